@@ -1,0 +1,155 @@
+package llm
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Model is the shape of a decoder-only transformer. Table 3 of the L3 paper
+// gives layers, heads and embedding of the models it evaluates.
+type Model struct {
+	Name   string `toml:"name"`
+	Layers int    `toml:"layers"`
+	Hidden int    `toml:"hidden"` // embedding dimension D_e
+	Heads  int    `toml:"heads"`  // query heads
+	// KVHeads is the number of key and value heads: Heads for multi-head
+	// attention, fewer for grouped-query attention.
+	KVHeads int `toml:"kv_heads"`
+	HeadDim int `toml:"head_dim"` // d, elements of one head's q, k or v
+	// FFNHidden is the inner width of the feed-forward network.
+	FFNHidden int `toml:"ffn_hidden"`
+	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU)
+	// instead of two.
+	GatedFFN bool `toml:"gated_ffn"`
+	Vocab    int  `toml:"vocab"`
+	// TiedEmbedding says that input embedding and LM head share one matrix.
+	TiedEmbedding bool `toml:"tied_embedding"`
+	// MaxPositions is the number of learned position embeddings, 0 where
+	// positions are rotary and have no parameters.
+	MaxPositions int `toml:"max_positions"`
+	ElementBits  int `toml:"element_bits"` // of weights, activations and KV cache
+	// TensorParallel is the number of GPUs that share one replica of the model
+	// (Table 3); the node's other GPUs hold further replicas.
+	TensorParallel int `toml:"tensor_parallel"`
+}
+
+// Validate reports fields that no model can have; keys are relative to the
+// model's section.
+func (m *Model) Validate() []*input.InputError {
+	var errs []*input.InputError
+	bad := func(key string, value any, expected string) {
+		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	}
+	positive := func(key string, value int) {
+		if value < 1 || value > 1<<24 {
+			bad(key, value, "1 to 16777216")
+		}
+	}
+	positive("layers", m.Layers)
+	positive("hidden", m.Hidden)
+	positive("heads", m.Heads)
+	positive("kv_heads", m.KVHeads)
+	positive("ffn_hidden", m.FFNHidden)
+	positive("vocab", m.Vocab)
+	positive("tensor_parallel", m.TensorParallel)
+	if m.HeadDim < 8 || m.HeadDim > 512 {
+		bad("head_dim", m.HeadDim, "8 to 512")
+	}
+	if m.MaxPositions < 0 {
+		bad("max_positions", m.MaxPositions, "at least 0")
+	}
+	if m.ElementBits != 8 && m.ElementBits != 16 {
+		bad("element_bits", m.ElementBits, "8 or 16")
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if m.Heads%m.KVHeads != 0 {
+		bad("kv_heads", m.KVHeads, fmt.Sprintf("a divisor of heads = %d", m.Heads))
+	} else if m.KVHeads%m.TensorParallel != 0 {
+		bad("tensor_parallel", m.TensorParallel, fmt.Sprintf("a divisor of kv_heads = %d", m.KVHeads))
+	}
+	return errs
+}
+
+// elementBytes returns the bytes of n elements.
+func (m *Model) elementBytes(n int64) units.Bytes { return units.Bytes(n * int64(m.ElementBits) / 8) }
+
+// QueryGroup returns g, the query heads that share one KV head.
+func (m *Model) QueryGroup() int { return m.Heads / m.KVHeads }
+
+// QKVWidth returns the output width of QKV generation: all heads of q, k and v.
+func (m *Model) QKVWidth() int { return (m.Heads + 2*m.KVHeads) * m.HeadDim }
+
+// FFNMatrices returns the number of feed-forward weight matrices.
+func (m *Model) FFNMatrices() int {
+	if m.GatedFFN {
+		return 3
+	}
+	return 2
+}
+
+// LayerParameters returns the parameters of one layer's matrices: QKV
+// generation, projection and feed-forward. Biases and norms (below 0.1%) are
+// left out.
+func (m *Model) LayerParameters() int64 {
+	h := int64(m.Hidden)
+	return h*int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)*h + int64(m.FFNMatrices())*h*int64(m.FFNHidden)
+}
+
+// EmbeddingParameters returns the parameters of token and position embeddings
+// and of the LM head.
+func (m *Model) EmbeddingParameters() int64 {
+	tables := int64(2)
+	if m.TiedEmbedding {
+		tables = 1
+	}
+	return (tables*int64(m.Vocab) + int64(m.MaxPositions)) * int64(m.Hidden)
+}
+
+// Parameters returns all parameters of the model.
+func (m *Model) Parameters() int64 {
+	return int64(m.Layers)*m.LayerParameters() + m.EmbeddingParameters()
+}
+
+// WeightBytes returns the bytes of all weights.
+func (m *Model) WeightBytes() units.Bytes { return m.elementBytes(m.Parameters()) }
+
+// LayerWeightBytes returns the bytes of one layer's weights.
+func (m *Model) LayerWeightBytes() units.Bytes { return m.elementBytes(m.LayerParameters()) }
+
+// KVBytesPerTokenLayer returns the KV cache of one token in one layer:
+// 2 · KVHeads · HeadDim elements.
+func (m *Model) KVBytesPerTokenLayer() units.Bytes {
+	return m.elementBytes(2 * int64(m.KVHeads) * int64(m.HeadDim))
+}
+
+// KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers
+// · D_e · 2 bytes for FP16 multi-head attention (L3, Table 3: 4,718,592 for
+// GPT-175B).
+func (m *Model) KVBytesPerToken() units.Bytes {
+	return units.Bytes(m.Layers) * m.KVBytesPerTokenLayer()
+}
+
+// QKVBytesPerTokenLayer returns the bytes of one token's q, k and v in one
+// layer, which a decoding token sends to the memory.
+func (m *Model) QKVBytesPerTokenLayer() units.Bytes { return m.elementBytes(int64(m.QKVWidth())) }
+
+// AttentionBytesPerTokenLayer returns the bytes of one token's attention
+// output in one layer, which returns from the memory.
+func (m *Model) AttentionBytesPerTokenLayer() units.Bytes {
+	return m.elementBytes(int64(m.Heads) * int64(m.HeadDim))
+}
+
+// ActivationBytes returns the GPU memory, over the GPUs of one replica, that
+// the activations of a batch of tokens occupy: the residual stream and its
+// normalised copy on each GPU, q, k, v and attention output, and the widest
+// feed-forward intermediate, each split over the GPUs.
+func (m *Model) ActivationBytes(tokens int) units.Bytes {
+	replicated := 2 * int64(m.Hidden) * int64(m.TensorParallel)
+	attention := int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)
+	feedForward := int64(m.FFNMatrices()-1) * int64(m.FFNHidden)
+	return m.elementBytes(int64(tokens) * (replicated + max(attention, feedForward)))
+}
