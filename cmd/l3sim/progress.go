@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/term"
+)
+
+const (
+	barInterval  = 100 * time.Millisecond // between redraws of the bar on a terminal
+	lineInterval = 5 * time.Second        // between lines where standard error is no terminal
+)
+
+// progress shows how far a long command is: a bar on a terminal, a line every
+// few seconds otherwise, nothing with --quiet. Set may be called from several
+// goroutines and costs one atomic operation; a goroutine of its own draws.
+type progress struct {
+	out      io.Writer
+	unit     string // what is counted: "requests"
+	interval time.Duration
+	bar      *mpb.Bar      // nil where out is no terminal
+	bars     *mpb.Progress // owner of bar
+
+	total   int64
+	current atomic.Int64
+	start   time.Time
+	stop    chan struct{} // nil until Start and with --quiet
+	drawer  sync.WaitGroup
+}
+
+// newProgress returns a progress display that counts unit, such as "requests".
+// It shows nothing before Start.
+func (a *app) newProgress(unit string) *progress {
+	p := &progress{unit: unit, interval: lineInterval}
+	if !a.quiet {
+		p.out = a.stderr
+	}
+	return p
+}
+
+// Start begins the display of a task of total units; total <= 0 means that the
+// total is not known.
+func (p *progress) Start(total int64) {
+	if p.out == nil {
+		return
+	}
+	p.total, p.start, p.stop = max(total, 0), time.Now(), make(chan struct{})
+	if f, ok := p.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.interval = barInterval
+		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
+		p.bar = p.bars.AddBar(p.total,
+			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "+p.unit)),
+			mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
+			mpb.BarRemoveOnComplete())
+	}
+	p.drawer.Go(p.draw)
+}
+
+// Set says that n units are done. The display never goes back: of two
+// goroutines that set at once, the larger number counts.
+func (p *progress) Set(n int64) {
+	for {
+		old := p.current.Load()
+		if n <= old || p.current.CompareAndSwap(old, n) {
+			return
+		}
+	}
+}
+
+// Done ends the display and waits until it has drawn its last; it may be
+// called more than once, and without Start.
+func (p *progress) Done() {
+	if p.stop == nil {
+		return
+	}
+	close(p.stop)
+	p.drawer.Wait()
+	p.stop = nil
+	if p.bar != nil {
+		p.bar.Abort(true)
+		p.bars.Wait()
+	}
+}
+
+// draw shows the state at each interval until Done.
+func (p *progress) draw() {
+	tick := time.NewTicker(p.interval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+		}
+		if p.bar != nil {
+			p.bar.SetCurrent(p.current.Load())
+			continue
+		}
+		fmt.Fprintln(p.out, p.line(time.Since(p.start)))
+	}
+}
+
+// line describes the state after elapsed: counts, share, and at the rate so
+// far the time left.
+func (p *progress) line(elapsed time.Duration) string {
+	n := p.current.Load()
+	text := fmt.Sprintf("l3sim: %d %s, %s", n, p.unit, elapsed.Round(time.Second))
+	if p.total > 0 {
+		text = fmt.Sprintf("l3sim: %d/%d %s (%d%%), %s", n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
+	}
+	if n > 0 && n < p.total {
+		left := time.Duration(float64(elapsed) / float64(n) * float64(p.total-n))
+		text += fmt.Sprintf(", about %s left", left.Round(time.Second))
+	}
+	return text
+}

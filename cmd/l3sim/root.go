@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// app is what all commands of one command line share.
+type app struct {
+	stdout, stderr io.Writer
+	quiet          bool // --quiet: no progress and no notes; errors always show
+	started        bool // a command's own code has begun
+}
+
+// newRootCommand returns the program's command tree.
+func (a *app) newRootCommand() *cobra.Command {
+	root := a.newGroup("l3sim", "Simulate LLM serving on GPUs with processing-in-memory DIMMs")
+	root.SilenceErrors = true // run prints the error, on one line
+	root.SilenceUsage = true
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on standard error; errors always show")
+	root.AddCommand(
+		a.newVersionCommand(),
+	)
+	a.markStart(root)
+	return root
+}
+
+// newGroup returns a command that only holds others: alone it prints its help,
+// and an unknown subcommand is an error that names the nearest one.
+func (a *app) newGroup(use, short string) *cobra.Command {
+	group := &cobra.Command{Use: use, Short: short}
+	group.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		var names []string
+		for _, c := range cmd.Commands() {
+			if c.IsAvailableCommand() {
+				names = append(names, c.Name())
+			}
+		}
+		key := strings.TrimSpace(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()) + " command")
+		return input.UnknownName(key, args[0], names)
+	}
+	group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	return group
+}
+
+// markStart wraps the function of every command under cmd so that a.started
+// tells an error of the command from one of its usage.
+func (a *app) markStart(cmd *cobra.Command) {
+	if inner := cmd.RunE; inner != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			a.started = true
+			return inner(cmd, args)
+		}
+	}
+	for _, c := range cmd.Commands() {
+		a.markStart(c)
+	}
+}
+
+// flagError turns what pflag reports into an input.InputError that names the
+// flag, its value, and for an unknown flag the nearest known one.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var names []string
+		add := func(f *pflag.Flag) {
+			if !f.Hidden {
+				names = append(names, "--"+f.Name)
+			}
+		}
+		cmd.Flags().VisitAll(add)
+		cmd.InheritedFlags().VisitAll(add)
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = "-" + unknown.GetSpecifiedName()
+		}
+		return &input.InputError{
+			Key: name, Expected: "a flag of '" + cmd.CommandPath() + "'", Nearest: input.Nearest(name, names),
+		}
+	case errors.As(err, &invalid):
+		return &input.InputError{
+			Key: "--" + invalid.GetFlag().Name, Value: `"` + invalid.GetValue() + `"`,
+			Expected: "a value of type " + flagType(invalid.GetFlag()),
+		}
+	}
+	return &input.InputError{Err: err}
+}
+
+// flagType returns a flag's type in words that a user knows.
+func flagType(f *pflag.Flag) string {
+	switch t := f.Value.Type(); {
+	case strings.HasPrefix(t, "uint"):
+		return "whole number, at least 0"
+	case strings.HasPrefix(t, "int"):
+		return "whole number"
+	case strings.HasPrefix(t, "float"):
+		return "number"
+	case t == "bool":
+		return "true or false"
+	default:
+		return t
+	}
+}
