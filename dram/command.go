@@ -1,0 +1,73 @@
+package dram
+
+// Command is a DRAM command, the processing-in-memory ones included.
+type Command uint8
+
+// The commands. ACT to REF are those of JESD79-4 (section 4.1, command truth
+// table); the last three and ACTA are the DIMM-PIM's and move on a rank's
+// private buses.
+const (
+	ACT   Command = iota // activate a row of one bank
+	ACTA                 // activate the same row in all banks of a rank at once, breaking tRRD and tFAW
+	PRE                  // precharge one bank
+	PREA                 // precharge all banks of a rank
+	RD                   // read one burst
+	RDA                  // read with auto-precharge
+	WR                   // write one burst
+	WRA                  // write with auto-precharge
+	REF                  // refresh all banks of a rank
+	MACA                 // read a column in all banks of a rank into the bank processing units
+	RDRES                // read 64 B of the result buffers over the rank's data bus, past the banks
+	WRBUF                // write 64 B into the shared buffers over the rank's data bus, past the banks
+
+	commands = iota
+)
+
+var commandNames = [commands]string{
+	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
+}
+
+// String returns the name that command logs use.
+func (c Command) String() string {
+	if int(c) < len(commandNames) {
+		return commandNames[c]
+	}
+	return "Command(?)"
+}
+
+// ParseCommand returns the command of that name.
+func ParseCommand(name string) (Command, bool) {
+	for i, n := range commandNames {
+		if n == name {
+			return Command(i), true
+		}
+	}
+	return 0, false
+}
+
+// CommandNames returns the names of all commands.
+func CommandNames() []string { return append([]string(nil), commandNames[:]...) }
+
+// IsRead reports whether c puts data on the bus from the device.
+func (c Command) IsRead() bool { return c == RD || c == RDA || c == RDRES }
+
+// IsWrite reports whether c puts data on the bus towards the device.
+func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
+
+// IsColumn reports whether c reads or writes one burst of an open row.
+func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
+
+// AllBank reports whether c concerns a whole rank: its address has bank group
+// and bank -1.
+func (c Command) AllBank() bool {
+	switch c {
+	case ACTA, PREA, REF, MACA, RDRES, WRBUF:
+		return true
+	}
+	return false
+}
+
+// Address is what a command concerns. Absent parts are -1: an all-bank command
+// has bank group and bank -1. Bank counts within its bank group; column counts
+// bursts (64 B of a 64-bit rank), not the device's column addresses.
+type Address struct{ Rank, BankGroup, Bank, Row, Column int32 }

@@ -1,0 +1,164 @@
+package dram
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Spec is the organisation and timing of one rank of DDR devices. Timing is in
+// clocks of TCK, named as in JESD79-4. LookupSpec gives the standard parts;
+// configuration may change any field.
+type Spec struct {
+	Name string `toml:"name"`
+
+	// Organisation.
+	BankGroups    int `toml:"bank_groups"`     // bank groups of a device
+	BanksPerGroup int `toml:"banks_per_group"` // banks of a bank group
+	Rows          int `toml:"rows"`            // rows of a bank
+	Columns       int `toml:"columns"`         // column addresses of a row, each DeviceWidth bits
+	DeviceWidth   int `toml:"device_width"`    // data pins of a chip: 4, 8 or 16
+	BusWidth      int `toml:"bus_width"`       // data pins of a rank without ECC: 64
+	BurstLength   int `toml:"burst_length"`    // transfers of a burst: 8, on both clock edges
+
+	// Timing.
+	TCK   units.Duration `toml:"tCK"`    // clock period; data moves at twice the clock
+	CL    int            `toml:"CL"`     // read to first data (RL, without additive latency)
+	CWL   int            `toml:"CWL"`    // write to first data (WL, without additive latency)
+	TRCD  int            `toml:"tRCD"`   // ACT to column access, same bank
+	TRP   int            `toml:"tRP"`    // PRE to ACT, same bank
+	TRAS  int            `toml:"tRAS"`   // ACT to PRE, same bank
+	TRC   int            `toml:"tRC"`    // ACT to ACT, same bank
+	TRRDS int            `toml:"tRRD_S"` // ACT to ACT, other bank group
+	TRRDL int            `toml:"tRRD_L"` // ACT to ACT, same bank group
+	TFAW  int            `toml:"tFAW"`   // span that holds at most four ACTs of a rank
+	TCCDS int            `toml:"tCCD_S"` // column access to column access, other bank group
+	TCCDL int            `toml:"tCCD_L"` // column access to column access, same bank group
+	TRTP  int            `toml:"tRTP"`   // read to PRE, same bank
+	TWR   int            `toml:"tWR"`    // end of write data to PRE, same bank
+	TWTRS int            `toml:"tWTR_S"` // end of write data to read, other bank group
+	TWTRL int            `toml:"tWTR_L"` // end of write data to read, same bank group
+	TRFC  int            `toml:"tRFC"`   // REF to the next command of the rank
+	TREFI int            `toml:"tREFI"`  // mean distance of REFs
+	// TRTRS is the gap on the data bus between bursts of two ranks. It is the
+	// channel's, not the device's: JESD79-4 leaves it to the system.
+	TRTRS int `toml:"tRTRS"`
+}
+
+// turnaroundClocks is the gap between read and write data on the bus in one rank, in
+// clocks: RD to WR is CL + BL/2 + 2 - CWL with a preamble of one clock
+// (JESD79-4, section 4.24.3).
+const turnaroundClocks = 2
+
+// BurstClocks returns the clocks that a burst holds the data bus, BL/2.
+func (s *Spec) BurstClocks() int { return s.BurstLength / 2 }
+
+// BurstBytes returns the bytes of one burst over the whole rank.
+func (s *Spec) BurstBytes() int { return s.BurstLength * s.BusWidth / 8 }
+
+// Chips returns the chips of a rank.
+func (s *Spec) Chips() int { return s.BusWidth / s.DeviceWidth }
+
+// Banks returns the banks of a rank.
+func (s *Spec) Banks() int { return s.BankGroups * s.BanksPerGroup }
+
+// RowBursts returns the bursts of one row: the columns of an Address.
+func (s *Spec) RowBursts() int { return s.Columns / s.BurstLength }
+
+// RowBytes returns the bytes of one row of one bank over the whole rank.
+func (s *Spec) RowBytes() units.Bytes { return units.Bytes(s.RowBursts() * s.BurstBytes()) }
+
+// RankBytes returns the capacity of a rank.
+func (s *Spec) RankBytes() units.Bytes {
+	return units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes()
+}
+
+// Bandwidth returns the peak data rate of the rank's bus.
+func (s *Spec) Bandwidth() units.Bandwidth {
+	return units.Bandwidth(float64(s.BurstBytes()) / (float64(s.BurstClocks()) * s.TCK.Seconds()))
+}
+
+// Nanoseconds returns clocks in nanoseconds.
+func (s *Spec) Nanoseconds(clocks int64) float64 {
+	return float64(clocks) * float64(s.TCK) / 1e3
+}
+
+// Validate reports fields that no device can have; keys are relative to the
+// spec's section.
+func (s *Spec) Validate() []*input.InputError {
+	var errs []*input.InputError
+	bad := func(key string, value any, expected string) {
+		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	}
+	power := func(key string, v, high int) {
+		if v < 1 || v > high || v&(v-1) != 0 {
+			bad(key, v, fmt.Sprintf("a power of two, 1 to %d", high))
+		}
+	}
+	power("bank_groups", s.BankGroups, 16)
+	power("banks_per_group", s.BanksPerGroup, 16)
+	power("rows", s.Rows, 1<<24)
+	power("columns", s.Columns, 1<<16)
+	power("device_width", s.DeviceWidth, 64)
+	power("bus_width", s.BusWidth, 1024)
+	power("burst_length", s.BurstLength, 64)
+	if len(errs) == 0 {
+		if s.DeviceWidth > s.BusWidth {
+			bad("device_width", s.DeviceWidth, fmt.Sprintf("at most bus_width = %d", s.BusWidth))
+		}
+		if s.BurstLength < 2 || s.BurstLength > s.Columns {
+			bad("burst_length", s.BurstLength, fmt.Sprintf("2 to columns = %d", s.Columns))
+		}
+		if s.BusWidth*s.BurstLength%8 != 0 {
+			bad("bus_width", s.BusWidth, "whole bytes a burst")
+		}
+	}
+	if s.TCK < 1 || s.TCK > units.Microsecond {
+		bad("tCK", s.TCK, "1ps to 1us")
+	}
+	for _, p := range s.clockFields() {
+		low := 1
+		if p.key == "tRTRS" {
+			low = 0
+		}
+		if *p.clocks < low || *p.clocks > 1<<20 {
+			bad(p.key, *p.clocks, fmt.Sprintf("%d to %d clocks", low, 1<<20))
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	if s.TRC < s.TRAS {
+		bad("tRC", s.TRC, fmt.Sprintf("at least tRAS = %d", s.TRAS))
+	}
+	if s.TRRDL < s.TRRDS {
+		bad("tRRD_L", s.TRRDL, fmt.Sprintf("at least tRRD_S = %d", s.TRRDS))
+	}
+	if s.TCCDL < s.TCCDS {
+		bad("tCCD_L", s.TCCDL, fmt.Sprintf("at least tCCD_S = %d", s.TCCDS))
+	}
+	if s.TCCDS < s.BurstClocks() {
+		bad("tCCD_S", s.TCCDS, fmt.Sprintf("at least burst_length/2 = %d", s.BurstClocks()))
+	}
+	if s.TREFI <= s.TRFC {
+		bad("tREFI", s.TREFI, fmt.Sprintf("more than tRFC = %d", s.TRFC))
+	}
+	return errs
+}
+
+// clockField is one timing of a Spec under its JEDEC name.
+type clockField struct {
+	key    string
+	clocks *int
+}
+
+// clockFields lists the timings that are counted in clocks, in printing order.
+func (s *Spec) clockFields() []clockField {
+	return []clockField{
+		{"CL", &s.CL}, {"CWL", &s.CWL}, {"tRCD", &s.TRCD}, {"tRP", &s.TRP}, {"tRAS", &s.TRAS}, {"tRC", &s.TRC},
+		{"tRRD_S", &s.TRRDS}, {"tRRD_L", &s.TRRDL}, {"tFAW", &s.TFAW}, {"tCCD_S", &s.TCCDS}, {"tCCD_L", &s.TCCDL},
+		{"tRTP", &s.TRTP}, {"tWR", &s.TWR}, {"tWTR_S", &s.TWTRS}, {"tWTR_L", &s.TWTRL}, {"tRFC", &s.TRFC},
+		{"tREFI", &s.TREFI}, {"tRTRS", &s.TRTRS},
+	}
+}
