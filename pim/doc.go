@@ -1,0 +1,15 @@
+// Package pim models the DIMM-PIM of L3 (section 4 of the paper): a DDR4 rank
+// whose banks each have a processing unit and whose buffer chip has a rank
+// processing unit.
+//
+// The attention of one KV head is a Program: a stream of Instructions for the
+// rank (activate, multiply-accumulate read, read results, write the shared
+// buffer, precharge, append). It is generated once and has two interpretations.
+// Machine issues it, command by command, against the timing state of package
+// dram; the value interpreter executes it on the bytes that the mapping
+// stored. A mistake in the mapping then shows in both.
+//
+// Read Spec (what can be configured) and Geometry (which token lies where)
+// first, then Program, then Machine. KernelTable is what the node simulator
+// uses: the clocks of a head by context length, exact and looked up at once.
+package pim

@@ -1,0 +1,123 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// HeadShape is the shape of one KV head with the query heads that attend to it.
+type HeadShape struct {
+	HeadDim     int // d, elements of one head's q, k or v: 8 to 512
+	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
+	ElementBits int // of q, k and v as stored: 8 or 16
+}
+
+// Validate reports what no rank can compute; keys are the fields' names.
+func (h HeadShape) Validate() []*input.InputError {
+	var errs []*input.InputError
+	bad := func(key string, value any, expected string) {
+		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	}
+	if h.HeadDim < 8 || h.HeadDim > 512 {
+		bad("head_dim", h.HeadDim, "8 to 512")
+	}
+	if h.Queries < 1 || h.Queries > 128 {
+		bad("queries", h.Queries, "1 to 128 query heads on a KV head")
+	}
+	if h.ElementBits != 8 && h.ElementBits != 16 {
+		bad("element_bits", h.ElementBits, "8 or 16")
+	}
+	return errs
+}
+
+// Geometry says where the tokens of one KV head lie on a rank (L3, section
+// 4.2), in bursts: one burst is one column of one bank over all chips. Which
+// chip and byte an element has within its burst is the re-layout's part.
+//
+// Banks are counted by ordinal with the bank group varying fastest (see Bank), so
+// that successive ordinals follow each other at tRRD_S and tCCD_S.
+//
+//   - Key of token t: bank ordinal t mod Banks, TokenBursts successive columns
+//     there. The Banks tokens of one chunk share row and columns.
+//   - Value of token t: one column of TokenBursts successive bank ordinals,
+//     which are one bank address in all bank groups (a quad) at d = 128.
+//     ColumnTokens tokens share a column.
+//
+// Either way a row holds RowTokens tokens over all banks, and token t has row
+// 2·(t/RowTokens) for its key and the next one for its value, counted from
+// the head's first row: the two rows are one allocation unit.
+type Geometry struct {
+	BankGroups, Banks int // of the rank
+	Chips             int // of the rank
+	RowBursts         int // columns of a row
+	BurstBytes        int // of all chips together
+
+	HeadDim, PaddedDim int // elements before and after padding with zeros
+	ElementBits        int
+
+	TokenBursts  int // bursts of one token's key or value
+	ChunkTokens  int // tokens scored at once: Banks
+	ColumnTokens int // tokens whose values share a column: Banks / TokenBursts
+	RowTokens    int // tokens of one row over all banks
+}
+
+// NewGeometry returns the geometry of heads of that shape on ranks of d. A
+// head whose value does not fit one column of all banks is an InputError.
+func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
+	if errs := shape.Validate(); len(errs) > 0 {
+		return Geometry{}, errs[0]
+	}
+	g := Geometry{
+		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
+		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
+		HeadDim: shape.HeadDim, ElementBits: shape.ElementBits,
+	}
+	burstElements := g.BurstBytes * 8 / g.ElementBits
+	g.TokenBursts = 1
+	for g.TokenBursts*burstElements < g.HeadDim {
+		g.TokenBursts *= 2
+	}
+	g.PaddedDim = g.TokenBursts * burstElements
+	if g.TokenBursts > g.Banks || g.TokenBursts > g.RowBursts {
+		return Geometry{}, &input.InputError{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
+			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.RowBursts), g.Banks)}
+	}
+	g.ChunkTokens = g.Banks
+	g.ColumnTokens = g.Banks / g.TokenBursts
+	g.RowTokens = g.RowBursts * g.Banks / g.TokenBursts
+	return g, nil
+}
+
+// Bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
+func (g *Geometry) Bank(ordinal int) (bankGroup, bank int32) {
+	return int32(ordinal % g.BankGroups), int32(ordinal / g.BankGroups)
+}
+
+// Rows returns the rows, over all banks, that a head of context tokens
+// occupies: a key row and a value row for each started RowTokens.
+func (g *Geometry) Rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
+
+// KeyRow returns the row of token's key, counted from the head's first row.
+func (g *Geometry) KeyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
+
+// ValueRow returns the row of token's value, counted from the head's first row.
+func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + 1 }
+
+// KeyBank returns the ordinal of the bank that holds token's key.
+func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
+
+// KeyColumn returns the first of the TokenBursts columns of token's key.
+func (g *Geometry) KeyColumn(token int) int32 {
+	return int32(token % g.RowTokens / g.ChunkTokens * g.TokenBursts)
+}
+
+// ValueBank returns the first of the TokenBursts bank ordinals of token's value:
+// burst i of the value lies in the i-th of them.
+func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
+
+// ValueColumn returns the column of token's value, the same in all its banks.
+func (g *Geometry) ValueColumn(token int) int32 {
+	return int32(token % g.RowTokens / g.ColumnTokens)
+}

@@ -1,0 +1,104 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Format is the number format of one stage of attention.
+type Format string
+
+// The formats. The empty Format stands for the preset's.
+const (
+	FP16 Format = "fp16"
+	FP32 Format = "fp32"
+)
+
+// Bytes returns the width of a number.
+func (f Format) Bytes() int {
+	if f == FP32 {
+		return 4
+	}
+	return 2
+}
+
+// Precision is the number format of each stage after storage. Widths enter
+// timing: partial sums and accumulators are read out, and weights broadcast,
+// over the rank's data bus; scores fill the score buffer.
+type Precision struct {
+	// Preset fills the stages that are left empty: "paper" (L3, section 4.4: FP16
+	// units with an FP32 softmax sum) or "fp32" (every stage in FP32).
+	Preset string `toml:"preset"`
+
+	Multiply   Format `toml:"multiply"`    // products in the bank PUs
+	Accumulate Format `toml:"accumulate"`  // adder tree of the bank PUs, partial scores, their sum over the chips
+	Score      Format `toml:"score"`       // scores in the score buffer
+	SoftmaxSum Format `toml:"softmax_sum"` // running sum of exponentials
+	Weights    Format `toml:"weights"`     // softmax weights broadcast to the bank PUs
+	Context    Format `toml:"context"`     // accumulators of the context, their sum over the quads
+	Output     Format `toml:"output"`      // attention result returned to the GPU
+}
+
+var precisionPresets = map[string]Precision{
+	"paper": {Preset: "paper", Multiply: FP16, Accumulate: FP16, Score: FP16, SoftmaxSum: FP32,
+		Weights: FP16, Context: FP16, Output: FP16},
+	"fp32": {Preset: "fp32", Multiply: FP32, Accumulate: FP32, Score: FP32, SoftmaxSum: FP32,
+		Weights: FP32, Context: FP32, Output: FP32},
+}
+
+// PrecisionNames returns the names of the presets, sorted.
+func PrecisionNames() []string { return []string{"fp32", "paper"} }
+
+// LookupPrecision returns the named preset, or an InputError.
+func LookupPrecision(name string) (Precision, error) {
+	p, ok := precisionPresets[name]
+	if !ok {
+		return Precision{}, input.UnknownName("precision", name, PrecisionNames())
+	}
+	return p, nil
+}
+
+// stages lists the per-stage formats under their keys.
+func (p *Precision) stages() []struct {
+	key    string
+	format *Format
+} {
+	return []struct {
+		key    string
+		format *Format
+	}{
+		{"multiply", &p.Multiply}, {"accumulate", &p.Accumulate}, {"score", &p.Score}, {"softmax_sum", &p.SoftmaxSum},
+		{"weights", &p.Weights}, {"context", &p.Context}, {"output", &p.Output},
+	}
+}
+
+// Resolve returns p with each empty stage taken from its preset.
+func (p Precision) Resolve() Precision {
+	preset := precisionPresets[p.Preset]
+	base := preset.stages()
+	for i, s := range p.stages() {
+		if *s.format == "" {
+			*s.format = *base[i].format
+		}
+	}
+	return p
+}
+
+// Validate reports an unknown preset or format; keys are relative to the
+// section.
+func (p *Precision) Validate() []*input.InputError {
+	var errs []*input.InputError
+	if _, ok := precisionPresets[p.Preset]; !ok {
+		errs = append(errs, input.UnknownName("preset", p.Preset, PrecisionNames()))
+	}
+	for _, s := range p.stages() {
+		switch *s.format {
+		case "", FP16, FP32:
+		default:
+			errs = append(errs, &input.InputError{Key: s.key, Value: fmt.Sprintf("%q", string(*s.format)),
+				Expected: `"fp16", "fp32" or "" (the preset's)`})
+		}
+	}
+	return errs
+}

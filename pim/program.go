@@ -1,0 +1,270 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// resultSlots is the number of result slots of a bank PU: one fills while the
+// other is read out. A slot holds a partial sum for each multiplier set.
+const resultSlots = 2
+
+// weightSlots is the number of weight slots of the shared buffers. A weight
+// takes CWL + BL/2 from command to use, which is less than three column
+// accesses: four slots keep the bank PUs fed.
+const weightSlots = 4
+
+// Head is one KV head to compute: a decode step of one request.
+type Head struct {
+	Context  int   // L, tokens attended to, the newest included: at least 1
+	FirstRow int32 // of the head's Geometry.Rows(Context) rows
+	// Append stores the newest token's key and value before the attention.
+	Append bool
+}
+
+// Program is the stream of instructions that computes the attention of heads
+// of one shape, one after another, on one rank (L3, sections 4.2 and 4.3). One
+// head is: append of the newest token, load of q, scores of all chunks with their
+// partial sums read out behind them, softmax weights broadcast ahead of the context's
+// reads, read-out of the context. Beyond the score buffer, Spec.BeyondBuffer
+// decides. A Program is generated on the fly and used once.
+type Program struct {
+	Geometry Geometry
+	Shape    HeadShape
+	Heads    []Head
+	plan
+
+	head    int // current head
+	stage   stage
+	segment int
+	token   int // next token of the stage
+	limit   int // end of the stage's tokens
+	open    bool
+	pending []Instruction // appended by the current step
+
+	count       [sequencers]int64 // instructions generated so far
+	queryLoaded int64             // buffer sequencer's count before the head's q load
+	slotRead    [resultSlots]int64
+	unit        int                // next result slot's turn
+	partialRead []int64            // by pass: result sequencer's count after the latest chunk
+	set         int                // next weight slot's turn
+	setUsed     [weightSlots]int64 // bank sequencer's count after the slot's last use
+	contextDone []int64            // by pass: bank sequencer's count after its latest OpContext
+	contextRead int64              // result sequencer's count after the latest OpReadContext
+	scoreDone   int64              // bank sequencer's count after the latest OpScore
+}
+
+// plan is what Spec, device and shape fix for all chunks.
+type plan struct {
+	Passes          int // MACAs of one column: query heads by multiplier sets, rounded up
+	PartialBursts   int // RDRES of one chunk and query head
+	WeightsPerBurst int // tokens whose weights one WRBUF carries
+	SetTokens       int // tokens of one weight slot: whole columns and whole bursts
+	SetBursts       int // WRBUF of one weight slot and query head
+	ContextBursts   int // RDRES of one query head's accumulators
+	SegmentTokens   int // tokens that pass through the score buffer at once
+
+	macs          int // multiplier sets
+	simultaneous  bool
+	rescore       bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
+	rowYields     bool // read-out and softmax are slower than the switch from K to V
+	drainYields   bool // read-out of the context is slower than the precharge
+	loadYields    bool // load of q is slower than the first activation
+	activateClock int64
+}
+
+// stage is what a Program generates next.
+type stage uint8
+
+const (
+	stageAppend stage = iota
+	stageLoad
+	stageScore // all tokens (Refetch), or those of one segment
+	stageRescore
+	stageContext
+	stageReadOut
+	stageEnd
+)
+
+// NewProgram returns the program of heads on a rank of d. A shape that does not
+// fit, an empty context or a rank-level PU is an InputError.
+func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Program, error) {
+	g, err := NewGeometry(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range heads {
+		if h.Context < 1 || h.Context > 1<<30 {
+			return nil, &input.InputError{Key: "context", Value: fmt.Sprint(h.Context), Expected: "1 to 1073741824 tokens"}
+		}
+	}
+	p := &Program{Geometry: g, Shape: shape, Heads: heads}
+	if err := p.makePlan(spec, d); err != nil {
+		return nil, err
+	}
+	p.partialRead = make([]int64, p.Passes)
+	p.contextDone = make([]int64, p.Passes)
+	p.Restart(heads)
+	return p, nil
+}
+
+// makePlan derives the plan.
+func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
+	g, precision := &p.Geometry, spec.Precision.Resolve()
+	segment, err := spec.SegmentTokens(d, p.Shape)
+	if err != nil {
+		return err
+	}
+	chipBytes := g.BurstBytes / g.Chips // a chip's share of one burst
+	chipElements := chipBytes * 8 / g.ElementBits
+	bursts := func(bytes int) int { return max(1, (bytes+chipBytes-1)/chipBytes) }
+	weights := max(1, chipBytes/precision.Weights.Bytes())
+	set := max(g.ColumnTokens, weights)
+	p.plan = plan{
+		macs:            spec.MACsPerRead,
+		Passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
+		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
+		WeightsPerBurst: weights,
+		SetTokens:       set,
+		SetBursts:       bursts(set * precision.Weights.Bytes()),
+		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
+		SegmentTokens:   max(segment/set*set, set),
+		simultaneous:    spec.Activation == Simultaneous,
+		rescore:         spec.BeyondBuffer == Refetch,
+	}
+	p.activateClock = activationSpan(d, p.simultaneous)
+
+	burst, served := d.BurstClocks(), min(p.macs, p.Shape.Queries)
+	reopen := int64(d.TRP+d.TRCD) + p.activateClock
+	readOut := spec.MACLatency + served*p.PartialBursts*burst + d.CL + spec.SoftmaxLatency
+	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
+	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
+	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateClock+int64(d.TRCD)
+	return nil
+}
+
+// activationSpan returns the clocks from the first to the last ACT of an
+// all-bank activation: 3·tFAW + 3·tRRD_S = 114 on DDR4-3200 x8.
+func activationSpan(d *dram.Spec, simultaneous bool) int64 {
+	if simultaneous {
+		return 0
+	}
+	state := dram.NewState(d, 1)
+	g := Geometry{BankGroups: d.BankGroups}
+	clock := int64(0)
+	for b := range d.Banks() {
+		a := dram.Address{}
+		a.BankGroup, a.Bank = g.Bank(b)
+		clock = state.Earliest(dram.ACT, a)
+		state.Issue(dram.ACT, a, clock)
+	}
+	return clock
+}
+
+// Restart begins the program again, for other heads of the same shape.
+func (p *Program) Restart(heads []Head) {
+	p.Heads = heads
+	p.head, p.segment, p.token, p.open = 0, 0, 0, false
+	p.unit, p.set = 0, 0
+	p.count, p.slotRead, p.setUsed = [sequencers]int64{}, [resultSlots]int64{}, [weightSlots]int64{}
+	p.queryLoaded, p.contextRead, p.scoreDone = 0, 0, 0
+	clear(p.partialRead)
+	clear(p.contextDone)
+	p.startHead()
+}
+
+// Next appends the next few instructions (those of one chunk, one weight slot,
+// one row switch) to buffer and returns it; it appends nothing at the end.
+func (p *Program) Next(buffer []Instruction) []Instruction {
+	p.pending = buffer
+	n := len(buffer)
+	for len(p.pending) == n && p.stage != stageEnd {
+		p.step()
+	}
+	buffer, p.pending = p.pending, nil
+	return buffer
+}
+
+// step generates a few instructions or moves to the next stage.
+func (p *Program) step() {
+	switch p.stage {
+	case stageAppend:
+		p.appendToken()
+	case stageLoad:
+		p.loadQuery()
+	case stageScore, stageRescore:
+		p.scoreChunk()
+	case stageContext:
+		p.contextSet()
+	case stageReadOut:
+		p.readContext()
+	}
+	p.advance()
+}
+
+// startHead sets the first stage of the current head.
+func (p *Program) startHead() {
+	switch {
+	case p.head >= len(p.Heads):
+		p.stage = stageEnd
+	case p.Heads[p.head].Append:
+		p.stage = stageAppend
+	default:
+		p.stage = stageLoad
+	}
+}
+
+// advance moves to the next stage once the current one has generated its last
+// token.
+func (p *Program) advance() {
+	context := p.Heads[p.head].Context
+	switch p.stage {
+	case stageAppend:
+		p.stage = stageLoad
+	case stageLoad:
+		p.stage, p.segment, p.token = stageScore, 0, 0
+		p.limit = context
+		if !p.rescore {
+			p.limit = min(context, p.SegmentTokens)
+		}
+	case stageScore, stageRescore:
+		if p.token >= p.limit {
+			p.stage, p.token = stageContext, p.segment*p.SegmentTokens
+			p.limit = min(context, p.token+p.SegmentTokens)
+		}
+	case stageContext:
+		if p.token >= p.limit {
+			p.afterContext(context)
+		}
+	case stageReadOut:
+		if p.token < context {
+			p.nextSegment(context)
+			return
+		}
+		p.head++
+		p.startHead()
+	}
+}
+
+// afterContext follows the context of one segment: read-out at the head's end,
+// and after each segment where their outputs are merged.
+func (p *Program) afterContext(context int) {
+	if p.token >= context || !p.rescore {
+		p.stage = stageReadOut
+		return
+	}
+	p.nextSegment(context)
+}
+
+// nextSegment begins the scores of the segment after the current one.
+func (p *Program) nextSegment(context int) {
+	p.segment++
+	p.stage = stageScore
+	if p.rescore {
+		p.stage = stageRescore
+	}
+	p.token = p.segment * p.SegmentTokens
+	p.limit = min(context, p.token+p.SegmentTokens)
+}

@@ -1,0 +1,161 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Values of Spec's choices.
+const (
+	// Activation: one ACT a bank at tRRD and tFAW, or all banks at once, which no
+	// DDR4 device allows.
+	Staggered    = "staggered"
+	Simultaneous = "simultaneous"
+
+	// ProcessingUnit: multipliers beside each bank (L3), or one unit a rank
+	// that reads at the speed of the rank's data bus (Hermes).
+	BankPU = "bank"
+	RankPU = "rank"
+
+	// BeyondBuffer: what happens to contexts whose scores exceed the score buffer.
+	Refetch = "refetch" // score the keys beyond it a second time, with maximum and sum known (L3, section 4.4)
+	Segment = "segment" // online softmax a segment, partial outputs merged in the rank PU
+
+	// TransferBoundary: where a transfer into the rank may interrupt a head.
+	BoundaryHead  = "head"
+	BoundaryRow   = "row"
+	BoundaryChunk = "chunk"
+
+	// Relayout: elements exchanged in flight by the rank PU (L3, section 4.1), or
+	// transposed by the CPU, which reads and writes the data again.
+	InFlight         = "in-flight"
+	CPUTransposition = "cpu"
+)
+
+// Spec is the configuration of the DIMM-PIM. Latencies are in DRAM clocks.
+type Spec struct {
+	ProcessingUnit string `toml:"processing_unit"` // "bank" or "rank"
+	Activation     string `toml:"activation"`      // "staggered" or "simultaneous"
+	Relayout       string `toml:"relayout"`        // "in-flight" or "cpu"
+
+	Precision Precision `toml:"precision"`
+	// NormalisedWeights divides the weights by the softmax sum before they are
+	// broadcast (L3, section 4.3); else the output is divided at the end.
+	NormalisedWeights bool `toml:"normalised_weights"`
+
+	// MACLatency is the time from a MACA to its result in the result buffer.
+	MACLatency int `toml:"mac_latency"`
+	// SoftmaxLatency is the time from the last beat of a chunk's partial sums to
+	// its first weight ready for broadcast: sum over the chips, scaling,
+	// exponential, running sum, normalisation.
+	SoftmaxLatency int `toml:"softmax_latency"`
+	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of
+	// a group that one MACA serves.
+	MACsPerRead int `toml:"macs_per_read"`
+	// ScoreBuffer is the rank PU's memory for scores, shared by the query heads
+	// of a group (L3, section 4.4: 256 KB hold 128K tokens in FP16).
+	ScoreBuffer  units.Bytes `toml:"score_buffer"`
+	BeyondBuffer string      `toml:"beyond_buffer"` // "refetch" or "segment"
+
+	// PostponedRefreshes is the number of REFs that the refresh manager may
+	// owe; JESD79-4, section 4.26, allows 8.
+	PostponedRefreshes int `toml:"postponed_refreshes"`
+
+	TransferBoundary string `toml:"transfer_boundary"` // "head", "row" or "chunk"
+	// MCBuffer is what the memory controller collects of a transfer before it
+	// stops the receiving rank for a burst at channel rate; 0 stops the rank for
+	// the whole transfer at the pace of its source.
+	MCBuffer units.Bytes `toml:"mc_buffer"`
+
+	// Periodic lets KernelTable skip the repetitions of a run. The clocks are
+	// the same; turn it off to see that.
+	Periodic bool `toml:"periodic"`
+}
+
+// Default returns the DIMM-PIM of L3 with the legal activation.
+func Default() *Spec {
+	return &Spec{
+		ProcessingUnit: BankPU, Activation: Staggered, Relayout: InFlight,
+		Precision: Precision{Preset: "paper"}, NormalisedWeights: true,
+		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1,
+		ScoreBuffer: 256 * units.KiB, BeyondBuffer: Refetch,
+		PostponedRefreshes: 8, TransferBoundary: BoundaryRow, Periodic: true,
+	}
+}
+
+// Validate reports values out of range; keys are relative to the section.
+func (s *Spec) Validate() []*input.InputError {
+	var errs []*input.InputError
+	oneOf := func(key, value string, valid ...string) {
+		for _, v := range valid {
+			if value == v {
+				return
+			}
+		}
+		errs = append(errs, input.UnknownName(key, value, valid))
+	}
+	within := func(key string, value, low, high int) {
+		if value < low || value > high {
+			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
+		}
+	}
+	oneOf("processing_unit", s.ProcessingUnit, BankPU, RankPU)
+	oneOf("activation", s.Activation, Staggered, Simultaneous)
+	oneOf("relayout", s.Relayout, InFlight, CPUTransposition)
+	for _, e := range s.Precision.Validate() {
+		e.Key = "precision." + e.Key
+		errs = append(errs, e)
+	}
+	within("mac_latency", s.MACLatency, 1, 1<<12)
+	within("softmax_latency", s.SoftmaxLatency, 0, 1<<16)
+	within("macs_per_read", s.MACsPerRead, 1, 128)
+	oneOf("beyond_buffer", s.BeyondBuffer, Refetch, Segment)
+	within("postponed_refreshes", s.PostponedRefreshes, 0, 8)
+	oneOf("transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
+	if s.ScoreBuffer < units.KiB || s.ScoreBuffer > units.GiB {
+		errs = append(errs, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(), Expected: "1KiB to 1GiB"})
+	}
+	if s.MCBuffer < 0 {
+		errs = append(errs, &input.InputError{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "at least 0B"})
+	}
+	return errs
+}
+
+// RowTokens returns the tokens of one allocation unit, one key row and one
+// value row over all banks of a rank: 512 at d = 128 in FP16 on DDR4 x8. It is
+// 0 for a shape that does not fit the rank.
+func (s *Spec) RowTokens(d *dram.Spec, shape HeadShape) int {
+	g, err := NewGeometry(d, shape)
+	if err != nil {
+		return 0
+	}
+	return g.RowTokens
+}
+
+// UnitBytes returns the bytes of one allocation unit on a rank: one key row and
+// one value row over all banks.
+func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
+	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
+}
+
+// SegmentTokens returns the tokens whose scores the score buffer holds for all
+// query heads of shape: whole rows where it holds one, else whole chunks.
+func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
+	g, err := NewGeometry(d, shape)
+	if err != nil {
+		return 0, err
+	}
+	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.Resolve().Score.Bytes())
+	unit := g.RowTokens
+	if n < unit {
+		unit = g.ChunkTokens
+	}
+	if n < unit {
+		return 0, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(),
+			Expected: fmt.Sprintf("room for %d scores of %d query heads", g.ChunkTokens, shape.Queries)}
+	}
+	return n / unit * unit, nil
+}
