@@ -1,0 +1,266 @@
+package dram
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Record is one line of a command log: what issued when.
+type Record struct {
+	Clock   int64
+	Command Command
+	Address Address
+}
+
+// LogHeader is what a command log says of itself, so that the checker needs no
+// flags. In the text each item is a line before the column names:
+//
+//	# spec = ddr4-3200-8gb-x8       the part that the timing starts from
+//	# set tRFC = 880                a field that differs from the part's, by its configuration key; repeatable
+//	# ranks = 1
+//	# buses = rank                  each rank has command and data bus of its own (default: channel)
+//	# allow = tRRD_S, tRRD_L, tFAW  rules whose breaks are listed but do not fail
+//
+// Other lines that begin with # are comments.
+type LogHeader struct {
+	// Spec is nil in a log that does not name one.
+	Spec *Spec
+	// Ranks is 0 in a log that does not say.
+	Ranks int
+	// PrivateBuses says that each rank's commands and bursts move on the rank's
+	// own buses, as under the rank processing unit of a DIMM-PIM.
+	PrivateBuses bool
+	// Allow names waived rules, such as those that an ACTA breaks by design.
+	Allow []string
+}
+
+const logColumns = "clock,command,rank,bankgroup,bank,row,column"
+
+// LogWriter writes a command log. Records must come in the order of their
+// clocks. Errors are kept and returned by Flush.
+type LogWriter struct {
+	w    *bufio.Writer
+	line []byte
+}
+
+// NewLogWriter writes header and column names to w and returns the writer of
+// the records.
+func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
+	b := bufio.NewWriterSize(w, 1<<16)
+	if h.Spec != nil {
+		writeSpec(b, h.Spec)
+	}
+	if h.Ranks > 0 {
+		fmt.Fprintf(b, "# ranks = %d\n", h.Ranks)
+	}
+	if h.PrivateBuses {
+		fmt.Fprintln(b, "# buses = rank")
+	}
+	if len(h.Allow) > 0 {
+		fmt.Fprintf(b, "# allow = %s\n", strings.Join(h.Allow, ", "))
+	}
+	fmt.Fprintln(b, logColumns)
+	return &LogWriter{w: b}
+}
+
+// writeSpec names the part and the fields that differ from it.
+func writeSpec(w io.Writer, s *Spec) {
+	base, err := LookupSpec(s.Name)
+	if err != nil {
+		base = &Spec{}
+	} else {
+		fmt.Fprintf(w, "# spec = %s\n", base.Name)
+	}
+	theirs := base.fields()
+	for i, f := range s.fields() {
+		if f.key != "name" && f.text() != theirs[i].text() {
+			fmt.Fprintf(w, "# set %s = %s\n", f.key, f.text())
+		}
+	}
+}
+
+// Write appends one record; parts of the address below 0 become -1.
+func (l *LogWriter) Write(clock int64, cmd Command, a Address) {
+	b := strconv.AppendInt(l.line[:0], clock, 10)
+	b = append(b, ',')
+	b = append(b, cmd.String()...)
+	for _, v := range [...]int32{a.Rank, a.BankGroup, a.Bank, a.Row, a.Column} {
+		b = append(b, ',')
+		b = strconv.AppendInt(b, int64(max(v, -1)), 10)
+	}
+	l.line = append(b, '\n')
+	l.w.Write(l.line) // bufio keeps the error for Flush
+}
+
+// Flush writes what is buffered and returns the first error of all writes.
+func (l *LogWriter) Flush() error { return l.w.Flush() }
+
+// LogReader reads a command log record by record: ours, or DRAMsim3's, whose
+// header is cycle,cmd,rank,bankgroup,bank,row,col; both plain or gzip.
+type LogReader struct {
+	Header LogHeader
+	file   string
+	lines  *lineReader
+	last   int64
+}
+
+// NewLogReader reads the log's header from r; file names r in errors, which are
+// of type *input.InputError.
+func NewLogReader(file string, r io.Reader) (*LogReader, error) {
+	lines, err := newLineReader(file, r)
+	if err != nil {
+		return nil, err
+	}
+	l := &LogReader{file: file, lines: lines}
+	for {
+		text, err := lines.next()
+		if err == io.EOF {
+			return nil, &input.InputError{File: file, Expected: "a command log with the header " + logColumns}
+		}
+		if err != nil {
+			return nil, err
+		}
+		s := strings.TrimSpace(string(text))
+		if s == "" {
+			continue
+		}
+		if strings.HasPrefix(s, "#") {
+			if err := l.Header.declare(strings.TrimSpace(s[1:])); err != nil {
+				return nil, lines.at(err)
+			}
+			continue
+		}
+		if s = strings.ReplaceAll(s, " ", ""); s != logColumns && s != "cycle,cmd,rank,bankgroup,bank,row,col" {
+			return nil, lines.at(&input.InputError{Value: strconv.Quote(clip(s)), Expected: "the header " + logColumns})
+		}
+		return l, l.validate()
+	}
+}
+
+// validate checks the declared spec as a whole.
+func (l *LogReader) validate() error {
+	if l.Header.Spec == nil {
+		return nil
+	}
+	if errs := l.Header.Spec.Validate(); len(errs) > 0 {
+		errs[0].File = l.file
+		return errs[0]
+	}
+	return nil
+}
+
+// declare takes one declaration; text that is none is a comment.
+func (h *LogHeader) declare(text string) *input.InputError {
+	key, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return nil
+	}
+	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	switch {
+	case key == "spec":
+		s, err := LookupSpec(value)
+		if err != nil {
+			return input.UnknownName("spec", value, SpecNames())
+		}
+		h.Spec = s
+	case strings.HasPrefix(key, "set "):
+		if h.Spec == nil {
+			h.Spec = &Spec{Name: "custom"}
+		}
+		return h.Spec.Set(strings.TrimSpace(key[4:]), value)
+	case key == "ranks":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > maxRanks {
+			return &input.InputError{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", maxRanks)}
+		}
+		h.Ranks = n
+	case key == "buses":
+		if value != "rank" && value != "channel" {
+			return &input.InputError{Key: key, Value: value, Expected: "rank or channel"}
+		}
+		h.PrivateBuses = value == "rank"
+	case key == "allow":
+		for _, rule := range strings.Split(value, ",") {
+			if rule = strings.TrimSpace(rule); rule != "" {
+				h.Allow = append(h.Allow, rule)
+			}
+		}
+	}
+	return nil
+}
+
+// Next returns the next record, io.EOF after the last one, or an
+// *input.InputError.
+func (l *LogReader) Next() (Record, error) {
+	for {
+		text, err := l.lines.next()
+		if err != nil {
+			return Record{}, err
+		}
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		r, bad := parseRecord(text)
+		if bad == nil && r.Clock < l.last {
+			bad = &input.InputError{Key: "clock", Value: strconv.FormatInt(r.Clock, 10),
+				Expected: fmt.Sprintf("at least %d, the clock of the command before", l.last)}
+		}
+		if bad != nil {
+			return Record{}, l.lines.at(bad)
+		}
+		l.last = r.Clock
+		return r, nil
+	}
+}
+
+// parseRecord reads one line of seven columns.
+func parseRecord(text []byte) (Record, *input.InputError) {
+	var fields [7][]byte
+	n := 0
+	rest := text
+	for {
+		i := bytes.IndexByte(rest, ',')
+		if n == len(fields) {
+			return Record{}, &input.InputError{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+		}
+		if i < 0 {
+			fields[n] = trim(rest)
+			n++
+			break
+		}
+		fields[n] = trim(rest[:i])
+		n++
+		rest = rest[i+1:]
+	}
+	if n != len(fields) {
+		return Record{}, &input.InputError{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+	}
+	var r Record
+	var ok bool
+	if r.Clock, ok = parseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > maxClock {
+		return r, &input.InputError{Key: "clock", Value: strconv.Quote(clip(string(fields[0]))),
+			Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
+	}
+	if r.Command, ok = ParseCommand(string(fields[1])); !ok {
+		return r, input.UnknownName("command", clip(string(fields[1])), CommandNames())
+	}
+	parts := [...]*int32{&r.Address.Rank, &r.Address.BankGroup, &r.Address.Bank, &r.Address.Row, &r.Address.Column}
+	for i, p := range parts {
+		v, ok := int64(-1), true
+		if len(fields[i+2]) > 0 {
+			v, ok = parseInt(fields[i+2])
+		}
+		if !ok || v < -1 || v > 1<<31-1 {
+			return r, &input.InputError{Key: strings.Split(logColumns, ",")[i+2],
+				Value: strconv.Quote(clip(string(fields[i+2]))), Expected: "a number, -1 or nothing"}
+		}
+		*p = int32(v)
+	}
+	return r, nil
+}

@@ -1,0 +1,171 @@
+package dram
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"pgregory.net/rapid"
+)
+
+// readLog reads all records of a log.
+func readLog(r io.Reader) (LogHeader, []Record, error) {
+	l, err := NewLogReader("test", r)
+	if err != nil {
+		return LogHeader{}, nil, err
+	}
+	var records []Record
+	for {
+		r, err := l.Next()
+		if err == io.EOF {
+			return l.Header, records, nil
+		}
+		if err != nil {
+			return l.Header, records, err
+		}
+		records = append(records, r)
+	}
+}
+
+// drawRecords draws records in the order of their clocks.
+func drawRecords(t *rapid.T) []Record {
+	part := rapid.Int32Range(-1, 1<<30)
+	records := make([]Record, rapid.IntRange(0, 20).Draw(t, "records"))
+	clock := int64(0)
+	for i := range records {
+		clock += rapid.Int64Range(0, 1<<40).Draw(t, "step")
+		records[i] = Record{clock, Command(rapid.IntRange(0, commands-1).Draw(t, "command")),
+			Address{part.Draw(t, "rank"), part.Draw(t, "group"), part.Draw(t, "bank"), part.Draw(t, "row"), part.Draw(t, "column")}}
+	}
+	return records
+}
+
+func TestLogRoundTrip(t *testing.T) {
+	names := SpecNames()
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := LookupSpec(rapid.SampledFrom(names).Draw(t, "spec"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.TRFC = rapid.IntRange(1, 900).Draw(t, "tRFC")
+		header := LogHeader{Spec: s, Ranks: rapid.IntRange(1, 4).Draw(t, "ranks"),
+			PrivateBuses: rapid.Bool().Draw(t, "private"), Allow: []string{"tFAW", "tRRD_S"}}
+		records := drawRecords(t)
+		var b bytes.Buffer
+		w := NewLogWriter(&b, header)
+		for _, r := range records {
+			w.Write(r.Clock, r.Command, r.Address)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		gotHeader, got, err := readLog(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *gotHeader.Spec != *s || gotHeader.Ranks != header.Ranks || gotHeader.PrivateBuses != header.PrivateBuses ||
+			strings.Join(gotHeader.Allow, "|") != "tFAW|tRRD_S" {
+			t.Fatalf("header: got %+v, want %+v", gotHeader, header)
+		}
+		if len(got) != len(records) {
+			t.Fatalf("%d records, want %d", len(got), len(records))
+		}
+		for i := range got {
+			if got[i] != records[i] {
+				t.Fatalf("record %d: got %+v, want %+v", i, got[i], records[i])
+			}
+		}
+	})
+}
+
+func TestLogForms(t *testing.T) {
+	for _, text := range []string{
+		"clock,command,rank,bankgroup,bank,row,column\n5,REF,1,-1,-1,-1,-1\n",
+		"cycle,cmd,rank,bankgroup,bank,row,col\r\n5,REF,1,,,,\r\n",
+		"# a comment\n\nclock,command,rank,bankgroup,bank,row,column\n# another\n\n5, REF, 1, , , , ",
+	} {
+		_, got, err := readLog(strings.NewReader(text))
+		want := Record{5, REF, Address{1, -1, -1, -1, -1}}
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+}
+
+func TestLogErrors(t *testing.T) {
+	const header = "clock,command,rank,bankgroup,bank,row,column\n"
+	for _, c := range []struct{ text, want string }{
+		{"", "the header"},
+		{"5,REF,1,-1,-1,-1,-1\n", "the header"},
+		{"# spec = ddr5\n" + header, "ddr4-3200-8gb-x8"},
+		{"# ranks = 0\n" + header, "1 to 64"},
+		{"# buses = none\n" + header, "rank or channel"},
+		{"# spec = ddr4-3200-8gb-x8\n# set tRFCC = 3\n" + header, "tRFC"},
+		{"# spec = ddr4-3200-8gb-x8\n# set tRFC = 3s\n" + header, "whole number"},
+		{"# spec = ddr4-3200-8gb-x8\n# set tRFC = 0\n" + header, "clocks"},
+		{header + "-5,REF,1,-1,-1,-1,-1\n", "test:2: clock"},
+		{header + "5,REF,1,-1,-1,-1,-1\n4,REF,1,-1,-1,-1,-1\n", "test:3: clock = 4"},
+		{header + "5,REFF,1,-1,-1,-1,-1\n", `did you mean "REF"`},
+		{header + "5,REF,1,-1,-1,-1\n", "seven columns"},
+		{header + "5,REF,1,-1,-1,-1,-1,\n", "seven columns"},
+		{header + "5,RD,1,x,-1,-1,-1\n", "bankgroup"},
+		{header + "5,RD,99999999999,0,0,0,0\n", "rank"},
+		{header + "99999999999999999999,RD,0,0,0,0,0\n", "clock"},
+	} {
+		_, _, err := readLog(strings.NewReader(c.text))
+		var in *input.InputError
+		if !errors.As(err, &in) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: got %v, want an input error with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// zipped returns text compressed.
+func zipped(tb testing.TB, text string) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestLogGzip(t *testing.T) {
+	text := logColumns + "\n" + strings.Repeat("5,REF,1,-1,-1,-1,-1\n", 1000)
+	whole := zipped(t, text)
+	if _, got, err := readLog(bytes.NewReader(whole)); err != nil || len(got) != 1000 {
+		t.Errorf("got %d records, %v", len(got), err)
+	}
+	_, _, err := readLog(bytes.NewReader(whole[:len(whole)-10]))
+	var in *input.InputError
+	if !errors.As(err, &in) || !strings.Contains(err.Error(), "ends early") {
+		t.Errorf("truncated: got %v", err)
+	}
+}
+
+func FuzzLog(f *testing.F) {
+	f.Add([]byte(logColumns + "\n5,REF,1,-1,-1,-1,-1\n"))
+	f.Add([]byte("cycle,cmd,rank,bankgroup,bank,row,col\n2,ACT,0,0,0,0,0\n24,RD,0,0,0,0,0"))
+	f.Add([]byte("# spec = ddr4-3200-8gb-x8\n# set tRFC = 880\n# allow = tFAW\n" + logColumns + "\n"))
+	f.Add(zipped(f, logColumns+"\n1,PREA,0,,,,\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, records, err := readLog(bytes.NewReader(data))
+		var in *input.InputError
+		if err != nil && !errors.As(err, &in) {
+			t.Fatalf("%T: %v", err, err)
+		}
+		for i, r := range records {
+			if r.Clock < 0 || i > 0 && r.Clock < records[i-1].Clock {
+				t.Fatalf("record %d: %+v", i, r)
+			}
+		}
+	})
+}
