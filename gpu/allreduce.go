@@ -1,0 +1,121 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/units"
+)
+
+// AllReduceModel selects how an all-reduce is costed.
+type AllReduceModel string
+
+// The all-reduce models.
+const (
+	// AllReduceMeasured has the shape of what serving systems run: a one- or
+	// two-shot kernel for small sizes, NCCL's ring or tree beyond.
+	AllReduceMeasured AllReduceModel = "measured"
+	// AllReduceRing is the model of AttAcc's simulator: 2(T−1) steps of
+	// max(latency + slope · s, s/bandwidth), s = bytes/T.
+	AllReduceRing AllReduceModel = "ring"
+)
+
+// AllReduceSpec holds the parameters of an all-reduce over NVLink. Bandwidths
+// count one direction of one GPU's links; a "per GPU" time is multiplied by
+// the number of GPUs.
+type AllReduceSpec struct {
+	Model AllReduceModel `toml:"model"`
+	// Up to SmallLimit bytes a kernel reads its peers' memory directly: either
+	// all of it from T−1 peers (one-shot), or its own share and then the others'
+	// results (two-shot, one more synchronisation).
+	SmallLimit          units.Bytes     `toml:"small_limit"`
+	SmallLatency        units.Duration  `toml:"small_latency"`
+	SmallLatencyPerGPU  units.Duration  `toml:"small_latency_per_gpu"`
+	SmallBandwidth      units.Bandwidth `toml:"small_bandwidth"`
+	SecondShotLatency   units.Duration  `toml:"second_shot_latency"`
+	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"`
+	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`
+	// Beyond SmallLimit: NCCL. Launch is what a call takes at least; latency and
+	// transfer add up and hide behind it.
+	Launch        units.Duration  `toml:"launch"`
+	Latency       units.Duration  `toml:"latency"`
+	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"`
+	Bandwidth     units.Bandwidth `toml:"bandwidth"`
+	// LatencySlope is AllReduceRing's latency growth, in seconds per byte of a
+	// step.
+	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
+}
+
+func (a *AllReduceSpec) validate(c *checker) {
+	if a.Model != AllReduceMeasured && a.Model != AllReduceRing {
+		c.bad(c.key("model"), a.Model, `"measured" or "ring"`)
+	}
+	if a.SmallLimit < 0 {
+		c.bad(c.key("small_limit"), a.SmallLimit, "at least 0B")
+	}
+	for _, d := range []struct {
+		key  string
+		time units.Duration
+	}{
+		{"small_latency", a.SmallLatency}, {"small_latency_per_gpu", a.SmallLatencyPerGPU},
+		{"second_shot_latency", a.SecondShotLatency}, {"second_shot_latency_per_gpu", a.SecondShotPerGPU},
+		{"launch", a.Launch}, {"latency", a.Latency}, {"latency_per_gpu", a.LatencyPerGPU},
+	} {
+		c.duration(c.key(d.key), d.time)
+	}
+	if a.SmallLimit > 0 {
+		c.bandwidth(c.key("small_bandwidth"), a.SmallBandwidth)
+		c.bandwidth(c.key("second_shot_bandwidth"), a.SecondShotBandwidth)
+	}
+	c.bandwidth(c.key("bandwidth"), a.Bandwidth)
+	c.atLeast(c.key("latency_slope_ns_per_byte"), a.LatencySlope, 0)
+}
+
+// launchRidge is the p-norm that joins NCCL's launch and its transfer: the
+// measured corner at 1 to 8 MB is a little round.
+const launchRidge = 4
+
+// AllReduce returns the seconds of summing n bytes over the given number of
+// GPUs, each ending with the result; zero for one GPU or no bytes.
+func (s *Spec) AllReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
+
+// AllReduceCost is AllReduce with its parts: Bytes is what each GPU sends,
+// 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
+// https://doi.org/10.1016/j.jpdc.2008.09.002), and Memory its time.
+func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
+	if gpus <= 1 || n <= 0 {
+		return Cost{}
+	}
+	a := &s.Collective
+	t, bytes := float64(gpus), float64(n)
+	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
+	switch {
+	case a.Model == AllReduceRing:
+		step := bytes / t
+		steps := 2 * (t - 1)
+		c.Latency = steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))
+		c.Memory = steps * step / float64(a.Bandwidth)
+		return c.combine(0)
+	case n <= a.SmallLimit:
+		return a.small(c, t, bytes)
+	}
+	c.Latency = a.Launch.Seconds()
+	c.Memory = c.Bytes/float64(a.Bandwidth) + a.Latency.Seconds() + float64(t*a.LatencyPerGPU.Seconds())
+	c = c.combine(launchRidge)
+	if a.SmallLimit > 0 { // no cheaper than the largest that goes the other way
+		c.Seconds = max(c.Seconds, a.small(Cost{}, t, float64(a.SmallLimit)).Seconds)
+	}
+	return c
+}
+
+// small costs the direct kernel, by the faster of its two schedules.
+func (a *AllReduceSpec) small(c Cost, t, bytes float64) Cost {
+	c.Overhead = a.SmallLatency.Seconds() + float64(t*a.SmallLatencyPerGPU.Seconds())
+	oneShot := (t - 1) * bytes / float64(a.SmallBandwidth)
+	sync := a.SecondShotLatency.Seconds() + float64(t*a.SecondShotPerGPU.Seconds())
+	twoShot := 2 * (t - 1) / t * bytes / float64(a.SecondShotBandwidth)
+	if sync+twoShot < oneShot {
+		c.Memory = twoShot
+		c.Overhead += sync
+	} else {
+		c.Memory = oneShot
+	}
+	return c.combine(0)
+}

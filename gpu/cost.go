@@ -1,0 +1,61 @@
+package gpu
+
+import "math"
+
+// Cost is what one kernel takes on one GPU, split by cause. Seconds combines
+// the parts: the p-norm of Compute, Memory and Latency, plus Overhead.
+type Cost struct {
+	FLOPs float64 // useful floating-point operations, a multiply-add as two
+	Bytes float64 // bytes that have to move at least once
+	// Compute, Memory and Latency are the seconds that each limit alone would
+	// take: arithmetic (padding and idle SMs included), memory traffic, and the
+	// longest chain of work that cannot be spread over the SMs.
+	Compute, Memory, Latency float64
+	Overhead                 float64 // seconds of launch, prologue and tail that nothing hides
+	Seconds                  float64
+}
+
+// Limit names what binds: "compute", "memory", "latency" or "overhead", the
+// largest of the four.
+func (c Cost) Limit() string {
+	switch largest := max(c.Compute, c.Memory, c.Latency, c.Overhead); largest {
+	case c.Compute:
+		return "compute"
+	case c.Memory:
+		return "memory"
+	case c.Latency:
+		return "latency"
+	default:
+		return "overhead"
+	}
+}
+
+// combine sets Seconds. The p-norm (Σ tᵢ^p)^(1/p) is the roofline's maximum for
+// p = 0 (read as infinity) and rounds its corner for finite p ≥ 1: near the
+// ridge neither limit is fully hidden behind the other.
+func (c Cost) combine(p float64) Cost {
+	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
+	return c
+}
+
+// pnorm returns the p-norm of three times, at least the largest; p = 0 stands
+// for infinity.
+func pnorm(p, a, b, c float64) float64 {
+	top := max(a, b, c)
+	if p == 0 || top == 0 {
+		return top
+	}
+	sum := 0.0
+	for _, t := range [3]float64{a, b, c} {
+		if t > 0 {
+			sum += math.Pow(t/top, p)
+		}
+	}
+	return float64(top * max(1, math.Pow(sum, 1/p)))
+}
+
+// ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// elementBytes returns the bytes of n elements.
+func elementBytes(n float64, bits int) float64 { return n * float64(bits) / 8 }

@@ -1,0 +1,60 @@
+package gpu
+
+import "github.com/l3sim/l3sim/units"
+
+// ElementwiseSpec holds the parameters of kernels that pass over activations
+// once: norms, activation functions, residual additions, embedding look-ups.
+type ElementwiseSpec struct {
+	Efficiency // Compute is not used: arithmetic never binds
+	// NormOverhead and NormLatency are the fixed time of a norm, and its time
+	// per element of a row: one thread block reduces a whole row.
+	NormOverhead units.Duration `toml:"norm_overhead"`
+	NormLatency  units.Duration `toml:"norm_element_latency"`
+}
+
+func (e *ElementwiseSpec) validate(c *checker) {
+	e.Efficiency.validate(c)
+	c.duration(c.key("norm_overhead"), e.NormOverhead)
+	c.duration(c.key("norm_element_latency"), e.NormLatency)
+}
+
+// Elementwise returns the cost of a kernel that moves operands·m·d elements:
+// m rows of width d, once for each operand read and for the one written.
+func (s *Spec) Elementwise(operands, m, d, elementBits int) Cost {
+	if m <= 0 || d <= 0 {
+		return Cost{}
+	}
+	e := &s.Pointwise
+	bytes := elementBytes(float64(operands)*float64(m)*float64(d), elementBits)
+	c := Cost{Bytes: bytes, Memory: bytes / (e.Memory * float64(s.MemoryBandwidth)), Overhead: e.Overhead.Seconds()}
+	return c.combine(e.Ridge)
+}
+
+// Norm returns the cost of a layer norm or RMS norm of m rows of width d.
+func (s *Spec) Norm(m, d, elementBits int) Cost {
+	c := s.Elementwise(2, m, d, elementBits)
+	if c.Bytes == 0 {
+		return c
+	}
+	e := &s.Pointwise
+	c.Overhead = e.NormOverhead.Seconds()
+	c.Latency = float64(d) * e.NormLatency.Seconds()
+	return c.combine(e.Ridge)
+}
+
+// Activation returns the cost of an activation function on m rows of width d;
+// a gated one also reads the gate.
+func (s *Spec) Activation(m, d int, gated bool, elementBits int) Cost {
+	if gated {
+		return s.Elementwise(3, m, d, elementBits)
+	}
+	return s.Elementwise(2, m, d, elementBits)
+}
+
+// Residual returns the cost of adding m rows of width d to the residual stream.
+func (s *Spec) Residual(m, d, elementBits int) Cost { return s.Elementwise(3, m, d, elementBits) }
+
+// EmbeddingLookup returns the cost of gathering m rows of width d from a table.
+func (s *Spec) EmbeddingLookup(m, d, elementBits int) Cost {
+	return s.Elementwise(2, m, d, elementBits)
+}

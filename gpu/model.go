@@ -1,0 +1,108 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
+)
+
+// ModelCost costs the operations of one layer of a model on one of the GPUs of
+// a tensor-parallel replica (Megatron-LM's split: heads and feed-forward
+// columns over the GPUs, an all-reduce after the projection and one after the
+// feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
+// methods return seconds, are pure, and do not allocate.
+type ModelCost struct {
+	spec  *Spec
+	model *llm.Model
+	gpus  int   // of the replica
+	heads Heads // on each GPU
+	bits  int
+	// Widths on each GPU.
+	qkv, attention, ffn, vocab int
+}
+
+// NewModelCost returns the costs of model m, split over m.TensorParallel GPUs
+// of the given kind. Both specifications must be valid and stay unchanged.
+func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
+	t := m.TensorParallel
+	return &ModelCost{
+		spec: s, model: m, gpus: t, bits: m.ElementBits,
+		heads:     Heads{Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits},
+		qkv:       m.QKVWidth() / t,
+		attention: m.Heads / t * m.HeadDim,
+		ffn:       ceilDiv(m.FFNHidden, t),
+		vocab:     ceilDiv(m.Vocab, t),
+	}
+}
+
+// QKV returns the time of the norm and of QKV generation for a batch of tokens.
+func (c *ModelCost) QKV(tokens int) float64 {
+	return c.spec.Norm(tokens, c.model.Hidden, c.bits).Seconds + c.spec.GEMM(tokens, c.qkv, c.model.Hidden, c.bits)
+}
+
+// PrefillAttention returns the time of attention of a chunk of one request's
+// prompt over itself and the finished tokens before it.
+func (c *ModelCost) PrefillAttention(chunk, finished int) float64 {
+	return c.spec.PrefillAttention(chunk, finished, c.heads)
+}
+
+// DecodeAttention returns the time of attention of decoding requests, each
+// over its own context (its new token included).
+func (c *ModelCost) DecodeAttention(contexts ...int) float64 {
+	var b DecodeBatch
+	for _, n := range contexts {
+		b.Add(n)
+	}
+	return c.DecodeBatch(b)
+}
+
+// DecodeBatch is DecodeAttention for a caller that keeps the sums itself.
+func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.DecodeAttention(b, c.heads) }
+
+// Projection returns the time of the output projection, its all-reduce and the
+// residual addition.
+func (c *ModelCost) Projection(tokens int) float64 {
+	hidden := c.model.Hidden
+	return c.spec.GEMM(tokens, hidden, c.attention, c.bits) + c.allReduce(tokens) +
+		c.spec.Residual(tokens, hidden, c.bits).Seconds
+}
+
+// FFN returns the time of the norm, the feed-forward network with its
+// activation and all-reduce, and the residual addition. The up and gate
+// matrices of a gated network are one product, as serving systems run them.
+func (c *ModelCost) FFN(tokens int) float64 {
+	hidden, up := c.model.Hidden, c.ffn
+	if c.model.GatedFFN {
+		up *= 2
+	}
+	return c.spec.Norm(tokens, hidden, c.bits).Seconds + c.spec.GEMM(tokens, up, hidden, c.bits) +
+		c.spec.Activation(tokens, c.ffn, c.model.GatedFFN, c.bits).Seconds +
+		c.spec.GEMM(tokens, hidden, c.ffn, c.bits) + c.allReduce(tokens) +
+		c.spec.Residual(tokens, hidden, c.bits).Seconds
+}
+
+// ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
+func (c *ModelCost) ProjectionFFN(tokens int) float64 { return c.Projection(tokens) + c.FFN(tokens) }
+
+// Embedding returns the time of the embedding of a batch of tokens. Each GPU
+// looks up the part of the vocabulary that it holds, and an all-reduce joins.
+func (c *ModelCost) Embedding(tokens int) float64 {
+	return c.spec.EmbeddingLookup(tokens, c.model.Hidden, c.bits).Seconds + c.allReduce(tokens)
+}
+
+// LMHead returns the time of the final norm and of the logits of the tokens
+// that emit one. Each GPU picks the best of its part of the vocabulary, and an
+// all-reduce of index and value (8 bytes a token) decides.
+func (c *ModelCost) LMHead(emitting int) float64 {
+	if emitting <= 0 {
+		return 0
+	}
+	return c.spec.Norm(emitting, c.model.Hidden, c.bits).Seconds +
+		c.spec.GEMM(emitting, c.vocab, c.model.Hidden, c.bits) +
+		c.spec.AllReduce(c.gpus, units.Bytes(8*emitting))
+}
+
+// allReduce returns the time of summing the hidden states of tokens over the
+// replica's GPUs.
+func (c *ModelCost) allReduce(tokens int) float64 {
+	return c.spec.AllReduce(c.gpus, units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)))
+}

@@ -1,0 +1,91 @@
+package pcie
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Spec describes the PCIe tree of a node: a link for each GPU, and one uplink
+// for each group of GPUs on a switch. Links are full duplex.
+type Spec struct {
+	Generation int `toml:"generation"` // 3 to 6
+	Lanes      int `toml:"lanes"`      // of a GPU's link
+	// Efficiency is the share of the raw rate that payload reaches: packet
+	// headers, flow control and DMA engine.
+	Efficiency float64 `toml:"efficiency"`
+	// Latency is the time of a transfer beyond its bytes: launch of the copy and
+	// the round trip that ends it.
+	Latency units.Duration `toml:"latency"`
+	// GPUsPerUplink is the number of GPUs on a switch: 1 gives each GPU its own
+	// way to the host, 2 is a DGX A100. UplinkLanes are the lanes of the
+	// switch's uplink, 0 for as many as a GPU's.
+	GPUsPerUplink int `toml:"gpus_per_uplink"`
+	UplinkLanes   int `toml:"uplink_lanes"`
+}
+
+// laneRates are the raw bytes per second of a lane and direction by
+// generation, after line coding: 8, 16 and 32 GT/s with 128b/130b (PCI Express
+// Base Specification 3.0 to 5.0), and 64 GT/s in FLITs of 256 bytes of which
+// 242 are left for packets (6.0; https://pcisig.com/pci-express-6.0-specification).
+var laneRates = map[int]units.Bandwidth{
+	3: 8e9 / 8 * 128 / 130, 4: 16e9 / 8 * 128 / 130, 5: 32e9 / 8 * 128 / 130, 6: 64e9 / 8 * 242 / 256,
+}
+
+// Validate reports fields that no tree can have; keys are relative to the
+// [pcie] section.
+func (s *Spec) Validate() []*input.InputError {
+	var errs []*input.InputError
+	bad := func(key string, value any, expected string) {
+		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	}
+	if laneRates[s.Generation] == 0 {
+		bad("generation", s.Generation, "3 to 6")
+	}
+	lanes := func(n int) bool { return n >= 1 && n <= 32 && n&(n-1) == 0 }
+	if !lanes(s.Lanes) {
+		bad("lanes", s.Lanes, "1, 2, 4, 8, 16 or 32")
+	}
+	if s.UplinkLanes != 0 && !lanes(s.UplinkLanes) {
+		bad("uplink_lanes", s.UplinkLanes, "0 (as lanes), 1, 2, 4, 8, 16 or 32")
+	}
+	if !(s.Efficiency > 0 && s.Efficiency <= 1) {
+		bad("efficiency", s.Efficiency, "more than 0, at most 1")
+	}
+	if s.Latency < 0 || s.Latency > units.Second {
+		bad("latency", s.Latency, "0ps to 1s")
+	}
+	if s.GPUsPerUplink < 1 || s.GPUsPerUplink > 1024 {
+		bad("gpus_per_uplink", s.GPUsPerUplink, "1 to 1024")
+	}
+	return errs
+}
+
+// RawBandwidth returns the bandwidth of a GPU's link in one direction after
+// line coding.
+func (s *Spec) RawBandwidth() units.Bandwidth {
+	return laneRates[s.Generation] * units.Bandwidth(s.Lanes)
+}
+
+// Bandwidth returns the payload bandwidth of a GPU's link in one direction.
+func (s *Spec) Bandwidth() units.Bandwidth { return s.RawBandwidth() * units.Bandwidth(s.Efficiency) }
+
+// UplinkBandwidth returns the payload bandwidth of a switch's uplink in one
+// direction.
+func (s *Spec) UplinkBandwidth() units.Bandwidth {
+	if s.UplinkLanes == 0 {
+		return s.Bandwidth()
+	}
+	return s.Bandwidth() * units.Bandwidth(s.UplinkLanes) / units.Bandwidth(s.Lanes)
+}
+
+// TransferTime returns the time of a transfer of n bytes that has its links
+// for itself, in either direction: latency + size/bandwidth, and none for no
+// bytes.
+func (s *Spec) TransferTime(n units.Bytes) units.Duration {
+	if n <= 0 {
+		return 0
+	}
+	return s.Latency + min(s.Bandwidth(), s.UplinkBandwidth()).TransferTime(n)
+}
