@@ -1,0 +1,141 @@
+package traces
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// MaxTokens is the largest number of input or output tokens of a request that
+// a trace may hold.
+const MaxTokens = 1 << 24
+
+// Load reads the trace file at path. The format is found from the first line
+// and gzip from its magic number, not from the file's name. Requests that do
+// not arrive in order are sorted, and arrivals count from the first.
+//
+// Whatever is wrong with the file is an *input.InputError that names file,
+// line and column.
+func Load(path string) (*Trace, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	defer f.Close()
+	return Read(path, f)
+}
+
+// openError says why path cannot be opened. A path that does not exist may be
+// meant as the name of a built-in trace.
+func openError(path string, err error) error {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	e := &input.InputError{File: path, Err: err}
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Expected = "a trace file or one of " + strings.Join(BuiltinNames(), ", ")
+		e.Nearest = input.Nearest(path, BuiltinNames())
+	}
+	return e
+}
+
+// Read is Load from a reader; name stands for the file in errors and names the
+// trace.
+func Read(name string, r io.Reader) (*Trace, error) {
+	text, err := unzip(bufio.NewReaderSize(r, 1<<16))
+	if err != nil {
+		return nil, &input.InputError{File: name, Err: err}
+	}
+	first, err := text.Peek(1)
+	if err != nil && err != io.EOF {
+		return nil, &input.InputError{File: name, Err: err}
+	}
+	var rows []row
+	if len(first) == 1 && first[0] == '{' {
+		rows, err = readMooncake(name, text)
+	} else {
+		rows, err = readCSV(name, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, &input.InputError{File: name, Expected: "at least one request"}
+	}
+	return newTrace(name, rows)
+}
+
+// unzip returns the text of r: decompressed where it begins as a gzip file
+// does (RFC 1952), and without a byte-order mark.
+func unzip(r *bufio.Reader) (*bufio.Reader, error) {
+	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		r = bufio.NewReaderSize(z, 1<<16)
+	}
+	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
+		if _, err := r.Discard(3); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// newTrace makes a trace of the rows of the file called name.
+func newTrace(name string, rows []row) (*Trace, error) {
+	slices.SortStableFunc(rows, func(a, b row) int { return a.arrival.compare(b.arrival) })
+	t := &Trace{name, make([]Request, len(rows))}
+	for i, r := range rows {
+		arrival, ok := r.arrival.since(rows[0].arrival)
+		if !ok {
+			return nil, &input.InputError{
+				File: name, Line: r.line,
+				Expected: "an arrival within 106 days of the first request's",
+			}
+		}
+		t.Requests[i] = Request{ID: i, Arrival: arrival, Input: r.input, Output: r.output}
+	}
+	return t, nil
+}
+
+// row is one request as a file gives it.
+type row struct {
+	arrival       instant
+	input, output int
+	line          int
+}
+
+// tokens checks a number of tokens.
+func tokens(file string, line int, column string, n int64, written string) (int, error) {
+	if n < 1 || n > MaxTokens {
+		return 0, &input.InputError{
+			File: file, Line: line, Key: column, Value: written,
+			Expected: fmt.Sprintf("a whole number of tokens from 1 to %d", MaxTokens),
+		}
+	}
+	return int(n), nil
+}
+
+// instant is a time of arrival in the file's own epoch: whole seconds and
+// picoseconds, as the seconds since 1970 do not fit a count of picoseconds.
+type instant struct {
+	seconds     int64
+	picoseconds int64 // 0 to 10^12 - 1
+}
+
+func (i instant) compare(j instant) int {
+	return cmp.Or(cmp.Compare(i.seconds, j.seconds), cmp.Compare(i.picoseconds, j.picoseconds))
+}

@@ -1,0 +1,195 @@
+package traces
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+func TestLoadFormats(t *testing.T) {
+	for file, want := range map[string][]Request{
+		"azure.csv":         {{0, 0, 4808, 10}, {1, 52 * units.Millisecond, 3180, 8}, {2, 98_089 * units.Microsecond, 110, 27}},
+		"azure2024.csv":     {{0, 0, 2162, 5}, {1, 996_013 * units.Microsecond, 2399, 6}},
+		"plain.csv":         {{0, 0, 3772, 54}, {1, 0, 2015, 156}},
+		"arrivals.csv":      {{0, 0, 67, 1731}, {1, 4 * units.Millisecond, 798, 263}},
+		"llmservingsim.csv": {{0, 0, 2358, 531}, {1, 301_012_143 * units.Nanosecond, 1034, 769}},
+		"mooncake.jsonl":    {{0, 0, 6758, 500}, {1, 2500 * units.Microsecond, 7322, 490}},
+	} {
+		path := filepath.Join("testdata", file)
+		got, err := Load(path)
+		if err != nil || !slices.Equal(got.Requests, want) || got.Name != path {
+			t.Errorf("%s: got %+v, %v\nwant %+v", file, got, err, want)
+		}
+
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for how, data := range map[string][]byte{
+			"gzip":            zip(t, text),
+			"byte-order mark": append([]byte("\ufeff"), text...),
+			"CRLF":            bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\n"), []byte("\r\n")),
+			"no final line":   bytes.TrimRight(text, "\r\n"),
+		} {
+			got, err := Read(file, bytes.NewReader(data))
+			if err != nil || !slices.Equal(got.Requests, want) {
+				t.Errorf("%s with %s: got %+v, %v", file, how, got, err)
+			}
+		}
+	}
+}
+
+func zip(t testing.TB, text []byte) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestLoadShared reads the public traces beside the project; it is skipped
+// where they are missing.
+func TestLoadShared(t *testing.T) {
+	const folder = "../../shared/traces"
+	if _, err := os.Stat(folder); err != nil {
+		t.Skip("no public traces beside the project")
+	}
+	// Requests and sums of tokens as Python's csv and json modules count them.
+	want := map[string]struct {
+		requests      int
+		input, output int64
+	}{
+		"azure/AzureLLMInferenceTrace_code.csv":                     {8819, 18059974, 245896},
+		"azure/AzureLLMInferenceTrace_conv.csv":                     {19366, 22361870, 4088665},
+		"llmservingsim/sharegpt-llama-3.1-8b-300-sps10.lengths.csv": {300, 257239, 195753},
+		"servegen/deepseek_r1_hour.csv":                             {10005, 14897745, 24636802},
+		"vidur/arxiv_summarization_2000.csv":                        {1999, 5076657, 624960},
+		"mooncake/conversation_trace.jsonl":                         {12031, 144793823, 4122048},
+	}
+	for file, w := range want {
+		trace, err := Load(filepath.Join(folder, file))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		m := trace.Moments()
+		if m.Requests != w.requests || m.InputTokens != w.input || m.OutputTokens != w.output {
+			t.Errorf("%s: got %+v, want %+v", file, m, w)
+		}
+		if !slices.IsSortedFunc(trace.Requests, func(a, b Request) int { return int(a.Arrival - b.Arrival) }) {
+			t.Errorf("%s: arrivals are not in order", file)
+		}
+	}
+}
+
+func TestLoadSortsArrivals(t *testing.T) {
+	got, err := Read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"))
+	want := []Request{{0, 0, 2, 1}, {1, 0, 4, 1}, {2, 2 * units.Second, 1, 1}, {3, 2 * units.Second, 3, 1}}
+	if err != nil || !slices.Equal(got.Requests, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+	const plain = "num_prefill_tokens,num_decode_tokens,arrived_at\n"
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", "", "f: expected at least one request"},
+		{"header only", azure, "f: expected at least one request"},
+		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns`},
+		{"misspelt column", "num_prefill_tokens,num_decode_token\n1,2\n", `f:1: expected a column num_decode_tokens; did you mean "num_decode_token"?`},
+		{"no timestamp", "ContextTokens,GeneratedTokens\n1,2\n", "f:1: expected a column TIMESTAMP"},
+		{"column twice", "num_prefill_tokens,num_decode_tokens,num_decode_tokens\n1,2,3\n", "f:1: num_decode_tokens: expected one column"},
+		{"too few fields", plain + "1,2\n", "f:2: wrong number of fields"},
+		{"bare quote", plain + "1,2\"3,4\n", "f:2: bare \" in non-quoted-field"},
+		{"no tokens", plain + "1,1,0\n0,2,0\n", `f:3: num_prefill_tokens = "0": expected a whole number of tokens from 1`},
+		{"fraction", plain + "1,2.5,0\n", `f:2: num_decode_tokens = "2.5": expected a whole number`},
+		{"too many tokens", plain + "99999999999999999999,1,0\n", `f:2: num_prefill_tokens = "99999999999999999999"`},
+		{"negative arrival", plain + "1,2,-1\n", `f:2: arrived_at = "-1": expected seconds`},
+		{"infinite arrival", plain + "1,2,Inf\n", `f:2: arrived_at = "Inf"`},
+		{"not a number", plain + "1,2,NaN\n", `f:2: arrived_at = "NaN"`},
+		{"not a date", azure + "yesterday,1,2\n", `f:2: TIMESTAMP = "yesterday": expected a time such as`},
+		{"a year apart", azure + "2023-01-01 00:00:00,1,2\n2024-01-01 00:00:00,1,2\n", "f:3: expected an arrival within 106 days"},
+		{"negative ns", "arrival_time_ns,input_toks,output_toks\n-5,1,2\n", `f:2: arrival_time_ns = "-5": expected a whole number of nanoseconds`},
+		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: unexpected end of JSON input; expected a JSON object with timestamp"},
+		{"JSON type", `{"timestamp": 0, "input_length": "5", "output_length": 1}`, "f:1: json: cannot unmarshal string"},
+		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: expected timestamp (ms), input_length and output_length"},
+		{"JSON no tokens", `{"timestamp": 0, "input_length": 5, "output_length": 0}`, "f:1: output_length = 0: expected"},
+		{"JSON negative time", `{"timestamp": -1, "input_length": 5, "output_length": 1}`, "f:1: timestamp = -1: expected milliseconds"},
+		{"truncated gzip", string(zip(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:40], "f: unexpected EOF"},
+		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
+	} {
+		trace, err := Read("f", strings.NewReader(c.text))
+		var bad *input.InputError
+		if !errors.As(err, &bad) {
+			t.Errorf("%s: got %+v, %v, want an InputError", c.name, trace, err)
+			continue
+		}
+		if !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got  %s\nwant %s", c.name, err, c.want)
+		}
+	}
+}
+
+func TestLoadMissing(t *testing.T) {
+	_, err := Load("openr2")
+	var bad *input.InputError
+	if !errors.As(err, &bad) || !errors.Is(err, fs.ErrNotExist) || bad.Nearest != "openr1" || bad.File != "openr2" {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Load(t.TempDir()); !errors.As(err, &bad) {
+		t.Errorf("a folder: got %v", err)
+	}
+}
+
+// FuzzRead requires that a file gives either an InputError or a valid trace.
+func FuzzRead(f *testing.F) {
+	samples, err := filepath.Glob("testdata/*.*")
+	if err != nil || len(samples) == 0 {
+		f.Fatal("no samples", err)
+	}
+	for _, path := range samples {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+		f.Add(zip(f, text))
+	}
+	f.Add([]byte("num_prefill_tokens,num_decode_tokens\n1,1\n"))
+	f.Add([]byte("arrival_time_ns,input_toks,output_toks\n9223372036854775807,1,1\n0,1,1\n"))
+	f.Add([]byte("TIMESTAMP,ContextTokens,GeneratedTokens\n0001-01-01 00:00:00,1,1\n9999-12-31 23:59:59.999999999,1,1\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		trace, err := Read("f", bytes.NewReader(text))
+		if err != nil {
+			var bad *input.InputError
+			if !errors.As(err, &bad) {
+				t.Fatalf("not an InputError: %v", err)
+			}
+			return
+		}
+		if len(trace.Requests) == 0 || trace.Requests[0].Arrival != 0 {
+			t.Fatalf("no first request at time 0: %+v", trace.Requests)
+		}
+		last := units.Duration(0)
+		for i, r := range trace.Requests {
+			if r.ID != i || r.Arrival < last || r.Input < 1 || r.Input > MaxTokens || r.Output < 1 || r.Output > MaxTokens {
+				t.Fatalf("request %d: %+v after %v", i, r, last)
+			}
+			last = r.Arrival
+		}
+	})
+}

@@ -1,0 +1,207 @@
+package traces
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Lengths are mean and standard deviation of a number of tokens.
+type Lengths struct{ Mean, Std float64 }
+
+// Builtin is a data set known by the moments of its lengths.
+type Builtin struct {
+	Name          string
+	Title         string // as the paper names it
+	Input, Output Lengths
+}
+
+// builtins are the data sets of the L3 paper, Table 4.
+var builtins = []Builtin{
+	{"openr1", "OpenR1-Math", Lengths{96.0, 75.1}, Lengths{12684.1, 8464.6}},
+	{"dolphin", "Dolphin-r1", Lengths{201.9, 563.0}, Lengths{3926.2, 4216.0}},
+	{"openthoughts", "OpenThoughts-math", Lengths{89.4, 66.7}, Lengths{6366.7, 4662.9}},
+	{"longbench", "LongBench", Lengths{7703.9, 4285.5}, Lengths{89.8, 213.7}},
+}
+
+// BuiltinNames returns the names of the built-in data sets, in the order of
+// the paper.
+func BuiltinNames() []string {
+	names := make([]string, len(builtins))
+	for i, b := range builtins {
+		names[i] = b.Name
+	}
+	return names
+}
+
+// LookupBuiltin returns the built-in data set called name; an unknown name is
+// an *input.InputError with the nearest one.
+func LookupBuiltin(name string) (*Builtin, error) {
+	i := slices.IndexFunc(builtins, func(b Builtin) bool { return b.Name == name })
+	if i < 0 {
+		return nil, input.UnknownName("--trace", name, BuiltinNames())
+	}
+	b := builtins[i]
+	return &b, nil
+}
+
+// The distributions of SyntheticSpec.
+const (
+	// Auto is Gamma where the standard deviation is at most autoLimit times
+	// the mean, LogNormal above: a gamma distribution with a larger ratio has
+	// most of its mass at zero, which no prompt has.
+	Auto      = "auto"
+	Gamma     = "gamma"
+	LogNormal = "lognormal"
+
+	autoLimit = 1.2
+)
+
+// SyntheticSpec says how lengths are drawn from their moments.
+type SyntheticSpec struct {
+	// Distribution of the lengths: "auto", "gamma" or "lognormal".
+	Distribution string `toml:"distribution"`
+	// MaxTokens clips each length; reasoning models stop at 32,768.
+	MaxTokens int `toml:"max_tokens"`
+}
+
+// DefaultSynthetic returns the spec in effect where nothing else is said.
+func DefaultSynthetic() SyntheticSpec {
+	return SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
+}
+
+// Validate reports values out of range; keys are relative to the section.
+func (s *SyntheticSpec) Validate() []*input.InputError {
+	var errs []*input.InputError
+	if valid := []string{Auto, Gamma, LogNormal}; !slices.Contains(valid, s.Distribution) {
+		errs = append(errs, input.UnknownName("distribution", s.Distribution, valid))
+	}
+	if s.MaxTokens < 1 || s.MaxTokens > MaxTokens {
+		errs = append(errs, &input.InputError{
+			Key: "max_tokens", Value: fmt.Sprint(s.MaxTokens), Expected: fmt.Sprintf("1 to %d", MaxTokens),
+		})
+	}
+	return errs
+}
+
+// Synthetic draws n requests with the lengths of the built-in data set called
+// name, all arriving at time 0. The same name, n, seed and spec give the same
+// requests; input and output lengths are independent, each from a stream of
+// its own.
+//
+// Lengths are whole tokens from 1 to spec.MaxTokens. Clipping lowers the mean,
+// so the lengths are then rescaled until the sample's mean is the data set's,
+// to a token a request or better. The standard deviation stays what the draw
+// and the clipping gave: Moments reports both.
+//
+// An unknown name, n < 1 or a spec that cannot be met is an *input.InputError.
+func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
+	b, err := LookupBuiltin(name)
+	if err != nil {
+		return nil, err
+	}
+	if errs := spec.Validate(); len(errs) > 0 {
+		return nil, errs[0]
+	}
+	if n < 1 || n > maxSynthetic {
+		return nil, &input.InputError{
+			Key: "--requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxSynthetic),
+		}
+	}
+	for _, l := range []Lengths{b.Input, b.Output} {
+		if float64(spec.MaxTokens) < l.Mean {
+			return nil, &input.InputError{
+				Key: "max_tokens", Value: fmt.Sprint(spec.MaxTokens),
+				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.Mean), name),
+			}
+		}
+	}
+	in := draw(b.Input, n, stream(seed, name, "input"), spec)
+	out := draw(b.Output, n, stream(seed, name, "output"), spec)
+	t := &Trace{Name: name, Requests: make([]Request, n)}
+	for i := range t.Requests {
+		t.Requests[i] = Request{ID: i, Input: in[i], Output: out[i]}
+	}
+	return t, nil
+}
+
+// maxSynthetic bounds the memory of a drawn trace.
+const maxSynthetic = 10_000_000
+
+// stream returns a source of randomness of its own for each column of each
+// data set and seed.
+func stream(seed uint64, name, column string) rand.Source {
+	return rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "l3sim/traces/%s/%s/%d", name, column, seed)))
+}
+
+// draw returns n lengths.
+func draw(l Lengths, n int, source rand.Source, spec SyntheticSpec) []int {
+	raw := make([]float64, n)
+	random := l.distribution(spec.Distribution, source)
+	for i := range raw {
+		raw[i] = random.Rand()
+	}
+	scale := rescale(raw, l.Mean, spec.MaxTokens)
+	lengths := make([]int, n)
+	for i, x := range raw {
+		lengths[i] = length(x*scale, spec.MaxTokens)
+	}
+	return lengths
+}
+
+// distribution returns the distribution of the given kind that has the moments
+// l (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
+// chapters 14 and 17).
+func (l Lengths) distribution(kind string, source rand.Source) distuv.Rander {
+	ratio := l.Std / l.Mean
+	if kind == Gamma || kind == Auto && ratio <= autoLimit {
+		return distuv.Gamma{Alpha: 1 / (ratio * ratio), Beta: l.Mean / (l.Std * l.Std), Src: source}
+	}
+	variance := math.Log1p(ratio * ratio)
+	return distuv.LogNormal{Mu: math.Log(l.Mean) - variance/2, Sigma: math.Sqrt(variance), Src: source}
+}
+
+// length makes x a whole number of tokens from 1 to limit.
+func length(x float64, limit int) int {
+	return int(min(max(math.Round(x), 1), float64(limit)))
+}
+
+// rescale returns the factor by which the drawn lengths must be multiplied so
+// that, rounded and clipped, their mean is as close to mean as rounding
+// permits. The mean grows with the factor, from 1 to limit: bisection finds
+// the factor to its last bit. Where every length would have to be clipped
+// before the mean is met (mean close to limit), bisection ends just there.
+func rescale(raw []float64, mean float64, limit int) float64 {
+	want := int64(math.Round(mean * float64(len(raw))))
+	total := func(scale float64) int64 {
+		sum := int64(0)
+		for _, x := range raw {
+			sum += int64(length(x*scale, limit))
+		}
+		return sum
+	}
+	low, high := 0.0, 1.0
+	for range 200 { // a draw of nothing but zeros cannot be scaled up
+		if total(high) >= want {
+			break
+		}
+		low, high = high, 2*high
+	}
+	for range 60 {
+		if middle := (low + high) / 2; total(middle) >= want {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	if want-total(low) < total(high)-want {
+		return low
+	}
+	return high
+}

@@ -1,0 +1,189 @@
+package traces
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+func TestSyntheticMoments(t *testing.T) {
+	for _, b := range builtins {
+		for seed := range uint64(5) {
+			trace, err := Synthetic(b.Name, 1000, seed, DefaultSynthetic())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := trace.Moments()
+			// The mean is met to one rounding of the whole sample.
+			if want := math.Round(1000 * b.Input.Mean); math.Abs(float64(m.InputTokens)-want) > 1 {
+				t.Errorf("%s: %d input tokens, want %v", b.Name, m.InputTokens, want)
+			}
+			if want := math.Round(1000 * b.Output.Mean); math.Abs(float64(m.OutputTokens)-want) > 1 {
+				t.Errorf("%s: %d output tokens, want %v", b.Name, m.OutputTokens, want)
+			}
+			// Clipping narrows, and a log-normal sample's deviation scatters widely.
+			for _, c := range []struct {
+				l   Lengths
+				got float64
+			}{{b.Input, m.InputStd}, {b.Output, m.OutputStd}} {
+				low, high := 0.9, 1.1
+				if c.l.Std/c.l.Mean > autoLimit {
+					low, high = 0.5, 2
+				}
+				if ratio := c.got / c.l.Std; ratio < low || ratio > high {
+					t.Errorf("%s seed %d: standard deviation %v, want about %v", b.Name, seed, c.got, c.l.Std)
+				}
+			}
+		}
+	}
+}
+
+// TestDistributionMoments checks the parameters derived from mean and standard
+// deviation on large samples, before rounding and clipping.
+func TestDistributionMoments(t *testing.T) {
+	for _, l := range []Lengths{{100, 50}, {12684.1, 8464.6}, {200, 240}} {
+		for _, kind := range []string{Gamma, LogNormal, Auto} {
+			random := l.distribution(kind, rand.NewPCG(1, 1))
+			x := make([]float64, 200_000)
+			for i := range x {
+				x[i] = random.Rand()
+			}
+			mean, std := stat.MeanStdDev(x, nil)
+			if math.Abs(mean/l.Mean-1) > 0.02 || math.Abs(std/l.Std-1) > 0.05 {
+				t.Errorf("%s of %+v: mean %v, standard deviation %v", kind, l, mean, std)
+			}
+		}
+	}
+}
+
+func TestSyntheticLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(BuiltinNames()).Draw(t, "name")
+		n := rapid.IntRange(1, 50).Draw(t, "n")
+		seed := rapid.Uint64().Draw(t, "seed")
+		spec := SyntheticSpec{
+			Distribution: rapid.SampledFrom([]string{Auto, Gamma, LogNormal}).Draw(t, "distribution"),
+			MaxTokens:    rapid.IntRange(12685, 40000).Draw(t, "max"),
+		}
+		a, err := Synthetic(name, n, seed, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range a.Requests {
+			if r.ID != i || r.Arrival != 0 || r.Input < 1 || r.Input > spec.MaxTokens || r.Output < 1 || r.Output > spec.MaxTokens {
+				t.Fatalf("request %d: %+v", i, r)
+			}
+		}
+		b, err := Synthetic(name, n, seed, spec)
+		if err != nil || !slices.Equal(a.Requests, b.Requests) {
+			t.Fatalf("the same seed gave other requests, %v", err)
+		}
+	})
+}
+
+// TestSyntheticStreams checks that seeds, data sets and columns have streams
+// of their own.
+func TestSyntheticStreams(t *testing.T) {
+	draw := func(name string, seed uint64) []Request {
+		trace, err := Synthetic(name, 400, seed, DefaultSynthetic())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trace.Requests
+	}
+	column := func(requests []Request, of func(Request) int) []float64 {
+		x := make([]float64, len(requests))
+		for i, r := range requests {
+			x[i] = float64(of(r))
+		}
+		return x
+	}
+	in := func(r Request) int { return r.Input }
+	out := func(r Request) int { return r.Output }
+	a := draw("openr1", 1)
+	for name, c := range map[string]float64{
+		"input and output": stat.Correlation(column(a, in), column(a, out), nil),
+		"two seeds":        stat.Correlation(column(a, out), column(draw("openr1", 2), out), nil),
+		"two data sets":    stat.Correlation(column(a, out), column(draw("openthoughts", 1), out), nil),
+	} {
+		if math.Abs(c) > 0.2 { // four standard errors of 400 independent pairs
+			t.Errorf("%s correlate: %v", name, c)
+		}
+	}
+}
+
+// TestSyntheticGolden pins what a seed means: a change of it changes every
+// published result. TestSyntheticMoments is the law beside it.
+func TestSyntheticGolden(t *testing.T) {
+	trace, err := Synthetic("openr1", 3, 1, DefaultSynthetic())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Request{{0, 0, 111, 3071}, {1, 0, 95, 22604}, {2, 0, 82, 12377}}
+	if !slices.Equal(trace.Requests, want) {
+		t.Errorf("got %+v, want %+v", trace.Requests, want)
+	}
+}
+
+func TestRescale(t *testing.T) {
+	for _, c := range []struct {
+		raw   []float64
+		mean  float64
+		limit int
+		want  []int
+	}{
+		{[]float64{1, 2, 3}, 4, 100, []int{2, 4, 6}},
+		{[]float64{1, 2, 30}, 4, 8, []int{1, 3, 8}},
+		{[]float64{5, 5}, 10, 10, []int{10, 10}},
+		{[]float64{0, 0}, 10, 10, []int{1, 1}},
+	} {
+		scale := rescale(c.raw, c.mean, c.limit)
+		var got []int
+		for _, x := range c.raw {
+			got = append(got, length(x*scale, c.limit))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v to a mean of %v: got %v (factor %v), want %v", c.raw, c.mean, got, scale, c.want)
+		}
+	}
+}
+
+func TestSyntheticErrors(t *testing.T) {
+	good := DefaultSynthetic()
+	for _, c := range []struct {
+		name string
+		n    int
+		spec SyntheticSpec
+		want string
+	}{
+		{"open-thoughts", 1, good, `did you mean "openthoughts"?`},
+		{"OpenR1", 1, good, `did you mean "openr1"?`},
+		{"openr1", 0, good, "--requests = 0: expected 1 to"},
+		{"openr1", 1, SyntheticSpec{"gama", 32768}, `did you mean "gamma"?`},
+		{"openr1", 1, SyntheticSpec{Auto, 0}, "max_tokens = 0: expected 1 to"},
+		{"openr1", 1, SyntheticSpec{Auto, 8000}, "max_tokens = 8000: expected at least 12685, a mean length of openr1"},
+	} {
+		_, err := Synthetic(c.name, c.n, 1, c.spec)
+		var bad *input.InputError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+}
+
+func BenchmarkSynthetic(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Synthetic("openr1", 1000, 1, DefaultSynthetic()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
