@@ -1,0 +1,106 @@
+package scheduler
+
+// Decoding is a request in its decode phase. Contexts grow by one token in
+// every iteration, so a request keeps its context relative to the iteration
+// number and nothing has to be touched as it grows.
+type Decoding struct {
+	Request int32 // index into the replica's requests
+	Offset  int32 // rankset offset
+	// Base + iteration = tokens that the decode step of that iteration attends
+	// over, the step's own token included.
+	Base int64
+	// Last is the iteration that emits the request's last token.
+	Last int64
+}
+
+// Context returns the tokens that the step of the given iteration attends over.
+func (d *Decoding) Context(iteration int64) int { return int(d.Base + iteration) }
+
+// Chunk is a part of a prompt that an iteration prefills.
+type Chunk struct {
+	Request  int32
+	Offset   int32
+	Tokens   int  // prompt tokens prefilled now
+	Finished int  // prompt tokens prefilled before
+	Last     bool // the prompt ends here: the iteration emits token 1
+}
+
+// SubBatch is one of the (one or two) sub-batches of an iteration.
+type SubBatch struct {
+	Decode  []Decoding
+	Prefill []Chunk
+}
+
+// PrefillTokens returns the prompt tokens of the sub-batch.
+func (s *SubBatch) PrefillTokens() int {
+	n := 0
+	for i := range s.Prefill {
+		n += s.Prefill[i].Tokens
+	}
+	return n
+}
+
+// Tokens returns the rows of the sub-batch's fully-connected operations.
+func (s *SubBatch) Tokens() int { return len(s.Decode) + s.PrefillTokens() }
+
+// Emitting returns the requests that get a token: all that decode and those
+// whose prompt ends.
+func (s *SubBatch) Emitting() int {
+	n := len(s.Decode)
+	for i := range s.Prefill {
+		if s.Prefill[i].Last {
+			n++
+		}
+	}
+	return n
+}
+
+// Batch is what one iteration runs. It is valid until the next call of
+// Scheduler.Next.
+type Batch struct {
+	Iteration int64
+	Sub       []SubBatch
+}
+
+// Decoding returns the requests that decode in the iteration.
+func (b *Batch) Decoding() int {
+	n := 0
+	for i := range b.Sub {
+		n += len(b.Sub[i].Decode)
+	}
+	return n
+}
+
+// Empty says that the batch has no work.
+func (b *Batch) Empty() bool {
+	for i := range b.Sub {
+		if len(b.Sub[i].Decode) > 0 || len(b.Sub[i].Prefill) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// split deals the decoding requests to the sub-batches so that their token sums
+// are as even as longest-first dealing makes them (L3, section 5.3, step 2).
+// decoding is sorted by context, longest first; that order never changes, for
+// all contexts grow alike.
+func (b *Batch) split(decoding []Decoding) {
+	for i := range b.Sub {
+		b.Sub[i].Decode = b.Sub[i].Decode[:0]
+		b.Sub[i].Prefill = b.Sub[i].Prefill[:0]
+	}
+	if len(b.Sub) == 1 {
+		b.Sub[0].Decode = append(b.Sub[0].Decode, decoding...)
+		return
+	}
+	var tokens [2]int64
+	for i := range decoding {
+		s := 0
+		if tokens[1] < tokens[0] {
+			s = 1
+		}
+		tokens[s] += decoding[i].Base + b.Iteration
+		b.Sub[s].Decode = append(b.Sub[s].Decode, decoding[i])
+	}
+}

@@ -1,0 +1,140 @@
+package scheduler
+
+import "github.com/l3sim/l3sim/units"
+
+// addPrefill adds prefill requests to sub-batch i until T_GPU passes the PIM
+// time of the other sub-batch, and cuts the last one to meet it (L3, section
+// 5.3, steps 3 and 4). With a single batch, the PIM time that bounds it is its
+// own. It reports false when a memory is full, so that nothing more can be
+// added to any sub-batch.
+func (s *Scheduler) addPrefill(i int) bool {
+	sub := &s.batch.Sub[i]
+	floor := (s.spec.MinPrefillTokens + len(s.batch.Sub) - 1) / len(s.batch.Sub)
+	var target units.Duration
+	known := false
+	for s.head < len(s.queue) {
+		w := &s.queue[s.head]
+		r := &s.requests[w.request]
+		if !w.held {
+			w.hold, w.held = s.ledger.Reserve(s.reservedTokens(r), s.memory.Balance)
+			if !w.held {
+				return false
+			}
+		}
+		if !known { // costly, and not needed while memory is full
+			target, known = s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, 0), true
+		}
+		left := r.Input - w.finished
+		tokens := s.cut(sub, w, left, target, floor)
+		room := tokens
+		if tokens > 0 {
+			room = s.roomOnGPU(w, tokens, left)
+		}
+		full := room < tokens
+		if tokens = room; tokens == 0 {
+			return !full
+		}
+		s.take(sub, w, tokens, tokens == left)
+		if tokens < left {
+			return !full
+		}
+	}
+	return true
+}
+
+// take puts tokens prompt tokens of the queue's head into sub.
+func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
+	sub.Prefill = append(sub.Prefill, Chunk{
+		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last,
+	})
+	if !last && w.finished == 0 {
+		s.kvOnGPU += s.requests[w.request].Input
+	}
+	w.finished += tokens
+	s.chunked = append(s.chunked, *w)
+	s.head++
+}
+
+// cut returns how many of the left prompt tokens of w sub takes: all where the
+// GPU's time stays within target, else the multiple of ChunkMultiple that comes
+// closest to it, but at least what floor still asks for; 0 for none.
+func (s *Scheduler) cut(sub *SubBatch, w *waiting, left int, target units.Duration, floor int) int {
+	if s.gpuTime(sub, w, left) <= target {
+		return left
+	}
+	least := max(0, floor-sub.PrefillTokens())
+	if !s.spec.Chunking {
+		// A prompt cannot be cut: it goes in whole where it started below the
+		// target or the floor is not met.
+		if least > 0 || s.gpuTime(sub, w, 0) < target {
+			return left
+		}
+		return 0
+	}
+	multiple := s.spec.ChunkMultiple
+	low, high := 0, (left+multiple-1)/multiple // time(low) <= target < time(high), in multiples
+	if s.gpuTime(sub, w, 0) > target {
+		high = 0
+	}
+	for high-low > 1 {
+		mid := (low + high) / 2
+		if s.gpuTime(sub, w, mid*multiple) <= target {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	if high > low && s.gpuTime(sub, w, min(left, high*multiple))-target < target-s.gpuTime(sub, w, low*multiple) {
+		low = high
+	}
+	tokens := max(low*multiple, (least+multiple-1)/multiple*multiple)
+	return min(tokens, left)
+}
+
+// gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
+func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duration {
+	if tokens == 0 {
+		return s.predictor.GPU(sub)
+	}
+	sub.Prefill = append(sub.Prefill, Chunk{Request: w.request, Tokens: tokens, Finished: w.finished, Last: true})
+	t := s.predictor.GPU(sub)
+	sub.Prefill = sub.Prefill[:len(sub.Prefill)-1]
+	return t
+}
+
+// roomOnGPU returns the largest number of prompt tokens of w, at most tokens,
+// whose activations fit the GPU beside the iteration's others, together with the
+// KV of prompts that are not finished. Where only the whole prompt fits, it
+// returns that.
+func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
+	batched := 0
+	for i := range s.batch.Sub {
+		batched += s.batch.Sub[i].Tokens()
+	}
+	fits := func(n int) bool {
+		kv := s.kvOnGPU
+		if n < left && w.finished == 0 {
+			kv += s.requests[w.request].Input
+		}
+		return s.gpu.fits(batched+n, kv)
+	}
+	if fits(tokens) {
+		return tokens
+	}
+	if !s.spec.Chunking {
+		return 0
+	}
+	multiple := s.spec.ChunkMultiple
+	low, high := 0, (tokens+multiple-1)/multiple
+	for high-low > 1 {
+		if mid := (low + high) / 2; fits(mid * multiple) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	if low == 0 && fits(left) {
+		return left // whole, it leaves no KV on the GPU
+	}
+	return low * multiple
+}
