@@ -1,0 +1,13 @@
+package configs
+
+import "testing"
+
+// BenchmarkLoad is the cost of one point of a sweep before it runs.
+func BenchmarkLoad(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Load(Options{Sets: []string{"node.ranksets=8", "run.seed=7"}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+package configs
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Config is one complete configuration: what to run, on which hardware, under
+// which policies. It is read-only once loaded. The toml tags are the keys of
+// configuration files, byte for byte.
+type Config struct {
+	Preset    string               `toml:"preset"` // the system preset that all layers are on top of
+	Run       Run                  `toml:"run"`
+	Model     llm.Model            `toml:"model"` // starts from the preset that Run.Model names
+	Node      Node                 `toml:"node"`
+	DRAM      DRAM                 `toml:"dram"`
+	PIM       pim.Spec             `toml:"pim"`
+	GPU       GPU                  `toml:"gpu"`
+	PCIe      pcie.Spec            `toml:"pcie"`
+	Scheduler scheduler.Spec       `toml:"scheduler"`
+	Memory    scheduler.MemorySpec `toml:"memory"`
+	Traces    traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
+}
+
+// Run says what is simulated.
+type Run struct {
+	System string `toml:"system"` // one of Systems
+	Model  string `toml:"model"`  // model preset
+	Trace  string `toml:"trace"`  // built-in name or path of a file
+	// Requests is the number of requests: 0 for all of a file, or for the default
+	// number of a built-in trace.
+	Requests int    `toml:"requests"`
+	Seed     uint64 `toml:"seed"`
+}
+
+// Systems returns the values of Run.System.
+func Systems() []string { return []string{"l3"} }
+
+// Validate reports values out of range; keys are relative to the section.
+func (r *Run) Validate() []*input.InputError {
+	var errs []*input.InputError
+	known := false
+	for _, s := range Systems() {
+		known = known || s == r.System
+	}
+	if !known {
+		errs = append(errs, input.UnknownName("system", r.System, Systems()))
+	}
+	if r.Trace == "" {
+		errs = append(errs, &input.InputError{Key: "trace", Value: `""`, Expected: "the name of a built-in trace or a file"})
+	}
+	if r.Requests < 0 {
+		errs = append(errs, &input.InputError{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})
+	}
+	return errs
+}
+
+// Node is how many of everything the node has.
+type Node struct {
+	GPUs     int `toml:"gpus"`
+	Channels int `toml:"channels"` // memory channels of the host
+	// Ranksets is the number of ranks on each channel; one rank of every channel
+	// forms a rankset (L3, section 5.1).
+	Ranksets int `toml:"ranksets"`
+	// MemoryCapacity is the capacity of all DIMMs. It decides the rows of a bank,
+	// whatever density the timing in [dram] is that of.
+	MemoryCapacity units.Bytes `toml:"memory_capacity"`
+}
+
+// Validate reports values out of range; keys are relative to the section.
+func (n *Node) Validate() []*input.InputError {
+	var errs []*input.InputError
+	count := func(key string, v, high int) {
+		if v < 1 || v > high {
+			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(v), Expected: fmt.Sprintf("1 to %d", high)})
+		}
+	}
+	count("gpus", n.GPUs, 4096)
+	count("channels", n.Channels, 4096)
+	count("ranksets", n.Ranksets, 1024)
+	if n.MemoryCapacity < 1 {
+		errs = append(errs, &input.InputError{
+			Key: "memory_capacity", Value: fmt.Sprintf("%q", n.MemoryCapacity), Expected: "more than 0B",
+		})
+	}
+	return errs
+}
+
+// RankCapacity returns the bytes of one rank.
+func (n *Node) RankCapacity() units.Bytes {
+	return n.MemoryCapacity / units.Bytes(n.Channels*n.Ranksets)
+}
+
+// DRAM is the section [dram]: a standard part and what differs from it.
+type DRAM struct {
+	Preset string `toml:"preset"` // one of dram.SpecNames
+	dram.Spec
+}
+
+// GPU is the section [gpu]: a measured part and what differs from it.
+type GPU struct {
+	Preset string `toml:"preset"` // one of Names(GPUs)
+	gpu.Spec
+}
+
+// Replicas returns the data-parallel replicas of the model on the node's GPUs.
+func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
+
+// ReplicaChannels returns the memory channels of one replica.
+func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
+
+// HeadShape returns the shape of one KV head on the DIMMs.
+func (c *Config) HeadShape() pim.HeadShape {
+	return pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits}
+}

@@ -1,0 +1,79 @@
+package configs
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+)
+
+func TestKeyLines(t *testing.T) {
+	document := `# a = 1
+preset = "x" # b = 2
+run.seed = 1
+run . "trace" = 'it''s' # quoted part
+
+[ dram ] # a section
+tCK = """
+tCL = 3 \""" tRP = 4
+""""
+"tRCD" = '''
+x = 1'''
+list = [ # not = 1
+  1, "two = 2]", { in = 3 },
+  [4], # five = 5
+]
+inline = { a = 1, b = { c = "}" }, "d e" = 2 }
+when = 1979-05-27 07:32:00Z
+
+[[array]]
+k = 1
+[[array]]
+k = 2
+[a."b.c".d]
+`
+	document = strings.ReplaceAll(document, "'it''s'", `'it"s'`)
+	want := map[string]int{
+		"preset": 2, "run": 3, "run.seed": 3, "run.trace": 4, "dram": 6, "dram.tCK": 7, "dram.tRCD": 10, "dram.list": 12,
+		"dram.list.in": 13, "dram.inline": 16, "dram.inline.a": 16, "dram.inline.b": 16, "dram.inline.b.c": 16,
+		`dram.inline."d e"`: 16, "dram.when": 17, "array": 19, "array.k": 20, "a": 23, `a."b.c"`: 23, `a."b.c".d`: 23,
+	}
+	var decoded map[string]any
+	if _, err := toml.Decode(document, &decoded); err != nil {
+		t.Fatalf("the document is not TOML: %v", err)
+	}
+	got := keyLines(document)
+	if !maps.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// FuzzKeyLines: in every document that the decoder accepts, each key that it
+// reports has a line, and a bare key stands on it.
+func FuzzKeyLines(f *testing.F) {
+	f.Add("a = 1\n[b]\nc.d = {e = '''\n''', f = [{g = 1}]}\n")
+	f.Add("a = \"\"\"\\\"\"\"\"\nb = 2\r\n'c' = 1e3\n\"\\u00e9\".x = 1")
+	f.Add("[[x]]\n[x.y]\nz = [\n1,\n[{a=1},{a=2}]]\n[[x]]\n")
+	f.Fuzz(func(t *testing.T, document string) {
+		var decoded map[string]any
+		meta, err := toml.Decode(document, &decoded)
+		lines := keyLines(document) // must end, whatever the text
+		if err != nil {
+			return
+		}
+		text := strings.Split(document, "\n")
+		for _, key := range meta.Keys() {
+			line := lines[key.String()]
+			if line < 1 || line > len(text) {
+				t.Errorf("%s: line %d in %q", key, line, document)
+				continue
+			}
+			last := key[len(key)-1]
+			if bare := strings.Trim(toml.Key{last}.String(), `"`) == last; bare && !strings.Contains(text[line-1], "\\") &&
+				!strings.Contains(text[line-1], last) {
+				t.Errorf("%s is not on line %d of %q", key, line, document)
+			}
+		}
+	})
+}

@@ -1,0 +1,223 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Options says where a configuration comes from, in rising order of precedence.
+type Options struct {
+	ConfigFile string   // overlay file, "" for none
+	Sets       []string // "section.key=value", the later wins
+	Flags      []Flag   // the command's own flags, only those that were given
+}
+
+// Load builds the configuration: the preset, then the layers of o on top, then
+// validation. The error is an *input.InputError that names one fault.
+func Load(o Options) (*Config, error) {
+	var layers []*layer
+	if o.ConfigFile != "" {
+		l, err := readLayer(o.ConfigFile)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
+	return resolveAll(layers, o)
+}
+
+// resolveAll adds the layers of the command line to those of files.
+func resolveAll(layers []*layer, o Options) (*Config, error) {
+	sets, err := setLayer(o.Sets)
+	if err != nil {
+		return nil, err
+	}
+	flags, err := flagLayer(o.Flags)
+	if err != nil {
+		return nil, err
+	}
+	r, err := resolve(append(layers, sets, flags))
+	if err != nil {
+		return nil, err
+	}
+	if bad := r.config.Validate(); len(bad) > 0 {
+		return nil, r.locate(bad[0])
+	}
+	return r.config, nil
+}
+
+// base is a section that starts from a preset of its own.
+type base struct {
+	key     string // the key that names the preset
+	section string
+	kind    Kind
+}
+
+var bases = []base{
+	{"run.model", "model", Model},
+	{"gpu.preset", "gpu", GPUs},
+	{"dram.preset", "dram", DRAMs},
+}
+
+// resolution is a configuration with the origin of its keys.
+type resolution struct {
+	config *Config
+	origin map[string]origin // by full key
+}
+
+// origin is where a key got its value.
+type origin struct {
+	entry
+	preset bool // in an embedded preset; entry is that preset's line
+}
+
+// resolve puts the user's layers, lowest first, on top of the system preset.
+func resolve(user []*layer) (*resolution, error) {
+	r := &resolution{config: &Config{}, origin: map[string]origin{}}
+	top, err := systemPreset(user)
+	if err != nil {
+		return nil, err
+	}
+	name := top.value.String()
+	system, err := presetLayer(System, top)
+	if err != nil {
+		return nil, err
+	}
+	layers := append([]*layer{system}, user...)
+	owner := map[string]int{} // section: index of the layer that names its preset
+	for _, b := range bases {
+		at, named := topmost(layers, b.key)
+		if named == nil {
+			return nil, &input.InputError{File: "preset " + name, Key: b.key, Expected: "the name of a preset"}
+		}
+		section, err := presetLayer(b.kind, named)
+		if err != nil {
+			return nil, err
+		}
+		owner[b.section] = at
+		for _, e := range section.entries {
+			// A base that the user named is the user's doing: its faults are
+			// reported where it was named.
+			o := origin{entry: e, preset: true}
+			if !layers[at].preset {
+				o = origin{entry: *named}
+			}
+			r.set(e, o)
+		}
+	}
+	r.set(*top, origin{entry: *top})
+	for i, l := range layers {
+		for _, e := range l.entries {
+			if !superseded(layers, owner, i, e.key) {
+				r.set(e, origin{entry: e, preset: l.preset})
+			}
+		}
+	}
+	return r, nil
+}
+
+// systemPreset returns the entry that names the system preset. Two layers must
+// not name different ones: neither reading, to keep or to drop what the lower
+// layer sets, would be safe.
+func systemPreset(layers []*layer) (*entry, error) {
+	var named *entry
+	for _, l := range layers {
+		e := l.find("preset")
+		if e == nil {
+			continue
+		}
+		if named != nil && named.value.String() != e.value.String() {
+			return nil, &input.InputError{
+				File: e.file, Line: e.line, Key: e.key, Value: formatValue(e.value.String()),
+				Expected: fmt.Sprintf("%q, which %s names", named.value, named.file),
+			}
+		}
+		named = e
+	}
+	if named == nil {
+		named = &entry{key: "preset", value: reflect.ValueOf(DefaultPreset)}
+	}
+	return named, nil
+}
+
+// presetLayer reads the preset that an entry names.
+func presetLayer(kind Kind, named *entry) (*layer, error) {
+	name := named.value.String()
+	text, err := source(kind, name, named.key)
+	if err != nil {
+		return nil, at(named, err)
+	}
+	l, err := parseLayer("preset "+name, text)
+	if err != nil {
+		return nil, err
+	}
+	l.preset = true
+	return l, nil
+}
+
+// at gives an input error the place of an entry.
+func at(e *entry, err error) error {
+	if bad, ok := err.(*input.InputError); ok && bad.File == "" {
+		bad.File, bad.Line = e.file, e.line
+	}
+	return err
+}
+
+// topmost returns the highest layer that sets key and its entry, nil where none
+// does.
+func topmost(layers []*layer, key string) (int, *entry) {
+	for i := len(layers) - 1; i >= 0; i-- {
+		if e := layers[i].find(key); e != nil {
+			return i, e
+		}
+	}
+	return 0, nil
+}
+
+// superseded says that layer i set key for a preset that it named itself, and
+// that a higher layer has named another one.
+func superseded(layers []*layer, owner map[string]int, i int, key string) bool {
+	section, _, _ := strings.Cut(key, ".")
+	top, ok := owner[section]
+	if !ok || i >= top {
+		return false
+	}
+	for _, b := range bases {
+		if b.section == section {
+			own := layers[i].find(b.key)
+			return own != nil && own.value.String() != layers[top].find(b.key).value.String()
+		}
+	}
+	return false
+}
+
+// set gives a key of the configuration its value.
+func (r *resolution) set(e entry, o origin) {
+	field := configSchema().fields[e.key]
+	reflect.ValueOf(r.config).Elem().FieldByIndex(field.index).Set(e.value)
+	r.origin[e.key] = o
+}
+
+// locate gives an error of Validate its place. That is where the user wrote the
+// key; where the key is the preset's, it is where the user wrote a key that the
+// error mentions as what it conflicts with; else the preset's line.
+func (r *resolution) locate(bad *input.InputError) *input.InputError {
+	place, ok := r.origin[bad.Key]
+	if !ok || place.preset {
+		words := strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) })
+		section, _ := splitKey(bad.Key)
+		for _, word := range words {
+			for _, key := range []string{word, section + "." + word} {
+				if other, found := r.origin[key]; found && !other.preset {
+					bad.File, bad.Line = other.file, other.line
+					return bad
+				}
+			}
+		}
+	}
+	bad.File, bad.Line = place.file, place.line
+	return bad
+}

@@ -1,0 +1,353 @@
+package configs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// load resolves an overlay text and the options of a command line.
+func load(overlay string, o Options) (*Config, error) {
+	l, err := parseLayer("x.toml", overlay)
+	if err != nil {
+		return nil, err
+	}
+	return resolveAll([]*layer{l}, o)
+}
+
+// mustLoad is load for what must be right.
+func mustLoad(t *testing.T, overlay string, o Options) *Config {
+	t.Helper()
+	c, err := load(overlay, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestPresetsSetEveryKey: no key has a default in code.
+func TestPresetsSetEveryKey(t *testing.T) {
+	for _, name := range Names(System) {
+		r, err := resolve([]*layer{{entries: []entry{{key: "preset", value: reflect.ValueOf(name), file: "test"}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range configSchema().keys {
+			if _, ok := r.origin[key]; !ok {
+				t.Errorf("%s does not set %s", name, key)
+			}
+		}
+	}
+}
+
+func TestDefault(t *testing.T) {
+	c, err := Load(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Preset != DefaultPreset || c.Run.Model != "gpt-175b" || c.Model.Layers != 96 || c.Run.Seed != 1 {
+		t.Errorf("got preset %s, model %s of %d layers, seed %d", c.Preset, c.Run.Model, c.Model.Layers, c.Run.Seed)
+	}
+	if c.DRAM.TCK != 625 || c.DRAM.TRFC != 560 || c.Node.RankCapacity() != 32*units.GiB {
+		t.Errorf("got tCK %s, tRFC %d, %s a rank", c.DRAM.TCK, c.DRAM.TRFC, c.Node.RankCapacity())
+	}
+}
+
+// TestModels: replicas and KV heads a channel of each model of the paper on the default node.
+func TestModels(t *testing.T) {
+	for name, want := range map[string]struct{ replicas, headsPerChannel int }{
+		"opt-66b": {4, 18}, "gpt-89b": {2, 12}, "gpt-175b": {1, 6},
+	} {
+		c := mustLoad(t, "", Options{Flags: []Flag{{"--model", "run.model", name}}})
+		heads := c.Model.KVHeads / c.ReplicaChannels()
+		if c.Model.Name != name || c.Replicas() != want.replicas || heads != want.headsPerChannel {
+			t.Errorf("%s: got %s, %d replicas, %d KV heads a channel, want %d, %d",
+				name, c.Model.Name, c.Replicas(), heads, want.replicas, want.headsPerChannel)
+		}
+	}
+	for _, name := range Names(Model) {
+		mustLoad(t, "run.model = '"+name+"'", Options{})
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	overlay := "run.seed = 2\nnode.ranksets = 8\n[dram]\ntRCD = 23\ntRP = 23\ntRAS = 51"
+	c := mustLoad(t, overlay, Options{
+		Sets:  []string{"run.seed=3", "dram.tRP=24", "run.trace = a b.csv", "dram.tRP=25", "node.memory_capacity=4TiB"},
+		Flags: []Flag{{"--seed", "run.seed", "4"}},
+	})
+	got := []any{c.Run.Seed, c.Node.Ranksets, c.DRAM.TRCD, c.DRAM.TRP, c.Run.Trace, c.Node.MemoryCapacity, c.DRAM.CL}
+	want := []any{uint64(4), 8, 23, 25, "a b.csv", 4 * units.TiB, 22}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestSectionPresets: a section's keys stay with the preset they were written
+// for.
+func TestSectionPresets(t *testing.T) {
+	// Keys without a preset of their own apply to whatever a flag names.
+	flag := Options{Flags: []Flag{{"--model", "run.model", "opt-66b"}}}
+	if c := mustLoad(t, "[model]\nlayers = 2", flag); c.Model.Layers != 2 || c.Model.Heads != 72 {
+		t.Errorf("got %d layers, %d heads, want 2, 72", c.Model.Layers, c.Model.Heads)
+	}
+	// A written configuration names its model: another model drops its shape.
+	var text bytes.Buffer
+	if err := mustLoad(t, "[model]\nlayers = 2", Options{}).WriteTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	if c := mustLoad(t, text.String(), flag); c.Model.Layers != 64 || c.Model.Hidden != 9216 {
+		t.Errorf("got %d layers, hidden %d, want those of opt-66b", c.Model.Layers, c.Model.Hidden)
+	}
+	if c := mustLoad(t, text.String(), Options{Sets: []string{"run.model=gpt-175b"}}); c.Model.Layers != 2 {
+		t.Errorf("naming the same model again: got %d layers, want 2", c.Model.Layers)
+	}
+	c := mustLoad(t, "dram.preset = 'ddr4-2400-8gb-x8'\ndram.tRFC = 999", Options{})
+	if c.DRAM.TCK != 833 || c.DRAM.TRFC != 999 {
+		t.Errorf("got tCK %s, tRFC %d, want 833ps, 999", c.DRAM.TCK, c.DRAM.TRFC)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		name, overlay string
+		options       Options
+		want          string
+	}{
+		{"unknown key", "[run]\nseed = 1\n\n[dram]\n# tRCDD\ntRCDD = 22", Options{},
+			`x.toml:6: dram.tRCDD = 22: expected a key of [dram]; did you mean "dram.tRCD"?`},
+		{"wrong case", "dram.trcd = 22", Options{},
+			`x.toml:1: dram.trcd = 22: expected a key of [dram]; did you mean "dram.tRCD"?`},
+		{"wrong case of a section", "[Dram]\ntRCD = 22", Options{},
+			`x.toml:1: Dram: expected a key of a known section; did you mean "dram"?`},
+		{"key without its section", "ranksets = 4", Options{},
+			`x.toml:1: ranksets = 4: expected a key of a known section; did you mean "node.ranksets"?`},
+		{"key in another section", "[dram]\nlayers = 4", Options{},
+			`x.toml:2: dram.layers = 4: expected a key of [dram]; did you mean "model.layers"?`},
+		{"preset of a model", "[model]\npreset = 'opt-66b'", Options{},
+			`x.toml:2: model.preset = "opt-66b": expected a key of [model]; did you mean "run.model"?`},
+		{"no unit", "[node]\nmemory_capacity = 2048", Options{},
+			`x.toml:2: node.memory_capacity: "2048" is not a byte count: want a number with a unit ` +
+				`(B, kB, KiB, MB, MiB, GB, GiB, TB, TiB), such as "2TiB"`},
+		{"wrong unit", "[dram]\ntCK = '625MHz'", Options{},
+			`x.toml:2: dram.tCK: "625MHz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "625ps"`},
+		{"wrong type", "[scheduler]\nchunking = 1", Options{},
+			"x.toml:2: scheduler.chunking = 1: expected true or false"},
+		{"fraction", "node.gpus = 8.0", Options{}, "x.toml:1: node.gpus = 8: expected a whole number"},
+		{"scalar for a section", "dram = 1", Options{}, "x.toml:1: dram = 1: expected a section [dram]"},
+		{"array of sections", "[[dram]]\ntCK = '1ns'", Options{}, "x.toml:1: dram = a table: expected a section [dram]"},
+		{"out of range", "[model]\nheads = 96\nlayers = 0", Options{}, "x.toml:3: model.layers = 0: expected 1 to 16777216"},
+		{"out of range inline", "model = {heads = 96, layers = 0}", Options{},
+			"x.toml:1: model.layers = 0: expected 1 to 16777216"},
+		{"conflict within a section", "[dram]\ntRAS = 99", Options{},
+			"x.toml:2: dram.tRC = 74: expected at least tRAS = 99"},
+		{"syntax", "[dram]\ntCK = = 1", Options{}, "x.toml:2: dram.tCK: "},
+		{"unknown model", "", Options{Flags: []Flag{{"--model", "run.model", "gpt175b"}}},
+			`--model: run.model = "gpt175b": expected one of `},
+		{"unknown system preset", "preset = 'dgx-a100-l4'", Options{},
+			`x.toml:1: preset = "dgx-a100-l4": expected one of dgx-a100-l3; did you mean "dgx-a100-l3"?`},
+		{"unknown part", "[dram]\npreset = 'ddr4-3200'", Options{}, `x.toml:2: dram.preset = "ddr4-3200": expected one of ddr4-`},
+		{"unknown system", "[run]\nsystem = 'l2'", Options{},
+			`x.toml:2: run.system = "l2": expected one of l3; did you mean "l3"?`},
+		{"set without value", "", Options{Sets: []string{"dram.tRCD"}}, `--set: "dram.tRCD": expected section.key=value`},
+		{"set of a section", "", Options{Sets: []string{"dram=1"}},
+			"--set: dram = 1: expected a key of the section, as in dram.key=value"},
+		{"set of an unknown key", "", Options{Sets: []string{"dram.trcd=1"}},
+			`--set: dram.trcd = 1: expected a key of [dram]; did you mean "dram.tRCD"?`},
+		{"set of a wrong type", "", Options{Sets: []string{"dram.tRCD=many"}},
+			`--set: dram.tRCD = "many": expected a whole number`},
+		{"set of two lines", "", Options{Sets: []string{"node.gpus=8\nnode.channels=1"}},
+			`--set: node.gpus = "8\nnode.channels=1": expected a whole number`},
+		{"negative seed", "", Options{Sets: []string{"run.seed=-1"}}, "--set: run.seed = -1: expected a whole number, at least 0"},
+		{"GPUs over replicas", "", Options{Sets: []string{"node.gpus=4"}},
+			"--set: node.gpus = 4: expected a multiple of model.tensor_parallel = 8"},
+		{"channels over replicas", "[node]\nchannels = 6", Options{Flags: []Flag{{"--model", "run.model", "opt-66b"}}},
+			"x.toml:2: node.channels = 6: expected a multiple of the 4 replicas (node.gpus / model.tensor_parallel)"},
+		{"heads over channels", "[node]\nchannels = 20", Options{},
+			"x.toml:2: model.kv_heads = 96: expected a multiple of the 20 channels of a replica " +
+				"(node.channels * model.tensor_parallel / node.gpus)"},
+		{"weights over GPUs", "[model]\nmax_positions = 0\ntensor_parallel = 4", Options{},
+			`x.toml:3: gpu.memory_capacity = "80GiB": expected room for the weights of gpt-175b: 325.2 GiB on ` +
+				"model.tensor_parallel = 4 GPUs, which hold 317.2 GiB without gpu.memory_reserve"},
+		{"key of a later section", "[model]\nheads = 96\nkv_heads = 96\n[pim]\nscore_buffer = '1KiB'\nmacs_per_read = 0",
+			Options{}, "x.toml:6: pim.macs_per_read = 0: expected 1 to 128"},
+		{"nested section", "[pim.precision]\npreset = 'fp64'", Options{},
+			`x.toml:2: pim.precision.preset = "fp64": expected one of fp32, paper; did you mean "fp32"?`},
+		{"not a number", "gpu.gemm.compute_efficiency = nan", Options{},
+			"x.toml:1: gpu.gemm.compute_efficiency = NaN: expected a finite number"},
+		{"rank below a row pair", "node.memory_capacity = '16MB'", Options{},
+			`x.toml:1: node.memory_capacity = "16MB": expected at least 16MiB, a K row and a V row on each of ` +
+				"node.channels * node.ranksets = 64 ranks"},
+	} {
+		_, err := load(c.overlay, c.options)
+		var bad *input.InputError
+		switch {
+		case !errors.As(err, &bad):
+			t.Errorf("%s: got %v, want an input error", c.name, err)
+		case !strings.HasPrefix(err.Error(), c.want):
+			t.Errorf("%s:\ngot  %s\nwant %s", c.name, err, c.want)
+		case strings.Contains(err.Error(), "\n"):
+			t.Errorf("%s: more than one line: %q", c.name, err)
+		}
+	}
+}
+
+func TestMissingFile(t *testing.T) {
+	_, err := Load(Options{ConfigFile: filepath.Join("nowhere", "x.toml")})
+	var bad *input.InputError
+	if !errors.As(err, &bad) || !errors.Is(err, os.ErrNotExist) || bad.File != filepath.Join("nowhere", "x.toml") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestTwoPresets: a file and --set may not name different system presets.
+func TestTwoPresets(t *testing.T) {
+	_, err := load("preset = 'other'", Options{Sets: []string{"preset=dgx-a100-l3"}})
+	if want := `--set: preset = "dgx-a100-l3": expected "other", which x.toml names`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// drawOverride draws "key=value" for a random key with a value of its type that
+// is often, but not always, legal.
+func drawOverride(t *rapid.T, c *Config) string {
+	s := configSchema()
+	key := rapid.SampledFrom(s.keys).Draw(t, "key")
+	field := s.fields[key]
+	old := reflect.ValueOf(c).Elem().FieldByIndex(field.index).Interface()
+	value := formatValue(old)
+	switch old := old.(type) {
+	case int:
+		value = formatValue(rapid.SampledFrom([]int{old, old + 1, 2 * old, 16, 1, 0}).Draw(t, "int"))
+	case uint64:
+		value = formatValue(rapid.Int64Min(0).Draw(t, "seed"))
+	case bool:
+		value = formatValue(rapid.Bool().Draw(t, "bool"))
+	case float64:
+		value = formatValue(old * rapid.Float64Range(0.5, 1).Draw(t, "factor"))
+	case units.Bytes:
+		value = (old + units.Bytes(rapid.Int64Range(0, 1<<40).Draw(t, "bytes"))).String()
+	case units.Duration:
+		value = (old + units.Duration(rapid.Int64Range(0, 1000).Draw(t, "ps"))).String()
+	case units.Bandwidth:
+		value = (old * units.Bandwidth(rapid.Float64Range(0.5, 2).Draw(t, "factor"))).String()
+	case units.FLOPRate:
+		value = (old * units.FLOPRate(rapid.Float64Range(0.5, 2).Draw(t, "factor"))).String()
+	case string:
+		if key == "run.trace" {
+			value = rapid.StringN(1, 20, -1).Draw(t, "path")
+		}
+	}
+	return key + "=" + value
+}
+
+// TestRoundTrip: what WriteTOML writes gives the same configuration and hash,
+// read alone.
+func TestRoundTrip(t *testing.T) {
+	preset, err := Load(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var sets []string
+		for range rapid.IntRange(0, 4).Draw(t, "overrides") {
+			sets = append(sets, drawOverride(t, preset))
+		}
+		c, err := Load(Options{Sets: sets})
+		if err != nil {
+			return
+		}
+		accepted++
+		checkRoundTrip(t, c)
+	})
+	if accepted < 20 {
+		t.Errorf("only %d of the drawn configurations were legal", accepted)
+	}
+}
+
+// checkRoundTrip writes c and reads it back.
+func checkRoundTrip(t interface{ Fatalf(string, ...any) }, c *Config) {
+	var text bytes.Buffer
+	if err := c.WriteTOML(&text); err != nil {
+		t.Fatalf("%v", err)
+	}
+	back, err := load(text.String(), Options{})
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, text.String())
+	}
+	if !reflect.DeepEqual(c, back) {
+		t.Fatalf("wrote %+v\nread  %+v\n%s", c, back, text.String())
+	}
+	hash, err := c.SHA256()
+	backHash, backErr := back.SHA256()
+	if err != nil || backErr != nil || hash != backHash || len(hash) != 64 {
+		t.Fatalf("hashes %s (%v) and %s (%v)", hash, err, backHash, backErr)
+	}
+}
+
+// TestHashSeesEveryKey changes one key at a time.
+func TestHashSeesEveryKey(t *testing.T) {
+	c, err := Load(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _ := c.SHA256()
+	for _, key := range configSchema().keys {
+		changed := *c
+		v := reflect.ValueOf(&changed).Elem().FieldByIndex(configSchema().fields[key].index)
+		switch {
+		case v.CanInt():
+			v.SetInt(v.Int() + 1)
+		case v.CanUint():
+			v.SetUint(v.Uint() + 1)
+		case v.CanFloat():
+			v.SetFloat(v.Float()*1.5 + 1)
+		case v.Kind() == reflect.Bool:
+			v.SetBool(!v.Bool())
+		case v.Kind() == reflect.String:
+			v.SetString(v.String() + "x")
+		default:
+			t.Errorf("%s: kind %s is not tested", key, v.Kind())
+			continue
+		}
+		if after, err := changed.SHA256(); err != nil || after == before {
+			t.Errorf("%s: the hash does not change (%v)", key, err)
+		}
+	}
+}
+
+// FuzzLoad: any text is either one input error on one line, or a configuration
+// that can be written and read back.
+func FuzzLoad(f *testing.F) {
+	for _, name := range Names() {
+		if text, err := Source(name); err == nil {
+			f.Add(text)
+		}
+	}
+	f.Add("preset = 'dgx-a100-l3'\n[dram]\ntCK = '0.625 ns' # comment\n")
+	f.Add("model = {heads = 96, layers = 0}\nrun.\"seed\" = 7")
+	f.Add("[[dram]]\n[dram.x]\n''=\"\"\"a\n\\\"\"\"\"")
+	f.Add("[gpu]\nx = nan\ny = [1, {a = 2}]\n\ufeff")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := load(text, Options{})
+		var bad *input.InputError
+		switch {
+		case err == nil:
+			checkRoundTrip(t, c)
+		case !errors.As(err, &bad):
+			t.Errorf("%v is no input error", err)
+		case bad.File == "":
+			t.Errorf("%v has no file", err)
+		}
+	})
+}

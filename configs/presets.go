@@ -1,0 +1,110 @@
+package configs
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// DefaultPreset is the system preset of a configuration that names none.
+const DefaultPreset = "dgx-a100-l3"
+
+//go:embed systems/*.toml gpus/*.toml models/*.toml
+var files embed.FS
+
+// Kind is what a preset describes.
+type Kind string
+
+// The kinds of presets.
+const (
+	System Kind = "system" // a whole node with its policies: the key `preset`
+	Model  Kind = "model"  // [model]: the key run.model
+	GPUs   Kind = "gpu"    // [gpu]: the key gpu.preset
+	DRAMs  Kind = "dram"   // [dram]: the key dram.preset
+)
+
+// folders of the embedded presets; those of kind DRAMs are tables of package
+// dram.
+var folders = []struct {
+	kind Kind
+	name string
+}{{System, "systems"}, {Model, "models"}, {GPUs, "gpus"}}
+
+// Preset is the name of a preset and what it is.
+type Preset struct {
+	Kind    Kind
+	Name    string
+	Summary string // the first line of its comment
+}
+
+// Presets returns all presets by kind, then by name.
+func Presets() []Preset {
+	var all []Preset
+	for _, folder := range folders {
+		// Embedded folders are there and sorted by name.
+		paths, _ := fs.Glob(files, folder.name+"/*.toml")
+		for _, p := range paths {
+			text, _ := files.ReadFile(p)
+			first, _, _ := strings.Cut(string(text), "\n")
+			all = append(all, Preset{
+				Kind: folder.kind, Name: strings.TrimSuffix(path.Base(p), ".toml"),
+				Summary: strings.TrimSpace(strings.TrimLeft(first, "# ")),
+			})
+		}
+	}
+	for _, name := range dram.SpecNames() {
+		all = append(all, Preset{Kind: DRAMs, Name: name, Summary: "one rank by JESD79-4C: organisation and timing"})
+	}
+	return all
+}
+
+// Names returns the names of all presets, or of those of the given kinds.
+func Names(kinds ...Kind) []string {
+	var names []string
+	for _, p := range Presets() {
+		wanted := len(kinds) == 0
+		for _, k := range kinds {
+			wanted = wanted || k == p.Kind
+		}
+		if wanted {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// Source returns the text of a preset with its comments.
+func Source(name string) (string, error) {
+	for _, p := range Presets() {
+		if p.Name == name {
+			return source(p.Kind, name, "preset")
+		}
+	}
+	return "", input.UnknownName("preset", name, Names())
+}
+
+// source returns the text of a preset of one kind; key is what named it.
+func source(kind Kind, name, key string) (string, error) {
+	known := false
+	for _, n := range Names(kind) {
+		known = known || n == name
+	}
+	if !known {
+		return "", input.UnknownName(key, name, Names(kind))
+	}
+	if kind == DRAMs {
+		return dramSource(name)
+	}
+	for _, folder := range folders {
+		if folder.kind == kind {
+			text, err := files.ReadFile(folder.name + "/" + name + ".toml")
+			return string(text), err
+		}
+	}
+	return "", fmt.Errorf("presets of kind %s have no folder", kind)
+}

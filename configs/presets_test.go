@@ -1,0 +1,71 @@
+package configs
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestPresetComments: a preset starts with what it is, and every number and
+// quantity in it says where it is from and what it moves.
+func TestPresetComments(t *testing.T) {
+	seen := map[string]Kind{}
+	for _, p := range Presets() {
+		if other, ok := seen[p.Name]; ok {
+			t.Errorf("%s is both a %s and a %s", p.Name, other, p.Kind)
+		}
+		seen[p.Name] = p.Kind
+		if len(p.Summary) < 20 {
+			t.Errorf("%s: no summary on its first line", p.Name)
+		}
+		if p.Kind == GPUs {
+			continue
+		}
+		text, err := Source(p.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		commented := false // by a comment line right above
+		for i, line := range strings.Split(text, "\n") {
+			_, value, isKey := strings.Cut(line, "=")
+			value = strings.TrimSpace(value)
+			switch {
+			case strings.HasPrefix(line, "#"):
+				commented = true
+			case !isKey:
+				commented = false
+			case strings.Trim(value, `"`) != "" && strings.ContainsAny(strings.Trim(value, `"`)[:1], "-0123456789"):
+				if _, comment, ok := strings.Cut(value, "#"); !commented && (!ok || len(strings.TrimSpace(comment)) < 12) {
+					t.Errorf("%s:%d: no comment: %s", p.Name, i+1, line)
+				}
+			}
+		}
+	}
+}
+
+// TestSectionFiles: a preset of a section sets that section alone.
+func TestSectionFiles(t *testing.T) {
+	for _, b := range bases {
+		for _, name := range Names(b.kind) {
+			text, err := Source(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := parseLayer(name, text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range l.entries {
+				if !strings.HasPrefix(e.key, b.section+".") || e.key == b.key {
+					t.Errorf("%s sets %s", name, e.key)
+				}
+			}
+		}
+	}
+}
+
+func TestUnknownPreset(t *testing.T) {
+	_, err := Source("gpt-175")
+	if err == nil || !strings.Contains(err.Error(), `did you mean "gpt-175b"?`) {
+		t.Errorf("got %v", err)
+	}
+}

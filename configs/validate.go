@@ -1,0 +1,129 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// validator is what every section implements; keys of its errors are relative
+// to the section.
+type validator interface{ Validate() []*input.InputError }
+
+// Validate reports what is wrong with the configuration: what each section's
+// own Validate finds, with full keys, and only where the sections are right by
+// themselves what does not fit together.
+func (c *Config) Validate() []*input.InputError {
+	var errs []*input.InputError
+	v := reflect.ValueOf(c).Elem()
+	for i := range v.NumField() {
+		section, ok := v.Field(i).Addr().Interface().(validator)
+		if !ok {
+			continue
+		}
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
+		for _, e := range section.Validate() {
+			e.Key = name + "." + e.Key
+			errs = append(errs, e)
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	for _, check := range []func(*Config) *input.InputError{
+		(*Config).checkReplicas, (*Config).checkHeads, (*Config).checkWeights,
+		(*Config).checkHeadShape, (*Config).checkRanks,
+	} {
+		if e := check(c); e != nil {
+			return []*input.InputError{e}
+		}
+	}
+	return nil
+}
+
+// checkReplicas: GPUs and channels divide evenly over the replicas.
+func (c *Config) checkReplicas() *input.InputError {
+	if c.Node.GPUs%c.Model.TensorParallel != 0 {
+		return &input.InputError{
+			Key: "node.gpus", Value: fmt.Sprint(c.Node.GPUs),
+			Expected: fmt.Sprintf("a multiple of model.tensor_parallel = %d", c.Model.TensorParallel),
+		}
+	}
+	if c.Node.Channels%c.Replicas() != 0 {
+		return &input.InputError{
+			Key: "node.channels", Value: fmt.Sprint(c.Node.Channels),
+			Expected: fmt.Sprintf("a multiple of the %d replicas (node.gpus / model.tensor_parallel)", c.Replicas()),
+		}
+	}
+	return nil
+}
+
+// checkHeads: the KV heads of a layer spread evenly over a replica's channels.
+func (c *Config) checkHeads() *input.InputError {
+	if c.Model.KVHeads%c.ReplicaChannels() == 0 {
+		return nil
+	}
+	return &input.InputError{
+		Key: "model.kv_heads", Value: fmt.Sprint(c.Model.KVHeads),
+		Expected: fmt.Sprintf("a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)",
+			c.ReplicaChannels()),
+	}
+}
+
+// checkWeights: the weights of a replica fit its GPUs.
+func (c *Config) checkWeights() *input.InputError {
+	gpus := units.Bytes(c.Model.TensorParallel)
+	free := gpus * (c.GPU.MemoryCapacity - c.GPU.MemoryReserve)
+	if c.Model.WeightBytes() <= free {
+		return nil
+	}
+	return &input.InputError{
+		Key: "gpu.memory_capacity", Value: fmt.Sprintf("%q", c.GPU.MemoryCapacity),
+		Expected: fmt.Sprintf("room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
+			"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free)),
+	}
+}
+
+// gib returns b in GiB.
+func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
+
+// checkHeadShape: the rank's banks and the score buffer can take a head.
+func (c *Config) checkHeadShape() *input.InputError {
+	if _, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape()); err != nil {
+		return inSection("model", err)
+	}
+	if _, err := c.PIM.SegmentTokens(&c.DRAM.Spec, c.HeadShape()); err != nil {
+		return inSection("pim", err)
+	}
+	return nil
+}
+
+// inSection gives an error whose key is relative to a section its full key.
+func inSection(section string, err error) *input.InputError {
+	var bad *input.InputError
+	if !errors.As(err, &bad) {
+		return &input.InputError{Key: section, Err: err}
+	}
+	full := *bad
+	full.Key = section + "." + bad.Key
+	return &full
+}
+
+// checkRanks: a rank holds at least one allocation unit, a K row and a V row
+// over all its banks.
+func (c *Config) checkRanks() *input.InputError {
+	unit := c.PIM.UnitBytes(&c.DRAM.Spec)
+	if c.Node.RankCapacity() >= unit {
+		return nil
+	}
+	return &input.InputError{
+		Key: "node.memory_capacity", Value: fmt.Sprintf("%q", c.Node.MemoryCapacity),
+		Expected: fmt.Sprintf("at least %s, a K row and a V row on each of node.channels * node.ranksets = %d ranks",
+			unit*units.Bytes(c.Node.Channels*c.Node.Ranksets), c.Node.Channels*c.Node.Ranksets),
+	}
+}
