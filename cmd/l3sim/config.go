@@ -33,9 +33,9 @@ func (a *app) newConfigListCommand() *cobra.Command {
 
 func (a *app) newConfigShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show [NAME]",
-		Short:             "Print a preset with its comments, the default system preset without NAME",
-		Args:              cobra.MaximumNArgs(1),
+		Use:   "show [NAME]",
+		Short: "Print a preset with its comments, the default system preset without NAME",
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := configs.DefaultPreset
 			if len(args) > 0 {
