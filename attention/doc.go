@@ -1,0 +1,15 @@
+// Package attention computes softmax attention on the host, in float64, and
+// holds what the functional model of the PIM needs to be compared with it:
+//
+//   - reference.go: attention of one query and of causal blocks, float64;
+//   - online.go: softmax in one pass over the keys, and the exact merge of
+//     results over disjoint sets of keys (natural-log sum-exp);
+//   - half.go: IEEE 754 binary16 and bfloat16, conversion and rounding;
+//   - safetensors.go: the file format of test vectors and weights.
+//
+// Vectors are row-major slices: a matrix of n keys of dimension d is a slice
+// of n·d values, key i at [i·d, (i+1)·d).
+//
+// Nothing here knows of DRAM; read package pim next, which computes the same
+// on bytes in memory banks.
+package attention

@@ -1,0 +1,94 @@
+package attention
+
+import "math"
+
+// Limits of IEEE 754 binary16 ("FP16"): 5 exponent bits, 11 significand bits.
+const (
+	HalfMax     = 65504           // the largest finite value
+	HalfEpsilon = 1.0 / (1 << 11) // u, the largest relative error of one rounding in the normal range
+	HalfNaN     = 0x7e00          // the bits of the quiet NaN
+)
+
+// Float32 bit patterns at which rounding to binary16 changes its rule.
+const (
+	halfNormalMin = 0x38800000 // 2^-14, the smallest normal binary16
+	halfOverflow  = 0x477ff000 // 65520: from here on rounding to nearest gives infinity
+)
+
+var infinity = float32(math.Inf(1))
+
+// widen is binary16 to float32 by table: the conversion is the innermost
+// operation of the functional model, and the table serves subnormals,
+// infinities and NaN without a branch.
+var widen = func() *[1 << 16]float32 {
+	table := new([1 << 16]float32)
+	for h := range table {
+		table[h] = halfToFloat32(uint16(h))
+	}
+	return table
+}()
+
+// halfToFloat32 widens by arithmetic: exponent and fraction moved into place
+// make a float32 that is 2^112 too small, for subnormals too.
+func halfToFloat32(h uint16) float32 {
+	u := uint32(h&0x8000)<<16 | uint32(h&0x7fff)<<13
+	if h&0x7c00 == 0x7c00 {
+		return math.Float32frombits(u | 0x7f800000)
+	}
+	return math.Float32frombits(u) * 0x1p112
+}
+
+// HalfToFloat32 returns the value of the binary16 number with bits h. It is
+// exact; a NaN keeps its payload.
+func HalfToFloat32(h uint16) float32 { return widen[h] }
+
+// HalfTable returns HalfToFloat32 as a table for loops that keep it in a
+// register. It must not be written to.
+func HalfTable() *[1 << 16]float32 { return widen }
+
+// RoundHalf rounds x to the nearest binary16 number, ties to even, and returns
+// it as a float32. From 65520 on the result is infinite.
+//
+// Adding 1.5·2^(e+13), e being the exponent of x but at least that of the
+// smallest normal binary16, puts the unit of the sum's last place on that of
+// binary16: the addition rounds, for subnormals too, and there is no branch but
+// the one for overflow. Weights of long contexts make most products subnormal.
+func RoundHalf(x float32) float32 {
+	u := math.Float32bits(x)
+	if u&0x7fffffff >= halfOverflow {
+		return x * infinity // NaN stays NaN
+	}
+	m := math.Float32frombits(max(u&0x7f800000, halfNormalMin) + (13<<23 | 1<<22))
+	return math.Float32frombits(math.Float32bits(x+m-m) | u&0x80000000)
+}
+
+// Float32ToHalf rounds x to binary16, ties to even, and returns its bits.
+func Float32ToHalf(x float32) uint16 {
+	u := math.Float32bits(x)
+	sign := uint16(u >> 16 & 0x8000)
+	e := u & 0x7fffffff
+	switch {
+	case e > 0x7f800000:
+		return sign | 0x7e00 | uint16(u>>13&0x1ff)
+	case e >= halfOverflow:
+		return sign | 0x7c00
+	case e < halfNormalMin:
+		r := math.Float32frombits(e) + 0.5
+		return sign | uint16(math.Float32bits(r)-math.Float32bits(0.5))
+	}
+	e += 0xfff + e>>13&1
+	return sign | uint16((e-(112<<23))>>13)
+}
+
+// BFloat16ToFloat32 returns the value of the bfloat16 number with bits b,
+// exactly.
+func BFloat16ToFloat32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
+
+// Float32ToBFloat16 rounds x to bfloat16, ties to even, and returns its bits.
+func Float32ToBFloat16(x float32) uint16 {
+	u := math.Float32bits(x)
+	if x != x {
+		return uint16(u>>16) | 0x40
+	}
+	return uint16((u + 0x7fff + u>>16&1) >> 16)
+}

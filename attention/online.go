@@ -1,0 +1,129 @@
+package attention
+
+import "math"
+
+// Normalizer is the running state of a softmax that sees its logits once: the
+// largest so far and the sum of exponentials relative to it (Milakov and
+// Gimelshein, "Online normalizer calculation for softmax", arXiv:1805.02867).
+// Its zero value has seen a logit of 0 with weight 0: use NewNormalizer.
+type Normalizer struct {
+	Max, Sum float64
+}
+
+// NewNormalizer returns the state before the first logit: −∞ and 0.
+func NewNormalizer() Normalizer { return Normalizer{Max: math.Inf(-1)} }
+
+// Add takes one logit. It returns by what everything accumulated before must
+// be multiplied, and the weight of this logit.
+func (n *Normalizer) Add(logit float64) (decay, weight float64) {
+	if logit <= n.Max {
+		weight = 1
+		if logit < n.Max {
+			weight = math.Exp(logit - n.Max)
+		}
+		n.Sum += weight
+		return 1, weight
+	}
+	decay = math.Exp(n.Max - logit)
+	n.Max, n.Sum = logit, float64(n.Sum*decay)+1
+	return decay, 1
+}
+
+// LSE returns the natural logarithm of the sum of exponentials, −∞ where no
+// logit was seen.
+func (n *Normalizer) LSE() float64 {
+	if n.Sum == 0 {
+		return math.Inf(-1)
+	}
+	return n.Max + math.Log(n.Sum)
+}
+
+// Online computes what Reference computes in one pass over the keys. Shapes
+// and result are those of Reference.
+func Online(out []float64, q, k, v []float32, scale float64) (lse float64) {
+	d := len(q)
+	clear(out)
+	state := NewNormalizer()
+	for i := range len(k) / d {
+		var s float64
+		for j, x := range k[i*d : (i+1)*d] {
+			s += float64(q[j]) * float64(x)
+		}
+		decay, w := state.Add(s * scale)
+		for j, x := range v[i*d : (i+1)*d] {
+			out[j] = float64(out[j]*decay) + w*float64(x)
+		}
+	}
+	if state.Sum > 0 {
+		for j := range out[:d] {
+			out[j] /= state.Sum
+		}
+	}
+	return state.LSE()
+}
+
+// Partial is attention over a part of the keys: the normalised output and the
+// natural logarithm of the sum of exponentials of that part, −∞ for no keys.
+type Partial struct {
+	Out []float64
+	LSE float64
+}
+
+// Merge combines attention over disjoint sets of keys into attention over
+// their union: each part's output weighs exp(LSE − the union's LSE). That is
+// an identity, not an approximation. out receives the outputs' length; the
+// union's LSE is returned. Empty parts do not count whatever their Out holds;
+// without any other, out is 0 and the result −∞.
+func Merge(out []float64, parts ...Partial) (lse float64) {
+	clear(out)
+	top := math.Inf(-1)
+	for _, p := range parts {
+		top = max(top, p.LSE)
+	}
+	if math.IsInf(top, -1) {
+		return top
+	}
+	var sum float64
+	for _, p := range parts {
+		sum += math.Exp(p.LSE - top)
+	}
+	for _, p := range parts {
+		w := math.Exp(p.LSE-top) / sum
+		if w == 0 {
+			continue
+		}
+		for j, x := range p.Out {
+			out[j] += w * x
+		}
+	}
+	return top + math.Log(sum)
+}
+
+// Error is the distance of a result from its reference.
+type Error struct {
+	RelativeL2 float64 // ‖got − want‖ / ‖want‖, in the Euclidean norm
+	MaxAbs     float64 // the largest |got − want|
+	NonFinite  int     // values of got that are infinite or NaN; they enter the norms as 0
+}
+
+// Compare returns the distance of got from want. Where want is 0 throughout,
+// RelativeL2 is the norm of got.
+func Compare(got, want []float64) Error {
+	var e Error
+	var difference, norm float64
+	for i, w := range want {
+		g := got[i]
+		if math.IsNaN(g) || math.IsInf(g, 0) {
+			e.NonFinite++
+			g = 0
+		}
+		e.MaxAbs = max(e.MaxAbs, math.Abs(g-w))
+		difference += (g - w) * (g - w)
+		norm += w * w
+	}
+	if norm == 0 {
+		norm = 1
+	}
+	e.RelativeL2 = math.Sqrt(difference / norm)
+	return e
+}

@@ -1,0 +1,56 @@
+package attention
+
+import "math"
+
+// Reference computes attention of one query over n keys in float64, in two
+// passes: the plain definition, softmax(q·Kᵀ·scale)·V, with the largest logit
+// subtracted before the exponential.
+//
+// q has d values, k and v n·d; out receives d values. It returns the natural
+// logarithm of the sum of exponentials. Without keys out is 0 and the result
+// −∞.
+func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
+	d := len(q)
+	n := len(k) / d
+	clear(out)
+	if n == 0 {
+		return math.Inf(-1)
+	}
+	logits := make([]float64, n)
+	top := math.Inf(-1)
+	for i := range logits {
+		var s float64
+		for j, x := range k[i*d : (i+1)*d] {
+			s += float64(q[j]) * float64(x)
+		}
+		logits[i] = s * scale
+		top = max(top, logits[i])
+	}
+	var sum float64
+	for i, s := range logits {
+		w := math.Exp(s - top)
+		sum += w
+		for j, x := range v[i*d : (i+1)*d] {
+			out[j] += w * float64(x)
+		}
+	}
+	for j := range out[:d] {
+		out[j] /= sum
+	}
+	return top + math.Log(sum)
+}
+
+// CausalLength is the number of keys that query i of m sees among n keys when
+// the last query sees them all: n − m + i + 1, never negative.
+func CausalLength(i, m, n int) int { return max(0, n-m+i+1) }
+
+// CausalReference computes Reference for m queries over n keys of one head,
+// the mask aligned to the last key (CausalLength). q has m·d values, k and v
+// n·d; out receives m·d and lse m values.
+func CausalReference(out, lse []float64, q, k, v []float32, d int, scale float64) {
+	m, n := len(q)/d, len(k)/d
+	for i := range m {
+		seen := CausalLength(i, m, n) * d
+		lse[i] = Reference(out[i*d:(i+1)*d], q[i*d:(i+1)*d], k[:seen], v[:seen], scale)
+	}
+}

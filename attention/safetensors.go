@@ -1,0 +1,335 @@
+package attention
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"sort"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// maxHeader bounds the header of a safetensors file, as the format's own
+// implementation does.
+const maxHeader = 100_000_000
+
+// dtypeBytes are the element sizes of the types that the format defines.
+var dtypeBytes = map[string]int{
+	"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "F8_E5M2": 1, "U16": 2, "I16": 2, "F16": 2, "BF16": 2,
+	"U32": 4, "I32": 4, "F32": 4, "U64": 8, "I64": 8, "F64": 8,
+}
+
+// Tensor is one array of a safetensors file: row-major, little-endian.
+type Tensor struct {
+	Name  string
+	DType string // "F16", "BF16", "F32", "F64", "U8", …
+	Shape []int
+	Data  []byte
+}
+
+// Elements returns the product of the shape.
+func (t *Tensor) Elements() int {
+	n := 1
+	for _, s := range t.Shape {
+		n *= s
+	}
+	return n
+}
+
+// Float64s returns the elements of an F16, BF16, F32 or F64 tensor; another
+// type, or a nil tensor, is an InputError.
+func (t *Tensor) Float64s() ([]float64, error) {
+	if t != nil && t.DType == "F64" {
+		x := make([]float64, len(t.Data)/8)
+		for i := range x {
+			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
+		}
+		return x, nil
+	}
+	narrow, err := t.Float32s()
+	if err != nil {
+		return nil, err
+	}
+	x := make([]float64, len(narrow))
+	for i, v := range narrow {
+		x[i] = float64(v)
+	}
+	return x, nil
+}
+
+// Float32s returns the elements of an F16, BF16 or F32 tensor, exactly;
+// another type, or a nil tensor, is an InputError.
+func (t *Tensor) Float32s() ([]float32, error) {
+	if t == nil {
+		return nil, input.Errorf("no such tensor")
+	}
+	x := make([]float32, t.Elements())
+	switch t.DType {
+	case "F16":
+		for i := range x {
+			x[i] = HalfToFloat32(binary.LittleEndian.Uint16(t.Data[2*i:]))
+		}
+	case "BF16":
+		for i := range x {
+			x[i] = BFloat16ToFloat32(binary.LittleEndian.Uint16(t.Data[2*i:]))
+		}
+	case "F32":
+		for i := range x {
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
+		}
+	default:
+		return nil, &input.InputError{Key: t.Name, Value: t.DType, Expected: "F16, BF16 or F32"}
+	}
+	return x, nil
+}
+
+// Safetensors is a file of named arrays
+// (https://github.com/huggingface/safetensors#format).
+type Safetensors struct {
+	Metadata map[string]string
+	Tensors  []*Tensor // sorted by name
+
+	byName map[string]*Tensor
+}
+
+// Tensor returns the named array, nil where there is none.
+func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
+
+// OpenSafetensors reads a file. What is wrong with it is an InputError.
+func OpenSafetensors(path string) (*Safetensors, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	s, err := ParseSafetensors(data)
+	if err != nil {
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	return s, nil
+}
+
+// ParseSafetensors reads a file's bytes; the tensors' Data alias them. The
+// file must be exactly as the format says: the arrays fill it without holes or
+// overlap, and names are unique.
+func ParseSafetensors(data []byte) (*Safetensors, error) {
+	if len(data) < 8 {
+		return nil, input.Errorf("not a safetensors file: %d bytes, the length of its header takes 8", len(data))
+	}
+	size := binary.LittleEndian.Uint64(data)
+	if size > maxHeader || size > uint64(len(data)-8) {
+		return nil, input.Errorf("not a safetensors file: a header of %d bytes in a file of %d", size, len(data))
+	}
+	header, body := data[8:8+size], data[8+size:]
+	entries, err := headerEntries(header)
+	if err != nil {
+		return nil, input.Errorf("safetensors header: %w", err)
+	}
+	s := &Safetensors{byName: make(map[string]*Tensor)}
+	spans := make([]span, 0, len(entries))
+	for _, e := range entries {
+		if e.name == "__metadata__" {
+			if err := json.Unmarshal(e.value, &s.Metadata); err != nil {
+				return nil, input.Errorf("safetensors header: __metadata__: %w", err)
+			}
+			continue
+		}
+		t, begin, err := readEntry(e, body)
+		if err != nil {
+			return nil, input.Errorf("tensor %q: %w", e.name, err)
+		}
+		s.Tensors = append(s.Tensors, t)
+		s.byName[t.Name] = t
+		spans = append(spans, span{begin, begin + len(t.Data)})
+	}
+	sort.Slice(s.Tensors, func(i, j int) bool { return s.Tensors[i].Name < s.Tensors[j].Name })
+	if err := fill(spans, len(body)); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// span is the bytes of one array within the body.
+type span struct{ begin, end int }
+
+// fill checks that the spans tile size bytes.
+func fill(spans []span, size int) error {
+	slices.SortFunc(spans, func(a, b span) int {
+		if a.begin != b.begin {
+			return a.begin - b.begin
+		}
+		return a.end - b.end
+	})
+	at := 0
+	for _, s := range spans {
+		if s.begin != at {
+			return input.Errorf("the arrays leave a hole or overlap at byte %d of the data", min(at, s.begin))
+		}
+		at = s.end
+	}
+	if at != size {
+		return input.Errorf("the arrays take %d bytes, the file holds %d", at, size)
+	}
+	return nil
+}
+
+// headerEntry is one key of the header with its value.
+type headerEntry struct {
+	name  string
+	value json.RawMessage
+}
+
+// headerEntries splits the header's object. encoding/json would let the last of
+// two equal names win.
+func headerEntries(header []byte) ([]headerEntry, error) {
+	decoder := json.NewDecoder(bytes.NewReader(header))
+	if t, err := decoder.Token(); err != nil || t != json.Delim('{') {
+		return nil, fmt.Errorf("expected a JSON object")
+	}
+	var entries []headerEntry
+	seen := make(map[string]bool)
+	for decoder.More() {
+		t, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		e := headerEntry{name: t.(string)} // the decoder rejects keys that are no strings
+		if seen[e.name] {
+			return nil, fmt.Errorf("%q appears twice", e.name)
+		}
+		seen[e.name] = true
+		if err := decoder.Decode(&e.value); err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
+	}
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	if rest := bytes.Trim(header[decoder.InputOffset():], " \t\r\n"); len(rest) > 0 {
+		return nil, fmt.Errorf("%d bytes follow the object", len(rest))
+	}
+	return entries, nil
+}
+
+// readEntry returns one array and where it begins in body.
+func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
+	var h struct {
+		DType   string `json:"dtype"`
+		Shape   []int  `json:"shape"`
+		Offsets []int  `json:"data_offsets"`
+	}
+	decoder := json.NewDecoder(bytes.NewReader(e.value))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&h); err != nil {
+		return nil, 0, err
+	}
+	size, ok := dtypeBytes[h.DType]
+	if !ok {
+		return nil, 0, fmt.Errorf("unknown dtype %q", h.DType)
+	}
+	if len(h.Offsets) != 2 || h.Offsets[0] < 0 || h.Offsets[1] < h.Offsets[0] || h.Offsets[1] > len(body) {
+		return nil, 0, fmt.Errorf("data_offsets %v, expected [begin, end] within %d bytes", h.Offsets, len(body))
+	}
+	n := size
+	for _, s := range h.Shape {
+		if s < 0 || s > 0 && n > math.MaxInt/s {
+			return nil, 0, fmt.Errorf("shape %v", h.Shape)
+		}
+		n *= s
+	}
+	if begin, end := h.Offsets[0], h.Offsets[1]; n != end-begin {
+		return nil, 0, fmt.Errorf("%s%v takes %d bytes, data_offsets give %d", h.DType, h.Shape, n, end-begin)
+	}
+	data := body[h.Offsets[0]:h.Offsets[1]:h.Offsets[1]]
+	return &Tensor{Name: e.name, DType: h.DType, Shape: h.Shape, Data: data}, h.Offsets[0], nil
+}
+
+// NewTensor returns a tensor of F64, F32, F16 or BF16 elements rounded from x.
+// A shape that does not hold them, or another type, is an InputError.
+func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
+	t := &Tensor{Name: name, DType: dtype, Shape: slices.Clone(shape)}
+	if t.Elements() != len(x) {
+		return nil, input.Errorf("tensor %q: shape %v holds %d elements, got %d", name, shape, t.Elements(), len(x))
+	}
+	for _, v := range x {
+		switch dtype {
+		case "F64":
+			t.Data = binary.LittleEndian.AppendUint64(t.Data, math.Float64bits(v))
+		case "F32":
+			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(v)))
+		case "F16":
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, Float32ToHalf(float32(v)))
+		case "BF16":
+			t.Data = binary.LittleEndian.AppendUint16(t.Data, Float32ToBFloat16(float32(v)))
+		default:
+			return nil, &input.InputError{Key: name, Value: dtype, Expected: "F64, F32, F16 or BF16"}
+		}
+	}
+	return t, nil
+}
+
+// WriteSafetensors writes tensors in the order that the format's own writer
+// uses (widest elements first, then by name), so that equal content gives equal
+// bytes. Names must be unique.
+func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string) error {
+	ordered := slices.Clone(tensors)
+	slices.SortStableFunc(ordered, func(a, b *Tensor) int {
+		if x, y := dtypeBytes[a.DType], dtypeBytes[b.DType]; x != y {
+			return y - x
+		}
+		return bytes.Compare([]byte(a.Name), []byte(b.Name))
+	})
+	var header bytes.Buffer
+	header.WriteByte('{')
+	field := func(name string, value any) error {
+		if header.Len() > 1 {
+			header.WriteByte(',')
+		}
+		key, err := json.Marshal(name)
+		if err != nil {
+			return err
+		}
+		text, err := json.Marshal(value)
+		header.Write(key)
+		header.WriteByte(':')
+		header.Write(text)
+		return err
+	}
+	if len(metadata) > 0 {
+		if err := field("__metadata__", metadata); err != nil {
+			return err
+		}
+	}
+	at := 0
+	for _, t := range ordered {
+		if err := field(t.Name, struct {
+			DType   string `json:"dtype"`
+			Shape   []int  `json:"shape"`
+			Offsets [2]int `json:"data_offsets"`
+		}{t.DType, append([]int{}, t.Shape...), [2]int{at, at + len(t.Data)}}); err != nil {
+			return err
+		}
+		at += len(t.Data)
+	}
+	header.WriteByte('}')
+	for header.Len()%8 != 0 {
+		header.WriteByte(' ')
+	}
+	if err := binary.Write(w, binary.LittleEndian, uint64(header.Len())); err != nil {
+		return err
+	}
+	if _, err := w.Write(header.Bytes()); err != nil {
+		return err
+	}
+	for _, t := range ordered {
+		if _, err := w.Write(t.Data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
