@@ -66,8 +66,8 @@ func TestProgressLine(t *testing.T) {
 	if got, want := p.line(10*time.Second), "l3sim: 250/1000 requests (25%), 10s, about 30s left"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	p.total = 0
-	if got, want := p.line(time.Second), "l3sim: 250 requests, 1s"; got != want {
+	p.Set(1000)
+	if got, want := p.line(12*time.Second), "l3sim: 1000/1000 requests (100%), 12s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

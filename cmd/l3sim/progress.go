@@ -45,13 +45,12 @@ func (a *app) newProgress(unit string) *progress {
 	return p
 }
 
-// Start begins the display of a task of total units; total <= 0 means that the
-// total is not known.
+// Start begins the display of a task of total units.
 func (p *progress) Start(total int64) {
 	if p.out == nil {
 		return
 	}
-	p.total, p.start, p.stop = max(total, 0), time.Now(), make(chan struct{})
+	p.total, p.start, p.stop = max(total, 1), time.Now(), make(chan struct{})
 	if f, ok := p.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.interval = barInterval
 		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
@@ -111,10 +110,7 @@ func (p *progress) draw() {
 // far the time left.
 func (p *progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
-	text := fmt.Sprintf("l3sim: %d %s, %s", n, p.unit, elapsed.Round(time.Second))
-	if p.total > 0 {
-		text = fmt.Sprintf("l3sim: %d/%d %s (%d%%), %s", n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
-	}
+	text := fmt.Sprintf("l3sim: %d/%d %s (%d%%), %s", n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
 	if n > 0 && n < p.total {
 		left := time.Duration(float64(elapsed) / float64(n) * float64(p.total-n))
 		text += fmt.Sprintf(", about %s left", left.Round(time.Second))
