@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
@@ -55,8 +56,10 @@ func (r *Run) Validate() []*input.InputError {
 	if !known {
 		errs = append(errs, input.UnknownName("system", r.System, Systems()))
 	}
-	if r.Trace == "" {
-		errs = append(errs, &input.InputError{Key: "trace", Value: `""`, Expected: "the name of a built-in trace or a file"})
+	if r.Trace == "" || !utf8.ValidString(r.Trace) { // TOML is UTF-8
+		errs = append(errs, &input.InputError{
+			Key: "trace", Value: fmt.Sprintf("%q", r.Trace), Expected: "the name of a built-in trace or a file, in UTF-8",
+		})
 	}
 	if r.Requests < 0 {
 		errs = append(errs, &input.InputError{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})

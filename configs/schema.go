@@ -140,7 +140,7 @@ func convert(t reflect.Type, value any) (reflect.Value, *input.InputError) {
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		n, ok := value.(int64)
 		if !ok || n < 0 || dst.OverflowUint(uint64(n)) {
-			return fail("a whole number, at least 0")
+			return fail("a whole number, 0 to 9223372036854775807") // TOML has no larger ones
 		}
 		dst.SetUint(uint64(n))
 	case reflect.Float32, reflect.Float64:
