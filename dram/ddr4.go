@@ -99,6 +99,7 @@ func ddr4(v speed, d density, width int) *Spec {
 		TCCDS: 4, TCCDL: ccdL.of(v.tck), TRTP: rtp.of(v.tck), TWR: wr.of(v.tck),
 		TWTRS: wtrS.of(v.tck), TWTRL: wtrL.of(v.tck),
 		TRFC: clocksOf(d.rfc, v.tck), TREFI: int(refi / v.tck), TRTRS: 1,
+		Power: currents[v.rate][width],
 	}
 	s.TRC = s.TRAS + s.TRP
 	return s

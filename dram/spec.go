@@ -44,12 +44,18 @@ type Spec struct {
 	// TRTRS is the gap on the data bus between bursts of two ranks. It is the
 	// channel's, not the device's: JESD79-4 leaves it to the system.
 	TRTRS int `toml:"tRTRS"`
+
+	Power PowerSpec `toml:"power"`
 }
 
 // turnaroundClocks is the gap between read and write data on the bus in one rank, in
 // clocks: RD to WR is CL + BL/2 + 2 - CWL with a preamble of one clock
 // (JESD79-4, section 4.24.3).
 const turnaroundClocks = 2
+
+// maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the
+// bits of a word.
+const maxBanks = 64
 
 // BurstClocks returns the clocks that a burst holds the data bus, BL/2.
 func (s *Spec) BurstClocks() int { return s.BurstLength / 2 }
@@ -114,6 +120,9 @@ func (s *Spec) Validate() []*input.InputError {
 			bad("bus_width", s.BusWidth, "whole bytes a burst")
 		}
 	}
+	if len(errs) == 0 && s.Banks() > maxBanks {
+		bad("banks_per_group", s.BanksPerGroup, fmt.Sprintf("at most %d banks a rank", maxBanks))
+	}
 	if s.TCK < 1 || s.TCK > units.Microsecond {
 		bad("tCK", s.TCK, "1ps to 1us")
 	}
@@ -126,6 +135,7 @@ func (s *Spec) Validate() []*input.InputError {
 			bad(p.key, *p.clocks, fmt.Sprintf("%d to %d clocks", low, 1<<20))
 		}
 	}
+	errs = append(errs, s.Power.validate()...)
 	if len(errs) > 0 {
 		return errs
 	}

@@ -1,0 +1,190 @@
+package dram
+
+import (
+	"errors"
+	"math"
+)
+
+// Request is one access of a trace: 64 B (one burst) at a byte address, offered
+// to the controller from Clock on.
+type Request struct {
+	Clock   int64
+	Address uint64
+	Write   bool
+}
+
+// need is what a bank's queue waits for.
+type need uint8
+
+const (
+	needActivate need = iota
+	needPrecharge
+	needRead
+	needWrite
+	needs
+)
+
+// needCommands are the commands whose constraints bound each need. A column
+// access with auto-precharge has those of the one without.
+var needCommands = [needs]Command{ACT, PRE, RD, WR}
+
+// forever is a clock that is never reached.
+const forever = math.MaxInt64
+
+// Controller is the memory controller of one channel. It is a pipeline of three
+// stages, each of which moves at most one request or command a clock: requests
+// are accepted into the read queue or the write buffer, from there into the
+// queue of their bank, and from there commands issue.
+//
+// Work is done by events: Run visits only clocks at which something can happen.
+type Controller struct {
+	spec    *Spec
+	policy  *Policy
+	mapping *Mapping
+	state   *State
+	energy  *EnergyMeter
+	log     *LogWriter // nil: none
+	strict  bool
+
+	banksPerRank int
+	roundRobin   bool
+	closedPage   bool
+
+	requests []Request
+	next     int // next request to accept
+	head     entry
+	decoded  bool // head is requests[next]
+
+	reads, writes   entryQueue
+	pendingReads    filter
+	pendingWrites   filter
+	banks           []bankQueue
+	queued          int   // entries of all bank queues
+	queuedInRank    []int // the same by rank
+	chain           []waiting
+	freeChain       int32
+	draining        int  // writes still to move before reads move again
+	stuck           bool // no entry can move until a queue changes
+	ready           int64
+	lastServed      int
+	starving        int // bank whose oldest request goes first, -1 if none
+	starvationCheck int64
+
+	needs     [needs][]uint64 // by rank: banks that wait for it
+	readyMask [needs]uint64
+	openBanks []uint64 // by rank: banks that hold a row open
+	refresh   refreshState
+	stats     Stats
+}
+
+// NewController returns the idle controller of one channel of ranks ranks. The
+// mapping may cover several channels; the requests of Run must be this one's.
+// The command log may be nil.
+func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log *LogWriter) *Controller {
+	c := &Controller{
+		spec: spec, policy: policy, mapping: mapping, log: log,
+		state: NewState(spec, ranks), energy: NewEnergyMeter(spec, ranks),
+		banksPerRank: spec.Banks(), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
+		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
+		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
+		freeChain: -1, lastServed: -1, starving: -1, starvationCheck: forever,
+		openBanks: make([]uint64, ranks),
+	}
+	for i := range c.banks {
+		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
+	}
+	for n := range c.needs {
+		c.needs[n] = make([]uint64, ranks)
+	}
+	c.refresh = newRefreshState(spec, policy, ranks)
+	return c
+}
+
+// errNoProgress is a defect of the controller: requests wait, and nothing will
+// ever happen.
+var errNoProgress = errors.New("memory controller: requests wait but no command will become ready")
+
+// Run offers the requests in order, at most one a clock, and returns what
+// happened when the last one's data is over. A Controller runs once.
+func (c *Controller) Run(requests []Request) (*Stats, error) {
+	c.requests = requests
+	for t := int64(0); ; {
+		next, err := c.tick(t)
+		if err != nil {
+			return nil, err
+		}
+		if c.finished() {
+			break
+		}
+		if next == forever {
+			return nil, errNoProgress
+		}
+		t = next
+	}
+	c.stats.Energy = c.energy.Energy(c.stats.EndClock)
+	return &c.stats, nil
+}
+
+// finished reports whether no request is left.
+func (c *Controller) finished() bool {
+	return c.next == len(c.requests) && c.queued == 0 && len(c.reads.entries) == 0 && len(c.writes.entries) == 0
+}
+
+// tick runs clock t and returns the next clock at which something can happen.
+func (c *Controller) tick(t int64) (int64, error) {
+	refreshWake := c.refresh.fallDue(t)
+	issued := false
+	if c.refresh.forced != 0 {
+		var wake int64
+		if issued, wake = c.forcedRefresh(t); wake < refreshWake {
+			refreshWake = wake
+		}
+	}
+	if !issued && t >= c.ready {
+		issued = c.schedule(t)
+	}
+	if !issued && c.refresh.idleRanks {
+		var wake int64
+		if issued, wake = c.idleRefresh(t); wake < refreshWake {
+			refreshWake = wake
+		}
+	}
+	moved := c.transfer(t)
+	accepted, err := c.accept(t)
+	if err != nil {
+		return 0, err
+	}
+	if issued {
+		c.ready = t + 1
+	}
+	if moved || accepted || issued {
+		return t + 1, nil
+	}
+	return min(max(c.ready, t+1), refreshWake, c.arrival(t)), nil
+}
+
+// arrival returns the clock of the next request to come, forever if it has
+// come and waits for a queue.
+func (c *Controller) arrival(t int64) int64 {
+	if c.next < len(c.requests) && c.requests[c.next].Clock > t {
+		return c.requests[c.next].Clock
+	}
+	return forever
+}
+
+// bankAddress returns the address of a bank by its index over all ranks.
+func (c *Controller) bankAddress(bank int) Address {
+	inRank := bank % c.banksPerRank
+	return Address{Rank: int32(bank / c.banksPerRank), BankGroup: int32(inRank / c.spec.BanksPerGroup),
+		Bank: int32(inRank % c.spec.BanksPerGroup), Row: -1, Column: -1}
+}
+
+// issue records a command everywhere.
+func (c *Controller) issue(cmd Command, a Address, t int64) {
+	c.state.Issue(cmd, a, t)
+	c.energy.Record(cmd, a, t)
+	c.stats.Commands[cmd]++
+	if c.log != nil {
+		c.log.Write(t, cmd, a)
+	}
+}

@@ -1,0 +1,155 @@
+package dram
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// PowerSpec is the supply voltage and the currents of one chip, in milliamperes
+// and under the names of JESD79-4 section 11.2 (IDD measurement conditions).
+type PowerSpec struct {
+	VDD   float64 `toml:"VDD"`   // volts
+	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC
+	IDD2N float64 `toml:"IDD2N"` // all banks precharged, clock running
+	IDD3N float64 `toml:"IDD3N"` // banks active, clock running
+	IDD4R float64 `toml:"IDD4R"` // read bursts back to back
+	IDD4W float64 `toml:"IDD4W"` // write bursts back to back
+	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
+}
+
+// validate reports values that no chip can have.
+func (p *PowerSpec) validate() []*input.InputError {
+	var errs []*input.InputError
+	if !(p.VDD > 0 && p.VDD <= 10) {
+		errs = append(errs, &input.InputError{Key: "power.VDD", Value: fmt.Sprint(p.VDD), Expected: "volts, above 0 to 10"})
+	}
+	for _, f := range fieldsOf(p)[1:] {
+		low := p.IDD2N
+		if f.key == "IDD2N" {
+			low = 0
+		}
+		if v := f.value.Float(); !(v >= low && v <= 1e5) {
+			errs = append(errs, &input.InputError{Key: "power." + f.key, Value: fmt.Sprint(v),
+				Expected: fmt.Sprintf("milliamperes, %v to 100000", low)})
+		}
+	}
+	return errs
+}
+
+// Energy is what ranks drew, in joules.
+type Energy struct {
+	ActivateJoules   float64 // ACT and the PRE that follows it
+	ReadJoules       float64 // read bursts, without the bus's termination
+	WriteJoules      float64 // write bursts, without the bus's termination
+	RefreshJoules    float64
+	BackgroundJoules float64 // standby, with a row open (IDD3N) or none (IDD2N)
+}
+
+// TotalJoules returns the sum of all parts.
+func (e Energy) TotalJoules() float64 {
+	return e.ActivateJoules + e.ReadJoules + e.WriteJoules + e.RefreshJoules + e.BackgroundJoules
+}
+
+// Add returns the sum of two energies.
+func (e Energy) Add(o Energy) Energy {
+	return Energy{e.ActivateJoules + o.ActivateJoules, e.ReadJoules + o.ReadJoules, e.WriteJoules + o.WriteJoules,
+		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
+}
+
+// EnergyMeter counts what commands draw, by the method of Micron's TN-40-07,
+// "Calculating Memory Power for DDR4 SDRAM": each command costs its current
+// above the standby that lasts meanwhile, times VDD and its duration; standby
+// is added for the whole time. All chips of a rank count. Power-down is not
+// modelled, nor the word-line supply VPP (below 5% of these parts' power), nor
+// the termination of the data bus, which the board decides.
+//
+// All-bank commands count their banks: ACTA as one ACT a bank and MACA as one
+// read burst a bank, an upper bound since its data does not reach the pins.
+// RDRES and WRBUF move bursts on the rank's bus and count as such.
+type EnergyMeter struct {
+	spec   *Spec
+	counts [slots]int64
+	ranks  []rankStandby
+}
+
+// rankStandby tracks how long a rank has had rows open.
+type rankStandby struct {
+	open   uint64 // banks with an open row
+	since  int64  // clock at which the first of them opened
+	active int64  // clocks with a row open before that
+}
+
+// NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
+func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
+	return &EnergyMeter{spec: spec, ranks: make([]rankStandby, ranks)}
+}
+
+// Record counts one command. Commands of a rank come in the order of their
+// clocks.
+func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
+	m.counts[cmd&(slots-1)]++
+	switch cmd {
+	case ACT:
+		m.open(int(a.Rank), 1<<m.bank(a), clock)
+	case ACTA:
+		m.open(int(a.Rank), m.allBanks(), clock)
+	case PRE, RDA, WRA:
+		m.close(int(a.Rank), 1<<m.bank(a), clock)
+	case PREA:
+		m.close(int(a.Rank), m.allBanks(), clock)
+	}
+}
+
+func (m *EnergyMeter) bank(a Address) uint {
+	return uint(int(a.BankGroup)*m.spec.BanksPerGroup + int(a.Bank))
+}
+
+func (m *EnergyMeter) allBanks() uint64 { return ^uint64(0) >> (64 - m.spec.Banks()) }
+
+func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
+	r := &m.ranks[rank]
+	if r.open == 0 {
+		r.since = clock
+	}
+	r.open |= banks
+}
+
+func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
+	r := &m.ranks[rank]
+	if r.open != 0 && r.open&^banks == 0 {
+		r.active += clock - r.since
+	}
+	r.open &^= banks
+}
+
+// Energy returns the energy of all commands until now and of standby until
+// clock end.
+func (m *EnergyMeter) Energy(end int64) Energy {
+	var active, total int64
+	for _, r := range m.ranks {
+		active += r.active
+		if r.open != 0 {
+			active += end - r.since
+		}
+		total += end
+	}
+	s, p := m.spec, &m.spec.Power
+	// Joules of one milliampere through all chips of a rank for one clock.
+	unit := p.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds()
+	act := unit * (p.IDD0*float64(s.TRC) - p.IDD3N*float64(s.TRAS) - p.IDD2N*float64(s.TRC-s.TRAS))
+	read := unit * (p.IDD4R - p.IDD3N) * float64(s.BurstClocks())
+	write := unit * (p.IDD4W - p.IDD3N) * float64(s.BurstClocks())
+	// A rank is precharged while it refreshes: its standby is IDD2N.
+	ref := unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC)
+
+	banks := int64(s.Banks())
+	n := &m.counts
+	return Energy{
+		ActivateJoules:   max(0, act) * float64(n[ACT]+banks*n[ACTA]),
+		ReadJoules:       max(0, read) * float64(n[RD]+n[RDA]+n[RDRES]+banks*n[MACA]),
+		WriteJoules:      max(0, write) * float64(n[WR]+n[WRA]+n[WRBUF]),
+		RefreshJoules:    ref * float64(n[REF]),
+		BackgroundJoules: unit * (p.IDD3N*float64(active) + p.IDD2N*float64(total-active)),
+	}
+}

@@ -1,0 +1,182 @@
+package dram
+
+import "github.com/l3sim/l3sim/input"
+
+// accept takes the next request, if it has come and its queue has room. A
+// request that is accepted at clock t can move on from t+1 on.
+func (c *Controller) accept(t int64) (bool, error) {
+	if c.next == len(c.requests) || c.requests[c.next].Clock > t {
+		return false, nil
+	}
+	if !c.decoded {
+		if err := c.decode(&c.requests[c.next]); err != nil {
+			return false, err
+		}
+	}
+	e := &c.head
+	q := &c.reads
+	if e.write {
+		q = &c.writes
+	}
+	if q.full() {
+		return false, nil
+	}
+	e.accepted = t
+	c.decoded = false
+	c.next++
+	c.stats.Requests++
+	c.stuck = false
+	slot := e.slot()
+	switch {
+	case c.pendingWrites[slot] > 0 && c.findPending(e, true) != nil:
+		// The write buffer holds the burst: a read takes its data from there, a
+		// write replaces it.
+		if e.write {
+			c.stats.MergedWrites++
+		} else {
+			c.stats.ForwardedReads++
+			c.stats.Latency.add(1)
+			c.stats.EndClock = max(c.stats.EndClock, t+1)
+		}
+	case e.write:
+		c.pendingWrites[slot]++
+		q.entries = append(q.entries, *e)
+	default:
+		if c.pendingReads[slot] > 0 {
+			if first := c.findPending(e, false); first != nil {
+				c.stats.MergedReads++
+				c.wait(first, e.accepted)
+				return true, nil
+			}
+		}
+		c.pendingReads[slot]++
+		q.entries = append(q.entries, *e)
+	}
+	return true, nil
+}
+
+// decode sets head to r.
+func (c *Controller) decode(r *Request) error {
+	_, a, wrapped := c.mapping.Decode(r.Address)
+	if wrapped {
+		c.stats.WrappedAddresses++
+	}
+	bank := (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
+	c.head = entry{row: a.Row, column: a.Column, merged: -1, bank: bank, write: r.Write}
+	c.decoded = true
+	if r.Clock < 0 || r.Clock > maxClock || c.next > 0 && r.Clock < c.requests[c.next-1].Clock {
+		return input.Errorf("request %d at clock %d: clocks must lie in 0 to %d and not go backwards", c.next+1, r.Clock, int64(maxClock))
+	}
+	return nil
+}
+
+// findPending returns the pending read or write of e's burst, or nil.
+func (c *Controller) findPending(e *entry, write bool) *entry {
+	if o := c.banks[e.bank].find(e, write); o != nil {
+		return o
+	}
+	if write {
+		return c.writes.find(e, true)
+	}
+	return c.reads.find(e, false)
+}
+
+// wait lets a read accepted at the given clock finish with first.
+func (c *Controller) wait(first *entry, accepted int64) {
+	i := c.freeChain
+	if i < 0 {
+		i = int32(len(c.chain))
+		c.chain = append(c.chain, waiting{})
+	} else {
+		c.freeChain = c.chain[i].next
+	}
+	c.chain[i] = waiting{accepted, first.merged}
+	first.merged = i
+}
+
+// transfer moves one request into its bank's queue.
+func (c *Controller) transfer(t int64) bool {
+	if c.stuck {
+		return false
+	}
+	c.startDrain(t)
+	if c.draining > 0 && !c.starves(&c.reads, t) {
+		moved, dependent := c.moveWrite(t)
+		if moved {
+			c.draining--
+			return true
+		}
+		// A write waits for a read of its burst; that read may itself wait for
+		// the drain to end.
+		if !dependent {
+			c.stuck = true
+			return false
+		}
+	}
+	moved := c.moveRead(t)
+	c.stuck = !moved
+	return moved
+}
+
+// starves reports whether the oldest entry of q is too old at t.
+func (c *Controller) starves(q *entryQueue, t int64) bool {
+	return len(q.entries) > 0 && t-q.entries[0].accepted > int64(c.policy.StarvationClocks)
+}
+
+// startDrain decides how many writes move before reads move again.
+func (c *Controller) startDrain(t int64) {
+	n := len(c.writes.entries)
+	if c.draining > 0 || n == 0 {
+		return
+	}
+	noReads := len(c.reads.entries) == 0
+	switch {
+	case n >= c.policy.DrainHigh:
+		c.draining = n - c.policy.DrainLow
+	case noReads && c.next == len(c.requests), noReads && c.queued == 0 && n > c.policy.DrainIdle:
+		c.draining = n
+	case c.starves(&c.writes, t):
+		c.draining = 1
+	}
+}
+
+// moveWrite moves the first write whose bank queue has room and whose burst no
+// pending read wants; dependent says that some write was passed over for its
+// read.
+func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
+	for i := range c.writes.entries {
+		e := &c.writes.entries[i]
+		if c.banks[e.bank].full() {
+			continue
+		}
+		if c.pendingReads[e.slot()] > 0 && c.findPending(e, false) != nil {
+			dependent = true
+			continue
+		}
+		c.enqueue(c.writes.remove(i), t)
+		return true, false
+	}
+	return false, dependent
+}
+
+// moveRead moves the first read whose bank queue has room.
+func (c *Controller) moveRead(t int64) bool {
+	for i := range c.reads.entries {
+		if !c.banks[c.reads.entries[i].bank].full() {
+			c.enqueue(c.reads.remove(i), t)
+			return true
+		}
+	}
+	return false
+}
+
+// enqueue appends e to its bank's queue.
+func (c *Controller) enqueue(e entry, t int64) {
+	b := &c.banks[e.bank]
+	b.entries = append(b.entries, e)
+	c.queued++
+	c.queuedInRank[int(e.bank)/c.banksPerRank]++
+	c.starvationCheck = min(c.starvationCheck, e.accepted+int64(c.policy.StarvationClocks)+1)
+	c.updateNeeds(int(e.bank))
+	c.ready = min(c.ready, max(t+1, c.bankEarliest(int(e.bank))))
+}

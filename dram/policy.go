@@ -1,0 +1,126 @@
+package dram
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Policy is the configuration of a memory controller: what the standard leaves
+// to its designer. Policies gives the presets.
+type Policy struct {
+	// Scheduler is "fr-fcfs" (ready column accesses first, then the oldest
+	// request) or "round-robin" (the next bank queue after the last one served
+	// that has anything ready, as DRAMsim3).
+	Scheduler string `toml:"scheduler"`
+	// Page is "open" (a row stays open until another is wanted) or "closed" (a
+	// column access after which no queued request wants the row precharges).
+	Page string `toml:"page"`
+	// Mapping is the order of an address's parts, see Mapping.
+	Mapping string `toml:"mapping"`
+	// ReadQueue and WriteBuffer are the entries that accept requests; a request
+	// that finds its queue full waits, and all behind it.
+	ReadQueue   int `toml:"read_queue"`
+	WriteBuffer int `toml:"write_buffer"`
+	// BankQueue is the entries of each bank's command queue.
+	BankQueue int `toml:"bank_queue"`
+	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when
+	// no command is queued and the buffer holds more than DrainIdle. At the end
+	// all writes drain.
+	DrainHigh int `toml:"drain_high"`
+	DrainLow  int `toml:"drain_low"`
+	DrainIdle int `toml:"drain_idle"`
+	// RowHitLimit is the number of column accesses to an open row after which
+	// the oldest request of the bank may close it though others still hit.
+	RowHitLimit int `toml:"row_hit_limit"`
+	// StarvationClocks is the age from which on a request goes before all others.
+	StarvationClocks int `toml:"starvation_clocks"`
+	// RefreshPostpone is how many REFs of a rank may be owed while it has other
+	// work, RefreshPullIn how many may be ahead when it has none: 0 to 8 each
+	// (JESD79-4, section 4.26).
+	RefreshPostpone int `toml:"refresh_postpone"`
+	RefreshPullIn   int `toml:"refresh_pull_in"`
+	// RefreshClose is "all" (one PREA before REF) or "each" (PRE bank by bank, as
+	// DRAMsim3).
+	RefreshClose string `toml:"refresh_close"`
+}
+
+// maxRefreshDebt is the largest number of REFs that may be postponed or pulled
+// in (JESD79-4, section 4.26).
+const maxRefreshDebt = 8
+
+// policies are the presets. "default" is FR-FCFS with the queues of the
+// comparison with DRAMsim3; "dramsim3" takes that simulator's decisions.
+var policies = []struct {
+	name string
+	Policy
+}{
+	{"default", Policy{
+		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 24, DrainLow: 8, DrainIdle: 0,
+		RowHitLimit: 16, StarvationClocks: 10_000, RefreshClose: "all",
+	}},
+	{"dramsim3", Policy{
+		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
+		RowHitLimit: 4, StarvationClocks: 1 << 30, RefreshClose: "each",
+	}},
+}
+
+// LookupPolicy returns a copy of the named preset, or an InputError that lists
+// the names.
+func LookupPolicy(name string) (*Policy, error) {
+	for _, p := range policies {
+		if p.name == name {
+			policy := p.Policy
+			return &policy, nil
+		}
+	}
+	return nil, input.UnknownName("policy", name, PolicyNames())
+}
+
+// PolicyNames returns the names of the presets.
+func PolicyNames() []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Set sets the field of p that the configuration key names from its text. Call
+// Validate after the last one.
+func (p *Policy) Set(key, value string) *input.InputError { return setField(p, key, value) }
+
+// Validate reports fields that no controller can have; keys are relative to the
+// policy's section. NewController checks Mapping.
+func (p *Policy) Validate() []*input.InputError {
+	var errs []*input.InputError
+	bad := func(key string, value any, expected string) {
+		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	}
+	within := func(key string, v, low, high int) {
+		if v < low || v > high {
+			bad(key, v, fmt.Sprintf("%d to %d", low, high))
+		}
+	}
+	oneOf := func(key, v, a, b string) {
+		if v != a && v != b {
+			bad(key, fmt.Sprintf("%q", v), a+" or "+b)
+		}
+	}
+	oneOf("scheduler", p.Scheduler, "fr-fcfs", "round-robin")
+	oneOf("page", p.Page, "open", "closed")
+	oneOf("refresh_close", p.RefreshClose, "all", "each")
+	within("read_queue", p.ReadQueue, 1, 4096)
+	within("write_buffer", p.WriteBuffer, 1, 4096)
+	within("bank_queue", p.BankQueue, 1, 64)
+	within("drain_high", p.DrainHigh, 1, p.WriteBuffer)
+	within("drain_low", p.DrainLow, 0, p.DrainHigh-1)
+	within("drain_idle", p.DrainIdle, 0, p.WriteBuffer)
+	within("row_hit_limit", p.RowHitLimit, 1, 1<<30)
+	within("starvation_clocks", p.StarvationClocks, 100, 1<<30)
+	within("refresh_postpone", p.RefreshPostpone, 0, maxRefreshDebt)
+	within("refresh_pull_in", p.RefreshPullIn, 0, maxRefreshDebt)
+	return errs
+}

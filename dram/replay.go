@@ -1,0 +1,85 @@
+package dram
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Setup is a memory system: channels of ranks of a part under a policy.
+type Setup struct {
+	Spec     *Spec
+	Policy   *Policy
+	Channels int
+	Ranks    int // ranks of a channel
+}
+
+// Validate checks the whole set-up.
+func (s *Setup) Validate() error {
+	errs := append(s.Spec.Validate(), s.Policy.Validate()...)
+	if s.Channels < 1 || s.Channels > 256 {
+		errs = append(errs, &input.InputError{Key: "channels", Value: fmt.Sprint(s.Channels), Expected: "1 to 256"})
+	}
+	if s.Ranks < 1 || s.Ranks > maxRanks {
+		errs = append(errs, &input.InputError{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", maxRanks)})
+	}
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	_, err := s.Mapping()
+	return err
+}
+
+// Mapping returns the address mapping of the set-up.
+func (s *Setup) Mapping() (*Mapping, error) {
+	return NewMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
+}
+
+// Replay runs a trace: each channel takes its requests in order, at most one a
+// clock, whatever the others do, so that channels run in parallel with the same
+// result as one after another. Logs is nil, or gives the command log of each
+// channel.
+func (s *Setup) Replay(requests []Request, logs []*LogWriter) (*Stats, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	mapping, err := s.Mapping()
+	if err != nil {
+		return nil, err
+	}
+	parts := [][]Request{requests}
+	if s.Channels > 1 {
+		parts = split(requests, mapping, s.Channels)
+	}
+	stats := make([]*Stats, s.Channels)
+	errs := make([]error, s.Channels)
+	var wg sync.WaitGroup
+	for i := range parts {
+		var log *LogWriter
+		if logs != nil {
+			log = logs[i]
+		}
+		c := NewController(s.Spec, s.Policy, mapping, s.Ranks, log)
+		wg.Go(func() { stats[i], errs[i] = c.Run(parts[i]) })
+	}
+	wg.Wait()
+	total := &Stats{}
+	for i := range stats {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		total.add(stats[i])
+	}
+	return total, nil
+}
+
+// split deals the requests out to their channels.
+func split(requests []Request, m *Mapping, channels int) [][]Request {
+	parts := make([][]Request, channels)
+	for _, r := range requests {
+		channel, _, _ := m.Decode(r.Address)
+		parts[channel] = append(parts[channel], r)
+	}
+	return parts
+}

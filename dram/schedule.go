@@ -1,0 +1,374 @@
+package dram
+
+import "math/bits"
+
+// updateNeeds finds what bank waits for: the command that its oldest request
+// needs, and the oldest read and write that hit the open row.
+func (c *Controller) updateNeeds(bank int) {
+	b := &c.banks[bank]
+	rank, bit := bank/c.banksPerRank, uint64(1)<<(bank%c.banksPerRank)
+	for n := range c.needs {
+		c.needs[n][rank] &^= bit
+	}
+	b.read, b.write = -1, -1
+	if len(b.entries) == 0 {
+		return
+	}
+	row := c.state.rows[bank]
+	if row < 0 {
+		c.needs[needActivate][rank] |= bit
+		return
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.row != row {
+			continue
+		}
+		if e.write {
+			if b.write < 0 {
+				b.write = int32(i)
+			}
+		} else if b.read < 0 {
+			b.read = int32(i)
+		}
+	}
+	limited := int(b.hits) >= c.policy.RowHitLimit
+	if b.entries[0].row != row && (limited || b.read < 0 && b.write < 0) {
+		c.needs[needPrecharge][rank] |= bit
+		if limited && !c.roundRobin {
+			return // nothing may put the close off further
+		}
+	}
+	if b.read >= 0 {
+		c.needs[needRead][rank] |= bit
+	}
+	if b.write >= 0 {
+		c.needs[needWrite][rank] |= bit
+	}
+}
+
+// earliest returns the first clock at which the constraints allow what the bank
+// needs.
+func (c *Controller) earliest(n need, bank int) int64 {
+	cmd := needCommands[n]
+	s := c.state
+	return max(s.ranks[bank/c.banksPerRank][cmd], s.groups[bank/s.banksPerGroup][cmd], s.banks[bank][cmd])
+}
+
+// bankEarliest returns the first clock at which anything that bank needs may
+// issue.
+func (c *Controller) bankEarliest(bank int) int64 {
+	rank, bit := bank/c.banksPerRank, uint64(1)<<(bank%c.banksPerRank)
+	first := int64(forever)
+	for n := range c.needs {
+		if c.needs[n][rank]&bit != 0 {
+			first = min(first, c.earliest(need(n), bank))
+		}
+	}
+	return first
+}
+
+// choice is the command that the scheduler has picked.
+type choice struct {
+	bank int
+	need need
+	age  int64
+}
+
+// schedule issues one command of the bank queues at t, if any is ready; if none
+// is, it sets c.ready to the first clock at which one may be.
+func (c *Controller) schedule(t int64) bool {
+	if t >= c.starvationCheck {
+		c.findStarving(t)
+	}
+	var best choice
+	var ok bool
+	switch {
+	case c.starving >= 0:
+		best, ok = c.pickStarving(t)
+	case c.roundRobin:
+		best, ok = c.pickRoundRobin(t)
+	default:
+		best, ok = c.pickOldest(t)
+	}
+	if !ok {
+		return false
+	}
+	c.serve(best, t)
+	return true
+}
+
+// readyBanks sets readyMask to the banks of rank whose needs may issue at t and
+// returns the first later clock at which another may.
+func (c *Controller) readyBanks(rank int, t int64) int64 {
+	s, next := c.state, int64(forever)
+	base := rank * c.banksPerRank
+	for n := range c.needs {
+		c.readyMask[n] = 0
+		mask := c.needs[n][rank]
+		if mask == 0 {
+			continue
+		}
+		cmd := needCommands[n] & (slots - 1)
+		if e := s.ranks[rank][cmd]; e > t {
+			next = min(next, e)
+			continue
+		}
+		for m := mask; m != 0; m &= m - 1 {
+			bank := base + bits.TrailingZeros64(m)
+			if e := max(s.banks[bank][cmd], s.groups[bank/s.banksPerGroup][cmd]); e > t {
+				next = min(next, e)
+			} else {
+				c.readyMask[n] |= m & -m
+			}
+		}
+	}
+	return next
+}
+
+// pickOldest is FR-FCFS: of the ready column accesses the oldest; without one,
+// of the ready ACTs and PREs the one for the oldest request. An ACT goes before
+// a lone column access: where column accesses do not queue for the data bus,
+// activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
+// lost for good.
+func (c *Controller) pickOldest(t int64) (choice, bool) {
+	column, row := choice{age: forever}, choice{age: forever}
+	columns := 0
+	next := int64(forever)
+	for rank := range c.openBanks {
+		if c.refresh.forced>>rank&1 != 0 {
+			continue
+		}
+		next = min(next, c.readyBanks(rank, t))
+		base := rank * c.banksPerRank
+		for _, n := range [...]need{needRead, needWrite} {
+			for m := c.readyMask[n]; m != 0; m &= m - 1 {
+				bank := base + bits.TrailingZeros64(m)
+				columns++
+				if age := c.banks[bank].entries[c.candidate(bank, n)].accepted; age < column.age {
+					column = choice{bank, n, age}
+				}
+			}
+		}
+		if columns > 1 {
+			continue
+		}
+		for _, n := range [...]need{needActivate, needPrecharge} {
+			for m := c.readyMask[n]; m != 0; m &= m - 1 {
+				bank := base + bits.TrailingZeros64(m)
+				if age := c.banks[bank].entries[0].accepted; age < row.age {
+					row = choice{bank, n, age}
+				}
+			}
+		}
+	}
+	if columns > 1 || columns == 1 && (row.age == forever || row.need != needActivate) {
+		return column, true
+	}
+	c.ready = next
+	return row, row.age < forever
+}
+
+// candidate returns the entry of bank that need n concerns.
+func (c *Controller) candidate(bank int, n need) int32 {
+	switch n {
+	case needRead:
+		return c.banks[bank].read
+	case needWrite:
+		return c.banks[bank].write
+	}
+	return 0
+}
+
+// pickRoundRobin visits the bank queues in order from the one after the last
+// served and takes the first that has anything ready, and of it what its oldest
+// request needs.
+func (c *Controller) pickRoundRobin(t int64) (choice, bool) {
+	next := int64(forever)
+	var found choice
+	distance := len(c.banks) + 1
+	start := c.lastServed + 1
+	for rank := range c.openBanks {
+		if c.refresh.forced>>rank&1 != 0 {
+			continue
+		}
+		next = min(next, c.readyBanks(rank, t))
+		base := rank * c.banksPerRank
+		any := c.readyMask[needActivate] | c.readyMask[needPrecharge] | c.readyMask[needRead] | c.readyMask[needWrite]
+		if any == 0 {
+			continue
+		}
+		// The first ready bank at or after start, else the first of the rank.
+		first := base + bits.TrailingZeros64(any)
+		if from := start - base; from > 0 && from < c.banksPerRank && any>>from != 0 {
+			first = start + bits.TrailingZeros64(any>>from)
+		}
+		d := first - start
+		if d < 0 {
+			d += len(c.banks)
+		}
+		if d < distance {
+			distance = d
+			found = choice{bank: first, need: c.firstReady(first)}
+		}
+	}
+	if distance > len(c.banks) {
+		c.ready = next
+		return found, false
+	}
+	c.lastServed = found.bank
+	return found, true
+}
+
+// firstReady returns, of what bank needs and readyMask allows, what the request
+// that is foremost in its queue needs.
+func (c *Controller) firstReady(bank int) need {
+	bit := uint64(1) << (bank % c.banksPerRank)
+	if c.readyMask[needActivate]&bit != 0 {
+		return needActivate
+	}
+	if c.readyMask[needPrecharge]&bit != 0 {
+		return needPrecharge
+	}
+	b := &c.banks[bank]
+	if c.readyMask[needRead]&bit != 0 && (c.readyMask[needWrite]&bit == 0 || b.read < b.write) {
+		return needRead
+	}
+	return needWrite
+}
+
+// findStarving looks for a bank whose oldest request has waited too long.
+func (c *Controller) findStarving(t int64) {
+	oldest, bank := int64(forever), -1
+	for i := range c.banks {
+		if q := c.banks[i].entries; len(q) > 0 && q[0].accepted < oldest {
+			oldest, bank = q[0].accepted, i
+		}
+	}
+	c.starving = -1
+	limit := int64(c.policy.StarvationClocks)
+	switch {
+	case bank < 0:
+		c.starvationCheck = forever
+	case t-oldest > limit:
+		c.starving, c.starvationCheck = bank, forever
+	default:
+		c.starvationCheck = oldest + limit + 1
+	}
+}
+
+// pickStarving picks what the starving request needs. Until that can issue,
+// nothing does that could put it off: column accesses and commands to its rank
+// wait, ACT and PRE of other ranks go on.
+func (c *Controller) pickStarving(t int64) (choice, bool) {
+	bank := c.starving
+	rank := bank / c.banksPerRank
+	b := &c.banks[bank]
+	n := needRead
+	switch row := c.state.rows[bank]; {
+	case row < 0:
+		n = needActivate
+	case row != b.entries[0].row:
+		n = needPrecharge
+	case b.entries[0].write:
+		n = needWrite
+	}
+	refreshing := c.refresh.forced>>rank&1 != 0
+	next := int64(forever)
+	if !refreshing {
+		if next = c.earliest(n, bank); next <= t {
+			if n == needRead || n == needWrite {
+				c.starving, c.starvationCheck = -1, t+1
+			}
+			return choice{bank: bank, need: n}, true
+		}
+	}
+	best := choice{age: forever}
+	for r := range c.openBanks {
+		if r == rank || c.refresh.forced>>r&1 != 0 {
+			continue
+		}
+		for _, n := range [...]need{needActivate, needPrecharge} {
+			for m := c.needs[n][r]; m != 0; m &= m - 1 {
+				o := r*c.banksPerRank + bits.TrailingZeros64(m)
+				if e := c.earliest(n, o); e > t {
+					next = min(next, e)
+				} else if age := c.banks[o].entries[0].accepted; age < best.age {
+					best = choice{o, n, age}
+				}
+			}
+		}
+	}
+	c.ready = next
+	return best, best.age < forever
+}
+
+// serve issues the picked command.
+func (c *Controller) serve(p choice, t int64) {
+	a := c.bankAddress(p.bank)
+	b := &c.banks[p.bank]
+	bit := uint64(1) << (p.bank % c.banksPerRank)
+	switch p.need {
+	case needActivate:
+		a.Row = b.entries[0].row
+		c.issue(ACT, a, t)
+		c.openBanks[a.Rank] |= bit
+		b.hits = 0
+	case needPrecharge:
+		c.issue(PRE, a, t)
+		c.openBanks[a.Rank] &^= bit
+	default:
+		// A starving request is the bank's oldest and hits the open row, so it is
+		// the first of its kind.
+		c.serveColumn(b, int(c.candidate(p.bank, p.need)), a, t)
+		c.stuck = false
+	}
+	c.updateNeeds(p.bank)
+}
+
+// serveColumn issues the column access of entry i of b and ends its request.
+func (c *Controller) serveColumn(b *bankQueue, i int, a Address, t int64) {
+	e := b.remove(i)
+	c.queued--
+	c.queuedInRank[a.Rank]--
+	if c.queuedInRank[a.Rank] == 0 {
+		c.refresh.idleFrom(int(a.Rank), t)
+	}
+	a.Row, a.Column = e.row, e.column
+	cmd, latency := RD, c.spec.CL
+	if e.write {
+		cmd, latency = WR, c.spec.CWL
+	}
+	if c.closedPage && !b.wants(e.row) {
+		cmd++ // RDA, WRA
+		c.openBanks[a.Rank] &^= 1 << (int(e.bank) % c.banksPerRank)
+	}
+	c.issue(cmd, a, t)
+	if b.hits > 0 {
+		c.stats.RowHits++
+	}
+	b.hits++
+	end := t + int64(latency+c.spec.BurstClocks())
+	c.stats.EndClock = max(c.stats.EndClock, end)
+	if e.write {
+		c.pendingWrites[e.slot()]--
+		return
+	}
+	c.pendingReads[e.slot()]--
+	c.stats.Latency.add(end - e.accepted)
+	for w := e.merged; w >= 0; {
+		node := &c.chain[w]
+		c.stats.Latency.add(end - node.accepted)
+		w, node.next, c.freeChain = node.next, c.freeChain, w
+	}
+}
+
+// wants reports whether a queued request hits row.
+func (q *entryQueue) wants(row int32) bool {
+	for i := range q.entries {
+		if q.entries[i].row == row {
+			return true
+		}
+	}
+	return false
+}
