@@ -45,6 +45,15 @@ func (t *Trace) AtOnce() *Trace {
 	return &Trace{t.Name, requests}
 }
 
+// OutputTokens returns the number of tokens that all requests generate.
+func (t *Trace) OutputTokens() int64 {
+	sum := int64(0)
+	for _, r := range t.Requests {
+		sum += int64(r.Output)
+	}
+	return sum
+}
+
 // Moments are the size of a trace and the moments of its lengths, in tokens.
 // The standard deviations are those of the trace itself (division by n).
 type Moments struct {
@@ -61,9 +70,9 @@ func (t *Trace) Moments() Moments {
 	if m.Requests == 0 {
 		return m
 	}
+	m.OutputTokens = t.OutputTokens()
 	for _, r := range t.Requests {
 		m.InputTokens += int64(r.Input)
-		m.OutputTokens += int64(r.Output)
 		m.InputMax = max(m.InputMax, r.Input)
 		m.OutputMax = max(m.OutputMax, r.Output)
 	}

@@ -1,0 +1,60 @@
+package results
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+)
+
+func TestWriteRequests(t *testing.T) {
+	requests := []Request{
+		{traces.Request{ID: 0, Input: 96, Output: 4}, 1_500_000_000_000, 1_500_000_000_010, false},
+		{traces.Request{ID: 1, Arrival: 625, Input: 7, Output: 1}, 2e12, 2e12, false},
+		{traces.Request{ID: 2, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, true},
+		{traces.Request{ID: 3, Input: 1, Output: 3}, 0, 80_000_000_000, false},
+	}
+	var b bytes.Buffer
+	if err := WriteRequests(&b, requests); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "requests.csv", b.Bytes())
+
+	// Laws: as many cells in a row as the header has, in any CSV reader, and
+	// no times where no token came out.
+	rows, err := csv.NewReader(&b).ReadAll()
+	if err != nil || len(rows) != len(requests)+1 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	if strings.Join(rows[3][4:], "") != "" || rows[2][6] != "" {
+		t.Errorf("a time that no token has: %v, %v", rows[3], rows[2])
+	}
+	if err := WriteRequests(failing{}, requests); !errors.Is(err, errFull) {
+		t.Errorf("a full disk: got %v", err)
+	}
+}
+
+// TestDecimal requires that the text of a time is exact.
+func TestDecimal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.Int64().Draw(t, "ps")
+		got, ok := new(big.Rat).SetString(decimal(sim.Time(d), 12))
+		if !ok || got.Cmp(big.NewRat(d, 1e12)) != 0 {
+			t.Fatalf("%d ps are written %s s", d, decimal(sim.Time(d), 12))
+		}
+	})
+}
+
+func TestMeanTBT(t *testing.T) {
+	r := Request{Request: traces.Request{Output: 4}, FirstToken: 10, Finish: 21}
+	if mean, ok := r.MeanTBT(); mean != 4 || !ok { // 11/3, rounded
+		t.Errorf("got %v, %v", mean, ok)
+	}
+}

@@ -1,0 +1,127 @@
+package results
+
+import (
+	"encoding/json"
+	"io"
+
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Schema names the form of Summary's JSON. It changes when a key changes its
+// meaning or goes; new keys may join without.
+const Schema = "l3sim/run/1"
+
+// Summary is the result of one run. Its JSON has the keys in this order. The
+// same configuration and seed give the same bytes, but for wall_s.
+type Summary struct {
+	Schema       string `json:"schema"` // Schema
+	System       string `json:"system"`
+	Model        string `json:"model"`
+	Trace        Trace  `json:"trace"`
+	Seed         uint64 `json:"seed"`
+	ConfigSHA256 string `json:"config_sha256"` // of the effective configuration, in hexadecimal
+	// SimulatedS is the time from 0 to the last finish, in simulated seconds.
+	SimulatedS float64 `json:"simulated_s"`
+	// OutputTokensPerS is the number of tokens emitted over SimulatedS.
+	OutputTokensPerS float64 `json:"output_tokens_per_s"`
+	// TBT is over all gaps of all requests from the first token to the last.
+	TBT  Latency `json:"tbt_ms"`
+	TTFT Latency `json:"ttft_ms"` // arrival to first token, over requests
+	E2E  Latency `json:"e2e_ms"`  // arrival to last token, over requests
+	// DecodeBatch is the number of requests that decode in an iteration over
+	// the whole node, weighted by time.
+	DecodeBatch      Batch       `json:"decode_batch"`
+	Iterations       int64       `json:"iterations"` // summed over replicas
+	RejectedRequests int64       `json:"rejected_requests"`
+	Preemptions      int64       `json:"preemptions"`
+	Utilization      Utilization `json:"utilization"`
+	KVBytes          KVBytes     `json:"kv_bytes"`
+	WallS            float64     `json:"wall_s"` // time that the simulation itself took, in seconds
+}
+
+// Trace describes the requests of a run; lengths in tokens.
+type Trace struct {
+	Name         string  `json:"name"`
+	Requests     int     `json:"requests"`
+	InputTokens  int64   `json:"input_tokens"`
+	OutputTokens int64   `json:"output_tokens"`
+	InputMean    float64 `json:"input_mean"`
+	InputStd     float64 `json:"input_std"`
+	OutputMean   float64 `json:"output_mean"`
+	OutputStd    float64 `json:"output_std"`
+}
+
+// DescribeTrace returns the description of t, with the moments of its own
+// requests.
+func DescribeTrace(t *traces.Trace) Trace {
+	m := t.Moments()
+	return Trace{
+		Name: t.Name, Requests: m.Requests,
+		InputTokens: m.InputTokens, OutputTokens: m.OutputTokens,
+		InputMean: m.InputMean, InputStd: m.InputStd,
+		OutputMean: m.OutputMean, OutputStd: m.OutputStd,
+	}
+}
+
+// Latency summarises a distribution of times, in milliseconds; percentiles are
+// of nearest rank. All are 0 where there is no sample.
+type Latency struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P90  float64 `json:"p90"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+// Batch is a number of requests.
+type Batch struct {
+	Mean float64 `json:"mean"`
+	Max  int     `json:"max"`
+}
+
+// Utilization is the share of the simulated time in which the resources of a
+// kind work, from 0 to 1, averaged over them.
+type Utilization struct {
+	GPU      float64 `json:"gpu"`
+	PIM      float64 `json:"pim"`
+	PCIeDown float64 `json:"pcie_down"` // GPU to DIMM
+	PCIeUp   float64 `json:"pcie_up"`   // DIMM to GPU
+	Channel  float64 `json:"channel"`
+}
+
+// KVBytes is the memory for the KV cache, over the whole node.
+type KVBytes struct {
+	Capacity units.Bytes `json:"capacity"`
+	Peak     units.Bytes `json:"peak"`
+}
+
+// MarshalJSON writes plain numbers of bytes, where units.Bytes alone would
+// write text with a unit.
+func (k KVBytes) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Capacity int64 `json:"capacity"`
+		Peak     int64 `json:"peak"`
+	}{int64(k.Capacity), int64(k.Peak)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (k *KVBytes) UnmarshalJSON(text []byte) error {
+	var plain struct{ Capacity, Peak int64 }
+	if err := json.Unmarshal(text, &plain); err != nil {
+		return err
+	}
+	*k = KVBytes{units.Bytes(plain.Capacity), units.Bytes(plain.Peak)}
+	return nil
+}
+
+// WriteJSON writes the summary as one indented JSON object and a line end.
+// Schema is filled in.
+func (s *Summary) WriteJSON(w io.Writer) error {
+	named := *s
+	named.Schema = Schema
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(&named)
+}

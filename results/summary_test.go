@@ -1,0 +1,167 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with a file of testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v, got\n%s\nwant\n%s", name, err, got, want)
+	}
+}
+
+// sample is a summary in which no two numbers are alike.
+func sample() *Summary {
+	return &Summary{
+		Schema: Schema, System: "l3", Model: "gpt-175b",
+		Trace: Trace{
+			Name: "openr1", Requests: 1000, InputTokens: 96_000, OutputTokens: 12_684_100,
+			InputMean: 96, InputStd: 74.626, OutputMean: 12684.1, OutputStd: 7883.626,
+		},
+		Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
+		SimulatedS: 2345.6789, OutputTokensPerS: 5407.433,
+		TBT:         Latency{101.25, 99.5, 130.125, 160.0625, 2200.5},
+		TTFT:        Latency{5000.5, 10.25, 11_000, 120_000, 1_500_000.75},
+		E2E:         Latency{1_200_000, 1_100_000, 2_000_000, 2_300_000, 2_345_678.9},
+		DecodeBatch: Batch{540.75, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
+		Utilization: Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
+		KVBytes:     KVBytes{2 * units.TiB, 3 * units.TiB / 2}, WallS: 1.5,
+	}
+}
+
+func TestSummaryJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "summary.json", b.Bytes())
+
+	// Laws: the keys in the order that the schema promises, and every value
+	// reads back.
+	var keys []string
+	d := json.NewDecoder(bytes.NewReader(b.Bytes()))
+	for depth, key := 0, true; ; {
+		token, err := d.Token()
+		if err != nil {
+			break
+		}
+		switch token {
+		case json.Delim('{'):
+			depth++
+			key = true
+			continue
+		case json.Delim('}'):
+			depth--
+			key = true
+			continue
+		}
+		if key && depth == 1 {
+			keys = append(keys, token.(string))
+		}
+		key = !key
+	}
+	want := strings.Fields(`schema system model trace seed config_sha256 simulated_s output_tokens_per_s
+		tbt_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization kv_bytes wall_s`)
+	if !slices.Equal(keys, want) {
+		t.Errorf("keys %v, want %v", keys, want)
+	}
+	var back Summary
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back != *sample() {
+		t.Errorf("read back %+v, %v", back, err)
+	}
+}
+
+func TestSummaryHoldsNoNaN(t *testing.T) {
+	s := sample()
+	s.OutputTokensPerS = math.NaN()
+	if err := s.WriteJSON(&bytes.Buffer{}); err == nil {
+		t.Error("a summary with NaN was written")
+	}
+}
+
+func TestSummaryText(t *testing.T) {
+	var b bytes.Buffer
+	if err := sample().WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "summary.txt", b.Bytes())
+
+	// Laws: every figure of the summary is there, no line is wider than a
+	// terminal, and the columns of the table end together.
+	for _, want := range []string{
+		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "2,345.679 s",
+		"101.25", "160.06", "2,200.50  ms", "1,500.00  s", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
+		"1.5 TiB of 2.0 TiB at the peak (75.0%)", "3 preemptions", "2 requests rejected",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in the text", want)
+		}
+	}
+	for _, line := range strings.Split(b.String(), "\n") {
+		if len([]rune(line)) > 80 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+	var empty Summary
+	if err := empty.WriteText(&b); err != nil || strings.Contains(b.String(), "NaN") {
+		t.Errorf("an empty summary: %v\n%s", err, b.String())
+	}
+	if err := empty.WriteText(failing{}); !errors.Is(err, errFull) {
+		t.Errorf("a full disk: got %v", err)
+	}
+}
+
+func TestDescribeTrace(t *testing.T) {
+	trace := &traces.Trace{Name: "x", Requests: []traces.Request{{Input: 2, Output: 10}, {Input: 4, Output: 20}}}
+	want := Trace{"x", 2, 6, 30, 3, 1, 15, 5}
+	if got := DescribeTrace(trace); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for _, c := range []struct {
+		v        float64
+		decimals int
+		want     string
+	}{
+		{0, 0, "0"}, {999, 0, "999"}, {1000, 0, "1,000"}, {-1234567.891, 2, "-1,234,567.89"}, {999.96, 1, "1,000.0"},
+	} {
+		if got := grouped(c.v, c.decimals); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.v, got, c.want)
+		}
+	}
+}
+
+func TestBinary(t *testing.T) {
+	for n, want := range map[units.Bytes]string{
+		0: "0 B", 1023: "1023 B", 1536: "1.5 KiB", units.MiB: "1.0 MiB", 315 * units.GiB: "315.0 GiB", 2 * units.TiB: "2.0 TiB",
+	} {
+		if got := binary(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package results
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// WriteText writes the summary for a person to read.
+func (s *Summary) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-16s%s\n", name, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(&b, "%s serving %s, %s requests of %s, seed %d\n\n",
+		s.System, s.Model, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
+	row("input", "%s tokens (%s ± %s a request)",
+		grouped(float64(s.Trace.InputTokens), 0), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
+	row("output", "%s tokens (%s ± %s a request)",
+		grouped(float64(s.Trace.OutputTokens), 0), grouped(s.Trace.OutputMean, 1), grouped(s.Trace.OutputStd, 1))
+	row("throughput", "%s output tokens/s", grouped(s.OutputTokensPerS, 1))
+	row("simulated time", "%s s", grouped(s.SimulatedS, 3))
+	row("wall time", "%s s", grouped(s.WallS, 2))
+	b.WriteByte('\n')
+
+	row("", "%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max")
+	for _, l := range []struct {
+		name string
+		Latency
+	}{{"TBT", s.TBT}, {"TTFT", s.TTFT}, {"end to end", s.E2E}} {
+		unit, scale := "ms", 1.0
+		if l.Max >= 10_000 {
+			unit, scale = "s", 1000
+		}
+		cells := make([]string, 0, 5)
+		for _, v := range []float64{l.Mean, l.P50, l.P90, l.P99, l.Latency.Max} {
+			cells = append(cells, fmt.Sprintf("%12s", grouped(v/scale, 2)))
+		}
+		row(l.name, "%s  %s", strings.Join(cells, ""), unit)
+	}
+	b.WriteByte('\n')
+
+	row("decode batch", "%s requests on average, %s at most",
+		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
+	row("iterations", "%s, %s preemptions, %s requests rejected", grouped(float64(s.Iterations), 0),
+		grouped(float64(s.Preemptions), 0), grouped(float64(s.RejectedRequests), 0))
+	row("utilization", "GPU %s, PIM %s, PCIe %s down %s up, channel %s",
+		percent(s.Utilization.GPU), percent(s.Utilization.PIM), percent(s.Utilization.PCIeDown),
+		percent(s.Utilization.PCIeUp), percent(s.Utilization.Channel))
+	used := 0.0
+	if s.KVBytes.Capacity > 0 {
+		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)
+	}
+	row("KV memory", "%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// percent writes a share of 1 as a percentage.
+func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + "%" }
+
+// binary writes a number of bytes with a binary prefix and one decimal.
+func binary(n units.Bytes) string {
+	for _, u := range []struct {
+		name string
+		size units.Bytes
+	}{{"TiB", units.TiB}, {"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
+		if n >= u.size {
+			return strconv.FormatFloat(float64(n)/float64(u.size), 'f', 1, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatInt(int64(n), 10) + " B"
+}
+
+// grouped writes v with the given number of decimals and a comma between
+// groups of three digits.
+func grouped(v float64, decimals int) string {
+	text := strconv.FormatFloat(v, 'f', decimals, 64)
+	whole, fraction, _ := strings.Cut(text, ".")
+	sign := ""
+	if whole[0] == '-' {
+		sign, whole = "-", whole[1:]
+	}
+	var b strings.Builder
+	b.WriteString(sign)
+	for i, digit := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(digit)
+	}
+	if fraction != "" {
+		b.WriteByte('.')
+		b.WriteString(fraction)
+	}
+	return b.String()
+}
