@@ -186,6 +186,16 @@ func TestErrors(t *testing.T) {
 			`x.toml:2: pim.precision.preset = "fp64": expected one of fp32, paper; did you mean "fp32"?`},
 		{"not a number", "gpu.gemm.compute_efficiency = nan", Options{},
 			"x.toml:1: gpu.gemm.compute_efficiency = NaN: expected a finite number"},
+		{"head wider than a rank", "[dram]\npreset = 'ddr4-3200-8gb-x16'\n[model]\nlayers = 2\nhead_dim = 512", Options{},
+			"x.toml:5: model.head_dim = 512: expected at most 256: one burst of a value in each of the 8 banks"},
+		{"score buffer below a chunk", "pim.score_buffer = '1KiB'", Options{Sets: []string{
+			"model.heads=1600", "model.kv_heads=16", "model.head_dim=8"}},
+			"x.toml:1: pim.score_buffer = 1KiB: expected room for 16 scores of 100 query heads"},
+		{"no memory", "node.memory_capacity = '0B'", Options{}, `x.toml:1: node.memory_capacity = "0B": expected more than 0B`},
+		{"negative requests", "", Options{Flags: []Flag{{"--requests", "run.requests", "-1"}}},
+			"--requests: run.requests = -1: expected at least 0"},
+		{"unknown flag value", "", Options{Flags: []Flag{{"--seed", "run.seed", "few"}}},
+			`--seed: run.seed = "few": expected a whole number`},
 		{"rank below a row pair", "node.memory_capacity = '16MB'", Options{},
 			`x.toml:1: node.memory_capacity = "16MB": expected at least 16MiB, a K row and a V row on each of ` +
 				"node.channels * node.ranksets = 64 ranks"},
@@ -200,6 +210,22 @@ func TestErrors(t *testing.T) {
 		case strings.Contains(err.Error(), "\n"):
 			t.Errorf("%s: more than one line: %q", c.name, err)
 		}
+	}
+}
+
+// TestConfigFile reads a written configuration back from its file.
+func TestConfigFile(t *testing.T) {
+	c := mustLoad(t, "node.ranksets = 8", Options{})
+	var text bytes.Buffer
+	if err := c.WriteTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "config.toml")
+	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if back, err := Load(Options{ConfigFile: path}); err != nil || !reflect.DeepEqual(c, back) {
+		t.Errorf("read %+v, %v", back, err)
 	}
 }
 

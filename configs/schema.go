@@ -152,19 +152,6 @@ func convert(t reflect.Type, value any) (reflect.Value, *input.InputError) {
 			return fail("a finite number")
 		}
 		dst.SetFloat(f)
-	case reflect.Slice:
-		list, ok := value.([]any)
-		if !ok {
-			return fail("an array")
-		}
-		dst.Set(reflect.MakeSlice(t, 0, len(list)))
-		for _, element := range list {
-			v, err := convert(t.Elem(), element)
-			if err != nil {
-				return dst, err
-			}
-			dst.Set(reflect.Append(dst, v))
-		}
 	default:
 		return fail("a key without value: type " + t.String() + " cannot be configured")
 	}
