@@ -12,6 +12,14 @@ import (
 
 func (a *app) newConfigCommand() *cobra.Command {
 	group := a.newGroup("config", "Show the embedded presets")
+	group.Long = `Show the embedded presets.
+
+A configuration starts from a system preset. On top of it come, each winning over the
+one before: a TOML file with any subset of the keys (--config FILE), single keys
+(--set section.key=value), and the flags of a command. The sections [model], [gpu] and
+[dram] start from presets of their own, named by run.model, gpu.preset and dram.preset.
+
+Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
 	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand())
 	return group
 }
