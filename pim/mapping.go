@@ -1,0 +1,100 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// KV says which of a token's two vectors is meant.
+type KV uint8
+
+// The two vectors of a token.
+const (
+	Key KV = iota
+	Value
+)
+
+// String returns "k" or "v".
+func (kv KV) String() string { return [...]string{"k", "v"}[kv] }
+
+// Mapping says where every element of the keys and values of one head lies on
+// a rank: Geometry gives bank, row and column of each burst, Exchange the chip
+// and the bit within the chip's share of it.
+type Mapping struct {
+	Geometry
+	Exchange Exchange
+}
+
+// Place is the place of one element.
+type Place struct {
+	Chip            int   // 0 to Chips-1
+	BankGroup, Bank int32 // of the rank
+	Row             int32 // from the head's first row
+	Column          int32 // burst column of the row
+	Bit             int   // first bit within the chip's share of the burst
+}
+
+// NewMapping returns the mapping of heads of that shape on ranks of d; a shape
+// or device that cannot hold them is an InputError.
+func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
+	g, err := NewGeometry(d, shape)
+	if err != nil {
+		return Mapping{}, err
+	}
+	x, err := NewExchange(shape.ElementBits, d.DeviceWidth)
+	if err != nil {
+		return Mapping{}, err
+	}
+	if d.BusWidth != busLanes || d.BurstLength != burstBeats {
+		return Mapping{}, &input.InputError{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
+			Expected: fmt.Sprintf("%d and bursts of %d, for which the re-layout is made", busLanes, burstBeats)}
+	}
+	return Mapping{Geometry: g, Exchange: x}, nil
+}
+
+// BurstElements returns the elements of one burst.
+func (m *Mapping) BurstElements() int { return m.BurstBytes * 8 / m.ElementBits }
+
+// ChipElements returns the elements of one burst on one chip.
+func (m *Mapping) ChipElements() int { return m.BurstElements() / m.Chips }
+
+// BurstPlace returns bank ordinal, row and column of one burst of a token's key or
+// value; the row counts from the head's first.
+func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
+	if kv == Key {
+		return m.KeyBank(token), m.KeyRow(token), m.KeyColumn(token) + int32(burst)
+	}
+	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)
+}
+
+// Place returns where element (0 to PaddedDim-1) of token's key or value lies.
+func (m *Mapping) Place(kv KV, token, element int) Place {
+	n := m.BurstElements()
+	ordinal, row, column := m.BurstPlace(kv, token, element/n)
+	group, bank := m.Bank(ordinal)
+	chip, bit := m.Exchange.Chip(element % n)
+	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
+}
+
+// Token returns what lies at a place: the inverse of Place. Columns that no
+// token of this shape uses, and bits at which no element begins, hold nothing.
+func (m *Mapping) Token(p Place) (kv KV, token, element int, ok bool) {
+	if p.Bit%m.ElementBits != 0 || p.Bit/m.ElementBits >= m.ChipElements() {
+		return 0, 0, 0, false
+	}
+	ordinal := int(p.Bank)*m.BankGroups + int(p.BankGroup)
+	kv = KV(p.Row % 2)
+	token = int(p.Row) / 2 * m.RowTokens
+	burst := 0
+	if kv == Key {
+		chunk := int(p.Column) / m.TokenBursts
+		burst = int(p.Column) % m.TokenBursts
+		token += chunk*m.ChunkTokens + ordinal
+	} else {
+		burst = ordinal % m.TokenBursts
+		token += int(p.Column)*m.ColumnTokens + ordinal/m.TokenBursts
+	}
+	return kv, token, burst*m.BurstElements() + m.Exchange.Element(p.Chip, p.Bit), true
+}

@@ -1,0 +1,210 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// busLanes is the data pins of the bus that the re-layout unit sits on: a DIMM
+// without ECC (JESD79-4).
+const busLanes = 64
+
+// burstBeats is the beats of a burst (BL8): no element spans more.
+const burstBeats = 8
+
+// Exchange is the permutation of the re-layout unit (L3, section 4.1), and with
+// it the chip on which each element of a burst lies. A beat carries 64 bits,
+// DeviceWidth to each chip. An element of ElementBits that is wider than that
+// takes Group = ElementBits/DeviceWidth neighbouring lanes of one beat; after
+// the exchange it takes Group successive beats of one lane. Lane Group·j+b of
+// beat a changes places with lane Group·j+a of beat b, within each Group beats:
+// a transposition, and so its own inverse.
+//
+// For FP16 on x8 chips these are four byte swaps over two beats; for FP16 on
+// x4, a 4×4 exchange of half bytes over four. Where an element fits a chip,
+// Group is 1 and nothing moves.
+type Exchange struct {
+	ElementBits int // 8, 16 or 32
+	DeviceWidth int // data pins of a chip: 4, 8 or 16
+	Group       int // beats, and lanes, that one exchange spans
+}
+
+// NewExchange returns the exchange for elements on chips of these widths;
+// widths that it cannot serve are an InputError.
+func NewExchange(elementBits, deviceWidth int) (Exchange, error) {
+	if deviceWidth != 4 && deviceWidth != 8 && deviceWidth != 16 {
+		return Exchange{}, &input.InputError{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
+	}
+	if elementBits != 8 && elementBits != 16 && elementBits != 32 {
+		return Exchange{}, &input.InputError{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "8, 16 or 32"}
+	}
+	return Exchange{elementBits, deviceWidth, max(1, elementBits/deviceWidth)}, nil
+}
+
+// Delay returns n, the clocks by which the unit delays data: the beats of a
+// group at two beats a clock. The DIMM advertises CWL − n, WR + n, WTR_S + n and
+// WTR_L + n.
+func (x Exchange) Delay() int { return x.Group / 2 }
+
+// Beats exchanges in place. The number of beats is a multiple of Group.
+//
+// Like the transposition of a bit matrix it goes by powers of two: a stage
+// swaps the lanes whose index has bit s clear with those where it is set, between
+// the beats whose index has bit s set and clear.
+func (x Exchange) Beats(beats []uint64) {
+	if x.Group == 1 {
+		return
+	}
+	if x.Group == 2 && x.DeviceWidth == 8 {
+		for i := 0; i+1 < len(beats); i += 2 {
+			t := (beats[i]>>8 ^ beats[i+1]) & 0x00ff00ff00ff00ff
+			beats[i] ^= t << 8
+			beats[i+1] ^= t
+		}
+		return
+	}
+	for ; len(beats) >= x.Group; beats = beats[x.Group:] {
+		for s := 1; s < x.Group; s *= 2 {
+			shift, mask := s*x.DeviceWidth, x.clearLanes(s)
+			for a := range x.Group {
+				if a&s != 0 {
+					continue
+				}
+				t := (beats[a]>>shift ^ beats[a|s]) & mask
+				beats[a] ^= t << shift
+				beats[a|s] ^= t
+			}
+		}
+	}
+}
+
+// clearLanes returns the bits of the lanes whose index has bit s clear.
+func (x Exchange) clearLanes(s int) uint64 {
+	var mask uint64
+	for lane := 0; lane*x.DeviceWidth < busLanes; lane++ {
+		if lane&s == 0 {
+			mask |= (1<<x.DeviceWidth - 1) << (lane * x.DeviceWidth)
+		}
+	}
+	return mask
+}
+
+// Chip returns where element i of a burst lies after the exchange: the chip,
+// and the bit within that chip's share of the burst, beat by beat, low bit
+// first.
+func (x Exchange) Chip(i int) (chip, bit int) {
+	chips := busLanes / x.DeviceWidth
+	if x.ElementBits < x.DeviceWidth {
+		n := x.DeviceWidth / x.ElementBits // elements of a beat on a chip
+		return i / n % chips, i/(n*chips)*x.DeviceWidth + i%n*x.ElementBits
+	}
+	group, j := i/chips, i%chips
+	return j*x.Group%chips + j*x.Group/chips, group * x.ElementBits
+}
+
+// Element is the inverse of Chip for a bit at which an element begins.
+func (x Exchange) Element(chip, bit int) int {
+	chips := busLanes / x.DeviceWidth
+	if x.ElementBits < x.DeviceWidth {
+		n := x.DeviceWidth / x.ElementBits
+		return (bit/x.DeviceWidth*chips+chip)*n + bit%x.DeviceWidth/x.ElementBits
+	}
+	return bit/x.ElementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
+}
+
+// RelayoutUnit is the re-layout unit at work on the bus, beat by beat. It holds
+// two groups of beats: one fills while the other, exchanged, leaves. Data leaves
+// exactly Group beats after it came, at the bus's full rate.
+type RelayoutUnit struct {
+	Exchange
+	filling, leaving [burstBeats]uint64
+	filled           int // beats in filling
+	left             int // beats of leaving still to leave
+}
+
+// Beat takes what the bus carries on one beat, if anything, and returns what
+// leaves on that beat, if anything. Bursts come in whole groups of successive
+// beats, with any gap between them.
+func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
+	if u.Group == 1 {
+		return in, present
+	}
+	if u.left > 0 {
+		out, leaves = u.leaving[u.Group-u.left], true
+		u.left--
+	}
+	if present {
+		u.filling[u.filled] = in
+		u.filled++
+		if u.filled == u.Group {
+			u.filling, u.leaving = u.leaving, u.filling
+			u.Beats(u.leaving[:u.Group])
+			u.filled, u.left = 0, u.Group
+		}
+	}
+	return out, leaves
+}
+
+// CPUTransposition is what the unit replaces: the CPU puts each element of a
+// buffer where the plain bus takes all of it to one chip. It moves element by
+// element, and yields the bytes that Exchange yields. src and dst have the same
+// length, whole bursts; dst is overwritten.
+func (x Exchange) CPUTransposition(dst, src []byte) {
+	const bytes = burstBeats * busLanes / 8
+	for base := 0; base+bytes <= len(src); base += bytes {
+		for i := range bytes * 8 / x.ElementBits {
+			chip, bit := x.Chip(i)
+			for b := 0; b < x.ElementBits; b += 4 {
+				beat, pin := (bit+b)/x.DeviceWidth, (bit+b)%x.DeviceWidth
+				from := i*x.ElementBits + b
+				to := beat*busLanes + chip*x.DeviceWidth + pin
+				setNibble(dst[base:], to/4, nibble(src[base:], from/4))
+			}
+		}
+	}
+}
+
+func nibble(b []byte, i int) byte { return b[i/2] >> (i % 2 * 4) & 0xf }
+
+func setNibble(b []byte, i int, v byte) {
+	shift := i % 2 * 4
+	b[i/2] = b[i/2]&^(0xf<<shift) | v<<shift
+}
+
+// CPUTranspositionClocks returns the clocks of one channel's bus that CPU
+// transposition of n bursts costs beyond storing them: each is read again and
+// written again, a row of bursts at a time, with the bus turned around in
+// between. Rows are taken to be open and the CPU's own work to be hidden.
+// Storing the bursts alone takes n·BL/2.
+func CPUTranspositionClocks(d *dram.Spec, n int64) int64 {
+	if n == 0 {
+		return 0
+	}
+	state := dram.NewState(d, 1)
+	open := int64(0)
+	for group := range d.BankGroups {
+		a := dram.Address{BankGroup: int32(group)}
+		open = max(open, state.Earliest(dram.ACT, a))
+		state.Issue(dram.ACT, a, open)
+	}
+	block := min(n, int64(d.RowBursts()))
+	now := open
+	pass := func(cmd dram.Command) int64 {
+		first := int64(-1)
+		for i := range block {
+			a := dram.Address{BankGroup: int32(i) % int32(d.BankGroups), Column: int32(i)}
+			now = max(now+1, state.Earliest(cmd, a))
+			state.Issue(cmd, a, now)
+			if first < 0 {
+				first = now
+			}
+		}
+		return first
+	}
+	start := pass(dram.RD)
+	pass(dram.WR)
+	period := pass(dram.RD) - start
+	return (n + block - 1) / block * period
+}

@@ -1,0 +1,187 @@
+package pim
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// widths are the element and chip widths that the unit serves.
+var widths = []struct{ element, chip, group, delay int }{
+	{16, 4, 4, 2}, {16, 8, 2, 1}, {16, 16, 1, 0},
+	{8, 4, 2, 1}, {8, 8, 1, 0}, {8, 16, 1, 0},
+}
+
+// FP16 on x8, byte by byte: beat 0 lane 2j+1 changes places with beat 1 lane
+// 2j, and element j is then on chip 2j, element 4+j on chip 2j+1.
+func TestExchangeHalfOnX8(t *testing.T) {
+	x, _ := NewExchange(16, 8)
+	var beats [2][8]byte // [beat][lane]: 16·beat + lane
+	for b := range beats {
+		for l := range beats[b] {
+			beats[b][l] = byte(16*b + l)
+		}
+	}
+	words := []uint64{binary.LittleEndian.Uint64(beats[0][:]), binary.LittleEndian.Uint64(beats[1][:])}
+	x.Beats(words)
+	for j := range 4 {
+		beats[0][2*j+1], beats[1][2*j] = beats[1][2*j], beats[0][2*j+1]
+	}
+	for b := range beats {
+		if words[b] != binary.LittleEndian.Uint64(beats[b][:]) {
+			t.Errorf("beat %d: %x, want %x", b, words[b], beats[b])
+		}
+	}
+	for i := range 8 {
+		chip, bit := x.Chip(i)
+		if want := i%4*2 + i/4; chip != want || bit != 0 {
+			t.Errorf("element %d on chip %d, bit %d; want chip %d", i, chip, bit, want)
+		}
+	}
+}
+
+// shareBits returns what a chip gets of a burst, as one number a beat.
+func shareBits(beats []uint64, chip, width int) []uint64 {
+	var share []uint64
+	for _, b := range beats {
+		share = append(share, b>>(chip*width)&(1<<width-1))
+	}
+	return share
+}
+
+// After the exchange every element of a random burst is whole on the chip and
+// at the bits that Chip names; Element is its inverse; the exchange undoes
+// itself; and the CPU's transposition gives the same bytes.
+func TestExchange(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, w := range widths {
+		x, err := NewExchange(w.element, w.chip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Group != w.group || x.Delay() != w.delay {
+			t.Errorf("%d bits on x%d: group %d, delay %d; want %d, %d", w.element, w.chip, x.Group, x.Delay(), w.group, w.delay)
+		}
+		var src, dst [64]byte
+		beats := make([]uint64, 8)
+		for i := range beats {
+			beats[i] = r.Uint64()
+			binary.LittleEndian.PutUint64(src[8*i:], beats[i])
+		}
+		before := slices.Clone(beats)
+		x.Beats(beats)
+		x.CPUTransposition(dst[:], src[:])
+		for i := range beats {
+			if got := binary.LittleEndian.Uint64(dst[8*i:]); got != beats[i] {
+				t.Errorf("%d bits on x%d, beat %d: CPU %x, unit %x", w.element, w.chip, i, got, beats[i])
+			}
+		}
+		for i := range 512 / w.element {
+			chip, bit := x.Chip(i)
+			if back := x.Element(chip, bit); back != i {
+				t.Errorf("%d bits on x%d: element %d comes back as %d", w.element, w.chip, i, back)
+			}
+			var got uint64
+			for b := w.element - 1; b >= 0; b-- {
+				beat, pin := (bit+b)/w.chip, (bit+b)%w.chip
+				got = got<<1 | shareBits(beats, chip, w.chip)[beat]>>pin&1
+			}
+			at := i * w.element
+			if want := before[at/64] >> (at % 64) & (1<<w.element - 1); got != want {
+				t.Errorf("%d bits on x%d, element %d: chip %d holds %x, want %x", w.element, w.chip, i, chip, got, want)
+			}
+		}
+		x.Beats(beats)
+		if !slices.Equal(beats, before) {
+			t.Errorf("%d bits on x%d: the exchange is no involution", w.element, w.chip)
+		}
+	}
+}
+
+// Streamed through the unit with gaps of any length, each burst leaves
+// exchanged, n clocks later, at full rate.
+func TestRelayoutUnitStream(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, w := range widths {
+		x, _ := NewExchange(w.element, w.chip)
+		unit := RelayoutUnit{Exchange: x}
+		want := map[int]uint64{}
+		clock, last := 0, 0
+		beat := func(in uint64, present bool) {
+			out, leaves := unit.Beat(in, present)
+			v, due := want[clock]
+			if leaves != due || leaves && out != v {
+				t.Fatalf("%d bits on x%d, beat %d: %x %v, want %x %v", w.element, w.chip, clock, out, leaves, v, due)
+			}
+			clock++
+		}
+		for range 200 {
+			burst := make([]uint64, 8)
+			for i := range burst {
+				burst[i] = r.Uint64()
+			}
+			after := slices.Clone(burst)
+			x.Beats(after)
+			for i, v := range after {
+				last = clock + i + 2*x.Delay()
+				want[last] = v
+			}
+			for _, v := range burst {
+				beat(v, true)
+			}
+			for range r.IntN(4) * 2 { // gaps are whole clocks
+				beat(0xdead, false)
+			}
+		}
+		for clock <= last {
+			beat(0, false)
+		}
+	}
+}
+
+func TestNewExchangeRefuses(t *testing.T) {
+	for _, c := range [][2]int{{16, 32}, {12, 8}, {0, 8}, {16, 0}} {
+		if _, err := NewExchange(c[0], c[1]); err == nil {
+			t.Errorf("%d bits on x%d is accepted", c[0], c[1])
+		}
+	}
+}
+
+// CPU transposition costs more than twice the transfer itself (L3, section
+// 2.5): the data crosses the bus twice more, and the bus turns around.
+func TestCPUTranspositionClocks(t *testing.T) {
+	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int64{1, 128, 128 * 1000} {
+		cost, base := CPUTranspositionClocks(d, n), n*int64(d.BurstClocks())
+		// Read to write and back in one rank; the next read goes to another bank
+		// group than the last write, except where there is only one burst.
+		block, write := min(n, 128), d.CWL+d.BurstClocks()+d.TWTRS
+		if n == 1 {
+			write = d.CWL + d.BurstClocks() + d.TWTRL
+		}
+		turns := int64(d.CL + d.BurstClocks() + 2 - d.CWL + write)
+		want := n / block * (2*(block-1)*int64(d.BurstClocks()) + turns)
+		if cost != want || cost <= 2*base {
+			t.Errorf("%d bursts: %d clocks, base %d, want %d", n, cost, base, want)
+		}
+	}
+	if CPUTranspositionClocks(d, 0) != 0 {
+		t.Error("nothing costs something")
+	}
+}
+
+func BenchmarkExchange(b *testing.B) {
+	x, _ := NewExchange(16, 8)
+	beats := make([]uint64, 8)
+	b.SetBytes(64)
+	b.ReportAllocs()
+	for b.Loop() {
+		x.Beats(beats)
+	}
+}
