@@ -117,10 +117,7 @@ func syntaxError(file string, err error) error {
 	var parse toml.ParseError
 	if errors.As(err, &parse) {
 		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
-		if parse.Message != "" {
-			bad.Err = errors.New(parse.Message)
-		}
-		bad.Expected = "TOML"
+		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
 	}
 	return bad
 }

@@ -12,6 +12,8 @@ import (
 // accepted: the scan checks nothing and only knows enough of the grammar not to
 // take the inside of a value or comment for a key.
 func keyLines(document string) map[string]int {
+	// The decoder skips a byte-order mark of UTF-16, which some editors write.
+	document = strings.TrimPrefix(strings.TrimPrefix(document, "\xff\xfe"), "\xfe\xff")
 	s := &lineScanner{text: document, line: 1, lines: map[string]int{}}
 	var table toml.Key
 	for {

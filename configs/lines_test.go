@@ -54,6 +54,8 @@ k = 2
 func FuzzKeyLines(f *testing.F) {
 	f.Add("a = 1\n[b]\nc.d = {e = '''\n''', f = [{g = 1}]}\n")
 	f.Add("a = \"\"\"\\\"\"\"\"\nb = 2\r\n'c' = 1e3\n\"\\u00e9\".x = 1")
+	f.Add("\xff\xfea = 1")
+	f.Add("\xef\xbb\xbfa = 1")
 	f.Add("[[x]]\n[x.y]\nz = [\n1,\n[{a=1},{a=2}]]\n[[x]]\n")
 	f.Fuzz(func(t *testing.T, document string) {
 		var decoded map[string]any

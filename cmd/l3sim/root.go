@@ -29,10 +29,32 @@ func (a *app) newRootCommand() *cobra.Command {
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on standard error; errors always show")
 	root.AddCommand(
 		a.newConfigCommand(),
+		a.newRunCommand(),
 		a.newVersionCommand(),
 	)
+	root.SetHelpCommand(newHelpCommand(root))
 	a.markStart(root)
 	return root
+}
+
+// newHelpCommand is cobra's help command, except that an unknown command is an
+// error.
+func newHelpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil {
+				err = cmd.ValidateArgs(rest)
+			}
+			if err != nil {
+				return input.Errorf("%w", err)
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+	}
 }
 
 // newGroup returns a command that only holds others: alone it prints its help,
