@@ -1,0 +1,21 @@
+// Package forest is random-forest regression: the mean of regression trees,
+// each grown on a bootstrap sample of the data with a random subset of the
+// features at every split.
+//
+//	L. Breiman, "Random Forests", Machine Learning 45(1), 2001, 5–32,
+//	https://doi.org/10.1023/A:1010933404324
+//
+// The trees are those of L. Breiman, J. Friedman, R. Olshen and C. Stone,
+// "Classification and Regression Trees", 1984: binary splits of one feature that
+// reduce the variance of the target most.
+//
+// A forest is built for predictors that learn while a system runs: Refit replaces
+// the oldest trees by trees grown on the current data and keeps the others, and
+// Predict allocates nothing.
+//
+// A forest does not extrapolate: beyond the data it continues with the value at
+// the edge. Forest.Range says where its trees have seen data; what to do beyond
+// is the caller's decision (see scheduler.Learned).
+//
+// Start at Fit, then read tree.go.
+package forest

@@ -1,0 +1,99 @@
+package forest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// matrix is the data of one fit, rows in canonical order: by features, then
+// target. Bootstrap samples are drawn from canonical row numbers, so the order in
+// which rows arrive changes nothing.
+type matrix struct {
+	columns [][]float64 // [feature][row]
+	y       []float64   // [row]
+	order   [][]int32   // [feature]: rows by ascending value, ties by row
+}
+
+// newMatrix copies n = len(y) rows of len(x)/n features, row-major in x.
+func newMatrix(x []float64, y []float64) (*matrix, error) {
+	n := len(y)
+	if n == 0 || len(x) == 0 || len(x)%n != 0 {
+		return nil, fmt.Errorf("forest: %d feature values for %d rows", len(x), n)
+	}
+	if int64(n) > math.MaxInt32/2 {
+		return nil, fmt.Errorf("forest: %d rows are more than %d", n, math.MaxInt32/2)
+	}
+	p := len(x) / n
+	if p > math.MaxUint16 {
+		return nil, fmt.Errorf("forest: %d features are more than %d", p, math.MaxUint16)
+	}
+	for i, v := range x {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("forest: feature %d of row %d is %v", i%p, i/p, v)
+		}
+	}
+	for i, v := range y {
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("forest: target of row %d is %v", i, v)
+		}
+	}
+	canonical := rows(n)
+	slices.SortFunc(canonical, func(a, b int32) int {
+		if c := slices.Compare(x[int(a)*p:int(a)*p+p], x[int(b)*p:int(b)*p+p]); c != 0 {
+			return c
+		}
+		return cmp.Compare(y[a], y[b])
+	})
+	m := &matrix{columns: make([][]float64, p), y: make([]float64, n), order: make([][]int32, p)}
+	for i, row := range canonical {
+		m.y[i] = y[row]
+	}
+	for f := range p {
+		column := make([]float64, n)
+		for i, row := range canonical {
+			column[i] = x[int(row)*p+f]
+		}
+		m.columns[f], m.order[f] = column, rows(n)
+		slices.SortStableFunc(m.order[f], func(a, b int32) int { return cmp.Compare(column[a], column[b]) })
+	}
+	return m, nil
+}
+
+// rows returns 0 … n−1.
+func rows(n int) []int32 {
+	r := make([]int32, n)
+	for i := range r {
+		r[i] = int32(i)
+	}
+	return r
+}
+
+// bounds returns the least and greatest value of feature f.
+func (m *matrix) bounds(f int) (low, high float64) {
+	o := m.order[f]
+	return m.columns[f][o[0]], m.columns[f][o[len(o)-1]]
+}
+
+// row copies the features of row i to x.
+func (m *matrix) row(i int, x []float64) {
+	for f := range m.columns {
+		x[f] = m.columns[f][i]
+	}
+}
+
+// check reports a specification that no forest can be grown by.
+func (s *Spec) check(features int) error {
+	switch {
+	case s.Trees < 1:
+		return fmt.Errorf("forest: %d trees", s.Trees)
+	case s.MaxDepth < 0 || s.MaxDepth > 64:
+		return fmt.Errorf("forest: depth %d, expected 0 to 64", s.MaxDepth)
+	case s.MinLeaf < 1:
+		return fmt.Errorf("forest: leaves of at least %d rows", s.MinLeaf)
+	case s.Features < 1 || s.Features > features:
+		return fmt.Errorf("forest: %d features a split of %d", s.Features, features)
+	}
+	return nil
+}

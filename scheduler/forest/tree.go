@@ -1,0 +1,234 @@
+package forest
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// node is a split or a leaf of a tree: 16 bytes, children side by side. A leaf
+// is its own child, so that a descent can take a fixed number of steps and never
+// asks whether it has arrived.
+type node struct {
+	threshold float64 // x[feature] > threshold goes to left+1, else to left
+	left      int32
+	feature   uint16
+	split     uint16 // 1, of a leaf 0
+}
+
+// descend returns the child of node i that x belongs to; a leaf returns itself.
+// The comparison is the sign of a difference, for half of all branches on it
+// would be predicted wrongly.
+func descend(nodes []node, x []float64, i int32) int32 {
+	n := &nodes[i]
+	greater := math.Float64bits(n.threshold-x[n.feature]) >> 63
+	return n.left + int32(uint16(greater)&n.split)
+}
+
+// tree is one regression tree; its root is node 0.
+type tree struct {
+	nodes  []node
+	values []float64 // [node]: mean of the target, of use in leaves
+	depth  int       // most splits on a way from the root
+	data   *matrix   // what it was grown on
+	counts []int32   // [row of data]: how often the bootstrap sample holds it
+}
+
+// predict returns the tree's value at x.
+func (t *tree) predict(x []float64) float64 {
+	i := int32(0)
+	for range t.depth {
+		i = descend(t.nodes, x, i)
+	}
+	return t.values[i]
+}
+
+// grower grows trees on one matrix; it holds the scratch that they share.
+type grower struct {
+	spec *Spec
+	data *matrix
+	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
+	// feature f. A node owns the same range in each, and a split partitions the
+	// range stably: the data is sorted once for all trees.
+	sorted   [][]int32
+	left     []bool // [row]: goes left at the split under way
+	spare    []int32
+	features []int // a permutation of the features
+	rng      *rand.Rand
+	tree     tree
+}
+
+func newGrower(spec *Spec, data *matrix) *grower {
+	g := &grower{
+		spec: spec, data: data, sorted: make([][]int32, len(data.columns)), left: make([]bool, len(data.y)),
+		spare: make([]int32, 0, len(data.y)), features: make([]int, len(data.columns)),
+	}
+	for f := range g.sorted {
+		g.sorted[f] = make([]int32, 0, len(data.y))
+	}
+	return g
+}
+
+// bootstrap draws as many rows as there are, with replacement.
+func bootstrap(n int, rng *rand.Rand) []int32 {
+	counts := make([]int32, n)
+	for range n {
+		counts[rng.IntN(n)]++
+	}
+	return counts
+}
+
+// grow grows a tree on the rows of the matrix taken counts times each.
+func (g *grower) grow(counts []int32, rng *rand.Rand) tree {
+	g.rng = rng
+	for f := range g.sorted {
+		g.sorted[f] = g.sorted[f][:0]
+		for _, row := range g.data.order[f] {
+			if counts[row] > 0 {
+				g.sorted[f] = append(g.sorted[f], row)
+			}
+		}
+		g.features[f] = f
+	}
+	g.tree = tree{nodes: make([]node, 1, 64), values: make([]float64, 1, 64), data: g.data, counts: counts}
+	g.node(0, 0, len(g.sorted[0]), 0)
+	return g.tree
+}
+
+// node makes node i of the rows in sorted[·][low:high].
+func (g *grower) node(i int32, low, high, depth int) {
+	g.tree.depth = max(g.tree.depth, depth)
+	rows, mean, constant := g.summary(low, high)
+	g.tree.values[i] = mean
+	if constant || depth == g.spec.MaxDepth || rows < 2*g.spec.MinLeaf {
+		g.leaf(i)
+		return
+	}
+	best := g.best(low, high, rows, mean)
+	if best.gain <= 0 {
+		g.leaf(i)
+		return
+	}
+	g.partition(low, high, best)
+	left := int32(len(g.tree.nodes))
+	g.tree.nodes = append(g.tree.nodes, node{}, node{})
+	g.tree.values = append(g.tree.values, 0, 0)
+	g.tree.nodes[i] = node{threshold: best.threshold, left: left, feature: uint16(best.feature), split: 1}
+	g.node(left, low, best.at, depth+1)
+	g.node(left+1, best.at, high, depth+1)
+}
+
+// leaf makes node i a leaf.
+func (g *grower) leaf(i int32) {
+	g.tree.nodes[i] = node{left: i}
+}
+
+// summary returns the size of a node's sample, the mean of its target, and
+// whether the target is constant.
+func (g *grower) summary(low, high int) (rows int, mean float64, constant bool) {
+	y, counts := g.data.y, g.tree.counts
+	first := y[g.sorted[0][low]]
+	least, most, sum := first, first, 0.0
+	for _, row := range g.sorted[0][low:high] {
+		c := counts[row]
+		rows += int(c)
+		sum += float64(float64(c) * (y[row] - first))
+		least, most = min(least, y[row]), max(most, y[row])
+	}
+	// Rounding must not carry a mean out of the data's range.
+	mean = min(max(first+sum/float64(rows), least), most)
+	return rows, mean, least == most
+}
+
+// split is a way to divide the rows of a node.
+type split struct {
+	gain      float64 // reduction of the sum of squares; 0 for none
+	feature   int
+	threshold float64
+	at        int // first position of the right side in sorted[feature]
+}
+
+// best returns the best split over a random subset of the features. Features on
+// which no split is possible do not count, so that a node is a leaf only where no
+// feature can split it. Ties go to the feature drawn first and its lowest
+// threshold.
+func (g *grower) best(low, high, rows int, mean float64) split {
+	var best split
+	all := len(g.features)
+	for tried, k := 0, 0; k < all && tried < g.spec.Features; k++ {
+		if g.spec.Features < all {
+			j := k + g.rng.IntN(all-k)
+			g.features[k], g.features[j] = g.features[j], g.features[k]
+		}
+		s := g.scan(g.features[k], low, high, rows, mean)
+		if s.gain > 0 {
+			tried++
+		}
+		if s.gain > best.gain {
+			best = s
+		}
+	}
+	return best
+}
+
+// scan returns the best split on one feature. With deviations from the node's
+// mean, of sum D on the left, a split into sizes a and b reduces the sum of
+// squares by D²(a+b)/(ab).
+func (g *grower) scan(feature, low, high, rows int, mean float64) split {
+	column, y, counts := g.data.columns[feature], g.data.y, g.tree.counts
+	sorted := g.sorted[feature][low:high]
+	least := g.spec.MinLeaf
+	var best split
+	size, sum := 0, 0.0
+	value := column[sorted[0]]
+	for i, row := range sorted {
+		next := column[row]
+		if next > value && size >= least {
+			if rows-size < least {
+				break
+			}
+			gain := sum * sum * float64(rows) / (float64(size) * float64(rows-size))
+			if gain > best.gain {
+				best = split{gain: gain, feature: feature, threshold: between(value, next), at: low + i}
+			}
+		}
+		value = next
+		c := counts[row]
+		size += int(c)
+		sum += float64(float64(c) * (y[row] - mean))
+	}
+	return best
+}
+
+// between returns the middle of a < b, but never b itself.
+func between(a, b float64) float64 {
+	if m := a + (b-a)/2; m < b {
+		return m
+	}
+	return a
+}
+
+// partition divides a node's range in every feature, keeping the order.
+func (g *grower) partition(low, high int, s split) {
+	for _, row := range g.sorted[s.feature][low:s.at] {
+		g.left[row] = true
+	}
+	for _, row := range g.sorted[s.feature][s.at:high] {
+		g.left[row] = false
+	}
+	for f := range g.sorted {
+		if f == s.feature {
+			continue
+		}
+		part := g.sorted[f][low:high]
+		right, n := g.spare[:0], 0
+		for _, row := range part {
+			if g.left[row] {
+				part[n] = row
+				n++
+			} else {
+				right = append(right, row)
+			}
+		}
+		copy(part[n:], right)
+	}
+}
