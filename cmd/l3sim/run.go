@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// runFlags are the flags of the run command that no configuration key has.
+type runFlags struct {
+	options configs.Options
+	json    bool
+	out     string
+	dryRun  bool
+	exact   bool
+}
+
+func (a *app) newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Simulate a trace of requests on a system and print a summary",
+		Example: `  l3sim run
+  l3sim run --model opt-66b --trace longbench --requests 200
+  l3sim run --trace requests.csv --set node.ranksets=8 --json
+  l3sim run --out results/a && l3sim run --config results/a/config.toml`,
+		Args: cobra.NoArgs,
+	}
+	keys := []struct{ flag, key, usage string }{
+		{"system", "run.system", "system to simulate"},
+		{"model", "run.model", "model preset (see 'l3sim config list')"},
+		{"trace", "run.trace", "built-in trace or a file"},
+		{"requests", "run.requests", "number of requests, the first of a file"},
+		{"seed", "run.seed", "seed of everything that is drawn"},
+	}
+	for _, k := range keys {
+		cmd.Flags().String(k.flag, "", k.usage)
+	}
+	cmd.Flags().StringVar(&f.options.ConfigFile, "config", "", "configuration `file` on top of the preset: any subset of keys")
+	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
+	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		for _, k := range keys {
+			if flag := cmd.Flags().Lookup(k.flag); flag.Changed {
+				f.options.Flags = append(f.options.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
+			}
+		}
+		return a.run(cmd.Context(), &f)
+	}
+	return cmd
+}
+
+// run loads what the flags name and simulates it.
+func (a *app) run(ctx context.Context, f *runFlags) error {
+	cfg, err := configs.Load(f.options)
+	if err != nil {
+		return err
+	}
+	trace, err := loadTrace(cfg)
+	if err != nil {
+		return err
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		return node.Hardware(trace).WriteText(a.stdout)
+	}
+	if f.out != "" {
+		if err := creatable(f.out); err != nil {
+			return err
+		}
+	}
+	result, err := a.simulate(ctx, node, trace, f.exact)
+	if err != nil {
+		return err
+	}
+	summary, err := result.Summary(cfg)
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := writeRun(f.out, cfg, result, summary); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return summary.WriteJSON(a.stdout)
+	}
+	return summary.WriteText(a.stdout)
+}
+
+// simulate runs the trace under a progress display and sets the wall time.
+func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, exact bool) (*system.Result, error) {
+	start := time.Now()
+	show := a.newProgress("output tokens")
+	show.Start(trace.Moments().OutputTokens)
+	defer show.Done()
+	emitted := make([]atomic.Int64, node.Replicas())
+	result, err := node.Run(ctx, trace, system.Options{
+		Exact: exact,
+		Progress: func(replica int, tokens int64) {
+			emitted[replica].Store(tokens)
+			var sum int64
+			for i := range emitted {
+				sum += emitted[i].Load()
+			}
+			show.Set(sum)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	result.Wall = time.Since(start)
+	return result, nil
+}
+
+// defaultRequests is how many requests of a built-in trace run where no number
+// is given (L3, section 6.2).
+const defaultRequests = 1000
+
+// loadTrace returns the requests that the configuration names.
+func loadTrace(cfg *configs.Config) (*traces.Trace, error) {
+	name, n := cfg.Run.Trace, cfg.Run.Requests
+	for _, builtin := range traces.BuiltinNames() {
+		if name == builtin {
+			if n == 0 {
+				n = defaultRequests
+			}
+			return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
+		}
+	}
+	if _, err := os.Stat(name); os.IsNotExist(err) && filepath.Ext(name) == "" && filepath.Base(name) == name {
+		bad := input.UnknownName("run.trace", name, traces.BuiltinNames())
+		bad.Expected += ", or a file"
+		return nil, bad
+	}
+	trace, err := traces.Load(name)
+	if err != nil || n == 0 {
+		return trace, err
+	}
+	return trace.Head(n)
+}
+
+// creatable reports early, before a long run, that a folder cannot be made.
+func creatable(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return &input.InputError{Key: "--out", Value: dir, Err: err}
+	}
+	return nil
+}
+
+// writeRun writes the files of one run to dir.
+func writeRun(dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
+	err := results.WriteFiles(dir, []results.File{
+		{Name: "summary.json", Write: s.WriteJSON},
+		{Name: "requests.csv", Write: func(w io.Writer) error { return results.WriteRequests(w, r.Requests) }},
+		{Name: "config.toml", Write: cfg.WriteTOML},
+	})
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", dir, err)
+	}
+	return nil
+}

@@ -1,0 +1,204 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// groupCost is what one layer of a group costs: the decoding requests of a
+// sub-batch with one rankset offset, and the prompts of that offset.
+type groupCost struct {
+	requests int
+	clocks   int64    // of the rank's attention, refresh not counted
+	compute  sim.Time // of the rankset, refresh included
+	// down, up and prefill are the times that the replica's PCIe links need for the
+	// group's q, k and v, for its results, and for its prompts' keys and values.
+	down, up, prefill sim.Time
+	// downChannel, upChannel and prefillChannel are the channels' shares of it.
+	downChannel, upChannel, prefillChannel sim.Time
+
+	prefillTokens int
+	segments      []segment // set when the group is first interrupted
+	devices       *devices
+	batch         *scheduler.Batch
+	sub, offset   int
+}
+
+// subCost is what the tasks of a sub-batch cost on the GPUs.
+type subCost struct {
+	active           bool
+	entry            sim.Time // embedding, QKV generation of layer 0
+	prefillAttention sim.Time // of all prompts, one layer
+	block            sim.Time // projection to the next layer's QKV generation
+	exit             sim.Time // projection of the last layer to the LM head
+	groups           []groupCost
+}
+
+// iterationCosts is everything that the pipeline needs to know of an iteration.
+type iterationCosts struct {
+	layers  int
+	rotate  bool     // layer l of a request lies on rankset (l + offset) mod R
+	latency sim.Time // of a PCIe transfer, not occupying the link
+	// The switches of a rankset around a transfer: leaving attention (PREA, tRP),
+	// opening rows for the host (ACT, tRCD, CWL), closing them (tWR, tRP), and
+	// activating all banks again.
+	vacate, open, close, reactivate sim.Time
+	step                            sim.Time // of the boundaries within a head
+	sub                             []subCost
+}
+
+// memo keeps a cost by token count: an iteration's batch differs from the one
+// before by few tokens.
+type memo struct {
+	times []sim.Time
+	cost  func(n int) float64 // seconds
+}
+
+// unknown marks costs that have not been computed yet.
+const unknown sim.Time = -1
+
+func (m *memo) at(n int) sim.Time {
+	for n >= len(m.times) {
+		m.times = append(m.times, unknown)
+	}
+	if m.times[n] == unknown {
+		m.times[n] = units.FromSeconds(m.cost(n))
+	}
+	return m.times[n]
+}
+
+// devices are the models of one replica's hardware.
+type devices struct {
+	model *llm.Model
+	gpu   *gpu.ModelCost
+	table *pim.KernelTable
+	tCK   sim.Time
+	heads int // KV heads on one channel
+	banks int // of a rank
+
+	// entry, block, head: GPU time by tokens; down, up: link time by requests.
+	embedding, qkv, ffn, head memo
+	// downRate and upRate are the data rates of all the replica's links together,
+	// channelRate that of its channels.
+	downRate, upRate, channelRate units.Bandwidth
+	latency                       sim.Time
+
+	scratch []int64 // one value a rankset
+}
+
+// operations sets up the memos.
+func (d *devices) operations() {
+	d.embedding.cost = d.gpu.Embedding
+	d.qkv.cost = d.gpu.QKV
+	d.ffn.cost = d.gpu.ProjectionFFN
+	d.head.cost = d.gpu.LMHead
+}
+
+// time returns the time that a rank needs for clocks of attention, refresh
+// included.
+func (d *devices) time(clocks int64) sim.Time {
+	return sim.Time(d.table.WithRefresh(clocks)) * d.tCK
+}
+
+// prefillAttention returns the GPU's time for the prompts of a sub-batch in one
+// layer. Chunks of different requests share no data and run one after another.
+func (d *devices) prefillAttention(s *scheduler.SubBatch) sim.Time {
+	var t sim.Time
+	for _, c := range s.Prefill {
+		t += units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
+	}
+	return t
+}
+
+// fill sets c to the costs of batch b.
+func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
+	for s := range b.Sub {
+		sub, out := &b.Sub[s], &c.sub[s]
+		tokens := sub.Tokens()
+		out.active = tokens > 0
+		if !out.active {
+			continue
+		}
+		ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
+		out.entry = d.embedding.at(tokens) + qkv
+		out.block = ffn + qkv
+		out.exit = ffn + d.head.at(sub.Emitting())
+		out.prefillAttention = d.prefillAttention(sub)
+		d.fillGroups(out.groups, b, s)
+	}
+}
+
+// fillGroups sets the groups of sub-batch s.
+func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
+	for offset := range groups {
+		groups[offset] = groupCost{devices: d, batch: b, sub: s, offset: offset, segments: groups[offset].segments[:0]}
+	}
+	sub := &b.Sub[s]
+	for i := range sub.Decode {
+		r := &sub.Decode[i]
+		g := &groups[r.Offset]
+		context := r.Context(b.Iteration)
+		g.requests++
+		if g.requests == 1 {
+			// The first head of a group finds no other's drain to hide behind.
+			g.clocks = d.table.Alone(context) - d.table.InSequence(context)
+		}
+		g.clocks += int64(d.heads) * d.table.InSequence(context)
+	}
+	for i := range sub.Prefill {
+		groups[sub.Prefill[i].Offset].prefillTokens += sub.Prefill[i].Tokens
+	}
+	for offset := range groups {
+		g := &groups[offset]
+		if g.requests > 0 {
+			g.compute = d.time(g.clocks)
+			down := units.Bytes(g.requests) * d.model.QKVBytesPerTokenLayer()
+			up := units.Bytes(g.requests) * d.model.AttentionBytesPerTokenLayer()
+			g.down, g.downChannel = d.downRate.TransferTime(down), d.channelRate.TransferTime(down)
+			g.up, g.upChannel = d.upRate.TransferTime(up), d.channelRate.TransferTime(up)
+		}
+		if g.prefillTokens > 0 {
+			n := units.Bytes(g.prefillTokens) * d.model.KVBytesPerTokenLayer()
+			g.prefill, g.prefillChannel = d.downRate.TransferTime(n), d.channelRate.TransferTime(n)
+		}
+	}
+}
+
+// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
+func (d *devices) GPU(s *scheduler.SubBatch) sim.Time {
+	tokens := s.Tokens()
+	if tokens == 0 {
+		return 0
+	}
+	layers := sim.Time(d.model.Layers)
+	return d.embedding.at(tokens) + d.head.at(s.Emitting()) +
+		layers*(d.qkv.at(tokens)+d.ffn.at(tokens)+d.prefillAttention(s))
+}
+
+// PIM implements scheduler.Predictor (L3, equation 5): in every layer the
+// busiest rankset's attention, the decode vectors' way down and up, and the
+// prompt KV of the other sub-batch.
+func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) sim.Time {
+	clocks := d.scratch
+	clear(clocks)
+	for i := range s.Decode {
+		r := &s.Decode[i]
+		clocks[r.Offset] += int64(d.heads) * d.table.InSequence(r.Context(iteration))
+	}
+	var busiest int64
+	for _, c := range clocks {
+		busiest = max(busiest, c)
+	}
+	n := units.Bytes(len(s.Decode))
+	t := d.downRate.TransferTime(units.Bytes(otherPrefill) * d.model.KVBytesPerTokenLayer())
+	if n > 0 {
+		t += d.time(busiest) + 2*d.latency +
+			d.downRate.TransferTime(n*d.model.QKVBytesPerTokenLayer()) +
+			d.upRate.TransferTime(n*d.model.AttentionBytesPerTokenLayer())
+	}
+	return sim.Time(d.model.Layers) * t
+}

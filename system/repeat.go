@@ -1,0 +1,182 @@
+package system
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/sim"
+)
+
+// pastStates is how many layers back a repeat is looked for: the longest period
+// that is found.
+const pastStates = 16
+
+// snapshot is the state of all resources at the start of a layer, relative to
+// the time, the layer and the numbering of ranksets then.
+type snapshot struct {
+	state []int64
+	at    sim.Time
+	work  work
+}
+
+// history is the latest snapshots of an iteration.
+type history struct {
+	ring  [pastStates]snapshot
+	count int
+	over  bool // a repeat has been found and used
+}
+
+func (h *history) reset() { h.count, h.over = 0, false }
+
+// skipRepeats jumps over layers. A request's layer l+1 lies one rankset further
+// than its layer l (L3, section 5.1), so with the ranksets numbered from the
+// layer's first, every layer of an iteration has the same work, and the state at
+// a layer's start determines all that follows until the last layer. If it equals
+// the state n layers earlier, the n layers between repeat until then, and
+// multiples of them are added without running them. The result is the same to
+// the picosecond; the switch that runs every layer is exact.
+func (p *pipeline) skipRepeats(s int) {
+	if p.exact || p.past.over || s != p.reference() {
+		return
+	}
+	h := &p.past
+	now := &h.ring[h.count%pastStates]
+	now.state = p.appendState(now.state[:0])
+	now.at, now.work = p.now, p.work
+	h.count++
+	for back := 1; back <= min(h.count, pastStates)-1; back++ {
+		then := &h.ring[(h.count-1-back)%pastStates]
+		if slices.Equal(then.state, now.state) {
+			p.jump(back, then)
+			h.over = true
+			return
+		}
+	}
+}
+
+// reference returns the sub-batch whose layers are counted.
+func (p *pipeline) reference() int {
+	if p.sub[0].active {
+		return 0
+	}
+	return 1
+}
+
+// jump repeats the last period layers as often as no sub-batch gets to its last
+// layer, whose block is another.
+func (p *pipeline) jump(period int, then *snapshot) {
+	latest := 0
+	for s := range p.sub {
+		if p.sub[s].active {
+			latest = max(latest, p.sub[s].layer)
+		}
+	}
+	times := (p.costs.layers - 2 - latest) / period
+	if times <= 0 {
+		return
+	}
+	done := p.work
+	done.gpu -= then.work.gpu
+	done.pcieDown -= then.work.pcieDown
+	done.pcieUp -= then.work.pcieUp
+	done.channel -= then.work.channel
+	done.pim -= then.work.pim
+	done.tasks -= then.work.tasks
+	p.work.add(&done, int64(times))
+	p.shift(sim.Time(times)*(p.now-then.at), times*period)
+}
+
+// shift moves the whole state on by a time and a number of layers.
+func (p *pipeline) shift(by sim.Time, layers int) {
+	p.now += by
+	p.gpu.end += by
+	p.up += by
+	for s := range p.sub {
+		if p.sub[s].active && !p.sub[s].finished {
+			p.sub[s].layer += layers
+			p.sub[s].resultsAt += by
+		}
+	}
+	d := &p.down
+	d.end += by
+	d.current.layer += int32(layers)
+	for _, f := range []*fifo{&d.decode, &d.prompts} {
+		for i := range f.rest() {
+			f.rest()[i].eligible += by
+			f.rest()[i].layer += int32(layers)
+		}
+	}
+	for q := range p.ranks {
+		p.ranks[q].finish += by
+		p.ranks[q].freeAt += by
+	}
+	if p.costs.rotate {
+		rotate(p.ranks, layers%len(p.ranks))
+	}
+}
+
+// rotate moves element i to i + n, around the end.
+func rotate(r []rankState, n int) {
+	slices.Reverse(r)
+	slices.Reverse(r[:n])
+	slices.Reverse(r[n:])
+}
+
+// appendState appends all that the future depends on. Times that lie in the past
+// and only bound the future from below are written as now.
+func (p *pipeline) appendState(b []int64) []int64 {
+	first := p.sub[p.reference()].layer
+	since := func(t sim.Time) int64 { return int64(max(t-p.now, 0)) }
+	for s := range p.sub {
+		sub := &p.sub[s]
+		if !sub.active {
+			continue
+		}
+		b = append(b, int64(sub.layer-first), int64(sub.outstanding), since(sub.resultsAt), flags(sub.prefillDone, sub.blockWaiting, sub.finished))
+	}
+	g := &p.gpu
+	b = append(b, flags(g.running), int64(g.nWaiting))
+	if g.running {
+		b = append(b, int64(g.sub)<<8|int64(g.task), since(g.end))
+	}
+	for i := range g.nWaiting {
+		b = append(b, int64(g.waiting[i].sub)<<8|int64(g.waiting[i].task))
+	}
+	b = append(b, since(p.up))
+	d := &p.down
+	b = append(b, flags(d.busy, d.busy && d.prefill))
+	if d.busy {
+		b = append(b, int64(d.current.group)<<32|int64(int(d.current.layer)-first+1<<16), since(d.end))
+	}
+	for _, f := range [...]*fifo{&d.decode, &d.prompts} {
+		b = append(b, int64(len(f.rest())))
+		for _, t := range f.rest() {
+			b = append(b, int64(t.group)<<32|int64(int(t.layer)-first+1<<16), since(t.eligible))
+		}
+	}
+	for j := range p.ranks {
+		q := j
+		if p.costs.rotate {
+			q = (j + first) % len(p.ranks)
+		}
+		r := &p.ranks[q]
+		b = append(b, int64(r.running), int64(r.nWaiting), since(r.freeAt))
+		if r.running >= 0 {
+			b = append(b, since(r.finish))
+		}
+		for i := range r.nWaiting {
+			b = append(b, int64(r.waiting[i]))
+		}
+	}
+	return b
+}
+
+// flags packs booleans.
+func flags(bits ...bool) int64 {
+	var v int64
+	for i, bit := range bits {
+		if bit {
+			v |= 1 << i
+		}
+	}
+	return v
+}

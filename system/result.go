@@ -1,0 +1,155 @@
+package system
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Result is what a run of a node leaves.
+type Result struct {
+	Requests []results.Request // in the order of the trace
+	Wall     time.Duration     // set by the caller
+	// Tasks are all tasks of the run, those of skipped layers included; Events and
+	// Layers are those that were simulated one by one.
+	Tasks, Events, Layers int64
+
+	trace                        *traces.Trace
+	tbt                          results.Distribution
+	batch                        results.Batch
+	iterations, tokens, rejected int64
+	end                          sim.Time
+	busy                         results.Utilization
+	kv                           results.KVBytes
+}
+
+// result joins what the replicas left.
+func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
+	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
+	var total work
+	var batch, units []*steps
+	for i, rep := range replicas {
+		for j := range rep.out.requests {
+			r.Requests[i+j*len(replicas)] = rep.out.requests[j]
+			if rep.out.requests[j].Rejected {
+				r.rejected++
+			}
+		}
+		r.tbt.AddAll(&rep.out.tbt)
+		r.iterations += rep.out.iterations
+		r.tokens += rep.out.tokens
+		r.end = max(r.end, rep.out.end)
+		w := rep.pipeline.work
+		total.add(&w, 1)
+		r.Events += w.events
+		r.Layers += w.layers
+		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
+	}
+	r.Tasks = total.tasks
+	r.busy = n.utilization(&total, r.end)
+	r.batch = results.Batch{Mean: meanOf(batch, r.end), Max: int(maxOfSum(batch))}
+	r.kv = n.kvBytes(maxOfSum(units))
+	return r
+}
+
+// kvBytes returns the KV memory of the node: units are on one channel of each
+// replica, added up, and every channel holds the same.
+func (n *Node) kvBytes(peak int64) results.KVBytes {
+	channels := int64(n.cfg.ReplicaChannels())
+	capacity := n.ledger().Capacity() * channels * int64(n.Replicas())
+	return results.KVBytes{Capacity: n.unit * units.Bytes(capacity), Peak: n.unit * units.Bytes(peak*channels)}
+}
+
+// utilization returns the busy shares of end, averaged over replicas and, for
+// PIM, ranksets.
+func (n *Node) utilization(w *work, end sim.Time) results.Utilization {
+	share := func(busy sim.Time, of int) float64 {
+		if end == 0 {
+			return 0
+		}
+		return float64(busy) / (float64(end) * float64(of))
+	}
+	replicas := n.Replicas()
+	return results.Utilization{
+		GPU:      share(w.gpu, replicas),
+		PIM:      share(w.pim, replicas*n.cfg.Node.Ranksets),
+		PCIeDown: share(w.pcieDown, replicas),
+		PCIeUp:   share(w.pcieUp, replicas),
+		Channel:  share(w.channel, replicas),
+	}
+}
+
+// meanOf returns the mean over [0, end) of the sum of several functions.
+func meanOf(functions []*steps, end sim.Time) float64 {
+	if end == 0 {
+		return 0
+	}
+	sum := 0.0
+	for _, f := range functions {
+		for i, v := range f.value {
+			until := end
+			if i+1 < len(f.at) {
+				until = f.at[i+1]
+			}
+			sum += float64(float64(v) * (float64(until-f.at[i]) / float64(end)))
+		}
+	}
+	return sum
+}
+
+// maxOfSum returns the maximum over time of the sum of several functions.
+func maxOfSum(functions []*steps) int64 {
+	type change struct {
+		at sim.Time
+		by int64
+	}
+	var changes []change
+	for _, f := range functions {
+		before := int64(0)
+		for i, v := range f.value {
+			changes = append(changes, change{f.at[i], v - before})
+			before = v
+		}
+	}
+	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	var sum, top int64
+	for i, c := range changes {
+		sum += c.by
+		if i+1 == len(changes) || changes[i+1].at != c.at {
+			top = max(top, sum)
+		}
+	}
+	return top
+}
+
+// Summary returns the result in the schema of package results.
+func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
+	hash, err := cfg.SHA256()
+	if err != nil {
+		return nil, err
+	}
+	var ttft, e2e results.Distribution
+	for i := range r.Requests {
+		if q := &r.Requests[i]; !q.Rejected {
+			ttft.Add(int64(q.FirstToken-q.Request.Arrival), 1)
+			e2e.Add(int64(q.Finish-q.Request.Arrival), 1)
+		}
+	}
+	s := &results.Summary{
+		System: cfg.Run.System, Model: cfg.Model.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
+		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
+		TBT: r.tbt.Milliseconds(), TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
+		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected,
+		Utilization: r.busy, KVBytes: r.kv, WallS: r.Wall.Seconds(),
+	}
+	if r.end > 0 {
+		s.OutputTokensPerS = float64(r.tokens) / r.end.Seconds()
+	}
+	return s, nil
+}
