@@ -22,7 +22,8 @@ func allBanks(cmd dram.Command, op Op, row, column int32) Instruction {
 
 // appendToken stores the newest token's key and value: the key's bank and the
 // value's banks are opened, written and closed. A bank that holds a burst of both
-// is closed in between and comes last.
+// is closed in between and comes last. The writes wait for the previous head's
+// read-out anyway: the activations yield to it.
 func (p *Program) appendToken() {
 	g, h := &p.Geometry, &p.Heads[p.head]
 	token := h.Context - 1
@@ -31,11 +32,13 @@ func (p *Program) appendToken() {
 	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
 
 	open := p.bankCommand(dram.ACT, OpActivate, keyBank, keyRow, -1)
-	open.Boundary = HeadBoundary
+	open.Boundary, open.Yield = HeadBoundary, true
 	p.emit(open)
 	for b := firstValue; b < firstValue+g.TokenBursts; b++ {
 		if b != keyBank {
-			p.emit(p.bankCommand(dram.ACT, OpActivate, b, valueRow, -1))
+			open := p.bankCommand(dram.ACT, OpActivate, b, valueRow, -1)
+			open.Yield = true
+			p.emit(open)
 		}
 	}
 	for i := range g.TokenBursts {
@@ -61,15 +64,19 @@ func (p *Program) appendBurst(op Op, token, burst, ordinal int, row, column int3
 	p.emit(in)
 }
 
-// loadQuery loads q of all query heads, once the previous head's scores are
-// done with theirs.
+// loadQuery loads q of all query heads, once the append is over, or else the
+// previous head's scores are done with theirs.
 func (p *Program) loadQuery() {
+	after := p.scoreDone
+	if p.Heads[p.head].Append {
+		after = p.count[BankSequencer]
+	}
 	p.queryLoaded = p.count[BufferSequencer]
 	for q := range p.Shape.Queries {
 		for i := range p.Geometry.TokenBursts {
 			in := allBanks(dram.WRBUF, OpLoadQuery, -1, -1)
 			in.Sequencer, in.Query, in.Burst = BufferSequencer, int16(q), int16(i)
-			in.Wait[BankSequencer] = p.scoreDone
+			in.Wait[BankSequencer] = after
 			p.emit(in)
 		}
 	}
@@ -211,7 +218,7 @@ func (p *Program) loadWeights(pass, query, queries, slot int) {
 func (p *Program) readContext() {
 	if p.token >= p.Heads[p.head].Context {
 		closing := allBanks(dram.PREA, OpPrecharge, -1, -1)
-		closing.Yield = p.drainYields && p.head == len(p.Heads)-1
+		closing.Yield = p.drainYields
 		p.emit(closing)
 		p.open = false
 	}

@@ -66,13 +66,15 @@ type plan struct {
 	ContextBursts   int // RDRES of one query head's accumulators
 	SegmentTokens   int // tokens that pass through the score buffer at once
 
-	macs          int // multiplier sets
-	simultaneous  bool
-	rescore       bool // Refetch: one maximum and sum, keys beyond the buffer scored twice
-	rowYields     bool // read-out and softmax are slower than the switch from K to V
-	drainYields   bool // read-out of the context is slower than the precharge
-	loadYields    bool // load of q is slower than the first activation
-	activateClock int64
+	macs         int // multiplier sets
+	simultaneous bool
+	rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
+	rowYields    bool  // read-out and softmax are slower than the switch from K to V
+	drainYields  bool  // read-out of the context is slower than the precharge
+	loadYields   bool  // load of q is slower than the first activation
+	activateSpan int64 // first to last ACT of an all-bank activation
+	rowSpan      int64 // bound of the clocks between two row boundaries
+	headSpan     int64 // bound of what a head takes besides its rows
 }
 
 // stage is what a Program generates next.
@@ -130,19 +132,45 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 		SetTokens:       set,
 		SetBursts:       bursts(set * precision.Weights.Bytes()),
 		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
-		SegmentTokens:   max(segment/set*set, set),
+		SegmentTokens:   segment,
 		simultaneous:    spec.Activation == Simultaneous,
 		rescore:         spec.BeyondBuffer == Refetch,
 	}
-	p.activateClock = activationSpan(d, p.simultaneous)
+	p.activateSpan = activationSpan(d, p.simultaneous)
 
 	burst, served := d.BurstClocks(), min(p.macs, p.Shape.Queries)
-	reopen := int64(d.TRP+d.TRCD) + p.activateClock
+	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
 	readOut := spec.MACLatency + served*p.PartialBursts*burst + d.CL + spec.SoftmaxLatency
 	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
 	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
-	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateClock+int64(d.TRCD)
+	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
+
+	setBursts := g.ChunkTokens / set * p.SetBursts
+	chunk := max(p.Passes*g.TokenBursts*d.TCCDL, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
+	rowChunks := g.RowTokens / g.ChunkTokens
+	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*burst)))
+	p.rowSpan = int64(rowChunks*chunk)*9/8 + reopen + int64(d.TRTP)
 	return nil
+}
+
+// boundarySpan returns a bound of the clocks from the instruction in, which
+// stands at a boundary, to the next row boundary, or to the next head's.
+func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
+	if !wholeHead {
+		return p.rowSpan + p.headSpan
+	}
+	rows := int64(p.Geometry.Rows(p.Heads[in.Head].Context))
+	if p.rescore {
+		rows += rows / 2
+	}
+	return rows*p.rowSpan + p.headSpan
+}
+
+// ActivationClocks returns the clocks from the first to the last ACT of an
+// all-bank activation on a rank of d: 114 staggered on DDR4-3200 x8, 0
+// simultaneous.
+func (s *Spec) ActivationClocks(d *dram.Spec) int64 {
+	return activationSpan(d, s.Activation == Simultaneous)
 }
 
 // activationSpan returns the clocks from the first to the last ACT of an

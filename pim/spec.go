@@ -142,20 +142,22 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 }
 
 // SegmentTokens returns the tokens whose scores the score buffer holds for all
-// query heads of shape: whole rows where it holds one, else whole chunks.
+// query heads of shape, cut down to whole rows, or to the largest half, quarter
+// and so on of a row where it does not hold one: segments then repeat with the rows.
 func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
 		return 0, err
 	}
 	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.Resolve().Score.Bytes())
-	unit := g.RowTokens
-	if n < unit {
-		unit = g.ChunkTokens
+	if n >= g.RowTokens {
+		return n / g.RowTokens * g.RowTokens, nil
 	}
-	if n < unit {
-		return 0, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(),
-			Expected: fmt.Sprintf("room for %d scores of %d query heads", g.ChunkTokens, shape.Queries)}
+	for part := g.RowTokens / 2; part >= g.ChunkTokens; part /= 2 {
+		if n >= part {
+			return part, nil
+		}
 	}
-	return n / unit * unit, nil
+	return 0, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(),
+		Expected: fmt.Sprintf("room for %d scores of %d query heads", g.ChunkTokens, shape.Queries)}
 }

@@ -1,0 +1,134 @@
+package pim
+
+import "github.com/l3sim/l3sim/dram"
+
+// ops is the number of operations.
+const ops = int(OpReadValue) + 1
+
+// Counters is what a run did. All fields are sums, so that skipped repetitions
+// can be added.
+type Counters struct {
+	Commands [dram.WRBUF + 1]int64 // by command
+	Ops      [ops]int64            // by operation
+	Phases   Phases
+}
+
+// Phases divides the clocks of one head that is not appended to, from clock 0
+// to its end, by what the rank waited for.
+type Phases struct {
+	// Load: activation of the first row and load of q, up to the first MACA.
+	Load int64
+	// Score and Context: tCCD_L for each MACA, and what the bank PUs waited for
+	// partial sums and weights on the rank's bus (Stall).
+	Score, Context int64
+	// RowSwitches: precharge and activation between two rows, the switches from
+	// keys to values included.
+	RowSwitches int64
+	// ReadOut: what the first context read of a segment waits for read-out and softmax of the last
+	// chunk beyond the row switch.
+	ReadOut int64
+	// Drain: read-out of the context after the last MACA.
+	Drain int64
+	// Stall is the part of Score and Context in which the bank PUs were idle.
+	Stall int64
+}
+
+// Total returns the clocks of all phases.
+func (p *Phases) Total() int64 {
+	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
+}
+
+// add adds n times what other counts beyond base.
+func (c *Counters) add(n int64, other, base *Counters) {
+	for i := range c.Commands {
+		c.Commands[i] += n * (other.Commands[i] - base.Commands[i])
+	}
+	for i := range c.Ops {
+		c.Ops[i] += n * (other.Ops[i] - base.Ops[i])
+	}
+	p, o, b := &c.Phases, &other.Phases, &base.Phases
+	p.Load += n * (o.Load - b.Load)
+	p.Score += n * (o.Score - b.Score)
+	p.Context += n * (o.Context - b.Context)
+	p.RowSwitches += n * (o.RowSwitches - b.RowSwitches)
+	p.ReadOut += n * (o.ReadOut - b.ReadOut)
+	p.Drain += n * (o.Drain - b.Drain)
+	p.Stall += n * (o.Stall - b.Stall)
+}
+
+// headClock follows the phases of the running head.
+type headClock struct {
+	lastRead int64 // clock of the latest MACA, -1 before the head's first
+	lastOp   Op
+	switched bool // banks were precharged since
+	start    int64
+
+	columnGap int64 // tCCD_L
+	reopen    int64 // row switch: last MACA of one row to the first of the next
+	resultLag int64 // RDRES to its last beat
+	closeLag  int64 // PREA to banks precharged
+}
+
+func (h *headClock) reset(p *Program, d *dram.Spec) {
+	*h = headClock{
+		lastRead: -1, columnGap: int64(d.TCCDL),
+		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
+		resultLag: int64(d.CL + d.BurstClocks()), closeLag: int64(d.TRP),
+	}
+}
+
+// count enters an issued instruction.
+func (m *Machine) count(in *Instruction, clock int64) {
+	m.counters.Commands[in.Command]++
+	m.counters.Ops[in.Op]++
+	switch in.Op {
+	case OpScore, OpContext:
+		m.heads.read(&m.counters.Phases, in.Op, clock)
+	case OpPrecharge:
+		m.heads.switched = true
+		m.done(in, clock+m.heads.closeLag)
+	case OpReadContext:
+		m.done(in, clock+m.heads.resultLag)
+	}
+}
+
+// read divides the clocks since the previous MACA between the phases.
+func (h *headClock) read(p *Phases, op Op, clock int64) {
+	if h.lastRead < 0 {
+		p.Load += clock - h.start
+	} else {
+		rest := clock - h.lastRead - h.columnGap
+		if h.switched {
+			row := min(rest, h.reopen-h.columnGap)
+			p.RowSwitches += row
+			if op != h.lastOp {
+				p.ReadOut += rest - row
+				rest = 0
+			} else {
+				rest -= row
+			}
+		}
+		p.Stall += rest
+		*h.phase(p, op) += rest
+	}
+	*h.phase(p, op) += h.columnGap
+	h.lastRead, h.lastOp, h.switched = clock, op, false
+}
+
+// phase returns the phase of a MACA.
+func (h *headClock) phase(p *Phases, op Op) *int64 {
+	if op == OpScore {
+		return &p.Score
+	}
+	return &p.Context
+}
+
+// done moves the end of the instruction's head to clock.
+func (m *Machine) done(in *Instruction, clock int64) {
+	clock += m.periodic.skipped
+	if int(in.Head) == len(m.ends) {
+		m.ends = append(m.ends, 0)
+	}
+	end := &m.ends[in.Head]
+	*end = max(*end, clock)
+}

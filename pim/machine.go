@@ -1,0 +1,276 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Machine issues a Program on one rank, command by command, against the timing
+// rules of package dram. Its three sequencers run each in program order and
+// share the command bus: each clock goes to the sequencer whose next
+// instruction can issue first; at a tie the bank sequencer goes before the
+// result sequencer and that one before the buffer sequencer, unless the instruction yields.
+//
+// Clocks count from 0, at which all banks are closed.
+type Machine struct {
+	spec    *Spec
+	device  *dram.Spec
+	state   *dram.State
+	program *Program
+
+	queues  [sequencers]queue
+	latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
+	issued  [sequencers]int64          // instructions
+	clocks  [sequencers][history]int64 // issue clocks of the latest ones
+	now     int64                      // clock of the latest command; -1 before the first
+	scratch []Instruction              // the program's latest instructions
+
+	refresh  refreshManager
+	periodic periodDetector
+	counters Counters
+	heads    headClock
+	ends     []int64 // clock at which each head was done
+	observer Observer
+}
+
+// Observer sees every command of a run in the order of its clocks. A nil
+// Instruction is a REF of the refresh manager.
+type Observer interface {
+	Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
+}
+
+// history is the number of issue clocks remembered for each sequencer. What
+// issued earlier has taken effect, since no latency is longer (NewMachine).
+const history = 1 << 12
+
+// runAhead is the number of instructions that the program is generated ahead
+// of an idle sequencer.
+const runAhead = 12
+
+// NewMachine returns a machine for programs of spec on d. Latencies beyond 4,096
+// clocks are an InputError.
+func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
+	m := &Machine{spec: spec, device: d, state: dram.NewState(d, 1)}
+	m.setLatencies()
+	for _, row := range m.latency {
+		for _, l := range row {
+			if l > history {
+				return nil, &input.InputError{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
+					Expected: fmt.Sprintf("a path of at most %d clocks from command to use", history)}
+			}
+		}
+	}
+	m.refresh.init(spec, d)
+	m.periodic.init(spec, d)
+	for i := range m.queues {
+		m.queues[i].init(64)
+	}
+	return m, nil
+}
+
+// setLatencies says how long after the instruction that it waits for an
+// operation may issue.
+func (m *Machine) setLatencies() {
+	d, burst := m.device, m.device.BurstClocks()
+	for _, op := range []Op{OpScore, OpContext} {
+		m.latency[op][ResultSequencer] = 1
+		m.latency[op][BufferSequencer] = int64(d.CWL + burst)
+	}
+	m.latency[OpReadPartials][BankSequencer] = int64(m.spec.MACLatency)
+	m.latency[OpReadContext][BankSequencer] = int64(m.spec.MACLatency)
+	m.latency[OpLoadWeights][BankSequencer] = 1
+	m.latency[OpLoadWeights][ResultSequencer] = int64(d.CL + burst + m.spec.SoftmaxLatency)
+	// q follows the newest key and value down the channel: after the append's
+	// precharge, like the attention's first activation.
+	m.latency[OpLoadQuery][BankSequencer] = int64(d.TRP)
+}
+
+// Observe sends every command of later runs to o; nil ends that.
+func (m *Machine) Observe(o Observer) { m.observer = o }
+
+// Run issues the program from clock 0 and returns the clock at which its last
+// head is done: banks precharged and results on their way out of the rank.
+func (m *Machine) Run(p *Program) int64 {
+	m.reset(p)
+	for m.fill() {
+		s, clock := m.next()
+		m.issue(s, clock)
+	}
+	if len(m.ends) == 0 {
+		return 0
+	}
+	end := m.ends[len(m.ends)-1]
+	m.counters.Phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.periodic.skipped
+	return end
+}
+
+// Ends returns the clock at which each head of the latest run was done. The
+// slice is valid until the next run.
+func (m *Machine) Ends() []int64 { return m.ends }
+
+// Counters returns what the latest run did.
+func (m *Machine) Counters() Counters { return m.counters }
+
+// reset returns to clock 0.
+func (m *Machine) reset(p *Program) {
+	m.program = p
+	m.state.Reset()
+	for i := range m.queues {
+		m.queues[i].reset()
+	}
+	m.issued, m.now, m.counters, m.ends = [sequencers]int64{}, -1, Counters{}, m.ends[:0]
+	m.refresh.reset()
+	m.periodic.reset()
+	m.heads.reset(p, m.device)
+}
+
+// fill generates instructions until no sequencer waits for one that has not
+// been generated, or enough are ahead. It returns false once nothing is left.
+func (m *Machine) fill() bool {
+	for m.starved() {
+		if m.periodic.on {
+			m.skip()
+		}
+		m.scratch = m.program.Next(m.scratch[:0])
+		if len(m.scratch) == 0 {
+			break
+		}
+		for i := range m.scratch {
+			in := &m.scratch[i]
+			m.queues[in.Sequencer].push(in)
+		}
+	}
+	return m.queues[0].len()+m.queues[1].len()+m.queues[2].len() > 0
+}
+
+// starved reports whether a sequencer is idle and the program not far ahead.
+func (m *Machine) starved() bool {
+	b, r, w := m.queues[BankSequencer].len(), m.queues[ResultSequencer].len(), m.queues[BufferSequencer].len()
+	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
+}
+
+// next returns the sequencer that issues next and the clock.
+func (m *Machine) next() (Sequencer, int64) {
+	best, clock := BankSequencer, m.ready(BankSequencer)
+	yield := clock < blocked && m.bankYields()
+	if t := m.ready(ResultSequencer); t < clock || t == clock && yield {
+		best, clock, yield = ResultSequencer, t, false
+	}
+	if t := m.ready(BufferSequencer); t < clock || t == clock && yield {
+		best, clock = BufferSequencer, t
+	}
+	return best, clock
+}
+
+// bankYields reports whether the bank sequencer's next command yields.
+func (m *Machine) bankYields() bool {
+	return m.refresh.pending == 0 && m.queues[BankSequencer].front().Yield
+}
+
+// blocked is the clock of what cannot be said to issue yet.
+const blocked = int64(1) << 62
+
+// ready returns the first clock at which the sequencer's next instruction can
+// issue, given all that has issued, or blocked while it waits for an
+// instruction that has not.
+func (m *Machine) ready(s Sequencer) int64 {
+	q := &m.queues[s]
+	if q.len() == 0 {
+		return blocked
+	}
+	if s == BankSequencer && m.refresh.due(m) {
+		return m.refreshReady()
+	}
+	if !q.checked {
+		if !m.checkWaits(q) {
+			return blocked
+		}
+	}
+	in := q.front()
+	t := max(q.operands, m.now+1)
+	return max(t, m.state.Earliest(in.Command, in.Address()))
+}
+
+// checkWaits finds the clock at which the operands of the sequencer's next
+// instruction are ready; false while one of them has not been issued.
+func (m *Machine) checkWaits(q *queue) bool {
+	in := q.front()
+	t := int64(0)
+	for o := range in.Wait {
+		w := in.Wait[o]
+		if w > m.issued[o] {
+			return false
+		}
+		if w > 0 && m.issued[o]-w < history {
+			t = max(t, m.clocks[o][(w-1)&(history-1)]+m.latency[in.Op][o])
+		}
+	}
+	q.operands, q.checked = t, true
+	return true
+}
+
+// issue issues the sequencer's next instruction.
+func (m *Machine) issue(s Sequencer, clock int64) {
+	if s == BankSequencer && m.refresh.pending > 0 {
+		m.issueRefresh(clock)
+		return
+	}
+	q := &m.queues[s]
+	in := q.front()
+	a := in.Address()
+	m.state.Issue(in.Command, a, clock)
+	m.clocks[s][m.issued[s]&(history-1)] = clock
+	m.issued[s]++
+	m.now = clock
+	m.count(in, clock)
+	if m.periodic.on {
+		m.periodic.command(in.Op, clock)
+	}
+	if m.observer != nil {
+		m.observer.Command(clock, in.Command, a, in)
+	}
+	if s == BankSequencer {
+		m.refresh.checked = false
+	}
+	q.pop()
+}
+
+// queue is a ring of instructions of one sequencer.
+type queue struct {
+	ring       []Instruction
+	head, tail int
+	checked    bool  // operands holds for the front
+	operands   int64 // clock at which the front's operands are ready
+}
+
+func (q *queue) init(size int) { q.ring = make([]Instruction, size) }
+
+func (q *queue) reset() { q.head, q.tail, q.checked = 0, 0, false }
+
+func (q *queue) len() int { return q.tail - q.head }
+
+func (q *queue) front() *Instruction { return &q.ring[q.head&(len(q.ring)-1)] }
+
+func (q *queue) push(in *Instruction) {
+	if q.len() == len(q.ring) {
+		q.grow()
+	}
+	q.ring[q.tail&(len(q.ring)-1)] = *in
+	q.tail++
+}
+
+func (q *queue) pop() {
+	q.head++
+	q.checked = false
+}
+
+// grow doubles the ring.
+func (q *queue) grow() {
+	ring := make([]Instruction, 2*len(q.ring))
+	for i := q.head; i < q.tail; i++ {
+		ring[i&(len(ring)-1)] = q.ring[i&(len(q.ring)-1)]
+	}
+	q.ring = ring
+}

@@ -1,0 +1,141 @@
+package pim
+
+import "github.com/l3sim/l3sim/dram"
+
+// periodDetector skips repetitions: chunks within a row and rows within a
+// stage. The machine is deterministic and its memory finite: no constraint and no
+// latency reaches further back than memory clocks. So once successive blocks
+// of instructions, marked where the program is asked for the next block, have issued at the
+// same distances for at least that long, with the same instructions waiting, all
+// further blocks of the kind will; the program jumps over them, and their
+// clocks and counts are added.
+type periodDetector struct {
+	on      bool
+	memory  int64 // clocks after which nothing remembers a command
+	skipped int64 // clocks skipped so far
+
+	chunk, row block
+}
+
+// block compares the commands between two marks with those between the
+// previous two.
+type block struct {
+	hash, previous uint64
+	span           int64 // clocks of the previous block, skipped ones included
+	mark           int64 // clock of the mark, with skipped clocks
+	counters       Counters
+	equal          int64 // clocks for which successive blocks have been equal
+	marked         bool
+}
+
+func (d *periodDetector) init(spec *Spec, device *dram.Spec) {
+	for _, c := range device.Constraints() {
+		if c.Command != dram.REF {
+			d.memory = max(d.memory, int64(c.Clocks))
+		}
+	}
+	d.memory += int64(device.CL+device.CWL+2*device.BurstClocks()+spec.MACLatency+spec.SoftmaxLatency) + 64
+}
+
+func (d *periodDetector) reset() {
+	d.skipped = 0
+	d.chunk, d.row = block{}, block{}
+}
+
+// command enters an issued command.
+func (d *periodDetector) command(op Op, clock int64) {
+	d.chunk.enter(uint64(op), clock+d.skipped)
+	d.row.enter(uint64(op), clock+d.skipped)
+}
+
+// enter mixes one command and its distance from the mark into the hash (the
+// FNV-1a step on 64 bits).
+func (b *block) enter(op uint64, clock int64) {
+	b.hash = (b.hash ^ (uint64(clock-b.mark)<<8 | op)) * 0x100000001b3
+}
+
+// close ends a block at clock, in a machine whose waiting instructions are
+// summed up by waiting, and reports whether it equals the one before.
+func (b *block) close(clock int64, waiting uint64, c *Counters) bool {
+	b.enter(waiting, clock)
+	span := clock - b.mark
+	same := b.marked && b.hash == b.previous && span == b.span
+	if same {
+		b.equal += span
+	} else {
+		b.equal = 0
+	}
+	b.previous, b.span = b.hash, span
+	b.open(clock)
+	return same
+}
+
+// open starts a block at clock.
+func (b *block) open(clock int64) {
+	b.hash, b.mark = 0xcbf29ce484222325, clock
+}
+
+// skip moves the program over repetitions, if it stands at a mark and the run
+// repeats.
+func (m *Machine) skip() {
+	p, d := m.program, &m.periodic
+	switch p.stage {
+	case stageScore, stageRescore, stageContext:
+	default:
+		d.chunk.marked, d.row.marked = false, false
+		return
+	}
+	g := &p.Geometry
+	first := p.segment * p.SegmentTokens
+	if p.token%g.ChunkTokens != 0 {
+		return
+	}
+	if p.token == first {
+		d.chunk.marked, d.row.marked = false, false
+		return
+	}
+	if p.token%g.RowTokens == 0 {
+		d.chunk.marked = false
+		m.skipBlocks(&d.row, g.RowTokens, p.limit)
+		return
+	}
+	rowEnd := p.token - p.token%g.RowTokens + g.RowTokens
+	m.skipBlocks(&d.chunk, g.ChunkTokens, min(rowEnd, p.limit))
+}
+
+// skipBlocks closes a block of size tokens and skips as many as leave at least
+// one before the token end.
+func (m *Machine) skipBlocks(b *block, size, end int) {
+	p, d := m.program, &m.periodic
+	waiting := uint64(m.queues[0].len())<<40 | uint64(m.queues[1].len())<<20 | uint64(m.queues[2].len())
+	before := b.counters
+	same := b.close(m.now+d.skipped, waiting, &m.counters)
+	wasMarked := b.marked
+	b.marked = true
+	b.counters = m.counters
+	if !same || !wasMarked || b.equal < d.memory {
+		return
+	}
+	n := (end - 1 - p.token) / size
+	if n < 1 {
+		return
+	}
+	// Chunks that keep their sums in the score buffer look like those that do not:
+	// the skip may pass that border, since it leaves no trace in time.
+	clocks := int64(n) * b.span
+	m.counters.add(int64(n), &m.counters, &before)
+	b.counters = m.counters
+	p.token += n * size
+	d.skipped += clocks
+	b.open(m.now + d.skipped)
+	if b == &d.chunk {
+		d.row.hash = (d.row.hash ^ uint64(n)) * 0x100000001b3
+	} else {
+		d.chunk.marked = false
+	}
+}
+
+// SkipRepetitions turns the skipping of repetitions in later runs on or off; it
+// is off at first. Clocks and counters are the same either way. A run that is observed
+// or refreshes must not skip.
+func (m *Machine) SkipRepetitions(on bool) { m.periodic.on = on }

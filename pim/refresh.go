@@ -1,0 +1,96 @@
+package pim
+
+import "github.com/l3sim/l3sim/dram"
+
+// refreshManager is the rank PU's (L3, section 4.4): it owes one REF every
+// tREFI and pays where all banks are closed anyway, between two heads or two
+// rows. At each such boundary it issues as many REFs as keep the debt within
+// the limit until the next boundary: before a head, as if the head had no
+// row boundaries, so that a head is interrupted only where it cannot be
+// helped.
+type refreshManager struct {
+	on       bool
+	limit    int64 // REFs that may be owed
+	interval int64 // tREFI
+
+	done    int64 // REFs issued
+	pending int64 // REFs to issue before the bank sequencer's next instruction
+	checked bool  // pending has been decided for that instruction
+	maxDebt int64
+}
+
+func (r *refreshManager) init(spec *Spec, d *dram.Spec) {
+	r.limit, r.interval = int64(spec.PostponedRefreshes), int64(d.TREFI)
+}
+
+func (r *refreshManager) reset() {
+	r.done, r.pending, r.checked, r.maxDebt = 0, 0, false, 0
+}
+
+// Refresh turns the refresh manager of later runs on or off; it is off at
+// first.
+func (m *Machine) Refresh(on bool) { m.refresh.on = on }
+
+// MaxDebt returns the most REFs that the latest run ever owed.
+func (m *Machine) MaxDebt() int64 { return m.refresh.maxDebt }
+
+// due decides, once for each boundary, how many REFs go before the bank
+// sequencer's next instruction, and reports whether any is left.
+func (r *refreshManager) due(m *Machine) bool {
+	if !r.on {
+		return false
+	}
+	if r.checked {
+		return r.pending > 0
+	}
+	r.checked = true
+	in := m.queues[BankSequencer].front()
+	if in.Boundary == NoBoundary {
+		return false
+	}
+	at := max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
+	r.pending = r.toPay(at, r.owed(at), m.program.boundarySpan(in, false), m.program.boundarySpan(in, true))
+	return r.pending > 0
+}
+
+// owed returns the REFs owed at clock.
+func (r *refreshManager) owed(clock int64) int64 { return clock/r.interval - r.done }
+
+// toPay returns the REFs to issue at clock so that the debt keeps within the limit
+// over the next row, and where one payment can achieve it over the whole head.
+func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
+	over := func(span int64) int64 { return owed + (clock%r.interval+span)/r.interval - r.limit }
+	if n := over(head); n <= owed {
+		return max(n, 0)
+	}
+	return min(max(over(row), 0), max(owed, 0)+maxPulledIn)
+}
+
+// maxPulledIn is the number of REFs that may be issued ahead of time (JESD79-4,
+// section 4.26). Only a row longer than tREFI times the limit needs it.
+const maxPulledIn = 8
+
+// allBankAddress is the address of commands to the whole rank.
+var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
+
+// refreshReady returns the clock of the next REF, blocked while results are on
+// their way out: nothing else may issue within tRFC.
+func (m *Machine) refreshReady() int64 {
+	if m.ready(ResultSequencer) < blocked {
+		return blocked
+	}
+	return max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
+}
+
+// issueRefresh issues one REF.
+func (m *Machine) issueRefresh(clock int64) {
+	m.refresh.maxDebt = max(m.refresh.maxDebt, m.refresh.owed(clock))
+	m.state.Issue(dram.REF, allBankAddress, clock)
+	m.refresh.done++
+	m.refresh.pending--
+	m.now = clock
+	m.counters.Commands[dram.REF]++
+	if m.observer != nil {
+		m.observer.Command(clock, dram.REF, allBankAddress, nil)
+	}
+}
