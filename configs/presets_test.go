@@ -42,7 +42,8 @@ func TestPresetComments(t *testing.T) {
 	}
 }
 
-// TestSectionFiles: a preset of a section sets that section alone.
+// TestSectionFiles: a preset of a section sets all keys of that section and
+// no others.
 func TestSectionFiles(t *testing.T) {
 	for _, b := range bases {
 		for _, name := range Names(b.kind) {
@@ -57,6 +58,11 @@ func TestSectionFiles(t *testing.T) {
 			for _, e := range l.entries {
 				if !strings.HasPrefix(e.key, b.section+".") || e.key == b.key {
 					t.Errorf("%s sets %s", name, e.key)
+				}
+			}
+			for _, key := range configSchema().keys {
+				if strings.HasPrefix(key, b.section+".") && key != b.key && l.find(key) == nil {
+					t.Errorf("%s does not set %s", name, key)
 				}
 			}
 		}
