@@ -70,7 +70,7 @@ func readTraceFile(tb testing.TB, name string) []Request {
 }
 
 // setup returns the set-up of the comparison under the named policy.
-func setup(tb testing.TB, policy string) *Setup {
+func setup(tb helper, policy string) *Setup {
 	tb.Helper()
 	p, err := LookupPolicy(policy)
 	if err != nil {

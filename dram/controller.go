@@ -44,7 +44,6 @@ type Controller struct {
 	state   *State
 	energy  *EnergyMeter
 	log     *LogWriter // nil: none
-	strict  bool
 
 	banksPerRank int
 	roundRobin   bool

@@ -6,8 +6,14 @@ import (
 	"pgregory.net/rapid"
 )
 
+// helper is what testing.TB and rapid.T have in common.
+type helper interface {
+	Helper()
+	Fatal(...any)
+}
+
 // part returns the named spec.
-func part(tb testing.TB, name string) *Spec {
+func part(tb helper, name string) *Spec {
 	tb.Helper()
 	s, err := LookupSpec(name)
 	if err != nil {

@@ -1,0 +1,377 @@
+package dram
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// checkRecords returns the violations of records that are not of an allowed
+// rule.
+func checkRecords(spec *Spec, ranks int, private bool, records []Record, allow ...string) []Violation {
+	c := NewChecker(spec, ranks, private)
+	for _, r := range records {
+		c.Check(r)
+	}
+	return slices.DeleteFunc(c.Violations(), func(v Violation) bool { return slices.Contains(allow, v.Rule) })
+}
+
+// TestCheckerTable takes pairs of commands, the second one clock too early and
+// then in time, and names the rule that the first breaks.
+func TestCheckerTable(t *testing.T) {
+	open := func(b int32) Record { return Record{0, ACT, Address{0, b / 4, b % 4, 7, -1}} }
+	bank := func(g, b int32) Address { return Address{0, g, b, 7, 0} }
+	two := []Record{open(0), {100, ACT, Address{0, 1, 0, 7, -1}}}
+	three := append(slices.Clone(two), Record{200, ACT, Address{0, 0, 1, 7, -1}})
+	other := append(slices.Clone(two), Record{200, ACT, Address{1, 0, 0, 7, -1}})
+	allRanks := Address{0, -1, -1, -1, -1}
+	acta := []Record{{0, ACTA, Address{0, -1, -1, 7, -1}}}
+	for _, c := range []struct {
+		rule   string
+		before []Record
+		first  Record
+		second Command
+		at     Address
+		clocks int64
+	}{
+		{"tRCD", nil, Record{1000, ACT, bank(0, 0)}, RD, bank(0, 0), 22},
+		{"tRAS", nil, Record{1000, ACT, bank(0, 0)}, PRE, bank(0, 0), 52},
+		{"tRRD_S", nil, Record{1000, ACT, bank(0, 0)}, ACT, bank(1, 0), 4},
+		{"tRRD_L", nil, Record{1000, ACT, bank(0, 0)}, ACT, bank(0, 1), 8},
+		{"tRP", two, Record{1000, PRE, bank(0, 0)}, ACT, bank(0, 0), 22},
+		{"tRP", two[:1], Record{1000, PREA, allRanks}, REF, allRanks, 22},
+		{"tRTP", two, Record{1000, RD, bank(0, 0)}, PRE, bank(0, 0), 12},
+		{"tWR", two, Record{1000, WR, bank(0, 0)}, PREA, allRanks, 44},
+		{"tCCD_L", three, Record{1000, RD, bank(0, 0)}, RD, bank(0, 1), 8},
+		{"tCCD_S", two, Record{1000, WR, bank(0, 0)}, WR, bank(1, 0), 4},
+		{"tWTR_L", three, Record{1000, WR, bank(0, 0)}, RD, bank(0, 1), 32},
+		{"tWTR_S", two, Record{1000, WR, bank(0, 0)}, RD, bank(1, 0), 24},
+		{"tRTW", two, Record{1000, RD, bank(0, 0)}, WR, bank(1, 0), 12},
+		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, RD, Address{1, 0, 0, 7, 0}, 5},
+		{"tRTRS", other, Record{1000, WR, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 5},
+		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 11},
+		{"tRTP+tRP", two, Record{1000, RDA, bank(0, 0)}, ACT, bank(0, 0), 34},
+		{"tWR+tRP", two, Record{1000, WRA, bank(0, 0)}, ACT, bank(0, 0), 66},
+		{"tRFC", nil, Record{1000, REF, allRanks}, ACT, bank(0, 0), 560},
+		{"command bus", two, Record{1000, RD, bank(0, 0)}, PRE, bank(1, 0), 1},
+		{"tCCD_L", acta, Record{1000, MACA, Address{0, -1, -1, 7, 3}}, MACA, Address{0, -1, -1, 7, 4}, 8},
+		{"tRTP", acta, Record{1000, MACA, Address{0, -1, -1, 7, 3}}, PREA, allRanks, 12},
+		{"tRCD", nil, Record{1000, ACTA, Address{0, -1, -1, 7, -1}}, MACA, Address{0, -1, -1, 7, 0}, 22},
+		{"burst", nil, Record{1000, RDRES, allRanks}, RDRES, allRanks, 4},
+		{"tRTW", nil, Record{1000, RDRES, allRanks}, WRBUF, allRanks, 12},
+	} {
+		for _, late := range []int64{-1, 0} {
+			records := append(slices.Clone(c.before), c.first, Record{c.first.Clock + c.clocks + late, c.second, c.at})
+			found := checkRecords(part(t, ddr43200), 2, false, records)
+			found = slices.DeleteFunc(found, func(v Violation) bool {
+				return v.Second.Command == ACTA || v.First.Command == ACT && v.Second.Command == MACA
+			})
+			broken := slices.ContainsFunc(found, func(v Violation) bool {
+				return v.Rule == c.rule && v.Required == c.clocks && v.Actual == c.clocks-1 && v.First == c.first
+			})
+			if broken != (late < 0) || late == 0 && len(found) > 0 {
+				t.Errorf("%s: %v then %v after %d: found %+v", c.rule, c.first, c.second, c.clocks+late, found)
+			}
+		}
+	}
+}
+
+// TestCheckerStates: what the banks do not allow, whatever the clock.
+func TestCheckerStates(t *testing.T) {
+	act := Record{0, ACT, Address{0, 0, 0, 7, -1}}
+	for _, c := range []struct {
+		rule    string
+		records []Record
+	}{
+		{"bank state", []Record{{0, RD, Address{0, 0, 0, 7, 0}}}},
+		{"bank state", []Record{act, {500, ACT, Address{0, 0, 0, 8, -1}}}},
+		{"bank state", []Record{act, {500, REF, Address{0, -1, -1, -1, -1}}}},
+		{"bank state", []Record{act, {500, MACA, Address{0, -1, -1, 7, 0}}}},
+		{"bank state", []Record{act, {100, RDA, Address{0, 0, 0, 7, 0}}, {500, RD, Address{0, 0, 0, 7, 0}}}},
+		{"row", []Record{act, {500, WR, Address{0, 0, 0, 8, 0}}}},
+		{"address", []Record{{0, ACT, Address{4, 0, 0, 7, -1}}}},
+		{"address", []Record{{0, ACT, Address{0, 4, 0, 7, -1}}}},
+		{"address", []Record{{0, ACT, Address{0, 0, 0, 1 << 16, -1}}}},
+		{"address", []Record{{0, PRE, Address{0, -1, -1, -1, -1}}}},
+		{"refresh debt", []Record{{9 * 12480, PREA, Address{0, -1, -1, -1, -1}}}},
+	} {
+		found := checkRecords(part(t, ddr43200), 1, false, c.records)
+		if len(found) != 1 || found[0].Rule != c.rule {
+			t.Errorf("%s: %v: found %+v", c.rule, c.records, found)
+		}
+	}
+	if found := checkRecords(part(t, ddr43200), 1, false, []Record{{9*12480 - 1, PREA, Address{0, -1, -1, -1, -1}}}); len(found) != 0 {
+		t.Errorf("eight REFs may be owed: %+v", found)
+	}
+}
+
+// TestCheckerWindow: a fifth ACT within tFAW.
+func TestCheckerWindow(t *testing.T) {
+	var records []Record
+	for i, clock := range []int64{0, 4, 8, 12, 33} {
+		records = append(records, Record{clock, ACT, Address{0, int32(i % 4), int32(i / 4), 7, -1}})
+	}
+	found := checkRecords(part(t, ddr43200), 1, false, records)
+	if len(found) != 1 || found[0].Rule != "tFAW" || found[0].Actual != 33 {
+		t.Errorf("found %+v", found)
+	}
+	records[4].Clock = 34
+	if found := checkRecords(part(t, ddr43200), 1, false, records); len(found) != 0 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestCheckerPullIn: a tenth REF before the first falls due.
+func TestCheckerPullIn(t *testing.T) {
+	var records []Record
+	for i := range int64(10) {
+		records = append(records, Record{i * 600, REF, Address{0, -1, -1, -1, -1}})
+	}
+	found := checkRecords(part(t, ddr43200), 1, false, records)
+	if len(found) != 1 || found[0].Rule != "refresh pull-in" || found[0].Second != records[9] {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestPrivateBuses: ranks with buses of their own do not meet.
+func TestPrivateBuses(t *testing.T) {
+	records := []Record{{5, RDRES, Address{0, -1, -1, -1, -1}}, {5, RDRES, Address{1, -1, -1, -1, -1}}}
+	if found := checkRecords(part(t, ddr43200), 2, true, records); len(found) != 0 {
+		t.Errorf("private: %+v", found)
+	}
+	if found := checkRecords(part(t, ddr43200), 2, false, records); len(found) != 2 {
+		t.Errorf("shared: %+v, want command bus and tRTRS", found)
+	}
+}
+
+// referenceLogs are DRAMsim3's command sequences, each with the rules that its
+// known faults break.
+var referenceLogs = []struct {
+	name  string
+	allow []string
+}{
+	{"03_seq_read_bgba_inter", nil},
+	{"07_random_read_4rank", nil},
+	{"10_seq_mix50_bginter", []string{"tRTW"}},
+	{"14_seq_write_bginter", nil},
+}
+
+// readReferenceLog returns the records of a command sequence of DRAMsim3.
+func readReferenceLog(tb testing.TB, name string) []Record {
+	tb.Helper()
+	needReference(tb)
+	f, err := os.Open(filepath.Join(reference, "commands", name+".csv.gz"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	_, records, err := readLog(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return records
+}
+
+func TestCheckerPassesDRAMsim3(t *testing.T) {
+	for _, l := range referenceLogs {
+		records := readReferenceLog(t, l.name)
+		broken := map[string]int{}
+		for _, v := range checkRecords(part(t, ddr43200), 4, false, records) {
+			broken[v.Rule]++
+			if !slices.Contains(l.allow, v.Rule) {
+				t.Errorf("%s: %+v", l.name, v)
+				break
+			}
+		}
+		t.Logf("%s: %d commands, broken rules %v", l.name, len(records), broken)
+		for _, rule := range l.allow {
+			if broken[rule] == 0 {
+				t.Errorf("%s: no break of %s, which DRAMsim3 is known for", l.name, rule)
+			}
+		}
+	}
+}
+
+// mutate breaks a rule at record i of a legal log in one of the ways that the
+// test draws, and says how; "" where the record does not suit the way.
+func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string, []Record) {
+	r := records[i]
+	without := func() []Record { return slices.Delete(slices.Clone(records), i, i+1) }
+	// next returns the next command that concerns the bank of r.
+	next := func() (Record, bool) {
+		for _, o := range records[i+1:] {
+			if o.Address.Rank == r.Address.Rank && (o.Command == REF || !o.Command.AllBank() &&
+				o.Address.BankGroup == r.Address.BankGroup && o.Address.Bank == r.Address.Bank) {
+				return o, true
+			}
+		}
+		return Record{}, false
+	}
+	switch way := rapid.SampledFrom([]string{"early", "dropped", "repeated"}).Draw(t, "way"); way {
+	case "early":
+		s := NewState(spec, ranks)
+		for _, o := range records[:i] {
+			s.Issue(o.Command, o.Address, o.Clock)
+		}
+		earlier := s.Earliest(r.Command, r.Address) - 1
+		if earlier < 0 || earlier >= r.Clock {
+			return "", nil
+		}
+		r.Clock = earlier
+		moved := without()
+		at := sort.Search(len(moved), func(k int) bool { return moved[k].Clock > earlier })
+		return way, slices.Insert(moved, at, r)
+	case "dropped":
+		o, ok := next()
+		if ok && (r.Command == ACT && o.Command.IsColumn() || r.Command == PRE && (o.Command == ACT || o.Command == REF)) {
+			return way, without()
+		}
+	case "repeated":
+		if r.Command == ACT || r.Command == RD || r.Command == WR {
+			r.Clock++
+			return way, slices.Insert(slices.Clone(records), i+1, r)
+		}
+	}
+	return "", nil
+}
+
+// checkMutations mutates legal logs at random places; the checker must find
+// more than it found before.
+func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record) {
+	t.Helper()
+	const tail = 400 // commands after the mutation that can show it
+	done := map[string]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		i := rapid.IntRange(0, len(records)-tail).Draw(t, "record")
+		way, mutated := mutate(t, spec, ranks, records[:i+tail], i)
+		if way == "" {
+			return
+		}
+		done[way+" "+records[i].Command.String()]++
+		before := checkRecords(spec, ranks, false, records[:i+tail])
+		if after := checkRecords(spec, ranks, false, mutated); len(after) <= len(before) {
+			t.Fatalf("%s %+v is not found", way, records[i])
+		}
+	})
+	t.Logf("mutations found: %v", done)
+}
+
+func TestCheckerRejectsMutations(t *testing.T) {
+	for _, l := range referenceLogs {
+		records := readReferenceLog(t, l.name)
+		checkMutations(t, part(t, ddr43200), 4, records[:8000])
+	}
+}
+
+// drawTrace draws a trace of one of the kinds that strain a controller.
+func drawTrace(t *rapid.T, n int) []Request {
+	requests := make([]Request, rapid.IntRange(1, n).Draw(t, "requests"))
+	kind := rapid.SampledFrom([]string{"random", "hot rows", "repeated", "stream", "sparse"}).Draw(t, "kind")
+	writes := rapid.IntRange(0, 4).Draw(t, "writes")
+	clock := int64(0)
+	for i := range requests {
+		address := rapid.Uint64Range(0, 1<<35).Draw(t, "address")
+		switch kind {
+		case "hot rows":
+			address &= 0x1ff3ffff
+		case "repeated":
+			address &= 0x61fc0
+		case "stream":
+			address = uint64(i) * 64
+		case "sparse":
+			clock += rapid.Int64Range(0, 30_000).Draw(t, "gap")
+		}
+		requests[i] = Request{clock, address, rapid.IntRange(0, 3).Draw(t, "write") < writes}
+	}
+	return requests
+}
+
+// TestOwnLogs replays random traces under random policies: every request
+// completes, the log obeys every rule, and the counts agree with the log.
+func TestOwnLogs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		spec, err := LookupSpec(rapid.SampledFrom(SpecNames()).Draw(t, "spec"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Spec = spec
+		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		s.Policy.StarvationClocks = rapid.SampledFrom([]int{200, 2000, 10_000}).Draw(t, "starvation")
+		s.Policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
+		s.Policy.RefreshPullIn = rapid.IntRange(0, 8).Draw(t, "pull in")
+		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
+		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
+		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
+		requests := drawTrace(t, 300)
+		var b bytes.Buffer
+		log := NewLogWriter(&b, LogHeader{Spec: spec, Ranks: s.Ranks})
+		stats, err := s.Replay(requests, []*LogWriter{log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		_, records, err := readLog(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := checkRecords(spec, s.Ranks, false, records); len(found) > 0 {
+			t.Fatalf("%+v", found[0])
+		}
+		var reads, writes int64
+		for _, r := range requests {
+			if r.Write {
+				writes++
+			} else {
+				reads++
+			}
+		}
+		if stats.Requests != int64(len(requests)) || stats.Latency.Count() != reads {
+			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), stats.Latency.Count(), reads)
+		}
+		if got := stats.Count(RD, RDA) + stats.MergedReads + stats.ForwardedReads; got != reads {
+			t.Fatalf("%d reads issued, merged or forwarded, want %d", got, reads)
+		}
+		if got := stats.Count(WR, WRA) + stats.MergedWrites; got != writes {
+			t.Fatalf("%d writes issued or merged, want %d", got, writes)
+		}
+		var logged [commands]int64
+		for _, r := range records {
+			logged[r.Command]++
+		}
+		if logged != stats.Commands {
+			t.Fatalf("log %v, counts %v", logged, stats.Commands)
+		}
+	})
+}
+
+// TestMutatedOwnLog breaks a log of ours that has what DRAMsim3's have not:
+// writes and reads over four ranks, with auto-precharge.
+func TestMutatedOwnLog(t *testing.T) {
+	var requests []Request
+	for i := range uint64(4000) {
+		requests = append(requests, Request{Address: i * 0x9E3779B97F4A7C15 % (1 << 35), Write: i%3 == 0})
+	}
+	s := setup(t, "default")
+	var b strings.Builder
+	log := NewLogWriter(&b, LogHeader{})
+	if _, err := s.Replay(requests, []*LogWriter{log}); err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	_, records, err := readLog(strings.NewReader(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMutations(t, s.Spec, s.Ranks, records)
+}
