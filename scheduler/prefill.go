@@ -9,7 +9,6 @@ import "github.com/l3sim/l3sim/units"
 // added to any sub-batch.
 func (s *Scheduler) addPrefill(i int) bool {
 	sub := &s.batch.Sub[i]
-	floor := (s.spec.MinPrefillTokens + len(s.batch.Sub) - 1) / len(s.batch.Sub)
 	var target units.Duration
 	known := false
 	for s.head < len(s.queue) {
@@ -25,7 +24,7 @@ func (s *Scheduler) addPrefill(i int) bool {
 			target, known = s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, 0), true
 		}
 		left := r.Input - w.finished
-		tokens := s.cut(sub, w, left, target, floor)
+		tokens := s.cut(sub, w, left, target)
 		room := tokens
 		if tokens > 0 {
 			room = s.roomOnGPU(w, tokens, left)
@@ -57,12 +56,17 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 
 // cut returns how many of the left prompt tokens of w sub takes: all where the
 // GPU's time stays within target, else the multiple of ChunkMultiple that comes
-// closest to it, but at least what floor still asks for; 0 for none.
-func (s *Scheduler) cut(sub *SubBatch, w *waiting, left int, target units.Duration, floor int) int {
+// closest to it, but at least what the iteration lacks of MinPrefillTokens; 0 for
+// none.
+func (s *Scheduler) cut(sub *SubBatch, w *waiting, left int, target units.Duration) int {
 	if s.gpuTime(sub, w, left) <= target {
 		return left
 	}
-	least := max(0, floor-sub.PrefillTokens())
+	least := s.spec.MinPrefillTokens
+	for i := range s.batch.Sub {
+		least -= s.batch.Sub[i].PrefillTokens()
+	}
+	least = max(least, 0)
 	if !s.spec.Chunking {
 		// A prompt cannot be cut: it goes in whole where it started below the
 		// target or the floor is not met.

@@ -191,7 +191,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"the minimum where the PIM is idle", 0, 100, true, 112},
 		{"whole where prompts cannot be cut", 330, 1, false, 1000},
 	} {
-		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: 2 * c.min}
+		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
 		memory := &MemorySpec{Admission: AdmitFinal, Balance: BalanceLeastLoaded, MaxTokens: 1}
 		s := New(spec, memory, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, NewLedger(1, 1, 1, 1, 1<<40),
 			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{pim: c.pim})

@@ -57,6 +57,9 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, k := range keys {
 			if flag := cmd.Flags().Lookup(k.flag); flag.Changed {
+				if k.key == "run.requests" && flag.Value.String() == "0" {
+					return &input.InputError{Key: "--requests", Value: "0", Expected: "at least 1"}
+				}
 				f.options.Flags = append(f.options.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 			}
 		}
@@ -152,10 +155,14 @@ func loadTrace(cfg *configs.Config) (*traces.Trace, error) {
 		return nil, bad
 	}
 	trace, err := traces.Load(name)
-	if err != nil || n == 0 {
-		return trace, err
+	if err == nil && n > 0 {
+		trace, err = trace.Head(n)
 	}
-	return trace.Head(n)
+	if err != nil {
+		return nil, err
+	}
+	// Throughput is measured on a full queue: all requests are there at the start.
+	return trace.AtOnce(), nil
 }
 
 // creatable reports early, before a long run, that a folder cannot be made.

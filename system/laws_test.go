@@ -1,0 +1,270 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// drawNode draws a small system: a model of few layers on some of the hardware
+// of the default node, with little memory, and a trace for it.
+func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	replicas := 1 << number("log2 replicas", 0, 2)
+	ranksets := number("ranksets", 1, 6)
+	layers := number("layers", 1, 24)
+	channels := 4 * replicas
+	// Room for 1 to 40 units a rank, of 256 KiB; a layer of a request takes 2.
+	capacity := units.Bytes(channels*ranksets*max(2*layers, number("units a rank", 2, 200))) * 256 * units.KiB
+	cfg, err := configs.Load(configs.Options{Sets: []string{
+		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
+		fmt.Sprintf("node.memory_capacity=%q", capacity),
+		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
+		"model.tensor_parallel=2",
+		"scheduler.sub_batches=" + pick("sub-batches", "1", "2"),
+		"scheduler.chunking=" + pick("chunking", "true", "false"),
+		fmt.Sprint("scheduler.min_prefill_tokens=", number("min prefill", 1, 600)),
+		"memory.balance=" + pick("balance", "least-loaded", "round-robin"),
+		"memory.admission=" + pick("admission", "final", "max"), "memory.max_tokens=700",
+		"pim.transfer_boundary=" + pick("boundary", "head", "row", "chunk"),
+		"pim.activation=" + pick("activation", "staggered", "simultaneous"),
+		fmt.Sprint("pcie.generation=", number("generation", 3, 6)), fmt.Sprint("pcie.gpus_per_uplink=", number("uplink", 1, 2)),
+	}})
+	if err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+	trace := &traces.Trace{Name: "random"}
+	for i := range number("requests", 1, 25) {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: number("in", 1, 1500), Output: number("out", 1, 120)})
+	}
+	return cfg, trace
+}
+
+func mustRun(t interface{ Fatal(...any) }, cfg *configs.Config, trace *traces.Trace, exact bool) *Result {
+	node, err := NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := node.Run(context.Background(), trace, Options{Exact: exact})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// text returns all that a run writes.
+func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
+	var b bytes.Buffer
+	s, err := r.Summary(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := results.WriteRequests(&b, r.Requests); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestNodeLaws runs random small systems and checks what holds for every one.
+func TestNodeLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		r := mustRun(t, cfg, trace, false)
+		checkTokens(t, r)
+		checkMemory(t, cfg, trace, r)
+		checkBounds(t, cfg, r)
+		if got, want := text(t, cfg, mustRun(t, cfg, trace, false)), text(t, cfg, r); got != want {
+			t.Fatalf("the same run twice:\n%s\n%s", want, got)
+		}
+		exact := mustRun(t, cfg, trace, true)
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
+// checkTokens: every request that is not rejected emits its output and no more,
+// in order of time.
+func checkTokens(t *rapid.T, r *Result) {
+	var tokens, rejected, gaps int64
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.Rejected {
+			rejected++
+			continue
+		}
+		tokens += int64(q.Request.Output)
+		gaps += int64(q.Request.Output - 1)
+		if q.FirstToken <= 0 || q.Finish < q.FirstToken || q.Finish > r.end || (q.Request.Output == 1) != (q.Finish == q.FirstToken) {
+			t.Fatalf("request %+v", q)
+		}
+	}
+	if r.tokens != tokens || r.tbt.Count() != gaps || r.rejected != rejected {
+		t.Fatalf("%d tokens, %d gaps, %d rejected; want %d, %d, %d", r.tokens, r.tbt.Count(), r.rejected, tokens, gaps, rejected)
+	}
+}
+
+// checkMemory: the peak holds at least the largest request served and at most
+// the capacity. That the memory is empty at the end is the scheduler's law.
+func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result) {
+	if r.kv.Peak > r.kv.Capacity || r.kv.Capacity > cfg.Node.MemoryCapacity {
+		t.Fatalf("KV %+v of %v", r.kv, cfg.Node.MemoryCapacity)
+	}
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		n := units.Bytes(q.Request.Input+q.Request.Output-1) * cfg.Model.KVBytesPerToken()
+		if !q.Rejected && n > r.kv.Peak {
+			t.Fatalf("request %d holds %v, the peak is %v", i, n, r.kv.Peak)
+		}
+	}
+}
+
+// checkBounds: no run is faster than the PIM's bandwidth lets it read the keys
+// and values, nor than the GPUs can read the weights once an iteration.
+func checkBounds(t *rapid.T, cfg *configs.Config, r *Result) {
+	node, err := NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := node.Hardware(r.trace)
+	var read float64 // bytes of KV
+	for i := range r.Requests {
+		if q := &r.Requests[i]; !q.Rejected {
+			steps := float64(q.Request.Output - 1)
+			read += (float64(q.Request.Input)*steps + steps*(steps+1)/2) * float64(cfg.Model.KVBytesPerToken())
+		}
+	}
+	if bound := units.FromSeconds(read / float64(h.PIM)); r.end < bound {
+		t.Fatalf("the run takes %v, reading all KV at the peak of the PIM %v", r.end, bound)
+	}
+	perIteration := float64(cfg.Model.Layers) * float64(cfg.Model.LayerWeightBytes()) / float64(h.HBM) * float64(h.Replicas)
+	// Replicas iterate at the same time.
+	if bound := units.FromSeconds(perIteration * float64(r.iterations) / float64(h.Replicas)); r.end < bound {
+		t.Fatalf("%d iterations take %v, reading the weights at the peak of HBM %v", r.iterations, r.end, bound)
+	}
+	for name, share := range map[string]float64{
+		"gpu": r.busy.GPU, "pim": r.busy.PIM, "down": r.busy.PCIeDown, "up": r.busy.PCIeUp, "channel": r.busy.Channel,
+	} {
+		if share < 0 || share > 1 {
+			t.Fatalf("%s is busy for %v of the time", name, share)
+		}
+	}
+}
+
+func TestRejectsWhatCannotFit(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"node.memory_capacity=16GiB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := &traces.Trace{Requests: []traces.Request{{ID: 0, Input: 10, Output: 20}, {ID: 1, Input: 100_000, Output: 2}, {ID: 2, Input: 1, Output: 1}}}
+	r := mustRun(t, cfg, trace, false)
+	if r.rejected != 1 || !r.Requests[1].Rejected || r.tokens != 21 {
+		t.Errorf("rejected %d, tokens %d: %+v", r.rejected, r.tokens, r.Requests)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	trace, err := traces.Synthetic("openr1", 50, 1, cfg.Traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = node.Run(ctx, trace, Options{Progress: func(int, int64) { cancel() }})
+	if err != context.Canceled {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	var a, b steps
+	a.set(0, 2)
+	a.set(10, 5)
+	a.set(10, 1) // the last value at an instant counts
+	b.set(5, 3)
+	b.set(10, 4)
+	if got := maxOfSum([]*steps{&a, &b}); got != 5 {
+		t.Errorf("maximum of the sum %d, want 5", got)
+	}
+	if got, want := meanOf([]*steps{&a, &b}, 20), (2*10+1*10+3*5+4*10)/20.0; got != want {
+		t.Errorf("mean of the sum %v, want %v", got, want)
+	}
+}
+
+// BenchmarkRun runs 100 requests of the default node and reports what the run
+// consists of.
+func BenchmarkRun(b *testing.B) {
+	cfg, err := configs.Load(configs.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	trace, err := traces.Synthetic("openr1", 100, 1, cfg.Traces)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	var r *Result
+	for b.Loop() {
+		r = mustRun(b, cfg, trace, false)
+	}
+	perRun := func(n int64, unit string) { b.ReportMetric(float64(n), unit+"/run") }
+	perRun(r.tokens, "tokens")
+	perRun(r.iterations, "iterations")
+	perRun(r.Tasks, "tasks")
+	perRun(r.Events, "events")
+	perRun(r.Layers, "layers")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
+}
+
+// TestIterationsAllocateNothing checks the hot path: forming, costing and running
+// an iteration.
+func TestIterationsAllocateNothing(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, err := NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []traces.Request
+	for i := range 20 {
+		requests = append(requests, traces.Request{ID: i, Input: 90, Output: 10_000})
+	}
+	r := node.replica(0, requests, Options{})
+	for i := range requests {
+		r.scheduler.Add(int32(i))
+	}
+	now := sim.Time(0)
+	iterate := func() {
+		b := r.scheduler.Next()
+		r.devices.fill(&r.costs, b)
+		now = r.pipeline.run(&r.costs, now)
+		r.scheduler.Complete(func(int32, int) {})
+	}
+	for range 100 {
+		iterate()
+	}
+	if n := testing.AllocsPerRun(500, iterate); n > 0 {
+		t.Errorf("%v allocations an iteration", n)
+	}
+}
