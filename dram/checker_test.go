@@ -312,7 +312,7 @@ func TestOwnLogs(t *testing.T) {
 		requests := drawTrace(t, 300)
 		var b bytes.Buffer
 		log := NewLogWriter(&b, LogHeader{Spec: spec, Ranks: s.Ranks})
-		stats, err := s.Replay(requests, []*LogWriter{log})
+		stats, err := s.Replay(t.Context(), requests, []*LogWriter{log})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -363,7 +363,7 @@ func TestMutatedOwnLog(t *testing.T) {
 	s := setup(t, "default")
 	var b strings.Builder
 	log := NewLogWriter(&b, LogHeader{})
-	if _, err := s.Replay(requests, []*LogWriter{log}); err != nil {
+	if _, err := s.Replay(t.Context(), requests, []*LogWriter{log}); err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Flush(); err != nil {

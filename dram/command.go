@@ -3,8 +3,8 @@ package dram
 // Command is a DRAM command, the processing-in-memory ones included.
 type Command uint8
 
-// The commands. ACT to REF are those of JESD79-4 (section 4.1, command truth
-// table); the last three and ACTA are the DIMM-PIM's and move on a rank's
+// The commands. ACT to REF are those of JESD79-4 ("Command Truth
+// Table"); the last three and ACTA are the DIMM-PIM's and move on a rank's
 // private buses.
 const (
 	ACT   Command = iota // activate a row of one bank

@@ -83,7 +83,7 @@ func setup(tb helper, policy string) *Setup {
 // DRAMsim3 does, under the rules of the standard.
 func TestDRAMsim3(t *testing.T) {
 	for _, r := range readReference(t) {
-		s, err := setup(t, "dramsim3").Replay(readTraceFile(t, r.trace), nil)
+		s, err := setup(t, "dramsim3").Replay(t.Context(), readTraceFile(t, r.trace), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestDRAMsim3(t *testing.T) {
 // read waits as long as DRAMsim3's longest by the round robin.
 func TestDefaultAgainstDRAMsim3(t *testing.T) {
 	for _, r := range readReference(t) {
-		s, err := setup(t, "default").Replay(readTraceFile(t, r.trace), nil)
+		s, err := setup(t, "default").Replay(t.Context(), readTraceFile(t, r.trace), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -64,8 +64,8 @@ func (t *constraintTable) add(rule string, scope Scope, from, to []Command, cloc
 	}
 }
 
-// Constraints returns the rules of s as rows, DDR4's from JESD79-4 section 4
-// and table 169 to 171 (timing by speed), and those of the PIM commands.
+// Constraints returns the rules of s as rows: DDR4's, from the command
+// descriptions of JESD79-4C, and those of the PIM commands.
 func (s *Spec) Constraints() []Constraint {
 	var t constraintTable
 	s.bankRules(&t)
@@ -81,7 +81,7 @@ func (s *Spec) Constraints() []Constraint {
 func (s *Spec) writeRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
 
 // readToWrite returns read to write in one rank, such that the bus turns
-// around between the bursts: RL + BL/2 + 2 - WL (JESD79-4, section 4.24.3).
+// around between the bursts: RL + BL/2 + 2 - WL (JESD79-4, "Read to Write").
 func (s *Spec) readToWrite() int { return s.CL + s.BurstClocks() + turnaroundClocks - s.CWL }
 
 // bankRules are the life of one bank's row, and the same for all banks under
@@ -94,7 +94,7 @@ func (s *Spec) bankRules(t *constraintTable) {
 	t.add("tRP", SameBank, pre, act, s.TRP)
 	t.add("tRTP", SameBank, anyRead, pre, s.TRTP)
 	t.add("tWR", SameBank, anyWrite, pre, s.writeRecovery())
-	// Auto-precharge begins when an explicit one could (section 4.20.1).
+	// Auto-precharge begins when an explicit one could ("Precharge Command").
 	t.add("tRTP+tRP", SameBank, []Command{RDA}, act, s.TRTP+s.TRP)
 	t.add("tWR+tRP", SameBank, []Command{WRA}, act, s.writeRecovery()+s.TRP)
 
@@ -134,7 +134,7 @@ func (s *Spec) rankSwitchRules(t *constraintTable) {
 }
 
 // refreshRules: all banks are precharged before REF, and nothing but deselect
-// follows within tRFC (JESD79-4, section 4.26).
+// follows within tRFC (JESD79-4, "Refresh Command").
 func (s *Spec) refreshRules(t *constraintTable) {
 	ref := []Command{REF}
 	t.add("tRC", SameRank, []Command{ACT, ACTA}, ref, s.TRC)

@@ -1,6 +1,7 @@
 package dram
 
 import (
+	"context"
 	"errors"
 	"math"
 )
@@ -103,11 +104,18 @@ func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log 
 // ever happen.
 var errNoProgress = errors.New("memory controller: requests wait but no command will become ready")
 
+// ticksPerCheck is how often Run looks whether it was cancelled.
+const ticksPerCheck = 1 << 16
+
 // Run offers the requests in order, at most one a clock, and returns what
 // happened when the last one's data is over. A Controller runs once.
-func (c *Controller) Run(requests []Request) (*Stats, error) {
+func (c *Controller) Run(ctx context.Context, requests []Request) (*Stats, error) {
 	c.requests = requests
+	ticks := 0
 	for t := int64(0); ; {
+		if ticks++; ticks%ticksPerCheck == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		next, err := c.tick(t)
 		if err != nil {
 			return nil, err

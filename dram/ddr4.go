@@ -9,8 +9,8 @@ import (
 )
 
 // The DDR4 standard as tables, from JESD79-4C (https://www.jedec.org/standards-documents/docs/jesd79-4a):
-// speed bins (section 10), refresh by density (table 36 and section 4.26), timing by speed and page size
-// (tables 169 to 171). Times are in ps and become clocks by the standard's rounding (clocksOf); where the
+// "Speed Bins", "Refresh parameters by device density" and "Timing Parameters by Speed Grade", the latter by
+// page size. Times are in ps and become clocks by the standard's rounding (clocksOf); where the
 // standard asks for the larger of a number of clocks and a time, both are given.
 
 // atLeast is max(clocks, time), the form of most rules.
@@ -70,11 +70,11 @@ var densities = []density{
 }
 
 // widths are the data pins of a chip; x16 has two bank groups, the others four
-// (JESD79-4, section 2.7).
+// (JESD79-4C, "DDR4 SDRAM Addressing").
 var widths = [3]struct{ pins, bankGroups int }{{4, 4}, {8, 4}, {16, 2}}
 
-// clocksOf rounds a minimum time up to clocks by the rounding of JESD79-4
-// section 13.5, which forgives 2.6% of a clock: tCK itself is written rounded.
+// clocksOf rounds a minimum time up to clocks by the "Rounding
+// Algorithms" of JESD79-4C, which forgive 2.6% of a clock: tCK itself is written rounded.
 func clocksOf(t, tck units.Duration) int {
 	return int((int64(t)*1000/int64(tck) + 974) / 1000)
 }

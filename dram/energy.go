@@ -7,7 +7,7 @@ import (
 )
 
 // PowerSpec is the supply voltage and the currents of one chip, in milliamperes
-// and under the names of JESD79-4 section 11.2 (IDD measurement conditions).
+// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters".
 type PowerSpec struct {
 	VDD   float64 `toml:"VDD"`   // volts
 	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC

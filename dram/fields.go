@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -97,3 +98,23 @@ func (s *Spec) fields() []field { return fieldsOf(s) }
 // Set sets the field of s that the configuration key names ("tRFC", "rows",
 // "power.IDD0") from its text. Call Validate after the last one.
 func (s *Spec) Set(key, value string) *input.InputError { return setField(s, key, value) }
+
+// Set sets the field that the configuration key names, of the part ("tRFC",
+// "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
+// Validate after the last one.
+func (s *Setup) Set(key, value string) *input.InputError {
+	if k, ok := strings.CutPrefix(key, "dram."); ok {
+		return setField(s.Spec, k, value)
+	}
+	if k, ok := strings.CutPrefix(key, "policy."); ok {
+		return setField(s.Policy, k, value)
+	}
+	var keys []string
+	for _, f := range append(fieldsOf(s.Spec), fieldsOf(s.Policy)...) {
+		if f.key == key {
+			return f.set(value)
+		}
+		keys = append(keys, f.key)
+	}
+	return &input.InputError{Key: key, Expected: "a key of the part or of the policy", Nearest: input.Nearest(key, keys)}
+}

@@ -14,8 +14,8 @@ import (
 // constraints stay far from overflow.
 const maxClock = 1 << 56
 
-// maxRanks bounds the ranks of a channel.
-const maxRanks = 64
+// MaxRanks bounds the ranks of a channel.
+const MaxRanks = 64
 
 // maxLine is the longest line that a trace or a log may have.
 const maxLine = 1 << 16

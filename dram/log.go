@@ -108,6 +108,7 @@ type LogReader struct {
 	file   string
 	lines  *lineReader
 	last   int64
+	count  int64
 }
 
 // NewLogReader reads the log's header from r; file names r in errors, which are
@@ -176,8 +177,8 @@ func (h *LogHeader) declare(text string) *input.InputError {
 		return h.Spec.Set(strings.TrimSpace(key[4:]), value)
 	case key == "ranks":
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > maxRanks {
-			return &input.InputError{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", maxRanks)}
+		if err != nil || n < 1 || n > MaxRanks {
+			return &input.InputError{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", MaxRanks)}
 		}
 		h.Ranks = n
 	case key == "buses":
@@ -194,6 +195,9 @@ func (h *LogHeader) declare(text string) *input.InputError {
 	}
 	return nil
 }
+
+// Records returns the number of records read so far.
+func (l *LogReader) Records() int64 { return l.count }
 
 // Next returns the next record, io.EOF after the last one, or an
 // *input.InputError.
@@ -215,6 +219,7 @@ func (l *LogReader) Next() (Record, error) {
 			return Record{}, l.lines.at(bad)
 		}
 		l.last = r.Clock
+		l.count++
 		return r, nil
 	}
 }

@@ -37,7 +37,7 @@ type Policy struct {
 	StarvationClocks int `toml:"starvation_clocks"`
 	// RefreshPostpone is how many REFs of a rank may be owed while it has other
 	// work, RefreshPullIn how many may be ahead when it has none: 0 to 8 each
-	// (JESD79-4, section 4.26).
+	// (JESD79-4, "Refresh Command").
 	RefreshPostpone int `toml:"refresh_postpone"`
 	RefreshPullIn   int `toml:"refresh_pull_in"`
 	// RefreshClose is "all" (one PREA before REF) or "each" (PRE bank by bank, as
@@ -46,7 +46,7 @@ type Policy struct {
 }
 
 // maxRefreshDebt is the largest number of REFs that may be postponed or pulled
-// in (JESD79-4, section 4.26).
+// in (JESD79-4, "Refresh Command").
 const maxRefreshDebt = 8
 
 // policies are the presets. "default" is FR-FCFS with the queues of the
@@ -87,10 +87,6 @@ func PolicyNames() []string {
 	}
 	return names
 }
-
-// Set sets the field of p that the configuration key names from its text. Call
-// Validate after the last one.
-func (p *Policy) Set(key, value string) *input.InputError { return setField(p, key, value) }
 
 // Validate reports fields that no controller can have; keys are relative to the
 // policy's section. NewController checks Mapping.

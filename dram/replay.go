@@ -1,6 +1,7 @@
 package dram
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
@@ -21,8 +22,8 @@ func (s *Setup) Validate() error {
 	if s.Channels < 1 || s.Channels > 256 {
 		errs = append(errs, &input.InputError{Key: "channels", Value: fmt.Sprint(s.Channels), Expected: "1 to 256"})
 	}
-	if s.Ranks < 1 || s.Ranks > maxRanks {
-		errs = append(errs, &input.InputError{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", maxRanks)})
+	if s.Ranks < 1 || s.Ranks > MaxRanks {
+		errs = append(errs, &input.InputError{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", MaxRanks)})
 	}
 	if len(errs) > 0 {
 		return errs[0]
@@ -40,7 +41,7 @@ func (s *Setup) Mapping() (*Mapping, error) {
 // clock, whatever the others do, so that channels run in parallel with the same
 // result as one after another. Logs is nil, or gives the command log of each
 // channel.
-func (s *Setup) Replay(requests []Request, logs []*LogWriter) (*Stats, error) {
+func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*LogWriter) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (s *Setup) Replay(requests []Request, logs []*LogWriter) (*Stats, error) {
 			log = logs[i]
 		}
 		c := NewController(s.Spec, s.Policy, mapping, s.Ranks, log)
-		wg.Go(func() { stats[i], errs[i] = c.Run(parts[i]) })
+		wg.Go(func() { stats[i], errs[i] = c.Run(ctx, parts[i]) })
 	}
 	wg.Wait()
 	total := &Stats{}

@@ -50,7 +50,7 @@ type Spec struct {
 
 // turnaroundClocks is the gap between read and write data on the bus in one rank, in
 // clocks: RD to WR is CL + BL/2 + 2 - CWL with a preamble of one clock
-// (JESD79-4, section 4.24.3).
+// (JESD79-4, "Read to Write").
 const turnaroundClocks = 2
 
 // maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the

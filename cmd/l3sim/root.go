@@ -29,6 +29,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on standard error; errors always show")
 	root.AddCommand(
 		a.newConfigCommand(),
+		a.newDRAMCommand(),
 		a.newRunCommand(),
 		a.newVersionCommand(),
 	)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// The part and the ranks of a channel that the dram commands take without
+// --spec and --ranks.
+const (
+	defaultDRAM  = "ddr4-3200-8gb-x8"
+	defaultRanks = 4
+)
+
+func (a *app) newDRAMCommand() *cobra.Command {
+	group := a.newGroup("dram", "Replay request traces on DDR4, check command logs, show the timing tables")
+	group.AddCommand(a.newDRAMReplayCommand(), a.newDRAMCheckCommand(), a.newDRAMSpecCommand())
+	return group
+}
+
+// openInput opens a file that the user named; that it cannot be read is an
+// error of the input.
+func openInput(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return nil, &input.InputError{File: path, Expected: "a file, not a folder"}
+	}
+	return f, nil
+}
+
+// applySets calls set for each KEY=VALUE of --set.
+func applySets(sets []string, set func(key, value string) *input.InputError) error {
+	for _, text := range sets {
+		key, value, ok := strings.Cut(text, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		if !ok || key == "" {
+			return &input.InputError{Key: "--set", Value: fmt.Sprintf("%q", text), Expected: "KEY=VALUE, such as tRFC=880"}
+		}
+		if err := set(key, value); err != nil {
+			err.File = "--set"
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// shownViolations is how many violations the table lists.
+const shownViolations = 50
+
+func (a *app) newDRAMCheckCommand() *cobra.Command {
+	var name string
+	var ranks int
+	var allow, sets []string
+	cmd := &cobra.Command{
+		Use:   "check COMMANDS",
+		Short: "Check that a log of DRAM commands breaks no rule of the standard",
+		Long: `Check that a log of DRAM commands breaks no rule of the standard.
+
+COMMANDS is a CSV file, plain or gzip, with the header
+clock,command,rank,bankgroup,bank,row,column or DRAMsim3's
+cycle,cmd,rank,bankgroup,bank,row,col; an absent part is -1 or empty. Lines that begin
+with # before the header can declare the part, its ranks and waived rules, and win over
+the flags. A log that breaks a rule ends with exit code 1.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			spec, err := dram.LookupSpec(name)
+			if err != nil {
+				return flagName(err, "--spec")
+			}
+			if err := applySets(sets, spec.Set); err != nil {
+				return err
+			}
+			if errs := spec.Validate(); len(errs) > 0 {
+				return errs[0]
+			}
+			if ranks < 1 || ranks > dram.MaxRanks {
+				return &input.InputError{Key: "--ranks", Value: fmt.Sprint(ranks), Expected: fmt.Sprintf("1 to %d", dram.MaxRanks)}
+			}
+			if err := dram.KnownRules("--allow", allow); err != nil {
+				return err
+			}
+			return a.checkLog(args[0], spec, ranks, allow)
+		},
+	}
+	cmd.Flags().StringVar(&name, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
+	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
+	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
+	return cmd
+}
+
+// flagName puts the flag's name on an input error.
+func flagName(err error, flag string) error {
+	if bad, ok := err.(*input.InputError); ok {
+		bad.Key = flag
+	}
+	return err
+}
+
+func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) error {
+	f, err := openInput(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	log, err := dram.NewLogReader(path, f)
+	if err != nil {
+		return err
+	}
+	if err := dram.KnownRules("allow", log.Header.Allow); err != nil {
+		return err
+	}
+	found, err := dram.CheckLog(log, spec, ranks)
+	if err != nil {
+		return err
+	}
+	allow = append(allow, log.Header.Allow...)
+	allowed := func(v dram.Violation) bool { return slices.Contains(allow, v.Rule) }
+	failing := 0
+	for _, v := range found {
+		if !allowed(v) {
+			failing++
+		}
+	}
+	if err := printViolations(a.stdout, found, allowed); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
+	if failing > 0 {
+		return fmt.Errorf("%s breaks %s", path, plural(failing, "rule", "rules"))
+	}
+	return nil
+}
+
+// plural returns n with the noun's form for it.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// printViolations prints counts by rule and a table of the first violations,
+// those that fail before those that are allowed.
+func printViolations(w io.Writer, found []dram.Violation, allowed func(dram.Violation) bool) error {
+	if len(found) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "rule\tcount\t")
+	for _, rule := range dram.RuleNames() {
+		n, note := 0, ""
+		for _, v := range found {
+			if v.Rule == rule {
+				n++
+				if allowed(v) {
+					note = "allowed"
+				}
+			}
+		}
+		if n > 0 {
+			fmt.Fprintf(table, "%s\t%d\t%s\n", rule, n, note)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	fmt.Fprintln(table, "rule\tfirst\tsecond\trequired\tactual\tdetail")
+	shown := 0
+	for _, pass := range []bool{false, true} {
+		for _, v := range found {
+			if allowed(v) != pass || shown == shownViolations {
+				continue
+			}
+			shown++
+			detail := v.Detail
+			if pass {
+				detail += " (allowed)"
+			}
+			first, required, actual := "-", "-", "-"
+			if v.First.Clock >= 0 {
+				first = record(v.First)
+			}
+			if v.Required > 0 {
+				required, actual = fmt.Sprint(v.Required), fmt.Sprint(v.Actual)
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Rule, first, record(v.Second), required, actual, detail)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if shown < len(found) {
+		fmt.Fprintf(w, "... and %d more\n", len(found)-shown)
+	}
+	fmt.Fprintln(w)
+	return nil
+}
+
+// record writes a command as "clock NAME rank.bankgroup.bank row column"
+// without the absent parts.
+func record(r dram.Record) string {
+	s := fmt.Sprintf("%d %v %d", r.Clock, r.Command, r.Address.Rank)
+	if r.Address.Bank >= 0 {
+		s += fmt.Sprintf(".%d.%d", r.Address.BankGroup, r.Address.Bank)
+	}
+	if r.Address.Row >= 0 {
+		s += fmt.Sprintf(" row %d", r.Address.Row)
+	}
+	if r.Address.Column >= 0 {
+		s += fmt.Sprintf(" column %d", r.Address.Column)
+	}
+	return s
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// replayFlags are the flags of dram replay.
+type replayFlags struct {
+	spec, policy, commands string
+	ranks, channels        int
+	sets                   []string
+	json, strict           bool
+}
+
+func (a *app) newDRAMReplayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay TRACE",
+		Short: "Run a trace of memory requests through a DDR4 memory system",
+		Long: `Run a trace of memory requests through a DDR4 memory system.
+
+TRACE holds one request a line, plain or gzip: "0xADDRESS READ|WRITE CLOCK" (DRAMsim3)
+or "LD|ST ADDRESS" (Ramulator). Requests are 64 B and are offered in order, at most one
+a clock. Latency runs from acceptance to the last data beat.
+
+--set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
+policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lists them.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.spec, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
+	flags.IntVar(&f.ranks, "ranks", defaultRanks, "ranks of a channel")
+	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
+	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(dram.PolicyNames(), " or "))
+	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
+	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; FILE.chN with several channels")
+	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+// setup builds the memory system that the flags describe.
+func (f *replayFlags) setup() (*dram.Setup, error) {
+	spec, err := dram.LookupSpec(f.spec)
+	if err != nil {
+		return nil, flagName(err, "--spec")
+	}
+	policy, err := dram.LookupPolicy(f.policy)
+	if err != nil {
+		return nil, flagName(err, "--policy")
+	}
+	s := &dram.Setup{Spec: spec, Policy: policy, Channels: f.channels, Ranks: f.ranks}
+	if err := applySets(f.sets, s.Set); err != nil {
+		return nil, err
+	}
+	return s, s.Validate()
+}
+
+func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
+	s, err := f.setup()
+	if err != nil {
+		return err
+	}
+	file, err := openInput(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	requests, err := dram.ReadTrace(path, file)
+	if err != nil {
+		return err
+	}
+	mapping, err := s.Mapping()
+	if err != nil {
+		return err
+	}
+	if f.strict {
+		for i, r := range requests {
+			if r.Address >= mapping.Capacity() {
+				return &input.InputError{File: path, Key: fmt.Sprintf("request %d", i+1), Value: fmt.Sprintf("%#x", r.Address),
+					Expected: fmt.Sprintf("an address below the capacity of %#x bytes", mapping.Capacity())}
+			}
+		}
+	}
+	var names []string
+	if f.commands != "" {
+		names = logNames(f.commands, s.Channels)
+	}
+	var stats *dram.Stats
+	var wall time.Duration
+	err = withLogs(names, replayHeader(s), nil, func(logs []*dram.LogWriter) error {
+		start := time.Now()
+		stats, err = s.Replay(ctx, requests, logs)
+		wall = time.Since(start)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if stats.WrappedAddresses > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "warning: %d addresses lie beyond the capacity of %#x bytes and were wrapped\n", stats.WrappedAddresses, mapping.Capacity())
+	}
+	out := newReplayResult(s, f.policy, stats, wall)
+	if f.json {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(out)
+	}
+	return out.print(a.stdout)
+}
+
+// replayHeader declares what 'l3sim dram check' would not assume by itself: a
+// log of the default set-up is plain CSV.
+func replayHeader(s *dram.Setup) dram.LogHeader {
+	var h dram.LogHeader
+	if assumed, err := dram.LookupSpec(defaultDRAM); err != nil || *assumed != *s.Spec {
+		h.Spec = s.Spec
+	}
+	if s.Ranks != defaultRanks {
+		h.Ranks = s.Ranks
+	}
+	return h
+}
+
+// logNames returns the command log's file for each channel.
+func logNames(path string, channels int) []string {
+	if channels == 1 {
+		return []string{path}
+	}
+	names := make([]string, channels)
+	ext := filepath.Ext(path)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s.ch%d%s", strings.TrimSuffix(path, ext), i, ext)
+	}
+	return names
+}
+
+// withLogs calls run with a log writer for each of names; the files appear only
+// if all goes well. Without names run gets nil.
+func withLogs(names []string, h dram.LogHeader, logs []*dram.LogWriter, run func([]*dram.LogWriter) error) error {
+	if len(names) == 0 {
+		return run(logs)
+	}
+	return results.WriteFileAtomic(names[0], func(w io.Writer) error {
+		log := dram.NewLogWriter(w, h)
+		if err := withLogs(names[1:], h, append(logs, log), run); err != nil {
+			return err
+		}
+		return log.Flush()
+	})
+}
+
+// replayResult is the JSON of dram replay.
+type replayResult struct {
+	Spec             string       `json:"spec"`
+	Policy           string       `json:"policy"`
+	Channels         int          `json:"channels"`
+	Ranks            int          `json:"ranks"`
+	Requests         int64        `json:"requests"`
+	WrappedAddresses int64        `json:"wrapped_addresses"`
+	MergedReads      int64        `json:"merged_reads"`
+	MergedWrites     int64        `json:"merged_writes"`
+	ForwardedReads   int64        `json:"forwarded_reads"`
+	EndClock         int64        `json:"end_clock"`
+	ACT              int64        `json:"act"`
+	PRE              int64        `json:"pre"` // PRE and PREA; auto-precharges are not counted
+	RD               int64        `json:"rd"`
+	WR               int64        `json:"wr"`
+	REF              int64        `json:"ref"`
+	RowHits          int64        `json:"row_hits"`
+	GBPerS           float64      `json:"gb_per_s"`
+	BusUtilization   float64      `json:"bus_utilization"`
+	MeanReadLatency  float64      `json:"mean_read_latency_clocks"`
+	P99ReadLatency   int64        `json:"p99_read_latency_clocks"`
+	MaxReadLatency   int64        `json:"max_read_latency_clocks"`
+	EnergyMJ         replayEnergy `json:"energy_mj"`
+	WallS            float64      `json:"wall_s"`
+}
+
+// replayEnergy is energy in millijoules.
+type replayEnergy struct {
+	Activate   float64 `json:"activate"`
+	Read       float64 `json:"read"`
+	Write      float64 `json:"write"`
+	Refresh    float64 `json:"refresh"`
+	Background float64 `json:"background"`
+	Total      float64 `json:"total"`
+}
+
+func newReplayResult(s *dram.Setup, policy string, st *dram.Stats, wall time.Duration) *replayResult {
+	e := st.Energy
+	r := &replayResult{
+		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks,
+		Requests: st.Requests, WrappedAddresses: st.WrappedAddresses,
+		MergedReads: st.MergedReads, MergedWrites: st.MergedWrites, ForwardedReads: st.ForwardedReads,
+		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
+		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF), RowHits: st.RowHits,
+		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
+		EnergyMJ: replayEnergy{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3,
+			e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3},
+		WallS: wall.Seconds(),
+	}
+	if st.EndClock > 0 {
+		bursts := float64(r.RD + r.WR)
+		seconds := float64(st.EndClock) * s.Spec.TCK.Seconds()
+		r.GBPerS = bursts * float64(s.Spec.BurstBytes()) / seconds / 1e9
+		r.BusUtilization = bursts * float64(s.Spec.BurstClocks()) / (float64(st.EndClock) * float64(s.Channels))
+	}
+	return r
+}
+
+func (r *replayResult) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
+	fmt.Fprintf(t, "requests\t%d\tmerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
+		r.Requests, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
+	fmt.Fprintf(t, "end\t%d clocks\n", r.EndClock)
+	fmt.Fprintf(t, "commands\tACT %d\tPRE %d, RD %d, WR %d, REF %d\n", r.ACT, r.PRE, r.RD, r.WR, r.REF)
+	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
+	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
+	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
+	e := r.EnergyMJ
+	fmt.Fprintf(t, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
+		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	return t.Flush()
+}
