@@ -59,7 +59,7 @@ func RoundHalf(x float32) float32 {
 		return x * infinity // NaN stays NaN
 	}
 	m := math.Float32frombits(max(u&0x7f800000, halfNormalMin) + (13<<23 | 1<<22))
-	return math.Float32frombits(math.Float32bits(x+m-m) | u&0x80000000)
+	return math.Float32frombits(math.Float32bits(float32(x)+m-m) | u&0x80000000)
 }
 
 // Float32ToHalf rounds x to binary16, ties to even, and returns its bits.

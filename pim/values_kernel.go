@@ -1,0 +1,150 @@
+package pim
+
+import (
+	"encoding/binary"
+
+	"github.com/l3sim/l3sim/attention"
+)
+
+// The arithmetic of one bank PU, for all banks of one chip: what a MACA does.
+// The chip's cells at the open row and the column come as one slice, bank after
+// bank. Two routines serve the presets on x8 chips, four elements a column
+// access; scoreAny and contextAny serve every width and mixture of formats, and
+// the same bits where both apply.
+
+// maxChipElements is the most elements of a burst on one chip: FP16 on x16.
+const maxChipElements = 8
+
+// rounding says which results of a bank PU are rounded to FP16.
+type rounding struct{ products, sums bool }
+
+// round rounds x to FP16 if half.
+func round(x float32, half bool) float32 {
+	if half {
+		return attention.RoundHalf(x)
+	}
+	return x
+}
+
+// score adds q·k over this column access to each bank's partial sum: products,
+// then the adder tree, then the sum so far.
+func score(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
+	switch {
+	case len(q) == 4 && r == rounding{}:
+		scoreFP32(cells, widen, (*[4]float32)(q), partial)
+	case len(q) == 4 && r == rounding{true, true}:
+		scoreFP16(cells, widen, (*[4]float32)(q), partial)
+	default:
+		scoreAny(cells, widen, q, partial, r)
+	}
+}
+
+func scoreFP32(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
+	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
+	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
+		x := binary.LittleEndian.Uint64(cells)
+		cells = cells[8:]
+		p0 := float32(q0 * widen[uint16(x)])
+		p1 := float32(q1 * widen[uint16(x>>16)])
+		p2 := float32(q2 * widen[uint16(x>>32)])
+		p3 := float32(q3 * widen[x>>48])
+		partial[b] += (p0 + p1) + (p2 + p3)
+	}
+}
+
+func scoreFP16(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
+	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
+	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
+		x := binary.LittleEndian.Uint64(cells)
+		cells = cells[8:]
+		p0 := attention.RoundHalf(q0 * widen[uint16(x)])
+		p1 := attention.RoundHalf(q1 * widen[uint16(x>>16)])
+		p2 := attention.RoundHalf(q2 * widen[uint16(x>>32)])
+		p3 := attention.RoundHalf(q3 * widen[x>>48])
+		tree := attention.RoundHalf(attention.RoundHalf(p0+p1) + attention.RoundHalf(p2+p3))
+		partial[b] = attention.RoundHalf(partial[b] + tree)
+	}
+}
+
+func scoreAny(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
+	var products [maxChipElements]float32
+	for b := range partial {
+		for e, x := range q {
+			h := binary.LittleEndian.Uint16(cells[2*(b*len(q)+e):])
+			products[e] = round(float32(x*widen[h]), r.products)
+		}
+		partial[b] = round(partial[b]+tree(products[:len(q)], r.sums), r.sums)
+	}
+}
+
+// tree adds a power of two of numbers as a tree of adders does, neighbours
+// first, each sum rounded to FP16 if half. It overwrites them.
+func tree(x []float32, half bool) float32 {
+	for n := len(x); n > 1; n /= 2 {
+		for i := range n / 2 {
+			x[i] = round(x[2*i]+x[2*i+1], half)
+		}
+	}
+	return x[0]
+}
+
+// context adds weight·v to the accumulators of each bank; weights has one weight
+// for each token of the column, whose values lie side by side in as many banks. A
+// zero weight gates the multipliers: the accumulators keep their value whatever
+// the cells hold.
+func context(cells []byte, widen *[1 << 16]float32, weights []float32, accumulators []float32, r rounding) {
+	n := len(accumulators) / len(weights) // elements of one token on the chip
+	switch {
+	case n%4 == 0 && r == rounding{}:
+		contextFP32(cells, widen, weights, accumulators, n)
+	case n%4 == 0 && r == rounding{true, true}:
+		contextFP16(cells, widen, weights, accumulators, n)
+	default:
+		contextAny(cells, widen, weights, accumulators, n, r)
+	}
+}
+
+func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
+	for _, w := range weights {
+		v, sums := cells[:2*n], accumulators[:n]
+		cells, accumulators = cells[2*n:], accumulators[n:]
+		if w == 0 {
+			continue
+		}
+		for len(v) >= 8 && len(sums) >= 4 {
+			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
+			s[0] += float32(w * widen[uint16(x)])
+			s[1] += float32(w * widen[uint16(x>>16)])
+			s[2] += float32(w * widen[uint16(x>>32)])
+			s[3] += float32(w * widen[x>>48])
+			v, sums = v[8:], sums[4:]
+		}
+	}
+}
+
+func contextFP16(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
+	for _, w := range weights {
+		v, sums := cells[:2*n], accumulators[:n]
+		cells, accumulators = cells[2*n:], accumulators[n:]
+		if w == 0 {
+			continue
+		}
+		for len(v) >= 8 && len(sums) >= 4 {
+			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
+			s[0] = attention.RoundHalf(s[0] + attention.RoundHalf(w*widen[uint16(x)]))
+			s[1] = attention.RoundHalf(s[1] + attention.RoundHalf(w*widen[uint16(x>>16)]))
+			s[2] = attention.RoundHalf(s[2] + attention.RoundHalf(w*widen[uint16(x>>32)]))
+			s[3] = attention.RoundHalf(s[3] + attention.RoundHalf(w*widen[x>>48]))
+			v, sums = v[8:], sums[4:]
+		}
+	}
+}
+
+func contextAny(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, r rounding) {
+	for i := range accumulators {
+		if w := weights[i/n]; w != 0 {
+			product := round(float32(w*widen[binary.LittleEndian.Uint16(cells[2*i:])]), r.products)
+			accumulators[i] = round(accumulators[i]+product, r.sums)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package pim
+
+import "math"
+
+// rankUnit is the rank PU in values: adders over the chips and over the quads,
+// the softmax unit, the score buffer, and the merge of segments.
+type rankUnit struct {
+	score, sum, weights, context, output bool // FP16, else FP32
+	segment                              int  // tokens that the score buffer holds for each query head
+
+	// scores is the score buffer: unscaled scores by query head and token of the
+	// segment. It grows to its limit as programs need it.
+	scores [][]float32
+	chunk  []float32   // partial sums of the chunk being read, summed over the chips
+	heads  []softmax   // by query head
+	reads  []float32   // accumulators of one query head, by chip, bank and element
+	adders []float32   // operands of one sum
+	merged [][]float32 // by query head, the output so far over PaddedDim elements
+	exact  []softmax   // by query head, the state over the merged segments
+}
+
+// softmax is the softmax unit's state for one query head: the largest scaled
+// score so far and the sum of exponentials relative to it.
+type softmax struct{ maximum, total float32 }
+
+var noScores = softmax{maximum: float32(math.Inf(-1))}
+
+func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
+	*r = rankUnit{
+		score: precision.Score == FP16, sum: precision.SoftmaxSum == FP16, weights: precision.Weights == FP16,
+		context: precision.Context == FP16, output: precision.Output == FP16,
+		segment: p.SegmentTokens,
+		scores:  make([][]float32, queries), merged: make([][]float32, queries),
+		heads: make([]softmax, queries), exact: make([]softmax, queries),
+		chunk: make([]float32, m.Banks), reads: make([]float32, m.Chips*m.Banks*m.ChipElements()),
+		adders: make([]float32, max(m.Chips, m.Banks)),
+	}
+	for q := range queries {
+		r.merged[q] = make([]float32, m.PaddedDim)
+		fillNaN(r.merged[q])
+		r.heads[q] = softmax{float32(math.NaN()), float32(math.NaN())}
+	}
+	fillNaN(r.chunk)
+	fillNaN(r.reads)
+}
+
+// exp is the exponential unit, in FP32.
+func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
+
+// readPartials is one burst of partial sums: the adders sum each bank's over
+// the chips; the last burst of a chunk sends it through the softmax unit.
+func (m *ValueMachine) readPartials(in *Instruction) {
+	g, r := &m.mapping, &m.rank
+	half := m.precision.Accumulate == FP16
+	chips := r.adders[:g.Chips]
+	banks := min(g.Banks, g.BurstBytes/g.Chips/m.precision.Accumulate.Bytes())
+	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * g.Banks
+	early := m.validity.earlyPartials(in)
+	for b := int(in.Burst) * banks; b < (int(in.Burst)+1)*banks; b++ {
+		for c := range chips {
+			chips[c] = m.chips[c].partials[slot+b]
+		}
+		r.chunk[b] = round(tree(chips, half), r.score)
+		if early {
+			r.chunk[b] = float32(math.NaN())
+		}
+	}
+	if int(in.Burst) < m.program.PartialBursts-1 {
+		return
+	}
+	context := m.program.Heads[in.Head].Context
+	valid := r.chunk[:min(g.Banks, context-int(in.Token))]
+	base := int(in.Segment) * r.segment
+	if in.Count {
+		if int(in.Token) == base {
+			r.heads[in.Query] = noScores
+		}
+		r.count(&r.heads[in.Query], valid, m.scale)
+	}
+	if in.Keep {
+		r.keep(int(in.Query), int(in.Token)-base, valid)
+	}
+	m.validity.counted(in)
+}
+
+// count enters a chunk of scores into the running maximum and sum: the chunk's
+// own first, then the two together (L3, section 4.3).
+func (r *rankUnit) count(s *softmax, chunk []float32, scale float32) {
+	c := noScores
+	for _, x := range chunk {
+		c.maximum = max(c.maximum, float32(x*scale))
+	}
+	for _, x := range chunk {
+		c.total = round(c.total+round(exp(float32(x*scale)-c.maximum), r.sum), r.sum)
+	}
+	if c.maximum > s.maximum {
+		s.total = round(round(float32(s.total*exp(s.maximum-c.maximum)), r.sum)+c.total, r.sum)
+		s.maximum = c.maximum
+		return
+	}
+	s.total = round(s.total+round(float32(c.total*exp(c.maximum-s.maximum)), r.sum), r.sum)
+}
+
+// keep writes a chunk into the score buffer.
+func (r *rankUnit) keep(query, at int, chunk []float32) {
+	buffer := r.scores[query]
+	if end := at + len(chunk); end > len(buffer) {
+		grown := make([]float32, min(max(end, 2*len(buffer)), max(r.segment, end)))
+		fillNaN(grown)
+		copy(grown, buffer)
+		buffer = grown
+		r.scores[query] = buffer
+	}
+	copy(buffer[at:], chunk)
+}
+
+// loadWeights is one burst of softmax weights, broadcast to all chips.
+func (m *ValueMachine) loadWeights(in *Instruction) {
+	r, set := &m.rank, m.program.SetTokens
+	n := m.program.WeightsPerBurst
+	context := m.program.Heads[in.Head].Context
+	first := int(in.Burst) * n // within the slot
+	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * set
+	early := m.validity.earlyWeights(in)
+	s, base := r.heads[in.Query], int(in.Segment)*r.segment
+	for i := first; i < min(first+n, set); i++ {
+		w := float32(0)
+		if token := int(in.Token) + i; token < context {
+			w = exp(float32(r.scores[in.Query][token-base]*m.scale) - s.maximum)
+			if m.normalised {
+				w /= s.total
+			}
+			w = round(w, r.weights)
+			if early {
+				w = float32(math.NaN())
+			}
+		}
+		m.weights[slot+i] = w
+	}
+	m.validity.weightsLoaded(in)
+}
+
+// readContext is one burst of accumulators; the last one of a query head
+// completes its output.
+func (m *ValueMachine) readContext(in *Instruction) {
+	g, r := &m.mapping, &m.rank
+	n := g.Banks * g.ChipElements()
+	burst := g.BurstBytes / g.Chips / m.precision.Context.Bytes() // accumulators of a chip in a burst
+	from := int(in.Burst) * burst
+	to := min(from+burst, n)
+	early := m.validity.earlyRead(in)
+	for c := range m.chips {
+		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.Query)*n+from:int(in.Query)*n+to])
+		if early {
+			fillNaN(r.reads[c*n+from : c*n+to])
+		}
+	}
+	if int(in.Burst) < m.program.ContextBursts-1 {
+		return
+	}
+	m.mergeSegment(int(in.Query), in.Segment == 0 || m.program.rescore)
+	if head := m.program.Heads[in.Head]; m.program.rescore || (int(in.Segment)+1)*r.segment >= head.Context {
+		m.finish(&m.results[in.Head], int(in.Query))
+	}
+}
+
+// mergeSegment sums the accumulators of one query head over the quads and
+// merges the result with the segments before, in FP32 with the log-sum-exp rule
+// of attention.Merge.
+func (m *ValueMachine) mergeSegment(query int, first bool) {
+	g, r := &m.mapping, &m.rank
+	elements, perBurst := g.ChipElements(), g.BurstElements()
+	s, all := r.heads[query], r.exact[query]
+	var before, now float32 = 0, 1 // weights of the merged segments and this one
+	if first {
+		all = s
+	} else {
+		top := max(all.maximum, s.maximum)
+		before, now = float32(all.total*exp(all.maximum-top)), float32(s.total*exp(s.maximum-top))
+		all = softmax{top, before + now}
+		before, now = before/all.total, now/all.total
+	}
+	r.exact[query] = all
+	for c := range g.Chips {
+		for burst := range g.TokenBursts {
+			for e := range elements {
+				for quad := range g.ColumnTokens {
+					bank := quad*g.TokenBursts + burst
+					r.adders[quad] = r.reads[(c*g.Banks+bank)*elements+e]
+				}
+				sum := tree(r.adders[:g.ColumnTokens], r.context)
+				if !m.normalised {
+					sum /= s.total
+				}
+				out := &r.merged[query][burst*perBurst+g.Exchange.Element(c, e*g.ElementBits)]
+				if first {
+					*out = sum
+				} else {
+					*out = float32(*out*before) + float32(sum*now)
+				}
+			}
+		}
+	}
+}
+
+// finish rounds the output of a query head and returns it without its padding.
+func (m *ValueMachine) finish(result *HeadResult, query int) {
+	for i := range result.Out[query] {
+		result.Out[query][i] = round(m.rank.merged[query][i], m.rank.output)
+	}
+	s := m.rank.exact[query]
+	result.LSE[query] = float64(s.maximum) + math.Log(float64(s.total))
+}
