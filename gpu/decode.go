@@ -1,6 +1,10 @@
 package gpu
 
-import "github.com/l3sim/l3sim/units"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/units"
+)
 
 // DecodeSpec holds the parameters of decode attention: one query token a
 // request against its KV cache, keys split over thread blocks where requests
@@ -13,12 +17,28 @@ type DecodeSpec struct {
 	// ItemTime is what a thread block spends on one request and KV head however
 	// short its context is; the SMs share the items.
 	ItemTime units.Duration `toml:"item_time"`
-	// SplitOverhead is the time of merging the parts of split contexts; it
-	// grows linearly up to SplitContext tokens, from where all are split.
+	// GroupOverhead is the time of the kernel that lays out the query heads of a
+	// group as rows of one tile; a single request or KV head needs none.
+	GroupOverhead units.Duration `toml:"group_overhead"`
+	// SplitOverhead is the time of merging the parts of a split context: none up
+	// to SplitContext tokens, a block of keys, and all of it SplitRamp tokens
+	// further on.
 	SplitOverhead units.Duration `toml:"split_overhead"`
 	SplitContext  int            `toml:"split_context"`
-	// BlockBandwidth is the most that one thread block can read: it bounds a
-	// long context that shares a batch with enough others to leave no SM idle.
+	SplitRamp     int            `toml:"split_ramp"`
+	// SplitMinGroup is the smallest query group whose contexts the kernel
+	// splits: 1 for all, 2 for kernels that do not split multi-head attention.
+	SplitMinGroup int `toml:"split_min_group"`
+	// WaveQuantisation counts whole waves of thread blocks, BlocksPerSM on an SM,
+	// once there are more than SplitOccupancy of what the GPU holds: from there
+	// on kernels do not split, and reach UnsplitShare of the bandwidth.
+	WaveQuantisation bool    `toml:"wave_quantisation"`
+	BlocksPerSM      int     `toml:"blocks_per_sm"`
+	SplitOccupancy   float64 `toml:"split_occupancy"`
+	UnsplitShare     float64 `toml:"unsplit_share"`
+	// BlockBandwidth is the rate at which one thread block reads: it bounds a
+	// context that is not split, or that shares a batch with enough others to
+	// leave no SM idle.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 }
 
@@ -28,10 +48,22 @@ func (d *DecodeSpec) validate(c *checker) {
 		c.bad(c.key("query_rows"), d.QueryRows, "1 to 1024")
 	}
 	c.duration(c.key("item_time"), d.ItemTime)
+	c.duration(c.key("group_overhead"), d.GroupOverhead)
 	c.duration(c.key("split_overhead"), d.SplitOverhead)
 	if d.SplitContext < 1 || d.SplitContext > 1<<30 {
 		c.bad(c.key("split_context"), d.SplitContext, "1 to 1073741824")
 	}
+	if d.SplitRamp < 1 || d.SplitRamp > 1<<30 {
+		c.bad(c.key("split_ramp"), d.SplitRamp, "1 to 1073741824")
+	}
+	if d.SplitMinGroup < 1 || d.SplitMinGroup > 1<<16 {
+		c.bad(c.key("split_min_group"), d.SplitMinGroup, "1 to 65536")
+	}
+	if d.BlocksPerSM < 1 || d.BlocksPerSM > 64 {
+		c.bad(c.key("blocks_per_sm"), d.BlocksPerSM, "1 to 64")
+	}
+	c.atLeast(c.key("split_occupancy"), d.SplitOccupancy, 0)
+	c.share(c.key("unsplit_share"), d.UnsplitShare)
 	c.bandwidth(c.key("block_bandwidth"), d.BlockBandwidth)
 }
 
@@ -70,19 +102,34 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	}
 	d := &s.Decode
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
-	kvBytes := elementBytes(2*dim, h.ElementBits) // of one token and KV head
-	c := Cost{
-		FLOPs: 4 * dim * float64(h.Query) * tokens,
-		Bytes: kvBytes * (tokens*float64(h.KV) + requests*float64(h.Query)),
-	}
+	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
+	qBytes, kvBytes := rowBytes*requests*float64(h.Query), rowBytes*tokens*float64(h.KV)
+	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	bandwidth := d.Memory * float64(s.MemoryBandwidth)
 	rows := float64(ceilDiv(h.group(), d.QueryRows) * d.QueryRows)
 	c.Compute = 4 * dim * rows * float64(h.KV) * tokens / (d.Compute * s.peak(h.ElementBits))
-	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
+	c.Memory = c.Bytes / bandwidth
+	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
+		c.Overhead += d.GroupOverhead.Seconds()
+	}
 	items := requests * float64(h.KV)
-	blocks := max(1, float64(s.SMs)/items) // thread blocks that share one context
-	longest := float64(b.Longest) * kvBytes / blocks
-	c.Latency = max(items/float64(s.SMs)*d.ItemTime.Seconds(), longest/float64(d.BlockBandwidth))
-	split := min(1, float64(b.Longest)/float64(d.SplitContext))
-	c.Overhead = d.Overhead.Seconds() + float64(split*d.SplitOverhead.Seconds())
+	if slots := float64(s.SMs * d.BlocksPerSM); d.WaveQuantisation && items > d.SplitOccupancy*slots {
+		// Full waves move bytes at the shared bandwidth; the last one also takes
+		// what a block of mean context needs.
+		full := math.Floor(items/slots) * slots / items
+		tail := max((1-full)*kvBytes/bandwidth, kvBytes/items/float64(d.BlockBandwidth))
+		if full == 1 {
+			tail = 0
+		}
+		c.Memory = ((qBytes+full*kvBytes)/bandwidth + tail) / d.UnsplitShare
+	}
+	blocks := 1.0 // thread blocks that share one context
+	if h.group() >= d.SplitMinGroup {
+		blocks = max(1, float64(s.SMs)/items)
+		parts := min(1, max(0, float64(b.Longest-d.SplitContext)/float64(d.SplitRamp)))
+		c.Overhead += float64(parts * d.SplitOverhead.Seconds())
+	}
+	longest := float64(b.Longest) * rowBytes / blocks / float64(d.BlockBandwidth)
+	c.Latency = max(items/float64(s.SMs)*d.ItemTime.Seconds()+qBytes/bandwidth, longest)
 	return c.combine(d.Ridge)
 }

@@ -6,6 +6,9 @@ import "github.com/l3sim/l3sim/units"
 // once: norms, activation functions, residual additions, embedding look-ups.
 type ElementwiseSpec struct {
 	Efficiency // Compute is not used: arithmetic never binds
+	// ActivationMemory replaces the memory efficiency for activation functions,
+	// whose exponentials keep the SMs busy too.
+	ActivationMemory float64 `toml:"activation_memory_efficiency"`
 	// NormOverhead and NormLatency are the fixed time of a norm, and its time
 	// per element of a row: one thread block reduces a whole row.
 	NormOverhead units.Duration `toml:"norm_overhead"`
@@ -14,6 +17,7 @@ type ElementwiseSpec struct {
 
 func (e *ElementwiseSpec) validate(c *checker) {
 	e.Efficiency.validate(c)
+	c.share(c.key("activation_memory_efficiency"), e.ActivationMemory)
 	c.duration(c.key("norm_overhead"), e.NormOverhead)
 	c.duration(c.key("norm_element_latency"), e.NormLatency)
 }
@@ -21,12 +25,17 @@ func (e *ElementwiseSpec) validate(c *checker) {
 // Elementwise returns the cost of a kernel that moves operands·m·d elements:
 // m rows of width d, once for each operand read and for the one written.
 func (s *Spec) Elementwise(operands, m, d, elementBits int) Cost {
+	return s.pass(operands, m, d, elementBits, s.Pointwise.Memory)
+}
+
+// pass is Elementwise at a given memory efficiency.
+func (s *Spec) pass(operands, m, d, elementBits int, efficiency float64) Cost {
 	if m <= 0 || d <= 0 {
 		return Cost{}
 	}
 	e := &s.Pointwise
 	bytes := elementBytes(float64(operands)*float64(m)*float64(d), elementBits)
-	c := Cost{Bytes: bytes, Memory: bytes / (e.Memory * float64(s.MemoryBandwidth)), Overhead: e.Overhead.Seconds()}
+	c := Cost{Bytes: bytes, Memory: bytes / (efficiency * float64(s.MemoryBandwidth)), Overhead: e.Overhead.Seconds()}
 	return c.combine(e.Ridge)
 }
 
@@ -45,10 +54,11 @@ func (s *Spec) Norm(m, d, elementBits int) Cost {
 // Activation returns the cost of an activation function on m rows of width d;
 // a gated one also reads the gate.
 func (s *Spec) Activation(m, d int, gated bool, elementBits int) Cost {
+	operands := 2
 	if gated {
-		return s.Elementwise(3, m, d, elementBits)
+		operands = 3
 	}
-	return s.Elementwise(2, m, d, elementBits)
+	return s.pass(operands, m, d, elementBits, s.Pointwise.ActivationMemory)
 }
 
 // Residual returns the cost of adding m rows of width d to the residual stream.

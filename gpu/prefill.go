@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/l3sim/l3sim/units"
+
 // PrefillSpec holds the parameters of prefill attention, a fused kernel
 // (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in which a
 // thread block takes QueryTile rows of one head through all their keys.
@@ -11,6 +13,16 @@ type PrefillSpec struct {
 	// Startup is what a thread block spends on loading q, masking the diagonal
 	// and writing its output, as a number of keys.
 	Startup float64 `toml:"startup_keys"`
+	// CausalTail is the time that the GPU waits for the longest tile of the
+	// chunk, as a share of that tile's time: tiles of a causal mask differ in
+	// length, and those begun last end alone.
+	CausalTail float64 `toml:"causal_tail"`
+	// FinishedOverhead is what a kernel over a cache of finished tokens takes
+	// beyond one without: page tables, and merging split keys.
+	FinishedOverhead units.Duration `toml:"finished_overhead"`
+	// KVTraffic is how often keys and values come from memory: every query tile
+	// and head reads them, mostly from the L2.
+	KVTraffic float64 `toml:"kv_traffic"`
 	// MaxSplits is the largest number of thread blocks that share the keys of a
 	// tile where tiles do not fill the GPU: 1 for kernels that never split.
 	MaxSplits int `toml:"max_splits"`
@@ -22,6 +34,9 @@ func (p *PrefillSpec) validate(c *checker) {
 		c.bad(c.key("query_tile"), p.QueryTile, "1 to 1024")
 	}
 	c.atLeast(c.key("startup_keys"), p.Startup, 0)
+	c.atLeast(c.key("causal_tail"), p.CausalTail, 0)
+	c.duration(c.key("finished_overhead"), p.FinishedOverhead)
+	c.atLeast(c.key("kv_traffic"), p.KVTraffic, 1)
 	if p.MaxSplits < 1 || p.MaxSplits > 1024 {
 		c.bad(c.key("max_splits"), p.MaxSplits, "1 to 1024")
 	}
@@ -34,28 +49,46 @@ func (s *Spec) PrefillAttention(chunk, finished int, h Heads) float64 {
 }
 
 // PrefillAttentionCost is PrefillAttention, for a batch of equal requests in
-// one kernel, with its parts.
+// one kernel, with its parts. A chunk of one token is a decode step, and takes
+// the decode kernel where that is faster.
 func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
 	}
+	c := s.prefillTiles(batch, chunk, finished, h)
+	if chunk == 1 {
+		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h); d.Seconds < c.Seconds {
+			return d
+		}
+	}
+	return c
+}
+
+// prefillTiles is PrefillAttentionCost by tiles of query rows.
+func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
 	p := &s.Prefill
 	b, n, f := float64(batch), float64(chunk), float64(finished)
 	queryHeads, pairFLOPs := b*float64(h.Query), 4*float64(h.Dim)
+	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
+	qBytes, kvBytes := rowBytes*n*float64(h.Query), rowBytes*(n+f)*float64(h.KV)
 	c := Cost{
 		FLOPs:    queryHeads * pairFLOPs * (n*f + n*(n+1)/2),
-		Bytes:    elementBytes(2*b*float64(h.Dim)*(n*float64(h.Query)+(n+f)*float64(h.KV)), h.ElementBits),
+		Bytes:    qBytes + kvBytes,
 		Overhead: p.Overhead.Seconds(),
 	}
 	rate := p.Compute * s.peak(h.ElementBits)
 	tiles := float64(ceilDiv(chunk, p.QueryTile))
 	rows := tiles * float64(p.QueryTile)
-	keys := f + (rows+1)/2 + p.Startup // mean over the tiles
-	c.Compute = queryHeads * pairFLOPs * rows * keys / rate
-	c.Memory = c.Bytes / (p.Memory * float64(s.MemoryBandwidth))
+	keys := f + (rows+1)/2 + p.Startup                                      // mean over the tiles
+	blockTime := pairFLOPs * float64(p.QueryTile) / (rate / float64(s.SMs)) // of one key
+	c.Compute = queryHeads*pairFLOPs*rows*keys/rate + float64(p.CausalTail*rows*blockTime)
+	if finished > 0 {
+		c.Overhead += p.FinishedOverhead.Seconds()
+	}
+	c.Memory = (qBytes + float64(p.KVTraffic*kvBytes)) / (p.Memory * float64(s.MemoryBandwidth))
 	// The last tile of a head sees every key; blocks share them only where SMs
 	// would be idle.
 	splits := min(float64(p.MaxSplits), max(1, float64(s.SMs)/(queryHeads*tiles)))
-	c.Latency = pairFLOPs * float64(p.QueryTile) * ((f+rows)/splits + p.Startup) / (rate / float64(s.SMs))
+	c.Latency = (f + rows) / splits * blockTime
 	return c.combine(p.Ridge)
 }

@@ -21,6 +21,9 @@ type Spec struct {
 	Peak8           units.FLOPRate  `toml:"peak_8bit"`
 	MemoryBandwidth units.Bandwidth `toml:"memory_bandwidth"`
 	SMs             int             `toml:"sms"` // streaming multiprocessors
+	// PCIeGeneration is that of the GPU's 16 lanes to the host (data sheet); a
+	// node's tree may run them slower.
+	PCIeGeneration int `toml:"pcie_generation"`
 
 	MatMul     GEMMSpec        `toml:"gemm"`
 	Prefill    PrefillSpec     `toml:"prefill_attention"`
@@ -113,6 +116,9 @@ func (s *Spec) Validate() []*input.InputError {
 	c.bandwidth("memory_bandwidth", s.MemoryBandwidth)
 	if s.SMs < 1 || s.SMs > 1<<20 {
 		c.bad("sms", s.SMs, "1 to 1048576")
+	}
+	if s.PCIeGeneration < 3 || s.PCIeGeneration > 6 {
+		c.bad("pcie_generation", s.PCIeGeneration, "3 to 6")
 	}
 	c.section = "gemm"
 	s.MatMul.validate(&c)

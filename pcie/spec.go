@@ -89,3 +89,13 @@ func (s *Spec) TransferTime(n units.Bytes) units.Duration {
 	}
 	return s.Latency + min(s.Bandwidth(), s.UplinkBandwidth()).TransferTime(n)
 }
+
+// Typical returns 16 lanes of a generation with the efficiency and latency
+// measured between an H200 and its host (generation 5, pinned memory, 1 KiB to
+// 256 MiB, both directions; docs/gpu.md). Packet overhead and copy engines
+// being alike, the share of the raw rate is taken for all generations.
+func Typical(generation int) Spec {
+	return Spec{
+		Generation: generation, Lanes: 16, Efficiency: 0.8808, Latency: 3377 * units.Nanosecond, GPUsPerUplink: 1,
+	}
+}

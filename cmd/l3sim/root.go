@@ -30,6 +30,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	root.AddCommand(
 		a.newConfigCommand(),
 		a.newDRAMCommand(),
+		a.newGPUCommand(),
 		a.newRunCommand(),
 		a.newVersionCommand(),
 	)

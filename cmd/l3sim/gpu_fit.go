@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu/measure"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// fitFlags are the flags of `gpu fit`.
+type fitFlags struct {
+	measured, name, out, base, launch string
+}
+
+func (a *app) newGPUFitCommand() *cobra.Command {
+	var f fitFlags
+	cmd := &cobra.Command{
+		Use:   "fit",
+		Short: "Fit a GPU's parameters to measured kernels",
+		Long: `Fit a GPU's parameters to measured kernels.
+
+Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory are a
+data sheet's and come from --base. Without --base it is the preset that is nearest to the
+measurements, and the command says which. Kinds that are not measured keep the base's
+parameters. The reported error is on shapes (n and k; heads) that the fit did not see.
+For the format of the measurements see 'l3sim gpu validate --help'.`,
+		Example: `  l3sim gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
+	flags.StringVar(&f.name, "name", "", "name of the GPU")
+	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
+	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
+	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to the base's small_limit")
+	return cmd
+}
+
+// gpuFit fits each measured kind, reports the held-out errors and writes the
+// specification.
+func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
+	for _, flag := range []struct{ name, expected string }{
+		{"measured", "a CSV file or a folder of them"}, {"name", "a name"}, {"out", "a file to write"},
+	} {
+		if err := requireFlag(cmd, flag.name, flag.expected); err != nil {
+			return err
+		}
+	}
+	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
+		return &input.InputError{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
+	}
+	if filepath.Ext(f.out) != ".toml" {
+		return &input.InputError{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+	}
+	target, base, err := f.start()
+	if err != nil {
+		return err
+	}
+	if f.base == "" && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)\n", base)
+	}
+	samples, err := readMeasured(target, f.measured, f.launch)
+	if err != nil {
+		return err
+	}
+	target.GPU.Name = f.name
+	comment := []string{
+		f.name + ": fitted by 'l3sim gpu fit' to " + f.measured + ".",
+		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
+		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
+	}
+	byKind := measure.ByKind(samples)
+	for _, kind := range measure.Kinds() {
+		if len(byKind[kind]) == 0 {
+			continue
+		}
+		held, ok, err := target.FitHeldOut(kind, byKind[kind], measure.Options{})
+		if err != nil {
+			return err
+		}
+		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", kind, len(byKind[kind]))
+		if ok {
+			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
+				kind, held.Points, 100*held.MAPE, 100*held.Median, 100*held.P90, 100*held.Bias)
+		}
+		fmt.Fprintln(a.stdout, line)
+		comment = append(comment, line)
+	}
+	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, target, comment) })
+}
+
+// start returns the specification that the fit starts from and its name.
+func (f *fitFlags) start() (*measure.Target, string, error) {
+	if f.base != "" {
+		t, err := loadTarget("--base", f.base)
+		return t, f.base, err
+	}
+	samples, err := measure.Read(f.measured)
+	if err != nil {
+		return nil, "", err
+	}
+	var best *measure.Target
+	bestName, bestLoss := "", math.Inf(1)
+	for _, name := range configs.Names(configs.GPUs) {
+		t, err := loadTarget("--base", name)
+		if err != nil {
+			return nil, "", err
+		}
+		if loss := t.Loss(samples); loss < bestLoss {
+			best, bestName, bestLoss = t, name, loss
+		}
+	}
+	return best, bestName, nil
+}
+
+// writeFit writes a specification as TOML with a comment on top.
+func writeFit(w io.Writer, t *measure.Target, comment []string) error {
+	for _, line := range comment {
+		if _, err := fmt.Fprintln(w, "#", line); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintln(w); err != nil {
+		return err
+	}
+	e := toml.NewEncoder(w)
+	e.Indent = ""
+	return e.Encode(t)
+}

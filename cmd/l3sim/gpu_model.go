@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// modelFlags are the flags of `gpu model`.
+type modelFlags struct {
+	gpu, model     string
+	batch, in, out int
+	json           bool
+}
+
+func (a *app) newGPUModelCommand() *cobra.Command {
+	var f modelFlags
+	cmd := &cobra.Command{
+		Use:   "model",
+		Short: "Predict the throughput of a static batch of equal requests",
+		Long: `Predict the throughput of a static batch of equal requests on one replica: all prompts in
+one prefill, then a decode step for each further token, as published benchmarks run. The
+time is composed of kernel costs only.`,
+		Example: `  l3sim gpu model --gpu a100-sxm-80gb --model llama-2-7b --batch 64 --in 128 --out 128`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuModel(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
+	flags.IntVar(&f.batch, "batch", 1, "requests")
+	flags.IntVar(&f.in, "in", 0, "prompt tokens of each")
+	flags.IntVar(&f.out, "out", 0, "output tokens of each")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// staticBatch is the JSON of `gpu model`.
+type staticBatch struct {
+	GPU        string  `json:"gpu"`
+	Model      string  `json:"model"`
+	GPUs       int     `json:"gpus"`
+	Batch      int     `json:"batch"`
+	In         int     `json:"in_tokens"`
+	Out        int     `json:"out_tokens"`
+	Prefill    float64 `json:"prefill_s"`
+	Decode     float64 `json:"decode_s"`
+	Step       float64 `json:"decode_step_ms"` // mean
+	Throughput float64 `json:"output_tokens_per_s"`
+	Memory     int64   `json:"memory_bytes"` // weights and final KV cache, all GPUs
+	Fits       bool    `json:"fits"`
+}
+
+// gpuModel costs the batch and prints it.
+func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
+	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
+		return err
+	}
+	t, err := loadTarget("--gpu", f.gpu)
+	if err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("model") {
+		return &input.InputError{Key: "--model", Expected: "a file or a preset (see 'l3sim config list')"}
+	}
+	m, err := loadModel("--model", f.model)
+	if err != nil {
+		return err
+	}
+	for _, v := range []struct {
+		name  string
+		value int
+	}{{"batch", f.batch}, {"in", f.in}, {"out", f.out}} {
+		if v.value < 1 || v.value > 1<<20 {
+			return &input.InputError{Key: "--" + v.name, Value: strconv.Itoa(v.value), Expected: "1 to 1048576"}
+		}
+	}
+	r := staticBatch{GPU: t.GPU.Name, Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
+	r.Prefill, r.Decode = gpu.NewModelCost(&t.GPU, m).StaticBatch(f.batch, f.in, f.out)
+	r.Throughput = float64(f.batch) * float64(f.out) / (r.Prefill + r.Decode)
+	if f.out > 1 {
+		r.Step = 1e3 * r.Decode / float64(f.out-1)
+	}
+	memory := m.WeightBytes() + units.Bytes(f.batch)*units.Bytes(f.in+f.out-1)*m.KVBytesPerToken()
+	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*t.GPU.UsableMemory()
+	if f.json {
+		return json.NewEncoder(a.stdout).Encode(r)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
+	fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
+	fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)
+	fmt.Fprintf(w, "memory\t%.1f GiB\tweights and final KV cache", float64(r.Memory)/float64(units.GiB))
+	if !r.Fits {
+		fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(t.GPU.UsableMemory())/float64(units.GiB), m.TensorParallel, t.GPU.Name)
+	}
+	fmt.Fprintln(w)
+	return w.Flush()
+}

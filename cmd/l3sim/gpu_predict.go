@@ -1,0 +1,218 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// predictFlags are the flags of `gpu predict`.
+type predictFlags struct {
+	gpu, op, bytes             string
+	m, n, k                    int
+	chunk, finished            int
+	batch                      int
+	context                    []int
+	heads, kvHeads, dim, width int
+	gpus                       int
+	json                       bool
+}
+
+// predictOps are the values of --op, and the flags that each needs.
+var predictOps = []struct {
+	name  string
+	needs []string
+}{
+	{"gemm", []string{"m", "n", "k"}},
+	{"prefill", []string{"chunk", "heads"}},
+	{"decode", []string{"context", "heads"}},
+	{"allreduce", []string{"gpus", "bytes"}},
+}
+
+func (a *app) newGPUPredictCommand() *cobra.Command {
+	var f predictFlags
+	cmd := &cobra.Command{
+		Use:   "predict",
+		Short: "Predict the time of one kernel",
+		Example: `  l3sim gpu predict --gpu a100-sxm-80gb --op gemm --m 64 --n 12288 --k 4096
+  l3sim gpu predict --gpu h200-sxm --op prefill --chunk 512 --finished 4096 --heads 32 --kv-heads 8
+  l3sim gpu predict --gpu a100-sxm-80gb --op decode --batch 64 --context 2048 --heads 32
+  l3sim gpu predict --gpu a100-sxm-80gb --op decode --context 100,2000,30000 --heads 32
+  l3sim gpu predict --gpu a100-sxm-80gb --op allreduce --gpus 8 --bytes 64MiB`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	flags.StringVar(&f.op, "op", "", "kernel: gemm, prefill, decode or allreduce")
+	flags.IntVar(&f.m, "m", 0, "gemm: rows of the product (tokens)")
+	flags.IntVar(&f.n, "n", 0, "gemm: columns of the product")
+	flags.IntVar(&f.k, "k", 0, "gemm: inner size")
+	flags.IntVar(&f.chunk, "chunk", 0, "prefill: query tokens")
+	flags.IntVar(&f.finished, "finished", 0, "prefill: tokens before the chunk")
+	flags.IntVar(&f.batch, "batch", 1, "prefill, decode: equal requests")
+	flags.IntSliceVar(&f.context, "context", nil, "decode: context length, or one for each request")
+	flags.IntVar(&f.heads, "heads", 0, "attention: query heads")
+	flags.IntVar(&f.kvHeads, "kv-heads", 0, "attention: KV heads (default: as many as --heads)")
+	flags.IntVar(&f.dim, "head-dim", 128, "attention: elements of a head")
+	flags.IntVar(&f.width, "bits", 16, "element width, 16 or 8")
+	flags.IntVar(&f.gpus, "gpus", 0, "allreduce: GPUs")
+	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in bytes or with a unit (64MiB)")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// gpuPredict checks the flags that --op needs and prints the kernel's cost.
+func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
+	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
+		return err
+	}
+	t, err := loadTarget("--gpu", f.gpu)
+	if err != nil {
+		return err
+	}
+	var names, needs []string
+	for _, op := range predictOps {
+		names = append(names, op.name)
+		if op.name == f.op {
+			needs = op.needs
+		}
+	}
+	if needs == nil {
+		return input.UnknownName("--op", f.op, names)
+	}
+	for _, flag := range needs {
+		if err := requireFlag(cmd, flag, "a value, which --op "+f.op+" needs"); err != nil {
+			return err
+		}
+	}
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	cost, err := f.cost(&t.GPU)
+	if err != nil {
+		return err
+	}
+	return a.printCost(&t.GPU, f, cost)
+}
+
+// check reports sizes out of range.
+func (f *predictFlags) check(cmd *cobra.Command) error {
+	if !cmd.Flags().Changed("kv-heads") {
+		f.kvHeads = f.heads
+	}
+	sizes := []struct {
+		name       string
+		value, low int
+	}{
+		{"m", f.m, 1}, {"n", f.n, 1}, {"k", f.k, 1}, {"chunk", f.chunk, 1}, {"finished", f.finished, 0},
+		{"batch", f.batch, 1}, {"heads", f.heads, 1}, {"kv-heads", f.kvHeads, 1}, {"head-dim", f.dim, 1}, {"gpus", f.gpus, 1},
+	}
+	const most = 1 << 40
+	for _, c := range f.context {
+		if c < 1 || c > most {
+			return &input.InputError{Key: "--context", Value: strconv.Itoa(c), Expected: "at least 1"}
+		}
+	}
+	for _, s := range sizes {
+		if cmd.Flags().Changed(s.name) && (s.value < s.low || s.value > most) {
+			return &input.InputError{Key: "--" + s.name, Value: strconv.Itoa(s.value), Expected: fmt.Sprintf("%d to 2^40", s.low)}
+		}
+	}
+	if f.heads > 0 && f.heads%f.kvHeads != 0 {
+		return &input.InputError{Key: "--kv-heads", Value: strconv.Itoa(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads %d", f.heads)}
+	}
+	if f.width != 16 && f.width != 8 {
+		return &input.InputError{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
+	}
+	if len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context) {
+		return &input.InputError{Key: "--batch", Value: strconv.Itoa(f.batch), Expected: fmt.Sprintf("%d, the number of contexts", len(f.context))}
+	}
+	return nil
+}
+
+// cost returns the cost of the kernel that the flags describe.
+func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
+	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width}
+	switch f.op {
+	case "gemm":
+		return s.GEMMCost(f.m, f.n, f.k, f.width), nil
+	case "prefill":
+		return s.PrefillAttentionCost(f.batch, f.chunk, f.finished, heads), nil
+	case "decode":
+		if len(f.context) == 1 {
+			return s.DecodeAttentionCost(gpu.UniformBatch(f.batch, f.context[0]), heads), nil
+		}
+		var batch gpu.DecodeBatch
+		for _, c := range f.context {
+			batch.Add(c)
+		}
+		return s.DecodeAttentionCost(batch, heads), nil
+	}
+	var size units.Bytes
+	if n, err := strconv.ParseInt(f.bytes, 10, 64); err == nil {
+		size = units.Bytes(n)
+	} else if err := size.UnmarshalText([]byte(f.bytes)); err != nil {
+		return gpu.Cost{}, &input.InputError{Key: "--bytes", Value: strconv.Quote(f.bytes), Err: err}
+	}
+	if size < 1 {
+		return gpu.Cost{}, &input.InputError{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
+	}
+	return s.AllReduceCost(f.gpus, size), nil
+}
+
+// prediction is the JSON of `gpu predict`.
+type prediction struct {
+	GPU             string  `json:"gpu"`
+	Op              string  `json:"op"`
+	Time            float64 `json:"time_us"`
+	Limit           string  `json:"limit"`
+	Compute         float64 `json:"compute_us"`
+	Memory          float64 `json:"memory_us"`
+	Latency         float64 `json:"latency_us"`
+	Overhead        float64 `json:"overhead_us"`
+	FLOPs           float64 `json:"flops"`
+	Bytes           float64 `json:"bytes"`
+	PeakFLOPShare   float64 `json:"peak_flop_share"`
+	PeakMemoryShare float64 `json:"peak_bandwidth_share"` // of memory; of NVLink's parameter for an all-reduce
+}
+
+// printCost prints a cost, which limit binds, and the shares of peak.
+func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
+	peak, bandwidth, name := float64(s.Peak16), float64(s.MemoryBandwidth), "memory bandwidth"
+	if f.width == 8 {
+		peak = float64(s.Peak8)
+	}
+	limit := c.Limit()
+	if f.op == "allreduce" {
+		bandwidth, name = float64(s.Collective.Bandwidth), "all-reduce bandwidth"
+		if limit == "memory" {
+			limit = "link"
+		}
+	}
+	p := prediction{
+		GPU: s.Name, Op: f.op, Time: c.Seconds * 1e6, Limit: limit, Compute: c.Compute * 1e6, Memory: c.Memory * 1e6,
+		Latency: c.Latency * 1e6, Overhead: c.Overhead * 1e6, FLOPs: c.FLOPs, Bytes: c.Bytes,
+	}
+	if c.Seconds > 0 {
+		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
+	}
+	if f.json {
+		return json.NewEncoder(a.stdout).Encode(p)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(w, "time\t%.3f us\ton %s\n", p.Time, p.GPU)
+	fmt.Fprintf(w, "limit\t%s\tof the four below\n", p.Limit)
+	fmt.Fprintf(w, "compute\t%.3f us\t%.1f%% of %v\n", p.Compute, 100*p.PeakFLOPShare, units.FLOPRate(peak))
+	fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
+	fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
+	fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
+	return w.Flush()
+}

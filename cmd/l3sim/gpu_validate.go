@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/gpu/measure"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// validateFlags are the flags of `gpu validate`.
+type validateFlags struct {
+	gpu, measured, out, launch string
+	json                       bool
+	maxMAPE                    float64
+}
+
+func (a *app) newGPUValidateCommand() *cobra.Command {
+	var f validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Compare predictions with measured kernels",
+		Long: `Compare predictions with measured kernels.
+
+Measurements are CSV files; the columns say what a file measures:
+  m,n,k,us                                      gemm
+  batch,context,q_heads,kv_heads,head_dim,us    decode_attention
+  batch,length,q_heads,kv_heads,head_dim,us     prefill_attention
+  chunk,finished,q_heads,kv_heads,head_dim,us   prefill_attention
+  gpus,bytes,us                                 all_reduce
+  direction,bytes,us                            pcie
+  op,m,d,us                                     elementwise (layernorm, add, gelu, copy)
+Elements are 16 bits wide.`,
+		Example: `  l3sim gpu validate --gpu a100-sxm-80gb --measured measured/a100
+  l3sim gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuValidate(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object: errors by kind, as fractions")
+	flags.StringVar(&f.out, "out", "", "also write figures and validation.json to `folder`")
+	flags.Float64Var(&f.maxMAPE, "max-mape", 0, "fail if a kind's mean absolute percentage error, as a fraction, is above")
+	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to the GPU's small_limit")
+	return cmd
+}
+
+// gpuValidate judges each kind of measurements and reports.
+func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
+	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
+		return err
+	}
+	if err := requireFlag(cmd, "measured", "a CSV file or a folder of them"); err != nil {
+		return err
+	}
+	if cmd.Flags().Changed("max-mape") && !(f.maxMAPE >= 0) {
+		return &input.InputError{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
+	}
+	t, err := loadTarget("--gpu", f.gpu)
+	if err != nil {
+		return err
+	}
+	samples, err := readMeasured(t, f.measured, f.launch)
+	if err != nil {
+		return err
+	}
+	report := judge(t, samples)
+	if f.json {
+		err = report.writeJSON(a.stdout)
+	} else {
+		err = report.writeText(a.stdout)
+	}
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := report.writeFolder(f.out); err != nil {
+			return err
+		}
+	}
+	if !cmd.Flags().Changed("max-mape") {
+		return nil
+	}
+	return report.above(f.maxMAPE)
+}
+
+// readMeasured reads measurements and takes launch off small all-reduces.
+func readMeasured(t *measure.Target, path, launch string) ([]measure.Sample, error) {
+	var d units.Duration
+	if err := d.UnmarshalText([]byte(launch)); err != nil {
+		return nil, &input.InputError{Key: "--launch", Value: fmt.Sprintf("%q", launch), Err: err}
+	}
+	if d < 0 {
+		return nil, &input.InputError{Key: "--launch", Value: launch, Expected: "at least 0us"}
+	}
+	samples, err := measure.Read(path)
+	if err != nil || d == 0 {
+		return samples, err
+	}
+	return measure.WithoutLaunch(samples, d, t.GPU.Collective.SmallLimit), nil
+}
+
+// validation is the errors of a target by kind, in the order of reports.
+type validation struct {
+	target *measure.Target
+	kinds  []measure.Kind
+	errors map[measure.Kind]measure.Errors
+}
+
+func judge(t *measure.Target, samples []measure.Sample) *validation {
+	v := &validation{target: t, errors: map[measure.Kind]measure.Errors{}}
+	byKind := measure.ByKind(samples)
+	for _, kind := range measure.Kinds() {
+		if len(byKind[kind]) > 0 {
+			v.kinds = append(v.kinds, kind)
+			v.errors[kind] = t.Judge(byKind[kind])
+		}
+	}
+	return v
+}
+
+// writeJSON writes {kind: {points, mape, median_ape, p90_ape, bias}}, keys
+// sorted.
+func (v *validation) writeJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v.errors)
+}
+
+// worstShown is the number of worst predictions in a report.
+const worstShown = 10
+
+// writeText writes a table of kinds and regions, then the worst predictions.
+func (v *validation) writeText(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
+	line := func(name string, e measure.Errors) {
+		fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
+			name, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
+	}
+	for _, kind := range v.kinds {
+		e := v.errors[kind]
+		line(string(kind), e)
+		for _, region := range measure.Regions(kind) {
+			var samples []measure.Sample
+			for i := range e.Relative {
+				samples = append(samples, e.Relative[i].Sample)
+			}
+			if in := region.Select(samples); len(in) > 0 {
+				line(region.Name, v.target.Judge(in))
+			}
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, kind := range v.kinds {
+		e := v.errors[kind]
+		fmt.Fprintf(w, "\nworst of %s\n", kind)
+		worst := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, p := range e.Worst(worstShown) {
+			fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f us\tmeasured %.2f us\t%s\t%s:%d\n",
+				100*p.Error, p.Predicted*1e6, p.Sample.Seconds*1e6, p.Sample.String(), p.Sample.File, p.Sample.Line)
+		}
+		if err := worst.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFolder writes the figures of all kinds and the JSON.
+func (v *validation) writeFolder(dir string) error {
+	files := []results.File{{Name: "validation.json", Write: v.writeJSON}}
+	for _, kind := range v.kinds {
+		figures, err := v.target.Figures(kind, v.errors[kind])
+		if err != nil {
+			return err
+		}
+		for _, f := range figures {
+			files = append(files, results.File{Name: f.Name, Write: f.Write})
+		}
+	}
+	return results.WriteFiles(dir, files)
+}
+
+// above returns an error that names the kinds whose mean error is above limit.
+func (v *validation) above(limit float64) error {
+	var over []string
+	for _, kind := range v.kinds {
+		if mape := v.errors[kind].MAPE; mape > limit {
+			over = append(over, fmt.Sprintf("%s %.4f", kind, mape))
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return fmt.Errorf("mean absolute percentage error above %v: %s", limit, strings.Join(over, ", "))
+}

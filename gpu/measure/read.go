@@ -1,0 +1,229 @@
+package measure
+
+import (
+	"encoding/csv"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// layouts are the columns by which a file's kind is known. Further columns are
+// ignored.
+var layouts = []struct {
+	kind    Kind
+	columns string
+}{
+	{GEMM, "m,n,k,us"},
+	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
+	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
+	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
+	{AllReduce, "gpus,bytes,us"},
+	{PCIe, "direction,bytes,us"},
+	{Elementwise, "op,m,d,us"},
+}
+
+// elementwiseOps are the kernels that an elementwise file may name.
+var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
+
+// Read reads the measurements of a CSV file, or of all CSV files of a folder in
+// the order of their names. Errors in the files are *input.InputError.
+func Read(path string) ([]Sample, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fileError(path, err)
+	}
+	paths := []string{path}
+	if info.IsDir() {
+		if paths, err = filepath.Glob(filepath.Join(path, "*.csv")); err != nil {
+			return nil, fileError(path, err)
+		}
+		if len(paths) == 0 {
+			return nil, &input.InputError{File: path, Expected: "a folder with .csv files"}
+		}
+		sort.Strings(paths)
+	}
+	var all []Sample
+	for _, p := range paths {
+		f, err := os.Open(p)
+		if err != nil {
+			return nil, fileError(p, err)
+		}
+		samples, err := parse(p, f)
+		if closeErr := f.Close(); err == nil && closeErr != nil {
+			err = closeErr
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, samples...)
+	}
+	return all, nil
+}
+
+func fileError(path string, err error) error {
+	var pathError *os.PathError
+	if errors.As(err, &pathError) {
+		err = pathError.Err
+	}
+	return &input.InputError{File: path, Err: err}
+}
+
+// parse reads one CSV text.
+func parse(name string, text io.Reader) ([]Sample, error) {
+	r := csv.NewReader(text)
+	r.TrimLeadingSpace = true
+	header, err := r.Read()
+	if err != nil {
+		return nil, csvError(name, err)
+	}
+	columns := map[string]int{}
+	for i, c := range header {
+		columns[strings.TrimSpace(strings.TrimPrefix(c, "\ufeff"))] = i
+	}
+	kind, err := kindOf(name, columns)
+	if err != nil {
+		return nil, err
+	}
+	var samples []Sample
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, csvError(name, err)
+		}
+		line, _ := r.FieldPos(0)
+		row := row{name: name, line: line, columns: columns, fields: fields}
+		s := row.sample(kind)
+		if row.err != nil {
+			return nil, row.err
+		}
+		samples = append(samples, s)
+	}
+	if len(samples) == 0 {
+		return nil, &input.InputError{File: name, Expected: "at least one measurement after the header"}
+	}
+	return samples, nil
+}
+
+func csvError(name string, err error) error {
+	if errors.Is(err, io.EOF) {
+		return &input.InputError{File: name, Expected: "a header line"}
+	}
+	var parse *csv.ParseError
+	if errors.As(err, &parse) {
+		return &input.InputError{File: name, Line: parse.Line, Err: parse.Err}
+	}
+	return &input.InputError{File: name, Err: err}
+}
+
+// kindOf returns the kind whose columns a file has.
+func kindOf(name string, columns map[string]int) (Kind, error) {
+	var expected []string
+	for _, l := range layouts {
+		missing := false
+		for _, c := range strings.Split(l.columns, ",") {
+			_, ok := columns[c]
+			missing = missing || !ok
+		}
+		if !missing {
+			return l.kind, nil
+		}
+		expected = append(expected, l.columns)
+	}
+	return "", &input.InputError{File: name, Line: 1, Key: "columns", Expected: strings.Join(expected, " or ")}
+}
+
+// row is one line being read; err is its first error.
+type row struct {
+	name    string
+	line    int
+	columns map[string]int
+	fields  []string
+	err     error
+}
+
+func (r *row) fail(column, value, expected string) {
+	if r.err == nil {
+		r.err = &input.InputError{File: r.name, Line: r.line, Key: column, Value: strconv.Quote(value), Expected: expected}
+	}
+}
+
+func (r *row) has(column string) bool { _, ok := r.columns[column]; return ok }
+
+func (r *row) text(column string) string { return strings.TrimSpace(r.fields[r.columns[column]]) }
+
+// integer reads a column between low and high.
+func (r *row) integer(column string, low, high int) int {
+	n, err := strconv.Atoi(r.text(column))
+	if err != nil || n < low || n > high {
+		r.fail(column, r.text(column), "a whole number from "+strconv.Itoa(low)+" to "+strconv.Itoa(high))
+	}
+	return n
+}
+
+// maxSize bounds every size in a file: products of three stay within a float64.
+const maxSize = 1 << 40
+
+// sample reads the row.
+func (r *row) sample(kind Kind) Sample {
+	s := Sample{Kind: kind, File: r.name, Line: r.line}
+	switch kind {
+	case GEMM:
+		s.M, s.N, s.K = r.integer("m", 1, maxSize), r.integer("n", 1, maxSize), r.integer("k", 1, maxSize)
+	case Decode:
+		s.Batch, s.Context = r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize)
+		s.Heads = r.heads()
+	case Prefill:
+		s.Batch = 1
+		if r.has("batch") {
+			s.Batch = r.integer("batch", 1, 1<<20)
+		}
+		if r.has("chunk") {
+			s.Chunk, s.Finished = r.integer("chunk", 1, maxSize), r.integer("finished", 0, maxSize)
+		} else {
+			s.Chunk = r.integer("length", 1, maxSize)
+		}
+		s.Heads = r.heads()
+	case AllReduce:
+		s.GPUs, s.Bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
+	case PCIe:
+		s.Bytes = units.Bytes(r.integer("bytes", 1, maxSize))
+		if s.Op = r.text("direction"); s.Op != "h2d" && s.Op != "d2h" {
+			r.fail("direction", s.Op, "h2d or d2h")
+		}
+	case Elementwise:
+		s.M, s.N = r.integer("m", 1, maxSize), r.integer("d", 1, maxSize)
+		s.Op = r.text("op")
+		if input.Nearest(s.Op, elementwiseOps) != s.Op || s.Op == "" {
+			r.fail("op", s.Op, "one of "+strings.Join(elementwiseOps, ", "))
+		}
+	}
+	us, err := strconv.ParseFloat(r.text("us"), 64)
+	if err != nil || !(us > 0 && us < 1e15) {
+		r.fail("us", r.text("us"), "microseconds, more than 0")
+	}
+	s.Seconds = us * 1e-6
+	return s
+}
+
+// heads reads an attention shape.
+func (r *row) heads() gpu.Heads {
+	h := gpu.Heads{
+		Query: r.integer("q_heads", 1, 1<<16), KV: r.integer("kv_heads", 1, 1<<16),
+		Dim: r.integer("head_dim", 1, 1<<16), ElementBits: elementBits,
+	}
+	if r.err == nil && h.Query%h.KV != 0 {
+		r.fail("kv_heads", r.text("kv_heads"), "a divisor of q_heads")
+	}
+	return h
+}
