@@ -5,8 +5,16 @@ import "github.com/l3sim/l3sim/dram"
 // emit appends an instruction of the current head and counts it.
 func (p *Program) emit(in Instruction) {
 	in.Head, in.Segment = int32(p.head), int32(p.segment)
-	p.count[in.Sequencer]++
-	p.pending = append(p.pending, in)
+	*p.add(in.Sequencer) = in
+}
+
+// add appends an instruction of unknown contents to fill in and counts it. Next
+// has made room for all that one step generates.
+func (p *Program) add(s Sequencer) *Instruction {
+	p.count[s]++
+	n := len(p.pending)
+	p.pending = p.pending[:n+1]
+	return &p.pending[n]
 }
 
 // bankCommand returns an instruction of the bank sequencer for one bank.
@@ -18,6 +26,15 @@ func (p *Program) bankCommand(cmd dram.Command, op Op, ordinal int, row, column 
 // allBanks returns an instruction of the bank sequencer for all banks.
 func allBanks(cmd dram.Command, op Op, row, column int32) Instruction {
 	return Instruction{Command: cmd, Op: op, BankGroup: -1, Bank: -1, Row: row, Column: column}
+}
+
+// rankCommand returns an instruction of the current head and token for the
+// whole rank, without row and column.
+func (p *Program) rankCommand(cmd dram.Command, op Op, s Sequencer) Instruction {
+	return Instruction{
+		Head: int32(p.head), Segment: int32(p.segment), Token: int32(p.token), Row: -1, Column: -1,
+		BankGroup: -1, Bank: -1, Command: cmd, Op: op, Sequencer: s,
+	}
 }
 
 // appendToken stores the newest token's key and value: the key's bank and the
@@ -60,7 +77,7 @@ func (p *Program) appendToken() {
 // appendBurst stores one burst of the newest key or value.
 func (p *Program) appendBurst(op Op, token, burst, ordinal int, row, column int32) {
 	in := p.bankCommand(dram.WR, op, ordinal, row, column)
-	in.Token, in.Burst = int32(token), int16(burst)
+	in.Token, in.Burst = int32(token), uint8(burst)
 	p.emit(in)
 }
 
@@ -75,7 +92,7 @@ func (p *Program) loadQuery() {
 	for q := range p.Shape.Queries {
 		for i := range p.Geometry.TokenBursts {
 			in := allBanks(dram.WRBUF, OpLoadQuery, -1, -1)
-			in.Sequencer, in.Query, in.Burst = BufferSequencer, int16(q), int16(i)
+			in.Sequencer, in.Query, in.Burst = BufferSequencer, uint8(q), uint8(i)
 			in.Wait[BankSequencer] = after
 			p.emit(in)
 		}
@@ -111,105 +128,127 @@ func (p *Program) openRow(row int32, yield bool) {
 	}
 }
 
-// startsRow reports whether the stage's next token needs a row switch: it is
-// the first of its row or of the stage.
-func (p *Program) startsRow(first int) bool {
-	return p.token == first || p.token%p.Geometry.RowTokens == 0
+// startRow switches to the row of the stage's next token: the first of its row
+// or of the stage. The templates are what all instructions of the row have
+// in common.
+func (p *Program) startRow() {
+	g := &p.Geometry
+	p.rowEnd = p.token/g.RowTokens*g.RowTokens + g.RowTokens
+	row, yield := p.Heads[p.head].FirstRow, false
+	op, out, outCommand, outSequencer := OpScore, OpReadPartials, dram.RDRES, ResultSequencer
+	if p.stage == stageContext {
+		row += g.ValueRow(p.token)
+		p.column = g.ValueColumn(p.token)
+		yield = p.rowYields
+		op, out, outCommand, outSequencer = OpContext, OpLoadWeights, dram.WRBUF, BufferSequencer
+	} else {
+		row += g.KeyRow(p.token)
+		p.column = g.KeyColumn(p.token)
+	}
+	p.openRow(row, yield)
+	p.read = p.rankCommand(dram.MACA, op, BankSequencer)
+	p.read.Row = row
+	p.transfer = p.rankCommand(outCommand, out, outSequencer)
+	p.transfer.Count = p.stage == stageScore
 }
 
 // scoreChunk generates one chunk's multiply-accumulates and the read-out of its
 // partial sums, pass by pass.
 func (p *Program) scoreChunk() {
 	g := &p.Geometry
-	first := p.segment * p.SegmentTokens
-	row := p.Heads[p.head].FirstRow + g.KeyRow(p.token)
-	if p.startsRow(first) {
-		p.openRow(row, false)
+	if p.token >= p.rowEnd {
+		p.startRow()
 	}
-	column := g.KeyColumn(p.token)
+	p.read.Token, p.transfer.Token = int32(p.token), int32(p.token)
+	p.transfer.Keep = p.token < (p.segment+1)*p.SegmentTokens
 	for pass := range p.Passes {
 		query := pass * p.macs
 		queries := min(p.macs, p.Shape.Queries-query)
 		slot := p.unit
 		p.unit = (p.unit + 1) % resultSlots
+		in := &p.read
+		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
+		in.Wait[ResultSequencer] = p.slotRead[slot]
+		in.Wait[BufferSequencer] = p.queryLoaded + uint32((query+queries)*g.TokenBursts)
 		for i := range g.TokenBursts {
-			in := allBanks(dram.MACA, OpScore, row, column+int32(i))
-			in.Token, in.Burst, in.Slot = int32(p.token), int16(i), int16(slot)
-			in.Query, in.Queries = int16(query), int16(queries)
-			in.Wait[ResultSequencer] = p.slotRead[slot]
-			in.Wait[BufferSequencer] = p.queryLoaded + int64((query+queries)*g.TokenBursts)
-			p.emit(in)
+			out := p.add(BankSequencer)
+			*out = *in
+			out.Column, out.Burst = p.column+int32(i), uint8(i)
 		}
-		p.readPartials(query, queries, slot)
+		p.transfer.Slot = uint8(slot)
+		p.transfer.Wait[BankSequencer] = p.count[BankSequencer]
+		p.transferAll(query, queries, p.PartialBursts)
 		p.partialRead[pass] = p.count[ResultSequencer]
 		p.slotRead[slot] = p.count[ResultSequencer]
 	}
 	p.scoreDone = p.count[BankSequencer]
 	p.token += g.ChunkTokens
+	p.column += int32(g.TokenBursts)
 }
 
-// readPartials reads the partial sums of one result slot.
-func (p *Program) readPartials(query, queries, slot int) {
-	done := p.count[BankSequencer]
+// transferAll generates the bursts of one slot: partial sums to the rank PU, or
+// weights from it.
+func (p *Program) transferAll(query, queries, bursts int) {
+	in := &p.transfer
 	for q := range queries {
-		for i := range p.PartialBursts {
-			in := allBanks(dram.RDRES, OpReadPartials, -1, -1)
-			in.Sequencer, in.Token = ResultSequencer, int32(p.token)
-			in.Query, in.Burst, in.Slot = int16(query+q), int16(i), int16(slot)
-			in.Count = p.stage == stageScore
-			in.Keep = p.token < (p.segment+1)*p.SegmentTokens
-			in.Wait[BankSequencer] = done
-			p.emit(in)
+		for i := range bursts {
+			out := p.add(in.Sequencer)
+			*out = *in
+			out.Query, out.Burst = uint8(query+q), uint8(i)
 		}
 	}
 }
 
 // contextSet generates, pass by pass, the weights of one slot and the
-// multiply-accumulates that use them.
+// multiply-accumulates that use them. The weights wait until the slot's former ones
+// have been used, and the softmax has seen the last chunk.
 func (p *Program) contextSet() {
-	g := &p.Geometry
-	first := p.segment * p.SegmentTokens
-	row := p.Heads[p.head].FirstRow + g.ValueRow(p.token)
-	if p.startsRow(first) {
-		p.openRow(row, p.rowYields)
+	if p.token >= p.rowEnd {
+		p.startRow()
 	}
-	// A head of its own accumulators starts from zero; so does each segment that is
-	// read out.
-	fresh := p.token == first && (p.segment == 0 || !p.rescore)
-	end := min(p.token+p.SetTokens, p.limit)
+	// A head's accumulators start from zero; so do those of each segment that
+	// is read out by itself.
+	fresh := p.token == p.segment*p.SegmentTokens && (p.segment == 0 || !p.rescore)
+	columns := p.setColumns
+	p.transfer.Token = int32(p.token)
 	for pass := range p.Passes {
 		query := pass * p.macs
 		queries := min(p.macs, p.Shape.Queries-query)
 		slot := p.set
 		p.set = (p.set + 1) % weightSlots
-		p.loadWeights(pass, query, queries, slot)
-		for token := p.token; token < end; token += g.ColumnTokens {
-			in := allBanks(dram.MACA, OpContext, row, g.ValueColumn(token))
-			in.Token, in.Slot = int32(token), int16(slot)
-			in.Query, in.Queries = int16(query), int16(queries)
-			in.First = fresh && token == p.token
-			in.Wait[BufferSequencer] = p.count[BufferSequencer]
-			in.Wait[ResultSequencer] = p.contextRead
-			p.emit(in)
+		p.transfer.Slot = uint8(slot)
+		p.transfer.Wait[BankSequencer] = p.setUsed[slot]
+		p.transfer.Wait[ResultSequencer] = p.partialRead[pass]
+		p.transferAll(query, queries, p.SetBursts)
+		in := &p.read
+		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
+		in.Wait[BufferSequencer] = p.count[BufferSequencer]
+		in.Wait[ResultSequencer] = p.contextRead
+		columns = 0
+		for token := p.token; token < p.limit && columns < p.setColumns; token += p.Geometry.ColumnTokens {
+			out := p.add(BankSequencer)
+			*out = *in
+			out.Token, out.Column = int32(token), p.column+int32(columns)
+			out.First = fresh && columns == 0
+			columns++
 		}
 		p.setUsed[slot] = p.count[BankSequencer]
 		p.contextDone[pass] = p.count[BankSequencer]
 	}
 	p.token += p.SetTokens
+	p.column += int32(columns)
 }
 
-// loadWeights broadcasts the weights of one slot: once its former ones have
-// been used, and the softmax has seen the last chunk.
-func (p *Program) loadWeights(pass, query, queries, slot int) {
-	for q := range queries {
-		for i := range p.SetBursts {
-			in := allBanks(dram.WRBUF, OpLoadWeights, -1, -1)
-			in.Sequencer, in.Token = BufferSequencer, int32(p.token)
-			in.Query, in.Burst, in.Slot = int16(query+q), int16(i), int16(slot)
-			in.Wait[BankSequencer] = p.setUsed[slot]
-			in.Wait[ResultSequencer] = p.partialRead[pass]
-			p.emit(in)
-		}
+// jump passes over tokens of the running stage, whole chunks of the open row or whole
+// rows from a row's beginning on.
+func (p *Program) jump(tokens int) {
+	p.token += tokens
+	if p.token-tokens >= p.rowEnd {
+		p.rowEnd = p.token
+	} else if p.stage == stageContext {
+		p.column += int32(tokens / p.Geometry.ColumnTokens)
+	} else {
+		p.column += int32(tokens / p.Geometry.ChunkTokens * p.Geometry.TokenBursts)
 	}
 }
 
@@ -225,7 +264,7 @@ func (p *Program) readContext() {
 	for q := range p.Shape.Queries {
 		for i := range p.ContextBursts {
 			in := allBanks(dram.RDRES, OpReadContext, -1, -1)
-			in.Sequencer, in.Query, in.Burst = ResultSequencer, int16(q), int16(i)
+			in.Sequencer, in.Query, in.Burst = ResultSequencer, uint8(q), uint8(i)
 			in.Wait[BankSequencer] = p.contextDone[q/p.macs]
 			p.emit(in)
 		}

@@ -92,8 +92,9 @@ const (
 type Instruction struct {
 	// Wait[s] is the number of sequencer s's instructions, counted from the start
 	// of the Program, that must have issued, and the last of which must have taken
-	// effect, before this one issues.
-	Wait [sequencers]int64
+	// effect, before this one issues. It wraps around at 32 bits: compare by
+	// difference.
+	Wait [sequencers]uint32
 
 	Head   int32 // index into the Program's heads
 	Row    int32 // row address; -1 for instructions that name no row
@@ -102,10 +103,10 @@ type Instruction struct {
 	// Segment counts the parts of the context that pass through the score buffer
 	// one after another; 0 where it holds all scores.
 	Segment int32
-	Query   int16 // first query head of the group concerned
-	Queries int16 // query heads that a MACA serves
-	Burst   int16
-	Slot    int16
+	Query   uint8 // first query head of the group concerned
+	Queries uint8 // query heads that a MACA serves
+	Burst   uint8
+	Slot    uint8
 	// BankGroup and Bank address one bank; -1 for all-bank commands.
 	BankGroup, Bank int8
 

@@ -22,9 +22,10 @@ type Machine struct {
 
 	queues  [sequencers]queue
 	latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
-	issued  [sequencers]int64          // instructions
+	issued  [sequencers]uint32         // instructions
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first
+	bound   [sequencers]int64          // of the clock at which the next instruction can issue
 	scratch []Instruction              // the program's latest instructions
 
 	refresh  refreshManager
@@ -94,8 +95,14 @@ func (m *Machine) Observe(o Observer) { m.observer = o }
 // head is done: banks precharged and results on their way out of the rank.
 func (m *Machine) Run(p *Program) int64 {
 	m.reset(p)
-	for m.fill() {
+	for {
+		if m.starved() {
+			m.fill()
+		}
 		s, clock := m.next()
+		if clock == blocked {
+			break
+		}
 		m.issue(s, clock)
 	}
 	if len(m.ends) == 0 {
@@ -120,29 +127,30 @@ func (m *Machine) reset(p *Program) {
 	for i := range m.queues {
 		m.queues[i].reset()
 	}
-	m.issued, m.now, m.counters, m.ends = [sequencers]int64{}, -1, Counters{}, m.ends[:0]
+	m.issued, m.now, m.counters, m.ends = [sequencers]uint32{}, -1, Counters{}, m.ends[:0]
+	m.bound = [sequencers]int64{blocked, blocked, blocked}
 	m.refresh.reset()
 	m.periodic.reset()
 	m.heads.reset(p, m.device)
 }
 
 // fill generates instructions until no sequencer waits for one that has not
-// been generated, or enough are ahead. It returns false once nothing is left.
-func (m *Machine) fill() bool {
+// been generated, or enough are ahead.
+func (m *Machine) fill() {
 	for m.starved() {
 		if m.periodic.on {
 			m.skip()
 		}
 		m.scratch = m.program.Next(m.scratch[:0])
-		if len(m.scratch) == 0 {
-			break
-		}
 		for i := range m.scratch {
-			in := &m.scratch[i]
-			m.queues[in.Sequencer].push(in)
+			m.queues[m.scratch[i].Sequencer].push(&m.scratch[i])
 		}
 	}
-	return m.queues[0].len()+m.queues[1].len()+m.queues[2].len() > 0
+	for s := range m.queues {
+		if q := &m.queues[s]; m.bound[s] == blocked && !q.waiting && q.len() > 0 {
+			m.bound[s] = m.now + 1
+		}
+	}
 }
 
 // starved reports whether a sequencer is idle and the program not far ahead.
@@ -151,22 +159,30 @@ func (m *Machine) starved() bool {
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
 }
 
-// next returns the sequencer that issues next and the clock.
+// next returns the sequencer that issues next and the clock. What has issued
+// since a sequencer's bound was found can only have moved it later: the one
+// with the earliest bound is looked at again until its bound holds.
 func (m *Machine) next() (Sequencer, int64) {
-	best, clock := BankSequencer, m.ready(BankSequencer)
-	yield := clock < blocked && m.bankYields()
-	if t := m.ready(ResultSequencer); t < clock || t == clock && yield {
-		best, clock, yield = ResultSequencer, t, false
+	for {
+		best, bound := BankSequencer, m.bound[BankSequencer]
+		if t := m.bound[ResultSequencer]; t <= bound && (t < bound || m.bankYields()) {
+			best, bound = ResultSequencer, t
+		}
+		if t := m.bound[BufferSequencer]; t <= bound && (t < bound || best == BankSequencer && m.bankYields()) {
+			best, bound = BufferSequencer, t
+		}
+		clock := m.ready(best)
+		if clock == bound {
+			return best, clock
+		}
+		m.bound[best] = clock
 	}
-	if t := m.ready(BufferSequencer); t < clock || t == clock && yield {
-		best, clock = BufferSequencer, t
-	}
-	return best, clock
 }
 
 // bankYields reports whether the bank sequencer's next command yields.
 func (m *Machine) bankYields() bool {
-	return m.refresh.pending == 0 && m.queues[BankSequencer].front().Yield
+	q := &m.queues[BankSequencer]
+	return q.len() > 0 && m.refresh.pending == 0 && q.front().Yield
 }
 
 // blocked is the clock of what cannot be said to issue yet.
@@ -180,7 +196,7 @@ func (m *Machine) ready(s Sequencer) int64 {
 	if q.len() == 0 {
 		return blocked
 	}
-	if s == BankSequencer && m.refresh.due(m) {
+	if m.refresh.on && s == BankSequencer && m.refresh.due(m) {
 		return m.refreshReady()
 	}
 	if !q.checked {
@@ -197,14 +213,19 @@ func (m *Machine) ready(s Sequencer) int64 {
 // instruction are ready; false while one of them has not been issued.
 func (m *Machine) checkWaits(q *queue) bool {
 	in := q.front()
+	latency := &m.latency[in.Op]
 	t := int64(0)
-	for o := range in.Wait {
-		w := in.Wait[o]
-		if w > m.issued[o] {
+	for o, w := range in.Wait {
+		if w == 0 {
+			continue
+		}
+		behind := m.issued[o] - w
+		if int32(behind) < 0 {
+			q.waitsOn, q.waitsFor, q.waiting = Sequencer(o), w, true
 			return false
 		}
-		if w > 0 && m.issued[o]-w < history {
-			t = max(t, m.clocks[o][(w-1)&(history-1)]+m.latency[in.Op][o])
+		if behind < history {
+			t = max(t, m.clocks[o][(w-1)&(history-1)]+latency[o])
 		}
 	}
 	q.operands, q.checked = t, true
@@ -235,6 +256,23 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 		m.refresh.checked = false
 	}
 	q.pop()
+	m.wake(s)
+}
+
+// wake sets the bounds anew that a command of sequencer s may have lowered: its
+// own, and those of sequencers that waited for it.
+func (m *Machine) wake(s Sequencer) {
+	issued := m.issued[s]
+	for o := range m.queues {
+		if q := &m.queues[o]; q.waiting && q.waitsOn == s && int32(issued-q.waitsFor) >= 0 {
+			m.bound[o] = m.now + 1
+			q.waiting = false
+		}
+	}
+	m.bound[s] = m.now + 1
+	if m.queues[s].len() == 0 {
+		m.bound[s] = blocked
+	}
 }
 
 // queue is a ring of instructions of one sequencer.
@@ -243,11 +281,17 @@ type queue struct {
 	head, tail int
 	checked    bool  // operands holds for the front
 	operands   int64 // clock at which the front's operands are ready
+	// waiting says that the front waits for waitsFor instructions of waitsOn.
+	waiting  bool
+	waitsOn  Sequencer
+	waitsFor uint32
 }
 
 func (q *queue) init(size int) { q.ring = make([]Instruction, size) }
 
-func (q *queue) reset() { q.head, q.tail, q.checked = 0, 0, false }
+func (q *queue) reset() {
+	q.head, q.tail, q.checked, q.waiting = 0, 0, false, false
+}
 
 func (q *queue) len() int { return q.tail - q.head }
 

@@ -73,3 +73,31 @@ func TestClosedForm(t *testing.T) {
 		}
 	}
 }
+
+// The goal is 20 million commands a second on one core.
+func BenchmarkMachine(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		queries int
+	}{{"mha", 1}, {"gqa8", 8}} {
+		b.Run(c.name, func(b *testing.B) {
+			shape := fp16Head
+			shape.Queries = c.queries
+			t, err := newTableBuilder(Default(), ddr4(b), shape)
+			if err != nil {
+				b.Fatal(err)
+			}
+			t.machine.SkipRepetitions(false)
+			t.attention(32768)
+			b.ReportAllocs()
+			commands := int64(0)
+			for b.Loop() {
+				t.attention(32768)
+				for _, n := range t.machine.counters.Commands {
+					commands += n
+				}
+			}
+			b.ReportMetric(float64(commands)/b.Elapsed().Seconds()/1e6, "Mcommands/s")
+		})
+	}
+}

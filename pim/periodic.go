@@ -125,7 +125,7 @@ func (m *Machine) skipBlocks(b *block, size, end int) {
 	clocks := int64(n) * b.span
 	m.counters.add(int64(n), &m.counters, &before)
 	b.counters = m.counters
-	p.token += n * size
+	p.jump(n * size)
 	d.skipped += clocks
 	b.open(m.now + d.skipped)
 	if b == &d.chunk {

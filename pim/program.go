@@ -2,6 +2,7 @@ package pim
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -43,17 +44,22 @@ type Program struct {
 	limit   int // end of the stage's tokens
 	open    bool
 	pending []Instruction // appended by the current step
+	rowEnd  int           // token that needs the stage's next row
+	column  int32         // of the stage's next token
+	// What all MACAs of the open row have in common, and all transfers of partial
+	// sums or weights.
+	read, transfer Instruction
 
-	count       [sequencers]int64 // instructions generated so far
-	queryLoaded int64             // buffer sequencer's count before the head's q load
-	slotRead    [resultSlots]int64
-	unit        int                // next result slot's turn
-	partialRead []int64            // by pass: result sequencer's count after the latest chunk
-	set         int                // next weight slot's turn
-	setUsed     [weightSlots]int64 // bank sequencer's count after the slot's last use
-	contextDone []int64            // by pass: bank sequencer's count after its latest OpContext
-	contextRead int64              // result sequencer's count after the latest OpReadContext
-	scoreDone   int64              // bank sequencer's count after the latest OpScore
+	count       [sequencers]uint32 // instructions generated so far
+	queryLoaded uint32             // buffer sequencer's count before the head's q load
+	slotRead    [resultSlots]uint32
+	unit        int                 // next result slot's turn
+	partialRead []uint32            // by pass: result sequencer's count after the latest chunk
+	set         int                 // next weight slot's turn
+	setUsed     [weightSlots]uint32 // bank sequencer's count after the slot's last use
+	contextDone []uint32            // by pass: bank sequencer's count after its latest OpContext
+	contextRead uint32              // result sequencer's count after the latest OpReadContext
+	scoreDone   uint32              // bank sequencer's count after the latest OpScore
 }
 
 // plan is what Spec, device and shape fix for all chunks.
@@ -67,6 +73,8 @@ type plan struct {
 	SegmentTokens   int // tokens that pass through the score buffer at once
 
 	macs         int // multiplier sets
+	setColumns   int // columns of one weight slot
+	stepSize     int // bound of the instructions of one step
 	simultaneous bool
 	rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
 	rowYields    bool  // read-out and softmax are slower than the switch from K to V
@@ -106,8 +114,8 @@ func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Progr
 	if err := p.makePlan(spec, d); err != nil {
 		return nil, err
 	}
-	p.partialRead = make([]int64, p.Passes)
-	p.contextDone = make([]int64, p.Passes)
+	p.partialRead = make([]uint32, p.Passes)
+	p.contextDone = make([]uint32, p.Passes)
 	p.Restart(heads)
 	return p, nil
 }
@@ -144,6 +152,11 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
 	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
 	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
+
+	p.setColumns = set / g.ColumnTokens
+	queries := p.Shape.Queries
+	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.Passes*(g.TokenBursts+p.setColumns) +
+		queries*(g.TokenBursts+max(p.PartialBursts, p.SetBursts, p.ContextBursts))
 
 	setBursts := g.ChunkTokens / set * p.SetBursts
 	chunk := max(p.Passes*g.TokenBursts*d.TCCDL, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
@@ -196,7 +209,7 @@ func (p *Program) Restart(heads []Head) {
 	p.Heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set = 0, 0
-	p.count, p.slotRead, p.setUsed = [sequencers]int64{}, [resultSlots]int64{}, [weightSlots]int64{}
+	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
 	p.queryLoaded, p.contextRead, p.scoreDone = 0, 0, 0
 	clear(p.partialRead)
 	clear(p.contextDone)
@@ -206,9 +219,8 @@ func (p *Program) Restart(heads []Head) {
 // Next appends the next few instructions (those of one chunk, one weight slot,
 // one row switch) to buffer and returns it; it appends nothing at the end.
 func (p *Program) Next(buffer []Instruction) []Instruction {
-	p.pending = buffer
-	n := len(buffer)
-	for len(p.pending) == n && p.stage != stageEnd {
+	p.pending = slices.Grow(buffer, p.stepSize)
+	for n := len(buffer); len(p.pending) == n && p.stage != stageEnd; {
 		p.step()
 	}
 	buffer, p.pending = p.pending, nil
@@ -252,7 +264,7 @@ func (p *Program) advance() {
 	case stageAppend:
 		p.stage = stageLoad
 	case stageLoad:
-		p.stage, p.segment, p.token = stageScore, 0, 0
+		p.stage, p.segment, p.token, p.rowEnd = stageScore, 0, 0, 0
 		p.limit = context
 		if !p.rescore {
 			p.limit = min(context, p.SegmentTokens)
@@ -260,6 +272,7 @@ func (p *Program) advance() {
 	case stageScore, stageRescore:
 		if p.token >= p.limit {
 			p.stage, p.token = stageContext, p.segment*p.SegmentTokens
+			p.rowEnd = p.token
 			p.limit = min(context, p.token+p.SegmentTokens)
 		}
 	case stageContext:
@@ -294,5 +307,6 @@ func (p *Program) nextSegment(context int) {
 		p.stage = stageRescore
 	}
 	p.token = p.segment * p.SegmentTokens
+	p.rowEnd = p.token
 	p.limit = min(context, p.token+p.SegmentTokens)
 }

@@ -37,9 +37,6 @@ func (m *Machine) MaxDebt() int64 { return m.refresh.maxDebt }
 // due decides, once for each boundary, how many REFs go before the bank
 // sequencer's next instruction, and reports whether any is left.
 func (r *refreshManager) due(m *Machine) bool {
-	if !r.on {
-		return false
-	}
 	if r.checked {
 		return r.pending > 0
 	}
@@ -73,11 +70,11 @@ const maxPulledIn = 8
 // allBankAddress is the address of commands to the whole rank.
 var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 
-// refreshReady returns the clock of the next REF, blocked while results are on
-// their way out: nothing else may issue within tRFC.
+// refreshReady returns a bound of the clock of the next REF: after the results
+// that are ready to be read out, since nothing else may issue within tRFC.
 func (m *Machine) refreshReady() int64 {
-	if m.ready(ResultSequencer) < blocked {
-		return blocked
+	if t := m.ready(ResultSequencer); t < blocked {
+		return t + 1
 	}
 	return max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
 }
@@ -89,6 +86,7 @@ func (m *Machine) issueRefresh(clock int64) {
 	m.refresh.done++
 	m.refresh.pending--
 	m.now = clock
+	m.wake(BankSequencer)
 	m.counters.Commands[dram.REF]++
 	if m.observer != nil {
 		m.observer.Command(clock, dram.REF, allBankAddress, nil)
