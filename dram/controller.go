@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/bits"
 )
 
 // Request is one access of a trace: 64 B (one burst) at a byte address, offered
@@ -29,6 +30,18 @@ const (
 // access with auto-precharge has those of the one without.
 var needCommands = [needs]Command{ACT, PRE, RD, WR}
 
+// needSet is the banks of a rank that wait for one need. None of them is ready
+// before wake: constraints only ever move on, so a clock found by one search
+// holds until a bank joins.
+type needSet struct {
+	banks uint64
+	wake  int64
+}
+
+// wait is one bank's need: when the request that it is for was accepted, and
+// from which clock on the bank itself (not its group and rank) allows it.
+type wait struct{ age, ready int64 }
+
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 
@@ -47,6 +60,7 @@ type Controller struct {
 	log     *LogWriter // nil: none
 
 	banksPerRank int
+	groupShift   int // log2 of the banks of a bank group
 	roundRobin   bool
 	closedPage   bool
 
@@ -56,6 +70,7 @@ type Controller struct {
 	decoded  bool // head is requests[next]
 
 	reads, writes   entryQueue
+	full            []bool // by bank: its queue has no room
 	pendingReads    filter
 	pendingWrites   filter
 	banks           []bankQueue
@@ -70,9 +85,11 @@ type Controller struct {
 	starving        int // bank whose oldest request goes first, -1 if none
 	starvationCheck int64
 
-	needs     [needs][]uint64 // by rank: banks that wait for it
-	readyMask [needs]uint64
-	openBanks []uint64 // by rank: banks that hold a row open
+	needs     [needs][]needSet // by rank
+	waits     [needs][]wait    // by bank
+	wake      [needs]int64     // the earliest wake of all ranks that are not refreshing, or before
+	readyMask [needs]uint64    // of one rank, for pickRoundRobin
+	openBanks []uint64         // by rank: banks that hold a row open
 	refresh   refreshState
 	stats     Stats
 }
@@ -84,17 +101,18 @@ func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log 
 	c := &Controller{
 		spec: spec, policy: policy, mapping: mapping, log: log,
 		state: NewState(spec, ranks), energy: NewEnergyMeter(spec, ranks),
-		banksPerRank: spec.Banks(), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
+		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
 		freeChain: -1, lastServed: -1, starving: -1, starvationCheck: forever,
-		openBanks: make([]uint64, ranks),
+		openBanks: make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()),
 	}
 	for i := range c.banks {
 		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
 	}
 	for n := range c.needs {
-		c.needs[n] = make([]uint64, ranks)
+		c.needs[n] = make([]needSet, ranks)
+		c.waits[n] = make([]wait, len(c.banks))
 	}
 	c.refresh = newRefreshState(spec, policy, ranks)
 	return c

@@ -146,7 +146,7 @@ func (c *Controller) startDrain(t int64) {
 func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
 	for i := range c.writes.entries {
 		e := &c.writes.entries[i]
-		if c.banks[e.bank].full() {
+		if c.full[e.bank] {
 			continue
 		}
 		if c.pendingReads[e.slot()] > 0 && c.findPending(e, false) != nil {
@@ -162,7 +162,7 @@ func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
 // moveRead moves the first read whose bank queue has room.
 func (c *Controller) moveRead(t int64) bool {
 	for i := range c.reads.entries {
-		if !c.banks[c.reads.entries[i].bank].full() {
+		if !c.full[c.reads.entries[i].bank] {
 			c.enqueue(c.reads.remove(i), t)
 			return true
 		}
@@ -174,9 +174,9 @@ func (c *Controller) moveRead(t int64) bool {
 func (c *Controller) enqueue(e entry, t int64) {
 	b := &c.banks[e.bank]
 	b.entries = append(b.entries, e)
+	c.full[e.bank] = b.entryQueue.full()
 	c.queued++
 	c.queuedInRank[int(e.bank)/c.banksPerRank]++
 	c.starvationCheck = min(c.starvationCheck, e.accepted+int64(c.policy.StarvationClocks)+1)
-	c.updateNeeds(int(e.bank))
-	c.ready = min(c.ready, max(t+1, c.bankEarliest(int(e.bank))))
+	c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
 }

@@ -144,6 +144,7 @@ func (c *Controller) tryRefresh(rank int, t int64) int64 {
 		c.refresh.ranks[rank].debt--
 		c.refresh.force(rank, t)
 		c.refresh.nextDue = c.refresh.nextEvent()
+		clear(c.wake[:]) // the rank joins the others again
 	}
 	return at
 }

@@ -3,21 +3,21 @@ package dram
 import "math/bits"
 
 // updateNeeds finds what bank waits for: the command that its oldest request
-// needs, and the oldest read and write that hit the open row.
-func (c *Controller) updateNeeds(bank int) {
+// needs, and the oldest read and write that hit the open row. It returns the
+// first clock at which one of them may issue.
+func (c *Controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
 	rank, bit := bank/c.banksPerRank, uint64(1)<<(bank%c.banksPerRank)
 	for n := range c.needs {
-		c.needs[n][rank] &^= bit
+		c.needs[n][rank].banks &^= bit
 	}
 	b.read, b.write = -1, -1
 	if len(b.entries) == 0 {
-		return
+		return forever
 	}
 	row := c.state.rows[bank]
 	if row < 0 {
-		c.needs[needActivate][rank] |= bit
-		return
+		return c.addNeed(needActivate, rank, bank, 0)
 	}
 	for i := range b.entries {
 		e := &b.entries[i]
@@ -32,19 +32,33 @@ func (c *Controller) updateNeeds(bank int) {
 			b.read = int32(i)
 		}
 	}
+	first := int64(forever)
 	limited := int(b.hits) >= c.policy.RowHitLimit
 	if b.entries[0].row != row && (limited || b.read < 0 && b.write < 0) {
-		c.needs[needPrecharge][rank] |= bit
+		first = c.addNeed(needPrecharge, rank, bank, 0)
 		if limited && !c.roundRobin {
-			return // nothing may put the close off further
+			return first // nothing may put the close off further
 		}
 	}
 	if b.read >= 0 {
-		c.needs[needRead][rank] |= bit
+		first = min(first, c.addNeed(needRead, rank, bank, b.read))
 	}
 	if b.write >= 0 {
-		c.needs[needWrite][rank] |= bit
+		first = min(first, c.addNeed(needWrite, rank, bank, b.write))
 	}
+	return first
+}
+
+// addNeed notes that bank waits for n, for entry i of its queue, and returns
+// the first clock at which n may issue.
+func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
+	at := c.earliest(n, bank)
+	set := &c.needs[n][rank]
+	set.banks |= 1 << (bank - rank*c.banksPerRank)
+	set.wake = min(set.wake, at)
+	c.wake[n] = min(c.wake[n], at)
+	c.waits[n][bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][needCommands[n]]}
+	return at
 }
 
 // earliest returns the first clock at which the constraints allow what the bank
@@ -53,19 +67,6 @@ func (c *Controller) earliest(n need, bank int) int64 {
 	cmd := needCommands[n]
 	s := c.state
 	return max(s.ranks[bank/c.banksPerRank][cmd], s.groups[bank/s.banksPerGroup][cmd], s.banks[bank][cmd])
-}
-
-// bankEarliest returns the first clock at which anything that bank needs may
-// issue.
-func (c *Controller) bankEarliest(bank int) int64 {
-	rank, bit := bank/c.banksPerRank, uint64(1)<<(bank%c.banksPerRank)
-	first := int64(forever)
-	for n := range c.needs {
-		if c.needs[n][rank]&bit != 0 {
-			first = min(first, c.earliest(need(n), bank))
-		}
-	}
-	return first
 }
 
 // choice is the command that the scheduler has picked.
@@ -105,7 +106,7 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 	base := rank * c.banksPerRank
 	for n := range c.needs {
 		c.readyMask[n] = 0
-		mask := c.needs[n][rank]
+		mask := c.needs[n][rank].banks
 		if mask == 0 {
 			continue
 		}
@@ -133,40 +134,103 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 // lost for good.
 func (c *Controller) pickOldest(t int64) (choice, bool) {
 	column, row := choice{age: forever}, choice{age: forever}
-	columns := 0
-	next := int64(forever)
+	c.oldestReady(needRead, t, &column)
+	c.oldestReady(needWrite, t, &column)
+	found := column.age < forever
+	if found && c.anotherColumn(column, t) {
+		return column, true
+	}
+	c.oldestReady(needActivate, t, &row)
+	if !found {
+		c.oldestReady(needPrecharge, t, &row)
+	}
+	switch {
+	case row.age < forever:
+		return row, true
+	case found:
+		return column, true
+	}
+	c.ready = min(c.wake[needRead], c.wake[needWrite], c.wake[needActivate], c.wake[needPrecharge])
+	return row, false
+}
+
+// oldestReady sets best to the ready bank whose need n is for the oldest
+// request, if that is older than best. Where none is ready, wake then says
+// when one will be.
+func (c *Controller) oldestReady(n need, t int64, best *choice) {
+	if c.wake[n] > t {
+		return
+	}
+	wake := int64(forever)
+	for rank := range c.openBanks {
+		if c.refresh.forced>>rank&1 == 0 {
+			wake = min(wake, c.oldestReadyOf(n, rank, t, best))
+		}
+	}
+	c.wake[n] = wake
+}
+
+// oldestReadyOf is oldestReady for one rank; it returns a clock before which
+// none of its banks is ready, at most t if one is or may be.
+func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) int64 {
+	set := &c.needs[n][rank]
+	if set.banks == 0 {
+		return forever
+	}
+	if set.wake > t {
+		return set.wake
+	}
+	s, cmd := c.state, needCommands[n]&(slots-1)
+	if gate := s.ranks[rank][cmd]; gate > t {
+		set.wake = gate
+		return gate
+	}
+	first := int64(forever)
+	base := rank * c.banksPerRank
+	waits := c.waits[n][base : base+c.banksPerRank]
+	for m := set.banks; m != 0; m &= m - 1 {
+		bank := bits.TrailingZeros64(m) & 63
+		w := &waits[bank]
+		if w.ready > t {
+			first = min(first, w.ready)
+			continue
+		}
+		if at := s.groups[(base+bank)>>c.groupShift][cmd]; at > t {
+			first = min(first, at)
+			continue
+		}
+		first = t
+		if w.age < best.age {
+			*best = choice{base + bank, n, w.age}
+		}
+	}
+	set.wake = first
+	return first
+}
+
+// anotherColumn reports whether a column access of another bank than that of p
+// is ready too.
+func (c *Controller) anotherColumn(p choice, t int64) bool {
+	s := c.state
 	for rank := range c.openBanks {
 		if c.refresh.forced>>rank&1 != 0 {
 			continue
 		}
-		next = min(next, c.readyBanks(rank, t))
-		base := rank * c.banksPerRank
 		for _, n := range [...]need{needRead, needWrite} {
-			for m := c.readyMask[n]; m != 0; m &= m - 1 {
-				bank := base + bits.TrailingZeros64(m)
-				columns++
-				if age := c.banks[bank].entries[c.candidate(bank, n)].accepted; age < column.age {
-					column = choice{bank, n, age}
-				}
+			set := &c.needs[n][rank]
+			cmd := needCommands[n] & (slots - 1)
+			if set.banks == 0 || set.wake > t || s.ranks[rank][cmd] > t {
+				continue
 			}
-		}
-		if columns > 1 {
-			continue
-		}
-		for _, n := range [...]need{needActivate, needPrecharge} {
-			for m := c.readyMask[n]; m != 0; m &= m - 1 {
-				bank := base + bits.TrailingZeros64(m)
-				if age := c.banks[bank].entries[0].accepted; age < row.age {
-					row = choice{bank, n, age}
+			for m := set.banks; m != 0; m &= m - 1 {
+				bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
+				if bank != p.bank && c.waits[n][bank].ready <= t && s.groups[bank>>c.groupShift][cmd] <= t {
+					return true
 				}
 			}
 		}
 	}
-	if columns > 1 || columns == 1 && (row.age == forever || row.need != needActivate) {
-		return column, true
-	}
-	c.ready = next
-	return row, row.age < forever
+	return false
 }
 
 // candidate returns the entry of bank that need n concerns.
@@ -289,11 +353,11 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 			continue
 		}
 		for _, n := range [...]need{needActivate, needPrecharge} {
-			for m := c.needs[n][r]; m != 0; m &= m - 1 {
+			for m := c.needs[n][r].banks; m != 0; m &= m - 1 {
 				o := r*c.banksPerRank + bits.TrailingZeros64(m)
 				if e := c.earliest(n, o); e > t {
 					next = min(next, e)
-				} else if age := c.banks[o].entries[0].accepted; age < best.age {
+				} else if age := c.waits[n][o].age; age < best.age {
 					best = choice{o, n, age}
 				}
 			}
@@ -329,6 +393,7 @@ func (c *Controller) serve(p choice, t int64) {
 // serveColumn issues the column access of entry i of b and ends its request.
 func (c *Controller) serveColumn(b *bankQueue, i int, a Address, t int64) {
 	e := b.remove(i)
+	c.full[e.bank] = false
 	c.queued--
 	c.queuedInRank[a.Rank]--
 	if c.queuedInRank[a.Rank] == 0 {
