@@ -6,7 +6,7 @@ import (
 )
 
 // RelativeError is the mean relative error RE = (1/n) Σ |Y − Ŷ|/Y of the L3
-// paper (section 6.5), of measured times Y and predicted ones Ŷ.
+// paper (section 6.3), of measured times Y and predicted ones Ŷ.
 type RelativeError struct {
 	Mean  float64 // 0 where Count is
 	Count int
@@ -87,4 +87,30 @@ func (l *Learned) judge(s *Sample, e *PredictionErrors) {
 		e.DecodeAttention.add(l.noise.measure(s.PIM), l.pim.predict(
 			[pimFeatures]float64{float64(s.Contexts), float64(s.Decoding), float64(s.PrefillMoved)}))
 	}
+}
+
+// Errors returns the errors of the models as they are now, for a run's report:
+// out of bag for the forests (of single chunks, and of the trees grown last), on
+// its own data for the line. Counts are 0 where a model has not been fitted.
+func (l *Learned) Errors() PredictionErrors {
+	var e PredictionErrors
+	if l.prefill.forest != nil {
+		e.PrefillAttention = outOfBag(l.prefill)
+	}
+	if l.batched.forest != nil {
+		e.FC = outOfBag(l.batched)
+	}
+	if l.pim.ready {
+		for _, r := range [...]*ring{&l.pim.moving, &l.pim.still} {
+			for i := range r.rows {
+				e.DecodeAttention.add(r.rows[i].y, l.pim.predict(r.rows[i].x))
+			}
+		}
+	}
+	return e
+}
+
+func outOfBag(m *latencyForest) RelativeError {
+	e := m.forest.OutOfBag()
+	return RelativeError{Mean: e.Relative, Count: e.Rows}
 }

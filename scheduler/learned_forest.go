@@ -141,9 +141,9 @@ func (m *latencyForest) fit() error {
 }
 
 // predict returns the time at a, b. A forest is constant beyond its data; above
-// the data's range the time is scaled by the work, below it stays. For costs
-// that grow with the work and no faster, both are upper bounds of a continuation,
-// so that a scheduler nears the unknown step by step.
+// the data's range the time is scaled by the work, below it stays. Where the cost
+// is a constant and a part proportional to the work, both err upwards, so that a
+// scheduler nears the unknown step by step, and learns at each.
 func (m *latencyForest) predict(a, b int) float64 {
 	_, highA := m.forest.Range(0)
 	_, highB := m.forest.Range(1)
