@@ -1,0 +1,423 @@
+package pim
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/input"
+)
+
+// synthetic is a random problem: normal elements, q times size.
+type synthetic struct {
+	queryHeads, kvHeads, queries, keys, dim int
+	size                                    float64
+	equal                                   bool // all keys are the first one
+	dtype                                   string
+}
+
+// file returns the problem with its float64 reference.
+func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
+	tb.Helper()
+	r := rand.New(rand.NewPCG(uint64(s.keys), uint64(s.dim)))
+	if s.dtype == "" {
+		s.dtype = "F16"
+	}
+	make1 := func(suffix string, heads, n int, size float64) (*attention.Tensor, []float32) {
+		x := make([]float64, heads*n*s.dim)
+		for i := range x {
+			x[i] = r.NormFloat64() * size
+		}
+		if suffix == ".k" && s.equal {
+			for i := range x {
+				x[i] = x[i%s.dim]
+			}
+		}
+		t, err := attention.NewTensor(name+suffix, s.dtype, []int{heads, n, s.dim}, x)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		v, err := t.Float32s()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return t, v
+	}
+	tq, q := make1(".q", s.queryHeads, s.queries, s.size)
+	tk, k := make1(".k", s.kvHeads, s.keys, 1)
+	tv, v := make1(".v", s.kvHeads, s.keys, 1)
+	out, lse := make([]float64, len(q)), make([]float64, s.queryHeads*s.queries)
+	for h := range s.queryHeads {
+		g, n, m := h/(s.queryHeads/s.kvHeads), s.keys*s.dim, s.queries*s.dim
+		attention.CausalReference(out[h*m:(h+1)*m], lse[h*s.queries:(h+1)*s.queries], q[h*m:(h+1)*m],
+			k[g*n:(g+1)*n], v[g*n:(g+1)*n], s.dim, 1/math.Sqrt(float64(s.dim)))
+	}
+	to, err := attention.NewTensor(name+".out", "F64", []int{s.queryHeads, s.queries, s.dim}, out)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tl, err := attention.NewTensor(name+".lse", "F64", []int{s.queryHeads, s.queries}, lse)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f, err := attention.NewSafetensors([]*attention.Tensor{tq, tk, tv, to, tl})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return f
+}
+
+// oneCase returns the case of a synthetic problem.
+func oneCase(tb testing.TB, s synthetic) *VerifyCase {
+	tb.Helper()
+	cases, err := ReadVerifyCases(s.file(tb, "x"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &cases[0]
+}
+
+func precision(preset string) *Spec {
+	spec := Default()
+	spec.Precision.Preset = preset
+	return spec
+}
+
+// PyTorch's vectors pass at both presets, with and without normalised weights.
+func TestVerifyReferenceVectors(t *testing.T) {
+	file, err := attention.ReferenceVectors()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := ReadVerifyCases(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cases) != 7 {
+		t.Errorf("%d cases", len(cases))
+	}
+	for i := range cases {
+		for _, preset := range PrecisionNames() {
+			for _, normalised := range []bool{true, false} {
+				if !normalised && cases[i].Queries > 1 {
+					continue
+				}
+				spec := precision(preset)
+				spec.NormalisedWeights = normalised
+				r, err := Verify(spec, ddr4(t), &cases[i])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !r.Pass || r.NonFinite > 0 {
+					t.Errorf("%s, normalised %v: %+v", preset, normalised, r)
+				}
+			}
+		}
+	}
+}
+
+// Shapes and data beyond the committed vectors.
+func TestVerifyShapes(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		s     synthetic
+		exact float64 // bound on the error of fp32, 0: the tolerance
+	}{
+		{"d = 8", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 100, dim: 8, size: 1}, 0},
+		{"d = 80", synthetic{queryHeads: 2, kvHeads: 2, queries: 1, keys: 77, dim: 80, size: 1}, 0},
+		{"d = 256", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 600, dim: 256, size: 1}, 0},
+		{"d = 512", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 150, dim: 512, size: 1}, 0},
+		{"one key", synthetic{queryHeads: 4, kvHeads: 1, queries: 1, keys: 1, dim: 64, size: 1}, 1e-9},
+		{"prefill", synthetic{queryHeads: 2, kvHeads: 1, queries: 33, keys: 33, dim: 32, size: 1}, 0},
+		{"chunk", synthetic{queryHeads: 1, kvHeads: 1, queries: 5, keys: 530, dim: 128, size: 1}, 0},
+		{"GQA 3", synthetic{queryHeads: 6, kvHeads: 2, queries: 2, keys: 50, dim: 128, size: 1}, 0},
+		{"GQA 8", synthetic{queryHeads: 8, kvHeads: 1, queries: 1, keys: 520, dim: 128, size: 1}, 0},
+		{"equal keys", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 999, dim: 128, size: 1, equal: true}, 0},
+		{"logits in the thousands", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1000}, 0},
+		{"equal keys, logits in the thousands", synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1000, equal: true}, 0},
+		{"BF16", synthetic{queryHeads: 2, kvHeads: 1, queries: 2, keys: 300, dim: 128, size: 1, dtype: "BF16"}, 0},
+		{"F32", synthetic{queryHeads: 2, kvHeads: 1, queries: 2, keys: 300, dim: 128, size: 1, dtype: "F32"}, 0},
+	} {
+		x := oneCase(t, c.s)
+		for _, preset := range PrecisionNames() {
+			r, err := Verify(precision(preset), ddr4(t), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Pass || c.exact > 0 && preset == "fp32" && r.RelativeL2 > c.exact {
+				t.Errorf("%s, %s: %+v", c.name, preset, r)
+			}
+			if (r.StorageError > 0) != (c.s.dtype == "F32") || r.StorageError > 2e-3 {
+				t.Errorf("%s: storage error %g", c.name, r.StorageError)
+			}
+		}
+	}
+}
+
+// 131,072 tokens: fp32 and paper meet their tolerances, an FP16 softmax sum loses
+// everything.
+func TestVerify128K(t *testing.T) {
+	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 1 << 17, dim: 64, size: 0.5})
+	for _, preset := range PrecisionNames() {
+		if r, err := Verify(precision(preset), ddr4(t), x); err != nil || !r.Pass {
+			t.Errorf("%s: %+v, %v", preset, r, err)
+		}
+	}
+	spec := precision("fp32")
+	spec.Precision.SoftmaxSum = FP16
+	r, err := Verify(spec, ddr4(t), x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Pass || r.RelativeL2 < 0.9 || !strings.Contains(r.Reason, "FP16 softmax sum") {
+		t.Errorf("an FP16 sum passes: %+v", r)
+	}
+}
+
+// What the formats cannot hold fails, and the reason says so.
+func TestVerifyReasons(t *testing.T) {
+	large := synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 60000, dtype: "F32"}
+	contested := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 400, dim: 128, size: 400})
+	// Keys that differ little: logits in the thousands and close together.
+	for i := range contested.K {
+		if i >= 128 {
+			contested.K[i] = attention.RoundHalf(contested.K[i%128] + contested.K[i]*0.001)
+		}
+	}
+	for i, k := range contested.K {
+		contested.storedK[i] = attention.Float32ToHalf(k)
+	}
+	attention.CausalReference(contested.Out, contested.LSE, contested.Q, contested.K, contested.V, 128, 1/math.Sqrt(128))
+	wrong := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 1})
+	wrong.Out[5] += 10
+	wrongLSE := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 1})
+	wrongLSE.LSE[0]++
+	for _, c := range []struct {
+		name, preset string
+		x            *VerifyCase
+		want         string
+	}{
+		{"storage", "fp32", oneCase(t, large), "overflows fp16 storage"},
+		{"raw scores", "paper", oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 5000}), "FP16 ends at 65504"},
+		{"close logits", "paper", contested, "rounding them moves exponents"},
+		{"wrong reference", "fp32", wrong, "nothing in the formats explains it"},
+		{"wrong log-sum-exp", "fp32", wrongLSE, "log-sum-exp differs"},
+	} {
+		r, err := Verify(precision(c.preset), ddr4(t), c.x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Pass || !strings.Contains(r.Reason, c.want) {
+			t.Errorf("%s: %+v", c.name, r)
+		}
+	}
+}
+
+// spoil is a runner that changes the stored bytes once, and each instruction.
+func spoil(memory func(*ValueMachine), instruction func(*Program, *Instruction)) runner {
+	return func(m *ValueMachine, p *Program, data []HeadData) ([]HeadResult, error) {
+		if memory != nil {
+			memory(m)
+		}
+		if err := m.begin(p, data); err != nil {
+			return nil, err
+		}
+		for {
+			list := p.Next(nil)
+			if len(list) == 0 {
+				return m.results, nil
+			}
+			for i := range list {
+				if instruction != nil {
+					instruction(p, &list[i])
+				}
+				if err := m.execute(&list[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+}
+
+// bank returns what a chip holds of one bank in a row.
+func bank(m *ValueMachine, chip, row, ordinal int) [][]byte {
+	var columns [][]byte
+	for column := range m.mapping.RowBursts {
+		at := m.cell(int32(row), int32(column)) + 8*ordinal
+		columns = append(columns, m.chips[chip].cells[at:at+8])
+	}
+	return columns
+}
+
+// Every mistake in storing, mapping or issuing shows in verify.
+func TestVerifySeesMistakes(t *testing.T) {
+	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1})
+	clearBanks := func(row, first, n int) func(*ValueMachine) {
+		return func(m *ValueMachine) {
+			for chip := range m.chips {
+				for ordinal := first; ordinal < first+n; ordinal++ {
+					for _, column := range bank(m, chip, row, ordinal) {
+						clear(column)
+					}
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		memory      func(*ValueMachine)
+		instruction func(*Program, *Instruction)
+		pass        bool
+		slight      bool // one or four tokens of 300: below what FP16 scores may differ by
+	}{
+		{"no mistake", nil, nil, true, false},
+		{"re-layout off", func(m *ValueMachine) {
+			m.mapping.Exchange.Group = 1 // beats pass as they come; the program is what it was
+			for token := range x.Keys - 1 {
+				at := token * x.HeadDim
+				if err := m.Store(0, token, x.storedK[at:at+x.HeadDim], x.storedV[at:at+x.HeadDim]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.mapping.Exchange.Group = 2
+		}, nil, false, false},
+		{"one of the four byte swaps missing", func(m *ValueMachine) {
+			for row := range m.rows {
+				for ordinal := range m.mapping.Banks {
+					a, b := bank(m, 2, row, ordinal), bank(m, 3, row, ordinal)
+					for i := range a {
+						for p := 0; p < 8; p += 2 {
+							a[i][p+1], b[i][p] = b[i][p], a[i][p+1]
+						}
+					}
+				}
+			}
+		}, nil, false, false},
+		{"two byte lanes of the values swapped", func(m *ValueMachine) {
+			for ordinal := range m.mapping.Banks {
+				a, b := bank(m, 2, 1, ordinal), bank(m, 3, 1, ordinal)
+				for i := range a {
+					for p := range a[i] {
+						a[i][p], b[i][p] = b[i][p], a[i][p]
+					}
+				}
+			}
+		}, nil, false, false},
+		{"a bank of keys dropped", clearBanks(0, 5, 1), nil, false, false},
+		{"a bank of values dropped", clearBanks(1, 5, 1), nil, false, false},
+		{"a quad of values dropped", clearBanks(1, 4, 4), nil, false, false},
+		{"a weight broadcast one chunk early", nil, func(p *Program, in *Instruction) {
+			if in.Op == OpLoadWeights {
+				in.Token += int32(p.Geometry.ChunkTokens)
+			}
+		}, false, false},
+		{"one set of weights of all repeated", nil, func(p *Program, in *Instruction) {
+			if in.Op == OpLoadWeights && in.Token == int32(p.SetTokens) {
+				in.Token = 0
+			}
+		}, false, true},
+		{"the newest token not appended", nil, func(_ *Program, in *Instruction) {
+			if in.Op == OpAppendKey {
+				in.Column ^= 1
+			}
+		}, false, true},
+	} {
+		for _, preset := range PrecisionNames() {
+			if c.slight && preset == "paper" {
+				continue
+			}
+			r, err := verify(precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Pass != c.pass {
+				t.Errorf("%s, %s: %+v", c.name, preset, r)
+			}
+		}
+	}
+}
+
+// Files whose tensors do not fit together are input errors.
+func TestReadVerifyCasesRefuses(t *testing.T) {
+	type shapes map[string][]int
+	for _, c := range []struct {
+		name string
+		s    shapes
+		want string
+	}{
+		{"nothing", shapes{"a.k": {1, 1, 8}}, "nothing to verify"},
+		{"no keys", shapes{"a.q": {1, 1, 8}, "a.v": {1, 1, 8}, "a.out": {1, 1, 8}}, "a.k"},
+		{"two dimensions", shapes{"a.q": {1, 8}, "a.k": {1, 1, 8}, "a.v": {1, 1, 8}, "a.out": {1, 1, 8}}, "a.q"},
+		{"no tokens", shapes{"a.q": {1, 1, 8}, "a.k": {1, 0, 8}, "a.v": {1, 0, 8}, "a.out": {1, 1, 8}}, "a.k"},
+		{"another d", shapes{"a.q": {1, 1, 8}, "a.k": {1, 2, 16}, "a.v": {1, 2, 16}, "a.out": {1, 1, 8}}, "[1 2 8]"},
+		{"more values", shapes{"a.q": {1, 1, 8}, "a.k": {1, 2, 8}, "a.v": {1, 3, 8}, "a.out": {1, 1, 8}}, "a.v"},
+		{"output", shapes{"a.q": {2, 1, 8}, "a.k": {1, 2, 8}, "a.v": {1, 2, 8}, "a.out": {1, 1, 8}}, "a.out"},
+		{"heads", shapes{"a.q": {3, 1, 8}, "a.k": {2, 2, 8}, "a.v": {2, 2, 8}, "a.out": {3, 1, 8}}, "multiple of the 2 KV heads"},
+		{"queries", shapes{"a.q": {1, 3, 8}, "a.k": {1, 2, 8}, "a.v": {1, 2, 8}, "a.out": {1, 3, 8}}, "at most 2"},
+		{"lse", shapes{"a.q": {1, 1, 8}, "a.k": {1, 1, 8}, "a.v": {1, 1, 8}, "a.out": {1, 1, 8}, "a.lse": {2}}, "a.lse"},
+	} {
+		var tensors []*attention.Tensor
+		for name, shape := range c.s {
+			n := 1
+			for _, s := range shape {
+				n *= s
+			}
+			x, err := attention.NewTensor(name, "F16", shape, make([]float64, n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tensors = append(tensors, x)
+		}
+		f, err := attention.NewSafetensors(tensors)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = ReadVerifyCases(f)
+		var bad *input.InputError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want an InputError with %q", c.name, err, c.want)
+		}
+	}
+	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 600, size: 1})
+	var bad *input.InputError
+	if _, err := Verify(Default(), ddr4(t), x); !errors.As(err, &bad) {
+		t.Errorf("d = 600: %v", err)
+	}
+	f := synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 8, size: math.Inf(1)}.file(t, "x")
+	if _, err := ReadVerifyCases(f); !errors.As(err, &bad) || !strings.Contains(err.Error(), "finite") {
+		t.Errorf("infinite elements: %v", err)
+	}
+}
+
+// No file makes the reader panic, and what it accepts is consistent.
+func FuzzReadVerifyCases(f *testing.F) {
+	for _, s := range []synthetic{
+		{queryHeads: 2, kvHeads: 1, queries: 1, keys: 3, dim: 8, size: 1},
+		{queryHeads: 1, kvHeads: 1, queries: 2, keys: 2, dim: 16, size: 1, dtype: "BF16"},
+	} {
+		var data bytes.Buffer
+		if err := attention.WriteSafetensors(&data, s.file(f, "x").Tensors, nil); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := attention.ParseSafetensors(data)
+		if err != nil {
+			return
+		}
+		cases, err := ReadVerifyCases(file)
+		if err != nil {
+			return
+		}
+		for _, c := range cases {
+			if len(c.Q) != c.QueryHeads*c.Queries*c.HeadDim || len(c.K) != c.KVHeads*c.Keys*c.HeadDim || len(c.V) != len(c.K) || len(c.Out) != len(c.Q) {
+				t.Fatalf("%s: sizes do not fit", c.Name)
+			}
+		}
+	})
+}
