@@ -75,6 +75,9 @@ func (h *headClock) reset(p *Program, d *dram.Spec) {
 		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
 		resultLag: int64(d.CL + d.BurstClocks()), closeLag: int64(d.TRP),
 	}
+	if p.rankPU {
+		h.columnGap, h.reopen = int64(d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
+	}
 }
 
 // count enters an issued instruction.
@@ -88,6 +91,11 @@ func (m *Machine) count(in *Instruction, clock int64) {
 		m.heads.switched = true
 		m.done(in, clock+m.heads.closeLag)
 	case OpReadContext:
+		m.done(in, clock+m.heads.resultLag)
+	case OpReadKey:
+		m.heads.read(&m.counters.Phases, OpScore, clock)
+	case OpReadValue:
+		m.heads.read(&m.counters.Phases, OpContext, clock)
 		m.done(in, clock+m.heads.resultLag)
 	}
 }

@@ -83,6 +83,7 @@ func (m *Machine) setLatencies() {
 	m.latency[OpReadContext][BankSequencer] = int64(m.spec.MACLatency)
 	m.latency[OpLoadWeights][BankSequencer] = 1
 	m.latency[OpLoadWeights][ResultSequencer] = int64(d.CL + burst + m.spec.SoftmaxLatency)
+	m.latency[OpReadValue][ResultSequencer] = int64(m.spec.SoftmaxLatency)
 	// q follows the newest key and value down the channel: after the append's
 	// precharge, like the attention's first activation.
 	m.latency[OpLoadQuery][BankSequencer] = int64(d.TRP)
@@ -156,6 +157,9 @@ func (m *Machine) fill() {
 // starved reports whether a sequencer is idle and the program not far ahead.
 func (m *Machine) starved() bool {
 	b, r, w := m.queues[BankSequencer].len(), m.queues[ResultSequencer].len(), m.queues[BufferSequencer].len()
+	if m.program.rankPU && r >= runAhead {
+		return false
+	}
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
 }
 

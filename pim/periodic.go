@@ -87,7 +87,7 @@ func (m *Machine) skip() {
 	}
 	g := &p.Geometry
 	first := p.segment * p.SegmentTokens
-	if p.token%g.ChunkTokens != 0 {
+	if p.token%g.ChunkTokens != 0 || p.group != 0 || p.pass != 0 {
 		return
 	}
 	if p.token == first {

@@ -46,6 +46,11 @@ type Program struct {
 	pending []Instruction // appended by the current step
 	rowEnd  int           // token that needs the stage's next row
 	column  int32         // of the stage's next token
+	// Of a rank-level PU: the group of banks and the pass to read next, the bank
+	// sequencer's count after the group's activation, and the result sequencer's
+	// after the latest key.
+	group, pass       int
+	opened, scoreRead uint32
 	// What all MACAs of the open row have in common, and all transfers of partial
 	// sums or weights.
 	read, transfer Instruction
@@ -62,8 +67,8 @@ type Program struct {
 	scoreDone   uint32              // bank sequencer's count after the latest OpScore
 }
 
-// plan is what Spec, device and shape fix for all chunks.
-type plan struct {
+// Plan is what Spec, device and shape fix for all chunks.
+type Plan struct {
 	Passes          int // MACAs of one column: query heads by multiplier sets, rounded up
 	PartialBursts   int // RDRES of one chunk and query head
 	WeightsPerBurst int // tokens whose weights one WRBUF carries
@@ -71,11 +76,18 @@ type plan struct {
 	SetBursts       int // WRBUF of one weight slot and query head
 	ContextBursts   int // RDRES of one query head's accumulators
 	SegmentTokens   int // tokens that pass through the score buffer at once
+	PartialBytes    int // width of a partial sum
+	ContextBytes    int // width of an accumulator
+}
 
+// plan is the rest of it, which concerns the Program alone.
+type plan struct {
+	Plan
 	macs         int // multiplier sets
 	setColumns   int // columns of one weight slot
 	stepSize     int // bound of the instructions of one step
 	simultaneous bool
+	rankPU       bool  // no multipliers beside the banks
 	rescore      bool  // Refetch: one maximum and sum, keys beyond the buffer scored twice
 	rowYields    bool  // read-out and softmax are slower than the switch from K to V
 	drainYields  bool  // read-out of the context is slower than the precharge
@@ -133,7 +145,12 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 	weights := max(1, chipBytes/precision.Weights.Bytes())
 	set := max(g.ColumnTokens, weights)
 	p.plan = plan{
-		macs:            spec.MACsPerRead,
+		macs:         spec.MACsPerRead,
+		simultaneous: spec.Activation == Simultaneous,
+		rankPU:       spec.ProcessingUnit == RankPU,
+		rescore:      spec.BeyondBuffer == Refetch,
+	}
+	p.Plan = Plan{
 		Passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
 		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
 		WeightsPerBurst: weights,
@@ -141,8 +158,8 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 		SetBursts:       bursts(set * precision.Weights.Bytes()),
 		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
 		SegmentTokens:   segment,
-		simultaneous:    spec.Activation == Simultaneous,
-		rescore:         spec.BeyondBuffer == Refetch,
+		PartialBytes:    precision.Accumulate.Bytes(),
+		ContextBytes:    precision.Context.Bytes(),
 	}
 	p.activateSpan = activationSpan(d, p.simultaneous)
 
@@ -160,6 +177,10 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 
 	setBursts := g.ChunkTokens / set * p.SetBursts
 	chunk := max(p.Passes*g.TokenBursts*d.TCCDL, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
+	if p.rankPU {
+		p.stepSize = max(p.stepSize, g.RowBursts*g.BankGroups+3*g.BankGroups)
+		chunk = p.Passes * g.TokenBursts * g.Banks * d.TCCDS
+	}
 	rowChunks := g.RowTokens / g.ChunkTokens
 	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*burst)))
 	p.rowSpan = int64(rowChunks*chunk)*9/8 + reopen + int64(d.TRTP)
@@ -208,7 +229,7 @@ func activationSpan(d *dram.Spec, simultaneous bool) int64 {
 func (p *Program) Restart(heads []Head) {
 	p.Heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
-	p.unit, p.set = 0, 0
+	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
 	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
 	p.queryLoaded, p.contextRead, p.scoreDone = 0, 0, 0
 	clear(p.partialRead)
@@ -229,9 +250,20 @@ func (p *Program) Next(buffer []Instruction) []Instruction {
 
 // step generates a few instructions or moves to the next stage.
 func (p *Program) step() {
-	switch p.stage {
-	case stageAppend:
+	switch {
+	case p.stage == stageAppend:
 		p.appendToken()
+	case p.rankPU:
+		p.stepRankPU()
+	default:
+		p.stepBankPU()
+	}
+	p.advance()
+}
+
+// stepBankPU generates a few instructions of a stage after the append.
+func (p *Program) stepBankPU() {
+	switch p.stage {
 	case stageLoad:
 		p.loadQuery()
 	case stageScore, stageRescore:
@@ -241,7 +273,6 @@ func (p *Program) step() {
 	case stageReadOut:
 		p.readContext()
 	}
-	p.advance()
 }
 
 // startHead sets the first stage of the current head.

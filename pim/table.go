@@ -213,7 +213,11 @@ func (b *tableBuilder) row(base int) []int64 {
 	}
 	step := max(1, g.ChunkTokens/g.ColumnTokens) // columns of a chunk
 	chunks := g.RowBursts / step
-	for first := range step {
+	from := 0
+	if b.program.rankPU { // reads whole chunks
+		from = step - 1
+	}
+	for first := from; first < step; first++ {
 		at := func(chunk int) int { return chunk*step + first }
 		lead := min(leadIn, chunks)
 		for c := range lead {
@@ -231,6 +235,11 @@ func (b *tableBuilder) row(base int) []int64 {
 			} else {
 				fill(at(c))
 			}
+		}
+	}
+	for i := range entries {
+		if from > 0 {
+			entries[i] = entries[i/step*step+from]
 		}
 	}
 	return entries

@@ -10,6 +10,7 @@ import (
 func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 	spec := Default()
 	spec.Activation = rapid.SampledFrom([]string{Staggered, Simultaneous}).Draw(t, "activation")
+	spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, BankPU, RankPU}).Draw(t, "unit")
 	spec.Precision.Preset = rapid.SampledFrom(PrecisionNames()).Draw(t, "precision")
 	spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")
 	spec.MACLatency = rapid.IntRange(1, 20).Draw(t, "mac")
@@ -58,11 +59,16 @@ func TestTableIsTheRun(t *testing.T) {
 
 func BenchmarkNewKernelTable(b *testing.B) {
 	d := ddr4(b)
-	for _, g := range []int{1, 8} {
-		b.Run(map[int]string{1: "mha", 8: "gqa8"}[g], func(b *testing.B) {
+	for _, c := range []struct {
+		name, unit string
+		queries    int
+	}{{"mha", BankPU, 1}, {"gqa8", BankPU, 8}, {"rank-pu", RankPU, 1}} {
+		b.Run(c.name, func(b *testing.B) {
+			spec := Default()
+			spec.ProcessingUnit = c.unit
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := NewKernelTable(Default(), d, HeadShape{HeadDim: 128, Queries: g, ElementBits: 16}); err != nil {
+				if _, err := NewKernelTable(spec, d, HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}); err != nil {
 					b.Fatal(err)
 				}
 			}

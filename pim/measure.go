@@ -1,0 +1,197 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Occupancy is the share of a run's clocks for which each unit was busy, 0 to
+// 1.
+type Occupancy struct {
+	BankPUs    float64 `json:"bank_pus"`    // a column read of tCCD_L at each MACA
+	CommandBus float64 `json:"command_bus"` // of the rank, one command a clock
+	DataBus    float64 `json:"data_bus"`    // of the rank, BL/2 a burst
+	Adders     float64 `json:"adders"`      // the rank PU's rankAdders
+	Softmax    float64 `json:"softmax"`     // the rank PU's unit, a score and a weight a clock
+}
+
+// rankAdders is the number of adders in the rank PU (L3, Table 5's area is one
+// FP16 adder's): the rank's bus brings 8 bytes a beat and chip share, so that 8
+// adders sum whatever FP16 partial sums arrive.
+const rankAdders = 8
+
+// Measurement is what the attention of one layer's heads costs on one rank.
+type Measurement struct {
+	Geometry Geometry
+	Plan     Plan
+
+	// One query head alone, without append and refresh.
+	Cycles       int64
+	Phases       Phases
+	AppendCycles int64 // what the append adds
+	Occupancy    Occupancy
+	// PeakShare is the data rate at which the head's keys and values were read,
+	// padding not counted, over that of all banks at tCCD_L.
+	PeakShare float64
+
+	// All KV heads one after another with their query heads, append and refresh.
+	TotalCycles    int64
+	RefreshCycles  int64 // what refresh adds
+	Refreshes      int64 // REFs issued; up to Spec.PostponedRefreshes are still owed
+	TotalOccupancy Occupancy
+	Commands       [dram.WRBUF + 1]int64
+	Energy         dram.Energy
+}
+
+// Load is a decode step of one layer on one rank.
+type Load struct {
+	Context int // tokens, the newest included
+	KVHeads int
+	Shape   HeadShape // of each KV head
+}
+
+// heads returns the heads of the load, each in rows of its own.
+func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
+	rows := g.Rows(l.Context)
+	if l.KVHeads < 1 || l.Context < 1 {
+		return nil, &input.InputError{Key: "context", Value: fmt.Sprint(l.Context), Expected: "at least one token and one KV head"}
+	}
+	if rows > d.Rows/l.KVHeads {
+		return nil, &input.InputError{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
+			"at most %d tokens: %d KV heads share the %d rows of a rank", d.Rows/l.KVHeads/2*g.RowTokens, l.KVHeads, d.Rows)}
+	}
+	heads := make([]Head, l.KVHeads)
+	for i := range heads {
+		heads[i] = Head{Context: l.Context, FirstRow: int32(i * rows), Append: true}
+	}
+	return heads, nil
+}
+
+// Measure runs the load command by command. Observer may be nil; it sees the
+// commands of all heads with refresh.
+func Measure(spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measurement, error) {
+	out := &Measurement{}
+	if err := out.single(spec, d, load); err != nil {
+		return nil, err
+	}
+	b, err := newTableBuilder(spec, d, load.Shape)
+	if err != nil {
+		return nil, err
+	}
+	heads, err := load.heads(&b.program.Geometry, d)
+	if err != nil {
+		return nil, err
+	}
+	run := func() int64 {
+		ends := b.ends(heads...)
+		return ends[len(ends)-1]
+	}
+	without := run() // may skip repetitions
+	meter := &meteredObserver{meter: dram.NewEnergyMeter(d, 1), next: observer}
+	b.machine.SkipRepetitions(false)
+	b.machine.Refresh(true)
+	b.machine.Observe(meter)
+	out.TotalCycles = run()
+	out.finish(&b.machine.counters, without, meter, d)
+	return out, nil
+}
+
+// single measures one query head alone.
+func (m *Measurement) single(spec *Spec, d *dram.Spec, load Load) error {
+	shape := load.Shape
+	shape.Queries = 1
+	b, err := newTableBuilder(spec, d, shape)
+	if err != nil {
+		return err
+	}
+	if _, err := load.heads(&b.program.Geometry, d); err != nil {
+		return err
+	}
+	b.machine.SkipRepetitions(false)
+	m.AppendCycles = b.run(Head{Context: load.Context, Append: true})
+	m.Cycles = b.attention(load.Context)
+	m.AppendCycles -= m.Cycles
+	m.Geometry, m.Plan = b.program.Geometry, b.program.plan.Plan
+	c := &b.machine.counters
+	m.Phases = c.Phases
+	m.Occupancy = b.program.occupancy(c, d, m.Cycles)
+	m.PeakShare = m.Geometry.peakShare(d, b.program.rankPU, load.Context, m.Cycles)
+	return nil
+}
+
+// finish enters what the run of all heads did.
+func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *meteredObserver, d *dram.Spec) {
+	m.RefreshCycles = m.TotalCycles - withoutRefresh
+	m.Refreshes = c.Commands[dram.REF]
+	m.Commands = c.Commands
+	m.Energy = meter.meter.Energy(m.TotalCycles)
+	p := Program{Geometry: m.Geometry, plan: plan{Plan: m.Plan}}
+	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
+}
+
+// peakShare returns the share of the rank's peak bandwidth at which a head of
+// context tokens was read in clocks: all banks, one burst each at tCCD_L, or
+// for a rank-level PU the rank's data bus.
+func (g *Geometry) peakShare(d *dram.Spec, rankPU bool, context int, clocks int64) float64 {
+	bytes := 2 * float64(context) * float64(g.HeadDim*g.ElementBits) / 8
+	peak := float64(g.Banks*g.BurstBytes) / float64(d.TCCDL)
+	if rankPU {
+		peak = float64(g.BurstBytes) / float64(d.BurstClocks())
+	}
+	return bytes / (peak * float64(clocks))
+}
+
+// occupancy returns the occupancies of a run of clocks.
+func (p *Program) occupancy(c *Counters, d *dram.Spec, clocks int64) Occupancy {
+	g := &p.Geometry
+	var commands int64
+	for _, n := range c.Commands {
+		commands += n
+	}
+	bursts := c.Commands[dram.RDRES] + c.Commands[dram.WRBUF] + c.Commands[dram.RD] + c.Commands[dram.WR]
+	macs := c.Ops[OpScore] + c.Ops[OpContext]
+	// A burst of partial sums holds as many values of each chip as fit: they are
+	// added over the chips. One of the context's is added over the banks that hold the
+	// same burst of a value.
+	values := int64(g.BurstBytes / p.PartialBytes)
+	adds := c.Ops[OpReadPartials] * values * int64(g.Chips-1) / int64(g.Chips)
+	values = int64(g.BurstBytes / p.ContextBytes)
+	adds += c.Ops[OpReadContext] * values * int64(g.ColumnTokens-1) / int64(g.ColumnTokens)
+	// The softmax unit sees each score, and each weight once.
+	scores := c.Ops[OpReadPartials] * int64(g.BurstBytes/p.PartialBytes/g.Chips)
+	weights := c.Ops[OpLoadWeights] * int64(p.WeightsPerBurst)
+	share := func(busy, of int64) float64 { return float64(busy) / float64(of) }
+	return Occupancy{
+		BankPUs:    share(macs*int64(d.TCCDL), clocks),
+		CommandBus: share(commands, clocks),
+		DataBus:    share(bursts*int64(d.BurstClocks()), clocks),
+		Adders:     share(adds, rankAdders*clocks),
+		Softmax:    share(scores+weights, 2*clocks),
+	}
+}
+
+// meteredObserver counts the energy of all commands on their way to an
+// observer.
+type meteredObserver struct {
+	meter *dram.EnergyMeter
+	next  Observer
+}
+
+func (o *meteredObserver) Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction) {
+	o.meter.Record(cmd, a, clock)
+	if o.next != nil {
+		o.next.Command(clock, cmd, a, in)
+	}
+}
+
+// WaivedRules returns the DRAM rules that programs of spec break on purpose, by
+// the checker's names: those that limit the current of activations where all
+// banks activate at once.
+func WaivedRules(spec *Spec) []string {
+	if spec.Activation == Simultaneous && spec.ProcessingUnit == BankPU {
+		return []string{"tRRD_S", "tRRD_L", "tFAW"}
+	}
+	return nil
+}

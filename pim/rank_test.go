@@ -1,0 +1,20 @@
+package pim
+
+import "testing"
+
+// A rank-level PU is bound by the rank's data bus: 32 clocks a token at d = 128,
+// eight times the bank PUs' four, and a little for closing rows.
+func TestRankPU(t *testing.T) {
+	spec := Default()
+	spec.ProcessingUnit = RankPU
+	for _, context := range []int{512, 8192} {
+		got, m := runHead(t, spec, fp16Head, context, false)
+		least := int64(32 * context)
+		if got < least || got > least+least/50+200 {
+			t.Errorf("%d tokens: %d clocks, want %d and at most 2%% more", context, got, least)
+		}
+		if c := m.Counters(); c.Ops[OpReadKey] != int64(4*context) || c.Ops[OpReadValue] != int64(4*context) {
+			t.Errorf("%d tokens: %d key and %d value bursts, want %d each", context, c.Ops[OpReadKey], c.Ops[OpReadValue], 4*context)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package pim
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// checkedRun feeds a run's commands to dram's independent checker.
+type checkedRun struct{ checker *dram.Checker }
+
+func (c checkedRun) Command(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+	c.checker.Check(dram.Record{Clock: clock, Command: cmd, Address: a})
+}
+
+// failer is what testing.TB and rapid.T share.
+type failer interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// checkProgram runs heads with refresh under the checker and returns the
+// machine.
+func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) *Machine {
+	t.Helper()
+	p, err := NewProgram(spec, d, shape, heads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMachine(spec, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Refresh(true)
+	checker := dram.NewChecker(d, 1, true)
+	m.Observe(checkedRun{checker})
+	m.Run(p)
+	allowed := map[string]bool{}
+	if spec.Activation == Simultaneous {
+		for _, rule := range WaivedRules(spec) {
+			allowed[rule] = true
+		}
+	}
+	for _, v := range checker.Violations() {
+		if !allowed[v.Rule] {
+			t.Fatalf("the checker rejects the run: %+v", v)
+		}
+	}
+	return m
+}
+
+// Every program obeys the standard, the refresh debt included, however long its
+// heads are.
+func TestProgramsPassTheChecker(t *testing.T) {
+	d := ddr4(t)
+	rapid.Check(t, func(t *rapid.T) {
+		spec, shape := drawSpec(t)
+		spec.PostponedRefreshes = rapid.IntRange(0, 8).Draw(t, "postponed")
+		var heads []Head
+		row := int32(0)
+		for range rapid.IntRange(1, 4).Draw(t, "heads") {
+			context := rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(1, 30000/shape.Queries)).Draw(t, "context")
+			heads = append(heads, Head{Context: context, FirstRow: row, Append: rapid.Bool().Draw(t, "append")})
+			row += 256
+		}
+		checkProgram(t, spec, d, shape, heads)
+	})
+}
+
+func TestRefreshDebt(t *testing.T) {
+	d := ddr4(t)
+	for _, c := range []struct {
+		name      string
+		context   int
+		heads     int
+		queries   int
+		postponed int
+		most      int64 // REFs ever owed
+	}{
+		{"heads of 8K tokens flush between heads", 8192, 12, 1, 8, 8},
+		{"a head of 128K tokens passes 9 tREFI and refreshes at row switches", 131072, 1, 1, 8, 8},
+		{"refresh on time", 8192, 6, 1, 0, 2},
+		{"a row of 128 query heads takes 10 tREFI and is paid in advance", 2048, 1, 128, 8, 8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			spec := Default()
+			spec.PostponedRefreshes = c.postponed
+			shape := fp16Head
+			shape.Queries = c.queries
+			heads := make([]Head, c.heads)
+			for i := range heads {
+				heads[i] = Head{Context: c.context, FirstRow: int32(i) * 512, Append: true}
+			}
+			m := checkProgram(t, spec, d, shape, heads)
+			if got := m.MaxDebt(); got > c.most {
+				t.Errorf("%d REFs were owed, want at most %d", got, c.most)
+			}
+			ends := m.Ends()
+			end := ends[len(ends)-1]
+			issued := m.Counters().Commands[dram.REF]
+			if due := end / int64(d.TREFI); issued < due-8 || issued > due+8 {
+				t.Errorf("%d REFs in %d clocks, want %d give or take 8", issued, end, due)
+			}
+		})
+	}
+}
+
+// The table's long-run cost of refresh against the manager's: heads in
+// sequence until a few hundred REFs are due.
+func TestWithRefreshIsTheLongRun(t *testing.T) {
+	d := ddr4(t)
+	for _, context := range []int{600, 6000, 100_000} {
+		table, err := NewKernelTable(Default(), d, fp16Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads := make([]Head, 3_000_000/context)
+		for i := range heads {
+			heads[i] = Head{Context: context, Append: true}
+		}
+		p, _ := NewProgram(Default(), d, fp16Head, heads)
+		m, _ := NewMachine(Default(), d)
+		m.Refresh(true)
+		got := m.Run(p)
+		want := table.WithRefresh(int64(len(heads)) * table.InSequence(context))
+		if diff := float64(got-want) / float64(want); diff < -0.001 || diff > 0.001 {
+			t.Errorf("heads of %d tokens: %d clocks, table %d (%+.3f%%)", context, got, want, 100*diff)
+		}
+	}
+}
