@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Request is one access of a trace: 64 B (one burst) at a byte address, offered
@@ -60,7 +61,9 @@ type Controller struct {
 	log     *LogWriter // nil: none
 
 	banksPerRank int
-	groupShift   int // log2 of the banks of a bank group
+	groupShift   int         // log2 of the banks of a bank group
+	grouped      [needs]bool // needs that have constraints between banks of a bank group
+	places       []place
 	roundRobin   bool
 	closedPage   bool
 
@@ -100,12 +103,12 @@ type Controller struct {
 func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log *LogWriter) *Controller {
 	c := &Controller{
 		spec: spec, policy: policy, mapping: mapping, log: log,
-		state: NewState(spec, ranks), energy: NewEnergyMeter(spec, ranks),
+		state: newState(spec, ranks, []Command{ACT, PRE, PREA, RD, WR, REF}), energy: NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
 		freeChain: -1, lastServed: -1, starving: -1, starvationCheck: forever,
-		openBanks: make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()),
+		openBanks: make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
 	}
 	for i := range c.banks {
 		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
@@ -113,6 +116,9 @@ func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log 
 	for n := range c.needs {
 		c.needs[n] = make([]needSet, ranks)
 		c.waits[n] = make([]wait, len(c.banks))
+	}
+	for n, cmd := range needCommands {
+		c.grouped[n] = slices.ContainsFunc(spec.Constraints(), func(r Constraint) bool { return r.Scope == SameBankGroup && r.Next == cmd })
 	}
 	c.refresh = newRefreshState(spec, policy, ranks)
 	return c
@@ -197,11 +203,21 @@ func (c *Controller) arrival(t int64) int64 {
 	return forever
 }
 
-// bankAddress returns the address of a bank by its index over all ranks.
-func (c *Controller) bankAddress(bank int) Address {
-	inRank := bank % c.banksPerRank
-	return Address{Rank: int32(bank / c.banksPerRank), BankGroup: int32(inRank / c.spec.BanksPerGroup),
-		Bank: int32(inRank % c.spec.BanksPerGroup), Row: -1, Column: -1}
+// place is where a bank lies, found by its index over all ranks.
+type place struct {
+	Address
+	bit uint64 // of the bank among those of its rank
+}
+
+// places returns the places of all banks.
+func places(spec *Spec, ranks int) []place {
+	list := make([]place, ranks*spec.Banks())
+	for i := range list {
+		bank := i % spec.Banks()
+		list[i] = place{Address{Rank: int32(i / spec.Banks()), BankGroup: int32(bank / spec.BanksPerGroup),
+			Bank: int32(bank % spec.BanksPerGroup), Row: -1, Column: -1}, 1 << bank}
+	}
+	return list
 }
 
 // issue records a command everywhere.

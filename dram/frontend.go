@@ -176,7 +176,7 @@ func (c *Controller) enqueue(e entry, t int64) {
 	b.entries = append(b.entries, e)
 	c.full[e.bank] = b.entryQueue.full()
 	c.queued++
-	c.queuedInRank[int(e.bank)/c.banksPerRank]++
+	c.queuedInRank[c.places[e.bank].Rank]++
 	c.starvationCheck = min(c.starvationCheck, e.accepted+int64(c.policy.StarvationClocks)+1)
 	c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
 }

@@ -157,7 +157,7 @@ func (c *Controller) closeEach(rank int, t int64) int64 {
 		bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
 		at := c.earliest(needPrecharge, bank)
 		if at <= t {
-			c.issue(PRE, c.bankAddress(bank), t)
+			c.issue(PRE, c.places[bank].Address, t)
 			c.closed(rank, m&-m)
 			return at
 		}

@@ -7,7 +7,8 @@ import "math/bits"
 // first clock at which one of them may issue.
 func (c *Controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
-	rank, bit := bank/c.banksPerRank, uint64(1)<<(bank%c.banksPerRank)
+	place := &c.places[bank]
+	rank, bit := int(place.Rank), place.bit
 	for n := range c.needs {
 		c.needs[n][rank].banks &^= bit
 	}
@@ -54,7 +55,7 @@ func (c *Controller) updateNeeds(bank int) int64 {
 func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
 	at := c.earliest(n, bank)
 	set := &c.needs[n][rank]
-	set.banks |= 1 << (bank - rank*c.banksPerRank)
+	set.banks |= c.places[bank].bit
 	set.wake = min(set.wake, at)
 	c.wake[n] = min(c.wake[n], at)
 	c.waits[n][bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][needCommands[n]]}
@@ -66,7 +67,7 @@ func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
 func (c *Controller) earliest(n need, bank int) int64 {
 	cmd := needCommands[n]
 	s := c.state
-	return max(s.ranks[bank/c.banksPerRank][cmd], s.groups[bank/s.banksPerGroup][cmd], s.banks[bank][cmd])
+	return max(s.ranks[c.places[bank].Rank][cmd], s.groups[bank>>c.groupShift][cmd], s.banks[bank][cmd])
 }
 
 // choice is the command that the scheduler has picked.
@@ -117,7 +118,7 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 		}
 		for m := mask; m != 0; m &= m - 1 {
 			bank := base + bits.TrailingZeros64(m)
-			if e := max(s.banks[bank][cmd], s.groups[bank/s.banksPerGroup][cmd]); e > t {
+			if e := max(s.banks[bank][cmd], s.groups[bank>>c.groupShift][cmd]); e > t {
 				next = min(next, e)
 			} else {
 				c.readyMask[n] |= m & -m
@@ -162,50 +163,68 @@ func (c *Controller) oldestReady(n need, t int64, best *choice) {
 		return
 	}
 	wake := int64(forever)
-	for rank := range c.openBanks {
-		if c.refresh.forced>>rank&1 == 0 {
-			wake = min(wake, c.oldestReadyOf(n, rank, t, best))
+	sets := c.needs[n]
+	for rank := range sets {
+		set := &sets[rank]
+		if set.wake <= t {
+			if c.refresh.forced>>rank&1 != 0 {
+				continue
+			}
+			c.oldestReadyOf(n, rank, t, best)
 		}
+		wake = min(wake, set.wake)
 	}
 	c.wake[n] = wake
 }
 
-// oldestReadyOf is oldestReady for one rank; it returns a clock before which
-// none of its banks is ready, at most t if one is or may be.
-func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) int64 {
+// oldestReadyOf is oldestReady for one rank; it sets the rank's wake.
+func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
 	set := &c.needs[n][rank]
-	if set.banks == 0 {
-		return forever
-	}
-	if set.wake > t {
-		return set.wake
-	}
-	s, cmd := c.state, needCommands[n]&(slots-1)
-	if gate := s.ranks[rank][cmd]; gate > t {
+	cmd := needCommands[n] & (slots - 1)
+	if gate := c.state.ranks[rank][cmd]; gate > t {
 		set.wake = gate
-		return gate
+		return
 	}
-	first := int64(forever)
+	banks, wake := set.banks, int64(forever)
+	if c.grouped[n] {
+		banks, wake = c.openGroups(rank, cmd, banks, t)
+	}
 	base := rank * c.banksPerRank
 	waits := c.waits[n][base : base+c.banksPerRank]
-	for m := set.banks; m != 0; m &= m - 1 {
-		bank := bits.TrailingZeros64(m) & 63
+	oldest, found := best.age, -1
+	for m := banks; m != 0; m &= m - 1 {
+		bank := bits.TrailingZeros64(m)
 		w := &waits[bank]
+		age := w.age
 		if w.ready > t {
-			first = min(first, w.ready)
-			continue
+			age = forever
 		}
-		if at := s.groups[(base+bank)>>c.groupShift][cmd]; at > t {
-			first = min(first, at)
-			continue
-		}
-		first = t
-		if w.age < best.age {
-			*best = choice{base + bank, n, w.age}
+		wake = min(wake, w.ready)
+		if age < oldest {
+			oldest, found = age, bank
 		}
 	}
-	set.wake = first
-	return first
+	set.wake = wake
+	if found >= 0 {
+		*best = choice{base + found, n, oldest}
+	}
+}
+
+// openGroups returns those of banks whose bank groups allow cmd at t, and the
+// clock at which the first of the other groups will.
+func (c *Controller) openGroups(rank int, cmd Command, banks uint64, t int64) (open uint64, next int64) {
+	next = forever
+	s := c.state
+	mask := uint64(1)<<s.banksPerGroup - 1
+	groups := s.groups[rank*s.groupsPerRank:][:s.groupsPerRank]
+	for g := range groups {
+		if at := groups[g][cmd&(slots-1)]; at > t && banks&mask != 0 {
+			banks &^= mask
+			next = min(next, at)
+		}
+		mask <<= s.banksPerGroup
+	}
+	return banks, next
 }
 
 // anotherColumn reports whether a column access of another bank than that of p
@@ -287,7 +306,7 @@ func (c *Controller) pickRoundRobin(t int64) (choice, bool) {
 // firstReady returns, of what bank needs and readyMask allows, what the request
 // that is foremost in its queue needs.
 func (c *Controller) firstReady(bank int) need {
-	bit := uint64(1) << (bank % c.banksPerRank)
+	bit := c.places[bank].bit
 	if c.readyMask[needActivate]&bit != 0 {
 		return needActivate
 	}
@@ -326,7 +345,7 @@ func (c *Controller) findStarving(t int64) {
 // wait, ACT and PRE of other ranks go on.
 func (c *Controller) pickStarving(t int64) (choice, bool) {
 	bank := c.starving
-	rank := bank / c.banksPerRank
+	rank := int(c.places[bank].Rank)
 	b := &c.banks[bank]
 	n := needRead
 	switch row := c.state.rows[bank]; {
@@ -369,9 +388,8 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 
 // serve issues the picked command.
 func (c *Controller) serve(p choice, t int64) {
-	a := c.bankAddress(p.bank)
+	a, bit := c.places[p.bank].Address, c.places[p.bank].bit
 	b := &c.banks[p.bank]
-	bit := uint64(1) << (p.bank % c.banksPerRank)
 	switch p.need {
 	case needActivate:
 		a.Row = b.entries[0].row
@@ -406,7 +424,7 @@ func (c *Controller) serveColumn(b *bankQueue, i int, a Address, t int64) {
 	}
 	if c.closedPage && !b.wants(e.row) {
 		cmd++ // RDA, WRA
-		c.openBanks[a.Rank] &^= 1 << (int(e.bank) % c.banksPerRank)
+		c.openBanks[a.Rank] &^= c.places[e.bank].bit
 	}
 	c.issue(cmd, a, t)
 	if b.hits > 0 {

@@ -1,6 +1,9 @@
 package dram
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // slots is the number of entries of a node: commands rounded up to a power of
 // two, so that an index masked by slots-1 needs no bounds check.
@@ -58,6 +61,12 @@ const never = math.MinInt64 / 2
 
 // NewState returns the state of ranks idle ranks at clock 0, all banks closed.
 func NewState(spec *Spec, ranks int) *State {
+	return newState(spec, ranks, anyCommand)
+}
+
+// newState is NewState for a caller that asks Earliest of the listed commands
+// only; Issue is cheaper the fewer there are.
+func newState(spec *Spec, ranks int, asked []Command) *State {
 	s := &State{
 		spec:          spec,
 		ranks:         make([]node, ranks),
@@ -66,7 +75,7 @@ func NewState(spec *Spec, ranks int) *State {
 		rows:          make([]int32, ranks*spec.Banks()),
 		groupsPerRank: spec.BankGroups, banksPerGroup: spec.BanksPerGroup, banksPerRank: spec.Banks(),
 	}
-	s.compile(spec.Constraints())
+	s.compile(slices.DeleteFunc(spec.Constraints(), func(c Constraint) bool { return !slices.Contains(asked, c.Next) }))
 	s.rings = make([]int64, ranks*s.ringSize)
 	s.ringPos = make([]int, ranks*s.windows)
 	s.Reset()
