@@ -31,6 +31,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newConfigCommand(),
 		a.newDRAMCommand(),
 		a.newGPUCommand(),
+		a.newPIMCommand(),
 		a.newRunCommand(),
 		a.newVersionCommand(),
 	)

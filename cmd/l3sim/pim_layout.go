@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// pimLayoutFlags are the flags of `pim layout`.
+type pimLayoutFlags struct {
+	token, dim int
+	kv, config string
+	sets       []string
+}
+
+func (a *app) newPIMLayoutCommand() *cobra.Command {
+	var f pimLayoutFlags
+	cmd := &cobra.Command{
+		Use:   "layout",
+		Short: "Show where each element of a token's key or value lies in the banks",
+		Long: `Show where each FP16 element of a token's key or value lies in the banks.
+
+The row counts from the first row of the head. The column is that of a burst, 64 bytes over all
+chips; the byte is that within the chip's share of the burst. Elements beyond the head
+dimension are padding, stored as zeros.`,
+		Example: `  l3sim pim layout --token 5 --head-dim 128
+  l3sim pim layout --token 1000 --head-dim 80 --kv v --set dram.preset=ddr4-3200-8gb-x8`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(&f) },
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
+	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
+	flags.StringVar(&f.kv, "kv", "k", "k or v")
+	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
+	return cmd
+}
+
+func (a *app) pimLayout(f *pimLayoutFlags) error {
+	kv := pim.Key
+	switch f.kv {
+	case "k":
+	case "v":
+		kv = pim.Value
+	default:
+		return input.UnknownName("--kv", f.kv, []string{"k", "v"})
+	}
+	const most = 1 << 24
+	if f.token < 0 || f.token > most {
+		return &input.InputError{Key: "--token", Value: fmt.Sprint(f.token), Expected: fmt.Sprintf("0 to %d", most)}
+	}
+	c, err := configs.Load(configs.Options{ConfigFile: f.config, Sets: f.sets})
+	if err != nil {
+		return err
+	}
+	m, err := pim.NewMapping(&c.DRAM.Spec, pim.HeadShape{HeadDim: f.dim, Queries: 1, ElementBits: 16})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stdout, `token %d, %s, d = %d (%d with padding), FP16 on %d chips x%d
+%d bursts a token; %d tokens share a column of keys, %d a column of values; %d tokens a row over %d banks
+re-layout: groups of %d beats, data delayed by n = %d clocks
+
+`, f.token, kv, m.HeadDim, m.PaddedDim, m.Chips, c.DRAM.DeviceWidth, m.TokenBursts, m.ChunkTokens, m.ColumnTokens,
+		m.RowTokens, m.Banks, m.Exchange.Group, m.Exchange.Delay())
+	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
+	for e := range m.PaddedDim {
+		p := m.Place(kv, f.token, e)
+		note := ""
+		if e >= m.HeadDim {
+			note = "  padding"
+		}
+		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// pimVerifyFlags are the flags of `pim verify`.
+type pimVerifyFlags struct {
+	vectors, precision, config string
+	sets                       []string
+	json                       bool
+}
+
+func (a *app) newPIMVerifyCommand() *cobra.Command {
+	var f pimVerifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compute attention on the bytes in the simulated banks and compare with reference vectors",
+		Long: `Compute attention on the bytes in the simulated banks and compare with reference vectors.
+
+Keys and values go through the re-layout and the mapping into the banks of one rank for each
+KV head; the PIM program runs on them; its output is compared with the reference. The command
+fails if a case does not meet its tolerance.
+
+FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k and
+NAME.v [KV heads, keys, d] in F16, BF16 or F32, NAME.out as NAME.q in F64 or F32, and may have
+NAME.lse [query heads, queries], the natural log-sum-exp. Causal masks are aligned to the last
+key. F32 is rounded to FP16 for storage, and the tolerance widened by what that costs. Without
+FILE the vectors that come with the program run.`,
+		Example: `  l3sim pim verify
+  l3sim pim verify --precision fp32 --vectors mine.safetensors --json
+  l3sim pim verify --set pim.precision.softmax_sum=fp16`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimVerify(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
+	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
+	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// pimVerify runs all cases. It prints what it found before it fails.
+func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
+	o := configs.Options{ConfigFile: f.config, Sets: f.sets}
+	if cmd.Flags().Changed("precision") {
+		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
+	}
+	c, err := configs.Load(o)
+	if err != nil {
+		return err
+	}
+	cases, err := verifyCases(f.vectors)
+	if err != nil {
+		return err
+	}
+	results, failed := make([]pim.VerifyResult, 0, len(cases)), 0
+	for i := range cases {
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		r, err := pim.Verify(&c.PIM, &c.DRAM.Spec, &cases[i])
+		if err != nil {
+			if f.vectors != "" {
+				return &input.InputError{File: f.vectors, Key: cases[i].Name, Err: err}
+			}
+			return err
+		}
+		if !r.Pass {
+			failed++
+		}
+		results = append(results, r)
+	}
+	if err := printVerify(a.stdout, c.PIM.Precision.Preset, results, f.json); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d cases failed", failed, len(results))
+	}
+	return nil
+}
+
+// verifyCases reads a file's cases, or the program's own.
+func verifyCases(path string) ([]pim.VerifyCase, error) {
+	if path == "" {
+		file, err := attention.ReferenceVectors()
+		if err != nil {
+			return nil, err
+		}
+		return pim.ReadVerifyCases(file)
+	}
+	if f, err := openInput(path); err != nil { // refuses folders
+		return nil, err
+	} else if err := f.Close(); err != nil {
+		return nil, err
+	}
+	file, err := attention.OpenSafetensors(path)
+	if err != nil {
+		return nil, err
+	}
+	cases, err := pim.ReadVerifyCases(file)
+	if err != nil {
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	return cases, nil
+}
+
+// printVerify writes the table or the JSON object of the results.
+func printVerify(w io.Writer, precision string, results []pim.VerifyResult, asJSON bool) error {
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(struct {
+			Precision string             `json:"precision"`
+			Cases     []pim.VerifyResult `json:"cases"`
+		}{precision, results})
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")
+	for _, r := range results {
+		verdict := "pass"
+		if !r.Pass {
+			verdict = "FAIL: " + r.Reason
+		}
+		fmt.Fprintf(table, "%s\t%d/%d\t%d\t%d\t%d\t%s\t%.3g\t%.3g\t%.3g\t%s\n", r.Name, r.Heads, r.KVHeads, r.Queries, r.Keys, r.HeadDim,
+			r.Storage, r.RelativeL2, r.MaxAbs, r.Tolerance, verdict)
+	}
+	return table.Flush()
+}
