@@ -20,8 +20,9 @@ type PrefillSpec struct {
 	// FinishedOverhead is what a kernel over a cache of finished tokens takes
 	// beyond one without: page tables, and merging split keys.
 	FinishedOverhead units.Duration `toml:"finished_overhead"`
-	// KVTraffic is how often keys and values come from memory: every query tile
-	// and head reads them, mostly from the L2.
+	// KVTraffic multiplies the bytes of the chunk's own keys and values: tiles
+	// and heads read them again, and short chunks in pieces too small to reach
+	// the bandwidth. Finished tokens stream once.
 	KVTraffic float64 `toml:"kv_traffic"`
 	// MaxSplits is the largest number of thread blocks that share the keys of a
 	// tile where tiles do not fill the GPU: 1 for kernels that never split.
@@ -70,10 +71,10 @@ func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
 	b, n, f := float64(batch), float64(chunk), float64(finished)
 	queryHeads, pairFLOPs := b*float64(h.Query), 4*float64(h.Dim)
 	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
-	qBytes, kvBytes := rowBytes*n*float64(h.Query), rowBytes*(n+f)*float64(h.KV)
+	qBytes, ownBytes, finishedBytes := rowBytes*n*float64(h.Query), rowBytes*n*float64(h.KV), rowBytes*f*float64(h.KV)
 	c := Cost{
 		FLOPs:    queryHeads * pairFLOPs * (n*f + n*(n+1)/2),
-		Bytes:    qBytes + kvBytes,
+		Bytes:    qBytes + ownBytes + finishedBytes,
 		Overhead: p.Overhead.Seconds(),
 	}
 	rate := p.Compute * s.peak(h.ElementBits)
@@ -85,7 +86,7 @@ func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
 	if finished > 0 {
 		c.Overhead += p.FinishedOverhead.Seconds()
 	}
-	c.Memory = (qBytes + float64(p.KVTraffic*kvBytes)) / (p.Memory * float64(s.MemoryBandwidth))
+	c.Memory = (qBytes + finishedBytes + float64(p.KVTraffic*ownBytes)) / (p.Memory * float64(s.MemoryBandwidth))
 	// The last tile of a head sees every key; blocks share them only where SMs
 	// would be idle.
 	splits := min(float64(p.MaxSplits), max(1, float64(s.SMs)/(queryHeads*tiles)))

@@ -12,14 +12,14 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Figure is one drawing, written as SVG.
+// Figure is one drawing, written as PNG.
 type Figure struct {
 	Name  string // file name
 	Write func(io.Writer) error
 }
 
 // figureSize is the edge of a figure.
-const figureSize = 14 * vg.Centimeter
+const figureSize = 18 * vg.Centimeter
 
 // Figures returns the two figures of a kind's errors: predicted over measured
 // time, and relative error over size (FLOPs, or bytes for what computes none).
@@ -58,8 +58,8 @@ func (t *Target) Figures(kind Kind, e Errors) ([]Figure, error) {
 	}
 	relative.Add(plotter.NewGrid())
 	return []Figure{
-		{string(kind) + "_predicted.svg", svg(predicted)},
-		{string(kind) + "_error.svg", svg(relative)},
+		{string(kind) + "_predicted.png", drawing(predicted)},
+		{string(kind) + "_error.png", drawing(relative)},
 	}, nil
 }
 
@@ -86,10 +86,10 @@ func addPoints(p *plot.Plot, xys plotter.XYs) error {
 	return nil
 }
 
-// svg returns the function that writes a figure.
-func svg(p *plot.Plot) func(io.Writer) error {
+// drawing returns the function that writes a figure.
+func drawing(p *plot.Plot) func(io.Writer) error {
 	return func(w io.Writer) error {
-		to, err := p.WriterTo(figureSize, figureSize, "svg")
+		to, err := p.WriterTo(figureSize, figureSize, "png")
 		if err != nil {
 			return err
 		}

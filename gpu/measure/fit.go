@@ -11,31 +11,33 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// parameter is one number that a fit moves, between low and high.
+// parameter is one number that a fit moves between low and high. Fits begin at
+// start, an ordinary value, whatever the specification held: a fit that began
+// at an earlier one's result would carry over what that had seen.
 type parameter struct {
-	name      string
-	low, high float64
-	get       func(*Target) float64
-	set       func(*Target, float64)
+	name             string
+	low, start, high float64
+	get              func(*Target) float64
+	set              func(*Target, float64)
 }
 
 // number, duration, rate and bytes make a parameter of a field.
-func number(name string, low, high float64, field func(*Target) *float64) parameter {
-	return parameter{name, low, high,
+func number(name string, low, start, high float64, field func(*Target) *float64) parameter {
+	return parameter{name, low, start, high,
 		func(t *Target) float64 { return *field(t) },
 		func(t *Target, v float64) { *field(t) = v }}
 }
 
 // duration is a parameter in microseconds.
-func duration(name string, low, high float64, field func(*Target) *units.Duration) parameter {
-	return parameter{name, low, high,
+func duration(name string, low, start, high float64, field func(*Target) *units.Duration) parameter {
+	return parameter{name, low, start, high,
 		func(t *Target) float64 { return field(t).Microseconds() },
 		func(t *Target, v float64) { *field(t) = units.Duration(math.Round(v * 1e6)) }}
 }
 
 // rate is a parameter in GB/s.
-func rate(name string, low, high float64, field func(*Target) *units.Bandwidth) parameter {
-	return parameter{name, low, high,
+func rate(name string, low, start, high float64, field func(*Target) *units.Bandwidth) parameter {
+	return parameter{name, low, start, high,
 		func(t *Target) float64 { return float64(*field(t)) / 1e9 },
 		func(t *Target, v float64) { *field(t) = units.Bandwidth(math.Round(v * 1e9)) }}
 }
@@ -43,8 +45,8 @@ func rate(name string, low, high float64, field func(*Target) *units.Bandwidth) 
 // Parameters of an Efficiency lie in these ranges: the p-norm above 1, and
 // efficiencies that the roofline allows.
 const (
-	lowEfficiency, highEfficiency = 0.05, 1
-	lowRidge, highRidge           = 1.02, 30
+	lowEfficiency, highEfficiency   = 0.05, 1
+	lowRidge, startRidge, highRidge = 1.02, 3, 30
 )
 
 // parameters returns what a kind's samples determine.
@@ -52,68 +54,68 @@ func parameters(kind Kind) []parameter {
 	switch kind {
 	case GEMM:
 		return []parameter{
-			number("compute_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Compute }),
-			number("memory_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Memory }),
-			number("ridge", lowRidge, highRidge, func(t *Target) *float64 { return &t.GPU.MatMul.Ridge }),
-			duration("overhead", 0.1, 100, func(t *Target) *units.Duration { return &t.GPU.MatMul.Overhead }),
-			number("tile_knee", 0.1, 500, func(t *Target) *float64 { return &t.GPU.MatMul.TileKnee }),
-			number("k_ramp", 1, 5000, func(t *Target) *float64 { return &t.GPU.MatMul.KRamp }),
-			number("step_latency_ns", 0.01, 50, func(t *Target) *float64 { return &t.GPU.MatMul.StepLatency }),
-			number("split_overhead_us", 0.01, 50, func(t *Target) *float64 { return &t.GPU.MatMul.SplitOverhead }),
-			number("split_traffic", 0.001, 10, func(t *Target) *float64 { return &t.GPU.MatMul.SplitTraffic }),
+			number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Compute }),
+			number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Memory }),
+			number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.MatMul.Ridge }),
+			duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.MatMul.Overhead }),
+			number("tile_knee", 0.1, 20, 500, func(t *Target) *float64 { return &t.GPU.MatMul.TileKnee }),
+			number("k_ramp", 1, 100, 5000, func(t *Target) *float64 { return &t.GPU.MatMul.KRamp }),
+			number("step_latency_ns", 0.01, 5, 50, func(t *Target) *float64 { return &t.GPU.MatMul.StepLatency }),
+			number("split_overhead_us", 0.01, 3, 50, func(t *Target) *float64 { return &t.GPU.MatMul.SplitOverhead }),
+			number("split_traffic", 0.001, 0.1, 10, func(t *Target) *float64 { return &t.GPU.MatMul.SplitTraffic }),
 		}
 	case Decode:
 		return []parameter{
-			number("compute_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Compute }),
-			number("memory_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Memory }),
-			number("ridge", lowRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Decode.Ridge }),
-			duration("overhead", 0.1, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.Overhead }),
-			duration("item_time", 0.01, 1000, func(t *Target) *units.Duration { return &t.GPU.Decode.ItemTime }),
-			duration("split_overhead", 0.01, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.SplitOverhead }),
-			duration("group_overhead", 0.01, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.GroupOverhead }),
-			{"split_ramp", 1, 65536,
+			number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Compute }),
+			number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Memory }),
+			number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Decode.Ridge }),
+			duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.Overhead }),
+			duration("item_time", 0.01, 4, 1000, func(t *Target) *units.Duration { return &t.GPU.Decode.ItemTime }),
+			duration("split_overhead", 0.01, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.SplitOverhead }),
+			duration("group_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.GroupOverhead }),
+			{"split_ramp", 1, 500, 65536,
 				func(t *Target) float64 { return float64(t.GPU.Decode.SplitRamp) },
 				func(t *Target, v float64) { t.GPU.Decode.SplitRamp = int(math.Round(v)) }},
-			number("unsplit_share", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.UnsplitShare }),
-			rate("block_bandwidth", 1, 1000, func(t *Target) *units.Bandwidth { return &t.GPU.Decode.BlockBandwidth }),
+			number("unsplit_share", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.UnsplitShare }),
+			rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &t.GPU.Decode.BlockBandwidth }),
 		}
 	case Prefill:
 		return []parameter{
-			number("compute_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Compute }),
-			number("memory_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Memory }),
-			number("ridge", lowRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Prefill.Ridge }),
-			duration("overhead", 0.1, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.Overhead }),
-			number("startup_keys", 1, 5000, func(t *Target) *float64 { return &t.GPU.Prefill.Startup }),
-			number("causal_tail", 0.01, 8, func(t *Target) *float64 { return &t.GPU.Prefill.CausalTail }),
-			duration("finished_overhead", 0.01, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.FinishedOverhead }),
-			number("kv_traffic", 1, 100, func(t *Target) *float64 { return &t.GPU.Prefill.KVTraffic }),
+			number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Compute }),
+			number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Memory }),
+			number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Prefill.Ridge }),
+			duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.Overhead }),
+			number("startup_keys", 1, 50, 5000, func(t *Target) *float64 { return &t.GPU.Prefill.Startup }),
+			number("causal_tail", 0.01, 1, 8, func(t *Target) *float64 { return &t.GPU.Prefill.CausalTail }),
+			duration("finished_overhead", 0.01, 3, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.FinishedOverhead }),
+			number("kv_traffic", 1, 2, 100, func(t *Target) *float64 { return &t.GPU.Prefill.KVTraffic }),
 		}
 	case AllReduce:
 		return []parameter{
-			duration("small_latency", 0.01, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatency }),
-			duration("small_latency_per_gpu", 0.001, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatencyPerGPU }),
-			rate("small_bandwidth", 1, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SmallBandwidth }),
-			duration("second_shot_latency", 0.01, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotLatency }),
-			duration("second_shot_latency_per_gpu", 0.001, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotPerGPU }),
-			rate("second_shot_bandwidth", 1, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SecondShotBandwidth }),
-			duration("launch", 0.1, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Launch }),
-			duration("latency", 0.01, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Latency }),
-			duration("latency_per_gpu", 0.001, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.LatencyPerGPU }),
-			rate("bandwidth", 1, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.Bandwidth }),
+			duration("small_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatency }),
+			duration("small_latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatencyPerGPU }),
+			rate("small_bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SmallBandwidth }),
+			duration("second_shot_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotLatency }),
+			duration("second_shot_latency_per_gpu", 0.001, 0.5, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotPerGPU }),
+			rate("second_shot_bandwidth", 1, 300, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SecondShotBandwidth }),
+			duration("launch", 0.1, 20, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Launch }),
+			duration("latency", 0.01, 10, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Latency }),
+			duration("latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.LatencyPerGPU }),
+			rate("bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.Bandwidth }),
 		}
 	case PCIe:
 		return []parameter{
-			number("efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.Link.Efficiency }),
-			duration("latency", 0.01, 1000, func(t *Target) *units.Duration { return &t.Link.Latency }),
+			number("efficiency", lowEfficiency, 0.85, highEfficiency, func(t *Target) *float64 { return &t.Link.Efficiency }),
+			duration("latency", 0.01, 10, 1000, func(t *Target) *units.Duration { return &t.Link.Latency }),
 		}
 	}
 	return []parameter{
-		number("memory_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Pointwise.Memory }),
-		number("activation_memory_efficiency", lowEfficiency, highEfficiency, func(t *Target) *float64 { return &t.GPU.Pointwise.ActivationMemory }),
-		number("ridge", lowRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Pointwise.Ridge }),
-		duration("overhead", 0.1, 100, func(t *Target) *units.Duration { return &t.GPU.Pointwise.Overhead }),
-		duration("norm_overhead", 0.1, 100, func(t *Target) *units.Duration { return &t.GPU.Pointwise.NormOverhead }),
-		duration("norm_element_latency", 1e-6, 1, func(t *Target) *units.Duration { return &t.GPU.Pointwise.NormLatency }),
+		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Pointwise.Memory }),
+		number("activation_memory_efficiency", lowEfficiency, 0.7, highEfficiency, func(t *Target) *float64 { return &t.GPU.Pointwise.ActivationMemory }),
+		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Pointwise.Ridge }),
+		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Pointwise.Overhead }),
+		duration("norm_overhead", 0.1, 4, 100, func(t *Target) *units.Duration { return &t.GPU.Pointwise.NormOverhead }),
+		duration("norm_element_latency", 1e-6, 0.0005, 1, func(t *Target) *units.Duration { return &t.GPU.Pointwise.NormLatency }),
 	}
 }
 
@@ -125,6 +127,38 @@ type Options struct {
 	// MaxSamples is the number of samples a loss looks at, spread evenly over
 	// those given; 0 means 2,000.
 	MaxSamples int
+}
+
+// determined puts all parameters at their start and returns those that change
+// the time of any sample. The others get back their values: no measurement
+// says more about them.
+func (t *Target) determined(all []parameter, samples []Sample) []parameter {
+	before := make([]float64, len(all))
+	for i, p := range all {
+		before[i] = p.get(t)
+		p.set(t, p.start)
+	}
+	base := make([]float64, len(samples))
+	for i := range samples {
+		base[i] = t.Cost(&samples[i]).Seconds
+	}
+	var moving []parameter
+	for n, p := range all {
+		moves := false
+		for _, v := range []float64{max(p.low, p.start/4), min(p.high, p.start*4)} {
+			p.set(t, v)
+			for i := 0; i < len(samples) && !moves; i++ {
+				moves = math.Abs(t.Cost(&samples[i]).Seconds/base[i]-1) > 1e-9
+			}
+		}
+		p.set(t, p.start)
+		if moves {
+			moving = append(moving, p)
+			continue
+		}
+		defer p.set(t, before[n])
+	}
+	return moving
 }
 
 // Loss returns the mean absolute logarithm of predicted over measured time.
@@ -144,13 +178,14 @@ const starts = 3
 // logarithm of predicted over measured: a relative error that weighs too slow
 // like too fast, and in the first power, so that kernels outside the model's
 // form do not bend the rest. The search is Nelder and Mead's (gonum/optimize),
-// over logarithms of the parameters within their ranges; it is deterministic.
+// over logarithms of the parameters within their ranges; it is deterministic,
+// and parameters that the samples do not determine stay as they are.
 func (t *Target) Fit(kind Kind, samples []Sample, o Options) error {
-	ps := parameters(kind)
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
 	}
 	trial := *t
+	ps := trial.determined(parameters(kind), samples)
 	place := func(x []float64) (outside float64) {
 		for i, p := range ps {
 			v := math.Exp(x[i])
@@ -163,7 +198,7 @@ func (t *Target) Fit(kind Kind, samples []Sample, o Options) error {
 	loss := func(x []float64) float64 { return place(x) + trial.Loss(samples) }
 	x := make([]float64, len(ps))
 	for i, p := range ps {
-		x[i] = math.Log(min(p.high, max(p.low, p.get(t))))
+		x[i] = math.Log(p.start)
 	}
 	for range starts {
 		result, err := optimize.Minimize(optimize.Problem{Func: loss}, x,

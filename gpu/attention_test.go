@@ -1,0 +1,75 @@
+package gpu
+
+import (
+	"testing"
+)
+
+// TestAttentionRoofline pins attention without losses to its closed forms.
+func TestAttentionRoofline(t *testing.T) {
+	s := bareRoofline(t)
+	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
+	// A chunk of n over f finished tokens: n·f + n(n+1)/2 pairs, 4·d FLOPs each.
+	n, f := 2048.0, 6000.0
+	if got, want := s.PrefillAttention(2048, 6000, h), 32*4*128*(n*f+n*(n+1)/2)/156e12; !near(got, want) {
+		t.Errorf("prefill: %g s, want %g", got, want)
+	}
+	// Decode reads K and V of every context, and moves q and the output.
+	if got, want := s.DecodeAttention(UniformBatch(64, 4096), h), 64*(4096+1)*32*2*128*2/2.039e12; !near(got, want) {
+		t.Errorf("decode: %g s, want %g", got, want)
+	}
+}
+
+// TestUnsplitContexts pins multi-head decoding of few requests on the fitted
+// A100: the kernel does not split its contexts, so that one block reads each.
+func TestUnsplitContexts(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	multi := Heads{Query: 2, KV: 2, Dim: 128, ElementBits: 16}
+	c := s.DecodeAttentionCost(UniformBatch(1, 131072), multi)
+	if want := 131072 * 2 * 128 * 2 / float64(s.Decode.BlockBandwidth); !near(c.Latency, want) || c.Limit() != "latency" {
+		t.Errorf("%g s, limit %s, want %g, latency", c.Latency, c.Limit(), want)
+	}
+	s.Decode.SplitMinGroup = 1
+	if got := s.DecodeAttention(UniformBatch(1, 131072), multi); got > c.Seconds/10 {
+		t.Errorf("split: %g s, not split: %g s", got, c.Seconds)
+	}
+}
+
+// TestStraggler: one long context among short ones takes at least what its
+// block needs to read it.
+func TestStraggler(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	h := Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
+	var b DecodeBatch
+	for range 63 {
+		b.Add(100)
+	}
+	b.Add(100_000)
+	if got, floor := s.DecodeAttention(b, h), 100_000*2*128*2/float64(s.Decode.BlockBandwidth); got < floor {
+		t.Errorf("%g s, less than the %g s of its longest context", got, floor)
+	}
+}
+
+// TestDecodeWaves: with 256 items on 216 slots the second wave runs mostly
+// empty, which 216 items do not have.
+func TestDecodeWaves(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
+	full, over := s.DecodeAttentionCost(UniformBatch(27, 8192), h), s.DecodeAttentionCost(UniformBatch(32, 8192), h)
+	perItem := func(c Cost, items float64) float64 { return c.Memory / items }
+	if a, b := perItem(full, 216), perItem(over, 256); b < 1.1*a {
+		t.Errorf("%g s an item in a full wave, %g s with a tail", a, b)
+	}
+}
+
+// TestChunksAddUp: a prompt in chunks computes the same pairs as at once.
+func TestChunksAddUp(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	whole, parts := s.PrefillAttentionCost(1, 4096, 0, h), 0.0
+	for done := 0; done < 4096; done += 512 {
+		parts += s.PrefillAttentionCost(1, 512, done, h).FLOPs
+	}
+	if !near(parts, whole.FLOPs) {
+		t.Errorf("chunks: %g FLOPs, whole: %g", parts, whole.FLOPs)
+	}
+}

@@ -1,0 +1,106 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+)
+
+// bareRoofline returns a GPU without any loss: what is left is max(FLOPs/peak,
+// bytes/bandwidth).
+func bareRoofline(t testing.TB) *Spec {
+	s := *loadPreset(t, "a100-paper")
+	s.MatMul.Compute, s.MatMul.Memory = 1, 1
+	s.Prefill.Compute, s.Prefill.Memory = 1, 1
+	s.Decode.Compute, s.Decode.Memory = 1, 1
+	return &s
+}
+
+func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
+
+// TestAttAccGEMM pins AttAcc's model where its tile does not matter.
+func TestAttAccGEMM(t *testing.T) {
+	s := loadPreset(t, "a100-paper")
+	// One tile on one of 108 SMs, whatever its shape: both rates are 1/108.
+	c := s.GEMMCost(8, 8, 4096, 16)
+	if want := 108 * 2 * 8 * 8 * 4096 / (0.8 * 156e12); !near(c.Compute, want) {
+		t.Errorf("one tile computes for %g s, want %g", c.Compute, want)
+	}
+	if want := 108 * 2 * (8*4096 + 4096*8 + 64) / (0.85 * 2.039e12); !near(c.Seconds, want) {
+		t.Errorf("one tile takes %g s, want %g (memory)", c.Seconds, want)
+	}
+	// 512 × 27648 divides into 216 tiles of 256 × 256: two full waves.
+	c = s.GEMMCost(512, 27648, 8192, 16)
+	if want := 2 * 512 * 27648 * 8192 / (0.8 * 156e12); !near(c.Seconds, want) {
+		t.Errorf("two full waves take %g s, want %g", c.Seconds, want)
+	}
+	// Beyond 512 rows they are padded to 32.
+	if a, b := s.GEMM(1000, 4096, 4096, 16), s.GEMM(1024, 4096, 4096, 16); a != b {
+		t.Errorf("1000 rows take %g s, 1024 take %g s, want the same", a, b)
+	}
+}
+
+// TestTilesPickTheBest compares with a search written out in full.
+func TestTilesPickTheBest(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	g := s.MatMul
+	for _, size := range [][3]int{{1, 4096, 4096}, {64, 12288, 12288}, {100, 1024, 16384}, {300, 12288, 4096}, {8192, 8192, 8192}} {
+		m, n, k := float64(size[0]), float64(size[1]), float64(size[2])
+		best := math.Inf(1)
+		for _, tile := range gemmTiles {
+			for split := 1.0; split <= maxSplitK; split *= 2 {
+				tm, tn := float64(tile.m), float64(tile.n)
+				waves := math.Ceil(math.Ceil(m/tm) * math.Ceil(n/tn) * split / 108)
+				edge := 2 * tm * tn / (tm + tn)
+				compute := waves * 2 * tm * tn * (k/split + g.KRamp) / (312e12 / 108 * g.Compute * edge / (edge + g.TileKnee))
+				bytes := 2 * (m*k + n*k + m*n)
+				overhead := g.Overhead.Seconds()
+				if split > 1 {
+					bytes += 8 * g.SplitTraffic * split * m * n
+					overhead += g.SplitOverhead * 1e-6
+				}
+				memory, latency := bytes/(g.Memory*2.039e12), k/split*g.StepLatency*1e-9
+				p := g.Ridge
+				time := overhead + math.Pow(math.Pow(compute, p)+math.Pow(memory, p)+math.Pow(latency, p), 1/p)
+				best = min(best, time)
+			}
+		}
+		if got := s.GEMM(size[0], size[1], size[2], 16); !near(got, best) {
+			t.Errorf("%v: %g s, want %g", size, got, best)
+		}
+	}
+}
+
+func TestZeroSizesCostNothing(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
+	for name, got := range map[string]float64{
+		"gemm": s.GEMM(0, 10, 10, 16), "prefill": s.PrefillAttention(0, 100, h), "decode": s.DecodeAttention(DecodeBatch{}, h),
+		"norm": s.Norm(0, 10, 16).Seconds, "one GPU": s.AllReduce(1, 1000), "no bytes": s.AllReduce(8, 0),
+	} {
+		if got != 0 {
+			t.Errorf("%s: %g s, want 0", name, got)
+		}
+	}
+}
+
+// TestEightBits: half the bytes, twice the rate.
+func TestEightBits(t *testing.T) {
+	s := bareRoofline(t)
+	if a, b := s.GEMM(512, 27648, 8192, 16), s.GEMM(512, 27648, 8192, 8); !near(a, 2*b) {
+		t.Errorf("compute bound: %g s in 16 bits, %g s in 8, want half", a, b)
+	}
+	h16 := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
+	h8 := h16
+	h8.ElementBits = 8
+	if a, b := s.DecodeAttention(UniformBatch(64, 4096), h16), s.DecodeAttention(UniformBatch(64, 4096), h8); !near(a, 2*b) {
+		t.Errorf("memory bound: %g s in 16 bits, %g s in 8, want half", a, b)
+	}
+}
+
+func BenchmarkGEMM(b *testing.B) {
+	s := loadPreset(b, "a100-sxm-80gb")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.GEMM(300, 12288, 12288, 16)
+	}
+}

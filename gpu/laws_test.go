@@ -1,0 +1,193 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// size draws a size between low and high, small ones as often as large ones.
+func size(t *rapid.T, name string, low, high int) int {
+	exponent := rapid.Float64Range(math.Log(float64(low)), math.Log(float64(high))).Draw(t, name)
+	return max(low, min(high, int(math.Round(math.Exp(exponent)))))
+}
+
+// drawHeads draws an attention shape.
+func drawHeads(t *rapid.T) Heads {
+	kv := size(t, "kv heads", 1, 96)
+	return Heads{
+		Query: kv * rapid.SampledFrom([]int{1, 2, 3, 4, 8, 16}).Draw(t, "group"), KV: kv,
+		Dim: rapid.SampledFrom([]int{64, 128, 256}).Draw(t, "head dim"), ElementBits: rapid.SampledFrom([]int{16, 8}).Draw(t, "bits"),
+	}
+}
+
+// kernel is a drawn kernel, and how to grow one of its sizes.
+type kernel struct {
+	name  string
+	sizes []int
+	cost  func(s *Spec, sizes []int) Cost
+}
+
+func drawKernel(t *rapid.T) kernel {
+	bits := rapid.SampledFrom([]int{16, 8}).Draw(t, "bits")
+	h := drawHeads(t)
+	switch rapid.IntRange(0, 4).Draw(t, "kind") {
+	case 0:
+		return kernel{"gemm", []int{size(t, "m", 1, 1<<15), size(t, "n", 1, 1<<17), size(t, "k", 1, 1<<17)},
+			func(s *Spec, x []int) Cost { return s.GEMMCost(x[0], x[1], x[2], bits) }}
+	case 1:
+		return kernel{"prefill", []int{size(t, "batch", 1, 64), size(t, "chunk", 1, 1<<15), size(t, "finished", 1, 1<<17) - 1},
+			func(s *Spec, x []int) Cost { return s.PrefillAttentionCost(x[0], x[1], x[2], h) }}
+	case 2:
+		return kernel{"decode", []int{size(t, "batch", 1, 2048), size(t, "context", 1, 1<<17)},
+			func(s *Spec, x []int) Cost { return s.DecodeAttentionCost(UniformBatch(x[0], x[1]), h) }}
+	case 3:
+		return kernel{"norm", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
+			func(s *Spec, x []int) Cost { return s.Norm(x[0], x[1], bits) }}
+	default:
+		return kernel{"activation", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
+			func(s *Spec, x []int) Cost { return s.Activation(x[0], x[1], true, bits) }}
+	}
+}
+
+// forPresets runs a rapid check on every GPU preset.
+func forPresets(t *testing.T, check func(*rapid.T, *Spec)) {
+	for _, name := range presetNames(t, "gpus") {
+		s := loadPreset(t, name)
+		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { check(t, s) }) })
+	}
+}
+
+// TestNeverBelowRoofline: no kernel beats peak arithmetic or peak bandwidth.
+func TestNeverBelowRoofline(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		k := drawKernel(t)
+		for _, bits := range []int{8, 16} { // the kernel's width is one of them; the bound for 8 is the lower
+			c := k.cost(s, k.sizes)
+			roofline := max(c.FLOPs/max(s.peak(8), s.peak(bits)), c.Bytes/float64(s.MemoryBandwidth))
+			if c.Seconds < roofline*(1-1e-9) {
+				t.Fatalf("%s %v: %g s, roofline %g s", k.name, k.sizes, c.Seconds, roofline)
+			}
+		}
+	})
+}
+
+// TestMonotone: without wave quantisation a larger kernel never takes less
+// time. AttAcc's tile minimises a score and not the time, so its products are
+// exempt.
+func TestMonotone(t *testing.T) {
+	forPresets(t, func(t *rapid.T, preset *Spec) {
+		s := *preset
+		s.MatMul.WaveQuantisation, s.Decode.WaveQuantisation = false, false
+		k := drawKernel(t)
+		if k.name == "gemm" && s.MatMul.Model == GEMMAttAcc {
+			t.Skip("not monotone by construction")
+		}
+		larger := append([]int(nil), k.sizes...)
+		i := rapid.IntRange(0, len(larger)-1).Draw(t, "grows")
+		larger[i] += size(t, "by", 1, 1<<12)
+		before, after := k.cost(&s, k.sizes).Seconds, k.cost(&s, larger).Seconds
+		if after < before*(1-1e-9) {
+			t.Fatalf("%s %v takes %g s, %v only %g s", k.name, k.sizes, before, larger, after)
+		}
+	})
+}
+
+// TestWavesOnlyAdd: with wave quantisation no kernel is faster than without.
+func TestWavesOnlyAdd(t *testing.T) {
+	forPresets(t, func(t *rapid.T, preset *Spec) {
+		with, without := *preset, *preset
+		with.MatMul.WaveQuantisation, with.Decode.WaveQuantisation = true, true
+		without.MatMul.WaveQuantisation, without.Decode.WaveQuantisation = false, false
+		k := drawKernel(t)
+		q, u := k.cost(&with, k.sizes).Seconds, k.cost(&without, k.sizes).Seconds
+		if q < u*(1-1e-9) {
+			t.Fatalf("%s %v: %g s with waves, %g s without", k.name, k.sizes, q, u)
+		}
+	})
+}
+
+// TestUnequalContexts: equal contexts cost what the uniform formula says, and
+// of batches with the same sum the equal one is never the slower.
+func TestUnequalContexts(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		h := drawHeads(t)
+		n, context := size(t, "batch", 1, 200), size(t, "context", 2, 1<<16)
+		var equal, skewed DecodeBatch
+		for i := range n {
+			equal.Add(context)
+			shift := context / 2
+			if i%2 == 0 {
+				shift = -shift
+			}
+			if i == n-1 && n%2 == 1 {
+				shift = 0
+			}
+			skewed.Add(context + shift)
+		}
+		if equal != UniformBatch(n, context) {
+			t.Fatalf("%d times %d adds up to %+v", n, context, equal)
+		}
+		if skewed.Tokens != equal.Tokens {
+			t.Fatalf("the test's sums differ: %d, %d", skewed.Tokens, equal.Tokens)
+		}
+		if e, u := s.DecodeAttention(equal, h), s.DecodeAttention(skewed, h); u < e*(1-1e-9) {
+			t.Fatalf("%d contexts of %d: %g s equal, %g s skewed", n, context, e, u)
+		}
+	})
+}
+
+// TestAllReduceMonotone: more bytes or, for NCCL and rings, more GPUs never
+// take less time.
+func TestAllReduceMonotone(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		gpus := rapid.IntRange(2, 16).Draw(t, "gpus")
+		n := units.Bytes(size(t, "bytes", 1, 1<<32))
+		more := n + units.Bytes(size(t, "more", 1, 1<<24))
+		if a, b := s.AllReduce(gpus, n), s.AllReduce(gpus, more); b < a*(1-1e-9) {
+			t.Fatalf("%d GPUs: %d bytes take %g s, %d only %g s", gpus, n, a, more, b)
+		}
+		if a, b := s.AllReduce(gpus, n), s.AllReduce(gpus+1, n); s.Collective.Model == AllReduceMeasured && b < a*(1-1e-9) {
+			t.Fatalf("%d bytes: %g s on %d GPUs, %g s on one more", n, a, gpus, b)
+		}
+	})
+}
+
+// TestTensorParallelConserves: a replica's GPUs together compute and read what
+// one GPU would.
+func TestTensorParallelConserves(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	for _, name := range presetNames(t, "models") {
+		m := *loadModel(t, name)
+		for tp := 1; tp <= m.KVHeads; tp *= 2 {
+			if m.KVHeads%tp != 0 || m.FFNHidden%tp != 0 {
+				continue
+			}
+			m.TensorParallel = tp
+			c := NewModelCost(s, &m)
+			const tokens = 100
+			up := c.ffn * (m.FFNMatrices() - 1)
+			products := [][2]int{{c.qkv, m.Hidden}, {m.Hidden, c.attention}, {up, m.Hidden}, {m.Hidden, c.ffn}}
+			weights, flops := int64(0), 0.0
+			for _, p := range products {
+				weights += int64(tp) * int64(p[0]) * int64(p[1])
+				flops += float64(tp) * s.GEMMCost(tokens, p[0], p[1], m.ElementBits).FLOPs
+			}
+			if weights != m.LayerParameters() || flops != 2*tokens*float64(weights) {
+				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), 2*tokens*float64(m.LayerParameters()))
+			}
+			attention := s.DecodeAttentionCost(UniformBatch(7, 1000), c.heads)
+			if got, want := float64(tp)*attention.FLOPs, 4.0*7*1000*float64(m.Heads*m.HeadDim); got != want {
+				t.Errorf("%s on %d GPUs: attention of %g FLOPs, want %g", name, tp, got, want)
+			}
+			kv := 7 * 1000 * float64(m.KVBytesPerTokenLayer())
+			qo := 7 * 2 * float64(m.AttentionBytesPerTokenLayer())
+			if got := float64(tp) * attention.Bytes; math.Abs(got-kv-qo) > 1 {
+				t.Errorf("%s on %d GPUs: attention moves %g bytes, want %g", name, tp, got, kv+qo)
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package measure
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestFitRecovers measures kernels of a known GPU and lets the fit, from its own
+// start, find a GPU with the same times.
+func TestFitRecovers(t *testing.T) {
+	for kind, samples := range read(t, "testdata/h200") {
+		truth := h200(t)
+		for i := range samples {
+			samples[i].Seconds = truth.Cost(&samples[i]).Seconds
+		}
+		start := h200(t)
+		for _, p := range parameters(kind) {
+			p.set(start, p.start)
+		}
+		before := start.Judge(samples).MAPE
+		if err := start.Fit(kind, samples, Options{Evaluations: 1500}); err != nil {
+			t.Fatal(err)
+		}
+		after := start.Judge(samples).MAPE
+		t.Logf("%s: %.4f before, %.4f after", kind, before, after)
+		if after > 0.02 || after > before/3 {
+			t.Errorf("%s: mean error %.4f before the fit, %.4f after", kind, before, after)
+		}
+		if errs := start.GPU.Validate(); len(errs) > 0 {
+			t.Errorf("%s: the fit left the valid range: %v", kind, errs[0])
+		}
+	}
+}
+
+// TestHeldOut refits the H200 without the shapes it is then judged on.
+func TestHeldOut(t *testing.T) {
+	samples := read(t, "testdata/h200")
+	for kind, bounds := range map[Kind][2]float64{
+		GEMM: {0.10, 0.25}, Decode: {0.10, 0.25}, Prefill: {0.10, 0.25}, Elementwise: {0.10, 0.25},
+	} {
+		target := h200(t)
+		held, ok, err := target.FitHeldOut(kind, samples[kind], Options{Evaluations: 300})
+		if err != nil || !ok {
+			t.Fatalf("%s: %v, %v", kind, ok, err)
+		}
+		t.Logf("%s: held out %d, mean %.3f, median %.3f, p90 %.3f", kind, held.Points, held.MAPE, held.Median, held.P90)
+		if held.Points != len(samples[kind]) || held.MAPE > bounds[0] || held.P90 > bounds[1] {
+			t.Errorf("%s: %d held out, mean %.3f, p90 %.3f", kind, held.Points, held.MAPE, held.P90)
+		}
+	}
+}
+
+// TestFoldsSeparateShapes: no shape is in two folds, and folds are balanced.
+func TestFoldsSeparateShapes(t *testing.T) {
+	samples := read(t, "testdata/h200")[GEMM]
+	number, shapes := deal(samples)
+	if shapes != 8 {
+		t.Fatalf("%d shapes, want 8", shapes)
+	}
+	of := map[string]int{}
+	for i := range samples {
+		if n, seen := of[samples[i].Shape()]; seen && n != number[i] {
+			t.Errorf("%s has numbers %d and %d", samples[i].Shape(), n, number[i])
+		}
+		of[samples[i].Shape()] = number[i]
+	}
+}
+
+func TestRobust(t *testing.T) {
+	truth := h200(t)
+	samples := read(t, "testdata/h200")[PCIe]
+	for i := range samples {
+		samples[i].Seconds = truth.Cost(&samples[i]).Seconds
+		if i%5 == 0 {
+			samples[i].Seconds *= 10 // outliers
+		}
+	}
+	fitted := h200(t)
+	fitted.Link.Efficiency, fitted.Link.Latency = 0.5, units.Microsecond
+	if err := fitted.Fit(PCIe, samples, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fitted.Link.Efficiency, truth.Link.Efficiency; math.Abs(got/want-1) > 0.02 {
+		t.Errorf("efficiency %.4f with a fifth of outliers, want %.4f", got, want)
+	}
+}
+
+func TestWithoutLaunch(t *testing.T) {
+	in := []Sample{
+		{Kind: AllReduce, Bytes: 1024, Seconds: 36e-6}, {Kind: AllReduce, Bytes: 1 << 20, Seconds: 40e-6},
+		{Kind: AllReduce, Bytes: 1024, Seconds: 30e-6}, {Kind: GEMM, Seconds: 36e-6},
+	}
+	got := WithoutLaunch(in, 35*units.Microsecond, 512*units.KiB)
+	for i, want := range []float64{1e-6 + 2.6e-6, 40e-6, 3e-6, 36e-6} {
+		if math.Abs(got[i].Seconds-want) > 1e-12 {
+			t.Errorf("sample %d: %g s, want %g", i, got[i].Seconds, want)
+		}
+	}
+	if in[0].Seconds != 36e-6 {
+		t.Error("the input changed")
+	}
+}
+
+// TestOnePath: sizes up to the limit come from the fastest file, others from
+// the one with the most samples.
+func TestOnePath(t *testing.T) {
+	at := func(file string, bytes units.Bytes, us float64) Sample {
+		return Sample{Kind: AllReduce, File: file, Bytes: bytes, Seconds: us * 1e-6}
+	}
+	kept := onePath([]Sample{
+		at("graph", 1000, 5), at("nccl", 1000, 50), at("graph", 1<<24, 80),
+		at("nccl", 1<<24, 90), at("nccl", 1<<25, 180),
+	}, units.MiB)
+	want := []Sample{at("graph", 1000, 5), at("nccl", 1<<24, 90), at("nccl", 1<<25, 180)}
+	if len(kept) != len(want) {
+		t.Fatalf("kept %d, want %d", len(kept), len(want))
+	}
+	for i := range want {
+		if kept[i] != want[i] {
+			t.Errorf("kept %+v, want %+v", kept[i], want[i])
+		}
+	}
+}
+
+func BenchmarkJudgeGEMM(b *testing.B) {
+	target, samples := h200(b), read(b, "testdata/h200")[GEMM]
+	for b.Loop() {
+		target.Judge(samples)
+	}
+}

@@ -1,0 +1,120 @@
+package measure
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/l3sim/l3sim/pcie"
+)
+
+// preset reads a GPU preset of package configs.
+func preset(t testing.TB, name string) *Target {
+	t.Helper()
+	var target Target
+	if _, err := toml.DecodeFile(filepath.Join("..", "..", "configs", "gpus", name+".toml"), &target); err != nil {
+		t.Fatal(err)
+	}
+	target.Link = pcie.Typical(target.GPU.PCIeGeneration)
+	return &target
+}
+
+func h200(t testing.TB) *Target { return preset(t, "h200-sxm") }
+
+func read(t testing.TB, path string) map[Kind][]Sample {
+	t.Helper()
+	samples, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ByKind(samples)
+}
+
+// bound is what a kind's errors may be.
+type bound struct {
+	kind      Kind
+	region    string // "" for all
+	mape, p90 float64
+}
+
+func checkBounds(t *testing.T, target *Target, samples map[Kind][]Sample, bounds []bound) {
+	t.Helper()
+	for _, b := range bounds {
+		in := samples[b.kind]
+		for _, r := range Regions(b.kind) {
+			if r.Name == b.region {
+				in = r.Select(in)
+			}
+		}
+		e := target.Judge(in)
+		t.Logf("%s %s: %d points, mean %.3f, median %.3f, p90 %.3f, bias %+.3f", b.kind, b.region, e.Points, e.MAPE, e.Median, e.P90, e.Bias)
+		if e.Points == 0 || e.MAPE > b.mape || e.P90 > b.p90 {
+			t.Errorf("%s %s: %d points, mean %.3f, p90 %.3f, want at most %.2f and %.2f", b.kind, b.region, e.Points, e.MAPE, e.P90, b.mape, b.p90)
+		}
+	}
+}
+
+// TestH200 judges the preset on the kernels it was fitted to.
+func TestH200(t *testing.T) {
+	checkBounds(t, h200(t), read(t, "testdata/h200"), []bound{
+		{GEMM, "", 0.10, 0.25}, {Decode, "", 0.10, 0.25}, {Prefill, "", 0.10, 0.25},
+		{AllReduce, "above 1 MB", 0.15, 0.25}, {PCIe, "1 MiB and more", 0.02, 0.05}, {PCIe, "", 0.10, 0.25}, {Elementwise, "", 0.10, 0.25},
+	})
+}
+
+// TestA100 judges the preset on published kernel times, which are not part of
+// this repository.
+func TestA100(t *testing.T) {
+	dir := filepath.Join("..", "..", "..", "shared", "gpu", "a100_sxm")
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no measurements of the A100: %v", err)
+	}
+	checkBounds(t, preset(t, "a100-sxm-80gb"), read(t, dir), []bound{
+		{GEMM, "", 0.10, 0.25}, {Decode, "", 0.10, 0.25}, {Prefill, "", 0.10, 0.25}, {AllReduce, "above 1 MB", 0.15, 0.25},
+	})
+}
+
+func TestStatistics(t *testing.T) {
+	target := h200(t)
+	var samples []Sample
+	// Predicted over measured: 1.1, 0.9, 1.2, and eight exact ones.
+	for _, factor := range []float64{1.1, 0.9, 1.2, 1, 1, 1, 1, 1, 1, 1} {
+		s := Sample{Kind: GEMM, M: 64, N: 4096, K: 4096}
+		s.Seconds = target.Cost(&s).Seconds / factor
+		samples = append(samples, s)
+	}
+	e := target.Judge(samples)
+	for name, c := range map[string][2]float64{
+		"mape": {e.MAPE, 0.04}, "bias": {e.Bias, 0.02}, "median": {e.Median, 0}, "p90": {e.P90, 0.1},
+	} {
+		if math.Abs(c[0]-c[1]) > 1e-9 {
+			t.Errorf("%s: %g, want %g", name, c[0], c[1])
+		}
+	}
+	if w := e.Worst(2); len(w) != 2 || math.Abs(w[0].Error-0.2) > 1e-9 || math.Abs(w[1].Error) < 0.099 {
+		t.Errorf("worst: %+v", w)
+	}
+	if empty := target.Judge(nil); empty.Points != 0 || empty.MAPE != 0 || empty.P90 != 0 {
+		t.Errorf("no samples: %+v", empty)
+	}
+}
+
+// TestRegionsPartition: each sample lies in exactly one region of its kind.
+func TestRegionsPartition(t *testing.T) {
+	for kind, samples := range read(t, "testdata/h200") {
+		for i := range samples {
+			in := 0
+			for _, r := range Regions(kind) {
+				if r.In(&samples[i]) {
+					in++
+				}
+			}
+			if in != 1 {
+				t.Errorf("%v lies in %d regions", samples[i].String(), in)
+			}
+		}
+	}
+}
