@@ -55,12 +55,16 @@ type ValueMachine struct {
 }
 
 // NewValueMachine returns a machine that holds rows rows of all banks for heads
-// of shape. Elements of other than 16 bits, and what NewMapping refuses, are
-// InputErrors.
+// of shape. Elements of other than 16 bits, a rank-level PU, and what NewMapping
+// refuses are InputErrors.
 func NewValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows int) (*ValueMachine, error) {
 	if shape.ElementBits != 16 {
 		return nil, &input.InputError{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
 			Expected: "16: the functional model multiplies FP16 and BF16"}
+	}
+	if spec.ProcessingUnit != BankPU {
+		return nil, &input.InputError{Key: "processing_unit", Value: fmt.Sprintf("%q", spec.ProcessingUnit),
+			Expected: fmt.Sprintf("%q: the functional model computes in the banks", BankPU)}
 	}
 	mapping, err := NewMapping(d, shape)
 	if err != nil {
@@ -295,7 +299,7 @@ func (m *ValueMachine) score(in *Instruction) error {
 				clear(partial)
 			}
 			q := (query*g.TokenBursts + int(in.Burst)) * n
-			score(chip.cells[at:at+size], widen, chip.query[q:q+n], partial, r)
+			scoreBanks(chip.cells[at:at+size], widen, chip.query[q:q+n], partial, r)
 			if m.validity.earlyScore(in, query, g.TokenBursts) {
 				fillNaN(partial)
 			}
@@ -324,7 +328,7 @@ func (m *ValueMachine) context(in *Instruction) error {
 				clear(accumulators)
 			}
 			slot := (int(in.Slot)*m.macs+i)*set + first
-			context(chip.cells[at:at+size], widen, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
+			contextBanks(chip.cells[at:at+size], widen, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
 			if m.validity.earlyContext(in, i) {
 				fillNaN(accumulators)
 			}

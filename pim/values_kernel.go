@@ -26,9 +26,9 @@ func round(x float32, half bool) float32 {
 	return x
 }
 
-// score adds q·k over this column access to each bank's partial sum: products,
+// scoreBanks adds q·k over this column access to each bank's partial sum: products,
 // then the adder tree, then the sum so far.
-func score(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
+func scoreBanks(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
 	switch {
 	case len(q) == 4 && r == rounding{}:
 		scoreFP32(cells, widen, (*[4]float32)(q), partial)
@@ -88,11 +88,11 @@ func tree(x []float32, half bool) float32 {
 	return x[0]
 }
 
-// context adds weight·v to the accumulators of each bank; weights has one weight
+// contextBanks adds weight·v to the accumulators of each bank; weights has one weight
 // for each token of the column, whose values lie side by side in as many banks. A
 // zero weight gates the multipliers: the accumulators keep their value whatever
 // the cells hold.
-func context(cells []byte, widen *[1 << 16]float32, weights []float32, accumulators []float32, r rounding) {
+func contextBanks(cells []byte, widen *[1 << 16]float32, weights []float32, accumulators []float32, r rounding) {
 	n := len(accumulators) / len(weights) // elements of one token on the chip
 	switch {
 	case n%4 == 0 && r == rounding{}:

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -155,17 +156,17 @@ type VerifyResult struct {
 // Verify stores the case's keys and values in the banks of one rank for each
 // KV head, decodes its query positions one after another (each appends its own
 // key and value and attends to all tokens so far), and compares the outputs
-// with the reference. A shape that the rank cannot hold is an InputError; any
-// other error is a fault of the program.
-func Verify(spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
-	return verify(spec, d, c, (*ValueMachine).Run)
+// with the reference. A shape that the rank cannot hold is an InputError; the
+// context's end gives its error; any other error is a fault of the program.
+func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
+	return verify(ctx, spec, d, c, (*ValueMachine).Run)
 }
 
 // runner executes a program on a machine: ValueMachine.Run, or in tests one
 // that makes a mistake.
 type runner func(*ValueMachine, *Program, []HeadData) ([]HeadResult, error)
 
-func verify(spec *Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
+func verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
 	g, err := NewGeometry(d, c.shape())
 	if err != nil {
 		return VerifyResult{}, err
@@ -180,7 +181,7 @@ func verify(spec *Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, 
 		limit <- struct{}{}
 		go func() {
 			defer func() { <-limit; wait.Done() }()
-			errs[head] = c.decode(spec, d, head, run, out, lse)
+			errs[head] = c.decode(ctx, spec, d, head, run, out, lse)
 		}()
 	}
 	wait.Wait()
@@ -199,7 +200,7 @@ func (c *VerifyCase) shape() HeadShape {
 
 // decode computes all positions of the query heads of one KV head into out and
 // lse.
-func (c *VerifyCase) decode(spec *Spec, d *dram.Spec, kv int, run runner, out, lse []float64) error {
+func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv int, run runner, out, lse []float64) error {
 	dim, group := c.HeadDim, c.QueryHeads/c.KVHeads
 	shape := c.shape()
 	g, err := NewGeometry(d, shape)
@@ -225,6 +226,9 @@ func (c *VerifyCase) decode(spec *Spec, d *dram.Spec, kv int, run runner, out, l
 	}
 	data := []HeadData{{Query: make([][]uint16, group)}}
 	for i := range c.Queries {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		token := c.Keys - c.Queries + i
 		for q := range group {
 			at := ((kv*group+q)*c.Queries + i) * dim

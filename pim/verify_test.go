@@ -2,6 +2,7 @@ package pim
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -108,7 +109,7 @@ func TestVerifyReferenceVectors(t *testing.T) {
 				}
 				spec := precision(preset)
 				spec.NormalisedWeights = normalised
-				r, err := Verify(spec, ddr4(t), &cases[i])
+				r, err := Verify(t.Context(), spec, ddr4(t), &cases[i])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -144,7 +145,7 @@ func TestVerifyShapes(t *testing.T) {
 	} {
 		x := oneCase(t, c.s)
 		for _, preset := range PrecisionNames() {
-			r, err := Verify(precision(preset), ddr4(t), x)
+			r, err := Verify(t.Context(), precision(preset), ddr4(t), x)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,13 +164,13 @@ func TestVerifyShapes(t *testing.T) {
 func TestVerify128K(t *testing.T) {
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 1 << 17, dim: 64, size: 0.5})
 	for _, preset := range PrecisionNames() {
-		if r, err := Verify(precision(preset), ddr4(t), x); err != nil || !r.Pass {
+		if r, err := Verify(t.Context(), precision(preset), ddr4(t), x); err != nil || !r.Pass {
 			t.Errorf("%s: %+v, %v", preset, r, err)
 		}
 	}
 	spec := precision("fp32")
 	spec.Precision.SoftmaxSum = FP16
-	r, err := Verify(spec, ddr4(t), x)
+	r, err := Verify(t.Context(), spec, ddr4(t), x)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestVerifyReasons(t *testing.T) {
 		{"wrong reference", "fp32", wrong, "nothing in the formats explains it"},
 		{"wrong log-sum-exp", "fp32", wrongLSE, "log-sum-exp differs"},
 	} {
-		r, err := Verify(precision(c.preset), ddr4(t), c.x)
+		r, err := Verify(t.Context(), precision(c.preset), ddr4(t), c.x)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,7 +331,7 @@ func TestVerifySeesMistakes(t *testing.T) {
 			if c.slight && preset == "paper" {
 				continue
 			}
-			r, err := verify(precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
+			r, err := verify(t.Context(), precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -384,8 +385,19 @@ func TestReadVerifyCasesRefuses(t *testing.T) {
 	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 600, size: 1})
 	var bad *input.InputError
-	if _, err := Verify(Default(), ddr4(t), x); !errors.As(err, &bad) {
+	if _, err := Verify(t.Context(), Default(), ddr4(t), x); !errors.As(err, &bad) {
 		t.Errorf("d = 600: %v", err)
+	}
+	spec := Default()
+	spec.ProcessingUnit = RankPU
+	x = oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 64, size: 1})
+	if _, err := Verify(t.Context(), spec, ddr4(t), x); !errors.As(err, &bad) || bad.Key != "processing_unit" {
+		t.Errorf("rank-level PU: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Verify(ended, Default(), ddr4(t), x); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended context: %v", err)
 	}
 	f := synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 8, size: math.Inf(1)}.file(t, "x")
 	if _, err := ReadVerifyCases(f); !errors.As(err, &bad) || !strings.Contains(err.Error(), "finite") {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -68,12 +69,10 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	}
 	results, failed := make([]pim.VerifyResult, 0, len(cases)), 0
 	for i := range cases {
-		if err := cmd.Context().Err(); err != nil {
-			return err
-		}
-		r, err := pim.Verify(&c.PIM, &c.DRAM.Spec, &cases[i])
+		r, err := pim.Verify(cmd.Context(), &c.PIM, &c.DRAM.Spec, &cases[i])
 		if err != nil {
-			if f.vectors != "" {
+			var bad *input.InputError
+			if f.vectors != "" && errors.As(err, &bad) {
 				return &input.InputError{File: f.vectors, Key: cases[i].Name, Err: err}
 			}
 			return err
