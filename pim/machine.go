@@ -34,6 +34,9 @@ type Machine struct {
 	heads    headClock
 	ends     []int64 // clock at which each head was done
 	observer Observer
+
+	interrupt func() error
+	polls     uint
 }
 
 // Observer sees every command of a run in the order of its clocks. A nil
@@ -101,7 +104,7 @@ func (m *Machine) Run(p *Program) int64 {
 			m.fill()
 		}
 		s, clock := m.next()
-		if clock == blocked {
+		if clock == blocked || m.interrupted() {
 			break
 		}
 		m.issue(s, clock)
@@ -112,6 +115,18 @@ func (m *Machine) Run(p *Program) int64 {
 	end := m.ends[len(m.ends)-1]
 	m.counters.Phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.periodic.skipped
 	return end
+}
+
+// Interrupt makes later runs end early once check returns an error, which they
+// ask for now and then; nil ends that.
+func (m *Machine) Interrupt(check func() error) { m.interrupt = check }
+
+// interrupted asks once in 65,536 commands.
+func (m *Machine) interrupted() bool {
+	if m.polls++; m.polls%(1<<16) != 0 || m.interrupt == nil {
+		return false
+	}
+	return m.interrupt() != nil
 }
 
 // Ends returns the clock at which each head of the latest run was done. The

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/l3sim/l3sim/dram"
@@ -69,9 +70,9 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 	return heads, nil
 }
 
-// Measure runs the load command by command. Observer may be nil; it sees the
-// commands of all heads with refresh.
-func Measure(spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measurement, error) {
+// Measure runs the load command by command, until ctx is done. Observer may be
+// nil; it sees the commands of all heads with refresh.
+func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measurement, error) {
 	out := &Measurement{}
 	if err := out.single(spec, d, load); err != nil {
 		return nil, err
@@ -93,7 +94,11 @@ func Measure(spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measureme
 	b.machine.SkipRepetitions(false)
 	b.machine.Refresh(true)
 	b.machine.Observe(meter)
+	b.machine.Interrupt(ctx.Err)
 	out.TotalCycles = run()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	out.finish(&b.machine.counters, without, meter, d)
 	return out, nil
 }

@@ -4,6 +4,6 @@ import "github.com/spf13/cobra"
 
 func (a *app) newPIMCommand() *cobra.Command {
 	group := a.newGroup("pim", "The DIMM-PIM alone: attention in clocks and in values, and where the data lies")
-	group.AddCommand(a.newPIMLayoutCommand(), a.newPIMVerifyCommand())
+	group.AddCommand(a.newPIMAttentionCommand(), a.newPIMLayoutCommand(), a.newPIMVerifyCommand())
 	return group
 }

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+)
+
+// pimAttentionFlags are the flags of `pim attention`.
+type pimAttentionFlags struct {
+	context, heads, kvHeads, headDim int
+	precision, activation, config    string
+	sets                             []string
+	commands                         string
+	json                             bool
+}
+
+func (a *app) newPIMAttentionCommand() *cobra.Command {
+	var f pimAttentionFlags
+	cmd := &cobra.Command{
+		Use:   "attention --context L",
+		Short: "Time the attention of one decode step on one rank, DRAM command by DRAM command",
+		Long: `Time the attention of one decode step on one rank, DRAM command by DRAM command.
+
+The first table is one query head alone, without refresh: where its clocks go, how busy each
+unit is, and what share of the banks' peak bandwidth it reaches. The second is all heads one
+after another, each with the append of its newest key and value, and with refresh.`,
+		Example: `  l3sim pim attention --context 8192
+  l3sim pim attention --context 131072 --heads 8 --kv-heads 1 --set pim.macs_per_read=2
+  l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimAttention(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&f.context, "context", 0, "tokens attended to, the newest included")
+	flags.IntVar(&f.heads, "heads", 1, "query heads on the rank")
+	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
+	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
+	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
+	flags.StringVar(&f.activation, "activation", pim.Staggered, "all-bank activation: staggered or simultaneous")
+	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
+	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	return cmd
+}
+
+// pimAttention measures and prints.
+func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
+	o := configs.Options{ConfigFile: f.config, Sets: f.sets}
+	if cmd.Flags().Changed("precision") {
+		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
+	}
+	if cmd.Flags().Changed("activation") {
+		o.Flags = append(o.Flags, configs.Flag{Name: "--activation", Key: "pim.activation", Value: f.activation})
+	}
+	load, err := f.load()
+	if err != nil {
+		return err
+	}
+	c, err := configs.Load(o)
+	if err != nil {
+		return err
+	}
+	m, err := f.measure(cmd.Context(), &c.PIM, &c.DRAM.Spec, load)
+	if err != nil {
+		return err
+	}
+	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m)
+	if f.json {
+		e := json.NewEncoder(a.stdout)
+		e.SetIndent("", "  ")
+		return e.Encode(out)
+	}
+	return out.print(a.stdout)
+}
+
+// load returns what the flags describe.
+func (f *pimAttentionFlags) load() (pim.Load, error) {
+	wrong := func(flag string, value int, expected string) (pim.Load, error) {
+		return pim.Load{}, &input.InputError{Key: flag, Value: fmt.Sprint(value), Expected: expected}
+	}
+	kv := f.kvHeads
+	if kv == 0 {
+		kv = f.heads
+	}
+	switch {
+	case f.context < 1 || f.context > 1<<30:
+		return wrong("--context", f.context, "1 to 1073741824 tokens")
+	case f.heads < 1 || f.heads > 1<<12:
+		return wrong("--heads", f.heads, "1 to 4096")
+	case kv < 1 || f.heads%kv != 0:
+		return wrong("--kv-heads", f.kvHeads, fmt.Sprintf("a divisor of --heads = %d", f.heads))
+	case f.heads/kv > 128:
+		return wrong("--kv-heads", f.kvHeads, "at most 128 query heads on a KV head")
+	case f.headDim < 8 || f.headDim > 512:
+		return wrong("--head-dim", f.headDim, "8 to 512")
+	}
+	return pim.Load{Context: f.context, KVHeads: kv,
+		Shape: pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16}}, nil
+}
+
+// measure runs the load, and writes the command log where one is asked for.
+func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load) (*pim.Measurement, error) {
+	if f.commands == "" {
+		return pim.Measure(ctx, spec, d, load, nil)
+	}
+	var m *pim.Measurement
+	header := dram.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
+	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
+		log := dram.NewLogWriter(w, header)
+		var err error
+		if m, err = pim.Measure(ctx, spec, d, load, commandLog{log}); err != nil {
+			return err
+		}
+		return log.Flush()
+	})
+	return m, err
+}
+
+// commandLog writes a program's commands.
+type commandLog struct{ log *dram.LogWriter }
+
+func (l commandLog) Command(clock int64, cmd dram.Command, a dram.Address, _ *pim.Instruction) {
+	l.log.Write(clock, cmd, a)
+}
+
+// pimAttentionResult is the JSON of pim attention.
+type pimAttentionResult struct {
+	Context    int    `json:"context"`
+	Heads      int    `json:"heads"`
+	KVHeads    int    `json:"kv_heads"`
+	HeadDim    int    `json:"head_dim"`
+	PaddedDim  int    `json:"padded_head_dim"`
+	Precision  string `json:"precision"`
+	Activation string `json:"activation"`
+	TCKps      int64  `json:"tCK_ps"`
+
+	// One query head alone, without append and refresh.
+	Cycles       int64         `json:"cycles"`
+	Phases       pimPhases     `json:"phases"`
+	StallCycles  int64         `json:"stall_cycles"`
+	AppendCycles int64         `json:"append_cycles"`
+	PeakShare    float64       `json:"peak_share"`
+	Occupancy    pim.Occupancy `json:"occupancy"`
+
+	// All heads in sequence, with append and refresh.
+	TotalCycles    int64            `json:"total_cycles"`
+	RefreshCycles  int64            `json:"refresh_cycles"`
+	Refreshes      int64            `json:"refreshes"`
+	TotalMS        float64          `json:"total_ms"`
+	TotalOccupancy pim.Occupancy    `json:"total_occupancy"`
+	Commands       map[string]int64 `json:"commands"`
+	EnergyMJ       replayEnergy     `json:"energy_mj"`
+}
+
+// pimPhases divides cycles.
+type pimPhases struct {
+	Load        int64 `json:"load"`
+	Score       int64 `json:"score"`
+	Context     int64 `json:"context"`
+	RowSwitches int64 `json:"row_switches"`
+	Drain       int64 `json:"drain"`
+	ReadOut     int64 `json:"readout"`
+}
+
+func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Measurement) *pimAttentionResult {
+	p, e := &m.Phases, &m.Energy
+	r := &pimAttentionResult{
+		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
+		HeadDim: l.Shape.HeadDim, PaddedDim: m.Geometry.PaddedDim,
+		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
+		Cycles: m.Cycles, StallCycles: p.Stall, AppendCycles: m.AppendCycles, PeakShare: m.PeakShare, Occupancy: m.Occupancy,
+		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
+		TotalCycles: m.TotalCycles, RefreshCycles: m.RefreshCycles, Refreshes: m.Refreshes,
+		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
+		EnergyMJ: replayEnergy{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3,
+			e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3},
+	}
+	for i, n := range m.Commands {
+		if n > 0 {
+			r.Commands[dram.Command(i).String()] = n
+		}
+	}
+	return r
+}
+
+func (r *pimAttentionResult) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.Activation)
+	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(r.Cycles)) }
+	for _, p := range []struct {
+		name   string
+		clocks int64
+	}{{"load", r.Phases.Load}, {"score", r.Phases.Score}, {"context", r.Phases.Context}, {"row switches", r.Phases.RowSwitches},
+		{"read-out, softmax", r.Phases.ReadOut}, {"drain", r.Phases.Drain}} {
+		fmt.Fprintf(t, "%s\t%d\t%s\n", p.name, p.clocks, share(p.clocks))
+	}
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", r.Cycles, float64(r.Cycles)*float64(r.TCKps)/1e9, 100*r.PeakShare)
+	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", r.StallCycles)
+	fmt.Fprintf(t, "append\t%d\ton top\n", r.AppendCycles)
+	if r.PaddedDim != r.HeadDim {
+		fmt.Fprintf(t, "padding\t%d of %d elements\tzeros\n", r.PaddedDim-r.HeadDim, r.PaddedDim)
+	}
+	printOccupancy(t, &r.Occupancy)
+
+	fmt.Fprintf(t, "\n%d query heads on %d KV heads, with append and refresh\n\n", r.Heads, r.KVHeads)
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
+	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
+	e := &r.EnergyMJ
+	fmt.Fprintf(t, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
+		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	printOccupancy(t, &r.TotalOccupancy)
+	return t.Flush()
+}
+
+func printOccupancy(w io.Writer, o *pim.Occupancy) {
+	fmt.Fprintf(w, "busy\t\tbank PUs %.1f%%, command bus %.1f%%, data bus %.1f%%, adders %.1f%%, softmax %.1f%%\n",
+		100*o.BankPUs, 100*o.CommandBus, 100*o.DataBus, 100*o.Adders, 100*o.Softmax)
+}
