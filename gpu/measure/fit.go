@@ -170,9 +170,11 @@ func (t *Target) Loss(samples []Sample) float64 {
 	return sum / float64(len(samples))
 }
 
-// starts is how often a search begins anew from where it ended: the simplex of
-// Nelder and Mead collapses before it has converged in ten dimensions.
-const starts = 3
+// simplexes are the sizes (in logarithms) of the simplexes from which the
+// search begins, and begins anew where it ended: one of Nelder and Mead's
+// collapses before it has converged in ten dimensions, and a large one leaves
+// a local minimum.
+var simplexes = [...]float64{0.5, 0.2, 0.8, 0.2}
 
 // Fit moves the parameters of one kind of t to lower the mean absolute
 // logarithm of predicted over measured: a relative error that weighs too slow
@@ -200,9 +202,9 @@ func (t *Target) Fit(kind Kind, samples []Sample, o Options) error {
 	for i, p := range ps {
 		x[i] = math.Log(p.start)
 	}
-	for range starts {
+	for _, size := range simplexes {
 		result, err := optimize.Minimize(optimize.Problem{Func: loss}, x,
-			&optimize.Settings{FuncEvaluations: cmp.Or(o.Evaluations, 500)}, &optimize.NelderMead{SimplexSize: 0.2})
+			&optimize.Settings{FuncEvaluations: cmp.Or(o.Evaluations, 500)}, &optimize.NelderMead{SimplexSize: size})
 		if result == nil {
 			return err
 		}
