@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -103,10 +104,51 @@ func decodeSection(flag, name string, kind configs.Kind, dst any) error {
 		}
 		return bad
 	}
-	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return &input.InputError{File: name, Key: unknown[0].String(), Expected: "a known key"}
+	// The decoder matches keys without regard to case; presets and files do not.
+	valid, err := keysOf(dst)
+	if err != nil {
+		return err
+	}
+	for _, key := range meta.Keys() {
+		if !slices.Contains(valid, key.String()) {
+			return &input.InputError{
+				File: name, Line: lineOf(text, key[len(key)-1]), Key: key.String(), Expected: "a known key",
+				Nearest: input.Nearest(key.String(), valid),
+			}
+		}
 	}
 	return nil
+}
+
+// keysOf returns the full keys that a value has as TOML, sections included.
+func keysOf(v any) ([]string, error) {
+	text, err := toml.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]any
+	meta, err := toml.Decode(string(text), &tree)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for _, key := range meta.Keys() {
+		keys = append(keys, key.String())
+	}
+	return keys, nil
+}
+
+// lineOf returns the first line of a TOML text that sets a key or opens a
+// section of that name, 0 if none is plain to see.
+func lineOf(text, name string) int {
+	for i, line := range strings.Split(text, "\n") {
+		key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+		key = strings.Trim(key, " \t[]\"'\r")
+		if key == name || strings.HasSuffix(key, "."+name) {
+			return i + 1
+		}
+	}
+	return 0
 }
 
 // sectionText returns the text of a preset, or of a file: a name with a folder
