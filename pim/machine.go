@@ -34,6 +34,7 @@ type Machine struct {
 	heads    headClock
 	ends     []int64 // clock at which each head was done
 	observer Observer
+	receiver receiver
 
 	interrupt func() error
 	polls     uint
@@ -106,6 +107,9 @@ func (m *Machine) Run(p *Program) int64 {
 		s, clock := m.next()
 		if clock == blocked || m.interrupted() {
 			break
+		}
+		if m.receiver.transfer != nil && s == BankSequencer && m.refresh.pending == 0 && m.gaveWay(clock) {
+			continue
 		}
 		m.issue(s, clock)
 	}
