@@ -19,17 +19,19 @@ import (
 // which policies. It is read-only once loaded. The toml tags are the keys of
 // configuration files, byte for byte.
 type Config struct {
-	Preset    string               `toml:"preset"` // the system preset that all layers are on top of
-	Run       Run                  `toml:"run"`
-	Model     llm.Model            `toml:"model"` // starts from the preset that Run.Model names
-	Node      Node                 `toml:"node"`
-	DRAM      DRAM                 `toml:"dram"`
-	PIM       pim.Spec             `toml:"pim"`
-	GPU       GPU                  `toml:"gpu"`
-	PCIe      pcie.Spec            `toml:"pcie"`
-	Scheduler scheduler.Spec       `toml:"scheduler"`
-	Memory    scheduler.MemorySpec `toml:"memory"`
-	Traces    traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
+	Preset    string                  `toml:"preset"` // the system preset that all layers are on top of
+	Run       Run                     `toml:"run"`
+	Model     llm.Model               `toml:"model"` // starts from the preset that Run.Model names
+	Node      Node                    `toml:"node"`
+	DRAM      DRAM                    `toml:"dram"`
+	PIM       pim.Spec                `toml:"pim"`
+	GPU       GPU                     `toml:"gpu"`
+	PCIe      pcie.Spec               `toml:"pcie"`
+	Scheduler scheduler.Spec          `toml:"scheduler"`
+	Memory    scheduler.MemorySpec    `toml:"memory"`
+	Comm      scheduler.CommSpec      `toml:"comm"`
+	Predictor scheduler.PredictorSpec `toml:"predictor"`
+	Traces    traces.SyntheticSpec    `toml:"traces"` // how the lengths of built-in traces are drawn
 }
 
 // Run says what is simulated.

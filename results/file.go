@@ -63,7 +63,7 @@ func WriteFiles(dir string, files []File) (err error) {
 		}
 		temporary = temporary[1:]
 	}
-	return syncFolder(dir)
+	return SyncFolder(dir)
 }
 
 // createTemporary makes a new hidden file for name in dir, with the
@@ -106,8 +106,8 @@ func writeDirect(path string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncFolder makes the names in dir durable.
-func syncFolder(dir string) error {
+// SyncFolder makes the names of the files in dir durable.
+func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil // has no such operation, and renames are journalled
 	}

@@ -37,7 +37,10 @@ type Summary struct {
 	Preemptions      int64       `json:"preemptions"`
 	Utilization      Utilization `json:"utilization"`
 	KVBytes          KVBytes     `json:"kv_bytes"`
-	WallS            float64     `json:"wall_s"` // time that the simulation itself took, in seconds
+	// KVFragmentation is the share of the rows in use that reserved tokens do not
+	// fill, mean over time: whole rows are allocated.
+	KVFragmentation float64 `json:"kv_fragmentation"`
+	WallS           float64 `json:"wall_s"` // time that the simulation itself took, in seconds
 }
 
 // Trace describes the requests of a run; lengths in tokens.

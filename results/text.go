@@ -56,6 +56,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)
 	}
 	row("KV memory", "%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
+	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
 	_, err := w.Write(b.Bytes())
 	return err
 }

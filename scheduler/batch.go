@@ -81,26 +81,18 @@ func (b *Batch) Empty() bool {
 	return true
 }
 
-// split deals the decoding requests to the sub-batches so that their token sums
-// are as even as longest-first dealing makes them (L3, section 5.3, step 2).
-// decoding is sorted by context, longest first; that order never changes, for
-// all contexts grow alike.
-func (b *Batch) split(decoding []Decoding) {
-	for i := range b.Sub {
-		b.Sub[i].Decode = b.Sub[i].Decode[:0]
-		b.Sub[i].Prefill = b.Sub[i].Prefill[:0]
+// give puts a decoding request into the first or the second sub-batch.
+func (b *Batch) give(d *Decoding, second bool) {
+	s := 0
+	if second {
+		s = 1
 	}
-	if len(b.Sub) == 1 {
-		b.Sub[0].Decode = append(b.Sub[0].Decode, decoding...)
-		return
-	}
-	var tokens [2]int64
-	for i := range decoding {
-		s := 0
-		if tokens[1] < tokens[0] {
-			s = 1
-		}
-		tokens[s] += decoding[i].Base + b.Iteration
-		b.Sub[s].Decode = append(b.Sub[s].Decode, decoding[i])
-	}
+	b.Sub[s].Decode = append(b.Sub[s].Decode, *d)
+}
+
+// merge puts everything into the first sub-batch.
+func (b *Batch) merge() {
+	b.Sub[0].Decode = append(b.Sub[0].Decode, b.Sub[1].Decode...)
+	b.Sub[0].Prefill = append(b.Sub[0].Prefill, b.Sub[1].Prefill...)
+	b.Sub[1].Decode, b.Sub[1].Prefill = b.Sub[1].Decode[:0], b.Sub[1].Prefill[:0]
 }

@@ -62,9 +62,11 @@ func (c steps) sample(m *Sample, b *Batch, i int) {
 func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learned) units.Duration {
 	t.Helper()
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
-	memory := &MemorySpec{Admission: AdmitFinal, Balance: BalanceLeastLoaded, MaxTokens: 1 << 15}
-	ledger := NewLedger(4, smallModel.Layers, 1, 512, 2*200)
-	s := New(spec, memory, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 50}, p)
+	config := Config{spec, &MemorySpec{Admission: AdmitFinal}, &CommSpec{Balance: BalanceLeastLoaded}}
+	ledger := NewLedger(LedgerSpec{
+		Ranksets: 4, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
+	})
+	s := New(config, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 50}, p, nil)
 	if rejected := addAll(s, len(requests)); rejected > 0 {
 		t.Fatalf("%d requests rejected", rejected)
 	}

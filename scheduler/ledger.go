@@ -1,31 +1,47 @@
 package scheduler
 
+import "math/rand/v2"
+
 // Ledger accounts for the KV memory of one replica in allocation units: one K
 // row and one V row over all banks of a rank (512 tokens of one KV head at head
 // dimension 128). The heads of a layer spread evenly over the channels and so
 // every channel holds the same: the ledger keeps one rank of each rankset.
 //
-// A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1).
+// A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
+// without rotation on rankset offset.
 type Ledger struct {
 	unitTokens int     // tokens of one KV head in a unit
 	heads      int     // KV heads of the model on one channel
-	layersOn   []int   // layersOn[k]: layers l with l mod R = k
+	layersOn   []int   // layersOn[k]: layers of a request on rankset (offset + k) mod R
 	capacity   int64   // units of one rank
 	used       []int64 // units in use on the rank of each rankset
 	tokens     []int64 // reserved tokens by offset
-	next       int     // offset that round-robin gives next
+	next       int     // offset that round-robin tries first
+	spare      []int   // offsets with room, scratch
 }
 
-// NewLedger returns the ledger of ranksets ranks a channel, each with capacity
-// units of unitTokens tokens, for a model of layers layers with headsPerChannel
-// KV heads on each channel.
-func NewLedger(ranksets, layers, headsPerChannel, unitTokens int, capacity int64) *Ledger {
+// LedgerSpec is the memory that a Ledger accounts for.
+type LedgerSpec struct {
+	Ranksets        int
+	Layers          int
+	HeadsPerChannel int   // KV heads
+	UnitTokens      int   // tokens of one KV head in an allocation unit
+	Capacity        int64 // units of one rank
+	Rotation        bool  // layers go round the ranksets
+}
+
+// NewLedger returns an empty memory.
+func NewLedger(s LedgerSpec) *Ledger {
 	l := &Ledger{
-		unitTokens: unitTokens, heads: headsPerChannel, layersOn: make([]int, ranksets),
-		capacity: capacity, used: make([]int64, ranksets), tokens: make([]int64, ranksets),
+		unitTokens: s.UnitTokens, heads: s.HeadsPerChannel, layersOn: make([]int, s.Ranksets),
+		capacity: s.Capacity, used: make([]int64, s.Ranksets), tokens: make([]int64, s.Ranksets),
 	}
-	for layer := range layers {
-		l.layersOn[layer%ranksets]++
+	if !s.Rotation {
+		l.layersOn[0] = s.Layers
+		return l
+	}
+	for layer := range s.Layers {
+		l.layersOn[layer%s.Ranksets]++
 	}
 	return l
 }
@@ -36,18 +52,21 @@ type Reservation struct {
 	Tokens int
 }
 
-// units returns the units that a reservation takes on rankset r.
-func (l *Ledger) units(r, offset, tokens int) int64 {
-	ranksets := len(l.used)
-	perHead := int64((tokens + l.unitTokens - 1) / l.unitTokens)
-	return perHead * int64(l.heads) * int64(l.layersOn[(r-offset+ranksets)%ranksets])
+// perLayer returns the units that tokens of one layer take on a channel.
+func (l *Ledger) perLayer(tokens int) int64 {
+	return int64((tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
 }
 
-// fits says whether every rank has room for the reservation.
-func (l *Ledger) fits(offset, tokens int) bool {
-	for r := range l.used {
-		if l.used[r]+l.units(r, offset, tokens) > l.capacity {
+// fits says whether every rank has room for units units a layer, with keep units
+// left free.
+func (l *Ledger) fits(offset int, units, keep int64) bool {
+	rank := offset
+	for _, layers := range l.layersOn {
+		if layers > 0 && l.used[rank]+units*int64(layers) > l.capacity-keep {
 			return false
+		}
+		if rank++; rank == len(l.used) {
+			rank = 0
 		}
 	}
 	return true
@@ -56,48 +75,88 @@ func (l *Ledger) fits(offset, tokens int) bool {
 // FitsEmpty says whether a request of tokens tokens fits an empty memory; one
 // that does not can never run.
 func (l *Ledger) FitsEmpty(tokens int) bool {
-	for r := range l.used {
-		if l.units(r, 0, tokens) > l.capacity {
+	for _, layers := range l.layersOn {
+		if l.perLayer(tokens)*int64(layers) > l.capacity {
 			return false
 		}
 	}
 	return true
 }
 
-// Reserve takes room for tokens tokens of every layer and head under a balance
-// policy, and reports false, changing nothing, where no allowed offset has it.
-func (l *Ledger) Reserve(tokens int, balance string) (Reservation, bool) {
-	if balance == BalanceRoundRobin {
-		if !l.fits(l.next, tokens) {
-			return Reservation{}, false
-		}
-		r := Reservation{Offset: l.next, Tokens: tokens}
-		l.next = (l.next + 1) % len(l.used)
-		l.apply(r, 1)
-		return r, true
-	}
-	best := -1
+// Reserve takes room for tokens tokens of every layer and head at an offset that
+// the balance policy chooses among those with room, leaving keep units of every
+// rank free. It reports false, changing nothing, where no offset has room.
+// BalanceRandom draws from rng.
+func (l *Ledger) Reserve(tokens int, keep int64, balance string, rng *rand.Rand) (Reservation, bool) {
+	units := l.perLayer(tokens)
+	l.spare = l.spare[:0]
 	for offset := range l.used {
-		if l.fits(offset, tokens) && (best < 0 || l.tokens[offset] < l.tokens[best]) {
-			best = offset
+		if l.fits(offset, units, keep) {
+			l.spare = append(l.spare, offset)
 		}
 	}
-	if best < 0 {
+	if len(l.spare) == 0 {
 		return Reservation{}, false
 	}
-	r := Reservation{Offset: best, Tokens: tokens}
-	l.apply(r, 1)
+	r := Reservation{Offset: l.choose(balance, rng), Tokens: tokens}
+	l.apply(r.Offset, units)
+	l.tokens[r.Offset] += int64(tokens)
 	return r, true
 }
 
-// Release returns what Reserve took.
-func (l *Ledger) Release(r Reservation) { l.apply(r, -1) }
-
-func (l *Ledger) apply(r Reservation, sign int64) {
-	for rank := range l.used {
-		l.used[rank] += sign * l.units(rank, r.Offset, r.Tokens)
+// choose returns one of the spare offsets.
+func (l *Ledger) choose(balance string, rng *rand.Rand) int {
+	switch balance {
+	case BalanceRandom:
+		return l.spare[rng.IntN(len(l.spare))]
+	case BalanceRoundRobin:
+		best := l.spare[0]
+		for _, offset := range l.spare {
+			if offset >= l.next {
+				best = offset
+				break
+			}
+		}
+		l.next = (best + 1) % len(l.used)
+		return best
 	}
-	l.tokens[r.Offset] += sign * int64(r.Tokens)
+	best := l.spare[0]
+	for _, offset := range l.spare {
+		if l.tokens[offset] < l.tokens[best] {
+			best = offset
+		}
+	}
+	return best
+}
+
+// Grow extends a reservation to tokens tokens, or reports false, changing
+// nothing, where a rank has no room.
+func (l *Ledger) Grow(r *Reservation, tokens int) bool {
+	more := l.perLayer(tokens) - l.perLayer(r.Tokens)
+	if more > 0 && !l.fits(r.Offset, more, 0) {
+		return false
+	}
+	l.apply(r.Offset, more)
+	l.tokens[r.Offset] += int64(tokens - r.Tokens)
+	r.Tokens = tokens
+	return true
+}
+
+// Release returns what Reserve and Grow took.
+func (l *Ledger) Release(r Reservation) {
+	l.apply(r.Offset, -l.perLayer(r.Tokens))
+	l.tokens[r.Offset] -= int64(r.Tokens)
+}
+
+// apply adds units units a layer.
+func (l *Ledger) apply(offset int, units int64) {
+	rank := offset
+	for _, layers := range l.layersOn {
+		l.used[rank] += units * int64(layers)
+		if rank++; rank == len(l.used) {
+			rank = 0
+		}
+	}
 }
 
 // Used returns the units in use, summed over the ranks of one channel.
@@ -111,3 +170,25 @@ func (l *Ledger) Used() int64 {
 
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
+
+// UnitTokens returns the tokens of one layer and head that an allocation unit
+// holds.
+func (l *Ledger) UnitTokens() int { return l.unitTokens }
+
+// Fragmentation returns the share of the rows in use that the reserved tokens do
+// not fill, 0 where nothing is in use.
+func (l *Ledger) Fragmentation() float64 {
+	var tokens int64
+	for _, t := range l.tokens {
+		tokens += t
+	}
+	layers := 0
+	for _, n := range l.layersOn {
+		layers += n
+	}
+	used := l.Used() * int64(l.unitTokens)
+	if used == 0 {
+		return 0
+	}
+	return 1 - float64(tokens*int64(l.heads)*int64(layers))/float64(used)
+}

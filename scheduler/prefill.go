@@ -13,17 +13,13 @@ func (s *Scheduler) addPrefill(i int) bool {
 	known := false
 	for s.head < len(s.queue) {
 		w := &s.queue[s.head]
-		r := &s.requests[w.request]
-		if !w.held {
-			w.hold, w.held = s.ledger.Reserve(s.reservedTokens(r), s.memory.Balance)
-			if !w.held {
-				return false
-			}
+		if !w.held && !s.admit(w) {
+			return false
 		}
 		if !known { // costly, and not needed while memory is full
 			target, known = s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, 0), true
 		}
-		left := r.Input - w.finished
+		left := w.prompt - w.finished
 		tokens := s.cut(sub, w, left, target)
 		room := tokens
 		if tokens > 0 {
@@ -41,13 +37,29 @@ func (s *Scheduler) addPrefill(i int) bool {
 	return true
 }
 
+// admit reserves memory for the queue's head.
+func (s *Scheduler) admit(w *waiting) bool {
+	w.hold, w.held = s.ledger.Reserve(s.reservedTokens(w), s.keep(), s.comm.Balance, s.rng)
+	s.blocked = !w.held
+	return w.held
+}
+
+// keep returns the units of every rank that an admission leaves free, so that the
+// requests beside it can grow; a request alone takes what there is.
+func (s *Scheduler) keep() int64 {
+	if s.memory.Admission != AdmitCurrent || s.ledger.Used() == 0 {
+		return 0
+	}
+	return int64(s.memory.Watermark * float64(s.ledger.capacity))
+}
+
 // take puts tokens prompt tokens of the queue's head into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
 		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last,
 	})
 	if !last && w.finished == 0 {
-		s.kvOnGPU += s.requests[w.request].Input
+		s.kvOnGPU += w.prompt
 	}
 	w.finished += tokens
 	s.chunked = append(s.chunked, *w)
@@ -118,7 +130,7 @@ func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 	fits := func(n int) bool {
 		kv := s.kvOnGPU
 		if n < left && w.finished == 0 {
-			kv += s.requests[w.request].Input
+			kv += w.prompt
 		}
 		return s.gpu.fits(batched+n, kv)
 	}

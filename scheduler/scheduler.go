@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"math/rand/v2"
 	"sort"
 
 	"github.com/l3sim/l3sim/llm"
@@ -32,12 +33,22 @@ func (g *GPUMemory) fits(tokens, kvTokens int) bool {
 	return g.Model.ActivationBytes(tokens)+units.Bytes(kvTokens)*g.Model.KVBytesPerToken() <= g.Free
 }
 
-// waiting is a request that has prompt tokens to prefill.
+// waiting is a request that has prompt tokens to prefill. For one that was
+// preempted, the tokens that it had emitted are part of the prompt.
 type waiting struct {
 	request  int32
+	prompt   int // tokens to prefill
+	emitted  int // output tokens emitted before
 	finished int // prompt tokens prefilled
 	held     bool
 	hold     Reservation
+}
+
+// Config is the policies of a scheduler.
+type Config struct {
+	Scheduler *Spec
+	Memory    *MemorySpec
+	Comm      *CommSpec
 }
 
 // Scheduler forms the iterations of one replica. Requests are admitted in the
@@ -45,17 +56,27 @@ type waiting struct {
 type Scheduler struct {
 	spec      *Spec
 	memory    *MemorySpec
+	comm      *CommSpec
 	requests  []traces.Request
 	ledger    *Ledger
 	gpu       GPUMemory
 	predictor Predictor
+	rng       *rand.Rand
 
 	queue    []waiting // from head on: requests with prompt tokens left
 	head     int
+	blocked  bool          // the head found no room, and none has been freed since
 	decoding []Decoding    // longest context first
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch
-	chunked  []waiting // requests cut or prefilled in the current iteration
+	share    sharer
+	dealt    int64 // iteration in which the decoding requests were dealt; -1: deal again
+	single   bool  // the iterations since then run as a single batch
+	chunked  []waiting
+	gone     []Preemption
+
+	preemptions int64
+	recomputed  int64 // contexts of tokens that second prefills emitted
 	// kvOnGPU is the prompt tokens of all requests that are cut: the GPU keeps
 	// their KV because later chunks read it. The first chunk reserves room for the
 	// whole prompt, so that two cut prompts can never block each other.
@@ -63,22 +84,23 @@ type Scheduler struct {
 }
 
 // New returns a scheduler of requests, which are those of one replica; Add tells
-// it when one arrives.
-func New(spec *Spec, memory *MemorySpec, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor) *Scheduler {
+// it when one arrives. rng is for BalanceRandom.
+func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor, rng *rand.Rand) *Scheduler {
 	return &Scheduler{
-		spec: spec, memory: memory, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
-		holds: make([]Reservation, len(requests)),
-		batch: Batch{Iteration: -1, Sub: make([]SubBatch, spec.SubBatches)},
+		spec: c.Scheduler, memory: c.Memory, comm: c.Comm, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
+		rng: rng, holds: make([]Reservation, len(requests)), dealt: -1,
+		batch: Batch{Iteration: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
 	}
 }
 
 // Add queues a request that has arrived, or reports false where it can never
 // run: it fits no empty memory.
 func (s *Scheduler) Add(request int32) bool {
-	if !s.canEverRun(&s.requests[request]) {
+	r := &s.requests[request]
+	if !s.canEverRun(r) {
 		return false
 	}
-	s.queue = append(s.queue, waiting{request: request})
+	s.queue = append(s.queue, waiting{request: request, prompt: r.Input})
 	return true
 }
 
@@ -86,50 +108,133 @@ func (s *Scheduler) Add(request int32) bool {
 // key and value are never needed.
 func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
 
-// reservedTokens returns the KV tokens that admission reserves.
-func (s *Scheduler) reservedTokens(r *traces.Request) int {
-	if s.memory.Admission == AdmitMax {
-		return max(s.memory.MaxTokens, KVTokens(r))
+// reservedTokens returns the KV tokens that admission reserves for w.
+func (s *Scheduler) reservedTokens(w *waiting) int {
+	switch final := KVTokens(&s.requests[w.request]); s.memory.Admission {
+	case AdmitCurrent:
+		return w.prompt
+	case AdmitMax:
+		return max(s.memory.MaxTokens, final)
+	default:
+		return final
 	}
-	return KVTokens(r)
 }
 
 // canEverRun says whether r fits empty memories: its KV the DIMMs, and its
 // prompt the GPUs in the smallest steps that the scheduler takes. The last
-// chunk needs the KV of those before it on the GPU.
+// chunk needs the KV of those before it on the GPU. A preempted request's prompt
+// can grow to its final length.
 func (s *Scheduler) canEverRun(r *traces.Request) bool {
-	if !s.ledger.FitsEmpty(s.reservedTokens(r)) {
+	tokens, prompt := KVTokens(r), r.Input
+	switch s.memory.Admission {
+	case AdmitMax:
+		tokens = max(tokens, s.memory.MaxTokens)
+	case AdmitCurrent:
+		prompt = tokens
+	}
+	if !s.ledger.FitsEmpty(tokens) {
 		return false
 	}
-	if s.gpu.fits(r.Input, 0) {
+	if s.gpu.fits(prompt, 0) {
 		return true
 	}
-	return s.spec.Chunking && s.gpu.fits(min(r.Input, s.spec.ChunkMultiple), r.Input)
+	return s.spec.Chunking && s.gpu.fits(min(prompt, s.spec.ChunkMultiple), prompt)
 }
 
+// dealEvery is how many iterations pass before decoding requests are dealt to
+// the sub-batches again though none has come or gone. All contexts grow alike,
+// so that the token sums drift apart by at most the difference in requests an
+// iteration.
+const dealEvery = 64
+
 // Next forms the next iteration (L3, section 5.3, steps 1 to 4). It returns an
-// empty batch when every request is done.
+// empty batch when nothing can run.
 func (s *Scheduler) Next() *Batch {
-	s.batch.Iteration++
-	s.batch.split(s.decoding)
+	b := &s.batch
+	b.Iteration++
 	s.chunked = s.chunked[:0]
-	if s.head == len(s.queue) {
-		return &s.batch
+	if s.memory.Admission == AdmitCurrent {
+		s.grow()
 	}
-	// The paper adds to sub-batch 1 first, against the PIM time of sub-batch 0,
-	// which starts the iteration.
+	for i := range b.Sub {
+		b.Sub[i].Prefill = b.Sub[i].Prefill[:0]
+	}
+	again := s.dealt < 0 || b.Iteration-s.dealt >= dealEvery
+	if again {
+		s.deal()
+	}
+	prefill := s.head < len(s.queue) && !s.blocked
+	if !prefill && !again {
+		return b
+	}
+	if prefill && s.single {
+		s.deal() // prompts are added against both sub-batches
+	}
+	if prefill {
+		s.prefill()
+	}
+	if s.spec.Adaptive && len(b.Sub) == 2 {
+		s.adapt()
+	}
+	return b
+}
+
+// deal divides the decoding requests over the sub-batches.
+func (s *Scheduler) deal() {
+	b := &s.batch
+	s.dealt, s.single = b.Iteration, false
+	for i := range b.Sub {
+		b.Sub[i].Decode = b.Sub[i].Decode[:0]
+	}
+	switch {
+	case len(b.Sub) == 1:
+		b.Sub[0].Decode = append(b.Sub[0].Decode, s.decoding...)
+	case s.comm.Balance == BalanceSplit:
+		s.share.byOffset(b, s.decoding, len(s.ledger.used))
+	default:
+		s.share.byTokens(b, s.decoding)
+	}
+}
+
+// prefill adds prompts to the sub-batches. The paper adds to sub-batch 1 first,
+// against the PIM time of sub-batch 0, which starts the iteration.
+func (s *Scheduler) prefill() {
 	for i := len(s.batch.Sub) - 1; i >= 0; i-- {
 		if !s.addPrefill(i) {
 			break
 		}
 	}
-	return &s.batch
+}
+
+// adapt runs the iteration as a single batch where that is predicted to be
+// faster. Two sub-batches take at least the GPU's time for both, as each reads
+// all weights, either one's own chain of GPU and PIM, and the busiest rankset's
+// time for both; a single one takes its own chain.
+func (s *Scheduler) adapt() {
+	b := &s.batch
+	first, second := &b.Sub[0], &b.Sub[1]
+	if first.Tokens() == 0 || second.Tokens() == 0 {
+		return
+	}
+	gpu0, gpu1 := s.predictor.GPU(first), s.predictor.GPU(second)
+	pim0 := s.predictor.PIM(first, b.Iteration, second.PrefillTokens())
+	pim1 := s.predictor.PIM(second, b.Iteration, first.PrefillTokens())
+	decode, prompts := len(first.Decode), len(first.Prefill)
+	b.merge()
+	gpu, pim := s.predictor.GPU(first), s.predictor.PIM(first, b.Iteration, 0)
+	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1, pim) {
+		s.single = true
+		return
+	}
+	second.Decode = append(second.Decode, first.Decode[decode:]...)
+	second.Prefill = append(second.Prefill, first.Prefill[prompts:]...)
+	first.Decode, first.Prefill = first.Decode[:decode], first.Prefill[:prompts]
 }
 
 // Complete applies the batch that Next formed: prompts advance, requests whose
 // prompt ended start to decode, those whose output ended leave and free their
-// memory. It calls emitted for every request that got its first or its last
-// token, with the number of tokens that it has now.
+// memory. It calls emitted for every request that got the first token after a
+// prompt, or its last one, with the number of tokens that it has now.
 func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	kept := s.decoding[:0]
 	for _, d := range s.decoding {
@@ -137,38 +242,52 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 			kept = append(kept, d)
 			continue
 		}
-		s.ledger.Release(s.holds[d.Request])
+		s.release(s.holds[d.Request])
+		s.dealt = -1
 		emitted(d.Request, s.requests[d.Request].Output)
 	}
 	s.decoding = kept
-	s.kvOnGPU = 0
+	if len(s.chunked) == 0 {
+		return
+	}
+	s.kvOnGPU, s.dealt = 0, -1
 	for i := len(s.chunked) - 1; i >= 0; i-- {
 		// Cut requests return to the queue's head, in their order.
-		if w := s.chunked[i]; w.finished < s.requests[w.request].Input {
-			s.pushFront(w)
-			s.kvOnGPU += s.requests[w.request].Input
+		if w := &s.chunked[i]; w.finished < w.prompt {
+			s.pushFront(*w)
+			s.kvOnGPU += w.prompt
 		}
 	}
-	for _, w := range s.chunked {
-		if w.finished == s.requests[w.request].Input {
+	for i := range s.chunked {
+		if w := &s.chunked[i]; w.finished == w.prompt {
 			s.startDecoding(w, emitted)
 		}
 	}
 }
 
+// release frees memory.
+func (s *Scheduler) release(r Reservation) {
+	s.ledger.Release(r)
+	s.blocked = false
+}
+
 // startDecoding moves a request whose prompt has ended to the decoding ones, or
-// ends it where token 1 was all that it had to emit.
-func (s *Scheduler) startDecoding(w waiting, emitted func(int32, int)) {
+// ends it where the token that it emits now is its last.
+func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	r := &s.requests[w.request]
-	emitted(w.request, 1)
-	if r.Output == 1 {
-		s.ledger.Release(w.hold)
+	tokens := w.emitted + 1
+	if w.emitted > 0 {
+		s.recomputed += int64(w.prompt)
+	}
+	emitted(w.request, tokens)
+	if r.Output == tokens {
+		s.release(w.hold)
 		return
 	}
 	d := Decoding{
 		Request: w.request, Offset: int32(w.hold.Offset),
-		Base: int64(r.Input) - s.batch.Iteration,
-		Last: s.batch.Iteration + int64(r.Output) - 1,
+		Base: int64(w.prompt) - s.batch.Iteration,
+		Last: s.batch.Iteration + int64(r.Output-tokens),
 	}
 	s.holds[w.request] = w.hold
 	at := sort.Search(len(s.decoding), func(i int) bool { return s.decoding[i].Base < d.Base })
@@ -182,6 +301,7 @@ func (s *Scheduler) startDecoding(w waiting, emitted func(int32, int)) {
 func (s *Scheduler) pushFront(w waiting) {
 	s.head--
 	s.queue[s.head] = w
+	s.blocked = false
 }
 
 // Ledger returns the KV memory's ledger.

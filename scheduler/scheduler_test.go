@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
@@ -71,15 +73,20 @@ func (f *follower) check(t *rapid.T, b *Batch) {
 		for i, c := range b.Sub[s].Prefill {
 			once(c.Request)
 			r := &f.requests[c.Request]
-			if c.Tokens < 1 || c.Finished != f.prefilled[c.Request] || c.Finished+c.Tokens > r.Input {
-				t.Fatalf("chunk %+v of a request of %d with %d prefilled", c, r.Input, f.prefilled[c.Request])
+			prompt := r.Input + f.emitted[c.Request]
+			if c.Finished == 0 { // again where it was dropped before its prompt ended
+				f.prefilled[c.Request] = 0
+			}
+			if c.Tokens < 1 || c.Finished != f.prefilled[c.Request] || c.Finished+c.Tokens > prompt {
+				t.Fatalf("chunk %+v of a prompt of %d with %d prefilled", c, prompt, f.prefilled[c.Request])
 			}
 			f.prefilled[c.Request] += c.Tokens
-			if c.Last != (f.prefilled[c.Request] == r.Input) {
-				t.Fatalf("chunk %+v: the prompt has %d of %d", c, f.prefilled[c.Request], r.Input)
+			if c.Last != (f.prefilled[c.Request] == prompt) {
+				t.Fatalf("chunk %+v: the prompt has %d of %d", c, f.prefilled[c.Request], prompt)
 			}
 			if c.Last {
-				f.emitted[c.Request], f.last[c.Request] = 1, b.Iteration
+				f.emitted[c.Request]++
+				f.last[c.Request] = b.Iteration
 			} else if cut++; i != len(b.Sub[s].Prefill)-1 {
 				t.Fatalf("chunk %+v is cut and not the last of its sub-batch", c)
 			}
@@ -88,6 +95,15 @@ func (f *follower) check(t *rapid.T, b *Batch) {
 	if cut > len(b.Sub) {
 		t.Fatalf("%d prompts are cut in %d sub-batches", cut, len(b.Sub))
 	}
+}
+
+// preempt checks that a request that lost its memory had what it is said to have
+// had; its prompt starts again, with the tokens emitted.
+func (f *follower) preempt(t *rapid.T, p Preemption) {
+	if f.emitted[p.Request] != p.Tokens {
+		t.Fatalf("%+v had %d tokens", p, f.emitted[p.Request])
+	}
+	f.prefilled[p.Request] = 0
 }
 
 func (f *follower) decode(t *rapid.T, b *Batch, d Decoding) {
@@ -112,20 +128,24 @@ func TestLaws(t *testing.T) {
 			requests = append(requests, request(i, rapid.IntRange(1, 200).Draw(t, "in"), rapid.IntRange(1, 60).Draw(t, "out")))
 		}
 		spec := &Spec{
-			SubBatches: rapid.IntRange(1, 2).Draw(t, "sub-batches"), Chunking: rapid.Bool().Draw(t, "chunking"),
+			Adaptive: rapid.Bool().Draw(t, "adaptive"), SubBatches: rapid.IntRange(1, 2).Draw(t, "sub-batches"), Chunking: rapid.Bool().Draw(t, "chunking"),
 			ChunkMultiple: rapid.SampledFrom([]int{1, 16}).Draw(t, "multiple"), MinPrefillTokens: rapid.IntRange(1, 100).Draw(t, "min"),
 		}
 		memory := &MemorySpec{
-			Admission: rapid.SampledFrom([]string{AdmitFinal, AdmitMax}).Draw(t, "admission"), MaxTokens: 128,
-			Balance: rapid.SampledFrom([]string{BalanceLeastLoaded, BalanceRoundRobin}).Draw(t, "balance"),
+			Admission: rapid.SampledFrom([]string{AdmitFinal, AdmitCurrent, AdmitMax}).Draw(t, "admission"), MaxTokens: 128,
+			Watermark: rapid.SampledFrom([]float64{0, 0.1, 0.5}).Draw(t, "watermark"),
 		}
-		ledger := NewLedger(rapid.IntRange(1, 5).Draw(t, "ranksets"), smallModel.Layers, 2, 32, int64(rapid.IntRange(1, 60).Draw(t, "capacity")))
+		comm := &CommSpec{Balance: rapid.SampledFrom(Balances()).Draw(t, "balance")}
+		ledger := NewLedger(LedgerSpec{
+			Ranksets: rapid.IntRange(1, 5).Draw(t, "ranksets"), Layers: smallModel.Layers, HeadsPerChannel: 2, UnitTokens: 32,
+			Capacity: int64(rapid.IntRange(1, 60).Draw(t, "capacity")), Rotation: rapid.Bool().Draw(t, "rotation"),
+		})
 		gpu := GPUMemory{Model: smallModel, Free: units.Bytes(rapid.IntRange(0, 200_000).Draw(t, "gpu"))}
 		p := linear{
 			units.Duration(rapid.IntRange(1, 20).Draw(t, "gpu a token")), units.Duration(rapid.IntRange(0, 500).Draw(t, "gpu fixed")),
 			units.Duration(rapid.IntRange(0, 5).Draw(t, "pim a token")),
 		}
-		s := New(spec, memory, requests, ledger, gpu, p)
+		s := New(Config{spec, memory, comm}, requests, ledger, gpu, p, rand.New(rand.NewPCG(1, 2)))
 		rejected := addAll(s, len(requests))
 		f := newFollower(requests)
 		for range 100_000 {
@@ -135,6 +155,9 @@ func TestLaws(t *testing.T) {
 			}
 			if b.Empty() {
 				break
+			}
+			for _, gone := range s.Preempted() {
+				f.preempt(t, gone)
 			}
 			f.check(t, b)
 			s.Complete(func(r int32, tokens int) {
@@ -161,19 +184,6 @@ func TestLaws(t *testing.T) {
 	})
 }
 
-// TestSplit is the paper's example (section 5.3): contexts of 2k, 3k, 4k and 5k
-// tokens divide into (2k, 5k) and (3k, 4k).
-func TestSplit(t *testing.T) {
-	b := Batch{Sub: make([]SubBatch, 2)}
-	b.split([]Decoding{{Base: 5000}, {Base: 4000}, {Base: 3000}, {Base: 2000}})
-	for s, want := range [][]int64{{5000, 2000}, {4000, 3000}} {
-		got := b.Sub[s].Decode
-		if len(got) != 2 || got[0].Base != want[0] || got[1].Base != want[1] {
-			t.Errorf("sub-batch %d: got %+v, want %v", s, got, want)
-		}
-	}
-}
-
 // TestChunkMeetsPIMTime puts a prompt beside a decoding request of the other
 // sub-batch.
 func TestChunkMeetsPIMTime(t *testing.T) {
@@ -192,9 +202,10 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"whole where prompts cannot be cut", 330, 1, false, 1000},
 	} {
 		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
-		memory := &MemorySpec{Admission: AdmitFinal, Balance: BalanceLeastLoaded, MaxTokens: 1}
-		s := New(spec, memory, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, NewLedger(1, 1, 1, 1, 1<<40),
-			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{pim: c.pim})
+		config := Config{spec, &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, &CommSpec{Balance: BalanceLeastLoaded}}
+		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
+		s := New(config, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, ledger,
+			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{pim: c.pim}, nil)
 		s.Add(0)
 		s.decoding = []Decoding{{Request: 1, Base: 1, Last: 10}} // in sub-batch 0
 		b := s.Next()
@@ -219,16 +230,26 @@ func (f fixed) PIM(s *SubBatch, _ int64, _ int) units.Duration {
 func TestLedger(t *testing.T) {
 	// 5 layers on 2 ranksets: three on the request's first rankset, two on the
 	// other. 40 tokens of 32 a unit, 3 heads: 2 units a head and layer.
-	l := NewLedger(2, 5, 3, 32, 30)
-	r, ok := l.Reserve(40, BalanceLeastLoaded)
+	spec := LedgerSpec{Ranksets: 2, Layers: 5, HeadsPerChannel: 3, UnitTokens: 32, Capacity: 30, Rotation: true}
+	l := NewLedger(spec)
+	r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil)
 	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
 		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
 	}
+	if got, want := l.Fragmentation(), 1-40.0/64; got != want {
+		t.Errorf("fragmentation %v, want %v", got, want)
+	}
+	if l.Grow(&r, 64); l.Used() != 30 || r.Tokens != 64 {
+		t.Errorf("growing within the rows in use takes %d units", l.Used())
+	}
+	if l.Grow(&r, 129) || l.Used() != 30 { // 5 units a head: 45 on the first rankset
+		t.Error("a reservation grew beyond the capacity")
+	}
 	// A second one fits only with the heavy end on the other rankset.
-	if r, ok := l.Reserve(40, BalanceLeastLoaded); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
+	if r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
 		t.Fatalf("got %+v, %v, used %v, want offset 1 and 30, 30 units", r, ok, l.used)
 	}
-	if _, ok := l.Reserve(1, BalanceLeastLoaded); ok {
+	if _, ok := l.Reserve(1, 0, BalanceLeastLoaded, nil); ok {
 		t.Error("a full memory has room")
 	}
 	if !l.FitsEmpty(96) || l.FitsEmpty(97) { // 27 and 36 of 30 units on the fuller rankset
@@ -238,4 +259,70 @@ func TestLedger(t *testing.T) {
 	if l.Used() != 30 {
 		t.Errorf("%d units in use after a release, want 30", l.Used())
 	}
+	spec.Rotation = false
+	l = NewLedger(spec)
+	if r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
+		t.Errorf("without rotation %+v takes %v, want all on one rankset", r, l.used)
+	}
+	if _, ok := l.Reserve(40, 1, BalanceLeastLoaded, nil); ok {
+		t.Error("a reservation does not leave what it has to")
+	}
+}
+
+func TestBalancePolicies(t *testing.T) {
+	offsets := func(balance string, n int) []int {
+		l := NewLedger(LedgerSpec{Ranksets: 3, Layers: 3, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 30, Rotation: true})
+		var got []int
+		for i := range n {
+			r, _ := l.Reserve(100+100*i, 0, balance, rand.New(rand.NewPCG(7, uint64(i))))
+			got = append(got, r.Offset)
+		}
+		return got
+	}
+	if got := offsets(BalanceRoundRobin, 5); !slices.Equal(got, []int{0, 1, 2, 0, 1}) {
+		t.Errorf("round-robin: %v", got)
+	}
+	// 100, 200, 300 on 0, 1, 2; then 400 joins 100, 500 joins 200, 600 joins 300.
+	if got := offsets(BalanceLeastLoaded, 6); !slices.Equal(got, []int{0, 1, 2, 0, 1, 2}) {
+		t.Errorf("least-loaded: %v", got)
+	}
+	count := [3]int{}
+	for _, offset := range offsets(BalanceRandom, 300) {
+		count[offset]++
+	}
+	for offset, n := range count {
+		if n < 70 || n > 130 {
+			t.Errorf("random: offset %d is drawn %d times of 300", offset, n)
+		}
+	}
+}
+
+// TestAdaptive runs two requests as one batch where the GPU reads its weights
+// twice for nothing, and as two where the PIM has more to do.
+func TestAdaptive(t *testing.T) {
+	for _, c := range []struct {
+		pim    units.Duration
+		single bool
+	}{{pim: 10, single: true}, {pim: 300, single: false}} {
+		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
+		config := Config{spec, &MemorySpec{Admission: AdmitFinal}, &CommSpec{Balance: BalanceLeastLoaded}}
+		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
+		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
+		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}
+		for range 3 {
+			b := s.Next()
+			if got := len(b.Sub[1].Decode) == 0; got != c.single || b.Decoding() != 2 {
+				t.Errorf("PIM time %d: single batch %v, want %v; %d requests", c.pim, got, c.single, b.Decoding())
+			}
+		}
+	}
+}
+
+// weights predicts 100 of GPU time for any sub-batch, and a PIM time a request.
+type weights struct{ pim units.Duration }
+
+func (w weights) GPU(*SubBatch) units.Duration { return 100 }
+
+func (w weights) PIM(s *SubBatch, _ int64, _ int) units.Duration {
+	return w.pim * units.Duration(len(s.Decode))
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -22,6 +23,9 @@ type Spec struct {
 	// while requests wait and memory has room. Step (3) of the paper's algorithm
 	// starves without it: with no work on the PIM, T_GPU > T_PIM at once.
 	MinPrefillTokens int `toml:"min_prefill_tokens"`
+	// Adaptive runs an iteration as a single batch where the predictors say that
+	// two sub-batches would take longer: each of them reads all weights.
+	Adaptive bool `toml:"adaptive"`
 }
 
 // Validate reports values out of range; keys are relative to the section.
@@ -38,50 +42,85 @@ func (s *Spec) Validate() []*input.InputError {
 	return errs
 }
 
+// CommSpec is the configuration of communication between GPUs and ranksets (L3,
+// section 5.1), each technique with its switch.
+type CommSpec struct {
+	// Concurrent lets ranksets compute while another one receives; off, all are in
+	// one mode at a time.
+	Concurrent bool `toml:"concurrent"`
+	// Rotation puts successive layers of a request on successive ranksets; off, all
+	// its layers lie on one.
+	Rotation bool `toml:"rotation"`
+	// AsyncPrefill delays the transfer of prompt keys and values to projection and
+	// feed-forward; off, these wait for it.
+	AsyncPrefill bool `toml:"async_prefill"`
+	// Balance chooses a request's rankset offset at admission, and how the decoding
+	// requests are split: one of Balances.
+	Balance string `toml:"balance"`
+}
+
+// Policies that spread requests over ranksets.
+const (
+	// BalanceRandom draws the offset.
+	BalanceRandom = "random"
+	// BalanceRoundRobin takes the offsets in turn.
+	BalanceRoundRobin = "round-robin"
+	// BalanceLeastLoaded takes the offset with the fewest reserved tokens.
+	BalanceLeastLoaded = "least-loaded"
+	// BalanceSplit is BalanceLeastLoaded, and divides the requests of each offset
+	// evenly over the two sub-batches, so that each of them is balanced over the
+	// ranksets, not only their sum.
+	BalanceSplit = "split"
+)
+
+// Balances returns the values of CommSpec.Balance.
+func Balances() []string {
+	return []string{BalanceRandom, BalanceRoundRobin, BalanceLeastLoaded, BalanceSplit}
+}
+
+// Validate reports values out of range; keys are relative to the section.
+func (c *CommSpec) Validate() []*input.InputError { return oneOf("balance", c.Balance, Balances()) }
+
+// oneOf reports a value that is none of valid.
+func oneOf(key, value string, valid []string) []*input.InputError {
+	if slices.Contains(valid, value) {
+		return nil
+	}
+	return []*input.InputError{input.UnknownName(key, value, valid)}
+}
+
 // Admission policies: how much KV memory a request must find free.
 const (
 	// AdmitFinal reserves prompt and output, which the paper's results imply: no
 	// admitted request ever has to leave.
 	AdmitFinal = "final"
+	// AdmitCurrent reserves the prompt and grows by allocation units, what servers
+	// do. Where memory runs out, the request that arrived last gives up its memory
+	// and is computed again later.
+	AdmitCurrent = "current"
 	// AdmitMax reserves MemorySpec.MaxTokens for every request, what a system does
 	// that allocates statically.
 	AdmitMax = "max"
 )
 
-// MemorySpec is the configuration of KV admission and placement.
+// MemorySpec is the configuration of KV admission.
 type MemorySpec struct {
 	Admission string `toml:"admission"`
 	// MaxTokens is the KV length that AdmitMax reserves.
 	MaxTokens int `toml:"max_tokens"`
-	// Balance chooses a request's rankset offset at admission: BalanceLeastLoaded
-	// or BalanceRoundRobin.
-	Balance string `toml:"balance"`
+	// Watermark is the share of every rank that AdmitCurrent leaves free when it
+	// admits a request beside others, so that those can grow for a while.
+	Watermark float64 `toml:"watermark"`
 }
-
-// Policies that choose the rankset offset of an admitted request.
-const (
-	// BalanceLeastLoaded takes the offset with the fewest reserved tokens.
-	BalanceLeastLoaded = "least-loaded"
-	// BalanceRoundRobin takes the offsets in turn.
-	BalanceRoundRobin = "round-robin"
-)
 
 // Validate reports values out of range; keys are relative to the section.
 func (m *MemorySpec) Validate() []*input.InputError {
-	var errs []*input.InputError
-	oneOf := func(key, value string, valid ...string) {
-		for _, v := range valid {
-			if value == v {
-				return
-			}
-		}
-		e := input.UnknownName(key, value, valid)
-		errs = append(errs, e)
-	}
-	oneOf("admission", m.Admission, AdmitFinal, AdmitMax)
-	oneOf("balance", m.Balance, BalanceLeastLoaded, BalanceRoundRobin)
+	errs := oneOf("admission", m.Admission, []string{AdmitFinal, AdmitCurrent, AdmitMax})
 	if m.MaxTokens < 1 || m.MaxTokens > 1<<24 {
 		errs = append(errs, &input.InputError{Key: "max_tokens", Value: fmt.Sprint(m.MaxTokens), Expected: "1 to 16777216"})
+	}
+	if !(m.Watermark >= 0 && m.Watermark < 1) {
+		errs = append(errs, &input.InputError{Key: "watermark", Value: fmt.Sprint(m.Watermark), Expected: "at least 0, less than 1"})
 	}
 	return errs
 }

@@ -99,6 +99,31 @@ func (r *Resource) append(w waitingJob) {
 // resource is idle.
 func (r *Resource) InService() (job int32, start Time, ok bool) { return r.job, r.start, r.active }
 
+// End returns the end of the job in service, and false where the resource is
+// idle.
+func (r *Resource) End() (end Time, ok bool) { return r.end, r.active }
+
+// Shift moves the job in service on by a span of time: what a caller does that
+// skips a span in which everything repeats. Busy and Completed do not count it.
+func (r *Resource) Shift(by Time) {
+	r.start += by
+	r.end += by
+}
+
+// AppendState appends to b what the future of the resource depends on, relative
+// to now: two resources with equal states treat the same jobs alike.
+func (r *Resource) AppendState(b []int64, now Time) []int64 {
+	b = append(b, int64(r.count))
+	if r.active {
+		b = append(b, int64(r.job)+1, int64(r.end-now))
+	}
+	for i := range r.count {
+		w := &r.waiting[(r.head+i)&(len(r.waiting)-1)]
+		b = append(b, int64(w.job)+1, int64(w.service))
+	}
+	return b
+}
+
 // Waiting returns the number of jobs that wait, without the one in service.
 func (r *Resource) Waiting() int { return r.count }
 

@@ -12,13 +12,10 @@ type segment struct {
 	head sim.Time // of one head
 }
 
-// boundaryWait returns how long a transfer that finds the group at elapsed waits
+// boundaryWait returns how long a transfer that finds the group at elapsed > 0 waits
 // until the rankset can be interrupted: at the end of a head, or earlier at a
 // multiple of step from the head's start; a step of 0 is none.
 func (g *groupCost) boundaryWait(elapsed, step sim.Time) sim.Time {
-	if elapsed <= 0 {
-		return -elapsed // not started: no row is active yet
-	}
 	if len(g.segments) == 0 {
 		g.devices.fillSegments(g)
 	}

@@ -12,20 +12,18 @@ import (
 // groupCost is what one layer of a group costs: the decoding requests of a
 // sub-batch with one rankset offset, and the prompts of that offset.
 type groupCost struct {
-	requests int
-	clocks   int64    // of the rank's attention, refresh not counted
-	compute  sim.Time // of the rankset, refresh included
-	// down, up and prefill are the times that the replica's PCIe links need for the
-	// group's q, k and v, for its results, and for its prompts' keys and values.
-	down, up, prefill sim.Time
-	// downChannel, upChannel and prefillChannel are the channels' shares of it.
-	downChannel, upChannel, prefillChannel sim.Time
+	requests     int
+	promptTokens int
+	clocks       int64    // of the rank's attention, refresh not counted
+	compute      sim.Time // of the rankset, refresh included
+	decode       shipment // q, k and v of the requests
+	prompt       shipment // keys and values of the prompt tokens
+	up, upBus    sim.Time // results: time of the PCIe links, and the channels' share
 
-	prefillTokens int
-	segments      []segment // set when the group is first interrupted
-	devices       *devices
-	batch         *scheduler.Batch
-	sub, offset   int
+	segments    []segment // set when the group is first interrupted
+	devices     *devices
+	batch       *scheduler.Batch
+	sub, offset int
 }
 
 // subCost is what the tasks of a sub-batch cost on the GPUs.
@@ -41,14 +39,29 @@ type subCost struct {
 // iterationCosts is everything that the pipeline needs to know of an iteration.
 type iterationCosts struct {
 	layers  int
-	rotate  bool     // layer l of a request lies on rankset (l + offset) mod R
 	latency sim.Time // of a PCIe transfer, not occupying the link
 	// The switches of a rankset around a transfer: leaving attention (PREA, tRP),
 	// opening rows for the host (ACT, tRCD, CWL), closing them (tWR, tRP), and
 	// activating all banks again.
 	vacate, open, close, reactivate sim.Time
 	step                            sim.Time // of the boundaries within a head
-	sub                             []subCost
+	rotate                          bool     // layer l of a request lies on rankset (l + offset) mod R
+	concurrent                      bool     // ranksets compute while another one receives
+	asyncPrefill                    bool     // prompts go down during the block, not before it
+	buffered                        bool     // the memory controllers collect what they write
+	halfDuplex                      bool     // PCIe can carry more than the channels: they serve one direction at a time
+
+	sub    []subCost
+	groups []groupCost // of all sub-batches, R each
+}
+
+// newIterationCosts returns costs with room for the groups of all sub-batches.
+func newIterationCosts(subBatches, ranksets int) iterationCosts {
+	c := iterationCosts{sub: make([]subCost, subBatches), groups: make([]groupCost, subBatches*ranksets)}
+	for s := range c.sub {
+		c.sub[s].groups = c.groups[s*ranksets : (s+1)*ranksets]
+	}
+	return c
 }
 
 // memo keeps a cost by token count: an iteration's batch differs from the one
@@ -82,12 +95,53 @@ type devices struct {
 
 	// entry, block, head: GPU time by tokens; down, up: link time by requests.
 	embedding, qkv, ffn, head memo
-	// downRate and upRate are the data rates of all the replica's links together,
-	// channelRate that of its channels.
-	downRate, upRate, channelRate units.Bandwidth
-	latency                       sim.Time
+	// link and channel are the data rates of all the replica's links in one
+	// direction, and of all its channels.
+	link, channel units.Bandwidth
+	// pimPeak and hbmPeak bound what any run can do.
+	pimPeak, hbmPeak units.Bandwidth
+	latency          sim.Time
+	buffer           units.Bytes     // of all the replica's memory controllers; 0 for none
+	decodes          []decodeTraffic // by number of requests
 
 	scratch []int64 // one value a rankset
+}
+
+// decodeTraffic is the transfers of a group by its number of requests.
+type decodeTraffic struct {
+	down      shipment
+	up, upBus sim.Time
+}
+
+// rate returns the pace of a transfer: that of the links, unless the channels
+// are slower.
+func (d *devices) rate() units.Bandwidth { return min(d.link, d.channel) }
+
+// shipment returns what a transfer of n bytes down costs.
+func (d *devices) shipment(n units.Bytes) shipment {
+	piece, pieces := n, 1
+	if d.buffer > 0 && n > d.buffer {
+		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
+	}
+	last := n - units.Bytes(pieces-1)*piece
+	return shipment{
+		pieces: pieces,
+		link:   d.rate().TransferTime(piece), last: d.rate().TransferTime(last),
+		bus: d.channel.TransferTime(piece), end: d.channel.TransferTime(last),
+	}
+}
+
+// traffic returns the transfers of a group of n requests.
+func (d *devices) traffic(n int) *decodeTraffic {
+	for len(d.decodes) <= n {
+		requests := units.Bytes(len(d.decodes))
+		up := requests * d.model.AttentionBytesPerTokenLayer()
+		d.decodes = append(d.decodes, decodeTraffic{
+			down: d.shipment(requests * d.model.QKVBytesPerTokenLayer()),
+			up:   d.rate().TransferTime(up), upBus: d.channel.TransferTime(up),
+		})
+	}
+	return &d.decodes[n]
 }
 
 // operations sets up the memos.
@@ -135,7 +189,9 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 // fillGroups sets the groups of sub-batch s.
 func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	for offset := range groups {
-		groups[offset] = groupCost{devices: d, batch: b, sub: s, offset: offset, segments: groups[offset].segments[:0]}
+		g := &groups[offset]
+		g.requests, g.promptTokens, g.clocks, g.segments = 0, 0, 0, g.segments[:0]
+		g.devices, g.batch, g.sub, g.offset = d, b, s, offset
 	}
 	sub := &b.Sub[s]
 	for i := range sub.Decode {
@@ -150,20 +206,17 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 		g.clocks += int64(d.heads) * d.table.InSequence(context)
 	}
 	for i := range sub.Prefill {
-		groups[sub.Prefill[i].Offset].prefillTokens += sub.Prefill[i].Tokens
+		groups[sub.Prefill[i].Offset].promptTokens += sub.Prefill[i].Tokens
 	}
 	for offset := range groups {
 		g := &groups[offset]
 		if g.requests > 0 {
+			traffic := d.traffic(g.requests)
 			g.compute = d.time(g.clocks)
-			down := units.Bytes(g.requests) * d.model.QKVBytesPerTokenLayer()
-			up := units.Bytes(g.requests) * d.model.AttentionBytesPerTokenLayer()
-			g.down, g.downChannel = d.downRate.TransferTime(down), d.channelRate.TransferTime(down)
-			g.up, g.upChannel = d.upRate.TransferTime(up), d.channelRate.TransferTime(up)
+			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
-		if g.prefillTokens > 0 {
-			n := units.Bytes(g.prefillTokens) * d.model.KVBytesPerTokenLayer()
-			g.prefill, g.prefillChannel = d.downRate.TransferTime(n), d.channelRate.TransferTime(n)
+		if g.promptTokens > 0 {
+			g.prompt = d.shipment(units.Bytes(g.promptTokens) * d.model.KVBytesPerTokenLayer())
 		}
 	}
 }
@@ -194,11 +247,23 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 		busiest = max(busiest, c)
 	}
 	n := units.Bytes(len(s.Decode))
-	t := d.downRate.TransferTime(units.Bytes(otherPrefill) * d.model.KVBytesPerTokenLayer())
+	t := d.rate().TransferTime(units.Bytes(otherPrefill) * d.model.KVBytesPerTokenLayer())
 	if n > 0 {
 		t += d.time(busiest) + 2*d.latency +
-			d.downRate.TransferTime(n*d.model.QKVBytesPerTokenLayer()) +
-			d.upRate.TransferTime(n*d.model.AttentionBytesPerTokenLayer())
+			d.rate().TransferTime(n*d.model.QKVBytesPerTokenLayer()) +
+			d.rate().TransferTime(n*d.model.AttentionBytesPerTokenLayer())
 	}
 	return sim.Time(d.model.Layers) * t
+}
+
+// measure sets the times of a sample to those of sub-batch i.
+func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
+	sub, layers := &b.Sub[i], sim.Time(d.model.Layers)
+	tokens := sub.Tokens()
+	for j := range m.Chunks {
+		c := &m.Chunks[j]
+		c.Time = layers * units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
+	}
+	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
+	m.PIM = d.PIM(sub, b.Iteration, otherPrefill)
 }

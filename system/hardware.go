@@ -22,17 +22,15 @@ type Hardware struct {
 // Hardware returns the hardware in effect for a trace.
 func (n *Node) Hardware(trace *traces.Trace) Hardware {
 	cfg := n.cfg
-	device, ranks := &cfg.DRAM.Spec, units.Bandwidth(cfg.Node.Channels*cfg.Node.Ranksets)
 	kv := n.kvBytes(0).Capacity
 	h := Hardware{
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel, Channels: cfg.ReplicaChannels(), Ranksets: cfg.Node.Ranksets,
 		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
 		HBM:     units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth,
-		Channel: units.Bandwidth(cfg.Node.Channels) * device.Bandwidth(),
-		// Every bank of every rank gives a burst each tCCD_L.
-		PIM:  ranks * units.Bandwidth(float64(device.Banks()*device.BurstBytes())/(float64(device.TCCDL)*device.TCK.Seconds())),
-		PCIe: units.Bandwidth(cfg.Node.GPUs) * min(cfg.PCIe.Bandwidth(), cfg.PCIe.UplinkBandwidth()/units.Bandwidth(cfg.PCIe.GPUsPerUplink)),
+		Channel: units.Bandwidth(cfg.Node.Channels) * cfg.DRAM.Spec.Bandwidth(),
+		PIM:     n.pimPeak(),
+		PCIe:    units.Bandwidth(cfg.Node.GPUs) * n.linkShare(),
 	}
 	m := trace.Moments()
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {

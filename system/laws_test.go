@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -33,8 +34,13 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 		"scheduler.sub_batches=" + pick("sub-batches", "1", "2"),
 		"scheduler.chunking=" + pick("chunking", "true", "false"),
 		fmt.Sprint("scheduler.min_prefill_tokens=", number("min prefill", 1, 600)),
-		"memory.balance=" + pick("balance", "least-loaded", "round-robin"),
-		"memory.admission=" + pick("admission", "final", "max"), "memory.max_tokens=700",
+		"comm.balance=" + pick("balance", scheduler.Balances()...),
+		"scheduler.adaptive=" + pick("adaptive", "true", "false"),
+		"comm.concurrent=" + pick("concurrent", "true", "false"), "comm.rotation=" + pick("rotation", "true", "false"),
+		"comm.async_prefill=" + pick("async prefill", "true", "false"),
+		"predictor.kind=" + pick("predictor", "exact", "exact", "learned"), "predictor.warm_up=8", "predictor.trees=2",
+		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
+		"pim.mc_buffer=" + pick("buffer", "0B", "4KiB", "64KiB"),
 		"pim.transfer_boundary=" + pick("boundary", "head", "row", "chunk"),
 		"pim.activation=" + pick("activation", "staggered", "simultaneous"),
 		fmt.Sprint("pcie.generation=", number("generation", 3, 6)), fmt.Sprint("pcie.gpus_per_uplink=", number("uplink", 1, 2)),
@@ -49,12 +55,16 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	return cfg, trace
 }
 
-func mustRun(t interface{ Fatal(...any) }, cfg *configs.Config, trace *traces.Trace, exact bool) *Result {
+func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
 	node, err := NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := node.Run(context.Background(), trace, Options{Exact: exact})
+	return node
+}
+
+func mustRun(t interface{ Fatal(...any) }, node *Node, trace *traces.Trace, exact bool) *Result {
+	r, err := node.Run(context.Background(), trace, Options{Exact: exact, Check: !exact})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,14 +91,15 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 func TestNodeLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg, trace := drawNode(t)
-		r := mustRun(t, cfg, trace, false)
+		node := mustNode(t, cfg)
+		r := mustRun(t, node, trace, false)
 		checkTokens(t, r)
 		checkMemory(t, cfg, trace, r)
-		checkBounds(t, cfg, r)
-		if got, want := text(t, cfg, mustRun(t, cfg, trace, false)), text(t, cfg, r); got != want {
+		checkBounds(t, cfg, node, r)
+		if got, want := text(t, cfg, mustRun(t, node, trace, false)), text(t, cfg, r); got != want {
 			t.Fatalf("the same run twice:\n%s\n%s", want, got)
 		}
-		exact := mustRun(t, cfg, trace, true)
+		exact := mustRun(t, node, trace, true)
 		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
 			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
 		}
@@ -133,11 +144,7 @@ func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result
 
 // checkBounds: no run is faster than the PIM's bandwidth lets it read the keys
 // and values, nor than the GPUs can read the weights once an iteration.
-func checkBounds(t *rapid.T, cfg *configs.Config, r *Result) {
-	node, err := NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 	h := node.Hardware(r.trace)
 	var read float64 // bytes of KV
 	for i := range r.Requests {
@@ -169,7 +176,7 @@ func TestRejectsWhatCannotFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	trace := &traces.Trace{Requests: []traces.Request{{ID: 0, Input: 10, Output: 20}, {ID: 1, Input: 100_000, Output: 2}, {ID: 2, Input: 1, Output: 1}}}
-	r := mustRun(t, cfg, trace, false)
+	r := mustRun(t, mustNode(t, cfg), trace, false)
 	if r.rejected != 1 || !r.Requests[1].Rejected || r.tokens != 21 {
 		t.Errorf("rejected %d, tokens %d: %+v", r.rejected, r.tokens, r.Requests)
 	}
@@ -180,10 +187,7 @@ func TestCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := mustNode(t, cfg)
 	ctx, cancel := context.WithCancel(context.Background())
 	trace, err := traces.Synthetic("openr1", 50, 1, cfg.Traces)
 	if err != nil {
@@ -223,8 +227,11 @@ func BenchmarkRun(b *testing.B) {
 	}
 	b.ReportAllocs()
 	var r *Result
+	node := mustNode(b, cfg)
 	for b.Loop() {
-		r = mustRun(b, cfg, trace, false)
+		if r, err = node.Run(context.Background(), trace, Options{}); err != nil {
+			b.Fatal(err)
+		}
 	}
 	perRun := func(n int64, unit string) { b.ReportMetric(float64(n), unit+"/run") }
 	perRun(r.tokens, "tokens")
@@ -242,10 +249,7 @@ func TestIterationsAllocateNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := NewNode(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := mustNode(t, cfg)
 	var requests []traces.Request
 	for i := range 20 {
 		requests = append(requests, traces.Request{ID: i, Input: 90, Output: 10_000})

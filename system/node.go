@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
@@ -19,6 +20,9 @@ import (
 type Options struct {
 	// Exact runs every layer of every iteration instead of skipping repeats.
 	Exact bool
+	// Check verifies the laws of docs/laws.md while the run goes; Run returns the
+	// first Violation.
+	Check bool
 	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
 	// come from several goroutines.
 	Progress func(replica int, tokens int64)
@@ -42,75 +46,100 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 	return &Node{cfg: cfg, table: table, unit: cfg.PIM.UnitBytes(&cfg.DRAM.Spec)}, nil
 }
 
+// Streams of random numbers, one for each subsystem that draws any.
+const (
+	streamBalance = 1 + iota
+	streamPredictor
+)
+
 // replica returns replica i of the node with its requests.
 func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	cfg := n.cfg
 	d := n.devices()
-	ledger := n.ledger()
 	r := &replica{
 		devices:  d,
 		requests: requests,
-		pipeline: newPipeline(cfg.Node.Ranksets, o.Exact, nil),
+		pipeline: newPipeline(cfg.Node.Ranksets, o.Exact),
 		costs:    n.costs(d),
 		progress: func(int64) {},
 	}
 	if o.Progress != nil {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }
 	}
+	if o.Check {
+		r.pipeline.check = newChecker(cfg.Node.Ranksets)
+	}
+	stream := func(subsystem uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Run.Seed, subsystem<<32|uint64(i))) }
+	var predictor scheduler.Predictor = d
+	if cfg.Predictor.Kind == scheduler.PredictLearned {
+		r.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
+		predictor = r.learned
+	}
+	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	r.scheduler = scheduler.New(&cfg.Scheduler, &cfg.Memory, requests, ledger, free, d)
+	r.scheduler = scheduler.New(policies, requests, n.ledger(), free, predictor, stream(streamBalance))
 	return r
 }
 
 // devices returns the device models of one replica.
 func (n *Node) devices() *devices {
 	cfg := n.cfg
-	gpus, channels := units.Bandwidth(cfg.Model.TensorParallel), units.Bandwidth(cfg.ReplicaChannels())
-	channel := channels * cfg.DRAM.Spec.Bandwidth()
-	// All links of a replica are busy at the same time, so GPUs on one switch share
-	// its uplink evenly.
-	link := gpus * min(cfg.PCIe.Bandwidth(), cfg.PCIe.UplinkBandwidth()/units.Bandwidth(cfg.PCIe.GPUsPerUplink))
+	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
 		model: &cfg.Model, gpu: gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), table: n.table, tCK: cfg.DRAM.Spec.TCK,
-		heads:       cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		banks:       cfg.DRAM.Spec.Banks(),
-		channelRate: channel,
-		// Transfers down and up share the channels: each direction gets at most half.
-		downRate: min(link, channel/2),
-		upRate:   min(link, channel/2),
-		latency:  cfg.PCIe.Latency,
-		scratch:  make([]int64, cfg.Node.Ranksets),
+		heads:   cfg.Model.KVHeads / channels,
+		banks:   cfg.DRAM.Spec.Banks(),
+		link:    units.Bandwidth(gpus) * n.linkShare(),
+		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency: cfg.PCIe.Latency,
+		scratch: make([]int64, cfg.Node.Ranksets),
+		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
+		hbmPeak: units.Bandwidth(gpus) * cfg.GPU.MemoryBandwidth,
 	}
 	d.operations()
 	return d
 }
 
+// pimPeak returns the bandwidth at which all banks of all ranks together feed
+// their processing units: a burst each tCCD_L.
+func (n *Node) pimPeak() units.Bandwidth {
+	s := &n.cfg.DRAM.Spec
+	rank := float64(s.Banks()*s.BurstBytes()) / (float64(s.TCCDL) * s.TCK.Seconds())
+	return units.Bandwidth(float64(n.cfg.Node.Channels*n.cfg.Node.Ranksets) * rank)
+}
+
+// linkShare returns the bandwidth of one GPU's way to the memory. All links of a
+// replica are busy at the same time, so GPUs on one switch share its uplink
+// evenly.
+func (n *Node) linkShare() units.Bandwidth {
+	s := &n.cfg.PCIe
+	return min(s.Bandwidth(), s.UplinkBandwidth()/units.Bandwidth(s.GPUsPerUplink))
+}
+
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *Node) costs(d *devices) iterationCosts {
-	s, tCK := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK
-	activate := n.cfg.PIM.ActivationClocks(s)
-	c := iterationCosts{
-		layers:     n.cfg.Model.Layers,
-		rotate:     true,
-		latency:    n.cfg.PCIe.Latency,
-		vacate:     sim.Time(s.TRP) * tCK,
-		open:       sim.Time(s.TRCD+s.CWL) * tCK,
-		close:      sim.Time(s.TWR+s.TRP) * tCK,
-		reactivate: sim.Time(activate+int64(s.TRCD)) * tCK,
-		step:       d.boundaryStep(n.cfg.PIM.TransferBoundary),
-		sub:        make([]subCost, n.cfg.Scheduler.SubBatches),
-	}
-	for i := range c.sub {
-		c.sub[i].groups = make([]groupCost, n.cfg.Node.Ranksets)
-	}
+	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
+	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
+	c.layers, c.latency = n.cfg.Model.Layers, n.cfg.PCIe.Latency
+	c.vacate = sim.Time(s.TRP) * tCK
+	c.open = sim.Time(s.TRCD+s.CWL) * tCK
+	c.close = sim.Time(s.TWR+s.TRP) * tCK
+	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.step = d.boundaryStep(n.cfg.PIM.TransferBoundary)
+	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
+	c.buffered = d.buffer > 0
+	c.halfDuplex = 2*d.link > d.channel
 	return c
 }
 
 // ledger returns the empty KV memory of one replica.
 func (n *Node) ledger() *scheduler.Ledger {
 	cfg := n.cfg
-	return scheduler.NewLedger(cfg.Node.Ranksets, cfg.Model.Layers, cfg.Model.KVHeads/cfg.ReplicaChannels(),
-		n.table.RowTokens(), int64(cfg.Node.RankCapacity()/n.unit))
+	return scheduler.NewLedger(scheduler.LedgerSpec{
+		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
+		UnitTokens: n.table.RowTokens(), Capacity: int64(cfg.Node.RankCapacity() / n.unit), Rotation: cfg.Comm.Rotation,
+	})
 }
 
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one

@@ -23,56 +23,67 @@ const (
 	taskBlock
 )
 
+// job is a task of a sub-batch, as the GPU resource knows it.
+func job(s int, task gpuTask) int32 { return int32(s)<<8 | int32(task) }
+
 // subState is where a sub-batch is in its layers.
 type subState struct {
 	active       bool
-	finished     bool
 	layer        int
 	outstanding  int      // groups of the layer whose attention has not finished
+	prompts      int      // prompt transfers that the block waits for
 	resultsAt    sim.Time // when the results up to now have reached the GPU
 	prefillDone  bool     // prefill attention of the layer has finished
 	blockWaiting bool     // the block has not been requested yet
 }
 
-// gpuState is the GPUs of a replica, which work in lockstep: a task runs, others
-// wait in the order in which they became ready. A sub-batch has at most one.
-type gpuState struct {
-	running  bool
-	sub      int
-	task     gpuTask
-	end      sim.Time
-	waiting  [2]gpuRequest
-	nWaiting int
-}
-
-type gpuRequest struct {
-	sub  int
-	task gpuTask
-}
-
 // rankState is one rankset. Groups run one after another; a transfer that the
 // rankset receives interrupts the running one at a boundary.
 type rankState struct {
-	running  int32 // group, or -1
+	running  int32 // group, or none
 	finish   sim.Time
 	freeAt   sim.Time // no attention before this time: the rankset receives
+	stop     sim.Time // when it left its work for the transfer in progress
+	active   bool     // it had begun that work
 	waiting  [2]int32
 	nWaiting int
 }
 
-// work is what the resources of a replica have done, for utilisation.
+// none is the group of an idle rankset.
+const none = int32(-1)
+
+// work is what the resources of a replica have done, for utilisation and for
+// the laws.
 type work struct {
 	gpu, pcieDown, pcieUp, channel sim.Time
 	pim                            sim.Time // summed over ranksets
-	tasks, events, layers          int64
+	// What was moved: requests whose vectors went down and whose results came up,
+	// and prompt tokens, each counted once a layer.
+	requestsDown, requestsUp, promptTokens int64
+	tasks                                  int64
+	events, layers                         int64 // simulated one by one, without those skipped
 }
 
+// since returns the work done since before.
+func (w *work) since(before *work) work {
+	return work{
+		gpu: w.gpu - before.gpu, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
+		channel: w.channel - before.channel, pim: w.pim - before.pim,
+		requestsDown: w.requestsDown - before.requestsDown, requestsUp: w.requestsUp - before.requestsUp,
+		promptTokens: w.promptTokens - before.promptTokens, tasks: w.tasks - before.tasks,
+	}
+}
+
+// add adds d, n times; nothing of it was simulated.
 func (w *work) add(d *work, n int64) {
 	w.gpu += d.gpu * sim.Time(n)
 	w.pcieDown += d.pcieDown * sim.Time(n)
 	w.pcieUp += d.pcieUp * sim.Time(n)
 	w.channel += d.channel * sim.Time(n)
 	w.pim += d.pim * sim.Time(n)
+	w.requestsDown += d.requestsDown * n
+	w.requestsUp += d.requestsUp * n
+	w.promptTokens += d.promptTokens * n
 	w.tasks += d.tasks * n
 }
 
@@ -86,37 +97,42 @@ func (w *work) add(d *work, n int64) {
 //
 // Every resource has at most one task in progress, so the next event is the
 // minimum over the resources and no queue of events is needed. Events of one
-// instant go in the order ranksets (by group), down link, results, GPU, which
-// does not depend on how the ranksets are numbered.
+// instant go in the order ranksets (by group), writer, down link, results, GPU,
+// which does not depend on how the ranksets are numbered.
 type pipeline struct {
-	costs *iterationCosts
-	now   sim.Time
-	sub   [2]subState
-	gpu   gpuState
-	down  downLink
-	up    sim.Time // the up link is free from here on
-	ranks []rankState
-	work  work
-	exact bool
-	past  history
-	spans *Spans
+	costs  *iterationCosts
+	now    sim.Time
+	sub    [2]subState
+	gpu    sim.Resource
+	down   downLink
+	writer writer
+	up     upLink
+	ranks  []rankState
+	work   work
+	exact  bool
+	past   history
+	spans  *Spans   // nil without a timeline
+	check  *checker // nil without checks
 }
 
 // newPipeline returns a pipeline over ranksets ranksets. exact runs every layer
-// of every iteration; spans, if not nil, records every task and implies exact.
-func newPipeline(ranksets int, exact bool, spans *Spans) *pipeline {
-	return &pipeline{ranks: make([]rankState, ranksets), exact: exact || spans != nil, spans: spans}
+// of every iteration.
+func newPipeline(ranksets int, exact bool) *pipeline {
+	return &pipeline{ranks: make([]rankState, ranksets), exact: exact}
 }
+
+// record has the pipeline record every task in spans, which takes every layer.
+func (p *pipeline) record(spans *Spans) { p.spans, p.exact = spans, p.exact || spans != nil }
 
 // run executes one iteration that starts at start and returns its end.
 func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
 	p.costs, p.now = costs, start
-	p.gpu = gpuState{}
 	p.down.reset()
-	p.up = start
+	p.writer.reset()
+	p.up = upLink{begin: start, end: start}
 	p.past.reset()
 	for q := range p.ranks {
-		p.ranks[q] = rankState{running: -1, freeAt: start}
+		p.ranks[q] = rankState{running: none, freeAt: start}
 	}
 	for s := range p.sub {
 		p.sub[s] = subState{active: s < len(costs.sub) && costs.sub[s].active}
@@ -131,13 +147,24 @@ func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
 	return p.now
 }
 
+// event is what happens next.
+type event int
+
+const (
+	atRank event = iota
+	atWriter
+	atDown
+	atGPU
+	atResults // + sub-batch
+)
+
 // step advances to the next event and handles it; it reports false when nothing
 // is left to do.
 func (p *pipeline) step() bool {
-	at, rank := never, -1
+	at, rank := never, 0
 	for q := range p.ranks {
 		r := &p.ranks[q]
-		if r.running < 0 || r.finish > at {
+		if r.running == none || r.finish > at {
 			continue
 		}
 		if r.finish < at || r.running < p.ranks[rank].running {
@@ -145,27 +172,35 @@ func (p *pipeline) step() bool {
 		}
 	}
 	what := atRank
+	if p.writer.busy && p.writer.end < at {
+		at, what = p.writer.end, atWriter
+	}
 	if t := p.down.next(p.now); t < at {
 		at, what = t, atDown
 	}
 	for s := range p.sub {
-		if sub := &p.sub[s]; sub.blockWaiting && sub.outstanding == 0 && sub.prefillDone {
+		if sub := &p.sub[s]; sub.blockWaiting && sub.outstanding == 0 && sub.prompts == 0 && sub.prefillDone {
 			if t := max(sub.resultsAt, p.now); t < at {
 				at, what = t, atResults+event(s)
 			}
 		}
 	}
-	if p.gpu.running && p.gpu.end < at {
-		at, what = p.gpu.end, atGPU
+	if t, busy := p.gpu.End(); busy && t < at {
+		at, what = t, atGPU
 	}
 	if at == never {
 		return false
+	}
+	if p.check != nil && at > p.now {
+		p.check.idle(p)
 	}
 	p.now = at
 	p.work.events++
 	switch what {
 	case atRank:
 		p.attentionDone(rank)
+	case atWriter:
+		p.written()
 	case atDown:
 		p.stepDown()
 	case atGPU:
@@ -178,53 +213,27 @@ func (p *pipeline) step() bool {
 	return true
 }
 
-// event is what happens next.
-type event int
-
-const (
-	atRank event = iota
-	atDown
-	atGPU
-	atResults // + sub-batch
-)
-
-// group returns the number of a sub-batch's group with an offset.
-func (p *pipeline) group(s, offset int) int32 { return int32(s*len(p.ranks) + offset) }
-
-// groupCost returns the cost of group g.
-func (p *pipeline) groupCost(g int32) *groupCost {
-	return &p.costs.sub[int(g)/len(p.ranks)].groups[int(g)%len(p.ranks)]
+// split returns sub-batch and rankset offset of group g.
+func (p *pipeline) split(g int32) (s, offset int) {
+	if int(g) < len(p.ranks) {
+		return 0, int(g)
+	}
+	return 1, int(g) - len(p.ranks)
 }
 
-// rankOf returns the rankset of group g in a layer.
-func (p *pipeline) rankOf(g int32, layer int) int {
-	offset := int(g) % len(p.ranks)
+// rankOf returns the rankset of a rankset offset in a layer.
+func (p *pipeline) rankOf(offset, layer int) int {
 	if !p.costs.rotate {
 		return offset
 	}
 	return (layer + offset) % len(p.ranks)
 }
 
-// requestGPU runs a task on the GPUs, or queues it.
+// requestGPU runs a task on the GPUs, or queues it: they work in lockstep, one
+// task after another in the order in which the tasks became ready.
 func (p *pipeline) requestGPU(s int, task gpuTask) {
-	if p.gpu.running {
-		p.gpu.waiting[p.gpu.nWaiting] = gpuRequest{s, task}
-		p.gpu.nWaiting++
-		return
-	}
-	p.startGPU(s, task)
-}
-
-func (p *pipeline) startGPU(s int, task gpuTask) {
-	d := p.gpuDuration(s, task)
-	p.gpu.running, p.gpu.sub, p.gpu.task, p.gpu.end = true, s, task, p.now+d
-	p.work.gpu += d
-	p.work.tasks++
-	if task == taskBlock {
-		p.queuePrefillTransfers(s)
-	}
-	if p.spans != nil {
-		p.spans.add(resourceGPU, s, p.sub[s].layer, gpuTaskNames[task], -1, p.now, p.now+d)
+	if _, started := p.gpu.Enqueue(p.now, job(s, task), p.gpuDuration(s, task)); started {
+		p.gpuStarted(s, task)
 	}
 }
 
@@ -241,25 +250,36 @@ func (p *pipeline) gpuDuration(s int, task gpuTask) sim.Time {
 	return c.block
 }
 
+func (p *pipeline) gpuStarted(s int, task gpuTask) {
+	end, _ := p.gpu.End()
+	p.work.gpu += end - p.now
+	p.work.tasks++
+	if task == taskBlock && p.costs.asyncPrefill {
+		p.queuePrompts(s)
+	}
+	if p.check != nil {
+		p.check.gpu(p, s, task, end)
+	}
+	if p.spans != nil {
+		p.spans.gpu(p, s, task, end)
+	}
+}
+
 // gpuDone ends the running task and starts the next.
 func (p *pipeline) gpuDone() {
-	s, task := p.gpu.sub, p.gpu.task
-	p.gpu.running = false
-	if p.gpu.nWaiting > 0 {
-		next := p.gpu.waiting[0]
-		p.gpu.waiting[0] = p.gpu.waiting[1]
-		p.gpu.nWaiting--
-		p.startGPU(next.sub, next.task)
+	ended, _, _ := p.gpu.InService()
+	if next, _, started := p.gpu.Complete(p.now); started {
+		p.gpuStarted(int(next>>8), gpuTask(next&0xff))
 	}
+	s := int(ended >> 8)
 	sub := &p.sub[s]
-	switch task {
+	switch gpuTask(ended & 0xff) {
 	case taskPrefillAttention:
 		sub.prefillDone = true
 		return
 	case taskBlock:
 		sub.layer++
 		if sub.layer == p.costs.layers {
-			sub.finished = true
 			return
 		}
 	}
@@ -276,8 +296,11 @@ func (p *pipeline) startLayer(s int) {
 	for offset := range c.groups {
 		if c.groups[offset].requests > 0 {
 			sub.outstanding++
-			p.down.queueDecode(p.group(s, offset), sub.layer, p.now+p.costs.latency)
+			p.down.decode.push(p.transfer(s, offset, c.groups[offset].decode.pieces))
 		}
+	}
+	if !p.costs.asyncPrefill {
+		sub.prompts = p.queuePrompts(s)
 	}
 	sub.blockWaiting = true
 	sub.prefillDone = c.prefillAttention == 0
@@ -288,36 +311,35 @@ func (p *pipeline) startLayer(s int) {
 
 // startAttention runs group g on rankset q, from at on.
 func (p *pipeline) startAttention(q int, g int32, at sim.Time) {
-	r, c := &p.ranks[q], p.groupCost(g)
+	r, c := &p.ranks[q], &p.costs.groups[g]
 	r.running, r.finish = g, at+c.compute
 	p.work.pim += c.compute
 	p.work.tasks++
+	if p.check != nil {
+		p.check.attention(p, q, g, at)
+	}
 	if p.spans != nil {
-		s := int(g) / len(p.ranks)
-		p.spans.open(q, s, p.sub[s].layer, int(g)%len(p.ranks), at)
+		p.spans.attention(p, q, g, at)
 	}
 }
 
 // attentionDone ends the running group of rankset q, sends its results up and
-// starts the next group. The up link serves results in the order in which they
-// are done.
+// starts the next group.
 func (p *pipeline) attentionDone(q int) {
 	r := &p.ranks[q]
 	g := r.running
-	s := int(g) / len(p.ranks)
-	c, sub := p.groupCost(g), &p.sub[s]
-	begin := max(p.up, p.now+p.costs.latency)
-	p.up = begin + c.up
-	p.work.pcieUp += c.up
-	p.work.channel += c.upChannel
-	p.work.tasks++
-	sub.resultsAt = max(sub.resultsAt, p.up)
+	s, _ := p.split(g)
+	sub := &p.sub[s]
+	begin, end := p.sendUp(&p.costs.groups[g])
+	sub.resultsAt = max(sub.resultsAt, end)
 	sub.outstanding--
-	if p.spans != nil {
-		p.spans.close(q, p.now)
-		p.spans.add(resourceUp, s, sub.layer, "attention results", int(g)%len(p.ranks), begin, p.up)
+	if p.check != nil {
+		p.check.results(p, q, g, begin, end)
 	}
-	r.running = -1
+	if p.spans != nil {
+		p.spans.results(p, q, g, begin, end)
+	}
+	r.running = none
 	if r.nWaiting > 0 {
 		next := r.waiting[0]
 		r.waiting[0] = r.waiting[1]

@@ -74,13 +74,7 @@ func (p *pipeline) jump(period int, then *snapshot) {
 	if times <= 0 {
 		return
 	}
-	done := p.work
-	done.gpu -= then.work.gpu
-	done.pcieDown -= then.work.pcieDown
-	done.pcieUp -= then.work.pcieUp
-	done.channel -= then.work.channel
-	done.pim -= then.work.pim
-	done.tasks -= then.work.tasks
+	done := p.work.since(&then.work)
 	p.work.add(&done, int64(times))
 	p.shift(sim.Time(times)*(p.now-then.at), times*period)
 }
@@ -88,86 +82,102 @@ func (p *pipeline) jump(period int, then *snapshot) {
 // shift moves the whole state on by a time and a number of layers.
 func (p *pipeline) shift(by sim.Time, layers int) {
 	p.now += by
-	p.gpu.end += by
-	p.up += by
+	p.gpu.Shift(by)
+	p.up.begin += by
+	p.up.end += by
 	for s := range p.sub {
-		if p.sub[s].active && !p.sub[s].finished {
+		if p.sub[s].active {
 			p.sub[s].layer += layers
 			p.sub[s].resultsAt += by
-		}
-	}
-	d := &p.down
-	d.end += by
-	d.current.layer += int32(layers)
-	for _, f := range []*fifo{&d.decode, &d.prompts} {
-		for i := range f.rest() {
-			f.rest()[i].eligible += by
-			f.rest()[i].layer += int32(layers)
 		}
 	}
 	for q := range p.ranks {
 		p.ranks[q].finish += by
 		p.ranks[q].freeAt += by
 	}
+	turn := 0
 	if p.costs.rotate {
-		rotate(p.ranks, layers%len(p.ranks))
+		turn = layers % len(p.ranks)
+		rotate(p.ranks, turn)
+	}
+	if p.check != nil {
+		p.check.shift(by, layers, turn)
+	}
+	move := func(t *transfer) {
+		t.eligible += by
+		t.layer += int32(layers)
+		t.rank = int32((int(t.rank) + turn) % len(p.ranks))
+	}
+	p.down.end += by
+	move(&p.down.current)
+	p.writer.end += by
+	move(&p.writer.current)
+	for _, f := range [...]*fifo{&p.down.decode, &p.down.prompts, &p.writer.queue} {
+		for i := range f.rest() {
+			move(&f.rest()[i])
+		}
 	}
 }
 
 // rotate moves element i to i + n, around the end.
-func rotate(r []rankState, n int) {
+func rotate[T any](r []T, n int) {
 	slices.Reverse(r)
 	slices.Reverse(r[:n])
 	slices.Reverse(r[n:])
 }
 
 // appendState appends all that the future depends on. Times that lie in the past
-// and only bound the future from below are written as now.
+// and only bound the future from below are written as now. The rankset of a
+// transfer follows from its group and layer.
 func (p *pipeline) appendState(b []int64) []int64 {
 	first := p.sub[p.reference()].layer
 	since := func(t sim.Time) int64 { return int64(max(t-p.now, 0)) }
 	for s := range p.sub {
 		sub := &p.sub[s]
-		if !sub.active {
-			continue
+		if sub.active {
+			b = append(b, int64(sub.layer-first)<<32|int64(sub.outstanding)<<16|int64(sub.prompts)<<2|
+				flags(sub.prefillDone, sub.blockWaiting), since(sub.resultsAt))
 		}
-		b = append(b, int64(sub.layer-first), int64(sub.outstanding), since(sub.resultsAt), flags(sub.prefillDone, sub.blockWaiting, sub.finished))
 	}
-	g := &p.gpu
-	b = append(b, flags(g.running), int64(g.nWaiting))
-	if g.running {
-		b = append(b, int64(g.sub)<<8|int64(g.task), since(g.end))
+	b = p.gpu.AppendState(b, p.now)
+	b = append(b, since(p.up.begin), since(p.up.end))
+	b = append(b, flags(p.down.busy, p.writer.busy))
+	if p.down.busy {
+		b = append(p.down.current.appendState(b, p.now, first), since(p.down.end))
 	}
-	for i := range g.nWaiting {
-		b = append(b, int64(g.waiting[i].sub)<<8|int64(g.waiting[i].task))
+	if p.writer.busy {
+		b = append(p.writer.current.appendState(b, p.now, first), since(p.writer.end))
 	}
-	b = append(b, since(p.up))
-	d := &p.down
-	b = append(b, flags(d.busy, d.busy && d.prefill))
-	if d.busy {
-		b = append(b, int64(d.current.group)<<32|int64(int(d.current.layer)-first+1<<16), since(d.end))
-	}
-	for _, f := range [...]*fifo{&d.decode, &d.prompts} {
+	for _, f := range [...]*fifo{&p.down.decode, &p.down.prompts, &p.writer.queue} {
 		b = append(b, int64(len(f.rest())))
-		for _, t := range f.rest() {
-			b = append(b, int64(t.group)<<32|int64(int(t.layer)-first+1<<16), since(t.eligible))
+		for i := range f.rest() {
+			b = f.rest()[i].appendState(b, p.now, first)
 		}
 	}
-	for j := range p.ranks {
-		q := j
-		if p.costs.rotate {
-			q = (j + first) % len(p.ranks)
-		}
+	q := 0
+	if p.costs.rotate {
+		q = first % len(p.ranks)
+	}
+	for range p.ranks {
 		r := &p.ranks[q]
-		b = append(b, int64(r.running), int64(r.nWaiting), since(r.freeAt))
-		if r.running >= 0 {
+		b = append(b, int64(r.running)<<32|int64(r.nWaiting), since(r.freeAt))
+		if r.running != none {
 			b = append(b, since(r.finish))
 		}
 		for i := range r.nWaiting {
 			b = append(b, int64(r.waiting[i]))
 		}
+		if q++; q == len(p.ranks) {
+			q = 0
+		}
 	}
 	return b
+}
+
+// appendState appends a transfer, its layer counted from first.
+func (t *transfer) appendState(b []int64, now sim.Time, first int) []int64 {
+	return append(b, int64(t.group)<<32|int64(t.pieces)<<1|flags(t.prompt),
+		int64(int(t.layer)-first), int64(max(t.eligible-now, 0)))
 }
 
 // flags packs booleans.

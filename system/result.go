@@ -24,6 +24,8 @@ type Result struct {
 	tbt                          results.Distribution
 	batch                        results.Batch
 	iterations, tokens, rejected int64
+	preemptions                  int64
+	fragmentation                float64
 	end                          sim.Time
 	busy                         results.Utilization
 	kv                           results.KVBytes
@@ -45,6 +47,8 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
 		r.end = max(r.end, rep.out.end)
+		r.preemptions += rep.scheduler.Preemptions()
+		r.fragmentation += rep.out.fragmentation
 		w := rep.pipeline.work
 		total.add(&w, 1)
 		r.Events += w.events
@@ -52,10 +56,22 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
 	}
 	r.Tasks = total.tasks
+	if seconds := busySeconds(replicas); seconds > 0 {
+		r.fragmentation /= seconds
+	}
 	r.busy = n.utilization(&total, r.end)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), Max: int(maxOfSum(batch))}
 	r.kv = n.kvBytes(maxOfSum(units))
 	return r
+}
+
+// busySeconds returns the time that the replicas ran, added up.
+func busySeconds(replicas []*replica) float64 {
+	sum := 0.0
+	for _, r := range replicas {
+		sum += r.out.end.Seconds()
+	}
+	return sum
 }
 
 // kvBytes returns the KV memory of the node: units are on one channel of each
@@ -145,8 +161,8 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		System: cfg.Run.System, Model: cfg.Model.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
-		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected,
-		Utilization: r.busy, KVBytes: r.kv, WallS: r.Wall.Seconds(),
+		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
+		Utilization: r.busy, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
 	}
 	if r.end > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / r.end.Seconds()

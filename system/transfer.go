@@ -2,11 +2,23 @@ package system
 
 import "github.com/l3sim/l3sim/sim"
 
-// transfer is one task of the down link: a group's decode vectors, or the KV of
-// a sub-batch's prompt tokens that go to one rankset.
+// shipment is what a transfer down costs: pieces of one size and a last one.
+// Without a buffer in the memory controller there is one piece, as long as the
+// PCIe links take for it; with one, the pieces are what the buffer holds.
+type shipment struct {
+	pieces     int
+	link, last sim.Time // of the PCIe links, a piece and the last one
+	bus, end   sim.Time // of the channels
+}
+
+// transfer is one task of the down link: a group's decode vectors, or the keys
+// and values of a sub-batch's prompt tokens that go to one rankset.
 type transfer struct {
 	group    int32
 	layer    int32
+	rank     int32
+	pieces   int32    // left, the current one included
+	prompt   bool     // prompt keys and values
 	eligible sim.Time // its data can start: request time + link latency
 }
 
@@ -26,16 +38,25 @@ func (f *fifo) push(t transfer) {
 func (f *fifo) empty() bool      { return f.head == len(f.items) }
 func (f *fifo) first() *transfer { return &f.items[f.head] }
 func (f *fifo) rest() []transfer { return f.items[f.head:] }
-func (f *fifo) take() transfer   { f.head++; return f.items[f.head-1] }
 func (f *fifo) reset()           { f.items, f.head = f.items[:0], 0 }
+
+// piece takes one piece of the first transfer, and the transfer with its last.
+func (f *fifo) piece() transfer {
+	t := f.items[f.head]
+	if t.pieces == 1 {
+		f.head++
+	} else {
+		f.items[f.head].pieces--
+	}
+	return t
+}
 
 // downLink is the PCIe links from the GPUs to the memory. The links of a
 // replica's GPUs carry equal shares of every transfer and are one resource.
-// Decode vectors go before prompt KV: attention waits for the former, nothing
-// in the layer for the latter (L3, section 5.1).
+// Decode vectors go before prompts: attention waits for the former, nothing in
+// the layer for the latter (L3, section 5.1).
 type downLink struct {
 	busy            bool
-	prefill         bool // what is in transfer
 	current         transfer
 	end             sim.Time
 	decode, prompts fifo
@@ -47,8 +68,8 @@ func (d *downLink) reset() {
 	d.prompts.reset()
 }
 
-// next returns when the link's next event is due: the end of the transfer in
-// progress, or the start of the next.
+// next returns when the link's next event is due: the end of the piece in
+// transfer, or the start of the next.
 func (d *downLink) next(now sim.Time) sim.Time {
 	if d.busy {
 		return d.end
@@ -63,95 +84,243 @@ func (d *downLink) next(now sim.Time) sim.Time {
 	return at
 }
 
-func (d *downLink) queueDecode(g int32, layer int, eligible sim.Time) {
-	d.decode.push(transfer{g, int32(layer), eligible})
+// writer is the memory controllers' buffers, if they have any: they collect
+// pieces from the links and write them to the ranksets at the channels' rate.
+type writer struct {
+	busy    bool
+	current transfer
+	end     sim.Time
+	queue   fifo
 }
 
-// queuePrefillTransfers queues the KV of the prompt tokens of sub-batch s in its
-// layer, which goes down while the block runs.
-func (p *pipeline) queuePrefillTransfers(s int) {
-	for offset := range p.costs.sub[s].groups {
-		if p.costs.sub[s].groups[offset].prefill > 0 {
-			p.down.prompts.push(transfer{p.group(s, offset), int32(p.sub[s].layer), p.now + p.costs.latency})
-		}
+func (w *writer) reset() {
+	w.busy = false
+	w.queue.reset()
+}
+
+// upLink is the PCIe links from the memory to the GPUs, which serve results in
+// the order in which attention ends: their times are known then. It is busy, or
+// will be, within [begin, end).
+type upLink struct{ begin, end sim.Time }
+
+// sendUp returns the span in which results that are ready now go up.
+func (p *pipeline) sendUp(c *groupCost) (begin, end sim.Time) {
+	u := &p.up
+	begin = max(u.end, p.now+p.costs.latency)
+	if p.costs.halfDuplex {
+		begin = max(begin, p.writingUntil())
+	}
+	if begin > u.end {
+		u.begin = begin
+	}
+	u.end = begin + c.up
+	p.work.pcieUp += c.up
+	p.work.channel += c.upBus
+	p.work.requestsUp += int64(c.requests)
+	p.work.tasks++
+	return begin, u.end
+}
+
+// writingUntil returns the end of the data that the channels carry down.
+func (p *pipeline) writingUntil() sim.Time {
+	switch {
+	case p.writer.busy:
+		return p.writer.end
+	case p.down.busy && !p.costs.buffered:
+		return p.down.end
+	}
+	return p.now
+}
+
+// transfer returns a transfer of group (s, offset) in its current layer.
+func (p *pipeline) transfer(s, offset, pieces int) transfer {
+	layer := p.sub[s].layer
+	return transfer{
+		group: int32(s*len(p.ranks) + offset), layer: int32(layer), rank: int32(p.rankOf(offset, layer)),
+		pieces: int32(pieces), eligible: p.now + p.costs.latency,
 	}
 }
 
-// stepDown ends the transfer in progress, if one is, or starts the next.
+// queuePrompts queues the keys and values of the prompt tokens of sub-batch s in
+// its layer and returns the number of transfers.
+func (p *pipeline) queuePrompts(s int) int {
+	n := 0
+	groups := p.costs.sub[s].groups
+	for offset := range groups {
+		if groups[offset].promptTokens > 0 {
+			t := p.transfer(s, offset, groups[offset].prompt.pieces)
+			t.prompt = true
+			p.down.prompts.push(t)
+			n++
+		}
+	}
+	return n
+}
+
+// stepDown ends the piece in transfer, if one is, and starts the next that can.
 func (p *pipeline) stepDown() {
 	d := &p.down
-	if !d.busy {
-		d.prefill = d.decode.empty() || d.decode.first().eligible > p.now
-		if d.prefill {
-			d.current = d.prompts.take()
+	if d.busy {
+		d.busy = false
+		if p.costs.buffered {
+			p.writer.queue.push(d.current)
+			p.startWriter()
 		} else {
-			d.current = d.decode.take()
+			p.delivered(&d.current)
 		}
-		p.claim()
-		return
-	}
-	d.busy = false
-	if d.prefill {
-		return
-	}
-	g := d.current.group
-	q := p.rankOf(g, int(d.current.layer))
-	r := &p.ranks[q]
-	if r.running >= 0 || r.nWaiting > 0 {
-		r.waiting[r.nWaiting] = g
-		r.nWaiting++
-		return
-	}
-	p.startAttention(q, g, max(p.now, r.freeAt))
-}
-
-// claim starts the current transfer: it stops the receiving rankset at its next
-// boundary, moves the data at the pace of the PCIe links, and lets the rankset
-// resume (L3, section 5.1; only this rankset stops computing).
-func (p *pipeline) claim() {
-	d, c := &p.down, p.costs
-	g := d.current.group
-	q := p.rankOf(g, int(d.current.layer))
-	r, cost := &p.ranks[q], p.groupCost(g)
-	length, bus := cost.down, cost.downChannel
-	if d.prefill {
-		length, bus = cost.prefill, cost.prefillChannel
-	}
-	stop := max(p.now, r.freeAt) // when the rankset leaves what it does
-	begin := stop + c.open
-	interrupted := false
-	if r.running >= 0 {
-		elapsed := p.groupCost(r.running).compute - (r.finish - stop)
-		stop = min(stop+p.groupCost(r.running).boundaryWait(elapsed, c.step), r.finish)
-		interrupted = stop < r.finish
-		begin = stop + c.open
-		if interrupted {
-			begin += c.vacate
+		if d.next(p.now) > p.now {
+			return
 		}
 	}
-	d.busy, d.end = true, begin+length
-	r.freeAt = d.end + c.close
-	if interrupted {
-		r.freeAt += c.reactivate
-		r.finish += r.freeAt - stop
+	if d.decode.empty() || d.decode.first().eligible > p.now {
+		d.current = d.prompts.piece()
+	} else {
+		d.current = d.decode.piece()
+	}
+	d.busy = true
+	c := p.shipment(&d.current)
+	length, bus := c.link, c.bus
+	if d.current.pieces == 1 {
+		length, bus = c.last, c.end
+	}
+	begin := p.now
+	if p.costs.buffered {
+		d.end = begin + length
+	} else {
+		begin, d.end = p.claim(&d.current, length)
 	}
 	p.work.pcieDown += length
 	p.work.channel += bus
 	p.work.tasks++
+	if p.check != nil {
+		p.check.down(p, begin, d.end)
+	}
 	if p.spans != nil {
-		p.recordTransfer(begin, d.end)
-		if interrupted {
-			p.spans.interrupt(q, stop, r.freeAt)
-		}
+		p.spans.down(p, begin, d.end)
 	}
 }
 
-// recordTransfer leaves the span of the current transfer.
-func (p *pipeline) recordTransfer(begin, end sim.Time) {
-	t := &p.down.current
-	name := "decode q, k, v"
-	if p.down.prefill {
-		name = "prefill k, v"
+// shipment returns the cost of a transfer.
+func (p *pipeline) shipment(t *transfer) *shipment {
+	if t.prompt {
+		return &p.costs.groups[t.group].prompt
 	}
-	p.spans.add(resourceDown, int(t.group)/len(p.ranks), int(t.layer), name, int(t.group)%len(p.ranks), begin, end)
+	return &p.costs.groups[t.group].decode
+}
+
+// startWriter writes the next collected piece, if there is one and the writer is
+// idle.
+func (p *pipeline) startWriter() {
+	w := &p.writer
+	if w.busy || w.queue.empty() {
+		return
+	}
+	w.current = w.queue.items[w.queue.head]
+	w.queue.head++
+	c := p.shipment(&w.current)
+	length := c.bus
+	if w.current.pieces == 1 {
+		length = c.end
+	}
+	w.busy = true
+	_, w.end = p.claim(&w.current, length)
+}
+
+// written ends the piece that the writer writes.
+func (p *pipeline) written() {
+	p.writer.busy = false
+	p.delivered(&p.writer.current)
+	p.startWriter()
+}
+
+// delivered handles a piece that has reached its rankset; the last of a group's
+// decode vectors has its attention start, or wait for the rankset.
+func (p *pipeline) delivered(t *transfer) {
+	if t.pieces > 1 {
+		return
+	}
+	if t.prompt {
+		p.work.promptTokens += int64(p.costs.groups[t.group].promptTokens)
+		if s, _ := p.split(t.group); !p.costs.asyncPrefill {
+			p.sub[s].prompts--
+			p.sub[s].resultsAt = max(p.sub[s].resultsAt, p.now)
+		}
+		return
+	}
+	p.work.requestsDown += int64(p.costs.groups[t.group].requests)
+	if p.check != nil {
+		p.check.arrived(p, t)
+	}
+	q := int(t.rank)
+	r := &p.ranks[q]
+	if r.running != none || r.nWaiting > 0 {
+		r.waiting[r.nWaiting] = t.group
+		r.nWaiting++
+		return
+	}
+	p.startAttention(q, t.group, max(p.now, r.freeAt))
+}
+
+// claim stops the receiving rankset at its next boundary, gives the span of the
+// data, and lets the rankset resume (L3, section 5.1: only this rankset stops
+// computing). Without concurrent communication and computation, all ranksets
+// stop.
+func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
+	c := p.costs
+	first, last := int(t.rank), int(t.rank)+1
+	if !c.concurrent {
+		first, last = 0, len(p.ranks)
+	}
+	for q := first; q < last; q++ {
+		begin = max(begin, p.leave(&p.ranks[q]))
+	}
+	begin += c.open
+	if c.halfDuplex && begin < p.up.end && begin+length > p.up.begin {
+		begin = p.up.end
+	}
+	end = begin + length
+	for q := first; q < last; q++ {
+		r := &p.ranks[q]
+		r.freeAt = end + c.close
+		if r.stop != never {
+			if r.active {
+				r.freeAt += c.reactivate
+			}
+			r.finish += r.freeAt - r.stop
+			if p.check != nil {
+				p.check.interrupt(p, q, r.stop, r.freeAt)
+			}
+			if p.spans != nil {
+				p.spans.interrupt(q, r.stop, r.freeAt)
+			}
+		}
+		if p.check != nil {
+			p.check.claimed(p, q, begin, end)
+		}
+	}
+	return begin, end
+}
+
+// leave returns when rankset r has left its work: at its running group's next
+// boundary, which it keeps in r.stop, or never where nothing is interrupted. A
+// group that has not begun has no row active to leave.
+func (p *pipeline) leave(r *rankState) sim.Time {
+	left := max(p.now, r.freeAt)
+	r.stop = never
+	if r.running == none {
+		return left
+	}
+	c := &p.costs.groups[r.running]
+	elapsed := c.compute - (r.finish - left)
+	r.active = elapsed > 0
+	if !r.active {
+		r.stop = left
+		return left
+	}
+	stop := left + c.boundaryWait(elapsed, p.costs.step)
+	if stop >= r.finish {
+		return r.finish
+	}
+	r.stop = stop
+	return stop + p.costs.vacate
 }

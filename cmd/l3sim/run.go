@@ -25,6 +25,7 @@ type runFlags struct {
 	out     string
 	dryRun  bool
 	exact   bool
+	check   bool
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -54,6 +55,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
+	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/laws.md during the run")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, k := range keys {
 			if flag := cmd.Flags().Lookup(k.flag); flag.Changed {
@@ -90,7 +92,7 @@ func (a *app) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	result, err := a.simulate(ctx, node, trace, f.exact)
+	result, err := a.simulate(ctx, node, trace, f)
 	if err != nil {
 		return err
 	}
@@ -110,14 +112,14 @@ func (a *app) run(ctx context.Context, f *runFlags) error {
 }
 
 // simulate runs the trace under a progress display and sets the wall time.
-func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, exact bool) (*system.Result, error) {
+func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, f *runFlags) (*system.Result, error) {
 	start := time.Now()
 	show := a.newProgress("output tokens")
 	show.Start(trace.Moments().OutputTokens)
 	defer show.Done()
 	emitted := make([]atomic.Int64, node.Replicas())
 	result, err := node.Run(ctx, trace, system.Options{
-		Exact: exact,
+		Exact: f.exact, Check: f.check,
 		Progress: func(replica int, tokens int64) {
 			emitted[replica].Store(tokens)
 			var sum int64

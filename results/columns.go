@@ -1,0 +1,66 @@
+package results
+
+import "strings"
+
+// columnUnits are the units that columns may end with, and how a figure's axis
+// writes them. Longer ones come first.
+var columnUnits = []struct{ suffix, unit string }{
+	{"_tokens_per_s", "tokens/s"},
+	{"_TFLOP_per_s", "TFLOP/s"},
+	{"_GB_per_s", "GB/s"},
+	{"_per_s", "1/s"},
+	{"_bytes", "bytes"},
+	{"_tokens", "tokens"},
+	{"_ns", "ns"},
+	{"_us", "us"},
+	{"_ms", "ms"},
+	{"_s", "s"},
+}
+
+// SplitUnit splits a column's name into the quantity and the unit that ends it,
+// "" where it has none.
+func SplitUnit(column string) (quantity, unit string) {
+	for _, u := range columnUnits {
+		if rest, ok := strings.CutSuffix(column, u.suffix); ok && rest != "" {
+			return rest, u.unit
+		}
+	}
+	return column, ""
+}
+
+// spelled are the words of column names that are not written in lower case or
+// not the way they are spelt.
+var spelled = map[string]string{
+	"tbt": "TBT", "ttft": "TTFT", "e2e": "end-to-end", "kv": "KV", "gpu": "GPU", "gpus": "GPUs", "pim": "PIM",
+	"pcie": "PCIe", "dram": "DRAM", "std": "std.",
+}
+
+// Label writes a column's name for an axis: the quantity in words, then the
+// unit in parentheses.
+func Label(column string) string {
+	quantity, unit := SplitUnit(column)
+	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {
+		section, key := quantity[:i], quantity[i+1:]
+		quantity = key
+		if section == "pcie" || section == "gpu" || section == "pim" {
+			quantity = section + "_" + key
+		}
+	}
+	if rest, ok := strings.CutPrefix(quantity, "utilization_"); ok {
+		quantity = rest + "_utilization"
+	}
+	words := strings.Split(quantity, "_")
+	for i, w := range words {
+		if s := spelled[w]; s != "" {
+			words[i] = s
+		}
+	}
+	label := strings.Join(words, " ")
+	if unit != "" && unit != "bytes" { // bytes are written with a prefix at each tick
+		label += " (" + unit + ")"
+	}
+	if quantity == "output" && unit == "tokens/s" {
+		return "throughput (output tokens/s)"
+	}
+	return label
+}

@@ -1,0 +1,116 @@
+package results
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// metric is one number of a Summary as a column of a table.
+type metric struct {
+	name  string
+	index []int // for reflect.Value.FieldByIndex
+}
+
+// notMetrics are the fields of a Summary that are no result of the simulation:
+// what was simulated, and how long that took on the machine at hand.
+var notMetrics = map[string]bool{"seed": true, "wall_s": true}
+
+// summaryMetrics returns the numbers of a Summary in the order of its fields.
+var summaryMetrics = sync.OnceValue(func() []metric {
+	var all []metric
+	addMetrics(reflect.TypeFor[Summary](), nil, nil, &all)
+	return all
+})
+
+func addMetrics(t reflect.Type, path []string, index []int, all *[]metric) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		at := append(append([]int(nil), index...), i)
+		full := append(append([]string(nil), path...), key)
+		if key == "" || key == "-" || notMetrics[key] {
+			continue
+		}
+		switch f.Type.Kind() {
+		case reflect.Struct:
+			addMetrics(f.Type, full, at, all)
+		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+			*all = append(*all, metric{metricName(full), at})
+		}
+	}
+}
+
+// metricName joins the keys of a number to a column's name with the unit at its
+// end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes.
+func metricName(path []string) string {
+	if path[0] == "trace" && len(path) > 1 {
+		path = path[1:]
+	}
+	name := path[0]
+	for _, key := range path[1:] {
+		unit := ""
+		for _, u := range []string{"_ms", "_s", "_bytes"} {
+			if strings.HasSuffix(name, u) {
+				name, unit = strings.TrimSuffix(name, u), u
+				break
+			}
+		}
+		name += "_" + key + unit
+	}
+	return name
+}
+
+// MetricNames returns the columns that a run's summary fills, in the order of
+// its keys and named by them, the unit last: output_tokens_per_s, tbt_p99_ms,
+// kv_peak_bytes. What depends on the machine that ran it (wall_s) is no metric.
+func MetricNames() []string {
+	names := make([]string, 0, len(summaryMetrics()))
+	for _, m := range summaryMetrics() {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// MetricValues returns the cells for MetricNames, each the shortest decimal
+// number that reads back to the same value.
+func (s *Summary) MetricValues() []string {
+	v := reflect.ValueOf(s).Elem()
+	cells := make([]string, 0, len(summaryMetrics()))
+	for _, m := range summaryMetrics() {
+		switch f := v.FieldByIndex(m.index); f.Kind() {
+		case reflect.Float64:
+			cells = append(cells, strconv.FormatFloat(f.Float(), 'f', -1, 64))
+		case reflect.Uint64:
+			cells = append(cells, strconv.FormatUint(f.Uint(), 10))
+		default:
+			cells = append(cells, strconv.FormatInt(f.Int(), 10))
+		}
+	}
+	return cells
+}
+
+// Better says which direction of a metric is an improvement.
+type Better int
+
+// The directions of a metric.
+const (
+	Neither Better = iota
+	Higher
+	Lower
+)
+
+// MetricBetter returns the direction in which a column improves, by its name:
+// rates and utilisation upwards; times, and what went wrong, downwards; batch
+// sizes and shapes in neither.
+func MetricBetter(column string) Better {
+	switch {
+	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"):
+		return Higher
+	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"),
+		column == "rejected_requests", column == "preemptions":
+		return Lower
+	}
+	return Neither
+}

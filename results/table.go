@@ -1,0 +1,310 @@
+package results
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// The columns of a sweep's results that are neither keys nor metrics. In the
+// file's order: PointColumn, the configuration keys that vary, StatusColumn,
+// ErrorColumn, ConfigColumn, the metrics.
+const (
+	PointColumn  = "point"         // name of the point; the repeats of one share it
+	SeedColumn   = "run.seed"      // the key that tells repeats apart
+	StatusColumn = "status"        // StatusDone or StatusFailed
+	ErrorColumn  = "error"         // why it failed
+	ConfigColumn = "config_sha256" // of the effective configuration
+)
+
+// The values of StatusColumn.
+const (
+	StatusDone   = "done"
+	StatusFailed = "failed"
+)
+
+// ResultsFile is the name of the table in a sweep's folder.
+const ResultsFile = "results.csv"
+
+// Table is a table of text cells.
+type Table struct {
+	Name    string // the file it was read from, for errors
+	Columns []string
+	Rows    [][]string // each as long as Columns
+}
+
+// ReadTable reads a CSV file with a header, or the results of a sweep's folder.
+// What is wrong with it is an *input.InputError.
+func ReadTable(path string) (*Table, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		path = filepath.Join(path, ResultsFile)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		var cause *fs.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		bad := &input.InputError{File: path, Err: err}
+		if errors.Is(err, fs.ErrNotExist) {
+			bad.Expected = "a sweep's folder or its " + ResultsFile + "; an unfinished sweep has none"
+		}
+		return nil, bad
+	}
+	defer f.Close()
+	return readTable(path, f)
+}
+
+func readTable(name string, r io.Reader) (*Table, error) {
+	records, err := csv.NewReader(r).ReadAll()
+	if err != nil {
+		bad := &input.InputError{File: name, Err: err}
+		var parse *csv.ParseError
+		if errors.As(err, &parse) {
+			bad.Line, bad.Err = parse.Line, parse.Err
+		}
+		return nil, bad
+	}
+	if len(records) == 0 {
+		return nil, &input.InputError{File: name, Expected: "a header line"}
+	}
+	t := &Table{Name: name, Columns: records[0], Rows: records[1:]}
+	for i, c := range t.Columns {
+		if c == "" || slices.Contains(t.Columns[:i], c) {
+			return nil, &input.InputError{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: fmt.Sprintf("%q", c),
+				Expected: "a name that no other column has"}
+		}
+	}
+	return t, nil
+}
+
+// Column returns the index of the column that name stands for: its full name,
+// or what is left of a full name without the section of its key and without its
+// unit, where only one column fits (ranksets for node.ranksets). Flag says who
+// asks, for the error.
+func (t *Table) Column(flag, name string) (int, error) {
+	if i := slices.Index(t.Columns, name); i >= 0 {
+		return i, nil
+	}
+	var fit []int
+	for i, c := range t.Columns {
+		if withoutUnit(c) == name || lastPart(c) == name || withoutUnit(lastPart(c)) == name {
+			fit = append(fit, i)
+		}
+	}
+	if len(fit) == 1 {
+		return fit[0], nil
+	}
+	bad := &input.InputError{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a column of " + t.Name, Nearest: t.nearest(name)}
+	if len(fit) > 1 {
+		bad.Expected, bad.Nearest = fmt.Sprintf("one of the columns %s and %s", t.Columns[fit[0]], t.Columns[fit[1]]), ""
+	}
+	return 0, bad
+}
+
+// nearest returns the column whose name, whole or short, is nearest.
+func (t *Table) nearest(name string) string {
+	full := map[string]string{}
+	var names []string
+	for _, c := range t.Columns {
+		for _, form := range []string{c, lastPart(c), withoutUnit(c), withoutUnit(lastPart(c))} {
+			if full[form] == "" {
+				full[form] = c
+				names = append(names, form)
+			}
+		}
+	}
+	return full[input.Nearest(name, names)]
+}
+
+// lastPart returns a key without its sections.
+func lastPart(column string) string { return column[strings.LastIndexByte(column, '.')+1:] }
+
+// withoutUnit returns a column's name without its unit.
+func withoutUnit(column string) string {
+	name, _ := SplitUnit(column)
+	return name
+}
+
+// IsConfig says for each column whether it describes the configuration rather
+// than a result: those that stand between PointColumn and StatusColumn. A table
+// without these marks has none.
+func (t *Table) IsConfig() []bool {
+	is := make([]bool, len(t.Columns))
+	point, status := slices.Index(t.Columns, PointColumn), slices.Index(t.Columns, StatusColumn)
+	for i := range is {
+		is[i] = point >= 0 && i > point && i < status
+	}
+	return is
+}
+
+// Number returns a cell as a number, false where it holds none.
+func (t *Table) Number(row, column int) (float64, bool) {
+	v, err := strconv.ParseFloat(t.Rows[row][column], 64)
+	return v, err == nil && v-v == 0
+}
+
+// Select returns a table of the given columns.
+func (t *Table) Select(columns []int) *Table {
+	out := &Table{Name: t.Name}
+	for _, c := range columns {
+		out.Columns = append(out.Columns, t.Columns[c])
+	}
+	for _, row := range t.Rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = row[c]
+		}
+		out.Rows = append(out.Rows, cells)
+	}
+	return out
+}
+
+// Where returns a table of the rows that fulfil all conditions, each
+// "column=value" as in the file.
+func (t *Table) Where(flag string, conditions []string) (*Table, error) {
+	out := &Table{Name: t.Name, Columns: t.Columns, Rows: t.Rows}
+	for _, text := range conditions {
+		column, value, err := t.Condition(flag, text)
+		if err != nil {
+			return nil, err
+		}
+		var kept [][]string
+		for _, row := range out.Rows {
+			if row[column] == value {
+				kept = append(kept, row)
+			}
+		}
+		out.Rows = kept
+	}
+	if len(out.Rows) == 0 {
+		return nil, &input.InputError{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
+	}
+	return out, nil
+}
+
+// Condition reads "column=value" and checks that the value occurs.
+func (t *Table) Condition(flag, text string) (column int, value string, err error) {
+	name, value, ok := strings.Cut(text, "=")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || name == "" {
+		return 0, "", &input.InputError{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
+	}
+	if column, err = t.Column(flag, name); err != nil {
+		return 0, "", err
+	}
+	var values []string
+	for _, row := range t.Rows {
+		if row[column] == value {
+			return column, value, nil
+		}
+		if !slices.Contains(values, row[column]) {
+			values = append(values, row[column])
+		}
+	}
+	bad := &input.InputError{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", value),
+		Expected: "a value of that column", Nearest: input.Nearest(value, values)}
+	if len(values) <= 12 {
+		bad.Expected = "one of " + strings.Join(values, ", ")
+	}
+	return 0, "", bad
+}
+
+// WriteCSV writes the table with its header.
+func (t *Table) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	if err := c.Write(t.Columns); err != nil {
+		return err
+	}
+	return c.WriteAll(t.Rows)
+}
+
+// WriteText writes the table in aligned columns, numbers to the right.
+func (t *Table) WriteText(w io.Writer) error {
+	return t.writeAligned(w, "", "  ", "")
+}
+
+// WriteMarkdown writes the table as GitHub's Markdown.
+func (t *Table) WriteMarkdown(w io.Writer) error {
+	return t.writeAligned(w, "| ", " | ", " |")
+}
+
+// writeAligned writes rows between the given marks; a table with a left mark
+// gets Markdown's rule under its header.
+func (t *Table) writeAligned(w io.Writer, left, between, right string) error {
+	markdown := left != ""
+	rows := append([][]string{t.Columns}, t.Rows...)
+	width, number := make([]int, len(t.Columns)), make([]bool, len(t.Columns))
+	cells := make([][]string, len(rows))
+	for i := range t.Columns {
+		number[i] = t.numeric(i)
+	}
+	for r, row := range rows {
+		cells[r] = make([]string, len(row))
+		for i, cell := range row {
+			if markdown {
+				cell = strings.ReplaceAll(cell, "|", `\|`)
+			}
+			cells[r][i] = cell
+			width[i] = max(width[i], utf8.RuneCountInString(cell), 3)
+		}
+	}
+	var b strings.Builder
+	line := func(cells []string) {
+		text := left
+		for i, cell := range cells {
+			if i > 0 {
+				text += between
+			}
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if number[i] {
+				text += pad + cell
+			} else {
+				text += cell + pad
+			}
+		}
+		b.WriteString(strings.TrimRight(text+right, " ") + "\n")
+	}
+	for r := range cells {
+		line(cells[r])
+		if r == 0 && markdown {
+			rule := make([]string, len(width))
+			for i, n := range width {
+				rule[i] = strings.Repeat("-", n)
+				if number[i] {
+					rule[i] = rule[i][1:] + ":"
+				}
+			}
+			line(rule)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// numeric says that a column holds numbers, with what may stand around them.
+func (t *Table) numeric(column int) bool {
+	any := false
+	for _, row := range t.Rows {
+		first, _, _ := strings.Cut(strings.TrimSpace(row[column]), " ")
+		if first == "" || first == "-" || first == "~" {
+			continue
+		}
+		if _, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimPrefix(strings.ReplaceAll(first, ",", ""), "+"), "%"), 64); err != nil {
+			return false
+		}
+		any = true
+	}
+	return any
+}

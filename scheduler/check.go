@@ -1,0 +1,43 @@
+package scheduler
+
+import "fmt"
+
+// CheckMemory returns an error where a rank holds more units than it has, or the
+// GPUs more than is free on them.
+func (s *Scheduler) CheckMemory() error {
+	for rank, used := range s.ledger.used {
+		if used < 0 || used > s.ledger.capacity {
+			return fmt.Errorf("rankset %d holds %d units of %d", rank, used, s.ledger.capacity)
+		}
+	}
+	tokens := 0
+	for i := range s.batch.Sub {
+		tokens += s.batch.Sub[i].Tokens()
+	}
+	prompts := false
+	for i := range s.batch.Sub {
+		prompts = prompts || len(s.batch.Sub[i].Prefill) > 0
+	}
+	// Requests that only decode are never held back for activations.
+	if prompts && !s.gpu.fits(tokens, s.kvOnGPU) {
+		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
+			tokens, s.kvOnGPU, s.gpu.Free)
+	}
+	return nil
+}
+
+// CheckAdmission returns an error where the head of the queue is held back
+// though memory has room for it.
+func (s *Scheduler) CheckAdmission() error {
+	if !s.blocked || s.head == len(s.queue) {
+		return nil
+	}
+	w := &s.queue[s.head]
+	units := s.ledger.perLayer(s.reservedTokens(w))
+	for offset := range s.ledger.used {
+		if s.ledger.fits(offset, units, s.keep()) {
+			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, s.reservedTokens(w))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package scheduler
+
+import "slices"
+
+// Preemption is a request that gave up its memory.
+type Preemption struct {
+	Request int32
+	Tokens  int // emitted so far
+}
+
+// Preempted returns the requests that lost their memory when Next formed the
+// latest batch, in the order in which they did. It is valid until the next call
+// of Next.
+func (s *Scheduler) Preempted() []Preemption { return s.gone }
+
+// Preemptions returns how often a request lost its memory, while it decoded or
+// before its prompt had ended.
+func (s *Scheduler) Preemptions() int64 { return s.preemptions }
+
+// RecomputedContexts returns the sum of the contexts of tokens that came out of
+// a prompt computed again, not out of a decode step.
+func (s *Scheduler) RecomputedContexts() int64 { return s.recomputed }
+
+// grow extends the memory of every decoding request to its next context, oldest
+// request first. Where a rank is full, the request that arrived last gives up its
+// memory and is computed again later (recompute, as in vLLM: Kwon et al., SOSP
+// 2023, section 4.5).
+func (s *Scheduler) grow() {
+	s.gone = s.gone[:0]
+	var short []int32
+	for i := range s.decoding {
+		d := &s.decoding[i]
+		if d.Context(s.batch.Iteration) > s.holds[d.Request].Tokens {
+			short = append(short, d.Request)
+		}
+	}
+	slices.Sort(short)
+	for _, request := range short {
+		for !s.growOne(request) {
+			if s.dropLatest() == request {
+				break
+			}
+		}
+	}
+}
+
+// growOne extends the memory of a decoding request by whole units; true also
+// where it decodes no more.
+func (s *Scheduler) growOne(request int32) bool {
+	i := slices.IndexFunc(s.decoding, func(d Decoding) bool { return d.Request == request })
+	if i < 0 {
+		return true
+	}
+	unit := s.ledger.UnitTokens()
+	context := s.decoding[i].Context(s.batch.Iteration)
+	return s.ledger.Grow(&s.holds[request], (context+unit-1)/unit*unit)
+}
+
+// dropLatest takes the memory of the request that arrived last and returns it.
+// Requests that have memory and still prefill arrived after those that decode.
+func (s *Scheduler) dropLatest() int32 {
+	last := -1
+	for i := s.head; i < len(s.queue) && s.queue[i].held; i++ {
+		last = i
+	}
+	if last >= 0 {
+		w := &s.queue[last]
+		s.release(w.hold)
+		if w.finished > 0 {
+			s.kvOnGPU -= w.prompt
+		}
+		w.held, w.finished = false, 0
+		s.preemptions++
+		return w.request
+	}
+	at := 0
+	for i := range s.decoding {
+		if s.decoding[i].Request > s.decoding[at].Request {
+			at = i
+		}
+	}
+	d := s.decoding[at]
+	s.decoding = slices.Delete(s.decoding, at, at+1)
+	s.dealt = -1
+	s.release(s.holds[d.Request])
+	r := &s.requests[d.Request]
+	tokens := r.Output - int(d.Last-s.batch.Iteration+1)
+	s.pushFront(waiting{request: d.Request, prompt: r.Input + tokens, emitted: tokens})
+	s.preemptions++
+	s.gone = append(s.gone, Preemption{Request: d.Request, Tokens: tokens})
+	return d.Request
+}
