@@ -11,15 +11,15 @@ import (
 // Bounds of the output's relative error against float64, by what is in FP16:
 // docs/pim-values.md derives them and gives the measurements beside them.
 const (
-	toleranceFP32       = 5e-5   // every stage after storage in FP32
-	toleranceScores     = 1e-2   // products, partial sums or scores in FP16, scores of ordinary size
-	toleranceWeights    = 1e-3   // normalised weights in FP16 that are normal numbers
-	toleranceWeight     = 1.6e-8 // the same once they are subnormal, for each token
-	toleranceWeightsRaw = 5e-4   // weights in FP16 that are not normalised, at most 1
-	toleranceOutput     = 5e-4   // output in FP16
-	toleranceContext    = 0.7    // accumulators in FP16: units of rounding for each square root of a sum's additions
-	scoreRoundings      = 4      // units of rounding of the largest partial score that reach the exponent
-	toleranceLargest    = 5e-2   // the most that large scores may widen a tolerance by
+	toleranceFP32       = 5e-5            // every stage after storage in FP32
+	toleranceScores     = 1e-2            // products, partial sums or scores in FP16, scores of ordinary size
+	toleranceWeights    = 1e-3            // normalised weights in FP16 that are normal numbers
+	toleranceWeight     = 1.0 / (1 << 25) // the same once they are subnormal: half a unit of 2^-24 against a mean of 1/L
+	toleranceWeightsRaw = 5e-4            // weights in FP16 that are not normalised, at most 1
+	toleranceOutput     = 5e-4            // output in FP16
+	toleranceContext    = 0.7             // accumulators in FP16: units of rounding for each square root of a sum's additions
+	scoreRoundings      = 4               // units of rounding of the largest partial score that reach the exponent
+	toleranceLargest    = 5e-2            // the most that large scores may widen a tolerance by
 )
 
 // scoreUnit returns u of the scores' path: 2^-11 where any of it is FP16.
@@ -135,14 +135,14 @@ func (c *VerifyCase) judge(spec *Spec, columnTokens int, out, lse []float64) Ver
 	}
 	r.Pass = r.NonFinite == 0 && r.RelativeL2 <= r.Tolerance && lseRight
 	if !r.Pass {
-		r.Reason = c.reason(spec, &r, raw, lseRight)
+		r.Reason = c.reason(spec, columnTokens, &r, raw, lseRight)
 	}
 	return r
 }
 
 // reason says why a case failed: what its formats cannot hold, or else that the
 // values are wrong.
-func (c *VerifyCase) reason(spec *Spec, r *VerifyResult, raw float64, lseRight bool) string {
+func (c *VerifyCase) reason(spec *Spec, columnTokens int, r *VerifyResult, raw float64, lseRight bool) string {
 	p := spec.Precision.Resolve()
 	var causes []string
 	add := func(format string, args ...any) { causes = append(causes, fmt.Sprintf(format, args...)) }
@@ -151,6 +151,9 @@ func (c *VerifyCase) reason(spec *Spec, r *VerifyResult, raw float64, lseRight b
 	}
 	if scoreUnit(p) == attention.HalfEpsilon && raw > attention.HalfMax {
 		add("q·k reaches %.4g before scaling, FP16 ends at %d", raw, attention.HalfMax)
+	}
+	if n := c.Keys / columnTokens; p.Context == FP16 && n >= 1/attention.HalfEpsilon/2 {
+		add("an FP16 accumulator takes %d additions and drops those below 2^-12 of it", n)
 	}
 	if p.SoftmaxSum == FP16 {
 		add("an FP16 softmax sum stops growing: over %d tokens it drops what is below 2^-11 of it", c.Keys)

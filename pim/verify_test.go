@@ -17,7 +17,8 @@ import (
 type synthetic struct {
 	queryHeads, kvHeads, queries, keys, dim int
 	size                                    float64
-	equal                                   bool // all keys are the first one
+	equal                                   bool    // all keys are the first one
+	mean                                    float64 // added to the values
 	dtype                                   string
 }
 
@@ -32,6 +33,11 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 		x := make([]float64, heads*n*s.dim)
 		for i := range x {
 			x[i] = r.NormFloat64() * size
+		}
+		if suffix == ".v" {
+			for i := range x {
+				x[i] += s.mean
+			}
 		}
 		if suffix == ".k" && s.equal {
 			for i := range x {
@@ -204,6 +210,8 @@ func TestVerifyReasons(t *testing.T) {
 	}{
 		{"storage", "fp32", oneCase(t, large), "overflows fp16 storage"},
 		{"raw scores", "paper", oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 40, dim: 128, size: 5000}), "FP16 ends at 65504"},
+		{"values of one sign", "paper", oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 20000, dim: 128, size: 1, mean: 1}),
+			"FP16 accumulator takes 5000 additions"},
 		{"close logits", "paper", contested, "rounding them moves exponents"},
 		{"wrong reference", "fp32", wrong, "nothing in the formats explains it"},
 		{"wrong log-sum-exp", "fp32", wrongLSE, "log-sum-exp differs"},
