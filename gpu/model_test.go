@@ -50,6 +50,12 @@ func TestPaperAnchors(t *testing.T) {
 			t.Errorf("bare roofline, batch %d: attention takes %.3f, want %.2f", c.batch, got, c.want)
 		}
 	}
+	for _, name := range []string{"a100-paper", "a100-sxm-80gb"} {
+		c := NewModelCost(loadPreset(t, name), llama)
+		for _, batch := range []int{1, 2, 3, 4} {
+			t.Logf("%s, batch %d: attention takes %.3f at 16K, %.3f at 1K", name, batch, attentionShare(c, batch, 16384), attentionShare(c, batch, 1024))
+		}
+	}
 	fitted := NewModelCost(loadPreset(t, "a100-sxm-80gb"), llama)
 	if got := attentionShare(fitted, 4, 16384); got < 0.613 {
 		t.Errorf("fitted A100, batch 4: attention takes %.3f, want over 0.613", got)
