@@ -1,0 +1,128 @@
+package pim
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// hostLog runs requests on one rank under the host's view of its timing and
+// returns the commands.
+func hostLog(t *testing.T, d *dram.Spec, requests []dram.Request) ([]dram.Record, *dram.Stats) {
+	t.Helper()
+	policy, err := dram.LookupPolicy("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setup := dram.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 1}
+	var text bytes.Buffer
+	log := dram.NewLogWriter(&text, dram.LogHeader{})
+	stats, err := setup.Replay(context.Background(), requests, []*dram.LogWriter{log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := dram.NewLogReader("log", &text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var records []dram.Record
+	for {
+		rec, err := r.Next()
+		if err == io.EOF {
+			return records, stats
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		records = append(records, rec)
+	}
+}
+
+// violations returns how many rules of d the records break.
+func violations(d *dram.Spec, records []dram.Record) []dram.Violation {
+	c := dram.NewChecker(d, 1, false)
+	for _, r := range records {
+		c.Check(r)
+	}
+	return c.Violations()
+}
+
+// writes and reads of random rows, and a stream of writes.
+func transferRequests(n int, share float64) []dram.Request {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var rs []dram.Request
+	for i := range n {
+		address := uint64(i) * 64
+		if i%3 == 0 {
+			address = rng.Uint64N(1<<26) * 64
+		}
+		rs = append(rs, dram.Request{Clock: int64(i), Address: address, Write: rng.Float64() < share})
+	}
+	return rs
+}
+
+// The host's schedule is legal by the advertised numbers and, at the same clocks,
+// by the device's real ones: the exchange takes n clocks on the way, and the
+// data arrives n clocks earlier on the host's side.
+func TestSpoofedTimingIsLegalOnBothSides(t *testing.T) {
+	for _, c := range []struct {
+		part string
+		n    int
+	}{{"ddr4-3200-8gb-x8", 1}, {"ddr4-3200-8gb-x4", 2}} {
+		d, err := dram.LookupSpec(c.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := NewExchange(16, d.DeviceWidth)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Delay() != c.n {
+			t.Fatalf("%s: the exchange delays by %d clocks, want %d", c.part, x.Delay(), c.n)
+		}
+		for _, readBack := range []bool{false, true} {
+			advertised := AdvertisedTiming(d, c.n, readBack)
+			records, _ := hostLog(t, advertised, transferRequests(4000, 0.7))
+			if v := violations(advertised, records); len(v) > 0 {
+				t.Errorf("%s: the host breaks the advertised timing: %+v", c.part, v[0])
+			}
+			if v := violations(d, records); len(v) > 0 {
+				t.Errorf("%s: the host's schedule breaks the real timing: %+v", c.part, v[0])
+			}
+		}
+		// Without the longer write recovery the same trick would hurt the chips.
+		careless := *d
+		careless.CWL -= c.n
+		records, _ := hostLog(t, &careless, transferRequests(4000, 0.7))
+		if v := violations(d, records); len(v) == 0 {
+			t.Errorf("%s: an earlier CWL alone is legal for the chips: the test sees nothing", c.part)
+		}
+	}
+}
+
+// Streaming writes issue at the very clocks at which they would without
+// re-layout: the bus loses no cycle.
+func TestRelayoutLosesNoCycle(t *testing.T) {
+	d := ddr4(t)
+	requests := transferRequests(4000, 1.1)
+	plain, before := hostLog(t, d, requests)
+	spoofed, after := hostLog(t, AdvertisedTiming(d, 1, false), requests)
+	if len(plain) != len(spoofed) {
+		t.Fatalf("%d commands became %d", len(plain), len(spoofed))
+	}
+	for i := range plain {
+		if plain[i] != spoofed[i] {
+			t.Fatalf("command %d: %+v became %+v", i, plain[i], spoofed[i])
+		}
+	}
+	if after.EndClock != before.EndClock-1 {
+		t.Errorf("the last beat on the host's side comes at %d, want %d: one clock before it reaches the chips", after.EndClock, before.EndClock-1)
+	}
+}
