@@ -16,6 +16,7 @@ func (m *ValueMachine) Replay(machine *Machine, p *Program, data []HeadData) ([]
 	}
 	m.validity = newValidity(machine.spec, machine.device, m, p)
 	r := replay{machine: m}
+	machine.SkipRepetitions(false) // every command is needed
 	machine.Observe(&r)
 	machine.Run(p)
 	machine.Observe(nil)

@@ -3,6 +3,7 @@ package pim
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,7 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		clock.Refresh(rapid.Bool().Draw(t, "refresh"))
 		results, err = again.Replay(clock, program, data)
 		if err != nil {
 			t.Fatal(err)
@@ -162,6 +164,34 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 			}
 		}
 	})
+}
+
+// A replay of many rows, with the refreshes that fall between them.
+func TestReplayOfALongHead(t *testing.T) {
+	spec := precision("fp32")
+	shape := HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16}
+	m, p, data := storedHead(t, spec, shape, 30000, 1)
+	heads := p.Heads
+	results, err := m.Run(p, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...)
+	clock, err := NewMachine(spec, ddr4(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.Refresh(true)
+	p.Restart(heads)
+	if results, err = m.Replay(clock, p, data); err != nil {
+		t.Fatal(err)
+	}
+	if got := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...); !slices.Equal(got, want) {
+		t.Error("the replay gives other values")
+	}
+	if n := clock.Counters().Commands[dram.REF]; n == 0 {
+		t.Error("no refresh fell into the head")
+	}
 }
 
 // A unit that is slower than the timing believed shows in the values.
