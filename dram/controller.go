@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // Request is one access of a trace: 64 B (one burst) at a byte address, offered
@@ -60,6 +62,7 @@ type Controller struct {
 	energy  *EnergyMeter
 	log     *LogWriter // nil: none
 
+	skipIdle     bool // idle refresh periods pass at once; a log needs each
 	banksPerRank int
 	groupShift   int         // log2 of the banks of a bank group
 	grouped      [needs]bool // needs that have constraints between banks of a bank group
@@ -102,7 +105,7 @@ type Controller struct {
 // The command log may be nil.
 func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log *LogWriter) *Controller {
 	c := &Controller{
-		spec: spec, policy: policy, mapping: mapping, log: log,
+		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
 		state: newState(spec, ranks, []Command{ACT, PRE, PREA, RD, WR, REF}), energy: NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
@@ -134,16 +137,18 @@ const ticksPerCheck = 1 << 16
 // Run offers the requests in order, at most one a clock, and returns what
 // happened when the last one's data is over. A Controller runs once.
 func (c *Controller) Run(ctx context.Context, requests []Request) (*Stats, error) {
+	for i, r := range requests {
+		if r.Clock < 0 || r.Clock > maxClock || i > 0 && r.Clock < requests[i-1].Clock {
+			return nil, input.Errorf("request %d at clock %d: clocks lie in 0 to %d and do not go backwards", i+1, r.Clock, int64(maxClock))
+		}
+	}
 	c.requests = requests
 	ticks := 0
 	for t := int64(0); ; {
 		if ticks++; ticks%ticksPerCheck == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		next, err := c.tick(t)
-		if err != nil {
-			return nil, err
-		}
+		next := c.tick(t)
 		if c.finished() {
 			break
 		}
@@ -151,6 +156,9 @@ func (c *Controller) Run(ctx context.Context, requests []Request) (*Stats, error
 			return nil, errNoProgress
 		}
 		t = next
+		if c.skipIdle {
+			t += c.skipIdlePeriods(t)
+		}
 	}
 	c.stats.Energy = c.energy.Energy(c.stats.EndClock)
 	return &c.stats, nil
@@ -162,7 +170,7 @@ func (c *Controller) finished() bool {
 }
 
 // tick runs clock t and returns the next clock at which something can happen.
-func (c *Controller) tick(t int64) (int64, error) {
+func (c *Controller) tick(t int64) int64 {
 	refreshWake := c.refresh.fallDue(t)
 	issued := false
 	if c.refresh.forced != 0 {
@@ -181,17 +189,14 @@ func (c *Controller) tick(t int64) (int64, error) {
 		}
 	}
 	moved := c.transfer(t)
-	accepted, err := c.accept(t)
-	if err != nil {
-		return 0, err
-	}
+	accepted := c.accept(t)
 	if issued {
 		c.ready = t + 1
 	}
 	if moved || accepted || issued {
-		return t + 1, nil
+		return t + 1
 	}
-	return min(max(c.ready, t+1), refreshWake, c.arrival(t)), nil
+	return min(max(c.ready, t+1), refreshWake, c.arrival(t))
 }
 
 // arrival returns the clock of the next request to come, forever if it has

@@ -1,17 +1,13 @@
 package dram
 
-import "github.com/l3sim/l3sim/input"
-
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
-func (c *Controller) accept(t int64) (bool, error) {
+func (c *Controller) accept(t int64) bool {
 	if c.next == len(c.requests) || c.requests[c.next].Clock > t {
-		return false, nil
+		return false
 	}
 	if !c.decoded {
-		if err := c.decode(&c.requests[c.next]); err != nil {
-			return false, err
-		}
+		c.decode(&c.requests[c.next])
 	}
 	e := &c.head
 	q := &c.reads
@@ -19,7 +15,7 @@ func (c *Controller) accept(t int64) (bool, error) {
 		q = &c.writes
 	}
 	if q.full() {
-		return false, nil
+		return false
 	}
 	e.accepted = t
 	c.decoded = false
@@ -46,17 +42,17 @@ func (c *Controller) accept(t int64) (bool, error) {
 			if first := c.findPending(e, false); first != nil {
 				c.stats.MergedReads++
 				c.wait(first, e.accepted)
-				return true, nil
+				return true
 			}
 		}
 		c.pendingReads[slot]++
 		q.entries = append(q.entries, *e)
 	}
-	return true, nil
+	return true
 }
 
 // decode sets head to r.
-func (c *Controller) decode(r *Request) error {
+func (c *Controller) decode(r *Request) {
 	_, a, wrapped := c.mapping.Decode(r.Address)
 	if wrapped {
 		c.stats.WrappedAddresses++
@@ -64,10 +60,6 @@ func (c *Controller) decode(r *Request) error {
 	bank := (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
 	c.head = entry{row: a.Row, column: a.Column, merged: -1, bank: bank, write: r.Write}
 	c.decoded = true
-	if r.Clock < 0 || r.Clock > maxClock || c.next > 0 && r.Clock < c.requests[c.next-1].Clock {
-		return input.Errorf("request %d at clock %d: clocks must lie in 0 to %d and not go backwards", c.next+1, r.Clock, int64(maxClock))
-	}
-	return nil
 }
 
 // findPending returns the pending read or write of e's burst, or nil.

@@ -1,0 +1,76 @@
+package dram
+
+import (
+	"math"
+	"testing"
+)
+
+// near reports whether two joules differ by rounding only.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b)) }
+
+// TestEnergy computes one of each by hand: 8 chips at 1.2 V, 625 ps a clock.
+func TestEnergy(t *testing.T) {
+	const joules = 1.2 * 1e-3 * 8 * 625e-12 // one mA for one clock
+	m := NewEnergyMeter(part(t, ddr43200), 2)
+	m.Record(ACT, at(0, 0), 100)
+	m.Record(RD, at(0, 0), 122)
+	m.Record(WR, at(0, 0), 150)
+	m.Record(ACT, at(1, 0), 160)
+	m.Record(PRE, at(0, 0), 300)
+	m.Record(PREA, all, 400)
+	m.Record(PRE, at(2, 0), 410) // precharged already
+	m.Record(REF, all, 500)
+	got := m.Energy(2000)
+	// Rank 0 has a row open from 100 to 400; rank 1 never.
+	want := Energy{
+		ActivateJoules:   2 * joules * (57*74 - 52*52 - 37*22),
+		ReadJoules:       joules * (168 - 52) * 4,
+		WriteJoules:      joules * (150 - 52) * 4,
+		RefreshJoules:    joules * (250 - 37) * 560,
+		BackgroundJoules: joules * (52*300 + 37*3700),
+	}
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"activate", got.ActivateJoules, want.ActivateJoules}, {"read", got.ReadJoules, want.ReadJoules},
+		{"write", got.WriteJoules, want.WriteJoules}, {"refresh", got.RefreshJoules, want.RefreshJoules},
+		{"background", got.BackgroundJoules, want.BackgroundJoules},
+		{"total", got.TotalJoules(), want.ActivateJoules + want.ReadJoules + want.WriteJoules + want.RefreshJoules + want.BackgroundJoules},
+	} {
+		if !near(c.got, c.want) {
+			t.Errorf("%s: %v J, want %v J", c.name, c.got, c.want)
+		}
+	}
+}
+
+// TestEnergyOfAllBanks: an all-bank command draws what its banks draw.
+func TestEnergyOfAllBanks(t *testing.T) {
+	s := part(t, ddr43200)
+	one, sixteen := NewEnergyMeter(s, 1), NewEnergyMeter(s, 1)
+	one.Record(ACTA, all, 0)
+	one.Record(MACA, all, 22)
+	one.Record(PREA, all, 60)
+	for i := range int32(16) {
+		sixteen.Record(ACT, at(i/4, i%4), 0)
+		sixteen.Record(RD, at(i/4, i%4), 22)
+	}
+	sixteen.Record(PREA, all, 60)
+	a, b := one.Energy(100), sixteen.Energy(100)
+	if !near(a.TotalJoules(), b.TotalJoules()) || a.TotalJoules() == 0 {
+		t.Errorf("ACTA and MACA %+v, one by one %+v", a, b)
+	}
+}
+
+// TestIdleEnergy: four idle ranks draw their precharge standby, and REFs on
+// average IDD5B for tRFC of every tREFI.
+func TestIdleEnergy(t *testing.T) {
+	s := setup(t, "default")
+	stats, _ := replayLog(t, s, []Request{{Clock: 100 * 12480}})
+	seconds := float64(stats.EndClock) * 625e-12
+	watts := stats.Energy.TotalJoules() / seconds
+	want := 4 * 8 * 1.2 * 1e-3 * (37 + (250-37)*560/12480.)
+	if math.Abs(watts/want-1) > 0.005 {
+		t.Errorf("%v W, want %v W", watts, want)
+	}
+}

@@ -1,0 +1,61 @@
+package dram
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestMapping(t *testing.T) {
+	m, err := NewMapping("rochrababgco", part(t, ddr43200), 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		address uint64
+		channel int
+		want    Address
+		wrapped bool
+	}{
+		{0, 0, Address{0, 0, 0, 0, 0}, false},
+		{63, 0, Address{0, 0, 0, 0, 0}, false},
+		{64, 0, Address{0, 0, 0, 0, 1}, false},
+		{1 << 13, 0, Address{0, 1, 0, 0, 0}, false},
+		{1 << 15, 0, Address{0, 0, 1, 0, 0}, false},
+		{1 << 17, 0, Address{1, 0, 0, 0, 0}, false},
+		{1 << 19, 1, Address{0, 0, 0, 0, 0}, false},
+		{1 << 20, 0, Address{0, 0, 0, 1, 0}, false},
+		{1<<36 + 64, 0, Address{0, 0, 0, 0, 1}, true},
+		{1<<64 - 1, 1, Address{3, 3, 3, 65535, 127}, true},
+	} {
+		channel, a, wrapped := m.Decode(c.address)
+		if channel != c.channel || a != c.want || wrapped != c.wrapped {
+			t.Errorf("%#x: got %d, %+v, %v", c.address, channel, a, wrapped)
+		}
+	}
+}
+
+// TestMappingIsOneToOne: decode and encode are inverse for every order of the
+// parts and any number of ranks and channels.
+func TestMappingIsOneToOne(t *testing.T) {
+	names := SpecNames()
+	rapid.Check(t, func(t *rapid.T) {
+		spec, err := LookupSpec(rapid.SampledFrom(names).Draw(t, "spec"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := ""
+		for _, p := range rapid.Permutation(mappingNames[:]).Draw(t, "order") {
+			text += p
+		}
+		m, err := NewMapping(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := rapid.Uint64Range(0, m.Capacity()/64-1).Draw(t, "burst") * 64
+		channel, a, wrapped := m.Decode(address)
+		if back := m.Encode(channel, a); back != address || wrapped {
+			t.Fatalf("%s: %#x is %d, %+v (wrapped %v), which is %#x", text, address, channel, a, wrapped, back)
+		}
+	})
+}
