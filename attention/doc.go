@@ -4,8 +4,10 @@
 //   - reference.go: attention of one query and of causal blocks, float64;
 //   - online.go: softmax in one pass over the keys, and the exact merge of
 //     results over disjoint sets of keys (natural-log sum-exp);
+//   - compare.go: the distance of a result from its reference;
 //   - half.go: IEEE 754 binary16 and bfloat16, conversion and rounding;
-//   - safetensors.go: the file format of test vectors and weights.
+//   - safetensors.go: the file format of test vectors and weights;
+//   - vectors.go: PyTorch's results on the project's own vectors.
 //
 // Vectors are row-major slices: a matrix of n keys of dimension d is a slice
 // of n·d values, key i at [i·d, (i+1)·d).

@@ -98,32 +98,3 @@ func Merge(out []float64, parts ...Partial) (lse float64) {
 	}
 	return top + math.Log(sum)
 }
-
-// Error is the distance of a result from its reference.
-type Error struct {
-	RelativeL2 float64 // ‖got − want‖ / ‖want‖, in the Euclidean norm
-	MaxAbs     float64 // the largest |got − want|
-	NonFinite  int     // values of got that are infinite or NaN; they enter the norms as 0
-}
-
-// Compare returns the distance of got from want. Where want is 0 throughout,
-// RelativeL2 is the norm of got.
-func Compare(got, want []float64) Error {
-	var e Error
-	var difference, norm float64
-	for i, w := range want {
-		g := got[i]
-		if math.IsNaN(g) || math.IsInf(g, 0) {
-			e.NonFinite++
-			g = 0
-		}
-		e.MaxAbs = max(e.MaxAbs, math.Abs(g-w))
-		difference += (g - w) * (g - w)
-		norm += w * w
-	}
-	if norm == 0 {
-		norm = 1
-	}
-	e.RelativeL2 = math.Sqrt(difference / norm)
-	return e
-}

@@ -1,0 +1,127 @@
+package pim
+
+import "testing"
+
+// spoil is a runner that changes the stored bytes once, and each instruction.
+func spoil(memory func(*ValueMachine), instruction func(*Program, *Instruction)) runner {
+	return func(m *ValueMachine, p *Program, data []HeadData) ([]HeadResult, error) {
+		if memory != nil {
+			memory(m)
+		}
+		if err := m.begin(p, data); err != nil {
+			return nil, err
+		}
+		for {
+			list := p.Next(nil)
+			if len(list) == 0 {
+				return m.results, nil
+			}
+			for i := range list {
+				if instruction != nil {
+					instruction(p, &list[i])
+				}
+				if err := m.execute(&list[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+}
+
+// bank returns what a chip holds of one bank in a row.
+func bank(m *ValueMachine, chip, row, ordinal int) [][]byte {
+	var columns [][]byte
+	for column := range m.mapping.RowBursts {
+		at := m.cell(int32(row), int32(column)) + 8*ordinal
+		columns = append(columns, m.chips[chip].cells[at:at+8])
+	}
+	return columns
+}
+
+// Every mistake in storing, mapping or issuing shows in verify.
+func TestVerifySeesMistakes(t *testing.T) {
+	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1})
+	clearBanks := func(row, first, n int) func(*ValueMachine) {
+		return func(m *ValueMachine) {
+			for chip := range m.chips {
+				for ordinal := first; ordinal < first+n; ordinal++ {
+					for _, column := range bank(m, chip, row, ordinal) {
+						clear(column)
+					}
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		name        string
+		memory      func(*ValueMachine)
+		instruction func(*Program, *Instruction)
+		pass        bool
+		slight      bool // one or four tokens of 300: below what FP16 scores may differ by
+	}{
+		{"no mistake", nil, nil, true, false},
+		{"re-layout off", func(m *ValueMachine) {
+			m.mapping.Exchange.Group = 1 // beats pass as they come; the program is what it was
+			for token := range x.Keys - 1 {
+				at := token * x.HeadDim
+				if err := m.Store(0, token, x.storedK[at:at+x.HeadDim], x.storedV[at:at+x.HeadDim]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			m.mapping.Exchange.Group = 2
+		}, nil, false, false},
+		{"one of the four byte swaps missing", func(m *ValueMachine) {
+			for row := range m.rows {
+				for ordinal := range m.mapping.Banks {
+					a, b := bank(m, 2, row, ordinal), bank(m, 3, row, ordinal)
+					for i := range a {
+						for p := 0; p < 8; p += 2 {
+							a[i][p+1], b[i][p] = b[i][p], a[i][p+1]
+						}
+					}
+				}
+			}
+		}, nil, false, false},
+		{"two byte lanes of the values swapped", func(m *ValueMachine) {
+			for ordinal := range m.mapping.Banks {
+				a, b := bank(m, 2, 1, ordinal), bank(m, 3, 1, ordinal)
+				for i := range a {
+					for p := range a[i] {
+						a[i][p], b[i][p] = b[i][p], a[i][p]
+					}
+				}
+			}
+		}, nil, false, false},
+		{"a bank of keys dropped", clearBanks(0, 5, 1), nil, false, false},
+		{"a bank of values dropped", clearBanks(1, 5, 1), nil, false, false},
+		{"a quad of values dropped", clearBanks(1, 4, 4), nil, false, false},
+		{"a weight broadcast one chunk early", nil, func(p *Program, in *Instruction) {
+			if in.Op == OpLoadWeights {
+				in.Token += int32(p.Geometry.ChunkTokens)
+			}
+		}, false, false},
+		{"one set of weights of all repeated", nil, func(p *Program, in *Instruction) {
+			if in.Op == OpLoadWeights && in.Token == int32(p.SetTokens) {
+				in.Token = 0
+			}
+		}, false, true},
+		{"the newest token not appended", nil, func(_ *Program, in *Instruction) {
+			if in.Op == OpAppendKey {
+				in.Column ^= 1
+			}
+		}, false, true},
+	} {
+		for _, preset := range PrecisionNames() {
+			if c.slight && preset == "paper" {
+				continue
+			}
+			r, err := verify(t.Context(), precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Pass != c.pass {
+				t.Errorf("%s, %s: %+v", c.name, preset, r)
+			}
+		}
+	}
+}
