@@ -121,7 +121,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 		if full == 1 {
 			tail = 0
 		}
-		c.Memory = ((qBytes+full*kvBytes)/bandwidth + tail) / d.UnsplitShare
+		c.Memory = ((qBytes+float64(full*kvBytes))/bandwidth + tail) / d.UnsplitShare
 	}
 	blocks := 1.0 // thread blocks that share one context
 	if h.group() >= d.SplitMinGroup {
@@ -130,6 +130,6 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 		c.Overhead += float64(parts * d.SplitOverhead.Seconds())
 	}
 	longest := float64(b.Longest) * rowBytes / blocks / float64(d.BlockBandwidth)
-	c.Latency = max(items/float64(s.SMs)*d.ItemTime.Seconds()+qBytes/bandwidth, longest)
+	c.Latency = max(float64(items/float64(s.SMs)*d.ItemTime.Seconds())+qBytes/bandwidth, longest)
 	return c.combine(d.Ridge)
 }

@@ -73,7 +73,7 @@ func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
 	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
 	qBytes, ownBytes, finishedBytes := rowBytes*n*float64(h.Query), rowBytes*n*float64(h.KV), rowBytes*f*float64(h.KV)
 	c := Cost{
-		FLOPs:    queryHeads * pairFLOPs * (n*f + n*(n+1)/2),
+		FLOPs:    queryHeads * pairFLOPs * (float64(n*f) + n*(n+1)/2),
 		Bytes:    qBytes + ownBytes + finishedBytes,
 		Overhead: p.Overhead.Seconds(),
 	}
