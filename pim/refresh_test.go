@@ -55,9 +55,9 @@ func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []H
 // Every program obeys the standard, the refresh debt included, however long its
 // heads are.
 func TestProgramsPassTheChecker(t *testing.T) {
-	d := ddr4(t)
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
+		d := drawDevice(t, shape)
 		spec.PostponedRefreshes = rapid.IntRange(0, 8).Draw(t, "postponed")
 		var heads []Head
 		row := int32(0)

@@ -1,0 +1,197 @@
+package pim
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// In program order every operand is in place: what an instruction waits for
+// comes before it, and the tokens, columns and slots are those that the
+// geometry and the plan say.
+func TestProgramOrder(t *testing.T) {
+	d := ddr4(t)
+	rapid.Check(t, func(t *rapid.T) {
+		spec, shape := drawSpec(t)
+		spec.ProcessingUnit = BankPU
+		context := rapid.IntRange(1, 3000).Draw(t, "context")
+		heads := []Head{{Context: context, Append: true}, {Context: 40, FirstRow: 900}}
+		p, err := NewProgram(spec, d, shape, heads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &p.Geometry
+		var count [sequencers]uint32
+		scored, weighted := map[int32]int{}, map[int32]int{}
+		open := map[[2]int8]int32{}
+		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+			for i := range buffer {
+				in := &buffer[i]
+				for s, w := range in.Wait {
+					if w > count[s] {
+						t.Fatalf("%+v waits for what has not come", in)
+					}
+				}
+				count[in.Sequencer]++
+				if in.Head != 0 {
+					continue
+				}
+				switch in.Op {
+				case OpActivate:
+					if in.Bank < 0 {
+						clear(open)
+					}
+					open[[2]int8{in.BankGroup, in.Bank}] = in.Row
+				case OpScore:
+					if want := g.KeyColumn(int(in.Token)) + int32(in.Burst); in.Column != want || in.Row != g.KeyRow(int(in.Token)) {
+						t.Fatalf("token %d scored at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+					}
+					scored[in.Token] += int(in.Queries)
+				case OpContext:
+					if want := g.ValueColumn(int(in.Token)); in.Column != want || in.Row != g.ValueRow(int(in.Token)) {
+						t.Fatalf("token %d weighted at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+					}
+					weighted[in.Token] += int(in.Queries)
+				}
+				if in.Command == dram.MACA {
+					for at, row := range open {
+						if row != in.Row {
+							t.Fatalf("%+v reads row %d, bank %v has %d open", in, in.Row, at, row)
+						}
+					}
+				}
+			}
+		}
+		for token := 0; token < context; token += g.ChunkTokens {
+			if n := scored[int32(token)]; n < shape.Queries*g.TokenBursts {
+				t.Errorf("chunk %d scored by %d reads, want %d query heads in %d columns", token, n, shape.Queries, g.TokenBursts)
+			}
+		}
+		for token := 0; token < context; token += g.ColumnTokens {
+			if n := weighted[int32(token)]; n != shape.Queries {
+				t.Errorf("column of token %d read for %d query heads, want %d", token, n, shape.Queries)
+			}
+		}
+	})
+}
+
+// Per 16 tokens at d = 128 in FP16: score and context each take as long as the
+// slower of the reads (32 clocks a pass) and the rank's bus (16 a query head), so
+// that more multiplier sets gain at most a factor of two.
+func TestGroupedQueries(t *testing.T) {
+	for _, g := range []int{1, 2, 3, 4, 8} {
+		for _, macs := range []int{1, 2, 4, 8} {
+			if macs > g {
+				continue
+			}
+			spec := Default()
+			spec.MACsPerRead = macs
+			shape := fp16Head
+			shape.Queries = g
+			passes := (g + macs - 1) / macs
+			chunk := int64(max(32*passes, 16*g))
+			// Two lengths in one row differ by chunks and nothing else.
+			long, _ := runHead(t, spec, shape, 480, false)
+			short, _ := runHead(t, spec, shape, 160, false)
+			got, want := long-short, 2*chunk*20
+			// A bus that is full loses a clock here and there to the command bus.
+			if got < want || float64(got) > 1.02*float64(want) {
+				t.Errorf("g = %d, %d multiplier sets: 20 chunks take %d clocks, want %d", g, macs, got, want)
+			}
+		}
+	}
+}
+
+// Wider numbers take their share of the rank's bus and of the score buffer.
+func TestWidths(t *testing.T) {
+	d := ddr4(t)
+	for _, c := range []struct {
+		key            string
+		set            func(*Precision)
+		partials       int // RDRES a chunk
+		weights        int // WRBUF a column
+		accumulators   int // RDRES at the end
+		segment        int // tokens in the score buffer
+		chunkIncrement int64
+	}{
+		{"paper", func(*Precision) {}, 4, 1, 16, 131072, 64},
+		{"accumulate", func(p *Precision) { p.Accumulate = FP32 }, 8, 1, 16, 131072, 64},
+		{"weights", func(p *Precision) { p.Weights = FP32 }, 4, 2, 16, 131072, 64},
+		{"context", func(p *Precision) { p.Context = FP32 }, 4, 1, 32, 131072, 64},
+		{"score", func(p *Precision) { p.Score = FP32 }, 4, 1, 16, 65536, 64},
+		{"fp32", func(p *Precision) { p.Preset = "fp32" }, 8, 2, 32, 65536, 64},
+	} {
+		spec := Default()
+		c.set(&spec.Precision)
+		p, err := NewProgram(spec, d, fp16Head, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.PartialBursts != c.partials || p.SetBursts*p.Geometry.ColumnTokens/p.SetTokens != c.weights ||
+			p.ContextBursts != c.accumulators || p.SegmentTokens != c.segment {
+			t.Errorf("%s: %d partial, %d weight and %d context bursts, %d tokens buffered, want %d, %d, %d, %d", c.key,
+				p.PartialBursts, p.SetBursts, p.ContextBursts, p.SegmentTokens, c.partials, c.weights, c.accumulators, c.segment)
+		}
+		long, m := runHead(t, spec, fp16Head, 480, false)
+		short, _ := runHead(t, spec, fp16Head, 160, false)
+		if got := (long - short) / 20; got != c.chunkIncrement {
+			t.Errorf("%s: %d clocks a chunk, want %d", c.key, got, c.chunkIncrement)
+		}
+		counters := m.Counters()
+		if got, want := counters.Ops[OpReadPartials], int64(30*c.partials); got != want {
+			t.Errorf("%s: %d read-outs of partial sums, want %d", c.key, got, want)
+		}
+	}
+}
+
+// Beyond the score buffer: refetching scores the keys beyond it twice, segments
+// read out once more each.
+func TestBeyondTheBuffer(t *testing.T) {
+	const buffer = 131072
+	for _, extra := range []int{16, 512, 4096, buffer, buffer + 512} {
+		context := buffer + extra
+		rows := int64((extra + 511) / 512)
+		segments := int64((extra + buffer - 1) / buffer)
+		within, _ := runHead(t, Default(), fp16Head, buffer, true)
+
+		// Each row beyond the buffer is opened for keys twice and for values once.
+		refetch, _ := runHead(t, Default(), fp16Head, context, true)
+		if got, want := refetch-within, 6*int64(extra)+3*rows*162; got != want {
+			t.Errorf("refetch of %d tokens: %d clocks more, want %d", extra, got, want)
+		}
+		spec := Default()
+		spec.BeyondBuffer = Segment
+		segmented, m := runHead(t, spec, fp16Head, context, true)
+		if got, want := segmented-within, 4*int64(extra)+2*rows*162; got != want {
+			t.Errorf("segments of %d tokens: %d clocks more, want %d", extra, got, want)
+		}
+		if got, want := m.Counters().Ops[OpReadContext], 16*(segments+1); got != want {
+			t.Errorf("segments of %d tokens: %d read-outs of the context, want %d", extra, got, want)
+		}
+	}
+}
+
+func TestProgramRefusesBadInput(t *testing.T) {
+	d := ddr4(t)
+	for _, c := range []struct {
+		name  string
+		shape HeadShape
+		heads []Head
+	}{
+		{"head dimension", HeadShape{HeadDim: 513, Queries: 1, ElementBits: 16}, nil},
+		{"query heads", HeadShape{HeadDim: 128, Queries: 0, ElementBits: 16}, nil},
+		{"element width", HeadShape{HeadDim: 128, Queries: 1, ElementBits: 32}, nil},
+		{"empty context", fp16Head, []Head{{Context: 0}}},
+	} {
+		if _, err := NewProgram(Default(), d, c.shape, c.heads); err == nil {
+			t.Errorf("%s: no error", c.name)
+		}
+	}
+	small := Default()
+	small.ScoreBuffer = 16
+	if _, err := NewProgram(small, d, HeadShape{HeadDim: 128, Queries: 8, ElementBits: 16}, nil); err == nil {
+		t.Error("a score buffer of less than a chunk: no error")
+	}
+}

@@ -1,0 +1,82 @@
+package pim
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/units"
+)
+
+func TestSpecValidate(t *testing.T) {
+	if errs := Default().Validate(); len(errs) != 0 {
+		t.Fatalf("the default: %v", errs[0])
+	}
+	for key, spoil := range map[string]func(*Spec){
+		"processing_unit":     func(s *Spec) { s.ProcessingUnit = "chip" },
+		"activation":          func(s *Spec) { s.Activation = "" },
+		"relayout":            func(s *Spec) { s.Relayout = "gpu" },
+		"precision.preset":    func(s *Spec) { s.Precision.Preset = "" },
+		"precision.weights":   func(s *Spec) { s.Precision.Weights = "fp8" },
+		"mac_latency":         func(s *Spec) { s.MACLatency = 0 },
+		"softmax_latency":     func(s *Spec) { s.SoftmaxLatency = -1 },
+		"macs_per_read":       func(s *Spec) { s.MACsPerRead = 0 },
+		"score_buffer":        func(s *Spec) { s.ScoreBuffer = 0 },
+		"beyond_buffer":       func(s *Spec) { s.BeyondBuffer = "spill" },
+		"postponed_refreshes": func(s *Spec) { s.PostponedRefreshes = 9 },
+		"transfer_boundary":   func(s *Spec) { s.TransferBoundary = "token" },
+		"mc_buffer":           func(s *Spec) { s.MCBuffer = -1 },
+	} {
+		s := Default()
+		spoil(s)
+		errs := s.Validate()
+		if len(errs) != 1 || errs[0].Key != key {
+			t.Errorf("%s: %v", key, errs)
+		}
+	}
+}
+
+func TestPrecisionResolve(t *testing.T) {
+	p := Precision{Preset: "paper", Accumulate: FP32}.Resolve()
+	if p.Accumulate != FP32 || p.Multiply != FP16 || p.SoftmaxSum != FP32 {
+		t.Errorf("got %+v", p)
+	}
+}
+
+func TestAllocationUnit(t *testing.T) {
+	s, d := Default(), ddr4(t)
+	for _, c := range []struct{ dim, bits, tokens int }{
+		{128, 16, 512}, {96, 16, 512}, {64, 16, 1024}, {8, 16, 2048}, {256, 16, 256}, {512, 16, 128}, {128, 8, 1024}, {513, 16, 0},
+	} {
+		if got := s.RowTokens(d, HeadShape{HeadDim: c.dim, Queries: 1, ElementBits: c.bits}); got != c.tokens {
+			t.Errorf("d = %d of %d bits: %d tokens a row, want %d", c.dim, c.bits, got, c.tokens)
+		}
+	}
+	// One key row and one value row of 8 KiB in each of 16 banks: 512 tokens of 2 · 256 B.
+	if got := s.UnitBytes(d); got != 256*units.KiB {
+		t.Errorf("an allocation unit has %v, want 256KiB", got)
+	}
+}
+
+func TestGeometryOfOtherParts(t *testing.T) {
+	for _, c := range []struct {
+		part              string
+		dim, chunk, token int
+		ok                bool
+	}{
+		{"ddr4-3200-8gb-x4", 128, 16, 4, true},
+		{"ddr4-3200-8gb-x16", 128, 8, 4, true},
+		{"ddr4-3200-8gb-x16", 256, 8, 8, true},
+		{"ddr4-3200-8gb-x16", 512, 0, 0, false}, // 16 bursts, 8 banks
+	} {
+		d, err := dram.LookupSpec(c.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := NewGeometry(d, HeadShape{HeadDim: c.dim, Queries: 1, ElementBits: 16})
+		if (err == nil) != c.ok {
+			t.Errorf("%s, d = %d: %v", c.part, c.dim, err)
+		} else if c.ok && (g.ChunkTokens != c.chunk || g.TokenBursts != c.token) {
+			t.Errorf("%s, d = %d: chunks of %d, %d bursts a token", c.part, c.dim, g.ChunkTokens, g.TokenBursts)
+		}
+	}
+}
