@@ -113,7 +113,8 @@ func TestCompare(t *testing.T) {
 	if e.NonFinite != 1 || e.MaxAbs != 4 || !near(e.RelativeL2, math.Sqrt(32)/5, 1e-15) {
 		t.Errorf("%+v", e)
 	}
-	for _, c := range []struct{ got, want, relative float64 }{{2, 0, 2}, {0, 0, 0}, {1e300, 1e300, 0}, {0, -1e300, 1}, {1e300, -1e300, 2}} {
+	for _, c := range []struct{ got, want, relative float64 }{{2, 0, 2}, {0, 0, 0}, {1e300, 1e300, 0}, {0, -1e300, 1}, {1e300, -1e300, 2},
+		{1e300, 1e-300, math.MaxFloat64}} {
 		if e := Compare([]float64{0, c.got}, []float64{0, c.want}); e.RelativeL2 != c.relative {
 			t.Errorf("%g, %g: %+v", c.got, c.want, e)
 		}

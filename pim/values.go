@@ -209,7 +209,7 @@ func (m *ValueMachine) execute(in *Instruction) error {
 	case OpScore:
 		return m.score(in)
 	case OpReadPartials:
-		m.readPartials(in)
+		return m.readPartials(in)
 	case OpLoadWeights:
 		m.loadWeights(in)
 	case OpContext:

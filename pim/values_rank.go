@@ -1,6 +1,9 @@
 package pim
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // rankUnit is the rank PU in values: adders over the chips and over the quads,
 // the softmax unit, the score buffer, and the merge of segments.
@@ -49,7 +52,7 @@ func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
 
 // readPartials is one burst of partial sums: the adders sum each bank's over
 // the chips; the last burst of a chunk sends it through the softmax unit.
-func (m *ValueMachine) readPartials(in *Instruction) {
+func (m *ValueMachine) readPartials(in *Instruction) error {
 	g, r := &m.mapping, &m.rank
 	half := m.precision.Accumulate == FP16
 	chips := r.adders[:g.Chips]
@@ -66,7 +69,7 @@ func (m *ValueMachine) readPartials(in *Instruction) {
 		}
 	}
 	if int(in.Burst) < m.program.PartialBursts-1 {
-		return
+		return nil
 	}
 	context := m.program.Heads[in.Head].Context
 	valid := r.chunk[:min(g.Banks, context-int(in.Token))]
@@ -77,10 +80,11 @@ func (m *ValueMachine) readPartials(in *Instruction) {
 		}
 		r.count(&r.heads[in.Query], valid, m.scale)
 	}
-	if in.Keep {
-		r.keep(int(in.Query), int(in.Token)-base, valid)
-	}
 	m.validity.counted(in)
+	if !in.Keep {
+		return nil
+	}
+	return r.keep(int(in.Query), int(in.Token)-base, valid)
 }
 
 // count enters a chunk of scores into the running maximum and sum: the chunk's
@@ -102,16 +106,20 @@ func (r *rankUnit) count(s *softmax, chunk []float32, scale float32) {
 }
 
 // keep writes a chunk into the score buffer.
-func (r *rankUnit) keep(query, at int, chunk []float32) {
-	buffer := r.scores[query]
-	if end := at + len(chunk); end > len(buffer) {
-		grown := make([]float32, min(max(end, 2*len(buffer)), max(r.segment, end)))
+func (r *rankUnit) keep(query, at int, chunk []float32) error {
+	buffer, end := r.scores[query], at+len(chunk)
+	if end > r.segment {
+		return fmt.Errorf("scores of %d tokens in a score buffer for %d", end, r.segment)
+	}
+	if end > len(buffer) {
+		grown := make([]float32, min(max(end, 2*len(buffer)), r.segment))
 		fillNaN(grown)
 		copy(grown, buffer)
 		buffer = grown
 		r.scores[query] = buffer
 	}
 	copy(buffer[at:], chunk)
+	return nil
 }
 
 // loadWeights is one burst of softmax weights, broadcast to all chips.

@@ -244,6 +244,9 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 	if err := m.execute(&in); err == nil || !strings.Contains(err.Error(), "while row 1 is open") {
 		t.Errorf("got %v", err)
 	}
+	if err := m.rank.keep(0, m.rank.segment-1, make([]float32, 2)); err == nil {
+		t.Error("the score buffer overflows")
+	}
 	if err := m.Store(5, 0, data[0].Query[0], data[0].Query[0]); err == nil {
 		t.Error("a row beyond the machine is written")
 	}
