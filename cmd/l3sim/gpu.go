@@ -84,6 +84,9 @@ func loadModel(flag, name string) (*llm.Model, error) {
 
 // located completes an error of a section with its file and full key.
 func located(bad *input.InputError, file, section string) error {
+	if text, err := os.ReadFile(file); err == nil {
+		bad.Line = lineOf(string(text), bad.Key[strings.LastIndexByte(bad.Key, '.')+1:])
+	}
 	bad.File, bad.Key = file, section+"."+bad.Key
 	return bad
 }

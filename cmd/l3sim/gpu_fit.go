@@ -11,8 +11,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -96,7 +98,11 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		fmt.Fprintln(a.stdout, line)
 		comment = append(comment, line)
 	}
-	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, target, comment) })
+	link := &target.Link
+	if len(byKind[measure.PCIe]) == 0 {
+		link = nil // not measured: a run with this file keeps its node's links
+	}
+	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, &target.GPU, link, comment) })
 }
 
 // start returns the specification that the fit starts from and its name.
@@ -123,8 +129,8 @@ func (f *fitFlags) start() (*measure.Target, string, error) {
 	return best, bestName, nil
 }
 
-// writeFit writes a specification as TOML with a comment on top.
-func writeFit(w io.Writer, t *measure.Target, comment []string) error {
+// writeFit writes a GPU, and its link unless nil, as TOML with a comment on top.
+func writeFit(w io.Writer, g *gpu.Spec, link *pcie.Spec, comment []string) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
 			return err
@@ -135,5 +141,8 @@ func writeFit(w io.Writer, t *measure.Target, comment []string) error {
 	}
 	e := toml.NewEncoder(w)
 	e.Indent = ""
-	return e.Encode(t)
+	return e.Encode(struct {
+		GPU  *gpu.Spec  `toml:"gpu"`
+		PCIe *pcie.Spec `toml:"pcie,omitempty"`
+	}{g, link})
 }
