@@ -18,33 +18,6 @@ type Request struct {
 	Write   bool
 }
 
-// need is what a bank's queue waits for.
-type need uint8
-
-const (
-	needActivate need = iota
-	needPrecharge
-	needRead
-	needWrite
-	needs
-)
-
-// needCommands are the commands whose constraints bound each need. A column
-// access with auto-precharge has those of the one without.
-var needCommands = [needs]Command{ACT, PRE, RD, WR}
-
-// needSet is the banks of a rank that wait for one need. None of them is ready
-// before wake: constraints only ever move on, so a clock found by one search
-// holds until a bank joins.
-type needSet struct {
-	banks uint64
-	wake  int64
-}
-
-// wait is one bank's need: when the request that it is for was accepted, and
-// from which clock on the bank itself (not its group and rank) allows it.
-type wait struct{ age, ready int64 }
-
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 

@@ -1,0 +1,97 @@
+package dram
+
+// need is what a bank's queue waits for.
+type need uint8
+
+const (
+	needActivate need = iota
+	needPrecharge
+	needRead
+	needWrite
+	needs
+)
+
+// needCommands are the commands whose constraints bound each need. A column
+// access with auto-precharge has those of the one without.
+var needCommands = [needs]Command{ACT, PRE, RD, WR}
+
+// needSet is the banks of a rank that wait for one need. None of them is ready
+// before wake: constraints only ever move on, so a clock found by one search
+// holds until a bank joins.
+type needSet struct {
+	banks uint64
+	wake  int64
+}
+
+// wait is one bank's need: when the request that it is for was accepted, and
+// from which clock on the bank itself (not its group and rank) allows it.
+type wait struct{ age, ready int64 }
+
+// updateNeeds finds what bank waits for: the command that its oldest request
+// needs, and the oldest read and write that hit the open row. It returns the
+// first clock at which one of them may issue.
+func (c *Controller) updateNeeds(bank int) int64 {
+	b := &c.banks[bank]
+	place := &c.places[bank]
+	rank, bit := int(place.Rank), place.bit
+	for n := range c.needs {
+		c.needs[n][rank].banks &^= bit
+	}
+	b.read, b.write = -1, -1
+	if len(b.entries) == 0 {
+		return forever
+	}
+	row := c.state.rows[bank]
+	if row < 0 {
+		return c.addNeed(needActivate, rank, bank, 0)
+	}
+	for i := range b.entries {
+		e := &b.entries[i]
+		if e.row != row {
+			continue
+		}
+		if e.write {
+			if b.write < 0 {
+				b.write = int32(i)
+			}
+		} else if b.read < 0 {
+			b.read = int32(i)
+		}
+	}
+	first := int64(forever)
+	limited := int(b.hits) >= c.policy.RowHitLimit
+	if b.entries[0].row != row && (limited || b.read < 0 && b.write < 0) {
+		first = c.addNeed(needPrecharge, rank, bank, 0)
+		if limited && !c.roundRobin {
+			return first // nothing may put the close off further
+		}
+	}
+	if b.read >= 0 {
+		first = min(first, c.addNeed(needRead, rank, bank, b.read))
+	}
+	if b.write >= 0 {
+		first = min(first, c.addNeed(needWrite, rank, bank, b.write))
+	}
+	return first
+}
+
+// addNeed notes that bank waits for n, for entry i of its queue, and returns
+// the first clock at which n may issue.
+func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
+	at := c.earliest(n, bank)
+	set := &c.needs[n][rank]
+	set.banks |= c.places[bank].bit
+	set.wake = min(set.wake, at)
+	c.wake[n] = min(c.wake[n], at)
+	c.waits[n][bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][needCommands[n]]}
+	return at
+}
+
+// earliest returns the first clock at which the constraints allow what the bank
+// needs.
+func (c *Controller) earliest(n need, bank int) int64 {
+	cmd := needCommands[n]
+	s := c.state
+	return max(s.ranks[c.places[bank].Rank][cmd], s.groups[bank>>c.groupShift][cmd], s.banks[bank][cmd])
+}
+
