@@ -62,8 +62,8 @@ var gemmTiles = [...]tile{
 	{32, 128}, {32, 64}, {16, 128}, {16, 64},
 }
 
-// maxSplitK is the largest number of thread blocks that share the k of a tile.
-const maxSplitK = 32
+// splitsK are the numbers of thread blocks that may share the k of a tile.
+var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
 // GEMM returns the seconds of the product of an m×k by a k×n matrix of
 // elementBits-wide elements on one GPU; zero if a size is zero.
@@ -89,36 +89,67 @@ func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 	if s.MatMul.Model == GEMMAttAcc {
 		return s.attAccGEMM(base, m, n, k, elementBits)
 	}
-	g := &s.MatMul
-	bandwidth := g.Memory * float64(s.MemoryBandwidth)
-	best := Cost{Seconds: math.Inf(1)}
-	for _, t := range gemmTiles {
-		blocks := float64(ceilDiv(m, t.m)) * float64(ceilDiv(n, t.n))
-		edge := 2 / (1/float64(t.m) + 1/float64(t.n))
-		smRate := s.peak(elementBits) / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee)
-		stepTime := 2 * float64(t.m*t.n) / smRate
-		for split := 1; split <= maxSplitK; split *= 2 {
-			steps := fk / float64(split)
-			c := base
-			waves := max(1, blocks*float64(split)/float64(s.SMs))
-			if g.WaveQuantisation {
-				waves = math.Ceil(waves)
-			}
-			c.Compute = waves * stepTime * (steps + g.KRamp)
-			c.Latency = steps * g.StepLatency * 1e-9
-			c.Memory = base.Bytes / bandwidth
-			if split > 1 {
-				c.Memory += 8 * g.SplitTraffic * float64(split) * fm * fn / bandwidth
-				c.Overhead += g.SplitOverhead * 1e-6
-			}
-			// The p-norm is at least its largest part: skip what cannot win.
-			if max(c.Compute, c.Memory, c.Latency)+c.Overhead >= best.Seconds {
-				continue
-			}
-			if c = c.combine(g.Ridge); c.Seconds < best.Seconds {
-				best = c
-			}
+	// A candidate's p-norm is at least its largest part. Beginning with the one
+	// whose bound is least, few others need theirs computed, which costs more
+	// than all the rest.
+	var candidates [len(gemmTiles) * len(splitsK)]limits
+	var bounds [len(candidates)]float64
+	first := 0
+	for i, t := range gemmTiles {
+		s.tileCosts(candidates[i*len(splitsK):][:len(splitsK)], base, t, m, n, k, elementBits)
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		bounds[i] = max(c.compute, c.memory, c.latency) + c.overhead
+		if bounds[i] < bounds[first] {
+			first = i
+		}
+	}
+	best := candidates[first].cost(base, s.MatMul.Ridge)
+	for i := range candidates {
+		if i == first || bounds[i] >= best.Seconds {
+			continue
+		}
+		if c := candidates[i].cost(base, s.MatMul.Ridge); c.Seconds < best.Seconds {
+			best = c
 		}
 	}
 	return best
+}
+
+// limits are the parts of a candidate's cost, in seconds.
+type limits struct{ compute, memory, latency, overhead float64 }
+
+// cost completes base by the limits.
+func (l *limits) cost(base Cost, ridge float64) Cost {
+	base.Compute, base.Memory, base.Latency, base.Overhead = l.compute, l.memory, l.latency, l.overhead
+	return base.combine(ridge)
+}
+
+// tileCosts sets the parts of a product's cost with one tile and each split.
+func (s *Spec) tileCosts(costs []limits, base Cost, t tile, m, n, k, elementBits int) {
+	g := &s.MatMul
+	edge := 2 / (1/float64(t.m) + 1/float64(t.n))
+	smRate := s.peak(elementBits) / float64(s.SMs) * g.Compute * edge / (edge + g.TileKnee)
+	stepTime := 2 * float64(t.m*t.n) / smRate
+	blocks := float64(ceilDiv(m, t.m)) * float64(ceilDiv(n, t.n))
+	bandwidth := g.Memory * float64(s.MemoryBandwidth)
+	memory := base.Bytes / bandwidth
+	partials := 8 * g.SplitTraffic * float64(m) * float64(n) / bandwidth
+	for i, split := range splitsK {
+		steps := float64(k) / split
+		waves := max(1, blocks*split/float64(s.SMs))
+		if g.WaveQuantisation {
+			waves = math.Ceil(waves)
+		}
+		c := limits{
+			compute: waves * stepTime * (steps + g.KRamp), memory: memory,
+			latency: steps * g.StepLatency * 1e-9, overhead: base.Overhead,
+		}
+		if split > 1 {
+			c.memory += float64(partials * split)
+			c.overhead += g.SplitOverhead * 1e-6
+		}
+		costs[i] = c
+	}
 }

@@ -47,7 +47,7 @@ func TestTilesPickTheBest(t *testing.T) {
 		m, n, k := float64(size[0]), float64(size[1]), float64(size[2])
 		best := math.Inf(1)
 		for _, tile := range gemmTiles {
-			for split := 1.0; split <= maxSplitK; split *= 2 {
+			for _, split := range splitsK {
 				tm, tn := float64(tile.m), float64(tile.n)
 				waves := math.Ceil(math.Ceil(m/tm) * math.Ceil(n/tn) * split / 108)
 				edge := 2 * tm * tn / (tm + tn)
