@@ -94,4 +94,3 @@ func (c *Controller) earliest(n need, bank int) int64 {
 	s := c.state
 	return max(s.ranks[c.places[bank].Rank][cmd], s.groups[bank>>c.groupShift][cmd], s.banks[bank][cmd])
 }
-

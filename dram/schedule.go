@@ -317,4 +317,3 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 	c.ready = next
 	return best, best.age < forever
 }
-
