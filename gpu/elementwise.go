@@ -5,7 +5,9 @@ import "github.com/l3sim/l3sim/units"
 // ElementwiseSpec holds the parameters of kernels that pass over activations
 // once: norms, activation functions, residual additions, embedding look-ups.
 type ElementwiseSpec struct {
-	Efficiency // Compute is not used: arithmetic never binds
+	Memory   float64        `toml:"memory_efficiency"` // of the peak memory bandwidth, 0 to 1
+	Ridge    float64        `toml:"ridge"`             // as of Efficiency
+	Overhead units.Duration `toml:"overhead"`
 	// ActivationMemory replaces the memory efficiency for activation functions,
 	// whose exponentials keep the SMs busy too.
 	ActivationMemory float64 `toml:"activation_memory_efficiency"`
@@ -16,7 +18,8 @@ type ElementwiseSpec struct {
 }
 
 func (e *ElementwiseSpec) validate(c *checker) {
-	e.Efficiency.validate(c)
+	all := Efficiency{Compute: 1, Memory: e.Memory, Ridge: e.Ridge, Overhead: e.Overhead}
+	all.validate(c) // arithmetic never binds
 	c.share(c.key("activation_memory_efficiency"), e.ActivationMemory)
 	c.duration(c.key("norm_overhead"), e.NormOverhead)
 	c.duration(c.key("norm_element_latency"), e.NormLatency)
