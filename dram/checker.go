@@ -32,7 +32,7 @@ const (
 // violations and a log's waivers name them.
 func RuleNames() []string {
 	return []string{"tRCD", "tRP", "tRAS", "tRC", "tRRD_S", "tRRD_L", "tFAW", "tCCD_S", "tCCD_L", "tRTP", "tWR",
-		"tWTR_S", "tWTR_L", "tRTW", "tRTRS", "tRFC", "tRTP+tRP", "tWR+tRP",
+		"tWTR_S", "tWTR_L", "tRTW", "tWPRE", "tRTRS", "tRFC", "tRTP+tRP", "tWR+tRP",
 		ruleAddress, ruleState, ruleRow, ruleCommandBus, ruleBurst, ruleDebt, rulePullIn}
 }
 
@@ -233,7 +233,7 @@ func (c *Checker) checkBuses(rank *rankHistory, r Record) {
 	for i := range b.bursts {
 		o := &b.bursts[i]
 		gap, rule := int64(0), ruleBurst
-		if o.record.Address.Rank != r.Address.Rank {
+		if o.record.Address.Rank != r.Address.Rank && (n.start >= o.end || o.start >= n.end) {
 			gap, rule = int64(c.spec.TRTRS), "tRTRS"
 		}
 		if n.start < o.end+gap && o.start < n.end+gap {

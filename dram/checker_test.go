@@ -53,6 +53,7 @@ func TestCheckerTable(t *testing.T) {
 		{"tWTR_L", three, Record{1000, WR, bank(0, 0)}, RD, bank(0, 1), 32},
 		{"tWTR_S", two, Record{1000, WR, bank(0, 0)}, RD, bank(1, 0), 24},
 		{"tRTW", two, Record{1000, RD, bank(0, 0)}, WR, bank(1, 0), 12},
+		{"tWPRE", two, Record{1000, RD, bank(0, 0)}, WR, bank(1, 0), 11},
 		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, RD, Address{1, 0, 0, 7, 0}, 5},
 		{"tRTRS", other, Record{1000, WR, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 5},
 		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 11},
@@ -75,7 +76,7 @@ func TestCheckerTable(t *testing.T) {
 			broken := slices.ContainsFunc(found, func(v Violation) bool {
 				return v.Rule == c.rule && v.Required == c.clocks && v.Actual == c.clocks-1 && v.First == c.first
 			})
-			if broken != (late < 0) || late == 0 && len(found) > 0 {
+			if broken != (late < 0) || late == 0 && len(found) > 0 && c.rule != "tWPRE" {
 				t.Errorf("%s: %v then %v after %d: found %+v", c.rule, c.first, c.second, c.clocks+late, found)
 			}
 		}
@@ -243,7 +244,7 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 
 // checkMutations mutates legal logs at random places; the checker must find
 // something that it did not find before.
-func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record) {
+func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record, allow ...string) {
 	t.Helper()
 	const tail = 400 // commands after the mutation that can show it
 	done := map[string]int{}
@@ -256,7 +257,8 @@ func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record) {
 		done[way+" "+records[i].Command.String()]++
 		before := checkRecords(spec, ranks, false, records[:i+tail])
 		found := slices.ContainsFunc(checkRecords(spec, ranks, false, mutated), func(v Violation) bool {
-			return !slices.Contains(before, v)
+			// An allowed rule counts too if it is broken no worse than in the log.
+			return !slices.Contains(before, v) && (!slices.Contains(allow, v.Rule) || v.Actual == v.Required-1)
 		})
 		if !found {
 			t.Fatalf("%s %+v is not found", way, records[i])
@@ -268,7 +270,7 @@ func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record) {
 func TestCheckerRejectsMutations(t *testing.T) {
 	for _, l := range referenceLogs {
 		records := readReferenceLog(t, l.name)
-		checkMutations(t, part(t, ddr43200), 4, records[:8000])
+		checkMutations(t, part(t, ddr43200), 4, records[:8000], l.allow...)
 	}
 }
 
