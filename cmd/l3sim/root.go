@@ -33,6 +33,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newGPUCommand(),
 		a.newPIMCommand(),
 		a.newRunCommand(),
+		a.newSweepCommand(),
 		a.newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))

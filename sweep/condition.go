@@ -1,0 +1,240 @@
+package sweep
+
+import (
+	"encoding"
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"reflect"
+	"strconv"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Condition is an expression over the keys of a configuration, in the syntax of
+// Go: comparisons, && || !, + - * / % on numbers, and parentheses. Text in
+// double quotes is compared with text; where both sides are quantities of one
+// kind ("2TiB", "512GiB") their sizes are compared.
+type Condition struct {
+	Text string
+	expr ast.Expr
+	keys []string // those that it mentions
+}
+
+// ParseCondition reads an expression and checks that its names are keys of the
+// configuration.
+func ParseCondition(text string) (*Condition, *input.InputError) {
+	fail := func(err error) *input.InputError {
+		return &input.InputError{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
+	}
+	expr, err := parser.ParseExpr(text)
+	if err != nil {
+		if list, ok := err.(scanner.ErrorList); ok && len(list) > 0 {
+			err = fmt.Errorf("column %d: %s", list[0].Pos.Column, list[0].Msg)
+		}
+		return nil, fail(err)
+	}
+	c := &Condition{Text: text, expr: expr}
+	if bad := c.check(expr); bad != nil {
+		bad.Key = "where: " + bad.Key
+		return nil, bad
+	}
+	return c, nil
+}
+
+// check walks the expression, collects the keys and refuses what is no part of
+// the language.
+func (c *Condition) check(e ast.Expr) *input.InputError {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return c.check(e.X)
+	case *ast.UnaryExpr:
+		return c.check(e.X)
+	case *ast.BinaryExpr:
+		if bad := c.check(e.X); bad != nil {
+			return bad
+		}
+		return c.check(e.Y)
+	case *ast.BasicLit:
+		return nil
+	}
+	key, ok := dotted(e)
+	if !ok {
+		return &input.InputError{Key: fmt.Sprintf("%q", c.Text), Expected: "keys, numbers, quoted text, comparisons, && || ! and + - * / %"}
+	}
+	if key == "true" || key == "false" {
+		return nil
+	}
+	if _, known := configKeys()[key]; !known {
+		return unknownKey(key)
+	}
+	c.keys = append(c.keys, key)
+	return nil
+}
+
+// dotted returns the key that a selector spells.
+func dotted(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name, true
+	case *ast.SelectorExpr:
+		left, ok := dotted(e.X)
+		return left + "." + e.Sel.Name, ok
+	}
+	return "", false
+}
+
+// Holds evaluates the condition; value gives the value of each key it mentions.
+func (c *Condition) Holds(value func(key string) constant.Value) (bool, *input.InputError) {
+	v, err := evaluate(c.expr, value)
+	if err == nil && v.Kind() != constant.Bool {
+		err = fmt.Errorf("is %v, not true or false", v)
+	}
+	if err != nil {
+		return false, &input.InputError{Key: "where", Value: fmt.Sprintf("%q", c.Text), Err: err}
+	}
+	return constant.BoolVal(v), nil
+}
+
+func evaluate(e ast.Expr, value func(string) constant.Value) (constant.Value, error) {
+	switch e := e.(type) {
+	case *ast.ParenExpr:
+		return evaluate(e.X, value)
+	case *ast.BasicLit:
+		v := constant.MakeFromLiteral(e.Value, e.Kind, 0)
+		if k := v.Kind(); k != constant.Int && k != constant.Float && k != constant.String {
+			return nil, fmt.Errorf("%s is no number or text", e.Value)
+		}
+		return v, nil
+	case *ast.UnaryExpr:
+		x, err := evaluate(e.X, value)
+		if err != nil {
+			return nil, err
+		}
+		if e.Op == token.NOT && x.Kind() == constant.Bool || e.Op == token.SUB && isNumber(x) {
+			return constant.UnaryOp(e.Op, x, 0), nil
+		}
+		return nil, fmt.Errorf("%s%v has no meaning", e.Op, x)
+	case *ast.BinaryExpr:
+		x, err := evaluate(e.X, value)
+		if err != nil {
+			return nil, err
+		}
+		y, err := evaluate(e.Y, value)
+		if err != nil {
+			return nil, err
+		}
+		return applyOperator(x, e.Op, y)
+	}
+	key, _ := dotted(e)
+	if key == "true" || key == "false" {
+		return constant.MakeBool(key == "true"), nil
+	}
+	return value(key), nil
+}
+
+func isNumber(v constant.Value) bool {
+	return v.Kind() == constant.Int || v.Kind() == constant.Float
+}
+
+// applyOperator applies an operator to two values.
+func applyOperator(x constant.Value, op token.Token, y constant.Value) (constant.Value, error) {
+	bad := fmt.Errorf("%v %s %v has no meaning", x, op, y)
+	switch op {
+	case token.LAND, token.LOR:
+		if x.Kind() != constant.Bool || y.Kind() != constant.Bool {
+			return nil, bad
+		}
+		return constant.BinaryOp(x, op, y), nil
+	case token.ADD, token.SUB, token.MUL, token.QUO, token.REM:
+		if !isNumber(x) || !isNumber(y) {
+			return nil, bad
+		}
+		if (op == token.QUO || op == token.REM) && constant.Sign(y) == 0 {
+			return nil, fmt.Errorf("%v %s 0 has no value", x, op)
+		}
+		if op == token.REM && (x.Kind() != constant.Int || y.Kind() != constant.Int) {
+			return nil, bad
+		}
+		return constant.BinaryOp(x, op, y), nil
+	case token.EQL, token.NEQ, token.LSS, token.LEQ, token.GTR, token.GEQ:
+	default:
+		return nil, bad
+	}
+	if x.Kind() == constant.String && y.Kind() == constant.String {
+		if a, b, ok := quantities(constant.StringVal(x), constant.StringVal(y)); ok {
+			return constant.MakeBool(constant.Compare(a, op, b)), nil
+		}
+		return constant.MakeBool(constant.Compare(x, op, y)), nil
+	}
+	switch {
+	case isNumber(x) && isNumber(y):
+	case x.Kind() == constant.Bool && y.Kind() == constant.Bool && (op == token.EQL || op == token.NEQ):
+	default:
+		return nil, bad
+	}
+	return constant.MakeBool(constant.Compare(x, op, y)), nil
+}
+
+// quantities reads two texts as quantities of one kind.
+func quantities(a, b string) (x, y constant.Value, ok bool) {
+	for _, t := range []reflect.Type{
+		reflect.TypeFor[units.Bytes](), reflect.TypeFor[units.Duration](),
+		reflect.TypeFor[units.Bandwidth](), reflect.TypeFor[units.FLOPRate](),
+	} {
+		v, w := reflect.New(t), reflect.New(t)
+		if v.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(a)) == nil &&
+			w.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(b)) == nil {
+			return fieldValue(v.Elem()), fieldValue(w.Elem()), true
+		}
+	}
+	return nil, nil, false
+}
+
+// fieldValue returns a number as a constant.
+func fieldValue(v reflect.Value) constant.Value {
+	switch {
+	case v.CanInt():
+		return constant.MakeInt64(v.Int())
+	case v.CanUint():
+		return constant.MakeUint64(v.Uint())
+	}
+	return constant.MakeFloat64(v.Float())
+}
+
+// keyConstant returns the value of a key of a configuration for a condition:
+// quantities are text, as they are written.
+func keyConstant(field reflect.Value) constant.Value {
+	if text, ok := field.Interface().(encoding.TextMarshaler); ok {
+		b, err := text.MarshalText()
+		if err == nil {
+			return constant.MakeString(string(b))
+		}
+	}
+	switch field.Kind() {
+	case reflect.String:
+		return constant.MakeString(field.String())
+	case reflect.Bool:
+		return constant.MakeBool(field.Bool())
+	}
+	return fieldValue(field)
+}
+
+// textConstant returns the value of a setting for a condition.
+func textConstant(s Setting) constant.Value {
+	switch s.Value {
+	case "true", "false":
+		return constant.MakeBool(s.Value == "true")
+	}
+	if n, err := strconv.ParseInt(s.Value, 0, 64); err == nil {
+		return constant.MakeInt64(n)
+	}
+	if f, err := strconv.ParseFloat(s.Value, 64); err == nil {
+		return constant.MakeFloat64(f)
+	}
+	return constant.MakeString(plainText(s.Value))
+}

@@ -1,0 +1,14 @@
+// Package sweep runs many configurations and loses none: a sweep file is
+// expanded to points, a pool of workers runs them, and a journal makes any
+// interruption resumable.
+//
+//   - File is a sweep file as written: axes of configuration keys, conditions.
+//   - Plan is its points, each a validated configuration with its trace's hash.
+//   - Journal is the append-only record of finished points; it alone is the
+//     truth, and everything else in a sweep's folder is written from it.
+//   - Run carries out what the journal does not hold yet.
+//
+// A point is known by the hash of its effective configuration, the code's
+// version and the content of its trace: change any of them and it runs again,
+// change none and it never does.
+package sweep

@@ -1,0 +1,272 @@
+package sweep
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// File is a sweep file as it is written. Its points are all combinations of
+// one choice from each axis, repeated over seeds, that fulfil every condition.
+type File struct {
+	Path    string // "" for a sweep that no file describes
+	Title   string
+	Config  string       // overlay file under all points, "" for none
+	Repeats int          // seeds of each point, from run.seed upwards; at least 1
+	Set     []Setting    // what all points share
+	Axes    []Axis       // in the order of points: the last one changes fastest
+	Where   []*Condition // all must hold
+}
+
+// Axis is one dimension of the design space.
+type Axis struct {
+	Kind    string // "grid", "zip" or "list"
+	Choices []Choice
+}
+
+// Choice is one position on an axis: the keys that it sets.
+type Choice struct {
+	Name     string // part of the point's name; "" for one made of the settings
+	Settings []Setting
+}
+
+// Setting gives a key of the configuration a value.
+type Setting struct {
+	Key   string
+	Value string // in TOML
+	Line  int    // in the file, 0 where that is not known
+}
+
+// MaxCombinations bounds the combinations of a sweep's axes, before conditions.
+const MaxCombinations = 100_000
+
+// ReadFile reads a sweep file. Whatever is wrong with it is an
+// *input.InputError that names file, line and key.
+func ReadFile(path string) (*File, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var cause *os.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	return ParseFile(path, string(text))
+}
+
+// ParseFile is ReadFile of a text; the overlay that it names is relative to
+// path.
+func ParseFile(path, text string) (*File, error) {
+	var document map[string]any
+	meta, err := toml.Decode(text, &document)
+	if err != nil {
+		bad := &input.InputError{File: path, Err: err}
+		var parse toml.ParseError
+		if errors.As(err, &parse) {
+			bad.Line, bad.Key = parse.Position.Line, parse.LastKey
+			bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
+		}
+		return nil, bad
+	}
+	p := &fileParser{path: path, text: text, document: document, order: map[string]int{}}
+	for i, key := range meta.Keys() {
+		for n := range key { // a dotted key opens the tables that lead to it
+			if name := strings.Join(key[:n+1], "."); p.order[name] == 0 {
+				p.order[name] = i + 1
+			}
+		}
+	}
+	return p.file()
+}
+
+// fileParser turns a decoded document into a File.
+type fileParser struct {
+	path, text string
+	document   map[string]any
+	order      map[string]int // position of each key in the document, from 1; unquoted, joined by dots
+}
+
+// fail gives an error its place.
+func (p *fileParser) fail(line int, bad *input.InputError) error {
+	bad.File, bad.Line = p.path, line
+	return bad
+}
+
+// topKeys are the keys of a sweep file outside its sections.
+var topKeys = []string{"title", "config", "repeats", "where", "set", "grid", "zip", "list"}
+
+// file reads the document.
+func (p *fileParser) file() (*File, error) {
+	f := &File{Path: p.path, Repeats: 1}
+	for _, key := range p.sorted(p.document, "") {
+		var err error
+		line := keyLine(p.text, "", 0, key)
+		switch value := p.document[key]; key {
+		case "title":
+			err = p.stringValue(key, value, &f.Title)
+		case "config":
+			if err = p.stringValue(key, value, &f.Config); err == nil && !filepath.IsAbs(f.Config) {
+				f.Config = filepath.Join(filepath.Dir(p.path), f.Config)
+			}
+		case "repeats":
+			n, ok := value.(int64)
+			if !ok || n < 1 || n > MaxCombinations {
+				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", MaxCombinations)})
+			}
+			f.Repeats = int(n)
+		case "where":
+			f.Where, err = p.conditions(line, value)
+		case "set":
+			f.Set, err = p.settings(key, 0, value)
+		case "grid":
+			err = p.grid(f, value)
+		case "zip", "list":
+			err = p.tables(f, key, value)
+		default:
+			bad := input.UnknownName(key, key, topKeys)
+			bad.Value = ""
+			if _, isKey := configKeys()[key]; isKey || strings.Contains(key, ".") {
+				bad.Nearest = "set." + key
+			}
+			err = p.fail(line, bad)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return f, p.conflicts(f)
+}
+
+// sorted returns the keys of a table in the order of the document.
+func (p *fileParser) sorted(table map[string]any, prefix string) []string {
+	keys := make([]string, 0, len(table))
+	for k := range table {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if d := p.order[prefix+a] - p.order[prefix+b]; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return keys
+}
+
+func (p *fileParser) stringValue(key string, value any, to *string) error {
+	text, ok := value.(string)
+	if !ok || text == "" {
+		return p.fail(keyLine(p.text, "", 0, key), &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
+	}
+	*to = text
+	return nil
+}
+
+// conditions reads one expression or an array of them.
+func (p *fileParser) conditions(line int, value any) ([]*Condition, error) {
+	list, ok := value.([]any)
+	if !ok {
+		list = []any{value}
+	}
+	var all []*Condition
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return nil, p.fail(line, &input.InputError{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
+		}
+		c, bad := ParseCondition(text)
+		if bad != nil {
+			return nil, p.fail(line, bad)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// leaf is a key of a section with its decoded value.
+type leaf struct {
+	key   string
+	value any
+	line  int
+}
+
+// leaves returns the keys of the nth table of a section, dotted keys and
+// subsections joined, in the order of the document. Each must be a key of the
+// configuration, or "name" where that is allowed.
+func (p *fileParser) leaves(section string, nth int, value any, named bool) ([]leaf, error) {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return nil, p.fail(keyLine(p.text, "", 0, section), &input.InputError{Key: section, Expected: "a section"})
+	}
+	var all []leaf
+	var walk func(table map[string]any, prefix string) error
+	walk = func(table map[string]any, prefix string) error {
+		if len(table) == 0 {
+			place := strings.TrimSuffix(section+"."+prefix, ".")
+			return p.fail(keyLine(p.text, section, nth, strings.TrimSuffix(prefix, ".")), &input.InputError{Key: place, Expected: "at least one key"})
+		}
+		for _, k := range p.sorted(table, section+"."+prefix) {
+			key := prefix + k
+			l := leaf{key, table[k], keyLine(p.text, section, nth, key)}
+			_, known := configKeys()[key]
+			switch sub, isTable := table[k].(map[string]any); {
+			case known, named && key == "name":
+				all = append(all, l)
+			case isTable:
+				if err := walk(sub, key+"."); err != nil {
+					return err
+				}
+			default:
+				return p.fail(l.line, unknownKey(key))
+			}
+		}
+		return nil
+	}
+	if err := walk(table, ""); err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// settings reads a section of keys with one value each.
+func (p *fileParser) settings(section string, nth int, value any) ([]Setting, error) {
+	leaves, err := p.leaves(section, nth, value, false)
+	if err != nil {
+		return nil, err
+	}
+	var all []Setting
+	for _, l := range leaves {
+		s, err := p.setting(l)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// setting makes a setting of a leaf with a single value.
+func (p *fileParser) setting(l leaf) (Setting, error) {
+	text, ok := tomlText(l.value)
+	if !ok {
+		return Setting{}, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(l.value), Expected: "a single value"})
+	}
+	return Setting{l.key, text, l.line}, nil
+}
+
+// tomlText writes a decoded scalar in TOML.
+func tomlText(value any) (string, bool) {
+	switch value.(type) {
+	case string, int64, float64, bool:
+	default:
+		return "", false
+	}
+	text, err := toml.Marshal(map[string]any{"v": value})
+	return strings.TrimSpace(strings.TrimPrefix(string(text), "v = ")), err == nil
+}

@@ -1,0 +1,222 @@
+package sweep
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+func done(point string) *Entry {
+	return &Entry{Point: point, Name: "p<" + point, Status: results.StatusDone, Summary: &results.Summary{SimulatedS: 1.5}}
+}
+
+// write makes a journal with the given points and returns its text.
+func write(t *testing.T, dir string, points ...string) []byte {
+	t.Helper()
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range points {
+		if err := j.Record(done(p)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, journalName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestJournalCutAnywhere cuts a journal at every byte, as a crash may: what
+// remains opens with exactly the whole lines, takes a new entry, and holds
+// nothing but whole lines then.
+func TestJournalCutAnywhere(t *testing.T) {
+	whole := write(t, t.TempDir(), "a", "b", "c")
+	dir := t.TempDir()
+	path := filepath.Join(dir, journalName)
+	for n := range len(whole) + 1 {
+		if err := os.WriteFile(path, whole[:n], 0o666); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJournal(dir)
+		if err != nil {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+		lines := bytes.Count(whole[:n], []byte("\n"))
+		if want := max(lines-1, 0); len(j.entries) != want || j.Damaged() != 0 {
+			t.Fatalf("cut at %d: %d entries and %d damaged lines, want %d and 0", n, len(j.entries), j.Damaged(), want)
+		}
+		for i, p := range []string{"a", "b", "c"} {
+			if (j.Entry(p) != nil) != (i < lines-1) {
+				t.Fatalf("cut at %d: entry %s", n, p)
+			}
+		}
+		if err := errors.Join(j.Record(done("d")), j.Close()); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := ReadJournal(dir)
+		if err != nil || len(entries) != max(lines-1, 0)+1 || entries["d"] == nil {
+			t.Fatalf("cut at %d, after one more: %d entries, %v", n, len(entries), err)
+		}
+		text, _ := os.ReadFile(path)
+		if text[len(text)-1] != '\n' || bytes.Count(text, []byte("\n")) != len(entries)+1 {
+			t.Fatalf("cut at %d: the file holds more than whole lines:\n%s", n, text)
+		}
+	}
+}
+
+// TestJournalDamagedLine: a line that is none costs its own point alone.
+func TestJournalDamagedLine(t *testing.T) {
+	dir := t.TempDir()
+	text := write(t, dir, "a", "b", "c")
+	text[bytes.Index(text, []byte(`"point":"b"`))-1] = 0
+	if err := os.WriteFile(filepath.Join(dir, journalName), text, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if j.Damaged() != 1 || j.Entry("a") == nil || j.Entry("b") != nil || j.Entry("c") == nil {
+		t.Errorf("%d damaged, entries %v", j.Damaged(), j.entries)
+	}
+}
+
+func TestJournalIsLocked(t *testing.T) {
+	dir := t.TempDir()
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenJournal(dir); err == nil || !strings.Contains(err.Error(), "in use by another sweep") {
+		t.Errorf("opened twice: %v", err)
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatalf("after it was closed: %v", err)
+	}
+	again.Close()
+	files, _ := os.ReadDir(dir)
+	if len(files) != 1 {
+		t.Errorf("%d files left, want the journal alone", len(files))
+	}
+}
+
+// TestJournalLeavesOthersAlone: a file that no sweep wrote is refused, whole or
+// without a line end, and not changed.
+func TestJournalLeavesOthersAlone(t *testing.T) {
+	for _, text := range []string{"my notes\n", "my notes", `{"schema":"l3sim/sweep/9"}` + "\n"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, journalName)
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenJournal(dir); err == nil || !strings.Contains(err.Error(), journalSchema) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if after, _ := os.ReadFile(path); string(after) != text {
+			t.Errorf("%q became %q", text, after)
+		}
+	}
+}
+
+// fullDisk is a file on a disk with so many bytes left.
+type fullDisk struct {
+	text     []byte
+	left     int
+	failSync bool
+}
+
+func (d *fullDisk) Write(p []byte) (int, error) {
+	n := min(len(p), d.left)
+	d.text = append(d.text, p[:n]...)
+	if d.left -= n; n < len(p) {
+		return n, syscall.ENOSPC
+	}
+	return n, nil
+}
+
+func (d *fullDisk) Sync() error {
+	if d.failSync {
+		return syscall.EIO
+	}
+	return nil
+}
+func (d *fullDisk) Truncate(size int64) error { d.text = d.text[:size]; return nil }
+func (d *fullDisk) Close() error              { return nil }
+
+// TestJournalOnFullDisk: wherever the disk fills up, the file keeps whole lines
+// and those that were recorded are all there; nothing is written after the
+// error, even if there is room again.
+func TestJournalOnFullDisk(t *testing.T) {
+	for room := range 1200 {
+		disk := &fullDisk{left: room}
+		j := &Journal{file: disk, entries: map[string]*Entry{}}
+		recorded := 0
+		var failure error
+		for i := range 4 {
+			if failure = j.Record(done(fmt.Sprint(i))); failure != nil {
+				break
+			}
+			recorded++
+		}
+		if failure == nil {
+			if recorded != 4 {
+				t.Fatal("no error, but not all recorded")
+			}
+			continue
+		}
+		if !errors.Is(failure, syscall.ENOSPC) {
+			t.Fatal(failure)
+		}
+		disk.left = 1 << 20
+		if err := j.Record(done("late")); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("room %d: recorded after an error: %v", room, err)
+		}
+		if n := bytes.Count(disk.text, []byte("\n")); n != recorded || n > 0 && !bytes.HasSuffix(disk.text, []byte("\n")) || len(j.entries) != n {
+			t.Fatalf("room %d: %d whole lines, %d recorded: %q", room, n, recorded, disk.text)
+		}
+	}
+	disk := &fullDisk{left: 1 << 20, failSync: true}
+	j := &Journal{file: disk, entries: map[string]*Entry{}}
+	if err := j.Record(done("a")); !errors.Is(err, syscall.EIO) || len(disk.text) != 0 || j.Entry("a") != nil {
+		t.Errorf("sync failed: %v, %q", err, disk.text)
+	}
+}
+
+func FuzzReadJournal(f *testing.F) {
+	f.Add([]byte(headLine))
+	f.Add([]byte(headLine + `{"point":"a","status":"failed","error":"x"}` + "\n{\"point\""))
+	f.Add([]byte(headLine + "\x00\x00\n" + `{"point":"a","status":"done","summary":{}}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		j := &Journal{entries: map[string]*Entry{}}
+		total, err := j.read("journal", bytes.NewReader(text))
+		if err != nil {
+			return
+		}
+		if total != int64(len(text)) || j.size > total || j.size > 0 && text[j.size-1] != '\n' {
+			t.Fatalf("%d of %d bytes in whole lines, of %d", j.size, total, len(text))
+		}
+		for p, e := range j.entries {
+			if e.Point != p || e.Status == results.StatusDone && e.Summary == nil {
+				t.Fatalf("entry %+v", e)
+			}
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package sweep
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+)
+
+// RunOptions says how a plan is carried out. None of it changes a result.
+type RunOptions struct {
+	Journal  *Journal             // nil keeps the results in memory alone
+	Workers  int                  // points that run at a time; 0 for as many as there are cores
+	Force    bool                 // run what the journal holds, too
+	FailFast bool                 // stop at the first point that fails
+	Progress func(done, of int64) // may be nil; calls come from several goroutines
+}
+
+// Outcome is what a run of a plan left.
+type Outcome struct {
+	Entries []*Entry // by point; nil where the run stopped before
+	Ran     int      // points that this run carried out
+	Reused  int      // points whose result the journal held, or a point before
+	Failed  int
+	Missing int // points without result
+}
+
+// Run carries out the points that the journal does not hold, each once. A point
+// that fails is recorded with its error and stops no other. When ctx ends, Run
+// returns its error; what is recorded by then stays so.
+func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
+	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
+	r.host, _ = os.Hostname() // a journal without it says as much
+	pending := r.pending()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r.stop = cancel
+	r.begin()
+	workers := o.Workers
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	next := make(chan *Point)
+	var wg sync.WaitGroup
+	for range min(workers, len(pending)) {
+		wg.Go(func() {
+			for point := range next {
+				r.run(ctx, point)
+			}
+		})
+	}
+feed:
+	for _, point := range pending {
+		select {
+		case <-ctx.Done():
+			break feed
+		default:
+		}
+		select {
+		case next <- point:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
+		return r.outcome(), err
+	}
+	return r.outcome(), nil
+}
+
+// errFailFast ends a run with RunOptions.FailFast.
+var errFailFast = errors.New("a point failed")
+
+// runner is one run of a plan.
+type runner struct {
+	plan    *Plan
+	options RunOptions
+	host    string
+	stop    context.CancelCauseFunc
+
+	share map[string]int64 // points with each hash
+
+	mu       sync.Mutex
+	done     map[string]*Entry // by hash
+	ran      int
+	finished int64 // points, those that share a result counted each
+}
+
+// pending returns the points to run, one for each address, and takes over what
+// the journal holds.
+func (r *runner) pending() []*Point {
+	var pending []*Point
+	for i := range r.plan.Points {
+		point := &r.plan.Points[i]
+		if r.share[point.Hash]++; r.share[point.Hash] > 1 {
+			continue
+		}
+		if r.options.Journal != nil && !r.options.Force {
+			if e := r.options.Journal.Entry(point.Hash); e != nil {
+				r.done[point.Hash] = e
+				continue
+			}
+		}
+		pending = append(pending, point)
+	}
+	return pending
+}
+
+// run carries out one point and records it.
+func (r *runner) run(ctx context.Context, point *Point) {
+	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
+	var summary *results.Summary
+	err := point.Err
+	if err == nil {
+		summary, err = r.plan.simulate(ctx, point)
+	}
+	if err != nil && ctx.Err() != nil {
+		return // interrupted: it runs another time
+	}
+	e.WallS = time.Since(e.Started).Seconds()
+	if err != nil {
+		e.Status, e.Error = results.StatusFailed, err.Error()
+	} else {
+		e.Status, e.Summary = results.StatusDone, summary
+		summary.WallS = e.WallS
+	}
+	if r.options.Journal != nil {
+		if err := r.options.Journal.Record(e); err != nil {
+			r.stop(err)
+			return
+		}
+	}
+	r.mu.Lock()
+	r.done[point.Hash] = e
+	r.ran++
+	r.finished += r.share[point.Hash]
+	finished := r.finished
+	r.mu.Unlock()
+	if r.options.FailFast && err != nil {
+		r.stop(errFailFast)
+	}
+	r.report(finished)
+}
+
+// runNode runs a point's trace on its node.
+func (p *Plan) runNode(ctx context.Context, point *Point) (*results.Summary, error) {
+	trace, err := p.traces.trace(point.Config)
+	if err != nil {
+		return nil, err
+	}
+	node, err := system.NewNode(point.Config)
+	if err != nil {
+		return nil, err
+	}
+	result, err := node.Run(ctx, trace, system.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return result.Summary(point.Config)
+}
+
+// begin counts what is there already.
+func (r *runner) begin() {
+	for i := range r.plan.Points {
+		if e := r.done[r.plan.Points[i].Hash]; e != nil {
+			r.finished++
+			if r.options.FailFast && e.Status == results.StatusFailed {
+				r.stop(errFailFast)
+			}
+		}
+	}
+	r.report(r.finished)
+}
+
+func (r *runner) report(finished int64) {
+	if r.options.Progress != nil {
+		r.options.Progress(finished, int64(len(r.plan.Points)))
+	}
+}
+
+func (r *runner) outcome() *Outcome {
+	o := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}
+	for i := range r.plan.Points {
+		e := r.done[r.plan.Points[i].Hash]
+		o.Entries[i] = e
+		switch {
+		case e == nil:
+			o.Missing++
+		case e.Status == results.StatusFailed:
+			o.Failed++
+		}
+	}
+	o.Reused = len(o.Entries) - o.Missing - o.Ran
+	return o
+}

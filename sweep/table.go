@@ -1,0 +1,137 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+)
+
+// columnKeys returns the keys that the table shows: those of the axes, what is
+// simulated, and the seed.
+func (p *Plan) columnKeys() []string {
+	var keys []string
+	for _, k := range p.Keys {
+		if k != results.SeedColumn {
+			keys = append(keys, k)
+		}
+	}
+	for _, k := range []string{"run.system", "run.model", "run.trace"} {
+		if !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return append(keys, results.SeedColumn)
+}
+
+// Table returns the results as one tidy table: a row a point, in point order,
+// with columns as package results describes them. It holds nothing that two
+// runs of the same points could differ in.
+func (p *Plan) Table(o *Outcome) (*results.Table, error) {
+	keys, metrics := p.columnKeys(), results.MetricNames()
+	t := &results.Table{Columns: []string{results.PointColumn}}
+	for _, k := range keys {
+		t.Columns = append(t.Columns, columnName(k))
+	}
+	t.Columns = append(append(t.Columns, results.StatusColumn, results.ErrorColumn, results.ConfigColumn), metrics...)
+	for i := range p.Points {
+		point, e := &p.Points[i], o.Entries[i]
+		if e == nil {
+			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
+		}
+		row := []string{point.Name}
+		for _, k := range keys {
+			row = append(row, point.cell(k))
+		}
+		config := ""
+		if point.Config != nil {
+			var err error
+			if config, err = point.Config.SHA256(); err != nil {
+				return nil, err
+			}
+		}
+		row = append(row, e.Status, strings.ReplaceAll(e.Error, "\n", " "), config)
+		if e.Summary != nil {
+			row = append(row, e.Summary.MetricValues()...)
+		} else {
+			row = append(row, make([]string, len(metrics))...)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t, nil
+}
+
+// cell returns the value of a key in the point's row, as far as it is known
+// where the combination is no configuration.
+func (p *Point) cell(key string) string {
+	if p.Config != nil {
+		return columnValue(p.Config, key)
+	}
+	if key == results.SeedColumn {
+		return fmt.Sprint(p.Seed)
+	}
+	for _, s := range slices.Backward(p.settings) {
+		if s.Key != key {
+			continue
+		}
+		// Written the way a configuration that holds this value writes it.
+		var partial configs.Config
+		field := reflect.ValueOf(&partial).Elem().FieldByIndex(configKeys()[key].index)
+		if setField(field, s.Value) {
+			return columnValue(&partial, key)
+		}
+		return plainText(s.Value)
+	}
+	return ""
+}
+
+// Write puts the results into dir: results.csv, and the summary of each point
+// that is done in the folder points, in the form of 'l3sim run --json'. Files
+// are whole or not there.
+func (p *Plan) Write(dir string, o *Outcome) error {
+	t, err := p.Table(o)
+	if err != nil {
+		return err
+	}
+	var files []results.File
+	names := p.fileNames()
+	for i := range p.Points {
+		if s := o.Entries[i].Summary; s != nil {
+			files = append(files, results.File{Name: names[i], Write: s.WriteJSON})
+		}
+	}
+	if err := results.WriteFiles(filepath.Join(dir, "points"), files); err != nil {
+		return err
+	}
+	return results.WriteFiles(dir, []results.File{{Name: results.ResultsFile, Write: t.WriteCSV}})
+}
+
+// fileNames returns the file of each point's summary: the point's name and seed
+// where every file system can tell that from the others, else the beginning of
+// it and a hash.
+func (p *Plan) fileNames() []string {
+	const longest = 100
+	names, taken := make([]string, len(p.Points)), map[string]bool{}
+	for i := range p.Points {
+		name := fmt.Sprintf("%s,seed=%d", p.Points[i].Name, p.Points[i].Seed)
+		plain := strings.Map(func(r rune) rune {
+			if strings.ContainsRune("=,.+-_", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
+				return r
+			}
+			return '_'
+		}, name)
+		if plain != name || len(name) > longest || name[0] == '.' || taken[strings.ToLower(name)] {
+			sum := sha256.Sum256([]byte(name))
+			plain = strings.TrimLeft(plain[:min(len(plain), longest)], ".") + "-" + hex.EncodeToString(sum[:8])
+		}
+		taken[strings.ToLower(name)] = true
+		names[i] = plain + ".json"
+	}
+	return names
+}

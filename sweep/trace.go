@@ -1,0 +1,127 @@
+package sweep
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// traceCache keeps the traces that points share: what identifies each for the
+// whole sweep, the requests of the last few.
+type traceCache struct {
+	mu    sync.Mutex
+	infos map[traceKey]*traceInfo
+	kept  []keptTrace // the oldest first
+}
+
+// keptTraces is how many traces stay in memory: more than the workers of a
+// laptop use at a time, few enough for traces of a million requests.
+const keptTraces = 8
+
+// keptTrace is a trace in memory.
+type keptTrace struct {
+	of    *traceInfo
+	trace *traces.Trace
+}
+
+// traceKey is what decides a trace.
+type traceKey struct {
+	name     string
+	requests int
+	seed     uint64 // 0 for a file, which no seed changes
+	drawn    traces.SyntheticSpec
+}
+
+// traceInfo identifies one trace.
+type traceInfo struct {
+	load     sync.Mutex // held while it is loaded
+	hash     string     // "" until it has been loaded
+	tokens   int64
+	requests int
+	err      error
+}
+
+func newTraceCache() *traceCache { return &traceCache{infos: map[traceKey]*traceInfo{}} }
+
+// info returns what identifies the trace of a configuration.
+func (c *traceCache) info(cfg *configs.Config) (*traceInfo, error) {
+	t := c.entry(cfg)
+	t.load.Lock()
+	defer t.load.Unlock()
+	if t.hash == "" && t.err == nil {
+		_, t.err = c.fill(t, cfg)
+	}
+	return t, t.err
+}
+
+// trace returns the requests of a configuration.
+func (c *traceCache) trace(cfg *configs.Config) (*traces.Trace, error) {
+	t := c.entry(cfg)
+	t.load.Lock()
+	defer t.load.Unlock()
+	c.mu.Lock()
+	i := slices.IndexFunc(c.kept, func(k keptTrace) bool { return k.of == t })
+	if i >= 0 {
+		defer c.mu.Unlock()
+		return c.kept[i].trace, nil
+	}
+	c.mu.Unlock()
+	return c.fill(t, cfg)
+}
+
+// entry returns the entry of a configuration's trace.
+func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
+	key := traceKey{name: cfg.Run.Trace, requests: cfg.Run.Requests}
+	if slices.Contains(traces.BuiltinNames(), key.name) {
+		key.seed, key.drawn = cfg.Run.Seed, cfg.Traces
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.infos[key]
+	if t == nil {
+		t = &traceInfo{}
+		c.infos[key] = t
+	}
+	return t
+}
+
+// fill loads the trace of t, whose lock the caller holds, and keeps it.
+func (c *traceCache) fill(t *traceInfo, cfg *configs.Config) (*traces.Trace, error) {
+	trace, err := system.LoadTrace(cfg)
+	if err != nil {
+		return nil, err
+	}
+	switch hash := hashTrace(trace); t.hash {
+	case "":
+		t.hash, t.tokens, t.requests = hash, trace.OutputTokens(), len(trace.Requests)
+	case hash:
+	default: // the points that are done had another one
+		return nil, fmt.Errorf("%s has changed since the sweep began", cfg.Run.Trace)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = append(c.kept, keptTrace{t, trace})
+	if len(c.kept) > keptTraces {
+		c.kept = slices.Delete(c.kept, 0, 1)
+	}
+	return trace, nil
+}
+
+// hashTrace returns the SHA-256 of a trace's requests.
+func hashTrace(t *traces.Trace) string {
+	buffer := make([]byte, 0, 24*len(t.Requests))
+	for _, r := range t.Requests {
+		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Arrival))
+		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Input))
+		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Output))
+	}
+	sum := sha256.Sum256(buffer)
+	return hex.EncodeToString(sum[:])
+}
