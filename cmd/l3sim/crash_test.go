@@ -1,0 +1,148 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// crashSweep is 200 points of some milliseconds each, of which the 50 with more GPUs a replica than there are fail.
+const crashSweep = `repeats = 2
+[set]
+run.model = "llama-2-7b"
+run.trace = "longbench"
+run.requests = 2
+[grid]
+node.gpus = [4, 8]
+model.tensor_parallel = [4, 8]
+node.ranksets = [2, 4, 6, 8, 10]
+pcie.latency = ["1us", "2us", "3us", "4us", "5us"]
+`
+
+// TestSweepSurvivesKills ends a sweep of 200 points at 20 random moments, by
+// signals that can and that cannot be caught, and resumes it each time: the
+// table is in the end that of an uninterrupted sweep, byte for byte, and no
+// point is in the journal twice.
+func TestSweepSurvivesKills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sweep.toml")
+	if err := os.WriteFile(file, []byte(crashSweep), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	l3sim := program(t, dir)
+	sweep := func(out string) *exec.Cmd { return exec.Command(l3sim, "sweep", file, "--quiet", "--out", out) }
+	whole := filepath.Join(dir, "whole")
+	timed := func() time.Duration {
+		start := time.Now()
+		if out, err := sweep(whole).CombinedOutput(); err == nil || !bytes.Contains(out, []byte("50 points of 200 failed")) {
+			t.Fatalf("uninterrupted: %v\n%s", err, out)
+		}
+		return time.Since(start)
+	}
+	run, startup := timed(), timed() // the second finds everything in the journal
+	want := read(t, filepath.Join(whole, "results.csv"))
+
+	random := rand.New(rand.NewPCG(1, 2))
+	broken := filepath.Join(dir, "broken")
+	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGINT, syscall.SIGTERM}
+	grown := 0
+	for kill := range 20 {
+		before := journalLines(t, broken)
+		cmd := sweep(broken)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(random.Int64N(int64(startup + run/15))))
+		if err := cmd.Process.Signal(signals[random.IntN(len(signals))]); err != nil {
+			t.Fatalf("kill %d came too late: %v", kill, err)
+		}
+		_ = cmd.Wait() // killed or interrupted
+		if journalLines(t, broken) > before {
+			grown++
+		}
+		if _, err := os.Stat(filepath.Join(broken, "results.csv")); err == nil {
+			t.Fatalf("the sweep ended before kill %d", kill)
+		}
+	}
+	if grown < 3 {
+		t.Errorf("only %d of 20 kills came while points ran", grown)
+	}
+	left := journalLines(t, broken)
+	if out, err := sweep(broken).CombinedOutput(); err == nil {
+		t.Fatalf("the failed points are forgotten:\n%s", out)
+	}
+	if got := read(t, filepath.Join(broken, "results.csv")); !bytes.Equal(got, want) {
+		t.Errorf("the table differs from an uninterrupted run's:\n%s\nwant\n%s", got, want)
+	}
+	if len(bytes.Split(bytes.TrimSpace(want), []byte("\n"))) != 201 {
+		t.Error("not 200 points")
+	}
+	points := map[string]int{}
+	for line := range bytes.Lines(read(t, filepath.Join(broken, "journal.jsonl"))) {
+		var e struct{ Point string }
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Errorf("%v: %s", err, line)
+		}
+		points[e.Point]++
+	}
+	delete(points, "") // the first line
+	for point, n := range points {
+		if n != 1 {
+			t.Errorf("point %s ran %d times", point, n)
+		}
+	}
+	if len(points) != 200 {
+		t.Errorf("%d points in the journal", len(points))
+	}
+	files, err := filepath.Glob(filepath.Join(broken, ".*"))
+	if err != nil || len(files) > 0 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+	t.Logf("uninterrupted %v, start-up %v; %d of 20 kills came while points ran, %d of 200 points were left for the last run", run, startup, grown, 201-left)
+}
+
+// program returns the path of this test's executable under the name by which
+// testscript.Main runs main.
+func program(t *testing.T, dir string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "l3sim")
+	if err := os.Symlink(self, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// journalLines returns the whole lines of a sweep's journal, 0 where there is
+// none.
+func journalLines(t *testing.T, dir string) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "journal.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return bytes.Count(text, []byte("\n"))
+}
