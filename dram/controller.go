@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/bits"
-	"slices"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -37,8 +36,7 @@ type Controller struct {
 
 	skipIdle     bool // idle refresh periods pass at once; a log needs each
 	banksPerRank int
-	groupShift   int         // log2 of the banks of a bank group
-	grouped      [needs]bool // needs that have constraints between banks of a bank group
+	groupShift   int // log2 of the banks of a bank group
 	places       []place
 	roundRobin   bool
 	closedPage   bool
@@ -64,11 +62,9 @@ type Controller struct {
 	starving        int // bank whose oldest request goes first, -1 if none
 	starvationCheck int64
 
-	needs     [needs][]needSet // by rank
-	waits     [needs][]wait    // by bank
-	wake      [needs]int64     // the earliest wake of all ranks that are not refreshing, or before
-	readyMask [needs]uint64    // of one rank, for pickRoundRobin
-	openBanks []uint64         // by rank: banks that hold a row open
+	needs     [needs]needState
+	readyMask [needs]uint64 // of one rank, for pickRoundRobin
+	openBanks []uint64      // by rank: banks that hold a row open
 	refresh   refreshState
 	stats     Stats
 }
@@ -89,13 +85,7 @@ func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log 
 	for i := range c.banks {
 		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
 	}
-	for n := range c.needs {
-		c.needs[n] = make([]needSet, ranks)
-		c.waits[n] = make([]wait, len(c.banks))
-	}
-	for n, cmd := range needCommands {
-		c.grouped[n] = slices.ContainsFunc(spec.Constraints(), func(r Constraint) bool { return r.Scope == SameBankGroup && r.Next == cmd })
-	}
+	c.needs = newNeedStates(spec, ranks)
 	c.refresh = newRefreshState(spec, policy, ranks)
 	return c
 }

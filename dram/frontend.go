@@ -153,8 +153,9 @@ func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
 
 // moveRead moves the first read whose bank queue has room.
 func (c *Controller) moveRead(t int64) bool {
-	for i := range c.reads.entries {
-		if !c.full[c.reads.entries[i].bank] {
+	entries, full := c.reads.entries, c.full
+	for i := range entries {
+		if !full[entries[i].bank] {
 			c.enqueue(c.reads.remove(i), t)
 			return true
 		}

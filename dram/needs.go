@@ -23,6 +23,26 @@ type needSet struct {
 	wake  int64
 }
 
+// needState is everything that waits for one need.
+type needState struct {
+	command Command
+	grouped bool      // it has constraints between the banks of a bank group
+	wake    int64     // the earliest wake of the ranks that are not refreshing, or before
+	ranks   []needSet // by rank
+	waits   []wait    // by bank over all ranks
+}
+
+// newNeedStates returns the empty needs of a channel.
+func newNeedStates(spec *Spec, ranks int) (list [needs]needState) {
+	for n, cmd := range needCommands {
+		list[n] = needState{command: cmd, ranks: make([]needSet, ranks), waits: make([]wait, ranks*spec.Banks())}
+		for _, r := range spec.Constraints() {
+			list[n].grouped = list[n].grouped || r.Scope == SameBankGroup && r.Next == cmd
+		}
+	}
+	return list
+}
+
 // wait is one bank's need: when the request that it is for was accepted, and
 // from which clock on the bank itself (not its group and rank) allows it.
 type wait struct{ age, ready int64 }
@@ -35,7 +55,7 @@ func (c *Controller) updateNeeds(bank int) int64 {
 	place := &c.places[bank]
 	rank, bit := int(place.Rank), place.bit
 	for n := range c.needs {
-		c.needs[n][rank].banks &^= bit
+		c.needs[n].ranks[rank].banks &^= bit
 	}
 	b.read, b.write = -1, -1
 	if len(b.entries) == 0 {
@@ -79,11 +99,12 @@ func (c *Controller) updateNeeds(bank int) int64 {
 // the first clock at which n may issue.
 func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
 	at := c.earliest(n, bank)
-	set := &c.needs[n][rank]
+	state := &c.needs[n]
+	set := &state.ranks[rank]
 	set.banks |= c.places[bank].bit
 	set.wake = min(set.wake, at)
-	c.wake[n] = min(c.wake[n], at)
-	c.waits[n][bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][needCommands[n]]}
+	state.wake = min(state.wake, at)
+	state.waits[bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][state.command]}
 	return at
 }
 

@@ -39,7 +39,7 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 	base := rank * c.banksPerRank
 	for n := range c.needs {
 		c.readyMask[n] = 0
-		mask := c.needs[n][rank].banks
+		mask := c.needs[n].ranks[rank].banks
 		if mask == 0 {
 			continue
 		}
@@ -61,7 +61,7 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 }
 
 // pickOldest is FR-FCFS: of the ready column accesses the oldest; without one,
-// of the ready ACTs and PREs the one for the oldest request. An ACT goes before
+// of the ready ACTs the one for the oldest request, and then of the PREs. An ACT goes before
 // a lone column access: where column accesses do not queue for the data bus,
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
@@ -74,7 +74,7 @@ func (c *Controller) pickOldest(t int64) (choice, bool) {
 		return column, true
 	}
 	c.oldestReady(needActivate, t, &row)
-	if !found {
+	if !found && row.age == forever {
 		c.oldestReady(needPrecharge, t, &row)
 	}
 	switch {
@@ -83,7 +83,7 @@ func (c *Controller) pickOldest(t int64) (choice, bool) {
 	case found:
 		return column, true
 	}
-	c.ready = min(c.wake[needRead], c.wake[needWrite], c.wake[needActivate], c.wake[needPrecharge])
+	c.ready = min(c.needs[needRead].wake, c.needs[needWrite].wake, c.needs[needActivate].wake, c.needs[needPrecharge].wake)
 	return row, false
 }
 
@@ -91,13 +91,13 @@ func (c *Controller) pickOldest(t int64) (choice, bool) {
 // request, if that is older than best. Where none is ready, wake then says
 // when one will be.
 func (c *Controller) oldestReady(n need, t int64, best *choice) {
-	if c.wake[n] > t {
+	state := &c.needs[n]
+	if state.wake > t {
 		return
 	}
 	wake := int64(forever)
-	sets := c.needs[n]
-	for rank := range sets {
-		set := &sets[rank]
+	for rank := range state.ranks {
+		set := &state.ranks[rank]
 		if set.wake <= t {
 			if c.refresh.forced>>rank&1 != 0 {
 				continue
@@ -106,23 +106,24 @@ func (c *Controller) oldestReady(n need, t int64, best *choice) {
 		}
 		wake = min(wake, set.wake)
 	}
-	c.wake[n] = wake
+	state.wake = wake
 }
 
 // oldestReadyOf is oldestReady for one rank; it sets the rank's wake.
 func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
-	set := &c.needs[n][rank]
-	cmd := needCommands[n] & (slots - 1)
+	state := &c.needs[n]
+	set := &state.ranks[rank]
+	cmd := state.command & (slots - 1)
 	if gate := c.state.ranks[rank][cmd]; gate > t {
 		set.wake = gate
 		return
 	}
 	banks, wake := set.banks, int64(forever)
-	if c.grouped[n] {
+	if state.grouped {
 		banks, wake = c.openGroups(rank, cmd, banks, t)
 	}
 	base := rank * c.banksPerRank
-	waits := c.waits[n][base : base+c.banksPerRank]
+	waits := state.waits[base : base+c.banksPerRank]
 	oldest, found := best.age, -1
 	for m := banks; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
@@ -168,14 +169,15 @@ func (c *Controller) anotherColumn(p choice, t int64) bool {
 			continue
 		}
 		for _, n := range [...]need{needRead, needWrite} {
-			set := &c.needs[n][rank]
-			cmd := needCommands[n] & (slots - 1)
+			state := &c.needs[n]
+			set := &state.ranks[rank]
+			cmd := state.command & (slots - 1)
 			if set.banks == 0 || set.wake > t || s.ranks[rank][cmd] > t {
 				continue
 			}
 			for m := set.banks; m != 0; m &= m - 1 {
 				bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-				if bank != p.bank && c.waits[n][bank].ready <= t && s.groups[bank>>c.groupShift][cmd] <= t {
+				if bank != p.bank && state.waits[bank].ready <= t && s.groups[bank>>c.groupShift][cmd] <= t {
 					return true
 				}
 			}
@@ -304,11 +306,11 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 			continue
 		}
 		for _, n := range [...]need{needActivate, needPrecharge} {
-			for m := c.needs[n][r].banks; m != 0; m &= m - 1 {
+			for m := c.needs[n].ranks[r].banks; m != 0; m &= m - 1 {
 				o := r*c.banksPerRank + bits.TrailingZeros64(m)
 				if e := c.earliest(n, o); e > t {
 					next = min(next, e)
-				} else if age := c.waits[n][o].age; age < best.age {
+				} else if age := c.needs[n].waits[o].age; age < best.age {
 					best = choice{o, n, age}
 				}
 			}
