@@ -207,7 +207,7 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 	// next returns the next command that concerns the bank of r.
 	next := func() (Record, bool) {
 		for _, o := range records[i+1:] {
-			if o.Address.Rank == r.Address.Rank && (o.Command == REF || !o.Command.AllBank() &&
+			if o.Address.Rank == r.Address.Rank && (o.Command == REF || o.Command == PREA || !o.Command.AllBank() &&
 				o.Address.BankGroup == r.Address.BankGroup && o.Address.Bank == r.Address.Bank) {
 				return o, true
 			}
