@@ -174,6 +174,7 @@ func (p *Program) scoreChunk() {
 			out := p.add(BankSequencer)
 			*out = *in
 			out.Column, out.Burst = p.column+int32(i), uint8(i)
+			in.Wait = [sequencers]uint32{}
 		}
 		p.transfer.Slot = uint8(slot)
 		p.transfer.Wait[BankSequencer] = p.count[BankSequencer]
@@ -195,6 +196,7 @@ func (p *Program) transferAll(query, queries, bursts int) {
 			out := p.add(in.Sequencer)
 			*out = *in
 			out.Query, out.Burst = uint8(query+q), uint8(i)
+			in.Wait = [sequencers]uint32{}
 		}
 	}
 }
@@ -230,6 +232,7 @@ func (p *Program) contextSet() {
 			*out = *in
 			out.Token, out.Column = int32(token), p.column+int32(columns)
 			out.First = fresh && columns == 0
+			in.Wait = [sequencers]uint32{}
 			columns++
 		}
 		p.setUsed[slot] = p.count[BankSequencer]

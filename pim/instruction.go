@@ -92,7 +92,8 @@ const (
 type Instruction struct {
 	// Wait[s] is the number of sequencer s's instructions, counted from the start
 	// of the Program, that must have issued, and the last of which must have taken
-	// effect, before this one issues. It wraps around at 32 bits: compare by
+	// effect, before this one issues. What an earlier instruction of the same
+	// sequencer waited for is not named again. It wraps around at 32 bits: compare by
 	// difference.
 	Wait [sequencers]uint32
 

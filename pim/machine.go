@@ -26,6 +26,8 @@ type Machine struct {
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first
 	bound   [sequencers]int64          // of the clock at which the next instruction can issue
+	firm    [sequencers]bool           // the bound holds unless the clock has passed it
+	delays  [dram.WRBUF + 1]uint32     // by command: the commands, as bits, that it delays
 	scratch []Instruction              // the program's latest instructions
 
 	refresh  refreshManager
@@ -58,6 +60,9 @@ const runAhead = 12
 // clocks are an InputError.
 func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
 	m := &Machine{spec: spec, device: d, state: dram.NewState(d, 1)}
+	for _, c := range d.Constraints() {
+		m.delays[c.Command] |= 1 << c.Next
+	}
 	m.setLatencies()
 	for _, row := range m.latency {
 		for _, l := range row {
@@ -168,7 +173,7 @@ func (m *Machine) fill() {
 	}
 	for s := range m.queues {
 		if q := &m.queues[s]; m.bound[s] == blocked && !q.waiting && q.len() > 0 {
-			m.bound[s] = m.now + 1
+			m.bound[s], m.firm[s] = 0, false
 		}
 	}
 }
@@ -183,18 +188,23 @@ func (m *Machine) starved() bool {
 }
 
 // next returns the sequencer that issues next and the clock. What has issued
-// since a sequencer's bound was found can only have moved it later: the one
-// with the earliest bound is looked at again until its bound holds.
+// since a sequencer's bound was found can only have moved it later: unless its
+// bound is firm, the sequencer with the earliest one is looked at again.
 func (m *Machine) next() (Sequencer, int64) {
 	for {
-		best, bound := BankSequencer, m.bound[BankSequencer]
-		if t := m.bound[ResultSequencer]; t <= bound && (t < bound || m.bankYields()) {
+		now := m.now + 1
+		best, bound := BankSequencer, max(m.bound[BankSequencer], now)
+		if t := max(m.bound[ResultSequencer], now); t <= bound && (t < bound || m.bankYields()) {
 			best, bound = ResultSequencer, t
 		}
-		if t := m.bound[BufferSequencer]; t <= bound && (t < bound || best == BankSequencer && m.bankYields()) {
+		if t := max(m.bound[BufferSequencer], now); t <= bound && (t < bound || best == BankSequencer && m.bankYields()) {
 			best, bound = BufferSequencer, t
 		}
+		if m.firm[best] || bound == blocked {
+			return best, bound
+		}
 		clock := m.ready(best)
+		m.firm[best] = !m.refresh.on
 		if clock == bound {
 			return best, clock
 		}
@@ -236,6 +246,10 @@ func (m *Machine) ready(s Sequencer) int64 {
 // instruction are ready; false while one of them has not been issued.
 func (m *Machine) checkWaits(q *queue) bool {
 	in := q.front()
+	if in.Wait == ([sequencers]uint32{}) {
+		q.operands, q.checked = 0, true
+		return true
+	}
 	latency := &m.latency[in.Op]
 	t := int64(0)
 	for o, w := range in.Wait {
@@ -278,8 +292,19 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 	if s == BankSequencer {
 		m.refresh.checked = false
 	}
+	m.soften(in.Command)
 	q.pop()
 	m.wake(s)
+}
+
+// soften looks for sequencers whose next command a command may have delayed.
+func (m *Machine) soften(cmd dram.Command) {
+	delays := m.delays[cmd]
+	for s := range m.queues {
+		if q := &m.queues[s]; q.len() > 0 && delays>>q.front().Command&1 != 0 {
+			m.firm[s] = false
+		}
+	}
 }
 
 // wake sets the bounds anew that a command of sequencer s may have lowered: its
@@ -288,11 +313,11 @@ func (m *Machine) wake(s Sequencer) {
 	issued := m.issued[s]
 	for o := range m.queues {
 		if q := &m.queues[o]; q.waiting && q.waitsOn == s && int32(issued-q.waitsFor) >= 0 {
-			m.bound[o] = m.now + 1
+			m.bound[o], m.firm[o] = 0, false
 			q.waiting = false
 		}
 	}
-	m.bound[s] = m.now + 1
+	m.bound[s], m.firm[s] = 0, false
 	if m.queues[s].len() == 0 {
 		m.bound[s] = blocked
 	}

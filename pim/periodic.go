@@ -15,6 +15,28 @@ type periodDetector struct {
 	skipped int64 // clocks skipped so far
 
 	chunk, row block
+
+	// rows is, by stage, the row of its latest segment from which on the rows
+	// repeat, notPeriodic if that did not show, unvisited for stages that did not run.
+	rows [stageEnd]int
+}
+
+const (
+	unvisited   = -2
+	notPeriodic = -1
+)
+
+// lead returns the row of every stage from which on the rows repeat;
+// notPeriodic if a stage never showed it.
+func (d *periodDetector) lead() int {
+	lead := 0
+	for _, l := range d.rows {
+		if l == notPeriodic {
+			return notPeriodic
+		}
+		lead = max(lead, l)
+	}
+	return lead
 }
 
 // block compares the commands between two marks with those between the
@@ -40,6 +62,9 @@ func (d *periodDetector) init(spec *Spec, device *dram.Spec) {
 func (d *periodDetector) reset() {
 	d.skipped = 0
 	d.chunk, d.row = block{}, block{}
+	for i := range d.rows {
+		d.rows[i] = unvisited
+	}
 }
 
 // command enters an issued command.
@@ -91,6 +116,7 @@ func (m *Machine) skip() {
 		return
 	}
 	if p.token == first {
+		d.rows[p.stage] = notPeriodic
 		d.chunk.marked, d.row.marked = false, false
 		return
 	}
@@ -131,6 +157,7 @@ func (m *Machine) skipBlocks(b *block, size, end int) {
 	if b == &d.chunk {
 		d.row.hash = (d.row.hash ^ uint64(n)) * 0x100000001b3
 	} else {
+		d.rows[p.stage] = (p.token-p.segment*p.SegmentTokens)/size - n
 		d.chunk.marked = false
 	}
 }

@@ -86,6 +86,7 @@ func (m *Machine) issueRefresh(clock int64) {
 	m.refresh.done++
 	m.refresh.pending--
 	m.now = clock
+	m.firm = [sequencers]bool{}
 	m.wake(BankSequencer)
 	m.counters.Commands[dram.REF]++
 	if m.observer != nil {

@@ -6,15 +6,14 @@ import (
 )
 
 // KernelTable holds the clocks of one KV head's decode step by context length,
-// filled by runs of Machine. It is exact for every length: lengths of up to
-// two rows are entered column by column, and each further row, and beyond the score
-// buffer each further buffer of tokens, adds the clocks that the first such one added.
+// filled by runs of Machine. It is exact for every length: lengths are entered column by
+// column for as many rows, and as many buffers of tokens beyond the score
+// buffer, as it takes until each further one adds the same.
 type KernelTable struct {
 	geometry Geometry
-	block    int // tokens after which the run repeats: the score buffer, at least a row
-	within   lengths
-	beyond   lengths // contexts of block + n tokens
-	perBlock int64   // each block after the second
+	block    int       // tokens after which the run repeats: the score buffer, at least a row
+	blocks   []lengths // by number of full blocks before the last
+	perBlock int64     // what each further block adds
 
 	// What a head with append takes more than its attention, alone and within a
 	// sequence, by the newest token's place in its chunk. The append waits for
@@ -28,14 +27,13 @@ type KernelTable struct {
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
 
-// lengths holds clocks by the number of value columns of a context: the first
-// row, the second row, and what each row after that adds.
+// lengths holds clocks by the number of value columns of a block's tokens.
 type lengths struct {
-	rows   [2][]int64
-	perRow int64
+	rows   [][]int64 // of the first rows, by column
+	perRow int64     // what each further row adds
 }
 
-// NewKernelTable runs the heads that the table needs: about a hundred, with
+// NewKernelTable runs the heads that the table needs: some hundred, with
 // repetitions skipped (Spec.Periodic). Specs and shapes that do not fit together are an
 // InputError.
 func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
@@ -48,9 +46,7 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 		geometry: *g, block: max(b.program.SegmentTokens, g.RowTokens),
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
 	}
-	t.within = b.lengths(0, t.block/g.RowTokens)
-	t.beyond = b.lengths(t.block, t.block/g.RowTokens)
-	t.perBlock = b.attention(2*t.block+1) - b.attention(t.block+1)
+	t.fillBlocks(b)
 	// tRAS keeps a row open for that many columns.
 	columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
 	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
@@ -67,6 +63,28 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 		t.sequence = append(t.sequence, ends[1]-ends[0]-alone)
 	}
 	return t, nil
+}
+
+// rowLead is the number of rows that a run is given to become periodic where it
+// has too few to show it.
+const rowLead = 6
+
+// fillBlocks enters blocks until the next two add the same.
+func (t *KernelTable) fillBlocks(b *tableBuilder) {
+	rows := t.block / t.geometry.RowTokens
+	adds := func(k int) int64 { return b.attention(k*t.block+1) - b.attention((k-1)*t.block+1) }
+	count := 1 + (rowLead+rows-1)/rows
+	for adds(count) != adds(count+1) && count < 4*rowLead {
+		count++
+	}
+	t.perBlock = adds(count)
+	for k := range count {
+		var like *lengths
+		if k > 1 {
+			like = &t.blocks[k-1]
+		}
+		t.blocks = append(t.blocks, b.lengths(k*t.block, rows, like))
+	}
 }
 
 // Alone returns the clocks of one KV head's decode step on an idle rank, from
@@ -110,21 +128,24 @@ func (t *KernelTable) Attention(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	blocks := (context - 1) / t.block
-	if blocks == 0 {
-		return t.within.clocks(&t.geometry, context)
+	k := (context - 1) / t.block
+	context -= k * t.block
+	last := len(t.blocks) - 1
+	if k <= last {
+		return t.blocks[k].clocks(&t.geometry, context)
 	}
-	return t.beyond.clocks(&t.geometry, context-blocks*t.block) + int64(blocks-1)*t.perBlock
+	return t.blocks[last].clocks(&t.geometry, context) + int64(k-last)*t.perBlock
 }
 
 // clocks returns the entry of a context of 1 to block tokens.
 func (l *lengths) clocks(g *Geometry, context int) int64 {
 	row := (context - 1) / g.RowTokens
 	column := (context - 1 - row*g.RowTokens) / g.ColumnTokens
-	if row == 0 {
-		return l.rows[0][column]
+	last := len(l.rows) - 1
+	if row <= last {
+		return l.rows[row][column]
 	}
-	return l.rows[1][column] + int64(row-1)*l.perRow
+	return l.rows[last][column] + int64(row-last)*l.perRow
 }
 
 // WithRefresh returns what clocks of computing take in the long run with
@@ -182,18 +203,52 @@ func (b *tableBuilder) run(h Head) int64 { return b.ends(h)[0] }
 func (b *tableBuilder) attention(context int) int64 { return b.run(Head{Context: context}) }
 
 // lengths fills the entries of contexts of base plus one token to base plus
-// rows rows.
-func (b *tableBuilder) lengths(base, rows int) lengths {
-	l := lengths{}
+// rows rows. Like is the block before, nil where that differs.
+func (b *tableBuilder) lengths(base, rows int, like *lengths) lengths {
 	rowTokens := b.program.Geometry.RowTokens
-	l.rows[0] = b.row(base)
-	if rows > 1 {
-		l.rows[1] = b.row(base + rowTokens)
+	b.attention(base + rows*rowTokens)
+	count := rows
+	if lead := b.machine.periodic.lead(); lead != notPeriodic && b.skips() {
+		count = min(rows, lead+2)
+	} else if !b.skips() {
+		count = min(rows, rowLead)
 	}
-	if rows > 2 {
-		l.perRow = b.attention(base+2*rowTokens+1) - b.attention(base+rowTokens+1)
+	l := lengths{}
+	for r := range count {
+		at := base + r*rowTokens
+		switch {
+		case like != nil && r < len(like.rows):
+			l.rows = append(l.rows, b.shifted(like.rows[r], at))
+		case r > 1:
+			l.rows = append(l.rows, b.shifted(l.rows[r-1], at))
+		default:
+			l.rows = append(l.rows, b.row(at))
+		}
+	}
+	if rows > count {
+		at := base + count*rowTokens + 1
+		l.perRow = b.attention(at) - b.attention(at-rowTokens)
 	}
 	return l
+}
+
+// shifted returns the clocks of contexts of base tokens plus 1 to all columns
+// of a row, taken from another row where first, last and a middle column differ by
+// the same.
+func (b *tableBuilder) shifted(like []int64, base int) []int64 {
+	columnTokens := b.program.Geometry.ColumnTokens
+	differs := func(column int) int64 { return b.attention(base+(column+1)*columnTokens) - like[column] }
+	shift := differs(0)
+	for _, column := range []int{len(like) / 2, len(like) - 1} {
+		if differs(column) != shift {
+			return b.row(base)
+		}
+	}
+	entries := make([]int64, len(like))
+	for i := range entries {
+		entries[i] = like[i] + shift
+	}
+	return entries
 }
 
 // leadIn is the number of chunks of a row that are run one by one before the
@@ -201,9 +256,9 @@ func (b *tableBuilder) lengths(base, rows int) lengths {
 const leadIn = 4
 
 // row returns the clocks of contexts of base tokens plus 1 to all columns of a
-// row. Contexts that end at the same place in their chunk are even in the
-// number of chunks after leadIn: where the run of a full row confirms that, the ones
-// between are not run.
+// row. Contexts that end at the same place in their chunk are entered without
+// a run where the first leadIn chunks grow evenly and the row's last lies on
+// the same line.
 func (b *tableBuilder) row(base int) []int64 {
 	g := &b.program.Geometry
 	entries := make([]int64, g.RowBursts)
@@ -213,13 +268,13 @@ func (b *tableBuilder) row(base int) []int64 {
 	}
 	step := max(1, g.ChunkTokens/g.ColumnTokens) // columns of a chunk
 	chunks := g.RowBursts / step
+	lead := min(leadIn, chunks)
 	from := 0
 	if b.program.rankPU { // reads whole chunks
 		from = step - 1
 	}
 	for first := from; first < step; first++ {
 		at := func(chunk int) int { return chunk*step + first }
-		lead := min(leadIn, chunks)
 		for c := range lead {
 			fill(at(c))
 		}
@@ -228,7 +283,8 @@ func (b *tableBuilder) row(base int) []int64 {
 		}
 		last := fill(at(chunks - 1))
 		slope := entries[at(lead-1)] - entries[at(lead-2)]
-		even := entries[at(lead-1)]+int64(chunks-lead)*slope == last
+		even := b.skips() && entries[at(lead-2)]-entries[at(lead-3)] == slope &&
+			entries[at(lead-1)]+int64(chunks-lead)*slope == last
 		for c := lead; c < chunks-1; c++ {
 			if even {
 				entries[at(c)] = entries[at(c-1)] + slope
@@ -237,10 +293,13 @@ func (b *tableBuilder) row(base int) []int64 {
 			}
 		}
 	}
-	for i := range entries {
-		if from > 0 {
+	if from > 0 {
+		for i := range entries {
 			entries[i] = entries[i/step*step+from]
 		}
 	}
 	return entries
 }
+
+// skips reports whether repetitions are skipped.
+func (b *tableBuilder) skips() bool { return b.machine.periodic.on }

@@ -72,7 +72,7 @@ func TestTableIsTheRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
 		d := drawDevice(t, shape)
-		longest := 20_000 / shape.Queries
+		longest := 8_000 / shape.Queries
 		context := rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)).Draw(t, "context")
 		tableIsTheRun(t, spec, d, shape, context)
 	})

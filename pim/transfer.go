@@ -121,11 +121,7 @@ func (m *Machine) gaveWay(clock int64) bool {
 		m.reactivate(&h, in.Row)
 	}
 	m.now = h.now
-	for s := range m.bound {
-		if m.bound[s] != blocked {
-			m.bound[s] = m.now + 1
-		}
-	}
+	m.firm = [sequencers]bool{}
 	return true
 }
 
