@@ -103,6 +103,9 @@ func (r *Resource) InService() (job int32, start Time, ok bool) { return r.job, 
 // idle.
 func (r *Resource) End() (end Time, ok bool) { return r.end, r.active }
 
+// Reset makes the resource idle and its accounts empty. It keeps its memory.
+func (r *Resource) Reset() { *r = Resource{waiting: r.waiting} }
+
 // Shift moves the job in service on by a span of time: what a caller does that
 // skips a span in which everything repeats. Busy and Completed do not count it.
 func (r *Resource) Shift(by Time) {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -118,5 +119,31 @@ func BenchmarkResource(b *testing.B) {
 		now += 5
 		job, _, _ := r.Complete(now)
 		r.Enqueue(now, job, 5)
+	}
+}
+
+// TestShiftAndState moves a busy resource on and compares what its future depends
+// on; a resource that is reset starts anew, at an earlier time, too.
+func TestShiftAndState(t *testing.T) {
+	var r Resource
+	r.Enqueue(100, 1, 50)
+	r.Enqueue(110, 2, 30)
+	before := r.AppendState(nil, 120)
+	r.Shift(1000)
+	if after := r.AppendState(nil, 1120); !slices.Equal(after, before) {
+		t.Errorf("the state %v becomes %v", before, after)
+	}
+	if end, ok := r.End(); !ok || end != 1150 {
+		t.Errorf("the end is %v, %v, want 1150", end, ok)
+	}
+	if next, end, ok := r.Complete(1150); !ok || next != 2 || end != 1180 {
+		t.Errorf("then job %d until %v, %v, want 2 until 1180", next, end, ok)
+	}
+	r.Reset()
+	if _, ok := r.End(); ok || r.Waiting() != 0 || r.Completed() != 0 {
+		t.Error("a reset resource is not idle")
+	}
+	if _, started := r.Enqueue(5, 3, 1); !started || r.Err() != nil {
+		t.Errorf("a reset resource does not start at an earlier time: %v", r.Err())
 	}
 }

@@ -5,68 +5,77 @@ import (
 	"github.com/l3sim/l3sim/sim"
 )
 
-// segment is one request's part of a group's attention in a layer: its heads on
-// a channel, one after another.
-type segment struct {
-	end  sim.Time // from the start of the group
-	head sim.Time // of one head
+// rankClock converts between time and the clocks that a rank computes, between
+// which it refreshes at its long-run rate.
+type rankClock struct {
+	tCK                 sim.Time
+	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
+	rate                float64 // clocks computed a picosecond
 }
 
-// boundaryWait returns how long a transfer that finds the group at elapsed > 0 waits
-// until the rankset can be interrupted: at the end of a head, or earlier at a
-// multiple of step from the head's start; a step of 0 is none.
-func (g *groupCost) boundaryWait(elapsed, step sim.Time) sim.Time {
-	if len(g.segments) == 0 {
-		g.devices.fillSegments(g)
-	}
-	var start sim.Time
-	for i := range g.segments {
-		s := &g.segments[i]
-		if elapsed >= s.end {
-			start = s.end
-			continue
-		}
-		done := (elapsed - start) % s.head
-		if done == 0 {
-			return 0
-		}
-		wait := s.head - done
-		if step > 0 {
-			wait = min(wait, (step-done%step)%step)
-		}
-		return min(wait, s.end-elapsed)
-	}
-	return 0
+func newRankClock(tCK sim.Time, interval, computing int64) rankClock {
+	return rankClock{tCK, interval, computing, float64(computing) / (float64(interval) * float64(tCK))}
 }
 
-// fillSegments sets the segments of a group. Few groups of an iteration are
-// interrupted, so that they are not set before they are asked for.
-func (d *devices) fillSegments(g *groupCost) {
-	var clocks int64
-	sub := &g.batch.Sub[g.sub]
-	for i := range sub.Decode {
-		r := &sub.Decode[i]
-		if int(r.Offset) != g.offset {
+// time returns the time that clocks of computing take.
+func (r *rankClock) time(clocks int64) sim.Time {
+	return sim.Time((clocks*r.interval+r.computing-1)/r.computing) * r.tCK
+}
+
+// clocks returns the clocks that a rank has computed within t, give or take the
+// one in progress.
+func (r *rankClock) clocks(t sim.Time) int64 { return int64(float64(t) * r.rate) }
+
+// boundaryWait returns how long a transfer that finds group g at elapsed > 0
+// waits until the rankset can be interrupted: at the end of a head, or earlier at
+// a multiple of step from the head's start; a step of 0 is none.
+//
+// The boundary's time counts from the group's start, so that where the rankset
+// stops does not depend on when within a clock the transfer came.
+func (c *iterationCosts) boundaryWait(g *groupCost, elapsed sim.Time) sim.Time {
+	at := c.clock.clocks(elapsed)
+	boundary := c.clock.time(c.boundary(g, at))
+	if boundary < elapsed { // at is rounded down
+		boundary = c.clock.time(c.boundary(g, at+1))
+	}
+	return max(boundary-elapsed, 0)
+}
+
+// boundary returns the first boundary of group g that is not before at, in clocks
+// from its start.
+func (c *iterationCosts) boundary(g *groupCost, at int64) int64 {
+	start := int64(0)
+	for _, head := range g.heads {
+		end := start + head*int64(c.headsEach)
+		if at > end {
+			start = end
 			continue
 		}
-		head := d.table.InSequence(r.Context(g.batch.Iteration))
-		clocks += int64(d.heads) * head
-		g.segments = append(g.segments, segment{end: d.time(clocks), head: d.time(head)})
+		for start+head <= at { // few: a channel has few heads of a layer
+			start += head
+		}
+		end = start + head
+		switch {
+		case at == start:
+			return at
+		case c.step == 0:
+			return end
+		}
+		return min(end, start+(at-start+c.step-1)/c.step*c.step)
 	}
-	// What the group's first head takes longer ends its last segment.
-	g.segments[len(g.segments)-1].end = g.compute
+	return at // within the drain of the last head
 }
 
 // boundaryStep returns the distance of the boundaries within a head: a row's
 // share of a head that has many, or a chunk's share of a row.
-func (d *devices) boundaryStep(boundary string) sim.Time {
-	row := d.table.RowTokens()
-	clocks := (d.table.Attention(3*row) - d.table.Attention(2*row)) / 2 // a K row and a V row
+func boundaryStep(t *pim.KernelTable, boundary string, banks int) int64 {
+	row := t.RowTokens()
+	clocks := (t.Attention(3*row) - t.Attention(2*row)) / 2 // a K row and a V row
 	switch boundary {
 	case pim.BoundaryRow:
-		return d.time(clocks)
+		return clocks
 	case pim.BoundaryChunk:
-		return d.time(max(clocks*int64(d.banks)/int64(row), 1))
+		return max(clocks*int64(banks)/int64(row), 1)
 	}
 	return 0
 }

@@ -73,7 +73,7 @@ func (c *checker) gpu(p *pipeline, s int, task gpuTask, end sim.Time) {
 	sub := &p.sub[s]
 	if p.now < c.gpuEnd {
 		c.fail(LawExclusive, p.now, "the GPU starts %s of sub-batch %d, layer %d, before it is free at %v",
-			gpuTaskNames[task], s, sub.layer, c.gpuEnd)
+			operationNames[task], s, sub.layer, c.gpuEnd)
 	}
 	if task == taskBlock && (sub.outstanding > 0 || sub.prompts > 0 || !sub.prefillDone || p.now < sub.resultsAt) {
 		c.fail(LawCausality, p.now, "the block of sub-batch %d, layer %d, starts without %d groups, %d prompt transfers, prefill attention %v",
@@ -146,8 +146,8 @@ func (c *checker) down(p *pipeline, begin, end sim.Time) {
 // claimed checks that no rankset computes while it receives.
 func (c *checker) claimed(p *pipeline, q int, begin, end sim.Time) {
 	r := &p.ranks[q]
-	if r.freeAt < end || r.running != none && r.stop == never && r.finish > begin {
-		c.fail(LawExclusive, begin, "rankset %d receives until %v and computes until %v", q, end, r.finish)
+	if r.freeAt < end || r.running != none && r.stop == never && p.due[q] > begin {
+		c.fail(LawExclusive, begin, "rankset %d receives until %v and computes until %v", q, end, p.due[q])
 	}
 	c.ranks[q].end = end
 }
@@ -158,8 +158,8 @@ func (c *checker) idle(p *pipeline) {
 		c.fail(LawIdle, p.now, "the GPU idles while %d tasks wait", p.gpu.Waiting())
 	}
 	for s := range p.sub {
-		if sub := &p.sub[s]; sub.blockWaiting && sub.outstanding == 0 && sub.prompts == 0 && sub.prefillDone && sub.resultsAt <= p.now {
-			c.fail(LawIdle, p.now, "the block of sub-batch %d, layer %d, is not requested", s, sub.layer)
+		if p.due[len(p.ranks)+dueResults+s] <= p.now {
+			c.fail(LawIdle, p.now, "the block of sub-batch %d, layer %d, is not requested", s, p.sub[s].layer)
 		}
 	}
 	for q := range p.ranks {

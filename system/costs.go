@@ -20,10 +20,7 @@ type groupCost struct {
 	prompt       shipment // keys and values of the prompt tokens
 	up, upBus    sim.Time // results: time of the PCIe links, and the channels' share
 
-	segments    []segment // set when the group is first interrupted
-	devices     *devices
-	batch       *scheduler.Batch
-	sub, offset int
+	heads []int64 // clocks of one head of each request, in their order
 }
 
 // subCost is what the tasks of a sub-batch cost on the GPUs.
@@ -44,12 +41,14 @@ type iterationCosts struct {
 	// opening rows for the host (ACT, tRCD, CWL), closing them (tWR, tRP), and
 	// activating all banks again.
 	vacate, open, close, reactivate sim.Time
-	step                            sim.Time // of the boundaries within a head
-	rotate                          bool     // layer l of a request lies on rankset (l + offset) mod R
-	concurrent                      bool     // ranksets compute while another one receives
-	asyncPrefill                    bool     // prompts go down during the block, not before it
-	buffered                        bool     // the memory controllers collect what they write
-	halfDuplex                      bool     // PCIe can carry more than the channels: they serve one direction at a time
+	clock                           rankClock
+	step                            int64 // clocks between the boundaries within a head
+	headsEach                       int   // heads of a request on a channel
+	rotate                          bool  // layer l of a request lies on rankset (l + offset) mod R
+	concurrent                      bool  // ranksets compute while another one receives
+	asyncPrefill                    bool  // prompts go down during the block, not before it
+	buffered                        bool  // the memory controllers collect what they write
+	halfDuplex                      bool  // PCIe can carry more than the channels: they serve one direction at a time
 
 	sub    []subCost
 	groups []groupCost // of all sub-batches, R each
@@ -89,9 +88,11 @@ type devices struct {
 	model *llm.Model
 	gpu   *gpu.ModelCost
 	table *pim.KernelTable
-	tCK   sim.Time
+	clock rankClock
 	heads int // KV heads on one channel
-	banks int // of a rank
+	// sequence is the table's InSequence, read out: it is asked for every decoding
+	// request in every iteration.
+	sequence sequence
 
 	// entry, block, head: GPU time by tokens; down, up: link time by requests.
 	embedding, qkv, ffn, head memo
@@ -105,6 +106,32 @@ type devices struct {
 	decodes          []decodeTraffic // by number of requests
 
 	scratch []int64 // one value a rankset
+}
+
+// sequence is a table's clocks of a head in sequence by context length, the
+// shorter contexts read out.
+type sequence struct {
+	table  *pim.KernelTable
+	clocks []int64
+}
+
+// readOut is the context length up to which clocks are read out: 512 KiB, about
+// the lengths that models are trained for.
+const readOut = 1 << 16
+
+func newSequence(t *pim.KernelTable) sequence {
+	s := sequence{t, make([]int64, readOut)}
+	for context := range s.clocks {
+		s.clocks[context] = t.InSequence(context)
+	}
+	return s
+}
+
+func (s *sequence) at(context int) int64 {
+	if context < len(s.clocks) {
+		return s.clocks[context]
+	}
+	return s.table.InSequence(context)
 }
 
 // decodeTraffic is the transfers of a group by its number of requests.
@@ -152,12 +179,6 @@ func (d *devices) operations() {
 	d.head.cost = d.gpu.LMHead
 }
 
-// time returns the time that a rank needs for clocks of attention, refresh
-// included.
-func (d *devices) time(clocks int64) sim.Time {
-	return sim.Time(d.table.WithRefresh(clocks)) * d.tCK
-}
-
 // prefillAttention returns the GPU's time for the prompts of a sub-batch in one
 // layer. Chunks of different requests share no data and run one after another.
 func (d *devices) prefillAttention(s *scheduler.SubBatch) sim.Time {
@@ -190,20 +211,21 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	for offset := range groups {
 		g := &groups[offset]
-		g.requests, g.promptTokens, g.clocks, g.segments = 0, 0, 0, g.segments[:0]
-		g.devices, g.batch, g.sub, g.offset = d, b, s, offset
+		g.requests, g.promptTokens, g.clocks, g.heads = 0, 0, 0, g.heads[:0]
 	}
 	sub := &b.Sub[s]
 	for i := range sub.Decode {
 		r := &sub.Decode[i]
 		g := &groups[r.Offset]
 		context := r.Context(b.Iteration)
-		g.requests++
-		if g.requests == 1 {
+		head := d.sequence.at(context)
+		if g.requests == 0 {
 			// The first head of a group finds no other's drain to hide behind.
-			g.clocks = d.table.Alone(context) - d.table.InSequence(context)
+			g.clocks = d.table.Alone(context) - head
 		}
-		g.clocks += int64(d.heads) * d.table.InSequence(context)
+		g.requests++
+		g.heads = append(g.heads, head)
+		g.clocks += int64(d.heads) * head
 	}
 	for i := range sub.Prefill {
 		groups[sub.Prefill[i].Offset].promptTokens += sub.Prefill[i].Tokens
@@ -212,7 +234,7 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 		g := &groups[offset]
 		if g.requests > 0 {
 			traffic := d.traffic(g.requests)
-			g.compute = d.time(g.clocks)
+			g.compute = d.clock.time(g.clocks)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
 		if g.promptTokens > 0 {
@@ -240,7 +262,7 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	clear(clocks)
 	for i := range s.Decode {
 		r := &s.Decode[i]
-		clocks[r.Offset] += int64(d.heads) * d.table.InSequence(r.Context(iteration))
+		clocks[r.Offset] += int64(d.heads) * d.sequence.at(r.Context(iteration))
 	}
 	var busiest int64
 	for _, c := range clocks {
@@ -249,7 +271,7 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	n := units.Bytes(len(s.Decode))
 	t := d.rate().TransferTime(units.Bytes(otherPrefill) * d.model.KVBytesPerTokenLayer())
 	if n > 0 {
-		t += d.time(busiest) + 2*d.latency +
+		t += d.clock.time(busiest) + 2*d.latency +
 			d.rate().TransferTime(n*d.model.QKVBytesPerTokenLayer()) +
 			d.rate().TransferTime(n*d.model.AttentionBytesPerTokenLayer())
 	}
@@ -266,4 +288,24 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	}
 	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
 	m.PIM = d.PIM(sub, b.Iteration, otherPrefill)
+}
+
+// parts returns the steps of a task on the GPUs, for a timeline. All-reduces are
+// part of the step that they end.
+func (d *devices) parts(task gpuTask, tokens, emitting, layer int) []part {
+	qkv := part{"QKV generation", d.qkv.at(tokens)}
+	switch task {
+	case taskEntry:
+		return []part{{"embedding", d.embedding.at(tokens)}, qkv}
+	case taskBlock:
+		steps := []part{
+			{"projection, all-reduce", units.FromSeconds(d.gpu.Projection(tokens))},
+			{"feed-forward, all-reduce", units.FromSeconds(d.gpu.FFN(tokens))},
+		}
+		if layer == d.model.Layers-1 {
+			return append(steps, part{"LM head", d.head.at(emitting)})
+		}
+		return append(steps, qkv)
+	}
+	return nil
 }

@@ -23,6 +23,8 @@ type Options struct {
 	// Check verifies the laws of docs/laws.md while the run goes; Run returns the
 	// first Violation.
 	Check bool
+	// Timeline, if not nil, is the part of the run that the Result records.
+	Timeline *Window
 	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
 	// come from several goroutines.
 	Progress func(replica int, tokens int64)
@@ -31,9 +33,10 @@ type Options struct {
 // Node is the hardware of a configuration: replicas of a model on GPUs and the
 // DIMM-PIM channels that belong to them.
 type Node struct {
-	cfg   *configs.Config
-	table *pim.KernelTable
-	unit  units.Bytes // of an allocation unit
+	cfg      *configs.Config
+	table    *pim.KernelTable
+	sequence sequence
+	unit     units.Bytes // of an allocation unit
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
@@ -43,7 +46,7 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Node{cfg: cfg, table: table, unit: cfg.PIM.UnitBytes(&cfg.DRAM.Spec)}, nil
+	return &Node{cfg: cfg, table: table, sequence: newSequence(table), unit: cfg.PIM.UnitBytes(&cfg.DRAM.Spec)}, nil
 }
 
 // Streams of random numbers, one for each subsystem that draws any.
@@ -62,6 +65,11 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		pipeline: newPipeline(cfg.Node.Ranksets, o.Exact),
 		costs:    n.costs(d),
 		progress: func(int64) {},
+
+		unitBytes: int64(n.unit) * int64(cfg.ReplicaChannels()),
+	}
+	if o.Timeline != nil {
+		r.recording = &Recording{Window: *o.Timeline, Spans: NewSpans(cfg.Node.Ranksets), parts: map[sim.Time][]part{}}
 	}
 	if o.Progress != nil {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }
@@ -86,9 +94,8 @@ func (n *Node) devices() *devices {
 	cfg := n.cfg
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
-		model: &cfg.Model, gpu: gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), table: n.table, tCK: cfg.DRAM.Spec.TCK,
+		model: &cfg.Model, gpu: gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), table: n.table, clock: n.clock(), sequence: n.sequence,
 		heads:   cfg.Model.KVHeads / channels,
-		banks:   cfg.DRAM.Spec.Banks(),
 		link:    units.Bandwidth(gpus) * n.linkShare(),
 		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
 		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
@@ -99,6 +106,12 @@ func (n *Node) devices() *devices {
 	}
 	d.operations()
 	return d
+}
+
+// clock returns the clock of a rank that refreshes as the table says.
+func (n *Node) clock() rankClock {
+	s := &n.cfg.DRAM.Spec
+	return newRankClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
 // pimPeak returns the bandwidth at which all banks of all ranks together feed
@@ -126,7 +139,8 @@ func (n *Node) costs(d *devices) iterationCosts {
 	c.open = sim.Time(s.TRCD+s.CWL) * tCK
 	c.close = sim.Time(s.TWR+s.TRP) * tCK
 	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
-	c.step = d.boundaryStep(n.cfg.PIM.TransferBoundary)
+	c.clock, c.headsEach = d.clock, d.heads
+	c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
 	c.halfDuplex = 2*d.link > d.channel

@@ -28,20 +28,19 @@ func job(s int, task gpuTask) int32 { return int32(s)<<8 | int32(task) }
 
 // subState is where a sub-batch is in its layers.
 type subState struct {
-	active       bool
-	layer        int
-	outstanding  int      // groups of the layer whose attention has not finished
-	prompts      int      // prompt transfers that the block waits for
-	resultsAt    sim.Time // when the results up to now have reached the GPU
-	prefillDone  bool     // prefill attention of the layer has finished
-	blockWaiting bool     // the block has not been requested yet
+	active      bool
+	layer       int
+	outstanding int      // groups of the layer whose attention has not finished
+	prompts     int      // prompt transfers that the block waits for
+	resultsAt   sim.Time // when the results up to now have reached the GPU
+	prefillDone bool     // prefill attention of the layer has finished
 }
 
 // rankState is one rankset. Groups run one after another; a transfer that the
-// rankset receives interrupts the running one at a boundary.
+// rankset receives interrupts the running one at a boundary. When the running
+// group finishes is in the pipeline's due times.
 type rankState struct {
-	running  int32 // group, or none
-	finish   sim.Time
+	running  int32    // group, or none
 	freeAt   sim.Time // no attention before this time: the rankset receives
 	stop     sim.Time // when it left its work for the transfer in progress
 	active   bool     // it had begun that work
@@ -96,12 +95,13 @@ func (w *work) add(d *work, n int64) {
 // sub-batch · R + offset, do not change from layer to layer.
 //
 // Every resource has at most one task in progress, so the next event is the
-// minimum over the resources and no queue of events is needed. Events of one
-// instant go in the order ranksets (by group), writer, down link, results, GPU,
-// which does not depend on how the ranksets are numbered.
+// minimum over the resources' due times and no queue of events is needed. Events
+// of one instant go in the order ranksets (by group), writer, down link, results,
+// GPU, which does not depend on how the ranksets are numbered.
 type pipeline struct {
 	costs  *iterationCosts
 	now    sim.Time
+	due    []sim.Time // of ranksets, then dueWriter ... dueGPU after them; never where nothing is
 	sub    [2]subState
 	gpu    sim.Resource
 	down   downLink
@@ -118,21 +118,22 @@ type pipeline struct {
 // newPipeline returns a pipeline over ranksets ranksets. exact runs every layer
 // of every iteration.
 func newPipeline(ranksets int, exact bool) *pipeline {
-	return &pipeline{ranks: make([]rankState, ranksets), exact: exact}
+	return &pipeline{ranks: make([]rankState, ranksets), due: make([]sim.Time, ranksets+dueOthers), exact: exact}
 }
-
-// record has the pipeline record every task in spans, which takes every layer.
-func (p *pipeline) record(spans *Spans) { p.spans, p.exact = spans, p.exact || spans != nil }
 
 // run executes one iteration that starts at start and returns its end.
 func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
 	p.costs, p.now = costs, start
+	p.gpu.Reset()
 	p.down.reset()
 	p.writer.reset()
 	p.up = upLink{begin: start, end: start}
 	p.past.reset()
 	for q := range p.ranks {
 		p.ranks[q] = rankState{running: none, freeAt: start}
+	}
+	for i := range p.due {
+		p.due[i] = never
 	}
 	for s := range p.sub {
 		p.sub[s] = subState{active: s < len(costs.sub) && costs.sub[s].active}
@@ -147,48 +148,27 @@ func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
 	return p.now
 }
 
-// event is what happens next.
-type event int
-
+// Places in the due times, after the ranksets.
 const (
-	atRank event = iota
-	atWriter
-	atDown
-	atGPU
-	atResults // + sub-batch
+	dueWriter  = iota // a piece is written
+	dueDown           // the down link's piece ends, or the next can start
+	dueResults        // the results and all else that the block of sub-batch 0 waits for are there
+	_                 // of sub-batch 1
+	dueGPU            // the GPU's task ends
+	dueOthers
 )
 
 // step advances to the next event and handles it; it reports false when nothing
 // is left to do.
 func (p *pipeline) step() bool {
-	at, rank := never, 0
-	for q := range p.ranks {
-		r := &p.ranks[q]
-		if r.running == none || r.finish > at {
-			continue
-		}
-		if r.finish < at || r.running < p.ranks[rank].running {
-			at, rank = r.finish, q
+	at, next := never-1, -1
+	ranksets := len(p.ranks)
+	for i, t := range p.due {
+		if t < at || t == at && i < ranksets && p.ranks[i].running < p.ranks[next].running {
+			at, next = t, i
 		}
 	}
-	what := atRank
-	if p.writer.busy && p.writer.end < at {
-		at, what = p.writer.end, atWriter
-	}
-	if t := p.down.next(p.now); t < at {
-		at, what = t, atDown
-	}
-	for s := range p.sub {
-		if sub := &p.sub[s]; sub.blockWaiting && sub.outstanding == 0 && sub.prompts == 0 && sub.prefillDone {
-			if t := max(sub.resultsAt, p.now); t < at {
-				at, what = t, atResults+event(s)
-			}
-		}
-	}
-	if t, busy := p.gpu.End(); busy && t < at {
-		at, what = t, atGPU
-	}
-	if at == never {
+	if next < 0 {
 		return false
 	}
 	if p.check != nil && at > p.now {
@@ -196,21 +176,31 @@ func (p *pipeline) step() bool {
 	}
 	p.now = at
 	p.work.events++
-	switch what {
-	case atRank:
-		p.attentionDone(rank)
-	case atWriter:
+	switch next - ranksets {
+	case dueWriter:
 		p.written()
-	case atDown:
+	case dueDown:
 		p.stepDown()
-	case atGPU:
+	case dueResults, dueResults + 1:
+		p.due[next] = never
+		p.requestGPU(next-ranksets-dueResults, taskBlock)
+	case dueGPU:
 		p.gpuDone()
 	default:
-		s := int(what - atResults)
-		p.sub[s].blockWaiting = false
-		p.requestGPU(s, taskBlock)
+		p.attentionDone(next)
 	}
 	return true
+}
+
+// set sets one of the due times after the ranksets'.
+func (p *pipeline) set(what int, at sim.Time) { p.due[len(p.ranks)+what] = at }
+
+// awaitBlock sets when the block of sub-batch s can be requested, once all that
+// it waits for has a time.
+func (p *pipeline) awaitBlock(s int) {
+	if sub := &p.sub[s]; sub.outstanding == 0 && sub.prompts == 0 && sub.prefillDone {
+		p.set(dueResults+s, max(sub.resultsAt, p.now))
+	}
 }
 
 // split returns sub-batch and rankset offset of group g.
@@ -252,10 +242,11 @@ func (p *pipeline) gpuDuration(s int, task gpuTask) sim.Time {
 
 func (p *pipeline) gpuStarted(s int, task gpuTask) {
 	end, _ := p.gpu.End()
+	p.set(dueGPU, end)
 	p.work.gpu += end - p.now
 	p.work.tasks++
-	if task == taskBlock && p.costs.asyncPrefill {
-		p.queuePrompts(s)
+	if task == taskBlock && p.costs.asyncPrefill && p.queuePrompts(s) > 0 {
+		p.wakeDown()
 	}
 	if p.check != nil {
 		p.check.gpu(p, s, task, end)
@@ -268,6 +259,7 @@ func (p *pipeline) gpuStarted(s int, task gpuTask) {
 // gpuDone ends the running task and starts the next.
 func (p *pipeline) gpuDone() {
 	ended, _, _ := p.gpu.InService()
+	p.set(dueGPU, never)
 	if next, _, started := p.gpu.Complete(p.now); started {
 		p.gpuStarted(int(next>>8), gpuTask(next&0xff))
 	}
@@ -276,6 +268,7 @@ func (p *pipeline) gpuDone() {
 	switch gpuTask(ended & 0xff) {
 	case taskPrefillAttention:
 		sub.prefillDone = true
+		p.awaitBlock(s)
 		return
 	case taskBlock:
 		sub.layer++
@@ -293,26 +286,33 @@ func (p *pipeline) startLayer(s int) {
 	p.work.layers++
 	sub, c := &p.sub[s], &p.costs.sub[s]
 	sub.outstanding, sub.resultsAt = 0, p.now
+	t := p.transfer(s, 0, 0)
 	for offset := range c.groups {
-		if c.groups[offset].requests > 0 {
+		if g := &c.groups[offset]; g.requests > 0 {
 			sub.outstanding++
-			p.down.decode.push(p.transfer(s, offset, c.groups[offset].decode.pieces))
+			t.pieces = int32(g.decode.pieces)
+			p.down.decode.push(t)
+		}
+		t.group++
+		if t.rank++; int(t.rank) == len(p.ranks) {
+			t.rank = 0
 		}
 	}
 	if !p.costs.asyncPrefill {
 		sub.prompts = p.queuePrompts(s)
 	}
-	sub.blockWaiting = true
 	sub.prefillDone = c.prefillAttention == 0
 	if !sub.prefillDone {
 		p.requestGPU(s, taskPrefillAttention)
 	}
+	p.awaitBlock(s)
+	p.wakeDown()
 }
 
 // startAttention runs group g on rankset q, from at on.
 func (p *pipeline) startAttention(q int, g int32, at sim.Time) {
 	r, c := &p.ranks[q], &p.costs.groups[g]
-	r.running, r.finish = g, at+c.compute
+	r.running, p.due[q] = g, at+c.compute
 	p.work.pim += c.compute
 	p.work.tasks++
 	if p.check != nil {
@@ -333,13 +333,14 @@ func (p *pipeline) attentionDone(q int) {
 	begin, end := p.sendUp(&p.costs.groups[g])
 	sub.resultsAt = max(sub.resultsAt, end)
 	sub.outstanding--
+	p.awaitBlock(s)
 	if p.check != nil {
 		p.check.results(p, q, g, begin, end)
 	}
 	if p.spans != nil {
 		p.spans.results(p, q, g, begin, end)
 	}
-	r.running = none
+	r.running, p.due[q] = none, never
 	if r.nWaiting > 0 {
 		next := r.waiting[0]
 		r.waiting[0] = r.waiting[1]

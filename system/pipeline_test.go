@@ -16,19 +16,19 @@ const ns = units.Nanosecond
 // in sub-batch 0 on offsets 0 and 1, request 2 in sub-batch 1 on offset 0
 // together with a prompt on offset 1.
 func handCosts() *iterationCosts {
-	heads := func(total, head sim.Time) []segment { return []segment{{end: total, head: head}} }
 	whole := func(t sim.Time) shipment { return shipment{pieces: 1, link: t, last: t} }
 	c := newIterationCosts(2, 2)
 	c.layers, c.latency = 2, 1*ns
 	c.rotate, c.concurrent, c.asyncPrefill = true, true, true
 	c.vacate, c.open, c.close, c.reactivate = 1*ns, 2*ns, 3*ns, 4*ns
+	c.clock, c.headsEach = newRankClock(ns, 1, 1), 3 // heads of 20 clocks of 1 ns
 	for s := range c.sub {
 		sub := &c.sub[s]
 		sub.active, sub.entry, sub.block, sub.exit = true, 10*ns, 20*ns, 15*ns
 	}
-	short := groupCost{requests: 1, compute: 40 * ns, decode: whole(5 * ns), up: 2 * ns, segments: heads(40*ns, 20*ns)}
+	short := groupCost{requests: 1, compute: 40 * ns, decode: whole(5 * ns), up: 2 * ns, heads: []int64{20}}
 	c.groups[0], c.groups[1], c.groups[2] = short, short, short
-	c.groups[1].compute, c.groups[1].segments = 60*ns, heads(60*ns, 20*ns)
+	c.groups[1].compute = 60 * ns
 	c.sub[1].prefillAttention = 6 * ns
 	c.groups[3] = groupCost{promptTokens: 16, prompt: whole(8 * ns)}
 	return &c
@@ -73,7 +73,7 @@ func handCosts() *iterationCosts {
 func TestHandWorkedSchedule(t *testing.T) {
 	spans := NewSpans(2)
 	p := newPipeline(2, true)
-	p.record(spans)
+	p.spans = spans
 	p.check = newChecker(2)
 	if end := p.run(handCosts(), 0); end != 253*ns {
 		t.Errorf("the iteration ends at %v, want 253ns", end)
@@ -169,7 +169,7 @@ func TestSwitchesByHand(t *testing.T) {
 		{"one mode at a time", func(c *iterationCosts) { c.concurrent = false }, 109},
 		{"one mode at a time, rankset 0 the last", func(c *iterationCosts) {
 			c.concurrent = false
-			c.groups[0].compute, c.groups[0].segments[0].end = 80*ns, 80*ns
+			c.groups[0].compute = 80 * ns
 		}, 129}, // [31,111] on rankset 0
 		{"prompt before the block", func(c *iterationCosts) {
 			c.asyncPrefill = false
@@ -215,7 +215,9 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	subs := rapid.IntRange(1, 2).Draw(t, "sub-batches")
 	costs := newIterationCosts(subs, ranksets)
 	c := &costs
-	c.layers, c.latency, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), span("latency", 0, 30), span("step", 0, 20)
+	c.layers, c.latency, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), span("latency", 0, 30), rapid.Int64Range(0, 20).Draw(t, "step")
+	c.clock = newRankClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10)
+	c.headsEach = rapid.IntRange(1, 8).Draw(t, "heads")
 	c.vacate, c.open, c.close, c.reactivate = span("vacate", 0, 5), span("open", 0, 5), span("close", 0, 5), span("reactivate", 0, 5)
 	c.rotate, c.concurrent, c.asyncPrefill = flag("rotate"), flag("concurrent"), flag("async")
 	c.halfDuplex, c.buffered = flag("half duplex"), flag("buffered")
@@ -227,9 +229,8 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 			g := &sub.groups[o]
 			if flag("decodes") {
 				g.requests = 1
-				head := span("head", 1, 60)
-				g.compute = head * span("heads", 1, 8)
-				g.segments = []segment{{end: g.compute, head: head}}
+				g.heads = []int64{rapid.Int64Range(1, 60).Draw(t, "head")}
+				g.compute = c.clock.time(g.heads[0]*int64(c.headsEach)) + span("first head", 0, 5)
 				g.decode, g.up = ship("down", 20), span("up", 1, 20)
 			}
 			if flag("prefills") {
@@ -288,7 +289,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 		c := drawCosts(t, ranksets)
 		spans := NewSpans(ranksets)
 		p := newPipeline(ranksets, true)
-		p.record(spans)
+		p.spans = spans
 		p.check = newChecker(ranksets)
 		end := p.run(c, 0)
 		p.check.iteration(p, 0, end, &p.work)

@@ -92,13 +92,18 @@ func (p *pipeline) shift(by sim.Time, layers int) {
 		}
 	}
 	for q := range p.ranks {
-		p.ranks[q].finish += by
 		p.ranks[q].freeAt += by
+	}
+	for i := range p.due {
+		if p.due[i] != never {
+			p.due[i] += by
+		}
 	}
 	turn := 0
 	if p.costs.rotate {
 		turn = layers % len(p.ranks)
 		rotate(p.ranks, turn)
+		rotate(p.due[:len(p.ranks)], turn)
 	}
 	if p.check != nil {
 		p.check.shift(by, layers, turn)
@@ -106,7 +111,7 @@ func (p *pipeline) shift(by sim.Time, layers int) {
 	move := func(t *transfer) {
 		t.eligible += by
 		t.layer += int32(layers)
-		t.rank = int32((int(t.rank) + turn) % len(p.ranks))
+		t.rank = int16((int(t.rank) + turn) % len(p.ranks))
 	}
 	p.down.end += by
 	move(&p.down.current)
@@ -136,7 +141,7 @@ func (p *pipeline) appendState(b []int64) []int64 {
 		sub := &p.sub[s]
 		if sub.active {
 			b = append(b, int64(sub.layer-first)<<32|int64(sub.outstanding)<<16|int64(sub.prompts)<<2|
-				flags(sub.prefillDone, sub.blockWaiting), since(sub.resultsAt))
+				flags(sub.prefillDone, p.due[len(p.ranks)+dueResults+s] != never), since(sub.resultsAt))
 		}
 	}
 	b = p.gpu.AppendState(b, p.now)
@@ -162,7 +167,7 @@ func (p *pipeline) appendState(b []int64) []int64 {
 		r := &p.ranks[q]
 		b = append(b, int64(r.running)<<32|int64(r.nWaiting), since(r.freeAt))
 		if r.running != none {
-			b = append(b, since(r.finish))
+			b = append(b, since(p.due[q]))
 		}
 		for i := range r.nWaiting {
 			b = append(b, int64(r.waiting[i]))

@@ -32,6 +32,8 @@ type replica struct {
 	started   sim.Time // of the iteration in progress
 	running   bool
 	fault     error
+	recording *Recording // nil without a timeline
+	unitBytes int64      // of an allocation unit on all channels of the replica
 
 	requests []traces.Request
 	// preemptedAt is when a preempted request emitted its latest token, or never.
@@ -71,6 +73,9 @@ func (s *steps) set(t sim.Time, v int64) {
 	}
 	s.at, s.value = append(s.at, t), append(s.value, v)
 }
+
+// kvBytes returns the bytes of allocation units that are counted on one channel.
+func (r *replica) kvBytes(used int64) int64 { return used * r.unitBytes }
 
 // checkEvery is how many iterations pass between looks at the context and
 // reports of progress.
@@ -152,6 +157,9 @@ func (r *replica) decide(now sim.Time) {
 	r.devices.fill(&r.costs, r.batch)
 	before := r.pipeline.work
 	end := r.pipeline.run(&r.costs, now)
+	if err := r.pipeline.gpu.Err(); err != nil {
+		r.fault = err
+	}
 	r.out.fragmentation += ledger.Fragmentation() * (end - now).Seconds()
 	if c := r.pipeline.check; c != nil {
 		done := r.pipeline.work.since(&before)
@@ -160,6 +168,9 @@ func (r *replica) decide(now sim.Time) {
 	}
 	if r.learned != nil {
 		r.observe()
+	}
+	if r.recording != nil && r.recording.overlaps(now, end) {
+		r.record(now, end)
 	}
 	r.queue.Push(sim.Complete, sim.Event{Time: end, Kind: eventComplete})
 }

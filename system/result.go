@@ -19,6 +19,7 @@ type Result struct {
 	// Tasks are all tasks of the run, those of skipped layers included; Events and
 	// Layers are those that were simulated one by one.
 	Tasks, Events, Layers int64
+	Recordings            []*Recording // a replica each, with Options.Timeline
 
 	trace                        *traces.Trace
 	tbt                          results.Distribution
@@ -53,6 +54,9 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		total.add(&w, 1)
 		r.Events += w.events
 		r.Layers += w.layers
+		if rep.recording != nil {
+			r.Recordings = append(r.Recordings, rep.recording)
+		}
 		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
 	}
 	r.Tasks = total.tasks

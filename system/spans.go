@@ -10,8 +10,6 @@ const (
 	resourceRank
 )
 
-var gpuTaskNames = [...]string{taskEntry: "embedding and QKV", taskPrefillAttention: "prefill attention", taskBlock: "block"}
-
 // Operations of spans on other resources than the GPU, after the GPU's tasks.
 const (
 	opDecodeDown = int32(taskBlock) + 1 + iota
@@ -43,7 +41,7 @@ func (s *Spans) down(p *pipeline, begin, end sim.Time) {
 	if t.prompt {
 		op = opPromptDown
 	}
-	s.Add(sim.Span{Start: begin, End: end, Resource: resourceDown, Kind: op, A: t.group, B: t.layer})
+	s.Add(sim.Span{Start: begin, End: end, Resource: resourceDown, Kind: op, A: int32(t.group), B: t.layer})
 }
 
 // attention begins a span of group g on rankset q, whose end is not known yet.

@@ -14,12 +14,11 @@ type shipment struct {
 // transfer is one task of the down link: a group's decode vectors, or the keys
 // and values of a sub-batch's prompt tokens that go to one rankset.
 type transfer struct {
-	group    int32
-	layer    int32
-	rank     int32
-	pieces   int32    // left, the current one included
-	prompt   bool     // prompt keys and values
-	eligible sim.Time // its data can start: request time + link latency
+	eligible    sim.Time // its data can start: request time + link latency
+	layer       int32
+	pieces      int32 // left, the current one included
+	group, rank int16
+	prompt      bool // prompt keys and values
 }
 
 // fifo is a queue of transfers that reuses its memory.
@@ -68,12 +67,8 @@ func (d *downLink) reset() {
 	d.prompts.reset()
 }
 
-// next returns when the link's next event is due: the end of the piece in
-// transfer, or the start of the next.
+// next returns when the idle link can start the next piece.
 func (d *downLink) next(now sim.Time) sim.Time {
-	if d.busy {
-		return d.end
-	}
 	at := never
 	if !d.decode.empty() {
 		at = max(now, d.decode.first().eligible)
@@ -136,8 +131,8 @@ func (p *pipeline) writingUntil() sim.Time {
 func (p *pipeline) transfer(s, offset, pieces int) transfer {
 	layer := p.sub[s].layer
 	return transfer{
-		group: int32(s*len(p.ranks) + offset), layer: int32(layer), rank: int32(p.rankOf(offset, layer)),
-		pieces: int32(pieces), eligible: p.now + p.costs.latency,
+		eligible: p.now + p.costs.latency, layer: int32(layer), pieces: int32(pieces),
+		group: int16(s*len(p.ranks) + offset), rank: int16(p.rankOf(offset, layer)),
 	}
 }
 
@@ -157,6 +152,13 @@ func (p *pipeline) queuePrompts(s int) int {
 	return n
 }
 
+// wakeDown sets when the down link, if it is idle, can start its next piece.
+func (p *pipeline) wakeDown() {
+	if !p.down.busy {
+		p.set(dueDown, p.down.next(p.now))
+	}
+}
+
 // stepDown ends the piece in transfer, if one is, and starts the next that can.
 func (p *pipeline) stepDown() {
 	d := &p.down
@@ -168,7 +170,8 @@ func (p *pipeline) stepDown() {
 		} else {
 			p.delivered(&d.current)
 		}
-		if d.next(p.now) > p.now {
+		if next := d.next(p.now); next > p.now {
+			p.set(dueDown, next)
 			return
 		}
 	}
@@ -189,6 +192,7 @@ func (p *pipeline) stepDown() {
 	} else {
 		begin, d.end = p.claim(&d.current, length)
 	}
+	p.set(dueDown, d.end)
 	p.work.pcieDown += length
 	p.work.channel += bus
 	p.work.tasks++
@@ -224,11 +228,13 @@ func (p *pipeline) startWriter() {
 	}
 	w.busy = true
 	_, w.end = p.claim(&w.current, length)
+	p.set(dueWriter, w.end)
 }
 
 // written ends the piece that the writer writes.
 func (p *pipeline) written() {
 	p.writer.busy = false
+	p.set(dueWriter, never)
 	p.delivered(&p.writer.current)
 	p.startWriter()
 }
@@ -241,9 +247,10 @@ func (p *pipeline) delivered(t *transfer) {
 	}
 	if t.prompt {
 		p.work.promptTokens += int64(p.costs.groups[t.group].promptTokens)
-		if s, _ := p.split(t.group); !p.costs.asyncPrefill {
+		if s, _ := p.split(int32(t.group)); !p.costs.asyncPrefill {
 			p.sub[s].prompts--
 			p.sub[s].resultsAt = max(p.sub[s].resultsAt, p.now)
+			p.awaitBlock(s)
 		}
 		return
 	}
@@ -254,11 +261,11 @@ func (p *pipeline) delivered(t *transfer) {
 	q := int(t.rank)
 	r := &p.ranks[q]
 	if r.running != none || r.nWaiting > 0 {
-		r.waiting[r.nWaiting] = t.group
+		r.waiting[r.nWaiting] = int32(t.group)
 		r.nWaiting++
 		return
 	}
-	p.startAttention(q, t.group, max(p.now, r.freeAt))
+	p.startAttention(q, int32(t.group), max(p.now, r.freeAt))
 }
 
 // claim stops the receiving rankset at its next boundary, gives the span of the
@@ -272,7 +279,7 @@ func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
 		first, last = 0, len(p.ranks)
 	}
 	for q := first; q < last; q++ {
-		begin = max(begin, p.leave(&p.ranks[q]))
+		begin = max(begin, p.leave(q))
 	}
 	begin += c.open
 	if c.halfDuplex && begin < p.up.end && begin+length > p.up.begin {
@@ -286,7 +293,7 @@ func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
 			if r.active {
 				r.freeAt += c.reactivate
 			}
-			r.finish += r.freeAt - r.stop
+			p.due[q] += r.freeAt - r.stop
 			if p.check != nil {
 				p.check.interrupt(p, q, r.stop, r.freeAt)
 			}
@@ -301,26 +308,27 @@ func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
 	return begin, end
 }
 
-// leave returns when rankset r has left its work: at its running group's next
-// boundary, which it keeps in r.stop, or never where nothing is interrupted. A
-// group that has not begun has no row active to leave.
-func (p *pipeline) leave(r *rankState) sim.Time {
+// leave returns when rankset q has left its work: at its running group's next
+// boundary, which it keeps in its state, or never where nothing is interrupted.
+// A group that has not begun has no row active to leave.
+func (p *pipeline) leave(q int) sim.Time {
+	r := &p.ranks[q]
 	left := max(p.now, r.freeAt)
 	r.stop = never
 	if r.running == none {
 		return left
 	}
-	c := &p.costs.groups[r.running]
-	elapsed := c.compute - (r.finish - left)
-	r.active = elapsed > 0
+	remaining := p.due[q] - left
+	g := &p.costs.groups[r.running]
+	r.active = remaining < g.compute
 	if !r.active {
 		r.stop = left
 		return left
 	}
-	stop := left + c.boundaryWait(elapsed, p.costs.step)
-	if stop >= r.finish {
-		return r.finish
+	wait := p.costs.boundaryWait(g, g.compute-remaining)
+	if wait >= remaining {
+		return left + remaining
 	}
-	r.stop = stop
-	return stop + p.costs.vacate
+	r.stop = left + wait
+	return r.stop + p.costs.vacate
 }

@@ -26,6 +26,9 @@ type runFlags struct {
 	dryRun  bool
 	exact   bool
 	check   bool
+
+	timeline string // file
+	window   string
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -56,6 +59,8 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
 	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/laws.md during the run")
+	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
+	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, k := range keys {
 			if flag := cmd.Flags().Lookup(k.flag); flag.Changed {
@@ -92,7 +97,11 @@ func (a *app) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
-	result, err := a.simulate(ctx, node, trace, f)
+	window, err := f.timelineWindow()
+	if err != nil {
+		return err
+	}
+	result, err := a.simulate(ctx, node, trace, f, window)
 	if err != nil {
 		return err
 	}
@@ -105,6 +114,11 @@ func (a *app) run(ctx context.Context, f *runFlags) error {
 			return err
 		}
 	}
+	if f.timeline != "" {
+		if err := writeTimeline(f.timeline, result.Recordings); err != nil {
+			return err
+		}
+	}
 	if f.json {
 		return summary.WriteJSON(a.stdout)
 	}
@@ -112,14 +126,14 @@ func (a *app) run(ctx context.Context, f *runFlags) error {
 }
 
 // simulate runs the trace under a progress display and sets the wall time.
-func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, f *runFlags) (*system.Result, error) {
+func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, f *runFlags, window *system.Window) (*system.Result, error) {
 	start := time.Now()
 	show := a.newProgress("output tokens")
 	show.Start(trace.Moments().OutputTokens)
 	defer show.Done()
 	emitted := make([]atomic.Int64, node.Replicas())
 	result, err := node.Run(ctx, trace, system.Options{
-		Exact: f.exact, Check: f.check,
+		Exact: f.exact, Check: f.check, Timeline: window,
 		Progress: func(replica int, tokens int64) {
 			emitted[replica].Store(tokens)
 			var sum int64

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+)
+
+// timelineWindow returns the window of --timeline-window, nil without
+// --timeline.
+func (f *runFlags) timelineWindow() (*system.Window, error) {
+	if f.timeline == "" {
+		return nil, nil
+	}
+	bad := &input.InputError{Key: "--timeline-window", Value: f.window, Expected: "two times, the later one last, such as 0ms:50ms"}
+	from, to, found := strings.Cut(f.window, ":")
+	if !found {
+		return nil, bad
+	}
+	var w system.Window
+	if err := errors.Join(w.From.UnmarshalText([]byte(from)), w.To.UnmarshalText([]byte(to))); err != nil {
+		bad.Err = err
+		return nil, bad
+	}
+	if w.From < 0 || w.To <= w.From {
+		return nil, bad
+	}
+	return &w, nil
+}
+
+// writeTimeline writes recordings to path, compressed where its name ends in .gz.
+func writeTimeline(path string, recordings []*system.Recording) error {
+	return results.WriteFileAtomic(path, func(w io.Writer) error {
+		if !strings.HasSuffix(path, ".gz") {
+			return system.WriteTimeline(w, recordings)
+		}
+		z := gzip.NewWriter(w)
+		return errors.Join(system.WriteTimeline(z, recordings), z.Close())
+	})
+}

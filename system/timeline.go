@@ -1,0 +1,200 @@
+package system
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/l3sim/l3sim/sim"
+)
+
+// Window is a part of a run to record: iterations that lie in it, wholly or in
+// part.
+type Window struct{ From, To sim.Time }
+
+// overlaps says whether the span from start to end has a part in the window.
+func (w *Window) overlaps(start, end sim.Time) bool { return start < w.To && end > w.From }
+
+// Recording is what one replica did within a window.
+type Recording struct {
+	Window
+	*Spans
+	// Batch and KVBytes are sampled at every iteration.
+	Samples []Sample
+	parts   map[sim.Time][]part // of the block that starts then
+}
+
+// Sample is the state at the start of an iteration.
+type Sample struct {
+	At       sim.Time
+	Decoding int   // requests that decode
+	Prefill  int   // prompt tokens
+	KVBytes  int64 // allocated, over the replica
+}
+
+// part is one step of a task on the GPU.
+type part struct {
+	name     string
+	duration sim.Time
+}
+
+// record runs the iteration that has just been run once more and keeps its
+// spans. The pipeline is deterministic, so that it takes the same time; what it
+// did is counted once.
+func (r *replica) record(start, end sim.Time) {
+	rec := r.recording
+	before, exact, check := r.pipeline.work, r.pipeline.exact, r.pipeline.check
+	r.pipeline.exact, r.pipeline.check, r.pipeline.spans = true, nil, rec.Spans
+	first := len(rec.Spans.Spans)
+	if again := r.pipeline.run(&r.costs, start); again != end {
+		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
+	}
+	r.pipeline.work, r.pipeline.exact, r.pipeline.check, r.pipeline.spans = before, exact, check, nil
+	prefill := 0
+	for s := range r.batch.Sub {
+		prefill += r.batch.Sub[s].PrefillTokens()
+	}
+	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.scheduler.Ledger().Used())})
+	for _, s := range rec.Spans.Spans[first:] {
+		if s.Resource == resourceGPU {
+			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
+			rec.parts[s.Start] = r.devices.parts(gpuTask(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
+		}
+	}
+}
+
+// traceEvent is one event of the Chrome trace-event format, which Perfetto opens
+// (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
+// Times are in microseconds.
+type traceEvent struct {
+	Name     string         `json:"name"`
+	Phase    string         `json:"ph"`
+	Start    json.Number    `json:"ts,omitempty"`
+	Duration json.Number    `json:"dur,omitempty"`
+	Process  int            `json:"pid"`
+	Thread   int            `json:"tid"`
+	Args     map[string]any `json:"args,omitempty"`
+}
+
+// microseconds writes t exactly.
+func microseconds(t sim.Time) json.Number {
+	return json.Number(fmt.Sprintf("%d.%06d", t/1e6, t%1e6))
+}
+
+// WriteTimeline writes recordings, one a replica, in the Chrome trace-event
+// format: a process for each replica, a track for each resource, counters for
+// the batch and the KV memory.
+func WriteTimeline(w io.Writer, recordings []*Recording) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprint(b, `{"displayTimeUnit":"ns","traceEvents":[`)
+	separator := "\n"
+	write := func(e traceEvent) error {
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(b, separator)
+		separator = ",\n"
+		_, err = b.Write(text)
+		return err
+	}
+	for replica, rec := range recordings {
+		if err := rec.write(replica, write); err != nil {
+			return err
+		}
+	}
+	fmt.Fprint(b, "\n]}\n")
+	return b.Flush()
+}
+
+// tracks names the resources in the order in which Perfetto shows them.
+func (r *Recording) tracks() []string {
+	names := []string{"GPU", "PCIe down", "PCIe up", "channels, writes", "channels, reads"}
+	for q := range r.ranksets {
+		names = append(names, fmt.Sprintf("rankset %d", q))
+	}
+	return names
+}
+
+// thread returns the track of a resource.
+func thread(resource int32) int {
+	if resource >= resourceRank {
+		return int(resource-resourceRank) + 5
+	}
+	return int(resource)
+}
+
+func (r *Recording) write(replica int, write func(traceEvent) error) error {
+	meta := func(what string, tid int, args map[string]any) error {
+		return write(traceEvent{Name: what, Phase: "M", Process: replica, Thread: tid, Args: args})
+	}
+	if err := meta("process_name", 0, map[string]any{"name": fmt.Sprintf("replica %d", replica)}); err != nil {
+		return err
+	}
+	for tid, name := range r.tracks() {
+		if err := meta("thread_name", tid, map[string]any{"name": name}); err != nil {
+			return err
+		}
+		if err := meta("thread_sort_index", tid, map[string]any{"sort_index": tid}); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Samples {
+		counters := map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill}
+		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(s.At), Process: replica, Args: counters}); err != nil {
+			return err
+		}
+		kv := map[string]any{"allocated": s.KVBytes}
+		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(s.At), Process: replica, Args: kv}); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Spans.Spans {
+		if r.overlaps(s.Start, s.End) {
+			if err := r.writeSpan(replica, s, write); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeSpan writes one span, the steps within it, and what it is on the channels.
+func (r *Recording) writeSpan(replica int, s sim.Span, write func(traceEvent) error) error {
+	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
+	args := map[string]any{"sub-batch": sub, "layer": s.B}
+	if s.Resource != resourceGPU {
+		args["offset"] = offset
+	}
+	event := func(name string, tid int, start, end sim.Time) error {
+		return write(traceEvent{
+			Name: name, Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
+			Process: replica, Thread: tid, Args: args,
+		})
+	}
+	name := fmt.Sprintf("%s %c%d", operationNames[s.Kind], 'A'+rune(sub), s.B)
+	if err := event(name, thread(s.Resource), s.Start, s.End); err != nil {
+		return err
+	}
+	switch s.Resource {
+	case resourceDown, resourceUp:
+		return event(name, thread(s.Resource)+2, s.Start, s.End)
+	case resourceGPU:
+		at := s.Start
+		for _, p := range r.parts[s.Start] {
+			end := min(at+p.duration, s.End)
+			if err := event(p.name, thread(s.Resource), at, end); err != nil {
+				return err
+			}
+			at = end
+		}
+	}
+	return nil
+}
+
+// operationNames are the names of spans by kind.
+var operationNames = [...]string{
+	taskEntry: "entry", taskPrefillAttention: "prefill attention", taskBlock: "block",
+	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results", opAttention: "decode attention",
+}
