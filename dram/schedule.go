@@ -275,39 +275,38 @@ func (c *Controller) findStarving(t int64) {
 }
 
 // pickStarving picks what the starving request needs. Until that can issue,
-// nothing does that could put it off: column accesses and commands to its rank
-// wait, ACT and PRE of other ranks go on.
+// others go on only where they do not put it off: no command to its bank, no
+// ACT of its rank while it waits for one (tFAW), no column access of any bank
+// while it waits for one (the data bus).
 func (c *Controller) pickStarving(t int64) (choice, bool) {
 	bank := c.starving
 	rank := int(c.places[bank].Rank)
-	b := &c.banks[bank]
-	n := needRead
-	switch row := c.state.rows[bank]; {
-	case row < 0:
-		n = needActivate
-	case row != b.entries[0].row:
-		n = needPrecharge
-	case b.entries[0].write:
-		n = needWrite
-	}
+	wants := c.starvingNeed()
+	column := wants == needRead || wants == needWrite
 	refreshing := c.refresh.forced>>rank&1 != 0
 	next := int64(forever)
 	if !refreshing {
-		if next = c.earliest(n, bank); next <= t {
-			if n == needRead || n == needWrite {
+		if next = c.earliest(wants, bank); next <= t {
+			if column {
 				c.starving, c.starvationCheck = -1, t+1
 			}
-			return choice{bank: bank, need: n}, true
+			return choice{bank: bank, need: wants}, true
 		}
 	}
 	best := choice{age: forever}
-	for r := range c.openBanks {
-		if r == rank || c.refresh.forced>>r&1 != 0 {
+	for n := range needs {
+		if column && !refreshing && (n == needRead || n == needWrite) {
 			continue
 		}
-		for _, n := range [...]need{needActivate, needPrecharge} {
+		for r := range c.openBanks {
+			if c.refresh.forced>>r&1 != 0 || r == rank && n == needActivate && wants == needActivate {
+				continue
+			}
 			for m := c.needs[n].ranks[r].banks; m != 0; m &= m - 1 {
 				o := r*c.banksPerRank + bits.TrailingZeros64(m)
+				if o == bank {
+					continue
+				}
 				if e := c.earliest(n, o); e > t {
 					next = min(next, e)
 				} else if age := c.needs[n].waits[o].age; age < best.age {
@@ -318,4 +317,18 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 	}
 	c.ready = next
 	return best, best.age < forever
+}
+
+// starvingNeed returns the next command of the starving request.
+func (c *Controller) starvingNeed() need {
+	oldest := &c.banks[c.starving].entries[0]
+	switch row := c.state.rows[c.starving]; {
+	case row < 0:
+		return needActivate
+	case row != oldest.row:
+		return needPrecharge
+	case oldest.write:
+		return needWrite
+	}
+	return needRead
 }
