@@ -18,7 +18,6 @@ import (
 const crashSweep = `repeats = 2
 [set]
 run.model = "llama-2-7b"
-run.trace = "longbench"
 run.requests = 2
 [grid]
 node.gpus = [4, 8]
@@ -63,7 +62,7 @@ func TestSweepSurvivesKills(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(time.Duration(random.Int64N(int64(startup + run/15))))
+		time.Sleep(time.Duration(random.Int64N(int64(startup + run/20))))
 		if err := cmd.Process.Signal(signals[random.IntN(len(signals))]); err != nil {
 			t.Fatalf("kill %d came too late: %v", kill, err)
 		}
