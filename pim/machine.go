@@ -238,6 +238,7 @@ func (m *Machine) ready(s Sequencer) int64 {
 		}
 	}
 	in := q.front()
+	q.command = 1 << in.Command
 	t := max(q.operands, m.now+1)
 	return max(t, m.state.Earliest(in.Command, in.Address()))
 }
@@ -292,27 +293,22 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 	if s == BankSequencer {
 		m.refresh.checked = false
 	}
-	m.soften(in.Command)
+	delays := m.delays[in.Command]
 	q.pop()
-	m.wake(s)
+	m.wake(s, delays)
 }
 
-// soften looks for sequencers whose next command a command may have delayed.
-func (m *Machine) soften(cmd dram.Command) {
-	delays := m.delays[cmd]
-	for s := range m.queues {
-		if q := &m.queues[s]; q.len() > 0 && delays>>q.front().Command&1 != 0 {
-			m.firm[s] = false
-		}
-	}
-}
-
-// wake sets the bounds anew that a command of sequencer s may have lowered: its
-// own, and those of sequencers that waited for it.
-func (m *Machine) wake(s Sequencer) {
+// wake follows a command of sequencer s, which delays the commands in the bits
+// of delays: bounds that it may have moved are not firm any more, and
+// sequencers that waited for it are looked at, s itself among them.
+func (m *Machine) wake(s Sequencer, delays uint32) {
 	issued := m.issued[s]
 	for o := range m.queues {
-		if q := &m.queues[o]; q.waiting && q.waitsOn == s && int32(issued-q.waitsFor) >= 0 {
+		q := &m.queues[o]
+		if delays&q.command != 0 {
+			m.firm[o] = false
+		}
+		if q.waiting && q.waitsOn == s && int32(issued-q.waitsFor) >= 0 {
 			m.bound[o], m.firm[o] = 0, false
 			q.waiting = false
 		}
@@ -327,8 +323,9 @@ func (m *Machine) wake(s Sequencer) {
 type queue struct {
 	ring       []Instruction
 	head, tail int
-	checked    bool  // operands holds for the front
-	operands   int64 // clock at which the front's operands are ready
+	checked    bool   // operands holds for the front
+	operands   int64  // clock at which the front's operands are ready
+	command    uint32 // the front's command as a bit, once it has been looked at
 	// waiting says that the front waits for waitsFor instructions of waitsOn.
 	waiting  bool
 	waitsOn  Sequencer

@@ -172,10 +172,11 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 
 	p.setColumns = set / g.ColumnTokens
 	queries := p.Shape.Queries
-	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.Passes*(g.TokenBursts+p.setColumns) +
-		queries*(g.TokenBursts+max(p.PartialBursts, p.SetBursts, p.ContextBursts))
+	sets := max(1, g.ChunkTokens/set) // of a chunk
+	setBursts := sets * p.SetBursts
+	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.Passes*(g.TokenBursts+sets*p.setColumns) +
+		queries*(g.TokenBursts+max(p.PartialBursts, setBursts, p.ContextBursts))
 
-	setBursts := g.ChunkTokens / set * p.SetBursts
 	chunk := max(p.Passes*g.TokenBursts*d.TCCDL, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
 	if p.rankPU {
 		p.stepSize = max(p.stepSize, g.RowBursts*g.BankGroups+3*g.BankGroups)
@@ -237,8 +238,8 @@ func (p *Program) Restart(heads []Head) {
 	p.startHead()
 }
 
-// Next appends the next few instructions (those of one chunk, one weight slot,
-// one row switch) to buffer and returns it; it appends nothing at the end.
+// Next appends the next few instructions (those of one chunk, one row switch)
+// to buffer and returns it; it appends nothing at the end.
 func (p *Program) Next(buffer []Instruction) []Instruction {
 	p.pending = slices.Grow(buffer, p.stepSize)
 	for n := len(buffer); len(p.pending) == n && p.stage != stageEnd; {
@@ -269,7 +270,9 @@ func (p *Program) stepBankPU() {
 	case stageScore, stageRescore:
 		p.scoreChunk()
 	case stageContext:
-		p.contextSet()
+		for end := min(p.token+p.Geometry.ChunkTokens, p.limit); p.token < end; {
+			p.contextSet()
+		}
 	case stageReadOut:
 		p.readContext()
 	}

@@ -86,8 +86,7 @@ func (m *Machine) issueRefresh(clock int64) {
 	m.refresh.done++
 	m.refresh.pending--
 	m.now = clock
-	m.firm = [sequencers]bool{}
-	m.wake(BankSequencer)
+	m.wake(BankSequencer, m.delays[dram.REF])
 	m.counters.Commands[dram.REF]++
 	if m.observer != nil {
 		m.observer.Command(clock, dram.REF, allBankAddress, nil)

@@ -19,10 +19,11 @@ type KernelTable struct {
 	// sequence, by the newest token's place in its chunk. The append waits for
 	// the previous head's read-out and everything else for the append, so that
 	// nothing else of a head depends on the one before. Only a row that has just
-	// been opened closes late (tRAS): sequence begins with the first lead
-	// tokens of a row.
-	appended, sequence []int64
-	lead               int
+	// been opened closes late (tRAS): sequence has the first lead tokens of the first row
+	// and then the rest by place, and the first lead tokens of any later row.
+	appended []int64
+	sequence [2][]int64
+	lead     int
 
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
@@ -51,16 +52,15 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
 	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
+	for place := range g.ChunkTokens {
+		h := Head{Context: place + 1, Append: true}
+		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
+	}
 	for place := range t.lead + g.ChunkTokens {
-		context := place + 1
-		alone := b.attention(context)
-		head := Head{Context: context, Append: true}
-		if place < g.ChunkTokens {
-			t.appended = append(t.appended, b.run(head)-alone)
-		}
-		// The second of three has a head before it and one behind.
-		ends := b.ends(head, head, head)
-		t.sequence = append(t.sequence, ends[1]-ends[0]-alone)
+		t.sequence[0] = append(t.sequence[0], b.inSequence(place+1))
+	}
+	for place := range t.lead {
+		t.sequence[1] = append(t.sequence[1], b.inSequence(g.RowTokens+place+1))
 	}
 	return t, nil
 }
@@ -104,11 +104,14 @@ func (t *KernelTable) InSequence(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	entry := (context - 1) % t.geometry.RowTokens
-	if entry >= t.lead {
+	sequence, entry := t.sequence[0], (context-1)%t.geometry.RowTokens
+	switch {
+	case entry >= t.lead:
 		entry = t.lead + t.place(context)
+	case context > t.geometry.RowTokens:
+		sequence = t.sequence[1]
 	}
-	return t.Attention(context) + t.sequence[entry]
+	return t.Attention(context) + sequence[entry]
 }
 
 // place returns the newest token's place in its chunk.
@@ -198,6 +201,16 @@ func (b *tableBuilder) ends(heads ...Head) []int64 {
 
 // run returns the clocks of one head.
 func (b *tableBuilder) run(h Head) int64 { return b.ends(h)[0] }
+
+// inSequence returns what a head within a sequence of its like takes more than
+// its attention.
+func (b *tableBuilder) inSequence(context int) int64 {
+	h := Head{Context: context, Append: true}
+	// The second of three has a head before it and one behind.
+	ends := b.ends(h, h, h)
+	added := ends[1] - ends[0]
+	return added - b.attention(context)
+}
 
 // attention returns the clocks of one head without append.
 func (b *tableBuilder) attention(context int) int64 { return b.run(Head{Context: context}) }
