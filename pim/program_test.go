@@ -8,9 +8,54 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// In program order every operand is in place: what an instruction waits for
-// comes before it, and the tokens, columns and slots are those that the
-// geometry and the plan say.
+// orderCheck follows a program in its own order.
+type orderCheck struct {
+	geometry         *Geometry
+	count            [sequencers]uint32
+	scored, weighted map[int32]int // query heads by token
+	open             map[[2]int8]int32
+}
+
+// see checks one instruction: what it waits for has come, and row and column
+// are those that the geometry says.
+func (c *orderCheck) see(t *rapid.T, in *Instruction) {
+	g := c.geometry
+	for s, w := range in.Wait {
+		if w > c.count[s] {
+			t.Fatalf("%+v waits for what has not come", in)
+		}
+	}
+	c.count[in.Sequencer]++
+	if in.Head != 0 {
+		return
+	}
+	switch in.Op {
+	case OpActivate:
+		if in.Bank < 0 {
+			clear(c.open)
+		}
+		c.open[[2]int8{in.BankGroup, in.Bank}] = in.Row
+	case OpScore:
+		if want := g.KeyColumn(int(in.Token)) + int32(in.Burst); in.Column != want || in.Row != g.KeyRow(int(in.Token)) {
+			t.Fatalf("token %d scored at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+		}
+		c.scored[in.Token] += int(in.Queries)
+	case OpContext:
+		if want := g.ValueColumn(int(in.Token)); in.Column != want || in.Row != g.ValueRow(int(in.Token)) {
+			t.Fatalf("token %d weighted at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+		}
+		c.weighted[in.Token] += int(in.Queries)
+	}
+	if in.Command != dram.MACA {
+		return
+	}
+	for at, row := range c.open {
+		if row != in.Row {
+			t.Fatalf("%+v reads row %d, bank %v has %d open", in, in.Row, at, row)
+		}
+	}
+}
+
 func TestProgramOrder(t *testing.T) {
 	d := ddr4(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -23,54 +68,19 @@ func TestProgramOrder(t *testing.T) {
 			t.Fatal(err)
 		}
 		g := &p.Geometry
-		var count [sequencers]uint32
-		scored, weighted := map[int32]int{}, map[int32]int{}
-		open := map[[2]int8]int32{}
+		c := orderCheck{geometry: g, scored: map[int32]int{}, weighted: map[int32]int{}, open: map[[2]int8]int32{}}
 		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
 			for i := range buffer {
-				in := &buffer[i]
-				for s, w := range in.Wait {
-					if w > count[s] {
-						t.Fatalf("%+v waits for what has not come", in)
-					}
-				}
-				count[in.Sequencer]++
-				if in.Head != 0 {
-					continue
-				}
-				switch in.Op {
-				case OpActivate:
-					if in.Bank < 0 {
-						clear(open)
-					}
-					open[[2]int8{in.BankGroup, in.Bank}] = in.Row
-				case OpScore:
-					if want := g.KeyColumn(int(in.Token)) + int32(in.Burst); in.Column != want || in.Row != g.KeyRow(int(in.Token)) {
-						t.Fatalf("token %d scored at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
-					}
-					scored[in.Token] += int(in.Queries)
-				case OpContext:
-					if want := g.ValueColumn(int(in.Token)); in.Column != want || in.Row != g.ValueRow(int(in.Token)) {
-						t.Fatalf("token %d weighted at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
-					}
-					weighted[in.Token] += int(in.Queries)
-				}
-				if in.Command == dram.MACA {
-					for at, row := range open {
-						if row != in.Row {
-							t.Fatalf("%+v reads row %d, bank %v has %d open", in, in.Row, at, row)
-						}
-					}
-				}
+				c.see(t, &buffer[i])
 			}
 		}
 		for token := 0; token < context; token += g.ChunkTokens {
-			if n := scored[int32(token)]; n < shape.Queries*g.TokenBursts {
+			if n := c.scored[int32(token)]; n < shape.Queries*g.TokenBursts {
 				t.Errorf("chunk %d scored by %d reads, want %d query heads in %d columns", token, n, shape.Queries, g.TokenBursts)
 			}
 		}
 		for token := 0; token < context; token += g.ColumnTokens {
-			if n := weighted[int32(token)]; n != shape.Queries {
+			if n := c.weighted[int32(token)]; n != shape.Queries {
 				t.Errorf("column of token %d read for %d query heads, want %d", token, n, shape.Queries)
 			}
 		}

@@ -1,0 +1,101 @@
+package pim
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+func TestMeasureLaws(t *testing.T) {
+	d := ddr4(t)
+	for _, unit := range []string{BankPU, RankPU} {
+		for _, shape := range []HeadShape{fp16Head, {HeadDim: 96, Queries: 4, ElementBits: 16}} {
+			for _, tokens := range []int{1, 700, 9000} {
+				spec := Default()
+				spec.ProcessingUnit = unit
+				load := Load{Context: tokens, KVHeads: 3, Shape: shape}
+				m, err := Measure(context.Background(), spec, d, load, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := m.Phases.Total(); got != m.Cycles {
+					t.Errorf("%s, %d tokens: the phases add up to %d of %d clocks", unit, tokens, got, m.Cycles)
+				}
+				// The peak at which padding counts is an upper bound of the occupancy.
+				if m.PeakShare <= 0 || m.PeakShare > 1 || unit == BankPU && m.PeakShare > m.Occupancy.BankPUs+1e-12 {
+					t.Errorf("%s, %d tokens: %.4f of the peak with the bank PUs busy %.4f", unit, tokens, m.PeakShare, m.Occupancy.BankPUs)
+				}
+				for _, o := range []Occupancy{m.Occupancy, m.TotalOccupancy} {
+					for _, share := range []float64{o.BankPUs, o.CommandBus, o.DataBus, o.Adders, o.Softmax} {
+						if share < 0 || share > 1 || math.IsNaN(share) {
+							t.Errorf("%s, %d tokens: occupancy %+v", unit, tokens, o)
+						}
+					}
+				}
+				if m.TotalCycles < 3*m.Cycles || m.RefreshCycles < m.Refreshes*int64(d.TRFC) || m.AppendCycles < 100 {
+					t.Errorf("%s, %d tokens: %d clocks, %d of refresh for %d REFs, %d of append", unit, tokens,
+						m.TotalCycles, m.RefreshCycles, m.Refreshes, m.AppendCycles)
+				}
+				if m.Energy.ReadJoules <= 0 || m.Energy.ActivateJoules <= 0 || m.Energy.WriteJoules <= 0 {
+					t.Errorf("%s, %d tokens: energy %+v", unit, tokens, m.Energy)
+				}
+			}
+		}
+	}
+}
+
+func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
+	d := ddr4(t)
+	// 65,536 rows hold 32,768 units of 512 tokens.
+	full := Load{Context: 32_768 * 512, KVHeads: 1, Shape: fp16Head}
+	full.Context++
+	var wrong *input.InputError
+	if _, err := Measure(context.Background(), Default(), d, full, nil); !errors.As(err, &wrong) {
+		t.Errorf("a context beyond the rank's rows: %v", err)
+	}
+}
+
+func TestMeasureStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := Measure(ctx, Default(), ddr4(t), Load{Context: 200_000, KVHeads: 4, Shape: fp16Head}, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+// A machine that has run once allocates nothing in later runs.
+func TestMachineDoesNotAllocate(t *testing.T) {
+	b, err := newTableBuilder(Default(), ddr4(t), fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.machine.SkipRepetitions(false)
+	b.attention(4096)
+	if n := testing.AllocsPerRun(10, func() { b.attention(4096) }); n != 0 {
+		t.Errorf("%v allocations a run", n)
+	}
+}
+
+// The simultaneous activation's log breaks what it says it breaks, and no more.
+func TestWaivedRules(t *testing.T) {
+	d := ddr4(t)
+	spec := Default()
+	if rules := WaivedRules(spec); rules != nil {
+		t.Errorf("staggered activation waives %v", rules)
+	}
+	spec.Activation = Simultaneous
+	checker := dram.NewChecker(d, 1, true)
+	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, checkedRun{checker}); err != nil {
+		t.Fatal(err)
+	}
+	if len(checker.Violations()) == 0 {
+		t.Error("16 banks activated at once pass the checker")
+	}
+	if err := dram.KnownRules("", WaivedRules(spec)); err != nil {
+		t.Error(err)
+	}
+}
