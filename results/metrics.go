@@ -109,7 +109,7 @@ func MetricBetter(column string) Better {
 	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"):
 		return Higher
 	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"),
-		column == "rejected_requests", column == "preemptions":
+		column == "rejected_requests", column == "preemptions", column == "rankset_imbalance":
 		return Lower
 	}
 	return Neither

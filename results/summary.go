@@ -36,7 +36,11 @@ type Summary struct {
 	RejectedRequests int64       `json:"rejected_requests"`
 	Preemptions      int64       `json:"preemptions"`
 	Utilization      Utilization `json:"utilization"`
-	KVBytes          KVBytes     `json:"kv_bytes"`
+	// RanksetImbalance is the busiest rankset's attention time within a layer of a
+	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
+	// where nothing decodes.
+	RanksetImbalance float64 `json:"rankset_imbalance"`
+	KVBytes          KVBytes `json:"kv_bytes"`
 	// KVFragmentation is the share of the rows in use that reserved tokens do not
 	// fill, mean over time: whole rows are allocated.
 	KVFragmentation float64 `json:"kv_fragmentation"`

@@ -51,6 +51,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	row("utilization", "GPU %s, PIM %s, PCIe %s down %s up, channel %s",
 		percent(s.Utilization.GPU), percent(s.Utilization.PIM), percent(s.Utilization.PCIeDown),
 		percent(s.Utilization.PCIeUp), percent(s.Utilization.Channel))
+	if s.RanksetImbalance > 0 {
+		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
+	}
 	used := 0.0
 	if s.KVBytes.Capacity > 0 {
 		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)

@@ -32,8 +32,10 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newDRAMCommand(),
 		a.newGPUCommand(),
 		a.newPIMCommand(),
+		a.newPlotCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),
+		a.newTableCommand(),
 		a.newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+)
+
+// selectionFlags adds the flags that choose what a figure or table shows.
+func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
+	flags.StringVar(&s.X, "x", "", "`column` of the x axis")
+	flags.StringVar(&s.Y, "y", "", "`column` of the y axis")
+	flags.StringVar(&s.Z, "z", "", "`column` of the values of a heat map")
+	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
+	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
+	flags.StringVar(&s.NormalizeTo, "normalize-to", "", "divide by the row with `column=value` and the same x, group, facet and seed")
+	flags.StringArrayVar(&s.Where, "where", nil, "only rows with `column=value` (repeatable)")
+}
+
+func (a *app) newPlotCommand() *cobra.Command {
+	var s figure.Selection
+	var out, title string
+	cmd := &cobra.Command{
+		Use:   "plot RESULTS",
+		Short: "Draw a figure of a sweep's results",
+		Long: `Draw a figure of a sweep's results.
+
+RESULTS is a sweep's folder or its results.csv. Columns are named in full
+(node.ranksets) or, where only one fits, without section and unit (ranksets). Rows that
+differ in their seed alone are one point with an error bar of one sample standard
+deviation; a box shows quartiles and extremes of all rows of its x and group. A Pareto
+front looks for high rates and low times, and for little of a configuration's key.`,
+		Example: `  l3sim plot results/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
+  l3sim plot results/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
+  l3sim plot results/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
+  l3sim plot results/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return plot(args[0], &s, out, title) },
+	}
+	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
+	selectionFlags(cmd.Flags(), &s)
+	cmd.Flags().StringVar(&title, "title", "", "title above the figure")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
+	return cmd
+}
+
+// plot draws one figure into a file.
+func plot(path string, s *figure.Selection, out, title string) error {
+	if out == "" {
+		return &input.InputError{Key: "--out", Expected: "a file that ends with .png, .svg or .pdf"}
+	}
+	format, err := figure.Format("--out", out)
+	if err != nil {
+		return err
+	}
+	table, err := results.ReadTable(path)
+	if err != nil {
+		return err
+	}
+	data, err := figure.Select(table, *s)
+	if err != nil {
+		return err
+	}
+	if err := data.Check(); err != nil {
+		return err
+	}
+	return results.WriteFileAtomic(out, func(w io.Writer) error { return data.Write(w, format, title) })
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+)
+
+// tableFormats are the values of --format.
+var tableFormats = []string{"text", "markdown", "csv"}
+
+// headline are the metrics that a table for people shows unless told otherwise.
+var headline = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim"}
+
+func (a *app) newTableCommand() *cobra.Command {
+	var s figure.Selection
+	var columns []string
+	var format string
+	cmd := &cobra.Command{
+		Use:   "table RESULTS",
+		Short: "Print a sweep's results as text, Markdown or CSV",
+		Long: `Print a sweep's results as text, Markdown or CSV.
+
+With --y (and --x, --group, --facet, --normalize-to as for 'l3sim plot') it prints the
+numbers of that figure; without, the table itself: all columns in CSV, else the keys
+that vary and the main results, or those that --columns names.`,
+		Example: `  l3sim table results/ranks
+  l3sim table results/ranks --columns point,tbt_p99_ms --format markdown
+  l3sim table results/ranks --x ranksets --y output_tokens_per_s --group channels`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.table(args[0], &s, columns, format) },
+	}
+	selectionFlags(cmd.Flags(), &s)
+	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
+	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
+	return cmd
+}
+
+// table prints a table or the numbers of a figure.
+func (a *app) table(path string, s *figure.Selection, columns []string, format string) error {
+	if !slices.Contains(tableFormats, format) {
+		return input.UnknownName("--format", format, tableFormats)
+	}
+	t, err := results.ReadTable(path)
+	if err != nil {
+		return err
+	}
+	if s.X != "" || s.Y != "" || s.Z != "" {
+		if len(columns) > 0 {
+			return &input.InputError{Key: "--columns", Expected: "no --x, --y or --z with it"}
+		}
+		s.Kind = "line"
+		if s.Z != "" {
+			s.Kind = "heatmap"
+		}
+		data, err := figure.Select(t, *s)
+		if err != nil {
+			return err
+		}
+		return a.printTable(data.Table(), format)
+	}
+	for _, flag := range []struct{ name, value string }{{"--group", s.Group}, {"--facet", s.Facet}, {"--normalize-to", s.NormalizeTo}} {
+		if flag.value != "" {
+			return &input.InputError{Key: flag.name, Expected: "--x and --y with it"}
+		}
+	}
+	if len(s.Where) > 0 {
+		if t, err = t.Where("--where", s.Where); err != nil {
+			return err
+		}
+	}
+	if format == "csv" && len(columns) == 0 {
+		return a.printTable(t, format)
+	}
+	chosen, err := chooseColumns(t, columns)
+	if err != nil {
+		return err
+	}
+	t = t.Select(chosen)
+	if format != "csv" {
+		shorten(t)
+	}
+	return a.printTable(t, format)
+}
+
+// chooseColumns returns the columns by name; without names, those that say what
+// a row is and the main results.
+func chooseColumns(t *results.Table, names []string) ([]int, error) {
+	var chosen []int
+	for _, name := range names {
+		i, err := t.Column("--columns", name)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, i)
+	}
+	if len(names) > 0 {
+		return chosen, nil
+	}
+	isConfig := t.IsConfig()
+	for i, c := range t.Columns {
+		varies := slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != t.Rows[0][i] })
+		if isConfig[i] && varies || c == results.PointColumn || c == results.ErrorColumn && varies || slices.Contains(headline, c) {
+			chosen = append(chosen, i)
+		}
+	}
+	if len(chosen) == 0 { // no sweep's table
+		for i := range t.Columns {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen, nil
+}
+
+// shorten cuts numbers to six digits, for people.
+func shorten(t *results.Table) {
+	for r, row := range t.Rows {
+		for i := range row {
+			if v, ok := t.Number(r, i); ok && len(row[i]) > 8 && strings.Contains(row[i], ".") {
+				row[i] = strconv.FormatFloat(v, 'f', max(0, 6-len(row[i][:strings.IndexByte(row[i], '.')])), 64)
+			}
+		}
+	}
+}
+
+// printTable prints a table in a format of tableFormats.
+func (a *app) printTable(t *results.Table, format string) error {
+	switch format {
+	case "markdown":
+		return t.WriteMarkdown(a.stdout)
+	case "csv":
+		return t.WriteCSV(a.stdout)
+	}
+	return t.WriteText(a.stdout)
+}

@@ -1,0 +1,368 @@
+package figure
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// Kinds returns the kinds of figures.
+func Kinds() []string { return []string{"bar", "line", "scatter", "heatmap", "box", "pareto"} }
+
+// Selection says which columns of a table a figure shows. Columns are named as
+// results.Table.Column takes them.
+type Selection struct {
+	Kind  string // one of Kinds
+	X, Y  string
+	Z     string // heat maps: the value at each (x, y)
+	Group string // "" for one group
+	Facet string // a plot of its own for each value; "" for one plot
+	// NormalizeTo is "column=value": every value is divided by that of the row with
+	// this value and otherwise the same x, group, facet and seed.
+	NormalizeTo string
+	Where       []string // "column=value": other rows are left out
+}
+
+// Data is what a figure shows. Names of columns are those of the table.
+type Data struct {
+	Kind                string
+	X, Y, Z             string
+	Group, Facet        string
+	NormalizedTo        string // "column=value", "" for absolute values
+	XNumeric            bool   // every x is a number; else the order of XNames is their position
+	XNames, YNames      []string
+	GroupNames, Facets  []string // in the order of the table; numbers in rising order
+	Cells               []Cell   // in the order of facet, group, x
+	MinimizeX, MaximumY bool     // which way a Pareto front looks
+}
+
+// Cell is one position of a figure with its samples.
+type Cell struct {
+	Facet, Group int // indices of Facets and GroupNames
+	X            int // index of XNames
+	Y            int // of YNames; heat maps only
+	// XValue is the mean of x over the samples where x is a number: of a key all are
+	// the same, of a metric each seed has its own.
+	XValue, XStd float64
+	Samples      []float64 // of y; of z in a heat map
+}
+
+// Mean returns the mean of the samples.
+func (c *Cell) Mean() float64 { return mean(c.Samples) }
+
+// Std returns the sample standard deviation, 0 for a single sample.
+func (c *Cell) Std() float64 { return std(c.Samples) }
+
+func mean(samples []float64) float64 {
+	sum := 0.0
+	for _, v := range samples {
+		sum += v
+	}
+	return sum / float64(len(samples))
+}
+
+func std(samples []float64) float64 {
+	if len(samples) < 2 {
+		return 0
+	}
+	m, sum := mean(samples), 0.0
+	for _, v := range samples {
+		sum += float64((v - m) * (v - m))
+	}
+	return math.Sqrt(sum / float64(len(samples)-1))
+}
+
+// none stands for a dimension that a selection does not use.
+const none = -1
+
+// selector holds the columns of a selection while its rows are read.
+type selector struct {
+	table                         *results.Table
+	selection                     Selection
+	x, y, z, group, facet, seed   int // columns, none where there is none
+	values                        []float64
+	rows                          []int // those used, into table.Rows
+	data                          *Data
+	normColumn                    int
+	normValue                     string
+	xPoint, yPoint                []float64
+	facetNames, groupNames, xText []string
+}
+
+// Select reads the cells of a figure from a table. Rows without a value, such
+// as those of failed points, are left out. Rows that fall into one cell must
+// differ in nothing but the seed and the results (for a box, in nothing that
+// matters: it shows the spread over all of them); other differences are an
+// error that names the column. Errors are *input.InputError.
+func Select(t *results.Table, sel Selection) (*Data, error) {
+	s := &selector{table: t, selection: sel, data: &Data{Kind: sel.Kind}, normColumn: none}
+	if !slices.Contains(Kinds(), sel.Kind) {
+		return nil, input.UnknownName("--kind", sel.Kind, Kinds())
+	}
+	for _, step := range []func() error{s.filter, s.columns, s.read, s.normalize, s.cells} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return s.data, nil
+}
+
+func (s *selector) filter() (err error) {
+	if len(s.selection.Where) > 0 {
+		s.table, err = s.table.Where("--where", s.selection.Where)
+	}
+	return err
+}
+
+// columns finds the columns.
+func (s *selector) columns() error {
+	for _, c := range []struct {
+		flag, name string
+		to         *int
+		column     *string
+		needed     bool
+	}{
+		{"--x", s.selection.X, &s.x, &s.data.X, true},
+		{"--y", s.selection.Y, &s.y, &s.data.Y, true},
+		{"--z", s.selection.Z, &s.z, &s.data.Z, s.selection.Kind == "heatmap"},
+		{"--group", s.selection.Group, &s.group, &s.data.Group, false},
+		{"--facet", s.selection.Facet, &s.facet, &s.data.Facet, false},
+	} {
+		*c.to = none
+		if c.name == "" {
+			if c.needed {
+				return &input.InputError{Key: c.flag, Expected: "a column, which --kind " + s.selection.Kind + " needs"}
+			}
+			continue
+		}
+		i, err := s.table.Column(c.flag, c.name)
+		if err != nil {
+			return err
+		}
+		*c.to, *c.column = i, s.table.Columns[i]
+	}
+	switch {
+	case s.selection.Kind == "heatmap" && s.group != none:
+		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
+	case s.selection.Kind != "heatmap" && s.z != none:
+		return &input.InputError{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap with it"}
+	}
+	s.seed = slices.Index(s.table.Columns, results.SeedColumn)
+	if s.selection.NormalizeTo != "" {
+		var err error
+		if s.normColumn, s.normValue, err = s.table.Condition("--normalize-to", s.selection.NormalizeTo); err != nil {
+			return err
+		}
+		s.data.NormalizedTo = s.table.Columns[s.normColumn] + "=" + s.normValue
+	}
+	return nil
+}
+
+// value is the column of a cell's samples.
+func (s *selector) value() int {
+	if s.selection.Kind == "heatmap" {
+		return s.z
+	}
+	return s.y
+}
+
+// read collects the rows that have a value.
+func (s *selector) read() error {
+	for r := range s.table.Rows {
+		v, ok := s.table.Number(r, s.value())
+		if !ok || s.selection.Kind == "pareto" && !s.isNumber(r, s.x) {
+			continue
+		}
+		s.rows, s.values = append(s.rows, r), append(s.values, v)
+	}
+	if len(s.rows) == 0 {
+		return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
+	}
+	s.data.XNumeric = s.selection.Kind != "bar" && s.selection.Kind != "box" && s.selection.Kind != "heatmap"
+	for _, r := range s.rows {
+		s.data.XNumeric = s.data.XNumeric && s.isNumber(r, s.x)
+	}
+	return nil
+}
+
+func (s *selector) isNumber(row, column int) bool {
+	_, ok := s.table.Number(row, column)
+	return ok
+}
+
+// text returns a row's value in a column, "" for none.
+func (s *selector) text(row, column int) string {
+	if column == none {
+		return ""
+	}
+	return s.table.Rows[row][column]
+}
+
+// names returns the values of a column in the order of the rows, or by size
+// where all are numbers.
+func (s *selector) names(column int) []string {
+	var names []string
+	numbers := true
+	for _, r := range s.rows {
+		v := s.text(r, column)
+		if !slices.Contains(names, v) {
+			names = append(names, v)
+		}
+		numbers = numbers && column != none && s.isNumber(r, column)
+	}
+	if numbers {
+		slices.SortStableFunc(names, func(a, b string) int {
+			x, _ := strconv.ParseFloat(a, 64)
+			y, _ := strconv.ParseFloat(b, 64)
+			return cmp.Compare(x, y)
+		})
+	}
+	return names
+}
+
+// normalize divides each value by its baseline's.
+func (s *selector) normalize() error {
+	if s.normColumn == none {
+		return nil
+	}
+	shown := []int{s.facet, s.group, s.seed}
+	if s.isDimension(s.x) {
+		shown = append(shown, s.x)
+	}
+	if s.selection.Kind == "heatmap" {
+		shown = append(shown, s.y)
+	}
+	key := func(row int) string {
+		var parts []string
+		for _, c := range shown {
+			if c != s.normColumn {
+				parts = append(parts, strconv.Quote(s.text(row, c)))
+			}
+		}
+		return strings.Join(parts, " ")
+	}
+	base := map[string]float64{}
+	for i, r := range s.rows {
+		if s.text(r, s.normColumn) != s.normValue {
+			continue
+		}
+		if _, twice := base[key(r)]; twice {
+			return &input.InputError{Key: "--normalize-to", Value: s.data.NormalizedTo,
+				Expected: "one row of these for each x, group, facet and seed; --where, --group or --facet tells them apart"}
+		}
+		base[key(r)] = s.values[i]
+	}
+	for i, r := range s.rows {
+		b, ok := base[key(r)]
+		if !ok || b == 0 {
+			return &input.InputError{Key: "--normalize-to", Value: s.data.NormalizedTo,
+				Expected: fmt.Sprintf("such a row, with %s above 0, for %s = %s and the same group, facet and seed",
+					s.table.Columns[s.value()], s.table.Columns[s.x], s.text(r, s.x))}
+		}
+		s.values[i] /= b
+	}
+	return nil
+}
+
+// isDimension says that a column is a position of the design space rather than
+// a result: a key, or anything where the table does not say which columns are
+// keys and the figure is no cloud of points.
+func (s *selector) isDimension(column int) bool {
+	is := s.table.IsConfig()
+	if slices.Contains(is, true) {
+		return is[column] || s.table.Columns[column] == results.PointColumn
+	}
+	return s.selection.Kind != "scatter" && s.selection.Kind != "pareto"
+}
+
+// cells forms the cells of the rows.
+func (s *selector) cells() error {
+	d := s.data
+	d.Facets, d.GroupNames, d.XNames = s.names(s.facet), s.names(s.group), s.names(s.x)
+	if d.Kind == "heatmap" {
+		d.YNames = s.names(s.y)
+	}
+	d.MinimizeX = s.isDimension(s.x) || results.MetricBetter(d.X) != results.Higher
+	d.MaximumY = !s.isDimension(s.y) && results.MetricBetter(d.Y) != results.Lower
+	type collected struct {
+		cell Cell
+		xs   []float64
+		rows []int
+	}
+	byKey := map[string]*collected{}
+	var order []*collected
+	point := slices.Index(s.table.Columns, results.PointColumn)
+	for i, r := range s.rows {
+		key := fmt.Sprintf("%q %q", s.text(r, s.facet), s.text(r, s.group))
+		switch {
+		case s.isDimension(s.x):
+			key += fmt.Sprintf(" %q", s.text(r, s.x))
+		default: // metrics against metrics: the repeats of a point are one cell
+			key += fmt.Sprintf(" %q", s.text(r, point))
+			if point < 0 {
+				key += fmt.Sprint(r)
+			}
+		}
+		if d.Kind == "heatmap" {
+			key += fmt.Sprintf(" %q", s.text(r, s.y))
+		}
+		c := byKey[key]
+		if c == nil {
+			c = &collected{cell: Cell{
+				Facet: slices.Index(d.Facets, s.text(r, s.facet)), Group: slices.Index(d.GroupNames, s.text(r, s.group)),
+				X: slices.Index(d.XNames, s.text(r, s.x)), Y: slices.Index(d.YNames, s.text(r, s.y)),
+			}}
+			byKey[key] = c
+			order = append(order, c)
+		}
+		x, _ := s.table.Number(r, s.x)
+		c.cell.Samples, c.xs, c.rows = append(c.cell.Samples, s.values[i]), append(c.xs, x), append(c.rows, r)
+	}
+	for _, c := range order {
+		if err := s.sameCell(c.rows); err != nil {
+			return err
+		}
+		c.cell.XValue, c.cell.XStd = mean(c.xs), std(c.xs)
+		d.Cells = append(d.Cells, c.cell)
+	}
+	slices.SortStableFunc(d.Cells, func(a, b Cell) int {
+		return cmp.Or(cmp.Compare(a.Facet, b.Facet), cmp.Compare(a.Group, b.Group), cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
+	})
+	return nil
+}
+
+// sameCell checks that rows differ in no key but the seed.
+func (s *selector) sameCell(rows []int) error {
+	if s.selection.Kind == "box" {
+		return nil
+	}
+	is := s.table.IsConfig()
+	for _, r := range rows[1:] {
+		for c := range is {
+			if is[c] && c != s.seed && s.table.Rows[r][c] != s.table.Rows[rows[0]][c] {
+				return &input.InputError{
+					Key: s.table.Columns[c], Value: s.table.Rows[rows[0]][c] + " and " + s.table.Rows[r][c],
+					Expected: "one value for each x, group and facet; --group, --facet or --where tells them apart"}
+			}
+		}
+		if s.seed >= 0 && s.table.Rows[r][s.seed] == s.table.Rows[rows[0]][s.seed] || s.seed < 0 {
+			return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.x], Value: s.text(r, s.x),
+				Expected: "one row for each x, group, facet and seed"}
+		}
+	}
+	return nil
+}
+
+// ValueColumn returns the column whose values the cells hold.
+func (d *Data) ValueColumn() string {
+	if d.Kind == "heatmap" {
+		return d.Z
+	}
+	return d.Y
+}

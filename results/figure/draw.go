@@ -1,0 +1,359 @@
+package figure
+
+import (
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"codeberg.org/go-pdf/fpdf"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Formats returns the endings of files that Write writes.
+func Formats() []string { return []string{"png", "svg", "pdf"} }
+
+// The size of one plot and of its surroundings, in points.
+const (
+	plotWidth   = 400
+	plotHeight  = 270
+	facetWidth  = 280
+	facetHeight = 210
+	maxAcross   = 3 // facets beside each other
+	margin      = 8
+	titleHeight = 20
+	pngDPI      = 144
+)
+
+// Format returns the format that a file's name ends with.
+func Format(flag, path string) (string, error) {
+	ext := strings.TrimPrefix(filepath.Ext(path), ".")
+	for _, f := range Formats() {
+		if f == ext {
+			return f, nil
+		}
+	}
+	return "", &input.InputError{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
+}
+
+// Check reports what would not fit a figure.
+func (d *Data) Check() error {
+	for _, c := range []struct {
+		flag, column string
+		n, most      int
+	}{
+		{"--group", d.Group, len(d.GroupNames), MaxGroups},
+		{"--facet", d.Facet, len(d.Facets), 24},
+		{"--x", d.X, len(d.XNames), 10_000},
+		{"--y", d.Y, len(d.YNames), 200},
+	} {
+		if c.n > c.most {
+			return &input.InputError{Key: c.flag, Value: c.column, Expected: "a column of fewer values: " +
+				numberLabel(float64(c.n)) + " are more than " + numberLabel(float64(c.most))}
+		}
+	}
+	if n := len(d.XNames); !d.XNumeric && n > 60 {
+		return &input.InputError{Key: "--x", Value: d.X, Expected: "a column of at most 60 values, or --kind line: there are " + numberLabel(float64(n))}
+	}
+	return nil
+}
+
+// canvas is what figures are drawn on.
+type canvas interface {
+	vg.CanvasSizer
+	io.WriterTo
+}
+
+// Write draws the figure with a title ("" for none) in a format of Formats.
+// The same data give the same bytes.
+func (d *Data) Write(w io.Writer, format, title string) error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	f := newFrame(d, title)
+	var c canvas
+	switch format {
+	case "svg":
+		c = vgsvg.New(f.width, f.height)
+	case "pdf":
+		fixPDF()
+		c = vgpdf.New(f.width, f.height)
+	default:
+		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI))}
+	}
+	f.draw(draw.New(c))
+	_, err := c.WriteTo(w)
+	return err
+}
+
+// fixPDF keeps the time of writing out of PDF files.
+var fixPDF = sync.OnceFunc(func() {
+	epoch := time.Unix(0, 0).UTC()
+	fpdf.SetDefaultCreationDate(epoch)
+	fpdf.SetDefaultModificationDate(epoch)
+	fpdf.SetDefaultCatalogSort(true)
+})
+
+// frame is the layout of a figure: a title, a legend, and a plot for each facet.
+type frame struct {
+	data          *Data
+	title         string
+	legend        *legend
+	width, height vg.Length
+	across, down  int
+}
+
+func newFrame(d *Data, title string) *frame {
+	f := &frame{data: d, title: title, legend: newLegend(d)}
+	n := len(d.Facets)
+	f.across = min(n, maxAcross)
+	f.down = (n + f.across - 1) / f.across
+	w, h := vg.Length(plotWidth), vg.Length(plotHeight)
+	if n > 1 {
+		w, h = facetWidth, facetHeight
+	}
+	f.width = vg.Length(f.across)*w + 2*margin
+	f.height = vg.Length(f.down)*h + 2*margin + f.head(f.width-2*margin)
+	return f
+}
+
+// head returns the height of what is above the plots.
+func (f *frame) head(width vg.Length) vg.Length {
+	h := vg.Length(0)
+	if f.title != "" {
+		h += titleHeight
+	}
+	if f.legend != nil {
+		h += f.legend.height(width)
+	}
+	if f.data.Kind == "heatmap" {
+		h += scaleHeight
+	}
+	return h
+}
+
+// draw draws the whole figure.
+func (f *frame) draw(c draw.Canvas) {
+	c.SetColor(paper)
+	c.Fill(c.Path())
+	inner := draw.Crop(c, margin, -margin, margin, -margin)
+	if f.title != "" {
+		style := textStyle(11)
+		style.XAlign = -0.5
+		inner.FillText(style, vg.Point{X: inner.Center().X, Y: inner.Max.Y - titleHeight/2}, f.title)
+		inner.Max.Y -= titleHeight
+	}
+	if f.legend != nil {
+		f.legend.draw(inner)
+		inner.Max.Y -= f.legend.height(inner.Max.X - inner.Min.X)
+	}
+	if f.data.Kind == "heatmap" {
+		drawScale(inner, f.data)
+		inner.Max.Y -= scaleHeight
+	}
+	plots := make([][]*plot.Plot, f.down)
+	shared := newAxes(f.data)
+	for row := range plots {
+		plots[row] = make([]*plot.Plot, f.across)
+		for column := range plots[row] {
+			if i := row*f.across + column; i < len(f.data.Facets) {
+				plots[row][column] = f.plot(i, shared)
+			}
+		}
+	}
+	tiles := draw.Tiles{Rows: f.down, Cols: f.across, PadX: 10, PadY: 10}
+	canvases := plot.Align(plots, tiles, inner)
+	for row := range plots {
+		for column, p := range plots[row] {
+			if p != nil {
+				p.Draw(canvases[row][column])
+			}
+		}
+	}
+}
+
+// plot returns the plot of a facet.
+func (f *frame) plot(facet int, a *axes) *plot.Plot {
+	d := f.data
+	p := plot.New()
+	if d.Facet != "" {
+		p.Title.Text = axisLabel(d.Facet) + " = " + cellLabel(d.Facet, d.Facets[facet])
+		p.Title.Padding = 4
+		align := p.Title.TextStyle
+		p.Title.TextStyle = textStyle(9)
+		p.Title.TextStyle.XAlign, p.Title.TextStyle.YAlign = align.XAlign, align.YAlign
+	}
+	a.style(p)
+	var cells []Cell
+	for _, c := range d.Cells {
+		if c.Facet == facet {
+			cells = append(cells, c)
+		}
+	}
+	p.Add(newGrid(d))
+	switch d.Kind {
+	case "bar":
+		p.Add(&bars{d, cells})
+	case "box":
+		p.Add(&boxes{d, cells})
+	case "heatmap":
+		p.Add(newHeatmap(d, cells))
+	default:
+		p.Add(&points{d, cells})
+	}
+	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = a.xMin, a.xMax, a.yMin, a.yMax
+	return p
+}
+
+// axes are the scales that all facets share.
+type axes struct {
+	data                   *Data
+	xMin, xMax, yMin, yMax float64
+	logX                   bool
+	xs                     []float64 // of the data, where x is a number
+}
+
+// newAxes finds the scales: y from 0 for bars and lines, whose heights are read
+// against each other, and around the data for what shows positions.
+func newAxes(d *Data) *axes {
+	a := &axes{data: d, xMin: -0.5, xMax: float64(len(d.XNames)) - 0.5}
+	low, high := math.Inf(1), math.Inf(-1)
+	left, right := math.Inf(1), math.Inf(-1)
+	for i := range d.Cells {
+		c := &d.Cells[i]
+		bottom, top := c.Mean()-c.Std(), c.Mean()+c.Std()
+		if d.Kind == "box" {
+			for _, v := range c.Samples {
+				bottom, top = min(bottom, v), max(top, v)
+			}
+		}
+		low, high = min(low, bottom), max(high, top)
+		left, right = min(left, c.XValue-c.XStd), max(right, c.XValue+c.XStd)
+		a.xs = append(a.xs, c.XValue)
+	}
+	if d.Kind == "bar" || d.Kind == "line" {
+		low, high = min(low, 0), max(high, 0)
+	}
+	pad := 0.06 * (high - low)
+	if pad == 0 {
+		pad = 0.06 * max(math.Abs(high), 1)
+	}
+	a.yMin, a.yMax = low-pad, high+pad
+	if low == 0 {
+		a.yMin = 0
+	}
+	if d.Kind == "heatmap" {
+		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
+	}
+	if d.XNumeric {
+		a.logX = d.Kind == "line" && geometric(a.xs)
+		a.xMin, a.xMax = widen(left, right, a.logX)
+	}
+	return a
+}
+
+// widen adds a margin to a range of data.
+func widen(low, high float64, logarithmic bool) (float64, float64) {
+	if logarithmic {
+		m := math.Pow(high/low, 0.05)
+		return low / m, high * m
+	}
+	pad := 0.05 * (high - low)
+	if pad == 0 {
+		pad = 0.5 * max(math.Abs(high), 1)
+	}
+	return low - pad, high + pad
+}
+
+// style gives a plot its axes.
+func (a *axes) style(p *plot.Plot) {
+	d := a.data
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
+		axis.Tick.Color, axis.Tick.Width, axis.Tick.Length = ink, 0.75, 4
+		label, tick := axis.Label.TextStyle, axis.Tick.Label
+		axis.Label.TextStyle, axis.Tick.Label = textStyle(9), textStyle(8)
+		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign, axis.Label.TextStyle.Rotation = label.XAlign, label.YAlign, label.Rotation
+		axis.Tick.Label.XAlign, axis.Tick.Label.YAlign, axis.Tick.Label.Rotation = tick.XAlign, tick.YAlign, tick.Rotation
+		axis.Label.Padding = 3
+	}
+	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
+	if d.NormalizedTo != "" && d.Kind != "heatmap" {
+		quantity, _, _ := strings.Cut(sy.label, " (")
+		sy = scale{label: quantity + " / that of " + normLabel(d.NormalizedTo), size: 1}
+	}
+	if !d.XNumeric {
+		sx = scale{label: axisLabel(d.X), size: 1}
+	}
+	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
+	p.Y.Tick.Marker = ticker{scale: sy}
+	if d.Kind == "heatmap" {
+		p.Y.Label.Text = axisLabel(d.Y)
+		p.Y.Tick.Marker = names(d.Y, d.YNames)
+	}
+	if !d.XNumeric {
+		p.X.Tick.Marker = names(d.X, d.XNames)
+		a.turn(p)
+		return
+	}
+	marker := ticker{scale: sx}
+	if xs := distinct(a.xs); d.Kind == "line" && len(xs) <= maxTicks && (a.logX || evenly(xs)) {
+		marker.at = xs
+	}
+	p.X.Tick.Marker = marker
+	if a.logX {
+		p.X.Scale = plot.LogScale{}
+	}
+}
+
+// evenly says that ticks at all values have room: no gap is below a tenth of the
+// whole.
+func evenly(sorted []float64) bool {
+	for i := range sorted[1:] {
+		if sorted[i+1]-sorted[i] < 0.09*(sorted[len(sorted)-1]-sorted[0]) {
+			return false
+		}
+	}
+	return true
+}
+
+// normLabel writes "column=value" of a baseline.
+func normLabel(condition string) string {
+	column, value, _ := strings.Cut(condition, "=")
+	quantity, _, _ := strings.Cut(axisLabel(column), " (")
+	return quantity + " = " + cellLabel(column, value)
+}
+
+// turn turns the names under an axis where they would run into each other.
+func (a *axes) turn(p *plot.Plot) {
+	width := vg.Length(plotWidth)
+	if len(a.data.Facets) > 1 {
+		width = facetWidth
+	}
+	room := 0.8 * width / vg.Length(len(a.data.XNames))
+	for _, name := range a.data.XNames {
+		if p.X.Tick.Label.Width(cellLabel(a.data.X, name)) > room-4 {
+			p.X.Tick.Label.Rotation = math.Pi / 5
+			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
+			return
+		}
+	}
+}
+
+// names are ticks at the positions of names.
+func names(column string, values []string) plot.ConstantTicks {
+	ticks := make(plot.ConstantTicks, len(values))
+	for i, v := range values {
+		ticks[i] = plot.Tick{Value: float64(i), Label: cellLabel(column, v)}
+	}
+	return ticks
+}

@@ -1,0 +1,163 @@
+package figure
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// axisLabel writes a column's name for people, with its unit.
+func axisLabel(column string) string { return results.Label(column) }
+
+// cellLabel writes a value of a column: bytes with a prefix, the empty value as
+// a dash.
+func cellLabel(column, value string) string {
+	if value == "" {
+		return "-"
+	}
+	if v, err := strconv.ParseFloat(value, 64); err == nil {
+		return tickLabel(column, v)
+	}
+	return value
+}
+
+// tickLabel writes a number of a column.
+func tickLabel(column string, v float64) string {
+	if strings.HasSuffix(column, "_bytes") && v == math.Trunc(v) && math.Abs(v) < 1<<62 {
+		return bytesLabel(v)
+	}
+	return numberLabel(v)
+}
+
+// bytesLabel writes bytes with a binary prefix and at most one decimal.
+func bytesLabel(v float64) string {
+	for _, u := range []struct {
+		name string
+		size units.Bytes
+	}{{"TiB", units.TiB}, {"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
+		if x := v / float64(u.size); math.Abs(x) >= 1 {
+			return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64) + " " + u.name
+		}
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)
+}
+
+// numberLabel writes a number with no more digits than it has, four at most
+// after the point, and commas between groups of three.
+func numberLabel(v float64) string {
+	if a := math.Abs(v); a != 0 && (a < 1e-4 || a >= 1e12) {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	text := strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64)
+	whole, fraction, point := strings.Cut(text, ".")
+	sign := ""
+	if strings.HasPrefix(whole, "-") {
+		sign, whole = "-", whole[1:]
+	}
+	for i := len(whole) - 3; i > 0 && len(whole) > 4; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if point {
+		whole += "." + fraction
+	}
+	return sign + whole
+}
+
+// scale is the unit in which an axis writes a column's numbers.
+type scale struct {
+	column string
+	label  string  // of the axis
+	size   float64 // of the unit, in the column's
+	bytes  bool    // ticks carry prefixes
+}
+
+// newScale returns the scale of a column with values up to high: milliseconds
+// become seconds where they are many.
+func newScale(column string, high float64) scale {
+	s := scale{column: column, label: axisLabel(column), size: 1, bytes: strings.HasSuffix(column, "_bytes")}
+	if quantity, ok := strings.CutSuffix(s.label, " (ms)"); ok && high >= 10_000 {
+		s.label, s.size = quantity+" (s)", 1000
+	}
+	return s
+}
+
+// tick writes the label of a value.
+func (s scale) tick(v float64) string { return tickLabel(s.column, v/s.size) }
+
+// ticker places the ticks of a numeric axis.
+type ticker struct {
+	scale
+	at []float64 // data values that get the ticks; none for round numbers
+}
+
+// Ticks implements plot.Ticker.
+func (t ticker) Ticks(low, high float64) []plot.Tick {
+	at := t.at
+	if len(at) == 0 {
+		unit := t.size
+		if t.bytes {
+			unit = math.Exp2(10 * math.Floor(math.Log2(max(math.Abs(low), math.Abs(high), 1))/10))
+		}
+		at = round(low/unit, high/unit)
+		for i := range at {
+			at[i] *= unit
+		}
+	}
+	ticks := make([]plot.Tick, len(at))
+	for i, v := range at {
+		ticks[i] = plot.Tick{Value: v, Label: t.tick(v)}
+	}
+	return ticks
+}
+
+// round returns the multiples of 1, 2 or 5 times a power of ten in a range, four
+// to nine of them.
+func round(low, high float64) []float64 {
+	rough := (high - low) / 5
+	if !(rough > 0) || math.IsInf(rough, 0) {
+		return []float64{low}
+	}
+	step := math.Pow(10, math.Floor(math.Log10(rough)))
+	for _, m := range []float64{5, 2} {
+		if m*step <= rough {
+			step *= m
+			break
+		}
+	}
+	var at []float64
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
+		at = append(at, k*step)
+	}
+	return at
+}
+
+// maxTicks is how many values of a key get a tick each.
+const maxTicks = 10
+
+// distinct returns the different values in rising order.
+func distinct(values []float64) []float64 {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+// geometric says that values are spread so that only a logarithmic axis shows
+// all: positive, over a factor of 16 and more, no two closer than half again.
+func geometric(values []float64) bool {
+	sorted := distinct(values)
+	if len(sorted) < 3 || sorted[0] <= 0 || sorted[len(sorted)-1] < 16*sorted[0] {
+		return false
+	}
+	for i := range sorted[1:] {
+		if sorted[i+1] < 1.5*sorted[i] {
+			return false
+		}
+	}
+	return true
+}

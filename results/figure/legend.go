@@ -1,0 +1,87 @@
+package figure
+
+import (
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// legend is the strip above the plots that names the groups, where no data can
+// lie under it.
+type legend struct {
+	data   *Data
+	labels []string
+}
+
+// The measures of a legend, in points.
+const (
+	legendText   = 9
+	legendLine   = 15 // height of a row of entries
+	legendThumb  = 22 // width of a line or bar beside its name
+	legendSpace  = 14 // between entries
+	legendMargin = 6
+)
+
+// newLegend returns the legend of a figure, nil where one group needs none.
+func newLegend(d *Data) *legend {
+	if d.Group == "" || d.Kind == "heatmap" {
+		return nil
+	}
+	l := &legend{data: d}
+	for _, g := range d.GroupNames {
+		l.labels = append(l.labels, cellLabel(d.Group, g))
+	}
+	return l
+}
+
+// rows places the entries: the x of each, and its row.
+func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
+	style := textStyle(legendText)
+	at, r := vg.Length(0), 0
+	for i, label := range append([]string{l.title()}, l.labels...) {
+		w := style.Width(label) + legendSpace
+		if i > 0 {
+			w += legendThumb + 4
+		}
+		if at > 0 && at+w > width {
+			at, r = 0, r+1
+		}
+		x, row = append(x, at), append(row, r)
+		at += w
+	}
+	return x, row, r + 1
+}
+
+func (l *legend) title() string { return axisLabel(l.data.Group) + ":" }
+
+// height returns the height of the strip for a width.
+func (l *legend) height(width vg.Length) vg.Length {
+	_, _, n := l.rows(width)
+	return vg.Length(n)*legendLine + legendMargin
+}
+
+// draw draws the legend into its strip.
+func (l *legend) draw(c draw.Canvas) {
+	style := textStyle(legendText)
+	xs, rows, _ := l.rows(c.Max.X - c.Min.X)
+	for i, x := range xs {
+		at := vg.Point{X: c.Min.X + x, Y: c.Max.Y - vg.Length(rows[i])*legendLine - legendLine/2}
+		if i == 0 {
+			c.FillText(style, at, l.title())
+			continue
+		}
+		l.thumb(&c, at, i-1)
+		c.FillText(style, vg.Point{X: at.X + legendThumb + 4, Y: at.Y}, l.labels[i-1])
+	}
+}
+
+// thumb draws a group's style at the left of its name.
+func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
+	switch l.data.Kind {
+	case "bar", "box":
+		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, group)
+		return
+	case "line", "pareto":
+		c.StrokeLine2(groupLine(group), at.X, at.Y, at.X+legendThumb, at.Y)
+	}
+	c.DrawGlyphNoClip(groupMarker(group), vg.Point{X: at.X + legendThumb/2, Y: at.Y})
+}

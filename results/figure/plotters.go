@@ -1,0 +1,285 @@
+package figure
+
+import (
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// newGrid returns horizontal lines under the data.
+func newGrid(d *Data) plot.Plotter {
+	g := plotter.NewGrid()
+	g.Vertical.Color = nil
+	g.Horizontal.Color = faint
+	if d.Kind == "heatmap" {
+		g.Horizontal.Color = nil
+	} else if d.Kind == "scatter" || d.Kind == "pareto" {
+		g.Vertical.Color = faint
+	}
+	return g
+}
+
+// barSlot is the share of a name's room that its bars or boxes fill.
+const barSlot = 0.8
+
+// slot returns the left and right end of a cell's bar on the x axis.
+func slot(d *Data, c *Cell) (left, right float64) {
+	width := barSlot / float64(len(d.GroupNames))
+	left = float64(c.X) - barSlot/2 + float64(c.Group)*width
+	return left, left + width
+}
+
+// errorBar draws a vertical bar with caps, half a cap wide to either side.
+func errorBar(c *draw.Canvas, x, low, high, half vg.Length) {
+	style := draw.LineStyle{Color: ink, Width: 0.75}
+	c.StrokeLine2(style, x, low, x, high)
+	c.StrokeLine2(style, x-half, low, x+half, low)
+	c.StrokeLine2(style, x-half, high, x+half, high)
+}
+
+// bars draws grouped bars from zero, with error bars.
+type bars struct {
+	data  *Data
+	cells []Cell
+}
+
+// Plot implements plot.Plotter.
+func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := range b.cells {
+		cell := &b.cells[i]
+		left, right := slot(b.data, cell)
+		zero, top := y(0), y(cell.Mean())
+		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, cell.Group)
+		if s := cell.Std(); s > 0 {
+			errorBar(&c, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
+		}
+	}
+}
+
+// boxes draws quartiles as boxes, the median as a line, and whiskers to the
+// smallest and the largest sample.
+type boxes struct {
+	data  *Data
+	cells []Cell
+}
+
+// Plot implements plot.Plotter.
+func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := range b.cells {
+		cell := &b.cells[i]
+		left, right := slot(b.data, cell)
+		pad := (right - left) * 0.1
+		l, r := x(left+pad), x(right-pad)
+		middle := (l + r) / 2
+		sorted := slices.Sorted(slices.Values(cell.Samples))
+		q1, q2, q3 := quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)
+		errorBar(&c, middle, y(sorted[0]), y(sorted[len(sorted)-1]), (r-l)/4)
+		fillBar(&c, vg.Rectangle{Min: vg.Point{X: l, Y: y(q1)}, Max: vg.Point{X: r, Y: y(q3)}}, cell.Group)
+		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 2}, l, y(q2), r, y(q2))
+	}
+}
+
+// quantile interpolates between the order statistics (R. J. Hyndman and Y. Fan,
+// "Sample Quantiles in Statistical Packages", 1996, definition 7).
+func quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
+}
+
+// points draws markers at the cells: joined in order of x for a line, joined
+// along the best of them for a Pareto front.
+type points struct {
+	data  *Data
+	cells []Cell
+}
+
+// Plot implements plot.Plotter.
+func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	at := func(cell *Cell) float64 {
+		if b.data.XNumeric {
+			return cell.XValue
+		}
+		return float64(cell.X)
+	}
+	for group := range b.data.GroupNames {
+		var cells []Cell
+		for _, cell := range b.cells {
+			if cell.Group == group {
+				cells = append(cells, cell)
+			}
+		}
+		joined := cells
+		switch b.data.Kind {
+		case "scatter":
+			joined = nil
+		case "pareto":
+			joined = front(cells, b.data.MinimizeX, b.data.MaximumY)
+		}
+		line := make([]vg.Point, len(joined))
+		for i := range joined {
+			line[i] = vg.Point{X: x(at(&joined[i])), Y: y(joined[i].Mean())}
+		}
+		c.StrokeLines(groupLine(group), line)
+		for i := range cells {
+			cell := &cells[i]
+			px, py := x(at(cell)), y(cell.Mean())
+			if s := cell.Std(); s > 0 {
+				errorBar(&c, px, y(cell.Mean()-s), y(cell.Mean()+s), 3)
+			}
+			if s := cell.XStd; s > 0 && b.data.XNumeric {
+				c.StrokeLine2(draw.LineStyle{Color: ink, Width: 0.75}, x(cell.XValue-s), py, x(cell.XValue+s), py)
+			}
+			marker := groupMarker(group)
+			if b.data.Kind == "pareto" && !slices.ContainsFunc(joined, func(f Cell) bool { return f.XValue == cell.XValue && f.Mean() == cell.Mean() }) {
+				marker.Color, marker.Radius = tint(groupColor(group), 0.45), 2.5 // beaten by others
+			}
+			c.DrawGlyphNoClip(marker, vg.Point{X: px, Y: py})
+		}
+	}
+}
+
+// front returns the cells that no other beats: none is at least as good in both
+// x and y and better in one. They are in order of x.
+func front(cells []Cell, minimizeX, maximumY bool) []Cell {
+	x := func(c *Cell) float64 {
+		if minimizeX {
+			return c.XValue
+		}
+		return -c.XValue
+	}
+	y := func(c *Cell) float64 {
+		if maximumY {
+			return c.Mean()
+		}
+		return -c.Mean()
+	}
+	var best []Cell
+	for i := range cells {
+		beaten := false
+		for j := range cells {
+			xi, yi, xj, yj := x(&cells[i]), y(&cells[i]), x(&cells[j]), y(&cells[j])
+			if xj <= xi && yj >= yi && (xj < xi || yj > yi) {
+				beaten = true
+				break
+			}
+		}
+		if !beaten {
+			best = append(best, cells[i])
+		}
+	}
+	slices.SortStableFunc(best, func(a, b Cell) int {
+		if a.XValue < b.XValue {
+			return -1
+		} else if a.XValue > b.XValue {
+			return 1
+		}
+		return 0
+	})
+	return best
+}
+
+// heatmap draws a coloured field for each (x, y), with its value where there is
+// room.
+type heatmap struct {
+	data      *Data
+	cells     []Cell
+	low, high float64
+}
+
+func newHeatmap(d *Data, cells []Cell) *heatmap {
+	h := &heatmap{data: d, cells: cells}
+	h.low, h.high = valueRange(d)
+	return h
+}
+
+// valueRange returns the smallest and the largest value of a heat map.
+func valueRange(d *Data) (low, high float64) {
+	low, high = math.Inf(1), math.Inf(-1)
+	for i := range d.Cells {
+		m := d.Cells[i].Mean()
+		low, high = min(low, m), max(high, m)
+	}
+	return low, high
+}
+
+// Plot implements plot.Plotter.
+func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	for i := range h.cells {
+		cell := &h.cells[i]
+		v := cell.Mean()
+		share := 0.5
+		if h.high > h.low {
+			share = (v - h.low) / (h.high - h.low)
+		}
+		r := vg.Rectangle{
+			Min: vg.Point{X: x(float64(cell.X) - 0.5), Y: y(float64(cell.Y) - 0.5)},
+			Max: vg.Point{X: x(float64(cell.X) + 0.5), Y: y(float64(cell.Y) + 0.5)},
+		}
+		corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
+		c.FillPolygon(ramp(share), corners)
+		c.StrokeLines(draw.LineStyle{Color: paper, Width: 1}, corners)
+		style := textStyle(8)
+		style.XAlign = draw.XCenter
+		if share > 0.3 {
+			style.Color = paper
+		}
+		label := shortLabel(h.data, v)
+		if style.Width(label) < r.Max.X-r.Min.X-2 && r.Max.Y-r.Min.Y > 10 {
+			c.FillText(style, vg.Point{X: (r.Min.X + r.Max.X) / 2, Y: (r.Min.Y + r.Max.Y) / 2}, label)
+		}
+	}
+}
+
+// shortLabel writes a value to three significant digits.
+func shortLabel(d *Data, v float64) string {
+	if v != 0 {
+		digits := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
+		if digits < 1 {
+			digits = 1
+		}
+		v = math.Round(v*digits) / digits
+	}
+	if d.NormalizedTo != "" {
+		return numberLabel(v)
+	}
+	return tickLabel(d.Z, v)
+}
+
+// scaleHeight is the height of a heat map's scale, in points.
+const scaleHeight = 22
+
+// drawScale draws the colours from the smallest to the largest value, above the
+// plots.
+func drawScale(c draw.Canvas, d *Data) {
+	style := textStyle(legendText)
+	low, high := valueRange(d)
+	label := results.Label(d.Z)
+	if d.NormalizedTo != "" {
+		label += " / that of " + normLabel(d.NormalizedTo)
+	}
+	label += ":  " + shortLabel(d, low)
+	y := c.Max.Y - legendLine/2
+	c.FillText(style, vg.Point{X: c.Min.X, Y: y}, label)
+	left := c.Min.X + style.Width(label) + 5
+	const steps, width = 60, 90
+	for i := range steps {
+		x := left + vg.Length(i)*width/steps
+		// Each field reaches to the end, so that no seam shows between two.
+		c.FillPolygon(ramp((float64(i)+0.5)/steps), []vg.Point{{X: x, Y: y - 5}, {X: left + width, Y: y - 5}, {X: left + width, Y: y + 5}, {X: x, Y: y + 5}})
+	}
+	c.FillText(style, vg.Point{X: left + width + 5, Y: y}, shortLabel(d, high))
+}

@@ -1,0 +1,155 @@
+package figure
+
+import (
+	"image/color"
+	"math"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// palette holds the colours of M. Okabe and K. Ito, "Color Universal Design"
+// (2008, https://jfly.uni-koeln.de/color/), which readers with any colour vision
+// tell apart; yellow, too pale for lines on white, comes last.
+var palette = []color.RGBA{
+	{0x00, 0x72, 0xB2, 0xFF}, // blue
+	{0xE6, 0x9F, 0x00, 0xFF}, // orange
+	{0x00, 0x9E, 0x73, 0xFF}, // bluish green
+	{0xD5, 0x5E, 0x00, 0xFF}, // vermilion
+	{0xCC, 0x79, 0xA7, 0xFF}, // reddish purple
+	{0x56, 0xB4, 0xE9, 0xFF}, // sky blue
+	{0x00, 0x00, 0x00, 0xFF}, // black
+	{0xF0, 0xE4, 0x42, 0xFF}, // yellow
+}
+
+var (
+	ink   = color.RGBA{0x22, 0x22, 0x22, 0xFF} // text, axes, error bars
+	faint = color.RGBA{0xDD, 0xDD, 0xDD, 0xFF} // grid lines
+	paper = color.RGBA{0xFF, 0xFF, 0xFF, 0xFF}
+)
+
+// markers and dashes have different lengths, so that a ninth group, whose
+// colour is the first's again, still has a marker and a dash of its own.
+var markers = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{},
+	draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
+}
+
+var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}}
+
+// MaxGroups is how many groups a figure has room and styles for.
+const MaxGroups = 24
+
+func groupColor(group int) color.RGBA { return palette[group%len(palette)] }
+
+func groupLine(group int) draw.LineStyle {
+	return draw.LineStyle{Color: groupColor(group), Width: 1.5, Dashes: dashes[group%len(dashes)]}
+}
+
+func groupMarker(group int) draw.GlyphStyle {
+	return draw.GlyphStyle{Color: groupColor(group), Radius: 3, Shape: markers[group%len(markers)]}
+}
+
+// textStyle returns the house's text of a size in points.
+func textStyle(size vg.Length) text.Style {
+	return text.Style{
+		Color: ink, Font: font.Font{Typeface: "Liberation", Variant: "Sans", Size: size},
+		XAlign: text.XLeft, YAlign: text.YCenter, Handler: plot.DefaultTextHandler,
+	}
+}
+
+// tint mixes a colour with white; share is what remains of the colour.
+func tint(c color.RGBA, share float64) color.RGBA {
+	mix := func(v uint8) uint8 { return uint8(math.Round(255 - share*(255-float64(v)))) }
+	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 0xFF}
+}
+
+// hatch is a set of families of parallel lines: their directions, as the change
+// of (x, y) along a line, and the distance between them in points.
+type hatch struct {
+	directions [][2]float64
+	distance   float64
+}
+
+var hatches = []hatch{
+	{}, // plain
+	{[][2]float64{{1, 1}}, 5},
+	{[][2]float64{{1, -1}}, 5},
+	{[][2]float64{{1, 0}}, 4},
+	{[][2]float64{{1, 1}, {1, -1}}, 6},
+	{[][2]float64{{0, 1}}, 4},
+	{[][2]float64{{1, 0}, {0, 1}}, 5},
+	{[][2]float64{{1, 1}}, 2.5},
+	{[][2]float64{{1, -1}}, 2.5},
+}
+
+// fillBar fills a rectangle in the style of a group: its colour, paler, under
+// its hatch, inside its outline.
+func fillBar(c *draw.Canvas, r vg.Rectangle, group int) {
+	fill := groupColor(group)
+	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
+	c.FillPolygon(tint(fill, 0.65), corners)
+	h := hatches[group%len(hatches)]
+	style := draw.LineStyle{Color: ink, Width: 0.5}
+	for _, d := range h.directions {
+		for _, line := range hatchLines(r, d, h.distance) {
+			c.StrokeLines(style, line[:])
+		}
+	}
+	c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.75}, corners)
+}
+
+// hatchLines returns the parts of a family of lines that lie in a rectangle.
+// The lines are fixed to its lower left corner.
+func hatchLines(r vg.Rectangle, direction [2]float64, distance float64) [][2]vg.Point {
+	dx, dy := direction[0], direction[1]
+	w, h := float64(r.Max.X-r.Min.X), float64(r.Max.Y-r.Min.Y)
+	// The lines' offsets are their crossings with the normal (-dy, dx), which has
+	// the length of the direction.
+	length := math.Hypot(dx, dy)
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, corner := range [][2]float64{{0, 0}, {w, 0}, {0, h}, {w, h}} {
+		n := (corner[1]*dx - corner[0]*dy) / length
+		low, high = min(low, n), max(high, n)
+	}
+	var lines [][2]vg.Point
+	for k := math.Floor(low/distance) + 1; k*distance < high; k++ {
+		// The point of the line nearest to the corner, and how far the line stays
+		// inside along its direction.
+		x, y := -dy/length*k*distance, dx/length*k*distance
+		from, to := math.Inf(-1), math.Inf(1)
+		clip := func(at, slope, size float64) {
+			if slope == 0 {
+				return
+			}
+			a, b := -at/slope, (size-at)/slope
+			from, to = max(from, min(a, b)), min(to, max(a, b))
+		}
+		clip(x, dx, w)
+		clip(y, dy, h)
+		if from < to {
+			at := func(t float64) vg.Point {
+				return vg.Point{X: r.Min.X + vg.Length(x+t*dx), Y: r.Min.Y + vg.Length(y+t*dy)}
+			}
+			lines = append(lines, [2]vg.Point{at(from), at(to)})
+		}
+	}
+	return lines
+}
+
+// ramp returns the colour of a share from 0 to 1: one hue from nearly white to
+// dark blue, so that the order of values is that of brightness.
+func ramp(share float64) color.RGBA {
+	dark := color.RGBA{0x00, 0x3A, 0x5C, 0xFF}
+	if share < 0.5 {
+		return tint(palette[0], 0.08+2*share*0.92)
+	}
+	mix := func(a, b uint8) uint8 {
+		return uint8(math.Round(float64(a) + (2*share-1)*(float64(b)-float64(a))))
+	}
+	p := palette[0]
+	return color.RGBA{mix(p.R, dark.R), mix(p.G, dark.G), mix(p.B, dark.B), 0xFF}
+}

@@ -1,0 +1,63 @@
+package figure
+
+import (
+	"strconv"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// Table returns the figure's numbers: a row a cell with its facet, group, x and
+// the mean of its samples; where cells have several, their sample standard
+// deviation and number too.
+func (d *Data) Table() *results.Table {
+	t := &results.Table{}
+	column := func(name string) {
+		if name != "" {
+			t.Columns = append(t.Columns, name)
+		}
+	}
+	column(d.Facet)
+	column(d.Group)
+	column(d.X)
+	repeated := false
+	for i := range d.Cells {
+		repeated = repeated || len(d.Cells[i].Samples) > 1
+	}
+	value := d.Y
+	if d.Kind == "heatmap" {
+		column(d.Y)
+		value = d.Z
+	}
+	if d.NormalizedTo != "" {
+		value += " / " + d.NormalizedTo
+	}
+	column(value)
+	if repeated {
+		t.Columns = append(t.Columns, "std", "n")
+	}
+	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	for i := range d.Cells {
+		c := &d.Cells[i]
+		var row []string
+		if d.Facet != "" {
+			row = append(row, d.Facets[c.Facet])
+		}
+		if d.Group != "" {
+			row = append(row, d.GroupNames[c.Group])
+		}
+		if x := d.XNames[c.X]; d.XNumeric && c.XStd > 0 {
+			row = append(row, number(c.XValue))
+		} else {
+			row = append(row, x)
+		}
+		if d.Kind == "heatmap" {
+			row = append(row, d.YNames[c.Y])
+		}
+		row = append(row, number(c.Mean()))
+		if repeated {
+			row = append(row, number(c.Std()), strconv.Itoa(len(c.Samples)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
