@@ -175,10 +175,10 @@ func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
 // holds.
 func (l *Ledger) UnitTokens() int { return l.unitTokens }
 
-// Fragmentation returns the share of the rows in use that the reserved tokens do
-// not fill, 0 where nothing is in use.
-func (l *Ledger) Fragmentation() float64 {
-	var tokens int64
+// fragmentation returns the share of the rows in use that the reserved tokens
+// less unused ones do not fill, 0 where nothing is in use.
+func (l *Ledger) fragmentation(unused int64) float64 {
+	tokens := -unused
 	for _, t := range l.tokens {
 		tokens += t
 	}

@@ -307,5 +307,19 @@ func (s *Scheduler) pushFront(w waiting) {
 // Ledger returns the KV memory's ledger.
 func (s *Scheduler) Ledger() *Ledger { return s.ledger }
 
+// Fragmentation returns the share of the rows in use that hold none of the tokens
+// for which memory is reserved. AdmitCurrent reserves the tokens that there are,
+// in whole rows; the others those that there will be.
+func (s *Scheduler) Fragmentation() float64 {
+	var unused int64
+	if s.memory.Admission == AdmitCurrent {
+		for i := range s.decoding {
+			d := &s.decoding[i]
+			unused += int64(s.holds[d.Request].Tokens - d.Context(s.batch.Iteration))
+		}
+	}
+	return s.ledger.fragmentation(unused)
+}
+
 // Waiting returns the requests that still have prompt tokens to prefill.
 func (s *Scheduler) Waiting() int { return len(s.queue) - s.head }

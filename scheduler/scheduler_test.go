@@ -236,8 +236,11 @@ func TestLedger(t *testing.T) {
 	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
 		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
 	}
-	if got, want := l.Fragmentation(), 1-40.0/64; got != want {
+	if got, want := l.fragmentation(0), 1-40.0/64; got != want {
 		t.Errorf("fragmentation %v, want %v", got, want)
+	}
+	if got, want := l.fragmentation(8), 1-32.0/64; got != want {
+		t.Errorf("fragmentation with 8 tokens to come %v, want %v", got, want)
 	}
 	if l.Grow(&r, 64); l.Used() != 30 || r.Tokens != 64 {
 		t.Errorf("growing within the rows in use takes %d units", l.Used())
