@@ -12,4 +12,6 @@
 // Read Spec (what can be configured) and Geometry (which token lies where)
 // first, then Program, then Machine. KernelTable is what the node simulator
 // uses: the clocks of a head by context length, exact and looked up at once.
+// Measure reports one layer's heads in detail, MeasureTransfer what a transfer
+// into a rank costs. docs/pim-timing.md derives the numbers.
 package pim

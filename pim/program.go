@@ -111,7 +111,7 @@ const (
 )
 
 // NewProgram returns the program of heads on a rank of d. A shape that does not
-// fit, an empty context or a rank-level PU is an InputError.
+// fit or an empty context is an InputError.
 func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Program, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
