@@ -160,7 +160,7 @@ func (r *replica) decide(now sim.Time) {
 	if err := r.pipeline.gpu.Err(); err != nil {
 		r.fault = err
 	}
-	r.out.fragmentation += ledger.Fragmentation() * (end - now).Seconds()
+	r.out.fragmentation += r.scheduler.Fragmentation() * (end - now).Seconds()
 	if c := r.pipeline.check; c != nil {
 		done := r.pipeline.work.since(&before)
 		c.iteration(r.pipeline, now, end, &done)
