@@ -85,7 +85,7 @@ func TestSummaryJSON(t *testing.T) {
 		key = !key
 	}
 	want := strings.Fields(`schema system model trace seed config_sha256 simulated_s output_tokens_per_s
-		tbt_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization kv_bytes kv_fragmentation wall_s`)
+		tbt_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization rankset_imbalance kv_bytes kv_fragmentation wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}

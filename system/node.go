@@ -170,6 +170,15 @@ func (n *Node) Replicas() int { return n.cfg.Replicas() }
 // i mod the number of replicas; all requests are there at time 0. Replicas share
 // nothing and run in parallel, with the same result as one after another.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
+	replicas := n.divide(trace, o)
+	if err := runAll(ctx, replicas); err != nil {
+		return nil, err
+	}
+	return n.result(trace, replicas), nil
+}
+
+// divide returns the replicas of the node, each with its requests of the trace.
+func (n *Node) divide(trace *traces.Trace, o Options) []*replica {
 	replicas := make([]*replica, n.cfg.Replicas())
 	for i := range replicas {
 		var requests []traces.Request
@@ -178,6 +187,11 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 		}
 		replicas[i] = n.replica(i, requests, o)
 	}
+	return replicas
+}
+
+// runAll runs replicas in parallel.
+func runAll(ctx context.Context, replicas []*replica) error {
 	errs := make([]error, len(replicas))
 	var wg sync.WaitGroup
 	for i, r := range replicas {
@@ -186,9 +200,9 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
-		return nil, err
+		return err
 	}
-	return n.result(trace, replicas), nil
+	return nil
 }

@@ -25,6 +25,7 @@ type replica struct {
 	scheduler *scheduler.Scheduler
 	learned   *scheduler.Learned // nil where the predictors are exact
 	sample    scheduler.Sample
+	profile   *profile // nil unless the run is for its samples
 	pipeline  *pipeline
 	costs     iterationCosts
 	queue     sim.Queue
@@ -50,6 +51,7 @@ type replicaResult struct {
 	batch         steps // requests that decode
 	kvUnits       steps // allocation units in use, on one channel
 	fragmentation float64
+	imbalance     imbalance
 	iterations    int64
 	tokens        int64
 	end           sim.Time
@@ -155,6 +157,7 @@ func (r *replica) decide(now sim.Time) {
 	}
 	r.started = now
 	r.devices.fill(&r.costs, r.batch)
+	r.out.imbalance.add(&r.costs)
 	before := r.pipeline.work
 	end := r.pipeline.run(&r.costs, now)
 	if err := r.pipeline.gpu.Err(); err != nil {
@@ -168,6 +171,9 @@ func (r *replica) decide(now sim.Time) {
 	}
 	if r.learned != nil {
 		r.observe()
+	}
+	if r.profile != nil {
+		r.profile.add(r)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
 		r.record(now, end)

@@ -26,7 +26,7 @@ type Result struct {
 	batch                        results.Batch
 	iterations, tokens, rejected int64
 	preemptions                  int64
-	fragmentation                float64
+	fragmentation, imbalance     float64
 	end                          sim.Time
 	busy                         results.Utilization
 	kv                           results.KVBytes
@@ -64,6 +64,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation /= seconds
 	}
 	r.busy = n.utilization(&total, r.end)
+	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), Max: int(maxOfSum(batch))}
 	r.kv = n.kvBytes(maxOfSum(units))
 	return r
@@ -166,7 +167,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
 		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
-		Utilization: r.busy, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
 	}
 	if r.end > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / r.end.Seconds()

@@ -1,0 +1,54 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/sim"
+)
+
+// imbalance measures how evenly decode attention lies on the ranksets. Within a
+// layer a sub-batch goes on when its last group does, so what counts is its
+// busiest rankset against the mean over all of them.
+//
+// Both sums are over layers and sub-batches. Their ratio is therefore weighted by
+// time, and it is what an uneven load costs: with a barrier after every layer and
+// nothing but attention taking time, a run takes exactly busiest, and mean if all
+// were even.
+type imbalance struct {
+	busiest sim.Time // of one layer of each iteration
+	total   sim.Time // the same, over all ranksets
+}
+
+// add adds an iteration's costs.
+func (m *imbalance) add(c *iterationCosts) {
+	for s := range c.sub {
+		if !c.sub[s].active {
+			continue
+		}
+		var busiest sim.Time
+		for i := range c.sub[s].groups {
+			if g := &c.sub[s].groups[i]; g.requests > 0 {
+				busiest = max(busiest, g.compute)
+				m.total += g.compute
+			}
+		}
+		m.busiest += busiest
+	}
+}
+
+// ratio returns the busiest rankset's time over the mean's: 1 where all are even,
+// the number of ranksets where only one ever works, 0 where none does.
+func (m *imbalance) ratio(ranksets int) float64 {
+	if m.total == 0 {
+		return 0
+	}
+	return float64(m.busiest) * float64(ranksets) / float64(m.total)
+}
+
+// meanImbalance returns the ratio over all replicas.
+func (n *Node) meanImbalance(replicas []*replica) float64 {
+	var sum imbalance
+	for _, r := range replicas {
+		sum.busiest += r.out.imbalance.busiest
+		sum.total += r.out.imbalance.total
+	}
+	return sum.ratio(n.cfg.Node.Ranksets)
+}
