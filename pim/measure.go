@@ -74,7 +74,7 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 // nil; it sees the commands of all heads with refresh.
 func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measurement, error) {
 	out := &Measurement{}
-	if err := out.single(spec, d, load); err != nil {
+	if err := out.single(ctx, spec, d, load); err != nil {
 		return nil, err
 	}
 	b, err := newTableBuilder(spec, d, load.Shape)
@@ -86,15 +86,17 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer 
 		return nil, err
 	}
 	run := func() int64 {
-		ends := b.ends(heads...)
-		return ends[len(ends)-1]
+		if ends := b.ends(heads...); len(ends) > 0 {
+			return ends[len(ends)-1]
+		}
+		return 0 // interrupted
 	}
+	b.machine.Interrupt(ctx.Err)
 	without := run() // may skip repetitions
 	meter := &meteredObserver{meter: dram.NewEnergyMeter(d, 1), next: observer}
 	b.machine.SkipRepetitions(false)
 	b.machine.Refresh(true)
 	b.machine.Observe(meter)
-	b.machine.Interrupt(ctx.Err)
 	out.TotalCycles = run()
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -104,7 +106,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer 
 }
 
 // single measures one query head alone.
-func (m *Measurement) single(spec *Spec, d *dram.Spec, load Load) error {
+func (m *Measurement) single(ctx context.Context, spec *Spec, d *dram.Spec, load Load) error {
 	shape := load.Shape
 	shape.Queries = 1
 	b, err := newTableBuilder(spec, d, shape)
@@ -115,9 +117,13 @@ func (m *Measurement) single(spec *Spec, d *dram.Spec, load Load) error {
 		return err
 	}
 	b.machine.SkipRepetitions(false)
+	b.machine.Interrupt(ctx.Err)
 	m.AppendCycles = b.run(Head{Context: load.Context, Append: true})
 	m.Cycles = b.attention(load.Context)
 	m.AppendCycles -= m.Cycles
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.Geometry, m.Plan = b.program.Geometry, b.program.plan.Plan
 	c := &b.machine.counters
 	m.Phases = c.Phases

@@ -200,7 +200,12 @@ func (b *tableBuilder) ends(heads ...Head) []int64 {
 }
 
 // run returns the clocks of one head.
-func (b *tableBuilder) run(h Head) int64 { return b.ends(h)[0] }
+func (b *tableBuilder) run(h Head) int64 {
+	if ends := b.ends(h); len(ends) > 0 {
+		return ends[0]
+	}
+	return 0 // interrupted
+}
 
 // inSequence returns what a head within a sequence of its like takes more than
 // its attention.
