@@ -30,6 +30,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	root.AddCommand(
 		a.newConfigCommand(),
 		a.newDRAMCommand(),
+		a.newDiffCommand(),
 		a.newGPUCommand(),
 		a.newPIMCommand(),
 		a.newPlotCommand(),

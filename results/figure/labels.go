@@ -132,7 +132,7 @@ func round(low, high float64) []float64 {
 	}
 	var at []float64
 	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		at = append(at, k*step)
+		at = append(at, k*step+0) // +0 makes 0 of -0
 	}
 	return at
 }

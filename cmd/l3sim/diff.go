@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// diffFlags are the flags of the diff command.
+type diffFlags struct {
+	rules, metrics []string
+	markdown       bool
+}
+
+func (a *app) newDiffCommand() *cobra.Command {
+	var f diffFlags
+	cmd := &cobra.Command{
+		Use:   "diff BASE NEW",
+		Short: "Show what changed between two sweeps' results",
+		Long: `Show what changed between two sweeps' results.
+
+BASE and NEW are sweeps' folders or their results.csv. Points are matched by name, and
+where only one side has a name, by configuration; the seeds of a point are paired. A
+rule METRIC<LIMIT (or <=, >, >=) limits the change, in percent of the old value with %,
+else in the metric's unit. It trips at points beyond it and at points that had results
+and now fail; then the exit code is 1. Without rules the exit code is 0.`,
+		Example: `  l3sim diff results/base results/new
+  l3sim diff base.csv new.csv --markdown --fail-if 'output_tokens_per_s<-2%' --fail-if 'tbt_p99_ms>5%'`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error { return a.diff(args[0], args[1], &f) },
+	}
+	cmd.Flags().StringArrayVar(&f.rules, "fail-if", nil, "exit with 1 where a metric's change is beyond this `rule` (repeatable)")
+	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` with a table each; all for every one (default: the main ones and those of rules)")
+	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
+	return cmd
+}
+
+// diff compares two tables.
+func (a *app) diff(base, updated string, f *diffFlags) error {
+	old, err := results.ReadTable(base)
+	if err != nil {
+		return err
+	}
+	current, err := results.ReadTable(updated)
+	if err != nil {
+		return err
+	}
+	c, err := results.Compare(old, current)
+	if err != nil {
+		return err
+	}
+	o, err := f.options(c)
+	if err != nil {
+		return err
+	}
+	write := c.WriteText
+	if f.markdown {
+		write = c.WriteMarkdown
+	}
+	if err := write(a.stdout, o); err != nil {
+		return err
+	}
+	tripped := 0
+	for _, r := range o.Rules {
+		for i := range c.Points {
+			if r.Trips(&c.Points[i]) {
+				tripped++
+				break
+			}
+		}
+	}
+	if tripped > 0 {
+		return fmt.Errorf("%s of %d tripped", plural(tripped, "rule", "rules"), len(o.Rules))
+	}
+	return nil
+}
+
+// options reads the rules and chooses the metrics to show.
+func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, error) {
+	var o results.CompareOptions
+	add := func(metric string) {
+		if !slices.Contains(o.Metrics, metric) {
+			o.Metrics = append(o.Metrics, metric)
+		}
+	}
+	for _, m := range f.metrics {
+		if m == "all" {
+			for _, m := range c.Metrics {
+				add(m)
+			}
+			continue
+		}
+		if !slices.Contains(c.Metrics, m) {
+			return o, &input.InputError{Key: "--metrics", Value: fmt.Sprintf("%q", m), Expected: "a metric that both tables have",
+				Nearest: input.Nearest(m, c.Metrics)}
+		}
+		add(m)
+	}
+	if len(f.metrics) == 0 {
+		for _, m := range headline {
+			if slices.Contains(c.Metrics, m) {
+				add(m)
+			}
+		}
+	}
+	for _, text := range f.rules {
+		r, err := results.ParseRule("--fail-if", text, c.Metrics)
+		if err != nil {
+			return o, err
+		}
+		o.Rules = append(o.Rules, r)
+		add(r.Metric)
+	}
+	return o, nil
+}
