@@ -87,23 +87,36 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 	return b.String()
 }
 
-// TestNodeLaws runs random small systems and checks what holds for every one.
+// TestNodeLaws runs random small systems, 100 for each part, and checks what
+// holds for every one.
 func TestNodeLaws(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		cfg, trace := drawNode(t)
-		node := mustNode(t, cfg)
-		r := mustRun(t, node, trace, false)
-		checkTokens(t, r)
-		checkMemory(t, cfg, trace, r)
-		checkBounds(t, cfg, node, r)
-		if got, want := text(t, cfg, mustRun(t, node, trace, false)), text(t, cfg, r); got != want {
-			t.Fatalf("the same run twice:\n%s\n%s", want, got)
-		}
-		exact := mustRun(t, node, trace, true)
-		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
-			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
-		}
-	})
+	parts := 11
+	if testing.Short() {
+		parts = 1
+	}
+	for part := range parts {
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, checkNode)
+		})
+	}
+}
+
+// checkNode draws one small system and checks it.
+func checkNode(t *rapid.T) {
+	cfg, trace := drawNode(t)
+	node := mustNode(t, cfg)
+	r := mustRun(t, node, trace, false)
+	checkTokens(t, r)
+	checkMemory(t, cfg, trace, r)
+	checkBounds(t, cfg, node, r)
+	if got, want := text(t, cfg, mustRun(t, node, trace, false)), text(t, cfg, r); got != want {
+		t.Fatalf("the same run twice:\n%s\n%s", want, got)
+	}
+	exact := mustRun(t, node, trace, true)
+	if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+		t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+	}
 }
 
 // checkTokens: every request that is not rejected emits its output and no more,
