@@ -1,0 +1,306 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Closed forms of what the real devices cost, in picoseconds. "Free" devices are
+// the real ones with their costs set to 0 before an iteration runs.
+
+// oneBatch is a single batch with a barrier after every layer.
+const oneBatch = "scheduler.sub_batches=1"
+
+// allAtOnce prefills every prompt in the first iteration.
+const allAtOnce = "scheduler.min_prefill_tokens=1000000"
+
+// driven is one iteration of a replica that a test drives.
+type driven struct {
+	batch *scheduler.Batch
+	took  sim.Time
+}
+
+// drive serves requests on the first replica of a node. It applies free to the
+// costs of every iteration before that runs, and tells visit afterwards.
+func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*replica, driven)) (*replica, sim.Time) {
+	t.Helper()
+	cfg, err := configs.Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustNode(t, cfg).replica(0, requests, Options{Check: true})
+	for i := range requests {
+		if !r.scheduler.Add(int32(i)) {
+			t.Fatalf("request %d can never run", i)
+		}
+	}
+	now := sim.Time(0)
+	for {
+		b := r.scheduler.Next()
+		if b.Empty() {
+			break
+		}
+		r.devices.fill(&r.costs, b)
+		free(&r.costs)
+		r.out.imbalance.add(&r.costs)
+		end := r.pipeline.run(&r.costs, now)
+		visit(r, driven{b, end - now})
+		now = end
+		r.scheduler.Complete(func(int32, int) {})
+	}
+	if r.pipeline.check.violation != nil {
+		t.Fatal(r.pipeline.check.violation)
+	}
+	return r, now
+}
+
+func keep(*iterationCosts)    {}
+func unseen(*replica, driven) {}
+
+// freeGPUAndTransfers leaves nothing but attention that takes time, and
+// boundaries a clock apart.
+func freeGPUAndTransfers(c *iterationCosts) {
+	for s := range c.sub {
+		sub := &c.sub[s]
+		sub.entry, sub.prefillAttention, sub.block, sub.exit = 0, 0, 0, 0
+	}
+	for i := range c.groups {
+		g := &c.groups[i]
+		g.decode, g.prompt, g.up, g.upBus = shipment{pieces: 1}, shipment{pieces: 1}, 0, 0
+	}
+	c.latency, c.vacate, c.open, c.close, c.reactivate, c.step = 0, 0, 0, 0, 0, 1
+}
+
+// freePIM leaves transfers and GPUs.
+func freePIM(c *iterationCosts) {
+	for i := range c.groups {
+		c.groups[i].compute = 0
+	}
+}
+
+// equal returns n requests of one length.
+func equal(n, input, output int) []traces.Request {
+	var requests []traces.Request
+	for i := range n {
+		requests = append(requests, traces.Request{ID: i, Input: input, Output: output})
+	}
+	return requests
+}
+
+// uneven returns n requests of lengths far apart.
+func uneven(n int) []traces.Request {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var requests []traces.Request
+	for i := range n {
+		requests = append(requests, traces.Request{ID: i, Input: 1 + rng.IntN(3000), Output: 1 + rng.IntN(60)})
+	}
+	return requests
+}
+
+// TestImbalanceClosedForms: one rankset has no imbalance; equal lengths in
+// multiples of twice the ranksets balance exactly over two sub-batches, and in
+// multiples of the ranksets in one; offsets in turn, dealt to two sub-batches in
+// turn, put each of them on every second rankset; one request is on one rankset.
+func TestImbalanceClosedForms(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		ranksets int
+		sets     []string
+		requests []traces.Request
+		want     float64
+	}{
+		{"one rankset", 1, []string{oneBatch}, uneven(9), 1},
+		{"one rankset, two sub-batches", 1, nil, uneven(9), 1},
+		{"a multiple of the ranksets", 4, []string{oneBatch, allAtOnce}, equal(12, 700, 20), 1},
+		{"twice the ranksets", 4, []string{allAtOnce}, equal(8, 700, 20), 1},
+		{"six times the ranksets", 3, []string{allAtOnce}, equal(18, 90, 20), 1},
+		{"without rotation", 4, []string{allAtOnce, "comm.rotation=false"}, equal(8, 700, 20), 1},
+		{"in turn", 4, []string{allAtOnce, "comm.balance=round-robin"}, equal(8, 700, 20), 2},
+		{"in turn, one batch", 4, []string{oneBatch, allAtOnce, "comm.balance=round-robin"}, equal(8, 700, 20), 1},
+		{"one request", 5, nil, equal(1, 700, 20), 5},
+		{"one request too many", 4, []string{oneBatch, allAtOnce}, equal(5, 700, 20), 4 * 2 / 5.0},
+	} {
+		sets := append([]string{fmt.Sprint("node.ranksets=", c.ranksets)}, c.sets...)
+		r, _ := drive(t, sets, c.requests, keep, unseen)
+		// Two requests of one rankset share the first head's fill: not twice one.
+		tolerance := 0.0
+		if c.want != math.Trunc(c.want) {
+			tolerance = 2e-3
+		}
+		if got := r.out.imbalance.ratio(c.ranksets); math.Abs(got-c.want) > tolerance {
+			t.Errorf("%s: busiest over mean %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestOneRequestTakesRTimesItsShare: where only attention takes time, one request
+// on R ranksets takes as long as R equal ones, and R times what its attention
+// takes when it is spread over all of them.
+func TestOneRequestTakesRTimesItsShare(t *testing.T) {
+	const ranksets = 4
+	for _, rotation := range []bool{true, false} {
+		sets := []string{oneBatch, allAtOnce, fmt.Sprint("node.ranksets=", ranksets), fmt.Sprint("comm.rotation=", rotation)}
+		one, alone := drive(t, sets, equal(1, 1000, 30), freeGPUAndTransfers, unseen)
+		_, together := drive(t, sets, equal(ranksets, 1000, 30), freeGPUAndTransfers, unseen)
+		if alone != together || alone == 0 {
+			t.Errorf("rotation %t: one request takes %v, %d take %v", rotation, alone, ranksets, together)
+		}
+		share := one.pipeline.work.pim / ranksets
+		if alone != ranksets*share {
+			t.Errorf("rotation %t: one request takes %v, %d times its share are %v", rotation, alone, ranksets, ranksets*share)
+		}
+	}
+}
+
+// TestSingleRequestIsTheSerialSum: with nothing to overlap, an iteration is its
+// tasks one after another, from the devices' own costs.
+func TestSingleRequestIsTheSerialSum(t *testing.T) {
+	const input, output = 1000, 40
+	for _, sets := range [][]string{
+		{}, {oneBatch}, {"run.model=opt-66b"}, {"run.model=gpt-89b", "comm.rotation=false"},
+		{"pcie.generation=6"}, {"run.model=llama-3-70b", "node.ranksets=2"}, {"pcie.latency=0ps", "pim.activation=simultaneous"},
+	} {
+		sets = append(sets, allAtOnce)
+		cfg, err := configs.Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		g, m, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.Model, &cfg.DRAM.Spec
+		ps := units.FromSeconds
+		layers := sim.Time(m.Layers)
+		ends := func(tokens int) sim.Time { // embedding, QKV of layer 0 and the LM head
+			return ps(g.Embedding(tokens)) + ps(g.QKV(tokens)) + ps(g.LMHead(1))
+		}
+		rate := min(units.Bandwidth(m.TensorParallel)*cfg.PCIe.Bandwidth(), units.Bandwidth(cfg.ReplicaChannels())*s.Bandwidth())
+		heads := int64(m.KVHeads / cfg.ReplicaChannels())
+		i := 0
+		drive(t, sets, equal(1, input, output), keep, func(_ *replica, d driven) {
+			tokens, want := 1, sim.Time(0)
+			if i == 0 {
+				tokens = input
+				want = layers * ps(g.PrefillAttention(input, 0))
+			} else {
+				context := input + i
+				clocks := node.table.Alone(context) + (heads-1)*node.table.InSequence(context)
+				refreshed := (clocks*int64(s.TREFI) + int64(s.TREFI-s.TRFC) - 1) / int64(s.TREFI-s.TRFC)
+				open, shut := int64(s.TRCD+s.CWL), int64(s.TWR+s.TRP) // rows for the host's write
+				want = layers * (cfg.PCIe.Latency + rate.TransferTime(m.QKVBytesPerTokenLayer()) +
+					sim.Time(open+shut+refreshed)*s.TCK +
+					cfg.PCIe.Latency + rate.TransferTime(m.AttentionBytesPerTokenLayer()))
+			}
+			want += ends(tokens) + layers*ps(g.ProjectionFFN(tokens)) + (layers-1)*ps(g.QKV(tokens))
+			if d.took != want {
+				t.Errorf("%v, iteration %d takes %v, its tasks in turn %v", sets, i, d.took, want)
+			}
+			i++
+		})
+		if i != output {
+			t.Errorf("%v: %d iterations for %d tokens", sets, i, output)
+		}
+	}
+}
+
+// TestThroughputIsPIMBound: where only attention takes time, throughput is the
+// bound that the PIM's peak bandwidth sets, times the share of it that the
+// kernels reach, over the imbalance. That holds to the clock with a single batch;
+// two sub-batches fill each other's gaps and can only be faster.
+func TestThroughputIsPIMBound(t *testing.T) {
+	for _, c := range []struct {
+		batches  int
+		ranksets int
+		sets     []string
+	}{
+		{1, 4, nil}, {1, 3, []string{"comm.balance=random"}}, {1, 4, []string{"comm.rotation=false", "run.model=gpt-89b"}},
+		{1, 16, []string{"comm.balance=round-robin"}},
+		{2, 4, nil}, {2, 3, []string{"comm.balance=random"}}, {2, 4, []string{"comm.rotation=false", "run.model=gpt-89b"}},
+		{2, 16, []string{"comm.balance=round-robin"}},
+	} {
+		sets := append([]string{fmt.Sprint("scheduler.sub_batches=", c.batches), fmt.Sprint("node.ranksets=", c.ranksets)}, c.sets...)
+		var tokens, read int64 // tokens attended over
+		var clocks float64     // of all heads on one channel
+		r, took := drive(t, sets, uneven(40), freeGPUAndTransfers, func(r *replica, d driven) {
+			for s := range d.batch.Sub {
+				first := map[int32]bool{}
+				for _, q := range d.batch.Sub[s].Decode {
+					context := q.Context(d.batch.Iteration)
+					tokens++
+					read += int64(context)
+					n := int64(r.devices.heads) * r.devices.table.InSequence(context)
+					if !first[q.Offset] { // a rank's first head hides behind no other
+						n += r.devices.table.Alone(context) - r.devices.table.InSequence(context)
+						first[q.Offset] = true
+					}
+					clocks += float64(n)
+				}
+			}
+		})
+		d := r.devices
+		peak := float64(read) * float64(d.heads) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
+		efficiency := peak / clocks * float64(d.clock.computing) / float64(d.clock.interval)
+		if efficiency < 0.5 || efficiency >= 1 {
+			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
+		}
+		bound := float64(tokens) * float64(d.pimPeak) / (float64(read) * float64(d.model.KVBytesPerToken()))
+		imbalance := r.out.imbalance.ratio(c.ranksets)
+		got, want := float64(tokens)/took.Seconds(), bound*efficiency/imbalance
+		t.Logf("%v: PIM bound %.1f tokens/s, efficiency %.3f, imbalance %.3f: %.1f, measured %.1f", sets, bound, efficiency, imbalance, want, got)
+		// A group's clocks are rounded up, and with two sub-batches a transfer waits
+		// for a clock's end.
+		const rounding = 1e-4
+		if got < want*(1-rounding) || c.batches == 1 && got > want*(1+rounding) {
+			t.Errorf("%v: %v tokens/s, want %v", sets, got, want)
+		}
+	}
+}
+
+// TestFreePIMReadsTheWeightsTwice: with attention for free and few requests, the
+// GPUs are always busy, and each sub-batch has them read all weights.
+func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
+	for _, model := range []string{"gpt-175b", "gpt-89b", "opt-66b"} {
+		for _, onlyRead := range []bool{false, true} {
+			sets := []string{"run.model=" + model, allAtOnce}
+			if onlyRead {
+				sets = append(sets, onlyReads...)
+			}
+			busy, iteration := sim.Time(0), 0
+			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
+				work := r.pipeline.work.gpu - busy
+				busy += work
+				iteration++
+				if iteration == 1 { // the prompts'
+					return
+				}
+				twice := r.devices.GPU(&d.batch.Sub[0]) + r.devices.GPU(&d.batch.Sub[1])
+				if len(d.batch.Sub[0].Decode) != 1 || d.took != work || work != twice {
+					t.Fatalf("%s: an iteration takes %v, the GPUs work for %v, operations of both sub-batches take %v", model, d.took, work, twice)
+				}
+				m := r.devices.model
+				weights := units.Bytes(m.Layers)*m.LayerWeightBytes() + units.Bytes(m.Vocab*m.Hidden*m.ElementBits/8)
+				read := 2 * r.devices.hbmPeak.TransferTime(weights)
+				if more := float64(d.took)/float64(read) - 1; more < 0 || onlyRead && more > 0.002 {
+					t.Fatalf("%s: an iteration takes %v, reading all weights twice %v", model, d.took, read)
+				}
+			})
+		}
+	}
+}
+
+// onlyReads are GPUs that take time for nothing but to read at their peak
+// bandwidth.
+var onlyReads = []string{
+	"gpu.peak_16bit=1000000PFLOP/s", "gpu.gemm.memory_efficiency=1.0", "gpu.gemm.ridge=0.0", "gpu.gemm.overhead=0ps",
+	"gpu.gemm.step_latency_ns=0.0", "gpu.gemm.split_overhead_us=0.0", "gpu.gemm.split_traffic=0.0",
+	"gpu.elementwise.overhead=0ps", "gpu.elementwise.norm_overhead=0ps",
+	"gpu.all_reduce.small_latency=0ps", "gpu.all_reduce.small_latency_per_gpu=0ps", "gpu.all_reduce.small_bandwidth=1000000TB/s",
+	"gpu.all_reduce.second_shot_latency=0ps", "gpu.all_reduce.second_shot_latency_per_gpu=0ps", "gpu.all_reduce.second_shot_bandwidth=1000000TB/s",
+}
