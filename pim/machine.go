@@ -107,10 +107,13 @@ func (m *Machine) Run(p *Program) int64 {
 	m.reset(p)
 	for {
 		if m.starved() {
+			if m.interrupted() {
+				break
+			}
 			m.fill()
 		}
 		s, clock := m.next()
-		if clock == blocked || m.interrupted() {
+		if clock == blocked {
 			break
 		}
 		if m.receiver.transfer != nil && s == BankSequencer && m.refresh.pending == 0 && m.gaveWay(clock) {
@@ -130,9 +133,10 @@ func (m *Machine) Run(p *Program) int64 {
 // ask for now and then; nil ends that.
 func (m *Machine) Interrupt(check func() error) { m.interrupt = check }
 
-// interrupted asks once in 65,536 commands.
+// interrupted asks once in 8,192 times that the program is short of
+// instructions, which is once in some 65,536 commands or more.
 func (m *Machine) interrupted() bool {
-	if m.polls++; m.polls%(1<<16) != 0 || m.interrupt == nil {
+	if m.polls++; m.polls%(1<<13) != 0 || m.interrupt == nil {
 		return false
 	}
 	return m.interrupt() != nil
