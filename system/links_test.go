@@ -1,0 +1,45 @@
+package system
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pcie"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// TestLinksAreShared checks the one link that stands for all of a replica's
+// against the fabric, which shares every link and switch by itself: all GPUs
+// send their equal parts of a transfer at the same time.
+func TestLinksAreShared(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, err := configs.Load(configs.Options{Sets: []string{
+			fmt.Sprint("pcie.generation=", rapid.IntRange(3, 6).Draw(t, "generation")),
+			fmt.Sprint("pcie.gpus_per_uplink=", rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "GPUs a switch")),
+			fmt.Sprint("pcie.uplink_lanes=", rapid.SampledFrom([]int{0, 4, 8, 16, 32}).Draw(t, "uplink lanes")),
+			"node.channels=96", // the channels are no limit
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		gpus := cfg.Model.TensorParallel
+		n := units.Bytes(gpus * rapid.IntRange(1, 1<<24).Draw(t, "bytes a GPU"))
+		fabric := pcie.NewFabric(&cfg.PCIe)
+		for g := range gpus {
+			fabric.Start(0, g, g, pcie.ToHost, n/units.Bytes(gpus))
+		}
+		var end sim.Time
+		for at, ok := fabric.Next(); ok; at, ok = fabric.Next() {
+			fabric.Advance(at, nil)
+			end = at
+		}
+		d := (&Node{cfg: cfg}).devices()
+		got := cfg.PCIe.Latency + d.shipment(n).last
+		if diff := got - end; diff < -2 || diff > 2 { // each rounds up to a picosecond
+			t.Fatalf("%v over all links of the replica take %v, over the fabric %v", n, got, end)
+		}
+	})
+}
