@@ -33,6 +33,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newDiffCommand(),
 		a.newGPUCommand(),
 		a.newPIMCommand(),
+		a.newPredictCommand(),
 		a.newPlotCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),

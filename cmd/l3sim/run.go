@@ -20,12 +20,12 @@ import (
 
 // runFlags are the flags of the run command that no configuration key has.
 type runFlags struct {
-	options configs.Options
-	json    bool
-	out     string
-	dryRun  bool
-	exact   bool
-	check   bool
+	config configFlags
+	json   bool
+	out    string
+	dryRun bool
+	exact  bool
+	check  bool
 
 	timeline string // file
 	window   string
@@ -42,18 +42,7 @@ func (a *app) newRunCommand() *cobra.Command {
   l3sim run --out results/a && l3sim run --config results/a/config.toml`,
 		Args: cobra.NoArgs,
 	}
-	keys := []struct{ flag, key, usage string }{
-		{"system", "run.system", "system to simulate"},
-		{"model", "run.model", "model preset (see 'l3sim config list')"},
-		{"trace", "run.trace", "built-in trace or a file"},
-		{"requests", "run.requests", "number of requests, the first of a file"},
-		{"seed", "run.seed", "seed of everything that is drawn"},
-	}
-	for _, k := range keys {
-		cmd.Flags().String(k.flag, "", k.usage)
-	}
-	cmd.Flags().StringVar(&f.options.ConfigFile, "config", "", "configuration `file` on top of the preset: any subset of keys")
-	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
+	f.config.register(cmd)
 	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
@@ -62,25 +51,17 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
 	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		for _, k := range keys {
-			if flag := cmd.Flags().Lookup(k.flag); flag.Changed {
-				if k.key == "run.requests" && flag.Value.String() == "0" {
-					return &input.InputError{Key: "--requests", Value: "0", Expected: "at least 1"}
-				}
-				f.options.Flags = append(f.options.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
-			}
+		cfg, err := f.config.load(cmd)
+		if err != nil {
+			return err
 		}
-		return a.run(cmd.Context(), &f)
+		return a.run(cmd.Context(), cfg, &f)
 	}
 	return cmd
 }
 
-// run loads what the flags name and simulates it.
-func (a *app) run(ctx context.Context, f *runFlags) error {
-	cfg, err := configs.Load(f.options)
-	if err != nil {
-		return err
-	}
+// run simulates the trace that the configuration names.
+func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	trace, err := loadTrace(cfg)
 	if err != nil {
 		return err

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+)
+
+// configFlags are the flags from which a command gets the configuration of one
+// run: --config, --set, and those that have a key of their own.
+type configFlags struct {
+	options configs.Options
+}
+
+// keyFlags are the flags that set a key.
+var keyFlags = []struct{ flag, key, usage string }{
+	{"system", "run.system", "system to simulate"},
+	{"model", "run.model", "model preset (see 'l3sim config list')"},
+	{"trace", "run.trace", "built-in trace or a file"},
+	{"requests", "run.requests", "number of requests, the first of a file"},
+	{"seed", "run.seed", "seed of everything that is drawn"},
+}
+
+func (f *configFlags) register(cmd *cobra.Command) {
+	for _, k := range keyFlags {
+		cmd.Flags().String(k.flag, "", k.usage)
+	}
+	cmd.Flags().StringVar(&f.options.ConfigFile, "config", "", "configuration `file` on top of the preset: any subset of keys")
+	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
+}
+
+// load returns the configuration that the flags given to cmd amount to.
+func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
+	o := f.options
+	for _, k := range keyFlags {
+		flag := cmd.Flags().Lookup(k.flag)
+		if !flag.Changed {
+			continue
+		}
+		if k.key == "run.requests" && flag.Value.String() == "0" {
+			return nil, &input.InputError{Key: "--requests", Value: "0", Expected: "at least 1"}
+		}
+		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
+	}
+	return configs.Load(o)
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// predictSchema names the form of `predict --json`.
+const predictSchema = "l3sim/predict/1"
+
+func (a *app) newPredictCommand() *cobra.Command {
+	var config configFlags
+	var batches int
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "predict",
+		Short: "Judge the scheduler's latency predictors on batches of a run",
+		Long: `Judge the scheduler's latency predictors on batches of a run (L3, section 6.3, Fig 10b).
+
+Runs the trace, takes batches evenly over the iterations that prefill, fits the
+learned predictors to a random 80% of their sub-batches and compares predictions
+with the times of the other 20%: the mean of |measured - predicted| / measured.
+predictor.noise adds measurement noise. A built-in trace runs with twice as many
+requests as batches where their number is not given. See docs/predictors.md.`,
+		Example: `  l3sim predict --model gpt-89b --batches 1000
+  l3sim predict --trace longbench --set predictor.noise=0.05 --json`,
+		Args: cobra.NoArgs,
+	}
+	config.register(cmd)
+	cmd.Flags().IntVar(&batches, "batches", 1000, "batches of the profile, fewer where a run has fewer that prefill")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if batches < leastBatches || batches > 1<<20 {
+			return &input.InputError{Key: "--batches", Value: fmt.Sprint(batches), Expected: fmt.Sprintf("%d to %d", leastBatches, 1<<20)}
+		}
+		cfg, err := config.load(cmd)
+		if err != nil {
+			return err
+		}
+		j, err := judgePredictors(cmd.Context(), cfg, batches)
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			e := json.NewEncoder(a.stdout)
+			e.SetIndent("", "  ")
+			return e.Encode(j)
+		}
+		return j.writeText(a.stdout)
+	}
+	return cmd
+}
+
+// leastBatches is the smallest profile of which a fifth can be held out.
+const leastBatches = 5
+
+// judgement is the errors of the predictors on one profile.
+type judgement struct {
+	Schema     string  `json:"schema"`
+	Model      string  `json:"model"`
+	Trace      string  `json:"trace"`
+	Seed       uint64  `json:"seed"`
+	Batches    int     `json:"batches"`
+	Candidates int     `json:"batches_that_prefill"`
+	SubBatches int     `json:"sub_batches"`
+	Noise      float64 `json:"noise"` // relative standard deviation
+	// Errors are means over the held-out sub-batches that have the part.
+	Errors struct {
+		PrefillAttention partError `json:"prefill_attention"`
+		DecodeAttention  partError `json:"decode_attention"`
+		FC               partError `json:"fc"`
+	} `json:"relative_error"`
+}
+
+type partError struct {
+	Mean  float64 `json:"mean"`
+	Count int     `json:"sub_batches"`
+}
+
+// judgePredictors profiles a run and judges the predictors on it.
+func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*judgement, error) {
+	if cfg.Run.Requests == 0 && slices.Contains(traces.BuiltinNames(), cfg.Run.Trace) {
+		// Several short prompts can be prefilled in one batch, so more requests than
+		// batches are needed.
+		cfg.Run.Requests = max(defaultRequests, 2*batches)
+	}
+	trace, err := loadTrace(cfg)
+	if err != nil {
+		return nil, err
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return nil, err
+	}
+	p, err := node.Profile(ctx, trace, batches)
+	if err != nil {
+		return nil, err
+	}
+	if p.Batches < leastBatches {
+		return nil, input.Errorf("the run has %d batches that prefill, %d are needed: take more requests", p.Batches, leastBatches)
+	}
+	// The node's own streams are numbered from 1<<32.
+	e, err := scheduler.HoldOut(&cfg.Predictor, p.Samples, rand.New(rand.NewPCG(cfg.Run.Seed, 0)))
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{
+		Schema: predictSchema, Model: cfg.Model.Name, Trace: trace.Name, Seed: cfg.Run.Seed,
+		Batches: p.Batches, Candidates: p.Candidates, SubBatches: len(p.Samples), Noise: cfg.Predictor.Noise,
+	}
+	j.Errors.PrefillAttention = partError(e.PrefillAttention)
+	j.Errors.DecodeAttention = partError(e.DecodeAttention)
+	j.Errors.FC = partError(e.FC)
+	return j, nil
+}
+
+// writeText writes the judgement for a person to read.
+func (j *judgement) writeText(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "%s on %s, seed %d: %d of %d batches that prefill, %d sub-batches, noise %v\n\n",
+		j.Model, j.Trace, j.Seed, j.Batches, j.Candidates, j.SubBatches, j.Noise)
+	fmt.Fprintln(w, "\trelative error\theld out\t")
+	for _, part := range []struct {
+		name string
+		partError
+	}{{"prefill attention", j.Errors.PrefillAttention}, {"decode attention", j.Errors.DecodeAttention}, {"FC", j.Errors.FC}} {
+		fmt.Fprintf(w, "%s\t%.2f%%\t%d\t\n", part.name, 100*part.Mean, part.Count)
+	}
+	return w.Flush()
+}
