@@ -2,6 +2,7 @@ package dram
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -71,18 +72,20 @@ type EnergyMeter struct {
 	spec   *Spec
 	counts [slots]int64
 	ranks  []rankStandby
+	opened []int64 // clock of the last ACT of each bank, over all ranks
 }
 
 // rankStandby tracks how long a rank has had rows open.
 type rankStandby struct {
 	open   uint64 // banks with an open row
-	since  int64  // clock at which the first of them opened
-	active int64  // clocks with a row open before that
+	since  int64  // clock from which on they are not in active
+	until  int64  // clock at which the last auto-precharge begins
+	active int64  // clocks with a row open before since
 }
 
 // NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
 func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
-	return &EnergyMeter{spec: spec, ranks: make([]rankStandby, ranks)}
+	return &EnergyMeter{spec: spec, ranks: make([]rankStandby, ranks), opened: make([]int64, ranks*spec.Banks())}
 }
 
 // Record counts one command. Commands of a rank come in the order of their
@@ -94,8 +97,12 @@ func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 		m.open(int(a.Rank), 1<<m.bank(a), clock)
 	case ACTA:
 		m.open(int(a.Rank), m.allBanks(), clock)
-	case PRE, RDA, WRA:
+	case PRE:
 		m.close(int(a.Rank), 1<<m.bank(a), clock)
+	case RDA:
+		m.autoPrecharge(a, clock+int64(m.spec.TRTP))
+	case WRA:
+		m.autoPrecharge(a, clock+int64(m.spec.writeRecovery()))
 	case PREA:
 		m.close(int(a.Rank), m.allBanks(), clock)
 	}
@@ -110,17 +117,34 @@ func (m *EnergyMeter) allBanks() uint64 { return ^uint64(0) >> (64 - m.spec.Bank
 func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
 	if r.open == 0 {
-		r.since = clock
+		r.since = max(clock, r.until) // auto-precharges under way count already
 	}
 	r.open |= banks
+	opened := m.opened[rank*m.spec.Banks():]
+	for b := banks; b != 0; b &= b - 1 {
+		opened[bits.TrailingZeros64(b)] = clock
+	}
 }
 
+// autoPrecharge closes a's bank: the device begins the precharge at clock, and
+// not before tRAS is over.
+func (m *EnergyMeter) autoPrecharge(a Address, clock int64) {
+	opened := m.opened[int(a.Rank)*m.spec.Banks()+int(m.bank(a))]
+	m.close(int(a.Rank), 1<<m.bank(a), max(clock, opened+int64(m.spec.TRAS)))
+}
+
+// close takes banks out at the given clock, which for an auto-precharge lies
+// ahead of the commands.
 func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
-	if r.open != 0 && r.open&^banks == 0 {
-		r.active += clock - r.since
+	if r.open&banks == 0 {
+		return
 	}
+	r.until = max(r.until, clock)
 	r.open &^= banks
+	if r.open == 0 {
+		r.active += max(0, r.until-r.since)
+	}
 }
 
 // Energy returns the energy of all commands until now and of standby until
@@ -130,7 +154,9 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	for _, r := range m.ranks {
 		active += r.active
 		if r.open != 0 {
-			active += end - r.since
+			active += max(0, end-r.since)
+		} else { // an auto-precharge may begin after end
+			active -= max(0, min(r.until-end, r.until-r.since))
 		}
 		total += end
 	}

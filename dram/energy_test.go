@@ -44,6 +44,40 @@ func TestEnergy(t *testing.T) {
 	}
 }
 
+// TestEnergyOfAutoPrecharge: a row counts as open until its precharge begins,
+// tRTP after the read, end of data and tWR after the write, tRAS after the ACT.
+func TestEnergyOfAutoPrecharge(t *testing.T) {
+	type command struct {
+		cmd   Command
+		bank  int32
+		clock int64
+	}
+	for _, c := range []struct {
+		name     string
+		commands []command
+		end      int64
+		active   int64
+	}{
+		{"tRAS", []command{{ACT, 0, 100}, {RDA, 0, 122}}, 1000, 52},
+		{"tRTP", []command{{ACT, 0, 100}, {RDA, 0, 150}}, 1000, 50 + 12},
+		{"tWR", []command{{ACT, 0, 100}, {WRA, 0, 150}}, 1000, 50 + 16 + 4 + 24},
+		{"cut by the end", []command{{ACT, 0, 100}, {WRA, 0, 150}}, 170, 70},
+		{"both at once", []command{{ACT, 0, 100}, {ACT, 1, 108}, {WRA, 0, 150}, {RDA, 1, 170}}, 1000, 94},
+		{"opened meanwhile", []command{{ACT, 0, 100}, {WRA, 0, 150}, {ACT, 1, 160}, {PRE, 1, 300}}, 1000, 200},
+		{"closed meanwhile", []command{{ACT, 0, 100}, {ACT, 1, 108}, {WRA, 0, 160}, {PRE, 1, 170}}, 1000, 60 + 44},
+	} {
+		s := part(t, ddr43200)
+		m := NewEnergyMeter(s, 1)
+		for _, r := range c.commands {
+			m.Record(r.cmd, at(r.bank, 0), r.clock)
+		}
+		const joules = 1.2 * 1e-3 * 8 * 625e-12
+		if got, want := m.Energy(c.end).BackgroundJoules, joules*float64(37*c.end+(52-37)*c.active); !near(got, want) {
+			t.Errorf("%s: %v J, want %v J", c.name, got, want)
+		}
+	}
+}
+
 // TestEnergyOfAllBanks: an all-bank command draws what its banks draw.
 func TestEnergyOfAllBanks(t *testing.T) {
 	s := part(t, ddr43200)
