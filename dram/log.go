@@ -21,7 +21,7 @@ type Record struct {
 // LogHeader is what a command log says of itself, so that the checker needs no
 // flags. In the text each item is a line before the column names:
 //
-//	# spec = ddr4-3200-8gb-x8       the part that the timing starts from
+//	# spec = ddr4-3200-8gb-x8       the part that the timing starts from; custom: none, every field is set
 //	# set tRFC = 880                a field that differs from the part's, by its configuration key; repeatable
 //	# ranks = 1
 //	# buses = rank                  each rank has command and data bus of its own (default: channel)
@@ -39,6 +39,9 @@ type LogHeader struct {
 	// Allow names waived rules, such as those that an ACTA breaks by design.
 	Allow []string
 }
+
+// customSpec names no part: a log of a spec that is none sets every field.
+const customSpec = "custom"
 
 const logColumns = "clock,command,rank,bankgroup,bank,row,column"
 
@@ -73,10 +76,9 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 func writeSpec(w io.Writer, s *Spec) {
 	base, err := LookupSpec(s.Name)
 	if err != nil {
-		base = &Spec{}
-	} else {
-		fmt.Fprintf(w, "# spec = %s\n", base.Name)
+		base = &Spec{Name: customSpec}
 	}
+	fmt.Fprintf(w, "# spec = %s\n", base.Name)
 	theirs := base.fields()
 	for i, f := range s.fields() {
 		if f.key != "name" && f.text() != theirs[i].text() {
@@ -144,8 +146,14 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 	}
 }
 
-// validate checks the declared spec as a whole.
+// validate checks the declarations as a whole.
 func (l *LogReader) validate() error {
+	if err := KnownRules("allow", l.Header.Allow); err != nil {
+		if bad, ok := err.(*input.InputError); ok {
+			bad.File = l.file
+		}
+		return err
+	}
 	if l.Header.Spec == nil {
 		return nil
 	}
@@ -164,6 +172,8 @@ func (h *LogHeader) declare(text string) *input.InputError {
 	}
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
+	case key == "spec" && value == customSpec:
+		h.Spec = &Spec{Name: customSpec}
 	case key == "spec":
 		s, err := LookupSpec(value)
 		if err != nil {
@@ -172,7 +182,7 @@ func (h *LogHeader) declare(text string) *input.InputError {
 		h.Spec = s
 	case strings.HasPrefix(key, "set "):
 		if h.Spec == nil {
-			h.Spec = &Spec{Name: "custom"}
+			return &input.InputError{Key: key, Expected: "a line '# spec = PART' before it"}
 		}
 		return h.Spec.Set(strings.TrimSpace(key[4:]), value)
 	case key == "ranks":

@@ -52,6 +52,9 @@ func TestLogRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.TRFC = rapid.IntRange(1, 900).Draw(t, "tRFC")
+		if rapid.Bool().Draw(t, "custom") {
+			s.Name = "custom"
+		}
 		header := LogHeader{Spec: s, Ranks: rapid.IntRange(1, 4).Draw(t, "ranks"),
 			PrivateBuses: rapid.Bool().Draw(t, "private"), Allow: []string{"tFAW", "tRRD_S"}}
 		records := drawRecords(t)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -80,6 +81,13 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		return err
 	}
 	defer file.Close()
+	var names []string
+	if f.commands != "" {
+		names = logNames(f.commands, s.Channels)
+		if err := checkOutputs("--commands", names, file); err != nil {
+			return err
+		}
+	}
 	requests, err := dram.ReadTrace(path, file)
 	if err != nil {
 		return err
@@ -95,10 +103,6 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 					Expected: fmt.Sprintf("an address below the capacity of %#x bytes", mapping.Capacity())}
 			}
 		}
-	}
-	var names []string
-	if f.commands != "" {
-		names = logNames(f.commands, s.Channels)
 	}
 	var stats *dram.Stats
 	var wall time.Duration
@@ -147,6 +151,26 @@ func logNames(path string, channels int) []string {
 		names[i] = fmt.Sprintf("%s.ch%d%s", strings.TrimSuffix(path, ext), i, ext)
 	}
 	return names
+}
+
+// checkOutputs refuses files to be written that are folders or the open input,
+// which the output would replace.
+func checkOutputs(flag string, names []string, in *os.File) error {
+	read, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		info, err := os.Stat(name)
+		switch {
+		case err != nil: // there is none yet, or writing it will say why not
+		case info.IsDir():
+			return &input.InputError{Key: flag, Value: name, Expected: "a file, not a folder"}
+		case os.SameFile(info, read):
+			return &input.InputError{Key: flag, Value: name, Expected: "another file than the one that is read"}
+		}
+	}
+	return nil
 }
 
 // withLogs calls run with a log writer for each of names; the files appear only
