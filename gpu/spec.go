@@ -45,7 +45,7 @@ type Efficiency struct {
 func (e *Efficiency) validate(c *checker) {
 	c.share(c.key("compute_efficiency"), e.Compute)
 	c.share(c.key("memory_efficiency"), e.Memory)
-	if e.Ridge != 0 && (e.Ridge < 1 || e.Ridge > 100) {
+	if e.Ridge != 0 && !(e.Ridge >= 1 && e.Ridge <= 100) { // NaN is outside
 		c.bad(c.key("ridge"), e.Ridge, "0 (sharp), or 1 to 100")
 	}
 	c.duration(c.key("overhead"), e.Overhead)
