@@ -38,6 +38,14 @@ var spelled = map[string]string{
 // Label writes a column's name for an axis: the quantity in words, then the
 // unit in parentheses.
 func Label(column string) string {
+	switch column {
+	case "output_tokens_per_s":
+		return "throughput (output tokens/s)"
+	case "input_mean":
+		return "mean input length (tokens)"
+	case "output_mean":
+		return "mean output length (tokens)"
+	}
 	quantity, unit := SplitUnit(column)
 	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {
 		section, key := quantity[:i], quantity[i+1:]
@@ -58,9 +66,6 @@ func Label(column string) string {
 	label := strings.Join(words, " ")
 	if unit != "" && unit != "bytes" { // bytes are written with a prefix at each tick
 		label += " (" + unit + ")"
-	}
-	if quantity == "output" && unit == "tokens/s" {
-		return "throughput (output tokens/s)"
 	}
 	return label
 }

@@ -16,9 +16,9 @@ import (
 // File is a sweep file as it is written. Its points are all combinations of
 // one choice from each axis, repeated over seeds, that fulfil every condition.
 type File struct {
-	Path    string // "" for a sweep that no file describes
-	Title   string
+	Path    string       // "" for a sweep that no file describes
 	Config  string       // overlay file under all points, "" for none
+	Sets    []string     // "section.key=value" on top of it; no file has these
 	Repeats int          // seeds of each point, from run.seed upwards; at least 1
 	Set     []Setting    // what all points share
 	Axes    []Axis       // in the order of points: the last one changes fastest
@@ -100,7 +100,7 @@ func (p *fileParser) fail(line int, bad *input.InputError) error {
 }
 
 // topKeys are the keys of a sweep file outside its sections.
-var topKeys = []string{"title", "config", "repeats", "where", "set", "grid", "zip", "list"}
+var topKeys = []string{"config", "repeats", "where", "set", "grid", "zip", "list"}
 
 // file reads the document.
 func (p *fileParser) file() (*File, error) {
@@ -109,8 +109,6 @@ func (p *fileParser) file() (*File, error) {
 		var err error
 		line := keyLine(p.text, "", 0, key)
 		switch value := p.document[key]; key {
-		case "title":
-			err = p.stringValue(key, value, &f.Title)
 		case "config":
 			if err = p.stringValue(key, value, &f.Config); err == nil && !filepath.IsAbs(f.Config) {
 				f.Config = filepath.Join(filepath.Dir(p.path), f.Config)

@@ -125,7 +125,7 @@ func TestOverlayBesideTheFile(t *testing.T) {
 // TestBadFiles: whatever is wrong is found before anything runs, with the place.
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"title = 3", `sweep.toml:1: title = 3: expected a text`},
+		{"config = 3", `sweep.toml:1: config = 3: expected a text`},
 		{"\nset.node.ranks = 1", `sweep.toml:2: node.ranks: expected a configuration key; did you mean "node.ranksets"?`},
 		{"[grid]\nnode.rankset = [1]", `sweep.toml:2: node.rankset: expected a configuration key; did you mean "node.ranksets"?`},
 		{"[grid]\n# none\nnode.ranksets = []", `sweep.toml:3: node.ranksets = []: expected an array of at least one value`},
@@ -181,7 +181,7 @@ func TestTooManyPoints(t *testing.T) {
 }
 
 func TestKeyLine(t *testing.T) {
-	const text = `title = "x" # grid
+	const text = `repeats = 1 # grid
 [grid] # node.x = 1
 "node.ranksets" = [1]
 node . channels = [
@@ -203,7 +203,7 @@ ranksets = 3
 		key     string
 		want    int
 	}{
-		{"", 0, "title", 1}, {"grid", 0, "node.ranksets", 3}, {"grid", 0, "node.channels", 4},
+		{"", 0, "repeats", 1}, {"grid", 0, "node.ranksets", 3}, {"grid", 0, "node.channels", 4},
 		{"grid", 0, "pcie.latency", 8}, {"list", 0, "node.ranksets", 11}, {"list", 1, "name", 13},
 		{"list", 1, "node.ranksets", 15}, {"list", 1, "", 12}, {"", 0, "grid", 2},
 	} {
@@ -214,7 +214,7 @@ ranksets = 3
 }
 
 func FuzzParseFile(f *testing.F) {
-	f.Add("title = \"x\"\nrepeats = 2\nwhere = \"node.ranksets < 3\"\n" + small + "[grid]\nnode.ranksets = [1, 2]\n")
+	f.Add("config = \"x\"\nrepeats = 2\nwhere = \"node.ranksets < 3\"\n" + small + "[grid]\nnode.ranksets = [1, 2]\n")
 	f.Add("[[zip]]\nname = [\"a\"]\nnode.channels = [1]\n[[list]]\nname = \"b\"\n[list.node]\nranksets = 3\n")
 	f.Add("list = [{name = \"a\", node.ranksets = 2}]\ngrid.run.seed = [1, 2]")
 	f.Add("[grid]\nnode = 1979-05-27\n'node.ranksets' = [nan, inf, 1.5, true]")

@@ -229,7 +229,7 @@ func (p *Plan) resolve(point Point) ([]Point, error) {
 
 // options returns what loads a configuration with the given settings.
 func (p *Plan) options(settings []Setting) configs.Options {
-	o := configs.Options{ConfigFile: p.File.Config}
+	o := configs.Options{ConfigFile: p.File.Config, Sets: p.File.Sets}
 	for _, s := range settings {
 		o.Flags = append(o.Flags, configs.Flag{Name: p.place(s), Key: s.Key, Value: s.Value})
 	}

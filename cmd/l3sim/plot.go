@@ -15,7 +15,7 @@ import (
 // selectionFlags adds the flags that choose what a figure or table shows.
 func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVar(&s.X, "x", "", "`column` of the x axis")
-	flags.StringVar(&s.Y, "y", "", "`column` of the y axis")
+	flags.StringVar(&s.Y, "y", "", "`column` of the y axis, or several of one unit: a,b")
 	flags.StringVar(&s.Z, "z", "", "`column` of the values of a heat map")
 	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -30,7 +29,6 @@ func (a *app) newSweepCommand() *cobra.Command {
 
 FILE.toml lists points of the design space:
 
-  title = "Ranksets"              # of figures, optional
   config = "node.toml"            # overlay under all points, relative to FILE, optional
   repeats = 3                     # seeds of each point from run.seed upwards, 1 without
   where = ["node.ranksets * node.channels <= 64", 'run.model != "opt-66b"']
@@ -192,12 +190,4 @@ func roundTime(d time.Duration) time.Duration {
 		return d.Round(100 * time.Millisecond)
 	}
 	return max(d.Round(time.Millisecond), time.Millisecond)
-}
-
-// creatableFile reports early that a figure or table cannot be written.
-func creatableFile(path string) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return &input.InputError{Key: "--out", Value: path, Expected: "a file, not a folder"}
-	}
-	return nil
 }

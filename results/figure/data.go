@@ -19,7 +19,8 @@ func Kinds() []string { return []string{"bar", "line", "scatter", "heatmap", "bo
 // results.Table.Column takes them.
 type Selection struct {
 	Kind  string // one of Kinds
-	X, Y  string
+	X     string
+	Y     string // a column, or several of one unit, joined by commas: these are the groups then
 	Z     string // heat maps: the value at each (x, y)
 	Group string // "" for one group
 	Facet string // a plot of its own for each value; "" for one plot
@@ -83,16 +84,14 @@ const none = -1
 
 // selector holds the columns of a selection while its rows are read.
 type selector struct {
-	table                         *results.Table
-	selection                     Selection
-	x, y, z, group, facet, seed   int // columns, none where there is none
-	values                        []float64
-	rows                          []int // those used, into table.Rows
-	data                          *Data
-	normColumn                    int
-	normValue                     string
-	xPoint, yPoint                []float64
-	facetNames, groupNames, xText []string
+	table                       *results.Table
+	selection                   Selection
+	x, y, z, group, facet, seed int // columns, none where there is none
+	values                      []float64
+	rows                        []int // those used, into table.Rows
+	data                        *Data
+	normColumn                  int
+	normValue                   string
 }
 
 // Select reads the cells of a figure from a table. Rows without a value, such
@@ -101,23 +100,26 @@ type selector struct {
 // matters: it shows the spread over all of them); other differences are an
 // error that names the column. Errors are *input.InputError.
 func Select(t *results.Table, sel Selection) (*Data, error) {
+	if len(sel.Where) > 0 {
+		var err error
+		if t, err = t.Where("--where", sel.Where); err != nil {
+			return nil, err
+		}
+	}
+	t, err := melt(t, &sel)
+	if err != nil {
+		return nil, err
+	}
 	s := &selector{table: t, selection: sel, data: &Data{Kind: sel.Kind}, normColumn: none}
 	if !slices.Contains(Kinds(), sel.Kind) {
 		return nil, input.UnknownName("--kind", sel.Kind, Kinds())
 	}
-	for _, step := range []func() error{s.filter, s.columns, s.read, s.normalize, s.cells} {
+	for _, step := range []func() error{s.columns, s.read, s.normalize, s.cells} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
 	return s.data, nil
-}
-
-func (s *selector) filter() (err error) {
-	if len(s.selection.Where) > 0 {
-		s.table, err = s.table.Where("--where", s.selection.Where)
-	}
-	return err
 }
 
 // columns finds the columns.

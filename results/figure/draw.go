@@ -116,6 +116,9 @@ func newFrame(d *Data, title string) *frame {
 	f := &frame{data: d, title: title, legend: newLegend(d)}
 	n := len(d.Facets)
 	f.across = min(n, maxAcross)
+	if n == 4 {
+		f.across = 2
+	}
 	f.down = (n + f.across - 1) / f.across
 	w, h := vg.Length(plotWidth), vg.Length(plotHeight)
 	if n > 1 {

@@ -38,7 +38,10 @@ func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
 	style := textStyle(legendText)
 	at, r := vg.Length(0), 0
 	for i, label := range append([]string{l.title()}, l.labels...) {
-		w := style.Width(label) + legendSpace
+		w := style.Width(label)
+		if w > 0 {
+			w += legendSpace
+		}
 		if i > 0 {
 			w += legendThumb + 4
 		}
@@ -51,7 +54,13 @@ func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
 	return x, row, r + 1
 }
 
-func (l *legend) title() string { return axisLabel(l.data.Group) + ":" }
+// title names the group's column; the names of results speak for themselves.
+func (l *legend) title() string {
+	if l.data.Group == resultColumn {
+		return ""
+	}
+	return axisLabel(l.data.Group) + ":"
+}
 
 // height returns the height of the strip for a width.
 func (l *legend) height(width vg.Length) vg.Length {

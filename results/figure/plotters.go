@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"image/color"
 	"math"
 	"slices"
 
@@ -36,8 +37,8 @@ func slot(d *Data, c *Cell) (left, right float64) {
 }
 
 // errorBar draws a vertical bar with caps, half a cap wide to either side.
-func errorBar(c *draw.Canvas, x, low, high, half vg.Length) {
-	style := draw.LineStyle{Color: ink, Width: 0.75}
+func errorBar(c *draw.Canvas, line color.Color, x, low, high, half vg.Length) {
+	style := draw.LineStyle{Color: line, Width: 0.75}
 	c.StrokeLine2(style, x, low, x, high)
 	c.StrokeLine2(style, x-half, low, x+half, low)
 	c.StrokeLine2(style, x-half, high, x+half, high)
@@ -58,7 +59,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 		zero, top := y(0), y(cell.Mean())
 		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, cell.Group)
 		if s := cell.Std(); s > 0 {
-			errorBar(&c, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
+			errorBar(&c, ink, x((left+right)/2), y(cell.Mean()-s), y(cell.Mean()+s), min(3, (x(right)-x(left))/4))
 		}
 	}
 }
@@ -81,7 +82,7 @@ func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
 		middle := (l + r) / 2
 		sorted := slices.Sorted(slices.Values(cell.Samples))
 		q1, q2, q3 := quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)
-		errorBar(&c, middle, y(sorted[0]), y(sorted[len(sorted)-1]), (r-l)/4)
+		errorBar(&c, ink, middle, y(sorted[0]), y(sorted[len(sorted)-1]), (r-l)/4)
 		fillBar(&c, vg.Rectangle{Min: vg.Point{X: l, Y: y(q1)}, Max: vg.Point{X: r, Y: y(q3)}}, cell.Group)
 		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 2}, l, y(q2), r, y(q2))
 	}
@@ -137,10 +138,10 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 			cell := &cells[i]
 			px, py := x(at(cell)), y(cell.Mean())
 			if s := cell.Std(); s > 0 {
-				errorBar(&c, px, y(cell.Mean()-s), y(cell.Mean()+s), 3)
+				errorBar(&c, groupColor(group), px, y(cell.Mean()-s), y(cell.Mean()+s), 3)
 			}
 			if s := cell.XStd; s > 0 && b.data.XNumeric {
-				c.StrokeLine2(draw.LineStyle{Color: ink, Width: 0.75}, x(cell.XValue-s), py, x(cell.XValue+s), py)
+				c.StrokeLine2(draw.LineStyle{Color: groupColor(group), Width: 0.75}, x(cell.XValue-s), py, x(cell.XValue+s), py)
 			}
 			marker := groupMarker(group)
 			if b.data.Kind == "pareto" && !slices.ContainsFunc(joined, func(f Cell) bool { return f.XValue == cell.XValue && f.Mean() == cell.Mean() }) {

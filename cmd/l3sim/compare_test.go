@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+)
+
+// TestCompare: --model a,b with keys of all layers gives one table, a row each,
+// and one name a column of its own is no comparison.
+func TestCompare(t *testing.T) {
+	options := configs.Options{
+		Sets: []string{"node.ranksets=2"},
+		Flags: []configs.Flag{
+			{Name: "--model", Key: "run.model", Value: "gpt-175b, llama-2-7b"},
+			{Name: "--trace", Key: "run.trace", Value: "longbench"},
+			{Name: "--requests", Key: "run.requests", Value: "4"},
+		},
+	}
+	var out bytes.Buffer
+	a := &app{stdout: &out, stderr: &bytes.Buffer{}}
+	cmd := a.newRunCommand()
+	cmd.SetContext(t.Context())
+	if err := a.compare(cmd, comparisonOf(options)); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[0], "model ") || !strings.Contains(lines[0], " output_tokens_per_s ") ||
+		!strings.HasPrefix(lines[1], "gpt-175b ") || !strings.HasPrefix(lines[2], "llama-2-7b ") {
+		t.Errorf("got\n%s", out.String())
+	}
+
+	options.Flags[0].Value = "gpt-175b,opt66b"
+	err := a.compare(cmd, comparisonOf(options))
+	var bad *input.InputError
+	if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), `--model: run.model = "opt66b": expected one of`) {
+		t.Errorf("got %v", err)
+	}
+	if err := cmd.Flags().Set("json", "true"); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.compare(cmd, comparisonOf(options)); !errors.As(err, &bad) || bad.Key != "--json" {
+		t.Errorf("got %v", err)
+	}
+	options.Flags[0].Value = "gpt-175b"
+	if comparisonOf(options) != nil {
+		t.Error("one model is no comparison")
+	}
+}

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Runs the three example sweeps and draws the figures of docs/examples.md. Usage, from the repository's root:
+#   sh examples/figures.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
+# l3sim must be on the PATH (go install ./cmd/l3sim).
+set -eu
+out=${1:-results/examples}
+figures=${2:-docs/figures}
+
+l3sim sweep examples/ranks.toml --out "$out/ranks"
+l3sim plot "$out/ranks" --kind line --x ranksets --y output_tokens_per_s --group channels \
+  --title "GPT-175B, OpenR1-Math, 2 TiB" --out "$figures/example_ranks.png"
+
+l3sim sweep examples/pcie.toml --out "$out/pcie"
+l3sim plot "$out/pcie" --kind bar --x gpus_per_uplink --y output_tokens_per_s --group generation --facet model \
+  --title "LongBench" --out "$figures/example_pcie.png"
+
+l3sim sweep examples/context.toml --out "$out/context"
+l3sim plot "$out/context" --kind line --x input_mean --y tbt_mean_ms --group ranksets \
+  --title "GPT-175B, 24 requests" --out "$figures/example_context_tbt.png"
+l3sim plot "$out/context" --kind line --x input_mean --y utilization_gpu,utilization_pim --facet ranksets \
+  --title "GPT-175B, 24 requests" --out "$figures/example_context_balance.png"

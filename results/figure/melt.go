@@ -1,0 +1,79 @@
+package figure
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// resultColumn is the column that tells the results of a melted table apart.
+const resultColumn = "result"
+
+// melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
+// each row becomes one for each of them, and their names become the groups.
+func melt(t *results.Table, sel *Selection) (*results.Table, error) {
+	names := strings.Split(sel.Y, ",")
+	if len(names) == 1 || sel.Kind == "heatmap" {
+		return t, nil
+	}
+	if sel.Group != "" {
+		return nil, &input.InputError{Key: "--group", Value: sel.Group, Expected: "no group with several columns in --y, which are the groups"}
+	}
+	var columns []int
+	unit := ""
+	for i, name := range names {
+		c, err := t.Column("--y", strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		_, u := results.SplitUnit(t.Columns[c])
+		if i > 0 && u != unit {
+			return nil, &input.InputError{Key: "--y", Value: sel.Y, Expected: "columns of one unit"}
+		}
+		columns, unit = append(columns, c), u
+	}
+	value := sharedName(t, columns)
+	point := slices.Index(t.Columns, results.PointColumn)
+	// The groups stand with the keys, so that rows of one cell may not differ in them.
+	at := point + 1
+	out := &results.Table{Name: t.Name, Columns: slices.Insert(slices.Clone(t.Columns), at, resultColumn)}
+	out.Columns = append(out.Columns, value)
+	for _, c := range columns {
+		for _, row := range t.Rows {
+			melted := slices.Insert(slices.Clone(row), at, results.Label(t.Columns[c]))
+			out.Rows = append(out.Rows, append(melted, row[c]))
+		}
+	}
+	sel.Y, sel.Group = value, resultColumn
+	return out, nil
+}
+
+// sharedName returns the words that all columns begin with, and their unit; a
+// column of the table does not have this name.
+func sharedName(t *results.Table, columns []int) string {
+	first := t.Columns[columns[0]]
+	quantity, _ := results.SplitUnit(first)
+	suffix := strings.TrimPrefix(first, quantity)
+	words := strings.Split(quantity, "_")
+	for _, c := range columns[1:] {
+		q, _ := results.SplitUnit(t.Columns[c])
+		n := 0
+		for i, w := range strings.Split(q, "_") {
+			if i >= len(words) || words[i] != w {
+				break
+			}
+			n++
+		}
+		words = words[:n]
+	}
+	name := strings.Join(words, "_") + suffix
+	if len(words) == 0 {
+		name = "value" + suffix
+	}
+	for slices.Contains(t.Columns, name) {
+		name = "all_" + name
+	}
+	return name
+}
