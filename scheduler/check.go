@@ -14,16 +14,32 @@ func (s *Scheduler) CheckMemory() error {
 	for i := range s.batch.Sub {
 		tokens += s.batch.Sub[i].Tokens()
 	}
-	prompts := false
+	kv, prompts := s.cutPrompts(), false
 	for i := range s.batch.Sub {
 		prompts = prompts || len(s.batch.Sub[i].Prefill) > 0
 	}
 	// Requests that only decode are never held back for activations.
-	if prompts && !s.gpu.fits(tokens, s.kvOnGPU) {
+	if prompts && !s.gpu.fits(tokens, kv) {
 		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
-			tokens, s.kvOnGPU, s.gpu.Free)
+			tokens, kv, s.gpu.Free)
 	}
 	return nil
+}
+
+// cutPrompts returns the prompt tokens of the requests whose prompts are cut,
+// those whose last chunk is in the latest batch included: it counts anew what
+// kvOnGPU keeps count of.
+func (s *Scheduler) cutPrompts() int {
+	tokens := 0
+	for i := range s.chunked {
+		if w := &s.chunked[i]; w.cut {
+			tokens += w.prompt
+		}
+	}
+	for i := s.head; i < len(s.queue) && s.queue[i].cut; i++ { // they stand at the head
+		tokens += s.queue[i].prompt
+	}
+	return tokens
 }
 
 // CheckAdmission returns an error where the head of the queue is held back

@@ -66,9 +66,7 @@ func (s *Scheduler) dropLatest() int32 {
 	if last >= 0 {
 		w := &s.queue[last]
 		s.release(w.hold)
-		if w.finished > 0 {
-			s.kvOnGPU -= w.prompt
-		}
+		s.freeGPU(w)
 		w.held, w.finished = false, 0
 		s.preemptions++
 		return w.request

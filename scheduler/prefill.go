@@ -9,18 +9,13 @@ import "github.com/l3sim/l3sim/units"
 // added to any sub-batch.
 func (s *Scheduler) addPrefill(i int) bool {
 	sub := &s.batch.Sub[i]
-	var target units.Duration
-	known := false
 	for s.head < len(s.queue) {
 		w := &s.queue[s.head]
 		if !w.held && !s.admit(w) {
 			return false
 		}
-		if !known { // costly, and not needed while memory is full
-			target, known = s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, 0), true
-		}
 		left := w.prompt - w.finished
-		tokens := s.cut(sub, w, left, target)
+		tokens := s.cut(i, w, left)
 		room := tokens
 		if tokens > 0 {
 			room = s.roomOnGPU(w, tokens, left)
@@ -58,7 +53,8 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
 		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last,
 	})
-	if !last && w.finished == 0 {
+	if !last && !w.cut {
+		w.cut = true
 		s.kvOnGPU += w.prompt
 	}
 	w.finished += tokens
@@ -66,45 +62,58 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	s.head++
 }
 
-// cut returns how many of the left prompt tokens of w sub takes: all where the
-// GPU's time stays within target, else the multiple of ChunkMultiple that comes
-// closest to it, but at least what the iteration lacks of MinPrefillTokens; 0 for
-// none.
-func (s *Scheduler) cut(sub *SubBatch, w *waiting, left int, target units.Duration) int {
-	if s.gpuTime(sub, w, left) <= target {
+// cut returns how many of the left prompt tokens of w sub-batch i takes: all
+// where T_GPU stays within T_PIM of the other side, else the multiple of
+// ChunkMultiple that brings the two closest, but at least what the iteration lacks
+// of MinPrefillTokens; 0 for none.
+func (s *Scheduler) cut(i int, w *waiting, left int) int {
+	if s.excess(i, w, left) <= 0 {
 		return left
 	}
 	least := s.spec.MinPrefillTokens
-	for i := range s.batch.Sub {
-		least -= s.batch.Sub[i].PrefillTokens()
+	for j := range s.batch.Sub {
+		least -= s.batch.Sub[j].PrefillTokens()
 	}
 	least = max(least, 0)
 	if !s.spec.Chunking {
-		// A prompt cannot be cut: it goes in whole where it started below the
-		// target or the floor is not met.
-		if least > 0 || s.gpuTime(sub, w, 0) < target {
+		// A prompt cannot be cut: it goes in whole where the GPU had time left or
+		// the floor is not met.
+		if least > 0 || s.excess(i, w, 0) < 0 {
 			return left
 		}
 		return 0
 	}
 	multiple := s.spec.ChunkMultiple
-	low, high := 0, (left+multiple-1)/multiple // time(low) <= target < time(high), in multiples
-	if s.gpuTime(sub, w, 0) > target {
+	low, high := 0, (left+multiple-1)/multiple // excess(low) <= 0 < excess(high), in multiples
+	if s.excess(i, w, 0) > 0 {
 		high = 0
 	}
 	for high-low > 1 {
 		mid := (low + high) / 2
-		if s.gpuTime(sub, w, mid*multiple) <= target {
+		if s.excess(i, w, mid*multiple) <= 0 {
 			low = mid
 		} else {
 			high = mid
 		}
 	}
-	if high > low && s.gpuTime(sub, w, min(left, high*multiple))-target < target-s.gpuTime(sub, w, low*multiple) {
+	if high > low && s.excess(i, w, min(left, high*multiple)) < -s.excess(i, w, low*multiple) {
 		low = high
 	}
 	tokens := max(low*multiple, (least+multiple-1)/multiple*multiple)
 	return min(tokens, left)
+}
+
+// excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less
+// T_PIM of the other sub-batch meanwhile, which includes the transfer of the keys
+// and values of these prompts (equations 5 and 6). A single batch has no other: its
+// own prompts move when its decode attention is over.
+func (s *Scheduler) excess(i int, w *waiting, tokens int) units.Duration {
+	sub := &s.batch.Sub[i]
+	moved := 0
+	if len(s.batch.Sub) == 2 {
+		moved = sub.PrefillTokens() + tokens
+	}
+	return s.gpuTime(sub, w, tokens) - s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, moved)
 }
 
 // gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
@@ -129,7 +138,7 @@ func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 	}
 	fits := func(n int) bool {
 		kv := s.kvOnGPU
-		if n < left && w.finished == 0 {
+		if n < left && !w.cut {
 			kv += w.prompt
 		}
 		return s.gpu.fits(batched+n, kv)

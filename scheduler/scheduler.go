@@ -37,9 +37,10 @@ func (g *GPUMemory) fits(tokens, kvTokens int) bool {
 // preempted, the tokens that it had emitted are part of the prompt.
 type waiting struct {
 	request  int32
-	prompt   int // tokens to prefill
-	emitted  int // output tokens emitted before
-	finished int // prompt tokens prefilled
+	prompt   int  // tokens to prefill
+	emitted  int  // output tokens emitted before
+	finished int  // prompt tokens prefilled
+	cut      bool // its keys and values are counted in kvOnGPU
 	held     bool
 	hold     Reservation
 }
@@ -250,18 +251,26 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	if len(s.chunked) == 0 {
 		return
 	}
-	s.kvOnGPU, s.dealt = 0, -1
+	s.dealt = -1
 	for i := len(s.chunked) - 1; i >= 0; i-- {
 		// Cut requests return to the queue's head, in their order.
 		if w := &s.chunked[i]; w.finished < w.prompt {
 			s.pushFront(*w)
-			s.kvOnGPU += w.prompt
 		}
 	}
 	for i := range s.chunked {
 		if w := &s.chunked[i]; w.finished == w.prompt {
+			s.freeGPU(w)
 			s.startDecoding(w, emitted)
 		}
+	}
+}
+
+// freeGPU gives up what take reserved on the GPU for a cut prompt.
+func (s *Scheduler) freeGPU(w *waiting) {
+	if w.cut {
+		w.cut = false
+		s.kvOnGPU -= w.prompt
 	}
 }
 
