@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"strings"
 	"testing"
+
+	"gonum.org/v1/plot"
 )
 
 func TestFigures(t *testing.T) {
@@ -51,4 +54,35 @@ func countBlue(picture image.Image) int {
 		}
 	}
 	return n
+}
+
+// TestTicks: labels are few, round, and within the axis.
+func TestTicks(t *testing.T) {
+	labels := func(ticks []plot.Tick, low, high float64) (list []string) {
+		for _, k := range ticks {
+			if k.Value < low || k.Value > high {
+				t.Errorf("mark at %v outside %v to %v", k.Value, low, high)
+			}
+			if k.Label != "" {
+				list = append(list, k.Label)
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		ticker    plot.Ticker
+		low, high float64
+		want      string
+	}{
+		{powersOfTen{}, 3, 2e5, "10 100 1000 10000 1e5"},
+		{powersOfTen{}, 0.05, 20, "0.1 1 10"},
+		{powersOfTen{}, 1e3, 2e13, "1000 1e5 1e7 1e9 1e11 1e13"},
+		{percents{}, -18, 22, "-15 -10 -5 0 5 10 15 20"},
+		{percents{}, -95, 275, "-50 0 50 100 150 200 250"},
+		{percents{}, -90, 3000, "0 400 800 1200 1600 2000 2400 2800"},
+	} {
+		if got := strings.Join(labels(c.ticker.Ticks(c.low, c.high), c.low, c.high), " "); got != c.want {
+			t.Errorf("%T from %v to %v: %s, want %s", c.ticker, c.low, c.high, got, c.want)
+		}
+	}
 }

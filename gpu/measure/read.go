@@ -209,8 +209,8 @@ func (r *row) sample(kind Kind) Sample {
 		}
 	}
 	us, err := strconv.ParseFloat(r.text("us"), 64)
-	if err != nil || !(us > 0 && us < 1e15) {
-		r.fail("us", r.text("us"), "microseconds, more than 0")
+	if err != nil || !(us >= 1e-3 && us <= 1e15) { // under a nanosecond nothing was measured, and errors overflow
+		r.fail("us", r.text("us"), "microseconds, 0.001 to 1e15")
 	}
 	s.Seconds = us * 1e-6
 	return s
