@@ -137,7 +137,7 @@ func TestBadFiles(t *testing.T) {
 		{"[grid]\nnode.ranksets = [0, 4]", `sweep.toml:2: node.ranksets = 0: expected 1 to 1024`},
 		{"[grid]\nnode.ranksets = [\"4\"]", `sweep.toml:2: node.ranksets = "4": expected a whole number`},
 		{"[grid]\nrun.model = [\"opt66b\"]", `did you mean "opt-66b"?`},
-		{"[grid]\nrun.trace = [\"missing.csv\"]", `missing.csv: no such file`},
+		{"[grid]\nrun.trace = [\"missing.csv\"]", `no such file or directory; expected a trace file`},
 		{"repeats = 0", `sweep.toml:1: repeats = 0: expected 1 to 100000`},
 		{"repeats = 3\n[grid]\nrun.seed = [1, 2]", `sweep.toml:3: grid.run.seed: expected either this axis or repeats, not both`},
 		{"[set]\nnode.ranksets = 2\n[grid]\nnode.ranksets = [4]", `sweep.toml:4: grid.node.ranksets: expected no key that set sets too (line 2)`},

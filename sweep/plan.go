@@ -44,6 +44,7 @@ type Point struct {
 	Hash     string
 	Tokens   int64 // that the trace asks for
 	Requests int
+	config   string // SHA-256 of the configuration, "" where there is none
 	settings []Setting
 	choices  []int // by axis
 }
@@ -281,11 +282,11 @@ func (p *Plan) address(point *Point) {
 		info, err := p.traces.info(point.Config)
 		if err == nil {
 			point.Tokens, point.Requests = info.tokens, info.requests
-			fmt.Fprintf(h, "trace %s\n", info.hash)
-			err = point.Config.WriteTOML(h)
+			point.config, err = point.Config.SHA256()
+			fmt.Fprintf(h, "trace %s\nconfiguration %s\n", info.hash, point.config)
 		}
 		if err != nil {
-			point.Err, point.Config = p.placed(err, point, "run.trace"), nil
+			point.Err, point.Config, point.config = p.placed(err, point, "run.trace"), nil, ""
 		}
 	}
 	if point.Config == nil {

@@ -49,14 +49,7 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 		for _, k := range keys {
 			row = append(row, point.cell(k))
 		}
-		config := ""
-		if point.Config != nil {
-			var err error
-			if config, err = point.Config.SHA256(); err != nil {
-				return nil, err
-			}
-		}
-		row = append(row, e.Status, strings.ReplaceAll(e.Error, "\n", " "), config)
+		row = append(row, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
 		if e.Summary != nil {
 			row = append(row, e.Summary.MetricValues()...)
 		} else {
