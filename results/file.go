@@ -23,7 +23,10 @@ type File struct {
 // A device or a pipe is written to directly.
 func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil {
-		if !info.Mode().IsRegular() && !info.IsDir() {
+		switch {
+		case info.IsDir():
+			return fmt.Errorf("%s is a folder", path)
+		case !info.Mode().IsRegular():
 			return writeDirect(path, write)
 		}
 		// Replace what a link points to, not the link.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -125,6 +126,13 @@ func TestSummaryText(t *testing.T) {
 		if len([]rune(line)) > 80 {
 			t.Errorf("%d columns: %s", len([]rune(line)), line)
 		}
+	}
+	// Figures do not run together up to the longest run there is, 106 days.
+	long := sample()
+	long.TTFT = Latency{Mean: 8e9, P50: 8e9, P90: 9e9, P99: 9.1e9, Max: 9.2e9}
+	b.Reset()
+	if err := long.WriteText(&b); err != nil || !regexp.MustCompile(`(?m)^TTFT +2,222.22 +2,222.22 +2,500.00 +2,527.78 +2,555.56  h$`).Match(b.Bytes()) {
+		t.Errorf("%v\n%s", err, b.String())
 	}
 	var empty Summary
 	if err := empty.WriteText(&b); err != nil || strings.Contains(b.String(), "NaN") {

@@ -33,7 +33,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 		Latency
 	}{{"TBT", s.TBT}, {"TTFT", s.TTFT}, {"end to end", s.E2E}} {
 		unit, scale := "ms", 1.0
-		if l.Max >= 10_000 {
+		switch { // so that columns keep apart
+		case l.Max >= 1e9:
+			unit, scale = "h", 3_600_000
+		case l.Max >= 10_000:
 			unit, scale = "s", 1000
 		}
 		cells := make([]string, 0, 5)

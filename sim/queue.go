@@ -102,7 +102,8 @@ func (q *Queue) nearLen() int { return len(q.near) - q.head + len(q.heap) }
 // Pushed returns the number of events pushed so far.
 func (q *Queue) Pushed() int64 { return int64(q.sequence) }
 
-// Err returns the first error of the queue: an event pushed into the past. A
+// Err returns the first error of the queue: an event pushed into the past, or a
+// time beyond the range of Time. A
 // queue with an error pops no more events, so that the loop over it ends.
 func (q *Queue) Err() error { return q.err }
 
@@ -125,9 +126,14 @@ func (q *Queue) Push(p Priority, e Event) {
 	}
 }
 
-// fail keeps the first event that was pushed into the past.
+// fail keeps the first event that was pushed into the past. A sum of times that
+// overflows is in the past, too, and mostly negative.
 func (q *Queue) fail(e Event) {
-	if q.err == nil {
+	switch {
+	case q.err != nil:
+	case e.Time < 0 || q.now > math.MaxInt64/2:
+		q.err = fmt.Errorf("simulated time exceeds 106 days, the range of 64 bits of picoseconds (at %.0f s)", q.now.Seconds())
+	default:
 		q.err = fmt.Errorf("sim: event of kind %d (%d, %d) pushed at %v for the past instant %v",
 			e.Kind, e.A, e.B, q.now, e.Time)
 	}

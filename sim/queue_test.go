@@ -228,6 +228,14 @@ func TestQueuePast(t *testing.T) {
 	if e, ok := q.Pop(); ok {
 		t.Errorf("a queue with an error popped %+v", e)
 	}
+	q = Queue{}
+	late := Time(math.MaxInt64 - 5)
+	q.Push(Complete, Event{Time: late})
+	q.Pop()
+	q.Push(Complete, Event{Time: late + 10}) // overflows
+	if err := q.Err(); err == nil || !strings.Contains(err.Error(), "exceeds 106 days") {
+		t.Errorf("got error %v", err)
+	}
 }
 
 func TestQueueAllocations(t *testing.T) {
