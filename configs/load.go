@@ -1,6 +1,7 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -18,19 +19,48 @@ type Options struct {
 // Load builds the configuration: the preset, then the layers of o on top, then
 // validation. The error is an *input.InputError that names one fault.
 func Load(o Options) (*Config, error) {
+	c, _, err := LoadWithOrigins(o)
+	return c, err
+}
+
+// LoadWithOrigins is Load for a caller that finds faults later, in what the
+// configuration names (a trace file), and reports where it was named.
+func LoadWithOrigins(o Options) (*Config, *Origins, error) {
 	var layers []*layer
 	if o.ConfigFile != "" {
 		l, err := readLayer(o.ConfigFile)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		layers = append(layers, l)
 	}
-	return resolveAll(layers, o)
+	r, err := resolveAll(layers, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.config, &Origins{r}, nil
 }
 
-// resolveAll adds the layers of the command line to those of files.
-func resolveAll(layers []*layer, o Options) (*Config, error) {
+// Origins says where each key of a configuration got its value.
+type Origins struct{ r *resolution }
+
+// Locate gives an *input.InputError about a key of the configuration the file and
+// line where the key was set; any other error it returns as it is.
+func (o *Origins) Locate(err error) error {
+	var bad *input.InputError
+	if !errors.As(err, &bad) || bad.File != "" {
+		return err
+	}
+	if _, known := o.r.origin[bad.Key]; !known {
+		return err
+	}
+	located := *bad
+	return o.r.locate(&located)
+}
+
+// resolveAll adds the layers of the command line to those of files, and validates
+// what they amount to.
+func resolveAll(layers []*layer, o Options) (*resolution, error) {
 	sets, err := setLayer(o.Sets)
 	if err != nil {
 		return nil, err
@@ -46,7 +76,7 @@ func resolveAll(layers []*layer, o Options) (*Config, error) {
 	if bad := r.config.Validate(); len(bad) > 0 {
 		return nil, r.locate(bad[0])
 	}
-	return r.config, nil
+	return r, nil
 }
 
 // base is a section that starts from a preset of its own.

@@ -21,7 +21,11 @@ func load(overlay string, o Options) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return resolveAll([]*layer{l}, o)
+	r, err := resolveAll([]*layer{l}, o)
+	if err != nil {
+		return nil, err
+	}
+	return r.config, nil
 }
 
 // mustLoad is load for what must be right.
@@ -142,7 +146,7 @@ func TestErrors(t *testing.T) {
 			`x.toml:2: dram.tCK: "625MHz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "625ps"`},
 		{"wrong type", "[scheduler]\nchunking = 1", Options{},
 			"x.toml:2: scheduler.chunking = 1: expected true or false"},
-		{"fraction", "node.gpus = 8.0", Options{}, "x.toml:1: node.gpus = 8: expected a whole number"},
+		{"fraction", "node.gpus = 8.0", Options{}, "x.toml:1: node.gpus = 8.0: expected a whole number"},
 		{"scalar for a section", "dram = 1", Options{}, "x.toml:1: dram = 1: expected a section [dram]"},
 		{"array of sections", "[[dram]]\ntCK = '1ns'", Options{}, "x.toml:1: dram = a table: expected a section [dram]"},
 		{"out of range", "[model]\nheads = 96\nlayers = 0", Options{}, "x.toml:3: model.layers = 0: expected 1 to 16777216"},

@@ -3,8 +3,11 @@ package configs
 import (
 	"encoding"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -59,12 +62,18 @@ func (s *schema) add(t reflect.Type, prefix string, index []int) {
 // or else the nearest.
 func (s *schema) unknownKey(key string) *input.InputError {
 	section, last := splitKey(key)
-	expected := "a key of a known section"
-	if s.tables[section] {
-		expected = "a key of [" + section + "]"
+	bad := &input.InputError{Key: key, Expected: "a key of a known section", Nearest: s.nearest(key, section, last)}
+	switch {
+	case s.tables[section]:
+		bad.Expected = "a key of [" + section + "]"
+	case bad.Nearest == "":
+		bad.Expected = "a key of one of the sections " + strings.Join(s.sections(), ", ")
 	}
-	return &input.InputError{Key: key, Expected: expected, Nearest: s.nearest(key, section, last)}
+	return bad
 }
+
+// sections returns the names of the sections in order.
+func (s *schema) sections() []string { return slices.Sorted(maps.Keys(s.tables)) }
 
 func (s *schema) nearest(key, section, last string) string {
 	for _, b := range bases {
@@ -81,10 +90,7 @@ func (s *schema) nearest(key, section, last string) string {
 	if sameName != "" {
 		return sameName
 	}
-	for table := range s.tables {
-		valid = append(valid, table)
-	}
-	return input.Nearest(key, valid)
+	return input.Nearest(key, append(valid, s.sections()...))
 }
 
 // splitKey splits a dotted key into its section ("" at the top level) and name.
@@ -165,6 +171,14 @@ func formatValue(value any) string {
 		return fmt.Sprintf("%q", v)
 	case map[string]any, []map[string]any:
 		return "a table"
+	case []any:
+		return "an array"
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if v == math.Trunc(v) && !strings.ContainsAny(text, "eIN") {
+			text += ".0" // what makes 4.0 no whole number
+		}
+		return text
 	default:
 		return fmt.Sprint(v)
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -42,12 +43,14 @@ func openError(path string, err error) error {
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
-	e := &input.InputError{File: path, Err: err}
-	if errors.Is(err, fs.ErrNotExist) {
-		e.Expected = "a trace file or one of " + strings.Join(BuiltinNames(), ", ")
-		e.Nearest = input.Nearest(path, BuiltinNames())
+	if !errors.Is(err, fs.ErrNotExist) {
+		return &input.InputError{File: path, Err: err}
 	}
-	return e
+	return &input.InputError{
+		Key: "run.trace", Value: strconv.Quote(path), Err: err,
+		Expected: "a trace file or one of " + strings.Join(BuiltinNames(), ", "),
+		Nearest:  input.Nearest(path, BuiltinNames()),
+	}
 }
 
 // Read is Load from a reader; name stands for the file in errors and names the
@@ -59,7 +62,7 @@ func Read(name string, r io.Reader) (*Trace, error) {
 	}
 	first, err := text.Peek(1)
 	if err != nil && err != io.EOF {
-		return nil, &input.InputError{File: name, Err: err}
+		return nil, openError(name, err) // a folder opens, and fails here
 	}
 	var rows []row
 	if len(first) == 1 && first[0] == '{' {

@@ -147,10 +147,11 @@ func TestReadErrors(t *testing.T) {
 func TestLoadMissing(t *testing.T) {
 	_, err := Load("openr2")
 	var bad *input.InputError
-	if !errors.As(err, &bad) || !errors.Is(err, fs.ErrNotExist) || bad.Nearest != "openr1" || bad.File != "openr2" {
+	if !errors.As(err, &bad) || !errors.Is(err, fs.ErrNotExist) || bad.Nearest != "openr1" || bad.Value != `"openr2"` {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Load(t.TempDir()); !errors.As(err, &bad) {
+	folder := t.TempDir()
+	if _, err := Load(folder); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), folder+": ") || strings.Count(err.Error(), folder) > 1 {
 		t.Errorf("a folder: got %v", err)
 	}
 }

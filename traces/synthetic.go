@@ -45,7 +45,7 @@ func BuiltinNames() []string {
 func LookupBuiltin(name string) (*Builtin, error) {
 	i := slices.IndexFunc(builtins, func(b Builtin) bool { return b.Name == name })
 	if i < 0 {
-		return nil, input.UnknownName("--trace", name, BuiltinNames())
+		return nil, input.UnknownName("run.trace", name, BuiltinNames())
 	}
 	b := builtins[i]
 	return &b, nil
@@ -111,13 +111,13 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	}
 	if n < 1 || n > maxSynthetic {
 		return nil, &input.InputError{
-			Key: "--requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxSynthetic),
+			Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxSynthetic),
 		}
 	}
 	for _, l := range []Lengths{b.Input, b.Output} {
 		if float64(spec.MaxTokens) < l.Mean {
 			return nil, &input.InputError{
-				Key: "max_tokens", Value: fmt.Sprint(spec.MaxTokens),
+				Key: "traces.max_tokens", Value: fmt.Sprint(spec.MaxTokens),
 				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.Mean), name),
 			}
 		}

@@ -166,10 +166,10 @@ func TestSyntheticErrors(t *testing.T) {
 	}{
 		{"open-thoughts", 1, good, `did you mean "openthoughts"?`},
 		{"OpenR1", 1, good, `did you mean "openr1"?`},
-		{"openr1", 0, good, "--requests = 0: expected 1 to"},
+		{"openr1", 0, good, "run.requests = 0: expected 1 to"},
 		{"openr1", 1, SyntheticSpec{"gama", 32768}, `did you mean "gamma"?`},
 		{"openr1", 1, SyntheticSpec{Auto, 0}, "max_tokens = 0: expected 1 to"},
-		{"openr1", 1, SyntheticSpec{Auto, 8000}, "max_tokens = 8000: expected at least 12685, a mean length of openr1"},
+		{"openr1", 1, SyntheticSpec{Auto, 8000}, "traces.max_tokens = 8000: expected at least 12685, a mean length of openr1"},
 	} {
 		_, err := Synthetic(c.name, c.n, 1, c.spec)
 		var bad *input.InputError

@@ -28,7 +28,7 @@ type Trace struct {
 func (t *Trace) Head(n int) (*Trace, error) {
 	if n < 1 || n > len(t.Requests) {
 		return nil, &input.InputError{
-			Key: "--requests", Value: fmt.Sprint(n),
+			Key: "run.requests", Value: fmt.Sprint(n),
 			Expected: fmt.Sprintf("1 to %d, the number of requests in %s", len(t.Requests), t.Name),
 		}
 	}

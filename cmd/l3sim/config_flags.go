@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strconv"
+
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
@@ -11,6 +13,7 @@ import (
 // run: --config, --set, and those that have a key of their own.
 type configFlags struct {
 	options configs.Options
+	origins *configs.Origins // of the keys, once loaded
 }
 
 // keyFlags are the flags that set a key.
@@ -38,10 +41,16 @@ func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
 		if !flag.Changed {
 			continue
 		}
-		if k.key == "run.requests" && flag.Value.String() == "0" {
-			return nil, &input.InputError{Key: "--requests", Value: "0", Expected: "at least 1"}
+		// The key's 0 stands for a number that is not given, which the flag is.
+		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
+			return nil, &input.InputError{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
-	return configs.Load(o)
+	cfg, origins, err := configs.LoadWithOrigins(o)
+	f.origins = origins
+	return cfg, err
 }
+
+// locate gives an error about a key of the loaded configuration its place.
+func (f *configFlags) locate(err error) error { return f.origins.Locate(err) }

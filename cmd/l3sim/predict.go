@@ -52,7 +52,7 @@ requests as batches where their number is not given. See docs/predictors.md.`,
 		}
 		j, err := judgePredictors(cmd.Context(), cfg, batches)
 		if err != nil {
-			return err
+			return config.locate(err)
 		}
 		if asJSON {
 			e := json.NewEncoder(a.stdout)
@@ -95,9 +95,9 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 	if cfg.Run.Requests == 0 && slices.Contains(traces.BuiltinNames(), cfg.Run.Trace) {
 		// Several short prompts can be prefilled in one batch, so more requests than
 		// batches are needed.
-		cfg.Run.Requests = max(defaultRequests, 2*batches)
+		cfg.Run.Requests = max(system.DefaultRequests, 2*batches)
 	}
-	trace, err := loadTrace(cfg)
+	trace, err := system.LoadTrace(cfg)
 	if err != nil {
 		return nil, err
 	}

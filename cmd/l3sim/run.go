@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -55,14 +57,14 @@ func (a *app) newRunCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.run(cmd.Context(), cfg, &f)
+		return f.config.locate(a.run(cmd.Context(), cfg, &f))
 	}
 	return cmd
 }
 
 // run simulates the trace that the configuration names.
 func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
-	trace, err := loadTrace(cfg)
+	trace, err := system.LoadTrace(cfg)
 	if err != nil {
 		return err
 	}
@@ -70,16 +72,14 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	window, err := f.timelineWindow()
+	if err != nil {
+		return err
+	}
 	if f.dryRun {
 		return node.Hardware(trace).WriteText(a.stdout)
 	}
-	if f.out != "" {
-		if err := creatable(f.out); err != nil {
-			return err
-		}
-	}
-	window, err := f.timelineWindow()
-	if err != nil {
+	if err := f.writable(); err != nil {
 		return err
 	}
 	result, err := a.simulate(ctx, node, trace, f, window)
@@ -131,43 +131,48 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 	return result, nil
 }
 
-// defaultRequests is how many requests of a built-in trace run where no number
-// is given (L3, section 6.2).
-const defaultRequests = 1000
-
-// loadTrace returns the requests that the configuration names.
-func loadTrace(cfg *configs.Config) (*traces.Trace, error) {
-	name, n := cfg.Run.Trace, cfg.Run.Requests
-	for _, builtin := range traces.BuiltinNames() {
-		if name == builtin {
-			if n == 0 {
-				n = defaultRequests
-			}
-			return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
+// writable reports before a long run what cannot be written after it.
+func (f *runFlags) writable() error {
+	if f.out != "" {
+		if err := creatable(f.out); err != nil {
+			return err
 		}
 	}
-	if _, err := os.Stat(name); os.IsNotExist(err) && filepath.Ext(name) == "" && filepath.Base(name) == name {
-		bad := input.UnknownName("run.trace", name, traces.BuiltinNames())
-		bad.Expected += ", or a file"
-		return nil, bad
+	if f.timeline == "" {
+		return nil
 	}
-	trace, err := traces.Load(name)
-	if err == nil && n > 0 {
-		trace, err = trace.Head(n)
+	info, err := os.Stat(f.timeline)
+	switch {
+	case err == nil && info.IsDir():
+		return &input.InputError{Key: "--timeline", Value: f.timeline, Expected: "a file, not a folder"}
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a device or a pipe
 	}
-	if err != nil {
-		return nil, err
-	}
-	// Throughput is measured on a full queue: all requests are there at the start.
-	return trace.AtOnce(), nil
+	return writableFolder("--timeline", filepath.Dir(f.timeline))
 }
 
-// creatable reports early, before a long run, that a folder cannot be made.
-func creatable(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return &input.InputError{Key: "--out", Value: dir, Err: err}
+// creatable makes the folder of --out, and reports one that cannot be made or
+// written to.
+func creatable(dir string) error { return writableFolder("--out", dir) }
+
+// writableFolder makes dir where it is missing, and a file in it.
+func writableFolder(flag, dir string) error {
+	err := os.MkdirAll(dir, 0o777)
+	var f *os.File
+	if err == nil {
+		f, err = os.CreateTemp(dir, ".l3sim-*.tmp")
 	}
-	return nil
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	if err == nil {
+		return nil
+	}
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return &input.InputError{Key: flag, Value: dir, Expected: "a folder that can be written to", Err: err}
 }
 
 // writeRun writes the files of one run to dir.

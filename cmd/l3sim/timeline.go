@@ -23,11 +23,10 @@ func (f *runFlags) timelineWindow() (*system.Window, error) {
 		return nil, bad
 	}
 	var w system.Window
-	if err := errors.Join(w.From.UnmarshalText([]byte(from)), w.To.UnmarshalText([]byte(to))); err != nil {
-		bad.Err = err
-		return nil, bad
+	if bad.Err = w.From.UnmarshalText([]byte(from)); bad.Err == nil {
+		bad.Err = w.To.UnmarshalText([]byte(to))
 	}
-	if w.From < 0 || w.To <= w.From {
+	if bad.Err != nil || w.From < 0 || w.To <= w.From {
 		return nil, bad
 	}
 	return &w, nil
