@@ -18,16 +18,16 @@ type Lengths struct{ Mean, Std float64 }
 // Builtin is a data set known by the moments of its lengths.
 type Builtin struct {
 	Name          string
-	Title         string // as the paper names it
 	Input, Output Lengths
 }
 
-// builtins are the data sets of the L3 paper, Table 4.
+// builtins are the data sets of the L3 paper, Table 4: OpenR1-Math, Dolphin-r1,
+// OpenThoughts-math and LongBench.
 var builtins = []Builtin{
-	{"openr1", "OpenR1-Math", Lengths{96.0, 75.1}, Lengths{12684.1, 8464.6}},
-	{"dolphin", "Dolphin-r1", Lengths{201.9, 563.0}, Lengths{3926.2, 4216.0}},
-	{"openthoughts", "OpenThoughts-math", Lengths{89.4, 66.7}, Lengths{6366.7, 4662.9}},
-	{"longbench", "LongBench", Lengths{7703.9, 4285.5}, Lengths{89.8, 213.7}},
+	{"openr1", Lengths{96.0, 75.1}, Lengths{12684.1, 8464.6}},
+	{"dolphin", Lengths{201.9, 563.0}, Lengths{3926.2, 4216.0}},
+	{"openthoughts", Lengths{89.4, 66.7}, Lengths{6366.7, 4662.9}},
+	{"longbench", Lengths{7703.9, 4285.5}, Lengths{89.8, 213.7}},
 }
 
 // BuiltinNames returns the names of the built-in data sets, in the order of
@@ -69,11 +69,6 @@ type SyntheticSpec struct {
 	Distribution string `toml:"distribution"`
 	// MaxTokens clips each length; reasoning models stop at 32,768.
 	MaxTokens int `toml:"max_tokens"`
-}
-
-// DefaultSynthetic returns the spec in effect where nothing else is said.
-func DefaultSynthetic() SyntheticSpec {
-	return SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
 }
 
 // Validate reports values out of range; keys are relative to the section.

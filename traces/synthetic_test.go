@@ -14,10 +14,13 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+// paperSpec is how the system presets draw lengths.
+var paperSpec = SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
+
 func TestSyntheticMoments(t *testing.T) {
 	for _, b := range builtins {
 		for seed := range uint64(5) {
-			trace, err := Synthetic(b.Name, 1000, seed, DefaultSynthetic())
+			trace, err := Synthetic(b.Name, 1000, seed, paperSpec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +96,7 @@ func TestSyntheticLimits(t *testing.T) {
 // of their own.
 func TestSyntheticStreams(t *testing.T) {
 	draw := func(name string, seed uint64) []Request {
-		trace, err := Synthetic(name, 400, seed, DefaultSynthetic())
+		trace, err := Synthetic(name, 400, seed, paperSpec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +126,7 @@ func TestSyntheticStreams(t *testing.T) {
 // TestSyntheticGolden pins what a seed means: a change of it changes every
 // published result. TestSyntheticMoments is the law beside it.
 func TestSyntheticGolden(t *testing.T) {
-	trace, err := Synthetic("openr1", 3, 1, DefaultSynthetic())
+	trace, err := Synthetic("openr1", 3, 1, paperSpec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +160,7 @@ func TestRescale(t *testing.T) {
 }
 
 func TestSyntheticErrors(t *testing.T) {
-	good := DefaultSynthetic()
+	good := paperSpec
 	for _, c := range []struct {
 		name string
 		n    int
@@ -182,7 +185,7 @@ func TestSyntheticErrors(t *testing.T) {
 func BenchmarkSynthetic(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Synthetic("openr1", 1000, 1, DefaultSynthetic()); err != nil {
+		if _, err := Synthetic("openr1", 1000, 1, paperSpec); err != nil {
 			b.Fatal(err)
 		}
 	}
