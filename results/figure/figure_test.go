@@ -287,6 +287,20 @@ func TestTicks(t *testing.T) {
 			t.Errorf("%g: %s, want %s", v, got, want)
 		}
 	}
+	for _, c := range []struct {
+		column      string
+		high, v     float64
+		label, tick string
+	}{
+		{"kv_peak_bytes", 2.2e12, 1.5 * (1 << 40), "KV peak (TiB)", "1.5"},
+		{"kv_peak_bytes", 900, 512, "KV peak (bytes)", "512"},
+		{"ttft_mean_ms", 20_000, 5000, "TTFT mean (s)", "5"},
+		{"ttft_mean_ms", 9000, 5000, "TTFT mean (ms)", "5000"},
+	} {
+		if s := newScale(c.column, c.high); s.label != c.label || s.tick(c.v) != c.tick {
+			t.Errorf("%s up to %g: %q, %q; want %q, %q", c.column, c.high, s.label, s.tick(c.v), c.label, c.tick)
+		}
+	}
 	if got := tickLabel("kv_peak_bytes", 1.5*(1<<40)); got != "1.5 TiB" {
 		t.Errorf("got %s", got)
 	}

@@ -71,24 +71,27 @@ func numberLabel(v float64) string {
 
 // scale is the unit in which an axis writes a column's numbers.
 type scale struct {
-	column string
-	label  string  // of the axis
-	size   float64 // of the unit, in the column's
-	bytes  bool    // ticks carry prefixes
+	label string  // of the axis
+	size  float64 // of the unit, in the column's
 }
 
 // newScale returns the scale of a column with values up to high: milliseconds
-// become seconds where they are many.
+// become seconds where they are many, bytes get a prefix.
 func newScale(column string, high float64) scale {
-	s := scale{column: column, label: axisLabel(column), size: 1, bytes: strings.HasSuffix(column, "_bytes")}
+	s := scale{label: axisLabel(column), size: 1}
 	if quantity, ok := strings.CutSuffix(s.label, " (ms)"); ok && high >= 10_000 {
 		s.label, s.size = quantity+" (s)", 1000
+	}
+	if strings.HasSuffix(column, "_bytes") {
+		power := max(0, min(4, int(math.Log2(max(math.Abs(high), 1))/10)))
+		s.size = math.Exp2(float64(10 * power))
+		s.label += " (" + []string{"bytes", "KiB", "MiB", "GiB", "TiB"}[power] + ")"
 	}
 	return s
 }
 
 // tick writes the label of a value.
-func (s scale) tick(v float64) string { return tickLabel(s.column, v/s.size) }
+func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 
 // ticker places the ticks of a numeric axis.
 type ticker struct {
@@ -100,13 +103,9 @@ type ticker struct {
 func (t ticker) Ticks(low, high float64) []plot.Tick {
 	at := t.at
 	if len(at) == 0 {
-		unit := t.size
-		if t.bytes {
-			unit = math.Exp2(10 * math.Floor(math.Log2(max(math.Abs(low), math.Abs(high), 1))/10))
-		}
-		at = round(low/unit, high/unit)
+		at = round(low/t.size, high/t.size)
 		for i := range at {
-			at[i] *= unit
+			at[i] *= t.size
 		}
 	}
 	ticks := make([]plot.Tick, len(at))
