@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -273,4 +276,24 @@ func TestPolicyErrors(t *testing.T) {
 	if _, err := LookupPolicy("dramsim2"); err == nil {
 		t.Error("no error for an unknown policy")
 	}
+}
+
+// TestShortestRefreshInterval: with the least tREFI that Validate lets pass all
+// requests come to their turn.
+func TestShortestRefreshInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		s.Ranks = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "ranks")
+		s.Spec.TRCD = rapid.IntRange(1, 100).Draw(t, "tRCD")
+		s.Spec.TWR = rapid.IntRange(1, 200).Draw(t, "tWR")
+		s.Spec.TREFI = s.Spec.TRFC + 2*s.Spec.longestAccess()
+		s.Policy.RefreshPostpone = rapid.SampledFrom([]int{0, 8}).Draw(t, "postpone")
+		requests := drawTrace(t, 100)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		stats, err := s.Replay(ctx, requests, nil)
+		if err != nil || stats.Requests != int64(len(requests)) {
+			t.Fatalf("%v, %+v", err, stats)
+		}
+	})
 }

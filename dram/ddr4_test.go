@@ -70,7 +70,8 @@ func TestValidate(t *testing.T) {
 		change func(*Spec)
 	}{
 		{"tRCD", func(s *Spec) { s.TRCD = 0 }},
-		{"tREFI", func(s *Spec) { s.TREFI = s.TRFC }},
+		{"tREFI", func(s *Spec) { s.TREFI = s.TRFC + 2*(22+16+4+24+22) - 1 }},
+		{"tREFI", func(s *Spec) { s.TRCD = s.TREFI }},
 		{"bank_groups", func(s *Spec) { s.BankGroups = 3 }},
 		{"tCCD_S", func(s *Spec) { s.TCCDS = 3 }},
 		{"tRC", func(s *Spec) { s.TRC = 10 }},

@@ -151,10 +151,17 @@ func (s *Spec) Validate() []*input.InputError {
 	if s.TCCDS < s.BurstClocks() {
 		bad("tCCD_S", s.TCCDS, fmt.Sprintf("at least burst_length/2 = %d", s.BurstClocks()))
 	}
-	if s.TREFI <= s.TRFC {
-		bad("tREFI", s.TREFI, fmt.Sprintf("more than tRFC = %d", s.TRFC))
+	if least := s.TRFC + 2*s.longestAccess(); s.TREFI < least {
+		bad("tREFI", s.TREFI, fmt.Sprintf("at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.longestAccess()))
 	}
 	return errs
+}
+
+// longestAccess returns the clocks from the ACT of a lone access to the ACT or
+// REF after it. An access that does not fit between REFs never comes to its turn,
+// and one that only just fits may lose its clock to another rank's.
+func (s *Spec) longestAccess() int {
+	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.writeRecovery()))+s.TRP)
 }
 
 // clockField is one timing of a Spec under its JEDEC name.
