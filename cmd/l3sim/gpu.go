@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/BurntSushi/toml"
 	"github.com/spf13/cobra"
@@ -183,6 +184,16 @@ func requireFlag(cmd *cobra.Command, name, expected string) error {
 		return nil
 	}
 	return &input.InputError{Key: "--" + name, Expected: expected}
+}
+
+// checkFolder refuses a folder to write into that is a file, before the work
+// whose result it would lose.
+func checkFolder(flag, dir string) error {
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
+		return &input.InputError{Key: flag, Value: dir, Expected: "a folder, not a file"}
+	}
+	return nil
 }
 
 // expectedGPU is what --gpu takes.

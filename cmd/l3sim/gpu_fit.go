@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -51,18 +52,8 @@ For the format of the measurements see 'l3sim gpu validate --help'.`,
 // gpuFit fits each measured kind, reports the held-out errors and writes the
 // specification.
 func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
-	for _, flag := range []struct{ name, expected string }{
-		{"measured", "a CSV file or a folder of them"}, {"name", "a name"}, {"out", "a file to write"},
-	} {
-		if err := requireFlag(cmd, flag.name, flag.expected); err != nil {
-			return err
-		}
-	}
-	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
-		return &input.InputError{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
-	}
-	if filepath.Ext(f.out) != ".toml" {
-		return &input.InputError{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+	if err := f.check(cmd); err != nil {
+		return err
 	}
 	target, base, err := f.start()
 	if err != nil {
@@ -103,6 +94,30 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		link = nil // not measured: a run with this file keeps its node's links
 	}
 	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, &target.GPU, link, comment) })
+}
+
+// check reports flags that are missing or wrong, before the minutes of a fit.
+func (f *fitFlags) check(cmd *cobra.Command) error {
+	for _, flag := range []struct{ name, expected string }{
+		{"measured", "a CSV file or a folder of them"}, {"name", "a name"}, {"out", "a file to write"},
+	} {
+		if err := requireFlag(cmd, flag.name, flag.expected); err != nil {
+			return err
+		}
+	}
+	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
+		return &input.InputError{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
+	}
+	if filepath.Ext(f.out) != ".toml" {
+		return &input.InputError{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+	}
+	if err := checkFolder("--out", filepath.Dir(f.out)); err != nil {
+		return err
+	}
+	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
+		return &input.InputError{Key: "--out", Value: f.out, Expected: "a file, not a folder"}
+	}
+	return nil
 }
 
 // start returns the specification that the fit starts from and its name.

@@ -64,6 +64,11 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	if cmd.Flags().Changed("max-mape") && !(f.maxMAPE >= 0) {
 		return &input.InputError{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
 	}
+	if f.out != "" {
+		if err := checkFolder("--out", f.out); err != nil {
+			return err
+		}
+	}
 	t, err := loadTarget("--gpu", f.gpu)
 	if err != nil {
 		return err
