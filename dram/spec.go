@@ -136,9 +136,14 @@ func (s *Spec) Validate() []*input.InputError {
 		}
 	}
 	errs = append(errs, s.Power.validate()...)
-	if len(errs) > 0 {
-		return errs
+	if len(errs) == 0 {
+		s.compareTimings(bad)
 	}
+	return errs
+}
+
+// compareTimings reports timings that contradict each other to bad.
+func (s *Spec) compareTimings(bad func(key string, value any, expected string)) {
 	if s.TRC < s.TRAS {
 		bad("tRC", s.TRC, fmt.Sprintf("at least tRAS = %d", s.TRAS))
 	}
@@ -154,7 +159,6 @@ func (s *Spec) Validate() []*input.InputError {
 	if least := s.TRFC + 2*s.longestAccess(); s.TREFI < least {
 		bad("tREFI", s.TREFI, fmt.Sprintf("at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.longestAccess()))
 	}
-	return errs
 }
 
 // longestAccess returns the clocks from the ACT of a lone access to the ACT or
