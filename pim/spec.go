@@ -118,8 +118,8 @@ func (s *Spec) Validate() []*input.InputError {
 	if s.ScoreBuffer < units.KiB || s.ScoreBuffer > units.GiB {
 		errs = append(errs, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(), Expected: "1KiB to 1GiB"})
 	}
-	if s.MCBuffer < 0 {
-		errs = append(errs, &input.InputError{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "at least 0B"})
+	if s.MCBuffer != 0 && (s.MCBuffer < 4*units.KiB || s.MCBuffer > units.TiB) {
+		errs = append(errs, &input.InputError{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "0B, or 4KiB (a write queue of 64 bursts) to 1TiB"})
 	}
 	return errs
 }
