@@ -90,7 +90,10 @@ func (s *schema) nearest(key, section, last string) string {
 	if sameName != "" {
 		return sameName
 	}
-	return input.Nearest(key, append(valid, s.sections()...))
+	if !s.tables[section] {
+		valid = append(valid, s.sections()...)
+	}
+	return input.Nearest(key, valid)
 }
 
 // splitKey splits a dotted key into its section ("" at the top level) and name.

@@ -18,8 +18,8 @@ type configFlags struct {
 
 // keyFlags are the flags that set a key.
 var keyFlags = []struct{ flag, key, usage string }{
-	{"system", "run.system", "system to simulate"},
-	{"model", "run.model", "model preset (see 'l3sim config list')"},
+	{"system", "run.system", "system to simulate, or several (a,b) to compare"},
+	{"model", "run.model", "model preset (see 'l3sim config list'), or several (a,b) to compare"},
 	{"trace", "run.trace", "built-in trace or a file"},
 	{"requests", "run.requests", "number of requests, the first of a file"},
 	{"seed", "run.seed", "seed of everything that is drawn"},
@@ -35,6 +35,9 @@ func (f *configFlags) register(cmd *cobra.Command) {
 
 // load returns the configuration that the flags given to cmd amount to.
 func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
+	if err := notEmpty(cmd, "config"); err != nil {
+		return nil, err
+	}
 	o := f.options
 	for _, k := range keyFlags {
 		flag := cmd.Flags().Lookup(k.flag)
@@ -43,13 +46,24 @@ func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
 		}
 		// The key's 0 stands for a number that is not given, which the flag is.
 		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
-			return nil, &input.InputError{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
+			return o, &input.InputError{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
 	cfg, origins, err := configs.LoadWithOrigins(o)
 	f.origins = origins
 	return cfg, err
+}
+
+// notEmpty refuses file and folder flags that are given without a name, as a script
+// does whose variable is not set: the command would run as if they were not there.
+func notEmpty(cmd *cobra.Command, flags ...string) error {
+	for _, name := range flags {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+			return &input.InputError{Key: "--" + name, Value: `""`, Expected: "a name"}
+		}
+	}
+	return nil
 }
 
 // locate gives an error about a key of the loaded configuration its place.

@@ -40,6 +40,7 @@ func (a *app) newRunCommand() *cobra.Command {
 		Short: "Simulate a trace of requests on a system and print a summary",
 		Example: `  l3sim run
   l3sim run --model opt-66b --trace longbench --requests 200
+  l3sim run --model gpt-175b,gpt-89b --requests 200
   l3sim run --trace requests.csv --set node.ranksets=8 --json
   l3sim run --out results/a && l3sim run --config results/a/config.toml`,
 		Args: cobra.NoArgs,
@@ -53,6 +54,9 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
 	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := notEmpty(cmd, "out", "timeline"); err != nil {
+			return err
+		}
 		cfg, err := f.config.load(cmd)
 		if err != nil {
 			return err
