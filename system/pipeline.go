@@ -111,6 +111,7 @@ type pipeline struct {
 	work   work
 	exact  bool
 	past   history
+	waves  waves
 	spans  *Spans   // nil without a timeline
 	check  *checker // nil without checks
 }
@@ -118,11 +119,17 @@ type pipeline struct {
 // newPipeline returns a pipeline over ranksets ranksets. exact runs every layer
 // of every iteration.
 func newPipeline(ranksets int, exact bool) *pipeline {
-	return &pipeline{ranks: make([]rankState, ranksets), due: make([]sim.Time, ranksets+dueOthers), exact: exact}
+	return &pipeline{ranks: make([]rankState, ranksets), due: make([]sim.Time, ranksets+dueOthers), exact: exact, waves: newWaves(ranksets)}
 }
 
 // run executes one iteration that starts at start and returns its end.
 func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
+	if !p.exact && p.check == nil && p.waves.apply(costs) {
+		done := costs.decodeWork()
+		p.work.add(&done, 1)
+		p.now = p.waves.run(costs, start)
+		return p.now
+	}
 	p.costs, p.now = costs, start
 	p.gpu.Reset()
 	p.down.reset()
