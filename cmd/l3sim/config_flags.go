@@ -35,10 +35,21 @@ func (f *configFlags) register(cmd *cobra.Command) {
 
 // load returns the configuration that the flags given to cmd amount to.
 func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
-	if err := notEmpty(cmd, "config"); err != nil {
+	o, err := f.given(cmd)
+	if err != nil {
 		return nil, err
 	}
+	cfg, origins, err := configs.LoadWithOrigins(o)
+	f.origins = origins
+	return cfg, err
+}
+
+// given returns the options with the flags that were given to cmd.
+func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 	o := f.options
+	if err := notEmpty(cmd, "config"); err != nil {
+		return o, err
+	}
 	for _, k := range keyFlags {
 		flag := cmd.Flags().Lookup(k.flag)
 		if !flag.Changed {
@@ -50,9 +61,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
 		}
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
-	cfg, origins, err := configs.LoadWithOrigins(o)
-	f.origins = origins
-	return cfg, err
+	return o, nil
 }
 
 // notEmpty refuses file and folder flags that are given without a name, as a script
