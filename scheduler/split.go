@@ -116,7 +116,7 @@ func abs(v int64) int64 { return max(v, -v) }
 type sharer struct {
 	splitter
 	values  []int64
-	members []int
+	offsets []int // from the largest difference to the smallest
 	halves  []half
 	orient  splitter
 }
@@ -149,7 +149,7 @@ func (s *sharer) byOffset(b *Batch, decoding []Decoding, ranksets int) {
 		s.halves = append(s.halves, half{})
 	}
 	s.values = s.values[:0]
-	order := s.members[:0]
+	order := s.offsets[:0]
 	for offset := range ranksets {
 		h := &s.halves[offset]
 		h.members, h.side = h.members[:0], h.side[:0]
@@ -171,7 +171,7 @@ func (s *sharer) byOffset(b *Batch, decoding []Decoding, ranksets int) {
 		}
 		order = append(order, offset)
 	}
-	s.members = order
+	s.offsets = order
 	s.turn(b, decoding, order)
 }
 
