@@ -54,6 +54,13 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
 	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		given, err := f.config.given(cmd)
+		if err != nil {
+			return err
+		}
+		if several := comparisonOf(given); several != nil {
+			return a.compare(cmd, several)
+		}
 		if err := notEmpty(cmd, "out", "timeline"); err != nil {
 			return err
 		}
