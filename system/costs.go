@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
@@ -102,6 +103,8 @@ type devices struct {
 	// pimPeak and hbmPeak bound what any run can do.
 	pimPeak, hbmPeak units.Bandwidth
 	latency          sim.Time
+	channels         int
+	transposed       *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 	buffer           units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes          []decodeTraffic // by number of requests
 
@@ -151,11 +154,23 @@ func (d *devices) shipment(n units.Bytes) shipment {
 		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
 	}
 	last := n - units.Bytes(pieces-1)*piece
+	again, lastAgain := d.transposition(piece), d.transposition(last)
 	return shipment{
 		pieces: pieces,
-		link:   d.rate().TransferTime(piece), last: d.rate().TransferTime(last),
-		bus: d.channel.TransferTime(piece), end: d.channel.TransferTime(last),
+		link:   d.rate().TransferTime(piece) + again, last: d.rate().TransferTime(last) + lastAgain,
+		bus: d.channel.TransferTime(piece) + again, end: d.channel.TransferTime(last) + lastAgain,
 	}
+}
+
+// transposition returns the time for which the CPU holds rankset and channels to
+// read n bytes again and write them transposed, none where the DIMM exchanges
+// elements in flight or has none to exchange.
+func (d *devices) transposition(n units.Bytes) sim.Time {
+	if d.transposed == nil {
+		return 0
+	}
+	burst := units.Bytes(d.transposed.BurstBytes() * d.channels)
+	return sim.Time(pim.CPUTranspositionClocks(d.transposed, int64((n+burst-1)/burst))) * d.transposed.TCK
 }
 
 // traffic returns the transfers of a group of n requests.

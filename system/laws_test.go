@@ -40,6 +40,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 		"comm.async_prefill=" + pick("async prefill", "true", "false"),
 		"predictor.kind=" + pick("predictor", "exact", "exact", "learned"), "predictor.warm_up=8", "predictor.trees=2",
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
+		"pim.relayout=" + pick("relayout", "in-flight", "in-flight", "cpu"),
 		"pim.mc_buffer=" + pick("buffer", "0B", "4KiB", "64KiB"),
 		"pim.transfer_boundary=" + pick("boundary", "head", "row", "chunk"),
 		"pim.activation=" + pick("activation", "staggered", "simultaneous"),

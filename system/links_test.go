@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -42,4 +43,35 @@ func TestLinksAreShared(t *testing.T) {
 			t.Fatalf("%v over all links of the replica take %v, over the fabric %v", n, got, end)
 		}
 	})
+}
+
+// TestCPUTransposition checks that elements which the CPU transposes cost their
+// transfer and more than twice the channels' time for it again (L3, section 2.5),
+// that chips as wide as an element need none, and that a run pays for it.
+func TestCPUTransposition(t *testing.T) {
+	load := func(sets ...string) *Node {
+		cfg, err := configs.Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mustNode(t, cfg)
+	}
+	const n = 1 << 24
+	flight, cpu := load().devices(), load(`pim.relayout="cpu"`).devices()
+	base := flight.channel.TransferTime(n)
+	again := cpu.shipment(n).last - flight.shipment(n).last
+	if again < 2*base || again > 3*base {
+		t.Errorf("transposing %d bytes takes %v, their transfer over the channels %v", n, again, base)
+	}
+	if wide := load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`).devices(); wide.transposition(n) != 0 {
+		t.Error("elements that fit a chip are transposed")
+	}
+	trace, err := traces.Synthetic("longbench", 20, 1, load().cfg.Traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fast, slow := mustRun(t, load("comm.async_prefill=false"), trace, false), mustRun(t, load("comm.async_prefill=false", `pim.relayout="cpu"`), trace, false)
+	if slow.end <= fast.end {
+		t.Errorf("a run with transposition takes %v, without %v", slow.end, fast.end)
+	}
 }

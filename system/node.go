@@ -95,14 +95,18 @@ func (n *Node) devices() *devices {
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
 		model: &cfg.Model, gpu: gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), table: n.table, clock: n.clock(), sequence: n.sequence,
-		heads:   cfg.Model.KVHeads / channels,
-		link:    units.Bandwidth(gpus) * n.linkShare(),
-		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
-		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
-		latency: cfg.PCIe.Latency,
-		scratch: make([]int64, cfg.Node.Ranksets),
-		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
-		hbmPeak: units.Bandwidth(gpus) * cfg.GPU.MemoryBandwidth,
+		heads:    cfg.Model.KVHeads / channels,
+		link:     units.Bandwidth(gpus) * n.linkShare(),
+		channel:  units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		buffer:   units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency:  cfg.PCIe.Latency,
+		channels: channels,
+		scratch:  make([]int64, cfg.Node.Ranksets),
+		pimPeak:  n.pimPeak() / units.Bandwidth(n.Replicas()),
+		hbmPeak:  units.Bandwidth(gpus) * cfg.GPU.MemoryBandwidth,
+	}
+	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
+		d.transposed = &cfg.DRAM.Spec
 	}
 	d.operations()
 	return d
