@@ -41,7 +41,9 @@ type checker struct {
 
 	gpuEnd, downEnd, upEnd sim.Time
 	ranks                  []rankCheck
-	delivered              []delivery // by group
+	delivered              []delivery      // by group
+	groups                 [2][]groupCheck // by sub-batch and offset, in waves
+	layers, under          [2]int          // of the sub-batches, in waves: layers run, groups under way
 }
 
 // rankCheck follows one rankset.
@@ -58,7 +60,10 @@ type delivery struct {
 }
 
 func newChecker(ranksets int) *checker {
-	return &checker{ranks: make([]rankCheck, ranksets), delivered: make([]delivery, 2*ranksets)}
+	return &checker{
+		ranks: make([]rankCheck, ranksets), delivered: make([]delivery, 2*ranksets),
+		groups: [2][]groupCheck{make([]groupCheck, ranksets), make([]groupCheck, ranksets)},
+	}
 }
 
 // fail keeps the first violation.

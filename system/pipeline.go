@@ -124,13 +124,10 @@ func newPipeline(ranksets int, exact bool) *pipeline {
 
 // run executes one iteration that starts at start and returns its end.
 func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
-	if !p.exact && p.check == nil && p.waves.apply(costs) {
-		done := costs.decodeWork()
-		p.work.add(&done, 1)
-		p.now = p.waves.run(costs, start)
-		return p.now
-	}
 	p.costs, p.now = costs, start
+	if !p.exact && p.waves.apply(costs) {
+		return p.runWaves(start)
+	}
 	p.gpu.Reset()
 	p.down.reset()
 	p.writer.reset()
@@ -152,6 +149,20 @@ func (p *pipeline) run(costs *iterationCosts, start sim.Time) sim.Time {
 	}
 	for p.step() {
 	}
+	return p.now
+}
+
+// runWaves executes an iteration to which the recurrence applies.
+func (p *pipeline) runWaves(start sim.Time) sim.Time {
+	for s := range p.sub {
+		p.sub[s].active = s < len(p.costs.sub) && p.costs.sub[s].active
+	}
+	p.waves.check = p.check
+	p.now = p.waves.run(p.costs, start)
+	done := p.costs.decodeWork()
+	p.work.add(&done, 1)
+	p.work.events += p.waves.steps
+	p.work.layers += p.waves.layers
 	return p.now
 }
 

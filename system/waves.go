@@ -34,7 +34,8 @@ type waves struct {
 	sent             sim.Time // the results of groups that ended up to then have been sent up
 	ended            []groupEnd
 	past             waveHistory
-	count            int64 // waves run one by one
+	steps, layers    int64    // of the iteration, without those skipped
+	check            *checker // nil without checks
 }
 
 // subWave is where a sub-batch is.
@@ -48,9 +49,8 @@ type subWave struct {
 
 // groupEnd is a group that has ended.
 type groupEnd struct {
-	at sim.Time
-	up sim.Time // of its results on the links
-	s  int
+	at, up    sim.Time // up: of its results on the links
+	s, offset int      // sub-batch and rankset offset
 }
 
 func newWaves(ranksets int) waves {
@@ -92,7 +92,18 @@ func (w *waves) apply(c *iterationCosts) bool {
 
 // run executes an iteration that starts at start and returns its end.
 func (w *waves) run(c *iterationCosts, start sim.Time) sim.Time {
-	w.costs = c
+	w.begin(c, start)
+	for w.step() {
+	}
+	if w.check != nil {
+		w.check.finished(w)
+	}
+	return w.gpuFree
+}
+
+// begin requests the entries of an iteration that starts at start.
+func (w *waves) begin(c *iterationCosts, start sim.Time) {
+	w.costs, w.steps, w.layers = c, 0, 0
 	w.linkFree, w.upFree, w.gpuFree, w.sent = start, start, start, start
 	for q := range w.freeAt {
 		w.freeAt[q] = start
@@ -109,21 +120,34 @@ func (w *waves) run(c *iterationCosts, start sim.Time) sim.Time {
 			sub.at = w.gpuFree
 		}
 	}
-	first, second := &w.sub[0], &w.sub[1]
-	for {
-		s, next := 0, first
-		if second.at < first.at {
-			s, next = 1, second
-		}
-		switch {
-		case next.at == never:
-			return w.gpuFree
-		case next.attention:
-			w.finish(next.at)
-		default:
-			w.start(s)
-		}
+	if w.check != nil {
+		w.check.begin(w, start)
 	}
+}
+
+// next returns the sub-batch that takes the next step.
+func (w *waves) next() int {
+	if w.sub[1].at < w.sub[0].at {
+		return 1
+	}
+	return 0
+}
+
+// step takes the next step of either sub-batch; it reports false when both have
+// ended.
+func (w *waves) step() bool {
+	s := w.next()
+	next := &w.sub[s]
+	if next.at == never {
+		return false
+	}
+	w.steps++
+	if next.attention {
+		w.finish(next.at)
+	} else {
+		w.start(s)
+	}
+	return true
 }
 
 // finish sends up the results of all groups that end up to at, in the order of
@@ -144,13 +168,16 @@ func (w *waves) finish(at sim.Time) {
 			for ; i > 0 && ended[i-1].at > due; i-- {
 				ended[i] = ended[i-1]
 			}
-			ended[i] = groupEnd{due, groups[offset].up, s}
+			ended[i] = groupEnd{due, groups[offset].up, s, offset}
 		}
 	}
 	for i := range ended {
 		e := &ended[i]
 		w.upFree = max(w.upFree, e.at+w.costs.latency) + e.up
 		w.sub[e.s].results = w.upFree
+		if w.check != nil {
+			w.check.came(w, e)
+		}
 	}
 	w.sent = at
 	for s := range w.sub {
@@ -163,6 +190,9 @@ func (w *waves) finish(at sim.Time) {
 			block = w.costs.sub[s].exit
 		}
 		w.gpuFree = max(w.gpuFree, sub.results) + block
+		if w.check != nil {
+			w.check.blocked(w, s, w.gpuFree-block, w.gpuFree)
+		}
 		sub.attention, sub.at = false, w.gpuFree
 	}
 }
@@ -176,7 +206,10 @@ func (w *waves) start(s int) {
 		return
 	}
 	w.skipRepeats(s)
-	w.count++
+	w.layers++
+	if w.check != nil {
+		w.check.layers[s]++
+	}
 	eligible := sub.at + w.costs.latency
 	sub.attention, sub.at = true, 0
 	// The rankset of offset 0, and the offset of the other sub-batch's group there.
@@ -190,17 +223,20 @@ func (w *waves) start(s int) {
 	groups := w.costs.sub[s].groups
 	for offset := range groups {
 		if g := &groups[offset]; g.requests > 0 {
-			now := max(w.linkFree, eligible)
-			begin := max(now, w.freeAt[q])
-			if other.due[met] > begin {
-				w.interrupt(other, &w.costs.sub[1-s].groups[met], q, met, begin, g.decode.last)
+			free, until := w.freeAt[q], other.due[met]
+			left := max(w.linkFree, eligible, free)
+			if until > left {
+				w.interrupt(other, &w.costs.sub[1-s].groups[met], q, met, left, g.decode.last)
 			} else {
-				w.linkFree = begin + w.costs.open + g.decode.last
+				w.linkFree = left + w.costs.open + g.decode.last
 				w.freeAt[q] = w.linkFree + w.costs.close
 			}
 			due := max(w.freeAt[q], other.due[met]) + g.compute
 			sub.due[offset] = due
 			sub.at = max(sub.at, due)
+			if w.check != nil {
+				w.check.sent(w, sending{s, offset, q, met, eligible, free, until})
+			}
 		}
 		if q++; q == ranksets {
 			q = 0

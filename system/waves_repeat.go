@@ -46,7 +46,11 @@ func (w *waves) skipRepeats(s int) {
 			then := (h.count - 1 - period + ahead%period) % pastStates
 			if state := h.state[then]; w.beforeLast(state, layer) {
 				periods := sim.Time(ahead/period + 1)
+				from := [2]int{w.sub[0].layer, w.sub[1].layer}
 				w.load(state, s, layer, h.at[then]+periods*(sub.at-h.at[(h.count-1-period)%pastStates]))
+				if w.check != nil {
+					w.check.jumped(w, s, [2]int{w.sub[0].layer - from[0], w.sub[1].layer - from[1]})
+				}
 				return
 			}
 		}
