@@ -107,11 +107,11 @@ func (c *checker) jumped(w *waves, s int, skipped [2]int) {
 	for i := range skipped {
 		c.layers[i] += skipped[i]
 	}
+	c.under[1-s] = 0
 	if !other.attention {
 		return
 	}
 	groups := w.costs.sub[1-s].groups
-	c.under[1-s] = 0
 	for i, due := range other.due {
 		if due > w.sent {
 			c.under[1-s]++

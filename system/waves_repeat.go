@@ -37,17 +37,20 @@ func (w *waves) skipRepeats(s int) {
 	h.at[i] = sub.at
 	h.count++
 	for period := 1; period <= min(h.count, pastStates)-1; period++ {
-		if !slices.Equal(h.state[(h.count-1-period)%pastStates], h.state[i]) {
+		// What differs most often, when the other sub-batch's offset 0 or its block
+		// ends, is compared first.
+		then, first := h.state[(h.count-1-period)%pastStates], 3+len(w.freeAt)
+		if then[first] != h.state[i][first] || !slices.Equal(then, h.state[i]) {
 			continue
 		}
 		h.over = true
 		for layer := w.costs.layers - 1; layer > sub.layer; layer-- {
 			ahead := layer - sub.layer
-			then := (h.count - 1 - period + ahead%period) % pastStates
-			if state := h.state[then]; w.beforeLast(state, layer) {
+			end := (h.count - 1 - period + ahead%period) % pastStates
+			if state := h.state[end]; w.beforeLast(state, layer) {
 				periods := sim.Time(ahead/period + 1)
 				from := [2]int{w.sub[0].layer, w.sub[1].layer}
-				w.load(state, s, layer, h.at[then]+periods*(sub.at-h.at[(h.count-1-period)%pastStates]))
+				w.load(state, s, layer, h.at[end]+periods*(sub.at-h.at[(h.count-1-period)%pastStates]))
 				if w.check != nil {
 					w.check.jumped(w, s, [2]int{w.sub[0].layer - from[0], w.sub[1].layer - from[1]})
 				}
