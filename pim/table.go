@@ -18,12 +18,14 @@ type KernelTable struct {
 	// What a head with append takes more than its attention, alone and within a
 	// sequence, by the newest token's place in its chunk. The append waits for
 	// the previous head's read-out and everything else for the append, so that
-	// nothing else of a head depends on the one before. Only a row that has just
-	// been opened closes late (tRAS): sequence has the first lead tokens of the first row
-	// and then the rest by place, and the first lead tokens of any later row.
+	// nothing else of a head depends on the one before but how it ends: a row that
+	// has just been opened closes late (tRAS), and a segment that has just begun
+	// is still busy with the one before.
 	appended []int64
-	sequence [2][]int64
-	lead     int
+	segment  int        // tokens that pass through the score buffer at once
+	lead     int        // tokens of a row within which it closes late
+	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
+	within   []int64    // the others, by place in the chunk, or in the segment if that is shorter than a row
 
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
@@ -56,13 +58,35 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 		h := Head{Context: place + 1, Append: true}
 		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
 	}
-	for place := range t.lead + g.ChunkTokens {
-		t.sequence[0] = append(t.sequence[0], b.inSequence(place+1))
-	}
-	for place := range t.lead {
-		t.sequence[1] = append(t.sequence[1], b.inSequence(g.RowTokens+place+1))
-	}
+	t.segment = b.program.SegmentTokens
+	t.fillSequence(b)
 	return t, nil
+}
+
+// fillSequence runs heads in sequence for every way in which one can end.
+func (t *KernelTable) fillSequence(b *tableBuilder) {
+	row := t.geometry.RowTokens
+	for place := range t.lead {
+		t.starts[0] = append(t.starts[0], b.inSequence(place+1))
+		t.starts[1] = append(t.starts[1], b.inSequence(row+place+1))
+		if t.segment >= row {
+			t.starts[2] = append(t.starts[2], b.inSequence(t.segment+place+1))
+		}
+	}
+	// The first whole period behind the row's lead, or the row's last.
+	period := t.period()
+	first := min((t.lead+period-1)/period*period, row-period)
+	for place := range period {
+		t.within = append(t.within, b.inSequence(first+place+1))
+	}
+}
+
+// period returns the tokens after which the ends of heads repeat within a row.
+func (t *KernelTable) period() int {
+	if t.segment < t.geometry.RowTokens {
+		return max(t.segment, t.geometry.ChunkTokens)
+	}
+	return t.geometry.ChunkTokens
 }
 
 // rowLead is the number of rows that a run is given to become periodic where it
@@ -104,14 +128,19 @@ func (t *KernelTable) InSequence(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	sequence, entry := t.sequence[0], (context-1)%t.geometry.RowTokens
-	switch {
-	case entry >= t.lead:
-		entry = t.lead + t.place(context)
-	case context > t.geometry.RowTokens:
-		sequence = t.sequence[1]
+	token := context - 1
+	entry := token % t.geometry.RowTokens
+	if entry >= t.lead {
+		return t.Attention(context) + t.within[entry%t.period()]
 	}
-	return t.Attention(context) + sequence[entry]
+	starts := t.starts[1]
+	switch {
+	case token < t.geometry.RowTokens:
+		starts = t.starts[0]
+	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
+		starts = t.starts[2]
+	}
+	return t.Attention(context) + starts[entry]
 }
 
 // place returns the newest token's place in its chunk.
