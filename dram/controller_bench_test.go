@@ -69,6 +69,9 @@ func BenchmarkSparseReads(b *testing.B) { benchmarkRun(b, sparseReads(20_000)) }
 // TestNoAllocationPerRequest compares runs of two lengths: what they allocate
 // is the controller, not the requests.
 func TestNoAllocationPerRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the race detector, which -short is for, allocates by itself")
+	}
 	for _, kind := range []func(int) []Request{randomReads, streamReads, sparseReads} {
 		short, long := kind(2_000), kind(20_000)
 		few := testing.AllocsPerRun(3, func() { run(t, short) })

@@ -111,6 +111,9 @@ func TestRefreshDebt(t *testing.T) {
 // The table's long-run cost of refresh against the manager's: heads in
 // sequence until a few hundred REFs are due.
 func TestWithRefreshIsTheLongRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine")
+	}
 	d := ddr4(t)
 	for _, context := range []int{600, 6000, 100_000} {
 		table, err := NewKernelTable(Default(), d, fp16Head)

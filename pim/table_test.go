@@ -69,6 +69,9 @@ func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context 
 }
 
 func TestTableIsTheRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine")
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
 		d := drawDevice(t, shape)
@@ -80,6 +83,9 @@ func TestTableIsTheRun(t *testing.T) {
 
 // The same at random lengths to 131,072 and beyond the score buffer.
 func TestTableIsTheRunAtLength(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and one goroutine")
+	}
 	d := ddr4(t)
 	rng := rand.New(rand.NewPCG(3, 4))
 	for _, preset := range PrecisionNames() {

@@ -168,6 +168,9 @@ func TestVerifyShapes(t *testing.T) {
 // 131,072 tokens: fp32 and paper meet their tolerances, an FP16 softmax sum loses
 // everything.
 func TestVerify128K(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long; shorter vectors use the same goroutines")
+	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 1 << 17, dim: 64, size: 0.5})
 	for _, preset := range PrecisionNames() {
 		if r, err := Verify(t.Context(), precision(preset), ddr4(t), x); err != nil || !r.Pass {
