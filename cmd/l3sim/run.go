@@ -101,6 +101,9 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	if n := summary.RejectedRequests; n > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %d of %d requests fit no empty memory and were rejected\n", n, summary.Trace.Requests)
+	}
 	if f.out != "" {
 		if err := writeRun(f.out, cfg, result, summary); err != nil {
 			return err
