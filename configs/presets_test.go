@@ -17,9 +17,6 @@ func TestPresetComments(t *testing.T) {
 		if len(p.Summary) < 20 {
 			t.Errorf("%s: no summary on its first line", p.Name)
 		}
-		if p.Kind == GPUs {
-			continue
-		}
 		text, err := Source(p.Name)
 		if err != nil {
 			t.Fatal(err)
