@@ -150,7 +150,7 @@ func TestBadFiles(t *testing.T) {
 		{"where = 3", `sweep.toml:1: where = 3: expected an expression in quotes`},
 		{"where = \"node.ranksets > 100\"\n[grid]\nnode.ranksets = [2]", `sweep.toml: where: expected at least one combination`},
 		{"where = \"node.rankset > 1\"", `sweep.toml:1: where: node.rankset: expected a configuration key; did you mean "node.ranksets"?`},
-		{"[set]\nrun.trace = 3", `sweep.toml:2: run.trace = "3": expected one of dolphin`},
+		{"[set]\nrun.trace = 3", `sweep.toml:2: run.trace = "3": no such file or directory; expected a trace file or one of openr1`},
 	} {
 		f, err := ParseFile("sweep.toml", c.text)
 		if err == nil {

@@ -1,12 +1,9 @@
 package system
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -24,11 +21,6 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 			n = DefaultRequests
 		}
 		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
-	}
-	if _, err := os.Stat(name); os.IsNotExist(err) && filepath.Ext(name) == "" && filepath.Base(name) == name {
-		bad := input.UnknownName("run.trace", name, traces.BuiltinNames())
-		bad.Expected += ", or a file"
-		return nil, bad
 	}
 	trace, err := traces.Load(name)
 	if err == nil && n > 0 {
