@@ -1,20 +1,20 @@
 package scheduler
 
 // Decoding is a request in its decode phase. Contexts grow by one token in
-// every iteration, so a request keeps its context relative to the iteration
-// number and nothing has to be touched as it grows.
+// every step, so a request keeps its context relative to the step's number and
+// nothing has to be touched as it grows.
 type Decoding struct {
 	Request int32 // index into the replica's requests
 	Offset  int32 // rankset offset
-	// Base + iteration = tokens that the decode step of that iteration attends
-	// over, the step's own token included.
+	// Base + step = tokens that the decode step of that number attends over, its
+	// own token included.
 	Base int64
-	// Last is the iteration that emits the request's last token.
+	// Last is the step that emits the request's last token.
 	Last int64
 }
 
-// Context returns the tokens that the step of the given iteration attends over.
-func (d *Decoding) Context(iteration int64) int { return int(d.Base + iteration) }
+// Context returns the tokens that the step of the given number attends over.
+func (d *Decoding) Context(step int64) int { return int(d.Base + step) }
 
 // Chunk is a part of a prompt that an iteration prefills.
 type Chunk struct {
@@ -58,8 +58,10 @@ func (s *SubBatch) Emitting() int {
 // Batch is what one iteration runs. It is valid until the next call of
 // Scheduler.Next.
 type Batch struct {
-	Iteration int64
-	Sub       []SubBatch
+	// Step counts the iterations that decode; one that prefills alone keeps the
+	// number of the one before.
+	Step int64
+	Sub  []SubBatch
 }
 
 // Decoding returns the requests that decode in the iteration.

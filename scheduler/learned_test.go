@@ -49,12 +49,12 @@ func (steps) PIM(s *SubBatch, iteration int64, otherPrefill int) units.Duration 
 // sample measures sub-batch i of b.
 func (c steps) sample(m *Sample, b *Batch, i int) {
 	s, other := &b.Sub[i], b.Sub[1-i].PrefillTokens()
-	m.Set(s, b.Iteration, other)
+	m.Set(s, b.Step, other)
 	for j := range m.Chunks {
 		m.Chunks[j].Time = c.attention(m.Chunks[j].Tokens, m.Chunks[j].Finished)
 	}
 	m.FC = c.fc(s.Tokens())
-	m.PIM = c.PIM(s, b.Iteration, other)
+	m.PIM = c.PIM(s, b.Step, other)
 }
 
 // serve runs requests to the end and returns how long it took: in each half of an
@@ -62,7 +62,7 @@ func (c steps) sample(m *Sample, b *Batch, i int) {
 func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learned) units.Duration {
 	t.Helper()
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
-	config := Config{spec, &MemorySpec{Admission: AdmitFinal}, &CommSpec{Balance: BalanceLeastLoaded}}
+	config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
 	ledger := NewLedger(LedgerSpec{
 		Ranksets: 4, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
 	})
@@ -74,7 +74,7 @@ func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learne
 	var m Sample
 	for b := s.Next(); !b.Empty(); b = s.Next() {
 		for i := range b.Sub {
-			total += max(steps{}.GPU(&b.Sub[i]), steps{}.PIM(&b.Sub[1-i], b.Iteration, 0))
+			total += max(steps{}.GPU(&b.Sub[i]), steps{}.PIM(&b.Sub[1-i], b.Step, 0))
 			if learned != nil {
 				steps{}.sample(&m, b, i)
 				if err := learned.Observe(&m); err != nil {
@@ -263,7 +263,7 @@ func BenchmarkLearnedObserve(b *testing.B) {
 	batch := &Batch{Sub: []SubBatch{*sub, {}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		batch.Iteration++
+		batch.Step++
 		steps{}.sample(&m, batch, 0)
 		if err := l.Observe(&m); err != nil {
 			b.Fatal(err)

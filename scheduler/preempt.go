@@ -26,11 +26,10 @@ func (s *Scheduler) RecomputedContexts() int64 { return s.recomputed }
 // memory and is computed again later (recompute, as in vLLM: Kwon et al., SOSP
 // 2023, section 4.5).
 func (s *Scheduler) grow() {
-	s.gone = s.gone[:0]
 	var short []int32
 	for i := range s.decoding {
 		d := &s.decoding[i]
-		if d.Context(s.batch.Iteration) > s.holds[d.Request].Tokens {
+		if d.Context(s.batch.Step) > s.holds[d.Request].Tokens {
 			short = append(short, d.Request)
 		}
 	}
@@ -52,7 +51,7 @@ func (s *Scheduler) growOne(request int32) bool {
 		return true
 	}
 	unit := s.ledger.UnitTokens()
-	context := s.decoding[i].Context(s.batch.Iteration)
+	context := s.decoding[i].Context(s.batch.Step)
 	return s.ledger.Grow(&s.holds[request], (context+unit-1)/unit*unit)
 }
 
@@ -82,7 +81,7 @@ func (s *Scheduler) dropLatest() int32 {
 	s.dealt = -1
 	s.release(s.holds[d.Request])
 	r := &s.requests[d.Request]
-	tokens := r.Output - int(d.Last-s.batch.Iteration+1)
+	tokens := r.Output - int(d.Last-s.batch.Step+1)
 	s.pushFront(waiting{request: d.Request, prompt: r.Input + tokens, emitted: tokens})
 	s.preemptions++
 	s.gone = append(s.gone, Preemption{Request: d.Request, Tokens: tokens})

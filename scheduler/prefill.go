@@ -113,7 +113,7 @@ func (s *Scheduler) excess(i int, w *waiting, tokens int) units.Duration {
 	if len(s.batch.Sub) == 2 {
 		moved = sub.PrefillTokens() + tokens
 	}
-	return s.gpuTime(sub, w, tokens) - s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Iteration, moved)
+	return s.gpuTime(sub, w, tokens) - s.predictor.PIM(&s.batch.Sub[len(s.batch.Sub)-1-i], s.batch.Step, moved)
 }
 
 // gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.

@@ -18,18 +18,24 @@ type Predictor interface {
 	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the
 	// transfers of its vectors, and the transfer of otherPrefill prompt tokens' KV
 	// of the other sub-batch.
-	PIM(s *SubBatch, iteration int64, otherPrefill int) units.Duration
+	PIM(s *SubBatch, step int64, otherPrefill int) units.Duration
 }
 
 // GPUMemory is what the GPUs of a replica have beside the weights.
 type GPUMemory struct {
 	Model *llm.Model
 	Free  units.Bytes // after weights and reserve, over all GPUs of the replica
+	// HoldsKV says that all KV is on the GPUs, in memory of its own that the Ledger
+	// accounts for: the prompts of cut requests take nothing of Free.
+	HoldsKV bool
 }
 
 // fits says whether activations of tokens tokens and KV of kvTokens tokens of
 // unfinished prompts fit.
 func (g *GPUMemory) fits(tokens, kvTokens int) bool {
+	if g.HoldsKV {
+		kvTokens = 0
+	}
 	return g.Model.ActivationBytes(tokens)+units.Bytes(kvTokens)*g.Model.KVBytesPerToken() <= g.Free
 }
 
@@ -47,17 +53,21 @@ type waiting struct {
 
 // Config is the policies of a scheduler.
 type Config struct {
+	Policy    Policy
 	Scheduler *Spec
 	Memory    *MemorySpec
 	Comm      *CommSpec
+	Batching  *BatchingSpec // of the other policies than PolicySubBatches
 }
 
 // Scheduler forms the iterations of one replica. Requests are admitted in the
 // order of their arrival.
 type Scheduler struct {
+	policy    Policy
 	spec      *Spec
 	memory    *MemorySpec
 	comm      *CommSpec
+	batching  *BatchingSpec
 	requests  []traces.Request
 	ledger    *Ledger
 	gpu       GPUMemory
@@ -88,9 +98,9 @@ type Scheduler struct {
 // it when one arrives. rng is for BalanceRandom.
 func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor, rng *rand.Rand) *Scheduler {
 	return &Scheduler{
-		spec: c.Scheduler, memory: c.Memory, comm: c.Comm, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
+		policy: c.Policy, spec: c.Scheduler, memory: c.Memory, comm: c.Comm, batching: c.Batching, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
 		rng: rng, holds: make([]Reservation, len(requests)), dealt: -1,
-		batch: Batch{Iteration: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
+		batch: Batch{Step: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
 	}
 }
 
@@ -142,31 +152,35 @@ func (s *Scheduler) canEverRun(r *traces.Request) bool {
 	return s.spec.Chunking && s.gpu.fits(min(prompt, s.spec.ChunkMultiple), prompt)
 }
 
-// dealEvery is how many iterations pass before decoding requests are dealt to
+// dealEvery is how many steps pass before decoding requests are dealt to
 // the sub-batches again though none has come or gone. All contexts grow alike,
-// so that the token sums drift apart by at most the difference in requests an
-// iteration.
+// so that the token sums drift apart by at most the difference in requests a step.
 const dealEvery = 64
 
-// Next forms the next iteration (L3, section 5.3, steps 1 to 4). It returns an
-// empty batch when nothing can run.
+// Next forms the next iteration. It returns an empty batch when nothing can run.
 func (s *Scheduler) Next() *Batch {
+	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
+	for i := range s.batch.Sub {
+		s.batch.Sub[i].Prefill = s.batch.Sub[i].Prefill[:0]
+	}
+	switch s.policy {
+	case PolicyPrefillFirst:
+		s.prefillFirst()
+	case PolicyChunkedPrefill:
+		s.chunkedPrefill()
+	default:
+		s.subBatches()
+	}
+	return &s.batch
+}
+
+// subBatches forms an iteration by the steps 1 to 4 of L3, section 5.3.
+func (s *Scheduler) subBatches() {
 	b := &s.batch
-	b.Iteration++
-	s.chunked = s.chunked[:0]
-	if s.memory.Admission == AdmitCurrent {
-		s.grow()
-	}
-	for i := range b.Sub {
-		b.Sub[i].Prefill = b.Sub[i].Prefill[:0]
-	}
-	again := s.dealt < 0 || b.Iteration-s.dealt >= dealEvery
-	if again {
-		s.deal()
-	}
+	again := s.nextStep()
 	prefill := s.head < len(s.queue) && !s.blocked
 	if !prefill && !again {
-		return b
+		return
 	}
 	if prefill && s.single {
 		s.deal() // prompts are added against both sub-batches
@@ -177,13 +191,28 @@ func (s *Scheduler) Next() *Batch {
 	if s.spec.Adaptive && len(b.Sub) == 2 {
 		s.adapt()
 	}
-	return b
+}
+
+// nextStep has all decoding requests take a step: it finds memory for their
+// tokens and deals them to the sub-batches where they are not dealt yet, or not
+// lately, which it reports.
+func (s *Scheduler) nextStep() bool {
+	b := &s.batch
+	b.Step++
+	if s.memory.Admission == AdmitCurrent {
+		s.grow()
+	}
+	again := s.dealt < 0 || b.Step-s.dealt >= dealEvery
+	if again {
+		s.deal()
+	}
+	return again
 }
 
 // deal divides the decoding requests over the sub-batches.
 func (s *Scheduler) deal() {
 	b := &s.batch
-	s.dealt, s.single = b.Iteration, false
+	s.dealt, s.single = b.Step, false
 	for i := range b.Sub {
 		b.Sub[i].Decode = b.Sub[i].Decode[:0]
 	}
@@ -218,11 +247,11 @@ func (s *Scheduler) adapt() {
 		return
 	}
 	gpu0, gpu1 := s.predictor.GPU(first), s.predictor.GPU(second)
-	pim0 := s.predictor.PIM(first, b.Iteration, second.PrefillTokens())
-	pim1 := s.predictor.PIM(second, b.Iteration, first.PrefillTokens())
+	pim0 := s.predictor.PIM(first, b.Step, second.PrefillTokens())
+	pim1 := s.predictor.PIM(second, b.Step, first.PrefillTokens())
 	decode, prompts := len(first.Decode), len(first.Prefill)
 	b.merge()
-	gpu, pim := s.predictor.GPU(first), s.predictor.PIM(first, b.Iteration, 0)
+	gpu, pim := s.predictor.GPU(first), s.predictor.PIM(first, b.Step, 0)
 	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1, pim) {
 		s.single = true
 		return
@@ -239,7 +268,7 @@ func (s *Scheduler) adapt() {
 func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	kept := s.decoding[:0]
 	for _, d := range s.decoding {
-		if d.Last > s.batch.Iteration {
+		if d.Last > s.batch.Step {
 			kept = append(kept, d)
 			continue
 		}
@@ -295,8 +324,8 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	}
 	d := Decoding{
 		Request: w.request, Offset: int32(w.hold.Offset),
-		Base: int64(w.prompt) - s.batch.Iteration,
-		Last: s.batch.Iteration + int64(r.Output-tokens),
+		Base: int64(w.prompt) - s.batch.Step,
+		Last: s.batch.Step + int64(r.Output-tokens),
 	}
 	s.holds[w.request] = w.hold
 	at := sort.Search(len(s.decoding), func(i int) bool { return s.decoding[i].Base < d.Base })
@@ -324,7 +353,7 @@ func (s *Scheduler) Fragmentation() float64 {
 	if s.memory.Admission == AdmitCurrent {
 		for i := range s.decoding {
 			d := &s.decoding[i]
-			unused += int64(s.holds[d.Request].Tokens - d.Context(s.batch.Iteration))
+			unused += int64(s.holds[d.Request].Tokens - d.Context(s.batch.Step))
 		}
 	}
 	return s.ledger.fragmentation(unused)

@@ -61,7 +61,7 @@ func (f *follower) check(t *rapid.T, b *Batch) {
 	seen := map[int32]bool{}
 	once := func(r int32) {
 		if seen[r] {
-			t.Fatalf("iteration %d runs request %d twice", b.Iteration, r)
+			t.Fatalf("iteration %d runs request %d twice", b.Step, r)
 		}
 		seen[r] = true
 	}
@@ -87,7 +87,7 @@ func (f *follower) check(t *rapid.T, b *Batch) {
 			}
 			if c.Last {
 				f.emitted[c.Request]++
-				f.last[c.Request] = b.Iteration
+				f.last[c.Request] = b.Step
 			} else if cut++; i != len(b.Sub[s].Prefill)-1 {
 				t.Fatalf("chunk %+v is cut and not the last of its sub-batch", c)
 			}
@@ -109,14 +109,14 @@ func (f *follower) preempt(t *rapid.T, p Preemption) {
 
 func (f *follower) decode(t *rapid.T, b *Batch, d Decoding) {
 	r := &f.requests[d.Request]
-	if f.emitted[d.Request] == 0 || f.last[d.Request] != b.Iteration-1 {
-		t.Fatalf("request %d decodes in iteration %d, its latest token was in %d", d.Request, b.Iteration, f.last[d.Request])
+	if f.emitted[d.Request] == 0 || f.last[d.Request] != b.Step-1 {
+		t.Fatalf("request %d decodes in iteration %d, its latest token was in %d", d.Request, b.Step, f.last[d.Request])
 	}
-	if got, want := d.Context(b.Iteration), r.Input+f.emitted[d.Request]; got != want {
+	if got, want := d.Context(b.Step), r.Input+f.emitted[d.Request]; got != want {
 		t.Fatalf("request %d attends over %d tokens, want %d", d.Request, got, want)
 	}
 	f.emitted[d.Request]++
-	f.last[d.Request] = b.Iteration
+	f.last[d.Request] = b.Step
 }
 
 // TestLaws runs random requests to the end under random costs and memories:
@@ -157,7 +157,15 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	p := linear{
 		units.Duration(between(1, 20)), units.Duration(between(0, 500)), units.Duration(between(0, 5)),
 	}
-	s := New(Config{spec, memory, comm}, requests, ledger, gpu, p, rand.New(rand.NewPCG(1, 2)))
+	policy := oneFrom(rng, PolicySubBatches, PolicySubBatches, PolicyPrefillFirst, PolicyChunkedPrefill)
+	batching := &BatchingSpec{MaxBatchTokens: between(1, 400), PageTokens: 16}
+	if policy != PolicySubBatches {
+		spec.Chunking, gpu.HoldsKV = true, flip()
+	}
+	if policy == PolicyChunkedPrefill {
+		spec.SubBatches = 1
+	}
+	s := New(Config{Policy: policy, Scheduler: spec, Memory: memory, Comm: comm, Batching: batching}, requests, ledger, gpu, p, rand.New(rand.NewPCG(1, 2)))
 	rejected := addAll(s, len(requests))
 	f := newFollower(requests)
 	for range 100_000 {
@@ -175,6 +183,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 			f.preempt(t, gone)
 		}
 		f.check(t, b)
+		checkPolicy(t, s)
 		s.Complete(func(r int32, tokens int) {
 			if f.emitted[r] != tokens {
 				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)
@@ -182,7 +191,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		})
 		s.chunked = s.chunked[:0] // its batch is over
 		if want := s.cutPrompts(); s.kvOnGPU != want {
-			t.Fatalf("iteration %d: %d tokens reserved on the GPU, the cut prompts have %d", b.Iteration, s.kvOnGPU, want)
+			t.Fatalf("iteration %d: %d tokens reserved on the GPU, the cut prompts have %d", b.Step, s.kvOnGPU, want)
 		}
 	}
 	if s.Waiting() > 0 {
@@ -199,6 +208,31 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	if done+rejected != len(requests) || ledger.Used() != 0 || s.kvOnGPU != 0 {
 		t.Fatalf("%d done and %d rejected of %d; %d units and %d tokens on the GPU left",
 			done, rejected, len(requests), ledger.Used(), s.kvOnGPU)
+	}
+}
+
+// checkPolicy checks what the policies of continuous batching promise of a batch.
+func checkPolicy(t *rapid.T, s *Scheduler) {
+	if s.policy == PolicySubBatches {
+		return
+	}
+	prefill, prompts, decoding := 0, 0, s.batch.Decoding()
+	for i := range s.batch.Sub {
+		prefill += s.batch.Sub[i].PrefillTokens()
+		prompts += len(s.batch.Sub[i].Prefill)
+	}
+	if s.policy == PolicyPrefillFirst && prefill > 0 && decoding > 0 {
+		t.Fatalf("%d requests decode beside %d prompt tokens", decoding, prefill)
+	}
+	if decoding > 0 && decoding != len(s.decoding) {
+		t.Fatalf("%d of %d requests decode", decoding, len(s.decoding))
+	}
+	// A prompt that fits the GPUs only as a whole may be longer.
+	if prompts > 1 && prefill+decoding > s.batching.MaxBatchTokens {
+		t.Fatalf("%d prompt tokens and %d decoding requests in a batch of at most %d tokens", prefill, decoding, s.batching.MaxBatchTokens)
+	}
+	if s.policy == PolicyPrefillFirst && prefill == 0 && len(s.gone) == 0 && s.prompts() {
+		t.Fatalf("%d requests decode while a prompt waits that may find room", decoding)
 	}
 }
 
@@ -224,7 +258,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"whole where prompts cannot be cut", 330, 0, 1, false, 1000},
 	} {
 		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
-		config := Config{spec, &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, &CommSpec{Balance: BalanceLeastLoaded}}
+		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
 		s := New(config, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, ledger,
 			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{c.pim, c.move}, nil)
@@ -332,7 +366,7 @@ func TestAdaptive(t *testing.T) {
 		single bool
 	}{{pim: 10, single: true}, {pim: 300, single: false}} {
 		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
-		config := Config{spec, &MemorySpec{Admission: AdmitFinal}, &CommSpec{Balance: BalanceLeastLoaded}}
+		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
 		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
 		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}

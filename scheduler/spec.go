@@ -7,6 +7,46 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+// Policy is how the prompts of an iteration are chosen.
+type Policy int
+
+const (
+	// PolicySubBatches adds prompts to two sub-batches as the GPU's time allows (L3,
+	// section 5.3).
+	PolicySubBatches Policy = iota
+	// PolicyPrefillFirst prefills waiting requests in iterations of their own as soon
+	// as memory has room for one, and decodes only when it has none (Orca's and
+	// vLLM's default: Kwon et al., SOSP 2023).
+	PolicyPrefillFirst
+	// PolicyChunkedPrefill fills every iteration up with prompt tokens beside the
+	// decoding requests and cuts the last prompt (Sarathi-Serve: Agrawal et al., OSDI
+	// 2024).
+	PolicyChunkedPrefill
+)
+
+// BatchingSpec is the configuration of continuous batching on the systems that
+// L3 is compared with.
+type BatchingSpec struct {
+	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer
+	// prompt is cut.
+	MaxBatchTokens int `toml:"max_batch_tokens"`
+	// PageTokens is the tokens of one page of KV in GPU memory.
+	PageTokens int `toml:"page_tokens"`
+}
+
+// Validate reports values out of range; keys are relative to the section.
+func (b *BatchingSpec) Validate() []*input.InputError {
+	var errs []*input.InputError
+	check := func(ok bool, key string, value int, expected string) {
+		if !ok {
+			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		}
+	}
+	check(b.MaxBatchTokens >= 1 && b.MaxBatchTokens <= 1<<20, "max_batch_tokens", b.MaxBatchTokens, "1 to 1048576")
+	check(b.PageTokens >= 1 && b.PageTokens <= 1<<16, "page_tokens", b.PageTokens, "1 to 65536")
+	return errs
+}
+
 // Spec is the configuration of the sub-batch scheduler (L3, sections 5.2 and
 // 5.3).
 type Spec struct {

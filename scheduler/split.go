@@ -134,7 +134,7 @@ type half struct {
 func (s *sharer) byTokens(b *Batch, decoding []Decoding) {
 	s.values = s.values[:0]
 	for i := range decoding {
-		s.values = append(s.values, decoding[i].Base+b.Iteration)
+		s.values = append(s.values, decoding[i].Base+b.Step)
 	}
 	for i, second := range s.split(s.values) {
 		b.give(&decoding[i], second)
@@ -157,7 +157,7 @@ func (s *sharer) byOffset(b *Batch, decoding []Decoding, ranksets int) {
 		for i := range decoding {
 			if int(decoding[i].Offset) == offset {
 				h.members = append(h.members, i)
-				s.values = append(s.values, decoding[i].Base+b.Iteration)
+				s.values = append(s.values, decoding[i].Base+b.Step)
 			}
 		}
 		h.side = append(h.side, s.split(s.values[start:])...)

@@ -232,7 +232,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 			for s := range d.batch.Sub {
 				first := map[int32]bool{}
 				for _, q := range d.batch.Sub[s].Decode {
-					context := q.Context(d.batch.Iteration)
+					context := q.Context(d.batch.Step)
 					tokens++
 					read += int64(context)
 					n := int64(r.devices.heads) * r.devices.table.InSequence(context)

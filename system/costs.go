@@ -232,7 +232,7 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	for i := range sub.Decode {
 		r := &sub.Decode[i]
 		g := &groups[r.Offset]
-		context := r.Context(b.Iteration)
+		context := r.Context(b.Step)
 		head := d.sequence.at(context)
 		if g.requests == 0 {
 			// The first head of a group finds no other's drain to hide behind.
@@ -302,7 +302,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 		c.Time = layers * units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
 	}
 	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
-	m.PIM = d.PIM(sub, b.Iteration, otherPrefill)
+	m.PIM = d.PIM(sub, b.Step, otherPrefill)
 }
 
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are

@@ -63,7 +63,7 @@ func (p *profile) add(r *replica) {
 		}
 		var m scheduler.Sample
 		others := prefill - sub.PrefillTokens()
-		m.Set(sub, b.Iteration, others)
+		m.Set(sub, b.Step, others)
 		r.devices.measure(&m, b, i, others)
 		samples = append(samples, m)
 	}

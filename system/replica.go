@@ -194,7 +194,7 @@ func (r *replica) observe() {
 		if len(b.Sub) == 2 {
 			other = b.Sub[1-i].PrefillTokens()
 		}
-		r.sample.Set(sub, b.Iteration, other)
+		r.sample.Set(sub, b.Step, other)
 		d.measure(&r.sample, b, i, other)
 		if err := r.learned.Observe(&r.sample); err != nil {
 			r.fault = err
