@@ -25,7 +25,7 @@ func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 
 func (a *app) newPlotCommand() *cobra.Command {
 	var s figure.Selection
-	var out, title string
+	var out, title, definition string
 	cmd := &cobra.Command{
 		Use:   "plot RESULTS",
 		Short: "Draw a figure of a sweep's results",
@@ -35,16 +35,36 @@ RESULTS is a sweep's folder or its results.csv. Columns are named in full
 (node.ranksets) or, where only one fits, without section and unit (ranksets). Rows that
 differ in their seed alone are one point with an error bar of one sample standard
 deviation; a box shows quartiles and extremes of all rows of its x and group. A Pareto
-front looks for high rates and low times, and for little of a configuration's key.`,
+front looks for high rates and low times, and for little of a configuration's key.
+
+--figure takes what the other flags say from a file (see configs/paper); those that are
+given as well win.`,
 		Example: `  l3sim plot results/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
   l3sim plot results/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
   l3sim plot results/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
-  l3sim plot results/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png`,
+  l3sim plot results/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png
+  l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return plot(args[0], &s, out, title) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "figure"); err != nil {
+				return err
+			}
+			if definition != "" {
+				d, err := figure.ReadDefinition(definition)
+				if err != nil {
+					return err
+				}
+				s = d.Selection(s)
+				if !cmd.Flags().Changed("title") {
+					title = d.Title
+				}
+			}
+			return plot(args[0], &s, out, title)
+		},
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
 	selectionFlags(cmd.Flags(), &s)
+	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
 	cmd.Flags().StringVar(&title, "title", "", "title above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
 	return cmd

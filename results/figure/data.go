@@ -106,7 +106,7 @@ func Select(t *results.Table, sel Selection) (*Data, error) {
 			return nil, err
 		}
 	}
-	t, err := melt(t, &sel)
+	t, err := melt(shortenPoints(t, &sel), &sel)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,129 @@
+package figure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Definition is a figure as a file describes it, so that a sweep's figure can be
+// drawn again and changed: the flags of 'l3sim plot' as keys, all optional.
+type Definition struct {
+	Title       string   `toml:"title"`
+	Kind        string   `toml:"kind"`
+	X           string   `toml:"x"`
+	Y           string   `toml:"y"`
+	Z           string   `toml:"z"`
+	Group       string   `toml:"group"`
+	Facet       string   `toml:"facet"`
+	NormalizeTo string   `toml:"normalize_to"`
+	Where       []string `toml:"where"`
+}
+
+// definitionKeys are the keys of a definition.
+var definitionKeys = []string{"title", "kind", "x", "y", "z", "group", "facet", "normalize_to", "where"}
+
+// ReadDefinition reads a definition file. What is wrong with it is an
+// *input.InputError.
+func ReadDefinition(path string) (*Definition, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		var cause *os.PathError
+		if errors.As(err, &cause) {
+			err = cause.Err
+		}
+		return nil, &input.InputError{File: path, Err: err}
+	}
+	return ParseDefinition(path, string(text))
+}
+
+// ParseDefinition is ReadDefinition of a text.
+func ParseDefinition(path, text string) (*Definition, error) {
+	var document map[string]any
+	meta, err := toml.Decode(text, &document)
+	if err == nil {
+		for _, key := range meta.Keys() {
+			// The decoder would take a key in any case.
+			if name := key.String(); !slices.Contains(definitionKeys, name) {
+				bad := input.UnknownName(name, name, definitionKeys)
+				bad.File, bad.Line, bad.Value = path, definitionLine(text, name), ""
+				return nil, bad
+			}
+		}
+	}
+	d := &Definition{}
+	if err == nil {
+		_, err = toml.Decode(text, d)
+	}
+	if err == nil {
+		return d, nil
+	}
+	bad := &input.InputError{File: path, Err: err}
+	var parse toml.ParseError
+	if errors.As(err, &parse) {
+		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
+		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
+	} else if key := wrongType(document); key != "" {
+		bad.Err, bad.Key, bad.Line = nil, key, definitionLine(text, key)
+		bad.Expected = "a text in quotes"
+		if key == "where" {
+			bad.Expected = `an array of texts, ["column=value"]`
+		}
+	}
+	return nil, bad
+}
+
+// wrongType returns the first key of a document that is not of its type.
+func wrongType(document map[string]any) string {
+	for _, key := range definitionKeys {
+		value, given := document[key]
+		if !given {
+			continue
+		}
+		list, isList := value.([]any)
+		if key == "where" {
+			if !isList || slices.ContainsFunc(list, func(v any) bool { _, isText := v.(string); return !isText }) {
+				return key
+			}
+		} else if _, isText := value.(string); !isText {
+			return key
+		}
+	}
+	return ""
+}
+
+// definitionLine returns the line of a key, 0 where it is not to be found.
+func definitionLine(text, key string) int {
+	first, _, _ := strings.Cut(key, ".")
+	at := regexp.MustCompile(`(?m)^[ \t\[]*["']?` + regexp.QuoteMeta(first) + `\b`).FindStringIndex(text)
+	if at == nil {
+		return 0
+	}
+	return 1 + strings.Count(text[:at[0]], "\n")
+}
+
+// Selection returns what the definition selects; what over gives wins.
+func (d *Definition) Selection(over Selection) Selection {
+	pick := func(given, defined string) string {
+		if given != "" {
+			return given
+		}
+		return defined
+	}
+	s := Selection{
+		Kind: pick(over.Kind, d.Kind), X: pick(over.X, d.X), Y: pick(over.Y, d.Y), Z: pick(over.Z, d.Z),
+		Group: pick(over.Group, d.Group), Facet: pick(over.Facet, d.Facet), NormalizeTo: pick(over.NormalizeTo, d.NormalizeTo),
+		Where: over.Where,
+	}
+	if len(s.Where) == 0 {
+		s.Where = d.Where
+	}
+	return s
+}

@@ -1,0 +1,107 @@
+package figure
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+func TestDefinition(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "figure.toml")
+	text := "title = \"T\"\nkind = \"bar\"\nx = \"trace\"\ny = \"output_tokens_per_s\"\ngroup = \"system\"\n" +
+		"facet = \"model\"\nnormalize_to = \"system=l3\"\nwhere = [\"common_to=all\"]\n"
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	d, err := ReadDefinition(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Selection{Kind: "bar", X: "trace", Y: "output_tokens_per_s", Group: "system", Facet: "model",
+		NormalizeTo: "system=l3", Where: []string{"common_to=all"}}
+	if got := d.Selection(Selection{}); !reflect.DeepEqual(got, want) || d.Title != "T" {
+		t.Errorf("got %+v, %q", got, d.Title)
+	}
+	over := d.Selection(Selection{Y: "tbt_mean_ms", Where: []string{"model=opt-66b"}})
+	want.Y, want.Where = "tbt_mean_ms", []string{"model=opt-66b"}
+	if !reflect.DeepEqual(over, want) {
+		t.Errorf("flags do not win: %+v", over)
+	}
+}
+
+func TestDefinitionRefuses(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"\nkinds = \"bar\"", `f.toml:2: kinds: expected one of`},
+		{"kinds = \"bar\"", `did you mean "kind"?`},
+		{"Kind = \"bar\"", `did you mean "kind"?`},
+		{"[kind]\na = 1", "f.toml:1: kind"},
+		{"\n\nkind = 3", "f.toml:3: kind: expected a text in quotes"},
+		{"where = \"a=b\"", "an array of texts"},
+		{"where = [1]", "an array of texts"},
+		{"kind = ", "f.toml:1: "},
+	} {
+		_, err := ParseDefinition("f.toml", c.text)
+		var bad *input.InputError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+	if _, err := ReadDefinition(filepath.Join(t.TempDir(), "none.toml")); err == nil {
+		t.Error("no error for a file that is not there")
+	}
+}
+
+func FuzzDefinition(f *testing.F) {
+	f.Add("kind = \"bar\"\nwhere = [\"a=b\"]")
+	f.Add("[a.b]\nc=1")
+	f.Add("kind = [")
+	f.Add("\"\".x = 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := ParseDefinition("f.toml", text)
+		var bad *input.InputError
+		if err != nil && !errors.As(err, &bad) || err == nil && d == nil {
+			t.Errorf("%v, %v", d, err)
+		}
+	})
+}
+
+// TestPointNames: names of points lose what the figure shows elsewhere, so that
+// variants of two models have the same names, and keep the rest.
+func TestPointNames(t *testing.T) {
+	table := &results.Table{
+		Columns: []string{"point", "run.model", "node.memory_capacity_bytes", "run.seed", "status", "tbt_mean_ms"},
+		Rows: [][]string{
+			{"model=a,memory_capacity=1TiB,naive", "a", "1099511627776", "1", "done", "2"},
+			{"model=a,memory_capacity=1TiB,overlap, all", "a", "1099511627776", "1", "done", "1"},
+			{"model=b,memory_capacity=1TiB,naive", "b", "1099511627776", "1", "done", "4"},
+			{"model=b,memory_capacity=1TiB,overlap, all", "b", "1099511627776", "1", "done", "3"},
+		},
+	}
+	d, err := Select(table, Selection{Kind: "bar", X: "point", Y: "tbt_mean_ms", Facet: "model",
+		Where: []string{"memory_capacity=1099511627776"}, NormalizeTo: "point=naive"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(d.XNames, "; "); got != "naive; overlap, all" {
+		t.Errorf("names %q", got)
+	}
+	if d.Cells[1].Mean() != 0.5 || d.Cells[3].Mean() != 0.75 {
+		t.Errorf("cells %+v", d.Cells)
+	}
+	if table.Rows[0][0] != "model=a,memory_capacity=1TiB,naive" {
+		t.Error("the table itself has changed")
+	}
+	d, err = Select(table, Selection{Kind: "bar", X: "model", Y: "tbt_mean_ms", Group: "point"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(d.GroupNames, "; "); got != "memory_capacity=1TiB,naive; memory_capacity=1TiB,overlap, all" {
+		t.Errorf("groups %q", got)
+	}
+}
