@@ -62,12 +62,16 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 // measure runs a point and returns the CPU time of its set-up and, in
 // nanoseconds, of a token.
 func (p *Plan) measure(ctx context.Context, point *Point) (setup time.Duration, perToken float64, err error) {
-	start := time.Now()
-	trace, err := p.traces.trace(point.Config)
+	config, err := p.Config(point)
 	if err != nil {
 		return 0, 0, err
 	}
-	node, err := system.NewNode(point.Config)
+	start := time.Now()
+	trace, err := p.traces.trace(config)
+	if err != nil {
+		return 0, 0, err
+	}
+	node, err := system.NewNode(config)
 	if err != nil {
 		return 0, 0, nil // it will fail, and at once
 	}

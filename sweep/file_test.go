@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -35,6 +36,16 @@ func plan(t *testing.T, text string) *Plan {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// config returns the configuration of a plan's point.
+func config(t *testing.T, p *Plan, point int) *configs.Config {
+	t.Helper()
+	c, err := p.Config(&p.Points[point])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 func names(p *Plan) []string {
@@ -72,11 +83,11 @@ pcie.latency = "1us"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	last := p.Points[7].Config
+	last := config(t, p, 7)
 	if last.Node.Channels != 16 || last.Node.Ranksets != 4 || last.Scheduler.SubBatches != 2 || last.PCIe.Latency.String() != "1us" {
 		t.Errorf("the last point is %+v %+v %+v", last.Node, last.Scheduler, last.PCIe)
 	}
-	if a, b := p.Points[0].Config, p.Points[1].Config; a.PCIe.Latency == b.PCIe.Latency {
+	if a, b := config(t, p, 0), config(t, p, 1); a.PCIe.Latency == b.PCIe.Latency {
 		t.Error("a key of one list entry leaked into the other")
 	}
 }
@@ -89,7 +100,7 @@ func TestRepeats(t *testing.T) {
 	hashes := map[string]bool{}
 	for i := range p.Points {
 		point := &p.Points[i]
-		if want := uint64(7 + i%3); point.Seed != want || point.Config.Run.Seed != want {
+		if want := uint64(7 + i%3); point.Seed != want || config(t, p, i).Run.Seed != want {
 			t.Errorf("point %d: seed %d, want %d", i, point.Seed, want)
 		}
 		hashes[point.Hash] = true
@@ -117,8 +128,8 @@ func TestOverlayBesideTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Points[1].Config.Node.Ranksets != 2 || p.Points[1].Config.Node.Channels != 16 {
-		t.Errorf("got %+v", p.Points[1].Config.Node)
+	if node := config(t, p, 1).Node; node.Ranksets != 2 || node.Channels != 16 {
+		t.Errorf("got %+v", node)
 	}
 }
 

@@ -25,28 +25,31 @@ type Plan struct {
 	Keys    []string // of the configuration that some axis sets, in order
 	Points  []Point
 
-	traces *traceCache
+	traces   *traceCache
+	resolver resolver
+	parts    [][]string // what each choice of each axis adds to a point's name
+	columns  []string   // keys of Point.cells
+	baseSeed uint64     // of points without configuration that set no seed
 	// simulate runs a point; tests of everything around it put something faster in
 	// its place.
-	simulate func(context.Context, *Point) (*results.Summary, error)
-	baseSeed uint64 // of points without configuration that set no seed
+	simulate func(context.Context, *Point, *configs.Config) (*results.Summary, error)
 }
 
-// Point is one run.
+// Point is one run. It holds what identifies it and what its row of the results
+// shows; Plan.Config makes its configuration, of which a hundred thousand would
+// not be small.
 type Point struct {
 	Name string // what its axes set; the repeats of one point share it
 	Seed uint64
-	// Config is nil where Err says why the combination is none.
-	Config *configs.Config
-	Err    error
+	Err  error // why the combination is no configuration, nil where it is one
 	// Hash is the point's address: SHA-256, in hexadecimal, of the effective
 	// configuration, the code's version and the trace's content.
-	Hash     string
-	Tokens   int64 // that the trace asks for
-	Requests int
-	config   string // SHA-256 of the configuration, "" where there is none
-	settings []Setting
-	choices  []int // by axis
+	Hash        string
+	Tokens      int64 // that the trace asks for
+	Requests    int
+	config      string   // SHA-256 of the configuration, "" where there is none
+	cells       []string // of its row in the results, by Plan.columns
+	combination int      // of the axes' choices; the last axis changes fastest
 }
 
 // NewPlan expands a sweep file: it loads every point's configuration and trace.
@@ -54,8 +57,11 @@ type Point struct {
 // unless every combination with one choice of an axis is such: then that choice
 // is wrong, and the error is NewPlan's. Version is the code's, as CodeVersion
 // gives it.
-func NewPlan(f *File, version string) (*Plan, error) {
-	p := &Plan{File: f, Version: version, traces: newTraceCache()}
+func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version, false) }
+
+// newPlan is NewPlan, which with loadAll takes no short way to a configuration.
+func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
+	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: resolver{loadAll: loadAll}}
 	p.simulate = p.runNode
 	if base, err := configs.Load(p.options(f.Set)); err == nil {
 		p.baseSeed = base.Run.Seed
@@ -65,6 +71,8 @@ func NewPlan(f *File, version string) (*Plan, error) {
 			p.Keys = append(p.Keys, key)
 		}
 	}
+	p.columns = p.columnKeys()
+	p.nameParts()
 	combinations, err := p.combinations()
 	if err != nil {
 		return nil, err
@@ -72,6 +80,7 @@ func NewPlan(f *File, version string) (*Plan, error) {
 	resolved := make([][]Point, len(combinations))
 	errs := make([]error, len(combinations))
 	parallel(len(combinations), func(i int) { resolved[i], errs[i] = p.resolve(combinations[i]) })
+	p.Points = make([]Point, 0, len(combinations)*f.Repeats)
 	for i := range resolved {
 		if errs[i] != nil {
 			return nil, errs[i]
@@ -99,58 +108,87 @@ func parallel(n int, do func(i int)) {
 	wg.Wait()
 }
 
-// combinations returns the unloaded points, one for each combination of choices
-// that no condition on the axes' own keys excludes; the last axis changes
-// fastest.
-func (p *Plan) combinations() ([]Point, error) {
-	axes := p.File.Axes
-	choices := make([]int, len(axes))
-	var all []Point
-	for {
-		point := Point{choices: slices.Clone(choices), settings: slices.Clone(p.File.Set)}
-		for i, c := range choices {
-			point.settings = append(point.settings, axes[i].Choices[c].Settings...)
-		}
-		point.Name = p.name(choices)
-		keep, err := p.keep(&point, point.assigned)
+// combinations returns the combinations of the axes' choices that no condition
+// on the axes' own keys excludes.
+func (p *Plan) combinations() ([]int, error) {
+	total := 1
+	for _, a := range p.File.Axes {
+		total *= len(a.Choices)
+	}
+	var all []int
+	for c := range total {
+		settings := p.settings(c)
+		keep, err := p.keep(func(key string) constant.Value { return assigned(settings, key) })
 		if err != nil {
 			return nil, err
 		}
 		if keep {
-			all = append(all, point)
+			all = append(all, c)
 		}
-		i := len(axes) - 1
-		for ; i >= 0; i-- {
-			if choices[i]++; choices[i] < len(axes[i].Choices) {
-				break
+	}
+	return all, nil
+}
+
+// choices yields each axis with its choice in a combination, from the last axis
+// to the first.
+func (p *Plan) choices(combination int) func(yield func(axis, choice int) bool) {
+	return func(yield func(axis, choice int) bool) {
+		for axis := len(p.File.Axes) - 1; axis >= 0; axis-- {
+			n := len(p.File.Axes[axis].Choices)
+			if !yield(axis, combination%n) {
+				return
 			}
-			choices[i] = 0
+			combination /= n
 		}
-		if i < 0 {
-			return all, nil
+	}
+}
+
+// settings returns what a combination sets, the file's own settings first.
+func (p *Plan) settings(combination int) []Setting {
+	chosen := make([]int, len(p.File.Axes))
+	for axis, choice := range p.choices(combination) {
+		chosen[axis] = choice
+	}
+	all := slices.Clone(p.File.Set)
+	for axis, choice := range chosen {
+		all = append(all, p.File.Axes[axis].Choices[choice].Settings...)
+	}
+	return all
+}
+
+// nameParts prepares name.
+func (p *Plan) nameParts() {
+	for _, a := range p.File.Axes {
+		parts := make([]string, len(a.Choices))
+		for i, c := range a.Choices {
+			if parts[i] = c.Name; c.Name != "" {
+				continue
+			}
+			var settings []string
+			for _, s := range c.Settings {
+				if s.Key != results.SeedColumn {
+					settings = append(settings, p.shortKey(s.Key)+"="+plainText(s.Value))
+				}
+			}
+			parts[i] = strings.Join(settings, ",")
 		}
+		p.parts = append(p.parts, parts)
 	}
 }
 
 // name returns the name of a combination: the parts of its axes, joined by
 // commas. The seed is no part of it.
-func (p *Plan) name(choices []int) string {
+func (p *Plan) name(combination int) string {
 	var parts []string
-	for i, c := range choices {
-		choice := &p.File.Axes[i].Choices[c]
-		if choice.Name != "" {
-			parts = append(parts, choice.Name)
-			continue
-		}
-		for _, s := range choice.Settings {
-			if s.Key != "run.seed" {
-				parts = append(parts, p.shortKey(s.Key)+"="+plainText(s.Value))
-			}
+	for axis, choice := range p.choices(combination) {
+		if part := p.parts[axis][choice]; part != "" {
+			parts = append(parts, part)
 		}
 	}
 	if len(parts) == 0 {
 		return "default"
 	}
+	slices.Reverse(parts)
 	return strings.Join(parts, ",")
 }
 
@@ -166,9 +204,9 @@ func (p *Plan) shortKey(key string) string {
 	return last
 }
 
-// assigned returns what the point's settings give a key, nil where none does.
-func (p *Point) assigned(key string) constant.Value {
-	for _, s := range slices.Backward(p.settings) {
+// assigned returns what settings give a key, nil where none does.
+func assigned(settings []Setting, key string) constant.Value {
+	for _, s := range slices.Backward(settings) {
 		if s.Key == key {
 			return textConstant(s)
 		}
@@ -176,14 +214,9 @@ func (p *Point) assigned(key string) constant.Value {
 	return nil
 }
 
-// effective returns the value of a key in the point's configuration.
-func (p *Point) effective(key string) constant.Value {
-	return keyConstant(reflect.ValueOf(p.Config).Elem().FieldByIndex(configKeys()[key].index))
-}
-
 // keep says whether all conditions hold whose keys have a value; the others
 // exclude nothing.
-func (p *Plan) keep(point *Point, value func(string) constant.Value) (bool, error) {
+func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 	for _, c := range p.File.Where {
 		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
 			continue
@@ -200,32 +233,49 @@ func (p *Plan) keep(point *Point, value func(string) constant.Value) (bool, erro
 	return true, nil
 }
 
-// resolve loads the configuration of a combination and returns its repeats,
-// none where a condition excludes it.
-func (p *Plan) resolve(point Point) ([]Point, error) {
-	base, err := configs.Load(p.options(point.settings))
+// resolve returns the repeats of a combination, none where a condition on its
+// configuration excludes it.
+func (p *Plan) resolve(combination int) ([]Point, error) {
+	settings := p.settings(combination)
+	point := Point{Name: p.name(combination), combination: combination}
+	base, err := p.resolver.resolve(p, settings)
 	if err != nil {
-		point.Err = err
+		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
-		point.Config = base
-		if keep, err := p.keep(&point, point.effective); !keep || err != nil {
+		effective := func(key string) constant.Value {
+			return keyConstant(reflect.ValueOf(&base.config).Elem().FieldByIndex(configKeys()[key].index))
+		}
+		if keep, err := p.keep(effective); !keep || err != nil {
 			return nil, err
 		}
+		point.Seed = base.config.Run.Seed
 	}
 	repeats := make([]Point, p.File.Repeats)
 	for i := range repeats {
-		r := point
-		if r.Config != nil {
-			repeated := *base
-			repeated.Run.Seed += uint64(i)
-			r.Config, r.Seed = &repeated, repeated.Run.Seed
-		} else {
-			r.Seed = p.plannedSeed(&r) + uint64(i)
+		repeats[i] = point
+		if i > 0 {
+			repeats[i].Seed += uint64(i)
 		}
-		p.address(&r)
-		repeats[i] = r
+		if base != nil {
+			base.seed(repeats[i].Seed)
+		}
+		p.address(&repeats[i], settings, base)
 	}
 	return repeats, nil
+}
+
+// Config returns the configuration of a point of this plan, a copy of its own,
+// or the point's error where the combination is none.
+func (p *Plan) Config(point *Point) (*configs.Config, error) {
+	if point.Err != nil {
+		return nil, point.Err
+	}
+	r, err := p.resolver.resolve(p, p.settings(point.combination))
+	if err != nil {
+		return nil, err
+	}
+	r.seed(point.Seed)
+	return &r.config, nil
 }
 
 // options returns what loads a configuration with the given settings.
@@ -238,8 +288,8 @@ func (p *Plan) options(settings []Setting) configs.Options {
 }
 
 // plannedSeed returns the seed of a point without configuration.
-func (p *Plan) plannedSeed(point *Point) uint64 {
-	if v := point.assigned(results.SeedColumn); v != nil {
+func (p *Plan) plannedSeed(settings []Setting) uint64 {
+	if v := assigned(settings, results.SeedColumn); v != nil {
 		if seed, exact := constant.Uint64Val(constant.ToInt(v)); exact {
 			return seed
 		}
@@ -259,14 +309,14 @@ func (p *Plan) place(s Setting) string {
 }
 
 // placed gives an input error without place that of the setting of key.
-func (p *Plan) placed(err error, point *Point, key string) error {
+func (p *Plan) placed(err error, settings []Setting, key string) error {
 	bad, ok := err.(*input.InputError)
 	if !ok || bad.File != "" {
 		return err
 	}
 	copied := *bad
 	copied.File = p.File.Path
-	for _, s := range point.settings {
+	for _, s := range settings {
 		if s.Key == key {
 			copied.File = p.place(s)
 		}
@@ -274,28 +324,30 @@ func (p *Plan) placed(err error, point *Point, key string) error {
 	return &copied
 }
 
-// address sets the point's hash, or its error where its trace cannot be had.
-func (p *Plan) address(point *Point) {
+// address sets the point's hash and cells, or its error where its trace cannot
+// be had. Resolved is nil for a point with an error.
+func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
-	if point.Config != nil {
-		info, err := p.traces.info(point.Config)
+	if resolved != nil {
+		info, err := p.traces.info(&resolved.config)
 		if err == nil {
 			point.Tokens, point.Requests = info.tokens, info.requests
-			point.config, err = point.Config.SHA256()
+			point.config, err = resolved.sha256()
 			fmt.Fprintf(h, "trace %s\nconfiguration %s\n", info.hash, point.config)
 		}
 		if err != nil {
-			point.Err, point.Config, point.config = p.placed(err, point, "run.trace"), nil, ""
+			point.Err, point.config, resolved = p.placed(err, settings, "run.trace"), "", nil
 		}
 	}
-	if point.Config == nil {
-		for _, s := range point.settings {
+	if resolved == nil {
+		for _, s := range settings {
 			fmt.Fprintf(h, "%s = %s\n", s.Key, s.Value)
 		}
 		fmt.Fprintf(h, "seed %d\n%v\n", point.Seed, point.Err)
 	}
 	point.Hash = hex.EncodeToString(h.Sum(nil))
+	point.cells = p.cells(point, settings, resolved)
 }
 
 // check reports what makes the whole sweep wrong.
@@ -303,22 +355,8 @@ func (p *Plan) check() error {
 	if len(p.Points) == 0 {
 		return &input.InputError{File: p.File.Path, Key: "where", Expected: "at least one combination that fulfils every condition"}
 	}
-	for i, a := range p.File.Axes {
-		failed := make([]error, len(a.Choices)) // of the first point with each choice
-		works := make([]bool, len(a.Choices))
-		for j := range p.Points {
-			point := &p.Points[j]
-			c := point.choices[i]
-			works[c] = works[c] || point.Err == nil
-			if failed[c] == nil {
-				failed[c] = point.Err
-			}
-		}
-		for c, err := range failed {
-			if err != nil && !works[c] {
-				return inputError(err)
-			}
-		}
+	if err := p.wrongChoice(); err != nil {
+		return inputError(err)
 	}
 	if len(p.File.Axes) == 0 && p.Points[0].Err != nil {
 		return inputError(p.Points[0].Err)
@@ -334,6 +372,32 @@ func (p *Plan) check() error {
 			return &input.InputError{File: p.File.Path, Key: "name", Value: fmt.Sprintf("%q", id.name), Expected: "a name that no other point has"}
 		}
 		seen[id] = true
+	}
+	return nil
+}
+
+// wrongChoice returns the first error of the first choice with which no
+// combination is a configuration.
+func (p *Plan) wrongChoice() error {
+	failed, works := make([][]error, len(p.File.Axes)), make([][]bool, len(p.File.Axes))
+	for i, a := range p.File.Axes {
+		failed[i], works[i] = make([]error, len(a.Choices)), make([]bool, len(a.Choices))
+	}
+	for i := range p.Points {
+		point := &p.Points[i]
+		for axis, choice := range p.choices(point.combination) {
+			works[axis][choice] = works[axis][choice] || point.Err == nil
+			if failed[axis][choice] == nil {
+				failed[axis][choice] = point.Err
+			}
+		}
+	}
+	for axis := range failed {
+		for choice, err := range failed[axis] {
+			if err != nil && !works[axis][choice] {
+				return err
+			}
+		}
 	}
 	return nil
 }

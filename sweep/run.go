@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -117,9 +118,9 @@ func (r *runner) pending() []*Point {
 func (r *runner) run(ctx context.Context, point *Point) {
 	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
 	var summary *results.Summary
-	err := point.Err
+	config, err := r.plan.Config(point)
 	if err == nil {
-		summary, err = r.plan.simulate(ctx, point)
+		summary, err = r.plan.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // interrupted: it runs another time
@@ -150,12 +151,12 @@ func (r *runner) run(ctx context.Context, point *Point) {
 }
 
 // runNode runs a point's trace on its node.
-func (p *Plan) runNode(ctx context.Context, point *Point) (*results.Summary, error) {
-	trace, err := p.traces.trace(point.Config)
+func (p *Plan) runNode(ctx context.Context, _ *Point, config *configs.Config) (*results.Summary, error) {
+	trace, err := p.traces.trace(config)
 	if err != nil {
 		return nil, err
 	}
-	node, err := system.NewNode(point.Config)
+	node, err := system.NewNode(config)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +164,7 @@ func (p *Plan) runNode(ctx context.Context, point *Point) (*results.Summary, err
 	if err != nil {
 		return nil, err
 	}
-	return result.Summary(point.Config)
+	return result.Summary(config)
 }
 
 // begin counts what is there already.

@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -47,8 +48,8 @@ func table(t interface{ Fatal(...any) }, p *Plan, o *Outcome) string {
 // fake replaces the simulation by a function of the point, for tests of what is
 // around it.
 func fake(p *Plan) *Plan {
-	p.simulate = func(ctx context.Context, point *Point) (*results.Summary, error) {
-		x := float64(point.Hash[0]) / float64(point.Config.Node.GPUs)
+	p.simulate = func(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+		x := float64(point.Hash[0]) / float64(config.Node.GPUs)
 		return &results.Summary{Seed: point.Seed, SimulatedS: x, OutputTokensPerS: 1 / x}, ctx.Err()
 	}
 	return p

@@ -5,11 +5,9 @@ import (
 	"encoding/hex"
 	"fmt"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -34,9 +32,9 @@ func (p *Plan) columnKeys() []string {
 // with columns as package results describes them. It holds nothing that two
 // runs of the same points could differ in.
 func (p *Plan) Table(o *Outcome) (*results.Table, error) {
-	keys, metrics := p.columnKeys(), results.MetricNames()
+	metrics := results.MetricNames()
 	t := &results.Table{Columns: []string{results.PointColumn}}
-	for _, k := range keys {
+	for _, k := range p.columns {
 		t.Columns = append(t.Columns, columnName(k))
 	}
 	t.Columns = append(append(t.Columns, results.StatusColumn, results.ErrorColumn, results.ConfigColumn), metrics...)
@@ -45,10 +43,7 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 		if e == nil {
 			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
 		}
-		row := []string{point.Name}
-		for _, k := range keys {
-			row = append(row, point.cell(k))
-		}
+		row := append([]string{point.Name}, point.cells...)
 		row = append(row, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
 		if e.Summary != nil {
 			row = append(row, e.Summary.MetricValues()...)
@@ -58,30 +53,6 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	return t, nil
-}
-
-// cell returns the value of a key in the point's row, as far as it is known
-// where the combination is no configuration.
-func (p *Point) cell(key string) string {
-	if p.Config != nil {
-		return columnValue(p.Config, key)
-	}
-	if key == results.SeedColumn {
-		return fmt.Sprint(p.Seed)
-	}
-	for _, s := range slices.Backward(p.settings) {
-		if s.Key != key {
-			continue
-		}
-		// Written the way a configuration that holds this value writes it.
-		var partial configs.Config
-		field := reflect.ValueOf(&partial).Elem().FieldByIndex(configKeys()[key].index)
-		if setField(field, s.Value) {
-			return columnValue(&partial, key)
-		}
-		return plainText(s.Value)
-	}
-	return ""
 }
 
 // Write puts the results into dir: results.csv, and the summary of each point
