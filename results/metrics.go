@@ -73,6 +73,15 @@ func MetricNames() []string {
 	return names
 }
 
+// MetricTypes returns the types of the columns of MetricNames.
+func MetricTypes() []ColumnType {
+	types := make([]ColumnType, 0, len(summaryMetrics()))
+	for _, m := range summaryMetrics() {
+		types = append(types, ColumnTypeOf(reflect.TypeFor[Summary]().FieldByIndex(m.index).Type))
+	}
+	return types
+}
+
 // MetricValues returns the cells for MetricNames, each the shortest decimal
 // number that reads back to the same value.
 func (s *Summary) MetricValues() []string {

@@ -63,6 +63,9 @@ func ReadTable(path string) (*Table, error) {
 		return nil, bad
 	}
 	defer f.Close()
+	if filepath.Ext(path) == filepath.Ext(ParquetFile) {
+		return nil, &input.InputError{File: path, Expected: "the " + ResultsFile + " beside it, which has the same rows"}
+	}
 	return readTable(path, f)
 }
 
