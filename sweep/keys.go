@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -92,6 +93,19 @@ var columnUnits = map[reflect.Type]columnUnit{
 // its unit where its value has one.
 func columnName(key string) string {
 	return key + columnUnits[configKeys()[key].typ].suffix
+}
+
+// columnType returns the type of the column of a key: bytes are whole numbers,
+// other quantities, written in a larger unit than they are counted in, are not.
+func columnType(key string) results.ColumnType {
+	t := configKeys()[key].typ
+	if u, ok := columnUnits[t]; ok {
+		if u.size == 1 {
+			return results.Integer
+		}
+		return results.Real
+	}
+	return results.ColumnTypeOf(t)
 }
 
 // columnValue returns the cell of a key.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,9 +56,33 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 	return t, nil
 }
 
-// Write puts the results into dir: results.csv, and the summary of each point
-// that is done in the folder points, in the form of 'l3sim run --json'. Files
-// are whole or not there.
+// columnTypes returns the types of Table's columns.
+func (p *Plan) columnTypes() []results.ColumnType {
+	types := []results.ColumnType{results.Text}
+	for _, k := range p.columns {
+		types = append(types, columnType(k))
+	}
+	types = append(types, results.Text, results.Text, results.Text)
+	return append(types, results.MetricTypes()...)
+}
+
+// provenance returns the metadata of the Parquet file: what the rows depend on,
+// and nothing of the file, machine or day of this run.
+func (p *Plan) provenance() map[string]string {
+	plan := sha256.New()
+	for i := range p.Points {
+		fmt.Fprintln(plan, p.Points[i].Hash)
+	}
+	return map[string]string{
+		results.MetaSchema:  results.ParquetSchema,
+		results.MetaVersion: p.Version,
+		results.MetaPlan:    hex.EncodeToString(plan.Sum(nil)),
+	}
+}
+
+// Write puts the results into dir: results.csv, the same table with types in
+// results.parquet, and the summary of each point that is done in the folder
+// points, in the form of 'l3sim run --json'. Files are whole or not there.
 func (p *Plan) Write(dir string, o *Outcome) error {
 	t, err := p.Table(o)
 	if err != nil {
@@ -73,7 +98,10 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	if err := results.WriteFiles(filepath.Join(dir, "points"), files); err != nil {
 		return err
 	}
-	return results.WriteFiles(dir, []results.File{{Name: results.ResultsFile, Write: t.WriteCSV}})
+	return results.WriteFiles(dir, []results.File{
+		{Name: results.ResultsFile, Write: t.WriteCSV},
+		{Name: results.ParquetFile, Write: func(w io.Writer) error { return t.WriteParquet(w, p.columnTypes(), p.provenance()) }},
+	})
 }
 
 // fileNames returns the file of each point's summary: the point's name and seed
