@@ -2,6 +2,7 @@ package configs
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/dram"
@@ -31,7 +32,16 @@ type Config struct {
 	Memory    scheduler.MemorySpec    `toml:"memory"`
 	Comm      scheduler.CommSpec      `toml:"comm"`
 	Predictor scheduler.PredictorSpec `toml:"predictor"`
-	Traces    traces.SyntheticSpec    `toml:"traces"` // how the lengths of built-in traces are drawn
+
+	// The systems that L3 is compared with: how they batch, and what each has that
+	// the others have not.
+	Batching   scheduler.BatchingSpec `toml:"batching"`
+	GPUOnly    GPUOnly                `toml:"gpu_only"`
+	HBMPIM     HBMPIM                 `toml:"hbm_pim"`
+	RankPIM    RankPIM                `toml:"rank_pim"`
+	CPUOffload CPUOffload             `toml:"cpu_offload"`
+
+	Traces traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
 }
 
 // Run says what is simulated.
@@ -39,24 +49,21 @@ type Run struct {
 	System string `toml:"system"` // one of Systems
 	Model  string `toml:"model"`  // model preset
 	Trace  string `toml:"trace"`  // built-in name or path of a file
+	// CommonTo restricts the trace to the requests that every one of some systems can
+	// hold, so that their throughputs are of the same work: names joined by commas,
+	// "all", or "" for the whole trace.
+	CommonTo string `toml:"common_to"`
 	// Requests is the number of requests: 0 for all of a file, or for the default
 	// number of a built-in trace.
 	Requests int    `toml:"requests"`
 	Seed     uint64 `toml:"seed"`
 }
 
-// Systems returns the values of Run.System.
-func Systems() []string { return []string{"l3"} }
-
 // Validate reports values out of range; keys are relative to the section.
 func (r *Run) Validate() []*input.InputError {
-	var errs []*input.InputError
-	known := false
-	for _, s := range Systems() {
-		known = known || s == r.System
-	}
-	if !known {
-		errs = append(errs, input.UnknownName("system", r.System, Systems()))
+	errs := oneOf("system", r.System, Systems()...)
+	for _, name := range r.CommonSystems() {
+		errs = append(errs, oneOf("common_to", name, append(Systems(), "all")...)...)
 	}
 	if r.Trace == "" || !utf8.ValidString(r.Trace) { // TOML is UTF-8
 		errs = append(errs, &input.InputError{
@@ -67,6 +74,21 @@ func (r *Run) Validate() []*input.InputError {
 		errs = append(errs, &input.InputError{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})
 	}
 	return errs
+}
+
+// CommonSystems returns the systems that CommonTo names.
+func (r *Run) CommonSystems() []string {
+	switch r.CommonTo {
+	case "":
+		return nil
+	case "all":
+		return Systems()
+	}
+	names := strings.Split(r.CommonTo, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
 }
 
 // Node is how many of everything the node has.
@@ -122,6 +144,9 @@ func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
 
 // ReplicaChannels returns the memory channels of one replica.
 func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
+
+// DIMMPIM says whether the system computes attention in the DIMMs.
+func (c *Config) DIMMPIM() bool { return c.Run.System == SystemL3 || c.Run.System == SystemRankPIM }
 
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {

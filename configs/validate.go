@@ -35,10 +35,11 @@ func (c *Config) Validate() []*input.InputError {
 	if len(errs) > 0 {
 		return errs
 	}
-	for _, check := range []func(*Config) *input.InputError{
-		(*Config).checkReplicas, (*Config).checkHeads, (*Config).checkWeights,
-		(*Config).checkHeadShape, (*Config).checkRanks,
-	} {
+	checks := []func(*Config) *input.InputError{(*Config).checkReplicas, (*Config).checkWeights}
+	if c.DIMMPIM() {
+		checks = append(checks, (*Config).checkHeads, (*Config).checkHeadShape, (*Config).checkRanks)
+	}
+	for _, check := range checks {
 		if e := check(c); e != nil {
 			return []*input.InputError{e}
 		}

@@ -58,6 +58,11 @@ func (c *ModelCost) DecodeAttention(contexts ...int) float64 {
 // DecodeBatch is DecodeAttention for a caller that keeps the sums itself.
 func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.DecodeAttention(b, c.heads) }
 
+// DecodeBatchCost is DecodeBatch with its parts.
+func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost {
+	return c.spec.DecodeAttentionCost(b, c.heads)
+}
+
 // Projection returns the time of the output projection, its all-reduce and the
 // residual addition.
 func (c *ModelCost) Projection(tokens int) float64 {

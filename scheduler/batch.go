@@ -62,6 +62,9 @@ type Batch struct {
 	// number of the one before.
 	Step int64
 	Sub  []SubBatch
+	// SatOut is the requests in their decode phase that are in no sub-batch, where
+	// some decode.
+	SatOut []int32
 }
 
 // Decoding returns the requests that decode in the iteration.

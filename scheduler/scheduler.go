@@ -342,8 +342,8 @@ func (s *Scheduler) pushFront(w waiting) {
 	s.blocked = false
 }
 
-// Ledger returns the KV memory's ledger.
-func (s *Scheduler) Ledger() *Ledger { return s.ledger }
+// UsedUnits returns the allocation units in use, on one channel.
+func (s *Scheduler) UsedUnits() int64 { return s.ledger.Used() }
 
 // Fragmentation returns the share of the rows in use that hold none of the tokens
 // for which memory is reserved. AdmitCurrent reserves the tokens that there are,

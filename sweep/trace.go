@@ -37,6 +37,9 @@ type traceKey struct {
 	requests int
 	seed     uint64 // 0 for a file, which no seed changes
 	drawn    traces.SyntheticSpec
+	// of is the SHA-256 of the configuration but for run.system, where that decides
+	// which requests are left (run.common_to).
+	of string
 }
 
 // traceInfo identifies one trace.
@@ -81,6 +84,11 @@ func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
 	key := traceKey{name: cfg.Run.Trace, requests: cfg.Run.Requests}
 	if slices.Contains(traces.BuiltinNames(), key.name) {
 		key.seed, key.drawn = cfg.Run.Seed, cfg.Traces
+	}
+	if cfg.Run.CommonTo != "" {
+		any := *cfg
+		any.Run.System = ""
+		key.of, _ = any.SHA256() // it fails for no loaded configuration
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

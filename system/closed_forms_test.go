@@ -39,26 +39,26 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 	}
 	r := mustNode(t, cfg).replica(0, requests, Options{Check: true})
 	for i := range requests {
-		if !r.scheduler.Add(int32(i)) {
+		if !r.batcher.Add(int32(i)) {
 			t.Fatalf("request %d can never run", i)
 		}
 	}
-	now := sim.Time(0)
+	e, now := r.engine.(*l3), sim.Time(0)
 	for {
-		b := r.scheduler.Next()
+		b := r.batcher.Next()
 		if b.Empty() {
 			break
 		}
-		r.devices.fill(&r.costs, b)
-		free(&r.costs)
-		r.out.imbalance.add(&r.costs)
-		end := r.pipeline.run(&r.costs, now)
+		e.devices.fill(&e.costs, b)
+		free(&e.costs)
+		e.imbalance.add(&e.costs)
+		end := e.pipeline.run(&e.costs, now)
 		visit(r, driven{b, end - now})
 		now = end
-		r.scheduler.Complete(func(int32, int) {})
+		r.batcher.Complete(func(int32, int) {})
 	}
-	if r.pipeline.check.violation != nil {
-		t.Fatal(r.pipeline.check.violation)
+	if r.check.violation != nil {
+		t.Fatal(r.check.violation)
 	}
 	return r, now
 }
@@ -136,7 +136,7 @@ func TestImbalanceClosedForms(t *testing.T) {
 		if c.want != math.Trunc(c.want) {
 			tolerance = 2e-3
 		}
-		if got := r.out.imbalance.ratio(c.ranksets); math.Abs(got-c.want) > tolerance {
+		if got := r.engine.(*l3).imbalance.ratio(c.ranksets); math.Abs(got-c.want) > tolerance {
 			t.Errorf("%s: busiest over mean %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -154,7 +154,7 @@ func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 		if alone != together || alone == 0 {
 			t.Errorf("rotation %t: one request takes %v, %d take %v", rotation, alone, ranksets, together)
 		}
-		share := one.pipeline.work.pim / ranksets
+		share := one.engine.(*l3).pipeline.work.pim / ranksets
 		if alone != ranksets*share {
 			t.Errorf("rotation %t: one request takes %v, %d times its share are %v", rotation, alone, ranksets, ranksets*share)
 		}
@@ -235,23 +235,23 @@ func TestThroughputIsPIMBound(t *testing.T) {
 					context := q.Context(d.batch.Step)
 					tokens++
 					read += int64(context)
-					n := int64(r.devices.heads) * r.devices.table.InSequence(context)
+					n := int64(r.engine.(*l3).devices.heads) * r.engine.(*l3).devices.table.InSequence(context)
 					if !first[q.Offset] { // a rank's first head hides behind no other
-						n += r.devices.table.Alone(context) - r.devices.table.InSequence(context)
+						n += r.engine.(*l3).devices.table.Alone(context) - r.engine.(*l3).devices.table.InSequence(context)
 						first[q.Offset] = true
 					}
 					clocks += float64(n)
 				}
 			}
 		})
-		d := r.devices
+		d := r.engine.(*l3).devices
 		peak := float64(read) * float64(d.heads) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
 		efficiency := peak / clocks * float64(d.clock.computing) / float64(d.clock.interval)
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}
 		bound := float64(tokens) * float64(d.pimPeak) / (float64(read) * float64(d.model.KVBytesPerToken()))
-		imbalance := r.out.imbalance.ratio(c.ranksets)
+		imbalance := r.engine.(*l3).imbalance.ratio(c.ranksets)
 		got, want := float64(tokens)/took.Seconds(), bound*efficiency/imbalance
 		t.Logf("%v: PIM bound %.1f tokens/s, efficiency %.3f, imbalance %.3f: %.1f, measured %.1f", sets, bound, efficiency, imbalance, want, got)
 		// A group's clocks are rounded up, and with two sub-batches a transfer waits
@@ -274,19 +274,19 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 			}
 			busy, iteration := sim.Time(0), 0
 			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
-				work := r.pipeline.work.gpu - busy
+				work := r.engine.(*l3).pipeline.work.gpu - busy
 				busy += work
 				iteration++
 				if iteration == 1 { // the prompts'
 					return
 				}
-				twice := r.devices.GPU(&d.batch.Sub[0]) + r.devices.GPU(&d.batch.Sub[1])
+				twice := r.engine.(*l3).devices.GPU(&d.batch.Sub[0]) + r.engine.(*l3).devices.GPU(&d.batch.Sub[1])
 				if len(d.batch.Sub[0].Decode) != 1 || d.took != work || work != twice {
 					t.Fatalf("%s: an iteration takes %v, the GPUs work for %v, operations of both sub-batches take %v", model, d.took, work, twice)
 				}
-				m := r.devices.model
+				m := r.engine.(*l3).devices.model
 				weights := units.Bytes(m.Layers)*m.LayerWeightBytes() + units.Bytes(m.Vocab*m.Hidden*m.ElementBits/8)
-				read := 2 * r.devices.hbmPeak.TransferTime(weights)
+				read := 2 * r.engine.(*l3).devices.hbmPeak.TransferTime(weights)
 				if more := float64(d.took)/float64(read) - 1; more < 0 || onlyRead && more > 0.002 {
 					t.Fatalf("%s: an iteration takes %v, reading all weights twice %v", model, d.took, read)
 				}

@@ -2,8 +2,6 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
@@ -64,30 +62,9 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 	return c
 }
 
-// memo keeps a cost by token count: an iteration's batch differs from the one
-// before by few tokens.
-type memo struct {
-	times []sim.Time
-	cost  func(n int) float64 // seconds
-}
-
-// unknown marks costs that have not been computed yet.
-const unknown sim.Time = -1
-
-func (m *memo) at(n int) sim.Time {
-	for n >= len(m.times) {
-		m.times = append(m.times, unknown)
-	}
-	if m.times[n] == unknown {
-		m.times[n] = units.FromSeconds(m.cost(n))
-	}
-	return m.times[n]
-}
-
 // devices are the models of one replica's hardware.
 type devices struct {
-	model *llm.Model
-	gpu   *gpu.ModelCost
+	gpuSide
 	table *pim.KernelTable
 	clock rankClock
 	heads int // KV heads on one channel
@@ -95,18 +72,15 @@ type devices struct {
 	// request in every iteration.
 	sequence sequence
 
-	// entry, block, head: GPU time by tokens; down, up: link time by requests.
-	embedding, qkv, ffn, head memo
 	// link and channel are the data rates of all the replica's links in one
 	// direction, and of all its channels.
 	link, channel units.Bandwidth
-	// pimPeak and hbmPeak bound what any run can do.
-	pimPeak, hbmPeak units.Bandwidth
-	latency          sim.Time
-	channels         int
-	transposed       *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
-	buffer           units.Bytes     // of all the replica's memory controllers; 0 for none
-	decodes          []decodeTraffic // by number of requests
+	pimPeak       units.Bandwidth // of all the replica's ranks
+	latency       sim.Time
+	channels      int
+	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
+	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
+	decodes       []decodeTraffic // by number of requests
 
 	scratch []int64 // one value a rankset
 }
@@ -186,24 +160,6 @@ func (d *devices) traffic(n int) *decodeTraffic {
 	return &d.decodes[n]
 }
 
-// operations sets up the memos.
-func (d *devices) operations() {
-	d.embedding.cost = d.gpu.Embedding
-	d.qkv.cost = d.gpu.QKV
-	d.ffn.cost = d.gpu.ProjectionFFN
-	d.head.cost = d.gpu.LMHead
-}
-
-// prefillAttention returns the GPU's time for the prompts of a sub-batch in one
-// layer. Chunks of different requests share no data and run one after another.
-func (d *devices) prefillAttention(s *scheduler.SubBatch) sim.Time {
-	var t sim.Time
-	for _, c := range s.Prefill {
-		t += units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
-	}
-	return t
-}
-
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
@@ -258,17 +214,6 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	}
 }
 
-// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
-func (d *devices) GPU(s *scheduler.SubBatch) sim.Time {
-	tokens := s.Tokens()
-	if tokens == 0 {
-		return 0
-	}
-	layers := sim.Time(d.model.Layers)
-	return d.embedding.at(tokens) + d.head.at(s.Emitting()) +
-		layers*(d.qkv.at(tokens)+d.ffn.at(tokens)+d.prefillAttention(s))
-}
-
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
 // busiest rankset's attention, the decode vectors' way down and up, and the
 // prompt KV of the other sub-batch.
@@ -303,24 +248,4 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	}
 	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)
-}
-
-// parts returns the steps of a task on the GPUs, for a timeline. All-reduces are
-// part of the step that they end.
-func (d *devices) parts(task gpuTask, tokens, emitting, layer int) []part {
-	qkv := part{"QKV generation", d.qkv.at(tokens)}
-	switch task {
-	case taskEntry:
-		return []part{{"embedding", d.embedding.at(tokens)}, qkv}
-	case taskBlock:
-		steps := []part{
-			{"projection, all-reduce", units.FromSeconds(d.gpu.Projection(tokens))},
-			{"feed-forward, all-reduce", units.FromSeconds(d.gpu.FFN(tokens))},
-		}
-		if layer == d.model.Layers-1 {
-			return append(steps, part{"LM head", d.head.at(emitting)})
-		}
-		return append(steps, qkv)
-	}
-	return nil
 }

@@ -47,8 +47,9 @@ func (m *imbalance) ratio(ranksets int) float64 {
 func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum imbalance
 	for _, r := range replicas {
-		sum.busiest += r.out.imbalance.busiest
-		sum.total += r.out.imbalance.total
+		i := r.engine.ranksets()
+		sum.busiest += i.busiest
+		sum.total += i.total
 	}
-	return sum.ratio(n.cfg.Node.Ranksets)
+	return sum.ratio(n.attentionDevices())
 }

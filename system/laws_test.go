@@ -167,7 +167,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 			read += (float64(q.Request.Input)*steps + steps*(steps+1)/2) * float64(cfg.Model.KVBytesPerToken())
 		}
 	}
-	if bound := units.FromSeconds(read / float64(h.PIM)); r.end < bound {
+	if bound := units.FromSeconds(read / float64(h.Attention)); r.end < bound {
 		t.Fatalf("the run takes %v, reading all KV at the peak of the PIM %v", r.end, bound)
 	}
 	perIteration := float64(cfg.Model.Layers) * float64(cfg.Model.LayerWeightBytes()) / float64(h.HBM) * float64(h.Replicas)
@@ -270,14 +270,13 @@ func TestIterationsAllocateNothing(t *testing.T) {
 	}
 	r := node.replica(0, requests, Options{})
 	for i := range requests {
-		r.scheduler.Add(int32(i))
+		r.batcher.Add(int32(i))
 	}
 	now := sim.Time(0)
 	iterate := func() {
-		b := r.scheduler.Next()
-		r.devices.fill(&r.costs, b)
-		now = r.pipeline.run(&r.costs, now)
-		r.scheduler.Complete(func(int32, int) {})
+		b := r.batcher.Next()
+		now, _ = r.engine.run(b, now)
+		r.batcher.Complete(func(int32, int) {})
 	}
 	for range 100 {
 		iterate()

@@ -3,13 +3,10 @@ package system
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -30,23 +27,37 @@ type Options struct {
 	Progress func(replica int, tokens int64)
 }
 
-// Node is the hardware of a configuration: replicas of a model on GPUs and the
-// DIMM-PIM channels that belong to them.
+// Node is the hardware of a configuration: replicas of a model on GPUs and what
+// its system has beside them.
 type Node struct {
-	cfg      *configs.Config
+	cfg    *configs.Config
+	system *System
+	memory kvMemory
+
+	// Of systems with DIMM-PIM.
 	table    *pim.KernelTable
 	sequence sequence
-	unit     units.Bytes // of an allocation unit
+	unit     units.Bytes // of an allocation unit of a rank
+}
+
+// kvMemory is the memory for keys and values of one replica, in the allocation
+// units that its batcher counts.
+type kvMemory struct {
+	unit     units.Bytes // on all GPUs, or all channels, of the replica
+	capacity int64       // units
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program on the DRAM model to fill the table of head kernels.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	table, err := pim.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape())
-	if err != nil {
-		return nil, err
+	n := &Node{cfg: cfg, system: systemOf(cfg.Run.System)}
+	if cfg.DIMMPIM() {
+		if err := n.buildRanks(); err != nil {
+			return nil, err
+		}
 	}
-	return &Node{cfg: cfg, table: table, sequence: newSequence(table), unit: cfg.PIM.UnitBytes(&cfg.DRAM.Spec)}, nil
+	n.memory = n.system.memory(n)
+	return n, nil
 }
 
 // Streams of random numbers, one for each subsystem that draws any.
@@ -57,65 +68,37 @@ const (
 
 // replica returns replica i of the node with its requests.
 func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
-	cfg := n.cfg
-	d := n.devices()
+	m := &n.cfg.Model
 	r := &replica{
-		devices:  d,
-		requests: requests,
-		pipeline: newPipeline(cfg.Node.Ranksets, o.Exact),
-		costs:    n.costs(d),
-		progress: func(int64) {},
-
-		unitBytes: int64(n.unit) * int64(cfg.ReplicaChannels()),
+		requests:  requests,
+		progress:  func(int64) {},
+		unitBytes: int64(n.memory.unit),
+		bounds: bounds{
+			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: m.KVBytesPerToken(),
+			allWeights: units.Bytes(m.Layers) * m.LayerWeightBytes(),
+		},
 	}
 	if o.Timeline != nil {
-		r.recording = &Recording{Window: *o.Timeline, Spans: NewSpans(cfg.Node.Ranksets), parts: map[sim.Time][]part{}}
+		ranksets := n.attentionDevices()
+		r.recording = &Recording{Window: *o.Timeline, Spans: NewSpans(ranksets), parts: map[sim.Time][]part{}, tracks: n.system.tracks(n)}
 	}
 	if o.Progress != nil {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }
 	}
 	if o.Check {
-		r.pipeline.check = newChecker(cfg.Node.Ranksets)
+		r.check = newChecker(n.attentionDevices())
 	}
-	stream := func(subsystem uint64) *rand.Rand { return rand.New(rand.NewPCG(cfg.Run.Seed, subsystem<<32|uint64(i))) }
-	var predictor scheduler.Predictor = d
-	if cfg.Predictor.Kind == scheduler.PredictLearned {
-		r.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
-		predictor = r.learned
-	}
-	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	r.scheduler = scheduler.New(policies, requests, n.ledger(), free, predictor, stream(streamBalance))
+	r.assembly = n.assemble(i, requests, o, r.check)
 	return r
 }
 
-// devices returns the device models of one replica.
-func (n *Node) devices() *devices {
-	cfg := n.cfg
-	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
-	d := &devices{
-		model: &cfg.Model, gpu: gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), table: n.table, clock: n.clock(), sequence: n.sequence,
-		heads:    cfg.Model.KVHeads / channels,
-		link:     units.Bandwidth(gpus) * n.linkShare(),
-		channel:  units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
-		buffer:   units.Bytes(channels) * cfg.PIM.MCBuffer,
-		latency:  cfg.PCIe.Latency,
-		channels: channels,
-		scratch:  make([]int64, cfg.Node.Ranksets),
-		pimPeak:  n.pimPeak() / units.Bandwidth(n.Replicas()),
-		hbmPeak:  units.Bandwidth(gpus) * cfg.GPU.MemoryBandwidth,
+// attentionDevices returns how many devices of a replica compute decode attention
+// side by side, beside the GPUs.
+func (n *Node) attentionDevices() int {
+	if n.cfg.DIMMPIM() {
+		return n.cfg.Node.Ranksets
 	}
-	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
-		d.transposed = &cfg.DRAM.Spec
-	}
-	d.operations()
-	return d
-}
-
-// clock returns the clock of a rank that refreshes as the table says.
-func (n *Node) clock() rankClock {
-	s := &n.cfg.DRAM.Spec
-	return newRankClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
+	return 1
 }
 
 // pimPeak returns the bandwidth at which all banks of all ranks together feed
@@ -132,32 +115,6 @@ func (n *Node) pimPeak() units.Bandwidth {
 func (n *Node) linkShare() units.Bandwidth {
 	s := &n.cfg.PCIe
 	return min(s.Bandwidth(), s.UplinkBandwidth()/units.Bandwidth(s.GPUsPerUplink))
-}
-
-// costs returns the iteration costs of a replica with all that never changes.
-func (n *Node) costs(d *devices) iterationCosts {
-	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
-	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
-	c.layers, c.latency = n.cfg.Model.Layers, n.cfg.PCIe.Latency
-	c.vacate = sim.Time(s.TRP) * tCK
-	c.open = sim.Time(s.TRCD+s.CWL) * tCK
-	c.close = sim.Time(s.TWR+s.TRP) * tCK
-	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
-	c.clock, c.headsEach = d.clock, d.heads
-	c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
-	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
-	c.buffered = d.buffer > 0
-	c.halfDuplex = 2*d.link > d.channel
-	return c
-}
-
-// ledger returns the empty KV memory of one replica.
-func (n *Node) ledger() *scheduler.Ledger {
-	cfg := n.cfg
-	return scheduler.NewLedger(scheduler.LedgerSpec{
-		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		UnitTokens: n.table.RowTokens(), Capacity: int64(cfg.Node.RankCapacity() / n.unit), Rotation: cfg.Comm.Rotation,
-	})
 }
 
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one

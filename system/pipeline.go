@@ -15,8 +15,8 @@ type gpuTask uint8
 const (
 	// taskEntry is embedding and QKV generation of layer 0.
 	taskEntry gpuTask = iota
-	// taskPrefillAttention is the prompts' attention in one layer.
-	taskPrefillAttention
+	// taskAttention is the prompts' attention in one layer.
+	taskAttention
 	// taskBlock is what follows attention, one in-order sequence of kernels:
 	// projection, feed-forward, their all-reduces and QKV generation of the next
 	// layer; after the last layer, the LM head.
@@ -250,7 +250,7 @@ func (p *pipeline) gpuDuration(s int, task gpuTask) sim.Time {
 	switch {
 	case task == taskEntry:
 		return c.entry
-	case task == taskPrefillAttention:
+	case task == taskAttention:
 		return c.prefillAttention
 	case p.sub[s].layer == p.costs.layers-1:
 		return c.exit
@@ -284,7 +284,7 @@ func (p *pipeline) gpuDone() {
 	s := int(ended >> 8)
 	sub := &p.sub[s]
 	switch gpuTask(ended & 0xff) {
-	case taskPrefillAttention:
+	case taskAttention:
 		sub.prefillDone = true
 		p.awaitBlock(s)
 		return
@@ -321,7 +321,7 @@ func (p *pipeline) startLayer(s int) {
 	}
 	sub.prefillDone = c.prefillAttention == 0
 	if !sub.prefillDone {
-		p.requestGPU(s, taskPrefillAttention)
+		p.requestGPU(s, taskAttention)
 	}
 	p.awaitBlock(s)
 	p.wakeDown()

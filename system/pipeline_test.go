@@ -84,10 +84,10 @@ func TestHandWorkedSchedule(t *testing.T) {
 	checkSpans(t, spans, []hand{
 		{resourceGPU, int32(taskEntry), 0, 0, 0, 10},
 		{resourceGPU, int32(taskEntry), 2, 0, 10, 20},
-		{resourceGPU, int32(taskPrefillAttention), 2, 0, 20, 26},
+		{resourceGPU, int32(taskAttention), 2, 0, 20, 26},
 		{resourceGPU, int32(taskBlock), 0, 0, 91, 111},
 		{resourceGPU, int32(taskBlock), 2, 0, 119, 139},
-		{resourceGPU, int32(taskPrefillAttention), 2, 1, 139, 145},
+		{resourceGPU, int32(taskAttention), 2, 1, 139, 145},
 		{resourceGPU, int32(taskBlock), 0, 1, 198, 213},
 		{resourceGPU, int32(taskBlock), 2, 1, 238, 253},
 		{resourceDown, opDecodeDown, 0, 0, 13, 18},

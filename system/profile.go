@@ -2,7 +2,9 @@ package system
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -24,15 +26,21 @@ type Profile struct {
 // m-th, so that the profile covers the whole run.
 func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*Profile, error) {
 	replicas := n.divide(trace, Options{})
-	for _, r := range replicas {
-		r.profile = &profile{}
+	profiles := make([]*profile, len(replicas))
+	for i, r := range replicas {
+		e, ok := r.engine.(*l3)
+		if !ok {
+			return nil, &input.InputError{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
+		}
+		profiles[i] = &profile{}
+		e.profile = profiles[i]
 	}
 	if err := runAll(ctx, replicas); err != nil {
 		return nil, err
 	}
 	var all [][]scheduler.Sample
-	for _, r := range replicas {
-		all = append(all, r.profile.batches...)
+	for _, p := range profiles {
+		all = append(all, p.batches...)
 	}
 	p := &Profile{Batches: min(batches, len(all)), Candidates: len(all)}
 	for i := range p.Batches {
@@ -46,9 +54,9 @@ type profile struct {
 	batches [][]scheduler.Sample // one or two sub-batches each
 }
 
-// add adds the iteration that r has executed.
-func (p *profile) add(r *replica) {
-	b, prefill := r.batch, 0
+// add adds a batch that has been executed.
+func (p *profile) add(d *devices, b *scheduler.Batch) {
+	prefill := 0
 	for i := range b.Sub {
 		prefill += b.Sub[i].PrefillTokens()
 	}
@@ -64,7 +72,7 @@ func (p *profile) add(r *replica) {
 		var m scheduler.Sample
 		others := prefill - sub.PrefillTokens()
 		m.Set(sub, b.Step, others)
-		r.devices.measure(&m, b, i, others)
+		d.measure(&m, b, i, others)
 		samples = append(samples, m)
 	}
 	p.batches = append(p.batches, samples)

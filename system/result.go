@@ -44,13 +44,13 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 				r.rejected++
 			}
 		}
-		r.tbt.AddAll(&rep.out.tbt)
+		r.tbt.AddAll(&rep.gaps.tbt)
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
 		r.end = max(r.end, rep.out.end)
-		r.preemptions += rep.scheduler.Preemptions()
+		r.preemptions += rep.batcher.Preemptions()
 		r.fragmentation += rep.out.fragmentation
-		w := rep.pipeline.work
+		w := *rep.engine.done()
 		total.add(&w, 1)
 		r.Events += w.events
 		r.Layers += w.layers
@@ -79,12 +79,11 @@ func busySeconds(replicas []*replica) float64 {
 	return sum
 }
 
-// kvBytes returns the KV memory of the node: units are on one channel of each
-// replica, added up, and every channel holds the same.
+// kvBytes returns the KV memory of the node; peak is in allocation units, over the
+// replicas.
 func (n *Node) kvBytes(peak int64) results.KVBytes {
-	channels := int64(n.cfg.ReplicaChannels())
-	capacity := n.ledger().Capacity() * channels * int64(n.Replicas())
-	return results.KVBytes{Capacity: n.unit * units.Bytes(capacity), Peak: n.unit * units.Bytes(peak*channels)}
+	m := n.memory
+	return results.KVBytes{Capacity: m.unit * units.Bytes(m.capacity*int64(n.Replicas())), Peak: m.unit * units.Bytes(peak)}
 }
 
 // utilization returns the busy shares of end, averaged over replicas and, for
@@ -99,7 +98,7 @@ func (n *Node) utilization(w *work, end sim.Time) results.Utilization {
 	replicas := n.Replicas()
 	return results.Utilization{
 		GPU:      share(w.gpu, replicas),
-		PIM:      share(w.pim, replicas*n.cfg.Node.Ranksets),
+		PIM:      share(w.pim, replicas*n.attentionDevices()),
 		PCIeDown: share(w.pcieDown, replicas),
 		PCIeUp:   share(w.pcieUp, replicas),
 		Channel:  share(w.channel, replicas),

@@ -23,6 +23,7 @@ type Recording struct {
 	// Batch and KVBytes are sampled at every iteration.
 	Samples []Sample
 	parts   map[sim.Time][]part // of the block that starts then
+	tracks  []string            // of the resources, in the order in which Perfetto shows them; "" for none
 }
 
 // Sample is the state at the start of an iteration.
@@ -39,27 +40,23 @@ type part struct {
 	duration sim.Time
 }
 
-// record runs the iteration that has just been run once more and keeps its
-// spans. The pipeline is deterministic, so that it takes the same time; what it
-// did is counted once.
+// record keeps the spans of the iteration that has just been run. Engines are
+// deterministic, so that running it again takes the same time.
 func (r *replica) record(start, end sim.Time) {
 	rec := r.recording
-	before, exact, check := r.pipeline.work, r.pipeline.exact, r.pipeline.check
-	r.pipeline.exact, r.pipeline.check, r.pipeline.spans = true, nil, rec.Spans
 	first := len(rec.Spans.Spans)
-	if again := r.pipeline.run(&r.costs, start); again != end {
+	if again := r.engine.record(rec, r.batch, start); again != end {
 		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
 	}
-	r.pipeline.work, r.pipeline.exact, r.pipeline.check, r.pipeline.spans = before, exact, check, nil
 	prefill := 0
 	for s := range r.batch.Sub {
 		prefill += r.batch.Sub[s].PrefillTokens()
 	}
-	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.scheduler.Ledger().Used())})
+	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.batcher.UsedUnits())})
 	for _, s := range rec.Spans.Spans[first:] {
 		if s.Resource == resourceGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = r.devices.parts(gpuTask(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
+			rec.parts[s.Start] = r.engine.parts(gpuTask(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
 		}
 	}
 }
@@ -108,15 +105,6 @@ func WriteTimeline(w io.Writer, recordings []*Recording) error {
 	return b.Flush()
 }
 
-// tracks names the resources in the order in which Perfetto shows them.
-func (r *Recording) tracks() []string {
-	names := []string{"GPU", "PCIe down", "PCIe up", "channels, writes", "channels, reads"}
-	for q := range r.ranksets {
-		names = append(names, fmt.Sprintf("rankset %d", q))
-	}
-	return names
-}
-
 // thread returns the track of a resource.
 func thread(resource int32) int {
 	if resource >= resourceRank {
@@ -132,7 +120,10 @@ func (r *Recording) write(replica int, write func(traceEvent) error) error {
 	if err := meta("process_name", 0, map[string]any{"name": fmt.Sprintf("replica %d", replica)}); err != nil {
 		return err
 	}
-	for tid, name := range r.tracks() {
+	for tid, name := range r.tracks {
+		if name == "" {
+			continue
+		}
 		if err := meta("thread_name", tid, map[string]any{"name": name}); err != nil {
 			return err
 		}
@@ -195,6 +186,6 @@ func (r *Recording) writeSpan(replica int, s sim.Span, write func(traceEvent) er
 
 // operationNames are the names of spans by kind.
 var operationNames = [...]string{
-	taskEntry: "entry", taskPrefillAttention: "prefill attention", taskBlock: "block",
+	taskEntry: "entry", taskAttention: "prefill attention", taskBlock: "block",
 	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results", opAttention: "decode attention",
 }

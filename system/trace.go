@@ -1,9 +1,11 @@
 package system
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -12,9 +14,19 @@ import (
 const DefaultRequests = 1000
 
 // LoadTrace returns the requests that run.trace, run.requests and run.seed
-// name: drawn where run.trace is a built-in name, else read from the file. A
-// name that is neither is an *input.InputError.
+// name: drawn where run.trace is a built-in name, else read from the file. Of
+// these, run.common_to leaves those that some systems can hold. A name that is
+// neither is an *input.InputError, and so are systems that can hold none.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
+	trace, err := loadWhole(cfg)
+	if err != nil || cfg.Run.CommonTo == "" {
+		return trace, err
+	}
+	return common(cfg, trace)
+}
+
+// loadWhole returns the requests without regard to run.common_to.
+func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	name, n := cfg.Run.Trace, cfg.Run.Requests
 	if slices.Contains(traces.BuiltinNames(), name) {
 		if n == 0 {
@@ -31,4 +43,41 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	}
 	// Throughput is measured on a full queue: all requests are there at the start.
 	return trace.AtOnce(), nil
+}
+
+// common returns the requests of a trace that every one of the systems of
+// run.common_to can hold, on the hardware and under the policies of cfg.
+func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
+	left := *trace
+	for _, name := range cfg.Run.CommonSystems() {
+		other := *cfg
+		other.Run.System = name
+		if bad := other.Validate(); len(bad) > 0 {
+			return nil, bad[0]
+		}
+		node, err := NewNode(&other)
+		if err != nil {
+			return nil, err
+		}
+		left.Requests = node.holdable(left.Requests)
+	}
+	if len(left.Requests) == 0 {
+		return nil, &input.InputError{
+			Key: "run.common_to", Value: fmt.Sprintf("%q", cfg.Run.CommonTo),
+			Expected: fmt.Sprintf("systems that can all hold one of the %d requests of %s at least", len(trace.Requests), trace.Name),
+		}
+	}
+	return &left, nil
+}
+
+// holdable returns the requests that fit the node's empty memories.
+func (n *Node) holdable(requests []traces.Request) []traces.Request {
+	b := n.assemble(0, requests, Options{}, nil).batcher
+	var fit []traces.Request
+	for i := range requests {
+		if b.Add(int32(i)) {
+			fit = append(fit, requests[i])
+		}
+	}
+	return fit
 }

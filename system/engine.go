@@ -1,0 +1,60 @@
+package system
+
+import (
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// engine is a replica's hardware as a system puts it together. It runs the layers
+// of one iteration after another.
+type engine interface {
+	// run executes batch b from start on and returns its end.
+	run(b *scheduler.Batch, start sim.Time) (end sim.Time, err error)
+	// done returns what the resources have done so far.
+	done() *work
+	// record runs the batch that has just been run once more and keeps its spans; it
+	// returns when that ends.
+	record(rec *Recording, b *scheduler.Batch, start sim.Time) (end sim.Time)
+	// parts returns the steps of a task on the GPUs, for a timeline.
+	parts(task gpuTask, tokens, emitting, layer int) []part
+	// ranksets returns how evenly decode attention lies on them.
+	ranksets() imbalance
+	// peak returns the bandwidth at which decode attention can read keys and values
+	// at most.
+	peak() units.Bandwidth
+}
+
+// batcher forms the iterations of a replica: a scheduler with its queues and
+// memories.
+type batcher interface {
+	Add(request int32) bool
+	Next() *scheduler.Batch
+	Preempted() []scheduler.Preemption
+	Complete(emitted func(request int32, tokens int))
+	Waiting() int
+	Preemptions() int64
+	RecomputedContexts() int64
+	UsedUnits() int64
+	Fragmentation() float64
+	CheckMemory() error
+	CheckAdmission() error
+}
+
+// assembly is the parts of a replica that are a system's own.
+type assembly struct {
+	batcher batcher
+	engine  engine
+}
+
+// assemble puts together what serves requests on replica i. check is nil without
+// checks.
+func (n *Node) assemble(i int, requests []traces.Request, o Options, check *checker) assembly {
+	stream := func(subsystem uint64) *rand.Rand {
+		return rand.New(rand.NewPCG(n.cfg.Run.Seed, subsystem<<32|uint64(i)))
+	}
+	return n.system.assemble(n, requests, o, check, stream)
+}

@@ -1,0 +1,80 @@
+package system
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sim"
+)
+
+// gaps measures the times between tokens of a replica.
+//
+// Nearly all requests that decode got their latest token at the end of the latest
+// decode step, so that a step adds one gap, many times. The others, which have a
+// time of their own, are few: their prompt has just ended, they lost their memory,
+// or they sat out steps.
+type gaps struct {
+	tbt    results.Distribution
+	step   sim.Time   // end of the latest decode step
+	latest []sim.Time // of each request: its latest token, never where that is the step's
+	own    []int32    // decoding requests with a time of their own
+	sits   []bool     // of each request: it sits the present step out
+}
+
+func newGaps(requests int) gaps {
+	return gaps{latest: slices.Repeat([]sim.Time{never}, requests), sits: make([]bool, requests)}
+}
+
+// enter has a request decode from now on, after the token that its prompt emitted.
+func (g *gaps) enter(request int32, now sim.Time) {
+	g.latest[request] = now
+	g.own = append(g.own, request)
+}
+
+// leave notes that a decoding request loses its memory.
+func (g *gaps) leave(request int32) {
+	if g.latest[request] == never {
+		g.latest[request] = g.step
+		return
+	}
+	g.own = slices.DeleteFunc(g.own, func(r int32) bool { return r == request })
+}
+
+// left says whether a request that is not decoding has emitted tokens before it
+// lost its memory.
+func (g *gaps) left(request int32) bool { return g.latest[request] != never }
+
+// resume adds the gap of a request that lost its memory, over its wait and its
+// second prefill, whose token is there now.
+func (g *gaps) resume(request int32, now sim.Time) {
+	g.tbt.Add(int64(now-g.latest[request]), 1)
+	g.latest[request] = never
+}
+
+// decoded adds the gaps of a step in which n requests emitted a token now. Those
+// that sat out did not; they are among the decoding requests.
+func (g *gaps) decoded(now sim.Time, n int, satOut []int32) {
+	if n == 0 {
+		return
+	}
+	for _, request := range satOut {
+		g.sits[request] = true
+		if g.latest[request] == never {
+			g.enter(request, g.step)
+		}
+	}
+	kept := g.own[:0]
+	for _, request := range g.own {
+		if g.sits[request] {
+			g.sits[request] = false
+			kept = append(kept, request)
+			continue
+		}
+		g.tbt.Add(int64(now-g.latest[request]), 1)
+		g.latest[request] = never
+		n--
+	}
+	g.own = kept
+	g.tbt.Add(int64(now-g.step), int64(n))
+	g.step = now
+}

@@ -1,0 +1,111 @@
+package system
+
+import (
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// gpuOnly is a system that does everything on the GPUs of a replica.
+type gpuOnly struct {
+	gpuSide
+	layers alternation // without a device
+}
+
+// assembleGPUOnly puts together a replica with continuous batching.
+func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg := n.cfg
+	e := &gpuOnly{gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
+	policy := scheduler.PolicyPrefillFirst
+	if cfg.GPUOnly.Policy == configs.ChunkedPrefill {
+		policy = scheduler.PolicyChunkedPrefill
+	}
+	return assembly{n.continuous(policy, 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+}
+
+// continuous returns a scheduler of continuous batching.
+func (n *Node) continuous(policy scheduler.Policy, subBatches int, adaptive bool, balance string, requests []traces.Request,
+	ledger *scheduler.Ledger, free scheduler.GPUMemory, p scheduler.Predictor, stream func(uint64) *rand.Rand) *scheduler.Scheduler {
+	cfg := n.cfg
+	spec, comm := cfg.Scheduler, cfg.Comm
+	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = subBatches, adaptive, true, balance
+	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching}
+	return scheduler.New(policies, requests, ledger, free, p, stream(streamBalance))
+}
+
+// workspace returns what the activations of the largest iteration take of the
+// replica's GPUs, which servers set aside before they give the rest to KV.
+func (n *Node) workspace() units.Bytes {
+	return min(n.cfg.Model.ActivationBytes(n.cfg.Batching.MaxBatchTokens), n.FreeGPUMemory())
+}
+
+// gpuWorkspace is the memory for activations of a system with KV on the GPUs.
+func (n *Node) gpuWorkspace() scheduler.GPUMemory {
+	return scheduler.GPUMemory{Model: &n.cfg.Model, Free: n.workspace(), HoldsKV: true}
+}
+
+// gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and
+// head.
+func (n *Node) gpuMemory() kvMemory {
+	m := &n.cfg.Model
+	page := units.Bytes(n.cfg.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+	return kvMemory{page, int64((n.FreeGPUMemory() - n.workspace()) / page)}
+}
+
+// gpuLedger returns the empty KV memory of one replica on its GPUs.
+func (n *Node) gpuLedger() *scheduler.Ledger {
+	m := &n.cfg.Model
+	return scheduler.NewLedger(scheduler.LedgerSpec{
+		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: n.gpuMemory().capacity,
+	})
+}
+
+func (e *gpuOnly) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	for s := range b.Sub {
+		sub, g := &b.Sub[s], &e.layers.stages[s]
+		e.fillStage(g, sub)
+		if decode := decodeBatch(sub, b.Step); decode.Requests > 0 {
+			g.attention += units.FromSeconds(e.gpu.DecodeBatch(decode))
+		}
+	}
+	return e.layers.run(start), nil
+}
+
+// fillStage sets what a sub-batch costs on the GPUs, without decode attention.
+func (d *gpuSide) fillStage(g *stage, sub *scheduler.SubBatch) {
+	tokens := sub.Tokens()
+	*g = stage{active: tokens > 0}
+	if !g.active {
+		return
+	}
+	ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
+	g.entry = d.embedding.at(tokens) + qkv
+	g.block = ffn + qkv
+	g.exit = ffn + d.head.at(sub.Emitting())
+	g.attention = d.prefillAttention(sub)
+}
+
+// decodeBatch returns the decoding requests of a sub-batch as attention on GPUs
+// sees them.
+func decodeBatch(sub *scheduler.SubBatch, step int64) gpu.DecodeBatch {
+	var b gpu.DecodeBatch
+	for i := range sub.Decode {
+		b.Add(sub.Decode[i].Context(step))
+	}
+	return b
+}
+
+func (e *gpuOnly) done() *work { return &e.layers.work }
+
+func (e *gpuOnly) ranksets() imbalance { return imbalance{} }
+
+func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }
+
+func (e *gpuOnly) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
+	return e.layers.record(rec, start)
+}

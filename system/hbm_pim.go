@@ -1,0 +1,75 @@
+package system
+
+import (
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// hbmPIM is a system whose GPUs have processing units in their memory. With a
+// second row buffer in each bank (NeuPIMs, section 5) the GPUs use the memory as if
+// the units did not, and the two work side by side.
+type hbmPIM struct {
+	gpuSide
+	layers alternation
+	factor float64 // bandwidth of the units over that of the GPUs
+	reads  float64 // of keys and values by the query heads of a group
+}
+
+// assembleHBMPIM puts together a replica with prefill-first batching.
+func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg, h := n.cfg, &n.cfg.HBMPIM
+	e := &hbmPIM{
+		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model),
+		layers:  alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
+		factor:  h.BandwidthFactor,
+		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
+	}
+	subBatches := 2
+	if h.SubBatches == configs.SubBatchesNever {
+		subBatches = 1
+	}
+	adaptive := h.SubBatches == configs.SubBatchesAdaptive
+	s := n.continuous(scheduler.PolicyPrefillFirst, subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
+	return assembly{s, e}
+}
+
+// decodeAttention returns the units' time for one layer of a sub-batch. They do
+// what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is
+// as much faster.
+func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
+	b := decodeBatch(sub, step)
+	if b.Requests == 0 {
+		return 0
+	}
+	cost := e.gpu.DecodeBatchCost(b)
+	return units.FromSeconds(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+}
+
+func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	for s := range b.Sub {
+		sub, g := &b.Sub[s], &e.layers.stages[s]
+		e.fillStage(g, sub)
+		g.device = e.decodeAttention(sub, b.Step)
+	}
+	return e.layers.run(start), nil
+}
+
+// PIM implements scheduler.Predictor.
+func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) sim.Time {
+	return sim.Time(e.layers.layers) * e.decodeAttention(s, step)
+}
+
+func (e *hbmPIM) done() *work { return &e.layers.work }
+
+func (e *hbmPIM) ranksets() imbalance { return imbalance{} }
+
+func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }
+
+func (e *hbmPIM) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
+	return e.layers.record(rec, start)
+}

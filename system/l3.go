@@ -1,0 +1,186 @@
+package system
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
+// both sub-batches of an iteration in flight at once.
+type l3 struct {
+	devices   *devices
+	costs     iterationCosts
+	pipeline  *pipeline
+	imbalance imbalance
+	learned   *scheduler.Learned // nil where the predictors are exact
+	sample    scheduler.Sample
+	profile   *profile // nil unless the run is for its samples
+}
+
+// assembleL3 puts together a replica with the sub-batch scheduler.
+func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg := n.cfg
+	d := n.devices()
+	e := &l3{devices: d, costs: n.costs(d), pipeline: newPipeline(cfg.Node.Ranksets, o.Exact)}
+	e.pipeline.check = check
+	var predictor scheduler.Predictor = d
+	if cfg.Predictor.Kind == scheduler.PredictLearned {
+		e.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
+		predictor = e.learned
+	}
+	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm}
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
+	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
+}
+
+func (e *l3) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	e.devices.fill(&e.costs, b)
+	e.imbalance.add(&e.costs)
+	p := e.pipeline
+	before := p.work
+	end := p.run(&e.costs, start)
+	if err := p.gpu.Err(); err != nil {
+		return end, err
+	}
+	if p.check != nil {
+		done := p.work.since(&before)
+		p.check.iteration(p, start, end, &done)
+	}
+	if e.profile != nil {
+		e.profile.add(e.devices, b)
+	}
+	if e.learned != nil {
+		return end, e.observe(b)
+	}
+	return end, nil
+}
+
+// observe enters the executed sub-batches into the profile that the predictors
+// learn from.
+func (e *l3) observe(b *scheduler.Batch) error {
+	for i := range b.Sub {
+		sub := &b.Sub[i]
+		if sub.Tokens() == 0 {
+			continue
+		}
+		other := 0
+		if len(b.Sub) == 2 {
+			other = b.Sub[1-i].PrefillTokens()
+		}
+		e.sample.Set(sub, b.Step, other)
+		e.devices.measure(&e.sample, b, i, other)
+		if err := e.learned.Observe(&e.sample); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *l3) done() *work { return &e.pipeline.work }
+
+func (e *l3) ranksets() imbalance { return e.imbalance }
+
+func (e *l3) peak() units.Bandwidth { return e.devices.pimPeak }
+
+func (e *l3) record(rec *Recording, b *scheduler.Batch, start sim.Time) sim.Time {
+	p := e.pipeline
+	before, exact, check := p.work, p.exact, p.check
+	p.exact, p.check, p.spans = true, nil, rec.Spans
+	end := p.run(&e.costs, start)
+	p.work, p.exact, p.check, p.spans = before, exact, check, nil
+	return end
+}
+
+func (e *l3) parts(task gpuTask, tokens, emitting, layer int) []part {
+	return e.devices.parts(task, tokens, emitting, layer)
+}
+
+// tracks names the resources in the order in which Perfetto shows them.
+func (n *Node) ranksetTracks() []string {
+	names := []string{"GPU", "PCIe down", "PCIe up", "channels, writes", "channels, reads"}
+	for q := range n.cfg.Node.Ranksets {
+		names = append(names, fmt.Sprintf("rankset %d", q))
+	}
+	return names
+}
+
+// buildRanks measures the kernels of the ranks of DIMM-PIM.
+func (n *Node) buildRanks() error {
+	cfg := n.cfg
+	spec := cfg.PIM
+	if cfg.Run.System == configs.SystemRankPIM {
+		spec.ProcessingUnit = pim.RankPU
+	}
+	table, err := pim.NewKernelTable(&spec, &cfg.DRAM.Spec, cfg.HeadShape())
+	if err != nil {
+		return err
+	}
+	n.table, n.sequence, n.unit = table, newSequence(table), spec.UnitBytes(&cfg.DRAM.Spec)
+	return nil
+}
+
+// rankLedger returns the empty KV memory of one replica in the DIMMs.
+func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
+	cfg := n.cfg
+	return scheduler.NewLedger(scheduler.LedgerSpec{
+		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
+		UnitTokens: n.table.RowTokens(), Capacity: int64(cfg.Node.RankCapacity() / n.unit), Rotation: rotation,
+	})
+}
+
+// rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
+// same.
+func (n *Node) rankMemory() kvMemory {
+	return kvMemory{n.unit * units.Bytes(n.cfg.ReplicaChannels()), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+}
+
+// devices returns the device models of one replica of a system with DIMM-PIM.
+func (n *Node) devices() *devices {
+	cfg := n.cfg
+	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
+	d := &devices{
+		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), table: n.table, clock: n.clock(), sequence: n.sequence,
+		heads:    cfg.Model.KVHeads / channels,
+		link:     units.Bandwidth(gpus) * n.linkShare(),
+		channel:  units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		buffer:   units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency:  cfg.PCIe.Latency,
+		channels: channels,
+		scratch:  make([]int64, cfg.Node.Ranksets),
+		pimPeak:  n.pimPeak() / units.Bandwidth(n.Replicas()),
+	}
+	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
+		d.transposed = &cfg.DRAM.Spec
+	}
+	return d
+}
+
+// clock returns the clock of a rank that refreshes as the table says.
+func (n *Node) clock() rankClock {
+	s := &n.cfg.DRAM.Spec
+	return newRankClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
+}
+
+// costs returns the iteration costs of a replica with all that never changes.
+func (n *Node) costs(d *devices) iterationCosts {
+	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
+	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
+	c.layers, c.latency = n.cfg.Model.Layers, n.cfg.PCIe.Latency
+	c.vacate = sim.Time(s.TRP) * tCK
+	c.open = sim.Time(s.TRCD+s.CWL) * tCK
+	c.close = sim.Time(s.TWR+s.TRP) * tCK
+	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.clock, c.headsEach = d.clock, d.heads
+	c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
+	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
+	c.buffered = d.buffer > 0
+	c.halfDuplex = 2*d.link > d.channel
+	return c
+}

@@ -1,0 +1,115 @@
+package system
+
+import (
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// rankPIM is a system with one processing unit a rank, timed by the same program on
+// the same DRAM model as L3's. Transfers are hidden by definition.
+type rankPIM struct {
+	*devices
+	layers    alternation
+	imbalance imbalance
+	ranks     []sim.Time // attention of one layer on each rankset, of the iteration at hand
+	rotate    bool       // layer l of a request lies on rankset (l + offset) mod R
+	peakRate  units.Bandwidth
+}
+
+// assembleRankPIM puts together a replica with prefill-first batching and a single
+// batch.
+func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg := n.cfg
+	e := &rankPIM{
+		devices:  n.devices(),
+		layers:   alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check},
+		rotate:   cfg.Comm.Rotation,
+		ranks:    make([]sim.Time, cfg.Node.Ranksets),
+		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
+	}
+	balance := scheduler.BalanceRandom
+	if cfg.RankPIM.Placement == configs.PlacementBalanced {
+		balance = scheduler.BalanceLeastLoaded
+	}
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
+	s := n.continuous(scheduler.PolicyPrefillFirst, 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
+	return assembly{s, e}
+}
+
+func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	sub, g := &b.Sub[0], &e.layers.stages[0]
+	e.fillStage(g, sub)
+	g.device = e.attention(sub, b.Step)
+	end := e.layers.run(start)
+	// The layers count the busiest rankset's time.
+	for _, t := range e.ranks {
+		e.layers.work.pim += sim.Time(e.layers.layers) * t
+	}
+	e.layers.work.pim -= sim.Time(e.layers.layers) * g.device
+	return end, nil
+}
+
+// attention returns the time of one layer's decode attention: that of the busiest
+// rankset.
+func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
+	clocks := e.scratch
+	clear(clocks)
+	for i := range sub.Decode {
+		r := &sub.Decode[i]
+		context := r.Context(step)
+		head := e.sequence.at(context)
+		if clocks[r.Offset] == 0 {
+			// The first head of a rankset finds no other's drain to hide behind.
+			clocks[r.Offset] = e.table.Alone(context) - head
+		}
+		clocks[r.Offset] += int64(e.heads) * head
+	}
+	var busiest sim.Time
+	for q, c := range clocks {
+		e.ranks[q] = e.clock.time(c)
+		busiest = max(busiest, e.ranks[q])
+		e.imbalance.total += e.ranks[q]
+	}
+	e.imbalance.busiest += busiest
+	return busiest
+}
+
+func (e *rankPIM) done() *work { return &e.layers.work }
+
+func (e *rankPIM) ranksets() imbalance { return e.imbalance }
+
+func (e *rankPIM) peak() units.Bandwidth { return e.peakRate }
+
+// record shows every rankset at work for as long as it computes.
+func (e *rankPIM) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
+	first := len(rec.Spans.Spans)
+	end := e.layers.record(rec, start)
+	spans := rec.Spans.Spans[first:]
+	for i := range spans {
+		busiest := &spans[i]
+		if busiest.Kind != opAttention {
+			continue
+		}
+		at, layer := busiest.Start, busiest.B
+		*busiest = sim.Span{Start: at, End: at + e.ranks[0], Resource: e.rankset(0, layer), Kind: opAttention, B: layer}
+		for offset := 1; offset < len(e.ranks); offset++ {
+			if t := e.ranks[offset]; t > 0 {
+				rec.Add(sim.Span{Start: at, End: at + t, Resource: e.rankset(offset, layer), Kind: opAttention, A: int32(offset), B: layer})
+			}
+		}
+	}
+	return end
+}
+
+// rankset returns the resource of a rankset offset in a layer.
+func (e *rankPIM) rankset(offset int, layer int32) int32 {
+	if e.rotate {
+		offset = (offset + int(layer)) % len(e.ranks)
+	}
+	return int32(resourceRank + offset)
+}
