@@ -27,8 +27,9 @@ type File struct {
 
 // Axis is one dimension of the design space.
 type Axis struct {
-	Kind    string // "grid", "zip" or "list"
+	Kind    string // "grid", "zip", "list" or "latin_hypercube"
 	Choices []Choice
+	Dropped int // samples of a Latin hypercube that equal an earlier one, and are no choices
 }
 
 // Choice is one position on an axis: the keys that it sets.
@@ -100,7 +101,7 @@ func (p *fileParser) fail(line int, bad *input.InputError) error {
 }
 
 // topKeys are the keys of a sweep file outside its sections.
-var topKeys = []string{"config", "repeats", "where", "set", "grid", "zip", "list"}
+var topKeys = []string{"config", "repeats", "where", "set", "grid", "zip", "list", latinKind}
 
 // file reads the document.
 func (p *fileParser) file() (*File, error) {
@@ -127,6 +128,8 @@ func (p *fileParser) file() (*File, error) {
 			err = p.grid(f, value)
 		case "zip", "list":
 			err = p.tables(f, key, value)
+		case latinKind:
+			err = p.latin(f, value)
 		default:
 			bad := input.UnknownName(key, key, topKeys)
 			bad.Value = ""

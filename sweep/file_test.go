@@ -229,6 +229,7 @@ func FuzzParseFile(f *testing.F) {
 	f.Add("[[zip]]\nname = [\"a\"]\nnode.channels = [1]\n[[list]]\nname = \"b\"\n[list.node]\nranksets = 3\n")
 	f.Add("list = [{name = \"a\", node.ranksets = 2}]\ngrid.run.seed = [1, 2]")
 	f.Add("[grid]\nnode = 1979-05-27\n'node.ranksets' = [nan, inf, 1.5, true]")
+	f.Add("[latin_hypercube]\nsamples = 5\nseed = 2\nnode.ranksets = {min = 1, max = 9, step = 2}\npcie.latency = {min = \"1ns\", max = \"1us\", scale = \"log\"}\npcie.generation = [3, 4]")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := ParseFile("sweep.toml", text)
 		var bad *input.InputError

@@ -1,0 +1,292 @@
+package sweep
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat/distmv"
+	"gonum.org/v1/gonum/stat/samplemv"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// latinKind is the section of a Latin hypercube and the kind of its axis.
+const latinKind = "latin_hypercube"
+
+// latin reads [latin_hypercube]: one axis whose choices are samples of all its
+// keys at once. Each key's range is cut into as many strata of equal
+// probability as there are samples, and each stratum holds one sample (M. D.
+// McKay, R. J. Beckman and W. J. Conover, "A Comparison of Three Methods for
+// Selecting Values of Input Variables in the Analysis of Output from a Computer
+// Code", Technometrics 21, 1979).
+func (p *fileParser) latin(f *File, value any) error {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return p.fail(keyLine(p.text, "", 0, latinKind), &input.InputError{Key: latinKind, Expected: "a section"})
+	}
+	samples, seed := int64(0), int64(1)
+	for _, c := range []struct {
+		key         string
+		to          *int64
+		least, most int64
+	}{{"samples", &samples, 1, MaxCombinations}, {"seed", &seed, 0, math.MaxInt64}} {
+		v, given := table[c.key]
+		if !given {
+			continue
+		}
+		n, ok := v.(int64)
+		if !ok || n < c.least || n > c.most {
+			return p.fail(keyLine(p.text, latinKind, 0, c.key), &input.InputError{Key: latinKind + "." + c.key, Value: fmt.Sprint(v),
+				Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)})
+		}
+		*c.to = n
+	}
+	if samples == 0 {
+		return p.fail(keyLine(p.text, latinKind, 0, ""), &input.InputError{Key: latinKind + ".samples",
+			Expected: fmt.Sprintf("a whole number from 1 to %d", MaxCombinations)})
+	}
+	keys := maps.Clone(table)
+	delete(keys, "samples")
+	delete(keys, "seed")
+	leaves, err := p.leaves(latinKind, 0, keys, false)
+	if err != nil {
+		return err
+	}
+	spreads := make([]*spread, len(leaves))
+	for i, l := range leaves {
+		if spreads[i], err = p.spread(l); err != nil {
+			return err
+		}
+	}
+	f.Axes = append(f.Axes, latinAxis(spreads, int(samples), uint64(seed)))
+	return nil
+}
+
+// latinAxis draws the samples. Those that rounding makes equal to an earlier one
+// are dropped and counted.
+func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
+	source := rand.NewPCG(seed, 0)
+	batch := mat.NewDense(samples, len(spreads), nil)
+	samplemv.LatinHypercube{Q: distmv.NewUnitUniform(len(spreads), source), Src: source}.Sample(batch)
+	axis := Axis{Kind: latinKind}
+	seen := make(map[string]bool, samples)
+	for i := range samples {
+		settings := make([]Setting, len(spreads))
+		var id strings.Builder
+		for j, s := range spreads {
+			settings[j] = Setting{s.key, s.value(batch.At(i, j), samples), s.line}
+			id.WriteString(settings[j].Value + "\n")
+		}
+		if seen[id.String()] {
+			axis.Dropped++
+			continue
+		}
+		seen[id.String()] = true
+		axis.Choices = append(axis.Choices, Choice{Settings: settings})
+	}
+	return axis
+}
+
+// spread is how the values of one key are spread over a Latin hypercube's axis.
+type spread struct {
+	key    string
+	line   int
+	list   []string     // its values in TOML, all equally likely; nil for a range
+	typ    reflect.Type // of the key
+	bounds              // of a range
+}
+
+// bounds are the ends of a range in the base unit of the key's type.
+type bounds struct {
+	min, max float64
+	step     float64 // between values, counted from min; 0 for any value
+	log      bool    // equal ratios are equally likely, else equal differences
+}
+
+// spread reads the values of a key: an array, or a range {min, max, scale,
+// step}.
+func (p *fileParser) spread(l leaf) (*spread, error) {
+	s := &spread{key: l.key, line: l.line, typ: configKeys()[l.key].typ}
+	table, ok := l.value.(map[string]any)
+	if !ok {
+		if _, ok := l.value.([]any); !ok {
+			return nil, p.fail(l.line, &input.InputError{Key: latinKind + "." + l.key, Value: fmt.Sprint(l.value),
+				Expected: "a range {min = ..., max = ...} or an array of values"})
+		}
+		var err error
+		s.list, err = p.values(l)
+		return s, err
+	}
+	fail := func(key, value, expected string) (*spread, error) {
+		return nil, p.fail(keyLine(p.text, latinKind, 0, l.key+key), &input.InputError{Key: latinKind + "." + l.key + key, Value: value, Expected: expected})
+	}
+	if _, isQuantity := columnUnits[s.typ]; !isQuantity && (!isNumeric(s.typ) || isText(s.typ)) {
+		return fail("", "", "an array of values: it holds no number")
+	}
+	for _, k := range p.sorted(table, latinKind+"."+l.key+".") {
+		to := map[string]*float64{"min": &s.min, "max": &s.max, "step": &s.step}[k]
+		switch scale := table[k]; {
+		case to != nil:
+			v, ok := quantity(s.typ, table[k])
+			if !ok || k == "step" && v <= 0 {
+				return fail("."+k, fmt.Sprint(table[k]), "a number as "+l.key+" takes it"+map[bool]string{true: ", above 0"}[k == "step"])
+			}
+			*to = v
+		case k != "scale":
+			bad := input.UnknownName(latinKind+"."+l.key, k, []string{"min", "max", "scale", "step"})
+			return nil, p.fail(keyLine(p.text, latinKind, 0, l.key+"."+k), bad)
+		case scale == "log":
+			s.log = true
+		case scale != "linear":
+			return fail(".scale", fmt.Sprintf("%q", fmt.Sprint(scale)), `"linear" or "log"`)
+		}
+	}
+	for _, k := range []string{"min", "max"} {
+		if _, given := table[k]; !given {
+			return fail("."+k, "", "a number")
+		}
+	}
+	switch {
+	case s.min >= s.max:
+		return fail(".max", fmt.Sprint(table["max"]), "more than min, "+fmt.Sprint(table["min"]))
+	case s.log && s.min <= 0:
+		return fail(".min", fmt.Sprint(table["min"]), "more than 0 on a logarithmic scale")
+	case s.step > s.max-s.min:
+		return fail(".step", fmt.Sprint(table["step"]), "no more than max - min")
+	}
+	if _, isQuantity := columnUnits[s.typ]; s.step == 0 && !isQuantity && !s.isReal() {
+		s.step = 1
+	}
+	return s, nil
+}
+
+// isNumeric says that values of a type are numbers.
+func isNumeric(t reflect.Type) bool {
+	v := reflect.Zero(t)
+	return v.CanInt() || v.CanUint() || v.CanFloat()
+}
+
+// isText says that values of a type are written as text.
+func isText(t reflect.Type) bool {
+	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+// isReal says that the key's type counts in fractions of its base unit.
+func (s *spread) isReal() bool { return reflect.Zero(s.typ).CanFloat() }
+
+// largest is the largest whole number that ranges take: above, a float64 does
+// not hold all of them.
+const largest = 1 << 53
+
+// quantity reads a decoded value as a number of a type, in its base unit.
+func quantity(t reflect.Type, value any) (float64, bool) {
+	v := 0.0
+	field := reflect.New(t)
+	switch value := value.(type) {
+	case string:
+		text, ok := field.Interface().(encoding.TextUnmarshaler)
+		if !ok || text.UnmarshalText([]byte(value)) != nil {
+			return 0, false
+		}
+		v = number(field.Elem())
+	case int64:
+		v = float64(value)
+	case float64:
+		if !field.Elem().CanFloat() {
+			return 0, false
+		}
+		v = value
+	default:
+		return 0, false
+	}
+	if _, ok := value.(string); !ok && isText(t) || field.Elem().CanUint() && v < 0 {
+		return 0, false
+	}
+	return v, math.Abs(v) <= largest || field.Elem().CanFloat() && !math.IsInf(v, 0) && !math.IsNaN(v)
+}
+
+// value returns the value, in TOML, of the key at u in [0, 1), one of the given
+// number of samples.
+func (s *spread) value(u float64, samples int) string {
+	if s.list != nil {
+		return s.list[min(int(u*float64(len(s.list))), len(s.list)-1)]
+	}
+	var x float64
+	if s.step > 0 {
+		x = s.stepped(u)
+	} else {
+		x = s.rounded(u, samples)
+	}
+	field := reflect.New(s.typ).Elem()
+	switch {
+	case field.CanInt():
+		field.SetInt(int64(math.Round(x)))
+	case field.CanUint():
+		field.SetUint(uint64(math.Round(x)))
+	default:
+		field.SetFloat(x)
+	}
+	// The marshallers of quantities and of finite numbers have no error to give.
+	if text, ok := field.Interface().(encoding.TextMarshaler); ok {
+		b, _ := text.MarshalText()
+		return strconv.Quote(string(b))
+	}
+	if s.isReal() {
+		text, _ := tomlText(field.Float())
+		return text
+	}
+	return fmt.Sprint(field.Interface())
+}
+
+// at returns the value at u without rounding.
+func (b *bounds) at(u float64) float64 {
+	if b.log {
+		return b.min * math.Exp(u*math.Log(b.max/b.min))
+	}
+	return b.min + float64(u*(b.max-b.min))
+}
+
+// stepped returns the value at u: on a linear scale each step is equally likely,
+// on a logarithmic one the nearest step is taken.
+func (b *bounds) stepped(u float64) float64 {
+	// The slack keeps max among the values where step divides the range but for
+	// rounding, as 0.1 does 0 to 0.3.
+	last := math.Floor((b.max-b.min)/b.step + 1e-9)
+	k := math.Floor(u * (last + 1))
+	if b.log {
+		k = math.Round((b.at(u) - b.min) / b.step)
+	}
+	return significant(b.min+float64(min(k, last)*b.step), 15)
+}
+
+// rounded returns the value at u with as few digits, from three, as move it by
+// less than a hundredth of its stratum and not out of it: names of points stay
+// short, and the last bit of a logarithm, which machines may differ in, out of
+// them.
+func (b *bounds) rounded(u float64, samples int) float64 {
+	n := float64(samples)
+	stratum := math.Floor(u * n)
+	low, high := b.at(stratum/n), b.at((stratum+1)/n)
+	x := b.at(u)
+	for digits := 3; digits < 17; digits++ {
+		r := significant(x, digits)
+		if r >= low && r < high && math.Abs(r-x) < (high-low)/100 {
+			return r
+		}
+	}
+	return x
+}
+
+// significant rounds x to a number of decimal digits.
+func significant(x float64, digits int) float64 {
+	// It reads what it wrote.
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', digits-1, 64), 64)
+	return r
+}
