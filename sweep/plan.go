@@ -393,8 +393,11 @@ func (p *Plan) wrongChoice() error {
 		}
 	}
 	for axis := range failed {
+		// A Latin hypercube's choices are drawn, not chosen: one that is no
+		// configuration is a failed point, unless all are.
+		drawn := p.File.Axes[axis].Kind == latinKind && slices.Contains(works[axis], true)
 		for choice, err := range failed[axis] {
-			if err != nil && !works[axis][choice] {
+			if err != nil && !works[axis][choice] && !drawn {
 				return err
 			}
 		}
