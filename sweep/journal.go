@@ -89,7 +89,10 @@ func (j *Journal) open(f *os.File, dir string) error {
 	if !free {
 		return fmt.Errorf("%s is in use by another sweep", dir)
 	}
-	total, err := j.read(f.Name(), f)
+	total, err := j.read(f.Name(), f, func(e *Entry) error {
+		j.entries[e.Point] = e // of two entries of a point the later counts
+		return nil
+	})
 	if err != nil {
 		return err
 	}
@@ -110,26 +113,32 @@ func (j *Journal) open(f *os.File, dir string) error {
 // ReadJournal returns the finished points that the journal in dir holds, by
 // hash, without locking it; none where there is no journal.
 func ReadJournal(dir string) (map[string]*Entry, error) {
-	f, err := os.Open(filepath.Join(dir, journalName))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	j := &Journal{entries: map[string]*Entry{}}
-	if _, err := j.read(f.Name(), f); err != nil {
-		return nil, err
-	}
-	return j.entries, nil
+	entries := map[string]*Entry{}
+	err := eachEntry(dir, func(e *Entry) error {
+		entries[e.Point] = e
+		return nil
+	})
+	return entries, err
 }
 
-// read fills the entries and returns how many bytes there are; j.size becomes
-// the end of the last whole line. Of two entries of a point the later counts.
-// Lines in between that are none, as a failing disk may leave, are counted and
-// passed over: their points run again.
-func (j *Journal) read(name string, r io.Reader) (total int64, err error) {
+// eachEntry calls do for each entry of the journal in dir, in its order.
+func eachEntry(dir string, do func(*Entry) error) error {
+	f, err := os.Open(filepath.Join(dir, journalName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = (&Journal{}).read(f.Name(), f, do)
+	return err
+}
+
+// read calls do for each entry and returns how many bytes there are; j.size
+// becomes the end of the last whole line. Lines in between that are none, as a
+// failing disk may leave, are counted and passed over: their points run again.
+func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
 	b := bufio.NewReaderSize(r, 1<<16)
 	for number := 1; ; number++ {
 		line, err := b.ReadBytes('\n')
@@ -148,7 +157,9 @@ func (j *Journal) read(name string, r io.Reader) (total int64, err error) {
 				return total, notJournal(name)
 			}
 		} else if e := parseEntry(line); e != nil {
-			j.entries[e.Point] = e
+			if err := do(e); err != nil {
+				return total, err
+			}
 		} else {
 			j.damaged++
 		}
@@ -196,20 +207,54 @@ func (j *Journal) Record(e *Entry) error {
 	return nil
 }
 
-// append writes v as one line and syncs it. Where that fails it takes off what
-// was written of it, so that a later run finds whole lines even on a disk that
-// is full.
+// RecordAll is Record for points that are on disk elsewhere: they are synced a
+// megabyte at a time.
+func (j *Journal) RecordAll(entries []*Entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var lines bytes.Buffer
+	for i, e := range entries {
+		if err := encodeLine(&lines, e); err != nil {
+			return err
+		}
+		if lines.Len() < 1<<20 && i < len(entries)-1 {
+			continue
+		}
+		if err := j.write(lines.Bytes()); err != nil {
+			return err
+		}
+		lines.Reset()
+	}
+	for _, e := range entries {
+		j.entries[e.Point] = e
+	}
+	return nil
+}
+
+// append writes v as one line and syncs it.
 func (j *Journal) append(v any) error {
+	var line bytes.Buffer
+	if err := encodeLine(&line, v); err != nil {
+		return err
+	}
+	return j.write(line.Bytes())
+}
+
+// encodeLine adds v as a line of JSON.
+func encodeLine(to *bytes.Buffer, v any) error {
+	e := json.NewEncoder(to)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// write appends whole lines and syncs them. Where that fails it takes off what
+// was written of them, so that a later run finds whole lines even on a disk that
+// is full.
+func (j *Journal) write(lines []byte) error {
 	if j.broken != nil {
 		return j.broken
 	}
-	var line bytes.Buffer
-	e := json.NewEncoder(&line)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return err
-	}
-	n, err := j.file.Write(line.Bytes())
+	n, err := j.file.Write(lines)
 	if err == nil {
 		err = j.file.Sync()
 	}

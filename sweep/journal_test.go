@@ -209,7 +209,10 @@ func FuzzReadJournal(f *testing.F) {
 	f.Add([]byte(headLine + "\x00\x00\n" + `{"point":"a","status":"done","summary":{}}` + "\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		j := &Journal{entries: map[string]*Entry{}}
-		total, err := j.read("journal", bytes.NewReader(text))
+		total, err := j.read("journal", bytes.NewReader(text), func(e *Entry) error {
+			j.entries[e.Point] = e
+			return nil
+		})
 		if err != nil {
 			return
 		}

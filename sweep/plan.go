@@ -26,7 +26,7 @@ type Plan struct {
 	Points  []Point
 
 	traces   *traceCache
-	resolver resolver
+	resolver *resolver
 	parts    [][]string // what each choice of each axis adds to a point's name
 	columns  []string   // keys of Point.cells
 	baseSeed uint64     // of points without configuration that set no seed
@@ -61,7 +61,7 @@ func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version
 
 // newPlan is NewPlan, which with loadAll takes no short way to a configuration.
 func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
-	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: resolver{loadAll: loadAll}}
+	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: &resolver{loadAll: loadAll}}
 	p.simulate = p.runNode
 	if base, err := configs.Load(p.options(f.Set)); err == nil {
 		p.baseSeed = base.Run.Seed

@@ -39,11 +39,7 @@ func TestResolverIsExact(t *testing.T) {
 			t.Errorf("%s is no key", key)
 		}
 	}
-	runs := 0
 	rapid.Check(t, func(t *rapid.T) {
-		if runs++; runs > 25 && testing.Short() {
-			t.Skip("enough")
-		}
 		keys := rapid.Permutation(known).Draw(t, "keys")[:rapid.IntRange(1, 4).Draw(t, "axes")]
 		text := "repeats = 2\n[set]\nrun.requests = 2\n[grid]\n"
 		for _, key := range keys {

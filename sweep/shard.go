@@ -1,0 +1,178 @@
+package sweep
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Shard is one of the parts that a plan is dealt into, so that several machines
+// can run it.
+type Shard struct {
+	Index int // from 0
+	Count int
+}
+
+// String returns the shard as the flag takes it: "2/8".
+func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
+
+// MaxShards bounds the parts of a plan: more than there can be points make no
+// sense.
+const MaxShards = MaxCombinations
+
+// The variables from which ParseShard takes a shard where it is asked to.
+// https://slurm.schedmd.com/job_array.html,
+// https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
+const (
+	slurmID    = "SLURM_ARRAY_TASK_ID"
+	slurmMin   = "SLURM_ARRAY_TASK_MIN"
+	slurmMax   = "SLURM_ARRAY_TASK_MAX"
+	slurmCount = "SLURM_ARRAY_TASK_COUNT"
+	k8sIndex   = "JOB_COMPLETION_INDEX"
+)
+
+// ParseShard reads "i/N"; "auto", the element of the Slurm array that this
+// process runs in; or "auto/N", the completion index of its Kubernetes Job among
+// N. The environment is asked for the latter two alone. Errors are of type
+// *input.InputError and name the flag or the variable.
+func ParseShard(flag, text string, environment func(string) string) (Shard, error) {
+	const forms = `"i/N" with i from 0 to N-1, "auto" or "auto/N"`
+	bad := func(expected string) (Shard, error) {
+		return Shard{}, &input.InputError{Key: flag, Value: strconv.Quote(text), Expected: expected}
+	}
+	if text == "auto" {
+		return slurmShard(environment)
+	}
+	index, count, ok := strings.Cut(text, "/")
+	if !ok {
+		return bad(forms)
+	}
+	n, err := strconv.Atoi(count)
+	if err != nil || n < 1 || n > MaxShards {
+		return bad(fmt.Sprintf("%s, N from 1 to %d", forms, MaxShards))
+	}
+	if index == "auto" {
+		i, err := variable(environment, k8sIndex, 0, n-1)
+		return Shard{i, n}, err
+	}
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 || i >= n {
+		return bad(forms)
+	}
+	return Shard{i, n}, nil
+}
+
+// slurmShard returns the shard of an element of a Slurm array. Elements must
+// follow one another: of an array such as 3,7, which is what is left to do of a
+// larger one, they would take the shards 0/2 and 1/2 of another division.
+func slurmShard(environment func(string) string) (Shard, error) {
+	first, err := variable(environment, slurmMin, 0, 1<<31)
+	if err != nil {
+		return Shard{}, err
+	}
+	last, err := variable(environment, slurmMax, first, 1<<31)
+	if err != nil {
+		return Shard{}, err
+	}
+	count, err := variable(environment, slurmCount, 1, MaxShards)
+	if err != nil {
+		return Shard{}, err
+	}
+	if last-first+1 != count {
+		return Shard{}, &input.InputError{Key: slurmCount, Value: fmt.Sprint(count),
+			Expected: fmt.Sprintf("%d, an array of consecutive elements from %s = %d to %s = %d; --shard i/N takes any", last-first+1, slurmMin, first, slurmMax, last)}
+	}
+	id, err := variable(environment, slurmID, first, last)
+	return Shard{id - first, count}, err
+}
+
+// variable reads a number from the environment.
+func variable(environment func(string) string, name string, least, most int) (int, error) {
+	text := environment(name)
+	n, err := strconv.Atoi(text)
+	if err == nil && n >= least && n <= most {
+		return n, nil
+	}
+	bad := &input.InputError{Key: name, Value: text, Expected: fmt.Sprintf("a number from %d to %d in this variable", least, most)}
+	if text == "" {
+		bad.Value, bad.Expected = `""`, "this variable, which is set in an element of a Slurm array"
+		if name == k8sIndex {
+			bad.Expected = "this variable, which is set in a pod of an indexed Kubernetes Job"
+		}
+	}
+	return 0, bad
+}
+
+// Part is the points of a plan that fall to one shard, in the plan's order. It
+// runs like a plan of its own; Merge puts the parts together.
+type Part struct {
+	*Plan
+	Shard    Shard
+	Identity string // of the whole plan
+	Whole    int    // points of the whole plan
+	index    []int  // of each point in the whole plan
+}
+
+// Part returns the points of one shard. It depends on the plan and the shard
+// alone. Points are sorted by the tokens that they generate, those of equal work
+// by their address, which no axis has a pattern in, and dealt to and fro: shards
+// differ by one point at most, and those with many tokens do not gather. Points
+// that share an address go together, as they run once.
+func (p *Plan) Part(s Shard) *Part {
+	of := p.deal(s.Count)
+	part := *p
+	part.Points = nil
+	dealt := &Part{Plan: &part, Shard: s, Identity: p.Identity(), Whole: len(p.Points)}
+	for i, shard := range of {
+		if shard == s.Index {
+			part.Points = append(part.Points, p.Points[i])
+			dealt.index = append(dealt.index, i)
+		}
+	}
+	return dealt
+}
+
+// deal returns the shard of each point.
+func (p *Plan) deal(count int) []int {
+	first := make(map[string]int, len(p.Points)) // point with each address
+	var order []int
+	for i := range p.Points {
+		if _, seen := first[p.Points[i].Hash]; !seen {
+			first[p.Points[i].Hash] = i
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := &p.Points[a], &p.Points[b]
+		return cmp.Or(cmp.Compare(y.Tokens, x.Tokens), cmp.Compare(x.Hash, y.Hash))
+	})
+	shards := make([]int, len(p.Points))
+	for place, i := range order {
+		shard := place % (2 * count)
+		shards[i] = min(shard, 2*count-1-shard) // 0 to count-1, then back
+	}
+	for i := range p.Points {
+		shards[i] = shards[first[p.Points[i].Hash]]
+	}
+	return shards
+}
+
+// Identity returns the SHA-256, in hexadecimal, of all that decides a plan's
+// results: the code's version and each point's address and row.
+func (p *Plan) Identity() string {
+	h := sha256.New()
+	e := json.NewEncoder(h)
+	// Encoding strings to a hash does not fail.
+	_ = e.Encode([]any{journalSchema, p.Version, p.columns})
+	for i := range p.Points {
+		_ = e.Encode(p.Points[i].line(i))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

@@ -1,0 +1,149 @@
+package sweep
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// shardName is the file in a shard's folder that says which points it holds of
+// which plan. With the journal beside it the folder is all that Merge needs of
+// the shard: neither the sweep file nor its traces.
+const shardName = "shard.jsonl"
+
+// shardSchema names the form of that file: a line of JSON for the shard, then
+// one for each of its points.
+const shardSchema = "l3sim/shard/1"
+
+// shardHead is the first line.
+type shardHead struct {
+	Schema  string   `json:"schema"`
+	Plan    string   `json:"plan"`    // Plan.Identity
+	Version string   `json:"version"` // of the code
+	File    string   `json:"file"`    // as the sweep was given it
+	Shard   int      `json:"shard"`
+	Of      int      `json:"of"`
+	Points  int      `json:"points"`  // of the whole plan
+	Columns []string `json:"columns"` // the keys of pointLine.Cells
+	Keys    []string `json:"keys"`    // those of them that an axis sets
+}
+
+// pointLine is what identifies a point and what its row begins with.
+type pointLine struct {
+	Index  int      `json:"index"` // in the whole plan
+	Point  string   `json:"point"` // Point.Hash
+	Name   string   `json:"name"`
+	Seed   uint64   `json:"seed"`
+	Config string   `json:"config,omitempty"` // SHA-256, "" for a point with an error
+	Cells  []string `json:"cells"`
+}
+
+func (p *Point) line(index int) pointLine {
+	return pointLine{index, p.Hash, p.Name, p.Seed, p.config, p.cells}
+}
+
+// Describe writes into dir which points of which plan it holds, for Merge. The
+// folder of another shard of the same plan is refused, as one of the two would
+// be lost; one of an older plan is taken over, as its journal may hold points of
+// this one.
+func (p *Part) Describe(dir string) error {
+	head := shardHead{shardSchema, p.Identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
+	old, err := readShardHead(dir)
+	if err == nil && old.Plan == head.Plan && (old.Shard != head.Shard || old.Of != head.Of) {
+		return &input.InputError{Key: "--out", Value: dir,
+			Expected: fmt.Sprintf("a folder of its own for shard %s; this one holds shard %d/%d of the same plan", p.Shard, old.Shard, old.Of)}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return results.WriteFiles(dir, []results.File{{Name: shardName, Write: func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(head); err != nil {
+			return err
+		}
+		for i := range p.Points {
+			if err := e.Encode(p.Points[i].line(p.index[i])); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}})
+}
+
+// readShardHead returns the first line of the shard file in dir.
+func readShardHead(dir string) (*shardHead, error) {
+	head, err := readShard(dir, nil)
+	return head, err
+}
+
+// readShard reads the shard file in dir and calls point for each line after the
+// first; a nil point stops it there.
+func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
+	path := filepath.Join(dir, shardName)
+	f, err := os.Open(path)
+	if err != nil {
+		bad := &input.InputError{File: dir, Err: err}
+		if errors.Is(err, fs.ErrNotExist) {
+			bad.Expected = "the folder of a sweep with --shard"
+		}
+		return nil, bad
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<16)
+	head := &shardHead{}
+	for number := 1; ; number++ {
+		line, err := r.ReadBytes('\n')
+		if err == io.EOF && len(line) == 0 && number > 1 {
+			return head, nil
+		}
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		bad := &input.InputError{File: path, Line: number}
+		if number == 1 {
+			if bad.Err = decodeLine(line, head); bad.Err != nil || head.Schema != shardSchema {
+				bad.Expected = `{"schema":"` + shardSchema + `",...}`
+				return nil, bad
+			}
+			if head.Of < 1 || head.Of > MaxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > MaxCombinations {
+				bad.Expected = "a shard of 1 to " + fmt.Sprint(MaxShards) + " of a plan with that many points at most"
+				return nil, bad
+			}
+			if point == nil {
+				return head, nil
+			}
+			continue
+		}
+		var p pointLine
+		if bad.Err = decodeLine(line, &p); bad.Err != nil {
+			return nil, bad
+		}
+		if p.Index < 0 || p.Index >= head.Points || p.Point == "" || len(p.Cells) != len(head.Columns) {
+			bad.Expected = "a point with an index below points and a cell a column"
+			return nil, bad
+		}
+		if err := point(&p); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// decodeLine decodes a line of JSON.
+func decodeLine(line []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(line))
+	if err := d.Decode(v); err != nil {
+		return fmt.Errorf("not a line of JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	return nil
+}
