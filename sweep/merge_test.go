@@ -134,7 +134,7 @@ func TestShardsMergeToOneRun(t *testing.T) {
 		}
 		var folders, interrupted []string
 		of := map[string]Shard{}
-		for _, i := range rapid.Permutation(numbers(n)).Draw(t, "order") {
+		for _, i := range rapid.Permutation(firstIndices(n)).Draw(t, "order") {
 			for copies := range rapid.SampledFrom([]int{1, 1, 1, 2}).Draw(t, "copies") {
 				to := filepath.Join(dir, fmt.Sprintf("%d-%d", i, copies))
 				folders, of[to] = append(folders, to), Shard{i, n}
@@ -182,7 +182,7 @@ func TestShardsMergeToOneRun(t *testing.T) {
 	})
 }
 
-func numbers(n int) []int {
+func firstIndices(n int) []int {
 	all := make([]int, n)
 	for i := range all {
 		all[i] = i

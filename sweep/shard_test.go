@@ -101,7 +101,7 @@ func TestDeal(t *testing.T) {
 		for i := range count {
 			parts = append(parts, p.Part(Shard{i, count}).index...)
 		}
-		if slices.Sort(parts); !slices.Equal(parts, numbers(n)) {
+		if slices.Sort(parts); !slices.Equal(parts, firstIndices(n)) {
 			t.Fatalf("points of all parts: %v", parts)
 		}
 	})
