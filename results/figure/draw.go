@@ -309,13 +309,24 @@ func (a *axes) style(p *plot.Plot) {
 		return
 	}
 	marker := ticker{scale: sx}
-	if xs := distinct(a.xs); d.Kind == "line" && len(xs) <= maxTicks && (a.logX || evenly(xs)) {
-		marker.at = xs
+	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks && evenly(xs)) {
+		marker.at = thin(xs)
 	}
 	p.X.Tick.Marker = marker
 	if a.logX {
 		p.X.Scale = plot.LogScale{}
 	}
+}
+
+// thin leaves out values, as many at a time as it takes until maxTicks are not
+// exceeded: on a logarithmic axis round numbers would all lie at its end.
+func thin(sorted []float64) []float64 {
+	step := (len(sorted) + maxTicks - 1) / maxTicks
+	var kept []float64
+	for i := 0; i < len(sorted); i += step {
+		kept = append(kept, sorted[i])
+	}
+	return kept
 }
 
 // evenly says that ticks at all values have room: no gap is below a tenth of the

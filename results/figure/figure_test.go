@@ -313,3 +313,29 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 }
+
+// TestThin: a logarithmic axis of many values keeps ticks at some of them.
+func TestThin(t *testing.T) {
+	var values []float64
+	for v := 1.0; v <= 4096; v *= 2 {
+		values = append(values, v)
+	}
+	if got := fmt.Sprint(thin(values)); got != "[1 4 16 64 256 1024 4096]" {
+		t.Errorf("13 values: %s", got)
+	}
+	if got := fmt.Sprint(thin(values[:10])); got != "[1 2 4 8 16 32 64 128 256 512]" {
+		t.Errorf("10 values: %s", got)
+	}
+	d := &Data{Kind: "line", X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}}
+	for i, v := range values {
+		d.Cells = append(d.Cells, Cell{X: i, XValue: v, Samples: []float64{v}})
+		d.XNames = append(d.XNames, fmt.Sprint(v))
+	}
+	var svg strings.Builder
+	if err := d.Write(&svg, "svg", ""); err != nil {
+		t.Fatal(err)
+	}
+	if text := svg.String(); !strings.Contains(text, ">4096<") || !strings.Contains(text, ">1<") {
+		t.Error("the axis has no tick at its first and last value")
+	}
+}
