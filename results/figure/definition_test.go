@@ -91,6 +91,10 @@ func TestPointNames(t *testing.T) {
 	if got := strings.Join(d.XNames, "; "); got != "naive; overlap, all" {
 		t.Errorf("names %q", got)
 	}
+	var svg strings.Builder
+	if err := d.Write(&svg, "svg", ""); err != nil || !strings.Contains(svg.String(), "/ that of naive<") {
+		t.Errorf("axis: %v", err)
+	}
 	if d.Cells[1].Mean() != 0.5 || d.Cells[3].Mean() != 0.75 {
 		t.Errorf("cells %+v", d.Cells)
 	}

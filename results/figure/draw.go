@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
 )
 
 // Formats returns the endings of files that Write writes.
@@ -343,6 +344,9 @@ func evenly(sorted []float64) bool {
 // normLabel writes "column=value" of a baseline.
 func normLabel(condition string) string {
 	column, value, _ := strings.Cut(condition, "=")
+	if column == results.PointColumn {
+		return value
+	}
 	quantity, _, _ := strings.Cut(axisLabel(column), " (")
 	return quantity + " = " + cellLabel(column, value)
 }

@@ -3,6 +3,8 @@ package figure
 import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/results"
 )
 
 // legend is the strip above the plots that names the groups, where no data can
@@ -54,9 +56,10 @@ func (l *legend) rows(width vg.Length) (x []vg.Length, row []int, count int) {
 	return x, row, r + 1
 }
 
-// title names the group's column; the names of results speak for themselves.
+// title names the group's column; the names of results and of points speak for
+// themselves.
 func (l *legend) title() string {
-	if l.data.Group == resultColumn {
+	if l.data.Group == resultColumn || l.data.Group == results.PointColumn {
 		return ""
 	}
 	return axisLabel(l.data.Group) + ":"
