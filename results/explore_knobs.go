@@ -1,0 +1,188 @@
+package results
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// MinContrast is how many points on the front, and as many off it, a statement
+// about knobs needs: of 5 among 10, 252 choices are possible, so that none with
+// fewer could be told from chance once several knobs are tried.
+const MinContrast = 5
+
+// The values of a number are levels of their own up to maxLevels; more are cut
+// into quantiles parts of nearly as many points each.
+const (
+	maxLevels = 8
+	quantiles = 4
+)
+
+// permutations is how many random fronts of the same size a knob is compared
+// with.
+const permutations = 999
+
+// Knob is what a key of the configuration says about being on the front.
+type Knob struct {
+	Column string `json:"column"`
+	// Explained is the share of the uncertainty whether a point is on the front
+	// that knowing this knob alone takes away, beyond what chance does: the mutual
+	// information of the two, adjusted so that 0 is what a random front of that size
+	// gives and 1 is certainty (N. X. Vinh, J. Epps and J. Bailey, "Information
+	// Theoretic Measures for Clusterings Comparison", JMLR 11, 2010). Less than
+	// chance gives is 0.
+	Explained float64 `json:"explained"`
+	// P is the share of random fronts about which this knob says as much or more,
+	// times the number of knobs (Bonferroni's correction), 1 at most.
+	P      float64 `json:"p"`
+	Levels []Level `json:"levels"`
+}
+
+// Level is a value of a knob, or a range of values.
+type Level struct {
+	Value string `json:"value"` // the smallest where it is a range
+	To    string `json:"to"`    // the largest, "" where it is one value
+	Front int    `json:"front"` // points on the front with it
+	All   int    `json:"all"`   // points with it
+}
+
+// contrast fills Knobs.
+func (e *explorer) contrast() {
+	front := len(e.Front)
+	if e.TooFew = min(front, e.Points-front) < MinContrast; e.TooFew || len(e.knobs) == 0 {
+		return
+	}
+	levels := make([][]int, len(e.knobs)) // by knob, then point
+	actual := make([]float64, len(e.knobs))
+	for k, c := range e.knobs {
+		knob := Knob{Column: e.table.Columns[c]}
+		knob.Levels, levels[k] = e.levels(c)
+		for i, on := range e.on {
+			knob.Levels[levels[k][i]].All++
+			if on {
+				knob.Levels[levels[k][i]].Front++
+			}
+		}
+		actual[k] = information(knob.Levels, front, e.Points)
+		e.Knobs = append(e.Knobs, knob)
+	}
+	mean, reached := e.chance(levels, actual)
+	uncertainty := entropy(front, e.Points)
+	for k := range e.Knobs {
+		if beyond := uncertainty - mean[k]; beyond > 1e-12 { // a knob that differs in every point tells all fronts
+			e.Knobs[k].Explained = max(0, (actual[k]-mean[k])/beyond)
+		}
+		e.Knobs[k].P = min(1, float64(len(e.knobs))*float64(1+reached[k])/(1+permutations))
+	}
+	slices.SortStableFunc(e.Knobs, func(a, b Knob) int {
+		return cmp.Or(cmp.Compare(b.Explained, a.Explained), cmp.Compare(a.P, b.P))
+	})
+}
+
+// chance draws random fronts of the actual size. It returns for each knob the
+// mean information about them, and how many it says at least as much about as
+// about the actual one.
+func (e *explorer) chance(levels [][]int, actual []float64) (mean []float64, reached []int) {
+	mean, reached = make([]float64, len(levels)), make([]int, len(levels))
+	counts := make([][]Level, len(levels))
+	for k := range counts {
+		counts[k] = slices.Clone(e.Knobs[k].Levels)
+	}
+	// The information is the same about the front and about the rest: draw the
+	// smaller of both.
+	draw := min(len(e.Front), e.Points-len(e.Front))
+	order := make([]int, e.Points)
+	for i := range order {
+		order[i] = i
+	}
+	random := rand.New(rand.NewPCG(1, 0)) // the same table, the same bytes
+	for range permutations {
+		for i := range draw { // the beginning of a Fisher-Yates shuffle
+			j := i + random.IntN(len(order)-i)
+			order[i], order[j] = order[j], order[i]
+		}
+		for k := range levels {
+			for l := range counts[k] {
+				counts[k][l].Front = 0
+			}
+			for _, i := range order[:draw] {
+				counts[k][levels[k][i]].Front++
+			}
+			v := information(counts[k], draw, e.Points)
+			mean[k] += v / permutations
+			if v >= actual[k]-1e-12 { // equal but for the order of a sum
+				reached[k]++
+			}
+		}
+	}
+	return mean, reached
+}
+
+// entropy returns the uncertainty, in bits, whether one of n points is among k
+// of them.
+func entropy(k, n int) float64 {
+	h := 0.0
+	for _, c := range [2]int{k, n - k} {
+		if c > 0 {
+			p := float64(c) / float64(n)
+			h -= float64(p * math.Log2(p))
+		}
+	}
+	return h
+}
+
+// information returns the mutual information, in bits, of a knob's level and of
+// being among the front points of n.
+func information(levels []Level, front, n int) float64 {
+	rest := 0.0
+	for _, l := range levels {
+		rest += float64(float64(l.All) / float64(n) * entropy(l.Front, l.All))
+	}
+	return entropy(front, n) - rest
+}
+
+// levels returns the levels of a knob, without counts, and the level of each
+// point: the values, numbers by size and others in the order of the table, or
+// ranges of numbers where there are many.
+func (e *explorer) levels(column int) ([]Level, []int) {
+	number := map[string]float64{}
+	count := map[string]int{}
+	var values []string
+	numeric := true
+	for p := range e.points {
+		cell := e.cell(p, column)
+		if count[cell]++; count[cell] > 1 {
+			continue
+		}
+		values = append(values, cell)
+		v, err := strconv.ParseFloat(cell, 64)
+		number[cell], numeric = v, numeric && err == nil && v-v == 0
+	}
+	if numeric {
+		slices.SortStableFunc(values, func(a, b string) int { return cmp.Compare(number[a], number[b]) })
+	}
+	var levels []Level
+	at := map[string]int{}
+	before, last := 0, -1
+	for _, v := range values {
+		part := len(levels) // a level of its own
+		if numeric && len(values) > maxLevels {
+			// The part in which the middle of the value's points lies.
+			part = quantiles * (2*before + count[v]) / (2 * len(e.points))
+		}
+		before += count[v]
+		if part != last {
+			levels, last = append(levels, Level{Value: v}), part
+		} else {
+			levels[len(levels)-1].To = v
+		}
+		at[v] = len(levels) - 1
+	}
+	of := make([]int, len(e.points))
+	for p := range e.points {
+		of[p] = at[e.cell(p, column)]
+	}
+	return levels, of
+}

@@ -1,0 +1,231 @@
+package results
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// designSpace is the results of a sweep over every combination of 8 ranksets, 4
+// link rates and a switch, with 2 seeds: throughput rises with the ranksets,
+// latency with ranksets too unless the links are fast, and the switch does
+// nothing. One point failed, one has no latency.
+func designSpace() *Table {
+	t := &Table{Name: "results.csv", Columns: []string{"point", "node.ranksets", "pcie.rate_GB_per_s", "comm.rotation", "run.seed", "status", "error", "config_sha256", "output_tokens_per_s", "tbt_p99_ms"}}
+	add := func(name string, cells ...string) {
+		for seed := 1; seed <= 2; seed++ {
+			row := append([]string{name}, cells[:3]...)
+			row = append(row, strconv.Itoa(seed), cells[3], "", "x")
+			for _, v := range cells[4:] {
+				if x, err := strconv.ParseFloat(v, 64); err == nil {
+					v = ftoa(x + float64(2*seed-3)) // one more, one less
+				}
+				row = append(row, v)
+			}
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	for ranks := 1; ranks <= 8; ranks++ {
+		for _, rate := range []int{10, 20, 40, 80} {
+			for _, rotation := range []string{"true", "false"} {
+				add(fmt.Sprintf("r%d,l%d,%s", ranks, rate, rotation), strconv.Itoa(ranks), strconv.Itoa(rate), rotation, StatusDone,
+					strconv.Itoa(100*ranks), strconv.Itoa(50+10*ranks+800/rate))
+			}
+		}
+	}
+	add("broken", "16", "10", "true", StatusFailed, "", "")
+	add("idle", "1", "5", "true", StatusDone, "0", "")
+	return t
+}
+
+func explore(t testing.TB, table *Table, goals string) *Exploration {
+	t.Helper()
+	g, err := table.ParseGoals("--goals", goals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := Explore(table, g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestExplore: the front is all ranksets at the fastest links, with either
+// position of the switch; the link rate explains it whole, the others nothing.
+func TestExplore(t *testing.T) {
+	e := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms")
+	if e.Points != 64 || e.Failed != 1 || e.Incomplete != 1 || len(e.Front) != 16 || e.TooFew {
+		t.Fatalf("%+v", e)
+	}
+	if got := fmt.Sprint(e.Shared); got != "[{pcie.rate_GB_per_s 80}]" {
+		t.Errorf("shared %s", got)
+	}
+	first, last := e.Front[0], e.Front[15]
+	if first.Point != "r8,l80,true" || e.Front[1].Point != "r8,l80,false" || last.Point != "r1,l80,false" || first.Values[0] != 800 || first.Seeds != 2 || first.Std[0] != math.Sqrt2 {
+		t.Errorf("front from %+v to %+v", first, last)
+	}
+	if got := fmt.Sprint(first.Knobs); got != "[{node.ranksets 8} {comm.rotation true}]" {
+		t.Errorf("knobs %s", got)
+	}
+	if len(e.Knobs) != 3 || e.Knobs[0].Column != "pcie.rate_GB_per_s" || math.Abs(e.Knobs[0].Explained-1) > 1e-12 || e.Knobs[0].P != 3.0/1000 {
+		t.Fatalf("%+v", e.Knobs)
+	}
+	for _, k := range e.Knobs[1:] {
+		if k.Explained > 0 || k.P < 1 {
+			t.Errorf("%+v", k)
+		}
+	}
+}
+
+func TestExploreText(t *testing.T) {
+	var b, again, asJSON bytes.Buffer
+	e := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms")
+	if err := e.WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"16 of 64 points on the front of max output_tokens_per_s, min tbt_p99_ms\nleft out: 1 that failed\nleft out: 1 without a number for each goal\n",
+		"node.ranksets  comm.rotation  output_tokens_per_s      std  tbt_p99_ms      std  seeds\n",
+		"            8  true                           800  1.41421         140  1.41421      2\n",
+		"all of them: pcie.rate_GB_per_s = 80\n",
+		"pcie.rate_GB_per_s     100.0%  0.003  10: 0/16, 20: 0/16, 40: 0/16, 80: 16/16\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	if err := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms").WriteText(&again); err != nil || again.String() != b.String() {
+		t.Errorf("%v, another text the second time", err)
+	}
+	if err := e.WriteJSON(&asJSON); err != nil {
+		t.Fatal(err)
+	}
+	var back Exploration
+	if err := json.Unmarshal(asJSON.Bytes(), &back); err != nil || back.Schema != ExploreSchema || len(back.Front) != 16 || back.Goals[1].Column != "tbt_p99_ms" {
+		t.Errorf("%v\n%s", err, &asJSON)
+	}
+}
+
+// TestTooFewPoints: no word on knobs from a handful of points.
+func TestTooFewPoints(t *testing.T) {
+	table := designSpace()
+	table.Rows = table.Rows[:16] // 8 points, 2 of them on the front
+	e := explore(t, table, "max output_tokens_per_s, min tbt_p99_ms")
+	var b bytes.Buffer
+	if err := e.WriteText(&b); err != nil || !e.TooFew || len(e.Knobs) > 0 || !strings.Contains(b.String(), "too few points to say which knobs separate the front: 2 on it, 6 not") {
+		t.Errorf("%v\n%s", err, &b)
+	}
+}
+
+func TestExploreRefuses(t *testing.T) {
+	table := designSpace()
+	goals, err := table.ParseGoals("--goals", "max output_tokens_per_s, min tbt_p99_ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Rows = table.Rows[len(table.Rows)-4:]
+	if _, err := Explore(table, goals); err == nil || !strings.Contains(err.Error(), "at least one point with a number for each; 1 failed, 1 have none") {
+		t.Errorf("got %v", err)
+	}
+	foreign := &Table{Name: "f.csv", Columns: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}
+	if goals, err = foreign.ParseGoals("--goals", "max a, min b"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Explore(foreign, goals); err == nil || !strings.Contains(err.Error(), "the results of a sweep, with a column point") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// randomSpace is n points with a knob that decides the first goal and one that
+// has no say, the other goal being noise.
+func randomSpace(n int, random *rand.Rand) *Table {
+	t := &Table{Name: "results.csv", Columns: []string{"point", "a.decides", "b.idle", "run.seed", "status", "error", "config_sha256", "x_per_s", "y_ms"}}
+	for i := range n {
+		decides, idle := random.Float64(), random.Float64()
+		t.Rows = append(t.Rows, []string{strconv.Itoa(i), ftoa(decides), ftoa(idle), "1", StatusDone, "", "x",
+			ftoa(decides + 0.1*random.Float64()), ftoa(random.Float64() + decides)})
+	}
+	return t
+}
+
+// TestChance: what has no say is reported as such as often as a test at 5% must
+// be right, in many random spaces; and the counts add up.
+func TestChance(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	false5, spaces := 0, 0
+	for range 150 {
+		e := explore(t, randomSpace(60, random), "max x_per_s, min y_ms")
+		if e.TooFew {
+			continue
+		}
+		spaces++
+		for _, k := range e.Knobs {
+			front, all := 0, 0
+			for _, l := range k.Levels {
+				front, all = front+l.Front, all+l.All
+				if l.All != 15 {
+					t.Fatalf("a quarter of %s has %d points", k.Column, l.All)
+				}
+			}
+			if front != len(e.Front) || all != e.Points {
+				t.Fatalf("%s: %d of %d, %d of %d points", k.Column, front, len(e.Front), all, e.Points)
+			}
+			if k.Column == "b.idle" && k.P/2 < 0.05 { // without the correction for two knobs
+				false5++
+			}
+		}
+	}
+	if limit := 0.05*float64(spaces) + 3*math.Sqrt(0.05*0.95*float64(spaces)); spaces < 50 || float64(false5) > limit {
+		t.Errorf("an idle knob has a say in %d of %d spaces, at most %.0f expected", false5, spaces, limit)
+	}
+}
+
+// TestInformation: within its bounds, 0 where levels are alike, the whole
+// uncertainty where they decide, and the same about the front and the rest.
+func TestInformation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var levels, rest []Level
+		front, n := 0, 0
+		for range rapid.IntRange(1, 6).Draw(t, "levels") {
+			all := rapid.IntRange(1, 30).Draw(t, "all")
+			on := rapid.IntRange(0, all).Draw(t, "front")
+			levels, rest = append(levels, Level{Front: on, All: all}), append(rest, Level{Front: all - on, All: all})
+			front, n = front+on, n+all
+		}
+		v, h := information(levels, front, n), entropy(front, n)
+		if v < -1e-12 || v > h+1e-12 {
+			t.Fatalf("%g of %g bits", v, h)
+		}
+		if w := information(rest, n-front, n); math.Abs(v-w) > 1e-12 {
+			t.Fatalf("%g about the front, %g about the rest", v, w)
+		}
+	})
+	if v := information([]Level{{Front: 2, All: 8}, {Front: 4, All: 16}}, 6, 24); math.Abs(v) > 1e-12 {
+		t.Errorf("alike: %g", v)
+	}
+	if v := information([]Level{{Front: 8, All: 8}, {All: 8}}, 8, 16); math.Abs(v-1) > 1e-12 {
+		t.Errorf("decisive: %g", v)
+	}
+}
+
+func BenchmarkExplore(b *testing.B) {
+	table := randomSpace(100_000, rand.New(rand.NewPCG(1, 2)))
+	goals, err := table.ParseGoals("--goals", "max x_per_s, min y_ms, max idle")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Explore(table, goals); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

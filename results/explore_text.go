@@ -1,0 +1,152 @@
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// WriteJSON writes the exploration as one indented JSON object and a line end.
+func (e *Exploration) WriteJSON(w io.Writer) error {
+	j := json.NewEncoder(w)
+	j.SetEscapeHTML(false)
+	j.SetIndent("", "  ")
+	return j.Encode(e)
+}
+
+// WriteText writes the exploration for a person to read.
+func (e *Exploration) WriteText(w io.Writer) error {
+	var b strings.Builder
+	goals := make([]string, len(e.Goals))
+	for i, g := range e.Goals {
+		goals[i] = g.String()
+	}
+	fmt.Fprintf(&b, "%d of %d points on the front of %s\n", len(e.Front), e.Points, strings.Join(goals, ", "))
+	if e.Failed > 0 {
+		fmt.Fprintf(&b, "left out: %d that failed\n", e.Failed)
+	}
+	if e.Incomplete > 0 {
+		fmt.Fprintf(&b, "left out: %d without a number for each goal\n", e.Incomplete)
+	}
+	b.WriteByte('\n')
+	if err := e.frontTable().WriteText(&b); err != nil {
+		return err
+	}
+	for _, k := range e.Shared {
+		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, forPeople(k.Column, k.Value))
+	}
+	b.WriteByte('\n')
+	switch {
+	case e.TooFew:
+		fmt.Fprintf(&b, "too few points to say which knobs separate the front: %d on it, %d not; at least %d of each are needed\n",
+			len(e.Front), e.Points-len(e.Front), MinContrast)
+	case len(e.Knobs) == 0:
+		b.WriteString("no knob varies but the goals\n")
+	default:
+		if err := e.writeKnobs(&b); err != nil {
+			return err
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// frontTable returns the points on the front: their knobs, then their goals.
+func (e *Exploration) frontTable() *Table {
+	t := &Table{}
+	for _, k := range e.Front[0].Knobs {
+		t.Columns = append(t.Columns, k.Column)
+	}
+	repeated := false
+	for i := range e.Front {
+		repeated = repeated || e.Front[i].Seeds > 1
+	}
+	for _, g := range e.Goals {
+		t.Columns = append(t.Columns, g.Column)
+		if repeated {
+			t.Columns = append(t.Columns, "std")
+		}
+	}
+	if repeated {
+		t.Columns = append(t.Columns, "seeds")
+	}
+	for i := range e.Front {
+		f := &e.Front[i]
+		var row []string
+		for _, k := range f.Knobs {
+			row = append(row, forPeople(k.Column, k.Value))
+		}
+		for g, goal := range e.Goals {
+			row = append(row, numberForPeople(goal.Column, f.Values[g]))
+			if repeated {
+				row = append(row, numberForPeople(goal.Column, f.Std[g]))
+			}
+		}
+		if repeated {
+			row = append(row, strconv.Itoa(f.Seeds))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// writeKnobs writes what separates the front from the rest.
+func (e *Exploration) writeKnobs(b *strings.Builder) error {
+	fmt.Fprintf(b, `what separates the front from the rest, one knob at a time
+explained: share of the uncertainty whether a point is on the front that the knob alone takes away, beyond chance;
+p: share of %d random fronts about which it says as much, times the number of knobs; above 0.05 it may be chance
+
+`, permutations)
+	t := &Table{Columns: []string{"knob", "explained", "p", "on the front / of all, by value"}}
+	for _, k := range e.Knobs {
+		var levels []string
+		for _, l := range k.Levels {
+			levels = append(levels, fmt.Sprintf("%s: %d/%d", l.label(k.Column), l.Front, l.All))
+		}
+		const most = 12
+		if len(levels) > most {
+			levels = append(levels[:most], fmt.Sprintf("%d more", len(levels)-most))
+		}
+		t.Rows = append(t.Rows, []string{k.Column, percent(k.Explained), strconv.FormatFloat(k.P, 'f', 3, 64), strings.Join(levels, ", ")})
+	}
+	return t.WriteText(b)
+}
+
+// label writes a level's value or range.
+func (l *Level) label(column string) string {
+	if l.To == "" {
+		return forPeople(column, l.Value)
+	}
+	return forPeople(column, l.Value) + " to " + forPeople(column, l.To)
+}
+
+// forPeople writes a cell with no more digits than a person reads.
+func forPeople(column, cell string) string {
+	v, err := strconv.ParseFloat(cell, 64)
+	switch {
+	case cell == "":
+		return "-"
+	case err != nil || v-v != 0:
+		return cell
+	}
+	return numberForPeople(column, v)
+}
+
+// numberForPeople writes a number of a column to six significant digits, bytes
+// with a binary prefix.
+func numberForPeople(column string, v float64) string {
+	if strings.HasSuffix(column, "_bytes") && math.Abs(v) < 1<<62 {
+		return binary(units.Bytes(v))
+	}
+	whole := len(strconv.FormatFloat(math.Trunc(math.Abs(v)), 'f', 0, 64))
+	text := strconv.FormatFloat(v, 'f', max(0, 6-whole), 64)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text
+}
