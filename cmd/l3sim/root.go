@@ -31,6 +31,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newConfigCommand(),
 		a.newDRAMCommand(),
 		a.newDiffCommand(),
+		a.newExploreCommand(),
 		a.newGPUCommand(),
 		a.newPIMCommand(),
 		a.newPredictCommand(),

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+func (a *app) newExploreCommand() *cobra.Command {
+	var goals string
+	var where []string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explore RESULTS",
+		Short: "Find a sweep's best trade-offs and the knobs behind them",
+		Long: `Find a sweep's best trade-offs and the knobs behind them.
+
+RESULTS is a sweep's folder or its results.csv. Of two or three goals, each max or min of
+a column, it prints the Pareto front: the points that no other point equals or beats in
+every goal and beats in one. Columns are named in full (node.memory_capacity_bytes) or,
+where only one fits, without section and unit. Seeds of a point are averaged; points
+that failed, or lack a number for some goal, are left out and counted.
+
+Then it ranks the knobs, the keys that vary, by how much of the uncertainty whether a
+point is on the front each takes away alone, beyond what it would of a random front of
+that size. It says nothing of knobs that matter only together, and with fewer than 5
+points on the front or off it nothing of knobs at all.`,
+		Example: `  l3sim explore results/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
+  l3sim explore results/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where, asJSON) },
+	}
+	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
+	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value` (repeatable)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// explore prints the front of a table and its knobs.
+func (a *app) explore(path, goals string, where []string, asJSON bool) error {
+	if goals == "" {
+		return &input.InputError{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
+	}
+	t, err := results.ReadTable(path)
+	if err != nil {
+		return err
+	}
+	if len(where) > 0 {
+		if t, err = t.Where("--where", where); err != nil {
+			return err
+		}
+	}
+	parsed, err := t.ParseGoals("--goals", goals)
+	if err != nil {
+		return err
+	}
+	e, err := results.Explore(t, parsed)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return e.WriteJSON(a.stdout)
+	}
+	return e.WriteText(a.stdout)
+}
