@@ -70,5 +70,5 @@ func (a *app) compare(cmd *cobra.Command, file *sweep.File) error {
 	if err := t.WriteText(a.stdout); err != nil {
 		return err
 	}
-	return failedPoints(plan, outcome)
+	return failedPoints(plan.Points, outcome)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -18,19 +19,33 @@ const (
 	exitFailure     = 1   // the program failed
 	exitInput       = 2   // the user's input (flag, file, key, value) is wrong
 	exitInterrupted = 130 // Ctrl-C: 128 + SIGINT, as shells report it
+	exitTerminated  = 143 // 128 + SIGTERM, which a batch system sends before it kills
 )
 
 func main() { os.Exit(mainCode()) }
 
 // mainCode is main without the exit, so that its deferred calls run.
 func mainCode() int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	// The first Ctrl-C asks the command to stop; a second one ends the process
-	// at once, as the default handler is back.
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// The first signal asks the command to stop; a second one ends the process at
+	// once, as the default handler is back.
+	go func() {
+		received := <-signals
+		signal.Stop(signals)
+		if received == syscall.SIGTERM {
+			cancel(errTerminated)
+			return
+		}
+		cancel(context.Canceled)
+	}()
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
+
+// errTerminated is why a command stops that got SIGTERM.
+var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
 
 // run executes one command line (without the program's name) and returns the
 // exit code. An error is one line on stderr.
@@ -40,8 +55,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	code := a.exitCode(err)
+	if code == exitInterrupted && errors.Is(context.Cause(ctx), errTerminated) {
+		code = exitTerminated
+	}
 	switch code {
 	case exitOK:
+	case exitTerminated:
+		fmt.Fprintln(stderr, "l3sim: terminated")
 	case exitInterrupted:
 		fmt.Fprintln(stderr, "l3sim: interrupted")
 	default:

@@ -33,6 +33,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newDiffCommand(),
 		a.newExploreCommand(),
 		a.newGPUCommand(),
+		a.newMergeCommand(),
 		a.newPIMCommand(),
 		a.newPredictCommand(),
 		a.newPlotCommand(),

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -18,6 +19,9 @@ type sweepFlags struct {
 	out                     string
 	workers                 int
 	dryRun, force, failFast bool
+	shard                   string
+	emit                    string
+	shards                  int
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -47,11 +51,26 @@ FILE.toml lists points of the design space:
 Points are all combinations of the axes; the last axis changes fastest. --out gets
 results.csv, a row a point, each point's summary in points/, and journal.jsonl, from
 which the same command goes on after any interruption: what it holds of the same
-configuration, trace and program never runs again.`,
+configuration, trace and program never runs again.
+
+With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
+'l3sim merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
+--shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
+N shards and merges them to standard output (docs/scale-out.md).`,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
-  l3sim sweep examples/ranks.toml --out results/ranks`,
+  l3sim sweep examples/ranks.toml --out results/ranks
+  l3sim sweep examples/ranks.toml --shard 0/2 --out results/ranks/shards/0
+  l3sim sweep examples/ranks.toml --emit slurm --shards 8 --out results/ranks > ranks.sh`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.sweep(cmd.Context(), args[0], &f) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "shard", "emit"); err != nil {
+				return err
+			}
+			if f.emit != "" || cmd.Flags().Changed("shards") {
+				return a.emit(args[0], &f)
+			}
+			return a.sweep(cmd.Context(), args[0], &f)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "`folder` of the results and the journal")
@@ -59,51 +78,130 @@ configuration, trace and program never runs again.`,
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the points and an estimate of the time, and stop")
 	flags.BoolVar(&f.force, "force", false, "run the points that the journal holds, too")
 	flags.BoolVar(&f.failFast, "fail-fast", false, "stop at the first point that fails")
+	flags.StringVar(&f.shard, "shard", "", "run one part of the points: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
+	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
+	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
 	return cmd
 }
 
-// sweep plans and runs a sweep file.
+// sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
-	if f.workers < 0 || f.workers > 4096 {
-		return &input.InputError{Key: "--workers", Value: fmt.Sprint(f.workers), Expected: "0 to 4096"}
+	if err := f.checkWorkers(); err != nil {
+		return err
 	}
 	if f.out == "" && !f.dryRun {
 		return &input.InputError{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
+	}
+	var shard sweep.Shard
+	if f.shard != "" {
+		var err error
+		if shard, err = sweep.ParseShard("--shard", f.shard, os.Getenv); err != nil {
+			return err
+		}
 	}
 	plan, err := planSweep(path)
 	if err != nil {
 		return err
 	}
+	var part *sweep.Part
+	if f.shard != "" {
+		part = plan.Part(shard)
+		plan = part.Plan
+	}
 	if f.dryRun {
 		return a.dryRun(ctx, plan, f)
 	}
-	if err := creatable(f.out); err != nil {
-		return err
-	}
-	journal, err := sweep.OpenJournal(f.out)
+	outcome, err := a.runInFolder(ctx, plan, part, f)
 	if err != nil {
 		return err
 	}
-	defer journal.Close()
-	if n := journal.Damaged(); n > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %s of the journal cannot be read; those points run again\n", plural(n, "line", "lines"))
-	}
-	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
-	if err != nil {
-		if !a.quiet {
-			fmt.Fprintf(a.stderr, "l3sim: %d of %d points are recorded; the same command goes on from there\n",
-				len(plan.Points)-outcome.Missing, len(plan.Points))
-		}
-		return err
+	if part != nil {
+		return a.reportShard(part, outcome, f.out)
 	}
 	if outcome.Missing == 0 {
 		if err := plan.Write(f.out, outcome); err != nil {
 			return fmt.Errorf("--out %s: %w", f.out, err)
 		}
-		fmt.Fprintf(a.stdout, "%s: %d run, %d taken from the journal, %d failed; results in %s\n",
-			plural(len(plan.Points), "point", "points"), outcome.Ran, outcome.Reused, outcome.Failed, f.out)
+		fmt.Fprintf(a.stdout, "%s: %s; results in %s\n", plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
-	return failedPoints(plan, outcome)
+	return failedPoints(plan.Points, outcome)
+}
+
+func (f *sweepFlags) checkWorkers() error {
+	if f.workers < 0 || f.workers > 4096 {
+		return &input.InputError{Key: "--workers", Value: fmt.Sprint(f.workers), Expected: "0 to 4096"}
+	}
+	return nil
+}
+
+// runInFolder carries out a plan, of which part is what it is of a larger one or
+// nil, with the journal in --out.
+func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (*sweep.Outcome, error) {
+	if err := creatable(f.out); err != nil {
+		return nil, err
+	}
+	journal, err := sweep.OpenJournal(f.out)
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	if n := journal.Damaged(); n > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %s of the journal cannot be read; those points run again\n", plural(n, "line", "lines"))
+	}
+	if part != nil {
+		if err := part.Describe(f.out); err != nil {
+			return nil, err
+		}
+	}
+	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
+	if err != nil && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %d of %d points are recorded; the same command goes on from there\n",
+			len(plan.Points)-outcome.Missing, len(plan.Points))
+	}
+	return outcome, err
+}
+
+// reportShard says what a shard's run left. Points that failed are results, which
+// no repetition changes: a shard that has recorded all its points succeeds, so
+// that a batch system's retries and dependencies do what they should, and the
+// merge reports them.
+func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error {
+	if o.Missing > 0 { // --fail-fast
+		return failedPoints(part.Points, o)
+	}
+	fmt.Fprintf(a.stdout, "shard %s, %s of %d: %s; journal in %s\n",
+		part.Shard, plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
+	if err := failedPoints(part.Points, o); err != nil {
+		fmt.Fprintf(a.stderr, "l3sim: %v\n", err)
+	}
+	return nil
+}
+
+// counts says in words what became of a plan's points.
+func counts(o *sweep.Outcome) string {
+	return fmt.Sprintf("%d run, %d taken from the journal, %d failed", o.Ran, o.Reused, o.Failed)
+}
+
+// emit writes the job that runs a sweep's shards and merges them.
+func (a *app) emit(path string, f *sweepFlags) error {
+	if err := f.checkWorkers(); err != nil {
+		return err
+	}
+	switch {
+	case f.emit == "":
+		return &input.InputError{Key: "--shards", Value: fmt.Sprint(f.shards), Expected: "--emit beside it; a shard is run by --shard i/N"}
+	case f.shard != "" || f.dryRun || f.force || f.failFast:
+		return &input.InputError{Key: "--emit", Value: f.emit, Expected: "no --shard, --dry-run, --force or --fail-fast beside it"}
+	case f.out == "":
+		return &input.InputError{Key: "--out", Expected: "a folder for the results of the job"}
+	}
+	plan, err := planSweep(path)
+	if err != nil {
+		return err
+	}
+	return sweep.Emit(a.stdout, f.emit, &sweep.Job{
+		File: path, Out: f.out, Shards: f.shards, Workers: f.workers, Points: len(plan.Points),
+	})
 }
 
 // planSweep reads a sweep file and expands it.
@@ -129,10 +227,10 @@ func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions)
 }
 
 // failedPoints is the error of an outcome with failed points.
-func failedPoints(plan *sweep.Plan, o *sweep.Outcome) error {
+func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 	for i, e := range o.Entries {
 		if e != nil && e.Status == results.StatusFailed {
-			return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(plan.Points), plan.Points[i].Name, e.Error)
+			return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, e.Error)
 		}
 	}
 	return nil

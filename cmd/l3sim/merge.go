@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/sweep"
+)
+
+func (a *app) newMergeCommand() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "merge DIR...",
+		Short: "Put the shards of a sweep together",
+		Long: `Put the shards of a sweep together.
+
+Each DIR is the --out of a 'l3sim sweep --shard'. --out gets what one run of the whole
+sweep gives: the same results.csv and results.parquet, the same summaries in points/ but
+for the wall time of each, and a journal from which a sweep in that folder goes on. The
+sweep file and its traces are not needed.
+
+All shards must be of one plan and one version of l3sim. A shard may be there twice where
+its results agree. What is missing is named, and then nothing is written.`,
+		Example: `  l3sim merge results/ranks/shards/* --out results/ranks`,
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.merge(args, out) },
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`folder` of the results")
+	return cmd
+}
+
+// merge reads the shards in dirs and writes their results into out.
+func (a *app) merge(dirs []string, out string) error {
+	if out == "" {
+		return &input.InputError{Key: "--out", Expected: "a folder for the results"}
+	}
+	merged, err := sweep.Merge(dirs)
+	if err != nil {
+		return err
+	}
+	if err := creatable(out); err != nil {
+		return err
+	}
+	if err := merged.Write(out); err != nil {
+		return fmt.Errorf("--out %s: %w", out, err)
+	}
+	fmt.Fprintf(a.stdout, "%s of %s: %d failed; results in %s\n", plural(len(merged.Points), "point", "points"),
+		plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)
+	return failedPoints(merged.Points, merged.Outcome)
+}

@@ -1,0 +1,117 @@
+package sweep
+
+import (
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Job is a sweep to be run as shards by a batch system, and merged.
+type Job struct {
+	File    string // the sweep file, as the job's working folder sees it
+	Out     string // folder of the results; shards get folders of their own in it
+	Shards  int
+	Workers int // points that a shard runs at a time, and its cores; 0 for 1
+	Points  int // of the plan
+}
+
+// maxJobShards bounds the parts of a job: what an array of Slurm takes unless its
+// administrator allows more (MaxArraySize).
+const maxJobShards = 1000
+
+//go:embed templates
+var templates embed.FS
+
+// jobTemplates are the forms of Emit.
+var jobTemplates = map[string]string{"slurm": "slurm.sh", "k8s": "k8s.yaml"}
+
+// Emit writes the job to w in the form that a batch system reads: "slurm", a
+// shell script that submits it, or "k8s", manifests for Kubernetes 1.29 and later
+// (backoffLimitPerIndex). Errors in the job are of type *input.InputError.
+func Emit(w io.Writer, form string, j *Job) error {
+	file, known := jobTemplates[form]
+	if !known {
+		return input.UnknownName("--emit", form, []string{"slurm", "k8s"})
+	}
+	if j.Shards < 1 || j.Shards > maxJobShards {
+		return &input.InputError{Key: "--shards", Value: fmt.Sprint(j.Shards), Expected: fmt.Sprintf("1 to %d", maxJobShards)}
+	}
+	for _, p := range []struct{ key, path string }{{"FILE", j.File}, {"--out", j.Out}} {
+		if strings.ContainsFunc(p.path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return &input.InputError{Key: p.key, Value: fmt.Sprintf("%q", p.path), Expected: "a path without line ends and other control characters"}
+		}
+		if form == "k8s" && !filepath.IsLocal(p.path) {
+			return &input.InputError{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /work of the job"}
+		}
+	}
+	t, err := template.New(file).Funcs(template.FuncMap{
+		"shell": shellQuote, "pattern": func(s string) string { return strings.ReplaceAll(s, "%", "%%") },
+		"yaml": yamlQuote, "expand": func(s string) string { return strings.ReplaceAll(s, "$(", "$$(") },
+	}).ParseFS(templates, path.Join("templates", file))
+	if err != nil {
+		return err
+	}
+	data := struct {
+		Job
+		Name    string
+		Last    int
+		Folders []string
+	}{Job: *j, Name: jobName(j.File), Last: j.Shards - 1}
+	data.File, data.Out = argument(filepath.ToSlash(j.File)), argument(filepath.ToSlash(filepath.Clean(j.Out)))
+	data.Workers = cmp.Or(j.Workers, 1)
+	for i := range j.Shards {
+		data.Folders = append(data.Folders, fmt.Sprintf("%s/shards/%d", data.Out, i))
+	}
+	return t.Execute(w, data)
+}
+
+// argument writes a path so that no command takes it for a flag.
+func argument(path string) string {
+	if strings.HasPrefix(path, "-") {
+		return "./" + path
+	}
+	return path
+}
+
+// jobName makes a name that Kubernetes takes for any object (RFC 1123: lower
+// case letters, digits and hyphens, 63 at most) of a sweep file's.
+func jobName(file string) string {
+	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(base))
+	// The longest suffix, of a pod of the merge, has to fit, too.
+	return "l3sim-" + cmp.Or(strings.Trim(name[:min(len(name), 40)], "-"), "sweep")
+}
+
+// plain are the characters that no shell gives a meaning, besides letters and
+// digits.
+const plain = "_-./=,:@%+"
+
+// shellQuote writes a text as one word of a POSIX shell.
+func shellQuote(text string) string {
+	special := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(plain, r))
+	}
+	if text != "" && !strings.ContainsFunc(text, special) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// yamlQuote writes a text as a YAML scalar; JSON's strings are such.
+func yamlQuote(text string) string {
+	quoted, _ := json.Marshal(text) // of a string does not fail
+	return string(quoted)
+}

@@ -1,0 +1,50 @@
+#!/bin/bash
+# Runs the {{.Points}} points of {{.File}} as a Slurm array of {{.Shards}} shards, and then
+# their merge into {{.Out}}. Submit both with
+#
+#   bash THIS_FILE
+#
+# in the folder where these paths start. It must be the same on all nodes, and l3sim
+# on their PATH. Adapt the time, and add what your site asks for (--partition, --account).
+# Submitted again after a failure it goes on: what a journal holds never runs again.
+set -euo pipefail
+
+out={{shell .Out}}
+mkdir -p "$out/logs"
+
+shards=$(sbatch --parsable --output={{shell (pattern .Out)}}/logs/shard-%a.log <<'END'
+#!/bin/bash
+#SBATCH --job-name={{.Name}}
+#SBATCH --array=0-{{.Last}}
+#SBATCH --cpus-per-task={{.Workers}}
+#SBATCH --time=12:00:00
+#SBATCH --signal=TERM@60
+#SBATCH --requeue
+#SBATCH --open-mode=append
+
+# The shard's number is spelt out, so that a part of the array can be submitted alone.
+status=0
+srun --cpus-per-task={{.Workers}} l3sim sweep {{shell .File}} --quiet --workers {{.Workers}} \
+	--shard "$SLURM_ARRAY_TASK_ID/{{.Shards}}" --out {{shell .Out}}/shards/"$SLURM_ARRAY_TASK_ID" || status=$?
+
+# A shard fails where it did not finish: killed, out of time or memory, no room on the
+# disk. Its journal is whole, so it goes on from there, up to three times. Status 2 is
+# a wrong input, which no repetition mends.
+if ((status != 0 && status != 2 && ${SLURM_RESTART_COUNT:-0} < 3)); then
+	scontrol requeue "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+fi
+exit "$status"
+END
+)
+
+merge=$(sbatch --parsable --output={{shell (pattern .Out)}}/logs/merge.log --dependency="afterok:$shards" --kill-on-invalid-dep=yes <<'END'
+#!/bin/bash
+#SBATCH --job-name={{.Name}}-merge
+#SBATCH --time=01:00:00
+#SBATCH --open-mode=append
+
+l3sim merge {{shell .Out}}/shards/{0..{{.Last}}} --out {{shell .Out}}
+END
+)
+
+echo "shards $shards, merge $merge"
