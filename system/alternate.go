@@ -40,6 +40,7 @@ type alternation struct {
 type turn struct {
 	task     gpuTask  // that it asks the GPUs for next
 	at       sim.Time // when; never after the last
+	after    bool     // it asks then because the GPUs have ended its task, not the device
 	attended sim.Time // when the device has done the layer's attention
 	layer    int
 }
@@ -99,11 +100,11 @@ func (a *alternation) alone(g *stage) sim.Time {
 }
 
 // next returns the sub-batch that the GPUs serve next: the one that asked first.
-// Of two that ask at one instant, a block goes before attention, then sub-batch 0
-// before 1.
+// Of two that ask at one instant, the one that waited for the device goes first,
+// then sub-batch 0, as in the pipeline.
 func (a *alternation) next() int {
 	x, y := &a.sub[0], &a.sub[1]
-	if y.at < x.at || y.at == x.at && y.task != taskAttention && x.task == taskAttention {
+	if y.at < x.at || y.at == x.at && x.after && !y.after {
 		return 1
 	}
 	return 0
@@ -118,7 +119,7 @@ func (a *alternation) serve(s int) {
 		a.gpuFree = begin + g.entry
 	case task == taskAttention:
 		a.gpuFree = begin + g.attention
-		t.task, t.at = taskBlock, max(a.gpuFree, t.attended)
+		t.task, t.at, t.after = taskBlock, max(a.gpuFree, t.attended), a.gpuFree >= t.attended
 	case layer == a.layers-1:
 		a.gpuFree = begin + g.exit
 		t.at = never
@@ -127,7 +128,11 @@ func (a *alternation) serve(s int) {
 		t.layer++
 	}
 	if a.spans != nil {
-		a.spans.Add(sim.Span{Start: begin, End: a.gpuFree, Resource: resourceGPU, Kind: int32(task), A: int32(s * a.spans.ranksets), B: int32(layer)})
+		kind := int32(task)
+		if task == taskAttention {
+			kind = opGPUAttention
+		}
+		a.spans.Add(sim.Span{Start: begin, End: a.gpuFree, Resource: resourceGPU, Kind: kind, A: int32(s * a.spans.ranksets), B: int32(layer)})
 	}
 	if task != taskAttention && t.at != never {
 		a.attend(s)
@@ -147,9 +152,9 @@ func (a *alternation) attend(s int) {
 			a.spans.Add(sim.Span{Start: begin, End: t.attended, Resource: a.device, Kind: opAttention, A: int32(s * a.spans.ranksets), B: int32(t.layer)})
 		}
 	}
-	t.task, t.at = taskBlock, t.attended
+	t.task, t.at, t.after = taskBlock, t.attended, g.device == 0
 	if g.attention > 0 {
-		t.task, t.at = taskAttention, now
+		t.task, t.at, t.after = taskAttention, now, true
 	}
 }
 
@@ -161,6 +166,7 @@ type alternationState struct {
 	layer  int
 	ahead  [2]sim.Time // when each sub-batch asks for the GPUs
 	tasks  [2]gpuTask
+	after  [2]bool
 	done   [2]sim.Time // when the device is done with each, if later than now
 	device sim.Time    // when the device is free, if later than now
 	behind int         // layers of sub-batch 1 behind sub-batch 0
@@ -176,6 +182,7 @@ func (a *alternation) skip() {
 	}
 	for s := range a.sub {
 		t := &a.sub[s]
+		x.after[s] = t.after
 		x.ahead[s], x.tasks[s], x.done[s] = t.at-now, t.task, max(t.attended-now, 0)
 	}
 	past := a.past

@@ -65,12 +65,9 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 // devices are the models of one replica's hardware.
 type devices struct {
 	gpuSide
-	table *pim.KernelTable
+	kernels
 	clock rankClock
 	heads int // KV heads on one channel
-	// sequence is the table's InSequence, read out: it is asked for every decoding
-	// request in every iteration.
-	sequence sequence
 
 	// link and channel are the data rates of all the replica's links in one
 	// direction, and of all its channels.
@@ -86,7 +83,8 @@ type devices struct {
 }
 
 // sequence is a table's clocks of a head in sequence by context length, the
-// shorter contexts read out.
+// shorter contexts read out: they are asked for every decoding request in every
+// iteration.
 type sequence struct {
 	table  *pim.KernelTable
 	clocks []int64

@@ -111,34 +111,41 @@ func (n *Node) ranksetTracks() []string {
 	return names
 }
 
-// buildRanks measures the kernels of the ranks of DIMM-PIM.
-func (n *Node) buildRanks() error {
-	cfg := n.cfg
+// rankSpec returns the processing units of the system's ranks.
+func rankSpec(cfg *configs.Config) *pim.Spec {
 	spec := cfg.PIM
 	if cfg.Run.System == configs.SystemRankPIM {
 		spec.ProcessingUnit = pim.RankPU
 	}
-	table, err := pim.NewKernelTable(&spec, &cfg.DRAM.Spec, cfg.HeadShape())
-	if err != nil {
-		return err
-	}
-	n.table, n.sequence, n.unit = table, newSequence(table), spec.UnitBytes(&cfg.DRAM.Spec)
-	return nil
+	return &spec
 }
+
+// newKernels measures attention on the ranks.
+func newKernels(cfg *configs.Config) (*kernels, error) {
+	table, err := pim.NewKernelTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
+	if err != nil {
+		return nil, err
+	}
+	return &kernels{table, newSequence(table)}, nil
+}
+
+// unit returns the bytes of an allocation unit of a rank.
+func (n *Node) unit() units.Bytes { return n.cfg.PIM.UnitBytes(&n.cfg.DRAM.Spec) }
 
 // rankLedger returns the empty KV memory of one replica in the DIMMs.
 func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	cfg := n.cfg
+	geometry, _ := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape()) // validated with the configuration
 	return scheduler.NewLedger(scheduler.LedgerSpec{
 		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		UnitTokens: n.table.RowTokens(), Capacity: int64(cfg.Node.RankCapacity() / n.unit), Rotation: rotation,
+		UnitTokens: geometry.RowTokens, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
 	})
 }
 
 // rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
 // same.
 func (n *Node) rankMemory() kvMemory {
-	return kvMemory{n.unit * units.Bytes(n.cfg.ReplicaChannels()), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+	return kvMemory{n.unit() * units.Bytes(n.cfg.ReplicaChannels()), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
 }
 
 // devices returns the device models of one replica of a system with DIMM-PIM.
@@ -146,7 +153,7 @@ func (n *Node) devices() *devices {
 	cfg := n.cfg
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
-		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), table: n.table, clock: n.clock(), sequence: n.sequence,
+		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), clock: n.clock(),
 		heads:    cfg.Model.KVHeads / channels,
 		link:     units.Bandwidth(gpus) * n.linkShare(),
 		channel:  units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
@@ -155,6 +162,9 @@ func (n *Node) devices() *devices {
 		channels: channels,
 		scratch:  make([]int64, cfg.Node.Ranksets),
 		pimPeak:  n.pimPeak() / units.Bandwidth(n.Replicas()),
+	}
+	if n.kernels != nil {
+		d.kernels = *n.kernels
 	}
 	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
@@ -178,7 +188,9 @@ func (n *Node) costs(d *devices) iterationCosts {
 	c.close = sim.Time(s.TWR+s.TRP) * tCK
 	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
-	c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
+	if n.kernels != nil {
+		c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
+	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
 	c.halfDuplex = 2*d.link > d.channel

@@ -34,10 +34,13 @@ type Node struct {
 	system *System
 	memory kvMemory
 
-	// Of systems with DIMM-PIM.
+	*kernels // of the ranks; nil without DIMM-PIM, and where only memory matters
+}
+
+// kernels is what attention takes on the ranks of DIMM-PIM.
+type kernels struct {
 	table    *pim.KernelTable
 	sequence sequence
-	unit     units.Bytes // of an allocation unit of a rank
 }
 
 // kvMemory is the memory for keys and values of one replica, in the allocation
@@ -50,14 +53,20 @@ type kvMemory struct {
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program on the DRAM model to fill the table of head kernels.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	n := &Node{cfg: cfg, system: systemOf(cfg.Run.System)}
-	if cfg.DIMMPIM() {
-		if err := n.buildRanks(); err != nil {
-			return nil, err
-		}
+	if !cfg.DIMMPIM() {
+		return newNode(cfg, nil), nil
 	}
+	k, err := newKernels(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return newNode(cfg, k), nil
+}
+
+func newNode(cfg *configs.Config, k *kernels) *Node {
+	n := &Node{cfg: cfg, system: systemOf(cfg.Run.System), kernels: k}
 	n.memory = n.system.memory(n)
-	return n, nil
+	return n
 }
 
 // Streams of random numbers, one for each subsystem that draws any.

@@ -16,6 +16,7 @@ const (
 	opPromptDown
 	opResults
 	opAttention
+	opGPUAttention // of prompts and of requests that decode on the GPUs
 )
 
 // Spans records what every resource of a replica does, on a timeline: Kind is a

@@ -11,12 +11,12 @@ import (
 // compares it with (section 6.1). All share the models of GPUs, memory and links,
 // and the queues.
 type System struct {
-	Name     string // value of run.system
-	Hardware string // where keys and values are and what attends over them
-	Schedule string
-	Source   string
-	Sections string // of the configuration, that are its own
-	Host     bool   // it uses the host's memory
+	Name     string `json:"name"`     // value of run.system
+	Hardware string `json:"hardware"` // where keys and values are and what attends over them
+	Schedule string `json:"schedule"`
+	Source   string `json:"source"`
+	Sections string `json:"sections"`  // of the configuration, that are its own
+	Host     bool   `json:"host_dram"` // it uses the host's memory
 
 	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
 	memory   func(n *Node) kvMemory

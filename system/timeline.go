@@ -188,4 +188,5 @@ func (r *Recording) writeSpan(replica int, s sim.Span, write func(traceEvent) er
 var operationNames = [...]string{
 	taskEntry: "entry", taskAttention: "prefill attention", taskBlock: "block",
 	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results", opAttention: "decode attention",
+	opGPUAttention: "attention",
 }

@@ -55,11 +55,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 		if bad := other.Validate(); len(bad) > 0 {
 			return nil, bad[0]
 		}
-		node, err := NewNode(&other)
-		if err != nil {
-			return nil, err
-		}
-		left.Requests = node.holdable(left.Requests)
+		left.Requests = newNode(&other, nil).holdable(left.Requests)
 	}
 	if len(left.Requests) == 0 {
 		return nil, &input.InputError{

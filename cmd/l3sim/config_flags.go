@@ -18,7 +18,8 @@ type configFlags struct {
 
 // keyFlags are the flags that set a key.
 var keyFlags = []struct{ flag, key, usage string }{
-	{"system", "run.system", "system to simulate, or several (a,b) to compare"},
+	{"preset", "preset", "system preset (see 'l3sim config list')"},
+	{"system", "run.system", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
 	{"model", "run.model", "model preset (see 'l3sim config list'), or several (a,b) to compare"},
 	{"trace", "run.trace", "built-in trace or a file"},
 	{"requests", "run.requests", "number of requests, the first of a file"},

@@ -37,8 +37,10 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newPIMCommand(),
 		a.newPredictCommand(),
 		a.newPlotCommand(),
+		a.newReproduceCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),
+		a.newSystemsCommand(),
 		a.newTableCommand(),
 		a.newVersionCommand(),
 	)

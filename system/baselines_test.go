@@ -1,0 +1,199 @@
+package system
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// drawn is the choices that make a small node of any system.
+type drawn struct {
+	sets  []string
+	trace *traces.Trace
+}
+
+// drawBaseline draws a small model on GPUs with little memory, and a trace for it.
+func drawBaseline(t *rapid.T) drawn {
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	replicas, ranksets, layers := 1<<number("log2 replicas", 0, 1), number("ranksets", 1, 4), number("layers", 1, 24)
+	channels := 4 * replicas
+	capacity := units.Bytes(channels*ranksets*max(2*layers, number("units a rank", 2, 200))) * 256 * units.KiB
+	d := drawn{sets: []string{
+		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
+		fmt.Sprintf("node.memory_capacity=%q", capacity),
+		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
+		"model.tensor_parallel=2",
+		"gpu.preset=" + pick("GPU", "a100-paper", "a100-sxm-80gb"),
+		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
+		fmt.Sprint("batching.max_batch_tokens=", number("batch", 64, 2000)), "batching.page_tokens=" + pick("page", "1", "16", "256"),
+		"gpu_only.policy=" + pick("gpu-only", "prefill-first", "chunked-prefill"),
+		"hbm_pim.sub_batches=" + pick("hbm-pim", "always", "adaptive", "never"),
+		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)),
+		"rank_pim.placement=" + pick("rank-pim", "random", "balanced"),
+		"comm.rotation=" + pick("rotation", "true", "false"),
+	}}
+	d.trace = &traces.Trace{Name: "random"}
+	for i := range number("requests", 1, 25) {
+		d.trace.Requests = append(d.trace.Requests, traces.Request{ID: i, Input: number("in", 1, 1500), Output: number("out", 1, 120)})
+	}
+	// Memory of each GPU: its half of the weights, the activations, and room for 0.3 to 20
+	// requests of the largest size.
+	cfg := d.load(t, "gpu-only")
+	m, room := &cfg.Model, units.Bytes(float64(number("room", 3, 200))/10*1620)
+	free := m.WeightBytes() + m.ActivationBytes(cfg.Batching.MaxBatchTokens) + room*m.KVBytesPerToken()
+	d.sets = append(d.sets, fmt.Sprintf("gpu.memory_capacity=%q", free/2+1+cfg.GPU.MemoryReserve))
+	return d
+}
+
+// load returns the configuration of a system with further settings.
+func (d *drawn) load(t *rapid.T, system string, sets ...string) *configs.Config {
+	all := append(append([]string{"run.system=" + system}, d.sets...), sets...)
+	cfg, err := configs.Load(configs.Options{Sets: all})
+	if err != nil {
+		t.Fatalf("configuration: %v", err)
+	}
+	return cfg
+}
+
+// drawnKernels are the kernels of the systems with DIMM-PIM in drawBaseline, which
+// does not draw anything that they depend on but the processing unit.
+var drawnKernels = sync.OnceValues(func() (map[string]*kernels, error) {
+	all := map[string]*kernels{}
+	for system, unit := range map[string]string{"rank-pim": "bank", "l3": "rank"} {
+		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system, "pim.processing_unit=" + unit}})
+		if err != nil {
+			return nil, err
+		}
+		if all[system], err = newKernels(cfg); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+})
+
+// node returns the node of a system with further settings; L3 has a processing
+// unit a rank.
+func (d *drawn) node(t *rapid.T, system string, sets ...string) *Node {
+	all, err := drawnKernels()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newNode(d.load(t, system, sets...), all[system])
+}
+
+// requestsOf returns what a run writes of its requests.
+func requestsOf(t *rapid.T, r *Result) string {
+	var b bytes.Buffer
+	if err := results.WriteRequests(&b, r.Requests); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestBaselineLaws runs random small nodes of the systems that L3 is compared with
+// under every check, and checks that they repeat themselves and that skipped layers
+// change nothing.
+func TestBaselineLaws(t *testing.T) {
+	for _, s := range Systems() {
+		if s.Name == configs.SystemL3 {
+			continue // TestNodeLaws
+		}
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				d := drawBaseline(t)
+				node := d.node(t, s.Name)
+				cfg := node.cfg
+				r := mustRun(t, node, d.trace, false)
+				checkTokens(t, r)
+				checkBounds(t, cfg, node, r)
+				if r.kv.Peak > r.kv.Capacity {
+					t.Fatalf("KV %+v", r.kv)
+				}
+				exact := mustRun(t, node, d.trace, true)
+				if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+					t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+				}
+			})
+		})
+	}
+}
+
+// TestHBMPIMWithoutPIMIsGPUOnly checks that units as fast as the GPUs' memory,
+// with a single batch, make no difference to a GPU.
+func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		plain := mustRun(t, d.node(t, "gpu-only", "gpu_only.policy=prefill-first"), d.trace, false)
+		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never"), d.trace, false)
+		if got, want := requestsOf(t, pim), requestsOf(t, plain); got != want || pim.iterations != plain.iterations {
+			t.Fatalf("hbm-pim:\n%s\ngpu-only:\n%s", got, want)
+		}
+	})
+}
+
+// TestMoreMemoryIsNoSlower checks that a GPU that holds everything serves the
+// requests that a smaller one can hold in no more time. More memory means larger
+// batches, whose products can waste part of a tile or of a wave: that is at most a
+// few percent.
+func TestMoreMemoryIsNoSlower(t *testing.T) {
+	worst := 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		small := d.node(t, "gpu-only")
+		d.trace.Requests = small.holdable(d.trace.Requests)
+		if len(d.trace.Requests) == 0 {
+			t.Skip("no request fits")
+		}
+		finite := mustRun(t, small, d.trace, false)
+		infinite := mustRun(t, d.node(t, "gpu-only", `gpu.memory_capacity="1024TiB"`), d.trace, false)
+		if infinite.preemptions > 0 {
+			t.Fatalf("%d preemptions in a petabyte", infinite.preemptions)
+		}
+		slower := float64(infinite.end)/float64(finite.end) - 1
+		worst = max(worst, slower)
+		if slower > 0.05 {
+			t.Fatalf("%v in finite memory, %v in a petabyte", finite.end, infinite.end)
+		}
+	})
+	t.Logf("slower by %.2f%% at most", 100*worst)
+}
+
+// TestRankPIMIsL3WithoutItsTechniques checks that L3 with one processing unit a
+// rank, one batch and links that take no time comes close to rank-pim: what is left
+// is that L3 prefills beside decoding requests.
+func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
+	worst := 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		for i := range d.trace.Requests { // prompts take no time to speak of
+			r := &d.trace.Requests[i]
+			r.Input, r.Output = 1+r.Input%32, 200+r.Output
+		}
+		d.sets = append(d.sets, "batching.max_batch_tokens=2048", "memory.admission=final")
+		rank := mustRun(t, d.node(t, "rank-pim", "rank_pim.placement=balanced"), d.trace, false)
+		l3 := mustRun(t, d.node(t, "l3", `pim.processing_unit="rank"`, "scheduler.sub_batches=1", "comm.balance=least-loaded",
+			`pcie.latency="0s"`, "pcie.generation=6", "pcie.lanes=16", "scheduler.min_prefill_tokens=2048"), d.trace, false)
+		if l3.rejected != rank.rejected {
+			t.Fatalf("%d rejected, %d", l3.rejected, rank.rejected)
+		}
+		if l3.end == 0 {
+			t.Skip("no request fits")
+		}
+		off := math.Abs(float64(rank.end)/float64(l3.end) - 1)
+		worst = max(worst, off)
+		if off > 0.05 {
+			t.Fatalf("rank-pim takes %v, l3 so reduced %v", rank.end, l3.end)
+		}
+	})
+	t.Logf("apart by %.1f%% at most", 100*worst)
+}
