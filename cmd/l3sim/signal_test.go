@@ -1,0 +1,60 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestSignals ends a shard's run as a person and as a batch system do, while points
+// run: the exit code names the signal, and what is recorded stays.
+func TestSignals(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "sweep.toml")
+	if err := os.WriteFile(file, []byte(strings.Replace(crashSweep, "run.requests = 2", "run.requests = 200", 1)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	l3sim := program(t, dir)
+	out := filepath.Join(dir, "out")
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+		says   string
+	}{{syscall.SIGTERM, 143, "l3sim: terminated"}, {syscall.SIGINT, 130, "l3sim: interrupted"}} {
+		var messages bytes.Buffer
+		cmd := exec.Command(l3sim, "sweep", file, "--workers", "1", "--shard", "0/2", "--out", out)
+		cmd.Stderr = &messages
+		before := journalLines(t, out)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(20 * time.Second); journalLines(t, out) < before+2; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("no point was recorded: %s", messages.String())
+			}
+		}
+		if err := cmd.Process.Signal(c.signal); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // its exit code is looked at
+		if got := cmd.ProcessState.ExitCode(); got != c.code {
+			t.Errorf("%v: exit code %d, want %d", c.signal, got, c.code)
+		}
+		if text := messages.String(); !strings.HasSuffix(text, c.says+"\n") || !strings.Contains(text, "of 100 points are recorded") {
+			t.Errorf("%v: %s", c.signal, text)
+		}
+		if text := read(t, filepath.Join(out, "journal.jsonl")); text[len(text)-1] != '\n' {
+			t.Errorf("%v: the journal ends within a line", c.signal)
+		}
+	}
+}

@@ -1,0 +1,314 @@
+//go:build unix
+
+package sweep
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+func emit(t *testing.T, form string, j *Job) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := Emit(&b, form, j); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// awkward are names that no script may take apart or expand.
+var awkward = []string{"plain/sweep.toml", "two words.toml", "it's.toml", `"quoted" $HOME.toml`, "`date`;$(x).toml", "-x.toml", "a%b*.toml", `back\slash.toml`, "ünïcode.toml"}
+
+// stubs are commands that stand for Slurm's: sbatch runs an array's elements one
+// after another, and everything else notes how it was called, an argument a line.
+var stubs = map[string]string{
+	"sbatch": `note sbatch "$@"
+script=$(cat)
+case $script in *--array=*) ids=$ELEMENTS ;; *) ids=none ;; esac
+for id in $ids; do
+	[ "$id" = none ] || export SLURM_ARRAY_TASK_ID=$id SLURM_ARRAY_JOB_ID=17
+	bash -c "$script" >>"$LOG.out" 2>&1
+	note ended $?
+done
+echo 17`,
+	"srun":     `shift; "$@"`,
+	"l3sim":    `note l3sim "$@"; exit $STATUS`,
+	"scontrol": `note scontrol "$@"`,
+}
+
+// runScript runs an emitted script with the stubs and returns the calls, one
+// call's arguments joined by "|".
+func runScript(t *testing.T, script, elements, status, restarts string) []string {
+	t.Helper()
+	dir := t.TempDir()
+	log := filepath.Join(dir, "log")
+	note := "#!/bin/bash\nnote() { (IFS='|'; printf '%s\\n' \"$*\" >>\"$LOG\"); }\n"
+	for name, text := range stubs {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(note+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("bash")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(script)
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LOG="+log, "ELEMENTS="+elements, "STATUS="+status, "SLURM_RESTART_COUNT="+restarts)
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "shards 17, merge 17\n" {
+		t.Fatalf("%v\n%s\n%s", err, out, script)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(strings.TrimSpace(string(text)), "\n")
+}
+
+// TestSlurmScript runs the script that is emitted for awkward names: shards and
+// merge get exactly their arguments.
+func TestSlurmScript(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	for _, file := range awkward {
+		out := "results of " + file
+		j := &Job{File: file, Out: out, Shards: 3, Workers: 2, Points: 40}
+		calls := runScript(t, emit(t, "slurm", j), "0 1 2", "0", "")
+		pattern := strings.ReplaceAll(out, "%", "%%")
+		name := argument(file)
+		want := []string{"sbatch|--parsable|--output=" + pattern + "/logs/shard-%a.log"}
+		for i := range 3 {
+			want = append(want, fmt.Sprintf("l3sim|sweep|%s|--quiet|--workers|2|--shard|%d/3|--out|%s/shards/%d", name, i, out, i), "ended|0")
+		}
+		want = append(want, "sbatch|--parsable|--output="+pattern+"/logs/merge.log|--dependency=afterok:17|--kill-on-invalid-dep=yes",
+			fmt.Sprintf("l3sim|merge|%s/shards/0|%s/shards/1|%s/shards/2|--out|%s", out, out, out, out), "ended|0")
+		if !slices.Equal(calls, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(calls, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+// TestSlurmRetries: an element that did not finish requeues itself, three times
+// at most, and not where its input is wrong.
+func TestSlurmRetries(t *testing.T) {
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash")
+	}
+	script := emit(t, "slurm", &Job{File: "a.toml", Out: "out", Shards: 3, Points: 40})
+	for _, c := range []struct {
+		status, restarts string
+		requeued         bool
+	}{
+		{"0", "", false}, {"1", "", true}, {"2", "", false}, {"137", "", true}, {"143", "2", true}, {"143", "3", false},
+	} {
+		calls := runScript(t, script, "2", c.status, c.restarts)
+		if got := slices.Contains(calls, "scontrol|requeue|17_2"); got != c.requeued {
+			t.Errorf("status %s after %s restarts: requeued %t", c.status, c.restarts, got)
+		}
+		if !slices.Contains(calls, "ended|"+c.status) {
+			t.Errorf("status %s is lost: %v", c.status, calls)
+		}
+	}
+}
+
+// TestKubernetesManifest reads the manifest and checks what its objects rely on
+// of each other. That the API takes it is checked with the server's own
+// validation outside of this module (docs/scale-out.md).
+func TestKubernetesManifest(t *testing.T) {
+	for _, file := range awkward {
+		if !filepath.IsLocal(file) {
+			t.Fatal(file)
+		}
+		out := "results/" + file
+		text := emit(t, "k8s", &Job{File: file, Out: out, Shards: 12, Workers: 2, Points: 40})
+		objects := map[string]map[string]any{}
+		for document := range strings.SplitSeq(text, "\n---\n") {
+			object, _ := readYAML(t, document).(map[string]any)
+			name := at(object, "metadata", "name").(string)
+			if len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+				t.Errorf("name %s", name)
+			}
+			objects[object["kind"].(string)+" "+name] = object
+		}
+		name := jobName(file)
+		shards, merge := objects["Job "+name], objects["Job "+name+"-merge"]
+		role := objects["Role "+name+"-merge"]
+		if len(objects) != 6 || shards == nil || merge == nil || role == nil || objects["PersistentVolumeClaim "+name] == nil {
+			t.Fatalf("objects %v", objects)
+		}
+		spec := shards["spec"].(map[string]any)
+		if spec["completionMode"] != "Indexed" || spec["completions"] != 12 || spec["parallelism"] != 12 || spec["backoffLimitPerIndex"] != 3 {
+			t.Errorf("%v", spec)
+		}
+		// Kubernetes turns $$( into $( and expands $(NAME).
+		expand := func(args any) (all []string) {
+			for _, a := range args.([]any) {
+				text := strings.ReplaceAll(a.(string), "$(JOB_COMPLETION_INDEX)", "7")
+				all = append(all, strings.ReplaceAll(text, "$$(", "$("))
+			}
+			return all
+		}
+		if got, want := expand(at(shards, "spec", "template", "spec", "containers", 0, "command")),
+			[]string{"l3sim", "sweep", argument(file), "--quiet", "--workers=2", "--shard=auto/12", "--out=" + out + "/shards/7"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		want := []string{"l3sim", "merge"}
+		for i := range 12 {
+			want = append(want, fmt.Sprintf("%s/shards/%d", out, i))
+		}
+		if got := expand(at(merge, "spec", "template", "spec", "containers", 0, "command")); !slices.Equal(got, append(want, "--out="+out)) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		wait := at(merge, "spec", "template", "spec", "initContainers", 0, "command").([]any)
+		if wait[len(wait)-1] != "job/"+name || at(role, "rules", 0, "resourceNames", 0) != name {
+			t.Errorf("the merge waits for %v and may see %v", wait, at(role, "rules", 0))
+		}
+		for _, job := range []map[string]any{shards, merge} {
+			pod := at(job, "spec", "template", "spec")
+			if at(pod, "restartPolicy") != "Never" || at(pod, "volumes", 0, "persistentVolumeClaim", "claimName") != name ||
+				at(pod, "volumes", 0, "name") != at(pod, "containers", 0, "volumeMounts", 0, "name") ||
+				at(pod, "containers", 0, "volumeMounts", 0, "mountPath") != at(pod, "containers", 0, "workingDir") {
+				t.Errorf("%v", pod)
+			}
+		}
+		if at(shards, "spec", "podFailurePolicy", "rules", 0, "onExitCodes", "containerName") != at(shards, "spec", "template", "spec", "containers", 0, "name") {
+			t.Error("the failure policy names no container")
+		}
+	}
+}
+
+// at returns what a path of keys and indices leads to, nil where nothing is.
+func at(v any, path ...any) any {
+	for _, p := range path {
+		switch p := p.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[p]
+		case int:
+			list, _ := v.([]any)
+			if p >= len(list) {
+				return nil
+			}
+			v = list[p]
+		}
+	}
+	return v
+}
+
+// readYAML decodes the part of YAML that our manifests are written in: block
+// mappings and sequences, flow sequences, plain scalars and JSON's strings.
+func readYAML(t *testing.T, text string) any {
+	t.Helper()
+	var lines []string
+	for line := range strings.Lines(text) {
+		if trimmed := strings.TrimSpace(line); trimmed != "" && trimmed[0] != '#' {
+			lines = append(lines, strings.TrimRight(line, "\n"))
+		}
+	}
+	v, rest := yamlBlock(t, lines)
+	if len(rest) > 0 {
+		t.Fatalf("not read: %s", rest[0])
+	}
+	return v
+}
+
+func yamlIndent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
+
+// yamlBlock decodes the block that begins with the first line.
+func yamlBlock(t *testing.T, lines []string) (any, []string) {
+	indent := yamlIndent(lines[0])
+	var list []any
+	mapping := map[string]any{}
+	for len(lines) > 0 && yamlIndent(lines[0]) == indent {
+		line := lines[0][indent:]
+		if item, ok := strings.CutPrefix(line, "- "); ok {
+			var v any
+			if _, _, isMap := yamlKey(item); isMap {
+				lines[0] = strings.Repeat(" ", indent+2) + item
+				v, lines = yamlBlock(t, lines)
+			} else {
+				v, lines = yamlScalar(t, item), lines[1:]
+			}
+			list = append(list, v)
+			continue
+		}
+		key, value, ok := yamlKey(line)
+		if _, twice := mapping[key]; !ok || twice || list != nil {
+			t.Fatalf("line %q", line)
+		}
+		lines = lines[1:]
+		if value != "" {
+			mapping[key] = yamlScalar(t, value)
+			continue
+		}
+		mapping[key], lines = yamlBlock(t, lines)
+	}
+	if list != nil {
+		return list, lines
+	}
+	return mapping, lines
+}
+
+// yamlKey splits "key: value"; a quoted string is no key here.
+func yamlKey(text string) (key, value string, ok bool) {
+	if key, ok = strings.CutSuffix(text, ":"); ok {
+		return key, "", true
+	}
+	if text[0] == '"' {
+		return "", "", false
+	}
+	return strings.Cut(text, ": ")
+}
+
+func yamlScalar(t *testing.T, text string) any {
+	if text[0] == '"' {
+		s, err := strconv.Unquote(text)
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return s
+	}
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		var list []any
+		for item := range strings.SplitSeq(strings.TrimSuffix(inner, "]"), ",") {
+			list = append(list, yamlScalar(t, strings.TrimSpace(item)))
+		}
+		return list
+	}
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	return text
+}
+
+func TestEmitRefuses(t *testing.T) {
+	good := Job{File: "a.toml", Out: "out", Shards: 3}
+	for _, c := range []struct {
+		form   string
+		change func(*Job)
+		want   string
+	}{
+		{"slrm", func(*Job) {}, `did you mean "slurm"?`},
+		{"slurm", func(j *Job) { j.Shards = 0 }, "--shards = 0: expected 1 to 1000"},
+		{"slurm", func(j *Job) { j.Shards = 1001 }, "--shards = 1001"},
+		{"slurm", func(j *Job) { j.Out = "a\nb" }, "--out"},
+		{"k8s", func(j *Job) { j.Out = "/results" }, "--out = /results: expected a path inside this folder"},
+		{"k8s", func(j *Job) { j.File = "../a.toml" }, "FILE = ../a.toml"},
+	} {
+		j := good
+		c.change(&j)
+		var b bytes.Buffer
+		err := Emit(&b, c.form, &j)
+		var bad *input.InputError
+		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
+			t.Errorf("%s: got %v, want %s", c.form, err, c.want)
+		}
+	}
+}
