@@ -138,9 +138,12 @@ func forPeople(column, cell string) string {
 }
 
 // numberForPeople writes a number of a column to six significant digits, bytes
-// with a binary prefix.
+// with a unit.
 func numberForPeople(column string, v float64) string {
 	if strings.HasSuffix(column, "_bytes") && math.Abs(v) < 1<<62 {
+		if exact := units.Bytes(v).String(); len(exact) <= len("123.4567TiB") {
+			return exact
+		}
 		return binary(units.Bytes(v))
 	}
 	whole := len(strconv.FormatFloat(math.Trunc(math.Abs(v)), 'f', 0, 64))

@@ -16,7 +16,7 @@ import (
 func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVar(&s.X, "x", "", "`column` of the x axis")
 	flags.StringVar(&s.Y, "y", "", "`column` of the y axis, or several of one unit: a,b")
-	flags.StringVar(&s.Z, "z", "", "`column` of the values of a heat map")
+	flags.StringVar(&s.Z, "z", "", "`column` of the values of a heat map, or the third goal of a Pareto front")
 	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
 	flags.StringVar(&s.NormalizeTo, "normalize-to", "", "divide by the row with `column=value` and the same x, group, facet and seed")
@@ -34,8 +34,13 @@ func (a *app) newPlotCommand() *cobra.Command {
 RESULTS is a sweep's folder or its results.csv. Columns are named in full
 (node.ranksets) or, where only one fits, without section and unit (ranksets). Rows that
 differ in their seed alone are one point with an error bar of one sample standard
-deviation; a box shows quartiles and extremes of all rows of its x and group. A Pareto
-front looks for high rates and low times, and for little of a configuration's key.
+deviation; a box shows quartiles and extremes of all rows of its x and group.
+
+A Pareto front is a staircase through the points that no other equals or beats in both
+goals and beats in one; the others are paler. --goals says what is sought, y first, then
+x, such as 'max output_tokens_per_s, min tbt_p99_ms'. A third goal is cut into up to four
+levels, each with the staircase of all points at least that good in it. With --x, --y and
+--z instead it looks for high rates and low times, and for little of a key.
 
 --figure takes what the other flags say from a file (see configs/paper); those that are
 given as well win.`,
@@ -43,6 +48,7 @@ given as well win.`,
   l3sim plot results/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
   l3sim plot results/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
   l3sim plot results/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png
+  l3sim plot results/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
   l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,6 +70,7 @@ given as well win.`,
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
 	selectionFlags(cmd.Flags(), &s)
+	cmd.Flags().StringVar(&s.Goals, "goals", "", "`goals` of a Pareto front: two or three of 'max COLUMN' and 'min COLUMN'")
 	cmd.Flags().StringVar(&definition, "figure", "", "`file` that defines the figure")
 	cmd.Flags().StringVar(&title, "title", "", "title above the figure")
 	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")

@@ -21,13 +21,16 @@ type Selection struct {
 	Kind  string // one of Kinds
 	X     string
 	Y     string // a column, or several of one unit, joined by commas: these are the groups then
-	Z     string // heat maps: the value at each (x, y)
+	Z     string // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
 	Group string // "" for one group
 	Facet string // a plot of its own for each value; "" for one plot
 	// NormalizeTo is "column=value": every value is divided by that of the row with
 	// this value and otherwise the same x, group, facet and seed.
 	NormalizeTo string
 	Where       []string // "column=value": other rows are left out
+	// Goals are those of a Pareto front in the place of X, Y and Z, as
+	// results.Table.ParseGoals reads them: y, x, and a third.
+	Goals string
 }
 
 // Data is what a figure shows. Names of columns are those of the table.
@@ -41,6 +44,7 @@ type Data struct {
 	GroupNames, Facets  []string // in the order of the table; numbers in rising order
 	Cells               []Cell   // in the order of facet, group, x
 	MinimizeX, MaximumY bool     // which way a Pareto front looks
+	MaximizeZ           bool     // and its third goal, which GroupNames cut into levels
 }
 
 // Cell is one position of a figure with its samples.
@@ -51,6 +55,7 @@ type Cell struct {
 	// XValue is the mean of x over the samples where x is a number: of a key all are
 	// the same, of a metric each seed has its own.
 	XValue, XStd float64
+	ZValue       float64   // mean of a Pareto front's third goal
 	Samples      []float64 // of y; of z in a heat map
 }
 
@@ -86,7 +91,8 @@ const none = -1
 type selector struct {
 	table                       *results.Table
 	selection                   Selection
-	x, y, z, group, facet, seed int // columns, none where there is none
+	goals                       []results.Goal // those of Selection.Goals
+	x, y, z, group, facet, seed int            // columns, none where there is none
 	values                      []float64
 	rows                        []int // those used, into table.Rows
 	data                        *Data
@@ -106,14 +112,17 @@ func Select(t *results.Table, sel Selection) (*Data, error) {
 			return nil, err
 		}
 	}
-	t, err := melt(shortenPoints(t, &sel), &sel)
-	if err != nil {
-		return nil, err
-	}
-	s := &selector{table: t, selection: sel, data: &Data{Kind: sel.Kind}, normColumn: none}
 	if !slices.Contains(Kinds(), sel.Kind) {
 		return nil, input.UnknownName("--kind", sel.Kind, Kinds())
 	}
+	goals, err := sel.parseGoals(t)
+	if err != nil {
+		return nil, err
+	}
+	if t, err = melt(shortenPoints(t, &sel), &sel); err != nil {
+		return nil, err
+	}
+	s := &selector{table: t, selection: sel, goals: goals, data: &Data{Kind: sel.Kind}, normColumn: none}
 	for _, step := range []func() error{s.columns, s.read, s.normalize, s.cells} {
 		if err := step(); err != nil {
 			return nil, err
@@ -152,8 +161,10 @@ func (s *selector) columns() error {
 	switch {
 	case s.selection.Kind == "heatmap" && s.group != none:
 		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
-	case s.selection.Kind != "heatmap" && s.z != none:
-		return &input.InputError{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap with it"}
+	case s.selection.Kind == "pareto" && s.group != none && s.z != none:
+		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
+	case s.selection.Kind != "heatmap" && s.selection.Kind != "pareto" && s.z != none:
+		return &input.InputError{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap or pareto with it"}
 	}
 	s.seed = slices.Index(s.table.Columns, results.SeedColumn)
 	if s.selection.NormalizeTo != "" {
@@ -178,7 +189,7 @@ func (s *selector) value() int {
 func (s *selector) read() error {
 	for r := range s.table.Rows {
 		v, ok := s.table.Number(r, s.value())
-		if !ok || s.selection.Kind == "pareto" && !s.isNumber(r, s.x) {
+		if !ok || s.selection.Kind == "pareto" && (!s.isNumber(r, s.x) || s.z != none && !s.isNumber(r, s.z)) {
 			continue
 		}
 		s.rows, s.values = append(s.rows, r), append(s.values, v)
@@ -210,10 +221,12 @@ func (s *selector) text(row, column int) string {
 // where all are numbers.
 func (s *selector) names(column int) []string {
 	var names []string
+	seen := map[string]bool{}
 	numbers := true
 	for _, r := range s.rows {
 		v := s.text(r, column)
-		if !slices.Contains(names, v) {
+		if !seen[v] {
+			seen[v] = true
 			names = append(names, v)
 		}
 		numbers = numbers && column != none && s.isNumber(r, column)
@@ -290,22 +303,22 @@ func (s *selector) cells() error {
 	if d.Kind == "heatmap" {
 		d.YNames = s.names(s.y)
 	}
-	d.MinimizeX = s.isDimension(s.x) || results.MetricBetter(d.X) != results.Higher
-	d.MaximumY = !s.isDimension(s.y) && results.MetricBetter(d.Y) != results.Lower
+	s.directions()
 	type collected struct {
-		cell Cell
-		xs   []float64
-		rows []int
+		cell   Cell
+		xs, zs []float64
+		rows   []int
 	}
+	positions := indexed(d.XNames)
 	byKey := map[string]*collected{}
 	var order []*collected
 	point := slices.Index(s.table.Columns, results.PointColumn)
 	for i, r := range s.rows {
 		key := fmt.Sprintf("%q %q", s.text(r, s.facet), s.text(r, s.group))
 		switch {
-		case s.isDimension(s.x):
+		case s.isDimension(s.x) && d.Kind != "pareto":
 			key += fmt.Sprintf(" %q", s.text(r, s.x))
-		default: // metrics against metrics: the repeats of a point are one cell
+		default: // a cloud of points: the repeats of each are one cell
 			key += fmt.Sprintf(" %q", s.text(r, point))
 			if point < 0 {
 				key += fmt.Sprint(r)
@@ -318,25 +331,44 @@ func (s *selector) cells() error {
 		if c == nil {
 			c = &collected{cell: Cell{
 				Facet: slices.Index(d.Facets, s.text(r, s.facet)), Group: slices.Index(d.GroupNames, s.text(r, s.group)),
-				X: slices.Index(d.XNames, s.text(r, s.x)), Y: slices.Index(d.YNames, s.text(r, s.y)),
+				X: positions[s.text(r, s.x)], Y: slices.Index(d.YNames, s.text(r, s.y)),
 			}}
 			byKey[key] = c
 			order = append(order, c)
 		}
 		x, _ := s.table.Number(r, s.x)
 		c.cell.Samples, c.xs, c.rows = append(c.cell.Samples, s.values[i]), append(c.xs, x), append(c.rows, r)
+		if d.hasThirdGoal() {
+			z, _ := s.table.Number(r, s.z)
+			c.zs = append(c.zs, z)
+		}
 	}
 	for _, c := range order {
 		if err := s.sameCell(c.rows); err != nil {
 			return err
 		}
 		c.cell.XValue, c.cell.XStd = mean(c.xs), std(c.xs)
+		if d.hasThirdGoal() {
+			c.cell.ZValue = mean(c.zs)
+		}
 		d.Cells = append(d.Cells, c.cell)
+	}
+	if d.hasThirdGoal() {
+		d.cutLevels()
 	}
 	slices.SortStableFunc(d.Cells, func(a, b Cell) int {
 		return cmp.Or(cmp.Compare(a.Facet, b.Facet), cmp.Compare(a.Group, b.Group), cmp.Compare(a.X, b.X), cmp.Compare(a.Y, b.Y))
 	})
 	return nil
+}
+
+// indexed returns the position of each name.
+func indexed(names []string) map[string]int {
+	at := make(map[string]int, len(names))
+	for i, n := range names {
+		at[n] = i
+	}
+	return at
 }
 
 // sameCell checks that rows differ in no key but the seed.

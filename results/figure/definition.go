@@ -24,11 +24,12 @@ type Definition struct {
 	Group       string   `toml:"group"`
 	Facet       string   `toml:"facet"`
 	NormalizeTo string   `toml:"normalize_to"`
+	Goals       string   `toml:"goals"`
 	Where       []string `toml:"where"`
 }
 
 // definitionKeys are the keys of a definition.
-var definitionKeys = []string{"title", "kind", "x", "y", "z", "group", "facet", "normalize_to", "where"}
+var definitionKeys = []string{"title", "kind", "x", "y", "z", "group", "facet", "normalize_to", "goals", "where"}
 
 // ReadDefinition reads a definition file. What is wrong with it is an
 // *input.InputError.
@@ -119,7 +120,7 @@ func (d *Definition) Selection(over Selection) Selection {
 	}
 	s := Selection{
 		Kind: pick(over.Kind, d.Kind), X: pick(over.X, d.X), Y: pick(over.Y, d.Y), Z: pick(over.Z, d.Z),
-		Group: pick(over.Group, d.Group), Facet: pick(over.Facet, d.Facet), NormalizeTo: pick(over.NormalizeTo, d.NormalizeTo),
+		Group: pick(over.Group, d.Group), Facet: pick(over.Facet, d.Facet), NormalizeTo: pick(over.NormalizeTo, d.NormalizeTo), Goals: pick(over.Goals, d.Goals),
 		Where: over.Where,
 	}
 	if len(s.Where) == 0 {

@@ -54,7 +54,7 @@ func (d *Data) Check() error {
 	}{
 		{"--group", d.Group, len(d.GroupNames), MaxGroups},
 		{"--facet", d.Facet, len(d.Facets), 24},
-		{"--x", d.X, len(d.XNames), 10_000},
+		{"--x", d.X, len(d.XNames), maxPositions(d.Kind)},
 		{"--y", d.Y, len(d.YNames), 200},
 	} {
 		if c.n > c.most {
@@ -66,6 +66,15 @@ func (d *Data) Check() error {
 		return &input.InputError{Key: "--x", Value: d.X, Expected: "a column of at most 60 values, or --kind line: there are " + numberLabel(float64(n))}
 	}
 	return nil
+}
+
+// maxPositions returns how many values an x axis may have: of a cloud of points
+// as many as a sweep has points.
+func maxPositions(kind string) int {
+	if kind == "pareto" || kind == "scatter" {
+		return 100_000
+	}
+	return 10_000
 }
 
 // canvas is what figures are drawn on.
@@ -211,6 +220,8 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 		p.Add(&boxes{d, cells})
 	case "heatmap":
 		p.Add(newHeatmap(d, cells))
+	case "pareto":
+		p.Add(&pareto{d, cells})
 	default:
 		p.Add(&points{d, cells})
 	}
@@ -299,6 +310,10 @@ func (a *axes) style(p *plot.Plot) {
 		sx = scale{label: axisLabel(d.X), size: 1}
 	}
 	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
+	if d.Kind == "pareto" {
+		p.X.Label.Text += ", " + betterLabel(!d.MinimizeX)
+		p.Y.Label.Text += ", " + betterLabel(d.MaximumY)
+	}
 	p.Y.Tick.Marker = ticker{scale: sy}
 	if d.Kind == "heatmap" {
 		p.Y.Label.Text = axisLabel(d.Y)

@@ -102,7 +102,7 @@ func TestSelectRefuses(t *testing.T) {
 		{Selection{Kind: "line", X: "ranksets", Y: "tbt_mean_ms"}, "node.channels = 16 and 8: expected one value for each x, group and facet"},
 		{Selection{Kind: "heatmap", X: "ranksets", Y: "channels"}, "--z: expected a column"},
 		{Selection{Kind: "heatmap", X: "ranksets", Y: "channels", Z: "tbt_mean_ms", Group: "seed"}, "no group in a heat map"},
-		{Selection{Kind: "line", X: "ranksets", Y: "channels", Z: "tbt_mean_ms"}, "--kind heatmap with it"},
+		{Selection{Kind: "line", X: "ranksets", Y: "channels", Z: "tbt_mean_ms"}, "--kind heatmap or pareto with it"},
 		{Selection{Kind: "line", X: "ranksets", Y: "tbt_mean_ms,output_tokens_per_s"}, "columns of one unit"},
 		{Selection{Kind: "line", X: "ranksets", Y: "tbt_mean_ms,tbt_p99_ms", Group: "channels"}, "which are the groups"},
 		{Selection{Kind: "line", X: "ranksets", Y: "error"}, "at least one row with a number"},
@@ -235,34 +235,6 @@ func TestHatchLines(t *testing.T) {
 			}
 			if cross := float64(l[1].X-l[0].X)*direction[1] - float64(l[1].Y-l[0].Y)*direction[0]; math.Abs(cross) > 1e-9 {
 				t.Fatalf("%v does not run along %v", l, direction)
-			}
-		}
-	})
-}
-
-// TestFront compares the front with its definition.
-func TestFront(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var cells []Cell
-		for range rapid.IntRange(1, 12).Draw(t, "n") {
-			cells = append(cells, Cell{XValue: float64(rapid.IntRange(0, 5).Draw(t, "x")), Samples: []float64{float64(rapid.IntRange(0, 5).Draw(t, "y"))}})
-		}
-		best := front(cells, true, true)
-		if len(best) == 0 {
-			t.Fatal("an empty front")
-		}
-		for i := range best[1:] { // ever dearer, never worse
-			if best[i+1].XValue < best[i].XValue || best[i+1].Mean() < best[i].Mean() {
-				t.Fatalf("%v then %v", best[i], best[i+1])
-			}
-		}
-		for _, c := range cells {
-			beaten := false
-			for _, f := range best {
-				beaten = beaten || f.XValue <= c.XValue && f.Mean() >= c.Mean()
-			}
-			if !beaten {
-				t.Fatalf("%v is neither on the front nor beaten by it", c)
 			}
 		}
 	})

@@ -35,14 +35,14 @@ func tickLabel(column string, v float64) string {
 	return numberLabel(v)
 }
 
-// bytesLabel writes bytes with a binary prefix and at most one decimal.
+// bytesLabel writes bytes with a binary prefix and at most two decimals.
 func bytesLabel(v float64) string {
 	for _, u := range []struct {
 		name string
 		size units.Bytes
 	}{{"TiB", units.TiB}, {"GiB", units.GiB}, {"MiB", units.MiB}, {"KiB", units.KiB}} {
 		if x := v / float64(u.size); math.Abs(x) >= 1 {
-			return strconv.FormatFloat(math.Round(10*x)/10, 'f', -1, 64) + " " + u.name
+			return strconv.FormatFloat(math.Round(100*x)/100, 'f', -1, 64) + " " + u.name
 		}
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)

@@ -99,97 +99,53 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
-// points draws markers at the cells: joined in order of x for a line, joined
-// along the best of them for a Pareto front.
+// points draws markers at the cells, joined in order of x for a line.
 type points struct {
 	data  *Data
 	cells []Cell
 }
 
+// position returns where a cell lies on the x axis.
+func (d *Data) position(cell *Cell) float64 {
+	if d.XNumeric {
+		return cell.XValue
+	}
+	return float64(cell.X)
+}
+
 // Plot implements plot.Plotter.
 func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
-	at := func(cell *Cell) float64 {
-		if b.data.XNumeric {
-			return cell.XValue
-		}
-		return float64(cell.X)
-	}
 	for group := range b.data.GroupNames {
 		var cells []Cell
+		var line []vg.Point
 		for _, cell := range b.cells {
 			if cell.Group == group {
 				cells = append(cells, cell)
+				line = append(line, vg.Point{X: x(b.data.position(&cell)), Y: y(cell.Mean())})
 			}
 		}
-		joined := cells
-		switch b.data.Kind {
-		case "scatter":
-			joined = nil
-		case "pareto":
-			joined = front(cells, b.data.MinimizeX, b.data.MaximumY)
+		if b.data.Kind == "line" {
+			c.StrokeLines(groupLine(group), line)
 		}
-		line := make([]vg.Point, len(joined))
-		for i := range joined {
-			line[i] = vg.Point{X: x(at(&joined[i])), Y: y(joined[i].Mean())}
-		}
-		c.StrokeLines(groupLine(group), line)
 		for i := range cells {
-			cell := &cells[i]
-			px, py := x(at(cell)), y(cell.Mean())
-			if s := cell.Std(); s > 0 {
-				errorBar(&c, groupColor(group), px, y(cell.Mean()-s), y(cell.Mean()+s), 3)
-			}
-			if s := cell.XStd; s > 0 && b.data.XNumeric {
-				c.StrokeLine2(draw.LineStyle{Color: groupColor(group), Width: 0.75}, x(cell.XValue-s), py, x(cell.XValue+s), py)
-			}
-			marker := groupMarker(group)
-			if b.data.Kind == "pareto" && !slices.ContainsFunc(joined, func(f Cell) bool { return f.XValue == cell.XValue && f.Mean() == cell.Mean() }) {
-				marker.Color, marker.Radius = tint(groupColor(group), 0.45), 2.5 // beaten by others
-			}
-			c.DrawGlyphNoClip(marker, vg.Point{X: px, Y: py})
+			b.data.errorBars(&c, p, &cells[i], groupColor(group))
+			c.DrawGlyphNoClip(groupMarker(group), line[i])
 		}
 	}
 }
 
-// front returns the cells that no other beats: none is at least as good in both
-// x and y and better in one. They are in order of x.
-func front(cells []Cell, minimizeX, maximumY bool) []Cell {
-	x := func(c *Cell) float64 {
-		if minimizeX {
-			return c.XValue
-		}
-		return -c.XValue
+// errorBars draws one sample standard deviation of y, and of x where that is a
+// result too.
+func (d *Data) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Color) {
+	x, y := p.Transforms(c)
+	at := x(d.position(cell))
+	if s := cell.Std(); s > 0 {
+		errorBar(c, line, at, y(cell.Mean()-s), y(cell.Mean()+s), 3)
 	}
-	y := func(c *Cell) float64 {
-		if maximumY {
-			return c.Mean()
-		}
-		return -c.Mean()
+	if s := cell.XStd; s > 0 && d.XNumeric {
+		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(cell.XValue-s), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
 	}
-	var best []Cell
-	for i := range cells {
-		beaten := false
-		for j := range cells {
-			xi, yi, xj, yj := x(&cells[i]), y(&cells[i]), x(&cells[j]), y(&cells[j])
-			if xj <= xi && yj >= yi && (xj < xi || yj > yi) {
-				beaten = true
-				break
-			}
-		}
-		if !beaten {
-			best = append(best, cells[i])
-		}
-	}
-	slices.SortStableFunc(best, func(a, b Cell) int {
-		if a.XValue < b.XValue {
-			return -1
-		} else if a.XValue > b.XValue {
-			return 1
-		}
-		return 0
-	})
-	return best
 }
 
 // heatmap draws a coloured field for each (x, y), with its value where there is

@@ -1,0 +1,223 @@
+package figure
+
+import (
+	"cmp"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+)
+
+// maxLevels is into how many levels a third goal is cut: as many staircases as
+// a reader follows in one plot.
+const maxLevels = 4
+
+// parseGoals reads Goals and sets X, Y and Z from them; none where there are none.
+func (s *Selection) parseGoals(t *results.Table) ([]results.Goal, error) {
+	if s.Goals == "" {
+		return nil, nil
+	}
+	if s.Kind != "pareto" {
+		return nil, &input.InputError{Key: "--goals", Value: s.Goals, Expected: "--kind pareto with it"}
+	}
+	for _, axis := range []struct{ flag, column string }{{"--x", s.X}, {"--y", s.Y}, {"--z", s.Z}} {
+		if axis.column != "" {
+			return nil, &input.InputError{Key: axis.flag, Value: axis.column, Expected: "either the axes or --goals, not both"}
+		}
+	}
+	goals, err := t.ParseGoals("--goals", s.Goals)
+	if err != nil {
+		return nil, err
+	}
+	s.Y, s.X = goals[0].Column, goals[1].Column
+	if len(goals) == 3 {
+		s.Z = goals[2].Column
+	}
+	return goals, nil
+}
+
+// directions finds which way a Pareto front looks: as the goals say, else for
+// high rates and low times, and for little of a configuration's key.
+func (s *selector) directions() {
+	d := s.data
+	if s.goals != nil {
+		d.MaximumY, d.MinimizeX = s.goals[0].Maximize, !s.goals[1].Maximize
+		d.MaximizeZ = len(s.goals) == 3 && s.goals[2].Maximize
+		return
+	}
+	d.MinimizeX = s.isDimension(s.x) || results.MetricBetter(d.X) != results.Higher
+	d.MaximumY = !s.isDimension(s.y) && results.MetricBetter(d.Y) != results.Lower
+	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && results.MetricBetter(d.Z) == results.Higher
+}
+
+// hasThirdGoal says that the groups are levels of a third goal.
+func (d *Data) hasThirdGoal() bool { return d.Kind == "pareto" && d.Z != "" }
+
+// cutLevels makes the levels of the third goal the groups, the best level
+// first: its values where they are few, else quarters of the points.
+func (d *Data) cutLevels() {
+	values := make([]float64, len(d.Cells))
+	for i := range d.Cells {
+		values[i] = d.Cells[i].ZValue
+	}
+	worse := func(a, b float64) int {
+		if d.MaximizeZ {
+			return cmp.Compare(b, a)
+		}
+		return cmp.Compare(a, b)
+	}
+	slices.SortFunc(values, worse)
+	limits := slices.Compact(slices.Clone(values))
+	if len(limits) > maxLevels {
+		limits = limits[:0]
+		for part := 1; part <= maxLevels; part++ {
+			limits = append(limits, values[(part*len(values)-1)/maxLevels])
+		}
+		limits = slices.Compact(limits)
+	}
+	word := "up to "
+	if d.MaximizeZ {
+		word = "from "
+	}
+	d.Group, d.GroupNames = d.Z, nil
+	for _, v := range limits {
+		d.GroupNames = append(d.GroupNames, word+tickLabel(d.Z, v))
+	}
+	for i := range d.Cells {
+		d.Cells[i].Group = slices.IndexFunc(limits, func(limit float64) bool { return worse(d.Cells[i].ZValue, limit) <= 0 })
+	}
+}
+
+// betterLabel says on an axis which way is better.
+func betterLabel(more bool) string {
+	if more {
+		return "more is better"
+	}
+	return "less is better"
+}
+
+// pareto draws the front of each group as a staircase, between what is reached
+// and what is not, and every point: those on the front in full, the others
+// paler and smaller. With a third goal the staircase of each of its levels is
+// that of all points which are at least as good in it.
+type pareto struct {
+	data  *Data
+	cells []Cell
+}
+
+// Plot implements plot.Plotter.
+func (b *pareto) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	d := b.data
+	on := make([]bool, len(b.cells))
+	stairs := make([][]Cell, len(d.GroupNames))
+	for group := range d.GroupNames {
+		var members []int
+		for i := range b.cells {
+			if b.cells[i].Group == group || d.hasThirdGoal() && b.cells[i].Group < group {
+				members = append(members, i)
+			}
+		}
+		front := d.front(b.cells, members, false)
+		for _, i := range front {
+			on[i] = on[i] || !d.hasThirdGoal()
+			stairs[group] = append(stairs[group], b.cells[i])
+		}
+	}
+	if d.hasThirdGoal() {
+		all := make([]int, len(b.cells))
+		for i := range all {
+			all[i] = i
+		}
+		for _, i := range d.front(b.cells, all, true) {
+			on[i] = true
+		}
+	}
+	b.markers(&c, p, on, false)
+	for group := len(stairs) - 1; group >= 0; group-- { // the best level on top
+		line := d.staircase(stairs[group])
+		points := make([]vg.Point, len(line))
+		for i, at := range line {
+			points[i] = vg.Point{X: x(at[0]), Y: y(at[1])}
+		}
+		c.StrokeLines(groupLine(group), points)
+	}
+	b.markers(&c, p, on, true)
+}
+
+// markers draws the points that are on the front, or those that are not.
+func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
+	x, y := p.Transforms(c)
+	for i := range b.cells {
+		if on[i] != front {
+			continue
+		}
+		cell := &b.cells[i]
+		marker := groupMarker(cell.Group)
+		if !front {
+			marker.Color, marker.Radius = tint(groupColor(cell.Group), 0.45), 2
+		}
+		b.data.errorBars(c, p, cell, marker.Color)
+		c.DrawGlyphNoClip(marker, vg.Point{X: x(cell.XValue), Y: y(cell.Mean())})
+	}
+}
+
+// front returns those of some cells, by index, that no other of them dominates
+// in x and y, and in the third goal too where that is asked for. They are in
+// order of x, then y.
+func (d *Data) front(cells []Cell, members []int, third bool) []int {
+	signed := func(v float64, maximize bool) float64 {
+		if maximize {
+			return -v
+		}
+		return v
+	}
+	goals := 2
+	if third {
+		goals = 3
+	}
+	values := make([]float64, 0, goals*len(members))
+	for _, i := range members {
+		values = append(values, signed(cells[i].XValue, !d.MinimizeX), signed(cells[i].Mean(), d.MaximumY))
+		if third {
+			values = append(values, signed(cells[i].ZValue, d.MaximizeZ))
+		}
+	}
+	var front []int
+	for m, on := range results.NonDominated(values, goals) {
+		if on {
+			front = append(front, members[m])
+		}
+	}
+	slices.SortStableFunc(front, func(a, b int) int {
+		return cmp.Or(cmp.Compare(cells[a].XValue, cells[b].XValue), cmp.Compare(cells[a].Mean(), cells[b].Mean()))
+	})
+	return front
+}
+
+// staircase returns the corners of the line through a front, in order of x:
+// between two of its points nothing better is reached than the worse of both in
+// x and in y.
+func (d *Data) staircase(front []Cell) [][2]float64 {
+	var line [][2]float64
+	for i := range front {
+		at := [2]float64{front[i].XValue, front[i].Mean()}
+		if i > 0 {
+			before := line[len(line)-1]
+			corner := [2]float64{min(before[0], at[0]), max(before[1], at[1])}
+			if d.MinimizeX {
+				corner[0] = max(before[0], at[0])
+			}
+			if d.MaximumY {
+				corner[1] = min(before[1], at[1])
+			}
+			line = append(line, corner)
+		}
+		line = append(line, at)
+	}
+	return line
+}

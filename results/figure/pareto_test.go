@@ -1,0 +1,203 @@
+package figure
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// cloud returns a front of random cells with coarse values, so that many tie.
+func cloud(t *rapid.T) []Cell {
+	var cells []Cell
+	coarse := rapid.IntRange(0, 5)
+	for range rapid.IntRange(1, 15).Draw(t, "n") {
+		cells = append(cells, Cell{
+			XValue: float64(coarse.Draw(t, "x")), ZValue: float64(coarse.Draw(t, "z")), Samples: []float64{float64(coarse.Draw(t, "y"))},
+		})
+	}
+	return cells
+}
+
+func all(n int) []int {
+	indices := make([]int, n)
+	for i := range indices {
+		indices[i] = i
+	}
+	return indices
+}
+
+// atLeast says that a is at least as good as b in x and y, and in z where third.
+func (d *Data) atLeast(a, b *Cell, third bool) bool {
+	good := func(a, b float64, maximize bool) bool { return a == b || a > b == maximize }
+	return good(a.XValue, b.XValue, !d.MinimizeX) && good(a.Mean(), b.Mean(), d.MaximumY) && (!third || good(a.ZValue, b.ZValue, d.MaximizeZ))
+}
+
+// TestFront compares fronts with their definition, whichever way they look.
+func TestFront(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cells := cloud(t)
+		d := &Data{MinimizeX: rapid.Bool().Draw(t, "minimize x"), MaximumY: rapid.Bool().Draw(t, "maximize y"), MaximizeZ: rapid.Bool().Draw(t, "maximize z")}
+		third := rapid.Bool().Draw(t, "third")
+		front := d.front(cells, all(len(cells)), third)
+		for i := range cells {
+			beaten := false
+			for j := range cells {
+				beaten = beaten || d.atLeast(&cells[j], &cells[i], third) && !d.atLeast(&cells[i], &cells[j], third)
+			}
+			if slices.Contains(front, i) == beaten {
+				t.Fatalf("cell %d, %+v: beaten %t, front %v", i, cells[i], beaten, front)
+			}
+		}
+	})
+}
+
+// TestStaircase: the line goes along the axes only, ever towards the worse in
+// one of them, and no cell lies on its better side.
+func TestStaircase(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cells := cloud(t)
+		d := &Data{MinimizeX: rapid.Bool().Draw(t, "minimize x"), MaximumY: rapid.Bool().Draw(t, "maximize y")}
+		var front []Cell
+		for _, i := range d.front(cells, all(len(cells)), false) {
+			front = append(front, cells[i])
+		}
+		line := d.staircase(front)
+		for i, at := range line {
+			if i > 0 && at[0] != line[i-1][0] && at[1] != line[i-1][1] {
+				t.Fatalf("from %v to %v", line[i-1], at)
+			}
+			corner := Cell{XValue: at[0], Samples: []float64{at[1]}}
+			for c := range cells {
+				// Better than a corner in both: the staircase would run inside of what is
+				// reached.
+				if x, y := cells[c].XValue, cells[c].Mean(); x != at[0] && y != at[1] && d.atLeast(&cells[c], &corner, false) {
+					inner := i > 0 && i < len(line)-1 && i%2 == 1
+					if !inner {
+						t.Fatalf("%v lies on the better side of %v", cells[c], at)
+					}
+				}
+			}
+			reached := false
+			for c := range cells {
+				reached = reached || d.atLeast(&cells[c], &corner, false)
+			}
+			if !reached {
+				t.Fatalf("nothing reaches %v of %v", at, line)
+			}
+		}
+	})
+}
+
+// space is a table of three goals of which memory is a key: throughput grows
+// with memory and, against the latency, with the batch.
+func space(t testing.TB) *results.Table {
+	var b strings.Builder
+	b.WriteString("point,node.memory_capacity_bytes,scheduler.batch,run.seed,status,error,config_sha256,output_tokens_per_s,tbt_p99_ms\n")
+	for _, tib := range []int{1, 2, 3, 4, 6, 8} {
+		for batch := 1; batch <= 8; batch++ {
+			for seed := 1; seed <= 2; seed++ {
+				v := min(20*tib, 10*batch)
+				fmt.Fprintf(&b, "m%db%d,%d,%d,%d,done,,x,%d,%d\n", tib, batch, tib<<40, batch, seed, v+seed, 50+batch*batch+seed)
+			}
+		}
+	}
+	b.WriteString("broken,1,1,1,failed,no room,x,,\n")
+	path := filepath.Join(t.TempDir(), "results.csv")
+	if err := os.WriteFile(path, []byte(b.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	table, err := results.ReadTable(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// TestGoals: goals name the axes and their directions, and the third becomes
+// levels, the strictest first, that every cell is on the right side of.
+func TestGoals(t *testing.T) {
+	table := space(t)
+	d, err := Select(table, Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min memory_capacity"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Y != "output_tokens_per_s" || d.X != "tbt_p99_ms" || d.Z != "node.memory_capacity_bytes" || !d.MinimizeX || !d.MaximumY || d.MaximizeZ {
+		t.Errorf("%+v", d)
+	}
+	if got := strings.Join(d.GroupNames, "; "); got != "up to 2 TiB; up to 3 TiB; up to 6 TiB; up to 8 TiB" {
+		t.Errorf("levels %s", got)
+	}
+	if len(d.Cells) != 48 { // 6 memories of 8 batches, the seeds of each as one
+		t.Errorf("%d cells", len(d.Cells))
+	}
+	limits := []float64{2, 3, 6, 8}
+	for _, c := range d.Cells {
+		tib := c.ZValue / (1 << 40)
+		if tib > limits[c.Group] || c.Group > 0 && tib <= limits[c.Group-1] || len(c.Samples) != 2 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if d, err = Select(table, Selection{Kind: "pareto", Goals: "min output_tokens_per_s, max tbt_p99_ms, max batch", Where: []string{"memory_capacity=1099511627776"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(d.GroupNames, "; "); d.MinimizeX || d.MaximumY || got != "from 7; from 5; from 3; from 1" {
+		t.Errorf("%s, %+v", got, d)
+	}
+	// A key may be an axis, with many points at one of its values.
+	if d, err = Select(table, Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min memory_capacity"}); err != nil || len(d.Cells) != 48 {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestGoalsRefused(t *testing.T) {
+	for _, c := range []struct {
+		selection Selection
+		want      string
+	}{
+		{Selection{Kind: "line", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--kind pareto with it"},
+		{Selection{Kind: "pareto", X: "batch", Goals: "max output_tokens_per_s, min tbt_p99_ms"}, "--x = batch: expected either the axes or --goals"},
+		{Selection{Kind: "pareto", Goals: "max output_tokens_per_s"}, "expected two or three goals"},
+		{Selection{Kind: "pareto", Goals: "max output_token_per_s, min tbt_p99_ms"}, `did you mean "output_tokens_per_s"?`},
+		{Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min batch", Group: "memory_capacity"}, "no group with a third goal"},
+	} {
+		if _, err := Select(space(t), c.selection); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v:\ngot  %v\nwant %s", c.selection, err, c.want)
+		}
+	}
+}
+
+// TestThreeGoalsDrawn: the colours of all levels are there, the legend and the
+// axes say what is meant, and the bytes are the same twice.
+func TestThreeGoalsDrawn(t *testing.T) {
+	d, err := Select(space(t), Selection{Kind: "pareto", Goals: "max output_tokens_per_s, min tbt_p99_ms, min memory_capacity"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a, b bytes.Buffer
+	for _, w := range []*bytes.Buffer{&a, &b} {
+		if err := d.Write(w, "svg", ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(a.Bytes(), b.Bytes()) {
+		t.Error("other bytes the second time")
+	}
+	for _, want := range []string{"memory capacity:", "up to 2 TiB", "up to 8 TiB", "TBT p99 (ms), less is better", "throughput (output tokens/s), more is better"} {
+		if !strings.Contains(a.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	a.Reset()
+	if err := d.Write(&a, "png", ""); err != nil {
+		t.Fatal(err)
+	}
+	checkPNG(t, "pareto", &a)
+}
