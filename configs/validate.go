@@ -38,6 +38,8 @@ func (c *Config) Validate() []*input.InputError {
 	checks := []func(*Config) *input.InputError{(*Config).checkReplicas, (*Config).checkWeights}
 	if c.DIMMPIM() {
 		checks = append(checks, (*Config).checkHeads, (*Config).checkHeadShape, (*Config).checkRanks)
+	} else {
+		checks = append(checks, (*Config).checkActivations)
 	}
 	for _, check := range checks {
 		if e := check(c); e != nil {
@@ -87,6 +89,23 @@ func (c *Config) checkWeights() *input.InputError {
 		Key: "gpu.memory_capacity", Value: fmt.Sprintf("%q", c.GPU.MemoryCapacity),
 		Expected: fmt.Sprintf("room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
 			"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free)),
+	}
+}
+
+// checkActivations: where keys and values are in GPU memory, too, weights and the
+// activations of the largest iteration leave room for them.
+func (c *Config) checkActivations() *input.InputError {
+	gpus := units.Bytes(c.Model.TensorParallel)
+	free := gpus*(c.GPU.MemoryCapacity-c.GPU.MemoryReserve) - c.Model.WeightBytes()
+	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
+	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
+	if activations+page <= free {
+		return nil
+	}
+	return &input.InputError{
+		Key: "batching.max_batch_tokens", Value: fmt.Sprint(c.Batching.MaxBatchTokens),
+		Expected: fmt.Sprintf("activations that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
+			c.Model.Name, gib(activations), gib(free), gib(page)),
 	}
 }
 
