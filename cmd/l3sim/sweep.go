@@ -47,11 +47,19 @@ FILE.toml lists points of the design space:
   [[list]]                        # all [[list]] entries: one axis, written out
   name = "two sub-batches"
   scheduler.sub_batches = 2
+  [latin_hypercube]               # samples of all its keys at once, one axis
+  samples = 100
+  seed = 1                        # the same seed, the same samples; 1 without
+  pcie.generation = [3, 4, 5]
+  pcie.efficiency = {min = 0.5, max = 0.9}
+  pcie.latency = {min = "1us", max = "20us", scale = "log"}
+  gpu.memory_capacity = {min = "80GiB", max = "144GiB", step = "8GiB"}
 
 Points are all combinations of the axes; the last axis changes fastest. --out gets
-results.csv, a row a point, each point's summary in points/, and journal.jsonl, from
-which the same command goes on after any interruption: what it holds of the same
-configuration, trace and program never runs again.
+results.csv, a row a point, the same with types in results.parquet, each point's summary
+in points/, and journal.jsonl, from which the same command goes on after any
+interruption: what it holds of the same configuration, trace and program never runs
+again.
 
 With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
 'l3sim merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
@@ -103,6 +111,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
+	a.noteDropped(plan)
 	var part *sweep.Part
 	if f.shard != "" {
 		part = plan.Part(shard)
@@ -202,6 +211,16 @@ func (a *app) emit(path string, f *sweepFlags) error {
 	return sweep.Emit(a.stdout, f.emit, &sweep.Job{
 		File: path, Out: f.out, Shards: f.shards, Workers: f.workers, Points: len(plan.Points),
 	})
+}
+
+// noteDropped says how many samples of a Latin hypercube are no points.
+func (a *app) noteDropped(plan *sweep.Plan) {
+	for _, axis := range plan.File.Axes {
+		if axis.Dropped > 0 && !a.quiet {
+			fmt.Fprintf(a.stderr, "l3sim: latin_hypercube: %d of %s equal an earlier one in every key and are left out\n",
+				axis.Dropped, plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
+		}
+	}
 }
 
 // planSweep reads a sweep file and expands it.
