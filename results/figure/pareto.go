@@ -2,6 +2,7 @@ package figure
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -22,7 +23,7 @@ func (s *Selection) parseGoals(t *results.Table) ([]results.Goal, error) {
 		return nil, nil
 	}
 	if s.Kind != "pareto" {
-		return nil, &input.InputError{Key: "--goals", Value: s.Goals, Expected: "--kind pareto with it"}
+		return nil, &input.InputError{Key: "--goals", Value: fmt.Sprintf("%q", s.Goals), Expected: "--kind pareto with it"}
 	}
 	for _, axis := range []struct{ flag, column string }{{"--x", s.X}, {"--y", s.Y}, {"--z", s.Z}} {
 		if axis.column != "" {
