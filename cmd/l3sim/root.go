@@ -38,6 +38,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newPredictCommand(),
 		a.newPlotCommand(),
 		a.newReproduceCommand(),
+		a.newReproduceCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),
 		a.newSystemsCommand(),

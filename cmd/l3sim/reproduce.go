@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/paper"
+	"github.com/l3sim/l3sim/sweep"
+)
+
+// The largest values of --requests and --seeds, and the fewest requests of which
+// every trace leaves some that all systems can hold.
+const (
+	leastReproduced = 10
+	mostReproduced  = 100_000
+	mostSeeds       = 100
+)
+
+// reproduceFlags are the flags of the reproduce command.
+type reproduceFlags struct {
+	out             string
+	json            bool
+	requests, seeds int
+}
+
+func (a *app) newReproduceCommand() *cobra.Command {
+	var f reproduceFlags
+	cmd := &cobra.Command{
+		Use:   "reproduce [" + strings.Join(paper.Targets(), "|") + "]",
+		Short: "Repeat the L3 paper's evaluation and judge its claims",
+		Long: `Repeat the L3 paper's evaluation and judge its claims.
+
+all runs what every figure and claim needs; fig2 to fig11 one figure; claims what
+the claims need, without figures. sensitivity changes one assumption at a time and gives
+the best cases of Fig 8 again; fair compares with every baseline at its best.
+
+A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it
+holds, a range where both ends are within 15%; "direction" is on the same side of 1.
+With several seeds a claim has the mean of its values, and their range.
+
+Figures are the sweeps and figure definitions of configs/paper, which 'l3sim sweep' and
+'l3sim plot --figure' run alone. Finished points are kept in the user's cache folder: the
+same command goes on after an interruption, and other code runs all points again.`,
+		Example: `  l3sim reproduce claims --requests 300
+  l3sim reproduce all --out results/paper
+  l3sim reproduce fig8 --seeds 3 --json
+  l3sim reproduce sensitivity --out results/paper`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target := paper.AllTargets
+			if len(args) == 1 {
+				target = paper.Target(args[0])
+			}
+			return a.reproduce(cmd, target, &f)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
+	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.IntVar(&f.requests, "requests", paper.AllTargets.DefaultRequests(),
+		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", paper.Fair.DefaultRequests()))
+	flags.IntVar(&f.seeds, "seeds", 1, "seeds of each point")
+	return cmd
+}
+
+// reproduce runs a target, prints its claims and writes its files.
+func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFlags) error {
+	if err := f.check(cmd, target); err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("requests") {
+		f.requests = target.DefaultRequests()
+	}
+	if f.out != "" {
+		if err := creatable(f.out); err != nil {
+			return err
+		}
+	}
+	r, err := a.runTarget(cmd.Context(), target, f)
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := r.Write(f.out); err != nil {
+			return fmt.Errorf("--out %s: %w", f.out, err)
+		}
+	}
+	if f.json {
+		return r.WriteJSON(a.stdout)
+	}
+	return r.WriteText(a.stdout)
+}
+
+// check reports arguments out of range.
+func (f *reproduceFlags) check(cmd *cobra.Command, target paper.Target) error {
+	known := false
+	for _, name := range paper.Targets() {
+		known = known || name == string(target)
+	}
+	if !known {
+		return input.UnknownName("reproduce", string(target), paper.Targets())
+	}
+	for _, flag := range []struct {
+		name             string
+		value, low, high int
+	}{{"requests", f.requests, leastReproduced, mostReproduced}, {"seeds", f.seeds, 1, mostSeeds}} {
+		if flag.value < flag.low || flag.value > flag.high {
+			return &input.InputError{Key: "--" + flag.name, Value: fmt.Sprint(flag.value), Expected: fmt.Sprintf("%d to %d", flag.low, flag.high)}
+		}
+	}
+	return notEmpty(cmd, "out")
+}
+
+// runTarget runs a target with the cache under a progress display.
+func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFlags) (report *paper.Report, err error) {
+	version, err := sweep.CodeVersion()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := cacheFolder()
+	if err != nil {
+		return nil, err
+	}
+	journal, err := sweep.OpenJournal(dir)
+	if err != nil {
+		return nil, fmt.Errorf("cache: %w", err)
+	}
+	defer func() { err = errors.Join(err, journal.Close()) }()
+	show := a.newProgress("points")
+	started := false
+	o := paper.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: journal, Traces: dir}
+	o.Planned = func(points int64) { started = true; show.Start(points) }
+	o.Progress = show.Set
+	report, err = paper.Run(ctx, o)
+	if started {
+		show.Done()
+	}
+	if errors.Is(err, context.Canceled) && !a.quiet {
+		fmt.Fprintln(a.stderr, "l3sim: finished points are kept; the same command goes on from there")
+	}
+	return report, err
+}
+
+// cacheFolder returns the folder that keeps finished points between runs.
+func cacheFolder() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", &input.InputError{Key: "cache folder", Expected: "a home folder, or XDG_CACHE_HOME", Err: err}
+	}
+	return filepath.Join(dir, "l3sim", "reproduce"), nil
+}

@@ -1,0 +1,22 @@
+// Package paper holds the evaluation of the L3 paper as files that anyone can run
+// and change alone: a sweep file for each experiment, a figure definition for each
+// figure.
+//
+//	l3sim sweep configs/paper/fig8.toml --out results/fig8
+//	l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.png
+//
+// They are embedded so that 'l3sim reproduce' needs no checkout; what it makes of
+// them is in the package of the same name at the repository's root. The sweep of Fig
+// 11 names its trace from the repository's root and is run there.
+package paper
+
+import "embed"
+
+// Files holds the sweep files (NAME.toml), the figure definitions
+// (NAME.figure.toml) and the traces that sweeps name (*.csv).
+//
+//go:embed *.toml *.csv
+var Files embed.FS
+
+// Folder is where the files are, from the repository's root.
+const Folder = "configs/paper"

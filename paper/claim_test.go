@@ -1,0 +1,130 @@
+package paper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// ids are the claims that the evaluation promises, in order.
+const ids = `fig8.max_over_hbm_pim fig8.max_over_gpu_only fig8.max_over_rank_pim fig8.max_batch_ratio fig8.opt66b_dolphin_hbm_below_gpu
+fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap fig10.all fig11.low fig11.high
+text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ratio text.cpu_transposition
+text.gpt175b_requests_80gib text.llama7b_requests_80gb text.mha_share_16k`
+
+func TestClaims(t *testing.T) {
+	var got []string
+	for _, c := range Claims() {
+		got = append(got, c.ID)
+		if c.Says == "" || c.Paper <= 0 || c.find == nil {
+			t.Errorf("%s is not complete", c.ID)
+		}
+		if (c.Kind == RangeEnd) != (c.Range != "") {
+			t.Errorf("%s: kind %q with range %q", c.ID, c.Kind, c.Range)
+		}
+	}
+	if want := strings.Fields(ids); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+}
+
+// TestClaimsOfTargets: every claim belongs to one figure's target, or to no figure,
+// and to all and claims.
+func TestClaimsOfTargets(t *testing.T) {
+	counts := map[string]int{}
+	for _, target := range []Target{Fig2, Fig8, Fig9, Fig10, Fig11} {
+		for _, c := range ClaimsOf(target) {
+			counts[c.ID]++
+		}
+	}
+	for _, c := range Claims() {
+		want := 1
+		if strings.HasPrefix(c.ID, "text.") && c.ID != "text.mha_share_16k" {
+			want = 0
+		}
+		if counts[c.ID] != want {
+			t.Errorf("%s belongs to %d figures, want %d", c.ID, counts[c.ID], want)
+		}
+	}
+	if len(ClaimsOf(AllTargets)) != len(Claims()) || len(ClaimsOf(ClaimsOnly)) != len(Claims()) || len(ClaimsOf(Sensitivity)) != 0 {
+		t.Error("all and claims judge every claim, sensitivity none")
+	}
+}
+
+// TestVerdict tries both sides of every rule's limit.
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		kind        Kind
+		paper, ours float64
+		ratio       bool
+		want        string
+	}{
+		{Value, 2, 2, true, Reproduced},
+		{Value, 2, 2.299, true, Reproduced},
+		{Value, 2, 1.701, true, Reproduced},
+		{Value, 2, 2.31, true, Direction},
+		{Value, 2, 1.69, true, Direction},
+		{Value, 2, 1, true, NotReproduced},
+		{Value, 2, 0.9, true, NotReproduced},
+		{Value, 0.5, 0.7, true, Direction},
+		{Value, 0.5, 1.1, true, NotReproduced},
+		{Value, 0.75, 0.5, false, NotReproduced}, // a share has no side of 1
+		{AtLeast, 30, 30.1, true, Reproduced},
+		{AtLeast, 30, 1000, true, Reproduced},
+		{AtLeast, 30, 30, true, Direction},
+		{AtLeast, 30, 0.9, true, NotReproduced},
+		{AtLeast, 0.6, 0.59, false, NotReproduced},
+		{AtMost, 0.16, 0.1599, false, Reproduced},
+		{AtMost, 0.16, 0.16, false, NotReproduced},
+		{AtMost, 1, 0.999, false, Reproduced}, // an ordering
+		{AtMost, 1, 1, false, NotReproduced},
+	} {
+		all := []Judgement{{Paper: c.paper, Ours: c.ours, claim: &Claim{Kind: c.kind, Ratio: c.ratio}}}
+		if got := verdict(all, 0); got != c.want {
+			t.Errorf("%s of %v, ours %v: %s, want %s", c.kind, c.paper, c.ours, got, c.want)
+		}
+	}
+}
+
+// TestVerdictOfRange: an end of a range is reproduced with the other end alone;
+// claims that are no part of the range do not matter.
+func TestVerdictOfRange(t *testing.T) {
+	for _, c := range []struct {
+		low, high         float64
+		wantLow, wantHigh string
+	}{
+		{0.3, 0.5, Reproduced, Reproduced},
+		{0.3, 0.7, Direction, Direction},
+		{0.4, 0.5, Direction, Direction},
+		{0.3, 1.2, Direction, NotReproduced},
+		{1.1, 1.2, NotReproduced, NotReproduced},
+	} {
+		end := &Claim{Kind: RangeEnd, Range: "r", Ratio: true}
+		all := []Judgement{
+			{Paper: 0.29, Ours: c.low, claim: end}, {Paper: 2, Ours: 0.1, claim: &Claim{Kind: Value, Ratio: true}}, {Paper: 0.53, Ours: c.high, claim: end},
+		}
+		if low, high := verdict(all, 0), verdict(all, 2); low != c.wantLow || high != c.wantHigh {
+			t.Errorf("%v to %v: %s and %s, want %s and %s", c.low, c.high, low, high, c.wantLow, c.wantHigh)
+		}
+	}
+}
+
+// TestJudgeSeeds: ours is the mean over the seeds, low and high are their range,
+// the reason is the first seed's.
+func TestJudgeSeeds(t *testing.T) {
+	claim := &Claim{ID: "x", Paper: 3, Kind: Value, Ratio: true, find: func(_ *evidence, seed uint64) (finding, error) {
+		return finding{float64(seed), fmt.Sprintf("seed %d", seed)}, nil
+	}}
+	got, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{2, 6, 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := got[0]; j.Ours != 3 || j.Low != 1 || j.High != 6 || j.Reason != "seed 2" || j.Verdict != Reproduced {
+		t.Errorf("%+v", j)
+	}
+	claim.find = func(*evidence, uint64) (finding, error) { return finding{}, fmt.Errorf("no points") }
+	if _, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{1}}); err == nil || err.Error() != "x: no points" {
+		t.Errorf("error %v", err)
+	}
+}

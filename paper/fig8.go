@@ -1,0 +1,148 @@
+package paper
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+)
+
+// systemClaims are those of Fig 8 (section 6.2).
+func systemClaims() []*Claim {
+	over := func(id, base string, paper float64) *Claim {
+		return &Claim{
+			ID: "fig8.max_over_" + id, Paper: paper, Kind: Value, Ratio: true,
+			Says: fmt.Sprintf("throughput up to %.1f times that of %s (Fig 8, section 6.2)", paper, base),
+			find: func(e *evidence, seed uint64) (finding, error) { return e.fig8.best(seed, base, throughput) },
+		}
+	}
+	return []*Claim{
+		over("hbm_pim", "hbm-pim", 6.1),
+		over("gpu_only", "gpu-only", 5.0),
+		over("rank_pim", "rank-pim", 9.2),
+		{
+			ID: "fig8.max_batch_ratio", Paper: 14.3, Kind: Value, Ratio: true,
+			Says: "batches up to 14.3 times as large as those of hbm-pim (section 1)",
+			find: func(e *evidence, seed uint64) (finding, error) { return e.fig8.best(seed, "hbm-pim", decodeBatch) },
+		},
+		{
+			ID: "fig8.opt66b_dolphin_hbm_below_gpu", Paper: 1, Kind: AtMost,
+			Says: "OPT-66B on Dolphin: hbm-pim is below gpu-only (section 6.2)",
+			find: findOrdering,
+		},
+	}
+}
+
+// pair is L3 and a baseline on the same requests.
+type pair struct {
+	model, trace string
+	l3, base     *results.Summary
+	ratio        float64
+}
+
+// pairs returns L3 against a baseline for each model and trace, on the requests
+// that all systems can hold.
+func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summary) float64) ([]pair, error) {
+	common := func(system string) []point {
+		return e.find(seed, func(p *point) bool { return p.config.Run.System == system && p.config.Run.CommonTo == "all" })
+	}
+	baselines := common(base)
+	var all []pair
+	for _, l3 := range common("l3") {
+		i := slices.IndexFunc(baselines, func(b point) bool {
+			return b.config.Run.Model == l3.config.Run.Model && b.config.Run.Trace == l3.config.Run.Trace
+		})
+		if i < 0 {
+			continue // no request that all can hold: reported with the failed points
+		}
+		p := pair{model: l3.config.Run.Model, trace: l3.config.Run.Trace, l3: l3.summary, base: baselines[i].summary}
+		if err := p.comparable(); err != nil {
+			return nil, err
+		}
+		if measure(p.base) > 0 {
+			p.ratio = measure(p.l3) / measure(p.base)
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no model and trace that both l3 and %s have run", base)
+	}
+	slices.SortStableFunc(all, func(a, b pair) int {
+		switch {
+		case a.ratio > b.ratio:
+			return -1
+		case a.ratio < b.ratio:
+			return 1
+		}
+		return 0
+	})
+	return all, nil
+}
+
+// comparable checks that both runs served the same requests, all of them.
+func (p *pair) comparable() error {
+	if p.l3.Trace != p.base.Trace || p.l3.RejectedRequests != 0 || p.base.RejectedRequests != 0 {
+		return fmt.Errorf("%s on %s: l3 and %s did not serve the same requests", p.model, p.trace, p.base.System)
+	}
+	return nil
+}
+
+// best is the largest ratio of L3 to a baseline over models and traces.
+func (e *experiment) best(seed uint64, base string, measure func(*results.Summary) float64) (finding, error) {
+	all, err := e.pairs(seed, base, measure)
+	if err != nil {
+		return finding{}, err
+	}
+	p, median, least := all[0], all[len(all)/2], all[len(all)-1]
+	reason := fmt.Sprintf("%s on %s: mean batch %.1f against %.1f; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
+		p.model, p.trace, p.l3.DecodeBatch.Mean, p.base.DecodeBatch.Mean, busy(p.l3), base, busy(p.base),
+		len(all), median.ratio, least.ratio, least.model, least.trace)
+	return finding{p.ratio, reason}, nil
+}
+
+// findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
+func findOrdering(e *evidence, seed uint64) (finding, error) {
+	get := func(system string) (*point, error) {
+		return e.fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
+			r := &p.config.Run
+			return r.System == system && r.Model == "opt-66b" && r.Trace == "dolphin" && r.CommonTo == "all"
+		})
+	}
+	hbm, err := get("hbm-pim")
+	if err != nil {
+		return finding{}, err
+	}
+	gpus, err := get("gpu-only")
+	if err != nil {
+		return finding{}, err
+	}
+	below, total := e.fig8.below(seed, "hbm-pim", "gpu-only")
+	a, b := hbm.summary, gpus.summary
+	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.Mean, b.DecodeBatch.Mean, a.TBT.Mean, b.TBT.Mean)
+	if hbm.config.HBMPIM.SubBatches == "always" {
+		reason += "; hbm-pim's two sub-batches each read all weights"
+	}
+	return finding{a.OutputTokensPerS / b.OutputTokensPerS, fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
+}
+
+// below counts the models and traces on which one system has less throughput than
+// another.
+func (e *experiment) below(seed uint64, system, other string) (below, total int) {
+	for _, p := range e.find(seed, func(p *point) bool { return p.config.Run.System == system && p.config.Run.CommonTo == "all" }) {
+		for _, q := range e.find(seed, func(q *point) bool { return q.config.Run.System == other && q.config.Run.CommonTo == "all" }) {
+			if p.config.Run.Model != q.config.Run.Model || p.config.Run.Trace != q.config.Run.Trace {
+				continue
+			}
+			if total++; p.summary.OutputTokensPerS < q.summary.OutputTokensPerS {
+				below++
+			}
+		}
+	}
+	return below, total
+}
+
+// neededForSystems says that a claim of Fig 8 needs the point.
+func neededForSystems(c *configs.Config) bool {
+	return c.Run.CommonTo != "" && c.Run.System != "cpu-offload"
+}

@@ -1,0 +1,120 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+)
+
+// Figure is one figure of the paper with our numbers.
+type Figure struct {
+	Name  string // of its definition in configs/paper
+	Title string
+	Data  *figure.Data
+}
+
+// newFigure draws a table by a definition of configs/paper.
+func newFigure(name string, t *results.Table) (*Figure, error) {
+	path := name + ".figure.toml"
+	text, err := files.Files.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d, err := figure.ParseDefinition(files.Folder+"/"+path, string(text))
+	if err != nil {
+		return nil, err
+	}
+	data, err := figure.Select(t, d.Selection(figure.Selection{}))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Figure{Name: name, Title: d.Title, Data: data}, data.Check()
+}
+
+// drawings are the figures of each experiment.
+var drawings = map[string][]string{
+	"fig8": {"fig8", "fig8_batch"}, "fig9": {"fig9"}, "fig10a": {"fig10a"}, "fig11": {"fig11"}, "fair": {"fair"},
+}
+
+// addFigures adds the tables and figures of the target.
+func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*experiment) error {
+	if r.Target == Fig2 || r.Target == AllTargets {
+		if err := r.draw(e.text.utilizationTable(), "fig2a"); err != nil {
+			return err
+		}
+		if err := r.draw(e.text.latencyTable(), "fig2b"); err != nil {
+			return err
+		}
+	}
+	for _, x := range experiments {
+		t, err := x.table()
+		if err != nil {
+			return err
+		}
+		if err := r.draw(t, drawings[x.name]...); err != nil {
+			return err
+		}
+		if x == e.fig8 {
+			r.addSystems(x)
+		}
+		if x == e.fig10 {
+			t, err := e.text.predictorTable(ctx, r.Requests)
+			if err != nil {
+				return err
+			}
+			if err := r.draw(t, "fig10b"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// draw adds a table and its figures.
+func (r *Report) draw(t *results.Table, names ...string) error {
+	r.Tables = append(r.Tables, t)
+	for _, name := range names {
+		f, err := newFigure(name, t)
+		if err != nil {
+			return err
+		}
+		r.Figures = append(r.Figures, *f)
+	}
+	return nil
+}
+
+// figureFiles returns the pictures of all figures for the folder of figures.
+func (r *Report) figureFiles() []results.File {
+	var all []results.File
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		for _, format := range []string{"png", "svg"} {
+			all = append(all, results.File{Name: f.file(format), Write: func(w io.Writer) error { return f.Data.Write(w, format, f.Title) }})
+		}
+	}
+	return all
+}
+
+// file names the figure's picture.
+func (f *Figure) file(format string) string { return "reproduction_" + f.Name + "." + format }
+
+// each calls do for 0 to n-1 side by side and returns the first error by index.
+func each(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { errs[i] = do(i) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package paper
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// section is a part of the page with a table.
+type section struct {
+	title, text string
+	table       *results.Table
+}
+
+// PageFile is the page's name in the folder of Write.
+const PageFile = "reproduction.md"
+
+// figureFolder is where Write puts pictures, from the page.
+const figureFolder = "figures"
+
+// WriteJSON writes the judgements, and effects where there are any, as one object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if r.Target == Sensitivity {
+		return e.Encode(map[string]any{"sensitivity": r.Sensitivity})
+	}
+	claims := r.Judgements
+	if claims == nil {
+		claims = []Judgement{}
+	}
+	return e.Encode(map[string]any{"claims": claims})
+}
+
+// WriteText writes what a person reads on a terminal: the claims or the effects.
+func (r *Report) WriteText(w io.Writer) error {
+	if r.Target == Sensitivity {
+		s := r.sections[0]
+		return s.table.WriteText(w)
+	}
+	return r.claimTable(false).WriteText(w)
+}
+
+// claimTable returns the judgements as a table; with says, what the paper says in
+// place of the claim's name alone.
+func (r *Report) claimTable(says bool) *results.Table {
+	t := &results.Table{Columns: []string{"claim", "paper", "ours", "verdict", "reason"}}
+	if says {
+		t.Columns = []string{"claim", "the paper says", "paper", "ours", "verdict", "reason"}
+	}
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		paper := fmt.Sprintf("%.3g", j.Paper)
+		switch j.Kind() {
+		case AtLeast:
+			paper = "> " + paper
+		case AtMost:
+			paper = "< " + paper
+		}
+		ours := fmt.Sprintf("%.3g", j.Ours)
+		if len(r.Seeds) > 1 {
+			ours += fmt.Sprintf(" (%.3g to %.3g)", j.Low, j.High)
+		}
+		if says {
+			t.Rows = append(t.Rows, []string{"`" + j.ID + "`", j.Says(), paper, ours, j.Verdict, j.Reason})
+		} else {
+			t.Rows = append(t.Rows, []string{j.ID, paper, ours, j.Verdict, j.Reason})
+		}
+	}
+	return t
+}
+
+// Write puts tables (CSV), figures, claims.json and the page into dir. The page
+// keeps the parts that other targets have written into it. Files are whole or not
+// there.
+func (r *Report) Write(dir string) error {
+	page, err := r.page(filepath.Join(dir, PageFile))
+	if err != nil {
+		return err
+	}
+	if err := results.WriteFiles(filepath.Join(dir, figureFolder), r.figureFiles()); err != nil {
+		return err
+	}
+	var all []results.File
+	for _, t := range r.Tables {
+		all = append(all, results.File{Name: t.Name + ".csv", Write: t.WriteCSV})
+	}
+	name := "claims.json"
+	if r.Target == Sensitivity || r.Target == Fair {
+		name = string(r.Target) + ".json"
+	}
+	all = append(all,
+		results.File{Name: name, Write: r.WriteJSON},
+		results.File{Name: PageFile, Write: func(w io.Writer) error { _, err := w.Write(page); return err }})
+	return results.WriteFiles(dir, all)
+}
+
+// part is the part of the page that a target writes: sensitivity and the fair
+// comparison have one each, everything else the main one.
+func (t Target) part() string {
+	if t == Sensitivity || t == Fair {
+		return string(t)
+	}
+	return "evaluation"
+}
+
+// parts are the parts of the page in order.
+var parts = []string{"evaluation", string(Sensitivity), string(Fair)}
+
+// page returns the page with this report's part, the others as they are at path.
+func (r *Report) page(path string) ([]byte, error) {
+	old, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString(pageHead)
+	for _, name := range parts {
+		text := oldPart(string(old), name)
+		if name == r.Target.part() {
+			var own bytes.Buffer
+			if err := r.writePart(&own); err != nil {
+				return nil, err
+			}
+			text = own.String()
+		}
+		if text != "" {
+			fmt.Fprintf(&b, "\n<!-- begin %s -->\n%s<!-- end %s -->\n", name, text, name)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// oldPart returns a part of a page, "" where it has none.
+func oldPart(page, name string) string {
+	m := regexp.MustCompile(`(?s)<!-- begin ` + name + ` -->\n(.*?)<!-- end ` + name + ` -->`).FindStringSubmatch(page)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// pageHead says how the page came about.
+const pageHead = `# The paper's evaluation, repeated
+
+This page is generated; edit the generator (package ` + "`paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
+
+    l3sim reproduce all --out results/paper
+    l3sim reproduce sensitivity --out results/paper
+    l3sim reproduce fair --out results/paper
+    cp results/paper/reproduction.md docs/ && cp results/paper/figures/*.png docs/figures/
+
+Each figure is a sweep file and a figure definition, to run and change alone:
+
+    l3sim sweep configs/paper/fig8.toml --out results/fig8
+    l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg
+
+Two figures have no sweep. Fig 2 is arithmetic on the GPU model: ` + "`l3sim reproduce fig2 --out D`" + ` writes its tables, ` + "`l3sim gpu predict`" + ` costs
+the kernels one by one. Fig 10b is what ` + "`l3sim predict --set preset=paper --model gpt-175b --trace openr1`" + ` prints.
+
+A value is *reproduced* within 15% of the paper's number, a bound or an ordering where it holds, a range where both of its ends are
+within 15%. *direction* is a ratio that misses its number but is on the same side of 1. Everything else is *not reproduced*.
+Nothing was fitted to the numbers of the paper: assumptions that it leaves open are keys of the preset ` + "`paper`" + ` (` + "`l3sim config show\npaper`" + `), each with its source.
+`
+
+// writePart writes the report's part of the page.
+func (r *Report) writePart(w io.Writer) error {
+	title := map[string]string{"evaluation": "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison"}[r.Target.part()]
+	fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`, %d requests of each trace, %s.\n\n", title, r.Target, r.Requests, r.seedText())
+	if r.Target == Fair {
+		fmt.Fprint(w, fairText)
+	}
+	if len(r.Judgements) > 0 {
+		if err := r.claimTable(true).WriteMarkdown(w); err != nil {
+			return err
+		}
+	}
+	if len(r.Figures) > 0 {
+		fmt.Fprintf(w, "\n### Figures\n")
+	}
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n", f.Title, figureFolder, f.file("png"))
+		if text := captions[f.Name]; text != "" {
+			fmt.Fprintf(w, "\n%s\n", text)
+		}
+	}
+	for _, s := range r.sections {
+		if s.title != title {
+			fmt.Fprintf(w, "\n### %s\n\n", s.title)
+		}
+		if s.text != "" {
+			fmt.Fprintf(w, "%s\n\n", s.text)
+		}
+		if err := s.table.WriteMarkdown(w); err != nil {
+			return err
+		}
+	}
+	if r.Target == AllTargets {
+		fmt.Fprintf(w, "\n%s", limits)
+	}
+	return nil
+}
+
+// seedText says which seeds the numbers are of.
+func (r *Report) seedText() string {
+	if len(r.Seeds) == 1 {
+		return fmt.Sprintf("seed %d", r.Seeds[0])
+	}
+	return fmt.Sprintf("means and ranges over seeds %d to %d, reasons and tables of the first", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+}

@@ -1,0 +1,166 @@
+package paper
+
+import (
+	"context"
+	"sync"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sweep"
+)
+
+// Target is a part of the evaluation that can be repeated alone.
+type Target string
+
+// The targets.
+const (
+	AllTargets  Target = "all" // the figures and all claims
+	Fig2        Target = "fig2"
+	Fig8        Target = "fig8"
+	Fig9        Target = "fig9"
+	Fig10       Target = "fig10"
+	Fig11       Target = "fig11"
+	ClaimsOnly  Target = "claims"      // all claims with no more runs than they need, no figures
+	Sensitivity Target = "sensitivity" // the best cases of Fig 8 with one assumption changed at a time
+	Fair        Target = "fair"        // Fig 8 with every baseline at its best
+)
+
+// Targets returns the names of all targets.
+func Targets() []string {
+	var names []string
+	for _, t := range []Target{AllTargets, Fig2, Fig8, Fig9, Fig10, Fig11, ClaimsOnly, Sensitivity, Fair} {
+		names = append(names, string(t))
+	}
+	return names
+}
+
+// DefaultRequests is the number of requests of a target's traces: the paper's
+// (section 6.2), and a fifth of it for what goes beyond the paper.
+func (t Target) DefaultRequests() int {
+	if t == Sensitivity || t == Fair {
+		return 200
+	}
+	return 1000
+}
+
+// Options say how a target is carried out.
+type Options struct {
+	Target   Target
+	Requests int                // of every trace that an experiment does not size itself
+	Seeds    int                // of each point
+	Version  string             // of the code, part of every cached point's address
+	Journal  *sweep.Journal     // the cache; nil for none
+	Traces   string             // folder for the traces that experiments bring along
+	Planned  func(points int64) // told before the first point runs; may be nil
+	Progress func(done int64)   // points so far, those in the cache included; may be nil
+}
+
+// Report is what a target leaves.
+type Report struct {
+	Target     Target
+	Requests   int
+	Seeds      []uint64
+	Judgements []Judgement // of the target's claims, in the order of Claims
+	Figures    []Figure
+	// Tables are the results of experiments, a row a point, and what the page shows of
+	// them.
+	Tables      []*results.Table
+	Sensitivity []Effect // of Sensitivity, the unchanged assumptions first
+
+	sections []section
+}
+
+// Run carries out a target.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	return o.run(ctx, (*sweep.Plan).Run)
+}
+
+// wants says that the target needs an experiment.
+func (t Target) wants(figure Target) bool {
+	return t == figure || t == AllTargets || t == ClaimsOnly && figure != Fig2
+}
+
+// run is Run with another way to carry out plans.
+func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
+	l := &loader{version: o.Version, requests: o.Requests, seeds: o.Seeds, traces: o.Traces}
+	e, experiments, err := o.plan(l)
+	if err != nil {
+		return nil, err
+	}
+	if err := runAll(ctx, experiments, run, sweep.RunOptions{Journal: o.Journal, Progress: o.progress()}); err != nil {
+		return nil, err
+	}
+	for _, x := range experiments {
+		if err := x.failed(); err != nil {
+			return nil, err
+		}
+	}
+	r := &Report{Target: o.Target, Requests: o.Requests}
+	if len(experiments) > 0 {
+		e.seeds = experiments[0].seeds()
+	} else {
+		e.seeds = []uint64{1}
+	}
+	r.Seeds = e.seeds
+	if o.Target == Sensitivity {
+		return r, r.addSensitivity(experiments[0])
+	}
+	if r.Judgements, err = judge(ClaimsOf(o.Target), e); err != nil {
+		return nil, err
+	}
+	if o.Target == ClaimsOnly {
+		return r, nil
+	}
+	return r, r.addFigures(ctx, e, experiments)
+}
+
+// progress joins the two callbacks: the first call comes before any point runs.
+func (o *Options) progress() func(done, of int64) {
+	var once sync.Once
+	return func(done, of int64) {
+		if o.Planned != nil {
+			once.Do(func() { o.Planned(of) })
+		}
+		if o.Progress != nil {
+			o.Progress(done)
+		}
+	}
+}
+
+// plan loads the experiments that the target needs.
+func (o *Options) plan(l *loader) (*evidence, []*experiment, error) {
+	models, err := loadModels()
+	if err != nil {
+		return nil, nil, err
+	}
+	e := &evidence{text: models}
+	few := func(needed func(*configs.Config) bool) func(*configs.Config) bool {
+		if o.Target == ClaimsOnly {
+			return needed
+		}
+		return nil
+	}
+	var all []*experiment
+	for _, x := range []struct {
+		wanted bool
+		name   string
+		needed func(*configs.Config) bool
+		to     **experiment
+	}{
+		{o.Target.wants(Fig8), "fig8", few(neededForSystems), &e.fig8},
+		{o.Target.wants(Fig9), "fig9", few(neededForScaling), &e.fig9},
+		{o.Target.wants(Fig10), "fig10a", few(neededForAblation), &e.fig10},
+		{o.Target.wants(Fig11), "fig11", few(neededForLatency), &e.fig11},
+		{o.Target == Fair, "fair", nil, &e.fig8},
+		{o.Target == Sensitivity, "sensitivity", nil, &e.fig8},
+	} {
+		if !x.wanted {
+			continue
+		}
+		if *x.to, err = l.load(x.name, x.needed); err != nil {
+			return nil, nil, err
+		}
+		all = append(all, *x.to)
+	}
+	return e, all, nil
+}

@@ -1,0 +1,134 @@
+package paper
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// Effect is one assumption of the evaluation changed, and the best cases of Fig 8
+// that remain.
+type Effect struct {
+	Assumption string `json:"assumption"` // as the sweep names it
+	// The claims of Fig 8 in their order: means over the seeds.
+	OverHBMPIM  float64 `json:"max_over_hbm_pim"`
+	OverGPUOnly float64 `json:"max_over_gpu_only"`
+	OverRankPIM float64 `json:"max_over_rank_pim"`
+	BatchRatio  float64 `json:"max_batch_ratio"`
+	Ordering    float64 `json:"opt66b_dolphin_hbm_over_gpu"`
+}
+
+// unchanged names the sweep's points with every assumption as it is.
+const unchanged = "paper"
+
+// addSensitivity evaluates each assumption of the sweep. A system that an assumption
+// does not concern has no points of its own there and keeps those without change.
+func (r *Report) addSensitivity(x *experiment) error {
+	for _, name := range x.assumptions() {
+		e := &evidence{seeds: r.Seeds, fig8: x.under(name)}
+		if err := e.fig8.matched(); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		judgements, err := judge(systemClaims(), e)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		effect := Effect{Assumption: name}
+		for i, to := range []*float64{&effect.OverHBMPIM, &effect.OverGPUOnly, &effect.OverRankPIM, &effect.BatchRatio, &effect.Ordering} {
+			*to = judgements[i].Ours
+		}
+		r.Sensitivity = append(r.Sensitivity, effect)
+	}
+	t, err := x.table()
+	if err != nil {
+		return err
+	}
+	r.Tables = append(r.Tables, t)
+	r.sections = append(r.sections, r.effects())
+	return nil
+}
+
+// assumptions returns the names of the sweep's list, in order.
+func (x *experiment) assumptions() []string {
+	var names []string
+	for _, axis := range x.plan.File.Axes {
+		if axis.Kind == "list" {
+			for _, c := range axis.Choices {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
+}
+
+// under returns the experiment as it is under an assumption.
+func (x *experiment) under(name string) *experiment {
+	plan := *x.plan
+	plan.Points = nil
+	out := &experiment{name: x.name, plan: &plan}
+	type place struct {
+		system, model, trace string
+		seed                 uint64
+	}
+	taken := map[place]bool{}
+	for _, wanted := range []string{name, unchanged} {
+		for i := range x.plan.Points {
+			p, c := &x.plan.Points[i], x.configs[i]
+			at := place{c.Run.System, c.Run.Model, c.Run.Trace, p.Seed}
+			if taken[at] || !slices.Contains(strings.Split(p.Name, ","), wanted) {
+				continue
+			}
+			out.outcome.Entries = append(out.outcome.Entries, x.outcome.Entries[i])
+			plan.Points, out.configs = append(plan.Points, *p), append(out.configs, c)
+		}
+		for i := range plan.Points {
+			c := out.configs[i]
+			taken[place{c.Run.System, c.Run.Model, c.Run.Trace, plan.Points[i].Seed}] = true
+		}
+	}
+	return out
+}
+
+// matched checks that all systems served the same requests of each model, trace
+// and seed: a change that excludes requests concerns every system.
+func (x *experiment) matched() error {
+	type work struct {
+		model, trace string
+		seed         uint64
+	}
+	requests := map[work]results.Trace{}
+	for i, entry := range x.outcome.Entries {
+		c := x.configs[i]
+		w := work{c.Run.Model, c.Run.Trace, x.plan.Points[i].Seed}
+		if first, ok := requests[w]; ok && first != entry.Summary.Trace {
+			return fmt.Errorf("%s serves other requests of %s with %s than other systems", c.Run.System, w.trace, w.model)
+		}
+		requests[w] = entry.Summary.Trace
+	}
+	return nil
+}
+
+// effects is the page's section.
+func (r *Report) effects() section {
+	t := &results.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
+	base := &r.Sensitivity[0]
+	for i := range r.Sensitivity {
+		e := &r.Sensitivity[i]
+		row := []string{e.Assumption}
+		for _, v := range []struct{ now, was float64 }{
+			{e.OverHBMPIM, base.OverHBMPIM}, {e.OverGPUOnly, base.OverGPUOnly}, {e.OverRankPIM, base.OverRankPIM},
+			{e.BatchRatio, base.BatchRatio}, {e.Ordering, base.Ordering},
+		} {
+			cell := fmt.Sprintf("%.2f", v.now)
+			if i > 0 && fmt.Sprintf("%.2f", v.was) != cell {
+				cell += fmt.Sprintf(" (%+.0f%%)", 100*(v.now/v.was-1))
+			}
+			row = append(row, cell)
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return section{"Sensitivity", "Best cases of Fig 8 over all models and traces with one assumption of the preset `paper` changed at a time; " +
+		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results.", t}
+}

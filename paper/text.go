@@ -1,0 +1,133 @@
+package paper
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// textClaims are those of sections 1, 2 and 5.1 that need no run: they follow from
+// the models of the devices.
+func textClaims() []*Claim {
+	claim := func(c Claim, find func(m *models) (finding, error)) *Claim {
+		c.ID = "text." + c.ID
+		c.find = func(e *evidence, _ uint64) (finding, error) { return find(e.text) }
+		return &c
+	}
+	exact := func(find func(m *models) finding) func(*models) (finding, error) {
+		return func(m *models) (finding, error) { return find(m), nil }
+	}
+	return []*Claim{
+		claim(Claim{ID: "prefill_transfer_share", Paper: 0.16, Kind: AtMost,
+			Says: "moving a prompt's KV takes typically less than 16% of its feed-forward time (section 5.1)"}, exact((*models).transferShare)),
+		claim(Claim{ID: "compute_kept", Paper: 0.75, Kind: Value,
+			Says: "75% of the PIM's computing continues during a transfer with 4 ranksets (section 5.1)"}, (*models).computeKept),
+		claim(Claim{ID: "rank_pu_ratio", Paper: 4, Kind: Value, Ratio: true,
+			Says: "rank PUs reach about 4 times the bandwidth of the host, 4 ranks a channel (section 2.2)"},
+			func(m *models) (finding, error) { return m.unitRatio(pim.RankPU) }),
+		claim(Claim{ID: "bank_pu_ratio", Paper: 30, Kind: AtLeast, Ratio: true,
+			Says: "bank PUs reach more than 30 times the bandwidth of the host, 4 ranks a channel (section 2.2)"},
+			func(m *models) (finding, error) { return m.unitRatio(pim.BankPU) }),
+		claim(Claim{ID: "cpu_transposition", Paper: 2, Kind: AtLeast, Ratio: true,
+			Says: "transposition by the CPU takes more than twice the transfer's own time (section 2.5)"}, exact((*models).transposition)),
+		claim(Claim{ID: "gpt175b_requests_80gib", Paper: 2.28, Kind: Value,
+			Says: "80 GiB hold the KV cache of 2.28 requests of GPT-175B with 8,000 tokens (section 1)"}, exact((*models).largeRequests)),
+		claim(Claim{ID: "llama7b_requests_80gb", Paper: 62, Kind: Value,
+			Says: "62 requests of Llama-7B with 2,048 tokens fit an A100 of 80 GB (section 2.3)"}, exact((*models).smallRequests)),
+		claim(Claim{ID: "mha_share_16k", Paper: 0.613, Kind: AtLeast,
+			Says: "decode attention takes more than 61.3% of an iteration at 16K tokens, Llama-7B (section 2.3, Fig 2b)"}, exact((*models).attentionShare)),
+	}
+}
+
+// transferShare is the time that a prompt's keys and values need on the replica's
+// links over that of the feed-forward network, a layer of each: the largest over
+// models and prompts of 512 tokens and more, which fill the GPUs.
+func (m *models) transferShare() finding {
+	var worst finding
+	short := 0.0 // of prompts that do not fill them
+	for _, cfg := range m.served {
+		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth() / units.Bandwidth(cfg.PCIe.GPUsPerUplink)
+		share := func(tokens int) float64 {
+			return links.TransferTime(units.Bytes(tokens)*cfg.Model.KVBytesPerTokenLayer()).Seconds() / cost.FFN(tokens)
+		}
+		for tokens := 512; tokens <= 8192; tokens *= 2 {
+			if s := share(tokens); s > worst.value {
+				worst = finding{s, fmt.Sprintf("largest of three models and prompts of 512 to 8,192 tokens: %s, %d tokens, %.1f GB/s over %d links",
+					cfg.Run.Model, tokens, float64(links)/1e9, cfg.Model.TensorParallel)}
+			}
+		}
+		short = max(short, share(64))
+	}
+	worst.reason += fmt.Sprintf("; at most %.2f with 64 tokens, where the GPUs wait for weights", short)
+	return worst
+}
+
+// computeKept interrupts heads of a rank by a prompt's KV, command by command.
+func (m *models) computeKept() (finding, error) {
+	const context, tokens = 8192, 2048 // of the heads computed, of the prompt
+	cfg := m.largest
+	t, err := pim.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
+	if err != nil {
+		return finding{}, err
+	}
+	return finding{t.ComputeShare, fmt.Sprintf(
+		"%d ranksets, one head's KV of %d tokens into a rank at work on %d: it loses %d clocks to %d of the transfer, the others none",
+		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
+}
+
+// unitRatio is the rate at which the ranks of a channel read keys and values in
+// decode attention over what the channel could deliver to the host.
+func (m *models) unitRatio(unit string) (finding, error) {
+	const context = 8192
+	cfg := m.largest
+	spec, d, shape := cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape()
+	spec.ProcessingUnit = unit
+	table, err := pim.NewKernelTable(&spec, d, shape)
+	if err != nil {
+		return finding{}, err
+	}
+	clocks := table.WithRefresh(table.InSequence(context))
+	bytes := 2 * context * shape.HeadDim * shape.ElementBits / 8
+	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
+	ratio := float64(cfg.Node.Ranksets) * float64(bytes) / float64(clocks) / host
+	// The peak of a bank PU is a column of every bank each tCCD_L.
+	peak := float64(cfg.Node.Ranksets)
+	if unit == pim.BankPU {
+		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
+	}
+	return finding{ratio, fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks with refresh: %.0f%% of the peak of %.1f",
+		context, 100*ratio/peak, peak)}, nil
+}
+
+// transposition is the bus time of the CPU's read and write of the data again over
+// that of storing it.
+func (m *models) transposition() finding {
+	d := &m.largest.DRAM.Spec
+	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())
+	ratio := transpositionRatio(d, bursts)
+	return finding{ratio, fmt.Sprintf(
+		"every burst is read and written once more, and the bus turns around each row: %d bursts a channel, a layer's KV of 2,048 tokens of %s",
+		bursts, m.largest.Run.Model)}
+}
+
+func transpositionRatio(d *dram.Spec, bursts int64) float64 {
+	return float64(pim.CPUTranspositionClocks(d, bursts)) / float64(bursts*int64(d.BurstClocks()))
+}
+
+// largeRequests counts GPT-175B's requests of 8,000 tokens in 80 GiB.
+func (m *models) largeRequests() finding {
+	const tokens = 8000
+	kv := m.largest.Model.KVBytesPerToken()
+	return finding{float64(80*units.GiB) / (tokens * float64(kv)), fmt.Sprintf("%d bytes of KV a token, 2 x 96 layers x 12,288 x 2 bytes", kv)}
+}
+
+// smallRequests counts Llama-2-7B's requests of 2,048 tokens beside its weights.
+func (m *models) smallRequests() finding {
+	const tokens = 2048
+	llm := &m.llama.Model
+	return finding{m.requestsIn(gpuMemory, tokens), fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}
+}
