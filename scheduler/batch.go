@@ -1,5 +1,7 @@
 package scheduler
 
+import "github.com/l3sim/l3sim/units"
+
 // Decoding is a request in its decode phase. Contexts grow by one token in
 // every step, so a request keeps its context relative to the step's number and
 // nothing has to be touched as it grows.
@@ -23,12 +25,16 @@ type Chunk struct {
 	Tokens   int  // prompt tokens prefilled now
 	Finished int  // prompt tokens prefilled before
 	Last     bool // the prompt ends here: the iteration emits token 1
+	Host     bool // its keys and values go to the host's memory
 }
 
 // SubBatch is one of the (one or two) sub-batches of an iteration.
 type SubBatch struct {
 	Decode  []Decoding
 	Prefill []Chunk
+	// Host is the decoding requests that the host's CPUs attend for, beside those of
+	// Decode on the GPUs. Only Offload has any.
+	Host []Decoding
 }
 
 // PrefillTokens returns the prompt tokens of the sub-batch.
@@ -41,12 +47,12 @@ func (s *SubBatch) PrefillTokens() int {
 }
 
 // Tokens returns the rows of the sub-batch's fully-connected operations.
-func (s *SubBatch) Tokens() int { return len(s.Decode) + s.PrefillTokens() }
+func (s *SubBatch) Tokens() int { return len(s.Decode) + len(s.Host) + s.PrefillTokens() }
 
 // Emitting returns the requests that get a token: all that decode and those
 // whose prompt ends.
 func (s *SubBatch) Emitting() int {
-	n := len(s.Decode)
+	n := len(s.Decode) + len(s.Host)
 	for i := range s.Prefill {
 		if s.Prefill[i].Last {
 			n++
@@ -62,16 +68,33 @@ type Batch struct {
 	// number of the one before.
 	Step int64
 	Sub  []SubBatch
-	// SatOut is the requests in their decode phase that are in no sub-batch, where
-	// some decode.
-	SatOut []int32
+	// Pauses is which requests in their decode phase sit the iterations out from this
+	// one on though others decode, and which take part again, in order.
+	Pauses []Pause
+	// Moves is the keys and values that go between GPUs and host beside the work.
+	Moves Moves
+}
+
+// Pause is a decoding request that sits out from an iteration on, or no more.
+type Pause struct {
+	Request int32
+	Ends    bool
+}
+
+// Moves is the requests whose keys and values change their memory, as tokens.
+// Prompts of the iteration that go to the host come on top.
+type Moves struct {
+	Down int // to the host, within the iteration
+	Up   int // to the GPUs, from this iteration on
+	// Wait is what is left of a move up that the iteration waits for.
+	Wait units.Duration
 }
 
 // Decoding returns the requests that decode in the iteration.
 func (b *Batch) Decoding() int {
 	n := 0
 	for i := range b.Sub {
-		n += len(b.Sub[i].Decode)
+		n += len(b.Sub[i].Decode) + len(b.Sub[i].Host)
 	}
 	return n
 }
@@ -79,7 +102,7 @@ func (b *Batch) Decoding() int {
 // Empty says that the batch has no work.
 func (b *Batch) Empty() bool {
 	for i := range b.Sub {
-		if len(b.Sub[i].Decode) > 0 || len(b.Sub[i].Prefill) > 0 {
+		if s := &b.Sub[i]; len(s.Decode) > 0 || len(s.Prefill) > 0 || len(s.Host) > 0 {
 			return false
 		}
 	}

@@ -37,7 +37,7 @@ func (s *Scheduler) prompts() bool { return s.head < len(s.queue) && !s.blocked 
 func (s *Scheduler) fill(sub *SubBatch, cut bool) {
 	for budget := s.batching.MaxBatchTokens - sub.Tokens(); s.head < len(s.queue) && budget > 0; {
 		w := &s.queue[s.head]
-		if !w.held && !s.admit(w) {
+		if !w.held && !s.place.admit(w) {
 			return
 		}
 		left := w.prompt - w.finished
@@ -48,9 +48,23 @@ func (s *Scheduler) fill(sub *SubBatch, cut bool) {
 		if tokens == 0 || tokens > budget && len(sub.Prefill) > 0 { // one that fits the GPUs only whole goes alone
 			return
 		}
+		if tokens < left && !s.stage(w) {
+			return
+		}
 		s.take(sub, w, tokens, tokens == left)
 		if budget -= tokens; tokens < left {
 			return
 		}
 	}
+}
+
+// stage reserves memory on the GPUs for a prompt that goes to the host and is about
+// to be cut: later chunks read the keys and values of those before.
+func (s *Scheduler) stage(w *waiting) bool {
+	if !w.hold.Host || w.cut {
+		return true
+	}
+	var ok bool
+	w.staged, ok = s.ledger.Reserve(w.prompt, 0, s.comm.Balance, s.rng)
+	return ok
 }

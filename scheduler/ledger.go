@@ -50,6 +50,7 @@ func NewLedger(s LedgerSpec) *Ledger {
 type Reservation struct {
 	Offset int
 	Tokens int
+	Host   bool // in the host's memory, where there are two (Offload)
 }
 
 // perLayer returns the units that tokens of one layer take on a channel.

@@ -36,7 +36,7 @@ func (s *Scheduler) grow() {
 	slices.Sort(short)
 	for _, request := range short {
 		for !s.growOne(request) {
-			if s.dropLatest() == request {
+			if s.place.makeRoom() == request {
 				break
 			}
 		}
@@ -55,35 +55,56 @@ func (s *Scheduler) growOne(request int32) bool {
 	return s.ledger.Grow(&s.holds[request], (context+unit-1)/unit*unit)
 }
 
-// dropLatest takes the memory of the request that arrived last and returns it.
+// makeRoom takes the memory of the request that arrived last and returns it.
 // Requests that have memory and still prefill arrived after those that decode.
-func (s *Scheduler) dropLatest() int32 {
+func (s *Scheduler) makeRoom() int32 {
 	last := -1
 	for i := s.head; i < len(s.queue) && s.queue[i].held; i++ {
 		last = i
 	}
 	if last >= 0 {
-		w := &s.queue[last]
-		s.release(w.hold)
-		s.freeGPU(w)
-		w.held, w.finished = false, 0
-		s.preemptions++
-		return w.request
+		return s.dropQueued(&s.queue[last])
 	}
+	return s.dropDecoding(s.latest())
+}
+
+// latest returns the place of the decoding request that arrived last.
+func (s *Scheduler) latest() int {
 	at := 0
 	for i := range s.decoding {
 		if s.decoding[i].Request > s.decoding[at].Request {
 			at = i
 		}
 	}
+	return at
+}
+
+// dropQueued takes the memory of a request that prefills, whose prompt starts
+// again.
+func (s *Scheduler) dropQueued(w *waiting) int32 {
+	s.place.release(w.hold)
+	s.freeGPU(w)
+	w.held, w.finished = false, 0
+	s.preemptions++
+	return w.request
+}
+
+// dropDecoding takes the memory of a decoding request.
+func (s *Scheduler) dropDecoding(at int) int32 {
 	d := s.decoding[at]
 	s.decoding = slices.Delete(s.decoding, at, at+1)
+	s.drop(&d)
+	return d.Request
+}
+
+// drop returns a request that decodes no more to the head of the queue. The tokens
+// that it has emitted become part of its prompt.
+func (s *Scheduler) drop(d *Decoding) {
 	s.dealt = -1
-	s.release(s.holds[d.Request])
+	s.place.release(s.holds[d.Request])
 	r := &s.requests[d.Request]
 	tokens := r.Output - int(d.Last-s.batch.Step+1)
 	s.pushFront(waiting{request: d.Request, prompt: r.Input + tokens, emitted: tokens})
 	s.preemptions++
 	s.gone = append(s.gone, Preemption{Request: d.Request, Tokens: tokens})
-	return d.Request
 }

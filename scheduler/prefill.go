@@ -11,7 +11,7 @@ func (s *Scheduler) addPrefill(i int) bool {
 	sub := &s.batch.Sub[i]
 	for s.head < len(s.queue) {
 		w := &s.queue[s.head]
-		if !w.held && !s.admit(w) {
+		if !w.held && !s.place.admit(w) {
 			return false
 		}
 		left := w.prompt - w.finished
@@ -51,7 +51,7 @@ func (s *Scheduler) keep() int64 {
 // take puts tokens prompt tokens of the queue's head into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
-		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last,
+		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last, Host: w.hold.Host,
 	})
 	if !last && !w.cut {
 		w.cut = true

@@ -49,6 +49,21 @@ type waiting struct {
 	cut      bool // its keys and values are counted in kvOnGPU
 	held     bool
 	hold     Reservation
+	staged   Reservation // on the GPUs, of a cut prompt that goes to the host
+}
+
+// placement is where requests are kept. The Scheduler itself has one memory,
+// Offload two.
+type placement interface {
+	// admit reserves memory for the queue's head.
+	admit(w *waiting) bool
+	// makeRoom takes memory on the GPUs, or of the only kind there is, from the
+	// request that arrived last, and returns that.
+	makeRoom() int32
+	// enter has a request decode from the next step on.
+	enter(d Decoding)
+	// release frees memory.
+	release(r Reservation)
 }
 
 // Config is the policies of a scheduler.
@@ -73,6 +88,7 @@ type Scheduler struct {
 	gpu       GPUMemory
 	predictor Predictor
 	rng       *rand.Rand
+	place     placement
 
 	queue    []waiting // from head on: requests with prompt tokens left
 	head     int
@@ -97,11 +113,13 @@ type Scheduler struct {
 // New returns a scheduler of requests, which are those of one replica; Add tells
 // it when one arrives. rng is for BalanceRandom.
 func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor, rng *rand.Rand) *Scheduler {
-	return &Scheduler{
+	s := &Scheduler{
 		policy: c.Policy, spec: c.Scheduler, memory: c.Memory, comm: c.Comm, batching: c.Batching, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
 		rng: rng, holds: make([]Reservation, len(requests)), dealt: -1,
 		batch: Batch{Step: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
 	}
+	s.place = s
+	return s
 }
 
 // Add queues a request that has arrived, or reports false where it can never
@@ -159,10 +177,7 @@ const dealEvery = 64
 
 // Next forms the next iteration. It returns an empty batch when nothing can run.
 func (s *Scheduler) Next() *Batch {
-	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
-	for i := range s.batch.Sub {
-		s.batch.Sub[i].Prefill = s.batch.Sub[i].Prefill[:0]
-	}
+	s.begin()
 	switch s.policy {
 	case PolicyPrefillFirst:
 		s.prefillFirst()
@@ -172,6 +187,14 @@ func (s *Scheduler) Next() *Batch {
 		s.subBatches()
 	}
 	return &s.batch
+}
+
+// begin forgets what the iteration before prefilled and dropped.
+func (s *Scheduler) begin() {
+	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
+	for i := range s.batch.Sub {
+		s.batch.Sub[i].Prefill = s.batch.Sub[i].Prefill[:0]
+	}
 }
 
 // subBatches forms an iteration by the steps 1 to 4 of L3, section 5.3.
@@ -272,7 +295,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 			kept = append(kept, d)
 			continue
 		}
-		s.release(s.holds[d.Request])
+		s.place.release(s.holds[d.Request])
 		s.dealt = -1
 		emitted(d.Request, s.requests[d.Request].Output)
 	}
@@ -300,6 +323,9 @@ func (s *Scheduler) freeGPU(w *waiting) {
 	if w.cut {
 		w.cut = false
 		s.kvOnGPU -= w.prompt
+		if w.hold.Host {
+			s.place.release(w.staged)
+		}
 	}
 }
 
@@ -319,15 +345,19 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	}
 	emitted(w.request, tokens)
 	if r.Output == tokens {
-		s.release(w.hold)
+		s.place.release(w.hold)
 		return
 	}
-	d := Decoding{
+	s.holds[w.request] = w.hold
+	s.place.enter(Decoding{
 		Request: w.request, Offset: int32(w.hold.Offset),
 		Base: int64(w.prompt) - s.batch.Step,
 		Last: s.batch.Step + int64(r.Output-tokens),
-	}
-	s.holds[w.request] = w.hold
+	})
+}
+
+// enter adds a request to the decoding ones.
+func (s *Scheduler) enter(d Decoding) {
 	at := sort.Search(len(s.decoding), func(i int) bool { return s.decoding[i].Base < d.Base })
 	s.decoding = append(s.decoding, Decoding{})
 	copy(s.decoding[at+1:], s.decoding[at:])

@@ -10,19 +10,18 @@ import (
 // gaps measures the times between tokens of a replica.
 //
 // Nearly all requests that decode got their latest token at the end of the latest
-// decode step, so that a step adds one gap, many times. The others, which have a
-// time of their own, are few: their prompt has just ended, they lost their memory,
-// or they sat out steps.
+// decode step, so that a step adds one gap, many times. The others have a time of
+// their own: their prompt has just ended, they lost their memory, or they sit steps
+// out. Requests that sit out cost nothing until they take part again.
 type gaps struct {
 	tbt    results.Distribution
 	step   sim.Time   // end of the latest decode step
 	latest []sim.Time // of each request: its latest token, never where that is the step's
-	own    []int32    // decoding requests with a time of their own
-	sits   []bool     // of each request: it sits the present step out
+	own    []int32    // requests that take part in the next step with a time of their own
 }
 
 func newGaps(requests int) gaps {
-	return gaps{latest: slices.Repeat([]sim.Time{never}, requests), sits: make([]bool, requests)}
+	return gaps{latest: slices.Repeat([]sim.Time{never}, requests)}
 }
 
 // enter has a request decode from now on, after the token that its prompt emitted.
@@ -31,7 +30,7 @@ func (g *gaps) enter(request int32, now sim.Time) {
 	g.own = append(g.own, request)
 }
 
-// leave notes that a decoding request loses its memory.
+// leave notes that a decoding request loses its memory, or sits steps out.
 func (g *gaps) leave(request int32) {
 	if g.latest[request] == never {
 		g.latest[request] = g.step
@@ -39,6 +38,9 @@ func (g *gaps) leave(request int32) {
 	}
 	g.own = slices.DeleteFunc(g.own, func(r int32) bool { return r == request })
 }
+
+// rejoin has a request that sat steps out take part again.
+func (g *gaps) rejoin(request int32) { g.own = append(g.own, request) }
 
 // left says whether a request that is not decoding has emitted tokens before it
 // lost its memory.
@@ -51,30 +53,15 @@ func (g *gaps) resume(request int32, now sim.Time) {
 	g.latest[request] = never
 }
 
-// decoded adds the gaps of a step in which n requests emitted a token now. Those
-// that sat out did not; they are among the decoding requests.
-func (g *gaps) decoded(now sim.Time, n int, satOut []int32) {
+// decoded adds the gaps of a step in which n requests emitted a token now.
+func (g *gaps) decoded(now sim.Time, n int) {
 	if n == 0 {
 		return
 	}
-	for _, request := range satOut {
-		g.sits[request] = true
-		if g.latest[request] == never {
-			g.enter(request, g.step)
-		}
-	}
-	kept := g.own[:0]
 	for _, request := range g.own {
-		if g.sits[request] {
-			g.sits[request] = false
-			kept = append(kept, request)
-			continue
-		}
 		g.tbt.Add(int64(now-g.latest[request]), 1)
 		g.latest[request] = never
-		n--
 	}
-	g.own = kept
-	g.tbt.Add(int64(now-g.step), int64(n))
-	g.step = now
+	g.tbt.Add(int64(now-g.step), int64(n-len(g.own)))
+	g.own, g.step = g.own[:0], now
 }

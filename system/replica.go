@@ -147,6 +147,13 @@ func (r *replica) decide(now sim.Time) {
 	for _, p := range r.batcher.Preempted() {
 		r.gaps.leave(p.Request)
 	}
+	for _, p := range r.batch.Pauses {
+		if p.Ends {
+			r.gaps.rejoin(p.Request)
+		} else {
+			r.gaps.leave(p.Request)
+		}
+	}
 	r.out.batch.set(now, int64(r.batch.Decoding()))
 	r.out.kvUnits.set(now, r.batcher.UsedUnits())
 	if r.batch.Empty() {
@@ -172,7 +179,7 @@ func (r *replica) decide(now sim.Time) {
 // formed.
 func (r *replica) complete(now sim.Time) {
 	n := r.batch.Decoding()
-	r.gaps.decoded(now, n, r.batch.SatOut)
+	r.gaps.decoded(now, n)
 	r.out.tokens += int64(n)
 	r.out.iterations++
 	r.out.end = now
