@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the three example sweeps and draws the figures of docs/examples.md. Usage, from the repository's root:
+# Runs the example sweeps and draws the figures of docs/examples.md and docs/explore.md. Usage, from the repository's root:
 #   sh examples/figures.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
@@ -19,3 +19,7 @@ l3sim plot "$out/context" --kind line --x input_mean --y tbt_mean_ms --group ran
   --title "GPT-175B, 24 requests" --out "$figures/example_context_tbt.png"
 l3sim plot "$out/context" --kind line --x input_mean --y utilization_gpu,utilization_pim --facet ranksets \
   --title "GPT-175B, 24 requests" --out "$figures/example_context_balance.png"
+
+l3sim sweep examples/explore.toml --out "$out/explore"
+l3sim plot "$out/explore" --kind pareto --goals 'max output_tokens_per_s, min ranksets, min memory_capacity' \
+  --title "GPT-175B, OpenR1-Math, 120 samples" --out "$figures/example_explore.png"
