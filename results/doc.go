@@ -2,8 +2,9 @@
 // latencies, the summary in the JSON schema "l3sim/run/1" and as text, a row
 // for each request, and the writing of files that are whole or not there.
 //
-// Of many runs it holds tables (Table), and what changed between two of them
-// (Compare, Rule); package figure, below, draws them.
+// Of many runs it holds tables (Table; as Parquet for other tools), what changed
+// between two of them (Compare, Rule), and the best trade-offs between goals
+// with the knobs behind them (Goal, Explore); package figure, below, draws them.
 //
 // Start at Summary. Package system fills it, cmd/l3sim prints it.
 package results

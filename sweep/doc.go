@@ -2,7 +2,8 @@
 // expanded to points, a pool of workers runs them, and a journal makes any
 // interruption resumable.
 //
-//   - File is a sweep file as written: axes of configuration keys, conditions.
+//   - File is a sweep file as written: axes of configuration keys, written out or
+//     sampled from a Latin hypercube, and conditions.
 //   - Plan is its points, each a validated configuration with its trace's hash.
 //   - Journal is the append-only record of finished points; it alone is the
 //     truth, and everything else in a sweep's folder is written from it.
