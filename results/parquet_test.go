@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -248,6 +249,22 @@ func TestParquetElsewhere(t *testing.T) {
 			if cell != want || (v == nil) != (want == "") {
 				t.Errorf("%s, row %d: %v, want %q", column.Name, r, v, want)
 			}
+		}
+	}
+}
+
+func BenchmarkWriteParquet(b *testing.B) {
+	base, types := typed()
+	table := &Table{Columns: base.Columns}
+	for i := range 100_000 {
+		row := slices.Clone(base.Rows[i%len(base.Rows)])
+		row[0] = fmt.Sprintf("ranksets=%d,latency=%dns", i%64, i)
+		table.Rows = append(table.Rows, row)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := table.WriteParquet(io.Discard, types, nil); err != nil {
+			b.Fatal(err)
 		}
 	}
 }
