@@ -1,0 +1,115 @@
+package sweep
+
+import (
+	"go/constant"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/results"
+)
+
+// combinations returns the combinations of the axes' choices that no condition
+// on the axes' own keys excludes.
+func (p *Plan) combinations() ([]int, error) {
+	total := 1
+	for _, a := range p.File.Axes {
+		total *= len(a.Choices)
+	}
+	var all []int
+	for c := range total {
+		settings := p.settings(c)
+		keep, err := p.keep(func(key string) constant.Value { return assigned(settings, key) })
+		if err != nil {
+			return nil, err
+		}
+		if keep {
+			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// choices yields each axis with its choice in a combination, from the last axis
+// to the first.
+func (p *Plan) choices(combination int) func(yield func(axis, choice int) bool) {
+	return func(yield func(axis, choice int) bool) {
+		for axis := len(p.File.Axes) - 1; axis >= 0; axis-- {
+			n := len(p.File.Axes[axis].Choices)
+			if !yield(axis, combination%n) {
+				return
+			}
+			combination /= n
+		}
+	}
+}
+
+// settings returns what a combination sets, the file's own settings first.
+func (p *Plan) settings(combination int) []Setting {
+	chosen := make([]int, len(p.File.Axes))
+	for axis, choice := range p.choices(combination) {
+		chosen[axis] = choice
+	}
+	all := slices.Clone(p.File.Set)
+	for axis, choice := range chosen {
+		all = append(all, p.File.Axes[axis].Choices[choice].Settings...)
+	}
+	return all
+}
+
+// nameParts prepares name.
+func (p *Plan) nameParts() {
+	for _, a := range p.File.Axes {
+		parts := make([]string, len(a.Choices))
+		for i, c := range a.Choices {
+			if parts[i] = c.Name; c.Name != "" {
+				continue
+			}
+			var settings []string
+			for _, s := range c.Settings {
+				if s.Key != results.SeedColumn {
+					settings = append(settings, p.shortKey(s.Key)+"="+plainText(s.Value))
+				}
+			}
+			parts[i] = strings.Join(settings, ",")
+		}
+		p.parts = append(p.parts, parts)
+	}
+}
+
+// name returns the name of a combination: the parts of its axes, joined by
+// commas. The seed is no part of it.
+func (p *Plan) name(combination int) string {
+	var parts []string
+	for axis, choice := range p.choices(combination) {
+		if part := p.parts[axis][choice]; part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "default"
+	}
+	slices.Reverse(parts)
+	return strings.Join(parts, ",")
+}
+
+// shortKey returns a key without its section where no other key of the axes
+// ends with the same name.
+func (p *Plan) shortKey(key string) string {
+	_, last := splitKey(key)
+	for _, other := range p.Keys {
+		if _, l := splitKey(other); l == last && other != key {
+			return key
+		}
+	}
+	return last
+}
+
+// assigned returns what settings give a key, nil where none does.
+func assigned(settings []Setting, key string) constant.Value {
+	for _, s := range slices.Backward(settings) {
+		if s.Key == key {
+			return textConstant(s)
+		}
+	}
+	return nil
+}
