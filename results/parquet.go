@@ -24,7 +24,7 @@ const ParquetSchema = "l3sim/results/1"
 const (
 	MetaSchema  = "l3sim.schema"      // ParquetSchema
 	MetaVersion = "l3sim.version"     // of the code that simulated
-	MetaPlan    = "l3sim.plan_sha256" // of the hashes of all points, in their order
+	MetaPlan    = "l3sim.plan_sha256" // of all that decides the rows; shards name their plan by it too
 )
 
 // ColumnType is how a column's cells are stored in a Parquet file.
