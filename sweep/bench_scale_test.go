@@ -38,12 +38,12 @@ func BenchmarkScaleOut(b *testing.B) {
 		}
 		fake(p)
 		step("plan")
-		part := p.Part(Shard{0, shards})
+		p.Part(Shard{0, shards})
 		step("deal")
 		dir := b.TempDir()
 		var folders []string
 		for i := range shards {
-			part = p.Part(Shard{i, shards})
+			part := p.Part(Shard{i, shards})
 			to := filepath.Join(dir, "shards", fmt.Sprint(i))
 			folders = append(folders, to)
 			j, err := OpenJournal(to)
@@ -59,7 +59,7 @@ func BenchmarkScaleOut(b *testing.B) {
 			j.Close()
 		}
 		step("run")
-		part, p = nil, nil
+		p = nil // not needed by what follows
 		merged, err := Merge(folders)
 		if err != nil {
 			b.Fatal(err)

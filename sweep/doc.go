@@ -8,6 +8,8 @@
 //   - Journal is the append-only record of finished points; it alone is the
 //     truth, and everything else in a sweep's folder is written from it.
 //   - Run carries out what the journal does not hold yet.
+//   - Part is one shard's share of a plan, for several machines; Merge puts the
+//     folders of all shards together, and Emit writes the batch job around them.
 //
 // A point is known by the hash of its effective configuration, the code's
 // version and the content of its trace: change any of them and it runs again,
