@@ -122,7 +122,7 @@ func (l *Level) label(column string) string {
 	if l.To == "" {
 		return forPeople(column, l.Value)
 	}
-	return forPeople(column, l.Value) + " to " + forPeople(column, l.To)
+	return forPeople(column, l.Value) + ".." + forPeople(column, l.To)
 }
 
 // forPeople writes a cell with no more digits than a person reads.
