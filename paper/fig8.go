@@ -24,7 +24,7 @@ func systemClaims() []*Claim {
 		{
 			ID: "fig8.max_batch_ratio", Paper: 14.3, Kind: Value, Ratio: true,
 			Says: "batches up to 14.3 times as large as those of hbm-pim (section 1)",
-			find: func(e *evidence, seed uint64) (finding, error) { return e.fig8.best(seed, "hbm-pim", decodeBatch) },
+			find: findBatches,
 		},
 		{
 			ID: "fig8.opt66b_dolphin_hbm_below_gpu", Paper: 1, Kind: AtMost,
@@ -99,6 +99,24 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 		p.model, p.trace, p.l3.DecodeBatch.Mean, p.base.DecodeBatch.Mean, busy(p.l3), base, busy(p.base),
 		len(all), median.ratio, least.ratio, least.model, least.trace)
 	return finding{p.ratio, reason}, nil
+}
+
+// findBatches compares the mean decode batches, and says what the largest ones
+// would give: a mean over time counts the iterations in which a system that
+// prefills first decodes nothing.
+func findBatches(e *evidence, seed uint64) (finding, error) {
+	f, err := e.fig8.best(seed, "hbm-pim", decodeBatch)
+	if err != nil {
+		return f, err
+	}
+	all, err := e.fig8.pairs(seed, "hbm-pim", func(s *results.Summary) float64 { return float64(s.DecodeBatch.Max) })
+	if err != nil {
+		return f, err
+	}
+	p := all[0]
+	f.reason += fmt.Sprintf("; means over time, prefill counts as 0: of the largest batches the best ratio is %.1f, %d against %d (%s on %s)",
+		p.ratio, p.l3.DecodeBatch.Max, p.base.DecodeBatch.Max, p.model, p.trace)
+	return f, nil
 }
 
 // findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.

@@ -60,7 +60,9 @@ func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*exp
 			return err
 		}
 		if x == e.fig8 {
-			r.addSystems(x)
+			if err := r.addSystems(x); err != nil {
+				return err
+			}
 		}
 		if x == e.fig10 {
 			t, err := e.text.predictorTable(ctx, r.Requests)

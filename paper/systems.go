@@ -3,12 +3,13 @@ package paper
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/results"
 )
 
 // addSystems adds what the page shows of Fig 8 in numbers.
-func (r *Report) addSystems(x *experiment) {
+func (r *Report) addSystems(x *experiment) error {
 	seed := r.Seeds[0]
 	var systems []string
 	for _, c := range x.configs {
@@ -16,6 +17,11 @@ func (r *Report) addSystems(x *experiment) {
 			systems = append(systems, c.Run.System)
 		}
 	}
+	ratios, err := x.ratios(seed, systems)
+	if err != nil {
+		return err
+	}
+	r.sections = append(r.sections, *ratios)
 	for _, v := range []struct {
 		commonTo, title, text string
 		cell                  func(s *results.Summary) string
@@ -57,4 +63,41 @@ func (r *Report) addSystems(x *experiment) {
 			r.sections = append(r.sections, section{v.title, v.text, t})
 		}
 	}
+	return nil
+}
+
+// ratios is the throughput of l3 over that of each baseline.
+func (x *experiment) ratios(seed uint64, systems []string) (*section, error) {
+	t := &results.Table{Columns: []string{"model", "trace"}}
+	text := "Below 1 the baseline is faster:"
+	rows := map[string]int{}
+	for _, base := range systems {
+		if base == "l3" {
+			continue
+		}
+		all, err := x.pairs(seed, base, throughput)
+		if err != nil {
+			return nil, err
+		}
+		t.Columns = append(t.Columns, "over "+base)
+		slower := 0
+		for _, l3 := range x.find(seed, func(p *point) bool { return p.config.Run.System == "l3" && p.config.Run.CommonTo == "all" }) {
+			run := &l3.config.Run
+			i := slices.IndexFunc(all, func(p pair) bool { return p.model == run.Model && p.trace == run.Trace })
+			if i < 0 {
+				continue
+			}
+			key := run.Model + " " + run.Trace
+			if _, ok := rows[key]; !ok {
+				rows[key] = len(t.Rows)
+				t.Rows = append(t.Rows, []string{run.Model, run.Trace})
+			}
+			t.Rows[rows[key]] = append(t.Rows[rows[key]], fmt.Sprintf("%.2f", all[i].ratio))
+			if all[i].ratio < 1 {
+				slower++
+			}
+		}
+		text += fmt.Sprintf(" %s in %d of %d,", base, slower, len(all))
+	}
+	return &section{"Throughput of l3 over that of each baseline", strings.TrimSuffix(text, ",") + " cases.", t}, nil
 }

@@ -17,7 +17,8 @@ var captions = map[string]string{
 
 // fairText opens the part on the fair comparison.
 const fairText = "Fig 8 again under the preset `fair`: every baseline with its best policy, physical A100s, shared PCIe uplinks (`l3sim config show fair`). " +
-	"The paper's numbers stand beside for orientation; it did not make this comparison.\n\n"
+	"The paper's numbers stand beside for orientation; it did not make this comparison. The number of requests matters: at a run's end large " +
+	"batches drain and cannot be filled, and with fewer requests this is a larger part of l3's run.\n\n"
 
 // limits closes the evaluation: what no run of ours can show, and why.
 const limits = `## What cannot be reproduced, and why

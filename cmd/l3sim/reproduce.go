@@ -130,7 +130,7 @@ func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFl
 	}
 	journal, err := sweep.OpenJournal(dir)
 	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
+		return nil, fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err)
 	}
 	defer func() { err = errors.Join(err, journal.Close()) }()
 	show := a.newProgress("points")
