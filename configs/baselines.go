@@ -20,7 +20,7 @@ const (
 
 // Systems returns the values of Run.System.
 func Systems() []string {
-	return []string{SystemL3, SystemGPUOnly, SystemHBMPIM, SystemRankPIM}
+	return []string{SystemL3, SystemGPUOnly, SystemHBMPIM, SystemRankPIM, SystemCPUOffload}
 }
 
 // GPUOnly is the section [gpu_only].

@@ -35,7 +35,11 @@ func (s *Scheduler) prompts() bool { return s.head < len(s.queue) && !s.blocked 
 // fill adds prompts to a sub-batch up to MaxBatchTokens and as long as memory has
 // room. cut lets it cut the last one to fit.
 func (s *Scheduler) fill(sub *SubBatch, cut bool) {
-	for budget := s.batching.MaxBatchTokens - sub.Tokens(); s.head < len(s.queue) && budget > 0; {
+	budget := s.batching.MaxBatchTokens
+	for i := range s.batch.Sub {
+		budget -= s.batch.Sub[i].Tokens()
+	}
+	for s.head < len(s.queue) && budget > 0 {
 		w := &s.queue[s.head]
 		if !w.held && !s.place.admit(w) {
 			return

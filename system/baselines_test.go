@@ -40,6 +40,8 @@ func drawBaseline(t *rapid.T) drawn {
 		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)),
 		"rank_pim.placement=" + pick("rank-pim", "random", "balanced"),
 		"comm.rotation=" + pick("rotation", "true", "false"),
+		"cpu_offload.policy=" + pick("cpu-offload", "neo", "neo", "fastdecode"),
+		"cpu_offload.host_memory_share=" + pick("host", "0.1", "1"), "cpu_offload.overhead=" + pick("overhead", "0s", "2us", "20us"),
 	}}
 	d.trace = &traces.Trace{Name: "random"}
 	for i := range number("requests", 1, 25) {

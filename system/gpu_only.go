@@ -21,11 +21,15 @@ type gpuOnly struct {
 func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
 	e := &gpuOnly{gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
-	policy := scheduler.PolicyPrefillFirst
-	if cfg.GPUOnly.Policy == configs.ChunkedPrefill {
-		policy = scheduler.PolicyChunkedPrefill
+	return assembly{n.continuous(n.policy(), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+}
+
+// policy returns how the GPUs alone batch.
+func (n *Node) policy() scheduler.Policy {
+	if n.cfg.GPUOnly.Policy == configs.ChunkedPrefill {
+		return scheduler.PolicyChunkedPrefill
 	}
-	return assembly{n.continuous(policy, 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+	return scheduler.PolicyPrefillFirst
 }
 
 // continuous returns a scheduler of continuous batching.
@@ -60,19 +64,22 @@ func (n *Node) gpuMemory() kvMemory {
 
 // gpuLedger returns the empty KV memory of one replica on its GPUs.
 func (n *Node) gpuLedger() *scheduler.Ledger {
+	return scheduler.NewLedger(n.pages(n.gpuMemory().capacity))
+}
+
+// pages describes a memory of so many pages.
+func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 	m := &n.cfg.Model
-	return scheduler.NewLedger(scheduler.LedgerSpec{
-		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: n.gpuMemory().capacity,
-	})
+	return scheduler.LedgerSpec{
+		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: capacity,
+	}
 }
 
 func (e *gpuOnly) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	for s := range b.Sub {
 		sub, g := &b.Sub[s], &e.layers.stages[s]
 		e.fillStage(g, sub)
-		if decode := decodeBatch(sub, b.Step); decode.Requests > 0 {
-			g.attention += units.FromSeconds(e.gpu.DecodeBatch(decode))
-		}
+		g.attention += e.decodeOnGPU(sub, b.Step)
 	}
 	return e.layers.run(start), nil
 }
@@ -89,6 +96,15 @@ func (d *gpuSide) fillStage(g *stage, sub *scheduler.SubBatch) {
 	g.block = ffn + qkv
 	g.exit = ffn + d.head.at(sub.Emitting())
 	g.attention = d.prefillAttention(sub)
+}
+
+// decodeOnGPU returns the GPUs' time for one layer's attention of the requests that
+// they decode.
+func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) sim.Time {
+	if len(sub.Decode) == 0 {
+		return 0
+	}
+	return units.FromSeconds(d.gpu.DecodeBatch(decodeBatch(sub, step)))
 }
 
 // decodeBatch returns the decoding requests of a sub-batch as attention on GPUs

@@ -61,6 +61,15 @@ var systems = []System{
 		Host:     true,
 		assemble: assembleRankPIM, memory: (*Node).rankMemory, tracks: (*Node).ranksetTracks,
 	},
+	{
+		Name:     configs.SystemCPUOffload,
+		Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
+		Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
+		Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
+		Sections: "cpu_offload, batching, gpu_only, pcie",
+		Host:     true,
+		assemble: assembleCPUOffload, memory: (*Node).bothMemories, tracks: gpuTracks("CPU"),
+	},
 }
 
 // systemOf returns the system of a name that has been validated.

@@ -1,0 +1,370 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// OffloadCosts tells what an iteration costs on GPUs beside which CPUs attend for
+// some requests. All times are of one layer where nothing else is said.
+type OffloadCosts interface {
+	// Linear returns the time of the batched operations of so many tokens.
+	Linear(tokens int) units.Duration
+	// Attention returns the time of attention on the GPUs: of the sub-batch's prompts
+	// and of what it decodes there.
+	Attention(s *SubBatch, step int64) units.Duration
+	// HostAttention returns the time of attention on the CPUs for requests whose
+	// contexts add up to tokens, with the transfers of their vectors.
+	HostAttention(requests int, tokens int64) units.Duration
+	// Move returns the time that the keys and values of tokens tokens, of all layers,
+	// take between host and GPUs.
+	Move(tokens int) units.Duration
+	// Iteration returns the time of a whole iteration, exactly, and how much of it the
+	// links to the GPUs carry nothing.
+	Iteration(b *Batch) (took, idle units.Duration)
+}
+
+// OffloadConfig is what an Offload has beside a Scheduler.
+type OffloadConfig struct {
+	Host  *Ledger // memory of the host
+	Costs OffloadCosts
+	// AllOnHost has all requests decode on the CPUs, in two sub-batches that take turns
+	// on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where that
+	// is faster than the GPUs alone.
+	AllOnHost bool
+}
+
+// Offload forms the iterations of a replica whose requests are on the GPUs or on
+// the host, with all their keys and values (NEO: Jiang et al., "NEO: Saving GPU
+// Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
+// 3 and 4).
+//
+// An iteration is what the Scheduler's policy makes of the GPUs' requests, or one of
+// two sub-batches: the first has the prompts, all that decodes on the GPUs and
+// maybe requests of the host, the second one only requests of the host. While the
+// GPUs compute for one, the CPUs attend for the other. Requests of the host that do
+// not fit that sit the iteration out.
+type Offload struct {
+	*Scheduler
+	OffloadConfig
+	hosted  []hosted // decoding requests on the host, in the order of arrival
+	movable int      // of these, that the GPUs could hold
+	settled int64    // step up to which Base and Last of those that sit out are right
+	full    bool     // the GPUs had no room for a move, and none has been freed since
+	moving  move
+	gpus    Batch // that the GPUs decode alone, for its time
+}
+
+// hosted is a decoding request on the host. While it sits out, Base and Last are
+// those of step Offload.settled: contexts are relative to the step, and the many
+// that sit out are not touched in every step.
+type hosted struct {
+	Decoding
+	runs    bool // takes part in the present steps
+	chosen  bool // for the iteration that is being formed
+	movable bool
+}
+
+// move is a request on its way from the host to the GPUs. It has memory on both and
+// sits out.
+type move struct {
+	active bool
+	Decoding
+	held    Reservation // on the host
+	settled int64       // step for which Base and Last are right
+	left    units.Duration
+}
+
+// NewOffload returns an Offload that has the GPUs' memory, the queue and the policy
+// for iterations of the GPUs alone from s, which has two sub-batches.
+func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
+	o := &Offload{Scheduler: s, OffloadConfig: c, gpus: Batch{Sub: make([]SubBatch, 1)}}
+	s.place = o
+	return o
+}
+
+// Next forms the next iteration.
+func (o *Offload) Next() *Batch {
+	b := &o.batch
+	o.begin()
+	b.Pauses, b.Moves = b.Pauses[:0], Moves{}
+	o.moveUp()
+	if o.policy == PolicyChunkedPrefill {
+		o.step()
+		if o.AllOnHost {
+			o.help()
+		}
+		if o.prompts() {
+			o.fill(&b.Sub[0], true)
+		}
+		if !o.AllOnHost {
+			o.help()
+		}
+	} else if !o.promptsFirst() {
+		o.step()
+		o.help()
+	}
+	if o.moving.active && !b.Empty() {
+		_, idle := o.Costs.Iteration(b)
+		o.moving.left -= idle
+	}
+	return b
+}
+
+// promptsFirst forms an iteration of prompts where memory has room for one, and says
+// whether it has. Requests decode beside them where the CPUs' help is worth more
+// than the time that it takes.
+func (o *Offload) promptsFirst() bool {
+	if !o.prompts() {
+		return false
+	}
+	b := &o.batch
+	o.clear()
+	o.fill(&b.Sub[0], false)
+	if len(b.Sub[0].Prefill) == 0 {
+		return false
+	}
+	if len(o.hosted) == 0 || o.AllOnHost {
+		return true
+	}
+	b.Step++
+	o.settle()
+	if !o.fitsBeside() || !o.growBeside() || !o.worthHelp(b.Sub[0].Decode) {
+		b.Step--
+		o.clear()
+		return true
+	}
+	o.choose()
+	return true
+}
+
+// clear has nothing decode.
+func (o *Offload) clear() {
+	for i := range o.batch.Sub {
+		s := &o.batch.Sub[i]
+		s.Decode, s.Host = s.Decode[:0], s.Host[:0]
+	}
+	o.dealt = -1
+}
+
+// step has the GPUs' requests take a step, with those of the host that took part in
+// the step before.
+func (o *Offload) step() {
+	b := &o.batch
+	b.Step++
+	if o.memory.Admission == AdmitCurrent {
+		o.grow()
+	}
+	again := o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts()
+	if again {
+		o.settle()
+	}
+	if o.memory.Admission == AdmitCurrent {
+		o.growHosted(again)
+	}
+	if again || o.dealt < 0 {
+		o.settle()
+		o.clear()
+		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+	}
+}
+
+// help decides which requests of the host take part in a step that has been dealt
+// anew. GPUs without work wait for a request that is on its way to them.
+func (o *Offload) help() {
+	b := &o.batch
+	prompts := len(b.Sub[0].Prefill) > 0
+	if o.moving.active && len(o.decoding) == 0 && !prompts {
+		b.Moves.Wait = max(o.moving.left, 0)
+		o.arrive()
+		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+	}
+	if o.dealt >= 0 {
+		return
+	}
+	if !prompts {
+		o.dealt = b.Step
+	}
+	switch {
+	case len(o.hosted) == 0:
+		return
+	case o.AllOnHost, len(o.decoding) == 0 && !prompts:
+		o.halve()
+	default:
+		o.worthHelp(b.Sub[0].Decode)
+	}
+	o.choose()
+}
+
+// worthHelp adds requests of the host to the iteration and says whether it is worth
+// the time. The iteration without them is the present one, in which alone decode.
+//
+// Compared are output tokens over time: the iteration with help must add more tokens
+// in the time that it takes longer than the GPUs would alone, which decode at the
+// rate of a step of theirs. Without prompts that is NEO's own rule, the larger number
+// of requests over time.
+func (o *Offload) worthHelp(alone []Decoding) bool {
+	b := &o.batch
+	without, _ := o.Costs.Iteration(b)
+	decode := len(alone)
+	step := without
+	if len(b.Sub[0].Prefill) > 0 {
+		step = o.gpuStep()
+	}
+	b.Sub[0].Decode = append(b.Sub[0].Decode[:0], o.decoding...)
+	added := o.pack()
+	if added > 0 {
+		with, _ := o.Costs.Iteration(b)
+		more := float64(len(o.decoding) + added - decode)
+		if more*float64(step) > float64(with-without)*float64(len(o.decoding)) || len(o.decoding) == 0 {
+			return true
+		}
+	}
+	o.unpack()
+	return false
+}
+
+// gpuStep returns the time of a step of the GPUs' requests alone.
+func (o *Offload) gpuStep() units.Duration {
+	if len(o.decoding) == 0 {
+		return 0
+	}
+	o.gpus.Step, o.gpus.Sub[0].Decode = o.batch.Step, o.decoding
+	t, _ := o.Costs.Iteration(&o.gpus)
+	return t
+}
+
+// pack adds requests of the host to both sub-batches, oldest first, as long as the
+// CPUs' attention for one hides behind what the GPUs do meanwhile: its own attention
+// there and the other one's batched operations. The next request goes where more
+// time is left. One that does not fit is passed over, and with it all longer ones.
+// pack returns the number added.
+func (o *Offload) pack() int {
+	b := &o.batch
+	var tokens, requests [2]int
+	var contexts [2]int64
+	var gpu [2]units.Duration
+	for i := range b.Sub {
+		tokens[i], gpu[i] = b.Sub[i].Tokens(), o.Costs.Attention(&b.Sub[i], b.Step)
+	}
+	room := o.roomBeside()
+	left := func(i int) units.Duration {
+		return o.Costs.Linear(tokens[1-i]) + gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
+	}
+	add := func(i, n int, context int64) {
+		tokens[i], requests[i], contexts[i] = tokens[i]+n, requests[i]+n, contexts[i]+context
+	}
+	added, to, shortest := 0, 1, int64(never)
+	for k := range o.hosted {
+		h := &o.hosted[k]
+		context := h.Base + b.Step
+		if added == room {
+			break
+		}
+		if context >= shortest {
+			continue
+		}
+		add(to, 1, context)
+		left0, left1 := left(0), left(1)
+		if left0 < 0 || left1 < 0 {
+			add(to, -1, -context)
+			shortest = context
+			continue
+		}
+		h.chosen = true
+		b.Sub[to].Host = append(b.Sub[to].Host, h.Decoding)
+		added++
+		to = 0
+		if left1 > left0 {
+			to = 1
+		}
+	}
+	return added
+}
+
+// never is longer than any context.
+const never = 1 << 62
+
+// unpack takes the host's requests out of the iteration.
+func (o *Offload) unpack() {
+	for i := range o.batch.Sub {
+		o.batch.Sub[i].Host = o.batch.Sub[i].Host[:0]
+	}
+	for i := range o.hosted {
+		o.hosted[i].chosen = false
+	}
+}
+
+// halve puts all requests of the host into two sub-batches of about equal contexts.
+func (o *Offload) halve() {
+	b := &o.batch
+	var tokens [2]int64
+	for i := range o.hosted {
+		h := &o.hosted[i]
+		to := 0
+		if tokens[1] < tokens[0] {
+			to = 1
+		}
+		tokens[to] += h.Base + b.Step
+		h.chosen = true
+		b.Sub[to].Host = append(b.Sub[to].Host, h.Decoding)
+	}
+}
+
+// choose has the chosen requests of the host take part from this step on, the
+// others sit out.
+func (o *Offload) choose() {
+	for i := range o.hosted {
+		h := &o.hosted[i]
+		if h.runs != h.chosen {
+			o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request, Ends: h.chosen})
+		}
+		h.runs, h.chosen = h.chosen, false
+	}
+}
+
+// settle moves Base and Last of the requests that sit out on to the present step.
+func (o *Offload) settle() {
+	missed := o.batch.Step - o.settled
+	o.settled = o.batch.Step
+	for i := range o.hosted {
+		if h := &o.hosted[i]; !h.runs {
+			h.Base -= missed
+			h.Last += missed
+		}
+	}
+}
+
+// Complete applies the batch that Next formed.
+func (o *Offload) Complete(emitted func(request int32, tokens int)) {
+	b := &o.batch
+	for i := range b.Sub {
+		for k := range b.Sub[i].Host {
+			if d := &b.Sub[i].Host[k]; d.Last <= b.Step {
+				o.leave(o.find(d.Request))
+				o.release(o.holds[d.Request])
+				o.dealt = -1
+				emitted(d.Request, o.requests[d.Request].Output)
+			}
+		}
+	}
+	o.Scheduler.Complete(emitted)
+}
+
+// find returns the place of a request among those of the host.
+func (o *Offload) find(request int32) int {
+	i, _ := slices.BinarySearchFunc(o.hosted, request, func(h hosted, r int32) int { return int(h.Request) - int(r) })
+	return i
+}
+
+// leave removes a request from those of the host.
+func (o *Offload) leave(at int) hosted {
+	h := o.hosted[at]
+	o.hosted = slices.Delete(o.hosted, at, at+1)
+	if h.movable {
+		o.movable--
+	}
+	o.dealt = -1
+	return h
+}

@@ -1,0 +1,100 @@
+package scheduler
+
+import "fmt"
+
+// UsedUnits returns the allocation units in use on GPUs and host.
+func (o *Offload) UsedUnits() int64 { return o.ledger.Used() + o.Host.Used() }
+
+// Fragmentation returns the share of the rows in use of both memories that hold
+// none of the tokens for which memory is reserved.
+func (o *Offload) Fragmentation() float64 {
+	gpus := o.Scheduler.Fragmentation()
+	host := o.Host.Used()
+	if host == 0 {
+		return gpus
+	}
+	var unused int64
+	if o.memory.Admission == AdmitCurrent {
+		for i := range o.hosted {
+			h := &o.hosted[i]
+			step := o.batch.Step
+			if !h.runs {
+				step = o.settled
+			}
+			unused += int64(o.holds[h.Request].Tokens - h.Context(step))
+		}
+	}
+	used := o.ledger.Used()
+	return (float64(gpus*float64(used)) + float64(o.Host.fragmentation(unused)*float64(host))) / float64(used+host)
+}
+
+// CheckMemory returns an error where a memory holds more than it has, or other than
+// what its requests take.
+func (o *Offload) CheckMemory() error {
+	if err := o.Scheduler.CheckMemory(); err != nil {
+		return err
+	}
+	held := [2]int64{} // on GPUs and host
+	count := func(r Reservation) {
+		to := 0
+		if r.Host {
+			to = 1
+		}
+		held[to] += o.units(r.Tokens)
+	}
+	for i := range o.decoding {
+		count(o.holds[o.decoding[i].Request])
+	}
+	for i := range o.hosted {
+		count(o.holds[o.hosted[i].Request])
+	}
+	if m := &o.moving; m.active {
+		count(m.held)
+		count(o.holds[m.Request])
+	}
+	prefill := func(w *waiting) {
+		if !w.held {
+			return
+		}
+		count(w.hold)
+		if w.cut && w.hold.Host {
+			count(w.staged)
+		}
+	}
+	for i := o.head; i < len(o.queue) && o.queue[i].held; i++ {
+		prefill(&o.queue[i])
+	}
+	for i := range o.chunked {
+		prefill(&o.chunked[i])
+	}
+	if gpus, host := o.ledger.Used(), o.Host.Used(); gpus != held[0] || host != held[1] || host > o.Host.Capacity() {
+		return fmt.Errorf("GPUs and host account for %d and %d units of %d and %d, their requests for %d and %d",
+			gpus, host, o.ledger.Capacity(), o.Host.Capacity(), held[0], held[1])
+	}
+	return nil
+}
+
+// units returns the allocation units of a request of tokens tokens.
+func (o *Offload) units(tokens int) int64 {
+	return o.Host.perLayer(tokens) * int64(o.Host.layersOn[0])
+}
+
+// CheckAdmission returns an error where the head of the queue is held back though a
+// memory that it may take has room for it.
+func (o *Offload) CheckAdmission() error {
+	if !o.blocked || o.head == len(o.queue) {
+		return nil
+	}
+	w := &o.queue[o.head]
+	r := &o.requests[w.request]
+	if o.movable == 0 && o.gpusHold(r) {
+		if err := o.Scheduler.CheckAdmission(); err != nil {
+			return err
+		}
+	}
+	tokens := o.reservedTokens(w)
+	if o.canRunOnHost(r) && o.Host.fits(0, o.Host.perLayer(tokens), o.keepOnHost()) {
+		return fmt.Errorf("request %d waits, and the host has room for its %d tokens", w.request, tokens)
+	}
+	return nil
+}

@@ -1,0 +1,219 @@
+package system
+
+import (
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// cpuOffload is a system whose host attends for the requests that it holds, beside
+// the GPUs, which do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and
+// Zhai, 2024).
+type cpuOffload struct {
+	gpuSide
+	hostCPUs
+	layers alternation
+	trial  alternation // of iterations that may not be run
+	least  sim.Time    // of the latest iteration, by its transfers
+}
+
+// hostCPUs is a replica's share of the host: cores, memory channels and the links
+// to its GPUs. Decode attention is a roofline of the cores' single-precision rate
+// and the channels' bandwidth, each with the share of its peak that is reached.
+type hostCPUs struct {
+	compute  units.FLOPRate
+	channels units.Bandwidth
+	overhead sim.Time
+	link     units.Bandwidth // of all the replica's GPUs, each direction
+	latency  sim.Time
+
+	kvToken             units.Bytes // of one layer
+	flopsToken          float64     // of one token of context in one layer
+	qkvToken, attention units.Bytes // of a decoding request in one layer, down and up
+	kvAllLayers         units.Bytes // of one token
+	peakRate            units.Bandwidth
+}
+
+func (n *Node) hostCPUs() hostCPUs {
+	cfg, m, spec := n.cfg, &n.cfg.Model, &n.cfg.CPUOffload
+	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
+	return hostCPUs{
+		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
+		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
+		overhead: spec.Overhead, link: units.Bandwidth(m.TensorParallel) * n.linkShare(), latency: cfg.PCIe.Latency,
+		kvToken: m.KVBytesPerTokenLayer(), kvAllLayers: m.KVBytesPerToken(),
+		// A multiplication and an addition for each element of a query and for each of
+		// the output, of all query heads.
+		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
+		qkvToken:   m.QKVBytesPerTokenLayer(), attention: m.AttentionBytesPerTokenLayer(),
+	}
+}
+
+// attend returns the time of attention on the CPUs in one layer, without the fixed
+// overhead, for contexts of tokens tokens in all.
+func (h *hostCPUs) attend(tokens int64) sim.Time {
+	read := float64(h.kvToken) * float64(tokens) / float64(h.channels)
+	compute := h.flopsToken * float64(tokens) / float64(h.compute)
+	return units.FromSeconds(max(read, compute))
+}
+
+// down and up return the time that the vectors of so many requests take on the
+// links in one layer: q, k and v to the host, results back.
+func (h *hostCPUs) down(requests int) sim.Time {
+	return h.link.TransferTime(units.Bytes(requests) * h.qkvToken)
+}
+
+func (h *hostCPUs) up(requests int) sim.Time {
+	return h.link.TransferTime(units.Bytes(requests) * h.attention)
+}
+
+// HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
+// and the results' way up, one after another.
+func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
+	if requests == 0 {
+		return 0
+	}
+	return 2*h.latency + h.down(requests) + h.overhead + h.attend(tokens) + h.up(requests)
+}
+
+// Move implements scheduler.OffloadCosts.
+func (h *hostCPUs) Move(tokens int) sim.Time {
+	if tokens == 0 {
+		return 0
+	}
+	return h.latency + h.link.TransferTime(units.Bytes(tokens)*h.kvAllLayers)
+}
+
+// contexts returns what the decoding requests of a sub-batch attend over, added up.
+func contexts(requests []scheduler.Decoding, step int64) int64 {
+	var sum int64
+	for i := range requests {
+		sum += requests[i].Base + step
+	}
+	return sum
+}
+
+// assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
+func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg := n.cfg
+	e := &cpuOffload{
+		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), hostCPUs: n.hostCPUs(),
+		layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
+		trial:  alternation{layers: cfg.Model.Layers},
+	}
+	s := n.continuous(n.policy(), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: cfg.CPUOffload.Policy == configs.FastDecode}
+	return assembly{scheduler.NewOffload(s, offload), e}
+}
+
+// hostPages returns how many pages of KV the host has for one replica.
+func (n *Node) hostPages() int64 {
+	bytes := n.cfg.CPUOffload.HostMemory * float64(n.cfg.Node.MemoryCapacity)
+	return int64(units.Bytes(bytes) / units.Bytes(n.Replicas()) / n.gpuMemory().unit)
+}
+
+// bothMemories is the KV memory of one replica on its GPUs and the host, in the same
+// pages.
+func (n *Node) bothMemories() kvMemory {
+	gpus := n.gpuMemory()
+	return kvMemory{gpus.unit, gpus.capacity + n.hostPages()}
+}
+
+// hostLedger returns the empty KV memory of one replica on the host.
+func (n *Node) hostLedger() *scheduler.Ledger {
+	return scheduler.NewLedger(n.pages(n.hostPages()))
+}
+
+func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	e.fill(&e.layers, b)
+	end := e.layers.run(start)
+	down, results := e.transfers(b)
+	e.least = max(down, results+b.Moves.Wait)
+	end = max(end, start+e.least)
+
+	// The device of the layers is the CPUs, which are no PIM: their attention keeps the
+	// channels busy. A move up is counted where it starts.
+	w, layers := &e.layers.work, sim.Time(e.layers.layers)
+	for s := range b.Sub {
+		w.pim -= layers * e.layers.stages[s].device
+		w.channel += layers * e.attend(contexts(b.Sub[s].Host, b.Step))
+	}
+	w.pcieDown += down
+	w.pcieUp += results + e.Move(b.Moves.Up)
+	if c := e.layers.check; c != nil {
+		if told, _ := e.Iteration(b); told != end-start {
+			c.fail(LawIteration, end, "the iteration takes %v, the scheduler was told %v", end-start, told)
+		}
+	}
+	return end, nil
+}
+
+// fill sets what the stages of an iteration cost.
+func (e *cpuOffload) fill(a *alternation, b *scheduler.Batch) {
+	for s := range a.stages {
+		g := &a.stages[s]
+		if s >= len(b.Sub) {
+			*g = stage{}
+			continue
+		}
+		sub := &b.Sub[s]
+		e.fillStage(g, sub)
+		g.attention += e.decodeOnGPU(sub, b.Step)
+		g.device = e.HostAttention(len(sub.Host), contexts(sub.Host, b.Step))
+	}
+}
+
+// transfers returns how long an iteration keeps the links busy: down with vectors,
+// prompts that go to the host and moves there, up with results. All but the vectors
+// and results of a layer go beside the work, and the iteration takes at least as
+// long.
+func (e *cpuOffload) transfers(b *scheduler.Batch) (down, results sim.Time) {
+	moved := b.Moves.Down
+	for s := range b.Sub {
+		sub := &b.Sub[s]
+		down += e.down(len(sub.Host))
+		results += e.up(len(sub.Host))
+		for i := range sub.Prefill {
+			if c := &sub.Prefill[i]; c.Host {
+				moved += c.Tokens
+			}
+		}
+	}
+	layers := sim.Time(e.layers.layers)
+	return layers*down + e.Move(moved), layers * results
+}
+
+// Iteration implements scheduler.OffloadCosts.
+func (e *cpuOffload) Iteration(b *scheduler.Batch) (took, idle sim.Time) {
+	e.fill(&e.trial, b)
+	down, results := e.transfers(b)
+	took = max(e.trial.layersFrom(0), down, results+b.Moves.Wait)
+	return took, took - results
+}
+
+// Linear implements scheduler.OffloadCosts.
+func (e *cpuOffload) Linear(tokens int) sim.Time {
+	if tokens == 0 {
+		return 0
+	}
+	return e.ffn.at(tokens) + e.qkv.at(tokens)
+}
+
+// Attention implements scheduler.OffloadCosts.
+func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) sim.Time {
+	return e.prefillAttention(s) + e.decodeOnGPU(s, step)
+}
+
+func (e *cpuOffload) done() *work { return &e.layers.work }
+
+func (e *cpuOffload) ranksets() imbalance { return imbalance{} }
+
+func (e *cpuOffload) peak() units.Bandwidth { return e.hbmPeak + e.peakRate }
+
+func (e *cpuOffload) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
+	return max(e.layers.record(rec, start), start+e.least)
+}
