@@ -23,9 +23,9 @@ type Shard struct {
 // String returns the shard as the flag takes it: "2/8".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// MaxShards bounds the parts of a plan: more than there can be points make no
+// maxShards bounds the parts of a plan: more than there can be points make no
 // sense.
-const MaxShards = MaxCombinations
+const maxShards = MaxCombinations
 
 // The variables from which ParseShard takes a shard where it is asked to.
 // https://slurm.schedmd.com/job_array.html,
@@ -55,8 +55,8 @@ func ParseShard(flag, text string, environment func(string) string) (Shard, erro
 		return bad(forms)
 	}
 	n, err := strconv.Atoi(count)
-	if err != nil || n < 1 || n > MaxShards {
-		return bad(fmt.Sprintf("%s, N from 1 to %d", forms, MaxShards))
+	if err != nil || n < 1 || n > maxShards {
+		return bad(fmt.Sprintf("%s, N from 1 to %d", forms, maxShards))
 	}
 	if index == "auto" {
 		i, err := variable(environment, k8sIndex, 0, n-1)
@@ -81,7 +81,7 @@ func slurmShard(environment func(string) string) (Shard, error) {
 	if err != nil {
 		return Shard{}, err
 	}
-	count, err := variable(environment, slurmCount, 1, MaxShards)
+	count, err := variable(environment, slurmCount, 1, maxShards)
 	if err != nil {
 		return Shard{}, err
 	}
@@ -115,21 +115,21 @@ func variable(environment func(string) string, name string, least, most int) (in
 type Part struct {
 	*Plan
 	Shard    Shard
-	Identity string // of the whole plan
 	Whole    int    // points of the whole plan
+	identity string // Plan.Identity of the whole plan
 	index    []int  // of each point in the whole plan
 }
 
 // Part returns the points of one shard. It depends on the plan and the shard
 // alone. Points are sorted by the tokens that they generate, those of equal work
 // by their address, which no axis has a pattern in, and dealt to and fro: shards
-// differ by one point at most, and those with many tokens do not gather. Points
+// differ by one run at most, and those with many tokens do not gather. Points
 // that share an address go together, as they run once.
 func (p *Plan) Part(s Shard) *Part {
 	of := p.deal(s.Count)
 	part := *p
 	part.Points = nil
-	dealt := &Part{Plan: &part, Shard: s, Identity: p.Identity(), Whole: len(p.Points)}
+	dealt := &Part{Plan: &part, Shard: s, Whole: len(p.Points), identity: p.Identity()}
 	for i, shard := range of {
 		if shard == s.Index {
 			part.Points = append(part.Points, p.Points[i])

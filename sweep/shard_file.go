@@ -57,7 +57,7 @@ func (p *Point) line(index int) pointLine {
 // be lost; one of an older plan is taken over, as its journal may hold points of
 // this one.
 func (p *Part) Describe(dir string) error {
-	head := shardHead{shardSchema, p.Identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
+	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
 	old, err := readShardHead(dir)
 	if err == nil && old.Plan == head.Plan && (old.Shard != head.Shard || old.Of != head.Of) {
 		return &input.InputError{Key: "--out", Value: dir,
@@ -116,8 +116,8 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 				bad.Expected = `{"schema":"` + shardSchema + `",...}`
 				return nil, bad
 			}
-			if head.Of < 1 || head.Of > MaxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > MaxCombinations {
-				bad.Expected = "a shard of 1 to " + fmt.Sprint(MaxShards) + " of a plan with that many points at most"
+			if head.Of < 1 || head.Of > maxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > MaxCombinations {
+				bad.Expected = "a shard of 1 to " + fmt.Sprint(maxShards) + " of a plan with that many points at most"
 				return nil, bad
 			}
 			if point == nil {
