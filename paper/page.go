@@ -65,7 +65,7 @@ func (r *Report) claimTable(says bool) *results.Table {
 			paper = "< " + paper
 		}
 		ours := fmt.Sprintf("%.3g", j.Ours)
-		if len(r.Seeds) > 1 {
+		if j.Low < j.High {
 			ours += fmt.Sprintf(" (%.3g to %.3g)", j.Low, j.High)
 		}
 		if says {
