@@ -274,6 +274,7 @@ func (b *bounds) rounded(u float64, samples int) float64 {
 	n := float64(samples)
 	stratum := math.Floor(u * n)
 	low, high := b.at(stratum/n), b.at((stratum+1)/n)
+	high -= float64((high - low) * 1e-6) // an end that rounding moved up is not in the stratum
 	x := b.at(u)
 	for digits := 3; digits < 17; digits++ {
 		r := significant(x, digits)
