@@ -81,13 +81,14 @@ type Pause struct {
 	Ends    bool
 }
 
-// Moves is the requests whose keys and values change their memory, as tokens.
-// Prompts of the iteration that go to the host come on top.
-type Moves struct {
-	Down int // to the host, within the iteration
-	Up   int // to the GPUs, from this iteration on
-	// Wait is what is left of a move up that the iteration waits for.
-	Wait units.Duration
+// Moves is the requests whose keys and values change their memory, beside the
+// prompts of the iteration that go to the host.
+type Moves struct{ Down, Up Move } // to the host, to the GPUs
+
+// Move is the keys and values that go one way.
+type Move struct {
+	Tokens int            // that start with the iteration
+	Wait   units.Duration // that the iteration gives what is still on its way
 }
 
 // Decoding returns the requests that decode in the iteration.

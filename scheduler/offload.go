@@ -20,9 +20,11 @@ type OffloadCosts interface {
 	// Move returns the time that the keys and values of tokens tokens, of all layers,
 	// take between host and GPUs.
 	Move(tokens int) units.Duration
-	// Iteration returns the time of a whole iteration, exactly, and how much of it the
-	// links to the GPUs carry nothing.
-	Iteration(b *Batch) (took, idle units.Duration)
+	// Iteration returns the time of a whole iteration, exactly.
+	Iteration(b *Batch) units.Duration
+	// Idle returns for how much of an iteration the links to and from the GPUs carry
+	// none of its own vectors and prompts.
+	Idle(b *Batch) (up, down units.Duration)
 }
 
 // OffloadConfig is what an Offload has beside a Scheduler.
@@ -48,12 +50,13 @@ type OffloadConfig struct {
 type Offload struct {
 	*Scheduler
 	OffloadConfig
-	hosted  []hosted // decoding requests on the host, in the order of arrival
-	movable int      // of these, that the GPUs could hold
-	settled int64    // step up to which Base and Last of those that sit out are right
-	full    bool     // the GPUs had no room for a move, and none has been freed since
-	moving  move
-	gpus    Batch // that the GPUs decode alone, for its time
+	hosted  []hosted       // decoding requests on the host, in the order of arrival
+	movable int            // of these, that the GPUs could hold
+	settled int64          // step up to which Base and Last of those that sit out are right
+	full    bool           // the GPUs had no room for a move, and none has been freed since
+	moving  move           // on its way up
+	leaving units.Duration // that moves to the host still take
+	gpus    Batch          // that the GPUs decode alone, for its time
 }
 
 // hosted is a decoding request on the host. While it sits out, Base and Last are
@@ -63,16 +66,17 @@ type hosted struct {
 	Decoding
 	runs    bool // takes part in the present steps
 	chosen  bool // for the iteration that is being formed
-	movable bool
+	movable bool // the GPUs could hold it
+	comes   bool // from the GPUs, and is not all there
 }
 
-// move is a request on its way from the host to the GPUs. It has memory on both and
-// sits out.
+// move is a request on its way from the host to the GPUs. It sits out, and has memory
+// there only: its pages on the host are free one after another, and whatever takes
+// them comes over links that are no faster.
 type move struct {
 	active bool
 	Decoding
-	held    Reservation // on the host
-	settled int64       // step for which Base and Last are right
+	settled int64 // step for which Base and Last are right
 	left    units.Duration
 }
 
@@ -89,6 +93,9 @@ func (o *Offload) Next() *Batch {
 	b := &o.batch
 	o.begin()
 	b.Pauses, b.Moves = b.Pauses[:0], Moves{}
+	if o.leaving <= 0 {
+		o.arriveOnHost()
+	}
 	o.moveUp()
 	if o.policy == PolicyChunkedPrefill {
 		o.step()
@@ -105,9 +112,10 @@ func (o *Offload) Next() *Batch {
 		o.step()
 		o.help()
 	}
-	if o.moving.active && !b.Empty() {
-		_, idle := o.Costs.Iteration(b)
-		o.moving.left -= idle
+	if o.moving.active || o.leaving > 0 {
+		up, down := o.Costs.Idle(b)
+		o.moving.left -= up
+		o.leaving -= down
 	}
 	return b
 }
@@ -130,7 +138,7 @@ func (o *Offload) promptsFirst() bool {
 	}
 	b.Step++
 	o.settle()
-	if !o.fitsBeside() || !o.growBeside() || !o.worthHelp(b.Sub[0].Decode) {
+	if !o.fitsBeside() || !o.growBeside() || !o.worthHelp(false) {
 		b.Step--
 		o.clear()
 		return true
@@ -175,10 +183,15 @@ func (o *Offload) step() {
 func (o *Offload) help() {
 	b := &o.batch
 	prompts := len(b.Sub[0].Prefill) > 0
-	if o.moving.active && len(o.decoding) == 0 && !prompts {
-		b.Moves.Wait = max(o.moving.left, 0)
-		o.arrive()
-		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+	if len(o.decoding) == 0 && !prompts {
+		if o.moving.active {
+			b.Moves.Up.Wait = max(o.moving.left, 0)
+			o.arrive()
+			b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+		} else if o.leaving > 0 {
+			b.Moves.Down.Wait = o.leaving
+			o.arriveOnHost()
+		}
 	}
 	if o.dealt >= 0 {
 		return
@@ -192,32 +205,40 @@ func (o *Offload) help() {
 	case o.AllOnHost, len(o.decoding) == 0 && !prompts:
 		o.halve()
 	default:
-		o.worthHelp(b.Sub[0].Decode)
+		o.worthHelp(true)
 	}
 	o.choose()
 }
 
 // worthHelp adds requests of the host to the iteration and says whether it is worth
-// the time. The iteration without them is the present one, in which alone decode.
+// the time. The iteration without them is the present one, in which the GPUs'
+// requests decode or wait for prompts.
 //
-// Compared are output tokens over time: the iteration with help must add more tokens
-// in the time that it takes longer than the GPUs would alone, which decode at the
-// rate of a step of theirs. Without prompts that is NEO's own rule, the larger number
-// of requests over time.
-func (o *Offload) worthHelp(alone []Decoding) bool {
+// NEO takes the iteration with more requests over time. But its tokens are not equal:
+// requests wait for memory on the GPUs, and the host relieves them of the first tokens
+// of each, with short contexts. So a token of the host is worth the time that it
+// would take on the GPUs: of a step there, its share of the batched operations by the
+// memory that its request holds, and of attention by its context. What is worth more
+// than the time that the iteration takes longer makes the whole run shorter.
+func (o *Offload) worthHelp(decode bool) bool {
 	b := &o.batch
-	without, _ := o.Costs.Iteration(b)
-	decode := len(alone)
-	step := without
-	if len(b.Sub[0].Prefill) > 0 {
-		step = o.gpuStep()
-	}
+	without := o.Costs.Iteration(b)
 	b.Sub[0].Decode = append(b.Sub[0].Decode[:0], o.decoding...)
-	added := o.pack()
-	if added > 0 {
-		with, _ := o.Costs.Iteration(b)
-		more := float64(len(o.decoding) + added - decode)
-		if more*float64(step) > float64(with-without)*float64(len(o.decoding)) || len(o.decoding) == 0 {
+	if o.pack() > 0 {
+		if len(o.decoding) == 0 {
+			return true
+		}
+		with := o.Costs.Iteration(b)
+		step, operations, attention := o.gpuStep()
+		worth := 0.0
+		if !decode {
+			worth = step
+		}
+		for i := range b.Sub {
+			held, contexts := o.load(b.Sub[i].Host)
+			worth += float64(operations*held) + float64(attention*contexts)
+		}
+		if worth > float64(with-without) {
 			return true
 		}
 	}
@@ -225,14 +246,28 @@ func (o *Offload) worthHelp(alone []Decoding) bool {
 	return false
 }
 
-// gpuStep returns the time of a step of the GPUs' requests alone.
-func (o *Offload) gpuStep() units.Duration {
-	if len(o.decoding) == 0 {
-		return 0
+// gpuStep returns the time of a step of the GPUs' requests alone, and what of that is
+// for a token of memory that they hold and for a token of context.
+func (o *Offload) gpuStep() (took, held, context float64) {
+	sub := &o.gpus.Sub[0]
+	o.gpus.Step, sub.Decode = o.batch.Step, o.decoding
+	t := o.Costs.Iteration(&o.gpus)
+	attention, operations := o.Costs.Attention(sub, o.gpus.Step), o.Costs.Linear(len(o.decoding))
+	took = float64(t)
+	share := float64(attention) / float64(attention+operations)
+	heldAll, contexts := o.load(o.decoding)
+	return took, took * (1 - share) / heldAll, took * share / contexts
+}
+
+// load returns the tokens that requests hold memory for, and their contexts.
+func (o *Offload) load(requests []Decoding) (held, contexts float64) {
+	var h, c int64
+	for i := range requests {
+		d := &requests[i]
+		h += int64(o.holds[d.Request].Tokens)
+		c += d.Base + o.batch.Step
 	}
-	o.gpus.Step, o.gpus.Sub[0].Decode = o.batch.Step, o.decoding
-	t, _ := o.Costs.Iteration(&o.gpus)
-	return t
+	return float64(h), float64(c)
 }
 
 // pack adds requests of the host to both sub-batches, oldest first, as long as the
@@ -262,7 +297,7 @@ func (o *Offload) pack() int {
 		if added == room {
 			break
 		}
-		if context >= shortest {
+		if h.comes || context >= shortest {
 			continue
 		}
 		add(to, 1, context)

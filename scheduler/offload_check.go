@@ -49,7 +49,6 @@ func (o *Offload) CheckMemory() error {
 		count(o.holds[o.hosted[i].Request])
 	}
 	if m := &o.moving; m.active {
-		count(m.held)
 		count(o.holds[m.Request])
 	}
 	prefill := func(w *waiting) {

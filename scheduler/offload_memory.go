@@ -93,7 +93,8 @@ func (o *Offload) enter(d Decoding) {
 }
 
 // makeRoom has the request that arrived last leave the GPUs: one that prefills loses
-// its memory, one that decodes moves to the host, if that has room.
+// its memory, one that decodes moves to the host, if that has room. Its pages are
+// free one after another, much faster than the others grow into them.
 func (o *Offload) makeRoom() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return !w.hold.Host || w.cut }); ok {
 		return request
@@ -109,8 +110,10 @@ func (o *Offload) makeRoom() int32 {
 			o.decoding = slices.Delete(o.decoding, at, at+1)
 			o.release(hold)
 			o.holds[d.Request] = r
-			o.batch.Moves.Down += context - 1
+			o.batch.Moves.Down.Tokens += context - 1
+			o.leaving = max(o.leaving, 0) + o.Costs.Move(context-1)
 			o.enter(d)
+			o.hosted[o.find(d.Request)].comes = true
 			o.full = true // what it leaves is for the others to grow into
 			return d.Request
 		}
@@ -145,7 +148,7 @@ func (o *Offload) moveUp() {
 		o.arrive()
 		o.batch.Step--
 	}
-	if o.moving.active || o.movable == 0 || o.full && len(o.decoding) > 0 {
+	if o.moving.active || o.leaving > 0 || o.movable == 0 || o.full && len(o.decoding) > 0 {
 		return
 	}
 	at := slices.IndexFunc(o.hosted, func(h hosted) bool { return h.movable })
@@ -167,10 +170,10 @@ func (o *Offload) moveUp() {
 	if h.runs {
 		o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request})
 	}
-	o.moving = move{active: true, Decoding: h.Decoding, held: o.holds[h.Request], settled: o.settled, left: o.Costs.Move(context - 1)}
+	o.moving = move{active: true, Decoding: h.Decoding, settled: o.settled, left: o.Costs.Move(context - 1)}
+	o.release(o.holds[h.Request])
 	o.holds[h.Request] = hold
-	o.batch.Moves.Up = context - 1
-	o.blocked = false // prompts may have the rest of the GPUs' memory
+	o.batch.Moves.Up.Tokens = context - 1
 }
 
 // arrive has the request that moves decode on the GPUs from the present step on.
@@ -180,9 +183,20 @@ func (o *Offload) arrive() {
 	m.Base -= missed
 	m.Last += missed
 	m.active = false
-	o.release(m.held)
 	o.Scheduler.enter(m.Decoding)
 	o.batch.Pauses = append(o.batch.Pauses, Pause{Request: m.Request, Ends: true})
+	o.dealt = -1
+}
+
+// arriveOnHost has all requests that moved to the host decode there.
+func (o *Offload) arriveOnHost() {
+	if o.leaving == 0 {
+		return
+	}
+	o.leaving = 0
+	for i := range o.hosted {
+		o.hosted[i].comes = false
+	}
 	o.dealt = -1
 }
 

@@ -82,9 +82,6 @@ func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
 
 // Move implements scheduler.OffloadCosts.
 func (h *hostCPUs) Move(tokens int) sim.Time {
-	if tokens == 0 {
-		return 0
-	}
 	return h.latency + h.link.TransferTime(units.Bytes(tokens)*h.kvAllLayers)
 }
 
@@ -131,21 +128,21 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	e.fill(&e.layers, b)
 	end := e.layers.run(start)
-	down, results := e.transfers(b)
-	e.least = max(down, results+b.Moves.Wait)
+	down, up := e.transfers(b)
+	e.least = max(down+b.Moves.Down.Wait, up+b.Moves.Up.Wait)
 	end = max(end, start+e.least)
 
 	// The device of the layers is the CPUs, which are no PIM: their attention keeps the
-	// channels busy. A move up is counted where it starts.
+	// channels busy. A move is counted where it starts.
 	w, layers := &e.layers.work, sim.Time(e.layers.layers)
 	for s := range b.Sub {
 		w.pim -= layers * e.layers.stages[s].device
 		w.channel += layers * e.attend(contexts(b.Sub[s].Host, b.Step))
 	}
-	w.pcieDown += down
-	w.pcieUp += results + e.Move(b.Moves.Up)
+	w.pcieDown += down + e.moves(&b.Moves.Down)
+	w.pcieUp += up + e.moves(&b.Moves.Up)
 	if c := e.layers.check; c != nil {
-		if told, _ := e.Iteration(b); told != end-start {
+		if told := e.Iteration(b); told != end-start {
 			c.fail(LawIteration, end, "the iteration takes %v, the scheduler was told %v", end-start, told)
 		}
 	}
@@ -167,32 +164,42 @@ func (e *cpuOffload) fill(a *alternation, b *scheduler.Batch) {
 	}
 }
 
-// transfers returns how long an iteration keeps the links busy: down with vectors,
-// prompts that go to the host and moves there, up with results. All but the vectors
-// and results of a layer go beside the work, and the iteration takes at least as
-// long.
-func (e *cpuOffload) transfers(b *scheduler.Batch) (down, results sim.Time) {
-	moved := b.Moves.Down
+// transfers returns how long an iteration keeps the links busy with its own: down with
+// vectors and prompts that go to the host, up with results. Prompts go beside the
+// work, layer by layer, and the iteration takes at least as long.
+func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
+	prompts := 0
 	for s := range b.Sub {
 		sub := &b.Sub[s]
 		down += e.down(len(sub.Host))
-		results += e.up(len(sub.Host))
+		up += e.up(len(sub.Host))
 		for i := range sub.Prefill {
 			if c := &sub.Prefill[i]; c.Host {
-				moved += c.Tokens
+				prompts += c.Tokens
 			}
 		}
 	}
 	layers := sim.Time(e.layers.layers)
-	return layers*down + e.Move(moved), layers * results
+	return layers*down + e.link.TransferTime(units.Bytes(prompts)*e.kvAllLayers), layers * up
+}
+
+// moves returns the time of requests on the links.
+func (e *cpuOffload) moves(m *scheduler.Move) sim.Time {
+	return e.link.TransferTime(units.Bytes(m.Tokens) * e.kvAllLayers)
 }
 
 // Iteration implements scheduler.OffloadCosts.
-func (e *cpuOffload) Iteration(b *scheduler.Batch) (took, idle sim.Time) {
+func (e *cpuOffload) Iteration(b *scheduler.Batch) sim.Time {
 	e.fill(&e.trial, b)
-	down, results := e.transfers(b)
-	took = max(e.trial.layersFrom(0), down, results+b.Moves.Wait)
-	return took, took - results
+	down, up := e.transfers(b)
+	return max(e.trial.layersFrom(0), down+b.Moves.Down.Wait, up+b.Moves.Up.Wait)
+}
+
+// Idle implements scheduler.OffloadCosts.
+func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down sim.Time) {
+	took := e.Iteration(b)
+	busyDown, busyUp := e.transfers(b)
+	return took - busyUp, took - busyDown
 }
 
 // Linear implements scheduler.OffloadCosts.
