@@ -24,6 +24,11 @@ func TestClaims(t *testing.T) {
 			t.Errorf("%s: kind %q with range %q", c.ID, c.Kind, c.Range)
 		}
 	}
+	for id := range misses {
+		if !slices.Contains(got, id) {
+			t.Errorf("a reason for %s, which is no claim", id)
+		}
+	}
 	if want := strings.Fields(ids); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

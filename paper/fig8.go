@@ -98,6 +98,9 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	reason := fmt.Sprintf("%s on %s: mean batch %.1f against %.1f; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
 		p.model, p.trace, p.l3.DecodeBatch.Mean, p.base.DecodeBatch.Mean, busy(p.l3), base, busy(p.base),
 		len(all), median.ratio, least.ratio, least.model, least.trace)
+	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
+		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
+	}
 	return finding{p.ratio, reason}, nil
 }
 

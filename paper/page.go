@@ -152,9 +152,9 @@ const pageHead = `# The paper's evaluation, repeated
 
 This page is generated; edit the generator (package ` + "`paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
 
-    l3sim reproduce all --out results/paper
-    l3sim reproduce sensitivity --out results/paper
-    l3sim reproduce fair --out results/paper
+    l3sim reproduce all --seeds 3 --out results/paper
+    l3sim reproduce sensitivity --requests 1000 --out results/paper
+    l3sim reproduce fair --requests 1000 --out results/paper
     cp results/paper/reproduction.md docs/ && cp results/paper/figures/*.png docs/figures/
 
 Each figure is a sweep file and a figure definition, to run and change alone:
@@ -204,9 +204,21 @@ func (r *Report) writePart(w io.Writer) error {
 		}
 	}
 	if r.Target == AllTargets {
+		r.writeMisses(w)
 		fmt.Fprintf(w, "\n%s", limits)
 	}
 	return nil
+}
+
+// writeMisses says what may stand against the claims that did not come out.
+func (r *Report) writeMisses(w io.Writer) {
+	fmt.Fprint(w, "\n## What did not come out, and why\n\n")
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		if text := misses[j.ID]; j.Verdict != Reproduced && text != "" {
+			fmt.Fprintf(w, "- `%s`, %.3g in place of %.3g: %s\n", j.ID, j.Ours, j.Paper, text)
+		}
+	}
 }
 
 // seedText says which seeds the numbers are of.

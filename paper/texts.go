@@ -15,6 +15,33 @@ var captions = map[string]string{
 	"fair":   "`configs/paper/fair.toml`.",
 }
 
+// misses say why a claim that does not come out may not: what the paper leaves
+// open there, or what stands against it. They appear beside such claims alone.
+var misses = map[string]string{
+	"fig8.max_over_hbm_pim": "The best cases lie on OPT-66B, whose weights leave a pair of GPUs room for little more than one long request. The paper's GPUs ran out of " +
+		"memory on two of that model's traces, so that it has no ratio there; the reason names our best case on another model. One batch instead of two " +
+		"in hbm-pim, or admission that does not reserve a request's whole length, brings the ratio down (Sensitivity).",
+	"fig8.max_over_gpu_only": "As for hbm-pim: OPT-66B decodes nearly unbatched on GPUs alone. Admission by the current length is what servers do, and costs l3 most of " +
+		"its lead where the GPUs' memory is short (Sensitivity).",
+	"fig8.max_over_rank_pim": "Depends on how even the ranksets are loaded: random placement for rank-pim and balanced sub-batches for l3 are assumptions (Sensitivity).",
+	"fig8.max_batch_ratio": "A mean over time is hard on systems that prefill first: on LongBench they decode nothing most of the time. The paper does not say how it " +
+		"counts; the reason has the ratio of the largest batches, too.",
+	"fig9.capacity_only": "With 512 GB few requests of GPT-175B decode, and each of the two sub-batches reads all weights for half of them: the smallest node, to which " +
+		"everything is relative, is slow.",
+	"fig9.ranksets_only": "With 512 GB the GPUs' weights are the limit, which ranksets do not move; with `scheduler.adaptive = true` they do, a little.",
+	"fig9.both": "See capacity alone: the smallest node is slow. The largest one is limited by the GPUs, whose model at 156 TFLOP/s is the paper's as far as " +
+		"it is known.",
+	"fig10.scheduling": "The naive node is not described; docs/ablation.md shows where ours spends its time.",
+	"fig10.overlap": "2.2 in all is out of reach of our naive node: transfers are a small share of its time, so that hiding them gains little, and what remains comes " +
+		"from rotation and balance of the ranksets (docs/ablation.md). A naive node that moves data more slowly has more to gain.",
+	"fig10.all": "As for overlap: the gain is bounded by the naive node's own losses.",
+	"fig11.low": "Two sub-batches read all weights each, every iteration, and that alone is more than the paper's ratio allows; see the other end.",
+	"fig11.high": "At batch 16 the paper's 53% of gpu-only would be less than one pass of the GPUs over the weights takes, all-reduces included. `scheduler.adaptive = true`, one " +
+		"batch where that is faster, comes closer. \"Comparable at the fewest ranksets\" holds for 4, not for 2.",
+	"text.bank_pu_ratio": "The peak is 32, and more than 30 leaves no room for losses. Legal activation of 16 banks, read-outs, weights and refresh take their share of every row.",
+	"text.mha_share_16k": "Depends on the batch, which the paper does not state.",
+}
+
 // fairText opens the part on the fair comparison.
 const fairText = "Fig 8 again under the preset `fair`: every baseline with its best policy, physical A100s, shared PCIe uplinks (`l3sim config show fair`). " +
 	"The paper's numbers stand beside for orientation; it did not make this comparison. The number of requests matters: at a run's end large " +
