@@ -222,7 +222,7 @@ func (s *spread) value(u float64, samples int) string {
 	if s.step > 0 {
 		x = s.stepped(u)
 	} else {
-		x = s.rounded(u, samples)
+		x = s.rounded(u, samples, !s.isReal())
 	}
 	field := reflect.New(s.typ).Elem()
 	switch {
@@ -269,8 +269,8 @@ func (b *bounds) stepped(u float64) float64 {
 // rounded returns the value at u with as few digits, from three, as move it by
 // less than a hundredth of its stratum and not out of it: names of points stay
 // short, and the last bit of a logarithm, which machines may differ in, out of
-// them.
-func (b *bounds) rounded(u float64, samples int) float64 {
+// them. A whole number is the one next to it, if the stratum has any.
+func (b *bounds) rounded(u float64, samples int, whole bool) float64 {
 	n := float64(samples)
 	stratum := math.Floor(u * n)
 	low, high := b.at(stratum/n), b.at((stratum+1)/n)
@@ -278,11 +278,22 @@ func (b *bounds) rounded(u float64, samples int) float64 {
 	x := b.at(u)
 	for digits := 3; digits < 17; digits++ {
 		r := significant(x, digits)
+		if whole && r != math.Trunc(r) {
+			break
+		}
 		if r >= low && r < high && math.Abs(r-x) < (high-low)/100 {
 			return r
 		}
 	}
-	return x
+	if !whole {
+		return x
+	}
+	for _, r := range []float64{math.Round(x), math.Floor(x), math.Ceil(x)} {
+		if r >= low && r < high {
+			return r
+		}
+	}
+	return math.Round(x)
 }
 
 // significant rounds x to a number of decimal digits.
