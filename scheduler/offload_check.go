@@ -92,7 +92,7 @@ func (o *Offload) CheckAdmission() error {
 		}
 	}
 	tokens := o.reservedTokens(w)
-	if o.canRunOnHost(r) && o.Host.fits(0, o.Host.perLayer(tokens), o.keepOnHost()) {
+	if o.hostHelps(r, w.prompt) && o.Host.fits(0, o.Host.perLayer(tokens), o.keepOnHost()) {
 		return fmt.Errorf("request %d waits, and the host has room for its %d tokens", w.request, tokens)
 	}
 	return nil

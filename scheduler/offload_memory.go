@@ -51,12 +51,20 @@ func (o *Offload) admit(w *waiting) bool {
 	if o.movable == 0 && o.gpusHold(r) && o.Scheduler.admit(w) {
 		return true
 	}
-	if o.canRunOnHost(r) {
+	if o.hostHelps(r, w.prompt) {
 		w.hold, w.held = o.Host.Reserve(o.reservedTokens(w), o.keepOnHost(), o.comm.Balance, o.rng)
 		w.hold.Host = true
 	}
 	o.blocked = !w.held
 	return w.held
+}
+
+// hostHelps says whether r may go to the host after a prompt of prompt tokens: where
+// the CPUs could decode it beside the GPUs, its attention hiding behind the reading of
+// their weights. To prefill others early gains nothing and costs a move. A request
+// that the GPUs cannot hold has no choice.
+func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
+	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
 }
 
 // keepOnHost is Scheduler.keep of the host's memory.
