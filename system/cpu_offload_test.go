@@ -2,8 +2,13 @@ package system
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -55,4 +60,132 @@ func TestOffloadIsNoSlower(t *testing.T) {
 		}
 	})
 	t.Logf("slower by %.2f%% at most, %.2f%% at least, %.2f%% on average", 100*worst, 100*best, 100*sum/float64(n))
+}
+
+// TestFastDecodeDecodesOnTheHost checks that all decode attention is the CPUs': no
+// request decodes on the GPUs or moves there.
+func TestFastDecodeDecodesOnTheHost(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawOffload(t)
+		node := d.node(t, "cpu-offload", "cpu_offload.policy=fastdecode")
+		r := node.replica(0, d.trace.Requests, Options{Check: true})
+		for i := range d.trace.Requests {
+			r.batcher.Add(int32(i))
+		}
+		for now, steps := sim.Time(0), 0; ; steps++ {
+			b := r.batcher.Next()
+			if b.Empty() {
+				break
+			}
+			for s := range b.Sub {
+				if len(b.Sub[s].Decode) > 0 {
+					t.Fatalf("request %d decodes on the GPUs", b.Sub[s].Decode[0].Request)
+				}
+			}
+			if b.Moves != (scheduler.Moves{}) || b.Decoding() > 1 && len(b.Sub[1].Host) == 0 {
+				t.Fatalf("%d requests decode, %d of them in the second sub-batch; moves %+v", b.Decoding(), len(b.Sub[1].Host), b.Moves)
+			}
+			now, _ = r.engine.run(b, now)
+			r.batcher.Complete(func(int32, int) {})
+		}
+		if n := r.batcher.Waiting(); n > 0 || r.check.violation != nil {
+			t.Fatalf("%d requests wait; %v", n, r.check.violation)
+		}
+	})
+}
+
+// TestPipelineAgainstBarriers compares two sub-batches that take turns as their tasks
+// end with NEO's layers, in which each half begins when both sides of the one before
+// have ended (section 3), where the CPUs hide behind the GPUs. Without barriers
+// iterations are faster on average; serving in the order of asking can let the second
+// sub-batch run ahead and leave the first one alone at the end.
+func TestPipelineAgainstBarriers(t *testing.T) {
+	sum, n, worst := 0.0, 0.0, 0.0
+	rapid.Check(t, func(t *rapid.T) {
+		time := func(name string, low, high sim.Time) sim.Time {
+			return sim.Time(rapid.Int64Range(int64(low), int64(high)).Draw(t, name))
+		}
+		a := alternation{layers: rapid.IntRange(1, 96).Draw(t, "layers"), check: newChecker(1)}
+		x, y := &a.stages[0], &a.stages[1]
+		*x = stage{active: true, entry: time("entry", 1, 50), attention: time("attention", 0, 50), block: time("block", 1, 50)}
+		*y = stage{active: true, entry: time("entry", 1, 50), block: time("block", 1, 50)}
+		x.exit, y.exit = x.block+time("exit", 0, 50), y.block+time("exit", 0, 50)
+		x.device, y.device = time("device", 0, y.block), time("device", 0, x.attention+x.block)
+		// Batch 1 computes its block while the CPUs attend for batch 0, and batch 0 its
+		// attention and its next block while they attend for batch 1.
+		layers := sim.Time(a.layers)
+		barriers := x.entry + max(y.entry, x.device) + x.attention + max(x.exit, y.device) + y.exit +
+			(layers-1)*(max(x.attention+x.block, y.device)+max(y.block, x.device))
+		ratio := float64(a.run(0)) / float64(barriers)
+		sum, n, worst = sum+ratio, n+1, max(worst, ratio)
+		if ratio > 1.5 || a.check.violation != nil {
+			t.Fatalf("%.2f times the time with barriers; %v; %+v", ratio, a.check.violation, a.stages)
+		}
+	})
+	t.Logf("%.3f times the time with barriers on average, %.3f at most", sum/n, worst)
+	if sum > 1.01*n {
+		t.Errorf("%.3f times the time with barriers on average", sum/n)
+	}
+}
+
+// TestHostAttention checks the roofline of a replica's share of the host against the
+// figures of the default node: GPT-89B has 2 replicas.
+func TestHostAttention(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := mustNode(t, cfg).hostCPUs()
+	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
+	const tokens = 1000
+	bytes := 2.0 * 96 * 128 * 2 * tokens
+	if got, want := h.attend(tokens).Seconds(), bytes/(8*25.6e9*0.8); math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("attention over %d tokens takes %v s, reading them %v s", tokens, got, want)
+	}
+	// q, k and v of 3 requests go down 4 links of 0.79 times 16 lanes of 16 GT/s, 128b/130b; one result each comes up.
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	want := 2*5e-6 + 20e-6 + bytes/(8*25.6e9*0.8) + 3*(3+1)*96*128*2/link
+	if got := h.HostAttention(3, tokens).Seconds(); math.Abs(got/want-1) > 1e-6 {
+		t.Errorf("with transfers %v s, want %v s", got, want)
+	}
+	// With one core it is compute that bounds: 4 operations for each element of K or V.
+	cfg.CPUOffload.Cores = 2
+	one := mustNode(t, cfg).hostCPUs()
+	if got, want := one.attend(tokens).Seconds(), 4*96*128*tokens/(72e9*0.5); math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("one core takes %v s, want %v s", got, want)
+	}
+}
+
+// TestOffloadIterationsAllocateNothing checks the hot path where the CPUs help.
+func TestOffloadIterationsAllocateNothing(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests []traces.Request
+	for i := range 40 {
+		requests = append(requests, traces.Request{ID: i, Input: 90, Output: 10_000})
+	}
+	r := mustNode(t, cfg).replica(0, requests, Options{})
+	for i := range requests {
+		r.batcher.Add(int32(i))
+	}
+	now, helped := sim.Time(0), 0
+	iterate := func() {
+		b := r.batcher.Next()
+		helped += len(b.Sub[0].Host) + len(b.Sub[1].Host)
+		now, _ = r.engine.run(b, now)
+		r.batcher.Complete(func(int32, int) {})
+	}
+	for range 100 {
+		iterate()
+	}
+	helped = 0
+	n := testing.AllocsPerRun(500, iterate)
+	if testing.CoverMode() == "" && n > 0 {
+		t.Errorf("%v allocations an iteration", n)
+	}
+	if helped == 0 {
+		t.Error("the CPUs never help")
+	}
 }

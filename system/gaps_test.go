@@ -1,0 +1,80 @@
+package system
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sim"
+	"pgregory.net/rapid"
+)
+
+// TestGapsIsTheRecordOfEachRequest checks the shared bookkeeping against a record of
+// every request's tokens, while requests enter, sit out, take part again, lose their
+// memory and end.
+func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
+	const (
+		waits = iota
+		decodes
+		sits
+		gone
+		ended
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 12).Draw(t, "requests")
+		g := newGaps(n)
+		var want results.Distribution
+		state, latest := make([]int, n), make([]sim.Time, n)
+		now := sim.Time(0)
+		for range rapid.IntRange(1, 60).Draw(t, "iterations") {
+			now += sim.Time(rapid.IntRange(1, 9).Draw(t, "duration"))
+			// Before the iteration, as the scheduler forms it.
+			for i := range n {
+				r := int32(i)
+				switch act := rapid.IntRange(0, 9).Draw(t, "act"); {
+				case act == 0 && state[i] == decodes:
+					g.leave(r)
+					state[i] = sits
+				case act == 1 && state[i] == sits:
+					g.rejoin(r)
+					state[i] = decodes
+				case act == 2 && (state[i] == decodes || state[i] == sits):
+					g.leave(r)
+					state[i] = gone
+				}
+			}
+			// At its end: a step of all that decode, or prompts alone.
+			step := 0
+			if rapid.Bool().Draw(t, "decode") {
+				for i := range n {
+					if state[i] == decodes {
+						want.Add(int64(now-latest[i]), 1)
+						latest[i] = now
+						step++
+					}
+				}
+			}
+			g.decoded(now, step)
+			for i := range n {
+				r := int32(i)
+				switch act := rapid.IntRange(0, 4).Draw(t, "end"); {
+				case act == 0 && state[i] == waits:
+					g.enter(r, now)
+					state[i], latest[i] = decodes, now
+				case act == 0 && state[i] == gone:
+					if !g.left(r) {
+						t.Fatalf("request %d has emitted tokens before", i)
+					}
+					g.resume(r, now)
+					want.Add(int64(now-latest[i]), 1)
+					g.enter(r, now)
+					state[i], latest[i] = decodes, now
+				case act == 1 && state[i] == decodes && step > 0:
+					state[i] = ended
+				}
+			}
+		}
+		if g.tbt.Count() != want.Count() || g.tbt.Milliseconds() != want.Milliseconds() {
+			t.Fatalf("%d gaps %+v, want %d gaps %+v", g.tbt.Count(), g.tbt.Milliseconds(), want.Count(), want.Milliseconds())
+		}
+	})
+}
