@@ -240,7 +240,6 @@ func (o *Offload) dropHosted() int32 {
 	}
 	o.settle()
 	h := o.leave(len(o.hosted) - 1)
-	o.batch.Pauses = slices.DeleteFunc(o.batch.Pauses, func(p Pause) bool { return p.Request == h.Request })
 	o.drop(&h.Decoding)
 	return h.Request
 }

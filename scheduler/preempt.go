@@ -107,4 +107,5 @@ func (s *Scheduler) drop(d *Decoding) {
 	s.pushFront(waiting{request: d.Request, prompt: r.Input + tokens, emitted: tokens})
 	s.preemptions++
 	s.gone = append(s.gone, Preemption{Request: d.Request, Tokens: tokens})
+	s.batch.Pauses = slices.DeleteFunc(s.batch.Pauses, func(p Pause) bool { return p.Request == d.Request })
 }

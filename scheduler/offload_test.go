@@ -1,0 +1,208 @@
+package scheduler
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// lines is the costs of a host and GPUs that are linear in everything. An iteration
+// is NEO's: each side of a layer waits for the other.
+type lines struct{ weights, token, context, host, hostContext, move units.Duration }
+
+func (l lines) Linear(tokens int) units.Duration {
+	if tokens == 0 {
+		return 0
+	}
+	return l.weights + l.token*units.Duration(tokens)
+}
+
+func (l lines) Attention(s *SubBatch, step int64) units.Duration {
+	t := l.context * units.Duration(s.PrefillTokens())
+	for i := range s.Decode {
+		t += l.context * units.Duration(s.Decode[i].Context(step))
+	}
+	return t
+}
+
+func (l lines) HostAttention(requests int, tokens int64) units.Duration {
+	if requests == 0 {
+		return 0
+	}
+	return l.host + l.hostContext*units.Duration(tokens)
+}
+
+func (l lines) Move(tokens int) units.Duration { return l.move * units.Duration(tokens) }
+
+func (l lines) Iteration(b *Batch) units.Duration {
+	var linear, gpu, host [2]units.Duration
+	for i := range b.Sub {
+		s := &b.Sub[i]
+		var contexts int64
+		for k := range s.Host {
+			contexts += int64(s.Host[k].Context(b.Step))
+		}
+		linear[i], gpu[i], host[i] = l.Linear(s.Tokens()), l.Attention(s, b.Step), l.HostAttention(len(s.Host), contexts)
+	}
+	layer := max(linear[0]+gpu[0], host[1]) + max(linear[1], host[0])
+	return max(units.Duration(smallModel.Layers)*layer, b.Moves.Up.Wait, b.Moves.Down.Wait)
+}
+
+func (l lines) Idle(b *Batch) (up, down units.Duration) { return l.Iteration(b), l.Iteration(b) }
+
+// record follows every request of an Offload.
+type record struct {
+	*follower
+	sits    map[int32]bool
+	decodes map[int32]bool // in their decode phase
+
+	alone, helped, up, down, waits, pauses, drops int
+}
+
+// check applies one batch: all requests in their decode phase take part or sit out,
+// with the contexts that they have.
+func (f *record) check(t *rapid.T, b *Batch) {
+	for _, p := range b.Pauses {
+		if f.sits[p.Request] != p.Ends || !f.decodes[p.Request] {
+			t.Fatalf("iteration %d: %+v of a request that sits out: %v, decodes: %v", b.Step, p, f.sits[p.Request], f.decodes[p.Request])
+		}
+		f.sits[p.Request] = !p.Ends
+		f.pauses++
+	}
+	took, host := 0, 0
+	for i := range b.Sub {
+		s := &b.Sub[i]
+		for _, d := range append(append([]Decoding(nil), s.Decode...), s.Host...) {
+			if f.sits[d.Request] || !f.decodes[d.Request] {
+				t.Fatalf("iteration %d: request %d decodes and sits out: %v, has its prompt: %v", b.Step, d.Request, f.sits[d.Request], f.decodes[d.Request])
+			}
+			r := &f.requests[d.Request]
+			if got, want := d.Context(b.Step), r.Input+f.emitted[d.Request]; got != want {
+				t.Fatalf("request %d attends over %d tokens, want %d", d.Request, got, want)
+			}
+			f.emitted[d.Request]++
+			took++
+		}
+		host += len(s.Host)
+	}
+	expected := 0
+	for r := range f.decodes {
+		if f.decodes[r] && !f.sits[r] {
+			expected++
+		}
+	}
+	if took > 0 && took != expected {
+		t.Fatalf("iteration %d: %d requests decode, %d neither do nor sit out", b.Step, took, expected-took)
+	}
+	f.count(b, took, host)
+	prompts := Batch{Step: b.Step}
+	for i := range b.Sub {
+		prompts.Sub = append(prompts.Sub, SubBatch{Prefill: b.Sub[i].Prefill})
+	}
+	f.follower.check(t, &prompts)
+}
+
+// count notes what kind of iteration b is, for the test to know that there were all.
+func (f *record) count(b *Batch, took, host int) {
+	if host > 0 {
+		f.helped++
+	} else if took > 0 {
+		f.alone++
+	}
+	if b.Moves.Up.Tokens > 0 {
+		f.up++
+	}
+	if b.Moves.Down.Tokens > 0 {
+		f.down++
+	}
+	if b.Moves.Up.Wait > 0 || b.Moves.Down.Wait > 0 {
+		f.waits++
+	}
+}
+
+// TestOffloadLaws runs random requests to the end under random costs and memories:
+// every token once, contexts right after any number of steps sat out and of moves,
+// no memory above its capacity and both empty at the end.
+func TestOffloadLaws(t *testing.T) {
+	var all record
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		for range 20 {
+			f := runOffload(t, rng)
+			all.alone += f.alone
+			all.helped += f.helped
+			all.up += f.up
+			all.down += f.down
+			all.waits += f.waits
+			all.pauses += f.pauses
+			all.drops += f.drops
+		}
+	})
+	if all.alone == 0 || all.helped == 0 || all.up == 0 || all.down == 0 || all.waits == 0 || all.pauses == 0 || all.drops == 0 {
+		t.Errorf("iterations of the GPUs alone %d, with help %d; moves up %d, down %d, waited for %d; pauses %d, preemptions %d",
+			all.alone, all.helped, all.up, all.down, all.waits, all.pauses, all.drops)
+	}
+}
+
+// runOffload runs one random system.
+func runOffload(t *rapid.T, rng *rand.Rand) *record {
+	between := func(low, high int) int { return low + rng.IntN(high-low+1) }
+	var requests []traces.Request
+	for i := range between(1, 30) {
+		requests = append(requests, request(i, between(1, 200), between(1, 60)))
+	}
+	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: oneFrom(rng, 1, 16), MinPrefillTokens: 1}
+	memory := &MemorySpec{Admission: oneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: oneFrom(rng, 0, 0.1, 0.5)}
+	pages := LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 2, UnitTokens: oneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
+	gpus := NewLedger(pages)
+	pages.Capacity = int64(between(0, 10_000))
+	host := NewLedger(pages)
+	time := func(high int) units.Duration { return units.Duration(between(0, high)) }
+	costs := lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
+	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16}
+	free := GPUMemory{Model: smallModel, Free: smallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
+	c := Config{Policy: oneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
+	s := NewOffload(New(c, requests, gpus, free, nil, rand.New(rand.NewPCG(1, 2))), OffloadConfig{Host: host, Costs: costs, AllOnHost: rng.IntN(4) == 0})
+	rejected := 0
+	for i := range requests {
+		if !s.Add(int32(i)) {
+			rejected++
+		}
+	}
+	f := &record{follower: newFollower(requests), sits: map[int32]bool{}, decodes: map[int32]bool{}}
+	for range 100_000 {
+		b := s.Next()
+		for _, gone := range s.Preempted() {
+			f.preempt(t, gone)
+			f.decodes[gone.Request], f.sits[gone.Request] = false, false
+			f.drops++
+		}
+		if b.Empty() {
+			break
+		}
+		f.check(t, b)
+		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
+			t.Fatal(err)
+		}
+		s.Complete(func(r int32, tokens int) {
+			if f.emitted[r] != tokens {
+				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)
+			}
+			f.decodes[r] = tokens < requests[r].Output
+		})
+	}
+	done := 0
+	for i := range requests {
+		if f.emitted[i] == requests[i].Output {
+			done++
+		}
+	}
+	if done+rejected != len(requests) || s.Waiting() > 0 || s.UsedUnits() != 0 {
+		t.Fatalf("%d done and %d rejected of %d; %d wait, %d units are in use", done, rejected, len(requests), s.Waiting(), s.UsedUnits())
+	}
+	return f
+}
