@@ -58,7 +58,8 @@ func (l *loader) load(name string, needed func(*configs.Config) bool) (*experime
 	if err != nil {
 		return nil, err
 	}
-	if f.Repeats = l.seeds; l.requests > 0 {
+	f.Repeats = l.seeds
+	if l.requests > 0 {
 		setKey(f, "run.requests", strconv.Itoa(l.requests))
 	}
 	if err := l.materialise(f); err != nil {

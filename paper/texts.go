@@ -21,8 +21,8 @@ var misses = map[string]string{
 	"fig8.max_over_hbm_pim": "The best cases lie on OPT-66B, whose weights leave a pair of GPUs room for little more than one long request. The paper's GPUs ran out of " +
 		"memory on two of that model's traces, so that it has no ratio there; the reason names our best case on another model. One batch instead of two " +
 		"in hbm-pim, or admission that does not reserve a request's whole length, brings the ratio down (Sensitivity).",
-	"fig8.max_over_gpu_only": "As for hbm-pim: OPT-66B decodes nearly unbatched on GPUs alone. Admission by the current length is what servers do, and costs l3 most of " +
-		"its lead where the GPUs' memory is short (Sensitivity).",
+	"fig8.max_over_gpu_only": "As for hbm-pim: OPT-66B decodes nearly unbatched on GPUs alone. Admission by the current length, which is what servers do, fills " +
+		"their memory better and takes a good part of the lead (Sensitivity).",
 	"fig8.max_over_rank_pim": "Depends on how even the ranksets are loaded: random placement for rank-pim and balanced sub-batches for l3 are assumptions (Sensitivity).",
 	"fig8.max_batch_ratio": "A mean over time is hard on systems that prefill first: on LongBench they decode nothing most of the time. The paper does not say how it " +
 		"counts; the reason has the ratio of the largest batches, too.",

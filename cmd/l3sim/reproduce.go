@@ -46,8 +46,9 @@ holds, a range where both ends are within 15%; "direction" is on the same side o
 With several seeds a claim has the mean of its values, and their range.
 
 Figures are the sweeps and figure definitions of configs/paper, which 'l3sim sweep' and
-'l3sim plot --figure' run alone. Finished points are kept in the user's cache folder: the
-same command goes on after an interruption, and other code runs all points again.`,
+'l3sim plot --figure' run alone. Finished points are kept in the user's cache folder
+(l3sim/reproduce, to be deleted at will): the same command goes on after an interruption,
+and other code runs all points again.`,
 		Example: `  l3sim reproduce claims --requests 300
   l3sim reproduce all --out results/paper
   l3sim reproduce fig8 --seeds 3 --json
