@@ -8,6 +8,9 @@
 // take comes from a Predictor, which package system implements on its device
 // models.
 //
+// Offload is a Scheduler with a second memory, the host's, whose CPUs attend for the
+// requests that it holds (NEO, FastDecode).
+//
 // Start at Scheduler.Next, which forms a Batch, and Scheduler.Complete, which
 // applies what it did. Package system runs the batches.
 package scheduler

@@ -15,17 +15,28 @@ func (o *Offload) Fragmentation() float64 {
 	}
 	var unused int64
 	if o.memory.Admission == AdmitCurrent {
-		for i := range o.hosted {
-			h := &o.hosted[i]
-			step := o.batch.Step
-			if !h.runs {
-				step = o.settled
-			}
-			unused += int64(o.holds[h.Request].Tokens - h.Context(step))
-		}
+		unused = o.unusedOnHost()
 	}
 	used := o.ledger.Used()
 	return (float64(gpus*float64(used)) + float64(o.Host.fragmentation(unused)*float64(host))) / float64(used+host)
+}
+
+// unusedOnHost returns the tokens that the host's requests have memory for and do not
+// fill. Only what changes is counted anew: most of them sit out for long.
+func (o *Offload) unusedOnHost() int64 {
+	u := &o.unused
+	if !u.valid {
+		*u = unused{valid: true, step: o.batch.Step}
+		for i := range o.hosted {
+			h, step := &o.hosted[i], o.settled
+			if h.runs {
+				step = u.step
+				u.running++
+			}
+			u.tokens += int64(o.holds[h.Request].Tokens - h.Context(step))
+		}
+	}
+	return u.tokens - u.running*(o.batch.Step-u.step)
 }
 
 // CheckMemory returns an error where a memory holds more than it has, or other than

@@ -93,6 +93,7 @@ func (o *Offload) enter(d Decoding) {
 		return
 	}
 	h := hosted{Decoding: d, runs: true, movable: o.gpusHold(&o.requests[d.Request])}
+	o.unused.valid = false
 	o.hosted = slices.Insert(o.hosted, o.find(d.Request), h)
 	if h.movable {
 		o.movable++
@@ -212,6 +213,10 @@ func (o *Offload) arriveOnHost() {
 // where they are dealt anew, else of those that take part. Where the host is full,
 // the request that arrived last gives up its memory and is computed again.
 func (o *Offload) growHosted(all bool) {
+	if !all && !o.short() {
+		return
+	}
+	o.unused.valid = false
 	for i := 0; i < len(o.hosted); i++ {
 		h := &o.hosted[i]
 		if !all && !h.runs {
@@ -224,6 +229,20 @@ func (o *Offload) growHosted(all bool) {
 			}
 		}
 	}
+}
+
+// short says whether the context of a request of the host that takes part outgrows its
+// memory.
+func (o *Offload) short() bool {
+	b := &o.batch
+	for i := range b.Sub {
+		for k := range b.Sub[i].Host {
+			if d := &b.Sub[i].Host[k]; d.Context(b.Step) > o.holds[d.Request].Tokens {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // growBy extends a reservation to context tokens by whole units.
@@ -274,6 +293,7 @@ func (o *Offload) growBeside() bool {
 		return true
 	}
 	step := o.batch.Step
+	o.unused.valid = false
 	for i := range o.decoding {
 		d := &o.decoding[i]
 		if !growBy(o.ledger, &o.holds[d.Request], d.Context(step)) {

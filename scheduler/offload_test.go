@@ -188,6 +188,13 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}
+		kept := s.Fragmentation()
+		saved := s.unused
+		s.unused.valid = false
+		if counted := s.Fragmentation(); counted != kept {
+			t.Fatalf("iteration %d: fragmentation %v, counted anew %v", b.Step, kept, counted)
+		}
+		s.unused = saved
 		s.Complete(func(r int32, tokens int) {
 			if f.emitted[r] != tokens {
 				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)

@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -40,26 +41,45 @@ func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 	})
 }
 
-// TestOffloadIsNoSlower checks that the CPUs' help costs no more than what differs in
-// the order of requests, on the requests that the GPUs can hold.
+// TestOffloadIsNoSlower checks what the CPUs' help costs on the requests that the GPUs
+// can hold. Where each place on the GPUs is taken a few times only, a run is mostly
+// its end, and who comes last there depends on the order; where the GPUs hold one
+// request, each waits for its move. In longer runs the loss is small, and over all
+// nodes help is a gain.
 func TestOffloadIsNoSlower(t *testing.T) {
-	worst, best, sum, n := 0.0, 0.0, 0.0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		d := drawOffload(t)
-		gpus := d.node(t, "gpu-only")
-		d.trace.Requests = gpus.holdable(d.trace.Requests)
-		if len(d.trace.Requests) == 0 {
-			t.Skip("no request fits")
-		}
-		alone := mustRun(t, gpus, d.trace, false)
-		helped := mustRun(t, d.node(t, "cpu-offload", "cpu_offload.policy=neo"), d.trace, false)
-		slower := float64(helped.end)/float64(alone.end) - 1
-		worst, best, sum, n = max(worst, slower), min(best, slower), sum+slower, n+1
-		if slower > 0.25 {
-			t.Fatalf("gpu-only takes %v, cpu-offload %v", alone.end, helped.end)
-		}
-	})
-	t.Logf("slower by %.2f%% at most, %.2f%% at least, %.2f%% on average", 100*worst, 100*best, 100*sum/float64(n))
+	for _, c := range []struct {
+		name        string
+		times       int     // the trace
+		bound, mean float64 // of what it is slower
+	}{{"short", 1, 0.5, 0.03}, {"long", 20, 0.3, 0}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			worst, sum, n := 0.0, 0.0, 0.0
+			rapid.Check(t, func(t *rapid.T) {
+				d := drawOffload(t)
+				gpus := d.node(t, "gpu-only")
+				fit := gpus.holdable(d.trace.Requests)
+				if len(fit) == 0 {
+					t.Skip("no request fits")
+				}
+				d.trace.Requests = slices.Repeat(fit, c.times)
+				alone := mustRun(t, gpus, d.trace, false)
+				if c.times > 1 && (len(d.trace.Requests) < 100 || alone.iterations < 1000) {
+					t.Skip("few generations")
+				}
+				helped := mustRun(t, d.node(t, "cpu-offload", "cpu_offload.policy=neo"), d.trace, false)
+				slower := float64(helped.end)/float64(alone.end) - 1
+				worst, sum, n = max(worst, slower), sum+slower, n+1
+				if slower > c.bound {
+					t.Fatalf("gpu-only takes %v, cpu-offload %v", alone.end, helped.end)
+				}
+			})
+			t.Logf("slower by %.2f%% at most, %.2f%% on average", 100*worst, 100*sum/n)
+			if sum > c.mean*n {
+				t.Errorf("slower by %.2f%% on average", 100*sum/n)
+			}
+		})
+	}
 }
 
 // TestFastDecodeDecodesOnTheHost checks that all decode attention is the CPUs': no
