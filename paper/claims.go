@@ -53,5 +53,5 @@ func bottleneck(s *results.Summary) string {
 // throughput is what Fig 8 to 10 compare.
 func throughput(s *results.Summary) float64 { return s.OutputTokensPerS }
 
-// decodeBatch is the mean over time.
-func decodeBatch(s *results.Summary) float64 { return s.DecodeBatch.Mean }
+// decodeBatch is the mean over the iterations that decode.
+func decodeBatch(s *results.Summary) float64 { return s.DecodeBatch.StepMean }

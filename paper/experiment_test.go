@@ -60,7 +60,7 @@ func (f *fake) run(plan *sweep.Plan, ctx context.Context, o sweep.RunOptions) (*
 func served(c *configs.Config, p *sweep.Point, tokensPerS, batch float64) *results.Summary {
 	s := &results.Summary{System: c.Run.System, OutputTokensPerS: tokensPerS}
 	s.Trace = results.Trace{Name: c.Run.Trace, Requests: p.Requests}
-	s.DecodeBatch.Mean, s.DecodeBatch.Max = batch, int(2*batch)
+	s.DecodeBatch.Mean, s.DecodeBatch.StepMean, s.DecodeBatch.Max = batch, batch, int(2*batch)
 	s.Utilization.GPU = 0.5
 	return s
 }

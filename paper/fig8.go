@@ -96,7 +96,7 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	}
 	p, median, least := all[0], all[len(all)/2], all[len(all)-1]
 	reason := fmt.Sprintf("%s on %s: mean batch %.1f against %.1f; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
-		p.model, p.trace, p.l3.DecodeBatch.Mean, p.base.DecodeBatch.Mean, busy(p.l3), base, busy(p.base),
+		p.model, p.trace, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, busy(p.l3), base, busy(p.base),
 		len(all), median.ratio, least.ratio, least.model, least.trace)
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
@@ -104,21 +104,28 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	return finding{p.ratio, reason}, nil
 }
 
-// findBatches compares the mean decode batches, and says what the largest ones
-// would give: a mean over time counts the iterations in which a system that
+// findBatches compares the mean decode batches, and says what the largest ones and
+// a mean over time would give: that counts the iterations in which a system that
 // prefills first decodes nothing.
 func findBatches(e *evidence, seed uint64) (finding, error) {
 	f, err := e.fig8.best(seed, "hbm-pim", decodeBatch)
 	if err != nil {
 		return f, err
 	}
-	all, err := e.fig8.pairs(seed, "hbm-pim", func(s *results.Summary) float64 { return float64(s.DecodeBatch.Max) })
-	if err != nil {
-		return f, err
+	for _, other := range []struct {
+		name string
+		of   func(*results.Summary) float64
+	}{
+		{"of the largest batches", func(s *results.Summary) float64 { return float64(s.DecodeBatch.Max) }},
+		{"of means over time, in which prefill counts as 0,", func(s *results.Summary) float64 { return s.DecodeBatch.Mean }},
+	} {
+		all, err := e.fig8.pairs(seed, "hbm-pim", other.of)
+		if err != nil {
+			return f, err
+		}
+		p := all[0]
+		f.reason += fmt.Sprintf("; %s the best ratio is %.1f (%s on %s)", other.name, p.ratio, p.model, p.trace)
 	}
-	p := all[0]
-	f.reason += fmt.Sprintf("; means over time, prefill counts as 0: of the largest batches the best ratio is %.1f, %d against %d (%s on %s)",
-		p.ratio, p.l3.DecodeBatch.Max, p.base.DecodeBatch.Max, p.model, p.trace)
 	return f, nil
 }
 
@@ -140,7 +147,7 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 	}
 	below, total := e.fig8.below(seed, "hbm-pim", "gpu-only")
 	a, b := hbm.summary, gpus.summary
-	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.Mean, b.DecodeBatch.Mean, a.TBT.Mean, b.TBT.Mean)
+	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
 	if hbm.config.HBMPIM.SubBatches == "always" {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}

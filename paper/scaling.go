@@ -46,7 +46,7 @@ func findScaling(e *evidence, seed uint64, ranksets int, memory units.Bytes) (fi
 	}
 	a, b := from.summary, to.summary
 	return finding{b.OutputTokensPerS / a.OutputTokensPerS, fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after",
-		a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.Mean, b.DecodeBatch.Mean, bottleneck(a), bottleneck(b))}, nil
+		a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, bottleneck(a), bottleneck(b))}, nil
 }
 
 // neededForScaling says that a claim of Fig 9 needs the point.

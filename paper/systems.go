@@ -30,7 +30,7 @@ func (r *Report) addSystems(x *experiment) error {
 			"Ratios of the claims compare these. Requests are those left of the trace.",
 			func(s *results.Summary) string { return fmt.Sprintf("%.1f", s.OutputTokensPerS) }},
 		{"all", "Mean decode batch on the same requests", "",
-			func(s *results.Summary) string { return fmt.Sprintf("%.1f", s.DecodeBatch.Mean) }},
+			func(s *results.Summary) string { return fmt.Sprintf("%.1f", s.DecodeBatch.StepMean) }},
 		{"", "Output tokens/s of each system on all that it can hold",
 			"In parentheses the requests that can never fit, and are rejected: where they are many, the paper reports GPUs out of " +
 				"memory. Rows of systems that reject different requests do not compare.",

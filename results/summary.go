@@ -29,8 +29,7 @@ type Summary struct {
 	TBT  Latency `json:"tbt_ms"`
 	TTFT Latency `json:"ttft_ms"` // arrival to first token, over requests
 	E2E  Latency `json:"e2e_ms"`  // arrival to last token, over requests
-	// DecodeBatch is the number of requests that decode in an iteration over
-	// the whole node, weighted by time.
+	// DecodeBatch is the number of requests that decode in an iteration.
 	DecodeBatch      Batch       `json:"decode_batch"`
 	Iterations       int64       `json:"iterations"` // summed over replicas
 	RejectedRequests int64       `json:"rejected_requests"`
@@ -81,10 +80,13 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// Batch is a number of requests.
+// Batch is a number of requests that decode, over the replicas together.
 type Batch struct {
-	Mean float64 `json:"mean"`
-	Max  int     `json:"max"`
+	Mean float64 `json:"mean"` // over time: 0 in iterations that only prefill
+	// StepMean is over the iterations that decode, each counting once, whatever time
+	// it takes.
+	StepMean float64 `json:"step_mean"`
+	Max      int     `json:"max"`
 }
 
 // Utilization is the share of the simulated time in which the resources of a

@@ -47,7 +47,7 @@ func sample() *Summary {
 		TBT:         Latency{101.25, 99.5, 130.125, 160.0625, 2200.5},
 		TTFT:        Latency{5000.5, 10.25, 11_000, 120_000, 1_500_000.75},
 		E2E:         Latency{1_200_000, 1_100_000, 2_000_000, 2_300_000, 2_345_678.9},
-		DecodeBatch: Batch{540.75, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
+		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
 		Utilization:      Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
 		RanksetImbalance: 1.375,
 		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, WallS: 1.5,

@@ -52,6 +52,8 @@ type replicaResult struct {
 	kvUnits       steps // allocation units in use, on one channel
 	fragmentation float64
 	iterations    int64
+	steps         int64 // iterations that decode
+	decoded       int64 // tokens of these
 	tokens        int64
 	end           sim.Time
 }
@@ -182,6 +184,10 @@ func (r *replica) complete(now sim.Time) {
 	r.gaps.decoded(now, n)
 	r.out.tokens += int64(n)
 	r.out.iterations++
+	if n > 0 {
+		r.out.steps++
+		r.out.decoded += int64(n)
+	}
 	r.out.end = now
 	r.batcher.Complete(r.emitted)
 	r.running = false

@@ -65,9 +65,20 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	}
 	r.busy = n.utilization(&total, r.end)
 	r.imbalance = n.meanImbalance(replicas)
-	r.batch = results.Batch{Mean: meanOf(batch, r.end), Max: int(maxOfSum(batch))}
+	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
 	r.kv = n.kvBytes(maxOfSum(units))
 	return r
+}
+
+// stepMean returns the mean requests of a decode step, added up over the replicas.
+func stepMean(replicas []*replica) float64 {
+	sum := 0.0
+	for _, r := range replicas {
+		if r.out.steps > 0 {
+			sum += float64(r.out.decoded) / float64(r.out.steps)
+		}
+	}
+	return sum
 }
 
 // busySeconds returns the time that the replicas ran, added up.
