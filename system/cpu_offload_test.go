@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -208,4 +209,27 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	if helped == 0 {
 		t.Error("the CPUs never help")
 	}
+}
+
+// BenchmarkOffload runs 100 requests on GPUs with little memory beside the
+// weights.
+func BenchmarkOffload(b *testing.B) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=opt-66b"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	trace, err := traces.Synthetic("dolphin", 100, 1, cfg.Traces)
+	if err != nil {
+		b.Fatal(err)
+	}
+	trace.Requests = mustNode(b, cfg).holdable(trace.Requests)
+	b.ReportAllocs()
+	node := mustNode(b, cfg)
+	var r *Result
+	for b.Loop() {
+		if r, err = node.Run(context.Background(), trace, Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
