@@ -256,10 +256,16 @@ func BenchmarkRun(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
 
-// TestIterationsAllocateNothing checks the hot path: forming, costing and running
-// an iteration.
+// TestIterationsAllocateNothing checks the hot path of every system: forming,
+// costing and running an iteration.
 func TestIterationsAllocateNothing(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{})
+	for _, s := range Systems() {
+		t.Run(s.Name, func(t *testing.T) { checkAllocations(t, s.Name) })
+	}
+}
+
+func checkAllocations(t *testing.T, system string) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system}})
 	if err != nil {
 		t.Fatal(err)
 	}
