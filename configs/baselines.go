@@ -28,7 +28,7 @@ type GPUOnly struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
 }
 
-// Values of GPUOnly.Policy.
+// Values of the keys policy of GPUOnly, HBMPIM and RankPIM.
 const (
 	PrefillFirst   = "prefill-first"
 	ChunkedPrefill = "chunked-prefill"
@@ -41,6 +41,7 @@ func (g *GPUOnly) Validate() []*input.InputError {
 
 // HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
 type HBMPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
 	// BandwidthFactor is the bandwidth that the processing units read keys and values
 	// at, in units of the memory's own.
 	BandwidthFactor float64 `toml:"bandwidth_factor"`
@@ -61,7 +62,8 @@ const (
 
 // Validate reports values out of range; keys are relative to the section.
 func (h *HBMPIM) Validate() []*input.InputError {
-	errs := oneOf("sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
+	errs := oneOf("policy", h.Policy, PrefillFirst, ChunkedPrefill)
+	errs = append(errs, oneOf("sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)...)
 	if !(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024) {
 		errs = append(errs, &input.InputError{Key: "bandwidth_factor", Value: fmt.Sprint(h.BandwidthFactor), Expected: "more than 0, at most 1024"})
 	}
@@ -73,6 +75,7 @@ func (h *HBMPIM) Validate() []*input.InputError {
 
 // RankPIM is the section [rank_pim].
 type RankPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
 	// Placement is how requests are spread over the ranksets: PlacementRandom or
 	// PlacementBalanced.
 	Placement string `toml:"placement"`
@@ -86,7 +89,8 @@ const (
 
 // Validate reports values out of range; keys are relative to the section.
 func (r *RankPIM) Validate() []*input.InputError {
-	return oneOf("placement", r.Placement, PlacementRandom, PlacementBalanced)
+	return append(oneOf("policy", r.Policy, PrefillFirst, ChunkedPrefill),
+		oneOf("placement", r.Placement, PlacementRandom, PlacementBalanced)...)
 }
 
 // CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The

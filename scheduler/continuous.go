@@ -23,9 +23,15 @@ func (s *Scheduler) prefillFirst() {
 // chunkedPrefill forms an iteration in which all requests decode, filled up with
 // prompt tokens.
 func (s *Scheduler) chunkedPrefill() {
-	s.nextStep()
-	if s.prompts() {
+	again, prompts := s.nextStep(), s.prompts()
+	if prompts && s.single {
+		s.deal() // prompts are added against both sub-batches
+	}
+	if prompts {
 		s.fill(&s.batch.Sub[0], true)
+	}
+	if (again || prompts) && s.spec.Adaptive && len(s.batch.Sub) == 2 {
+		s.adapt()
 	}
 }
 

@@ -162,9 +162,6 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	if policy != PolicySubBatches {
 		spec.Chunking, gpu.HoldsKV = true, flip()
 	}
-	if policy == PolicyChunkedPrefill {
-		spec.SubBatches = 1
-	}
 	s := New(Config{Policy: policy, Scheduler: spec, Memory: memory, Comm: comm, Batching: batching}, requests, ledger, gpu, p, rand.New(rand.NewPCG(1, 2)))
 	rejected := addAll(s, len(requests))
 	f := newFollower(requests)

@@ -38,6 +38,8 @@ func drawBaseline(t *rapid.T) drawn {
 		"gpu_only.policy=" + pick("gpu-only", "prefill-first", "chunked-prefill"),
 		"hbm_pim.sub_batches=" + pick("hbm-pim", "always", "adaptive", "never"),
 		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)),
+		"hbm_pim.policy=" + pick("hbm-pim policy", "prefill-first", "chunked-prefill"),
+		"rank_pim.policy=" + pick("rank-pim policy", "prefill-first", "chunked-prefill"),
 		"rank_pim.placement=" + pick("rank-pim", "random", "balanced"),
 		"comm.rotation=" + pick("rotation", "true", "false"),
 		"cpu_offload.policy=" + pick("cpu-offload", "neo", "neo", "fastdecode"),
@@ -136,7 +138,7 @@ func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
 		plain := mustRun(t, d.node(t, "gpu-only", "gpu_only.policy=prefill-first"), d.trace, false)
-		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never"), d.trace, false)
+		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never", "hbm_pim.policy=prefill-first"), d.trace, false)
 		if got, want := requestsOf(t, pim), requestsOf(t, plain); got != want || pim.iterations != plain.iterations {
 			t.Fatalf("hbm-pim:\n%s\ngpu-only:\n%s", got, want)
 		}
@@ -182,7 +184,7 @@ func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 			r.Input, r.Output = 1+r.Input%32, 200+r.Output
 		}
 		d.sets = append(d.sets, "batching.max_batch_tokens=2048", "memory.admission=final")
-		rank := mustRun(t, d.node(t, "rank-pim", "rank_pim.placement=balanced"), d.trace, false)
+		rank := mustRun(t, d.node(t, "rank-pim", "rank_pim.placement=balanced", "rank_pim.policy=prefill-first"), d.trace, false)
 		l3 := mustRun(t, d.node(t, "l3", `pim.processing_unit="rank"`, "scheduler.sub_batches=1", "comm.balance=least-loaded",
 			`pcie.latency="0s"`, "pcie.generation=6", "pcie.lanes=16", "scheduler.min_prefill_tokens=2048"), d.trace, false)
 		if l3.rejected != rank.rejected {

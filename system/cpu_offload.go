@@ -102,7 +102,7 @@ func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *ch
 		layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
 		trial:  alternation{layers: cfg.Model.Layers},
 	}
-	s := n.continuous(n.policy(), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+	s := n.continuous(policy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
 	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: cfg.CPUOffload.Policy == configs.FastDecode}
 	return assembly{scheduler.NewOffload(s, offload), e}
 }

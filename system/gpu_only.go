@@ -21,12 +21,12 @@ type gpuOnly struct {
 func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
 	e := &gpuOnly{gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
-	return assembly{n.continuous(n.policy(), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+	return assembly{n.continuous(policy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
-// policy returns how the GPUs alone batch.
-func (n *Node) policy() scheduler.Policy {
-	if n.cfg.GPUOnly.Policy == configs.ChunkedPrefill {
+// policy returns a policy of continuous batching by its name.
+func policy(name string) scheduler.Policy {
+	if name == configs.ChunkedPrefill {
 		return scheduler.PolicyChunkedPrefill
 	}
 	return scheduler.PolicyPrefillFirst

@@ -20,7 +20,7 @@ type hbmPIM struct {
 	reads  float64 // of keys and values by the query heads of a group
 }
 
-// assembleHBMPIM puts together a replica with prefill-first batching.
+// assembleHBMPIM puts together a replica with continuous batching.
 func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg, h := n.cfg, &n.cfg.HBMPIM
 	e := &hbmPIM{
@@ -34,7 +34,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		subBatches = 1
 	}
 	adaptive := h.SubBatches == configs.SubBatchesAdaptive
-	s := n.continuous(scheduler.PolicyPrefillFirst, subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
+	s := n.continuous(policy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
 	return assembly{s, e}
 }
 

@@ -21,7 +21,7 @@ type rankPIM struct {
 	peakRate  units.Bandwidth
 }
 
-// assembleRankPIM puts together a replica with prefill-first batching and a single
+// assembleRankPIM puts together a replica with continuous batching of a single
 // batch.
 func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
@@ -37,7 +37,7 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 		balance = scheduler.BalanceLeastLoaded
 	}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	s := n.continuous(scheduler.PolicyPrefillFirst, 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
+	s := n.continuous(policy(cfg.RankPIM.Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
 	return assembly{s, e}
 }
 
