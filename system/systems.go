@@ -47,7 +47,7 @@ var systems = []System{
 	{
 		Name:     configs.SystemHBMPIM,
 		Hardware: "KV in what the weights leave of the GPUs' memory; decode attention on units in that memory, beside the GPUs",
-		Schedule: "prefill first; decode in two sub-batches, one on the GPUs while the other is in the memory",
+		Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
 		Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 		Sections: "hbm_pim, batching",
 		assemble: assembleHBMPIM, memory: (*Node).gpuMemory, tracks: gpuTracks("HBM-PIM"),
@@ -55,7 +55,7 @@ var systems = []System{
 	{
 		Name:     configs.SystemRankPIM,
 		Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
-		Schedule: "prefill first, a single batch",
+		Schedule: "prefill first, or chunked; a single batch",
 		Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 		Sections: "rank_pim, batching, dram, pim",
 		Host:     true,
