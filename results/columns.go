@@ -41,6 +41,8 @@ func Label(column string) string {
 	switch column {
 	case "output_tokens_per_s":
 		return "throughput (output tokens/s)"
+	case "decode_batch_step_mean":
+		return "requests in a decode step, mean"
 	case "input_mean":
 		return "mean input length (tokens)"
 	case "output_mean":

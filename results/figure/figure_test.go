@@ -254,7 +254,7 @@ func TestTicks(t *testing.T) {
 			}
 		}
 	})
-	for v, want := range map[float64]string{0: "0", 1234: "1234", 12345.5: "12,345.5", -1234567: "-1,234,567", 1e-7: "1e-07", 0.25: "0.25"} {
+	for v, want := range map[float64]string{0: "0", 999: "999", -1234: "-1,234", 12345.5: "12,345.5", -1234567: "-1,234,567", 1e-7: "1e-07", 0.25: "0.25"} {
 		if got := numberLabel(v); got != want {
 			t.Errorf("%g: %s, want %s", v, got, want)
 		}
@@ -267,7 +267,7 @@ func TestTicks(t *testing.T) {
 		{"kv_peak_bytes", 2.2e12, 1.5 * (1 << 40), "KV peak (TiB)", "1.5"},
 		{"kv_peak_bytes", 900, 512, "KV peak (bytes)", "512"},
 		{"ttft_mean_ms", 20_000, 5000, "TTFT mean (s)", "5"},
-		{"ttft_mean_ms", 9000, 5000, "TTFT mean (ms)", "5000"},
+		{"ttft_mean_ms", 9000, 5000, "TTFT mean (ms)", "5,000"},
 	} {
 		if s := newScale(c.column, c.high); s.label != c.label || s.tick(c.v) != c.tick {
 			t.Errorf("%s up to %g: %q, %q; want %q, %q", c.column, c.high, s.label, s.tick(c.v), c.label, c.tick)
@@ -307,7 +307,7 @@ func TestThin(t *testing.T) {
 	if err := d.Write(&svg, "svg", ""); err != nil {
 		t.Fatal(err)
 	}
-	if text := svg.String(); !strings.Contains(text, ">4096<") || !strings.Contains(text, ">1<") {
+	if text := svg.String(); !strings.Contains(text, ">4,096<") || !strings.Contains(text, ">1<") {
 		t.Error("the axis has no tick at its first and last value")
 	}
 }

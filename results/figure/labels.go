@@ -60,7 +60,7 @@ func numberLabel(v float64) string {
 	if strings.HasPrefix(whole, "-") {
 		sign, whole = "-", whole[1:]
 	}
-	for i := len(whole) - 3; i > 0 && len(whole) > 4; i -= 3 {
+	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}
 	if point {
