@@ -114,6 +114,38 @@ func TestExploreText(t *testing.T) {
 	}
 }
 
+// TestNumbersForPeople: six digits of any size of number, all of a whole key, and
+// nothing that takes a line.
+func TestNumbersForPeople(t *testing.T) {
+	for _, c := range []struct{ column, cell, want string }{
+		{"x", "0", "0"},
+		{"x", "1.2e-6", "1.2e-06"},
+		{"x", "0.00123456789", "0.00123457"},
+		{"x", "0.123456789", "0.123457"},
+		{"x", "-93.0000001", "-93"},
+		{"x", "123456.7", "123457"},
+		{"x", "1234567.8", "1.23457e+06"},
+		{"x", "1e308", "1e+308"},
+		{"x", "16777217", "16777217"},
+		{"x", "-", "-"},
+		{"x", "NaN", "NaN"},
+		{"x", "", "-"},
+		{"x_bytes", "1099511627776", "1TiB"},
+		{"x_bytes", "1e30", "1e+30"},
+	} {
+		if got := forPeople(c.column, c.cell); got != c.want {
+			t.Errorf("%s = %q: got %q, want %q", c.column, c.cell, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		v := rapid.Float64().Draw(t, "v")
+		text := numberForPeople("x", v)
+		if back, err := strconv.ParseFloat(text, 64); err != nil || len(text) > len("-1.23457e+308") || math.Abs(back-v) > 5e-6*math.Abs(v)+math.SmallestNonzeroFloat64 {
+			t.Fatalf("%g as %q, %v", v, text, err)
+		}
+	})
+}
+
 // TestTooFewPoints: no word on knobs from a handful of points.
 func TestTooFewPoints(t *testing.T) {
 	table := designSpace()

@@ -125,20 +125,24 @@ func (l *Level) label(column string) string {
 	return forPeople(column, l.Value) + ".." + forPeople(column, l.To)
 }
 
-// forPeople writes a cell with no more digits than a person reads.
+// forPeople writes a cell with no more digits than a person reads. Whole numbers
+// keep all of theirs, as they tell one value of a key from another.
 func forPeople(column, cell string) string {
-	v, err := strconv.ParseFloat(cell, 64)
-	switch {
-	case cell == "":
+	if cell == "" {
 		return "-"
-	case err != nil || v-v != 0:
+	}
+	if _, err := strconv.ParseInt(cell, 10, 64); err == nil && !strings.HasSuffix(column, "_bytes") {
+		return cell
+	}
+	v, err := strconv.ParseFloat(cell, 64)
+	if err != nil || v-v != 0 {
 		return cell
 	}
 	return numberForPeople(column, v)
 }
 
-// numberForPeople writes a number of a column to six significant digits, bytes
-// with a unit.
+// numberForPeople writes a number of a column to six significant digits, with a
+// power of ten where it is very small or large, and bytes with a unit.
 func numberForPeople(column string, v float64) string {
 	if strings.HasSuffix(column, "_bytes") && math.Abs(v) < 1<<62 {
 		if exact := units.Bytes(v).String(); len(exact) <= len("123.4567TiB") {
@@ -146,10 +150,5 @@ func numberForPeople(column string, v float64) string {
 		}
 		return binary(units.Bytes(v))
 	}
-	whole := len(strconv.FormatFloat(math.Trunc(math.Abs(v)), 'f', 0, 64))
-	text := strconv.FormatFloat(v, 'f', max(0, 6-whole), 64)
-	if strings.Contains(text, ".") {
-		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
+	return strconv.FormatFloat(v, 'g', 6, 64)
 }
