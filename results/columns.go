@@ -43,6 +43,10 @@ func Label(column string) string {
 		return "throughput (output tokens/s)"
 	case "decode_batch_step_mean":
 		return "requests in a decode step, mean"
+	case "decode_batch_mean":
+		return "requests in decode, mean over time"
+	case "decode_batch_max":
+		return "requests in a decode step, maximum"
 	case "input_mean":
 		return "mean input length (tokens)"
 	case "output_mean":

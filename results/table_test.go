@@ -77,7 +77,8 @@ func TestTableText(t *testing.T) {
 
 func TestLabels(t *testing.T) {
 	for column, want := range map[string]string{
-		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
+		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean",
+		"decode_batch_mean": "requests in decode, mean over time", "decode_batch_max": "requests in a decode step, maximum", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
 	} {
 		if got := Label(column); got != want {
