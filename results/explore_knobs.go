@@ -3,7 +3,6 @@ package results
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 )
@@ -20,10 +19,6 @@ const (
 	quantiles = 4
 )
 
-// permutations is how many random fronts of the same size a knob is compared
-// with.
-const permutations = 999
-
 // Knob is what a key of the configuration says about being on the front.
 type Knob struct {
 	Column string `json:"column"`
@@ -35,8 +30,10 @@ type Knob struct {
 	// chance gives is 0.
 	Explained float64 `json:"explained"`
 	// P is the share of random fronts about which this knob says as much or more,
-	// times the number of knobs (Bonferroni's correction), 1 at most.
+	// times the number of knobs (Bonferroni's correction), 1 at most. It is exact
+	// where Drawn is 0, else from so many random fronts.
 	P      float64 `json:"p"`
+	Drawn  int     `json:"drawn"`
 	Levels []Level `json:"levels"`
 }
 
@@ -54,70 +51,31 @@ func (e *explorer) contrast() {
 	if e.TooFew = min(front, e.Points-front) < MinContrast; e.TooFew || len(e.knobs) == 0 {
 		return
 	}
-	levels := make([][]int, len(e.knobs)) // by knob, then point
-	actual := make([]float64, len(e.knobs))
-	for k, c := range e.knobs {
+	uncertainty, logFactorial := entropy(front, e.Points), logFactorials(e.Points)
+	for _, c := range e.knobs {
 		knob := Knob{Column: e.table.Columns[c]}
-		knob.Levels, levels[k] = e.levels(c)
+		var of []int
+		knob.Levels, of = e.levels(c)
 		for i, on := range e.on {
-			knob.Levels[levels[k][i]].All++
+			knob.Levels[of[i]].All++
 			if on {
-				knob.Levels[levels[k][i]].Front++
+				knob.Levels[of[i]].Front++
 			}
 		}
-		actual[k] = information(knob.Levels, front, e.Points)
-		e.Knobs = append(e.Knobs, knob)
-	}
-	mean, reached := e.chance(levels, actual)
-	uncertainty := entropy(front, e.Points)
-	for k := range e.Knobs {
-		if beyond := uncertainty - mean[k]; beyond > 1e-12 { // a knob that differs in every point tells all fronts
-			e.Knobs[k].Explained = max(0, (actual[k]-mean[k])/beyond)
+		random := newFronts(knob.Levels, front, logFactorial)
+		rest := uncertainty - information(knob.Levels, front, e.Points)
+		if mean := random.meanRest(); mean > 1e-12 { // a knob that differs in every point tells all fronts
+			knob.Explained = max(0, 1-rest/mean)
 		}
-		e.Knobs[k].P = min(1, float64(len(e.knobs))*float64(1+reached[k])/(1+permutations))
+		var p float64
+		// Equal but for the order of a sum is as much.
+		p, knob.Drawn = random.p(rest+1e-12, leastDrawn*len(e.knobs))
+		knob.P = min(1, float64(len(e.knobs))*p)
+		e.Knobs = append(e.Knobs, knob)
 	}
 	slices.SortStableFunc(e.Knobs, func(a, b Knob) int {
 		return cmp.Or(cmp.Compare(b.Explained, a.Explained), cmp.Compare(a.P, b.P))
 	})
-}
-
-// chance draws random fronts of the actual size. It returns for each knob the
-// mean information about them, and how many it says at least as much about as
-// about the actual one.
-func (e *explorer) chance(levels [][]int, actual []float64) (mean []float64, reached []int) {
-	mean, reached = make([]float64, len(levels)), make([]int, len(levels))
-	counts := make([][]Level, len(levels))
-	for k := range counts {
-		counts[k] = slices.Clone(e.Knobs[k].Levels)
-	}
-	// The information is the same about the front and about the rest: draw the
-	// smaller of both.
-	draw := min(len(e.Front), e.Points-len(e.Front))
-	order := make([]int, e.Points)
-	for i := range order {
-		order[i] = i
-	}
-	random := rand.New(rand.NewPCG(1, 0)) // the same table, the same bytes
-	for range permutations {
-		for i := range draw { // the beginning of a Fisher-Yates shuffle
-			j := i + random.IntN(len(order)-i)
-			order[i], order[j] = order[j], order[i]
-		}
-		for k := range levels {
-			for l := range counts[k] {
-				counts[k][l].Front = 0
-			}
-			for _, i := range order[:draw] {
-				counts[k][levels[k][i]].Front++
-			}
-			v := information(counts[k], draw, e.Points)
-			mean[k] += v / permutations
-			if v >= actual[k]-1e-12 { // equal but for the order of a sum
-				reached[k]++
-			}
-		}
-	}
-	return mean, reached
 }
 
 // entropy returns the uncertainty, in bits, whether one of n points is among k

@@ -97,11 +97,11 @@ func (e *Exploration) frontTable() *Table {
 
 // writeKnobs writes what separates the front from the rest.
 func (e *Exploration) writeKnobs(b *strings.Builder) error {
-	fmt.Fprintf(b, `what separates the front from the rest, one knob at a time
+	b.WriteString(`what separates the front from the rest, one knob at a time
 explained: share of the uncertainty whether a point is on the front that the knob alone takes away, beyond chance;
-p: share of %d random fronts about which it says as much, times the number of knobs; above 0.05 it may be chance
+p: share of random fronts of that size about which it says as much, times the number of knobs; above 0.05 it may be chance
 
-`, permutations)
+`)
 	t := &Table{Columns: []string{"knob", "explained", "p", "on the front / of all, by value"}}
 	for _, k := range e.Knobs {
 		var levels []string
@@ -112,9 +112,17 @@ p: share of %d random fronts about which it says as much, times the number of kn
 		if len(levels) > most {
 			levels = append(levels[:most], fmt.Sprintf("%d more", len(levels)-most))
 		}
-		t.Rows = append(t.Rows, []string{k.Column, percent(k.Explained), strconv.FormatFloat(k.P, 'f', 3, 64), strings.Join(levels, ", ")})
+		t.Rows = append(t.Rows, []string{k.Column, percent(k.Explained), pForPeople(k.P), strings.Join(levels, ", ")})
 	}
 	return t.WriteText(b)
+}
+
+// pForPeople writes a p to three decimals.
+func pForPeople(p float64) string {
+	if p < 0.001 {
+		return "<0.001"
+	}
+	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
 // label writes a level's value or range.
