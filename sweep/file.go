@@ -49,9 +49,13 @@ type Setting struct {
 const MaxCombinations = 100_000
 
 // ReadFile reads a sweep file. Whatever is wrong with it is an
-// *input.InputError that names file, line and key.
+// *input.InputError that names file, line and key; what is wrong with the machine
+// (IsSystemFault) is not.
 func ReadFile(path string) (*File, error) {
 	text, err := os.ReadFile(path)
+	if IsSystemFault(err) {
+		return nil, err
+	}
 	if err != nil {
 		var cause *os.PathError
 		if errors.As(err, &cause) {

@@ -55,8 +55,8 @@ type Point struct {
 // NewPlan expands a sweep file: it loads every point's configuration and trace.
 // A combination that is no valid configuration becomes a point with an error,
 // unless every combination with one choice of an axis is such: then that choice
-// is wrong, and the error is NewPlan's. Version is the code's, as CodeVersion
-// gives it.
+// is wrong, and the error is NewPlan's. So is a file that the system cannot read
+// (IsSystemFault). Version is the code's, as CodeVersion gives it.
 func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version, false) }
 
 // newPlan is NewPlan, which with loadAll takes no short way to a configuration.
@@ -133,6 +133,9 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 	settings := p.settings(combination)
 	point := Point{Name: p.name(combination), combination: combination}
 	base, err := p.resolver.resolve(p, settings)
+	if IsSystemFault(err) {
+		return nil, &unreadableError{err}
+	}
 	if err != nil {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
@@ -153,7 +156,9 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		if base != nil {
 			base.seed(repeats[i].Seed)
 		}
-		p.address(&repeats[i], settings, base)
+		if err := p.address(&repeats[i], settings, base); err != nil {
+			return nil, err
+		}
 	}
 	return repeats, nil
 }
@@ -218,13 +223,16 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 	return &copied
 }
 
-// address sets the point's hash and cells, or its error where its trace cannot
-// be had. Resolved is nil for a point with an error.
-func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) {
+// address sets the point's hash and cells, or its error where its trace is none.
+// Resolved is nil for a point with an error. A fault of the system is returned.
+func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) error {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 	if resolved != nil {
 		info, err := p.traces.info(&resolved.config)
+		if IsSystemFault(err) {
+			return &unreadableError{err}
+		}
 		if err == nil {
 			point.Tokens, point.Requests = info.tokens, info.requests
 			point.config, err = resolved.sha256()
@@ -242,6 +250,7 @@ func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) {
 	}
 	point.Hash = hex.EncodeToString(h.Sum(nil))
 	point.cells = p.cells(point, settings, resolved)
+	return nil
 }
 
 // check reports what makes the whole sweep wrong.

@@ -3,6 +3,7 @@ package sweep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -33,7 +34,9 @@ type Outcome struct {
 
 // Run carries out the points that the journal does not hold, each once. A point
 // that fails is recorded with its error and stops no other. When ctx ends, Run
-// returns its error; what is recorded by then stays so.
+// returns its error; what is recorded by then stays so. It does the same where the
+// journal cannot be written to and where a trace is not what it was when the plan
+// was made: neither is the point's fault.
 func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // a journal without it says as much
@@ -119,11 +122,18 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
 	var summary *results.Summary
 	config, err := r.plan.Config(point)
+	if err != nil && point.Err == nil { // the plan had the configuration
+		err = &unreadableError{err}
+	}
 	if err == nil {
 		summary, err = r.plan.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // interrupted: it runs another time
+	}
+	if lost := new(unreadableError); errors.As(err, &lost) {
+		r.stop(fmt.Errorf("point %s, seed %d: %w", point.Name, point.Seed, lost))
+		return
 	}
 	e.WallS = time.Since(e.Started).Seconds()
 	if err != nil {
@@ -154,7 +164,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 func (p *Plan) runNode(ctx context.Context, _ *Point, config *configs.Config) (*results.Summary, error) {
 	trace, err := p.traces.trace(config)
 	if err != nil {
-		return nil, err
+		return nil, &unreadableError{err}
 	}
 	node, err := system.NewNode(config)
 	if err != nil {

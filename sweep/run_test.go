@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -270,5 +272,55 @@ func TestEstimate(t *testing.T) {
 	}
 	if e, err := p.Estimate(context.Background(), all, 2); err != nil || e.Points != 0 || e.Wall != 0 {
 		t.Errorf("all done: %+v, %v", e, err)
+	}
+}
+
+// TestTraceLostAfterPlanning: a trace that moves or changes between plan and run
+// ends the run with an error that is not of the input, and records nothing; with
+// the trace back, the same plan runs.
+func TestTraceLostAfterPlanning(t *testing.T) {
+	dir := t.TempDir()
+	trace := filepath.Join(dir, "trace.csv")
+	write := func(output int) {
+		t.Helper()
+		text := fmt.Sprintf("arrived_at,num_prefill_tokens,num_decode_tokens\n0,100,%d\n", output)
+		if err := os.WriteFile(trace, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(20)
+	text := fmt.Sprintf("[set]\nrun.model = \"llama-2-7b\"\nrun.trace = %q\n[grid]\nnode.ranksets = [2, 4]\n", trace)
+	for _, c := range []struct {
+		what string
+		lose func() error
+		want string
+	}{
+		{"moved", func() error { return os.Remove(trace) }, "no such file or directory"},
+		{"changed", func() error { write(30); return nil }, "has changed since the sweep began"},
+	} {
+		write(20)
+		p := plan(t, text)
+		p.traces.kept = nil // as when others have pushed it out
+		if err := c.lose(); err != nil {
+			t.Fatal(err)
+		}
+		j, err := OpenJournal(filepath.Join(dir, c.what))
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome, err := p.Run(context.Background(), RunOptions{Journal: j})
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, new(*input.InputError)) {
+			t.Errorf("%s: got %T: %v", c.what, err, err)
+		}
+		if outcome.Failed != 0 || outcome.Missing != 2 || len(j.entries) != 0 {
+			t.Errorf("%s: %+v, %d recorded", c.what, outcome, len(j.entries))
+		}
+		write(20)
+		if outcome, err = p.Run(context.Background(), RunOptions{Journal: j}); err != nil || outcome.Failed != 0 || outcome.Ran != 2 {
+			t.Errorf("%s, and back: %+v, %v", c.what, outcome, err)
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

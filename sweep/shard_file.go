@@ -92,6 +92,9 @@ func readShardHead(dir string) (*shardHead, error) {
 func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 	path := filepath.Join(dir, shardName)
 	f, err := os.Open(path)
+	if IsSystemFault(err) {
+		return nil, err
+	}
 	if err != nil {
 		bad := &input.InputError{File: dir, Err: err}
 		if errors.Is(err, fs.ErrNotExist) {

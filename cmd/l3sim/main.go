@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/sweep"
 )
 
 // Exit codes, as docs and scripts may rely on them.
@@ -78,6 +79,8 @@ func (a *app) exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
+	case sweep.IsSystemFault(err):
+		return exitFailure // also beneath an error of the input: another try may read it
 	case errors.As(err, &bad), !a.started:
 		// What fails before a command's own code starts is a usage error of
 		// cobra's: arguments, required flags, flag groups.

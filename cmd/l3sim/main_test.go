@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +41,9 @@ func TestExitCode(t *testing.T) {
 		{errors.New("disk full"), true, exitFailure},
 		{errors.New("accepts 1 arg"), false, exitInput},
 		{wrapped, true, exitInput},
+		{&input.InputError{File: "a.csv", Err: &fs.PathError{Op: "read", Path: "a.csv", Err: syscall.EIO}}, true, exitFailure},
+		{folderError("--out", "a", &fs.PathError{Op: "open", Path: "a", Err: syscall.ENOSPC}), true, exitFailure},
+		{folderError("--out", "a", &fs.PathError{Op: "mkdir", Path: "a", Err: syscall.ENOTDIR}), true, exitInput},
 		{fmt.Errorf("run: %w", context.Canceled), true, exitInterrupted},
 	} {
 		if got := (&app{started: c.started}).exitCode(c.err); got != c.want {

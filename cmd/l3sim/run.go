@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/sweep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -181,6 +182,15 @@ func writableFolder(flag, dir string) error {
 	}
 	if err == nil {
 		return nil
+	}
+	return folderError(flag, dir, err)
+}
+
+// folderError is the error for a folder that cannot be made or written to: wrong
+// input where another folder would do, else the system's.
+func folderError(flag, dir string, err error) error {
+	if sweep.IsSystemFault(err) {
+		return fmt.Errorf("%s %s: %w", flag, dir, err)
 	}
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
