@@ -2,7 +2,6 @@ package figure
 
 import (
 	"io"
-	"math"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,7 +16,6 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/results"
 )
 
 // Formats returns the endings of files that Write writes.
@@ -227,166 +225,4 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	}
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = a.xMin, a.xMax, a.yMin, a.yMax
 	return p
-}
-
-// axes are the scales that all facets share.
-type axes struct {
-	data                   *Data
-	xMin, xMax, yMin, yMax float64
-	logX                   bool
-	xs                     []float64 // of the data, where x is a number
-}
-
-// newAxes finds the scales: y from 0 for bars and lines, whose heights are read
-// against each other, and around the data for what shows positions.
-func newAxes(d *Data) *axes {
-	a := &axes{data: d, xMin: -0.5, xMax: float64(len(d.XNames)) - 0.5}
-	low, high := math.Inf(1), math.Inf(-1)
-	left, right := math.Inf(1), math.Inf(-1)
-	for i := range d.Cells {
-		c := &d.Cells[i]
-		bottom, top := c.Mean()-c.Std(), c.Mean()+c.Std()
-		if d.Kind == "box" {
-			for _, v := range c.Samples {
-				bottom, top = min(bottom, v), max(top, v)
-			}
-		}
-		low, high = min(low, bottom), max(high, top)
-		left, right = min(left, c.XValue-c.XStd), max(right, c.XValue+c.XStd)
-		a.xs = append(a.xs, c.XValue)
-	}
-	if d.Kind == "bar" || d.Kind == "line" {
-		low, high = min(low, 0), max(high, 0)
-	}
-	pad := 0.06 * (high - low)
-	if pad == 0 {
-		pad = 0.06 * max(math.Abs(high), 1)
-	}
-	a.yMin, a.yMax = low-pad, high+pad
-	if low == 0 {
-		a.yMin = 0
-	}
-	if d.Kind == "heatmap" {
-		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
-	}
-	if d.XNumeric {
-		a.logX = d.Kind == "line" && geometric(a.xs)
-		a.xMin, a.xMax = widen(left, right, a.logX)
-	}
-	return a
-}
-
-// widen adds a margin to a range of data.
-func widen(low, high float64, logarithmic bool) (float64, float64) {
-	if logarithmic {
-		m := math.Pow(high/low, 0.05)
-		return low / m, high * m
-	}
-	pad := 0.05 * (high - low)
-	if pad == 0 {
-		pad = 0.5 * max(math.Abs(high), 1)
-	}
-	return low - pad, high + pad
-}
-
-// style gives a plot its axes.
-func (a *axes) style(p *plot.Plot) {
-	d := a.data
-	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
-		axis.Color, axis.Padding, axis.Width = ink, 0, 0.75
-		axis.Tick.Color, axis.Tick.Width, axis.Tick.Length = ink, 0.75, 4
-		label, tick := axis.Label.TextStyle, axis.Tick.Label
-		axis.Label.TextStyle, axis.Tick.Label = textStyle(9), textStyle(8)
-		axis.Label.TextStyle.XAlign, axis.Label.TextStyle.YAlign, axis.Label.TextStyle.Rotation = label.XAlign, label.YAlign, label.Rotation
-		axis.Tick.Label.XAlign, axis.Tick.Label.YAlign, axis.Tick.Label.Rotation = tick.XAlign, tick.YAlign, tick.Rotation
-		axis.Label.Padding = 3
-	}
-	sx, sy := newScale(d.X, a.xMax), newScale(d.Y, a.yMax)
-	if d.NormalizedTo != "" && d.Kind != "heatmap" {
-		quantity, _, _ := strings.Cut(sy.label, " (")
-		sy = scale{label: quantity + " / that of " + normLabel(d.NormalizedTo), size: 1}
-	}
-	if !d.XNumeric {
-		sx = scale{label: axisLabel(d.X), size: 1}
-	}
-	p.X.Label.Text, p.Y.Label.Text = sx.label, sy.label
-	if d.Kind == "pareto" {
-		p.X.Label.Text += ", " + betterLabel(!d.MinimizeX)
-		p.Y.Label.Text += ", " + betterLabel(d.MaximumY)
-	}
-	p.Y.Tick.Marker = ticker{scale: sy}
-	if d.Kind == "heatmap" {
-		p.Y.Label.Text = axisLabel(d.Y)
-		p.Y.Tick.Marker = names(d.Y, d.YNames)
-	}
-	if !d.XNumeric {
-		p.X.Tick.Marker = names(d.X, d.XNames)
-		a.turn(p)
-		return
-	}
-	marker := ticker{scale: sx}
-	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks && evenly(xs)) {
-		marker.at = thin(xs)
-	}
-	p.X.Tick.Marker = marker
-	if a.logX {
-		p.X.Scale = plot.LogScale{}
-	}
-}
-
-// thin leaves out values, as many at a time as it takes until maxTicks are not
-// exceeded: on a logarithmic axis round numbers would all lie at its end.
-func thin(sorted []float64) []float64 {
-	step := (len(sorted) + maxTicks - 1) / maxTicks
-	var kept []float64
-	for i := 0; i < len(sorted); i += step {
-		kept = append(kept, sorted[i])
-	}
-	return kept
-}
-
-// evenly says that ticks at all values have room: no gap is below a tenth of the
-// whole.
-func evenly(sorted []float64) bool {
-	for i := range sorted[1:] {
-		if sorted[i+1]-sorted[i] < 0.09*(sorted[len(sorted)-1]-sorted[0]) {
-			return false
-		}
-	}
-	return true
-}
-
-// normLabel writes "column=value" of a baseline.
-func normLabel(condition string) string {
-	column, value, _ := strings.Cut(condition, "=")
-	if column == results.PointColumn {
-		return value
-	}
-	quantity, _, _ := strings.Cut(axisLabel(column), " (")
-	return quantity + " = " + cellLabel(column, value)
-}
-
-// turn turns the names under an axis where they would run into each other.
-func (a *axes) turn(p *plot.Plot) {
-	width := vg.Length(plotWidth)
-	if len(a.data.Facets) > 1 {
-		width = facetWidth
-	}
-	room := 0.8 * width / vg.Length(len(a.data.XNames))
-	for _, name := range a.data.XNames {
-		if p.X.Tick.Label.Width(cellLabel(a.data.X, name)) > room-4 {
-			p.X.Tick.Label.Rotation = math.Pi / 5
-			p.X.Tick.Label.XAlign, p.X.Tick.Label.YAlign = draw.XRight, draw.YCenter
-			return
-		}
-	}
-}
-
-// names are ticks at the positions of names.
-func names(column string, values []string) plot.ConstantTicks {
-	ticks := make(plot.ConstantTicks, len(values))
-	for i, v := range values {
-		ticks[i] = plot.Tick{Value: float64(i), Label: cellLabel(column, v)}
-	}
-	return ticks
 }

@@ -96,23 +96,51 @@ func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 // ticker places the ticks of a numeric axis.
 type ticker struct {
 	scale
-	at []float64 // data values that get the ticks; none for round numbers
+	at          []float64 // data values that get the ticks; none for round numbers
+	logarithmic bool      // the round numbers are powers of ten
 }
 
 // Ticks implements plot.Ticker.
 func (t ticker) Ticks(low, high float64) []plot.Tick {
 	at := t.at
+	var minor []float64
 	if len(at) == 0 {
-		at = round(low/t.size, high/t.size)
+		if t.logarithmic {
+			at, minor = powers(low/t.size, high/t.size)
+		} else {
+			at = round(low/t.size, high/t.size)
+		}
 		for i := range at {
 			at[i] *= t.size
 		}
 	}
-	ticks := make([]plot.Tick, len(at))
+	ticks := make([]plot.Tick, len(at), len(at)+len(minor))
 	for i, v := range at {
 		ticks[i] = plot.Tick{Value: v, Label: t.tick(v)}
 	}
+	for _, v := range minor {
+		ticks = append(ticks, plot.Tick{Value: v * t.size})
+	}
 	return ticks
+}
+
+// powers returns the powers of ten in a positive range, every second or third
+// and so on where they are more than maxTicks, and the multiples between them
+// where all are there.
+func powers(low, high float64) (at, between []float64) {
+	first, last := int(math.Ceil(math.Log10(low)-1e-9)), int(math.Floor(math.Log10(high)+1e-9))
+	step := (last-first)/maxTicks + 1
+	for k := first; k <= last; k += step {
+		at = append(at, math.Pow10(k))
+	}
+	for k := first - 1; k <= last && step == 1; k++ {
+		for m := 2.0; m < 10; m++ {
+			if v := m * math.Pow10(k); v >= low && v <= high {
+				between = append(between, v)
+			}
+		}
+	}
+	return at, between
 }
 
 // round returns the multiples of 1, 2 or 5 times a power of ten in a range, four
@@ -144,6 +172,13 @@ func distinct(values []float64) []float64 {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
+}
+
+// decadesApart says that values are positive and span more than two powers of
+// ten: on a linear axis all but the largest would lie at its end.
+func decadesApart(values []float64) bool {
+	low := slices.Min(values)
+	return low > 0 && slices.Max(values)/low > 100
 }
 
 // geometric says that values are spread so that only a logarithmic axis shows

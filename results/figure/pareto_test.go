@@ -165,6 +165,61 @@ func TestGoalsRefused(t *testing.T) {
 	}
 }
 
+// TestLogarithmicAxes: a Pareto front over more than two powers of ten has a
+// logarithmic axis, with ticks at powers of ten, also where an error bar reaches
+// below zero; one with a zero or over less has none.
+func TestLogarithmicAxes(t *testing.T) {
+	cells := func(points ...float64) []Cell {
+		var c []Cell
+		for i := 0; i < len(points); i += 2 {
+			c = append(c, Cell{XValue: points[i], XStd: 0.8 * points[i], Samples: []float64{points[i+1] * 0.1, points[i+1] * 1.9}})
+		}
+		return c
+	}
+	for _, c := range []struct {
+		cells      []Cell
+		kind       string
+		logX, logY bool
+	}{
+		{cells(1, 10, 101, 20), "pareto", true, false},
+		{cells(1, 0.001, 99, 20), "pareto", false, true},
+		{cells(0.5, 1e3, 500, 1e9), "pareto", true, true},
+		{cells(0, 0, 500, 1e9), "pareto", false, false},
+		{cells(-1, -1e9, 500, -1), "pareto", false, false},
+		{cells(0.5, 1e3, 500, 1e9), "scatter", false, false},
+	} {
+		d := &Data{Kind: c.kind, X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}, Cells: c.cells}
+		a := newAxes(d)
+		if a.logX != c.logX || a.logY != c.logY {
+			t.Errorf("%+v: logarithmic x %t, y %t", c.cells, a.logX, a.logY)
+		}
+		if a.logX && a.xMin <= 0 || a.logY && a.yMin <= 0 {
+			t.Errorf("from %g and %g", a.xMin, a.yMin)
+		}
+		var b bytes.Buffer
+		if err := d.Write(&b, "svg", ""); err != nil {
+			t.Error(err)
+		}
+		if strings.Contains(b.String(), "NaN") || strings.Contains(b.String(), "Inf") {
+			t.Errorf("%+v: a position that is no number", c.cells)
+		}
+	}
+	var labels []string
+	for _, tick := range (ticker{scale: scale{size: 1000}, logarithmic: true}).Ticks(900, 2e6) {
+		if tick.Label != "" {
+			labels = append(labels, tick.Label)
+		} else if tick.Value < 900 || tick.Value > 2e6 {
+			t.Errorf("a tick at %g", tick.Value)
+		}
+	}
+	if got := strings.Join(labels, " "); got != "1 10 100 1,000" {
+		t.Errorf("ticks %s", got)
+	}
+	if at, between := powers(1e-20, 1e20); len(at) > maxTicks+1 || len(between) > 0 {
+		t.Errorf("%d ticks and %d between", len(at), len(between))
+	}
+}
+
 // TestThreeGoalsDrawn: the colours of all levels are there, the legend and the
 // axes say what is meant, and the bytes are the same twice.
 func TestThreeGoalsDrawn(t *testing.T) {

@@ -136,15 +136,15 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 }
 
 // errorBars draws one sample standard deviation of y, and of x where that is a
-// result too.
+// result too, down to the end of a logarithmic axis at most.
 func (d *Data) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Color) {
 	x, y := p.Transforms(c)
 	at := x(d.position(cell))
 	if s := cell.Std(); s > 0 {
-		errorBar(c, line, at, y(cell.Mean()-s), y(cell.Mean()+s), 3)
+		errorBar(c, line, at, y(max(cell.Mean()-s, p.Y.Min)), y(cell.Mean()+s), 3)
 	}
 	if s := cell.XStd; s > 0 && d.XNumeric {
-		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(cell.XValue-s), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
+		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(max(cell.XValue-s, p.X.Min)), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
 	}
 }
 
