@@ -27,6 +27,7 @@ const (
 	Reproduced    = "reproduced"
 	Direction     = "direction" // not that, but a ratio on the same side of 1: the same one wins
 	NotReproduced = "not reproduced"
+	NotJudged     = "not judged" // on a comparison that the paper did not make
 )
 
 // Claim is one statement of the paper.

@@ -14,6 +14,7 @@ type evidence struct {
 	fig8  *experiment // of the common requests at least
 	fig9  *experiment
 	fig10 *experiment
+	parts *experiment // of the steps of fig10
 	fig11 *experiment
 	text  *models
 }

@@ -29,6 +29,9 @@ type experiment struct {
 	plan    *sweep.Plan
 	configs []*configs.Config // of the plan's points, nil where a combination is none
 	outcome sweep.Outcome
+	// whole says that systems are compared on whole traces, else on the points with
+	// run.common_to = "all". Then a system that rejects requests does not compare.
+	whole bool
 }
 
 // point is one finished point of an experiment.

@@ -34,18 +34,25 @@ func systemClaims() []*Claim {
 	}
 }
 
+// compares says that a point is of those that e compares.
+func (e *experiment) compares(p *point) bool { return e.whole || p.config.Run.CommonTo == "all" }
+
 // pair is L3 and a baseline on the same requests.
 type pair struct {
 	model, trace string
+	layouts      string // of l3 and of the baseline, where they may differ
 	l3, base     *results.Summary
 	ratio        float64
 }
 
-// pairs returns L3 against a baseline for each model and trace, on the requests
-// that all systems can hold.
+// String names the model and the trace.
+func (p *pair) String() string { return p.model + " on " + p.trace + p.layouts }
+
+// pairs returns L3 against a baseline for each model and trace on the same
+// requests, the largest ratio first.
 func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summary) float64) ([]pair, error) {
 	common := func(system string) []point {
-		return e.find(seed, func(p *point) bool { return p.config.Run.System == system && p.config.Run.CommonTo == "all" })
+		return e.find(seed, func(p *point) bool { return p.config.Run.System == system && e.compares(p) })
 	}
 	baselines := common(base)
 	var all []pair
@@ -57,6 +64,12 @@ func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summa
 			continue // no request that all can hold: reported with the failed points
 		}
 		p := pair{model: l3.config.Run.Model, trace: l3.config.Run.Trace, l3: l3.summary, base: baselines[i].summary}
+		if e.whole {
+			if p.l3.RejectedRequests+p.base.RejectedRequests > 0 {
+				continue // shown in the tables, with their number
+			}
+			p.layouts = fmt.Sprintf(" (l3 %s, %s %s)", layout(l3.config), base, layout(baselines[i].config))
+		}
 		if err := p.comparable(); err != nil {
 			return nil, err
 		}
@@ -83,7 +96,7 @@ func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summa
 // comparable checks that both runs served the same requests, all of them.
 func (p *pair) comparable() error {
 	if p.l3.Trace != p.base.Trace || p.l3.RejectedRequests != 0 || p.base.RejectedRequests != 0 {
-		return fmt.Errorf("%s on %s: l3 and %s did not serve the same requests", p.model, p.trace, p.base.System)
+		return fmt.Errorf("%s: %s and %s did not serve the same requests", p, p.l3.System, p.base.System)
 	}
 	return nil
 }
@@ -95,8 +108,8 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 		return finding{}, err
 	}
 	p, median, least := all[0], all[len(all)/2], all[len(all)-1]
-	reason := fmt.Sprintf("%s on %s: mean batch %.1f against %.1f; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
-		p.model, p.trace, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, busy(p.l3), base, busy(p.base),
+	reason := fmt.Sprintf("%s: mean batch %.1f against %.1f; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
+		&p, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, busy(p.l3), base, busy(p.base),
 		len(all), median.ratio, least.ratio, least.model, least.trace)
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
@@ -134,7 +147,7 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 	get := func(system string) (*point, error) {
 		return e.fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
 			r := &p.config.Run
-			return r.System == system && r.Model == "opt-66b" && r.Trace == "dolphin" && r.CommonTo == "all"
+			return r.System == system && r.Model == "opt-66b" && r.Trace == "dolphin" && e.fig8.compares(p)
 		})
 	}
 	hbm, err := get("hbm-pim")
@@ -145,10 +158,13 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
+	if err := (&pair{model: "opt-66b", trace: "dolphin", l3: hbm.summary, base: gpus.summary}).comparable(); err != nil {
+		return finding{}, err
+	}
 	below, total := e.fig8.below(seed, "hbm-pim", "gpu-only")
 	a, b := hbm.summary, gpus.summary
 	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
-	if hbm.config.HBMPIM.SubBatches == "always" {
+	if hbm.config.HBMPIM.SubBatches == configs.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
 	return finding{a.OutputTokensPerS / b.OutputTokensPerS, fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
@@ -157,8 +173,8 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 // below counts the models and traces on which one system has less throughput than
 // another.
 func (e *experiment) below(seed uint64, system, other string) (below, total int) {
-	for _, p := range e.find(seed, func(p *point) bool { return p.config.Run.System == system && p.config.Run.CommonTo == "all" }) {
-		for _, q := range e.find(seed, func(q *point) bool { return q.config.Run.System == other && q.config.Run.CommonTo == "all" }) {
+	for _, p := range e.find(seed, func(p *point) bool { return p.config.Run.System == system && e.compares(p) }) {
+		for _, q := range e.find(seed, func(q *point) bool { return q.config.Run.System == other && e.compares(q) }) {
 			if p.config.Run.Model != q.config.Run.Model || p.config.Run.Trace != q.config.Run.Trace {
 				continue
 			}

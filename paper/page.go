@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/l3sim/l3sim/results"
 )
@@ -45,7 +46,19 @@ func (r *Report) WriteText(w io.Writer) error {
 		s := r.sections[0]
 		return s.table.WriteText(w)
 	}
-	return r.claimTable(false).WriteText(w)
+	if err := r.claimTable(false).WriteText(w); err != nil || r.Target != Fair {
+		return err
+	}
+	s := r.sections[1] // throughput at the best layouts
+	fmt.Fprintf(w, "\n%s\n\n", s.title)
+	if err := s.table.WriteText(w); err != nil {
+		return err
+	}
+	if r.Requests < AllTargets.DefaultRequests() {
+		fmt.Fprintf(w, "\n%d requests of each trace: the end of a run, where large batches drain, counts much; --requests %d shows less of it.\n",
+			r.Requests, AllTargets.DefaultRequests())
+	}
+	return nil
 }
 
 // claimTable returns the judgements as a table; with says, what the paper says in
@@ -74,7 +87,20 @@ func (r *Report) claimTable(says bool) *results.Table {
 			t.Rows = append(t.Rows, []string{j.ID, paper, ours, j.Verdict, j.Reason})
 		}
 	}
+	if r.Target == Fair { // nothing is judged
+		verdict := slices.Index(t.Columns, "verdict")
+		return t.Select(slices.DeleteFunc(indices(len(t.Columns)), func(i int) bool { return i == verdict }))
+	}
 	return t
+}
+
+// indices returns 0 to n-1.
+func indices(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
 }
 
 // Write puts tables (CSV), figures, claims.json and the page into dir. The page
@@ -204,18 +230,19 @@ func (r *Report) writePart(w io.Writer) error {
 		}
 	}
 	if r.Target == AllTargets {
-		r.writeMisses(w)
+		r.writeNotes(w, "What did not come out, and why", misses, func(verdict string) bool { return verdict != Reproduced })
+		r.writeNotes(w, "Reproduced, with reservations", caveats, func(verdict string) bool { return verdict == Reproduced })
 		fmt.Fprintf(w, "\n%s", limits)
 	}
 	return nil
 }
 
-// writeMisses says what may stand against the claims that did not come out.
-func (r *Report) writeMisses(w io.Writer) {
-	fmt.Fprint(w, "\n## What did not come out, and why\n\n")
+// writeNotes says what stands behind the claims with some verdicts.
+func (r *Report) writeNotes(w io.Writer, title string, notes map[string]string, of func(verdict string) bool) {
+	fmt.Fprintf(w, "\n## %s\n\n", title)
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
-		if text := misses[j.ID]; j.Verdict != Reproduced && text != "" {
+		if text := notes[j.ID]; of(j.Verdict) && text != "" {
 			fmt.Fprintf(w, "- `%s`, %.3g in place of %.3g: %s\n", j.ID, j.Ours, j.Paper, text)
 		}
 	}

@@ -15,6 +15,9 @@ var captions = map[string]string{
 	"fair":   "`configs/paper/fair.toml`.",
 }
 
+// caveats say what stands against a claim that does come out.
+var caveats = map[string]string{}
+
 // misses say why a claim that does not come out may not: what the paper leaves
 // open there, or what stands against it. They appear beside such claims alone.
 var misses = map[string]string{

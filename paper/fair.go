@@ -1,0 +1,160 @@
+package paper
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+)
+
+// layout names the GPUs of a replica.
+func layout(c *configs.Config) string { return fmt.Sprintf("TP%d", c.Model.TensorParallel) }
+
+// addFair compares systems on whole traces, each at its best layout, and shows what
+// the layouts of Table 3 would give. The claims of Fig 8 stand beside, not judged:
+// the paper did not make this comparison.
+func (r *Report) addFair(e *evidence) error {
+	all := e.fig8
+	all.whole = true
+	best, table3 := all.bestLayouts(), all.table3Layouts(e.text)
+	e.fig8 = best
+	var err error
+	if r.Judgements, err = judge(ClaimsOf(Fair), e); err != nil {
+		return err
+	}
+	for i := range r.Judgements {
+		r.Judgements[i].Verdict = NotJudged
+	}
+	t, err := all.table()
+	if err != nil {
+		return err
+	}
+	r.Tables = append(r.Tables, t)
+	if err := r.drawFair(best); err != nil {
+		return err
+	}
+	return r.addLayouts(best, table3)
+}
+
+// drawFair draws the models and traces of which every system holds all requests.
+func (r *Report) drawFair(best *experiment) error {
+	rejects := func(i int) bool {
+		s := best.outcome.Entries[i].Summary
+		return s == nil || s.RejectedRequests > 0
+	}
+	var excluded []work
+	for i := range best.plan.Points {
+		if rejects(i) {
+			excluded = append(excluded, best.workOf(i))
+		}
+	}
+	drawn := best.pick(func(i int) bool { return !slices.Contains(excluded, best.workOf(i)) })
+	drawn.name = "fair_best"
+	t, err := drawn.table()
+	if err != nil {
+		return err
+	}
+	if len(t.Rows) == 0 {
+		r.Tables = append(r.Tables, t)
+		return nil
+	}
+	return r.draw(t, string(Fair))
+}
+
+// work is what systems are compared on.
+type work struct {
+	model, trace string
+}
+
+func (e *experiment) workOf(i int) work {
+	return work{e.configs[i].Run.Model, e.configs[i].Run.Trace}
+}
+
+// pick returns the experiment with some of its points.
+func (e *experiment) pick(where func(i int) bool) *experiment {
+	plan := *e.plan
+	plan.Points = nil
+	out := &experiment{name: e.name, plan: &plan, whole: e.whole}
+	for i := range e.plan.Points {
+		if e.configs[i] != nil && where(i) {
+			plan.Points, out.configs = append(plan.Points, e.plan.Points[i]), append(out.configs, e.configs[i])
+			out.outcome.Entries = append(out.outcome.Entries, e.outcome.Entries[i])
+		}
+	}
+	return out
+}
+
+// table3Layouts returns the points with the layouts of Table 3, which are those of the
+// models' presets.
+func (e *experiment) table3Layouts(m *models) *experiment {
+	return e.pick(func(i int) bool {
+		return slices.ContainsFunc(m.served, func(c *configs.Config) bool {
+			return c.Run.Model == e.configs[i].Run.Model && c.Model.TensorParallel == e.configs[i].Model.TensorParallel
+		})
+	})
+}
+
+// bestLayouts returns the points with the best layout of each model, trace and
+// system: over all seeds the one that rejects the fewest requests, of equals the one
+// with the highest throughput.
+func (e *experiment) bestLayouts() *experiment {
+	type user struct {
+		work
+		system string
+	}
+	type sum struct {
+		rejected   int64
+		throughput float64
+	}
+	sums := map[user]map[int]sum{} // by tensor parallelism
+	of := func(i int) (user, int) {
+		return user{e.workOf(i), e.configs[i].Run.System}, e.configs[i].Model.TensorParallel
+	}
+	for i, entry := range e.outcome.Entries {
+		if e.configs[i] == nil || entry.Summary == nil {
+			continue
+		}
+		u, parallel := of(i)
+		if sums[u] == nil {
+			sums[u] = map[int]sum{}
+		}
+		s := sums[u][parallel]
+		sums[u][parallel] = sum{s.rejected + entry.Summary.RejectedRequests, s.throughput + entry.Summary.OutputTokensPerS}
+	}
+	return e.pick(func(i int) bool {
+		u, parallel := of(i)
+		own := sums[u][parallel]
+		for other, s := range sums[u] {
+			better := s.rejected < own.rejected || s.rejected == own.rejected &&
+				(s.throughput > own.throughput || s.throughput == own.throughput && other < parallel)
+			if better {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// addLayouts adds what the page shows of both choices of layouts in numbers.
+func (r *Report) addLayouts(best, table3 *experiment) error {
+	systems := best.systems()
+	ratios, err := best.ratios(r.Seeds[0], systems)
+	if err != nil {
+		return err
+	}
+	r.sections = append(r.sections, *ratios)
+	tokens := func(c *configs.Config, s *results.Summary) string { return throughputCell(s) + " " + layout(c) }
+	r.addSystemTable(best, systems, "Output tokens/s, each system at its best layout",
+		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. "+rejectedText, tokens)
+	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
+	if ratios, err = table3.ratios(r.Seeds[0], systems); err != nil {
+		return err
+	}
+	ratios.title += ", layouts of Table 3"
+	ratios.text += " No ratio where a system rejects requests."
+	r.sections = append(r.sections, *ratios)
+	r.addSystemTable(table3, systems, "Output tokens/s, layouts of Table 3",
+		"What the choice of the layout is worth: OPT-66B on 2 GPUs a replica leaves its KV 35 GiB of GPU memory a replica.", tokens)
+	return nil
+}
