@@ -39,7 +39,8 @@ func (a *app) newReproduceCommand() *cobra.Command {
 
 all runs what every figure and claim needs; fig2 to fig11 one figure; claims what
 the claims need, without figures. sensitivity changes one assumption at a time and gives
-the best cases of Fig 8 again; fair compares with every baseline at its best.
+the best cases of Fig 8 again; fair runs whole traces with every system's best policies and
+layouts, which the paper did not do: its numbers stand beside, nothing is judged.
 
 A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it
 holds, a range where both ends are within 15%; "direction" is on the same side of 1.
@@ -48,7 +49,7 @@ With several seeds a claim has the mean of its values, and their range.
 Figures are the sweeps and figure definitions of configs/paper, which 'l3sim sweep' and
 'l3sim plot --figure' run alone. Finished points are kept in the user's cache folder
 (l3sim/reproduce, to be deleted at will): the same command goes on after an interruption,
-and other code runs all points again.`,
+and other code runs all points again. Where there is no such folder nothing is kept.`,
 		Example: `  l3sim reproduce claims --requests 300
   l3sim reproduce all --out results/paper
   l3sim reproduce fig8 --seeds 3 --json
@@ -125,35 +126,67 @@ func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFl
 	if err != nil {
 		return nil, err
 	}
-	dir, err := cacheFolder()
+	c, err := a.openCache()
 	if err != nil {
 		return nil, err
 	}
-	journal, err := sweep.OpenJournal(dir)
-	if err != nil {
-		return nil, fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err)
-	}
-	defer func() { err = errors.Join(err, journal.Close()) }()
+	defer func() { err = errors.Join(err, c.close()) }()
 	show := a.newProgress("points")
 	started := false
-	o := paper.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: journal, Traces: dir}
+	o := paper.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.journal, Traces: c.dir}
 	o.Planned = func(points int64) { started = true; show.Start(points) }
 	o.Progress = show.Set
 	report, err = paper.Run(ctx, o)
 	if started {
 		show.Done()
 	}
-	if errors.Is(err, context.Canceled) && !a.quiet {
+	if errors.Is(err, context.Canceled) && !c.temporary && !a.quiet {
 		fmt.Fprintln(a.stderr, "l3sim: finished points are kept; the same command goes on from there")
 	}
 	return report, err
 }
 
-// cacheFolder returns the folder that keeps finished points between runs.
-func cacheFolder() (string, error) {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return "", &input.InputError{Key: "cache folder", Expected: "a home folder, or XDG_CACHE_HOME", Err: err}
+// cache keeps finished points between runs.
+type cache struct {
+	dir       string
+	temporary bool // nothing remains of it
+	journal   *sweep.Journal
+}
+
+// openCache opens the cache in the user's cache folder. Who has none runs without,
+// and is told so.
+func (a *app) openCache() (*cache, error) {
+	c := &cache{}
+	user, err := os.UserCacheDir()
+	if err == nil {
+		c.dir = filepath.Join(user, "l3sim", "reproduce")
+	} else {
+		reason := err
+		if c.dir, err = os.MkdirTemp("", "l3sim-reproduce-"); err != nil {
+			return nil, err
+		}
+		c.temporary = true
+		if !a.quiet {
+			fmt.Fprintf(a.stderr, "l3sim: no cache folder (%v): finished points are not kept\n", reason)
+		}
 	}
-	return filepath.Join(dir, "l3sim", "reproduce"), nil
+	c.journal, err = sweep.OpenJournal(c.dir)
+	if err == nil {
+		return c, nil
+	}
+	if foreign := (*input.InputError)(nil); errors.As(err, &foreign) {
+		return nil, fmt.Errorf("%w; the cache is damaged: delete the folder %s", err, c.dir)
+	}
+	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())
+}
+
+// close leaves the cache as the next run shall find it.
+func (c *cache) close() error { return errors.Join(c.journal.Close(), c.clear()) }
+
+// clear removes a temporary cache.
+func (c *cache) clear() error {
+	if !c.temporary {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
 }
