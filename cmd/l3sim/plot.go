@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"strings"
 
@@ -40,7 +41,8 @@ A Pareto front is a staircase through the points that no other equals or beats i
 goals and beats in one; the others are paler. --goals says what is sought, y first, then
 x, such as 'max output_tokens_per_s, min tbt_p99_ms'. A third goal is cut into up to four
 levels, each with the staircase of all points at least that good in it. With --x, --y and
---z instead it looks for high rates and low times, and for little of a key.
+--z instead it looks for high rates and low times, and for little of a key. A point of
+which some seed failed or lacks a number is left out, which standard error says.
 
 --figure takes what the other flags say from a file (see configs/paper); those that are
 given as well win.`,
@@ -65,7 +67,7 @@ given as well win.`,
 					title = d.Title
 				}
 			}
-			return plot(args[0], &s, out, title)
+			return a.plot(args[0], &s, out, title)
 		},
 	}
 	cmd.Flags().StringVar(&s.Kind, "kind", "", "kind of figure: "+strings.Join(figure.Kinds(), ", "))
@@ -78,7 +80,7 @@ given as well win.`,
 }
 
 // plot draws one figure into a file.
-func plot(path string, s *figure.Selection, out, title string) error {
+func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	if out == "" {
 		return &input.InputError{Key: "--out", Expected: "a file that ends with .png, .svg or .pdf"}
 	}
@@ -96,6 +98,9 @@ func plot(path string, s *figure.Selection, out, title string) error {
 	}
 	if err := data.Check(); err != nil {
 		return err
+	}
+	if note := data.LeftOut(); note != "" {
+		fmt.Fprintln(a.stderr, "l3sim: "+note)
 	}
 	return results.WriteFileAtomic(out, func(w io.Writer) error { return data.Write(w, format, title) })
 }

@@ -45,6 +45,9 @@ type Data struct {
 	Cells               []Cell   // in the order of facet, group, x
 	MinimizeX, MaximumY bool     // which way a Pareto front looks
 	MaximizeZ           bool     // and its third goal, which GroupNames cut into levels
+	// Failed and Incomplete are how many points of a Pareto front are left out, as a
+	// seed of theirs failed or has no number for some goal.
+	Failed, Incomplete int
 }
 
 // Cell is one position of a figure with its samples.
@@ -101,7 +104,8 @@ type selector struct {
 }
 
 // Select reads the cells of a figure from a table. Rows without a value, such
-// as those of failed points, are left out. Rows that fall into one cell must
+// as those of failed points, are left out; of a Pareto front, whose points are
+// chosen between, all seeds of such a point, as results.Explore does. Rows that fall into one cell must
 // differ in nothing but the seed and the results (for a box, in nothing that
 // matters: it shows the spread over all of them); other differences are an
 // error that names the column. Errors are *input.InputError.
@@ -187,9 +191,10 @@ func (s *selector) value() int {
 
 // read collects the rows that have a value.
 func (s *selector) read() error {
+	leftOut := s.leftOut()
 	for r := range s.table.Rows {
 		v, ok := s.table.Number(r, s.value())
-		if !ok || s.selection.Kind == "pareto" && (!s.isNumber(r, s.x) || s.z != none && !s.isNumber(r, s.z)) {
+		if !ok || leftOut != nil && leftOut[s.cellKey(r)] {
 			continue
 		}
 		s.rows, s.values = append(s.rows, r), append(s.values, v)

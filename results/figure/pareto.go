@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -53,6 +54,48 @@ func (s *selector) directions() {
 	d.MinimizeX = s.isDimension(s.x) || results.MetricBetter(d.X) != results.Higher
 	d.MaximumY = !s.isDimension(s.y) && results.MetricBetter(d.Y) != results.Lower
 	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && results.MetricBetter(d.Z) == results.Higher
+}
+
+// leftOut returns the keys of a Pareto front's cells of which a seed failed or has
+// no number for some goal, nil for other kinds, and counts them. The other seeds
+// of such a cell say nothing of the point: it may fail just where it is slow.
+func (s *selector) leftOut() map[string]bool {
+	if s.data.Kind != "pareto" {
+		return nil
+	}
+	failed, incomplete := map[string]bool{}, map[string]bool{}
+	status := slices.Index(s.table.Columns, results.StatusColumn)
+	for r, row := range s.table.Rows {
+		switch {
+		case status >= 0 && row[status] == results.StatusFailed:
+			failed[s.cellKey(r)] = true
+		case !s.isNumber(r, s.x) || !s.isNumber(r, s.y) || s.z != none && !s.isNumber(r, s.z):
+			incomplete[s.cellKey(r)] = true
+		}
+	}
+	s.data.Failed = len(failed)
+	for key := range incomplete {
+		if !failed[key] {
+			s.data.Incomplete++
+		}
+		failed[key] = true
+	}
+	return failed
+}
+
+// LeftOut says which points are left out, "" for none.
+func (d *Data) LeftOut() string {
+	var parts []string
+	if d.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d that failed", d.Failed))
+	}
+	if d.Incomplete > 0 {
+		parts = append(parts, fmt.Sprintf("%d without a number for each goal", d.Incomplete))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "points left out: " + strings.Join(parts, ", ")
 }
 
 // hasThirdGoal says that the groups are levels of a third goal.

@@ -165,6 +165,48 @@ func TestGoalsRefused(t *testing.T) {
 	}
 }
 
+// TestLeftOut: of a point of which one seed failed, or has no latency, the other
+// seed is not drawn either, so that the figure has the points that Explore has.
+func TestLeftOut(t *testing.T) {
+	for _, goals := range []string{"max output_tokens_per_s, min tbt_p99_ms", "max output_tokens_per_s, min batch, min memory_capacity"} {
+		table := space(t)
+		column := func(name string) int { return slices.Index(table.Columns, name) }
+		fail := table.Rows[4]
+		fail[column("status")], fail[column("output_tokens_per_s")], fail[column("tbt_p99_ms")] = "failed", "", ""
+		table.Rows[9][column("output_tokens_per_s")] = ""
+		d, err := Select(table, Selection{Kind: "pareto", Goals: goals})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed, err := table.ParseGoals("--goals", goals)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := results.Explore(table, parsed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(d.Cells) != 46 || e.Points != 46 || d.Failed != 2 || e.Failed != 2 || d.Incomplete != 1 || e.Incomplete != 1 {
+			t.Errorf("%s: %d cells, %d failed, %d incomplete; explore has %d, %d, %d", goals, len(d.Cells), d.Failed, d.Incomplete, e.Points, e.Failed, e.Incomplete)
+		}
+		for _, c := range d.Cells {
+			if len(c.Samples) != 2 {
+				t.Errorf("%+v", c)
+			}
+		}
+		if got := d.LeftOut(); got != "points left out: 2 that failed, 1 without a number for each goal" {
+			t.Errorf("%q", got)
+		}
+	}
+	d, err := Select(space(t), Selection{Kind: "scatter", X: "tbt_p99_ms", Y: "output_tokens_per_s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.LeftOut(); got != "" {
+		t.Errorf("a scatter: %q", got)
+	}
+}
+
 // TestLogarithmicAxes: a Pareto front over more than two powers of ten has a
 // logarithmic axis, with ticks at powers of ten, also where an error bar reaches
 // below zero; one with a zero or over less has none.
