@@ -20,6 +20,35 @@ type axes struct {
 	xs                     []float64 // of the data, where x is a number
 }
 
+// onAxis returns where a value lies on an axis that plot.Plot takes for linear:
+// plot.LogScale would do, but the layout makes room for an axis's label where the
+// scale puts the middle of its ends, which is at its upper end.
+func onAxis(v float64, logarithmic bool) float64 {
+	if logarithmic {
+		return math.Log10(v)
+	}
+	return v
+}
+
+// transforms returns the positions of values on a canvas. Below the ends of a
+// logarithmic axis, where an error bar may reach zero, it is the end.
+func (a *axes) transforms(c *draw.Canvas, p *plot.Plot) (x, y func(float64) vg.Length) {
+	px, py := p.Transforms(c)
+	x = func(v float64) vg.Length {
+		if a.logX {
+			v = max(v, a.xMin)
+		}
+		return px(onAxis(v, a.logX))
+	}
+	y = func(v float64) vg.Length {
+		if a.logY {
+			v = max(v, a.yMin)
+		}
+		return py(onAxis(v, a.logY))
+	}
+	return x, y
+}
+
 // newAxes finds the scales: y from 0 for bars and lines, whose heights are read
 // against each other, and around the data for what shows positions.
 func newAxes(d *Data) *axes {
@@ -105,9 +134,6 @@ func (a *axes) style(p *plot.Plot) {
 		p.Y.Label.Text += ", " + betterLabel(d.MaximumY)
 	}
 	p.Y.Tick.Marker = ticker{scale: sy, logarithmic: a.logY}
-	if a.logY {
-		p.Y.Scale = plot.LogScale{}
-	}
 	if d.Kind == "heatmap" {
 		p.Y.Label.Text = axisLabel(d.Y)
 		p.Y.Tick.Marker = names(d.Y, d.YNames)
@@ -122,9 +148,6 @@ func (a *axes) style(p *plot.Plot) {
 		marker.at = thin(xs)
 	}
 	p.X.Tick.Marker = marker
-	if a.logX {
-		p.X.Scale = plot.LogScale{}
-	}
 }
 
 // thin leaves out values, as many at a time as it takes until maxTicks are not

@@ -219,10 +219,11 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	case "heatmap":
 		p.Add(newHeatmap(d, cells))
 	case "pareto":
-		p.Add(&pareto{d, cells})
+		p.Add(&pareto{d, cells, a})
 	default:
-		p.Add(&points{d, cells})
+		p.Add(&points{d, cells, a})
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = a.xMin, a.xMax, a.yMin, a.yMax
+	p.X.Min, p.X.Max = onAxis(a.xMin, a.logX), onAxis(a.xMax, a.logX)
+	p.Y.Min, p.Y.Max = onAxis(a.yMin, a.logY), onAxis(a.yMax, a.logY)
 	return p
 }

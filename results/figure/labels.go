@@ -93,17 +93,21 @@ func newScale(column string, high float64) scale {
 // tick writes the label of a value.
 func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 
-// ticker places the ticks of a numeric axis.
+// ticker places the ticks of a numeric axis, at the values' logarithms (base 10)
+// on a logarithmic one.
 type ticker struct {
 	scale
 	at          []float64 // data values that get the ticks; none for round numbers
-	logarithmic bool      // the round numbers are powers of ten
+	logarithmic bool
 }
 
 // Ticks implements plot.Ticker.
 func (t ticker) Ticks(low, high float64) []plot.Tick {
 	at := t.at
 	var minor []float64
+	if t.logarithmic {
+		low, high = math.Pow(10, low), math.Pow(10, high)
+	}
 	if len(at) == 0 {
 		if t.logarithmic {
 			at, minor = powers(low/t.size, high/t.size)
@@ -116,10 +120,10 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 	}
 	ticks := make([]plot.Tick, len(at), len(at)+len(minor))
 	for i, v := range at {
-		ticks[i] = plot.Tick{Value: v, Label: t.tick(v)}
+		ticks[i] = plot.Tick{Value: onAxis(v, t.logarithmic), Label: t.tick(v)}
 	}
 	for _, v := range minor {
-		ticks = append(ticks, plot.Tick{Value: v * t.size})
+		ticks = append(ticks, plot.Tick{Value: onAxis(v*t.size, t.logarithmic)})
 	}
 	return ticks
 }

@@ -151,11 +151,12 @@ func betterLabel(more bool) string {
 type pareto struct {
 	data  *Data
 	cells []Cell
+	axes  *axes
 }
 
 // Plot implements plot.Plotter.
 func (b *pareto) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+	x, y := b.axes.transforms(&c, p)
 	d := b.data
 	on := make([]bool, len(b.cells))
 	stairs := make([][]Cell, len(d.GroupNames))
@@ -195,7 +196,7 @@ func (b *pareto) Plot(c draw.Canvas, p *plot.Plot) {
 
 // markers draws the points that are on the front, or those that are not.
 func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
-	x, y := p.Transforms(c)
+	x, y := b.axes.transforms(c, p)
 	for i := range b.cells {
 		if on[i] != front {
 			continue
@@ -205,7 +206,7 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 		if !front {
 			marker.Color, marker.Radius = tint(groupColor(cell.Group), 0.45), 2
 		}
-		b.data.errorBars(c, p, cell, marker.Color)
+		b.axes.errorBars(c, p, cell, marker.Color)
 		c.DrawGlyphNoClip(marker, vg.Point{X: x(cell.XValue), Y: y(cell.Mean())})
 	}
 }

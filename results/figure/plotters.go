@@ -103,6 +103,7 @@ func quantile(sorted []float64, q float64) float64 {
 type points struct {
 	data  *Data
 	cells []Cell
+	axes  *axes
 }
 
 // position returns where a cell lies on the x axis.
@@ -115,7 +116,7 @@ func (d *Data) position(cell *Cell) float64 {
 
 // Plot implements plot.Plotter.
 func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
-	x, y := p.Transforms(&c)
+	x, y := b.axes.transforms(&c, p)
 	for group := range b.data.GroupNames {
 		var cells []Cell
 		var line []vg.Point
@@ -129,7 +130,7 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 			c.StrokeLines(groupLine(group), line)
 		}
 		for i := range cells {
-			b.data.errorBars(&c, p, &cells[i], groupColor(group))
+			b.axes.errorBars(&c, p, &cells[i], groupColor(group))
 			c.DrawGlyphNoClip(groupMarker(group), line[i])
 		}
 	}
@@ -137,14 +138,14 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 
 // errorBars draws one sample standard deviation of y, and of x where that is a
 // result too, down to the end of a logarithmic axis at most.
-func (d *Data) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Color) {
-	x, y := p.Transforms(c)
-	at := x(d.position(cell))
+func (a *axes) errorBars(c *draw.Canvas, p *plot.Plot, cell *Cell, line color.Color) {
+	x, y := a.transforms(c, p)
+	at := x(a.data.position(cell))
 	if s := cell.Std(); s > 0 {
-		errorBar(c, line, at, y(max(cell.Mean()-s, p.Y.Min)), y(cell.Mean()+s), 3)
+		errorBar(c, line, at, y(cell.Mean()-s), y(cell.Mean()+s), 3)
 	}
-	if s := cell.XStd; s > 0 && d.XNumeric {
-		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(max(cell.XValue-s, p.X.Min)), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
+	if s := cell.XStd; s > 0 && a.data.XNumeric {
+		c.StrokeLine2(draw.LineStyle{Color: line, Width: 0.75}, x(cell.XValue-s), y(cell.Mean()), x(cell.XValue+s), y(cell.Mean()))
 	}
 }
 
