@@ -42,7 +42,8 @@ goals and beats in one; the others are paler. --goals says what is sought, y fir
 x, such as 'max output_tokens_per_s, min tbt_p99_ms'. A third goal is cut into up to four
 levels, each with the staircase of all points at least that good in it. With --x, --y and
 --z instead it looks for high rates and low times, and for little of a key. A point of
-which some seed failed or lacks a number is left out, which standard error says.
+which some seed failed or lacks a number is left out, which standard error says. An axis
+over more than two powers of ten is logarithmic.
 
 --figure takes what the other flags say from a file (see configs/paper); those that are
 given as well win.`,
