@@ -123,6 +123,44 @@ func TestClaimsFromPoints(t *testing.T) {
 	}
 }
 
+// TestStepParts: the reasons of Fig 10a say what each mechanism is worth, in the
+// order of the paper, and their product is the claim's value.
+func TestStepParts(t *testing.T) {
+	gain := func(c *configs.Config) float64 {
+		g := 1.0
+		for _, part := range []struct {
+			on   bool
+			gain float64
+		}{
+			{c.Scheduler.SubBatches == 2, 1.2}, {c.Scheduler.Chunking, 1.1}, {c.Comm.Concurrent, 1.3}, {c.Comm.Rotation, 0.9},
+			{c.Comm.Balance == "round-robin", 1.5}, {c.Comm.AsyncPrefill, 1.4}, {c.Comm.Balance == "split", 3},
+		} {
+			if part.on {
+				g *= part.gain
+			}
+		}
+		return g
+	}
+	r, err := fakeOptions(t, Fig10).run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		return served(c, p, gain(c), 1), nil
+	}).run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []struct {
+		value  float64
+		reason string
+	}{
+		{1.32, "two sub-batches 1.20, chunked prefill 1.10; "},
+		{2.457, "concurrent transfers 1.30, rotation 0.90, round-robin offsets 1.50, asynchronous prefill transfers 1.40, and beyond the paper balanced offsets 2.00; "},
+		{1.32 * 2.457, "scheduling 1.32, overlap 2.46, and beyond the paper balanced offsets 2.00; "},
+	} {
+		if j := &r.Judgements[i]; math.Abs(j.Ours-want.value) > 1e-9 || !strings.HasPrefix(j.Reason, want.reason) {
+			t.Errorf("%s: %v, %s", j.ID, j.Ours, j.Reason)
+		}
+	}
+}
+
 // TestUnequalWork: ratios of systems that served different requests are refused.
 func TestUnequalWork(t *testing.T) {
 	for name, change := range map[string]func(s *results.Summary){

@@ -155,6 +155,6 @@ func (r *Report) addLayouts(best, table3 *experiment) error {
 	ratios.text += " No ratio where a system rejects requests."
 	r.sections = append(r.sections, *ratios)
 	r.addSystemTable(table3, systems, "Output tokens/s, layouts of Table 3",
-		"What the choice of the layout is worth: OPT-66B on 2 GPUs a replica leaves its KV 35 GiB of GPU memory a replica.", tokens)
+		"What the choice of the layout is worth: on 2 GPUs, OPT-66B's weights leave little memory for KV.", tokens)
 	return nil
 }
