@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"text/template"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -45,8 +49,11 @@ func Emit(w io.Writer, form string, j *Job) error {
 		return &input.InputError{Key: "--shards", Value: fmt.Sprint(j.Shards), Expected: fmt.Sprintf("1 to %d", maxJobShards)}
 	}
 	for _, p := range []struct{ key, path string }{{"FILE", j.File}, {"--out", j.Out}} {
-		if strings.ContainsFunc(p.path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return &input.InputError{Key: p.key, Value: fmt.Sprintf("%q", p.path), Expected: "a path without line ends and other control characters"}
+		if !utf8.ValidString(p.path) || strings.ContainsFunc(p.path, func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }) {
+			return &input.InputError{Key: p.key, Value: fmt.Sprintf("%q", p.path), Expected: "a path in UTF-8 without line ends and other control characters"}
+		}
+		if form == "slurm" && p.key == "--out" && strings.Contains(p.path, `\`) {
+			return &input.InputError{Key: p.key, Value: p.path, Expected: "a path without backslash, which keeps Slurm from naming logs by shard"}
 		}
 		if form == "k8s" && !filepath.IsLocal(p.path) {
 			return &input.InputError{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /work of the job"}
@@ -54,7 +61,7 @@ func Emit(w io.Writer, form string, j *Job) error {
 	}
 	t, err := template.New(file).Funcs(template.FuncMap{
 		"shell": shellQuote, "pattern": func(s string) string { return strings.ReplaceAll(s, "%", "%%") },
-		"yaml": yamlQuote, "expand": func(s string) string { return strings.ReplaceAll(s, "$(", "$$(") },
+		"yaml": yamlQuote, "expand": func(s string) string { return strings.ReplaceAll(s, "$", "$$") },
 	}).ParseFS(templates, path.Join("templates", file))
 	if err != nil {
 		return err
@@ -64,7 +71,7 @@ func Emit(w io.Writer, form string, j *Job) error {
 		Name    string
 		Last    int
 		Folders []string
-	}{Job: *j, Name: jobName(j.File), Last: j.Shards - 1}
+	}{Job: *j, Name: jobName(j), Last: j.Shards - 1}
 	data.File, data.Out = argument(filepath.ToSlash(j.File)), argument(filepath.ToSlash(filepath.Clean(j.Out)))
 	data.Workers = cmp.Or(j.Workers, 1)
 	for i := range j.Shards {
@@ -82,9 +89,11 @@ func argument(path string) string {
 }
 
 // jobName makes a name that Kubernetes takes for any object (RFC 1123: lower
-// case letters, digits and hyphens, 63 at most) of a sweep file's.
-func jobName(file string) string {
-	base := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+// case letters, digits and hyphens, 63 at most): the sweep file's, and a hash that
+// tells it from the same name in another folder and from the same sweep with
+// results elsewhere.
+func jobName(j *Job) string {
+	base := strings.TrimSuffix(filepath.Base(j.File), filepath.Ext(j.File))
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
@@ -92,7 +101,9 @@ func jobName(file string) string {
 		return '-'
 	}, strings.ToLower(base))
 	// The longest suffix, of a pod of the merge, has to fit, too.
-	return "l3sim-" + cmp.Or(strings.Trim(name[:min(len(name), 40)], "-"), "sweep")
+	name = cmp.Or(strings.Trim(name[:min(len(name), 36)], "-"), "sweep")
+	sum := sha256.Sum256([]byte(filepath.ToSlash(filepath.Clean(j.File)) + "\n" + filepath.ToSlash(filepath.Clean(j.Out))))
+	return "l3sim-" + name + "-" + hex.EncodeToString(sum[:3])
 }
 
 // plain are the characters that no shell gives a meaning, besides letters and

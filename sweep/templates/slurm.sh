@@ -36,6 +36,7 @@ fi
 exit "$status"
 END
 )
+shards=${shards%%;*} # without the cluster's name, where there is one
 
 merge=$(sbatch --parsable --output={{shell (pattern .Out)}}/logs/merge.log --dependency="afterok:$shards" --kill-on-invalid-dep=yes <<'END'
 #!/bin/bash
@@ -47,4 +48,4 @@ l3sim merge {{shell .Out}}/shards/{0..{{.Last}}} --out {{shell .Out}}
 END
 )
 
-echo "shards $shards, merge $merge"
+echo "shards $shards, merge ${merge%%;*}"
