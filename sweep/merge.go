@@ -2,7 +2,9 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -41,10 +43,15 @@ func Merge(dirs []string) (*Merged, error) {
 			return nil, err
 		}
 	}
+	for _, dir := range dirs { // when all points are known
+		if err := m.entries(dir); err != nil {
+			return nil, err
+		}
+	}
 	if err := m.incomplete(); err != nil {
 		return nil, err
 	}
-	return m.merged(), nil
+	return m.merged(dirs)
 }
 
 // merge is a plan under reconstruction.
@@ -64,7 +71,7 @@ type result struct {
 	dir string
 }
 
-// add takes in one folder.
+// add takes in the points of one folder.
 func (m *merge) add(dir string) error {
 	head, err := readShardHead(dir)
 	if err != nil {
@@ -79,10 +86,8 @@ func (m *merge) add(dir string) error {
 		return err
 	}
 	m.shards[head.Shard] = append(m.shards[head.Shard], dir)
-	if _, err = readShard(dir, func(line *pointLine) error { return m.point(head.Shard, line, dir) }); err != nil {
-		return err
-	}
-	return eachEntry(dir, func(e *Entry) error { return m.entry(e, dir) })
+	_, err = readShard(dir, func(line *pointLine) error { return m.point(head.Shard, line, dir) })
+	return err
 }
 
 // match checks that a shard is of the plan and the division of the first one.
@@ -94,17 +99,19 @@ func (m *merge) match(head *shardHead, dir string) error {
 	case head.Version != m.head.Version:
 		return fail("version", head.Version, "results of one version of the code, "+m.head.Version)
 	case head.Plan != m.head.Plan:
-		return fail("plan", short(head.Plan), "shards of one plan, "+short(m.head.Plan))
+		return fail("plan", describe(head), "shards of one plan, "+describe(m.head))
 	case head.Of != m.head.Of:
 		return fail("of", fmt.Sprint(head.Of), fmt.Sprintf("one division into %d shards", m.head.Of))
-	case head.Points != m.head.Points || !slices.Equal(head.Columns, m.head.Columns):
+	case head.Points != m.head.Points || !slices.Equal(head.Columns, m.head.Columns) || !slices.Equal(head.Keys, m.head.Keys):
 		return fail("points", fmt.Sprint(head.Points), "the points and columns of one plan")
 	}
 	return nil
 }
 
-// short shortens a hash for an error message.
-func short(hash string) string { return hash[:min(len(hash), 12)] }
+// describe says in a few words which plan a shard is of.
+func describe(head *shardHead) string {
+	return fmt.Sprintf("%s of %s, %d points over %s", head.Plan[:min(len(head.Plan), 12)], head.File, head.Points, strings.Join(head.Keys, ", "))
+}
 
 // point takes in a point of a shard.
 func (m *merge) point(shard int, line *pointLine, dir string) error {
@@ -118,31 +125,40 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 		}
 		return nil
 	}
-	if m.shard[line.Index] != shard || old.Hash != p.Hash {
-		return &input.InputError{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
-			Expected: fmt.Sprintf("each point in one shard; shard %d/%d has it, too", m.shard[line.Index], m.head.Of)}
-	}
-	return nil
-}
-
-// entry takes in a result; those of other plans, which a folder's journal may
-// hold from before, are passed over.
-func (m *merge) entry(e *Entry, dir string) error {
-	at, ours := m.place[e.Point]
-	if !ours {
+	if m.shard[line.Index] == shard && old.Hash == p.Hash {
+		if !reflect.DeepEqual(old, &p) {
+			return &input.InputError{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
+				Expected: fmt.Sprintf("what another folder of shard %d/%d says of %s; one of them has been changed", shard, m.head.Of, old.Name)}
+		}
 		return nil
 	}
-	held := &m.held[at]
-	if held.Entry != nil && !held.agrees(e) {
-		if held.dir != dir {
+	return &input.InputError{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
+		Expected: fmt.Sprintf("each point in one shard; shard %d/%d has it, too", m.shard[line.Index], m.head.Of)}
+}
+
+// entries takes in the results of one folder, of two of a point the later; those
+// of other plans, which its journal may hold from before, are passed over.
+func (m *merge) entries(dir string) error {
+	own := map[int]*Entry{}
+	err := eachEntry(dir, func(e *Entry) error {
+		if at, ours := m.place[e.Point]; ours {
+			own[at] = e
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, at := range slices.Sorted(maps.Keys(own)) {
+		e, held := own[at], &m.held[at]
+		if held.Entry != nil && !held.agrees(e) {
 			return &input.InputError{File: filepath.Join(dir, journalName), Key: fmt.Sprintf("%s, seed %d", e.Name, e.Seed),
 				Value: e.outcome(), Expected: fmt.Sprintf("what %s has, %s: the same configuration, trace and code gave two results",
 					held.dir, held.outcome())}
 		}
-		*held = result{e, dir} // a point that was forced to run again: the later counts
-	}
-	if held.Entry == nil || e.Started.Before(held.Started) {
-		*held = result{e, dir}
+		if held.Entry == nil || e.Started.Before(held.Started) {
+			*held = result{e, dir}
+		}
 	}
 	return nil
 }
@@ -209,9 +225,14 @@ func (m *merge) incomplete() error {
 	return nil
 }
 
-// merged returns the plan and its results.
-func (m *merge) merged() *Merged {
+// merged returns the plan and its results. The plan is the one that was dealt: its
+// identity says so, unless a shard's file was changed.
+func (m *merge) merged(dirs []string) (*Merged, error) {
 	p := &Plan{File: &File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns}
+	if p.Identity() != m.head.Plan {
+		return nil, &input.InputError{File: strings.Join(dirs, ", "), Key: "plan", Value: describe(m.head),
+			Expected: "the points that this plan was dealt; a " + shardName + " has been changed"}
+	}
 	o := &Outcome{Entries: make([]*Entry, len(m.points)), Reused: len(m.points)}
 	for i := range m.points {
 		o.Entries[i] = m.held[m.place[m.points[i].Hash]].Entry
@@ -219,7 +240,7 @@ func (m *merge) merged() *Merged {
 			o.Failed++
 		}
 	}
-	return &Merged{m.points, o, m.head.Of, p}
+	return &Merged{m.points, o, m.head.Of, p}, nil
 }
 
 // Write puts the results into dir as Plan.Write does, and before them its

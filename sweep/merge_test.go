@@ -240,7 +240,7 @@ func TestMergeRefuses(t *testing.T) {
 		{"0 begun 2", "shard 1/3 (" + at("begun") + ") lacks 4 of its points, the first is gpus=", true},
 		{"0 1 2 quarter", "quarter/shard.jsonl:1: of = 4: expected one division into 3 shards, as in " + at("0"), false},
 		{"0 1 2 newer", "newer/shard.jsonl:1: version = newer: expected results of one version of the code, test", false},
-		{"0 other_plan 2", "shard.jsonl:1: plan = ", false},
+		{"0 other_plan 2", " of sweep.toml, 2 points over node.gpus: expected shards of one plan, ", false},
 		{"0 1 2 wrong", "the same configuration, trace and code gave two results", false},
 		{"0 1 2 empty", "empty: open ", false},
 		{"0 1 2 nowhere", "expected the folder of a sweep with --shard", false},
@@ -261,6 +261,108 @@ func TestMergeRefuses(t *testing.T) {
 	}
 	if _, err := Merge([]string{at("2"), at("begun"), at("1"), at("0"), at("0")}); err != nil {
 		t.Errorf("a shard twice: %v", err)
+	}
+}
+
+// TestPlanWithoutPlaces: another spelling of the sweep file's path and a line more
+// in it change no point, also not one that is no configuration, and no record.
+func TestPlanWithoutPlaces(t *testing.T) {
+	identity := func(path, text string) (string, string) {
+		f, err := ParseFile(path, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := NewPlan(f, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := p.Run(context.Background(), RunOptions{})
+		if err != nil || o.Failed != 2 {
+			t.Fatal(o, err)
+		}
+		return p.Identity(), table(t, p, o)
+	}
+	plan, results := identity("sweep.toml", grid)
+	otherPlan, otherResults := identity("./a/../sweep.toml", "# a comment\n"+grid)
+	if plan != otherPlan {
+		t.Error("another place, another plan")
+	}
+	if results != otherResults || strings.Contains(results, "sweep.toml") {
+		t.Errorf("places in results:\n%s\n%s", results, otherResults)
+	}
+}
+
+// TestMergeRefusesChangedShards: a shard's file that says anything else than the
+// plan that was dealt is found.
+func TestMergeRefusesChangedShards(t *testing.T) {
+	dir := t.TempDir()
+	p := fake(plan(t, grid))
+	var folders []string
+	for i := range 2 {
+		folders = append(folders, filepath.Join(dir, fmt.Sprint(i)))
+		runShard(t, p, Shard{i, 2}, folders[i], -1)
+	}
+	path := filepath.Join(folders[1], shardName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range [][2]string{{`"seed":1`, `"seed":9`}, {`"name":"gpus`, `"name":"GPUs`}, {`"keys":["node.gpus",`, `"keys":["x",`}} {
+		changed := strings.Replace(string(text), change[0], change[1], 1)
+		if changed == string(text) {
+			t.Fatal(change, changed)
+		}
+		if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Merge(folders); !errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), folders[1]) {
+			t.Errorf("%s: got %v", change[1], err)
+		}
+	}
+}
+
+// TestMergeOrder: in a folder the later of two results of a point counts, before
+// folders are compared; and a result counts wherever it lies, so that no order of
+// the folders gives another answer.
+func TestMergeOrder(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	p, wrong := fake(plan(t, grid)), fake(plan(t, grid))
+	right := wrong.simulate
+	wrong.simulate = func(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+		s, err := right(ctx, point, config)
+		s.SimulatedS++
+		return s, err
+	}
+	// "mended" was wrong and was forced to run again; "stray" has all its points from
+	// a run of the whole plan, and is described as a shard of two later.
+	runShard(t, wrong, Shard{0, 2}, at("mended"), -1)
+	force(t, p, Shard{0, 2}, at("mended"))
+	runShard(t, p, Shard{0, 2}, at("0"), -1)
+	runShard(t, p, Shard{0, 1}, at("stray"), -1)
+	if err := os.Remove(filepath.Join(at("stray"), shardName)); err != nil {
+		t.Fatal(err)
+	}
+	runShard(t, p, Shard{0, 2}, at("stray"), -1)
+	runShard(t, p, Shard{1, 2}, at("begun"), 0)
+	for _, folders := range [][]string{{at("mended"), at("0"), at("stray"), at("begun")}, {at("begun"), at("0"), at("stray"), at("mended")},
+		{at("stray"), at("begun"), at("mended"), at("0")}} {
+		if _, err := Merge(folders); err != nil {
+			t.Errorf("%v: %v", folders, err)
+		}
+	}
+}
+
+// force runs a shard again, with all its points.
+func force(t *testing.T, p *Plan, s Shard, dir string) {
+	t.Helper()
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	if _, err := p.Part(s).Run(context.Background(), RunOptions{Journal: j, Force: true}); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -246,11 +246,26 @@ func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) err
 		for _, s := range settings {
 			fmt.Fprintf(h, "%s = %s\n", s.Key, s.Value)
 		}
-		fmt.Fprintf(h, "seed %d\n%v\n", point.Seed, point.Err)
+		fmt.Fprintf(h, "seed %d\n%v\n", point.Seed, placeless(point.Err))
 	}
 	point.Hash = hex.EncodeToString(h.Sum(nil))
 	point.cells = p.cells(point, settings, resolved)
 	return nil
+}
+
+// placeless returns an error of the input without its file and line, which are
+// another's where the sweep file is spelt or laid out in another way.
+func placeless(err error) error {
+	var bad *input.InputError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	copied := *bad
+	copied.File, copied.Line = "", 0
+	if copied.Err != nil {
+		copied.Err = placeless(copied.Err)
+	}
+	return &copied
 }
 
 // check reports what makes the whole sweep wrong.

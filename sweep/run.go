@@ -137,7 +137,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	}
 	e.WallS = time.Since(e.Started).Seconds()
 	if err != nil {
-		e.Status, e.Error = results.StatusFailed, err.Error()
+		e.Status, e.Error = results.StatusFailed, placeless(err).Error()
 	} else {
 		e.Status, e.Summary = results.StatusDone, summary
 		summary.WallS = e.WallS

@@ -248,9 +248,14 @@ func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions)
 // failedPoints is the error of an outcome with failed points.
 func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 	for i, e := range o.Entries {
-		if e != nil && e.Status == results.StatusFailed {
-			return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, e.Error)
+		if e == nil || e.Status != results.StatusFailed {
+			continue
 		}
+		reason := e.Error
+		if points[i].Err != nil { // the same with the place in the sweep file
+			reason = points[i].Err.Error()
+		}
+		return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, reason)
 	}
 	return nil
 }
