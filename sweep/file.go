@@ -30,6 +30,8 @@ type Axis struct {
 	Kind    string // "grid", "zip", "list" or "latin_hypercube"
 	Choices []Choice
 	Dropped int // samples of a Latin hypercube that equal an earlier one, and are no choices
+	// listed are the keys of a Latin hypercube whose values are written out.
+	listed []string
 }
 
 // Choice is one position on an axis: the keys that it sets.

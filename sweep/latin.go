@@ -76,6 +76,11 @@ func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
 	batch := mat.NewDense(samples, len(spreads), nil)
 	samplemv.LatinHypercube{Q: distmv.NewUnitUniform(len(spreads), source), Src: source}.Sample(batch)
 	axis := Axis{Kind: latinKind}
+	for _, s := range spreads {
+		if s.list != nil {
+			axis.listed = append(axis.listed, s.key)
+		}
+	}
 	seen := make(map[string]bool, samples)
 	for i := range samples {
 		settings := make([]Setting, len(spreads))

@@ -294,35 +294,6 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// wrongChoice returns the first error of the first choice with which no
-// combination is a configuration.
-func (p *Plan) wrongChoice() error {
-	failed, works := make([][]error, len(p.File.Axes)), make([][]bool, len(p.File.Axes))
-	for i, a := range p.File.Axes {
-		failed[i], works[i] = make([]error, len(a.Choices)), make([]bool, len(a.Choices))
-	}
-	for i := range p.Points {
-		point := &p.Points[i]
-		for axis, choice := range p.choices(point.combination) {
-			works[axis][choice] = works[axis][choice] || point.Err == nil
-			if failed[axis][choice] == nil {
-				failed[axis][choice] = point.Err
-			}
-		}
-	}
-	for axis := range failed {
-		// A Latin hypercube's choices are drawn, not chosen: one that is no
-		// configuration is a failed point, unless all are.
-		drawn := p.File.Axes[axis].Kind == latinKind && slices.Contains(works[axis], true)
-		for choice, err := range failed[axis] {
-			if err != nil && !works[axis][choice] && !drawn {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // inputError makes err an error of the input, which configurations and traces
 // are.
 func inputError(err error) error {
