@@ -49,6 +49,7 @@ type Entry struct {
 // An open journal is locked; a second process cannot open it.
 type Journal struct {
 	mu      sync.Mutex
+	dir     string
 	file    journalFile
 	size    int64 // bytes that hold whole lines
 	broken  error // the write error after which nothing is written any more
@@ -73,7 +74,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{file: f, entries: map[string]*Entry{}}
+	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}}
 	if err := j.open(f, dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}

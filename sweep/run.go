@@ -41,6 +41,11 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // a journal without it says as much
 	pending := r.pending()
+	if o.Journal != nil && len(pending) > 0 && len(o.Journal.entries) > 0 {
+		if err := removeResults(o.Journal.dir); err != nil {
+			return r.outcome(), err
+		}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r.stop = cancel

@@ -78,20 +78,32 @@ func (p *Plan) provenance() map[string]string {
 
 // Write puts the results into dir: results.csv, the same table with types in
 // results.parquet, and the summary of each point that is done in the folder
-// points, in the form of 'l3sim run --json'. Files are whole or not there.
+// points, in the form of 'l3sim run --json'. Files are whole or not there. Of an
+// earlier plan's points and of writers that were killed nothing stays. The caller
+// holds the journal in dir open, as its lock keeps others from writing there.
 func (p *Plan) Write(dir string, o *Outcome) error {
 	t, err := p.Table(o)
 	if err != nil {
 		return err
 	}
+	points := filepath.Join(dir, "points")
+	for _, folder := range []string{dir, points} {
+		if err := removeStale(folder, cutShort); err != nil {
+			return err
+		}
+	}
 	var files []results.File
-	names := p.fileNames()
+	names, written := p.fileNames(), map[string]bool{}
 	for i := range p.Points {
 		if s := o.Entries[i].Summary; s != nil {
 			files = append(files, results.File{Name: names[i], Write: s.WriteJSON})
+			written[names[i]] = true
 		}
 	}
-	if err := results.WriteFiles(filepath.Join(dir, "points"), files); err != nil {
+	if err := results.WriteFiles(points, files); err != nil {
+		return err
+	}
+	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
 	}
 	return results.WriteFiles(dir, []results.File{

@@ -3,6 +3,8 @@ package sweep
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,4 +109,63 @@ func checkParquet(t *testing.T, data []byte, table *results.Table, p *Plan) {
 			}
 		}
 	}
+}
+
+// TestWriteLeavesNothingStale: a folder that is used again holds the points of the
+// new plan alone, no table while that is not complete, and nothing of writers that
+// were killed; what is not ours stays.
+func TestWriteLeavesNothingStale(t *testing.T) {
+	dir := t.TempDir()
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	run := func(p *Plan, o RunOptions) *Outcome {
+		t.Helper()
+		o.Journal = j
+		outcome, err := p.Run(context.Background(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome
+	}
+	long := strings.Repeat("x", 120)
+	old := fake(plan(t, grid+"[[list]]\nname = \""+long+"\"\nnode.ranksets = 2\n"))
+	if err := old.Write(dir, run(old, RunOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	kept := []string{"points/notes.json", "points/.hidden.tmp", "points/a,seed=1.json.bak", "notes.csv", "points/.mine.1-2.tmp"}
+	stale := []string{"points/.gpus=4,seed=1.json.12-0.tmp", ".results.csv.12-0.tmp", ".shard.jsonl.7-1.tmp", "points/" + long[:100] + "-0123456789abcdef.json"}
+	for _, name := range append(slices.Clone(kept), stale...) {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := fake(plan(t, grid))
+	if o := run(p, RunOptions{Workers: 1, FailFast: true}); o.Missing == 0 {
+		t.Fatal("nothing is missing")
+	}
+	for _, name := range []string{results.ResultsFile, results.ParquetFile} {
+		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s of another plan beside an unfinished one: %v", name, err)
+		}
+	}
+	outcome := run(p, RunOptions{})
+	if err := p.Write(dir, outcome); err != nil {
+		t.Fatal(err)
+	}
+	want := whole(t, p, t.TempDir())
+	for _, name := range kept {
+		want[name] = ""
+	}
+	sameFolder(t, folder(t, dir), want)
+	if run(p, RunOptions{}); !exists(filepath.Join(dir, results.ResultsFile)) {
+		t.Error("a run without anything to do removed the results")
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -128,9 +128,6 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return a.reportShard(part, outcome, f.out)
 	}
 	if outcome.Missing == 0 {
-		if err := plan.Write(f.out, outcome); err != nil {
-			return fmt.Errorf("--out %s: %w", f.out, err)
-		}
 		fmt.Fprintf(a.stdout, "%s: %s; results in %s\n", plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
 	return failedPoints(plan.Points, outcome)
@@ -144,7 +141,7 @@ func (f *sweepFlags) checkWorkers() error {
 }
 
 // runInFolder carries out a plan, of which part is what it is of a larger one or
-// nil, with the journal in --out.
+// nil, with the journal in --out, and writes the results of a whole one.
 func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (*sweep.Outcome, error) {
 	if err := creatable(f.out); err != nil {
 		return nil, err
@@ -166,6 +163,11 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 	if err != nil && !a.quiet {
 		fmt.Fprintf(a.stderr, "l3sim: %d of %d points are recorded; the same command goes on from there\n",
 			len(plan.Points)-outcome.Missing, len(plan.Points))
+	}
+	if err == nil && part == nil && outcome.Missing == 0 {
+		if err := plan.Write(f.out, outcome); err != nil {
+			return nil, fmt.Errorf("--out %s: %w", f.out, err)
+		}
 	}
 	return outcome, err
 }
