@@ -16,6 +16,9 @@ var (
 	// temporaryFile is the form of the files that results.WriteFiles renames when they
 	// are whole, for a point and for the folder's own.
 	temporaryFile = regexp.MustCompile(`^\.(.+)\.[0-9]+-[0-9]+\.tmp$`)
+	// probeFile is the empty file by which a command tries whether it can write to its
+	// folder.
+	probeFile = regexp.MustCompile(`^\.l3sim-[0-9]+\.tmp$`)
 )
 
 // removeStale removes from dir the regular files that stale names. A folder that
@@ -40,8 +43,12 @@ func removeStale(dir string, stale func(name string) bool) error {
 }
 
 // cutShort says that a file is what a process that was killed left of one of ours.
-// As only the holder of the journal's lock writes them, it has ended.
+// As only the holder of the journal's lock writes them, it has ended; a process
+// that still holds its probe does not need the name.
 func cutShort(name string) bool {
+	if probeFile.MatchString(name) {
+		return true
+	}
 	m := temporaryFile.FindStringSubmatch(name)
 	if m == nil {
 		return false

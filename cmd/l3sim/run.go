@@ -178,7 +178,11 @@ func writableFolder(flag, dir string) error {
 		f, err = os.CreateTemp(dir, ".l3sim-*.tmp")
 	}
 	if err == nil {
-		err = errors.Join(f.Close(), os.Remove(f.Name()))
+		err = f.Close()
+		// A sweep that ends in the same folder may have tidied it up.
+		if removed := os.Remove(f.Name()); !errors.Is(removed, fs.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
 	}
 	if err == nil {
 		return nil
