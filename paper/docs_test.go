@@ -15,6 +15,9 @@ const docs = "../docs"
 // table by table, but for what the runs decide. It fails where the wording of a claim, a
 // reason, a caption or a table has changed since the page was written.
 func TestDocs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and TestRun runs as much in parallel")
+	}
 	page := readFile(t, filepath.Join(docs, PageFile))
 	written := filepath.Join(t.TempDir(), PageFile)
 	for _, target := range []Target{AllTargets, Sensitivity, Fair} {

@@ -18,6 +18,9 @@ import (
 // TestWrite writes all parts of the page one after the other, out of order: each
 // keeps the others, and the same reports give the same bytes.
 func TestWrite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and TestRun runs as much in parallel")
+	}
 	dir := t.TempDir()
 	var reports []*Report
 	for _, target := range []Target{Fair, AllTargets, Sensitivity} {
