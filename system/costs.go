@@ -162,16 +162,12 @@ func (d *devices) traffic(n int) *decodeTraffic {
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
 		sub, out := &b.Sub[s], &c.sub[s]
-		tokens := sub.Tokens()
-		out.active = tokens > 0
-		if !out.active {
+		var g stage
+		d.fillStage(&g, sub)
+		if out.active = g.active; !g.active {
 			continue
 		}
-		ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
-		out.entry = d.embedding.at(tokens) + qkv
-		out.block = ffn + qkv
-		out.exit = ffn + d.head.at(sub.Emitting())
-		out.prefillAttention = d.prefillAttention(sub)
+		out.entry, out.block, out.exit, out.prefillAttention = g.entry, g.block, g.exit, g.attention
 		d.fillGroups(out.groups, b, s)
 	}
 }
