@@ -284,13 +284,12 @@ func drawOverride(t *rapid.T, c *Config) string {
 }
 
 // TestRoundTrip: what WriteTOML writes gives the same configuration and hash,
-// read alone.
+// read alone. Rapid draws again for those that are not legal.
 func TestRoundTrip(t *testing.T) {
 	preset, err := Load(Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	accepted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var sets []string
 		for range rapid.IntRange(0, 4).Draw(t, "overrides") {
@@ -298,14 +297,10 @@ func TestRoundTrip(t *testing.T) {
 		}
 		c, err := Load(Options{Sets: sets})
 		if err != nil {
-			return
+			t.Skip("not legal")
 		}
-		accepted++
 		checkRoundTrip(t, c)
 	})
-	if accepted < 20 {
-		t.Errorf("only %d of the drawn configurations were legal", accepted)
-	}
 }
 
 // checkRoundTrip writes c and reads it back.
