@@ -46,7 +46,8 @@ type Entry struct {
 // line is on disk. A line that a crash or a full disk cut short is no line: the
 // next OpenJournal takes it off the file's end.
 //
-// An open journal is locked; a second process cannot open it.
+// An open journal is locked; a second process cannot open it. Its methods may be
+// called from several goroutines at a time.
 type Journal struct {
 	mu      sync.Mutex
 	dir     string
@@ -194,6 +195,13 @@ func (j *Journal) Entry(hash string) *Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.entries[hash]
+}
+
+// empty says that there is no finished point.
+func (j *Journal) empty() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return len(j.entries) == 0
 }
 
 // Record adds a finished point; when it returns nil, the entry survives a crash.

@@ -41,7 +41,7 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
 	r.host, _ = os.Hostname() // a journal without it says as much
 	pending := r.pending()
-	if o.Journal != nil && len(pending) > 0 && len(o.Journal.entries) > 0 {
+	if o.Journal != nil && len(pending) > 0 && !o.Journal.empty() {
 		if err := removeResults(o.Journal.dir); err != nil {
 			return r.outcome(), err
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -176,6 +177,46 @@ func TestResume(t *testing.T) {
 			t.Fatalf("%d runs of 12 points", ran)
 		}
 	})
+}
+
+// TestPlansShareJournal: plans that run side by side with one journal, as those of
+// 'l3sim reproduce' do, each begin while others record and while there are results
+// to be removed. The race detector sees what they do without the journal's lock.
+func TestPlansShareJournal(t *testing.T) {
+	dir := t.TempDir()
+	p := fake(plan(t, grid))
+	j, err := OpenJournal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for range 200 { // begin, and stop before the first point
+				if o, err := p.Run(ended, RunOptions{Journal: j, Force: true}); !errors.Is(err, context.Canceled) || o.Ran != 0 {
+					t.Errorf("%+v, %v", o, err)
+					return
+				}
+			}
+		})
+	}
+	for range 20 {
+		o, err := p.Run(context.Background(), RunOptions{Journal: j, Force: true})
+		if err == nil {
+			err = p.Write(dir, o)
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	others.Wait()
+	if len(j.entries) != len(p.Points) {
+		t.Errorf("%d of %d points are recorded", len(j.entries), len(p.Points))
+	}
 }
 
 func TestForceRunsAgain(t *testing.T) {

@@ -22,7 +22,7 @@ var (
 )
 
 // removeStale removes from dir the regular files that stale names. A folder that
-// is not there has none.
+// is not there has none, and a file that has gone meanwhile is removed.
 func removeStale(dir string, stale func(name string) bool) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func removeStale(dir string, stale func(name string) bool) error {
 		if !f.Type().IsRegular() || !stale(f.Name()) {
 			continue
 		}
-		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil {
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
