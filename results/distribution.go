@@ -2,19 +2,27 @@ package results
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
-// Distribution holds integer samples with their multiplicity, exactly. A run
-// of 12.7 million gaps between tokens has about half a million distinct
-// (value, count) pairs, 16 bytes each.
+// ExactValues is how many distinct values a Distribution keeps exactly. With more, it
+// keeps counts in buckets that are at most 0.1% wide.
+const ExactValues = 1 << 20
+
+// Distribution holds integer samples with their multiplicity: exactly up to
+// ExactValues distinct values, 16 bytes each and as much again for a while, and in a
+// histogram of 450 KB beyond. A run of 12.7 million gaps between tokens has about
+// half a million distinct values. Count, Mean and Max are exact in both; a percentile
+// of the histogram is within 0.05% of the sample of that rank.
 //
 // The zero value is empty. What the methods return depends on the samples
-// alone, not on their order.
+// alone, not on their order or on how they were spread over distributions.
 type Distribution struct {
 	pairs  []pair
 	sorted int // pairs[:sorted] are sorted and distinct
 	count  int64
+	coarse *histogram // in place of pairs, once there were too many values
 }
 
 // pair is a value and how often it occurred.
@@ -26,47 +34,114 @@ func (d *Distribution) Add(value, count int64) {
 		return
 	}
 	d.count += count
+	if d.coarse != nil {
+		d.coarse.add(value, count)
+		return
+	}
 	if n := len(d.pairs); n > 0 && d.pairs[n-1].value == value {
 		d.pairs[n-1].count += count
 		return
 	}
-	// Merging when the slice is full keeps it within twice the distinct values.
-	if len(d.pairs) == cap(d.pairs) && len(d.pairs) >= 2*d.sorted {
-		d.merge()
+	if len(d.pairs) == cap(d.pairs) {
+		d.makeRoom()
+		if d.coarse != nil {
+			d.coarse.add(value, count)
+			return
+		}
 	}
 	d.pairs = append(d.pairs, pair{value, count})
 }
 
-// AddAll records all samples of other.
-func (d *Distribution) AddAll(other *Distribution) {
-	for _, p := range other.pairs {
-		d.Add(p.value, p.count)
+// makeRoom joins equal values once a good part of the pairs is unsorted, and grows
+// the slice by a quarter where that has not freed as much: merging costs a few
+// operations a pair, and memory stays within 1.5 times the distinct values.
+func (d *Distribution) makeRoom() {
+	const least = 512
+	d.merge()
+	if d.coarse == nil && cap(d.pairs)-len(d.pairs) < len(d.pairs)/8+least/2 {
+		larger := make([]pair, len(d.pairs), len(d.pairs)+len(d.pairs)/4+least)
+		copy(larger, d.pairs)
+		d.pairs = larger
 	}
 }
 
-// merge sorts the pairs and joins those of one value.
-func (d *Distribution) merge() {
-	if d.sorted == len(d.pairs) {
+// AddAll records all samples of other.
+func (d *Distribution) AddAll(other *Distribution) {
+	if other.coarse == nil {
+		for _, p := range other.pairs {
+			d.Add(p.value, p.count)
+		}
 		return
 	}
-	sortPairs(d.pairs)
+	if d.coarse == nil {
+		d.coarsen()
+	}
+	d.count += other.count
+	d.coarse.addAll(other.coarse)
+}
+
+// merge sorts the pairs, joins those of one value, and leaves the pairs for a
+// histogram where too many are left.
+func (d *Distribution) merge() {
+	tail := slices.Clone(d.pairs[d.sorted:])
+	if len(tail) == 0 {
+		return
+	}
+	sortPairs(tail, d.pairs[d.sorted:])
+	tail = join(tail)
+	// From the largest on, into the place behind the sorted ones.
+	i, j := d.sorted-1, len(tail)-1
+	k := d.sorted + len(tail)
+	end := k
+	for j >= 0 {
+		k--
+		switch {
+		case i < 0 || d.pairs[i].value < tail[j].value:
+			d.pairs[k] = tail[j]
+			j--
+		case d.pairs[i].value > tail[j].value:
+			d.pairs[k] = d.pairs[i]
+			i--
+		default:
+			d.pairs[k] = pair{tail[j].value, d.pairs[i].count + tail[j].count}
+			i, j = i-1, j-1
+		}
+	}
+	d.sorted = i + 1 + copy(d.pairs[i+1:], d.pairs[k:end])
+	d.pairs = d.pairs[:d.sorted]
+	if d.sorted > ExactValues {
+		d.coarsen()
+	}
+}
+
+// join adds up the counts of equal values that follow one another.
+func join(pairs []pair) []pair {
 	kept := 0
-	for _, p := range d.pairs[1:] {
-		if p.value == d.pairs[kept].value {
-			d.pairs[kept].count += p.count
+	for _, p := range pairs[1:] {
+		if p.value == pairs[kept].value {
+			pairs[kept].count += p.count
 			continue
 		}
 		kept++
-		d.pairs[kept] = p
+		pairs[kept] = p
 	}
-	d.pairs = d.pairs[:kept+1]
-	d.sorted = len(d.pairs)
+	return pairs[:kept+1]
 }
 
-// sortPairs sorts by value. Large slices are sorted by radix (least significant
-// digit first), which for a run's half million pairs is several times faster
-// than comparing them; digits in which no two values differ are passed over.
-func sortPairs(pairs []pair) {
+// coarsen puts the samples into a histogram.
+func (d *Distribution) coarsen() {
+	d.coarse = &histogram{least: math.MaxInt64, most: math.MinInt64}
+	for _, p := range d.pairs {
+		d.coarse.add(p.value, p.count)
+	}
+	d.pairs, d.sorted = nil, 0
+}
+
+// sortPairs sorts by value; scratch is as long. Large slices are sorted by radix
+// (least significant digit first), which for a run's half million pairs is several
+// times faster than comparing them; digits in which no two values differ are passed
+// over.
+func sortPairs(pairs, scratch []pair) {
 	const digitBits, few = 11, 512
 	if len(pairs) < few {
 		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
@@ -77,7 +152,7 @@ func sortPairs(pairs []pair) {
 	for _, p := range pairs {
 		differ |= uint64(p.value) ^ uint64(pairs[0].value)
 	}
-	from, to := pairs, make([]pair, len(pairs))
+	from, to := pairs, scratch
 	for shift := 0; shift < 64; shift += digitBits {
 		if differ>>shift&(1<<digitBits-1) == 0 {
 			continue
@@ -106,17 +181,25 @@ func sortPairs(pairs []pair) {
 // Count returns the number of samples.
 func (d *Distribution) Count() int64 { return d.count }
 
+// Sum returns the sum of the samples.
+func (d *Distribution) Sum() float64 {
+	d.merge()
+	if d.coarse != nil {
+		return d.coarse.total()
+	}
+	sum := 0.0
+	for _, p := range d.pairs {
+		sum += float64(float64(p.value) * float64(p.count))
+	}
+	return sum
+}
+
 // Mean returns the mean, 0 where there is no sample.
 func (d *Distribution) Mean() float64 {
 	if d.count == 0 {
 		return 0
 	}
-	d.merge()
-	sum := 0.0
-	for _, p := range d.pairs {
-		sum += float64(float64(p.value) * float64(p.count))
-	}
-	return sum / float64(d.count)
+	return d.Sum() / float64(d.count)
 }
 
 // Percentile returns the value of nearest rank: the smallest of which at least
@@ -128,6 +211,9 @@ func (d *Distribution) Percentile(percent int) int64 {
 	}
 	d.merge()
 	rank := max(d.count/100*int64(percent)+(d.count%100*int64(percent)+99)/100, 1)
+	if d.coarse != nil {
+		return d.coarse.ranked(rank, d.count)
+	}
 	for _, p := range d.pairs {
 		if rank -= p.count; rank <= 0 {
 			return p.value
