@@ -43,7 +43,8 @@ func addMetrics(t reflect.Type, path []string, index []int, all *[]metric) {
 }
 
 // metricName joins the keys of a number to a column's name with the unit at its
-// end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes.
+// end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes. A count has
+// none: stall_ms and count to stall_count.
 func metricName(path []string) string {
 	if path[0] == "trace" && len(path) > 1 {
 		path = path[1:]
@@ -56,6 +57,9 @@ func metricName(path []string) string {
 				name, unit = strings.TrimSuffix(name, u), u
 				break
 			}
+		}
+		if key == "count" {
+			unit = ""
 		}
 		name += "_" + key + unit
 	}
@@ -118,7 +122,7 @@ func MetricBetter(column string) Better {
 	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"):
 		return Higher
 	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"),
-		column == "rejected_requests", column == "preemptions", column == "rankset_imbalance":
+		column == "rejected_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}
 	return Neither

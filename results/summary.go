@@ -25,10 +25,16 @@ type Summary struct {
 	SimulatedS float64 `json:"simulated_s"`
 	// OutputTokensPerS is the number of tokens emitted over SimulatedS.
 	OutputTokensPerS float64 `json:"output_tokens_per_s"`
-	// TBT is over all gaps of all requests from the first token to the last.
-	TBT  Latency `json:"tbt_ms"`
-	TTFT Latency `json:"ttft_ms"` // arrival to first token, over requests
-	E2E  Latency `json:"e2e_ms"`  // arrival to last token, over requests
+	// TBT is over all gaps of all requests from the first token to the last: those of
+	// TBTDecode and of Stall together.
+	TBT Latency `json:"tbt_ms"`
+	// TBTDecode is over the gaps that are no stalls.
+	TBTDecode Latency `json:"tbt_decode_ms"`
+	// Stall is over the gaps in which the request lost its memory and was computed
+	// again, moved between GPUs and host, or sat out steps that others took.
+	Stall Stalls  `json:"stall_ms"`
+	TTFT  Latency `json:"ttft_ms"` // arrival to first token, over requests
+	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests
 	// DecodeBatch is the number of requests that decode in an iteration.
 	DecodeBatch      Batch       `json:"decode_batch"`
 	Iterations       int64       `json:"iterations"` // summed over replicas
@@ -78,6 +84,15 @@ type Latency struct {
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
 	Max  float64 `json:"max"`
+}
+
+// Stalls summarises the gaps between tokens that are stalls: their number, and times in
+// milliseconds as in Latency.
+type Stalls struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean"`
+	P99   float64 `json:"p99"`
+	Max   float64 `json:"max"`
 }
 
 // Batch is a number of requests that decode, over the replicas together.

@@ -45,6 +45,8 @@ func sample() *Summary {
 		Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
 		SimulatedS: 2345.6789, OutputTokensPerS: 5407.433,
 		TBT:         Latency{101.25, 99.5, 130.125, 160.0625, 2200.5},
+		TBTDecode:   Latency{101.125, 99.25, 130.0625, 160.03125, 400.25},
+		Stall:       Stalls{4, 1725.5, 2190.5, 2200.5},
 		TTFT:        Latency{5000.5, 10.25, 11_000, 120_000, 1_500_000.75},
 		E2E:         Latency{1_200_000, 1_100_000, 2_000_000, 2_300_000, 2_345_678.9},
 		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
@@ -86,7 +88,7 @@ func TestSummaryJSON(t *testing.T) {
 		key = !key
 	}
 	want := strings.Fields(`schema system model trace seed config_sha256 simulated_s output_tokens_per_s
-		tbt_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization rankset_imbalance kv_bytes kv_fragmentation wall_s`)
+		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization rankset_imbalance kv_bytes kv_fragmentation wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
@@ -117,6 +119,7 @@ func TestSummaryText(t *testing.T) {
 		"l3", "gpt-175b", "openr1", "1,000 requests", "seed 1", "12,684,100", "5,407.4 output tokens/s", "2,345.679 s",
 		"101.25", "160.06", "2,200.50  ms", "1,500.00  s", "540.8", "612", "32,767", "25.0%", "87.5%", "6.2%", "3.1%", "12.5%",
 		"1.5 TiB of 2.0 TiB at the peak (75.0%)", "3 preemptions", "2 requests rejected",
+		"101.12", "400.25  ms", "4 gaps: mean 1,725.50, p99 2,190.50, max 2,200.50 ms",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in the text", want)

@@ -28,29 +28,31 @@ func (s *Summary) WriteText(w io.Writer) error {
 	b.WriteByte('\n')
 
 	row("", "%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max")
-	for _, l := range []struct {
-		name string
-		Latency
-	}{{"TBT", s.TBT}, {"TTFT", s.TTFT}, {"end to end", s.E2E}} {
-		unit, scale := "ms", 1.0
-		switch { // so that columns keep apart
-		case l.Max >= 1e9:
-			unit, scale = "h", 3_600_000
-		case l.Max >= 10_000:
-			unit, scale = "s", 1000
-		}
+	latency := func(name string, l Latency) {
+		unit, scale := timeUnit(l.Max)
 		cells := make([]string, 0, 5)
-		for _, v := range []float64{l.Mean, l.P50, l.P90, l.P99, l.Latency.Max} {
+		for _, v := range []float64{l.Mean, l.P50, l.P90, l.P99, l.Max} {
 			cells = append(cells, fmt.Sprintf("%12s", grouped(v/scale, 2)))
 		}
-		row(l.name, "%s  %s", strings.Join(cells, ""), unit)
+		row(name, "%s  %s", strings.Join(cells, ""), unit)
 	}
+	latency("TBT", s.TBT)
+	if s.Stall.Count > 0 {
+		latency("without stalls", s.TBTDecode)
+	}
+	latency("TTFT", s.TTFT)
+	latency("end to end", s.E2E)
 	b.WriteByte('\n')
 
 	row("decode batch", "%s requests on average, %s at most",
 		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
 	row("iterations", "%s, %s preemptions, %s requests rejected", grouped(float64(s.Iterations), 0),
 		grouped(float64(s.Preemptions), 0), grouped(float64(s.RejectedRequests), 0))
+	if l := s.Stall; l.Count > 0 {
+		unit, scale := timeUnit(l.Max)
+		row("stalls", "%s gaps: mean %s, p99 %s, max %s %s", grouped(float64(l.Count), 0),
+			grouped(l.Mean/scale, 2), grouped(l.P99/scale, 2), grouped(l.Max/scale, 2), unit)
+	}
 	row("utilization", "GPU %s, PIM %s, PCIe %s down %s up, channel %s",
 		percent(s.Utilization.GPU), percent(s.Utilization.PIM), percent(s.Utilization.PCIeDown),
 		percent(s.Utilization.PCIeUp), percent(s.Utilization.Channel))
@@ -65,6 +67,18 @@ func (s *Summary) WriteText(w io.Writer) error {
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// timeUnit returns the unit for times of up to most milliseconds, so that columns keep
+// apart, and its milliseconds.
+func timeUnit(most float64) (unit string, ms float64) {
+	switch {
+	case most >= 1e9:
+		return "h", 3_600_000
+	case most >= 10_000:
+		return "s", 1000
+	}
+	return "ms", 1
 }
 
 // percent writes a share of 1 as a percentage.

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/traces"
@@ -65,13 +66,16 @@ type record struct {
 
 // check applies one batch: all requests in their decode phase take part or sit out,
 // with the contexts that they have.
-func (f *record) check(t *rapid.T, b *Batch) {
+func (f *record) check(t *rapid.T, b *Batch, dropped bool) {
 	for _, p := range b.Pauses {
 		if f.sits[p.Request] != p.Ends || !f.decodes[p.Request] {
 			t.Fatalf("iteration %d: %+v of a request that sits out: %v, decodes: %v", b.Step, p, f.sits[p.Request], f.decodes[p.Request])
 		}
 		f.sits[p.Request] = !p.Ends
 		f.pauses++
+	}
+	if starts := func(p Pause) bool { return !p.Ends }; b.Moves.Down.Tokens > 0 && !dropped && !slices.ContainsFunc(b.Pauses, starts) {
+		t.Fatalf("iteration %d: %d tokens move to the host, and no request sits out", b.Step, b.Moves.Down.Tokens)
 	}
 	took, host := 0, 0
 	for i := range b.Sub {
@@ -184,7 +188,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if b.Empty() {
 			break
 		}
-		f.check(t, b)
+		f.check(t, b, len(s.Preempted()) > 0)
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}

@@ -119,6 +119,7 @@ func TestBaselineLaws(t *testing.T) {
 				cfg := node.cfg
 				r := mustRun(t, node, d.trace, false)
 				checkTokens(t, r)
+				checkStalls(t, s.Name, r)
 				checkBounds(t, cfg, node, r)
 				if r.kv.Peak > r.kv.Capacity {
 					t.Fatalf("KV %+v", r.kv)

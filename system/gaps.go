@@ -13,15 +13,20 @@ import (
 // decode step, so that a step adds one gap, many times. The others have a time of
 // their own: their prompt has just ended, they lost their memory, or they sit steps
 // out. Requests that sit out cost nothing until they take part again.
+//
+// A gap is a stall where the request left the decoding ones in it: it lost its memory,
+// moved between GPUs and host, or sat out steps that others took.
 type gaps struct {
-	tbt    results.Distribution
-	step   sim.Time   // end of the latest decode step
-	latest []sim.Time // of each request: its latest token, never where that is the step's
-	own    []int32    // requests that take part in the next step with a time of their own
+	decode  results.Distribution // that are no stalls
+	stalls  results.Distribution
+	step    sim.Time   // end of the latest decode step
+	latest  []sim.Time // of each request: its latest token, never where that is the step's
+	stalled []bool     // of each request: it has left since its latest token
+	own     []int32    // requests that take part in the next step with a time of their own
 }
 
 func newGaps(requests int) gaps {
-	return gaps{latest: slices.Repeat([]sim.Time{never}, requests)}
+	return gaps{latest: slices.Repeat([]sim.Time{never}, requests), stalled: make([]bool, requests)}
 }
 
 // enter has a request decode from now on, after the token that its prompt emitted.
@@ -32,6 +37,7 @@ func (g *gaps) enter(request int32, now sim.Time) {
 
 // leave notes that a decoding request loses its memory, or sits steps out.
 func (g *gaps) leave(request int32) {
+	g.stalled[request] = true
 	if g.latest[request] == never {
 		g.latest[request] = g.step
 		return
@@ -46,11 +52,15 @@ func (g *gaps) rejoin(request int32) { g.own = append(g.own, request) }
 // lost its memory.
 func (g *gaps) left(request int32) bool { return g.latest[request] != never }
 
-// resume adds the gap of a request that lost its memory, over its wait and its
-// second prefill, whose token is there now.
+// resume adds the gap of a request with a time of its own, which has a token now: at
+// the end of a step, or of the second prefill of one that lost its memory.
 func (g *gaps) resume(request int32, now sim.Time) {
-	g.tbt.Add(int64(now-g.latest[request]), 1)
-	g.latest[request] = never
+	d := &g.decode
+	if g.stalled[request] {
+		d = &g.stalls
+	}
+	d.Add(int64(now-g.latest[request]), 1)
+	g.latest[request], g.stalled[request] = never, false
 }
 
 // decoded adds the gaps of a step in which n requests emitted a token now.
@@ -59,9 +69,8 @@ func (g *gaps) decoded(now sim.Time, n int) {
 		return
 	}
 	for _, request := range g.own {
-		g.tbt.Add(int64(now-g.latest[request]), 1)
-		g.latest[request] = never
+		g.resume(request, now)
 	}
-	g.tbt.Add(int64(now-g.step), int64(n-len(g.own)))
+	g.decode.Add(int64(now-g.step), int64(n-len(g.own)))
 	g.own, g.step = g.own[:0], now
 }

@@ -22,9 +22,19 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "requests")
 		g := newGaps(n)
-		var want results.Distribution
-		state, latest := make([]int, n), make([]sim.Time, n)
+		var decode, stalls, all results.Distribution
+		state, latest, left := make([]int, n), make([]sim.Time, n), make([]bool, n)
 		now := sim.Time(0)
+		token := func(i int) { // of a request that had one before
+			want := &decode
+			if left[i] {
+				want = &stalls
+			}
+			for _, d := range []*results.Distribution{want, &all} {
+				d.Add(int64(now-latest[i]), 1)
+			}
+			latest[i], left[i] = now, false
+		}
 		for range rapid.IntRange(1, 60).Draw(t, "iterations") {
 			now += sim.Time(rapid.IntRange(1, 9).Draw(t, "duration"))
 			// Before the iteration, as the scheduler forms it.
@@ -33,13 +43,13 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 				switch act := rapid.IntRange(0, 9).Draw(t, "act"); {
 				case act == 0 && state[i] == decodes:
 					g.leave(r)
-					state[i] = sits
+					state[i], left[i] = sits, true
 				case act == 1 && state[i] == sits:
 					g.rejoin(r)
 					state[i] = decodes
 				case act == 2 && (state[i] == decodes || state[i] == sits):
 					g.leave(r)
-					state[i] = gone
+					state[i], left[i] = gone, true
 				}
 			}
 			// At its end: a step of all that decode, or prompts alone.
@@ -47,8 +57,7 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 			if rapid.Bool().Draw(t, "decode") {
 				for i := range n {
 					if state[i] == decodes {
-						want.Add(int64(now-latest[i]), 1)
-						latest[i] = now
+						token(i)
 						step++
 					}
 				}
@@ -65,16 +74,22 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 						t.Fatalf("request %d has emitted tokens before", i)
 					}
 					g.resume(r, now)
-					want.Add(int64(now-latest[i]), 1)
+					token(i)
 					g.enter(r, now)
-					state[i], latest[i] = decodes, now
+					state[i] = decodes
 				case act == 1 && state[i] == decodes && step > 0:
 					state[i] = ended
 				}
 			}
 		}
-		if g.tbt.Count() != want.Count() || g.tbt.Milliseconds() != want.Milliseconds() {
-			t.Fatalf("%d gaps %+v, want %d gaps %+v", g.tbt.Count(), g.tbt.Milliseconds(), want.Count(), want.Milliseconds())
+		for what, d := range map[string][2]*results.Distribution{"decode": {&g.decode, &decode}, "stalls": {&g.stalls, &stalls}} {
+			if got, want := d[0], d[1]; got.Count() != want.Count() || got.Milliseconds() != want.Milliseconds() {
+				t.Fatalf("%s: %d gaps %+v, want %d gaps %+v", what, got.Count(), got.Milliseconds(), want.Count(), want.Milliseconds())
+			}
+		}
+		g.decode.AddAll(&g.stalls)
+		if g.decode.Count() != all.Count() || g.decode.Sum() != all.Sum() {
+			t.Fatalf("decode gaps and stalls: %d of %v in all, want %d of %v", g.decode.Count(), g.decode.Sum(), all.Count(), all.Sum())
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -109,6 +110,7 @@ func checkNode(t *rapid.T) {
 	node := mustNode(t, cfg)
 	r := mustRun(t, node, trace, false)
 	checkTokens(t, r)
+	checkStalls(t, cfg.Run.System, r)
 	checkMemory(t, cfg, trace, r)
 	checkBounds(t, cfg, node, r)
 	if got, want := text(t, cfg, mustRun(t, node, trace, false)), text(t, cfg, r); got != want {
@@ -138,6 +140,22 @@ func checkTokens(t *rapid.T, r *Result) {
 	}
 	if r.tokens != tokens || r.tbt.Count() != gaps || r.rejected != rejected {
 		t.Fatalf("%d tokens, %d gaps, %d rejected; want %d, %d, %d", r.tokens, r.tbt.Count(), r.rejected, tokens, gaps, rejected)
+	}
+}
+
+// checkStalls: gaps with and without a stall are all gaps, in number and sum, and only
+// preemptions stall requests where no others can.
+func checkStalls(t *rapid.T, system string, r *Result) {
+	all, stalls := r.tbt.Milliseconds(), float64(r.stall.Count)
+	parts := float64(r.tbtDecode.Mean*(float64(r.tbt.Count())-stalls)) + float64(r.stall.Mean*stalls)
+	if sum := all.Mean * float64(r.tbt.Count()); math.Abs(sum-parts) > 1e-9*sum {
+		t.Fatalf("gaps of %v ms in all, of their parts %v: %+v, %d of %+v, %+v", sum, parts, all, r.tbt.Count(), r.tbtDecode, r.stall)
+	}
+	if all.Max != max(r.tbtDecode.Max, r.stall.Max) || r.stall.Count > r.tbt.Count() {
+		t.Fatalf("%+v of %d gaps, %+v and %+v of the parts", all, r.tbt.Count(), r.tbtDecode, r.stall)
+	}
+	if system != configs.SystemCPUOffload && (r.stall.Count > r.preemptions || r.preemptions == 0 && r.tbtDecode != all) {
+		t.Fatalf("%d preemptions and %+v", r.preemptions, r.stall)
 	}
 }
 

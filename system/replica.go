@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
@@ -235,6 +236,7 @@ func (r *replica) checkIteration(now sim.Time) {
 func (r *replica) checkEnd() error {
 	c := r.check
 	var tokens, gaps int64
+	var between float64 // first tokens and last ones, in picoseconds
 	for i := range r.out.requests {
 		q := &r.out.requests[i]
 		if q.Rejected {
@@ -242,13 +244,17 @@ func (r *replica) checkEnd() error {
 		}
 		tokens += int64(q.Request.Output)
 		gaps += int64(q.Request.Output - 1)
+		between += float64(q.Finish - q.FirstToken)
 		if q.FirstToken <= q.Request.Arrival || q.Finish < q.FirstToken {
 			c.fail(LawTokens, r.out.end, "request %d arrives at %v, emits its first token at %v and its last at %v",
 				q.Request.ID, q.Request.Arrival, q.FirstToken, q.Finish)
 		}
 	}
-	if r.out.tokens != tokens || r.gaps.tbt.Count() != gaps {
-		c.fail(LawTokens, r.out.end, "%d tokens and %d gaps, want %d and %d", r.out.tokens, r.gaps.tbt.Count(), tokens, gaps)
+	if n := r.gaps.decode.Count() + r.gaps.stalls.Count(); r.out.tokens != tokens || n != gaps {
+		c.fail(LawTokens, r.out.end, "%d tokens and %d gaps, want %d and %d", r.out.tokens, n, tokens, gaps)
+	}
+	if sum := r.gaps.decode.Sum() + r.gaps.stalls.Sum(); math.Abs(sum-between) > 1e-9*between {
+		c.fail(LawTokens, r.out.end, "gaps between tokens of %.6f s in all, from first tokens to last ones it is %.6f s", sum/1e12, between/1e12)
 	}
 	if used := r.batcher.UsedUnits(); used != 0 {
 		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)

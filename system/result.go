@@ -22,7 +22,9 @@ type Result struct {
 	Recordings            []*Recording // a replica each, with Options.Timeline
 
 	trace                        *traces.Trace
-	tbt                          results.Distribution
+	tbt                          *results.Distribution // all gaps
+	tbtDecode                    results.Latency
+	stall                        results.Stalls
 	batch                        results.Batch
 	iterations, tokens, rejected int64
 	preemptions                  int64
@@ -37,6 +39,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total work
 	var batch, units []*steps
+	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	for i, rep := range replicas {
 		for j := range rep.out.requests {
 			r.Requests[i+j*len(replicas)] = rep.out.requests[j]
@@ -44,7 +47,10 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 				r.rejected++
 			}
 		}
-		r.tbt.AddAll(&rep.gaps.tbt)
+		if i > 0 {
+			decode.AddAll(&rep.gaps.decode)
+			stalls.AddAll(&rep.gaps.stalls)
+		}
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
 		r.end = max(r.end, rep.out.end)
@@ -60,6 +66,11 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
 	}
 	r.Tasks = total.tasks
+	r.tbtDecode = decode.Milliseconds()
+	stall := stalls.Milliseconds()
+	r.stall = results.Stalls{Count: stalls.Count(), Mean: stall.Mean, P99: stall.P99, Max: stall.Max}
+	decode.AddAll(stalls)
+	r.tbt = decode
 	if seconds := busySeconds(replicas); seconds > 0 {
 		r.fragmentation /= seconds
 	}
@@ -175,7 +186,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	s := &results.Summary{
 		System: cfg.Run.System, Model: cfg.Model.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
-		TBT: r.tbt.Milliseconds(), TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
+		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
 		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
 		Utilization: r.busy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
 	}

@@ -54,7 +54,7 @@ func (a *app) compare(cmd *cobra.Command, file *sweep.File) error {
 	if err != nil {
 		return err
 	}
-	columns := slices.Concat(plan.Keys, headline)
+	columns := slices.Concat(plan.Keys, headlineOf(all))
 	if outcome.Failed > 0 {
 		columns = append(columns, results.ErrorColumn)
 	}

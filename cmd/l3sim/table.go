@@ -15,8 +15,26 @@ import (
 // tableFormats are the values of --format.
 var tableFormats = []string{"text", "markdown", "csv"}
 
-// headline are the metrics that a table for people shows unless told otherwise.
-var headline = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim"}
+// headline are the metrics that a table for people shows unless told otherwise,
+// those of stalling only where a run has stalls or preemptions.
+var (
+	headline = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
+		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim"}
+	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
+)
+
+// headlineOf returns those of headline that t has and that say something of its runs.
+func headlineOf(t *results.Table) []string {
+	stalls := false
+	for _, name := range []string{"stall_count", "preemptions"} {
+		if i := slices.Index(t.Columns, name); i >= 0 {
+			stalls = stalls || slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != "" && row[i] != "0" })
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(headline), func(m string) bool {
+		return !slices.Contains(t.Columns, m) || !stalls && slices.Contains(stalling, m)
+	})
+}
 
 func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
@@ -103,10 +121,10 @@ func chooseColumns(t *results.Table, names []string) ([]int, error) {
 	if len(names) > 0 {
 		return chosen, nil
 	}
-	isConfig := t.IsConfig()
+	isConfig, metrics := t.IsConfig(), headlineOf(t)
 	for i, c := range t.Columns {
 		varies := slices.ContainsFunc(t.Rows, func(row []string) bool { return row[i] != t.Rows[0][i] })
-		if isConfig[i] && varies || c == results.PointColumn || c == results.ErrorColumn && varies || slices.Contains(headline, c) {
+		if isConfig[i] && varies || c == results.PointColumn || c == results.ErrorColumn && varies || slices.Contains(metrics, c) {
 			chosen = append(chosen, i)
 		}
 	}
