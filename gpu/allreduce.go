@@ -12,9 +12,9 @@ const (
 	// AllReduceMeasured has the shape of what serving systems run: a one- or
 	// two-shot kernel for small sizes, NCCL's ring or tree beyond.
 	AllReduceMeasured AllReduceModel = "measured"
-	// AllReduceRing is the model of AttAcc's simulator: 2(T−1) steps of
-	// max(latency + slope · s, s/bandwidth), s = bytes/T.
-	AllReduceRing AllReduceModel = "ring"
+	// AllReduceAttAcc is the model of AttAcc's simulator: T−1 steps of
+	// max(latency + slope · s, s/bandwidth), s = bytes/T. A ring takes 2(T−1).
+	AllReduceAttAcc AllReduceModel = "attacc"
 )
 
 // AllReduceSpec holds the parameters of an all-reduce over NVLink. Bandwidths
@@ -38,14 +38,14 @@ type AllReduceSpec struct {
 	Latency       units.Duration  `toml:"latency"`
 	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"`
 	Bandwidth     units.Bandwidth `toml:"bandwidth"`
-	// LatencySlope is AllReduceRing's latency growth, in seconds per byte of a
-	// step.
+	// LatencySlope is AllReduceAttAcc's latency growth, in nanoseconds per byte of
+	// a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
 }
 
 func (a *AllReduceSpec) validate(c *checker) {
-	if a.Model != AllReduceMeasured && a.Model != AllReduceRing {
-		c.bad(c.key("model"), a.Model, `"measured" or "ring"`)
+	if a.Model != AllReduceMeasured && a.Model != AllReduceAttAcc {
+		c.bad(c.key("model"), a.Model, `"measured" or "attacc"`)
 	}
 	if a.SmallLimit < 0 {
 		c.bad(c.key("small_limit"), a.SmallLimit, "at least 0B")
@@ -78,7 +78,8 @@ func (s *Spec) AllReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCo
 
 // AllReduceCost is AllReduce with its parts: Bytes is what each GPU sends,
 // 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
-// https://doi.org/10.1016/j.jpdc.2008.09.002), and Memory its time.
+// https://doi.org/10.1016/j.jpdc.2008.09.002) and half of it in AttAcc's, and
+// Memory its time.
 func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 	if gpus <= 1 || n <= 0 {
 		return Cost{}
@@ -87,9 +88,9 @@ func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 	t, bytes := float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
 	switch {
-	case a.Model == AllReduceRing:
-		step := bytes / t
-		steps := 2 * (t - 1)
+	case a.Model == AllReduceAttAcc:
+		steps, step := t-1, bytes/t
+		c.Bytes = steps * step
 		c.Latency = steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))
 		c.Memory = steps * step / float64(a.Bandwidth)
 		return c.combine(0)

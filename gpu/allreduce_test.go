@@ -7,18 +7,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// TestAllReduceRing pins AttAcc's ring: 2(T−1) steps of max(6.06 µs + 0.009
-// ns/B · s, s/300 GB/s), s = bytes/T.
-func TestAllReduceRing(t *testing.T) {
-	s := loadPreset(t, "a100-paper")
-	if got, want := s.AllReduce(8, 8), 14*(6.06e-6+0.009e-9); !near(got, want) {
-		t.Errorf("8 bytes: %g s, want %g", got, want)
-	}
-	if got, want := s.AllReduce(8, 8<<30), 14*float64(1<<30)*max(1/300e9, 0.009e-9+6.06e-6/(1<<30)); !near(got, want) {
-		t.Errorf("8 GiB: %g s, want %g", got, want)
-	}
-}
-
 // TestAllReduceMeasured checks the fitted A100 against NCCL on 2, 4 and 8 GPUs
 // of one DGX A100 at 64 MiB, and that the direct kernel stays below NCCL's
 // launch.

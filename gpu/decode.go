@@ -8,8 +8,10 @@ import (
 
 // DecodeSpec holds the parameters of decode attention: one query token a
 // request against its KV cache, keys split over thread blocks where requests
-// do not fill the GPU (Flash-Decoding).
+// do not fill the GPU (Flash-Decoding). AttentionAttAcc reads only the two
+// efficiencies.
 type DecodeSpec struct {
+	Model AttentionModel `toml:"model"`
 	Efficiency
 	// QueryRows is the number of query rows of a tensor-core tile: the query
 	// heads of a group are padded to it.
@@ -43,6 +45,7 @@ type DecodeSpec struct {
 }
 
 func (d *DecodeSpec) validate(c *checker) {
+	d.Model.validate(c)
 	d.Efficiency.validate(c)
 	if d.QueryRows < 1 || d.QueryRows > 1024 {
 		c.bad(c.key("query_rows"), d.QueryRows, "1 to 1024")
@@ -105,6 +108,15 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
 	qBytes, kvBytes := rowBytes*requests*float64(h.Query), rowBytes*tokens*float64(h.KV)
 	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	if d.Model == AttentionAttAcc {
+		// The simulator's requests are equal. Unequal ones take what equal ones of
+		// their mean context do, and at least what the longest one's block needs.
+		longest := s.attAccBlock(&d.Efficiency, 1, float64(b.Longest), h)
+		c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))
+		c.Latency = longest.Compute + longest.Memory
+		c.Seconds = max(c.Seconds, c.Latency)
+		return c
+	}
 	bandwidth := d.Memory * float64(s.MemoryBandwidth)
 	rows := float64(ceilDiv(h.group(), d.QueryRows) * d.QueryRows)
 	c.Compute = 4 * dim * rows * float64(h.KV) * tokens / (d.Compute * s.peak(h.ElementBits))

@@ -2,12 +2,27 @@ package gpu
 
 import "github.com/l3sim/l3sim/units"
 
+// ElementwiseModel selects how norms, activation functions and residual
+// additions are costed.
+type ElementwiseModel string
+
+// The models of element-wise kernels.
+const (
+	// ElementwiseRoofline moves bytes at a share of the bandwidth.
+	ElementwiseRoofline ElementwiseModel = "roofline"
+	// ElementwiseAttAcc is the model of AttAcc's published simulator: see
+	// attacc.go.
+	ElementwiseAttAcc ElementwiseModel = "attacc"
+)
+
 // ElementwiseSpec holds the parameters of kernels that pass over activations
 // once: norms, activation functions, residual additions, embedding look-ups.
+// ElementwiseAttAcc reads them for look-ups only.
 type ElementwiseSpec struct {
-	Memory   float64        `toml:"memory_efficiency"` // of the peak memory bandwidth, 0 to 1
-	Ridge    float64        `toml:"ridge"`             // as of Efficiency
-	Overhead units.Duration `toml:"overhead"`
+	Model    ElementwiseModel `toml:"model"`
+	Memory   float64          `toml:"memory_efficiency"` // of the peak memory bandwidth, 0 to 1
+	Ridge    float64          `toml:"ridge"`             // as of Efficiency
+	Overhead units.Duration   `toml:"overhead"`
 	// ActivationMemory replaces the memory efficiency for activation functions,
 	// whose exponentials keep the SMs busy too.
 	ActivationMemory float64 `toml:"activation_memory_efficiency"`
@@ -18,6 +33,9 @@ type ElementwiseSpec struct {
 }
 
 func (e *ElementwiseSpec) validate(c *checker) {
+	if e.Model != ElementwiseRoofline && e.Model != ElementwiseAttAcc {
+		c.bad(c.key("model"), e.Model, `"roofline" or "attacc"`)
+	}
 	all := Efficiency{Compute: 1, Memory: e.Memory, Ridge: e.Ridge, Overhead: e.Overhead}
 	all.validate(c) // arithmetic never binds
 	c.share(c.key("activation_memory_efficiency"), e.ActivationMemory)
@@ -44,6 +62,9 @@ func (s *Spec) pass(operands, m, d, elementBits int, efficiency float64) Cost {
 
 // Norm returns the cost of a layer norm or RMS norm of m rows of width d.
 func (s *Spec) Norm(m, d, elementBits int) Cost {
+	if s.Pointwise.Model == ElementwiseAttAcc {
+		return s.attAccPass(attAccNorm, m, d, elementBits)
+	}
 	c := s.Elementwise(2, m, d, elementBits)
 	if c.Bytes == 0 {
 		return c
@@ -61,11 +82,22 @@ func (s *Spec) Activation(m, d int, gated bool, elementBits int) Cost {
 	if gated {
 		operands = 3
 	}
+	if s.Pointwise.Model == ElementwiseAttAcc {
+		law := attAccActivation
+		law.operands = operands
+		return s.attAccPass(law, m, d, elementBits)
+	}
 	return s.pass(operands, m, d, elementBits, s.Pointwise.ActivationMemory)
 }
 
-// Residual returns the cost of adding m rows of width d to the residual stream.
-func (s *Spec) Residual(m, d, elementBits int) Cost { return s.Elementwise(3, m, d, elementBits) }
+// Residual returns the cost of adding m rows of width d to the residual stream:
+// none in AttAcc's model, whose norms read the residual.
+func (s *Spec) Residual(m, d, elementBits int) Cost {
+	if s.Pointwise.Model == ElementwiseAttAcc {
+		return Cost{}
+	}
+	return s.Elementwise(3, m, d, elementBits)
+}
 
 // EmbeddingLookup returns the cost of gathering m rows of width d from a table.
 func (s *Spec) EmbeddingLookup(m, d, elementBits int) Cost {

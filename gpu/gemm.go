@@ -16,7 +16,7 @@ const (
 )
 
 // GEMMSpec holds the parameters of matrix products. GEMMAttAcc reads only the
-// two efficiencies.
+// two efficiencies and the overhead.
 type GEMMSpec struct {
 	Model GEMMModel `toml:"model"`
 	Efficiency

@@ -45,6 +45,42 @@ func (c *ModelCost) PrefillAttention(chunk, finished int) float64 {
 	return c.spec.PrefillAttention(chunk, finished, c.heads)
 }
 
+// PrefillBatch adds up the attention of the chunks of one sub-batch on the GPUs,
+// in their order. The zero value is not ready: see ModelCost.Prefills.
+type PrefillBatch struct {
+	cost    *ModelCost
+	free    int     // SMs without a block in the last wave; AttAcc's model only
+	longest float64 // block of that wave
+}
+
+// Prefills returns an empty batch.
+func (c *ModelCost) Prefills() PrefillBatch { return PrefillBatch{cost: c} }
+
+// Add returns the time that a chunk adds. Chunks of different requests share no
+// data and run one after another; in AttAcc's model they are one kernel, whose
+// waves of thread blocks they share.
+func (b *PrefillBatch) Add(chunk, finished int) float64 {
+	c := b.cost
+	if c.spec.Prefill.Model != AttentionAttAcc || chunk <= 0 {
+		return c.PrefillAttention(chunk, finished)
+	}
+	block := c.spec.attAccBlock(&c.spec.Prefill.Efficiency, float64(chunk), float64(finished+chunk), c.heads)
+	seconds, added := block.Compute+block.Memory, 0.0
+	for left := c.heads.Query; left > 0; {
+		if b.free == 0 {
+			b.free, b.longest = c.spec.SMs, 0
+		}
+		if seconds > b.longest { // the wave waits for it
+			added += seconds - b.longest
+			b.longest = seconds
+		}
+		placed := min(left, b.free)
+		left -= placed
+		b.free -= placed
+	}
+	return added
+}
+
 // DecodeAttention returns the time of attention of decoding requests, each
 // over its own context (its new token included).
 func (c *ModelCost) DecodeAttention(contexts ...int) float64 {

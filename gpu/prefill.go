@@ -5,7 +5,9 @@ import "github.com/l3sim/l3sim/units"
 // PrefillSpec holds the parameters of prefill attention, a fused kernel
 // (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in which a
 // thread block takes QueryTile rows of one head through all their keys.
+// AttentionAttAcc reads only the two efficiencies.
 type PrefillSpec struct {
+	Model AttentionModel `toml:"model"`
 	Efficiency
 	// QueryTile is the number of query rows of a thread block; a chunk is padded
 	// to whole tiles.
@@ -30,6 +32,7 @@ type PrefillSpec struct {
 }
 
 func (p *PrefillSpec) validate(c *checker) {
+	p.Model.validate(c)
 	p.Efficiency.validate(c)
 	if p.QueryTile < 1 || p.QueryTile > 1024 {
 		c.bad(c.key("query_tile"), p.QueryTile, "1 to 1024")
@@ -57,6 +60,10 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 		return Cost{}
 	}
 	c := s.prefillTiles(batch, chunk, finished, h)
+	if s.Prefill.Model == AttentionAttAcc {
+		waves := ceilDiv(batch*h.Query, s.SMs)
+		return c.attAccWaves(waves, s.attAccBlock(&s.Prefill.Efficiency, float64(chunk), float64(finished+chunk), h))
+	}
 	if chunk == 1 {
 		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h); d.Seconds < c.Seconds {
 			return d

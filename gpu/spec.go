@@ -41,6 +41,24 @@ type Efficiency struct {
 	Overhead units.Duration `toml:"overhead"`
 }
 
+// AttentionModel selects how prefill and decode attention are costed.
+type AttentionModel string
+
+// The attention models.
+const (
+	// AttentionFlash is one fused kernel that keeps scores on the chip: see
+	// PrefillSpec and DecodeSpec.
+	AttentionFlash AttentionModel = "flash"
+	// AttentionAttAcc is the model of AttAcc's published simulator: see attacc.go.
+	AttentionAttAcc AttentionModel = "attacc"
+)
+
+func (m AttentionModel) validate(c *checker) {
+	if m != AttentionFlash && m != AttentionAttAcc {
+		c.bad(c.key("model"), m, `"flash" or "attacc"`)
+	}
+}
+
 // validate reports the fields that no GPU can have.
 func (e *Efficiency) validate(c *checker) {
 	c.share(c.key("compute_efficiency"), e.Compute)

@@ -59,7 +59,8 @@ func TestTextClaims(t *testing.T) {
 }
 
 // TestAttentionShare: attention of a memory-bound batch is its KV over the
-// bandwidth, everything else at least its weights.
+// bandwidth, as slow as waves of 108 heads leave SMs idle, and 4 bytes of scores
+// for 256 of KV; everything else takes at least its weights.
 func TestAttentionShare(t *testing.T) {
 	m, err := loadModels()
 	if err != nil {
@@ -69,9 +70,11 @@ func TestAttentionShare(t *testing.T) {
 	rate := float64(g.MemoryBandwidth) * g.Decode.Memory
 	for _, batch := range []int{1, 3, 7} {
 		attention, other := m.iteration(g, batch, fig2Context)
-		want := float64(batch*fig2Context) * float64(m.llama.Model.KVBytesPerToken()) / rate
-		if math.Abs(attention/want-1) > 0.01 {
-			t.Errorf("batch %d: attention %v s, its KV alone %v s", batch, attention, want)
+		heads := float64(batch * m.llama.Model.Heads)
+		idle := 108 * math.Ceil(heads/108) / heads
+		want := idle * float64(batch*fig2Context) * float64(m.llama.Model.KVBytesPerToken()) / rate * 260 / 256
+		if math.Abs(attention/want-1) > 1e-4 {
+			t.Errorf("batch %d: attention %v s, want %v s", batch, attention, want)
 		}
 		if least := 0.9 * float64(m.llama.Model.WeightBytes()) / float64(g.MemoryBandwidth); other < least {
 			t.Errorf("batch %d: other operations %v s, the weights alone %v s", batch, other, least)

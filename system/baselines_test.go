@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -134,16 +135,53 @@ func TestBaselineLaws(t *testing.T) {
 }
 
 // TestHBMPIMWithoutPIMIsGPUOnly checks that units as fast as the GPUs' memory,
-// with a single batch, make no difference to a GPU.
+// with a single batch, make no difference to a GPU whose kernel streams as they do:
+// waves of thread blocks, which AttAcc's model has, are no units'.
 func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
+		d.sets = append(d.sets, "gpu.decode_attention.model=flash")
 		plain := mustRun(t, d.node(t, "gpu-only", "gpu_only.policy=prefill-first"), d.trace, false)
 		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never", "hbm_pim.policy=prefill-first"), d.trace, false)
 		if got, want := requestsOf(t, pim), requestsOf(t, plain); got != want || pim.iterations != plain.iterations {
 			t.Fatalf("hbm-pim:\n%s\ngpu-only:\n%s", got, want)
 		}
 	})
+}
+
+// TestHBMPIMUnitsHaveNoWaves: the units' time is the bytes over their bandwidth on
+// AttAcc's GPU as well, however few heads there are for its SMs.
+func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
+	for _, requests := range []int{1, 7} {
+		cfg, err := configs.Load(configs.Options{Sets: []string{"preset=paper", "run.system=hbm-pim"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := newNode(cfg, nil)
+		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+		sub := &scheduler.SubBatch{}
+		for range requests {
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
+		}
+		b := decodeBatch(sub, 1)
+		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
+		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
+		if got := e.decodeAttention(sub, 1).Seconds(); math.Abs(got-want) > 1e-12 { // times are whole picoseconds
+			t.Errorf("%d requests: %v s, want %v", requests, got, want)
+		}
+		// The GPUs do have waves: nine prompts of 12 heads each share one.
+		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
+		one := e.prefillAttention(sub)
+		for len(sub.Prefill) < 10 {
+			if got := e.prefillAttention(sub); got != one || got == 0 {
+				t.Errorf("%d prompts take %v, one takes %v", len(sub.Prefill), got, one)
+			}
+			sub.Prefill = append(sub.Prefill, sub.Prefill[0])
+		}
+		if got := e.prefillAttention(sub); got != 2*one {
+			t.Errorf("10 prompts take %v, want two waves of %v", got, one)
+		}
+	}
 }
 
 // TestMoreMemoryIsNoSlower checks that a GPU that holds everything serves the

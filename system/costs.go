@@ -236,9 +236,10 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], sim.Time(d.model.Layers)
 	tokens := sub.Tokens()
+	chunks := d.gpu.Prefills()
 	for j := range m.Chunks {
 		c := &m.Chunks[j]
-		c.Time = layers * units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
+		c.Time = layers * units.FromSeconds(chunks.Add(c.Tokens, c.Finished))
 	}
 	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)

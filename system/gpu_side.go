@@ -47,11 +47,12 @@ func newGPUSide(s *gpu.Spec, m *llm.Model) gpuSide {
 }
 
 // prefillAttention returns the GPU's time for the prompts of a sub-batch in one
-// layer. Chunks of different requests share no data and run one after another.
+// layer.
 func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) sim.Time {
 	var t sim.Time
+	chunks := d.gpu.Prefills()
 	for _, c := range s.Prefill {
-		t += units.FromSeconds(d.gpu.PrefillAttention(c.Tokens, c.Finished))
+		t += units.FromSeconds(chunks.Add(c.Tokens, c.Finished))
 	}
 	return t
 }

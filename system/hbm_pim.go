@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
@@ -15,6 +16,7 @@ import (
 // the units did not, and the two work side by side.
 type hbmPIM struct {
 	gpuSide
+	units  *gpu.ModelCost // at the GPUs' own bandwidth
 	layers alternation
 	factor float64 // bandwidth of the units over that of the GPUs
 	reads  float64 // of keys and values by the query heads of a group
@@ -23,7 +25,12 @@ type hbmPIM struct {
 // assembleHBMPIM puts together a replica with continuous batching.
 func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg, h := n.cfg, &n.cfg.HBMPIM
+	// The units stream keys and values as a fused kernel does: waves of thread
+	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
+	spec := cfg.GPU.Spec
+	spec.Decode.Model = gpu.AttentionFlash
 	e := &hbmPIM{
+		units:   gpu.NewModelCost(&spec, &cfg.Model),
 		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model),
 		layers:  alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
 		factor:  h.BandwidthFactor,
@@ -46,7 +53,7 @@ func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
 	if b.Requests == 0 {
 		return 0
 	}
-	cost := e.gpu.DecodeBatchCost(b)
+	cost := e.units.DecodeBatchCost(b)
 	return units.FromSeconds(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
 }
 

@@ -31,6 +31,8 @@ var predictOps = []struct {
 	needs []string
 }{
 	{"gemm", []string{"m", "n", "k"}},
+	{"norm", []string{"m", "n"}},
+	{"activation", []string{"m", "n"}},
 	{"prefill", []string{"chunk", "heads"}},
 	{"decode", []string{"context", "heads"}},
 	{"allreduce", []string{"gpus", "bytes"}},
@@ -51,9 +53,9 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
-	flags.StringVar(&f.op, "op", "", "kernel: gemm, prefill, decode or allreduce")
-	flags.IntVar(&f.m, "m", 0, "gemm: rows of the product (tokens)")
-	flags.IntVar(&f.n, "n", 0, "gemm: columns of the product")
+	flags.StringVar(&f.op, "op", "", "kernel: gemm, norm, activation, prefill, decode or allreduce")
+	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
+	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
 	flags.IntVar(&f.k, "k", 0, "gemm: inner size")
 	flags.IntVar(&f.chunk, "chunk", 0, "prefill: query tokens")
 	flags.IntVar(&f.finished, "finished", 0, "prefill: tokens before the chunk")
@@ -144,6 +146,10 @@ func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
 	switch f.op {
 	case "gemm":
 		return s.GEMMCost(f.m, f.n, f.k, f.width), nil
+	case "norm":
+		return s.Norm(f.m, f.n, f.width), nil
+	case "activation":
+		return s.Activation(f.m, f.n, false, f.width), nil
 	case "prefill":
 		return s.PrefillAttentionCost(f.batch, f.chunk, f.finished, heads), nil
 	case "decode":

@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -79,6 +80,7 @@ func (t *Target) Fit(kind Kind, samples []Sample, o Options) error {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
 	}
 	trial := *t
+	trial.takeForm(kind)
 	ps := trial.determined(parameters(kind), samples)
 	place := func(x []float64) (outside float64) {
 		for i, p := range ps {
@@ -118,6 +120,22 @@ func round4(v float64) float64 {
 		return v
 	}
 	return rounded
+}
+
+// takeForm makes a kind be costed by the form that has parameters to fit.
+func (t *Target) takeForm(kind Kind) {
+	switch g := &t.GPU; kind {
+	case GEMM:
+		g.MatMul.Model = gpu.GEMMTiles
+	case Decode:
+		g.Decode.Model = gpu.AttentionFlash
+	case Prefill:
+		g.Prefill.Model = gpu.AttentionFlash
+	case AllReduce:
+		g.Collective.Model = gpu.AllReduceMeasured
+	case Elementwise:
+		g.Pointwise.Model = gpu.ElementwiseRoofline
+	}
 }
 
 // thin returns n samples spread evenly.

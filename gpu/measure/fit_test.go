@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -20,6 +21,10 @@ func TestFitRecovers(t *testing.T) {
 			p.set(start, p.start)
 		}
 		before := start.Judge(samples).MAPE
+		// Parameters belong to these forms: a base of another form takes them.
+		g := &start.GPU
+		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.GEMMAttAcc, gpu.ElementwiseAttAcc, gpu.AllReduceAttAcc
+		g.Prefill.Model, g.Decode.Model = gpu.AttentionAttAcc, gpu.AttentionAttAcc
 		if err := start.Fit(kind, samples, Options{Evaluations: 1500}); err != nil {
 			t.Fatal(err)
 		}
