@@ -145,19 +145,24 @@ type VerifyResult struct {
 	MaxAbs     float64 `json:"max_abs"`
 	NonFinite  int     `json:"non_finite"` // outputs that are infinite or NaN
 	LSEMaxAbs  float64 `json:"lse_max_abs"`
+	// Differing counts the outputs and log-sum-exps whose bits are not those of a
+	// direct computation with the same roundings in the same order.
+	Differing int `json:"differing"`
 
-	LargestScore float64 `json:"largest_score"` // partial scores, after 1/√d
-	StorageError float64 `json:"storage_error"` // of the exact output, from rounding q, k and v to Storage
-	Tolerance    float64 `json:"tolerance"`     // on RelativeL2: Spec.Tolerance and the storage error
-	Pass         bool    `json:"pass"`
-	Reason       string  `json:"reason,omitempty"` // of a failure
+	LargestScore  float64 `json:"largest_score"`  // partial scores, after 1/√d
+	StorageError  float64 `json:"storage_error"`  // of the exact output, from rounding q, k and v to Storage
+	ExpectedError float64 `json:"expected_error"` // of the output, were all roundings after storage independent
+	Tolerance     float64 `json:"tolerance"`      // on RelativeL2
+	Pass          bool    `json:"pass"`
+	Reason        string  `json:"reason,omitempty"` // of a failure
 }
 
 // Verify stores the case's keys and values in the banks of one rank for each
 // KV head, decodes its query positions one after another (each appends its own
 // key and value and attends to all tokens so far), and compares the outputs
-// with the reference. A shape that the rank cannot hold is an InputError; the
-// context's end gives its error; any other error is a fault of the program.
+// with the reference, and bit for bit with a direct computation in the same
+// formats. A shape that the rank cannot hold is an InputError; the context's end
+// gives its error; any other error is a fault of the program.
 func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
 	return verify(ctx, spec, d, c, (*ValueMachine).Run)
 }
@@ -171,26 +176,51 @@ func verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase, run ru
 	if err != nil {
 		return VerifyResult{}, err
 	}
-	out := make([]float64, len(c.Out))
-	lse := make([]float64, c.QueryHeads*c.Queries)
+	x, err := newDirect(spec, d, c.shape())
+	if err != nil {
+		return VerifyResult{}, err
+	}
+	j := judgement{
+		spec: spec, c: c, geometry: &g, direct: x, stored: c.widen(),
+		got: c.newOutputs(), expected: make([]caseError, c.KVHeads),
+	}
+	if err := c.eachHead(func(kv int) error { return c.decode(ctx, spec, d, kv, run, j.got) }); err != nil {
+		return VerifyResult{}, err
+	}
+	return j.judge(ctx)
+}
+
+// outputs are all outputs and log-sum-exps of a case.
+type outputs struct {
+	out []float64 // [QueryHeads, Queries, HeadDim]
+	lse []float64 // [QueryHeads, Queries]
+}
+
+func (c *VerifyCase) newOutputs() outputs {
+	return outputs{make([]float64, len(c.Out)), make([]float64, c.QueryHeads*c.Queries)}
+}
+
+// eachHead runs work for all KV heads, several at a time, and returns the first
+// head's error.
+func (c *VerifyCase) eachHead(work func(kv int) error) error {
 	errs := make([]error, c.KVHeads)
 	var wait sync.WaitGroup
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for head := range c.KVHeads {
+	for kv := range c.KVHeads {
 		wait.Add(1)
 		limit <- struct{}{}
 		go func() {
 			defer func() { <-limit; wait.Done() }()
-			errs[head] = c.decode(ctx, spec, d, head, run, out, lse)
+			errs[kv] = work(kv)
 		}()
 	}
 	wait.Wait()
 	for _, err := range errs {
 		if err != nil {
-			return VerifyResult{}, err
+			return err
 		}
 	}
-	return c.judge(spec, g.ColumnTokens, out, lse), nil
+	return nil
 }
 
 // shape returns the shape of one KV head and its query heads.
@@ -198,9 +228,8 @@ func (c *VerifyCase) shape() HeadShape {
 	return HeadShape{HeadDim: c.HeadDim, Queries: c.QueryHeads / c.KVHeads, ElementBits: 16}
 }
 
-// decode computes all positions of the query heads of one KV head into out and
-// lse.
-func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv int, run runner, out, lse []float64) error {
+// decode computes all positions of the query heads of one KV head into got.
+func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv int, run runner, got outputs) error {
 	dim, group := c.HeadDim, c.QueryHeads/c.KVHeads
 	shape := c.shape()
 	g, err := NewGeometry(d, shape)
@@ -243,9 +272,9 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 		for q := range group {
 			at := (kv*group+q)*c.Queries + i
 			for j, x := range results[0].Out[q] {
-				out[at*dim+j] = float64(x)
+				got.out[at*dim+j] = float64(x)
 			}
-			lse[at] = results[0].LSE[q]
+			got.lse[at] = results[0].LSE[q]
 		}
 	}
 	return nil

@@ -20,6 +20,8 @@ type synthetic struct {
 	equal                                   bool    // all keys are the first one
 	mean                                    float64 // added to the values
 	dtype                                   string
+	// element, if not nil, makes the elements of .q, .k and .v.
+	element func(part string, token, e int) float64
 }
 
 // file returns the problem with its float64 reference.
@@ -33,6 +35,11 @@ func (s synthetic) file(tb testing.TB, name string) *attention.Safetensors {
 		x := make([]float64, heads*n*s.dim)
 		for i := range x {
 			x[i] = r.NormFloat64() * size
+		}
+		if s.element != nil {
+			for i := range x {
+				x[i] = s.element(suffix, i/s.dim%n, i%s.dim)
+			}
 		}
 		if suffix == ".v" {
 			for i := range x {

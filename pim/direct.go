@@ -1,0 +1,238 @@
+package pim
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/dram"
+)
+
+// direct computes the attention of one query head from plain arrays of tokens
+// and dimensions, with the hardware's roundings in the hardware's order, as
+// docs/pim-values.md states them. It shares nothing with ValueMachine and knows
+// no bank, row, slot or instruction: Verify compares the two bit for bit.
+type direct struct {
+	half       [roundings]bool         // the roundings to FP16
+	round16    func(float32) float32   // to the nearest FP16 number, ties to even
+	lost       [roundings]lost         // what the roundings have lost so far
+	elements   [][]int                 // by chip: its elements of one burst, in their order
+	dim        int                     // d
+	padded     int                     // d with its padding
+	banks      int                     // tokens of a chunk
+	segment    int                     // tokens in the score buffer
+	merge      bool                    // segments are merged, instead of keys fetched twice
+	normalised bool                    // weights are divided by the sum
+	products   [burstElements]float32  // of one chip
+	chips      [directMaxChips]float32 // partial sums
+	lanes      []float32               // accumulators: by element, token of a column
+}
+
+const (
+	burstElements  = 32 // 64 bytes of FP16 or BF16
+	directMaxChips = 16
+)
+
+// The roundings of direct, one for each stage of Precision but for products,
+// of which there are two kinds.
+const (
+	roundScoreProduct = iota
+	roundPartial
+	roundScore
+	roundSum
+	roundWeight
+	roundContextProduct
+	roundAccumulator
+	roundOutput
+	roundings
+)
+
+// lost counts what rounding to FP16 takes out of the range of normal numbers.
+type lost struct {
+	total, overflows, underflows int // non-zero numbers; those that became infinite; those that lost digits below 2^-14
+}
+
+// newDirect returns the computation for heads of shape on d with storage of 16
+// bits. The shape must fit.
+func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
+	segment, err := spec.SegmentTokens(d, shape)
+	if err != nil {
+		return nil, err
+	}
+	p := spec.Precision.Resolve()
+	x := &direct{
+		round16: attention.RoundHalf, dim: shape.HeadDim, padded: burstElements, banks: d.Banks(),
+		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalisedWeights,
+	}
+	for i, f := range []Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
+		x.half[i] = f == FP16
+	}
+	for x.padded < x.dim {
+		x.padded *= 2
+	}
+	for chip := range 64 / d.DeviceWidth {
+		x.elements = append(x.elements, chipElements(chip, d.DeviceWidth))
+	}
+	x.lanes = make([]float32, x.dim*x.banks*burstElements/x.padded)
+	return x, nil
+}
+
+// clone returns a computation of the same shape with other roundings.
+func (x *direct) clone(half [roundings]bool) *direct {
+	y := *x
+	y.half, y.lost, y.lanes = half, [roundings]lost{}, make([]float32, len(x.lanes))
+	return &y
+}
+
+// chipElements lists the elements of a burst that the re-layout puts on a chip.
+func chipElements(chip, width int) (e []int) {
+	switch width {
+	case 4: // two groups of four beats, 4×4
+		for g := range 2 {
+			e = append(e, 16*g+chip%4*4+chip/4)
+		}
+	case 8: // four pairs of beats
+		for g := range 4 {
+			e = append(e, 8*g+chip%2*4+chip/2)
+		}
+	default: // 16: each beat holds whole elements
+		for g := range 8 {
+			e = append(e, 4*g+chip)
+		}
+	}
+	return e
+}
+
+// round rounds v to FP16 where the stage does, and counts what that loses.
+func (x *direct) round(stage int, v float32) float32 {
+	if !x.half[stage] {
+		return v
+	}
+	r := x.round16(v)
+	if v != 0 {
+		l := &x.lost[stage]
+		l.total++
+		if r != v && v > -0x1p-14 && v < 0x1p-14 {
+			l.underflows++
+		}
+		if a := math.Abs(float64(v)); a > attention.HalfMax && a <= math.MaxFloat32 && math.IsInf(float64(r), 0) {
+			l.overflows++
+		}
+	}
+	return r
+}
+
+// sum adds a power of two of numbers, neighbours first.
+func (x *direct) sum(stage int, v []float32) float32 {
+	if len(v) == 1 {
+		return v[0]
+	}
+	h := len(v) / 2
+	return x.round(stage, x.sum(stage, v[:h])+x.sum(stage, v[h:]))
+}
+
+// score returns q·k as the chips and the rank PU add it up.
+func (x *direct) score(q, k []float32) float32 {
+	for c, elements := range x.elements {
+		partial := float32(0)
+		for burst := 0; burst < x.padded; burst += burstElements {
+			products := x.products[:len(elements)]
+			for i, e := range elements {
+				products[i] = 0
+				if e += burst; e < x.dim {
+					products[i] = x.round(roundScoreProduct, float32(q[e]*k[e]))
+				}
+			}
+			partial = x.round(roundPartial, partial+x.sum(roundPartial, products))
+		}
+		x.chips[c] = partial
+	}
+	return x.round(roundScore, x.sum(roundPartial, x.chips[:len(x.elements)]))
+}
+
+// attention writes the output of one query over n tokens into out and returns
+// the log-sum-exp; k and v hold n·d elements.
+func (x *direct) attention(out, q, k, v []float32) (lse float64) {
+	scale, n := float32(1/math.Sqrt(float64(x.dim))), len(k)/x.dim
+	scaled := make([]float32, n)
+	for t := range scaled {
+		scaled[t] = float32(x.score(q, k[t*x.dim:]) * scale)
+	}
+	segment := n
+	if x.merge {
+		segment = x.segment
+	}
+	var maximum, total float32
+	part := make([]float32, x.dim)
+	for first := 0; first < n; first += segment {
+		end := min(first+segment, n)
+		m, s := x.softmax(scaled[first:end])
+		x.context(part, scaled[first:end], v[first*x.dim:], m, s)
+		if first == 0 {
+			copy(out, part)
+			maximum, total = m, s
+			continue
+		}
+		top := max(maximum, m)
+		before, now := float32(total*exp32(maximum-top)), float32(s*exp32(m-top))
+		sum := before + now
+		for i := range out {
+			out[i] = float32(out[i]*(before/sum)) + float32(part[i]*(now/sum))
+		}
+		maximum, total = top, sum
+	}
+	for i := range out {
+		out[i] = x.round(roundOutput, out[i])
+	}
+	return float64(maximum) + math.Log(float64(total))
+}
+
+func exp32(v float32) float32 { return float32(math.Exp(float64(v))) }
+
+// softmax returns the maximum of the scaled scores and the sum of exponentials,
+// by chunk first.
+func (x *direct) softmax(scaled []float32) (maximum, total float32) {
+	r := func(v float32) float32 { return x.round(roundSum, v) }
+	maximum = float32(math.Inf(-1))
+	for first := 0; first < len(scaled); first += x.banks {
+		chunk := scaled[first:min(first+x.banks, len(scaled))]
+		top, sum := float32(math.Inf(-1)), float32(0)
+		for _, s := range chunk {
+			top = max(top, s)
+		}
+		for _, s := range chunk {
+			sum = r(sum + r(exp32(s-top)))
+		}
+		if top > maximum {
+			total = r(r(float32(total*exp32(maximum-top))) + sum)
+			maximum = top
+		} else {
+			total = r(total + r(float32(sum*exp32(top-maximum))))
+		}
+	}
+	return maximum, total
+}
+
+// context writes the weighted sum of the values into out.
+func (x *direct) context(out, scaled, v []float32, maximum, total float32) {
+	tokens := x.banks * burstElements / x.padded // of a column
+	clear(x.lanes)
+	for t := range scaled {
+		w := exp32(scaled[t] - maximum)
+		if x.normalised {
+			w /= total
+		}
+		if w = x.round(roundWeight, w); w == 0 {
+			continue
+		}
+		for e, value := range v[t*x.dim : (t+1)*x.dim] {
+			lane := &x.lanes[e*tokens+t%tokens]
+			*lane = x.round(roundAccumulator, *lane+x.round(roundContextProduct, float32(w*value)))
+		}
+	}
+	for e := range out {
+		out[e] = x.sum(roundAccumulator, x.lanes[e*tokens:(e+1)*tokens])
+		if !x.normalised {
+			out[e] /= total
+		}
+	}
+}

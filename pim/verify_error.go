@@ -1,0 +1,169 @@
+package pim
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention"
+)
+
+// Bounds of the output's relative error against float64, by what is in FP16:
+// docs/pim-values.md derives them and gives the measurements beside them.
+const (
+	toleranceFP32       = 5e-5            // every stage after storage in FP32
+	toleranceScores     = 1e-2            // products, partial sums or scores in FP16, scores of ordinary size
+	toleranceWeights    = 1e-3            // normalised weights in FP16 that are normal numbers
+	toleranceWeight     = 1.0 / (1 << 25) // the same once they are subnormal: half a unit of 2^-24 against a mean of 1/L
+	toleranceWeightsRaw = 5e-4            // weights in FP16 that are not normalised, at most 1
+	toleranceOutput     = 5e-4            // output in FP16
+	toleranceContext    = 0.7             // accumulators in FP16: units of rounding for each square root of a sum's additions
+	scoreRoundings      = 4               // units of rounding of the largest partial score that reach the exponent
+	toleranceLargest    = 5e-2            // the most that large scores may widen a bound by
+	toleranceStorage    = 1e-2            // the most that rounding to storage may
+	toleranceExpected   = 3               // times what independent roundings would give
+)
+
+// scoreUnit returns u of the scores' path: 2^-11 where any of it is FP16.
+func scoreUnit(p Precision) float64 {
+	if p.Multiply == FP16 || p.Accumulate == FP16 || p.Score == FP16 {
+		return attention.HalfEpsilon
+	}
+	return 1.0 / (1 << 24)
+}
+
+// ErrorBound returns the largest relative L2 error, against float64, that an
+// output over context tokens may have whatever the data, of which columnTokens
+// share a column and partial scores reach score in absolute value. It is the
+// largest of what the stages in FP16 allow.
+func (s *Spec) ErrorBound(context, columnTokens int, score float64) float64 {
+	p := s.Precision.Resolve()
+	fromScores := scoreRoundings * scoreUnit(p) * score
+	if !finite(fromScores) {
+		fromScores = toleranceLargest
+	}
+	fromScores = min(fromScores, toleranceLargest)
+	t := max(toleranceFP32, fromScores)
+	if scoreUnit(p) == attention.HalfEpsilon {
+		t = max(t, toleranceScores)
+	}
+	if p.Weights == FP16 && s.NormalisedWeights {
+		t = max(t, toleranceWeights, toleranceWeight*float64(context))
+	} else if p.Weights == FP16 {
+		t = max(t, toleranceWeightsRaw)
+	}
+	if p.Output == FP16 {
+		t = max(t, toleranceOutput)
+	}
+	if p.Context == FP16 {
+		additions := float64(context) / float64(columnTokens)
+		t = max(t, toleranceContext*attention.HalfEpsilon*math.Sqrt(additions)+fromScores)
+	}
+	return t
+}
+
+// squareError returns the mean square of the error that rounding x to the format makes,
+// if the error is uniform up to half a unit of the last place of x's binade or,
+// below the normal numbers, of theirs. No error is larger than x.
+func (f Format) squareError(x float64) float64 {
+	x = math.Abs(x)
+	e := max(x*attention.HalfEpsilon, 0x1p-25)
+	if f == FP32 {
+		e = x * 0x1p-24
+	}
+	return min(e*e/3, x*x)
+}
+
+// caseError is what the expected error of a case is summed up from.
+type caseError struct {
+	square float64 // of the rounding errors, summed over the outputs
+	norm   float64 // square of the outputs
+	score  float64 // largest partial sum of q·k in absolute value
+}
+
+func (e *caseError) add(o caseError) {
+	e.square, e.norm, e.score = e.square+o.square, e.norm+o.norm, max(e.score, o.score)
+}
+
+// relative returns the expected relative L2 error.
+func (e *caseError) relative() float64 { return math.Sqrt(e.square / e.norm) }
+
+// expectedError returns the error to expect of one query head at query position
+// i, if every rounding were independent of the others: the squares of the
+// errors, each times how far the output follows it, are added up (Higham, Accuracy
+// and Stability of Numerical Algorithms, section 2.8). All of it is float64.
+func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
+	dim, kv := c.HeadDim, head/(c.QueryHeads/c.KVHeads)
+	n := attention.CausalLength(i, c.Queries, c.Keys)
+	q := c.Q[(head*c.Queries+i)*dim:][:dim]
+	k, v := c.K[kv*c.Keys*dim:], c.V[kv*c.Keys*dim:]
+	p, size, out := make([]float64, n), make([]float64, n), make([]float64, dim)
+	top := math.Inf(-1)
+	for t := range p {
+		var sum, squares float64
+		for j, key := range k[t*dim : (t+1)*dim] {
+			product := float64(q[j]) * float64(key)
+			sum += product
+			squares += product * product
+			e.score = max(e.score, math.Abs(sum))
+		}
+		p[t] = sum / math.Sqrt(float64(dim))
+		// Products and sums have the size of the score, or of a random walk.
+		size[t] = (squares + sum*sum) / float64(dim)
+		top = max(top, p[t])
+	}
+	total := 0.0
+	for t, s := range p {
+		p[t] = math.Exp(s - top)
+		total += p[t]
+	}
+	unit := 1.0 // what the weights add up to
+	if !x.normalised {
+		unit = total
+	}
+	lanes := make([]float64, dim*x.columnTokens)
+	for t := range p {
+		p[t] *= unit / total
+		weight := x.precision.Weights.squareError(p[t])
+		dropped := x.precision.Weights == FP16 && p[t] <= 0x1p-25 // the multipliers are gated
+		lane := lanes[t%x.columnTokens*dim:][:dim]
+		for j, value := range v[t*dim : (t+1)*dim] {
+			product := p[t] * float64(value)
+			out[j] += product
+			e.square += weight * float64(value) * float64(value)
+			if !dropped {
+				lane[j] += product
+				e.square += x.precision.Multiply.squareError(product) + min(x.precision.Context.squareError(lane[j]), product*product)
+			}
+		}
+	}
+	// The running sum over the chunks grows about evenly.
+	sum := x.precision.SoftmaxSum.squareError(1) * float64(n/x.chunkTokens+x.chunkTokens) / 3
+	for t, w := range p {
+		distance := 0.0
+		for j, value := range v[t*dim : (t+1)*dim] {
+			d := float64(value)*unit - out[j]
+			distance += d * d
+		}
+		e.square += w / unit * w / unit * distance * x.scoreUnit * x.scoreUnit * size[t]
+	}
+	for _, o := range out {
+		e.square += x.precision.Output.squareError(o/unit)*unit*unit + sum*o*o
+		e.norm += o * o
+	}
+	e.square /= unit * unit
+	e.norm /= unit * unit
+	return e
+}
+
+// errorModel is what expectedError takes from spec and mapping.
+type errorModel struct {
+	precision                 Precision
+	scoreUnit                 float64
+	normalised                bool
+	columnTokens, chunkTokens int
+}
+
+func newErrorModel(spec *Spec, g *Geometry) *errorModel {
+	p := spec.Precision.Resolve()
+	return &errorModel{precision: p, scoreUnit: scoreUnit(p), normalised: spec.NormalisedWeights,
+		columnTokens: g.ColumnTokens, chunkTokens: g.ChunkTokens}
+}
