@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"sort"
 
@@ -102,13 +101,13 @@ func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
 // OpenSafetensors reads a file. What is wrong with it is an InputError.
 func OpenSafetensors(path string) (*Safetensors, error) {
-	data, err := os.ReadFile(path)
+	data, err := input.ReadFile(path)
 	if err != nil {
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, err
 	}
 	s, err := ParseSafetensors(data)
 	if err != nil {
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, &input.InputError{File: input.Name(path), Err: err}
 	}
 	return s, nil
 }

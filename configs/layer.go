@@ -3,7 +3,6 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"os"
 	"reflect"
 	"strings"
 
@@ -47,15 +46,11 @@ func (l *layer) set(e entry) {
 
 // readLayer reads an overlay file.
 func readLayer(path string) (*layer, error) {
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path)
 	if err != nil {
-		var pathError *os.PathError
-		if errors.As(err, &pathError) {
-			err = pathError.Err
-		}
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, err
 	}
-	return parseLayer(path, string(text))
+	return parseLayer(input.Name(path), string(text))
 }
 
 // parseLayer reads the TOML text of file, with every key in the schema and every

@@ -37,9 +37,9 @@ var folders = []struct {
 
 // Preset is the name of a preset and what it is.
 type Preset struct {
-	Kind    Kind
-	Name    string
-	Summary string // the first line of its comment
+	Kind    Kind   `json:"kind"`
+	Name    string `json:"name"`
+	Summary string `json:"summary"` // the first line of its comment
 }
 
 // Presets returns all presets by kind, then by name.

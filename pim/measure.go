@@ -71,12 +71,10 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 }
 
 // Measure runs the load command by command, until ctx is done. Observer may be
-// nil; it sees the commands of all heads with refresh.
-func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer Observer) (*Measurement, error) {
+// nil; it sees the commands of all heads with refresh. Progress may be nil, too; it is
+// told now and then how many of about how many clocks are simulated.
+func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer Observer, progress func(done, of int64)) (*Measurement, error) {
 	out := &Measurement{}
-	if err := out.single(ctx, spec, d, load); err != nil {
-		return nil, err
-	}
 	b, err := newTableBuilder(spec, d, load.Shape)
 	if err != nil {
 		return nil, err
@@ -91,8 +89,14 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer 
 		}
 		return 0 // interrupted
 	}
-	b.machine.Interrupt(ctx.Err)
+	w := &watch{ctx: ctx, progress: progress}
+	w.over(b.machine)
 	without := run() // may skip repetitions
+	w.of = without
+	if err := out.single(w, spec, d, load); err != nil {
+		return nil, err
+	}
+	w.over(b.machine)
 	meter := &meteredObserver{meter: dram.NewEnergyMeter(d, 1), next: observer}
 	b.machine.SkipRepetitions(false)
 	b.machine.Refresh(true)
@@ -105,23 +109,42 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer 
 	return out, nil
 }
 
+// watch stops machines when ctx is done and tells how far their runs are together.
+type watch struct {
+	ctx      context.Context
+	progress func(done, of int64) // may be nil
+	done, of int64                // clocks of the runs before, and of all: 0 where nothing is told yet
+}
+
+// over watches the next runs of a machine.
+func (w *watch) over(m *Machine) {
+	m.Interrupt(func() error {
+		if w.progress != nil && w.of > 0 {
+			w.progress(w.done+m.now, w.of)
+		}
+		return w.ctx.Err()
+	})
+}
+
 // single measures one query head alone.
-func (m *Measurement) single(ctx context.Context, spec *Spec, d *dram.Spec, load Load) error {
+func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) error {
 	shape := load.Shape
 	shape.Queries = 1
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
 		return err
 	}
-	if _, err := load.heads(&b.program.Geometry, d); err != nil {
-		return err
-	}
+	rest := w.of
+	w.of = 0
+	w.over(b.machine)
+	w.of = rest + 2*b.attention(load.Context) // may skip repetitions
 	b.machine.SkipRepetitions(false)
-	b.machine.Interrupt(ctx.Err)
 	m.AppendCycles = b.run(Head{Context: load.Context, Append: true})
+	w.done += m.AppendCycles
 	m.Cycles = b.attention(load.Context)
+	w.done += m.Cycles
 	m.AppendCycles -= m.Cycles
-	if err := ctx.Err(); err != nil {
+	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 	m.Geometry, m.Plan = b.program.Geometry, b.program.plan.Plan

@@ -18,7 +18,7 @@ func TestMeasureLaws(t *testing.T) {
 				spec := Default()
 				spec.ProcessingUnit = unit
 				load := Load{Context: tokens, KVHeads: 3, Shape: shape}
-				m, err := Measure(context.Background(), spec, d, load, nil)
+				m, err := Measure(context.Background(), spec, d, load, nil, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -54,7 +54,7 @@ func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
 	full := Load{Context: 32_768 * 512, KVHeads: 1, Shape: fp16Head}
 	full.Context++
 	var wrong *input.InputError
-	if _, err := Measure(context.Background(), Default(), d, full, nil); !errors.As(err, &wrong) {
+	if _, err := Measure(context.Background(), Default(), d, full, nil, nil); !errors.As(err, &wrong) {
 		t.Errorf("a context beyond the rank's rows: %v", err)
 	}
 }
@@ -64,7 +64,7 @@ func TestMeasureStops(t *testing.T) {
 	cancel()
 	// Short runs end before they ask, long ones in the middle: neither gives a result.
 	for _, tokens := range []int{100, 200_000} {
-		if _, err := Measure(ctx, Default(), ddr4(t), Load{Context: tokens, KVHeads: 4, Shape: fp16Head}, nil); !errors.Is(err, context.Canceled) {
+		if _, err := Measure(ctx, Default(), ddr4(t), Load{Context: tokens, KVHeads: 4, Shape: fp16Head}, nil, nil); !errors.Is(err, context.Canceled) {
 			t.Errorf("%d tokens: got %v, want context.Canceled", tokens, err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestWaivedRules(t *testing.T) {
 	}
 	spec.Activation = Simultaneous
 	checker := dram.NewChecker(d, 1, true)
-	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, checkedRun{checker}); err != nil {
+	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, checkedRun{checker}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(checker.Violations()) == 0 {

@@ -11,8 +11,8 @@ import (
 type Comparison struct {
 	Points  []PointChange // in the order of the new table, then those that vanished
 	Metrics []string      // that both tables have
-	// Gained and Lost are the metrics that only the new or the old table has.
-	Gained, Lost []string
+	// GainedMetrics and LostMetrics are those that only the new or the old table has.
+	GainedMetrics, LostMetrics []string
 }
 
 // Fate is what became of a point.
@@ -27,6 +27,7 @@ const (
 	FailsNow   Fate = "fails now" // it had results
 	WorksNow   Fate = "works now" // it had none
 	StillFails Fate = "still fails"
+	OtherSeeds Fate = "other seeds" // both tables have it, and no seed of it is in both
 )
 
 // PointChange is one point in both tables; its repeats over seeds are taken
@@ -37,6 +38,7 @@ type PointChange struct {
 	Fate    Fate
 	// Reconfigured says that the effective configuration differs.
 	Reconfigured bool
+	Lost         int    // seeds that only the old table has
 	Error        string // why it fails now
 	// Old and New are the values by metric of the seeds that both tables have, in
 	// the order of the new table; nil where there is no such pair.
@@ -98,12 +100,12 @@ func Compare(old, updated *Table) (*Comparison, error) {
 		if slices.Contains(a.metrics(), m) {
 			c.Metrics = append(c.Metrics, m)
 		} else {
-			c.Gained = append(c.Gained, m)
+			c.GainedMetrics = append(c.GainedMetrics, m)
 		}
 	}
 	for _, m := range a.metrics() {
 		if !slices.Contains(c.Metrics, m) {
-			c.Lost = append(c.Lost, m)
+			c.LostMetrics = append(c.LostMetrics, m)
 		}
 	}
 	renamed := a.renamed(b)
@@ -126,7 +128,7 @@ func Compare(old, updated *Table) (*Comparison, error) {
 	}
 	for _, name := range a.names {
 		if !matched[name] {
-			c.Points = append(c.Points, PointChange{Name: name, Fate: Vanished})
+			c.Points = append(c.Points, PointChange{Name: name, Fate: Vanished, Lost: len(a.rows[name])})
 		}
 	}
 	return c, nil
@@ -154,23 +156,30 @@ func (s *side) renamed(b *side) map[string]string {
 
 // point compares one point.
 func (c *Comparison) point(a, b *side, oldName, name string) PointChange {
-	p := PointChange{Name: name, Fate: Equal, Old: map[string][]float64{}, New: map[string][]float64{}}
+	p := PointChange{Name: name, Fate: OtherSeeds, Old: map[string][]float64{}, New: map[string][]float64{}}
+	p.Lost = len(a.rows[oldName])
 	oldFails, newFails := false, false
 	for _, r := range a.rows[oldName] {
 		oldFails = oldFails || a.table.Rows[r][a.status] == StatusFailed
 	}
 	for _, rb := range b.rows[name] {
 		row := b.table.Rows[rb]
+		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.table.Rows[r][a.seed] == row[b.seed] })
+		if ra >= 0 {
+			p.Lost--
+		}
 		if row[b.status] == StatusFailed {
 			newFails = true
 			p.Error = row[b.failure]
 			continue
 		}
-		ra := slices.IndexFunc(a.rows[oldName], func(r int) bool { return a.table.Rows[r][a.seed] == row[b.seed] })
 		if ra < 0 {
 			continue
 		}
 		ra = a.rows[oldName][ra]
+		if p.Fate == OtherSeeds {
+			p.Fate = Equal
+		}
 		p.Reconfigured = p.Reconfigured || a.table.Rows[ra][a.config] != row[b.config]
 		for _, m := range c.Metrics {
 			x, hasOld := a.table.Number(ra, slices.Index(a.table.Columns, m))
@@ -240,6 +249,15 @@ func meanStd(samples []float64) (mean, std float64) {
 		std = 0
 	}
 	return mean, std
+}
+
+// Lost returns the points and seeds that only the old table has.
+func (c *Comparison) Lost() int {
+	n := 0
+	for i := range c.Points {
+		n += c.Points[i].Lost
+	}
+	return n
 }
 
 // Count returns the number of points with a fate.

@@ -166,3 +166,24 @@ func TestCompareRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestLost: points and seeds that only the old table has are counted, and a point of
+// which no seed is in both is not called equal.
+func TestLost(t *testing.T) {
+	old := sweepTable(t, "a,1,1,done,,a,100,10\na,1,2,done,,b,100,10\nb,2,1,done,,c,1,1\ngone,3,1,done,,d,1,1\ngone,3,2,failed,boom,e,,\n")
+	updated := sweepTable(t, "a,1,1,done,,a,100,10\nb,2,7,done,,f,1,1\n")
+	c, err := Compare(old, updated)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Lost() != 1+1+2 || c.Points[0].Fate != Equal || c.Points[1].Fate != OtherSeeds || c.Points[2].Fate != Vanished {
+		t.Errorf("lost %d, %+v", c.Lost(), c.Points)
+	}
+	rule := &Rule{Metric: "output_tokens_per_s", Operator: "<", Limit: -0.02}
+	if n := rule.Judged(c); n != 1 {
+		t.Errorf("%d points judged, want a alone", n)
+	}
+	if want := "3 points, 1 equal, 1 vanished, 1 other seeds; 2 old seeds of these are missing"; c.headline() != want {
+		t.Errorf("got %s", c.headline())
+	}
+}

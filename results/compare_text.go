@@ -25,7 +25,7 @@ func (c *Comparison) WriteMarkdown(w io.Writer, o CompareOptions) error { return
 func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	var b strings.Builder
 	b.WriteString(c.headline() + "\n")
-	for _, fate := range []Fate{FailsNow, WorksNow, Added, Vanished} {
+	for _, fate := range []Fate{FailsNow, WorksNow, Added, Vanished, OtherSeeds} {
 		c.list(&b, fate, markdown)
 	}
 	c.trips(&b, o.Rules, markdown)
@@ -57,7 +57,7 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	for _, note := range []struct {
 		text    string
 		metrics []string
-	}{{"also changed", more}, {"only in the new results", c.Gained}, {"only in the old results", c.Lost}} {
+	}{{"also changed", more}, {"only in the new results", c.GainedMetrics}, {"only in the old results", c.LostMetrics}} {
 		if len(note.metrics) > 0 {
 			fmt.Fprintf(&b, "\n%s: %s\n", note.text, strings.Join(note.metrics, ", "))
 		}
@@ -72,13 +72,22 @@ func (c *Comparison) headline() string {
 	if len(c.Points) == 1 {
 		text = "1 point"
 	}
-	if c.Count(Equal) == len(c.Points) {
+	if c.Count(Equal) == len(c.Points) && c.Lost() == 0 {
 		return text + ", equal in every metric"
 	}
-	for _, f := range []Fate{Changed, Equal, Added, Vanished, FailsNow, StillFails, WorksNow} {
+	for _, f := range []Fate{Changed, Equal, Added, Vanished, OtherSeeds, FailsNow, StillFails, WorksNow} {
 		if n := c.Count(f); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, f)
 		}
+	}
+	lost := 0
+	for i := range c.Points {
+		if c.Points[i].Fate != Vanished {
+			lost += c.Points[i].Lost
+		}
+	}
+	if lost > 0 {
+		text += fmt.Sprintf("; %d old seeds of these are missing", lost)
 	}
 	configured := 0
 	for i := range c.Points {

@@ -45,6 +45,18 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	return nil, &input.InputError{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Nearest(r.Metric, metrics)}
 }
 
+// Judged returns the number of points at which a rule can trip: those with a value of
+// its metric in both tables, and those that fail now.
+func (r *Rule) Judged(c *Comparison) int {
+	n := 0
+	for i := range c.Points {
+		if _, _, ok := c.Points[i].Delta(r.Metric); ok || c.Points[i].Fate == FailsNow {
+			n++
+		}
+	}
+	return n
+}
+
 // Trips says whether the rule trips at a point: its change is beyond the limit,
 // or it had results and fails now, so that the rule cannot be shown to hold.
 func (r *Rule) Trips(p *PointChange) bool {

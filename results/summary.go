@@ -18,6 +18,7 @@ type Summary struct {
 	Schema       string `json:"schema"` // Schema
 	System       string `json:"system"`
 	Model        string `json:"model"`
+	GPU          string `json:"gpu"`
 	Trace        Trace  `json:"trace"`
 	Seed         uint64 `json:"seed"`
 	ConfigSHA256 string `json:"config_sha256"` // of the effective configuration, in hexadecimal

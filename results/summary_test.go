@@ -37,7 +37,7 @@ func golden(t *testing.T, name string, got []byte) {
 // sample is a summary in which no two numbers are alike.
 func sample() *Summary {
 	return &Summary{
-		Schema: Schema, System: "l3", Model: "gpt-175b",
+		Schema: Schema, System: "l3", Model: "gpt-175b", GPU: "a100-sxm-80gb",
 		Trace: Trace{
 			Name: "openr1", Requests: 1000, InputTokens: 96_000, OutputTokens: 12_684_100,
 			InputMean: 96, InputStd: 74.626, OutputMean: 12684.1, OutputStd: 7883.626,
@@ -87,7 +87,7 @@ func TestSummaryJSON(t *testing.T) {
 		}
 		key = !key
 	}
-	want := strings.Fields(`schema system model trace seed config_sha256 simulated_s output_tokens_per_s
+	want := strings.Fields(`schema system model gpu trace seed config_sha256 simulated_s output_tokens_per_s
 		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iterations rejected_requests preemptions utilization rankset_imbalance kv_bytes kv_fragmentation wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)

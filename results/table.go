@@ -50,23 +50,18 @@ func ReadTable(path string) (*Table, error) {
 	if err == nil && info.IsDir() {
 		path = filepath.Join(path, ResultsFile)
 	}
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		bad := &input.InputError{File: path, Err: err}
-		if errors.Is(err, fs.ErrNotExist) {
+		if bad := new(input.InputError); errors.As(err, &bad) && errors.Is(err, fs.ErrNotExist) {
 			bad.Expected = "a sweep's folder or its " + ResultsFile + "; an unfinished sweep has none"
 		}
-		return nil, bad
+		return nil, err
 	}
 	defer f.Close()
 	if filepath.Ext(path) == filepath.Ext(ParquetFile) {
 		return nil, &input.InputError{File: path, Expected: "the " + ResultsFile + " beside it, which has the same rows"}
 	}
-	return readTable(path, f)
+	return readTable(input.Name(path), f)
 }
 
 func readTable(name string, r io.Reader) (*Table, error) {
@@ -172,29 +167,6 @@ func (t *Table) Select(columns []int) *Table {
 		out.Rows = append(out.Rows, cells)
 	}
 	return out
-}
-
-// Where returns a table of the rows that fulfil all conditions, each
-// "column=value" as in the file.
-func (t *Table) Where(flag string, conditions []string) (*Table, error) {
-	out := &Table{Name: t.Name, Columns: t.Columns, Rows: t.Rows}
-	for _, text := range conditions {
-		column, value, err := t.Condition(flag, text)
-		if err != nil {
-			return nil, err
-		}
-		var kept [][]string
-		for _, row := range out.Rows {
-			if row[column] == value {
-				kept = append(kept, row)
-			}
-		}
-		out.Rows = kept
-	}
-	if len(out.Rows) == 0 {
-		return nil, &input.InputError{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
-	}
-	return out, nil
 }
 
 // Condition reads "column=value" and checks that the value occurs.

@@ -16,8 +16,8 @@ func (s *Summary) WriteText(w io.Writer) error {
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-16s%s\n", name, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(&b, "%s serving %s, %s requests of %s, seed %d\n\n",
-		s.System, s.Model, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
+	fmt.Fprintf(&b, "%s serving %s on %s, %s requests of %s, seed %d\n\n",
+		s.System, s.Model, s.GPU, grouped(float64(s.Trace.Requests), 0), s.Trace.Name, s.Seed)
 	row("input", "%s tokens (%s ± %s a request)",
 		grouped(float64(s.Trace.InputTokens), 0), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
 	row("output", "%s tokens (%s ± %s a request)",

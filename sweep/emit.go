@@ -37,13 +37,16 @@ var templates embed.FS
 // jobTemplates are the forms of Emit.
 var jobTemplates = map[string]string{"slurm": "slurm.sh", "k8s": "k8s.yaml"}
 
+// JobForms returns the forms that Emit writes.
+func JobForms() []string { return []string{"slurm", "k8s"} }
+
 // Emit writes the job to w in the form that a batch system reads: "slurm", a
 // shell script that submits it, or "k8s", manifests for Kubernetes 1.29 and later
 // (backoffLimitPerIndex). Errors in the job are of type *input.InputError.
 func Emit(w io.Writer, form string, j *Job) error {
 	file, known := jobTemplates[form]
 	if !known {
-		return input.UnknownName("--emit", form, []string{"slurm", "k8s"})
+		return input.UnknownName("--emit", form, JobForms())
 	}
 	if j.Shards < 1 || j.Shards > maxJobShards {
 		return &input.InputError{Key: "--shards", Value: fmt.Sprint(j.Shards), Expected: fmt.Sprintf("1 to %d", maxJobShards)}

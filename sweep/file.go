@@ -54,18 +54,14 @@ const MaxCombinations = 100_000
 // *input.InputError that names file, line and key; what is wrong with the machine
 // (IsSystemFault) is not.
 func ReadFile(path string) (*File, error) {
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path)
 	if IsSystemFault(err) {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
 	}
 	if err != nil {
-		var cause *os.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, err
 	}
-	return ParseFile(path, string(text))
+	return ParseFile(input.Name(path), string(text))
 }
 
 // ParseFile is ReadFile of a text; the overlay that it names is relative to
@@ -119,6 +115,10 @@ func (p *fileParser) file() (*File, error) {
 		case "config":
 			if err = p.stringValue(key, value, &f.Config); err == nil && !filepath.IsAbs(f.Config) {
 				f.Config = filepath.Join(filepath.Dir(p.path), f.Config)
+			}
+			if _, missing := os.Stat(f.Config); err == nil && missing != nil && !IsSystemFault(missing) {
+				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + f.Config,
+					Err: errors.Unwrap(missing)})
 			}
 		case "repeats":
 			n, ok := value.(int64)

@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // RunOptions says how a plan is carried out. None of it changes a result.
@@ -21,6 +22,9 @@ type RunOptions struct {
 	Force    bool                 // run what the journal holds, too
 	FailFast bool                 // stop at the first point that fails
 	Progress func(done, of int64) // may be nil; calls come from several goroutines
+	// Simulate, unless nil, runs a point's trace in the place of what package sweep does
+	// of itself, so that the caller can keep more of the run than its summary.
+	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
 }
 
 // Outcome is what a run of a plan left.
@@ -131,7 +135,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		err = &unreadableError{err}
 	}
 	if err == nil {
-		summary, err = r.plan.simulate(ctx, point, config)
+		summary, err = r.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // interrupted: it runs another time
@@ -163,6 +167,18 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		r.stop(errFailFast)
 	}
 	r.report(finished)
+}
+
+// simulate runs a point in the way that the options ask for.
+func (r *runner) simulate(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+	if r.options.Simulate == nil {
+		return r.plan.simulate(ctx, point, config)
+	}
+	trace, err := r.plan.traces.trace(config)
+	if err != nil {
+		return nil, &unreadableError{err}
+	}
+	return r.options.Simulate(ctx, point, config, trace)
 }
 
 // runNode runs a point's trace on its node.

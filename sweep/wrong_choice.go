@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// wrongChoice returns the first error of the first choice with which no
-// combination is a configuration.
+// wrongChoice returns the error of the first choice with which no combination is a
+// configuration: the first that is about a key of the choice, else the first.
 func (p *Plan) wrongChoice() error {
 	failed, works := make([][]error, len(p.File.Axes)), make([][]bool, len(p.File.Axes))
 	for i, a := range p.File.Axes {
@@ -21,7 +21,8 @@ func (p *Plan) wrongChoice() error {
 		point := &p.Points[i]
 		for axis, choice := range p.choices(point.combination) {
 			works[axis][choice] = works[axis][choice] || point.Err == nil
-			if failed[axis][choice] == nil {
+			c := &p.File.Axes[axis].Choices[choice]
+			if old := failed[axis][choice]; old == nil || point.Err != nil && !c.isAbout(old) && c.isAbout(point.Err) {
 				failed[axis][choice] = point.Err
 			}
 		}
@@ -38,7 +39,7 @@ func (p *Plan) wrongChoice() error {
 				return &input.InputError{File: p.File.Path, Key: "where", Expected: fmt.Sprintf(
 					"conditions that leave a valid combination with %s; those that are left are none: %v", p.parts[axis][choice], err)}
 			}
-			return err
+			return p.pointedAt(axis, choice, err)
 		}
 		if drawn {
 			if err := p.wrongListed(axis, works[axis], failed[axis]); err != nil {
@@ -47,6 +48,27 @@ func (p *Plan) wrongChoice() error {
 		}
 	}
 	return nil
+}
+
+// isAbout says that an error names a key that the choice sets.
+func (c *Choice) isAbout(err error) bool {
+	bad := new(input.InputError)
+	return errors.As(err, &bad) && slices.ContainsFunc(c.Settings, func(s Setting) bool { return s.Key == bad.Key })
+}
+
+// pointedAt gives the error of a choice with which nothing works the place of the
+// choice, unless it names a key that the choice sets, or is there without it.
+func (p *Plan) pointedAt(axis, choice int, err error) error {
+	c := &p.File.Axes[axis].Choices[choice]
+	if c.isAbout(err) || len(c.Settings) == 0 {
+		return err
+	}
+	if _, alone := configs.Load(p.options(p.File.Set)); alone != nil && placeless(alone).Error() == placeless(err).Error() {
+		return err
+	}
+	s := c.Settings[0]
+	return &input.InputError{File: p.place(s), Key: s.Key, Value: s.Value,
+		Err: fmt.Errorf("no point with it is a configuration; the first says %w", placeless(err))}
 }
 
 // maxLookups bounds the combinations that validElsewhere tries, for the choice of

@@ -12,21 +12,36 @@ import (
 // long run. Bandwidths are peaks of the whole node, 0 for what the system does not
 // have.
 type Hardware struct {
-	System                             string
-	Replicas, GPUs, Channels, Ranksets int // GPUs and channels of one replica
-	Weights, FreeGPU                   units.Bytes
-	KV                                 units.Bytes
-	KVTokens                           int64   // that the KV memory holds at most, units filled
-	MeanRequests                       float64 // of the trace's mean final length
-	HBM, Attention, Channel, PCIe      units.Bandwidth
+	Schema   string `json:"schema"` // HardwareSchema
+	System   string `json:"system"`
+	Model    string `json:"model"`
+	GPU      string `json:"gpu"`
+	Replicas int    `json:"replicas"`
+	// GPUs and channels are those of one replica.
+	GPUs         int             `json:"gpus"`
+	Channels     int             `json:"channels"`
+	Ranksets     int             `json:"ranksets"`
+	Weights      units.Bytes     `json:"weights"`  // of one replica
+	FreeGPU      units.Bytes     `json:"free_gpu"` // that weights and reserve leave on its GPUs
+	KV           units.Bytes     `json:"kv"`
+	KVTokens     int64           `json:"kv_tokens"`     // that the KV memory holds at most, units filled
+	MeanRequests float64         `json:"mean_requests"` // of the trace's mean final length
+	HBM          units.Bandwidth `json:"hbm"`
+	Attention    units.Bandwidth `json:"decode_attention"`
+	Channel      units.Bandwidth `json:"dram_channels"`
+	PCIe         units.Bandwidth `json:"pcie"`
 }
+
+// HardwareSchema names the form of Hardware's JSON, whose quantities carry units.
+const HardwareSchema = "l3sim/hardware/1"
 
 // Hardware returns the hardware in effect for a trace.
 func (n *Node) Hardware(trace *traces.Trace) Hardware {
 	cfg := n.cfg
 	kv := n.kvBytes(0).Capacity
 	h := Hardware{
-		System: cfg.Run.System, Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
+		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.Model.Name, GPU: cfg.GPU.Name,
+		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
 		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth,
@@ -53,12 +68,14 @@ func (h Hardware) WriteText(w io.Writer) error {
 		host = fmt.Sprintf(", %d channels and %d ranksets", h.Channels, h.Ranksets)
 	}
 	_, err := fmt.Fprintf(w, `system            %s
+model             %s
+GPU               %s
 replicas          %d of %d GPUs%s
 GPU memory        %.1f GiB of weights a replica, %.1f GiB left
 KV memory         %.1f GiB, %d tokens, %.1f requests of the trace's mean final length
 HBM               %.1f GB/s
 decode attention  %.1f GB/s
-`, h.System, h.Replicas, h.GPUs, host, gib(h.Weights), gib(h.FreeGPU),
+`, h.System, h.Model, h.GPU, h.Replicas, h.GPUs, host, gib(h.Weights), gib(h.FreeGPU),
 		gib(h.KV), h.KVTokens, h.MeanRequests, gb(h.HBM), gb(h.Attention))
 	if err == nil && h.Channels > 0 {
 		_, err = fmt.Fprintf(w, "DRAM channels     %.1f GB/s\nPCIe              %.1f GB/s in each direction\n", gb(h.Channel), gb(h.PCIe))

@@ -184,7 +184,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		}
 	}
 	s := &results.Summary{
-		System: cfg.Run.System, Model: cfg.Model.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
+		System: cfg.Run.System, Model: cfg.Model.Name, GPU: cfg.GPU.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
 		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,

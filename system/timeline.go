@@ -18,6 +18,8 @@ func (w *Window) overlaps(start, end sim.Time) bool { return start < w.To && end
 
 // Recording is what one replica did within a window.
 type Recording struct {
+	Replica int
+	Run     string // what the run is called where a timeline shows several, else ""
 	Window
 	*Spans
 	// Batch and KVBytes are sampled at every iteration.
@@ -79,7 +81,7 @@ func microseconds(t sim.Time) json.Number {
 	return json.Number(fmt.Sprintf("%d.%06d", t/1e6, t%1e6))
 }
 
-// WriteTimeline writes recordings, one a replica, in the Chrome trace-event
+// WriteTimeline writes recordings, one a replica of a run, in the Chrome trace-event
 // format: a process for each replica, a track for each resource, counters for
 // the batch and the KV memory.
 func WriteTimeline(w io.Writer, recordings []*Recording) error {
@@ -96,8 +98,8 @@ func WriteTimeline(w io.Writer, recordings []*Recording) error {
 		_, err = b.Write(text)
 		return err
 	}
-	for replica, rec := range recordings {
-		if err := rec.write(replica, write); err != nil {
+	for process, rec := range recordings {
+		if err := rec.write(process, write); err != nil {
 			return err
 		}
 	}
@@ -113,11 +115,15 @@ func thread(resource int32) int {
 	return int(resource)
 }
 
-func (r *Recording) write(replica int, write func(traceEvent) error) error {
+func (r *Recording) write(process int, write func(traceEvent) error) error {
 	meta := func(what string, tid int, args map[string]any) error {
-		return write(traceEvent{Name: what, Phase: "M", Process: replica, Thread: tid, Args: args})
+		return write(traceEvent{Name: what, Phase: "M", Process: process, Thread: tid, Args: args})
 	}
-	if err := meta("process_name", 0, map[string]any{"name": fmt.Sprintf("replica %d", replica)}); err != nil {
+	name := fmt.Sprintf("replica %d", r.Replica)
+	if r.Run != "" {
+		name = r.Run + ", " + name
+	}
+	if err := meta("process_name", 0, map[string]any{"name": name}); err != nil {
 		return err
 	}
 	for tid, name := range r.tracks {
@@ -133,17 +139,17 @@ func (r *Recording) write(replica int, write func(traceEvent) error) error {
 	}
 	for _, s := range r.Samples {
 		counters := map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill}
-		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(s.At), Process: replica, Args: counters}); err != nil {
+		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(s.At), Process: process, Args: counters}); err != nil {
 			return err
 		}
 		kv := map[string]any{"allocated": s.KVBytes}
-		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(s.At), Process: replica, Args: kv}); err != nil {
+		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(s.At), Process: process, Args: kv}); err != nil {
 			return err
 		}
 	}
 	for _, s := range r.Spans.Spans {
 		if r.overlaps(s.Start, s.End) {
-			if err := r.writeSpan(replica, s, write); err != nil {
+			if err := r.writeSpan(process, s, write); err != nil {
 				return err
 			}
 		}
@@ -152,7 +158,7 @@ func (r *Recording) write(replica int, write func(traceEvent) error) error {
 }
 
 // writeSpan writes one span, the steps within it, and what it is on the channels.
-func (r *Recording) writeSpan(replica int, s sim.Span, write func(traceEvent) error) error {
+func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) error) error {
 	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
 	args := map[string]any{"sub-batch": sub, "layer": s.B}
 	if s.Resource != resourceGPU {
@@ -161,7 +167,7 @@ func (r *Recording) writeSpan(replica int, s sim.Span, write func(traceEvent) er
 	event := func(name string, tid int, start, end sim.Time) error {
 		return write(traceEvent{
 			Name: name, Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
-			Process: replica, Thread: tid, Args: args,
+			Process: process, Thread: tid, Args: args,
 		})
 	}
 	name := fmt.Sprintf("%s %c%d", operationNames[s.Kind], 'A'+rune(sub), s.B)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,26 +27,22 @@ const MaxTokens = 1 << 24
 // Whatever is wrong with the file is an *input.InputError that names file,
 // line and column.
 func Load(path string) (*Trace, error) {
-	f, err := os.Open(path)
+	f, err := input.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
 	defer f.Close()
-	return Read(path, f)
+	return Read(input.Name(path), f)
 }
 
 // openError says why path cannot be opened. A path that does not exist may be
 // meant as the name of a built-in trace.
 func openError(path string, err error) error {
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
-		err = cause.Err
-	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return &input.InputError{File: path, Err: err}
+		return err
 	}
 	return &input.InputError{
-		Key: "run.trace", Value: strconv.Quote(path), Err: err,
+		Key: "run.trace", Value: strconv.Quote(path), Err: errors.Unwrap(err),
 		Expected: "a trace file or one of " + strings.Join(BuiltinNames(), ", "),
 		Nearest:  input.Nearest(path, BuiltinNames()),
 	}
@@ -62,7 +57,7 @@ func Read(name string, r io.Reader) (*Trace, error) {
 	}
 	first, err := text.Peek(1)
 	if err != nil && err != io.EOF {
-		return nil, openError(name, err) // a folder opens, and fails here
+		return nil, input.FileError(name, err)
 	}
 	var rows []row
 	if len(first) == 1 && first[0] == '{' {

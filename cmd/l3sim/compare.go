@@ -1,21 +1,25 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/spf13/cobra"
+	"sync"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // comparisonOf returns the sweep that --system a,b or --model a,b describes: all
 // combinations of the names, nil where each flag has one.
-func comparisonOf(o configs.Options) *sweep.File {
+func comparisonOf(o configs.Options) (*sweep.File, error) {
 	file := &sweep.File{Config: o.ConfigFile, Sets: o.Sets, Repeats: 1}
 	for _, f := range o.Flags {
 		names := strings.Split(f.Value, ",")
@@ -24,32 +28,169 @@ func comparisonOf(o configs.Options) *sweep.File {
 			continue
 		}
 		axis := sweep.Axis{Kind: "list"}
-		for _, name := range names {
-			axis.Choices = append(axis.Choices, sweep.Choice{Settings: []sweep.Setting{{Key: f.Key, Value: strconv.Quote(strings.TrimSpace(name))}}})
+		for i, name := range names {
+			names[i] = strings.TrimSpace(name)
+			if names[i] == "" || slices.Contains(names[:i], names[i]) {
+				return nil, &input.InputError{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
+			}
+			setting := sweep.Setting{Key: f.Key, Value: strconv.Quote(names[i])}
+			axis.Choices = append(axis.Choices, sweep.Choice{Name: names[i], Settings: []sweep.Setting{setting}})
 		}
 		file.Axes = append(file.Axes, axis)
 	}
 	if len(file.Axes) == 0 {
-		return nil
+		return nil, nil
 	}
-	return file
+	return file, nil
 }
 
-// compare runs a comparison and prints one table, a row a system or model.
-func (a *app) compare(cmd *cobra.Command, file *sweep.File) error {
-	for _, flag := range []string{"json", "out", "dry-run", "exact", "check", "timeline", "timeline-window"} {
-		if f := cmd.Flags().Lookup(flag); f != nil && f.Changed {
-			return &input.InputError{Key: "--" + flag, Expected: "one system and one model with it; 'l3sim sweep' writes files of several"}
-		}
+// comparison is the runs of several systems or models.
+type comparison struct {
+	plan *sweep.Plan
+
+	mu   sync.Mutex
+	runs map[string]*comparedRun // by Point.Hash
+}
+
+// comparedRun is what is kept of one run.
+type comparedRun struct {
+	config  *configs.Config
+	result  *system.Result
+	summary *results.Summary
+}
+
+// compare runs a comparison and prints one table, a row a system or model, or one
+// JSON object.
+func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error {
+	window, err := f.timelineWindow()
+	if err != nil {
+		return err
 	}
 	plan, err := sweep.NewPlan(file, "")
 	if err != nil {
 		return err
 	}
-	outcome, err := a.runPlan(cmd.Context(), plan, sweep.RunOptions{})
+	c := &comparison{plan: plan, runs: map[string]*comparedRun{}}
+	if f.dryRun {
+		return a.compareHardware(c, f.json)
+	}
+	if err := f.writable(); err != nil {
+		return err
+	}
+	o := sweep.RunOptions{Simulate: func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
+		return c.simulate(ctx, p, cfg, t, system.Options{Exact: f.exact, Check: f.check, Timeline: window})
+	}}
+	outcome, err := a.runPlan(ctx, plan, o)
 	if err != nil {
 		return err
 	}
+	a.noteRejected(c)
+	late := f.inWindow(window, c.end())
+	if err := c.write(f, late != nil); err != nil {
+		return err
+	}
+	if f.json {
+		err = a.printJSON(c.summaries(outcome))
+	} else {
+		err = a.printComparison(plan, outcome)
+	}
+	if err != nil {
+		return err
+	}
+	if err := failedPoints(plan.Points, outcome); err != nil {
+		return err
+	}
+	return late
+}
+
+// simulate runs one point and keeps it.
+func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace, o system.Options) (*results.Summary, error) {
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return nil, err
+	}
+	result, err := node.Run(ctx, t, o)
+	if err != nil {
+		return nil, err
+	}
+	summary, err := result.Summary(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range result.Recordings {
+		r.Run = p.Name
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs[p.Hash] = &comparedRun{cfg, result, summary}
+	return summary, nil
+}
+
+// end returns the simulated seconds of the longest run.
+func (c *comparison) end() float64 {
+	end := 0.0
+	for _, r := range c.runs {
+		end = max(end, r.summary.SimulatedS)
+	}
+	return end
+}
+
+// write writes the files that were asked for: a folder for each run, and one timeline
+// unless its window is too late for all of them.
+func (c *comparison) write(f *runFlags, late bool) error {
+	var recordings []*system.Recording
+	for i := range c.plan.Points {
+		p := &c.plan.Points[i]
+		r := c.runs[p.Hash]
+		if r == nil {
+			continue // it failed
+		}
+		recordings = append(recordings, r.result.Recordings...)
+		if f.out == "" {
+			continue
+		}
+		dir := filepath.Join(f.out, strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name))
+		if err := writeRun(dir, r.config, r.result, r.summary); err != nil {
+			return err
+		}
+	}
+	if f.timeline == "" || late {
+		return nil
+	}
+	return writeTimeline(f.timeline, recordings)
+}
+
+// noteRejected says which runs left requests out: they did less work than the others.
+func (a *app) noteRejected(c *comparison) {
+	for i := range c.plan.Points {
+		if r := c.runs[c.plan.Points[i].Hash]; r != nil {
+			a.noteRejections(c.plan.Points[i].Name+": ", r.summary)
+		}
+	}
+}
+
+// comparedJSON is the JSON of several runs.
+type comparedJSON struct {
+	Schema string             `json:"schema"`
+	Runs   []*results.Summary `json:"runs"` // each as of one run, in the order of the flags
+	Failed []failedPoint      `json:"failed_points"`
+}
+
+// summaries returns the runs in order.
+func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
+	out := &comparedJSON{"l3sim/runs/1", []*results.Summary{}, failures(c.plan.Points, o)}
+	for _, e := range o.Entries {
+		if e.Summary != nil {
+			named := *e.Summary
+			named.Schema = results.Schema
+			out.Runs = append(out.Runs, &named)
+		}
+	}
+	return out
+}
+
+// printComparison prints a row for each run.
+func (a *app) printComparison(plan *sweep.Plan, outcome *sweep.Outcome) error {
 	all, err := plan.Table(outcome)
 	if err != nil {
 		return err
@@ -67,8 +208,49 @@ func (a *app) compare(cmd *cobra.Command, file *sweep.File) error {
 	for i := range plan.Keys {
 		t.Columns[i] = strings.TrimPrefix(t.Columns[i], "run.")
 	}
-	if err := t.WriteText(a.stdout); err != nil {
-		return err
+	return t.WriteText(a.stdout)
+}
+
+// compareHardware prints the hardware in effect for each run.
+func (a *app) compareHardware(c *comparison, asJSON bool) error {
+	all := []system.Hardware{}
+	for i := range c.plan.Points {
+		cfg, err := c.plan.Config(&c.plan.Points[i])
+		if err != nil {
+			return err
+		}
+		h, err := hardwareOf(cfg)
+		if err != nil {
+			return err
+		}
+		all = append(all, h)
 	}
-	return failedPoints(plan.Points, outcome)
+	if asJSON {
+		return a.printJSON(struct {
+			Schema string            `json:"schema"`
+			Runs   []system.Hardware `json:"runs"`
+		}{"l3sim/hardware/1", all})
+	}
+	for i, h := range all {
+		if i > 0 {
+			fmt.Fprintln(a.stdout)
+		}
+		if err := h.WriteText(a.stdout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hardwareOf returns the hardware of a configuration, and the trace's share of it.
+func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
+	trace, err := system.LoadTrace(cfg)
+	if err != nil {
+		return h, err
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return h, err
+	}
+	return node.Hardware(trace), nil
 }

@@ -23,9 +23,14 @@ func TestCompare(t *testing.T) {
 	}
 	var out bytes.Buffer
 	a := &app{stdout: &out, stderr: &bytes.Buffer{}}
-	cmd := a.newRunCommand()
-	cmd.SetContext(t.Context())
-	if err := a.compare(cmd, comparisonOf(options)); err != nil {
+	compare := func() error {
+		file, err := comparisonOf(options)
+		if err != nil {
+			return err
+		}
+		return a.compare(t.Context(), file, &runFlags{})
+	}
+	if err := compare(); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
@@ -35,19 +40,19 @@ func TestCompare(t *testing.T) {
 	}
 
 	options.Flags[0].Value = "gpt-175b,opt66b"
-	err := a.compare(cmd, comparisonOf(options))
+	err := compare()
 	var bad *input.InputError
 	if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), `--model: run.model = "opt66b": expected one of`) {
 		t.Errorf("got %v", err)
 	}
-	if err := cmd.Flags().Set("json", "true"); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.compare(cmd, comparisonOf(options)); !errors.As(err, &bad) || bad.Key != "--json" {
-		t.Errorf("got %v", err)
+	for _, names := range []string{"gpt-175b, gpt-175b", "gpt-175b,"} {
+		options.Flags[0].Value = names
+		if err := compare(); !errors.As(err, &bad) || bad.Key != "--model" {
+			t.Errorf("%s: got %v", names, err)
+		}
 	}
 	options.Flags[0].Value = "gpt-175b"
-	if comparisonOf(options) != nil {
+	if file, err := comparisonOf(options); file != nil || err != nil {
 		t.Error("one model is no comparison")
 	}
 }

@@ -25,11 +25,18 @@ Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitiv
 }
 
 func (a *app) newConfigListCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the presets of systems, models, GPUs and DRAM",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if asJSON {
+				return a.printJSON(struct {
+					Schema  string           `json:"schema"`
+					Presets []configs.Preset `json:"presets"`
+				}{"l3sim/presets/1", configs.Presets()})
+			}
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			for _, p := range configs.Presets() {
 				fmt.Fprintf(table, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
@@ -37,6 +44,8 @@ func (a *app) newConfigListCommand() *cobra.Command {
 			return table.Flush()
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	return cmd
 }
 
 func (a *app) newConfigShowCommand() *cobra.Command {

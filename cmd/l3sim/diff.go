@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +15,8 @@ import (
 // diffFlags are the flags of the diff command.
 type diffFlags struct {
 	rules, metrics []string
-	markdown       bool
+	markdown, json bool
+	allowMissing   bool
 }
 
 func (a *app) newDiffCommand() *cobra.Command {
@@ -27,7 +30,9 @@ BASE and NEW are sweeps' folders or their results.csv. Points are matched by nam
 where only one side has a name, by configuration; the seeds of a point are paired. A
 rule METRIC<LIMIT (or <=, >, >=) limits the change, in percent of the old value with %,
 else in the metric's unit. It trips at points beyond it and at points that had results
-and now fail; then the exit code is 1. Without rules the exit code is 0.`,
+and now fail; then the exit code is 1. So it is where a rule finds no point to judge, and
+where points or seeds of BASE are missing in NEW, unless --allow-missing lets that pass.
+Without rules the exit code is 0.`,
 		Example: `  l3sim diff results/base results/new
   l3sim diff base.csv new.csv --markdown --fail-if 'output_tokens_per_s<-2%' --fail-if 'tbt_p99_ms>5%'`,
 		Args: cobra.ExactArgs(2),
@@ -35,7 +40,10 @@ and now fail; then the exit code is 1. Without rules the exit code is 0.`,
 	}
 	cmd.Flags().StringArrayVar(&f.rules, "fail-if", nil, "exit with 1 where a metric's change is beyond this `rule` (repeatable)")
 	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` with a table each; all for every one (default: the main ones and those of rules)")
+	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing", false, "rules pass though points of BASE are missing in NEW, or none is in both")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object, with every metric unless --metrics chooses")
 	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	return cmd
 }
 
@@ -61,20 +69,43 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	if f.markdown {
 		write = c.WriteMarkdown
 	}
+	if f.json {
+		write = c.WriteJSON
+		if len(f.metrics) == 0 {
+			o.Metrics = c.Metrics
+		}
+	}
 	if err := write(a.stdout, o); err != nil {
 		return err
 	}
-	tripped := 0
-	for _, r := range o.Rules {
-		for i := range c.Points {
-			if r.Trips(&c.Points[i]) {
-				tripped++
-				break
-			}
+	return f.judge(c, o.Rules)
+}
+
+// judge returns the error of rules that trip or cannot be judged.
+func (f *diffFlags) judge(c *results.Comparison, rules []*results.Rule) error {
+	tripped, unjudged := 0, ""
+	for _, r := range rules {
+		if slices.ContainsFunc(c.Points, func(p results.PointChange) bool { return r.Trips(&p) }) {
+			tripped++
+		}
+		if r.Judged(c) == 0 {
+			unjudged = r.Metric
 		}
 	}
+	var faults []string
 	if tripped > 0 {
-		return fmt.Errorf("%s of %d tripped", plural(tripped, "rule", "rules"), len(o.Rules))
+		faults = append(faults, fmt.Sprintf("%s of %d tripped", plural(tripped, "rule", "rules"), len(rules)))
+	}
+	if len(rules) > 0 && !f.allowMissing {
+		switch lost := c.Lost(); {
+		case unjudged != "":
+			faults = append(faults, "no point has "+unjudged+" in both results (--allow-missing lets that pass)")
+		case lost > 0:
+			faults = append(faults, plural(lost, "old result has no new one", "old results have no new one")+" (--allow-missing lets that pass)")
+		}
+	}
+	if len(faults) > 0 {
+		return errors.New(strings.Join(faults, "; "))
 	}
 	return nil
 }

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,24 +20,6 @@ func (a *app) newDRAMCommand() *cobra.Command {
 	group := a.newGroup("dram", "Replay request traces on DDR4, check command logs, show the timing tables")
 	group.AddCommand(a.newDRAMReplayCommand(), a.newDRAMCheckCommand(), a.newDRAMSpecCommand())
 	return group
-}
-
-// openInput opens a file that the user named; that it cannot be read is an
-// error of the input.
-func openInput(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		var cause *fs.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, &input.InputError{File: path, Err: err}
-	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
-		f.Close()
-		return nil, &input.InputError{File: path, Expected: "a file, not a folder"}
-	}
-	return f, nil
 }
 
 // applySets calls set for each KEY=VALUE of --set.

@@ -19,6 +19,7 @@ func (a *app) newDRAMCheckCommand() *cobra.Command {
 	var name string
 	var ranks int
 	var allow, sets []string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check COMMANDS",
 		Short: "Check that a log of DRAM commands breaks no rule of the standard",
@@ -47,13 +48,14 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := dram.KnownRules("--allow", allow); err != nil {
 				return err
 			}
-			return a.checkLog(args[0], spec, ranks, allow)
+			return a.checkLog(args[0], spec, ranks, allow, asJSON)
 		},
 	}
 	cmd.Flags().StringVar(&name, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
 	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage+", with every violation")
 	return cmd
 }
 
@@ -65,13 +67,13 @@ func flagName(err error, flag string) error {
 	return err
 }
 
-func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) error {
-	f, err := openInput(path)
+func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, asJSON bool) error {
+	f, err := input.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	log, err := dram.NewLogReader(path, f)
+	log, err := dram.NewLogReader(input.Name(path), f)
 	if err != nil {
 		return err
 	}
@@ -87,14 +89,65 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 			failing++
 		}
 	}
-	if err := printViolations(a.stdout, found, allowed); err != nil {
+	if asJSON {
+		err = a.printJSON(newCheckResult(path, log.Records(), failing, found, allowed))
+	} else if err = printViolations(a.stdout, found, allowed); err == nil {
+		_, err = fmt.Fprintf(a.stdout, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
+	}
+	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
 	if failing > 0 {
-		return fmt.Errorf("%s: %s", path, plural(failing, "violation", "violations"))
+		return fmt.Errorf("%s: %s", input.Name(path), plural(failing, "violation", "violations"))
 	}
 	return nil
+}
+
+// checkResult is the JSON of dram check.
+type checkResult struct {
+	Schema   string           `json:"schema"`
+	Log      string           `json:"log"`
+	Commands int64            `json:"commands"`
+	Failing  int              `json:"violations"`
+	Allowed  int              `json:"allowed_violations"`
+	Found    []checkViolation `json:"found"`
+}
+
+// checkViolation is one violation, of allowed rules too.
+type checkViolation struct {
+	Rule     string        `json:"rule"`
+	Allowed  bool          `json:"allowed"`
+	First    *checkCommand `json:"first"` // null where one command breaks the rule alone
+	Second   *checkCommand `json:"second"`
+	Required int64         `json:"required_clocks"` // from first to second; 0 for a rule of state
+	Actual   int64         `json:"actual_clocks"`
+	Detail   string        `json:"detail"`
+}
+
+// checkCommand is a command of the log; an absent part of the address is -1.
+type checkCommand struct {
+	Clock     int64  `json:"clock"`
+	Command   string `json:"command"`
+	Rank      int    `json:"rank"`
+	BankGroup int    `json:"bank_group"`
+	Bank      int    `json:"bank"`
+	Row       int    `json:"row"`
+	Column    int    `json:"column"`
+}
+
+func newCheckResult(path string, commands int64, failing int, found []dram.Violation, allowed func(dram.Violation) bool) *checkResult {
+	r := &checkResult{"l3sim/dram_check/1", input.Name(path), commands, failing, len(found) - failing, []checkViolation{}}
+	command := func(r dram.Record) *checkCommand {
+		if r.Clock < 0 {
+			return nil
+		}
+		a := r.Address
+		return &checkCommand{r.Clock, r.Command.String(), int(a.Rank), int(a.BankGroup), int(a.Bank), int(a.Row), int(a.Column)}
+	}
+	for _, v := range found {
+		r.Found = append(r.Found, checkViolation{v.Rule, allowed(v), command(v.First), command(v.Second), v.Required, v.Actual, v.Detail})
+	}
+	return r
 }
 
 // plural returns n with the noun's form for it.

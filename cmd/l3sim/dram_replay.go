@@ -76,7 +76,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	if err != nil {
 		return err
 	}
-	file, err := openInput(path)
+	file, err := input.Open(path)
 	if err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	var names []string
 	if f.commands != "" {
 		names = logNames(f.commands, s.Channels)
-		if err := checkOutputs("--commands", names, file); err != nil {
+		if err := checkOutputs("--commands", names, path); err != nil {
 			return err
 		}
 	}
-	requests, err := dram.ReadTrace(path, file)
+	requests, err := dram.ReadTrace(input.Name(path), file)
 	if err != nil {
 		return err
 	}
@@ -153,10 +153,13 @@ func logNames(path string, channels int) []string {
 	return names
 }
 
-// checkOutputs refuses files to be written that are folders or the open input,
-// which the output would replace.
-func checkOutputs(flag string, names []string, in *os.File) error {
-	read, err := in.Stat()
+// checkOutputs refuses files to be written that are folders or the input, which the
+// output would replace.
+func checkOutputs(flag string, names []string, in string) error {
+	read, err := os.Stat(in)
+	if in == input.Stdin {
+		read, err = os.Stdin.Stat()
+	}
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ points on the front or off it nothing of knobs at all.`,
 		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where, asJSON) },
 	}
 	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
-	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value` (repeatable)")
+	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

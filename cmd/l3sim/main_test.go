@@ -53,13 +53,13 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestVersionLine(t *testing.T) {
-	if got := versionLine(nil); !strings.Contains(got, "unknown commit") {
+	if got := describeBuild(nil).String(); !strings.Contains(got, "unknown commit") {
 		t.Errorf("no build information: %s", got)
 	}
 	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "true"},
 	}}
-	if got := versionLine(info); !strings.HasPrefix(got, "l3sim v1.2.3, commit abc123 (modified), go1.") {
+	if got := describeBuild(info).String(); !strings.HasPrefix(got, "l3sim v1.2.3, commit abc123 (modified), go1.") {
 		t.Errorf("got %s", got)
 	}
 }

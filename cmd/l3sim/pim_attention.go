@@ -72,7 +72,9 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := f.measure(cmd.Context(), &c.PIM, &c.DRAM.Spec, load)
+	show := a.onTerminal("clocks")
+	m, err := f.measure(cmd.Context(), &c.PIM, &c.DRAM.Spec, load, show)
+	show.Done()
 	if err != nil {
 		return err
 	}
@@ -111,16 +113,22 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 }
 
 // measure runs the load, and writes the command log where one is asked for.
-func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load) (*pim.Measurement, error) {
+func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load, show *progress) (*pim.Measurement, error) {
+	progress := func(done, of int64) {
+		if show.total == 0 {
+			show.Start(of)
+		}
+		show.Set(done)
+	}
 	if f.commands == "" {
-		return pim.Measure(ctx, spec, d, load, nil)
+		return pim.Measure(ctx, spec, d, load, nil, progress)
 	}
 	var m *pim.Measurement
 	header := dram.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
 	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
 		log := dram.NewLogWriter(w, header)
 		var err error
-		if m, err = pim.Measure(ctx, spec, d, load, commandLog{log}); err != nil {
+		if m, err = pim.Measure(ctx, spec, d, load, commandLog{log}, progress); err != nil {
 			return err
 		}
 		return log.Flush()

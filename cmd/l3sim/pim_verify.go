@@ -103,11 +103,6 @@ func verifyCases(path string) ([]pim.VerifyCase, error) {
 		}
 		return pim.ReadVerifyCases(file)
 	}
-	if f, err := openInput(path); err != nil { // refuses folders
-		return nil, err
-	} else if err := f.Close(); err != nil {
-		return nil, err
-	}
 	file, err := attention.OpenSafetensors(path)
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVar(&s.Group, "group", "", "`column` with a colour and marker for each value")
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
 	flags.StringVar(&s.NormalizeTo, "normalize-to", "", "divide by the row with `column=value` and the same x, group, facet and seed")
-	flags.StringArrayVar(&s.Where, "where", nil, "only rows with `column=value` (repeatable)")
+	flags.StringArrayVar(&s.Where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
 }
 
 func (a *app) newPlotCommand() *cobra.Command {
@@ -87,6 +87,9 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	}
 	format, err := figure.Format("--out", out)
 	if err != nil {
+		return err
+	}
+	if err := writableFile("--out", out); err != nil {
 		return err
 	}
 	table, err := results.ReadTable(path)

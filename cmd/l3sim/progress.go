@@ -45,19 +45,41 @@ func (a *app) newProgress(unit string) *progress {
 	return p
 }
 
-// Start begins the display of a task of total units.
+// onTerminal returns a progress display that shows nothing but on a terminal: for
+// what takes seconds, not minutes.
+func (a *app) onTerminal(unit string) *progress {
+	p := a.newProgress(unit)
+	if !isTerminal(p.out) {
+		p.out = nil
+	}
+	return p
+}
+
+// isTerminal says that w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// Start begins the display of a task of total units, 0 where their number is not
+// known.
 func (p *progress) Start(total int64) {
 	if p.out == nil {
 		return
 	}
 	p.total, p.start, p.stop = max(total, 1), time.Now(), make(chan struct{})
-	if f, ok := p.out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+	if isTerminal(p.out) {
 		p.interval = barInterval
 		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
-		p.bar = p.bars.AddBar(p.total,
-			mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "+p.unit)),
-			mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
-			mpb.BarRemoveOnComplete())
+		if total > 0 {
+			p.bar = p.bars.AddBar(p.total,
+				mpb.PrependDecorators(decor.CountersNoUnit("%d/%d "+p.unit)),
+				mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
+				mpb.BarRemoveOnComplete())
+		} else {
+			p.bar = p.bars.AddSpinner(p.total, mpb.AppendDecorators(decor.Name(p.unit+" "), decor.Elapsed(decor.ET_STYLE_GO)),
+				mpb.BarRemoveOnComplete())
+		}
 	}
 	p.drawer.Go(p.draw)
 }

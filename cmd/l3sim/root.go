@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -23,6 +24,9 @@ func (a *app) newRootCommand() *cobra.Command {
 	root := a.newGroup("l3sim", "Simulate LLM serving on GPUs with processing-in-memory DIMMs")
 	root.SilenceErrors = true // run prints the error, on one line
 	root.SilenceUsage = true
+	info, _ := debug.ReadBuildInfo()
+	root.Version = describeBuild(info).String()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetFlagErrorFunc(flagError)
@@ -37,7 +41,6 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newPIMCommand(),
 		a.newPredictCommand(),
 		a.newPlotCommand(),
-		a.newReproduceCommand(),
 		a.newReproduceCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),
@@ -91,11 +94,42 @@ func (a *app) newGroup(use, short string) *cobra.Command {
 	return group
 }
 
+// oneStdin refuses a command line that reads standard input for two files.
+func oneStdin(cmd *cobra.Command, args []string) error {
+	reader := ""
+	claim := func(name string) error {
+		if reader != "" {
+			bad := &input.InputError{Key: name, Value: input.Stdin, Expected: "standard input for one file only; " + reader + " reads it, too"}
+			if name == reader {
+				bad.Key, bad.Expected = "", "standard input for one file only"
+			}
+			return bad
+		}
+		reader = name
+		return nil
+	}
+	var err error
+	for _, arg := range args {
+		if arg == input.Stdin {
+			err = errors.Join(err, claim("an argument"))
+		}
+	}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if err == nil && f.Value.String() == input.Stdin {
+			err = claim("--" + f.Name)
+		}
+	})
+	return err
+}
+
 // markStart wraps the function of every command under cmd so that a.started
 // tells an error of the command from one of its usage.
 func (a *app) markStart(cmd *cobra.Command) {
 	if inner := cmd.RunE; inner != nil {
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := oneStdin(cmd, args); err != nil {
+				return err
+			}
 			a.started = true
 			return inner(cmd, args)
 		}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -59,11 +60,15 @@ func (a *app) newRunCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if several := comparisonOf(given); several != nil {
-			return a.compare(cmd, several)
-		}
 		if err := notEmpty(cmd, "out", "timeline"); err != nil {
 			return err
+		}
+		several, err := comparisonOf(given)
+		if err != nil {
+			return err
+		}
+		if several != nil {
+			return a.compare(cmd.Context(), several, &f)
 		}
 		cfg, err := f.config.load(cmd)
 		if err != nil {
@@ -76,22 +81,32 @@ func (a *app) newRunCommand() *cobra.Command {
 
 // run simulates the trace that the configuration names.
 func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
-	trace, err := system.LoadTrace(cfg)
-	if err != nil {
-		return err
-	}
-	node, err := system.NewNode(cfg)
-	if err != nil {
-		return err
-	}
 	window, err := f.timelineWindow()
 	if err != nil {
 		return err
 	}
 	if f.dryRun {
-		return node.Hardware(trace).WriteText(a.stdout)
+		h, err := hardwareOf(cfg)
+		if err != nil {
+			return err
+		}
+		if f.json {
+			return a.printJSON(h)
+		}
+		return h.WriteText(a.stdout)
 	}
 	if err := f.writable(); err != nil {
+		return err
+	}
+	show := a.onTerminal("reading the trace")
+	show.Start(0)
+	trace, err := system.LoadTrace(cfg)
+	show.Done()
+	if err != nil {
+		return err
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
 		return err
 	}
 	result, err := a.simulate(ctx, node, trace, f, window)
@@ -102,23 +117,33 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	if n := summary.RejectedRequests; n > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %d of %d requests fit no empty memory and were rejected\n", n, summary.Trace.Requests)
-	}
+	a.noteRejections("", summary)
 	if f.out != "" {
 		if err := writeRun(f.out, cfg, result, summary); err != nil {
 			return err
 		}
 	}
-	if f.timeline != "" {
+	late := f.inWindow(window, summary.SimulatedS)
+	if f.timeline != "" && late == nil {
 		if err := writeTimeline(f.timeline, result.Recordings); err != nil {
 			return err
 		}
 	}
+	write := summary.WriteText
 	if f.json {
-		return summary.WriteJSON(a.stdout)
+		write = summary.WriteJSON
 	}
-	return summary.WriteText(a.stdout)
+	if err := write(a.stdout); err != nil {
+		return err
+	}
+	return late
+}
+
+// noteRejections says how many requests a run could never hold.
+func (a *app) noteRejections(run string, s *results.Summary) {
+	if n := s.RejectedRequests; n > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %s%d of %d requests fit no empty memory and were rejected\n", run, n, s.Trace.Requests)
+	}
 }
 
 // simulate runs the trace under a progress display and sets the wall time.
@@ -156,14 +181,28 @@ func (f *runFlags) writable() error {
 	if f.timeline == "" {
 		return nil
 	}
-	info, err := os.Stat(f.timeline)
+	if !strings.HasSuffix(f.timeline, ".json") && !strings.HasSuffix(f.timeline, ".json.gz") {
+		if info, err := os.Stat(f.timeline); err != nil || info.Mode().IsRegular() { // else a folder, a device or a pipe
+			return &input.InputError{Key: "--timeline", Value: f.timeline, Expected: "a file that ends with .json or .json.gz"}
+		}
+	}
+	return writableFile("--timeline", f.timeline)
+}
+
+// writableFile reports a file that cannot be written: its folder must be there.
+func writableFile(flag, path string) error {
+	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return &input.InputError{Key: "--timeline", Value: f.timeline, Expected: "a file, not a folder"}
+		return &input.InputError{Key: flag, Value: path, Expected: "a file, not a folder"}
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a device or a pipe
 	}
-	return writableFolder("--timeline", filepath.Dir(f.timeline))
+	dir := filepath.Dir(path)
+	if _, err := os.Stat(dir); err != nil {
+		return folderError(flag, dir, err)
+	}
+	return writableFolder(flag, dir)
 }
 
 // creatable makes the folder of --out, and reports one that cannot be made or

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -22,6 +23,7 @@ type sweepFlags struct {
 	shard                   string
 	emit                    string
 	shards                  int
+	json                    bool
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -74,6 +76,9 @@ N shards and merges them to standard output (docs/scale-out.md).`,
 			if err := notEmpty(cmd, "shard", "emit"); err != nil {
 				return err
 			}
+			if f.emit != "" && !slices.Contains(sweep.JobForms(), f.emit) {
+				return input.UnknownName("--emit", f.emit, sweep.JobForms())
+			}
 			if f.emit != "" || cmd.Flags().Changed("shards") {
 				return a.emit(args[0], &f)
 			}
@@ -89,6 +94,8 @@ N shards and merges them to standard output (docs/scale-out.md).`,
 	flags.StringVar(&f.shard, "shard", "", "run one part of the points: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
 	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
 	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
+	flags.BoolVar(&f.json, "json", false, jsonUsage+": what became of the points, or with --dry-run the points")
+	cmd.MarkFlagsMutuallyExclusive("json", "emit")
 	return cmd
 }
 
@@ -124,10 +131,17 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
-	if part != nil {
+	switch {
+	case f.json:
+		if err := a.printJSON(newSweepResult(plan, part, outcome, f.out)); err != nil {
+			return err
+		}
+		if part != nil && outcome.Missing == 0 {
+			return nil // as reportShard
+		}
+	case part != nil:
 		return a.reportShard(part, outcome, f.out)
-	}
-	if outcome.Missing == 0 {
+	case outcome.Missing == 0:
 		fmt.Fprintf(a.stdout, "%s: %s; results in %s\n", plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
 	return failedPoints(plan.Points, outcome)
@@ -253,11 +267,7 @@ func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 		if e == nil || e.Status != results.StatusFailed {
 			continue
 		}
-		reason := e.Error
-		if points[i].Err != nil { // the same with the place in the sweep file
-			reason = points[i].Err.Error()
-		}
-		return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, reason)
+		return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, failureOf(&points[i], e))
 	}
 	return nil
 }
@@ -271,18 +281,19 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 			return err
 		}
 	}
+	if f.json {
+		return a.dryRunJSON(ctx, plan, done, f.workers)
+	}
 	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "point\tseed\trequests\toutput tokens\tstate")
 	recorded := 0
 	for i := range plan.Points {
 		p := &plan.Points[i]
-		state := "to run"
-		switch e := done[p.Hash]; {
-		case e != nil:
-			state = e.Status
+		state := pointState(p, done)
+		if done[p.Hash] != nil {
 			recorded++
-		case p.Err != nil:
-			state = "will fail: " + p.Err.Error()
+		} else if p.Err != nil {
+			state += ": " + p.Err.Error()
 		}
 		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\n", p.Name, p.Seed, p.Requests, p.Tokens, state)
 	}

@@ -15,6 +15,9 @@ import (
 // tableFormats are the values of --format.
 var tableFormats = []string{"text", "markdown", "csv"}
 
+// formatJSON is the format of --json.
+const formatJSON = "json"
+
 // headline are the metrics that a table for people shows unless told otherwise,
 // those of stalling only where a run has stalls or preemptions.
 var (
@@ -40,31 +43,38 @@ func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
 	var columns []string
 	var format string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "table RESULTS",
 		Short: "Print a sweep's results as text, Markdown or CSV",
 		Long: `Print a sweep's results as text, Markdown or CSV.
 
 With --y (and --x, --group, --facet, --normalize-to as for 'l3sim plot') it prints the
-numbers of that figure; without, the table itself: all columns in CSV, else the keys
+numbers of that figure; without, the table itself: all columns in CSV and JSON, else the keys
 that vary and the main results, or those that --columns names.`,
 		Example: `  l3sim table results/ranks
   l3sim table results/ranks --columns point,tbt_p99_ms --format markdown
   l3sim table results/ranks --x ranksets --y output_tokens_per_s --group channels`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.table(args[0], &s, columns, format) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if asJSON {
+				format = formatJSON
+			} else if !slices.Contains(tableFormats, format) {
+				return input.UnknownName("--format", format, tableFormats)
+			}
+			return a.table(args[0], &s, columns, format)
+		},
 	}
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
 	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
+	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
 }
 
 // table prints a table or the numbers of a figure.
 func (a *app) table(path string, s *figure.Selection, columns []string, format string) error {
-	if !slices.Contains(tableFormats, format) {
-		return input.UnknownName("--format", format, tableFormats)
-	}
 	t, err := results.ReadTable(path)
 	if err != nil {
 		return err
@@ -93,7 +103,7 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 			return err
 		}
 	}
-	if format == "csv" && len(columns) == 0 {
+	if (format == "csv" || format == formatJSON) && len(columns) == 0 {
 		return a.printTable(t, format)
 	}
 	chosen, err := chooseColumns(t, columns)
@@ -101,7 +111,7 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 		return err
 	}
 	t = t.Select(chosen)
-	if format != "csv" {
+	if format != "csv" && format != formatJSON {
 		shorten(t)
 	}
 	return a.printTable(t, format)
@@ -147,13 +157,15 @@ func shorten(t *results.Table) {
 	}
 }
 
-// printTable prints a table in a format of tableFormats.
+// printTable prints a table in a format of tableFormats, or as JSON.
 func (a *app) printTable(t *results.Table, format string) error {
 	switch format {
 	case "markdown":
 		return t.WriteMarkdown(a.stdout)
 	case "csv":
 		return t.WriteCSV(a.stdout)
+	case formatJSON:
+		return t.WriteJSON(a.stdout)
 	}
 	return t.WriteText(a.stdout)
 }

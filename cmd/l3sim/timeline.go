@@ -3,6 +3,7 @@ package main
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -30,6 +31,15 @@ func (f *runFlags) timelineWindow() (*system.Window, error) {
 		return nil, bad
 	}
 	return &w, nil
+}
+
+// inWindow reports a window that a run of end seconds does not reach: its timeline
+// holds nothing.
+func (f *runFlags) inWindow(w *system.Window, end float64) error {
+	if w == nil || w.From.Seconds() < end {
+		return nil
+	}
+	return &input.InputError{Key: "--timeline-window", Value: f.window, Expected: fmt.Sprintf("a part of the run, which ends at %gms", 1e3*end)}
 }
 
 // writeTimeline writes recordings to path, compressed where its name ends in .gz.

@@ -9,36 +9,64 @@ import (
 )
 
 func (a *app) newVersionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from and the Go version",
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			info, _ := debug.ReadBuildInfo()
-			_, err := fmt.Fprintln(a.stdout, versionLine(info))
+			b := describeBuild(info)
+			if asJSON {
+				return a.printJSON(b)
+			}
+			_, err := fmt.Fprintln(a.stdout, b)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	return cmd
 }
 
-// versionLine describes a build on one line. Info may be nil, and a build
-// outside a checkout (go test, go install of a module) has no commit.
-func versionLine(info *debug.BuildInfo) string {
-	version, commit := "(devel)", "unknown commit"
-	if info != nil {
-		if info.Main.Version != "" {
-			version = info.Main.Version
-		}
-		modified := ""
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				commit = "commit " + s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				modified = " (modified)"
-			}
-		}
-		commit += modified
+// build describes how the program was built. A build outside a checkout (go test, go
+// install of a module) has no commit.
+type build struct {
+	Schema   string `json:"schema"`
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`   // "" where it is not known
+	Modified bool   `json:"modified"` // the checkout differed from the commit
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// describeBuild returns what info says, which may be nil.
+func describeBuild(info *debug.BuildInfo) build {
+	b := build{Schema: "l3sim/version/1", Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info == nil {
+		return b
 	}
-	return fmt.Sprintf("l3sim %s, %s, %s %s/%s", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// String describes a build on one line.
+func (b build) String() string {
+	commit := "unknown commit"
+	if b.Commit != "" {
+		commit = "commit " + b.Commit
+	}
+	if b.Modified {
+		commit += " (modified)"
+	}
+	return fmt.Sprintf("l3sim %s, %s, %s %s", b.Version, commit, b.Go, b.Platform)
 }

@@ -36,14 +36,10 @@ var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
 // Read reads the measurements of a CSV file, or of all CSV files of a folder in
 // the order of their names. Errors in the files are *input.InputError.
 func Read(path string) ([]Sample, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
 	paths := []string{path}
-	if info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if paths, err = filepath.Glob(filepath.Join(path, "*.csv")); err != nil {
-			return nil, fileError(path, err)
+			return nil, &input.InputError{File: path, Err: err}
 		}
 		if len(paths) == 0 {
 			return nil, &input.InputError{File: path, Expected: "a folder with .csv files"}
@@ -52,11 +48,11 @@ func Read(path string) ([]Sample, error) {
 	}
 	var all []Sample
 	for _, p := range paths {
-		f, err := os.Open(p)
+		f, err := input.Open(p)
 		if err != nil {
-			return nil, fileError(p, err)
+			return nil, err
 		}
-		samples, err := parse(p, f)
+		samples, err := parse(input.Name(p), f)
 		if closeErr := f.Close(); err == nil && closeErr != nil {
 			err = closeErr
 		}
@@ -66,14 +62,6 @@ func Read(path string) ([]Sample, error) {
 		all = append(all, samples...)
 	}
 	return all, nil
-}
-
-func fileError(path string, err error) error {
-	var pathError *os.PathError
-	if errors.As(err, &pathError) {
-		err = pathError.Err
-	}
-	return &input.InputError{File: path, Err: err}
 }
 
 // parse reads one CSV text.

@@ -3,7 +3,6 @@ package figure
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,15 +33,11 @@ var definitionKeys = []string{"title", "kind", "x", "y", "z", "group", "facet", 
 // ReadDefinition reads a definition file. What is wrong with it is an
 // *input.InputError.
 func ReadDefinition(path string) (*Definition, error) {
-	text, err := os.ReadFile(path)
+	text, err := input.ReadFile(path)
 	if err != nil {
-		var cause *os.PathError
-		if errors.As(err, &cause) {
-			err = cause.Err
-		}
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, err
 	}
-	return ParseDefinition(path, string(text))
+	return ParseDefinition(input.Name(path), string(text))
 }
 
 // ParseDefinition is ReadDefinition of a text.

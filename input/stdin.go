@@ -1,0 +1,95 @@
+package input
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+)
+
+// Stdin is the path that stands for standard input wherever a file is read. A
+// file of that name is "./-".
+const Stdin = "-"
+
+// Name returns what errors and results call the file at path.
+func Name(path string) string {
+	if path == Stdin {
+		return "standard input"
+	}
+	return path
+}
+
+// Open opens the file at path, or standard input for Stdin. Standard input can be
+// opened again, and then begins anew: what has been read of it is kept. Errors are
+// of type *InputError unless the file is not what is wrong.
+func Open(path string) (io.ReadCloser, error) {
+	if path == Stdin {
+		return io.NopCloser(&replay{from: &stdin}), nil
+	}
+	f, err := os.Open(path)
+	if err == nil {
+		if info, statErr := f.Stat(); statErr == nil && info.IsDir() {
+			return nil, errors.Join(&InputError{File: path, Expected: "a file, not a folder"}, f.Close())
+		}
+		return f, nil
+	}
+	return nil, FileError(path, err)
+}
+
+// ReadFile returns the content of the file that Open opens.
+func ReadFile(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return nil, FileError(path, err)
+	}
+	return text, nil
+}
+
+// FileError is the error for a file at path that the system cannot open or read. It
+// says its name once.
+func FileError(path string, err error) error {
+	var cause *fs.PathError
+	if errors.As(err, &cause) {
+		err = cause.Err
+	}
+	return &InputError{File: Name(path), Err: err}
+}
+
+// kept is a stream with what has been read of it.
+type kept struct {
+	mu     sync.Mutex
+	stream io.Reader
+	text   []byte
+	err    error // of the stream, once it has ended
+}
+
+var stdin = kept{stream: os.Stdin}
+
+// replay reads a stream from its beginning.
+type replay struct {
+	from *kept
+	at   int
+}
+
+// Read returns what is kept, and reads on behind it.
+func (r *replay) Read(p []byte) (int, error) {
+	k := r.from
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.at == len(k.text) && k.err == nil {
+		n, err := k.stream.Read(p)
+		k.text, k.err = append(k.text, p[:n]...), err
+	}
+	n := copy(p, k.text[r.at:])
+	r.at += n
+	if n == 0 && k.err != nil {
+		return 0, k.err
+	}
+	return n, nil
+}

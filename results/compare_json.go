@@ -1,0 +1,82 @@
+package results
+
+import (
+	"encoding/json"
+	"io"
+	"math"
+)
+
+// CompareSchema names the form of a comparison's JSON.
+const CompareSchema = "l3sim/diff/1"
+
+// comparisonJSON is the JSON of a comparison.
+type comparisonJSON struct {
+	Schema        string      `json:"schema"`
+	Points        []pointJSON `json:"points"`
+	Lost          int         `json:"lost"` // points and seeds that only the old table has
+	GainedMetrics []string    `json:"gained_metrics"`
+	LostMetrics   []string    `json:"lost_metrics"`
+	Rules         []ruleJSON  `json:"rules"`
+}
+
+type pointJSON struct {
+	Name         string                `json:"name"`
+	OldName      string                `json:"old_name,omitempty"`
+	Fate         Fate                  `json:"fate"`
+	Reconfigured bool                  `json:"reconfigured"`
+	Lost         int                   `json:"lost_seeds"`
+	Error        string                `json:"error,omitempty"`
+	Metrics      map[string]changeJSON `json:"metrics"`
+}
+
+// changeJSON has the means over the seeds that both tables have.
+type changeJSON struct {
+	Old    float64  `json:"old"`
+	New    float64  `json:"new"`
+	Change *float64 `json:"change"` // as a share of old; null from 0
+}
+
+type ruleJSON struct {
+	Rule    string   `json:"rule"`
+	Judged  int      `json:"judged"`  // points at which it can trip
+	Tripped []string `json:"tripped"` // names of points
+}
+
+// WriteJSON writes the comparison as one indented JSON object, with the metrics of o.
+func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
+	out := comparisonJSON{
+		Schema: CompareSchema, Points: []pointJSON{}, Lost: c.Lost(), Rules: []ruleJSON{},
+		GainedMetrics: append([]string{}, c.GainedMetrics...), LostMetrics: append([]string{}, c.LostMetrics...),
+	}
+	for i := range c.Points {
+		p := &c.Points[i]
+		j := pointJSON{p.Name, p.OldName, p.Fate, p.Reconfigured, p.Lost, p.Error, map[string]changeJSON{}}
+		for _, m := range o.Metrics {
+			relative, _, ok := p.Delta(m)
+			if !ok {
+				continue
+			}
+			change := changeJSON{Change: &relative}
+			change.Old, _ = meanStd(p.Old[m])
+			change.New, _ = meanStd(p.New[m])
+			if math.IsInf(relative, 0) {
+				change.Change = nil
+			}
+			j.Metrics[m] = change
+		}
+		out.Points = append(out.Points, j)
+	}
+	for _, r := range o.Rules {
+		j := ruleJSON{r.Text, r.Judged(c), []string{}}
+		for i := range c.Points {
+			if r.Trips(&c.Points[i]) {
+				j.Tripped = append(j.Tripped, c.Points[i].Name)
+			}
+		}
+		out.Rules = append(out.Rules, j)
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(out)
+}
