@@ -18,8 +18,8 @@ func (p *Program) add(s Sequencer) *Instruction {
 }
 
 // bankCommand returns an instruction of the bank sequencer for one bank.
-func (p *Program) bankCommand(cmd dram.Command, op Op, ordinal int, row, column int32) Instruction {
-	group, bank := p.Geometry.Bank(ordinal)
+func (g *Geometry) bankCommand(cmd dram.Command, op Op, ordinal int, row, column int32) Instruction {
+	group, bank := g.Bank(ordinal)
 	return Instruction{Command: cmd, Op: op, BankGroup: int8(group), Bank: int8(bank), Row: row, Column: column}
 }
 
@@ -48,12 +48,12 @@ func (p *Program) appendToken() {
 	keyBank, firstValue := g.KeyBank(token), g.ValueBank(token)
 	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
 
-	open := p.bankCommand(dram.ACT, OpActivate, keyBank, keyRow, -1)
+	open := p.Geometry.bankCommand(dram.ACT, OpActivate, keyBank, keyRow, -1)
 	open.Boundary, open.Yield = HeadBoundary, true
 	p.emit(open)
 	for b := firstValue; b < firstValue+g.TokenBursts; b++ {
 		if b != keyBank {
-			open := p.bankCommand(dram.ACT, OpActivate, b, valueRow, -1)
+			open := p.Geometry.bankCommand(dram.ACT, OpActivate, b, valueRow, -1)
 			open.Yield = true
 			p.emit(open)
 		}
@@ -67,8 +67,8 @@ func (p *Program) appendToken() {
 		}
 	}
 	if shared {
-		p.emit(p.bankCommand(dram.PRE, OpPrecharge, keyBank, -1, -1))
-		p.emit(p.bankCommand(dram.ACT, OpActivate, keyBank, valueRow, -1))
+		p.emit(p.Geometry.bankCommand(dram.PRE, OpPrecharge, keyBank, -1, -1))
+		p.emit(p.Geometry.bankCommand(dram.ACT, OpActivate, keyBank, valueRow, -1))
 		p.appendBurst(OpAppendValue, token, keyBank-firstValue, keyBank, valueRow, g.ValueColumn(token))
 	}
 	p.emit(allBanks(dram.PREA, OpPrecharge, -1, -1))
@@ -76,7 +76,7 @@ func (p *Program) appendToken() {
 
 // appendBurst stores one burst of the newest key or value.
 func (p *Program) appendBurst(op Op, token, burst, ordinal int, row, column int32) {
-	in := p.bankCommand(dram.WR, op, ordinal, row, column)
+	in := p.Geometry.bankCommand(dram.WR, op, ordinal, row, column)
 	in.Token, in.Burst = int32(token), uint8(burst)
 	p.emit(in)
 }
@@ -119,7 +119,7 @@ func (p *Program) openRow(row int32, yield bool) {
 		return
 	}
 	for b := range p.Geometry.Banks {
-		in := p.bankCommand(dram.ACT, OpActivate, b, row, -1)
+		in := p.Geometry.bankCommand(dram.ACT, OpActivate, b, row, -1)
 		if b == 0 {
 			in.Boundary = boundary
 		}

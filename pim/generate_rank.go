@@ -89,7 +89,7 @@ func (p *Program) readBursts(op Op, row, column int32, columns int) {
 // openGroup activates row in a group of banks.
 func (p *Program) openGroup(group int, row int32) {
 	for b := range p.Geometry.BankGroups {
-		in := p.bankCommand(dram.ACT, OpActivate, group*p.Geometry.BankGroups+b, row, -1)
+		in := p.Geometry.bankCommand(dram.ACT, OpActivate, group*p.Geometry.BankGroups+b, row, -1)
 		if group == 0 && b == 0 {
 			switch {
 			case p.open:
@@ -106,7 +106,7 @@ func (p *Program) openGroup(group int, row int32) {
 // closeGroup precharges a group of banks once it has been read.
 func (p *Program) closeGroup(group int) {
 	for b := range p.Geometry.BankGroups {
-		in := p.bankCommand(dram.PRE, OpPrecharge, group*p.Geometry.BankGroups+b, -1, -1)
+		in := p.Geometry.bankCommand(dram.PRE, OpPrecharge, group*p.Geometry.BankGroups+b, -1, -1)
 		in.Wait[ResultSequencer] = p.count[ResultSequencer]
 		p.emit(in)
 	}

@@ -121,3 +121,13 @@ func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.
 func (g *Geometry) ValueColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
+
+// RowToken returns which token of a row, and which burst of its key or value, a
+// bank ordinal holds at a column: the inverse of KeyBank and KeyColumn, or of
+// ValueBank and ValueColumn.
+func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
+	if kv == Key {
+		return int(column)/g.TokenBursts*g.ChunkTokens + ordinal, int(column) % g.TokenBursts
+	}
+	return int(column)*g.ColumnTokens + ordinal/g.TokenBursts, ordinal % g.TokenBursts
+}

@@ -43,7 +43,8 @@ type Machine struct {
 }
 
 // Observer sees every command of a run in the order of its clocks. A nil
-// Instruction is a REF of the refresh manager.
+// Instruction is a REF. Those of a transfer have Head -1, and OpReadKey and
+// OpReadValue where they go back to the host.
 type Observer interface {
 	Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
 }

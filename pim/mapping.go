@@ -86,15 +86,7 @@ func (m *Mapping) Token(p Place) (kv KV, token, element int, ok bool) {
 	}
 	ordinal := int(p.Bank)*m.BankGroups + int(p.BankGroup)
 	kv = KV(p.Row % 2)
-	token = int(p.Row) / 2 * m.RowTokens
-	burst := 0
-	if kv == Key {
-		chunk := int(p.Column) / m.TokenBursts
-		burst = int(p.Column) % m.TokenBursts
-		token += chunk*m.ChunkTokens + ordinal
-	} else {
-		burst = ordinal % m.TokenBursts
-		token += int(p.Column)*m.ColumnTokens + ordinal/m.TokenBursts
-	}
+	token, burst := m.RowToken(kv, ordinal, p.Column)
+	token += int(p.Row) / 2 * m.RowTokens
 	return kv, token, burst*m.BurstElements() + m.Exchange.Element(p.Chip, p.Bit), true
 }

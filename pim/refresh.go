@@ -53,6 +53,12 @@ func (r *refreshManager) due(m *Machine) bool {
 // owed returns the REFs owed at clock.
 func (r *refreshManager) owed(clock int64) int64 { return clock/r.interval - r.done }
 
+// pay counts a REF that issues at clock.
+func (r *refreshManager) pay(clock int64) {
+	r.maxDebt = max(r.maxDebt, r.owed(clock))
+	r.done++
+}
+
 // toPay returns the REFs to issue at clock so that the debt keeps within the limit
 // over the next row, and where one payment can achieve it over the whole head.
 func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
@@ -81,9 +87,8 @@ func (m *Machine) refreshReady() int64 {
 
 // issueRefresh issues one REF.
 func (m *Machine) issueRefresh(clock int64) {
-	m.refresh.maxDebt = max(m.refresh.maxDebt, m.refresh.owed(clock))
+	m.refresh.pay(clock)
 	m.state.Issue(dram.REF, allBankAddress, clock)
-	m.refresh.done++
 	m.refresh.pending--
 	m.now = clock
 	m.wake(BankSequencer, m.delays[dram.REF])

@@ -1,197 +1,179 @@
 package pim
 
-import (
-	"fmt"
+import "github.com/l3sim/l3sim/dram"
 
-	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/input"
-)
-
-// Transfer is the key-value cache of successive tokens of one head on its way
-// into a rank: what the prefill of a request sends (L3, section 5.1). The host
-// writes row by row, keys before values, each row column by column over all
-// banks, so that bursts follow each other at tCCD_S.
+// Transfer is the keys and values of successive tokens of one head between a
+// rank's banks and the host: what the prefill of a request sends down (L3,
+// section 5.1), or what comes back of it. The host goes row by row, keys before
+// values, and within a row column by column over all banks, so that bursts
+// follow each other at tCCD_S. Each row is opened, moved and closed.
 type Transfer struct {
 	Geometry Geometry
 	FirstRow int32 // of the head
-	Tokens   int   // from token 0 on
+	First    int   // the first token
+	Tokens   int
+	// ReadBack moves them to the host. What is read passes the re-layout unit, so
+	// that the host has it Exchange.Delay clocks later.
+	ReadBack bool
 }
 
 // Bursts returns the bursts of the transfer: keys and values.
 func (t *Transfer) Bursts() int64 { return 2 * int64(t.Tokens) * int64(t.Geometry.TokenBursts) }
 
-// hostWriter issues a transfer's commands on a rank whose banks are closed.
-// Like a memory controller it activates banks ahead of the writes.
-type hostWriter struct {
-	state *dram.State
-	issue func(cmd dram.Command, a dram.Address, clock int64)
-	now   int64 // clock of the latest command
+// hostHead is the Head of a transfer's instructions, which belong to no head of
+// a Program.
+const hostHead = -1
+
+// burstOrder goes over the bursts of the tokens [from, to) of one row, in the
+// order in which the host moves them.
+type burstOrder struct {
+	geometry   *Geometry
+	kv         KV
+	from, to   int   // tokens of the row
+	column     int32 // of the next burst
+	end        int32 // behind the last column
+	ordinal    int   // of the bank of the next burst
+	token      int   // of the row, of the current burst
+	burst      int   // of the token's vector
+	bank       int   // ordinal of the current burst's bank
+	bankColumn int32 // its column
 }
 
-// at issues a command at its first legal clock.
-func (h *hostWriter) at(cmd dram.Command, a dram.Address) {
-	h.now = max(h.now+1, h.state.Earliest(cmd, a))
-	h.state.Issue(cmd, a, h.now)
-	h.issue(cmd, a, h.now)
-}
-
-// write issues the whole transfer and returns the clock at which the banks are
-// precharged.
-func (h *hostWriter) write(t *Transfer) int64 {
-	g := &t.Geometry
-	for first := 0; first < t.Tokens; first += g.RowTokens {
-		tokens := min(g.RowTokens, t.Tokens-first)
-		row := t.FirstRow + g.KeyRow(first)
-		h.row(g, row, tokens, func(column, ordinal int) int { return column/g.TokenBursts*g.ChunkTokens + ordinal })
-		h.row(g, row+1, tokens, func(column, ordinal int) int { return column*g.ColumnTokens + ordinal/g.TokenBursts })
+func newBurstOrder(g *Geometry, kv KV, from, to int) burstOrder {
+	o := burstOrder{geometry: g, kv: kv, from: from, to: to}
+	if kv == Key {
+		o.column, o.end = g.KeyColumn(from), g.KeyColumn(to-1)+int32(g.TokenBursts)
+	} else {
+		o.column, o.end = g.ValueColumn(from), g.ValueColumn(to-1)+1
 	}
-	return h.state.Earliest(dram.REF, allBankAddress)
+	return o
 }
 
-// row writes one row; token tells which token of the row a burst belongs to.
-func (h *hostWriter) row(g *Geometry, row int32, tokens int, token func(column, ordinal int) int) {
-	columns := (tokens + g.ChunkTokens - 1) / g.ChunkTokens * g.TokenBursts
-	opened := 0
-	for column := range columns {
-		for ordinal := range g.Banks {
-			if token(column, ordinal) >= tokens {
-				continue
+// next moves on to the next burst; false at the end.
+func (o *burstOrder) next() bool {
+	for o.column < o.end {
+		o.bank, o.bankColumn = o.ordinal, o.column
+		o.token, o.burst = o.geometry.RowToken(o.kv, o.bank, o.bankColumn)
+		if o.ordinal++; o.ordinal == o.geometry.Banks {
+			o.ordinal = 0
+			o.column++
+		}
+		if o.token >= o.from && o.token < o.to {
+			return true
+		}
+	}
+	return false
+}
+
+// hostStream issues a host's commands on a rank whose banks are closed, each at
+// its first legal clock. Like a memory controller it activates banks ahead of the
+// bursts. Before each row, while the banks are closed, it lets the rank refresh.
+type hostStream struct {
+	state   *dram.State
+	refresh *refreshManager
+	observe func(clock int64, in *Instruction) // sees every command; may be nil
+	now     int64                              // clock of the latest command
+	in      Instruction                        // the latest
+	opened  uint64                             // banks of the current row that are open, by ordinal
+}
+
+// move issues the whole transfer. It returns the clock from which the banks are
+// precharged, and the clock behind the last beat on the host's side.
+func (h *hostStream) move(t *Transfer) (closed, last int64) {
+	g, end := &t.Geometry, t.First+t.Tokens
+	span := g.hostRowSpan(h.state.Spec())
+	for first := t.First; first < end; {
+		from := first % g.RowTokens
+		to := min(g.RowTokens, from+end-first)
+		rows := int64(g.Rows(from + end - first))
+		h.payRefreshes(span, rows*span)
+		h.row(t, Key, first-from, from, to)
+		h.payRefreshes(span, (rows-1)*span)
+		last = h.row(t, Value, first-from, from, to)
+		first += to - from
+	}
+	return h.state.Earliest(dram.REF, allBankAddress), last
+}
+
+// row moves the keys or the values of the tokens [from, to) of the row that begins
+// with token base. It returns the clock behind the last beat on the host's side.
+func (h *hostStream) row(t *Transfer, kv KV, base, from, to int) int64 {
+	g, d := &t.Geometry, h.state.Spec()
+	row := t.FirstRow + g.KeyRow(base) + int32(kv)
+	cmd, op, latency := dram.WR, OpAppendKey+Op(kv), d.CWL
+	if t.ReadBack {
+		x, _ := NewExchange(g.ElementBits, d.DeviceWidth) // a geometry's widths are valid
+		cmd, op, latency = dram.RD, OpReadKey+Op(kv), d.CL+x.Delay()
+	}
+	h.opened = 0
+	bursts := newBurstOrder(g, kv, from, to)
+	ahead := bursts
+	closed := h.nextClosed(&ahead)
+	for bursts.next() {
+		in := g.bankCommand(cmd, op, bursts.bank, row, bursts.bankColumn)
+		in.Token, in.Burst = int32(base+bursts.token), uint8(bursts.burst)
+		for closed {
+			open := g.bankCommand(dram.ACT, OpActivate, ahead.bank, row, -1)
+			if h.opened>>bursts.bank&1 != 0 && h.earliest(&open) > h.earliest(&in) {
+				break // it would hold up the burst
 			}
-			a := dram.Address{Row: row, Column: int32(column)}
-			a.BankGroup, a.Bank = g.Bank(ordinal)
-			opened = h.open(g, row, opened, ordinal, a)
-			h.at(dram.WR, a)
+			h.command(open)
+			h.opened |= 1 << ahead.bank
+			closed = h.nextClosed(&ahead)
+		}
+		h.command(in)
+	}
+	last := h.now + int64(latency+d.BurstClocks())
+	h.command(allBanks(dram.PREA, OpPrecharge, -1, -1))
+	return last
+}
+
+// nextClosed moves on to the next burst whose bank has not been opened.
+func (h *hostStream) nextClosed(o *burstOrder) bool {
+	for o.next() {
+		if h.opened>>o.bank&1 == 0 {
+			return true
 		}
 	}
-	h.at(dram.PREA, allBankAddress)
+	return false
 }
 
-// open activates banks up to ordinal, and further ones as long as their
-// activation does not hold up the write at a. It returns the number of open banks.
-func (h *hostWriter) open(g *Geometry, row int32, opened, ordinal int, a dram.Address) int {
-	for opened < g.Banks {
-		next := dram.Address{Row: row, Column: -1}
-		next.BankGroup, next.Bank = g.Bank(opened)
-		write := max(h.now+1, h.state.Earliest(dram.WR, a))
-		if opened > ordinal && max(h.now+1, h.state.Earliest(dram.ACT, next)) >= write {
-			break
-		}
-		h.at(dram.ACT, next)
-		opened++
+// earliest returns the first legal clock of an instruction.
+func (h *hostStream) earliest(in *Instruction) int64 {
+	return max(h.now+1, h.state.Earliest(in.Command, in.Address()))
+}
+
+// command issues an instruction at its first legal clock.
+func (h *hostStream) command(in Instruction) {
+	in.Head = hostHead
+	h.in = in
+	h.now = h.earliest(&in)
+	h.state.Issue(in.Command, in.Address(), h.now)
+	if h.observe != nil {
+		h.observe(h.now, &h.in)
 	}
-	return opened
 }
 
-// receiver interrupts a run by a transfer.
-type receiver struct {
-	transfer *Transfer
-	from     int64 // clock from which the transfer waits
-	start    int64 // first command of the transfer
-	end      int64 // banks precharged after it
-}
-
-// Receive lets the next run give way to a transfer, which waits from a clock on
-// for the next boundary (Spec.TransferBoundary).
-func (m *Machine) Receive(t *Transfer, from int64) {
-	m.receiver = receiver{transfer: t, from: from}
-}
-
-// gaveWay lets the transfer in if it waits and the bank sequencer, about to
-// issue at clock, stands at a boundary.
-func (m *Machine) gaveWay(clock int64) bool {
-	r := &m.receiver
-	in := m.queues[BankSequencer].front()
-	if clock < r.from || !m.atBoundary(in) {
-		return false
-	}
-	h := hostWriter{state: m.state, now: m.now, issue: func(cmd dram.Command, a dram.Address, clock int64) {
-		m.counters.Commands[cmd]++
-		if m.observer != nil {
-			m.observer.Command(clock, cmd, a, nil)
-		}
-	}}
-	open := in.Boundary == NoBoundary
-	if open {
-		h.at(dram.PREA, allBankAddress)
-	}
-	r.start = h.now + 1
-	r.end = h.write(r.transfer)
-	r.transfer = nil
-	if open {
-		m.reactivate(&h, in.Row)
-	}
-	m.now = h.now
-	m.firm = [sequencers]bool{}
-	return true
-}
-
-// atBoundary reports whether a transfer may interrupt before the instruction.
-func (m *Machine) atBoundary(in *Instruction) bool {
-	switch {
-	case in.Boundary == HeadBoundary:
-		return true
-	case m.spec.TransferBoundary == BoundaryHead:
-		return false
-	case in.Boundary == RowBoundary:
-		return true
-	case m.spec.TransferBoundary == BoundaryRow || in.Query != 0:
-		return false
-	}
-	g := &m.program.Geometry
-	return in.Op == OpScore && in.Burst == 0 || in.Op == OpContext && int(in.Token)%g.ChunkTokens == 0
-}
-
-// reactivate opens the row that a transfer within it closed.
-func (m *Machine) reactivate(h *hostWriter, row int32) {
-	a := dram.Address{BankGroup: -1, Bank: -1, Row: row, Column: -1}
-	if m.program.simultaneous {
-		h.at(dram.ACTA, a)
+// payRefreshes issues, while all banks are closed, the REFs that keep the debt
+// within the limit for the next span clocks, and for whole clocks where that can be
+// achieved at once.
+func (h *hostStream) payRefreshes(span, whole int64) {
+	if !h.refresh.on {
 		return
 	}
-	for b := range m.program.Geometry.Banks {
-		a.BankGroup, a.Bank = m.program.Geometry.Bank(b)
-		h.at(dram.ACT, a)
+	at := func() int64 { return max(h.now+1, h.state.Earliest(dram.REF, allBankAddress)) }
+	for n := h.refresh.toPay(at(), h.refresh.owed(at()), span, whole); n > 0; n-- {
+		h.refresh.pay(at())
+		h.command(allBanks(dram.REF, OpPrecharge, -1, -1))
 	}
 }
 
-// TransferMeasurement is what a transfer costs the rank that receives it, and
-// the channel.
-type TransferMeasurement struct {
-	WaitClocks  int64   // from the request to the first command, at the boundary
-	WriteClocks int64   // from there to banks precharged
-	BusShare    float64 // of WriteClocks in which data moved
-	LostClocks  int64   // by which the receiving rank's heads were done later
-	// ComputeShare is the part of all ranks' computing that remains while the
-	// channel transfers: the other ranks have command and data buses of their own and
-	// do not stop.
-	ComputeShare float64
-}
-
-// MeasureTransfer runs heads of context tokens on a rank and interrupts them at
-// clock from by a transfer of tokens tokens of another head, on a channel of
-// ranks ranks.
-func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, tokens int, from int64) (*TransferMeasurement, error) {
-	if ranks < 1 || tokens < 1 || from < 0 {
-		return nil, &input.InputError{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}
-	}
-	b, err := newTableBuilder(spec, d, shape)
-	if err != nil {
-		return nil, err
-	}
-	b.machine.SkipRepetitions(false)
-	h := Head{Context: context, Append: true}
-	heads := []Head{h, h, h}
-	undisturbed := b.ends(heads...)[len(heads)-1]
-	first := int32(b.program.Geometry.Rows(context))
-	t := &Transfer{Geometry: b.program.Geometry, FirstRow: first, Tokens: tokens}
-	b.machine.Receive(t, from)
-	end := b.ends(heads...)[len(heads)-1]
-	r := b.machine.receiver
-	if r.end == 0 {
-		return nil, &input.InputError{Key: "from", Value: fmt.Sprint(from), Expected: fmt.Sprintf("a clock before the last boundary of %d", undisturbed)}
-	}
-	m := &TransferMeasurement{WaitClocks: r.start - from, WriteClocks: r.end - r.start, LostClocks: end - undisturbed}
-	m.BusShare = float64(t.Bursts()*int64(d.BurstClocks())) / float64(m.WriteClocks)
-	m.ComputeShare = 1 - float64(m.LostClocks)/(float64(ranks)*float64(m.WriteClocks))
-	return m, nil
+// hostRowSpan returns a bound of the clocks in which the host moves a row: all its
+// bursts, one bank group after another, in a row whose first and last chunk may be
+// partial and then stay in one bank, and opening and closing it.
+func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
+	each := max(d.TCCDS, (d.TCCDL+g.BankGroups-1)/g.BankGroups)
+	bursts := g.RowBursts * g.Banks * each
+	partial := 2 * g.ChunkTokens * g.TokenBursts * d.TCCDL
+	return int64(bursts+partial+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
 }

@@ -50,6 +50,7 @@ type ValueMachine struct {
 
 	program *Program
 	data    []HeadData
+	hosts   [2][][]uint16 // keys and values of a transfer, by token
 	results []HeadResult
 	scratch []Instruction
 }
@@ -115,6 +116,10 @@ func (m *ValueMachine) Store(firstRow int32, token int, key, value []uint16) err
 	}
 	return nil
 }
+
+// Receive gives the keys and values, by token of their head, that the transfer of
+// a later Replay's machine stores, or where it puts what it reads back.
+func (m *ValueMachine) Receive(keys, values [][]uint16) { m.hosts = [2][][]uint16{keys, values} }
 
 // beats returns one burst of a vector as the re-layout unit passes it on; what
 // lies beyond the vector is zero.
@@ -216,6 +221,8 @@ func (m *ValueMachine) execute(in *Instruction) error {
 		return m.context(in)
 	case OpReadContext:
 		m.readContext(in)
+	case OpReadKey, OpReadValue:
+		return m.readBurst(in)
 	default:
 		return fmt.Errorf("operation %d is not the bank PUs'", in.Op)
 	}
@@ -258,12 +265,41 @@ func (m *ValueMachine) appendBurst(in *Instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
 	}
-	vector := m.data[in.Head].Key
-	if in.Op == OpAppendValue {
+	var vector []uint16
+	switch {
+	case in.Head == hostHead:
+		vector = m.hosts[in.Op-OpAppendKey][in.Token]
+	case in.Op == OpAppendKey:
+		vector = m.data[in.Head].Key
+	default:
 		vector = m.data[in.Head].Value
 	}
 	m.validity.written(in.Row)
 	return m.writeBurst(m.ordinal(in), in.Row, in.Column, vector, int(in.Burst))
+}
+
+// readBurst is a burst on its way back to the host, through the re-layout.
+func (m *ValueMachine) readBurst(in *Instruction) error {
+	if in.Head != hostHead {
+		return fmt.Errorf("%s of key or value is not the bank PUs'", in.Command)
+	}
+	if err := m.checkRow(in); err != nil {
+		return err
+	}
+	size := m.mapping.BurstBytes / m.mapping.Chips
+	at := m.cell(in.Row, in.Column) + m.ordinal(in)*size
+	var beats [burstBeats]uint64
+	for c := range m.chips {
+		gather(&beats, m.chips[c].cells[at:at+size], c, m.mapping.Exchange.DeviceWidth)
+	}
+	m.mapping.Exchange.Beats(beats[:])
+	vector, n := m.hosts[in.Op-OpReadKey][in.Token], m.mapping.BurstElements()
+	for i := range n {
+		if e := int(in.Burst)*n + i; e < len(vector) {
+			vector[e] = uint16(beats[i/4] >> (16 * (i % 4)))
+		}
+	}
+	return nil
 }
 
 // loadQuery passes a burst of q through the re-layout into the shared buffers.

@@ -1,0 +1,132 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// receiver interrupts a run by a transfer.
+type receiver struct {
+	transfer *Transfer
+	from     int64 // clock from which the transfer waits
+	start    int64 // first command of the transfer
+	end      int64 // banks precharged after it
+}
+
+// Receive lets the next run give way to a transfer, which waits from a clock on
+// for the next boundary (Spec.TransferBoundary).
+func (m *Machine) Receive(t *Transfer, from int64) {
+	m.receiver = receiver{transfer: t, from: from}
+}
+
+// gaveWay lets the transfer in if it waits and the bank sequencer, about to
+// issue at clock, stands at a boundary.
+func (m *Machine) gaveWay(clock int64) bool {
+	r := &m.receiver
+	in := m.queues[BankSequencer].front()
+	if clock < r.from || !m.atBoundary(in) {
+		return false
+	}
+	h := hostStream{state: m.state, refresh: &m.refresh, now: m.now, observe: m.hostCommand}
+	open := in.Boundary == NoBoundary
+	if open {
+		h.command(allBanks(dram.PREA, OpPrecharge, -1, -1))
+	}
+	r.start = h.now + 1
+	r.end, _ = h.move(r.transfer)
+	r.transfer = nil
+	if open {
+		span := m.program.boundarySpan(in, false)
+		h.payRefreshes(span, span)
+		m.reactivate(&h, in.Row)
+	}
+	m.refresh.checked = false // the transfer took time
+	m.now = h.now
+	m.firm = [sequencers]bool{}
+	return true
+}
+
+// hostCommand counts and passes on a command of a transfer.
+func (m *Machine) hostCommand(clock int64, in *Instruction) {
+	m.counters.Commands[in.Command]++
+	if m.observer == nil {
+		return
+	}
+	cmd, a := in.Command, in.Address()
+	if cmd == dram.REF {
+		in = nil
+	}
+	m.observer.Command(clock, cmd, a, in)
+}
+
+// atBoundary reports whether a transfer may interrupt before the instruction.
+func (m *Machine) atBoundary(in *Instruction) bool {
+	switch {
+	case in.Boundary == HeadBoundary:
+		return true
+	case m.spec.TransferBoundary == BoundaryHead:
+		return false
+	case in.Boundary == RowBoundary:
+		return true
+	case m.spec.TransferBoundary == BoundaryRow || in.Query != 0:
+		return false
+	}
+	g := &m.program.Geometry
+	return in.Op == OpScore && in.Burst == 0 || in.Op == OpContext && int(in.Token)%g.ChunkTokens == 0
+}
+
+// reactivate opens the row that a transfer within it closed.
+func (m *Machine) reactivate(h *hostStream, row int32) {
+	if m.program.simultaneous {
+		h.command(allBanks(dram.ACTA, OpActivate, row, -1))
+		return
+	}
+	g := &m.program.Geometry
+	for b := range g.Banks {
+		h.command(g.bankCommand(dram.ACT, OpActivate, b, row, -1))
+	}
+}
+
+// TransferMeasurement is what a transfer costs the rank that receives it, and
+// the channel.
+type TransferMeasurement struct {
+	WaitClocks  int64   // from the request to the first command, at the boundary
+	WriteClocks int64   // from there to banks precharged
+	BusShare    float64 // of WriteClocks in which data moved
+	LostClocks  int64   // by which the receiving rank's heads were done later
+	// ComputeShare is the part of all ranks' computing that remains while the
+	// channel transfers: the other ranks have command and data buses of their own and
+	// do not stop.
+	ComputeShare float64
+}
+
+// MeasureTransfer runs heads of context tokens on a rank and interrupts them at
+// clock from by a transfer of tokens tokens of another head, on a channel of
+// ranks ranks.
+func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, tokens int, from int64) (*TransferMeasurement, error) {
+	if ranks < 1 || tokens < 1 || from < 0 {
+		return nil, &input.InputError{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}
+	}
+	b, err := newTableBuilder(spec, d, shape)
+	if err != nil {
+		return nil, err
+	}
+	b.machine.SkipRepetitions(false)
+	h := Head{Context: context, Append: true}
+	heads := []Head{h, h, h}
+	undisturbed := b.ends(heads...)[len(heads)-1]
+	first := int32(b.program.Geometry.Rows(context))
+	t := &Transfer{Geometry: b.program.Geometry, FirstRow: first, Tokens: tokens}
+	b.machine.Receive(t, from)
+	end := b.ends(heads...)[len(heads)-1]
+	r := b.machine.receiver
+	if r.end == 0 {
+		return nil, &input.InputError{Key: "from", Value: fmt.Sprint(from), Expected: fmt.Sprintf("a clock before the last boundary of %d", undisturbed)}
+	}
+	m := &TransferMeasurement{WaitClocks: r.start - from, WriteClocks: r.end - r.start, LostClocks: end - undisturbed}
+	m.BusShare = float64(t.Bursts()*int64(d.BurstClocks())) / float64(m.WriteClocks)
+	m.ComputeShare = 1 - float64(m.LostClocks)/(float64(ranks)*float64(m.WriteClocks))
+	return m, nil
+}

@@ -1,0 +1,194 @@
+package pim
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// hostRun moves transfers one after another on an idle rank, under the checker,
+// and returns the clock at which the banks are precharged, and the commands.
+func hostRun(t failer, d *dram.Spec, refresh bool, transfers []Transfer) (int64, []dram.Record) {
+	t.Helper()
+	checker := dram.NewChecker(d, 1, true)
+	var records []dram.Record
+	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1, observe: func(clock int64, in *Instruction) {
+		r := dram.Record{Clock: clock, Command: in.Command, Address: in.Address()}
+		checker.Check(r)
+		records = append(records, r)
+	}}
+	h.refresh.init(Default(), d)
+	h.refresh.on = refresh
+	closed := int64(0)
+	for i := range transfers {
+		closed, _ = h.move(&transfers[i])
+	}
+	for _, v := range checker.Violations() {
+		if refresh || v.Rule != "refresh debt" {
+			t.Fatalf("the checker rejects the run: %+v", v)
+		}
+	}
+	return closed, records
+}
+
+// drawTransfers draws the keys and values of some heads, whole and in parts, all
+// in rows of their own.
+func drawTransfers(t *rapid.T, g *Geometry) []Transfer {
+	var transfers []Transfer
+	row := int32(0)
+	for range rapid.IntRange(1, 3).Draw(t, "requests") {
+		first := rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 3*g.RowTokens)).Draw(t, "first")
+		tokens := rapid.OneOf(rapid.IntRange(1, 70), rapid.IntRange(1, 3*g.RowTokens)).Draw(t, "tokens")
+		for range rapid.IntRange(1, 3).Draw(t, "heads") {
+			transfers = append(transfers, Transfer{Geometry: *g, FirstRow: row, First: first, Tokens: tokens})
+			row += int32(g.Rows(first + tokens))
+		}
+	}
+	return transfers
+}
+
+// The table's clocks of heads, whole and in parts, added up are those of the
+// commands of all one after another, to the clock: for random parts, shapes, head
+// counts and lengths.
+func TestTransferTableIsTheRun(tb *testing.T) {
+	rapid.Check(tb, func(t *rapid.T) {
+		_, shape := drawSpec(t)
+		d := drawDevice(t, shape)
+		table, err := NewTransferTable(d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transfers := drawTransfers(t, &table.geometry)
+		want := int64(0)
+		for i := range transfers {
+			want += table.Write(transfers[i].First, transfers[i].Tokens)
+		}
+		if got, _ := hostRun(t, d, false, transfers); got != want {
+			t.Fatalf("%d clocks by commands, %d by the table", got, want)
+		}
+	})
+}
+
+// The lengths that the node meets, in numbers worked out by hand. 16 tokens: the
+// 16 banks open in 114 clocks, tRCD later the last one's first key burst goes, 48
+// more follow at tCCD_S, and write recovery (16 + 4 + 24) and tRP close: 394 for the
+// keys, 394 for the values. A whole row of 512 has 2,048 bursts: 114 + 22 + 2,032 · 4
+// + 44 + 22. Nothing of it is hidden, so that H heads take H times as much.
+func TestTransferClocksByHand(t *testing.T) {
+	d := ddr4(t)
+	table, err := NewTransferTable(d, fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const row = 114 + 22 + 2032*4 + 66
+	for _, c := range []struct {
+		first, tokens int
+		want          int64
+	}{
+		{0, 0, 0},
+		// One key: a bank, four bursts at tCCD_L. One value: four banks at tRRD_S.
+		{0, 1, 22 + 3*8 + 66 + 22 + 3*4 + 66},
+		{0, 16, 2 * (114 + 22 + 48*4 + 66)},
+		{0, 512, 2 * row}, {0, 4096, 16 * row}, {0, 8192, 32 * row}, {0, 32_768, 128 * row},
+		{512, 512, 2 * row}, {256, 512, 2 * 2 * (row - 4*1024)},
+		{0, 8192 + 16, 32*row + 2*(114+22+48*4+66)},
+	} {
+		if got := table.Write(c.first, c.tokens); got != c.want {
+			t.Errorf("%d tokens from %d on: %d clocks, want %d", c.tokens, c.first, got, c.want)
+		}
+	}
+	if stage, take := table.Stage(12), table.Take(4); stage != 48 || take != 16 {
+		t.Errorf("12 bursts into the staging take %d clocks, 4 out of it %d; want 48 and 16", stage, take)
+	}
+	if n := testing.AllocsPerRun(100, func() { table.Write(777, 7777); table.Stage(9) }); n != 0 {
+		t.Errorf("%v allocations a look-up", n)
+	}
+}
+
+// With refresh a long transfer takes what the long-run rate says.
+func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
+	d := ddr4(t)
+	kernels, err := NewKernelTable(Default(), d, fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := kernels.geometry
+	for _, tokens := range []int{96, 4096, 32_768} {
+		var transfers []Transfer
+		without := int64(0)
+		table, err := NewTransferTable(d, fp16Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for without < 3_000_000 {
+			transfers = append(transfers, Transfer{Geometry: g, FirstRow: 0, Tokens: tokens})
+			without += table.Write(0, tokens)
+		}
+		got, _ := hostRun(t, d, true, transfers)
+		want := kernels.WithRefresh(without)
+		// Up to eight REFs are still owed.
+		if diff := want - got; diff < 0 || diff > 9*int64(d.TRFC) {
+			t.Errorf("transfers of %d tokens: %d clocks with refresh, table %d", tokens, got, want)
+		}
+	}
+}
+
+// A host that reads keys and values back, to swap a request out, sees them n
+// clocks later (CL + n) and loses no clock of the bus: its schedule is that of a
+// plain DIMM, legal by the advertised timing and by the chips' own, with refresh
+// and at every length.
+func TestReadBack(t *testing.T) {
+	for _, c := range []struct {
+		part string
+		n    int
+	}{{"ddr4-3200-8gb-x8", 1}, {"ddr4-3200-8gb-x4", 2}} {
+		d, err := dram.LookupSpec(c.part)
+		must(t, err)
+		g, err := NewGeometry(d, fp16Head)
+		must(t, err)
+		advertised := AdvertisedTiming(d, c.n, true)
+		for _, tokens := range transferLengths {
+			back := []Transfer{{Geometry: g, Tokens: tokens, ReadBack: true}}
+			for _, refresh := range []bool{true, false} {
+				_, plain := hostRun(t, d, refresh, back)
+				_, host := hostRun(t, advertised, refresh, back)
+				for i := range plain {
+					if host[i] != plain[i] {
+						t.Fatalf("%s: command %d: %+v became %+v", c.part, i, plain[i], host[i])
+					}
+				}
+				reads := 0
+				for _, r := range plain {
+					if r.Command == dram.RD {
+						reads++
+					}
+				}
+				if int64(reads) != back[0].Bursts() {
+					t.Errorf("%d reads, want %d", reads, back[0].Bursts())
+				}
+			}
+			h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1}
+			lastRead := int64(0)
+			h.observe = func(clock int64, in *Instruction) {
+				if in.Command == dram.RD {
+					lastRead = clock
+				}
+			}
+			if _, last := h.move(&back[0]); last != lastRead+int64(d.CL+d.BurstClocks()+c.n) {
+				t.Errorf("%s: the host has the last beat %d clocks after its command, want CL + 4 + %d", c.part, last-lastRead, c.n)
+			}
+		}
+	}
+}
+
+func BenchmarkNewTransferTable(b *testing.B) {
+	d := ddr4(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := NewTransferTable(d, fp16Head); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,166 @@
+package pim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// zeroVectors returns vectors like those given, without their values.
+func zeroVectors(like [][]uint16) [][]uint16 {
+	out := make([][]uint16, len(like))
+	for i := range out {
+		out[i] = make([]uint16, len(like[i]))
+	}
+	return out
+}
+
+// replayTransfer runs a head that a transfer interrupts, in values and under the
+// checker. Heads behind the first are computed after the transfer.
+func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads []Head, data []HeadData, transfer *Transfer) []HeadResult {
+	t.Helper()
+	clock, err := NewMachine(spec, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewProgram(spec, d, m.shape, heads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transfer.Geometry = p.Geometry
+	clock.Refresh(true)
+	clock.Receive(transfer, 20)
+	results, err := m.Replay(clock, p, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if clock.receiver.end == 0 {
+		t.Fatal("the transfer did not run")
+	}
+	return results
+}
+
+// Keys and values that a transfer stores, command by command with refresh, are
+// those that attention then reads: the same bits as with every token stored where
+// the mapping says. Read back, they are what was sent.
+func TestTransfersMoveValues(t *testing.T) {
+	d := ddr4(t)
+	for _, tokens := range []int{16, 512, 8192, 32_768} {
+		if testing.Short() && tokens > 8192 {
+			continue
+		}
+		spec := Default()
+		heads := []Head{{Context: 100, Append: true}, {Context: tokens, FirstRow: 2}}
+		r := rand.New(rand.NewPCG(uint64(tokens), 1))
+		g, err := NewGeometry(d, fp16Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, v := randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1), randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1)
+		short := randomVectors(r, StoreFP16, 100, fp16Head.HeadDim, 1)
+		data := []HeadData{
+			{Query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1), Key: short[99], Value: short[99]},
+			{Query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1)},
+		}
+		machine := func(stored int) *ValueMachine {
+			m, err := NewValueMachine(spec, d, fp16Head, StoreFP16, 2+g.Rows(tokens))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 99 {
+				must(t, m.Store(0, i, short[i], short[i]))
+			}
+			for i := range stored {
+				must(t, m.Store(2, i, k[i], v[i]))
+			}
+			return m
+		}
+		p, err := NewProgram(spec, d, fp16Head, heads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := machine(tokens).Run(p, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := machine(0)
+		m.Receive(k, v)
+		got := replayTransfer(t, m, spec, d, heads, data, &Transfer{FirstRow: 2, Tokens: tokens})
+		for i := range heads {
+			if !slices.EqualFunc(got[i].Out[0], want[i].Out[0], sameBits) {
+				t.Errorf("%d tokens: head %d gives other values than with its tokens stored one by one", tokens, i)
+			}
+		}
+		backK, backV := zeroVectors(k), zeroVectors(v)
+		m.Receive(backK, backV)
+		replayTransfer(t, m, spec, d, heads[:1], data[:1], &Transfer{FirstRow: 2, Tokens: tokens, ReadBack: true})
+		for i := range k {
+			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
+				t.Fatalf("%d tokens: token %d comes back as another", tokens, i)
+			}
+		}
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The same for any part of a head, on any part and shape: what a transfer leaves
+// in the cells is what Store leaves, no cell more and no cell less.
+func TestTransfersFillTheCells(tb *testing.T) {
+	rapid.Check(tb, func(t *rapid.T) {
+		spec, d := Default(), deviceOf(tb, rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "width"))
+		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 33, 64, 80, 128, 200, 256}).Draw(t, "d"), Queries: 1, ElementBits: 16}
+		first, tokens := rapid.IntRange(0, 700).Draw(t, "first"), rapid.IntRange(1, 600).Draw(t, "tokens")
+		g, err := NewGeometry(d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 2 + g.Rows(first+tokens)
+		machines := [2]*ValueMachine{}
+		for i := range machines {
+			if machines[i], err = NewValueMachine(spec, d, shape, StoreFP16, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
+		k, v := randomVectors(r, StoreFP16, first+tokens, shape.HeadDim, 1), randomVectors(r, StoreFP16, first+tokens, shape.HeadDim, 1)
+		zero := make([]uint16, shape.HeadDim)
+		data := []HeadData{{Query: randomVectors(r, StoreFP16, 1, shape.HeadDim, 1)}}
+		for i := range machines {
+			if err := machines[i].Store(0, 0, zero, zero); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := first; i < first+tokens; i++ {
+			if err := machines[0].Store(2, i, k[i], v[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		machines[1].Receive(k, v)
+		transfer := &Transfer{FirstRow: 2, First: first, Tokens: tokens}
+		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer)
+		for c := range machines[0].chips {
+			if !slices.Equal(machines[0].chips[c].cells, machines[1].chips[c].cells) {
+				t.Fatalf("chip %d holds something else after the transfer", c)
+			}
+		}
+		backK, backV := zeroVectors(k), zeroVectors(v)
+		machines[1].Receive(backK, backV)
+		transfer.ReadBack = true
+		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer)
+		for i := first; i < first+tokens; i++ {
+			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
+				t.Fatalf("token %d comes back as another", i)
+			}
+		}
+	})
+}
