@@ -70,6 +70,13 @@ type Spec struct {
 	// the whole transfer at the pace of its source.
 	MCBuffer units.Bytes `toml:"mc_buffer"`
 
+	// The host's part of a head's attention (L3, section 4.3): it writes a
+	// descriptor for each head into the rank's control region and polls there until a
+	// group of heads is done. Descriptor is the bytes of the former, HostAccess the
+	// time of an access of the host's cores to the DIMMs.
+	Descriptor units.Bytes    `toml:"descriptor"`
+	HostAccess units.Duration `toml:"host_access"`
+
 	// Periodic lets KernelTable skip the repetitions of a run. The clocks are
 	// the same; turn it off to see that.
 	Periodic bool `toml:"periodic"`
@@ -83,6 +90,7 @@ func Default() *Spec {
 		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1,
 		ScoreBuffer: 256 * units.KiB, BeyondBuffer: Refetch,
 		PostponedRefreshes: 8, TransferBoundary: BoundaryRow, Periodic: true,
+		Descriptor: 64, HostAccess: 122 * units.Nanosecond,
 	}
 }
 
@@ -120,6 +128,12 @@ func (s *Spec) Validate() []*input.InputError {
 	}
 	if s.MCBuffer != 0 && (s.MCBuffer < 4*units.KiB || s.MCBuffer > units.TiB) {
 		errs = append(errs, &input.InputError{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "0B, or 4KiB (a write queue of 64 bursts) to 1TiB"})
+	}
+	if s.Descriptor < 0 || s.Descriptor > units.MiB {
+		errs = append(errs, &input.InputError{Key: "descriptor", Value: s.Descriptor.String(), Expected: "0B (none) to 1MiB"})
+	}
+	if s.HostAccess < 0 || s.HostAccess > units.Second {
+		errs = append(errs, &input.InputError{Key: "host_access", Value: s.HostAccess.String(), Expected: "0ps to 1s"})
 	}
 	return errs
 }

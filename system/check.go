@@ -127,7 +127,7 @@ func (c *checker) results(p *pipeline, q int, g int32, begin, end sim.Time) {
 		c.fail(LawTraffic, p.now, "attention of sub-batch %d, layer %d, offset %d, computed for %v of %v",
 			s, p.sub[s].layer, offset, computed, p.costs.groups[g].compute)
 	}
-	if begin < p.now+p.costs.latency {
+	if begin < p.now+p.costs.upLatency {
 		c.fail(LawCausality, begin, "results of sub-batch %d, layer %d, offset %d, go up before they are there", s, p.sub[s].layer, offset)
 	}
 	if begin < c.upEnd {
@@ -202,6 +202,7 @@ func (c *checker) iteration(p *pipeline, start, end sim.Time, done *work) {
 	costs := p.costs
 	busiest := max(done.gpu, done.pcieDown, done.pcieUp, done.channel, (done.pim+sim.Time(len(p.ranks))-1)/sim.Time(len(p.ranks)))
 	var wait sim.Time // for a boundary: one whole group at most
+	var rows sim.Time // before and after the data of a transfer
 	var want work
 	for s := range costs.sub {
 		if !p.sub[s].active {
@@ -214,6 +215,10 @@ func (c *checker) iteration(p *pipeline, start, end sim.Time, done *work) {
 			if g.requests > 0 {
 				want.pim += g.compute
 				wait = max(wait, g.compute)
+				rows = max(rows, g.decode.open+g.decode.close)
+			}
+			if g.promptTokens > 0 {
+				rows = max(rows, g.prompt.open+g.prompt.close)
 			}
 		}
 	}
@@ -223,7 +228,7 @@ func (c *checker) iteration(p *pipeline, start, end sim.Time, done *work) {
 		c.fail(LawTraffic, end, "%d request-layers went down, %d up, %d prompt-token-layers, %v of attention; want %d, %d, %d, %v", done.requestsDown,
 			done.requestsUp, done.promptTokens, done.pim, layers*want.requestsDown, layers*want.requestsDown, layers*want.promptTokens, sim.Time(layers)*want.pim)
 	}
-	each := 2*costs.latency + costs.vacate + costs.open + costs.close + costs.reactivate + wait
+	each := costs.latency + costs.upLatency + costs.vacate + rows + costs.reactivate + wait
 	serial := done.gpu + done.pcieDown + done.pcieUp + done.channel + done.pim + sim.Time(done.tasks)*each
 	if took := end - start; took < busiest || took > serial {
 		c.fail(LawIteration, end, "the iteration takes %v, its busiest resource %v, all tasks in turn %v", took, busiest, serial)

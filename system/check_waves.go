@@ -37,7 +37,7 @@ func (c *checker) sent(w *waves, t sending) {
 	resume, late := w.freeAt[q], other.due[met]-until
 	switch stop := resume - late; {
 	case late == 0 && until <= max(ready, t.free):
-		if begin > max(ready, t.free)+w.costs.open {
+		if begin > max(ready, t.free)+g.decode.open {
 			c.fail(LawIdle, begin, "the down link idles while sub-batch %d, layer %d, offset %d, waits", s, sub.layer, offset)
 		}
 	case late == 0 && until > begin, late != 0 && (stop < ready || stop > begin || resume < end):
@@ -69,7 +69,7 @@ func (c *checker) came(w *waves, e *groupEnd) {
 		c.fail(LawTraffic, e.at, "attention of sub-batch %d, layer %d, offset %d, computed for %v of %v",
 			e.s, w.sub[e.s].layer, e.offset, computed, compute)
 	}
-	begin, ready := w.upFree-e.up, e.at+w.costs.latency
+	begin, ready := w.upFree-e.up, e.at+w.costs.upLatency
 	switch {
 	case begin < ready:
 		c.fail(LawCausality, begin, "results of sub-batch %d, layer %d, offset %d, go up before they are there", e.s, w.sub[e.s].layer, e.offset)

@@ -77,7 +77,7 @@ func freeGPUAndTransfers(c *iterationCosts) {
 		g := &c.groups[i]
 		g.decode, g.prompt, g.up, g.upBus = shipment{pieces: 1}, shipment{pieces: 1}, 0, 0
 	}
-	c.latency, c.vacate, c.open, c.close, c.reactivate, c.step = 0, 0, 0, 0, 0, 1
+	c.latency, c.upLatency, c.vacate, c.reactivate, c.step = 0, 0, 0, 0, 1
 }
 
 // freePIM leaves transfers and GPUs.
@@ -162,7 +162,8 @@ func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 }
 
 // TestSingleRequestIsTheSerialSum: with nothing to overlap, an iteration is its
-// tasks one after another, from the devices' own costs.
+// tasks one after another, from the devices' own costs. Vectors and results go at the
+// pace of the links, or of the channels' bursts where these are slower.
 func TestSingleRequestIsTheSerialSum(t *testing.T) {
 	const input, output = 1000, 40
 	for _, sets := range [][]string{
@@ -181,7 +182,13 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		ends := func(tokens int) sim.Time { // embedding, QKV of layer 0 and the LM head
 			return ps(g.Embedding(tokens)) + ps(g.QKV(tokens)) + ps(g.LMHead(1))
 		}
-		rate := min(units.Bandwidth(m.TensorParallel)*cfg.PCIe.Bandwidth(), units.Bandwidth(cfg.ReplicaChannels())*s.Bandwidth())
+		links := units.Bandwidth(m.TensorParallel) * cfg.PCIe.Bandwidth()
+		refreshed := func(clocks int64) sim.Time {
+			return sim.Time((clocks*int64(s.TREFI)+int64(s.TREFI-s.TRFC)-1)/int64(s.TREFI-s.TRFC)) * s.TCK
+		}
+		bursts := func(n units.Bytes) sim.Time { // of n bytes over all channels, one behind the other
+			return refreshed(int64(n) / int64(cfg.ReplicaChannels()*s.BurstBytes()) * int64(s.BurstClocks()))
+		}
 		heads := int64(m.KVHeads / cfg.ReplicaChannels())
 		i := 0
 		drive(t, sets, equal(1, input, output), keep, func(_ *replica, d driven) {
@@ -192,11 +199,12 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 			} else {
 				context := input + i
 				clocks := node.table.Alone(context) + (heads-1)*node.table.InSequence(context)
-				refreshed := (clocks*int64(s.TREFI) + int64(s.TREFI-s.TRFC) - 1) / int64(s.TREFI-s.TRFC)
-				open, shut := int64(s.TRCD+s.CWL), int64(s.TWR+s.TRP) // rows for the host's write
-				want = layers * (cfg.PCIe.Latency + rate.TransferTime(m.QKVBytesPerTokenLayer()) +
-					sim.Time(open+shut+refreshed)*s.TCK +
-					cfg.PCIe.Latency + rate.TransferTime(m.AttentionBytesPerTokenLayer()))
+				qkv, out := m.QKVBytesPerTokenLayer(), m.AttentionBytesPerTokenLayer()
+				want = layers * (cfg.PCIe.Latency + sim.Time(s.CWL)*s.TCK + max(links.TransferTime(qkv), bursts(qkv)) +
+					refreshed(heads*int64(s.BurstClocks())) + // a descriptor of 64 bytes a head
+					refreshed(clocks) +
+					2*122*units.Nanosecond + // the host's accesses to start and to notice
+					cfg.PCIe.Latency + sim.Time(s.CL)*s.TCK + max(links.TransferTime(out), bursts(out)))
 			}
 			want += ends(tokens) + layers*ps(g.ProjectionFFN(tokens)) + (layers-1)*ps(g.QKV(tokens))
 			if d.took != want {

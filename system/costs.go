@@ -13,6 +13,7 @@ import (
 type groupCost struct {
 	requests     int
 	promptTokens int
+	promptClocks int64    // of the channel's writes of their keys and values, refresh not counted
 	clocks       int64    // of the rank's attention, refresh not counted
 	compute      sim.Time // of the rankset, refresh included
 	decode       shipment // q, k and v of the requests
@@ -35,19 +36,21 @@ type subCost struct {
 // iterationCosts is everything that the pipeline needs to know of an iteration.
 type iterationCosts struct {
 	layers  int
-	latency sim.Time // of a PCIe transfer, not occupying the link
-	// The switches of a rankset around a transfer: leaving attention (PREA, tRP),
-	// opening rows for the host (ACT, tRCD, CWL), closing them (tWR, tRP), and
-	// activating all banks again.
-	vacate, open, close, reactivate sim.Time
-	clock                           rankClock
-	step                            int64 // clocks between the boundaries within a head
-	headsEach                       int   // heads of a request on a channel
-	rotate                          bool  // layer l of a request lies on rankset (l + offset) mod R
-	concurrent                      bool  // ranksets compute while another one receives
-	asyncPrefill                    bool  // prompts go down during the block, not before it
-	buffered                        bool  // the memory controllers collect what they write
-	halfDuplex                      bool  // PCIe can carry more than the channels: they serve one direction at a time
+	latency sim.Time // of a PCIe transfer down, not occupying the link
+	// upLatency is from the end of attention to the first data of results on the
+	// links: the host notices, the rank PU answers, a PCIe transfer begins.
+	upLatency sim.Time
+	// The switches of a rankset that computes around a transfer: leaving attention
+	// (PREA, tRP), and activating all banks again.
+	vacate, reactivate sim.Time
+	clock              rankClock
+	step               int64 // clocks between the boundaries within a head
+	headsEach          int   // heads of a request on a channel
+	rotate             bool  // layer l of a request lies on rankset (l + offset) mod R
+	concurrent         bool  // ranksets compute while another one receives
+	asyncPrefill       bool  // prompts go down during the block, not before it
+	buffered           bool  // the memory controllers collect what they write
+	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
 
 	sub    []subCost
 	groups []groupCost // of all sub-batches, R each
@@ -66,18 +69,25 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 type devices struct {
 	gpuSide
 	kernels
-	clock rankClock
-	heads int // KV heads on one channel
+	clock          rankClock
+	heads, queries int // KV heads on one channel, query heads of each
 
 	// link and channel are the data rates of all the replica's links in one
 	// direction, and of all its channels.
 	link, channel units.Bandwidth
 	pimPeak       units.Bandwidth // of all the replica's ranks
-	latency       sim.Time
-	channels      int
+	latency       sim.Time        // of a PCIe transfer down
+	upLatency     sim.Time        // from the end of attention to the first data of results on the links
 	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
+
+	burst             sim.Time // of data on a channel
+	openRow, closeRow sim.Time // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
+	stageLatency      sim.Time // a burst into the rank PU's staging to its data (CWL)
+	descriptor        int64    // bursts that the host writes to a rank for each head
+	resultBursts      int64    // of one query head
+	hostAccess        sim.Time // of a host core to a rank's control region
 
 	scratch []int64 // one value a rankset
 }
@@ -109,55 +119,6 @@ func (s *sequence) at(context int) int64 {
 	return s.table.InSequence(context)
 }
 
-// decodeTraffic is the transfers of a group by its number of requests.
-type decodeTraffic struct {
-	down      shipment
-	up, upBus sim.Time
-}
-
-// rate returns the pace of a transfer: that of the links, unless the channels
-// are slower.
-func (d *devices) rate() units.Bandwidth { return min(d.link, d.channel) }
-
-// shipment returns what a transfer of n bytes down costs.
-func (d *devices) shipment(n units.Bytes) shipment {
-	piece, pieces := n, 1
-	if d.buffer > 0 && n > d.buffer {
-		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
-	}
-	last := n - units.Bytes(pieces-1)*piece
-	again, lastAgain := d.transposition(piece), d.transposition(last)
-	return shipment{
-		pieces: pieces,
-		link:   d.rate().TransferTime(piece) + again, last: d.rate().TransferTime(last) + lastAgain,
-		bus: d.channel.TransferTime(piece) + again, end: d.channel.TransferTime(last) + lastAgain,
-	}
-}
-
-// transposition returns the time for which the CPU holds rankset and channels to
-// read n bytes again and write them transposed, none where the DIMM exchanges
-// elements in flight or has none to exchange.
-func (d *devices) transposition(n units.Bytes) sim.Time {
-	if d.transposed == nil {
-		return 0
-	}
-	burst := units.Bytes(d.transposed.BurstBytes() * d.channels)
-	return sim.Time(pim.CPUTranspositionClocks(d.transposed, int64((n+burst-1)/burst))) * d.transposed.TCK
-}
-
-// traffic returns the transfers of a group of n requests.
-func (d *devices) traffic(n int) *decodeTraffic {
-	for len(d.decodes) <= n {
-		requests := units.Bytes(len(d.decodes))
-		up := requests * d.model.AttentionBytesPerTokenLayer()
-		d.decodes = append(d.decodes, decodeTraffic{
-			down: d.shipment(requests * d.model.QKVBytesPerTokenLayer()),
-			up:   d.rate().TransferTime(up), upBus: d.channel.TransferTime(up),
-		})
-	}
-	return &d.decodes[n]
-}
-
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
@@ -176,7 +137,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	for offset := range groups {
 		g := &groups[offset]
-		g.requests, g.promptTokens, g.clocks, g.heads = 0, 0, 0, g.heads[:0]
+		g.requests, g.promptTokens, g.promptClocks, g.clocks, g.heads = 0, 0, 0, 0, g.heads[:0]
 	}
 	sub := &b.Sub[s]
 	for i := range sub.Decode {
@@ -193,7 +154,9 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 		g.clocks += int64(d.heads) * head
 	}
 	for i := range sub.Prefill {
-		groups[sub.Prefill[i].Offset].promptTokens += sub.Prefill[i].Tokens
+		c := &sub.Prefill[i]
+		groups[c.Offset].promptTokens += c.Tokens
+		groups[c.Offset].promptClocks += d.promptClocks(c.Finished, c.Tokens)
 	}
 	for offset := range groups {
 		g := &groups[offset]
@@ -203,14 +166,14 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
 		if g.promptTokens > 0 {
-			g.prompt = d.shipment(units.Bytes(g.promptTokens) * d.model.KVBytesPerTokenLayer())
+			g.prompt = d.prompt(g.promptTokens, g.promptClocks)
 		}
 	}
 }
 
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
 // busiest rankset's attention, the decode vectors' way down and up, and the
-// prompt KV of the other sub-batch.
+// prompt KV of the other sub-batch, taken as one prompt.
 func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) sim.Time {
 	clocks := d.scratch
 	clear(clocks)
@@ -222,12 +185,14 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	for _, c := range clocks {
 		busiest = max(busiest, c)
 	}
-	n := units.Bytes(len(s.Decode))
-	t := d.rate().TransferTime(units.Bytes(otherPrefill) * d.model.KVBytesPerTokenLayer())
-	if n > 0 {
-		t += d.clock.time(busiest) + 2*d.latency +
-			d.rate().TransferTime(n*d.model.QKVBytesPerTokenLayer()) +
-			d.rate().TransferTime(n*d.model.AttentionBytesPerTokenLayer())
+	var t sim.Time
+	if otherPrefill > 0 {
+		prompt := d.prompt(otherPrefill, d.promptClocks(0, otherPrefill))
+		t += prompt.took()
+	}
+	if n := len(s.Decode); n > 0 {
+		traffic := d.traffic(n)
+		t += d.latency + traffic.down.took() + d.clock.time(busiest) + d.upLatency + traffic.up
 	}
 	return sim.Time(d.model.Layers) * t
 }

@@ -120,13 +120,17 @@ func rankSpec(cfg *configs.Config) *pim.Spec {
 	return &spec
 }
 
-// newKernels measures attention on the ranks.
+// newKernels measures attention on the ranks and transfers to them.
 func newKernels(cfg *configs.Config) (*kernels, error) {
 	table, err := pim.NewKernelTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
 	if err != nil {
 		return nil, err
 	}
-	return &kernels{table, newSequence(table)}, nil
+	transfers, err := pim.NewTransferTable(&cfg.DRAM.Spec, cfg.HeadShape())
+	if err != nil {
+		return nil, err
+	}
+	return &kernels{table, newSequence(table), transfers}, nil
 }
 
 // unit returns the bytes of an allocation unit of a rank.
@@ -154,18 +158,28 @@ func (n *Node) devices() *devices {
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
 		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), clock: n.clock(),
-		heads:    cfg.Model.KVHeads / channels,
-		link:     units.Bandwidth(gpus) * n.linkShare(),
-		channel:  units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
-		buffer:   units.Bytes(channels) * cfg.PIM.MCBuffer,
-		latency:  cfg.PCIe.Latency,
-		channels: channels,
-		scratch:  make([]int64, cfg.Node.Ranksets),
-		pimPeak:  n.pimPeak() / units.Bandwidth(n.Replicas()),
+		heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
+		link:    units.Bandwidth(gpus) * n.linkShare(),
+		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
+		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
+		latency: cfg.PCIe.Latency,
+		scratch: make([]int64, cfg.Node.Ranksets),
+		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
 	}
 	if n.kernels != nil {
 		d.kernels = *n.kernels
 	}
+	s, tCK := &cfg.DRAM.Spec, cfg.DRAM.TCK
+	d.burst = sim.Time(s.BurstClocks()) * tCK
+	d.openRow, d.closeRow = sim.Time(s.TRCD+s.CWL)*tCK, sim.Time(s.TWR+s.TRP)*tCK
+	d.stageLatency = sim.Time(s.CWL) * tCK
+	bursts := func(n units.Bytes) int64 { return (int64(n) + int64(s.BurstBytes()) - 1) / int64(s.BurstBytes()) }
+	d.descriptor, d.hostAccess = bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
+	d.resultBursts = bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
+	// Of the host's round trips to memory, descriptors take a half on their way;
+	// attention ends half a round trip after a poll began, on average, and the next poll
+	// finds it.
+	d.upLatency = cfg.PCIe.Latency + sim.Time(s.CL)*tCK + 2*d.hostAccess
 	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
 	}
@@ -178,14 +192,19 @@ func (n *Node) clock() rankClock {
 	return newRankClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
+// padding returns the bytes that keys and values take on the channels over those
+// that they take on the links.
+func (n *Node) padding() units.Bandwidth {
+	g, _ := pim.NewGeometry(&n.cfg.DRAM.Spec, n.cfg.HeadShape()) // validated with the configuration
+	return units.Bandwidth(g.PaddedDim) / units.Bandwidth(g.HeadDim)
+}
+
 // costs returns the iteration costs of a replica with all that never changes.
 func (n *Node) costs(d *devices) iterationCosts {
 	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
 	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
-	c.layers, c.latency = n.cfg.Model.Layers, n.cfg.PCIe.Latency
+	c.layers, c.latency, c.upLatency = n.cfg.Model.Layers, d.latency, d.upLatency
 	c.vacate = sim.Time(s.TRP) * tCK
-	c.open = sim.Time(s.TRCD+s.CWL) * tCK
-	c.close = sim.Time(s.TWR+s.TRP) * tCK
 	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
 	if n.kernels != nil {
@@ -193,6 +212,6 @@ func (n *Node) costs(d *devices) iterationCosts {
 	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
-	c.halfDuplex = 2*d.link > d.channel
+	c.halfDuplex = 2*d.link*n.padding() > d.channel
 	return c
 }

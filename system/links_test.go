@@ -38,7 +38,7 @@ func TestLinksAreShared(t *testing.T) {
 			end = at
 		}
 		d := (&Node{cfg: cfg}).devices()
-		got := cfg.PCIe.Latency + d.shipment(n).last
+		got := cfg.PCIe.Latency + d.cut(n, 0, 0).last
 		if diff := got - end; diff < -2 || diff > 2 { // each rounds up to a picosecond
 			t.Fatalf("%v over all links of the replica take %v, over the fabric %v", n, got, end)
 		}
@@ -56,22 +56,23 @@ func TestCPUTransposition(t *testing.T) {
 		}
 		return mustNode(t, cfg)
 	}
-	const n = 1 << 24
+	const tokens = 700
 	flight, cpu := load().devices(), load(`pim.relayout="cpu"`).devices()
-	base := flight.channel.TransferTime(n)
-	again := cpu.shipment(n).last - flight.shipment(n).last
-	if again < 2*base || again > 3*base {
-		t.Errorf("transposing %d bytes takes %v, their transfer over the channels %v", n, again, base)
+	clocks := flight.promptClocks(0, tokens)
+	plain, slow := flight.prompt(tokens, clocks), cpu.prompt(tokens, clocks)
+	base := flight.channel.TransferTime(tokens * flight.model.KVBytesPerTokenLayer())
+	if again := slow.last - plain.last; again < 2*base || again > 3*base {
+		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}
-	if wide := load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`).devices(); wide.transposition(n) != 0 {
+	if wide := load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`).devices(); wide.transposition(1<<20) != 0 {
 		t.Error("elements that fit a chip are transposed")
 	}
 	trace, err := traces.Synthetic("longbench", 20, 1, load().cfg.Traces)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast, slow := mustRun(t, load("comm.async_prefill=false"), trace, false), mustRun(t, load("comm.async_prefill=false", `pim.relayout="cpu"`), trace, false)
-	if slow.end <= fast.end {
-		t.Errorf("a run with transposition takes %v, without %v", slow.end, fast.end)
+	fast, late := mustRun(t, load("comm.async_prefill=false"), trace, false), mustRun(t, load("comm.async_prefill=false", `pim.relayout="cpu"`), trace, false)
+	if late.end <= fast.end {
+		t.Errorf("a run with transposition takes %v, without %v", late.end, fast.end)
 	}
 }

@@ -37,10 +37,11 @@ type Node struct {
 	*kernels // of the ranks; nil without DIMM-PIM, and where only memory matters
 }
 
-// kernels is what attention takes on the ranks of DIMM-PIM.
+// kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them.
 type kernels struct {
-	table    *pim.KernelTable
-	sequence sequence
+	table     *pim.KernelTable
+	sequence  sequence
+	transfers *pim.TransferTable
 }
 
 // kvMemory is the memory for keys and values of one replica, in the allocation
@@ -51,7 +52,7 @@ type kvMemory struct {
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
-// program on the DRAM model to fill the table of head kernels.
+// program and transfers on the DRAM model to fill the tables of their clocks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	if !cfg.DIMMPIM() {
 		return newNode(cfg, nil), nil

@@ -16,11 +16,13 @@ const ns = units.Nanosecond
 // in sub-batch 0 on offsets 0 and 1, request 2 in sub-batch 1 on offset 0
 // together with a prompt on offset 1.
 func handCosts() *iterationCosts {
-	whole := func(t sim.Time) shipment { return shipment{pieces: 1, link: t, last: t} }
+	whole := func(t sim.Time) shipment {
+		return shipment{pieces: 1, link: t, last: t, open: 2 * ns, close: 3 * ns}
+	}
 	c := newIterationCosts(2, 2)
-	c.layers, c.latency = 2, 1*ns
+	c.layers, c.latency, c.upLatency = 2, 1*ns, 1*ns
 	c.rotate, c.concurrent, c.asyncPrefill = true, true, true
-	c.vacate, c.open, c.close, c.reactivate = 1*ns, 2*ns, 3*ns, 4*ns
+	c.vacate, c.reactivate = 1*ns, 4*ns
 	c.clock, c.headsEach = newRankClock(ns, 1, 1), 3 // heads of 20 clocks of 1 ns
 	for s := range c.sub {
 		sub := &c.sub[s]
@@ -173,17 +175,17 @@ func TestSwitchesByHand(t *testing.T) {
 		}, 129}, // [31,111] on rankset 0
 		{"prompt before the block", func(c *iterationCosts) {
 			c.asyncPrefill = false
-			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns}
+			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}
 		}, 169}, // 151 + 1 + 2 + 15
 		{"prompt during the block", func(c *iterationCosts) {
-			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns}
+			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}
 		}, 174}, // from 91 on: eligible at 92, data in [94,174]
 		{"buffered, two pieces", func(c *iterationCosts) {
 			// Rankset 1's vectors: pieces over the links in [16,20], [20,24], written in
 			// [22,24] and, closed at 27 and opened again, [29,31].
 			c.buffered = true
-			c.groups[0].decode = shipment{pieces: 1, link: 5 * ns, last: 5 * ns, bus: 2 * ns, end: 2 * ns}
-			c.groups[1].decode = shipment{pieces: 2, link: 4 * ns, last: 4 * ns, bus: 2 * ns, end: 2 * ns}
+			c.groups[0].decode = shipment{pieces: 1, link: 5 * ns, last: 5 * ns, bus: 2 * ns, end: 2 * ns, open: 2 * ns, close: 3 * ns}
+			c.groups[1].decode = shipment{pieces: 2, link: 4 * ns, last: 4 * ns, bus: 2 * ns, end: 2 * ns, open: 2 * ns, close: 3 * ns}
 		}, 112}, // attention on rankset 1 in [34,94]
 	} {
 		c := alone()
@@ -205,21 +207,20 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 		return sim.Time(rapid.IntRange(low, high).Draw(t, name))
 	}
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+	turn := rapid.SampledFrom([]int{5, 5, 100}).Draw(t, "longest switch")
 	ship := func(name string, high int) shipment {
-		if s := (shipment{pieces: 1, link: span(name, 1, high)}); s.link > 0 {
-			s.last, s.bus, s.end = s.link, s.link/2, s.link/2
-			return s
-		}
-		return shipment{}
+		s := shipment{pieces: 1, link: span(name, 1, high), open: span("open", 0, turn), close: span("close", 0, turn)}
+		s.last, s.bus, s.end, s.data = s.link, s.link/2, s.link/2, s.link/2
+		return s
 	}
 	subs := rapid.IntRange(1, 2).Draw(t, "sub-batches")
 	costs := newIterationCosts(subs, ranksets)
 	c := &costs
-	c.layers, c.latency, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), span("latency", 0, 30), rapid.Int64Range(0, 20).Draw(t, "step")
+	c.layers, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), rapid.Int64Range(0, 20).Draw(t, "step")
+	c.latency, c.upLatency = span("latency", 0, 30), span("up latency", 0, 40)
 	c.clock = newRankClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10)
 	c.headsEach = rapid.IntRange(1, 8).Draw(t, "heads")
-	turn := rapid.SampledFrom([]int{5, 5, 100}).Draw(t, "longest switch")
-	c.vacate, c.open, c.close, c.reactivate = span("vacate", 0, turn), span("open", 0, turn), span("close", 0, turn), span("reactivate", 0, turn)
+	c.vacate, c.reactivate = span("vacate", 0, turn), span("reactivate", 0, turn)
 	c.rotate, c.concurrent, c.asyncPrefill = flag("rotate"), flag("concurrent"), flag("async")
 	c.halfDuplex, c.buffered = flag("half duplex"), flag("buffered")
 	// Links as busy as the ranksets, or more, have what waits for them shape the schedule.

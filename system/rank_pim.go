@@ -11,10 +11,12 @@ import (
 )
 
 // rankPIM is a system with one processing unit a rank, timed by the same program on
-// the same DRAM model as L3's. Transfers are hidden by definition.
+// the same DRAM model as L3's. Transfers are hidden by concurrent computation (L3,
+// section 6.1), as long as there is any: an iteration takes at least as long as they do.
 type rankPIM struct {
 	*devices
 	layers    alternation
+	least     sim.Time // of the latest iteration, by its transfers
 	imbalance imbalance
 	ranks     []sim.Time // attention of one layer on each rankset, of the iteration at hand
 	rotate    bool       // layer l of a request lies on rankset (l + offset) mod R
@@ -45,7 +47,7 @@ func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	sub, g := &b.Sub[0], &e.layers.stages[0]
 	e.fillStage(g, sub)
 	g.device = e.attention(sub, b.Step)
-	end := e.layers.run(start)
+	end := max(e.layers.run(start), start+e.transfers(b))
 	// The layers count the busiest rankset's time.
 	for _, t := range e.ranks {
 		e.layers.work.pim += sim.Time(e.layers.layers) * t
@@ -54,8 +56,33 @@ func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	return end, nil
 }
 
+// transfers adds the transfers of an iteration to the work done and returns how
+// long the busier direction of the links takes for them, or the channels.
+func (e *rankPIM) transfers(b *scheduler.Batch) sim.Time {
+	sub, w, layers := &b.Sub[0], &e.layers.work, sim.Time(e.layers.layers)
+	var tokens int
+	var clocks int64
+	for i := range sub.Prefill {
+		c := &sub.Prefill[i]
+		tokens += c.Tokens
+		clocks += e.promptClocks(c.Finished, c.Tokens)
+	}
+	traffic := e.traffic(len(sub.Decode))
+	down, up, channel := traffic.down.held(), traffic.up, traffic.down.data+traffic.upBus
+	if tokens > 0 {
+		prompt := e.prompt(tokens, clocks)
+		down += prompt.held()
+		channel += prompt.data
+	}
+	w.pcieDown += layers * down
+	w.pcieUp += layers * up
+	w.channel += layers * channel
+	e.least = layers * max(down, up, channel)
+	return e.least
+}
+
 // attention returns the time of one layer's decode attention: that of the busiest
-// rankset.
+// rankset, and what the host takes to start it and to notice its end.
 func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
 	clocks := e.scratch
 	clear(clocks)
@@ -76,6 +103,9 @@ func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
 		e.imbalance.total += e.ranks[q]
 	}
 	e.imbalance.busiest += busiest
+	if busiest > 0 {
+		busiest += 2 * e.hostAccess
+	}
 	return busiest
 }
 
@@ -88,7 +118,7 @@ func (e *rankPIM) peak() units.Bandwidth { return e.peakRate }
 // record shows every rankset at work for as long as it computes.
 func (e *rankPIM) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
 	first := len(rec.Spans.Spans)
-	end := e.layers.record(rec, start)
+	end := max(e.layers.record(rec, start), start+e.least)
 	spans := rec.Spans.Spans[first:]
 	for i := range spans {
 		busiest := &spans[i]

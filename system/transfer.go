@@ -2,15 +2,6 @@ package system
 
 import "github.com/l3sim/l3sim/sim"
 
-// shipment is what a transfer down costs: pieces of one size and a last one.
-// Without a buffer in the memory controller there is one piece, as long as the
-// PCIe links take for it; with one, the pieces are what the buffer holds.
-type shipment struct {
-	pieces     int
-	link, last sim.Time // of the PCIe links, a piece and the last one
-	bus, end   sim.Time // of the channels
-}
-
 // transfer is one task of the down link: a group's decode vectors, or the keys
 // and values of a sub-batch's prompt tokens that go to one rankset.
 type transfer struct {
@@ -101,7 +92,7 @@ type upLink struct{ begin, end sim.Time }
 // sendUp returns the span in which results that are ready now go up.
 func (p *pipeline) sendUp(c *groupCost) (begin, end sim.Time) {
 	u := &p.up
-	begin = max(u.end, p.now+p.costs.latency)
+	begin = max(u.end, p.now+p.costs.upLatency)
 	if p.costs.halfDuplex {
 		begin = max(begin, p.writingUntil())
 	}
@@ -182,9 +173,10 @@ func (p *pipeline) stepDown() {
 	}
 	d.busy = true
 	c := p.shipment(&d.current)
-	length, bus := c.link, c.bus
+	length := c.link
 	if d.current.pieces == 1 {
-		length, bus = c.last, c.end
+		length = c.last
+		p.work.channel += c.data
 	}
 	begin := p.now
 	if p.costs.buffered {
@@ -194,7 +186,6 @@ func (p *pipeline) stepDown() {
 	}
 	p.set(dueDown, d.end)
 	p.work.pcieDown += length
-	p.work.channel += bus
 	p.work.tasks++
 	if p.check != nil {
 		p.check.down(p, begin, d.end)
@@ -273,7 +264,7 @@ func (p *pipeline) delivered(t *transfer) {
 // computing). Without concurrent communication and computation, all ranksets
 // stop.
 func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
-	c := p.costs
+	c, s := p.costs, p.shipment(t)
 	first, last := int(t.rank), int(t.rank)+1
 	if !c.concurrent {
 		first, last = 0, len(p.ranks)
@@ -281,14 +272,14 @@ func (p *pipeline) claim(t *transfer, length sim.Time) (begin, end sim.Time) {
 	for q := first; q < last; q++ {
 		begin = max(begin, p.leave(q))
 	}
-	begin += c.open
+	begin += s.open
 	if c.halfDuplex && begin < p.up.end && begin+length > p.up.begin {
 		begin = p.up.end
 	}
 	end = begin + length
 	for q := first; q < last; q++ {
 		r := &p.ranks[q]
-		r.freeAt = end + c.close
+		r.freeAt = end + s.close
 		if r.stop != never {
 			if r.active {
 				r.freeAt += c.reactivate

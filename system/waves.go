@@ -173,7 +173,7 @@ func (w *waves) finish(at sim.Time) {
 	}
 	for i := range ended {
 		e := &ended[i]
-		w.upFree = max(w.upFree, e.at+w.costs.latency) + e.up
+		w.upFree = max(w.upFree, e.at+w.costs.upLatency) + e.up
 		w.sub[e.s].results = w.upFree
 		if w.check != nil {
 			w.check.came(w, e)
@@ -226,10 +226,10 @@ func (w *waves) start(s int) {
 			free, until := w.freeAt[q], other.due[met]
 			left := max(w.linkFree, eligible, free)
 			if until > left {
-				w.interrupt(other, &w.costs.sub[1-s].groups[met], q, met, left, g.decode.last)
+				w.interrupt(other, &w.costs.sub[1-s].groups[met], q, met, left, &g.decode)
 			} else {
-				w.linkFree = left + w.costs.open + g.decode.last
-				w.freeAt[q] = w.linkFree + w.costs.close
+				w.linkFree = left + g.decode.open + g.decode.last
+				w.freeAt[q] = w.linkFree + g.decode.close
 			}
 			due := max(w.freeAt[q], other.due[met]) + g.compute
 			sub.due[offset] = due
@@ -247,28 +247,28 @@ func (w *waves) start(s int) {
 	}
 }
 
-// interrupt sends a transfer of the given length to rankset q, which computes
+// interrupt sends a transfer t to rankset q, which computes
 // group g, the one of the other sub-batch with the given offset, and can leave
 // it from left on: the same as the pipeline's leave and claim.
-func (w *waves) interrupt(other *subWave, g *groupCost, q, offset int, left, length sim.Time) {
+func (w *waves) interrupt(other *subWave, g *groupCost, q, offset int, left sim.Time, t *shipment) {
 	c := w.costs
 	remaining := other.due[offset] - left
 	if remaining >= g.compute { // it has not begun: there is no row to close or to open again
-		w.linkFree = left + c.open + length
-		w.freeAt[q] = w.linkFree + c.close
+		w.linkFree = left + t.open + t.last
+		w.freeAt[q] = w.linkFree + t.close
 		other.due[offset] += w.freeAt[q] - left
 		other.at = max(other.at, other.due[offset])
 		return
 	}
 	wait := c.boundaryWait(g, g.compute-remaining)
 	if wait >= remaining { // it ends first
-		w.linkFree = left + remaining + c.open + length
-		w.freeAt[q] = w.linkFree + c.close
+		w.linkFree = left + remaining + t.open + t.last
+		w.freeAt[q] = w.linkFree + t.close
 		return
 	}
 	stop := left + wait
-	w.linkFree = stop + c.vacate + c.open + length
-	w.freeAt[q] = w.linkFree + c.close + c.reactivate
+	w.linkFree = stop + c.vacate + t.open + t.last
+	w.freeAt[q] = w.linkFree + t.close + c.reactivate
 	other.due[offset] += w.freeAt[q] - stop
 	other.at = max(other.at, other.due[offset])
 }
@@ -293,7 +293,7 @@ func (c *iterationCosts) decodeWork() work {
 			layer.pim += g.compute
 			layer.pcieDown += g.decode.last
 			layer.pcieUp += g.up
-			layer.channel += g.decode.end + g.upBus
+			layer.channel += g.decode.data + g.upBus
 			layer.requestsDown += int64(g.requests)
 			layer.requestsUp += int64(g.requests)
 			layer.tasks += 3 // down, attention, up

@@ -103,7 +103,7 @@ func (w *waves) save(state []sim.Time, s int) {
 		state[0] = sim.Time(other.layer-sub.layer) << 1
 		due[0] = other.at - sub.at
 	}
-	state[2] = max(w.upFree-results-w.costs.latency, 0)
+	state[2] = max(w.upFree-results-w.costs.upLatency, 0)
 }
 
 // load sets the state to a saved one, for sub-batch s to start a layer at now.
@@ -147,7 +147,7 @@ func (w *waves) load(state []sim.Time, s, layer int, now sim.Time) {
 			other.due[i] = now
 		}
 	}
-	w.upFree = results + w.costs.latency + state[2]
+	w.upFree = results + w.costs.upLatency + state[2]
 }
 
 // first returns the rankset of offset 0 in a layer.

@@ -1,0 +1,123 @@
+package system
+
+import (
+	"math/bits"
+
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// shipment is what a transfer down costs: pieces of one size and a last one.
+// Without a buffer in the memory controller there is one piece, as long as the
+// PCIe links take for it, or the channels by their commands where that is longer;
+// with one, the pieces are what the buffer holds.
+type shipment struct {
+	pieces      int
+	link, last  sim.Time // of the PCIe links, a piece and the last one
+	bus, end    sim.Time // of the channels, from the first data to the last
+	open, close sim.Time // of each piece: from the first command to the first data; from the last until the rank can compute
+	data        sim.Time // in which the channels carry data, all pieces together
+}
+
+// held returns how long the links are held by all pieces.
+func (s *shipment) held() sim.Time { return sim.Time(s.pieces-1)*s.link + s.last }
+
+// took returns how long the transfer takes on idle links and ranks.
+func (s *shipment) took() sim.Time { return s.open + s.held() + s.close }
+
+// decodeTraffic is the transfers of a group by its number of requests.
+type decodeTraffic struct {
+	down      shipment
+	up, upBus sim.Time
+}
+
+// cut returns what a transfer of n bytes down costs, whose bursts bursts on a
+// channel take span from the first data to the last. The pieces of a transfer share
+// its span by their bytes.
+func (d *devices) cut(n units.Bytes, bursts int64, span sim.Time) shipment {
+	piece, pieces := n, 1
+	if d.buffer > 0 && n > d.buffer {
+		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
+	}
+	s := shipment{pieces: pieces, data: sim.Time(bursts) * d.burst}
+	part := func(b units.Bytes) (link, bus sim.Time) {
+		again := d.transposition(share(bursts, b, n))
+		bus = sim.Time(share(int64(span), b, n)) + again
+		return max(d.link.TransferTime(b)+again, bus), bus
+	}
+	s.link, s.bus = part(piece)
+	s.last, s.end = part(n - units.Bytes(pieces-1)*piece)
+	if d.transposed != nil {
+		s.data = sim.Time(pieces-1)*s.bus + s.end
+	}
+	return s
+}
+
+// share returns x · part/whole, rounded up.
+func share(x int64, part, whole units.Bytes) int64 {
+	if part == whole {
+		return x
+	}
+	high, low := bits.Mul64(uint64(x), uint64(part))
+	quotient, rest := bits.Div64(high, low, uint64(whole))
+	if rest > 0 {
+		quotient++
+	}
+	return int64(quotient)
+}
+
+// transposition returns the time for which the CPU holds rankset and channels to
+// read bursts again and write them transposed, none where the DIMM exchanges
+// elements in flight or has none to exchange.
+func (d *devices) transposition(bursts int64) sim.Time {
+	if d.transposed == nil {
+		return 0
+	}
+	return sim.Time(pim.CPUTranspositionClocks(d.transposed, bursts)) * d.transposed.TCK
+}
+
+// prompt returns what it costs to send the keys and values of prompt tokens of a
+// layer, whose writes take clocks on a channel, rows opened and closed.
+func (d *devices) prompt(tokens int, clocks int64) shipment {
+	bursts := 2 * int64(tokens) * int64(d.heads*d.transfers.TokenBursts())
+	span := max(d.clock.time(clocks)-d.openRow-d.closeRow, 0)
+	s := d.cut(units.Bytes(tokens)*d.model.KVBytesPerTokenLayer(), bursts, span)
+	s.open, s.close = d.openRow, d.closeRow
+	return s
+}
+
+// promptClocks returns the clocks in which a channel writes the keys and values of
+// tokens prompt tokens of a layer from token first on, head after head.
+func (d *devices) promptClocks(first, tokens int) int64 {
+	return int64(d.heads) * d.transfers.Write(first, tokens)
+}
+
+// traffic returns the transfers of a group of n requests. Vectors go to the rank
+// PU, which stores k and v as part of the head's attention, and results come from
+// there: no row is opened for them. A descriptor for each head follows the vectors,
+// and a poll comes before the results (L3, section 4.3).
+func (d *devices) traffic(n int) *decodeTraffic {
+	for len(d.decodes) <= n {
+		requests := len(d.decodes)
+		heads := int64(requests * d.heads)
+		vectors := heads * int64((d.queries+2)*d.transfers.TokenBursts())
+		t := decodeTraffic{down: d.cut(units.Bytes(requests)*d.model.QKVBytesPerTokenLayer(), vectors, d.clock.time(d.transfers.Stage(vectors)))}
+		t.down.open = d.stageLatency
+		descriptors := heads * d.descriptor
+		tail := d.clock.time(d.transfers.Stage(descriptors))
+		t.down.last += tail
+		t.down.end += tail
+		t.down.data += sim.Time(descriptors) * d.burst
+
+		up := units.Bytes(requests) * d.model.AttentionBytesPerTokenLayer()
+		results := heads * int64(d.queries) * d.resultBursts
+		t.up = max(d.link.TransferTime(up), d.clock.time(d.transfers.Take(results)))
+		t.upBus = sim.Time(results) * d.burst
+		if requests > 0 && d.hostAccess > 0 {
+			t.upBus += d.burst
+		}
+		d.decodes = append(d.decodes, t)
+	}
+	return &d.decodes[n]
+}
