@@ -212,6 +212,6 @@ func (n *Node) costs(d *devices) iterationCosts {
 	}
 	c.rotate, c.concurrent, c.asyncPrefill = comm.Rotation, comm.Concurrent, comm.AsyncPrefill
 	c.buffered = d.buffer > 0
-	c.halfDuplex = 2*d.link*n.padding() > d.channel
+	c.halfDuplex = d.link*(1+n.padding()) > d.channel
 	return c
 }

@@ -1,0 +1,219 @@
+package system
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// nodeOf returns the node of the default configuration with some keys set.
+func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
+	cfg, err := configs.Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustNode(t, cfg)
+}
+
+// fastLinks are PCIe links that carry more than the channels.
+const fastLinks = "pcie.generation=6"
+
+// refreshedTime returns the time of clocks in which a rank refreshes at DDR4-3200's
+// long-run rate.
+func refreshedTime(clocks int64) sim.Time {
+	return sim.Time((clocks*12480+12480-560-1)/(12480-560)) * 625
+}
+
+// TestPromptsByHand checks the time for which a rankset receives a prompt's keys and
+// values, where the channels are the bottleneck, against what the commands take: for
+// each of GPT-175B's 6 heads on a channel and each row of 512 tokens, keys and values
+// apart, 16 banks are opened (114 clocks, tRCD 22), the bursts follow each other at
+// 4 clocks but for the first 16, and the row is closed (CWL + 4 + tWR + tRP = 66).
+func TestPromptsByHand(t *testing.T) {
+	d := nodeOf(t, fastLinks).devices()
+	row := func(tokens int) int64 { return 114 + 22 + int64(4*tokens-16)*4 + 66 }
+	for _, c := range []struct {
+		tokens int
+		rows   int64
+	}{
+		{16, row(16)}, {512, row(512)}, {528, row(512) + row(16)}, {8192, 16 * row(512)}, {32_768, 64 * row(512)},
+	} {
+		s := d.prompt(c.tokens, d.promptClocks(0, c.tokens))
+		if got, want := s.open+s.end+s.close, refreshedTime(6*2*c.rows); got != want {
+			t.Errorf("%d tokens hold their rankset for %v, their commands for %v", c.tokens, got, want)
+		}
+		if data := sim.Time(6*2*4*4*c.tokens) * 625; s.data != data || s.last != s.end {
+			t.Errorf("%d tokens: data for %v, want %v; links held for %v of %v", c.tokens, s.data, data, s.last, s.end)
+		}
+	}
+	// The default links take longer than the commands, unless rows are short.
+	slow := nodeOf(t).devices()
+	for _, tokens := range []int{1, 16, 8192} {
+		s := slow.prompt(tokens, slow.promptClocks(0, tokens))
+		link := slow.link.TransferTime(units.Bytes(tokens) * slow.model.KVBytesPerTokenLayer())
+		if s.last != max(link, s.end) || (s.last == link) != (tokens > 1) {
+			t.Errorf("%d tokens hold the links for %v, their bytes take %v, their commands %v", tokens, s.last, link, s.end)
+		}
+	}
+}
+
+// TestGroupsSendTheirChunks: a group's transfer is that of its prompts' chunks, each
+// from where the chunk before it ended, and of each head by itself: what a rank
+// takes by commands for each of them (pim.MeasureTransfer), added up. Measured at the
+// end of a head, each also waits for that one's precharge (tRP) and results.
+func TestGroupsSendTheirChunks(t *testing.T) {
+	node := nodeOf(t, fastLinks, "node.ranksets=2")
+	d := node.devices()
+	costs := node.costs(d)
+	cfg := node.cfg
+	spec := cfg.PIM
+	spec.TransferBoundary = pim.BoundaryHead // the rank's banks are closed
+	rapid.Check(t, func(t *rapid.T) {
+		sub := &scheduler.SubBatch{}
+		var want [2]int64
+		var tokens [2]int
+		for i := range rapid.IntRange(1, 3).Draw(t, "prompts") {
+			c := scheduler.Chunk{Request: int32(i), Offset: int32(rapid.IntRange(0, 1).Draw(t, "offset")),
+				Tokens: rapid.IntRange(1, 600).Draw(t, "tokens"), Finished: 512 * rapid.IntRange(0, 3).Draw(t, "rows finished")}
+			sub.Prefill = append(sub.Prefill, c)
+			m, err := pim.MeasureTransfer(&spec, &cfg.DRAM.Spec, cfg.HeadShape(), 2, 16, c.Tokens, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want[c.Offset] += int64(d.heads) * m.WriteClocks
+			tokens[c.Offset] += c.Tokens
+		}
+		d.fillGroups(costs.sub[0].groups, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}}, 0)
+		for offset, g := range costs.sub[0].groups {
+			most := int64(d.heads*len(sub.Prefill)) * 24
+			if waits := want[offset] - g.promptClocks; g.promptTokens != tokens[offset] || waits < 0 || waits > most {
+				t.Fatalf("offset %d: %d tokens in %d clocks, want %d in %d", offset, g.promptTokens, g.promptClocks, tokens[offset], want[offset])
+			}
+			if g.promptTokens > 0 && g.prompt != d.prompt(tokens[offset], g.promptClocks) {
+				t.Fatalf("offset %d: %+v", offset, g.prompt)
+			}
+		}
+	})
+	// A chunk that begins within a row opens it again.
+	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
+	if parts <= whole {
+		t.Errorf("a row in two parts takes %d clocks, whole %d", parts, whole)
+	}
+}
+
+// TestPiecesHoldTheRankAsLong: a buffer cuts a transfer into pieces that open and
+// close their rows, and otherwise share its time.
+func TestPiecesHoldTheRankAsLong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := nodeOf(t, fmt.Sprintf("pim.mc_buffer=%q", rapid.SampledFrom([]string{"4KiB", "64KiB", "1MiB"}).Draw(t, "buffer"))).devices()
+		tokens := rapid.IntRange(1, 5000).Draw(t, "tokens")
+		clocks := d.promptClocks(0, tokens)
+		s := d.prompt(tokens, clocks)
+		buffer := d.buffer
+		d.buffer = 0
+		whole := d.prompt(tokens, clocks)
+		rounding := sim.Time(s.pieces)
+		if bus := sim.Time(s.pieces-1)*s.bus + s.end; bus < whole.end || bus > whole.end+rounding || s.data != whole.data {
+			t.Fatalf("%d pieces of %v hold the rank for %v, the whole for %v", s.pieces, buffer, bus, whole.end)
+		}
+		if s.held() < whole.held() || s.held() > whole.held()+rounding {
+			t.Fatalf("%d pieces hold the links for %v, the whole for %v", s.pieces, s.held(), whole.held())
+		}
+	})
+}
+
+// TestHostsPartOfAttention: the host writes a descriptor for each head behind the
+// vectors, and notices the end by polling. Without GPUs' work to hide it an iteration
+// takes just as much longer, in every layer; knobs of 0 charge nothing.
+func TestHostsPartOfAttention(t *testing.T) {
+	took := func(sets ...string) sim.Time {
+		var last sim.Time
+		drive(t, append(sets, oneBatch, allAtOnce), equal(1, 300, 3), keep, func(_ *replica, d driven) { last = d.took })
+		return last
+	}
+	const off, heads, layers = "pim.descriptor=\"0B\"", 6, 96
+	free := took(off, `pim.host_access="0ns"`)
+	for _, c := range []struct {
+		sets []string
+		want sim.Time // a layer
+	}{
+		{nil, 2*122*units.Nanosecond + refreshedTime(heads*4)},
+		{[]string{`pim.descriptor="65B"`, `pim.host_access="0ps"`}, refreshedTime(heads * 2 * 4)},
+		{[]string{off, `pim.host_access="3us"`}, 6 * units.Microsecond},
+	} {
+		if got := took(c.sets...) - free; got != layers*c.want {
+			t.Errorf("%v: the host takes %v, want %d times %v", c.sets, got, layers, c.want)
+		}
+	}
+	rank := func(sets ...string) sim.Time {
+		trace := &traces.Trace{Requests: equal(1, 300, 3)}
+		return mustRun(t, nodeOf(t, append(sets, "run.system=rank-pim")...), trace, false).end
+	}
+	if got := rank() - rank(`pim.host_access="0ps"`); got != 2*layers*2*122*units.Nanosecond {
+		t.Errorf("rank-pim: the host takes %v of two decode steps", got)
+	}
+}
+
+// TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
+// more of them than there is time for, and counts what links and channels carry:
+// each prompt token's and each decoding request's vectors once a layer.
+func TestHiddenTransfersTakeTime(t *testing.T) {
+	const requests, input, output = 3, 4000, 5
+	trace := &traces.Trace{Requests: equal(requests, input, output)}
+	run := func(sets ...string) (*Node, *Result) {
+		n := nodeOf(t, append(sets, "run.system=rank-pim")...)
+		return n, mustRun(t, n, trace, false)
+	}
+	n, fast := run()
+	m, layers := &n.cfg.Model, float64(n.cfg.Model.Layers)
+	prompt, decode := float64(requests*input), float64(requests*(output-1))
+	down := prompt*float64(m.KVBytesPerTokenLayer()) + decode*float64(m.QKVBytesPerTokenLayer())
+	up := decode * float64(m.AttentionBytesPerTokenLayer())
+	end, link, channel := fast.end.Seconds(), float64(n.devices().link), float64(n.devices().channel)
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"down", fast.busy.PCIeDown, layers * down / link / end},
+		{"up", fast.busy.PCIeUp, layers * up / link / end},
+		// Descriptors and polls beside the data: little.
+		{"channel", fast.busy.Channel, layers * (down + up) / channel / end},
+	} {
+		if c.got < c.want*0.999 || c.got > c.want*1.002 {
+			t.Errorf("%s is busy for %v of the time, want %v", c.name, c.got, c.want)
+		}
+	}
+	_, slow := run("pcie.efficiency=0.001")
+	if slow.end <= fast.end || slow.busy.PCIeDown < 0.9 || slow.busy.PCIeDown > 1 {
+		t.Errorf("links of a thousandth: %v instead of %v, busy for %v of it", slow.end, fast.end, slow.busy.PCIeDown)
+	}
+}
+
+// TestPaddingCrossesTheChannels: keys and values of 80 elements take bursts for 128,
+// and where the links could carry more both ways than the channels of that, these serve
+// one direction at a time.
+func TestPaddingCrossesTheChannels(t *testing.T) {
+	narrow := []string{"model.hidden=5120", "model.heads=64", "model.kv_heads=64", "model.layers=2"}
+	n := nodeOf(t, append(narrow, "model.head_dim=80")...)
+	d := n.devices()
+	s := d.prompt(512, d.promptClocks(0, 512))
+	if want := sim.Time(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
+		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
+	}
+	if c := n.costs(d); !c.halfDuplex {
+		t.Error("links of 199 GB/s down and up are 318 and 199 on channels of 410")
+	}
+	if n := nodeOf(t, narrow...); n.costs(n.devices()).halfDuplex {
+		t.Error("links of 199 GB/s each way are more than channels of 410 can carry")
+	}
+	for _, links := range []string{"pcie.efficiency=0.79", fastLinks} {
+		mustRun(t, nodeOf(t, append(narrow, "model.head_dim=72", links)...), &traces.Trace{Requests: equal(20, 700, 40)}, false)
+	}
+}
