@@ -12,6 +12,7 @@
 // Read Spec (what can be configured) and Geometry (which token lies where)
 // first, then Program, then Machine. KernelTable is what the node simulator
 // uses: the clocks of a head by context length, exact and looked up at once.
+// TransferTable is the same for keys and values on their way into a rank.
 // Measure reports one layer's heads in detail, MeasureTransfer what a transfer
-// into a rank costs. docs/pim-timing.md derives the numbers.
+// costs the rank that it interrupts. docs/pim-timing.md derives the numbers.
 package pim

@@ -142,6 +142,9 @@ func (c *checker) down(p *pipeline, begin, end sim.Time) {
 	if begin < c.downEnd {
 		c.fail(LawExclusive, begin, "the down link starts group %d, layer %d, before it is free at %v", t.group, t.layer, c.downEnd)
 	}
+	if data := p.shipment(t).data; !p.costs.buffered && end-begin < data {
+		c.fail(LawTraffic, begin, "group %d, layer %d, goes down in %v, the channels carry its data for %v", t.group, t.layer, end-begin, data)
+	}
 	if begin < t.eligible {
 		c.fail(LawCausality, begin, "group %d, layer %d, goes down before it is there at %v", t.group, t.layer, t.eligible)
 	}
@@ -214,10 +217,12 @@ func (c *checker) iteration(p *pipeline, start, end sim.Time, done *work) {
 			want.promptTokens += int64(g.promptTokens)
 			if g.requests > 0 {
 				want.pim += g.compute
+				want.channel += g.decode.data + g.upBus
 				wait = max(wait, g.compute)
 				rows = max(rows, g.decode.open+g.decode.close)
 			}
 			if g.promptTokens > 0 {
+				want.channel += g.prompt.data
 				rows = max(rows, g.prompt.open+g.prompt.close)
 			}
 		}
@@ -227,6 +232,9 @@ func (c *checker) iteration(p *pipeline, start, end sim.Time, done *work) {
 		done.promptTokens != layers*want.promptTokens || done.pim != sim.Time(layers)*want.pim {
 		c.fail(LawTraffic, end, "%d request-layers went down, %d up, %d prompt-token-layers, %v of attention; want %d, %d, %d, %v", done.requestsDown,
 			done.requestsUp, done.promptTokens, done.pim, layers*want.requestsDown, layers*want.requestsDown, layers*want.promptTokens, sim.Time(layers)*want.pim)
+	}
+	if done.channel != sim.Time(layers)*want.channel {
+		c.fail(LawTraffic, end, "the channels carry data for %v, want %v", done.channel, sim.Time(layers)*want.channel)
 	}
 	each := costs.latency + costs.upLatency + costs.vacate + rows + costs.reactivate + wait
 	serial := done.gpu + done.pcieDown + done.pcieUp + done.channel + done.pim + sim.Time(done.tasks)*each
