@@ -48,12 +48,5 @@ func (s *Scheduler) CheckAdmission() error {
 	if !s.blocked || s.head == len(s.queue) {
 		return nil
 	}
-	w := &s.queue[s.head]
-	units := s.ledger.perLayer(s.reservedTokens(w))
-	for offset := range s.ledger.used {
-		if s.ledger.fits(offset, units, s.keep()) {
-			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, s.reservedTokens(w))
-		}
-	}
-	return nil
+	return s.checkRefusal(s.ledger, &s.queue[s.head], s.refusal, s.running(), s.foresee)
 }

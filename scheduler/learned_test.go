@@ -62,7 +62,7 @@ func (c steps) sample(m *Sample, b *Batch, i int) {
 func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learned) units.Duration {
 	t.Helper()
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 64}
-	config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
+	config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 	ledger := NewLedger(LedgerSpec{
 		Ranksets: 4, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 2 * 200, Rotation: true,
 	})

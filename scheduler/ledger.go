@@ -73,6 +73,17 @@ func (l *Ledger) fits(offset int, units, keep int64) bool {
 	return true
 }
 
+// hasRoom says whether some offset has room for tokens tokens now, with keep units of
+// every rank left free.
+func (l *Ledger) hasRoom(tokens int, keep int64) bool {
+	for offset := range l.used {
+		if l.fits(offset, l.perLayer(tokens), keep) {
+			return true
+		}
+	}
+	return false
+}
+
 // FitsEmpty says whether a request of tokens tokens fits an empty memory; one
 // that does not can never run.
 func (l *Ledger) FitsEmpty(tokens int) bool {
@@ -84,15 +95,24 @@ func (l *Ledger) FitsEmpty(tokens int) bool {
 	return true
 }
 
+// layersFrom returns the layers that a request of a rankset offset has on a rank.
+func (l *Ledger) layersFrom(offset, rank int) float64 {
+	at := rank - offset
+	if at < 0 {
+		at += len(l.used)
+	}
+	return float64(l.layersOn[at])
+}
+
 // Reserve takes room for tokens tokens of every layer and head at an offset that
-// the balance policy chooses among those with room, leaving keep units of every
-// rank free. It reports false, changing nothing, where no offset has room.
-// BalanceRandom draws from rng.
-func (l *Ledger) Reserve(tokens int, keep int64, balance string, rng *rand.Rand) (Reservation, bool) {
+// the balance policy chooses among those with room, now and as f foresees it, leaving
+// keep units of every rank free. It reports false, changing nothing, where no offset
+// has room. f may be nil. BalanceRandom draws from rng.
+func (l *Ledger) Reserve(tokens int, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
 	units := l.perLayer(tokens)
 	l.spare = l.spare[:0]
 	for offset := range l.used {
-		if l.fits(offset, units, keep) {
+		if l.fits(offset, units, keep) && f.fits(l, offset, keep) {
 			l.spare = append(l.spare, offset)
 		}
 	}

@@ -54,7 +54,7 @@ type Offload struct {
 	movable int            // of these, that the GPUs could hold
 	settled int64          // step up to which Base and Last of those that sit out are right
 	full    bool           // the GPUs had no room for a move, and none has been freed since
-	moving  move           // on its way up
+	refused refusal        // why the head of the queue may not go to the host
 	leaving units.Duration // that moves to the host still take
 	gpus    Batch          // that the GPUs decode alone, for its time
 	unused  unused
@@ -238,6 +238,7 @@ func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 			if d := &b.Sub[i].Host[k]; d.Last <= b.Step {
 				o.leave(o.find(d.Request))
 				o.release(o.holds[d.Request])
+				o.forecast.ended(o.requests[d.Request].Output)
 				o.dealt = -1
 				emitted(d.Request, o.requests[d.Request].Output)
 			}

@@ -102,9 +102,11 @@ func (o *Offload) CheckAdmission() error {
 			return err
 		}
 	}
-	tokens := o.reservedTokens(w)
-	if o.hostHelps(r, w.prompt) && o.Host.fits(0, o.Host.perLayer(tokens), o.keepOnHost()) {
-		return fmt.Errorf("request %d waits, and the host has room for its %d tokens", w.request, tokens)
+	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+		return nil
+	}
+	if err := o.checkRefusal(o.Host, w, o.refused, len(o.hosted), o.foreseeOnHost); err != nil {
+		return fmt.Errorf("on the host: %w", err)
 	}
 	return nil
 }

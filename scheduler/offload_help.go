@@ -75,7 +75,7 @@ func (o *Offload) pack() int {
 	for i := range b.Sub {
 		tokens[i], gpu[i] = b.Sub[i].Tokens(), o.Costs.Attention(&b.Sub[i], b.Step)
 	}
-	room := o.roomBeside()
+	room := min(o.roomBeside(), o.seats(len(o.decoding)))
 	left := func(i int) units.Duration {
 		return o.Costs.Linear(tokens[1-i]) + gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
 	}
@@ -127,7 +127,7 @@ func (o *Offload) unpack() {
 func (o *Offload) halve() {
 	b := &o.batch
 	var tokens [2]int64
-	for i := range o.hosted {
+	for i := range min(len(o.hosted), o.seats(0)) {
 		h := &o.hosted[i]
 		to := 0
 		if tokens[1] < tokens[0] {

@@ -51,12 +51,40 @@ func (o *Offload) admit(w *waiting) bool {
 	if o.movable == 0 && o.gpusHold(r) && o.Scheduler.admit(w) {
 		return true
 	}
-	if o.hostHelps(r, w.prompt) {
-		w.hold, w.held = o.Host.Reserve(o.reservedTokens(w), o.keepOnHost(), o.comm.Balance, o.rng)
-		w.hold.Host = true
+	o.blocked = true
+	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+		return false
 	}
-	o.blocked = !w.held
-	return w.held
+	gpus := o.refusal
+	if o.reserve(o.Host, w, o.foreseeOnHost(w), o.keep(o.Host)) {
+		w.hold.Host = true
+		return true
+	}
+	o.refusal, o.refused = gpus, o.refusal
+	return false
+}
+
+// fullOnHost says whether the host has as many requests as may decode at once. Where
+// GPUs decode, too, those of the host that are too many sit out.
+func (o *Offload) fullOnHost() bool {
+	return o.AllOnHost && o.seated(len(o.hosted)+o.prefilling(true))
+}
+
+// foreseeOnHost is Scheduler.foresee of the host's memory.
+func (o *Offload) foreseeOnHost(w *waiting) *forecast {
+	if o.forecast == nil {
+		return nil
+	}
+	o.forecast.clear()
+	for i := range o.hosted {
+		h, step := &o.hosted[i], o.settled
+		if h.runs {
+			step = o.batch.Step
+		}
+		o.foreseeDecoding(&h.Decoding, step)
+	}
+	o.foreseePrompts(o.Host, w, true)
+	return o.forecast
 }
 
 // hostHelps says whether r may go to the host after a prompt of prompt tokens: where
@@ -65,14 +93,6 @@ func (o *Offload) admit(w *waiting) bool {
 // that the GPUs cannot hold has no choice.
 func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
 	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
-}
-
-// keepOnHost is Scheduler.keep of the host's memory.
-func (o *Offload) keepOnHost() int64 {
-	if o.memory.Admission != AdmitCurrent || o.Host.Used() == 0 {
-		return 0
-	}
-	return int64(o.memory.Watermark * float64(o.Host.capacity))
 }
 
 // release frees memory.
@@ -114,7 +134,7 @@ func (o *Offload) makeRoom() int32 {
 	unit := o.Host.UnitTokens()
 	context := d.Context(o.batch.Step)
 	if o.canRunOnHost(&o.requests[d.Request]) {
-		if r, ok := o.Host.Reserve((context+unit-1)/unit*unit, 0, o.comm.Balance, o.rng); ok {
+		if r, ok := o.Host.Reserve((context+unit-1)/unit*unit, 0, nil, o.comm.Balance, o.rng); ok {
 			r.Host = true
 			o.decoding = slices.Delete(o.decoding, at, at+1)
 			o.release(hold)
@@ -170,7 +190,12 @@ func (o *Offload) moveUp() {
 	if o.memory.Admission != AdmitCurrent {
 		tokens = o.finalTokens(&o.requests[d.Request])
 	}
-	hold, ok := o.ledger.Reserve(tokens, o.keep(), o.comm.Balance, o.rng)
+	emitted := context - o.requests[d.Request].Input
+	w := waiting{request: d.Request, prompt: context, emitted: emitted}
+	hold, ok := Reservation{}, false
+	if !o.seated(o.running()) {
+		hold, ok = o.ledger.Reserve(tokens, o.keep(o.ledger), o.foresee(&w), o.comm.Balance, o.rng)
+	}
 	if !ok {
 		o.full = true
 		return

@@ -160,14 +160,14 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		requests = append(requests, request(i, between(1, 200), between(1, 60)))
 	}
 	spec := &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: oneFrom(rng, 1, 16), MinPrefillTokens: 1}
-	memory := &MemorySpec{Admission: oneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: oneFrom(rng, 0, 0.1, 0.5)}
+	memory := &MemorySpec{Admission: oneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128, Watermark: oneFrom(rng, 0, 0.1, 0.5), History: oneFrom(rng, 0, 0, 3, 1000), Margin: oneFrom(rng, 0.0, 1, 3)}
 	pages := LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 2, UnitTokens: oneFrom(rng, 1, 16), Capacity: int64(between(1, 10_000))}
 	gpus := NewLedger(pages)
 	pages.Capacity = int64(between(0, 10_000))
 	host := NewLedger(pages)
 	time := func(high int) units.Duration { return units.Duration(between(0, high)) }
 	costs := lines{1 + time(2000), time(20), time(3), time(200), time(5), time(200)}
-	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16}
+	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: oneFrom(rng, 0, 0, 1, 2, 5)}
 	free := GPUMemory{Model: smallModel, Free: smallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
 	c := Config{Policy: oneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
 	s := NewOffload(New(c, requests, gpus, free, nil, rand.New(rand.NewPCG(1, 2))), OffloadConfig{Host: host, Costs: costs, AllOnHost: rng.IntN(4) == 0})
@@ -189,6 +189,9 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			break
 		}
 		f.check(t, b, len(s.Preempted()) > 0)
+		if most := batching.MaxNumSeqs; most > 0 && b.Decoding() > most {
+			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)
+		}
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}

@@ -32,22 +32,6 @@ func (s *Scheduler) addPrefill(i int) bool {
 	return true
 }
 
-// admit reserves memory for the queue's head.
-func (s *Scheduler) admit(w *waiting) bool {
-	w.hold, w.held = s.ledger.Reserve(s.reservedTokens(w), s.keep(), s.comm.Balance, s.rng)
-	s.blocked = !w.held
-	return w.held
-}
-
-// keep returns the units of every rank that an admission leaves free, so that the
-// requests beside it can grow; a request alone takes what there is.
-func (s *Scheduler) keep() int64 {
-	if s.memory.Admission != AdmitCurrent || s.ledger.Used() == 0 {
-		return 0
-	}
-	return int64(s.memory.Watermark * float64(s.ledger.capacity))
-}
-
 // take puts tokens prompt tokens of the queue's head into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{

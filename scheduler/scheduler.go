@@ -72,7 +72,7 @@ type Config struct {
 	Scheduler *Spec
 	Memory    *MemorySpec
 	Comm      *CommSpec
-	Batching  *BatchingSpec // of the other policies than PolicySubBatches
+	Batching  *BatchingSpec
 }
 
 // Scheduler forms the iterations of one replica. Requests are admitted in the
@@ -85,6 +85,7 @@ type Scheduler struct {
 	batching  *BatchingSpec
 	requests  []traces.Request
 	ledger    *Ledger
+	forecast  *forecast // nil for none
 	gpu       GPUMemory
 	predictor Predictor
 	rng       *rand.Rand
@@ -92,7 +93,9 @@ type Scheduler struct {
 
 	queue    []waiting // from head on: requests with prompt tokens left
 	head     int
-	blocked  bool          // the head found no room, and none has been freed since
+	blocked  bool          // the head may not start, and no memory has been freed since
+	refusal  refusal       // why not
+	moving   move          // on its way from the host; never without an Offload
 	decoding []Decoding    // longest context first
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch
@@ -118,7 +121,7 @@ func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p P
 		rng: rng, holds: make([]Reservation, len(requests)), dealt: -1,
 		batch: Batch{Step: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
 	}
-	s.place = s
+	s.place, s.forecast = s, newForecast(c.Memory, len(ledger.used))
 	return s
 }
 
@@ -296,6 +299,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 			continue
 		}
 		s.place.release(s.holds[d.Request])
+		s.forecast.ended(s.requests[d.Request].Output)
 		s.dealt = -1
 		emitted(d.Request, s.requests[d.Request].Output)
 	}
@@ -346,6 +350,7 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	emitted(w.request, tokens)
 	if r.Output == tokens {
 		s.place.release(w.hold)
+		s.forecast.ended(tokens)
 		return
 	}
 	s.holds[w.request] = w.hold

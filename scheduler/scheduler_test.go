@@ -146,7 +146,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	}
 	memory := &MemorySpec{
 		Admission: oneFrom(rng, AdmitFinal, AdmitCurrent, AdmitMax), MaxTokens: 128,
-		Watermark: oneFrom(rng, 0, 0.1, 0.5),
+		Watermark: oneFrom(rng, 0, 0.1, 0.5), History: oneFrom(rng, 0, 0, 3, 1000), Margin: oneFrom(rng, 0.0, 1, 3),
 	}
 	comm := &CommSpec{Balance: oneFrom(rng, Balances()...)}
 	ledger := NewLedger(LedgerSpec{
@@ -158,7 +158,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		units.Duration(between(1, 20)), units.Duration(between(0, 500)), units.Duration(between(0, 5)),
 	}
 	policy := oneFrom(rng, PolicySubBatches, PolicySubBatches, PolicyPrefillFirst, PolicyChunkedPrefill)
-	batching := &BatchingSpec{MaxBatchTokens: between(1, 400), PageTokens: 16}
+	batching := &BatchingSpec{MaxBatchTokens: between(1, 400), PageTokens: 16, MaxNumSeqs: oneFrom(rng, 0, 0, 1, 2, 5)}
 	if policy != PolicySubBatches {
 		spec.Chunking, gpu.HoldsKV = true, flip()
 	}
@@ -181,6 +181,9 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		}
 		f.check(t, b)
 		checkPolicy(t, s)
+		if most := batching.MaxNumSeqs; most > 0 && (b.Decoding() > most || s.running() > most) {
+			t.Fatalf("%d requests decode of %d that run, at most %d may", b.Decoding(), s.running(), most)
+		}
 		s.Complete(func(r int32, tokens int) {
 			if f.emitted[r] != tokens {
 				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)
@@ -255,7 +258,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"whole where prompts cannot be cut", 330, 0, 1, false, 1000},
 	} {
 		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
-		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
+		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
 		s := New(config, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, ledger,
 			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{c.pim, c.move}, nil)
@@ -287,7 +290,7 @@ func TestLedger(t *testing.T) {
 	// other. 40 tokens of 32 a unit, 3 heads: 2 units a head and layer.
 	spec := LedgerSpec{Ranksets: 2, Layers: 5, HeadsPerChannel: 3, UnitTokens: 32, Capacity: 30, Rotation: true}
 	l := NewLedger(spec)
-	r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil)
+	r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil)
 	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
 		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
 	}
@@ -304,10 +307,10 @@ func TestLedger(t *testing.T) {
 		t.Error("a reservation grew beyond the capacity")
 	}
 	// A second one fits only with the heavy end on the other rankset.
-	if r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
+	if r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
 		t.Fatalf("got %+v, %v, used %v, want offset 1 and 30, 30 units", r, ok, l.used)
 	}
-	if _, ok := l.Reserve(1, 0, BalanceLeastLoaded, nil); ok {
+	if _, ok := l.Reserve(1, 0, nil, BalanceLeastLoaded, nil); ok {
 		t.Error("a full memory has room")
 	}
 	if !l.FitsEmpty(96) || l.FitsEmpty(97) { // 27 and 36 of 30 units on the fuller rankset
@@ -319,10 +322,10 @@ func TestLedger(t *testing.T) {
 	}
 	spec.Rotation = false
 	l = NewLedger(spec)
-	if r, ok := l.Reserve(40, 0, BalanceLeastLoaded, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
+	if r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
 		t.Errorf("without rotation %+v takes %v, want all on one rankset", r, l.used)
 	}
-	if _, ok := l.Reserve(40, 1, BalanceLeastLoaded, nil); ok {
+	if _, ok := l.Reserve(40, 1, nil, BalanceLeastLoaded, nil); ok {
 		t.Error("a reservation does not leave what it has to")
 	}
 }
@@ -332,7 +335,7 @@ func TestBalancePolicies(t *testing.T) {
 		l := NewLedger(LedgerSpec{Ranksets: 3, Layers: 3, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 30, Rotation: true})
 		var got []int
 		for i := range n {
-			r, _ := l.Reserve(100+100*i, 0, balance, rand.New(rand.NewPCG(7, uint64(i))))
+			r, _ := l.Reserve(100+100*i, 0, nil, balance, rand.New(rand.NewPCG(7, uint64(i))))
 			got = append(got, r.Offset)
 		}
 		return got
@@ -363,7 +366,7 @@ func TestAdaptive(t *testing.T) {
 		single bool
 	}{{pim: 10, single: true}, {pim: 300, single: false}} {
 		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
-		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}}
+		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
 		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
 		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}

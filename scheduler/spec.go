@@ -24,14 +24,17 @@ const (
 	PolicyChunkedPrefill
 )
 
-// BatchingSpec is the configuration of continuous batching on the systems that
-// L3 is compared with.
+// BatchingSpec is the configuration of continuous batching: MaxNumSeqs of all systems,
+// the rest of those that L3 is compared with.
 type BatchingSpec struct {
 	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer
 	// prompt is cut.
 	MaxBatchTokens int `toml:"max_batch_tokens"`
 	// PageTokens is the tokens of one page of KV in GPU memory.
 	PageTokens int `toml:"page_tokens"`
+	// MaxNumSeqs bounds the requests of a replica that decode at once, over all
+	// sub-batches, in every system; 0 for any number.
+	MaxNumSeqs int `toml:"max_num_seqs"`
 }
 
 // Validate reports values out of range; keys are relative to the section.
@@ -44,6 +47,7 @@ func (b *BatchingSpec) Validate() []*input.InputError {
 	}
 	check(b.MaxBatchTokens >= 1 && b.MaxBatchTokens <= 1<<20, "max_batch_tokens", b.MaxBatchTokens, "1 to 1048576")
 	check(b.PageTokens >= 1 && b.PageTokens <= 1<<16, "page_tokens", b.PageTokens, "1 to 65536")
+	check(b.MaxNumSeqs >= 0 && b.MaxNumSeqs <= 1<<24, "max_num_seqs", b.MaxNumSeqs, "0 for any number, or up to 16777216")
 	return errs
 }
 
@@ -146,11 +150,18 @@ const (
 // MemorySpec is the configuration of KV admission.
 type MemorySpec struct {
 	Admission string `toml:"admission"`
-	// MaxTokens is the KV length that AdmitMax reserves.
+	// MaxTokens is the KV length that AdmitMax reserves, and the longest output that
+	// AdmitCurrent expects.
 	MaxTokens int `toml:"max_tokens"`
 	// Watermark is the share of every rank that AdmitCurrent leaves free when it
 	// admits a request beside others, so that those can grow for a while.
 	Watermark float64 `toml:"watermark"`
+	// History is how many of the latest output lengths AdmitCurrent forecasts the growth
+	// of requests by, to admit only what will fit with it; 0 admits what fits now.
+	History int `toml:"history"`
+	// Margin is the standard deviations of the memory that is forecast that must fit
+	// beside its mean.
+	Margin float64 `toml:"margin"`
 }
 
 // Validate reports values out of range; keys are relative to the section.
@@ -161,6 +172,12 @@ func (m *MemorySpec) Validate() []*input.InputError {
 	}
 	if !(m.Watermark >= 0 && m.Watermark < 1) {
 		errs = append(errs, &input.InputError{Key: "watermark", Value: fmt.Sprint(m.Watermark), Expected: "at least 0, less than 1"})
+	}
+	if m.History < 0 || m.History > 1<<20 {
+		errs = append(errs, &input.InputError{Key: "history", Value: fmt.Sprint(m.History), Expected: "0 for none, or up to 1048576"})
+	}
+	if !(m.Margin >= 0 && m.Margin <= 100) {
+		errs = append(errs, &input.InputError{Key: "margin", Value: fmt.Sprint(m.Margin), Expected: "0 to 100"})
 	}
 	return errs
 }

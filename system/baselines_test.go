@@ -35,6 +35,7 @@ func drawBaseline(t *rapid.T) drawn {
 		"model.tensor_parallel=2",
 		"gpu.preset=" + pick("GPU", "a100-paper", "a100-sxm-80gb"),
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
+		"memory.history=" + pick("history", "0", "20", "1000"), "batching.max_num_seqs=" + pick("most decode", "0", "0", "2", "9"),
 		fmt.Sprint("batching.max_batch_tokens=", number("batch", 64, 2000)), "batching.page_tokens=" + pick("page", "1", "16", "256"),
 		"gpu_only.policy=" + pick("gpu-only", "prefill-first", "chunked-prefill"),
 		"hbm_pim.sub_batches=" + pick("hbm-pim", "always", "adaptive", "never"),
@@ -121,6 +122,7 @@ func TestBaselineLaws(t *testing.T) {
 				r := mustRun(t, node, d.trace, false)
 				checkTokens(t, r)
 				checkStalls(t, s.Name, r)
+				checkSeats(t, cfg, r)
 				checkBounds(t, cfg, node, r)
 				if r.kv.Peak > r.kv.Capacity {
 					t.Fatalf("KV %+v", r.kv)

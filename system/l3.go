@@ -35,7 +35,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 		e.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
 		predictor = e.learned
 	}
-	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm}
+	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }

@@ -41,6 +41,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 		"comm.async_prefill=" + pick("async prefill", "true", "false"),
 		"predictor.kind=" + pick("predictor", "exact", "exact", "learned"), "predictor.warm_up=8", "predictor.trees=2",
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
+		"memory.history=" + pick("history", "0", "20", "1000"), "batching.max_num_seqs=" + pick("most decode", "0", "0", "2", "9"),
 		"pim.relayout=" + pick("relayout", "in-flight", "in-flight", "cpu"),
 		"pim.mc_buffer=" + pick("buffer", "0B", "4KiB", "64KiB"),
 		"pim.transfer_boundary=" + pick("boundary", "head", "row", "chunk"),
@@ -111,6 +112,7 @@ func checkNode(t *rapid.T) {
 	r := mustRun(t, node, trace, false)
 	checkTokens(t, r)
 	checkStalls(t, cfg.Run.System, r)
+	checkSeats(t, cfg, r)
 	checkMemory(t, cfg, trace, r)
 	checkBounds(t, cfg, node, r)
 	if got, want := text(t, cfg, mustRun(t, node, trace, false)), text(t, cfg, r); got != want {
@@ -156,6 +158,13 @@ func checkStalls(t *rapid.T, system string, r *Result) {
 	}
 	if system != configs.SystemCPUOffload && (r.stall.Count > r.preemptions || r.preemptions == 0 && r.tbtDecode != all) {
 		t.Fatalf("%d preemptions and %+v", r.preemptions, r.stall)
+	}
+}
+
+// checkSeats: no more requests decode at once than may.
+func checkSeats(t *rapid.T, cfg *configs.Config, r *Result) {
+	if most := cfg.Batching.MaxNumSeqs * cfg.Replicas(); most > 0 && r.batch.Max > most {
+		t.Fatalf("%d requests decode at once, %d may", r.batch.Max, most)
 	}
 }
 

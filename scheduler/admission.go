@@ -1,0 +1,162 @@
+package scheduler
+
+import (
+	"fmt"
+	"math"
+)
+
+// refusal is why the head of the queue may not start.
+type refusal struct {
+	cause refusalCause
+	step  int64 // of the iteration that found so
+}
+
+type refusalCause int
+
+const (
+	noMemory refusalCause = iota // its tokens do not fit
+	noGrowth                     // they fit, but not what the requests are expected to grow to
+	noSeat                       // as many requests run as may
+)
+
+// admit reserves memory for the queue's head.
+func (s *Scheduler) admit(w *waiting) bool {
+	if s.seated(s.running()) {
+		return s.refuse(noSeat)
+	}
+	return s.reserve(s.ledger, w, s.foresee(w), s.keep(s.ledger))
+}
+
+// reserve takes memory for the queue's head, of which keep units stay free.
+func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool {
+	tokens := s.reservedTokens(w)
+	if w.hold, w.held = l.Reserve(tokens, keep, f, s.comm.Balance, s.rng); w.held {
+		s.blocked = false
+		return true
+	}
+	if f != nil && l.hasRoom(tokens, keep) {
+		return s.refuse(noGrowth)
+	}
+	return s.refuse(noMemory)
+}
+
+// refuse has the head of the queue wait until memory is freed.
+func (s *Scheduler) refuse(cause refusalCause) bool {
+	s.blocked, s.refusal = true, refusal{cause, s.batch.Step}
+	return false
+}
+
+// seated says whether no request may join so many that decode, or will after their
+// prompt.
+func (s *Scheduler) seated(running int) bool {
+	return s.batching.MaxNumSeqs > 0 && running >= s.batching.MaxNumSeqs
+}
+
+// seats returns how many requests may still decode beside others.
+func (s *Scheduler) seats(beside int) int {
+	if s.batching.MaxNumSeqs == 0 {
+		return math.MaxInt
+	}
+	return max(s.batching.MaxNumSeqs-beside, 0)
+}
+
+// running returns the requests that decode or have memory and a prompt to prefill.
+func (s *Scheduler) running() int {
+	n := len(s.decoding) + s.prefilling(false)
+	if s.moving.active {
+		n++
+	}
+	return n
+}
+
+// prefilling returns the requests that have memory, on the host or not, and a prompt
+// to prefill.
+func (s *Scheduler) prefilling(host bool) int {
+	n := 0
+	s.eachPrefilling(host, func(*waiting) { n++ })
+	return n
+}
+
+func (s *Scheduler) eachPrefilling(host bool, do func(*waiting)) {
+	for i := range s.chunked {
+		if w := &s.chunked[i]; w.hold.Host == host {
+			do(w)
+		}
+	}
+	for i := s.head; i < len(s.queue) && s.queue[i].held; i++ {
+		if w := &s.queue[i]; w.hold.Host == host {
+			do(w)
+		}
+	}
+}
+
+// checkRefusal returns an error where the head of the queue is held back from a memory
+// without the reason that was found. What requests will need is judged by an iteration
+// for itself alone: they grow on.
+func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, why refusal, running int, foresee func(*waiting) *forecast) error {
+	switch why.cause {
+	case noSeat:
+		if !s.seated(running) {
+			return fmt.Errorf("request %d waits, and only %d run", w.request, running)
+		}
+		return nil
+	case noGrowth:
+		if why.step != s.batch.Step {
+			return nil
+		}
+	}
+	tokens := s.reservedTokens(w)
+	var f *forecast
+	if why.cause == noGrowth {
+		f = foresee(w)
+	}
+	for offset := range l.used {
+		if l.fits(offset, l.perLayer(tokens), s.keep(l)) && f.fits(l, offset, s.keep(l)) {
+			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, tokens)
+		}
+	}
+	return nil
+}
+
+// keep returns the units of every rank that an admission leaves free, so that the
+// requests beside it can grow; a request alone takes what there is.
+func (s *Scheduler) keep(l *Ledger) int64 {
+	if s.memory.Admission != AdmitCurrent || l.Used() == 0 {
+		return 0
+	}
+	return int64(s.memory.Watermark * float64(l.capacity))
+}
+
+// foresee returns what the GPUs' requests, or those of the only memory there is, will
+// need beside w; nil where only present lengths count.
+func (s *Scheduler) foresee(w *waiting) *forecast {
+	if s.forecast == nil {
+		return nil
+	}
+	step := s.batch.Step
+	if s.policy == PolicyPrefillFirst { // prompts come before the step that they let others wait for
+		step++
+	}
+	s.forecast.clear()
+	for i := range s.decoding {
+		s.foreseeDecoding(&s.decoding[i], step)
+	}
+	if m := &s.moving; m.active {
+		s.foreseeDecoding(&m.Decoding, m.settled)
+	}
+	s.foreseePrompts(s.ledger, w, false)
+	return s.forecast
+}
+
+// foreseeDecoding adds a decoding request whose context is right as of a step.
+func (s *Scheduler) foreseeDecoding(d *Decoding, step int64) {
+	input := s.requests[d.Request].Input
+	s.forecast.add(s.holds[d.Request].Offset, input, d.Context(step)-input)
+}
+
+// foreseePrompts adds the requests that prefill, and w as the one to be admitted.
+func (s *Scheduler) foreseePrompts(l *Ledger, w *waiting, host bool) {
+	s.eachPrefilling(host, func(w *waiting) { s.forecast.add(w.hold.Offset, w.prompt-w.emitted, w.emitted) })
+	s.forecast.add(0, w.prompt-w.emitted, w.emitted)
+	s.forecast.foresee(l)
+}
