@@ -102,3 +102,60 @@ func TestWaivedRules(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What the units are busy with at 512 tokens, d = 128, FP16, counted by hand:
+// 32 chunks of scores, 32 chunks' columns of values, one context.
+func TestOccupancyByHand(t *testing.T) {
+	const chunks, burst, ccdl, chips, banks, quads = 32, 4, 8, 8, 16, 4
+	m, err := Measure(t.Context(), Default(), ddr4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clocks := float64(m.Cycles)
+	scores := chunks * banks
+	for _, c := range []struct {
+		name string
+		got  float64
+		busy int // clocks
+	}{
+		{"bank PUs", m.Occupancy.BankPUs, chunks * (4 + 4) * ccdl},
+		// q and 4 bursts of partial sums and of weights a chunk, 16 of accumulators.
+		{"data bus", m.Occupancy.DataBus, (4 + chunks*(4+4) + 16) * burst},
+		// The same, MACA, two activations of 16 banks and two PREA.
+		{"command bus", m.Occupancy.CommandBus, 4 + chunks*(4+4) + 16 + chunks*(4+4) + 2*16 + 2},
+		// A score is added up over the chips, an output over the quads.
+		{"adders", m.Occupancy.Adders, (scores*(chips-1) + 128*(quads-1)) / 8},
+		{"softmax", m.Occupancy.Softmax, (scores + scores) / 2},
+	} {
+		if want := float64(c.busy) / clocks; math.Abs(c.got-want) > 1e-12 {
+			t.Errorf("%s: busy %.6f of the time, want %.6f", c.name, c.got, want)
+		}
+	}
+}
+
+// Commands draw what their bursts and banks draw: a MACA a read of each bank, RDRES
+// and WRBUF a burst, and the whole rank its standby.
+func TestEnergyOfCommands(t *testing.T) {
+	d := ddr4(t)
+	m, err := Measure(t.Context(), Default(), d, Load{Context: 3000, KVHeads: 12, Shape: fp16Head}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, p := &m.Commands, &d.Power
+	burst := 1e-3 * p.VDD * 8 * 4 * 625e-12 // of a milliampere, in all chips
+	for _, part := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"reads", m.Energy.ReadJoules, burst * (p.IDD4R - p.IDD3N) * float64(16*c[dram.MACA]+c[dram.RDRES])},
+		{"writes", m.Energy.WriteJoules, burst * (p.IDD4W - p.IDD3N) * float64(c[dram.WR]+c[dram.WRBUF])},
+		{"refreshes", m.Energy.RefreshJoules, burst / 4 * 560 * (p.IDD5B - p.IDD2N) * float64(m.Refreshes)},
+	} {
+		if part.want <= 0 || math.Abs(part.got/part.want-1) > 1e-9 {
+			t.Errorf("%s: %g J, want %g J", part.name, part.got, part.want)
+		}
+	}
+	if standby := burst / 4 * float64(m.TotalCycles); m.Energy.BackgroundJoules < standby*p.IDD2N || m.Energy.BackgroundJoules > standby*p.IDD3N {
+		t.Errorf("standby takes %g J, want %g to %g J", m.Energy.BackgroundJoules, standby*p.IDD2N, standby*p.IDD3N)
+	}
+}

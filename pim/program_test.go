@@ -205,3 +205,52 @@ func TestProgramRefusesBadInput(t *testing.T) {
 		t.Error("a score buffer of less than a chunk: no error")
 	}
 }
+
+// q comes down the channel behind the newest token: it loads once the append's
+// banks are precharged, and no sooner.
+func TestQueryWaitsForTheAppend(t *testing.T) {
+	d := ddr4(t)
+	for _, simultaneous := range []bool{false, true} {
+		spec := Default()
+		if simultaneous {
+			spec.Activation = Simultaneous
+		}
+		p, err := NewProgram(spec, d, fp16Head, []Head{{Context: 100, Append: true}, {Context: 600, FirstRow: 2, Append: true}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewMachine(spec, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &appendOrder{t: t, trp: int64(d.TRP), written: map[int32]int64{}, closed: map[int32]int64{}, loaded: map[int32]bool{}}
+		m.Observe(o)
+		m.Run(p)
+		if len(o.closed) != 2 || len(o.loaded) != 2 {
+			t.Errorf("%d appends and %d loads of q seen, want 2 each", len(o.closed), len(o.loaded))
+		}
+	}
+}
+
+// appendOrder observes when a head's append ends and its q is loaded.
+type appendOrder struct {
+	t       *testing.T
+	trp     int64
+	written map[int32]int64 // clock of the latest write, by head
+	closed  map[int32]int64 // clock of the PREA behind the append
+	loaded  map[int32]bool
+}
+
+func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in *Instruction) {
+	switch {
+	case in.Op == OpAppendKey, in.Op == OpAppendValue:
+		o.written[in.Head] = clock
+	case cmd == dram.PREA && o.closed[in.Head] == 0 && o.written[in.Head] > 0:
+		o.closed[in.Head] = clock
+	case in.Op == OpLoadQuery && !o.loaded[in.Head]:
+		o.loaded[in.Head] = true
+		if o.closed[in.Head] == 0 || clock < o.closed[in.Head]+o.trp {
+			o.t.Errorf("head %d: q loads at clock %d, the append's banks close at %d", in.Head, clock, o.closed[in.Head]+o.trp)
+		}
+	}
+}

@@ -157,3 +157,28 @@ func TestLookUpsDoNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations a look-up", n)
 	}
 }
+
+// Heads whose newest token begins a row, or a segment of the score buffer, or
+// lies just behind: in sequence these end otherwise than all others.
+func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		beyond   string
+		buffer   units.Bytes
+		queries  int // share the buffer
+		contexts []int
+	}{
+		{"segments of a row", Segment, units.KiB, 1, []int{1, 2, 16, 17, 512, 513, 514, 528, 529, 1025, 1041}},
+		{"segments of two rows", Segment, 2 * units.KiB, 1, []int{513, 520, 1025, 1026, 1033, 1537, 2049}},
+		{"keys fetched twice", Refetch, 2 * units.KiB, 1, []int{513, 1025, 1026, 1033, 1537, 2049}},
+		{"segments of a part of a row", Segment, units.KiB, 2, []int{1, 129, 257, 258, 273, 513, 514, 769}},
+	} {
+		spec := Default()
+		spec.BeyondBuffer, spec.ScoreBuffer = c.beyond, c.buffer
+		shape := fp16Head
+		shape.Queries = c.queries
+		for _, context := range c.contexts {
+			tableIsTheRun(t, spec, ddr4(t), shape, context)
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package dram
+
+import "testing"
+
+// TestPostponedRefreshWaits: under load the first REF that may not be
+// postponed any more issues late in its tREFI: as late as closing all banks
+// of all ranks may take, and before the ninth falls due.
+func TestPostponedRefreshWaits(t *testing.T) {
+	s := setup(t, "default")
+	s.Ranks, s.Policy.RefreshPostpone = 1, 8
+	_, records := replayLog(t, s, streamReads(60_000))
+	for _, r := range records {
+		if r.Command != REF {
+			continue
+		}
+		ninth := int64(9 * s.Spec.TREFI)
+		// tRC, CWL + BL/2 + tWR, a PRE a bank and tRP.
+		margin := int64(74 + 16 + 4 + 24 + 16 + 22)
+		if r.Clock >= ninth || r.Clock < ninth-margin {
+			t.Errorf("the first REF issues at clock %d, want %d to %d", r.Clock, ninth-margin, ninth-1)
+		}
+		return
+	}
+	t.Error("no REF")
+}
