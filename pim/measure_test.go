@@ -107,7 +107,7 @@ func TestWaivedRules(t *testing.T) {
 // 32 chunks of scores, 32 chunks' columns of values, one context.
 func TestOccupancyByHand(t *testing.T) {
 	const chunks, burst, ccdl, chips, banks, quads = 32, 4, 8, 8, 16, 4
-	m, err := Measure(t.Context(), Default(), ddr4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil)
+	m, err := Measure(t.Context(), Default(), ddr4(t), Load{Context: 512, KVHeads: 1, Shape: fp16Head}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestOccupancyByHand(t *testing.T) {
 // and WRBUF a burst, and the whole rank its standby.
 func TestEnergyOfCommands(t *testing.T) {
 	d := ddr4(t)
-	m, err := Measure(t.Context(), Default(), d, Load{Context: 3000, KVHeads: 12, Shape: fp16Head}, nil)
+	m, err := Measure(t.Context(), Default(), d, Load{Context: 3000, KVHeads: 12, Shape: fp16Head}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
