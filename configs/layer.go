@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // layer is a subset of the keys with their values and where each was written.
@@ -23,6 +23,8 @@ type entry struct {
 	value reflect.Value // of the field's type
 	file  string        // path, "preset NAME", "--set" or a flag
 	line  int           // 0 where the source has no lines
+	// comment is what the source says of it.
+	comment string
 }
 
 // find returns the entry of key, nil where the layer does not set it.
@@ -59,37 +61,56 @@ func parseLayer(file, text string) (*layer, error) {
 	var document map[string]any
 	meta, err := toml.Decode(text, &document)
 	if err != nil {
-		return nil, syntaxError(file, err)
+		return nil, schema.SyntaxError(file, err)
 	}
-	s, lines, l := configSchema(), keyLines(text), &layer{}
+	places, l := schema.Scan(text), &layer{}
 	for _, key := range meta.Keys() {
 		name := key.String()
 		value := lookUp(document, key)
-		e := entry{key: name, file: file, line: lines[name]}
+		e := entry{key: name, file: file, line: places[name].Line, comment: places[name].Comment}
 		fail := func(bad *input.InputError) error {
 			bad.File, bad.Line, bad.Key = e.file, e.line, e.key
 			return bad
 		}
-		field, leaf := s.fields[name]
+		leaf := keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
-		case leaf:
-			v, bad := convert(field.typ, value)
+		case leaf != nil:
+			v, bad := schema.Convert(leaf.Type, value)
 			if bad != nil {
 				return nil, fail(bad)
 			}
 			e.value = v
 			l.set(e)
-		case !s.tables[name]:
-			bad := s.unknownKey(name)
+		case !keys.IsSection(name):
+			bad := unknownKey(name)
 			if !isTable {
-				bad.Value = formatValue(value)
+				bad.Value = schema.Written(value)
 			}
 			return nil, fail(bad)
 		case !isTable:
-			return nil, fail(&input.InputError{Value: formatValue(value), Expected: "a section [" + name + "]"})
+			return nil, fail(&input.InputError{Value: schema.Written(value), Expected: "a section [" + name + "]"})
 		}
 	}
 	return l, nil
+}
+
+// keys are those of a Config.
+var keys = schema.Of(reflect.TypeFor[Config]())
+
+// Keys returns the description of a Config's keys.
+func Keys() *schema.Schema { return keys }
+
+// unknownKey is the error for what is no key.
+func unknownKey(name string) *input.InputError {
+	bad := keys.Unknown(name)
+	if section, last := schema.Split(name); last == "preset" {
+		for _, b := range bases {
+			if b.section == section {
+				bad.Nearest = b.key // run.model, where [model] has no key for it
+			}
+		}
+	}
+	return bad
 }
 
 // lookUp returns the value of key in a decoded document, nil where an array of
@@ -104,17 +125,6 @@ func lookUp(document map[string]any, key toml.Key) any {
 		value = table[part]
 	}
 	return value
-}
-
-// syntaxError gives an error of the TOML decoder its place.
-func syntaxError(file string, err error) error {
-	bad := &input.InputError{File: file, Err: err}
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
-		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
-	}
-	return bad
 }
 
 // Flag is a key set by a flag of the command line other than --set.
@@ -154,34 +164,17 @@ func flagLayer(flags []Flag) (*layer, error) {
 // assign sets key to the value that text stands for: a TOML value, or, where
 // the key holds a string or a quantity, the bare text.
 func (l *layer) assign(file, key, text string) error {
-	s := configSchema()
-	field, ok := s.fields[key]
-	if !ok {
-		bad := s.unknownKey(key)
-		if s.tables[key] {
-			bad = &input.InputError{Key: key, Expected: "a key of the section, as in " + key + ".key=value"}
-		}
+	k := keys.Key(key)
+	if k == nil {
+		bad := unknownKey(key)
 		bad.File, bad.Value = file, text
 		return bad
 	}
-	var value any = text
-	var document map[string]any
-	if _, err := toml.Decode("value = "+text, &document); err == nil && len(document) == 1 {
-		value = document["value"]
-	}
-	if _, quoted := value.(string); !quoted && isText(field.typ) {
-		value = text
-	}
-	v, bad := convert(field.typ, value)
+	v, bad := schema.Parse(k.Type, text)
 	if bad != nil {
 		bad.File, bad.Key = file, key
 		return bad
 	}
 	l.set(entry{key: key, value: v, file: file})
 	return nil
-}
-
-// isText says that values of type t are written as strings in TOML.
-func isText(t reflect.Type) bool {
-	return t.Kind() == reflect.String || reflect.PointerTo(t).Implements(textUnmarshaler)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // Options says where a configuration comes from, in rising order of precedence.
@@ -161,7 +162,7 @@ func systemPreset(layers []*layer) (*entry, error) {
 		}
 		if named != nil && named.value.String() != e.value.String() {
 			return nil, &input.InputError{
-				File: e.file, Line: e.line, Key: e.key, Value: formatValue(e.value.String()),
+				File: e.file, Line: e.line, Key: e.key, Value: schema.Written(e.value.String()),
 				Expected: fmt.Sprintf("%q, which %s names", named.value, named.file),
 			}
 		}
@@ -226,8 +227,7 @@ func superseded(layers []*layer, owner map[string]int, i int, key string) bool {
 
 // set gives a key of the configuration its value.
 func (r *resolution) set(e entry, o origin) {
-	field := configSchema().fields[e.key]
-	reflect.ValueOf(r.config).Elem().FieldByIndex(field.index).Set(e.value)
+	keys.Key(e.key).Of(reflect.ValueOf(r.config).Elem()).Set(e.value)
 	r.origin[e.key] = o
 }
 
@@ -238,7 +238,7 @@ func (r *resolution) locate(bad *input.InputError) *input.InputError {
 	place, ok := r.origin[bad.Key]
 	if !ok || place.preset {
 		words := strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) })
-		section, _ := splitKey(bad.Key)
+		section, _ := schema.Split(bad.Key)
 		for _, word := range words {
 			for _, key := range []string{word, section + "." + word} {
 				if other, found := r.origin[key]; found && !other.preset {

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -45,7 +46,7 @@ func TestPresetsSetEveryKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, key := range configSchema().keys {
+		for _, key := range keys.Names() {
 			if _, ok := r.origin[key]; !ok {
 				t.Errorf("%s does not set %s", name, key)
 			}
@@ -165,7 +166,7 @@ func TestErrors(t *testing.T) {
 			`x.toml:2: run.system = "l2": expected one of cpu-offload, gpu-only, hbm-pim, l3, rank-pim; did you mean "l3"?`},
 		{"set without value", "", Options{Sets: []string{"dram.tRCD"}}, `--set: "dram.tRCD": expected section.key=value`},
 		{"set of a section", "", Options{Sets: []string{"dram=1"}},
-			"--set: dram = 1: expected a key of the section, as in dram.key=value"},
+			"--set: dram = 1: expected a key of the section, such as dram.preset"},
 		{"set of an unknown key", "", Options{Sets: []string{"dram.trcd=1"}},
 			`--set: dram.trcd = 1: expected a key of [dram]; did you mean "dram.tRCD"?`},
 		{"set of a wrong type", "", Options{Sets: []string{"dram.tRCD=many"}},
@@ -253,20 +254,18 @@ func TestTwoPresets(t *testing.T) {
 // drawOverride draws "key=value" for a random key with a value of its type that
 // is often, but not always, legal.
 func drawOverride(t *rapid.T, c *Config) string {
-	s := configSchema()
-	key := rapid.SampledFrom(s.keys).Draw(t, "key")
-	field := s.fields[key]
-	old := reflect.ValueOf(c).Elem().FieldByIndex(field.index).Interface()
-	value := formatValue(old)
+	k := rapid.SampledFrom(keys.Keys).Draw(t, "key")
+	key, old := k.Name, k.Of(reflect.ValueOf(c).Elem()).Interface()
+	value := schema.Written(old)
 	switch old := old.(type) {
 	case int:
-		value = formatValue(rapid.SampledFrom([]int{old, old + 1, 2 * old, 16, 1, 0}).Draw(t, "int"))
+		value = schema.Written(rapid.SampledFrom([]int{old, old + 1, 2 * old, 16, 1, 0}).Draw(t, "int"))
 	case uint64:
-		value = formatValue(rapid.Int64Min(0).Draw(t, "seed"))
+		value = schema.Written(rapid.Int64Min(0).Draw(t, "seed"))
 	case bool:
-		value = formatValue(rapid.Bool().Draw(t, "bool"))
+		value = schema.Written(rapid.Bool().Draw(t, "bool"))
 	case float64:
-		value = formatValue(old * rapid.Float64Range(0.5, 1).Draw(t, "factor"))
+		value = schema.Written(old * rapid.Float64Range(0.5, 1).Draw(t, "factor"))
 	case units.Bytes:
 		value = (old + units.Bytes(rapid.Int64Range(0, 1<<40).Draw(t, "bytes"))).String()
 	case units.Duration:
@@ -330,9 +329,9 @@ func TestHashSeesEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, _ := c.SHA256()
-	for _, key := range configSchema().keys {
+	for _, key := range keys.Names() {
 		changed := *c
-		v := reflect.ValueOf(&changed).Elem().FieldByIndex(configSchema().fields[key].index)
+		v := keys.Key(key).Of(reflect.ValueOf(&changed).Elem())
 		switch {
 		case v.CanInt():
 			v.SetInt(v.Int() + 1)

@@ -57,7 +57,7 @@ func TestSectionFiles(t *testing.T) {
 					t.Errorf("%s sets %s", name, e.key)
 				}
 			}
-			for _, key := range configSchema().keys {
+			for _, key := range keys.Names() {
 				if strings.HasPrefix(key, b.section+".") && key != b.key && l.find(key) == nil {
 					t.Errorf("%s does not set %s", name, key)
 				}

@@ -3,8 +3,10 @@ package dram
 import (
 	"fmt"
 	"math/bits"
+	"reflect"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // PowerSpec is the supply voltage and the currents of one chip, in milliamperes
@@ -25,13 +27,13 @@ func (p *PowerSpec) validate() []*input.InputError {
 	if !(p.VDD > 0 && p.VDD <= 10) {
 		errs = append(errs, &input.InputError{Key: "power.VDD", Value: fmt.Sprint(p.VDD), Expected: "volts, above 0 to 10"})
 	}
-	for _, f := range fieldsOf(p)[1:] {
+	for _, k := range schema.Of(reflect.TypeFor[PowerSpec]()).Keys[1:] {
 		low := p.IDD2N
-		if f.key == "IDD2N" {
+		if k.Name == "IDD2N" {
 			low = 0
 		}
-		if v := f.value.Float(); !(v >= low && v <= 1e5) {
-			errs = append(errs, &input.InputError{Key: "power." + f.key, Value: fmt.Sprint(v),
+		if v := k.Of(reflect.ValueOf(p).Elem()).Float(); !(v >= low && v <= 1e5) {
+			errs = append(errs, &input.InputError{Key: "power." + k.Name, Value: fmt.Sprint(v),
 				Expected: fmt.Sprintf("milliamperes, %v to 100000", low)})
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // Record is one line of a command log: what issued when.
@@ -79,10 +81,10 @@ func writeSpec(w io.Writer, s *Spec) {
 		base = &Spec{Name: customSpec}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
-	theirs := base.fields()
-	for i, f := range s.fields() {
-		if f.key != "name" && f.text() != theirs[i].text() {
-			fmt.Fprintf(w, "# set %s = %s\n", f.key, f.text())
+	ours, theirs := reflect.ValueOf(s).Elem(), reflect.ValueOf(base).Elem()
+	for _, k := range schema.Of(ours.Type()).Keys {
+		if text := schema.Text(k.Of(ours)); k.Name != "name" && text != schema.Text(k.Of(theirs)) {
+			fmt.Fprintf(w, "# set %s = %s\n", k.Name, text)
 		}
 	}
 }

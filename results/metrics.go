@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // metric is one number of a Summary as a column of a table.
@@ -20,27 +22,16 @@ var notMetrics = map[string]bool{"seed": true, "wall_s": true}
 // summaryMetrics returns the numbers of a Summary in the order of its fields.
 var summaryMetrics = sync.OnceValue(func() []metric {
 	var all []metric
-	addMetrics(reflect.TypeFor[Summary](), nil, nil, &all)
-	return all
-})
-
-func addMetrics(t reflect.Type, path []string, index []int, all *[]metric) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		key, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		at := append(append([]int(nil), index...), i)
-		full := append(append([]string(nil), path...), key)
-		if key == "" || key == "-" || notMetrics[key] {
-			continue
-		}
-		switch f.Type.Kind() {
-		case reflect.Struct:
-			addMetrics(f.Type, full, at, all)
+	for _, k := range schema.Walk(reflect.TypeFor[Summary](), "json") {
+		switch k.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
-			*all = append(*all, metric{metricName(full), at})
+			if !notMetrics[k.Name] {
+				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k.Index})
+			}
 		}
 	}
-}
+	return all
+})
 
 // metricName joins the keys of a number to a column's name with the unit at its
 // end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes. A count has

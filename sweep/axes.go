@@ -2,13 +2,11 @@ package sweep
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // grid reads [grid]: each key is an axis of its own.
@@ -42,7 +40,7 @@ func (p *fileParser) values(l leaf) ([]string, error) {
 	}
 	values := make([]string, len(list))
 	for i, v := range list {
-		if values[i], ok = tomlText(v); !ok {
+		if values[i], ok = schema.Literal(v); !ok {
 			return nil, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(v), Expected: "a single value"})
 		}
 	}
@@ -57,7 +55,7 @@ func (p *fileParser) tables(f *File, kind string, value any) error {
 		tables, ok = []map[string]any{one}, true
 	}
 	if !ok || len(tables) == 0 {
-		return p.fail(keyLine(p.text, "", 0, kind), &input.InputError{Key: kind, Expected: "sections [[" + kind + "]]"})
+		return p.fail(p.line("", 0, kind), &input.InputError{Key: kind, Expected: "sections [[" + kind + "]]"})
 	}
 	list := Axis{Kind: "list"}
 	for i, table := range tables {
@@ -196,56 +194,4 @@ func (a *Axis) keys() func(yield func(string, int) bool) {
 			}
 		}
 	}
-}
-
-var (
-	headerLine = regexp.MustCompile(`^\s*\[\[?\s*([^\]]+?)\s*\]`)
-	keyOnLine  = regexp.MustCompile(`^\s*([A-Za-z0-9_."'-]+(?:\s*\.\s*[A-Za-z0-9_."'-]+)*)\s*=`)
-)
-
-// keyLine returns the line, from 1, on which the nth table of a section ("" for
-// the top) begins to set key, or a subsection that leads to it; 0 where the text
-// writes it in a form that only the decoder reads. An empty key stands for the
-// section's own line.
-func keyLine(text, section string, nth int, key string) int {
-	unquote := strings.NewReplacer(`"`, "", `'`, "", " ", "", "\t", "")
-	want := strings.TrimPrefix(section+"."+key, ".")
-	at, table, first := -1, "", 0
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		if m := headerLine.FindStringSubmatch(line); m != nil {
-			table = unquote.Replace(m[1])
-			if table == section {
-				at++
-			}
-			if table == want || table == section && key == "" && at == nth {
-				first = max(first, n)
-			}
-			if table == section && at == nth && first == 0 {
-				first = n
-			}
-			continue
-		}
-		m := keyOnLine.FindStringSubmatch(line)
-		if m == nil || section != "" && table != "" && at != nth && at >= 0 {
-			continue
-		}
-		full := strings.TrimPrefix(table+"."+unquote.Replace(m[1]), ".")
-		if full == want || strings.HasPrefix(want, full+".") {
-			return n
-		}
-	}
-	return first
-}
-
-// plainText returns what a TOML scalar stands for, without quotes.
-func plainText(value string) string {
-	var document map[string]any
-	if _, err := toml.Decode("v = "+value, &document); err == nil {
-		if text, ok := document["v"].(string); ok {
-			return text
-		}
-	}
-	return value
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -67,7 +68,7 @@ func (p *Plan) nameParts() {
 			var settings []string
 			for _, s := range c.Settings {
 				if s.Key != results.SeedColumn {
-					settings = append(settings, p.shortKey(s.Key)+"="+plainText(s.Value))
+					settings = append(settings, p.shortKey(s.Key)+"="+schema.Plain(s.Value))
 				}
 			}
 			parts[i] = strings.Join(settings, ",")
@@ -95,9 +96,9 @@ func (p *Plan) name(combination int) string {
 // shortKey returns a key without its section where no other key of the axes
 // ends with the same name.
 func (p *Plan) shortKey(key string) string {
-	_, last := splitKey(key)
+	_, last := schema.Split(key)
 	for _, other := range p.Keys {
-		if _, l := splitKey(other); l == last && other != key {
+		if _, l := schema.Split(other); l == last && other != key {
 			return key
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -69,8 +70,8 @@ func (c *Condition) check(e ast.Expr) *input.InputError {
 	if key == "true" || key == "false" {
 		return nil
 	}
-	if _, known := configKeys()[key]; !known {
-		return unknownKey(key)
+	if keys.Key(key) == nil {
+		return keys.Unknown(key)
 	}
 	c.keys = append(c.keys, key)
 	return nil
@@ -236,5 +237,5 @@ func textConstant(s Setting) constant.Value {
 	if f, err := strconv.ParseFloat(s.Value, 64); err == nil {
 		return constant.MakeFloat64(f)
 	}
-	return constant.MakeString(plainText(s.Value))
+	return constant.MakeString(schema.Plain(s.Value))
 }

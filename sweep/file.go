@@ -11,6 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // File is a sweep file as it is written. Its points are all combinations of
@@ -67,18 +68,24 @@ func ReadFile(path string) (*File, error) {
 // ParseFile is ReadFile of a text; the overlay that it names is relative to
 // path.
 func ParseFile(path, text string) (*File, error) {
+	p, err := newFileParser(path, text)
+	if err != nil {
+		return nil, err
+	}
+	return p.file()
+}
+
+// newFileParser decodes a text.
+func newFileParser(path, text string) (*fileParser, error) {
 	var document map[string]any
 	meta, err := toml.Decode(text, &document)
 	if err != nil {
-		bad := &input.InputError{File: path, Err: err}
-		var parse toml.ParseError
-		if errors.As(err, &parse) {
-			bad.Line, bad.Key = parse.Position.Line, parse.LastKey
-			bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
-		}
-		return nil, bad
+		return nil, schema.SyntaxError(path, err)
 	}
-	p := &fileParser{path: path, text: text, document: document, order: map[string]int{}}
+	p := &fileParser{path: path, lines: map[string]int{}, document: document, order: map[string]int{}}
+	for key, place := range schema.Scan(text) {
+		p.lines[strings.ReplaceAll(key, `"`, "")] = place.Line
+	}
 	for i, key := range meta.Keys() {
 		for n := range key { // a dotted key opens the tables that lead to it
 			if name := strings.Join(key[:n+1], "."); p.order[name] == 0 {
@@ -86,20 +93,37 @@ func ParseFile(path, text string) (*File, error) {
 			}
 		}
 	}
-	return p.file()
+	return p, nil
 }
 
 // fileParser turns a decoded document into a File.
 type fileParser struct {
-	path, text string
-	document   map[string]any
-	order      map[string]int // position of each key in the document, from 1; unquoted, joined by dots
+	path     string
+	lines    map[string]int // of keys, unquoted, as schema.Scan has them
+	document map[string]any
+	order    map[string]int // position of each key in the document, from 1; unquoted, joined by dots
 }
 
 // fail gives an error its place.
 func (p *fileParser) fail(line int, bad *input.InputError) error {
 	bad.File, bad.Line = p.path, line
 	return bad
+}
+
+// line returns the line, from 1, on which the nth table of a section ("" for the top)
+// sets key or the longest section that leads to it, or begins where key is empty.
+func (p *fileParser) line(section string, nth int, key string) int {
+	for {
+		for _, table := range []string{fmt.Sprintf("%s[%d]", section, nth), section} {
+			if line := p.lines[strings.Trim(table+"."+key, ".")]; line > 0 {
+				return line
+			}
+		}
+		if key == "" {
+			return 0
+		}
+		key, _ = schema.Split(key)
+	}
 }
 
 // topKeys are the keys of a sweep file outside its sections.
@@ -110,7 +134,7 @@ func (p *fileParser) file() (*File, error) {
 	f := &File{Path: p.path, Repeats: 1}
 	for _, key := range p.sorted(p.document, "") {
 		var err error
-		line := keyLine(p.text, "", 0, key)
+		line := p.line("", 0, key)
 		switch value := p.document[key]; key {
 		case "config":
 			if err = p.stringValue(key, value, &f.Config); err == nil && !filepath.IsAbs(f.Config) {
@@ -139,7 +163,7 @@ func (p *fileParser) file() (*File, error) {
 		default:
 			bad := input.UnknownName(key, key, topKeys)
 			bad.Value = ""
-			if _, isKey := configKeys()[key]; isKey || strings.Contains(key, ".") {
+			if keys.Key(key) != nil || strings.Contains(key, ".") {
 				bad.Nearest = "set." + key
 			}
 			err = p.fail(line, bad)
@@ -169,7 +193,7 @@ func (p *fileParser) sorted(table map[string]any, prefix string) []string {
 func (p *fileParser) stringValue(key string, value any, to *string) error {
 	text, ok := value.(string)
 	if !ok || text == "" {
-		return p.fail(keyLine(p.text, "", 0, key), &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
+		return p.fail(p.line("", 0, key), &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
 	}
 	*to = text
 	return nil
@@ -209,28 +233,27 @@ type leaf struct {
 func (p *fileParser) leaves(section string, nth int, value any, named bool) ([]leaf, error) {
 	table, ok := value.(map[string]any)
 	if !ok {
-		return nil, p.fail(keyLine(p.text, "", 0, section), &input.InputError{Key: section, Expected: "a section"})
+		return nil, p.fail(p.line("", 0, section), &input.InputError{Key: section, Expected: "a section"})
 	}
 	var all []leaf
 	var walk func(table map[string]any, prefix string) error
 	walk = func(table map[string]any, prefix string) error {
 		if len(table) == 0 {
 			place := strings.TrimSuffix(section+"."+prefix, ".")
-			return p.fail(keyLine(p.text, section, nth, strings.TrimSuffix(prefix, ".")), &input.InputError{Key: place, Expected: "at least one key"})
+			return p.fail(p.line(section, nth, strings.TrimSuffix(prefix, ".")), &input.InputError{Key: place, Expected: "at least one key"})
 		}
 		for _, k := range p.sorted(table, section+"."+prefix) {
 			key := prefix + k
-			l := leaf{key, table[k], keyLine(p.text, section, nth, key)}
-			_, known := configKeys()[key]
+			l := leaf{key, table[k], p.line(section, nth, key)}
 			switch sub, isTable := table[k].(map[string]any); {
-			case known, named && key == "name":
+			case keys.Key(key) != nil, named && key == "name":
 				all = append(all, l)
 			case isTable:
 				if err := walk(sub, key+"."); err != nil {
 					return err
 				}
 			default:
-				return p.fail(l.line, unknownKey(key))
+				return p.fail(l.line, keys.Unknown(key))
 			}
 		}
 		return nil
@@ -260,20 +283,9 @@ func (p *fileParser) settings(section string, nth int, value any) ([]Setting, er
 
 // setting makes a setting of a leaf with a single value.
 func (p *fileParser) setting(l leaf) (Setting, error) {
-	text, ok := tomlText(l.value)
+	text, ok := schema.Literal(l.value)
 	if !ok {
 		return Setting{}, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(l.value), Expected: "a single value"})
 	}
 	return Setting{l.key, text, l.line}, nil
-}
-
-// tomlText writes a decoded scalar in TOML.
-func tomlText(value any) (string, bool) {
-	switch value.(type) {
-	case string, int64, float64, bool:
-	default:
-		return "", false
-	}
-	text, err := toml.Marshal(map[string]any{"v": value})
-	return strings.TrimSpace(strings.TrimPrefix(string(text), "v = ")), err == nil
 }

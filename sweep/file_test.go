@@ -137,8 +137,8 @@ func TestOverlayBesideTheFile(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"config = 3", `sweep.toml:1: config = 3: expected a text`},
-		{"\nset.node.ranks = 1", `sweep.toml:2: node.ranks: expected a configuration key; did you mean "node.ranksets"?`},
-		{"[grid]\nnode.rankset = [1]", `sweep.toml:2: node.rankset: expected a configuration key; did you mean "node.ranksets"?`},
+		{"\nset.node.ranks = 1", `sweep.toml:2: node.ranks: expected a key of [node]; did you mean "node.ranksets"?`},
+		{"[grid]\nnode.rankset = [1]", `sweep.toml:2: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[grid]\n# none\nnode.ranksets = []", `sweep.toml:3: node.ranksets = []: expected an array of at least one value`},
 		{"[grid]\nnode = {}", `sweep.toml:2: grid.node: expected at least one key`},
 		{"[grid]\nnode.ranksets = 4", `sweep.toml:2: node.ranksets = 4: expected an array of at least one value`},
@@ -162,7 +162,7 @@ func TestBadFiles(t *testing.T) {
 		{"where = \"node.ranksets > 100\"\n[grid]\nnode.ranksets = [2]", `sweep.toml: where: expected at least one combination`},
 		{"where = \"model.tensor_parallel == 8 && node.gpus == 4\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml: where: expected conditions that leave a valid combination with gpus=4; those that are left are none: sweep.toml:`},
 		{"where = \"node.ranksets > 100\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml: where: expected conditions that leave a valid combination with gpus=4`},
-		{"where = \"node.rankset > 1\"", `sweep.toml:1: where: node.rankset: expected a configuration key; did you mean "node.ranksets"?`},
+		{"where = \"node.rankset > 1\"", `sweep.toml:1: where: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[set]\nrun.trace = 3", `sweep.toml:2: run.trace = "3": no such file or directory; expected a trace file or one of openr1`},
 	} {
 		f, err := ParseFile("sweep.toml", c.text)
@@ -210,6 +210,10 @@ name = "b"
 [list.node]
 ranksets = 3
 `
+	p, err := newFileParser("x.toml", text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		section string
 		nth     int
@@ -220,7 +224,7 @@ ranksets = 3
 		{"grid", 0, "pcie.latency", 8}, {"list", 0, "node.ranksets", 11}, {"list", 1, "name", 13},
 		{"list", 1, "node.ranksets", 15}, {"list", 1, "", 12}, {"", 0, "grid", 2},
 	} {
-		if got := keyLine(text, c.section, c.nth, c.key); got != c.want {
+		if got := p.line(c.section, c.nth, c.key); got != c.want {
 			t.Errorf("%s[%d] %s: line %d, want %d", c.section, c.nth, c.key, got, c.want)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat/samplemv"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // latinKind is the section of a Latin hypercube and the kind of its axis.
@@ -29,7 +30,7 @@ const latinKind = "latin_hypercube"
 func (p *fileParser) latin(f *File, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {
-		return p.fail(keyLine(p.text, "", 0, latinKind), &input.InputError{Key: latinKind, Expected: "a section"})
+		return p.fail(p.line("", 0, latinKind), &input.InputError{Key: latinKind, Expected: "a section"})
 	}
 	samples, seed := int64(0), int64(1)
 	for _, c := range []struct {
@@ -43,13 +44,13 @@ func (p *fileParser) latin(f *File, value any) error {
 		}
 		n, ok := v.(int64)
 		if !ok || n < c.least || n > c.most {
-			return p.fail(keyLine(p.text, latinKind, 0, c.key), &input.InputError{Key: latinKind + "." + c.key, Value: fmt.Sprint(v),
+			return p.fail(p.line(latinKind, 0, c.key), &input.InputError{Key: latinKind + "." + c.key, Value: fmt.Sprint(v),
 				Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)})
 		}
 		*c.to = n
 	}
 	if samples == 0 {
-		return p.fail(keyLine(p.text, latinKind, 0, ""), &input.InputError{Key: latinKind + ".samples",
+		return p.fail(p.line(latinKind, 0, ""), &input.InputError{Key: latinKind + ".samples",
 			Expected: fmt.Sprintf("a whole number from 1 to %d", MaxCombinations)})
 	}
 	keys := maps.Clone(table)
@@ -118,7 +119,7 @@ type bounds struct {
 // spread reads the values of a key: an array, or a range {min, max, scale,
 // step}.
 func (p *fileParser) spread(l leaf) (*spread, error) {
-	s := &spread{key: l.key, line: l.line, typ: configKeys()[l.key].typ}
+	s := &spread{key: l.key, line: l.line, typ: keys.Key(l.key).Type}
 	table, ok := l.value.(map[string]any)
 	if !ok {
 		if _, ok := l.value.([]any); !ok {
@@ -130,9 +131,9 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 		return s, err
 	}
 	fail := func(key, value, expected string) (*spread, error) {
-		return nil, p.fail(keyLine(p.text, latinKind, 0, l.key+key), &input.InputError{Key: latinKind + "." + l.key + key, Value: value, Expected: expected})
+		return nil, p.fail(p.line(latinKind, 0, l.key+key), &input.InputError{Key: latinKind + "." + l.key + key, Value: value, Expected: expected})
 	}
-	if _, isQuantity := columnUnits[s.typ]; !isQuantity && (!isNumeric(s.typ) || isText(s.typ)) {
+	if _, isQuantity := schema.UnitOf(s.typ); !isQuantity && (!isNumeric(s.typ) || schema.IsText(s.typ)) {
 		return fail("", "", "an array of values: it holds no number")
 	}
 	for _, k := range p.sorted(table, latinKind+"."+l.key+".") {
@@ -146,7 +147,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 			*to = v
 		case k != "scale":
 			bad := input.UnknownName(latinKind+"."+l.key, k, []string{"min", "max", "scale", "step"})
-			return nil, p.fail(keyLine(p.text, latinKind, 0, l.key+"."+k), bad)
+			return nil, p.fail(p.line(latinKind, 0, l.key+"."+k), bad)
 		case scale == "log":
 			s.log = true
 		case scale != "linear":
@@ -166,7 +167,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 	case s.step > s.max-s.min:
 		return fail(".step", fmt.Sprint(table["step"]), "no more than max - min")
 	}
-	if _, isQuantity := columnUnits[s.typ]; s.step == 0 && !isQuantity && !s.isReal() {
+	if _, isQuantity := schema.UnitOf(s.typ); s.step == 0 && !isQuantity && !s.isReal() {
 		s.step = 1
 	}
 	return s, nil
@@ -176,11 +177,6 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 func isNumeric(t reflect.Type) bool {
 	v := reflect.Zero(t)
 	return v.CanInt() || v.CanUint() || v.CanFloat()
-}
-
-// isText says that values of a type are written as text.
-func isText(t reflect.Type) bool {
-	return reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 // isReal says that the key's type counts in fractions of its base unit.
@@ -200,7 +196,7 @@ func quantity(t reflect.Type, value any) (float64, bool) {
 		if !ok || text.UnmarshalText([]byte(value)) != nil {
 			return 0, false
 		}
-		v = number(field.Elem())
+		v = schema.Number(field.Elem())
 	case int64:
 		v = float64(value)
 	case float64:
@@ -211,7 +207,7 @@ func quantity(t reflect.Type, value any) (float64, bool) {
 	default:
 		return 0, false
 	}
-	if _, ok := value.(string); !ok && isText(t) || field.Elem().CanUint() && v < 0 {
+	if _, ok := value.(string); !ok && schema.IsText(t) || field.Elem().CanUint() && v < 0 {
 		return 0, false
 	}
 	return v, math.Abs(v) <= largest || field.Elem().CanFloat() && !math.IsInf(v, 0) && !math.IsNaN(v)
@@ -238,16 +234,8 @@ func (s *spread) value(u float64, samples int) string {
 	default:
 		field.SetFloat(x)
 	}
-	// The marshallers of quantities and of finite numbers have no error to give.
-	if text, ok := field.Interface().(encoding.TextMarshaler); ok {
-		b, _ := text.MarshalText()
-		return strconv.Quote(string(b))
-	}
-	if s.isReal() {
-		text, _ := tomlText(field.Float())
-		return text
-	}
-	return fmt.Sprint(field.Interface())
+	text, _ := schema.Literal(field.Interface()) // of a number or a quantity
+	return text
 }
 
 // at returns the value at u without rounding.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -23,11 +24,11 @@ func numbers(t *testing.T, a Axis, key string) []float64 {
 			if s.Key != key {
 				continue
 			}
-			field := reflect.New(configKeys()[key].typ).Elem()
-			if !setField(field, s.Value) {
+			field := reflect.New(keys.Key(key).Type).Elem()
+			if schema.Set(field, s.Value) != nil {
 				t.Fatalf("%s = %s does not read", s.Key, s.Value)
 			}
-			all = append(all, number(field))
+			all = append(all, schema.Number(field))
 		}
 	}
 	return all
@@ -219,7 +220,7 @@ func TestLatinHypercubeErrors(t *testing.T) {
 		head:                                 "latin_hypercube: expected at least one key",
 		"latin_hypercube = 3\n":              "sweep.toml:1: latin_hypercube: expected a section",
 		"[latin_hypercub]\nsamples = 4\n":    `did you mean "latin_hypercube"?`,
-		head + "node.rankset = [1, 2]\n":     `sweep.toml:3: node.rankset: expected a configuration key; did you mean "node.ranksets"?`,
+		head + "node.rankset = [1, 2]\n":     `sweep.toml:3: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`,
 		head + "node.ranksets = 3\n":         "sweep.toml:3: latin_hypercube.node.ranksets = 3: expected a range",
 		head + "node.ranksets = {min = 1}\n": "sweep.toml:3: latin_hypercube.node.ranksets.max: expected a number",
 		head + "node.ranksets = {min = 1, max = 4, scal = \"log\"}\n":       `did you mean "scale"?`,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"go/constant"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -140,7 +139,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
 		effective := func(key string) constant.Value {
-			return keyConstant(reflect.ValueOf(&base.config).Elem().FieldByIndex(configKeys()[key].index))
+			return keyConstant(fieldOf(&base.config, key))
 		}
 		if keep, err := p.keep(effective); !keep || err != nil {
 			return nil, err

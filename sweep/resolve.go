@@ -3,19 +3,17 @@ package sweep
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -86,7 +84,7 @@ func familyName(settings []Setting) string {
 	var b strings.Builder
 	for _, s := range settings {
 		b.WriteString(s.Key)
-		if key := configKeys()[s.Key]; key.typ == nil || key.typ.Kind() == reflect.String {
+		if k := keys.Key(s.Key); k == nil || k.Type.Kind() == reflect.String {
 			b.WriteString("=" + s.Value)
 		}
 		b.WriteByte('\n')
@@ -110,7 +108,7 @@ func newFamily(base *configs.Config, settings []Setting) (*family, error) {
 		if line[0] == '[' {
 			section = strings.Trim(string(line), "[]\n") + "."
 		} else if name, _, ok := strings.Cut(string(line), " = "); ok && wanted[section+name] {
-			f.lines = append(f.lines, keyLines{name, configKeys()[section+name].index, at, at + len(line)})
+			f.lines = append(f.lines, keyLines{name, keys.Key(section + name).Index, at, at + len(line)})
 			delete(wanted, section+name)
 		}
 		at += len(line)
@@ -121,59 +119,21 @@ func newFamily(base *configs.Config, settings []Setting) (*family, error) {
 	return f, nil
 }
 
-// member returns the configuration with other numbers, nil where a setting is
-// not in the plain form that sweep files are read to.
+// member returns the configuration with other numbers, nil where a setting is no value
+// of its key.
 func (f *family) member(settings []Setting) *resolved {
 	m := &resolved{f.base, f}
 	config := reflect.ValueOf(&m.config).Elem()
 	for _, s := range settings {
-		key := configKeys()[s.Key]
-		if key.typ.Kind() == reflect.String {
+		key := keys.Key(s.Key)
+		if key.Type.Kind() == reflect.String {
 			continue // all members have the same
 		}
-		if !setNumber(config.FieldByIndex(key.index), s.Value) {
+		if schema.Set(key.Of(config), s.Value) != nil {
 			return nil
 		}
 	}
 	return m
-}
-
-// setNumber gives a field that holds no text the value of a TOML scalar. It
-// returns false for what it is not certain that the configuration's loader reads
-// the same way: wrong types, numbers too large, spellings other than tomlText's.
-func setNumber(field reflect.Value, value string) bool {
-	if u, ok := field.Addr().Interface().(encoding.TextUnmarshaler); ok {
-		text := strings.Trim(value, `"`)
-		if len(text)+2 != len(value) || strings.ContainsAny(text, `"'\`) {
-			return false
-		}
-		return u.UnmarshalText([]byte(text)) == nil
-	}
-	switch field.Kind() {
-	case reflect.Bool:
-		field.SetBool(value == "true")
-		return value == "true" || value == "false"
-	case reflect.Float32, reflect.Float64:
-		x, err := strconv.ParseFloat(value, 64)
-		exact := strings.ContainsAny(value, ".eE") || math.Abs(x) < 1<<53
-		if err != nil || x-x != 0 || !exact || field.OverflowFloat(x) {
-			return false
-		}
-		field.SetFloat(x)
-		return true
-	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	switch {
-	case err != nil:
-		return false
-	case field.CanInt() && !field.OverflowInt(n):
-		field.SetInt(n)
-	case field.CanUint() && n >= 0 && !field.OverflowUint(uint64(n)):
-		field.SetUint(uint64(n))
-	default:
-		return false
-	}
-	return true
 }
 
 // seed gives the configuration another seed.
@@ -228,11 +188,10 @@ func plannedCell(settings []Setting, key string) string {
 			continue
 		}
 		var partial configs.Config
-		field := reflect.ValueOf(&partial).Elem().FieldByIndex(configKeys()[key].index)
-		if setField(field, s.Value) {
+		if schema.Set(fieldOf(&partial, key), s.Value) == nil {
 			return columnValue(&partial, key)
 		}
-		return plainText(s.Value)
+		return schema.Plain(s.Value)
 	}
 	return ""
 }

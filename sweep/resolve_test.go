@@ -33,7 +33,7 @@ var choicesOf = map[string]struct{ good, bad []string }{
 func TestResolverIsExact(t *testing.T) {
 	var known []string
 	for key := range choicesOf {
-		if _, ok := configKeys()[key]; ok {
+		if keys.Key(key) != nil {
 			known = append(known, key)
 		} else {
 			t.Errorf("%s is no key", key)

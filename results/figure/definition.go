@@ -1,15 +1,13 @@
 package figure
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
+	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/BurntSushi/toml"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // Definition is a figure as a file describes it, so that a sweep's figure can be
@@ -28,7 +26,7 @@ type Definition struct {
 }
 
 // definitionKeys are the keys of a definition.
-var definitionKeys = []string{"title", "kind", "x", "y", "z", "group", "facet", "normalize_to", "goals", "where"}
+var definitionKeys = schema.Of(reflect.TypeFor[Definition]()).Names()
 
 // ReadDefinition reads a definition file. What is wrong with it is an
 // *input.InputError.
@@ -44,30 +42,25 @@ func ReadDefinition(path string) (*Definition, error) {
 func ParseDefinition(path, text string) (*Definition, error) {
 	var document map[string]any
 	meta, err := toml.Decode(text, &document)
-	if err == nil {
-		for _, key := range meta.Keys() {
-			// The decoder would take a key in any case.
-			if name := key.String(); !slices.Contains(definitionKeys, name) {
-				bad := input.UnknownName(name, name, definitionKeys)
-				bad.File, bad.Line, bad.Value = path, definitionLine(text, name), ""
-				return nil, bad
-			}
+	if err != nil {
+		return nil, schema.SyntaxError(path, err)
+	}
+	places := schema.Scan(text)
+	for _, key := range meta.Keys() {
+		// The decoder would take a key in any case.
+		if name := key.String(); !slices.Contains(definitionKeys, name) {
+			bad := input.UnknownName(name, name, definitionKeys)
+			bad.File, bad.Line, bad.Value = path, places[name].Line, ""
+			return nil, bad
 		}
 	}
 	d := &Definition{}
-	if err == nil {
-		_, err = toml.Decode(text, d)
-	}
-	if err == nil {
+	if _, err = toml.Decode(text, d); err == nil {
 		return d, nil
 	}
 	bad := &input.InputError{File: path, Err: err}
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
-		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
-	} else if key := wrongType(document); key != "" {
-		bad.Err, bad.Key, bad.Line = nil, key, definitionLine(text, key)
+	if key := wrongType(document); key != "" {
+		bad.Err, bad.Key, bad.Line = nil, key, places[key].Line
 		bad.Expected = "a text in quotes"
 		if key == "where" {
 			bad.Expected = `an array of texts, ["column=value"]`
@@ -93,16 +86,6 @@ func wrongType(document map[string]any) string {
 		}
 	}
 	return ""
-}
-
-// definitionLine returns the line of a key, 0 where it is not to be found.
-func definitionLine(text, key string) int {
-	first, _, _ := strings.Cut(key, ".")
-	at := regexp.MustCompile(`(?m)^[ \t\[]*["']?` + regexp.QuoteMeta(first) + `\b`).FindStringIndex(text)
-	if at == nil {
-		return 0
-	}
-	return 1 + strings.Count(text[:at[0]], "\n")
 }
 
 // Selection returns what the definition selects; what over gives wins.

@@ -40,7 +40,7 @@ func TestDefinitionRefuses(t *testing.T) {
 		{"\nkinds = \"bar\"", `f.toml:2: kinds: expected one of`},
 		{"kinds = \"bar\"", `did you mean "kind"?`},
 		{"Kind = \"bar\"", `did you mean "kind"?`},
-		{"[kind]\na = 1", "f.toml:1: kind"},
+		{"[kind]\na = 1", "f.toml:2: kind.a"},
 		{"\n\nkind = 3", "f.toml:3: kind: expected a text in quotes"},
 		{"where = \"a=b\"", "an array of texts"},
 		{"where = [1]", "an array of texts"},

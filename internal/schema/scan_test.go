@@ -1,4 +1,4 @@
-package configs
+package schema
 
 import (
 	"maps"
@@ -8,7 +8,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-func TestKeyLines(t *testing.T) {
+func TestScan(t *testing.T) {
 	document := `# a = 1
 preset = "x" # b = 2
 run.seed = 1
@@ -35,6 +35,7 @@ k = 2
 `
 	document = strings.ReplaceAll(document, "'it''s'", `'it"s'`)
 	want := map[string]int{
+		"dram.list[0]": 13, "dram.list[0].in": 13, "array[0]": 19, "array[0].k": 20, "array[1]": 21, "array[1].k": 22,
 		"preset": 2, "run": 3, "run.seed": 3, "run.trace": 4, "dram": 6, "dram.tCK": 7, "dram.tRCD": 10, "dram.list": 12,
 		"dram.list.in": 13, "dram.inline": 16, "dram.inline.a": 16, "dram.inline.b": 16, "dram.inline.b.c": 16,
 		`dram.inline."d e"`: 16, "dram.when": 17, "array": 19, "array.k": 20, "a": 23, `a."b.c"`: 23, `a."b.c".d`: 23,
@@ -43,15 +44,47 @@ k = 2
 	if _, err := toml.Decode(document, &decoded); err != nil {
 		t.Fatalf("the document is not TOML: %v", err)
 	}
-	got := keyLines(document)
+	got := map[string]int{}
+	for key, place := range Scan(document) {
+		got[key] = place.Line
+	}
 	if !maps.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}
 }
 
-// FuzzKeyLines: in every document that the decoder accepts, each key that it
+// TestComments: a key's comment is behind its value, or above it in its paragraph.
+func TestComments(t *testing.T) {
+	got := Scan(`# The file.
+
+[dram] # the section
+tRP = 22   # speed bin; row switches
+# Stages that differ.
+# "" is the preset's.
+a = "#"
+b = ["x", # one
+  "y"] # both
+
+c = { d = 1 } # inline
+e = 2
+[[list]]
+k = 1 # first
+[[list]]
+k = 2 # second
+`)
+	for key, want := range map[string]string{
+		"dram.tRP": "speed bin; row switches", "dram.a": `Stages that differ. "" is the preset's.`, "dram.b": "both",
+		"dram.c": "inline", "dram.e": "", "list[0].k": "first", "list[1].k": "second", "list.k": "first",
+	} {
+		if got[key].Comment != want {
+			t.Errorf("%s: got %q, want %q", key, got[key].Comment, want)
+		}
+	}
+}
+
+// FuzzScan: in every document that the decoder accepts, each key that it
 // reports has a line, and a bare key stands on it.
-func FuzzKeyLines(f *testing.F) {
+func FuzzScan(f *testing.F) {
 	f.Add("a = 1\n[b]\nc.d = {e = '''\n''', f = [{g = 1}]}\n")
 	f.Add("a = \"\"\"\\\"\"\"\"\nb = 2\r\n'c' = 1e3\n\"\\u00e9\".x = 1")
 	f.Add("\xff\xfea = 1")
@@ -60,13 +93,13 @@ func FuzzKeyLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, document string) {
 		var decoded map[string]any
 		meta, err := toml.Decode(document, &decoded)
-		lines := keyLines(document) // must end, whatever the text
+		lines := Scan(document) // must end, whatever the text
 		if err != nil {
 			return
 		}
 		text := strings.Split(document, "\n")
 		for _, key := range meta.Keys() {
-			line := lines[key.String()]
+			line := lines[key.String()].Line
 			if line < 1 || line > len(text) {
 				t.Errorf("%s: line %d in %q", key, line, document)
 				continue

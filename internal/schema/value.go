@@ -1,0 +1,195 @@
+package schema
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/BurntSushi/toml"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Parse returns the value of type t that a text stands for: a TOML value or, where t
+// holds text or a quantity, the bare text. The error has no place yet.
+func Parse(t reflect.Type, text string) (reflect.Value, *input.InputError) {
+	value, ok := scalar(text)
+	if _, isString := value.(string); !ok || IsText(t) && !isString {
+		value = text
+	}
+	return Convert(t, value)
+}
+
+// Set gives a field the value that Parse returns.
+func Set(field reflect.Value, text string) *input.InputError {
+	v, bad := Parse(field.Type(), text)
+	if bad == nil {
+		field.Set(v)
+	}
+	return bad
+}
+
+// Plain returns what a TOML scalar stands for, without quotes.
+func Plain(text string) string {
+	if s, isString := mustScalar(text).(string); isString {
+		return s
+	}
+	return text
+}
+
+func mustScalar(text string) any {
+	v, _ := scalar(text)
+	return v
+}
+
+// scalar decodes a TOML value. Plain ones, of which sweeps have many, are read without
+// the decoder.
+func scalar(text string) (any, bool) {
+	switch {
+	case text == "true" || text == "false":
+		return text == "true", true
+	case len(text) >= 2 && text[0] == '"' && text[len(text)-1] == '"' && !strings.ContainsFunc(text[1:len(text)-1], notPlain):
+		return text[1 : len(text)-1], true
+	case text != "" && strings.Trim(text, "0123456789") == "" && text[0] != '0':
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return n, true
+		}
+	}
+	var document map[string]any
+	if _, err := toml.Decode("value = "+text, &document); err != nil || len(document) != 1 {
+		return nil, false
+	}
+	return document["value"], true
+}
+
+func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
+
+// SyntaxError gives an error of the TOML decoder its place.
+func SyntaxError(file string, err error) *input.InputError {
+	bad := &input.InputError{File: file, Err: err}
+	var parse toml.ParseError
+	if errors.As(err, &parse) {
+		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
+		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
+	}
+	return bad
+}
+
+// Convert returns value, as the TOML decoder gives it, as a value of type t. It is
+// stricter than the decoder: no number where a unit is due, no fraction for an integer,
+// no infinity. The error has no place yet.
+func Convert(t reflect.Type, value any) (reflect.Value, *input.InputError) {
+	dst := reflect.New(t).Elem()
+	fail := func(expected string) (reflect.Value, *input.InputError) {
+		return dst, &input.InputError{Value: Written(value), Expected: expected}
+	}
+	if IsQuantity(t) {
+		text, ok := value.(string)
+		if !ok {
+			text = fmt.Sprint(value) // "625 is not a duration" says what is missing
+		}
+		err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
+		if err != nil {
+			return dst, &input.InputError{Err: err}
+		}
+		if !ok {
+			return fail("a string")
+		}
+		return dst, nil
+	}
+	switch t.Kind() {
+	case reflect.String:
+		text, ok := value.(string)
+		if !ok {
+			return fail("a string")
+		}
+		dst.SetString(text)
+	case reflect.Bool:
+		b, ok := value.(bool)
+		if !ok {
+			return fail("true or false")
+		}
+		dst.SetBool(b)
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		n, ok := value.(int64)
+		if !ok || dst.OverflowInt(n) {
+			return fail("a whole number")
+		}
+		dst.SetInt(n)
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		n, ok := value.(int64)
+		if !ok || n < 0 || dst.OverflowUint(uint64(n)) {
+			return fail("a whole number, 0 to 9223372036854775807") // TOML has no larger ones
+		}
+		dst.SetUint(uint64(n))
+	case reflect.Float32, reflect.Float64:
+		f, ok := value.(float64)
+		if n, whole := value.(int64); whole {
+			f, ok = float64(n), true
+		}
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) || dst.OverflowFloat(f) {
+			return fail("a finite number")
+		}
+		dst.SetFloat(f)
+	default:
+		return fail("a key without value: type " + t.String() + " cannot be configured")
+	}
+	return dst, nil
+}
+
+// Written writes a decoded TOML value for an error message.
+func Written(value any) string {
+	switch v := value.(type) {
+	case string:
+		return fmt.Sprintf("%q", v)
+	case map[string]any, []map[string]any:
+		return "a table"
+	case []any:
+		return "an array"
+	case float64:
+		text := strconv.FormatFloat(v, 'g', -1, 64)
+		if v == math.Trunc(v) && !strings.ContainsAny(text, "eIN") {
+			text += ".0" // what makes 4.0 no whole number
+		}
+		return text
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// Text writes a value without quotes, so that Parse reads it back.
+func Text(v reflect.Value) string {
+	if !IsQuantity(v.Type()) && v.CanFloat() {
+		return strconv.FormatFloat(v.Float(), 'f', -1, 64)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// Literal writes a text, a truth value, a number or a quantity in TOML, false for
+// anything else.
+func Literal(value any) (string, bool) {
+	switch v := reflect.ValueOf(value); {
+	case !v.IsValid():
+		return "", false
+	case v.Kind() == reflect.String, v.Kind() == reflect.Bool, v.CanInt(), v.CanUint(), v.CanFloat():
+	default:
+		return "", false
+	}
+	text, err := toml.Marshal(map[string]any{"v": value})
+	return strings.TrimSpace(strings.TrimPrefix(string(text), "v = ")), err == nil
+}
+
+// Number returns a numeric value as a float64, in its base unit.
+func Number(v reflect.Value) float64 {
+	switch {
+	case v.CanInt():
+		return float64(v.Int())
+	case v.CanUint():
+		return float64(v.Uint())
+	}
+	return v.Float()
+}
