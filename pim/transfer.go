@@ -169,11 +169,9 @@ func (h *hostStream) payRefreshes(span, whole int64) {
 }
 
 // hostRowSpan returns a bound of the clocks in which the host moves a row: all its
-// bursts, one bank group after another, in a row whose first and last chunk may be
-// partial and then stay in one bank, and opening and closing it.
+// bursts, one bank group after another, and opening and closing it.
 func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
 	each := max(d.TCCDS, (d.TCCDL+g.BankGroups-1)/g.BankGroups)
 	bursts := g.RowBursts * g.Banks * each
-	partial := 2 * g.ChunkTokens * g.TokenBursts * d.TCCDL
-	return int64(bursts+partial+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
+	return int64(bursts+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/l3sim/l3sim/dram"
 )
 
@@ -57,5 +59,56 @@ func TestTransfersRefresh(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// debtCheck is the checker, and the most REFs that were owed at any command.
+type debtCheck struct {
+	checkedRun
+	interval, refreshes, most int64
+}
+
+func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction) {
+	c.checkedRun.Command(clock, cmd, a, in)
+	c.most = max(c.most, clock/c.interval-c.refreshes)
+	if cmd == dram.REF {
+		c.refreshes++
+	}
+}
+
+// The same for heads and transfers of any length, wherever one meets the other, and
+// for managers that may owe fewer REFs: what falls due during the transfer is paid
+// before the interrupted row or the next head goes on.
+func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
+	d := ddr4(t)
+	interrupt := func(t *rapid.T) {
+		spec := Default()
+		spec.TransferBoundary = rapid.SampledFrom([]string{BoundaryHead, BoundaryRow, BoundaryChunk}).Draw(t, "boundary")
+		limit := rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "postponed")
+		spec.PostponedRefreshes = limit
+		shape := fp16Head
+		shape.Queries = rapid.SampledFrom([]int{1, 8}).Draw(t, "queries") // a row takes as many times 1,024 clocks
+		b, err := newTableBuilder(spec, d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.machine.SkipRepetitions(false)
+		b.machine.Refresh(true)
+		check := &debtCheck{checkedRun: checkedRun{dram.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
+		b.machine.Observe(check)
+		h := Head{Context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), Append: true}
+		first, tokens := rapid.IntRange(0, 511).Draw(t, "first"), rapid.OneOf(rapid.IntRange(1, 1000), rapid.IntRange(1, 5000)).Draw(t, "tokens")
+		from := rapid.IntRange(0, 40_000).Draw(t, "from")
+		b.machine.Receive(&Transfer{Geometry: b.program.Geometry, FirstRow: 100, First: first, Tokens: tokens}, int64(from))
+		b.ends(h, h, h)
+		if v := check.checker.Violations(); len(v) > 0 {
+			t.Fatalf("the checker rejects the run: %+v", v[0])
+		}
+		if check.most > int64(limit) {
+			t.Fatalf("%d REFs were owed, at most %d may be", check.most, limit)
+		}
+	}
+	for range 5 { // quick, and a REF that is paid late shows in one of a hundred
+		rapid.Check(t, interrupt)
 	}
 }

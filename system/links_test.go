@@ -61,7 +61,7 @@ func TestCPUTransposition(t *testing.T) {
 	clocks := flight.promptClocks(0, tokens)
 	plain, slow := flight.prompt(tokens, clocks), cpu.prompt(tokens, clocks)
 	base := flight.channel.TransferTime(tokens * flight.model.KVBytesPerTokenLayer())
-	if again := slow.last - plain.last; again < 2*base || again > 3*base {
+	if again := slow.last - plain.last; again < 2*base || again > 3*base || slow.data-plain.data != again {
 		t.Errorf("transposing %d tokens takes %v, their transfer over the channels %v", tokens, again, base)
 	}
 	if wide := load(`pim.relayout="cpu"`, `dram.preset="ddr4-3200-8gb-x16"`).devices(); wide.transposition(1<<20) != 0 {

@@ -41,16 +41,15 @@ func (d *devices) cut(n units.Bytes, bursts int64, span sim.Time) shipment {
 		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
 	}
 	s := shipment{pieces: pieces, data: sim.Time(bursts) * d.burst}
-	part := func(b units.Bytes) (link, bus sim.Time) {
-		again := d.transposition(share(bursts, b, n))
+	part := func(b units.Bytes) (link, bus, again sim.Time) {
+		again = d.transposition(share(bursts, b, n))
 		bus = sim.Time(share(int64(span), b, n)) + again
-		return max(d.link.TransferTime(b)+again, bus), bus
+		return max(d.link.TransferTime(b)+again, bus), bus, again
 	}
-	s.link, s.bus = part(piece)
-	s.last, s.end = part(n - units.Bytes(pieces-1)*piece)
-	if d.transposed != nil {
-		s.data = sim.Time(pieces-1)*s.bus + s.end
-	}
+	var again, lastAgain sim.Time
+	s.link, s.bus, again = part(piece)
+	s.last, s.end, lastAgain = part(n - units.Bytes(pieces-1)*piece)
+	s.data += sim.Time(pieces-1)*again + lastAgain
 	return s
 }
 

@@ -64,6 +64,31 @@ func TestPromptsByHand(t *testing.T) {
 	}
 }
 
+// TestVectorsByHand checks what the vectors of 3 requests keep the channels busy with:
+// a burst each 4 clocks, down for q of each query head, k, v and the descriptor of each
+// KV head on a channel, up for each query head's result and a poll. A buffer cuts it
+// into pieces; the descriptors follow the last.
+func TestVectorsByHand(t *testing.T) {
+	for _, c := range []struct {
+		sets           []string
+		heads, queries int
+	}{
+		{nil, 6, 1}, {[]string{"run.model=llama-3-70b"}, 1, 8}, {[]string{"run.model=opt-66b"}, 18, 1},
+		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1},
+	} {
+		down, up := sim.Time(3*c.heads*((c.queries+2)*4+1)), sim.Time(3*c.heads*c.queries*4)
+		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
+		g := d.traffic(3)
+		if g.down.data != down*4*625 || g.upBus != (up+1)*4*625 {
+			t.Errorf("%v: the channels are busy for %v down, %v up; want %d and %d bursts", c.sets, g.down.data, g.upBus, down, up+1)
+		}
+		bus, want := sim.Time(g.down.pieces-1)*g.down.bus+g.down.end, refreshedTime(int64(down)*4)
+		if slack := sim.Time(1+g.down.pieces) * 625; bus < want-slack || bus > want+slack || g.down.open != 16*625 || g.down.close != 0 {
+			t.Errorf("%v: %d pieces hold the rank for %v, want %v", c.sets, g.down.pieces, bus, want)
+		}
+	}
+}
+
 // TestGroupsSendTheirChunks: a group's transfer is that of its prompts' chunks, each
 // from where the chunk before it ended, and of each head by itself: what a rank
 // takes by commands for each of them (pim.MeasureTransfer), added up. Measured at the
@@ -101,10 +126,11 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			}
 		}
 	})
-	// A chunk that begins within a row opens it again.
+	// A chunk that begins within a row opens it again; one over a row's end opens two,
+	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
-	if parts <= whole {
-		t.Errorf("a row in two parts takes %d clocks, whole %d", parts, whole)
+	if over := d.promptClocks(511, 2); parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
+		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}
 }
 
