@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -129,7 +130,9 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	// A chunk that begins within a row opens it again; one over a row's end opens two,
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
-	if over := d.promptClocks(511, 2); parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
+	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
+	d.fillGroups(costs.sub[0].groups, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}}, 0)
+	if over := costs.sub[0].groups[0].promptClocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
 		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}
 }
@@ -187,6 +190,27 @@ func TestHostsPartOfAttention(t *testing.T) {
 	}
 }
 
+// TestPredictedPIMTimeByHand: what equation 5 of L3 predicts is, in every layer, the
+// whole way of a request down, its attention and the way up, and the other sub-batch's
+// prompt, by the same commands as the node charges.
+func TestPredictedPIMTimeByHand(t *testing.T) {
+	node := nodeOf(t, fastLinks)
+	d := node.devices()
+	const context, layers = 700, 96
+	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context}}}
+	down := sim.Time(16)*625 + refreshedTime(6*12*4) + refreshedTime(6*4)
+	up := sim.Time(22)*625 + 2*122*units.Nanosecond + refreshedTime(6*4*4)
+	want := layers * (2*node.cfg.PCIe.Latency + down + refreshedTime(6*node.table.InSequence(context)) + up)
+	alone := d.PIM(sub, 0, 0)
+	if alone != want {
+		t.Errorf("one request: %v, want %v", alone, want)
+	}
+	const row = 114 + 22 + 2032*4 + 66
+	if got := d.PIM(sub, 0, 512) - alone; got != layers*refreshedTime(6*2*row) {
+		t.Errorf("a prompt of 512 tokens beside it: %v more, want %v", got, layers*refreshedTime(6*2*row))
+	}
+}
+
 // TestHiddenTransfersTakeTime: rank-pim hides its transfers behind computation, no
 // more of them than there is time for, and counts what links and channels carry:
 // each prompt token's and each decoding request's vectors once a layer.
@@ -216,7 +240,10 @@ func TestHiddenTransfersTakeTime(t *testing.T) {
 			t.Errorf("%s is busy for %v of the time, want %v", c.name, c.got, c.want)
 		}
 	}
-	_, slow := run("pcie.efficiency=0.001")
+	n, slow := run("pcie.efficiency=0.001")
+	if _, err := n.Run(context.Background(), trace, Options{Timeline: &Window{To: slow.end}}); err != nil {
+		t.Error(err)
+	}
 	if slow.end <= fast.end || slow.busy.PCIeDown < 0.9 || slow.busy.PCIeDown > 1 {
 		t.Errorf("links of a thousandth: %v instead of %v, busy for %v of it", slow.end, fast.end, slow.busy.PCIeDown)
 	}
