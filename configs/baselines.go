@@ -45,6 +45,9 @@ type HBMPIM struct {
 	// BandwidthFactor is the bandwidth that the processing units read keys and values
 	// at, in units of the memory's own.
 	BandwidthFactor float64 `toml:"bandwidth_factor"`
+	// CapacityShare is the share of the GPUs' memory that is left for data: the units
+	// take the place of the rest.
+	CapacityShare float64 `toml:"capacity_share"`
 	// QueriesPerRead is the query heads of a group that one reading of keys and
 	// values serves.
 	QueriesPerRead int `toml:"queries_per_read"`
@@ -66,6 +69,9 @@ func (h *HBMPIM) Validate() []*input.InputError {
 	errs = append(errs, oneOf("sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)...)
 	if !(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024) {
 		errs = append(errs, &input.InputError{Key: "bandwidth_factor", Value: fmt.Sprint(h.BandwidthFactor), Expected: "more than 0, at most 1024"})
+	}
+	if !(h.CapacityShare > 0 && h.CapacityShare <= 1) {
+		errs = append(errs, &input.InputError{Key: "capacity_share", Value: fmt.Sprint(h.CapacityShare), Expected: "more than 0, at most 1"})
 	}
 	if h.QueriesPerRead < 1 || h.QueriesPerRead > 1024 {
 		errs = append(errs, &input.InputError{Key: "queries_per_read", Value: fmt.Sprint(h.QueriesPerRead), Expected: "1 to 1024"})
@@ -135,6 +141,15 @@ func (c *CPUOffload) Validate() []*input.InputError {
 	check(c.Overhead >= 0, "overhead", fmt.Sprintf("%q", c.Overhead), "at least 0s")
 	check(c.HostMemory >= 0 && c.HostMemory <= 1, "host_memory_share", c.HostMemory, "0 to 1")
 	return errs
+}
+
+// GPUMemory returns the memory of one GPU that data may use.
+func (c *Config) GPUMemory() units.Bytes {
+	capacity := c.GPU.MemoryCapacity
+	if c.Run.System == SystemHBMPIM {
+		capacity = units.Bytes(float64(capacity) * c.HBMPIM.CapacityShare)
+	}
+	return capacity - c.GPU.MemoryReserve
 }
 
 // oneOf reports a value that is none of valid.

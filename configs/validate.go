@@ -81,12 +81,16 @@ func (c *Config) checkHeads() *input.InputError {
 // checkWeights: the weights of a replica fit its GPUs.
 func (c *Config) checkWeights() *input.InputError {
 	gpus := units.Bytes(c.Model.TensorParallel)
-	free := gpus * (c.GPU.MemoryCapacity - c.GPU.MemoryReserve)
+	free := gpus * c.GPUMemory()
 	if c.Model.WeightBytes() <= free {
 		return nil
 	}
+	key, value := "gpu.memory_capacity", fmt.Sprintf("%q", c.GPU.MemoryCapacity)
+	if c.Run.System == SystemHBMPIM && c.HBMPIM.CapacityShare < 1 {
+		key, value = "hbm_pim.capacity_share", fmt.Sprint(c.HBMPIM.CapacityShare)
+	}
 	return &input.InputError{
-		Key: "gpu.memory_capacity", Value: fmt.Sprintf("%q", c.GPU.MemoryCapacity),
+		Key: key, Value: value,
 		Expected: fmt.Sprintf("room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
 			"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free)),
 	}
@@ -96,7 +100,7 @@ func (c *Config) checkWeights() *input.InputError {
 // activations of the largest iteration leave room for them.
 func (c *Config) checkActivations() *input.InputError {
 	gpus := units.Bytes(c.Model.TensorParallel)
-	free := gpus*(c.GPU.MemoryCapacity-c.GPU.MemoryReserve) - c.Model.WeightBytes()
+	free := gpus*c.GPUMemory() - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
 	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
 	if activations+page <= free {

@@ -37,6 +37,7 @@ type experiment struct {
 // point is one finished point of an experiment.
 type point struct {
 	name    string // as the sweep names it
+	system  string // as experiment.systemOf does
 	config  *configs.Config
 	summary *results.Summary
 }
@@ -261,11 +262,27 @@ func (e *experiment) find(seed uint64, where func(*point) bool) []point {
 		if p.Seed != seed || e.configs[i] == nil || e.outcome.Entries[i].Summary == nil {
 			continue
 		}
-		if q := (point{p.Name, e.configs[i], e.outcome.Entries[i].Summary}); where(&q) {
+		if q := (point{p.Name, e.systemOf(i), e.configs[i], e.outcome.Entries[i].Summary}); where(&q) {
 			found = append(found, q)
 		}
 	}
 	return found
+}
+
+// systemOf names the system of a point: as a list of the sweep file does that sets
+// run.system, and may have one system several times with other hardware, else by
+// run.system.
+func (e *experiment) systemOf(i int) string {
+	names := strings.Split(e.plan.Points[i].Name, ",")
+	for _, axis := range e.plan.File.Axes {
+		for _, c := range axis.Choices {
+			sets := slices.ContainsFunc(c.Settings, func(s sweep.Setting) bool { return s.Key == "run.system" })
+			if axis.Kind == "list" && sets && slices.Contains(names, c.Name) {
+				return c.Name
+			}
+		}
+	}
+	return e.configs[i].Run.System
 }
 
 // one is find for a condition that one point fulfils.

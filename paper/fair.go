@@ -3,6 +3,7 @@ package paper
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
@@ -59,6 +60,10 @@ func (r *Report) drawFair(best *experiment) error {
 		r.Tables = append(r.Tables, t)
 		return nil
 	}
+	system := slices.Index(t.Columns, "run.system")
+	for i := range t.Rows {
+		t.Rows[i][system] = drawn.systemOf(i)
+	}
 	return r.draw(t, string(Fair))
 }
 
@@ -109,7 +114,7 @@ func (e *experiment) bestLayouts() *experiment {
 	}
 	sums := map[user]map[int]sum{} // by tensor parallelism
 	of := func(i int) (user, int) {
-		return user{e.workOf(i), e.configs[i].Run.System}, e.configs[i].Model.TensorParallel
+		return user{e.workOf(i), e.systemOf(i)}, e.configs[i].Model.TensorParallel
 	}
 	for i, entry := range e.outcome.Entries {
 		if e.configs[i] == nil || entry.Summary == nil {
@@ -136,19 +141,34 @@ func (e *experiment) bestLayouts() *experiment {
 	})
 }
 
+// preemptionsCell is how often a system preempts a request, with the longest stall.
+func preemptionsCell(_ *configs.Config, s *results.Summary) string {
+	if s.Preemptions == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.3f, up to %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
+}
+
 // addLayouts adds what the page shows of both choices of layouts in numbers.
 func (r *Report) addLayouts(best, table3 *experiment) error {
 	systems := best.systems()
-	ratios, err := best.ratios(r.Seeds[0], systems)
-	if err != nil {
-		return err
+	for _, system := range systems {
+		if !strings.HasPrefix(system, "l3") {
+			continue
+		}
+		ratios, err := best.ratios(r.Seeds[0], system, systems)
+		if err != nil {
+			return err
+		}
+		r.sections = append(r.sections, *ratios)
 	}
-	r.sections = append(r.sections, *ratios)
 	tokens := func(c *configs.Config, s *results.Summary) string { return throughputCell(s) + " " + layout(c) }
 	r.addSystemTable(best, systems, "Output tokens/s, each system at its best layout",
 		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. "+rejectedText, tokens)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
-	if ratios, err = table3.ratios(r.Seeds[0], systems); err != nil {
+	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "", preemptionsCell)
+	ratios, err := table3.ratios(r.Seeds[0], "l3", systems)
+	if err != nil {
 		return err
 	}
 	ratios.title += ", layouts of Table 3"

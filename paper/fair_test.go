@@ -21,7 +21,10 @@ func layouts(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 	parallel := float64(c.Model.TensorParallel)
 	rate := 100 + parallel
 	if c.Run.System == "l3" {
-		rate = 1000 / parallel
+		rate = 1000 / parallel * float64(c.Node.Ranksets) / 4
+	}
+	if c.HBMPIM.CapacityShare < 1 {
+		rate *= c.HBMPIM.BandwidthFactor / 18
 	}
 	s := served(c, p, rate, parallel)
 	if c.Run.System != "l3" && c.Run.Model == "opt-66b" && parallel == 2 {
@@ -64,6 +67,15 @@ func TestFair(t *testing.T) {
 		}
 	}
 	const ratios = "Throughput of l3 over that of each baseline"
+	for where, want := range map[[2]string]string{
+		{ratios, "over hbm-pim 9x 3/4"}: "9.26", {strings.Replace(ratios, "l3", "l3 RS-16", 1), "over hbm-pim 9x 3/4"}: "37.04",
+		{strings.Replace(ratios, "l3", "l3 RS-8", 1), "over hbm-pim"}:         "9.26",
+		{"Output tokens/s, each system at its best layout", "hbm-pim 9x 3/4"}: "54.0 TP8", {"Output tokens/s, each system at its best layout", "l3 RS-16"}: "2000.0 TP2",
+	} {
+		if got := cellOf(t, r, where[0], "opt-66b", "openr1", where[1]); got != want {
+			t.Errorf("%v: %s, want %s", where, got, want)
+		}
+	}
 	for where, want := range map[[3]string]string{
 		{"opt-66b", "openr1", "over gpu-only"}: "4.63", {"opt-66b", "longbench", "over gpu-only"}: "-", {"opt-66b", "longbench", "over hbm-pim"}: "4.63",
 	} {
@@ -76,7 +88,7 @@ func TestFair(t *testing.T) {
 	}
 	// The figure is relative to gpu-only: without the trace that gpu-only cannot serve.
 	drawn := r.Tables[1]
-	if drawn.Name != "fair_best" || len(drawn.Rows) != 5*(3*4-1) {
+	if drawn.Name != "fair_best" || len(drawn.Rows) != 8*(3*4-1) {
 		t.Errorf("%s has %d rows", drawn.Name, len(drawn.Rows))
 	}
 }
@@ -156,5 +168,41 @@ func TestFairUnjudged(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "20 requests of each trace: the end of a run") {
 		t.Error("nothing says that few requests matter")
+	}
+}
+
+// TestFairDoesNotThrash runs every point of the fair comparison with 200 requests:
+// each system preempts at most one request in ten, and lets no more decode at once
+// than the preset allows.
+func TestFairDoesNotThrash(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs 172 simulations")
+	}
+	l := loader{version: "test", seeds: 1, traces: t.TempDir()} // the 200 requests of the file
+	e, err := l.load("fair", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := runAll(t.Context(), []*experiment{e}, (*sweep.Plan).Run, sweep.RunOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.failed(); err != nil {
+		t.Fatal(err)
+	}
+	busy := 0
+	for i, entry := range e.outcome.Entries {
+		s, c := entry.Summary, e.configs[i]
+		if 10*s.Preemptions > int64(s.Trace.Requests) {
+			t.Errorf("%s: %d preemptions of %d requests, stalls %+v", e.plan.Points[i].Name, s.Preemptions, s.Trace.Requests, s.Stall)
+		}
+		if most := c.Batching.MaxNumSeqs * c.Replicas(); c.Batching.MaxNumSeqs != 256 || s.DecodeBatch.Max > most {
+			t.Errorf("%s: %d requests decode at once, at most %d may", e.plan.Points[i].Name, s.DecodeBatch.Max, most)
+		}
+		if s.KVBytes.Peak > s.KVBytes.Capacity*3/4 {
+			busy++
+		}
+	}
+	if busy < len(e.configs)/3 {
+		t.Errorf("%d of %d runs fill three quarters of their memory: nothing is put under pressure", busy, len(e.configs))
 	}
 }

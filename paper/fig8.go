@@ -50,13 +50,13 @@ func (p *pair) String() string { return p.model + " on " + p.trace + p.layouts }
 
 // pairs returns L3 against a baseline for each model and trace on the same
 // requests, the largest ratio first.
-func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summary) float64) ([]pair, error) {
+func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*results.Summary) float64) ([]pair, error) {
 	common := func(system string) []point {
-		return e.find(seed, func(p *point) bool { return p.config.Run.System == system && e.compares(p) })
+		return e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) })
 	}
 	baselines := common(base)
 	var all []pair
-	for _, l3 := range common("l3") {
+	for _, l3 := range common(l3System) {
 		i := slices.IndexFunc(baselines, func(b point) bool {
 			return b.config.Run.Model == l3.config.Run.Model && b.config.Run.Trace == l3.config.Run.Trace
 		})
@@ -68,7 +68,7 @@ func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summa
 			if p.l3.RejectedRequests+p.base.RejectedRequests > 0 {
 				continue // shown in the tables, with their number
 			}
-			p.layouts = fmt.Sprintf(" (l3 %s, %s %s)", layout(l3.config), base, layout(baselines[i].config))
+			p.layouts = fmt.Sprintf(" (%s %s, %s %s)", l3System, layout(l3.config), base, layout(baselines[i].config))
 		}
 		if err := p.comparable(); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func (e *experiment) pairs(seed uint64, base string, measure func(*results.Summa
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("no model and trace that both l3 and %s have run", base)
+		return nil, fmt.Errorf("no model and trace that both %s and %s have run", l3System, base)
 	}
 	slices.SortStableFunc(all, func(a, b pair) int {
 		switch {
@@ -103,7 +103,7 @@ func (p *pair) comparable() error {
 
 // best is the largest ratio of L3 to a baseline over models and traces.
 func (e *experiment) best(seed uint64, base string, measure func(*results.Summary) float64) (finding, error) {
-	all, err := e.pairs(seed, base, measure)
+	all, err := e.pairs(seed, "l3", base, measure)
 	if err != nil {
 		return finding{}, err
 	}
@@ -132,7 +132,7 @@ func findBatches(e *evidence, seed uint64) (finding, error) {
 		{"of the largest batches", func(s *results.Summary) float64 { return float64(s.DecodeBatch.Max) }},
 		{"of means over time, in which prefill counts as 0,", func(s *results.Summary) float64 { return s.DecodeBatch.Mean }},
 	} {
-		all, err := e.fig8.pairs(seed, "hbm-pim", other.of)
+		all, err := e.fig8.pairs(seed, "l3", "hbm-pim", other.of)
 		if err != nil {
 			return f, err
 		}
@@ -147,7 +147,7 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 	get := func(system string) (*point, error) {
 		return e.fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
 			r := &p.config.Run
-			return r.System == system && r.Model == "opt-66b" && r.Trace == "dolphin" && e.fig8.compares(p)
+			return p.system == system && r.Model == "opt-66b" && r.Trace == "dolphin" && e.fig8.compares(p)
 		})
 	}
 	hbm, err := get("hbm-pim")
@@ -173,8 +173,8 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 // below counts the models and traces on which one system has less throughput than
 // another.
 func (e *experiment) below(seed uint64, system, other string) (below, total int) {
-	for _, p := range e.find(seed, func(p *point) bool { return p.config.Run.System == system && e.compares(p) }) {
-		for _, q := range e.find(seed, func(q *point) bool { return q.config.Run.System == other && e.compares(q) }) {
+	for _, p := range e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) }) {
+		for _, q := range e.find(seed, func(q *point) bool { return q.system == other && e.compares(q) }) {
 			if p.config.Run.Model != q.config.Run.Model || p.config.Run.Trace != q.config.Run.Trace {
 				continue
 			}

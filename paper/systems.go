@@ -15,7 +15,7 @@ const rejectedText = "In parentheses the requests that can never fit, and are re
 // addSystems adds what the page shows of Fig 8 in numbers.
 func (r *Report) addSystems(x *experiment) error {
 	systems := x.systems()
-	ratios, err := x.ratios(r.Seeds[0], systems)
+	ratios, err := x.ratios(r.Seeds[0], "l3", systems)
 	if err != nil {
 		return err
 	}
@@ -50,9 +50,12 @@ func batchCell(_ *configs.Config, s *results.Summary) string {
 // systems returns the systems of the experiment in their order.
 func (e *experiment) systems() []string {
 	var systems []string
-	for _, c := range e.configs {
-		if c != nil && !slices.Contains(systems, c.Run.System) {
-			systems = append(systems, c.Run.System)
+	for i := range e.configs {
+		if e.configs[i] == nil {
+			continue
+		}
+		if s := e.systemOf(i); !slices.Contains(systems, s) {
+			systems = append(systems, s)
 		}
 	}
 	return systems
@@ -76,19 +79,19 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 			row[0], row[1], row[2] = c.Run.Model, c.Run.Trace, fmt.Sprint(s.Trace.Requests)
 			t.Rows = append(t.Rows, row)
 		}
-		t.Rows[at][3+slices.Index(systems, c.Run.System)] = show(c, s)
+		t.Rows[at][3+slices.Index(systems, x.systemOf(i))] = show(c, s)
 	}
 	if len(t.Rows) > 0 {
 		r.sections = append(r.sections, section{title, text, t})
 	}
 }
 
-// ratios is the throughput of l3 over that of each baseline.
-func (x *experiment) ratios(seed uint64, systems []string) (*section, error) {
+// ratios is the throughput of l3, on some hardware, over that of each baseline.
+func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*section, error) {
 	t := &results.Table{Columns: []string{"model", "trace"}}
-	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return s == "l3" })
+	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
 	rows := map[work]int{}
-	for _, l3 := range x.find(seed, func(p *point) bool { return p.config.Run.System == "l3" && x.compares(p) }) {
+	for _, l3 := range x.find(seed, func(p *point) bool { return p.system == l3System && x.compares(p) }) {
 		run := &l3.config.Run
 		rows[work{run.Model, run.Trace}] = len(t.Rows)
 		t.Rows = append(t.Rows, append([]string{run.Model, run.Trace}, slices.Repeat([]string{"-"}, len(baselines))...))
@@ -96,7 +99,7 @@ func (x *experiment) ratios(seed uint64, systems []string) (*section, error) {
 	text := "Below 1 the baseline is faster:"
 	for i, base := range baselines {
 		t.Columns = append(t.Columns, "over "+base)
-		all, err := x.pairs(seed, base, throughput)
+		all, err := x.pairs(seed, l3System, base, throughput)
 		if err != nil {
 			return nil, err
 		}
@@ -109,5 +112,5 @@ func (x *experiment) ratios(seed uint64, systems []string) (*section, error) {
 		}
 		text += fmt.Sprintf(" %s in %d of %d,", base, slower, len(all))
 	}
-	return &section{"Throughput of l3 over that of each baseline", strings.TrimSuffix(text, ",") + " cases.", t}, nil
+	return &section{"Throughput of " + l3System + " over that of each baseline", strings.TrimSuffix(text, ",") + " cases.", t}, nil
 }

@@ -72,9 +72,11 @@ var misses = map[string]string{
 }
 
 // fairText opens the part on the fair comparison.
-const fairText = "Fig 8 again under the preset `fair` (`l3sim config show fair`): the best policies of every system, physical A100s, shared PCIe uplinks, whole traces, and for each system " +
+const fairText = "Fig 8 again under the preset `fair` (`l3sim config show fair`): the best policies of every system, an admission that foresees how memory fills (docs/node.md), " +
+	"at most 256 requests that decode at once on a replica, physical A100s, shared PCIe uplinks, whole traces, and for each system " +
 	"the best of the layouts that the hardware allows. Weights and heads decide which those are: OPT-66B's 72 heads do not divide over the 16 channels of an eight-GPU replica, so that l3 and " +
-	"rank-pim have it on four at most. The paper did not make this comparison; its numbers stand beside for orientation, and nothing is judged. The number of " +
+	"rank-pim have it on four at most. hbm-pim stands twice: as the paper has it, 16 times the bandwidth in all of the memory, and with AttAcc's limit on power and " +
+	"the capacity that units leave (9 times, three quarters; from memory, Samsung's has 6 of 8 GB). l3 stands with more ranksets, too, of the same capacity in all. The paper did not make this comparison; its numbers stand beside for orientation, and nothing is judged. The number of " +
 	"requests matters: at a run's end large batches drain and cannot be filled, and with fewer requests this is a larger part of l3's run.\n\n"
 
 // limits closes the evaluation: what no run of ours can show, and why.

@@ -98,7 +98,8 @@ func (f *forecast) add(offset, input, emitted int) {
 // survive estimates the chance of a request to emit more than any number of tokens
 // (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958): at
 // each known length, of the requests that were as long some ended. Those that run will
-// be longer than they are now; without them the first to end would pass for typical.
+// be longer than they are now; without them the first to end would pass for typical. One
+// more is taken to be as long as any: the next may outlast all.
 func (f *forecast) survive() {
 	f.emitted = f.emitted[:0]
 	for i := range f.running {
@@ -111,7 +112,7 @@ func (f *forecast) survive() {
 			for shorter < len(f.emitted) && f.emitted[shorter]+1 < f.sorted[ended] {
 				shorter++
 			}
-			chance *= 1 - 1/float64(len(f.sorted)-ended+len(f.emitted)-shorter)
+			chance *= 1 - 1/float64(len(f.sorted)-ended+len(f.emitted)-shorter+1)
 		}
 		f.chance[cell] = chance
 	}

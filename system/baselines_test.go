@@ -242,3 +242,22 @@ func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 	})
 	t.Logf("apart by %.1f%% at most", 100*worst)
 }
+
+// TestHBMPIMCapacity: units that take a part of the memory leave as much as smaller
+// GPUs have, and take nothing from other systems.
+func TestHBMPIMCapacity(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		cfg := d.load(t, "hbm-pim")
+		capacity := 4 * (cfg.GPU.MemoryCapacity / 3) // of which three quarters are what was drawn
+		larger, smaller := fmt.Sprintf("gpu.memory_capacity=%q", capacity), fmt.Sprintf("gpu.memory_capacity=%q", capacity/4*3)
+		part := d.node(t, "hbm-pim", larger, "hbm_pim.capacity_share=0.75")
+		whole := d.node(t, "hbm-pim", smaller)
+		if part.memory != whole.memory || part.FreeGPUMemory() != whole.FreeGPUMemory() {
+			t.Fatalf("three quarters of %v: KV %+v, want %+v", capacity, part.memory, whole.memory)
+		}
+		if got, want := d.node(t, "gpu-only", larger, "hbm_pim.capacity_share=0.75").memory, d.node(t, "gpu-only", larger).memory; got != want {
+			t.Fatalf("gpu-only has %+v, without units %+v", got, want)
+		}
+	})
+}

@@ -130,8 +130,8 @@ func (n *Node) linkShare() units.Bandwidth {
 // FreeGPUMemory returns what weights and reserve leave on the GPUs of one
 // replica.
 func (n *Node) FreeGPUMemory() units.Bytes {
-	g, m := &n.cfg.GPU.Spec, &n.cfg.Model
-	return units.Bytes(m.TensorParallel)*(g.MemoryCapacity-g.MemoryReserve) - m.WeightBytes()
+	m := &n.cfg.Model
+	return units.Bytes(m.TensorParallel)*n.cfg.GPUMemory() - m.WeightBytes()
 }
 
 // Replicas returns the number of data-parallel replicas.
