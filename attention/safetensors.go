@@ -13,9 +13,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// maxHeader bounds the header of a safetensors file, as the format's own
-// implementation does.
-const maxHeader = 100_000_000
+// Bounds of a safetensors file. That of the header is the format's own
+// implementation's.
+const (
+	maxHeader = 100_000_000 // bytes
+	maxFile   = 4 << 30     // bytes: the file is held in memory
+	maxName   = 1024        // bytes of a tensor's name, so that errors stay short
+	maxShape  = 16          // dimensions of a tensor
+)
 
 // dtypeBytes are the element sizes of the types that the format defines.
 var dtypeBytes = map[string]int{
@@ -99,17 +104,71 @@ type Safetensors struct {
 // Tensor returns the named array, nil where there is none.
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
-// OpenSafetensors reads a file. What is wrong with it is an InputError.
+// OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an
+// InputError.
 func OpenSafetensors(path string) (*Safetensors, error) {
-	data, err := input.ReadFile(path)
+	f, err := input.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	s, err := ParseSafetensors(data)
+	defer f.Close()
+	s, err := readSafetensors(f, maxFile)
 	if err != nil {
-		return nil, &input.InputError{File: input.Name(path), Err: err}
+		return nil, input.FileError(path, err)
 	}
 	return s, nil
+}
+
+// readSafetensors reads a stream of at most limit bytes. It reads no further
+// than the header says that the file goes: the stream may have no end.
+func readSafetensors(r io.Reader, limit int64) (*Safetensors, error) {
+	var data bytes.Buffer
+	size := int64(8)
+	for range 2 { // up to the header's length, up to the header's end
+		if _, err := data.ReadFrom(io.LimitReader(r, size)); err != nil {
+			return nil, err
+		}
+		if data.Len() < 8 {
+			break
+		}
+		size = int64(min(binary.LittleEndian.Uint64(data.Bytes()), maxHeader+1))
+		if size > maxHeader {
+			break
+		}
+	}
+	header := data.Len()
+	if size <= maxHeader && int64(header) == 8+size {
+		end, err := bodyBytes(data.Bytes()[8:])
+		if err != nil {
+			return nil, err
+		}
+		if end > limit-int64(header) {
+			return nil, input.Errorf("the arrays end at byte %d, expected at most %d bytes in a file", end, limit)
+		}
+		// One byte more shows whether the file goes on.
+		if _, err := data.ReadFrom(io.LimitReader(r, end+1)); err != nil {
+			return nil, err
+		}
+	}
+	return ParseSafetensors(data.Bytes())
+}
+
+// bodyBytes returns where the last array of a header ends, at least 0.
+func bodyBytes(header []byte) (int64, error) {
+	entries, err := headerEntries(header)
+	if err != nil {
+		return 0, input.Errorf("safetensors header: %w", err)
+	}
+	end := int64(0)
+	for _, e := range entries {
+		var h struct {
+			Offsets []int64 `json:"data_offsets"`
+		}
+		if e.name != "__metadata__" && json.Unmarshal(e.value, &h) == nil && len(h.Offsets) == 2 {
+			end = max(end, h.Offsets[1]) // ParseSafetensors says what is wrong with the others
+		}
+	}
+	return end, nil
 }
 
 // ParseSafetensors reads a file's bytes; the tensors' Data alias them. The
@@ -197,6 +256,9 @@ func headerEntries(header []byte) ([]headerEntry, error) {
 			return nil, err
 		}
 		e := headerEntry{name: t.(string)} // the decoder rejects keys that are no strings
+		if len(e.name) > maxName {
+			return nil, fmt.Errorf("a name of %d bytes, expected at most %d", len(e.name), maxName)
+		}
 		if seen[e.name] {
 			return nil, fmt.Errorf("%q appears twice", e.name)
 		}
@@ -225,7 +287,14 @@ func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 	decoder := json.NewDecoder(bytes.NewReader(e.value))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&h); err != nil {
+		if text := err.Error(); len(text) > maxName { // it quotes numbers and names
+			return nil, 0, fmt.Errorf("%s...", text[:100])
+		}
 		return nil, 0, err
+	}
+	if len(h.Shape) > maxShape || len(h.DType) > maxShape || len(h.Offsets) > maxShape {
+		return nil, 0, fmt.Errorf("%d dimensions, a dtype of %d bytes and %d data_offsets, expected at most %d, %d and 2",
+			len(h.Shape), len(h.DType), len(h.Offsets), maxShape, maxShape)
 	}
 	size, ok := dtypeBytes[h.DType]
 	if !ok {

@@ -114,9 +114,20 @@ func newBus() bus {
 	return b
 }
 
+// maxViolations bounds what CheckLog holds in memory.
+const maxViolations = 1_000_000
+
+// ErrManyViolations says that a log was not read to its end.
+var ErrManyViolations = fmt.Errorf("more than %d violations, the rest of the log is not checked", maxViolations)
+
 // CheckLog reads a whole log and returns its violations in order. The log's own
-// declarations go before spec and ranks. The error is that of the log's text.
+// declarations go before spec and ranks. The error is that of the log's text, or
+// ErrManyViolations beyond a million of them.
 func CheckLog(l *LogReader, spec *Spec, ranks int) ([]Violation, error) {
+	return checkLog(l, spec, ranks, maxViolations)
+}
+
+func checkLog(l *LogReader, spec *Spec, ranks, most int) ([]Violation, error) {
 	if l.Header.Spec != nil {
 		spec = l.Header.Spec
 	}
@@ -133,6 +144,9 @@ func CheckLog(l *LogReader, spec *Spec, ranks int) ([]Violation, error) {
 			return c.found, err
 		}
 		c.Check(r)
+		if len(c.found) > most {
+			return c.found, ErrManyViolations
+		}
 	}
 }
 

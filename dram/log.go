@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,9 @@ type LogHeader struct {
 
 // customSpec names no part: a log of a spec that is none sets every field.
 const customSpec = "custom"
+
+// maxDeclaration is the longest declaration of a log in bytes, key and value.
+const maxDeclaration = 200
 
 const logColumns = "clock,command,rank,bankgroup,bank,row,column"
 
@@ -150,12 +154,6 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 
 // validate checks the declarations as a whole.
 func (l *LogReader) validate() error {
-	if err := KnownRules("allow", l.Header.Allow); err != nil {
-		if bad, ok := err.(*input.InputError); ok {
-			bad.File = l.file
-		}
-		return err
-	}
 	if l.Header.Spec == nil {
 		return nil
 	}
@@ -173,6 +171,11 @@ func (h *LogHeader) declare(text string) *input.InputError {
 		return nil
 	}
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+	if strings.HasPrefix(key, "set ") || slices.Contains([]string{"spec", "ranks", "buses"}, key) {
+		if len(key)+len(value) > maxDeclaration {
+			return &input.InputError{Key: clip(key), Value: clip(value), Expected: fmt.Sprintf("a declaration of at most %d bytes", maxDeclaration)}
+		}
+	}
 	switch {
 	case key == "spec" && value == customSpec:
 		h.Spec = &Spec{Name: customSpec}
@@ -200,9 +203,13 @@ func (h *LogHeader) declare(text string) *input.InputError {
 		h.PrivateBuses = value == "rank"
 	case key == "allow":
 		for _, rule := range strings.Split(value, ",") {
-			if rule = strings.TrimSpace(rule); rule != "" {
-				h.Allow = append(h.Allow, rule)
+			if rule = strings.TrimSpace(rule); rule == "" || slices.Contains(h.Allow, rule) {
+				continue
 			}
+			if !slices.Contains(RuleNames(), rule) {
+				return input.UnknownName("allow", clip(rule), RuleNames())
+			}
+			h.Allow = append(h.Allow, rule)
 		}
 	}
 	return nil

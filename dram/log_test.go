@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -171,4 +172,53 @@ func FuzzLog(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Nothing that a log or a trace holds makes memory or an error message large.
+func TestReadersAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 60_000)
+	for _, text := range []string{"# spec = " + long, "# ranks = " + long, "# buses = " + long, "# allow = " + long, "# allow = tRP, " + long,
+		"# spec = custom\n# set " + long + " = 1", "# spec = custom\n# set tRFC = " + long, long, strings.Repeat("x", maxLine+1),
+		logColumns + "\n" + long, logColumns + "\n0," + long + ",0,0,0,0,0", logColumns + "\n0,ACT,0,0,0," + long + ",0"} {
+		l, err := NewLogReader("x", strings.NewReader(text))
+		if err == nil {
+			_, err = l.Next()
+		}
+		var bad *input.InputError
+		if !errors.As(err, &bad) || len(err.Error()) > 800 {
+			t.Errorf("%.40s: %d bytes of message: %.200v", text, len(fmt.Sprint(err)), err)
+		}
+	}
+	l, err := NewLogReader("x", strings.NewReader(strings.Repeat("# allow = tRP, tRC\n", 1000)+logColumns))
+	if err != nil || len(l.Header.Allow) != 2 {
+		t.Errorf("%d rules are allowed, want 2: %v", len(l.Header.Allow), err)
+	}
+	if _, err := readTrace("x", strings.NewReader("LD 0\nLD 0\nLD 0\n"), 2); err == nil || !strings.Contains(err.Error(), "x:3: expected at most 2 requests") {
+		t.Errorf("three requests where two fit: %v", err)
+	}
+	if q, err := readTrace("x", strings.NewReader("LD 0\nLD 0\n\n# end\n"), 2); err != nil || len(q) != 2 {
+		t.Errorf("two requests where two fit: %v", err)
+	}
+	for _, text := range []string{long, "READ " + long, "0x1 " + long + " 5", "0x1 READ " + long, "LD 0\nLD " + long} {
+		if _, err := ReadTrace("x", strings.NewReader(text)); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %.300v", text, err)
+		}
+	}
+}
+
+// A log of nothing but violations is not held in memory to its end.
+func TestViolationsAreBounded(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("# spec = ddr4-3200-8gb-x8\n# ranks = 1\n" + logColumns + "\n")
+	for range 50 {
+		text.WriteString("5,RD,7,0,0,0,0\n") // no such rank
+	}
+	l, err := NewLogReader("x", strings.NewReader(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := checkLog(l, nil, 0, 20)
+	if !errors.Is(err, ErrManyViolations) || len(found) != 21 {
+		t.Errorf("%d violations, %v", len(found), err)
+	}
 }

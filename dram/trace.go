@@ -10,6 +10,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+// MaxRequests bounds the requests of a trace, which are held in memory: 32
+// bytes each, 0.5 GiB in all.
+const MaxRequests = 1 << 24
+
 // ReadTrace reads a request trace, plain or gzip, of one of two formats, told
 // apart by the first line:
 //
@@ -18,8 +22,13 @@ import (
 //
 // Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
 // begin with # are skipped. File names r in errors, which are of type
-// *input.InputError: a clock that is negative or goes backwards is one.
+// *input.InputError: a clock that is negative or goes backwards is one, and so
+// is a request beyond MaxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
+	return readTrace(file, r, MaxRequests)
+}
+
+func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	lines, err := newLineReader(file, r)
 	if err != nil {
 		return nil, err
@@ -37,6 +46,9 @@ func ReadTrace(file string, r io.Reader) ([]Request, error) {
 		}
 		if len(text) == 0 || text[0] == '#' {
 			continue
+		}
+		if len(requests) == maxRequests {
+			return nil, lines.at(&input.InputError{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
 		}
 		if parse == nil {
 			parse = parseDRAMsim3
