@@ -39,9 +39,22 @@ type Claim struct {
 	Ratio bool   // of two systems or designs: the side of 1 says which is better
 	Range string // of RangeEnd
 
-	// find returns our number for a seed. The text says where it comes from, in one
-	// line of numbers of the runs themselves.
-	find func(e *evidence, seed uint64) (finding, error)
+	// Reading is how the claim is judged where the text leaves something open: the way
+	// that the text supports best. others are the other ways.
+	Reading string
+	others  []reading
+
+	find finder
+}
+
+// finder returns our number for a seed. The text says where it comes from, in one
+// line of numbers of the runs themselves.
+type finder func(e *evidence, seed uint64) (finding, error)
+
+// reading is one way to read a claim.
+type reading struct {
+	name string
+	find finder
 }
 
 // finding is what one seed gives for a claim.
@@ -50,18 +63,25 @@ type finding struct {
 	reason string
 }
 
-// Judgement is the verdict on one claim. Low and High are the range of Ours over
-// the seeds; all are plain numbers, shares from 0 to 1.
+// Judgement is the verdict on one claim.
 type Judgement struct {
-	ID      string  `json:"id"`
-	Paper   float64 `json:"paper"`
-	Ours    float64 `json:"ours"` // mean over the seeds
+	ID    string  `json:"id"`
+	Paper float64 `json:"paper"`
+	Outcome
+	Reason string    `json:"reason"` // of the first seed
+	Others []Outcome `json:"other_readings,omitempty"`
+
+	claim *Claim
+}
+
+// Outcome is what a claim comes to under one reading. Low and High are the range of
+// Ours over the seeds; all are plain numbers, shares from 0 to 1.
+type Outcome struct {
+	Reading string  `json:"reading,omitempty"` // "" where the text leaves nothing open
+	Ours    float64 `json:"ours"`              // mean over the seeds
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
 	Verdict string  `json:"verdict"`
-	Reason  string  `json:"reason"` // of the first seed
-
-	claim *Claim
 }
 
 // Says returns the claim as the paper puts it, with its place.
@@ -70,62 +90,89 @@ func (j *Judgement) Says() string { return j.claim.Says }
 // Kind returns how the claim is judged.
 func (j *Judgement) Kind() Kind { return j.claim.Kind }
 
-// judge finds and judges claims over the seeds of the evidence.
+// judge finds and judges claims over the seeds of the evidence, under all readings
+// where the evidence is for them.
 func judge(claims []*Claim, e *evidence) ([]Judgement, error) {
 	judgements := make([]Judgement, len(claims))
 	for i, c := range claims {
-		j := Judgement{ID: c.ID, Paper: c.Paper, claim: c, Low: math.Inf(1), High: math.Inf(-1)}
-		for n, seed := range e.seeds {
-			f, err := c.find(e, seed)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.ID, err)
-			}
-			if n == 0 {
-				j.Reason = f.reason
-			}
-			j.Ours += f.value / float64(len(e.seeds))
-			j.Low, j.High = min(j.Low, f.value), max(j.High, f.value)
+		j := &judgements[i]
+		j.ID, j.Paper, j.claim = c.ID, c.Paper, c
+		var err error
+		if j.Outcome, j.Reason, err = e.outcome(reading{c.Reading, c.find}); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.ID, err)
 		}
-		// The mean of equal numbers may differ from them in its last bit.
-		j.Ours = min(max(j.Ours, j.Low), j.High)
-		judgements[i] = j
+		if !e.readings {
+			j.Reading = ""
+			continue
+		}
+		for _, other := range c.others {
+			o, _, err := e.outcome(other)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", c.ID, other.name, err)
+			}
+			j.Others = append(j.Others, o)
+		}
 	}
 	for i := range judgements {
-		judgements[i].Verdict = verdict(judgements, i)
+		j := &judgements[i]
+		j.Verdict = verdict(judgements, i, func(k *Judgement) *Outcome { return &k.Outcome })
+		for n := range j.Others {
+			j.Others[n].Verdict = verdict(judgements, i, func(k *Judgement) *Outcome { return &k.Others[n] })
+		}
 	}
 	return judgements, nil
 }
 
-// verdict judges one claim. A range holds where both of its ends do.
-func verdict(all []Judgement, i int) string {
-	j := &all[i]
-	holds := j.holds()
+// outcome is a reading's number over the seeds, with the reason of the first.
+func (e *evidence) outcome(r reading) (o Outcome, reason string, err error) {
+	o = Outcome{Reading: r.name, Low: math.Inf(1), High: math.Inf(-1)}
+	for n, seed := range e.seeds {
+		f, err := r.find(e, seed)
+		if err != nil {
+			return o, "", err
+		}
+		if n == 0 {
+			reason = f.reason
+		}
+		o.Ours += f.value / float64(len(e.seeds))
+		o.Low, o.High = min(o.Low, f.value), max(o.High, f.value)
+	}
+	// The mean of equal numbers may differ from them in its last bit.
+	o.Ours = min(max(o.Ours, o.Low), o.High)
+	return o, reason, nil
+}
+
+// verdict judges one claim under one reading. A range holds where both of its ends
+// do; its claims have the same readings in the same order.
+func verdict(all []Judgement, i int, of func(*Judgement) *Outcome) string {
+	c, ours := all[i].claim, of(&all[i]).Ours
+	holds := c.holds(ours)
 	for k := range all {
-		if j.claim.Kind == RangeEnd && all[k].claim.Range == j.claim.Range {
-			holds = holds && all[k].holds()
+		if end := all[k].claim; c.Kind == RangeEnd && end.Range == c.Range {
+			holds = holds && end.holds(of(&all[k]).Ours)
 		}
 	}
 	switch {
 	case holds:
 		return Reproduced
-	case j.sameSide():
+	case c.sameSide(ours):
 		return Direction
 	}
 	return NotReproduced
 }
 
 // holds says that our number is as the paper says.
-func (j *Judgement) holds() bool {
-	switch j.claim.Kind {
+func (c *Claim) holds(ours float64) bool {
+	switch c.Kind {
 	case AtLeast:
-		return j.Ours > j.Paper
+		return ours > c.Paper
 	case AtMost:
-		return j.Ours < j.Paper
+		return ours < c.Paper
 	}
-	return math.Abs(j.Ours-j.Paper) <= Tolerance*j.Paper
+	return math.Abs(ours-c.Paper) <= Tolerance*c.Paper
 }
 
 // sameSide says that a ratio is on the paper's side of 1.
-func (j *Judgement) sameSide() bool {
-	return j.claim.Ratio && (j.Paper > 1 && j.Ours > 1 || j.Paper < 1 && j.Ours < 1)
+func (c *Claim) sameSide(ours float64) bool {
+	return c.Ratio && (c.Paper > 1 && ours > 1 || c.Paper < 1 && ours < 1)
 }

@@ -9,7 +9,7 @@ import (
 
 // ids are the claims that the evaluation promises, in order.
 const ids = `fig8.max_over_hbm_pim fig8.max_over_gpu_only fig8.max_over_rank_pim fig8.max_batch_ratio fig8.opt66b_dolphin_hbm_below_gpu
-fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap fig10.all fig11.low fig11.high
+fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap fig10.all fig11.low fig11.high fig11.fewest
 text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ratio text.cpu_transposition
 text.gpt175b_requests_80gib text.llama7b_requests_80gb text.mha_share_16k`
 
@@ -20,15 +20,18 @@ func TestClaims(t *testing.T) {
 		if c.Says == "" || c.Paper <= 0 || c.find == nil {
 			t.Errorf("%s is not complete", c.ID)
 		}
+		if (c.Reading == "") != (len(c.others) == 0) {
+			t.Errorf("%s is judged as %q beside %d other readings", c.ID, c.Reading, len(c.others))
+		}
+		names := map[string]bool{c.Reading: true}
+		for _, other := range c.others {
+			if names[other.name] || other.name == "" {
+				t.Errorf("%s: the reading %q is there twice or has no name", c.ID, other.name)
+			}
+			names[other.name] = true
+		}
 		if (c.Kind == RangeEnd) != (c.Range != "") {
 			t.Errorf("%s: kind %q with range %q", c.ID, c.Kind, c.Range)
-		}
-	}
-	for _, notes := range []map[string]string{misses, caveats} {
-		for id := range notes {
-			if !slices.Contains(got, id) {
-				t.Errorf("a note on %s, which is no claim", id)
-			}
 		}
 	}
 	if want := strings.Fields(ids); !slices.Equal(got, want) {
@@ -87,12 +90,15 @@ func TestVerdict(t *testing.T) {
 		{AtMost, 1, 0.999, false, Reproduced}, // an ordering
 		{AtMost, 1, 1, false, NotReproduced},
 	} {
-		all := []Judgement{{Paper: c.paper, Ours: c.ours, claim: &Claim{Kind: c.kind, Ratio: c.ratio}}}
-		if got := verdict(all, 0); got != c.want {
+		all := []Judgement{{Outcome: Outcome{Ours: c.ours}, claim: &Claim{Paper: c.paper, Kind: c.kind, Ratio: c.ratio}}}
+		if got := verdict(all, 0, judged); got != c.want {
 			t.Errorf("%s of %v, ours %v: %s, want %s", c.kind, c.paper, c.ours, got, c.want)
 		}
 	}
 }
+
+// judged is the outcome that a claim is judged by.
+func judged(j *Judgement) *Outcome { return &j.Outcome }
 
 // TestVerdictOfRange: an end of a range is reproduced with the other end alone;
 // claims that are no part of the range do not matter.
@@ -107,11 +113,12 @@ func TestVerdictOfRange(t *testing.T) {
 		{0.3, 1.2, Direction, NotReproduced},
 		{1.1, 1.2, NotReproduced, NotReproduced},
 	} {
-		end := &Claim{Kind: RangeEnd, Range: "r", Ratio: true}
+		end := func(paper float64) *Claim { return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true} }
 		all := []Judgement{
-			{Paper: 0.29, Ours: c.low, claim: end}, {Paper: 2, Ours: 0.1, claim: &Claim{Kind: Value, Ratio: true}}, {Paper: 0.53, Ours: c.high, claim: end},
+			{Outcome: Outcome{Ours: c.low}, claim: end(0.29)}, {Outcome: Outcome{Ours: 0.1}, claim: &Claim{Paper: 2, Kind: Value, Ratio: true}},
+			{Outcome: Outcome{Ours: c.high}, claim: end(0.53)},
 		}
-		if low, high := verdict(all, 0), verdict(all, 2); low != c.wantLow || high != c.wantHigh {
+		if low, high := verdict(all, 0, judged), verdict(all, 2, judged); low != c.wantLow || high != c.wantHigh {
 			t.Errorf("%v to %v: %s and %s, want %s and %s", c.low, c.high, low, high, c.wantLow, c.wantHigh)
 		}
 	}
@@ -133,5 +140,33 @@ func TestJudgeSeeds(t *testing.T) {
 	claim.find = func(*evidence, uint64) (finding, error) { return finding{}, fmt.Errorf("no points") }
 	if _, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{1}}); err == nil || err.Error() != "x: no points" {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestReadings: a claim is judged by its own reading, the others stand beside it with
+// their own numbers and verdicts, the ends of a range against each other's same reading.
+func TestReadings(t *testing.T) {
+	gives := func(v float64) finder {
+		return func(*evidence, uint64) (finding, error) { return finding{v, "planted"}, nil }
+	}
+	end := func(paper, own, other float64) *Claim {
+		return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true, Reading: "own", find: gives(own), others: []reading{{"other", gives(other)}}}
+	}
+	claims := []*Claim{end(0.3, 0.3, 0.3), end(0.5, 0.5, 0.9)}
+	got, err := judge(claims, &evidence{seeds: []uint64{1}, readings: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][3]string{{"own", Reproduced, Direction}, {"own", Reproduced, Direction}} {
+		if j := got[i]; len(j.Others) != 1 || [3]string{j.Reading, j.Verdict, j.Others[0].Verdict} != want || j.Others[0].Reading != "other" {
+			t.Errorf("%d: %+v", i, j)
+		}
+	}
+	if got[1].Others[0].Ours != 0.9 || got[1].Ours != 0.5 {
+		t.Errorf("%+v", got[1])
+	}
+	// Where the evidence is not for readings, none is named.
+	if got, err = judge(claims, &evidence{seeds: []uint64{1}}); err != nil || got[0].Reading != "" || got[0].Others != nil {
+		t.Errorf("%v, %+v", err, got[0])
 	}
 }

@@ -10,13 +10,16 @@ import (
 
 // evidence is what the claims are found in.
 type evidence struct {
-	seeds []uint64
-	fig8  *experiment // of the common requests at least
-	fig9  *experiment
-	fig10 *experiment
-	parts *experiment // of the steps of fig10
-	fig11 *experiment
-	text  *models
+	seeds    []uint64
+	readings bool // it is for all readings of the claims
+	// fig8 is of the common requests at least, l3 placed as it is judged; fig8Even has it with
+	// even ranksets.
+	fig8, fig8Even *experiment
+	fig9           *experiment
+	fig10          *experiment
+	parts          *experiment // of the steps of fig10
+	fig11          *experiment
+	text           *models
 }
 
 // Claims returns all claims of the paper that are judged, in the order of the
@@ -38,10 +41,17 @@ func ClaimsOf(t Target) []*Claim {
 	return all
 }
 
-// busy describes what a run's resources did.
+// busy describes what a run's resources did, the ranksets' balance where they have one.
 func busy(s *results.Summary) string {
-	return fmt.Sprintf("GPUs %.0f%%, PIM %.0f%% busy", 100*s.Utilization.GPU, 100*s.Utilization.PIM)
+	text := fmt.Sprintf("GPUs %.0f%%, PIM %.0f%% busy", 100*s.Utilization.GPU, 100*s.Utilization.PIM)
+	if s.RanksetImbalance > 0 {
+		text += fmt.Sprintf(", busiest rankset over mean %.2f", s.RanksetImbalance)
+	}
+	return text
 }
+
+// terabytes is a run's memory for KV.
+func terabytes(s *results.Summary) float64 { return float64(s.KVBytes.Capacity) / 1e12 }
 
 // bottleneck names the resource that a run keeps busiest.
 func bottleneck(s *results.Summary) string {
@@ -53,6 +63,3 @@ func bottleneck(s *results.Summary) string {
 
 // throughput is what Fig 8 to 10 compare.
 func throughput(s *results.Summary) float64 { return s.OutputTokensPerS }
-
-// decodeBatch is the mean over the iterations that decode.
-func decodeBatch(s *results.Summary) float64 { return s.DecodeBatch.StepMean }

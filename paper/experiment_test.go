@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/units"
 )
 
 // fake is a simulator whose results a test chooses.
@@ -61,7 +62,12 @@ func served(c *configs.Config, p *sweep.Point, tokensPerS, batch float64) *resul
 	s := &results.Summary{System: c.Run.System, OutputTokensPerS: tokensPerS}
 	s.Trace = results.Trace{Name: c.Run.Trace, Requests: p.Requests}
 	s.DecodeBatch.Mean, s.DecodeBatch.StepMean, s.DecodeBatch.Max = batch, batch, int(2*batch)
-	s.Utilization.GPU = 0.5
+	s.Utilization.GPU, s.Utilization.PIM = 0.5, 0.4
+	s.KVBytes.Capacity = units.Bytes(1e9 * batch)
+	if c.Run.System == "l3" || c.Run.System == "rank-pim" {
+		s.RanksetImbalance = 1.5
+	}
+	s.SimulatedS, s.Iterations = 1e6, 1e6
 	return s
 }
 
@@ -82,6 +88,9 @@ func plausible(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s.TBT.P50 = n
 		if c.Run.System == "l3" {
 			s.TBT.P50 = n * (16 + n) / 160 * 16 / float64(c.Node.Ranksets)
+			if !c.Scheduler.Adaptive {
+				s.TBT.P50 *= 2
+			}
 		}
 	}
 	return s, nil
@@ -96,7 +105,13 @@ func fakeOptions(t *testing.T, target Target) *Options {
 func TestClaimsFromPoints(t *testing.T) {
 	o := fakeOptions(t, ClaimsOnly)
 	o.Seeds = 2
-	r, err := o.run(t.Context(), newFake(plausible).run)
+	r, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		s, err := plausible(c, p)
+		if c.Comm.Balance == evenly {
+			s.OutputTokensPerS /= 2
+		}
+		return s, err
+	}).run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +121,13 @@ func TestClaimsFromPoints(t *testing.T) {
 	want := map[string]float64{
 		"fig8.max_over_hbm_pim": 6, "fig8.max_over_gpu_only": 9, "fig8.max_over_rank_pim": 24, "fig8.max_batch_ratio": 6,
 		"fig8.opt66b_dolphin_hbm_below_gpu": 0.75,
-		"fig9.capacity_only":                1, "fig9.ranksets_only": 8, "fig9.both": 8, "fig10.all": 1,
-		"fig11.low": 0.2, "fig11.high": 0.9,
+		"fig9.capacity_only":                1, "fig9.ranksets_only": 8, "fig9.both": 8, "fig10.all": 0.5,
+		"fig11.low": 0.3, "fig11.high": 1.7, "fig11.fewest": 6.8,
+	}
+	others := map[string][]float64{ // batches of the node, two sub-batches at any price, both; 2 ranksets
+		"fig11.low": {0.2, 0.6, 0.4}, "fig11.high": {0.9, 3.4, 1.8}, "fig11.fewest": {3.6, 13.6, 7.2, 13.6},
+		"fig8.max_over_hbm_pim": {3}, "fig8.max_batch_ratio": {6, 6, 6}, "fig9.both": {8},
+		"fig10.all": {1},
 	}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
@@ -116,6 +136,11 @@ func TestClaimsFromPoints(t *testing.T) {
 		}
 		if w, ok := want[j.ID]; ok && math.Abs(j.Ours-w) > 1e-9 {
 			t.Errorf("%s: %v, want %v", j.ID, j.Ours, w)
+		}
+		for n, w := range others[j.ID] {
+			if n >= len(j.Others) || math.Abs(j.Others[n].Ours-w) > 1e-9 {
+				t.Errorf("%s, reading %d: %+v, want %v", j.ID, n, j.Others, w)
+			}
 		}
 	}
 	if !strings.HasPrefix(r.Judgements[0].Reason, "gpt-89b on dolphin: ") {
@@ -152,11 +177,15 @@ func TestStepParts(t *testing.T) {
 		reason string
 	}{
 		{1.32, "two sub-batches 1.20, chunked prefill 1.10; "},
-		{2.457, "concurrent transfers 1.30, rotation 0.90, round-robin offsets 1.50, asynchronous prefill transfers 1.40, and beyond the paper balanced offsets 2.00; "},
-		{1.32 * 2.457, "scheduling 1.32, overlap 2.46, and beyond the paper balanced offsets 2.00; "},
+		{2 * 2.457, "concurrent transfers 1.30, rotation 0.90, round-robin offsets 1.50, asynchronous prefill transfers 1.40, even ranksets 2.00; "},
+		{2 * 1.32 * 2.457, "two sub-batches 1.20, chunked prefill 1.10, concurrent transfers 1.30, rotation 0.90, round-robin offsets 1.50, " +
+			"asynchronous prefill transfers 1.40, even ranksets 2.00; "},
 	} {
 		if j := &r.Judgements[i]; math.Abs(j.Ours-want.value) > 1e-9 || !strings.HasPrefix(j.Reason, want.reason) {
 			t.Errorf("%s: %v, %s", j.ID, j.Ours, j.Reason)
+		}
+		if j := &r.Judgements[i]; i > 0 && (j.Others[0].Reading != placedInTurn || math.Abs(j.Others[0].Ours-want.value/2) > 1e-9) {
+			t.Errorf("%s: %+v", j.ID, j.Others)
 		}
 	}
 }
@@ -224,7 +253,8 @@ func TestSharedPoints(t *testing.T) {
 	}
 	// On OPT-66B long requests are excluded, and both sets run.
 	restricted, whole := experiments[0].find(1, openR1("all")), experiments[0].find(1, openR1(""))
-	if len(restricted) != systems || len(whole) != systems || restricted[0].summary.Trace.Requests >= whole[0].summary.Trace.Requests {
+	if len(restricted) != systems+1 || // l3 in both placements
+		len(whole) != systems || restricted[0].summary.Trace.Requests >= whole[0].summary.Trace.Requests {
 		t.Errorf("%d and %d points of OPT-66B on OpenR1", len(restricted), len(whole))
 	}
 	if total != int64(len(f.runs)) || calls[len(calls)-1] != total {
@@ -249,7 +279,7 @@ func TestFailures(t *testing.T) {
 		}
 		return plausible(c, p)
 	}).run)
-	if err == nil || !strings.Contains(err.Error(), "fig9: 4 of 16 points failed, the first is ") || !strings.HasSuffix(err.Error(), ": no memory") {
+	if err == nil || !strings.Contains(err.Error(), "fig9: 4 of 20 points failed, the first is ") || !strings.HasSuffix(err.Error(), ": no memory") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -85,16 +85,28 @@ func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other fl
 	return attention, cost.Iteration(decode, 0, 0) - attention
 }
 
-// attentionShare is text.mha_share_16k.
+// attentionShare is text.mha_share_16k, with the batch of Fig 2b.
 func (m *models) attentionShare() finding {
-	share := func(g *gpu.Spec, batch int) float64 {
-		attention, other := m.iteration(g, batch, fig2Context)
-		return attention / (attention + other)
+	batch := m.fig2Batch()
+	return finding{m.shareOf(&m.llama.GPU.Spec, batch), fmt.Sprintf("%d requests on %s; %.2f on %s",
+		batch, m.llama.GPU.Name, m.shareOf(m.measured, batch), m.measured.Name)}
+}
+
+// shareOf is the share of decode attention in an iteration of Llama-2-7B.
+func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
+	attention, other := m.iteration(g, batch, fig2Context)
+	return attention / (attention + other)
+}
+
+// shareOfBatches are readings of text.mha_share_16k, whose batch the paper does not state.
+func shareOfBatches(batches ...int) []reading {
+	var all []reading
+	for _, batch := range batches {
+		all = append(all, reading{fmt.Sprintf("a batch of %d", batch), func(e *evidence, _ uint64) (finding, error) {
+			return finding{value: e.text.shareOf(&e.text.llama.GPU.Spec, batch)}, nil
+		}})
 	}
-	paper, batch := &m.llama.GPU.Spec, m.fig2Batch()
-	return finding{share(paper, batch), fmt.Sprintf(
-		"the batch is not stated: %d requests, all that fit in 80 GB; %.2f with 1, %.2f with 2, %.2f with 3; %.2f with %d on %s",
-		batch, share(paper, 1), share(paper, 2), share(paper, 3), share(m.measured, batch), batch, m.measured.Name)}
+	return all
 }
 
 // number writes a result with six digits.

@@ -46,8 +46,13 @@ func (r *Report) WriteText(w io.Writer) error {
 		s := r.sections[0]
 		return s.table.WriteText(w)
 	}
-	if err := r.claimTable(false).WriteText(w); err != nil || r.Target != Fair {
+	if err := r.claimTable(false).WriteText(w); err != nil {
 		return err
+	}
+	fmt.Fprintln(w)
+	r.writeReasons(w)
+	if r.Target != Fair {
+		return nil
 	}
 	s := r.sections[1] // throughput at the best layouts
 	fmt.Fprintf(w, "\n%s\n\n", s.title)
@@ -61,13 +66,9 @@ func (r *Report) WriteText(w io.Writer) error {
 	return nil
 }
 
-// claimTable returns the judgements as a table; with says, what the paper says in
-// place of the claim's name alone.
+// claimTable returns the judgements as a table; with says, what the paper says, too.
 func (r *Report) claimTable(says bool) *results.Table {
-	t := &results.Table{Columns: []string{"claim", "paper", "ours", "verdict", "reason"}}
-	if says {
-		t.Columns = []string{"claim", "the paper says", "paper", "ours", "verdict", "reason"}
-	}
+	t := &results.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		paper := fmt.Sprintf("%.3g", j.Paper)
@@ -77,21 +78,44 @@ func (r *Report) claimTable(says bool) *results.Table {
 		case AtMost:
 			paper = "< " + paper
 		}
-		ours := fmt.Sprintf("%.3g", j.Ours)
-		if j.Low < j.High {
-			ours += fmt.Sprintf(" (%.3g to %.3g)", j.Low, j.High)
-		}
+		id := j.ID
 		if says {
-			t.Rows = append(t.Rows, []string{"`" + j.ID + "`", j.Says(), paper, ours, j.Verdict, j.Reason})
-		} else {
-			t.Rows = append(t.Rows, []string{j.ID, paper, ours, j.Verdict, j.Reason})
+			id = "`" + id + "`"
+		}
+		t.Rows = append(t.Rows, []string{id, j.Says(), paper, j.number(), j.Verdict})
+	}
+	return t.Select(slices.DeleteFunc(indices(len(t.Columns)), func(i int) bool {
+		return t.Columns[i] == "the paper says" && !says || t.Columns[i] == "verdict" && r.Target == Fair // nothing is judged
+	}))
+}
+
+// number writes an outcome, with its range where the seeds differ.
+func (o *Outcome) number() string {
+	text := fmt.Sprintf("%.3g", o.Ours)
+	if o.Low < o.High {
+		text += fmt.Sprintf(" (%.3g to %.3g)", o.Low, o.High)
+	}
+	return text
+}
+
+// writeReasons says of every claim where its number comes from, how the claim is read
+// and what other readings give.
+func (r *Report) writeReasons(w io.Writer) {
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		fmt.Fprintf(w, "- `%s`: %s", j.ID, j.Reason)
+		if c := j.claim; c.Kind == Value && c.Ratio && c.holds(1) {
+			fmt.Fprintf(w, "; 1, no difference at all, is within %.0f%% of %.3g, too", 100*Tolerance, c.Paper)
+		}
+		fmt.Fprintln(w)
+		if j.Reading != "" {
+			fmt.Fprintf(w, "  - judged as: %s\n", j.Reading)
+		}
+		for n := range j.Others {
+			o := &j.Others[n]
+			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.Verdict)
 		}
 	}
-	if r.Target == Fair { // nothing is judged
-		verdict := slices.Index(t.Columns, "verdict")
-		return t.Select(slices.DeleteFunc(indices(len(t.Columns)), func(i int) bool { return i == verdict }))
-	}
-	return t
 }
 
 // indices returns 0 to n-1.
@@ -193,6 +217,7 @@ the kernels one by one. Fig 10b is what ` + "`l3sim predict --set preset=paper -
 
 A value is *reproduced* within 15% of the paper's number, a bound or an ordering where it holds, a range where both of its ends are
 within 15%. *direction* is a ratio that misses its number but is on the same side of 1. Everything else is *not reproduced*.
+Where the text leaves open how it is to be read, a claim is judged in the way that the text supports best, and the other ways stand beside it.
 Nothing was fitted to the numbers of the paper: assumptions that it leaves open are keys of the preset ` + "`paper`" + ` (` + "`l3sim config show\npaper`" + `), each with its source.
 `
 
@@ -207,16 +232,18 @@ func (r *Report) writePart(w io.Writer) error {
 		if err := r.claimTable(true).WriteMarkdown(w); err != nil {
 			return err
 		}
+		fmt.Fprintf(w, "\n### Where these numbers come from\n\n")
+		r.writeReasons(w)
+	}
+	if text := r.placementNote(); text != "" {
+		fmt.Fprintf(w, "\n%s\n", text)
 	}
 	if len(r.Figures) > 0 {
 		fmt.Fprintf(w, "\n### Figures\n")
 	}
 	for i := range r.Figures {
 		f := &r.Figures[i]
-		fmt.Fprintf(w, "\n![%s](%s/%s)\n", f.Title, figureFolder, f.file("png"))
-		if text := captions[f.Name]; text != "" {
-			fmt.Fprintf(w, "\n%s\n", text)
-		}
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file("png"), r.models.caption(f.Name))
 	}
 	for _, s := range r.sections {
 		if s.title != title {
@@ -230,22 +257,9 @@ func (r *Report) writePart(w io.Writer) error {
 		}
 	}
 	if r.Target == AllTargets {
-		r.writeNotes(w, "What did not come out, and why", misses, func(verdict string) bool { return verdict != Reproduced })
-		r.writeNotes(w, "Reproduced, with reservations", caveats, func(verdict string) bool { return verdict == Reproduced })
-		fmt.Fprintf(w, "\n%s", limits)
+		fmt.Fprintf(w, "\n%s", r.models.limits())
 	}
 	return nil
-}
-
-// writeNotes says what stands behind the claims with some verdicts.
-func (r *Report) writeNotes(w io.Writer, title string, notes map[string]string, of func(verdict string) bool) {
-	fmt.Fprintf(w, "\n## %s\n\n", title)
-	for i := range r.Judgements {
-		j := &r.Judgements[i]
-		if text := notes[j.ID]; of(j.Verdict) && text != "" {
-			fmt.Fprintf(w, "- `%s`, %.3g in place of %.3g: %s\n", j.ID, j.Ours, j.Paper, text)
-		}
-	}
 }
 
 // seedText says which seeds the numbers are of.

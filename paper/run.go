@@ -68,6 +68,7 @@ type Report struct {
 	Sensitivity []Effect // of Sensitivity, the unchanged assumptions first
 
 	sections []section
+	models   *models
 }
 
 // Run carries out a target.
@@ -95,13 +96,17 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 			return nil, err
 		}
 	}
-	r := &Report{Target: o.Target, Requests: o.Requests}
+	r := &Report{Target: o.Target, Requests: o.Requests, models: e.text}
 	if len(experiments) > 0 {
 		e.seeds = experiments[0].seeds()
 	} else {
 		e.seeds = []uint64{1}
 	}
 	r.Seeds = e.seeds
+	e.readings = o.Target != Sensitivity && o.Target != Fair
+	if e.readings && e.fig8 != nil {
+		e.fig8, e.fig8Even = e.fig8.placed(inTurn), e.fig8.placed(evenly)
+	}
 	if o.Target == Sensitivity {
 		return r, r.addSensitivity(experiments[0])
 	}

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/l3sim/l3sim/sweep"
@@ -34,7 +35,7 @@ func TestRun(t *testing.T) {
 		t.Fatalf("%d claims", len(first))
 	}
 	for i := range first {
-		if again[i].claim = first[i].claim; first[i] != again[i] {
+		if again[i].claim = first[i].claim; !reflect.DeepEqual(first[i], again[i]) {
 			t.Errorf("first %+v\nagain %+v", first[i], again[i])
 		}
 		// Even few requests show which systems win.

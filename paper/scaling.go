@@ -18,8 +18,10 @@ func scalingClaims() []*Claim {
 	claim := func(id string, paper float64, ranksets int, memory units.Bytes, what string) *Claim {
 		return &Claim{
 			ID: "fig9." + id, Paper: paper, Kind: Value, Ratio: true,
-			Says: fmt.Sprintf("%s: %.1f times the throughput, GPT-175B on OpenR1 (Fig 9)", what, paper),
-			find: func(e *evidence, seed uint64) (finding, error) { return findScaling(e, seed, ranksets, memory) },
+			Says:    fmt.Sprintf("%s: %.1f times the throughput, GPT-175B on OpenR1 (Fig 9)", what, paper),
+			Reading: placedInTurn,
+			find:    findScaling(ranksets, memory, inTurn),
+			others:  []reading{{placedEvenly, findScaling(ranksets, memory, evenly)}},
 		}
 	}
 	return []*Claim{
@@ -30,23 +32,40 @@ func scalingClaims() []*Claim {
 }
 
 // findScaling compares a node with the smallest of Fig 9.
-func findScaling(e *evidence, seed uint64, ranksets int, memory units.Bytes) (finding, error) {
-	get := func(ranksets int, memory units.Bytes) (*point, error) {
-		return e.fig9.one(seed, fmt.Sprintf("gpt-175b with %d ranksets and %v", ranksets, memory), func(p *point) bool {
-			return p.config.Run.Model == "gpt-175b" && p.config.Node.Ranksets == ranksets && p.config.Node.MemoryCapacity == memory
-		})
+func findScaling(ranksets int, memory units.Bytes, placement string) finder {
+	return func(e *evidence, seed uint64) (finding, error) {
+		get := func(ranksets int, memory units.Bytes) (*point, error) {
+			return e.fig9.one(seed, fmt.Sprintf("gpt-175b with %d ranksets and %v, %s", ranksets, memory, placement), func(p *point) bool {
+				return p.config.Run.Model == "gpt-175b" && p.config.Node.Ranksets == ranksets && p.config.Node.MemoryCapacity == memory &&
+					p.config.Comm.Balance == placement
+			})
+		}
+		from, err := get(fewRanksets, smallMemory)
+		if err != nil {
+			return finding{}, err
+		}
+		to, err := get(ranksets, memory)
+		if err != nil {
+			return finding{}, err
+		}
+		a, b := from.summary, to.summary
+		return finding{b.OutputTokensPerS / a.OutputTokensPerS, fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after; "+
+			"reading the weights takes %.0f%% of the time before, %.0f%% after",
+			a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, bottleneck(a), bottleneck(b),
+			100*weightShare(from), 100*weightShare(to))}, nil
 	}
-	from, err := get(fewRanksets, smallMemory)
-	if err != nil {
-		return finding{}, err
+}
+
+// weightShare returns the share of a run that the GPUs need at least to read all
+// weights, once for each sub-batch of every iteration.
+func weightShare(p *point) float64 {
+	c, s := p.config, p.summary
+	read := float64(c.Model.WeightBytes()) / (float64(c.Model.TensorParallel) * float64(c.GPU.MemoryBandwidth))
+	times := float64(s.Iterations) / float64(c.Replicas())
+	if !c.Scheduler.Adaptive {
+		times *= float64(c.Scheduler.SubBatches)
 	}
-	to, err := get(ranksets, memory)
-	if err != nil {
-		return finding{}, err
-	}
-	a, b := from.summary, to.summary
-	return finding{b.OutputTokensPerS / a.OutputTokensPerS, fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after",
-		a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, bottleneck(a), bottleneck(b))}, nil
+	return times * read / s.SimulatedS
 }
 
 // neededForScaling says that a claim of Fig 9 needs the point.

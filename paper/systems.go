@@ -27,7 +27,7 @@ func (r *Report) addSystems(x *experiment) error {
 		"Ratios of the claims compare these. Requests are those left of the trace.", tokens)
 	r.addSystemTable(common, systems, "Mean decode batch on the same requests", "", batchCell)
 	r.addSystemTable(own, systems, "Output tokens/s of each system on all that it can hold",
-		rejectedText+" Where they are many, the paper reports GPUs out of memory.", tokens)
+		rejectedText+" The paper reports GPUs out of memory for OPT-66B on two traces.", tokens)
 	return nil
 }
 
