@@ -67,10 +67,10 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`\((opt|gpt)-\d+b on \w+\)|(opt|gpt)-\d+b on \w+`), "CASE"},
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
-	{regexp.MustCompile(`\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\)`), ""},
+	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
 	{regexp.MustCompile(`\b(` + NotReproduced + `|` + Reproduced + `|` + Direction + `)( +\|)?\n`), "VERDICT$2\n"},
 	{regexp.MustCompile(`TP\d`), "TP"},
-	{regexp.MustCompile(`[-+]?\b\d[\d,.]*(e[-+]\d+)?`), "#"},
+	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
 	{regexp.MustCompile(`-{3,}:?`), "-"}, // the width of a column
 	{regexp.MustCompile(` +`), " "},
 	{regexp.MustCompile(`\| - `), "| # "}, // no ratio
