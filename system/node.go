@@ -90,7 +90,10 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	}
 	if o.Timeline != nil {
 		ranksets := n.attentionDevices()
-		r.recording = &Recording{Replica: i, Window: *o.Timeline, Spans: NewSpans(ranksets), parts: map[sim.Time][]part{}, tracks: n.system.tracks(n)}
+		r.recording = &Recording{
+			Replica: i, Window: *o.Timeline, Spans: NewSpans(ranksets),
+			parts: map[sim.Time][]part{}, latest: map[int]int{}, tracks: n.system.tracks(n),
+		}
 	}
 	if o.Progress != nil {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }

@@ -3,9 +3,11 @@ package system
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 )
 
@@ -26,6 +28,16 @@ type Recording struct {
 	Samples []Sample
 	parts   map[sim.Time][]part // of the block that starts then
 	tracks  []string            // of the resources, in the order in which Perfetto shows them; "" for none
+	phases  []phase             // of the requests, each in the order of time
+	latest  map[int]int         // of each request: its latest phase
+}
+
+// phase is iterations without a gap in which a request does one thing.
+type phase struct {
+	request    int // its ID in the trace
+	name       string
+	start, end sim.Time
+	tokens     int // of the prompt, or emitted
 }
 
 // Sample is the state at the start of an iteration.
@@ -54,6 +66,7 @@ func (r *replica) record(start, end sim.Time) {
 	for s := range r.batch.Sub {
 		prefill += r.batch.Sub[s].PrefillTokens()
 	}
+	r.recordRequests(start, end)
 	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.batcher.UsedUnits())})
 	for _, s := range rec.Spans.Spans[first:] {
 		if s.Resource == resourceGPU {
@@ -63,17 +76,55 @@ func (r *replica) record(start, end sim.Time) {
 	}
 }
 
+// recordRequests notes what each request of the iteration does in it.
+func (r *replica) recordRequests(start, end sim.Time) {
+	note := func(request int32, name string, tokens int) {
+		r.recording.phase(phase{r.requests[request].ID, name, start, end, tokens})
+	}
+	for s := range r.batch.Sub {
+		sub := &r.batch.Sub[s]
+		for i := range sub.Prefill {
+			note(sub.Prefill[i].Request, "prefill", sub.Prefill[i].Tokens)
+		}
+		for _, decoding := range [][]scheduler.Decoding{sub.Decode, sub.Host} {
+			for i := range decoding {
+				note(decoding[i].Request, "decode", 1)
+			}
+		}
+	}
+}
+
+// phase adds an iteration to its request's latest phase, or begins another one.
+func (r *Recording) phase(p phase) {
+	if i, ok := r.latest[p.request]; ok {
+		if last := &r.phases[i]; last.name == p.name && last.end == p.start {
+			last.end = p.end
+			last.tokens += p.tokens
+			return
+		}
+	}
+	r.latest[p.request] = len(r.phases)
+	r.phases = append(r.phases, p)
+}
+
 // traceEvent is one event of the Chrome trace-event format, which Perfetto opens
 // (https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU).
 // Times are in microseconds.
 type traceEvent struct {
 	Name     string         `json:"name"`
+	Category string         `json:"cat,omitempty"` // of the resource; "request" for what requests do
 	Phase    string         `json:"ph"`
+	ID       *localID       `json:"id2,omitempty"` // of a request's track
 	Start    json.Number    `json:"ts,omitempty"`
 	Duration json.Number    `json:"dur,omitempty"`
 	Process  int            `json:"pid"`
 	Thread   int            `json:"tid"`
 	Args     map[string]any `json:"args,omitempty"`
+}
+
+// localID is an identifier within its process.
+type localID struct {
+	Local string `json:"local"`
 }
 
 // microseconds writes t exactly.
@@ -82,8 +133,8 @@ func microseconds(t sim.Time) json.Number {
 }
 
 // WriteTimeline writes recordings, one a replica of a run, in the Chrome trace-event
-// format: a process for each replica, a track for each resource, counters for
-// the batch and the KV memory.
+// format: a process for each replica, a track for each resource and for each request
+// that runs, counters for the batch and the KV memory.
 func WriteTimeline(w io.Writer, recordings []*Recording) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, `{"displayTimeUnit":"ns","traceEvents":[`)
@@ -154,23 +205,51 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 			}
 		}
 	}
+	return r.writeRequests(process, write)
+}
+
+// writeRequests writes what requests do as nested asynchronous events, which Perfetto
+// shows as a track a request under one heading: a request around its phases.
+func (r *Recording) writeRequests(process int, write func(traceEvent) error) error {
+	byRequest := map[int][]phase{}
+	var ids []int
+	for _, p := range r.phases {
+		if byRequest[p.request] == nil {
+			ids = append(ids, p.request)
+		}
+		byRequest[p.request] = append(byRequest[p.request], p)
+	}
+	for _, id := range ids {
+		phases := byRequest[id]
+		event := func(name, phase string, at sim.Time, args map[string]any) error {
+			return write(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(at), Process: process, Args: args})
+		}
+		errs := []error{event("request", "b", phases[0].start, map[string]any{"request": id})}
+		for _, p := range phases {
+			errs = append(errs, event(p.name, "b", p.start, map[string]any{"tokens": p.tokens}), event(p.name, "e", p.end, nil))
+		}
+		errs = append(errs, event("request", "e", phases[len(phases)-1].end, nil))
+		if err := errors.Join(errs...); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // writeSpan writes one span, the steps within it, and what it is on the channels.
 func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) error) error {
 	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
-	args := map[string]any{"sub-batch": sub, "layer": s.B}
+	args := map[string]any{"sub-batch": string('A' + rune(sub)), "layer": s.B}
 	if s.Resource != resourceGPU {
 		args["offset"] = offset
 	}
 	event := func(name string, tid int, start, end sim.Time) error {
 		return write(traceEvent{
-			Name: name, Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
+			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
 			Process: process, Thread: tid, Args: args,
 		})
 	}
-	name := fmt.Sprintf("%s %c%d", operationNames[s.Kind], 'A'+rune(sub), s.B)
+	name := operationNames[s.Kind] // the same in every layer, so that times add up by name
 	if err := event(name, thread(s.Resource), s.Start, s.End); err != nil {
 		return err
 	}
@@ -189,6 +268,9 @@ func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) er
 	}
 	return nil
 }
+
+// categories are those of the tracks in order, the last for all that follow.
+var categories = [...]string{"gpu", "pcie", "pcie", "channel", "channel", "attention"}
 
 // operationNames are the names of spans by kind.
 var operationNames = [...]string{
