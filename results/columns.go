@@ -8,6 +8,7 @@ var columnUnits = []struct{ suffix, unit string }{
 	{"_tokens_per_s", "tokens/s"},
 	{"_TFLOP_per_s", "TFLOP/s"},
 	{"_GB_per_s", "GB/s"},
+	{"_MFLOP", "MFLOP"},
 	{"_per_s", "1/s"},
 	{"_bytes", "bytes"},
 	{"_tokens", "tokens"},

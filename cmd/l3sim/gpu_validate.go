@@ -186,13 +186,11 @@ func (v *validation) writeText(w io.Writer) error {
 func (v *validation) writeFolder(dir string) error {
 	files := []results.File{{Name: "validation.json", Write: v.writeJSON}}
 	for _, kind := range v.kinds {
-		figures, err := v.target.Figures(kind, v.errors[kind])
+		figures, err := v.figures(kind)
 		if err != nil {
 			return err
 		}
-		for _, f := range figures {
-			files = append(files, results.File{Name: f.Name, Write: f.Write})
-		}
+		files = append(files, figures...)
 	}
 	return results.WriteFiles(dir, files)
 }

@@ -3,5 +3,5 @@
 //
 // Read takes measurements from CSV files, Judge reports the error of a
 // specification over them, Fit finds parameters on some shapes and judges them
-// on others. Figures draws both. docs/gpu.md has the results.
+// on others. docs/gpu.md has the results.
 package measure

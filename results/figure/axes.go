@@ -56,9 +56,20 @@ func newAxes(d *Data) *axes {
 	var ys []float64
 	low, high := math.Inf(1), math.Inf(-1)
 	left, right := math.Inf(1), math.Inf(-1)
+	stacks := map[[2]int]float64{} // their heights so far, by facet and x
 	for i := range d.Cells {
 		c := &d.Cells[i]
 		bottom, top := c.Mean()-c.Std(), c.Mean()+c.Std()
+		if d.Kind == "cdf" {
+			low, high = 0, 1
+			left, right = min(left, c.Samples[0]), max(right, c.Samples[len(c.Samples)-1])
+			a.xs, ys = append(a.xs, c.Samples[0], c.Samples[len(c.Samples)-1]), append(ys, 1)
+			continue
+		}
+		if d.Kind == "stack" {
+			stacks[[2]int{c.Facet, c.X}] += c.Mean()
+			bottom, top = 0, stacks[[2]int{c.Facet, c.X}]
+		}
 		if d.Kind == "box" {
 			for _, v := range c.Samples {
 				bottom, top = min(bottom, v), max(top, v)
@@ -68,7 +79,7 @@ func newAxes(d *Data) *axes {
 		left, right = min(left, c.XValue-c.XStd), max(right, c.XValue+c.XStd)
 		a.xs, ys = append(a.xs, c.XValue), append(ys, c.Mean())
 	}
-	if d.Kind == "bar" || d.Kind == "line" {
+	if d.Kind == "bar" || d.Kind == "stack" || d.Kind == "line" {
 		low, high = min(low, 0), max(high, 0)
 	}
 	pad := 0.06 * (high - low)
@@ -83,13 +94,13 @@ func newAxes(d *Data) *axes {
 		a.yMin, a.yMax = -0.5, float64(len(d.YNames))-0.5
 	}
 	if d.XNumeric {
-		a.logX = d.Kind == "line" && geometric(a.xs) || d.Kind == "pareto" && decadesApart(a.xs)
+		a.logX = d.Kind == "line" && geometric(a.xs) || d.Kind != "line" && decadesApart(a.xs)
 		if a.logX { // an error bar may reach zero, where the axis does not
 			left = max(left, slices.Min(a.xs))
 		}
 		a.xMin, a.xMax = widen(left, right, a.logX)
 	}
-	if a.logY = d.Kind == "pareto" && decadesApart(ys); a.logY {
+	if a.logY = (d.Kind == "pareto" || d.Kind == "scatter") && decadesApart(ys); a.logY {
 		a.yMin, a.yMax = widen(slices.Min(ys), high, true)
 	}
 	return a

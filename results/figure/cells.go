@@ -16,7 +16,9 @@ func (s *selector) cells() error {
 	if d.Kind == "heatmap" {
 		d.YNames = s.names(s.y)
 	}
-	s.directions()
+	if d.Kind == "pareto" {
+		s.directions()
+	}
 	type collected struct {
 		cell   Cell
 		xs, zs []float64
@@ -51,6 +53,9 @@ func (s *selector) cells() error {
 		if d.hasThirdGoal() {
 			c.cell.ZValue = mean(c.zs)
 		}
+		if d.Kind == "cdf" {
+			slices.Sort(c.cell.Samples)
+		}
 		d.Cells = append(d.Cells, c.cell)
 	}
 	if d.hasThirdGoal() {
@@ -65,6 +70,9 @@ func (s *selector) cells() error {
 // cellKey returns what rows of one cell have in common.
 func (s *selector) cellKey(row int) string {
 	key := fmt.Sprintf("%q %q", s.text(row, s.facet), s.text(row, s.group))
+	if s.data.Kind == "cdf" { // all rows of a curve
+		return key
+	}
 	switch point := slices.Index(s.table.Columns, results.PointColumn); {
 	case s.isDimension(s.x) && s.data.Kind != "pareto":
 		key += fmt.Sprintf(" %q", s.text(row, s.x))
@@ -90,7 +98,7 @@ func indexed(names []string) map[string]int {
 
 // sameCell checks that rows differ in no key but the seed.
 func (s *selector) sameCell(rows []int) error {
-	if s.selection.Kind == "box" {
+	if s.selection.Kind == "box" || s.selection.Kind == "cdf" {
 		return nil
 	}
 	is := s.table.IsConfig()

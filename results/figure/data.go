@@ -13,14 +13,18 @@ import (
 )
 
 // Kinds returns the kinds of figures.
-func Kinds() []string { return []string{"bar", "line", "scatter", "heatmap", "box", "pareto"} }
+func Kinds() []string {
+	return []string{"bar", "stack", "line", "scatter", "cdf", "heatmap", "box", "pareto"}
+}
 
 // Selection says which columns of a table a figure shows. Columns are named as
 // results.Table.Column takes them.
 type Selection struct {
-	Kind  string // one of Kinds
-	X     string
-	Y     string // a column, or several of one unit, joined by commas: these are the groups then
+	Kind string // one of Kinds
+	X    string
+	// Y is a column, or several of one unit, joined by commas: these are the groups then.
+	// The share of rows at most x, which a CDF shows, is none: its columns are those of X.
+	Y     string
 	Z     string // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
 	Group string // "" for one group
 	Facet string // a plot of its own for each value; "" for one plot
@@ -43,6 +47,7 @@ type Data struct {
 	XNames, YNames      []string
 	GroupNames, Facets  []string // in the order of the table; numbers in rising order
 	Cells               []Cell   // in the order of facet, group, x
+	Equal               bool     // of a scatter: a line shows where y equals x
 	MinimizeX, MaximumY bool     // which way a Pareto front looks
 	MaximizeZ           bool     // and its third goal, which GroupNames cut into levels
 	// Failed and Incomplete are how many points of a Pareto front are left out, as a
@@ -59,7 +64,7 @@ type Cell struct {
 	// the same, of a metric each seed has its own.
 	XValue, XStd float64
 	ZValue       float64   // mean of a Pareto front's third goal
-	Samples      []float64 // of y; of z in a heat map
+	Samples      []float64 // of y; of z in a heat map; of x in a CDF, in rising order
 }
 
 // Mean returns the mean of the samples.
@@ -86,6 +91,9 @@ func std(samples []float64) float64 {
 	}
 	return math.Sqrt(sum / float64(len(samples)-1))
 }
+
+// shareColumn is the y axis of a CDF: of the rows, those up to x.
+const shareColumn = "cumulative_share"
 
 // none stands for a dimension that a selection does not use.
 const none = -1
@@ -144,7 +152,7 @@ func (s *selector) columns() error {
 		needed     bool
 	}{
 		{"--x", s.selection.X, &s.x, &s.data.X, true},
-		{"--y", s.selection.Y, &s.y, &s.data.Y, true},
+		{"--y", s.selection.Y, &s.y, &s.data.Y, s.selection.Kind != "cdf"},
 		{"--z", s.selection.Z, &s.z, &s.data.Z, s.selection.Kind == "heatmap"},
 		{"--group", s.selection.Group, &s.group, &s.data.Group, false},
 		{"--facet", s.selection.Facet, &s.facet, &s.data.Facet, false},
@@ -167,8 +175,16 @@ func (s *selector) columns() error {
 		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
 	case s.selection.Kind == "pareto" && s.group != none && s.z != none:
 		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
+	case s.selection.Kind == "cdf" && s.y != none:
+		return &input.InputError{Key: "--y", Value: s.selection.Y, Expected: "no column with --kind cdf, whose y axis is the share of rows up to x"}
 	case s.selection.Kind != "heatmap" && s.selection.Kind != "pareto" && s.z != none:
 		return &input.InputError{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap or pareto with it"}
+	}
+	if s.selection.Kind == "cdf" {
+		s.data.Y = shareColumn
+		if s.selection.NormalizeTo != "" {
+			return &input.InputError{Key: "--normalize-to", Value: s.selection.NormalizeTo, Expected: "no baseline with --kind cdf"}
+		}
 	}
 	s.seed = slices.Index(s.table.Columns, results.SeedColumn)
 	if s.selection.NormalizeTo != "" {
@@ -183,8 +199,11 @@ func (s *selector) columns() error {
 
 // value is the column of a cell's samples.
 func (s *selector) value() int {
-	if s.selection.Kind == "heatmap" {
+	switch s.selection.Kind {
+	case "heatmap":
 		return s.z
+	case "cdf":
+		return s.x
 	}
 	return s.y
 }
@@ -197,12 +216,15 @@ func (s *selector) read() error {
 		if !ok || leftOut != nil && leftOut[s.cellKey(r)] {
 			continue
 		}
+		if v < 0 && s.selection.Kind == "stack" {
+			return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.y], Value: s.text(r, s.y), Expected: "at least 0, to be stacked"}
+		}
 		s.rows, s.values = append(s.rows, r), append(s.values, v)
 	}
 	if len(s.rows) == 0 {
 		return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
 	}
-	s.data.XNumeric = s.selection.Kind != "bar" && s.selection.Kind != "box" && s.selection.Kind != "heatmap"
+	s.data.XNumeric = !slices.Contains([]string{"bar", "stack", "box", "heatmap"}, s.selection.Kind)
 	for _, r := range s.rows {
 		s.data.XNumeric = s.data.XNumeric && s.isNumber(r, s.x)
 	}
@@ -298,13 +320,16 @@ func (s *selector) isDimension(column int) bool {
 	if slices.Contains(is, true) {
 		return is[column] || s.table.Columns[column] == results.PointColumn
 	}
-	return s.selection.Kind != "scatter" && s.selection.Kind != "pareto"
+	return s.selection.Kind != "scatter" && s.selection.Kind != "cdf" && s.selection.Kind != "pareto"
 }
 
 // ValueColumn returns the column whose values the cells hold.
 func (d *Data) ValueColumn() string {
-	if d.Kind == "heatmap" {
+	switch d.Kind {
+	case "heatmap":
 		return d.Z
+	case "cdf":
+		return d.X
 	}
 	return d.Y
 }

@@ -66,10 +66,13 @@ func (d *Data) Check() error {
 	return nil
 }
 
-// maxPositions returns how many values an x axis may have: of a cloud of points
-// as many as a sweep has points.
+// maxPositions returns how many values an x axis may have: of a distribution as many as
+// a run has requests, of a cloud of points as many as a sweep has points.
 func maxPositions(kind string) int {
-	if kind == "pareto" || kind == "scatter" {
+	switch kind {
+	case "cdf": // its curves have a step each, no mark
+		return 10_000_000
+	case "pareto", "scatter":
 		return 100_000
 	}
 	return 10_000
@@ -212,8 +215,10 @@ func (f *frame) plot(facet int, a *axes) *plot.Plot {
 	}
 	p.Add(newGrid(d))
 	switch d.Kind {
-	case "bar":
+	case "bar", "stack":
 		p.Add(&bars{d, cells})
+	case "cdf":
+		p.Add(&steps{cells, a})
 	case "box":
 		p.Add(&boxes{d, cells})
 	case "heatmap":

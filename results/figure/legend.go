@@ -89,11 +89,13 @@ func (l *legend) draw(c draw.Canvas) {
 // thumb draws a group's style at the left of its name.
 func (l *legend) thumb(c *draw.Canvas, at vg.Point, group int) {
 	switch l.data.Kind {
-	case "bar", "box":
+	case "bar", "stack", "box":
 		fillBar(c, vg.Rectangle{Min: vg.Point{X: at.X, Y: at.Y - 4.5}, Max: vg.Point{X: at.X + legendThumb, Y: at.Y + 4.5}}, group)
 		return
-	case "line", "pareto":
-		c.StrokeLine2(groupLine(group), at.X, at.Y, at.X+legendThumb, at.Y)
+	case "line", "cdf", "pareto":
+		if c.StrokeLine2(groupLine(group), at.X, at.Y, at.X+legendThumb, at.Y); l.data.Kind == "cdf" {
+			return
+		}
 	}
 	c.DrawGlyphNoClip(groupMarker(group), vg.Point{X: at.X + legendThumb/2, Y: at.Y})
 }

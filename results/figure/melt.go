@@ -14,23 +14,27 @@ const resultColumn = "result"
 // melt makes one column of several, "tbt_mean_ms,tbt_p99_ms", that share a unit:
 // each row becomes one for each of them, and their names become the groups.
 func melt(t *results.Table, sel *Selection) (*results.Table, error) {
-	names := strings.Split(sel.Y, ",")
+	flag, values := "--y", &sel.Y
+	if sel.Kind == "cdf" {
+		flag, values = "--x", &sel.X
+	}
+	names := strings.Split(*values, ",")
 	if len(names) == 1 || sel.Kind == "heatmap" {
 		return t, nil
 	}
 	if sel.Group != "" {
-		return nil, &input.InputError{Key: "--group", Value: sel.Group, Expected: "no group with several columns in --y, which are the groups"}
+		return nil, &input.InputError{Key: "--group", Value: sel.Group, Expected: "no group with several columns in " + flag + ", which are the groups"}
 	}
 	var columns []int
 	unit := ""
 	for i, name := range names {
-		c, err := t.Column("--y", strings.TrimSpace(name))
+		c, err := t.Column(flag, strings.TrimSpace(name))
 		if err != nil {
 			return nil, err
 		}
 		_, u := results.SplitUnit(t.Columns[c])
 		if i > 0 && u != unit {
-			return nil, &input.InputError{Key: "--y", Value: sel.Y, Expected: "columns of one unit"}
+			return nil, &input.InputError{Key: flag, Value: *values, Expected: "columns of one unit"}
 		}
 		columns, unit = append(columns, c), u
 	}
@@ -46,7 +50,7 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 			out.Rows = append(out.Rows, append(melted, row[c]))
 		}
 	}
-	sel.Y, sel.Group = value, resultColumn
+	*values, sel.Group = value, resultColumn
 	return out, nil
 }
 

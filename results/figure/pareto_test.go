@@ -208,7 +208,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestLogarithmicAxes: a Pareto front over more than two powers of ten has a
+// TestLogarithmicAxes: a Pareto front or a scatter over more than two powers of ten has a
 // logarithmic axis, with ticks at powers of ten, also where an error bar reaches
 // below zero; one with a zero or over less has none.
 func TestLogarithmicAxes(t *testing.T) {
@@ -229,7 +229,8 @@ func TestLogarithmicAxes(t *testing.T) {
 		{cells(0.5, 1e3, 500, 1e9), "pareto", true, true},
 		{cells(0, 0, 500, 1e9), "pareto", false, false},
 		{cells(-1, -1e9, 500, -1), "pareto", false, false},
-		{cells(0.5, 1e3, 500, 1e9), "scatter", false, false},
+		{cells(0.5, 1e3, 500, 1e9), "scatter", true, true},
+		{cells(0.5, 1e3, 500, 1e9), "line", false, false},
 	} {
 		d := &Data{Kind: c.kind, X: "tbt_p99_ms", Y: "kv_peak_bytes", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}, Cells: c.cells}
 		a := newAxes(d)

@@ -20,7 +20,7 @@ func newGrid(d *Data) plot.Plotter {
 	g.Horizontal.Color = faint
 	if d.Kind == "heatmap" {
 		g.Horizontal.Color = nil
-	} else if d.Kind == "scatter" || d.Kind == "pareto" {
+	} else if d.Kind == "scatter" || d.Kind == "cdf" || d.Kind == "pareto" {
 		g.Vertical.Color = faint
 	}
 	return g
@@ -31,6 +31,9 @@ const barSlot = 0.8
 
 // slot returns the left and right end of a cell's bar on the x axis.
 func slot(d *Data, c *Cell) (left, right float64) {
+	if d.Kind == "stack" {
+		return float64(c.X) - barSlot/2, float64(c.X) + barSlot/2
+	}
 	width := barSlot / float64(len(d.GroupNames))
 	left = float64(c.X) - barSlot/2 + float64(c.Group)*width
 	return left, left + width
@@ -44,7 +47,8 @@ func errorBar(c *draw.Canvas, line color.Color, x, low, high, half vg.Length) {
 	c.StrokeLine2(style, x-half, high, x+half, high)
 }
 
-// bars draws grouped bars from zero, with error bars.
+// bars draws the bars of groups, from zero beside each other, with error bars, or on
+// top of each other, the first group's lowest.
 type bars struct {
 	data  *Data
 	cells []Cell
@@ -53,9 +57,16 @@ type bars struct {
 // Plot implements plot.Plotter.
 func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
+	height := make([]float64, len(b.data.XNames)) // of the stacks so far
 	for i := range b.cells {
 		cell := &b.cells[i]
 		left, right := slot(b.data, cell)
+		if b.data.Kind == "stack" {
+			from := height[cell.X]
+			height[cell.X] += cell.Mean()
+			fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: y(from)}, Max: vg.Point{X: x(right), Y: y(height[cell.X])}}, cell.Group)
+			continue
+		}
 		zero, top := y(0), y(cell.Mean())
 		fillBar(&c, vg.Rectangle{Min: vg.Point{X: x(left), Y: min(zero, top)}, Max: vg.Point{X: x(right), Y: max(zero, top)}}, cell.Group)
 		if s := cell.Std(); s > 0 {
@@ -99,6 +110,29 @@ func quantile(sorted []float64, q float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
+// steps draws, for each group, the share of its samples up to x.
+type steps struct {
+	cells []Cell
+	axes  *axes
+}
+
+// Plot implements plot.Plotter.
+func (b *steps) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := b.axes.transforms(&c, p)
+	for _, cell := range b.cells {
+		line := []vg.Point{{X: x(cell.Samples[0]), Y: y(0)}}
+		for i, v := range cell.Samples {
+			at := vg.Point{X: x(v), Y: y(float64(i+1) / float64(len(cell.Samples)))}
+			line = append(line, vg.Point{X: at.X, Y: line[len(line)-1].Y}, at)
+		}
+		c.StrokeLines(groupLine(cell.Group), line)
+	}
+}
+
+// crowded is the number of cells from which a cloud's markers are small and
+// translucent, so that one sees where they are dense.
+const crowded = 100
+
 // points draws markers at the cells, joined in order of x for a line.
 type points struct {
 	data  *Data
@@ -129,10 +163,19 @@ func (b *points) Plot(c draw.Canvas, p *plot.Plot) {
 		if b.data.Kind == "line" {
 			c.StrokeLines(groupLine(group), line)
 		}
+		marker := groupMarker(group)
+		if b.data.Kind == "scatter" && len(b.cells) >= crowded {
+			fill := groupColor(group)
+			marker.Color, marker.Radius = color.NRGBA{fill.R, fill.G, fill.B, 0x60}, 1.5
+		}
 		for i := range cells {
 			b.axes.errorBars(&c, p, &cells[i], groupColor(group))
-			c.DrawGlyphNoClip(groupMarker(group), line[i])
+			c.DrawGlyphNoClip(marker, line[i])
 		}
+	}
+	if b.data.Equal {
+		low, high := max(b.axes.xMin, b.axes.yMin), min(b.axes.xMax, b.axes.yMax)
+		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 0.75}, x(low), y(low), x(high), y(high))
 	}
 }
 

@@ -1,6 +1,7 @@
 package figure
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/l3sim/l3sim/results"
@@ -8,7 +9,7 @@ import (
 
 // Table returns the figure's numbers: a row a cell with its facet, group, x and
 // the mean of its samples; where cells have several, their sample standard
-// deviation and number too.
+// deviation and number too. Of a CDF it has a row for each step.
 func (d *Data) Table() *results.Table {
 	t := &results.Table{}
 	column := func(name string) {
@@ -21,7 +22,7 @@ func (d *Data) Table() *results.Table {
 	column(d.X)
 	repeated := false
 	for i := range d.Cells {
-		repeated = repeated || len(d.Cells[i].Samples) > 1
+		repeated = repeated || len(d.Cells[i].Samples) > 1 && d.Kind != "cdf"
 	}
 	value := d.Y
 	if d.Kind == "heatmap" {
@@ -44,6 +45,12 @@ func (d *Data) Table() *results.Table {
 		}
 		if d.Group != "" {
 			row = append(row, d.GroupNames[c.Group])
+		}
+		if d.Kind == "cdf" {
+			for n, v := range c.Samples {
+				t.Rows = append(t.Rows, append(slices.Clone(row), number(v), number(float64(n+1)/float64(len(c.Samples)))))
+			}
+			continue
 		}
 		if x := d.XNames[c.X]; d.XNumeric && c.XStd > 0 {
 			row = append(row, number(c.XValue))
