@@ -38,7 +38,7 @@ func newFigure(name string, t *results.Table) (*Figure, error) {
 
 // drawings are the figures of each experiment.
 var drawings = map[string][]string{
-	"fig8": {"fig8", "fig8_batch"}, "fig9": {"fig9"}, "fig10a": {"fig10a"}, "fig11": {"fig11"},
+	"fig8": {"fig8", "fig8_batch", "fig8_iteration"}, "fig9": {"fig9"}, "fig10a": {"fig10a"}, "fig11": {"fig11"},
 }
 
 // addFigures adds the tables and figures of the target.

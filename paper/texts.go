@@ -22,6 +22,8 @@ func (m *models) caption(figure string) string {
 		return "Fig 8. `configs/paper/fig8.toml`. Every system serves the same requests of a model and trace, so that the bars compare."
 	case "fig8_batch":
 		return fmt.Sprintf("The batches behind Fig 8, with `memory.admission = %q`.", m.largest.Memory.Admission)
+	case "fig8_iteration":
+		return "Dense is all but attention; waiting is for attention on other devices and for transfers. Iterations have different batches: the figure before."
 	case "fig9":
 		return "Fig 9. `configs/paper/fig9.toml`. The paper's \"Bw-only\" is the lower line, \"Cap-only\" the step between the lines at 2 ranksets."
 	case "fig10a":

@@ -38,6 +38,7 @@ type Summary struct {
 	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests
 	// DecodeBatch is the number of requests that decode in an iteration.
 	DecodeBatch      Batch       `json:"decode_batch"`
+	Iteration        Iteration   `json:"iteration_ms"`
 	Iterations       int64       `json:"iterations"` // summed over replicas
 	RejectedRequests int64       `json:"rejected_requests"`
 	Preemptions      int64       `json:"preemptions"`
@@ -103,6 +104,15 @@ type Batch struct {
 	// it takes.
 	StepMean float64 `json:"step_mean"`
 	Max      int     `json:"max"`
+}
+
+// Iteration is what the GPUs of a replica do in an iteration, mean over all of them, in
+// milliseconds: Dense, Attention and Waiting sum to Mean.
+type Iteration struct {
+	Mean      float64 `json:"mean"`
+	Dense     float64 `json:"dense"`     // all operations but attention, with their all-reduces
+	Attention float64 `json:"attention"` // on the GPUs: of prompts, and of decode where no other device attends
+	Waiting   float64 `json:"waiting"`   // for attention elsewhere, and for transfers
 }
 
 // Utilization is the share of the simulated time in which the resources of a

@@ -46,6 +46,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 
 	row("decode batch", "%s requests on average, %s at most",
 		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
+	if i := s.Iteration; i.Mean > 0 {
+		row("an iteration", "%s ms: GPUs %s dense, %s attention, %s waiting", grouped(i.Mean, 1), percent(i.Dense/i.Mean), percent(i.Attention/i.Mean), percent(i.Waiting/i.Mean))
+	}
 	row("iterations", "%s, %s preemptions, %s requests rejected", grouped(float64(s.Iterations), 0),
 		grouped(float64(s.Preemptions), 0), grouped(float64(s.RejectedRequests), 0))
 	if l := s.Stall; l.Count > 0 {

@@ -55,6 +55,7 @@ func (a *alternation) run(start sim.Time) sim.Time {
 		if g := &a.stages[s]; g.active {
 			layers := sim.Time(a.layers)
 			a.work.gpu += g.entry + layers*g.attention + (layers-1)*g.block + g.exit
+			a.work.attention += layers * g.attention
 			a.work.pim += layers * g.device
 			a.work.tasks += int64(a.layers + 1)
 			if g.attention > 0 {

@@ -121,6 +121,7 @@ func TestBaselineLaws(t *testing.T) {
 				cfg := node.cfg
 				r := mustRun(t, node, d.trace, false)
 				checkTokens(t, r)
+				checkIterations(t, r, node.Replicas())
 				checkStalls(t, s.Name, r)
 				checkSeats(t, cfg, r)
 				checkBounds(t, cfg, node, r)

@@ -111,6 +111,7 @@ func checkNode(t *rapid.T) {
 	node := mustNode(t, cfg)
 	r := mustRun(t, node, trace, false)
 	checkTokens(t, r)
+	checkIterations(t, r, node.Replicas())
 	checkStalls(t, cfg.Run.System, r)
 	checkSeats(t, cfg, r)
 	checkMemory(t, cfg, trace, r)
@@ -121,6 +122,21 @@ func checkNode(t *rapid.T) {
 	exact := mustRun(t, node, trace, true)
 	if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
 		t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+	}
+}
+
+// checkIterations: the parts of an iteration sum to it, and all iterations to the time of
+// the replicas, whose GPUs are busy for the parts that are not waiting.
+func checkIterations(t interface{ Fatalf(string, ...any) }, r *Result, replicas int) {
+	i := &r.iteration
+	if sum := i.Dense + i.Attention + i.Waiting; i.Dense < 0 || i.Attention < 0 || i.Waiting < 0 || math.Abs(sum-i.Mean) > 1e-9*i.Mean {
+		t.Fatalf("parts of an iteration that do not sum to it: %+v", *i)
+	}
+	if busy := r.busy.GPU * r.end.Seconds() * 1e3; math.Abs((i.Dense+i.Attention)*float64(r.iterations)-busy*float64(replicas)) > 1e-6*busy*float64(replicas) {
+		t.Fatalf("GPUs are busy for %v ms on %d replicas, in %d iterations of %+v", busy, replicas, r.iterations, *i)
+	}
+	if i.Mean*float64(r.iterations) > 1e3*r.end.Seconds()*float64(replicas)*(1+1e-9) {
+		t.Fatalf("%d iterations of %v ms on %d replicas in %v", r.iterations, i.Mean, replicas, r.end)
 	}
 }
 

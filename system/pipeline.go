@@ -55,6 +55,7 @@ const none = int32(-1)
 // the laws.
 type work struct {
 	gpu, pcieDown, pcieUp, channel sim.Time
+	attention                      sim.Time // of gpu, what attention takes there
 	pim                            sim.Time // summed over ranksets
 	// What was moved: requests whose vectors went down and whose results came up,
 	// and prompt tokens, each counted once a layer.
@@ -66,7 +67,7 @@ type work struct {
 // since returns the work done since before.
 func (w *work) since(before *work) work {
 	return work{
-		gpu: w.gpu - before.gpu, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
+		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
 		channel: w.channel - before.channel, pim: w.pim - before.pim,
 		requestsDown: w.requestsDown - before.requestsDown, requestsUp: w.requestsUp - before.requestsUp,
 		promptTokens: w.promptTokens - before.promptTokens, tasks: w.tasks - before.tasks,
@@ -76,6 +77,7 @@ func (w *work) since(before *work) work {
 // add adds d, n times; nothing of it was simulated.
 func (w *work) add(d *work, n int64) {
 	w.gpu += d.gpu * sim.Time(n)
+	w.attention += d.attention * sim.Time(n)
 	w.pcieDown += d.pcieDown * sim.Time(n)
 	w.pcieUp += d.pcieUp * sim.Time(n)
 	w.channel += d.channel * sim.Time(n)
@@ -262,6 +264,9 @@ func (p *pipeline) gpuStarted(s int, task gpuTask) {
 	end, _ := p.gpu.End()
 	p.set(dueGPU, end)
 	p.work.gpu += end - p.now
+	if task == taskAttention {
+		p.work.attention += end - p.now
+	}
 	p.work.tasks++
 	if task == taskBlock && p.costs.asyncPrefill && p.queuePrompts(s) > 0 {
 		p.wakeDown()

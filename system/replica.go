@@ -56,6 +56,7 @@ type replicaResult struct {
 	steps         int64 // iterations that decode
 	decoded       int64 // tokens of these
 	tokens        int64
+	iterating     sim.Time // of all iterations
 	end           sim.Time
 }
 
@@ -185,6 +186,7 @@ func (r *replica) complete(now sim.Time) {
 	r.gaps.decoded(now, n)
 	r.out.tokens += int64(n)
 	r.out.iterations++
+	r.out.iterating += now - r.started
 	if n > 0 {
 		r.out.steps++
 		r.out.decoded += int64(n)

@@ -31,6 +31,7 @@ type Result struct {
 	fragmentation, imbalance     float64
 	end                          sim.Time
 	busy                         results.Utilization
+	iteration                    results.Iteration
 	kv                           results.KVBytes
 }
 
@@ -38,6 +39,7 @@ type Result struct {
 func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total work
+	var iterating sim.Time
 	var batch, units []*steps
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	for i, rep := range replicas {
@@ -53,6 +55,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		}
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
+		iterating += rep.out.iterating
 		r.end = max(r.end, rep.out.end)
 		r.preemptions += rep.batcher.Preemptions()
 		r.fragmentation += rep.out.fragmentation
@@ -75,6 +78,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation /= seconds
 	}
 	r.busy = n.utilization(&total, r.end)
+	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
 	r.kv = n.kvBytes(maxOfSum(units))
@@ -125,6 +129,15 @@ func (n *Node) utilization(w *work, end sim.Time) results.Utilization {
 		PCIeUp:   share(w.pcieUp, replicas),
 		Channel:  share(w.channel, replicas),
 	}
+}
+
+// meanIteration divides the time of all iterations by what their GPUs do in it.
+func meanIteration(iterations int64, time sim.Time, w *work) results.Iteration {
+	if iterations == 0 {
+		return results.Iteration{}
+	}
+	each := func(t sim.Time) float64 { return 1e3 * t.Seconds() / float64(iterations) }
+	return results.Iteration{Mean: each(time), Dense: each(w.gpu - w.attention), Attention: each(w.attention), Waiting: each(time - w.gpu)}
 }
 
 // meanOf returns the mean over [0, end) of the sum of several functions.
@@ -187,7 +200,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		System: cfg.Run.System, Model: cfg.Model.Name, GPU: cfg.GPU.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
-		DecodeBatch: r.batch, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
+		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
 		Utilization: r.busy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
 	}
 	if r.end > 0 {

@@ -85,6 +85,15 @@ func TestTimelineNames(t *testing.T) {
 		if math.Abs(gpu-want) > 1e-6*want {
 			t.Errorf("%s: %v s on the GPUs by name, %v s in the run", system, gpu, want)
 		}
+		// So are the parts of a mean iteration.
+		dense, attention := busy["entry"]+busy["block"], busy["attention"]+busy["prefill attention"]
+		i, n := r.iteration, float64(r.iterations)/1e3
+		if math.Abs(i.Dense*n-dense) > 1e-6*dense || math.Abs(i.Attention*n-attention) > 1e-6*dense {
+			t.Errorf("%s: %v s dense, %v s of attention by name; %d iterations of %+v", system, dense, attention, r.iterations, i)
+		}
+		if waits := i.Waiting > 0; waits && system == "gpu-only" || !waits && system != "gpu-only" && system != "cpu-offload" {
+			t.Errorf("%s: its GPUs wait %v ms of an iteration", system, i.Waiting)
+		}
 	}
 }
 
