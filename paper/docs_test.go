@@ -78,12 +78,13 @@ var resultPatterns = []struct {
 
 // shape returns the lines of a page without what runs decide.
 func shape(page string) []string {
-	page = placement.ReplaceAllString(page, "")
+	page = conditional.ReplaceAllString(page, "")
 	for _, r := range resultPatterns {
 		page = r.pattern.ReplaceAllString(page, r.with)
 	}
 	return strings.Split(page, "\n")
 }
 
-// placement matches what placementNote writes under some results.
-var placement = regexp.MustCompile(`\nNo one placement of requests .*\n`)
+// conditional matches what stands on the page under some results only: what placementNote
+// and turned write.
+var conditional = regexp.MustCompile("\n(No one placement of requests|`\\S+` (comes out|does not come out) here) .*\n")

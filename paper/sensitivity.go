@@ -130,5 +130,29 @@ func (r *Report) effects() section {
 		t.Rows = append(t.Rows, row)
 	}
 	return section{"Sensitivity", "Best cases of Fig 8 over all models and traces with one assumption of the preset `paper` changed at a time; " +
-		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results.", t}
+		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results." + r.turned(), t}
+}
+
+// turned names the changes under which a claim of Fig 8 comes out that else does not, or
+// the other way round.
+func (r *Report) turned() string {
+	var text strings.Builder
+	for i, c := range systemClaims() {
+		now := func(e *Effect) float64 {
+			return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}[i]
+		}
+		was := now(&r.Sensitivity[0])
+		var names []string
+		for k := range r.Sensitivity {
+			if e := &r.Sensitivity[k]; c.holds(now(e)) != c.holds(was) {
+				names = append(names, fmt.Sprintf("%s (%.3g)", e.Assumption, now(e)))
+			}
+		}
+		if len(names) == 0 {
+			continue
+		}
+		verdict := map[bool]string{true: "comes out", false: "does not come out"}
+		fmt.Fprintf(&text, "\n\n`%s` %s here (%.3g), and %s with: %s.", c.ID, verdict[c.holds(was)], was, verdict[!c.holds(was)], strings.Join(names, "; "))
+	}
+	return text.String()
 }
