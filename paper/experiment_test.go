@@ -247,7 +247,7 @@ func TestSharedPoints(t *testing.T) {
 		}
 	}
 	// GPT-89B and GPT-175B fit everywhere: all systems on four traces each run once, not twice.
-	systems := len(configs.Systems())
+	systems := len(experiments[0].systems())
 	if saved := points - len(f.runs); saved < 2*4*systems {
 		t.Errorf("%d of %d points ran, expected at least %d fewer", len(f.runs), points, 2*4*systems)
 	}
