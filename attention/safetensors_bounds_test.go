@@ -42,6 +42,7 @@ func TestReadSafetensorsIsBounded(t *testing.T) {
 		{"name", `{"` + long + `":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}`, "a name of 1048576 bytes, expected at most 1024"},
 		{"dtype", `{"a":{"dtype":"` + long + `","shape":[1],"data_offsets":[0,1]}}`, "a dtype of 1048576 bytes"},
 		{"shape", `{"a":{"dtype":"U8","shape":[` + strings.Repeat("1,", 1<<18) + `1],"data_offsets":[0,1]}}`, "262145 dimensions"},
+		{"shape of 17", `{"a":{"dtype":"U8","shape":[` + strings.Repeat("1,", 16) + `1],"data_offsets":[0,1]}}`, "17 dimensions"},
 		{"number", `{"a":{"dtype":"U8","shape":[` + strings.Repeat("1", 1<<20) + `],"data_offsets":[0,1]}}`, "cannot unmarshal number"},
 		{"key", `{"a":{"` + long + `":1,"shape":[1],"data_offsets":[0,1]}}`, "unknown field"},
 		{"offsets", `{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,` + strings.Repeat("1,", 1<<18) + `1]}}`, "262146 data_offsets"},

@@ -96,6 +96,7 @@ func TestCheckerStates(t *testing.T) {
 		{"bank state", []Record{act, {500, MACA, Address{0, -1, -1, 7, 0}}}},
 		{"bank state", []Record{act, {100, RDA, Address{0, 0, 0, 7, 0}}, {500, RD, Address{0, 0, 0, 7, 0}}}},
 		{"row", []Record{act, {500, WR, Address{0, 0, 0, 8, 0}}}},
+		{"row", []Record{act, {500, WR, Address{0, 0, 0, 0, 0}}}},
 		{"address", []Record{{0, ACT, Address{4, 0, 0, 7, -1}}}},
 		{"address", []Record{{0, ACT, Address{0, 4, 0, 7, -1}}}},
 		{"address", []Record{{0, ACT, Address{0, 0, 0, 1 << 16, -1}}}},
@@ -105,6 +106,14 @@ func TestCheckerStates(t *testing.T) {
 		found := checkRecords(part(t, ddr43200), 1, false, c.records)
 		if len(found) != 1 || found[0].Rule != c.rule {
 			t.Errorf("%s: %v: found %+v", c.rule, c.records, found)
+		}
+	}
+	// The command that opened the row is named, of all that ever did.
+	acta, prea := Record{1000, ACTA, Address{0, -1, -1, 3, -1}}, Record{2000, PREA, Address{0, -1, -1, -1, -1}}
+	for _, openers := range [][]Record{{acta, prea, {3000, ACT, Address{0, 0, 0, 7, -1}}}, {act, {500, PRE, act.Address}, acta}} {
+		found := checkRecords(part(t, ddr43200), 1, false, append(slices.Clone(openers), Record{9000, REF, prea.Address}), "tRRD_S", "tFAW")
+		if want := openers[2]; len(found) != 1 || found[0].First != want {
+			t.Errorf("%v: found %+v", openers, found)
 		}
 	}
 	if found := checkRecords(part(t, ddr43200), 1, false, []Record{{9*12480 - 1, PREA, Address{0, -1, -1, -1, -1}}}); len(found) != 0 {

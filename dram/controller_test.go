@@ -108,6 +108,9 @@ func TestMergingAndForwarding(t *testing.T) {
 		if s.Count(RD) != c.rd || s.Count(WR) != c.wr || s.MergedReads != c.mergedReads || s.MergedWrites != c.mergedWrites || s.ForwardedReads != c.forwarded {
 			t.Errorf("%s: %+v", c.name, s)
 		}
+		if c.name == "read after write" && (s.Latency.Count() != 1 || s.Latency.Mean() != 1) {
+			t.Errorf("%s: the read takes %v clocks, want 1", c.name, s.Latency.Mean())
+		}
 		if c.name == "write after read" && slices.IndexFunc(records, func(r Record) bool { return r.Command == RD }) >
 			slices.IndexFunc(records, func(r Record) bool { return r.Command == WR }) {
 			t.Errorf("%s: the write goes first: %v", c.name, records)
@@ -161,6 +164,25 @@ func TestWritesDrain(t *testing.T) {
 			if s, _ := replayLog(t, setup(t, policy), requests); s.Count(WR) != int64(n) {
 				t.Errorf("%s: %d of %d writes", policy, s.Count(WR), n)
 			}
+		}
+	}
+}
+
+// TestDrainIdle: without commands in the queues writes leave once there are
+// more than the policy lets wait.
+func TestDrainIdle(t *testing.T) {
+	s := setup(t, "default")
+	s.Policy.DrainIdle = 3
+	for n := 1; n <= 5; n++ {
+		requests := []Request{{Clock: 5000}} // keeps the trace from its end
+		for i := range n {
+			requests = append(requests, Request{Address: uint64(i) * nextColumn, Write: true})
+		}
+		slices.SortStableFunc(requests, func(a, b Request) int { return int(a.Clock - b.Clock) })
+		_, records := replayLog(t, s, requests)
+		early := slices.ContainsFunc(records, func(r Record) bool { return r.Command == WR && r.Clock < 5000 })
+		if early != (n > 3) {
+			t.Errorf("%d writes: written before the next request: %v", n, early)
 		}
 	}
 }
@@ -239,6 +261,21 @@ func TestChannels(t *testing.T) {
 	if all.Commands != sum.Commands || all.EndClock != sum.EndClock || all.Energy != sum.Energy || all.Latency.Mean() != sum.Latency.Mean() ||
 		all.Requests != int64(len(requests)) {
 		t.Errorf("together %+v\none by one %+v", all, sum)
+	}
+}
+
+// TestWrappedAddresses: addresses beyond the capacity are counted, over all
+// channels.
+func TestWrappedAddresses(t *testing.T) {
+	s := setup(t, "default")
+	s.Channels = 2
+	m, err := s.Mapping()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stats, err := s.Replay(t.Context(), []Request{{}, {Address: m.Capacity()}, {Address: m.Capacity() + nextRow}}, nil)
+	if err != nil || stats.WrappedAddresses != 2 {
+		t.Errorf("%d addresses wrapped, want 2; %v", stats.WrappedAddresses, err)
 	}
 }
 

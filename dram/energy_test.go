@@ -90,6 +90,11 @@ func TestEnergyOfAllBanks(t *testing.T) {
 		sixteen.Record(RD, at(i/4, i%4), 22)
 	}
 	sixteen.Record(PREA, all, 60)
+	// What the buffers send and take are bursts on the rank's bus.
+	one.Record(RDRES, all, 70)
+	one.Record(WRBUF, all, 80)
+	sixteen.Record(RD, at(0, 0), 70)
+	sixteen.Record(WR, at(0, 0), 80)
 	a, b := one.Energy(100), sixteen.Energy(100)
 	if !near(a.TotalJoules(), b.TotalJoules()) || a.TotalJoules() == 0 {
 		t.Errorf("ACTA and MACA %+v, one by one %+v", a, b)

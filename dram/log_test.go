@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -187,6 +188,12 @@ func TestReadersAreBounded(t *testing.T) {
 		var bad *input.InputError
 		if !errors.As(err, &bad) || len(err.Error()) > 800 {
 			t.Errorf("%.40s: %d bytes of message: %.200v", text, len(fmt.Sprint(err)), err)
+		}
+	}
+	for ranks, right := range map[string]bool{"1": true, "64": true, "0": false, "65": false} {
+		l, err := NewLogReader("x", strings.NewReader("# ranks = "+ranks+"\n"+logColumns))
+		if (err == nil) != right || right && strconv.Itoa(l.Header.Ranks) != ranks {
+			t.Errorf("%s ranks: %v", ranks, err)
 		}
 	}
 	l, err := NewLogReader("x", strings.NewReader(strings.Repeat("# allow = tRP, tRC\n", 1000)+logColumns))

@@ -25,6 +25,8 @@ func TestMapping(t *testing.T) {
 		{1 << 17, 0, Address{1, 0, 0, 0, 0}, false},
 		{1 << 19, 1, Address{0, 0, 0, 0, 0}, false},
 		{1 << 20, 0, Address{0, 0, 0, 1, 0}, false},
+		{1<<36 - 64, 1, Address{3, 3, 3, 65535, 127}, false},
+		{1 << 36, 0, Address{0, 0, 0, 0, 0}, true},
 		{1<<36 + 64, 0, Address{0, 0, 0, 0, 1}, true},
 		{1<<64 - 1, 1, Address{3, 3, 3, 65535, 127}, true},
 	} {

@@ -23,3 +23,20 @@ func TestPostponedRefreshWaits(t *testing.T) {
 	}
 	t.Error("no REF")
 }
+
+// TestIdleRefreshWaits: a rank pulls REFs in only while it has no work, and has
+// had none for tRC.
+func TestIdleRefreshWaits(t *testing.T) {
+	s := setup(t, "default")
+	s.Ranks, s.Policy.RefreshPullIn = 1, 8
+	// The rank is eight REFs ahead long before the next falls due at 12,480.
+	due := int64(s.Spec.TREFI)
+	stats, records := replayLog(t, s, []Request{{Clock: due - 10}, {Clock: due + 60, Address: nextColumn}})
+	if stats.RowHits != 1 || stats.Latency.Max() > 60 {
+		t.Errorf("the second read finds its row closed: %v", records)
+	}
+	stats, _ = replayLog(t, s, streamReads(20_000))
+	if ahead := stats.Count(REF) - stats.EndClock/due; ahead > 0 {
+		t.Errorf("a busy rank pulls %d REFs in", ahead)
+	}
+}

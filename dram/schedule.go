@@ -217,7 +217,7 @@ func (c *Controller) pickRoundRobin(t int64) (choice, bool) {
 		}
 		// The first ready bank at or after start, else the first of the rank.
 		first := base + bits.TrailingZeros64(any)
-		if from := start - base; from > 0 && from < c.banksPerRank && any>>from != 0 {
+		if from := start - base; from > 0 && any>>from != 0 {
 			first = start + bits.TrailingZeros64(any>>from)
 		}
 		d := first - start

@@ -105,6 +105,16 @@ func TestDistances(t *testing.T) {
 	}
 }
 
+// Of two rules for the same commands the longer distance counts.
+func TestLongestRuleCounts(t *testing.T) {
+	for _, clocks := range [][2]int64{{3, 5}, {5, 3}} {
+		list := addStep(addStep(nil, step{uint8(ACT), clocks[0]}), step{uint8(ACT), clocks[1]})
+		if len(list) != 1 || list[0].clocks != 5 {
+			t.Errorf("%v: %v", clocks, list)
+		}
+	}
+}
+
 // TestStaggeredActivation opens all 16 banks as fast as tRRD and tFAW allow:
 // three windows of 34 and three steps of 4 in the last (DESIGN: A = 114).
 func TestStaggeredActivation(t *testing.T) {

@@ -38,6 +38,16 @@ func TestLatencies(t *testing.T) {
 			}
 		}
 	})
+	var coarse Latencies
+	for _, v := range []int64{exactLatencies - 1, exactLatencies, 20_000, 40_000} {
+		coarse.add(v)
+	}
+	// Bins of 256 and of 512 clocks: their ends, but never beyond the longest.
+	for p, want := range map[float64]int64{25: 16383, 50: 16384 + 255, 75: 19968 + 255, 100: 40_000} {
+		if got := coarse.Percentile(p); got != want {
+			t.Errorf("p%v is %d, want %d", p, got, want)
+		}
+	}
 	var none Latencies
 	if none.Mean() != 0 || none.Max() != 0 || none.Percentile(99) != 0 {
 		t.Error("statistics over nothing must be 0")

@@ -19,6 +19,7 @@ func TestReadTrace(t *testing.T) {
 		{"LD 0x40\r\nST 128\r\n", []Request{{0, 0x40, false}, {0, 128, true}}},
 		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{7, 64, false}}},
 		{"0x0 READ 1", []Request{{1, 0, false}}},
+		{"0x0 READ 000000000000000001", []Request{{1, 0, false}}},
 		{"", nil},
 	} {
 		for _, data := range [][]byte{[]byte(c.text), zipped(t, c.text)} {
