@@ -73,7 +73,7 @@ type Spec struct {
 	// The host's part of a head's attention (L3, section 4.3): it writes a
 	// descriptor for each head into the rank's control region and polls there until a
 	// group of heads is done. Descriptor is the bytes of the former, HostAccess the
-	// time of an access of the host's cores to the DIMMs.
+	// time of a round trip of the host's cores to the DIMMs. 0 charges nothing.
 	Descriptor units.Bytes    `toml:"descriptor"`
 	HostAccess units.Duration `toml:"host_access"`
 
