@@ -18,6 +18,7 @@ func layout(c *configs.Config) string { return fmt.Sprintf("TP%d", c.Model.Tenso
 func (r *Report) addFair(e *evidence) error {
 	all := e.fig8
 	all.whole = true
+	r.intro = e.text.fairText(all)
 	best, table3 := all.bestLayouts(), all.table3Layouts(e.text)
 	e.fig8 = best
 	var err error
@@ -149,9 +150,53 @@ func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	return fmt.Sprintf("%.3f, up to %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
 }
 
+// bestTitle heads the throughput at the best layouts.
+const bestTitle = "Output tokens/s, each system at its best layout"
+
+// answer is the comparison in short: for l3 on each hardware its throughput over that of
+// each baseline, the median over the models and traces, and the range.
+func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
+	t := &results.Table{Columns: []string{"median (least to most), cases where l3 is faster"}}
+	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
+	for _, base := range baselines {
+		t.Columns = append(t.Columns, "over "+base)
+	}
+	for _, l3 := range systems {
+		if !strings.HasPrefix(l3, "l3") {
+			continue
+		}
+		row := []string{l3}
+		for _, base := range baselines {
+			all, err := e.pairs(seed, l3, base, throughput)
+			if err != nil {
+				return nil, err
+			}
+			faster := 0
+			for _, p := range all {
+				if p.ratio > 1 {
+					faster++
+				}
+			}
+			row = append(row, fmt.Sprintf("%.2f (%.2f to %.2f), %d of %d", median(all), all[len(all)-1].ratio, all[0].ratio, faster, len(all)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return &section{"The realistic answer", "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces.", t}, nil
+}
+
+// median returns the median ratio of pairs in order, of two in the middle their mean.
+func median(all []pair) float64 {
+	return (all[(len(all)-1)/2].ratio + all[len(all)/2].ratio) / 2
+}
+
 // addLayouts adds what the page shows of both choices of layouts in numbers.
 func (r *Report) addLayouts(best, table3 *experiment) error {
 	systems := best.systems()
+	answer, err := best.answer(r.Seeds[0], systems)
+	if err != nil {
+		return err
+	}
+	r.sections = append(r.sections, *answer)
 	for _, system := range systems {
 		if !strings.HasPrefix(system, "l3") {
 			continue
@@ -163,7 +208,7 @@ func (r *Report) addLayouts(best, table3 *experiment) error {
 		r.sections = append(r.sections, *ratios)
 	}
 	tokens := func(c *configs.Config, s *results.Summary) string { return throughputCell(s) + " " + layout(c) }
-	r.addSystemTable(best, systems, "Output tokens/s, each system at its best layout",
+	r.addSystemTable(best, systems, bestTitle,
 		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. "+rejectedText, tokens)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
 	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "", preemptionsCell)
@@ -174,7 +219,8 @@ func (r *Report) addLayouts(best, table3 *experiment) error {
 	ratios.title += ", layouts of Table 3"
 	ratios.text += " No ratio where a system rejects requests."
 	r.sections = append(r.sections, *ratios)
-	r.addSystemTable(table3, systems, "Output tokens/s, layouts of Table 3",
-		"What the choice of the layout is worth: on 2 GPUs, OPT-66B's weights leave little memory for KV.", tokens)
+	small := r.models.served[0]
+	r.addSystemTable(table3, systems, "Output tokens/s, layouts of Table 3", fmt.Sprintf("What the choice of the layout is worth: on %d GPUs, the weights of %s take %.0f%% of the memory.",
+		small.Model.TensorParallel, small.Run.Model, 100*r.models.weightsOf(small)), tokens)
 	return nil
 }

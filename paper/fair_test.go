@@ -86,11 +86,26 @@ func TestFair(t *testing.T) {
 	if got := cellOf(t, r, ratios+", layouts of Table 3", "opt-66b", "openr1", "over gpu-only"); got != "-" {
 		t.Errorf("a ratio of systems that serve different requests: %s", got)
 	}
+	// The answer in short: gpu-only rejects some of OPT-66B on LongBench, which leaves 11 pairs. l3 has
+	// 500 on 2 GPUs, 250 on 4 and 125 on 8 against 108, twice and four times that with more ranksets.
+	short := r.sections[0]
+	if want := "l3: 2.31 (1.16 to 4.63), 11 of 11; l3 RS-8: 4.63 (2.31 to 9.26), 11 of 11; l3 RS-16: 9.26 (4.63 to 18.52), 11 of 11"; inShort(short, "over gpu-only") != want {
+		t.Errorf("%s:\ngot  %s\nwant %s", short.title, inShort(short, "over gpu-only"), want)
+	}
 	// The figure is relative to gpu-only: without the trace that gpu-only cannot serve.
 	drawn := r.Tables[1]
 	if drawn.Name != "fair_best" || len(drawn.Rows) != 8*(3*4-1) {
 		t.Errorf("%s has %d rows", drawn.Name, len(drawn.Rows))
 	}
+}
+
+func inShort(s section, column string) string {
+	var rows []string
+	at := slices.Index(s.table.Columns, column)
+	for _, row := range s.table.Rows {
+		rows = append(rows, row[0]+": "+row[at])
+	}
+	return strings.Join(rows, "; ")
 }
 
 func cellOf(t *testing.T, r *Report, title, model, trace, column string) string {

@@ -122,10 +122,10 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	if err != nil {
 		return finding{}, err
 	}
-	p, median, least := all[0], all[len(all)/2], all[len(all)-1]
+	p, least := all[0], all[len(all)-1]
 	reason := fmt.Sprintf("%s: mean batch %.1f against %.1f, %.2f and %.2f TB for KV; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
 		&p, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, terabytes(p.l3), terabytes(p.base), busy(p.l3), base, busy(p.base),
-		len(all), median.ratio, least.ratio, least.model, least.trace)
+		len(all), median(all), least.ratio, least.model, least.trace)
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
 	}

@@ -54,7 +54,12 @@ func (r *Report) WriteText(w io.Writer) error {
 	if r.Target != Fair {
 		return nil
 	}
-	s := r.sections[1] // throughput at the best layouts
+	s := r.sections[0] // in short
+	fmt.Fprintf(w, "\n%s: %s\n\n", s.title, s.text)
+	if err := s.table.WriteText(w); err != nil {
+		return err
+	}
+	s = r.sections[slices.IndexFunc(r.sections, func(s section) bool { return s.title == bestTitle })]
 	fmt.Fprintf(w, "\n%s\n\n", s.title)
 	if err := s.table.WriteText(w); err != nil {
 		return err
@@ -226,7 +231,7 @@ func (r *Report) writePart(w io.Writer) error {
 	title := map[string]string{"evaluation": "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison"}[r.Target.part()]
 	fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`, %d requests of each trace, %s.\n\n", title, r.Target, r.Requests, r.seedText())
 	if r.Target == Fair {
-		fmt.Fprint(w, fairText)
+		fmt.Fprint(w, r.intro)
 	}
 	if len(r.Judgements) > 0 {
 		if err := r.claimTable(true).WriteMarkdown(w); err != nil {

@@ -67,6 +67,7 @@ type Report struct {
 	Tables      []*results.Table
 	Sensitivity []Effect // of Sensitivity, the unchanged assumptions first
 
+	intro    string // of its part of the page
 	sections []section
 	models   *models
 }

@@ -65,12 +65,36 @@ func (r *Report) placementNote() string {
 }
 
 // fairText opens the part on the fair comparison.
-const fairText = "Fig 8 again under the preset `fair` (`l3sim config show fair`): the best policies of every system, an admission that foresees how memory fills (docs/node.md), " +
-	"at most 256 requests that decode at once on a replica, physical A100s, shared PCIe uplinks, whole traces, and for each system " +
-	"the best of the layouts that the hardware allows. Weights and heads decide which those are: OPT-66B's 72 heads do not divide over the 16 channels of an eight-GPU replica, so that l3 and " +
-	"rank-pim have it on four at most. hbm-pim stands twice: as the paper has it, 16 times the bandwidth in all of the memory, and with AttAcc's limit on power and " +
-	"the capacity that units leave (9 times, three quarters; from memory, Samsung's has 6 of 8 GB). l3 stands with more ranksets, too, of the same capacity in all. The paper did not make this comparison; its numbers stand beside for orientation, and nothing is judged. The number of " +
-	"requests matters: at a run's end large batches drain and cannot be filled, and with fewer requests this is a larger part of l3's run.\n\n"
+func (m *models) fairText(x *experiment) string {
+	text := "Fig 8 again under the preset `fair` (`l3sim config show fair`): the best policies of every system, physical A100s, shared PCIe uplinks, whole traces, and for each " +
+		"system the best of the layouts that the hardware allows."
+	small := m.served[0]
+	if heads, channels := small.Model.KVHeads, small.Node.Channels; heads%channels != 0 {
+		text += fmt.Sprintf(" %d heads of %s do not divide over the %d channels of a replica on all GPUs, so that systems with DIMM-PIM have it on fewer.", heads, small.Run.Model, channels)
+	}
+	seen := map[string]bool{}
+	for i, c := range x.configs {
+		if c == nil || seen[x.systemOf(i)] {
+			continue
+		}
+		name := x.systemOf(i)
+		if seen[name] = true; len(seen) == 1 {
+			text += fmt.Sprintf(" Admission is %q, at most %d requests decode at once on a replica.", c.Memory.Admission, c.Batching.MaxNumSeqs)
+		}
+		switch {
+		case c.Run.System == "hbm-pim":
+			text += fmt.Sprintf(" `%s` has %.0f times the bandwidth of HBM in %.0f%% of its capacity", name, c.HBMPIM.BandwidthFactor, 100*c.HBMPIM.CapacityShare)
+			if c.HBMPIM.CapacityShare < 1 {
+				text += " (AttAcc's limit on power; Samsung's units leave 6 of 8 GB, from memory, not looked up)"
+			}
+			text += "."
+		case c.Run.System == "l3":
+			text += fmt.Sprintf(" `%s` has %d ranksets.", name, c.Node.Ranksets)
+		}
+	}
+	return text + " The paper did not make this comparison; its numbers stand " +
+		"beside for orientation, and nothing is judged. With fewer requests the end of a run, where batches drain, is a larger part of it.\n\n"
+}
 
 // limits closes the evaluation: what no run of ours can show, and why.
 func (m *models) limits() string {
