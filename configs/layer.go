@@ -59,9 +59,9 @@ func readLayer(path string) (*layer, error) {
 // value of its key's type. The error is the first in the order of the text.
 func parseLayer(file, text string) (*layer, error) {
 	var document map[string]any
-	meta, err := toml.Decode(text, &document)
+	meta, err := input.DecodeTOML(file, text, &document)
 	if err != nil {
-		return nil, schema.SyntaxError(file, err)
+		return nil, err
 	}
 	places, l := schema.Scan(text), &layer{}
 	for _, key := range meta.Keys() {

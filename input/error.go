@@ -1,9 +1,11 @@
 package input
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/agext/levenshtein"
 )
@@ -20,12 +22,21 @@ type InputError struct {
 	Err      error  // the cause, where another package reported it
 }
 
+// The longest parts of a message, in bytes. What the user gave must not hide what
+// was expected, however long it was; a list of all valid names is given in full.
+const (
+	maxShown = 200  // a key or a value
+	maxCause = 500  // what another package says of it
+	maxOurs  = 5000 // a path, what was expected, or a cause of this form
+)
+
 // Error returns "FILE:LINE: KEY = VALUE: expected EXPECTED; did you mean NEAREST?"
-// with the absent parts left out.
+// with the absent parts left out, and long ones without their middle.
 func (e *InputError) Error() string {
 	var b strings.Builder
+	key, value := Shorten(e.Key, maxShown), Shorten(e.Value, maxShown)
 	if e.File != "" {
-		b.WriteString(e.File)
+		b.WriteString(Shorten(e.File, maxOurs))
 		if e.Line > 0 {
 			fmt.Fprintf(&b, ":%d", e.Line)
 		}
@@ -34,21 +45,25 @@ func (e *InputError) Error() string {
 		fmt.Fprintf(&b, "line %d: ", e.Line)
 	}
 	switch {
-	case e.Key != "" && e.Value != "":
-		fmt.Fprintf(&b, "%s = %s: ", e.Key, e.Value)
-	case e.Key != "":
-		fmt.Fprintf(&b, "%s: ", e.Key)
-	case e.Value != "":
-		fmt.Fprintf(&b, "%s: ", e.Value)
+	case key != "" && value != "":
+		fmt.Fprintf(&b, "%s = %s: ", key, value)
+	case key != "":
+		fmt.Fprintf(&b, "%s: ", key)
+	case value != "":
+		fmt.Fprintf(&b, "%s: ", value)
 	}
 	if e.Err != nil {
-		b.WriteString(e.Err.Error())
+		limit := maxCause
+		if errors.As(e.Err, new(*InputError)) {
+			limit = maxOurs
+		}
+		b.WriteString(Shorten(e.Err.Error(), limit))
 		if e.Expected != "" {
 			b.WriteString("; ")
 		}
 	}
 	if e.Expected != "" {
-		fmt.Fprintf(&b, "expected %s", e.Expected)
+		fmt.Fprintf(&b, "expected %s", Shorten(e.Expected, maxOurs))
 	}
 	if e.Nearest != "" {
 		fmt.Fprintf(&b, "; did you mean %q?", e.Nearest)
@@ -58,6 +73,18 @@ func (e *InputError) Error() string {
 
 // Unwrap returns the cause.
 func (e *InputError) Unwrap() error { return e.Err }
+
+// Shorten returns text as it is where it has at most limit bytes, else its
+// beginning and its end, about that much, with the number of bytes left out between
+// them. What a message quotes thus keeps its quotation marks.
+func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	head := strings.ToValidUTF8(text[:limit*3/4], "")
+	tail := strings.ToValidUTF8(text[len(text)-limit/4:], "")
+	return fmt.Sprintf("%s... (%d bytes) ...%s", head, len(text)-len(head)-len(tail), tail)
+}
 
 // Errorf returns an InputError whose message is formatted; %w sets its cause.
 func Errorf(format string, args ...any) *InputError {
@@ -84,7 +111,13 @@ func Nearest(name string, valid []string) string {
 	best, bestDistance := "", 0
 	sorted := append([]string(nil), valid...)
 	sort.Strings(sorted)
+	runes := utf8.RuneCountInString(name)
 	for _, v := range sorted {
+		// The distance is at least what the lengths differ by, and takes the product of
+		// the lengths to compute.
+		if n := utf8.RuneCountInString(v); 2*max(runes-n, n-runes) > max(len(name), len(v)) {
+			continue
+		}
 		d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(v), nil)
 		if 2*d > max(len(name), len(v)) {
 			continue

@@ -2,8 +2,17 @@ package input
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/agext/levenshtein"
 )
 
 func TestErrorMessage(t *testing.T) {
@@ -25,6 +34,44 @@ func TestErrorMessage(t *testing.T) {
 	}
 }
 
+// TestErrorMessageIsReadable: however long what the user gave is, the message says
+// the rest, shows both ends of it, and is text.
+func TestErrorMessageIsReadable(t *testing.T) {
+	huge := strings.Repeat("ä", 1_000_000) + "z"
+	inner := &InputError{Key: "inner", Value: huge, Expected: "less"}
+	for _, e := range []*InputError{
+		{File: "a.csv", Line: 3, Key: "k", Value: strconv.Quote(huge), Expected: "a number"},
+		{File: "a.csv", Line: 3, Key: huge, Value: "v", Expected: "a number"},
+		{File: huge, Line: 3, Key: "k", Value: "v", Expected: "a number"},
+		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("%q is none", huge), Expected: "a number"},
+		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("inside: %w", inner), Expected: "a number"},
+		{File: "a.csv", Line: 3, Key: "k", Expected: "a number, not " + huge},
+		UnknownName("k:3", huge, []string{"a number"}),
+	} {
+		message := e.Error()
+		if len(message) > 6000 || !utf8.ValidString(message) || !strings.Contains(message, ":3") ||
+			!strings.Contains(message, "expected") || !strings.Contains(message, "a number") || !strings.Contains(message, "äz") && e.Nearest == "" {
+			t.Errorf("%d bytes: %.300s", len(message), message)
+		}
+	}
+	short := &InputError{Key: "k", Value: strings.Repeat("x", maxShown), Err: errors.New(strings.Repeat("y", maxCause)), Expected: strings.Repeat("z", maxOurs)}
+	if got := len(short.Error()); got != maxShown+maxCause+maxOurs+len("k = : ; expected ") {
+		t.Errorf("what is not too long is cut: %d bytes", got)
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  string
+	}{{"abcd", 4, "abcd"}, {"abcde", 4, "abc... (1 bytes) ...e"}, {"ääää", 4, "ä... (6 bytes) ..."}} {
+		if got := Shorten(c.text, c.limit); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.text, got, c.want)
+		}
+	}
+}
+
 func TestUnwrap(t *testing.T) {
 	if !errors.Is(Errorf("open: %w", fs.ErrNotExist), fs.ErrNotExist) {
 		t.Error("the cause is lost")
@@ -40,4 +87,29 @@ func TestNearest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
+}
+
+// TestNearestLeavesOutTheFar: the names that Nearest does not compare, as they are
+// too long or too short, are not near.
+func TestNearestLeavesOutTheFar(t *testing.T) {
+	word := rapid.StringOfN(rapid.RuneFrom([]rune("abäAB")), 1, 8, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		name, valid := word.Draw(t, "name"), rapid.SliceOfN(word, 1, 4).Draw(t, "valid")
+		near := func(v string) int {
+			d := levenshtein.Distance(strings.ToLower(name), strings.ToLower(v), nil)
+			if 2*d > max(len(name), len(v)) {
+				return -1
+			}
+			return d
+		}
+		got, best := Nearest(name, valid), -1
+		for _, v := range valid {
+			if d := near(v); d >= 0 && (best < 0 || d < best) {
+				best = d
+			}
+		}
+		if found := slices.Contains(valid, got) && near(got) == best; best >= 0 && !found || best < 0 && got != "" {
+			t.Fatalf("%q among %q: got %q, the nearest is %d away", name, valid, got, best)
+		}
+	})
 }

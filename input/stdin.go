@@ -2,6 +2,7 @@ package input
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -37,29 +38,42 @@ func Open(path string) (io.ReadCloser, error) {
 	return nil, FileError(path, err)
 }
 
-// ReadFile returns the content of the file that Open opens.
+// MaxText is the size in bytes of the longest text that is read as a whole:
+// configurations, sweep files, figure definitions. A mebibyte holds ten
+// thousand points that are written out; what is longer is no such text.
+const MaxText = 1 << 20
+
+// ReadFile returns the text of the file that Open opens, of MaxText bytes at most.
+// Any error is an *InputError.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(f)
+	text, err := io.ReadAll(io.LimitReader(f, MaxText+1))
 	if err != nil {
 		return nil, FileError(path, err)
+	}
+	if len(text) > MaxText {
+		return nil, &InputError{File: Name(path), Expected: fmt.Sprintf("at most %d MiB", MaxText>>20)}
 	}
 	return text, nil
 }
 
 // FileError is the error for a file at path that the system cannot open or read. It
 // says its name once.
-func FileError(path string, err error) error {
+func FileError(path string, err error) *InputError {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
 	return &InputError{File: Name(path), Err: err}
 }
+
+// maxKept bounds what is kept of standard input, in bytes: a file can be read again
+// without.
+const maxKept = 1 << 28
 
 // kept is a stream with what has been read of it.
 type kept struct {
@@ -84,6 +98,9 @@ func (r *replay) Read(p []byte) (int, error) {
 	defer k.mu.Unlock()
 	if r.at == len(k.text) && k.err == nil {
 		n, err := k.stream.Read(p)
+		if len(k.text)+n > maxKept {
+			n, err = 0, fmt.Errorf("more than %d MiB; give its path instead", maxKept>>20)
+		}
 		k.text, k.err = append(k.text, p[:n]...), err
 	}
 	n := copy(p, k.text[r.at:])

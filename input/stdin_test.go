@@ -3,6 +3,9 @@ package input
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -36,6 +39,50 @@ func TestOpen(t *testing.T) {
 		var bad *InputError
 		if !errors.As(err, &bad) || bad.Error() != want {
 			t.Errorf("%s: got %v, want %s", path, err, want)
+		}
+	}
+}
+
+func TestReadFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	for n, want := range map[int]string{0: "", MaxText: "", MaxText + 1: "expected at most 1 MiB"} {
+		if err := os.WriteFile(path, []byte(strings.Repeat("x", n)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		text, err := ReadFile(path)
+		if want == "" && (err != nil || len(text) != n) || want != "" && (err == nil || err.Error() != path+": "+want) {
+			t.Errorf("%d bytes: read %d, %v", n, len(text), err)
+		}
+	}
+	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file or directory", dir: "expected a file, not a folder"} {
+		_, err := ReadFile(path)
+		if bad := new(InputError); !errors.As(err, &bad) || bad.File != path || err.Error() != path+": "+want {
+			t.Errorf("got %v", err)
+		}
+	}
+	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("the cause is lost")
+	}
+}
+
+// TestReadFileWithoutEnd reads a device that has none.
+func TestReadFileWithoutEnd(t *testing.T) {
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Skip(err)
+	}
+	if text, err := ReadFile("/dev/zero"); err == nil || len(text) > 0 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+}
+
+// TestReplayBounds: standard input that goes on and on is not kept.
+func TestReplayBounds(t *testing.T) {
+	r := &replay{from: &kept{stream: &repeated{'x', 1 << 40}}}
+	for range 2 {
+		n, err := io.Copy(io.Discard, r)
+		if err == nil || err.Error() != "more than 256 MiB; give its path instead" || n > maxKept {
+			t.Errorf("read %d, %v", n, err)
 		}
 	}
 }

@@ -65,27 +65,48 @@ func ReadTable(path string) (*Table, error) {
 }
 
 func readTable(name string, r io.Reader) (*Table, error) {
-	records, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		bad := &input.InputError{File: name, Err: err}
-		var parse *csv.ParseError
-		if errors.As(err, &parse) {
-			bad.Line, bad.Err = parse.Line, parse.Err
+	c := input.NewCSV(name, r)
+	var records [][]string
+	for size := 0; ; {
+		record, err := c.Read()
+		if err == io.EOF {
+			break
 		}
-		return nil, bad
+		if err != nil {
+			return nil, err
+		}
+		size += rowOverhead
+		for _, cell := range record {
+			size += cellOverhead + len(cell)
+		}
+		if size > maxTable {
+			return nil, &input.InputError{File: name, Line: c.Line(), Expected: fmt.Sprintf("a table that takes at most %d MiB of memory", maxTable>>20)}
+		}
+		records = append(records, record)
 	}
 	if len(records) == 0 {
 		return nil, &input.InputError{File: name, Expected: "a header line"}
 	}
 	t := &Table{Name: name, Columns: records[0], Rows: records[1:]}
+	seen := make(map[string]bool, len(t.Columns))
 	for i, c := range t.Columns {
-		if c == "" || slices.Contains(t.Columns[:i], c) {
+		if c == "" || seen[c] {
 			return nil, &input.InputError{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: fmt.Sprintf("%q", c),
 				Expected: "a name that no other column has"}
 		}
+		seen[c] = true
 	}
 	return t, nil
 }
+
+// maxTable bounds the memory of a table in bytes; the results of the largest sweep,
+// 100,000 points, take about half of it. The overheads are those of a slice's and a
+// string's header and of small allocations.
+const (
+	maxTable     = 1 << 28
+	rowOverhead  = 48
+	cellOverhead = 16
+)
 
 // Column returns the index of the column that name stands for: its full name,
 // or what is left of a full name without the section of its key and without its

@@ -20,11 +20,12 @@ func (p *fileParser) grid(f *File, value any) error {
 		if err != nil {
 			return err
 		}
-		axis := Axis{Kind: "grid"}
-		for i, v := range values {
-			if slices.Contains(values[:i], v) {
+		axis, seen := Axis{Kind: "grid"}, make(map[string]bool, len(values))
+		for _, v := range values {
+			if seen[v] {
 				return p.fail(l.line, &input.InputError{Key: "grid." + l.key, Value: v, Expected: "each value once"})
 			}
+			seen[v] = true
 			axis.Choices = append(axis.Choices, Choice{Settings: []Setting{{l.key, v, l.line}}})
 		}
 		f.Axes = append(f.Axes, axis)

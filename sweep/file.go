@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -78,9 +76,9 @@ func ParseFile(path, text string) (*File, error) {
 // newFileParser decodes a text.
 func newFileParser(path, text string) (*fileParser, error) {
 	var document map[string]any
-	meta, err := toml.Decode(text, &document)
+	meta, err := input.DecodeTOML(path, text, &document)
 	if err != nil {
-		return nil, schema.SyntaxError(path, err)
+		return nil, err
 	}
 	p := &fileParser{path: path, lines: map[string]int{}, document: document, order: map[string]int{}}
 	for key, place := range schema.Scan(text) {

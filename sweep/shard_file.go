@@ -106,14 +106,17 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 	r := bufio.NewReaderSize(f, 1<<16)
 	head := &shardHead{}
 	for number := 1; ; number++ {
-		line, err := r.ReadBytes('\n')
+		line, err := input.ReadLine(r)
 		if err == io.EOF && len(line) == 0 && number > 1 {
 			return head, nil
+		}
+		bad := &input.InputError{File: path, Line: number, Err: err}
+		if err == input.ErrLongLine {
+			return nil, bad
 		}
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		bad := &input.InputError{File: path, Line: number}
 		if number == 1 {
 			if bad.Err = decodeLine(line, head); bad.Err != nil || head.Schema != shardSchema {
 				bad.Expected = `{"schema":"` + shardSchema + `",...}`

@@ -34,10 +34,7 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 		}
 		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
 	}
-	trace, err := traces.Load(name)
-	if err == nil && n > 0 {
-		trace, err = trace.Head(n)
-	}
+	trace, err := traces.Load(name, n)
 	if err != nil {
 		return nil, err
 	}

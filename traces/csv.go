@@ -1,8 +1,6 @@
 package traces
 
 import (
-	"encoding/csv"
-	"errors"
 	"io"
 	"slices"
 	"strconv"
@@ -17,49 +15,38 @@ type csvColumns struct {
 	arrivalAt, inputAt, outputAt int // arrivalAt is -1 where the file has no arrivals
 }
 
-// readCSV reads a CSV file with a header (RFC 4180, with line ends of any
-// kind).
-func readCSV(file string, r io.Reader) ([]row, error) {
-	reader := csv.NewReader(r)
+// readCSV adds the rows of a CSV file with a header until it has enough.
+func readCSV(file string, r io.Reader, to *rows) error {
+	reader := input.NewCSV(file, r)
 	reader.ReuseRecord = true
 	header, err := reader.Read()
 	if err == io.EOF {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, csvError(file, err)
+		return err
 	}
-	line, _ := reader.FieldPos(0)
-	columns, err := findColumns(file, line, header)
+	columns, err := findColumns(file, reader.Line(), header)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var rows []row
-	for {
+	for !to.enough() {
 		record, err := reader.Read()
 		if err == io.EOF {
-			return rows, nil
+			return nil
 		}
 		if err != nil {
-			return nil, csvError(file, err)
+			return err
 		}
-		line, _ := reader.FieldPos(0)
-		r, err := columns.row(file, line, record)
+		r, err := columns.row(file, reader.Line(), record)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		rows = append(rows, r)
+		if err := to.add(r); err != nil {
+			return err
+		}
 	}
-}
-
-// csvError turns an error of encoding/csv, or of what it reads from, into an
-// InputError.
-func csvError(file string, err error) error {
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return &input.InputError{File: file, Line: parse.Line, Err: parse.Err}
-	}
-	return &input.InputError{File: file, Err: err}
+	return nil
 }
 
 // findColumns returns the format of the file whose first line is header.
@@ -86,12 +73,8 @@ func findColumns(file string, line int, header []string) (*csvColumns, error) {
 		}
 		return c, nil
 	}
-	written := strings.Join(names, ",")
-	if len(written) > 100 {
-		written = written[:100] + "..."
-	}
 	return nil, &input.InputError{
-		File: file, Line: line, Value: strconv.Quote(written),
+		File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
 		Expected: "a header with the columns " + formatNames() + ", or JSON lines with " + mooncakeFields,
 	}
 }

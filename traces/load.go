@@ -20,19 +20,20 @@ import (
 // a trace may hold.
 const MaxTokens = 1 << 24
 
-// Load reads the trace file at path. The format is found from the first line
-// and gzip from its magic number, not from the file's name. Requests that do
-// not arrive in order are sorted, and arrivals count from the first.
+// Load reads the first n requests of the trace file at path and nothing behind
+// them, or, where n is 0, all of it, which may be MaxWhole. The format is found from
+// the first line and gzip from its magic number, not from the file's name. Requests
+// that do not arrive in order are sorted, and arrivals count from the first.
 //
 // Whatever is wrong with the file is an *input.InputError that names file,
 // line and column.
-func Load(path string) (*Trace, error) {
+func Load(path string, n int) (*Trace, error) {
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
 	defer f.Close()
-	return Read(input.Name(path), f)
+	return Read(input.Name(path), f, n)
 }
 
 // openError says why path cannot be opened. A path that does not exist may be
@@ -50,7 +51,10 @@ func openError(path string, err error) error {
 
 // Read is Load from a reader; name stands for the file in errors and names the
 // trace.
-func Read(name string, r io.Reader) (*Trace, error) {
+func Read(name string, r io.Reader, n int) (*Trace, error) {
+	if n < 0 || n > maxRequests {
+		return nil, badRequests(n)
+	}
 	text, err := unzip(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {
 		return nil, &input.InputError{File: name, Err: err}
@@ -59,19 +63,24 @@ func Read(name string, r io.Reader) (*Trace, error) {
 	if err != nil && err != io.EOF {
 		return nil, input.FileError(name, err)
 	}
-	var rows []row
+	rows := &rows{file: name, want: n}
 	if len(first) == 1 && first[0] == '{' {
-		rows, err = readMooncake(name, text)
+		err = readMooncake(name, text, rows)
 	} else {
-		rows, err = readCSV(name, text)
+		err = readCSV(name, text, rows)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if len(rows) == 0 {
+	switch found := len(rows.all); {
+	case found == 0:
 		return nil, &input.InputError{File: name, Expected: "at least one request"}
+	case found < n:
+		return nil, &input.InputError{
+			Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, name),
+		}
 	}
-	return newTrace(name, rows)
+	return newTrace(name, rows.all)
 }
 
 // unzip returns the text of r: decompressed where it begins as a gzip file
@@ -114,6 +123,32 @@ type row struct {
 	arrival       instant
 	input, output int
 	line          int
+}
+
+// MaxWhole is the largest number of requests of a file that is read to its end. A
+// simulation of more takes tens of gigabytes; the first ones can be asked for.
+const MaxWhole = 1_000_000
+
+// rows are those of a file that are read.
+type rows struct {
+	file string
+	want int // 0 for all
+	all  []row
+}
+
+// enough says that nothing more needs to be read.
+func (r *rows) enough() bool { return r.want > 0 && len(r.all) >= r.want }
+
+// add adds a row, unless a file that is read to its end has too many.
+func (r *rows) add(next row) error {
+	if r.want == 0 && len(r.all) == MaxWhole {
+		return &input.InputError{
+			File: r.file, Line: next.line,
+			Expected: fmt.Sprintf("at most %d requests; run.requests = N (--requests N) reads the first N alone", MaxWhole),
+		}
+	}
+	r.all = append(r.all, next)
+	return nil
 }
 
 // tokens checks a number of tokens.

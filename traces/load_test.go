@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +28,7 @@ func TestLoadFormats(t *testing.T) {
 		"mooncake.jsonl":    {{0, 0, 6758, 500}, {1, 2500 * units.Microsecond, 7322, 490}},
 	} {
 		path := filepath.Join("testdata", file)
-		got, err := Load(path)
+		got, err := Load(path, 0)
 		if err != nil || !slices.Equal(got.Requests, want) || got.Name != path {
 			t.Errorf("%s: got %+v, %v\nwant %+v", file, got, err, want)
 		}
@@ -40,7 +43,7 @@ func TestLoadFormats(t *testing.T) {
 			"CRLF":            bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\n"), []byte("\r\n")),
 			"no final line":   bytes.TrimRight(text, "\r\n"),
 		} {
-			got, err := Read(file, bytes.NewReader(data))
+			got, err := Read(file, bytes.NewReader(data), 0)
 			if err != nil || !slices.Equal(got.Requests, want) {
 				t.Errorf("%s with %s: got %+v, %v", file, how, got, err)
 			}
@@ -80,7 +83,7 @@ func TestLoadShared(t *testing.T) {
 		"mooncake/conversation_trace.jsonl":                         {12031, 144793823, 4122048},
 	}
 	for file, w := range want {
-		trace, err := Load(filepath.Join(folder, file))
+		trace, err := Load(filepath.Join(folder, file), 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -96,7 +99,7 @@ func TestLoadShared(t *testing.T) {
 }
 
 func TestLoadSortsArrivals(t *testing.T) {
-	got, err := Read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"))
+	got, err := Read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"), 0)
 	want := []Request{{0, 0, 2, 1}, {1, 0, 4, 1}, {2, 2 * units.Second, 1, 1}, {3, 2 * units.Second, 3, 1}}
 	if err != nil || !slices.Equal(got.Requests, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -132,7 +135,7 @@ func TestReadErrors(t *testing.T) {
 		{"truncated gzip", string(zip(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:40], "f: unexpected EOF"},
 		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
 	} {
-		trace, err := Read("f", strings.NewReader(c.text))
+		trace, err := Read("f", strings.NewReader(c.text), 0)
 		var bad *input.InputError
 		if !errors.As(err, &bad) {
 			t.Errorf("%s: got %+v, %v, want an InputError", c.name, trace, err)
@@ -145,13 +148,13 @@ func TestReadErrors(t *testing.T) {
 }
 
 func TestLoadMissing(t *testing.T) {
-	_, err := Load("openr2")
+	_, err := Load("openr2", 0)
 	var bad *input.InputError
 	if !errors.As(err, &bad) || !errors.Is(err, fs.ErrNotExist) || bad.Nearest != "openr1" || bad.Value != `"openr2"` {
 		t.Errorf("got %v", err)
 	}
 	folder := t.TempDir()
-	if _, err := Load(folder); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), folder+": ") || strings.Count(err.Error(), folder) > 1 {
+	if _, err := Load(folder, 0); !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), folder+": ") || strings.Count(err.Error(), folder) > 1 {
 		t.Errorf("a folder: got %v", err)
 	}
 }
@@ -174,7 +177,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("arrival_time_ns,input_toks,output_toks\n9223372036854775807,1,1\n0,1,1\n"))
 	f.Add([]byte("TIMESTAMP,ContextTokens,GeneratedTokens\n0001-01-01 00:00:00,1,1\n9999-12-31 23:59:59.999999999,1,1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		trace, err := Read("f", bytes.NewReader(text))
+		trace, err := Read("f", bytes.NewReader(text), 0)
 		if err != nil {
 			var bad *input.InputError
 			if !errors.As(err, &bad) {
@@ -193,4 +196,89 @@ func FuzzRead(f *testing.F) {
 			last = r.Arrival
 		}
 	})
+}
+
+// requestsOf are the lines of one request in each format, behind what comes first.
+var requestsOf = map[string]struct{ first, request, huge string }{
+	"azure":  {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:17:03.9799600,7,9\n", "2023-11-16 18:17:03.9799600,HUGE,9\n"},
+	"plain":  {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "0.5,7,9\n", "HUGE,7,9\n"},
+	"llmsim": {"input_toks,output_toks,arrival_time_ns\n", "7,9,500\n", "7,HUGE,500\n"},
+	"mooncake": {"", `{"timestamp": 500, "input_length": 7, "output_length": 9, "hash_ids": [1, 2]}` + "\n",
+		`{"timestamp": 500, "input_length": HUGE, "output_length": 9}` + "\n"},
+}
+
+// TestReadStops: of n requests that are asked for, nothing behind the nth is read,
+// be it wrong, without end or a file that is cut short.
+func TestReadStops(t *testing.T) {
+	for format, of := range requestsOf {
+		for _, n := range []int{1, 3} {
+			trace, err := Read("f", io.MultiReader(strings.NewReader(of.first+strings.Repeat(of.request, n)+"wrong\n"), failing{}), n)
+			if err != nil || len(trace.Requests) != n || trace.Requests[n-1].Input != 7 {
+				t.Errorf("%s, %d: %+v, %v", format, n, trace, err)
+			}
+		}
+		// As many as there are, one more, and fewer than none.
+		three := of.first + strings.Repeat(of.request, 3)
+		if trace, err := Read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
+			t.Errorf("%s: %+v, %v", format, trace, err)
+		}
+		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", maxRequests + 1: "expected 1 to 10000000"} {
+			if _, err := Read("f", strings.NewReader(three), n); !errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, %d of 3: %v", format, n, err)
+			}
+		}
+	}
+	// The first in the file, in the order in which they arrive.
+	trace, err := Read("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
+	if want := []Request{{0, 0, 2, 1}, {1, 2 * units.Second, 1, 1}}; err != nil || !slices.Equal(trace.Requests, want) {
+		t.Errorf("got %+v, %v", trace, err)
+	}
+}
+
+// failing is a stream that cannot be read.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("read on") }
+
+// cycle repeats a text without end.
+type cycle struct {
+	text string
+	at   int
+}
+
+func (c *cycle) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		k := copy(p[n:], c.text[c.at:])
+		n += k
+		c.at = (c.at + k) % len(c.text)
+	}
+	return n, nil
+}
+
+// TestReadBounds: text without end is an error that names the line and can be read,
+// and takes no more memory than the bounds allow; packed it takes no more.
+func TestReadBounds(t *testing.T) {
+	for format, of := range requestsOf {
+		huge := strings.Repeat("9", 1<<20)
+		for what, c := range map[string]struct {
+			first, rest, want string
+		}{
+			"zeros":        {"", "\x00", "f:1: "},
+			"a long field": {of.first + of.request, strings.Replace(strings.TrimSpace(of.huge), "HUGE", strings.Repeat("9", 20<<20), 1), "longer than the 16 MiB that a line may have"},
+			"a long value": {of.first + of.request, strings.Replace(of.huge, "HUGE", huge, 1), "9... ("},
+			"requests":     {of.first, of.request, "expected at most 1000000 requests; run.requests = N (--requests N) reads the first N alone"},
+		} {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := Read("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
+			runtime.ReadMemStats(&after)
+			if bad := new(input.InputError); !errors.As(err, &bad) || bad.File != "f" || bad.Line == 0 || len(err.Error()) > 2000 || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: got %.300s", format, what, fmt.Sprint(err))
+			}
+			if used := after.TotalAlloc - before.TotalAlloc; used > 2<<30 {
+				t.Errorf("%s, %s: %d MiB", format, what, used>>20)
+			}
+		}
+	}
 }

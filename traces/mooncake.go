@@ -23,28 +23,30 @@ type mooncakeLine struct {
 	OutputLength *int64   `json:"output_length"`
 }
 
-// readMooncake reads JSON lines. Empty lines are skipped.
-func readMooncake(file string, r io.Reader) ([]row, error) {
-	scanner := bufio.NewScanner(r)
-	scanner.Buffer(make([]byte, 1<<16), 1<<26)
-	var rows []row
-	line := 0
-	for scanner.Scan() {
-		line++
-		text := bytes.TrimSpace(scanner.Bytes())
-		if len(text) == 0 {
-			continue
+// readMooncake adds the rows of JSON lines until it has enough. Empty lines are
+// skipped.
+func readMooncake(file string, r *bufio.Reader, to *rows) error {
+	for line := 1; !to.enough(); line++ {
+		text, err := input.ReadLine(r)
+		if err != nil && err != io.EOF {
+			bad := input.FileError(file, err)
+			bad.Line = line
+			return bad
 		}
-		r, err := mooncakeRow(file, line, text)
-		if err != nil {
-			return nil, err
+		if text := bytes.TrimSpace(text); len(text) > 0 {
+			r, err := mooncakeRow(file, line, text)
+			if err != nil {
+				return err
+			}
+			if err := to.add(r); err != nil {
+				return err
+			}
 		}
-		rows = append(rows, r)
+		if err == io.EOF {
+			return nil
+		}
 	}
-	if err := scanner.Err(); err != nil {
-		return nil, &input.InputError{File: file, Line: line + 1, Err: err}
-	}
-	return rows, nil
+	return nil
 }
 
 func mooncakeRow(file string, line int, text []byte) (row, error) {

@@ -104,10 +104,8 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	if errs := spec.Validate(); len(errs) > 0 {
 		return nil, errs[0]
 	}
-	if n < 1 || n > maxSynthetic {
-		return nil, &input.InputError{
-			Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxSynthetic),
-		}
+	if n < 1 || n > maxRequests {
+		return nil, badRequests(n)
 	}
 	for _, l := range []Lengths{b.Input, b.Output} {
 		if float64(spec.MaxTokens) < l.Mean {
@@ -126,8 +124,13 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	return t, nil
 }
 
-// maxSynthetic bounds the memory of a drawn trace.
-const maxSynthetic = 10_000_000
+// maxRequests bounds the memory of a trace.
+const maxRequests = 10_000_000
+
+// badRequests is the error for a number of requests that no trace can have.
+func badRequests(n int) error {
+	return &input.InputError{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxRequests)}
+}
 
 // stream returns a source of randomness of its own for each column of each
 // data set and seed.

@@ -1,11 +1,9 @@
 package traces
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -21,18 +19,6 @@ type Request struct {
 type Trace struct {
 	Name     string // built-in name, or path of the file
 	Requests []Request
-}
-
-// Head returns a trace of the first n requests. Asking for none or for more
-// than there are is an *input.InputError.
-func (t *Trace) Head(n int) (*Trace, error) {
-	if n < 1 || n > len(t.Requests) {
-		return nil, &input.InputError{
-			Key: "run.requests", Value: fmt.Sprint(n),
-			Expected: fmt.Sprintf("1 to %d, the number of requests in %s", len(t.Requests), t.Name),
-		}
-	}
-	return &Trace{t.Name, slices.Clone(t.Requests[:n])}, nil
 }
 
 // AtOnce returns the trace with all arrivals at time 0: a queue that is full

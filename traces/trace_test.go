@@ -1,26 +1,9 @@
 package traces
 
 import (
-	"errors"
 	"math"
 	"testing"
-
-	"github.com/l3sim/l3sim/input"
 )
-
-func TestHead(t *testing.T) {
-	trace := &Trace{"x", []Request{{0, 0, 1, 2}, {1, 5, 3, 4}}}
-	head, err := trace.Head(1)
-	if err != nil || len(head.Requests) != 1 || head.Requests[0] != trace.Requests[0] {
-		t.Errorf("got %+v, %v", head, err)
-	}
-	for _, n := range []int{-1, 0, 3} {
-		var bad *input.InputError
-		if _, err := trace.Head(n); !errors.As(err, &bad) {
-			t.Errorf("the first %d of 2: got %v", n, err)
-		}
-	}
-}
 
 func TestAtOnce(t *testing.T) {
 	trace := &Trace{"x", []Request{{0, 0, 1, 2}, {1, 5, 3, 4}}}

@@ -85,7 +85,7 @@ func loadModel(flag, name string) (*llm.Model, error) {
 
 // located completes an error of a section with its file and full key.
 func located(bad *input.InputError, file, section string) error {
-	if text, err := os.ReadFile(file); err == nil {
+	if text, err := input.ReadFile(file); err == nil {
 		bad.Line = lineOf(string(text), bad.Key[strings.LastIndexByte(bad.Key, '.')+1:])
 	}
 	bad.File, bad.Key = file, section+"."+bad.Key
@@ -99,14 +99,9 @@ func decodeSection(flag, name string, kind configs.Kind, dst any) error {
 	if err != nil {
 		return err
 	}
-	meta, err := toml.Decode(text, dst)
+	meta, err := input.DecodeTOML(name, text, dst)
 	if err != nil {
-		bad := &input.InputError{File: name, Err: err, Expected: "TOML"}
-		var parse toml.ParseError
-		if errors.As(err, &parse) {
-			bad.Line, bad.Key, bad.Err = parse.Position.Line, parse.LastKey, errors.New(parse.Message)
-		}
-		return bad
+		return err
 	}
 	// The decoder matches keys without regard to case; presets and files do not.
 	valid, err := keysOf(dst)
@@ -164,18 +159,11 @@ func sectionText(flag, name string, kind configs.Kind) (string, error) {
 			return configs.Source(name)
 		}
 	}
-	text, err := os.ReadFile(name)
-	switch {
-	case err == nil:
-		return string(text), nil
-	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsRune(name, filepath.Separator) && filepath.Ext(name) != ".toml":
+	text, err := input.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsRune(name, filepath.Separator) && filepath.Ext(name) != ".toml" {
 		return "", input.UnknownName(flag, name, valid)
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		err = path.Err
-	}
-	return "", &input.InputError{File: name, Err: err}
+	return string(text), err
 }
 
 // requireFlag returns an error for a flag that must be given.

@@ -45,6 +45,10 @@ func mainCode() int {
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
+// longestMessage bounds the message of an error, in bytes: input.InputError bounds its
+// own parts, but not how many of them there are.
+const longestMessage = 10_000
+
 // errTerminated is why a command stops that got SIGTERM.
 var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
 
@@ -66,7 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case exitInterrupted:
 		fmt.Fprintln(stderr, "l3sim: interrupted")
 	default:
-		fmt.Fprintln(stderr, "l3sim: "+strings.ReplaceAll(err.Error(), "\n", " "))
+		message := strings.ReplaceAll(err.Error(), "\n", " ")
+		fmt.Fprintln(stderr, "l3sim: "+input.Shorten(message, longestMessage))
 	}
 	return code
 }

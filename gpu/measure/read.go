@@ -1,8 +1,7 @@
 package measure
 
 import (
-	"encoding/csv"
-	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -29,6 +28,9 @@ var layouts = []struct {
 	{PCIe, "direction,bytes,us"},
 	{Elementwise, "op,m,d,us"},
 }
+
+// maxSamples bounds the measurements of a file; a fit takes time for each.
+const maxSamples = 1_000_000
 
 // elementwiseOps are the kernels that an elementwise file may name.
 var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
@@ -66,11 +68,14 @@ func Read(path string) ([]Sample, error) {
 
 // parse reads one CSV text.
 func parse(name string, text io.Reader) ([]Sample, error) {
-	r := csv.NewReader(text)
+	r := input.NewCSV(name, text)
 	r.TrimLeadingSpace = true
 	header, err := r.Read()
+	if err == io.EOF {
+		return nil, &input.InputError{File: name, Expected: "a header line"}
+	}
 	if err != nil {
-		return nil, csvError(name, err)
+		return nil, err
 	}
 	columns := map[string]int{}
 	for i, c := range header {
@@ -83,17 +88,19 @@ func parse(name string, text io.Reader) ([]Sample, error) {
 	var samples []Sample
 	for {
 		fields, err := r.Read()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			return nil, csvError(name, err)
+			return nil, err
 		}
-		line, _ := r.FieldPos(0)
-		row := row{name: name, line: line, columns: columns, fields: fields}
+		row := row{name: name, line: r.Line(), columns: columns, fields: fields}
 		s := row.sample(kind)
 		if row.err != nil {
 			return nil, row.err
+		}
+		if len(samples) == maxSamples {
+			return nil, &input.InputError{File: name, Line: row.line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
 		}
 		samples = append(samples, s)
 	}
@@ -101,17 +108,6 @@ func parse(name string, text io.Reader) ([]Sample, error) {
 		return nil, &input.InputError{File: name, Expected: "at least one measurement after the header"}
 	}
 	return samples, nil
-}
-
-func csvError(name string, err error) error {
-	if errors.Is(err, io.EOF) {
-		return &input.InputError{File: name, Expected: "a header line"}
-	}
-	var parse *csv.ParseError
-	if errors.As(err, &parse) {
-		return &input.InputError{File: name, Line: parse.Line, Err: parse.Err}
-	}
-	return &input.InputError{File: name, Err: err}
 }
 
 // kindOf returns the kind whose columns a file has.

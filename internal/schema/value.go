@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding"
-	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -60,24 +59,13 @@ func scalar(text string) (any, bool) {
 		}
 	}
 	var document map[string]any
-	if _, err := toml.Decode("value = "+text, &document); err != nil || len(document) != 1 {
+	if _, err := input.DecodeTOML("", "value = "+text, &document); err != nil || len(document) != 1 {
 		return nil, false
 	}
 	return document["value"], true
 }
 
 func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' }
-
-// SyntaxError gives an error of the TOML decoder its place.
-func SyntaxError(file string, err error) *input.InputError {
-	bad := &input.InputError{File: file, Err: err}
-	var parse toml.ParseError
-	if errors.As(err, &parse) {
-		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
-		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
-	}
-	return bad
-}
 
 // Convert returns value, as the TOML decoder gives it, as a value of type t. It is
 // stricter than the decoder: no number where a unit is due, no fraction for an integer,

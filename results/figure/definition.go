@@ -4,8 +4,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/BurntSushi/toml"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -41,9 +39,9 @@ func ReadDefinition(path string) (*Definition, error) {
 // ParseDefinition is ReadDefinition of a text.
 func ParseDefinition(path, text string) (*Definition, error) {
 	var document map[string]any
-	meta, err := toml.Decode(text, &document)
+	meta, err := input.DecodeTOML(path, text, &document)
 	if err != nil {
-		return nil, schema.SyntaxError(path, err)
+		return nil, err
 	}
 	places := schema.Scan(text)
 	for _, key := range meta.Keys() {
@@ -55,18 +53,17 @@ func ParseDefinition(path, text string) (*Definition, error) {
 		}
 	}
 	d := &Definition{}
-	if _, err = toml.Decode(text, d); err == nil {
+	if _, err = input.DecodeTOML(path, text, d); err == nil {
 		return d, nil
 	}
-	bad := &input.InputError{File: path, Err: err}
 	if key := wrongType(document); key != "" {
-		bad.Err, bad.Key, bad.Line = nil, key, places[key].Line
-		bad.Expected = "a text in quotes"
+		bad := &input.InputError{File: path, Key: key, Line: places[key].Line, Expected: "a text in quotes"}
 		if key == "where" {
 			bad.Expected = `an array of texts, ["column=value"]`
 		}
+		return nil, bad
 	}
-	return nil, bad
+	return nil, err
 }
 
 // wrongType returns the first key of a document that is not of its type.

@@ -1,0 +1,51 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// MaxLine is the length in bytes of the longest line, or record of several lines,
+// that is read. A line of results has a point's name and the values of its keys,
+// which a sweep file of MaxText can make long; nothing else comes close to it.
+const MaxLine = 16 << 20
+
+// ErrLongLine is the error for a line of more than MaxLine bytes.
+var ErrLongLine = fmt.Errorf("longer than the %d MiB that a line may have", MaxLine>>20)
+
+// ReadLine returns the next line of r with its line end. At the end it returns what
+// follows the last line end, if anything, and io.EOF. Of a line longer than MaxLine it
+// returns a part a little longer than that and ErrLongLine; the next call goes on with
+// the rest of the line.
+func ReadLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > MaxLine:
+			return line, ErrLongLine
+		case err != bufio.ErrBufferFull:
+			return line, err
+		}
+	}
+}
+
+// boundedReader passes on what it reads until a record becomes longer than MaxLine.
+type boundedReader struct {
+	r    io.Reader
+	held int // bytes of the record, and of what is buffered behind it
+	line int // of the last byte that was read, from 1
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.held > MaxLine {
+		return 0, ErrLongLine
+	}
+	n, err := b.r.Read(p)
+	b.held += n
+	b.line += bytes.Count(p[:n], []byte("\n"))
+	return n, err
+}

@@ -1,0 +1,61 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestDecodeTOML(t *testing.T) {
+	var document map[string]any
+	if meta, err := DecodeTOML("a.toml", "a.b = [1, 2]\n", &document); err != nil || len(meta.Keys()) != 1 {
+		t.Errorf("%v, %v", meta.Keys(), err)
+	}
+	_, err := DecodeTOML("a.toml", "a = 1\nb = \n", &document)
+	if bad := new(InputError); !errors.As(err, &bad) || bad.File != "a.toml" || bad.Line != 2 || !strings.Contains(err.Error(), "not TOML: ") {
+		t.Errorf("got %v", err)
+	}
+	var wrong struct{ A int }
+	if _, err := DecodeTOML("a.toml", "a = 'x'\n", &wrong); !errors.As(err, new(*InputError)) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestDecodeTOMLBoundsNesting: what nests deeper than the bound is refused where it
+// begins to, in every way to write it, and at once, however deep it is.
+func TestDecodeTOMLBoundsNesting(t *testing.T) {
+	for _, n := range []int{maxNesting, maxNesting + 1, 100_000} {
+		dotted := strings.Repeat("a.", n) + "a"
+		for what, text := range map[string]string{
+			"arrays":              "x = 0.5\ny = " + strings.Repeat("[", n) + strings.Repeat("]", n),
+			"inline tables":       "x = '['\ny = " + strings.Repeat("{a=", n) + "1" + strings.Repeat("}", n),
+			"a dotted key":        "x = [1.5, 2.5]\n" + dotted + " = 1",
+			"a table's name":      "x = [1.5,\n2.5]\n[" + dotted + "]",
+			"behind a comment":    "# ' \" \"\"\"\n" + dotted + " = 1",
+			"behind strings":      "x = [\"\\\"\", '\\', \"\"\"\\\"\"\"\"\"\", ''''''',\n" + strings.Repeat("[", n-1) + strings.Repeat("]", n),
+			"in an inline table":  "\nx = {" + dotted + " = 1}",
+			"behind quoted parts": "\n\"b.c\".'d.e'." + strings.Repeat("a.", n-2) + "a = 1",
+		} {
+			var document map[string]any
+			_, err := DecodeTOML("a.toml", text, &document)
+			if n <= maxNesting {
+				if err != nil {
+					t.Errorf("%s, %d deep: %v", what, n, err)
+				}
+				continue
+			}
+			line := strings.Count(text, "\n") + 1
+			if want := fmt.Sprintf("a.toml:%d: expected arrays, tables and dotted keys nested at most 32 deep", line); err == nil || err.Error() != want {
+				t.Errorf("%s, %d deep: got %v, want %s", what, n, err, want)
+			}
+		}
+	}
+	// Brackets and dots that nest nothing.
+	var document map[string]any
+	flat := "x = '" + strings.Repeat("[", 100) + "'\ny = \"\"\"\n" + strings.Repeat("{.", 100) + "\"\"\" # " + strings.Repeat("[", 100) +
+		"\nz = [" + strings.Repeat("[1.5], ", 100) + "]\n" + strings.Repeat("[[t]]\na.b = 1.5\n", 100)
+	if _, err := DecodeTOML("a.toml", flat, &document); err != nil {
+		t.Error(err)
+	}
+}
