@@ -26,7 +26,7 @@ func TestRun(t *testing.T) {
 		if err := journal.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if entries, err := sweep.ReadJournal(dir); err != nil || int64(len(entries)) != points || points < 40 {
+		if entries, _, err := sweep.ReadJournal(dir); err != nil || int64(len(entries)) != points || points < 40 {
 			t.Errorf("%v: %d entries of %d points", err, len(entries), points)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 
 // journalSchema names the form of the journal; it is its first line and part of
 // every point's address.
-const journalSchema = "l3sim/sweep/1"
+const journalSchema = "l3sim/sweep/2"
 
 // headLine is the journal's first line.
 const headLine = `{"schema":"` + journalSchema + "\"}\n"
@@ -44,7 +45,8 @@ type Entry struct {
 // Journal is the append-only record of a sweep's finished points: a line of
 // JSON each, after a first line that names the schema. Record returns when its
 // line is on disk. A line that a crash or a full disk cut short is no line: the
-// next OpenJournal takes it off the file's end.
+// next OpenJournal takes it off the file's end. A line that is not as it was written
+// says so by its checksum: it stays where it is, and its point runs again.
 //
 // An open journal is locked; a second process cannot open it. Its methods may be
 // called from several goroutines at a time.
@@ -55,7 +57,40 @@ type Journal struct {
 	size    int64 // bytes that hold whole lines
 	broken  error // the write error after which nothing is written any more
 	entries map[string]*Entry
-	damaged int
+	damage  Damage
+}
+
+// Damage is what of a journal is not as it was written.
+type Damage struct {
+	File  string
+	Lines []int // the first of them, from 1
+	Count int
+}
+
+// maxDamageLines is how many lines a Damage names.
+const maxDamageLines = 5
+
+// add counts a line.
+func (d *Damage) add(line int) {
+	if d.Count++; len(d.Lines) < maxDamageLines {
+		d.Lines = append(d.Lines, line)
+	}
+}
+
+// String returns "FILE:LINE: damaged" and the other lines.
+func (d *Damage) String() string {
+	var b strings.Builder
+	for i, line := range d.Lines {
+		if i == 0 {
+			fmt.Fprintf(&b, "%s:%d: damaged", d.File, line)
+			continue
+		}
+		fmt.Fprintf(&b, ", and line %d", line)
+	}
+	if more := d.Count - len(d.Lines); more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
 }
 
 // journalFile is what Journal needs of an *os.File that was opened to append.
@@ -106,7 +141,7 @@ func (j *Journal) open(f *os.File, dir string) error {
 	if j.size > 0 {
 		return nil
 	}
-	if err := j.append(map[string]string{"schema": journalSchema}); err != nil {
+	if err := j.write([]byte(headLine)); err != nil {
 		return err
 	}
 	return results.SyncFolder(dir)
@@ -114,39 +149,54 @@ func (j *Journal) open(f *os.File, dir string) error {
 
 // ReadJournal returns the finished points that the journal in dir holds, by
 // hash, without locking it; none where there is no journal.
-func ReadJournal(dir string) (map[string]*Entry, error) {
+func ReadJournal(dir string) (map[string]*Entry, Damage, error) {
 	entries := map[string]*Entry{}
-	err := eachEntry(dir, func(e *Entry) error {
+	damage, err := eachEntry(dir, func(e *Entry) error {
 		entries[e.Point] = e
 		return nil
 	})
-	return entries, err
+	return entries, damage, err
 }
 
 // eachEntry calls do for each entry of the journal in dir, in its order.
-func eachEntry(dir string, do func(*Entry) error) error {
+func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 	f, err := os.Open(filepath.Join(dir, journalName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return Damage{}, nil
 	}
 	if err != nil {
-		return err
+		return Damage{}, err
 	}
 	defer f.Close()
-	_, err = (&Journal{}).read(f.Name(), f, do)
-	return err
+	j := &Journal{}
+	_, err = j.read(f.Name(), f, do)
+	return j.damage, err
 }
 
 // read calls do for each entry and returns how many bytes there are; j.size
-// becomes the end of the last whole line. Lines in between that are none, as a
-// failing disk may leave, are counted and passed over: their points run again.
+// becomes the end of the last whole line. Lines that are not as they were written
+// are counted and passed over: their points run again. The first line is one of them
+// where an entry follows, which no other program wrote.
 func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
+	j.damage.File = name
 	b := bufio.NewReaderSize(r, 1<<16)
+	ours := false
 	for number := 1; ; number++ {
-		line, err := b.ReadBytes('\n')
+		line, err := input.ReadLine(b)
 		total += int64(len(line))
+		for err == input.ErrLongLine { // passed over in parts, as no entry is so long
+			if number == 1 {
+				return total, notJournal(name)
+			}
+			line, err = input.ReadLine(b)
+			total += int64(len(line))
+			line = nil
+		}
+		if number == 1 { // whole, cut short, or with another line end
+			ours = strings.HasPrefix(string(line), strings.TrimSpace(headLine)) || strings.HasPrefix(headLine, string(line))
+		}
 		if err == io.EOF { // what is left of a line that was cut short, if anything
-			if number == 1 && !strings.HasPrefix(headLine, string(line)) {
+			if !ours {
 				return total, notJournal(name)
 			}
 			return total, nil
@@ -154,41 +204,75 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 		if err != nil {
 			return total, err
 		}
-		if number == 1 {
-			if string(line) != headLine {
-				return total, notJournal(name)
-			}
-		} else if e := parseEntry(line); e != nil {
-			if err := do(e); err != nil {
-				return total, err
-			}
-		} else {
-			j.damaged++
-		}
 		j.size = total
+		if number == 1 && string(line) == headLine {
+			continue
+		}
+		e := parseEntry(line)
+		if e == nil {
+			j.damage.add(number)
+			continue
+		}
+		ours = true
+		if err := do(e); err != nil {
+			return total, err
+		}
 	}
 }
 
 // notJournal is the error for a file that this program did not write, and must
 // not touch.
 func notJournal(name string) error {
-	return &input.InputError{File: name, Line: 1, Expected: strings.TrimSpace(headLine)}
+	return &input.InputError{File: name, Line: 1, Expected: strings.TrimSpace(headLine) +
+		"; what another version of l3sim wrote is read by that version alone"}
 }
 
-// parseEntry returns the entry of a line, nil where it holds none.
+// A line ends with the CRC-32C (RFC 3720, appendix B.4) of what is before it and of
+// the schema: "...,"crc32c":"0123abcd"}". It finds every change of up to four bytes
+// in a row.
+const (
+	sumBegins = `,"crc32c":"`
+	sumEnds   = "\"}\n"
+	sumDigits = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum returns the checksum of the beginning of a line.
+func checksum(begins []byte) string {
+	seed := crc32.Checksum([]byte(journalSchema), castagnoli)
+	return fmt.Sprintf("%0*x", sumDigits, crc32.Update(seed, castagnoli, begins))
+}
+
+// encodeEntry adds an entry as a line.
+func encodeEntry(to *bytes.Buffer, e *Entry) error {
+	start := to.Len()
+	encoder := json.NewEncoder(to)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(e); err != nil {
+		return err
+	}
+	to.Truncate(to.Len() - len("}\n"))
+	sum := checksum(to.Bytes()[start:])
+	to.WriteString(sumBegins + sum + sumEnds)
+	return nil
+}
+
+// parseEntry returns the entry of a line, nil where it is not as it was written.
 func parseEntry(line []byte) *Entry {
-	var e Entry
-	if json.Unmarshal(line, &e) != nil || e.Point == "" {
+	at := len(line) - len(sumBegins) - sumDigits - len(sumEnds)
+	if at < 0 || string(line[at:]) != sumBegins+checksum(line[:at])+sumEnds {
 		return nil
 	}
-	if e.Status == results.StatusDone && e.Summary == nil || e.Status != results.StatusDone && e.Status != results.StatusFailed {
+	var e Entry
+	if json.Unmarshal(line, &e) != nil {
 		return nil
 	}
 	return &e
 }
 
-// Damaged returns the number of lines that could not be read.
-func (j *Journal) Damaged() int { return j.damaged }
+// Damage returns what the journal held that was not as it was written.
+func (j *Journal) Damage() Damage { return j.damage }
 
 // Entry returns the finished point of an address, nil where it is not there.
 func (j *Journal) Entry(hash string) *Entry {
@@ -209,7 +293,11 @@ func (j *Journal) empty() bool {
 func (j *Journal) Record(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if err := j.append(e); err != nil {
+	var line bytes.Buffer
+	if err := encodeEntry(&line, e); err != nil {
+		return err
+	}
+	if err := j.write(line.Bytes()); err != nil {
 		return err
 	}
 	j.entries[e.Point] = e
@@ -223,7 +311,7 @@ func (j *Journal) RecordAll(entries []*Entry) error {
 	defer j.mu.Unlock()
 	var lines bytes.Buffer
 	for i, e := range entries {
-		if err := encodeLine(&lines, e); err != nil {
+		if err := encodeEntry(&lines, e); err != nil {
 			return err
 		}
 		if lines.Len() < 1<<20 && i < len(entries)-1 {
@@ -238,22 +326,6 @@ func (j *Journal) RecordAll(entries []*Entry) error {
 		j.entries[e.Point] = e
 	}
 	return nil
-}
-
-// append writes v as one line and syncs it.
-func (j *Journal) append(v any) error {
-	var line bytes.Buffer
-	if err := encodeLine(&line, v); err != nil {
-		return err
-	}
-	return j.write(line.Bytes())
-}
-
-// encodeLine adds v as a line of JSON.
-func encodeLine(to *bytes.Buffer, v any) error {
-	e := json.NewEncoder(to)
-	e.SetEscapeHTML(false)
-	return e.Encode(v)
 }
 
 // write appends whole lines and syncs them. Where that fails it takes off what

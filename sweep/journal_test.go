@@ -58,8 +58,8 @@ func TestJournalCutAnywhere(t *testing.T) {
 			t.Fatalf("cut at %d: %v", n, err)
 		}
 		lines := bytes.Count(whole[:n], []byte("\n"))
-		if want := max(lines-1, 0); len(j.entries) != want || j.Damaged() != 0 {
-			t.Fatalf("cut at %d: %d entries and %d damaged lines, want %d and 0", n, len(j.entries), j.Damaged(), want)
+		if want := max(lines-1, 0); len(j.entries) != want || j.Damage().Count != 0 {
+			t.Fatalf("cut at %d: %d entries and %d damaged lines, want %d and 0", n, len(j.entries), j.Damage().Count, want)
 		}
 		for i, p := range []string{"a", "b", "c"} {
 			if (j.Entry(p) != nil) != (i < lines-1) {
@@ -69,7 +69,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 		if err := errors.Join(j.Record(done("d")), j.Close()); err != nil {
 			t.Fatal(err)
 		}
-		entries, err := ReadJournal(dir)
+		entries, _, err := ReadJournal(dir)
 		if err != nil || len(entries) != max(lines-1, 0)+1 || entries["d"] == nil {
 			t.Fatalf("cut at %d, after one more: %d entries, %v", n, len(entries), err)
 		}
@@ -93,8 +93,8 @@ func TestJournalDamagedLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if j.Damaged() != 1 || j.Entry("a") == nil || j.Entry("b") != nil || j.Entry("c") == nil {
-		t.Errorf("%d damaged, entries %v", j.Damaged(), j.entries)
+	if d := j.Damage(); d.Count != 1 || d.String() != filepath.Join(dir, journalName)+":3: damaged" || j.Entry("a") == nil || j.Entry("b") != nil || j.Entry("c") == nil {
+		t.Errorf("%v, entries %v", &d, j.entries)
 	}
 }
 
@@ -124,7 +124,8 @@ func TestJournalIsLocked(t *testing.T) {
 // TestJournalLeavesOthersAlone: a file that no sweep wrote is refused, whole or
 // without a line end, and not changed.
 func TestJournalLeavesOthersAlone(t *testing.T) {
-	for _, text := range []string{"my notes\n", "my notes", `{"schema":"l3sim/sweep/9"}` + "\n"} {
+	old := `{"schema":"l3sim/sweep/1"}` + "\n" + `{"point":"a","name":"a","seed":1,"status":"failed","error":"x"}` + "\n"
+	for _, text := range []string{"my notes\n", "my notes", "my notes\nand more\n", `{"schema":"l3sim/sweep/9"}` + "\n", old} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, journalName)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
@@ -205,8 +206,12 @@ func TestJournalOnFullDisk(t *testing.T) {
 
 func FuzzReadJournal(f *testing.F) {
 	f.Add([]byte(headLine))
-	f.Add([]byte(headLine + `{"point":"a","status":"failed","error":"x"}` + "\n{\"point\""))
-	f.Add([]byte(headLine + "\x00\x00\n" + `{"point":"a","status":"done","summary":{}}` + "\n"))
+	var entry bytes.Buffer
+	if err := encodeEntry(&entry, done("a")); err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(headLine + entry.String() + "{\"point\""))
+	f.Add([]byte("{\n" + entry.String() + headLine + "\x00\x00\n" + entry.String()))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		j := &Journal{entries: map[string]*Entry{}}
 		total, err := j.read("journal", bytes.NewReader(text), func(e *Entry) error {

@@ -17,7 +17,8 @@ type Merged struct {
 	Points  []Point // in the plan's order
 	Outcome *Outcome
 	Shards  int
-	plan    *Plan // what writes results; it has no configurations and cannot run
+	Damage  []Damage // of the shards' journals, those that have any
+	plan    *Plan    // what writes results; it has no configurations and cannot run
 }
 
 // IncompleteError says what a merge lacks.
@@ -63,6 +64,7 @@ type merge struct {
 	shard  []int          // of each point
 	place  map[string]int // index of the first point with each address
 	held   []result       // by index, for the first point with each address
+	damage []Damage
 }
 
 // result is a point's entry and where it is from.
@@ -140,7 +142,7 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 // of other plans, which its journal may hold from before, are passed over.
 func (m *merge) entries(dir string) error {
 	own := map[int]*Entry{}
-	err := eachEntry(dir, func(e *Entry) error {
+	damage, err := eachEntry(dir, func(e *Entry) error {
 		if at, ours := m.place[e.Point]; ours {
 			own[at] = e
 		}
@@ -148,6 +150,9 @@ func (m *merge) entries(dir string) error {
 	})
 	if err != nil {
 		return err
+	}
+	if damage.Count > 0 {
+		m.damage = append(m.damage, damage)
 	}
 	for _, at := range slices.Sorted(maps.Keys(own)) {
 		e, held := own[at], &m.held[at]
@@ -218,6 +223,9 @@ func (m *merge) incomplete() error {
 	}
 	switch {
 	case len(missing) > 0:
+		for i := range m.damage {
+			missing = append(missing, m.damage[i].String())
+		}
 		return &IncompleteError{missing}
 	case lost > 0: // no shard lacks anything, but the plan does
 		return &IncompleteError{[]string{fmt.Sprintf("%d of %d points are in no shard's %s", lost, len(m.points), shardName)}}
@@ -240,7 +248,7 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 			o.Failed++
 		}
 	}
-	return &Merged{m.points, o, m.head.Of, p}, nil
+	return &Merged{m.points, o, m.head.Of, m.damage, p}, nil
 }
 
 // Write puts the results into dir as Plan.Write does, and before them its

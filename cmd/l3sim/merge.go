@@ -40,6 +40,11 @@ func (a *app) merge(dirs []string, out string) error {
 	if err != nil {
 		return err
 	}
+	for i := range merged.Damage {
+		if !a.quiet {
+			fmt.Fprintf(a.stderr, "l3sim: %v; another line records the same\n", &merged.Damage[i])
+		}
+	}
 	if err := creatable(out); err != nil {
 		return err
 	}

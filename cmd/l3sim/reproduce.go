@@ -172,6 +172,7 @@ func (a *app) openCache() (*cache, error) {
 	}
 	c.journal, err = sweep.OpenJournal(c.dir)
 	if err == nil {
+		a.noteDamage(c.journal.Damage())
 		return c, nil
 	}
 	if foreign := (*input.InputError)(nil); errors.As(err, &foreign) {

@@ -165,9 +165,7 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 		return nil, err
 	}
 	defer journal.Close()
-	if n := journal.Damaged(); n > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %s of the journal cannot be read; those points run again\n", plural(n, "line", "lines"))
-	}
+	a.noteDamage(journal.Damage())
 	if part != nil {
 		if err := part.Describe(f.out); err != nil {
 			return nil, err
@@ -184,6 +182,13 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 		}
 	}
 	return outcome, err
+}
+
+// noteDamage says which lines of a journal are not as they were written.
+func (a *app) noteDamage(d sweep.Damage) {
+	if d.Count > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %v; what no other line records runs again\n", &d)
+	}
 }
 
 // reportShard says what a shard's run left. Points that failed are results, which
@@ -277,9 +282,11 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 	var done map[string]*sweep.Entry
 	if f.out != "" && !f.force {
 		var err error
-		if done, err = sweep.ReadJournal(f.out); err != nil {
+		var damage sweep.Damage
+		if done, damage, err = sweep.ReadJournal(f.out); err != nil {
 			return err
 		}
+		a.noteDamage(damage)
 	}
 	if f.json {
 		return a.dryRunJSON(ctx, plan, done, f.workers)

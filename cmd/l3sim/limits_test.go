@@ -1,0 +1,146 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// zipped writes a text, so many times over, into a gzip file.
+func zipped(t *testing.T, path, first, text string, times int) string {
+	t.Helper()
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
+	if err == nil {
+		_, err = z.Write([]byte(first))
+	}
+	for i := 0; i < times && err == nil; i++ {
+		_, err = z.Write([]byte(text))
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err == nil {
+		err = os.WriteFile(path, packed.Bytes(), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestInputsAreBounded gives every kind of file and text something without end, or
+// larger or deeper than any that is right: the command fails as for any wrong input,
+// with a message that can be read, in the memory that other inputs take.
+func TestInputsAreBounded(t *testing.T) {
+	const zero = "/dev/zero"
+	dir := t.TempDir()
+	l3sim := program(t, dir)
+	path := func(name string) string { return filepath.Join(dir, name) }
+	save := func(name, text string) string {
+		if err := os.MkdirAll(filepath.Dir(path(name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path(name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path(name)
+	}
+	link := func(name string) {
+		if err := os.MkdirAll(filepath.Dir(path(name)), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(zero, path(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("zeros/results.csv")
+	link("shard/shard.jsonl")
+	link("journal/journal.jsonl")
+	link("measured/gemm.csv")
+	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+	deep := strings.Repeat("a.", 50_000) + "a = 1\n"
+	huge := strings.Repeat("9", 100_000) // an argument may have 128 KiB
+	point := save("point.toml", "[set]\nrun.requests = 1\n")
+	for name, args := range map[string][]string{
+		"trace":                    {"run", "--trace", zero},
+		"trace that unpacks":       {"run", "--trace", zipped(t, path("zeros.gz"), "", strings.Repeat("\x00", 1<<20), 300)},
+		"trace of many requests":   {"run", "--trace", zipped(t, path("many.gz"), azure, strings.Repeat("2023-11-16 18:17:03,7,9\n", 40_000), 200)},
+		"trace with a long field":  {"run", "--trace", save("long.csv", azure+"2023-11-16 18:17:03,"+strings.Repeat("7", 50<<20)+",9\n")},
+		"trace with a large value": {"run", "--trace", save("large.csv", azure+"2023-11-16 18:17:03,"+strings.Repeat("7", 10<<20)+",9\n")},
+		"JSON lines":               {"run", "--trace", zipped(t, path("json.gz"), "{", strings.Repeat(" ", 1<<20), 300)},
+		"configuration":            {"run", "--config", zero},
+		"nested configuration":     {"run", "--config", save("deep.toml", deep)},
+		"long value of a key":      {"run", "--config", save("value.toml", "[run]\nmodel = \""+strings.Repeat("x", 500<<10)+"\"\n")},
+		"long key":                 {"run", "--config", save("key.toml", "\""+strings.Repeat("x", 500<<10)+"\" = 1\n")},
+		"--set":                    {"run", "--set", "run.seed=" + strings.Repeat("[", 100_000)},
+		"--set to tables":          {"run", "--set", "run.seed=" + strings.Repeat("{a=", 30_000)},
+		"key of --set":             {"run", "--set", huge + "=1"},
+		"--model":                  {"run", "--model", huge},
+		"--requests":               {"run", "--requests", huge},
+		"command":                  {huge},
+		"flag":                     {"run", "--" + huge},
+		"sweep file":               {"sweep", zero, "--out", path("out")},
+		"nested sweep file":        {"sweep", save("deep_sweep.toml", "[set]\n"+deep), "--out", path("out")},
+		"condition":                {"sweep", save("where.toml", "where = \""+strings.Repeat("(", 500<<10)+"\"\n"), "--out", path("out")},
+		"overlay of a sweep":       {"sweep", save("overlay.toml", "config = \""+zero+"\"\n"), "--out", path("out")},
+		"trace of a sweep":         {"sweep", save("traced.toml", "[set]\nrun.trace = \""+zero+"\"\n"), "--out", path("out")},
+		"axis":                     {"sweep", save("axis.toml", "[grid]\nrun.seed = ["+distinct(150_000)+"]\n"), "--out", path("out")},
+		"journal":                  {"sweep", point, "--out", path("journal")},
+		"shard":                    {"merge", path("shard"), "--out", path("out")},
+		"results":                  {"table", path("zeros")},
+		"results that differ":      {"diff", zero, zero},
+		"results to plot":          {"plot", zero, "--kind", "line", "--x", "a", "--y", "b", "--out", path("a.svg")},
+		"results to explore":       {"explore", zero, "--goals", "max a, min b"},
+		"table of many rows":       {"table", save("rows.csv", strings.Repeat("1\n", 12<<20))},
+		"table of many columns":    {"table", save("columns.csv", distinct(1_000_000)+"\n1\n")},
+		"definition of a figure":   {"plot", path("zeros"), "--figure", zero},
+		"GPU":                      {"gpu", "predict", "--gpu", zero, "--op", "gemm", "--m", "1", "--n", "1", "--k", "1"},
+		"nested GPU":               {"gpu", "predict", "--gpu", path("deep.toml"), "--op", "gemm", "--m", "1", "--n", "1", "--k", "1"},
+		"measurements":             {"gpu", "validate", "--gpu", "a100-sxm-80gb", "--measured", path("measured")},
+		"model":                    {"gpu", "model", "--model", zero, "--gpu", "a100-sxm-80gb"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			// Without the bounds under test the machine itself would be out of memory.
+			cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", `ulimit -v 8000000; exec "$@"`, "sh", l3sim}, args...)...)
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			_ = cmd.Run()
+			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+			message := stderr.String()
+			if cmd.ProcessState.ExitCode() != exitInput || !strings.HasPrefix(message, "l3sim: ") || strings.Count(message, "\n") != 1 || len(message) > longestMessage+100 {
+				t.Errorf("exit code %d: %.500s", cmd.ProcessState.ExitCode(), message)
+			}
+			t.Logf("%d MiB: %.400s", usage.Maxrss>>10, message)
+			if usage.Maxrss > 1<<20 {
+				t.Errorf("%d MiB of memory", usage.Maxrss>>10)
+			}
+		})
+	}
+}
+
+// distinct returns so many numbers between commas.
+func distinct(n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strings.Repeat("1", 1+i%3))
+		for k := i; k > 0; k /= 10 {
+			b.WriteByte('0' + byte(k%10))
+		}
+	}
+	return b.String()
+}
