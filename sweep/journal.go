@@ -54,8 +54,9 @@ type Journal struct {
 	mu      sync.Mutex
 	dir     string
 	file    journalFile
-	size    int64 // bytes that hold whole lines
-	broken  error // the write error after which nothing is written any more
+	there   func() error // Check, nil for no check
+	size    int64        // bytes that hold whole lines
+	broken  error        // the write error after which nothing is written any more
 	entries map[string]*Entry
 	damage  Damage
 }
@@ -110,7 +111,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}}
+	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}, there: func() error { return inPlace(f) }}
 	if err := j.open(f, dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -339,6 +340,9 @@ func (j *Journal) write(lines []byte) error {
 	if err == nil {
 		err = j.file.Sync()
 	}
+	if err == nil {
+		err = j.Check()
+	}
 	if err != nil {
 		j.broken = fmt.Errorf("journal: %w", err)
 		if n > 0 {
@@ -352,5 +356,30 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// Close ends the use of the journal and lets others open it.
-func (j *Journal) Close() error { return j.file.Close() }
+// Check returns an error where the journal is no longer in its folder, so that what
+// is recorded would be lost: who removed or moved the folder has not ended the sweep.
+func (j *Journal) Check() error {
+	if j.there == nil {
+		return nil
+	}
+	return j.there()
+}
+
+// inPlace returns an error where the name of f is no longer that of the file.
+func inPlace(f *os.File) error {
+	open, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	now, err := os.Stat(f.Name())
+	if err == nil && os.SameFile(open, now) {
+		return nil
+	}
+	if err == nil {
+		err = errors.New("another file is there")
+	}
+	return fmt.Errorf("%s was removed or moved while it was in use, and what it held with it: %v", f.Name(), err)
+}
+
+// Close ends the use of the journal and lets others open it. Its error may be Check's.
+func (j *Journal) Close() error { return errors.Join(j.Check(), j.file.Close()) }

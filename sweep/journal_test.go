@@ -121,6 +121,39 @@ func TestJournalIsLocked(t *testing.T) {
 	}
 }
 
+// TestJournalLost: a journal whose folder is removed, moved or replaced takes no
+// point, and says so when it is closed, too.
+func TestJournalLost(t *testing.T) {
+	for how, lose := range map[string]func(dir string) error{
+		"removed": os.RemoveAll,
+		"moved":   func(dir string) error { return os.Rename(dir, dir+" elsewhere") },
+		"replaced": func(dir string) error {
+			path := filepath.Join(dir, journalName)
+			return errors.Join(os.Remove(path), os.WriteFile(path, []byte(headLine), 0o666))
+		},
+	} {
+		dir := filepath.Join(t.TempDir(), "out")
+		j, err := OpenJournal(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(j.Record(done("a")), j.Check()); err != nil {
+			t.Fatal(err)
+		}
+		if err := lose(dir); err != nil {
+			t.Fatal(err)
+		}
+		for what, err := range map[string]error{"recorded": j.Record(done("b")), "recorded all": j.RecordAll([]*Entry{done("c")}), "checked": j.Check(), "closed": j.Close()} {
+			if err == nil || !strings.Contains(err.Error(), "was removed or moved while it was in use") {
+				t.Errorf("%s, and %s: %v", how, what, err)
+			}
+		}
+		if len(j.entries) != 1 {
+			t.Errorf("%s: %d entries", how, len(j.entries))
+		}
+	}
+}
+
 // TestJournalLeavesOthersAlone: a file that no sweep wrote is refused, whole or
 // without a line end, and not changed.
 func TestJournalLeavesOthersAlone(t *testing.T) {

@@ -254,12 +254,16 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 // Write puts the results into dir as Plan.Write does, and before them its
 // journal, from which a sweep in that folder goes on: in the order of points,
 // without those that it holds already.
-func (m *Merged) Write(dir string) error {
+func (m *Merged) Write(dir string) (err error) {
 	j, err := OpenJournal(dir)
 	if err != nil {
 		return err
 	}
-	defer j.Close()
+	defer func() {
+		if closed := j.Close(); err == nil {
+			err = closed
+		}
+	}()
 	var news []*Entry
 	seen := make(map[string]bool, len(m.Points))
 	for _, e := range m.Outcome.Entries {

@@ -42,6 +42,9 @@ func zipped(t *testing.T, path, first, text string, times int) string {
 // larger or deeper than any that is right: the command fails as for any wrong input,
 // with a message that can be read, in the memory that other inputs take.
 func TestInputsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds, and more memory under the race detector")
+	}
 	const zero = "/dev/zero"
 	dir := t.TempDir()
 	l3sim := program(t, dir)

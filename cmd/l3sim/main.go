@@ -55,10 +55,17 @@ var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
 // run executes one command line (without the program's name) and returns the
 // exit code. An error is one line on stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+	out := &output{w: stdout}
+	a := &app{stdout: out, stderr: stderr}
 	root := a.newRootCommand()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if out.err != nil {
+		a.started = true // whatever the library makes of it, it is no usage error
+		if err == nil {
+			err = fmt.Errorf("standard output: %w", out.err)
+		}
+	}
 	code := a.exitCode(err)
 	if code == exitInterrupted && errors.Is(context.Cause(ctx), errTerminated) {
 		code = exitTerminated
@@ -74,6 +81,21 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "l3sim: "+input.Shorten(message, longestMessage))
 	}
 	return code
+}
+
+// output is standard output. It remembers that it could not be written to, for
+// commands, and the library's help, that do not look.
+type output struct {
+	w   io.Writer
+	err error // the first
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // exitCode maps the error of a command line to the program's exit code.

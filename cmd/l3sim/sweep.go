@@ -156,7 +156,7 @@ func (f *sweepFlags) checkWorkers() error {
 
 // runInFolder carries out a plan, of which part is what it is of a larger one or
 // nil, with the journal in --out, and writes the results of a whole one.
-func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (*sweep.Outcome, error) {
+func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (outcome *sweep.Outcome, err error) {
 	if err := creatable(f.out); err != nil {
 		return nil, err
 	}
@@ -164,17 +164,25 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 	if err != nil {
 		return nil, err
 	}
-	defer journal.Close()
+	defer func() {
+		if closed := journal.Close(); err == nil {
+			err = closed
+		}
+	}()
 	a.noteDamage(journal.Damage())
 	if part != nil {
 		if err := part.Describe(f.out); err != nil {
 			return nil, err
 		}
 	}
-	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
-	if err != nil && !a.quiet {
+	outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
+	there := journal.Check()
+	if err != nil && there == nil && !a.quiet {
 		fmt.Fprintf(a.stderr, "l3sim: %d of %d points are recorded; the same command goes on from there\n",
 			len(plan.Points)-outcome.Missing, len(plan.Points))
+	}
+	if err == nil {
+		err = there // before the folder is made again for the results
 	}
 	if err == nil && part == nil && outcome.Missing == 0 {
 		if err := plan.Write(f.out, outcome); err != nil {
