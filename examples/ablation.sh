@@ -3,7 +3,7 @@
 #   sh examples/ablation.sh [FOLDER_OF_RESULTS]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
-out=${1:-results/examples}
+out=${1:-out/examples}
 
 l3sim sweep examples/ablation.toml --out "$out/ablation" >&2
 columns=point,output_tokens_per_s,rankset_imbalance,utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up

@@ -3,7 +3,7 @@
 #   sh examples/figures.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
-out=${1:-results/examples}
+out=${1:-out/examples}
 figures=${2:-docs/figures}
 
 l3sim sweep examples/ranks.toml --out "$out/ranks"

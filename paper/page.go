@@ -207,15 +207,15 @@ const pageHead = `# The paper's evaluation, repeated
 
 This page is generated; edit the generator (package ` + "`paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
 
-    l3sim reproduce all --seeds 3 --out results/paper
-    l3sim reproduce sensitivity --requests 1000 --out results/paper
-    l3sim reproduce fair --requests 1000 --out results/paper
-    cp results/paper/reproduction.md docs/ && cp results/paper/figures/*.png docs/figures/
+    l3sim reproduce all --seeds 3 --out out/paper
+    l3sim reproduce sensitivity --requests 1000 --out out/paper
+    l3sim reproduce fair --requests 1000 --out out/paper
+    cp out/paper/reproduction.md docs/ && cp out/paper/figures/*.png docs/figures/
 
 Each figure is a sweep file and a figure definition, to run and change alone:
 
-    l3sim sweep configs/paper/fig8.toml --out results/fig8
-    l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg
+    l3sim sweep configs/paper/fig8.toml --out out/fig8
+    l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg
 
 Two figures have no sweep. Fig 2 is arithmetic on the GPU model: ` + "`l3sim reproduce fig2 --out D`" + ` writes its tables, ` + "`l3sim gpu predict`" + ` costs
 the kernels one by one. Fig 10b is what ` + "`l3sim predict --set preset=paper --model gpt-175b --trace openr1`" + ` prints.

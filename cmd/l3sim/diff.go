@@ -33,7 +33,7 @@ else in the metric's unit. It trips at points beyond it and at points that had r
 and now fail; then the exit code is 1. So it is where a rule finds no point to judge, and
 where points or seeds of BASE are missing in NEW, unless --allow-missing lets that pass.
 Without rules the exit code is 0.`,
-		Example: `  l3sim diff results/base results/new
+		Example: `  l3sim diff out/base out/new
   l3sim diff base.csv new.csv --markdown --fail-if 'output_tokens_per_s<-2%' --fail-if 'tbt_p99_ms>5%'`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error { return a.diff(args[0], args[1], &f) },

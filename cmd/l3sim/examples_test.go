@@ -76,7 +76,7 @@ func TestWorkflow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			save(filepath.Join(bin, "gh"), "#!/bin/sh\necho \"$@\" > "+dir+"/gh-arguments\ncp results/diff.md "+dir+"/comment\n", 0o755)
+			save(filepath.Join(bin, "gh"), "#!/bin/sh\necho \"$@\" > "+dir+"/gh-arguments\ncp out/diff.md "+dir+"/comment\n", 0o755)
 			env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "GITHUB_BASE_REF=main", "GITHUB_STEP_SUMMARY="+dir+"/summary",
 				"SWEEP=examples/ci/design.toml", "PULL_REQUEST=12", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 			shell := func(commands string) (string, error) {
@@ -113,7 +113,7 @@ git update-ref refs/remotes/origin/main main`)
 				t.Errorf("gh %s", got)
 			}
 			for _, f := range []string{"throughput.png", "front.png"} {
-				if text := read(t, filepath.Join(repository, "results", f)); !strings.HasPrefix(string(text), "\x89PNG") {
+				if text := read(t, filepath.Join(repository, "out", f)); !strings.HasPrefix(string(text), "\x89PNG") {
 					t.Errorf("%s is no PNG", f)
 				}
 			}

@@ -26,8 +26,8 @@ Then it ranks the knobs, the keys that vary, by how much of the uncertainty whet
 point is on the front each takes away alone, beyond what it would of a random front of
 that size. It says nothing of knobs that matter only together, and with fewer than 5
 points on the front or off it nothing of knobs at all.`,
-		Example: `  l3sim explore results/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
-  l3sim explore results/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
+		Example: `  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
+  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where, asJSON) },
 	}

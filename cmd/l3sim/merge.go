@@ -23,7 +23,7 @@ sweep file and its traces are not needed.
 
 All shards must be of one plan and one version of l3sim. A shard may be there twice where
 its results agree. What is missing is named, and then nothing is written.`,
-		Example: `  l3sim merge results/ranks/shards/* --out results/ranks`,
+		Example: `  l3sim merge out/ranks/shards/* --out out/ranks`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.merge(args, out) },
 	}

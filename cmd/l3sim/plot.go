@@ -49,13 +49,13 @@ over more than two powers of ten is logarithmic, as for scatter and CDF.
 
 --figure takes what the other flags say from a file (see configs/paper); those that are
 given as well win.`,
-		Example: `  l3sim plot results/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
-  l3sim plot results/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
-  l3sim plot results/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
-  l3sim plot results/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png
-  l3sim plot results/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
+		Example: `  l3sim plot out/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
+  l3sim plot out/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
+  l3sim plot out/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
+  l3sim plot out/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png
+  l3sim plot out/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
   l3sim plot out/a/requests.csv --kind cdf --x mean_tbt_ms --out tbt.png
-  l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
+  l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "figure"); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,5 +30,38 @@ func TestREADME(t *testing.T) {
 	wall := regexp.MustCompile(`(?m)^(wall time +)[0-9.,]+ s$`)
 	if got, want := wall.ReplaceAllString(out.String(), "$1"), wall.ReplaceAllString(sample, "$1"); got != want {
 		t.Errorf("the sample of README.md is out of date; the run now prints\n%s", out.String())
+	}
+}
+
+// TestExamplesWriteIntoNoPackage: what the pages and the help tell a user to write
+// goes into a folder that git ignores, and into none of this module's.
+func TestExamplesWriteIntoNoPackage(t *testing.T) {
+	texts := map[string]string{}
+	for _, pattern := range []string{"README.md", "docs/*.md", "examples/*", "examples/ci/*"} {
+		files, err := filepath.Glob("../../" + pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, f := range files {
+			if text, err := os.ReadFile(f); err == nil { // no folder
+				texts[f] = string(text)
+			}
+		}
+	}
+	for _, c := range everyCommand((&app{}).newRootCommand()) {
+		texts[c.CommandPath()] = c.Example
+	}
+	folder := regexp.MustCompile(`(?:--out[ =]"?|out=(?:\$\{1:-)?)([A-Za-z0-9_-]+)/`)
+	found := 0
+	for name, text := range texts {
+		for _, m := range folder.FindAllStringSubmatch(text, -1) {
+			found++
+			if m[1] != "out" && m[1] != "docs" {
+				t.Errorf("%s writes into %s", name, m[0])
+			}
+		}
+	}
+	if ignored, err := os.ReadFile("../../.gitignore"); err != nil || !strings.Contains(string(ignored), "/out/\n") || found < 20 {
+		t.Errorf("%v, %d folders: %s", err, found, ignored)
 	}
 }

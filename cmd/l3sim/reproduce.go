@@ -51,9 +51,9 @@ Figures are the sweeps and figure definitions of configs/paper, which 'l3sim swe
 (l3sim/reproduce, to be deleted at will): the same command goes on after an interruption,
 and other code runs all points again. Where there is no such folder nothing is kept.`,
 		Example: `  l3sim reproduce claims --requests 300
-  l3sim reproduce all --out results/paper
+  l3sim reproduce all --out out/paper
   l3sim reproduce fig8 --seeds 3 --json
-  l3sim reproduce sensitivity --out results/paper`,
+  l3sim reproduce sensitivity --out out/paper`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target := paper.AllTargets

@@ -44,7 +44,7 @@ func (a *app) newRunCommand() *cobra.Command {
   l3sim run --model opt-66b --trace longbench --requests 200
   l3sim run --model gpt-175b,gpt-89b --requests 200
   l3sim run --trace requests.csv --set node.ranksets=8 --json
-  l3sim run --out results/a && l3sim run --config results/a/config.toml`,
+  l3sim run --out out/a && l3sim run --config out/a/config.toml`,
 		Args: cobra.NoArgs,
 	}
 	f.config.register(cmd)

@@ -13,7 +13,7 @@ func TestScaleOutPage(t *testing.T) {
 	t.Chdir("../..")
 	page := string(read(t, "docs/scale-out.md"))
 	for form, fence := range map[string]string{"slurm": "bash", "k8s": "yaml"} {
-		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out results/ranks"
+		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out out/ranks"
 		if !strings.Contains(page, "\n"+command+" > ranks.") {
 			t.Errorf("the page lacks %q", command)
 		}

@@ -68,9 +68,9 @@ With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its
 --shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
 N shards and merges them to standard output (docs/scale-out.md).`,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
-  l3sim sweep examples/ranks.toml --out results/ranks
-  l3sim sweep examples/ranks.toml --shard 0/2 --out results/ranks/shards/0
-  l3sim sweep examples/ranks.toml --emit slurm --shards 8 --out results/ranks > ranks.sh`,
+  l3sim sweep examples/ranks.toml --out out/ranks
+  l3sim sweep examples/ranks.toml --shard 0/2 --out out/ranks/shards/0
+  l3sim sweep examples/ranks.toml --emit slurm --shards 8 --out out/ranks > ranks.sh`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := notEmpty(cmd, "shard", "emit"); err != nil {

@@ -52,9 +52,9 @@ func (a *app) newTableCommand() *cobra.Command {
 With --y (and --x, --group, --facet, --normalize-to as for 'l3sim plot') it prints the
 numbers of that figure; without, the table itself: all columns in CSV and JSON, else the keys
 that vary and the main results, or those that --columns names.`,
-		Example: `  l3sim table results/ranks
-  l3sim table results/ranks --columns point,tbt_p99_ms --format markdown
-  l3sim table results/ranks --x ranksets --y output_tokens_per_s --group channels`,
+		Example: `  l3sim table out/ranks
+  l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
+  l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if asJSON {

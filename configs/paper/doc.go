@@ -2,8 +2,8 @@
 // and change alone: a sweep file for each experiment, a figure definition for each
 // figure.
 //
-//	l3sim sweep configs/paper/fig8.toml --out results/fig8
-//	l3sim plot results/fig8 --figure configs/paper/fig8.figure.toml --out fig8.png
+//	l3sim sweep configs/paper/fig8.toml --out out/fig8
+//	l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.png
 //
 // They are embedded so that 'l3sim reproduce' needs no checkout; what it makes of
 // them is in the package of the same name at the repository's root. The sweep of Fig
