@@ -212,14 +212,10 @@ func topmost(layers []*layer, key string) (int, *entry) {
 // that a higher layer has named another one.
 func superseded(layers []*layer, owner map[string]int, i int, key string) bool {
 	section, _, _ := strings.Cut(key, ".")
-	top, ok := owner[section]
-	if !ok || i >= top {
-		return false
-	}
 	for _, b := range bases {
 		if b.section == section {
-			own := layers[i].find(b.key)
-			return own != nil && own.value.String() != layers[top].find(b.key).value.String()
+			own := layers[i].find(b.key) // none in a layer above the owner
+			return own != nil && own.value.String() != layers[owner[section]].find(b.key).value.String()
 		}
 	}
 	return false

@@ -39,19 +39,40 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 
 // WriteFiles writes files into dir, which it makes where it is missing. None
 // is put in place before all are written, so that an error in any of them
-// leaves dir as it was.
-func WriteFiles(dir string, files []File) (err error) {
+// leaves dir as it was. When it returns nil, the files survive a crash.
+func WriteFiles(dir string, files []File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
+	return writeFiles(osFolder(dir), files)
+}
+
+// folder is what writeFiles needs of a folder.
+type folder interface {
+	// create makes a new file, of a name that it chooses, in which another is written.
+	create(name string) (folderFile, error)
+	rename(from, to string) error
+	remove(name string) error
+	sync() error // makes names durable
+}
+
+// folderFile is what writeFiles needs of a file.
+type folderFile interface {
+	io.WriteCloser
+	Name() string // as rename and remove take it
+	Sync() error  // makes the content durable
+}
+
+// writeFiles writes files into a folder that is there.
+func writeFiles(dir folder, files []File) (err error) {
 	temporary := make([]string, 0, len(files))
 	defer func() {
 		for _, name := range temporary { // those not renamed
-			err = errors.Join(err, os.Remove(name))
+			err = errors.Join(err, dir.remove(name))
 		}
 	}()
 	for _, file := range files {
-		f, err := createTemporary(dir, file.Name)
+		f, err := dir.create(file.Name)
 		if err != nil {
 			return err
 		}
@@ -61,29 +82,16 @@ func WriteFiles(dir string, files []File) (err error) {
 		}
 	}
 	for _, file := range files {
-		if err := os.Rename(temporary[0], filepath.Join(dir, file.Name)); err != nil {
+		if err := dir.rename(temporary[0], file.Name); err != nil {
 			return err
 		}
 		temporary = temporary[1:]
 	}
-	return SyncFolder(dir)
-}
-
-// createTemporary makes a new hidden file for name in dir, with the
-// permissions of an ordinary new file (os.CreateTemp would let none but the
-// owner read it).
-func createTemporary(dir, name string) (*os.File, error) {
-	for i := 0; ; i++ {
-		path := filepath.Join(dir, fmt.Sprintf(".%s.%d-%d.tmp", name, os.Getpid(), i))
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
+	return dir.sync()
 }
 
 // fill writes, syncs and closes f.
-func fill(f *os.File, write func(io.Writer) error) error {
+func fill(f folderFile, write func(io.Writer) error) error {
 	b := bufio.NewWriterSize(f, 1<<16)
 	err := write(b)
 	if err == nil {
@@ -94,6 +102,27 @@ func fill(f *os.File, write func(io.Writer) error) error {
 	}
 	return errors.Join(err, f.Close())
 }
+
+// osFolder is a folder of the operating system, by its path.
+type osFolder string
+
+// create makes a new hidden file with the permissions of an ordinary new file
+// (os.CreateTemp would let none but the owner read it).
+func (dir osFolder) create(name string) (folderFile, error) {
+	for i := 0; ; i++ {
+		path := filepath.Join(string(dir), fmt.Sprintf(".%s.%d-%d.tmp", name, os.Getpid(), i))
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+func (dir osFolder) rename(from, to string) error {
+	return os.Rename(from, filepath.Join(string(dir), to))
+}
+func (dir osFolder) remove(name string) error { return os.Remove(name) }
+func (dir osFolder) sync() error              { return SyncFolder(string(dir)) }
 
 // writeDirect writes to what is already at path.
 func writeDirect(path string, write func(io.Writer) error) error {

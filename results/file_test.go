@@ -128,3 +128,13 @@ func TestWriteFiles(t *testing.T) {
 		t.Error("a file was taken for a folder")
 	}
 }
+
+func TestSyncFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := SyncFolder(dir); err != nil {
+		t.Error(err)
+	}
+	if err := SyncFolder(filepath.Join(dir, "nowhere")); err == nil && runtime.GOOS != "windows" {
+		t.Error("a folder that is not there was synced")
+	}
+}

@@ -51,14 +51,16 @@ type Entry struct {
 // An open journal is locked; a second process cannot open it. Its methods may be
 // called from several goroutines at a time.
 type Journal struct {
-	mu      sync.Mutex
-	dir     string
-	file    journalFile
-	there   func() error // Check, nil for no check
-	size    int64        // bytes that hold whole lines
-	broken  error        // the write error after which nothing is written any more
-	entries map[string]*Entry
-	damage  Damage
+	mu    sync.Mutex
+	dir   string
+	file  journalFile
+	there func() error // Check, nil for no check
+	// syncFolder makes the name of a new journal durable.
+	syncFolder func(dir string) error
+	size       int64 // bytes that hold whole lines
+	broken     error // the write error after which nothing is written any more
+	entries    map[string]*Entry
+	damage     Damage
 }
 
 // Damage is what of a journal is not as it was written.
@@ -111,7 +113,7 @@ func OpenJournal(dir string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}, there: func() error { return inPlace(f) }}
+	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}, there: func() error { return inPlace(f) }, syncFolder: results.SyncFolder}
 	if err := j.open(f, dir); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -145,7 +147,7 @@ func (j *Journal) open(f *os.File, dir string) error {
 	if err := j.write([]byte(headLine)); err != nil {
 		return err
 	}
-	return results.SyncFolder(dir)
+	return j.syncFolder(dir)
 }
 
 // ReadJournal returns the finished points that the journal in dir holds, by

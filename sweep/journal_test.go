@@ -98,6 +98,41 @@ func TestJournalDamagedLine(t *testing.T) {
 	}
 }
 
+// TestJournalNameIsDurable: the folder of a new journal is synced once the journal has
+// its first line and before it takes a point, and that it cannot be is an error; one
+// that is there already has been.
+func TestJournalNameIsDurable(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, journalName)
+	open := func(syncFolder func(string) error) error {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o666)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		return (&Journal{dir: dir, file: f, entries: map[string]*Entry{}, syncFolder: syncFolder}).open(f, dir)
+	}
+	if err := open(func(string) error { return syscall.EIO }); !errors.Is(err, syscall.EIO) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		synced := 0
+		err := open(func(of string) error {
+			synced++
+			if text, err := os.ReadFile(path); err != nil || string(text) != headLine || of != dir {
+				t.Errorf("%s is synced when the journal is %q, %v", of, text, err)
+			}
+			return nil
+		})
+		if err != nil || synced != 1-i {
+			t.Errorf("time %d: synced %d times, %v", i+1, synced, err)
+		}
+	}
+}
+
 func TestJournalIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(dir)

@@ -264,6 +264,31 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
+// TestMergeKeepsTheFirstRun: of equal results of a point the one that started first
+// counts, in whatever order the folders are given.
+func TestMergeKeepsTheFirstRun(t *testing.T) {
+	p := fake(plan(t, grid))
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	for i := range dirs { // one after the other
+		runShard(t, p, Shard{0, 1}, dirs[i], -1)
+	}
+	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
+		m, err := Merge([]string{dirs[order[0]], dirs[order[1]], dirs[order[2]]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, err := ReadJournal(dirs[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range m.Outcome.Entries {
+			if want := first[p.Points[i].Hash]; !e.Started.Equal(want.Started) || e.WallS != want.WallS {
+				t.Fatalf("order %v: %s started at %v, first at %v", order, e.Name, e.Started, want.Started)
+			}
+		}
+	}
+}
+
 // TestPlanWithoutPlaces: another spelling of the sweep file's path and a line more
 // in it change no point, also not one that is no configuration, and no record.
 func TestPlanWithoutPlaces(t *testing.T) {

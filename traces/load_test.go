@@ -198,6 +198,64 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// TestTokenBounds: the least and the most tokens that a request may have, in every
+// format, and one beyond them.
+func TestTokenBounds(t *testing.T) {
+	for format, c := range map[string]string{
+		"azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,%d,%d\n", "plain": "num_prefill_tokens,num_decode_tokens\n%d,%d\n",
+		"llmsim": "arrival_time_ns,input_toks,output_toks\n0,%d,%d\n", "mooncake": `{"timestamp": 0, "input_length": %d, "output_length": %d}`,
+	} {
+		for _, n := range []int{-1, 0, 1, MaxTokens, MaxTokens + 1} {
+			for _, tokens := range [][2]int{{n, 5}, {5, n}} {
+				trace, err := Read("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
+				if good := n >= 1 && n <= MaxTokens; (err == nil) != good || good && (trace.Requests[0].Input != tokens[0] || trace.Requests[0].Output != tokens[1]) {
+					t.Errorf("%s, %v: %+v, %v", format, tokens, trace, err)
+				}
+			}
+		}
+	}
+}
+
+// TestArrivalBounds: the longest time between two arrivals is what an int64 of
+// picoseconds holds, in whole seconds.
+func TestArrivalBounds(t *testing.T) {
+	const last = 9_223_371
+	for _, first := range []int{0, 1_700_000_000} {
+		for _, c := range []struct {
+			nanoseconds int
+			good        bool
+		}{{last * 1_000_000_000, true}, {last*1_000_000_000 + 999_999_999, true}, {(last + 1) * 1_000_000_000, false}} {
+			text := fmt.Sprintf("arrival_time_ns,input_toks,output_toks\n%d,1,1\n%d,2,2\n", first*1_000_000_000+c.nanoseconds, first*1_000_000_000)
+			trace, err := Read("f", strings.NewReader(text), 0)
+			if c.good && (err != nil || trace.Requests[1].Arrival != units.Duration(c.nanoseconds)*units.Nanosecond) ||
+				!c.good && (err == nil || err.Error() != "f:2: expected an arrival within 106 days of the first request's") {
+				t.Errorf("%d ns from %d s: %+v, %v", c.nanoseconds, first, trace, err)
+			}
+		}
+	}
+}
+
+// TestArrivalsKeepTheFilesOrder: requests that arrive at the same time stay in the
+// order of the file, however many there are.
+func TestArrivalsKeepTheFilesOrder(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("arrived_at,num_prefill_tokens,num_decode_tokens\n")
+	const n = 1000
+	for i := range n {
+		fmt.Fprintf(&text, "%d,%d,1\n", 3-i%3, i+1)
+	}
+	trace, err := Read("f", strings.NewReader(text.String()), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 1; i < n; i++ {
+		a, b := trace.Requests[i-1], trace.Requests[i]
+		if a.Arrival > b.Arrival || a.Arrival == b.Arrival && a.Input > b.Input || b.ID != i {
+			t.Fatalf("%+v before %+v", a, b)
+		}
+	}
+}
+
 // requestsOf are the lines of one request in each format, behind what comes first.
 var requestsOf = map[string]struct{ first, request, huge string }{
 	"azure":  {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:17:03.9799600,7,9\n", "2023-11-16 18:17:03.9799600,HUGE,9\n"},

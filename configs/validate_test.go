@@ -1,0 +1,40 @@
+package configs
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestMemoryThatFitsExactly: GPUs whose memory holds the weights of a replica to the
+// byte beside their reserve are enough for a system with KV elsewhere; with KV in GPU
+// memory the activations of the largest iteration and one page come on top. A byte
+// less on each GPU is not enough.
+func TestMemoryThatFitsExactly(t *testing.T) {
+	for _, system := range []string{"l3", "gpu-only"} {
+		for _, gpus := range []int{1, 4} {
+			sets := []string{"run.model=llama-2-7b", "run.system=" + system, fmt.Sprintf("node.gpus=%d", gpus),
+				fmt.Sprintf("model.tensor_parallel=%d", gpus), "gpu.memory_reserve=3GiB"}
+			c, err := Load(Options{Sets: sets})
+			if err != nil {
+				t.Fatal(err)
+			}
+			need := c.Model.WeightBytes()
+			if system == "gpu-only" {
+				need += c.Model.ActivationBytes(c.Batching.MaxBatchTokens) + units.Bytes(c.Batching.PageTokens)*c.Model.KVBytesPerToken()
+			}
+			n := units.Bytes(gpus)
+			if need%n != 0 {
+				t.Fatalf("%s: %d bytes do not divide by %d", system, need, gpus)
+			}
+			for _, short := range []units.Bytes{0, 1} {
+				capacity := need/n + 3*units.GiB - short
+				_, err := Load(Options{Sets: append(sets, "gpu.memory_capacity="+capacity.String())})
+				if (err == nil) != (short == 0) {
+					t.Errorf("%s on %d GPUs, %d bytes short: %v", system, gpus, short, err)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package sweep
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestCommonRequestsDependOnTheHardware: points that name the same trace, but leave
+// other requests of it as their memories hold others, do not share one.
+func TestCommonRequestsDependOnTheHardware(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	if err := os.WriteFile(path, []byte("num_prefill_tokens,num_decode_tokens\n100,3\n100000,3\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := plan(t, fmt.Sprintf("[set]\nrun.model = \"llama-2-7b\"\nrun.trace = %q\nrun.common_to = \"l3\"\n[grid]\nnode.memory_capacity = [\"256GiB\", \"16TiB\"]\n", path))
+	for i, want := range []int{1, 2} {
+		if got := p.Points[i].Requests; got != want {
+			t.Errorf("%s: %d requests, want %d", p.Points[i].Name, got, want)
+		}
+		trace, err := p.traces.trace(config(t, p, i))
+		if err != nil || len(trace.Requests) != want {
+			t.Errorf("%s: runs %d requests, %v", p.Points[i].Name, len(trace.Requests), err)
+		}
+	}
+}
