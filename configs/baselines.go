@@ -115,6 +115,9 @@ type CPUOffload struct {
 	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
 	// none.
 	HostMemory float64 `toml:"host_memory_share"`
+	// MaxDelay is how much later than with the GPUs alone a request may be for the sake
+	// of others, as a share of the time since the replica had no requests.
+	MaxDelay float64 `toml:"max_delay"`
 }
 
 // Values of CPUOffload.Policy.
@@ -140,6 +143,7 @@ func (c *CPUOffload) Validate() []*input.InputError {
 	check(c.MemoryEfficiency > 0 && c.MemoryEfficiency <= 1, "memory_efficiency", c.MemoryEfficiency, "more than 0, at most 1")
 	check(c.Overhead >= 0, "overhead", fmt.Sprintf("%q", c.Overhead), "at least 0s")
 	check(c.HostMemory >= 0 && c.HostMemory <= 1, "host_memory_share", c.HostMemory, "0 to 1")
+	check(c.MaxDelay >= 0 && c.MaxDelay <= 1, "max_delay", c.MaxDelay, "0 to 1")
 	return errs
 }
 

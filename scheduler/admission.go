@@ -62,11 +62,7 @@ func (s *Scheduler) seats(beside int) int {
 
 // running returns the requests that decode or have memory and a prompt to prefill.
 func (s *Scheduler) running() int {
-	n := len(s.decoding) + s.prefilling(false)
-	if s.moving.active {
-		n++
-	}
-	return n
+	return len(s.decoding) + len(s.moving) + s.prefilling(false)
 }
 
 // prefilling returns the requests that have memory, on the host or not, and a prompt
@@ -90,10 +86,10 @@ func (s *Scheduler) eachPrefilling(host bool, do func(*waiting)) {
 	}
 }
 
-// checkRefusal returns an error where the head of the queue is held back from a memory
-// without the reason that was found. What requests will need is judged by an iteration
+// checkRefusal returns an error where the head of the queue is held back from a memory,
+// of which keep units stay free, without the reason that was found. What requests will need is judged by an iteration
 // for itself alone: they grow on.
-func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, why refusal, running int, foresee func(*waiting) *forecast) error {
+func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal, running int, foresee func(*waiting) *forecast) error {
 	switch why.cause {
 	case noSeat:
 		if !s.seated(running) {
@@ -111,7 +107,7 @@ func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, why refusal, running int
 		f = foresee(w)
 	}
 	for offset := range l.used {
-		if l.fits(offset, l.perLayer(tokens), s.keep(l)) && f.fits(l, offset, s.keep(l)) {
+		if l.fits(offset, l.perLayer(tokens), keep) && f.fits(l, offset, keep) {
 			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, tokens)
 		}
 	}
@@ -141,8 +137,8 @@ func (s *Scheduler) foresee(w *waiting) *forecast {
 	for i := range s.decoding {
 		s.foreseeDecoding(&s.decoding[i], step)
 	}
-	if m := &s.moving; m.active {
-		s.foreseeDecoding(&m.Decoding, m.settled)
+	for i := range s.moving {
+		s.foreseeDecoding(&s.moving[i].Decoding, s.moving[i].settled)
 	}
 	s.foreseePrompts(s.ledger, w, false)
 	return s.forecast

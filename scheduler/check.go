@@ -48,5 +48,5 @@ func (s *Scheduler) CheckAdmission() error {
 	if !s.blocked || s.head == len(s.queue) {
 		return nil
 	}
-	return s.checkRefusal(s.ledger, &s.queue[s.head], s.refusal, s.running(), s.foresee)
+	return s.checkRefusal(s.ledger, &s.queue[s.head], s.keep(s.ledger), s.refusal, s.running(), s.foresee)
 }

@@ -35,6 +35,9 @@ type OffloadConfig struct {
 	// on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where that
 	// is faster than the GPUs alone.
 	AllOnHost bool
+	// MaxDelay is how much later than with the GPUs alone a request may be for the sake
+	// of others, as a share of the time since the replica had no requests.
+	MaxDelay float64
 }
 
 // Offload forms the iterations of a replica whose requests are on the GPUs or on
@@ -42,11 +45,16 @@ type OffloadConfig struct {
 // Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
 // 3 and 4).
 //
-// An iteration is what the Scheduler's policy makes of the GPUs' requests, or one of
-// two sub-batches: the first has the prompts, all that decodes on the GPUs and
-// maybe requests of the host, the second one only requests of the host. While the
-// GPUs compute for one, the CPUs attend for the other. Requests of the host that do
-// not fit that sit the iteration out.
+// An iteration is what the Scheduler's policy makes of the GPUs' requests, or has
+// requests of the host as well: in the same sub-batch, or in two sub-batches, of
+// which the first has the prompts, all that decodes on the GPUs and maybe requests of
+// the host, the second one only requests of the host. While the GPUs compute for one,
+// the CPUs attend for the other. Requests of the host that do not fit that sit the
+// iteration out.
+//
+// What the host is used for takes time from the requests on the GPUs, and is worth
+// it only later, if at all. So an Offload also follows what the GPUs alone would have
+// done, and uses the host only while no request is late against that.
 type Offload struct {
 	*Scheduler
 	OffloadConfig
@@ -55,9 +63,24 @@ type Offload struct {
 	settled int64          // step up to which Base and Last of those that sit out are right
 	full    bool           // the GPUs had no room for a move, and none has been freed since
 	refused refusal        // why the head of the queue may not go to the host
+	waits   bool           // it may not because requests are late
+	costly  bool           // the host's requests make the present iterations longer
 	leaving units.Duration // that moves to the host still take
-	gpus    Batch          // that the GPUs decode alone, for its time
+	gpus    Batch          // that is tried for its time
 	unused  unused
+	alone   *alone
+	clock   clock
+	report  func(request int32, tokens int) // of Complete
+	emitted func(request int32, tokens int)
+}
+
+// clock is an Offload's time. It knows when requests arrive and what iterations take.
+type clock struct {
+	idle  bool
+	since units.Duration // when it was idle last
+	now   units.Duration // end of the latest iteration
+	took  units.Duration // by the latest iteration
+	step  int64          // that ended last
 }
 
 // unused is the tokens that the host's requests have memory for and do not fill yet.
@@ -78,21 +101,16 @@ type hosted struct {
 	comes   bool // from the GPUs, and is not all there
 }
 
-// move is a request on its way from the host to the GPUs. It sits out, and has memory
-// there only: its pages on the host are free one after another, and whatever takes
-// them comes over links that are no faster.
-type move struct {
-	active bool
-	Decoding
-	settled int64 // step for which Base and Last are right
-	left    units.Duration
-}
-
 // NewOffload returns an Offload that has the GPUs' memory, the queue and the policy
-// for iterations of the GPUs alone from s, which has two sub-batches.
+// for iterations of the GPUs alone from s, which has two sub-batches and nothing to
+// do yet.
 func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
-	o := &Offload{Scheduler: s, OffloadConfig: c, gpus: Batch{Sub: make([]SubBatch, 1)}}
+	o := &Offload{Scheduler: s, OffloadConfig: c, gpus: Batch{Sub: make([]SubBatch, 1)}, alone: newAlone(s, c.Costs), clock: clock{idle: true, step: -1}}
 	s.place = o
+	o.report = func(request int32, tokens int) {
+		o.alone.next[request] = int32(tokens + 1)
+		o.emitted(request, tokens)
+	}
 	return o
 }
 
@@ -100,11 +118,18 @@ func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
 func (o *Offload) Next() *Batch {
 	b := &o.batch
 	o.begin()
+	if c := &o.clock; c.idle {
+		c.now = max(c.now, o.alone.latest())
+		c.since = c.now
+	}
 	b.Pauses, b.Moves = b.Pauses[:0], Moves{}
 	if o.leaving <= 0 {
 		o.arriveOnHost()
 	}
 	o.moveUp()
+	if o.waits && b.Step%dealEvery == 0 {
+		o.blocked = false
+	}
 	if o.policy == PolicyChunkedPrefill {
 		o.step()
 		if o.AllOnHost {
@@ -120,39 +145,37 @@ func (o *Offload) Next() *Batch {
 		o.step()
 		o.help()
 	}
-	if o.moving.active || o.leaving > 0 {
-		up, down := o.Costs.Idle(b)
-		o.moving.left -= up
-		o.leaving -= down
-	}
+	o.account()
 	return b
 }
 
+// account adds the iteration to the clock, and what the links have left of it to the
+// requests that move.
+func (o *Offload) account() {
+	b, c := &o.batch, &o.clock
+	if c.idle = b.Empty(); c.idle {
+		return
+	}
+	c.took = o.Costs.Iteration(b)
+	c.now += c.took
+	if len(o.moving) > 0 || o.leaving > 0 {
+		up, down := o.Costs.Idle(b)
+		for i := range o.moving {
+			o.moving[i].left -= up
+		}
+		o.leaving -= down
+	}
+}
+
 // promptsFirst forms an iteration of prompts where memory has room for one, and says
-// whether it has. Requests decode beside them where the CPUs' help is worth more
-// than the time that it takes.
+// whether it has.
 func (o *Offload) promptsFirst() bool {
 	if !o.prompts() {
 		return false
 	}
-	b := &o.batch
 	o.clear()
-	o.fill(&b.Sub[0], false)
-	if len(b.Sub[0].Prefill) == 0 {
-		return false
-	}
-	if len(o.hosted) == 0 || o.AllOnHost {
-		return true
-	}
-	b.Step++
-	o.settle()
-	if !o.fitsBeside() || !o.growBeside() || !o.worthHelp(false) {
-		b.Step--
-		o.clear()
-		return true
-	}
-	o.choose()
-	return true
+	o.fill(&o.batch.Sub[0], false)
+	return len(o.batch.Sub[0].Prefill) > 0
 }
 
 // clear has nothing decode.
@@ -161,26 +184,26 @@ func (o *Offload) clear() {
 		s := &o.batch.Sub[i]
 		s.Decode, s.Host = s.Decode[:0], s.Host[:0]
 	}
-	o.dealt = -1
+	o.dealt, o.costly = -1, false
 }
 
 // step has the GPUs' requests take a step, with those of the host that took part in
-// the step before.
+// the step before, unless these are to be chosen anew.
 func (o *Offload) step() {
 	b := &o.batch
 	b.Step++
 	if o.memory.Admission == AdmitCurrent {
 		o.grow()
 	}
-	again := o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts()
+	again := o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts() || o.costly && o.late(o.clock.took, 1, 0)
 	if again {
-		o.settle()
+		o.settle(b.Step)
 	}
 	if o.memory.Admission == AdmitCurrent {
 		o.growHosted(again)
 	}
 	if again || o.dealt < 0 {
-		o.settle()
+		o.settle(b.Step)
 		o.clear()
 		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
 	}
@@ -192,8 +215,8 @@ func (o *Offload) help() {
 	b := &o.batch
 	prompts := len(b.Sub[0].Prefill) > 0
 	if len(o.decoding) == 0 && !prompts {
-		if o.moving.active {
-			b.Moves.Up.Wait = max(o.moving.left, 0)
+		if len(o.moving) > 0 {
+			b.Moves.Up.Wait = max(o.moving[0].left, 0)
 			o.arrive()
 			b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
 		} else if o.leaving > 0 {
@@ -210,18 +233,20 @@ func (o *Offload) help() {
 	switch {
 	case len(o.hosted) == 0:
 		return
-	case o.AllOnHost, len(o.decoding) == 0 && !prompts:
-		o.halve()
+	case o.AllOnHost:
+		o.spread(2)
+	case len(o.decoding) == 0 && !prompts:
+		o.spreadBest()
 	default:
-		o.worthHelp(true)
+		o.helpBest()
 	}
 	o.choose()
 }
 
-// settle moves Base and Last of the requests that sit out on to the present step.
-func (o *Offload) settle() {
-	missed := o.batch.Step - o.settled
-	o.settled = o.batch.Step
+// settle moves Base and Last of the requests that sit out on to a step.
+func (o *Offload) settle(step int64) {
+	missed := step - o.settled
+	o.settled = step
 	for i := range o.hosted {
 		if h := &o.hosted[i]; !h.runs {
 			h.Base -= missed
@@ -233,6 +258,7 @@ func (o *Offload) settle() {
 // Complete applies the batch that Next formed.
 func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 	b := &o.batch
+	o.emitted, o.clock.step = emitted, b.Step
 	for i := range b.Sub {
 		for k := range b.Sub[i].Host {
 			if d := &b.Sub[i].Host[k]; d.Last <= b.Step {
@@ -240,11 +266,11 @@ func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 				o.release(o.holds[d.Request])
 				o.forecast.ended(o.requests[d.Request].Output)
 				o.dealt = -1
-				emitted(d.Request, o.requests[d.Request].Output)
+				o.report(d.Request, o.requests[d.Request].Output)
 			}
 		}
 	}
-	o.Scheduler.Complete(emitted)
+	o.Scheduler.Complete(o.report)
 }
 
 // find returns the place of a request among those of the host.

@@ -59,8 +59,8 @@ func (o *Offload) CheckMemory() error {
 	for i := range o.hosted {
 		count(o.holds[o.hosted[i].Request])
 	}
-	if m := &o.moving; m.active {
-		count(o.holds[m.Request])
+	for i := range o.moving {
+		count(o.holds[o.moving[i].Request])
 	}
 	prefill := func(w *waiting) {
 		if !w.held {
@@ -97,15 +97,15 @@ func (o *Offload) CheckAdmission() error {
 	}
 	w := &o.queue[o.head]
 	r := &o.requests[w.request]
-	if o.movable == 0 && o.gpusHold(r) {
+	if !o.overtakes(w) && o.gpusHold(r) {
 		if err := o.Scheduler.CheckAdmission(); err != nil {
 			return err
 		}
 	}
-	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+	if o.waits || !o.hostHelps(r, w.prompt) || o.fullOnHost() {
 		return nil
 	}
-	if err := o.checkRefusal(o.Host, w, o.refused, len(o.hosted), o.foreseeOnHost); err != nil {
+	if err := o.checkRefusal(o.Host, w, o.keepOnHost(r), o.refused, len(o.hosted), o.foreseeOnHost); err != nil {
 		return fmt.Errorf("on the host: %w", err)
 	}
 	return nil

@@ -2,9 +2,26 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// worthHelp adds requests of the host to the iteration and says whether it is worth
-// the time. The iteration without them is the present one, in which the GPUs'
-// requests decode or wait for prompts.
+// way is how requests of the host take part in an iteration.
+type way int
+
+const (
+	// besideAttention puts them into the GPUs' sub-batch, as long as the CPUs' attention
+	// takes no longer than the GPUs'.
+	besideAttention way = iota
+	// inPlaceOfWeights lets it take longer there, by what the batched operations take:
+	// with two sub-batches the GPUs would read their weights once more.
+	inPlaceOfWeights
+	// inTurns is NEO's: two sub-batches, each of whose attention on the CPUs hides behind
+	// what the GPUs do meanwhile: its own attention there and the other one's batched
+	// operations.
+	inTurns
+	ways
+)
+
+// helpBest adds requests of the host to the iteration of the GPUs, in the way that
+// makes most of the time, if that is better than the GPUs alone and no request is
+// late for it.
 //
 // NEO takes the iteration with more requests over time. But its tokens are not equal:
 // requests wait for memory on the GPUs, and the host relieves them of the first tokens
@@ -12,43 +29,48 @@ import "github.com/l3sim/l3sim/units"
 // would take on the GPUs: of a step there, its share of the batched operations by the
 // memory that its request holds, and of attention by its context. What is worth more
 // than the time that the iteration takes longer makes the whole run shorter.
-func (o *Offload) worthHelp(decode bool) bool {
+func (o *Offload) helpBest() {
 	b := &o.batch
 	without := o.Costs.Iteration(b)
-	b.Sub[0].Decode = append(b.Sub[0].Decode[:0], o.decoding...)
-	if o.pack() > 0 {
-		if len(o.decoding) == 0 {
-			return true
+	operations, attention := o.gpuStep()
+	chosen, most := ways, 1.0
+	for w := range ways {
+		if !o.pack(w) {
+			continue
 		}
-		with := o.Costs.Iteration(b)
-		step, operations, attention := o.gpuStep()
-		worth := 0.0
-		if !decode {
-			worth = step
-		}
+		worth := float64(without)
 		for i := range b.Sub {
 			held, contexts := o.load(b.Sub[i].Host)
 			worth += float64(operations*held) + float64(attention*contexts)
 		}
-		if worth > float64(with-without) {
-			return true
+		with := o.Costs.Iteration(b)
+		costly := with > without && o.movable == len(o.hosted) // else some have no other place
+		if worth > most*float64(with) && !(costly && o.late(with, 1, 1)) {
+			chosen, most, o.costly = w, worth/float64(with), costly
 		}
 	}
 	o.unpack()
-	return false
+	if chosen < ways {
+		o.pack(chosen)
+	}
 }
 
-// gpuStep returns the time of a step of the GPUs' requests alone, and what of that is
-// for a token of memory that they hold and for a token of context.
-func (o *Offload) gpuStep() (took, held, context float64) {
+// gpuStep returns what a step on the GPUs takes for a token of memory that requests
+// hold, and for a token of context: of the requests there, or where there are none, of
+// the host's.
+func (o *Offload) gpuStep() (held, context float64) {
 	sub := &o.gpus.Sub[0]
-	o.gpus.Step, sub.Decode = o.batch.Step, o.decoding
-	t := o.Costs.Iteration(&o.gpus)
-	attention, operations := o.Costs.Attention(sub, o.gpus.Step), o.Costs.Linear(len(o.decoding))
-	took = float64(t)
+	o.gpus.Step, sub.Decode = o.batch.Step, append(sub.Decode[:0], o.decoding...)
+	if len(o.decoding) == 0 {
+		for i := range o.hosted {
+			sub.Decode = append(sub.Decode, o.hosted[i].Decoding)
+		}
+	}
+	took := float64(o.Costs.Iteration(&o.gpus))
+	attention, operations := o.Costs.Attention(sub, o.gpus.Step), o.Costs.Linear(len(sub.Decode))
 	share := float64(attention) / float64(attention+operations)
-	heldAll, contexts := o.load(o.decoding)
-	return took, took * (1 - share) / heldAll, took * share / contexts
+	heldAll, contexts := o.load(sub.Decode)
+	return took * (1 - share) / heldAll, took * share / contexts
 }
 
 // load returns the tokens that requests hold memory for, and their contexts.
@@ -62,12 +84,12 @@ func (o *Offload) load(requests []Decoding) (held, contexts float64) {
 	return float64(h), float64(c)
 }
 
-// pack adds requests of the host to both sub-batches, oldest first, as long as the
-// CPUs' attention for one hides behind what the GPUs do meanwhile: its own attention
-// there and the other one's batched operations. The next request goes where more
-// time is left. One that does not fit is passed over, and with it all longer ones.
-// pack returns the number added.
-func (o *Offload) pack() int {
+// pack adds requests of the host, oldest first, to sub-batches that have none, as
+// long as the CPUs' attention fits. With two, the next request goes where more time is
+// left. One that does not fit is passed over, and with it all longer ones. pack says
+// whether it has added any.
+func (o *Offload) pack(w way) bool {
+	o.unpack()
 	b := &o.batch
 	var tokens, requests [2]int
 	var contexts [2]int64
@@ -75,43 +97,57 @@ func (o *Offload) pack() int {
 	for i := range b.Sub {
 		tokens[i], gpu[i] = b.Sub[i].Tokens(), o.Costs.Attention(&b.Sub[i], b.Step)
 	}
-	room := min(o.roomBeside(), o.seats(len(o.decoding)))
 	left := func(i int) units.Duration {
-		return o.Costs.Linear(tokens[1-i]) + gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
+		time := gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
+		switch w {
+		case inPlaceOfWeights:
+			time += o.Costs.Linear(tokens[i])
+		case inTurns:
+			time += o.Costs.Linear(tokens[1-i])
+		}
+		return time
 	}
-	add := func(i, n int, context int64) {
-		tokens[i], requests[i], contexts[i] = tokens[i]+n, requests[i]+n, contexts[i]+context
+	to := 0
+	if w == inTurns {
+		to = 1
 	}
-	added, to, shortest := 0, 1, int64(never)
-	for k := range o.hosted {
+	add := func(n int, context int64) {
+		tokens[to], requests[to], contexts[to] = tokens[to]+n, requests[to]+n, contexts[to]+context
+	}
+	room, added, shortest := min(o.roomBeside(), o.seats(len(o.decoding))), 0, int64(never)
+	for k := 0; k < len(o.hosted) && added < room; k++ {
 		h := &o.hosted[k]
 		context := h.Base + b.Step
-		if added == room {
-			break
-		}
 		if h.comes || context >= shortest {
 			continue
 		}
-		add(to, 1, context)
+		add(1, context)
 		left0, left1 := left(0), left(1)
 		if left0 < 0 || left1 < 0 {
-			add(to, -1, -context)
+			add(-1, -context)
 			shortest = context
 			continue
 		}
-		h.chosen = true
-		b.Sub[to].Host = append(b.Sub[to].Host, h.Decoding)
+		o.join(h, to)
 		added++
-		to = 0
-		if left1 > left0 {
-			to = 1
+		if w == inTurns {
+			to = 0
+			if left1 > left0 {
+				to = 1
+			}
 		}
 	}
-	return added
+	return added > 0
 }
 
 // never is longer than any context.
 const never = 1 << 62
+
+// join puts a request of the host into a sub-batch.
+func (o *Offload) join(h *hosted, sub int) {
+	h.chosen = true
+	o.batch.Sub[sub].Host = append(o.batch.Sub[sub].Host, h.Decoding)
+}
 
 // unpack takes the host's requests out of the iteration.
 func (o *Offload) unpack() {
@@ -123,19 +159,31 @@ func (o *Offload) unpack() {
 	}
 }
 
-// halve puts all requests of the host into two sub-batches of about equal contexts.
-func (o *Offload) halve() {
-	b := &o.batch
+// spreadBest has all requests of the host decode in one sub-batch or in two, whichever
+// takes less time.
+func (o *Offload) spreadBest() {
+	o.spread(1)
+	one := o.Costs.Iteration(&o.batch)
+	o.unpack()
+	o.spread(2)
+	if one < o.Costs.Iteration(&o.batch) {
+		o.unpack()
+		o.spread(1)
+	}
+}
+
+// spread puts all requests of the host into one sub-batch, or into two of about equal
+// contexts.
+func (o *Offload) spread(over int) {
 	var tokens [2]int64
 	for i := range min(len(o.hosted), o.seats(0)) {
 		h := &o.hosted[i]
 		to := 0
-		if tokens[1] < tokens[0] {
+		if over == 2 && tokens[1] < tokens[0] {
 			to = 1
 		}
-		tokens[to] += h.Base + b.Step
-		h.chosen = true
-		b.Sub[to].Host = append(b.Sub[to].Host, h.Decoding)
+		tokens[to] += h.Base + o.batch.Step
+		o.join(h, to)
 	}
 }
 

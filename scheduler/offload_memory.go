@@ -9,6 +9,7 @@ import (
 // Add queues a request that has arrived, or reports false where it can never run.
 func (o *Offload) Add(request int32) bool {
 	r := &o.requests[request]
+	o.alone.arrived = append(o.alone.arrived, request)
 	if !o.canRunOnHost(r) && (o.AllOnHost || !o.canEverRun(r)) {
 		return false
 	}
@@ -44,24 +45,45 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 	return !o.AllOnHost && o.ledger.FitsEmpty(o.finalTokens(r))
 }
 
-// admit reserves memory for the queue's head: on the GPUs where no request of the
-// host waits for that, else on the host.
+// admit reserves memory for the queue's head: on the GPUs where no older request of
+// the host waits for that, else on the host, unless requests are late.
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
-	if o.movable == 0 && o.gpusHold(r) && o.Scheduler.admit(w) {
+	o.waits = false
+	if !o.overtakes(w) && o.gpusHold(r) && o.Scheduler.admit(w) {
 		return true
 	}
 	o.blocked = true
 	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
 		return false
 	}
+	if o.waits = o.gpusHold(r) && o.delays(w.prompt); o.waits {
+		return false
+	}
 	gpus := o.refusal
-	if o.reserve(o.Host, w, o.foreseeOnHost(w), o.keep(o.Host)) {
+	if o.reserve(o.Host, w, o.foreseeOnHost(w), o.keepOnHost(r)) {
 		w.hold.Host = true
 		return true
 	}
 	o.refusal, o.refused = gpus, o.refusal
 	return false
+}
+
+// overtakes says whether an older request, on the host with its prompt or about to
+// have it, waits for room on the GPUs.
+func (o *Offload) overtakes(w *waiting) bool {
+	return slices.ContainsFunc(o.hosted, func(h hosted) bool { return h.movable && h.Request < w.request }) ||
+		slices.ContainsFunc(o.chunked, func(c waiting) bool {
+			return c.hold.Host && c.request < w.request && o.gpusHold(&o.requests[c.request])
+		})
+}
+
+// hostHelps says whether r may go to the host after a prompt of prompt tokens: where
+// the CPUs could decode it beside the GPUs, its attention hiding behind the reading of
+// their weights. To prefill others early gains nothing and costs a move. A request
+// that the GPUs cannot hold has no choice.
+func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
+	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
 }
 
 // fullOnHost says whether the host has as many requests as may decode at once. Where
@@ -87,12 +109,15 @@ func (o *Offload) foreseeOnHost(w *waiting) *forecast {
 	return o.forecast
 }
 
-// hostHelps says whether r may go to the host after a prompt of prompt tokens: where
-// the CPUs could decode it beside the GPUs, its attention hiding behind the reading of
-// their weights. To prefill others early gains nothing and costs a move. A request
-// that the GPUs cannot hold has no choice.
-func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
-	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
+// keepOnHost returns the units of the host that the admission of a request leaves
+// free: so many that those of the GPUs, too, find room when they have to leave, where
+// it can wait for the GPUs instead.
+func (o *Offload) keepOnHost(r *traces.Request) int64 {
+	keep := o.keep(o.Host)
+	if o.memory.Admission == AdmitCurrent && o.gpusHold(r) {
+		keep = max(keep, o.ledger.Used())
+	}
+	return keep
 }
 
 // release frees memory.
@@ -122,30 +147,19 @@ func (o *Offload) enter(d Decoding) {
 }
 
 // makeRoom has the request that arrived last leave the GPUs: one that prefills loses
-// its memory, one that decodes moves to the host, if that has room. Its pages are
-// free one after another, much faster than the others grow into them.
+// its memory, one that is on its way to them stays on the host, and one that decodes
+// moves there, unless requests are late or the host is full.
 func (o *Offload) makeRoom() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return !w.hold.Host || w.cut }); ok {
 		return request
 	}
+	if n := len(o.moving) - 1; n >= 0 && (len(o.decoding) == 0 || o.moving[n].Request > o.decoding[o.latest()].Request) {
+		return o.stay(n)
+	}
 	at := o.latest()
-	d := o.decoding[at]
-	hold := o.holds[d.Request]
-	unit := o.Host.UnitTokens()
-	context := d.Context(o.batch.Step)
-	if o.canRunOnHost(&o.requests[d.Request]) {
-		if r, ok := o.Host.Reserve((context+unit-1)/unit*unit, 0, nil, o.comm.Balance, o.rng); ok {
-			r.Host = true
-			o.decoding = slices.Delete(o.decoding, at, at+1)
-			o.release(hold)
-			o.holds[d.Request] = r
-			o.batch.Moves.Down.Tokens += context - 1
-			o.leaving = max(o.leaving, 0) + o.Costs.Move(context-1)
-			o.enter(d)
-			o.hosted[o.find(d.Request)].comes = true
-			o.full = true // what it leaves is for the others to grow into
-			return d.Request
-		}
+	request := o.decoding[at].Request
+	if o.canRunOnHost(&o.requests[request]) && !o.late(o.clock.took, 1, 0) && o.moveDown(at) {
+		return request
 	}
 	return o.dropDecoding(at)
 }
@@ -167,71 +181,6 @@ func (o *Offload) dropPrompts(match func(*waiting) bool) (request int32, ok bool
 		}
 	}
 	return 0, false
-}
-
-// moveUp has the oldest request of the host that the GPUs could hold move there once
-// they have room, one at a time, and ends the move before.
-func (o *Offload) moveUp() {
-	if o.moving.active && o.moving.left <= 0 {
-		o.batch.Step++ // requests are entered for the step to come
-		o.arrive()
-		o.batch.Step--
-	}
-	if o.moving.active || o.leaving > 0 || o.movable == 0 || o.full && len(o.decoding) > 0 {
-		return
-	}
-	at := slices.IndexFunc(o.hosted, func(h hosted) bool { return h.movable })
-	d := &o.hosted[at]
-	o.batch.Step++
-	o.settle()
-	o.batch.Step--
-	context := d.Context(o.settled)
-	tokens := context
-	if o.memory.Admission != AdmitCurrent {
-		tokens = o.finalTokens(&o.requests[d.Request])
-	}
-	emitted := context - o.requests[d.Request].Input
-	w := waiting{request: d.Request, prompt: context, emitted: emitted}
-	hold, ok := Reservation{}, false
-	if !o.seated(o.running()) {
-		hold, ok = o.ledger.Reserve(tokens, o.keep(o.ledger), o.foresee(&w), o.comm.Balance, o.rng)
-	}
-	if !ok {
-		o.full = true
-		return
-	}
-	h := o.leave(at)
-	if h.runs {
-		o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request})
-	}
-	o.moving = move{active: true, Decoding: h.Decoding, settled: o.settled, left: o.Costs.Move(context - 1)}
-	o.release(o.holds[h.Request])
-	o.holds[h.Request] = hold
-	o.batch.Moves.Up.Tokens = context - 1
-}
-
-// arrive has the request that moves decode on the GPUs from the present step on.
-func (o *Offload) arrive() {
-	m := &o.moving
-	missed := o.batch.Step - m.settled
-	m.Base -= missed
-	m.Last += missed
-	m.active = false
-	o.Scheduler.enter(m.Decoding)
-	o.batch.Pauses = append(o.batch.Pauses, Pause{Request: m.Request, Ends: true})
-	o.dealt = -1
-}
-
-// arriveOnHost has all requests that moved to the host decode there.
-func (o *Offload) arriveOnHost() {
-	if o.leaving == 0 {
-		return
-	}
-	o.leaving = 0
-	for i := range o.hosted {
-		o.hosted[i].comes = false
-	}
-	o.dealt = -1
 }
 
 // growHosted extends the memory of the host's requests to their next context: of all
@@ -282,18 +231,10 @@ func (o *Offload) dropHosted() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return w.hold.Host }); ok {
 		return request
 	}
-	o.settle()
+	o.settle(o.batch.Step)
 	h := o.leave(len(o.hosted) - 1)
 	o.drop(&h.Decoding)
 	return h.Request
-}
-
-// fitsBeside says whether the GPUs' requests and one of the host fit an iteration
-// with prompts.
-func (o *Offload) fitsBeside() bool {
-	b := &o.batch
-	tokens := b.Sub[0].PrefillTokens() + len(o.decoding) + 1
-	return tokens <= o.batching.MaxBatchTokens && o.gpu.fits(tokens, 0)
 }
 
 // roomBeside returns how many requests of the host the iteration has room for: any
@@ -309,27 +250,4 @@ func (o *Offload) roomBeside() int {
 		room--
 	}
 	return max(room, 0)
-}
-
-// growBeside finds memory for a step beside prompts, or says that there is none
-// without a request's leaving.
-func (o *Offload) growBeside() bool {
-	if o.memory.Admission != AdmitCurrent {
-		return true
-	}
-	step := o.batch.Step
-	o.unused.valid = false
-	for i := range o.decoding {
-		d := &o.decoding[i]
-		if !growBy(o.ledger, &o.holds[d.Request], d.Context(step)) {
-			return false
-		}
-	}
-	for i := range o.hosted {
-		h := &o.hosted[i]
-		if !growBy(o.Host, &o.holds[h.Request], h.Context(step)) {
-			return false
-		}
-	}
-	return true
 }

@@ -170,7 +170,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 	batching := &BatchingSpec{MaxBatchTokens: between(16, 400), PageTokens: 16, MaxNumSeqs: oneFrom(rng, 0, 0, 1, 2, 5)}
 	free := GPUMemory{Model: smallModel, Free: smallModel.ActivationBytes(between(16, 500)), HoldsKV: true}
 	c := Config{Policy: oneFrom(rng, PolicyPrefillFirst, PolicyChunkedPrefill), Scheduler: spec, Memory: memory, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: batching}
-	s := NewOffload(New(c, requests, gpus, free, nil, rand.New(rand.NewPCG(1, 2))), OffloadConfig{Host: host, Costs: costs, AllOnHost: rng.IntN(4) == 0})
+	s := NewOffload(New(c, requests, gpus, free, nil, rand.New(rand.NewPCG(1, 2))), OffloadConfig{Host: host, Costs: costs, AllOnHost: rng.IntN(4) == 0, MaxDelay: oneFrom(rng, 0, 0.03, 1)})
 	rejected := 0
 	for i := range requests {
 		if !s.Add(int32(i)) {

@@ -95,7 +95,7 @@ type Scheduler struct {
 	head     int
 	blocked  bool          // the head may not start, and no memory has been freed since
 	refusal  refusal       // why not
-	moving   move          // on its way from the host; never without an Offload
+	moving   []move        // on their way from the host, one after another; none without an Offload
 	decoding []Decoding    // longest context first
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch

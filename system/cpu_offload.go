@@ -103,7 +103,8 @@ func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *ch
 		trial:  alternation{layers: cfg.Model.Layers},
 	}
 	s := n.continuous(policy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
-	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: cfg.CPUOffload.Policy == configs.FastDecode}
+	spec := &cfg.CPUOffload
+	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == configs.FastDecode, MaxDelay: spec.MaxDelay}
 	return assembly{scheduler.NewOffload(s, offload), e}
 }
 

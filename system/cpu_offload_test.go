@@ -54,7 +54,7 @@ func TestOffloadIsNoSlower(t *testing.T) {
 		name        string
 		times       int     // the trace
 		bound, mean float64 // of what it is slower
-	}{{"short", 1, 0.5, 0.03}, {"long", 20, 0.3, 0}} {
+	}{{"short", 1, 0.05, 0}, {"long", 20, 0.05, 0}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			worst, sum, n := 0.0, 0.0, 0.0
@@ -67,13 +67,10 @@ func TestOffloadIsNoSlower(t *testing.T) {
 				}
 				d.trace.Requests = slices.Repeat(fit, c.times)
 				alone := mustRun(t, gpus, d.trace, false)
-				if c.times > 1 && (len(d.trace.Requests) < 100 || alone.iterations < 1000) {
-					t.Skip("few generations")
-				}
 				helped := mustRun(t, d.node(t, "cpu-offload", "cpu_offload.policy=neo"), d.trace, false)
 				slower := float64(helped.end)/float64(alone.end) - 1
 				worst, sum, n = max(worst, slower), sum+slower, n+1
-				if slower > c.bound && holdsSeveral(gpus, d.trace.Requests) {
+				if slower > c.bound {
 					t.Fatalf("gpu-only takes %v, cpu-offload %v", alone.end, helped.end)
 				}
 			})
@@ -83,17 +80,6 @@ func TestOffloadIsNoSlower(t *testing.T) {
 			}
 		})
 	}
-}
-
-// holdsSeveral says whether the GPUs of a replica hold four of the largest requests
-// at once.
-func holdsSeveral(n *Node, requests []traces.Request) bool {
-	largest := 0
-	for i := range requests {
-		largest = max(largest, scheduler.KVTokens(&requests[i]))
-	}
-	m := n.memory
-	return m.unit*units.Bytes(m.capacity) >= 4*units.Bytes(largest)*n.cfg.Model.KVBytesPerToken()
 }
 
 // TestFastDecodeDecodesOnTheHost checks that all decode attention is the CPUs': no
@@ -191,7 +177,7 @@ func TestHostAttention(t *testing.T) {
 
 // TestOffloadIterationsAllocateNothing checks the hot path where the CPUs help.
 func TestOffloadIterationsAllocateNothing(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,147 @@
+package system
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+var (
+	nodes     = flag.Int("offload.nodes", 100, "random nodes of TestOffloadOnAnyNode")
+	firstNode = flag.Uint64("offload.first", 0, "seed of the first of them")
+)
+
+// anyNode draws a node of any proportions, and its requests: links of 3 to 128 GB/s; a host of any size whose channels are up
+// to 125 times as fast as those of DDR4-3200; lengths that are equal, uniform or
+// skewed, of long prompts, long outputs or both.
+func anyNode(seed uint64) (sets []string, requests []traces.Request) {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	of := func(from ...string) string { return from[rng.IntN(len(from))] }
+	number := func(low, high int) int { return low + rng.IntN(high-low+1) }
+	skewed := func(low, high float64) float64 { return low * math.Exp(rng.Float64()*math.Log(high/low)) }
+	replicas, heads := 1<<number(0, 1), 8*number(1, 4)
+	sets = []string{
+		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", 4*replicas), "node.ranksets=2",
+		fmt.Sprintf("node.memory_capacity=%q", units.Bytes(skewed(1, 1500))*16*units.MiB),
+		fmt.Sprint("model.layers=", number(1, 32)), fmt.Sprint("model.hidden=", 128*heads), fmt.Sprint("model.heads=", heads),
+		fmt.Sprint("model.ffn_hidden=", 512*heads), fmt.Sprint("model.kv_heads=", heads/number(1, 2)), "model.tensor_parallel=2",
+		"gpu.preset=" + of("a100-paper", "a100-sxm-80gb"),
+		"memory.admission=" + of("final", "current", "max"), "memory.max_tokens=700", "memory.watermark=" + of("0", "0.01", "0.1"),
+		fmt.Sprint("batching.max_batch_tokens=", int(skewed(64, 4000))), "batching.page_tokens=" + of("1", "16", "256"),
+		"gpu_only.policy=" + of("prefill-first", "chunked-prefill"),
+		"cpu_offload.host_memory_share=" + of("0.1", "1", "1"), "cpu_offload.overhead=" + of("0s", "2us", "20us"),
+		"pcie.latency=" + of("0s", "1us", "5us"), "pcie.generation=" + of("3", "4", "5", "6"), fmt.Sprint("pcie.gpus_per_uplink=", number(1, 2)),
+		"dram.tCK=" + of("5ps", "20ps", "100ps", "625ps"),
+	}
+	length := func(low, high int) func() int {
+		if rng.IntN(2) == 0 {
+			return func() int { return number(low, high) }
+		}
+		return func() int { return int(skewed(float64(low), float64(high))) }
+	}
+	in, out := length(1, 1500), length(1, 150)
+	switch rng.IntN(4) {
+	case 0: // long prompts
+		in, out = length(300, 3000), length(1, 20)
+	case 1: // long outputs
+		in, out = length(1, 60), length(10, 300)
+	case 2: // all alike
+		i, o := number(1, 1500), number(1, 150)
+		in, out = func() int { return i }, func() int { return o }
+	}
+	for range number(1, number(1, 30)) {
+		requests = append(requests, traces.Request{Input: in(), Output: out()})
+	}
+	return sets, requests
+}
+
+// anyNodes returns the node that seed draws, whose GPUs have room for 0.7 to 14 of the
+// largest requests, with its GPUs alone and with the host's
+// help, and those of its requests that the GPUs can hold.
+func anyNodes(t *testing.T, seed uint64) (alone, helped *Node, requests []traces.Request) {
+	sets, requests := anyNode(seed)
+	load := func(system string) *configs.Config {
+		cfg, err := configs.Load(configs.Options{Sets: append([]string{"run.system=" + system}, sets...)})
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		return cfg
+	}
+	cfg := load("gpu-only")
+	m, largest := &cfg.Model, 0
+	for i := range requests {
+		largest = max(largest, scheduler.KVTokens(&requests[i]))
+	}
+	room := float64(max(largest, cfg.Batching.PageTokens)) * 0.7 * math.Exp(3*rand.New(rand.NewPCG(seed, 8)).Float64())
+	free := m.WeightBytes() + m.ActivationBytes(cfg.Batching.MaxBatchTokens) + units.Bytes(max(room, float64(cfg.Batching.PageTokens)))*m.KVBytesPerToken()
+	sets = append(sets, fmt.Sprintf("gpu.memory_capacity=%q", free/2+1+cfg.GPU.MemoryReserve))
+	alone = newNode(load("gpu-only"), nil)
+	return alone, newNode(load("cpu-offload"), nil), alone.holdable(requests)
+}
+
+// TestOffloadOnAnyNode checks that the CPUs' help costs next to nothing on any node,
+// and is worth much where it is worth something: for requests that are all there, and
+// that come over time; each once, where who comes last decides, and eight times.
+func TestOffloadOnAnyNode(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		times  int
+		spread bool
+		mean   float64 // of the time saved, at least
+	}{{"once", 1, false, 0.01}, {"eight times", 8, false, 0.05}, {"once, over time", 1, true, 0.002}, {"eight times, over time", 8, true, 0.01}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			worst, best, sum := 0.0, 0.0, 0.0
+			for seed := *firstNode; seed < *firstNode+uint64(*nodes); seed++ {
+				gpus, both, fit := anyNodes(t, seed)
+				requests := slices.Repeat(fit, c.times)
+				alone := serve(t, gpus, requests)
+				if c.spread {
+					rng := rand.New(rand.NewPCG(seed, 9))
+					gap := float64(alone.end) / float64(max(len(requests), 1)) * (0.5 + rng.Float64())
+					var at sim.Time
+					for i := range requests {
+						requests[i].Arrival = at
+						at += sim.Time(rng.ExpFloat64() * gap)
+					}
+					alone = serve(t, gpus, requests)
+				}
+				if len(requests) == 0 {
+					continue // neither does anything
+				}
+				slower := float64(serve(t, both, requests).end)/float64(alone.end) - 1
+				worst, best, sum = max(worst, slower), min(best, slower), sum+slower
+				if slower > 0.05 {
+					t.Errorf("seed %d: %.2f%% slower than the GPUs alone", seed, 100*slower)
+				}
+			}
+			mean := sum / float64(*nodes)
+			t.Logf("slower by %.2f%% at most and %.2f%% on average, at best %.2f%%", 100*worst, 100*mean, 100*best)
+			if *nodes >= 100 && (mean > -c.mean || best > -0.2) {
+				t.Errorf("slower by %.2f%% on average, at best %.2f%%", 100*mean, 100*best)
+			}
+		})
+	}
+}
+
+func serve(t *testing.T, n *Node, requests []traces.Request) *Result {
+	requests = slices.Clone(requests)
+	for i := range requests {
+		requests[i].ID = i
+	}
+	r, err := n.Run(context.Background(), &traces.Trace{Name: "random", Requests: requests}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
