@@ -36,7 +36,7 @@ func (r *Report) addFair(e *evidence) error {
 	if err := r.drawFair(best); err != nil {
 		return err
 	}
-	return r.addLayouts(best, table3)
+	return r.addLayouts(all.systems(), best, table3)
 }
 
 // drawFair draws the models and traces of which every system holds all requests.
@@ -190,8 +190,7 @@ func median(all []pair) float64 {
 }
 
 // addLayouts adds what the page shows of both choices of layouts in numbers.
-func (r *Report) addLayouts(best, table3 *experiment) error {
-	systems := best.systems()
+func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 	answer, err := best.answer(r.Seeds[0], systems)
 	if err != nil {
 		return err
