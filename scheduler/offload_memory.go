@@ -32,14 +32,6 @@ func (o *Offload) canRunOnHost(r *traces.Request) bool {
 	return whole || o.ledger.FitsEmpty(prompt) && o.gpu.fits(min(prompt, o.spec.ChunkMultiple), prompt)
 }
 
-// finalTokens returns the KV tokens for which a request takes memory in the end.
-func (o *Offload) finalTokens(r *traces.Request) int {
-	if o.memory.Admission == AdmitMax {
-		return max(o.memory.MaxTokens, KVTokens(r))
-	}
-	return KVTokens(r)
-}
-
 // gpusHold says whether the empty GPUs could hold a request to its end.
 func (o *Offload) gpusHold(r *traces.Request) bool {
 	return !o.AllOnHost && o.ledger.FitsEmpty(o.finalTokens(r))

@@ -157,20 +157,7 @@ func (s *Scheduler) reservedTokens(w *waiting) int {
 // chunk needs the KV of those before it on the GPU. A preempted request's prompt
 // can grow to its final length.
 func (s *Scheduler) canEverRun(r *traces.Request) bool {
-	tokens, prompt := KVTokens(r), r.Input
-	switch s.memory.Admission {
-	case AdmitMax:
-		tokens = max(tokens, s.memory.MaxTokens)
-	case AdmitCurrent:
-		prompt = tokens
-	}
-	if !s.ledger.FitsEmpty(tokens) {
-		return false
-	}
-	if s.gpu.fits(prompt, 0) {
-		return true
-	}
-	return s.spec.Chunking && s.gpu.fits(min(prompt, s.spec.ChunkMultiple), prompt)
+	return s.ledger.FitsEmpty(s.finalTokens(r)) && s.gpu.least(s.longestPrompt(r), s.spec) <= s.gpu.Free
 }
 
 // dealEvery is how many steps pass before decoding requests are dealt to

@@ -32,6 +32,7 @@ type engine interface {
 // memories.
 type batcher interface {
 	Add(request int32) bool
+	Rejection(request int32) scheduler.Rejection
 	Next() *scheduler.Batch
 	Preempted() []scheduler.Preemption
 	Complete(emitted func(request int32, tokens int))

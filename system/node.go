@@ -142,10 +142,14 @@ func (n *Node) Replicas() int { return n.cfg.Replicas() }
 
 // Run simulates the trace until every request is done. Request i goes to replica
 // i mod the number of replicas; all requests are there at time 0. Replicas share
-// nothing and run in parallel, with the same result as one after another.
+// nothing and run in parallel, with the same result as one after another. A run that
+// rejects every request is a *RejectedError.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
 	replicas := n.divide(trace, o)
 	if err := runAll(ctx, replicas); err != nil {
+		return nil, err
+	}
+	if err := n.rejected(replicas); err != nil {
 		return nil, err
 	}
 	return n.result(trace, replicas), nil

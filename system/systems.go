@@ -21,6 +21,7 @@ type System struct {
 	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
 	memory   func(n *Node) kvMemory
 	tracks   func(n *Node) []string // of a timeline
+	kvPlace  string                 // where keys and values are
 }
 
 // Systems returns all systems, in the order of configs.Systems.
@@ -34,7 +35,7 @@ var systems = []System{
 		Source:   "L3, sections 4 and 5",
 		Sections: "dram, pim, pcie, comm, scheduler, predictor",
 		Host:     true,
-		assemble: assembleL3, memory: (*Node).rankMemory, tracks: (*Node).ranksetTracks,
+		assemble: assembleL3, memory: (*Node).rankMemory, kvPlace: "in the DIMMs", tracks: (*Node).ranksetTracks,
 	},
 	{
 		Name:     configs.SystemGPUOnly,
@@ -42,7 +43,7 @@ var systems = []System{
 		Schedule: "continuous batching, prefill first or chunked",
 		Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 		Sections: "gpu_only, batching",
-		assemble: assembleGPUOnly, memory: (*Node).gpuMemory, tracks: gpuTracks(""),
+		assemble: assembleGPUOnly, memory: (*Node).gpuMemory, kvPlace: "on its GPUs", tracks: gpuTracks(""),
 	},
 	{
 		Name:     configs.SystemHBMPIM,
@@ -50,7 +51,7 @@ var systems = []System{
 		Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
 		Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 		Sections: "hbm_pim, batching",
-		assemble: assembleHBMPIM, memory: (*Node).gpuMemory, tracks: gpuTracks("HBM-PIM"),
+		assemble: assembleHBMPIM, memory: (*Node).gpuMemory, kvPlace: "on its GPUs", tracks: gpuTracks("HBM-PIM"),
 	},
 	{
 		Name:     configs.SystemRankPIM,
@@ -59,7 +60,7 @@ var systems = []System{
 		Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 		Sections: "rank_pim, batching, dram, pim",
 		Host:     true,
-		assemble: assembleRankPIM, memory: (*Node).rankMemory, tracks: (*Node).ranksetTracks,
+		assemble: assembleRankPIM, memory: (*Node).rankMemory, kvPlace: "in the DIMMs", tracks: (*Node).ranksetTracks,
 	},
 	{
 		Name:     configs.SystemCPUOffload,
@@ -68,7 +69,7 @@ var systems = []System{
 		Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
 		Sections: "cpu_offload, batching, gpu_only, pcie",
 		Host:     true,
-		assemble: assembleCPUOffload, memory: (*Node).bothMemories, tracks: gpuTracks("CPU"),
+		assemble: assembleCPUOffload, memory: (*Node).bothMemories, kvPlace: "on its GPUs and the host", tracks: gpuTracks("CPU"),
 	},
 }
 
