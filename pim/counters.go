@@ -61,7 +61,6 @@ type headClock struct {
 	lastRead int64 // clock of the latest MACA, -1 before the head's first
 	lastOp   Op
 	switched bool // banks were precharged since
-	start    int64
 
 	columnGap int64 // tCCD_L
 	reopen    int64 // row switch: last MACA of one row to the first of the next
@@ -103,7 +102,7 @@ func (m *Machine) count(in *Instruction, clock int64) {
 // read divides the clocks since the previous MACA between the phases.
 func (h *headClock) read(p *Phases, op Op, clock int64) {
 	if h.lastRead < 0 {
-		p.Load += clock - h.start
+		p.Load += clock
 	} else {
 		rest := clock - h.lastRead - h.columnGap
 		if h.switched {

@@ -77,6 +77,20 @@ func TestClosedForm(t *testing.T) {
 	}
 }
 
+// A path from command to use of 4,096 clocks is the longest that the machine
+// remembers.
+func TestLongestLatency(t *testing.T) {
+	d, spec := ddr4(t), Default()
+	spec.SoftmaxLatency = 4096 - d.CL - d.BurstClocks()
+	if _, err := NewMachine(spec, d); err != nil {
+		t.Error(err)
+	}
+	spec.SoftmaxLatency++
+	if _, err := NewMachine(spec, d); err == nil {
+		t.Error("a path of 4,097 clocks is accepted")
+	}
+}
+
 // The goal is 20 million commands a second on one core.
 func BenchmarkMachine(b *testing.B) {
 	for _, c := range []struct {

@@ -159,3 +159,23 @@ func TestEnergyOfCommands(t *testing.T) {
 		t.Errorf("standby takes %g J, want %g to %g J", m.Energy.BackgroundJoules, standby*p.IDD2N, standby*p.IDD3N)
 	}
 }
+
+// Score and context take tCCD_L for each MACA and what the bank PUs wait: with as
+// many multiplier sets as query heads the rank's bus, which carries every
+// head's sums and weights, binds.
+func TestStalls(t *testing.T) {
+	for _, c := range []struct {
+		queries, macs int
+		stalled       bool
+	}{{1, 1, false}, {4, 1, false}, {4, 4, true}, {8, 4, true}} {
+		spec, shape := Default(), fp16Head
+		spec.MACsPerRead, shape.Queries = c.macs, c.queries
+		_, m := runHead(t, spec, shape, 1024, false)
+		counters := m.Counters()
+		p := &counters.Phases
+		reads := 8 * (counters.Ops[OpScore] + counters.Ops[OpContext])
+		if p.Score+p.Context-p.Stall != reads || c.stalled != (p.Stall > reads/4) {
+			t.Errorf("%d query heads, %d sets: %d and %d clocks with %d of stalls for %d of reads", c.queries, c.macs, p.Score, p.Context, p.Stall, reads)
+		}
+	}
+}

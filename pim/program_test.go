@@ -254,3 +254,39 @@ func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in 
 		}
 	}
 }
+
+// The read-out of a head is not held up by the next head's append, nor by its own
+// precharge: its bursts follow each other at the rank's full rate.
+func TestReadOutIsNotHeldUp(t *testing.T) {
+	d := ddr4(t)
+	spec := Default()
+	heads := []Head{{Context: 100, Append: true}, {Context: 60, FirstRow: 2, Append: true}, {Context: 600, FirstRow: 4, Append: true}}
+	for latency := 4; latency < 8; latency++ { // any place in the bursts' four clocks
+		spec.MACLatency = latency
+		p, err := NewProgram(spec, d, fp16Head, heads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := NewMachine(spec, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &readOuts{clocks: map[int32][]int64{}}
+		m.Observe(o)
+		m.Run(p)
+		for head := range int32(3) {
+			if clocks := o.clocks[head]; len(clocks) != 16 || clocks[15] != clocks[0]+15*4 {
+				t.Errorf("MAC latency %d, head %d: read out at %v, want 16 bursts every 4 clocks", latency, head, clocks)
+			}
+		}
+	}
+}
+
+// readOuts observes when the accumulators of each head are read.
+type readOuts struct{ clocks map[int32][]int64 }
+
+func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *Instruction) {
+	if in.Op == OpReadContext {
+		o.clocks[in.Head] = append(o.clocks[in.Head], clock)
+	}
+}

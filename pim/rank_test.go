@@ -18,3 +18,17 @@ func TestRankPU(t *testing.T) {
 		}
 	}
 }
+
+// The values of a rank-level PU's head wait for the softmax of its last keys.
+func TestRankPUWaitsForTheSoftmax(t *testing.T) {
+	spec := Default()
+	spec.ProcessingUnit = RankPU
+	var clocks [2]int64
+	for i := range clocks {
+		spec.SoftmaxLatency = 1000 * (i + 1)
+		clocks[i], _ = runHead(t, spec, fp16Head, 100, false)
+	}
+	if clocks[1]-clocks[0] != 1000 {
+		t.Errorf("%d clocks, and %d with a softmax of 1,000 clocks more", clocks[0], clocks[1])
+	}
+}

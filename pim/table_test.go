@@ -50,6 +50,12 @@ func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context 
 	if err != nil {
 		t.Fatal(err)
 	}
+	tableIsTheRunOf(t, table, spec, d, shape, context)
+}
+
+// tableIsTheRunOf is tableIsTheRun for a table that is there.
+func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
+	t.Helper()
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
 		t.Fatal(err)
@@ -159,26 +165,65 @@ func TestLookUpsDoNotAllocate(t *testing.T) {
 }
 
 // Heads whose newest token begins a row, or a segment of the score buffer, or
-// lies just behind: in sequence these end otherwise than all others.
+// lies just behind: in sequence these end otherwise than all others. So does a
+// context of many rows and segments.
 func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
+	x16, closing := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
 	for _, c := range []struct {
-		name     string
-		beyond   string
-		buffer   units.Bytes
-		queries  int // share the buffer
-		contexts []int
+		activation, precision, beyond string
+		buffer                        units.Bytes
+		mac, softmax, macs            int
+		dim, queries                  int
+		part                          string
+		rtp                           int // tRTP, 0 for the part's
 	}{
-		{"segments of a row", Segment, units.KiB, 1, []int{1, 2, 16, 17, 512, 513, 514, 528, 529, 1025, 1041}},
-		{"segments of two rows", Segment, 2 * units.KiB, 1, []int{513, 520, 1025, 1026, 1033, 1537, 2049}},
-		{"keys fetched twice", Refetch, 2 * units.KiB, 1, []int{513, 1025, 1026, 1033, 1537, 2049}},
-		{"segments of a part of a row", Segment, units.KiB, 2, []int{1, 129, 257, 258, 273, 513, 514, 769}},
+		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 1, closing, 0},
+		{Staggered, "paper", Segment, 2 * units.KiB, 4, 28, 1, 128, 1, closing, 0},
+		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 2, closing, 0}, // segments of half a row
+		{Staggered, "paper", Refetch, 4 * units.KiB, 9, 95, 1, 128, 1, x16, 0},
+		{Simultaneous, "paper", Refetch, 4 * units.KiB, 8, 19, 1, 256, 4, closing, 0},
+		{Simultaneous, "fp32", Refetch, 4 * units.KiB, 7, 86, 1, 512, 3, closing, 0},
+		{Simultaneous, "paper", Segment, 4 * units.KiB, 5, 54, 2, 256, 3, x16, 0},
+		{Staggered, "paper", Segment, 4 * units.KiB, 11, 13, 1, 512, 1, closing, 0},
+		{Simultaneous, "paper", Refetch, 4 * units.KiB, 1, 0, 1, 32, 1, closing, 4}, // tRAS, not tRTP, closes a row of a few columns
 	} {
 		spec := Default()
-		spec.BeyondBuffer, spec.ScoreBuffer = c.beyond, c.buffer
-		shape := fp16Head
-		shape.Queries = c.queries
-		for _, context := range c.contexts {
-			tableIsTheRun(t, spec, ddr4(t), shape, context)
+		spec.Activation, spec.BeyondBuffer, spec.ScoreBuffer = c.activation, c.beyond, c.buffer
+		spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = c.precision, c.mac, c.softmax, c.macs
+		shape := HeadShape{HeadDim: c.dim, Queries: c.queries, ElementBits: 16}
+		d, err := dram.LookupSpec(c.part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.rtp > 0 {
+			d.TRTP = c.rtp
+		}
+		table, err := NewKernelTable(spec, d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := table.geometry.RowTokens
+		for _, base := range []int{0, row, table.segment, 2 * table.segment, table.segment + row, 12 * row, 37 * max(row, table.segment)} {
+			if base > 40_000/c.queries {
+				continue
+			}
+			for _, behind := range []int{1, 2, 4, table.geometry.ColumnTokens + 1, 3*table.geometry.ColumnTokens + 1, table.geometry.ChunkTokens, table.lead, table.lead + 1} {
+				tableIsTheRunOf(t, table, spec, d, shape, base+behind)
+			}
+		}
+	}
+}
+
+// A REF in each tREFI: computing takes its part of it, and a part that is begun
+// counts as a clock.
+func TestWithRefreshByHand(t *testing.T) {
+	table, err := NewKernelTable(Default(), ddr4(t), fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for computing, want := range map[int64]int64{0: 0, 1: 2, 11_920: 12_480, 11_921: 12_482, 119_200: 124_800} {
+		if got := table.WithRefresh(computing); got != want {
+			t.Errorf("%d clocks take %d with refresh, want %d", computing, got, want)
 		}
 	}
 }
