@@ -14,7 +14,9 @@ import (
 // layer is a subset of the keys with their values and where each was written.
 type layer struct {
 	entries []entry
-	preset  bool // embedded, not the user's
+	preset  bool   // embedded, not the user's
+	file    string // as in the entries, "" where they differ
+	derives string // the key that is derived where no layer sets it, "" for none
 }
 
 // entry is one key of a layer.
@@ -63,7 +65,7 @@ func parseLayer(file, text string) (*layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	places, l := schema.Scan(text), &layer{}
+	places, l := schema.Scan(text), &layer{file: file}
 	for _, key := range meta.Keys() {
 		name := key.String()
 		value := lookUp(document, key)

@@ -12,9 +12,9 @@ import (
 
 // Options says where a configuration comes from, in rising order of precedence.
 type Options struct {
-	ConfigFile string   // overlay file, "" for none
-	Sets       []string // "section.key=value", the later wins
-	Flags      []Flag   // the command's own flags, only those that were given
+	ConfigFiles []string // overlay files, the later wins
+	Sets        []string // "section.key=value", the later wins
+	Flags       []Flag   // the command's own flags, only those that were given
 }
 
 // Load builds the configuration: the preset, then the layers of o on top, then
@@ -28,8 +28,8 @@ func Load(o Options) (*Config, error) {
 // configuration names (a trace file), and reports where it was named.
 func LoadWithOrigins(o Options) (*Config, *Origins, error) {
 	var layers []*layer
-	if o.ConfigFile != "" {
-		l, err := readLayer(o.ConfigFile)
+	for _, file := range o.ConfigFiles {
+		l, err := readLayer(file)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -80,19 +80,6 @@ func resolveAll(layers []*layer, o Options) (*resolution, error) {
 	return r, nil
 }
 
-// base is a section that starts from a preset of its own.
-type base struct {
-	key     string // the key that names the preset
-	section string
-	kind    Kind
-}
-
-var bases = []base{
-	{"run.model", "model", Model},
-	{"gpu.preset", "gpu", GPUs},
-	{"dram.preset", "dram", DRAMs},
-}
-
 // resolution is a configuration with the origin of its keys.
 type resolution struct {
 	config *Config
@@ -113,28 +100,27 @@ func resolve(user []*layer) (*resolution, error) {
 		return nil, err
 	}
 	name := top.value.String()
-	system, err := presetLayer(System, top)
+	text, err := source(System, name, top.key)
+	if err != nil {
+		return nil, at(top, err)
+	}
+	system, err := parseLayer("preset "+name, text)
 	if err != nil {
 		return nil, err
 	}
+	system.preset = true
 	layers := append([]*layer{system}, user...)
-	owner := map[string]int{} // section: index of the layer that names its preset
-	for _, b := range bases {
-		at, named := topmost(layers, b.key)
-		if named == nil {
-			return nil, &input.InputError{File: "preset " + name, Key: b.key, Expected: "the name of a preset"}
-		}
-		section, err := presetLayer(b.kind, named)
-		if err != nil {
+	roots := make([]*root, len(bases))
+	for i := range bases {
+		if roots[i], err = bases[i].find(layers); err != nil {
 			return nil, err
 		}
-		owner[b.section] = at
-		for _, e := range section.entries {
-			// A base that the user named is the user's doing: its faults are
-			// reported where it was named.
+		// A preset that the user named is the user's doing: its faults are reported where
+		// it was named.
+		for _, e := range roots[i].entries {
 			o := origin{entry: e, preset: true}
-			if !layers[at].preset {
-				o = origin{entry: *named}
+			if !layers[roots[i].owner].preset {
+				o = origin{entry: *roots[i].named}
 			}
 			r.set(e, o)
 		}
@@ -142,12 +128,43 @@ func resolve(user []*layer) (*resolution, error) {
 	r.set(*top, origin{entry: *top})
 	for i, l := range layers {
 		for _, e := range l.entries {
-			if !superseded(layers, owner, i, e.key) {
+			if !superseded(layers, roots, i, e.key) {
 				r.set(e, origin{entry: e, preset: l.preset})
 			}
 		}
+		if i > 0 {
+			continue
+		}
+		for _, root := range roots { // what the user says lies over files, these over presets
+			for _, file := range root.files {
+				for _, e := range file.entries {
+					r.set(e, origin{entry: e})
+				}
+			}
+		}
 	}
+	r.finish(roots)
 	return r, nil
+}
+
+// finish names what the sections are on top of, and derives what no layer sets.
+func (r *resolution) finish(roots []*root) {
+	for i, b := range bases {
+		named := keys.Key(b.key).Of(reflect.ValueOf(r.config).Elem())
+		named.SetString(roots[i].preset)
+		if roots[i].preset == "" {
+			named.SetString(keys.Key(b.name()).Of(reflect.ValueOf(r.config).Elem()).String())
+		}
+		if _, ok := r.origin[b.key]; !ok {
+			r.origin[b.key] = origin{entry: *roots[i].named}
+		}
+	}
+	if o, ok := r.origin["model.tensor_parallel"]; !ok {
+		r.config.deriveTensorParallel()
+		o.entry = *roots[0].named
+		o.comment = fmt.Sprintf("derived: the fewest GPUs whose memory holds the weights in %v of it", weightShare)
+		r.origin["model.tensor_parallel"] = o
+	}
 }
 
 // systemPreset returns the entry that names the system preset. Two layers must
@@ -174,21 +191,6 @@ func systemPreset(layers []*layer) (*entry, error) {
 	return named, nil
 }
 
-// presetLayer reads the preset that an entry names.
-func presetLayer(kind Kind, named *entry) (*layer, error) {
-	name := named.value.String()
-	text, err := source(kind, name, named.key)
-	if err != nil {
-		return nil, at(named, err)
-	}
-	l, err := parseLayer("preset "+name, text)
-	if err != nil {
-		return nil, err
-	}
-	l.preset = true
-	return l, nil
-}
-
 // at gives an input error the place of an entry.
 func at(e *entry, err error) error {
 	if bad, ok := err.(*input.InputError); ok && bad.File == "" {
@@ -197,25 +199,14 @@ func at(e *entry, err error) error {
 	return err
 }
 
-// topmost returns the highest layer that sets key and its entry, nil where none
-// does.
-func topmost(layers []*layer, key string) (int, *entry) {
-	for i := len(layers) - 1; i >= 0; i-- {
-		if e := layers[i].find(key); e != nil {
-			return i, e
-		}
-	}
-	return 0, nil
-}
-
-// superseded says that layer i set key for a preset that it named itself, and
-// that a higher layer has named another one.
-func superseded(layers []*layer, owner map[string]int, i int, key string) bool {
+// superseded says that layer i set key for a section that it took from elsewhere than
+// the layer that the section is of.
+func superseded(layers []*layer, roots []*root, i int, key string) bool {
 	section, _, _ := strings.Cut(key, ".")
-	for _, b := range bases {
-		if b.section == section {
-			own := layers[i].find(b.key) // none in a layer above the owner
-			return own != nil && own.value.String() != layers[owner[section]].find(b.key).value.String()
+	for j, b := range bases {
+		if b.section == section && i < roots[j].owner {
+			own := b.identity(layers[i])
+			return own != "" && own != b.identity(layers[roots[j].owner])
 		}
 	}
 	return false

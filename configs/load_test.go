@@ -230,13 +230,13 @@ func TestConfigFile(t *testing.T) {
 	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if back, err := Load(Options{ConfigFile: path}); err != nil || !reflect.DeepEqual(c, back) {
+	if back, err := Load(Options{ConfigFiles: []string{path}}); err != nil || !reflect.DeepEqual(c, back) {
 		t.Errorf("read %+v, %v", back, err)
 	}
 }
 
 func TestMissingFile(t *testing.T) {
-	_, err := Load(Options{ConfigFile: filepath.Join("nowhere", "x.toml")})
+	_, err := Load(Options{ConfigFiles: []string{filepath.Join("nowhere", "x.toml")}})
 	var bad *input.InputError
 	if !errors.As(err, &bad) || !errors.Is(err, os.ErrNotExist) || bad.File != filepath.Join("nowhere", "x.toml") {
 		t.Errorf("got %v", err)

@@ -16,7 +16,7 @@ import (
 // one choice from each axis, repeated over seeds, that fulfil every condition.
 type File struct {
 	Path    string       // "" for a sweep that no file describes
-	Config  string       // overlay file under all points, "" for none
+	Configs []string     // overlay files under all points; the later wins
 	Sets    []string     // "section.key=value" on top of it; no file has these
 	Repeats int          // seeds of each point, from run.seed upwards; at least 1
 	Set     []Setting    // what all points share
@@ -135,11 +135,13 @@ func (p *fileParser) file() (*File, error) {
 		line := p.line("", 0, key)
 		switch value := p.document[key]; key {
 		case "config":
-			if err = p.stringValue(key, value, &f.Config); err == nil && !filepath.IsAbs(f.Config) {
-				f.Config = filepath.Join(filepath.Dir(p.path), f.Config)
+			config := ""
+			if err = p.stringValue(key, value, &config); err == nil && !filepath.IsAbs(config) {
+				config = filepath.Join(filepath.Dir(p.path), config)
 			}
-			if _, missing := os.Stat(f.Config); err == nil && missing != nil && !IsSystemFault(missing) {
-				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + f.Config,
+			f.Configs = []string{config}
+			if _, missing := os.Stat(config); err == nil && missing != nil && !IsSystemFault(missing) {
+				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
 					Err: errors.Unwrap(missing)})
 			}
 		case "repeats":

@@ -178,7 +178,7 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 
 // options returns what loads a configuration with the given settings.
 func (p *Plan) options(settings []Setting) configs.Options {
-	o := configs.Options{ConfigFile: p.File.Config, Sets: p.File.Sets}
+	o := configs.Options{ConfigFiles: p.File.Configs, Sets: p.File.Sets}
 	for _, s := range settings {
 		o.Flags = append(o.Flags, configs.Flag{Name: p.place(s), Key: s.Key, Value: s.Value})
 	}

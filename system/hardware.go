@@ -40,7 +40,7 @@ func (n *Node) Hardware(trace *traces.Trace) Hardware {
 	cfg := n.cfg
 	kv := n.kvBytes(0).Capacity
 	h := Hardware{
-		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.Model.Name, GPU: cfg.GPU.Name,
+		Schema: HardwareSchema, System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(),
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),

@@ -197,7 +197,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		}
 	}
 	s := &results.Summary{
-		System: cfg.Run.System, Model: cfg.Model.Name, GPU: cfg.GPU.Name, Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
+		System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
 		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,

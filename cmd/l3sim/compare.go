@@ -20,10 +20,10 @@ import (
 // comparisonOf returns the sweep that --system a,b or --model a,b describes: all
 // combinations of the names, nil where each flag has one.
 func comparisonOf(o configs.Options) (*sweep.File, error) {
-	file := &sweep.File{Config: o.ConfigFile, Sets: o.Sets, Repeats: 1}
+	file := &sweep.File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1}
 	for _, f := range o.Flags {
 		names := strings.Split(f.Value, ",")
-		if len(names) == 1 || f.Key != "run.system" && f.Key != "run.model" {
+		if len(names) == 1 || f.Key != "run.system" && f.Key != "run.model" && f.Key != "gpu.preset" {
 			file.Set = append(file.Set, sweep.Setting{Key: f.Key, Value: f.Value})
 			continue
 		}
@@ -206,7 +206,7 @@ func (a *app) printComparison(plan *sweep.Plan, outcome *sweep.Outcome) error {
 	t := all.Select(chosen)
 	shorten(t)
 	for i := range plan.Keys {
-		t.Columns[i] = strings.TrimPrefix(t.Columns[i], "run.")
+		t.Columns[i] = strings.TrimPrefix(strings.TrimSuffix(t.Columns[i], ".preset"), "run.")
 	}
 	return t.WriteText(a.stdout)
 }

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -16,11 +18,15 @@ type configFlags struct {
 	origins *configs.Origins // of the keys, once loaded
 }
 
+// configUsage is the help of --config.
+const configUsage = "configuration `file` on top of the preset: any subset of keys (repeatable: the later wins)"
+
 // keyFlags are the flags that set a key.
 var keyFlags = []struct{ flag, key, usage string }{
 	{"preset", "preset", "system preset (see 'l3sim config list')"},
 	{"system", "run.system", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
-	{"model", "run.model", "model preset (see 'l3sim config list'), or several (a,b) to compare"},
+	{"model", "run.model", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
+	{"gpu", "gpu.preset", "GPU: a preset or a file, or several (a,b) to compare"},
 	{"trace", "run.trace", "built-in trace or a file"},
 	{"requests", "run.requests", "number of requests, the first of a file"},
 	{"seed", "run.seed", "seed of everything that is drawn"},
@@ -30,7 +36,7 @@ func (f *configFlags) register(cmd *cobra.Command) {
 	for _, k := range keyFlags {
 		cmd.Flags().String(k.flag, "", k.usage)
 	}
-	cmd.Flags().StringVar(&f.options.ConfigFile, "config", "", "configuration `file` on top of the preset: any subset of keys")
+	cmd.Flags().StringArrayVar(&f.options.ConfigFiles, "config", nil, configUsage)
 	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
 }
 
@@ -69,7 +75,12 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 // does whose variable is not set: the command would run as if they were not there.
 func notEmpty(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
-		if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+		flag := cmd.Flags().Lookup(name)
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
+		}
+		if flag.Changed && slices.Contains(values, "") {
 			return &input.InputError{Key: "--" + name, Value: `""`, Expected: "a name"}
 		}
 	}

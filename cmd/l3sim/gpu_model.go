@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
@@ -42,6 +43,9 @@ time is composed of kernel costs only.`,
 	return cmd
 }
 
+// nodeGPUs is the most GPUs that share a replica whose file does not say how many.
+const nodeGPUs = 8
+
 // staticBatch is the JSON of `gpu model`.
 type staticBatch struct {
 	GPU        string  `json:"gpu"`
@@ -70,7 +74,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 	if !cmd.Flags().Changed("model") {
 		return &input.InputError{Key: "--model", Expected: "a file or a preset (see 'l3sim config list')"}
 	}
-	m, err := loadModel("--model", f.model)
+	m, err := configs.LoadModel("--model", f.model, &t.GPU, nodeGPUs)
 	if err != nil {
 		return err
 	}

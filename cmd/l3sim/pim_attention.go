@@ -19,8 +19,8 @@ import (
 // pimAttentionFlags are the flags of `pim attention`.
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim int
-	precision, activation, config    string
-	sets                             []string
+	precision, activation            string
+	configs, sets                    []string
 	commands                         string
 	json                             bool
 }
@@ -48,7 +48,7 @@ after another, each with the append of its newest key and value, and with refres
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
 	flags.StringVar(&f.activation, "activation", pim.Staggered, "all-bank activation: staggered or simultaneous")
-	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
 	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
@@ -57,7 +57,7 @@ after another, each with the append of its newest key and value, and with refres
 
 // pimAttention measures and prints.
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
-	o := configs.Options{ConfigFile: f.config, Sets: f.sets}
+	o := configs.Options{ConfigFiles: f.configs, Sets: f.sets}
 	if cmd.Flags().Changed("precision") {
 		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
 	}

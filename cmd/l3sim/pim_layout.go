@@ -13,9 +13,9 @@ import (
 
 // pimLayoutFlags are the flags of `pim layout`.
 type pimLayoutFlags struct {
-	token, dim int
-	kv, config string
-	sets       []string
+	token, dim    int
+	kv            string
+	configs, sets []string
 }
 
 func (a *app) newPIMLayoutCommand() *cobra.Command {
@@ -37,7 +37,7 @@ dimension are padding, stored as zeros.`,
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.kv, "kv", "k", "k or v")
-	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
 	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
 	return cmd
 }
@@ -55,7 +55,7 @@ func (a *app) pimLayout(f *pimLayoutFlags) error {
 	if f.token < 0 || f.token > most {
 		return &input.InputError{Key: "--token", Value: fmt.Sprint(f.token), Expected: fmt.Sprintf("0 to %d", most)}
 	}
-	c, err := configs.Load(configs.Options{ConfigFile: f.config, Sets: f.sets})
+	c, err := configs.Load(configs.Options{ConfigFiles: f.configs, Sets: f.sets})
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 
 // pimVerifyFlags are the flags of `pim verify`.
 type pimVerifyFlags struct {
-	vectors, precision, config string
-	sets                       []string
-	json                       bool
+	vectors, precision string
+	configs, sets      []string
+	json               bool
 }
 
 func (a *app) newPIMVerifyCommand() *cobra.Command {
@@ -50,7 +50,7 @@ or if the error exceeds 3 times what independent roundings would give.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
 	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
-	flags.StringVar(&f.config, "config", "", "TOML `file` with any subset of the configuration's keys")
+	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
 	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
 	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
@@ -58,7 +58,7 @@ or if the error exceeds 3 times what independent roundings would give.`,
 
 // pimVerify runs all cases. It prints what it found before it fails.
 func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
-	o := configs.Options{ConfigFile: f.config, Sets: f.sets}
+	o := configs.Options{ConfigFiles: f.configs, Sets: f.sets}
 	if cmd.Flags().Changed("precision") {
 		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
 	}

@@ -1,0 +1,243 @@
+package configs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
+)
+
+// base is a section that starts from a preset of its own, from a file that describes it
+// whole, or from nothing where a layer does.
+type base struct {
+	key     string // the key that names the preset or file
+	section string
+	kind    Kind
+	also    string // another section that its files may have, "" for none
+}
+
+var bases = []base{
+	{"run.model", "model", Model, ""},
+	{"gpu.preset", "gpu", GPUs, "pcie"},
+	{"dram.preset", "dram", DRAMs, ""},
+}
+
+// name returns the key of the section's own name.
+func (b *base) name() string { return b.section + ".name" }
+
+// root is what a section of a configuration is on top of.
+type root struct {
+	preset  string   // its name, "" where a file or a layer describes the whole section
+	entries []entry  // of the preset
+	files   []*layer // named in its place or to lie over it, the lowest first
+	named   *entry   // what named it, or the name of what is described
+	owner   int      // the layer of named
+}
+
+// identity returns what a layer takes a section from: the preset or file that it names,
+// or the name of the section that it describes; "" where it leaves that to others.
+func (b *base) identity(l *layer) string {
+	if e := l.find(b.key); e != nil {
+		return e.value.String()
+	}
+	if e := l.find(b.name()); e != nil && len(b.missing(l)) == 0 {
+		return e.value.String()
+	}
+	return ""
+}
+
+// missing returns the keys of the section that a layer does not set.
+func (b *base) missing(l *layer) []string {
+	var missing []string
+	for _, k := range keys.Section(b.section) {
+		if k.Name != b.key && l.find(k.Name) == nil {
+			missing = append(missing, strings.TrimPrefix(k.Name, b.section+"."))
+		}
+	}
+	return missing
+}
+
+// find returns what the section is on top of: from the highest layer down, the first
+// that names a preset or a file with a whole section, or describes a whole section
+// itself. Files without a name of their own lie over what the layers below name.
+func (b *base) find(layers []*layer) (*root, error) {
+	r := &root{}
+	for i := len(layers) - 1; i >= 0; i-- {
+		l, named := layers[i], layers[i].find(b.key)
+		own := l.find(b.name())
+		switch {
+		case named == nil && (own == nil || own.line == 0):
+			continue // nothing, or a name of --set alone
+		case named == nil:
+			if below := b.identityBelow(layers[:i]); own.value.String() == below {
+				continue
+			} else if missing := b.missing(l); len(missing) > 0 {
+				return nil, b.incomplete(own, missing, below)
+			}
+			r.named, r.owner = own, i
+			return r, nil
+		}
+		name := named.value.String()
+		if slices.Contains(Names(b.kind), name) {
+			return b.preset(r, i, named, name)
+		}
+		if j := b.described(layers[:i+1], name); j >= 0 {
+			r.named, r.owner = layers[j].find(b.name()), j
+			return r, nil
+		}
+		if !isFile(name) {
+			_, err := source(b.kind, name, b.key)
+			return nil, at(named, err)
+		}
+		file, err := b.read(name)
+		if err != nil {
+			return nil, at(named, err)
+		}
+		r.files = slices.Insert(r.files, 0, file)
+		if e := file.find(b.key); e != nil { // a file that starts from a preset
+			return b.preset(r, i, e, e.value.String())
+		}
+		if own := file.find(b.name()); own != nil {
+			missing := slices.DeleteFunc(b.missing(file), func(key string) bool { return file.derives == b.section+"."+key })
+			if len(missing) > 0 {
+				return nil, b.incomplete(own, missing, b.identityBelow(layers[:i]))
+			}
+			r.named, r.owner = named, i
+			return r, nil
+		}
+	}
+	if len(r.files) > 0 {
+		return nil, &input.InputError{File: r.files[0].file, Key: b.name(), Expected: "a name for the whole section, or " + b.key + " with the preset that it starts from"}
+	}
+	return nil, &input.InputError{File: layers[0].file, Key: b.key, Expected: "the name of a preset"}
+}
+
+// identityBelow returns what layers take the section from.
+func (b *base) identityBelow(layers []*layer) string {
+	for _, l := range slices.Backward(layers) {
+		if id := b.identity(l); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// described returns the highest layer that describes a whole section of a name, -1
+// where none does.
+func (b *base) described(layers []*layer, name string) int {
+	for i, l := range slices.Backward(layers) {
+		if e := l.find(b.name()); e != nil && e.value.String() == name && len(b.missing(l)) == 0 {
+			return i
+		}
+	}
+	return -1
+}
+
+// preset completes a root with a preset's entries.
+func (b *base) preset(r *root, owner int, named *entry, name string) (*root, error) {
+	text, err := source(b.kind, name, b.key)
+	if err != nil {
+		return nil, at(named, err)
+	}
+	l, err := parseLayer("preset "+name, text)
+	if err != nil {
+		return nil, err
+	}
+	r.preset, r.entries, r.named, r.owner = name, l.entries, named, owner
+	return r, nil
+}
+
+// incomplete is the error for a section with a name of its own that lacks keys.
+func (b *base) incomplete(name *entry, missing []string, below string) error {
+	const most = 5
+	list := strings.Join(missing[:min(len(missing), most)], ", ")
+	if n := len(missing) - most; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	bad := &input.InputError{File: name.file, Line: name.line, Key: name.key, Value: schema.Written(name.value.String()), Expected: fmt.Sprintf(
+		"a whole section [%s] with a new name: it lacks %s; with %s it starts from a preset", b.section, list, b.key)}
+	if below != "" {
+		bad.Expected += ", without a name it changes " + below
+	}
+	return bad
+}
+
+// isFile says that a name that is no preset's is meant as a file's.
+func isFile(name string) bool {
+	ext := filepath.Ext(name)
+	info, err := os.Stat(name)
+	return name == input.Stdin || strings.ContainsAny(name, `/\`) || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
+}
+
+// read reads a file that describes the section: TOML, or a model's config.json.
+func (b *base) read(path string) (*layer, error) {
+	text, err := input.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	if b.kind == Model && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		return modelLayer(path, text)
+	}
+	l, err := parseLayer(input.Name(path), string(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range l.entries {
+		if section, _, _ := strings.Cut(e.key, "."); e.key != b.key && section != b.section && section != b.also {
+			return nil, &input.InputError{File: e.file, Line: e.line, Key: e.key, Expected: "keys of [" + b.section + "] alone in a file that " + b.key + " names"}
+		}
+	}
+	return l, nil
+}
+
+// modelLayer reads a model's config.json. How many GPUs share a replica is not in it.
+func modelLayer(path string, text []byte) (*layer, error) {
+	m, err := llm.FromHuggingFace(text)
+	if err != nil {
+		if bad, ok := err.(*input.InputError); ok {
+			bad.File = input.Name(path)
+		}
+		return nil, err
+	}
+	if m.Name == "" {
+		m.Name = filepath.Base(filepath.Dir(path)) // models are downloaded to folders of their names
+		if m.Name == "." || m.Name == string(filepath.Separator) {
+			m.Name = strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
+		}
+	}
+	l := &layer{derives: "model.tensor_parallel", file: input.Name(path)}
+	for _, k := range schema.Of(reflect.TypeFor[llm.Model]()).Keys {
+		if key := "model." + k.Name; key != l.derives {
+			l.set(entry{key: key, value: k.Of(reflect.ValueOf(m).Elem()), file: l.file, comment: "from " + l.file})
+		}
+	}
+	return l, nil
+}
+
+// weightShare is the part of the GPUs' memory that weights may take where a
+// configuration leaves model.tensor_parallel to be derived. With it all presets of
+// models get the GPUs that they name on 80 GiB.
+const weightShare = 0.8
+
+// deriveTensorParallel gives a replica the fewest GPUs that divide the KV heads and the
+// node and whose memory holds the weights.
+func (c *Config) deriveTensorParallel() {
+	c.Model.TensorParallel = 1
+	room := units.Bytes(weightShare * float64(c.GPU.MemoryCapacity))
+	for tp := 1; tp <= c.Node.GPUs && tp <= c.Model.KVHeads; tp++ {
+		if c.Model.KVHeads%tp == 0 && c.Node.GPUs%tp == 0 {
+			c.Model.TensorParallel = tp
+			if c.Model.WeightBytes() <= units.Bytes(tp)*room {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package llm
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// family is how the config.json of some model types (Hugging Face Transformers,
+// https://huggingface.co/docs/transformers) describes the shape of a decoder.
+type family struct {
+	types                       []string
+	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true
+	wide                        bool
+	kvHeads, headDim, positions string // keys that may be absent; "" where the family has none
+	gated, tied                 bool   // tied where tie_word_embeddings is absent
+}
+
+var families = []family{
+	{types: []string{"llama", "mistral", "qwen2", "qwen3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true},
+	{types: []string{"qwen"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", headDim: "kv_channels", gated: true},
+	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
+		positions: "n_positions", tied: true},
+	{types: []string{"gptj"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true},
+	{types: []string{"gpt_neox"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "intermediate_size"},
+	{types: []string{"opt"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads", ffn: "ffn_dim",
+		positions: "max_position_embeddings", tied: true},
+}
+
+// notModelled are keys that, unless null, false, 0 or 1, make a model what Model does
+// not describe.
+var notModelled = map[string]string{
+	"num_experts": "mixtures of experts", "num_local_experts": "mixtures of experts", "n_routed_experts": "mixtures of experts",
+	"moe_num_experts": "mixtures of experts", "kv_lora_rank": "multi-head latent attention", "q_lora_rank": "multi-head latent attention",
+	"quantization_config": "quantised weights", "is_encoder_decoder": "encoders", "text_config": "models of more than text",
+}
+
+// ModelTypes returns the values of model_type that FromHuggingFace reads.
+func ModelTypes() []string {
+	var types []string
+	for _, f := range families {
+		types = append(types, f.types...)
+	}
+	return slices.Sorted(slices.Values(types))
+}
+
+// FromHuggingFace returns the shape that a model's config.json describes, of the types
+// of ModelTypes. It is read as servers run it: weights, activations and KV cache in 16
+// bits whatever the checkpoint's type, and attention over the whole context, whatever
+// the sliding window. TensorParallel is left 0, as the file says nothing about it, and
+// Name is empty where the file has no _name_or_path. An *input.InputError names the key
+// at fault.
+func FromHuggingFace(text []byte) (*Model, error) {
+	var keys map[string]any
+	if err := json.Unmarshal(text, &keys); err != nil {
+		return nil, &input.InputError{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
+	}
+	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
+		switch keys[key] {
+		case nil, false, 0.0, 1.0:
+		default:
+			return nil, &input.InputError{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " are not modelled"}
+		}
+	}
+	kind, _ := keys["model_type"].(string)
+	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
+	if i < 0 {
+		return nil, input.UnknownName("model_type", kind, ModelTypes())
+	}
+	r := reader{keys: keys, kind: kind}
+	m := r.model(&families[i])
+	if r.bad != nil {
+		return nil, r.bad
+	}
+	return m, nil
+}
+
+// reader reads keys of one config.json and keeps the first error.
+type reader struct {
+	keys map[string]any
+	kind string
+	bad  *input.InputError
+}
+
+// model reads the keys of a family.
+func (r *reader) model(f *family) *Model {
+	m := &Model{
+		Layers: r.whole(f.layers), Hidden: r.whole(f.hidden), Heads: r.whole(f.heads),
+		GatedFFN: f.gated, Vocab: r.whole("vocab_size"), TiedEmbedding: r.flag("tie_word_embeddings", f.tied), ElementBits: 16,
+	}
+	if f.wide && r.keys[f.ffn] == nil {
+		m.FFNHidden = 4 * m.Hidden
+	} else {
+		m.FFNHidden = r.whole(f.ffn)
+	}
+	m.KVHeads = r.wholeOr(f.kvHeads, m.Heads)
+	if m.Heads > 0 {
+		m.HeadDim = r.wholeOr(f.headDim, m.Hidden/m.Heads)
+		if r.bad == nil && r.keys[f.headDim] == nil && m.Hidden%m.Heads != 0 {
+			r.fail(f.heads, fmt.Sprintf("a divisor of %s = %d", f.hidden, m.Hidden))
+		}
+	}
+	if f.positions != "" {
+		m.MaxPositions = r.whole(f.positions)
+	}
+	switch r.kind {
+	case "qwen": // its width is that of gate and up together
+		m.FFNHidden /= 2
+	case "gpt_bigcode":
+		if r.flag("multi_query", true) {
+			m.KVHeads = 1
+		}
+	case "opt":
+		if r.wholeOr("word_embed_proj_dim", m.Hidden) != m.Hidden {
+			r.fail("word_embed_proj_dim", fmt.Sprintf("hidden_size = %d: projected embeddings are not modelled", m.Hidden))
+		}
+	}
+	if name, _ := r.keys["_name_or_path"].(string); name != "" {
+		m.Name = path.Base(strings.ReplaceAll(name, `\`, "/"))
+	}
+	return m
+}
+
+// fail keeps an error about a key, unless there is one already.
+func (r *reader) fail(key, expected string) {
+	if r.bad == nil {
+		r.bad = &input.InputError{Key: key, Value: written(r.keys[key]), Expected: expected}
+	}
+}
+
+// whole reads a whole number from 1.
+func (r *reader) whole(key string) int {
+	v, given := r.keys[key]
+	if !given || v == nil {
+		if r.bad == nil {
+			present := slices.Sorted(maps.Keys(r.keys))
+			r.bad = &input.InputError{Key: key, Expected: fmt.Sprintf("this key of model_type %q, which is missing", r.kind)}
+			if near := input.Nearest(key, present); near != "" && !r.knows(near) {
+				r.bad.Err = fmt.Errorf("unknown key %q", near)
+			}
+		}
+		return 0
+	}
+	n, ok := v.(float64)
+	if !ok || n != math.Trunc(n) || n < 1 || n > 1<<24 {
+		r.fail(key, "a whole number, 1 to 16777216")
+		return 0
+	}
+	return int(n)
+}
+
+// knows says that a family of the file's type reads a key.
+func (r *reader) knows(key string) bool {
+	return slices.ContainsFunc(families, func(f family) bool {
+		return slices.Contains(f.types, r.kind) &&
+			slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, "vocab_size"}, key)
+	})
+}
+
+// wholeOr is whole for a key that may be absent or null, or that the family has not.
+func (r *reader) wholeOr(key string, otherwise int) int {
+	if key == "" || r.keys[key] == nil {
+		return otherwise
+	}
+	return r.whole(key)
+}
+
+// flag reads a truth value that may be absent or null.
+func (r *reader) flag(key string, otherwise bool) bool {
+	switch v := r.keys[key].(type) {
+	case nil:
+		return otherwise
+	case bool:
+		return v
+	}
+	r.fail(key, "true or false")
+	return otherwise
+}
+
+// written writes a decoded JSON value for an error, a long one in short.
+func written(v any) string {
+	if v == nil {
+		return ""
+	}
+	text, _ := json.Marshal(v) // it has been JSON
+	if len(text) > 60 {
+		return string(text[:60]) + "..."
+	}
+	return string(text)
+}
