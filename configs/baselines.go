@@ -52,7 +52,7 @@ type HBMPIM struct {
 	// values serves.
 	QueriesPerRead int `toml:"queries_per_read"`
 	// SubBatches is when decoding requests are divided in two, of which one is on the
-	// GPU while the other is in the memory: one of SubBatchChoices.
+	// GPU while the other is in the memory.
 	SubBatches string `toml:"sub_batches"`
 }
 
@@ -109,7 +109,7 @@ type CPUOffload struct {
 	CoreFLOPS units.FLOPRate `toml:"core_flops"`
 	// Efficiencies are the shares of the peaks that attention reaches.
 	ComputeEfficiency float64 `toml:"compute_efficiency"`
-	MemoryEfficiency  float64 `toml:"memory_efficiency"`
+	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
 	// Overhead is the fixed time of attention of a sub-batch in one layer.
 	Overhead units.Duration `toml:"overhead"`
 	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for

@@ -46,8 +46,8 @@ type Config struct {
 
 // Run says what is simulated.
 type Run struct {
-	System string `toml:"system"` // one of Systems
-	Model  string `toml:"model"`  // model preset
+	System string `toml:"system"` // what is simulated, see 'l3sim systems'
+	Model  string `toml:"model"`  // preset or file that [model] starts from
 	Trace  string `toml:"trace"`  // built-in name or path of a file
 	// CommonTo restricts the trace to the requests that every one of some systems can
 	// hold, so that their throughputs are of the same work: names joined by commas,
@@ -56,7 +56,7 @@ type Run struct {
 	// Requests is the number of requests: 0 for all of a file, or for the default
 	// number of a built-in trace.
 	Requests int    `toml:"requests"`
-	Seed     uint64 `toml:"seed"`
+	Seed     uint64 `toml:"seed"` // of everything that is drawn
 }
 
 // Validate reports values out of range; keys are relative to the section.
@@ -93,7 +93,7 @@ func (r *Run) CommonSystems() []string {
 
 // Node is how many of everything the node has.
 type Node struct {
-	GPUs     int `toml:"gpus"`
+	GPUs     int `toml:"gpus"`     // of the node; model.tensor_parallel of them hold a replica
 	Channels int `toml:"channels"` // memory channels of the host
 	// Ranksets is the number of ranks on each channel; one rank of every channel
 	// forms a rankset (L3, section 5.1).
@@ -129,13 +129,13 @@ func (n *Node) RankCapacity() units.Bytes {
 
 // DRAM is the section [dram]: a standard part and what differs from it.
 type DRAM struct {
-	Preset string `toml:"preset"` // one of dram.SpecNames
+	Preset string `toml:"preset"` // part that the section starts from
 	dram.Spec
 }
 
 // GPU is the section [gpu]: a measured part and what differs from it.
 type GPU struct {
-	Preset string `toml:"preset"` // one of Names(GPUs)
+	Preset string `toml:"preset"` // preset or file that the section starts from
 	gpu.Spec
 }
 

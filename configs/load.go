@@ -27,15 +27,7 @@ func Load(o Options) (*Config, error) {
 // LoadWithOrigins is Load for a caller that finds faults later, in what the
 // configuration names (a trace file), and reports where it was named.
 func LoadWithOrigins(o Options) (*Config, *Origins, error) {
-	var layers []*layer
-	for _, file := range o.ConfigFiles {
-		l, err := readLayer(file)
-		if err != nil {
-			return nil, nil, err
-		}
-		layers = append(layers, l)
-	}
-	r, err := resolveAll(layers, o)
+	r, err := resolveAll(nil, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,9 +51,28 @@ func (o *Origins) Locate(err error) error {
 	return o.r.locate(&located)
 }
 
-// resolveAll adds the layers of the command line to those of files, and validates
-// what they amount to.
+// resolveAll adds the layers of the options to others below, and validates what they
+// amount to.
 func resolveAll(layers []*layer, o Options) (*resolution, error) {
+	r, err := resolveOptions(layers, o)
+	if err != nil {
+		return nil, err
+	}
+	if bad := r.config.Validate(); len(bad) > 0 {
+		return nil, r.locate(bad[0])
+	}
+	return r, nil
+}
+
+// resolveOptions is resolveAll without validation.
+func resolveOptions(layers []*layer, o Options) (*resolution, error) {
+	for _, file := range o.ConfigFiles {
+		l, err := readLayer(file)
+		if err != nil {
+			return nil, err
+		}
+		layers = append(layers, l)
+	}
 	sets, err := setLayer(o.Sets)
 	if err != nil {
 		return nil, err
@@ -70,14 +81,7 @@ func resolveAll(layers []*layer, o Options) (*resolution, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := resolve(append(layers, sets, flags))
-	if err != nil {
-		return nil, err
-	}
-	if bad := r.config.Validate(); len(bad) > 0 {
-		return nil, r.locate(bad[0])
-	}
-	return r, nil
+	return resolve(append(layers, sets, flags))
 }
 
 // resolution is a configuration with the origin of its keys.
@@ -90,6 +94,8 @@ type resolution struct {
 type origin struct {
 	entry
 	preset bool // in an embedded preset; entry is that preset's line
+	// within is the line of the preset that entry names, "" where entry has the value.
+	within string
 }
 
 // resolve puts the user's layers, lowest first, on top of the system preset.
@@ -120,7 +126,8 @@ func resolve(user []*layer) (*resolution, error) {
 		for _, e := range roots[i].entries {
 			o := origin{entry: e, preset: true}
 			if !layers[roots[i].owner].preset {
-				o = origin{entry: *roots[i].named}
+				o = origin{entry: *roots[i].named, within: fmt.Sprintf("%s:%d", e.file, e.line)}
+				o.comment = e.comment
 			}
 			r.set(e, o)
 		}

@@ -11,7 +11,7 @@ import (
 // clocks of TCK, named as in JESD79-4. LookupSpec gives the standard parts;
 // configuration may change any field.
 type Spec struct {
-	Name string `toml:"name"`
+	Name string `toml:"name"` // of the part
 
 	// Organisation.
 	BankGroups    int `toml:"bank_groups"`     // bank groups of a device

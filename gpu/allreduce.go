@@ -21,23 +21,23 @@ const (
 // count one direction of one GPU's links; a "per GPU" time is multiplied by
 // the number of GPUs.
 type AllReduceSpec struct {
-	Model AllReduceModel `toml:"model"`
+	Model AllReduceModel `toml:"model"` // how these kernels are costed
 	// Up to SmallLimit bytes a kernel reads its peers' memory directly: either
 	// all of it from T−1 peers (one-shot), or its own share and then the others'
 	// results (two-shot, one more synchronisation).
 	SmallLimit          units.Bytes     `toml:"small_limit"`
-	SmallLatency        units.Duration  `toml:"small_latency"`
-	SmallLatencyPerGPU  units.Duration  `toml:"small_latency_per_gpu"`
-	SmallBandwidth      units.Bandwidth `toml:"small_bandwidth"`
-	SecondShotLatency   units.Duration  `toml:"second_shot_latency"`
-	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"`
-	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`
+	SmallLatency        units.Duration  `toml:"small_latency"`               // direct: one synchronisation
+	SmallLatencyPerGPU  units.Duration  `toml:"small_latency_per_gpu"`       // its growth with each GPU
+	SmallBandwidth      units.Bandwidth `toml:"small_bandwidth"`             // direct: reading the peers' copies
+	SecondShotLatency   units.Duration  `toml:"second_shot_latency"`         // direct: the second synchronisation of two shots
+	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"` // its growth with each GPU
+	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`       // direct: moving shares in two shots
 	// Beyond SmallLimit: NCCL. Launch is what a call takes at least; latency and
 	// transfer add up and hide behind it.
 	Launch        units.Duration  `toml:"launch"`
-	Latency       units.Duration  `toml:"latency"`
-	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"`
-	Bandwidth     units.Bandwidth `toml:"bandwidth"`
+	Latency       units.Duration  `toml:"latency"`         // NCCL: added to the transfer
+	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"` // its growth with each GPU
+	Bandwidth     units.Bandwidth `toml:"bandwidth"`       // NCCL: of the bytes that a GPU sends
 	// LatencySlope is AllReduceAttAcc's latency growth, in nanoseconds per byte of
 	// a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`

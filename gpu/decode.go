@@ -11,7 +11,7 @@ import (
 // do not fill the GPU (Flash-Decoding). AttentionAttAcc reads only the two
 // efficiencies.
 type DecodeSpec struct {
-	Model AttentionModel `toml:"model"`
+	Model AttentionModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// QueryRows is the number of query rows of a tensor-core tile: the query
 	// heads of a group are padded to it.

@@ -19,10 +19,10 @@ const (
 // once: norms, activation functions, residual additions, embedding look-ups.
 // ElementwiseAttAcc reads them for look-ups only.
 type ElementwiseSpec struct {
-	Model    ElementwiseModel `toml:"model"`
+	Model    ElementwiseModel `toml:"model"`             // how these kernels are costed
 	Memory   float64          `toml:"memory_efficiency"` // of the peak memory bandwidth, 0 to 1
 	Ridge    float64          `toml:"ridge"`             // as of Efficiency
-	Overhead units.Duration   `toml:"overhead"`
+	Overhead units.Duration   `toml:"overhead"`          // fixed time of each kernel
 	// ActivationMemory replaces the memory efficiency for activation functions,
 	// whose exponentials keep the SMs busy too.
 	ActivationMemory float64 `toml:"activation_memory_efficiency"`

@@ -18,7 +18,7 @@ const (
 // GEMMSpec holds the parameters of matrix products. GEMMAttAcc reads only the
 // two efficiencies and the overhead.
 type GEMMSpec struct {
-	Model GEMMModel `toml:"model"`
+	Model GEMMModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// TileKnee is the tile edge (harmonic mean of its two sides, in elements) at
 	// which a thread block reaches half of its SM's rate: small tiles load more

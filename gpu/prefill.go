@@ -7,7 +7,7 @@ import "github.com/l3sim/l3sim/units"
 // thread block takes QueryTile rows of one head through all their keys.
 // AttentionAttAcc reads only the two efficiencies.
 type PrefillSpec struct {
-	Model AttentionModel `toml:"model"`
+	Model AttentionModel `toml:"model"` // how these kernels are costed
 	Efficiency
 	// QueryTile is the number of query rows of a thread block; a chunk is padded
 	// to whole tiles.

@@ -10,7 +10,7 @@ import (
 // Spec describes one GPU and how well its kernels use it. It is read-only
 // while a simulation runs.
 type Spec struct {
-	Name string `toml:"name"`
+	Name string `toml:"name"` // of the GPU, as results show it
 	// MemoryCapacity is the GPU's memory; MemoryReserve is the part that no
 	// tensor may use (driver context, collectives' buffers, fragmentation).
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
@@ -19,8 +19,8 @@ type Spec struct {
 	// elements (vendor's data sheet, without sparsity).
 	Peak16          units.FLOPRate  `toml:"peak_16bit"`
 	Peak8           units.FLOPRate  `toml:"peak_8bit"`
-	MemoryBandwidth units.Bandwidth `toml:"memory_bandwidth"`
-	SMs             int             `toml:"sms"` // streaming multiprocessors
+	MemoryBandwidth units.Bandwidth `toml:"memory_bandwidth"` // peak of the GPU's memory (data sheet)
+	SMs             int             `toml:"sms"`              // streaming multiprocessors
 	// PCIeGeneration is that of the GPU's 16 lanes to the host (data sheet); a
 	// node's tree may run them slower.
 	PCIeGeneration int `toml:"pcie_generation"`
@@ -38,7 +38,7 @@ type Efficiency struct {
 	Compute  float64        `toml:"compute_efficiency"` // of the peak arithmetic rate, 0 to 1
 	Memory   float64        `toml:"memory_efficiency"`  // of the peak memory bandwidth, 0 to 1
 	Ridge    float64        `toml:"ridge"`              // p of the p-norm, at least 1; 0: the sharp maximum
-	Overhead units.Duration `toml:"overhead"`
+	Overhead units.Duration `toml:"overhead"`           // fixed time of each kernel
 }
 
 // AttentionModel selects how prefill and decode attention are costed.

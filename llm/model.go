@@ -10,8 +10,8 @@ import (
 // Model is the shape of a decoder-only transformer. Table 3 of the L3 paper
 // gives layers, heads and embedding of the models it evaluates.
 type Model struct {
-	Name   string `toml:"name"`
-	Layers int    `toml:"layers"`
+	Name   string `toml:"name"`   // of the model, as results show it
+	Layers int    `toml:"layers"` // transformer layers
 	Hidden int    `toml:"hidden"` // embedding dimension D_e
 	Heads  int    `toml:"heads"`  // query heads
 	// KVHeads is the number of key and value heads: Heads for multi-head
@@ -23,7 +23,7 @@ type Model struct {
 	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU)
 	// instead of two.
 	GatedFFN bool `toml:"gated_ffn"`
-	Vocab    int  `toml:"vocab"`
+	Vocab    int  `toml:"vocab"` // entries of the token embedding and of the LM head
 	// TiedEmbedding says that input embedding and LM head share one matrix.
 	TiedEmbedding bool `toml:"tied_embedding"`
 	// MaxPositions is the number of learned position embeddings, 0 where

@@ -99,7 +99,7 @@ type CommSpec struct {
 	// feed-forward; off, these wait for it.
 	AsyncPrefill bool `toml:"async_prefill"`
 	// Balance chooses a request's rankset offset at admission, and how the decoding
-	// requests are split: one of Balances.
+	// requests are split.
 	Balance string `toml:"balance"`
 }
 
@@ -149,7 +149,7 @@ const (
 
 // MemorySpec is the configuration of KV admission.
 type MemorySpec struct {
-	Admission string `toml:"admission"`
+	Admission string `toml:"admission"` // KV memory that a request must find free: AdmitFinal, AdmitCurrent or AdmitMax
 	// MaxTokens is the KV length that AdmitMax reserves, and the longest output that
 	// AdmitCurrent expects.
 	MaxTokens int `toml:"max_tokens"`

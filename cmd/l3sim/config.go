@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -11,8 +12,8 @@ import (
 )
 
 func (a *app) newConfigCommand() *cobra.Command {
-	group := a.newGroup("config", "Show the embedded presets")
-	group.Long = `Show the embedded presets.
+	group := a.newGroup("config", "Show the embedded presets, and explain keys")
+	group.Long = `Show the embedded presets, and explain keys.
 
 A configuration starts from a system preset. On top of it come, each winning over the
 one before: a TOML file with any subset of the keys (--config FILE), single keys
@@ -25,7 +26,7 @@ whole context whatever the sliding window, and all is in 16 bits). A section wit
 and no preset must be whole; without a name its keys change what is there, and results say so.
 
 Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
-	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand())
+	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigExplainCommand())
 	return group
 }
 
@@ -55,9 +56,10 @@ func (a *app) newConfigListCommand() *cobra.Command {
 
 func (a *app) newConfigShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "show [NAME]",
-		Short: "Print a preset with its comments, the default system preset without NAME",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "show [NAME]",
+		Short:             "Print a preset with its comments, the default system preset without NAME",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: oneArgument(func() []string { return configs.Names() }),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := configs.DefaultPreset
 			if len(args) > 0 {
@@ -71,4 +73,69 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 			return err
 		},
 	}
+}
+
+func (a *app) newConfigExplainCommand() *cobra.Command {
+	var f configFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "explain KEY",
+		Short: "Say what a key means, what it takes, where its value is from and where it is set",
+		Long: `Say what a key means, what it takes, where its value is from and where it is set.
+
+With --config, --set and the flags of 'l3sim run' it explains the key in that
+configuration, which need not be a valid one.`,
+		Example: `  l3sim config explain node.ranksets
+  l3sim config explain model.layers --model opt-66b
+  l3sim config explain dram.tRFC --config mine.toml --set dram.tRFC=880`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: oneArgument(configs.Keys().Names),
+	}
+	f.register(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o, err := f.given(cmd)
+		if err != nil {
+			return err
+		}
+		e, err := configs.Explain(o, args[0])
+		if err != nil {
+			return err
+		}
+		if asJSON {
+			return a.printJSON(e)
+		}
+		return a.printExplanation(e)
+	}
+	return cmd
+}
+
+// printExplanation prints what is known of a key.
+func (a *app) printExplanation(e *configs.Explanation) error {
+	var b strings.Builder
+	b.WriteString(e.Key + "\n")
+	row := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(&b, "  %-9s %s\n", name, text)
+		}
+	}
+	quoted := func(value string) string {
+		if value == "" {
+			return `""`
+		}
+		return value
+	}
+	row("meaning", e.Meaning)
+	row("takes", e.Takes)
+	row("range", e.Range)
+	if e.SetIn != e.DefaultIn {
+		row("value", quoted(e.Value)+", set in "+e.SetIn)
+		if e.Source != e.DefaultSource {
+			row("source", e.Source)
+		}
+	}
+	row("default", quoted(e.Default)+", set in "+e.DefaultIn)
+	row("source", e.DefaultSource)
+	_, err := io.WriteString(a.stdout, b.String())
+	return err
 }

@@ -12,9 +12,10 @@ import (
 
 func (a *app) newDRAMSpecCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "spec [NAME]",
-		Short: "List the DRAM parts, or print one part's timings and every rule that follows from them",
-		Args:  cobra.MaximumNArgs(1),
+		Use:               "spec [NAME]",
+		Short:             "List the DRAM parts, or print one part's timings and every rule that follows from them",
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: oneArgument(dram.SpecNames),
 		RunE: func(_ *cobra.Command, args []string) error {
 			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			if len(args) == 0 {

@@ -38,6 +38,15 @@ var predictOps = []struct {
 	{"allreduce", []string{"gpus", "bytes"}},
 }
 
+// predictNames returns the values of --op.
+func predictNames() []string {
+	var names []string
+	for _, op := range predictOps {
+		names = append(names, op.name)
+	}
+	return names
+}
+
 func (a *app) newGPUPredictCommand() *cobra.Command {
 	var f predictFlags
 	cmd := &cobra.Command{
@@ -80,15 +89,14 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	if err != nil {
 		return err
 	}
-	var names, needs []string
+	var needs []string
 	for _, op := range predictOps {
-		names = append(names, op.name)
 		if op.name == f.op {
 			needs = op.needs
 		}
 	}
 	if needs == nil {
-		return input.UnknownName("--op", f.op, names)
+		return input.UnknownName("--op", f.op, predictNames())
 	}
 	for _, flag := range needs {
 		if err := requireFlag(cmd, flag, "a value, which --op "+f.op+" needs"); err != nil {

@@ -54,7 +54,8 @@ and other code runs all points again. Where there is no such folder nothing is k
   l3sim reproduce all --out out/paper
   l3sim reproduce fig8 --seeds 3 --json
   l3sim reproduce sensitivity --out out/paper`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: oneArgument(paper.Targets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target := paper.AllTargets
 			if len(args) == 1 {

@@ -50,6 +50,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	)
 	root.SetHelpCommand(newHelpCommand(root))
 	a.markStart(root)
+	completeFlags(root)
 	return root
 }
 

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// values are the values of flags that a shell completes, by the flag's name. A file may
+// stand in the place of those of files.
+var values = map[string]struct {
+	of    func() []string
+	files bool
+}{
+	"preset":     {func() []string { return configs.Names(configs.System) }, false},
+	"system":     {configs.Systems, false},
+	"model":      {func() []string { return configs.Names(configs.Model) }, true},
+	"gpu":        {func() []string { return configs.Names(configs.GPUs) }, true},
+	"base":       {func() []string { return configs.Names(configs.GPUs) }, true},
+	"trace":      {traces.BuiltinNames, true},
+	"kind":       {figure.Kinds, false},
+	"format":     {func() []string { return tableFormats }, false},
+	"emit":       {sweep.JobForms, false},
+	"spec":       {dram.SpecNames, false},
+	"policy":     {dram.PolicyNames, false},
+	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
+	"activation": {func() []string { return choices("pim.activation") }, false},
+	"op":         {func() []string { return predictNames() }, false},
+	"kv":         {func() []string { return []string{"k", "v"} }, false},
+}
+
+// completeFlags has shells complete the values of the flags of cmd and of the commands
+// in it.
+func completeFlags(cmd *cobra.Command) {
+	for name, v := range values {
+		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.Type() == "string" {
+			// It fails where a flag is not there or has a function, and it is and has none.
+			_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+				if v.files {
+					return listed(v.of(), text), cobra.ShellCompDirectiveDefault
+				}
+				return listed(v.of(), text), cobra.ShellCompDirectiveNoFileComp
+			})
+		}
+	}
+	// The dram commands' --set has keys of its own.
+	if flag := cmd.Flags().Lookup("set"); flag != nil && cmd.Flags().Lookup("config") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("set", func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
+			return settings(text)
+		})
+	}
+	for _, c := range cmd.Commands() {
+		completeFlags(c)
+	}
+}
+
+// listed returns the values that a text, which may be a list with commas, can end with.
+func listed(values []string, text string) []string {
+	before := text[:strings.LastIndexByte(text, ',')+1]
+	var all []string
+	for _, v := range values {
+		if !slices.Contains(strings.Split(before, ","), v) {
+			all = append(all, before+v)
+		}
+	}
+	return all
+}
+
+// settings completes KEY=VALUE: keys, then the values of those that take one of a few.
+func settings(text string) ([]string, cobra.ShellCompDirective) {
+	key, _, hasValue := strings.Cut(text, "=")
+	var all []string
+	if hasValue {
+		for _, v := range choices(key) {
+			all = append(all, key+"="+v)
+		}
+		return all, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, name := range configs.Keys().Names() {
+		all = append(all, name+"=")
+	}
+	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+}
+
+// choices returns the values of a key that takes one of a few.
+func choices(key string) []string {
+	e, err := configs.Explain(configs.Options{}, key)
+	if err != nil {
+		return nil
+	}
+	if e.Takes == "true or false" {
+		return []string{"true", "false"}
+	}
+	_, list, ok := strings.Cut(e.Range, "one of ")
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, ";")
+	return strings.Split(list, ", ")
+}
+
+// oneArgument completes the first argument with names alone.
+func oneArgument(names func() []string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return names(), cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,131 @@
+package configs
+
+import (
+	_ "embed"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// meanings has a line "key, tab, what the comment of its field says" for each key.
+//
+//go:embed meanings.tsv
+var meanings string
+
+// Explanation is what is known of a key.
+type Explanation struct {
+	Key     string `json:"key"`
+	Meaning string `json:"meaning"`
+	Takes   string `json:"takes"` // kind of value, with the units that it may have
+	Range   string `json:"range"` // "" where any such value is legal
+	// Value is the value in effect, which is set in SetIn; Source is what the preset or
+	// file there says of it.
+	Value  string `json:"value"`
+	SetIn  string `json:"set_in"`
+	Source string `json:"source"`
+	// Default is the value without files, --set and flags, which is set in DefaultIn.
+	Default       string `json:"default"`
+	DefaultIn     string `json:"default_in"`
+	DefaultSource string `json:"default_source"`
+}
+
+// Explain says what is known of a key in the configuration that o amounts to, which
+// need not be valid. A name that is no key is an *input.InputError.
+func Explain(o Options, key string) (*Explanation, error) {
+	k := keys.Key(key)
+	if k == nil {
+		return nil, unknownKey(key)
+	}
+	r, err := resolveOptions(nil, o)
+	if err != nil {
+		return nil, err
+	}
+	var preset Options
+	if key != "preset" { // the other defaults are those of the system preset
+		preset.Flags = []Flag{{"preset", "preset", r.config.Preset}}
+	}
+	d, err := resolveOptions(nil, preset)
+	if err != nil {
+		return nil, err
+	}
+	e := &Explanation{Key: key, Takes: schema.Takes(k.Type), Range: ranges()[key]}
+	for line := range strings.Lines(meanings) {
+		if name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == key {
+			e.Meaning = text
+		}
+	}
+	e.Value, e.SetIn, e.Source = r.explain(k)
+	e.Default, e.DefaultIn, e.DefaultSource = d.explain(k)
+	return e, nil
+}
+
+// explain returns a key's value, where it is set and what is said of it there.
+func (r *resolution) explain(k *schema.Key) (value, place, source string) {
+	o := r.origin[k.Name]
+	place = o.file
+	if o.line > 0 {
+		place = fmt.Sprintf("%s:%d", o.file, o.line)
+	}
+	switch {
+	case o.within != "":
+		place = o.within + ", named by " + place
+	case place == "":
+		place = "the program, where nothing names another"
+	}
+	return schema.Text(k.Of(reflect.ValueOf(r.config).Elem())), place, o.comment
+}
+
+// probes are values of a type that are out of most ranges.
+func probes(t reflect.Type) []reflect.Value {
+	var all []reflect.Value
+	add := func(v any) { all = append(all, reflect.ValueOf(v).Convert(t)) }
+	switch v := reflect.Zero(t); {
+	case t.Kind() == reflect.String:
+		add("\x00")
+		add("")
+	case v.CanInt():
+		for _, n := range []int64{math.MinInt64, -1, 0, math.MaxInt64} {
+			add(n)
+		}
+	case v.CanUint():
+		add(uint64(math.MaxUint64))
+	case v.CanFloat():
+		for _, x := range []float64{-math.MaxFloat64, 0, math.MaxFloat64} {
+			add(x)
+		}
+	}
+	return all
+}
+
+// ranges returns what Validate says that keys must be, by key: it is asked with values
+// that most keys cannot have. What is written in one place only cannot differ.
+var ranges = sync.OnceValue(func() map[string]string {
+	all := map[string]string{}
+	valid, err := Load(Options{})
+	if err != nil {
+		return all
+	}
+	for _, k := range keys.Keys {
+		var said []string
+		for _, probe := range probes(k.Type) {
+			c := *valid
+			k.Of(reflect.ValueOf(&c).Elem()).Set(probe)
+			for _, bad := range c.Validate() {
+				if bad.Key == k.Name && bad.Expected != "" && !slices.Contains(said, bad.Expected) {
+					said = append(said, bad.Expected)
+				}
+			}
+		}
+		all[k.Name] = strings.Join(said, "; ")
+	}
+	for _, b := range bases {
+		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")
+	}
+	all["preset"] = "one of " + strings.Join(Names(System), ", ")
+	return all
+})

@@ -1,0 +1,81 @@
+package configs
+
+import (
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range
+// and what its value is from.
+func TestExplainEveryKey(t *testing.T) {
+	for _, k := range keys.Keys {
+		e, err := Explain(Options{}, k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := k.Type.Kind() != reflect.Bool && k.Type.Kind() != reflect.String
+		if e.Meaning == "" || e.Takes == "" || e.SetIn == "" || e.Value != e.Default || e.SetIn != e.DefaultIn {
+			t.Errorf("%+v", e)
+		}
+		if number && (e.Source == "" || e.Range == "" && k.Name != "run.seed") {
+			t.Errorf("%s: range %q, source %q", k.Name, e.Range, e.Source)
+		}
+	}
+}
+
+// TestRanges: what explain calls the range of a whole number is what Validate takes.
+func TestRanges(t *testing.T) {
+	valid, err := Load(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, k := range keys.Keys {
+		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(ranges()[k.Name])
+		if m == nil || !reflect.Zero(k.Type).CanInt() || schema.IsQuantity(k.Type) {
+			continue
+		}
+		tried++
+		low, _ := strconv.ParseInt(m[1], 10, 64)
+		high, _ := strconv.ParseInt(m[2], 10, 64)
+		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
+			c := *valid
+			k.Of(reflect.ValueOf(&c).Elem()).SetInt(v)
+			got := slices.ContainsFunc(c.Validate(), func(e *input.InputError) bool { return e.Key == k.Name && e.Expected == m[0] })
+			if got != out {
+				t.Errorf("%s = %d: out of %q %t, want %t", k.Name, v, m[0], got, out)
+			}
+		}
+	}
+	if tried < 30 {
+		t.Errorf("%d ranges tried", tried)
+	}
+}
+
+// TestExplainLayers: the value is that of the highest layer, and its place where it is
+// set; a preset that a flag names has the line, and is named.
+func TestExplainLayers(t *testing.T) {
+	for _, c := range []struct {
+		key                  string
+		o                    Options
+		value, place, source string
+	}{
+		{"node.ranksets", Options{Sets: []string{"node.ranksets=8"}}, "8", "--set", ""},
+		{"gpu.sms", Options{Flags: []Flag{{"--gpu", "gpu.preset", "h200-sxm"}}}, "132", "preset h200-sxm:", "data sheet"},
+		{"gpu.decode_attention.split_min_group", Options{}, "1", "preset dgx-a100-l3:", "servers split"},
+		{"gpu.sms", Options{Flags: []Flag{{"--preset", "preset", "fair"}}}, "108", "preset a100-sxm-80gb:", ""},
+		{"run.seed", Options{Flags: []Flag{{"--seed", "run.seed", "7"}}}, "7", "--seed", ""},
+	} {
+		e, err := Explain(c.o, c.key)
+		if err != nil || e.Value != c.value || !strings.HasPrefix(e.SetIn, c.place) || !strings.Contains(e.Source, c.source) {
+			t.Errorf("%s %+v: %+v, %v", c.key, c.o, e, err)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package configs
+
+import (
+	"flag"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+var update = flag.Bool("update", false, "write meanings.tsv anew")
+
+// TestMeanings: meanings.tsv holds what the comments of the fields say, for every key.
+// After a change of a comment, 'go test ./configs -run Meanings -update' writes it.
+func TestMeanings(t *testing.T) {
+	comments := map[reflect.Type]map[string]string{}
+	var b strings.Builder
+	for _, k := range keys.Keys {
+		if comments[k.Owner] == nil {
+			comments[k.Owner] = fieldComments(t, k.Owner)
+		}
+		text := comments[k.Owner][k.Field]
+		if text == "" {
+			t.Errorf("%s: the field %s.%s has no comment", k.Name, k.Owner, k.Field)
+		}
+		b.WriteString(k.Name + "\t" + text + "\n")
+	}
+	if *update {
+		if err := os.WriteFile("meanings.tsv", []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if b.String() != meanings {
+		t.Error("meanings.tsv is not what the fields' comments say; 'go test ./configs -run Meanings -update' writes it")
+	}
+}
+
+// fieldComments returns the comments of a struct's fields, on one line each, with keys
+// and values in the place of the names of fields and constants. A field without one has
+// that of the field before if that mentions it.
+func fieldComments(t *testing.T, owner reflect.Type) map[string]string {
+	dir := "../" + strings.TrimPrefix(owner.PkgPath(), "github.com/l3sim/l3sim/")
+	packages, err := parser.ParseDir(token.NewFileSet(), dir, func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, names := map[string]string{}, map[string]string{}
+	ast.Inspect(packages[path.Base(dir)], func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
+			for i, v := range spec.Values {
+				if l, ok := v.(*ast.BasicLit); ok && l.Kind == token.STRING && spec.Names[i].IsExported() {
+					names[spec.Names[i].Name] = l.Value
+				}
+			}
+		}
+		return true
+	})
+	ast.Inspect(packages[path.Base(dir)], func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok || spec.Name.Name != owner.Name() {
+			return true
+		}
+		before := ""
+		for _, f := range spec.Type.(*ast.StructType).Fields.List {
+			text := f.Comment.Text() // a comment above may be a heading of several
+			if text == "" {
+				text = f.Doc.Text()
+			}
+			for _, name := range f.Names {
+				mentioned := regexp.MustCompile(`\b` + name.Name + `\b`)
+				if text == "" && mentioned.MatchString(before) {
+					text = before
+				}
+				all[name.Name] = strings.Join(strings.Fields(text), " ")
+			}
+			if text != "" {
+				before = text
+			}
+		}
+		return false
+	})
+	for field, text := range all {
+		for name, value := range names {
+			text = regexp.MustCompile(`\b`+name+`\b`).ReplaceAllString(text, value)
+		}
+		for _, k := range schema.Walk(owner, "toml") {
+			if !strings.Contains(k.Name, ".") {
+				text = regexp.MustCompile(`\b`+k.Field+`\b`).ReplaceAllString(text, k.Name)
+			}
+		}
+		all[field] = text
+	}
+	return all
+}
