@@ -2,16 +2,19 @@
 // presets, a strict loader, and the validation that no single package can do.
 //
 // A configuration is built in layers, each a subset of the keys: the system
-// preset, the file given with --config, each --set section.key=value, and the
-// command's own flags. Later layers win. Three sections start from a preset
-// of their own: [gpu] and [dram] from their key `preset`, [model] from
+// preset, the files given with --config, each --set section.key=value, and the
+// command's own flags. Later layers win. Three sections start from a preset or a
+// file of their own: [gpu] and [dram] from their key `preset`, [model] from
 // run.model. A layer that names such a preset begins the section anew: what a
-// lower layer set for a preset that it named itself is dropped.
+// lower layer set for a preset that it named itself is dropped. So does a file
+// that describes a whole section under a new name.
 //
 // Whatever is wrong is one *input.InputError with file, line, key and value.
 // Nothing has a default in code: a preset sets every key, each number with its
 // source and what it moves, and (*Config).WriteTOML writes every key back. So a
-// new field of a Spec needs a line in each system preset; a test says which.
+// new field of a Spec needs a line in each system preset; a test says which. What
+// its comment says goes to meanings.tsv ('go test ./configs -run Meanings -update'),
+// which 'l3sim config explain' reads.
 //
 // Read Config first, then Load; the presets are in systems, gpus and models.
 package configs
