@@ -75,16 +75,19 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 // does whose variable is not set: the command would run as if they were not there.
 func notEmpty(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
-		flag := cmd.Flags().Lookup(name)
-		values := []string{flag.Value.String()}
-		if list, ok := flag.Value.(pflag.SliceValue); ok {
-			values = list.GetSlice()
-		}
-		if flag.Changed && slices.Contains(values, "") {
+		if flag := cmd.Flags().Lookup(name); flag.Changed && slices.Contains(flagValues(flag), "") {
 			return &input.InputError{Key: "--" + name, Value: `""`, Expected: "a name"}
 		}
 	}
 	return nil
+}
+
+// flagValues returns what a flag was given, each time that it was.
+func flagValues(f *pflag.Flag) []string {
+	if list, ok := f.Value.(pflag.SliceValue); ok {
+		return list.GetSlice()
+	}
+	return []string{f.Value.String()}
 }
 
 // locate gives an error about a key of the loaded configuration its place.

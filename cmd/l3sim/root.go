@@ -116,8 +116,10 @@ func oneStdin(cmd *cobra.Command, args []string) error {
 		}
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if err == nil && f.Value.String() == input.Stdin {
-			err = claim("--" + f.Name)
+		for _, v := range flagValues(f) {
+			if err == nil && v == input.Stdin {
+				err = claim("--" + f.Name)
+			}
 		}
 	})
 	return err
