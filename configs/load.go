@@ -243,5 +243,19 @@ func (r *resolution) locate(bad *input.InputError) *input.InputError {
 		}
 	}
 	bad.File, bad.Line = place.file, place.line
+	if changed := r.changed(); place.preset && len(changed) > 0 {
+		bad.Expected += "; changed: " + strings.Join(changed, ", ")
+	}
 	return bad
+}
+
+// changed returns the keys that the user set, those of [run] aside.
+func (r *resolution) changed() []string {
+	var set []string
+	for _, key := range keys.Names() {
+		if o, ok := r.origin[key]; ok && !o.preset && !strings.HasPrefix(key, "run.") {
+			set = append(set, key)
+		}
+	}
+	return set
 }

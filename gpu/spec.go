@@ -117,8 +117,8 @@ func (c *checker) bandwidth(key string, b units.Bandwidth) {
 // GPU's section.
 func (s *Spec) Validate() []*input.InputError {
 	var c checker
-	if s.MemoryCapacity < 1 {
-		c.bad("memory_capacity", s.MemoryCapacity, "at least 1B")
+	if s.MemoryCapacity < 1 || s.MemoryCapacity > 1024*units.TiB { // times 4,096 GPUs it is an int64
+		c.bad("memory_capacity", s.MemoryCapacity, "1B to 1024TiB")
 	}
 	if s.MemoryReserve < 0 || s.MemoryReserve >= max(1, s.MemoryCapacity) {
 		c.bad("memory_reserve", s.MemoryReserve, fmt.Sprintf("0B up to less than memory_capacity = %v", s.MemoryCapacity))

@@ -57,8 +57,8 @@ func (m *Model) Validate() []*input.InputError {
 	if m.HeadDim < 8 || m.HeadDim > 512 {
 		bad("head_dim", m.HeadDim, "8 to 512")
 	}
-	if m.MaxPositions < 0 {
-		bad("max_positions", m.MaxPositions, "at least 0")
+	if m.MaxPositions < 0 || m.MaxPositions > 1<<30 {
+		bad("max_positions", m.MaxPositions, "0 to 1073741824")
 	}
 	if m.ElementBits != 8 && m.ElementBits != 16 {
 		bad("element_bits", m.ElementBits, "8 or 16")
@@ -71,7 +71,35 @@ func (m *Model) Validate() []*input.InputError {
 	} else if m.KVHeads%m.TensorParallel != 0 {
 		bad("tensor_parallel", m.TensorParallel, fmt.Sprintf("a divisor of kv_heads = %d", m.KVHeads))
 	}
+	if n := m.parameters(); n > mostParameters {
+		key, largest := m.largest()
+		bad(key, largest, fmt.Sprintf("a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d it has %.3g",
+			m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, n))
+	}
 	return errs
+}
+
+// mostParameters keeps every number of bytes far from what an int64 holds.
+const mostParameters = 1 << 56
+
+// parameters is Parameters without overflow.
+func (m *Model) parameters() float64 {
+	h, heads := float64(m.Hidden), float64(m.Heads+2*m.KVHeads)+float64(m.Heads)
+	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(m.FFNMatrices())*h*float64(m.FFNHidden))
+	return float64(float64(m.Layers)*layer) + float64(float64(2*m.Vocab+m.MaxPositions)*h)
+}
+
+// largest returns the size that is most out of proportion: what an error names.
+func (m *Model) largest() (key string, value int) {
+	for _, size := range []struct {
+		key   string
+		value int
+	}{{"hidden", m.Hidden}, {"heads", m.Heads}, {"ffn_hidden", m.FFNHidden}, {"vocab", m.Vocab}, {"layers", m.Layers}, {"max_positions", m.MaxPositions}} {
+		if size.value > value {
+			key, value = size.key, size.value
+		}
+	}
+	return key, value
 }
 
 // elementBytes returns the bytes of n elements.
@@ -143,13 +171,20 @@ func (m *Model) AttentionBytesPerTokenLayer() units.Bytes {
 	return m.elementBytes(int64(m.Heads) * int64(m.HeadDim))
 }
 
+// mostActivations is more than any GPUs hold, and far from what an int64 holds.
+const mostActivations = 1 << 60 // bytes
+
 // ActivationBytes returns the GPU memory, over the GPUs of one replica, that
 // the activations of a batch of tokens occupy: the residual stream and its
 // normalised copy on each GPU, q, k, v and attention output, and the widest
-// feed-forward intermediate, each split over the GPUs.
+// feed-forward intermediate, each split over the GPUs. It saturates at 1 EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
 	replicated := 2 * int64(m.Hidden) * int64(m.TensorParallel)
 	attention := int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)
 	feedForward := int64(m.FFNMatrices()-1) * int64(m.FFNHidden)
-	return m.elementBytes(int64(tokens) * (replicated + max(attention, feedForward)))
+	token := replicated + max(attention, feedForward)
+	if float64(tokens)*float64(token)*float64(m.ElementBits)/8 >= mostActivations {
+		return mostActivations
+	}
+	return m.elementBytes(int64(tokens) * token)
 }

@@ -84,7 +84,9 @@ func (f *Fabric) Next() (at units.Duration, ok bool) {
 	}
 	for i := range f.active {
 		t := &f.active[i]
-		at = min(at, f.now+units.Duration(math.Ceil(t.remaining/t.rate)))
+		if left := units.FromPicoseconds(math.Ceil(t.remaining / t.rate)); left < math.MaxInt64-f.now {
+			at = min(at, f.now+left)
+		}
 	}
 	return at, len(f.tails)+len(f.active) > 0
 }

@@ -185,7 +185,7 @@ func (d *Distribution) Count() int64 { return d.count }
 func (d *Distribution) Sum() float64 {
 	d.merge()
 	if d.coarse != nil {
-		return d.coarse.total()
+		return d.coarse.sum.Picoseconds()
 	}
 	sum := 0.0
 	for _, p := range d.pairs {

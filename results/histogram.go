@@ -1,8 +1,9 @@
 package results
 
 import (
-	"math"
 	"math/bits"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // histogram counts samples in buckets whose width is at most 2^-10 of their values,
@@ -11,8 +12,7 @@ import (
 type histogram struct {
 	counts      [2][]int64 // of values from 0 on, and of -1-v for negative ones v
 	least, most int64
-	sumHigh     int64 // of all samples, in 128 bits
-	sumLow      uint64
+	sum         units.Total
 }
 
 const bucketBits = 10
@@ -42,14 +42,7 @@ func (h *histogram) add(value, count int64) {
 	side, m := magnitude(value)
 	h.at(side, bucketOf(m), count)
 	h.least, h.most = min(h.least, value), max(h.most, value)
-	high, low := bits.Mul64(m, uint64(count))
-	if side == 1 { // value*count is -(m*count) - count
-		var borrow, carry uint64
-		low, carry = bits.Add64(low, uint64(count), 0)
-		low, borrow = bits.Sub64(0, low, 0)
-		high = -(high + carry) - borrow
-	}
-	h.addSum(int64(high), low)
+	h.sum.AddTimes(units.Duration(value), count)
 }
 
 // at counts samples in a bucket.
@@ -62,12 +55,6 @@ func (h *histogram) at(side, bucket int, count int64) {
 	c[bucket] += count
 }
 
-func (h *histogram) addSum(high int64, low uint64) {
-	var carry uint64
-	h.sumLow, carry = bits.Add64(h.sumLow, low, 0)
-	h.sumHigh += high + int64(carry)
-}
-
 func (h *histogram) addAll(other *histogram) {
 	for side := range other.counts {
 		for bucket, n := range other.counts[side] {
@@ -77,18 +64,7 @@ func (h *histogram) addAll(other *histogram) {
 		}
 	}
 	h.least, h.most = min(h.least, other.least), max(h.most, other.most)
-	h.addSum(other.sumHigh, other.sumLow)
-}
-
-// total returns the sum of the samples.
-func (h *histogram) total() float64 {
-	high, low, sign := uint64(h.sumHigh), h.sumLow, 1.0
-	if h.sumHigh < 0 {
-		var borrow uint64
-		low, borrow = bits.Sub64(0, low, 0)
-		high, sign = -high-borrow, -1
-	}
-	return sign * (math.Ldexp(float64(high), 64) + float64(low))
+	h.sum.AddTotal(other.sum)
 }
 
 // ranked returns the middle of the bucket of the sample with a rank of 1 to count.

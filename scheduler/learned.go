@@ -52,7 +52,7 @@ func (l *Learned) GPU(s *SubBatch) units.Duration {
 	if prefill+len(s.Decode) > 0 {
 		t += l.batched.predict(prefill, len(s.Decode))
 	}
-	return picoseconds(t)
+	return units.FromPicoseconds(math.Round(t))
 }
 
 // PIM implements Predictor.
@@ -63,16 +63,9 @@ func (l *Learned) PIM(s *SubBatch, iteration int64, otherPrefill int) units.Dura
 	case len(s.Decode) == 0 && otherPrefill == 0:
 		return 0 // nothing to do costs nothing, whatever the line's constant
 	}
-	return picoseconds(l.pim.predict([pimFeatures]float64{
+	return units.FromPicoseconds(math.Round(l.pim.predict([pimFeatures]float64{
 		float64(s.contexts(iteration)), float64(len(s.Decode)), float64(otherPrefill),
-	}))
-}
-
-func picoseconds(t float64) units.Duration {
-	if t >= math.MaxInt64 {
-		return math.MaxInt64
-	}
-	return units.Duration(math.Round(t))
+	})))
 }
 
 // Observe adds an executed sub-batch to the profile, with measurement noise on

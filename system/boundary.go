@@ -1,6 +1,8 @@
 package system
 
 import (
+	"math"
+
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/sim"
 )
@@ -11,14 +13,20 @@ type rankClock struct {
 	tCK                 sim.Time
 	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
 	rate                float64 // clocks computed a picosecond
+	most                int64   // clocks that take no longer than longestTask
 }
 
 func newRankClock(tCK sim.Time, interval, computing int64) rankClock {
-	return rankClock{tCK, interval, computing, float64(computing) / (float64(interval) * float64(tCK))}
+	r := rankClock{tCK: tCK, interval: interval, computing: computing, rate: float64(computing) / (float64(interval) * float64(tCK))}
+	r.most = min(r.clocks(longestTask)-1, math.MaxInt64/interval-1)
+	return r
 }
 
-// time returns the time that clocks of computing take.
+// time returns the time that clocks of computing take, longestTask at most.
 func (r *rankClock) time(clocks int64) sim.Time {
+	if clocks > r.most {
+		return longestTask
+	}
 	return sim.Time((clocks*r.interval+r.computing-1)/r.computing) * r.tCK
 }
 

@@ -20,6 +20,9 @@ const (
 	LawTraffic    Law = "traffic"    // links, channels and ranks move and compute what the requests need
 	LawIteration  Law = "iteration"  // an iteration takes its busiest resource's time at least, all tasks in turn at most
 	LawThroughput Law = "throughput" // no run beats the bandwidth of PIM or HBM
+
+	// LawBusy is verified in every run.
+	LawBusy Law = "busy" // no resource works for less than none or for more than all of the time
 )
 
 // Violation is a law that a run broke: an error of the simulator, not of its

@@ -204,7 +204,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	chunks := d.gpu.Prefills()
 	for j := range m.Chunks {
 		c := &m.Chunks[j]
-		c.Time = layers * units.FromSeconds(chunks.Add(c.Tokens, c.Finished))
+		c.Time = layers * taskTime(chunks.Add(c.Tokens, c.Finished))
 	}
 	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)

@@ -58,17 +58,17 @@ func (n *Node) hostCPUs() hostCPUs {
 func (h *hostCPUs) attend(tokens int64) sim.Time {
 	read := float64(h.kvToken) * float64(tokens) / float64(h.channels)
 	compute := h.flopsToken * float64(tokens) / float64(h.compute)
-	return units.FromSeconds(max(read, compute))
+	return taskTime(max(read, compute))
 }
 
 // down and up return the time that the vectors of so many requests take on the
 // links in one layer: q, k and v to the host, results back.
 func (h *hostCPUs) down(requests int) sim.Time {
-	return h.link.TransferTime(units.Bytes(requests) * h.qkvToken)
+	return transferTime(h.link, units.Bytes(requests)*h.qkvToken)
 }
 
 func (h *hostCPUs) up(requests int) sim.Time {
-	return h.link.TransferTime(units.Bytes(requests) * h.attention)
+	return transferTime(h.link, units.Bytes(requests)*h.attention)
 }
 
 // HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
@@ -82,7 +82,7 @@ func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
 
 // Move implements scheduler.OffloadCosts.
 func (h *hostCPUs) Move(tokens int) sim.Time {
-	return h.latency + h.link.TransferTime(units.Bytes(tokens)*h.kvAllLayers)
+	return h.latency + transferTime(h.link, units.Bytes(tokens)*h.kvAllLayers)
 }
 
 // contexts returns what the decoding requests of a sub-batch attend over, added up.
@@ -98,7 +98,7 @@ func contexts(requests []scheduler.Decoding, step int64) int64 {
 func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
 	e := &cpuOffload{
-		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), hostCPUs: n.hostCPUs(),
+		gpuSide: newGPUSide(cfg), hostCPUs: n.hostCPUs(),
 		layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
 		trial:  alternation{layers: cfg.Model.Layers},
 	}
@@ -128,8 +128,12 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 
 func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	e.fill(&e.layers, b)
-	end := e.layers.run(start)
 	down, up := e.transfers(b)
+	moves := e.moves(&b.Moves.Down) | e.moves(&b.Moves.Up) | down | up
+	if err := e.inTime(start, e.layers.largest()|moves, e.layers.tasks()+4); err != nil {
+		return start, err
+	}
+	end := e.layers.run(start)
 	e.least = max(down+b.Moves.Down.Wait, up+b.Moves.Up.Wait)
 	end = max(end, start+e.least)
 
@@ -181,12 +185,12 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
 		}
 	}
 	layers := sim.Time(e.layers.layers)
-	return layers*down + e.link.TransferTime(units.Bytes(prompts)*e.kvAllLayers), layers * up
+	return layers*down + transferTime(e.link, units.Bytes(prompts)*e.kvAllLayers), layers * up
 }
 
 // moves returns the time of requests on the links.
 func (e *cpuOffload) moves(m *scheduler.Move) sim.Time {
-	return e.link.TransferTime(units.Bytes(m.Tokens) * e.kvAllLayers)
+	return transferTime(e.link, units.Bytes(m.Tokens)*e.kvAllLayers)
 }
 
 // Iteration implements scheduler.OffloadCosts.

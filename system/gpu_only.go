@@ -20,7 +20,7 @@ type gpuOnly struct {
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
-	e := &gpuOnly{gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
+	e := &gpuOnly{gpuSide: newGPUSide(cfg), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
 	return assembly{n.continuous(policy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
@@ -81,6 +81,9 @@ func (e *gpuOnly) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 		e.fillStage(g, sub)
 		g.attention += e.decodeOnGPU(sub, b.Step)
 	}
+	if err := e.inTime(start, e.layers.largest(), e.layers.tasks()); err != nil {
+		return start, err
+	}
 	return e.layers.run(start), nil
 }
 
@@ -104,7 +107,7 @@ func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) sim.Time {
 	if len(sub.Decode) == 0 {
 		return 0
 	}
-	return units.FromSeconds(d.gpu.DecodeBatch(decodeBatch(sub, step)))
+	return taskTime(d.gpu.DecodeBatch(decodeBatch(sub, step)))
 }
 
 // decodeBatch returns the decoding requests of a sub-batch as attention on GPUs

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
@@ -23,7 +24,7 @@ func (m *memo) at(n int) sim.Time {
 		m.times = append(m.times, unknown)
 	}
 	if m.times[n] == unknown {
-		m.times[n] = units.FromSeconds(m.cost(n))
+		m.times[n] = taskTime(m.cost(n))
 	}
 	return m.times[n]
 }
@@ -31,6 +32,7 @@ func (m *memo) at(n int) sim.Time {
 // gpuSide is the GPUs of one replica, which work in lockstep: what the operations
 // of a sub-batch take on them. Every system has it.
 type gpuSide struct {
+	cfg   *configs.Config
 	model *llm.Model
 	gpu   *gpu.ModelCost
 	// By tokens; head by those that emit.
@@ -38,10 +40,11 @@ type gpuSide struct {
 	hbmPeak                   units.Bandwidth // of all GPUs of the replica
 }
 
-func newGPUSide(s *gpu.Spec, m *llm.Model) gpuSide {
+func newGPUSide(cfg *configs.Config) gpuSide {
+	s, m := &cfg.GPU.Spec, &cfg.Model
 	cost := gpu.NewModelCost(s, m)
 	return gpuSide{
-		model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		embedding: memo{cost: cost.Embedding}, qkv: memo{cost: cost.QKV}, ffn: memo{cost: cost.ProjectionFFN}, head: memo{cost: cost.LMHead},
 	}
 }
@@ -52,7 +55,7 @@ func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) sim.Time {
 	var t sim.Time
 	chunks := d.gpu.Prefills()
 	for _, c := range s.Prefill {
-		t += units.FromSeconds(chunks.Add(c.Tokens, c.Finished))
+		t = min(t+taskTime(chunks.Add(c.Tokens, c.Finished)), longestTask)
 	}
 	return t
 }

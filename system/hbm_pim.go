@@ -31,7 +31,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	spec.Decode.Model = gpu.AttentionFlash
 	e := &hbmPIM{
 		units:   gpu.NewModelCost(&spec, &cfg.Model),
-		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model),
+		gpuSide: newGPUSide(cfg),
 		layers:  alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
@@ -54,7 +54,7 @@ func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
 		return 0
 	}
 	cost := e.units.DecodeBatchCost(b)
-	return units.FromSeconds(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
@@ -62,6 +62,9 @@ func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 		sub, g := &b.Sub[s], &e.layers.stages[s]
 		e.fillStage(g, sub)
 		g.device = e.decodeAttention(sub, b.Step)
+	}
+	if err := e.inTime(start, e.layers.largest(), e.layers.tasks()); err != nil {
+		return start, err
 	}
 	return e.layers.run(start), nil
 }

@@ -2,6 +2,7 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // imbalance measures how evenly decode attention lies on the ranksets. Within a
@@ -13,8 +14,8 @@ import (
 // nothing but attention taking time, a run takes exactly busiest, and mean if all
 // were even.
 type imbalance struct {
-	busiest sim.Time // of one layer of each iteration
-	total   sim.Time // the same, over all ranksets
+	busiest units.Total // of one layer of each iteration
+	total   units.Total // the same, over all ranksets
 }
 
 // add adds an iteration's costs.
@@ -27,20 +28,20 @@ func (m *imbalance) add(c *iterationCosts) {
 		for i := range c.sub[s].groups {
 			if g := &c.sub[s].groups[i]; g.requests > 0 {
 				busiest = max(busiest, g.compute)
-				m.total += g.compute
+				m.total.Add(g.compute)
 			}
 		}
-		m.busiest += busiest
+		m.busiest.Add(busiest)
 	}
 }
 
 // ratio returns the busiest rankset's time over the mean's: 1 where all are even,
 // the number of ranksets where only one ever works, 0 where none does.
 func (m *imbalance) ratio(ranksets int) float64 {
-	if m.total == 0 {
+	if m.total == (units.Total{}) {
 		return 0
 	}
-	return float64(m.busiest) * float64(ranksets) / float64(m.total)
+	return m.busiest.Picoseconds() * float64(ranksets) / m.total.Picoseconds()
 }
 
 // meanImbalance returns the ratio over all replicas.
@@ -48,8 +49,8 @@ func (n *Node) meanImbalance(replicas []*replica) float64 {
 	var sum imbalance
 	for _, r := range replicas {
 		i := r.engine.ranksets()
-		sum.busiest += i.busiest
-		sum.total += i.total
+		sum.busiest.AddTotal(i.busiest)
+		sum.total.AddTotal(i.total)
 	}
 	return sum.ratio(n.attentionDevices())
 }

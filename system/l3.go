@@ -1,10 +1,12 @@
 package system
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
@@ -42,6 +44,9 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 
 func (e *l3) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	e.devices.fill(&e.costs, b)
+	if err := e.devices.inTime(start, e.costs.largest(), e.costs.tasks()); err != nil {
+		return start, err
+	}
 	e.imbalance.add(&e.costs)
 	p := e.pipeline
 	before := p.work
@@ -124,13 +129,27 @@ func rankSpec(cfg *configs.Config) *pim.Spec {
 func newKernels(cfg *configs.Config) (*kernels, error) {
 	table, err := pim.NewKernelTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
 	if err != nil {
-		return nil, err
+		return nil, inSection(cfg, "pim", err)
 	}
 	transfers, err := pim.NewTransferTable(&cfg.DRAM.Spec, cfg.HeadShape())
 	if err != nil {
-		return nil, err
+		return nil, inSection(cfg, "dram", err)
 	}
 	return &kernels{table, newSequence(table), transfers}, nil
+}
+
+// inSection completes an error about the ranks with the section of its key, and with
+// what the user changed: ranks are given in several sections.
+func inSection(cfg *configs.Config, section string, err error) error {
+	var bad *input.InputError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	bad.Key = section + "." + bad.Key
+	for _, c := range cfg.Changed() {
+		bad.Expected += fmt.Sprintf("; changed: %s = %s", c.Key, c.Value)
+	}
+	return bad
 }
 
 // unit returns the bytes of an allocation unit of a rank.
@@ -157,7 +176,7 @@ func (n *Node) devices() *devices {
 	cfg := n.cfg
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
-		gpuSide: newGPUSide(&cfg.GPU.Spec, &cfg.Model), clock: n.clock(),
+		gpuSide: newGPUSide(cfg), clock: n.clock(),
 		heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
 		link:    units.Bandwidth(gpus) * n.linkShare(),
 		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),

@@ -152,6 +152,11 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 	if err := n.rejected(replicas); err != nil {
 		return nil, err
 	}
+	for _, r := range replicas {
+		if err := r.busy.within(r.out.end, n.attentionDevices()); err != nil {
+			return nil, err
+		}
+	}
 	return n.result(trace, replicas), nil
 }
 

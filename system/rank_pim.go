@@ -47,7 +47,11 @@ func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	sub, g := &b.Sub[0], &e.layers.stages[0]
 	e.fillStage(g, sub)
 	g.device = e.attention(sub, b.Step)
-	end := max(e.layers.run(start), start+e.transfers(b))
+	least := e.transfers(b)
+	if err := e.inTime(start, e.layers.largest()|least/sim.Time(e.layers.layers), e.layers.tasks()*len(e.ranks)); err != nil {
+		return start, err
+	}
+	end := max(e.layers.run(start), start+least)
 	// The layers count the busiest rankset's time.
 	for _, t := range e.ranks {
 		e.layers.work.pim += sim.Time(e.layers.layers) * t
@@ -100,9 +104,9 @@ func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
 	for q, c := range clocks {
 		e.ranks[q] = e.clock.time(c)
 		busiest = max(busiest, e.ranks[q])
-		e.imbalance.total += e.ranks[q]
+		e.imbalance.total.Add(e.ranks[q])
 	}
-	e.imbalance.busiest += busiest
+	e.imbalance.busiest.Add(busiest)
 	if busiest > 0 {
 		busiest += 2 * e.hostAccess
 	}

@@ -38,6 +38,9 @@ type replica struct {
 	out      replicaResult
 	progress func(tokens int64)
 	bounds   bounds
+	busy     busy
+	counted  work     // what busy has
+	until    sim.Time // the iteration whose end that was
 }
 
 // bounds is what the hardware of a replica can do at most.
@@ -114,6 +117,7 @@ func (r *replica) run(ctx context.Context) error {
 			}
 		}
 	}
+	r.count(r.out.end)
 	r.progress(r.out.tokens)
 	switch n := r.batcher.Waiting(); {
 	case r.fault != nil:
@@ -169,7 +173,10 @@ func (r *replica) decide(now sim.Time) {
 	if err != nil {
 		r.fault = err
 	}
-	r.out.fragmentation += r.batcher.Fragmentation() * (end - now).Seconds()
+	if end-r.until > countEvery {
+		r.count(end)
+	}
+	r.out.fragmentation += float64(r.batcher.Fragmentation() * (end - now).Seconds())
 	if r.check != nil {
 		r.checkIteration(now)
 	}
@@ -177,6 +184,18 @@ func (r *replica) decide(now sim.Time) {
 		r.record(now, end)
 	}
 	r.queue.Push(sim.Complete, sim.Event{Time: end, Kind: eventComplete})
+}
+
+// countEvery is how much time may pass until the resources' work goes into sums that
+// cannot overflow: 1,024 ranksets and one more iteration, of any length, do not
+// overflow in it.
+const countEvery = sim.Time(1 << 50)
+
+// count adds what the resources did since the last count.
+func (r *replica) count(end sim.Time) {
+	done := r.engine.done()
+	r.busy.add(done.since(&r.counted))
+	r.counted, r.until = *done, end
 }
 
 // complete emits the iteration's tokens, all at its end, and has the next one

@@ -38,8 +38,8 @@ type Result struct {
 // result joins what the replicas left.
 func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
-	var total work
-	var iterating sim.Time
+	var total busy
+	var iterating units.Total
 	var batch, units []*steps
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	for i, rep := range replicas {
@@ -55,12 +55,13 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		}
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
-		iterating += rep.out.iterating
+		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
 		r.preemptions += rep.batcher.Preemptions()
 		r.fragmentation += rep.out.fragmentation
-		w := *rep.engine.done()
-		total.add(&w, 1)
+		total.addAll(&rep.busy)
+		w := rep.engine.done()
+		r.Tasks += w.tasks
 		r.Events += w.events
 		r.Layers += w.layers
 		if rep.recording != nil {
@@ -68,7 +69,6 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		}
 		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
 	}
-	r.Tasks = total.tasks
 	r.tbtDecode = decode.Milliseconds()
 	stall := stalls.Milliseconds()
 	r.stall = results.Stalls{Count: stalls.Count(), Mean: stall.Mean, P99: stall.P99, Max: stall.Max}
@@ -114,12 +114,12 @@ func (n *Node) kvBytes(peak int64) results.KVBytes {
 
 // utilization returns the busy shares of end, averaged over replicas and, for
 // PIM, ranksets.
-func (n *Node) utilization(w *work, end sim.Time) results.Utilization {
-	share := func(busy sim.Time, of int) float64 {
+func (n *Node) utilization(w *busy, end sim.Time) results.Utilization {
+	share := func(busy units.Total, of int) float64 {
 		if end == 0 {
 			return 0
 		}
-		return float64(busy) / (float64(end) * float64(of))
+		return busy.Picoseconds() / (float64(end) * float64(of))
 	}
 	replicas := n.Replicas()
 	return results.Utilization{
@@ -132,12 +132,13 @@ func (n *Node) utilization(w *work, end sim.Time) results.Utilization {
 }
 
 // meanIteration divides the time of all iterations by what their GPUs do in it.
-func meanIteration(iterations int64, time sim.Time, w *work) results.Iteration {
+func meanIteration(iterations int64, time units.Total, w *busy) results.Iteration {
 	if iterations == 0 {
 		return results.Iteration{}
 	}
-	each := func(t sim.Time) float64 { return 1e3 * t.Seconds() / float64(iterations) }
-	return results.Iteration{Mean: each(time), Dense: each(w.gpu - w.attention), Attention: each(w.attention), Waiting: each(time - w.gpu)}
+	each := func(picoseconds float64) float64 { return picoseconds / 1e9 / float64(iterations) }
+	all, gpu, attention := time.Picoseconds(), w.gpu.Picoseconds(), w.attention.Picoseconds()
+	return results.Iteration{Mean: each(all), Dense: each(gpu - attention), Attention: each(attention), Waiting: each(all - gpu)}
 }
 
 // meanOf returns the mean over [0, end) of the sum of several functions.

@@ -44,7 +44,7 @@ func (d *devices) cut(n units.Bytes, bursts int64, span sim.Time) shipment {
 	part := func(b units.Bytes) (link, bus, again sim.Time) {
 		again = d.transposition(share(bursts, b, n))
 		bus = sim.Time(share(int64(span), b, n)) + again
-		return max(d.link.TransferTime(b)+again, bus), bus, again
+		return max(transferTime(d.link, b)+again, bus), bus, again
 	}
 	var again, lastAgain sim.Time
 	s.link, s.bus, again = part(piece)
@@ -73,7 +73,8 @@ func (d *devices) transposition(bursts int64) sim.Time {
 	if d.transposed == nil {
 		return 0
 	}
-	return sim.Time(pim.CPUTranspositionClocks(d.transposed, bursts)) * d.transposed.TCK
+	clocks := pim.CPUTranspositionClocks(d.transposed, bursts)
+	return min(units.FromPicoseconds(float64(clocks)*float64(d.transposed.TCK)), longestTask)
 }
 
 // prompt returns what it costs to send the keys and values of prompt tokens of a
@@ -111,7 +112,7 @@ func (d *devices) traffic(n int) *decodeTraffic {
 
 		up := units.Bytes(requests) * d.model.AttentionBytesPerTokenLayer()
 		results := heads * int64(d.queries) * d.resultBursts
-		t.up = max(d.link.TransferTime(up), d.clock.time(d.transfers.Take(results)))
+		t.up = max(transferTime(d.link, up), d.clock.time(d.transfers.Take(results)))
 		t.upBus = sim.Time(results) * d.burst
 		if requests > 0 && d.hostAccess > 0 {
 			t.upBus += d.burst

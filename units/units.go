@@ -40,18 +40,22 @@ type Bandwidth float64
 // multiply-add counts as two.
 type FLOPRate float64
 
-// FromSeconds rounds s seconds to the nearest picosecond. Values beyond the
-// range of Duration saturate.
-func FromSeconds(s float64) Duration {
-	ps := math.Round(s * 1e12)
+// FromPicoseconds converts a whole number of picoseconds. Values beyond the range
+// of Duration saturate, and what is not a number counts as the longest: it comes
+// from infinite times.
+func FromPicoseconds(ps float64) Duration {
 	switch {
-	case ps >= math.MaxInt64:
-		return math.MaxInt64
 	case ps <= math.MinInt64:
 		return math.MinInt64
+	case ps < math.MaxInt64:
+		return Duration(ps)
 	}
-	return Duration(ps)
+	return math.MaxInt64
 }
+
+// FromSeconds rounds s seconds to the nearest picosecond. It saturates as
+// FromPicoseconds does.
+func FromSeconds(s float64) Duration { return FromPicoseconds(math.Round(s * 1e12)) }
 
 // Seconds returns d in seconds.
 func (d Duration) Seconds() float64 { return float64(d) / 1e12 }
@@ -63,9 +67,13 @@ func (d Duration) Milliseconds() float64 { return float64(d) / 1e9 }
 func (d Duration) Microseconds() float64 { return float64(d) / 1e6 }
 
 // TransferTime returns the time that n bytes take at bandwidth b, rounded up
-// to a picosecond: a transfer has not ended before its last byte.
+// to a picosecond: a transfer has not ended before its last byte. It saturates as
+// FromPicoseconds does; no bytes take no time.
 func (b Bandwidth) TransferTime(n Bytes) Duration {
-	return Duration(math.Ceil(float64(n) / float64(b) * 1e12))
+	if n == 0 {
+		return 0
+	}
+	return FromPicoseconds(math.Ceil(float64(n) / float64(b) * 1e12))
 }
 
 // suffix is one unit of a quantity and its size in the quantity's base unit.

@@ -1,0 +1,153 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// leaves returns the keys of a configuration and their types.
+func leaves(t reflect.Type, prefix string) map[string]reflect.Type {
+	all := map[string]reflect.Type{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+		switch {
+		case f.Type.Kind() == reflect.Struct && name == "":
+			for k, v := range leaves(f.Type, prefix) {
+				all[k] = v
+			}
+		case f.Type.Kind() == reflect.Struct:
+			for k, v := range leaves(f.Type, prefix+name+".") {
+				all[k] = v
+			}
+		case name != "" && name != "-":
+			all[prefix+name] = f.Type
+		}
+	}
+	return all
+}
+
+// extremes returns values at and beyond the ends of what a type holds.
+func extremes(t reflect.Type) []string {
+	switch t {
+	case reflect.TypeFor[units.Duration]():
+		return []string{"0ps", "1ps", "-1ps", "1s", "9223372s"}
+	case reflect.TypeFor[units.Bytes]():
+		return []string{"0B", "1B", "-1B", "1MiB", "1024TiB", "9223372036854775807B"}
+	case reflect.TypeFor[units.Bandwidth]():
+		return []string{"0B/s", "1B/s", "1MB/s", "-1B/s", "1e18B/s", "1e300B/s"}
+	case reflect.TypeFor[units.FLOPRate]():
+		return []string{"0FLOP/s", "1FLOP/s", "1GFLOP/s", "-1FLOP/s", "1e21FLOP/s", "1e300FLOP/s"}
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return []string{"true", "false"}
+	case reflect.Float64:
+		return []string{"0.0", "1e-300", "1e-20", "1e-3", "1.0", "-1.0", "1e9", "1e300"}
+	case reflect.Int, reflect.Uint64:
+		return []string{"0", "1", "2", "-1", "4096", "16777216", "9223372036854775807"}
+	}
+	return []string{"", "none", "\x00"}
+}
+
+// TestExtremeValues runs every system with one key after another at its extremes. A
+// run succeeds, with shares of time that are shares, or it fails with an error that
+// names the key: no message of the simulator's own, no panic.
+func TestExtremeValues(t *testing.T) {
+	keys := leaves(reflect.TypeFor[configs.Config](), "")
+	names := slices.Sorted(func(yield func(string) bool) {
+		for k := range keys {
+			if !yield(k) {
+				return
+			}
+		}
+	})
+	trace := &traces.Trace{Name: "few"}
+	for i := range 3 {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60 * (i + 1), Output: 4})
+	}
+	for _, system := range configs.Systems() {
+		t.Run(system, func(t *testing.T) {
+			cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			usual := mustNode(t, cfg).kernels
+			for _, key := range names {
+				kernels := usual
+				switch section, _, _ := strings.Cut(key, "."); section {
+				case "dram", "pim", "model": // what a rank does may be another's
+					if testing.Short() || system == configs.SystemRankPIM { // as in l3
+						continue
+					}
+					kernels = nil
+				}
+				for _, value := range extremes(keys[key]) {
+					set := key + "=" + value
+					if err := runExtreme(t, system, set, kernels, trace); err != nil {
+						t.Errorf("%s: %v", set, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// runExtreme returns what is wrong with the outcome of a run.
+func runExtreme(t *testing.T, system, set string, usual *kernels, trace *traces.Trace) error {
+	key, _, _ := strings.Cut(set, "=")
+	named := func(err error) error {
+		var bad *input.InputError
+		if !errors.As(err, &bad) {
+			return fmt.Errorf("internal: %w", err)
+		}
+		if !strings.Contains(err.Error(), key) && !strings.Contains(err.Error(), key[strings.LastIndexByte(key, '.')+1:]) {
+			return fmt.Errorf("key not named: %w", err)
+		}
+		return nil
+	}
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system, set}})
+	if err != nil {
+		return named(err)
+	}
+	node := newNode(cfg, usual)
+	if usual == nil {
+		if node, err = NewNode(cfg); err != nil {
+			return named(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	r, err := node.Run(ctx, trace, Options{})
+	if err != nil {
+		return named(err)
+	}
+	s, err := r.Summary(cfg)
+	if err != nil {
+		return err
+	}
+	u := s.Utilization
+	for _, share := range []float64{u.GPU, u.PIM, u.PCIeDown, u.PCIeUp, u.Channel, s.KVFragmentation} {
+		if !(share >= 0 && share <= 1) {
+			return fmt.Errorf("shares %+v, fragmentation %v", u, s.KVFragmentation)
+		}
+	}
+	for _, v := range []float64{s.OutputTokensPerS, s.TBT.Mean, s.TTFT.Mean, s.RanksetImbalance} {
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("throughput %v, TBT %v, TTFT %v, imbalance %v", s.OutputTokensPerS, s.TBT.Mean, s.TTFT.Mean, s.RanksetImbalance)
+		}
+	}
+	return nil
+}

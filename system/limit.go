@@ -1,0 +1,146 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// longestTask is what a kernel or a transfer of one layer can take: 75 minutes.
+// Costs are cut to it, so that a sum of a few does not overflow, and an iteration
+// that has such a cost is an error.
+const longestTask = sim.Time(1 << 52)
+
+// taskTime returns the time of a task that takes so many seconds.
+func taskTime(seconds float64) sim.Time { return min(units.FromSeconds(seconds), longestTask) }
+
+// transferTime returns the time of a transfer.
+func transferTime(b units.Bandwidth, n units.Bytes) sim.Time {
+	return min(b.TransferTime(n), longestTask)
+}
+
+// inTime returns an error where an iteration that starts at start may end beyond the
+// range of sim.Time: it has at most so many tasks, none longer than largest.
+func (d *gpuSide) inTime(start, largest sim.Time, tasks int) error {
+	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
+		return nil
+	}
+	return d.tooLong(start, largest)
+}
+
+// tooLong blames the first hardware key that the user changed, and the load where
+// that is none.
+func (d *gpuSide) tooLong(start, largest sim.Time) error {
+	why := fmt.Sprintf("at %.1f days the next iteration may not end in time", start.Seconds()/86400)
+	if largest >= longestTask {
+		why = "a kernel or a transfer of one layer takes more than an hour"
+	}
+	e := &input.InputError{Key: "run.requests", Value: fmt.Sprint(d.cfg.Run.Requests)}
+	var also []string
+	for _, c := range d.cfg.Changed() {
+		switch section, _, _ := strings.Cut(c.Key, "."); {
+		case section == "run" || section == "traces" || section == "predictor":
+		case e.Key == "run.requests":
+			e.Key, e.Value = c.Key, c.Value
+		default:
+			also = append(also, c.Key)
+		}
+	}
+	if len(also) > 0 {
+		why += "; also changed: " + strings.Join(also, ", ")
+	}
+	e.Expected = "a run that ends within 106 days of simulated time (64 bits of picoseconds): " + why
+	return e
+}
+
+// largest returns at least the largest cost of a layer, and less than twice it.
+func (a *alternation) largest() sim.Time {
+	var or sim.Time
+	for s := range a.stages {
+		if g := &a.stages[s]; g.active {
+			or |= g.entry | g.attention | g.block | g.exit | g.device
+		}
+	}
+	return or
+}
+
+// tasks returns at least the number of tasks of an iteration.
+func (a *alternation) tasks() int { return 6*a.layers + 4 }
+
+// largest returns at least the largest cost of a layer, and less than twice it.
+func (c *iterationCosts) largest() sim.Time {
+	or := c.latency | c.upLatency | c.vacate | c.reactivate
+	for s := range c.sub {
+		sub := &c.sub[s]
+		if !sub.active {
+			continue
+		}
+		or |= sub.entry | sub.prefillAttention | sub.block | sub.exit
+		for i := range sub.groups {
+			g := &sub.groups[i]
+			if g.requests > 0 {
+				or |= g.compute | g.up | g.upBus | g.decode.all()
+			}
+			if g.promptTokens > 0 {
+				or |= g.prompt.all()
+			}
+		}
+	}
+	return or
+}
+
+// tasks returns at least the number of tasks of an iteration; waits for ranksets and
+// their switches count as tasks.
+func (c *iterationCosts) tasks() int { return c.layers * (12*len(c.groups) + 4) }
+
+// all returns at least the time of all pieces.
+func (s *shipment) all() sim.Time {
+	or := s.last | s.end | s.open | s.close
+	if s.pieces > 1 {
+		or |= min(units.FromPicoseconds(float64(s.pieces)*float64(s.link|s.bus)), longestTask)
+	}
+	return or
+}
+
+// busy is how long the resources of a replica have worked, of PIM all ranksets
+// together; attention is a part of gpu.
+type busy struct{ gpu, attention, pcieDown, pcieUp, channel, pim units.Total }
+
+// add adds what an iteration did.
+func (b *busy) add(w work) {
+	b.gpu.Add(w.gpu)
+	b.attention.Add(w.attention)
+	b.pcieDown.Add(w.pcieDown)
+	b.pcieUp.Add(w.pcieUp)
+	b.channel.Add(w.channel)
+	b.pim.Add(w.pim)
+}
+
+// addAll adds another replica's.
+func (b *busy) addAll(o *busy) {
+	b.gpu.AddTotal(o.gpu)
+	b.attention.AddTotal(o.attention)
+	b.pcieDown.AddTotal(o.pcieDown)
+	b.pcieUp.AddTotal(o.pcieUp)
+	b.channel.AddTotal(o.channel)
+	b.pim.AddTotal(o.pim)
+}
+
+// within verifies LawBusy for a replica that ran until end.
+func (b *busy) within(end sim.Time, devices int) error {
+	for _, r := range []struct {
+		name string
+		busy units.Total
+		of   int
+	}{{"GPUs", b.gpu, 1}, {"PCIe down", b.pcieDown, 1}, {"PCIe up", b.pcieUp, 1}, {"channels", b.channel, 1}, {"PIM", b.pim, devices}} {
+		worked, all := r.busy.Picoseconds(), float64(end)*float64(r.of)
+		if worked < 0 || worked > all*(1+1e-12) { // both are rounded
+			return &Violation{LawBusy, end, fmt.Sprintf("%s: %.6f s of work in %.6f s", r.name, worked/1e12, all/1e12)}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestBusyLongerThanATimeHolds: the ranksets of a run of many days work for longer,
+// together, than 64 bits of picoseconds count.
+func TestBusyLongerThanATimeHolds(t *testing.T) {
+	for system, tCK := range map[string]string{"l3": "900ns", "rank-pim": "120ns"} {
+		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=" + tCK, "node.ranksets=16"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		r, err := node.Run(context.Background(), &traces.Trace{Requests: equal(64, 100, 12000)}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		days := r.busy.PIM * 16 * r.end.Seconds() / 86400
+		t.Logf("%s: %.1f days, PIM %.3f busy: %.0f rankset-days", system, r.end.Seconds()/86400, r.busy.PIM, days)
+		if days < 107 || r.busy.PIM > 1 || r.imbalance < 1 || r.imbalance > 16 {
+			t.Errorf("%s: PIM %v busy, imbalance %v", system, r.busy.PIM, r.imbalance)
+		}
+	}
+}
+
+// TestSlowHardwareIsNamed: hardware with which a run takes longer than a time holds
+// is the user's to mend.
+func TestSlowHardwareIsNamed(t *testing.T) {
+	for _, c := range []struct {
+		set, system, key string
+	}{
+		{"gpu.memory_bandwidth=1B/s", "l3", "gpu.memory_bandwidth"},
+		{"gpu.memory_bandwidth=1B/s", "gpu-only", "gpu.memory_bandwidth"},
+		{"gpu.peak_16bit=1FLOP/s", "hbm-pim", "gpu.peak_16bit"},
+		{"pcie.efficiency=1e-20", "l3", "pcie.efficiency"},
+		{"pcie.efficiency=1e-20", "cpu-offload", ""}, // the GPUs do without
+		{"hbm_pim.bandwidth_factor=1e-9", "hbm-pim", "hbm_pim.bandwidth_factor"},
+		{"gpu.all_reduce.bandwidth=1B/s", "l3", "gpu.all_reduce.bandwidth"},
+	} {
+		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + c.system, c.set}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = mustNode(t, cfg).Run(context.Background(), &traces.Trace{Requests: equal(3, 3000, 5)}, Options{Check: true})
+		var bad *input.InputError
+		switch {
+		case c.key == "" && err != nil, c.key != "" && (!errors.As(err, &bad) || bad.Key != c.key || !strings.Contains(err.Error(), "106 days")):
+			t.Errorf("%s, %s: %v", c.system, c.set, err)
+		}
+	}
+}
+
+// TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
+func TestLoadThatTakesTooLong(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.requests=3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newGPUSide(cfg)
+	for _, c := range []struct {
+		start, largest sim.Time
+		tasks          int
+		fits           bool
+	}{
+		{0, units.Second, 100, true},
+		{0, longestTask, 1, false},
+		{0, longestTask - 1, 1 << 10, true},
+		{0, longestTask - 1, 1 << 12, false},
+		{math.MaxInt64 - 200*units.Second, units.Second, 100, true},
+		{math.MaxInt64 - 200*units.Second, units.Second, 300, false},
+	} {
+		if err := d.inTime(c.start, c.largest, c.tasks); (err == nil) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		} else if err != nil && !strings.HasPrefix(err.Error(), "run.requests = 3: expected a run that ends within 106 days") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestBusyLaw: no resource is busy for less than none or for more than all of the
+// time.
+func TestBusyLaw(t *testing.T) {
+	total := func(d units.Duration, n int64) (sum units.Total) { sum.AddTimes(d, n); return }
+	const end = 100 * units.Second
+	for _, c := range []struct {
+		name string
+		busy busy
+		bad  string
+	}{
+		{"all of it", busy{total(end, 1), total(end, 1), total(end, 1), total(end, 1), total(end, 1), total(end, 4)}, ""},
+		{"none", busy{}, ""},
+		{"GPUs", busy{gpu: total(end+1000, 1)}, "GPUs"},
+		{"down", busy{pcieDown: total(-1000, 1)}, "PCIe down"},
+		{"up", busy{pcieUp: total(2*end, 1)}, "PCIe up"},
+		{"channels", busy{channel: total(end, 2)}, "channels"},
+		{"ranksets", busy{pim: total(end, 5)}, "PIM"},
+		{"wrapped", busy{pim: total(-end, 1)}, "PIM"},
+	} {
+		err := c.busy.within(end, 4)
+		var v *Violation
+		if (err != nil) != (c.bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawBusy || !strings.HasPrefix(v.Detail, c.bad)) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
