@@ -33,8 +33,8 @@ func Compare(got, want []float64) Error {
 		if math.IsNaN(g) || math.IsInf(g, 0) {
 			g = 0
 		}
-		difference += (g - w) / scale * ((g - w) / scale)
-		norm += w / scale * (w / scale)
+		difference += float64((g - w) / scale * ((g - w) / scale))
+		norm += float64(w / scale * (w / scale))
 	}
 	if largest == 0 {
 		e.RelativeL2 = scale * math.Sqrt(difference)

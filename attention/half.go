@@ -56,7 +56,7 @@ func HalfTable() *[1 << 16]float32 { return widen }
 func RoundHalf(x float32) float32 {
 	u := math.Float32bits(x)
 	if u&0x7fffffff >= halfOverflow {
-		return x * infinity // NaN stays NaN
+		return float32(x * infinity) // NaN stays NaN
 	}
 	m := math.Float32frombits(max(u&0x7f800000, halfNormalMin) + (13<<23 | 1<<22))
 	return math.Float32frombits(math.Float32bits(float32(x)+m-m) | u&0x80000000)

@@ -1,6 +1,10 @@
 package attention
 
-import "math"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/internal/portable"
+)
 
 // Normalizer is the running state of a softmax that sees its logits once: the
 // largest so far and the sum of exponentials relative to it (Milakov and
@@ -19,12 +23,12 @@ func (n *Normalizer) Add(logit float64) (decay, weight float64) {
 	if logit <= n.Max {
 		weight = 1
 		if logit < n.Max {
-			weight = math.Exp(logit - n.Max)
+			weight = portable.Exp(logit - n.Max)
 		}
 		n.Sum += weight
 		return 1, weight
 	}
-	decay = math.Exp(n.Max - logit)
+	decay = portable.Exp(n.Max - logit)
 	n.Max, n.Sum = logit, float64(n.Sum*decay)+1
 	return decay, 1
 }
@@ -35,7 +39,7 @@ func (n *Normalizer) LSE() float64 {
 	if n.Sum == 0 {
 		return math.Inf(-1)
 	}
-	return n.Max + math.Log(n.Sum)
+	return n.Max + portable.Log(n.Sum)
 }
 
 // Online computes what Reference computes in one pass over the keys. Shapes
@@ -47,11 +51,11 @@ func Online(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	for i := range len(k) / d {
 		var s float64
 		for j, x := range k[i*d : (i+1)*d] {
-			s += float64(q[j]) * float64(x)
+			s += float64(float64(q[j]) * float64(x))
 		}
 		decay, w := state.Add(s * scale)
 		for j, x := range v[i*d : (i+1)*d] {
-			out[j] = float64(out[j]*decay) + w*float64(x)
+			out[j] = float64(out[j]*decay) + float64(w*float64(x))
 		}
 	}
 	if state.Sum > 0 {
@@ -85,16 +89,16 @@ func Merge(out []float64, parts ...Partial) (lse float64) {
 	}
 	var sum float64
 	for _, p := range parts {
-		sum += math.Exp(p.LSE - top)
+		sum += portable.Exp(p.LSE - top)
 	}
 	for _, p := range parts {
-		w := math.Exp(p.LSE-top) / sum
+		w := portable.Exp(p.LSE-top) / sum
 		if w == 0 {
 			continue
 		}
 		for j, x := range p.Out {
-			out[j] += w * x
+			out[j] += float64(w * x)
 		}
 	}
-	return top + math.Log(sum)
+	return top + portable.Log(sum)
 }

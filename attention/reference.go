@@ -1,6 +1,10 @@
 package attention
 
-import "math"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/internal/portable"
+)
 
 // Reference computes attention of one query over n keys in float64, in two
 // passes: the plain definition, softmax(q·Kᵀ·scale)·V, with the largest logit
@@ -21,23 +25,23 @@ func Reference(out []float64, q, k, v []float32, scale float64) (lse float64) {
 	for i := range logits {
 		var s float64
 		for j, x := range k[i*d : (i+1)*d] {
-			s += float64(q[j]) * float64(x)
+			s += float64(float64(q[j]) * float64(x))
 		}
 		logits[i] = s * scale
 		top = max(top, logits[i])
 	}
 	var sum float64
 	for i, s := range logits {
-		w := math.Exp(s - top)
+		w := portable.Exp(s - top)
 		sum += w
 		for j, x := range v[i*d : (i+1)*d] {
-			out[j] += w * float64(x)
+			out[j] += float64(w * float64(x))
 		}
 	}
 	for j := range out[:d] {
 		out[j] /= sum
 	}
-	return top + math.Log(sum)
+	return top + portable.Log(sum)
 }
 
 // CausalLength is the number of keys that query i of m sees among n keys when

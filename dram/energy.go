@@ -165,7 +165,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	s, p := m.spec, &m.spec.Power
 	// Joules of one milliampere through all chips of a rank for one clock.
 	unit := p.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds()
-	act := unit * (p.IDD0*float64(s.TRC) - p.IDD3N*float64(s.TRAS) - p.IDD2N*float64(s.TRC-s.TRAS))
+	act := unit * (float64(p.IDD0*float64(s.TRC)) - float64(p.IDD3N*float64(s.TRAS)) - float64(p.IDD2N*float64(s.TRC-s.TRAS)))
 	read := unit * (p.IDD4R - p.IDD3N) * float64(s.BurstClocks())
 	write := unit * (p.IDD4W - p.IDD3N) * float64(s.BurstClocks())
 	// A rank is precharged while it refreshes: its standby is IDD2N.
@@ -178,6 +178,6 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 		ReadJoules:       max(0, read) * float64(n[RD]+n[RDA]+n[RDRES]+banks*n[MACA]),
 		WriteJoules:      max(0, write) * float64(n[WR]+n[WRA]+n[WRBUF]),
 		RefreshJoules:    ref * float64(n[REF]),
-		BackgroundJoules: unit * (p.IDD3N*float64(active) + p.IDD2N*float64(total-active)),
+		BackgroundJoules: unit * (float64(p.IDD3N*float64(active)) + float64(p.IDD2N*float64(total-active))),
 	}
 }

@@ -47,7 +47,7 @@ func (s *Spec) attAccPass(law attAccLaw, m, d, elementBits int) Cost {
 // Memory, the times of the kernels that each limit binds. A group of query heads
 // reads its keys and values once, which the simulator does not have.
 func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
-	sms, dim, scores := float64(s.SMs), float64(h.Dim), rows*keys
+	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
 	var c Cost
 	kernel := func(times, flops, elements float64) {
@@ -68,7 +68,7 @@ func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
 // attAccWaves sets the parts of c to those of whole waves of equal thread
 // blocks: heads × requests of them share the SMs.
 func (c Cost) attAccWaves(waves int, block Cost) Cost {
-	c.Compute, c.Memory = float64(waves)*block.Compute, float64(waves)*block.Memory
+	c.Compute, c.Memory = float64(float64(waves)*block.Compute), float64(float64(waves)*block.Memory)
 	c.Overhead = 0
 	c.Seconds = c.Compute + c.Memory
 	return c
@@ -98,13 +98,13 @@ func (s *Spec) attAccGEMM(base Cost, m, n, k, elementBits int) Cost {
 			across, down := float64(ceilDiv(n, tn)), float64(ceilDiv(rows, tm))
 			tiles, sms := across*down, float64(s.SMs)
 			u := tiles / (sms * math.Ceil(tiles/sms))
-			if score := (across*fm*fk + down*fn*fk + fm*fn) / (u * u); score < best {
+			if score := (float64(across*fm*fk) + float64(down*fn*fk) + float64(fm*fn)) / (u * u); score < best {
 				best, use = score, u
 			}
 		}
 	}
 	c := base
 	c.Compute = 2 * fm * fn * fk / (s.MatMul.Compute * s.peak(elementBits) * use)
-	c.Memory = elementBytes(fm*fk+fn*fk+fm*fn, elementBits) / (s.MatMul.Memory * float64(s.MemoryBandwidth) * use)
+	c.Memory = elementBytes(productElements(fm, fn, fk), elementBits) / (s.MatMul.Memory * float64(s.MemoryBandwidth) * use)
 	return c.combine(0)
 }

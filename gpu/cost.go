@@ -1,6 +1,6 @@
 package gpu
 
-import "math"
+import "github.com/l3sim/l3sim/internal/portable"
 
 // Cost is what one kernel takes on one GPU, split by cause. Seconds combines
 // the parts: the p-norm of Compute, Memory and Latency, plus Overhead.
@@ -48,10 +48,10 @@ func pnorm(p, a, b, c float64) float64 {
 	sum := 0.0
 	for _, t := range [3]float64{a, b, c} {
 		if t > 0 {
-			sum += math.Pow(t/top, p)
+			sum += portable.Pow(t/top, p)
 		}
 	}
-	return float64(top * max(1, math.Pow(sum, 1/p)))
+	return float64(top * max(1, portable.Pow(sum, 1/p)))
 }
 
 // ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.

@@ -106,7 +106,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	d := &s.Decode
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
 	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
-	qBytes, kvBytes := rowBytes*requests*float64(h.Query), rowBytes*tokens*float64(h.KV)
+	qBytes, kvBytes := float64(rowBytes*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
 	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	if d.Model == AttentionAttAcc {
 		// The simulator's requests are equal. Unequal ones take what equal ones of

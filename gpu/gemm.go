@@ -83,7 +83,7 @@ func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 	}
 	fm, fn, fk := float64(m), float64(n), float64(k)
 	base := Cost{
-		FLOPs: 2 * fm * fn * fk, Bytes: elementBytes(fm*fk+fn*fk+fm*fn, elementBits),
+		FLOPs: 2 * fm * fn * fk, Bytes: elementBytes(productElements(fm, fn, fk), elementBits),
 		Overhead: s.MatMul.Overhead.Seconds(),
 	}
 	if s.MatMul.Model == GEMMAttAcc {
@@ -117,6 +117,11 @@ func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 	return best
 }
 
+// productElements returns the elements of both factors and of the product.
+func productElements(m, n, k float64) float64 {
+	return float64(m*k) + float64(n*k) + float64(m*n)
+}
+
 // limits are the parts of a candidate's cost, in seconds.
 type limits struct{ compute, memory, latency, overhead float64 }
 
@@ -148,7 +153,7 @@ func (s *Spec) tileCosts(costs []limits, base Cost, t tile, m, n, k, elementBits
 		}
 		if split > 1 {
 			c.memory += float64(partials * split)
-			c.overhead += g.SplitOverhead * 1e-6
+			c.overhead += float64(g.SplitOverhead * 1e-6)
 		}
 		costs[i] = c
 	}

@@ -78,16 +78,17 @@ func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
 	b, n, f := float64(batch), float64(chunk), float64(finished)
 	queryHeads, pairFLOPs := b*float64(h.Query), 4*float64(h.Dim)
 	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
-	qBytes, ownBytes, finishedBytes := rowBytes*n*float64(h.Query), rowBytes*n*float64(h.KV), rowBytes*f*float64(h.KV)
+	qBytes, ownBytes := float64(rowBytes*n*float64(h.Query)), float64(rowBytes*n*float64(h.KV))
+	finishedBytes := float64(rowBytes * f * float64(h.KV))
 	c := Cost{
-		FLOPs:    queryHeads * pairFLOPs * (float64(n*f) + n*(n+1)/2),
+		FLOPs:    queryHeads * pairFLOPs * (float64(n*f) + float64(n*(n+1)/2)),
 		Bytes:    qBytes + ownBytes + finishedBytes,
 		Overhead: p.Overhead.Seconds(),
 	}
 	rate := p.Compute * s.peak(h.ElementBits)
 	tiles := float64(ceilDiv(chunk, p.QueryTile))
-	rows := tiles * float64(p.QueryTile)
-	keys := f + (rows+1)/2 + p.Startup                                      // mean over the tiles
+	rows := float64(tiles * float64(p.QueryTile))
+	keys := f + float64((rows+1)/2) + p.Startup                             // mean over the tiles
 	blockTime := pairFLOPs * float64(p.QueryTile) / (rate / float64(s.SMs)) // of one key
 	c.Compute = queryHeads*pairFLOPs*rows*keys/rate + float64(p.CausalTail*rows*blockTime)
 	if finished > 0 {

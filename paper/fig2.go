@@ -81,7 +81,7 @@ func (m *models) latencyTable() *results.Table {
 func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other float64) {
 	cost := gpu.NewModelCost(g, &m.llama.Model)
 	decode := gpu.UniformBatch(batch, context)
-	attention = float64(m.llama.Model.Layers) * cost.DecodeBatch(decode)
+	attention = float64(float64(m.llama.Model.Layers) * cost.DecodeBatch(decode))
 	return attention, cost.Iteration(decode, 0, 0) - attention
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // direct computes the attention of one query head from plain arrays of tokens
@@ -183,10 +184,10 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	for i := range out {
 		out[i] = x.round(roundOutput, out[i])
 	}
-	return float64(maximum) + math.Log(float64(total))
+	return float64(maximum) + portable.Log(float64(total))
 }
 
-func exp32(v float32) float32 { return float32(math.Exp(float64(v))) }
+func exp32(v float32) float32 { return float32(portable.Exp(float64(v))) }
 
 // softmax returns the maximum of the scaled scores and the sum of exponentials,
 // by chunk first.

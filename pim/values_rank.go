@@ -3,6 +3,8 @@ package pim
 import (
 	"fmt"
 	"math"
+
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // rankUnit is the rank PU in values: adders over the chips and over the quads,
@@ -48,7 +50,7 @@ func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
 }
 
 // exp is the exponential unit, in FP32.
-func exp(x float32) float32 { return float32(math.Exp(float64(x))) }
+func exp(x float32) float32 { return float32(portable.Exp(float64(x))) }
 
 // readPartials is one burst of partial sums: the adders sum each bank's over
 // the chips; the last burst of a chunk sends it through the softmax unit.
@@ -217,5 +219,5 @@ func (m *ValueMachine) finish(result *HeadResult, query int) {
 		result.Out[query][i] = round(m.rank.merged[query][i], m.rank.output)
 	}
 	s := m.rank.exact[query]
-	result.LSE[query] = float64(s.maximum) + math.Log(float64(s.total))
+	result.LSE[query] = float64(s.maximum) + portable.Log(float64(s.total))
 }

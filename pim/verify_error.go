@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Bounds of the output's relative error against float64, by what is in FP16:
@@ -55,7 +56,7 @@ func (s *Spec) ErrorBound(context, columnTokens int, score float64) float64 {
 	}
 	if p.Context == FP16 {
 		additions := float64(context) / float64(columnTokens)
-		t = max(t, toleranceContext*attention.HalfEpsilon*math.Sqrt(additions)+fromScores)
+		t = max(t, float64(toleranceContext*attention.HalfEpsilon*math.Sqrt(additions))+float64(fromScores))
 	}
 	return t
 }
@@ -100,19 +101,19 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	for t := range p {
 		var sum, squares float64
 		for j, key := range k[t*dim : (t+1)*dim] {
-			product := float64(q[j]) * float64(key)
+			product := float64(float64(q[j]) * float64(key))
 			sum += product
-			squares += product * product
+			squares += float64(product * product)
 			e.score = max(e.score, math.Abs(sum))
 		}
 		p[t] = sum / math.Sqrt(float64(dim))
 		// Products and sums have the size of the score, or of a random walk.
-		size[t] = (squares + sum*sum) / float64(dim)
+		size[t] = (squares + float64(sum*sum)) / float64(dim)
 		top = max(top, p[t])
 	}
 	total := 0.0
 	for t, s := range p {
-		p[t] = math.Exp(s - top)
+		p[t] = portable.Exp(s - top)
 		total += p[t]
 	}
 	unit := 1.0 // what the weights add up to
@@ -126,9 +127,9 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 		dropped := x.precision.Weights == FP16 && p[t] <= 0x1p-25 // the multipliers are gated
 		lane := lanes[t%x.columnTokens*dim:][:dim]
 		for j, value := range v[t*dim : (t+1)*dim] {
-			product := p[t] * float64(value)
+			product := float64(p[t] * float64(value))
 			out[j] += product
-			e.square += weight * float64(value) * float64(value)
+			e.square += float64(weight * float64(value) * float64(value))
 			if !dropped {
 				lane[j] += product
 				e.square += x.precision.Multiply.squareError(product) + min(x.precision.Context.squareError(lane[j]), product*product)
@@ -140,14 +141,14 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	for t, w := range p {
 		distance := 0.0
 		for j, value := range v[t*dim : (t+1)*dim] {
-			d := float64(value)*unit - out[j]
-			distance += d * d
+			d := float64(float64(value)*unit) - out[j]
+			distance += float64(d * d)
 		}
-		e.square += w / unit * w / unit * distance * x.scoreUnit * x.scoreUnit * size[t]
+		e.square += float64(w / unit * w / unit * distance * x.scoreUnit * x.scoreUnit * size[t])
 	}
 	for _, o := range out {
-		e.square += x.precision.Output.squareError(o/unit)*unit*unit + sum*o*o
-		e.norm += o * o
+		e.square += float64(x.precision.Output.squareError(o/unit)*unit*unit) + float64(sum*o*o)
+		e.norm += float64(o * o)
 	}
 	e.square /= unit * unit
 	e.norm /= unit * unit

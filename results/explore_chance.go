@@ -137,7 +137,7 @@ func (c *fronts) exact(level, left, room int, logP, rest, limit float64) float64
 	room -= l.size
 	sum := 0.0
 	for f := max(0, left-room); f <= min(left, l.size); f++ {
-		sum += c.exact(level+1, left-f, room, logP+c.logWays(l.size, f), rest+l.rest[f], limit)
+		sum += float64(c.exact(level+1, left-f, room, logP+c.logWays(l.size, f), rest+l.rest[f], limit))
 	}
 	return sum
 }
@@ -172,20 +172,20 @@ func (c *fronts) draw(random *rand.Rand, room, front, size int) int {
 	least, most := max(0, front+size-room), min(front, size)
 	mode := (front + 1) * (size + 1) / (room + 2)
 	atMode := math.Exp(c.logWays(size, mode) + c.logWays(room-size, front-mode) - c.logWays(room, front))
-	u := random.Float64() - atMode
+	u := float64(random.Float64()) - float64(atMode)
 	low, high, atLow, atHigh := mode, mode, atMode, atMode
 	for u >= 0 && (low > least || high < most) {
 		if high < most {
 			atHigh *= float64((front-high)*(size-high)) / float64((high+1)*(room-front-size+high+1))
 			high++
-			if u -= atHigh; u < 0 {
+			if u -= float64(atHigh); u < 0 {
 				return high
 			}
 		}
 		if low > least {
 			atLow *= float64(low*(room-front-size+low)) / float64((front-low+1)*(size-low+1))
 			low--
-			if u -= atLow; u < 0 {
+			if u -= float64(atLow); u < 0 {
 				return low
 			}
 		}

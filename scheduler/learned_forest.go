@@ -151,14 +151,14 @@ func (m *latencyForest) predict(a, b int) float64 {
 	m.at[0], m.at[1] = min(x, highA), min(y, highB)
 	t := m.forest.Predict(m.at[:])
 	if x > highA || y > highB {
-		t *= m.work(x, y) / max(1, m.work(m.at[0], m.at[1]))
+		t = float64(t * (m.work(x, y) / max(1, m.work(m.at[0], m.at[1]))))
 	}
 	return t
 }
 
 // attentionWork is the number of query-key pairs of a chunk's causal attention.
 func attentionWork(chunk, finished float64) float64 {
-	return chunk * (finished + (chunk+1)/2)
+	return chunk * (finished + float64((chunk+1)/2))
 }
 
 // tokenWork is the number of rows of the batched operations.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -59,7 +60,7 @@ type noise struct {
 // newNoise returns noise of a relative standard deviation: the variance of a
 // log-normal factor of mean 1 is e^σ² − 1.
 func newNoise(relative float64, rng *rand.Rand) noise {
-	variance := math.Log1p(relative * relative)
+	variance := portable.Log1p(relative * relative)
 	return noise{mu: -variance / 2, sigma: math.Sqrt(variance), rng: rng}
 }
 
@@ -68,5 +69,5 @@ func (n *noise) measure(t units.Duration) float64 {
 	if n.sigma == 0 {
 		return float64(t)
 	}
-	return float64(t) * math.Exp(n.mu+float64(n.sigma*n.rng.NormFloat64()))
+	return float64(float64(t) * portable.Exp(n.mu+float64(n.sigma*n.rng.NormFloat64())))
 }

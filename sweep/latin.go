@@ -15,6 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat/samplemv"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/internal/schema"
 )
 
@@ -241,7 +242,7 @@ func (s *spread) value(u float64, samples int) string {
 // at returns the value at u without rounding.
 func (b *bounds) at(u float64) float64 {
 	if b.log {
-		return b.min * math.Exp(u*math.Log(b.max/b.min))
+		return float64(b.min * portable.Exp(u*portable.Log(b.max/b.min)))
 	}
 	return b.min + float64(u*(b.max-b.min))
 }

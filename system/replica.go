@@ -295,7 +295,7 @@ func (r *replica) checkThroughput() {
 	for i := range r.out.requests {
 		if q := &r.out.requests[i]; !q.Rejected {
 			steps := float64(q.Request.Output - 1)
-			read += (float64(q.Request.Input) + (steps+1)/2) * steps
+			read += float64((float64(q.Request.Input) + float64((steps+1)/2)) * steps)
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU.

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Lengths are mean and standard deviation of a number of tokens.
@@ -161,8 +162,8 @@ func (l Lengths) distribution(kind string, source rand.Source) distuv.Rander {
 	if kind == Gamma || kind == Auto && ratio <= autoLimit {
 		return distuv.Gamma{Alpha: 1 / (ratio * ratio), Beta: l.Mean / (l.Std * l.Std), Src: source}
 	}
-	variance := math.Log1p(ratio * ratio)
-	return distuv.LogNormal{Mu: math.Log(l.Mean) - variance/2, Sigma: math.Sqrt(variance), Src: source}
+	variance := portable.Log1p(ratio * ratio)
+	return distuv.LogNormal{Mu: portable.Log(l.Mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
 }
 
 // length makes x a whole number of tokens from 1 to limit.
@@ -189,10 +190,10 @@ func rescale(raw []float64, mean float64, limit int) float64 {
 		if total(high) >= want {
 			break
 		}
-		low, high = high, 2*high
+		low, high = high, float64(2*high)
 	}
 	for range 60 {
-		if middle := (low + high) / 2; total(middle) >= want {
+		if middle := float64((low + high) / 2); total(middle) >= want {
 			high = middle
 		} else {
 			low = middle

@@ -43,5 +43,5 @@ func (t Total) Picoseconds() float64 {
 		low, borrow = bits.Sub64(0, low, 0)
 		high, sign = -high-borrow, -1
 	}
-	return sign * (math.Ldexp(float64(high), 64) + float64(low))
+	return float64(sign * (float64(math.Ldexp(float64(high), 64)) + float64(low)))
 }

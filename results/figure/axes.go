@@ -82,9 +82,9 @@ func newAxes(d *Data) *axes {
 	if d.Kind == "bar" || d.Kind == "stack" || d.Kind == "line" {
 		low, high = min(low, 0), max(high, 0)
 	}
-	pad := 0.06 * (high - low)
+	pad := float64(0.06 * (high - low))
 	if pad == 0 {
-		pad = 0.06 * max(math.Abs(high), 1)
+		pad = float64(0.06 * max(math.Abs(high), 1))
 	}
 	a.yMin, a.yMax = low-pad, high+pad
 	if low == 0 {
@@ -112,9 +112,9 @@ func widen(low, high float64, logarithmic bool) (float64, float64) {
 		m := math.Pow(high/low, 0.05)
 		return low / m, high * m
 	}
-	pad := 0.05 * (high - low)
+	pad := float64(0.05 * (high - low))
 	if pad == 0 {
-		pad = 0.5 * max(math.Abs(high), 1)
+		pad = float64(0.5 * max(math.Abs(high), 1))
 	}
 	return low - pad, high + pad
 }

@@ -135,8 +135,8 @@ func newFrame(d *Data, title string) *frame {
 	if n > 1 {
 		w, h = facetWidth, facetHeight
 	}
-	f.width = vg.Length(f.across)*w + 2*margin
-	f.height = vg.Length(f.down)*h + 2*margin + f.head(f.width-2*margin)
+	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
+	f.height = vg.Length(vg.Length(f.down)*h) + 2*margin + f.head(f.width-2*margin)
 	return f
 }
 

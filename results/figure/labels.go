@@ -132,7 +132,7 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 // and so on where they are more than maxTicks, and the multiples between them
 // where all are there.
 func powers(low, high float64) (at, between []float64) {
-	first, last := int(math.Ceil(math.Log10(low)-1e-9)), int(math.Floor(math.Log10(high)+1e-9))
+	first, last := int(math.Ceil(float64(math.Log10(low))-1e-9)), int(math.Floor(float64(math.Log10(high))+1e-9))
 	step := (last-first)/maxTicks + 1
 	for k := first; k <= last; k += step {
 		at = append(at, math.Pow10(k))
@@ -162,8 +162,8 @@ func round(low, high float64) []float64 {
 		}
 	}
 	var at []float64
-	for k := math.Ceil(low/step - 1e-9); k*step <= high+1e-9*step; k++ {
-		at = append(at, k*step+0) // +0 makes 0 of -0
+	for k := math.Ceil(low/step - 1e-9); k*step <= high+float64(1e-9*step); k++ {
+		at = append(at, float64(k*step)+0) // +0 makes 0 of -0
 	}
 	return at
 }

@@ -68,7 +68,7 @@ func (l *legend) title() string {
 // height returns the height of the strip for a width.
 func (l *legend) height(width vg.Length) vg.Length {
 	_, _, n := l.rows(width)
-	return vg.Length(n)*legendLine + legendMargin
+	return vg.Length(vg.Length(n)*legendLine) + legendMargin
 }
 
 // draw draws the legend into its strip.
@@ -76,7 +76,7 @@ func (l *legend) draw(c draw.Canvas) {
 	style := textStyle(legendText)
 	xs, rows, _ := l.rows(c.Max.X - c.Min.X)
 	for i, x := range xs {
-		at := vg.Point{X: c.Min.X + x, Y: c.Max.Y - vg.Length(rows[i])*legendLine - legendLine/2}
+		at := vg.Point{X: c.Min.X + x, Y: c.Max.Y - vg.Length(vg.Length(rows[i])*legendLine) - legendLine/2}
 		if i == 0 {
 			c.FillText(style, at, l.title())
 			continue

@@ -35,7 +35,7 @@ func slot(d *Data, c *Cell) (left, right float64) {
 		return float64(c.X) - barSlot/2, float64(c.X) + barSlot/2
 	}
 	width := barSlot / float64(len(d.GroupNames))
-	left = float64(c.X) - barSlot/2 + float64(c.Group)*width
+	left = float64(c.X) - barSlot/2 + float64(float64(c.Group)*width)
 	return left, left + width
 }
 
@@ -88,7 +88,7 @@ func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
 	for i := range b.cells {
 		cell := &b.cells[i]
 		left, right := slot(b.data, cell)
-		pad := (right - left) * 0.1
+		pad := float64((right - left) * 0.1)
 		l, r := x(left+pad), x(right-pad)
 		middle := (l + r) / 2
 		sorted := slices.Sorted(slices.Values(cell.Samples))
@@ -102,7 +102,7 @@ func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
 // quantile interpolates between the order statistics (R. J. Hyndman and Y. Fan,
 // "Sample Quantiles in Statistical Packages", 1996, definition 7).
 func quantile(sorted []float64, q float64) float64 {
-	at := q * float64(len(sorted)-1)
+	at := float64(q * float64(len(sorted)-1))
 	i := int(at)
 	if i+1 >= len(sorted) {
 		return sorted[len(sorted)-1]

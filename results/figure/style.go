@@ -63,7 +63,7 @@ func textStyle(size vg.Length) text.Style {
 
 // tint mixes a colour with white; share is what remains of the colour.
 func tint(c color.RGBA, share float64) color.RGBA {
-	mix := func(v uint8) uint8 { return uint8(math.Round(255 - share*(255-float64(v)))) }
+	mix := func(v uint8) uint8 { return uint8(math.Round(255 - float64(share*(255-float64(v))))) }
 	return color.RGBA{mix(c.R), mix(c.G), mix(c.B), 0xFF}
 }
 
@@ -112,14 +112,14 @@ func hatchLines(r vg.Rectangle, direction [2]float64, distance float64) [][2]vg.
 	length := math.Hypot(dx, dy)
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, corner := range [][2]float64{{0, 0}, {w, 0}, {0, h}, {w, h}} {
-		n := (corner[1]*dx - corner[0]*dy) / length
+		n := (float64(corner[1]*dx) - float64(corner[0]*dy)) / length
 		low, high = min(low, n), max(high, n)
 	}
 	var lines [][2]vg.Point
 	for k := math.Floor(low/distance) + 1; k*distance < high; k++ {
 		// The point of the line nearest to the corner, and how far the line stays
 		// inside along its direction.
-		x, y := -dy/length*k*distance, dx/length*k*distance
+		x, y := float64(-dy/length*k*distance), float64(dx/length*k*distance)
 		from, to := math.Inf(-1), math.Inf(1)
 		clip := func(at, slope, size float64) {
 			if slope == 0 {
@@ -132,7 +132,7 @@ func hatchLines(r vg.Rectangle, direction [2]float64, distance float64) [][2]vg.
 		clip(y, dy, h)
 		if from < to {
 			at := func(t float64) vg.Point {
-				return vg.Point{X: r.Min.X + vg.Length(x+t*dx), Y: r.Min.Y + vg.Length(y+t*dy)}
+				return vg.Point{X: r.Min.X + vg.Length(x+float64(t*dx)), Y: r.Min.Y + vg.Length(y+float64(t*dy))}
 			}
 			lines = append(lines, [2]vg.Point{at(from), at(to)})
 		}
@@ -145,10 +145,10 @@ func hatchLines(r vg.Rectangle, direction [2]float64, distance float64) [][2]vg.
 func ramp(share float64) color.RGBA {
 	dark := color.RGBA{0x00, 0x3A, 0x5C, 0xFF}
 	if share < 0.5 {
-		return tint(palette[0], 0.08+2*share*0.92)
+		return tint(palette[0], 0.08+float64(2*share*0.92))
 	}
 	mix := func(a, b uint8) uint8 {
-		return uint8(math.Round(float64(a) + (2*share-1)*(float64(b)-float64(a))))
+		return uint8(math.Round(float64(a) + float64((float64(2*share)-1)*(float64(b)-float64(a)))))
 	}
 	p := palette[0]
 	return color.RGBA{mix(p.R, dark.R), mix(p.G, dark.G), mix(p.B, dark.B), 0xFF}

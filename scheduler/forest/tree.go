@@ -201,7 +201,7 @@ func (g *grower) scan(feature, low, high, rows int, mean float64) split {
 
 // between returns the middle of a < b, but never b itself.
 func between(a, b float64) float64 {
-	if m := a + (b-a)/2; m < b {
+	if m := a + float64((b-a)/2); m < b {
 		return m
 	}
 	return a

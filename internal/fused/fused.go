@@ -1,0 +1,194 @@
+// Package fused finds sums of floating-point products that a compiler may compute
+// in one instruction, without rounding the product. Go allows that (language
+// specification, "Floating-point operators") and does it on arm64, ppc64, riscv64
+// and s390x, but not on amd64: the last digits of a result then depend on the
+// machine. An explicit conversion, float64(x*y) + z, rounds the product.
+//
+//	go build -o fused ./internal/fused/vet && go vet -vettool=./fused ./...
+package fused
+
+import (
+	"go/ast"
+	"go/constant"
+	"go/token"
+	"go/types"
+	"math"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+)
+
+// Analyzer reports products that are added or subtracted before they are rounded,
+// also where a local variable, a field set in the same function, or a function that
+// returns a product stands between. Tests are left out.
+var Analyzer = &analysis.Analyzer{
+	Name:      "fused",
+	Doc:       "report floating-point products that are added before they are rounded",
+	Run:       run,
+	FactTypes: []analysis.Fact{new(returnsProduct)},
+}
+
+// returnsProduct marks a function that returns a product that is not rounded.
+type returnsProduct struct{}
+
+func (*returnsProduct) AFact()         {}
+func (*returnsProduct) String() string { return "product" }
+
+// function is what is known of the function at hand.
+type function struct {
+	pass     *analysis.Pass
+	products map[string]bool // variables and fields that are set to a product, as written
+}
+
+func run(pass *analysis.Pass) (any, error) {
+	var files []*ast.File
+	for _, file := range pass.Files {
+		if !strings.HasSuffix(pass.Fset.Position(file.Pos()).Filename, "_test.go") {
+			files = append(files, file)
+		}
+	}
+	var declared []*ast.FuncDecl
+	for _, file := range files {
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Body != nil {
+				declared = append(declared, f)
+			}
+		}
+	}
+	for changed := true; changed; { // a function may return what another one returns
+		changed = false
+		for _, d := range declared {
+			object := pass.TypesInfo.Defs[d.Name]
+			if !pass.ImportObjectFact(object, new(returnsProduct)) && newFunction(pass, d).returns(d) {
+				pass.ExportObjectFact(object, new(returnsProduct))
+				changed = true
+			}
+		}
+	}
+	for _, file := range files {
+		for _, d := range file.Decls {
+			newFunction(pass, d).report(d)
+		}
+	}
+	return nil, nil
+}
+
+// newFunction finds what a declaration sets to products.
+func newFunction(pass *analysis.Pass, d ast.Decl) *function {
+	f := &function{pass, map[string]bool{}}
+	for changed := true; changed; {
+		changed = false
+		ast.Inspect(d, func(n ast.Node) bool {
+			a, ok := n.(*ast.AssignStmt)
+			if !ok || len(a.Lhs) != len(a.Rhs) {
+				return true
+			}
+			for i, to := range a.Lhs {
+				name := types.ExprString(to)
+				if set := a.Tok == token.MUL_ASSIGN || (a.Tok == token.ASSIGN || a.Tok == token.DEFINE) && f.product(a.Rhs[i]); set && f.float(to) && !f.products[name] {
+					f.products[name], changed = true, true
+				}
+			}
+			return true
+		})
+	}
+	return f
+}
+
+// returns says whether a function returns a product.
+func (f *function) returns(d *ast.FuncDecl) (found bool) {
+	ast.Inspect(d.Body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.ReturnStmt:
+			for _, r := range n.Results {
+				found = found || f.product(r)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// report reports the sums of products in a declaration.
+func (f *function) report(d ast.Decl) {
+	ast.Inspect(d, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BinaryExpr:
+			if n.Op == token.ADD || n.Op == token.SUB {
+				f.operand(n.X)
+				f.operand(n.Y)
+			}
+		case *ast.AssignStmt:
+			if n.Tok == token.ADD_ASSIGN || n.Tok == token.SUB_ASSIGN {
+				f.operand(n.Lhs[0])
+				f.operand(n.Rhs[0])
+			}
+		}
+		return true
+	})
+}
+
+func (f *function) operand(x ast.Expr) {
+	if f.product(x) {
+		f.pass.Reportf(x.Pos(), "a compiler may add the product %s before it is rounded: convert it to its type", types.ExprString(x))
+	}
+}
+
+// product says whether an expression is a product that is not rounded.
+func (f *function) product(x ast.Expr) bool {
+	if !f.float(x) {
+		return false
+	}
+	switch x := x.(type) {
+	case *ast.ParenExpr:
+		return f.product(x.X)
+	case *ast.UnaryExpr:
+		return x.Op == token.SUB && f.product(x.X)
+	case *ast.BinaryExpr:
+		return x.Op == token.MUL || x.Op == token.QUO && f.powerOfTwo(x.Y)
+	case *ast.Ident, *ast.SelectorExpr:
+		return f.products[types.ExprString(x)]
+	case *ast.CallExpr:
+		var callee *ast.Ident
+		switch c := x.Fun.(type) {
+		case *ast.Ident:
+			callee = c
+		case *ast.SelectorExpr:
+			callee = c.Sel
+		default:
+			return false
+		}
+		called, ok := f.pass.TypesInfo.Uses[callee].(*types.Func)
+		return ok && f.pass.ImportObjectFact(called, new(returnsProduct))
+	}
+	return false
+}
+
+// powerOfTwo says whether an expression is a constant by which compilers multiply
+// instead of dividing.
+func (f *function) powerOfTwo(x ast.Expr) bool {
+	v := f.pass.TypesInfo.Types[x].Value
+	if v == nil {
+		return false
+	}
+	c, _ := constant.Float64Val(v)
+	fraction, _ := math.Frexp(c)
+	return math.Abs(fraction) == 0.5
+}
+
+// float says whether an expression is a floating-point number that is no constant.
+func (f *function) float(x ast.Expr) bool {
+	v, ok := f.pass.TypesInfo.Types[x]
+	if !ok { // the left side of a definition
+		if id, isIdent := x.(*ast.Ident); isIdent && f.pass.TypesInfo.Defs[id] != nil {
+			v.Type, ok = f.pass.TypesInfo.Defs[id].Type(), true
+		}
+	}
+	if !ok || v.Value != nil || v.Type == nil {
+		return false
+	}
+	basic, ok := v.Type.Underlying().(*types.Basic)
+	return ok && basic.Info()&(types.IsFloat|types.IsComplex) != 0
+}

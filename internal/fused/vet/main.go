@@ -1,0 +1,10 @@
+// Command vet runs package fused's check under go vet.
+package main
+
+import (
+	"golang.org/x/tools/go/analysis/unitchecker"
+
+	"github.com/l3sim/l3sim/internal/fused"
+)
+
+func main() { unitchecker.Main(fused.Analyzer) }

@@ -1,0 +1,87 @@
+// Package portable holds functions of which every machine computes the same bits.
+// Package math's differ in the last digit: amd64, arm64 and s390x have assembly of
+// their own for some of them, and where there is none a compiler may fuse. A run's
+// results must not depend on the machine.
+package portable
+
+import "math"
+
+// ln2 in two parts: the first has 33 bits, so that its product with an exponent is
+// exact (W. J. Cody and W. Waite, Software Manual for the Elementary Functions,
+// 1980, chapter 6).
+const (
+	ln2High = 6.93147180369123816490e-01
+	ln2Low  = 1.90821492927058770002e-10
+)
+
+// Exp returns e^x, with an error below one unit in the last place.
+func Exp(x float64) float64 {
+	switch {
+	case math.IsNaN(x):
+		return x
+	case x > 710:
+		return math.Inf(1)
+	case x < -746:
+		return 0
+	}
+	// x = k ln 2 + high − low, the remainder within ±0.35.
+	k := math.Floor(float64(x/math.Ln2) + 0.5)
+	high, low := x-float64(k*ln2High), float64(k*ln2Low)
+	r := high - low
+	// e^r − 1 − r by its series, from the smallest term on.
+	sum := 0.0
+	for _, c := range expSeries {
+		sum = float64(sum*r) + c
+	}
+	lost := (high - r) - low // by rounding r
+	return float64(math.Ldexp(1+(r+(float64(float64(r*r)*sum)+lost)), int(k)))
+}
+
+// expSeries is 1/n! from n = 14 down to 2.
+var expSeries = [...]float64{
+	1. / 87178291200, 1. / 6227020800, 1. / 479001600, 1. / 39916800, 1. / 3628800, 1. / 362880, 1. / 40320,
+	1. / 5040, 1. / 720, 1. / 120, 1. / 24, 1. / 6, 1. / 2,
+}
+
+// Log returns the natural logarithm of x, with an error below two units in the last
+// place.
+func Log(x float64) float64 {
+	switch {
+	case math.IsNaN(x) || math.IsInf(x, 1):
+		return x
+	case x < 0:
+		return math.NaN()
+	case x == 0:
+		return math.Inf(-1)
+	}
+	m, exponent := math.Frexp(x)
+	if m < math.Sqrt2/2 {
+		m, exponent = float64(2*m), exponent-1
+	}
+	k := float64(exponent)
+	return float64(k*ln2High) + (Log1p(m-1) + float64(k*ln2Low))
+}
+
+// Log1p returns log(1 + f), with an error below two units in the last place where f
+// is within −0.3 and 0.42, and as Log elsewhere.
+func Log1p(f float64) float64 {
+	if f < -0.3 || f > 0.42 || math.IsNaN(f) {
+		return Log(1 + f)
+	}
+	// With s = f/(2+f), log(1+f) = 2 atanh s = f − f²/2 + s (f²/2 + 2(s²/3 + s⁴/5 + ...)).
+	s, half := f/(2+f), float64(0.5*float64(f*f))
+	z, sum := float64(s*s), 0.0
+	for n := 27.0; n >= 3; n -= 2 {
+		sum = float64(z * (sum + 2/n))
+	}
+	return f - (half - float64(s*(half+sum)))
+}
+
+// Pow returns x^y for x ≥ 0, by Exp and Log: its relative error grows with |y log x|
+// times 1e-16.
+func Pow(x, y float64) float64 {
+	if y == 0 || x == 1 {
+		return 1
+	}
+	return Exp(y * Log(x))
+}
