@@ -22,3 +22,43 @@ func TestAllReduceMeasured(t *testing.T) {
 		}
 	}
 }
+
+// TestAllReduceForms pins the measured model with numbers that are easy to follow:
+// one-shot, two-shot, NCCL by its launch and by its transfer, and the limit between.
+func TestAllReduceForms(t *testing.T) {
+	s := Spec{Collective: AllReduceSpec{
+		Model: AllReduceMeasured, SmallLimit: units.MiB,
+		SmallLatency: 2 * units.Microsecond, SmallLatencyPerGPU: units.Microsecond, SmallBandwidth: 100e9,
+		SecondShotLatency: 3 * units.Microsecond, SecondShotPerGPU: units.Microsecond / 2, SecondShotBandwidth: 200e9,
+		Launch: 20 * units.Microsecond, Latency: 10 * units.Microsecond, LatencyPerGPU: 2 * units.Microsecond, Bandwidth: 150e9,
+	}}
+	nccl := func(gpus, bytes float64) float64 {
+		transfer := 10 + gpus*2 + 2*(gpus-1)/gpus*bytes/150e3
+		return math.Pow(math.Pow(20, 4)+math.Pow(transfer, 4), 0.25)
+	}
+	for _, c := range []struct {
+		name  string
+		gpus  int
+		bytes units.Bytes
+		us    float64
+	}{
+		{"one shot", 4, 100_000, 2 + 4 + 3*100_000/100e3},
+		{"two shots", 4, 1_000_000, 2 + 4 + 3 + 2 + 1.5*1_000_000/200e3},
+		{"NCCL, launch", 2, 1_100_000, nccl(2, 1_100_000)},
+		{"NCCL, transfer", 8, 1 << 26, nccl(8, 1<<26)},
+		{"one GPU", 1, 1 << 26, 0},
+	} {
+		if got := 1e6 * s.AllReduce(c.gpus, c.bytes); math.Abs(got-c.us) > 1e-9*c.us {
+			t.Errorf("%s: %.6f us, want %.6f", c.name, got, c.us)
+		}
+	}
+	// Where NCCL would beat the largest direct one, it takes as long as that does.
+	s.Collective.Launch, s.Collective.Latency, s.Collective.LatencyPerGPU, s.Collective.Bandwidth = 0, 0, 0, 1e12
+	if at, beyond := s.AllReduce(8, units.MiB), s.AllReduce(8, units.MiB+1); beyond != at {
+		t.Errorf("at the limit %g s, beyond %g s", at, beyond)
+	}
+	s.Collective.SmallLimit = 0
+	if got, want := s.AllReduce(8, units.MiB), 2*7./8*float64(units.MiB)/1e12; !near(got, want) {
+		t.Errorf("without the direct kernel: %g s, want %g", got, want)
+	}
+}

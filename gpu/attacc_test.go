@@ -164,6 +164,15 @@ func TestAttAccAttention(t *testing.T) {
 	if got := s.DecodeAttention(UniformBatch(9, context), head(12, 3)); !near(got, group) {
 		t.Errorf("groups of 4: %g s, want %g", got, group)
 	}
+	// The model reads the two efficiencies alone.
+	slow := *s
+	slow.Decode.Overhead, slow.Decode.ItemTime, slow.Prefill.Overhead = units.Second, units.Second, units.Second
+	if got := slow.DecodeAttention(UniformBatch(9, context), head(12, 12)); !near(got, block) {
+		t.Errorf("with overheads: %g s, want %g", got, block)
+	}
+	if a, b := slow.PrefillAttention(100, 50, head(12, 12)), s.PrefillAttention(100, 50, head(12, 12)); a != b {
+		t.Errorf("chunk with overheads: %g s, want %g", a, b)
+	}
 	// A long context among short ones is a block of its own.
 	var b DecodeBatch
 	for range 8 {

@@ -54,8 +54,10 @@ func TestZeroSizesCostNothing(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
 	for name, got := range map[string]float64{
-		"gemm": s.GEMM(0, 10, 10, 16), "prefill": s.PrefillAttention(0, 100, h), "decode": s.DecodeAttention(DecodeBatch{}, h),
-		"norm": s.Norm(0, 10, 16).Seconds, "one GPU": s.AllReduce(1, 1000), "no bytes": s.AllReduce(8, 0),
+		"gemm": s.GEMM(0, 10, 10, 16), "prefill": s.PrefillAttention(0, 100, h), "prefill of none": s.PrefillAttentionCost(0, 100, 0, h).Seconds,
+		"columns": s.GEMM(10, 0, 10, 16), "inner": s.GEMM(10, 10, 0, 16), "contexts of none": s.DecodeAttention(DecodeBatch{Requests: 1}, h),
+		"decode": s.DecodeAttention(DecodeBatch{}, h),
+		"norm":   s.Norm(0, 10, 16).Seconds, "one GPU": s.AllReduce(1, 1000), "no bytes": s.AllReduce(8, 0),
 	} {
 		if got != 0 {
 			t.Errorf("%s: %g s, want 0", name, got)
@@ -82,5 +84,17 @@ func BenchmarkGEMM(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.GEMM(300, 12288, 12288, 16)
+	}
+}
+
+// TestThinProducts: one row, column or inner element is a product, too.
+func TestThinProducts(t *testing.T) {
+	for _, name := range []string{"a100-paper", "a100-sxm-80gb"} {
+		s := loadPreset(t, name)
+		for _, size := range [][3]int{{1, 4096, 4096}, {4096, 1, 4096}, {4096, 4096, 1}} {
+			if got, least := s.GEMM(size[0], size[1], size[2], 16), 2*4096*4096/float64(s.MemoryBandwidth); got < least {
+				t.Errorf("%s, %v: %g s, want %g at least", name, size, got, least)
+			}
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -74,5 +76,89 @@ func TestValidate(t *testing.T) {
 		if len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: got %v", key, errs)
 		}
+	}
+}
+
+// TestParametersWithoutOverflow: the check of the largest models counts as Parameters
+// does, and takes no more than 2^56.
+func TestParametersWithoutOverflow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string, high int) int { return rapid.IntRange(1, high).Draw(t, name) }
+		m := gpt(n("layers", 200), 1, n("hidden", 20000), 1)
+		m.KVHeads, m.HeadDim, m.FFNHidden = n("kv", 64), n("dim", 512), n("ffn", 80000)
+		m.Vocab, m.MaxPositions, m.TiedEmbedding = n("vocab", 200000), n("positions", 100000), false
+		m.Heads = m.KVHeads * n("group", 16)
+		m.GatedFFN = rapid.Bool().Draw(t, "gated")
+		if got, want := m.parameters(), float64(m.Parameters()); got != want {
+			t.Fatalf("%v parameters, want %v", got, want)
+		}
+	})
+	large := gpt(1<<20, 96, 12288, 8)
+	if errs := large.Validate(); len(errs) > 0 {
+		t.Errorf("2^20 layers: %v", errs[0])
+	}
+	for key, change := range map[string]func(*Model){
+		"layers":        func(m *Model) { m.Layers, m.FFNHidden = 1<<24, 1<<20 },
+		"hidden":        func(m *Model) { m.Hidden, m.Layers = 1<<24, 1<<20 },
+		"heads":         func(m *Model) { m.Heads, m.KVHeads, m.Layers = 1<<24, 1<<24, 1<<20 },
+		"ffn_hidden":    func(m *Model) { m.FFNHidden, m.Layers = 1<<24, 1<<22 },
+		"vocab":         func(m *Model) { m.Vocab, m.Layers, m.Hidden = 1<<24, 1<<23, 1<<23 },
+		"max_positions": func(m *Model) { m.MaxPositions = 1<<30 + 1 },
+	} {
+		m := gpt(96, 96, 12288, 8)
+		change(m)
+		if errs := m.Validate(); len(errs) != 1 || errs[0].Key != key {
+			t.Errorf("%s: %v", key, errs)
+		}
+	}
+}
+
+// TestActivations: two copies of the residual stream on each of 8 GPUs, and q, k, v
+// and output, or what the feed-forward makes, over all of them.
+func TestActivations(t *testing.T) {
+	m := gpt(96, 96, 12288, 8)
+	m.FFNHidden = 10
+	if got, want := m.ActivationBytes(3), units.Bytes(3*2*(2*12288*8+4*12288)); got != want {
+		t.Errorf("attention: %d bytes, want %d", got, want)
+	}
+	m.FFNHidden = 50000
+	if got, want := m.ActivationBytes(3), units.Bytes(3*2*(2*12288*8+50000)); got != want {
+		t.Errorf("feed-forward: %d bytes, want %d", got, want)
+	}
+	m.GatedFFN, m.ElementBits = true, 8
+	if got, want := m.ActivationBytes(3), units.Bytes(3*(2*12288*8+2*50000)); got != want {
+		t.Errorf("gated, 8 bits: %d bytes, want %d", got, want)
+	}
+	if got := m.ActivationBytes(math.MaxInt64); got != mostActivations {
+		t.Errorf("of more tokens than there are: %d bytes", got)
+	}
+}
+
+// TestBytes: what a token and a layer take, by hand.
+func TestBytes(t *testing.T) {
+	m := gpt(2, 8, 1024, 1)
+	m.KVHeads, m.HeadDim, m.FFNHidden, m.Vocab, m.MaxPositions = 2, 64, 3000, 1000, 50
+	layer := int64(1024*(8+4)*64 + 8*64*1024 + 2*1024*3000)
+	for _, c := range []struct {
+		name      string
+		got, want int64
+	}{
+		{"layer", m.LayerParameters(), layer},
+		{"tied embedding", m.EmbeddingParameters(), 1050 * 1024},
+		{"model", m.Parameters(), 2*layer + 1050*1024},
+		{"weights", int64(m.WeightBytes()), 2 * (2*layer + 1050*1024)},
+		{"weights of a layer", int64(m.LayerWeightBytes()), 2 * layer},
+		{"KV of a layer", int64(m.KVBytesPerTokenLayer()), 2 * 2 * 2 * 64},
+		{"KV", int64(m.KVBytesPerToken()), 2 * 2 * 2 * 2 * 64},
+		{"q, k and v", int64(m.QKVBytesPerTokenLayer()), 2 * 12 * 64},
+		{"attention", int64(m.AttentionBytesPerTokenLayer()), 2 * 8 * 64},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, c.got, c.want)
+		}
+	}
+	m.TiedEmbedding = false
+	if got, want := m.EmbeddingParameters(), int64(2050*1024); got != want {
+		t.Errorf("embedding and LM head: %d, want %d", got, want)
 	}
 }

@@ -66,6 +66,16 @@ func TestSharing(t *testing.T) {
 		// again as it would alone; then the second has half left, alone.
 		{"overlap", 2, []job{{0, 0, ToHost, n}, {data / 2, 1, ToHost, n}},
 			[]units.Duration{alone + data/2, alone + data}},
+		// Two end at one instant behind different switches, in one direction or in both:
+		// what each leaves goes to its own neighbour.
+		{"two switches at once", 2, []job{{0, 0, ToHost, n / 2}, {0, 1, ToHost, n}, {0, 2, ToHost, n / 2}, {0, 3, ToHost, n}},
+			[]units.Duration{alone, alone + data/2, alone, alone + data/2}},
+		{"two directions at once", 2, []job{{0, 0, ToHost, n / 2}, {0, 1, ToHost, n}, {0, 2, ToGPU, n / 2}, {0, 3, ToGPU, n}},
+			[]units.Duration{alone, alone + data/2, alone, alone + data/2}},
+		{"both at once", 2, []job{
+			{0, 0, ToHost, n / 2}, {0, 1, ToHost, n}, {0, 2, ToHost, n / 2}, {0, 3, ToHost, n},
+			{0, 0, ToGPU, n / 2}, {0, 1, ToGPU, n},
+		}, []units.Duration{alone, alone + data/2, alone, alone + data/2, alone, alone + data/2}},
 		{"same GPU", 1, []job{{0, 0, ToGPU, n}, {0, 0, ToGPU, n / 2}}, []units.Duration{alone + data/2, alone}},
 	} {
 		for i, got := range runFabric(gen4(c.gpusPerUplink), c.jobs) {

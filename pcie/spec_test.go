@@ -50,3 +50,45 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// TestRanges: the ends of each range are in it, what is next to them is not.
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		key    string
+		set    func(*Spec, int)
+		in, ex []int
+	}{
+		{"generation", func(s *Spec, v int) { s.Generation = v }, []int{3, 4, 5, 6}, []int{2, 7}},
+		{"lanes", func(s *Spec, v int) { s.Lanes = v }, []int{1, 2, 4, 8, 16, 32}, []int{-1, 0, 3, 6, 12, 24, 33, 64}},
+		{"uplink_lanes", func(s *Spec, v int) { s.UplinkLanes = v }, []int{0, 1, 2, 4, 8, 16, 32}, []int{-1, 3, 31, 64}},
+		{"gpus_per_uplink", func(s *Spec, v int) { s.GPUsPerUplink = v }, []int{1, 2, 1024}, []int{0, 1025}},
+		{"latency", func(s *Spec, v int) { s.Latency = units.Duration(v) }, []int{0, 1, int(units.Second)}, []int{-1, int(units.Second) + 1}},
+		{"efficiency", func(s *Spec, v int) { s.Efficiency = float64(v) / 1000 }, []int{1, 1000}, []int{-1, 0, 1001}},
+	} {
+		for _, v := range c.in {
+			s := gen4(2)
+			c.set(s, v)
+			if errs := s.Validate(); len(errs) > 0 {
+				t.Errorf("%s = %d: %v", c.key, v, errs[0])
+			}
+		}
+		for _, v := range c.ex {
+			s := gen4(2)
+			c.set(s, v)
+			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != c.key {
+				t.Errorf("%s = %d: %v", c.key, v, errs)
+			}
+		}
+	}
+}
+
+// TestTypical pins the link that a GPU without one gets.
+func TestTypical(t *testing.T) {
+	s := Typical(5)
+	if errs := s.Validate(); len(errs) > 0 {
+		t.Fatal(errs[0])
+	}
+	if got := s.TransferTime(256 * units.MiB).Seconds(); math.Abs(got-(3.377e-6+256*1024*1024/55.5e9)) > 1e-5 {
+		t.Errorf("256 MiB take %g s", got)
+	}
+}

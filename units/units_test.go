@@ -1,7 +1,9 @@
 package units
 
 import (
+	"encoding"
 	"math"
+	"regexp"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -86,6 +88,54 @@ func TestString(t *testing.T) {
 	} {
 		if c.got != c.want {
 			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+// TestEveryUnit: a number in each unit is written and read in it.
+func TestEveryUnit(t *testing.T) {
+	type quantity interface {
+		encoding.TextUnmarshaler
+		encoding.TextMarshaler
+	}
+	for _, c := range []struct {
+		make  func() quantity
+		value func(quantity) float64
+		units map[string]float64
+		bad   string
+	}{
+		{func() quantity { return new(Duration) }, func(q quantity) float64 { return float64(*q.(*Duration)) },
+			map[string]float64{"ps": 1, "ns": 1e3, "us": 1e6, "ms": 1e9, "s": 1e12}, "1 minute"},
+		{func() quantity { return new(Bytes) }, func(q quantity) float64 { return float64(*q.(*Bytes)) },
+			map[string]float64{"B": 1, "kB": 1e3, "KiB": 1 << 10, "MB": 1e6, "MiB": 1 << 20, "GB": 1e9, "GiB": 1 << 30, "TB": 1e12, "TiB": 1 << 40}, "1 bit"},
+		{func() quantity { return new(Bandwidth) }, func(q quantity) float64 { return float64(*q.(*Bandwidth)) },
+			map[string]float64{"B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}, "1 GB"},
+		{func() quantity { return new(FLOPRate) }, func(q quantity) float64 { return float64(*q.(*FLOPRate)) },
+			map[string]float64{"FLOP/s": 1, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15}, "1 FLOP"},
+	} {
+		for unit, size := range c.units {
+			q := c.make()
+			if err := q.UnmarshalText([]byte("3" + unit)); err != nil || c.value(q) != 3*size {
+				t.Errorf("3%s: %v, %v", unit, c.value(q), err)
+			}
+			if text, err := q.MarshalText(); err != nil || string(text) != "3"+unit {
+				t.Errorf("3%s is written %q, %v", unit, text, err)
+			}
+		}
+		q := c.make()
+		err := q.UnmarshalText([]byte(c.bad))
+		if err == nil || c.value(q) != 0 {
+			t.Fatalf("%q: %v, no error", c.bad, c.value(q))
+		}
+		example := regexp.MustCompile(`such as "(.*)"$`).FindStringSubmatch(err.Error())
+		if example == nil || c.make().UnmarshalText([]byte(example[1])) != nil {
+			t.Errorf("%q: the example of %q cannot be read", c.bad, err)
+		}
+	}
+	for text, want := range map[string]string{"1.5B": "whole number of B", "99999999TiB": "too large"} {
+		var b Bytes
+		if err := b.UnmarshalText([]byte(text)); err == nil || !regexp.MustCompile(want).MatchString(err.Error()) || b != 0 {
+			t.Errorf("%s: %d, %v", text, b, err)
 		}
 	}
 }
