@@ -118,3 +118,31 @@ func TestRegionsPartition(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionsAreWhatTheySay: the name of a region says which samples are in it, and
+// every sample is in one.
+func TestRegionsAreWhatTheySay(t *testing.T) {
+	for _, c := range []struct {
+		sample Sample
+		region string
+	}{
+		{Sample{Kind: GEMM, M: 1}, "m = 1"}, {Sample{Kind: GEMM, M: 2}, "1 < m <= 32"}, {Sample{Kind: GEMM, M: 32}, "1 < m <= 32"},
+		{Sample{Kind: GEMM, M: 33}, "32 < m <= 256"}, {Sample{Kind: GEMM, M: 256}, "32 < m <= 256"}, {Sample{Kind: GEMM, M: 257}, "m > 256"},
+		{Sample{Kind: Decode, Context: 1023}, "context < 1024"}, {Sample{Kind: Decode, Context: 1024}, "context >= 1024"},
+		{Sample{Kind: Prefill, Chunk: 511}, "chunk < 512"}, {Sample{Kind: Prefill, Chunk: 512}, "chunk >= 512"},
+		{Sample{Kind: AllReduce, Bytes: 99_999}, "below 0.1 MB"}, {Sample{Kind: AllReduce, Bytes: 100_000}, "0.1 to 1 MB"},
+		{Sample{Kind: AllReduce, Bytes: 1_000_000}, "0.1 to 1 MB"}, {Sample{Kind: AllReduce, Bytes: 1_000_001}, "above 1 MB"},
+		{Sample{Kind: PCIe, Bytes: 1<<20 - 1}, "below 1 MiB"}, {Sample{Kind: PCIe, Bytes: 1 << 20}, "1 MiB and more"},
+		{Sample{Kind: Elementwise, Op: "gelu"}, "gelu"}, {Sample{Kind: Elementwise, Op: "copy"}, "copy"},
+	} {
+		var in []string
+		for _, r := range Regions(c.sample.Kind) {
+			if len(r.Select([]Sample{c.sample})) == 1 {
+				in = append(in, r.Name)
+			}
+		}
+		if len(in) != 1 || in[0] != c.region {
+			t.Errorf("%+v is in %q, want %q", c.sample, in, c.region)
+		}
+	}
+}
