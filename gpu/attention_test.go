@@ -125,3 +125,22 @@ func TestSplitContexts(t *testing.T) {
 		t.Errorf("items: %g s, want %g", got, want)
 	}
 }
+
+// TestPrefillMemory: q and output once, a chunk's own keys and values as often as
+// kv_traffic says, finished ones once.
+func TestPrefillMemory(t *testing.T) {
+	s := bareRoofline(t)
+	s.Prefill.KVTraffic, s.Prefill.Memory = 3, 0.5
+	h := Heads{Query: 8, KV: 2, Dim: 64, ElementBits: 16}
+	row := 2. * 64 * 2 // q and output, or k and v
+	for _, c := range []struct{ batch, chunk, finished int }{{1, 10, 0}, {1, 10, 300}, {5, 7, 1000}} {
+		b, n, f := float64(c.batch), float64(c.chunk), float64(c.finished)
+		cost := s.PrefillAttentionCost(c.batch, c.chunk, c.finished, h)
+		if want := b * row * (8*n + 3*2*n + 2*f) / (0.5 * 2.039e12); !near(cost.Memory, want) {
+			t.Errorf("%+v: %g s of memory, want %g", c, cost.Memory, want)
+		}
+		if want := b * row * (8*n + 2*n + 2*f); !near(cost.Bytes, want) {
+			t.Errorf("%+v: %g bytes, want %g", c, cost.Bytes, want)
+		}
+	}
+}

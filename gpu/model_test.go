@@ -143,3 +143,32 @@ func BenchmarkModelCostLayer(b *testing.B) {
 		c.DecodeBatch(UniformBatch(300, 6000))
 	}
 }
+
+// TestIterationSums: an iteration of a static batch is its layers between embedding
+// and LM head; the first token comes from the prompt, each further one from a step.
+func TestIterationSums(t *testing.T) {
+	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
+	c := NewModelCost(s, m)
+	const n = 5
+	want := s.Norm(n, 8192, 16).Seconds + s.GEMM(n, 128256/4, 8192, 16) + s.AllReduce(4, 8*n)
+	if got := c.LMHead(n); !near(got, want) {
+		t.Errorf("LM head: %g s, want %g", got, want)
+	}
+	want = s.EmbeddingLookup(n, 8192, 16).Seconds + s.AllReduce(4, n*8192*2)
+	if got := c.Embedding(n); !near(got, want) {
+		t.Errorf("embedding: %g s, want %g", got, want)
+	}
+	step := func(context int) float64 {
+		return c.Embedding(n) + 80*(c.QKV(n)+c.DecodeBatch(UniformBatch(n, context))+c.ProjectionFFN(n)) + c.LMHead(n)
+	}
+	for out, want := range map[int]float64{1: 0, 2: step(101), 4: step(101) + step(102) + step(103)} {
+		prefill, decode := c.StaticBatch(n, 100, out)
+		if !near(decode, want) {
+			t.Errorf("%d tokens: %g s of decoding, want %g", out, decode, want)
+		}
+		heads := Heads{Query: 16, KV: 2, Dim: 128, ElementBits: 16}
+		if want := c.Embedding(500) + 80*(c.QKV(500)+s.PrefillAttentionCost(n, 100, 0, heads).Seconds+c.ProjectionFFN(500)) + c.LMHead(n); !near(prefill, want) {
+			t.Errorf("prefill: %g s, want %g", prefill, want)
+		}
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"reflect"
 	"testing"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestValidateEveryNumber: no number of a specification may be negative, and no
@@ -41,5 +43,119 @@ func TestValidateEveryNumber(t *testing.T) {
 	walk("", reflect.ValueOf(s).Elem())
 	if errs := s.Validate(); len(errs) > 0 || count < 100 {
 		t.Fatalf("%d values tried, %v", count, errs)
+	}
+}
+
+// TestRanges: the ends of each range are in it, what is next to them is not, and an
+// error names the key with its section.
+func TestRanges(t *testing.T) {
+	nan := math.NaN()
+	type test struct {
+		set     func(*Spec, float64)
+		in, out []float64
+	}
+	tests := map[string]test{}
+	add := func(key string, set func(*Spec, float64), in, out []float64) { tests[key] = test{set, in, out} }
+	count := func(key string, set func(*Spec, int), low, high float64) {
+		add(key, func(s *Spec, v float64) { set(s, int(v)) }, []float64{low, high}, []float64{low - 1, high + 1})
+	}
+	duration := func(key string, field func(*Spec) *units.Duration) {
+		add(key, func(s *Spec, v float64) { *field(s) = units.Duration(v) }, []float64{0, 1, 1e12}, []float64{-1, 1e12 + 1})
+	}
+	share := func(key string, field func(*Spec) *float64) {
+		add(key, func(s *Spec, v float64) { *field(s) = v }, []float64{1e-300, 1}, []float64{0, -1, 1.0001, nan})
+	}
+	most := func(key string, low float64, field func(*Spec) *float64) {
+		add(key, func(s *Spec, v float64) { *field(s) = v }, []float64{low, 1e9}, []float64{low - 1e-3, 1.001e9, nan})
+	}
+	rate := func(key string, field func(*Spec) *units.Bandwidth) {
+		add(key, func(s *Spec, v float64) { *field(s) = units.Bandwidth(v) }, []float64{1, 1e18}, []float64{0, 0.9, 1.1e18, nan})
+	}
+	add("memory_capacity", func(s *Spec, v float64) { s.MemoryCapacity, s.MemoryReserve = units.Bytes(v), 0 }, []float64{1, 1 << 50}, []float64{0, -1, 1<<50 + 1})
+	add("memory_reserve", func(s *Spec, v float64) { s.MemoryCapacity, s.MemoryReserve = 100, units.Bytes(v) }, []float64{0, 99}, []float64{-1, 100})
+	for key, field := range map[string]func(*Spec) *units.FLOPRate{
+		"peak_16bit": func(s *Spec) *units.FLOPRate { return &s.Peak16 }, "peak_8bit": func(s *Spec) *units.FLOPRate { return &s.Peak8 },
+	} {
+		add(key, func(s *Spec, v float64) { *field(s) = units.FLOPRate(v) }, []float64{1, 1e21}, []float64{0, 1.1e21, nan})
+	}
+	rate("memory_bandwidth", func(s *Spec) *units.Bandwidth { return &s.MemoryBandwidth })
+	count("sms", func(s *Spec, v int) { s.SMs = v }, 1, 1<<20)
+	count("pcie_generation", func(s *Spec, v int) { s.PCIeGeneration = v }, 3, 6)
+	for section, e := range map[string]func(*Spec) *Efficiency{
+		"gemm": func(s *Spec) *Efficiency { return &s.MatMul.Efficiency }, "prefill_attention": func(s *Spec) *Efficiency { return &s.Prefill.Efficiency },
+		"decode_attention": func(s *Spec) *Efficiency { return &s.Decode.Efficiency },
+	} {
+		share(section+".compute_efficiency", func(s *Spec) *float64 { return &e(s).Compute })
+		share(section+".memory_efficiency", func(s *Spec) *float64 { return &e(s).Memory })
+		add(section+".ridge", func(s *Spec, v float64) { e(s).Ridge = v }, []float64{0, 1, 100}, []float64{-1, 0.5, 101, nan})
+		duration(section+".overhead", func(s *Spec) *units.Duration { return &e(s).Overhead })
+	}
+	most("gemm.tile_knee", 0, func(s *Spec) *float64 { return &s.MatMul.TileKnee })
+	most("gemm.k_ramp", 0, func(s *Spec) *float64 { return &s.MatMul.KRamp })
+	most("gemm.step_latency_ns", 0, func(s *Spec) *float64 { return &s.MatMul.StepLatency })
+	most("gemm.split_overhead_us", 0, func(s *Spec) *float64 { return &s.MatMul.SplitOverhead })
+	most("gemm.split_traffic", 0, func(s *Spec) *float64 { return &s.MatMul.SplitTraffic })
+	count("prefill_attention.query_tile", func(s *Spec, v int) { s.Prefill.QueryTile = v }, 1, 1024)
+	most("prefill_attention.startup_keys", 0, func(s *Spec) *float64 { return &s.Prefill.Startup })
+	most("prefill_attention.causal_tail", 0, func(s *Spec) *float64 { return &s.Prefill.CausalTail })
+	duration("prefill_attention.finished_overhead", func(s *Spec) *units.Duration { return &s.Prefill.FinishedOverhead })
+	most("prefill_attention.kv_traffic", 1, func(s *Spec) *float64 { return &s.Prefill.KVTraffic })
+	count("prefill_attention.max_splits", func(s *Spec, v int) { s.Prefill.MaxSplits = v }, 1, 1024)
+	count("decode_attention.query_rows", func(s *Spec, v int) { s.Decode.QueryRows = v }, 1, 1024)
+	duration("decode_attention.item_time", func(s *Spec) *units.Duration { return &s.Decode.ItemTime })
+	duration("decode_attention.group_overhead", func(s *Spec) *units.Duration { return &s.Decode.GroupOverhead })
+	duration("decode_attention.split_overhead", func(s *Spec) *units.Duration { return &s.Decode.SplitOverhead })
+	count("decode_attention.split_context", func(s *Spec, v int) { s.Decode.SplitContext = v }, 1, 1<<30)
+	count("decode_attention.split_ramp", func(s *Spec, v int) { s.Decode.SplitRamp = v }, 1, 1<<30)
+	count("decode_attention.split_min_group", func(s *Spec, v int) { s.Decode.SplitMinGroup = v }, 1, 1<<16)
+	count("decode_attention.blocks_per_sm", func(s *Spec, v int) { s.Decode.BlocksPerSM = v }, 1, 64)
+	most("decode_attention.split_occupancy", 0, func(s *Spec) *float64 { return &s.Decode.SplitOccupancy })
+	share("decode_attention.unsplit_share", func(s *Spec) *float64 { return &s.Decode.UnsplitShare })
+	rate("decode_attention.block_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Decode.BlockBandwidth })
+	share("elementwise.memory_efficiency", func(s *Spec) *float64 { return &s.Pointwise.Memory })
+	share("elementwise.activation_memory_efficiency", func(s *Spec) *float64 { return &s.Pointwise.ActivationMemory })
+	duration("elementwise.overhead", func(s *Spec) *units.Duration { return &s.Pointwise.Overhead })
+	duration("elementwise.norm_overhead", func(s *Spec) *units.Duration { return &s.Pointwise.NormOverhead })
+	duration("elementwise.norm_element_latency", func(s *Spec) *units.Duration { return &s.Pointwise.NormLatency })
+	add("all_reduce.small_limit", func(s *Spec, v float64) { s.Collective.SmallLimit = units.Bytes(v) }, []float64{0, 1, 1 << 40}, []float64{-1})
+	for key, field := range map[string]func(*AllReduceSpec) *units.Duration{
+		"small_latency": func(a *AllReduceSpec) *units.Duration { return &a.SmallLatency }, "small_latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.SmallLatencyPerGPU },
+		"second_shot_latency": func(a *AllReduceSpec) *units.Duration { return &a.SecondShotLatency }, "second_shot_latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.SecondShotPerGPU },
+		"launch": func(a *AllReduceSpec) *units.Duration { return &a.Launch }, "latency": func(a *AllReduceSpec) *units.Duration { return &a.Latency },
+		"latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.LatencyPerGPU },
+	} {
+		duration("all_reduce."+key, func(s *Spec) *units.Duration { return field(&s.Collective) })
+	}
+	rate("all_reduce.small_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.SmallBandwidth })
+	rate("all_reduce.second_shot_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.SecondShotBandwidth })
+	rate("all_reduce.bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.Bandwidth })
+	most("all_reduce.latency_slope_ns_per_byte", 0, func(s *Spec) *float64 { return &s.Collective.LatencySlope })
+	preset := loadPreset(t, "a100-sxm-80gb")
+	for key, c := range tests {
+		for _, v := range c.in {
+			s := *preset
+			c.set(&s, v)
+			if errs := s.Validate(); len(errs) > 0 {
+				t.Errorf("%s = %v: %v", key, v, errs[0])
+			}
+		}
+		for _, v := range c.out {
+			s := *preset
+			c.set(&s, v)
+			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key {
+				t.Errorf("%s = %v: %v", key, v, errs)
+			}
+		}
+	}
+	for key, set := range map[string]func(*Spec){
+		"gemm.model": func(s *Spec) { s.MatMul.Model = "x" }, "prefill_attention.model": func(s *Spec) { s.Prefill.Model = "" },
+		"decode_attention.model": func(s *Spec) { s.Decode.Model = "ring" }, "elementwise.model": func(s *Spec) { s.Pointwise.Model = "flash" },
+		"all_reduce.model": func(s *Spec) { s.Collective.Model = "ring" },
+	} {
+		s := *preset
+		set(&s)
+		if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key {
+			t.Errorf("%s: %v", key, errs)
+		}
 	}
 }

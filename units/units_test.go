@@ -83,6 +83,7 @@ func TestTransferTimeRoundsUp(t *testing.T) {
 func TestString(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{Duration(625).String(), "625ps"}, {Duration(1_500_000).String(), "1.5us"},
+		{Duration(-1000).String(), "-1ns"}, {Duration(-1500).String(), "-1.5ns"}, {Duration(-999).String(), "-999ps"}, {Duration(999).String(), "999ps"},
 		{(2 * TiB).String(), "2TiB"}, {Bytes(80 * GiB).String(), "80GiB"}, {Bytes(0).String(), "0B"},
 		{Bandwidth(25.6e9).String(), "25.6GB/s"}, {FLOPRate(312e12).String(), "312TFLOP/s"},
 	} {
