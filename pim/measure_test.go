@@ -52,6 +52,13 @@ func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
 	d := ddr4(t)
 	// 65,536 rows hold 32,768 units of 512 tokens.
 	full := Load{Context: 32_768 * 512, KVHeads: 1, Shape: fp16Head}
+	g, err := NewGeometry(d, fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if heads, err := full.heads(&g, d); err != nil || len(heads) != 1 {
+		t.Errorf("all of the rank's rows: %v", err)
+	}
 	full.Context++
 	var wrong *input.InputError
 	if _, err := Measure(context.Background(), Default(), d, full, nil, nil); !errors.As(err, &wrong) {
@@ -154,6 +161,16 @@ func TestEnergyOfCommands(t *testing.T) {
 		if part.want <= 0 || math.Abs(part.got/part.want-1) > 1e-9 {
 			t.Errorf("%s: %g J, want %g J", part.name, part.got, part.want)
 		}
+	}
+	if least := m.Refreshes * 560; m.RefreshCycles < least || m.RefreshCycles > least+least/5 {
+		t.Errorf("%d REFs add %d clocks, want %d and little more", m.Refreshes, m.RefreshCycles, least)
+	}
+	table, err := NewKernelTable(Default(), d, fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := table.Append(3000); m.AppendCycles != want || m.Cycles != table.Attention(3000) {
+		t.Errorf("append %d, attention %d clocks, table %d, %d", m.AppendCycles, m.Cycles, want, table.Attention(3000))
 	}
 	if standby := burst / 4 * float64(m.TotalCycles); m.Energy.BackgroundJoules < standby*p.IDD2N || m.Energy.BackgroundJoules > standby*p.IDD3N {
 		t.Errorf("standby takes %g J, want %g to %g J", m.Energy.BackgroundJoules, standby*p.IDD2N, standby*p.IDD3N)

@@ -126,3 +126,13 @@ func TestRelayoutLosesNoCycle(t *testing.T) {
 		t.Errorf("the last beat on the host's side comes at %d, want %d: one clock before it reaches the chips", after.EndClock, before.EndClock-1)
 	}
 }
+
+// Data that is read back passes the unit too: the host expects it later.
+func TestAdvertisedReadLatency(t *testing.T) {
+	d := ddr4(t)
+	for n := range 3 {
+		if without, with := AdvertisedTiming(d, n, false).CL, AdvertisedTiming(d, n, true).CL; without != d.CL || with != d.CL+n {
+			t.Errorf("n = %d: CL %d, with read-back %d, want %d, %d", n, without, with, d.CL, d.CL+n)
+		}
+	}
+}

@@ -57,6 +57,29 @@ func TestAllocationUnit(t *testing.T) {
 	}
 }
 
+// A head takes two rows for each started 512 tokens, and the score buffer holds
+// whole rows of scores.
+func TestRowsAndSegments(t *testing.T) {
+	d := ddr4(t)
+	g, err := NewGeometry(d, fp16Head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for context, want := range map[int]int{1: 2, 511: 2, 512: 2, 513: 4, 1024: 4, 1025: 6} {
+		if got := g.Rows(context); got != want {
+			t.Errorf("%d tokens: %d rows, want %d", context, got, want)
+		}
+	}
+	// 128K scores in FP16 for all query heads; below a row its halves.
+	for queries, want := range map[int]int{1: 131_072, 2: 65_536, 3: 43_520, 7: 18_432, 128: 1024} {
+		shape := fp16Head
+		shape.Queries = queries
+		if got, err := Default().SegmentTokens(d, shape); err != nil || got != want {
+			t.Errorf("%d query heads: %d tokens, want %d; %v", queries, got, want, err)
+		}
+	}
+}
+
 func TestGeometryOfOtherParts(t *testing.T) {
 	for _, c := range []struct {
 		part              string

@@ -334,6 +334,39 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 	}
 }
 
+// A machine that does not wait for one of an instruction's operands computes
+// with what is not there yet.
+func TestReplaySeesMissingWaits(t *testing.T) {
+	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []Head{{Context: 100, Append: true}}, rows: 2}
+	p.spec.Activation, p.device.TRCD = Simultaneous, 4 // hide no wait behind an activation
+	p.vectors = []headVectors{dataKinds[1].vectors(rand.New(rand.NewPCG(1, 1)), StoreFP16, p.shape, 100)}
+	for _, c := range []struct {
+		name   string
+		op     Op
+		waited Sequencer
+	}{
+		{"q", OpScore, BufferSequencer},
+		{"weights", OpContext, BufferSequencer},
+		{"partial sums", OpReadPartials, BankSequencer},
+		{"accumulators", OpReadContext, BankSequencer},
+		{"scores", OpLoadWeights, ResultSequencer},
+	} {
+		m, program, data := p.machine(t)
+		clock, err := NewMachine(p.spec, p.device)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clock.latency[c.op][c.waited] = 0
+		results, err := m.Replay(clock, program, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := results[0].Out[0]; !slices.ContainsFunc(out, func(x float32) bool { return x != x }) {
+			t.Errorf("%s: without a wait the output is %v", c.name, out[:4])
+		}
+	}
+}
+
 // An instruction for a row that is not open is an error of the program.
 func TestMachineRefusesClosedRows(t *testing.T) {
 	m, p, data := storedHead(t, Default(), fp16Head, 40, 1)

@@ -63,14 +63,14 @@ func (s *Spec) ErrorBound(context, columnTokens int, score float64) float64 {
 
 // squareError returns the mean square of the error that rounding x to the format makes,
 // if the error is uniform up to half a unit of the last place of x's binade or,
-// below the normal numbers, of theirs. No error is larger than x.
+// below the normal numbers, of theirs.
 func (f Format) squareError(x float64) float64 {
 	x = math.Abs(x)
 	e := max(x*attention.HalfEpsilon, 0x1p-25)
 	if f == FP32 {
 		e = x * 0x1p-24
 	}
-	return min(e*e/3, x*x)
+	return e * e / 3
 }
 
 // caseError is what the expected error of a case is summed up from.
@@ -124,16 +124,14 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	for t := range p {
 		p[t] *= unit / total
 		weight := x.precision.Weights.squareError(p[t])
-		dropped := x.precision.Weights == FP16 && p[t] <= 0x1p-25 // the multipliers are gated
 		lane := lanes[t%x.columnTokens*dim:][:dim]
 		for j, value := range v[t*dim : (t+1)*dim] {
 			product := float64(p[t] * float64(value))
 			out[j] += product
-			e.square += float64(weight * float64(value) * float64(value))
-			if !dropped {
-				lane[j] += product
-				e.square += x.precision.Multiply.squareError(product) + min(x.precision.Context.squareError(lane[j]), product*product)
-			}
+			lane[j] += product
+			// An addition's error is no larger than what is added.
+			addition := min(x.precision.Context.squareError(lane[j]), product*product)
+			e.square += float64(weight*float64(value)*float64(value)) + x.precision.Multiply.squareError(product) + addition
 		}
 	}
 	// The running sum over the chunks grows about evenly.
@@ -144,7 +142,8 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 			d := float64(float64(value)*unit) - out[j]
 			distance += float64(d * d)
 		}
-		e.square += float64(w / unit * w / unit * distance * x.scoreUnit * x.scoreUnit * size[t])
+		moved := w / unit * x.scoreUnit
+		e.square += float64(float64(moved*moved) * distance * size[t])
 	}
 	for _, o := range out {
 		e.square += float64(x.precision.Output.squareError(o/unit)*unit*unit) + float64(sum*o*o)

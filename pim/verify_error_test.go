@@ -107,6 +107,20 @@ func TestToleranceIsTight(t *testing.T) {
 	}
 }
 
+// Keys that hardly count, or not at all, add nothing to the tolerance.
+func TestToleranceOfPeakedScores(t *testing.T) {
+	for _, keys := range []int{3000, 4828} {
+		x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 2, keys: keys, dim: 80, size: 15})
+		v, err := Verify(t.Context(), precision("paper"), ddr4(t), x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !v.Pass || v.RelativeL2 < 0.15*v.Tolerance || v.Tolerance > 3e-3 {
+			t.Errorf("%d keys: error %.2g, tolerance %.2g", keys, v.RelativeL2, v.Tolerance)
+		}
+	}
+}
+
 // Without any value other than 0 there is no relative error, and nothing fails.
 func TestVerifyZeros(t *testing.T) {
 	for _, parts := range []string{".q.k.v", ".v", ".q"} {
