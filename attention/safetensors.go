@@ -288,7 +288,7 @@ func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&h); err != nil {
 		if text := err.Error(); len(text) > maxName { // it quotes numbers and names
-			return nil, 0, fmt.Errorf("%s...", text[:100])
+			return nil, 0, fmt.Errorf("%s…", text[:100])
 		}
 		return nil, 0, err
 	}

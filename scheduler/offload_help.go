@@ -100,6 +100,7 @@ func (o *Offload) pack(w way) bool {
 	left := func(i int) units.Duration {
 		time := gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
 		switch w {
+		case besideAttention: // hidden behind attention alone
 		case inPlaceOfWeights:
 			time += o.Costs.Linear(tokens[i])
 		case inTurns:
