@@ -162,13 +162,14 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 
 // divide returns the replicas of the node, each with its requests of the trace.
 func (n *Node) divide(trace *traces.Trace, o Options) []*replica {
-	replicas := make([]*replica, n.cfg.Replicas())
+	replicas, kvUnits := make([]*replica, n.cfg.Replicas()), newPeak(n.cfg.Replicas())
 	for i := range replicas {
 		var requests []traces.Request
 		for j := i; j < len(trace.Requests); j += len(replicas) {
 			requests = append(requests, trace.Requests[j])
 		}
 		replicas[i] = n.replica(i, requests, o)
+		replicas[i].kvUnits = level{peak: kvUnits, replica: i}
 	}
 	return replicas
 }

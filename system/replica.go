@@ -36,6 +36,7 @@ type replica struct {
 	gaps     gaps
 	emitted  func(request int32, tokens int)
 	out      replicaResult
+	kvUnits  level // allocation units in use, on one channel
 	progress func(tokens int64)
 	bounds   bounds
 	busy     busy
@@ -53,7 +54,6 @@ type bounds struct {
 type replicaResult struct {
 	requests      []results.Request
 	batch         steps // requests that decode
-	kvUnits       steps // allocation units in use, on one channel
 	fragmentation float64
 	iterations    int64
 	steps         int64 // iterations that decode
@@ -91,6 +91,7 @@ const checkEvery = 256
 
 // run simulates the replica until all its requests are done or ctx is.
 func (r *replica) run(ctx context.Context) error {
+	defer r.kvUnits.end()
 	r.gaps = newGaps(len(r.requests))
 	r.emitted = r.emit
 	for i := range r.requests {
@@ -163,7 +164,7 @@ func (r *replica) decide(now sim.Time) {
 		}
 	}
 	r.out.batch.set(now, int64(r.batch.Decoding()))
-	r.out.kvUnits.set(now, r.batcher.UsedUnits())
+	r.kvUnits.set(now, r.batcher.UsedUnits())
 	if r.batch.Empty() {
 		r.running = false
 		return

@@ -40,7 +40,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total busy
 	var iterating units.Total
-	var batch, units []*steps
+	var batch []*steps
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	for i, rep := range replicas {
 		for j := range rep.out.requests {
@@ -67,7 +67,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		if rep.recording != nil {
 			r.Recordings = append(r.Recordings, rep.recording)
 		}
-		batch, units = append(batch, &rep.out.batch), append(units, &rep.out.kvUnits)
+		batch = append(batch, &rep.out.batch)
 	}
 	r.tbtDecode = decode.Milliseconds()
 	stall := stalls.Milliseconds()
@@ -81,7 +81,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
-	r.kv = n.kvBytes(maxOfSum(units))
+	r.kv = n.kvBytes(replicas[0].kvUnits.peak.top)
 	return r
 }
 
