@@ -45,6 +45,7 @@ func TestVerifyNamesUnderflow(t *testing.T) {
 			[]string{"FP16 underflow", "products of weights and values", "outputs"}},
 		{"products", "paper", synthetic{keys: 3000, dim: 32, element: small(1e-3, ".v")}, []string{"FP16 underflow", "products of weights and values"}},
 		{"weights", "paper", synthetic{keys: 3000, dim: 8, element: outweighed}, []string{"FP16 underflow", " weights are below"}},
+		{"products in FP32", "fp32", synthetic{keys: 50, dim: 64, dtype: "BF16", element: small(1e-40, ".v")}, []string{"every stage in FP32 errs by"}},
 	} {
 		c.s.queryHeads, c.s.kvHeads, c.s.queries, c.s.size = 1, 1, 1, 1
 		x := oneCase(t, c.s)
