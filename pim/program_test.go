@@ -290,3 +290,29 @@ func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *Inst
 		o.clocks[in.Head] = append(o.clocks[in.Head], clock)
 	}
 }
+
+// An append writes each burst of the newest key and value once, and opens each
+// bank once, or twice where it holds a burst of both.
+func TestAppendWritesEachBurstOnce(t *testing.T) {
+	d := ddr4(t)
+	for _, dim := range []int{32, 64, 128, 256, 512} {
+		shape := HeadShape{HeadDim: dim, Queries: 1, ElementBits: 16}
+		b, err := newTableBuilder(Default(), d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.machine.SkipRepetitions(false)
+		bursts := int64(b.program.Geometry.TokenBursts)
+		for context := 1; context <= 40; context++ {
+			b.attention(context)
+			without := b.machine.Counters()
+			b.run(Head{Context: context, Append: true})
+			with := b.machine.Counters()
+			opened := with.Commands[dram.ACT] - without.Commands[dram.ACT]
+			if with.Ops[OpAppendKey] != bursts || with.Ops[OpAppendValue] != bursts || opened != 1+bursts {
+				t.Errorf("d = %d, token %d: %d key and %d value bursts, %d banks opened, want %d, %d, %d", dim, context,
+					with.Ops[OpAppendKey], with.Ops[OpAppendValue], opened, bursts, bursts, 1+bursts)
+			}
+		}
+	}
+}

@@ -168,7 +168,7 @@ func TestLookUpsDoNotAllocate(t *testing.T) {
 // lies just behind: in sequence these end otherwise than all others. So does a
 // context of many rows and segments.
 func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
-	x16, closing := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
+	x16, x8 := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
 	for _, c := range []struct {
 		activation, precision, beyond string
 		buffer                        units.Bytes
@@ -177,15 +177,15 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 		part                          string
 		rtp                           int // tRTP, 0 for the part's
 	}{
-		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 1, closing, 0},
-		{Staggered, "paper", Segment, 2 * units.KiB, 4, 28, 1, 128, 1, closing, 0},
-		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 2, closing, 0}, // segments of half a row
+		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 1, x8, 0},
+		{Staggered, "paper", Segment, 2 * units.KiB, 4, 28, 1, 128, 1, x8, 0},
+		{Staggered, "paper", Segment, units.KiB, 4, 28, 1, 128, 2, x8, 0}, // segments of half a row
 		{Staggered, "paper", Refetch, 4 * units.KiB, 9, 95, 1, 128, 1, x16, 0},
-		{Simultaneous, "paper", Refetch, 4 * units.KiB, 8, 19, 1, 256, 4, closing, 0},
-		{Simultaneous, "fp32", Refetch, 4 * units.KiB, 7, 86, 1, 512, 3, closing, 0},
+		{Simultaneous, "paper", Refetch, 4 * units.KiB, 8, 19, 1, 256, 4, x8, 0},
+		{Simultaneous, "fp32", Refetch, 4 * units.KiB, 7, 86, 1, 512, 3, x8, 0},
 		{Simultaneous, "paper", Segment, 4 * units.KiB, 5, 54, 2, 256, 3, x16, 0},
-		{Staggered, "paper", Segment, 4 * units.KiB, 11, 13, 1, 512, 1, closing, 0},
-		{Simultaneous, "paper", Refetch, 4 * units.KiB, 1, 0, 1, 32, 1, closing, 4}, // tRAS, not tRTP, closes a row of a few columns
+		{Staggered, "paper", Segment, 4 * units.KiB, 11, 13, 1, 512, 1, x8, 0},
+		{Staggered, "paper", Refetch, 4 * units.KiB, 9, 95, 1, 32, 1, x16, 2}, // tRAS, not tRTP, closes a row of four columns
 	} {
 		spec := Default()
 		spec.Activation, spec.BeyondBuffer, spec.ScoreBuffer = c.activation, c.beyond, c.buffer
