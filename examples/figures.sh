@@ -23,3 +23,7 @@ l3sim plot "$out/context" --kind line --x input_mean --y utilization_gpu,utiliza
 l3sim sweep examples/explore.toml --out "$out/explore"
 l3sim plot "$out/explore" --kind pareto --goals 'max output_tokens_per_s, min ranksets, min memory_capacity' \
   --title "GPT-175B, OpenR1-Math, 120 samples" --out "$figures/example_explore.png"
+
+l3sim run --trace longbench --requests 200 --out "$out/longbench" --quiet > /dev/null
+l3sim plot "$out/longbench/requests.csv" --kind cdf --x first_token_s,finish_s \
+  --title "GPT-175B, LongBench, 200 requests" --out "$figures/example_cdf.png"
