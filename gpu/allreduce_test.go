@@ -45,6 +45,7 @@ func TestAllReduceForms(t *testing.T) {
 		{"one shot", 4, 100_000, 2 + 4 + 3*100_000/100e3},
 		{"one shot, two nearly as fast", 4, 160_000, 2 + 4 + 3*160_000/100e3},
 		{"two shots", 4, 1_000_000, 2 + 4 + 3 + 2 + 1.5*1_000_000/200e3},
+		{"two shots, at the limit", 4, 1 << 20, 2 + 4 + 3 + 2 + 1.5*(1<<20)/200e3},
 		{"NCCL, launch", 2, 1_100_000, nccl(2, 1_100_000)},
 		{"NCCL, transfer", 8, 1 << 26, nccl(8, 1<<26)},
 		{"one GPU", 1, 1 << 26, 0},

@@ -172,3 +172,29 @@ func TestIterationSums(t *testing.T) {
 		}
 	}
 }
+
+// TestNormForm: a norm takes its bytes at the bandwidth's share, or its row's latency
+// where that is longer, and its overhead; other passes have an overhead of their own.
+func TestNormForm(t *testing.T) {
+	s := *bareRoofline(t)
+	e := &s.Pointwise
+	e.Memory, e.ActivationMemory, e.Ridge = 0.5, 0.25, 0
+	e.Overhead, e.NormOverhead, e.NormLatency = units.Microsecond, 2*units.Microsecond, units.Nanosecond
+	bytes := 2.039e12
+	for _, c := range []struct {
+		name string
+		got  Cost
+		want float64
+	}{
+		{"norm, by its row", s.Norm(1, 10000, 16), 2e-6 + 10000*1e-9},
+		{"norm, by its bytes", s.Norm(10000, 100, 16), 2e-6 + 2*1e6*2/(0.5*bytes)},
+		{"activation", s.Activation(1000, 1000, false, 16), 1e-6 + 2*1e6*2/(0.25*bytes)},
+		{"gated", s.Activation(1000, 1000, true, 8), 1e-6 + 3*1e6/(0.25*bytes)},
+		{"residual", s.Residual(1000, 1000, 16), 1e-6 + 3*1e6*2/(0.5*bytes)},
+		{"embedding", s.EmbeddingLookup(1000, 1000, 16), 1e-6 + 2*1e6*2/(0.5*bytes)},
+	} {
+		if !near(c.got.Seconds, c.want) {
+			t.Errorf("%s: %g s, want %g", c.name, c.got.Seconds, c.want)
+		}
+	}
+}

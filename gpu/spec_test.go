@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"testing"
@@ -53,11 +54,12 @@ func TestRanges(t *testing.T) {
 	type test struct {
 		set     func(*Spec, float64)
 		in, out []float64
+		says    string // what an error expects, "" for any
 	}
 	tests := map[string]test{}
-	add := func(key string, set func(*Spec, float64), in, out []float64) { tests[key] = test{set, in, out} }
+	add := func(key string, set func(*Spec, float64), in, out []float64) { tests[key] = test{set, in, out, ""} }
 	count := func(key string, set func(*Spec, int), low, high float64) {
-		add(key, func(s *Spec, v float64) { set(s, int(v)) }, []float64{low, high}, []float64{low - 1, high + 1})
+		tests[key] = test{func(s *Spec, v float64) { set(s, int(v)) }, []float64{low, high}, []float64{low - 1, high + 1}, fmt.Sprintf("%.0f to %.0f", low, high)}
 	}
 	duration := func(key string, field func(*Spec) *units.Duration) {
 		add(key, func(s *Spec, v float64) { *field(s) = units.Duration(v) }, []float64{0, 1, 1e12}, []float64{-1, 1e12 + 1})
@@ -142,7 +144,7 @@ func TestRanges(t *testing.T) {
 		for _, v := range c.out {
 			s := *preset
 			c.set(&s, v)
-			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key {
+			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key || c.says != "" && errs[0].Expected != c.says {
 				t.Errorf("%s = %v: %v", key, v, errs)
 			}
 		}
