@@ -126,10 +126,8 @@ func (o *Offload) Next() *Batch {
 	if o.leaving <= 0 {
 		o.arriveOnHost()
 	}
+	o.askAgain()
 	o.moveUp()
-	if o.waits && b.Step%dealEvery == 0 {
-		o.blocked = false
-	}
 	if o.policy == PolicyChunkedPrefill {
 		o.step()
 		if o.AllOnHost {
@@ -147,6 +145,17 @@ func (o *Offload) Next() *Batch {
 	}
 	o.account()
 	return b
+}
+
+// askAgain has requests ask for room again that were not refused for want of memory.
+func (o *Offload) askAgain() {
+	again := o.batch.Step%dealEvery == 0 // none may be late any more, or be expected to grow as much
+	if o.full && o.movable > 0 && (again || o.due(o.hosted[o.firstMovable()].Request)) {
+		o.full = false
+	}
+	if o.blocked && o.head < len(o.queue) && (again && (o.waits || o.refused.cause == noGrowth) || o.due(o.queue[o.head].request)) {
+		o.blocked = false
+	}
 }
 
 // account adds the iteration to the clock, and what the links have left of it to the

@@ -125,6 +125,13 @@ func (a *alone) ahead() bool {
 	return false
 }
 
+// due says whether requests are late, and the GPUs alone would hold this one or have
+// ended it: it need not be expected to fit beside what the others grow to.
+func (o *Offload) due(request int32) bool {
+	is := func(d Decoding) bool { return d.Request == request }
+	return o.forecast != nil && o.late(o.clock.took, 1, 0) && (slices.ContainsFunc(o.alone.decoding, is) || slices.Contains(o.alone.finished, request))
+}
+
 // delays says whether to prefill a prompt for the host now makes a request late: its
 // time, that of its move to the GPUs, with nothing hidden, and a step after that.
 func (o *Offload) delays(prompt int) bool {

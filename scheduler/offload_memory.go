@@ -42,8 +42,10 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
 	o.waits = false
-	if !o.overtakes(w) && o.gpusHold(r) && o.Scheduler.admit(w) {
-		return true
+	if !o.overtakes(w) && o.gpusHold(r) {
+		if o.due(w.request) && !o.seated(o.running()) && o.reserve(o.ledger, w, nil, o.keep(o.ledger)) || o.Scheduler.admit(w) {
+			return true
+		}
 	}
 	o.blocked = true
 	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
@@ -84,9 +86,10 @@ func (o *Offload) fullOnHost() bool {
 	return o.AllOnHost && o.seated(len(o.hosted)+o.prefilling(true))
 }
 
-// foreseeOnHost is Scheduler.foresee of the host's memory.
+// foreseeOnHost is Scheduler.foresee of the host's memory, for requests that stay. The
+// others wait there for the GPUs, and most hardly grow.
 func (o *Offload) foreseeOnHost(w *waiting) *forecast {
-	if o.forecast == nil {
+	if o.forecast == nil || o.gpusHold(&o.requests[w.request]) {
 		return nil
 	}
 	o.forecast.clear()

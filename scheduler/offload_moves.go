@@ -46,7 +46,7 @@ func (o *Offload) startMoves() {
 		busy = o.moving[n-1].left
 	}
 	for o.movable > 0 && (len(o.moving) == 0 || busy < o.clock.took) && !(o.full && len(o.decoding)+len(o.moving) > 0) {
-		at := slices.IndexFunc(o.hosted, func(h hosted) bool { return h.movable })
+		at := o.firstMovable()
 		d := &o.hosted[at]
 		if o.head < len(o.queue) {
 			if first := o.queue[o.head].request; first < d.Request && o.gpusHold(&o.requests[first]) {
@@ -62,7 +62,11 @@ func (o *Offload) startMoves() {
 		w := waiting{request: d.Request, prompt: context, emitted: context - o.requests[d.Request].Input}
 		hold, ok := Reservation{}, false
 		if !o.seated(o.running()) {
-			hold, ok = o.ledger.Reserve(tokens, o.keep(o.ledger), o.foresee(&w), o.comm.Balance, o.rng)
+			var f *forecast
+			if !o.due(d.Request) {
+				f = o.foresee(&w)
+			}
+			hold, ok = o.ledger.Reserve(tokens, o.keep(o.ledger), f, o.comm.Balance, o.rng)
 		}
 		if !ok {
 			o.full = true
@@ -78,6 +82,11 @@ func (o *Offload) startMoves() {
 		o.holds[h.Request] = hold
 		o.batch.Moves.Up.Tokens += context - 1
 	}
+}
+
+// firstMovable returns the place of the oldest request that the GPUs could hold.
+func (o *Offload) firstMovable() int {
+	return slices.IndexFunc(o.hosted, func(h hosted) bool { return h.movable })
 }
 
 // arrive has the first request that moves decode on the GPUs from the present step on.

@@ -179,8 +179,12 @@ func (s *Scheduler) Next() *Batch {
 	return &s.batch
 }
 
-// begin forgets what the iteration before prefilled and dropped.
+// begin forgets what the iteration before prefilled and dropped. What requests are
+// expected to grow to changes as they do, and is looked at again now and then.
 func (s *Scheduler) begin() {
+	if s.refusal.cause == noGrowth && s.batch.Step-s.refusal.step >= dealEvery {
+		s.blocked = false
+	}
 	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
 	for i := range s.batch.Sub {
 		s.batch.Sub[i].Prefill = s.batch.Sub[i].Prefill[:0]
