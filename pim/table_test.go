@@ -227,3 +227,24 @@ func TestWithRefreshByHand(t *testing.T) {
 		}
 	}
 }
+
+// A constraint that reaches back further than many chunks: what repeats for less
+// than that is not skipped.
+func TestSkippingUnderLongConstraints(t *testing.T) {
+	for _, ras := range []int{500, 1000, 3000} {
+		d := ddr4(t)
+		d.TRAS, d.TRC = ras, ras+22
+		b, err := newTableBuilder(Default(), d, fp16Head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for context := 16; context < 6000; context += 331 {
+			b.machine.SkipRepetitions(true)
+			got := b.attention(context)
+			b.machine.SkipRepetitions(false)
+			if want := b.attention(context); got != want {
+				t.Errorf("tRAS = %d, %d tokens: %d clocks with repetitions skipped, %d without", ras, context, got, want)
+			}
+		}
+	}
+}
