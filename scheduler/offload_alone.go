@@ -129,7 +129,7 @@ func (a *alone) ahead() bool {
 // ended it: it need not be expected to fit beside what the others grow to.
 func (o *Offload) due(request int32) bool {
 	is := func(d Decoding) bool { return d.Request == request }
-	return o.forecast != nil && o.late(o.clock.took, 1, 0) && (slices.ContainsFunc(o.alone.decoding, is) || slices.Contains(o.alone.finished, request))
+	return o.forecast != nil && o.late(0, 1, 0) && (slices.ContainsFunc(o.alone.decoding, is) || slices.Contains(o.alone.finished, request))
 }
 
 // delays says whether to prefill a prompt for the host now makes a request late: its

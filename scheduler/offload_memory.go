@@ -153,7 +153,7 @@ func (o *Offload) makeRoom() int32 {
 	}
 	at := o.latest()
 	request := o.decoding[at].Request
-	if o.canRunOnHost(&o.requests[request]) && !o.late(o.clock.took, 1, 0) && o.moveDown(at) {
+	if o.canRunOnHost(&o.requests[request]) && !o.late(0, 1, 0) && o.moveDown(at) {
 		return request
 	}
 	return o.dropDecoding(at)
