@@ -107,10 +107,13 @@ func parse(text, quantity, example string, units []suffix) (float64, error) {
 			continue
 		}
 		v, err := strconv.ParseFloat(number, 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+		if err != nil {
 			return 0, fmt.Errorf("%q is not a %s: want a number with a unit, such as %q", text, quantity, example)
 		}
-		return v * u.size, nil
+		if v *= u.size; math.IsInf(v, 0) {
+			return 0, fmt.Errorf("%q is too large for a %s", text, quantity)
+		}
+		return v, nil
 	}
 	names := make([]string, len(units))
 	for i, u := range units {
@@ -173,7 +176,7 @@ func format(v float64, units []suffix) string {
 func formatInteger(v int64, units []suffix) string {
 	for i := len(units) - 1; i > 0; i-- {
 		size := int64(units[i].size)
-		if v == 0 || (v < size && v > -size) {
+		if v < size && v > -size {
 			continue
 		}
 		whole, rest := v/size, v%size
@@ -240,7 +243,7 @@ func (f FLOPRate) MarshalText() ([]byte, error) { return []byte(f.String()), nil
 // UnmarshalText reads an arithmetic rate with its unit: FLOP/s, GFLOP/s,
 // TFLOP/s or PFLOP/s.
 func (f *FLOPRate) UnmarshalText(text []byte) error {
-	v, err := parse(string(text), "arithmetic rate", "312TFLOP/s", flopUnits)
+	v, err := parse(string(text), "FLOP rate", "312TFLOP/s", flopUnits)
 	*f = FLOPRate(v)
 	return err
 }

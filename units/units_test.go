@@ -140,3 +140,85 @@ func TestEveryUnit(t *testing.T) {
 		}
 	}
 }
+
+func TestConstants(t *testing.T) {
+	for got, want := range map[int64]int64{
+		int64(Picosecond): 1, int64(Nanosecond): 1_000, int64(Microsecond): 1_000_000, int64(Millisecond): 1_000_000_000, int64(Second): 1_000_000_000_000,
+		int64(KiB): 1024, int64(MiB): 1_048_576, int64(GiB): 1_073_741_824, int64(TiB): 1_099_511_627_776,
+	} {
+		if got != want {
+			t.Errorf("a constant is %d, want %d", got, want)
+		}
+	}
+}
+
+// TestWrittenForm: the largest unit in which four decimals are exact.
+func TestWrittenForm(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{Duration(999).String(), "999ps"}, {Duration(1_000).String(), "1ns"}, {Duration(1_001).String(), "1.001ns"}, {Duration(10_001).String(), "10.001ns"},
+		{Duration(1_000_001).String(), "1000.001ns"}, {Duration(1_000_100).String(), "1.0001us"}, {Duration(1_000_010).String(), "1000.01ns"},
+		{Duration(-1_000_100).String(), "-1.0001us"}, {Duration(-1_000).String(), "-1ns"}, {Duration(-999).String(), "-999ps"}, {Duration(0).String(), "0ps"},
+		{Bytes(1000).String(), "1kB"}, {Bytes(1001).String(), "1.001kB"}, {Bytes(1023).String(), "1.023kB"},
+		{Bandwidth(0).String(), "0B/s"}, {Bandwidth(1).String(), "1B/s"}, {Bandwidth(999).String(), "999B/s"}, {Bandwidth(1000).String(), "1kB/s"},
+		{Bandwidth(1031.25).String(), "1031.25B/s"}, {Bandwidth(1_000_010_000_000).String(), "1000.01GB/s"},
+		{Bandwidth(1001).String(), "1001B/s"}, {Bandwidth(1234.5).String(), "1.2345kB/s"}, {Bandwidth(1234.56).String(), "1234.56B/s"}, {Bandwidth(-2e6).String(), "-2MB/s"},
+		{Bandwidth(1e12).String(), "1TB/s"}, {FLOPRate(2.5e15).String(), "2.5PFLOP/s"},
+	} {
+		if c.got != c.want {
+			t.Errorf("got %q, want %q", c.got, c.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for seconds, want := range map[float64]Duration{
+		9_223_372.036854775807: math.MaxInt64, // 2^63 ps as a float64
+		0:                      0, 1: Second, -1: -Second, 0.25e-12: 0, 0.5e-12: 1, 1.5e-3: 1_500_000_000, 9_223_372: 9_223_372 * Second,
+		9_223_373: math.MaxInt64, -9_223_373: math.MinInt64, math.Inf(1): math.MaxInt64, math.Inf(-1): math.MinInt64,
+	} {
+		if got := FromSeconds(seconds); got != want {
+			t.Errorf("%v s: %d, want %d", seconds, int64(got), int64(want))
+		}
+	}
+	const d = 1_250_000 * Microsecond
+	if d.Seconds() != 1.25 || d.Milliseconds() != 1250 || d.Microseconds() != 1_250_000 {
+		t.Errorf("%v: %v s, %v ms, %v us", d, d.Seconds(), d.Milliseconds(), d.Microseconds())
+	}
+}
+
+// TestParseErrorsSayWhat: an error quotes the text and says what would be right.
+func TestParseErrorsSayWhat(t *testing.T) {
+	for text, want := range map[string]string{
+		"s":                     `"s" is not a duration: want a number with a unit, such as "625ps"`,
+		"5 pz":                  `"5 pz" is not a duration: want a number with a unit (ps, ns, us, ms, s), such as "625ps"`,
+		"1..2ns":                `"1..2ns" is not a duration: want a number with a unit, such as "625ps"`,
+		"0.5ps":                 `"0.5ps" is not a whole number of ps`,
+		"9223372036854775808ps": `"9223372036854775808ps" is too large for a duration`,
+		"1e-999999999us":        `"1e-999999999us" is not a duration`, // and no hour is spent on it
+	} {
+		var d Duration
+		if err := d.UnmarshalText([]byte(text)); err == nil || err.Error() != want || d != 0 {
+			t.Errorf("got %d, %v, want %s", int64(d), err, want)
+		}
+	}
+	var n Bytes
+	if err := n.UnmarshalText([]byte("1")); err == nil || err.Error() != `"1" is not a byte count: want a number with a unit (B, kB, KiB, MB, MiB, GB, GiB, TB, TiB), such as "2TiB"` || n != 0 {
+		t.Error(err)
+	}
+	var f FLOPRate
+	if err := f.UnmarshalText([]byte("xFLOP/s")); err == nil || err.Error() != `"xFLOP/s" is not a FLOP rate: want a number with a unit (FLOP/s, GFLOP/s, TFLOP/s, PFLOP/s), such as "312TFLOP/s"` || f != 0 {
+		t.Error(err)
+	}
+	for _, text := range []string{"1e300PFLOP/s", "-1e300PFLOP/s"} {
+		if err := f.UnmarshalText([]byte(text)); err == nil || err.Error() != `"`+text+`" is too large for a FLOP rate` || f != 0 {
+			t.Errorf("%v, %v", f, err)
+		}
+	}
+	var b Bandwidth
+	if err := b.UnmarshalText([]byte("GB/s")); err == nil || b != 0 {
+		t.Error(err)
+	}
+	if err := b.UnmarshalText([]byte("5GB")); err == nil || b != 0 || err.Error() != `"5GB" is not a bandwidth: want a number with a unit (B/s, kB/s, MB/s, GB/s, TB/s), such as "25.6GB/s"` {
+		t.Error(err)
+	}
+}
