@@ -264,31 +264,6 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeKeepsTheFirstRun: of equal results of a point the one that started first
-// counts, in whatever order the folders are given.
-func TestMergeKeepsTheFirstRun(t *testing.T) {
-	p := fake(plan(t, grid))
-	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
-	for i := range dirs { // one after the other
-		runShard(t, p, Shard{0, 1}, dirs[i], -1)
-	}
-	for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
-		m, err := Merge([]string{dirs[order[0]], dirs[order[1]], dirs[order[2]]})
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, _, err := ReadJournal(dirs[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, e := range m.Outcome.Entries {
-			if want := first[p.Points[i].Hash]; !e.Started.Equal(want.Started) || e.WallS != want.WallS {
-				t.Fatalf("order %v: %s started at %v, first at %v", order, e.Name, e.Started, want.Started)
-			}
-		}
-	}
-}
-
 // TestPlanWithoutPlaces: another spelling of the sweep file's path and a line more
 // in it change no point, also not one that is no configuration, and no record.
 func TestPlanWithoutPlaces(t *testing.T) {
@@ -314,35 +289,6 @@ func TestPlanWithoutPlaces(t *testing.T) {
 	}
 	if results != otherResults || strings.Contains(results, "sweep.toml") {
 		t.Errorf("places in results:\n%s\n%s", results, otherResults)
-	}
-}
-
-// TestMergeRefusesChangedShards: a shard's file that says anything else than the
-// plan that was dealt is found.
-func TestMergeRefusesChangedShards(t *testing.T) {
-	dir := t.TempDir()
-	p := fake(plan(t, grid))
-	var folders []string
-	for i := range 2 {
-		folders = append(folders, filepath.Join(dir, fmt.Sprint(i)))
-		runShard(t, p, Shard{i, 2}, folders[i], -1)
-	}
-	path := filepath.Join(folders[1], shardName)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, change := range [][2]string{{`"seed":1`, `"seed":9`}, {`"name":"gpus`, `"name":"GPUs`}, {`"keys":["node.gpus",`, `"keys":["x",`}} {
-		changed := strings.Replace(string(text), change[0], change[1], 1)
-		if changed == string(text) {
-			t.Fatal(change, changed)
-		}
-		if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := Merge(folders); !errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), folders[1]) {
-			t.Errorf("%s: got %v", change[1], err)
-		}
 	}
 }
 
