@@ -78,6 +78,27 @@ func TestFromHuggingFace(t *testing.T) {
 	}
 }
 
+// TestFromHuggingFaceDefaults: what a file leaves out or sets to nothing is the family's
+// default.
+func TestFromHuggingFaceDefaults(t *testing.T) {
+	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
+	const code = `"model_type": "gpt_bigcode", "n_embd": 64, "n_head": 4, "n_layer": 1, "n_positions": 8, "vocab_size": 16777216`
+	for text, want := range map[string]Model{
+		`{` + llama + `, "num_experts": 1, "num_local_experts": 0, "is_encoder_decoder": false, "quantization_config": null, "head_dim": null, "num_key_value_heads": null}`: {
+			Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 32, HeadDim: 128, FFNHidden: 11008, GatedFFN: true, Vocab: 32000, ElementBits: 16},
+		`{` + llama + `, "head_dim": 64, "num_key_value_heads": 8, "_name_or_path": "C:\\models\\x"}`: {
+			Name: "x", Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 64, FFNHidden: 11008, GatedFFN: true, Vocab: 32000, ElementBits: 16},
+		`{` + code + `}`: {
+			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 1, HeadDim: 16, FFNHidden: 256, Vocab: 1 << 24, TiedEmbedding: true, MaxPositions: 8, ElementBits: 16},
+		`{` + code + `, "multi_query": false, "tie_word_embeddings": false, "n_inner": 100}`: {
+			Layers: 1, Hidden: 64, Heads: 4, KVHeads: 4, HeadDim: 16, FFNHidden: 100, Vocab: 1 << 24, MaxPositions: 8, ElementBits: 16},
+	} {
+		if m, err := FromHuggingFace([]byte(text)); err != nil || *m != want {
+			t.Errorf("%s:\ngot  %+v, %v\nwant %+v", text, m, err, want)
+		}
+	}
+}
+
 // TestFromHuggingFaceRefuses: what is not modelled or missing is named.
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
@@ -96,6 +117,13 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`{` + llama + `, "tie_word_embeddings": 1}`:                            `tie_word_embeddings = 1: expected true or false`,
 		`{"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3, "num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1}`:                                                            `num_attention_heads = 3: expected a divisor of hidden_size = 100`,
 		`{"model_type": "opt", "ffn_dim": 4096, "hidden_size": 1024, "max_position_embeddings": 2048, "num_attention_heads": 16, "num_hidden_layers": 24, "vocab_size": 50272, "word_embed_proj_dim": 512}`: `word_embed_proj_dim = 512: expected hidden_size = 1024`,
+		`{` + llama + `, "num_experts": 2}`:           `num_experts = 2: expected a dense decoder`,
+		`{` + llama + `, "num_experts": 0.5}`:         `num_experts = 0.5: expected a dense decoder`,
+		`{` + llama + `, "is_encoder_decoder": true}`: `is_encoder_decoder = true: expected a dense decoder: encoders are not modelled`,
+		`{"model_type": "llama", "intermediate_size": null, "hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 1, "vocab_size": 1}`: `intermediate_size: expected this key of model_type "llama"`,
+		`{"model_type": "llama", "hidden_size": 16777217, "num_hidden_layers": 1}`:                                                                `hidden_size = 16777217: expected a whole number, 1 to 16777216`,
+		`{"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 5}`:                                                         `n_positions: expected this key of model_type "gpt2"`,
+		`{` + llama + `, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true}}`:                       `quantization_config = {"bits":4,"group_size":128,"quant_method":"awq","zero_point"...: expected`,
 		`[model]`: `not JSON: `,
 		`[1]`:     `not JSON: `,
 	} {

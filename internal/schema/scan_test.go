@@ -82,6 +82,19 @@ k = 2 # second
 	}
 }
 
+// TestScanArrays: tables of arrays are numbered, those of an array in one anew.
+func TestScanArrays(t *testing.T) {
+	got := Scan("[[a]]\n[[a.b]]\nk = 1\n[[a.b]]\nk = 2\n[[a]]\n[[a.b]]\nk = 3\n[a.c]\nk = 4\n[d] # [[a]]\nlist = [{x = 1}, {x = 2},\n  {x = 3}]\n[e]")
+	for key, want := range map[string]int{
+		"a": 1, "a[0]": 1, "a[0].b[0].k": 3, "a[0].b[1]": 4, "a[0].b[1].k": 5, "a[1]": 6, "a[1].b[0].k": 8, "a[1].b[1]": 0, "a[1].c.k": 10,
+		"a.b.k": 3, "d.list[1].x": 12, "d.list[2].x": 13, "e": 14, "a[2]": 0,
+	} {
+		if got[key].Line != want {
+			t.Errorf("%s: line %d, want %d", key, got[key].Line, want)
+		}
+	}
+}
+
 // FuzzScan: in every document that the decoder accepts, each key that it
 // reports has a line, and a bare key stands on it.
 func FuzzScan(f *testing.F) {

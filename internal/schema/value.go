@@ -149,7 +149,8 @@ func Written(value any) string {
 	}
 }
 
-// Text writes a value without quotes, so that Parse reads it back.
+// Text writes a value without quotes. Parse reads it back: any but numbers beyond 2^63,
+// which TOML has as floats alone.
 func Text(v reflect.Value) string {
 	if !IsQuantity(v.Type()) && v.CanFloat() {
 		return strconv.FormatFloat(v.Float(), 'f', -1, 64)

@@ -1,0 +1,238 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/BurntSushi/toml"
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// Shape is embedded: its keys are those of the struct around it.
+type Shape struct {
+	Rows  int `toml:"rows" json:"height"`
+	tRows int
+}
+
+type part struct {
+	Name string `toml:"name,omitempty" json:"-"`
+	Shape
+	Clock  units.Duration `toml:"tCK" json:"clock"`
+	Hidden int            `toml:"-"`
+	NoTag  int
+	Power  struct {
+		VDD   float64 `toml:"VDD"`
+		Inner struct {
+			On bool `toml:"on"`
+		} `toml:"inner"`
+	} `toml:"power" json:"power"`
+	Seed uint64 `toml:"seed"`
+}
+
+func TestWalk(t *testing.T) {
+	v := part{Shape: Shape{Rows: 7, tRows: 1}, Clock: 625}
+	v.Power.Inner.On = true
+	s := Of(reflect.TypeFor[part]())
+	want := []string{"name", "rows", "tCK", "power.VDD", "power.inner.on", "seed"}
+	if !slices.Equal(s.Names(), want) {
+		t.Errorf("got %v, want %v", s.Names(), want)
+	}
+	if Of(reflect.TypeFor[part]()) != s {
+		t.Error("a schema is made twice")
+	}
+	for name, value := range map[string]any{"rows": 7, "tCK": units.Duration(625), "power.inner.on": true, "power.VDD": 0.0} {
+		k := s.Key(name)
+		if k == nil || !reflect.DeepEqual(k.Of(reflect.ValueOf(v)).Interface(), value) || k.Type != reflect.TypeOf(value) {
+			t.Errorf("%s: got %+v, want %v", name, k, value)
+		}
+	}
+	if k := s.Key("rows"); k.Owner != reflect.TypeFor[Shape]() || k.Field != "Rows" {
+		t.Errorf("rows is %s of %s", k.Field, k.Owner)
+	}
+	var names []string
+	for _, k := range Walk(reflect.TypeFor[part](), "json") {
+		names = append(names, k.Name)
+	}
+	if want := []string{"height", "clock"}; !slices.Equal(names, want) {
+		t.Errorf("by json: got %v, want %v", names, want)
+	}
+	if s.Key("power") != nil || s.Key("power.vdd") != nil || s.Key("Hidden") != nil || !s.IsSection("power.inner") || s.IsSection("rows") {
+		t.Error("sections are no keys, and keys no sections")
+	}
+	if keys := s.Section("power"); len(keys) != 2 || keys[1].Name != "power.inner.on" {
+		t.Errorf("got %v", keys)
+	}
+}
+
+func TestUnknown(t *testing.T) {
+	s := Of(reflect.TypeFor[part]())
+	for name, want := range map[string]string{
+		"row":          `row: expected a key of a known section; did you mean "rows"?`,
+		"power.vdd":    `power.vdd: expected a key of [power]; did you mean "power.VDD"?`,
+		"power.tck":    `power.tck: expected a key of [power]; did you mean "tCK"?`,
+		"power.inner":  `power.inner: expected a key of the section, such as power.inner.on`,
+		"powr.x":       `powr.x: expected a key of a known section; did you mean "power"?`,
+		"nothing.like": `nothing.like: expected a key of one of the sections power, power.inner`,
+		"power.abcdefghijklmn": `power.abcdefghijklmn: expected a key of [power]`,
+	} {
+		if got := s.Unknown(name).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	flat := Of(reflect.TypeFor[struct {
+		A int `toml:"page"`
+	}]())
+	if got, want := flat.Unknown("pag").Error(), `pag: expected a known key; did you mean "page"?`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for name, want := range map[string][2]string{"a": {"", "a"}, "a.b": {"a", "b"}, "a.b.c": {"a.b", "c"}, ".a": {"", "a"}} {
+		if section, last := Split(name); section != want[0] || last != want[1] {
+			t.Errorf("%s: %q, %q", name, section, last)
+		}
+	}
+}
+
+// TestParse: texts as --set, sweeps and logs give them.
+func TestParse(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want any
+	}{
+		{"7", 7}, {"-7", -7}, {"+7", 7}, {"0x10", 16}, {"1_000", 1000}, {"0", 0}, {"7", uint64(7)}, {"9223372036854775807", uint64(math.MaxInt64)},
+		{"1.5", 1.5}, {"2", 2.0}, {"1e3", 1000.0}, {"true", true}, {"false", false},
+		{"bare text", "bare text"}, {`"quoted"`, "quoted"}, {`'literal'`, "literal"}, {`"a\tb"`, "a\tb"}, {"7", "7"}, {"true", "true"}, {"", ""}, {`"`, `"`}, {`"a" b`, `"a" b`},
+		{"625ps", units.Duration(625)}, {`"1us"`, units.Microsecond}, {"2 TiB", 2 * units.TiB}, {"25.6GB/s", units.Bandwidth(25.6e9)}, {"1TFLOP/s", units.FLOPRate(1e12)},
+	} {
+		got, bad := Parse(reflect.TypeOf(c.want), c.text)
+		if bad != nil || got.Interface() != c.want {
+			t.Errorf("%q as %T: got %v, %v", c.text, c.want, got, bad)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		of   any
+		want string
+	}{
+		{"seven", 0, `"seven": expected a whole number`}, {"7.0", 0, "7.0: expected a whole number"}, {"1e20", 0, "1e+20: expected a whole number"},
+		{"99999999999999999999", 0, "expected a whole number"}, {"-1", uint64(0), "-1: expected a whole number, 0 to"}, {"007", 0, "expected a whole number"},
+		{"300", int8(0), "300: expected a whole number"}, {"300", uint8(0), "300: expected a whole number"},
+		{"inf", 0.0, "expected a finite number"}, {"nan", 0.0, "expected a finite number"}, {"1e39", float32(0), "expected a finite number"}, {"[1]", 0.0, "an array: expected a finite number"},
+		{"1", true, "1: expected true or false"}, {"{a = 1}", 0, "a table: expected a whole number"},
+		{"625", units.Duration(0), `"625" is not a duration`}, {`"625"`, units.Duration(0), `"625" is not a duration`}, {"0.5ps", units.Duration(0), "not a whole number of ps"},
+		{"1", []int{}, "type []int cannot be configured"},
+	} {
+		_, bad := Parse(reflect.TypeOf(c.of), c.text)
+		if bad == nil || !strings.Contains(bad.Error(), c.want) {
+			t.Errorf("%q as %T: got %v, want %s", c.text, c.of, bad, c.want)
+		}
+	}
+	var p part
+	if bad := Set(reflect.ValueOf(&p).Elem().Field(2), "1ns"); bad != nil || p.Clock != units.Nanosecond {
+		t.Errorf("got %v, %v", p.Clock, bad)
+	}
+	if bad := Set(reflect.ValueOf(&p).Elem().Field(2), "1"); bad == nil || p.Clock != units.Nanosecond {
+		t.Errorf("a wrong text changes the value: %v, %v", p.Clock, bad)
+	}
+}
+
+// TestScalarIsTOML: what is read without the decoder is read as the decoder does.
+func TestScalarIsTOML(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.StringMatching(`"?[ -~]{0,6}"?`), rapid.StringMatching(`[0-9]{1,20}`), rapid.StringMatching(`"[a-z"\\.]{0,5}"`),
+			rapid.SampledFrom([]string{"true", "false", "True", "00", "01", "1.", ".1", `""`, `"""a"""`})).Draw(t, "text")
+		var document struct{ V any }
+		meta, err := toml.Decode("V = "+text, &document)
+		got, ok := scalar(text)
+		if legal := err == nil && len(meta.Keys()) == 1; ok != legal {
+			t.Fatalf("%q: read %t, TOML %t (%v)", text, ok, legal, err)
+		}
+		if ok && !reflect.DeepEqual(got, document.V) {
+			t.Fatalf("%q: got %#v, want %#v", text, got, document.V)
+		}
+	})
+}
+
+// TestTextRoundTrip: Parse reads what Text and Literal write.
+func TestTextRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		for _, value := range []any{
+			rapid.Int().Draw(t, "int"), rapid.Uint64Max(math.MaxInt64).Draw(t, "uint"), rapid.Bool().Draw(t, "bool"),
+			rapid.Float64Range(-1e18, 1e18).Draw(t, "float"), units.Bytes(rapid.Int64().Draw(t, "bytes")),
+			units.Duration(rapid.Int64().Draw(t, "time")), rapid.StringMatching(`[ -~]{0,8}`).Draw(t, "text"),
+		} {
+			literal, ok := Literal(value)
+			back, bad := Parse(reflect.TypeOf(value), literal)
+			if !ok || bad != nil || back.Interface() != value {
+				t.Fatalf("%#v: literal %s, %v, %v", value, literal, back, bad)
+			}
+			if _, isText := value.(string); isText {
+				continue // may be in quotes itself
+			}
+			if back, bad := Parse(reflect.TypeOf(value), Text(reflect.ValueOf(value))); bad != nil || back.Interface() != value {
+				t.Fatalf("%#v: text %s, %v, %v", value, Text(reflect.ValueOf(value)), back, bad)
+			}
+		}
+	})
+	for _, value := range []any{nil, []int{1}, struct{}{}, map[string]any{}} {
+		if text, ok := Literal(value); ok {
+			t.Errorf("%v: %s", value, text)
+		}
+	}
+	for text, want := range map[string]string{`"a"`: "a", "a": "a", "7": "7", `"7"`: "7", "": ""} {
+		if got := Plain(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestWritten(t *testing.T) {
+	for _, c := range []struct {
+		value any
+		want  string
+	}{{"a", `"a"`}, {4.0, "4.0"}, {4.5, "4.5"}, {1e30, "1e+30"}, {math.Inf(1), "+Inf"}, {int64(4), "4"}, {true, "true"}, {[]any{1}, "an array"},
+		{map[string]any{}, "a table"}, {[]map[string]any{}, "a table"}} {
+		if got := Written(c.value); got != c.want {
+			t.Errorf("%v: got %s, want %s", c.value, got, c.want)
+		}
+	}
+}
+
+// TestUnits: a column's number is the quantity over its unit's size.
+func TestUnits(t *testing.T) {
+	for _, c := range []struct {
+		value  any
+		suffix string
+		number float64
+		takes  string
+	}{
+		{units.Bytes(5), "_bytes", 5, "bytes"}, {2 * units.Nanosecond, "_ns", 2, "time"}, {units.Bandwidth(3e9), "_GB_per_s", 3, "bytes a second"},
+		{units.FLOPRate(4e12), "_TFLOP_per_s", 4, "operations a second"}, {7, "", 7, "whole number"}, {uint64(7), "", 7, "whole number"}, {0.5, "", 0.5, "number"},
+		{"x", "", 0, "text"}, {true, "", 0, "true or false"},
+	} {
+		v := reflect.ValueOf(c.value)
+		u, ok := UnitOf(v.Type())
+		if ok != (c.suffix != "") || u.Suffix != c.suffix || !strings.HasPrefix(Takes(v.Type()), c.takes) {
+			t.Errorf("%v: %+v, takes %s", c.value, u, Takes(v.Type()))
+		}
+		if v.Kind() == reflect.String || v.Kind() == reflect.Bool {
+			continue
+		}
+		if got := Number(v) / max(u.Size, 1); got != c.number {
+			t.Errorf("%v: got %v, want %v", c.value, got, c.number)
+		}
+		if IsQuantity(v.Type()) != ok || IsText(v.Type()) != ok {
+			t.Errorf("%v: a quantity %t, text %t", c.value, IsQuantity(v.Type()), IsText(v.Type()))
+		}
+	}
+	// json.Number has a kind of its own and no unit.
+	if !IsText(reflect.TypeFor[json.Number]()) || fmt.Sprint(Text(reflect.ValueOf(1e21))) != "1000000000000000000000" {
+		t.Error("text")
+	}
+}
