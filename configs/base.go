@@ -105,7 +105,7 @@ func (b *base) find(layers []*layer) (*root, error) {
 		if e := file.find(b.key); e != nil { // a file that starts from a preset
 			return b.preset(r, i, e, e.value.String())
 		}
-		if own := file.find(b.name()); own != nil {
+		if own := file.find(b.name()); own != nil && own.value.String() != b.identityBelow(layers[:i]) {
 			missing := slices.DeleteFunc(b.missing(file), func(key string) bool { return file.derives == b.section+"."+key })
 			if len(missing) > 0 {
 				return nil, b.incomplete(own, missing, b.identityBelow(layers[:i]))
@@ -189,6 +189,9 @@ func (b *base) read(path string) (*layer, error) {
 	l, err := parseLayer(input.Name(path), string(text))
 	if err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(l.entries, func(e entry) bool { return strings.HasPrefix(e.key, b.section+".") || e.key == b.key }) {
+		return nil, &input.InputError{File: l.file, Expected: "a section [" + b.section + "]"}
 	}
 	for _, e := range l.entries {
 		if section, _, _ := strings.Cut(e.key, "."); e.key != b.key && section != b.section && section != b.also {
