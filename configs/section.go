@@ -109,7 +109,7 @@ func (c *Config) title(section string, kind Kind, preset, name string) string {
 	}
 	var changed []string
 	for _, k := range keys.Section(section) {
-		if k.Name != flag.Key && !k.Of(is).Equal(k.Of(old)) {
+		if !k.Of(is).Equal(k.Of(old)) {
 			changed = append(changed, strings.TrimPrefix(k.Name, section+"."))
 		}
 	}

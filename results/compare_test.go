@@ -183,6 +183,10 @@ func TestLost(t *testing.T) {
 	if n := rule.Judged(c); n != 1 {
 		t.Errorf("%d points judged, want a alone", n)
 	}
+	failing := sweepTable(t, "a,1,1,failed,boom,a,,\n")
+	if c, err := Compare(old, failing); err != nil || rule.Judged(c) != 1 {
+		t.Errorf("a point that fails now is judged: %v", err)
+	}
 	if want := "3 points, 1 equal, 1 vanished, 1 other seeds; 2 old seeds of these are missing"; c.headline() != want {
 		t.Errorf("got %s", c.headline())
 	}
