@@ -74,12 +74,12 @@ func TestWalk(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	s := Of(reflect.TypeFor[part]())
 	for name, want := range map[string]string{
-		"row":          `row: expected a key of a known section; did you mean "rows"?`,
-		"power.vdd":    `power.vdd: expected a key of [power]; did you mean "power.VDD"?`,
-		"power.tck":    `power.tck: expected a key of [power]; did you mean "tCK"?`,
-		"power.inner":  `power.inner: expected a key of the section, such as power.inner.on`,
-		"powr.x":       `powr.x: expected a key of a known section; did you mean "power"?`,
-		"nothing.like": `nothing.like: expected a key of one of the sections power, power.inner`,
+		"row":                  `row: expected a key of a known section; did you mean "rows"?`,
+		"power.vdd":            `power.vdd: expected a key of [power]; did you mean "power.VDD"?`,
+		"power.tck":            `power.tck: expected a key of [power]; did you mean "tCK"?`,
+		"power.inner":          `power.inner: expected a key of the section, such as power.inner.on`,
+		"powr.x":               `powr.x: expected a key of a known section; did you mean "power"?`,
+		"nothing.like":         `nothing.like: expected a key of one of the sections power, power.inner`,
 		"power.abcdefghijklmn": `power.abcdefghijklmn: expected a key of [power]`,
 	} {
 		if got := s.Unknown(name).Error(); got != want {
