@@ -49,11 +49,14 @@ type follower struct {
 	prefilled []int
 	emitted   []int
 	last      []int64 // iteration of the request's latest token
+	// recomputed is the sum of the contexts of tokens that came out of a prompt
+	// which held tokens emitted before.
+	recomputed int64
 }
 
 func newFollower(requests []traces.Request) *follower {
 	n := len(requests)
-	return &follower{requests, make([]int, n), make([]int, n), make([]int64, n)}
+	return &follower{requests: requests, prefilled: make([]int, n), emitted: make([]int, n), last: make([]int64, n)}
 }
 
 // check applies one batch.
@@ -86,6 +89,9 @@ func (f *follower) check(t *rapid.T, b *Batch) {
 				t.Fatalf("chunk %+v: the prompt has %d of %d", c, f.prefilled[c.Request], prompt)
 			}
 			if c.Last {
+				if f.emitted[c.Request] > 0 {
+					f.recomputed += int64(prompt)
+				}
 				f.emitted[c.Request]++
 				f.last[c.Request] = b.Step
 			} else if cut++; i != len(b.Sub[s].Prefill)-1 {
@@ -196,6 +202,9 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 	}
 	if s.Waiting() > 0 {
 		t.Fatalf("%d requests wait forever", s.Waiting())
+	}
+	if got := s.RecomputedContexts(); got != f.recomputed {
+		t.Fatalf("%d tokens of contexts computed again, want %d", got, f.recomputed)
 	}
 	done := 0
 	for i := range requests {

@@ -118,6 +118,45 @@ func TestByOffset(t *testing.T) {
 	})
 }
 
+// TestTurn checks that the halves of the offsets are turned so that the sub-batches
+// are as even as the offsets' differences, largest first, divide, and that the larger
+// half of the most uneven offset starts the iteration where all turns are tried.
+func TestTurn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		ranksets := rapid.IntRange(1, 24).Draw(t, "ranksets")
+		var decoding []Decoding
+		for i, n := range rapid.SliceOfN(rapid.Int64Range(1, 9000), ranksets, 3*ranksets).Draw(t, "contexts") {
+			decoding = append(decoding, Decoding{Request: int32(i), Base: n, Offset: int32(i % ranksets)})
+		}
+		slices.SortStableFunc(decoding, func(a, b Decoding) int { return int(b.Base - a.Base) })
+		b := Batch{Sub: make([]SubBatch, 2)}
+		var s sharer
+		s.byOffset(&b, decoding, ranksets)
+		first := make([]int64, ranksets) // tokens more in the first sub-batch
+		for _, d := range b.Sub[0].Decode {
+			first[d.Offset] += d.Base
+		}
+		for _, d := range b.Sub[1].Decode {
+			first[d.Offset] -= d.Base
+		}
+		var total int64
+		var sizes []int64
+		for _, d := range first {
+			total += d
+			sizes = append(sizes, abs(d))
+		}
+		slices.Sort(sizes)
+		slices.Reverse(sizes)
+		var alone splitter
+		if want := difference(sizes, alone.split(sizes)); abs(total) != want {
+			t.Fatalf("the sub-batches differ by %d tokens, want %d", abs(total), want)
+		}
+		if ranksets <= exactSplit && !slices.Contains(first, sizes[0]) {
+			t.Fatalf("the first sub-batch has %v tokens more of each offset, want %d of one", first, sizes[0])
+		}
+	})
+}
+
 func BenchmarkByOffset(b *testing.B) {
 	var decoding []Decoding
 	for i := range 36 {

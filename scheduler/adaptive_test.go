@@ -1,0 +1,78 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// table predicts the times of sub-batches that hold request 0, request 1 or both,
+// and a PIM time for every prompt token moved beside.
+type table struct {
+	gpu, pim [3]units.Duration
+	move     units.Duration
+}
+
+func (p table) row(s *SubBatch) int {
+	if len(s.Decode) == 2 {
+		return 2
+	}
+	return int(s.Decode[0].Request)
+}
+
+func (p table) GPU(s *SubBatch) units.Duration { return p.gpu[p.row(s)] }
+
+func (p table) PIM(s *SubBatch, _ int64, otherPrefill int) units.Duration {
+	return p.pim[p.row(s)] + p.move*units.Duration(otherPrefill)
+}
+
+// TestAdaptiveBounds has each bound of two sub-batches in turn decide against a
+// single batch, which takes 10 of the GPU and 10 of the PIM.
+func TestAdaptiveBounds(t *testing.T) {
+	type times = [3]units.Duration
+	for _, c := range []struct {
+		name     string
+		gpu, pim times
+		move     units.Duration
+		prefill  [2]int // prompt tokens of the sub-batches
+		single   bool
+	}{
+		{"as fast as two", times{10, 10, 10}, times{1, 1, 10}, 0, [2]int{}, false},
+		{"the GPU's time for both", times{10, 11, 10}, times{1, 1, 10}, 0, [2]int{}, true},
+		{"the first one's chain", times{5, 5, 10}, times{16, 1, 10}, 0, [2]int{}, true},
+		{"the second one's chain", times{5, 5, 10}, times{1, 16, 10}, 0, [2]int{}, true},
+		{"chains are of one sub-batch", times{9, 2, 10}, times{5, 15, 10}, 0, [2]int{}, false},
+		{"no bound", times{5, 5, 10}, times{14, 15, 10}, 0, [2]int{}, false},
+		{"the second one's prompt lengthens the first", times{9, 2, 10}, times{1, 1, 10}, 1, [2]int{0, 11}, true},
+		{"the first one's prompt is not its own PIM's", times{9, 2, 10}, times{1, 1, 10}, 1, [2]int{11, 0}, false},
+		{"the first one's prompt lengthens the second", times{2, 9, 10}, times{1, 1, 10}, 1, [2]int{11, 0}, true},
+		{"the second one's prompt is not its own PIM's", times{2, 9, 10}, times{1, 1, 10}, 1, [2]int{0, 11}, false},
+		{"a single batch has no other's prompts", times{10, 11, 10}, times{1, 1, 10}, 1, [2]int{3, 3}, true},
+	} {
+		s := &Scheduler{predictor: table{c.gpu, c.pim, c.move}, batch: Batch{Sub: make([]SubBatch, 2)}}
+		for i := range s.batch.Sub {
+			sub := &s.batch.Sub[i]
+			sub.Decode = []Decoding{{Request: int32(i)}}
+			if n := c.prefill[i]; n > 0 {
+				sub.Prefill = []Chunk{{Request: int32(2 + i), Tokens: n}}
+			}
+		}
+		s.adapt()
+		if s.single != c.single {
+			t.Errorf("%s: single batch %v, want %v", c.name, s.single, c.single)
+		}
+		for i := range s.batch.Sub {
+			sub, decode, tokens := &s.batch.Sub[i], 1, c.prefill[i]
+			if c.single {
+				decode, tokens = 2*(1-i), (c.prefill[0]+c.prefill[1])*(1-i)
+			}
+			if len(sub.Decode) != decode || sub.PrefillTokens() != tokens {
+				t.Errorf("%s: sub-batch %d has %d requests and %d prompt tokens, want %d and %d",
+					c.name, i, len(sub.Decode), sub.PrefillTokens(), decode, tokens)
+			}
+			if !c.single && sub.Decode[0].Request != int32(i) {
+				t.Errorf("%s: sub-batch %d has request %d", c.name, i, sub.Decode[0].Request)
+			}
+		}
+	}
+}
