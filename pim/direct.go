@@ -109,15 +109,17 @@ func (x *direct) round(stage int, v float32) float32 {
 		return v
 	}
 	r := x.round16(v)
-	if v != 0 {
-		l := &x.lost[stage]
-		l.total++
-		if r != v && v > -0x1p-14 && v < 0x1p-14 {
-			l.underflows++
-		}
-		if a := math.Abs(float64(v)); a > attention.HalfMax && a <= math.MaxFloat32 && math.IsInf(float64(r), 0) {
-			l.overflows++
-		}
+	if v == 0 {
+		return r
+	}
+	l := &x.lost[stage]
+	l.total++
+	switch {
+	case r == v:
+	case v > -0x1p-14 && v < 0x1p-14:
+		l.underflows++
+	case math.IsInf(float64(r), 0) && !math.IsInf(float64(v), 0):
+		l.overflows++
 	}
 	return r
 }
