@@ -69,9 +69,10 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
 	{regexp.MustCompile(`\b(` + NotReproduced + `|` + Reproduced + `|` + Direction + `)( +\|)?\n`), "VERDICT$2\n"},
+	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"}, // a stall
 	{regexp.MustCompile(`TP\d`), "TP"},
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},
-	{regexp.MustCompile(`-{3,}:?`), "-"}, // the width of a column
+	{regexp.MustCompile(`-{2,}:?`), "-"}, // the width of a column
 	{regexp.MustCompile(` +`), " "},
 	{regexp.MustCompile(`\| - `), "| # "}, // no ratio
 }

@@ -147,7 +147,7 @@ func preemptionsCell(_ *configs.Config, s *results.Summary) string {
 	if s.Preemptions == 0 {
 		return "0"
 	}
-	return fmt.Sprintf("%.3f, up to %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
+	return fmt.Sprintf("%.3f, %.0f s", float64(s.Preemptions)/float64(s.Trace.Requests), s.Stall.Max/1000)
 }
 
 // bestTitle heads the throughput at the best layouts.
@@ -156,7 +156,7 @@ const bestTitle = "Output tokens/s, each system at its best layout"
 // answer is the comparison in short: for l3 on each hardware its throughput over that of
 // each baseline, the median over the models and traces, and the range.
 func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
-	t := &results.Table{Columns: []string{"median (least to most), cases where l3 is faster"}}
+	t := &results.Table{Columns: []string{"system"}}
 	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
 	for _, base := range baselines {
 		t.Columns = append(t.Columns, "over "+base)
@@ -181,7 +181,7 @@ func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 		}
 		t.Rows = append(t.Rows, row)
 	}
-	return &section{"The realistic answer", "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces.", t}, nil
+	return &section{"The realistic answer", "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster.", t}, nil
 }
 
 // median returns the median ratio of pairs in order, of two in the middle their mean.
@@ -210,7 +210,7 @@ func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 	r.addSystemTable(best, systems, bestTitle,
 		"TP is the number of GPUs of a replica: the layout that rejects the fewest requests of the trace, of equals the fastest. "+rejectedText, tokens)
 	r.addSystemTable(best, systems, "Mean decode batch at these layouts", "", batchCell)
-	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "", preemptionsCell)
+	r.addSystemTable(best, systems, "Preemptions a request at these layouts", "With the longest stall, where there is one.", preemptionsCell)
 	ratios, err := table3.ratios(r.Seeds[0], "l3", systems)
 	if err != nil {
 		return err
