@@ -264,6 +264,8 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		{"cut up to the nearest multiple", 330, 0, 1, true, 336},
 		{"the prompt's transfer lengthens the PIM's time", 325, 8, 1, true, 656},
 		{"the minimum where the PIM is idle", 0, 0, 100, true, 112},
+		{"the smaller of two that are as close", 328, 0, 1, true, 320},
+		{"none where they cannot be cut and the GPU has no time left", 0, 0, 0, false, 0},
 		{"whole where prompts cannot be cut", 330, 0, 1, false, 1000},
 	} {
 		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
@@ -274,7 +276,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 		s.Add(0)
 		s.decoding = []Decoding{{Request: 1, Base: 1, Last: 10}} // in sub-batch 0
 		b := s.Next()
-		if len(b.Sub[1].Prefill) != 1 || b.Sub[1].Prefill[0].Tokens != c.want {
+		if b.Sub[1].PrefillTokens() != c.want || len(b.Sub[1].Prefill) > 1 {
 			t.Errorf("%s: got %+v, want a chunk of %d", c.name, b.Sub[1].Prefill, c.want)
 		}
 	}

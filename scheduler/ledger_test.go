@@ -1,0 +1,108 @@
+package scheduler
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// tally counts the memory of live reservations anew: units in use by rank and
+// reserved tokens by offset.
+func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
+	units, tokens = make([]int64, spec.Ranksets), make([]int, spec.Ranksets)
+	for _, r := range live {
+		tokens[r.Offset] += r.Tokens
+		for layer := range spec.Layers {
+			rank := r.Offset
+			if spec.Rotation {
+				rank = (r.Offset + layer) % spec.Ranksets
+			}
+			for left := r.Tokens; left > 0; left -= spec.UnitTokens {
+				units[rank] += int64(spec.HeadsPerChannel)
+			}
+		}
+	}
+	return units, tokens
+}
+
+func fitsAll(units []int64, capacity int64) bool {
+	for _, u := range units {
+		if u > capacity {
+			return false
+		}
+	}
+	return true
+}
+
+// TestLedgerLaws reserves, grows and releases at random: each succeeds just where
+// every rank has room, least-loaded takes the first offset of the fewest tokens among
+// those with room, and what is in use is what the live reservations hold.
+func TestLedgerLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		spec := LedgerSpec{
+			Ranksets: 1 + rng.IntN(4), Layers: 1 + rng.IntN(9), HeadsPerChannel: 1 + rng.IntN(3), UnitTokens: 8,
+			Capacity: int64(1 + rng.IntN(300)), Rotation: rng.IntN(2) == 1,
+		}
+		l := NewLedger(spec)
+		var live []Reservation
+		for range 60 {
+			var one int
+			if len(live) > 0 {
+				one = rng.IntN(len(live))
+			}
+			switch op := rng.IntN(4); {
+			case op == 0 && len(live) > 0:
+				l.Release(live[one])
+				live = append(live[:one], live[one+1:]...)
+			case op == 1 && len(live) > 0:
+				tokens := live[one].Tokens + rng.IntN(30)
+				after := append([]Reservation(nil), live...)
+				after[one].Tokens = tokens
+				units, _ := tally(&spec, after)
+				if got, want := l.Grow(&live[one], tokens), fitsAll(units, spec.Capacity); got != want {
+					t.Fatalf("%+v: growing to %d tokens: %v, want %v", live[one], tokens, got, want)
+				}
+			default:
+				tokens, keep := 1+rng.IntN(60), int64(rng.IntN(10))
+				_, held := tally(&spec, live)
+				best := -1
+				for offset := range spec.Ranksets {
+					units, _ := tally(&spec, append(live[:len(live):len(live)], Reservation{Offset: offset, Tokens: tokens}))
+					units = touched(&spec, units, offset)
+					if fitsAll(units, spec.Capacity-keep) && (best < 0 || held[offset] < held[best]) {
+						best = offset
+					}
+				}
+				r, ok := l.Reserve(tokens, keep, nil, BalanceLeastLoaded, nil)
+				if ok != (best >= 0) || ok && r.Offset != best {
+					t.Fatalf("reserved %+v, %v, want offset %d; %v tokens by offset", r, ok, best, held)
+				}
+				if ok {
+					live = append(live, r)
+				}
+			}
+			units, _ := tally(&spec, live)
+			var sum int64
+			for _, u := range units {
+				sum += u
+			}
+			if l.Used() != sum {
+				t.Fatalf("%d units in use, want %d", l.Used(), sum)
+			}
+		}
+	})
+}
+
+// touched returns the units of the ranks on which a request of an offset has layers.
+func touched(spec *LedgerSpec, units []int64, offset int) []int64 {
+	if !spec.Rotation {
+		return units[offset : offset+1]
+	}
+	var of []int64
+	for k := range min(spec.Layers, spec.Ranksets) {
+		of = append(of, units[(offset+k)%spec.Ranksets])
+	}
+	return of
+}

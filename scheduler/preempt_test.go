@@ -1,0 +1,56 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+// TestMakeRoom has a scheduler give up memory again and again: first of the requests
+// that prefill, the latest arrival first, then of those that decode.
+func TestMakeRoom(t *testing.T) {
+	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
+	config := Config{
+		Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 1, MinPrefillTokens: 4},
+		Memory:    &MemorySpec{Admission: AdmitCurrent}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{},
+	}
+	var requests []traces.Request
+	for i := range 5 {
+		requests = append(requests, request(i, 10, 5))
+	}
+	s := New(config, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 30}, linear{}, nil)
+	hold := func() Reservation {
+		r, _ := ledger.Reserve(10, 0, nil, BalanceLeastLoaded, nil)
+		return r
+	}
+	// Requests 1 and 0 decode and have emitted 2 and 3 tokens, 2 and 3 prefill, 4 waits.
+	s.batch.Step = 7
+	s.decoding = []Decoding{{Request: 1, Base: 5, Last: 9}, {Request: 0, Base: 6, Last: 8}}
+	s.holds[0], s.holds[1] = hold(), hold()
+	s.queue = []waiting{
+		{}, {}, // taken by the requests that decode
+		{request: 2, prompt: 10, finished: 4, cut: true, held: true, hold: hold()},
+		{request: 3, prompt: 10, held: true, hold: hold()},
+		{request: 4, prompt: 10},
+	}
+	s.head, s.kvOnGPU = 2, 10
+	for i, want := range []struct {
+		request int32
+		used    int64
+		kv      int
+	}{{3, 30, 10}, {2, 20, 0}, {1, 10, 0}, {0, 0, 0}} {
+		if got := s.makeRoom(); got != want.request {
+			t.Errorf("request %d gave up its memory, want %d", got, want.request)
+		}
+		if ledger.Used() != want.used || s.kvOnGPU != want.kv || s.Preemptions() != int64(i+1) {
+			t.Errorf("after request %d: %d units, %d tokens on the GPU and %d preemptions, want %d, %d and %d",
+				want.request, ledger.Used(), s.kvOnGPU, s.Preemptions(), want.used, want.kv, i+1)
+		}
+	}
+	for i, w := range s.queue[s.head:] {
+		emitted := []int{3, 2, 0, 0, 0}[i]
+		if int(w.request) != i || w.held || w.cut || w.finished != 0 || w.emitted != emitted || w.prompt != 10+emitted {
+			t.Errorf("place %d of the queue: got %+v, want request %d with %d tokens emitted", i, w, i, emitted)
+		}
+	}
+}
