@@ -121,6 +121,49 @@ func TestForecastIsTheProductLimit(t *testing.T) {
 	})
 }
 
+// checkForecast checks that a request that was refused for growth in the iteration at
+// hand has room for its tokens, and that the forecast is of the requests that have
+// memory, with the tokens that they have emitted before the iteration.
+func checkForecast(t *rapid.T, s *Scheduler, f *follower) {
+	if !s.blocked || s.refusal != (refusal{noGrowth, s.batch.Step}) {
+		return
+	}
+	w := &s.queue[s.head]
+	if !s.ledger.hasRoom(s.reservedTokens(w), s.keep(s.ledger)) {
+		t.Fatalf("request %d is refused for growth and has no room", w.request)
+	}
+	var want []growing
+	add := func(request int32, offset int) {
+		want = append(want, growing{offset, f.requests[request].Input, f.emitted[request]})
+	}
+	for i := range s.decoding {
+		add(s.decoding[i].Request, s.holds[s.decoding[i].Request].Offset)
+	}
+	s.eachPrefilling(false, func(w *waiting) { add(w.request, w.hold.Offset) })
+	add(w.request, 0)
+	if got := s.foresee(w).running; !slices.Equal(got, want) {
+		t.Fatalf("the forecast is of %v, want %v", got, want)
+	}
+}
+
+// checkLengths checks at the end of a run that its forecast knows the lengths of the
+// latest requests that ended.
+func checkLengths(t *rapid.T, s *Scheduler, f *follower) {
+	if s.forecast == nil {
+		return
+	}
+	var all []int
+	for i := range f.requests {
+		if f.emitted[i] > 0 {
+			all = append(all, f.requests[i].Output)
+		}
+	}
+	slices.Sort(all)
+	if got := s.forecast.sorted; len(got) != min(len(all), s.memory.History) || len(got) == len(all) && !slices.Equal(got, all) {
+		t.Fatalf("known lengths %v of %v", got, all)
+	}
+}
+
 // TestForecastWithoutPressure: where memory holds all requests at their longest, a
 // forecast changes nothing.
 func TestForecastWithoutPressure(t *testing.T) {
@@ -168,6 +211,28 @@ func queued(requests []traces.Request, policy Policy, memory *MemorySpec, rankse
 	s := New(config, requests, ledger, free, linear{5, 100, 1}, rand.New(rand.NewPCG(seed, 0)))
 	addAll(s, len(requests))
 	return s
+}
+
+// TestForecastOfTheHost is TestForecastPreventsThrashing of requests that all decode on
+// the host.
+func TestForecastOfTheHost(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 0))
+	var requests []traces.Request
+	for i := range 400 {
+		requests = append(requests, request(i, 1+r.IntN(40), 1+int(r.ExpFloat64()*200)))
+	}
+	serve := func(history int) float64 {
+		memory := &MemorySpec{Admission: AdmitCurrent, MaxTokens: 2048, Watermark: 0.01, History: history, Margin: 2}
+		host := NewLedger(LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 2, UnitTokens: 16, Capacity: int64(400 * smallModel.Layers * 2)})
+		s := NewOffload(queued(requests, PolicyChunkedPrefill, memory, 1, 1<<20, 1), OffloadConfig{Host: host, Costs: lines{2000, 20, 3, 200, 5, 200}, AllOnHost: true})
+		for b := s.Next(); !b.Empty(); b = s.Next() {
+			s.Complete(func(int32, int) {})
+		}
+		return float64(s.Preemptions()) / float64(len(requests))
+	}
+	if with, without := serve(1000), serve(0); with > 0.1 || without < 1 {
+		t.Errorf("%.3f preemptions a request, %.2f without a forecast", with, without)
+	}
 }
 
 // TestForecastPreventsThrashing serves many requests of unknown lengths from a memory

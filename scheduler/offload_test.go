@@ -192,6 +192,9 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if most := batching.MaxNumSeqs; most > 0 && b.Decoding() > most {
 			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)
 		}
+		if n, most := len(s.hosted)+s.prefilling(true), batching.MaxNumSeqs; s.AllOnHost && most > 0 && n > most {
+			t.Fatalf("%d requests have memory on the host, where all decode, at most %d may", n, most)
+		}
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}
@@ -215,6 +218,7 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			done++
 		}
 	}
+	checkLengths(t, s.Scheduler, f.follower)
 	if done+rejected != len(requests) || s.Waiting() > 0 || s.UsedUnits() != 0 {
 		t.Fatalf("%d done and %d rejected of %d; %d wait, %d units are in use", done, rejected, len(requests), s.Waiting(), s.UsedUnits())
 	}

@@ -185,6 +185,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		for _, gone := range s.Preempted() {
 			f.preempt(t, gone)
 		}
+		checkForecast(t, s, f)
 		f.check(t, b)
 		checkPolicy(t, s)
 		if most := batching.MaxNumSeqs; most > 0 && (b.Decoding() > most || s.running() > most) {
@@ -218,6 +219,7 @@ func runRandom(t *rapid.T, rng *rand.Rand) {
 		t.Fatalf("%d done and %d rejected of %d; %d units and %d tokens on the GPU left",
 			done, rejected, len(requests), ledger.Used(), s.kvOnGPU)
 	}
+	checkLengths(t, s, f)
 }
 
 // checkPolicy checks what the policies of continuous batching promise of a batch.
