@@ -32,7 +32,7 @@ func (o *Offload) Rejection(request int32) Rejection {
 		most = max(most, o.ledger.most())
 	}
 	prompt := o.longestPrompt(r)
-	if cut := o.ledger.most(); o.finalTokens(r) <= most && prompt > max(cut, o.batching.MaxBatchTokens) {
+	if cut := o.ledger.most(); o.finalTokens(r) <= most && prompt > cut {
 		return Rejection{KVTokens: prompt, MostKVTokens: cut}
 	}
 	return o.rejection(o.finalTokens(r), most, prompt)

@@ -42,6 +42,18 @@ func TestRejectedRun(t *testing.T) {
 	}
 }
 
+// TestLongPromptsAreCut: a prompt whose activations do not fit is served in chunks.
+func TestLongPromptsAreCut(t *testing.T) {
+	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=gpt-175b", "batching.max_batch_tokens=64"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: []traces.Request{{Input: 3000, Output: 2}}}, false)
+	if r.rejected > 0 || r.iterations < 3000/64 {
+		t.Errorf("%d rejected, %d iterations", r.rejected, r.iterations)
+	}
+}
+
 // TestRejectionSaysWhatAddDoes: a request is rejected where it needs more than there
 // is, and only there.
 func TestRejectionSaysWhatAddDoes(t *testing.T) {
