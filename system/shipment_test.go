@@ -205,6 +205,26 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	if alone != want {
 		t.Errorf("one request: %v, want %v", alone, want)
 	}
+	// Of several ranksets the busiest counts, with all requests that it has.
+	for i, at := range []int32{1, 2, 2, 3} {
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(100*(i+1) - 7), Offset: at})
+	}
+	longest := refreshedTime(6 * (node.table.InSequence(200) + node.table.InSequence(300)))
+	if d := refreshedTime(6 * node.table.InSequence(context)); longest > d {
+		t.Fatal("the first request is not the busiest rankset's")
+	}
+	for _, c := range []struct {
+		base int64
+		want sim.Time
+	}{{context, refreshedTime(6 * node.table.InSequence(context))}, {50, longest}} {
+		sub.Decode[0].Base = c.base - 7
+		traffic := d.traffic(5)
+		want := layers * (d.latency + traffic.down.took() + c.want + d.upLatency + traffic.up)
+		if got := d.PIM(sub, 7, 0); got != want {
+			t.Errorf("five requests, the first of %d tokens: %v, want %v", c.base, got, want)
+		}
+	}
+	sub.Decode = []scheduler.Decoding{{Base: context}}
 	const row = 114 + 22 + 2032*4 + 66
 	if got := d.PIM(sub, 0, 512) - alone; got != layers*refreshedTime(6*2*row) {
 		t.Errorf("a prompt of 512 tokens beside it: %v more, want %v", got, layers*refreshedTime(6*2*row))
