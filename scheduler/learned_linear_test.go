@@ -95,6 +95,51 @@ func TestMovingPromptsAreKept(t *testing.T) {
 	}
 }
 
+// TestLineForgets: once a window of later rows has come, the earlier ones are gone;
+// a row out of their range is remembered until the next fit.
+func TestLineForgets(t *testing.T) {
+	m := newLatencyLine(&PredictorSpec{Window: 16, RefitEvery: 1})
+	for i := range 24 {
+		slope := 3.0
+		if i >= 16 {
+			slope = 5
+		}
+		x := float64(100 + i)
+		m.observe(pimRow{x: [pimFeatures]float64{x, 4, 0}, y: slope * x})
+	}
+	if err := m.fit(); err != nil {
+		t.Fatal(err)
+	}
+	if got := m.predict([pimFeatures]float64{1000, 4, 0}); math.Abs(got-5000) > 1e-6 {
+		t.Errorf("got %v, want 5000", got)
+	}
+	for _, x := range []float64{1e6, 120} {
+		if m.observe(pimRow{x: [pimFeatures]float64{x, 4, 0}}); !m.when.beyond {
+			t.Errorf("%v: a context of 1e6 is not beyond those of 116 to 123", x)
+		}
+	}
+}
+
+// TestLineOfOnePlace: where no feature ever changed, the mean is all there is to
+// tell, whatever the rounding of the features' means.
+func TestLineOfOnePlace(t *testing.T) {
+	for n := 2; n < 50; n++ {
+		m := newLatencyLine(&PredictorSpec{Window: 128, RefitEvery: 1})
+		sum := 0.0
+		for i := range n {
+			y := float64(1000 + i*i%7)
+			sum += y
+			m.observe(pimRow{x: [pimFeatures]float64{123_457, 37, 0}, y: y})
+		}
+		if err := m.fit(); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := m.predict([pimFeatures]float64{1e6, 300, 512}), sum/float64(n); math.Abs(got-want) > 1e-6 {
+			t.Errorf("%d rows: got %v, want %v", n, got, want)
+		}
+	}
+}
+
 func BenchmarkLineFit(b *testing.B) {
 	m := newLatencyLine(&PredictorSpec{Window: 1024, RefitEvery: 1})
 	for i := range 2000 {
