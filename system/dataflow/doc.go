@@ -1,0 +1,12 @@
+// Package dataflow runs the layers of one iteration on the resources of a replica
+// as discrete events, in integer picoseconds. It knows no system: a system lists
+// its resources once (Resource), fills the operations of each iteration (Op), and
+// asks the engine when the iteration ends.
+//
+// Read iteration.go for what a system describes, then Engine.Run in engine.go.
+// link.go serves links in pieces, lanes.go the ranksets that a transfer interrupts,
+// repeat.go skips layers that repeat, and check.go verifies the laws of a schedule.
+//
+// No system runs on it yet: package system still has an engine for each shape of layer,
+// and TestDataflowIsThePipeline holds the most general of them to this one.
+package dataflow

@@ -1,0 +1,140 @@
+package dataflow
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/sim"
+)
+
+// Time is simulated time in picoseconds.
+type Time = sim.Time
+
+// never is the time of what is not due.
+const never = Time(math.MaxInt64)
+
+// Discipline says how a resource serves its operations.
+type Discipline uint8
+
+const (
+	// FIFO serves one operation after another, in the order in which they become
+	// ready: GPUs in lockstep, the host's CPUs, units in HBM, results on their way up.
+	FIFO Discipline = iota
+	// Link serves the lowest class first, in whole pieces. A link may claim lanes: a
+	// lane computes nothing while it receives.
+	Link
+	// Lanes serve side by side, each one operation after another: ranksets.
+	Lanes
+)
+
+// Resource is something that operations occupy. At one instant lanes go first, by the
+// order of their operations, then links, then what FIFOs end, both by their place in
+// the list of resources.
+type Resource struct {
+	Name       string
+	Discipline Discipline
+	Latency    Time // between the end of what an operation waits for and its start
+
+	Count   int  // of lanes
+	Rotates bool // an operation of layer l runs on lane (Op.Lane + l) mod Count
+	// A claim stops a lane that computes at a boundary. Vacate is the time to leave the
+	// work, Reactivate to go on.
+	Vacate, Reactivate Time
+	Boundaries         Boundaries
+
+	// Twin is the number, from 1, of a resource that shares this one's bus, so that
+	// only one of the two carries data at a time: a FIFO and a Link. 0 for none.
+	Twin int
+}
+
+// Flags of an operation.
+const (
+	// NextLayer: when the operation ends, the layer does.
+	NextLayer = 1 << iota
+	// OnStart: the operation waits for the starts of what it comes after, not for the ends.
+	OnStart
+	// Stream: each piece waits for the same piece of the one operation before it.
+	Stream
+	// ClaimAll: the operation claims all lanes, not only its own.
+	ClaimAll
+)
+
+// Op is an operation of a layer. It has no pointers, so that a system can fill
+// thousands a millisecond.
+type Op struct {
+	Time, Last  Time  // of a piece on the resource, and of the last piece
+	Open, Close Time  // of a claim: before the data of each piece, and after it until the lane can compute
+	After       Range // of Iteration.After: operations of the same layer that must have ended
+	Parts       Range // of Iteration.Parts: what a claim may interrupt
+	Pieces      int32 // at least 1; more than 1 on a link only
+	Lane        int16 // of its own resource or of the one that it claims
+	Resource    int8
+	Claims      int8 // number, from 1, of the resource whose lane it claims; 0 for none
+	Class       uint8
+	Flags       uint8
+	Kind        uint8 // means something to the system, for spans and names
+	Group       int16 // the same
+}
+
+// duration returns the time of all pieces.
+func (o *Op) duration() Time { return Time(o.Pieces-1)*o.Time + o.Last }
+
+// piece returns the time of the piece with which so many are left.
+func (o *Op) piece(left int32) Time {
+	if left == 1 {
+		return o.Last
+	}
+	return o.Time
+}
+
+// Range is the part [From, To) of a slice.
+type Range struct{ From, To int32 }
+
+// Iteration is the work of one or two sub-batches. Its memory is meant to be
+// filled anew for every iteration.
+type Iteration struct {
+	Ops   []Op
+	After []int32 // indices of Ops
+	Parts []int64 // clocks of one head of each request, in their order
+	// Layers are the operations of each sub-batch: what comes before the first layer,
+	// then each layer. Each range has one operation with the flag NextLayer. Equal
+	// ranges are equal layers. A sub-batch without ranges takes no part.
+	Layers [2][]Range
+}
+
+// Reset empties the iteration and keeps its memory.
+func (it *Iteration) Reset() {
+	it.Ops, it.After, it.Parts = it.Ops[:0], it.After[:0], it.Parts[:0]
+	for s := range it.Layers {
+		it.Layers[s] = it.Layers[s][:0]
+	}
+}
+
+// Add appends an operation and returns its index. An operation on no link has one
+// piece, which takes Last.
+func (it *Iteration) Add(o Op) int32 {
+	it.Ops = append(it.Ops, o)
+	return int32(len(it.Ops) - 1)
+}
+
+// Busy returns the time for which an iteration occupies a resource, over all its
+// lanes, and the pieces of work that this is.
+func (it *Iteration) Busy(resource int8) (Time, int64) {
+	var busy Time
+	var pieces int64
+	for _, layers := range it.Layers {
+		for i := 0; i < len(layers); {
+			same := i + 1
+			for same < len(layers) && layers[same] == layers[i] {
+				same++
+			}
+			for op := layers[i].From; op < layers[i].To; op++ {
+				if o := &it.Ops[op]; o.Resource == resource {
+					busy += Time(same-i) * o.duration()
+					pieces += int64(same-i) * int64(o.Pieces)
+				}
+			}
+			i = same
+		}
+	}
+	return busy, pieces
+}

@@ -1,0 +1,204 @@
+package dataflow
+
+import "github.com/l3sim/l3sim/sim"
+
+// Clock converts between time and the clocks that a rank computes, between which
+// it refreshes at its long-run rate.
+type Clock struct {
+	tCK                 Time
+	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
+	rate                float64 // clocks computed a picosecond
+}
+
+// NewClock returns the clock of a rank that computes so many clocks of each
+// interval; both are positive.
+func NewClock(tCK Time, interval, computing int64) Clock {
+	return Clock{tCK, interval, computing, float64(computing) / (float64(interval) * float64(tCK))}
+}
+
+// Time returns the time that clocks of computing take.
+func (c *Clock) Time(clocks int64) Time {
+	return sim.Time((clocks*c.interval+c.computing-1)/c.computing) * c.tCK
+}
+
+// Clocks returns the clocks that a rank has computed within t, give or take the
+// one in progress.
+func (c *Clock) Clocks(t Time) int64 { return int64(float64(t) * c.rate) }
+
+// Boundaries are where a claim can interrupt an operation: at the end of a head,
+// or earlier at a multiple of Step from the head's start.
+type Boundaries struct {
+	Clock Clock
+	Each  int64 // heads of each of the operation's Parts
+	Step  int64 // clocks; 0: at the ends of heads alone
+}
+
+// wait returns how long a claim that finds an operation elapsed > 0 after its start
+// waits for a boundary.
+//
+// The boundary's time counts from the operation's start, so that where the lane
+// stops does not depend on when within a clock the claim came.
+func (b *Boundaries) wait(parts []int64, elapsed Time) Time {
+	at := b.Clock.Clocks(elapsed)
+	boundary := b.Clock.Time(b.next(parts, at))
+	if boundary < elapsed { // at is rounded down
+		boundary = b.Clock.Time(b.next(parts, at+1))
+	}
+	return max(boundary-elapsed, 0)
+}
+
+// next returns the first boundary that is not before at, in clocks from the
+// operation's start.
+func (b *Boundaries) next(parts []int64, at int64) int64 {
+	start := int64(0)
+	for _, head := range parts {
+		end := start + head*b.Each
+		if at > end {
+			start = end
+			continue
+		}
+		for start+head <= at { // few: a channel has few heads of a layer
+			start += head
+		}
+		end = start + head
+		switch {
+		case at == start:
+			return at
+		case b.Step == 0:
+			return end
+		}
+		return min(end, start+(at-start+b.Step-1)/b.Step*b.Step)
+	}
+	return at // within the drain of the last head
+}
+
+// task is an operation of a sub-batch in a layer.
+type task struct {
+	op    int32
+	layer int32
+	sub   int8
+}
+
+// idle is the operation of a lane that computes nothing.
+const idle = int32(-1)
+
+// lane is one of the lanes of a resource. When the running operation ends is in the
+// engine's due times.
+type lane struct {
+	running task
+	freeAt  Time // nothing runs before this time: the lane receives
+	stop    Time // when it left its work for the transfer in progress, or never
+	active  bool // it had begun that work
+	waiting []task
+}
+
+// lane returns the place among all lanes of the one with number n, counted from the
+// layer's first, of resource r.
+func (e *Engine) lane(r int8, n int16, layer int32) int {
+	spec := &e.resources[r]
+	if spec.Rotates {
+		return e.servers[r].lanes + (int(n)+int(layer))%spec.Count
+	}
+	return e.servers[r].lanes + int(n)
+}
+
+// queueOnLane runs a task on its lane, or has it wait there.
+func (e *Engine) queueOnLane(t task) {
+	o := &e.it.Ops[t.op]
+	q := e.lane(o.Resource, o.Lane, t.layer)
+	l := &e.lanes[q]
+	if l.running.op != idle || len(l.waiting) > 0 {
+		l.waiting = append(l.waiting, t)
+		return
+	}
+	e.startOnLane(q, t)
+}
+
+func (e *Engine) startOnLane(q int, t task) {
+	l := &e.lanes[q]
+	at, o := max(e.now, l.freeAt), &e.it.Ops[t.op]
+	l.running, e.due[q] = t, at+o.Last
+	if e.spans != nil {
+		e.spans.open(q, Span{Start: at, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource, Lane: int16(q - e.servers[o.Resource].lanes)})
+	}
+}
+
+// endOnLane ends the running task of a lane and starts the next.
+func (e *Engine) endOnLane(q int) {
+	l := &e.lanes[q]
+	t := l.running
+	if e.spans != nil {
+		e.spans.close(q, e.now)
+	}
+	r := e.it.Ops[t.op].Resource
+	l.running.op, e.due[q] = idle, never
+	e.ended(t, e.now, r)
+	if l.running.op == idle && len(l.waiting) > 0 {
+		next := l.waiting[0]
+		l.waiting = append(l.waiting[:0], l.waiting[1:]...)
+		e.startOnLane(q, next)
+	}
+}
+
+// claim stops the lanes that a transfer of the given length goes to at their next
+// boundaries, gives the span of the data, and lets the lanes resume.
+func (e *Engine) claim(t *task, length Time) (begin, end Time) {
+	o := &e.it.Ops[t.op]
+	r := o.Claims - 1
+	spec := &e.resources[r]
+	first := e.servers[r].lanes
+	last := first + spec.Count
+	if o.Flags&ClaimAll == 0 {
+		first = e.lane(r, o.Lane, t.layer)
+		last = first + 1
+	}
+	for q := first; q < last; q++ {
+		begin = max(begin, e.leave(q, spec))
+	}
+	begin = e.clear(o.Resource, begin+o.Open, length)
+	end = begin + length
+	for q := first; q < last; q++ {
+		l := &e.lanes[q]
+		l.freeAt = end + o.Close
+		if l.stop != never {
+			if l.active {
+				l.freeAt += spec.Reactivate
+			}
+			e.due[q] += l.freeAt - l.stop
+			if e.spans != nil {
+				e.spans.interrupt(q, l.stop, l.freeAt)
+			}
+		}
+		if e.spans != nil {
+			e.spans.claimed(t, r, int16(q-e.servers[r].lanes), begin, end)
+		}
+	}
+	return begin, end
+}
+
+// leave returns when a lane has left its work: at its running operation's next
+// boundary, which it keeps in its state, or never where nothing is interrupted. An
+// operation that has not begun has no row active to leave.
+func (e *Engine) leave(q int, spec *Resource) Time {
+	l := &e.lanes[q]
+	left := max(e.now, l.freeAt)
+	l.stop = never
+	if l.running.op == idle {
+		return left
+	}
+	remaining, o := e.due[q]-left, &e.it.Ops[l.running.op]
+	if remaining <= 0 { // it ends before another link's claim does
+		return left
+	}
+	l.active = remaining < o.Last
+	if !l.active {
+		l.stop = left
+		return left
+	}
+	wait := spec.Boundaries.wait(e.it.Parts[o.Parts.From:o.Parts.To], o.Last-remaining)
+	if wait >= remaining {
+		return left + remaining
+	}
+	l.stop = left + wait
+	return l.stop + spec.Vacate
+}
