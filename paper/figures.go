@@ -59,8 +59,8 @@ func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*exp
 		if err := r.draw(t, drawings[x.name]...); err != nil {
 			return err
 		}
-		if x == e.fig8 {
-			if err := r.addSystems(x); err != nil {
+		if x.name == "fig8" {
+			if err := r.addSystems(e.fig8); err != nil {
 				return err
 			}
 		}

@@ -35,7 +35,7 @@ func TestWrite(t *testing.T) {
 	}
 	page := readFile(t, filepath.Join(dir, PageFile))
 	at := -1
-	for _, title := range []string{"\n## Claims\n", "\n## What cannot be reproduced, and why\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
+	for _, title := range []string{"\n## Claims\n", "\n### Output tokens/s on the requests that every system can hold\n", "\n### Output tokens/s of each system on all that it can hold\n", "\n## What cannot be reproduced, and why\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
 		i := strings.Index(page, title)
 		if i <= at || strings.Count(page, title) != 1 {
 			t.Errorf("%q is missing, there twice or out of order", title)
