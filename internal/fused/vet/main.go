@@ -1,4 +1,3 @@
-// Command vet runs package fused's check under go vet.
 package main
 
 import (

@@ -1,0 +1,2 @@
+// Command vet runs package fused's check under go vet.
+package main
