@@ -4,7 +4,7 @@
 //
 // Of many runs it holds tables (Table; as Parquet for other tools), what changed
 // between two of them (Compare, Rule), and the best trade-offs between goals
-// with the knobs behind them (Goal, Explore); package figure, below, draws them.
+// with what they have in common (Goal, Explore); package figure, below, draws them.
 //
 // Start at Summary. Package system fills it, cmd/l3sim prints it.
 package results

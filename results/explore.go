@@ -10,7 +10,7 @@ import (
 )
 
 // ExploreSchema names the form of Exploration's JSON.
-const ExploreSchema = "l3sim/explore/1"
+const ExploreSchema = "l3sim/explore/2"
 
 // Exploration is what a sweep shows of the trade-off between goals.
 type Exploration struct {
@@ -28,10 +28,9 @@ type Exploration struct {
 	// Shared are the knobs that vary over the points and not over the front, with
 	// the value that all of the front have.
 	Shared []KnobValue `json:"shared"`
-	// Knobs are what varies over the points, what says most about the front
-	// first; none where TooFew.
-	Knobs  []Knob `json:"knobs"`
-	TooFew bool   `json:"too_few"` // fewer than MinContrast points on the front or off it
+	// Knobs are the keys that vary over the points. First is the one of which a
+	// value is most frequent on the front, compared with all points.
+	Knobs []Knob `json:"knobs"`
 }
 
 // FrontPoint is a point on the front.
@@ -67,8 +66,8 @@ type explored struct {
 	std    []float64
 }
 
-// Explore finds the Pareto front of a sweep's points and what tells it from the
-// others. Seeds of a point are taken together. A table that no sweep wrote, or
+// Explore finds the Pareto front of a sweep's points and counts what the points
+// on it have in common. Seeds of a point are taken together. A table that no sweep wrote, or
 // in which no point has all goals, is an *input.InputError.
 func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	e := &explorer{Exploration: Exploration{Schema: ExploreSchema, Goals: goals}, table: t}
@@ -77,7 +76,7 @@ func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	}
 	e.varying()
 	e.findFront()
-	e.contrast()
+	e.count()
 	return &e.Exploration, nil
 }
 
@@ -121,8 +120,8 @@ func (e *explorer) collect() error {
 		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d have none", e.Failed, e.Incomplete)}
 }
 
-// varying finds the knobs: keys that differ between points. The seed is none,
-// and a key that is a goal is not what explains the goal.
+// varying finds the knobs: keys that differ between points. The seed is no knob,
+// and neither is a key that is a goal.
 func (e *explorer) varying() {
 	for c, isConfig := range e.table.IsConfig() {
 		isGoal := slices.ContainsFunc(e.Goals, func(g Goal) bool { return g.index == c })

@@ -40,17 +40,10 @@ func (e *Exploration) WriteText(w io.Writer) error {
 	for _, k := range e.Shared {
 		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, forPeople(k.Column, k.Value))
 	}
-	b.WriteByte('\n')
-	switch {
-	case e.TooFew:
-		fmt.Fprintf(&b, "too few points to say which knobs separate the front: %d on it, %d not; at least %d of each are needed\n",
-			len(e.Front), e.Points-len(e.Front), MinContrast)
-	case len(e.Knobs) == 0:
-		b.WriteString("no knob varies but the goals\n")
-	default:
-		if err := e.writeKnobs(&b); err != nil {
-			return err
-		}
+	if len(e.Knobs) == 0 {
+		b.WriteString("\nno key varies over the points but goals\n")
+	} else if err := e.writeKnobs(&b); err != nil {
+		return err
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -95,14 +88,14 @@ func (e *Exploration) frontTable() *Table {
 	return t
 }
 
-// writeKnobs writes what separates the front from the rest.
+// writeKnobs writes for each knob which value the front prefers, and all counts.
 func (e *Exploration) writeKnobs(b *strings.Builder) error {
-	b.WriteString(`what separates the front from the rest, one knob at a time
-explained: share of the uncertainty whether a point is on the front that the knob alone takes away, beyond chance;
-p: share of random fronts of that size about which it says as much, times the number of knobs; above 0.05 it may be chance
+	b.WriteString(`
+what the front has in common: for each key the value whose share of the front exceeds its share of all points most,
+then the points on the front and all points for each value
 
 `)
-	t := &Table{Columns: []string{"knob", "explained", "p", "on the front / of all, by value"}}
+	t := &Table{Columns: []string{"key", "value", "on the front", "of all", "on the front / of all, by value"}}
 	for _, k := range e.Knobs {
 		var levels []string
 		for _, l := range k.Levels {
@@ -112,17 +105,10 @@ p: share of random fronts of that size about which it says as much, times the nu
 		if len(levels) > most {
 			levels = append(levels[:most], fmt.Sprintf("%d more", len(levels)-most))
 		}
-		t.Rows = append(t.Rows, []string{k.Column, percent(k.Explained), pForPeople(k.P), strings.Join(levels, ", ")})
+		t.Rows = append(t.Rows, []string{k.Column, k.Most.label(k.Column), fmt.Sprintf("%d of %d", k.Most.Front, len(e.Front)),
+			fmt.Sprintf("%.0f%%", 100*float64(k.Most.All)/float64(e.Points)), strings.Join(levels, ", ")})
 	}
 	return t.WriteText(b)
-}
-
-// pForPeople writes a p to three decimals.
-func pForPeople(p float64) string {
-	if p < 0.001 {
-		return "<0.001"
-	}
-	return strconv.FormatFloat(p, 'f', 3, 64)
 }
 
 // label writes a level's value or range.

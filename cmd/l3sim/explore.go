@@ -13,8 +13,8 @@ func (a *app) newExploreCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explore RESULTS",
-		Short: "Find a sweep's best trade-offs and the knobs behind them",
-		Long: `Find a sweep's best trade-offs and the knobs behind them.
+		Short: "Find a sweep's best trade-offs and what they have in common",
+		Long: `Find a sweep's best trade-offs and what they have in common.
 
 RESULTS is a sweep's folder or its results.csv. Of two or three goals, each max or min of
 a column, it prints the Pareto front: the points that no other point equals or beats in
@@ -22,10 +22,10 @@ every goal and beats in one. Columns are named in full (node.memory_capacity_byt
 where only one fits, without section and unit. Seeds of a point are averaged; points
 that failed, or lack a number for some goal, are left out and counted.
 
-Then it ranks the knobs, the keys that vary, by how much of the uncertainty whether a
-point is on the front each takes away alone, beyond what it would of a random front of
-that size. It says nothing of knobs that matter only together, and with fewer than 5
-points on the front or off it nothing of knobs at all.`,
+Then it counts what the front has in common. For each key that varies it names the value
+whose share of the front exceeds its share of all points most, and counts the points on
+the front and all points for each value. Numbers of more than eight values are cut into
+quarters of the points. Counts of few points can be chance, and keys may matter only together.`,
 		Example: `  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
   l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
 		Args: cobra.ExactArgs(1),
@@ -37,7 +37,7 @@ points on the front or off it nothing of knobs at all.`,
 	return cmd
 }
 
-// explore prints the front of a table and its knobs.
+// explore prints the front of a table and what it has in common.
 func (a *app) explore(path, goals string, where []string, asJSON bool) error {
 	if goals == "" {
 		return &input.InputError{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
