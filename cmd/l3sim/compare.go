@@ -11,8 +11,8 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )

@@ -8,8 +8,8 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/sweep"
 	"github.com/l3sim/l3sim/traces"
 )
 

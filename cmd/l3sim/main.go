@@ -11,7 +11,7 @@ import (
 	"syscall"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/internal/sweep"
 )
 
 // Exit codes, as docs and scripts may rely on them.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/internal/sweep"
 )
 
 func (a *app) newMergeCommand() *cobra.Command {

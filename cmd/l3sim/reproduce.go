@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/paper"
-	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/internal/paper"
+	"github.com/l3sim/l3sim/internal/sweep"
 )
 
 // The largest values of --requests and --seeds, and the fewest requests of which

@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // sweepResult is the JSON of a sweep: what became of its points. Their results are in

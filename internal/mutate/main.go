@@ -39,7 +39,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", 1, "mutants under test at a time")
 	flag.BoolVar(&o.list, "list", false, "list the mutants and stop")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./internal/mutate [flags] PACKAGE, such as ./sweep")
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: go run ./internal/mutate [flags] PACKAGE, such as ./internal/sweep")
 		flag.PrintDefaults()
 	}
 	flag.Parse()

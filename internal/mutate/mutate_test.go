@@ -52,7 +52,7 @@ func TestFindMutants(t *testing.T) {
 
 // TestMutantsParse: what the operators leave of real files is Go.
 func TestMutantsParse(t *testing.T) {
-	files, err := filepath.Glob("../../sweep/*.go")
+	files, err := filepath.Glob("../sweep/*.go")
 	if err != nil || len(files) < 10 {
 		t.Fatal(files, err)
 	}

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // TestWrite writes all parts of the page one after the other, out of order: each

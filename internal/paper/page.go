@@ -205,7 +205,7 @@ func oldPart(page, name string) string {
 // pageHead says how the page came about.
 const pageHead = `# The paper's evaluation, repeated
 
-This page is generated; edit the generator (package ` + "`paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
+This page is generated; edit the generator (package ` + "`internal/paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
 
     l3sim reproduce all --seeds 3 --out out/paper
     l3sim reproduce sensitivity --requests 1000 --out out/paper

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // layouts is a simulator in which every system's throughput follows its layout:

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // TestPlacementNote: the page says that no placement fits Figs 8 and 10 together where

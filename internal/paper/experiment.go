@@ -19,8 +19,8 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // experiment is one sweep of the evaluation.

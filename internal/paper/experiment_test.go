@@ -13,9 +13,9 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/sweep"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sweep"
 )
 
 // Target is a part of the evaluation that can be repeated alone.

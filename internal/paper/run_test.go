@@ -4,7 +4,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/l3sim/l3sim/sweep"
+	"github.com/l3sim/l3sim/internal/sweep"
 )
 
 // TestRun carries out all claims for real, with few requests, and again from the
