@@ -10,7 +10,7 @@ func (s *Scheduler) prefillFirst() {
 			b.Sub[i].Decode = b.Sub[i].Decode[:0]
 		}
 		s.dealt, s.single = -1, false
-		s.fill(&b.Sub[0], false)
+		s.fill()
 		if len(b.Sub[0].Prefill) > 0 {
 			return
 		}
@@ -28,7 +28,7 @@ func (s *Scheduler) chunkedPrefill() {
 		s.deal() // prompts are added against both sub-batches
 	}
 	if prompts {
-		s.fill(&s.batch.Sub[0], true)
+		s.fill()
 	}
 	if (again || prompts) && s.spec.Adaptive && len(s.batch.Sub) == 2 {
 		s.adapt()
@@ -38,34 +38,49 @@ func (s *Scheduler) chunkedPrefill() {
 // prompts says whether a prompt waits that may find memory.
 func (s *Scheduler) prompts() bool { return s.head < len(s.queue) && !s.blocked }
 
-// fill adds prompts to a sub-batch up to MaxBatchTokens and as long as memory has
-// room. cut lets it cut the last one to fit.
-func (s *Scheduler) fill(sub *SubBatch, cut bool) {
-	budget := s.batching.MaxBatchTokens
-	for i := range s.batch.Sub {
-		budget -= s.batch.Sub[i].Tokens()
-	}
-	for s.head < len(s.queue) && budget > 0 {
+// fill adds prompts to the first sub-batch up to MaxBatchTokens and as long as memory
+// has room.
+func (s *Scheduler) fill() {
+	sub := &s.batch.Sub[0]
+	for s.head < len(s.queue) && s.budget() > 0 {
 		w := &s.queue[s.head]
 		if !w.held && !s.place.admit(w) {
 			return
 		}
 		left := w.prompt - w.finished
-		if left > budget && !cut && len(sub.Prefill) > 0 {
-			return
-		}
-		tokens := s.roomOnGPU(w, min(left, budget), left)
-		if tokens == 0 || tokens > budget && len(sub.Prefill) > 0 { // one that fits the GPUs only whole goes alone
-			return
-		}
-		if tokens < left && !s.stage(w) {
+		tokens := s.takes(w)
+		if tokens == 0 || tokens < left && !s.stage(w) {
 			return
 		}
 		s.take(sub, w, tokens, tokens == left)
-		if budget -= tokens; tokens < left {
+		if tokens < left {
 			return
 		}
 	}
+}
+
+// budget returns how many tokens MaxBatchTokens leaves the iteration.
+func (s *Scheduler) budget() int {
+	budget := s.batching.MaxBatchTokens
+	for i := range s.batch.Sub {
+		budget -= s.batch.Sub[i].Tokens()
+	}
+	return budget
+}
+
+// takes returns how many prompt tokens of w the iteration has room for, other than in
+// the memory for keys and values. Chunked prefill cuts the last prompt to fit; without
+// it, one that is longer than an iteration may be goes alone.
+func (s *Scheduler) takes(w *waiting) int {
+	left, budget, alone := w.prompt-w.finished, s.budget(), len(s.batch.Sub[0].Prefill) == 0
+	if left > budget && s.policy != PolicyChunkedPrefill && !alone {
+		return 0
+	}
+	tokens := s.roomOnGPU(w, min(left, budget), left)
+	if tokens > budget && !alone { // one that fits the GPUs only whole goes alone
+		return 0
+	}
+	return tokens
 }
 
 // stage reserves memory on the GPUs for a prompt that goes to the host and is about

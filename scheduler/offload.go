@@ -134,7 +134,7 @@ func (o *Offload) Next() *Batch {
 			o.help()
 		}
 		if o.prompts() {
-			o.fill(&b.Sub[0], true)
+			o.fill()
 		}
 		if !o.AllOnHost {
 			o.help()
@@ -183,7 +183,7 @@ func (o *Offload) promptsFirst() bool {
 		return false
 	}
 	o.clear()
-	o.fill(&o.batch.Sub[0], false)
+	o.fill()
 	return len(o.batch.Sub[0].Prefill) > 0
 }
 

@@ -38,7 +38,9 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 }
 
 // admit reserves memory for the queue's head: on the GPUs where no older request of
-// the host waits for that, else on the host, unless requests are late.
+// the host waits for that, else on the host, unless requests are late. What the host
+// takes runs at once, in room that the GPUs' prompts have left: held for the next
+// iteration, it would be in the way of those that the GPUs have memory for by then.
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
 	o.waits = false
@@ -49,6 +51,10 @@ func (o *Offload) admit(w *waiting) bool {
 	}
 	o.blocked = true
 	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+		return false
+	}
+	if tokens := o.takes(w); tokens == 0 || tokens < w.prompt && !o.ledger.hasRoom(w.prompt, 0) {
+		o.blocked = false
 		return false
 	}
 	if o.waits = o.gpusHold(r) && o.delays(w.prompt); o.waits {

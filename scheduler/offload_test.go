@@ -198,6 +198,9 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if err := errors.Join(s.CheckMemory(), s.CheckAdmission()); err != nil {
 			t.Fatal(err)
 		}
+		if s.head < len(s.queue) && s.queue[s.head].hold.Host && s.queue[s.head].held && s.queue[s.head].finished == 0 {
+			t.Fatalf("request %d has memory on the host, and its prompt has not begun", s.queue[s.head].request)
+		}
 		kept := s.Fragmentation()
 		saved := s.unused
 		s.unused.valid = false
