@@ -58,20 +58,21 @@ type OffloadConfig struct {
 type Offload struct {
 	*Scheduler
 	OffloadConfig
-	hosted  []hosted       // decoding requests on the host, in the order of arrival
-	movable int            // of these, that the GPUs could hold
-	settled int64          // step up to which Base and Last of those that sit out are right
-	full    bool           // the GPUs had no room for a move, and none has been freed since
-	refused refusal        // why the head of the queue may not go to the host
-	waits   bool           // it may not because requests are late
-	costly  bool           // the host's requests make the present iterations longer
-	leaving units.Duration // that moves to the host still take
-	gpus    Batch          // that is tried for its time
-	unused  unused
-	alone   *alone
-	clock   clock
-	report  func(request int32, tokens int) // of Complete
-	emitted func(request int32, tokens int)
+	hosted    []hosted       // decoding requests on the host, in the order of arrival
+	movable   int            // of these, that the GPUs could hold
+	settled   int64          // step up to which Base and Last of those that sit out are right
+	full      bool           // the GPUs had no room for a move, and none has been freed since
+	refused   refusal        // why the head of the queue may not go to the host
+	waits     bool           // it may not because requests are late
+	gathering bool           // it waits for memory for those that began with it on the GPUs alone
+	costly    bool           // the host's requests make the present iterations longer
+	leaving   units.Duration // that moves to the host still take
+	gpus      Batch          // that is tried for its time
+	unused    unused
+	alone     *alone
+	clock     clock
+	report    func(request int32, tokens int) // of Complete
+	emitted   func(request int32, tokens int)
 }
 
 // clock is an Offload's time. It knows when requests arrive and what iterations take.

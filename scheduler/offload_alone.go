@@ -19,6 +19,8 @@ type alone struct {
 	finished []int32 // requests that it has ended, and the Offload maybe not
 	emitted  func(request int32, tokens int)
 	next     []int32 // number of the token that each request of the Offload emits next
+	formed   int32   // iterations so far
+	group    []int32 // by request, the iteration that had its whole prompt; 0 for none
 }
 
 func newAlone(s *Scheduler, costs OffloadCosts) *alone {
@@ -26,7 +28,7 @@ func newAlone(s *Scheduler, costs OffloadCosts) *alone {
 	spec.SubBatches = 1
 	memory.used, memory.tokens, memory.spare = slices.Clone(memory.used), slices.Clone(memory.tokens), nil
 	c := Config{Policy: s.policy, Scheduler: &spec, Memory: s.memory, Comm: s.comm, Batching: s.batching}
-	a := &alone{Scheduler: New(c, s.requests, &memory, s.gpu, nil, s.rng), costs: costs, next: make([]int32, len(s.requests))}
+	a := &alone{Scheduler: New(c, s.requests, &memory, s.gpu, nil, s.rng), costs: costs, next: make([]int32, len(s.requests)), group: make([]int32, len(s.requests))}
 	a.emitted = func(request int32, tokens int) {
 		if tokens == a.requests[request].Output {
 			a.finished = append(a.finished, request)
@@ -63,6 +65,12 @@ func (a *alone) form(to units.Duration) bool {
 		if b := a.Next(); !b.Empty() {
 			a.ends += a.costs.Iteration(b)
 			a.runs = true
+			a.formed++
+			for _, c := range b.Sub[0].Prefill {
+				if c.Last && c.Finished == 0 {
+					a.group[c.Request] = a.formed
+				}
+			}
 			return true
 		}
 		if a.added == len(a.arrived) || a.requests[a.arrived[a.added]].Arrival >= to {

@@ -92,7 +92,7 @@ func (o *Offload) units(tokens int) int64 {
 // CheckAdmission returns an error where the head of the queue is held back though a
 // memory that it may take has room for it.
 func (o *Offload) CheckAdmission() error {
-	if !o.blocked || o.head == len(o.queue) {
+	if !o.blocked || o.head == len(o.queue) || o.gathering {
 		return nil
 	}
 	w := &o.queue[o.head]

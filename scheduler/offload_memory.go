@@ -43,8 +43,12 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 // iteration, it would be in the way of those that the GPUs have memory for by then.
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
-	o.waits = false
+	o.waits, o.gathering = false, false
 	if !o.overtakes(w) && o.gpusHold(r) {
+		if o.gathering = o.gathers(w); o.gathering {
+			o.blocked = true
+			return false
+		}
 		if o.due(w.request) && !o.seated(o.running()) && o.reserve(o.ledger, w, nil, o.keep(o.ledger)) || o.Scheduler.admit(w) {
 			return true
 		}

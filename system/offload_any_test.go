@@ -65,6 +65,10 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 	return sets, requests
 }
 
+// outOfStep is seeds of nodes whose requests are all alike, begin and end together on the
+// GPUs alone, and did not any more, for good, once the host had helped.
+var outOfStep = []uint64{50898}
+
 // anyNodes returns the node that seed draws, whose GPUs have room for 0.7 to 14 of the
 // largest requests, with its GPUs alone and with the host's
 // help, and those of its requests that the GPUs can hold.
@@ -102,7 +106,11 @@ func TestOffloadOnAnyNode(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			worst, best, sum := 0.0, 0.0, 0.0
-			for seed := *firstNode; seed < *firstNode+uint64(*nodes); seed++ {
+			for n := range *nodes {
+				seed := *firstNode + uint64(n)
+				if n < len(outOfStep) {
+					seed = outOfStep[n]
+				}
 				gpus, both, fit := anyNodes(t, seed)
 				requests := slices.Repeat(fit, c.times)
 				alone := serve(t, gpus, requests)
