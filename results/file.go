@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // File is a file to be written into a folder.
@@ -106,11 +107,23 @@ func fill(f folderFile, write func(io.Writer) error) error {
 // osFolder is a folder of the operating system, by its path.
 type osFolder string
 
+// Names of temporary files.
+const (
+	temporaryBegins = ".l3sim-"
+	temporaryEnds   = ".tmp"
+)
+
+// IsTemporary says that l3sim gives such names to files that it removes or renames
+// before it ends.
+func IsTemporary(name string) bool {
+	return strings.HasPrefix(name, temporaryBegins) && strings.HasSuffix(name, temporaryEnds)
+}
+
 // create makes a new hidden file with the permissions of an ordinary new file
 // (os.CreateTemp would let none but the owner read it).
 func (dir osFolder) create(name string) (folderFile, error) {
 	for i := 0; ; i++ {
-		path := filepath.Join(string(dir), fmt.Sprintf(".%s.%d-%d.tmp", name, os.Getpid(), i))
+		path := filepath.Join(string(dir), fmt.Sprintf("%s%s.%d-%d%s", temporaryBegins, name, os.Getpid(), i, temporaryEnds))
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 		if !errors.Is(err, fs.ErrExist) {
 			return f, err

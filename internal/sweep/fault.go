@@ -7,14 +7,13 @@ import (
 	"syscall"
 )
 
-// wrongPath are the operating system's errors that a path as the user wrote it
-// can be the cause of, besides those that package fs names.
+// wrongPath are errors of the operating system that a path which the user wrote can
+// cause. Package fs names some more.
 var wrongPath = []syscall.Errno{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
 
-// IsSystemFault says that err is the operating system's and no fault of what the
-// user wrote: no room on a disk, a volume that has gone or cannot be written to, no
-// free file handle. Whoever reports it as wrong input keeps a batch system from
-// trying again.
+// IsSystemFault says whether err comes from the operating system and not from what
+// the user wrote: a full disk, a volume that has gone or is read-only, no free file
+// handle. Batch systems try again after a system fault, and not after wrong input.
 func IsSystemFault(err error) bool {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -28,11 +27,10 @@ func IsSystemFault(err error) bool {
 	return !slices.Contains(wrongPath, errno)
 }
 
-// unreadableError is an input that cannot be read although what the user wrote is
-// right: a file that was there for the plan and is not for the run, or changed in
-// between, or a fault of the system. It says nothing about a point, so it ends
-// planning or the run and is recorded nowhere. It does not unwrap, as its cause
-// may be an *input.InputError, which this is not.
+// unreadableError is an input that cannot be read although the user wrote the right
+// thing: the system fails, or the file changed or went after the plan was made. It is
+// not about a point: it ends planning or the run, and no result records it. It does not
+// unwrap, as its cause may be an *input.InputError.
 type unreadableError struct{ cause error }
 
 func (e *unreadableError) Error() string { return e.cause.Error() }

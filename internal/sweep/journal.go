@@ -10,9 +10,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
@@ -54,6 +57,7 @@ type Journal struct {
 	mu    sync.Mutex
 	dir   string
 	file  journalFile
+	lock  *flock.Flock // the kernel lets go of it when the process ends, however it does
 	there func() error // Check, nil for no check
 	// syncFolder makes the name of a new journal durable.
 	syncFolder func(dir string) error
@@ -114,21 +118,25 @@ func OpenJournal(dir string) (*Journal, error) {
 		return nil, err
 	}
 	j := &Journal{dir: dir, file: f, entries: map[string]*Entry{}, there: func() error { return inPlace(f) }, syncFolder: results.SyncFolder}
-	if err := j.open(f, dir); err != nil {
-		return nil, errors.Join(err, f.Close())
+	if runtime.GOOS == "windows" {
+		path += ".lock" // other handles cannot read what is locked there
+	}
+	j.lock = flock.New(path, flock.SetFlag(os.O_RDWR|os.O_CREATE))
+	free, err := j.lock.TryLock()
+	if err == nil && !free {
+		err = fmt.Errorf("%s is in use by another sweep", dir)
+	}
+	if err == nil {
+		err = j.open(f, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), j.lock.Close())
 	}
 	return j, nil
 }
 
-// open locks f, reads it and makes it ready to append to.
+// open reads f and makes it ready to append to.
 func (j *Journal) open(f *os.File, dir string) error {
-	free, err := lock(f)
-	if err != nil {
-		return err
-	}
-	if !free {
-		return fmt.Errorf("%s is in use by another sweep", dir)
-	}
 	total, err := j.read(f.Name(), f, func(e *Entry) error {
 		j.entries[e.Point] = e // of two entries of a point the later counts
 		return nil
@@ -384,4 +392,4 @@ func inPlace(f *os.File) error {
 }
 
 // Close ends the use of the journal and lets others open it. Its error may be Check's.
-func (j *Journal) Close() error { return errors.Join(j.Check(), j.file.Close()) }
+func (j *Journal) Close() error { return errors.Join(j.Check(), j.file.Close(), j.lock.Close()) }

@@ -29,6 +29,7 @@ type Plan struct {
 	parts    [][]string // what each choice of each axis adds to a point's name
 	columns  []string   // keys of Point.cells
 	baseSeed uint64     // of points without configuration that set no seed
+	baseErr  error      // what is wrong without the axes
 	// simulate runs a point; tests of everything around it put something faster in
 	// its place.
 	simulate func(context.Context, *Point, *configs.Config) (*results.Summary, error)
@@ -62,7 +63,8 @@ func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version
 func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: &resolver{loadAll: loadAll}}
 	p.simulate = p.runNode
-	if base, err := configs.Load(p.options(f.Set)); err == nil {
+	var base *configs.Config
+	if base, p.baseErr = configs.Load(p.options(f.Set)); p.baseErr == nil {
 		p.baseSeed = base.Run.Seed
 	}
 	for _, a := range f.Axes {
@@ -139,12 +141,12 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
 		effective := func(key string) constant.Value {
-			return keyConstant(fieldOf(&base.config, key))
+			return keyConstant(fieldOf(base, key))
 		}
 		if keep, err := p.keep(effective); !keep || err != nil {
 			return nil, err
 		}
-		point.Seed = base.config.Run.Seed
+		point.Seed = base.Run.Seed
 	}
 	repeats := make([]Point, p.File.Repeats)
 	for i := range repeats {
@@ -153,7 +155,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 			repeats[i].Seed += uint64(i)
 		}
 		if base != nil {
-			base.seed(repeats[i].Seed)
+			base.Run.Seed = repeats[i].Seed
 		}
 		if err := p.address(&repeats[i], settings, base); err != nil {
 			return nil, err
@@ -168,12 +170,12 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
 	}
-	r, err := p.resolver.resolve(p, p.settings(point.combination))
+	config, err := p.resolver.resolve(p, p.settings(point.combination))
 	if err != nil {
 		return nil, err
 	}
-	r.seed(point.Seed)
-	return &r.config, nil
+	config.Run.Seed = point.Seed
+	return config, nil
 }
 
 // options returns what loads a configuration with the given settings.
@@ -223,32 +225,32 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 }
 
 // address sets the point's hash and cells, or its error where its trace is none.
-// Resolved is nil for a point with an error. A fault of the system is returned.
-func (p *Plan) address(point *Point, settings []Setting, resolved *resolved) error {
+// Config is nil for a point with an error. A fault of the system is returned.
+func (p *Plan) address(point *Point, settings []Setting, config *configs.Config) error {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
-	if resolved != nil {
-		info, err := p.traces.info(&resolved.config)
+	if config != nil {
+		info, err := p.traces.info(config)
 		if IsSystemFault(err) {
 			return &unreadableError{err}
 		}
 		if err == nil {
 			point.Tokens, point.Requests = info.tokens, info.requests
-			point.config, err = resolved.sha256()
+			point.config, err = config.SHA256()
 			fmt.Fprintf(h, "trace %s\nconfiguration %s\n", info.hash, point.config)
 		}
 		if err != nil {
-			point.Err, point.config, resolved = p.placed(err, settings, "run.trace"), "", nil
+			point.Err, point.config, config = p.placed(err, settings, "run.trace"), "", nil
 		}
 	}
-	if resolved == nil {
+	if config == nil {
 		for _, s := range settings {
 			fmt.Fprintf(h, "%s = %s\n", s.Key, s.Value)
 		}
 		fmt.Fprintf(h, "seed %d\n%v\n", point.Seed, placeless(point.Err))
 	}
 	point.Hash = hex.EncodeToString(h.Sum(nil))
-	point.cells = p.cells(point, settings, resolved)
+	point.cells = p.cells(point, settings, config)
 	return nil
 }
 
@@ -274,9 +276,6 @@ func (p *Plan) check() error {
 	}
 	if err := p.wrongChoice(); err != nil {
 		return inputError(err)
-	}
-	if len(p.File.Axes) == 0 && p.Points[0].Err != nil {
-		return inputError(p.Points[0].Err)
 	}
 	type identity struct {
 		name string

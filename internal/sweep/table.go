@@ -78,9 +78,10 @@ func (p *Plan) provenance() map[string]string {
 
 // Write puts the results into dir: results.csv, the same table with types in
 // results.parquet, and the summary of each point that is done in the folder
-// points, in the form of 'l3sim run --json'. Files are whole or not there. Of an
-// earlier plan's points and of writers that were killed nothing stays. The caller
-// holds the journal in dir open, as its lock keeps others from writing there.
+// points, in the form of 'l3sim run --json'. Files are whole or not there. It removes
+// the points of an earlier plan and temporary files. The caller holds the journal in
+// dir open: its lock keeps others from writing there, so whoever left a temporary
+// file was killed.
 func (p *Plan) Write(dir string, o *Outcome) error {
 	t, err := p.Table(o)
 	if err != nil {
@@ -88,7 +89,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	}
 	points := filepath.Join(dir, "points")
 	for _, folder := range []string{dir, points} {
-		if err := removeStale(folder, cutShort); err != nil {
+		if err := removeStale(folder, results.IsTemporary); err != nil {
 			return err
 		}
 	}

@@ -136,7 +136,7 @@ func TestWriteLeavesNothingStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept := []string{"points/notes.json", "points/.hidden.tmp", "points/a,seed=1.json.bak", "notes.csv", "points/.mine.1-2.tmp"}
-	stale := []string{"points/.gpus=4,seed=1.json.12-0.tmp", ".results.csv.12-0.tmp", ".shard.jsonl.7-1.tmp", ".l3sim-123.tmp", "points/" + long[:100] + "-0123456789abcdef.json"}
+	stale := []string{"points/.l3sim-gpus=4,seed=1.json.12-0.tmp", ".l3sim-results.csv.12-0.tmp", ".l3sim-shard.jsonl.7-1.tmp", ".l3sim-123.tmp", "points/" + long[:100] + "-0123456789abcdef.json"}
 	for _, name := range append(slices.Clone(kept), stale...) {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
 			t.Fatal(err)

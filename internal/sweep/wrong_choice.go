@@ -4,146 +4,111 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 )
 
-// wrongChoice returns the error of the first choice with which no combination is a
-// configuration: the first that is about a key of the choice, else the first.
-func (p *Plan) wrongChoice() error {
-	failed, works := make([][]error, len(p.File.Axes)), make([][]bool, len(p.File.Axes))
-	for i, a := range p.File.Axes {
-		failed[i], works[i] = make([]error, len(a.Choices)), make([]bool, len(a.Choices))
+// option is something that a sweep file lists to be tried: a choice of an axis,
+// or a value in an array of a Latin hypercube.
+type option struct {
+	settings []Setting
+	choices  []int // of the axis that have it
+}
+
+// options returns what the axis lists. Samples of a Latin hypercube's ranges are
+// drawn and not listed.
+func (a *Axis) options() []option {
+	var all []option
+	if a.Kind != latinKind {
+		for i := range a.Choices {
+			all = append(all, option{a.Choices[i].Settings, []int{i}})
+		}
+		return all
 	}
+	at := map[Setting]int{}
+	for i, c := range a.Choices {
+		for _, s := range c.Settings {
+			if !slices.Contains(a.listed, s.Key) {
+				continue
+			}
+			if _, seen := at[s]; !seen {
+				at[s] = len(all)
+				all = append(all, option{settings: []Setting{s}})
+			}
+			all[at[s]].choices = append(all[at[s]].choices, i)
+		}
+	}
+	return all
+}
+
+// wrongChoice returns an error for the first option with which no point is a
+// configuration: what is wrong with the option by itself, else what the first such
+// point says. Values of a Latin hypercube that are right by themselves may fail
+// beside what was drawn.
+func (p *Plan) wrongChoice() error {
+	works, failed := make([][]bool, len(p.File.Axes)), make([][]error, len(p.File.Axes))
+	for i, a := range p.File.Axes {
+		works[i], failed[i] = make([]bool, len(a.Choices)), make([]error, len(a.Choices))
+	}
+	allFail := true
 	for i := range p.Points {
 		point := &p.Points[i]
+		allFail = allFail && point.Err != nil
 		for axis, choice := range p.choices(point.combination) {
 			works[axis][choice] = works[axis][choice] || point.Err == nil
-			c := &p.File.Axes[axis].Choices[choice]
-			if old := failed[axis][choice]; old == nil || point.Err != nil && !c.isAbout(old) && c.isAbout(point.Err) {
+			if failed[axis][choice] == nil {
 				failed[axis][choice] = point.Err
 			}
 		}
 	}
-	for axis := range failed {
-		// A Latin hypercube's choices are drawn, not chosen: one that is no
-		// configuration is a failed point, unless all are.
-		drawn := p.File.Axes[axis].Kind == latinKind && slices.Contains(works[axis], true)
-		for choice, err := range failed[axis] {
-			if err == nil || works[axis][choice] || drawn {
+	if allFail && p.baseErr != nil {
+		return p.Points[0].Err // no axis is to blame
+	}
+	for axis := range p.File.Axes {
+		a := &p.File.Axes[axis]
+		for _, o := range a.options() {
+			var first error
+			for _, c := range o.choices {
+				if first == nil {
+					first = failed[axis][c]
+				}
+			}
+			if first == nil || len(o.settings) == 0 || slices.ContainsFunc(o.choices, func(c int) bool { return works[axis][c] }) {
 				continue
 			}
-			if p.validElsewhere(axis, choice) {
-				return &input.InputError{File: p.File.Path, Key: "where", Expected: fmt.Sprintf(
-					"conditions that leave a valid combination with %s; those that are left are none: %v", p.parts[axis][choice], err)}
-			}
-			return p.pointedAt(axis, choice, err)
-		}
-		if drawn {
-			if err := p.wrongListed(axis, works[axis], failed[axis]); err != nil {
+			if err := p.wrongAlone(o.settings); err != nil {
 				return err
 			}
+			if a.Kind == latinKind && !allFail {
+				continue
+			}
+			s, where := o.settings[0], ""
+			if len(p.File.Where) > 0 {
+				where = " that the conditions leave"
+			}
+			return &input.InputError{File: p.place(s), Key: s.Key, Value: s.Value,
+				Err: fmt.Errorf("no point with it%s is a configuration; the first says %w", where, placeless(first))}
 		}
+	}
+	if allFail {
+		return p.Points[0].Err
 	}
 	return nil
 }
 
-// isAbout says that an error names a key that the choice sets.
-func (c *Choice) isAbout(err error) bool {
+// wrongAlone returns the error of a configuration with what all points share and
+// some settings, where it is about a key of these settings.
+func (p *Plan) wrongAlone(settings []Setting) error {
+	all := append(slices.Clone(p.File.Set), settings...)
+	config, err := configs.Load(p.options(all))
+	if err == nil {
+		_, err = p.traces.info(config)
+		err = p.placed(err, all, "run.trace")
+	}
 	bad := new(input.InputError)
-	return errors.As(err, &bad) && slices.ContainsFunc(c.Settings, func(s Setting) bool { return s.Key == bad.Key })
-}
-
-// pointedAt gives the error of a choice with which nothing works the place of the
-// choice, unless it names a key that the choice sets, or is there without it.
-func (p *Plan) pointedAt(axis, choice int, err error) error {
-	c := &p.File.Axes[axis].Choices[choice]
-	if c.isAbout(err) || len(c.Settings) == 0 {
+	if errors.As(err, &bad) && slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == bad.Key }) {
 		return err
-	}
-	if _, alone := configs.Load(p.options(p.File.Set)); alone != nil && placeless(alone).Error() == placeless(err).Error() {
-		return err
-	}
-	s := c.Settings[0]
-	return &input.InputError{File: p.place(s), Key: s.Key, Value: s.Value,
-		Err: fmt.Errorf("no point with it is a configuration; the first says %w", placeless(err))}
-}
-
-// maxLookups bounds the combinations that validElsewhere tries, for the choice of
-// an error message alone.
-const maxLookups = 1000
-
-// validElsewhere says that a combination with a choice is a configuration which
-// the conditions exclude.
-func (p *Plan) validElsewhere(axis, choice int) bool {
-	if len(p.File.Where) == 0 {
-		return false
-	}
-	kept := make(map[int]bool, len(p.Points))
-	for i := range p.Points {
-		kept[p.Points[i].combination] = true
-	}
-	total, tried := 1, 0
-	for _, a := range p.File.Axes {
-		total *= len(a.Choices)
-	}
-	for c := range total {
-		if kept[c] || p.choice(c, axis) != choice {
-			continue
-		}
-		if tried++; tried > maxLookups {
-			break
-		}
-		if _, err := p.resolver.resolve(p, p.settings(c)); err == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// choice returns an axis' choice in a combination.
-func (p *Plan) choice(combination, axis int) int {
-	for a, choice := range p.choices(combination) {
-		if a == axis {
-			return choice
-		}
-	}
-	return -1
-}
-
-// wrongListed returns the error of a value that a Latin hypercube lists and that
-// is wrong by itself: no sample with it is a configuration, and neither is what
-// all points share with this value alone, for the value's own key. A value that
-// only what was drawn beside it rules out is right.
-func (p *Plan) wrongListed(axis int, works []bool, failed []error) error {
-	a := &p.File.Axes[axis]
-	for _, key := range a.listed {
-		good, tried := map[string]bool{}, map[string]bool{}
-		of := func(c Choice) Setting {
-			return c.Settings[slices.IndexFunc(c.Settings, func(s Setting) bool { return s.Key == key })]
-		}
-		for i, c := range a.Choices {
-			good[of(c).Value] = good[of(c).Value] || works[i]
-		}
-		for i, c := range a.Choices {
-			s := of(c)
-			if good[s.Value] || failed[i] == nil || tried[s.Value] {
-				continue
-			}
-			tried[s.Value] = true
-			alone := append(slices.Clone(p.File.Set), s)
-			config, err := configs.Load(p.options(alone))
-			if err == nil && key == "run.trace" {
-				if _, err = p.traces.info(config); err != nil {
-					return p.placed(err, alone, key)
-				}
-			}
-			if bad := new(input.InputError); errors.As(err, &bad) && (bad.Key == key || strings.HasPrefix(bad.Key, key+".")) {
-				return err
-			}
-		}
 	}
 	return nil
 }
