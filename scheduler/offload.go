@@ -135,6 +135,7 @@ func (o *Offload) Next() *Batch {
 			o.help()
 		}
 		if o.prompts() {
+			o.stayOnGPUs()
 			o.fill()
 		}
 		if !o.AllOnHost {
@@ -184,6 +185,7 @@ func (o *Offload) promptsFirst() bool {
 		return false
 	}
 	o.clear()
+	o.stayOnGPUs()
 	o.fill()
 	return len(o.batch.Sub[0].Prefill) > 0
 }

@@ -11,7 +11,7 @@ import (
 // GPUs alone may be apart here once the host has helped: prompts then run one by one,
 // for good. Where requests are late, and what keeps the group apart has ended on the
 // GPUs alone, the group gathers if one iteration for all its prompts saves more time
-// than the steps until then take.
+// than the steps until then take for the places that stay empty.
 func (o *Offload) gathers(w *waiting) bool {
 	number := o.alone.group[w.request]
 	if number == 0 || len(o.batch.Sub[0].Prefill) > 0 || !o.late(0, 1, 0) {
@@ -31,7 +31,8 @@ func (o *Offload) gathers(w *waiting) bool {
 		return false
 	}
 	steps := o.stepsToFree(need)
-	return steps >= 0 && o.together(group, first) > units.Duration(steps)*o.decodeOnly()
+	empty := float64(first) / float64(first+len(o.decoding))
+	return steps >= 0 && float64(o.together(group, first)) > float64(steps)*float64(o.decodeOnly())*empty
 }
 
 // stepsToFree returns after how many steps requests that the GPUs alone have ended will

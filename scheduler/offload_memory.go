@@ -73,6 +73,25 @@ func (o *Offload) admit(w *waiting) bool {
 	return false
 }
 
+// stayOnGPUs has the prompt that is cut and bound for the host, but lies on the GPUs until
+// its last chunk, stay there if they have room for it by now.
+func (o *Offload) stayOnGPUs() {
+	if o.head == len(o.queue) {
+		return
+	}
+	w := &o.queue[o.head]
+	if !w.cut || !w.hold.Host || !o.gpusHold(&o.requests[w.request]) || o.overtakes(w) || o.seated(o.running()) {
+		return
+	}
+	o.ledger.Release(w.staged)
+	if r, ok := o.ledger.Reserve(o.reservedTokens(w), o.keep(o.ledger), o.foresee(w), o.comm.Balance, o.rng); ok {
+		o.release(w.hold)
+		w.hold, w.staged = r, Reservation{}
+	} else {
+		w.staged, _ = o.ledger.Reserve(w.prompt, 0, nil, o.comm.Balance, o.rng)
+	}
+}
+
 // overtakes says whether an older request, on the host with its prompt or about to
 // have it, waits for room on the GPUs.
 func (o *Offload) overtakes(w *waiting) bool {
@@ -202,7 +221,7 @@ func (o *Offload) growHosted(all bool) {
 			continue
 		}
 		request, context := h.Request, h.Context(o.batch.Step)
-		for !growBy(o.Host, &o.holds[request], context) {
+		for !o.Host.Grow(&o.holds[request], context) {
 			if o.dropHosted() == request {
 				break
 			}
@@ -222,12 +241,6 @@ func (o *Offload) short() bool {
 		}
 	}
 	return false
-}
-
-// growBy extends a reservation to context tokens by whole units.
-func growBy(l *Ledger, hold *Reservation, context int) bool {
-	unit := l.UnitTokens()
-	return context <= hold.Tokens || l.Grow(hold, (context+unit-1)/unit*unit)
 }
 
 // dropHosted takes the memory of the request that arrived last on the host and

@@ -46,9 +46,7 @@ func TestWithoutHostMemoryIsGPUOnly(t *testing.T) {
 // TestOffloadIsNoSlower checks what the CPUs' help costs on the requests that the GPUs
 // can hold. Where each place on the GPUs is taken a few times only, a run is mostly
 // its end, and who comes last there depends on the order. In longer runs the loss is
-// small, and over all nodes help is a gain. Where the GPUs hold hardly more than one
-// request, each waits for its move: such nodes count for the mean alone, 66% slower
-// was the worst seen.
+// small. Over all nodes help is a gain.
 func TestOffloadIsNoSlower(t *testing.T) {
 	for _, c := range []struct {
 		name        string

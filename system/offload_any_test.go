@@ -67,7 +67,7 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 
 // outOfStep is seeds of nodes whose requests are all alike, begin and end together on the
 // GPUs alone, and did not any more, for good, once the host had helped.
-var outOfStep = []uint64{50898}
+var outOfStep = []uint64{50898, 201278, 201716}
 
 // anyNodes returns the node that seed draws, whose GPUs have room for 0.7 to 14 of the
 // largest requests, with its GPUs alone and with the host's

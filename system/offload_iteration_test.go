@@ -56,13 +56,20 @@ func TestOffloadIterationByHand(t *testing.T) {
 		t.Errorf("the timeline ends at %v, want %v", got, end)
 	}
 
-	b.Moves.Down.Wait = took
-	if end, err = e.run(b, start); err != nil {
-		t.Fatal(err)
-	}
-	compare("waiting for a move", end-start, took+down)
-	if got := e.record(&Recording{Spans: NewSpans(1)}, b, start); got != end {
-		t.Errorf("waiting for a move, the timeline ends at %v, want %v", got, end)
+	for _, way := range []struct {
+		name string
+		wait *sim.Time
+		own  sim.Time
+	}{{"down", &b.Moves.Down.Wait, down}, {"up", &b.Moves.Up.Wait, up}} {
+		*way.wait = took
+		if end, err = e.run(b, start); err != nil {
+			t.Fatal(err)
+		}
+		compare("waiting for a move "+way.name, end-start, took+way.own)
+		if got := e.record(&Recording{Spans: NewSpans(1)}, b, start); got != end {
+			t.Errorf("waiting for a move %s, the timeline ends at %v, want %v", way.name, got, end)
+		}
+		*way.wait = 0
 	}
 }
 
