@@ -76,3 +76,33 @@ func TestAdaptiveBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestAdaptive runs two requests as one batch where the GPU reads its weights
+// twice for nothing, and as two where the PIM has more to do.
+func TestAdaptive(t *testing.T) {
+	for _, c := range []struct {
+		pim    units.Duration
+		single bool
+	}{{pim: 10, single: true}, {pim: 300, single: false}} {
+		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
+		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
+		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
+		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
+		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}
+		for range 3 {
+			b := s.Next()
+			if got := len(b.Sub[1].Decode) == 0; got != c.single || b.Decoding() != 2 {
+				t.Errorf("PIM time %d: single batch %v, want %v; %d requests", c.pim, got, c.single, b.Decoding())
+			}
+		}
+	}
+}
+
+// weights predicts 100 of GPU time for any sub-batch, and a PIM time a request.
+type weights struct{ pim units.Duration }
+
+func (w weights) GPU(*SubBatch) units.Duration { return 100 }
+
+func (w weights) PIM(s *SubBatch, _ int64, _ int) units.Duration {
+	return w.pim * units.Duration(len(s.Decode))
+}

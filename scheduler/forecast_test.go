@@ -139,6 +139,9 @@ func checkForecast(t *rapid.T, s *Scheduler, f *follower) {
 	for i := range s.decoding {
 		add(s.decoding[i].Request, s.holds[s.decoding[i].Request].Offset)
 	}
+	for i := range s.moving {
+		add(s.moving[i].Request, s.holds[s.moving[i].Request].Offset)
+	}
 	s.eachPrefilling(false, func(w *waiting) { add(w.request, w.hold.Offset) })
 	add(w.request, 0)
 	if got := s.foresee(w).running; !slices.Equal(got, want) {

@@ -58,6 +58,11 @@ func (l *Ledger) perLayer(tokens int) int64 {
 	return int64((tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
 }
 
+// whole returns the tokens that the units for tokens tokens have room for.
+func (l *Ledger) whole(tokens int) int {
+	return (tokens + l.unitTokens - 1) / l.unitTokens * l.unitTokens
+}
+
 // fits says whether every rank has room for units units a layer, with keep units
 // left free.
 func (l *Ledger) fits(offset int, units, keep int64) bool {
@@ -150,9 +155,13 @@ func (l *Ledger) choose(balance string, rng *rand.Rand) int {
 	return best
 }
 
-// Grow extends a reservation to tokens tokens, or reports false, changing
-// nothing, where a rank has no room.
+// Grow extends a reservation that holds fewer to tokens tokens, in whole units, or
+// reports false, changing nothing, where a rank has no room.
 func (l *Ledger) Grow(r *Reservation, tokens int) bool {
+	if tokens <= r.Tokens {
+		return true
+	}
+	tokens = l.whole(tokens)
 	more := l.perLayer(tokens) - l.perLayer(r.Tokens)
 	if more > 0 && !l.fits(r.Offset, more, 0) {
 		return false
@@ -191,10 +200,6 @@ func (l *Ledger) Used() int64 {
 
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
-
-// UnitTokens returns the tokens of one layer and head that an allocation unit
-// holds.
-func (l *Ledger) UnitTokens() int { return l.unitTokens }
 
 // fragmentation returns the share of the rows in use that the reserved tokens
 // less unused ones do not fill, 0 where nothing is in use.

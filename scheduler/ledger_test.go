@@ -59,10 +59,14 @@ func TestLedgerLaws(t *testing.T) {
 			case op == 1 && len(live) > 0:
 				tokens := live[one].Tokens + rng.IntN(30)
 				after := append([]Reservation(nil), live...)
-				after[one].Tokens = tokens
+				for ; after[one].Tokens < tokens || after[one].Tokens%spec.UnitTokens > 0 && tokens > live[one].Tokens; after[one].Tokens++ {
+				}
 				units, _ := tally(&spec, after)
-				if got, want := l.Grow(&live[one], tokens), fitsAll(units, spec.Capacity); got != want {
-					t.Fatalf("%+v: growing to %d tokens: %v, want %v", live[one], tokens, got, want)
+				if !fitsAll(units, spec.Capacity) {
+					after[one] = live[one]
+				}
+				if got, want := l.Grow(&live[one], tokens), after[one].Tokens >= tokens; got != want || live[one] != after[one] {
+					t.Fatalf("growing to %d tokens: %v, %+v, want %v, %+v", tokens, got, live[one], want, after[one])
 				}
 			default:
 				tokens, keep := 1+rng.IntN(60), int64(rng.IntN(10))

@@ -139,8 +139,7 @@ func (o *Offload) moveDown(at int) bool {
 
 // reserveOnHost takes memory of the host for a context.
 func (o *Offload) reserveOnHost(context int) (Reservation, bool) {
-	unit := o.Host.UnitTokens()
-	r, ok := o.Host.Reserve((context+unit-1)/unit*unit, 0, nil, o.comm.Balance, o.rng)
+	r, ok := o.Host.Reserve(o.Host.whole(context), 0, nil, o.comm.Balance, o.rng)
 	r.Host = true
 	return r, ok
 }

@@ -188,6 +188,9 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if b.Empty() {
 			break
 		}
+		if w := s.queue[s.head:]; len(w) > 0 && !s.overtakes(&w[0]) && s.gpusHold(&requests[w[0].request]) {
+			checkForecast(t, s.Scheduler, f.follower)
+		}
 		f.check(t, b, len(s.Preempted()) > 0)
 		if most := batching.MaxNumSeqs; most > 0 && b.Decoding() > most {
 			t.Fatalf("%d requests decode, at most %d may", b.Decoding(), most)

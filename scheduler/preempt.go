@@ -50,9 +50,7 @@ func (s *Scheduler) growOne(request int32) bool {
 	if i < 0 {
 		return true
 	}
-	unit := s.ledger.UnitTokens()
-	context := s.decoding[i].Context(s.batch.Step)
-	return s.ledger.Grow(&s.holds[request], (context+unit-1)/unit*unit)
+	return s.ledger.Grow(&s.holds[request], s.decoding[i].Context(s.batch.Step))
 }
 
 // makeRoom takes the memory of the request that arrived last and returns it.

@@ -255,8 +255,8 @@ func (s *Scheduler) prefill() {
 
 // adapt runs the iteration as a single batch where that is predicted to be
 // faster. Two sub-batches take at least the GPU's time for both, as each reads
-// all weights, either one's own chain of GPU and PIM, and the busiest rankset's
-// time for both; a single one takes its own chain.
+// all weights, and either one's own chain of GPU and PIM; a single one takes its
+// own chain.
 func (s *Scheduler) adapt() {
 	b := &s.batch
 	first, second := &b.Sub[0], &b.Sub[1]
@@ -269,7 +269,7 @@ func (s *Scheduler) adapt() {
 	decode, prompts := len(first.Decode), len(first.Prefill)
 	b.merge()
 	gpu, pim := s.predictor.GPU(first), s.predictor.PIM(first, b.Step, 0)
-	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1, pim) {
+	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1) {
 		s.single = true
 		return
 	}

@@ -255,31 +255,36 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 	// One request decodes over 1,000 tokens: T_PIM = 1,000 a token of context.
 	for _, c := range []struct {
 		name     string
+		before   int            // tokens of a prompt before the one that is cut
 		pim      units.Duration // of the decoding request
 		move     units.Duration // of 16 prompt tokens' keys and values
 		min      int
 		chunking bool
-		want     int
+		want     int // tokens of the prompts
 	}{
-		{"the whole prompt fits", 2000, 0, 1, true, 1000},
-		{"cut down to the nearest multiple", 325, 0, 1, true, 320},
-		{"cut up to the nearest multiple", 330, 0, 1, true, 336},
-		{"the prompt's transfer lengthens the PIM's time", 325, 8, 1, true, 656},
-		{"the minimum where the PIM is idle", 0, 0, 100, true, 112},
-		{"the smaller of two that are as close", 328, 0, 1, true, 320},
-		{"none where they cannot be cut and the GPU has no time left", 0, 0, 0, false, 0},
-		{"whole where prompts cannot be cut", 330, 0, 1, false, 1000},
+		{"the whole prompt fits", 0, 2000, 0, 1, true, 1000},
+		{"cut down to the nearest multiple", 0, 325, 0, 1, true, 320},
+		{"cut up to the nearest multiple", 0, 330, 0, 1, true, 336},
+		{"the prompt's transfer lengthens the PIM's time", 0, 325, 8, 1, true, 656},
+		{"so does that of the prompt before", 100, 325, 8, 1, true, 100 + 544}, // 100 + n = 325 + (100 + n) / 2 for n = 550
+		{"the minimum where the PIM is idle", 0, 0, 0, 100, true, 112},
+		{"the smaller of two that are as close", 0, 328, 0, 1, true, 320},
+		{"none where they cannot be cut and the GPU has no time left", 0, 0, 0, 0, false, 0},
+		{"whole where prompts cannot be cut", 0, 330, 0, 1, false, 1000},
 	} {
 		spec := &Spec{SubBatches: 2, Chunking: c.chunking, ChunkMultiple: 16, MinPrefillTokens: c.min}
 		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal, MaxTokens: 1}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
 		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 40, Rotation: true})
-		s := New(config, []traces.Request{request(0, 1000, 5), request(1, 1, 5)}, ledger,
+		s := New(config, []traces.Request{request(0, 1, 5), request(1, c.before, 5), request(2, 1000, 5)}, ledger,
 			GPUMemory{Model: smallModel, Free: 1 << 40}, fixed{c.pim, c.move}, nil)
-		s.Add(0)
-		s.decoding = []Decoding{{Request: 1, Base: 1, Last: 10}} // in sub-batch 0
+		if c.before > 0 {
+			s.Add(1)
+		}
+		s.Add(2)
+		s.decoding = []Decoding{{Request: 0, Base: 1, Last: 10}} // in sub-batch 0
 		b := s.Next()
-		if b.Sub[1].PrefillTokens() != c.want || len(b.Sub[1].Prefill) > 1 {
-			t.Errorf("%s: got %+v, want a chunk of %d", c.name, b.Sub[1].Prefill, c.want)
+		if b.Sub[1].PrefillTokens() != c.want || len(b.Sub[0].Prefill) > 0 {
+			t.Errorf("%s: got %+v, want %d tokens", c.name, b.Sub[1].Prefill, c.want)
 		}
 	}
 }
@@ -369,34 +374,4 @@ func TestBalancePolicies(t *testing.T) {
 			t.Errorf("random: offset %d is drawn %d times of 300", offset, n)
 		}
 	}
-}
-
-// TestAdaptive runs two requests as one batch where the GPU reads its weights
-// twice for nothing, and as two where the PIM has more to do.
-func TestAdaptive(t *testing.T) {
-	for _, c := range []struct {
-		pim    units.Duration
-		single bool
-	}{{pim: 10, single: true}, {pim: 300, single: false}} {
-		spec := &Spec{SubBatches: 2, Adaptive: true, ChunkMultiple: 16, MinPrefillTokens: 1}
-		config := Config{Scheduler: spec, Memory: &MemorySpec{Admission: AdmitFinal}, Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{}}
-		ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 100})
-		s := New(config, nil, ledger, GPUMemory{Model: smallModel}, weights{pim: c.pim}, nil)
-		s.decoding = []Decoding{{Request: 0, Base: 50, Last: 9}, {Request: 1, Base: 50, Last: 9}}
-		for range 3 {
-			b := s.Next()
-			if got := len(b.Sub[1].Decode) == 0; got != c.single || b.Decoding() != 2 {
-				t.Errorf("PIM time %d: single batch %v, want %v; %d requests", c.pim, got, c.single, b.Decoding())
-			}
-		}
-	}
-}
-
-// weights predicts 100 of GPU time for any sub-batch, and a PIM time a request.
-type weights struct{ pim units.Duration }
-
-func (w weights) GPU(*SubBatch) units.Duration { return 100 }
-
-func (w weights) PIM(s *SubBatch, _ int64, _ int) units.Duration {
-	return w.pim * units.Duration(len(s.Decode))
 }

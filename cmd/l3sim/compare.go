@@ -62,7 +62,7 @@ type comparedRun struct {
 // compare runs a comparison and prints one table, a row a system or model, or one
 // JSON object.
 func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error {
-	window, err := f.timelineWindow()
+	options, err := f.options()
 	if err != nil {
 		return err
 	}
@@ -78,14 +78,14 @@ func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error 
 		return err
 	}
 	o := sweep.RunOptions{Simulate: func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
-		return c.simulate(ctx, p, cfg, t, system.Options{Exact: f.exact, Check: f.check, Timeline: window})
+		return c.simulate(ctx, p, cfg, t, options)
 	}}
 	outcome, err := a.runPlan(ctx, plan, o)
 	if err != nil {
 		return err
 	}
 	a.noteRejected(c)
-	late := f.inWindow(window, c.end())
+	late := f.inWindow(options.Timeline, c.end())
 	if err := c.write(f, late != nil); err != nil {
 		return err
 	}

@@ -56,3 +56,13 @@ func TestCompare(t *testing.T) {
 		t.Error("one model is no comparison")
 	}
 }
+
+// TestRunOptions: --exact, --check and --timeline reach a run, and those of a comparison.
+func TestRunOptions(t *testing.T) {
+	for _, f := range []runFlags{{}, {exact: true}, {check: true}, {timeline: "out.json", window: "1ms:2ms"}} {
+		o, err := f.options()
+		if err != nil || o.Exact != f.exact || o.Check != f.check || (o.Timeline != nil) != (f.timeline != "") {
+			t.Errorf("%+v: got %+v, %v", f, o, err)
+		}
+	}
+}

@@ -79,9 +79,15 @@ func (a *app) newRunCommand() *cobra.Command {
 	return cmd
 }
 
+// options returns how the runs of a command are carried out.
+func (f *runFlags) options() (system.Options, error) {
+	window, err := f.timelineWindow()
+	return system.Options{Exact: f.exact, Check: f.check, Timeline: window}, err
+}
+
 // run simulates the trace that the configuration names.
 func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
-	window, err := f.timelineWindow()
+	options, err := f.options()
 	if err != nil {
 		return err
 	}
@@ -109,7 +115,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
-	result, err := a.simulate(ctx, node, trace, f, window)
+	result, err := a.simulate(ctx, node, trace, options)
 	if err != nil {
 		return err
 	}
@@ -123,7 +129,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 			return err
 		}
 	}
-	late := f.inWindow(window, summary.SimulatedS)
+	late := f.inWindow(options.Timeline, summary.SimulatedS)
 	if f.timeline != "" && late == nil {
 		if err := writeTimeline(f.timeline, result.Recordings); err != nil {
 			return err
@@ -147,23 +153,21 @@ func (a *app) noteRejections(run string, s *results.Summary) {
 }
 
 // simulate runs the trace under a progress display and sets the wall time.
-func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, f *runFlags, window *system.Window) (*system.Result, error) {
+func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, o system.Options) (*system.Result, error) {
 	start := time.Now()
 	show := a.newProgress("output tokens")
 	show.Start(trace.Moments().OutputTokens)
 	defer show.Done()
 	emitted := make([]atomic.Int64, node.Replicas())
-	result, err := node.Run(ctx, trace, system.Options{
-		Exact: f.exact, Check: f.check, Timeline: window,
-		Progress: func(replica int, tokens int64) {
-			emitted[replica].Store(tokens)
-			var sum int64
-			for i := range emitted {
-				sum += emitted[i].Load()
-			}
-			show.Set(sum)
-		},
-	})
+	o.Progress = func(replica int, tokens int64) {
+		emitted[replica].Store(tokens)
+		var sum int64
+		for i := range emitted {
+			sum += emitted[i].Load()
+		}
+		show.Set(sum)
+	}
+	result, err := node.Run(ctx, trace, o)
 	if err != nil {
 		return nil, err
 	}
