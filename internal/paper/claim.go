@@ -3,6 +3,8 @@ package paper
 import (
 	"fmt"
 	"math"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // Kind is how a claim compares with what we find.
@@ -38,23 +40,29 @@ type Claim struct {
 	Kind  Kind
 	Ratio bool   // of two systems or designs: the side of 1 says which is better
 	Range string // of RangeEnd
-
-	// Reading is how the claim is judged where the text leaves something open: the way
-	// that the text supports best. others are the other ways.
-	Reading string
-	others  []reading
+	Find  string // the name of find
+	// Readings are the ways to read the claim: the first is the one that the text supports
+	// best, and judges.
+	Readings []reading
 
 	find finder
 }
 
-// finder returns our number for a seed. The text says where it comes from, in one
-// line of numbers of the runs themselves.
-type finder func(e *evidence, seed uint64) (finding, error)
+// finder returns our number for a seed under a reading. The text says where it comes
+// from, in one line of numbers of the runs themselves.
+type finder func(e *evidence, seed uint64, r *reading) (finding, error)
 
-// reading is one way to read a claim.
+// reading is one way to read a claim: its name, "" where the text leaves nothing open,
+// and what the claim's finder needs to know.
 type reading struct {
-	name string
-	find finder
+	Name              string
+	Base, Metric      string // a system, and what is compared with it
+	Placement         string // comm.balance
+	From, To          string // steps of Fig 10a
+	Unit              string // pim.processing_unit
+	Ranksets, Batch   int
+	Memory            units.Bytes
+	Replica, Adaptive bool // of Fig 11
 }
 
 // finding is what one seed gives for a claim.
@@ -98,17 +106,18 @@ func judge(claims []*Claim, e *evidence) ([]Judgement, error) {
 		j := &judgements[i]
 		j.ID, j.Paper, j.claim = c.ID, c.Paper, c
 		var err error
-		if j.Outcome, j.Reason, err = e.outcome(reading{c.Reading, c.find}); err != nil {
+		if j.Outcome, j.Reason, err = e.outcome(c, &c.Readings[0]); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.ID, err)
 		}
 		if !e.readings {
 			j.Reading = ""
 			continue
 		}
-		for _, other := range c.others {
-			o, _, err := e.outcome(other)
+		for n := range c.Readings[1:] {
+			r := &c.Readings[n+1]
+			o, _, err := e.outcome(c, r)
 			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w", c.ID, other.name, err)
+				return nil, fmt.Errorf("%s, %s: %w", c.ID, r.Name, err)
 			}
 			j.Others = append(j.Others, o)
 		}
@@ -123,11 +132,12 @@ func judge(claims []*Claim, e *evidence) ([]Judgement, error) {
 	return judgements, nil
 }
 
-// outcome is a reading's number over the seeds, with the reason of the first.
-func (e *evidence) outcome(r reading) (o Outcome, reason string, err error) {
-	o = Outcome{Reading: r.name, Low: math.Inf(1), High: math.Inf(-1)}
+// outcome is a claim's number under a reading over the seeds, with the reason of the
+// first.
+func (e *evidence) outcome(c *Claim, r *reading) (o Outcome, reason string, err error) {
+	o = Outcome{Reading: r.Name, Low: math.Inf(1), High: math.Inf(-1)}
 	for n, seed := range e.seeds {
-		f, err := r.find(e, seed)
+		f, err := c.find(e, seed, r)
 		if err != nil {
 			return o, "", err
 		}

@@ -13,22 +13,35 @@ fig9.capacity_only fig9.ranksets_only fig9.both fig10.scheduling fig10.overlap f
 text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ratio text.cpu_transposition
 text.gpt175b_requests_80gib text.llama7b_requests_80gb text.mha_share_16k`
 
+// claims returns those of a target.
+func claims(t *testing.T, target Target) []*Claim {
+	t.Helper()
+	all, err := claimsOf(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 func TestClaims(t *testing.T) {
 	var got []string
-	for _, c := range Claims() {
+	for _, c := range claims(t, AllTargets) {
 		got = append(got, c.ID)
 		if c.Says == "" || c.Paper <= 0 || c.find == nil {
 			t.Errorf("%s is not complete", c.ID)
 		}
-		if (c.Reading == "") != (len(c.others) == 0) {
-			t.Errorf("%s is judged as %q beside %d other readings", c.ID, c.Reading, len(c.others))
+		if !slices.Contains([]Kind{Value, AtLeast, AtMost, RangeEnd}, c.Kind) {
+			t.Errorf("%s: kind %q", c.ID, c.Kind)
 		}
-		names := map[string]bool{c.Reading: true}
-		for _, other := range c.others {
-			if names[other.name] || other.name == "" {
-				t.Errorf("%s: the reading %q is there twice or has no name", c.ID, other.name)
+		if (c.Readings[0].Name == "") != (len(c.Readings) == 1) {
+			t.Errorf("%s is judged as %q beside %d other readings", c.ID, c.Readings[0].Name, len(c.Readings)-1)
+		}
+		names := map[string]bool{}
+		for n, r := range c.Readings {
+			if names[r.Name] || n > 0 && r.Name == "" {
+				t.Errorf("%s: the reading %q is there twice or has no name", c.ID, r.Name)
 			}
-			names[other.name] = true
+			names[r.Name] = true
 		}
 		if (c.Kind == RangeEnd) != (c.Range != "") {
 			t.Errorf("%s: kind %q with range %q", c.ID, c.Kind, c.Range)
@@ -44,11 +57,11 @@ func TestClaims(t *testing.T) {
 func TestClaimsOfTargets(t *testing.T) {
 	counts := map[string]int{}
 	for _, target := range []Target{Fig2, Fig8, Fig9, Fig10, Fig11} {
-		for _, c := range ClaimsOf(target) {
+		for _, c := range claims(t, target) {
 			counts[c.ID]++
 		}
 	}
-	for _, c := range Claims() {
+	for _, c := range claims(t, AllTargets) {
 		want := 1
 		if strings.HasPrefix(c.ID, "text.") && c.ID != "text.mha_share_16k" {
 			want = 0
@@ -57,7 +70,7 @@ func TestClaimsOfTargets(t *testing.T) {
 			t.Errorf("%s belongs to %d figures, want %d", c.ID, counts[c.ID], want)
 		}
 	}
-	if len(ClaimsOf(AllTargets)) != len(Claims()) || len(ClaimsOf(ClaimsOnly)) != len(Claims()) || len(ClaimsOf(Sensitivity)) != 0 {
+	if len(claims(t, AllTargets)) != len(claims(t, AllTargets)) || len(claims(t, ClaimsOnly)) != len(claims(t, AllTargets)) || len(claims(t, Sensitivity)) != 0 {
 		t.Error("all and claims judge every claim, sensitivity none")
 	}
 }
@@ -127,7 +140,7 @@ func TestVerdictOfRange(t *testing.T) {
 // TestJudgeSeeds: ours is the mean over the seeds, low and high are their range,
 // the reason is the first seed's.
 func TestJudgeSeeds(t *testing.T) {
-	claim := &Claim{ID: "x", Paper: 3, Kind: Value, Ratio: true, find: func(_ *evidence, seed uint64) (finding, error) {
+	claim := &Claim{ID: "x", Paper: 3, Kind: Value, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
 		return finding{float64(seed), fmt.Sprintf("seed %d", seed)}, nil
 	}}
 	got, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{2, 6, 1}})
@@ -137,7 +150,7 @@ func TestJudgeSeeds(t *testing.T) {
 	if j := got[0]; j.Ours != 3 || j.Low != 1 || j.High != 6 || j.Reason != "seed 2" || j.Verdict != Reproduced {
 		t.Errorf("%+v", j)
 	}
-	claim.find = func(*evidence, uint64) (finding, error) { return finding{}, fmt.Errorf("no points") }
+	claim.find = func(*evidence, uint64, *reading) (finding, error) { return finding{}, fmt.Errorf("no points") }
 	if _, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{1}}); err == nil || err.Error() != "x: no points" {
 		t.Errorf("error %v", err)
 	}
@@ -146,11 +159,11 @@ func TestJudgeSeeds(t *testing.T) {
 // TestReadings: a claim is judged by its own reading, the others stand beside it with
 // their own numbers and verdicts, the ends of a range against each other's same reading.
 func TestReadings(t *testing.T) {
-	gives := func(v float64) finder {
-		return func(*evidence, uint64) (finding, error) { return finding{v, "planted"}, nil }
-	}
 	end := func(paper, own, other float64) *Claim {
-		return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true, Reading: "own", find: gives(own), others: []reading{{"other", gives(other)}}}
+		return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true, Readings: []reading{{Name: "own"}, {Name: "other"}},
+			find: func(_ *evidence, _ uint64, r *reading) (finding, error) {
+				return finding{map[string]float64{"own": own, "other": other}[r.Name], "planted"}, nil
+			}}
 	}
 	claims := []*Claim{end(0.3, 0.3, 0.3), end(0.5, 0.5, 0.9)}
 	got, err := judge(claims, &evidence{seeds: []uint64{1}, readings: true})

@@ -3,8 +3,12 @@ package paper
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
+	files "github.com/l3sim/l3sim/configs/paper"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -12,33 +16,77 @@ import (
 type evidence struct {
 	seeds    []uint64
 	readings bool // it is for all readings of the claims
-	// fig8 is of the common requests at least, l3 placed as it is judged; fig8Even has it with
-	// even ranksets.
-	fig8, fig8Even *experiment
-	fig9           *experiment
-	fig10          *experiment
-	parts          *experiment // of the steps of fig10
-	fig11          *experiment
-	text           *models
+	of       map[string]*experiment
+	text     *models
 }
 
-// Claims returns all claims of the paper that are judged, in the order of the
-// paper's figures.
-func Claims() []*Claim {
-	return slices.Concat(systemClaims(), scalingClaims(), ablationClaims(), latencyClaims(), textClaims())
+// evaluation is the content of evaluation.toml.
+type evaluation struct {
+	Experiment []experimentSpec
+	Claim      []*Claim
 }
 
-// ClaimsOf returns the claims that belong to a target.
-func ClaimsOf(t Target) []*Claim {
-	var all []*Claim
-	for _, c := range Claims() {
-		figure, _, _ := strings.Cut(c.ID, ".")
-		own := figure == string(t) || t == Fig2 && c.ID == "text.mha_share_16k" || t == Fair && figure == string(Fig8)
-		if own || t == AllTargets || t == ClaimsOnly {
-			all = append(all, c)
+// experimentSpec says what an experiment is for.
+type experimentSpec struct {
+	Name    string // of its sweep file
+	Target  Target
+	Claims  string   // a condition on the points that claims need
+	Figures []string // drawn from its results
+}
+
+// finders are the functions that claims name.
+var finders = map[string]finder{
+	"best case": findBest, "ordering": findOrdering, "scaling": findScaling, "step": findStep,
+	"least latency": findLeastLatency, "largest latency": findLargestLatency,
+	"transfer share": onModels((*models).transferShare), "compute kept": onModels((*models).computeKept),
+	"unit ratio": onModels((*models).unitRatio), "transposition": onModels((*models).transposition),
+	"large requests": onModels((*models).largeRequests), "small requests": onModels((*models).smallRequests),
+	"attention share": onModels((*models).attentionShare),
+}
+
+// onModels makes a finder of what needs no run.
+func onModels(find func(*models, *reading) (finding, error)) finder {
+	return func(e *evidence, _ uint64, r *reading) (finding, error) { return find(e.text, r) }
+}
+
+// readEvaluation reads evaluation.toml, which is part of the program.
+var readEvaluation = sync.OnceValues(func() (*evaluation, error) {
+	const name = "evaluation.toml"
+	text, err := files.Files.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	e := &evaluation{}
+	meta, err := input.DecodeTOML(files.Folder+"/"+name, string(text), e)
+	if err != nil {
+		return nil, err
+	}
+	if unknown := meta.Undecoded(); len(unknown) > 0 {
+		return nil, fmt.Errorf("%s: unknown keys %v", name, unknown)
+	}
+	for _, c := range e.Claim {
+		if c.find = finders[c.Find]; c.find == nil {
+			return nil, fmt.Errorf("%s: %s: no function %q", name, c.ID, c.Find)
+		}
+		if len(c.Readings) == 0 {
+			c.Readings = []reading{{}}
 		}
 	}
-	return all
+	return e, nil
+})
+
+// claimsOf returns the claims that belong to a target, in the order of the paper's
+// figures.
+func claimsOf(t Target) ([]*Claim, error) {
+	all, err := readEvaluation()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(all.Claim), func(c *Claim) bool {
+		figure, _, _ := strings.Cut(c.ID, ".")
+		own := figure == string(t) || t == Fig2 && c.ID == "text.mha_share_16k" || t == Fair && figure == string(Fig8)
+		return !own && t != AllTargets && t != ClaimsOnly
+	}), nil
 }
 
 // busy describes what a run's resources did, the ranksets' balance where they have one.
@@ -63,3 +111,15 @@ func bottleneck(s *results.Summary) string {
 
 // throughput is what Fig 8 to 10 compare.
 func throughput(s *results.Summary) float64 { return s.OutputTokensPerS }
+
+// metric returns a summary's number by the name of its column.
+func metric(name string) (func(*results.Summary) float64, error) {
+	at := slices.Index(results.MetricNames(), name)
+	if at < 0 {
+		return nil, fmt.Errorf("no metric %q", name)
+	}
+	return func(s *results.Summary) float64 {
+		v, _ := strconv.ParseFloat(s.MetricValues()[at], 64) // it reads what a number was written as
+		return v
+	}, nil
+}

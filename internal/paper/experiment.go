@@ -25,7 +25,7 @@ import (
 
 // experiment is one sweep of the evaluation.
 type experiment struct {
-	name    string // of its file in configs/paper
+	*experimentSpec
 	plan    *sweep.Plan
 	configs []*configs.Config // of the plan's points, nil where a combination is none
 	outcome sweep.Outcome
@@ -50,15 +50,15 @@ type loader struct {
 	traces   string // folder for the traces that sweeps name
 }
 
-// load plans a sweep of configs/paper, of its points those that needed says (nil
-// for all).
-func (l *loader) load(name string, needed func(*configs.Config) bool) (*experiment, error) {
-	path := files.Folder + "/" + name + ".toml"
-	text, err := files.Files.ReadFile(name + ".toml")
+// load plans a sweep of configs/paper, for the claims alone those of its points that
+// they need.
+func (l *loader) load(spec *experimentSpec, forClaims bool) (*experiment, error) {
+	name := spec.Name + ".toml"
+	text, err := files.Files.ReadFile(name)
 	if err != nil {
 		return nil, err
 	}
-	f, err := sweep.ParseFile(path, string(text))
+	f, err := sweep.ParseFile(files.Folder+"/"+name, string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -66,27 +66,27 @@ func (l *loader) load(name string, needed func(*configs.Config) bool) (*experime
 	if l.requests > 0 {
 		setKey(f, "run.requests", strconv.Itoa(l.requests))
 	}
+	if forClaims && spec.Claims != "" {
+		needed, bad := sweep.ParseCondition(spec.Claims)
+		if bad != nil {
+			return nil, bad
+		}
+		f.Where = append(f.Where, needed)
+	}
 	if err := l.materialise(f); err != nil {
 		return nil, err
 	}
-	plan, err := sweep.NewPlan(f, l.version)
-	if err != nil {
+	e := &experiment{experimentSpec: spec}
+	if e.plan, err = sweep.NewPlan(f, l.version); err != nil {
 		return nil, err
 	}
-	e := &experiment{name: name, plan: plan}
-	points := plan.Points
-	plan.Points = nil
-	for i := range points {
-		var config *configs.Config
-		if points[i].Err == nil {
-			if config, err = plan.Config(&points[i]); err != nil {
+	e.configs = make([]*configs.Config, len(e.plan.Points))
+	for i := range e.plan.Points {
+		if p := &e.plan.Points[i]; p.Err == nil {
+			if e.configs[i], err = e.plan.Config(p); err != nil {
 				return nil, err
 			}
-			if needed != nil && !needed(config) {
-				continue
-			}
 		}
-		plan.Points, e.configs = append(plan.Points, points[i]), append(e.configs, config)
 	}
 	return e, nil
 }
@@ -144,6 +144,7 @@ type runner func(*sweep.Plan, context.Context, sweep.RunOptions) (*sweep.Outcome
 func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.RunOptions) error {
 	parts := make([]sweep.Plan, len(experiments))
 	works := make([][]string, len(experiments)) // by experiment and point
+	workOf := map[string]string{}               // by address
 	seen, total := map[string]bool{}, int64(0)
 	for i, e := range experiments {
 		parts[i] = *e.plan
@@ -153,6 +154,7 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 			if err != nil {
 				return err
 			}
+			workOf[e.plan.Points[k].Hash] = work
 			if works[i] = append(works[i], work); !seen[work] {
 				seen[work] = true
 				parts[i].Points = append(parts[i].Points, e.plan.Points[k])
@@ -165,18 +167,10 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 	if err != nil {
 		return err
 	}
-	entries := map[string]*sweep.Entry{} // by address
-	for i := range parts {
-		for k, entry := range outcomes[i].Entries {
-			entries[parts[i].Points[k].Hash] = entry
-		}
-	}
 	byWork := map[string]*sweep.Entry{}
-	for i, e := range experiments {
-		for k := range e.plan.Points {
-			if entry := entries[e.plan.Points[k].Hash]; entry != nil {
-				byWork[works[i][k]] = entry
-			}
+	for _, o := range outcomes {
+		for _, entry := range o.Entries {
+			byWork[workOf[entry.Point]] = entry
 		}
 	}
 	for i, e := range experiments {
@@ -236,7 +230,7 @@ func (e *experiment) work(i int) (string, error) {
 func (e *experiment) failed() error {
 	for i, entry := range e.outcome.Entries {
 		if entry.Status == results.StatusFailed {
-			return fmt.Errorf("%s: %d of %d points failed, the first is %s: %s", e.name, e.outcome.Failed, len(e.outcome.Entries), e.plan.Points[i].Name, entry.Error)
+			return fmt.Errorf("%s: %d of %d points failed, the first is %s: %s", e.Name, e.outcome.Failed, len(e.outcome.Entries), e.plan.Points[i].Name, entry.Error)
 		}
 	}
 	return nil
@@ -289,7 +283,7 @@ func (e *experiment) systemOf(i int) string {
 func (e *experiment) one(seed uint64, what string, where func(*point) bool) (*point, error) {
 	found := e.find(seed, where)
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%s, seed %d: %d points of %s, expected one", e.name, seed, len(found), what)
+		return nil, fmt.Errorf("%s, seed %d: %d points of %s, expected one", e.Name, seed, len(found), what)
 	}
 	return &found[0], nil
 }
@@ -308,7 +302,7 @@ func (e *experiment) table() (*results.Table, error) {
 		}
 	}
 	t = t.Select(kept)
-	t.Name = e.name
+	t.Name = e.Name
 	trace := slices.Index(t.Columns, "run.trace")
 	for _, row := range t.Rows {
 		if filepath.IsAbs(row[trace]) {

@@ -16,13 +16,16 @@ func layout(c *configs.Config) string { return fmt.Sprintf("TP%d", c.Model.Tenso
 // the layouts of Table 3 would give. The claims of Fig 8 stand beside, not judged:
 // the paper did not make this comparison.
 func (r *Report) addFair(e *evidence) error {
-	all := e.fig8
+	all := e.of["fair"]
 	all.whole = true
 	r.intro = e.text.fairText(all)
 	best, table3 := all.bestLayouts(), all.table3Layouts(e.text)
-	e.fig8 = best
-	var err error
-	if r.Judgements, err = judge(ClaimsOf(Fair), e); err != nil {
+	e.of["fig8"] = best
+	claims, err := claimsOf(Fair)
+	if err != nil {
+		return err
+	}
+	if r.Judgements, err = judge(claims, e); err != nil {
 		return err
 	}
 	for i := range r.Judgements {
@@ -52,7 +55,7 @@ func (r *Report) drawFair(best *experiment) error {
 		}
 	}
 	drawn := best.pick(func(i int) bool { return !slices.Contains(excluded, best.workOf(i)) })
-	drawn.name = "fair_best"
+	drawn.experimentSpec = &experimentSpec{Name: "fair_best"}
 	t, err := drawn.table()
 	if err != nil {
 		return err
@@ -81,7 +84,7 @@ func (e *experiment) workOf(i int) work {
 func (e *experiment) pick(where func(i int) bool) *experiment {
 	plan := *e.plan
 	plan.Points = nil
-	out := &experiment{name: e.name, plan: &plan, whole: e.whole}
+	out := &experiment{experimentSpec: e.experimentSpec, plan: &plan, whole: e.whole}
 	for i := range e.plan.Points {
 		if e.configs[i] != nil && where(i) {
 			plan.Points, out.configs = append(plan.Points, e.plan.Points[i]), append(out.configs, e.configs[i])

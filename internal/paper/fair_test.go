@@ -194,7 +194,7 @@ func TestFairDoesNotThrash(t *testing.T) {
 		t.Skip("runs 172 simulations")
 	}
 	l := loader{version: "test", seeds: 1, traces: t.TempDir()} // the 200 requests of the file
-	e, err := l.load("fair", nil)
+	e, err := l.load(&experimentSpec{Name: "fair"}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 
@@ -85,28 +86,18 @@ func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other fl
 	return attention, cost.Iteration(decode, 0, 0) - attention
 }
 
-// attentionShare is text.mha_share_16k, with the batch of Fig 2b.
-func (m *models) attentionShare() finding {
-	batch := m.fig2Batch()
+// attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading has
+// none.
+func (m *models) attentionShare(r *reading) (finding, error) {
+	batch := cmp.Or(r.Batch, m.fig2Batch())
 	return finding{m.shareOf(&m.llama.GPU.Spec, batch), fmt.Sprintf("%d requests on %s; %.2f on %s",
-		batch, m.llama.GPU.Name, m.shareOf(m.measured, batch), m.measured.Name)}
+		batch, m.llama.GPU.Name, m.shareOf(m.measured, batch), m.measured.Name)}, nil
 }
 
 // shareOf is the share of decode attention in an iteration of Llama-2-7B.
 func (m *models) shareOf(g *gpu.Spec, batch int) float64 {
 	attention, other := m.iteration(g, batch, fig2Context)
 	return attention / (attention + other)
-}
-
-// shareOfBatches are readings of text.mha_share_16k, whose batch the paper does not state.
-func shareOfBatches(batches ...int) []reading {
-	var all []reading
-	for _, batch := range batches {
-		all = append(all, reading{fmt.Sprintf("a batch of %d", batch), func(e *evidence, _ uint64) (finding, error) {
-			return finding{value: e.text.shareOf(&e.text.llama.GPU.Spec, batch)}, nil
-		}})
-	}
-	return all
 }
 
 // number writes a result with six digits.

@@ -8,40 +8,6 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// systemClaims are those of Fig 8 (section 6.2).
-func systemClaims() []*Claim {
-	over := func(id, base string, paper float64) *Claim {
-		return &Claim{
-			ID: "fig8.max_over_" + id, Paper: paper, Kind: Value, Ratio: true,
-			Says:    fmt.Sprintf("throughput up to %.1f times that of %s (Fig 8, section 6.2)", paper, base),
-			Reading: placedInTurn,
-			find:    func(e *evidence, seed uint64) (finding, error) { return e.fig8.best(seed, base, throughput) },
-			others:  []reading{{placedEvenly, func(e *evidence, seed uint64) (finding, error) { return e.fig8Even.best(seed, base, throughput) }}},
-		}
-	}
-	return []*Claim{
-		over("hbm_pim", "hbm-pim", 6.1),
-		over("gpu_only", "gpu-only", 5.0),
-		over("rank_pim", "rank-pim", 9.2),
-		{
-			ID: "fig8.max_batch_ratio", Paper: 14.3, Kind: Value, Ratio: true,
-			Says:    "batches up to 14.3 times as large as those of hbm-pim (section 1)",
-			Reading: "mean over the iterations that decode",
-			find:    bestBatch(func(s *results.Summary) float64 { return s.DecodeBatch.StepMean }),
-			others: []reading{
-				{"largest batches", bestBatch(func(s *results.Summary) float64 { return float64(s.DecodeBatch.Max) })},
-				{"mean over time, in which prefill counts as 0", bestBatch(func(s *results.Summary) float64 { return s.DecodeBatch.Mean })},
-				{"memory for KV, whatever the requests", bestBatch(func(s *results.Summary) float64 { return float64(s.KVBytes.Capacity) })},
-			},
-		},
-		{
-			ID: "fig8.opt66b_dolphin_hbm_below_gpu", Paper: 1, Kind: AtMost,
-			Says: "OPT-66B on Dolphin: hbm-pim is below gpu-only (section 6.2)",
-			find: findOrdering,
-		},
-	}
-}
-
 // compares says that a point is of those that e compares.
 func (e *experiment) compares(p *point) bool { return e.whole || p.config.Run.CommonTo == "all" }
 
@@ -132,17 +98,26 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	return finding{p.ratio, reason}, nil
 }
 
-// bestBatch compares batches, by one of the numbers that the paper may mean.
-func bestBatch(measure func(*results.Summary) float64) finder {
-	return func(e *evidence, seed uint64) (finding, error) { return e.fig8.best(seed, "hbm-pim", measure) }
+// findBest is the best case of Fig 8 with one placement of requests.
+func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
+	measure, err := metric(r.Metric)
+	if err != nil {
+		return finding{}, err
+	}
+	fig8 := e.of["fig8"]
+	if e.readings {
+		fig8 = fig8.placed(r.Placement)
+	}
+	return fig8.best(seed, r.Base, measure)
 }
 
 // findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
-func findOrdering(e *evidence, seed uint64) (finding, error) {
+func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
+	fig8 := e.of["fig8"]
 	get := func(system string) (*point, error) {
-		return e.fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
+		return fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
 			r := &p.config.Run
-			return p.system == system && r.Model == "opt-66b" && r.Trace == "dolphin" && e.fig8.compares(p)
+			return p.system == system && r.Model == "opt-66b" && r.Trace == "dolphin" && fig8.compares(p)
 		})
 	}
 	hbm, err := get("hbm-pim")
@@ -156,7 +131,7 @@ func findOrdering(e *evidence, seed uint64) (finding, error) {
 	if err := (&pair{model: "opt-66b", trace: "dolphin", l3: hbm.summary, base: gpus.summary}).comparable(); err != nil {
 		return finding{}, err
 	}
-	below, total := e.fig8.below(seed, "hbm-pim", "gpu-only")
+	below, total := fig8.below(seed, "hbm-pim", "gpu-only")
 	a, b := hbm.summary, gpus.summary
 	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
 	if hbm.config.HBMPIM.SubBatches == configs.SubBatchesAlways {
@@ -179,9 +154,4 @@ func (e *experiment) below(seed uint64, system, other string) (below, total int)
 		}
 	}
 	return below, total
-}
-
-// neededForSystems says that a claim of Fig 8 needs the point.
-func neededForSystems(c *configs.Config) bool {
-	return c.Run.CommonTo != "" && c.Run.System != "cpu-offload"
 }

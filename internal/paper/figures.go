@@ -36,11 +36,6 @@ func newFigure(name string, t *results.Table) (*Figure, error) {
 	return &Figure{Name: name, Title: d.Title, Data: data}, data.Check()
 }
 
-// drawings are the figures of each experiment.
-var drawings = map[string][]string{
-	"fig8": {"fig8", "fig8_batch", "fig8_iteration"}, "fig9": {"fig9"}, "fig10a": {"fig10a"}, "fig11": {"fig11"},
-}
-
 // addFigures adds the tables and figures of the target.
 func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*experiment) error {
 	if r.Target == Fig2 || r.Target == AllTargets {
@@ -56,15 +51,15 @@ func (r *Report) addFigures(ctx context.Context, e *evidence, experiments []*exp
 		if err != nil {
 			return err
 		}
-		if err := r.draw(t, drawings[x.name]...); err != nil {
+		if err := r.draw(t, x.Figures...); err != nil {
 			return err
 		}
-		if x.name == "fig8" {
-			if err := r.addSystems(e.fig8); err != nil {
+		if x.Name == "fig8" {
+			if err := r.addSystems(x.placed(inTurn)); err != nil {
 				return err
 			}
 		}
-		if x == e.fig10 {
+		if x.Name == "fig10a" {
 			t, err := e.text.predictorTable(ctx, r.Requests)
 			if err != nil {
 				return err

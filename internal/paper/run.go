@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -77,11 +76,6 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return o.run(ctx, (*sweep.Plan).Run)
 }
 
-// wants says that the target needs an experiment.
-func (t Target) wants(figure Target) bool {
-	return t == figure || t == AllTargets || t == ClaimsOnly && figure != Fig2
-}
-
 // run is Run with another way to carry out plans.
 func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 	l := &loader{version: o.Version, requests: o.Requests, seeds: o.Seeds, traces: o.Traces}
@@ -105,16 +99,17 @@ func (o *Options) run(ctx context.Context, run runner) (*Report, error) {
 	}
 	r.Seeds = e.seeds
 	e.readings = o.Target != Sensitivity && o.Target != Fair
-	if e.readings && e.fig8 != nil {
-		e.fig8, e.fig8Even = e.fig8.placed(inTurn), e.fig8.placed(evenly)
-	}
 	if o.Target == Sensitivity {
 		return r, r.addSensitivity(experiments[0])
 	}
 	if o.Target == Fair {
 		return r, r.addFair(e)
 	}
-	if r.Judgements, err = judge(ClaimsOf(o.Target), e); err != nil {
+	claims, err := claimsOf(o.Target)
+	if err != nil {
+		return nil, err
+	}
+	if r.Judgements, err = judge(claims, e); err != nil {
 		return nil, err
 	}
 	if o.Target == ClaimsOnly {
@@ -142,35 +137,24 @@ func (o *Options) plan(l *loader) (*evidence, []*experiment, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	e := &evidence{text: models}
-	few := func(needed func(*configs.Config) bool) func(*configs.Config) bool {
-		if o.Target == ClaimsOnly {
-			return needed
-		}
-		return nil
+	evaluation, err := readEvaluation()
+	if err != nil {
+		return nil, nil, err
 	}
+	e := &evidence{text: models, of: map[string]*experiment{}}
 	var all []*experiment
-	for _, x := range []struct {
-		wanted bool
-		name   string
-		needed func(*configs.Config) bool
-		to     **experiment
-	}{
-		{o.Target.wants(Fig8), "fig8", few(neededForSystems), &e.fig8},
-		{o.Target.wants(Fig9), "fig9", few(neededForScaling), &e.fig9},
-		{o.Target.wants(Fig10), "fig10a", few(neededForAblation), &e.fig10},
-		{o.Target.wants(Fig10), "fig10a_parts", nil, &e.parts},
-		{o.Target.wants(Fig11), "fig11", few(neededForLatency), &e.fig11},
-		{o.Target == Fair, "fair", nil, &e.fig8},
-		{o.Target == Sensitivity, "sensitivity", nil, &e.fig8},
-	} {
-		if !x.wanted {
+	for i := range evaluation.Experiment {
+		spec := &evaluation.Experiment[i]
+		ofPaper := spec.Target != Fair && spec.Target != Sensitivity
+		if o.Target != spec.Target && !(ofPaper && (o.Target == AllTargets || o.Target == ClaimsOnly)) {
 			continue
 		}
-		if *x.to, err = l.load(x.name, x.needed); err != nil {
+		x, err := l.load(spec, o.Target == ClaimsOnly)
+		if err != nil {
 			return nil, nil, err
 		}
-		all = append(all, *x.to)
+		e.of[spec.Name] = x
+		all = append(all, x)
 	}
 	return e, all, nil
 }

@@ -20,33 +20,38 @@ type Effect struct {
 	Ordering    float64 `json:"opt66b_dolphin_hbm_over_gpu"`
 }
 
+// values returns the numbers in the order of the claims.
+func (e *Effect) values() []float64 {
+	return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}
+}
+
 // unchanged names the sweep's points with every assumption as it is.
 const unchanged = "paper"
 
 // addSensitivity evaluates each assumption of the sweep. A system that an assumption
 // does not concern has no points of its own there and keeps those without change.
 func (r *Report) addSensitivity(x *experiment) error {
+	claims, err := claimsOf(Fig8)
+	if err != nil {
+		return err
+	}
 	for _, name := range x.assumptions() {
-		e := &evidence{seeds: r.Seeds, fig8: x.under(name)}
-		if err := e.fig8.matched(); err != nil {
+		under := x.under(name)
+		if err := under.matched(); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		judgements, err := judge(systemClaims(), e)
+		judgements, err := judge(claims, &evidence{seeds: r.Seeds, of: map[string]*experiment{"fig8": under}})
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		effect := Effect{Assumption: name}
-		for i, to := range []*float64{&effect.OverHBMPIM, &effect.OverGPUOnly, &effect.OverRankPIM, &effect.BatchRatio, &effect.Ordering} {
-			*to = judgements[i].Ours
-		}
-		r.Sensitivity = append(r.Sensitivity, effect)
+		r.Sensitivity = append(r.Sensitivity, Effect{name, judgements[0].Ours, judgements[1].Ours, judgements[2].Ours, judgements[3].Ours, judgements[4].Ours})
 	}
 	t, err := x.table()
 	if err != nil {
 		return err
 	}
 	r.Tables = append(r.Tables, t)
-	r.sections = append(r.sections, r.effects())
+	r.sections = append(r.sections, r.effects(claims))
 	return nil
 }
 
@@ -67,7 +72,7 @@ func (x *experiment) assumptions() []string {
 func (x *experiment) under(name string) *experiment {
 	plan := *x.plan
 	plan.Points = nil
-	out := &experiment{name: x.name, plan: &plan}
+	out := &experiment{experimentSpec: x.experimentSpec, plan: &plan}
 	type place struct {
 		system, model, trace string
 		seed                 uint64
@@ -111,41 +116,35 @@ func (x *experiment) matched() error {
 }
 
 // effects is the page's section.
-func (r *Report) effects() section {
+func (r *Report) effects(claims []*Claim) section {
 	t := &results.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
 	base := &r.Sensitivity[0]
 	for i := range r.Sensitivity {
 		e := &r.Sensitivity[i]
 		row := []string{e.Assumption}
-		for _, v := range []struct{ now, was float64 }{
-			{e.OverHBMPIM, base.OverHBMPIM}, {e.OverGPUOnly, base.OverGPUOnly}, {e.OverRankPIM, base.OverRankPIM},
-			{e.BatchRatio, base.BatchRatio}, {e.Ordering, base.Ordering},
-		} {
-			cell := fmt.Sprintf("%.2f", v.now)
-			if i > 0 && fmt.Sprintf("%.2f", v.was) != cell {
-				cell += fmt.Sprintf(" (%+.0f%%)", 100*(v.now/v.was-1))
+		for k, now := range e.values() {
+			cell, was := fmt.Sprintf("%.2f", now), base.values()[k]
+			if i > 0 && fmt.Sprintf("%.2f", was) != cell {
+				cell += fmt.Sprintf(" (%+.0f%%)", 100*(now/was-1))
 			}
 			row = append(row, cell)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return section{"Sensitivity", "Best cases of Fig 8 over all models and traces with one assumption of the preset `paper` changed at a time; " +
-		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results." + r.turned(), t}
+		"configs/paper/sensitivity.toml holds the keys of each row. Systems that a change does not concern keep their results." + r.turned(claims), t}
 }
 
 // turned names the changes under which a claim of Fig 8 comes out that else does not, or
 // the other way round.
-func (r *Report) turned() string {
+func (r *Report) turned(claims []*Claim) string {
 	var text strings.Builder
-	for i, c := range systemClaims() {
-		now := func(e *Effect) float64 {
-			return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}[i]
-		}
-		was := now(&r.Sensitivity[0])
+	for i, c := range claims {
+		was := r.Sensitivity[0].values()[i]
 		var names []string
 		for k := range r.Sensitivity {
-			if e := &r.Sensitivity[k]; c.holds(now(e)) != c.holds(was) {
-				names = append(names, fmt.Sprintf("%s (%.3g)", e.Assumption, now(e)))
+			if now := r.Sensitivity[k].values()[i]; c.holds(now) != c.holds(was) {
+				names = append(names, fmt.Sprintf("%s (%.3g)", r.Sensitivity[k].Assumption, now))
 			}
 		}
 		if len(names) == 0 {

@@ -9,44 +9,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// textClaims are those of sections 1, 2 and 5.1 that need no run: they follow from
-// the models of the devices.
-func textClaims() []*Claim {
-	claim := func(c Claim, find func(m *models) (finding, error)) *Claim {
-		c.ID = "text." + c.ID
-		c.find = func(e *evidence, _ uint64) (finding, error) { return find(e.text) }
-		return &c
-	}
-	exact := func(find func(m *models) finding) func(*models) (finding, error) {
-		return func(m *models) (finding, error) { return find(m), nil }
-	}
-	return []*Claim{
-		claim(Claim{ID: "prefill_transfer_share", Paper: 0.16, Kind: AtMost,
-			Says: "moving a prompt's KV takes typically less than 16% of its feed-forward time (section 5.1)"}, exact((*models).transferShare)),
-		claim(Claim{ID: "compute_kept", Paper: 0.75, Kind: Value,
-			Says: "75% of the PIM's computing continues during a transfer with 4 ranksets (section 5.1)"}, (*models).computeKept),
-		claim(Claim{ID: "rank_pu_ratio", Paper: 4, Kind: Value, Ratio: true,
-			Says: "rank PUs reach about 4 times the bandwidth of the host, 4 ranks a channel (section 2.2)"},
-			func(m *models) (finding, error) { return m.unitRatio(pim.RankPU) }),
-		claim(Claim{ID: "bank_pu_ratio", Paper: 30, Kind: AtLeast, Ratio: true,
-			Says: "bank PUs reach more than 30 times the bandwidth of the host, 4 ranks a channel (section 2.2)"},
-			func(m *models) (finding, error) { return m.unitRatio(pim.BankPU) }),
-		claim(Claim{ID: "cpu_transposition", Paper: 2, Kind: AtLeast, Ratio: true,
-			Says: "transposition by the CPU takes more than twice the transfer's own time (section 2.5)"}, exact((*models).transposition)),
-		claim(Claim{ID: "gpt175b_requests_80gib", Paper: 2.28, Kind: Value,
-			Says: "80 GiB hold the KV cache of 2.28 requests of GPT-175B with 8,000 tokens (section 1)"}, exact((*models).largeRequests)),
-		claim(Claim{ID: "llama7b_requests_80gb", Paper: 62, Kind: Value,
-			Says: "62 requests of Llama-7B with 2,048 tokens fit an A100 of 80 GB (section 2.3)"}, exact((*models).smallRequests)),
-		claim(Claim{ID: "mha_share_16k", Paper: 0.613, Kind: AtLeast, Reading: "as many requests as fit in 80 GB",
-			Says:   "decode attention takes more than 61.3% of an iteration at 16K tokens, Llama-7B (section 2.3, Fig 2b)",
-			others: shareOfBatches(1, 2, 3)}, exact((*models).attentionShare)),
-	}
-}
-
 // transferShare is the time that a prompt's keys and values need on the replica's
 // links over that of the feed-forward network, a layer of each: the largest over
 // models and prompts of 512 tokens and more, which fill the GPUs.
-func (m *models) transferShare() finding {
+func (m *models) transferShare(*reading) (finding, error) {
 	var worst finding
 	short := 0.0 // of prompts that may not fill them
 	for _, cfg := range m.served {
@@ -64,11 +30,11 @@ func (m *models) transferShare() finding {
 		short = max(short, share(64))
 	}
 	worst.reason += fmt.Sprintf("; at most %.2f with 64 tokens", short)
-	return worst
+	return worst, nil
 }
 
 // computeKept interrupts heads of a rank by a prompt's KV, command by command.
-func (m *models) computeKept() (finding, error) {
+func (m *models) computeKept(*reading) (finding, error) {
 	const context, tokens = 8192, 2048 // of the heads computed, of the prompt
 	cfg := m.largest
 	t, err := pim.MeasureTransfer(&cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape(), cfg.Node.Ranksets, context, tokens, 1)
@@ -82,11 +48,11 @@ func (m *models) computeKept() (finding, error) {
 
 // unitRatio is the rate at which the ranks of a channel read keys and values in
 // decode attention over what the channel could deliver to the host.
-func (m *models) unitRatio(unit string) (finding, error) {
+func (m *models) unitRatio(r *reading) (finding, error) {
 	const context = 8192
 	cfg := m.largest
 	spec, d, shape := cfg.PIM, &cfg.DRAM.Spec, cfg.HeadShape()
-	spec.ProcessingUnit = unit
+	spec.ProcessingUnit = r.Unit
 	host := float64(d.Bandwidth()) * d.TCK.Seconds() // bytes a clock
 	bytes := float64(cfg.Node.Ranksets * 2 * context * shape.HeadDim * shape.ElementBits / 8)
 	table, err := pim.NewKernelTable(&spec, d, shape)
@@ -96,12 +62,12 @@ func (m *models) unitRatio(unit string) (finding, error) {
 	ratio := bytes / float64(table.WithRefresh(table.InSequence(context))) / host
 	// The peak of a bank PU is a column of every bank each tCCD_L.
 	peak := float64(cfg.Node.Ranksets)
-	if unit == pim.BankPU {
+	if r.Unit == pim.BankPU {
 		peak *= float64(d.Banks()) * float64(d.BurstBytes()) / float64(d.TCCDL) / host
 	}
 	reason := fmt.Sprintf("heads of %d tokens one after another, commands at legal clocks: %.0f%% of the peak of %.1f; without refresh %.1f",
 		context, 100*ratio/peak, peak, bytes/float64(table.InSequence(context))/host)
-	if unit == pim.BankPU && spec.Activation != pim.Simultaneous {
+	if r.Unit == pim.BankPU && spec.Activation != pim.Simultaneous {
 		spec.Activation = pim.Simultaneous
 		if table, err = pim.NewKernelTable(&spec, d, shape); err != nil {
 			return finding{}, err
@@ -113,13 +79,13 @@ func (m *models) unitRatio(unit string) (finding, error) {
 
 // transposition is the bus time of the CPU's read and write of the data again over
 // that of storing it.
-func (m *models) transposition() finding {
+func (m *models) transposition(*reading) (finding, error) {
 	d := &m.largest.DRAM.Spec
 	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())
 	ratio := transpositionRatio(d, bursts)
 	return finding{ratio, fmt.Sprintf(
 		"every burst is read and written once more, and the bus turns around each row: %d bursts a channel, a layer's KV of 2,048 tokens of %s",
-		bursts, m.largest.Run.Model)}
+		bursts, m.largest.Run.Model)}, nil
 }
 
 func transpositionRatio(d *dram.Spec, bursts int64) float64 {
@@ -127,15 +93,15 @@ func transpositionRatio(d *dram.Spec, bursts int64) float64 {
 }
 
 // largeRequests counts GPT-175B's requests of 8,000 tokens in 80 GiB.
-func (m *models) largeRequests() finding {
+func (m *models) largeRequests(*reading) (finding, error) {
 	const tokens = 8000
 	kv := m.largest.Model.KVBytesPerToken()
-	return finding{float64(80*units.GiB) / (tokens * float64(kv)), fmt.Sprintf("%d bytes of KV a token", kv)}
+	return finding{float64(80*units.GiB) / (tokens * float64(kv)), fmt.Sprintf("%d bytes of KV a token", kv)}, nil
 }
 
 // smallRequests counts Llama-2-7B's requests of 2,048 tokens beside its weights.
-func (m *models) smallRequests() finding {
+func (m *models) smallRequests(*reading) (finding, error) {
 	const tokens = 2048
 	llm := &m.llama.Model
-	return finding{m.requestsIn(gpuMemory, tokens), fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}
+	return finding{m.requestsIn(gpuMemory, tokens), fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}, nil
 }

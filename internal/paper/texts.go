@@ -2,7 +2,6 @@ package paper
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
@@ -42,14 +41,24 @@ func (m *models) caption(figure string) string {
 	return ""
 }
 
+// Where a request begins, as comm.balance has it.
+const (
+	inTurn = "round-robin"
+	evenly = "split"
+)
+
 // placementNote says which claims no single placement of requests gives, "" where one
 // gives all that either does.
 func (r *Report) placementNote() string {
-	missing := map[string][]string{} // by placement, of the claims that the other one gives
+	missing := map[string][]string{} // by the reading's name, of the claims that the other one gives
+	names := map[string]string{}     // of the readings, by placement
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
-		if len(j.Others) != 1 || !slices.Contains([]string{j.Reading, j.Others[0].Reading}, placedInTurn) {
+		if len(j.Others) != 1 || j.claim.Readings[0].Placement == "" {
 			continue
+		}
+		for _, read := range j.claim.Readings {
+			names[read.Placement] = read.Name
 		}
 		for _, pair := range [][2]*Outcome{{&j.Outcome, &j.Others[0]}, {&j.Others[0], &j.Outcome}} {
 			if out, in := pair[0], pair[1]; out.Verdict != Reproduced && in.Verdict == Reproduced {
@@ -61,7 +70,7 @@ func (r *Report) placementNote() string {
 		return ""
 	}
 	return fmt.Sprintf("No one placement of requests gives all of these figures. Where %s, %s. With %s, %s.",
-		placedInTurn, strings.Join(missing[placedInTurn], ", "), placedEvenly, strings.Join(missing[placedEvenly], ", "))
+		names[inTurn], strings.Join(missing[names[inTurn]], ", "), names[evenly], strings.Join(missing[names[evenly]], ", "))
 }
 
 // fairText opens the part on the fair comparison.
