@@ -5,15 +5,16 @@
 //	l3sim sweep configs/paper/fig8.toml --out out/fig8
 //	l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.png
 //
-// They are embedded so that 'l3sim reproduce' needs no checkout; what it makes of
-// them is in the package of the same name at the repository's root. The sweep of Fig
-// 11 names its trace from the repository's root and is run there.
+// evaluation.toml says what 'l3sim reproduce' makes of them: the experiments of each
+// target, and the claims of the paper with how each is judged. All are embedded, so
+// that it needs no checkout. The sweep of Fig 11 names its trace from the repository's
+// root and is run there.
 package paper
 
 import "embed"
 
 // Files holds the sweep files (NAME.toml), the figure definitions
-// (NAME.figure.toml) and the traces that sweeps name (*.csv).
+// (NAME.figure.toml), evaluation.toml and the traces that sweeps name (*.csv).
 //
 //go:embed *.toml *.csv
 var Files embed.FS

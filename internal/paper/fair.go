@@ -18,7 +18,16 @@ func layout(c *configs.Config) string { return fmt.Sprintf("TP%d", c.Model.Tenso
 func (r *Report) addFair(e *evidence) error {
 	all := e.of["fair"]
 	all.whole = true
-	r.intro = e.text.fairText(all)
+	var systems []namedSystem
+	for i, c := range all.configs {
+		if c != nil && !slices.ContainsFunc(systems, func(s namedSystem) bool { return s.Name == all.systemOf(i) }) {
+			systems = append(systems, namedSystem{all.systemOf(i), c})
+		}
+	}
+	var err error
+	if r.intro, err = e.text.text("fair intro", systems...); err != nil {
+		return err
+	}
 	best, table3 := all.bestLayouts(), all.table3Layouts(e.text)
 	e.of["fig8"] = best
 	claims, err := claimsOf(Fair)

@@ -176,7 +176,11 @@ func (r *Report) page(path string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	b.WriteString(pageHead)
+	head, err := r.models.text("head")
+	if err != nil {
+		return nil, err
+	}
+	b.WriteString(head)
 	for _, name := range parts {
 		text := oldPart(string(old), name)
 		if name == r.Target.part() {
@@ -202,30 +206,6 @@ func oldPart(page, name string) string {
 	return m[1]
 }
 
-// pageHead says how the page came about.
-const pageHead = `# The paper's evaluation, repeated
-
-This page is generated; edit the generator (package ` + "`internal/paper`" + `) or the sweeps (` + "`configs/paper`" + `), not the page. From the repository's root:
-
-    l3sim reproduce all --seeds 3 --out out/paper
-    l3sim reproduce sensitivity --requests 1000 --out out/paper
-    l3sim reproduce fair --requests 1000 --out out/paper
-    cp out/paper/reproduction.md docs/ && cp out/paper/figures/*.png docs/figures/
-
-Each figure is a sweep file and a figure definition, to run and change alone:
-
-    l3sim sweep configs/paper/fig8.toml --out out/fig8
-    l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg
-
-Two figures have no sweep. Fig 2 is arithmetic on the GPU model: ` + "`l3sim reproduce fig2 --out D`" + ` writes its tables, ` + "`l3sim gpu predict`" + ` costs
-the kernels one by one. Fig 10b is what ` + "`l3sim predict --set preset=paper --model gpt-175b --trace openr1`" + ` prints.
-
-A value is *reproduced* within 15% of the paper's number, a bound or an ordering where it holds, a range where both of its ends are
-within 15%. *direction* is a ratio that misses its number but is on the same side of 1. Everything else is *not reproduced*.
-Where the text leaves open how it is to be read, a claim is judged in the way that the text supports best, and the other ways stand beside it.
-Nothing was fitted to the numbers of the paper: assumptions that it leaves open are keys of the preset ` + "`paper`" + ` (` + "`l3sim config show\npaper`" + `), each with its source.
-`
-
 // writePart writes the report's part of the page.
 func (r *Report) writePart(w io.Writer) error {
 	title := map[string]string{"evaluation": "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison"}[r.Target.part()]
@@ -248,7 +228,11 @@ func (r *Report) writePart(w io.Writer) error {
 	}
 	for i := range r.Figures {
 		f := &r.Figures[i]
-		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file("png"), r.models.caption(f.Name))
+		caption, err := r.models.text(f.Name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file("png"), caption)
 	}
 	for _, s := range r.sections {
 		if s.title != title {
@@ -261,10 +245,12 @@ func (r *Report) writePart(w io.Writer) error {
 			return err
 		}
 	}
-	if r.Target == AllTargets {
-		fmt.Fprintf(w, "\n%s", r.models.limits())
+	if r.Target != AllTargets {
+		return nil
 	}
-	return nil
+	limits, err := r.models.text("limits")
+	fmt.Fprintf(w, "\n%s", limits)
+	return err
 }
 
 // seedText says which seeds the numbers are of.

@@ -49,8 +49,9 @@ func TestWrite(t *testing.T) {
 				t.Errorf("%s is no %s", f.file(format), format)
 			}
 		}
-		if !strings.Contains(page, "]("+figureFolder+"/"+f.file("png")+")") || reports[1].models.caption(f.Name) == "" {
-			t.Errorf("%s is not on the page, or has no caption", f.Name)
+		caption, err := reports[1].models.text(f.Name)
+		if !strings.Contains(page, "]("+figureFolder+"/"+f.file("png")+")\n\n"+caption+"\n") || caption == "" || err != nil {
+			t.Errorf("%s is not on the page with its caption: %v", f.Name, err)
 		}
 	}
 	for _, table := range reports[1].Tables {

@@ -68,7 +68,15 @@ func TestTextsFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	texts := func() string {
-		return strings.Join([]string{m.caption("fig2a"), m.caption("fig2b"), m.caption("fig8_batch"), m.caption("fig10b"), m.limits()}, "\n")
+		var all strings.Builder
+		for _, name := range []string{"fig2a", "fig2b", "fig8_batch", "fig10b", "limits"} {
+			text, err := m.text(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all.WriteString(text + "\n")
+		}
+		return all.String()
 	}
 	before := texts()
 	for _, want := range []string{"156 TFLOP/s of `a100-paper`", "312 of `a100-sxm-80gb`", "7 requests of 16384 tokens", `memory.admission = "final"`,
