@@ -143,13 +143,9 @@ func (b *base) described(layers []*layer, name string) int {
 
 // preset completes a root with a preset's entries.
 func (b *base) preset(r *root, owner int, named *entry, name string) (*root, error) {
-	text, err := source(b.kind, name, b.key)
+	l, err := presetLayer(b.kind, name, b.key)
 	if err != nil {
 		return nil, at(named, err)
-	}
-	l, err := parseLayer("preset "+name, text)
-	if err != nil {
-		return nil, err
 	}
 	r.preset, r.entries, r.named, r.owner = name, l.entries, named, owner
 	return r, nil

@@ -105,16 +105,10 @@ func resolve(user []*layer) (*resolution, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := top.value.String()
-	text, err := source(System, name, top.key)
+	system, err := presetLayer(System, top.value.String(), top.key)
 	if err != nil {
 		return nil, at(top, err)
 	}
-	system, err := parseLayer("preset "+name, text)
-	if err != nil {
-		return nil, err
-	}
-	system.preset = true
 	layers := append([]*layer{system}, user...)
 	roots := make([]*root, len(bases))
 	for i := range bases {

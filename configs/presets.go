@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -43,7 +45,9 @@ type Preset struct {
 }
 
 // Presets returns all presets by kind, then by name.
-func Presets() []Preset {
+func Presets() []Preset { return slices.Clone(presets()) }
+
+var presets = sync.OnceValue(func() []Preset {
 	var all []Preset
 	for _, folder := range folders {
 		// Embedded folders are there and sorted by name.
@@ -61,12 +65,12 @@ func Presets() []Preset {
 		all = append(all, Preset{Kind: DRAMs, Name: name, Summary: "one rank by JESD79-4C: organisation and timing"})
 	}
 	return all
-}
+})
 
 // Names returns the names of all presets, or of those of the given kinds.
 func Names(kinds ...Kind) []string {
 	var names []string
-	for _, p := range Presets() {
+	for _, p := range presets() {
 		wanted := len(kinds) == 0
 		for _, k := range kinds {
 			wanted = wanted || k == p.Kind
@@ -80,7 +84,7 @@ func Names(kinds ...Kind) []string {
 
 // Source returns the text of a preset with its comments.
 func Source(name string) (string, error) {
-	for _, p := range Presets() {
+	for _, p := range presets() {
 		if p.Name == name {
 			return source(p.Kind, name, "preset")
 		}
@@ -107,4 +111,26 @@ func source(kind Kind, name, key string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("presets of kind %s have no folder", kind)
+}
+
+var presetLayers sync.Map // of *layer, by kind and name: no preset is read twice
+
+// presetLayer returns the layer of a preset, which nobody may change; key is what named
+// it.
+func presetLayer(kind Kind, name, key string) (*layer, error) {
+	id := [2]string{string(kind), name}
+	if l, ok := presetLayers.Load(id); ok {
+		return l.(*layer), nil
+	}
+	text, err := source(kind, name, key)
+	if err != nil {
+		return nil, err
+	}
+	l, err := parseLayer("preset "+name, text)
+	if err != nil {
+		return nil, err
+	}
+	l.preset = kind == System
+	presetLayers.Store(id, l)
+	return l, nil
 }

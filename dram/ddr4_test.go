@@ -76,7 +76,10 @@ func TestValidate(t *testing.T) {
 		{"tCCD_S", func(s *Spec) { s.TCCDS = 3 }},
 		{"tRC", func(s *Spec) { s.TRC = 10 }},
 		{"tCK", func(s *Spec) { s.TCK = 0 }},
-		{"device_width", func(s *Spec) { s.DeviceWidth = 128 }},
+		{"device_width", func(s *Spec) { s.DeviceWidth = 1 }}, // JESD79-4 has x4, x8 and x16
+		{"device_width", func(s *Spec) { s.DeviceWidth = 12 }},
+		{"device_width", func(s *Spec) { s.DeviceWidth = 32 }},
+		{"device_width", func(s *Spec) { s.DeviceWidth = 64 }},
 	} {
 		s := part(t, ddr43200)
 		c.change(s)

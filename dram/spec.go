@@ -106,7 +106,9 @@ func (s *Spec) Validate() []*input.InputError {
 	power("banks_per_group", s.BanksPerGroup, 16)
 	power("rows", s.Rows, 1<<24)
 	power("columns", s.Columns, 1<<16)
-	power("device_width", s.DeviceWidth, 64)
+	if w := s.DeviceWidth; w != 4 && w != 8 && w != 16 { // JESD79-4, section 2: the widths that DDR4 comes in
+		bad("device_width", w, "4, 8 or 16")
+	}
 	power("bus_width", s.BusWidth, 1024)
 	power("burst_length", s.BurstLength, 64)
 	if len(errs) == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/long"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -80,23 +81,16 @@ func TestExtremeValues(t *testing.T) {
 	}
 	for _, system := range configs.Systems() {
 		t.Run(system, func(t *testing.T) {
-			cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			usual := mustNode(t, cfg).kernels
 			for _, key := range names {
-				kernels := usual
 				switch section, _, _ := strings.Cut(key, "."); section {
-				case "dram", "pim", "model": // what a rank does may be another's
-					if testing.Short() || system == configs.SystemRankPIM { // as in l3
+				case "dram", "pim", "model": // what a rank does is another's
+					if testing.Short() || system == configs.SystemRankPIM && !long.Tests() { // as in l3
 						continue
 					}
-					kernels = nil
 				}
 				for _, value := range extremes(keys[key]) {
 					set := key + "=" + value
-					if err := runExtreme(t, system, set, kernels, trace); err != nil {
+					if err := runExtreme(t, system, set, trace); err != nil {
 						t.Errorf("%s: %v", set, err)
 					}
 				}
@@ -106,7 +100,7 @@ func TestExtremeValues(t *testing.T) {
 }
 
 // runExtreme returns what is wrong with the outcome of a run.
-func runExtreme(t *testing.T, system, set string, usual *kernels, trace *traces.Trace) error {
+func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	key, _, _ := strings.Cut(set, "=")
 	named := func(err error) error {
 		var bad *input.InputError
@@ -118,16 +112,21 @@ func runExtreme(t *testing.T, system, set string, usual *kernels, trace *traces.
 		}
 		return nil
 	}
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system, set}})
+	sets := []string{"run.system=" + system, set}
+	if key == "pim.periodic" {
+		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
+	}
+	cfg, err := configs.Load(configs.Options{Sets: sets})
 	if err != nil {
 		return named(err)
 	}
-	node := newNode(cfg, usual)
-	if usual == nil {
-		if node, err = NewNode(cfg); err != nil {
+	var k *kernels
+	if cfg.DIMMPIM() {
+		if k, err = kernelsOf(cfg); err != nil {
 			return named(err)
 		}
 	}
+	node := newNode(cfg, k)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, err := node.Run(ctx, trace, Options{})

@@ -6,9 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
@@ -59,12 +63,31 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	return cfg, trace
 }
 
+// mustNode is NewNode, but that nodes whose ranks are the same share what was measured
+// of them.
 func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
-	node, err := NewNode(cfg)
+	if !cfg.DIMMPIM() {
+		return newNode(cfg, nil)
+	}
+	k, err := kernelsOf(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return node
+	return newNode(cfg, k)
+}
+
+// ranks is all that newKernels reads of a configuration.
+type ranks struct {
+	pim   pim.Spec
+	dram  dram.Spec
+	shape pim.HeadShape
+}
+
+var measured sync.Map // of func() (*kernels, error), by ranks
+
+func kernelsOf(cfg *configs.Config) (*kernels, error) {
+	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape()}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
+	return measure.(func() (*kernels, error))()
 }
 
 func mustRun(t interface{ Fatal(...any) }, node *Node, trace *traces.Trace, exact bool) *Result {
@@ -94,10 +117,10 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 	return b.String()
 }
 
-// TestNodeLaws runs random small systems, 100 for each part, and checks what
-// holds for every one.
+// TestNodeLaws runs random small systems, as many as rapid draws for each part, and
+// checks what holds for every one.
 func TestNodeLaws(t *testing.T) {
-	parts := 11
+	parts := long.Of(4, 11)
 	if testing.Short() {
 		parts = 1
 	}

@@ -16,9 +16,6 @@ import (
 // TestSignals ends a shard's run as a person and as a batch system do, while points
 // run: the exit code names the signal, and what is recorded stays.
 func TestSignals(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
 	dir := t.TempDir()
 	file := filepath.Join(dir, "sweep.toml")
 	if err := os.WriteFile(file, []byte(strings.Replace(crashSweep, "run.requests = 2", "run.requests = 200", 1)), 0o666); err != nil {

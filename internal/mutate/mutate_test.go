@@ -76,9 +76,6 @@ func TestMutantsParse(t *testing.T) {
 
 // TestCarryOut runs the mutants of a package whose tests miss a boundary.
 func TestCarryOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds programs")
-	}
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":    "module example.com/p\n\ngo 1.26\n",

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/long"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -186,15 +187,20 @@ func TestFairUnjudged(t *testing.T) {
 	}
 }
 
-// TestFairDoesNotThrash runs every point of the fair comparison with 200 requests:
-// each system preempts at most one request in ten, and lets no more decode at once
-// than the preset allows.
+// tightest are the points with a model's fewest GPUs that suit all systems, and one of the
+// traces that ask most of memory: the longest outputs or the longest prompts.
+const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
+	(run.model == "gpt-175b" || model.tensor_parallel == 4)`
+
+// TestFairDoesNotThrash runs the tightest points of the fair comparison with 200 requests,
+// at full length every one: each system preempts at most one request in ten, and lets no
+// more decode at once than the preset allows.
 func TestFairDoesNotThrash(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 172 simulations")
+		t.Skip("runs 48 simulations")
 	}
 	l := loader{version: "test", seeds: 1, traces: t.TempDir()} // the 200 requests of the file
-	e, err := l.load(&experimentSpec{Name: "fair"}, false)
+	e, err := l.load(&experimentSpec{Name: "fair", Claims: tightest}, !long.Tests())
 	if err != nil {
 		t.Fatal(err)
 	}
