@@ -91,7 +91,7 @@ configuration, which need not be a valid one.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: oneArgument(configs.Keys().Names),
 	}
-	f.register(cmd)
+	f.register(cmd, runKeys...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.given(cmd)

@@ -14,6 +14,7 @@ import (
 // configFlags are the flags from which a command gets the configuration of one
 // run: --config, --set, and those that have a key of their own.
 type configFlags struct {
+	keys    []keyFlag
 	options configs.Options
 	origins *configs.Origins // of the keys, once loaded
 }
@@ -21,20 +22,24 @@ type configFlags struct {
 // configUsage is the help of --config.
 const configUsage = "configuration `file` on top of the preset: any subset of keys (repeatable: the later wins)"
 
-// keyFlags are the flags that set a key.
-var keyFlags = []struct{ flag, key, usage string }{
-	{"preset", "preset", "system preset (see 'l3sim config list')"},
-	{"system", "run.system", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
-	{"model", "run.model", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
-	{"gpu", "gpu.preset", "GPU: a preset or a file, or several (a,b) to compare"},
-	{"trace", "run.trace", "built-in trace or a file"},
-	{"requests", "run.requests", "number of requests, the first of a file"},
-	{"seed", "run.seed", "seed of everything that is drawn"},
+// keyFlag is a flag that sets a key.
+type keyFlag struct{ flag, key, standard, usage string }
+
+// runKeys are the flags of what runs a trace.
+var runKeys = []keyFlag{
+	{"preset", "preset", "", "system preset (see 'l3sim config list')"},
+	{"system", "run.system", "", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
+	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
+	{"gpu", "gpu.preset", "", "GPU: a preset or a file, or several (a,b) to compare"},
+	{"trace", "run.trace", "", "built-in trace or a file"},
+	{"requests", "run.requests", "", "number of requests, the first of a file"},
+	{"seed", "run.seed", "", "seed of everything that is drawn"},
 }
 
-func (f *configFlags) register(cmd *cobra.Command) {
-	for _, k := range keyFlags {
-		cmd.Flags().String(k.flag, "", k.usage)
+func (f *configFlags) register(cmd *cobra.Command, keys ...keyFlag) {
+	f.keys = keys
+	for _, k := range keys {
+		cmd.Flags().String(k.flag, k.standard, k.usage)
 	}
 	cmd.Flags().StringArrayVar(&f.options.ConfigFiles, "config", nil, configUsage)
 	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
@@ -57,7 +62,7 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 	if err := notEmpty(cmd, "config"); err != nil {
 		return o, err
 	}
-	for _, k := range keyFlags {
+	for _, k := range f.keys {
 		flag := cmd.Flags().Lookup(k.flag)
 		if !flag.Changed {
 			continue

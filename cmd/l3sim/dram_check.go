@@ -43,8 +43,8 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if errs := spec.Validate(); len(errs) > 0 {
 				return errs[0]
 			}
-			if ranks < 1 || ranks > dram.MaxRanks {
-				return &input.InputError{Key: "--ranks", Value: fmt.Sprint(ranks), Expected: fmt.Sprintf("1 to %d", dram.MaxRanks)}
+			if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
+				return err
 			}
 			if err := dram.KnownRules("--allow", allow); err != nil {
 				return err
@@ -90,11 +90,13 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, 
 			failing++
 		}
 	}
-	if asJSON {
-		err = a.printJSON(newCheckResult(path, log.Records(), failing, found, allowed))
-	} else if err = printViolations(a.stdout, found, allowed); err == nil {
-		_, err = fmt.Fprintf(a.stdout, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
-	}
+	err = a.print(asJSON, newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
+		if err := printViolations(w, found, allowed); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -149,14 +151,6 @@ func newCheckResult(path string, commands int64, failing int, found []dram.Viola
 		r.Found = append(r.Found, checkViolation{v.Rule, allowed(v), command(v.First), command(v.Second), v.Required, v.Actual, v.Detail})
 	}
 	return r
-}
-
-// plural returns n with the noun's form for it.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // printViolations prints counts by rule and a table of the first violations,

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,12 +117,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		fmt.Fprintf(a.stderr, "warning: %d addresses lie beyond the capacity of %#x bytes and were wrapped\n", stats.WrappedAddresses, mapping.Capacity())
 	}
 	out := newReplayResult(s, f.policy, stats, wall)
-	if f.json {
-		e := json.NewEncoder(a.stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(out)
-	}
-	return out.print(a.stdout)
+	return a.print(f.json, out, out.writeText)
 }
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
@@ -193,33 +186,33 @@ func withLogs(names []string, h dram.LogHeader, logs []*dram.LogWriter, run func
 
 // replayResult is the JSON of dram replay.
 type replayResult struct {
-	Spec             string       `json:"spec"`
-	Policy           string       `json:"policy"`
-	Channels         int          `json:"channels"`
-	Ranks            int          `json:"ranks"`
-	Requests         int64        `json:"requests"`
-	WrappedAddresses int64        `json:"wrapped_addresses"`
-	MergedReads      int64        `json:"merged_reads"`
-	MergedWrites     int64        `json:"merged_writes"`
-	ForwardedReads   int64        `json:"forwarded_reads"`
-	EndClock         int64        `json:"end_clock"`
-	ACT              int64        `json:"act"`
-	PRE              int64        `json:"pre"` // PRE and PREA; auto-precharges are not counted
-	RD               int64        `json:"rd"`
-	WR               int64        `json:"wr"`
-	REF              int64        `json:"ref"`
-	RowHits          int64        `json:"row_hits"`
-	GBPerS           float64      `json:"gb_per_s"`
-	BusUtilization   float64      `json:"bus_utilization"`
-	MeanReadLatency  float64      `json:"mean_read_latency_clocks"`
-	P99ReadLatency   int64        `json:"p99_read_latency_clocks"`
-	MaxReadLatency   int64        `json:"max_read_latency_clocks"`
-	EnergyMJ         replayEnergy `json:"energy_mj"`
-	WallS            float64      `json:"wall_s"`
+	Spec             string   `json:"spec"`
+	Policy           string   `json:"policy"`
+	Channels         int      `json:"channels"`
+	Ranks            int      `json:"ranks"`
+	Requests         int64    `json:"requests"`
+	WrappedAddresses int64    `json:"wrapped_addresses"`
+	MergedReads      int64    `json:"merged_reads"`
+	MergedWrites     int64    `json:"merged_writes"`
+	ForwardedReads   int64    `json:"forwarded_reads"`
+	EndClock         int64    `json:"end_clock"`
+	ACT              int64    `json:"act"`
+	PRE              int64    `json:"pre"` // PRE and PREA; auto-precharges are not counted
+	RD               int64    `json:"rd"`
+	WR               int64    `json:"wr"`
+	REF              int64    `json:"ref"`
+	RowHits          int64    `json:"row_hits"`
+	GBPerS           float64  `json:"gb_per_s"`
+	BusUtilization   float64  `json:"bus_utilization"`
+	MeanReadLatency  float64  `json:"mean_read_latency_clocks"`
+	P99ReadLatency   int64    `json:"p99_read_latency_clocks"`
+	MaxReadLatency   int64    `json:"max_read_latency_clocks"`
+	EnergyMJ         energyMJ `json:"energy_mj"`
+	WallS            float64  `json:"wall_s"`
 }
 
-// replayEnergy is energy in millijoules.
-type replayEnergy struct {
+// energyMJ is energy in millijoules.
+type energyMJ struct {
 	Activate   float64 `json:"activate"`
 	Read       float64 `json:"read"`
 	Write      float64 `json:"write"`
@@ -229,7 +222,6 @@ type replayEnergy struct {
 }
 
 func newReplayResult(s *dram.Setup, policy string, st *dram.Stats, wall time.Duration) *replayResult {
-	e := st.Energy
 	r := &replayResult{
 		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks,
 		Requests: st.Requests, WrappedAddresses: st.WrappedAddresses,
@@ -237,9 +229,8 @@ func newReplayResult(s *dram.Setup, policy string, st *dram.Stats, wall time.Dur
 		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
 		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF), RowHits: st.RowHits,
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
-		EnergyMJ: replayEnergy{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3,
-			e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3},
-		WallS: wall.Seconds(),
+		EnergyMJ: newEnergy(&st.Energy),
+		WallS:    wall.Seconds(),
 	}
 	if st.EndClock > 0 {
 		bursts := float64(r.RD + r.WR)
@@ -250,8 +241,20 @@ func newReplayResult(s *dram.Setup, policy string, st *dram.Stats, wall time.Dur
 	return r
 }
 
-func (r *replayResult) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+// newEnergy converts joules.
+func newEnergy(e *dram.Energy) energyMJ {
+	return energyMJ{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3}
+}
+
+// writeLine writes the energy as a line of cells.
+func (e *energyMJ) writeLine(w io.Writer) {
+	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
+		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+}
+
+func (r *replayResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }
+
+func (r *replayResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
 	fmt.Fprintf(t, "requests\t%d\tmerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
 		r.Requests, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
@@ -260,8 +263,5 @@ func (r *replayResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
 	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
 	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
-	e := r.EnergyMJ
-	fmt.Fprintf(t, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
-		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
-	return t.Flush()
+	r.EnergyMJ.writeLine(t)
 }

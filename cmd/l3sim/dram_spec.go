@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -17,34 +16,25 @@ func (a *app) newDRAMSpecCommand() *cobra.Command {
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: oneArgument(dram.SpecNames),
 		RunE: func(_ *cobra.Command, args []string) error {
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 			if len(args) == 0 {
-				if err := listParts(table); err != nil {
-					return err
-				}
-				return table.Flush()
+				return aligned(a.stdout, 0, listParts)
 			}
 			s, err := dram.LookupSpec(args[0])
 			if err != nil {
 				return err
 			}
-			printPart(table, s)
-			return table.Flush()
+			return aligned(a.stdout, 0, func(w io.Writer) { printPart(w, s) })
 		},
 	}
 }
 
-func listParts(w io.Writer) error {
+func listParts(w io.Writer) {
 	fmt.Fprintln(w, "name\ttCK\tbandwidth\tCL-tRCD-tRP\trank\tbank groups x banks\tchips")
 	for _, name := range dram.SpecNames() {
-		s, err := dram.LookupSpec(name)
-		if err != nil {
-			return err
-		}
+		s, _ := dram.LookupSpec(name) // it has what it lists
 		fmt.Fprintf(w, "%s\t%v\t%.1fGB/s\t%d-%d-%d\t%v\t%d x %d\t%d x%d\n", s.Name, s.TCK, float64(s.Bandwidth())/1e9,
 			s.CL, s.TRCD, s.TRP, s.RankBytes(), s.BankGroups, s.BanksPerGroup, s.Chips(), s.DeviceWidth)
 	}
-	return nil
 }
 
 func printPart(w io.Writer, s *dram.Spec) {

@@ -33,7 +33,7 @@ quarters of the points. Counts of few points can be chance, and keys may matter 
 	}
 	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
 	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
 	return cmd
 }
 

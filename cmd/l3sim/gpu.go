@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu/measure"
@@ -23,6 +24,35 @@ A GPU is a preset (see 'l3sim config list') or a TOML file with a section [gpu],
 [gpu]) and give only what differs.`
 	group.AddCommand(a.newGPUPredictCommand(), a.newGPUValidateCommand(), a.newGPUFitCommand(), a.newGPUModelCommand())
 	return group
+}
+
+// gpuFlags are the flags that most gpu commands have.
+type gpuFlags struct {
+	gpu  string
+	json bool
+}
+
+func (f *gpuFlags) register(flags *pflag.FlagSet, jsonUsage string) {
+	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
+}
+
+// target returns the GPU of --gpu, which must be given.
+func (f *gpuFlags) target(cmd *cobra.Command) (*measure.Target, error) {
+	expected := "a file or one of " + strings.Join(configs.Names(configs.GPUs), ", ")
+	if err := requireFlag(cmd, "gpu", expected); err != nil {
+		return nil, err
+	}
+	return loadTarget("--gpu", f.gpu)
+}
+
+// measuredFlags are the flags of commands that read measurements.
+type measuredFlags struct{ measured, launch string }
+
+// register adds the flags; of says whose small_limit bounds --launch.
+func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {
+	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
+	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to "+of+" small_limit")
 }
 
 // loadTarget returns the GPU that --gpu or --base names: a preset or a file.
@@ -55,9 +85,4 @@ func checkFolder(flag, dir string) error {
 		return &input.InputError{Key: flag, Value: dir, Expected: "a folder, not a file"}
 	}
 	return nil
-}
-
-// expectedGPU is what --gpu takes.
-func expectedGPU() string {
-	return "a file or one of " + strings.Join(configs.Names(configs.GPUs), ", ")
 }

@@ -12,7 +12,7 @@ func TestValidationFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples, err := readMeasured(target, "../../gpu/measure/testdata/h200", "0us")
+	samples, err := (&measuredFlags{"../../gpu/measure/testdata/h200", "0us"}).read(target)
 	if err != nil {
 		t.Fatal(err)
 	}

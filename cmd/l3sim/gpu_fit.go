@@ -21,7 +21,8 @@ import (
 
 // fitFlags are the flags of `gpu fit`.
 type fitFlags struct {
-	measured, name, out, base, launch string
+	measuredFlags
+	name, out, base string
 }
 
 func (a *app) newGPUFitCommand() *cobra.Command {
@@ -41,11 +42,10 @@ For the format of the measurements see 'l3sim gpu validate --help'.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
+	f.register(flags, "the base's")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
 	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
-	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to the base's small_limit")
 	return cmd
 }
 
@@ -62,7 +62,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if f.base == "" && !a.quiet {
 		fmt.Fprintf(a.stderr, "l3sim: data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)\n", base)
 	}
-	samples, err := readMeasured(target, f.measured, f.launch)
+	samples, err := f.read(target)
 	if err != nil {
 		return err
 	}

@@ -3,22 +3,20 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
-	"text/tabwriter"
+	"io"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
 // modelFlags are the flags of `gpu model`.
 type modelFlags struct {
-	gpu, model     string
+	gpuFlags
+	model          string
 	batch, in, out int
-	json           bool
 }
 
 func (a *app) newGPUModelCommand() *cobra.Command {
@@ -34,12 +32,11 @@ time is composed of kernel costs only.`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuModel(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	f.register(flags, jsonUsage)
 	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
 	flags.IntVar(&f.batch, "batch", 1, "requests")
 	flags.IntVar(&f.in, "in", 0, "prompt tokens of each")
 	flags.IntVar(&f.out, "out", 0, "output tokens of each")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
 
@@ -64,15 +61,12 @@ type staticBatch struct {
 
 // gpuModel costs the batch and prints it.
 func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
-	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
-		return err
-	}
-	t, err := loadTarget("--gpu", f.gpu)
+	t, err := f.target(cmd)
 	if err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("model") {
-		return &input.InputError{Key: "--model", Expected: "a file or a preset (see 'l3sim config list')"}
+	if err := requireFlag(cmd, "model", "a file or a preset (see 'l3sim config list')"); err != nil {
+		return err
 	}
 	m, err := configs.LoadModel("--model", f.model, &t.GPU, nodeGPUs)
 	if err != nil {
@@ -82,8 +76,8 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 		name  string
 		value int
 	}{{"batch", f.batch}, {"in", f.in}, {"out", f.out}} {
-		if v.value < 1 || v.value > 1<<20 {
-			return &input.InputError{Key: "--" + v.name, Value: strconv.Itoa(v.value), Expected: "1 to 1048576"}
+		if err := between("--"+v.name, v.value, 1, 1<<20); err != nil {
+			return err
 		}
 	}
 	r := staticBatch{GPU: t.GPU.Name, Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
@@ -97,14 +91,14 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 	if f.json {
 		return json.NewEncoder(a.stdout).Encode(r)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
-	fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
-	fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)
-	fmt.Fprintf(w, "memory\t%.1f GiB\tweights and final KV cache", float64(r.Memory)/float64(units.GiB))
-	if !r.Fits {
-		fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(t.GPU.UsableMemory())/float64(units.GiB), m.TensorParallel, t.GPU.Name)
-	}
-	fmt.Fprintln(w)
-	return w.Flush()
+	return aligned(a.stdout, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
+		fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
+		fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)
+		fmt.Fprintf(w, "memory\t%.1f GiB\tweights and final KV cache", float64(r.Memory)/float64(units.GiB))
+		if !r.Fits {
+			fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(t.GPU.UsableMemory())/float64(units.GiB), m.TensorParallel, t.GPU.Name)
+		}
+		fmt.Fprintln(w)
+	})
 }

@@ -3,8 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -15,14 +15,14 @@ import (
 
 // predictFlags are the flags of `gpu predict`.
 type predictFlags struct {
-	gpu, op, bytes             string
+	gpuFlags
+	op, bytes                  string
 	m, n, k                    int
 	chunk, finished            int
 	batch                      int
 	context                    []int
 	heads, kvHeads, dim, width int
 	gpus                       int
-	json                       bool
 }
 
 // predictOps are the values of --op, and the flags that each needs.
@@ -61,7 +61,7 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	f.register(flags, jsonUsage)
 	flags.StringVar(&f.op, "op", "", "kernel: gemm, norm, activation, prefill, decode or allreduce")
 	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
 	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
@@ -76,16 +76,12 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 	flags.IntVar(&f.width, "bits", 16, "element width, 16 or 8")
 	flags.IntVar(&f.gpus, "gpus", 0, "allreduce: GPUs")
 	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in bytes or with a unit (64MiB)")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
 	return cmd
 }
 
 // gpuPredict checks the flags that --op needs and prints the kernel's cost.
 func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
-	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
-		return err
-	}
-	t, err := loadTarget("--gpu", f.gpu)
+	t, err := f.target(cmd)
 	if err != nil {
 		return err
 	}
@@ -221,12 +217,12 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	if f.json {
 		return json.NewEncoder(a.stdout).Encode(p)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "time\t%.3f us\ton %s\n", p.Time, p.GPU)
-	fmt.Fprintf(w, "limit\t%s\tof the four below\n", p.Limit)
-	fmt.Fprintf(w, "compute\t%.3f us\t%.1f%% of %v\n", p.Compute, 100*p.PeakFLOPShare, units.FLOPRate(peak))
-	fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
-	fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
-	fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
-	return w.Flush()
+	return aligned(a.stdout, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "time\t%.3f us\ton %s\n", p.Time, p.GPU)
+		fmt.Fprintf(w, "limit\t%s\tof the four below\n", p.Limit)
+		fmt.Fprintf(w, "compute\t%.3f us\t%.1f%% of %v\n", p.Compute, 100*p.PeakFLOPShare, units.FLOPRate(peak))
+		fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
+		fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
+		fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
+	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -17,9 +16,10 @@ import (
 
 // validateFlags are the flags of `gpu validate`.
 type validateFlags struct {
-	gpu, measured, out, launch string
-	json                       bool
-	maxMAPE                    float64
+	gpuFlags
+	measuredFlags
+	out     string
+	maxMAPE float64
 }
 
 func (a *app) newGPUValidateCommand() *cobra.Command {
@@ -44,18 +44,17 @@ Elements are 16 bits wide.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuValidate(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
-	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object: errors by kind, as fractions")
+	f.gpuFlags.register(flags, jsonUsage+": errors by kind, as fractions")
+	f.measuredFlags.register(flags, "the GPU's")
 	flags.StringVar(&f.out, "out", "", "also write figures and validation.json to `folder`")
 	flags.Float64Var(&f.maxMAPE, "max-mape", 0, "fail if a kind's mean absolute percentage error, as a fraction, is above")
-	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to the GPU's small_limit")
 	return cmd
 }
 
 // gpuValidate judges each kind of measurements and reports.
 func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
-	if err := requireFlag(cmd, "gpu", expectedGPU()); err != nil {
+	t, err := f.target(cmd)
+	if err != nil {
 		return err
 	}
 	if err := requireFlag(cmd, "measured", "a CSV file or a folder of them"); err != nil {
@@ -69,21 +68,12 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 			return err
 		}
 	}
-	t, err := loadTarget("--gpu", f.gpu)
-	if err != nil {
-		return err
-	}
-	samples, err := readMeasured(t, f.measured, f.launch)
+	samples, err := f.read(t)
 	if err != nil {
 		return err
 	}
 	report := judge(t, samples)
-	if f.json {
-		err = report.writeJSON(a.stdout)
-	} else {
-		err = report.writeText(a.stdout)
-	}
-	if err != nil {
+	if err := a.print(f.json, report.errors, report.writeText); err != nil {
 		return err
 	}
 	if f.out != "" {
@@ -97,16 +87,16 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	return report.above(f.maxMAPE)
 }
 
-// readMeasured reads measurements and takes launch off small all-reduces.
-func readMeasured(t *measure.Target, path, launch string) ([]measure.Sample, error) {
+// read reads measurements and takes the launch time off small all-reduces.
+func (f *measuredFlags) read(t *measure.Target) ([]measure.Sample, error) {
 	var d units.Duration
-	if err := d.UnmarshalText([]byte(launch)); err != nil {
-		return nil, &input.InputError{Key: "--launch", Value: fmt.Sprintf("%q", launch), Err: err}
+	if err := d.UnmarshalText([]byte(f.launch)); err != nil {
+		return nil, &input.InputError{Key: "--launch", Value: fmt.Sprintf("%q", f.launch), Err: err}
 	}
 	if d < 0 {
-		return nil, &input.InputError{Key: "--launch", Value: launch, Expected: "at least 0us"}
+		return nil, &input.InputError{Key: "--launch", Value: f.launch, Expected: "at least 0us"}
 	}
-	samples, err := measure.Read(path)
+	samples, err := measure.Read(f.measured)
 	if err != nil || d == 0 {
 		return samples, err
 	}
@@ -134,48 +124,46 @@ func judge(t *measure.Target, samples []measure.Sample) *validation {
 
 // writeJSON writes {kind: {points, mape, median_ape, p90_ape, bias}}, keys
 // sorted.
-func (v *validation) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v.errors)
-}
+func (v *validation) writeJSON(w io.Writer) error { return writeJSON(w, v.errors) }
 
 // worstShown is the number of worst predictions in a report.
 const worstShown = 10
 
 // writeText writes a table of kinds and regions, then the worst predictions.
 func (v *validation) writeText(w io.Writer) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
-	line := func(name string, e measure.Errors) {
-		fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
-			name, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
-	}
-	for _, kind := range v.kinds {
-		e := v.errors[kind]
-		line(string(kind), e)
-		for _, region := range measure.Regions(kind) {
-			var samples []measure.Sample
-			for i := range e.Relative {
-				samples = append(samples, e.Relative[i].Sample)
-			}
-			if in := region.Select(samples); len(in) > 0 {
-				line(region.Name, v.target.Judge(in))
+	err := aligned(w, tabwriter.AlignRight, func(table io.Writer) {
+		fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
+		line := func(name string, e measure.Errors) {
+			fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
+				name, e.Points, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias)
+		}
+		for _, kind := range v.kinds {
+			e := v.errors[kind]
+			line(string(kind), e)
+			for _, region := range measure.Regions(kind) {
+				var samples []measure.Sample
+				for i := range e.Relative {
+					samples = append(samples, e.Relative[i].Sample)
+				}
+				if in := region.Select(samples); len(in) > 0 {
+					line(region.Name, v.target.Judge(in))
+				}
 			}
 		}
-	}
-	if err := table.Flush(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	for _, kind := range v.kinds {
 		e := v.errors[kind]
 		fmt.Fprintf(w, "\nworst of %s\n", kind)
-		worst := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		for _, p := range e.Worst(worstShown) {
-			fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f us\tmeasured %.2f us\t%s\t%s:%d\n",
-				100*p.Error, p.Predicted*1e6, p.Sample.Seconds*1e6, p.Sample.String(), p.Sample.File, p.Sample.Line)
-		}
-		if err := worst.Flush(); err != nil {
+		err := aligned(w, 0, func(worst io.Writer) {
+			for _, p := range e.Worst(worstShown) {
+				fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f us\tmeasured %.2f us\t%s\t%s:%d\n",
+					100*p.Error, p.Predicted*1e6, p.Sample.Seconds*1e6, p.Sample.String(), p.Sample.File, p.Sample.Line)
+			}
+		})
+		if err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,19 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/pim"
+)
 
 func (a *app) newPIMCommand() *cobra.Command {
 	group := a.newGroup("pim", "The DIMM-PIM alone: attention in clocks and in values, and where the data lies")
 	group.AddCommand(a.newPIMAttentionCommand(), a.newPIMLayoutCommand(), a.newPIMVerifyCommand())
 	return group
 }
+
+// The flags of pim commands that set a key.
+var (
+	precisionFlag  = keyFlag{"precision", "pim.precision.preset", "paper", "preset of the stages' formats: paper or fp32"}
+	activationFlag = keyFlag{"activation", "pim.activation", pim.Staggered, "all-bank activation: staggered or simultaneous"}
+)

@@ -1,15 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
@@ -19,8 +17,7 @@ import (
 // pimAttentionFlags are the flags of `pim attention`.
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim int
-	precision, activation            string
-	configs, sets                    []string
+	config                           configFlags
 	commands                         string
 	json                             bool
 }
@@ -46,29 +43,19 @@ after another, each with the append of its newest key and value, and with refres
 	flags.IntVar(&f.heads, "heads", 1, "query heads on the rank")
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
-	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
-	flags.StringVar(&f.activation, "activation", pim.Staggered, "all-bank activation: staggered or simultaneous")
-	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
-	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
+	f.config.register(cmd, precisionFlag, activationFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	return cmd
 }
 
 // pimAttention measures and prints.
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
-	o := configs.Options{ConfigFiles: f.configs, Sets: f.sets}
-	if cmd.Flags().Changed("precision") {
-		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
-	}
-	if cmd.Flags().Changed("activation") {
-		o.Flags = append(o.Flags, configs.Flag{Name: "--activation", Key: "pim.activation", Value: f.activation})
-	}
 	load, err := f.load()
 	if err != nil {
 		return err
 	}
-	c, err := configs.Load(o)
+	c, err := f.config.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -79,12 +66,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 		return err
 	}
 	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m)
-	if f.json {
-		e := json.NewEncoder(a.stdout)
-		e.SetIndent("", "  ")
-		return e.Encode(out)
-	}
-	return out.print(a.stdout)
+	return a.print(f.json, out, out.writeText)
 }
 
 // load returns what the flags describe.
@@ -92,10 +74,7 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 	wrong := func(flag string, value int, expected string) (pim.Load, error) {
 		return pim.Load{}, &input.InputError{Key: flag, Value: fmt.Sprint(value), Expected: expected}
 	}
-	kv := f.kvHeads
-	if kv == 0 {
-		kv = f.heads
-	}
+	kv := cmp.Or(f.kvHeads, f.heads)
 	switch {
 	case f.context < 1 || f.context > 1<<30:
 		return wrong("--context", f.context, "1 to 1073741824 tokens")
@@ -169,7 +148,7 @@ type pimAttentionResult struct {
 	TotalMS        float64          `json:"total_ms"`
 	TotalOccupancy pim.Occupancy    `json:"total_occupancy"`
 	Commands       map[string]int64 `json:"commands"`
-	EnergyMJ       replayEnergy     `json:"energy_mj"`
+	EnergyMJ       energyMJ         `json:"energy_mj"`
 }
 
 // pimPhases divides cycles.
@@ -183,7 +162,7 @@ type pimPhases struct {
 }
 
 func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Measurement) *pimAttentionResult {
-	p, e := &m.Phases, &m.Energy
+	p := &m.Phases
 	r := &pimAttentionResult{
 		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
 		HeadDim: l.Shape.HeadDim, PaddedDim: m.Geometry.PaddedDim,
@@ -192,8 +171,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
 		TotalCycles: m.TotalCycles, RefreshCycles: m.RefreshCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
-		EnergyMJ: replayEnergy{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3,
-			e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3},
+		EnergyMJ: newEnergy(&m.Energy),
 	}
 	for i, n := range m.Commands {
 		if n > 0 {
@@ -203,8 +181,9 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 	return r
 }
 
-func (r *pimAttentionResult) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+func (r *pimAttentionResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }
+
+func (r *pimAttentionResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.Activation)
 	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(r.Cycles)) }
 	for _, p := range []struct {
@@ -225,11 +204,8 @@ func (r *pimAttentionResult) print(w io.Writer) error {
 	fmt.Fprintf(t, "\n%d query heads on %d KV heads, with append and refresh\n\n", r.Heads, r.KVHeads)
 	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
 	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
-	e := &r.EnergyMJ
-	fmt.Fprintf(t, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
-		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	r.EnergyMJ.writeLine(t)
 	printOccupancy(t, &r.TotalOccupancy)
-	return t.Flush()
 }
 
 func printOccupancy(w io.Writer, o *pim.Occupancy) {

@@ -2,20 +2,20 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 )
 
 // pimLayoutFlags are the flags of `pim layout`.
 type pimLayoutFlags struct {
-	token, dim    int
-	kv            string
-	configs, sets []string
+	token, dim int
+	kv         string
+	config     configFlags
 }
 
 func (a *app) newPIMLayoutCommand() *cobra.Command {
@@ -31,18 +31,17 @@ dimension are padding, stored as zeros.`,
 		Example: `  l3sim pim layout --token 5 --head-dim 128
   l3sim pim layout --token 1000 --head-dim 80 --kv v --set dram.preset=ddr4-3200-8gb-x8`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(&f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.kv, "kv", "k", "k or v")
-	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
-	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
+	f.config.register(cmd)
 	return cmd
 }
 
-func (a *app) pimLayout(f *pimLayoutFlags) error {
+func (a *app) pimLayout(cmd *cobra.Command, f *pimLayoutFlags) error {
 	kv := pim.Key
 	switch f.kv {
 	case "k":
@@ -51,11 +50,10 @@ func (a *app) pimLayout(f *pimLayoutFlags) error {
 	default:
 		return input.UnknownName("--kv", f.kv, []string{"k", "v"})
 	}
-	const most = 1 << 24
-	if f.token < 0 || f.token > most {
-		return &input.InputError{Key: "--token", Value: fmt.Sprint(f.token), Expected: fmt.Sprintf("0 to %d", most)}
+	if err := between("--token", f.token, 0, 1<<24); err != nil {
+		return err
 	}
-	c, err := configs.Load(configs.Options{ConfigFiles: f.configs, Sets: f.sets})
+	c, err := f.config.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -69,15 +67,15 @@ re-layout: groups of %d beats, data delayed by n = %d clocks
 
 `, f.token, kv, m.HeadDim, m.PaddedDim, m.Chips, c.DRAM.DeviceWidth, m.TokenBursts, m.ChunkTokens, m.ColumnTokens,
 		m.RowTokens, m.Banks, m.Exchange.Group, m.Exchange.Delay())
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
-	for e := range m.PaddedDim {
-		p := m.Place(kv, f.token, e)
-		note := ""
-		if e >= m.HeadDim {
-			note = "  padding"
+	return aligned(a.stdout, tabwriter.AlignRight, func(table io.Writer) {
+		fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
+		for e := range m.PaddedDim {
+			p := m.Place(kv, f.token, e)
+			note := ""
+			if e >= m.HeadDim {
+				note = "  padding"
+			}
+			fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", e, p.Chip, p.BankGroup, p.Bank, p.Row, p.Column, p.Bit/8, note)
-	}
-	return table.Flush()
+	})
 }

@@ -1,25 +1,22 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/attention"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 )
 
 // pimVerifyFlags are the flags of `pim verify`.
 type pimVerifyFlags struct {
-	vectors, precision string
-	configs, sets      []string
-	json               bool
+	vectors string
+	config  configFlags
+	json    bool
 }
 
 func (a *app) newPIMVerifyCommand() *cobra.Command {
@@ -49,20 +46,14 @@ or if the error exceeds 3 times what independent roundings would give.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
-	flags.StringVar(&f.precision, "precision", "paper", "preset of the stages' formats: paper or fp32")
-	flags.StringArrayVar(&f.configs, "config", nil, configUsage)
-	flags.StringArrayVar(&f.sets, "set", nil, "one configuration key, `section.key=value`; may be repeated")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	f.config.register(cmd, precisionFlag)
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	return cmd
 }
 
 // pimVerify runs all cases. It prints what it found before it fails.
 func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
-	o := configs.Options{ConfigFiles: f.configs, Sets: f.sets}
-	if cmd.Flags().Changed("precision") {
-		o.Flags = append(o.Flags, configs.Flag{Name: "--precision", Key: "pim.precision.preset", Value: f.precision})
-	}
-	c, err := configs.Load(o)
+	c, err := f.config.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -85,7 +76,11 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 		}
 		results = append(results, r)
 	}
-	if err := printVerify(a.stdout, c.PIM.Precision.Preset, results, f.json); err != nil {
+	out := struct {
+		Precision string             `json:"precision"`
+		Cases     []pim.VerifyResult `json:"cases"`
+	}{c.PIM.Precision.Preset, results}
+	if err := a.print(f.json, out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -114,25 +109,17 @@ func verifyCases(path string) ([]pim.VerifyCase, error) {
 	return cases, nil
 }
 
-// printVerify writes the table or the JSON object of the results.
-func printVerify(w io.Writer, precision string, results []pim.VerifyResult, asJSON bool) error {
-	if asJSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(struct {
-			Precision string             `json:"precision"`
-			Cases     []pim.VerifyResult `json:"cases"`
-		}{precision, results})
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")
-	for _, r := range results {
-		verdict := "pass"
-		if !r.Pass {
-			verdict = "FAIL: " + r.Reason
+// writeVerified writes a table of the results.
+func writeVerified(w io.Writer, results []pim.VerifyResult) error {
+	return aligned(w, 0, func(table io.Writer) {
+		fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")
+		for _, r := range results {
+			verdict := "pass"
+			if !r.Pass {
+				verdict = "FAIL: " + r.Reason
+			}
+			fmt.Fprintf(table, "%s\t%d/%d\t%d\t%d\t%d\t%s\t%.3g\t%.3g\t%.3g\t%s\n", r.Name, r.Heads, r.KVHeads, r.Queries, r.Keys, r.HeadDim,
+				r.Storage, r.RelativeL2, r.MaxAbs, r.Tolerance, verdict)
 		}
-		fmt.Fprintf(table, "%s\t%d/%d\t%d\t%d\t%d\t%s\t%.3g\t%.3g\t%.3g\t%s\n", r.Name, r.Heads, r.KVHeads, r.Queries, r.Keys, r.HeadDim,
-			r.Storage, r.RelativeL2, r.MaxAbs, r.Tolerance, verdict)
-	}
-	return table.Flush()
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -39,12 +38,12 @@ requests as batches where their number is not given. See docs/predictors.md.`,
   l3sim predict --trace longbench --set predictor.noise=0.05 --json`,
 		Args: cobra.NoArgs,
 	}
-	config.register(cmd)
+	config.register(cmd, runKeys...)
 	cmd.Flags().IntVar(&batches, "batches", 1000, "batches of the profile, fewer where a run has fewer that prefill")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if batches < leastBatches || batches > 1<<20 {
-			return &input.InputError{Key: "--batches", Value: fmt.Sprint(batches), Expected: fmt.Sprintf("%d to %d", leastBatches, 1<<20)}
+		if err := between("--batches", batches, leastBatches, 1<<20); err != nil {
+			return err
 		}
 		cfg, err := config.load(cmd)
 		if err != nil {
@@ -54,12 +53,7 @@ requests as batches where their number is not given. See docs/predictors.md.`,
 		if err != nil {
 			return config.locate(err)
 		}
-		if asJSON {
-			e := json.NewEncoder(a.stdout)
-			e.SetIndent("", "  ")
-			return e.Encode(j)
-		}
-		return j.writeText(a.stdout)
+		return a.print(asJSON, j, j.writeText)
 	}
 	return cmd
 }
@@ -129,15 +123,15 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 
 // writeText writes the judgement for a person to read.
 func (j *judgement) writeText(out io.Writer) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(out, "%s on %s, seed %d: %d of %d batches that prefill, %d sub-batches, noise %v\n\n",
 		j.Model, j.Trace, j.Seed, j.Batches, j.Candidates, j.SubBatches, j.Noise)
-	fmt.Fprintln(w, "\trelative error\theld out\t")
-	for _, part := range []struct {
-		name string
-		partError
-	}{{"prefill attention", j.Errors.PrefillAttention}, {"decode attention", j.Errors.DecodeAttention}, {"FC", j.Errors.FC}} {
-		fmt.Fprintf(w, "%s\t%.2f%%\t%d\t\n", part.name, 100*part.Mean, part.Count)
-	}
-	return w.Flush()
+	return aligned(out, tabwriter.AlignRight, func(w io.Writer) {
+		fmt.Fprintln(w, "\trelative error\theld out\t")
+		for _, part := range []struct {
+			name string
+			partError
+		}{{"prefill attention", j.Errors.PrefillAttention}, {"decode attention", j.Errors.DecodeAttention}, {"FC", j.Errors.FC}} {
+			fmt.Fprintf(w, "%s\t%.2f%%\t%d\t\n", part.name, 100*part.Mean, part.Count)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -66,7 +67,7 @@ and other code runs all points again. Where there is no such folder nothing is k
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
-	flags.BoolVar(&f.json, "json", false, "print one JSON object")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	flags.IntVar(&f.requests, "requests", paper.AllTargets.DefaultRequests(),
 		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", paper.Fair.DefaultRequests()))
 	flags.IntVar(&f.seeds, "seeds", 1, "seeds of each point")
@@ -103,20 +104,14 @@ func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFla
 
 // check reports arguments out of range.
 func (f *reproduceFlags) check(cmd *cobra.Command, target paper.Target) error {
-	known := false
-	for _, name := range paper.Targets() {
-		known = known || name == string(target)
-	}
-	if !known {
+	if !slices.Contains(paper.Targets(), string(target)) {
 		return input.UnknownName("reproduce", string(target), paper.Targets())
 	}
-	for _, flag := range []struct {
-		name             string
-		value, low, high int
-	}{{"requests", f.requests, leastReproduced, mostReproduced}, {"seeds", f.seeds, 1, mostSeeds}} {
-		if flag.value < flag.low || flag.value > flag.high {
-			return &input.InputError{Key: "--" + flag.name, Value: fmt.Sprint(flag.value), Expected: fmt.Sprintf("%d to %d", flag.low, flag.high)}
-		}
+	if err := between("--requests", f.requests, leastReproduced, mostReproduced); err != nil {
+		return err
+	}
+	if err := between("--seeds", f.seeds, 1, mostSeeds); err != nil {
+		return err
 	}
 	return notEmpty(cmd, "out")
 }

@@ -47,8 +47,8 @@ func (a *app) newRunCommand() *cobra.Command {
   l3sim run --out out/a && l3sim run --config out/a/config.toml`,
 		Args: cobra.NoArgs,
 	}
-	f.config.register(cmd)
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
+	f.config.register(cmd, runKeys...)
+	cmd.Flags().BoolVar(&f.json, "json", false, jsonUsage)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")

@@ -101,7 +101,7 @@ N shards and merges them to standard output (docs/scale-out.md).`,
 
 // sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
-	if err := f.checkWorkers(); err != nil {
+	if err := between("--workers", f.workers, 0, 4096); err != nil {
 		return err
 	}
 	if f.out == "" && !f.dryRun {
@@ -145,13 +145,6 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		fmt.Fprintf(a.stdout, "%s: %s; results in %s\n", plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
 	return failedPoints(plan.Points, outcome)
-}
-
-func (f *sweepFlags) checkWorkers() error {
-	if f.workers < 0 || f.workers > 4096 {
-		return &input.InputError{Key: "--workers", Value: fmt.Sprint(f.workers), Expected: "0 to 4096"}
-	}
-	return nil
 }
 
 // runInFolder carries out a plan, of which part is what it is of a larger one or
@@ -222,7 +215,7 @@ func counts(o *sweep.Outcome) string {
 
 // emit writes the job that runs a sweep's shards and merges them.
 func (a *app) emit(path string, f *sweepFlags) error {
-	if err := f.checkWorkers(); err != nil {
+	if err := between("--workers", f.workers, 0, 4096); err != nil {
 		return err
 	}
 	switch {

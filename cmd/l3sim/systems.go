@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -19,9 +18,7 @@ func (a *app) newSystemsCommand() *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				e := json.NewEncoder(a.stdout)
-				e.SetIndent("", "  ")
-				return e.Encode(system.Systems())
+				return a.printJSON(system.Systems())
 			}
 			for i, s := range system.Systems() {
 				if i > 0 {

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// jsonUsage is the help of --json.
+const jsonUsage = "print one JSON object"
+
+// printJSON prints a value as one indented JSON object.
+func (a *app) printJSON(v any) error { return writeJSON(a.stdout, v) }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// print prints a result: v as JSON, or text for people.
+func (a *app) print(asJSON bool, v any, text func(io.Writer) error) error {
+	if asJSON {
+		return a.printJSON(v)
+	}
+	return text(a.stdout)
+}
+
+// aligned writes lines whose cells tabs divide in columns; flags are those of package
+// tabwriter.
+func aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	lines(t)
+	return t.Flush()
+}
+
+// between refuses the value of a flag ("--workers") out of a range.
+func between(flag string, value, least, most int) error {
+	if value < least || value > most {
+		return &input.InputError{Key: flag, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", least, most)}
+	}
+	return nil
+}
+
+// plural returns n with the noun's form for it.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
