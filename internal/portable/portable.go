@@ -85,11 +85,11 @@ func Pow(x, y float64) float64 {
 		return 1
 	}
 	high, low := logParts(x)
-	z := float64(y * high)
+	z, lost := product(y, high)
 	if !(math.Abs(z) < 800) { // beyond the ends, or NaN
 		return Exp(z)
 	}
-	return expOf(z, float64(math.FMA(y, high, -z))+float64(y*low))
+	return expOf(z, lost+float64(y*low))
 }
 
 // logParts returns log x in two parts, with a relative error below 2^-62: Log's series with
@@ -106,19 +106,20 @@ func logParts(x float64) (high, low float64) {
 	f := m - 1
 	d := 2 + f
 	s := f / d
-	sLow := (float64(math.FMA(-s, d, f)) - float64(s*(f-(d-2)))) / d
-	z := float64(s * s)
-	zLow := float64(math.FMA(s, s, -z)) + float64(2*float64(s*sLow))
+	p, pLow := product(s, d)
+	sLow := (((f - p) - pLow) - float64(s*(f-(d-2)))) / d
+	z, zLow := product(s, s)
+	zLow += float64(2 * float64(s*sLow))
 	sum := 0.0
 	for _, c := range atanhSeries {
 		sum = float64(sum*z) + c
 	}
 	// t = 1/3 + z/5 + ..., u = z t, then log m = 2 (s + s u).
 	t, tLow := add(third, float64(sum*z)+thirdLow)
-	u := float64(z * t)
-	uLow := float64(math.FMA(z, t, -u)) + (float64(z*tLow) + float64(zLow*t))
-	v := float64(s * u)
-	vLow := float64(math.FMA(s, u, -v)) + (float64(s*uLow) + float64(sLow*u))
+	u, uLow := product(z, t)
+	uLow += float64(z*tLow) + float64(zLow*t)
+	v, vLow := product(s, u)
+	vLow += float64(s*uLow) + float64(sLow*u)
 	w, wLow := add(s, v)
 	// k ln 2 is the larger, or 0.
 	k := float64(exponent)
@@ -130,6 +131,24 @@ func logParts(x float64) (high, low float64) {
 func add(a, b float64) (sum, lost float64) {
 	sum = a + b
 	return sum, b - (sum - a)
+}
+
+// product returns a b in two parts: the nearest number, and what it lacks, from halves of the
+// factors whose products are exact (Dekker). .ci/arm64 lets no fused instruction pass, so no math.FMA.
+func product(a, b float64) (p, lost float64) {
+	p = float64(a * b)
+	aHigh, bHigh := half(a), half(b)
+	aLow, bLow := a-aHigh, b-bHigh
+	lost = float64(aHigh*bHigh) - p
+	lost += float64(aHigh * bLow)
+	lost += float64(aLow * bHigh)
+	return p, lost + float64(aLow*bLow)
+}
+
+// half returns the upper 26 bits of a.
+func half(a float64) float64 {
+	c := float64((1<<27 + 1) * a)
+	return c - (c - a)
 }
 
 const (
