@@ -62,6 +62,7 @@ type Offload struct {
 	movable   int            // of these, that the GPUs could hold
 	settled   int64          // step up to which Base and Last of those that sit out are right
 	full      bool           // the GPUs had no room for a move, and none has been freed since
+	shut      int32          // the request that the GPUs refused memory, until it may ask again
 	refused   refusal        // why the head of the queue may not go to the host
 	waits     bool           // it may not because requests are late
 	gathering bool           // it waits for memory for those that began with it on the GPUs alone
@@ -74,6 +75,9 @@ type Offload struct {
 	report    func(request int32, tokens int) // of Complete
 	emitted   func(request int32, tokens int)
 }
+
+// nobody is no request.
+const nobody = -1
 
 // clock is an Offload's time. It knows when requests arrive and what iterations take.
 type clock struct {
@@ -106,7 +110,7 @@ type hosted struct {
 // for iterations of the GPUs alone from s, which has two sub-batches and nothing to
 // do yet.
 func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
-	o := &Offload{Scheduler: s, OffloadConfig: c, gpus: Batch{Sub: make([]SubBatch, 1)}, alone: newAlone(s, c.Costs), clock: clock{idle: true, step: -1}}
+	o := &Offload{Scheduler: s, OffloadConfig: c, shut: nobody, gpus: Batch{Sub: make([]SubBatch, 1)}, alone: newAlone(s, c.Costs), clock: clock{idle: true, step: -1}}
 	s.place = o
 	o.report = func(request int32, tokens int) {
 		o.alone.next[request] = int32(tokens + 1)
@@ -118,6 +122,9 @@ func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
 // Next forms the next iteration.
 func (o *Offload) Next() *Batch {
 	b := &o.batch
+	if o.outdated() {
+		o.shut = nobody
+	}
 	o.begin()
 	if c := &o.clock; c.idle {
 		c.now = max(c.now, o.alone.latest())

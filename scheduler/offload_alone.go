@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/l3sim/l3sim/units"
@@ -16,11 +17,26 @@ type alone struct {
 	added    int            // of these
 	ends     units.Duration // of its present iteration, else of its latest
 	runs     bool
+	formed   int32   // iterations so far
+	log      []ended // of these, the latest that have ended
 	finished []int32 // requests that it has ended, and the Offload maybe not
 	emitted  func(request int32, tokens int)
 	next     []int32 // number of the token that each request of the Offload emits next
-	formed   int32   // iterations so far
+	phases   []phase // by request
 	group    []int32 // by request, the iteration that had its whole prompt; 0 for none
+}
+
+// ended is an iteration that has: its number, when, and the last step by then.
+type ended struct {
+	number int32
+	at     units.Duration
+	step   int64
+}
+
+// phase is when a request decodes.
+type phase struct {
+	from int32 // iteration that emits the first token; 0 for none
+	last int64 // step that emits the last one
 }
 
 func newAlone(s *Scheduler, costs OffloadCosts) *alone {
@@ -28,8 +44,11 @@ func newAlone(s *Scheduler, costs OffloadCosts) *alone {
 	spec.SubBatches = 1
 	memory.used, memory.tokens, memory.spare = slices.Clone(memory.used), slices.Clone(memory.tokens), nil
 	c := Config{Policy: s.policy, Scheduler: &spec, Memory: s.memory, Comm: s.comm, Batching: s.batching}
-	a := &alone{Scheduler: New(c, s.requests, &memory, s.gpu, nil, s.rng), costs: costs, next: make([]int32, len(s.requests)), group: make([]int32, len(s.requests))}
+	a := &alone{Scheduler: New(c, s.requests, &memory, s.gpu, nil, s.rng), costs: costs, next: make([]int32, len(s.requests)), group: make([]int32, len(s.requests)), phases: make([]phase, len(s.requests))}
 	a.emitted = func(request int32, tokens int) {
+		if p := &a.phases[request]; p.from == 0 {
+			*p = phase{a.formed, a.batch.Step + int64(a.requests[request].Output-tokens)}
+		}
 		if tokens == a.requests[request].Output {
 			a.finished = append(a.finished, request)
 		}
@@ -45,14 +64,25 @@ func (a *alone) latest() units.Duration {
 	return a.requests[a.arrived[len(a.arrived)-1]].Arrival
 }
 
-// advance runs all iterations that end before to.
-func (a *alone) advance(to units.Duration) {
-	for {
-		if !a.runs && !a.form(to) || a.ends >= to {
-			return
-		}
+// at runs all iterations that end before to, and returns the last one of them. It may have
+// run more before.
+func (a *alone) at(to units.Duration) ended {
+	for (a.runs || a.form(to)) && a.ends < to {
 		a.Complete(a.emitted)
 		a.runs = false
+		a.log = append(a.log, ended{a.formed, a.ends, a.batch.Step})
+	}
+	k, _ := slices.BinarySearchFunc(a.log, to, func(e ended, to units.Duration) int { return cmp.Compare(e.at, to) })
+	if k == 0 {
+		return ended{}
+	}
+	return a.log[k-1]
+}
+
+// forget drops half of the log where that ended before an iteration.
+func (a *alone) forget(before ended) {
+	if half := len(a.log) / 2; a.log[half].number <= before.number {
+		a.log = slices.Delete(a.log, 0, half)
 	}
 }
 
@@ -66,6 +96,9 @@ func (a *alone) form(to units.Duration) bool {
 			a.ends += a.costs.Iteration(b)
 			a.runs = true
 			a.formed++
+			for _, gone := range a.Preempted() {
+				a.phases[gone.Request] = phase{}
+			}
 			for _, c := range b.Sub[0].Prefill {
 				if c.Last && c.Finished == 0 {
 					a.group[c.Request] = a.formed
@@ -87,8 +120,6 @@ func (a *alone) form(to units.Duration) bool {
 // of the host are taken to emit one.
 func (o *Offload) late(time units.Duration, steps, prompts int) bool {
 	a, c := o.alone, &o.clock
-	time += c.now - c.since
-	a.advance(c.since + time - units.Duration(float64(o.MaxDelay*float64(time))))
 	emits := func(d *Decoding, step int64) {
 		a.next[d.Request] = int32(int64(o.requests[d.Request].Output) - d.Last + step)
 	}
@@ -110,44 +141,51 @@ func (o *Offload) late(time units.Duration, steps, prompts int) bool {
 			a.next[w.request] = int32(w.emitted + prompts)
 		}
 	}
-	return a.ahead()
+	if len(a.log) > 1000 {
+		a.forget(o.aloneIn(0))
+	}
+	return a.ahead(o.aloneIn(time))
 }
 
-// ahead says whether a request has emitted the token here that the Offload's emits
-// next.
-func (a *alone) ahead() bool {
+// aloneIn returns the latest iteration that, slower by MaxDelay, the GPUs alone would have
+// ended a time from now.
+func (o *Offload) aloneIn(time units.Duration) ended {
+	time += o.clock.now - o.clock.since
+	return o.alone.at(o.clock.since + time - units.Duration(float64(o.MaxDelay*float64(time))))
+}
+
+// ahead says whether a request has emitted the token here, by the end of an iteration,
+// that the Offload's emits next.
+func (a *alone) ahead(by ended) bool {
 	a.finished = slices.DeleteFunc(a.finished, func(r int32) bool { return int(a.next[r]) > a.requests[r].Output })
-	if len(a.finished) > 0 {
-		return true
+	is := func(r int32) bool {
+		p := &a.phases[r]
+		return p.from != 0 && p.from <= by.number && int64(a.next[r]) <= int64(a.requests[r].Output)-max(p.last-by.step, 0)
 	}
-	step := a.batch.Step
-	if a.runs && a.batch.Decoding() > 0 {
-		step-- // the present iteration has not ended
-	}
-	for i := range a.decoding {
-		d := &a.decoding[i]
-		if int64(a.next[d.Request]) <= int64(a.requests[d.Request].Output)-d.Last+step {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.finished, is) || slices.ContainsFunc(a.decoding, func(d Decoding) bool { return is(d.Request) })
 }
 
 // due says whether requests are late, and the GPUs alone would hold this one or have
 // ended it: it need not be expected to fit beside what the others grow to.
 func (o *Offload) due(request int32) bool {
-	is := func(d Decoding) bool { return d.Request == request }
-	return o.forecast != nil && o.late(0, 1, 0) && (slices.ContainsFunc(o.alone.decoding, is) || slices.Contains(o.alone.finished, request))
+	if o.forecast == nil || !o.late(0, 1, 0) {
+		return false
+	}
+	from := o.alone.phases[request].from
+	return from != 0 && from <= o.aloneIn(0).number
 }
 
-// delays says whether to prefill a prompt for the host now makes a request late: its
-// time, that of its move to the GPUs, with nothing hidden, and a step after that.
-func (o *Offload) delays(prompt int) bool {
-	sub := &o.gpus.Sub[0]
-	sub.Decode = sub.Decode[:0]
+// delays says whether to prefill a prompt for the host now, from so many tokens in the
+// present iteration on, makes a request late: its time, that of its move to the GPUs,
+// with nothing hidden, and a step after that.
+func (o *Offload) delays(prompt, tokens int) bool {
+	b, sub := &o.batch.Sub[0], &o.gpus.Sub[0]
+	b.Prefill = append(b.Prefill, Chunk{Tokens: tokens, Last: tokens == prompt})
 	time := o.Costs.Iteration(&o.batch) + o.Costs.Move(prompt)
-	for done := 0; done < prompt; done += o.batching.MaxBatchTokens {
-		tokens := min(prompt-done, o.batching.MaxBatchTokens)
+	b.Prefill = b.Prefill[:len(b.Prefill)-1]
+	sub.Decode = sub.Decode[:0]
+	for done := tokens; done < prompt; done += tokens {
+		tokens = min(prompt-done, o.batching.MaxBatchTokens)
 		sub.Prefill = append(sub.Prefill[:0], Chunk{Tokens: tokens, Finished: done, Last: done+tokens == prompt})
 		time += o.Costs.Iteration(&o.gpus)
 	}

@@ -14,7 +14,7 @@ import (
 // than the steps until then take for the places that stay empty.
 func (o *Offload) gathers(w *waiting) bool {
 	number := o.alone.group[w.request]
-	if number == 0 || len(o.batch.Sub[0].Prefill) > 0 || !o.late(0, 1, 0) {
+	if number == 0 || number > o.aloneIn(0).number || len(o.batch.Sub[0].Prefill) > 0 || !o.late(0, 1, 0) {
 		return false
 	}
 	group := o.queue[o.head:]
@@ -39,8 +39,9 @@ func (o *Offload) gathers(w *waiting) bool {
 // have left so many units of the GPUs' memory, or -1 where they do not hold as many.
 func (o *Offload) stepsToFree(need int64) int64 {
 	var late []Decoding
+	by := o.aloneIn(0).step
 	for _, d := range o.decoding {
-		if slices.Contains(o.alone.finished, d.Request) {
+		if slices.Contains(o.alone.finished, d.Request) && o.alone.phases[d.Request].last <= by {
 			late = append(late, d)
 		}
 	}

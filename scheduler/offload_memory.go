@@ -49,7 +49,8 @@ func (o *Offload) admit(w *waiting) bool {
 			o.blocked = true
 			return false
 		}
-		if o.due(w.request) && !o.seated(o.running()) && o.reserve(o.ledger, w, nil, o.keep(o.ledger)) || o.Scheduler.admit(w) {
+		if o.askGPUs(w) {
+			o.shut = nobody
 			return true
 		}
 	}
@@ -57,20 +58,39 @@ func (o *Offload) admit(w *waiting) bool {
 	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
 		return false
 	}
-	if tokens := o.takes(w); tokens == 0 || tokens < w.prompt && !o.ledger.hasRoom(w.prompt, 0) {
+	tokens := o.takes(w)
+	if tokens == 0 || tokens < w.prompt && !o.ledger.hasRoom(w.prompt, 0) {
 		o.blocked = false
 		return false
 	}
-	if o.waits = o.gpusHold(r) && o.delays(w.prompt); o.waits {
+	if o.waits = o.gpusHold(r) && o.delays(w.prompt, tokens); o.waits {
 		return false
 	}
 	gpus := o.refusal
 	if o.reserve(o.Host, w, o.foreseeOnHost(w), o.keepOnHost(r)) {
-		w.hold.Host = true
+		w.hold.Host, o.shut = true, nobody
 		return true
 	}
 	o.refusal, o.refused = gpus, o.refusal
 	return false
+}
+
+// askGPUs reserves memory of the GPUs for the queue's head. It asks when the GPUs alone
+// would, though the host is asked more often: else both would ask at other times of
+// what requests are expected to grow to.
+func (o *Offload) askGPUs(w *waiting) bool {
+	if o.due(w.request) && !o.seated(o.running()) {
+		refusal := o.refusal
+		if o.reserve(o.ledger, w, nil, o.keep(o.ledger)) {
+			return true
+		}
+		o.refusal = refusal
+	}
+	if o.shut == w.request {
+		return false
+	}
+	o.shut = w.request
+	return o.Scheduler.admit(w)
 }
 
 // stayOnGPUs has the prompt that is cut and bound for the host, but lies on the GPUs until
@@ -150,7 +170,7 @@ func (o *Offload) release(r Reservation) {
 		o.Host.Release(r)
 	} else {
 		o.ledger.Release(r)
-		o.full = false
+		o.full, o.shut = false, nobody
 	}
 	o.blocked = false
 }

@@ -61,7 +61,7 @@ type record struct {
 	sits    map[int32]bool
 	decodes map[int32]bool // in their decode phase
 
-	alone, helped, up, down, waits, pauses, drops int
+	alone, helped, up, down, waits, pauses, drops, alike int
 }
 
 // check applies one batch: all requests in their decode phase take part or sit out,
@@ -130,7 +130,8 @@ func (f *record) count(b *Batch, took, host int) {
 
 // TestOffloadLaws runs random requests to the end under random costs and memories:
 // every token once, contexts right after any number of steps sat out and of moves,
-// no memory above its capacity and both empty at the end.
+// no memory above its capacity and both empty at the end. Until the host is used, the
+// iterations are those of the GPUs alone.
 func TestOffloadLaws(t *testing.T) {
 	var all record
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,11 +145,12 @@ func TestOffloadLaws(t *testing.T) {
 			all.waits += f.waits
 			all.pauses += f.pauses
 			all.drops += f.drops
+			all.alike += f.alike
 		}
 	})
-	if all.alone == 0 || all.helped == 0 || all.up == 0 || all.down == 0 || all.waits == 0 || all.pauses == 0 || all.drops == 0 {
-		t.Errorf("iterations of the GPUs alone %d, with help %d; moves up %d, down %d, waited for %d; pauses %d, preemptions %d",
-			all.alone, all.helped, all.up, all.down, all.waits, all.pauses, all.drops)
+	if all.alone == 0 || all.helped == 0 || all.up == 0 || all.down == 0 || all.waits == 0 || all.pauses == 0 || all.drops == 0 || all.alike == 0 {
+		t.Errorf("iterations of the GPUs alone %d, with help %d; moves up %d, down %d, waited for %d; pauses %d, preemptions %d; like those of the GPUs alone %d",
+			all.alone, all.helped, all.up, all.down, all.waits, all.pauses, all.drops, all.alike)
 	}
 }
 
@@ -178,8 +180,15 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		}
 	}
 	f := &record{follower: newFollower(requests), sits: map[int32]bool{}, decodes: map[int32]bool{}}
+	plain := gpusAlone(c, requests, pages, gpus.capacity, free)
 	for range 100_000 {
 		b := s.Next()
+		if s.AllOnHost || host.Used() > 0 {
+			plain = nil
+		}
+		if plain != nil {
+			sameBatch(t, b, plain.Next())
+		}
 		for _, gone := range s.Preempted() {
 			f.preempt(t, gone)
 			f.decodes[gone.Request], f.sits[gone.Request] = false, false
@@ -211,6 +220,10 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 			t.Fatalf("iteration %d: fragmentation %v, counted anew %v", b.Step, kept, counted)
 		}
 		s.unused = saved
+		if plain != nil {
+			plain.Complete(func(int32, int) {})
+			f.alike++
+		}
 		s.Complete(func(r int32, tokens int) {
 			if f.emitted[r] != tokens {
 				t.Fatalf("request %d has %d tokens, the scheduler says %d", r, f.emitted[r], tokens)
@@ -229,4 +242,23 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		t.Fatalf("%d done and %d rejected of %d; %d wait, %d units are in use", done, rejected, len(requests), s.Waiting(), s.UsedUnits())
 	}
 	return f
+}
+
+// gpusAlone returns a scheduler of the GPUs without a host, nil where these cannot hold
+// all requests.
+func gpusAlone(c Config, requests []traces.Request, pages LedgerSpec, capacity int64, free GPUMemory) *Scheduler {
+	spec := *c.Scheduler
+	spec.SubBatches, pages.Capacity, c.Scheduler = 1, capacity, &spec
+	s := New(c, requests, NewLedger(pages), free, nil, nil)
+	if addAll(s, len(requests)) > 0 {
+		return nil
+	}
+	return s
+}
+
+// sameBatch checks that an iteration is that of the GPUs alone.
+func sameBatch(t *rapid.T, b, alone *Batch) {
+	if !slices.Equal(b.Sub[0].Prefill, alone.Sub[0].Prefill) || !slices.Equal(b.Sub[0].Decode, alone.Sub[0].Decode) || b.Sub[1].Tokens() > 0 || b.Step != alone.Step {
+		t.Fatalf("the host is not used, and iteration %d is\n%+v, on the GPUs alone %d is\n%+v", b.Step, b.Sub[0], alone.Step, alone.Sub[0])
+	}
 }

@@ -179,16 +179,21 @@ func (s *Scheduler) Next() *Batch {
 	return &s.batch
 }
 
-// begin forgets what the iteration before prefilled and dropped. What requests are
-// expected to grow to changes as they do, and is looked at again now and then.
+// begin forgets what the iteration before prefilled and dropped.
 func (s *Scheduler) begin() {
-	if s.refusal.cause == noGrowth && s.batch.Step-s.refusal.step >= dealEvery {
+	if s.outdated() {
 		s.blocked = false
 	}
 	s.chunked, s.gone = s.chunked[:0], s.gone[:0]
 	for i := range s.batch.Sub {
 		s.batch.Sub[i].Prefill = s.batch.Sub[i].Prefill[:0]
 	}
+}
+
+// outdated says whether a request was refused for growth so long ago that it may ask
+// again: what requests are expected to grow to changes as they do.
+func (s *Scheduler) outdated() bool {
+	return s.refusal.cause == noGrowth && s.batch.Step-s.refusal.step >= dealEvery
 }
 
 // subBatches forms an iteration by the steps 1 to 4 of L3, section 5.3.
