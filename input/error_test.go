@@ -25,6 +25,7 @@ func TestErrorMessage(t *testing.T) {
 		{&InputError{File: "a.toml", Line: 3, Key: "dram.trcd", Expected: "a known key", Nearest: "dram.tRCD"},
 			`a.toml:3: dram.trcd: expected a known key; did you mean "dram.tRCD"?`},
 		{&InputError{File: "x.csv", Err: fs.ErrNotExist}, "x.csv: file does not exist"},
+		{&InputError{Line: 3, Value: "x", Expected: "a number"}, "line 3: x: expected a number"},
 		{UnknownName("--model", "gpt175b", []string{"opt-66b", "gpt-175b"}),
 			`--model = "gpt175b": expected one of gpt-175b, opt-66b; did you mean "gpt-175b"?`},
 	} {
@@ -54,9 +55,19 @@ func TestErrorMessageIsReadable(t *testing.T) {
 			t.Errorf("%d bytes: %.300s", len(message), message)
 		}
 	}
-	short := &InputError{Key: "k", Value: strings.Repeat("x", maxShown), Err: errors.New(strings.Repeat("y", maxCause)), Expected: strings.Repeat("z", maxOurs)}
-	if got := len(short.Error()); got != maxShown+maxCause+maxOurs+len("k = : ; expected ") {
-		t.Errorf("what is not too long is cut: %d bytes", got)
+	limits := [4]int{200, 200, 500, 5000}
+	for longer := -1; longer < len(limits); longer++ {
+		n := limits
+		if longer >= 0 {
+			n[longer]++
+		}
+		e := &InputError{Key: strings.Repeat("k", n[0]), Value: strings.Repeat("v", n[1]), Err: errors.New(strings.Repeat("y", n[2])), Expected: strings.Repeat("z", n[3])}
+		if whole := len(e.Error()) == 200+200+500+5000+len(" = : ; expected "); whole != (longer < 0) || strings.Count(e.Error(), "... (") > 1 {
+			t.Errorf("parts of %d bytes make %d", n, len(e.Error()))
+		}
+	}
+	if e := (&InputError{Err: &InputError{Expected: strings.Repeat("z", 4000)}}).Error(); len(e) < 4000 {
+		t.Errorf("our own cause is cut: %d bytes", len(e))
 	}
 }
 

@@ -43,6 +43,27 @@ func TestOpen(t *testing.T) {
 	}
 }
 
+// TestStdin: "-" is standard input wherever a file is read, as often as it is, and errors
+// call it so.
+func TestStdin(t *testing.T) {
+	stdin = kept{stream: iotest.TimeoutReader(iotest.OneByteReader(strings.NewReader("ab")))}
+	defer func() { stdin = kept{stream: os.Stdin} }()
+	for range 2 {
+		if text, err := ReadFile("-"); len(text) > 0 || err == nil || err.Error() != "standard input: timeout" {
+			t.Errorf("read %q, %v", text, err)
+		}
+	}
+	stdin = kept{stream: strings.NewReader("abc")}
+	for range 2 {
+		if text, err := ReadFile("-"); string(text) != "abc" || err != nil {
+			t.Errorf("read %q, %v", text, err)
+		}
+	}
+	if got := Name("./-"); got != "./-" {
+		t.Errorf("a file is called %q", got)
+	}
+}
+
 func TestReadFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")

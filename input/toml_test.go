@@ -35,6 +35,11 @@ func TestDecodeTOMLBoundsNesting(t *testing.T) {
 			"behind a comment":    "# ' \" \"\"\"\n" + dotted + " = 1",
 			"behind strings":      "x = [\"\\\"\", '\\', \"\"\"\\\"\"\"\"\"\", ''''''',\n" + strings.Repeat("[", n-1) + strings.Repeat("]", n),
 			"in an inline table":  "\nx = {" + dotted + " = 1}",
+			"on the first line":   "y = " + strings.Repeat("[", n) + strings.Repeat("]", n),
+			"behind an array":     "x = [1]\ny = " + strings.Repeat("[", n) + strings.Repeat("]", n),
+			"behind a number":     "x = 1.5 # c\n" + dotted + " = 1",
+			"behind a backslash":  "x = '''\\'''\ny = " + strings.Repeat("[", n) + strings.Repeat("]", n),
+			"behind a quote":      "x = \"\"\"a\\\"\"\"b\"\"\"\ny = " + strings.Repeat("[", n) + strings.Repeat("]", n),
 			"behind quoted parts": "\n\"b.c\".'d.e'." + strings.Repeat("a.", n-2) + "a = 1",
 		} {
 			var document map[string]any
@@ -54,7 +59,7 @@ func TestDecodeTOMLBoundsNesting(t *testing.T) {
 	// Brackets and dots that nest nothing.
 	var document map[string]any
 	flat := "x = '" + strings.Repeat("[", 100) + "'\ny = \"\"\"\n" + strings.Repeat("{.", 100) + "\"\"\" # " + strings.Repeat("[", 100) +
-		"\nz = [" + strings.Repeat("[1.5], ", 100) + "]\n" + strings.Repeat("[[t]]\na.b = 1.5\n", 100)
+		"\nz = [" + strings.Repeat("[1.5], ", 100) + "]\n" + strings.Repeat("[[t]]\na.b = 1.5 # [\n", 100) + "end = \"\"\"\"\"\""
 	if _, err := DecodeTOML("a.toml", flat, &document); err != nil {
 		t.Error(err)
 	}

@@ -187,9 +187,6 @@ func (r *reader) flag(key string, otherwise bool) bool {
 
 // written writes a decoded JSON value for an error, a long one in short.
 func written(v any) string {
-	if v == nil {
-		return ""
-	}
 	text, _ := json.Marshal(v) // it has been JSON
 	if len(text) > 60 {
 		return string(text[:60]) + "..."

@@ -124,6 +124,8 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`{"model_type": "llama", "hidden_size": 16777217, "num_hidden_layers": 1}`:                                                                `hidden_size = 16777217: expected a whole number, 1 to 16777216`,
 		`{"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "vocab_size": 5}`:                                                         `n_positions: expected this key of model_type "gpt2"`,
 		`{` + llama + `, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": true}}`:                       `quantization_config = {"bits":4,"group_size":128,"quant_method":"awq","zero_point"...: expected`,
+		`{"num_experts": "` + strings.Repeat("x", 58) + `"}`:                                                                                      `num_experts = "` + strings.Repeat("x", 58) + `": expected`,
+		`{"num_experts": "` + strings.Repeat("x", 59) + `"}`:                                                                                      `num_experts = "` + strings.Repeat("x", 59) + `...: expected`,
 		`[model]`: `not JSON: `,
 		`[1]`:     `not JSON: `,
 	} {

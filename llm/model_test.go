@@ -2,6 +2,7 @@ package llm
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -64,18 +65,36 @@ func TestGroupedQueryShapes(t *testing.T) {
 
 func TestValidate(t *testing.T) {
 	for key, change := range map[string]func(*Model){
-		"layers":          func(m *Model) { m.Layers = 0 },
-		"head_dim":        func(m *Model) { m.HeadDim = 1024 },
-		"kv_heads":        func(m *Model) { m.KVHeads = 7 },
-		"tensor_parallel": func(m *Model) { m.TensorParallel = 5 },
-		"element_bits":    func(m *Model) { m.ElementBits = 12 },
+		"layers":           func(m *Model) { m.Layers = 0 },
+		"hidden":           func(m *Model) { m.Hidden = 0 },
+		"heads":            func(m *Model) { m.Heads = 0 },
+		"ffn_hidden":       func(m *Model) { m.FFNHidden = 0 },
+		"vocab":            func(m *Model) { m.Vocab = 0 },
+		"head_dim":         func(m *Model) { m.HeadDim = 513 },
+		"head_dim ":        func(m *Model) { m.HeadDim = 7 },
+		"max_positions":    func(m *Model) { m.MaxPositions = -1 },
+		"kv_heads":         func(m *Model) { m.KVHeads = 7 },
+		"kv_heads ":        func(m *Model) { m.KVHeads = 0 },
+		"tensor_parallel":  func(m *Model) { m.TensorParallel = 5 },
+		"tensor_parallel ": func(m *Model) { m.TensorParallel = 0 },
+		"element_bits":     func(m *Model) { m.ElementBits = 12 },
 	} {
 		m := gpt(64, 72, 9216, 2)
 		change(m)
 		errs := m.Validate()
-		if len(errs) != 1 || errs[0].Key != key {
+		if len(errs) != 1 || errs[0].Key != strings.TrimSpace(key) {
 			t.Errorf("%s: got %v", key, errs)
 		}
+	}
+	m := gpt(64, 72, 9216, 2)
+	m.KVHeads, m.HeadDim, m.MaxPositions = 8, 512, 1<<30
+	if errs := m.Validate(); len(errs) > 0 {
+		t.Errorf("the largest: %v", errs[0])
+	}
+	m.Layers, m.FFNHidden, m.MaxPositions = 1<<24, 1<<22, 0
+	want := "layers = 16777216: expected a model of at most 2^56 parameters: with layers = 16777216, hidden = 9216, heads = 72, head_dim = 512, ffn_hidden = 4194304, vocab = 50272 it has "
+	if errs := m.Validate(); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
+		t.Errorf("got  %v\nwant %s", errs, want)
 	}
 }
 
@@ -128,6 +147,13 @@ func TestActivations(t *testing.T) {
 	m.GatedFFN, m.ElementBits = true, 8
 	if got, want := m.ActivationBytes(3), units.Bytes(3*(2*12288*8+2*50000)); got != want {
 		t.Errorf("gated, 8 bits: %d bytes, want %d", got, want)
+	}
+	m.Hidden, m.FFNHidden, m.Heads, m.KVHeads, m.ElementBits, m.TensorParallel = 4, 8, 1, 1, 16, 1 // 512 tokens of q, k, v and output: 1040 B
+	if got, want := m.ActivationBytes(1<<50), units.Bytes(1040<<50); got != mostActivations || want < mostActivations {
+		t.Errorf("%d bytes, at most %d", got, int64(mostActivations))
+	}
+	if got, want := m.ActivationBytes(1<<49), units.Bytes(1040<<49); got != want {
+		t.Errorf("%d bytes, want %d", got, want)
 	}
 	if got := m.ActivationBytes(math.MaxInt64); got != mostActivations {
 		t.Errorf("of more tokens than there are: %d bytes", got)

@@ -66,6 +66,7 @@ type Offload struct {
 	refused   refusal        // why the head of the queue may not go to the host
 	waits     bool           // it may not because requests are late
 	gathering bool           // it waits for memory for those that began with it on the GPUs alone
+	apart     int            // how often a group was since one began together
 	costly    bool           // the host's requests make the present iterations longer
 	leaving   units.Duration // that moves to the host still take
 	gpus      Batch          // that is tried for its time

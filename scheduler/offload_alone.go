@@ -119,6 +119,11 @@ func (a *alone) form(to units.Duration) bool {
 // many steps, and prompts that the present iteration ends emit so many tokens. Requests
 // of the host are taken to emit one.
 func (o *Offload) late(time units.Duration, steps, prompts int) bool {
+	return o.later(o.MaxDelay, time, steps, prompts)
+}
+
+// later is late with another share than MaxDelay.
+func (o *Offload) later(share float64, time units.Duration, steps, prompts int) bool {
 	a, c := o.alone, &o.clock
 	emits := func(d *Decoding, step int64) {
 		a.next[d.Request] = int32(int64(o.requests[d.Request].Output) - d.Last + step)
@@ -142,16 +147,16 @@ func (o *Offload) late(time units.Duration, steps, prompts int) bool {
 		}
 	}
 	if len(a.log) > 1000 {
-		a.forget(o.aloneIn(0))
+		a.forget(o.aloneIn(0, o.MaxDelay))
 	}
-	return a.ahead(o.aloneIn(time))
+	return a.ahead(o.aloneIn(time, share))
 }
 
-// aloneIn returns the latest iteration that, slower by MaxDelay, the GPUs alone would have
+// aloneIn returns the latest iteration that, slower by a share, the GPUs alone would have
 // ended a time from now.
-func (o *Offload) aloneIn(time units.Duration) ended {
+func (o *Offload) aloneIn(time units.Duration, share float64) ended {
 	time += o.clock.now - o.clock.since
-	return o.alone.at(o.clock.since + time - units.Duration(float64(o.MaxDelay*float64(time))))
+	return o.alone.at(o.clock.since + time - units.Duration(float64(share*float64(time))))
 }
 
 // ahead says whether a request has emitted the token here, by the end of an iteration,
@@ -172,7 +177,7 @@ func (o *Offload) due(request int32) bool {
 		return false
 	}
 	from := o.alone.phases[request].from
-	return from != 0 && from <= o.aloneIn(0).number
+	return from != 0 && from <= o.aloneIn(0, o.MaxDelay).number
 }
 
 // delays says whether to prefill a prompt for the host now, from so many tokens in the

@@ -6,52 +6,75 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// gathers says whether the queue's head waits for memory for all whose prompts the GPUs
-// alone ran in one iteration with its own. Requests that begin and end together on the
-// GPUs alone may be apart here once the host has helped: prompts then run one by one,
-// for good. Where requests are late, and what keeps the group apart has ended on the
-// GPUs alone, the group gathers if one iteration for all its prompts saves more time
-// than the steps until then take for the places that stay empty.
+// gathers says whether the queue's head waits for memory for more of those whose prompts
+// the GPUs alone ran in one iteration with its own. Requests that begin and end together
+// on the GPUs alone may be apart here once the host has helped: prompts then run one by
+// one, for good. Where requests are late at all, and what keeps the group apart has ended on the
+// GPUs alone, the group gathers if one iteration for its prompts saves more time than the
+// steps until then take for the places that stay empty. As often as it has been apart, it
+// is taken to be again.
 func (o *Offload) gathers(w *waiting) bool {
-	number := o.alone.group[w.request]
-	if number == 0 || number > o.aloneIn(0).number || len(o.batch.Sub[0].Prefill) > 0 || !o.late(0, 1, 0) {
+	if len(o.batch.Sub[0].Prefill) > 0 {
 		return false
 	}
-	group := o.queue[o.head:]
-	if end := slices.IndexFunc(group, func(w waiting) bool { return o.alone.group[w.request] != number }); end >= 0 {
-		group = group[:end]
+	group, steps := o.group(w)
+	first := 0
+	for first < len(group) && steps[first] == 0 {
+		first++
 	}
-	first, need := len(group), o.ledger.Used()+o.keep(o.ledger)-o.ledger.Capacity()
-	for i := range group {
-		if need += o.units(o.reservedTokens(&group[i])); need > 0 {
-			first = min(first, i) // without memory
-		}
+	if first > 1 && first == len(group) {
+		o.apart = 0
 	}
 	if first == 0 || first == len(group) {
 		return false
 	}
-	steps := o.stepsToFree(need)
-	empty := float64(first) / float64(first+len(o.decoding))
-	return steps >= 0 && float64(o.together(group, first)) > float64(steps)*float64(o.decodeOnly())*empty
+	if o.apart++; !o.later(0, 0, 1, 0) {
+		return false
+	}
+	// The group as far as it has memory after so many steps, and those before it.
+	separate, waited := o.longer(group[:first]), int64(0)
+	place := float64(o.decodeOnly()) / float64(len(o.decoding)+first)
+	for begin, end := first, first; begin < len(group); begin = end {
+		waited += int64(begin) * (steps[begin] - steps[begin-1])
+		for end = begin; end < len(group) && steps[end] == steps[begin]; end++ {
+		}
+		separate += o.longer(group[begin:end])
+		if saved := separate - o.longer(group[:end]); float64(saved)*float64(o.apart) > place*float64(waited) {
+			return true
+		}
+	}
+	return false
 }
 
-// stepsToFree returns after how many steps requests that the GPUs alone have ended will
-// have left so many units of the GPUs' memory, or -1 where they do not hold as many.
-func (o *Offload) stepsToFree(need int64) int64 {
-	var late []Decoding
-	by := o.aloneIn(0).step
+// group returns the requests at the head of the queue whose prompts the GPUs alone have
+// run in one iteration, and after how many steps each has memory on the GPUs: as requests
+// leave these that have ended on the GPUs alone. Those that would still have none are left
+// out.
+func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
+	by, number := o.aloneIn(0, 0), o.alone.group[w.request]
+	if number == 0 || number > by.number {
+		return nil, nil
+	}
+	var leaving []Decoding
 	for _, d := range o.decoding {
-		if slices.Contains(o.alone.finished, d.Request) && o.alone.phases[d.Request].last <= by {
-			late = append(late, d)
+		if slices.Contains(o.alone.finished, d.Request) && o.alone.phases[d.Request].last <= by.step {
+			leaving = append(leaving, d)
 		}
 	}
-	slices.SortFunc(late, func(a, b Decoding) int { return int(a.Last - b.Last) })
-	for _, d := range late {
-		if need -= o.units(o.holds[d.Request].Tokens); need <= 0 {
-			return d.Last - o.clock.step
+	slices.SortFunc(leaving, func(a, b Decoding) int { return int(a.Last - b.Last) })
+	after, free := int64(0), o.ledger.Capacity()-o.ledger.Used()-o.keep(o.ledger)
+	for i := o.head; i < len(o.queue) && o.alone.group[o.queue[i].request] == number; i++ {
+		free -= o.units(o.reservedTokens(&o.queue[i]))
+		for ; free < 0; leaving = leaving[1:] {
+			if len(leaving) == 0 {
+				return group, steps
+			}
+			free += o.units(o.holds[leaving[0].Request].Tokens)
+			after = leaving[0].Last - o.clock.step
 		}
+		group, steps = append(group, o.queue[i]), append(steps, after)
 	}
-	return -1
+	return group, steps
 }
 
 // decodeOnly returns what a step of the GPUs' requests takes.
@@ -61,21 +84,16 @@ func (o *Offload) decodeOnly() units.Duration {
 	return o.Costs.Iteration(&o.gpus)
 }
 
-// together returns how much less time the prompts of a group take in one iteration than
-// in two, the first one with so many of them.
-func (o *Offload) together(group []waiting, first int) units.Duration {
-	without := o.decodeOnly()
-	sub := &o.gpus.Sub[0]
+// longer returns what prompts add to an iteration of the GPUs.
+func (o *Offload) longer(prompts []waiting) units.Duration {
+	without, sub := o.decodeOnly(), &o.gpus.Sub[0]
 	if o.policy == PolicyPrefillFirst {
 		sub.Decode, without = sub.Decode[:0], 0
 	}
-	defer func() { sub.Prefill = sub.Prefill[:0] }()
-	longer := func(prompts []waiting) units.Duration {
-		sub.Prefill = sub.Prefill[:0]
-		for i := range prompts {
-			sub.Prefill = append(sub.Prefill, Chunk{Tokens: prompts[i].prompt, Last: true})
-		}
-		return o.Costs.Iteration(&o.gpus) - without
+	for i := range prompts {
+		sub.Prefill = append(sub.Prefill, Chunk{Tokens: prompts[i].prompt, Last: true})
 	}
-	return longer(group[:first]) + longer(group[first:]) - longer(group)
+	with := o.Costs.Iteration(&o.gpus)
+	sub.Prefill = sub.Prefill[:0]
+	return with - without
 }
