@@ -260,8 +260,8 @@ func (c *Comparison) Lost() int {
 	return n
 }
 
-// Count returns the number of points with a fate.
-func (c *Comparison) Count(f Fate) int {
+// count returns the number of points with a fate.
+func (c *Comparison) count(f Fate) int {
 	n := 0
 	for i := range c.Points {
 		if c.Points[i].Fate == f {
@@ -271,8 +271,8 @@ func (c *Comparison) Count(f Fate) int {
 	return n
 }
 
-// ChangedMetrics returns the metrics that some point has another value of.
-func (c *Comparison) ChangedMetrics() []string {
+// changedMetrics returns the metrics that some point has another value of.
+func (c *Comparison) changedMetrics() []string {
 	var changed []string
 	for _, m := range c.Metrics {
 		if slices.ContainsFunc(c.Points, func(p PointChange) bool { return !slices.Equal(p.Old[m], p.New[m]) }) {

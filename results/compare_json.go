@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// CompareSchema names the form of a comparison's JSON.
-const CompareSchema = "l3sim/diff/1"
+// compareSchema names the form of a comparison's JSON.
+const compareSchema = "l3sim/diff/1"
 
 // comparisonJSON is the JSON of a comparison.
 type comparisonJSON struct {
@@ -45,7 +45,7 @@ type ruleJSON struct {
 // WriteJSON writes the comparison as one indented JSON object, with the metrics of o.
 func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
 	out := comparisonJSON{
-		Schema: CompareSchema, Points: []pointJSON{}, Lost: c.Lost(), Rules: []ruleJSON{},
+		Schema: compareSchema, Points: []pointJSON{}, Lost: c.Lost(), Rules: []ruleJSON{},
 		GainedMetrics: append([]string{}, c.GainedMetrics...), LostMetrics: append([]string{}, c.LostMetrics...),
 	}
 	for i := range c.Points {

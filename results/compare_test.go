@@ -146,7 +146,7 @@ func TestCompareWithItself(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Count(Equal) != len(c.Points) || len(c.ChangedMetrics()) != 0 {
+		if c.count(Equal) != len(c.Points) || len(c.changedMetrics()) != 0 {
 			t.Fatalf("%+v", c.Points)
 		}
 	})

@@ -30,7 +30,7 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	}
 	c.trips(&b, o.Rules, markdown)
 	shown := map[string]bool{}
-	changed := c.ChangedMetrics()
+	changed := c.changedMetrics()
 	for _, m := range o.Metrics {
 		shown[m] = true
 		for _, other := range changed {
@@ -72,11 +72,11 @@ func (c *Comparison) headline() string {
 	if len(c.Points) == 1 {
 		text = "1 point"
 	}
-	if c.Count(Equal) == len(c.Points) && c.Lost() == 0 {
+	if c.count(Equal) == len(c.Points) && c.Lost() == 0 {
 		return text + ", equal in every metric"
 	}
 	for _, f := range []Fate{Changed, Equal, Added, Vanished, OtherSeeds, FailsNow, StillFails, WorksNow} {
-		if n := c.Count(f); n > 0 {
+		if n := c.count(f); n > 0 {
 			text += fmt.Sprintf(", %d %s", n, f)
 		}
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// ExactValues is how many distinct values a Distribution keeps exactly. With more, it
+// exactValues is how many distinct values a Distribution keeps exactly. With more, it
 // keeps counts in buckets that are at most 0.1% wide.
-const ExactValues = 1 << 20
+const exactValues = 1 << 20
 
 // Distribution holds integer samples with their multiplicity: exactly up to
-// ExactValues distinct values, 16 bytes each and as much again for a while, and in a
+// exactValues distinct values, 16 bytes each and as much again for a while, and in a
 // histogram of 450 KB beyond. A run of 12.7 million gaps between tokens has about
 // half a million distinct values. Count, Mean and Max are exact in both; a percentile
 // of the histogram is within 0.05% of the sample of that rank.
@@ -109,7 +109,7 @@ func (d *Distribution) merge() {
 	}
 	d.sorted = i + 1 + copy(d.pairs[i+1:], d.pairs[k:end])
 	d.pairs = d.pairs[:d.sorted]
-	if d.sorted > ExactValues {
+	if d.sorted > exactValues {
 		d.coarsen()
 	}
 }
@@ -178,7 +178,7 @@ func sortPairs(pairs, scratch []pair) {
 	}
 }
 
-// Count returns the number of samples.
+// count returns the number of samples.
 func (d *Distribution) Count() int64 { return d.count }
 
 // Sum returns the sum of the samples.

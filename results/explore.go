@@ -9,12 +9,12 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// ExploreSchema names the form of Exploration's JSON.
-const ExploreSchema = "l3sim/explore/2"
+// exploreSchema names the form of Exploration's JSON.
+const exploreSchema = "l3sim/explore/2"
 
 // Exploration is what a sweep shows of the trade-off between goals.
 type Exploration struct {
-	Schema string `json:"schema"` // ExploreSchema
+	Schema string `json:"schema"` // exploreSchema
 	Goals  []Goal `json:"goals"`
 	// Points are those that take part, each the mean of its seeds. Left out are
 	// Failed, of which some seed failed, and Incomplete, of which some seed has no
@@ -70,7 +70,7 @@ type explored struct {
 // on it have in common. Seeds of a point are taken together. A table that no sweep wrote, or
 // in which no point has all goals, is an *input.InputError.
 func Explore(t *Table, goals []Goal) (*Exploration, error) {
-	e := &explorer{Exploration: Exploration{Schema: ExploreSchema, Goals: goals}, table: t}
+	e := &explorer{Exploration: Exploration{Schema: exploreSchema, Goals: goals}, table: t}
 	if err := e.collect(); err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func TestExploreText(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back Exploration
-	if err := json.Unmarshal(asJSON.Bytes(), &back); err != nil || back.Schema != ExploreSchema || len(back.Front) != 16 || back.Goals[1].Column != "tbt_p99_ms" {
+	if err := json.Unmarshal(asJSON.Bytes(), &back); err != nil || back.Schema != exploreSchema || len(back.Front) != 16 || back.Goals[1].Column != "tbt_p99_ms" {
 		t.Errorf("%v\n%s", err, &asJSON)
 	}
 }

@@ -121,7 +121,7 @@ func TestDistributionOfManyValues(t *testing.T) {
 			r := rand.New(rand.NewPCG(3, 0))
 			e := truth{sum: new(big.Int)}
 			var whole, first, second Distribution
-			for range 3 * ExactValues / 2 {
+			for range 3 * exactValues / 2 {
 				value, count := nasty[name](r), 1+r.Int64N(2)
 				e.add(value, count)
 				whole.Add(value, count)
@@ -146,23 +146,23 @@ func TestDistributionOfManyValues(t *testing.T) {
 // TestExactValues: what is kept exactly is so to the last value, also in an order that
 // leaves equal values apart.
 func TestExactValues(t *testing.T) {
-	const step = 1_000_003 // without a common factor with ExactValues: a permutation
+	const step = 1_000_003 // without a common factor with exactValues: a permutation
 	var d Distribution
 	for round := range 2 {
-		for i := range int64(ExactValues) {
-			d.Add(i*step%ExactValues*5_000_000_007, int64(round)+1)
+		for i := range int64(exactValues) {
+			d.Add(i*step%exactValues*5_000_000_007, int64(round)+1)
 		}
 	}
 	for _, p := range []int{0, 1, 50, 99, 100} {
-		want := max(int64(p)*ExactValues/100, 1) - 1
-		if p*ExactValues%100 > 0 {
+		want := max(int64(p)*exactValues/100, 1) - 1
+		if p*exactValues%100 > 0 {
 			want++
 		}
 		if got := d.Percentile(p); got != want*5_000_000_007 {
 			t.Errorf("percentile %d: %d, want %d", p, got, want*5_000_000_007)
 		}
 	}
-	if d.Count() != 3*ExactValues {
+	if d.Count() != 3*exactValues {
 		t.Errorf("%d samples", d.Count())
 	}
 }
@@ -173,11 +173,11 @@ func TestDistributionStaysSmall(t *testing.T) {
 	var d Distribution
 	r := rand.New(rand.NewPCG(1, 1))
 	most := 0
-	for range 4 * ExactValues {
+	for range 4 * exactValues {
 		d.Add(30e9+r.Int64N(50e9), 25)
 		most = max(most, cap(d.pairs))
 	}
-	if most > 2*ExactValues || d.Count() != 100*ExactValues {
+	if most > 2*exactValues || d.Count() != 100*exactValues {
 		t.Errorf("%d samples took %d pairs", d.Count(), most)
 	}
 }

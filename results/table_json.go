@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// TableSchema names the form of a table's JSON.
-const TableSchema = "l3sim/table/1"
+// tableSchema names the form of a table's JSON.
+const tableSchema = "l3sim/table/1"
 
 // WriteJSON writes the table as one JSON object: the names of the columns, and the
 // rows as arrays. A cell is a number where all cells of its column are numbers or
@@ -24,7 +24,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		Schema  string   `json:"schema"`
 		Columns []string `json:"columns"`
 		Rows    [][]any  `json:"rows"`
-	}{TableSchema, t.Columns, make([][]any, len(t.Rows))}
+	}{tableSchema, t.Columns, make([][]any, len(t.Rows))}
 	for r, row := range t.Rows {
 		cells := make([]any, len(row))
 		for i, cell := range row {

@@ -7,39 +7,39 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kind is how a claim compares with what we find.
-type Kind string
+// kind is how a claim compares with what we find.
+type kind string
 
 // The kinds of claims.
 const (
-	Value   Kind = "value"    // reproduced within Tolerance of the paper's number
-	AtLeast Kind = "at least" // a bound: reproduced above the paper's number
-	AtMost  Kind = "at most"  // a bound or, against 1, an ordering: reproduced below it
-	// RangeEnd is one end of a range, which is reproduced where both ends, the claims
-	// with the same Range, are within Tolerance.
-	RangeEnd Kind = "range"
+	exactly kind = "value"    // reproduced within tolerance of the paper's number
+	atLeast kind = "at least" // a bound: reproduced above the paper's number
+	atMost  kind = "at most"  // a bound or, against 1, an ordering: reproduced below it
+	// rangeEnd is one end of a range, which is reproduced where both ends, the claims
+	// with the same Range, are within tolerance.
+	rangeEnd kind = "range"
 )
 
-// Tolerance is how far, relative to the paper's number, a value that is
+// tolerance is how far, relative to the paper's number, a value that is
 // reproduced may be off.
-const Tolerance = 0.15
+const tolerance = 0.15
 
 // The verdicts on a claim.
 const (
-	Reproduced    = "reproduced"
-	Direction     = "direction" // not that, but a ratio on the same side of 1: the same one wins
-	NotReproduced = "not reproduced"
-	NotJudged     = "not judged" // on a comparison that the paper did not make
+	reproduced    = "reproduced"
+	direction     = "direction" // not that, but a ratio on the same side of 1: the same one wins
+	notReproduced = "not reproduced"
+	notJudged     = "not judged" // on a comparison that the paper did not make
 )
 
-// Claim is one statement of the paper.
-type Claim struct {
+// claim is one statement of the paper.
+type claim struct {
 	ID    string
 	Says  string  // the statement with its place in the paper
 	Paper float64 // the paper's number
-	Kind  Kind
+	Kind  kind
 	Ratio bool   // of two systems or designs: the side of 1 says which is better
-	Range string // of RangeEnd
+	Range string // of rangeEnd
 	Find  string // the name of find
 	// Readings are the ways to read the claim: the first is the one that the text supports
 	// best, and judges.
@@ -71,15 +71,15 @@ type finding struct {
 	reason string
 }
 
-// Judgement is the verdict on one claim.
-type Judgement struct {
+// judgement is the verdict on one claim.
+type judgement struct {
 	ID    string  `json:"id"`
 	Paper float64 `json:"paper"`
 	Outcome
 	Reason string    `json:"reason"` // of the first seed
 	Others []Outcome `json:"other_readings,omitempty"`
 
-	claim *Claim
+	claim *claim
 }
 
 // Outcome is what a claim comes to under one reading. Low and High are the range of
@@ -92,16 +92,10 @@ type Outcome struct {
 	Verdict string  `json:"verdict"`
 }
 
-// Says returns the claim as the paper puts it, with its place.
-func (j *Judgement) Says() string { return j.claim.Says }
-
-// Kind returns how the claim is judged.
-func (j *Judgement) Kind() Kind { return j.claim.Kind }
-
 // judge finds and judges claims over the seeds of the evidence, under all readings
 // where the evidence is for them.
-func judge(claims []*Claim, e *evidence) ([]Judgement, error) {
-	judgements := make([]Judgement, len(claims))
+func judge(claims []*claim, e *evidence) ([]judgement, error) {
+	judgements := make([]judgement, len(claims))
 	for i, c := range claims {
 		j := &judgements[i]
 		j.ID, j.Paper, j.claim = c.ID, c.Paper, c
@@ -124,17 +118,17 @@ func judge(claims []*Claim, e *evidence) ([]Judgement, error) {
 	}
 	for i := range judgements {
 		j := &judgements[i]
-		j.Verdict = verdict(judgements, i, func(k *Judgement) *Outcome { return &k.Outcome })
+		j.Verdict = verdict(judgements, i, func(k *judgement) *Outcome { return &k.Outcome })
 		for n := range j.Others {
-			j.Others[n].Verdict = verdict(judgements, i, func(k *Judgement) *Outcome { return &k.Others[n] })
+			j.Others[n].Verdict = verdict(judgements, i, func(k *judgement) *Outcome { return &k.Others[n] })
 		}
 	}
 	return judgements, nil
 }
 
-// outcome is a claim's number under a reading over the seeds, with the reason of the
+// Outcome is a claim's number under a reading over the seeds, with the reason of the
 // first.
-func (e *evidence) outcome(c *Claim, r *reading) (o Outcome, reason string, err error) {
+func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err error) {
 	o = Outcome{Reading: r.Name, Low: math.Inf(1), High: math.Inf(-1)}
 	for n, seed := range e.seeds {
 		f, err := c.find(e, seed, r)
@@ -154,35 +148,35 @@ func (e *evidence) outcome(c *Claim, r *reading) (o Outcome, reason string, err 
 
 // verdict judges one claim under one reading. A range holds where both of its ends
 // do; its claims have the same readings in the same order.
-func verdict(all []Judgement, i int, of func(*Judgement) *Outcome) string {
+func verdict(all []judgement, i int, of func(*judgement) *Outcome) string {
 	c, ours := all[i].claim, of(&all[i]).Ours
 	holds := c.holds(ours)
 	for k := range all {
-		if end := all[k].claim; c.Kind == RangeEnd && end.Range == c.Range {
+		if end := all[k].claim; c.Kind == rangeEnd && end.Range == c.Range {
 			holds = holds && end.holds(of(&all[k]).Ours)
 		}
 	}
 	switch {
 	case holds:
-		return Reproduced
+		return reproduced
 	case c.sameSide(ours):
-		return Direction
+		return direction
 	}
-	return NotReproduced
+	return notReproduced
 }
 
 // holds says that our number is as the paper says.
-func (c *Claim) holds(ours float64) bool {
+func (c *claim) holds(ours float64) bool {
 	switch c.Kind {
-	case AtLeast:
+	case atLeast:
 		return ours > c.Paper
-	case AtMost:
+	case atMost:
 		return ours < c.Paper
 	}
-	return math.Abs(ours-c.Paper) <= Tolerance*c.Paper
+	return math.Abs(ours-c.Paper) <= tolerance*c.Paper
 }
 
 // sameSide says that a ratio is on the paper's side of 1.
-func (c *Claim) sameSide(ours float64) bool {
+func (c *claim) sameSide(ours float64) bool {
 	return c.Ratio && (c.Paper > 1 && ours > 1 || c.Paper < 1 && ours < 1)
 }

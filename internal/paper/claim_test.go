@@ -14,7 +14,7 @@ text.prefill_transfer_share text.compute_kept text.rank_pu_ratio text.bank_pu_ra
 text.gpt175b_requests_80gib text.llama7b_requests_80gb text.mha_share_16k`
 
 // claims returns those of a target.
-func claims(t *testing.T, target Target) []*Claim {
+func claims(t *testing.T, target Target) []*claim {
 	t.Helper()
 	all, err := claimsOf(target)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestClaims(t *testing.T) {
 		if c.Says == "" || c.Paper <= 0 || c.find == nil {
 			t.Errorf("%s is not complete", c.ID)
 		}
-		if !slices.Contains([]Kind{Value, AtLeast, AtMost, RangeEnd}, c.Kind) {
+		if !slices.Contains([]kind{exactly, atLeast, atMost, rangeEnd}, c.Kind) {
 			t.Errorf("%s: kind %q", c.ID, c.Kind)
 		}
 		if (c.Readings[0].Name == "") != (len(c.Readings) == 1) {
@@ -43,7 +43,7 @@ func TestClaims(t *testing.T) {
 			}
 			names[r.Name] = true
 		}
-		if (c.Kind == RangeEnd) != (c.Range != "") {
+		if (c.Kind == rangeEnd) != (c.Range != "") {
 			t.Errorf("%s: kind %q with range %q", c.ID, c.Kind, c.Range)
 		}
 	}
@@ -82,40 +82,40 @@ func TestClaimsOfTargets(t *testing.T) {
 // TestVerdict tries both sides of every rule's limit.
 func TestVerdict(t *testing.T) {
 	for _, c := range []struct {
-		kind        Kind
+		kind        kind
 		paper, ours float64
 		ratio       bool
 		want        string
 	}{
-		{Value, 2, 2, true, Reproduced},
-		{Value, 2, 2.299, true, Reproduced},
-		{Value, 2, 1.701, true, Reproduced},
-		{Value, 2, 2.31, true, Direction},
-		{Value, 2, 1.69, true, Direction},
-		{Value, 2, 1, true, NotReproduced},
-		{Value, 2, 0.9, true, NotReproduced},
-		{Value, 0.5, 0.7, true, Direction},
-		{Value, 0.5, 1.1, true, NotReproduced},
-		{Value, 0.75, 0.5, false, NotReproduced}, // a share has no side of 1
-		{AtLeast, 30, 30.1, true, Reproduced},
-		{AtLeast, 30, 1000, true, Reproduced},
-		{AtLeast, 30, 30, true, Direction},
-		{AtLeast, 30, 0.9, true, NotReproduced},
-		{AtLeast, 0.6, 0.59, false, NotReproduced},
-		{AtMost, 0.16, 0.1599, false, Reproduced},
-		{AtMost, 0.16, 0.16, false, NotReproduced},
-		{AtMost, 1, 0.999, false, Reproduced}, // an ordering
-		{AtMost, 1, 1, false, NotReproduced},
+		{exactly, 2, 2, true, reproduced},
+		{exactly, 2, 2.299, true, reproduced},
+		{exactly, 2, 1.701, true, reproduced},
+		{exactly, 2, 2.31, true, direction},
+		{exactly, 2, 1.69, true, direction},
+		{exactly, 2, 1, true, notReproduced},
+		{exactly, 2, 0.9, true, notReproduced},
+		{exactly, 0.5, 0.7, true, direction},
+		{exactly, 0.5, 1.1, true, notReproduced},
+		{exactly, 0.75, 0.5, false, notReproduced}, // a share has no side of 1
+		{atLeast, 30, 30.1, true, reproduced},
+		{atLeast, 30, 1000, true, reproduced},
+		{atLeast, 30, 30, true, direction},
+		{atLeast, 30, 0.9, true, notReproduced},
+		{atLeast, 0.6, 0.59, false, notReproduced},
+		{atMost, 0.16, 0.1599, false, reproduced},
+		{atMost, 0.16, 0.16, false, notReproduced},
+		{atMost, 1, 0.999, false, reproduced}, // an ordering
+		{atMost, 1, 1, false, notReproduced},
 	} {
-		all := []Judgement{{Outcome: Outcome{Ours: c.ours}, claim: &Claim{Paper: c.paper, Kind: c.kind, Ratio: c.ratio}}}
+		all := []judgement{{Outcome: Outcome{Ours: c.ours}, claim: &claim{Paper: c.paper, Kind: c.kind, Ratio: c.ratio}}}
 		if got := verdict(all, 0, judged); got != c.want {
 			t.Errorf("%s of %v, ours %v: %s, want %s", c.kind, c.paper, c.ours, got, c.want)
 		}
 	}
 }
 
-// judged is the outcome that a claim is judged by.
-func judged(j *Judgement) *Outcome { return &j.Outcome }
+// judged is the Outcome that a claim is judged by.
+func judged(j *judgement) *Outcome { return &j.Outcome }
 
 // TestVerdictOfRange: an end of a range is reproduced with the other end alone;
 // claims that are no part of the range do not matter.
@@ -124,15 +124,15 @@ func TestVerdictOfRange(t *testing.T) {
 		low, high         float64
 		wantLow, wantHigh string
 	}{
-		{0.3, 0.5, Reproduced, Reproduced},
-		{0.3, 0.7, Direction, Direction},
-		{0.4, 0.5, Direction, Direction},
-		{0.3, 1.2, Direction, NotReproduced},
-		{1.1, 1.2, NotReproduced, NotReproduced},
+		{0.3, 0.5, reproduced, reproduced},
+		{0.3, 0.7, direction, direction},
+		{0.4, 0.5, direction, direction},
+		{0.3, 1.2, direction, notReproduced},
+		{1.1, 1.2, notReproduced, notReproduced},
 	} {
-		end := func(paper float64) *Claim { return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true} }
-		all := []Judgement{
-			{Outcome: Outcome{Ours: c.low}, claim: end(0.29)}, {Outcome: Outcome{Ours: 0.1}, claim: &Claim{Paper: 2, Kind: Value, Ratio: true}},
+		end := func(paper float64) *claim { return &claim{Paper: paper, Kind: rangeEnd, Range: "r", Ratio: true} }
+		all := []judgement{
+			{Outcome: Outcome{Ours: c.low}, claim: end(0.29)}, {Outcome: Outcome{Ours: 0.1}, claim: &claim{Paper: 2, Kind: exactly, Ratio: true}},
 			{Outcome: Outcome{Ours: c.high}, claim: end(0.53)},
 		}
 		if low, high := verdict(all, 0, judged), verdict(all, 2, judged); low != c.wantLow || high != c.wantHigh {
@@ -144,18 +144,18 @@ func TestVerdictOfRange(t *testing.T) {
 // TestJudgeSeeds: ours is the mean over the seeds, low and high are their range,
 // the reason is the first seed's.
 func TestJudgeSeeds(t *testing.T) {
-	claim := &Claim{ID: "x", Paper: 3, Kind: Value, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
+	c := &claim{ID: "x", Paper: 3, Kind: exactly, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
 		return finding{float64(seed), fmt.Sprintf("seed %d", seed)}, nil
 	}}
-	got, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{2, 6, 1}})
+	got, err := judge([]*claim{c}, &evidence{seeds: []uint64{2, 6, 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if j := got[0]; j.Ours != 3 || j.Low != 1 || j.High != 6 || j.Reason != "seed 2" || j.Verdict != Reproduced {
+	if j := got[0]; j.Ours != 3 || j.Low != 1 || j.High != 6 || j.Reason != "seed 2" || j.Verdict != reproduced {
 		t.Errorf("%+v", j)
 	}
-	claim.find = func(*evidence, uint64, *reading) (finding, error) { return finding{}, fmt.Errorf("no points") }
-	if _, err := judge([]*Claim{claim}, &evidence{seeds: []uint64{1}}); err == nil || err.Error() != "x: no points" {
+	c.find = func(*evidence, uint64, *reading) (finding, error) { return finding{}, fmt.Errorf("no points") }
+	if _, err := judge([]*claim{c}, &evidence{seeds: []uint64{1}}); err == nil || err.Error() != "x: no points" {
 		t.Errorf("error %v", err)
 	}
 }
@@ -163,18 +163,18 @@ func TestJudgeSeeds(t *testing.T) {
 // TestReadings: a claim is judged by its own reading, the others stand beside it with
 // their own numbers and verdicts, the ends of a range against each other's same reading.
 func TestReadings(t *testing.T) {
-	end := func(paper, own, other float64) *Claim {
-		return &Claim{Paper: paper, Kind: RangeEnd, Range: "r", Ratio: true, Readings: []reading{{Name: "own"}, {Name: "other"}},
+	end := func(paper, own, other float64) *claim {
+		return &claim{Paper: paper, Kind: rangeEnd, Range: "r", Ratio: true, Readings: []reading{{Name: "own"}, {Name: "other"}},
 			find: func(_ *evidence, _ uint64, r *reading) (finding, error) {
 				return finding{map[string]float64{"own": own, "other": other}[r.Name], "planted"}, nil
 			}}
 	}
-	claims := []*Claim{end(0.3, 0.3, 0.3), end(0.5, 0.5, 0.9)}
+	claims := []*claim{end(0.3, 0.3, 0.3), end(0.5, 0.5, 0.9)}
 	got, err := judge(claims, &evidence{seeds: []uint64{1}, readings: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range [][3]string{{"own", Reproduced, Direction}, {"own", Reproduced, Direction}} {
+	for i, want := range [][3]string{{"own", reproduced, direction}, {"own", reproduced, direction}} {
 		if j := got[i]; len(j.Others) != 1 || [3]string{j.Reading, j.Verdict, j.Others[0].Verdict} != want || j.Others[0].Reading != "other" {
 			t.Errorf("%d: %+v", i, j)
 		}

@@ -23,7 +23,7 @@ type evidence struct {
 // evaluation is the content of evaluation.toml.
 type evaluation struct {
 	Experiment []experimentSpec
-	Claim      []*Claim
+	Claim      []*claim
 }
 
 // experimentSpec says what an experiment is for.
@@ -77,12 +77,12 @@ var readEvaluation = sync.OnceValues(func() (*evaluation, error) {
 
 // claimsOf returns the claims that belong to a target, in the order of the paper's
 // figures.
-func claimsOf(t Target) ([]*Claim, error) {
+func claimsOf(t Target) ([]*claim, error) {
 	all, err := readEvaluation()
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(all.Claim), func(c *Claim) bool {
+	return slices.DeleteFunc(slices.Clone(all.Claim), func(c *claim) bool {
 		figure, _, _ := strings.Cut(c.ID, ".")
 		own := figure == string(t) || t == Fig2 && c.ID == "text.mha_share_16k" || t == Fair && figure == string(Fig8)
 		return !own && t != AllTargets && t != ClaimsOnly

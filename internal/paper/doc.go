@@ -1,7 +1,7 @@
 // Package paper repeats the evaluation of the L3 paper and judges its claims.
 //
 //   - An experiment is a sweep file of configs/paper with its finished points.
-//   - A Claim of configs/paper/evaluation.toml says what the paper states, how our
+//   - A claim of configs/paper/evaluation.toml says what the paper states, how our
 //     number comes out of the experiments, and how the two compare.
 //   - Run carries out what a Target needs: experiments on one pool of workers with
 //     a journal as cache, what no sweep can do (figures 2 and 10b, the claims of the

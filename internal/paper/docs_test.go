@@ -18,8 +18,8 @@ func TestDocs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long under the race detector, and TestRun runs as much in parallel")
 	}
-	page := readFile(t, filepath.Join(docs, PageFile))
-	written := filepath.Join(t.TempDir(), PageFile)
+	page := readFile(t, filepath.Join(docs, pageFile))
+	written := filepath.Join(t.TempDir(), pageFile)
 	for _, target := range []Target{AllTargets, Sensitivity, Fair} {
 		o := fakeOptions(t, target)
 		if target == AllTargets {
@@ -68,7 +68,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
-	{regexp.MustCompile(`\b(` + NotReproduced + `|` + Reproduced + `|` + Direction + `)( +\|)?\n`), "VERDICT$2\n"},
+	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `)( +\|)?\n`), "VERDICT$2\n"},
 	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"}, // a stall
 	{regexp.MustCompile(`TP\d`), "TP"},
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},

@@ -38,7 +38,7 @@ func (r *Report) addFair(e *evidence) error {
 		return err
 	}
 	for i := range r.Judgements {
-		r.Judgements[i].Verdict = NotJudged
+		r.Judgements[i].Verdict = notJudged
 	}
 	t, err := all.table()
 	if err != nil {

@@ -49,7 +49,7 @@ func TestFair(t *testing.T) {
 		"fig8.max_over_hbm_pim": 500.0 / 108, "fig8.max_over_gpu_only": 500.0 / 108, "fig8.max_over_rank_pim": 500.0 / 104,
 		"fig8.opt66b_dolphin_hbm_below_gpu": 1,
 	} {
-		i := slices.IndexFunc(r.Judgements, func(j Judgement) bool { return j.ID == id })
+		i := slices.IndexFunc(r.Judgements, func(j judgement) bool { return j.ID == id })
 		if j := &r.Judgements[i]; fmt.Sprintf("%.6f", j.Ours) != fmt.Sprintf("%.6f", want) {
 			t.Errorf("%s: %v, want %v", id, j.Ours, want)
 		}
@@ -157,16 +157,16 @@ func TestFairUnjudged(t *testing.T) {
 	if err := r.WriteJSON(&text); err != nil {
 		t.Fatal(err)
 	}
-	var got struct{ Claims []Judgement }
+	var got struct{ Claims []judgement }
 	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Claims) != 5 {
 		t.Fatalf("%v: %d claims", err, len(got.Claims))
 	}
 	for i := range got.Claims {
-		if got.Claims[i].Verdict != NotJudged {
+		if got.Claims[i].Verdict != notJudged {
 			t.Errorf("%s: %s", got.Claims[i].ID, got.Claims[i].Verdict)
 		}
 	}
-	page, err := r.page(filepath.Join(t.TempDir(), PageFile))
+	page, err := r.page(filepath.Join(t.TempDir(), pageFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestFairUnjudged(t *testing.T) {
 	}
 	part := oldPart(string(page), string(Fair))
 	for _, shown := range []string{part, text.String()} {
-		for _, word := range []string{"verdict", Reproduced, Direction} {
+		for _, word := range []string{"verdict", reproduced, direction} {
 			if strings.Contains(shown, word) {
 				t.Errorf("%q in\n%s", word, shown)
 			}

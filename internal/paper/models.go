@@ -7,9 +7,9 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 )
 
-// Preset is the system preset of the evaluation: the paper's node with the
+// preset is the system preset of the evaluation: the paper's node with the
 // assumptions that it leaves open.
-const Preset = "paper"
+const preset = "paper"
 
 // models are the configurations that the claims of the text compute on, with no
 // run.
@@ -23,7 +23,7 @@ type models struct {
 // loadModels loads the preset with each model.
 func loadModels() (*models, error) {
 	load := func(sets ...string) (*configs.Config, error) {
-		return configs.Load(configs.Options{Sets: append([]string{"preset=" + strconv.Quote(Preset)}, sets...)})
+		return configs.Load(configs.Options{Sets: append([]string{"preset=" + strconv.Quote(preset)}, sets...)})
 	}
 	m := &models{}
 	var err error

@@ -19,8 +19,8 @@ type section struct {
 	table       *results.Table
 }
 
-// PageFile is the page's name in the folder of Write.
-const PageFile = "reproduction.md"
+// pageFile is the page's name in the folder of Write.
+const pageFile = "reproduction.md"
 
 // figureFolder is where Write puts pictures, from the page.
 const figureFolder = "figures"
@@ -35,7 +35,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	}
 	claims := r.Judgements
 	if claims == nil {
-		claims = []Judgement{}
+		claims = []judgement{}
 	}
 	return e.Encode(map[string]any{"claims": claims})
 }
@@ -77,24 +77,24 @@ func (r *Report) claimTable(says bool) *results.Table {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		paper := fmt.Sprintf("%.3g", j.Paper)
-		switch j.Kind() {
-		case AtLeast:
+		switch j.claim.Kind {
+		case atLeast:
 			paper = "> " + paper
-		case AtMost:
+		case atMost:
 			paper = "< " + paper
 		}
 		id := j.ID
 		if says {
 			id = "`" + id + "`"
 		}
-		t.Rows = append(t.Rows, []string{id, j.Says(), paper, j.number(), j.Verdict})
+		t.Rows = append(t.Rows, []string{id, j.claim.Says, paper, j.number(), j.Verdict})
 	}
 	return t.Select(slices.DeleteFunc(indices(len(t.Columns)), func(i int) bool {
 		return t.Columns[i] == "the paper says" && !says || t.Columns[i] == "verdict" && r.Target == Fair // nothing is judged
 	}))
 }
 
-// number writes an outcome, with its range where the seeds differ.
+// number writes an Outcome, with its range where the seeds differ.
 func (o *Outcome) number() string {
 	text := fmt.Sprintf("%.3g", o.Ours)
 	if o.Low < o.High {
@@ -109,8 +109,8 @@ func (r *Report) writeReasons(w io.Writer) {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		fmt.Fprintf(w, "- `%s`: %s", j.ID, j.Reason)
-		if c := j.claim; c.Kind == Value && c.Ratio && c.holds(1) {
-			fmt.Fprintf(w, "; 1, no difference at all, is within %.0f%% of %.3g, too", 100*Tolerance, c.Paper)
+		if c := j.claim; c.Kind == exactly && c.Ratio && c.holds(1) {
+			fmt.Fprintf(w, "; 1, no difference at all, is within %.0f%% of %.3g, too", 100*tolerance, c.Paper)
 		}
 		fmt.Fprintln(w)
 		if j.Reading != "" {
@@ -136,7 +136,7 @@ func indices(n int) []int {
 // keeps the parts that other targets have written into it. Files are whole or not
 // there.
 func (r *Report) Write(dir string) error {
-	page, err := r.page(filepath.Join(dir, PageFile))
+	page, err := r.page(filepath.Join(dir, pageFile))
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (r *Report) Write(dir string) error {
 	}
 	all = append(all,
 		results.File{Name: name, Write: r.WriteJSON},
-		results.File{Name: PageFile, Write: func(w io.Writer) error { _, err := w.Write(page); return err }})
+		results.File{Name: pageFile, Write: func(w io.Writer) error { _, err := w.Write(page); return err }})
 	return results.WriteFiles(dir, all)
 }
 

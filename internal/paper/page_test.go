@@ -33,7 +33,7 @@ func TestWrite(t *testing.T) {
 		}
 		reports = append(reports, r)
 	}
-	page := readFile(t, filepath.Join(dir, PageFile))
+	page := readFile(t, filepath.Join(dir, pageFile))
 	at := -1
 	for _, title := range []string{"\n## Claims\n", "\n### Output tokens/s on the requests that every system can hold\n", "\n### Output tokens/s of each system on all that it can hold\n", "\n## What cannot be reproduced, and why\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
 		i := strings.Index(page, title)
@@ -63,7 +63,7 @@ func TestWrite(t *testing.T) {
 	if err := reports[1].Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	if again := readFile(t, filepath.Join(dir, PageFile)); again != page {
+	if again := readFile(t, filepath.Join(dir, pageFile)); again != page {
 		t.Error("the same report changes the page")
 	}
 }
@@ -108,7 +108,7 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%s of %s is no number: %v", key, c["id"], c[key])
 			}
 		}
-		if v := c["verdict"]; v != Reproduced && v != Direction && v != NotReproduced {
+		if v := c["verdict"]; v != reproduced && v != direction && v != notReproduced {
 			t.Errorf("verdict %v", v)
 		}
 	}
@@ -131,7 +131,7 @@ func TestSensitivity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	base := Effect{unchanged, 6, 9, 24, 6, 0.75}
+	base := effect{unchanged, 6, 9, 24, 6, 0.75}
 	for i, e := range r.Sensitivity {
 		want := base
 		want.Assumption = e.Assumption

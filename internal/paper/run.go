@@ -59,12 +59,12 @@ type Report struct {
 	Target     Target
 	Requests   int
 	Seeds      []uint64
-	Judgements []Judgement // of the target's claims, in the order of Claims
+	Judgements []judgement // of the target's claims, in the order of Claims
 	Figures    []Figure
 	// Tables are the results of experiments, a row a point, and what the page shows of
 	// them.
 	Tables      []*results.Table
-	Sensitivity []Effect // of Sensitivity, the unchanged assumptions first
+	Sensitivity []effect // of Sensitivity, the unchanged assumptions first
 
 	intro    string // of its part of the page
 	sections []section

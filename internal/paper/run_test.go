@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("first %+v\nagain %+v", first[i], again[i])
 		}
 		// Even few requests show which systems win.
-		if j := &first[i]; j.claim.Ratio && j.claim.Kind == Value && j.Ours < 0.95 {
+		if j := &first[i]; j.claim.Ratio && j.claim.Kind == exactly && j.Ours < 0.95 {
 			t.Errorf("%s: %v", j.ID, j.Ours)
 		}
 	}

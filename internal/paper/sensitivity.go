@@ -8,9 +8,9 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// Effect is one assumption of the evaluation changed, and the best cases of Fig 8
+// effect is one assumption of the evaluation changed, and the best cases of Fig 8
 // that remain.
-type Effect struct {
+type effect struct {
 	Assumption string `json:"assumption"` // as the sweep names it
 	// The claims of Fig 8 in their order: means over the seeds.
 	OverHBMPIM  float64 `json:"max_over_hbm_pim"`
@@ -21,7 +21,7 @@ type Effect struct {
 }
 
 // values returns the numbers in the order of the claims.
-func (e *Effect) values() []float64 {
+func (e *effect) values() []float64 {
 	return []float64{e.OverHBMPIM, e.OverGPUOnly, e.OverRankPIM, e.BatchRatio, e.Ordering}
 }
 
@@ -44,7 +44,7 @@ func (r *Report) addSensitivity(x *experiment) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		r.Sensitivity = append(r.Sensitivity, Effect{name, judgements[0].Ours, judgements[1].Ours, judgements[2].Ours, judgements[3].Ours, judgements[4].Ours})
+		r.Sensitivity = append(r.Sensitivity, effect{name, judgements[0].Ours, judgements[1].Ours, judgements[2].Ours, judgements[3].Ours, judgements[4].Ours})
 	}
 	t, err := x.table()
 	if err != nil {
@@ -116,7 +116,7 @@ func (x *experiment) matched() error {
 }
 
 // effects is the page's section.
-func (r *Report) effects(claims []*Claim) section {
+func (r *Report) effects(claims []*claim) section {
 	t := &results.Table{Columns: []string{"one change", "over hbm-pim", "over gpu-only", "over rank-pim", "batch over hbm-pim", "OPT-66B, Dolphin: hbm-pim over gpu-only"}}
 	base := &r.Sensitivity[0]
 	for i := range r.Sensitivity {
@@ -137,7 +137,7 @@ func (r *Report) effects(claims []*Claim) section {
 
 // turned names the changes under which a claim of Fig 8 comes out that else does not, or
 // the other way round.
-func (r *Report) turned(claims []*Claim) string {
+func (r *Report) turned(claims []*claim) string {
 	var text strings.Builder
 	for i, c := range claims {
 		was := r.Sensitivity[0].values()[i]

@@ -68,7 +68,7 @@ func (r *Report) placementNote() string {
 			names[read.Placement] = read.Name
 		}
 		for _, pair := range [][2]*Outcome{{&j.Outcome, &j.Others[0]}, {&j.Others[0], &j.Outcome}} {
-			if out, in := pair[0], pair[1]; out.Verdict != Reproduced && in.Verdict == Reproduced {
+			if out, in := pair[0], pair[1]; out.Verdict != reproduced && in.Verdict == reproduced {
 				missing[out.Reading] = append(missing[out.Reading], fmt.Sprintf("`%s` is %.3g in place of %.3g (else %.3g)", j.ID, out.Ours, j.Paper, in.Ours))
 			}
 		}

@@ -162,13 +162,13 @@ func (p *fileParser) conflicts(f *File) error {
 				return err
 			}
 		}
-		if len(axis.Choices) > MaxCombinations/n {
+		if len(axis.Choices) > maxCombinations/n {
 			total := float64(f.Repeats)
 			for _, a := range f.Axes {
 				total *= float64(len(a.Choices))
 			}
 			return p.fail(0, &input.InputError{Key: "axes", Value: fmt.Sprintf("%.6g combinations", total),
-				Expected: fmt.Sprintf("at most %d", MaxCombinations)})
+				Expected: fmt.Sprintf("at most %d", maxCombinations)})
 		}
 		n *= len(axis.Choices)
 	}

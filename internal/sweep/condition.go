@@ -16,11 +16,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Condition is an expression over the keys of a configuration, in the syntax of
+// condition is an expression over the keys of a configuration, in the syntax of
 // Go: comparisons, && || !, + - * / % on numbers, and parentheses. Text in
 // double quotes is compared with text; where both sides are quantities of one
 // kind ("2TiB", "512GiB") their sizes are compared.
-type Condition struct {
+type condition struct {
 	Text string
 	expr ast.Expr
 	keys []string // those that it mentions
@@ -28,7 +28,7 @@ type Condition struct {
 
 // ParseCondition reads an expression and checks that its names are keys of the
 // configuration.
-func ParseCondition(text string) (*Condition, *input.InputError) {
+func ParseCondition(text string) (*condition, *input.InputError) {
 	fail := func(err error) *input.InputError {
 		return &input.InputError{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
 	}
@@ -39,7 +39,7 @@ func ParseCondition(text string) (*Condition, *input.InputError) {
 		}
 		return nil, fail(err)
 	}
-	c := &Condition{Text: text, expr: expr}
+	c := &condition{Text: text, expr: expr}
 	if bad := c.check(expr); bad != nil {
 		bad.Key = "where: " + bad.Key
 		return nil, bad
@@ -49,7 +49,7 @@ func ParseCondition(text string) (*Condition, *input.InputError) {
 
 // check walks the expression, collects the keys and refuses what is no part of
 // the language.
-func (c *Condition) check(e ast.Expr) *input.InputError {
+func (c *condition) check(e ast.Expr) *input.InputError {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
 		return c.check(e.X)
@@ -89,8 +89,8 @@ func dotted(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// Holds evaluates the condition; value gives the value of each key it mentions.
-func (c *Condition) Holds(value func(key string) constant.Value) (bool, *input.InputError) {
+// holds evaluates the condition; value gives the value of each key it mentions.
+func (c *condition) holds(value func(key string) constant.Value) (bool, *input.InputError) {
 	v, err := evaluate(c.expr, value)
 	if err == nil && v.Kind() != constant.Bool {
 		err = fmt.Errorf("is %v, not true or false", v)

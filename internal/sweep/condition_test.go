@@ -43,7 +43,7 @@ func TestConditions(t *testing.T) {
 			t.Errorf("%s: %v", c.text, bad)
 			continue
 		}
-		got, bad := condition.Holds(func(key string) constant.Value { return values[key] })
+		got, bad := condition.holds(func(key string) constant.Value { return values[key] })
 		switch want := c.want.(type) {
 		case bool:
 			if bad != nil || got != want {
@@ -75,7 +75,7 @@ func FuzzCondition(f *testing.F) {
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
 		if c, bad := ParseCondition(text); bad == nil {
-			_, _ = c.Holds(func(string) constant.Value { return constant.MakeInt64(3) })
+			_, _ = c.holds(func(string) constant.Value { return constant.MakeInt64(3) })
 		}
 	})
 }

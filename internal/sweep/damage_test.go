@@ -135,7 +135,7 @@ func TestMergeDamage(t *testing.T) {
 	}
 	damaged := fmt.Sprintf("%s:%d: damaged", path, 1+bytes.Count(text[:at], []byte("\n"))) // workers finish in any order
 	_, err = Merge(dirs[:2])
-	if incomplete := new(IncompleteError); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), "lacks 1 of its points") || !strings.HasSuffix(err.Error(), damaged) {
+	if incomplete := new(incompleteError); !errors.As(err, &incomplete) || !strings.Contains(err.Error(), "lacks 1 of its points") || !strings.HasSuffix(err.Error(), damaged) {
 		t.Errorf("got %v, want one that ends with %s", err, damaged)
 	}
 	merged, err := Merge(dirs)

@@ -21,7 +21,7 @@ type File struct {
 	Repeats int          // seeds of each point, from run.seed upwards; at least 1
 	Set     []Setting    // what all points share
 	Axes    []Axis       // in the order of points: the last one changes fastest
-	Where   []*Condition // all must hold
+	Where   []*condition // all must hold
 }
 
 // Axis is one dimension of the design space.
@@ -46,8 +46,8 @@ type Setting struct {
 	Line  int    // in the file, 0 where that is not known
 }
 
-// MaxCombinations bounds the combinations of a sweep's axes, before conditions.
-const MaxCombinations = 100_000
+// maxCombinations bounds the combinations of a sweep's axes, before conditions.
+const maxCombinations = 100_000
 
 // ReadFile reads a sweep file. Whatever is wrong with it is an
 // *input.InputError that names file, line and key; what is wrong with the machine
@@ -146,8 +146,8 @@ func (p *fileParser) file() (*File, error) {
 			}
 		case "repeats":
 			n, ok := value.(int64)
-			if !ok || n < 1 || n > MaxCombinations {
-				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", MaxCombinations)})
+			if !ok || n < 1 || n > maxCombinations {
+				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
 			}
 			f.Repeats = int(n)
 		case "where":
@@ -200,12 +200,12 @@ func (p *fileParser) stringValue(key string, value any, to *string) error {
 }
 
 // conditions reads one expression or an array of them.
-func (p *fileParser) conditions(line int, value any) ([]*Condition, error) {
+func (p *fileParser) conditions(line int, value any) ([]*condition, error) {
 	list, ok := value.([]any)
 	if !ok {
 		list = []any{value}
 	}
-	var all []*Condition
+	var all []*condition
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {

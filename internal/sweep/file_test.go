@@ -252,7 +252,7 @@ func FuzzParseFile(f *testing.F) {
 			}
 			n *= len(a.Choices)
 		}
-		if n < 1 || n > MaxCombinations {
+		if n < 1 || n > maxCombinations {
 			t.Fatalf("%d combinations", n)
 		}
 	})

@@ -285,8 +285,8 @@ func parseEntry(line []byte) *Entry {
 // Damage returns what the journal held that was not as it was written.
 func (j *Journal) Damage() Damage { return j.damage }
 
-// Entry returns the finished point of an address, nil where it is not there.
-func (j *Journal) Entry(hash string) *Entry {
+// entry returns the finished point of an address, nil where it is not there.
+func (j *Journal) entry(hash string) *Entry {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.entries[hash]
@@ -299,9 +299,9 @@ func (j *Journal) empty() bool {
 	return len(j.entries) == 0
 }
 
-// Record adds a finished point; when it returns nil, the entry survives a crash.
+// record adds a finished point; when it returns nil, the entry survives a crash.
 // After an error nothing is recorded any more.
-func (j *Journal) Record(e *Entry) error {
+func (j *Journal) record(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var line bytes.Buffer
@@ -315,9 +315,9 @@ func (j *Journal) Record(e *Entry) error {
 	return nil
 }
 
-// RecordAll is Record for points that are on disk elsewhere: they are synced a
+// recordAll is Record for points that are on disk elsewhere: they are synced a
 // megabyte at a time.
-func (j *Journal) RecordAll(entries []*Entry) error {
+func (j *Journal) recordAll(entries []*Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var lines bytes.Buffer

@@ -25,7 +25,7 @@ func write(t *testing.T, dir string, points ...string) []byte {
 		t.Fatal(err)
 	}
 	for _, p := range points {
-		if err := j.Record(done(p)); err != nil {
+		if err := j.record(done(p)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,11 +62,11 @@ func TestJournalCutAnywhere(t *testing.T) {
 			t.Fatalf("cut at %d: %d entries and %d damaged lines, want %d and 0", n, len(j.entries), j.Damage().Count, want)
 		}
 		for i, p := range []string{"a", "b", "c"} {
-			if (j.Entry(p) != nil) != (i < lines-1) {
+			if (j.entry(p) != nil) != (i < lines-1) {
 				t.Fatalf("cut at %d: entry %s", n, p)
 			}
 		}
-		if err := errors.Join(j.Record(done("d")), j.Close()); err != nil {
+		if err := errors.Join(j.record(done("d")), j.Close()); err != nil {
 			t.Fatal(err)
 		}
 		entries, _, err := ReadJournal(dir)
@@ -93,7 +93,7 @@ func TestJournalDamagedLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	if d := j.Damage(); d.Count != 1 || d.String() != filepath.Join(dir, journalName)+":3: damaged" || j.Entry("a") == nil || j.Entry("b") != nil || j.Entry("c") == nil {
+	if d := j.Damage(); d.Count != 1 || d.String() != filepath.Join(dir, journalName)+":3: damaged" || j.entry("a") == nil || j.entry("b") != nil || j.entry("c") == nil {
 		t.Errorf("%v, entries %v", &d, j.entries)
 	}
 }
@@ -172,13 +172,13 @@ func TestJournalLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := errors.Join(j.Record(done("a")), j.Check()); err != nil {
+		if err := errors.Join(j.record(done("a")), j.Check()); err != nil {
 			t.Fatal(err)
 		}
 		if err := lose(dir); err != nil {
 			t.Fatal(err)
 		}
-		for what, err := range map[string]error{"recorded": j.Record(done("b")), "recorded all": j.RecordAll([]*Entry{done("c")}), "checked": j.Check(), "closed": j.Close()} {
+		for what, err := range map[string]error{"recorded": j.record(done("b")), "recorded all": j.recordAll([]*Entry{done("c")}), "checked": j.Check(), "closed": j.Close()} {
 			if err == nil || !strings.Contains(err.Error(), "was removed or moved while it was in use") {
 				t.Errorf("%s, and %s: %v", how, what, err)
 			}
@@ -243,7 +243,7 @@ func TestJournalOnFullDisk(t *testing.T) {
 		recorded := 0
 		var failure error
 		for i := range 4 {
-			if failure = j.Record(done(fmt.Sprint(i))); failure != nil {
+			if failure = j.record(done(fmt.Sprint(i))); failure != nil {
 				break
 			}
 			recorded++
@@ -258,7 +258,7 @@ func TestJournalOnFullDisk(t *testing.T) {
 			t.Fatal(failure)
 		}
 		disk.left = 1 << 20
-		if err := j.Record(done("late")); !errors.Is(err, syscall.ENOSPC) {
+		if err := j.record(done("late")); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("room %d: recorded after an error: %v", room, err)
 		}
 		if n := bytes.Count(disk.text, []byte("\n")); n != recorded || n > 0 && !bytes.HasSuffix(disk.text, []byte("\n")) || len(j.entries) != n {
@@ -267,7 +267,7 @@ func TestJournalOnFullDisk(t *testing.T) {
 	}
 	disk := &fullDisk{left: 1 << 20, failSync: true}
 	j := &Journal{file: disk, entries: map[string]*Entry{}}
-	if err := j.Record(done("a")); !errors.Is(err, syscall.EIO) || len(disk.text) != 0 || j.Entry("a") != nil {
+	if err := j.record(done("a")); !errors.Is(err, syscall.EIO) || len(disk.text) != 0 || j.entry("a") != nil {
 		t.Errorf("sync failed: %v, %q", err, disk.text)
 	}
 }

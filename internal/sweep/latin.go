@@ -38,7 +38,7 @@ func (p *fileParser) latin(f *File, value any) error {
 		key         string
 		to          *int64
 		least, most int64
-	}{{"samples", &samples, 1, MaxCombinations}, {"seed", &seed, 0, math.MaxInt64}} {
+	}{{"samples", &samples, 1, maxCombinations}, {"seed", &seed, 0, math.MaxInt64}} {
 		v, given := table[c.key]
 		if !given {
 			continue
@@ -52,7 +52,7 @@ func (p *fileParser) latin(f *File, value any) error {
 	}
 	if samples == 0 {
 		return p.fail(p.line(latinKind, 0, ""), &input.InputError{Key: latinKind + ".samples",
-			Expected: fmt.Sprintf("a whole number from 1 to %d", MaxCombinations)})
+			Expected: fmt.Sprintf("a whole number from 1 to %d", maxCombinations)})
 	}
 	keys := maps.Clone(table)
 	delete(keys, "samples")

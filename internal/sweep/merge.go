@@ -21,12 +21,12 @@ type Merged struct {
 	plan    *Plan    // what writes results; it has no configurations and cannot run
 }
 
-// IncompleteError says what a merge lacks.
-type IncompleteError struct {
+// incompleteError says what a merge lacks.
+type incompleteError struct {
 	Missing []string // shards without folder, then what lacks in folders, each a clause
 }
 
-func (e *IncompleteError) Error() string {
+func (e *incompleteError) Error() string {
 	return "the results are not complete: " + strings.Join(e.Missing, "; ")
 }
 
@@ -36,7 +36,7 @@ func (e *IncompleteError) Error() string {
 // the time that they took. Of equal results the one that started first counts.
 //
 // What the folders are not is an *input.InputError; results that are not there
-// yet are an *IncompleteError.
+// yet are an *incompleteError.
 func Merge(dirs []string) (*Merged, error) {
 	m := &merge{place: map[string]int{}}
 	for _, dir := range dirs {
@@ -226,9 +226,9 @@ func (m *merge) incomplete() error {
 		for i := range m.damage {
 			missing = append(missing, m.damage[i].String())
 		}
-		return &IncompleteError{missing}
+		return &incompleteError{missing}
 	case lost > 0: // no shard lacks anything, but the plan does
-		return &IncompleteError{[]string{fmt.Sprintf("%d of %d points are in no shard's %s", lost, len(m.points), shardName)}}
+		return &incompleteError{[]string{fmt.Sprintf("%d of %d points are in no shard's %s", lost, len(m.points), shardName)}}
 	}
 	return nil
 }
@@ -267,12 +267,12 @@ func (m *Merged) Write(dir string) (err error) {
 	var news []*Entry
 	seen := make(map[string]bool, len(m.Points))
 	for _, e := range m.Outcome.Entries {
-		if old := j.Entry(e.Point); !seen[e.Point] && (old == nil || !old.agrees(e)) {
+		if old := j.entry(e.Point); !seen[e.Point] && (old == nil || !old.agrees(e)) {
 			news = append(news, e)
 		}
 		seen[e.Point] = true
 	}
-	if err := j.RecordAll(news); err != nil {
+	if err := j.recordAll(news); err != nil {
 		return err
 	}
 	return m.plan.Write(dir, m.Outcome)

@@ -153,7 +153,7 @@ func TestShardsMergeToOneRun(t *testing.T) {
 					t.Fatal("a merge without error lacks an entry")
 				}
 			}
-		} else if incomplete := new(IncompleteError); !errors.As(err, &incomplete) || len(interrupted) == 0 {
+		} else if incomplete := new(incompleteError); !errors.As(err, &incomplete) || len(interrupted) == 0 {
 			t.Fatal(err)
 		}
 		for _, to := range interrupted {
@@ -254,7 +254,7 @@ func TestMergeRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", c.folders, err, c.want)
 		}
 		var bad *input.InputError
-		var incomplete *IncompleteError
+		var incomplete *incompleteError
 		if errors.As(err, &incomplete) != c.incomplete || errors.As(err, &bad) == c.incomplete {
 			t.Errorf("%s: an error of type %T", c.folders, err)
 		}

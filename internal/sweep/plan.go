@@ -116,7 +116,7 @@ func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
 			continue
 		}
-		holds, bad := c.Holds(value)
+		holds, bad := c.holds(value)
 		if bad != nil {
 			bad.File = p.File.Path
 			return false, bad

@@ -116,7 +116,7 @@ func (r *runner) pending() []*Point {
 			continue
 		}
 		if r.options.Journal != nil && !r.options.Force {
-			if e := r.options.Journal.Entry(point.Hash); e != nil {
+			if e := r.options.Journal.entry(point.Hash); e != nil {
 				r.done[point.Hash] = e
 				continue
 			}
@@ -152,7 +152,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		summary.WallS = e.WallS
 	}
 	if r.options.Journal != nil {
-		if err := r.options.Journal.Record(e); err != nil {
+		if err := r.options.Journal.record(e); err != nil {
 			r.stop(err)
 			return
 		}

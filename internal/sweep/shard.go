@@ -25,7 +25,7 @@ func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
 // maxShards bounds the parts of a plan: more than there can be points make no
 // sense.
-const maxShards = MaxCombinations
+const maxShards = maxCombinations
 
 // The variables from which ParseShard takes a shard where it is asked to.
 // https://slurm.schedmd.com/job_array.html,

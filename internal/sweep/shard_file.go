@@ -122,7 +122,7 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 				bad.Expected = `{"schema":"` + shardSchema + `",...}`
 				return nil, bad
 			}
-			if head.Of < 1 || head.Of > maxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > MaxCombinations {
+			if head.Of < 1 || head.Of > maxShards || head.Shard < 0 || head.Shard >= head.Of || head.Points < 0 || head.Points > maxCombinations {
 				bad.Expected = "a shard of 1 to " + fmt.Sprint(maxShards) + " of a plan with that many points at most"
 				return nil, bad
 			}

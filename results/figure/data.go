@@ -323,8 +323,8 @@ func (s *selector) isDimension(column int) bool {
 	return s.selection.Kind != "scatter" && s.selection.Kind != "cdf" && s.selection.Kind != "pareto"
 }
 
-// ValueColumn returns the column whose values the cells hold.
-func (d *Data) ValueColumn() string {
+// valueColumn returns the column whose values the cells hold.
+func (d *Data) valueColumn() string {
 	switch d.Kind {
 	case "heatmap":
 		return d.Z

@@ -18,8 +18,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Formats returns the endings of files that Write writes.
-func Formats() []string { return []string{"png", "svg", "pdf"} }
+// formats returns the endings of files that Write writes.
+func formats() []string { return []string{"png", "svg", "pdf"} }
 
 // The size of one plot and of its surroundings, in points.
 const (
@@ -36,7 +36,7 @@ const (
 // Format returns the format that a file's name ends with.
 func Format(flag, path string) (string, error) {
 	ext := strings.TrimPrefix(filepath.Ext(path), ".")
-	for _, f := range Formats() {
+	for _, f := range formats() {
 		if f == ext {
 			return f, nil
 		}
@@ -50,7 +50,7 @@ func (d *Data) Check() error {
 		flag, column string
 		n, most      int
 	}{
-		{"--group", d.Group, len(d.GroupNames), MaxGroups},
+		{"--group", d.Group, len(d.GroupNames), maxGroups},
 		{"--facet", d.Facet, len(d.Facets), 24},
 		{"--x", d.X, len(d.XNames), maxPositions(d.Kind)},
 		{"--y", d.Y, len(d.YNames), 200},
@@ -84,7 +84,7 @@ type canvas interface {
 	io.WriterTo
 }
 
-// Write draws the figure with a title ("" for none) in a format of Formats.
+// Write draws the figure with a title ("" for none) in a format of formats.
 // The same data give the same bytes.
 func (d *Data) Write(w io.Writer, format, title string) error {
 	if err := d.Check(); err != nil {

@@ -137,7 +137,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, format := range Formats() {
+		for _, format := range formats() {
 			var a, b bytes.Buffer
 			for _, w := range []io.Writer{&a, &b} {
 				if err := d.Write(w, format, "A title"); err != nil {
@@ -195,7 +195,7 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 // TestStylesDiffer: no two groups look the same without colour either.
 func TestStylesDiffer(t *testing.T) {
 	lines, bars := map[string]int{}, map[string]int{}
-	for g := range MaxGroups {
+	for g := range maxGroups {
 		line := fmt.Sprintf("%v %T %v", groupColor(g), groupMarker(g).Shape, dashes[g%len(dashes)])
 		bar := fmt.Sprintf("%v %v", groupColor(g), hatches[g%len(hatches)])
 		if other, ok := lines[line]; ok {
