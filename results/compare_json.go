@@ -1,7 +1,6 @@
 package results
 
 import (
-	"encoding/json"
 	"io"
 	"math"
 )
@@ -75,8 +74,5 @@ func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
 		}
 		out.Rules = append(out.Rules, j)
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return WriteJSON(w, out)
 }

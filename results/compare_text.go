@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -26,32 +27,30 @@ func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	var b strings.Builder
 	b.WriteString(c.headline() + "\n")
 	for _, fate := range []Fate{FailsNow, WorksNow, Added, Vanished, OtherSeeds} {
-		c.list(&b, fate, markdown)
+		c.list(&b, string(fate), markdown, fated(fate))
 	}
-	c.trips(&b, o.Rules, markdown)
-	shown := map[string]bool{}
-	changed := c.changedMetrics()
-	for _, m := range o.Metrics {
-		shown[m] = true
-		for _, other := range changed {
-			if other != m {
-				continue
-			}
-			t := c.metricTable(m)
-			b.WriteString("\n")
-			write := t.WriteText
-			if markdown {
-				write = t.WriteMarkdown
-			}
-			if err := write(&b); err != nil {
-				return err
-			}
+	for _, r := range o.Rules {
+		limit := r.Text
+		if markdown {
+			limit = "`" + limit + "`"
 		}
+		c.list(&b, "beyond the limit "+limit, markdown, tripping(r))
 	}
-	var more []string
-	for _, m := range changed {
-		if !shown[m] {
-			more = append(more, m)
+	more := c.changedMetrics()
+	for _, m := range o.Metrics {
+		at := slices.Index(more, m)
+		if at < 0 {
+			continue
+		}
+		more = slices.Delete(more, at, at+1)
+		b.WriteString("\n")
+		t := c.metricTable(m)
+		write := t.WriteText
+		if markdown {
+			write = t.WriteMarkdown
+		}
+		if err := write(&b); err != nil {
+			return err
 		}
 	}
 	for _, note := range []struct {
@@ -80,20 +79,17 @@ func (c *Comparison) headline() string {
 			text += fmt.Sprintf(", %d %s", n, f)
 		}
 	}
-	lost := 0
+	lost, configured := 0, 0
 	for i := range c.Points {
 		if c.Points[i].Fate != Vanished {
 			lost += c.Points[i].Lost
 		}
-	}
-	if lost > 0 {
-		text += fmt.Sprintf("; %d old seeds of these are missing", lost)
-	}
-	configured := 0
-	for i := range c.Points {
 		if c.Points[i].Reconfigured {
 			configured++
 		}
+	}
+	if lost > 0 {
+		text += fmt.Sprintf("; %d old seeds of these are missing", lost)
 	}
 	if configured > 0 {
 		text += fmt.Sprintf("; %d with another configuration of the same name", configured)
@@ -101,80 +97,60 @@ func (c *Comparison) headline() string {
 	return text
 }
 
-// listed is how many points of a fate are named.
-const listed = 20
+// maxListed is how many points a list names.
+const maxListed = 20
 
-// list names the points of a fate.
-func (c *Comparison) list(b *strings.Builder, fate Fate, markdown bool) {
-	n := 0
+// list writes a heading and the points that item describes, "" for none.
+func (c *Comparison) list(b *strings.Builder, heading string, markdown bool, item func(*PointChange) string) {
+	begins, n := "  ", 0
+	if markdown {
+		begins = "- "
+	}
 	for i := range c.Points {
-		p := &c.Points[i]
-		if p.Fate != fate {
+		text := item(&c.Points[i])
+		if text == "" {
 			continue
 		}
-		if n++; n > listed {
+		if n++; n > maxListed {
 			continue
 		}
 		if n == 1 {
-			fmt.Fprintf(b, "\n%s:\n", fate)
+			fmt.Fprintf(b, "\n%s:\n", heading)
 			if markdown {
 				b.WriteString("\n")
 			}
 		}
-		b.WriteString(item(markdown) + p.Name)
-		if fate == FailsNow {
-			b.WriteString(": " + p.Error)
-		}
-		b.WriteString("\n")
+		b.WriteString(begins + text + "\n")
 	}
-	if n > listed {
-		fmt.Fprintf(b, "%sand %d more\n", item(markdown), n-listed)
+	if n > maxListed {
+		fmt.Fprintf(b, "%sand %d more\n", begins, n-maxListed)
 	}
 }
 
-// item begins an item of a list.
-func item(markdown bool) string {
-	if markdown {
-		return "- "
-	}
-	return "  "
-}
-
-// trips lists the rules that trip, and where.
-func (c *Comparison) trips(b *strings.Builder, rules []*Rule, markdown bool) {
-	for _, r := range rules {
-		n := 0
-		for i := range c.Points {
-			p := &c.Points[i]
-			if !r.Trips(p) {
-				continue
-			}
-			if n++; n > listed {
-				continue
-			}
-			if n == 1 {
-				fmt.Fprintf(b, "\nbeyond the limit %s:\n", quoted(r.Text, markdown))
-				if markdown {
-					b.WriteString("\n")
-				}
-			}
-			what := string(p.Fate)
-			if relative, _, ok := p.Delta(r.Metric); ok && p.Fate != FailsNow {
-				what = percentChange(relative)
-			}
-			b.WriteString(item(markdown) + p.Name + "  " + what + "\n")
+// fated describes the points of a fate.
+func fated(fate Fate) func(*PointChange) string {
+	return func(p *PointChange) string {
+		switch {
+		case p.Fate != fate:
+			return ""
+		case fate == FailsNow:
+			return p.Name + ": " + p.Error
 		}
-		if n > listed {
-			fmt.Fprintf(b, "%sand %d more\n", item(markdown), n-listed)
-		}
+		return p.Name
 	}
 }
 
-func quoted(text string, markdown bool) string {
-	if markdown {
-		return "`" + text + "`"
+// tripping describes the points at which a rule trips.
+func tripping(r *Rule) func(*PointChange) string {
+	return func(p *PointChange) string {
+		if !r.Trips(p) {
+			return ""
+		}
+		if relative, _, ok := p.Delta(r.Metric); ok && p.Fate != FailsNow {
+			return p.Name + "  " + percentChange(relative)
+		}
+		return p.Name + "  " + string(p.Fate)
 	}
-	return text
 }
 
 // metricTable returns the points that have another value of a metric, and the

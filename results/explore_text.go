@@ -1,7 +1,6 @@
 package results
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -12,12 +11,7 @@ import (
 )
 
 // WriteJSON writes the exploration as one indented JSON object and a line end.
-func (e *Exploration) WriteJSON(w io.Writer) error {
-	j := json.NewEncoder(w)
-	j.SetEscapeHTML(false)
-	j.SetIndent("", "  ")
-	return j.Encode(e)
-}
+func (e *Exploration) WriteJSON(w io.Writer) error { return WriteJSON(w, e) }
 
 // WriteText writes the exploration for a person to read.
 func (e *Exploration) WriteText(w io.Writer) error {

@@ -155,8 +155,14 @@ func (k *KVBytes) UnmarshalJSON(text []byte) error {
 func (s *Summary) WriteJSON(w io.Writer) error {
 	named := *s
 	named.Schema = Schema
+	return WriteJSON(w, &named)
+}
+
+// WriteJSON writes a value as indented JSON and a line end, as all of l3sim's JSON for
+// people and programs is.
+func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
-	return e.Encode(&named)
+	return e.Encode(v)
 }

@@ -41,7 +41,7 @@ var values = map[string]struct {
 func completeFlags(cmd *cobra.Command) {
 	for name, v := range values {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Value.Type() == "string" {
-			// It fails where a flag is not there or has a function, and it is and has none.
+			// It fails where a flag is not there or has a function already: neither is so here.
 			_ = cmd.RegisterFlagCompletionFunc(name, func(_ *cobra.Command, _ []string, text string) ([]string, cobra.ShellCompDirective) {
 				if v.files {
 					return listed(v.of(), text), cobra.ShellCompDirectiveDefault

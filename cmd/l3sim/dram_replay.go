@@ -159,7 +159,7 @@ func checkOutputs(flag string, names []string, in string) error {
 	for _, name := range names {
 		info, err := os.Stat(name)
 		switch {
-		case err != nil: // there is none yet, or writing it will say why not
+		case err != nil: // it is not there yet, or writing it will say what is wrong
 		case info.IsDir():
 			return &input.InputError{Key: flag, Value: name, Expected: "a file, not a folder"}
 		case os.SameFile(info, read):

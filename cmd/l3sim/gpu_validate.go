@@ -124,7 +124,7 @@ func judge(t *measure.Target, samples []measure.Sample) *validation {
 
 // writeJSON writes {kind: {points, mape, median_ape, p90_ape, bias}}, keys
 // sorted.
-func (v *validation) writeJSON(w io.Writer) error { return writeJSON(w, v.errors) }
+func (v *validation) writeJSON(w io.Writer) error { return results.WriteJSON(w, v.errors) }
 
 // worstShown is the number of worst predictions in a report.
 const worstShown = 10

@@ -1,26 +1,19 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
 )
 
 // jsonUsage is the help of --json.
 const jsonUsage = "print one JSON object"
 
 // printJSON prints a value as one indented JSON object.
-func (a *app) printJSON(v any) error { return writeJSON(a.stdout, v) }
-
-func writeJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
+func (a *app) printJSON(v any) error { return results.WriteJSON(a.stdout, v) }
 
 // print prints a result: v as JSON, or text for people.
 func (a *app) print(asJSON bool, v any, text func(io.Writer) error) error {

@@ -149,8 +149,8 @@ type cache struct {
 	journal   *sweep.Journal
 }
 
-// openCache opens the cache in the user's cache folder. Who has none runs without,
-// and is told so.
+// openCache opens the cache in the user's cache folder. A user without such a folder
+// runs without a cache, and a note says so.
 func (a *app) openCache() (*cache, error) {
 	c := &cache{}
 	user, err := os.UserCacheDir()

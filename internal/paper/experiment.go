@@ -27,7 +27,7 @@ import (
 type experiment struct {
 	*experimentSpec
 	plan    *sweep.Plan
-	configs []*configs.Config // of the plan's points, nil where a combination is none
+	configs []*configs.Config // of the plan's points, nil where a combination is not valid
 	outcome sweep.Outcome
 	// whole says that systems are compared on whole traces, else on the points with
 	// run.common_to = "all". Then a system that rejects requests does not compare.
@@ -214,8 +214,8 @@ func runParts(ctx context.Context, parts []sweep.Plan, run runner, o sweep.RunOp
 	return outcomes, context.Cause(ctx)
 }
 
-// work identifies what a point does: its configuration and its requests. A
-// restriction of the trace that excludes no request is none.
+// work identifies what a point does: its configuration and its requests. Run.common_to
+// does not count where it leaves all requests of the trace.
 func (e *experiment) work(i int) (string, error) {
 	p, config := &e.plan.Points[i], e.configs[i]
 	if config == nil || p.Requests != config.Run.Requests {

@@ -2,7 +2,6 @@ package paper
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -27,17 +26,14 @@ const figureFolder = "figures"
 
 // WriteJSON writes the judgements, and effects where there are any, as one object.
 func (r *Report) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
 	if r.Target == Sensitivity {
-		return e.Encode(map[string]any{"sensitivity": r.Sensitivity})
+		return results.WriteJSON(w, map[string]any{"sensitivity": r.Sensitivity})
 	}
 	claims := r.Judgements
 	if claims == nil {
 		claims = []judgement{}
 	}
-	return e.Encode(map[string]any{"claims": claims})
+	return results.WriteJSON(w, map[string]any{"claims": claims})
 }
 
 // WriteText writes what a person reads on a terminal: the claims or the effects.

@@ -92,7 +92,7 @@ func Of(t reflect.Type) *Schema {
 	return s
 }
 
-// Key returns the key called name, nil where there is none.
+// Key returns the key called name, nil for an unknown name.
 func (s *Schema) Key(name string) *Key { return s.byName[name] }
 
 // Names returns the names of all keys.

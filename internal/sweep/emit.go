@@ -124,7 +124,7 @@ func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// yamlQuote writes a text as a YAML scalar; JSON's strings are such.
+// yamlQuote writes a text as a YAML scalar: YAML reads JSON's strings.
 func yamlQuote(text string) string {
 	quoted, _ := json.Marshal(text) // of a string does not fail
 	return string(quoted)

@@ -159,7 +159,7 @@ func (j *Journal) open(f *os.File, dir string) error {
 }
 
 // ReadJournal returns the finished points that the journal in dir holds, by
-// hash, without locking it; none where there is no journal.
+// hash, without locking it. Where there is no journal there are no points.
 func ReadJournal(dir string) (map[string]*Entry, Damage, error) {
 	entries := map[string]*Entry{}
 	damage, err := eachEntry(dir, func(e *Entry) error {

@@ -47,7 +47,7 @@ type Point struct {
 	Hash        string
 	Tokens      int64 // that the trace asks for
 	Requests    int
-	config      string   // SHA-256 of the configuration, "" where there is none
+	config      string   // SHA-256 of the configuration, "" of a point with an error
 	cells       []string // of its row in the results, by Plan.columns
 	combination int      // of the axes' choices; the last axis changes fastest
 }
@@ -128,8 +128,8 @@ func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 	return true, nil
 }
 
-// resolve returns the repeats of a combination, none where a condition on its
-// configuration excludes it.
+// resolve returns the repeats of a combination. Where a condition on its configuration
+// excludes it there are no repeats.
 func (p *Plan) resolve(combination int) ([]Point, error) {
 	settings := p.settings(combination)
 	point := Point{Name: p.name(combination), combination: combination}
@@ -165,7 +165,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 }
 
 // Config returns the configuration of a point of this plan, a copy of its own,
-// or the point's error where the combination is none.
+// or the point's error where the combination is not valid.
 func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
@@ -224,7 +224,7 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 	return &copied
 }
 
-// address sets the point's hash and cells, or its error where its trace is none.
+// address sets the point's hash and cells, or its error where its trace cannot be read.
 // Config is nil for a point with an error. A fault of the system is returned.
 func (p *Plan) address(point *Point, settings []Setting, config *configs.Config) error {
 	h := sha256.New()

@@ -23,7 +23,7 @@ type Selection struct {
 	Kind string // one of Kinds
 	X    string
 	// Y is a column, or several of one unit, joined by commas: these are the groups then.
-	// The share of rows at most x, which a CDF shows, is none: its columns are those of X.
+	// A CDF takes no Y: it shows the share of rows with at most x.
 	Y     string
 	Z     string // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
 	Group string // "" for one group
@@ -103,7 +103,7 @@ type selector struct {
 	table                       *results.Table
 	selection                   Selection
 	goals                       []results.Goal // those of Selection.Goals
-	x, y, z, group, facet, seed int            // columns, none where there is none
+	x, y, z, group, facet, seed int            // columns; the constant none where the selection has no column
 	values                      []float64
 	rows                        []int // those used, into table.Rows
 	data                        *Data

@@ -97,7 +97,7 @@ func (s scale) tick(v float64) string { return numberLabel(v / s.size) }
 // on a logarithmic one.
 type ticker struct {
 	scale
-	at          []float64 // data values that get the ticks; none for round numbers
+	at          []float64 // data values that get the ticks; nil: ticks are at round numbers
 	logarithmic bool
 }
 

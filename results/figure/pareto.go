@@ -18,7 +18,7 @@ import (
 // a reader follows in one plot.
 const maxLevels = 4
 
-// parseGoals reads Goals and sets X, Y and Z from them; none where there are none.
+// parseGoals reads Goals and sets X, Y and Z from them. Without Goals it returns nil.
 func (s *Selection) parseGoals(t *results.Table) ([]results.Goal, error) {
 	if s.Goals == "" {
 		return nil, nil
