@@ -191,3 +191,41 @@ func TestLost(t *testing.T) {
 		t.Errorf("got %s", c.headline())
 	}
 }
+
+// TestHeadlineNamesChanges: a comparison in which some points changed and none lost a seed
+// is not equal.
+func TestHeadlineNamesChanges(t *testing.T) {
+	rows := func(value string) *Table { return sweepTable(t, "a,1,1,done,,a,100,10\nb,2,1,done,,b,"+value+",10\n") }
+	c, err := Compare(rows("100"), rows("101"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.headline(); got != "2 points, 1 changed, 1 equal" {
+		t.Errorf("got %s", got)
+	}
+	if table := c.metricTable("output_tokens_per_s"); table.Rows[1][0] != "(1 equal)" {
+		t.Errorf("got %q", table.Rows)
+	}
+}
+
+// TestListNamesTwenty: of one fate, twenty points are named and the others counted.
+func TestListNamesTwenty(t *testing.T) {
+	for n, more := range map[int]string{20: "", 21: "1 more", 22: "2 more"} {
+		c := &Comparison{Points: make([]PointChange, n)}
+		for i := range c.Points {
+			c.Points[i] = PointChange{Name: "p", Fate: Added}
+		}
+		var b strings.Builder
+		if c.list(&b, Added, false); strings.Count(b.String(), "  p\n") != 20 || more != "" != strings.Contains(b.String(), "more") || !strings.Contains(b.String(), more) {
+			t.Errorf("%d points:%s", n, b.String())
+		}
+	}
+}
+
+func TestFourDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 1: "1.000", -2.5: "-2.500", 99999: "99,999", 0.012345: "0.01235"} {
+		if got := fourDigits(v); got != want {
+			t.Errorf("%v: got %s, want %s", v, got, want)
+		}
+	}
+}

@@ -138,3 +138,16 @@ func TestSyncFolder(t *testing.T) {
 		t.Error("a folder that is not there was synced")
 	}
 }
+
+// TestIsTemporary: names of temporary files begin and end as l3sim's do.
+func TestIsTemporary(t *testing.T) {
+	for name, want := range map[string]bool{".l3sim-a.csv.7-0.tmp": true, ".l3sim-a.csv": false, "a.tmp": false, ".tmp": false, "": false} {
+		if got := IsTemporary(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+	dir := t.TempDir()
+	if err := WriteFileAtomic(dir, text("x")); err == nil || err.Error() != dir+" is a folder" {
+		t.Errorf("got %v", err)
+	}
+}

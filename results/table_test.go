@@ -103,3 +103,13 @@ func FuzzReadTable(f *testing.F) {
 		}
 	})
 }
+
+// TestTableOfHeader: a table without rows is one, a file without a header is none.
+func TestTableOfHeader(t *testing.T) {
+	if table, err := readTable("t.csv", strings.NewReader("a,b\n")); err != nil || len(table.Columns) != 2 || len(table.Rows) != 0 {
+		t.Errorf("got %+v, %v", table, err)
+	}
+	if _, err := readTable("t.csv", strings.NewReader("")); err == nil || err.Error() != "t.csv: expected a header line" {
+		t.Errorf("got %v", err)
+	}
+}

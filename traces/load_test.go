@@ -106,13 +106,31 @@ func TestLoadSortsArrivals(t *testing.T) {
 	}
 }
 
+// TestReadLimits: the latest arrival and the largest number of requests are read.
+func TestReadLimits(t *testing.T) {
+	const latest = "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,0\n1,2,9223371\n"
+	trace, err := Read("f", strings.NewReader(latest), 2)
+	if err != nil || len(trace.Requests) != 2 || trace.Requests[1].Arrival != 9223371*units.Second {
+		t.Errorf("got %+v, %v", trace, err)
+	}
+	for n, want := range map[int]string{
+		maxRequests: "run.requests = 10000000: expected 1 to 2, the number of requests in f", maxRequests + 1: "run.requests = 10000001: expected 1 to 10000000",
+		-1: "run.requests = -1: expected 1 to 10000000",
+	} {
+		if _, err := Read("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
+			t.Errorf("%d requests: got %v, want %s", n, err, want)
+		}
+	}
+}
+
 func TestReadErrors(t *testing.T) {
 	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 	const plain = "num_prefill_tokens,num_decode_tokens,arrived_at\n"
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "f: expected at least one request"},
 		{"header only", azure, "f: expected at least one request"},
-		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns`},
+		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns TIMESTAMP,ContextTokens,GeneratedTokens or [arrived_at],num_prefill_tokens,num_decode_tokens or `},
+		{"too late", plain + "1,2,9223372\n", `f:2: arrived_at = "9223372": expected seconds`},
 		{"misspelt column", "num_prefill_tokens,num_decode_token\n1,2\n", `f:1: expected a column num_decode_tokens; did you mean "num_decode_token"?`},
 		{"no timestamp", "ContextTokens,GeneratedTokens\n1,2\n", "f:1: expected a column TIMESTAMP"},
 		{"column twice", "num_prefill_tokens,num_decode_tokens,num_decode_tokens\n1,2,3\n", "f:1: num_decode_tokens: expected one column"},

@@ -105,7 +105,7 @@ func TestParse(t *testing.T) {
 		text string
 		want any
 	}{
-		{"7", 7}, {"-7", -7}, {"+7", 7}, {"0x10", 16}, {"1_000", 1000}, {"0", 0}, {"7", uint64(7)}, {"9223372036854775807", uint64(math.MaxInt64)},
+		{"7", 7}, {"-7", -7}, {"+7", 7}, {"0x10", 16}, {"1_000", 1000}, {"0", 0}, {"0", uint64(0)}, {"7", uint64(7)}, {"9223372036854775807", uint64(math.MaxInt64)},
 		{"1.5", 1.5}, {"2", 2.0}, {"1e3", 1000.0}, {"true", true}, {"false", false},
 		{"bare text", "bare text"}, {`"quoted"`, "quoted"}, {`'literal'`, "literal"}, {`"a\tb"`, "a\tb"}, {"7", "7"}, {"true", "true"}, {"", ""}, {`"`, `"`}, {`"a" b`, `"a" b`},
 		{"625ps", units.Duration(625)}, {`"1us"`, units.Microsecond}, {"2 TiB", 2 * units.TiB}, {"25.6GB/s", units.Bandwidth(25.6e9)}, {"1TFLOP/s", units.FLOPRate(1e12)},
