@@ -216,7 +216,7 @@ func TestListNamesTwenty(t *testing.T) {
 			c.Points[i] = PointChange{Name: "p", Fate: Added}
 		}
 		var b strings.Builder
-		if c.list(&b, Added, false); strings.Count(b.String(), "  p\n") != 20 || more != "" != strings.Contains(b.String(), "more") || !strings.Contains(b.String(), more) {
+		if c.list(&b, "added", false, func(p *PointChange) string { return p.Name }); strings.Count(b.String(), "  p\n") != 20 || more != "" != strings.Contains(b.String(), "more") || !strings.Contains(b.String(), more) {
 			t.Errorf("%d points:%s", n, b.String())
 		}
 	}

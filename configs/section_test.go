@@ -1,0 +1,146 @@
+package configs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// written writes a file and returns its path.
+func written(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const tiny = "[model]\nname = \"tiny\"\nlayers = 2\nhidden = 64\nheads = 4\nkv_heads = 4\nhead_dim = 16\nffn_hidden = 256\ngated_ffn = false\n" +
+	"vocab = 100\ntied_embedding = true\nmax_positions = 10\nelement_bits = 16\ntensor_parallel = 1\n"
+
+const llamaJSON = `
+ {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008, "_name_or_path": "x"}`
+
+// TestLoadModel: a preset, a file that starts from one, and whole ones; a config.json gets
+// as few GPUs as hold it.
+func TestLoadModel(t *testing.T) {
+	g, _, err := LoadGPU("--gpu", "a100-sxm-80gb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small := *g
+	small.MemoryCapacity = 8 * units.GiB
+	for _, c := range []struct {
+		path, name   string
+		layers, gpus int
+	}{
+		{"gpt-89b", "gpt-89b", 48, 4},
+		{written(t, "a.toml", "[run]\nmodel = \"gpt-89b\"\n[model]\nlayers = 5\n"), "gpt-89b", 5, 4},
+		{written(t, "c.toml", tiny), "tiny", 2, 1},
+		{written(t, "d.json", llamaJSON), "x", 32, 2},
+	} {
+		m, err := LoadModel("--model", c.path, &small, 8)
+		if err != nil {
+			t.Errorf("%s: %v", c.path, err)
+			continue
+		}
+		if m.Name != c.name || m.Layers != c.layers || m.TensorParallel != c.gpus {
+			t.Errorf("%s: got %+v", c.path, m)
+		}
+	}
+}
+
+// TestLoadSectionErrors: what is wrong is named by the flag or the file.
+func TestLoadSectionErrors(t *testing.T) {
+	g, _, _ := LoadGPU("--gpu", "a100-sxm-80gb")
+	foreign := written(t, "a.toml", tiny+"[node]\ngpus = 5\n")
+	invalid := written(t, "b.toml", strings.Replace(tiny, "layers = 2", "layers = 0", 1))
+	lacking := written(t, "c.toml", "[model]\nname = \"new\"\nlayers = 2\n")
+	other := written(t, "d.toml", "[node]\ngpus = 5\n")
+	for name, want := range map[string]string{
+		"gpt-89": `--model = "gpt-89": expected one of`,
+		foreign:  foreign + ":16: node.gpus: expected keys of [model] alone in a file that run.model names",
+		invalid:  invalid + ":3: model.layers = 0: expected 1 to 16777216",
+		lacking:  lacking + `:2: model.name = "new": expected a whole section [model] with a new name: it lacks `,
+		other:    other + ": expected a section [model]",
+	} {
+		if _, err := LoadModel("--model", name, g, 8); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", name, err, want)
+		}
+	}
+}
+
+// TestLoadGPULink: a file of a GPU may have its link, a preset has none.
+func TestLoadGPULink(t *testing.T) {
+	if g, link, err := LoadGPU("--gpu", "a100-paper"); err != nil || g.Name != "a100-paper" || link != nil {
+		t.Errorf("got %+v, %+v, %v", g, link, err)
+	}
+	path := written(t, "a.toml", "[gpu]\npreset = \"a100-paper\"\nmemory_capacity = \"1GiB\"\n[pcie]\ngeneration = 5\nlanes = 8\ngpus_per_uplink = 1\nefficiency = 0.5\nlatency = \"1us\"\n")
+	if g, link, err := LoadGPU("--gpu", path); err != nil || g.MemoryCapacity != units.GiB || link == nil || link.Lanes != 8 {
+		t.Errorf("got %+v, %+v, %v", g, link, err)
+	}
+}
+
+// TestModelTitles: a title names what differs from the preset.
+func TestModelTitles(t *testing.T) {
+	for sets, want := range map[string]string{
+		"": "gpt-89b", "model.layers=5": "gpt-89b, changed: layers", `model.name="mine"`: "mine",
+		"model.layers=5 model.vocab=7": "gpt-89b, changed: layers, vocab", "model.layers=48": "gpt-89b",
+	} {
+		c, err := Load(Options{Flags: []Flag{{"--model", "run.model", "gpt-89b"}}, Sets: strings.Fields(sets)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.ModelTitle(); got != want {
+			t.Errorf("%s: got %s, want %s", sets, got, want)
+		}
+	}
+	c, err := Load(Options{Sets: []string{"gpu.preset=a100-paper", "gpu.memory_capacity=1TiB"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.GPUTitle(); got != "a100-paper, changed: memory_capacity" {
+		t.Errorf("got %s", got)
+	}
+}
+
+// TestWholeSections: a configuration may describe a whole model, under a name of its own,
+// or change the one below; what it then is, is what it is called.
+func TestWholeSections(t *testing.T) {
+	own := written(t, "a.toml", tiny)
+	c, err := Load(Options{ConfigFiles: []string{own}})
+	if err != nil || c.Run.Model != "tiny" || c.Model.Name != "tiny" || c.Model.Layers != 2 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	c, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nlayers = 3\n")}})
+	if err != nil || c.Run.Model != "tiny" || c.Model.Layers != 3 || c.Model.Hidden != 64 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	c, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nname = \"tiny\"\nlayers = 4\n")}})
+	if err != nil || c.Run.Model != "tiny" || c.Model.Layers != 4 || c.Model.Hidden != 64 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	_, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nname = \"other\"\nlayers = 4\n")}})
+	if err == nil || !strings.HasSuffix(err.Error(), "with run.model it starts from a preset, without a name it changes tiny") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestBaselineBounds: the largest and the smallest values are taken, those beyond not.
+func TestBaselineBounds(t *testing.T) {
+	for set, ok := range map[string]bool{
+		"hbm_pim.queries_per_read=1024": true, "hbm_pim.queries_per_read=1025": false, "hbm_pim.queries_per_read=0": false,
+		"hbm_pim.bandwidth_factor=1024": true, "hbm_pim.bandwidth_factor=0": false, "hbm_pim.capacity_share=1": true, "hbm_pim.capacity_share=1.1": false,
+		"cpu_offload.overhead=0s": true, "cpu_offload.overhead=1ps": true, "cpu_offload.overhead=-1ps": false, "cpu_offload.cores=1": true, "cpu_offload.cores=65536": true,
+		"cpu_offload.cores=0": false, "cpu_offload.host_memory_share=0": true, "cpu_offload.host_memory_share=1": true, "cpu_offload.host_memory_share=-0.1": false,
+		"cpu_offload.max_delay=0": true, "cpu_offload.max_delay=1": true, "cpu_offload.max_delay=1.1": false, "cpu_offload.memory_efficiency=0": false,
+	} {
+		if _, err := Load(Options{Sets: []string{set}}); (err == nil) != ok {
+			t.Errorf("%s: %v", set, err)
+		}
+	}
+}
