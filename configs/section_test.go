@@ -116,6 +116,9 @@ func TestWholeSections(t *testing.T) {
 	if err != nil || c.Run.Model != "tiny" || c.Model.Name != "tiny" || c.Model.Layers != 2 {
 		t.Errorf("got %+v, %v", c, err)
 	}
+	if e, err := Explain(Options{ConfigFiles: []string{own}}, "run.model"); err != nil || e.Value != "tiny" || !strings.HasPrefix(e.SetIn, own) {
+		t.Errorf("got %+v, %v", e, err)
+	}
 	c, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nlayers = 3\n")}})
 	if err != nil || c.Run.Model != "tiny" || c.Model.Layers != 3 || c.Model.Hidden != 64 {
 		t.Errorf("got %+v, %v", c, err)
