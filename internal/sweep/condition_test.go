@@ -35,6 +35,8 @@ func TestConditions(t *testing.T) {
 		{"node.ranksets / 0 > 1", "4 / 0 has no value"},
 		{"pcie.efficiency % 2 > 1", "has no meaning"},
 		{"!node.ranksets", "has no meaning"},
+		{"1 + scheduler.chunking > 1", "1 + true has no meaning"},
+		{`run.model + 1 > 1`, "has no meaning"},
 		{"node.ranksets << 4 > 1", "has no meaning"},
 		{"scheduler.chunking > false", "has no meaning"},
 	} {

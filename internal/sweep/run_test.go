@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -302,7 +303,7 @@ func TestFileNames(t *testing.T) {
 }
 
 func TestEstimate(t *testing.T) {
-	p := plan(t, grid)
+	p, before := plan(t, grid), runtime.GOMAXPROCS(0)
 	e, err := p.Estimate(context.Background(), nil, 2)
 	if err != nil || e.Points != 12 || e.Wall <= 0 || e.Probe <= 0 {
 		t.Errorf("%+v, %v", e, err)
@@ -313,6 +314,14 @@ func TestEstimate(t *testing.T) {
 	}
 	if e, err := p.Estimate(context.Background(), all, 2); err != nil || e.Points != 0 || e.Wall != 0 {
 		t.Errorf("all done: %+v, %v", e, err)
+	}
+	cancelled, cancel := context.WithCancel(context.Background())
+	cancel()
+	if e, err := p.Estimate(cancelled, nil, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %+v, %v", e, err)
+	}
+	if runtime.GOMAXPROCS(0) != before {
+		t.Errorf("an estimate leaves %d of %d processors", runtime.GOMAXPROCS(0), before)
 	}
 }
 
@@ -355,6 +364,9 @@ func TestTraceLostAfterPlanning(t *testing.T) {
 		}
 		if outcome.Failed != 0 || outcome.Missing != 2 || len(j.entries) != 0 {
 			t.Errorf("%s: %+v, %d recorded", c.what, outcome, len(j.entries))
+		}
+		if e, err := p.Estimate(context.Background(), nil, 2); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: estimated %+v, %v", c.what, e, err)
 		}
 		write(20)
 		if outcome, err = p.Run(context.Background(), RunOptions{Journal: j}); err != nil || outcome.Failed != 0 || outcome.Ran != 2 {
