@@ -213,6 +213,11 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if s.head < len(s.queue) && s.queue[s.head].hold.Host && s.queue[s.head].held && s.queue[s.head].finished == 0 {
 			t.Fatalf("request %d has memory on the host, and its prompt has not begun", s.queue[s.head].request)
 		}
+		late := s.late(0, 1, 0)
+		s.late(1<<20, 1, 0) // looks ahead
+		if s.late(0, 1, 0) != late {
+			t.Fatalf("iteration %d: requests are late: %v, and not once one has looked ahead", b.Step, late)
+		}
 		kept := s.Fragmentation()
 		saved := s.unused
 		s.unused.valid = false
@@ -260,5 +265,48 @@ func gpusAlone(c Config, requests []traces.Request, pages LedgerSpec, capacity i
 func sameBatch(t *rapid.T, b, alone *Batch) {
 	if !slices.Equal(b.Sub[0].Prefill, alone.Sub[0].Prefill) || !slices.Equal(b.Sub[0].Decode, alone.Sub[0].Decode) || b.Sub[1].Tokens() > 0 || b.Step != alone.Step {
 		t.Fatalf("the host is not used, and iteration %d is\n%+v, on the GPUs alone %d is\n%+v", b.Step, b.Sub[0], alone.Step, alone.Sub[0])
+	}
+}
+
+// TestCutPromptStays: a prompt that is cut and bound for the host, but lies on the GPUs,
+// stays there where they have room for its request, and no older one waits for that.
+func TestCutPromptStays(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		capacity int64
+		older    bool
+		stays    bool
+	}{{"room", 150, false, true}, {"no room", 149, false, false}, {"an older one waits", 150, true, false}} {
+		spec := LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: c.capacity}
+		gpus := NewLedger(spec)
+		spec.Capacity = 1000
+		config := Config{
+			Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &MemorySpec{Admission: AdmitFinal},
+			Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 10},
+		}
+		free := GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}
+		s := New(config, []traces.Request{request(0, 40, 3), request(1, 100, 11)}, gpus, free, nil, nil)
+		o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: lines{1, 1, 1, 1, 1, 1}})
+		take := func(l *Ledger, tokens int) Reservation {
+			r, _ := l.Reserve(tokens, 0, nil, BalanceLeastLoaded, nil)
+			r.Host = l == o.Host
+			return r
+		}
+		take(gpus, 40) // of another that decodes
+		o.queue = []waiting{{request: 1, prompt: 100, finished: 50, cut: true, held: true, hold: take(o.Host, 110), staged: take(gpus, 100)}}
+		if c.older {
+			o.holds[0] = take(o.Host, 42)
+			o.enter(Decoding{Request: 0, Base: 41, Last: 2})
+		}
+		onHost := o.Host.Used()
+		o.stayOnGPUs()
+		w := &o.queue[0]
+		used, host := int64(140), onHost
+		if c.stays {
+			used, host = 150, onHost-110
+		}
+		if w.hold.Host == c.stays || gpus.Used() != used || o.Host.Used() != host {
+			t.Errorf("%s: holds %+v; %d units of the GPUs and %d of the host, want %d and %d", c.name, w.hold, gpus.Used(), o.Host.Used(), used, host)
+		}
 	}
 }
