@@ -69,10 +69,10 @@ func MetricNames() []string {
 }
 
 // MetricTypes returns the types of the columns of MetricNames.
-func MetricTypes() []ColumnType {
-	types := make([]ColumnType, 0, len(summaryMetrics()))
+func MetricTypes() []reflect.Type {
+	types := make([]reflect.Type, 0, len(summaryMetrics()))
 	for _, m := range summaryMetrics() {
-		types = append(types, ColumnTypeOf(reflect.TypeFor[Summary]().FieldByIndex(m.index).Type))
+		types = append(types, reflect.TypeFor[Summary]().FieldByIndex(m.index).Type)
 	}
 	return types
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/schema"
-	"github.com/l3sim/l3sim/results"
 )
 
 // keys are those of a configuration.
@@ -26,15 +25,12 @@ func columnName(key string) string {
 
 // columnType returns the type of the column of a key: bytes are whole numbers,
 // other quantities, written in a larger unit than they are counted in, are not.
-func columnType(key string) results.ColumnType {
+func columnType(key string) reflect.Type {
 	t := keys.Key(key).Type
-	if u, ok := schema.UnitOf(t); ok {
-		if u.Size == 1 {
-			return results.Integer
-		}
-		return results.Real
+	if u, ok := schema.UnitOf(t); ok && u.Size != 1 {
+		return reflect.TypeFor[float64]()
 	}
-	return results.ColumnTypeOf(t)
+	return t
 }
 
 // columnValue returns the cell of a key.

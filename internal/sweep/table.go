@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -57,12 +58,13 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 }
 
 // columnTypes returns the types of Table's columns.
-func (p *Plan) columnTypes() []results.ColumnType {
-	types := []results.ColumnType{results.Text}
+func (p *Plan) columnTypes() []reflect.Type {
+	text := reflect.TypeFor[string]()
+	types := []reflect.Type{text}
 	for _, k := range p.columns {
 		types = append(types, columnType(k))
 	}
-	types = append(types, results.Text, results.Text, results.Text)
+	types = append(types, text, text, text)
 	return append(types, results.MetricTypes()...)
 }
 
