@@ -66,7 +66,7 @@ given as well win.`,
 				if err != nil {
 					return err
 				}
-				s = d.Selection(s)
+				s = d.Under(s)
 				if !cmd.Flags().Changed("title") {
 					title = d.Title
 				}

@@ -29,7 +29,7 @@ func newFigure(name string, t *results.Table) (*Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := figure.Select(t, d.Selection(figure.Selection{}))
+	data, err := figure.Select(t, d.Selection)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

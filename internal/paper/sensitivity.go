@@ -70,30 +70,20 @@ func (x *experiment) assumptions() []string {
 
 // under returns the experiment as it is under an assumption.
 func (x *experiment) under(name string) *experiment {
-	plan := *x.plan
-	plan.Points = nil
-	out := &experiment{experimentSpec: x.experimentSpec, plan: &plan}
 	type place struct {
-		system, model, trace string
-		seed                 uint64
+		work
+		system string
+		seed   uint64
 	}
-	taken := map[place]bool{}
-	for _, wanted := range []string{name, unchanged} {
-		for i := range x.plan.Points {
-			p, c := &x.plan.Points[i], x.configs[i]
-			at := place{c.Run.System, c.Run.Model, c.Run.Trace, p.Seed}
-			if taken[at] || !slices.Contains(strings.Split(p.Name, ","), wanted) {
-				continue
-			}
-			out.outcome.Entries = append(out.outcome.Entries, x.outcome.Entries[i])
-			plan.Points, out.configs = append(plan.Points, *p), append(out.configs, c)
-		}
-		for i := range plan.Points {
-			c := out.configs[i]
-			taken[place{c.Run.System, c.Run.Model, c.Run.Trace, plan.Points[i].Seed}] = true
+	at := func(i int) place { return place{x.workOf(i), x.configs[i].Run.System, x.plan.Points[i].Seed} }
+	is := func(i int, name string) bool { return slices.Contains(strings.Split(x.plan.Points[i].Name, ","), name) }
+	changed := map[place]bool{}
+	for i := range x.plan.Points {
+		if is(i, name) {
+			changed[at(i)] = true
 		}
 	}
-	return out
+	return x.pick(func(i int) bool { return is(i, name) || is(i, unchanged) && !changed[at(i)] })
 }
 
 // matched checks that all systems served the same requests of each model, trace

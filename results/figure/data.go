@@ -20,21 +20,21 @@ func Kinds() []string {
 // Selection says which columns of a table a figure shows. Columns are named as
 // results.Table.Column takes them.
 type Selection struct {
-	Kind string // one of Kinds
-	X    string
+	Kind string `toml:"kind"` // one of Kinds
+	X    string `toml:"x"`
 	// Y is a column, or several of one unit, joined by commas: these are the groups then.
 	// A CDF takes no Y: it shows the share of rows with at most x.
-	Y     string
-	Z     string // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
-	Group string // "" for one group
-	Facet string // a plot of its own for each value; "" for one plot
+	Y     string `toml:"y"`
+	Z     string `toml:"z"`     // heat maps: the value at each (x, y); Pareto fronts: a third goal, or ""
+	Group string `toml:"group"` // "" for one group
+	Facet string `toml:"facet"` // a plot of its own for each value; "" for one plot
 	// NormalizeTo is "column=value": every value is divided by that of the row with
 	// this value and otherwise the same x, group, facet and seed.
-	NormalizeTo string
-	Where       []string // "column=value": other rows are left out
+	NormalizeTo string `toml:"normalize_to"`
 	// Goals are those of a Pareto front in the place of X, Y and Z, as
 	// results.Table.ParseGoals reads them: y, x, and a third.
-	Goals string
+	Goals string   `toml:"goals"`
+	Where []string `toml:"where"` // "column=value": other rows are left out
 }
 
 // Data is what a figure shows. Names of columns are those of the table.

@@ -11,16 +11,8 @@ import (
 // Definition is a figure as a file describes it, so that a sweep's figure can be
 // drawn again and changed: the flags of 'l3sim plot' as keys, all optional.
 type Definition struct {
-	Title       string   `toml:"title"`
-	Kind        string   `toml:"kind"`
-	X           string   `toml:"x"`
-	Y           string   `toml:"y"`
-	Z           string   `toml:"z"`
-	Group       string   `toml:"group"`
-	Facet       string   `toml:"facet"`
-	NormalizeTo string   `toml:"normalize_to"`
-	Goals       string   `toml:"goals"`
-	Where       []string `toml:"where"`
+	Title string `toml:"title"`
+	Selection
 }
 
 // definitionKeys are the keys of a definition.
@@ -85,21 +77,13 @@ func wrongType(document map[string]any) string {
 	return ""
 }
 
-// Selection returns what the definition selects; what over gives wins.
-func (d *Definition) Selection(over Selection) Selection {
-	pick := func(given, defined string) string {
-		if given != "" {
-			return given
+// Under returns what the definition selects where over selects nothing.
+func (d *Definition) Under(over Selection) Selection {
+	given, defined := reflect.ValueOf(&over).Elem(), reflect.ValueOf(d.Selection)
+	for i := range given.NumField() {
+		if f := given.Field(i); f.Len() == 0 { // texts, and one list of them
+			f.Set(defined.Field(i))
 		}
-		return defined
 	}
-	s := Selection{
-		Kind: pick(over.Kind, d.Kind), X: pick(over.X, d.X), Y: pick(over.Y, d.Y), Z: pick(over.Z, d.Z),
-		Group: pick(over.Group, d.Group), Facet: pick(over.Facet, d.Facet), NormalizeTo: pick(over.NormalizeTo, d.NormalizeTo), Goals: pick(over.Goals, d.Goals),
-		Where: over.Where,
-	}
-	if len(s.Where) == 0 {
-		s.Where = d.Where
-	}
-	return s
+	return over
 }

@@ -25,10 +25,10 @@ func TestDefinition(t *testing.T) {
 	}
 	want := Selection{Kind: "bar", X: "trace", Y: "output_tokens_per_s", Group: "system", Facet: "model",
 		NormalizeTo: "system=l3", Where: []string{"common_to=all"}}
-	if got := d.Selection(Selection{}); !reflect.DeepEqual(got, want) || d.Title != "T" {
+	if got := d.Under(Selection{}); !reflect.DeepEqual(got, want) || d.Title != "T" {
 		t.Errorf("got %+v, %q", got, d.Title)
 	}
-	over := d.Selection(Selection{Y: "tbt_mean_ms", Where: []string{"model=opt-66b"}})
+	over := d.Under(Selection{Y: "tbt_mean_ms", Where: []string{"model=opt-66b"}})
 	want.Y, want.Where = "tbt_mean_ms", []string{"model=opt-66b"}
 	if !reflect.DeepEqual(over, want) {
 		t.Errorf("flags do not win: %+v", over)
