@@ -87,7 +87,7 @@ func (d *Distribution) merge() {
 	if len(tail) == 0 {
 		return
 	}
-	sortPairs(tail, d.pairs[d.sorted:])
+	slices.SortFunc(tail, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
 	tail = join(tail)
 	// From the largest on, into the place behind the sorted ones.
 	i, j := d.sorted-1, len(tail)-1
@@ -137,48 +137,7 @@ func (d *Distribution) coarsen() {
 	d.pairs, d.sorted = nil, 0
 }
 
-// sortPairs sorts by value; scratch is as long. Large slices are sorted by radix
-// (least significant digit first), which for a run's half million pairs is several
-// times faster than comparing them; digits in which no two values differ are passed
-// over.
-func sortPairs(pairs, scratch []pair) {
-	const digitBits, few = 11, 512
-	if len(pairs) < few {
-		slices.SortFunc(pairs, func(a, b pair) int { return cmp.Compare(a.value, b.value) })
-		return
-	}
-	const signBit = 1 << 63 // flipped, so that negative values sort first
-	differ := uint64(0)
-	for _, p := range pairs {
-		differ |= uint64(p.value) ^ uint64(pairs[0].value)
-	}
-	from, to := pairs, scratch
-	for shift := 0; shift < 64; shift += digitBits {
-		if differ>>shift&(1<<digitBits-1) == 0 {
-			continue
-		}
-		var next [1 << digitBits]int // where the next value with each digit goes
-		for _, p := range from {
-			next[(uint64(p.value)^signBit)>>shift&(1<<digitBits-1)]++
-		}
-		at := 0
-		for digit, n := range next {
-			next[digit] = at
-			at += n
-		}
-		for _, p := range from {
-			digit := (uint64(p.value) ^ signBit) >> shift & (1<<digitBits - 1)
-			to[next[digit]] = p
-			next[digit]++
-		}
-		from, to = to, from
-	}
-	if &from[0] != &pairs[0] {
-		copy(pairs, from)
-	}
-}
-
-// count returns the number of samples.
+// Count returns the number of samples.
 func (d *Distribution) Count() int64 { return d.count }
 
 // Sum returns the sum of the samples.

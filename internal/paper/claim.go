@@ -126,7 +126,7 @@ func judge(claims []*claim, e *evidence) ([]judgement, error) {
 	return judgements, nil
 }
 
-// Outcome is a claim's number under a reading over the seeds, with the reason of the
+// outcome is a claim's number under a reading over the seeds, with the reason of the
 // first.
 func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err error) {
 	o = Outcome{Reading: r.Name, Low: math.Inf(1), High: math.Inf(-1)}
