@@ -14,8 +14,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
 	files "github.com/l3sim/l3sim/configs/paper"
@@ -186,11 +187,9 @@ func runAll(ctx context.Context, experiments []*experiment, run runner, o sweep.
 
 // runParts runs plans side by side; an error of one ends the others.
 func runParts(ctx context.Context, parts []sweep.Plan, run runner, o sweep.RunOptions, total int64) ([]*sweep.Outcome, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	outcomes := make([]*sweep.Outcome, len(parts))
 	finished := make([]atomic.Int64, len(parts))
-	var group sync.WaitGroup
+	group, ctx := errgroup.WithContext(ctx)
 	for i := range parts {
 		part := o
 		part.Progress = func(done, _ int64) {
@@ -203,15 +202,12 @@ func runParts(ctx context.Context, parts []sweep.Plan, run runner, o sweep.RunOp
 				o.Progress(sum, total)
 			}
 		}
-		group.Go(func() {
-			var err error
-			if outcomes[i], err = run(&parts[i], ctx, part); err != nil {
-				cancel(err)
-			}
+		group.Go(func() (err error) {
+			outcomes[i], err = run(&parts[i], ctx, part)
+			return err
 		})
 	}
-	group.Wait()
-	return outcomes, context.Cause(ctx)
+	return outcomes, group.Wait()
 }
 
 // work identifies what a point does: its configuration and its requests. Run.common_to

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 
 	files "github.com/l3sim/l3sim/configs/paper"
 	"github.com/l3sim/l3sim/results"
@@ -99,19 +98,3 @@ func (r *Report) figureFiles() []results.File {
 
 // file names the figure's picture.
 func (f *Figure) file(format string) string { return "reproduction_" + f.Name + "." + format }
-
-// each calls do for 0 to n-1 side by side and returns the first error by index.
-func each(n int, do func(i int) error) error {
-	errs := make([]error, n)
-	var group sync.WaitGroup
-	for i := range n {
-		group.Go(func() { errs[i] = do(i) })
-	}
-	group.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
@@ -17,20 +19,20 @@ import (
 func (m *models) predictorTable(ctx context.Context, requests int) (*results.Table, error) {
 	judged := m.served[1:] // GPT-89B and GPT-175B, as Fig 10a
 	rows := make([][][]string, len(judged))
-	err := each(len(judged), func(i int) error {
-		e, err := predictorErrors(ctx, judged[i], max(requests, 10))
-		if err != nil {
+	var group errgroup.Group
+	for i, config := range judged {
+		group.Go(func() error {
+			e, err := predictorErrors(ctx, config, max(requests, 10))
+			name := config.Run.Model
+			rows[i] = [][]string{
+				{name, "prefill attention", number(e.PrefillAttention.Mean)},
+				{name, "decode attention", number(e.DecodeAttention.Mean)},
+				{name, "FC", number(e.FC.Mean)},
+			}
 			return err
-		}
-		name := judged[i].Run.Model
-		rows[i] = [][]string{
-			{name, "prefill attention", number(e.PrefillAttention.Mean)},
-			{name, "decode attention", number(e.DecodeAttention.Mean)},
-			{name, "FC", number(e.FC.Mean)},
-		}
-		return nil
-	})
-	if err != nil {
+		})
+	}
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
 	return &results.Table{Name: "fig10b", Columns: []string{"run.model", "part", "relative_error"}, Rows: slices.Concat(rows...)}, nil

@@ -10,7 +10,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
@@ -80,7 +81,15 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	}
 	resolved := make([][]Point, len(combinations))
 	errs := make([]error, len(combinations))
-	parallel(len(combinations), func(i int) { resolved[i], errs[i] = p.resolve(combinations[i]) })
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range combinations {
+		group.Go(func() error {
+			resolved[i], errs[i] = p.resolve(combinations[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // of the errors the first in order counts, not in time
 	p.Points = make([]Point, 0, len(combinations)*f.Repeats)
 	for i := range resolved {
 		if errs[i] != nil {
@@ -89,24 +98,6 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 		p.Points = append(p.Points, resolved[i]...)
 	}
 	return p, p.check()
-}
-
-// parallel calls do for 0 to n-1 on all cores.
-func parallel(n int, do func(i int)) {
-	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wg.Go(func() {
-			for i := range next {
-				do(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	wg.Wait()
 }
 
 // keep says whether all conditions hold whose keys have a value; the others

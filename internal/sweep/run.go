@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
@@ -58,30 +60,15 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	next := make(chan *Point)
-	var wg sync.WaitGroup
-	for range min(workers, len(pending)) {
-		wg.Go(func() {
-			for point := range next {
-				r.run(ctx, point)
-			}
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for _, point := range pending {
+		group.Go(func() error {
+			r.run(ctx, point)
+			return nil
 		})
 	}
-feed:
-	for _, point := range pending {
-		select {
-		case <-ctx.Done():
-			break feed
-		default:
-		}
-		select {
-		case next <- point:
-		case <-ctx.Done():
-			break feed
-		}
-	}
-	close(next)
-	wg.Wait()
+	_ = group.Wait() // what ends the run is the context's cause
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
 		return r.outcome(), err
 	}
@@ -128,6 +115,9 @@ func (r *runner) pending() []*Point {
 
 // run carries out one point and records it.
 func (r *runner) run(ctx context.Context, point *Point) {
+	if ctx.Err() != nil {
+		return // it runs another time
+	}
 	e := &Entry{Point: point.Hash, Name: point.Name, Seed: point.Seed, Version: r.plan.Version, Host: r.host, Started: time.Now()}
 	var summary *results.Summary
 	config, err := r.plan.Config(point)
@@ -138,7 +128,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		summary, err = r.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
-		return // interrupted: it runs another time
+		return // interrupted: so does this one
 	}
 	if lost := new(unreadableError); errors.As(err, &lost) {
 		r.stop(fmt.Errorf("point %s, seed %d: %w", point.Name, point.Seed, lost))
