@@ -113,7 +113,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		return nil
 	}
 	sets := []string{"run.system=" + system, set}
-	if key == "pim.periodic" {
+	if key == "pim.periodic" && !long.Tests() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
 	}
 	cfg, err := configs.Load(configs.Options{Sets: sets})
