@@ -322,14 +322,3 @@ func (s *selector) isDimension(column int) bool {
 	}
 	return s.selection.Kind != "scatter" && s.selection.Kind != "cdf" && s.selection.Kind != "pareto"
 }
-
-// valueColumn returns the column whose values the cells hold.
-func (d *Data) valueColumn() string {
-	switch d.Kind {
-	case "heatmap":
-		return d.Z
-	case "cdf":
-		return d.X
-	}
-	return d.Y
-}
