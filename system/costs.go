@@ -5,6 +5,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -33,7 +34,7 @@ type subCost struct {
 	groups           []groupCost
 }
 
-// iterationCosts is everything that the pipeline needs to know of an iteration.
+// iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
 type iterationCosts struct {
 	layers  int
 	latency sim.Time // of a PCIe transfer down, not occupying the link
@@ -43,7 +44,7 @@ type iterationCosts struct {
 	// The switches of a rankset that computes around a transfer: leaving attention
 	// (PREA, tRP), and activating all banks again.
 	vacate, reactivate sim.Time
-	clock              rankClock
+	clock              dataflow.Clock
 	step               int64 // clocks between the boundaries within a head
 	headsEach          int   // heads of a request on a channel
 	rotate             bool  // layer l of a request lies on rankset (l + offset) mod R
@@ -54,6 +55,7 @@ type iterationCosts struct {
 
 	sub    []subCost
 	groups []groupCost // of all sub-batches, R each
+	waits  []int32     // scratch: what a block waits for
 }
 
 // newIterationCosts returns costs with room for the groups of all sub-batches.
@@ -69,7 +71,7 @@ func newIterationCosts(subBatches, ranksets int) iterationCosts {
 type devices struct {
 	gpuSide
 	kernels
-	clock          rankClock
+	clock          dataflow.Clock
 	heads, queries int // KV heads on one channel, query heads of each
 
 	// link and channel are the data rates of all the replica's links in one
@@ -122,9 +124,8 @@ func (s *sequence) at(context int) int64 {
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
-		sub, out := &b.Sub[s], &c.sub[s]
-		var g stage
-		d.fillStage(&g, sub)
+		out := &c.sub[s]
+		g := d.stage(&b.Sub[s])
 		if out.active = g.active; !g.active {
 			continue
 		}
@@ -162,7 +163,7 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 		g := &groups[offset]
 		if g.requests > 0 {
 			traffic := d.traffic(g.requests)
-			g.compute = d.clock.time(g.clocks)
+			g.compute = d.clock.Time(g.clocks)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
 		if g.promptTokens > 0 {
@@ -192,7 +193,7 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	}
 	if n := len(s.Decode); n > 0 {
 		traffic := d.traffic(n)
-		t += d.latency + traffic.down.took() + d.clock.time(busiest) + d.upLatency + traffic.up
+		t += d.latency + traffic.down.took() + d.clock.Time(busiest) + d.upLatency + traffic.up
 	}
 	return sim.Time(d.model.Layers) * t
 }

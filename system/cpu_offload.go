@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -16,9 +17,8 @@ import (
 type cpuOffload struct {
 	gpuSide
 	hostCPUs
-	layers alternation
-	trial  alternation // of iterations that may not be run
-	least  sim.Time    // of the latest iteration, by its transfers
+	flow
+	trial flow // of iterations that may not be run
 }
 
 // hostCPUs is a replica's share of the host: cores, memory channels and the links
@@ -97,11 +97,9 @@ func contexts(requests []scheduler.Decoding, step int64) int64 {
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
 func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
-	e := &cpuOffload{
-		gpuSide: newGPUSide(cfg), hostCPUs: n.hostCPUs(),
-		layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
-		trial:  alternation{layers: cfg.Model.Layers},
-	}
+	e := &cpuOffload{gpuSide: newGPUSide(cfg), hostCPUs: n.hostCPUs()}
+	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
+	e.trial = newFlow(&e.gpuSide, besideGPU("CPU"), Options{}, nil)
 	s := n.continuous(policy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
 	spec := &cfg.CPUOffload
 	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == configs.FastDecode, MaxDelay: spec.MaxDelay}
@@ -127,46 +125,40 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 }
 
 func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
-	e.fill(&e.layers, b)
-	down, up := e.transfers(b)
-	moves := e.moves(&b.Moves.Down) | e.moves(&b.Moves.Up) | down | up
-	if err := e.inTime(start, e.layers.largest()|moves, e.layers.tasks()+4); err != nil {
-		return start, err
-	}
-	end := e.layers.run(start)
-	e.least = max(down+b.Moves.Down.Wait, up+b.Moves.Up.Wait)
-	end = max(end, start+e.least)
-
-	// The device of the layers is the CPUs, which are no PIM: their attention keeps the
-	// channels busy. A move is counted where it starts.
-	w, layers := &e.layers.work, sim.Time(e.layers.layers)
-	for s := range b.Sub {
-		w.pim -= layers * e.layers.stages[s].device
-		w.channel += layers * e.attend(contexts(b.Sub[s].Host, b.Step))
-	}
-	w.pcieDown += down + e.moves(&b.Moves.Down)
-	w.pcieUp += up + e.moves(&b.Moves.Up)
-	if c := e.layers.check; c != nil {
+	down, up := e.fill(&e.flow, b)
+	// A move is counted where it starts.
+	e.flow.work.pcieDown += down + e.moves(&b.Moves.Down)
+	e.flow.work.pcieUp += up + e.moves(&b.Moves.Up)
+	end, err := e.flow.run(start)
+	if c := e.check; c != nil && err == nil {
 		if told := e.Iteration(b); told != end-start {
 			c.fail(LawIteration, end, "the iteration takes %v, the scheduler was told %v", end-start, told)
 		}
 	}
-	return end, nil
+	return end, err
 }
 
-// fill sets what the stages of an iteration cost.
-func (e *cpuOffload) fill(a *alternation, b *scheduler.Batch) {
-	for s := range a.stages {
-		g := &a.stages[s]
-		if s >= len(b.Sub) {
-			*g = stage{}
-			continue
-		}
+// fill sets the operations of an iteration, and returns for how long its own transfers
+// keep the links busy. The CPUs' attention keeps the channels busy.
+func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up sim.Time) {
+	f.it.Reset()
+	down, up = e.transfers(b)
+	f.hide(onDown, down+b.Moves.Down.Wait)
+	f.hide(onUp, up+b.Moves.Up.Wait)
+	for s := range b.Sub {
 		sub := &b.Sub[s]
-		e.fillStage(g, sub)
+		g := e.stage(sub)
 		g.attention += e.decodeOnGPU(sub, b.Step)
-		g.device = e.HostAttention(len(sub.Host), contexts(sub.Host, b.Step))
+		tokens := contexts(sub.Host, b.Step)
+		g.device = e.HostAttention(len(sub.Host), tokens)
+		f.add(s, &g, opHostAttention, e.attend(tokens))
 	}
+	if len(f.it.Ops) == 0 { // nothing but moves
+		entry := f.enter(0, onGPU, 0)
+		f.it.Sub[0].Layers = append(f.it.Sub[0].Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(f.it.Ops))}, Count: 1})
+		f.it.Sub[0].Exit = 0
+	}
+	return down, up
 }
 
 // transfers returns how long an iteration keeps the links busy with its own: down with
@@ -184,7 +176,7 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
 			}
 		}
 	}
-	layers := sim.Time(e.layers.layers)
+	layers := sim.Time(e.model.Layers)
 	return layers*down + transferTime(e.link, units.Bytes(prompts)*e.kvAllLayers), layers * up
 }
 
@@ -196,8 +188,7 @@ func (e *cpuOffload) moves(m *scheduler.Move) sim.Time {
 // Iteration implements scheduler.OffloadCosts.
 func (e *cpuOffload) Iteration(b *scheduler.Batch) sim.Time {
 	e.fill(&e.trial, b)
-	down, up := e.transfers(b)
-	return max(e.trial.layersFrom(0), down+b.Moves.Down.Wait, up+b.Moves.Up.Wait)
+	return e.trial.engine.Run(&e.trial.it, 0)
 }
 
 // Idle implements scheduler.OffloadCosts.
@@ -220,12 +211,4 @@ func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) sim.Time {
 	return e.prefillAttention(s) + e.decodeOnGPU(s, step)
 }
 
-func (e *cpuOffload) done() *work { return &e.layers.work }
-
-func (e *cpuOffload) ranksets() imbalance { return imbalance{} }
-
 func (e *cpuOffload) peak() units.Bandwidth { return e.hbmPeak + e.peakRate }
-
-func (e *cpuOffload) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
-	return max(e.layers.record(rec, start), start+e.least)
-}

@@ -16,11 +16,11 @@ type engine interface {
 	run(b *scheduler.Batch, start sim.Time) (end sim.Time, err error)
 	// done returns what the resources have done so far.
 	done() *work
-	// record runs the batch that has just been run once more and keeps its spans; it
+	// record runs the iteration that has just been run once more and keeps its spans; it
 	// returns when that ends.
-	record(rec *Recording, b *scheduler.Batch, start sim.Time) (end sim.Time)
-	// parts returns the steps of a task on the GPUs, for a timeline.
-	parts(task gpuTask, tokens, emitting, layer int) []part
+	record(rec *Recording, start sim.Time) (end sim.Time)
+	// parts returns the steps of an operation on the GPUs, for a timeline.
+	parts(kind uint8, tokens, emitting, layer int) []part
 	// ranksets returns how evenly decode attention lies on them.
 	ranksets() imbalance
 	// peak returns the bandwidth at which decode attention can read keys and values

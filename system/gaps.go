@@ -1,11 +1,15 @@
 package system
 
 import (
+	"math"
 	"slices"
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/sim"
 )
+
+// never is the time of what is not due.
+const never = sim.Time(math.MaxInt64)
 
 // gaps measures the times between tokens of a replica.
 //

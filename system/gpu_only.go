@@ -14,13 +14,14 @@ import (
 // gpuOnly is a system that does everything on the GPUs of a replica.
 type gpuOnly struct {
 	gpuSide
-	layers alternation // without a device
+	flow
 }
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
-	e := &gpuOnly{gpuSide: newGPUSide(cfg), layers: alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check}}
+	e := &gpuOnly{gpuSide: newGPUSide(cfg)}
+	e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], o, check)
 	return assembly{n.continuous(policy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
@@ -76,29 +77,26 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 }
 
 func (e *gpuOnly) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	e.it.Reset()
 	for s := range b.Sub {
-		sub, g := &b.Sub[s], &e.layers.stages[s]
-		e.fillStage(g, sub)
-		g.attention += e.decodeOnGPU(sub, b.Step)
+		g := e.stage(&b.Sub[s])
+		g.attention += e.decodeOnGPU(&b.Sub[s], b.Step)
+		e.add(s, &g, opAttention, 0)
 	}
-	if err := e.inTime(start, e.layers.largest(), e.layers.tasks()); err != nil {
-		return start, err
-	}
-	return e.layers.run(start), nil
+	return e.flow.run(start)
 }
 
-// fillStage sets what a sub-batch costs on the GPUs, without decode attention.
-func (d *gpuSide) fillStage(g *stage, sub *scheduler.SubBatch) {
+// stage returns what a sub-batch costs on the GPUs, without decode attention.
+func (d *gpuSide) stage(sub *scheduler.SubBatch) stage {
 	tokens := sub.Tokens()
-	*g = stage{active: tokens > 0}
-	if !g.active {
-		return
+	if tokens == 0 {
+		return stage{}
 	}
 	ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
-	g.entry = d.embedding.at(tokens) + qkv
-	g.block = ffn + qkv
-	g.exit = ffn + d.head.at(sub.Emitting())
-	g.attention = d.prefillAttention(sub)
+	return stage{
+		active: true, entry: d.embedding.at(tokens) + qkv, attention: d.prefillAttention(sub),
+		block: ffn + qkv, exit: ffn + d.head.at(sub.Emitting()),
+	}
 }
 
 // decodeOnGPU returns the GPUs' time for one layer's attention of the requests that
@@ -120,12 +118,4 @@ func decodeBatch(sub *scheduler.SubBatch, step int64) gpu.DecodeBatch {
 	return b
 }
 
-func (e *gpuOnly) done() *work { return &e.layers.work }
-
-func (e *gpuOnly) ranksets() imbalance { return imbalance{} }
-
 func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }
-
-func (e *gpuOnly) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
-	return e.layers.record(rec, start)
-}

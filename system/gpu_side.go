@@ -73,12 +73,12 @@ func (d *gpuSide) GPU(s *scheduler.SubBatch) sim.Time {
 
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are
 // part of the step that they end.
-func (d *gpuSide) parts(task gpuTask, tokens, emitting, layer int) []part {
+func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int) []part {
 	qkv := part{"QKV generation", d.qkv.at(tokens)}
-	switch task {
-	case taskEntry:
+	switch kind {
+	case opEntry:
 		return []part{{"embedding", d.embedding.at(tokens)}, qkv}
-	case taskBlock:
+	case opBlock:
 		steps := []part{
 			{"projection, all-reduce", units.FromSeconds(d.gpu.Projection(tokens))},
 			{"feed-forward, all-reduce", units.FromSeconds(d.gpu.FFN(tokens))},

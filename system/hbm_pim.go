@@ -16,8 +16,8 @@ import (
 // the units did not, and the two work side by side.
 type hbmPIM struct {
 	gpuSide
-	units  *gpu.ModelCost // at the GPUs' own bandwidth
-	layers alternation
+	units *gpu.ModelCost // at the GPUs' own bandwidth
+	flow
 	factor float64 // bandwidth of the units over that of the GPUs
 	reads  float64 // of keys and values by the query heads of a group
 }
@@ -32,10 +32,10 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	e := &hbmPIM{
 		units:   gpu.NewModelCost(&spec, &cfg.Model),
 		gpuSide: newGPUSide(cfg),
-		layers:  alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check, device: resourceRank},
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
+	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
 	subBatches := 2
 	if h.SubBatches == configs.SubBatchesNever {
 		subBatches = 1
@@ -58,28 +58,18 @@ func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	e.it.Reset()
 	for s := range b.Sub {
-		sub, g := &b.Sub[s], &e.layers.stages[s]
-		e.fillStage(g, sub)
-		g.device = e.decodeAttention(sub, b.Step)
+		g := e.stage(&b.Sub[s])
+		g.device = e.decodeAttention(&b.Sub[s], b.Step)
+		e.add(s, &g, opAttention, 0)
 	}
-	if err := e.inTime(start, e.layers.largest(), e.layers.tasks()); err != nil {
-		return start, err
-	}
-	return e.layers.run(start), nil
+	return e.flow.run(start)
 }
 
 // PIM implements scheduler.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) sim.Time {
-	return sim.Time(e.layers.layers) * e.decodeAttention(s, step)
+	return sim.Time(e.model.Layers) * e.decodeAttention(s, step)
 }
-
-func (e *hbmPIM) done() *work { return &e.layers.work }
-
-func (e *hbmPIM) ranksets() imbalance { return imbalance{} }
 
 func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }
-
-func (e *hbmPIM) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
-	return e.layers.record(rec, start)
-}

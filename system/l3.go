@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -17,9 +18,9 @@ import (
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
 // both sub-batches of an iteration in flight at once.
 type l3 struct {
-	devices   *devices
+	*devices
+	flow
 	costs     iterationCosts
-	pipeline  *pipeline
 	imbalance imbalance
 	learned   *scheduler.Learned // nil where the predictors are exact
 	sample    scheduler.Sample
@@ -30,8 +31,8 @@ type l3 struct {
 func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
 	d := n.devices()
-	e := &l3{devices: d, costs: n.costs(d), pipeline: newPipeline(cfg.Node.Ranksets, o.Exact)}
-	e.pipeline.check = check
+	e := &l3{devices: d, costs: n.costs(d)}
+	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
 	if cfg.Predictor.Kind == scheduler.PredictLearned {
 		e.learned = scheduler.NewLearned(&cfg.Predictor, d, stream(streamPredictor))
@@ -44,19 +45,16 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 
 func (e *l3) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	e.devices.fill(&e.costs, b)
-	if err := e.devices.inTime(start, e.costs.largest(), e.costs.tasks()); err != nil {
+	e.costs.fill(&e.flow)
+	before := e.flow.work
+	end, err := e.flow.run(start)
+	if err != nil {
 		return start, err
 	}
 	e.imbalance.add(&e.costs)
-	p := e.pipeline
-	before := p.work
-	end := p.run(&e.costs, start)
-	if err := p.gpu.Err(); err != nil {
-		return end, err
-	}
-	if p.check != nil {
-		done := p.work.since(&before)
-		p.check.iteration(p, start, end, &done)
+	if e.check != nil {
+		done := e.flow.work.since(&before)
+		e.check.traffic(b, &e.costs, end, &done)
 	}
 	if e.profile != nil {
 		e.profile.add(e.devices, b)
@@ -88,24 +86,9 @@ func (e *l3) observe(b *scheduler.Batch) error {
 	return nil
 }
 
-func (e *l3) done() *work { return &e.pipeline.work }
-
 func (e *l3) ranksets() imbalance { return e.imbalance }
 
-func (e *l3) peak() units.Bandwidth { return e.devices.pimPeak }
-
-func (e *l3) record(rec *Recording, b *scheduler.Batch, start sim.Time) sim.Time {
-	p := e.pipeline
-	before, exact, check := p.work, p.exact, p.check
-	p.exact, p.check, p.spans = true, nil, rec.Spans
-	end := p.run(&e.costs, start)
-	p.work, p.exact, p.check, p.spans = before, exact, check, nil
-	return end
-}
-
-func (e *l3) parts(task gpuTask, tokens, emitting, layer int) []part {
-	return e.devices.parts(task, tokens, emitting, layer)
-}
+func (e *l3) peak() units.Bandwidth { return e.pimPeak }
 
 // tracks names the resources in the order in which Perfetto shows them.
 func (n *Node) ranksetTracks() []string {
@@ -206,9 +189,9 @@ func (n *Node) devices() *devices {
 }
 
 // clock returns the clock of a rank that refreshes as the table says.
-func (n *Node) clock() rankClock {
+func (n *Node) clock() dataflow.Clock {
 	s := &n.cfg.DRAM.Spec
-	return newRankClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
+	return dataflow.NewClock(s.TCK, int64(s.TREFI), int64(s.TREFI-s.TRFC))
 }
 
 // padding returns the bytes that keys and values take on the channels over those

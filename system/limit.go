@@ -7,13 +7,14 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
 
 // longestTask is what a kernel or a transfer of one layer can take: 75 minutes.
 // Costs are cut to it, so that a sum of a few does not overflow, and an iteration
 // that has such a cost is an error.
-const longestTask = sim.Time(1 << 52)
+const longestTask = dataflow.Longest
 
 // taskTime returns the time of a task that takes so many seconds.
 func taskTime(seconds float64) sim.Time { return min(units.FromSeconds(seconds), longestTask) }
@@ -24,12 +25,28 @@ func transferTime(b units.Bandwidth, n units.Bytes) sim.Time {
 }
 
 // inTime returns an error where an iteration that starts at start may end beyond the
-// range of sim.Time: it has at most so many tasks, none longer than largest.
-func (d *gpuSide) inTime(start, largest sim.Time, tasks int) error {
+// range of sim.Time: every operation in turn, each with the waits around it.
+func (f *flow) inTime(start sim.Time) error {
+	largest, tasks := f.fixed, int64(4)
+	for s := range f.it.Sub {
+		sub := &f.it.Sub[s]
+		largest |= sub.Exit
+		for _, r := range sub.Layers {
+			tasks += 6 * int64(r.Count) * int64(r.To-r.From)
+		}
+	}
+	for i := range f.it.Ops {
+		o := &f.it.Ops[i]
+		largest |= o.Last | o.Open | o.Close
+		if o.Pieces > 1 {
+			all := float64(o.Pieces) * (float64(o.Time) + float64(o.Open) + float64(o.Close))
+			largest |= min(units.FromPicoseconds(all), longestTask)
+		}
+	}
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil
 	}
-	return d.tooLong(start, largest)
+	return f.side.tooLong(start, largest)
 }
 
 // tooLong blames the first hardware key that the user changed, and the load where
@@ -55,55 +72,6 @@ func (d *gpuSide) tooLong(start, largest sim.Time) error {
 	}
 	e.Expected = "a run that ends within 106 days of simulated time (64 bits of picoseconds): " + why
 	return e
-}
-
-// largest returns at least the largest cost of a layer, and less than twice it.
-func (a *alternation) largest() sim.Time {
-	var or sim.Time
-	for s := range a.stages {
-		if g := &a.stages[s]; g.active {
-			or |= g.entry | g.attention | g.block | g.exit | g.device
-		}
-	}
-	return or
-}
-
-// tasks returns at least the number of tasks of an iteration.
-func (a *alternation) tasks() int { return 6*a.layers + 4 }
-
-// largest returns at least the largest cost of a layer, and less than twice it.
-func (c *iterationCosts) largest() sim.Time {
-	or := c.latency | c.upLatency | c.vacate | c.reactivate
-	for s := range c.sub {
-		sub := &c.sub[s]
-		if !sub.active {
-			continue
-		}
-		or |= sub.entry | sub.prefillAttention | sub.block | sub.exit
-		for i := range sub.groups {
-			g := &sub.groups[i]
-			if g.requests > 0 {
-				or |= g.compute | g.up | g.upBus | g.decode.all()
-			}
-			if g.promptTokens > 0 {
-				or |= g.prompt.all()
-			}
-		}
-	}
-	return or
-}
-
-// tasks returns at least the number of tasks of an iteration; waits for ranksets and
-// their switches count as tasks.
-func (c *iterationCosts) tasks() int { return c.layers * (12*len(c.groups) + 4) }
-
-// all returns at least the time of all pieces.
-func (s *shipment) all() sim.Time {
-	or := s.last | s.end | s.open | s.close
-	if s.pieces > 1 {
-		or |= min(units.FromPicoseconds(float64(s.pieces)*float64(s.link|s.bus)), longestTask)
-	}
-	return or
 }
 
 // busy is how long the resources of a replica have worked, of PIM all ranksets

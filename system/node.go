@@ -91,7 +91,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	if o.Timeline != nil {
 		ranksets := n.attentionDevices()
 		r.recording = &Recording{
-			Replica: i, Window: *o.Timeline, Spans: NewSpans(ranksets),
+			Replica: i, Window: *o.Timeline, ranksets: ranksets,
 			parts: map[sim.Time][]part{}, latest: map[int]int{}, tracks: n.system.tracks(n),
 		}
 	}
@@ -99,7 +99,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }
 	}
 	if o.Check {
-		r.check = newChecker(n.attentionDevices())
+		r.check = &checker{}
 	}
 	r.assembly = n.assemble(i, requests, o, r.check)
 	return r

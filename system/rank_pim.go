@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -15,11 +16,9 @@ import (
 // section 6.1), as long as there is any: an iteration takes at least as long as they do.
 type rankPIM struct {
 	*devices
-	layers    alternation
-	least     sim.Time // of the latest iteration, by its transfers
+	flow
 	imbalance imbalance
 	ranks     []sim.Time // attention of one layer on each rankset, of the iteration at hand
-	rotate    bool       // layer l of a request lies on rankset (l + offset) mod R
 	peakRate  units.Bandwidth
 }
 
@@ -29,11 +28,10 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 	cfg := n.cfg
 	e := &rankPIM{
 		devices:  n.devices(),
-		layers:   alternation{layers: cfg.Model.Layers, exact: o.Exact, check: check},
-		rotate:   cfg.Comm.Rotation,
 		ranks:    make([]sim.Time, cfg.Node.Ranksets),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
 	}
+	e.flow = newFlow(&e.gpuSide, e.resources(cfg.Comm.Rotation), o, check)
 	balance := scheduler.BalanceRandom
 	if cfg.RankPIM.Placement == configs.PlacementBalanced {
 		balance = scheduler.BalanceLeastLoaded
@@ -43,27 +41,59 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 	return assembly{s, e}
 }
 
-func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
-	sub, g := &b.Sub[0], &e.layers.stages[0]
-	e.fillStage(g, sub)
-	g.device = e.attention(sub, b.Step)
-	least := e.transfers(b)
-	if err := e.inTime(start, e.layers.largest()|least/sim.Time(e.layers.layers), e.layers.tasks()*len(e.ranks)); err != nil {
-		return start, err
+// Resources of a system with processing units a rank.
+const (
+	onRanks = iota
+	onHost  // descriptors written and completions noticed
+	onDownHidden
+	onUpHidden
+	onChannelsHidden
+	onAllGPUs
+)
+
+// resources returns the resources of a replica. Layer l of a request lies on rankset
+// (l + offset) mod R where they rotate.
+func (e *rankPIM) resources(rotate bool) []resource {
+	return []resource{
+		onRanks:          {dataflow.Resource{Name: "ranksets", Discipline: dataflow.Lanes, Count: len(e.ranks), Rotates: rotate}, trackRank},
+		onHost:           {dataflow.Resource{Name: "host"}, noTrack},
+		onDownHidden:     {dataflow.Resource{Name: "PCIe down"}, noTrack},
+		onUpHidden:       {dataflow.Resource{Name: "PCIe up"}, noTrack},
+		onChannelsHidden: {dataflow.Resource{Name: "channels"}, noTrack},
+		onAllGPUs:        {dataflow.Resource{Name: "GPU"}, trackGPU},
 	}
-	end := max(e.layers.run(start), start+least)
-	// The layers count the busiest rankset's time.
-	for _, t := range e.ranks {
-		e.layers.work.pim += sim.Time(e.layers.layers) * t
-	}
-	e.layers.work.pim -= sim.Time(e.layers.layers) * g.device
-	return end, nil
 }
 
-// transfers adds the transfers of an iteration to the work done and returns how
-// long the busier direction of the links takes for them, or the channels.
-func (e *rankPIM) transfers(b *scheduler.Batch) sim.Time {
-	sub, w, layers := &b.Sub[0], &e.layers.work, sim.Time(e.layers.layers)
+func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	sub, it := &b.Sub[0], &e.it
+	it.Reset()
+	e.transfers(b)
+	e.attend(sub, b.Step)
+	g := e.stage(sub)
+	entry := e.enter(0, onAllGPUs, g.entry)
+	first, from := int32(len(it.Ops)), int32(len(it.After))
+	for q, took := range e.ranks {
+		if took > 0 {
+			it.After = append(it.After, it.Add(dataflow.Op{Last: took, Pieces: 1, Resource: onRanks, Lane: int16(q), Kind: opAttention, Group: int16(q)}))
+		}
+	}
+	if ranks := (dataflow.Range{From: from, To: int32(len(it.After))}); ranks.To > from && e.hostAccess > 0 {
+		host := it.Add(dataflow.Op{Last: 2 * e.hostAccess, Pieces: 1, Resource: onHost, Kind: opNotice, After: ranks})
+		from = ranks.To
+		it.After = append(it.After, host)
+	}
+	if g.attention > 0 {
+		it.After = append(it.After, it.Add(dataflow.Op{Last: g.attention, Pieces: 1, Resource: onAllGPUs, Kind: opGPUAttention}))
+	}
+	it.Add(dataflow.Op{Last: g.block, Pieces: 1, Resource: onAllGPUs, Flags: dataflow.NextLayer, Kind: opBlock, After: dataflow.Range{From: from, To: int32(len(it.After))}})
+	e.flow.layers(0, entry, first, g.exit)
+	return e.flow.run(start)
+}
+
+// transfers books the transfers of an iteration, which hide behind its work: it takes at
+// least as long as the busier direction of the links does for them, or the channels.
+func (e *rankPIM) transfers(b *scheduler.Batch) {
+	sub, w, layers := &b.Sub[0], &e.flow.work, sim.Time(e.model.Layers)
 	var tokens int
 	var clocks int64
 	for i := range sub.Prefill {
@@ -81,13 +111,13 @@ func (e *rankPIM) transfers(b *scheduler.Batch) sim.Time {
 	w.pcieDown += layers * down
 	w.pcieUp += layers * up
 	w.channel += layers * channel
-	e.least = layers * max(down, up, channel)
-	return e.least
+	e.hide(onDownHidden, layers*down)
+	e.hide(onUpHidden, layers*up)
+	e.hide(onChannelsHidden, layers*channel)
 }
 
-// attention returns the time of one layer's decode attention: that of the busiest
-// rankset, and what the host takes to start it and to notice its end.
-func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
+// attend sets the time of one layer's decode attention on each rankset.
+func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) {
 	clocks := e.scratch
 	clear(clocks)
 	for i := range sub.Decode {
@@ -102,48 +132,13 @@ func (e *rankPIM) attention(sub *scheduler.SubBatch, step int64) sim.Time {
 	}
 	var busiest sim.Time
 	for q, c := range clocks {
-		e.ranks[q] = e.clock.time(c)
+		e.ranks[q] = e.clock.Time(c)
 		busiest = max(busiest, e.ranks[q])
 		e.imbalance.total.Add(e.ranks[q])
 	}
 	e.imbalance.busiest.Add(busiest)
-	if busiest > 0 {
-		busiest += 2 * e.hostAccess
-	}
-	return busiest
 }
-
-func (e *rankPIM) done() *work { return &e.layers.work }
 
 func (e *rankPIM) ranksets() imbalance { return e.imbalance }
 
 func (e *rankPIM) peak() units.Bandwidth { return e.peakRate }
-
-// record shows every rankset at work for as long as it computes.
-func (e *rankPIM) record(rec *Recording, _ *scheduler.Batch, start sim.Time) sim.Time {
-	first := len(rec.Spans.Spans)
-	end := max(e.layers.record(rec, start), start+e.least)
-	spans := rec.Spans.Spans[first:]
-	for i := range spans {
-		busiest := &spans[i]
-		if busiest.Kind != opAttention {
-			continue
-		}
-		at, layer := busiest.Start, busiest.B
-		*busiest = sim.Span{Start: at, End: at + e.ranks[0], Resource: e.rankset(0, layer), Kind: opAttention, B: layer}
-		for offset := 1; offset < len(e.ranks); offset++ {
-			if t := e.ranks[offset]; t > 0 {
-				rec.Add(sim.Span{Start: at, End: at + t, Resource: e.rankset(offset, layer), Kind: opAttention, A: int32(offset), B: layer})
-			}
-		}
-	}
-	return end
-}
-
-// rankset returns the resource of a rankset offset in a layer.
-func (e *rankPIM) rankset(offset int, layer int32) int32 {
-	if e.rotate {
-		offset = (offset + int(layer)) % len(e.ranks)
-	}
-	return int32(resourceRank + offset)
-}

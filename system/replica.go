@@ -249,8 +249,8 @@ func (r *replica) checkIteration(now sim.Time) {
 	if err := r.batcher.CheckAdmission(); err != nil {
 		c.fail(LawAdmission, now, "%v", err)
 	}
-	if c.violation != nil {
-		r.fault = c.violation
+	if err := c.err(); err != nil {
+		r.fault = err
 	}
 }
 
@@ -282,10 +282,7 @@ func (r *replica) checkEnd() error {
 		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
 	}
 	r.checkThroughput()
-	if c.violation != nil {
-		return c.violation
-	}
-	return nil
+	return c.err()
 }
 
 // checkThroughput verifies that the replica was not faster than the peak

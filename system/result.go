@@ -14,12 +14,10 @@ import (
 
 // Result is what a run of a node leaves.
 type Result struct {
-	Requests []results.Request // in the order of the trace
-	Wall     time.Duration     // set by the caller
-	// Tasks are all tasks of the run, those of skipped layers included; Events and
-	// Layers are those that were simulated one by one.
-	Tasks, Events, Layers int64
-	Recordings            []*Recording // a replica each, with Options.Timeline
+	Requests   []results.Request // in the order of the trace
+	Wall       time.Duration     // set by the caller
+	Tasks      int64             // operations of the run, those of skipped layers included
+	Recordings []*Recording      // a replica each, with Options.Timeline
 
 	trace                        *traces.Trace
 	tbt                          *results.Distribution // all gaps
@@ -60,10 +58,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.preemptions += rep.batcher.Preemptions()
 		r.fragmentation += rep.out.fragmentation
 		total.addAll(&rep.busy)
-		w := rep.engine.done()
-		r.Tasks += w.tasks
-		r.Events += w.events
-		r.Layers += w.layers
+		r.Tasks += rep.engine.done().tasks
 		if rep.recording != nil {
 			r.Recordings = append(r.Recordings, rep.recording)
 		}

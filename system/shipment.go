@@ -81,7 +81,7 @@ func (d *devices) transposition(bursts int64) sim.Time {
 // layer, whose writes take clocks on a channel, rows opened and closed.
 func (d *devices) prompt(tokens int, clocks int64) shipment {
 	bursts := 2 * int64(tokens) * int64(d.heads*d.transfers.TokenBursts())
-	span := max(d.clock.time(clocks)-d.openRow-d.closeRow, 0)
+	span := max(d.clock.Time(clocks)-d.openRow-d.closeRow, 0)
 	s := d.cut(units.Bytes(tokens)*d.model.KVBytesPerTokenLayer(), bursts, span)
 	s.open, s.close = d.openRow, d.closeRow
 	return s
@@ -102,17 +102,17 @@ func (d *devices) traffic(n int) *decodeTraffic {
 		requests := len(d.decodes)
 		heads := int64(requests * d.heads)
 		vectors := heads * int64((d.queries+2)*d.transfers.TokenBursts())
-		t := decodeTraffic{down: d.cut(units.Bytes(requests)*d.model.QKVBytesPerTokenLayer(), vectors, d.clock.time(d.transfers.Stage(vectors)))}
+		t := decodeTraffic{down: d.cut(units.Bytes(requests)*d.model.QKVBytesPerTokenLayer(), vectors, d.clock.Time(d.transfers.Stage(vectors)))}
 		t.down.open = d.stageLatency
 		descriptors := heads * d.descriptor
-		tail := d.clock.time(d.transfers.Stage(descriptors))
+		tail := d.clock.Time(d.transfers.Stage(descriptors))
 		t.down.last += tail
 		t.down.end += tail
 		t.down.data += sim.Time(descriptors) * d.burst
 
 		up := units.Bytes(requests) * d.model.AttentionBytesPerTokenLayer()
 		results := heads * int64(d.queries) * d.resultBursts
-		t.up = max(transferTime(d.link, up), d.clock.time(d.transfers.Take(results)))
+		t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
 		t.upBus = sim.Time(results) * d.burst
 		if requests > 0 && d.hostAccess > 0 {
 			t.upBus += d.burst

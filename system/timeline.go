@@ -23,13 +23,14 @@ type Recording struct {
 	Replica int
 	Run     string // what the run is called where a timeline shows several, else ""
 	Window
-	*Spans
+	sim.Timeline // Kind is that of an operation, A is sub-batch · R + rankset offset, B the layer
 	// Batch and KVBytes are sampled at every iteration.
-	Samples []Sample
-	parts   map[sim.Time][]part // of the block that starts then
-	tracks  []string            // of the resources, in the order in which Perfetto shows them; "" for none
-	phases  []phase             // of the requests, each in the order of time
-	latest  map[int]int         // of each request: its latest phase
+	Samples  []Sample
+	ranksets int
+	parts    map[sim.Time][]part // of the block that starts then
+	tracks   []string            // of the resources, in the order in which Perfetto shows them; "" for none
+	phases   []phase             // of the requests, each in the order of time
+	latest   map[int]int         // of each request: its latest phase
 }
 
 // phase is iterations without a gap in which a request does one thing.
@@ -58,8 +59,8 @@ type part struct {
 // deterministic, so that running it again takes the same time.
 func (r *replica) record(start, end sim.Time) {
 	rec := r.recording
-	first := len(rec.Spans.Spans)
-	if again := r.engine.record(rec, r.batch, start); again != end {
+	first := len(rec.Spans)
+	if again := r.engine.record(rec, start); again != end {
 		r.fault = fmt.Errorf("the iteration at %v ends at %v, and at %v when every layer is run", start, end, again)
 	}
 	prefill := 0
@@ -68,10 +69,10 @@ func (r *replica) record(start, end sim.Time) {
 	}
 	r.recordRequests(start, end)
 	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.batcher.UsedUnits())})
-	for _, s := range rec.Spans.Spans[first:] {
-		if s.Resource == resourceGPU {
+	for _, s := range rec.Spans[first:] {
+		if s.Resource == trackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = r.engine.parts(gpuTask(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
+			rec.parts[s.Start] = r.engine.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
 		}
 	}
 }
@@ -160,8 +161,8 @@ func WriteTimeline(w io.Writer, recordings []*Recording) error {
 
 // thread returns the track of a resource.
 func thread(resource int32) int {
-	if resource >= resourceRank {
-		return int(resource-resourceRank) + 5
+	if resource >= trackRank {
+		return int(resource-trackRank) + 5
 	}
 	return int(resource)
 }
@@ -198,7 +199,7 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 			return err
 		}
 	}
-	for _, s := range r.Spans.Spans {
+	for _, s := range r.Spans {
 		if r.overlaps(s.Start, s.End) {
 			if err := r.writeSpan(process, s, write); err != nil {
 				return err
@@ -240,7 +241,7 @@ func (r *Recording) writeRequests(process int, write func(traceEvent) error) err
 func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) error) error {
 	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
 	args := map[string]any{"sub-batch": string('A' + rune(sub)), "layer": s.B}
-	if s.Resource != resourceGPU {
+	if s.Resource != trackGPU {
 		args["offset"] = offset
 	}
 	event := func(name string, tid int, start, end sim.Time) error {
@@ -254,9 +255,9 @@ func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) er
 		return err
 	}
 	switch s.Resource {
-	case resourceDown, resourceUp:
+	case trackDown, trackUp:
 		return event(name, thread(s.Resource)+2, s.Start, s.End)
-	case resourceGPU:
+	case trackGPU:
 		at := s.Start
 		for _, p := range r.parts[s.Start] {
 			end := min(at+p.duration, s.End)
@@ -271,10 +272,3 @@ func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) er
 
 // categories are those of the tracks in order, the last for all that follow.
 var categories = [...]string{"gpu", "pcie", "pcie", "channel", "channel", "attention"}
-
-// operationNames are the names of spans by kind.
-var operationNames = [...]string{
-	taskEntry: "entry", taskAttention: "prefill attention", taskBlock: "block",
-	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results", opAttention: "decode attention",
-	opGPUAttention: "attention",
-}

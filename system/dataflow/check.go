@@ -60,6 +60,7 @@ type check struct {
 	spans      []Span
 	instances  map[task]*instance
 	found      []Violation
+	last       [2]int32 // the last layer of each sub-batch, as recorded
 }
 
 // instance is what a schedule did for an operation of a layer.
@@ -125,22 +126,23 @@ func (x *Span) task() task { return task{x.Op, x.Layer, x.Sub} }
 // numbers them.
 func (c *check) expected() []task {
 	var all []task
-	add := func(s int, layer, as int32) {
-		for op, r := c.it.Layers[s][layer].From, c.it.Layers[s][layer]; op < r.To; op++ {
-			all = append(all, task{op, as, int8(s)})
-		}
-	}
 	jump := &c.e.recorded.jump
-	for s, layers := range c.it.Layers {
+	for s := range c.it.Sub {
 		layer := int32(0)
-		if jump.layers > 0 {
-			for ; layer <= jump.at[s] && int(layer) < len(layers); layer++ {
-				add(s, layer, layer+jump.layers)
+		for _, r := range c.it.Sub[s].Layers {
+			for range r.Count {
+				as := layer
+				if layer <= jump.at[s] {
+					as += jump.layers
+				}
+				c.last[s] = as
+				if layer <= jump.at[s] || layer > jump.at[s]+jump.layers {
+					for op := r.From; op < r.To; op++ {
+						all = append(all, task{op, as, int8(s)})
+					}
+				}
+				layer++
 			}
-			layer += jump.layers
-		}
-		for ; int(layer) < len(layers); layer++ {
-			add(s, layer, layer)
 		}
 	}
 	return all
@@ -154,8 +156,12 @@ func (c *check) instance(t task) {
 		return
 	}
 	in.expected = true
-	if in.worked != o.duration() || c.e.resources[o.Resource].Discipline != Lanes && in.pieces != o.Pieces {
-		c.fail(Traffic, in.end, "%s takes %v in %d pieces, not %v in %d", c.name(t), in.worked, in.pieces, o.duration(), o.Pieces)
+	want := o.duration()
+	if o.Flags&NextLayer != 0 && t.layer == c.last[t.sub] {
+		want = c.it.Sub[t.sub].Exit
+	}
+	if in.worked != want || c.e.resources[o.Resource].Discipline != Lanes && in.pieces != o.Pieces {
+		c.fail(Traffic, in.end, "%s takes %v in %d pieces, not %v in %d", c.name(t), in.worked, in.pieces, want, o.Pieces)
 	}
 	in.ready = c.start
 	for _, p := range c.it.After[o.After.From:o.After.To] {
@@ -335,7 +341,7 @@ func (c *check) length() {
 	}
 	for r := range c.e.resources {
 		spec := &c.e.resources[r]
-		busy, ops := c.it.Busy(int8(r))
+		busy, ops := c.it.busy(int8(r))
 		serial += busy + Time(ops)*(spec.Latency+c.longestClaim(int8(r)))
 		if least := busy / Time(max(spec.Count, 1)); c.took < least {
 			c.fail(Length, c.end, "the iteration takes %v, %s is busy for %v", c.took, spec.Name, least)
@@ -355,4 +361,24 @@ func (c *check) longestClaim(r int8) Time {
 		}
 	}
 	return most
+}
+
+// busy returns the time for which an iteration occupies a resource, over all its
+// lanes, and the pieces of work that this is.
+func (it *Iteration) busy(resource int8) (busy Time, pieces int64) {
+	for s := range it.Sub {
+		sub := &it.Sub[s]
+		for i, r := range sub.Layers {
+			for j := r.From; j < r.To; j++ {
+				if o := &it.Ops[j]; o.Resource == resource {
+					busy += Time(r.Count) * o.duration()
+					pieces += int64(r.Count) * int64(o.Pieces)
+					if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
+						busy += sub.Exit - o.Last
+					}
+				}
+			}
+		}
+	}
+	return busy, pieces
 }

@@ -1,7 +1,5 @@
 package dataflow
 
-import "fmt"
-
 // Engine runs iterations on the resources of one replica. It keeps its memory from
 // one to the next and is not safe for concurrent use.
 type Engine struct {
@@ -22,18 +20,26 @@ type Engine struct {
 	wakes   []wake
 	sub     [2]progress
 	state   []opState // by operation
-	first   []int32   // by operation: its first edge, or -1
 	edges   []edge
 	joins   []int32 // operations that wait for more than one
+	onStart bool    // some wait for a start
+	plain   bool
 	past    history
 	spans   *spans // nil unless an iteration is recorded
+
+	noShortcut bool // for tests: events alone, repeats left out
+	lockstep   lockstep
+	alone      alone
 
 	recorded *spans
 }
 
 // server is what the engine knows of a resource beside its specification.
 type server struct {
-	lanes, link int       // the first of its lanes, its link
+	discipline  Discipline
+	twin        int8 // number, from 1, of the resource that shares its bus
+	lanes, link int  // the first of its lanes, its link
+	latency     Time
 	free        Time      // of a FIFO: when it has done what it has taken on
 	ahead       []stretch // of a FIFO with a twin: its work that has not ended
 }
@@ -45,59 +51,82 @@ type stretch struct{ begin, end Time }
 type progress struct {
 	active bool
 	layer  int32 // 0 is what comes before the first layer
+	total  int32 // layers
+	at     int   // of SubBatch.Layers
+	until  int32 // the layer after those
 }
 
-// opState is how much of what an operation waits for is still to come.
+// opState is what the engine knows of an operation.
 type opState struct {
-	waits int32
-	from  int8 // resource of what has ended last
-	ready Time // when it has
+	edges int32 // to what waits for it, the first; none for none
+	waits int32 // how much of what it waits for is still to come
+	lane  int32 // what has ended last on a lane, at ready; none for none
+	ready Time  // when what has ended last has
+	from  int8  // its resource
 }
 
 // edge leads from an operation to one that waits for it.
 type edge struct{ to, next int32 }
 
-// wake is something that happens without a resource being due.
+// none ends a list of edges.
+const none = int32(-1)
+
+// wake is something that happens without a resource being due: all that an operation
+// waits for is there, or its layer has ended.
 type wake struct {
-	at   Time
-	own  bool // a FIFO causes it for itself
-	what uint8
-	task
+	at    Time
+	order int64 // at one instant; see wakeOrder
+	layer int32
+	sub   int32
 }
 
-// What a wake does, in the order at one instant.
+// Parts of a wake's order, above its operation. What becomes ready by another resource
+// goes before what a FIFO's own end causes; then operations go before layers.
 const (
-	wakeReady uint8 = iota // all that an operation waits for is there
-	wakeLayer              // a layer has ended
+	wakeOwn   = int64(1) << 33
+	wakeLayer = int64(1) << 32
 )
 
 // New returns an engine. Of the resources only those that can be claimed, and
 // links, are served event by event; the end of what a FIFO takes on is known when it
 // becomes ready.
-func New(resources []Resource) (*Engine, error) {
+func New(resources []Resource) *Engine {
 	e := &Engine{resources: resources, servers: make([]server, len(resources))}
 	for i := range resources {
 		r, s := &resources[i], &e.servers[i]
+		s.discipline, s.twin, s.latency = r.Discipline, int8(r.Twin), r.Latency
 		switch r.Discipline {
 		case Link:
 			s.link = len(e.links)
 			e.links = append(e.links, link{})
 		case Lanes:
-			if r.Count < 1 {
-				return nil, fmt.Errorf("dataflow: resource %s has %d lanes", r.Name, r.Count)
-			}
 			s.lanes = len(e.lanes)
 			e.lanes = append(e.lanes, make([]lane, r.Count)...)
 		}
 	}
 	e.due = make([]Time, len(e.lanes)+len(e.links))
-	return e, nil
+	e.lockstep = newLockstep(len(e.lanes))
+	e.alone.slots = make([]slot, len(e.servers)+len(e.lanes))
+	return e
 }
 
 // Run executes an iteration that starts at start and returns its end: that of its
 // last operation.
 func (e *Engine) Run(it *Iteration, start Time) Time {
+	events := e.Exact || e.noShortcut || e.spans != nil
+	if !events {
+		if end, ok := e.alone.run(e, it, start); ok {
+			return end
+		}
+		if e.lockstep.fits(e, it) {
+			return e.lockstep.run(start)
+		}
+	}
 	e.begin(it, start)
+	if !events && e.plain && !e.onStart {
+		e.runPlain()
+		return e.end
+	}
 	for e.step() {
 	}
 	return e.end
@@ -123,29 +152,61 @@ func (e *Engine) begin(it *Iteration, start Time) {
 	}
 	e.connect()
 	for s := range e.sub {
-		e.sub[s] = progress{active: len(it.Layers[s]) > 0}
+		n := it.Sub[s].total()
+		e.sub[s] = progress{active: n > 0, total: n, layer: -1, at: -1}
 	}
 	for s := range e.sub {
 		if e.sub[s].active {
-			e.startLayer(int8(s))
+			e.nextLayer(int8(s))
 		}
 	}
+}
+
+// nextLayer starts the next layer of a sub-batch, if it has one.
+func (e *Engine) nextLayer(s int8) bool {
+	if !e.advance(s) {
+		return false
+	}
+	e.startLayer(s)
+	return true
+}
+
+// advance moves a sub-batch on to its next layer, if it has one.
+func (e *Engine) advance(s int8) bool {
+	sub := &e.sub[s]
+	sub.layer++
+	if sub.layer == sub.total {
+		return false
+	}
+	for sub.layer >= sub.until {
+		sub.at++
+		sub.until += e.it.Sub[s].Layers[sub.at].Count
+	}
+	return true
 }
 
 // connect turns what operations wait for into edges the other way.
 func (e *Engine) connect() {
 	it := e.it
-	e.edges, e.joins, e.first, e.state = e.edges[:0], e.joins[:0], e.first[:0], e.state[:0]
-	for range it.Ops {
-		e.first = append(e.first, -1)
-		e.state = append(e.state, opState{})
+	e.edges, e.joins = e.edges[:0], e.joins[:0]
+	if n := len(it.Ops); n <= cap(e.state) {
+		e.state = e.state[:n]
+	} else {
+		e.state = make([]opState, n)
+	}
+	for i := range e.state {
+		e.state[i].edges = none
 	}
 	// From the last on, so that the edges of an operation are in the operations' order.
+	e.onStart, e.plain = false, true
 	for i := len(it.Ops) - 1; i >= 0; i-- {
+		s := &e.servers[it.Ops[i].Resource]
+		e.plain = e.plain && s.discipline != Link && s.twin == 0 && it.Ops[i].Last > 0
+		e.onStart = e.onStart || it.Ops[i].Flags&OnStart != 0
 		after := it.After[it.Ops[i].After.From:it.Ops[i].After.To]
 		for _, p := range after {
-			e.edges = append(e.edges, edge{int32(i), e.first[p]})
-			e.first[p] = int32(len(e.edges) - 1)
+			e.edges = append(e.edges, edge{int32(i), e.state[p].edges})
+			e.state[p].edges = int32(len(e.edges) - 1)
 		}
 		if len(after) > 1 {
 			e.joins = append(e.joins, int32(i))
@@ -191,71 +252,54 @@ func (e *Engine) step() bool {
 // wake handles the next wake, and those of the same resource at the same instant: a FIFO
 // that ends one operation and starts another does it at once.
 func (e *Engine) wake() {
-	first := e.wakes[len(e.wakes)-1]
-	e.now = first.at
+	n := len(e.wakes) - 1
+	at, own := e.wakes[n].at, e.wakes[n].order&wakeOwn
+	e.now = at
 	e.events++
 	for {
-		n := len(e.wakes) - 1
-		w := e.wakes[n]
+		// Field by field: a processor reads at once what it has written in parts only after
+		// a delay.
+		w := &e.wakes[n]
+		order, t := w.order, task{int32(w.order), w.layer, int8(w.sub)}
 		e.wakes = e.wakes[:n]
-		e.awake(&w)
-		if n = len(e.wakes) - 1; n < 0 || !first.own || e.wakes[n].at != first.at || !e.wakes[n].own {
+		if order&wakeLayer == 0 {
+			e.start(t)
+		} else if e.nextLayer(t.sub) {
+			e.skipRepeats(t.sub)
+		}
+		if n = len(e.wakes) - 1; n < 0 || own == 0 || e.wakes[n].at != at || e.wakes[n].order&wakeOwn == 0 {
 			return
 		}
 	}
 }
 
-// awake handles a wake.
-func (e *Engine) awake(w *wake) {
-	if w.what == wakeReady {
-		e.start(w.task)
-		return
+// sleep keeps a wake for a time, the next one last. order is of the bits above the
+// operation.
+func (e *Engine) sleep(at Time, order int64, t task) {
+	order |= int64(t.op)
+	e.wakes = append(e.wakes, wake{})
+	x := e.wakes
+	i := len(x) - 1
+	for ; i > 0 && (x[i-1].at < at || x[i-1].at == at && x[i-1].order < order); i-- {
+		x[i] = x[i-1]
 	}
-	sub := &e.sub[w.sub]
-	sub.layer++
-	if int(sub.layer) == len(e.it.Layers[w.sub]) {
-		return
-	}
-	e.startLayer(w.sub)
-	e.skipRepeats(w.sub)
-}
-
-// sleep keeps a wake, the next one last.
-func (e *Engine) sleep(w wake) {
-	e.wakes = append(e.wakes, w)
-	i := len(e.wakes) - 1
-	for ; i > 0 && e.wakes[i-1].before(&w); i-- {
-		e.wakes[i] = e.wakes[i-1]
-	}
-	e.wakes[i] = w
-}
-
-// before orders wakes by time. At one instant what becomes ready by another resource
-// goes before what a FIFO's own end causes; then by what they do and by operation.
-func (w *wake) before(x *wake) bool {
-	switch {
-	case w.at != x.at:
-		return w.at < x.at
-	case w.own != x.own:
-		return x.own
-	case w.what != x.what:
-		return w.what < x.what
-	}
-	return w.op < x.op
+	w := &x[i]
+	w.at, w.order, w.layer, w.sub = at, order, t.layer, int32(t.sub)
 }
 
 // startLayer starts the operations of a sub-batch's layer that wait for nothing.
 func (e *Engine) startLayer(s int8) {
 	e.layers++
 	sub := &e.sub[s]
-	r := e.it.Layers[s][sub.layer]
-	for i := r.From; i < r.To; i++ {
-		after := e.it.Ops[i].After
-		e.state[i] = opState{waits: after.To - after.From}
+	r := &e.it.Sub[s].Layers[sub.at]
+	ops, state := e.it.Ops[r.From:r.To], e.state[r.From:r.To]
+	for i := range ops {
+		after, x := ops[i].After, &state[i]
+		x.waits, x.from, x.ready = after.To-after.From, 0, 0
 	}
-	for i := r.From; i < r.To; i++ {
-		if after := e.it.Ops[i].After; after.From == after.To {
-			e.start(task{i, sub.layer, s})
+	for i := range ops {
+		if ops[i].After.From == ops[i].After.To {
+			e.start(task{r.From + int32(i), sub.layer, s})
 		}
 	}
 }
@@ -263,7 +307,7 @@ func (e *Engine) startLayer(s int8) {
 // start hands a task that has become ready now to its resource.
 func (e *Engine) start(t task) {
 	o := &e.it.Ops[t.op]
-	switch e.resources[o.Resource].Discipline {
+	switch e.servers[o.Resource].discipline {
 	case Link:
 		e.queueOnLink(t, o.Pieces)
 	case Lanes:
@@ -276,28 +320,39 @@ func (e *Engine) start(t task) {
 // serve runs a task on a FIFO, whose end is known now.
 func (e *Engine) serve(t task) {
 	o := &e.it.Ops[t.op]
-	spec, s := &e.resources[o.Resource], &e.servers[o.Resource]
-	begin := max(s.free, e.now+spec.Latency)
-	if spec.Twin > 0 {
-		if l := &e.links[e.servers[spec.Twin-1].link]; l.busy {
+	s := &e.servers[o.Resource]
+	begin := max(s.free, e.now+s.latency)
+	if s.twin > 0 {
+		if l := &e.links[e.servers[s.twin-1].link]; l.busy {
 			begin = max(begin, l.end)
 		}
 	}
-	s.free = begin + o.Last
-	if spec.Twin > 0 {
+	s.free = begin + e.length(&t)
+	if s.twin > 0 {
 		s.ahead = append(s.ahead, stretch{begin, s.free})
 	}
 	if e.spans != nil {
 		e.spans.add(Span{Start: begin, End: s.free, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource})
 	}
-	e.begun(t, begin)
+	if e.onStart {
+		e.begun(t, begin)
+	}
 	e.ended(t, s.free, o.Resource)
+}
+
+// length returns the time of a task on a FIFO.
+func (e *Engine) length(t *task) Time {
+	o := &e.it.Ops[t.op]
+	if o.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
+		return e.it.Sub[t.sub].Exit
+	}
+	return o.Last
 }
 
 // clear returns the first time from begin on at which the twin of a link, if it has one,
 // leaves their bus to it for a length of time.
 func (e *Engine) clear(link int8, begin, length Time) Time {
-	twin := e.resources[link].Twin
+	twin := e.servers[link].twin
 	if twin == 0 {
 		return begin
 	}
@@ -316,7 +371,7 @@ func (e *Engine) clear(link int8, begin, length Time) Time {
 
 // begun tells the operations that wait for a start.
 func (e *Engine) begun(t task, at Time) {
-	for i := e.first[t.op]; i >= 0; i = e.edges[i].next {
+	for i := e.state[t.op].edges; i != none; i = e.edges[i].next {
 		if to := e.edges[i].to; e.it.Ops[to].Flags&OnStart != 0 {
 			e.arrived(task{to, t.layer, t.sub}, at, e.it.Ops[t.op].Resource)
 		}
@@ -326,13 +381,13 @@ func (e *Engine) begun(t task, at Time) {
 // ended tells the operations that wait for an end.
 func (e *Engine) ended(t task, at Time, from int8) {
 	e.end = max(e.end, at)
-	for i := e.first[t.op]; i >= 0; i = e.edges[i].next {
+	for i := e.state[t.op].edges; i != none; i = e.edges[i].next {
 		if to := e.edges[i].to; e.it.Ops[to].Flags&OnStart == 0 {
 			e.arrived(task{to, t.layer, t.sub}, at, from)
 		}
 	}
 	if e.it.Ops[t.op].Flags&NextLayer != 0 {
-		e.sleep(wake{at, true, wakeLayer, t})
+		e.sleep(at, wakeOwn|wakeLayer, t)
 	}
 }
 
@@ -348,12 +403,17 @@ func (e *Engine) arrived(t task, at Time, from int8) {
 		return
 	}
 	o := &e.it.Ops[t.op]
-	fifo, link := e.resources[o.Resource].Discipline == FIFO, e.resources[from].Discipline == Link
-	if s.ready <= e.now && o.Flags&OnStart == 0 && !(fifo && link) {
-		e.start(t)
-		return
+	if s.ready <= e.now && o.Flags&OnStart == 0 {
+		if fifo, link := e.servers[o.Resource].discipline == FIFO, e.servers[from].discipline == Link; !(fifo && link) {
+			e.start(t)
+			return
+		}
 	}
 	// What links bring to a FIFO at one instant goes in the order of operations, and what
 	// waits for a start goes with all else that the FIFO does then.
-	e.sleep(wake{max(s.ready, e.now), o.Flags&OnStart != 0 || s.from == o.Resource, wakeReady, t})
+	order := int64(0)
+	if o.Flags&OnStart != 0 || s.from == o.Resource {
+		order = wakeOwn
+	}
+	e.sleep(max(s.ready, e.now), order, t)
 }

@@ -53,14 +53,9 @@ func (b builder) group(lane int16, compute Time) int32 {
 	return b.op(Op{Last: 2, Resource: testUp}, a)
 }
 
-// layers gives sub-batch s what comes before the first layer and n layers, of which
-// the last may differ.
-func (b builder) layers(s, n int, entry, middle, last Range) {
-	b.Layers[s] = append(b.Layers[s], entry)
-	for range n - 1 {
-		b.Layers[s] = append(b.Layers[s], middle)
-	}
-	b.Layers[s] = append(b.Layers[s], last)
+// layers gives sub-batch s what comes before the first layer and n layers.
+func (b builder) layers(s, n int, entry, layer Range, exit Time) {
+	b.Sub[s] = SubBatch{[]Layers{{entry, 1}, {layer, int32(n)}}, exit}
 }
 
 func (b builder) since(from int) Range { return Range{int32(from), int32(len(b.Ops))} }
@@ -74,22 +69,19 @@ func handIteration() *Iteration {
 	for s := range 2 {
 		entry := len(it.Ops)
 		b.op(Op{Last: 10, Resource: testGPU, Flags: NextLayer})
-		ranges := []Range{b.since(entry)}
-		for _, block := range []Time{20, 15} {
-			from := len(it.Ops)
-			var waits []int32
-			if s == 0 {
-				waits = []int32{b.group(0, 40), b.group(1, 60)}
-			} else {
-				waits = []int32{b.group(0, 40), b.op(Op{Last: 6, Resource: testGPU})}
-			}
-			last := b.op(Op{Last: block, Resource: testGPU, Flags: NextLayer}, waits...)
-			if s == 1 {
-				b.op(Op{Last: 8, Resource: testDown, Claims: testLanes + 1, Lane: 1, Class: 1, Flags: OnStart}, last)
-			}
-			ranges = append(ranges, b.since(from))
+		before := b.since(entry)
+		from := len(it.Ops)
+		var waits []int32
+		if s == 0 {
+			waits = []int32{b.group(0, 40), b.group(1, 60)}
+		} else {
+			waits = []int32{b.group(0, 40), b.op(Op{Last: 6, Resource: testGPU})}
 		}
-		it.Layers[s] = ranges
+		last := b.op(Op{Last: 20, Resource: testGPU, Flags: NextLayer}, waits...)
+		if s == 1 {
+			b.op(Op{Last: 8, Resource: testDown, Claims: testLanes + 1, Lane: 1, Class: 1, Flags: OnStart}, last)
+		}
+		b.layers(s, 2, before, b.since(from), 15)
 	}
 	return it
 }
@@ -133,7 +125,7 @@ func handIteration() *Iteration {
 func TestHandWorkedSchedule(t *testing.T) {
 	// The lanes rotate from layer 1 on, which is the model's layer 0: lane 0 of the
 	// resource is the rankset that the text calls 1.
-	e := mustEngine(t, handResources())
+	e := New(handResources())
 	it := handIteration()
 	if end := e.Run(it, 0); end != 253 {
 		t.Errorf("the iteration ends at %v, want 253", end)
@@ -168,14 +160,6 @@ func TestHandWorkedSchedule(t *testing.T) {
 	}
 }
 
-func mustEngine(t interface{ Fatal(...any) }, r []Resource) *Engine {
-	e, err := New(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
-}
-
 // TestAlternation checks two sub-batches on a GPU and one device against a closed
 // form: with blocks of 5 and attention of 7, both are busy in turn, and each layer of
 // both takes two times the longer one.
@@ -195,9 +179,9 @@ func TestAlternation(t *testing.T) {
 			d := b.op(Op{Last: c.device, Resource: testDevice})
 			b.op(Op{Last: c.block, Resource: testGPU, Flags: NextLayer}, d)
 			layer := b.since(len(it.Ops) - 2)
-			b.layers(s, layers, entry, layer, layer)
+			b.layers(s, layers, entry, layer, c.block)
 		}
-		e := mustEngine(t, []Resource{testUp: {Name: "device"}, testGPU: {Name: "GPU"}})
+		e := New([]Resource{testUp: {Name: "device"}, testGPU: {Name: "GPU"}})
 		if got := e.Run(it, 0); got != c.want {
 			t.Errorf("blocks of %v, attention of %v: %v, want %v", c.block, c.device, got, c.want)
 		}
@@ -224,9 +208,13 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	}
 	it := &Iteration{}
 	b := builder{it}
+	used := []int8{testLanes, testDown, testUp, testGPU, cpu}
+	if flag("no links") {
+		used = []int8{testLanes, testUp, testGPU, cpu}
+	}
 	draw := func(n int, before []int32) int32 {
-		o := Op{Last: Time(number("time", 1, 100))}
-		o.Resource = rapid.SampledFrom([]int8{testLanes, testDown, testUp, testGPU, cpu}).Draw(t, "resource")
+		o := Op{Last: Time(number("time", 0, 100))}
+		o.Resource = rapid.SampledFrom(used).Draw(t, "resource")
 		o.Lane = int16(number("lane", 0, lanes.Count-1))
 		var after []int32
 		for _, x := range before {
@@ -266,13 +254,23 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 				ops = append(ops, draw(n, ops))
 			}
 			last := b.op(Op{Last: Time(number("block", 1, 100)), Resource: testGPU, Flags: NextLayer}, ops...)
-			if flag("background") {
+			if len(used) == 5 && flag("background") {
 				b.op(Op{Last: Time(number("background", 1, 100)), Resource: testDown, Claims: testLanes + 1, Class: 1, Flags: OnStart}, last)
 			}
 			return b.since(from)
 		}
-		middle := layer()
-		b.layers(s, number("layers", 1, 50), entry, middle, layer())
+		// Layers of two kinds, in runs or in turn.
+		kinds := []Range{layer(), layer()}
+		sub := &it.Sub[s]
+		*sub = SubBatch{Layers: []Layers{{entry, 1}}, Exit: Time(number("exit", 1, 100))}
+		times := number("times", 1, 3)
+		if flag("in turn") {
+			times = number("times", 4, 20)
+		}
+		runs := []Layers{{kinds[0], int32(number("layers", 1, 50/times))}, {kinds[1], int32(number("layers", 1, 50/times))}}
+		for range times {
+			sub.Layers = append(sub.Layers, runs...)
+		}
 	}
 	return r, it
 }
@@ -284,7 +282,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		resources, it := drawIteration(t)
 		start := Time(rapid.IntRange(0, 1000).Draw(t, "start"))
-		exact, fast := mustEngine(t, resources), mustEngine(t, resources)
+		exact, fast := New(resources), New(resources)
 		exact.Exact = true
 		for range 2 { // the second time on used memory
 			want, found := exact.Check(it, start)
@@ -293,8 +291,8 @@ func TestSchedulesAreLegal(t *testing.T) {
 			}
 			layers := exact.layers
 			got, found := fast.Check(it, start)
-			if got != want {
-				t.Fatalf("leaving out layers ends at %v, running them at %v", got, want)
+			if shortcut := fast.Run(it, start); got != want || shortcut != want {
+				t.Fatalf("leaving out layers ends at %v, in a shortcut at %v, running all layers at %v", got, shortcut, want)
 			}
 			if len(found) > 0 {
 				t.Fatalf("leaving out layers: %v", found)
@@ -309,7 +307,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 
 // TestRunsAllocateNothing checks that an engine reuses its memory.
 func TestRunsAllocateNothing(t *testing.T) {
-	e, it := mustEngine(t, handResources()), handIteration()
+	e, it := New(handResources()), handIteration()
 	e.Run(it, 0)
 	if n := testing.AllocsPerRun(100, func() { e.Run(it, 0) }); n > 0 {
 		t.Errorf("a run allocates %v times", n)

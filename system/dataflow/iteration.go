@@ -35,7 +35,7 @@ type Resource struct {
 	Latency    Time // between the end of what an operation waits for and its start
 
 	Count   int  // of lanes
-	Rotates bool // an operation of layer l runs on lane (Op.Lane + l) mod Count
+	Rotates bool // an operation of the model's layer l runs on lane (Op.Lane + l) mod Count
 	// A claim stops a lane that computes at a boundary. Vacate is the time to leave the
 	// work, Reactivate to go on.
 	Vacate, Reactivate Time
@@ -73,6 +73,7 @@ type Op struct {
 	Flags       uint8
 	Kind        uint8 // means something to the system, for spans and names
 	Group       int16 // the same
+	Bus         Time  // for which memory channels carry its data, all pieces together: booked, not scheduled
 }
 
 // duration returns the time of all pieces.
@@ -89,23 +90,45 @@ func (o *Op) piece(left int32) Time {
 // Range is the part [From, To) of a slice.
 type Range struct{ From, To int32 }
 
+// Layers is successive layers that have the same operations, one of which has the flag
+// NextLayer.
+type Layers struct {
+	Range       // of Iteration.Ops
+	Count int32 // at least 1
+}
+
+// SubBatch is the layers of one sub-batch, none where it takes no part. What comes
+// before the model's first layer is a layer of its own.
+type SubBatch struct {
+	Layers []Layers
+	// Exit is the time of the operation that ends the last layer, in place of its Last:
+	// the model's head follows instead of another layer.
+	Exit Time
+}
+
+// total returns the number of layers.
+func (s *SubBatch) total() int32 {
+	var n int32
+	for i := range s.Layers {
+		n += s.Layers[i].Count
+	}
+	return n
+}
+
 // Iteration is the work of one or two sub-batches. Its memory is meant to be
 // filled anew for every iteration.
 type Iteration struct {
 	Ops   []Op
 	After []int32 // indices of Ops
 	Parts []int64 // clocks of one head of each request, in their order
-	// Layers are the operations of each sub-batch: what comes before the first layer,
-	// then each layer. Each range has one operation with the flag NextLayer. Equal
-	// ranges are equal layers. A sub-batch without ranges takes no part.
-	Layers [2][]Range
+	Sub   [2]SubBatch
 }
 
 // Reset empties the iteration and keeps its memory.
 func (it *Iteration) Reset() {
 	it.Ops, it.After, it.Parts = it.Ops[:0], it.After[:0], it.Parts[:0]
-	for s := range it.Layers {
-		it.Layers[s] = it.Layers[s][:0]
+	for s := range it.Sub {
+		it.Sub[s].Layers = it.Sub[s].Layers[:0]
 	}
 }
 
@@ -116,25 +139,31 @@ func (it *Iteration) Add(o Op) int32 {
 	return int32(len(it.Ops) - 1)
 }
 
-// Busy returns the time for which an iteration occupies a resource, over all its
-// lanes, and the pieces of work that this is.
-func (it *Iteration) Busy(resource int8) (Time, int64) {
-	var busy Time
-	var pieces int64
-	for _, layers := range it.Layers {
-		for i := 0; i < len(layers); {
-			same := i + 1
-			for same < len(layers) && layers[same] == layers[i] {
-				same++
-			}
-			for op := layers[i].From; op < layers[i].To; op++ {
-				if o := &it.Ops[op]; o.Resource == resource {
-					busy += Time(same-i) * o.duration()
-					pieces += int64(same-i) * int64(o.Pieces)
+// Wait notes what an operation waits for and returns it as Op.After.
+func (it *Iteration) Wait(after ...int32) Range {
+	from := int32(len(it.After))
+	it.After = append(it.After, after...)
+	return Range{from, int32(len(it.After))}
+}
+
+// Book adds the time of all operations to byKind, and returns for how long memory
+// channels carry their data and how many pieces they have.
+func (it *Iteration) Book(byKind []Time) (bus Time, pieces int64) {
+	for s := range it.Sub {
+		sub := &it.Sub[s]
+		for i := range sub.Layers {
+			r := &sub.Layers[i]
+			n := Time(r.Count)
+			for j := r.From; j < r.To; j++ {
+				o := &it.Ops[j]
+				byKind[o.Kind] += n * o.duration()
+				bus += n * o.Bus
+				pieces += int64(n) * int64(o.Pieces)
+				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
+					byKind[o.Kind] += sub.Exit - o.Last
 				}
 			}
-			i = same
 		}
 	}
-	return busy, pieces
+	return bus, pieces
 }

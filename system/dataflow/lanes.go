@@ -1,6 +1,10 @@
 package dataflow
 
-import "github.com/l3sim/l3sim/sim"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/sim"
+)
 
 // Clock converts between time and the clocks that a rank computes, between which
 // it refreshes at its long-run rate.
@@ -8,16 +12,25 @@ type Clock struct {
 	tCK                 Time
 	interval, computing int64   // tREFI, and tREFI - tRFC: the clocks of it that compute
 	rate                float64 // clocks computed a picosecond
+	most                int64   // clocks that take no longer than Longest
 }
+
+// Longest is what an operation can take: 75 minutes. Sums of a few do not overflow.
+const Longest = Time(1 << 52)
 
 // NewClock returns the clock of a rank that computes so many clocks of each
 // interval; both are positive.
 func NewClock(tCK Time, interval, computing int64) Clock {
-	return Clock{tCK, interval, computing, float64(computing) / (float64(interval) * float64(tCK))}
+	c := Clock{tCK: tCK, interval: interval, computing: computing, rate: float64(computing) / (float64(interval) * float64(tCK))}
+	c.most = min(c.Clocks(Longest)-1, math.MaxInt64/interval-1)
+	return c
 }
 
-// Time returns the time that clocks of computing take.
+// Time returns the time that clocks of computing take, Longest at most.
 func (c *Clock) Time(clocks int64) Time {
+	if clocks > c.most {
+		return Longest
+	}
 	return sim.Time((clocks*c.interval+c.computing-1)/c.computing) * c.tCK
 }
 
@@ -97,9 +110,18 @@ type lane struct {
 func (e *Engine) lane(r int8, n int16, layer int32) int {
 	spec := &e.resources[r]
 	if spec.Rotates {
-		return e.servers[r].lanes + (int(n)+int(layer))%spec.Count
+		return e.servers[r].lanes + (int(n)+spec.turn(layer))%spec.Count
 	}
 	return e.servers[r].lanes + int(n)
+}
+
+// turn returns the lane of an operation with lane 0 in a layer: 0 in the model's first,
+// which is layer 1.
+func (r *Resource) turn(layer int32) int {
+	if !r.Rotates {
+		return 0
+	}
+	return (int(layer) + r.Count - 1) % r.Count
 }
 
 // queueOnLane runs a task on its lane, or has it wait there.

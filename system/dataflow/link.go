@@ -104,13 +104,15 @@ func (e *Engine) stepLink(i int) {
 		t := &l.current
 		e.spans.add(Span{Start: begin, End: l.end, Ready: t.eligible, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource, Piece: t.pieces})
 	}
-	e.begun(l.current.task, begin)
+	if e.onStart {
+		e.begun(l.current.task, begin)
+	}
 }
 
 // pieceEnded hands a piece on to the operation that streams it, or ends the
 // operation whose last piece it is.
 func (e *Engine) pieceEnded(t *queued) {
-	for edge := e.first[t.op]; edge >= 0; edge = e.edges[edge].next {
+	for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
 		if to := e.edges[edge].to; e.it.Ops[to].Flags&Stream != 0 {
 			e.queueOnLink(task{to, t.layer, t.sub}, t.pieces)
 			return

@@ -1,6 +1,9 @@
 package dataflow
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // pastStates is how many layers back a repeat is looked for: the longest period
 // that is found.
@@ -59,23 +62,43 @@ func (e *Engine) reference() int8 {
 
 // repeats returns how often the last period layers are followed by the same: up to
 // the first layer, of either sub-batch, that differs from the one a period before it.
+// A last layer differs from all others.
 func (e *Engine) repeats(period int32) int32 {
-	most := int32(len(e.it.Layers[e.reference()]))
+	most := int32(math.MaxInt32)
 	for s := range e.sub {
-		if !e.sub[s].active || e.over(s) {
-			continue
+		if e.sub[s].active && !e.over(s) {
+			most = min(most, e.same(s, period))
 		}
-		layers, n := e.it.Layers[s], int32(0)
-		for l := e.sub[s].layer + 1; int(l) < len(layers) && l >= period && layers[l] == layers[l-period]; l++ {
-			n++
-		}
-		most = min(most, n)
 	}
 	return most / period
 }
 
+// same returns how many layers that follow a sub-batch's layer have the operations of
+// those a period before.
+func (e *Engine) same(s int, period int32) int32 {
+	sub, layers := &e.sub[s], e.it.Sub[s].Layers
+	next := sub.layer + 1
+	at, until := sub.at, sub.until        // of the layer next
+	back, backUntil := 0, layers[0].Count // of the layer a period before it
+	for next < sub.total-1 && next >= period {
+		for next >= until {
+			at++
+			until += layers[at].Count
+		}
+		for next-period >= backUntil {
+			back++
+			backUntil += layers[back].Count
+		}
+		if layers[at].Range != layers[back].Range {
+			break
+		}
+		next = min(until, backUntil+period, sub.total-1)
+	}
+	return next - sub.layer - 1
+}
+
 // over says whether a sub-batch has ended its last layer.
-func (e *Engine) over(s int) bool { return int(e.sub[s].layer) == len(e.it.Layers[s]) }
+func (e *Engine) over(s int) bool { return e.sub[s].layer == e.sub[s].total }
 
 // shift moves the whole state on by a time and a number of layers.
 func (e *Engine) shift(by Time, layers int32) {
@@ -101,7 +124,11 @@ func (e *Engine) shift(by Time, layers int32) {
 	}
 	for s := range e.sub {
 		if e.sub[s].active && !e.over(s) {
-			e.sub[s].layer += layers
+			sub := &e.sub[s]
+			for sub.layer += layers; sub.layer >= sub.until; {
+				sub.at++
+				sub.until += e.it.Sub[s].Layers[sub.at].Count
+			}
 		}
 	}
 	for q := range e.lanes {
@@ -162,8 +189,7 @@ func (e *Engine) appendState(b []int64) []int64 {
 				b[len(b)-1] = -1 << 32
 				continue
 			}
-			r := e.it.Layers[s][e.sub[s].layer]
-			b = append(b, int64(r.From))
+			b = append(b, int64(e.it.Sub[s].Layers[e.sub[s].at].From))
 		}
 	}
 	for _, i := range e.joins {
@@ -176,7 +202,7 @@ func (e *Engine) appendState(b []int64) []int64 {
 	b = append(b, int64(len(e.wakes)))
 	for i := range e.wakes {
 		w := &e.wakes[i]
-		b = append(b, w.identity(first), int64(w.what)<<1|flag(w.own), int64(w.at-e.now))
+		b = append(b, int64(w.layer-first)<<8|int64(w.sub), w.order, int64(w.at-e.now))
 	}
 	for i := range e.resources {
 		switch s := &e.servers[i]; e.resources[i].Discipline {
@@ -225,10 +251,7 @@ func (t *queued) appendState(b []int64, now Time, first int32) []int64 {
 // appendLanes appends the lanes of a resource, the layer's first one first.
 func (e *Engine) appendLanes(b []int64, resource int, layer int32) []int64 {
 	r, lanes := &e.resources[resource], e.servers[resource].lanes
-	q := 0
-	if r.Rotates {
-		q = int(layer) % r.Count
-	}
+	q := r.turn(layer)
 	for range r.Count {
 		l := &e.lanes[lanes+q]
 		b = append(b, int64(len(l.waiting)), int64(max(l.freeAt-e.now, 0)))
@@ -245,11 +268,4 @@ func (e *Engine) appendLanes(b []int64, resource int, layer int32) []int64 {
 		}
 	}
 	return b
-}
-
-func flag(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }

@@ -28,7 +28,7 @@ type jump struct {
 }
 
 func (s *spans) reset(lanes int) {
-	s.list, s.jump = s.list[:0], jump{}
+	s.list, s.jump = s.list[:0], jump{at: [2]int32{none, none}}
 	for len(s.last) < lanes {
 		s.last = append(s.last, 0)
 	}

@@ -1,0 +1,221 @@
+package dataflow
+
+// lockstep runs iterations of one shape by a recurrence instead of events: every
+// operation of a layer goes down a link to a lane, computes there, and comes up a FIFO,
+// and when all have, one operation on another FIFO ends the layer. It takes two steps a
+// layer of a sub-batch where events take one for every transfer, lane and result.
+//
+// A wave is the transfers of a sub-batch's layer. What makes it one step is that
+// nothing of it depends on what happens while it lasts:
+//
+//   - the link serves waves whole, in the order in which their layers start;
+//   - a sub-batch's lanes have all ended before its next wave starts, so that a
+//     transfer finds at most one operation on its lane, one of the other sub-batch,
+//     whose transfer came before;
+//   - that operation's end is known, since only transfers delay it, and is final
+//     after this one, because this one's own operation, and so the next wave of its
+//     sub-batch, waits for it.
+//
+// When a wave has been sent, the ends on all its lanes are known unless a wave of the
+// other sub-batch delays them. Whichever comes first is next: the last lane of a
+// sub-batch ends, which no wave delays any more, or the layer's last operation does,
+// and a wave starts.
+type lockstep struct {
+	shape
+	sub [2]subWave
+	// freeAt is when each lane can compute again after its latest transfer.
+	freeAt           []Time
+	linkFree, upFree Time // when the links have done all that was sent so far
+	gpuFree          Time
+	sent             Time // the results of lanes that ended up to then have been sent up
+	ended            []laneEnd
+	past             waveHistory
+	steps, layers    int64 // of the iteration, without those skipped
+}
+
+// subWave is where a sub-batch is.
+type subWave struct {
+	layer     int // of its latest wave; -1 before the first
+	attention bool
+	at        Time   // its last lane ends, or where not in attention its operation on the GPU; never after the last
+	due       []Time // end of each operation, by lane counted from the layer's first; the past for none
+	results   Time   // the latest have come up
+}
+
+// laneEnd is an operation on a lane that has ended.
+type laneEnd struct {
+	at, up    Time // up: of its results on the links
+	s, offset int  // sub-batch and rankset offset
+}
+
+// newLockstep returns a lockstep over so many lanes.
+func newLockstep(lanes int) lockstep {
+	l := lockstep{freeAt: make([]Time, lanes), ended: make([]laneEnd, 0, 2*lanes), past: newWaveHistory(lanes)}
+	for s := range l.sub {
+		l.sub[s].due, l.costs[s].lanes = make([]Time, lanes), make([]laneCost, lanes)
+	}
+	return l
+}
+
+// run executes an iteration that fits and starts at start, and returns its end.
+func (l *lockstep) run(start Time) Time {
+	l.begin(start)
+	for l.step() {
+	}
+	return l.gpuFree
+}
+
+// begin starts what comes before the first layers.
+func (l *lockstep) begin(start Time) {
+	l.steps, l.layers = 0, 0
+	l.linkFree, l.upFree, l.gpuFree, l.sent = start, start, start, start
+	for q := range l.freeAt {
+		l.freeAt[q] = start
+	}
+	l.past.reset()
+	for s := range l.sub {
+		sub := &l.sub[s]
+		sub.layer, sub.attention, sub.at = -1, false, never
+		for i := range sub.due {
+			sub.due[i] = start
+		}
+		if l.costs[s].active {
+			l.gpuFree += l.costs[s].entry
+			sub.at = l.gpuFree
+		}
+	}
+}
+
+// next returns the sub-batch that takes the next step.
+func (l *lockstep) next() int {
+	if l.sub[1].at < l.sub[0].at {
+		return 1
+	}
+	return 0
+}
+
+// step takes the next step of either sub-batch; it reports false when both have
+// ended.
+func (l *lockstep) step() bool {
+	s := l.next()
+	next := &l.sub[s]
+	if next.at == never {
+		return false
+	}
+	l.steps++
+	if next.attention {
+		l.finish(next.at)
+	} else {
+		l.start(s)
+	}
+	return true
+}
+
+// finish sends up the results of all lanes that end up to at, in the order of their
+// ends, and runs the block of a sub-batch whose last lane is among them.
+func (l *lockstep) finish(at Time) {
+	ended := l.ended[:0]
+	for s := range l.sub {
+		if !l.sub[s].attention {
+			continue
+		}
+		lanes := l.costs[s].lanes
+		for offset, due := range l.sub[s].due {
+			if due <= l.sent || due > at {
+				continue
+			}
+			i := len(ended)
+			ended = ended[:i+1]
+			for ; i > 0 && ended[i-1].at > due; i-- {
+				ended[i] = ended[i-1]
+			}
+			ended[i] = laneEnd{due, lanes[offset].up, s, offset}
+		}
+	}
+	for i := range ended {
+		e := &ended[i]
+		l.upFree = max(l.upFree, e.at+l.resultsAt) + e.up
+		l.sub[e.s].results = l.upFree
+	}
+	l.sent = at
+	for s := range l.sub {
+		sub := &l.sub[s]
+		if !sub.attention || sub.at > at {
+			continue
+		}
+		block := l.costs[s].block
+		if sub.layer == l.total-1 {
+			block = l.costs[s].exit
+		}
+		l.gpuFree = max(l.gpuFree, sub.results) + block
+		sub.attention, sub.at = false, l.gpuFree
+	}
+}
+
+// start starts the next layer of sub-batch s, whose QKV generation has ended:
+// its wave goes down.
+func (l *lockstep) start(s int) {
+	sub, other := &l.sub[s], &l.sub[1-s]
+	if sub.layer++; sub.layer == l.total {
+		sub.at = never
+		return
+	}
+	l.skipRepeats(s)
+	l.layers++
+	eligible := sub.at + l.latency
+	sub.attention, sub.at = true, 0
+	// The lane of offset 0, and the offset of the other sub-batch's operation there.
+	q, met := l.first(sub.layer), 0
+	count := len(l.freeAt)
+	if l.spec.Rotates {
+		if met = (sub.layer - other.layer) % count; met < 0 {
+			met += count
+		}
+	}
+	lanes := l.costs[s].lanes
+	for offset := range lanes {
+		if g := &lanes[offset]; g.active {
+			left := max(l.linkFree, eligible, l.freeAt[q])
+			if other.due[met] > left {
+				l.interrupt(other, &l.costs[1-s].lanes[met], q, met, left, g)
+			} else {
+				l.linkFree = left + g.open + g.transfer
+				l.freeAt[q] = l.linkFree + g.close
+			}
+			due := max(l.freeAt[q], other.due[met]) + g.compute
+			sub.due[offset] = due
+			sub.at = max(sub.at, due)
+		}
+		if q++; q == count {
+			q = 0
+		}
+		if met++; met == count {
+			met = 0
+		}
+	}
+}
+
+// interrupt sends transfer t to lane q, which works on g, the operation of the other
+// sub-batch with the given offset, and can leave it from left on: the same as the
+// engine's leave and claim.
+func (l *lockstep) interrupt(other *subWave, g *laneCost, q, offset int, left Time, t *laneCost) {
+	remaining := other.due[offset] - left
+	if remaining >= g.compute { // it has not begun: there is no row to close or to open again
+		l.linkFree = left + t.open + t.transfer
+		l.freeAt[q] = l.linkFree + t.close
+		other.due[offset] += l.freeAt[q] - left
+		other.at = max(other.at, other.due[offset])
+		return
+	}
+	wait := l.spec.Boundaries.wait(g.parts, g.compute-remaining)
+	if wait >= remaining { // it ends first
+		l.linkFree = left + remaining + t.open + t.transfer
+		l.freeAt[q] = l.linkFree + t.close
+		return
+	}
+	stop := left + wait
+	l.linkFree = stop + l.spec.Vacate + t.open + t.transfer
+	l.freeAt[q] = l.linkFree + t.close + l.spec.Reactivate
+	other.due[offset] += l.freeAt[q] - stop
+	other.at = max(other.at, other.due[offset])
+}

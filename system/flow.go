@@ -1,0 +1,231 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
+)
+
+// Kinds of operations: what a timeline calls them and what their time is booked as.
+const (
+	opEntry            uint8 = iota // embedding and QKV generation of layer 0, on the GPUs
+	opPrefillAttention              // of prompts, on the GPUs
+	// opBlock is what follows attention on the GPUs, one in-order sequence of kernels:
+	// projection, feed-forward, their all-reduces and QKV generation of the next layer;
+	// after the last layer, the LM head.
+	opBlock
+	opGPUAttention // of prompts and of requests that decode on the GPUs
+	opDecodeDown   // queries, keys and values to the devices that attend
+	opPromptDown
+	opResults
+	opAttention     // decode attention on processing units
+	opHostAttention // decode attention on the host's CPUs
+	opWrite         // memory controllers write what they have collected
+	opNotice        // the host starts work and notices its end
+	opHidden        // transfers behind the work of an iteration: not shown, booked by their system
+	opKinds
+)
+
+// operationNames are the names of operations on a timeline, the same in every layer, so
+// that times add up by name; "" for what is not shown.
+var operationNames = [opKinds]string{
+	opEntry: "entry", opPrefillAttention: "prefill attention", opBlock: "block", opGPUAttention: "attention",
+	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results",
+	opAttention: "decode attention", opHostAttention: "decode attention",
+}
+
+// work is what the resources of a replica have done, for utilisation.
+type work struct {
+	gpu, pcieDown, pcieUp, channel sim.Time
+	attention                      sim.Time // of gpu, what attention takes there
+	pim                            sim.Time // summed over ranksets
+	tasks                          int64    // transfers count by pieces
+}
+
+// since returns the work done since before.
+func (w *work) since(before *work) work {
+	return work{
+		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
+		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
+	}
+}
+
+// resource is a resource of a system and its place on a timeline: a track, or the first
+// of its lanes' tracks.
+type resource struct {
+	dataflow.Resource
+	track int32
+}
+
+// Tracks of a timeline.
+const (
+	trackGPU = iota
+	trackDown
+	trackUp
+	trackRank      // the first device that attends
+	noTrack   = -1 // of a resource that a timeline does not show
+)
+
+// flow is the resources of a replica and the operations of the iteration at hand. It
+// runs, books, checks and records an iteration in the same way for every system.
+type flow struct {
+	engine *dataflow.Engine
+	it     dataflow.Iteration
+	tracks []int32
+	hidden []hidden // of the iteration to be filled
+	work   work
+	check  *checker // nil without checks
+	side   *gpuSide
+	fixed  sim.Time // latencies and switches of the resources
+}
+
+// newFlow returns the flow of a system with these resources.
+func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flow {
+	f := flow{check: check, side: side}
+	plain := make([]dataflow.Resource, len(resources))
+	for i := range resources {
+		r := &resources[i].Resource
+		plain[i] = *r
+		f.fixed |= r.Latency | r.Vacate | r.Reactivate
+		f.tracks = append(f.tracks, resources[i].track)
+	}
+	f.engine = dataflow.New(plain)
+	f.engine.Exact = o.Exact
+	return f
+}
+
+// run executes the iteration that has been filled from start on and returns its end.
+func (f *flow) run(start sim.Time) (sim.Time, error) {
+	if err := f.inTime(start); err != nil {
+		return start, err
+	}
+	end := f.engine.Run(&f.it, start)
+	f.book()
+	if f.check != nil {
+		f.check.schedule(f, start, end)
+	}
+	return end, nil
+}
+
+// book adds what the iteration does.
+func (f *flow) book() {
+	var kinds [opKinds]sim.Time
+	bus, pieces := f.it.Book(kinds[:])
+	w := &f.work
+	attention := kinds[opPrefillAttention] + kinds[opGPUAttention]
+	w.gpu += kinds[opEntry] + kinds[opBlock] + attention
+	w.attention += attention
+	w.pcieDown += kinds[opDecodeDown] + kinds[opPromptDown]
+	w.pcieUp += kinds[opResults]
+	w.pim += kinds[opAttention]
+	w.channel += bus
+	w.tasks += pieces
+}
+
+func (f *flow) done() *work { return &f.work }
+
+func (f *flow) ranksets() imbalance { return imbalance{} }
+
+// record runs the iteration once more, every layer of it, and keeps its spans.
+func (f *flow) record(rec *Recording, start sim.Time) sim.Time {
+	exact := f.engine.Exact
+	f.engine.Exact = true
+	spans := f.engine.Record(&f.it, start)
+	f.engine.Exact = exact
+	end := start
+	for i := range spans {
+		x := &spans[i]
+		o := &f.it.Ops[x.Op]
+		end = max(end, x.End)
+		if track := f.tracks[x.Resource]; !x.Claim && track != noTrack && operationNames[o.Kind] != "" {
+			rec.Add(sim.Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
+		}
+	}
+	return end
+}
+
+// stage is what a sub-batch costs where the GPUs have one device for decode attention
+// beside them. Attention is that of one layer.
+type stage struct {
+	active    bool
+	entry     sim.Time // embedding, QKV generation of layer 0
+	attention sim.Time // on the GPUs: of prompts, or of requests that decode there
+	block     sim.Time // projection to the next layer's QKV generation
+	exit      sim.Time // projection of the last layer to the LM head
+	device    sim.Time // decode attention on the device
+}
+
+// Resources of a system whose GPUs have at most one device beside them.
+const (
+	onGPU = iota
+	onDevice
+	onDown // links and channels, of transfers that hide behind the layers
+	onUp
+	onChannels
+)
+
+// besideGPU is the resources of such a system.
+func besideGPU(device string) []resource {
+	return []resource{
+		onGPU:      {dataflow.Resource{Name: "GPU"}, trackGPU},
+		onDevice:   {dataflow.Resource{Name: device}, trackRank},
+		onDown:     {dataflow.Resource{Name: "PCIe down"}, noTrack},
+		onUp:       {dataflow.Resource{Name: "PCIe up"}, noTrack},
+		onChannels: {dataflow.Resource{Name: "channels"}, noTrack},
+	}
+}
+
+// add adds the layers of sub-batch s: attention, on both where there is any, then the
+// block. The device's operations are of the given kind; bus is for how long the memory
+// channels carry data for one.
+func (f *flow) add(s int, g *stage, kind uint8, bus sim.Time) {
+	if !g.active {
+		return
+	}
+	it := &f.it
+	entry := f.enter(s, onGPU, g.entry)
+	first, from := int32(len(it.Ops)), int32(len(it.After))
+	if g.attention > 0 {
+		it.After = append(it.After, it.Add(dataflow.Op{Last: g.attention, Pieces: 1, Resource: onGPU, Kind: opGPUAttention, Group: int16(s)}))
+	}
+	if g.device > 0 {
+		it.After = append(it.After, it.Add(dataflow.Op{Last: g.device, Pieces: 1, Resource: onDevice, Kind: kind, Group: int16(s), Bus: bus}))
+	}
+	it.Add(dataflow.Op{
+		Last: g.block, Pieces: 1, Resource: onGPU, Flags: dataflow.NextLayer, Kind: opBlock, Group: int16(s),
+		After: dataflow.Range{From: from, To: int32(len(it.After))},
+	})
+	f.layers(s, entry, first, g.exit)
+}
+
+// enter adds what comes before the first layer of a sub-batch, and behind the first of
+// them the transfers that go on beside all layers: the iteration takes at least as long.
+func (f *flow) enter(s int, gpu int8, entry sim.Time) int32 {
+	first := f.it.Add(dataflow.Op{Last: entry, Pieces: 1, Resource: gpu, Flags: dataflow.NextLayer, Kind: opEntry, Group: int16(s)})
+	for _, h := range f.hidden {
+		if h.took > 0 {
+			f.it.Add(dataflow.Op{Last: h.took, Pieces: 1, Resource: h.resource, Kind: opHidden})
+		}
+	}
+	f.hidden = f.hidden[:0]
+	return first
+}
+
+// hide has transfers take a resource beside the next iteration that is filled.
+func (f *flow) hide(resource int8, took sim.Time) {
+	f.hidden = append(f.hidden, hidden{resource, took})
+}
+
+// hidden is the time that transfers behind an iteration take a resource.
+type hidden struct {
+	resource int8
+	took     sim.Time
+}
+
+// layers makes the operations from first on the layers of a sub-batch, after what comes
+// before them from entry on.
+func (f *flow) layers(s int, entry, first int32, exit sim.Time) {
+	sub := &f.it.Sub[s]
+	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
+		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.side.model.Layers)})
+	sub.Exit = exit
+}
