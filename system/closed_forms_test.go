@@ -52,13 +52,18 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 		e.devices.fill(&e.costs, b)
 		free(&e.costs)
 		e.imbalance.add(&e.costs)
-		end := e.pipeline.run(&e.costs, now)
+		e.engine = newFlow(&e.gpuSide, e.costs.resources(len(e.scratch)), Options{}, nil).engine
+		e.costs.fill(&e.flow)
+		end, err := e.flow.run(now)
+		if err != nil {
+			t.Fatal(err)
+		}
 		visit(r, driven{b, end - now})
 		now = end
 		r.batcher.Complete(func(int32, int) {})
 	}
-	if r.check.violation != nil {
-		t.Fatal(r.check.violation)
+	if err := r.check.err(); err != nil {
+		t.Fatal(err)
 	}
 	return r, now
 }
@@ -154,7 +159,7 @@ func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 		if alone != together || alone == 0 {
 			t.Errorf("rotation %t: one request takes %v, %d take %v", rotation, alone, ranksets, together)
 		}
-		share := one.engine.(*l3).pipeline.work.pim / ranksets
+		share := one.engine.(*l3).flow.work.pim / ranksets
 		if alone != ranksets*share {
 			t.Errorf("rotation %t: one request takes %v, %d times its share are %v", rotation, alone, ranksets, ranksets*share)
 		}
@@ -254,7 +259,7 @@ func TestThroughputIsPIMBound(t *testing.T) {
 		})
 		d := r.engine.(*l3).devices
 		peak := float64(read) * float64(d.heads) * 4 // at a burst each tCCD_L: 2 a token for scores, 2 for context
-		efficiency := peak / clocks * float64(d.clock.computing) / float64(d.clock.interval)
+		efficiency := peak / clocks * (1 - float64(d.cfg.DRAM.TRFC)/float64(d.cfg.DRAM.TREFI))
 		if efficiency < 0.5 || efficiency >= 1 {
 			t.Errorf("%v: kernels reach %v of the peak", sets, efficiency)
 		}
@@ -282,7 +287,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 			}
 			busy, iteration := sim.Time(0), 0
 			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
-				work := r.engine.(*l3).pipeline.work.gpu - busy
+				work := r.engine.(*l3).flow.work.gpu - busy
 				busy += work
 				iteration++
 				if iteration == 1 { // the prompts'

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
@@ -106,8 +107,8 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 			now, _ = r.engine.run(b, now)
 			r.batcher.Complete(func(int32, int) {})
 		}
-		if n := r.batcher.Waiting(); n > 0 || r.check.violation != nil {
-			t.Fatalf("%d requests wait; %v", n, r.check.violation)
+		if n := r.batcher.Waiting(); n > 0 || r.check.err() != nil {
+			t.Fatalf("%d requests wait; %v", n, r.check.err())
 		}
 	})
 }
@@ -122,21 +123,24 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2)) // fixed: a mean over few draws says little
 	time := func(low, high sim.Time) sim.Time { return low + sim.Time(rng.Int64N(int64(high-low)+1)) }
 	for range 5000 {
-		a := alternation{layers: 1 + rng.IntN(96), check: newChecker(1)}
-		x, y := &a.stages[0], &a.stages[1]
+		layers := sim.Time(1 + rng.IntN(96))
+		x, y := new(stage), new(stage)
 		*x = stage{active: true, entry: time(1, 50), attention: time(0, 50), block: time(1, 50)}
 		*y = stage{active: true, entry: time(1, 50), block: time(1, 50)}
 		x.exit, y.exit = x.block+time(0, 50), y.block+time(0, 50)
 		x.device, y.device = time(0, y.block), time(0, x.attention+x.block)
 		// Batch 1 computes its block while the CPUs attend for batch 0, and batch 0 its
 		// attention and its next block while they attend for batch 1.
-		layers := sim.Time(a.layers)
 		barriers := x.entry + max(y.entry, x.device) + x.attention + max(x.exit, y.device) + y.exit +
 			(layers-1)*(max(x.attention+x.block, y.device)+max(y.block, x.device))
-		ratio := float64(a.run(0)) / float64(barriers)
+		f := newFlow(&gpuSide{model: &llm.Model{Layers: int(layers)}}, besideGPU("CPU"), Options{}, &checker{})
+		f.add(0, x, opHostAttention, 0)
+		f.add(1, y, opHostAttention, 0)
+		end, err := f.run(0)
+		ratio := float64(end) / float64(barriers)
 		sum, n, worst = sum+ratio, n+1, max(worst, ratio)
-		if ratio > 1.5 || a.check.violation != nil {
-			t.Fatalf("%.2f times the time with barriers; %v; %+v", ratio, a.check.violation, a.stages)
+		if ratio > 1.5 || err != nil || f.check.err() != nil {
+			t.Fatalf("%.2f times the time with barriers; %v; %v; %+v, %+v", ratio, err, f.check.err(), x, y)
 		}
 	}
 	t.Logf("%.3f times the time with barriers on average, %.3f at most", sum/n, worst)

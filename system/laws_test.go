@@ -321,8 +321,6 @@ func BenchmarkRun(b *testing.B) {
 	perRun(r.tokens, "tokens")
 	perRun(r.iterations, "iterations")
 	perRun(r.Tasks, "tasks")
-	perRun(r.Events, "events")
-	perRun(r.Layers, "layers")
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
 

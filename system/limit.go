@@ -43,10 +43,16 @@ func (f *flow) inTime(start sim.Time) error {
 			largest |= min(units.FromPicoseconds(all), longestTask)
 		}
 	}
+	return f.side.inTime(start, largest, tasks)
+}
+
+// inTime returns an error where so many tasks, none longer than largest, may end beyond
+// the range of sim.Time.
+func (d *gpuSide) inTime(start, largest sim.Time, tasks int64) error {
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil
 	}
-	return f.side.tooLong(start, largest)
+	return d.tooLong(start, largest)
 }
 
 // tooLong blames the first hardware key that the user changed, and the load where

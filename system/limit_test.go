@@ -71,7 +71,7 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 	d := newGPUSide(cfg)
 	for _, c := range []struct {
 		start, largest sim.Time
-		tasks          int
+		tasks          int64
 		fits           bool
 	}{
 		{0, units.Second, 100, true},

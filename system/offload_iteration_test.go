@@ -41,8 +41,8 @@ func TestOffloadIterationByHand(t *testing.T) {
 	}
 	took := e.Iteration(b)
 	end, err := e.run(b, start)
-	if err != nil || end != start+took || e.layers.check.violation != nil {
-		t.Fatalf("ends at %v, want %v: %v, %v", end, start+took, err, e.layers.check.violation)
+	if err != nil || end != start+took || e.check.err() != nil {
+		t.Fatalf("ends at %v, want %v: %v, %v", end, start+took, err, e.check.err())
 	}
 	w := e.done()
 	compare("channels", w.channel, layers*(attend(1005)+attend(2005+505)))
@@ -52,7 +52,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 	idleUp, idleDown := e.Idle(b)
 	compare("idle up", idleUp, took-up)
 	compare("idle down", idleDown, took-down)
-	if got := e.record(&Recording{Spans: NewSpans(1)}, b, start); got != end {
+	if got := e.record(&Recording{ranksets: 1}, start); got != end {
 		t.Errorf("the timeline ends at %v, want %v", got, end)
 	}
 
@@ -66,7 +66,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 			t.Fatal(err)
 		}
 		compare("waiting for a move "+way.name, end-start, took+way.own)
-		if got := e.record(&Recording{Spans: NewSpans(1)}, b, start); got != end {
+		if got := e.record(&Recording{ranksets: 1}, start); got != end {
 			t.Errorf("waiting for a move %s, the timeline ends at %v, want %v", way.name, got, end)
 		}
 		*way.wait = 0

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
@@ -23,7 +25,7 @@ func handCosts() *iterationCosts {
 	c.layers, c.latency, c.upLatency = 2, 1*ns, 1*ns
 	c.rotate, c.concurrent, c.asyncPrefill = true, true, true
 	c.vacate, c.reactivate = 1*ns, 4*ns
-	c.clock, c.headsEach = newRankClock(ns, 1, 1), 3 // heads of 20 clocks of 1 ns
+	c.clock, c.headsEach = dataflow.NewClock(ns, 1, 1), 3 // heads of 20 clocks of 1 ns
 	for s := range c.sub {
 		sub := &c.sub[s]
 		sub.active, sub.entry, sub.block, sub.exit = true, 10*ns, 20*ns, 15*ns
@@ -34,6 +36,33 @@ func handCosts() *iterationCosts {
 	c.sub[1].prefillAttention = 6 * ns
 	c.groups[3] = groupCost{promptTokens: 16, prompt: whole(8 * ns)}
 	return &c
+}
+
+// flowOf returns a flow on the resources of some costs, filled with their operations.
+func flowOf(c *iterationCosts, ranksets int, exact bool) *flow {
+	f := newFlow(&gpuSide{model: &llm.Model{Layers: c.layers}}, c.resources(ranksets), Options{Exact: exact}, &checker{})
+	c.fill(&f)
+	return &f
+}
+
+// runCosts runs an iteration of L3 under the checks.
+func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exact bool, start sim.Time) (*flow, sim.Time) {
+	f := flowOf(c, ranksets, exact)
+	end, err := f.run(start)
+	if err == nil {
+		err = f.check.err()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, end
+}
+
+// spansOf returns what every resource does in an iteration.
+func spansOf(f *flow, ranksets int) []sim.Span {
+	rec := Recording{ranksets: ranksets}
+	f.record(&rec, 0)
+	return rec.Spans
 }
 
 // TestHandWorkedSchedule checks every task of one iteration against times worked
@@ -73,59 +102,55 @@ func handCosts() *iterationCosts {
 // (offset 1, rankset 0) is eligible at 239: rows open at 241, data [241,249]. The
 // iteration ends at 253.
 func TestHandWorkedSchedule(t *testing.T) {
-	spans := NewSpans(2)
-	p := newPipeline(2, true)
-	p.spans = spans
-	p.check = newChecker(2)
-	if end := p.run(handCosts(), 0); end != 253*ns {
+	f, end := runCosts(t, handCosts(), 2, true, 0)
+	if end != 253*ns {
 		t.Errorf("the iteration ends at %v, want 253ns", end)
 	}
-	if p.check.violation != nil {
-		t.Error(p.check.violation)
-	}
-	checkSpans(t, spans, []hand{
-		{resourceGPU, int32(taskEntry), 0, 0, 0, 10},
-		{resourceGPU, int32(taskEntry), 2, 0, 10, 20},
-		{resourceGPU, int32(taskAttention), 2, 0, 20, 26},
-		{resourceGPU, int32(taskBlock), 0, 0, 91, 111},
-		{resourceGPU, int32(taskBlock), 2, 0, 119, 139},
-		{resourceGPU, int32(taskAttention), 2, 1, 139, 145},
-		{resourceGPU, int32(taskBlock), 0, 1, 198, 213},
-		{resourceGPU, int32(taskBlock), 2, 1, 238, 253},
-		{resourceDown, opDecodeDown, 0, 0, 13, 18},
-		{resourceDown, opDecodeDown, 1, 0, 20, 25},
-		{resourceDown, opDecodeDown, 2, 0, 44, 49},
-		{resourceDown, opDecodeDown, 0, 1, 114, 119},
-		{resourceDown, opDecodeDown, 1, 1, 121, 126},
-		{resourceDown, opPromptDown, 3, 0, 145, 153},
-		{resourceDown, opDecodeDown, 2, 1, 163, 168},
-		{resourceDown, opPromptDown, 3, 1, 241, 249},
-		{resourceUp, opResults, 0, 0, 77, 79},
-		{resourceUp, opResults, 1, 0, 89, 91},
-		{resourceUp, opResults, 2, 0, 117, 119},
-		{resourceUp, opResults, 1, 1, 190, 192},
-		{resourceUp, opResults, 0, 1, 196, 198},
-		{resourceUp, opResults, 2, 1, 236, 238},
-		{resourceRank, opAttention, 0, 0, 21, 41},
-		{resourceRank, opAttention, 0, 0, 56, 76},
-		{resourceRank, opAttention, 2, 0, 76, 116},
-		{resourceRank, opAttention, 1, 1, 129, 189},
-		{resourceRank + 1, opAttention, 1, 0, 28, 88},
-		{resourceRank + 1, opAttention, 0, 1, 122, 142},
-		{resourceRank + 1, opAttention, 0, 1, 175, 195},
-		{resourceRank + 1, opAttention, 2, 1, 195, 235},
+	checkSpans(t, spansOf(f, 2), []hand{
+		{trackGPU, opEntry, 0, 0, 0, 10},
+		{trackGPU, opEntry, 2, 0, 10, 20},
+		{trackGPU, opPrefillAttention, 2, 0, 20, 26},
+		{trackGPU, opBlock, 0, 0, 91, 111},
+		{trackGPU, opBlock, 2, 0, 119, 139},
+		{trackGPU, opPrefillAttention, 2, 1, 139, 145},
+		{trackGPU, opBlock, 0, 1, 198, 213},
+		{trackGPU, opBlock, 2, 1, 238, 253},
+		{trackDown, opDecodeDown, 0, 0, 13, 18},
+		{trackDown, opDecodeDown, 1, 0, 20, 25},
+		{trackDown, opDecodeDown, 2, 0, 44, 49},
+		{trackDown, opDecodeDown, 0, 1, 114, 119},
+		{trackDown, opDecodeDown, 1, 1, 121, 126},
+		{trackDown, opPromptDown, 3, 0, 145, 153},
+		{trackDown, opDecodeDown, 2, 1, 163, 168},
+		{trackDown, opPromptDown, 3, 1, 241, 249},
+		{trackUp, opResults, 0, 0, 77, 79},
+		{trackUp, opResults, 1, 0, 89, 91},
+		{trackUp, opResults, 2, 0, 117, 119},
+		{trackUp, opResults, 1, 1, 190, 192},
+		{trackUp, opResults, 0, 1, 196, 198},
+		{trackUp, opResults, 2, 1, 236, 238},
+		{trackRank, opAttention, 0, 0, 21, 41},
+		{trackRank, opAttention, 0, 0, 56, 76},
+		{trackRank, opAttention, 2, 0, 76, 116},
+		{trackRank, opAttention, 1, 1, 129, 189},
+		{trackRank + 1, opAttention, 1, 0, 28, 88},
+		{trackRank + 1, opAttention, 0, 1, 122, 142},
+		{trackRank + 1, opAttention, 0, 1, 175, 195},
+		{trackRank + 1, opAttention, 2, 1, 195, 235},
 	})
 }
 
 // hand is a span as worked out by hand, in nanoseconds.
 type hand struct {
-	resource, op, group, layer int32
-	start, end                 sim.Time
+	resource     int32
+	op           uint8
+	group, layer int32
+	start, end   sim.Time
 }
 
-func checkSpans(t *testing.T, spans *Spans, want []hand) {
+func checkSpans(t *testing.T, spans []sim.Span, want []hand) {
 	t.Helper()
-	got := slices.Clone(spans.Spans)
+	got := slices.Clone(spans)
 	slices.SortStableFunc(got, func(a, b sim.Span) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Start, b.Start))
 	})
@@ -137,7 +162,7 @@ func checkSpans(t *testing.T, spans *Spans, want []hand) {
 			t.Errorf("unexpected %+v", got[i])
 		default:
 			w := want[i]
-			if s := (sim.Span{Start: w.start * ns, End: w.end * ns, Resource: w.resource, Kind: w.op, A: w.group, B: w.layer}); s != got[i] {
+			if s := (sim.Span{Start: w.start * ns, End: w.end * ns, Resource: w.resource, Kind: int32(w.op), A: w.group, B: w.layer}); s != got[i] {
 				t.Errorf("got  %+v\nwant %+v", got[i], s)
 			}
 		}
@@ -190,13 +215,8 @@ func TestSwitchesByHand(t *testing.T) {
 	} {
 		c := alone()
 		test.set(c)
-		p := newPipeline(2, true)
-		p.check = newChecker(2)
-		if end := p.run(c, 0); end != test.end*ns {
+		if _, end := runCosts(t, c, 2, true, 0); end != test.end*ns {
 			t.Errorf("%s: ends at %v, want %v", test.name, end, test.end*ns)
-		}
-		if p.check.violation != nil {
-			t.Errorf("%s: %v", test.name, p.check.violation)
 		}
 	}
 }
@@ -218,7 +238,7 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	c := &costs
 	c.layers, c.step = rapid.IntRange(1, 60).Draw(t, "layers"), rapid.Int64Range(0, 20).Draw(t, "step")
 	c.latency, c.upLatency = span("latency", 0, 30), span("up latency", 0, 40)
-	c.clock = newRankClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10)
+	c.clock = dataflow.NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10)
 	c.headsEach = rapid.IntRange(1, 8).Draw(t, "heads")
 	c.vacate, c.reactivate = span("vacate", 0, turn), span("reactivate", 0, turn)
 	c.rotate, c.concurrent, c.asyncPrefill = flag("rotate"), flag("concurrent"), flag("async")
@@ -234,7 +254,7 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 			if flag("decodes") {
 				g.requests = 1
 				g.heads = []int64{rapid.Int64Range(1, 60).Draw(t, "head")}
-				g.compute = c.clock.time(g.heads[0]*int64(c.headsEach)) + span("first head", 0, 5)
+				g.compute = c.clock.Time(g.heads[0]*int64(c.headsEach)) + span("first head", 0, 5)
 				g.decode, g.up = ship("down", link), span("up", 1, link)
 			}
 			if flag("prefills") {
@@ -254,49 +274,24 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	return c
 }
 
-// TestSkippedLayersChangeNothing checks the shortcuts against the long way: the
-// same end and the same work to the picosecond, over several iterations one
-// after another.
-func TestSkippedLayersChangeNothing(t *testing.T) {
-	skipped := map[bool]int64{} // by whether the iteration runs by waves
-	sequence := func(t *rapid.T) {
+// TestShortcutsChangeNothing checks L3's iterations, of all shapes, without a shortcut
+// against the way with: the same end to the picosecond, and no law broken.
+func TestShortcutsChangeNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 6).Draw(t, "ranksets")
-		exact, fast := newPipeline(ranksets, true), newPipeline(ranksets, false)
-		if rapid.Bool().Draw(t, "check") {
-			fast.check = newChecker(ranksets)
-		}
 		start := sim.Time(rapid.IntRange(0, 1e6).Draw(t, "start"))
-		for range rapid.IntRange(1, 10).Draw(t, "iterations") {
-			c := drawCosts(t, ranksets)
-			if rapid.Bool().Draw(t, "only decodes") {
-				withoutPrompts(c)
-			}
-			exact.work, fast.work = work{}, work{}
-			want, got := exact.run(c, start), fast.run(c, start)
-			if got != want {
-				t.Fatalf("skipping layers ends at %d, running them at %d", got, want)
-			}
-			if fast.check != nil && fast.check.violation != nil {
-				t.Fatal(fast.check.violation)
-			}
-			skipped[fast.waves.apply(c)] += exact.work.layers - fast.work.layers
-			a, b := exact.work, fast.work
-			a.events, b.events, a.layers, b.layers = 0, 0, 0, 0
-			if a != b {
-				t.Fatalf("skipping layers does %+v, running them %+v", b, a)
-			}
-			start = want
+		c := drawCosts(t, ranksets)
+		if rapid.Bool().Draw(t, "only decodes") {
+			withoutPrompts(c)
 		}
-	}
-	for range 20 { // quick, and some faults show in one of ten thousand iterations
-		rapid.Check(t, sequence)
-	}
-	if skipped[false] == 0 || skipped[true] == 0 {
-		t.Errorf("layers skipped by whether the iteration runs by waves: %v", skipped)
-	}
+		_, want := runCosts(t, c, ranksets, true, start)
+		if _, got := runCosts(t, c, ranksets, false, start); got != want {
+			t.Fatalf("with shortcuts the iteration ends at %d, layer by layer at %d", got, want)
+		}
+	})
 }
 
-// withoutPrompts makes an iteration one that runs by waves.
+// withoutPrompts makes an iteration one that runs in lockstep.
 func withoutPrompts(c *iterationCosts) {
 	c.concurrent, c.buffered, c.halfDuplex = true, false, false
 	for s := range c.sub {
@@ -315,15 +310,8 @@ func TestSchedulesAreLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
 		c := drawCosts(t, ranksets)
-		spans := NewSpans(ranksets)
-		p := newPipeline(ranksets, true)
-		p.spans = spans
-		p.check = newChecker(ranksets)
-		end := p.run(c, 0)
-		p.check.iteration(p, 0, end, &p.work)
-		if p.check.violation != nil {
-			t.Fatal(p.check.violation)
-		}
+		f, _ := runCosts(t, c, ranksets, true, 0)
+		spans := sim.Timeline{Spans: spansOf(f, ranksets)}
 		if err := spans.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -342,22 +330,22 @@ func checkAttention(t *rapid.T, c *iterationCosts, spans []sim.Span, ranksets in
 		if c.rotate {
 			offset = (offset + int(s.B)) % ranksets
 		}
-		return resourceRank + int32(offset)
+		return trackRank + int32(offset)
 	}
 	for _, s := range spans {
-		if s.Kind == opDecodeDown {
+		if s.Kind == int32(opDecodeDown) {
 			received[key{s.A, s.B}] = s.End
 		}
 	}
 	for _, s := range spans {
-		if s.Resource == resourceDown && !c.buffered {
+		if s.Resource == trackDown && !c.buffered {
 			for _, a := range spans {
-				if a.Kind == opAttention && (a.Resource == rankOf(s) || !c.concurrent) && a.Start < s.End && s.Start < a.End {
+				if a.Kind == int32(opAttention) && (a.Resource == rankOf(s) || !c.concurrent) && a.Start < s.End && s.Start < a.End {
 					t.Fatalf("a rankset computes %+v during the transfer %+v", a, s)
 				}
 			}
 		}
-		if s.Kind != opAttention {
+		if s.Kind != int32(opAttention) {
 			continue
 		}
 		if s.Resource != rankOf(s) {

@@ -1,0 +1,44 @@
+package dataflow
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestBoundaryWait compares the wait for a boundary with a list of all boundaries: the
+// ends of the heads, multiples of the step from each head's start, and every clock once
+// the heads are done.
+func TestBoundaryWait(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := Boundaries{
+			Clock: NewClock(Time(rapid.IntRange(1, 9).Draw(t, "tCK")), rapid.Int64Range(10, 13).Draw(t, "tREFI"), 10),
+			Each:  rapid.Int64Range(1, 3).Draw(t, "heads"), Step: rapid.Int64Range(0, 5).Draw(t, "step"),
+		}
+		heads := rapid.SliceOfN(rapid.Int64Range(1, 12), 1, 3).Draw(t, "clocks")
+		at := int64(0)
+		boundaries := []Time{0}
+		for _, head := range heads {
+			for range c.Each {
+				for k := c.Step; k > 0 && k < head; k += c.Step {
+					boundaries = append(boundaries, c.Clock.Time(at+k))
+				}
+				at += head
+				boundaries = append(boundaries, c.Clock.Time(at))
+			}
+		}
+		for range 4 { // in the drain
+			at++
+			boundaries = append(boundaries, c.Clock.Time(at))
+		}
+		next := 0
+		for elapsed := Time(1); elapsed <= boundaries[len(boundaries)-1]; elapsed++ {
+			for boundaries[next] < elapsed {
+				next++
+			}
+			if got, want := c.wait(heads, elapsed), boundaries[next]-elapsed; got != want {
+				t.Fatalf("at %v: the boundary is in %v, want %v", elapsed, got, want)
+			}
+		}
+	})
+}
