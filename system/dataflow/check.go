@@ -31,9 +31,7 @@ type Violation struct {
 // that are run; with Exact, of all.
 func (e *Engine) Check(it *Iteration, start Time) (Time, []Violation) {
 	spans := e.Record(it, start)
-	c := check{e: e, it: it, start: start + e.recorded.jump.by, end: e.end, took: e.end - start, spans: spans, instances: map[task]*instance{}}
-	c.run()
-	return e.end, c.found
+	return e.end, e.Verify(it, spans, start, e.end)
 }
 
 // Record runs an iteration as Run does and returns the spans of the layers that are
@@ -46,8 +44,28 @@ func (e *Engine) Record(it *Iteration, start Time) []Span {
 	e.spans = e.recorded
 	e.Run(it, start)
 	e.spans = nil
-	slices.SortStableFunc(e.recorded.list, func(a, b Span) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End)) })
+	slices.SortStableFunc(e.recorded.list, byStart)
 	return e.recorded.list
+}
+
+func byStart(a, b Span) int {
+	if a.Start != b.Start {
+		return cmp.Compare(a.Start, b.Start)
+	}
+	return cmp.Compare(a.End, b.End)
+}
+
+// Verify returns every law that a schedule breaks: the spans of the iteration that was
+// recorded last, in the order of their starts, between its start and its end.
+func (e *Engine) Verify(it *Iteration, spans []Span, start, end Time) []Violation {
+	if e.checked == nil {
+		e.checked = &check{}
+	}
+	c := e.checked
+	c.e, c.it, c.spans, c.found = e, it, spans, nil
+	c.start, c.end, c.took = start+e.recorded.jump.by, end, end-start
+	c.run()
+	return c.found
 }
 
 // check verifies one schedule against its iteration, and knows nothing of how the
@@ -58,16 +76,47 @@ type check struct {
 	start, end Time // of the schedule that has been recorded
 	took       Time // of the whole iteration
 	spans      []Span
-	instances  map[task]*instance
 	found      []Violation
-	last       [2]int32 // the last layer of each sub-batch, as recorded
+
+	rows      []row      // the layers that have been run
+	first     [2]int     // of the rows, by sub-batch
+	instances []instance // by row and operation
+	slots     []served   // by resource, then by lane
+	limits    []limit    // by resource
+	closes    Time       // the longest time that a lane needs after a transfer
+}
+
+// row is a layer that has been run.
+type row struct {
+	Range
+	sub   int8
+	last  bool  // of its sub-batch
+	layer int32 // as recorded
+	end   Time
 }
 
 // instance is what a schedule did for an operation of a layer.
 type instance struct {
 	start, end, worked, ready Time
 	pieces                    int32
-	expected                  bool // the iteration has it
+	done                      bool
+}
+
+// served is what a resource or a lane has done up to a span.
+type served struct {
+	free Time
+	last *Span
+}
+
+// limit is what the operations of an iteration on one resource amount to.
+type limit struct {
+	longest Time // operation
+	claim   Time // the longest that a piece can wait for lanes
+	held    Time // the longest that an operation holds lanes, waiting included
+	work    Time // of all its spans
+	spans   Time
+	busy    Time // in the whole iteration, over all lanes
+	pieces  Time // in the whole iteration
 }
 
 func (c *check) fail(law Law, at Time, format string, args ...any) {
@@ -75,173 +124,250 @@ func (c *check) fail(law Law, at Time, format string, args ...any) {
 }
 
 // name names an operation for a message.
-func (c *check) name(t task) string {
-	o := &c.it.Ops[t.op]
+func (c *check) name(x *Span) string {
+	o := &c.it.Ops[x.Op]
 	return fmt.Sprintf("operation %d (kind %d, group %d) of sub-batch %d, layer %d, on %s",
-		t.op, o.Kind, o.Group, t.sub, t.layer, c.e.resources[o.Resource].Name)
+		x.Op, o.Kind, o.Group, x.Sub, x.Layer, c.e.resources[o.Resource].Name)
 }
 
 func (c *check) run() {
+	c.expect()
+	c.measure()
 	for i := range c.spans {
 		c.collect(&c.spans[i])
 	}
-	for _, t := range c.expected() {
-		c.instance(t)
-	}
-	for t, in := range c.instances {
-		if !in.expected {
-			c.fail(Traffic, c.end, "%s is no operation of the iteration", c.name(t))
+	for r := range c.rows {
+		for op := c.rows[r].From; op < c.rows[r].To; op++ {
+			c.instance(r, op)
 		}
 	}
-	for r := range c.e.resources {
-		c.resource(r)
-	}
+	c.serve()
 	c.length()
 	slices.SortFunc(c.found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Time, b.Time), cmp.Compare(a.Law, b.Law), cmp.Compare(a.Detail, b.Detail))
 	})
 }
 
+// expect lists the layers that have been run, as the recording numbers them.
+func (c *check) expect() {
+	jump := &c.e.recorded.jump
+	c.rows = c.rows[:0]
+	for s := range c.it.Sub {
+		c.first[s] = len(c.rows)
+		layer := int32(0)
+		for _, r := range c.it.Sub[s].Layers {
+			for until := layer + r.Count; layer < until; layer++ {
+				switch {
+				case layer <= jump.at[s]:
+					c.rows = append(c.rows, row{Range: r.Range, sub: int8(s), layer: layer + jump.layers})
+				case layer > jump.at[s]+jump.layers:
+					c.rows = append(c.rows, row{Range: r.Range, sub: int8(s), layer: layer})
+				}
+			}
+		}
+		if n := len(c.rows); n > c.first[s] {
+			c.rows[n-1].last = true
+		}
+	}
+	n := len(c.rows) * len(c.it.Ops)
+	if n > cap(c.instances) {
+		c.instances = make([]instance, n)
+	}
+	c.instances = c.instances[:n]
+	clear(c.instances)
+}
+
+// of returns the instance of a span's operation, nil where the iteration has none.
+func (c *check) of(x *Span) *instance {
+	r := c.first[x.Sub] + int(x.Layer-c.e.recorded.jump.layers)
+	if r < c.first[x.Sub] || r >= len(c.rows) || c.rows[r].sub != x.Sub || x.Op < c.rows[r].From || x.Op >= c.rows[r].To {
+		return nil
+	}
+	return c.at(r, x.Op)
+}
+
+func (c *check) at(row int, op int32) *instance { return &c.instances[row*len(c.it.Ops)+int(op)] }
+
 // collect adds a span to its operation.
 func (c *check) collect(x *Span) {
 	if x.End < x.Start {
-		c.fail(Exclusive, x.Start, "%s ends at %v, before it starts", c.name(x.task()), x.End)
+		c.fail(Exclusive, x.Start, "%s ends at %v, before it starts", c.name(x), x.End)
 	}
 	if x.Claim {
 		return
 	}
-	in := c.instances[x.task()]
+	in := c.of(x)
 	if in == nil {
-		in = &instance{start: x.Start, ready: x.Ready}
-		c.instances[x.task()] = in
+		c.fail(Traffic, x.Start, "%s is no operation of the iteration", c.name(x))
+		return
+	}
+	if !in.done {
+		in.done, in.start = true, x.Start
 	}
 	in.start, in.end = min(in.start, x.Start), max(in.end, x.End)
 	in.worked += x.End - x.Start
 	in.pieces++
-}
-
-func (x *Span) task() task { return task{x.Op, x.Layer, x.Sub} }
-
-// expected returns the operations of all layers that have been run, as the recording
-// numbers them.
-func (c *check) expected() []task {
-	var all []task
-	jump := &c.e.recorded.jump
-	for s := range c.it.Sub {
-		layer := int32(0)
-		for _, r := range c.it.Sub[s].Layers {
-			for range r.Count {
-				as := layer
-				if layer <= jump.at[s] {
-					as += jump.layers
-				}
-				c.last[s] = as
-				if layer <= jump.at[s] || layer > jump.at[s]+jump.layers {
-					for op := r.From; op < r.To; op++ {
-						all = append(all, task{op, as, int8(s)})
-					}
-				}
-				layer++
-			}
-		}
+	if c.it.Ops[x.Op].Flags&NextLayer != 0 {
+		c.rows[c.first[x.Sub]+int(x.Layer-c.e.recorded.jump.layers)].end = x.End
 	}
-	return all
 }
 
-// instance checks one operation of a layer against what it waits for.
-func (c *check) instance(t task) {
-	in, o := c.instances[t], &c.it.Ops[t.op]
-	if in == nil {
-		c.fail(Traffic, c.end, "%s is not done", c.name(t))
+// instance checks an operation of a layer against what it waits for.
+func (c *check) instance(r int, op int32) {
+	in, o, row := c.at(r, op), &c.it.Ops[op], &c.rows[r]
+	x := &Span{Op: op, Sub: row.sub, Layer: row.layer}
+	if !in.done {
+		c.fail(Traffic, c.end, "%s is not done", c.name(x))
 		return
 	}
-	in.expected = true
 	want := o.duration()
-	if o.Flags&NextLayer != 0 && t.layer == c.last[t.sub] {
-		want = c.it.Sub[t.sub].Exit
+	if o.Flags&NextLayer != 0 && row.last {
+		want = c.it.Sub[row.sub].Exit
 	}
 	if in.worked != want || c.e.resources[o.Resource].Discipline != Lanes && in.pieces != o.Pieces {
-		c.fail(Traffic, in.end, "%s takes %v in %d pieces, not %v in %d", c.name(t), in.worked, in.pieces, want, o.Pieces)
+		c.fail(Traffic, in.end, "%s takes %v in %d pieces, not %v in %d", c.name(x), in.worked, in.pieces, want, o.Pieces)
 	}
 	in.ready = c.start
 	for _, p := range c.it.After[o.After.From:o.After.To] {
-		before := c.instances[task{p, t.layer, t.sub}]
-		switch {
-		case before == nil: // named already
+		switch before := c.at(r, p); {
+		case !before.done: // named already
 		case o.Flags&(OnStart|Stream) != 0:
 			in.ready = max(in.ready, before.start)
+			if o.Flags&Stream != 0 && in.end < before.end {
+				c.fail(Causality, in.end, "%s ends before the pieces that it hands on at %v", c.name(x), before.end)
+			}
 		default:
 			in.ready = max(in.ready, before.end)
 		}
-		if o.Flags&Stream != 0 && before != nil && in.end < before.end {
-			c.fail(Causality, in.end, "%s ends before the pieces that it hands on at %v", c.name(t), before.end)
-		}
 	}
-	if o.After.From == o.After.To {
-		in.ready = max(in.ready, c.layerEnd(t))
+	if o.After.From == o.After.To && r > c.first[row.sub] {
+		in.ready = max(in.ready, c.rows[r-1].end)
 	}
 	if earliest := in.ready + c.e.resources[o.Resource].Latency; in.start < earliest {
-		c.fail(Causality, in.start, "%s starts before %v, when what it waits for is there", c.name(t), earliest)
+		c.fail(Causality, in.start, "%s starts before %v, when what it waits for is there", c.name(x), earliest)
 	}
 }
 
-// layerEnd returns when the layer before a task's ended.
-func (c *check) layerEnd(t task) Time {
-	for before, in := range c.instances {
-		if before.sub == t.sub && before.layer == t.layer-1 && c.it.Ops[before.op].Flags&NextLayer != 0 {
-			return in.end
-		}
+// serve checks what each resource does, lane by lane, and what it does together with its
+// twin.
+func (c *check) serve() {
+	slots := len(c.e.resources) + len(c.e.lanes)
+	c.slots = append(c.slots[:0], make([]served, 0, slots)...)
+	for range slots {
+		c.slots = append(c.slots, served{free: c.start})
 	}
-	return c.start
-}
-
-// resource checks the spans of one resource, lane by lane, and those of its twin with
-// them.
-func (c *check) resource(r int) {
-	spec := &c.e.resources[r]
-	for lane := range max(spec.Count, 1) {
-		free, last := c.start, (*Span)(nil)
-		for i := range c.spans {
-			x := &c.spans[i]
-			if int(x.Resource) != r || int(x.Lane) != lane {
-				continue
-			}
-			if x.Start < free {
-				c.fail(Exclusive, x.Start, "%s starts before %s is free at %v", c.name(x.task()), spec.Name, free)
-			}
-			c.waited(spec, x, last, free)
-			free, last = max(free, x.End), x
+	var bus Time // of the two resources that share one
+	for i := range c.spans {
+		x := &c.spans[i]
+		spec := &c.e.resources[x.Resource]
+		slot := int(x.Resource)
+		if spec.Discipline == Lanes {
+			slot = len(c.e.resources) + c.e.servers[x.Resource].lanes + int(x.Lane)
 		}
-	}
-	if spec.Twin > r+1 {
-		c.twins(int8(r), int8(spec.Twin-1))
+		s := &c.slots[slot]
+		if x.Start < s.free {
+			c.fail(Exclusive, x.Start, "%s starts before %s is free at %v", c.name(x), spec.Name, s.free)
+		}
+		if spec.Twin > 0 {
+			if x.Start < bus {
+				c.fail(Exclusive, x.Start, "%s starts while the bus of %s and %s is busy until %v",
+					c.name(x), spec.Name, c.e.resources[spec.Twin-1].Name, bus)
+			}
+			bus = max(bus, x.End)
+		}
+		if in := c.of(x); in != nil && !x.Claim {
+			c.waited(spec, x, s, in)
+		}
+		s.free, s.last = max(s.free, x.End), x
 	}
 }
 
 // waited checks that a span starts as soon as it can, and no other could have.
-func (c *check) waited(spec *Resource, x, last *Span, free Time) {
-	in, o := c.instances[x.task()], &c.it.Ops[x.Op]
-	if in == nil || x.Claim {
-		return
-	}
-	at := max(free, in.ready+spec.Latency)
+func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
+	o := &c.it.Ops[x.Op]
+	at := max(s.free, in.ready+spec.Latency)
 	if o.Flags&Stream != 0 {
-		at = max(free, x.Ready)
+		at = max(s.free, x.Ready)
 	}
 	switch late := x.Start - at; {
 	case spec.Discipline == Lanes:
-		if x.Start == in.start && late > c.closes()+spec.Reactivate {
-			c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x.task()), at, x.Start)
+		if x.Start == in.start && late > c.closes+spec.Reactivate {
+			c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x), at, x.Start)
 		}
 		if want := c.e.lane(x.Resource, o.Lane, x.Layer) - c.e.servers[x.Resource].lanes; int(x.Lane) != want {
-			c.fail(Traffic, x.Start, "%s is on lane %d, not %d", c.name(x.task()), x.Lane, want)
+			c.fail(Traffic, x.Start, "%s is on lane %d, not %d", c.name(x), x.Lane, want)
 		}
-	case late > c.patience(spec, o):
-		c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x.task()), at, x.Start)
+	case late > 0 && late > c.patience(spec, o):
+		c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x), at, x.Start)
 	}
-	if last != nil && spec.Discipline == FIFO && c.instances[last.task()].ready > in.ready {
-		c.fail(Idle, x.Start, "%s is ready at %v and goes after %s, ready at %v", c.name(x.task()), in.ready, c.name(last.task()), c.instances[last.task()].ready)
+	if s.last == nil || spec.Discipline != FIFO {
+		return
 	}
+	if last := c.of(s.last); last != nil && last.ready > in.ready {
+		c.fail(Idle, x.Start, "%s is ready at %v and goes after %s, ready at %v", c.name(x), in.ready, c.name(s.last), last.ready)
+	}
+}
+
+// measure adds up what the iteration does on each resource.
+func (c *check) measure() {
+	c.limits = append(c.limits[:0], make([]limit, len(c.e.resources))...)
+	c.closes = 0
+	for i := range c.it.Ops {
+		o := &c.it.Ops[i]
+		l := &c.limits[o.Resource]
+		l.longest = max(l.longest, o.duration())
+		c.closes = max(c.closes, o.Close)
+	}
+	for i := range c.it.Ops {
+		o := &c.it.Ops[i]
+		l := &c.limits[o.Resource]
+		l.claim = max(l.claim, c.claim(o))
+	}
+	for i := range c.spans {
+		if x := &c.spans[i]; !x.Claim {
+			c.limits[x.Resource].work += x.End - x.Start
+			c.limits[x.Resource].spans++
+		}
+	}
+	for i := range c.it.Ops {
+		o := &c.it.Ops[i]
+		l := &c.limits[o.Resource]
+		l.held = max(l.held, c.delay(&c.e.resources[o.Resource], o)+o.duration())
+	}
+	for s := range c.it.Sub {
+		sub := &c.it.Sub[s]
+		for i, r := range sub.Layers {
+			for j := r.From; j < r.To; j++ {
+				o := &c.it.Ops[j]
+				l := &c.limits[o.Resource]
+				l.busy += Time(r.Count) * o.duration()
+				l.pieces += Time(r.Count) * Time(o.Pieces)
+				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
+					l.busy += sub.Exit - o.Last
+				}
+			}
+		}
+	}
+}
+
+// claim returns how long a piece of an operation can wait for the lanes that it claims.
+func (c *check) claim(o *Op) Time {
+	if o.Claims == 0 {
+		return 0
+	}
+	claimed := &c.e.resources[o.Claims-1]
+	return claimed.Vacate + o.Open + claimed.Reactivate + c.limits[o.Claims-1].longest + c.closes
+}
+
+// delay returns how long an operation can wait for its own claim and its twin.
+func (c *check) delay(spec *Resource, o *Op) Time {
+	most := c.claim(o)
+	if spec.Twin > 0 {
+		twin := &c.limits[spec.Twin-1]
+		// The gaps between the twin's spans may be too short.
+		most += twin.work + twin.claim + twin.spans*o.duration()
+	}
+	return most
 }
 
 // patience returns how long an operation can wait at most when its resource is free: for
@@ -253,132 +379,33 @@ func (c *check) patience(spec *Resource, o *Op) Time {
 		return most
 	}
 	for r := range c.e.resources {
-		other := &c.e.resources[r]
-		if int8(r) == o.Resource || other.Discipline != Link {
-			continue
-		}
-		var longest Time
-		for i := range c.it.Ops {
-			if x := &c.it.Ops[i]; int(x.Resource) == r {
-				longest = max(longest, c.delay(other, x)+x.duration())
-			}
-		}
-		most += longest
-	}
-	return most
-}
-
-// delay returns how long an operation can wait for its own claim and its twin.
-func (c *check) delay(spec *Resource, o *Op) Time {
-	var most Time
-	if o.Claims > 0 {
-		claimed := &c.e.resources[o.Claims-1]
-		most = claimed.Vacate + o.Open + claimed.Reactivate + c.longest(o.Claims-1) + c.closes()
-	}
-	if spec.Twin > 0 {
-		twin := int8(spec.Twin - 1)
-		work, spans := c.total(twin)
-		// The gaps between the twin's spans may be too short.
-		most += work + c.longestClaim(twin) + spans*o.duration()
-	}
-	return most
-}
-
-// closes returns the longest time that a lane needs after a transfer.
-func (c *check) closes() Time {
-	var most Time
-	for i := range c.it.Ops {
-		most = max(most, c.it.Ops[i].Close)
-	}
-	return most
-}
-
-// longest returns the longest operation on a resource.
-func (c *check) longest(r int8) Time {
-	var most Time
-	for i := range c.it.Ops {
-		if o := &c.it.Ops[i]; o.Resource == r {
-			most = max(most, o.duration())
+		if int8(r) != o.Resource && c.e.resources[r].Discipline == Link {
+			most += c.limits[r].held
 		}
 	}
 	return most
-}
-
-// total returns the time of a resource's spans, and their number.
-func (c *check) total(r int8) (sum, spans Time) {
-	for i := range c.spans {
-		if x := &c.spans[i]; x.Resource == r && !x.Claim {
-			sum += x.End - x.Start
-			spans++
-		}
-	}
-	return sum, spans
-}
-
-// twins checks that two resources with one bus take turns.
-func (c *check) twins(a, b int8) {
-	free := c.start
-	for i := range c.spans {
-		if x := &c.spans[i]; x.Resource == a || x.Resource == b {
-			if x.Start < free {
-				c.fail(Exclusive, x.Start, "%s starts while the bus of %s and %s is busy until %v",
-					c.name(x.task()), c.e.resources[a].Name, c.e.resources[b].Name, free)
-			}
-			free = max(free, x.End)
-		}
-	}
 }
 
 // length checks the end of the iteration against its operations, those of skipped
 // layers included.
 func (c *check) length() {
 	latest, serial := c.start, Time(0)
-	for _, in := range c.instances {
-		latest = max(latest, in.end)
+	for i := range c.spans {
+		if !c.spans[i].Claim {
+			latest = max(latest, c.spans[i].End)
+		}
 	}
 	if latest != c.end {
 		c.fail(Length, c.end, "the iteration ends at %v, its last operation at %v", c.end, latest)
 	}
 	for r := range c.e.resources {
-		spec := &c.e.resources[r]
-		busy, ops := c.it.busy(int8(r))
-		serial += busy + Time(ops)*(spec.Latency+c.longestClaim(int8(r)))
-		if least := busy / Time(max(spec.Count, 1)); c.took < least {
+		spec, l := &c.e.resources[r], &c.limits[r]
+		serial += l.busy + l.pieces*(spec.Latency+l.claim)
+		if least := l.busy / Time(max(spec.Count, 1)); c.took < least {
 			c.fail(Length, c.end, "the iteration takes %v, %s is busy for %v", c.took, spec.Name, least)
 		}
 	}
 	if c.took > serial {
 		c.fail(Length, c.end, "the iteration takes %v, all operations in turn %v", c.took, serial)
 	}
-}
-
-// longestClaim returns what a piece of a resource can wait for lanes at most.
-func (c *check) longestClaim(r int8) Time {
-	var most Time
-	for i := range c.it.Ops {
-		if o := &c.it.Ops[i]; o.Resource == r && o.Claims > 0 {
-			most = max(most, c.delay(&Resource{}, o))
-		}
-	}
-	return most
-}
-
-// busy returns the time for which an iteration occupies a resource, over all its
-// lanes, and the pieces of work that this is.
-func (it *Iteration) busy(resource int8) (busy Time, pieces int64) {
-	for s := range it.Sub {
-		sub := &it.Sub[s]
-		for i, r := range sub.Layers {
-			for j := r.From; j < r.To; j++ {
-				if o := &it.Ops[j]; o.Resource == resource {
-					busy += Time(r.Count) * o.duration()
-					pieces += int64(r.Count) * int64(o.Pieces)
-					if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
-						busy += sub.Exit - o.Last
-					}
-				}
-			}
-		}
-	}
-	return busy, pieces
 }

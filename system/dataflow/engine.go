@@ -32,6 +32,7 @@ type Engine struct {
 	alone      alone
 
 	recorded *spans
+	checked  *check
 }
 
 // server is what the engine knows of a resource beside its specification.
