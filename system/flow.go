@@ -185,25 +185,29 @@ func (f *flow) add(s int, g *stage, kind uint8, bus sim.Time) {
 	entry := f.enter(s, onGPU, g.entry)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	if g.attention > 0 {
-		it.After = append(it.After, it.Add(dataflow.Op{Last: g.attention, Pieces: 1, Resource: onGPU, Kind: opGPUAttention, Group: int16(s)}))
+		o, i := it.Add(onGPU, g.attention)
+		o.Kind, o.Group = opGPUAttention, int16(s)
+		it.After = append(it.After, i)
 	}
 	if g.device > 0 {
-		it.After = append(it.After, it.Add(dataflow.Op{Last: g.device, Pieces: 1, Resource: onDevice, Kind: kind, Group: int16(s), Bus: bus}))
+		o, i := it.Add(onDevice, g.device)
+		o.Kind, o.Group, o.Bus = kind, int16(s), bus
+		it.After = append(it.After, i)
 	}
-	it.Add(dataflow.Op{
-		Last: g.block, Pieces: 1, Resource: onGPU, Flags: dataflow.NextLayer, Kind: opBlock, Group: int16(s),
-		After: dataflow.Range{From: from, To: int32(len(it.After))},
-	})
+	o, _ := it.Add(onGPU, g.block)
+	o.Kind, o.Group, o.Flags, o.After = opBlock, int16(s), dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
 	f.layers(s, entry, first, g.exit)
 }
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
 // them the transfers that go on beside all layers: the iteration takes at least as long.
 func (f *flow) enter(s int, gpu int8, entry sim.Time) int32 {
-	first := f.it.Add(dataflow.Op{Last: entry, Pieces: 1, Resource: gpu, Flags: dataflow.NextLayer, Kind: opEntry, Group: int16(s)})
+	o, first := f.it.Add(gpu, entry)
+	o.Kind, o.Group, o.Flags = opEntry, int16(s), dataflow.NextLayer
 	for _, h := range f.hidden {
 		if h.took > 0 {
-			f.it.Add(dataflow.Op{Last: h.took, Pieces: 1, Resource: h.resource, Kind: opHidden})
+			o, _ := f.it.Add(h.resource, h.took)
+			o.Kind = opHidden
 		}
 	}
 	f.hidden = f.hidden[:0]

@@ -68,27 +68,31 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
 			continue
 		}
 		number := int16(s*len(sub.groups) + g)
-		down := c.down(it, &group.decode, dataflow.Op{Lane: int16(g), Group: number, Kind: opDecodeDown})
+		o, down := it.Add(onLinkDown, 0)
+		o.Kind, o.Lane, o.Group = opDecodeDown, int16(g), number
+		down = c.send(it, down, &group.decode)
+
+		o, attention := it.Add(onRanksets, group.compute)
 		parts := int32(len(it.Parts))
 		it.Parts = append(it.Parts, group.heads...)
-		attention := it.Add(dataflow.Op{
-			Last: group.compute, Pieces: 1, Resource: onRanksets, Lane: int16(g), Group: number, Kind: opAttention,
-			After: it.Wait(down), Parts: dataflow.Range{From: parts, To: int32(len(it.Parts))},
-		})
-		c.waits = append(c.waits, it.Add(dataflow.Op{
-			Last: group.up, Pieces: 1, Resource: onLinkUp, Group: number, Kind: opResults, After: it.Wait(attention), Bus: group.upBus,
-		}))
+		o.Kind, o.Lane, o.Group, o.Parts, o.After = opAttention, int16(g), number, dataflow.Range{From: parts, To: int32(len(it.Parts))}, it.Wait(down)
+
+		o, up := it.Add(onLinkUp, group.up)
+		o.Kind, o.Group, o.Bus, o.After = opResults, number, group.upBus, it.Wait(attention)
+		c.waits = append(c.waits, up)
 	}
 	if !c.asyncPrefill {
 		c.prompts(it, s, -1)
 	}
-	gpu := dataflow.Op{Pieces: 1, Resource: onGPUs, Group: int16(s * len(sub.groups))}
+	number := int16(s * len(sub.groups))
 	if sub.prefillAttention > 0 {
-		gpu.Last, gpu.Kind = sub.prefillAttention, opPrefillAttention
-		c.waits = append(c.waits, it.Add(gpu))
+		o, i := it.Add(onGPUs, sub.prefillAttention)
+		o.Kind, o.Group = opPrefillAttention, number
+		c.waits = append(c.waits, i)
 	}
-	gpu.Last, gpu.Kind, gpu.Flags, gpu.After = sub.block, opBlock, dataflow.NextLayer, it.Wait(c.waits...)
-	if block := it.Add(gpu); c.asyncPrefill {
+	o, block := it.Add(onGPUs, sub.block)
+	o.Kind, o.Group, o.Flags, o.After = opBlock, number, dataflow.NextLayer, it.Wait(c.waits...)
+	if c.asyncPrefill {
 		c.prompts(it, s, block)
 	}
 }
@@ -102,31 +106,34 @@ func (c *iterationCosts) prompts(it *dataflow.Iteration, s int, block int32) {
 		if group.promptTokens == 0 {
 			continue
 		}
-		o := dataflow.Op{Class: 1, Lane: int16(g), Group: int16(s*len(sub.groups) + g), Kind: opPromptDown}
+		o, i := it.Add(onLinkDown, 0)
+		o.Kind, o.Class, o.Lane, o.Group = opPromptDown, 1, int16(g), int16(s*len(sub.groups)+g)
 		if block >= 0 {
 			o.After, o.Flags = it.Wait(block), dataflow.OnStart
 		}
-		if end := c.down(it, &group.prompt, o); block < 0 {
+		if end := c.send(it, i, &group.prompt); block < 0 {
 			c.waits = append(c.waits, end)
 		}
 	}
 }
 
-// down adds a transfer to a rankset, and its way from the memory controllers on where
-// these collect what they write. It returns the operation that ends it.
-func (c *iterationCosts) down(it *dataflow.Iteration, h *shipment, o dataflow.Op) int32 {
+// send completes operation i, a transfer to a rankset, by what it costs, and adds its way
+// from the memory controllers on where these collect what they write. It returns the
+// operation that ends it.
+func (c *iterationCosts) send(it *dataflow.Iteration, i int32, h *shipment) int32 {
+	o := &it.Ops[i]
 	o.Pieces, o.Time, o.Last, o.Open, o.Close, o.Bus = int32(h.pieces), h.link, h.last, h.open, h.close, h.data
-	o.Resource = onLinkDown
-	claims := uint8(0)
-	if !c.concurrent {
-		claims = dataflow.ClaimAll
-	}
 	if c.buffered {
-		i := it.Add(o)
-		o.After, o.Flags, o.Bus = it.Wait(i), dataflow.Stream, 0
-		o.Time, o.Last, o.Resource, o.Class, o.Kind = h.bus, h.end, onWriter, 0, opWrite
+		way, link := *o, i
+		o, i = it.Add(onWriter, h.end)
+		*o = dataflow.Op{
+			Resource: onWriter, Kind: opWrite, Pieces: way.Pieces, Time: h.bus, Last: h.end, Open: h.open, Close: h.close,
+			Lane: way.Lane, Group: way.Group, Flags: dataflow.Stream, After: it.Wait(link),
+		}
 	}
 	o.Claims = onRanksets + 1
-	o.Flags |= claims
-	return it.Add(o)
+	if !c.concurrent {
+		o.Flags |= dataflow.ClaimAll
+	}
+	return i
 }

@@ -74,18 +74,24 @@ func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	for q, took := range e.ranks {
 		if took > 0 {
-			it.After = append(it.After, it.Add(dataflow.Op{Last: took, Pieces: 1, Resource: onRanks, Lane: int16(q), Kind: opAttention, Group: int16(q)}))
+			o, i := it.Add(onRanks, took)
+			o.Kind, o.Lane, o.Group = opAttention, int16(q), int16(q)
+			it.After = append(it.After, i)
 		}
 	}
 	if ranks := (dataflow.Range{From: from, To: int32(len(it.After))}); ranks.To > from && e.hostAccess > 0 {
-		host := it.Add(dataflow.Op{Last: 2 * e.hostAccess, Pieces: 1, Resource: onHost, Kind: opNotice, After: ranks})
+		o, i := it.Add(onHost, 2*e.hostAccess)
+		o.Kind, o.After = opNotice, ranks
 		from = ranks.To
-		it.After = append(it.After, host)
+		it.After = append(it.After, i)
 	}
 	if g.attention > 0 {
-		it.After = append(it.After, it.Add(dataflow.Op{Last: g.attention, Pieces: 1, Resource: onAllGPUs, Kind: opGPUAttention}))
+		o, i := it.Add(onAllGPUs, g.attention)
+		o.Kind = opGPUAttention
+		it.After = append(it.After, i)
 	}
-	it.Add(dataflow.Op{Last: g.block, Pieces: 1, Resource: onAllGPUs, Flags: dataflow.NextLayer, Kind: opBlock, After: dataflow.Range{From: from, To: int32(len(it.After))}})
+	o, _ := it.Add(onAllGPUs, g.block)
+	o.Kind, o.Flags, o.After = opBlock, dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
 	e.flow.layers(0, entry, first, g.exit)
 	return e.flow.run(start)
 }

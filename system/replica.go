@@ -1,9 +1,11 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
@@ -12,22 +14,15 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kinds of events of a replica's run loop.
-const (
-	eventArrive   = iota // request A is there
-	eventDecide          // an iteration can be formed
-	eventComplete        // the iteration in progress ends
-)
-
 // replica is one data-parallel replica: some of the GPUs, channels and requests
 // of the node, run on its own.
 type replica struct {
 	assembly
 	check     *checker // nil without checks
-	queue     sim.Queue
 	batch     *scheduler.Batch
+	arrivals  []int32  // requests that are still to come, in the order in which they do
 	started   sim.Time // of the iteration in progress
-	running   bool
+	ends      sim.Time // of it; never without one
 	fault     error
 	recording *Recording // nil without a timeline
 	unitBytes int64      // of an allocation unit on all channels of the replica
@@ -94,28 +89,20 @@ func (r *replica) run(ctx context.Context) error {
 	defer r.kvUnits.end()
 	r.gaps = newGaps(len(r.requests))
 	r.emitted = r.emit
+	r.arrivals = make([]int32, len(r.requests))
 	for i := range r.requests {
 		r.out.requests = append(r.out.requests, results.Request{Request: r.requests[i]})
-		r.queue.Push(sim.Arrive, sim.Event{Time: r.requests[i].Arrival, Kind: eventArrive, A: int32(i)})
+		r.arrivals[i] = int32(i)
 	}
+	slices.SortStableFunc(r.arrivals, func(a, b int32) int { return cmp.Compare(r.requests[a].Arrival, r.requests[b].Arrival) })
+	r.ends = never
 	for r.fault == nil {
-		e, ok := r.queue.Pop()
-		if !ok {
+		now := min(r.arrival(), r.ends)
+		if now == never {
 			break
 		}
-		switch e.Kind {
-		case eventArrive:
-			r.arrive(int(e.A))
-		case eventDecide:
-			r.decide(e.Time)
-		case eventComplete:
-			r.complete(e.Time)
-			if r.out.iterations%checkEvery == 0 {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				r.progress(r.out.tokens)
-			}
+		if err := r.step(ctx, now); err != nil {
+			return err
 		}
 	}
 	r.count(r.out.end)
@@ -123,8 +110,6 @@ func (r *replica) run(ctx context.Context) error {
 	switch n := r.batcher.Waiting(); {
 	case r.fault != nil:
 		return r.fault
-	case r.queue.Err() != nil:
-		return r.queue.Err()
 	case n > 0:
 		return fmt.Errorf("%d requests wait and none can run: scheduler and memory disagree", n)
 	case r.check != nil:
@@ -133,21 +118,39 @@ func (r *replica) run(ctx context.Context) error {
 	return nil
 }
 
-// arrive hands a request to the scheduler.
-func (r *replica) arrive(i int) {
-	if !r.batcher.Add(int32(i)) {
-		r.out.requests[i].Rejected = true
-		return
+// arrival returns when the next request comes, never after the last.
+func (r *replica) arrival() sim.Time {
+	if len(r.arrivals) == 0 {
+		return never
 	}
-	r.wake()
+	return r.requests[r.arrivals[0]].Arrival
 }
 
-// wake has the scheduler decide at this instant, unless an iteration is running.
-func (r *replica) wake() {
-	if !r.running {
-		r.running = true
-		r.queue.Push(sim.Decide, sim.Event{Time: r.queue.Now(), Kind: eventDecide})
+// step handles all that happens at an instant: the iteration in progress ends and frees
+// what it holds, requests come, and, where no iteration is in progress, the next one is
+// formed with all of that known.
+func (r *replica) step(ctx context.Context, now sim.Time) error {
+	if now == r.ends {
+		r.complete(now)
+		r.ends = never
+		if r.out.iterations%checkEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			r.progress(r.out.tokens)
+		}
 	}
+	for r.arrival() == now {
+		i := r.arrivals[0]
+		r.arrivals = r.arrivals[1:]
+		if !r.batcher.Add(i) {
+			r.out.requests[i].Rejected = true
+		}
+	}
+	if r.ends == never {
+		r.decide(now)
+	}
+	return nil
 }
 
 // decide forms the next iteration and runs its layers.
@@ -166,7 +169,6 @@ func (r *replica) decide(now sim.Time) {
 	r.out.batch.set(now, int64(r.batch.Decoding()))
 	r.kvUnits.set(now, r.batcher.UsedUnits())
 	if r.batch.Empty() {
-		r.running = false
 		return
 	}
 	r.started = now
@@ -184,7 +186,7 @@ func (r *replica) decide(now sim.Time) {
 	if r.recording != nil && r.recording.overlaps(now, end) {
 		r.record(now, end)
 	}
-	r.queue.Push(sim.Complete, sim.Event{Time: end, Kind: eventComplete})
+	r.ends = end
 }
 
 // countEvery is how much time may pass until the resources' work goes into sums that
@@ -199,8 +201,7 @@ func (r *replica) count(end sim.Time) {
 	r.counted, r.until = *done, end
 }
 
-// complete emits the iteration's tokens, all at its end, and has the next one
-// formed.
+// complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now sim.Time) {
 	n := r.batch.Decoding()
 	r.gaps.decoded(now, n)
@@ -213,8 +214,6 @@ func (r *replica) complete(now sim.Time) {
 	}
 	r.out.end = now
 	r.batcher.Complete(r.emitted)
-	r.running = false
-	r.wake()
 }
 
 // emit notes the first token after a prompt, or the last one, of a request.

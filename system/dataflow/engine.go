@@ -125,8 +125,7 @@ func (e *Engine) Run(it *Iteration, start Time) Time {
 	}
 	e.begin(it, start)
 	if !events && e.plain && !e.onStart {
-		e.runPlain()
-		return e.end
+		return e.runPlain()
 	}
 	for e.step() {
 	}

@@ -40,7 +40,9 @@ func (b builder) op(o Op, after ...int32) int32 {
 	b.After = append(b.After, after...)
 	o.After = Range{from, int32(len(b.After))}
 	o.Pieces = max(o.Pieces, 1)
-	return b.Add(o)
+	x, i := b.Add(o.Resource, o.Last)
+	*x = o
+	return i
 }
 
 // group adds a transfer down, attention of the given time in heads of 20, and the

@@ -132,11 +132,17 @@ func (it *Iteration) Reset() {
 	}
 }
 
-// Add appends an operation and returns its index. An operation on no link has one
-// piece, which takes Last.
-func (it *Iteration) Add(o Op) int32 {
-	it.Ops = append(it.Ops, o)
-	return int32(len(it.Ops) - 1)
+// Add appends an operation of one piece and returns it and its index. It is valid until
+// the next call.
+func (it *Iteration) Add(resource int8, time Time) (*Op, int32) {
+	n := len(it.Ops)
+	if n == cap(it.Ops) {
+		it.Ops = append(it.Ops, Op{})
+	}
+	it.Ops = it.Ops[:n+1]
+	o := &it.Ops[n]
+	*o = Op{Resource: resource, Last: time, Pieces: 1}
+	return o, int32(n)
 }
 
 // Wait notes what an operation waits for and returns it as Op.After.

@@ -4,7 +4,7 @@ package dataflow
 // another: the end of what a resource takes on is known when it is ready, so that the
 // operations that are ready, few at a time, are all the events there are. It does what
 // the events of Run do, in the same order, in one loop.
-func (e *Engine) runPlain() {
+func (e *Engine) runPlain() (end Time) {
 	ops, state, edges := e.it.Ops, e.state, e.edges
 	var op, layer int32
 	var s int8
@@ -20,12 +20,14 @@ func (e *Engine) runPlain() {
 			}
 		case starting:
 			starting = false
+			e.end = max(e.end, end)
 			e.skipRepeats(s)
+			end = e.end
 			continue
 		default:
 			n := len(e.wakes) - 1
 			if n < 0 {
-				return
+				return max(end, e.end)
 			}
 			w := &e.wakes[n]
 			order := w.order
@@ -43,52 +45,45 @@ func (e *Engine) runPlain() {
 				continue
 			}
 		}
-		e.servePlain(ops, state, edges, task{op, layer, s})
-	}
-}
-
-// servePlain runs a task whose end is known now, and keeps what becomes ready by it.
-func (e *Engine) servePlain(ops []Op, state []opState, edges []edge, t task) {
-	o, op := &ops[t.op], t.op
-	server := &e.servers[o.Resource]
-	free := &server.free
-	if server.discipline == Lanes {
-		free = &e.lanes[e.lane(o.Resource, o.Lane, t.layer)].freeAt
-	}
-	length := o.Last
-	if o.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
-		length = e.it.Sub[t.sub].Exit
-	}
-	end := max(*free, e.now+server.latency) + length
-	*free = end
-	e.end = max(e.end, end)
-	for i := state[op].edges; i != none; i = edges[i].next {
-		to := edges[i].to
-		x := &state[to]
-		x.waits--
-		if end > x.ready {
-			x.ready, x.from, x.lane = end, o.Resource, none
-		} else if end == x.ready {
-			x.from = max(x.from, o.Resource)
+		o := &ops[op]
+		server := &e.servers[o.Resource]
+		free := &server.free
+		if server.discipline == Lanes {
+			free = &e.lanes[e.lane(o.Resource, o.Lane, layer)].freeAt
 		}
-		if server.discipline == Lanes && end == x.ready {
-			x.lane = max(x.lane, op)
+		length := o.Last
+		if o.Flags&NextLayer != 0 && layer == e.sub[s].total-1 {
+			length = e.it.Sub[s].Exit
 		}
-		if x.waits == 0 {
-			order := int64(0)
-			switch {
-			case x.lane != none:
-				order = fromLane + int64(x.lane)<<32
-			case x.from == ops[to].Resource:
-				order = wakeOwn
+		at := max(*free, e.now+server.latency) + length
+		*free = at
+		end = max(end, at)
+		for i := state[op].edges; i != none; i = edges[i].next {
+			to := edges[i].to
+			x := &state[to]
+			x.waits--
+			if at > x.ready {
+				x.ready, x.from, x.lane = at, o.Resource, none
+			} else if at == x.ready {
+				x.from = max(x.from, o.Resource)
 			}
-			t.op = to
-			e.sleep(x.ready, order, t)
+			if server.discipline == Lanes && at == x.ready {
+				x.lane = max(x.lane, op)
+			}
+			if x.waits == 0 {
+				order := int64(0)
+				switch {
+				case x.lane != none:
+					order = fromLane + int64(x.lane)<<32
+				case x.from == ops[to].Resource:
+					order = wakeOwn
+				}
+				e.sleep(x.ready, order, task{to, layer, s})
+			}
 		}
-	}
-	if o.Flags&NextLayer != 0 {
-		t.op = op
-		e.sleep(end, wakeOwn|wakeLayer, t)
+		if o.Flags&NextLayer != 0 {
+			e.sleep(at, wakeOwn|wakeLayer, task{op, layer, s})
+		}
 	}
 }
 
