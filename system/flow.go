@@ -95,11 +95,13 @@ func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flo
 
 // run executes the iteration that has been filled from start on and returns its end.
 func (f *flow) run(start sim.Time) (sim.Time, error) {
-	if err := f.inTime(start); err != nil {
+	t := f.it.Totals()
+	// Each task waits for at most five others: a link, a lane, its switches and latencies.
+	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
 		return start, err
 	}
 	end := f.engine.Run(&f.it, start)
-	f.book()
+	f.book(&t)
 	if f.check != nil {
 		f.check.schedule(f, start, end)
 	}
@@ -107,18 +109,16 @@ func (f *flow) run(start sim.Time) (sim.Time, error) {
 }
 
 // book adds what the iteration does.
-func (f *flow) book() {
-	var kinds [opKinds]sim.Time
-	bus, pieces := f.it.Book(kinds[:])
-	w := &f.work
-	attention := kinds[opPrefillAttention] + kinds[opGPUAttention]
-	w.gpu += kinds[opEntry] + kinds[opBlock] + attention
+func (f *flow) book(t *dataflow.Totals) {
+	w, k := &f.work, &t.ByKind
+	attention := k[opPrefillAttention] + k[opGPUAttention]
+	w.gpu += k[opEntry] + k[opBlock] + attention
 	w.attention += attention
-	w.pcieDown += kinds[opDecodeDown] + kinds[opPromptDown]
-	w.pcieUp += kinds[opResults]
-	w.pim += kinds[opAttention]
-	w.channel += bus
-	w.tasks += pieces
+	w.pcieDown += k[opDecodeDown] + k[opPromptDown]
+	w.pcieUp += k[opResults]
+	w.pim += k[opAttention]
+	w.channel += t.Bus
+	w.tasks += t.Pieces
 }
 
 func (f *flow) done() *work { return &f.work }

@@ -25,29 +25,7 @@ func transferTime(b units.Bandwidth, n units.Bytes) sim.Time {
 }
 
 // inTime returns an error where an iteration that starts at start may end beyond the
-// range of sim.Time: every operation in turn, each with the waits around it.
-func (f *flow) inTime(start sim.Time) error {
-	largest, tasks := f.fixed, int64(4)
-	for s := range f.it.Sub {
-		sub := &f.it.Sub[s]
-		largest |= sub.Exit
-		for _, r := range sub.Layers {
-			tasks += 6 * int64(r.Count) * int64(r.To-r.From)
-		}
-	}
-	for i := range f.it.Ops {
-		o := &f.it.Ops[i]
-		largest |= o.Last | o.Open | o.Close
-		if o.Pieces > 1 {
-			all := float64(o.Pieces) * (float64(o.Time) + float64(o.Open) + float64(o.Close))
-			largest |= min(units.FromPicoseconds(all), longestTask)
-		}
-	}
-	return f.side.inTime(start, largest, tasks)
-}
-
-// inTime returns an error where so many tasks, none longer than largest, may end beyond
-// the range of sim.Time.
+// range of sim.Time: it has at most so many tasks and waits, none longer than largest.
 func (d *gpuSide) inTime(start, largest sim.Time, tasks int64) error {
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil

@@ -30,7 +30,11 @@ func Exp(x float64) float64 {
 		sum = float64(sum*r) + c
 	}
 	lost := (high - r) - low // by rounding r
-	return float64(math.Ldexp(1+(r+(float64(float64(r*r)*sum)+lost)), int(k)))
+	e := 1 + (r + (float64(float64(r*r)*sum) + lost))
+	if k < -1000 || k > 1000 {
+		return math.Ldexp(e, int(k))
+	}
+	return float64(e * math.Float64frombits(uint64(int64(k)+1023)<<52)) // exact
 }
 
 // expSeries is 1/n! from n = 14 down to 2.
@@ -50,11 +54,16 @@ func Log(x float64) float64 {
 	case x == 0:
 		return math.Inf(-1)
 	}
-	m, exponent := math.Frexp(x)
-	if m < math.Sqrt2/2 {
-		m, exponent = float64(2*m), exponent-1
+	// x = m 2^k with m from √½ to √2.
+	bits, k := math.Float64bits(x), -1022.
+	if bits>>52 == 0 { // below the normal numbers
+		bits, k = math.Float64bits(float64(x*(1<<52))), k-52
 	}
-	k := float64(exponent)
+	k += float64(bits >> 52)
+	m := math.Float64frombits(bits&^(0x7ff<<52) | 1022<<52)
+	if m < math.Sqrt2/2 {
+		m, k = float64(2*m), k-1
+	}
 	return float64(k*ln2High) + (Log1p(m-1) + float64(k*ln2Low))
 }
 

@@ -127,6 +127,7 @@ func (e *Engine) Run(it *Iteration, start Time) Time {
 	if !events && e.plain && !e.onStart {
 		return e.runPlain()
 	}
+	e.enter()
 	for e.step() {
 	}
 	return e.end
@@ -155,6 +156,10 @@ func (e *Engine) begin(it *Iteration, start Time) {
 		n := it.Sub[s].total()
 		e.sub[s] = progress{active: n > 0, total: n, layer: -1, at: -1}
 	}
+}
+
+// enter starts the sub-batches.
+func (e *Engine) enter() {
 	for s := range e.sub {
 		if e.sub[s].active {
 			e.nextLayer(int8(s))

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Time is simulated time in picoseconds.
@@ -152,9 +153,19 @@ func (it *Iteration) Wait(after ...int32) Range {
 	return Range{from, int32(len(it.After))}
 }
 
-// Book adds the time of all operations to byKind, and returns for how long memory
-// channels carry their data and how many pieces they have.
-func (it *Iteration) Book(byKind []Time) (bus Time, pieces int64) {
+// Totals is what an iteration amounts to.
+type Totals struct {
+	ByKind  [kinds]Time // on all resources, by Op.Kind
+	Bus     Time        // for which memory channels carry data
+	Pieces  int64
+	Longest Time // at least the longest operation, and less than twice it
+}
+
+// kinds is how many kinds of operations are told apart.
+const kinds = 16
+
+// Totals adds up all operations.
+func (it *Iteration) Totals() (t Totals) {
 	for s := range it.Sub {
 		sub := &it.Sub[s]
 		for i := range sub.Layers {
@@ -162,14 +173,22 @@ func (it *Iteration) Book(byKind []Time) (bus Time, pieces int64) {
 			n := Time(r.Count)
 			for j := r.From; j < r.To; j++ {
 				o := &it.Ops[j]
-				byKind[o.Kind] += n * o.duration()
-				bus += n * o.Bus
-				pieces += int64(n) * int64(o.Pieces)
+				all := o.Last
+				if o.Pieces > 1 {
+					all = o.duration()
+					long := float64(o.Pieces) * (float64(o.Time) + float64(o.Open) + float64(o.Close))
+					t.Longest |= min(units.FromPicoseconds(long), Longest)
+				}
+				t.Longest |= o.Last | o.Open | o.Close
+				t.ByKind[o.Kind%kinds] += n * all
+				t.Bus += n * o.Bus
+				t.Pieces += int64(n) * int64(o.Pieces)
 				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
-					byKind[o.Kind] += sub.Exit - o.Last
+					t.Longest |= sub.Exit
+					t.ByKind[o.Kind%kinds] += sub.Exit - o.Last
 				}
 			}
 		}
 	}
-	return bus, pieces
+	return t
 }

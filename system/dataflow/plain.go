@@ -10,6 +10,11 @@ func (e *Engine) runPlain() (end Time) {
 	var s int8
 	var roots Range // of the layer that starts, still to be looked at
 	starting := false
+	for i := range e.sub {
+		if e.sub[i].active {
+			e.sleep(e.now, wakeOwn|wakeLayer, task{e.it.Sub[i].Layers[0].From, -1, int8(i)})
+		}
+	}
 	for {
 		switch {
 		case roots.From < roots.To:
@@ -21,7 +26,9 @@ func (e *Engine) runPlain() (end Time) {
 		case starting:
 			starting = false
 			e.end = max(e.end, end)
-			e.skipRepeats(s)
+			if layer > 0 {
+				e.skipRepeats(s)
+			}
 			end = e.end
 			continue
 		default:
