@@ -68,25 +68,24 @@ const (
 // flow is the resources of a replica and the operations of the iteration at hand. It
 // runs, books, checks and records an iteration in the same way for every system.
 type flow struct {
-	engine *dataflow.Engine
-	it     dataflow.Iteration
-	tracks []int32
-	hidden []hidden // of the iteration to be filled
-	work   work
-	check  *checker // nil without checks
-	side   *gpuSide
-	fixed  sim.Time // latencies and switches of the resources
+	engine    *dataflow.Engine
+	it        dataflow.Iteration
+	resources []resource
+	hidden    []hidden // of the iteration to be filled
+	work      work
+	check     *checker // nil without checks
+	side      *gpuSide
+	fixed     sim.Time // latencies and switches of the resources
 }
 
 // newFlow returns the flow of a system with these resources.
 func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flow {
-	f := flow{check: check, side: side}
+	f := flow{check: check, side: side, resources: resources}
 	plain := make([]dataflow.Resource, len(resources))
 	for i := range resources {
 		r := &resources[i].Resource
 		plain[i] = *r
 		f.fixed |= r.Latency | r.Vacate | r.Reactivate
-		f.tracks = append(f.tracks, resources[i].track)
 	}
 	f.engine = dataflow.New(plain)
 	f.engine.Exact = o.Exact
@@ -121,6 +120,8 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.tasks += t.Pieces
 }
 
+func (f *flow) plan() *flow { return f }
+
 func (f *flow) done() *work { return &f.work }
 
 func (f *flow) ranksets() imbalance { return imbalance{} }
@@ -136,7 +137,7 @@ func (f *flow) record(rec *Recording, start sim.Time) sim.Time {
 		x := &spans[i]
 		o := &f.it.Ops[x.Op]
 		end = max(end, x.End)
-		if track := f.tracks[x.Resource]; !x.Claim && track != noTrack && operationNames[o.Kind] != "" {
+		if track := f.resources[x.Resource].track; !x.Claim && track != noTrack && operationNames[o.Kind] != "" {
 			rec.Add(sim.Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
 		}
 	}

@@ -7,6 +7,6 @@
 // link.go serves links in pieces, lanes.go the ranksets that a transfer interrupts,
 // repeat.go skips layers that repeat, and check.go verifies the laws of a schedule.
 //
-// No system runs on it yet: package system still has an engine for each shape of layer,
-// and TestDataflowIsThePipeline holds the most general of them to this one.
+// Three files run iterations of a simpler shape faster, with the same end: alone.go,
+// plain.go and lockstep.go. Read them last; the engine is right without them.
 package dataflow

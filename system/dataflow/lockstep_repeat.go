@@ -22,7 +22,7 @@ func newWaveHistory(lanes int) waveHistory {
 
 func (h *waveHistory) reset() { h.count, h.over = 0, false }
 
-// skipRepeats jumps over layers as the pipeline's does, when sub-batch s starts
+// skipRepeats jumps over layers as the engine's does, when sub-batch s starts
 // one. The state is so small that it also is the way to where the jump ends, which
 // is any layer after the repeat: as late as no block of a last layer has begun.
 func (l *lockstep) skipRepeats(s int) {

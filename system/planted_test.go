@@ -1,0 +1,165 @@
+package system
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system/dataflow"
+)
+
+// plant breaks a law in a schedule and returns it with its end.
+type plant struct {
+	name string
+	law  Law
+	set  func(f *flow, spans []dataflow.Span) ([]dataflow.Span, bool)
+}
+
+// waiting returns the first span of the last layer whose operation waits for others, on
+// a resource of the given discipline.
+func waiting(f *flow, spans []dataflow.Span, d dataflow.Discipline) int {
+	for i := len(spans) - 1; i >= 0; i-- {
+		o := &f.it.Ops[spans[i].Op]
+		if !spans[i].Claim && o.After.From < o.After.To && f.discipline(spans[i].Resource) == d {
+			return i
+		}
+	}
+	return -1
+}
+
+var plants = []plant{
+	{"an operation before what it waits for", LawCausality, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		d := s[i].Start - s[0].Start
+		s[i].Start, s[i].End = s[i].Start-d, s[i].End-d
+		return s, true
+	}},
+	{"a lane before what it waits for", LawCausality, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.Lanes)
+		if i < 0 {
+			return s, false
+		}
+		d := s[i].Start - s[0].Start
+		s[i].Start, s[i].End = s[i].Start-d, s[i].End-d
+		return s, true
+	}},
+	{"two operations at once", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		twice := s[i]
+		twice.Start += (twice.End - twice.Start) / 2
+		return append(s, twice), true
+	}},
+	{"an operation that waits for nothing", LawIdle, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		s[i].Start, s[i].End = s[i].Start+1e9, s[i].End+1e9
+		return s, true
+	}},
+	{"an operation left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		return slices.Delete(s, i, i+1), true
+	}},
+	{"an operation that takes longer", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		s[waiting(f, s, dataflow.FIFO)].End++
+		return s, true
+	}},
+	{"an operation of no layer", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		s[waiting(f, s, dataflow.FIFO)].Layer += 1000
+		return s, true
+	}},
+	{"a transfer left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.discipline(x.Resource) == dataflow.Link })
+		if i < 0 {
+			return s, false
+		}
+		return slices.Delete(s, i, i+1), true
+	}},
+	{"work on another lane", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.discipline(x.Resource) == dataflow.Lanes })
+		if i < 0 {
+			return s, false
+		}
+		s[i].Lane = 1 - min(s[i].Lane, 1)
+		return s, true
+	}},
+	{"work while receiving", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return x.Claim })
+		if i < 0 {
+			return s, false
+		}
+		j := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && x.Resource == s[i].Resource && x.Lane == s[i].Lane })
+		s[j].Start = s[i].Start
+		return s, true
+	}},
+}
+
+// TestPlantedViolations breaks every law of schedules in an iteration of every system and
+// sees it found, and two at once both found.
+func TestPlantedViolations(t *testing.T) {
+	for _, s := range Systems() {
+		f := busyIteration(t, s.Name)
+		end := f.engine.Run(&f.it, 0)
+		if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
+			t.Fatalf("%s: nothing is planted: %v", s.Name, found)
+		}
+		for i, p := range plants {
+			spans, applies := p.set(f, slices.Clone(f.engine.Record(&f.it, 0)))
+			if !applies {
+				continue
+			}
+			slices.SortStableFunc(spans, func(a, b dataflow.Span) int { return int(a.Start - b.Start) })
+			if !breaks(f.engine.Verify(&f.it, spans, 0, end), p.law) {
+				t.Errorf("%s: %s breaks no law %q", s.Name, p.name, p.law)
+			}
+			// Together with the end of an iteration that is none.
+			if found := f.engine.Verify(&f.it, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, LawIteration) {
+				t.Errorf("%s: %s and a late end: %v", s.Name, p.name, found)
+			}
+			if i == 0 && breaks(f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end-1), "") {
+				t.Errorf("%s: an early end breaks no law", s.Name)
+			}
+		}
+	}
+}
+
+// breaks says whether a law is among those broken; "" is for none broken.
+func breaks(found []dataflow.Violation, law Law) bool {
+	if law == "" {
+		return len(found) == 0
+	}
+	return slices.ContainsFunc(found, func(v dataflow.Violation) bool { return v.Law == law })
+}
+
+// busyIteration returns a flow filled with an iteration of a system that prefills and
+// decodes, on all its devices.
+func busyIteration(t *testing.T, system string) *flow {
+	sets := []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048"}
+	if system == configs.SystemCPUOffload {
+		sets = append(sets, "cpu_offload.policy=fastdecode")
+	}
+	cfg, err := configs.Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustNode(t, cfg).replica(0, equal(24, 900, 40), Options{})
+	for i := range r.requests {
+		r.batcher.Add(int32(i))
+	}
+	f := r.engine.(interface{ plan() *flow }).plan()
+	for range 60 {
+		b := r.batcher.Next()
+		if _, err := r.engine.run(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		kinds := f.it.Totals().ByKind
+		if b.Decoding() > 2 && kinds[opAttention]+kinds[opHostAttention]+kinds[opGPUAttention] > 0 {
+			return f
+		}
+		r.batcher.Complete(func(int32, int) {})
+	}
+	t.Fatal(fmt.Sprint(system, ": no iteration decodes"))
+	return nil
+}
+
+// discipline returns how a resource serves its operations.
+func (f *flow) discipline(resource int8) dataflow.Discipline { return f.resources[resource].Discipline }
