@@ -32,7 +32,7 @@ func Exp(x float64) float64 {
 	lost := (high - r) - low // by rounding r
 	e := 1 + (r + (float64(float64(r*r)*sum) + lost))
 	if k < -1000 || k > 1000 {
-		return math.Ldexp(e, int(k))
+		return float64(math.Ldexp(e, int(k)))
 	}
 	return float64(e * math.Float64frombits(uint64(int64(k)+1023)<<52)) // exact
 }
