@@ -46,7 +46,7 @@ func (t *Tensor) Elements() int {
 }
 
 // Float64s returns the elements of an F16, BF16, F32 or F64 tensor; another
-// type, or a nil tensor, is an InputError.
+// type, or a nil tensor, is an input.Error.
 func (t *Tensor) Float64s() ([]float64, error) {
 	if t != nil && t.DType == "F64" {
 		x := make([]float64, len(t.Data)/8)
@@ -67,7 +67,7 @@ func (t *Tensor) Float64s() ([]float64, error) {
 }
 
 // Float32s returns the elements of an F16, BF16 or F32 tensor, exactly;
-// another type, or a nil tensor, is an InputError.
+// another type, or a nil tensor, is an input.Error.
 func (t *Tensor) Float32s() ([]float32, error) {
 	if t == nil {
 		return nil, input.Errorf("no such tensor")
@@ -87,7 +87,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
 		}
 	default:
-		return nil, &input.InputError{Key: t.Name, Value: t.DType, Expected: "F16, BF16 or F32"}
+		return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "F16, BF16 or F32"}
 	}
 	return x, nil
 }
@@ -105,7 +105,7 @@ type Safetensors struct {
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
 // OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an
-// InputError.
+// input.Error.
 func OpenSafetensors(path string) (*Safetensors, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -318,7 +318,7 @@ func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 }
 
 // NewTensor returns a tensor of F64, F32, F16 or BF16 elements rounded from x.
-// A shape that does not hold them, or another type, is an InputError.
+// A shape that does not hold them, or another type, is an input.Error.
 func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
 	t := &Tensor{Name: name, DType: dtype, Shape: slices.Clone(shape)}
 	if t.Elements() != len(x) {
@@ -335,7 +335,7 @@ func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
 		case "BF16":
 			t.Data = binary.LittleEndian.AppendUint16(t.Data, Float32ToBFloat16(float32(v)))
 		default:
-			return nil, &input.InputError{Key: name, Value: dtype, Expected: "F64, F32, F16 or BF16"}
+			return nil, &input.Error{Key: name, Value: dtype, Expected: "F64, F32, F16 or BF16"}
 		}
 	}
 	return t, nil

@@ -50,7 +50,7 @@ func TestReadSafetensorsIsBounded(t *testing.T) {
 		header := binary.LittleEndian.AppendUint64(nil, uint64(len(c.header)))
 		e := &endless{text: string(header) + c.header}
 		_, err := readSafetensors(e, 1<<20+int64(8+len(c.header)))
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || len(err.Error()) > 400 {
 			t.Errorf("%s: %d bytes of message, want %q: %.200v", c.name, len(fmt.Sprint(err)), c.want, err)
 		}

@@ -41,9 +41,9 @@ func TestParseSafetensorsErrors(t *testing.T) {
 		{"metadata", `{"__metadata__":{"a":1}}`, 0, "__metadata__"},
 	} {
 		_, err := ParseSafetensors(safetensorsFile(c.header, c.body))
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want an InputError with %q", c.name, err, c.want)
+			t.Errorf("%s: got %v, want an input.Error with %q", c.name, err, c.want)
 		}
 	}
 	for _, data := range [][]byte{nil, make([]byte, 7), bytes.Repeat([]byte{255}, 16)} {

@@ -115,9 +115,9 @@ func (b *base) find(layers []*layer) (*root, error) {
 		}
 	}
 	if len(r.files) > 0 {
-		return nil, &input.InputError{File: r.files[0].file, Key: b.name(), Expected: "a name for the whole section, or " + b.key + " with the preset that it starts from"}
+		return nil, &input.Error{File: r.files[0].file, Key: b.name(), Expected: "a name for the whole section, or " + b.key + " with the preset that it starts from"}
 	}
-	return nil, &input.InputError{File: layers[0].file, Key: b.key, Expected: "the name of a preset"}
+	return nil, &input.Error{File: layers[0].file, Key: b.key, Expected: "the name of a preset"}
 }
 
 // identityBelow returns what layers take the section from.
@@ -158,7 +158,7 @@ func (b *base) incomplete(name *entry, missing []string, below string) error {
 	if n := len(missing) - most; n > 0 {
 		list += fmt.Sprintf(" and %d more", n)
 	}
-	bad := &input.InputError{File: name.file, Line: name.line, Key: name.key, Value: schema.Written(name.value.String()), Expected: fmt.Sprintf(
+	bad := &input.Error{File: name.file, Line: name.line, Key: name.key, Value: schema.Written(name.value.String()), Expected: fmt.Sprintf(
 		"a whole section [%s] with a new name: it lacks %s; with %s it starts from a preset", b.section, list, b.key)}
 	if below != "" {
 		bad.Expected += ", without a name it changes " + below
@@ -187,11 +187,11 @@ func (b *base) read(path string) (*layer, error) {
 		return nil, err
 	}
 	if !slices.ContainsFunc(l.entries, func(e entry) bool { return strings.HasPrefix(e.key, b.section+".") || e.key == b.key }) {
-		return nil, &input.InputError{File: l.file, Expected: "a section [" + b.section + "]"}
+		return nil, &input.Error{File: l.file, Expected: "a section [" + b.section + "]"}
 	}
 	for _, e := range l.entries {
 		if section, _, _ := strings.Cut(e.key, "."); e.key != b.key && section != b.section && section != b.also {
-			return nil, &input.InputError{File: e.file, Line: e.line, Key: e.key, Expected: "keys of [" + b.section + "] alone in a file that " + b.key + " names"}
+			return nil, &input.Error{File: e.file, Line: e.line, Key: e.key, Expected: "keys of [" + b.section + "] alone in a file that " + b.key + " names"}
 		}
 	}
 	return l, nil
@@ -201,7 +201,7 @@ func (b *base) read(path string) (*layer, error) {
 func modelLayer(path string, text []byte) (*layer, error) {
 	m, err := llm.FromHuggingFace(text)
 	if err != nil {
-		if bad, ok := err.(*input.InputError); ok {
+		if bad, ok := err.(*input.Error); ok {
 			bad.File = input.Name(path)
 		}
 		return nil, err

@@ -35,7 +35,7 @@ const (
 )
 
 // Validate reports values out of range; keys are relative to the section.
-func (g *GPUOnly) Validate() []*input.InputError {
+func (g *GPUOnly) Validate() []*input.Error {
 	return oneOf("policy", g.Policy, PrefillFirst, ChunkedPrefill)
 }
 
@@ -64,17 +64,17 @@ const (
 )
 
 // Validate reports values out of range; keys are relative to the section.
-func (h *HBMPIM) Validate() []*input.InputError {
+func (h *HBMPIM) Validate() []*input.Error {
 	errs := oneOf("policy", h.Policy, PrefillFirst, ChunkedPrefill)
 	errs = append(errs, oneOf("sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)...)
 	if !(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024) {
-		errs = append(errs, &input.InputError{Key: "bandwidth_factor", Value: fmt.Sprint(h.BandwidthFactor), Expected: "more than 0, at most 1024"})
+		errs = append(errs, &input.Error{Key: "bandwidth_factor", Value: fmt.Sprint(h.BandwidthFactor), Expected: "more than 0, at most 1024"})
 	}
 	if !(h.CapacityShare > 0 && h.CapacityShare <= 1) {
-		errs = append(errs, &input.InputError{Key: "capacity_share", Value: fmt.Sprint(h.CapacityShare), Expected: "more than 0, at most 1"})
+		errs = append(errs, &input.Error{Key: "capacity_share", Value: fmt.Sprint(h.CapacityShare), Expected: "more than 0, at most 1"})
 	}
 	if h.QueriesPerRead < 1 || h.QueriesPerRead > 1024 {
-		errs = append(errs, &input.InputError{Key: "queries_per_read", Value: fmt.Sprint(h.QueriesPerRead), Expected: "1 to 1024"})
+		errs = append(errs, &input.Error{Key: "queries_per_read", Value: fmt.Sprint(h.QueriesPerRead), Expected: "1 to 1024"})
 	}
 	return errs
 }
@@ -94,7 +94,7 @@ const (
 )
 
 // Validate reports values out of range; keys are relative to the section.
-func (r *RankPIM) Validate() []*input.InputError {
+func (r *RankPIM) Validate() []*input.Error {
 	return append(oneOf("policy", r.Policy, PrefillFirst, ChunkedPrefill),
 		oneOf("placement", r.Placement, PlacementRandom, PlacementBalanced)...)
 }
@@ -130,11 +130,11 @@ const (
 )
 
 // Validate reports values out of range; keys are relative to the section.
-func (c *CPUOffload) Validate() []*input.InputError {
+func (c *CPUOffload) Validate() []*input.Error {
 	errs := oneOf("policy", c.Policy, NEO, FastDecode)
 	check := func(ok bool, key string, value any, expected string) {
 		if !ok {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 		}
 	}
 	check(c.Cores >= 1 && c.Cores <= 1<<16, "cores", c.Cores, "1 to 65536")
@@ -157,9 +157,9 @@ func (c *Config) GPUMemory() units.Bytes {
 }
 
 // oneOf reports a value that is none of valid.
-func oneOf(key, value string, valid ...string) []*input.InputError {
+func oneOf(key, value string, valid ...string) []*input.Error {
 	if slices.Contains(valid, value) {
 		return nil
 	}
-	return []*input.InputError{input.UnknownName(key, value, valid)}
+	return []*input.Error{input.UnknownName(key, value, valid)}
 }

@@ -60,18 +60,18 @@ type Run struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (r *Run) Validate() []*input.InputError {
+func (r *Run) Validate() []*input.Error {
 	errs := oneOf("system", r.System, Systems()...)
 	for _, name := range r.CommonSystems() {
 		errs = append(errs, oneOf("common_to", name, append(Systems(), "all")...)...)
 	}
 	if r.Trace == "" || !utf8.ValidString(r.Trace) { // TOML is UTF-8
-		errs = append(errs, &input.InputError{
+		errs = append(errs, &input.Error{
 			Key: "trace", Value: fmt.Sprintf("%q", r.Trace), Expected: "the name of a built-in trace or a file, in UTF-8",
 		})
 	}
 	if r.Requests < 0 {
-		errs = append(errs, &input.InputError{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})
+		errs = append(errs, &input.Error{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})
 	}
 	return errs
 }
@@ -104,18 +104,18 @@ type Node struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (n *Node) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (n *Node) Validate() []*input.Error {
+	var errs []*input.Error
 	count := func(key string, v, high int) {
 		if v < 1 || v > high {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(v), Expected: fmt.Sprintf("1 to %d", high)})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(v), Expected: fmt.Sprintf("1 to %d", high)})
 		}
 	}
 	count("gpus", n.GPUs, 4096)
 	count("channels", n.Channels, 4096)
 	count("ranksets", n.Ranksets, 1024)
 	if n.MemoryCapacity < 1 {
-		errs = append(errs, &input.InputError{
+		errs = append(errs, &input.Error{
 			Key: "memory_capacity", Value: fmt.Sprintf("%q", n.MemoryCapacity), Expected: "more than 0B",
 		})
 	}

@@ -9,7 +9,7 @@
 // lower layer set for a preset that it named itself is dropped. So does a file
 // that describes a whole section under a new name.
 //
-// Whatever is wrong is one *input.InputError with file, line, key and value.
+// Whatever is wrong is one *input.Error with file, line, key and value.
 // Nothing has a default in code: a preset sets every key, each number with its
 // source and what it moves, and (*Config).WriteTOML writes every key back. So a
 // new field of a Spec needs a line in each system preset; a test says which. What

@@ -35,7 +35,7 @@ type Explanation struct {
 }
 
 // Explain says what is known of a key in the configuration that o amounts to, which
-// need not be valid. A name that is no key is an *input.InputError.
+// need not be valid. A name that is no key is an *input.Error.
 func Explain(o Options, key string) (*Explanation, error) {
 	k := keys.Key(key)
 	if k == nil {

@@ -70,7 +70,7 @@ func parseLayer(file, text string) (*layer, error) {
 		name := key.String()
 		value := lookUp(document, key)
 		e := entry{key: name, file: file, line: places[name].Line, comment: places[name].Comment}
-		fail := func(bad *input.InputError) error {
+		fail := func(bad *input.Error) error {
 			bad.File, bad.Line, bad.Key = e.file, e.line, e.key
 			return bad
 		}
@@ -90,7 +90,7 @@ func parseLayer(file, text string) (*layer, error) {
 			}
 			return nil, fail(bad)
 		case !isTable:
-			return nil, fail(&input.InputError{Value: schema.Written(value), Expected: "a section [" + name + "]"})
+			return nil, fail(&input.Error{Value: schema.Written(value), Expected: "a section [" + name + "]"})
 		}
 	}
 	return l, nil
@@ -103,7 +103,7 @@ var keys = schema.Of(reflect.TypeFor[Config]())
 func Keys() *schema.Schema { return keys }
 
 // unknownKey is the error for what is no key.
-func unknownKey(name string) *input.InputError {
+func unknownKey(name string) *input.Error {
 	bad := keys.Unknown(name)
 	if section, last := schema.Split(name); last == "preset" {
 		for _, b := range bases {
@@ -143,7 +143,7 @@ func setLayer(sets []string) (*layer, error) {
 	for _, set := range sets {
 		key, value, ok := strings.Cut(set, "=")
 		if !ok {
-			return nil, &input.InputError{File: "--set", Value: fmt.Sprintf("%q", set), Expected: "section.key=value"}
+			return nil, &input.Error{File: "--set", Value: fmt.Sprintf("%q", set), Expected: "section.key=value"}
 		}
 		if err := l.assign("--set", strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ type Options struct {
 }
 
 // Load builds the configuration: the preset, then the layers of o on top, then
-// validation. The error is an *input.InputError that names one fault.
+// validation. The error is an *input.Error that names one fault.
 func Load(o Options) (*Config, error) {
 	c, _, err := LoadWithOrigins(o)
 	return c, err
@@ -37,10 +37,10 @@ func LoadWithOrigins(o Options) (*Config, *Origins, error) {
 // Origins says where each key of a configuration got its value.
 type Origins struct{ r *resolution }
 
-// Locate gives an *input.InputError about a key of the configuration the file and
+// Locate gives an *input.Error about a key of the configuration the file and
 // line where the key was set; any other error it returns as it is.
 func (o *Origins) Locate(err error) error {
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) || bad.File != "" {
 		return err
 	}
@@ -180,7 +180,7 @@ func systemPreset(layers []*layer) (*entry, error) {
 			continue
 		}
 		if named != nil && named.value.String() != e.value.String() {
-			return nil, &input.InputError{
+			return nil, &input.Error{
 				File: e.file, Line: e.line, Key: e.key, Value: schema.Written(e.value.String()),
 				Expected: fmt.Sprintf("%q, which %s names", named.value, named.file),
 			}
@@ -195,7 +195,7 @@ func systemPreset(layers []*layer) (*entry, error) {
 
 // at gives an input error the place of an entry.
 func at(e *entry, err error) error {
-	if bad, ok := err.(*input.InputError); ok && bad.File == "" {
+	if bad, ok := err.(*input.Error); ok && bad.File == "" {
 		bad.File, bad.Line = e.file, e.line
 	}
 	return err
@@ -223,7 +223,7 @@ func (r *resolution) set(e entry, o origin) {
 // locate gives an error of Validate its place. That is where the user wrote the
 // key; where the key is the preset's, it is where the user wrote a key that the
 // error mentions as what it conflicts with; else the preset's line.
-func (r *resolution) locate(bad *input.InputError) *input.InputError {
+func (r *resolution) locate(bad *input.Error) *input.Error {
 	place, ok := r.origin[bad.Key]
 	if !ok || place.preset {
 		words := strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) })

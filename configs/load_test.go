@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 				"node.channels * node.ranksets = 64 ranks"},
 	} {
 		_, err := load(c.overlay, c.options)
-		var bad *input.InputError
+		var bad *input.Error
 		switch {
 		case !errors.As(err, &bad):
 			t.Errorf("%s: got %v, want an input error", c.name, err)
@@ -237,7 +237,7 @@ func TestConfigFile(t *testing.T) {
 
 func TestMissingFile(t *testing.T) {
 	_, err := Load(Options{ConfigFiles: []string{filepath.Join("nowhere", "x.toml")}})
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) || !errors.Is(err, os.ErrNotExist) || bad.File != filepath.Join("nowhere", "x.toml") {
 		t.Errorf("got %v", err)
 	}
@@ -367,7 +367,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add("[gpu]\nx = nan\ny = [1, {a = 2}]\n\ufeff")
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := load(text, Options{})
-		var bad *input.InputError
+		var bad *input.Error
 		switch {
 		case err == nil:
 			checkRoundTrip(t, c)

@@ -55,7 +55,7 @@ func loadSection(kind Kind, flag, name string) (*resolution, error) {
 		}
 		named := &layer{entries: []entry{{key: b.key, value: reflect.ValueOf(name), file: flag}}}
 		root, err := b.find([]*layer{{}, named})
-		if bad := new(input.InputError); errors.As(err, &bad) && bad.File == flag && bad.Key == b.key {
+		if bad := new(input.Error); errors.As(err, &bad) && bad.File == flag && bad.Key == b.key {
 			bad.File, bad.Key = "", flag
 		}
 		if err != nil {
@@ -75,7 +75,7 @@ func loadSection(kind Kind, flag, name string) (*resolution, error) {
 
 // valid returns the first error that a section's Validate found, with full key and
 // place.
-func (r *resolution) valid(section string, bad []*input.InputError) error {
+func (r *resolution) valid(section string, bad []*input.Error) error {
 	if len(bad) == 0 {
 		return nil
 	}

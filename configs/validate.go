@@ -13,13 +13,13 @@ import (
 
 // validator is what every section implements; keys of its errors are relative
 // to the section.
-type validator interface{ Validate() []*input.InputError }
+type validator interface{ Validate() []*input.Error }
 
 // Validate reports what is wrong with the configuration: what each section's
 // own Validate finds, with full keys, and only where the sections are right by
 // themselves what does not fit together.
-func (c *Config) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (c *Config) Validate() []*input.Error {
+	var errs []*input.Error
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
 		section, ok := v.Field(i).Addr().Interface().(validator)
@@ -35,7 +35,7 @@ func (c *Config) Validate() []*input.InputError {
 	if len(errs) > 0 {
 		return errs
 	}
-	checks := []func(*Config) *input.InputError{(*Config).checkReplicas, (*Config).checkWeights}
+	checks := []func(*Config) *input.Error{(*Config).checkReplicas, (*Config).checkWeights}
 	if c.DIMMPIM() {
 		checks = append(checks, (*Config).checkHeads, (*Config).checkHeadShape, (*Config).checkRanks)
 	} else {
@@ -43,22 +43,22 @@ func (c *Config) Validate() []*input.InputError {
 	}
 	for _, check := range checks {
 		if e := check(c); e != nil {
-			return []*input.InputError{e}
+			return []*input.Error{e}
 		}
 	}
 	return nil
 }
 
 // checkReplicas: GPUs and channels divide evenly over the replicas.
-func (c *Config) checkReplicas() *input.InputError {
+func (c *Config) checkReplicas() *input.Error {
 	if c.Node.GPUs%c.Model.TensorParallel != 0 {
-		return &input.InputError{
+		return &input.Error{
 			Key: "node.gpus", Value: fmt.Sprint(c.Node.GPUs),
 			Expected: fmt.Sprintf("a multiple of model.tensor_parallel = %d", c.Model.TensorParallel),
 		}
 	}
 	if c.Node.Channels%c.Replicas() != 0 {
-		return &input.InputError{
+		return &input.Error{
 			Key: "node.channels", Value: fmt.Sprint(c.Node.Channels),
 			Expected: fmt.Sprintf("a multiple of the %d replicas (node.gpus / model.tensor_parallel)", c.Replicas()),
 		}
@@ -67,11 +67,11 @@ func (c *Config) checkReplicas() *input.InputError {
 }
 
 // checkHeads: the KV heads of a layer spread evenly over a replica's channels.
-func (c *Config) checkHeads() *input.InputError {
+func (c *Config) checkHeads() *input.Error {
 	if c.Model.KVHeads%c.ReplicaChannels() == 0 {
 		return nil
 	}
-	return &input.InputError{
+	return &input.Error{
 		Key: "model.kv_heads", Value: fmt.Sprint(c.Model.KVHeads),
 		Expected: fmt.Sprintf("a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)",
 			c.ReplicaChannels()),
@@ -79,7 +79,7 @@ func (c *Config) checkHeads() *input.InputError {
 }
 
 // checkWeights: the weights of a replica fit its GPUs.
-func (c *Config) checkWeights() *input.InputError {
+func (c *Config) checkWeights() *input.Error {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus * c.GPUMemory()
 	if c.Model.WeightBytes() <= free {
@@ -89,7 +89,7 @@ func (c *Config) checkWeights() *input.InputError {
 	if c.Run.System == SystemHBMPIM && c.HBMPIM.CapacityShare < 1 {
 		key, value = "hbm_pim.capacity_share", fmt.Sprint(c.HBMPIM.CapacityShare)
 	}
-	return &input.InputError{
+	return &input.Error{
 		Key: key, Value: value,
 		Expected: fmt.Sprintf("room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
 			"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free)),
@@ -98,7 +98,7 @@ func (c *Config) checkWeights() *input.InputError {
 
 // checkActivations: where keys and values are in GPU memory, too, weights and the
 // activations of the largest iteration leave room for them.
-func (c *Config) checkActivations() *input.InputError {
+func (c *Config) checkActivations() *input.Error {
 	gpus := units.Bytes(c.Model.TensorParallel)
 	free := gpus*c.GPUMemory() - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
@@ -106,7 +106,7 @@ func (c *Config) checkActivations() *input.InputError {
 	if activations+page <= free {
 		return nil
 	}
-	return &input.InputError{
+	return &input.Error{
 		Key: "batching.max_batch_tokens", Value: fmt.Sprint(c.Batching.MaxBatchTokens),
 		Expected: fmt.Sprintf("activations that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
 			c.Model.Name, gib(activations), gib(free), gib(page)),
@@ -117,7 +117,7 @@ func (c *Config) checkActivations() *input.InputError {
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
 // checkHeadShape: the rank's banks and the score buffer can take a head.
-func (c *Config) checkHeadShape() *input.InputError {
+func (c *Config) checkHeadShape() *input.Error {
 	if _, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape()); err != nil {
 		return inSection("model", err)
 	}
@@ -128,10 +128,10 @@ func (c *Config) checkHeadShape() *input.InputError {
 }
 
 // inSection gives an error whose key is relative to a section its full key.
-func inSection(section string, err error) *input.InputError {
-	var bad *input.InputError
+func inSection(section string, err error) *input.Error {
+	var bad *input.Error
 	if !errors.As(err, &bad) {
-		return &input.InputError{Key: section, Err: err}
+		return &input.Error{Key: section, Err: err}
 	}
 	full := *bad
 	full.Key = section + "." + bad.Key
@@ -140,12 +140,12 @@ func inSection(section string, err error) *input.InputError {
 
 // checkRanks: a rank holds at least one allocation unit, a K row and a V row
 // over all its banks.
-func (c *Config) checkRanks() *input.InputError {
+func (c *Config) checkRanks() *input.Error {
 	unit := c.PIM.UnitBytes(&c.DRAM.Spec)
 	if c.Node.RankCapacity() >= unit {
 		return nil
 	}
-	return &input.InputError{
+	return &input.Error{
 		Key: "node.memory_capacity", Value: fmt.Sprintf("%q", c.Node.MemoryCapacity),
 		Expected: fmt.Sprintf("at least %s, a K row and a V row on each of node.channels * node.ranksets = %d ranks",
 			unit*units.Bytes(c.Node.Channels*c.Node.Ranksets), c.Node.Channels*c.Node.Ranksets),

@@ -282,7 +282,7 @@ func TestWrappedAddresses(t *testing.T) {
 func TestBadRequests(t *testing.T) {
 	for _, requests := range [][]Request{{{Clock: -1}}, {{Clock: 5}, {Clock: 4}}, {{Clock: maxClock + 1}}} {
 		_, err := setup(t, "default").Replay(context.Background(), requests, nil)
-		var in *input.InputError
+		var in *input.Error
 		if !errors.As(err, &in) {
 			t.Errorf("%v: %v", requests, err)
 		}
@@ -305,7 +305,7 @@ func TestPolicyErrors(t *testing.T) {
 		if bad := s.Set(key, value); bad != nil {
 			t.Errorf("%s: %v", set, bad)
 		}
-		var in *input.InputError
+		var in *input.Error
 		if err := s.Validate(); !errors.As(err, &in) || in.Key != key {
 			t.Errorf("%s: %v", set, err)
 		}

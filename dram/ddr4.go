@@ -105,7 +105,7 @@ func ddr4(v speed, d density, width int) *Spec {
 	return s
 }
 
-// LookupSpec returns a copy of the named part, or an InputError that lists the
+// LookupSpec returns a copy of the named part, or an input.Error that lists the
 // names.
 func LookupSpec(name string) (*Spec, error) {
 	for _, v := range speeds {

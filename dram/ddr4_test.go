@@ -58,7 +58,7 @@ func TestParts(t *testing.T) {
 
 func TestLookupUnknown(t *testing.T) {
 	_, err := LookupSpec("ddr4-3200-8gb-x9")
-	var in *input.InputError
+	var in *input.Error
 	if !errors.As(err, &in) || in.Nearest == "" {
 		t.Errorf("got %v, want an input error with a nearest name", err)
 	}

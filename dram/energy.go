@@ -22,10 +22,10 @@ type PowerSpec struct {
 }
 
 // validate reports values that no chip can have.
-func (p *PowerSpec) validate() []*input.InputError {
-	var errs []*input.InputError
+func (p *PowerSpec) validate() []*input.Error {
+	var errs []*input.Error
 	if !(p.VDD > 0 && p.VDD <= 10) {
-		errs = append(errs, &input.InputError{Key: "power.VDD", Value: fmt.Sprint(p.VDD), Expected: "volts, above 0 to 10"})
+		errs = append(errs, &input.Error{Key: "power.VDD", Value: fmt.Sprint(p.VDD), Expected: "volts, above 0 to 10"})
 	}
 	for _, k := range schema.Of(reflect.TypeFor[PowerSpec]()).Keys[1:] {
 		low := p.IDD2N
@@ -33,7 +33,7 @@ func (p *PowerSpec) validate() []*input.InputError {
 			low = 0
 		}
 		if v := k.Of(reflect.ValueOf(p).Elem()).Float(); !(v >= low && v <= 1e5) {
-			errs = append(errs, &input.InputError{Key: "power." + k.Name, Value: fmt.Sprint(v),
+			errs = append(errs, &input.Error{Key: "power." + k.Name, Value: fmt.Sprint(v),
 				Expected: fmt.Sprintf("milliamperes, %v to 100000", low)})
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // set gives the field of the struct that v points to the value of a text, in which
 // quotes are optional.
-func set(v any, key, text string) *input.InputError {
+func set(v any, key, text string) *input.Error {
 	s := schema.Of(reflect.TypeOf(v).Elem())
 	k := s.Key(key)
 	if k == nil {
@@ -25,12 +25,12 @@ func set(v any, key, text string) *input.InputError {
 
 // Set sets the field of s that the configuration key names ("tRFC", "rows",
 // "power.IDD0") from its text. Call Validate after the last one.
-func (s *Spec) Set(key, value string) *input.InputError { return set(s, key, value) }
+func (s *Spec) Set(key, value string) *input.Error { return set(s, key, value) }
 
 // Set sets the field that the configuration key names, of the part ("tRFC",
 // "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
 // Validate after the last one.
-func (s *Setup) Set(key, value string) *input.InputError {
+func (s *Setup) Set(key, value string) *input.Error {
 	if k, ok := strings.CutPrefix(key, "dram."); ok {
 		return set(s.Spec, k, value)
 	}
@@ -44,6 +44,6 @@ func (s *Setup) Set(key, value string) *input.InputError {
 	case policy.Key(key) != nil:
 		return set(s.Policy, key, value)
 	}
-	return &input.InputError{Key: key, Expected: "a key of the part or of the policy",
+	return &input.Error{Key: key, Expected: "a key of the part or of the policy",
 		Nearest: input.Nearest(key, append(part.Names(), policy.Names()...))}
 }

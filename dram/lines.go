@@ -33,7 +33,7 @@ func newLineReader(file string, r io.Reader) (*lineReader, error) {
 	if magic, err := b.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
 		z, err := gzip.NewReader(b)
 		if err != nil {
-			return nil, &input.InputError{File: file, Err: err, Expected: "a whole gzip file"}
+			return nil, &input.Error{File: file, Err: err, Expected: "a whole gzip file"}
 		}
 		b = bufio.NewReaderSize(z, maxLine)
 	}
@@ -42,7 +42,7 @@ func newLineReader(file string, r io.Reader) (*lineReader, error) {
 
 // next returns the next line without its end; the bytes are valid until the
 // next call. After the last line the error is io.EOF, else an
-// *input.InputError.
+// *input.Error.
 func (l *lineReader) next() ([]byte, error) {
 	text, err := l.b.ReadSlice('\n')
 	if len(text) == 0 && err == io.EOF {
@@ -53,15 +53,15 @@ func (l *lineReader) next() ([]byte, error) {
 	case err == nil || err == io.EOF:
 		return trim(text), nil
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.at(&input.InputError{Expected: "a line of at most 65536 bytes"})
+		return nil, l.at(&input.Error{Expected: "a line of at most 65536 bytes"})
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, l.at(&input.InputError{Err: errors.New("the gzip stream ends early"), Expected: "a whole gzip file"})
+		return nil, l.at(&input.Error{Err: errors.New("the gzip stream ends early"), Expected: "a whole gzip file"})
 	}
-	return nil, l.at(&input.InputError{Err: err})
+	return nil, l.at(&input.Error{Err: err})
 }
 
 // at gives err the file and line of the line last read.
-func (l *lineReader) at(err *input.InputError) error {
+func (l *lineReader) at(err *input.Error) error {
 	err.File, err.Line = l.file, l.line
 	return err
 }

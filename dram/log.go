@@ -120,7 +120,7 @@ type LogReader struct {
 }
 
 // NewLogReader reads the log's header from r; file names r in errors, which are
-// of type *input.InputError.
+// of type *input.Error.
 func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 	lines, err := newLineReader(file, r)
 	if err != nil {
@@ -130,7 +130,7 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 	for {
 		text, err := lines.next()
 		if err == io.EOF {
-			return nil, &input.InputError{File: file, Expected: "a command log with the header " + logColumns}
+			return nil, &input.Error{File: file, Expected: "a command log with the header " + logColumns}
 		}
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 			continue
 		}
 		if s = strings.ReplaceAll(s, " ", ""); s != logColumns && s != "cycle,cmd,rank,bankgroup,bank,row,col" {
-			return nil, lines.at(&input.InputError{Value: strconv.Quote(clip(s)), Expected: "the header " + logColumns})
+			return nil, lines.at(&input.Error{Value: strconv.Quote(clip(s)), Expected: "the header " + logColumns})
 		}
 		return l, l.validate()
 	}
@@ -165,7 +165,7 @@ func (l *LogReader) validate() error {
 }
 
 // declare takes one declaration; text that is none is a comment.
-func (h *LogHeader) declare(text string) *input.InputError {
+func (h *LogHeader) declare(text string) *input.Error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return nil
@@ -173,7 +173,7 @@ func (h *LogHeader) declare(text string) *input.InputError {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if strings.HasPrefix(key, "set ") || slices.Contains([]string{"spec", "ranks", "buses"}, key) {
 		if len(key)+len(value) > maxDeclaration {
-			return &input.InputError{Key: clip(key), Value: clip(value), Expected: fmt.Sprintf("a declaration of at most %d bytes", maxDeclaration)}
+			return &input.Error{Key: clip(key), Value: clip(value), Expected: fmt.Sprintf("a declaration of at most %d bytes", maxDeclaration)}
 		}
 	}
 	switch {
@@ -187,18 +187,18 @@ func (h *LogHeader) declare(text string) *input.InputError {
 		h.Spec = s
 	case strings.HasPrefix(key, "set "):
 		if h.Spec == nil {
-			return &input.InputError{Key: key, Expected: "a line '# spec = PART' before it"}
+			return &input.Error{Key: key, Expected: "a line '# spec = PART' before it"}
 		}
 		return h.Spec.Set(strings.TrimSpace(key[4:]), value)
 	case key == "ranks":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > MaxRanks {
-			return &input.InputError{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", MaxRanks)}
+			return &input.Error{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", MaxRanks)}
 		}
 		h.Ranks = n
 	case key == "buses":
 		if value != "rank" && value != "channel" {
-			return &input.InputError{Key: key, Value: value, Expected: "rank or channel"}
+			return &input.Error{Key: key, Value: value, Expected: "rank or channel"}
 		}
 		h.PrivateBuses = value == "rank"
 	case key == "allow":
@@ -219,7 +219,7 @@ func (h *LogHeader) declare(text string) *input.InputError {
 func (l *LogReader) Records() int64 { return l.count }
 
 // Next returns the next record, io.EOF after the last one, or an
-// *input.InputError.
+// *input.Error.
 func (l *LogReader) Next() (Record, error) {
 	for {
 		text, err := l.lines.next()
@@ -231,7 +231,7 @@ func (l *LogReader) Next() (Record, error) {
 		}
 		r, bad := parseRecord(text)
 		if bad == nil && r.Clock < l.last {
-			bad = &input.InputError{Key: "clock", Value: strconv.FormatInt(r.Clock, 10),
+			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(r.Clock, 10),
 				Expected: fmt.Sprintf("at least %d, the clock of the command before", l.last)}
 		}
 		if bad != nil {
@@ -244,14 +244,14 @@ func (l *LogReader) Next() (Record, error) {
 }
 
 // parseRecord reads one line of seven columns.
-func parseRecord(text []byte) (Record, *input.InputError) {
+func parseRecord(text []byte) (Record, *input.Error) {
 	var fields [7][]byte
 	n := 0
 	rest := text
 	for {
 		i := bytes.IndexByte(rest, ',')
 		if n == len(fields) {
-			return Record{}, &input.InputError{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+			return Record{}, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
 		}
 		if i < 0 {
 			fields[n] = trim(rest)
@@ -263,12 +263,12 @@ func parseRecord(text []byte) (Record, *input.InputError) {
 		rest = rest[i+1:]
 	}
 	if n != len(fields) {
-		return Record{}, &input.InputError{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+		return Record{}, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
 	}
 	var r Record
 	var ok bool
 	if r.Clock, ok = parseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > maxClock {
-		return r, &input.InputError{Key: "clock", Value: strconv.Quote(clip(string(fields[0]))),
+		return r, &input.Error{Key: "clock", Value: strconv.Quote(clip(string(fields[0]))),
 			Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
 	}
 	if r.Command, ok = ParseCommand(string(fields[1])); !ok {
@@ -281,7 +281,7 @@ func parseRecord(text []byte) (Record, *input.InputError) {
 			v, ok = parseInt(fields[i+2])
 		}
 		if !ok || v < -1 || v > 1<<31-1 {
-			return r, &input.InputError{Key: strings.Split(logColumns, ",")[i+2],
+			return r, &input.Error{Key: strings.Split(logColumns, ",")[i+2],
 				Value: strconv.Quote(clip(string(fields[i+2]))), Expected: "a number, -1 or nothing"}
 		}
 		*p = int32(v)

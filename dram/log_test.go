@@ -122,7 +122,7 @@ func TestLogErrors(t *testing.T) {
 		{header + "99999999999999999999,RD,0,0,0,0,0\n", "clock"},
 	} {
 		_, _, err := readLog(strings.NewReader(c.text))
-		var in *input.InputError
+		var in *input.Error
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want an input error with %q", c.text, err, c.want)
 		}
@@ -150,7 +150,7 @@ func TestLogGzip(t *testing.T) {
 		t.Errorf("got %d records, %v", len(got), err)
 	}
 	_, _, err := readLog(bytes.NewReader(whole[:len(whole)-10]))
-	var in *input.InputError
+	var in *input.Error
 	if !errors.As(err, &in) || !strings.Contains(err.Error(), "ends early") {
 		t.Errorf("truncated: got %v", err)
 	}
@@ -163,7 +163,7 @@ func FuzzLog(f *testing.F) {
 	f.Add(zipped(f, logColumns+"\n1,PREA,0,,,,\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_, records, err := readLog(bytes.NewReader(data))
-		var in *input.InputError
+		var in *input.Error
 		if err != nil && !errors.As(err, &in) {
 			t.Fatalf("%T: %v", err, err)
 		}
@@ -185,7 +185,7 @@ func TestReadersAreBounded(t *testing.T) {
 		if err == nil {
 			_, err = l.Next()
 		}
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || len(err.Error()) > 800 {
 			t.Errorf("%.40s: %d bytes of message: %.200v", text, len(fmt.Sprint(err)), err)
 		}

@@ -38,10 +38,10 @@ const (
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 
 // NewMapping parses text for channels channels of ranks ranks of spec. The
-// error is an *input.InputError.
+// error is an *input.Error.
 func NewMapping(text string, spec *Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
-	bad := &input.InputError{Key: "mapping", Value: text,
+	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco"}
 	if len(text) != 2*len(mappingNames) {
 		return nil, bad

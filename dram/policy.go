@@ -67,7 +67,7 @@ var policies = []struct {
 	}},
 }
 
-// LookupPolicy returns a copy of the named preset, or an InputError that lists
+// LookupPolicy returns a copy of the named preset, or an input.Error that lists
 // the names.
 func LookupPolicy(name string) (*Policy, error) {
 	for _, p := range policies {
@@ -90,10 +90,10 @@ func PolicyNames() []string {
 
 // Validate reports fields that no controller can have; keys are relative to the
 // policy's section. NewController checks Mapping.
-func (p *Policy) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (p *Policy) Validate() []*input.Error {
+	var errs []*input.Error
 	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 	}
 	within := func(key string, v, low, high int) {
 		if v < low || v > high {

@@ -20,10 +20,10 @@ type Setup struct {
 func (s *Setup) Validate() error {
 	errs := append(s.Spec.Validate(), s.Policy.Validate()...)
 	if s.Channels < 1 || s.Channels > 256 {
-		errs = append(errs, &input.InputError{Key: "channels", Value: fmt.Sprint(s.Channels), Expected: "1 to 256"})
+		errs = append(errs, &input.Error{Key: "channels", Value: fmt.Sprint(s.Channels), Expected: "1 to 256"})
 	}
 	if s.Ranks < 1 || s.Ranks > MaxRanks {
-		errs = append(errs, &input.InputError{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", MaxRanks)})
+		errs = append(errs, &input.Error{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", MaxRanks)})
 	}
 	if len(errs) > 0 {
 		return errs[0]

@@ -92,10 +92,10 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 
 // Validate reports fields that no device can have; keys are relative to the
 // spec's section.
-func (s *Spec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (s *Spec) Validate() []*input.Error {
+	var errs []*input.Error
 	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 	}
 	power := func(key string, v, high int) {
 		if v < 1 || v > high || v&(v-1) != 0 {

@@ -22,7 +22,7 @@ const MaxRequests = 1 << 24
 //
 // Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
 // begin with # are skipped. File names r in errors, which are of type
-// *input.InputError: a clock that is negative or goes backwards is one, and so
+// *input.Error: a clock that is negative or goes backwards is one, and so
 // is a request beyond MaxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
 	return readTrace(file, r, MaxRequests)
@@ -34,7 +34,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 		return nil, err
 	}
 	var requests []Request
-	var parse func([]byte) (Request, *input.InputError)
+	var parse func([]byte) (Request, *input.Error)
 	last := int64(0)
 	for {
 		text, err := lines.next()
@@ -48,7 +48,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 			continue
 		}
 		if len(requests) == maxRequests {
-			return nil, lines.at(&input.InputError{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
+			return nil, lines.at(&input.Error{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
 		}
 		if parse == nil {
 			parse = parseDRAMsim3
@@ -58,7 +58,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 		}
 		q, bad := parse(text)
 		if bad == nil && q.Clock < last {
-			bad = &input.InputError{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
+			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
 				Expected: fmt.Sprintf("at least %d, the clock of the request before", last)}
 		}
 		if bad != nil {
@@ -79,16 +79,16 @@ func cutWord(text []byte) (word, rest []byte) {
 }
 
 // parseDRAMsim3 reads "0xADDRESS READ|WRITE CLOCK".
-func parseDRAMsim3(text []byte) (Request, *input.InputError) {
+func parseDRAMsim3(text []byte) (Request, *input.Error) {
 	var q Request
 	address, rest := cutWord(text)
 	kind, rest := cutWord(rest)
 	clock, rest := cutWord(rest)
 	if len(clock) == 0 || len(rest) > 0 {
-		return q, &input.InputError{Value: strconv.Quote(clip(string(text))),
+		return q, &input.Error{Value: strconv.Quote(clip(string(text))),
 			Expected: `"0xADDRESS READ|WRITE CLOCK" or "LD|ST ADDRESS"`}
 	}
-	var bad *input.InputError
+	var bad *input.Error
 	if q.Address, bad = parseAddress(address); bad != nil {
 		return q, bad
 	}
@@ -97,38 +97,38 @@ func parseDRAMsim3(text []byte) (Request, *input.InputError) {
 	case "WRITE":
 		q.Write = true
 	default:
-		return q, &input.InputError{Value: strconv.Quote(clip(string(kind))), Expected: "READ or WRITE"}
+		return q, &input.Error{Value: strconv.Quote(clip(string(kind))), Expected: "READ or WRITE"}
 	}
 	var ok bool
 	if q.Clock, ok = parseInt(clock); !ok || q.Clock < 0 || q.Clock > maxClock {
-		return q, &input.InputError{Key: "clock", Value: clip(string(clock)), Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
+		return q, &input.Error{Key: "clock", Value: clip(string(clock)), Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
 	}
 	return q, nil
 }
 
 // parseRamulator reads "LD|ST ADDRESS".
-func parseRamulator(text []byte) (Request, *input.InputError) {
+func parseRamulator(text []byte) (Request, *input.Error) {
 	var q Request
 	kind, rest := cutWord(text)
 	address, rest := cutWord(rest)
 	if string(kind) != "LD" && string(kind) != "ST" || len(address) == 0 || len(rest) > 0 {
-		return q, &input.InputError{Value: strconv.Quote(clip(string(text))), Expected: `"LD|ST ADDRESS"`}
+		return q, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: `"LD|ST ADDRESS"`}
 	}
 	q.Write = string(kind) == "ST"
-	var bad *input.InputError
+	var bad *input.Error
 	q.Address, bad = parseAddress(address)
 	return q, bad
 }
 
 // parseAddress reads a hexadecimal (0x) or decimal address.
-func parseAddress(text []byte) (uint64, *input.InputError) {
+func parseAddress(text []byte) (uint64, *input.Error) {
 	digits, base := string(text), 10
 	if strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") {
 		digits, base = digits[2:], 16
 	}
 	v, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
-		return 0, &input.InputError{Key: "address", Value: clip(string(text)), Expected: "0x and hexadecimal digits, or a decimal number, of 64 bits"}
+		return 0, &input.Error{Key: "address", Value: clip(string(text)), Expected: "0x and hexadecimal digits, or a decimal number, of 64 bits"}
 	}
 	return v, nil
 }

@@ -50,7 +50,7 @@ func TestReadTraceErrors(t *testing.T) {
 		{string(zip[:5]), "gzip"},
 	} {
 		_, err := ReadTrace("test", strings.NewReader(c.text))
-		var in *input.InputError
+		var in *input.Error
 		if !errors.As(err, &in) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%.40q: got %v, want an input error with %q", c.text, err, c.want)
 		}
@@ -61,7 +61,7 @@ func TestReadTraceErrors(t *testing.T) {
 // in the order of their clocks.
 func fuzzTrace(t *testing.T, data []byte) {
 	requests, err := ReadTrace("test", bytes.NewReader(data))
-	var in *input.InputError
+	var in *input.Error
 	if err != nil && !errors.As(err, &in) {
 		t.Fatalf("%T: %v", err, err)
 	}

@@ -73,7 +73,7 @@ func (e *Efficiency) validate(c *checker) {
 // section.
 type checker struct {
 	section string
-	errs    []*input.InputError
+	errs    []*input.Error
 }
 
 func (c *checker) key(name string) string {
@@ -84,7 +84,7 @@ func (c *checker) key(name string) string {
 }
 
 func (c *checker) bad(key string, value any, expected string) {
-	c.errs = append(c.errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+	c.errs = append(c.errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 }
 
 // share reports v outside (0, 1]; NaN is outside.
@@ -115,7 +115,7 @@ func (c *checker) bandwidth(key string, b units.Bandwidth) {
 
 // Validate reports the fields that no GPU can have; keys are relative to the
 // GPU's section.
-func (s *Spec) Validate() []*input.InputError {
+func (s *Spec) Validate() []*input.Error {
 	var c checker
 	if s.MemoryCapacity < 1 || s.MemoryCapacity > 1024*units.TiB { // times 4,096 GPUs it is an int64
 		c.bad("memory_capacity", s.MemoryCapacity, "1B to 1024TiB")

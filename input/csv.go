@@ -20,7 +20,7 @@ func NewCSV(file string, r io.Reader) *CSV {
 	return &CSV{csv.NewReader(bounded), file, bounded}
 }
 
-// Read returns the next record. The error is io.EOF at the end, else an *InputError.
+// Read returns the next record. The error is io.EOF at the end, else an *Error.
 func (c *CSV) Read() ([]string, error) {
 	c.bounded.held = 0
 	record, err := c.Reader.Read()

@@ -1,8 +1,8 @@
-// Package input holds what every reader of user input shares: InputError, the
+// Package input holds what every reader of user input shares: Error, the
 // one error type that makes the program exit with code 2, and the search for
 // the nearest valid name.
 //
 // Parsers (traces, configurations, DRAM command logs, measurements) return an
-// *InputError that names file, line, key, value and what was expected; the
+// *Error that names file, line, key, value and what was expected; the
 // command line recognises it with errors.As.
 package input

@@ -10,9 +10,9 @@ import (
 	"github.com/agext/levenshtein"
 )
 
-// InputError is an error in what the user gave: a flag, a file, a key or a
+// Error is an error in what the user gave: a flag, a file, a key or a
 // value. Only the fields that apply are set.
-type InputError struct {
+type Error struct {
 	File     string // path as the user gave it, or "--set", "--model"
 	Line     int    // 1-based; 0 where the input has no lines
 	Key      string // full dotted key, column or field
@@ -32,7 +32,7 @@ const (
 
 // Error returns "FILE:LINE: KEY = VALUE: expected EXPECTED; did you mean NEAREST?"
 // with the absent parts left out, and long ones without their middle.
-func (e *InputError) Error() string {
+func (e *Error) Error() string {
 	var b strings.Builder
 	key, value := Shorten(e.Key, maxShown), Shorten(e.Value, maxShown)
 	if e.File != "" {
@@ -54,7 +54,7 @@ func (e *InputError) Error() string {
 	}
 	if e.Err != nil {
 		limit := maxCause
-		if errors.As(e.Err, new(*InputError)) {
+		if errors.As(e.Err, new(*Error)) {
 			limit = maxOurs
 		}
 		b.WriteString(Shorten(e.Err.Error(), limit))
@@ -72,7 +72,7 @@ func (e *InputError) Error() string {
 }
 
 // Unwrap returns the cause.
-func (e *InputError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // Shorten returns text as it is where it has at most limit bytes, else its
 // beginning and its end, about that much, with the number of bytes left out between
@@ -86,18 +86,18 @@ func Shorten(text string, limit int) string {
 	return fmt.Sprintf("%s... (%d bytes) ...%s", head, len(text)-len(head)-len(tail), tail)
 }
 
-// Errorf returns an InputError whose message is formatted; %w sets its cause.
-func Errorf(format string, args ...any) *InputError {
-	return &InputError{Err: fmt.Errorf(format, args...)}
+// Errorf returns an Error whose message is formatted; %w sets its cause.
+func Errorf(format string, args ...any) *Error {
+	return &Error{Err: fmt.Errorf(format, args...)}
 }
 
 // UnknownName returns the error for a name that is none of valid. Key says
 // what was named ("--model", "dram.tRCDD"), and the message lists the valid
 // names in sorted order and the nearest one.
-func UnknownName(key, name string, valid []string) *InputError {
+func UnknownName(key, name string, valid []string) *Error {
 	sorted := append([]string(nil), valid...)
 	sort.Strings(sorted)
-	return &InputError{
+	return &Error{
 		Key: key, Value: fmt.Sprintf("%q", name),
 		Expected: "one of " + strings.Join(sorted, ", "),
 		Nearest:  Nearest(name, valid),

@@ -17,15 +17,15 @@ import (
 
 func TestErrorMessage(t *testing.T) {
 	for _, c := range []struct {
-		err  *InputError
+		err  *Error
 		want string
 	}{
-		{&InputError{File: "a.toml", Line: 3, Key: "dram.tRCD", Value: "0", Expected: "at least 1"},
+		{&Error{File: "a.toml", Line: 3, Key: "dram.tRCD", Value: "0", Expected: "at least 1"},
 			"a.toml:3: dram.tRCD = 0: expected at least 1"},
-		{&InputError{File: "a.toml", Line: 3, Key: "dram.trcd", Expected: "a known key", Nearest: "dram.tRCD"},
+		{&Error{File: "a.toml", Line: 3, Key: "dram.trcd", Expected: "a known key", Nearest: "dram.tRCD"},
 			`a.toml:3: dram.trcd: expected a known key; did you mean "dram.tRCD"?`},
-		{&InputError{File: "x.csv", Err: fs.ErrNotExist}, "x.csv: file does not exist"},
-		{&InputError{Line: 3, Value: "x", Expected: "a number"}, "line 3: x: expected a number"},
+		{&Error{File: "x.csv", Err: fs.ErrNotExist}, "x.csv: file does not exist"},
+		{&Error{Line: 3, Value: "x", Expected: "a number"}, "line 3: x: expected a number"},
 		{UnknownName("--model", "gpt175b", []string{"opt-66b", "gpt-175b"}),
 			`--model = "gpt175b": expected one of gpt-175b, opt-66b; did you mean "gpt-175b"?`},
 	} {
@@ -39,8 +39,8 @@ func TestErrorMessage(t *testing.T) {
 // the rest, shows both ends of it, and is text.
 func TestErrorMessageIsReadable(t *testing.T) {
 	huge := strings.Repeat("ä", 1_000_000) + "z"
-	inner := &InputError{Key: "inner", Value: huge, Expected: "less"}
-	for _, e := range []*InputError{
+	inner := &Error{Key: "inner", Value: huge, Expected: "less"}
+	for _, e := range []*Error{
 		{File: "a.csv", Line: 3, Key: "k", Value: strconv.Quote(huge), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: huge, Value: "v", Expected: "a number"},
 		{File: huge, Line: 3, Key: "k", Value: "v", Expected: "a number"},
@@ -61,12 +61,12 @@ func TestErrorMessageIsReadable(t *testing.T) {
 		if longer >= 0 {
 			n[longer]++
 		}
-		e := &InputError{Key: strings.Repeat("k", n[0]), Value: strings.Repeat("v", n[1]), Err: errors.New(strings.Repeat("y", n[2])), Expected: strings.Repeat("z", n[3])}
+		e := &Error{Key: strings.Repeat("k", n[0]), Value: strings.Repeat("v", n[1]), Err: errors.New(strings.Repeat("y", n[2])), Expected: strings.Repeat("z", n[3])}
 		if whole := len(e.Error()) == 200+200+500+5000+len(" = : ; expected "); whole != (longer < 0) || strings.Count(e.Error(), "... (") > 1 {
 			t.Errorf("parts of %d bytes make %d", n, len(e.Error()))
 		}
 	}
-	if e := (&InputError{Err: &InputError{Expected: strings.Repeat("z", 4000)}}).Error(); len(e) < 4000 {
+	if e := (&Error{Err: &Error{Expected: strings.Repeat("z", 4000)}}).Error(); len(e) < 4000 {
 		t.Errorf("our own cause is cut: %d bytes", len(e))
 	}
 }

@@ -105,7 +105,7 @@ func TestCSVBoundsRecords(t *testing.T) {
 			for err == nil {
 				_, err = r.Read()
 			}
-			if bad := new(InputError); !errors.As(err, &bad) || bad.Line < 2 || !strings.Contains(err.Error(), c.want) {
+			if bad := new(Error); !errors.As(err, &bad) || bad.Line < 2 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: got %v", c.what, err)
 			}
 		})

@@ -23,7 +23,7 @@ func Name(path string) string {
 
 // Open opens the file at path, or standard input for Stdin. Standard input can be
 // opened again, and then begins anew: what has been read of it is kept. Errors are
-// of type *InputError unless the file is not what is wrong.
+// of type *Error unless the file is not what is wrong.
 func Open(path string) (io.ReadCloser, error) {
 	if path == Stdin {
 		return io.NopCloser(&replay{from: &stdin}), nil
@@ -31,7 +31,7 @@ func Open(path string) (io.ReadCloser, error) {
 	f, err := os.Open(path)
 	if err == nil {
 		if info, statErr := f.Stat(); statErr == nil && info.IsDir() {
-			return nil, errors.Join(&InputError{File: path, Expected: "a file, not a folder"}, f.Close())
+			return nil, errors.Join(&Error{File: path, Expected: "a file, not a folder"}, f.Close())
 		}
 		return f, nil
 	}
@@ -44,7 +44,7 @@ func Open(path string) (io.ReadCloser, error) {
 const MaxText = 1 << 20
 
 // ReadFile returns the text of the file that Open opens, of MaxText bytes at most.
-// Any error is an *InputError.
+// Any error is an *Error.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -56,19 +56,19 @@ func ReadFile(path string) ([]byte, error) {
 		return nil, FileError(path, err)
 	}
 	if len(text) > MaxText {
-		return nil, &InputError{File: Name(path), Expected: fmt.Sprintf("at most %d MiB", MaxText>>20)}
+		return nil, &Error{File: Name(path), Expected: fmt.Sprintf("at most %d MiB", MaxText>>20)}
 	}
 	return text, nil
 }
 
 // FileError is the error for a file at path that the system cannot open or read. It
 // says its name once.
-func FileError(path string, err error) *InputError {
+func FileError(path string, err error) *Error {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
-	return &InputError{File: Name(path), Err: err}
+	return &Error{File: Name(path), Err: err}
 }
 
 // maxKept bounds what is kept of standard input, in bytes: a file can be read again

@@ -36,7 +36,7 @@ func TestOpen(t *testing.T) {
 		"nosuch.toml": "nosuch.toml: no such file or directory",
 	} {
 		_, err := Open(path)
-		var bad *InputError
+		var bad *Error
 		if !errors.As(err, &bad) || bad.Error() != want {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
@@ -78,7 +78,7 @@ func TestReadFile(t *testing.T) {
 	}
 	for path, want := range map[string]string{filepath.Join(dir, "none"): "no such file or directory", dir: "expected a file, not a folder"} {
 		_, err := ReadFile(path)
-		if bad := new(InputError); !errors.As(err, &bad) || bad.File != path || err.Error() != path+": "+want {
+		if bad := new(Error); !errors.As(err, &bad) || bad.File != path || err.Error() != path+": "+want {
 			t.Errorf("got %v", err)
 		}
 	}

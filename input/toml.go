@@ -13,18 +13,18 @@ import (
 // of ours is deeper than four.
 const maxNesting = 32
 
-// DecodeTOML decodes the text of file into v. Any error is an *InputError with the
+// DecodeTOML decodes the text of file into v. Any error is an *Error with the
 // line where the text is at fault.
 func DecodeTOML(file, text string, v any) (toml.MetaData, error) {
 	if line := deepLine(text); line > 0 {
-		return toml.MetaData{}, &InputError{File: file, Line: line,
+		return toml.MetaData{}, &Error{File: file, Line: line,
 			Expected: fmt.Sprintf("arrays, tables and dotted keys nested at most %d deep", maxNesting)}
 	}
 	meta, err := toml.Decode(text, v)
 	if err == nil {
 		return meta, nil
 	}
-	bad := &InputError{File: file, Err: err}
+	bad := &Error{File: file, Err: err}
 	var parse toml.ParseError
 	if errors.As(err, &parse) {
 		bad.Line, bad.Key = parse.Position.Line, parse.LastKey

@@ -13,11 +13,11 @@ func TestDecodeTOML(t *testing.T) {
 		t.Errorf("%v, %v", meta.Keys(), err)
 	}
 	_, err := DecodeTOML("a.toml", "a = 1\nb = \n", &document)
-	if bad := new(InputError); !errors.As(err, &bad) || bad.File != "a.toml" || bad.Line != 2 || !strings.Contains(err.Error(), "not TOML: ") {
+	if bad := new(Error); !errors.As(err, &bad) || bad.File != "a.toml" || bad.Line != 2 || !strings.Contains(err.Error(), "not TOML: ") {
 		t.Errorf("got %v", err)
 	}
 	var wrong struct{ A int }
-	if _, err := DecodeTOML("a.toml", "a = 'x'\n", &wrong); !errors.As(err, new(*InputError)) {
+	if _, err := DecodeTOML("a.toml", "a = 'x'\n", &wrong); !errors.As(err, new(*Error)) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -56,18 +56,18 @@ func ModelTypes() []string {
 // of ModelTypes. It is read as servers run it: weights, activations and KV cache in 16
 // bits whatever the checkpoint's type, and attention over the whole context, whatever
 // the sliding window. TensorParallel is left 0, as the file says nothing about it, and
-// Name is empty where the file has no _name_or_path. An *input.InputError names the key
+// Name is empty where the file has no _name_or_path. An *input.Error names the key
 // at fault.
 func FromHuggingFace(text []byte) (*Model, error) {
 	var keys map[string]any
 	if err := json.Unmarshal(text, &keys); err != nil {
-		return nil, &input.InputError{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
+		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
 	}
 	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
 		switch keys[key] {
 		case nil, false, 0.0, 1.0:
 		default:
-			return nil, &input.InputError{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " are not modelled"}
+			return nil, &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " are not modelled"}
 		}
 	}
 	kind, _ := keys["model_type"].(string)
@@ -87,7 +87,7 @@ func FromHuggingFace(text []byte) (*Model, error) {
 type reader struct {
 	keys map[string]any
 	kind string
-	bad  *input.InputError
+	bad  *input.Error
 }
 
 // model reads the keys of a family.
@@ -132,7 +132,7 @@ func (r *reader) model(f *family) *Model {
 // fail keeps an error about a key, unless there is one already.
 func (r *reader) fail(key, expected string) {
 	if r.bad == nil {
-		r.bad = &input.InputError{Key: key, Value: written(r.keys[key]), Expected: expected}
+		r.bad = &input.Error{Key: key, Value: written(r.keys[key]), Expected: expected}
 	}
 }
 
@@ -142,7 +142,7 @@ func (r *reader) whole(key string) int {
 	if !given || v == nil {
 		if r.bad == nil {
 			present := slices.Sorted(maps.Keys(r.keys))
-			r.bad = &input.InputError{Key: key, Expected: fmt.Sprintf("this key of model_type %q, which is missing", r.kind)}
+			r.bad = &input.Error{Key: key, Expected: fmt.Sprintf("this key of model_type %q, which is missing", r.kind)}
 			if near := input.Nearest(key, present); near != "" && !r.knows(near) {
 				r.bad.Err = fmt.Errorf("unknown key %q", near)
 			}

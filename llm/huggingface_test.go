@@ -130,7 +130,7 @@ func TestFromHuggingFaceRefuses(t *testing.T) {
 		`[1]`:     `not JSON: `,
 	} {
 		_, err := FromHuggingFace([]byte(text))
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", text, err, want)
 		}

@@ -37,10 +37,10 @@ type Model struct {
 
 // Validate reports fields that no model can have; keys are relative to the
 // model's section.
-func (m *Model) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (m *Model) Validate() []*input.Error {
+	var errs []*input.Error
 	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 	}
 	positive := func(key string, value int) {
 		if value < 1 || value > 1<<24 {

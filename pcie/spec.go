@@ -35,10 +35,10 @@ var laneRates = map[int]units.Bandwidth{
 
 // Validate reports fields that no tree can have; keys are relative to the
 // [pcie] section.
-func (s *Spec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (s *Spec) Validate() []*input.Error {
+	var errs []*input.Error
 	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 	}
 	if laneRates[s.Generation] == 0 {
 		bad("generation", s.Generation, "3 to 6")

@@ -15,10 +15,10 @@ type HeadShape struct {
 }
 
 // Validate reports what no rank can compute; keys are the fields' names.
-func (h HeadShape) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (h HeadShape) Validate() []*input.Error {
+	var errs []*input.Error
 	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 	}
 	if h.HeadDim < 8 || h.HeadDim > 512 {
 		bad("head_dim", h.HeadDim, "8 to 512")
@@ -64,7 +64,7 @@ type Geometry struct {
 }
 
 // NewGeometry returns the geometry of heads of that shape on ranks of d. A
-// head whose value does not fit one column of all banks is an InputError.
+// head whose value does not fit one column of all banks is an input.Error.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if errs := shape.Validate(); len(errs) > 0 {
 		return Geometry{}, errs[0]
@@ -81,7 +81,7 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	}
 	g.PaddedDim = g.TokenBursts * burstElements
 	if g.TokenBursts > g.Banks || g.TokenBursts > g.RowBursts {
-		return Geometry{}, &input.InputError{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
+		return Geometry{}, &input.Error{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
 			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.RowBursts), g.Banks)}
 	}
 	g.ChunkTokens = g.Banks

@@ -58,7 +58,7 @@ const history = 1 << 12
 const runAhead = 12
 
 // NewMachine returns a machine for programs of spec on d. Latencies beyond 4,096
-// clocks are an InputError.
+// clocks are an input.Error.
 func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
 	m := &Machine{spec: spec, device: d, state: dram.NewState(d, 1)}
 	for _, c := range d.Constraints() {
@@ -68,7 +68,7 @@ func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
 	for _, row := range m.latency {
 		for _, l := range row {
 			if l > history {
-				return nil, &input.InputError{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
+				return nil, &input.Error{Key: "softmax_latency", Value: fmt.Sprint(spec.SoftmaxLatency),
 					Expected: fmt.Sprintf("a path of at most %d clocks from command to use", history)}
 			}
 		}

@@ -37,7 +37,7 @@ type Place struct {
 }
 
 // NewMapping returns the mapping of heads of that shape on ranks of d; a shape
-// or device that cannot hold them is an InputError.
+// or device that cannot hold them is an input.Error.
 func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -48,7 +48,7 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 		return Mapping{}, err
 	}
 	if d.BusWidth != busLanes || d.BurstLength != burstBeats {
-		return Mapping{}, &input.InputError{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
+		return Mapping{}, &input.Error{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
 			Expected: fmt.Sprintf("%d and bursts of %d, for which the re-layout is made", busLanes, burstBeats)}
 	}
 	return Mapping{Geometry: g, Exchange: x}, nil

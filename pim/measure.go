@@ -57,10 +57,10 @@ type Load struct {
 func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 	rows := g.Rows(l.Context)
 	if l.KVHeads < 1 || l.Context < 1 {
-		return nil, &input.InputError{Key: "context", Value: fmt.Sprint(l.Context), Expected: "at least one token and one KV head"}
+		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: "at least one token and one KV head"}
 	}
 	if rows > d.Rows/l.KVHeads {
-		return nil, &input.InputError{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
+		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
 			"at most %d tokens: %d KV heads share the %d rows of a rank", d.Rows/l.KVHeads/2*g.RowTokens, l.KVHeads, d.Rows)}
 	}
 	heads := make([]Head, l.KVHeads)

@@ -60,7 +60,7 @@ func TestMeasureRefusesWhatDoesNotFit(t *testing.T) {
 		t.Errorf("all of the rank's rows: %v", err)
 	}
 	full.Context++
-	var wrong *input.InputError
+	var wrong *input.Error
 	if _, err := Measure(context.Background(), Default(), d, full, nil, nil); !errors.As(err, &wrong) {
 		t.Errorf("a context beyond the rank's rows: %v", err)
 	}

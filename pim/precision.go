@@ -50,7 +50,7 @@ var precisionPresets = map[string]Precision{
 // PrecisionNames returns the names of the presets, sorted.
 func PrecisionNames() []string { return []string{"fp32", "paper"} }
 
-// LookupPrecision returns the named preset, or an InputError.
+// LookupPrecision returns the named preset, or an input.Error.
 func LookupPrecision(name string) (Precision, error) {
 	p, ok := precisionPresets[name]
 	if !ok {
@@ -87,8 +87,8 @@ func (p Precision) Resolve() Precision {
 
 // Validate reports an unknown preset or format; keys are relative to the
 // section.
-func (p *Precision) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (p *Precision) Validate() []*input.Error {
+	var errs []*input.Error
 	if _, ok := precisionPresets[p.Preset]; !ok {
 		errs = append(errs, input.UnknownName("preset", p.Preset, PrecisionNames()))
 	}
@@ -96,7 +96,7 @@ func (p *Precision) Validate() []*input.InputError {
 		switch *s.format {
 		case "", FP16, FP32:
 		default:
-			errs = append(errs, &input.InputError{Key: s.key, Value: fmt.Sprintf("%q", string(*s.format)),
+			errs = append(errs, &input.Error{Key: s.key, Value: fmt.Sprintf("%q", string(*s.format)),
 				Expected: `"fp16", "fp32" or "" (the preset's)`})
 		}
 	}

@@ -111,7 +111,7 @@ const (
 )
 
 // NewProgram returns the program of heads on a rank of d. A shape that does not
-// fit or an empty context is an InputError.
+// fit or an empty context is an input.Error.
 func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Program, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -119,7 +119,7 @@ func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Progr
 	}
 	for _, h := range heads {
 		if h.Context < 1 || h.Context > 1<<30 {
-			return nil, &input.InputError{Key: "context", Value: fmt.Sprint(h.Context), Expected: "1 to 1073741824 tokens"}
+			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.Context), Expected: "1 to 1073741824 tokens"}
 		}
 	}
 	p := &Program{Geometry: g, Shape: shape, Heads: heads}

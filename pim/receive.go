@@ -107,7 +107,7 @@ type TransferMeasurement struct {
 // ranks ranks.
 func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, tokens int, from int64) (*TransferMeasurement, error) {
 	if ranks < 1 || tokens < 1 || from < 0 {
-		return nil, &input.InputError{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}
+		return nil, &input.Error{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}
 	}
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
@@ -123,7 +123,7 @@ func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, 
 	end := b.ends(heads...)[len(heads)-1]
 	r := b.machine.receiver
 	if r.end == 0 {
-		return nil, &input.InputError{Key: "from", Value: fmt.Sprint(from), Expected: fmt.Sprintf("a clock before the last boundary of %d", undisturbed)}
+		return nil, &input.Error{Key: "from", Value: fmt.Sprint(from), Expected: fmt.Sprintf("a clock before the last boundary of %d", undisturbed)}
 	}
 	m := &TransferMeasurement{WaitClocks: r.start - from, WriteClocks: r.end - r.start, LostClocks: end - undisturbed}
 	m.BusShare = float64(t.Bursts()*int64(d.BurstClocks())) / float64(m.WriteClocks)

@@ -32,13 +32,13 @@ type Exchange struct {
 }
 
 // NewExchange returns the exchange for elements on chips of these widths;
-// widths that it cannot serve are an InputError.
+// widths that it cannot serve are an input.Error.
 func NewExchange(elementBits, deviceWidth int) (Exchange, error) {
 	if deviceWidth != 4 && deviceWidth != 8 && deviceWidth != 16 {
-		return Exchange{}, &input.InputError{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
+		return Exchange{}, &input.Error{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
 	}
 	if elementBits != 8 && elementBits != 16 && elementBits != 32 {
-		return Exchange{}, &input.InputError{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "8, 16 or 32"}
+		return Exchange{}, &input.Error{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "8, 16 or 32"}
 	}
 	return Exchange{elementBits, deviceWidth, max(1, elementBits/deviceWidth)}, nil
 }

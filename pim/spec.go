@@ -95,8 +95,8 @@ func Default() *Spec {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (s *Spec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (s *Spec) Validate() []*input.Error {
+	var errs []*input.Error
 	oneOf := func(key, value string, valid ...string) {
 		for _, v := range valid {
 			if value == v {
@@ -107,7 +107,7 @@ func (s *Spec) Validate() []*input.InputError {
 	}
 	within := func(key string, value, low, high int) {
 		if value < low || value > high {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
 		}
 	}
 	oneOf("processing_unit", s.ProcessingUnit, BankPU, RankPU)
@@ -124,16 +124,16 @@ func (s *Spec) Validate() []*input.InputError {
 	within("postponed_refreshes", s.PostponedRefreshes, 0, 8)
 	oneOf("transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
 	if s.ScoreBuffer < units.KiB || s.ScoreBuffer > units.GiB {
-		errs = append(errs, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(), Expected: "1KiB to 1GiB"})
+		errs = append(errs, &input.Error{Key: "score_buffer", Value: s.ScoreBuffer.String(), Expected: "1KiB to 1GiB"})
 	}
 	if s.MCBuffer != 0 && (s.MCBuffer < 4*units.KiB || s.MCBuffer > units.TiB) {
-		errs = append(errs, &input.InputError{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "0B, or 4KiB (a write queue of 64 bursts) to 1TiB"})
+		errs = append(errs, &input.Error{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "0B, or 4KiB (a write queue of 64 bursts) to 1TiB"})
 	}
 	if s.Descriptor < 0 || s.Descriptor > units.MiB {
-		errs = append(errs, &input.InputError{Key: "descriptor", Value: s.Descriptor.String(), Expected: "0B (none) to 1MiB"})
+		errs = append(errs, &input.Error{Key: "descriptor", Value: s.Descriptor.String(), Expected: "0B (none) to 1MiB"})
 	}
 	if s.HostAccess < 0 || s.HostAccess > units.Second {
-		errs = append(errs, &input.InputError{Key: "host_access", Value: s.HostAccess.String(), Expected: "0ps to 1s"})
+		errs = append(errs, &input.Error{Key: "host_access", Value: s.HostAccess.String(), Expected: "0ps to 1s"})
 	}
 	return errs
 }
@@ -172,6 +172,6 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 			return part, nil
 		}
 	}
-	return 0, &input.InputError{Key: "score_buffer", Value: s.ScoreBuffer.String(),
+	return 0, &input.Error{Key: "score_buffer", Value: s.ScoreBuffer.String(),
 		Expected: fmt.Sprintf("room for %d scores of %d query heads", g.ChunkTokens, shape.Queries)}
 }

@@ -38,7 +38,7 @@ type lengths struct {
 
 // NewKernelTable runs the heads that the table needs: some hundred, with
 // repetitions skipped (Spec.Periodic). Specs and shapes that do not fit together are an
-// InputError.
+// input.Error.
 func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
@@ -214,7 +214,7 @@ func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, 
 		return nil, err
 	}
 	if int64(d.TREFI) <= int64(d.TRFC) {
-		return nil, &input.InputError{Key: "tREFI", Expected: "more than tRFC"}
+		return nil, &input.Error{Key: "tREFI", Expected: "more than tRFC"}
 	}
 	m.SkipRepetitions(spec.Periodic)
 	return &tableBuilder{program: p, machine: m}, nil

@@ -31,7 +31,7 @@ type rowClocks struct {
 }
 
 // NewTransferTable runs the transfers that the table needs: some thousand, of a
-// few tokens each. A shape that does not fit the rank is an InputError.
+// few tokens each. A shape that does not fit the rank is an input.Error.
 func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *hostStream) fillRow(g *Geometry, kv KV, period int) (rowClocks, error) 
 			return r, nil
 		}
 		if periods == 16 {
-			return r, &input.InputError{Key: "tCCD_L", Value: fmt.Sprint(h.state.Spec().TCCDL),
+			return r, &input.Error{Key: "tCCD_L", Value: fmt.Sprint(h.state.Spec().TCCDL),
 				Expected: "timings with which a row's bursts follow each other evenly after 16 chunks"}
 		}
 	}

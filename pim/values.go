@@ -60,11 +60,11 @@ type ValueMachine struct {
 // refuses are InputErrors.
 func NewValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows int) (*ValueMachine, error) {
 	if shape.ElementBits != 16 {
-		return nil, &input.InputError{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
+		return nil, &input.Error{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
 			Expected: "16: the functional model multiplies FP16 and BF16"}
 	}
 	if spec.ProcessingUnit != BankPU {
-		return nil, &input.InputError{Key: "processing_unit", Value: fmt.Sprintf("%q", spec.ProcessingUnit),
+		return nil, &input.Error{Key: "processing_unit", Value: fmt.Sprintf("%q", spec.ProcessingUnit),
 			Expected: fmt.Sprintf("%q: the functional model computes in the banks", BankPU)}
 	}
 	mapping, err := NewMapping(d, shape)

@@ -31,7 +31,7 @@ type VerifyCase struct {
 // ReadVerifyCases returns the cases of a file, by name. NAME.q has shape
 // [query heads, queries, d], NAME.k and NAME.v [KV heads, keys, d], of F16, BF16
 // or F32; NAME.out has that of q and NAME.lse, which may be absent, its first two,
-// of F64 or F32. What does not fit together is an InputError.
+// of F64 or F32. What does not fit together is an input.Error.
 func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	var cases []VerifyCase
 	for _, t := range file.Tensors {
@@ -57,10 +57,10 @@ func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error
 	for _, part := range []string{".q", ".k", ".v", ".out"} {
 		t := file.Tensor(name + part)
 		if t == nil {
-			return c, &input.InputError{Key: name + part, Expected: "a tensor beside " + name + ".q"}
+			return c, &input.Error{Key: name + part, Expected: "a tensor beside " + name + ".q"}
 		}
 		if len(t.Shape) != 3 || t.Elements() == 0 {
-			return c, &input.InputError{Key: t.Name, Value: fmt.Sprint(t.Shape), Expected: "three dimensions [heads, positions, d], none of them 0"}
+			return c, &input.Error{Key: t.Name, Value: fmt.Sprint(t.Shape), Expected: "three dimensions [heads, positions, d], none of them 0"}
 		}
 		if part != ".out" && t.DType != "BF16" {
 			c.Storage = StoreFP16
@@ -74,14 +74,14 @@ func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error
 		shape []int
 	}{{".k", []int{c.KVHeads, c.Keys, c.HeadDim}}, {".v", k}, {".out", q}} {
 		if !slices.Equal(shapes[want.part], want.shape) {
-			return c, &input.InputError{Key: name + want.part, Value: fmt.Sprint(shapes[want.part]), Expected: fmt.Sprint(want.shape)}
+			return c, &input.Error{Key: name + want.part, Value: fmt.Sprint(shapes[want.part]), Expected: fmt.Sprint(want.shape)}
 		}
 	}
 	if c.QueryHeads%c.KVHeads != 0 {
-		return c, &input.InputError{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("a multiple of the %d KV heads", c.KVHeads)}
+		return c, &input.Error{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("a multiple of the %d KV heads", c.KVHeads)}
 	}
 	if c.Queries > c.Keys {
-		return c, &input.InputError{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("at most %d queries: each sees a key", c.Keys)}
+		return c, &input.Error{Key: name + ".q", Value: fmt.Sprint(q), Expected: fmt.Sprintf("at most %d queries: each sees a key", c.Keys)}
 	}
 	return c, c.readValues(file)
 }
@@ -101,7 +101,7 @@ func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 		*part.stored = make([]uint16, len(*part.values))
 		for i, x := range *part.values {
 			if !finite(float64(x)) {
-				return &input.InputError{Key: c.Name + part.suffix, Value: fmt.Sprint(x), Expected: "finite elements"}
+				return &input.Error{Key: c.Name + part.suffix, Value: fmt.Sprint(x), Expected: "finite elements"}
 			}
 			(*part.stored)[i] = c.Storage.Encode(x)
 		}
@@ -121,10 +121,10 @@ func (c *VerifyCase) readReference(file *attention.Safetensors, suffix string, n
 		return nil, err
 	}
 	if len(x) != n {
-		return nil, &input.InputError{Key: c.Name + suffix, Value: fmt.Sprintf("%d elements", len(x)), Expected: fmt.Sprint(n)}
+		return nil, &input.Error{Key: c.Name + suffix, Value: fmt.Sprintf("%d elements", len(x)), Expected: fmt.Sprint(n)}
 	}
 	if i := slices.IndexFunc(x, func(v float64) bool { return !finite(v) }); i >= 0 {
-		return nil, &input.InputError{Key: c.Name + suffix, Value: fmt.Sprint(x[i]), Expected: "finite elements"}
+		return nil, &input.Error{Key: c.Name + suffix, Value: fmt.Sprint(x[i]), Expected: "finite elements"}
 	}
 	return x, nil
 }
@@ -161,7 +161,7 @@ type VerifyResult struct {
 // KV head, decodes its query positions one after another (each appends its own
 // key and value and attends to all tokens so far), and compares the outputs
 // with the reference, and bit for bit with a direct computation in the same
-// formats. A shape that the rank cannot hold is an InputError; the context's end
+// formats. A shape that the rank cannot hold is an input.Error; the context's end
 // gives its error; any other error is a fault of the program.
 func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
 	return verify(ctx, spec, d, c, (*ValueMachine).Run)

@@ -272,13 +272,13 @@ func TestReadVerifyCasesRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = ReadVerifyCases(f)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want an InputError with %q", c.name, err, c.want)
+			t.Errorf("%s: got %v, want an input.Error with %q", c.name, err, c.want)
 		}
 	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 4, dim: 600, size: 1})
-	var bad *input.InputError
+	var bad *input.Error
 	if _, err := Verify(t.Context(), Default(), ddr4(t), x); !errors.As(err, &bad) {
 		t.Errorf("d = 600: %v", err)
 	}

@@ -62,7 +62,7 @@ func newSide(t *Table) (*side, error) {
 		to   *int
 	}{{PointColumn, &s.point}, {SeedColumn, &s.seed}, {StatusColumn, &s.status}, {ErrorColumn, &s.failure}, {ConfigColumn, &s.config}} {
 		if *c.to = slices.Index(t.Columns, c.name); *c.to < 0 {
-			return nil, &input.InputError{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
+			return nil, &input.Error{File: t.Name, Line: 1, Expected: "the results of a sweep, with a column " + c.name}
 		}
 	}
 	for r, row := range t.Rows {
@@ -72,7 +72,7 @@ func newSide(t *Table) (*side, error) {
 		}
 		for _, other := range s.rows[name] {
 			if t.Rows[other][s.seed] == row[s.seed] {
-				return nil, &input.InputError{File: t.Name, Line: r + 2, Key: name, Value: "seed " + row[s.seed], Expected: "each point and seed once"}
+				return nil, &input.Error{File: t.Name, Line: r + 2, Key: name, Value: "seed " + row[s.seed], Expected: "each point and seed once"}
 			}
 		}
 		s.rows[name] = append(s.rows[name], r)
@@ -85,7 +85,7 @@ func (s *side) metrics() []string { return s.table.Columns[s.config+1:] }
 
 // Compare matches the points of two sweeps by name; those whose name only one
 // of them has, by configuration. Tables that no sweep wrote are an
-// *input.InputError.
+// *input.Error.
 func Compare(old, updated *Table) (*Comparison, error) {
 	a, err := newSide(old)
 	if err != nil {

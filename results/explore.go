@@ -68,7 +68,7 @@ type explored struct {
 
 // Explore finds the Pareto front of a sweep's points and counts what the points
 // on it have in common. Seeds of a point are taken together. A table that no sweep wrote, or
-// in which no point has all goals, is an *input.InputError.
+// in which no point has all goals, is an *input.Error.
 func Explore(t *Table, goals []Goal) (*Exploration, error) {
 	e := &explorer{Exploration: Exploration{Schema: exploreSchema, Goals: goals}, table: t}
 	if err := e.collect(); err != nil {
@@ -116,7 +116,7 @@ func (e *explorer) collect() error {
 	for _, g := range e.Goals {
 		columns = append(columns, g.Column)
 	}
-	return &input.InputError{File: e.table.Name, Key: strings.Join(columns, ", "),
+	return &input.Error{File: e.table.Name, Key: strings.Join(columns, ", "),
 		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d have none", e.Failed, e.Incomplete)}
 }
 

@@ -34,25 +34,25 @@ const (
 
 // ParseGoals reads two or three goals, "max COLUMN" or "min COLUMN", joined by
 // commas; columns are named as Column takes them. Flag says who asks, for the
-// *input.InputError.
+// *input.Error.
 func (t *Table) ParseGoals(flag, text string) ([]Goal, error) {
 	parts := strings.Split(text, ",")
 	if strings.TrimSpace(text) == "" || len(parts) < minGoals || len(parts) > maxGoals {
-		return nil, &input.InputError{Key: flag, Value: fmt.Sprintf("%q", text),
+		return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text),
 			Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
 	}
 	var goals []Goal
 	for _, part := range parts {
 		words := strings.Fields(part)
 		if len(words) != 2 || words[0] != "max" && words[0] != "min" {
-			return nil, &input.InputError{Key: flag, Value: fmt.Sprintf("%q", strings.TrimSpace(part)), Expected: `"max COLUMN" or "min COLUMN"`}
+			return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", strings.TrimSpace(part)), Expected: `"max COLUMN" or "min COLUMN"`}
 		}
 		column, err := t.Column(flag, words[1])
 		if err != nil {
 			return nil, err
 		}
 		if slices.ContainsFunc(goals, func(g Goal) bool { return g.index == column }) {
-			return nil, &input.InputError{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "each column once; " + t.Columns[column] + " is there twice"}
+			return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "each column once; " + t.Columns[column] + " is there twice"}
 		}
 		goals = append(goals, Goal{t.Columns[column], words[0] == "max", column})
 	}

@@ -25,7 +25,7 @@ var rulePattern = regexp.MustCompile(`^\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([-+0-9.eE
 // old value or, without %, absolute in the metric's unit.
 func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	m := rulePattern.FindStringSubmatch(text)
-	bad := &input.InputError{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "METRIC<NUMBER% or the like, such as 'output_tokens_per_s<-2%'"}
+	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "METRIC<NUMBER% or the like, such as 'output_tokens_per_s<-2%'"}
 	if m == nil {
 		return nil, bad
 	}
@@ -42,7 +42,7 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 			return r, nil
 		}
 	}
-	return nil, &input.InputError{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Nearest(r.Metric, metrics)}
+	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Nearest(r.Metric, metrics)}
 }
 
 // Judged returns the number of points at which a rule can trip: those with a value of

@@ -44,7 +44,7 @@ type Table struct {
 }
 
 // ReadTable reads a CSV file with a header, or the results of a sweep's folder.
-// What is wrong with it is an *input.InputError.
+// What is wrong with it is an *input.Error.
 func ReadTable(path string) (*Table, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -52,14 +52,14 @@ func ReadTable(path string) (*Table, error) {
 	}
 	f, err := input.Open(path)
 	if err != nil {
-		if bad := new(input.InputError); errors.As(err, &bad) && errors.Is(err, fs.ErrNotExist) {
+		if bad := new(input.Error); errors.As(err, &bad) && errors.Is(err, fs.ErrNotExist) {
 			bad.Expected = "a sweep's folder or its " + ResultsFile + "; an unfinished sweep has none"
 		}
 		return nil, err
 	}
 	defer f.Close()
 	if filepath.Ext(path) == filepath.Ext(ParquetFile) {
-		return nil, &input.InputError{File: path, Expected: "the " + ResultsFile + " beside it, which has the same rows"}
+		return nil, &input.Error{File: path, Expected: "the " + ResultsFile + " beside it, which has the same rows"}
 	}
 	return readTable(input.Name(path), f)
 }
@@ -80,18 +80,18 @@ func readTable(name string, r io.Reader) (*Table, error) {
 			size += cellOverhead + len(cell)
 		}
 		if size > maxTable {
-			return nil, &input.InputError{File: name, Line: c.Line(), Expected: fmt.Sprintf("a table that takes at most %d MiB of memory", maxTable>>20)}
+			return nil, &input.Error{File: name, Line: c.Line(), Expected: fmt.Sprintf("a table that takes at most %d MiB of memory", maxTable>>20)}
 		}
 		records = append(records, record)
 	}
 	if len(records) == 0 {
-		return nil, &input.InputError{File: name, Expected: "a header line"}
+		return nil, &input.Error{File: name, Expected: "a header line"}
 	}
 	t := &Table{Name: name, Columns: records[0], Rows: records[1:]}
 	seen := make(map[string]bool, len(t.Columns))
 	for i, c := range t.Columns {
 		if c == "" || seen[c] {
-			return nil, &input.InputError{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: fmt.Sprintf("%q", c),
+			return nil, &input.Error{File: name, Line: 1, Key: fmt.Sprintf("column %d", i+1), Value: fmt.Sprintf("%q", c),
 				Expected: "a name that no other column has"}
 		}
 		seen[c] = true
@@ -125,7 +125,7 @@ func (t *Table) Column(flag, name string) (int, error) {
 	if len(fit) == 1 {
 		return fit[0], nil
 	}
-	bad := &input.InputError{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a column of " + t.Name, Nearest: t.nearest(name)}
+	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a column of " + t.Name, Nearest: t.nearest(name)}
 	if len(fit) > 1 {
 		bad.Expected, bad.Nearest = fmt.Sprintf("one of the columns %s and %s", t.Columns[fit[0]], t.Columns[fit[1]]), ""
 	}
@@ -195,7 +195,7 @@ func (t *Table) Condition(flag, text string) (column int, value string, err erro
 	name, value, ok := strings.Cut(text, "=")
 	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 	if !ok || name == "" {
-		return 0, "", &input.InputError{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
+		return 0, "", &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "COLUMN=VALUE"}
 	}
 	if column, err = t.Column(flag, name); err != nil {
 		return 0, "", err
@@ -209,7 +209,7 @@ func (t *Table) Condition(flag, text string) (column int, value string, err erro
 			values = append(values, row[column])
 		}
 	}
-	bad := &input.InputError{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", value),
+	bad := &input.Error{Key: flag + " " + t.Columns[column], Value: fmt.Sprintf("%q", value),
 		Expected: "a value of that column", Nearest: input.Nearest(value, values)}
 	if len(values) <= 12 {
 		bad.Expected = "one of " + strings.Join(values, ", ")

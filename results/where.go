@@ -30,7 +30,7 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 		out.Rows = kept
 	}
 	if len(out.Rows) == 0 {
-		return nil, &input.InputError{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
+		return nil, &input.Error{File: t.Name, Key: flag, Expected: "at least one row that fulfils " + strings.Join(conditions, " and ")}
 	}
 	return out, nil
 }
@@ -51,7 +51,7 @@ func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
 	}
 	limit, ok := numberIn(t.Columns[column], value)
 	if !ok {
-		bad := &input.InputError{Key: flag + " " + t.Columns[column], Value: strconv.Quote(value), Expected: "a number after " + operator}
+		bad := &input.Error{Key: flag + " " + t.Columns[column], Value: strconv.Quote(value), Expected: "a number after " + operator}
 		if _, unit := SplitUnit(t.Columns[column]); unit != "" {
 			bad.Expected += fmt.Sprintf(", in %s or with a unit", unit)
 		}

@@ -36,14 +36,14 @@ type PredictorSpec struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (p *PredictorSpec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (p *PredictorSpec) Validate() []*input.Error {
+	var errs []*input.Error
 	if kinds := []string{PredictExact, PredictLearned}; !slices.Contains(kinds, p.Kind) {
 		errs = append(errs, input.UnknownName("kind", p.Kind, kinds))
 	}
 	within := func(key string, value, low, high int) {
 		if value < low || value > high {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
 		}
 	}
 	within("window", p.Window, 4, 1<<16)
@@ -53,7 +53,7 @@ func (p *PredictorSpec) Validate() []*input.InputError {
 	within("max_depth", p.MaxDepth, 1, 64)
 	within("min_leaf", p.MinLeaf, 1, 1<<16)
 	if !(p.Noise >= 0 && p.Noise <= 1) { // NaN fails
-		errs = append(errs, &input.InputError{Key: "noise", Value: fmt.Sprint(p.Noise), Expected: "0 to 1"})
+		errs = append(errs, &input.Error{Key: "noise", Value: fmt.Sprint(p.Noise), Expected: "0 to 1"})
 	}
 	return errs
 }

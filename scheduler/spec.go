@@ -38,11 +38,11 @@ type BatchingSpec struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (b *BatchingSpec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (b *BatchingSpec) Validate() []*input.Error {
+	var errs []*input.Error
 	check := func(ok bool, key string, value int, expected string) {
 		if !ok {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 		}
 	}
 	check(b.MaxBatchTokens >= 1 && b.MaxBatchTokens <= 1<<20, "max_batch_tokens", b.MaxBatchTokens, "1 to 1048576")
@@ -73,11 +73,11 @@ type Spec struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (s *Spec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (s *Spec) Validate() []*input.Error {
+	var errs []*input.Error
 	check := func(ok bool, key string, value any, expected string) {
 		if !ok {
-			errs = append(errs, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: expected})
+			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
 		}
 	}
 	check(s.SubBatches == 1 || s.SubBatches == 2, "sub_batches", s.SubBatches, "1 or 2")
@@ -123,14 +123,14 @@ func Balances() []string {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (c *CommSpec) Validate() []*input.InputError { return oneOf("balance", c.Balance, Balances()) }
+func (c *CommSpec) Validate() []*input.Error { return oneOf("balance", c.Balance, Balances()) }
 
 // oneOf reports a value that is none of valid.
-func oneOf(key, value string, valid []string) []*input.InputError {
+func oneOf(key, value string, valid []string) []*input.Error {
 	if slices.Contains(valid, value) {
 		return nil
 	}
-	return []*input.InputError{input.UnknownName(key, value, valid)}
+	return []*input.Error{input.UnknownName(key, value, valid)}
 }
 
 // Admission policies: how much KV memory a request must find free.
@@ -165,19 +165,19 @@ type MemorySpec struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (m *MemorySpec) Validate() []*input.InputError {
+func (m *MemorySpec) Validate() []*input.Error {
 	errs := oneOf("admission", m.Admission, []string{AdmitFinal, AdmitCurrent, AdmitMax})
 	if m.MaxTokens < 1 || m.MaxTokens > 1<<24 {
-		errs = append(errs, &input.InputError{Key: "max_tokens", Value: fmt.Sprint(m.MaxTokens), Expected: "1 to 16777216"})
+		errs = append(errs, &input.Error{Key: "max_tokens", Value: fmt.Sprint(m.MaxTokens), Expected: "1 to 16777216"})
 	}
 	if !(m.Watermark >= 0 && m.Watermark < 1) {
-		errs = append(errs, &input.InputError{Key: "watermark", Value: fmt.Sprint(m.Watermark), Expected: "at least 0, less than 1"})
+		errs = append(errs, &input.Error{Key: "watermark", Value: fmt.Sprint(m.Watermark), Expected: "at least 0, less than 1"})
 	}
 	if m.History < 0 || m.History > 1<<20 {
-		errs = append(errs, &input.InputError{Key: "history", Value: fmt.Sprint(m.History), Expected: "0 for none, or up to 1048576"})
+		errs = append(errs, &input.Error{Key: "history", Value: fmt.Sprint(m.History), Expected: "0 for none, or up to 1048576"})
 	}
 	if !(m.Margin >= 0 && m.Margin <= 100) {
-		errs = append(errs, &input.InputError{Key: "margin", Value: fmt.Sprint(m.Margin), Expected: "0 to 100"})
+		errs = append(errs, &input.Error{Key: "margin", Value: fmt.Sprint(m.Margin), Expected: "0 to 100"})
 	}
 	return errs
 }

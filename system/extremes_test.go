@@ -103,7 +103,7 @@ func TestExtremeValues(t *testing.T) {
 func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	key, _, _ := strings.Cut(set, "=")
 	named := func(err error) error {
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) {
 			return fmt.Errorf("internal: %w", err)
 		}

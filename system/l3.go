@@ -124,7 +124,7 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 // inSection completes an error about the ranks with the section of its key, and with
 // what the user changed: ranks are given in several sections.
 func inSection(cfg *configs.Config, section string, err error) error {
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) {
 		return err
 	}

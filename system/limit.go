@@ -40,7 +40,7 @@ func (d *gpuSide) tooLong(start, largest sim.Time) error {
 	if largest >= longestTask {
 		why = "a kernel or a transfer of one layer takes more than an hour"
 	}
-	e := &input.InputError{Key: "run.requests", Value: fmt.Sprint(d.cfg.Run.Requests)}
+	e := &input.Error{Key: "run.requests", Value: fmt.Sprint(d.cfg.Run.Requests)}
 	var also []string
 	for _, c := range d.cfg.Changed() {
 		switch section, _, _ := strings.Cut(c.Key, "."); {

@@ -54,7 +54,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = mustNode(t, cfg).Run(context.Background(), &traces.Trace{Requests: equal(3, 3000, 5)}, Options{Check: true})
-		var bad *input.InputError
+		var bad *input.Error
 		switch {
 		case c.key == "" && err != nil, c.key != "" && (!errors.As(err, &bad) || bad.Key != c.key || !strings.Contains(err.Error(), "106 days")):
 			t.Errorf("%s, %s: %v", c.system, c.set, err)

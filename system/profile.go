@@ -30,7 +30,7 @@ func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*
 	for i, r := range replicas {
 		e, ok := r.engine.(*l3)
 		if !ok {
-			return nil, &input.InputError{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
+			return nil, &input.Error{Key: "run.system", Value: fmt.Sprintf("%q", n.cfg.Run.System), Expected: `"l3", the system that predicts`}
 		}
 		profiles[i] = &profile{}
 		e.profile = profiles[i]

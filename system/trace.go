@@ -16,7 +16,7 @@ const DefaultRequests = 1000
 // LoadTrace returns the requests that run.trace, run.requests and run.seed
 // name: drawn where run.trace is a built-in name, else read from the file. Of
 // these, run.common_to leaves those that some systems can hold. A name that is
-// neither is an *input.InputError, and so are systems that can hold none.
+// neither is an *input.Error, and so are systems that can hold none.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := loadWhole(cfg)
 	if err != nil || cfg.Run.CommonTo == "" {
@@ -55,7 +55,7 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 		left.Requests = newNode(&other, nil).holdable(left.Requests)
 	}
 	if len(left.Requests) == 0 {
-		return nil, &input.InputError{
+		return nil, &input.Error{
 			Key: "run.common_to", Value: fmt.Sprintf("%q", cfg.Run.CommonTo),
 			Expected: fmt.Sprintf("systems that can all hold one of the %d requests of %s at least", len(trace.Requests), trace.Name),
 		}

@@ -63,17 +63,17 @@ func findColumns(file string, line int, header []string) (*csvColumns, error) {
 		for _, needed := range []string{f.input, f.output, f.arrival} {
 			first := slices.Index(names, needed)
 			if first < 0 && (needed != f.arrival || f.required) {
-				return nil, &input.InputError{
+				return nil, &input.Error{
 					File: file, Line: line, Expected: "a column " + needed, Nearest: input.Nearest(needed, names),
 				}
 			}
 			if first >= 0 && slices.Contains(names[first+1:], needed) {
-				return nil, &input.InputError{File: file, Line: line, Key: needed, Expected: "one column of this name"}
+				return nil, &input.Error{File: file, Line: line, Key: needed, Expected: "one column of this name"}
 			}
 		}
 		return c, nil
 	}
-	return nil, &input.InputError{
+	return nil, &input.Error{
 		File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
 		Expected: "a header with the columns " + formatNames() + ", or JSON lines with " + mooncakeFields,
 	}
@@ -93,7 +93,7 @@ func (c *csvColumns) row(file string, line int, record []string) (row, error) {
 		text := strings.TrimSpace(record[c.arrivalAt])
 		var ok bool
 		if r.arrival, ok = c.parse(text); !ok {
-			return row{}, &input.InputError{
+			return row{}, &input.Error{
 				File: file, Line: line, Key: c.arrival, Value: strconv.Quote(text), Expected: c.expected,
 			}
 		}

@@ -25,7 +25,7 @@ const MaxTokens = 1 << 24
 // the first line and gzip from its magic number, not from the file's name. Requests
 // that do not arrive in order are sorted, and arrivals count from the first.
 //
-// Whatever is wrong with the file is an *input.InputError that names file,
+// Whatever is wrong with the file is an *input.Error that names file,
 // line and column.
 func Load(path string, n int) (*Trace, error) {
 	f, err := input.Open(path)
@@ -42,7 +42,7 @@ func openError(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return &input.InputError{
+	return &input.Error{
 		Key: "run.trace", Value: strconv.Quote(path), Err: errors.Unwrap(err),
 		Expected: "a trace file or one of " + strings.Join(BuiltinNames(), ", "),
 		Nearest:  input.Nearest(path, BuiltinNames()),
@@ -57,7 +57,7 @@ func Read(name string, r io.Reader, n int) (*Trace, error) {
 	}
 	text, err := unzip(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {
-		return nil, &input.InputError{File: name, Err: err}
+		return nil, &input.Error{File: name, Err: err}
 	}
 	first, err := text.Peek(1)
 	if err != nil && err != io.EOF {
@@ -74,9 +74,9 @@ func Read(name string, r io.Reader, n int) (*Trace, error) {
 	}
 	switch found := len(rows.all); {
 	case found == 0:
-		return nil, &input.InputError{File: name, Expected: "at least one request"}
+		return nil, &input.Error{File: name, Expected: "at least one request"}
 	case found < n:
-		return nil, &input.InputError{
+		return nil, &input.Error{
 			Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, name),
 		}
 	}
@@ -108,7 +108,7 @@ func newTrace(name string, rows []row) (*Trace, error) {
 	for i, r := range rows {
 		arrival, ok := r.arrival.since(rows[0].arrival)
 		if !ok {
-			return nil, &input.InputError{
+			return nil, &input.Error{
 				File: name, Line: r.line,
 				Expected: "an arrival within 106 days of the first request's",
 			}
@@ -142,7 +142,7 @@ func (r *rows) enough() bool { return r.want > 0 && len(r.all) >= r.want }
 // add adds a row, unless a file that is read to its end has too many.
 func (r *rows) add(next row) error {
 	if r.want == 0 && len(r.all) == MaxWhole {
-		return &input.InputError{
+		return &input.Error{
 			File: r.file, Line: next.line,
 			Expected: fmt.Sprintf("at most %d requests; run.requests = N (--requests N) reads the first N alone", MaxWhole),
 		}
@@ -154,7 +154,7 @@ func (r *rows) add(next row) error {
 // tokens checks a number of tokens.
 func tokens(file string, line int, column string, n int64, written string) (int, error) {
 	if n < 1 || n > MaxTokens {
-		return 0, &input.InputError{
+		return 0, &input.Error{
 			File: file, Line: line, Key: column, Value: written,
 			Expected: fmt.Sprintf("a whole number of tokens from 1 to %d", MaxTokens),
 		}

@@ -154,9 +154,9 @@ func TestReadErrors(t *testing.T) {
 		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
 	} {
 		trace, err := Read("f", strings.NewReader(c.text), 0)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) {
-			t.Errorf("%s: got %+v, %v, want an InputError", c.name, trace, err)
+			t.Errorf("%s: got %+v, %v, want an input.Error", c.name, trace, err)
 			continue
 		}
 		if !strings.Contains(err.Error(), c.want) {
@@ -167,7 +167,7 @@ func TestReadErrors(t *testing.T) {
 
 func TestLoadMissing(t *testing.T) {
 	_, err := Load("openr2", 0)
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) || !errors.Is(err, fs.ErrNotExist) || bad.Nearest != "openr1" || bad.Value != `"openr2"` {
 		t.Errorf("got %v", err)
 	}
@@ -177,7 +177,7 @@ func TestLoadMissing(t *testing.T) {
 	}
 }
 
-// FuzzRead requires that a file gives either an InputError or a valid trace.
+// FuzzRead requires that a file gives either an input.Error or a valid trace.
 func FuzzRead(f *testing.F) {
 	samples, err := filepath.Glob("testdata/*.*")
 	if err != nil || len(samples) == 0 {
@@ -197,9 +197,9 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		trace, err := Read("f", bytes.NewReader(text), 0)
 		if err != nil {
-			var bad *input.InputError
+			var bad *input.Error
 			if !errors.As(err, &bad) {
-				t.Fatalf("not an InputError: %v", err)
+				t.Fatalf("not an input.Error: %v", err)
 			}
 			return
 		}
@@ -299,7 +299,7 @@ func TestReadStops(t *testing.T) {
 			t.Errorf("%s: %+v, %v", format, trace, err)
 		}
 		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", maxRequests + 1: "expected 1 to 10000000"} {
-			if _, err := Read("f", strings.NewReader(three), n); !errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), want) {
+			if _, err := Read("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %d of 3: %v", format, n, err)
 			}
 		}
@@ -349,7 +349,7 @@ func TestReadBounds(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			_, err := Read("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
 			runtime.ReadMemStats(&after)
-			if bad := new(input.InputError); !errors.As(err, &bad) || bad.File != "f" || bad.Line == 0 || len(err.Error()) > 2000 || !strings.Contains(err.Error(), c.want) {
+			if bad := new(input.Error); !errors.As(err, &bad) || bad.File != "f" || bad.Line == 0 || len(err.Error()) > 2000 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: got %.300s", format, what, fmt.Sprint(err))
 			}
 			if used := after.TotalAlloc - before.TotalAlloc; used > 2<<30 {

@@ -52,10 +52,10 @@ func readMooncake(file string, r *bufio.Reader, to *rows) error {
 func mooncakeRow(file string, line int, text []byte) (row, error) {
 	var m mooncakeLine
 	if err := json.Unmarshal(text, &m); err != nil {
-		return row{}, &input.InputError{File: file, Line: line, Err: err, Expected: "a JSON object with " + mooncakeFields}
+		return row{}, &input.Error{File: file, Line: line, Err: err, Expected: "a JSON object with " + mooncakeFields}
 	}
 	if m.Timestamp == nil || m.InputLength == nil || m.OutputLength == nil {
-		return row{}, &input.InputError{File: file, Line: line, Expected: mooncakeFields}
+		return row{}, &input.Error{File: file, Line: line, Expected: mooncakeFields}
 	}
 	r := row{line: line}
 	var err error
@@ -66,7 +66,7 @@ func mooncakeRow(file string, line int, text []byte) (row, error) {
 		return row{}, err
 	}
 	if ms := *m.Timestamp; !(ms >= 0 && ms <= maxSeconds*1e3) {
-		return row{}, &input.InputError{
+		return row{}, &input.Error{
 			File: file, Line: line, Key: "timestamp", Value: strconv.FormatFloat(ms, 'g', -1, 64),
 			Expected: "milliseconds, not negative, at most 106 days",
 		}

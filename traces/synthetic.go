@@ -42,7 +42,7 @@ func BuiltinNames() []string {
 }
 
 // LookupBuiltin returns the built-in data set called name; an unknown name is
-// an *input.InputError with the nearest one.
+// an *input.Error with the nearest one.
 func LookupBuiltin(name string) (*Builtin, error) {
 	i := slices.IndexFunc(builtins, func(b Builtin) bool { return b.Name == name })
 	if i < 0 {
@@ -73,13 +73,13 @@ type SyntheticSpec struct {
 }
 
 // Validate reports values out of range; keys are relative to the section.
-func (s *SyntheticSpec) Validate() []*input.InputError {
-	var errs []*input.InputError
+func (s *SyntheticSpec) Validate() []*input.Error {
+	var errs []*input.Error
 	if valid := []string{Auto, Gamma, LogNormal}; !slices.Contains(valid, s.Distribution) {
 		errs = append(errs, input.UnknownName("distribution", s.Distribution, valid))
 	}
 	if s.MaxTokens < 1 || s.MaxTokens > MaxTokens {
-		errs = append(errs, &input.InputError{
+		errs = append(errs, &input.Error{
 			Key: "max_tokens", Value: fmt.Sprint(s.MaxTokens), Expected: fmt.Sprintf("1 to %d", MaxTokens),
 		})
 	}
@@ -96,7 +96,7 @@ func (s *SyntheticSpec) Validate() []*input.InputError {
 // to a token a request or better. The standard deviation stays what the draw
 // and the clipping gave: Moments reports both.
 //
-// An unknown name, n < 1 or a spec that cannot be met is an *input.InputError.
+// An unknown name, n < 1 or a spec that cannot be met is an *input.Error.
 func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
 	b, err := LookupBuiltin(name)
 	if err != nil {
@@ -110,7 +110,7 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	}
 	for _, l := range []Lengths{b.Input, b.Output} {
 		if float64(spec.MaxTokens) < l.Mean {
-			return nil, &input.InputError{
+			return nil, &input.Error{
 				Key: "traces.max_tokens", Value: fmt.Sprint(spec.MaxTokens),
 				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.Mean), name),
 			}
@@ -130,7 +130,7 @@ const maxRequests = 10_000_000
 
 // badRequests is the error for a number of requests that no trace can have.
 func badRequests(n int) error {
-	return &input.InputError{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxRequests)}
+	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxRequests)}
 }
 
 // stream returns a source of randomness of its own for each column of each

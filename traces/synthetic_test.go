@@ -175,7 +175,7 @@ func TestSyntheticErrors(t *testing.T) {
 		{"openr1", 1, SyntheticSpec{Auto, 8000}, "traces.max_tokens = 8000: expected at least 12685, a mean length of openr1"},
 	} {
 		_, err := Synthetic(c.name, c.n, 1, c.spec)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v", c, err)
 		}

@@ -31,7 +31,7 @@ func comparisonOf(o configs.Options) (*sweep.File, error) {
 		for i, name := range names {
 			names[i] = strings.TrimSpace(name)
 			if names[i] == "" || slices.Contains(names[:i], names[i]) {
-				return nil, &input.InputError{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
+				return nil, &input.Error{Key: f.Name, Value: strconv.Quote(f.Value), Expected: "names, each once, joined by commas"}
 			}
 			setting := sweep.Setting{Key: f.Key, Value: strconv.Quote(names[i])}
 			axis.Choices = append(axis.Choices, sweep.Choice{Name: names[i], Settings: []sweep.Setting{setting}})

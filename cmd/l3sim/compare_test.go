@@ -41,7 +41,7 @@ func TestCompare(t *testing.T) {
 
 	options.Flags[0].Value = "gpt-175b,opt66b"
 	err := compare()
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) || !strings.HasPrefix(err.Error(), `--model: run.model = "opt66b": expected one of`) {
 		t.Errorf("got %v", err)
 	}

@@ -69,7 +69,7 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 		}
 		// The key's 0 stands for a number that is not given, which the flag is.
 		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
-			return o, &input.InputError{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
+			return o, &input.Error{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
@@ -81,7 +81,7 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 func notEmpty(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		if flag := cmd.Flags().Lookup(name); flag.Changed && slices.Contains(flagValues(flag), "") {
-			return &input.InputError{Key: "--" + name, Value: `""`, Expected: "a name"}
+			return &input.Error{Key: "--" + name, Value: `""`, Expected: "a name"}
 		}
 	}
 	return nil

@@ -126,7 +126,7 @@ func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, erro
 			continue
 		}
 		if !slices.Contains(c.Metrics, m) {
-			return o, &input.InputError{Key: "--metrics", Value: fmt.Sprintf("%q", m), Expected: "a metric that both tables have",
+			return o, &input.Error{Key: "--metrics", Value: fmt.Sprintf("%q", m), Expected: "a metric that both tables have",
 				Nearest: input.Nearest(m, c.Metrics)}
 		}
 		add(m)

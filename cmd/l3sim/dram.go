@@ -23,12 +23,12 @@ func (a *app) newDRAMCommand() *cobra.Command {
 }
 
 // applySets calls set for each KEY=VALUE of --set.
-func applySets(sets []string, set func(key, value string) *input.InputError) error {
+func applySets(sets []string, set func(key, value string) *input.Error) error {
 	for _, text := range sets {
 		key, value, ok := strings.Cut(text, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		if !ok || key == "" {
-			return &input.InputError{Key: "--set", Value: fmt.Sprintf("%q", text), Expected: "KEY=VALUE, such as tRFC=880"}
+			return &input.Error{Key: "--set", Value: fmt.Sprintf("%q", text), Expected: "KEY=VALUE, such as tRFC=880"}
 		}
 		if err := set(key, value); err != nil {
 			err.File = "--set"

@@ -62,7 +62,7 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 
 // flagName puts the flag's name on an input error.
 func flagName(err error, flag string) error {
-	if bad, ok := err.(*input.InputError); ok {
+	if bad, ok := err.(*input.Error); ok {
 		bad.Key = flag
 	}
 	return err

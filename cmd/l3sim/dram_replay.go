@@ -97,7 +97,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	if f.strict {
 		for i, r := range requests {
 			if r.Address >= mapping.Capacity() {
-				return &input.InputError{File: path, Key: fmt.Sprintf("request %d", i+1), Value: fmt.Sprintf("%#x", r.Address),
+				return &input.Error{File: path, Key: fmt.Sprintf("request %d", i+1), Value: fmt.Sprintf("%#x", r.Address),
 					Expected: fmt.Sprintf("an address below the capacity of %#x bytes", mapping.Capacity())}
 			}
 		}
@@ -161,9 +161,9 @@ func checkOutputs(flag string, names []string, in string) error {
 		switch {
 		case err != nil: // it is not there yet, or writing it will say what is wrong
 		case info.IsDir():
-			return &input.InputError{Key: flag, Value: name, Expected: "a file, not a folder"}
+			return &input.Error{Key: flag, Value: name, Expected: "a file, not a folder"}
 		case os.SameFile(info, read):
-			return &input.InputError{Key: flag, Value: name, Expected: "another file than the one that is read"}
+			return &input.Error{Key: flag, Value: name, Expected: "another file than the one that is read"}
 		}
 	}
 	return nil

@@ -40,7 +40,7 @@ quarters of the points. Counts of few points can be chance, and keys may matter 
 // explore prints the front of a table and what it has in common.
 func (a *app) explore(path, goals string, where []string, asJSON bool) error {
 	if goals == "" {
-		return &input.InputError{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
+		return &input.Error{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
 	}
 	t, err := results.ReadTable(path)
 	if err != nil {

@@ -74,7 +74,7 @@ func requireFlag(cmd *cobra.Command, name, expected string) error {
 	if cmd.Flags().Changed(name) {
 		return nil
 	}
-	return &input.InputError{Key: "--" + name, Expected: expected}
+	return &input.Error{Key: "--" + name, Expected: expected}
 }
 
 // checkFolder refuses a folder to write into that is a file, before the work
@@ -82,7 +82,7 @@ func requireFlag(cmd *cobra.Command, name, expected string) error {
 func checkFolder(flag, dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() || errors.Is(err, syscall.ENOTDIR) {
-		return &input.InputError{Key: flag, Value: dir, Expected: "a folder, not a file"}
+		return &input.Error{Key: flag, Value: dir, Expected: "a folder, not a file"}
 	}
 	return nil
 }

@@ -106,16 +106,16 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if f.name == "" || strings.ContainsAny(f.name, "\n\r\"\\") {
-		return &input.InputError{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
+		return &input.Error{Key: "--name", Value: fmt.Sprintf("%q", f.name), Expected: "a name on one line"}
 	}
 	if filepath.Ext(f.out) != ".toml" {
-		return &input.InputError{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
+		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
 	}
 	if err := checkFolder("--out", filepath.Dir(f.out)); err != nil {
 		return err
 	}
 	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
-		return &input.InputError{Key: "--out", Value: f.out, Expected: "a file, not a folder"}
+		return &input.Error{Key: "--out", Value: f.out, Expected: "a file, not a folder"}
 	}
 	return nil
 }

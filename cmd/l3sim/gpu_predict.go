@@ -124,22 +124,22 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	const most = 1 << 40
 	for _, c := range f.context {
 		if c < 1 || c > most {
-			return &input.InputError{Key: "--context", Value: strconv.Itoa(c), Expected: "at least 1"}
+			return &input.Error{Key: "--context", Value: strconv.Itoa(c), Expected: "at least 1"}
 		}
 	}
 	for _, s := range sizes {
 		if cmd.Flags().Changed(s.name) && (s.value < s.low || s.value > most) {
-			return &input.InputError{Key: "--" + s.name, Value: strconv.Itoa(s.value), Expected: fmt.Sprintf("%d to 2^40", s.low)}
+			return &input.Error{Key: "--" + s.name, Value: strconv.Itoa(s.value), Expected: fmt.Sprintf("%d to 2^40", s.low)}
 		}
 	}
 	if f.heads > 0 && f.heads%f.kvHeads != 0 {
-		return &input.InputError{Key: "--kv-heads", Value: strconv.Itoa(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads %d", f.heads)}
+		return &input.Error{Key: "--kv-heads", Value: strconv.Itoa(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads %d", f.heads)}
 	}
 	if f.width != 16 && f.width != 8 {
-		return &input.InputError{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
+		return &input.Error{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
 	}
 	if len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context) {
-		return &input.InputError{Key: "--batch", Value: strconv.Itoa(f.batch), Expected: fmt.Sprintf("%d, the number of contexts", len(f.context))}
+		return &input.Error{Key: "--batch", Value: strconv.Itoa(f.batch), Expected: fmt.Sprintf("%d, the number of contexts", len(f.context))}
 	}
 	return nil
 }
@@ -170,10 +170,10 @@ func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
 	if n, err := strconv.ParseInt(f.bytes, 10, 64); err == nil {
 		size = units.Bytes(n)
 	} else if err := size.UnmarshalText([]byte(f.bytes)); err != nil {
-		return gpu.Cost{}, &input.InputError{Key: "--bytes", Value: strconv.Quote(f.bytes), Err: err}
+		return gpu.Cost{}, &input.Error{Key: "--bytes", Value: strconv.Quote(f.bytes), Err: err}
 	}
 	if size < 1 {
-		return gpu.Cost{}, &input.InputError{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
+		return gpu.Cost{}, &input.Error{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
 	}
 	return s.AllReduceCost(f.gpus, size), nil
 }

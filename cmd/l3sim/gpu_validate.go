@@ -61,7 +61,7 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 		return err
 	}
 	if cmd.Flags().Changed("max-mape") && !(f.maxMAPE >= 0) {
-		return &input.InputError{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
+		return &input.Error{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
 	}
 	if f.out != "" {
 		if err := checkFolder("--out", f.out); err != nil {
@@ -91,10 +91,10 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 func (f *measuredFlags) read(t *measure.Target) ([]measure.Sample, error) {
 	var d units.Duration
 	if err := d.UnmarshalText([]byte(f.launch)); err != nil {
-		return nil, &input.InputError{Key: "--launch", Value: fmt.Sprintf("%q", f.launch), Err: err}
+		return nil, &input.Error{Key: "--launch", Value: fmt.Sprintf("%q", f.launch), Err: err}
 	}
 	if d < 0 {
-		return nil, &input.InputError{Key: "--launch", Value: f.launch, Expected: "at least 0us"}
+		return nil, &input.Error{Key: "--launch", Value: f.launch, Expected: "at least 0us"}
 	}
 	samples, err := measure.Read(f.measured)
 	if err != nil || d == 0 {

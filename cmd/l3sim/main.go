@@ -45,7 +45,7 @@ func mainCode() int {
 	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 }
 
-// longestMessage bounds the message of an error, in bytes: input.InputError bounds its
+// longestMessage bounds the message of an error, in bytes: input.Error bounds its
 // own parts, but not how many of them there are.
 const longestMessage = 10_000
 
@@ -100,7 +100,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // exitCode maps the error of a command line to the program's exit code.
 func (a *app) exitCode(err error) int {
-	var bad *input.InputError
+	var bad *input.Error
 	switch {
 	case err == nil:
 		return exitOK

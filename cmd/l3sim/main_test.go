@@ -31,7 +31,7 @@ func TestScripts(t *testing.T) {
 }
 
 func TestExitCode(t *testing.T) {
-	wrapped := fmt.Errorf("run: %w", &input.InputError{Key: "--model"})
+	wrapped := fmt.Errorf("run: %w", &input.Error{Key: "--model"})
 	for _, c := range []struct {
 		err     error
 		started bool
@@ -41,7 +41,7 @@ func TestExitCode(t *testing.T) {
 		{errors.New("disk full"), true, exitFailure},
 		{errors.New("accepts 1 arg"), false, exitInput},
 		{wrapped, true, exitInput},
-		{&input.InputError{File: "a.csv", Err: &fs.PathError{Op: "read", Path: "a.csv", Err: syscall.EIO}}, true, exitFailure},
+		{&input.Error{File: "a.csv", Err: &fs.PathError{Op: "read", Path: "a.csv", Err: syscall.EIO}}, true, exitFailure},
 		{folderError("--out", "a", &fs.PathError{Op: "open", Path: "a", Err: syscall.ENOSPC}), true, exitFailure},
 		{folderError("--out", "a", &fs.PathError{Op: "mkdir", Path: "a", Err: syscall.ENOTDIR}), true, exitInput},
 		{fmt.Errorf("run: %w", context.Canceled), true, exitInterrupted},

@@ -34,7 +34,7 @@ its results agree. What is missing is named, and then nothing is written.`,
 // merge reads the shards in dirs and writes their results into out.
 func (a *app) merge(dirs []string, out string) error {
 	if out == "" {
-		return &input.InputError{Key: "--out", Expected: "a folder for the results"}
+		return &input.Error{Key: "--out", Expected: "a folder for the results"}
 	}
 	merged, err := sweep.Merge(dirs)
 	if err != nil {

@@ -34,7 +34,7 @@ func aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
 // between refuses the value of a flag ("--workers") out of a range.
 func between(flag string, value, least, most int) error {
 	if value < least || value > most {
-		return &input.InputError{Key: flag, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", least, most)}
+		return &input.Error{Key: flag, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", least, most)}
 	}
 	return nil
 }

@@ -72,7 +72,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 // load returns what the flags describe.
 func (f *pimAttentionFlags) load() (pim.Load, error) {
 	wrong := func(flag string, value int, expected string) (pim.Load, error) {
-		return pim.Load{}, &input.InputError{Key: flag, Value: fmt.Sprint(value), Expected: expected}
+		return pim.Load{}, &input.Error{Key: flag, Value: fmt.Sprint(value), Expected: expected}
 	}
 	kv := cmp.Or(f.kvHeads, f.heads)
 	switch {

@@ -65,9 +65,9 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 	for i := range cases {
 		r, err := pim.Verify(cmd.Context(), &c.PIM, &c.DRAM.Spec, &cases[i])
 		if err != nil {
-			var bad *input.InputError
+			var bad *input.Error
 			if f.vectors != "" && errors.As(err, &bad) {
-				return &input.InputError{File: f.vectors, Key: cases[i].Name, Err: err}
+				return &input.Error{File: f.vectors, Key: cases[i].Name, Err: err}
 			}
 			return err
 		}
@@ -104,7 +104,7 @@ func verifyCases(path string) ([]pim.VerifyCase, error) {
 	}
 	cases, err := pim.ReadVerifyCases(file)
 	if err != nil {
-		return nil, &input.InputError{File: path, Err: err}
+		return nil, &input.Error{File: path, Err: err}
 	}
 	return cases, nil
 }

@@ -86,7 +86,7 @@ given as well win.`,
 // plot draws one figure into a file.
 func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	if out == "" {
-		return &input.InputError{Key: "--out", Expected: "a file that ends with .png, .svg or .pdf"}
+		return &input.Error{Key: "--out", Expected: "a file that ends with .png, .svg or .pdf"}
 	}
 	format, err := figure.Format("--out", out)
 	if err != nil {

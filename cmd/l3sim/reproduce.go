@@ -171,7 +171,7 @@ func (a *app) openCache() (*cache, error) {
 		a.noteDamage(c.journal.Damage())
 		return c, nil
 	}
-	if foreign := (*input.InputError)(nil); errors.As(err, &foreign) {
+	if foreign := (*input.Error)(nil); errors.As(err, &foreign) {
 		return nil, fmt.Errorf("%w; the cache is damaged: delete the folder %s", err, c.dir)
 	}
 	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())

@@ -100,7 +100,7 @@ func oneStdin(cmd *cobra.Command, args []string) error {
 	reader := ""
 	claim := func(name string) error {
 		if reader != "" {
-			bad := &input.InputError{Key: name, Value: input.Stdin, Expected: "standard input for one file only; " + reader + " reads it, too"}
+			bad := &input.Error{Key: name, Value: input.Stdin, Expected: "standard input for one file only; " + reader + " reads it, too"}
 			if name == reader {
 				bad.Key, bad.Expected = "", "standard input for one file only"
 			}
@@ -142,7 +142,7 @@ func (a *app) markStart(cmd *cobra.Command) {
 	}
 }
 
-// flagError turns what pflag reports into an input.InputError that names the
+// flagError turns what pflag reports into an input.Error that names the
 // flag, its value, and for an unknown flag the nearest known one.
 func flagError(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
@@ -161,16 +161,16 @@ func flagError(cmd *cobra.Command, err error) error {
 		if unknown.GetSpecifiedShortnames() != "" {
 			name = "-" + unknown.GetSpecifiedName()
 		}
-		return &input.InputError{
+		return &input.Error{
 			Key: name, Expected: "a flag of '" + cmd.CommandPath() + "'", Nearest: input.Nearest(name, names),
 		}
 	case errors.As(err, &invalid):
-		return &input.InputError{
+		return &input.Error{
 			Key: "--" + invalid.GetFlag().Name, Value: `"` + invalid.GetValue() + `"`,
 			Expected: "a value of type " + flagType(invalid.GetFlag()),
 		}
 	}
-	return &input.InputError{Err: err}
+	return &input.Error{Err: err}
 }
 
 // flagType returns a flag's type in words that a user knows.

@@ -187,7 +187,7 @@ func (f *runFlags) writable() error {
 	}
 	if !strings.HasSuffix(f.timeline, ".json") && !strings.HasSuffix(f.timeline, ".json.gz") {
 		if info, err := os.Stat(f.timeline); err != nil || info.Mode().IsRegular() { // else a folder, a device or a pipe
-			return &input.InputError{Key: "--timeline", Value: f.timeline, Expected: "a file that ends with .json or .json.gz"}
+			return &input.Error{Key: "--timeline", Value: f.timeline, Expected: "a file that ends with .json or .json.gz"}
 		}
 	}
 	return writableFile("--timeline", f.timeline)
@@ -198,7 +198,7 @@ func writableFile(flag, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
-		return &input.InputError{Key: flag, Value: path, Expected: "a file, not a folder"}
+		return &input.Error{Key: flag, Value: path, Expected: "a file, not a folder"}
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a device or a pipe
 	}
@@ -243,7 +243,7 @@ func folderError(flag, dir string, err error) error {
 	if errors.As(err, &cause) {
 		err = cause.Err
 	}
-	return &input.InputError{Key: flag, Value: dir, Expected: "a folder that can be written to", Err: err}
+	return &input.Error{Key: flag, Value: dir, Expected: "a folder that can be written to", Err: err}
 }
 
 // writeRun writes the files of one run to dir.

@@ -105,7 +105,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	if f.out == "" && !f.dryRun {
-		return &input.InputError{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
+		return &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
 	}
 	var shard sweep.Shard
 	if f.shard != "" {
@@ -220,11 +220,11 @@ func (a *app) emit(path string, f *sweepFlags) error {
 	}
 	switch {
 	case f.emit == "":
-		return &input.InputError{Key: "--shards", Value: fmt.Sprint(f.shards), Expected: "--emit beside it; a shard is run by --shard i/N"}
+		return &input.Error{Key: "--shards", Value: fmt.Sprint(f.shards), Expected: "--emit beside it; a shard is run by --shard i/N"}
 	case f.shard != "" || f.dryRun || f.force || f.failFast:
-		return &input.InputError{Key: "--emit", Value: f.emit, Expected: "no --shard, --dry-run, --force or --fail-fast beside it"}
+		return &input.Error{Key: "--emit", Value: f.emit, Expected: "no --shard, --dry-run, --force or --fail-fast beside it"}
 	case f.out == "":
-		return &input.InputError{Key: "--out", Expected: "a folder for the results of the job"}
+		return &input.Error{Key: "--out", Expected: "a folder for the results of the job"}
 	}
 	plan, err := planSweep(path)
 	if err != nil {

@@ -81,7 +81,7 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 	}
 	if s.X != "" || s.Y != "" || s.Z != "" {
 		if len(columns) > 0 {
-			return &input.InputError{Key: "--columns", Expected: "no --x, --y or --z with it"}
+			return &input.Error{Key: "--columns", Expected: "no --x, --y or --z with it"}
 		}
 		s.Kind = "line"
 		if s.Z != "" {
@@ -95,7 +95,7 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 	}
 	for _, flag := range []struct{ name, value string }{{"--group", s.Group}, {"--facet", s.Facet}, {"--normalize-to", s.NormalizeTo}} {
 		if flag.value != "" {
-			return &input.InputError{Key: flag.name, Expected: "--x and --y with it"}
+			return &input.Error{Key: flag.name, Expected: "--x and --y with it"}
 		}
 	}
 	if len(s.Where) > 0 {

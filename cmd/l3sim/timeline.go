@@ -18,7 +18,7 @@ func (f *runFlags) timelineWindow() (*system.Window, error) {
 	if f.timeline == "" {
 		return nil, nil
 	}
-	bad := &input.InputError{Key: "--timeline-window", Value: f.window, Expected: "two times, the later one last, such as 0ms:50ms"}
+	bad := &input.Error{Key: "--timeline-window", Value: f.window, Expected: "two times, the later one last, such as 0ms:50ms"}
 	from, to, found := strings.Cut(f.window, ":")
 	if !found {
 		return nil, bad
@@ -39,7 +39,7 @@ func (f *runFlags) inWindow(w *system.Window, end float64) error {
 	if w == nil || w.From.Seconds() < end {
 		return nil
 	}
-	return &input.InputError{Key: "--timeline-window", Value: f.window, Expected: fmt.Sprintf("a part of the run, which ends at %gms", 1e3*end)}
+	return &input.Error{Key: "--timeline-window", Value: f.window, Expected: fmt.Sprintf("a part of the run, which ends at %gms", 1e3*end)}
 }
 
 // writeTimeline writes recordings to path, compressed where its name ends in .gz.

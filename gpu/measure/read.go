@@ -36,15 +36,15 @@ const maxSamples = 1_000_000
 var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
 
 // Read reads the measurements of a CSV file, or of all CSV files of a folder in
-// the order of their names. Errors in the files are *input.InputError.
+// the order of their names. Errors in the files are *input.Error.
 func Read(path string) ([]Sample, error) {
 	paths := []string{path}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		if paths, err = filepath.Glob(filepath.Join(path, "*.csv")); err != nil {
-			return nil, &input.InputError{File: path, Err: err}
+			return nil, &input.Error{File: path, Err: err}
 		}
 		if len(paths) == 0 {
-			return nil, &input.InputError{File: path, Expected: "a folder with .csv files"}
+			return nil, &input.Error{File: path, Expected: "a folder with .csv files"}
 		}
 		sort.Strings(paths)
 	}
@@ -72,7 +72,7 @@ func parse(name string, text io.Reader) ([]Sample, error) {
 	r.TrimLeadingSpace = true
 	header, err := r.Read()
 	if err == io.EOF {
-		return nil, &input.InputError{File: name, Expected: "a header line"}
+		return nil, &input.Error{File: name, Expected: "a header line"}
 	}
 	if err != nil {
 		return nil, err
@@ -100,12 +100,12 @@ func parse(name string, text io.Reader) ([]Sample, error) {
 			return nil, row.err
 		}
 		if len(samples) == maxSamples {
-			return nil, &input.InputError{File: name, Line: row.line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
+			return nil, &input.Error{File: name, Line: row.line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
 		}
 		samples = append(samples, s)
 	}
 	if len(samples) == 0 {
-		return nil, &input.InputError{File: name, Expected: "at least one measurement after the header"}
+		return nil, &input.Error{File: name, Expected: "at least one measurement after the header"}
 	}
 	return samples, nil
 }
@@ -124,7 +124,7 @@ func kindOf(name string, columns map[string]int) (Kind, error) {
 		}
 		expected = append(expected, l.columns)
 	}
-	return "", &input.InputError{File: name, Line: 1, Key: "columns", Expected: strings.Join(expected, " or ")}
+	return "", &input.Error{File: name, Line: 1, Key: "columns", Expected: strings.Join(expected, " or ")}
 }
 
 // row is one line being read; err is its first error.
@@ -138,7 +138,7 @@ type row struct {
 
 func (r *row) fail(column, value, expected string) {
 	if r.err == nil {
-		r.err = &input.InputError{File: r.name, Line: r.line, Key: column, Value: strconv.Quote(value), Expected: expected}
+		r.err = &input.Error{File: r.name, Line: r.line, Key: column, Value: strconv.Quote(value), Expected: expected}
 	}
 }
 

@@ -56,14 +56,14 @@ func TestBadMeasurements(t *testing.T) {
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,3,128,5\n": `kv_heads = "3": expected a divisor`,
 	} {
 		_, err := parse("x.csv", strings.NewReader(text))
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.csv"), t.TempDir()} {
 		_, err := Read(path)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || bad.File != path {
 			t.Errorf("%s: got %v", path, err)
 		}
@@ -87,7 +87,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		samples, err := parse("x.csv", strings.NewReader(text))
 		if err != nil {
-			var bad *input.InputError
+			var bad *input.Error
 			if !errors.As(err, &bad) || samples != nil {
 				t.Fatalf("%d samples and error %v", len(samples), err)
 			}

@@ -120,9 +120,9 @@ func (s *Schema) Section(name string) []Key {
 
 // Unknown returns the error for a name that is no key, with the key that was meant: one
 // of the same name in another section or another case, or else the nearest.
-func (s *Schema) Unknown(name string) *input.InputError {
+func (s *Schema) Unknown(name string) *input.Error {
 	section, _ := Split(name)
-	bad := &input.InputError{Key: name, Expected: "a key of a known section", Nearest: s.nearest(name)}
+	bad := &input.Error{Key: name, Expected: "a key of a known section", Nearest: s.nearest(name)}
 	switch {
 	case s.IsSection(name):
 		bad.Expected, bad.Nearest = "a key of the section, such as "+s.Section(name)[0].Name, ""

@@ -15,7 +15,7 @@ import (
 
 // Parse returns the value of type t that a text stands for: a TOML value or, where t
 // holds text or a quantity, the bare text. The error has no place yet.
-func Parse(t reflect.Type, text string) (reflect.Value, *input.InputError) {
+func Parse(t reflect.Type, text string) (reflect.Value, *input.Error) {
 	value, ok := scalar(text)
 	if _, isString := value.(string); !ok || IsText(t) && !isString {
 		value = text
@@ -24,7 +24,7 @@ func Parse(t reflect.Type, text string) (reflect.Value, *input.InputError) {
 }
 
 // Set gives a field the value that Parse returns.
-func Set(field reflect.Value, text string) *input.InputError {
+func Set(field reflect.Value, text string) *input.Error {
 	v, bad := Parse(field.Type(), text)
 	if bad == nil {
 		field.Set(v)
@@ -70,10 +70,10 @@ func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' 
 // Convert returns value, as the TOML decoder gives it, as a value of type t. It is
 // stricter than the decoder: no number where a unit is due, no fraction for an integer,
 // no infinity. The error has no place yet.
-func Convert(t reflect.Type, value any) (reflect.Value, *input.InputError) {
+func Convert(t reflect.Type, value any) (reflect.Value, *input.Error) {
 	dst := reflect.New(t).Elem()
-	fail := func(expected string) (reflect.Value, *input.InputError) {
-		return dst, &input.InputError{Value: Written(value), Expected: expected}
+	fail := func(expected string) (reflect.Value, *input.Error) {
+		return dst, &input.Error{Value: Written(value), Expected: expected}
 	}
 	if IsQuantity(t) {
 		text, ok := value.(string)
@@ -82,7 +82,7 @@ func Convert(t reflect.Type, value any) (reflect.Value, *input.InputError) {
 		}
 		err := dst.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text))
 		if err != nil {
-			return dst, &input.InputError{Err: err}
+			return dst, &input.Error{Err: err}
 		}
 		if !ok {
 			return fail("a string")

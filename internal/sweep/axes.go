@@ -23,7 +23,7 @@ func (p *fileParser) grid(f *File, value any) error {
 		axis, seen := Axis{Kind: "grid"}, make(map[string]bool, len(values))
 		for _, v := range values {
 			if seen[v] {
-				return p.fail(l.line, &input.InputError{Key: "grid." + l.key, Value: v, Expected: "each value once"})
+				return p.fail(l.line, &input.Error{Key: "grid." + l.key, Value: v, Expected: "each value once"})
 			}
 			seen[v] = true
 			axis.Choices = append(axis.Choices, Choice{Settings: []Setting{{l.key, v, l.line}}})
@@ -37,12 +37,12 @@ func (p *fileParser) grid(f *File, value any) error {
 func (p *fileParser) values(l leaf) ([]string, error) {
 	list, ok := l.value.([]any)
 	if !ok || len(list) == 0 {
-		return nil, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(l.value), Expected: "an array of at least one value"})
+		return nil, p.fail(l.line, &input.Error{Key: l.key, Value: fmt.Sprint(l.value), Expected: "an array of at least one value"})
 	}
 	values := make([]string, len(list))
 	for i, v := range list {
 		if values[i], ok = schema.Literal(v); !ok {
-			return nil, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(v), Expected: "a single value"})
+			return nil, p.fail(l.line, &input.Error{Key: l.key, Value: fmt.Sprint(v), Expected: "a single value"})
 		}
 	}
 	return values, nil
@@ -56,7 +56,7 @@ func (p *fileParser) tables(f *File, kind string, value any) error {
 		tables, ok = []map[string]any{one}, true
 	}
 	if !ok || len(tables) == 0 {
-		return p.fail(p.line("", 0, kind), &input.InputError{Key: kind, Expected: "sections [[" + kind + "]]"})
+		return p.fail(p.line("", 0, kind), &input.Error{Key: kind, Expected: "sections [[" + kind + "]]"})
 	}
 	list := Axis{Kind: "list"}
 	for i, table := range tables {
@@ -103,7 +103,7 @@ func (p *fileParser) zip(leaves []leaf) (Axis, error) {
 			axis.Choices = make([]Choice, len(list))
 		}
 		if len(list) == 0 || len(list) != len(axis.Choices) {
-			return axis, p.fail(l.line, &input.InputError{Key: "zip." + l.key, Value: fmt.Sprintf("%d values", len(list)),
+			return axis, p.fail(l.line, &input.Error{Key: "zip." + l.key, Value: fmt.Sprintf("%d values", len(list)),
 				Expected: fmt.Sprintf("as many as zip.%s, %d, and at least one", leaves[0].key, len(axis.Choices))})
 		}
 		for j, v := range list {
@@ -129,7 +129,7 @@ func (p *fileParser) zip(leaves []leaf) (Axis, error) {
 func (p *fileParser) name(l leaf, value any) (string, error) {
 	text, ok := value.(string)
 	if !ok || text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return "", p.fail(l.line, &input.InputError{Key: "name", Value: fmt.Sprint(value), Expected: "a text on one line"})
+		return "", p.fail(l.line, &input.Error{Key: "name", Value: fmt.Sprint(value), Expected: "a text on one line"})
 	}
 	return text, nil
 }
@@ -144,7 +144,7 @@ func (p *fileParser) conflicts(f *File) error {
 	seen := map[string]place{}
 	claim := func(key, what string, line int) error {
 		if other, ok := seen[key]; ok {
-			return p.fail(line, &input.InputError{Key: what + "." + key,
+			return p.fail(line, &input.Error{Key: what + "." + key,
 				Expected: fmt.Sprintf("no key that %s sets too (line %d)", other.what, other.line)})
 		}
 		seen[key] = place{what, line}
@@ -167,13 +167,13 @@ func (p *fileParser) conflicts(f *File) error {
 			for _, a := range f.Axes {
 				total *= float64(len(a.Choices))
 			}
-			return p.fail(0, &input.InputError{Key: "axes", Value: fmt.Sprintf("%.6g combinations", total),
+			return p.fail(0, &input.Error{Key: "axes", Value: fmt.Sprintf("%.6g combinations", total),
 				Expected: fmt.Sprintf("at most %d", maxCombinations)})
 		}
 		n *= len(axis.Choices)
 	}
 	if seed, ok := seen["run.seed"]; ok && f.Repeats > 1 && seed.what != "set" {
-		return p.fail(seed.line, &input.InputError{Key: seed.what + ".run.seed", Expected: "either this axis or repeats, not both"})
+		return p.fail(seed.line, &input.Error{Key: seed.what + ".run.seed", Expected: "either this axis or repeats, not both"})
 	}
 	return nil
 }

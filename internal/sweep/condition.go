@@ -28,9 +28,9 @@ type condition struct {
 
 // ParseCondition reads an expression and checks that its names are keys of the
 // configuration.
-func ParseCondition(text string) (*condition, *input.InputError) {
-	fail := func(err error) *input.InputError {
-		return &input.InputError{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
+func ParseCondition(text string) (*condition, *input.Error) {
+	fail := func(err error) *input.Error {
+		return &input.Error{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
 	}
 	expr, err := parser.ParseExpr(text)
 	if err != nil {
@@ -49,7 +49,7 @@ func ParseCondition(text string) (*condition, *input.InputError) {
 
 // check walks the expression, collects the keys and refuses what is no part of
 // the language.
-func (c *condition) check(e ast.Expr) *input.InputError {
+func (c *condition) check(e ast.Expr) *input.Error {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
 		return c.check(e.X)
@@ -65,7 +65,7 @@ func (c *condition) check(e ast.Expr) *input.InputError {
 	}
 	key, ok := dotted(e)
 	if !ok {
-		return &input.InputError{Key: fmt.Sprintf("%q", c.Text), Expected: "keys, numbers, quoted text, comparisons, && || ! and + - * / %"}
+		return &input.Error{Key: fmt.Sprintf("%q", c.Text), Expected: "keys, numbers, quoted text, comparisons, && || ! and + - * / %"}
 	}
 	if key == "true" || key == "false" {
 		return nil
@@ -90,13 +90,13 @@ func dotted(e ast.Expr) (string, bool) {
 }
 
 // holds evaluates the condition; value gives the value of each key it mentions.
-func (c *condition) holds(value func(key string) constant.Value) (bool, *input.InputError) {
+func (c *condition) holds(value func(key string) constant.Value) (bool, *input.Error) {
 	v, err := evaluate(c.expr, value)
 	if err == nil && v.Kind() != constant.Bool {
 		err = fmt.Errorf("is %v, not true or false", v)
 	}
 	if err != nil {
-		return false, &input.InputError{Key: "where", Value: fmt.Sprintf("%q", c.Text), Err: err}
+		return false, &input.Error{Key: "where", Value: fmt.Sprintf("%q", c.Text), Err: err}
 	}
 	return constant.BoolVal(v), nil
 }

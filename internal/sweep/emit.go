@@ -42,24 +42,24 @@ func JobForms() []string { return []string{"slurm", "k8s"} }
 
 // Emit writes the job to w in the form that a batch system reads: "slurm", a
 // shell script that submits it, or "k8s", manifests for Kubernetes 1.29 and later
-// (backoffLimitPerIndex). Errors in the job are of type *input.InputError.
+// (backoffLimitPerIndex). Errors in the job are of type *input.Error.
 func Emit(w io.Writer, form string, j *Job) error {
 	file, known := jobTemplates[form]
 	if !known {
 		return input.UnknownName("--emit", form, JobForms())
 	}
 	if j.Shards < 1 || j.Shards > maxJobShards {
-		return &input.InputError{Key: "--shards", Value: fmt.Sprint(j.Shards), Expected: fmt.Sprintf("1 to %d", maxJobShards)}
+		return &input.Error{Key: "--shards", Value: fmt.Sprint(j.Shards), Expected: fmt.Sprintf("1 to %d", maxJobShards)}
 	}
 	for _, p := range []struct{ key, path string }{{"FILE", j.File}, {"--out", j.Out}} {
 		if !utf8.ValidString(p.path) || strings.ContainsFunc(p.path, func(r rune) bool { return unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) }) {
-			return &input.InputError{Key: p.key, Value: fmt.Sprintf("%q", p.path), Expected: "a path in UTF-8 without line ends and other control characters"}
+			return &input.Error{Key: p.key, Value: fmt.Sprintf("%q", p.path), Expected: "a path in UTF-8 without line ends and other control characters"}
 		}
 		if form == "slurm" && p.key == "--out" && strings.Contains(p.path, `\`) {
-			return &input.InputError{Key: p.key, Value: p.path, Expected: "a path without backslash, which keeps Slurm from naming logs by shard"}
+			return &input.Error{Key: p.key, Value: p.path, Expected: "a path without backslash, which keeps Slurm from naming logs by shard"}
 		}
 		if form == "k8s" && !filepath.IsLocal(p.path) {
-			return &input.InputError{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /work of the job"}
+			return &input.Error{Key: p.key, Value: p.path, Expected: "a path inside this folder, which stands for the volume /work of the job"}
 		}
 	}
 	t, err := template.New(file).Funcs(template.FuncMap{

@@ -397,7 +397,7 @@ func TestEmitRefuses(t *testing.T) {
 		c.change(&j)
 		var b bytes.Buffer
 		err := Emit(&b, c.form, &j)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) || b.Len() > 0 {
 			t.Errorf("%s: got %v, want %s", c.form, err, c.want)
 		}

@@ -30,7 +30,7 @@ func IsSystemFault(err error) bool {
 // unreadableError is an input that cannot be read although the user wrote the right
 // thing: the system fails, or the file changed or went after the plan was made. It is
 // not about a point: it ends planning or the run, and no result records it. It does not
-// unwrap, as its cause may be an *input.InputError.
+// unwrap, as its cause may be an *input.Error.
 type unreadableError struct{ cause error }
 
 func (e *unreadableError) Error() string { return e.cause.Error() }

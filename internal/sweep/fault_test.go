@@ -20,7 +20,7 @@ func TestIsSystemFault(t *testing.T) {
 		syscall.ENOTDIR: false, syscall.EEXIST: false, syscall.EACCES: false, syscall.EPERM: false, syscall.ENOENT: false, syscall.EISDIR: false,
 		syscall.ENOSPC: true, syscall.EDQUOT: true, syscall.EROFS: true, syscall.EIO: true, syscall.ESTALE: true, syscall.EMFILE: true, syscall.ENFILE: true,
 	} {
-		err := fmt.Errorf("reading: %w", &input.InputError{File: "a", Err: &os.PathError{Op: "open", Path: "a", Err: errno}})
+		err := fmt.Errorf("reading: %w", &input.Error{File: "a", Err: &os.PathError{Op: "open", Path: "a", Err: errno}})
 		if got := IsSystemFault(err); got != want {
 			t.Errorf("%v: %t", errno, got)
 		}
@@ -52,11 +52,11 @@ func TestReadFileWithoutHandles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, err := range []error{fault, folder} {
-		if bad := new(input.InputError); !errors.Is(err, syscall.EMFILE) || errors.As(err, &bad) {
+		if bad := new(input.Error); !errors.Is(err, syscall.EMFILE) || errors.As(err, &bad) {
 			t.Errorf("got %T: %v", err, err)
 		}
 	}
-	if _, err := ReadFile(path + "x"); !errors.As(err, new(*input.InputError)) {
+	if _, err := ReadFile(path + "x"); !errors.As(err, new(*input.Error)) {
 		t.Errorf("got %T: %v", err, err)
 	}
 }

@@ -50,7 +50,7 @@ type Setting struct {
 const maxCombinations = 100_000
 
 // ReadFile reads a sweep file. Whatever is wrong with it is an
-// *input.InputError that names file, line and key; what is wrong with the machine
+// *input.Error that names file, line and key; what is wrong with the machine
 // (IsSystemFault) is not.
 func ReadFile(path string) (*File, error) {
 	text, err := input.ReadFile(path)
@@ -103,7 +103,7 @@ type fileParser struct {
 }
 
 // fail gives an error its place.
-func (p *fileParser) fail(line int, bad *input.InputError) error {
+func (p *fileParser) fail(line int, bad *input.Error) error {
 	bad.File, bad.Line = p.path, line
 	return bad
 }
@@ -141,13 +141,13 @@ func (p *fileParser) file() (*File, error) {
 			}
 			f.Configs = []string{config}
 			if _, missing := os.Stat(config); err == nil && missing != nil && !IsSystemFault(missing) {
-				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
+				err = p.fail(line, &input.Error{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
 					Err: errors.Unwrap(missing)})
 			}
 		case "repeats":
 			n, ok := value.(int64)
 			if !ok || n < 1 || n > maxCombinations {
-				err = p.fail(line, &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
+				err = p.fail(line, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
 			}
 			f.Repeats = int(n)
 		case "where":
@@ -193,7 +193,7 @@ func (p *fileParser) sorted(table map[string]any, prefix string) []string {
 func (p *fileParser) stringValue(key string, value any, to *string) error {
 	text, ok := value.(string)
 	if !ok || text == "" {
-		return p.fail(p.line("", 0, key), &input.InputError{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
+		return p.fail(p.line("", 0, key), &input.Error{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
 	}
 	*to = text
 	return nil
@@ -209,7 +209,7 @@ func (p *fileParser) conditions(line int, value any) ([]*condition, error) {
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			return nil, p.fail(line, &input.InputError{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
+			return nil, p.fail(line, &input.Error{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
 		}
 		c, bad := ParseCondition(text)
 		if bad != nil {
@@ -233,14 +233,14 @@ type leaf struct {
 func (p *fileParser) leaves(section string, nth int, value any, named bool) ([]leaf, error) {
 	table, ok := value.(map[string]any)
 	if !ok {
-		return nil, p.fail(p.line("", 0, section), &input.InputError{Key: section, Expected: "a section"})
+		return nil, p.fail(p.line("", 0, section), &input.Error{Key: section, Expected: "a section"})
 	}
 	var all []leaf
 	var walk func(table map[string]any, prefix string) error
 	walk = func(table map[string]any, prefix string) error {
 		if len(table) == 0 {
 			place := strings.TrimSuffix(section+"."+prefix, ".")
-			return p.fail(p.line(section, nth, strings.TrimSuffix(prefix, ".")), &input.InputError{Key: place, Expected: "at least one key"})
+			return p.fail(p.line(section, nth, strings.TrimSuffix(prefix, ".")), &input.Error{Key: place, Expected: "at least one key"})
 		}
 		for _, k := range p.sorted(table, section+"."+prefix) {
 			key := prefix + k
@@ -285,7 +285,7 @@ func (p *fileParser) settings(section string, nth int, value any) ([]Setting, er
 func (p *fileParser) setting(l leaf) (Setting, error) {
 	text, ok := schema.Literal(l.value)
 	if !ok {
-		return Setting{}, p.fail(l.line, &input.InputError{Key: l.key, Value: fmt.Sprint(l.value), Expected: "a single value"})
+		return Setting{}, p.fail(l.line, &input.Error{Key: l.key, Value: fmt.Sprint(l.value), Expected: "a single value"})
 	}
 	return Setting{l.key, text, l.line}, nil
 }

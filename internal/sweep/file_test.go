@@ -169,7 +169,7 @@ func TestBadFiles(t *testing.T) {
 		if err == nil {
 			_, err = NewPlan(f, "test")
 		}
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
 		}
@@ -238,7 +238,7 @@ func FuzzParseFile(f *testing.F) {
 	f.Add("[latin_hypercube]\nsamples = 5\nseed = 2\nnode.ranksets = {min = 1, max = 9, step = 2}\npcie.latency = {min = \"1ns\", max = \"1us\", scale = \"log\"}\npcie.generation = [3, 4]")
 	f.Fuzz(func(t *testing.T, text string) {
 		file, err := ParseFile("sweep.toml", text)
-		var bad *input.InputError
+		var bad *input.Error
 		if err != nil && !errors.As(err, &bad) {
 			t.Fatalf("%T: %v", err, err)
 		}

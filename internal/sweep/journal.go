@@ -234,7 +234,7 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 // notJournal is the error for a file that this program did not write, and must
 // not touch.
 func notJournal(name string) error {
-	return &input.InputError{File: name, Line: 1, Expected: strings.TrimSpace(headLine) +
+	return &input.Error{File: name, Line: 1, Expected: strings.TrimSpace(headLine) +
 		"; what another version of l3sim wrote is read by that version alone"}
 }
 

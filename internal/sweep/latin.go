@@ -31,7 +31,7 @@ const latinKind = "latin_hypercube"
 func (p *fileParser) latin(f *File, value any) error {
 	table, ok := value.(map[string]any)
 	if !ok {
-		return p.fail(p.line("", 0, latinKind), &input.InputError{Key: latinKind, Expected: "a section"})
+		return p.fail(p.line("", 0, latinKind), &input.Error{Key: latinKind, Expected: "a section"})
 	}
 	samples, seed := int64(0), int64(1)
 	for _, c := range []struct {
@@ -45,13 +45,13 @@ func (p *fileParser) latin(f *File, value any) error {
 		}
 		n, ok := v.(int64)
 		if !ok || n < c.least || n > c.most {
-			return p.fail(p.line(latinKind, 0, c.key), &input.InputError{Key: latinKind + "." + c.key, Value: fmt.Sprint(v),
+			return p.fail(p.line(latinKind, 0, c.key), &input.Error{Key: latinKind + "." + c.key, Value: fmt.Sprint(v),
 				Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)})
 		}
 		*c.to = n
 	}
 	if samples == 0 {
-		return p.fail(p.line(latinKind, 0, ""), &input.InputError{Key: latinKind + ".samples",
+		return p.fail(p.line(latinKind, 0, ""), &input.Error{Key: latinKind + ".samples",
 			Expected: fmt.Sprintf("a whole number from 1 to %d", maxCombinations)})
 	}
 	keys := maps.Clone(table)
@@ -124,7 +124,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 	table, ok := l.value.(map[string]any)
 	if !ok {
 		if _, ok := l.value.([]any); !ok {
-			return nil, p.fail(l.line, &input.InputError{Key: latinKind + "." + l.key, Value: fmt.Sprint(l.value),
+			return nil, p.fail(l.line, &input.Error{Key: latinKind + "." + l.key, Value: fmt.Sprint(l.value),
 				Expected: "a range {min = ..., max = ...} or an array of values"})
 		}
 		var err error
@@ -132,7 +132,7 @@ func (p *fileParser) spread(l leaf) (*spread, error) {
 		return s, err
 	}
 	fail := func(key, value, expected string) (*spread, error) {
-		return nil, p.fail(p.line(latinKind, 0, l.key+key), &input.InputError{Key: latinKind + "." + l.key + key, Value: value, Expected: expected})
+		return nil, p.fail(p.line(latinKind, 0, l.key+key), &input.Error{Key: latinKind + "." + l.key + key, Value: value, Expected: expected})
 	}
 	if _, isQuantity := schema.UnitOf(s.typ); !isQuantity && (!isNumeric(s.typ) || schema.IsText(s.typ)) {
 		return fail("", "", "an array of values: it holds no number")

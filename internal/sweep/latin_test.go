@@ -203,7 +203,7 @@ func TestListedValuesOfSamples(t *testing.T) {
 		"node.gpus = [8, 4]\nmodel.tensor_parallel = [8]": ``,
 	} {
 		_, err := NewPlan(parse(t, head+list+"\n"), "test")
-		if want == "" && err != nil || want != "" && (!errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), want)) {
+		if want == "" && err != nil || want != "" && (!errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: got %v, want %q", list, err, want)
 		}
 	}
@@ -241,7 +241,7 @@ func TestLatinHypercubeErrors(t *testing.T) {
 		"[grid]\nnode.ranksets = [1]\n" + head + "node.ranksets = [1]\n":    "no key that grid sets too (line 2)",
 	} {
 		_, err := ParseFile("sweep.toml", text)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot  %v\nwant %s", text, err, want)
 		}

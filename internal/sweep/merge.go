@@ -35,7 +35,7 @@ func (e *incompleteError) Error() string {
 // there more than once, whole or in parts, where its results agree in all but
 // the time that they took. Of equal results the one that started first counts.
 //
-// What the folders are not is an *input.InputError; results that are not there
+// What the folders are not is an *input.Error; results that are not there
 // yet are an *incompleteError.
 func Merge(dirs []string) (*Merged, error) {
 	m := &merge{place: map[string]int{}}
@@ -95,7 +95,7 @@ func (m *merge) add(dir string) error {
 // match checks that a shard is of the plan and the division of the first one.
 func (m *merge) match(head *shardHead, dir string) error {
 	fail := func(key, is, expected string) error {
-		return &input.InputError{File: filepath.Join(dir, shardName), Line: 1, Key: key, Value: is, Expected: expected + ", as in " + m.first}
+		return &input.Error{File: filepath.Join(dir, shardName), Line: 1, Key: key, Value: is, Expected: expected + ", as in " + m.first}
 	}
 	switch {
 	case head.Version != m.head.Version:
@@ -129,12 +129,12 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 	}
 	if m.shard[line.Index] == shard && old.Hash == p.Hash {
 		if !reflect.DeepEqual(old, &p) {
-			return &input.InputError{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
+			return &input.Error{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
 				Expected: fmt.Sprintf("what another folder of shard %d/%d says of %s; one of them has been changed", shard, m.head.Of, old.Name)}
 		}
 		return nil
 	}
-	return &input.InputError{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
+	return &input.Error{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
 		Expected: fmt.Sprintf("each point in one shard; shard %d/%d has it, too", m.shard[line.Index], m.head.Of)}
 }
 
@@ -157,7 +157,7 @@ func (m *merge) entries(dir string) error {
 	for _, at := range slices.Sorted(maps.Keys(own)) {
 		e, held := own[at], &m.held[at]
 		if held.Entry != nil && !held.agrees(e) {
-			return &input.InputError{File: filepath.Join(dir, journalName), Key: fmt.Sprintf("%s, seed %d", e.Name, e.Seed),
+			return &input.Error{File: filepath.Join(dir, journalName), Key: fmt.Sprintf("%s, seed %d", e.Name, e.Seed),
 				Value: e.outcome(), Expected: fmt.Sprintf("what %s has, %s: the same configuration, trace and code gave two results",
 					held.dir, held.outcome())}
 		}
@@ -238,7 +238,7 @@ func (m *merge) incomplete() error {
 func (m *merge) merged(dirs []string) (*Merged, error) {
 	p := &Plan{File: &File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns}
 	if p.Identity() != m.head.Plan {
-		return nil, &input.InputError{File: strings.Join(dirs, ", "), Key: "plan", Value: describe(m.head),
+		return nil, &input.Error{File: strings.Join(dirs, ", "), Key: "plan", Value: describe(m.head),
 			Expected: "the points that this plan was dealt; a " + shardName + " has been changed"}
 	}
 	o := &Outcome{Entries: make([]*Entry, len(m.points)), Reused: len(m.points)}

@@ -41,7 +41,7 @@ func TestMergeRefusesChangedShards(t *testing.T) {
 		if err := os.WriteFile(path, []byte(changed), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Merge(folders); !errors.As(err, new(*input.InputError)) || !strings.Contains(err.Error(), folders[1]) || !strings.Contains(err.Error(), change[2]) {
+		if _, err := Merge(folders); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), folders[1]) || !strings.Contains(err.Error(), change[2]) {
 			t.Errorf("%s: got %v", change[1], err)
 		}
 	}

@@ -253,7 +253,7 @@ func TestMergeRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s", c.folders, err, c.want)
 		}
-		var bad *input.InputError
+		var bad *input.Error
 		var incomplete *incompleteError
 		if errors.As(err, &incomplete) != c.incomplete || errors.As(err, &bad) == c.incomplete {
 			t.Errorf("%s: an error of type %T", c.folders, err)
@@ -343,7 +343,7 @@ func TestShardFolderIsItsOwn(t *testing.T) {
 	dir := t.TempDir()
 	p := fake(plan(t, grid))
 	runShard(t, p, Shard{0, 2}, dir, -1)
-	var bad *input.InputError
+	var bad *input.Error
 	if err := p.Part(Shard{1, 2}).Describe(dir); !errors.As(err, &bad) || !strings.Contains(err.Error(), "holds shard 0/2 of the same plan") {
 		t.Errorf("got %v", err)
 	}
@@ -369,7 +369,7 @@ func FuzzReadShard(f *testing.F) {
 			}
 			return nil
 		})
-		var bad *input.InputError
+		var bad *input.Error
 		if err != nil && !errors.As(err, &bad) || err == nil && (head.Shard < 0 || head.Shard >= head.Of) {
 			t.Fatalf("%+v, %v", head, err)
 		}

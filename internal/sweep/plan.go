@@ -201,7 +201,7 @@ func (p *Plan) place(s Setting) string {
 
 // placed gives an input error without place that of the setting of key.
 func (p *Plan) placed(err error, settings []Setting, key string) error {
-	bad, ok := err.(*input.InputError)
+	bad, ok := err.(*input.Error)
 	if !ok || bad.File != "" {
 		return err
 	}
@@ -248,7 +248,7 @@ func (p *Plan) address(point *Point, settings []Setting, config *configs.Config)
 // placeless returns an error of the input without its file and line, which are
 // another's where the sweep file is spelt or laid out in another way.
 func placeless(err error) error {
-	var bad *input.InputError
+	var bad *input.Error
 	if !errors.As(err, &bad) {
 		return err
 	}
@@ -263,7 +263,7 @@ func placeless(err error) error {
 // check reports what makes the whole sweep wrong.
 func (p *Plan) check() error {
 	if len(p.Points) == 0 {
-		return &input.InputError{File: p.File.Path, Key: "where", Expected: "at least one combination that fulfils every condition"}
+		return &input.Error{File: p.File.Path, Key: "where", Expected: "at least one combination that fulfils every condition"}
 	}
 	if err := p.wrongChoice(); err != nil {
 		return inputError(err)
@@ -276,7 +276,7 @@ func (p *Plan) check() error {
 	for i := range p.Points {
 		id := identity{p.Points[i].Name, p.Points[i].Seed}
 		if seen[id] {
-			return &input.InputError{File: p.File.Path, Key: "name", Value: fmt.Sprintf("%q", id.name), Expected: "a name that no other point has"}
+			return &input.Error{File: p.File.Path, Key: "name", Value: fmt.Sprintf("%q", id.name), Expected: "a name that no other point has"}
 		}
 		seen[id] = true
 	}
@@ -286,9 +286,9 @@ func (p *Plan) check() error {
 // inputError makes err an error of the input, which configurations and traces
 // are.
 func inputError(err error) error {
-	var bad *input.InputError
+	var bad *input.Error
 	if errors.As(err, &bad) {
 		return err
 	}
-	return &input.InputError{Err: err}
+	return &input.Error{Err: err}
 }

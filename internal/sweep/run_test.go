@@ -359,7 +359,7 @@ func TestTraceLostAfterPlanning(t *testing.T) {
 			t.Fatal(err)
 		}
 		outcome, err := p.Run(context.Background(), RunOptions{Journal: j})
-		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, new(*input.InputError)) {
+		if err == nil || !strings.Contains(err.Error(), c.want) || errors.As(err, new(*input.Error)) {
 			t.Errorf("%s: got %T: %v", c.what, err, err)
 		}
 		if outcome.Failed != 0 || outcome.Missing != 2 || len(j.entries) != 0 {

@@ -41,11 +41,11 @@ const (
 // ParseShard reads "i/N"; "auto", the element of the Slurm array that this
 // process runs in; or "auto/N", the completion index of its Kubernetes Job among
 // N. The environment is asked for the latter two alone. Errors are of type
-// *input.InputError and name the flag or the variable.
+// *input.Error and name the flag or the variable.
 func ParseShard(flag, text string, environment func(string) string) (Shard, error) {
 	const forms = `"i/N" with i from 0 to N-1, "auto" or "auto/N"`
 	bad := func(expected string) (Shard, error) {
-		return Shard{}, &input.InputError{Key: flag, Value: strconv.Quote(text), Expected: expected}
+		return Shard{}, &input.Error{Key: flag, Value: strconv.Quote(text), Expected: expected}
 	}
 	if text == "auto" {
 		return slurmShard(environment)
@@ -86,7 +86,7 @@ func slurmShard(environment func(string) string) (Shard, error) {
 		return Shard{}, err
 	}
 	if last-first+1 != count {
-		return Shard{}, &input.InputError{Key: slurmCount, Value: fmt.Sprint(count),
+		return Shard{}, &input.Error{Key: slurmCount, Value: fmt.Sprint(count),
 			Expected: fmt.Sprintf("%d, an array of consecutive elements from %s = %d to %s = %d; --shard i/N takes any", last-first+1, slurmMin, first, slurmMax, last)}
 	}
 	id, err := variable(environment, slurmID, first, last)
@@ -100,7 +100,7 @@ func variable(environment func(string) string, name string, least, most int) (in
 	if err == nil && n >= least && n <= most {
 		return n, nil
 	}
-	bad := &input.InputError{Key: name, Value: text, Expected: fmt.Sprintf("a number from %d to %d in this variable", least, most)}
+	bad := &input.Error{Key: name, Value: text, Expected: fmt.Sprintf("a number from %d to %d in this variable", least, most)}
 	if text == "" {
 		bad.Value, bad.Expected = `""`, "this variable, which is set in an element of a Slurm array"
 		if name == k8sIndex {

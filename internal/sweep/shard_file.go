@@ -60,7 +60,7 @@ func (p *Part) Describe(dir string) error {
 	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
 	old, err := readShardHead(dir)
 	if err == nil && old.Plan == head.Plan && (old.Shard != head.Shard || old.Of != head.Of) {
-		return &input.InputError{Key: "--out", Value: dir,
+		return &input.Error{Key: "--out", Value: dir,
 			Expected: fmt.Sprintf("a folder of its own for shard %s; this one holds shard %d/%d of the same plan", p.Shard, old.Shard, old.Of)}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +96,7 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 		return nil, err
 	}
 	if err != nil {
-		bad := &input.InputError{File: dir, Err: err}
+		bad := &input.Error{File: dir, Err: err}
 		if errors.Is(err, fs.ErrNotExist) {
 			bad.Expected = "the folder of a sweep with --shard"
 		}
@@ -110,7 +110,7 @@ func readShard(dir string, point func(*pointLine) error) (*shardHead, error) {
 		if err == io.EOF && len(line) == 0 && number > 1 {
 			return head, nil
 		}
-		bad := &input.InputError{File: path, Line: number, Err: err}
+		bad := &input.Error{File: path, Line: number, Err: err}
 		if err == input.ErrLongLine {
 			return nil, bad
 		}

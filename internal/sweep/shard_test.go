@@ -50,7 +50,7 @@ func TestParseShard(t *testing.T) {
 			}
 			return c.environment[name]
 		})
-		var bad *input.InputError
+		var bad *input.Error
 		if errors.As(err, &bad) != (c.key != "") || bad != nil && bad.Key != c.key || err == nil && got != c.want {
 			t.Errorf("%s with %v: got %v, %v", c.text, c.environment, got, err)
 		}

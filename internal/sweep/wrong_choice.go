@@ -87,7 +87,7 @@ func (p *Plan) wrongChoice() error {
 			if len(p.File.Where) > 0 {
 				where = " that the conditions leave"
 			}
-			return &input.InputError{File: p.place(s), Key: s.Key, Value: s.Value,
+			return &input.Error{File: p.place(s), Key: s.Key, Value: s.Value,
 				Err: fmt.Errorf("no point with it%s is a configuration; the first says %w", where, placeless(first))}
 		}
 	}
@@ -106,7 +106,7 @@ func (p *Plan) wrongAlone(settings []Setting) error {
 		_, err = p.traces.info(config)
 		err = p.placed(err, all, "run.trace")
 	}
-	bad := new(input.InputError)
+	bad := new(input.Error)
 	if errors.As(err, &bad) && slices.ContainsFunc(settings, func(s Setting) bool { return s.Key == bad.Key }) {
 		return err
 	}

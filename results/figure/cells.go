@@ -105,13 +105,13 @@ func (s *selector) sameCell(rows []int) error {
 	for _, r := range rows[1:] {
 		for c := range is {
 			if is[c] && c != s.seed && s.table.Rows[r][c] != s.table.Rows[rows[0]][c] {
-				return &input.InputError{
+				return &input.Error{
 					Key: s.table.Columns[c], Value: s.table.Rows[rows[0]][c] + " and " + s.table.Rows[r][c],
 					Expected: "one value for each x, group and facet; --group, --facet or --where tells them apart"}
 			}
 		}
 		if s.seed >= 0 && s.table.Rows[r][s.seed] == s.table.Rows[rows[0]][s.seed] || s.seed < 0 {
-			return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.x], Value: s.text(r, s.x),
+			return &input.Error{File: s.table.Name, Key: s.table.Columns[s.x], Value: s.text(r, s.x),
 				Expected: "one row for each x, group, facet and seed"}
 		}
 	}

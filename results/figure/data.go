@@ -116,7 +116,7 @@ type selector struct {
 // chosen between, all seeds of such a point, as results.Explore does. Rows that fall into one cell must
 // differ in nothing but the seed and the results (for a box, in nothing that
 // matters: it shows the spread over all of them); other differences are an
-// error that names the column. Errors are *input.InputError.
+// error that names the column. Errors are *input.Error.
 func Select(t *results.Table, sel Selection) (*Data, error) {
 	if len(sel.Where) > 0 {
 		var err error
@@ -160,7 +160,7 @@ func (s *selector) columns() error {
 		*c.to = none
 		if c.name == "" {
 			if c.needed {
-				return &input.InputError{Key: c.flag, Expected: "a column, which --kind " + s.selection.Kind + " needs"}
+				return &input.Error{Key: c.flag, Expected: "a column, which --kind " + s.selection.Kind + " needs"}
 			}
 			continue
 		}
@@ -172,18 +172,18 @@ func (s *selector) columns() error {
 	}
 	switch {
 	case s.selection.Kind == "heatmap" && s.group != none:
-		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
+		return &input.Error{Key: "--group", Value: s.selection.Group, Expected: "no group in a heat map; --facet gives one map each"}
 	case s.selection.Kind == "pareto" && s.group != none && s.z != none:
-		return &input.InputError{Key: "--group", Value: s.selection.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
+		return &input.Error{Key: "--group", Value: s.selection.Group, Expected: "no group with a third goal, whose levels are the groups; --facet gives one plot each"}
 	case s.selection.Kind == "cdf" && s.y != none:
-		return &input.InputError{Key: "--y", Value: s.selection.Y, Expected: "no column with --kind cdf, whose y axis is the share of rows up to x"}
+		return &input.Error{Key: "--y", Value: s.selection.Y, Expected: "no column with --kind cdf, whose y axis is the share of rows up to x"}
 	case s.selection.Kind != "heatmap" && s.selection.Kind != "pareto" && s.z != none:
-		return &input.InputError{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap or pareto with it"}
+		return &input.Error{Key: "--z", Value: s.selection.Z, Expected: "--kind heatmap or pareto with it"}
 	}
 	if s.selection.Kind == "cdf" {
 		s.data.Y = shareColumn
 		if s.selection.NormalizeTo != "" {
-			return &input.InputError{Key: "--normalize-to", Value: s.selection.NormalizeTo, Expected: "no baseline with --kind cdf"}
+			return &input.Error{Key: "--normalize-to", Value: s.selection.NormalizeTo, Expected: "no baseline with --kind cdf"}
 		}
 	}
 	s.seed = slices.Index(s.table.Columns, results.SeedColumn)
@@ -217,12 +217,12 @@ func (s *selector) read() error {
 			continue
 		}
 		if v < 0 && s.selection.Kind == "stack" {
-			return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.y], Value: s.text(r, s.y), Expected: "at least 0, to be stacked"}
+			return &input.Error{File: s.table.Name, Key: s.table.Columns[s.y], Value: s.text(r, s.y), Expected: "at least 0, to be stacked"}
 		}
 		s.rows, s.values = append(s.rows, r), append(s.values, v)
 	}
 	if len(s.rows) == 0 {
-		return &input.InputError{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
+		return &input.Error{File: s.table.Name, Key: s.table.Columns[s.value()], Expected: "at least one row with a number"}
 	}
 	s.data.XNumeric = !slices.Contains([]string{"bar", "stack", "box", "heatmap"}, s.selection.Kind)
 	for _, r := range s.rows {
@@ -295,7 +295,7 @@ func (s *selector) normalize() error {
 			continue
 		}
 		if _, twice := base[key(r)]; twice {
-			return &input.InputError{Key: "--normalize-to", Value: s.data.NormalizedTo,
+			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
 				Expected: "one row of these for each x, group, facet and seed; --where, --group or --facet tells them apart"}
 		}
 		base[key(r)] = s.values[i]
@@ -303,7 +303,7 @@ func (s *selector) normalize() error {
 	for i, r := range s.rows {
 		b, ok := base[key(r)]
 		if !ok || b == 0 {
-			return &input.InputError{Key: "--normalize-to", Value: s.data.NormalizedTo,
+			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
 				Expected: fmt.Sprintf("such a row, with %s above 0, for %s = %s and the same group, facet and seed",
 					s.table.Columns[s.value()], s.table.Columns[s.x], s.text(r, s.x))}
 		}

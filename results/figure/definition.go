@@ -19,7 +19,7 @@ type Definition struct {
 var definitionKeys = schema.Of(reflect.TypeFor[Definition]()).Names()
 
 // ReadDefinition reads a definition file. What is wrong with it is an
-// *input.InputError.
+// *input.Error.
 func ReadDefinition(path string) (*Definition, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
@@ -49,7 +49,7 @@ func ParseDefinition(path, text string) (*Definition, error) {
 		return d, nil
 	}
 	if key := wrongType(document); key != "" {
-		bad := &input.InputError{File: path, Key: key, Line: places[key].Line, Expected: "a text in quotes"}
+		bad := &input.Error{File: path, Key: key, Line: places[key].Line, Expected: "a text in quotes"}
 		if key == "where" {
 			bad.Expected = `an array of texts, ["column=value"]`
 		}

@@ -47,7 +47,7 @@ func TestDefinitionRefuses(t *testing.T) {
 		{"kind = ", "f.toml:1: "},
 	} {
 		_, err := ParseDefinition("f.toml", c.text)
-		var bad *input.InputError
+		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
 		}
@@ -64,7 +64,7 @@ func FuzzDefinition(f *testing.F) {
 	f.Add("\"\".x = 1")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, err := ParseDefinition("f.toml", text)
-		var bad *input.InputError
+		var bad *input.Error
 		if err != nil && !errors.As(err, &bad) || err == nil && d == nil {
 			t.Errorf("%v, %v", d, err)
 		}

@@ -41,7 +41,7 @@ func Format(flag, path string) (string, error) {
 			return f, nil
 		}
 	}
-	return "", &input.InputError{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
+	return "", &input.Error{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
 }
 
 // Check reports what would not fit a figure.
@@ -56,12 +56,12 @@ func (d *Data) Check() error {
 		{"--y", d.Y, len(d.YNames), 200},
 	} {
 		if c.n > c.most {
-			return &input.InputError{Key: c.flag, Value: c.column, Expected: "a column of fewer values: " +
+			return &input.Error{Key: c.flag, Value: c.column, Expected: "a column of fewer values: " +
 				numberLabel(float64(c.n)) + " are more than " + numberLabel(float64(c.most))}
 		}
 	}
 	if n := len(d.XNames); !d.XNumeric && n > 60 {
-		return &input.InputError{Key: "--x", Value: d.X, Expected: "a column of at most 60 values, or --kind line: there are " + numberLabel(float64(n))}
+		return &input.Error{Key: "--x", Value: d.X, Expected: "a column of at most 60 values, or --kind line: there are " + numberLabel(float64(n))}
 	}
 	return nil
 }

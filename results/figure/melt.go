@@ -23,7 +23,7 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 		return t, nil
 	}
 	if sel.Group != "" {
-		return nil, &input.InputError{Key: "--group", Value: sel.Group, Expected: "no group with several columns in " + flag + ", which are the groups"}
+		return nil, &input.Error{Key: "--group", Value: sel.Group, Expected: "no group with several columns in " + flag + ", which are the groups"}
 	}
 	var columns []int
 	unit := ""
@@ -34,7 +34,7 @@ func melt(t *results.Table, sel *Selection) (*results.Table, error) {
 		}
 		_, u := results.SplitUnit(t.Columns[c])
 		if i > 0 && u != unit {
-			return nil, &input.InputError{Key: flag, Value: *values, Expected: "columns of one unit"}
+			return nil, &input.Error{Key: flag, Value: *values, Expected: "columns of one unit"}
 		}
 		columns, unit = append(columns, c), u
 	}

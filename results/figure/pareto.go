@@ -24,11 +24,11 @@ func (s *Selection) parseGoals(t *results.Table) ([]results.Goal, error) {
 		return nil, nil
 	}
 	if s.Kind != "pareto" {
-		return nil, &input.InputError{Key: "--goals", Value: fmt.Sprintf("%q", s.Goals), Expected: "--kind pareto with it"}
+		return nil, &input.Error{Key: "--goals", Value: fmt.Sprintf("%q", s.Goals), Expected: "--kind pareto with it"}
 	}
 	for _, axis := range []struct{ flag, column string }{{"--x", s.X}, {"--y", s.Y}, {"--z", s.Z}} {
 		if axis.column != "" {
-			return nil, &input.InputError{Key: axis.flag, Value: axis.column, Expected: "either the axes or --goals, not both"}
+			return nil, &input.Error{Key: axis.flag, Value: axis.column, Expected: "either the axes or --goals, not both"}
 		}
 	}
 	goals, err := t.ParseGoals("--goals", s.Goals)
