@@ -201,10 +201,7 @@ func (b *base) read(path string) (*layer, error) {
 func modelLayer(path string, text []byte) (*layer, error) {
 	m, err := llm.FromHuggingFace(text)
 	if err != nil {
-		if bad, ok := err.(*input.Error); ok {
-			bad.File = input.Name(path)
-		}
-		return nil, err
+		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(path) })
 	}
 	if m.Name == "" {
 		m.Name = filepath.Base(filepath.Dir(path)) // models are downloaded to folders of their names

@@ -1,9 +1,7 @@
 package configs
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
@@ -34,10 +32,10 @@ const (
 	ChunkedPrefill = "chunked-prefill"
 )
 
-// Validate reports values out of range; keys are relative to the section.
-func (g *GPUOnly) Validate() []*input.Error {
-	return oneOf("policy", g.Policy, PrefillFirst, ChunkedPrefill)
-}
+// Check has the rules of the section [gpu_only].
+func (s *GPUOnly) Check(c *input.Check) { input.OneOf(c, "policy", s.Policy, policies()...) }
+
+func policies() []string { return []string{PrefillFirst, ChunkedPrefill} }
 
 // HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
 type HBMPIM struct {
@@ -63,20 +61,13 @@ const (
 	SubBatchesNever    = "never"
 )
 
-// Validate reports values out of range; keys are relative to the section.
-func (h *HBMPIM) Validate() []*input.Error {
-	errs := oneOf("policy", h.Policy, PrefillFirst, ChunkedPrefill)
-	errs = append(errs, oneOf("sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)...)
-	if !(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024) {
-		errs = append(errs, &input.Error{Key: "bandwidth_factor", Value: fmt.Sprint(h.BandwidthFactor), Expected: "more than 0, at most 1024"})
-	}
-	if !(h.CapacityShare > 0 && h.CapacityShare <= 1) {
-		errs = append(errs, &input.Error{Key: "capacity_share", Value: fmt.Sprint(h.CapacityShare), Expected: "more than 0, at most 1"})
-	}
-	if h.QueriesPerRead < 1 || h.QueriesPerRead > 1024 {
-		errs = append(errs, &input.Error{Key: "queries_per_read", Value: fmt.Sprint(h.QueriesPerRead), Expected: "1 to 1024"})
-	}
-	return errs
+// Check has the rules of the section [hbm_pim].
+func (h *HBMPIM) Check(c *input.Check) {
+	input.OneOf(c, "policy", h.Policy, policies()...)
+	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
+	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
+	c.Share("capacity_share", h.CapacityShare)
+	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
 }
 
 // RankPIM is the section [rank_pim].
@@ -93,10 +84,10 @@ const (
 	PlacementBalanced = "balanced" // the rankset with the fewest reserved tokens
 )
 
-// Validate reports values out of range; keys are relative to the section.
-func (r *RankPIM) Validate() []*input.Error {
-	return append(oneOf("policy", r.Policy, PrefillFirst, ChunkedPrefill),
-		oneOf("placement", r.Placement, PlacementRandom, PlacementBalanced)...)
+// Check has the rules of the section [rank_pim].
+func (r *RankPIM) Check(c *input.Check) {
+	input.OneOf(c, "policy", r.Policy, policies()...)
+	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
 }
 
 // CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The
@@ -129,22 +120,16 @@ const (
 	FastDecode = "fastdecode"
 )
 
-// Validate reports values out of range; keys are relative to the section.
-func (c *CPUOffload) Validate() []*input.Error {
-	errs := oneOf("policy", c.Policy, NEO, FastDecode)
-	check := func(ok bool, key string, value any, expected string) {
-		if !ok {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-		}
-	}
-	check(c.Cores >= 1 && c.Cores <= 1<<16, "cores", c.Cores, "1 to 65536")
-	check(c.CoreFLOPS > 0 && !math.IsInf(float64(c.CoreFLOPS), 0), "core_flops", fmt.Sprintf("%q", c.CoreFLOPS), "more than 0")
-	check(c.ComputeEfficiency > 0 && c.ComputeEfficiency <= 1, "compute_efficiency", c.ComputeEfficiency, "more than 0, at most 1")
-	check(c.MemoryEfficiency > 0 && c.MemoryEfficiency <= 1, "memory_efficiency", c.MemoryEfficiency, "more than 0, at most 1")
-	check(c.Overhead >= 0, "overhead", fmt.Sprintf("%q", c.Overhead), "at least 0s")
-	check(c.HostMemory >= 0 && c.HostMemory <= 1, "host_memory_share", c.HostMemory, "0 to 1")
-	check(c.MaxDelay >= 0 && c.MaxDelay <= 1, "max_delay", c.MaxDelay, "0 to 1")
-	return errs
+// Check has the rules of the section [cpu_offload].
+func (s *CPUOffload) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, NEO, FastDecode)
+	input.Within(c, "cores", s.Cores, 1, 1<<16)
+	c.That(s.CoreFLOPS > 0 && !math.IsInf(float64(s.CoreFLOPS), 0), "core_flops", s.CoreFLOPS, "more than 0")
+	c.Share("compute_efficiency", s.ComputeEfficiency)
+	c.Share("memory_efficiency", s.MemoryEfficiency)
+	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
+	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
+	input.Within(c, "max_delay", s.MaxDelay, 0, 1)
 }
 
 // GPUMemory returns the memory of one GPU that data may use.
@@ -154,12 +139,4 @@ func (c *Config) GPUMemory() units.Bytes {
 		capacity = units.Bytes(float64(capacity) * c.HBMPIM.CapacityShare)
 	}
 	return capacity - c.GPU.MemoryReserve
-}
-
-// oneOf reports a value that is none of valid.
-func oneOf(key, value string, valid ...string) []*input.Error {
-	if slices.Contains(valid, value) {
-		return nil
-	}
-	return []*input.Error{input.UnknownName(key, value, valid)}
 }

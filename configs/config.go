@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -59,21 +58,15 @@ type Run struct {
 	Seed     uint64 `toml:"seed"` // of everything that is drawn
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (r *Run) Validate() []*input.Error {
-	errs := oneOf("system", r.System, Systems()...)
-	for _, name := range r.CommonSystems() {
-		errs = append(errs, oneOf("common_to", name, append(Systems(), "all")...)...)
+// Check has the rules of the section [run].
+func (r *Run) Check(c *input.Check) {
+	input.OneOf(c, "system", r.System, Systems()...)
+	for _, name := range append(r.CommonSystems(), "all") {
+		input.OneOf(c, "common_to", name, append(Systems(), "all")...)
 	}
-	if r.Trace == "" || !utf8.ValidString(r.Trace) { // TOML is UTF-8
-		errs = append(errs, &input.Error{
-			Key: "trace", Value: fmt.Sprintf("%q", r.Trace), Expected: "the name of a built-in trace or a file, in UTF-8",
-		})
-	}
-	if r.Requests < 0 {
-		errs = append(errs, &input.Error{Key: "requests", Value: fmt.Sprint(r.Requests), Expected: "at least 0"})
-	}
-	return errs
+	// TOML is UTF-8.
+	c.That(r.Trace != "" && utf8.ValidString(r.Trace), "trace", r.Trace, "the name of a built-in trace or a file, in UTF-8")
+	c.That(r.Requests >= 0, "requests", r.Requests, "at least 0")
 }
 
 // CommonSystems returns the systems that CommonTo names.
@@ -103,23 +96,12 @@ type Node struct {
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (n *Node) Validate() []*input.Error {
-	var errs []*input.Error
-	count := func(key string, v, high int) {
-		if v < 1 || v > high {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(v), Expected: fmt.Sprintf("1 to %d", high)})
-		}
-	}
-	count("gpus", n.GPUs, 4096)
-	count("channels", n.Channels, 4096)
-	count("ranksets", n.Ranksets, 1024)
-	if n.MemoryCapacity < 1 {
-		errs = append(errs, &input.Error{
-			Key: "memory_capacity", Value: fmt.Sprintf("%q", n.MemoryCapacity), Expected: "more than 0B",
-		})
-	}
-	return errs
+// Check has the rules of the section [node].
+func (n *Node) Check(c *input.Check) {
+	input.Within(c, "gpus", n.GPUs, 1, 4096)
+	input.Within(c, "channels", n.Channels, 1, 4096)
+	input.Within(c, "ranksets", n.Ranksets, 1, 1024)
+	c.That(n.MemoryCapacity >= 1, "memory_capacity", n.MemoryCapacity, "more than 0B")
 }
 
 // RankCapacity returns the bytes of one rank.

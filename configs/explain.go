@@ -3,12 +3,11 @@ package configs
 import (
 	_ "embed"
 	"fmt"
-	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
 
@@ -80,49 +79,14 @@ func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	return schema.Text(k.Of(reflect.ValueOf(r.config).Elem())), place, o.comment
 }
 
-// probes are values of a type that are out of most ranges.
-func probes(t reflect.Type) []reflect.Value {
-	var all []reflect.Value
-	add := func(v any) { all = append(all, reflect.ValueOf(v).Convert(t)) }
-	switch v := reflect.Zero(t); {
-	case t.Kind() == reflect.String:
-		add("\x00")
-		add("")
-	case v.CanInt():
-		for _, n := range []int64{math.MinInt64, -1, 0, math.MaxInt64} {
-			add(n)
-		}
-	case v.CanUint():
-		add(uint64(math.MaxUint64))
-	case v.CanFloat():
-		for _, x := range []float64{-math.MaxFloat64, 0, math.MaxFloat64} {
-			add(x)
-		}
-	}
-	return all
-}
-
-// ranges returns what Validate says that keys must be, by key: it is asked with values
-// that most keys cannot have. What is written in one place only cannot differ.
+// ranges returns what the rules say that keys must be, by key, where the other keys are
+// those of the default configuration.
 var ranges = sync.OnceValue(func() map[string]string {
-	all := map[string]string{}
 	valid, err := Load(Options{})
 	if err != nil {
-		return all
+		return nil
 	}
-	for _, k := range keys.Keys {
-		var said []string
-		for _, probe := range probes(k.Type) {
-			c := *valid
-			k.Of(reflect.ValueOf(&c).Elem()).Set(probe)
-			for _, bad := range c.Validate() {
-				if bad.Key == k.Name && bad.Expected != "" && !slices.Contains(said, bad.Expected) {
-					said = append(said, bad.Expected)
-				}
-			}
-		}
-		all[k.Name] = strings.Join(said, "; ")
-	}
+	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")
 	}

@@ -30,7 +30,7 @@ func TestExplainEveryKey(t *testing.T) {
 	}
 }
 
-// TestRanges: what explain calls the range of a whole number is what Validate takes.
+// TestRanges: what explain calls the range of a whole number is what is taken.
 func TestRanges(t *testing.T) {
 	valid, err := Load(Options{})
 	if err != nil {
@@ -48,7 +48,7 @@ func TestRanges(t *testing.T) {
 		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
 			c := *valid
 			k.Of(reflect.ValueOf(&c).Elem()).SetInt(v)
-			got := slices.ContainsFunc(c.Validate(), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
+			got := slices.ContainsFunc(input.Faults(&c), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
 			if got != out {
 				t.Errorf("%s = %d: out of %q %t, want %t", k.Name, v, m[0], got, out)
 			}

@@ -70,25 +70,22 @@ func parseLayer(file, text string) (*layer, error) {
 		name := key.String()
 		value := lookUp(document, key)
 		e := entry{key: name, file: file, line: places[name].Line, comment: places[name].Comment}
-		fail := func(bad *input.Error) error {
-			bad.File, bad.Line, bad.Key = e.file, e.line, e.key
-			return bad
+		fail := func(err error) error {
+			return input.Edit(err, func(bad *input.Error) { bad.File, bad.Line, bad.Key = e.file, e.line, e.key })
 		}
 		leaf := keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
 		case leaf != nil:
-			v, bad := schema.Convert(leaf.Type, value)
-			if bad != nil {
-				return nil, fail(bad)
+			if e.value, err = schema.Convert(leaf.Type, value); err != nil {
+				return nil, fail(err)
 			}
-			e.value = v
 			l.set(e)
 		case !keys.IsSection(name):
-			bad := unknownKey(name)
-			if !isTable {
-				bad.Value = schema.Written(value)
-			}
-			return nil, fail(bad)
+			return nil, fail(input.Edit(unknownKey(name), func(bad *input.Error) {
+				if !isTable {
+					bad.Value = schema.Written(value)
+				}
+			}))
 		case !isTable:
 			return nil, fail(&input.Error{Value: schema.Written(value), Expected: "a section [" + name + "]"})
 		}
@@ -103,16 +100,14 @@ var keys = schema.Of(reflect.TypeFor[Config]())
 func Keys() *schema.Schema { return keys }
 
 // unknownKey is the error for what is no key.
-func unknownKey(name string) *input.Error {
-	bad := keys.Unknown(name)
-	if section, last := schema.Split(name); last == "preset" {
+func unknownKey(name string) error {
+	return input.Edit(keys.Unknown(name), func(bad *input.Error) {
 		for _, b := range bases {
-			if b.section == section {
+			if b.section+".preset" == name {
 				bad.Nearest = b.key // run.model, where [model] has no key for it
 			}
 		}
-	}
-	return bad
+	})
 }
 
 // lookUp returns the value of key in a decoded document, nil where an array of
@@ -168,14 +163,11 @@ func flagLayer(flags []Flag) (*layer, error) {
 func (l *layer) assign(file, key, text string) error {
 	k := keys.Key(key)
 	if k == nil {
-		bad := unknownKey(key)
-		bad.File, bad.Value = file, text
-		return bad
+		return input.Edit(unknownKey(key), func(bad *input.Error) { bad.File, bad.Value = file, text })
 	}
-	v, bad := schema.Parse(k.Type, text)
-	if bad != nil {
-		bad.File, bad.Key = file, key
-		return bad
+	v, err := schema.Parse(k.Type, text)
+	if err != nil {
+		return input.Edit(err, func(bad *input.Error) { bad.File, bad.Key = file, key })
 	}
 	l.set(entry{key: key, value: v, file: file})
 	return nil

@@ -47,8 +47,7 @@ func (o *Origins) Locate(err error) error {
 	if _, known := o.r.origin[bad.Key]; !known {
 		return err
 	}
-	located := *bad
-	return o.r.locate(&located)
+	return o.r.locate(bad)
 }
 
 // resolveAll adds the layers of the options to others below, and validates what they
@@ -58,8 +57,8 @@ func resolveAll(layers []*layer, o Options) (*resolution, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bad := r.config.Validate(); len(bad) > 0 {
-		return nil, r.locate(bad[0])
+	if err := input.Validate(r.config); err != nil {
+		return nil, r.locate(err)
 	}
 	return r, nil
 }
@@ -195,10 +194,11 @@ func systemPreset(layers []*layer) (*entry, error) {
 
 // at gives an input error the place of an entry.
 func at(e *entry, err error) error {
-	if bad, ok := err.(*input.Error); ok && bad.File == "" {
-		bad.File, bad.Line = e.file, e.line
-	}
-	return err
+	return input.Edit(err, func(bad *input.Error) {
+		if bad.File == "" {
+			bad.File, bad.Line = e.file, e.line
+		}
+	})
 }
 
 // superseded says that layer i set key for a section that it took from elsewhere than
@@ -220,28 +220,35 @@ func (r *resolution) set(e entry, o origin) {
 	r.origin[e.key] = o
 }
 
-// locate gives an error of Validate its place. That is where the user wrote the
+// locate gives the error for a broken rule its place. That is where the user wrote the
 // key; where the key is the preset's, it is where the user wrote a key that the
 // error mentions as what it conflicts with; else the preset's line.
-func (r *resolution) locate(bad *input.Error) *input.Error {
-	place, ok := r.origin[bad.Key]
-	if !ok || place.preset {
-		words := strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) })
-		section, _ := schema.Split(bad.Key)
-		for _, word := range words {
-			for _, key := range []string{word, section + "." + word} {
-				if other, found := r.origin[key]; found && !other.preset {
-					bad.File, bad.Line = other.file, other.line
-					return bad
-				}
+func (r *resolution) locate(err error) error {
+	return input.Edit(err, func(bad *input.Error) {
+		place, ok := r.origin[bad.Key]
+		if other := r.conflict(bad); other != nil && (!ok || place.preset) {
+			bad.File, bad.Line = other.file, other.line
+			return
+		}
+		bad.File, bad.Line = place.file, place.line
+		if changed := r.changed(); place.preset && len(changed) > 0 {
+			bad.Expected += "; changed: " + strings.Join(changed, ", ")
+		}
+	})
+}
+
+// conflict returns where the user set the first key that an error mentions beside its
+// own, nil where there is none.
+func (r *resolution) conflict(bad *input.Error) *origin {
+	section, _ := schema.Split(bad.Key)
+	for _, word := range strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) }) {
+		for _, key := range []string{word, section + "." + word} {
+			if other, found := r.origin[key]; found && !other.preset {
+				return &other
 			}
 		}
 	}
-	bad.File, bad.Line = place.file, place.line
-	if changed := r.changed(); place.preset && len(changed) > 0 {
-		bad.Expected += "; changed: " + strings.Join(changed, ", ")
-	}
-	return bad
+	return nil
 }
 
 // changed returns the keys that the user set, those of [run] aside.

@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -20,13 +19,13 @@ func LoadGPU(flag, name string) (*gpu.Spec, *pcie.Spec, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := r.valid("gpu", r.config.GPU.Validate()); err != nil {
+	if err := r.valid("gpu", &r.config.GPU); err != nil {
 		return nil, nil, err
 	}
 	if _, given := r.origin["pcie.generation"]; !given {
 		return &r.config.GPU.Spec, nil, nil
 	}
-	if err := r.valid("pcie", r.config.PCIe.Validate()); err != nil {
+	if err := r.valid("pcie", &r.config.PCIe); err != nil {
 		return nil, nil, err
 	}
 	return &r.config.GPU.Spec, &r.config.PCIe, nil
@@ -43,7 +42,7 @@ func LoadModel(flag, name string, g *gpu.Spec, gpus int) (*llm.Model, error) {
 		r.config.GPU.Spec, r.config.Node.GPUs = *g, gpus
 		r.config.deriveTensorParallel()
 	}
-	return &r.config.Model, r.valid("model", r.config.Model.Validate())
+	return &r.config.Model, r.valid("model", &r.config.Model)
 }
 
 // loadSection loads what a preset or a file says, without a system around it.
@@ -55,11 +54,12 @@ func loadSection(kind Kind, flag, name string) (*resolution, error) {
 		}
 		named := &layer{entries: []entry{{key: b.key, value: reflect.ValueOf(name), file: flag}}}
 		root, err := b.find([]*layer{{}, named})
-		if bad := new(input.Error); errors.As(err, &bad) && bad.File == flag && bad.Key == b.key {
-			bad.File, bad.Key = "", flag
-		}
 		if err != nil {
-			return nil, err
+			return nil, input.Edit(err, func(bad *input.Error) {
+				if bad.File == flag && bad.Key == b.key {
+					bad.File, bad.Key = "", flag
+				}
+			})
 		}
 		for _, e := range root.entries {
 			r.set(e, origin{entry: e, preset: true})
@@ -73,14 +73,11 @@ func loadSection(kind Kind, flag, name string) (*resolution, error) {
 	return r, nil
 }
 
-// valid returns the first error that a section's Validate found, with full key and
-// place.
-func (r *resolution) valid(section string, bad []*input.Error) error {
-	if len(bad) == 0 {
-		return nil
-	}
-	bad[0].Key = section + "." + bad[0].Key
-	return r.locate(bad[0])
+// valid returns the first fault of a section, with full key and place.
+func (r *resolution) valid(name string, section input.Checked) error {
+	var c input.Check
+	c.In(name, section)
+	return r.locate(c.Err())
 }
 
 // ModelTitle returns the model's name and, where it starts from a preset and has no

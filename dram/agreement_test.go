@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
 )
 
 // drawTimings draws a part with timings that no two rules share by chance.
@@ -32,7 +34,7 @@ func TestStateAndCheckerAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := *part(t, ddr43200)
 		drawTimings(t, &s)
-		if errs := s.Validate(); len(errs) > 0 {
+		if errs := input.Faults(&s); len(errs) > 0 {
 			t.Skip(errs[0])
 		}
 		for first := range Command(commands) {

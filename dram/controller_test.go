@@ -315,7 +315,7 @@ func TestPolicyErrors(t *testing.T) {
 	}
 }
 
-// TestShortestRefreshInterval: with the least tREFI that Validate lets pass all
+// TestShortestRefreshInterval: with the least tREFI that is legal all
 // requests come to their turn.
 func TestShortestRefreshInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

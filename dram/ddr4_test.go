@@ -43,7 +43,7 @@ func TestParts(t *testing.T) {
 	}
 	for _, name := range SpecNames() {
 		s := part(t, name)
-		for _, e := range s.Validate() {
+		for _, e := range input.Faults(s) {
 			t.Errorf("%s: %v", name, e)
 		}
 		want := units.Bytes(1) << 30
@@ -83,7 +83,7 @@ func TestValidate(t *testing.T) {
 	} {
 		s := part(t, ddr43200)
 		c.change(s)
-		errs := s.Validate()
+		errs := input.Faults(s)
 		if len(errs) != 1 || errs[0].Key != c.key {
 			t.Errorf("%s: got %v", c.key, errs)
 		}

@@ -1,12 +1,9 @@
 package dram
 
 import (
-	"fmt"
 	"math/bits"
-	"reflect"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // PowerSpec is the supply voltage and the currents of one chip, in milliamperes
@@ -21,23 +18,18 @@ type PowerSpec struct {
 	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
 }
 
-// validate reports values that no chip can have.
-func (p *PowerSpec) validate() []*input.Error {
-	var errs []*input.Error
-	if !(p.VDD > 0 && p.VDD <= 10) {
-		errs = append(errs, &input.Error{Key: "power.VDD", Value: fmt.Sprint(p.VDD), Expected: "volts, above 0 to 10"})
+// Check has the rules of the section [dram.power].
+func (p *PowerSpec) Check(c *input.Check) {
+	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
+	current := func(key string, v, low float64) {
+		c.That(v >= low && v <= 1e5, key, v, "milliamperes, %v to 100000", low)
 	}
-	for _, k := range schema.Of(reflect.TypeFor[PowerSpec]()).Keys[1:] {
-		low := p.IDD2N
-		if k.Name == "IDD2N" {
-			low = 0
-		}
-		if v := k.Of(reflect.ValueOf(p).Elem()).Float(); !(v >= low && v <= 1e5) {
-			errs = append(errs, &input.Error{Key: "power." + k.Name, Value: fmt.Sprint(v),
-				Expected: fmt.Sprintf("milliamperes, %v to 100000", low)})
-		}
-	}
-	return errs
+	current("IDD0", p.IDD0, p.IDD2N)
+	current("IDD2N", p.IDD2N, 0)
+	current("IDD3N", p.IDD3N, p.IDD2N)
+	current("IDD4R", p.IDD4R, p.IDD2N)
+	current("IDD4W", p.IDD4W, p.IDD2N)
+	current("IDD5B", p.IDD5B, p.IDD2N)
 }
 
 // Energy is what ranks drew, in joules.

@@ -10,27 +10,23 @@ import (
 
 // set gives the field of the struct that v points to the value of a text, in which
 // quotes are optional.
-func set(v any, key, text string) *input.Error {
+func set(v any, key, text string) error {
 	s := schema.Of(reflect.TypeOf(v).Elem())
 	k := s.Key(key)
 	if k == nil {
 		return s.Unknown(key)
 	}
-	bad := schema.Set(k.Of(reflect.ValueOf(v).Elem()), text)
-	if bad != nil {
-		bad.Key = key
-	}
-	return bad
+	return input.Edit(schema.Set(k.Of(reflect.ValueOf(v).Elem()), text), func(e *input.Error) { e.Key = key })
 }
 
 // Set sets the field of s that the configuration key names ("tRFC", "rows",
-// "power.IDD0") from its text. Call Validate after the last one.
-func (s *Spec) Set(key, value string) *input.Error { return set(s, key, value) }
+// "power.IDD0") from its text. Call input.Validate after the last one.
+func (s *Spec) Set(key, value string) error { return set(s, key, value) }
 
 // Set sets the field that the configuration key names, of the part ("tRFC",
 // "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
 // Validate after the last one.
-func (s *Setup) Set(key, value string) *input.Error {
+func (s *Setup) Set(key, value string) error {
 	if k, ok := strings.CutPrefix(key, "dram."); ok {
 		return set(s.Spec, k, value)
 	}

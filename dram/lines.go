@@ -61,9 +61,8 @@ func (l *lineReader) next() ([]byte, error) {
 }
 
 // at gives err the file and line of the line last read.
-func (l *lineReader) at(err *input.Error) error {
-	err.File, err.Line = l.file, l.line
-	return err
+func (l *lineReader) at(err error) error {
+	return input.Edit(err, func(e *input.Error) { e.File, e.Line = l.file, l.line })
 }
 
 // trim removes white space from both ends.

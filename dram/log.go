@@ -157,15 +157,11 @@ func (l *LogReader) validate() error {
 	if l.Header.Spec == nil {
 		return nil
 	}
-	if errs := l.Header.Spec.Validate(); len(errs) > 0 {
-		errs[0].File = l.file
-		return errs[0]
-	}
-	return nil
+	return input.Edit(input.Validate(l.Header.Spec), func(e *input.Error) { e.File = l.file })
 }
 
 // declare takes one declaration; text that is none is a comment.
-func (h *LogHeader) declare(text string) *input.Error {
+func (h *LogHeader) declare(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return nil
@@ -244,7 +240,7 @@ func (l *LogReader) Next() (Record, error) {
 }
 
 // parseRecord reads one line of seven columns.
-func parseRecord(text []byte) (Record, *input.Error) {
+func parseRecord(text []byte) (Record, error) {
 	var fields [7][]byte
 	n := 0
 	rest := text

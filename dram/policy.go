@@ -1,8 +1,6 @@
 package dram
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -88,35 +86,19 @@ func PolicyNames() []string {
 	return names
 }
 
-// Validate reports fields that no controller can have; keys are relative to the
-// policy's section. NewController checks Mapping.
-func (p *Policy) Validate() []*input.Error {
-	var errs []*input.Error
-	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-	}
-	within := func(key string, v, low, high int) {
-		if v < low || v > high {
-			bad(key, v, fmt.Sprintf("%d to %d", low, high))
-		}
-	}
-	oneOf := func(key, v, a, b string) {
-		if v != a && v != b {
-			bad(key, fmt.Sprintf("%q", v), a+" or "+b)
-		}
-	}
-	oneOf("scheduler", p.Scheduler, "fr-fcfs", "round-robin")
-	oneOf("page", p.Page, "open", "closed")
-	oneOf("refresh_close", p.RefreshClose, "all", "each")
-	within("read_queue", p.ReadQueue, 1, 4096)
-	within("write_buffer", p.WriteBuffer, 1, 4096)
-	within("bank_queue", p.BankQueue, 1, 64)
-	within("drain_high", p.DrainHigh, 1, p.WriteBuffer)
-	within("drain_low", p.DrainLow, 0, p.DrainHigh-1)
-	within("drain_idle", p.DrainIdle, 0, p.WriteBuffer)
-	within("row_hit_limit", p.RowHitLimit, 1, 1<<30)
-	within("starvation_clocks", p.StarvationClocks, 100, 1<<30)
-	within("refresh_postpone", p.RefreshPostpone, 0, maxRefreshDebt)
-	within("refresh_pull_in", p.RefreshPullIn, 0, maxRefreshDebt)
-	return errs
+// Check has the rules of the section [policy]. NewController checks Mapping.
+func (p *Policy) Check(c *input.Check) {
+	input.OneOf(c, "scheduler", p.Scheduler, "fr-fcfs", "round-robin")
+	input.OneOf(c, "page", p.Page, "open", "closed")
+	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
+	input.Within(c, "read_queue", p.ReadQueue, 1, 4096)
+	input.Within(c, "write_buffer", p.WriteBuffer, 1, 4096)
+	input.Within(c, "bank_queue", p.BankQueue, 1, 64)
+	input.Within(c, "drain_high", p.DrainHigh, 1, p.WriteBuffer)
+	input.Within(c, "drain_low", p.DrainLow, 0, p.DrainHigh-1)
+	input.Within(c, "drain_idle", p.DrainIdle, 0, p.WriteBuffer)
+	input.Within(c, "row_hit_limit", p.RowHitLimit, 1, 1<<30)
+	input.Within(c, "starvation_clocks", p.StarvationClocks, 100, 1<<30)
+	input.Within(c, "refresh_postpone", p.RefreshPostpone, 0, maxRefreshDebt)
+	input.Within(c, "refresh_pull_in", p.RefreshPullIn, 0, maxRefreshDebt)
 }

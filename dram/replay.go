@@ -2,7 +2,6 @@ package dram
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/l3sim/l3sim/input"
@@ -16,17 +15,18 @@ type Setup struct {
 	Ranks    int // ranks of a channel
 }
 
-// Validate checks the whole set-up.
+// Check has the rules of the whole set-up but for its mapping.
+func (s *Setup) Check(c *input.Check) {
+	s.Spec.Check(c)
+	s.Policy.Check(c)
+	input.Within(c, "channels", s.Channels, 1, 256)
+	input.Within(c, "ranks", s.Ranks, 1, MaxRanks)
+}
+
+// Validate returns the first fault of the set-up.
 func (s *Setup) Validate() error {
-	errs := append(s.Spec.Validate(), s.Policy.Validate()...)
-	if s.Channels < 1 || s.Channels > 256 {
-		errs = append(errs, &input.Error{Key: "channels", Value: fmt.Sprint(s.Channels), Expected: "1 to 256"})
-	}
-	if s.Ranks < 1 || s.Ranks > MaxRanks {
-		errs = append(errs, &input.Error{Key: "ranks", Value: fmt.Sprint(s.Ranks), Expected: fmt.Sprintf("1 to %d", MaxRanks)})
-	}
-	if len(errs) > 0 {
-		return errs[0]
+	if err := input.Validate(s); err != nil {
+		return err
 	}
 	_, err := s.Mapping()
 	return err

@@ -1,8 +1,6 @@
 package dram
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -90,77 +88,49 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 	return float64(clocks) * float64(s.TCK) / 1e3
 }
 
-// Validate reports fields that no device can have; keys are relative to the
-// spec's section.
-func (s *Spec) Validate() []*input.Error {
-	var errs []*input.Error
-	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-	}
+// Check has the rules of the section [dram].
+func (s *Spec) Check(c *input.Check) {
 	power := func(key string, v, high int) {
-		if v < 1 || v > high || v&(v-1) != 0 {
-			bad(key, v, fmt.Sprintf("a power of two, 1 to %d", high))
-		}
+		c.That(v >= 1 && v <= high && v&(v-1) == 0, key, v, "a power of two, 1 to %d", high)
 	}
 	power("bank_groups", s.BankGroups, 16)
 	power("banks_per_group", s.BanksPerGroup, 16)
 	power("rows", s.Rows, 1<<24)
 	power("columns", s.Columns, 1<<16)
-	if w := s.DeviceWidth; w != 4 && w != 8 && w != 16 { // JESD79-4, section 2: the widths that DDR4 comes in
-		bad("device_width", w, "4, 8 or 16")
-	}
+	w := s.DeviceWidth // JESD79-4, section 2: the widths that DDR4 comes in
+	c.That(w == 4 || w == 8 || w == 16, "device_width", w, "4, 8 or 16")
 	power("bus_width", s.BusWidth, 1024)
 	power("burst_length", s.BurstLength, 64)
-	if len(errs) == 0 {
-		if s.DeviceWidth > s.BusWidth {
-			bad("device_width", s.DeviceWidth, fmt.Sprintf("at most bus_width = %d", s.BusWidth))
-		}
-		if s.BurstLength < 2 || s.BurstLength > s.Columns {
-			bad("burst_length", s.BurstLength, fmt.Sprintf("2 to columns = %d", s.Columns))
-		}
-		if s.BusWidth*s.BurstLength%8 != 0 {
-			bad("bus_width", s.BusWidth, "whole bytes a burst")
-		}
+	if c.OK() {
+		c.That(w <= s.BusWidth, "device_width", w, "at most bus_width = %d", s.BusWidth)
+		c.That(s.BurstLength >= 2 && s.BurstLength <= s.Columns, "burst_length", s.BurstLength, "2 to columns = %d", s.Columns)
+		c.That(s.BusWidth*s.BurstLength%8 == 0, "bus_width", s.BusWidth, "whole bytes a burst")
 	}
-	if len(errs) == 0 && s.Banks() > maxBanks {
-		bad("banks_per_group", s.BanksPerGroup, fmt.Sprintf("at most %d banks a rank", maxBanks))
+	if c.OK() {
+		c.That(s.Banks() <= maxBanks, "banks_per_group", s.BanksPerGroup, "at most %d banks a rank", maxBanks)
 	}
-	if s.TCK < 1 || s.TCK > units.Microsecond {
-		bad("tCK", s.TCK, "1ps to 1us")
-	}
+	input.Within(c, "tCK", s.TCK, 1, units.Microsecond)
 	for _, p := range s.clockFields() {
 		low := 1
 		if p.key == "tRTRS" {
 			low = 0
 		}
-		if *p.clocks < low || *p.clocks > 1<<20 {
-			bad(p.key, *p.clocks, fmt.Sprintf("%d to %d clocks", low, 1<<20))
-		}
+		c.That(*p.clocks >= low && *p.clocks <= 1<<20, p.key, *p.clocks, "%d to %d clocks", low, 1<<20)
 	}
-	errs = append(errs, s.Power.validate()...)
-	if len(errs) == 0 {
-		s.compareTimings(bad)
+	c.In("power", &s.Power)
+	if c.OK() {
+		s.compareTimings(c)
 	}
-	return errs
 }
 
-// compareTimings reports timings that contradict each other to bad.
-func (s *Spec) compareTimings(bad func(key string, value any, expected string)) {
-	if s.TRC < s.TRAS {
-		bad("tRC", s.TRC, fmt.Sprintf("at least tRAS = %d", s.TRAS))
-	}
-	if s.TRRDL < s.TRRDS {
-		bad("tRRD_L", s.TRRDL, fmt.Sprintf("at least tRRD_S = %d", s.TRRDS))
-	}
-	if s.TCCDL < s.TCCDS {
-		bad("tCCD_L", s.TCCDL, fmt.Sprintf("at least tCCD_S = %d", s.TCCDS))
-	}
-	if s.TCCDS < s.BurstClocks() {
-		bad("tCCD_S", s.TCCDS, fmt.Sprintf("at least burst_length/2 = %d", s.BurstClocks()))
-	}
-	if least := s.TRFC + 2*s.longestAccess(); s.TREFI < least {
-		bad("tREFI", s.TREFI, fmt.Sprintf("at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.longestAccess()))
-	}
+// compareTimings has the rules of timings that could contradict each other.
+func (s *Spec) compareTimings(c *input.Check) {
+	c.That(s.TRC >= s.TRAS, "tRC", s.TRC, "at least tRAS = %d", s.TRAS)
+	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least tRRD_S = %d", s.TRRDS)
+	c.That(s.TCCDL >= s.TCCDS, "tCCD_L", s.TCCDL, "at least tCCD_S = %d", s.TCCDS)
+	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least burst_length/2 = %d", s.BurstClocks())
+	least := s.TRFC + 2*s.longestAccess()
+	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.longestAccess())
 }
 
 // longestAccess returns the clocks from the ACT of a lone access to the ACT or

@@ -34,7 +34,7 @@ func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 		return nil, err
 	}
 	var requests []Request
-	var parse func([]byte) (Request, *input.Error)
+	var parse func([]byte) (Request, error)
 	last := int64(0)
 	for {
 		text, err := lines.next()
@@ -79,7 +79,7 @@ func cutWord(text []byte) (word, rest []byte) {
 }
 
 // parseDRAMsim3 reads "0xADDRESS READ|WRITE CLOCK".
-func parseDRAMsim3(text []byte) (Request, *input.Error) {
+func parseDRAMsim3(text []byte) (Request, error) {
 	var q Request
 	address, rest := cutWord(text)
 	kind, rest := cutWord(rest)
@@ -88,7 +88,7 @@ func parseDRAMsim3(text []byte) (Request, *input.Error) {
 		return q, &input.Error{Value: strconv.Quote(clip(string(text))),
 			Expected: `"0xADDRESS READ|WRITE CLOCK" or "LD|ST ADDRESS"`}
 	}
-	var bad *input.Error
+	var bad error
 	if q.Address, bad = parseAddress(address); bad != nil {
 		return q, bad
 	}
@@ -107,7 +107,7 @@ func parseDRAMsim3(text []byte) (Request, *input.Error) {
 }
 
 // parseRamulator reads "LD|ST ADDRESS".
-func parseRamulator(text []byte) (Request, *input.Error) {
+func parseRamulator(text []byte) (Request, error) {
 	var q Request
 	kind, rest := cutWord(text)
 	address, rest := cutWord(rest)
@@ -115,13 +115,13 @@ func parseRamulator(text []byte) (Request, *input.Error) {
 		return q, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: `"LD|ST ADDRESS"`}
 	}
 	q.Write = string(kind) == "ST"
-	var bad *input.Error
+	var bad error
 	q.Address, bad = parseAddress(address)
 	return q, bad
 }
 
 // parseAddress reads a hexadecimal (0x) or decimal address.
-func parseAddress(text []byte) (uint64, *input.Error) {
+func parseAddress(text []byte) (uint64, error) {
 	digits, base := string(text), 10
 	if strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") {
 		digits, base = digits[2:], 16

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -43,29 +44,23 @@ type AllReduceSpec struct {
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
 }
 
-func (a *AllReduceSpec) validate(c *checker) {
-	if a.Model != AllReduceMeasured && a.Model != AllReduceAttAcc {
-		c.bad(c.key("model"), a.Model, `"measured" or "attacc"`)
-	}
-	if a.SmallLimit < 0 {
-		c.bad(c.key("small_limit"), a.SmallLimit, "at least 0B")
-	}
-	for _, d := range []struct {
-		key  string
-		time units.Duration
-	}{
-		{"small_latency", a.SmallLatency}, {"small_latency_per_gpu", a.SmallLatencyPerGPU},
-		{"second_shot_latency", a.SecondShotLatency}, {"second_shot_latency_per_gpu", a.SecondShotPerGPU},
-		{"launch", a.Launch}, {"latency", a.Latency}, {"latency_per_gpu", a.LatencyPerGPU},
-	} {
-		c.duration(c.key(d.key), d.time)
-	}
+// Check has the rules of the section [gpu.all_reduce].
+func (a *AllReduceSpec) Check(c *input.Check) {
+	input.OneOf(c, "model", a.Model, AllReduceMeasured, AllReduceAttAcc)
+	c.That(a.SmallLimit >= 0, "small_limit", a.SmallLimit, "at least 0B")
+	duration(c, "small_latency", a.SmallLatency)
+	duration(c, "small_latency_per_gpu", a.SmallLatencyPerGPU)
+	duration(c, "second_shot_latency", a.SecondShotLatency)
+	duration(c, "second_shot_latency_per_gpu", a.SecondShotPerGPU)
+	duration(c, "launch", a.Launch)
+	duration(c, "latency", a.Latency)
+	duration(c, "latency_per_gpu", a.LatencyPerGPU)
 	if a.SmallLimit > 0 {
-		c.bandwidth(c.key("small_bandwidth"), a.SmallBandwidth)
-		c.bandwidth(c.key("second_shot_bandwidth"), a.SecondShotBandwidth)
+		bandwidth(c, "small_bandwidth", a.SmallBandwidth)
+		bandwidth(c, "second_shot_bandwidth", a.SecondShotBandwidth)
 	}
-	c.bandwidth(c.key("bandwidth"), a.Bandwidth)
-	c.atLeast(c.key("latency_slope_ns_per_byte"), a.LatencySlope, 0)
+	bandwidth(c, "bandwidth", a.Bandwidth)
+	atLeast(c, "latency_slope_ns_per_byte", a.LatencySlope, 0)
 }
 
 // launchRidge is the p-norm that joins NCCL's launch and its transfer: the

@@ -3,6 +3,7 @@ package gpu
 import (
 	"math"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -44,30 +45,21 @@ type DecodeSpec struct {
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 }
 
-func (d *DecodeSpec) validate(c *checker) {
-	d.Model.validate(c)
-	d.Efficiency.validate(c)
-	if d.QueryRows < 1 || d.QueryRows > 1024 {
-		c.bad(c.key("query_rows"), d.QueryRows, "1 to 1024")
-	}
-	c.duration(c.key("item_time"), d.ItemTime)
-	c.duration(c.key("group_overhead"), d.GroupOverhead)
-	c.duration(c.key("split_overhead"), d.SplitOverhead)
-	if d.SplitContext < 1 || d.SplitContext > 1<<30 {
-		c.bad(c.key("split_context"), d.SplitContext, "1 to 1073741824")
-	}
-	if d.SplitRamp < 1 || d.SplitRamp > 1<<30 {
-		c.bad(c.key("split_ramp"), d.SplitRamp, "1 to 1073741824")
-	}
-	if d.SplitMinGroup < 1 || d.SplitMinGroup > 1<<16 {
-		c.bad(c.key("split_min_group"), d.SplitMinGroup, "1 to 65536")
-	}
-	if d.BlocksPerSM < 1 || d.BlocksPerSM > 64 {
-		c.bad(c.key("blocks_per_sm"), d.BlocksPerSM, "1 to 64")
-	}
-	c.atLeast(c.key("split_occupancy"), d.SplitOccupancy, 0)
-	c.share(c.key("unsplit_share"), d.UnsplitShare)
-	c.bandwidth(c.key("block_bandwidth"), d.BlockBandwidth)
+// Check has the rules of the section [gpu.decode_attention].
+func (d *DecodeSpec) Check(c *input.Check) {
+	attentionModel(c, d.Model)
+	d.Efficiency.Check(c)
+	input.Within(c, "query_rows", d.QueryRows, 1, 1024)
+	duration(c, "item_time", d.ItemTime)
+	duration(c, "group_overhead", d.GroupOverhead)
+	duration(c, "split_overhead", d.SplitOverhead)
+	input.Within(c, "split_context", d.SplitContext, 1, 1<<30)
+	input.Within(c, "split_ramp", d.SplitRamp, 1, 1<<30)
+	input.Within(c, "split_min_group", d.SplitMinGroup, 1, 1<<16)
+	input.Within(c, "blocks_per_sm", d.BlocksPerSM, 1, 64)
+	atLeast(c, "split_occupancy", d.SplitOccupancy, 0)
+	c.Share("unsplit_share", d.UnsplitShare)
+	bandwidth(c, "block_bandwidth", d.BlockBandwidth)
 }
 
 // DecodeBatch is a batch of decoding requests as attention sees it. The zero

@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/l3sim/l3sim/input"
+
 import "github.com/l3sim/l3sim/units"
 
 // ElementwiseModel selects how norms, activation functions and residual
@@ -32,15 +34,14 @@ type ElementwiseSpec struct {
 	NormLatency  units.Duration `toml:"norm_element_latency"`
 }
 
-func (e *ElementwiseSpec) validate(c *checker) {
-	if e.Model != ElementwiseRoofline && e.Model != ElementwiseAttAcc {
-		c.bad(c.key("model"), e.Model, `"roofline" or "attacc"`)
-	}
+// Check has the rules of the section [gpu.elementwise].
+func (e *ElementwiseSpec) Check(c *input.Check) {
+	input.OneOf(c, "model", e.Model, ElementwiseRoofline, ElementwiseAttAcc)
 	all := Efficiency{Compute: 1, Memory: e.Memory, Ridge: e.Ridge, Overhead: e.Overhead}
-	all.validate(c) // arithmetic never binds
-	c.share(c.key("activation_memory_efficiency"), e.ActivationMemory)
-	c.duration(c.key("norm_overhead"), e.NormOverhead)
-	c.duration(c.key("norm_element_latency"), e.NormLatency)
+	all.Check(c) // arithmetic never binds
+	c.Share("activation_memory_efficiency", e.ActivationMemory)
+	duration(c, "norm_overhead", e.NormOverhead)
+	duration(c, "norm_element_latency", e.NormLatency)
 }
 
 // Elementwise returns the cost of a kernel that moves operands·m·d elements:

@@ -1,6 +1,10 @@
 package gpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/input"
+)
 
 // GEMMModel selects how a matrix product is costed.
 type GEMMModel string
@@ -39,16 +43,15 @@ type GEMMSpec struct {
 	WaveQuantisation bool `toml:"wave_quantisation"`
 }
 
-func (g *GEMMSpec) validate(c *checker) {
-	if g.Model != GEMMTiles && g.Model != GEMMAttAcc {
-		c.bad(c.key("model"), g.Model, `"tiles" or "attacc"`)
-	}
-	g.Efficiency.validate(c)
-	c.atLeast(c.key("tile_knee"), g.TileKnee, 0)
-	c.atLeast(c.key("k_ramp"), g.KRamp, 0)
-	c.atLeast(c.key("step_latency_ns"), g.StepLatency, 0)
-	c.atLeast(c.key("split_overhead_us"), g.SplitOverhead, 0)
-	c.atLeast(c.key("split_traffic"), g.SplitTraffic, 0)
+// Check has the rules of the section [gpu.gemm].
+func (g *GEMMSpec) Check(c *input.Check) {
+	input.OneOf(c, "model", g.Model, GEMMTiles, GEMMAttAcc)
+	g.Efficiency.Check(c)
+	atLeast(c, "tile_knee", g.TileKnee, 0)
+	atLeast(c, "k_ramp", g.KRamp, 0)
+	atLeast(c, "step_latency_ns", g.StepLatency, 0)
+	atLeast(c, "split_overhead_us", g.SplitOverhead, 0)
+	atLeast(c, "split_traffic", g.SplitTraffic, 0)
 }
 
 // tile is the part of a product's output that one thread block computes.

@@ -1,5 +1,7 @@
 package gpu
 
+import "github.com/l3sim/l3sim/input"
+
 import "github.com/l3sim/l3sim/units"
 
 // PrefillSpec holds the parameters of prefill attention, a fused kernel
@@ -31,19 +33,16 @@ type PrefillSpec struct {
 	MaxSplits int `toml:"max_splits"`
 }
 
-func (p *PrefillSpec) validate(c *checker) {
-	p.Model.validate(c)
-	p.Efficiency.validate(c)
-	if p.QueryTile < 1 || p.QueryTile > 1024 {
-		c.bad(c.key("query_tile"), p.QueryTile, "1 to 1024")
-	}
-	c.atLeast(c.key("startup_keys"), p.Startup, 0)
-	c.atLeast(c.key("causal_tail"), p.CausalTail, 0)
-	c.duration(c.key("finished_overhead"), p.FinishedOverhead)
-	c.atLeast(c.key("kv_traffic"), p.KVTraffic, 1)
-	if p.MaxSplits < 1 || p.MaxSplits > 1024 {
-		c.bad(c.key("max_splits"), p.MaxSplits, "1 to 1024")
-	}
+// Check has the rules of the section [gpu.prefill_attention].
+func (p *PrefillSpec) Check(c *input.Check) {
+	attentionModel(c, p.Model)
+	p.Efficiency.Check(c)
+	input.Within(c, "query_tile", p.QueryTile, 1, 1024)
+	atLeast(c, "startup_keys", p.Startup, 0)
+	atLeast(c, "causal_tail", p.CausalTail, 0)
+	duration(c, "finished_overhead", p.FinishedOverhead)
+	atLeast(c, "kv_traffic", p.KVTraffic, 1)
+	input.Within(c, "max_splits", p.MaxSplits, 1, 1024)
 }
 
 // PrefillAttention returns the seconds of causal attention of a chunk of query

@@ -7,6 +7,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -18,7 +19,7 @@ func loadPreset(t testing.TB, name string) *Spec {
 		GPU Spec `toml:"gpu"`
 	}
 	decodePreset(t, "gpus", name, &file)
-	if errs := file.GPU.Validate(); len(errs) > 0 {
+	if errs := input.Faults(&file.GPU); len(errs) > 0 {
 		t.Fatalf("%s: %v", name, errs[0])
 	}
 	return &file.GPU
@@ -30,7 +31,7 @@ func loadModel(t testing.TB, name string) *llm.Model {
 		Model llm.Model `toml:"model"`
 	}
 	decodePreset(t, "models", name, &file)
-	if errs := file.Model.Validate(); len(errs) > 0 {
+	if errs := input.Faults(&file.Model); len(errs) > 0 {
 		t.Fatalf("%s: %v", name, errs[0])
 	}
 	return &file.Model

@@ -1,8 +1,6 @@
 package gpu
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -53,102 +51,45 @@ const (
 	AttentionAttAcc AttentionModel = "attacc"
 )
 
-func (m AttentionModel) validate(c *checker) {
-	if m != AttentionFlash && m != AttentionAttAcc {
-		c.bad(c.key("model"), m, `"flash" or "attacc"`)
-	}
+// attentionModel is the rule of a key that has an AttentionModel.
+func attentionModel(c *input.Check, m AttentionModel) {
+	input.OneOf(c, "model", m, AttentionFlash, AttentionAttAcc)
 }
 
-// validate reports the fields that no GPU can have.
-func (e *Efficiency) validate(c *checker) {
-	c.share(c.key("compute_efficiency"), e.Compute)
-	c.share(c.key("memory_efficiency"), e.Memory)
-	if e.Ridge != 0 && !(e.Ridge >= 1 && e.Ridge <= 100) { // NaN is outside
-		c.bad(c.key("ridge"), e.Ridge, "0 (sharp), or 1 to 100")
-	}
-	c.duration(c.key("overhead"), e.Overhead)
+// Check has the rules of what every kernel's section has.
+func (e *Efficiency) Check(c *input.Check) {
+	c.Share("compute_efficiency", e.Compute)
+	c.Share("memory_efficiency", e.Memory)
+	c.That(e.Ridge == 0 || e.Ridge >= 1 && e.Ridge <= 100, "ridge", e.Ridge, "0 (sharp), or 1 to 100")
+	duration(c, "overhead", e.Overhead)
 }
 
-// checker collects what Validate finds, with keys relative to the GPU's
-// section.
-type checker struct {
-	section string
-	errs    []*input.Error
+// atLeast is the rule of a fitted number, which has no bound by nature.
+func atLeast(c *input.Check, key string, v, low float64) {
+	c.That(v >= low && v <= 1e9, key, v, "%v to 1e9", low)
 }
 
-func (c *checker) key(name string) string {
-	if c.section == "" {
-		return name
-	}
-	return c.section + "." + name
+func duration(c *input.Check, key string, d units.Duration) {
+	input.Within(c, key, d, 0, units.Second)
 }
 
-func (c *checker) bad(key string, value any, expected string) {
-	c.errs = append(c.errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-}
+func bandwidth(c *input.Check, key string, b units.Bandwidth) { input.Within(c, key, b, 1, 1e18) }
 
-// share reports v outside (0, 1]; NaN is outside.
-func (c *checker) share(key string, v float64) {
-	if !(v > 0 && v <= 1) {
-		c.bad(key, v, "more than 0, at most 1")
-	}
-}
-
-// atLeast reports v outside [low, 1e9]; NaN is outside.
-func (c *checker) atLeast(key string, v, low float64) {
-	if !(v >= low && v <= 1e9) {
-		c.bad(key, v, fmt.Sprintf("%v to 1e9", low))
-	}
-}
-
-func (c *checker) duration(key string, d units.Duration) {
-	if d < 0 || d > units.Second {
-		c.bad(key, d, "0ps to 1s")
-	}
-}
-
-func (c *checker) bandwidth(key string, b units.Bandwidth) {
-	if !(b >= 1 && b <= 1e18) {
-		c.bad(key, b, "1B/s to 1000000TB/s")
-	}
-}
-
-// Validate reports the fields that no GPU can have; keys are relative to the
-// GPU's section.
-func (s *Spec) Validate() []*input.Error {
-	var c checker
-	if s.MemoryCapacity < 1 || s.MemoryCapacity > 1024*units.TiB { // times 4,096 GPUs it is an int64
-		c.bad("memory_capacity", s.MemoryCapacity, "1B to 1024TiB")
-	}
-	if s.MemoryReserve < 0 || s.MemoryReserve >= max(1, s.MemoryCapacity) {
-		c.bad("memory_reserve", s.MemoryReserve, fmt.Sprintf("0B up to less than memory_capacity = %v", s.MemoryCapacity))
-	}
-	for _, peak := range []struct {
-		key  string
-		rate units.FLOPRate
-	}{{"peak_16bit", s.Peak16}, {"peak_8bit", s.Peak8}} {
-		if !(peak.rate >= 1 && peak.rate <= 1e21) {
-			c.bad(peak.key, peak.rate, "1FLOP/s to 1000000PFLOP/s")
-		}
-	}
-	c.bandwidth("memory_bandwidth", s.MemoryBandwidth)
-	if s.SMs < 1 || s.SMs > 1<<20 {
-		c.bad("sms", s.SMs, "1 to 1048576")
-	}
-	if s.PCIeGeneration < 3 || s.PCIeGeneration > 6 {
-		c.bad("pcie_generation", s.PCIeGeneration, "3 to 6")
-	}
-	c.section = "gemm"
-	s.MatMul.validate(&c)
-	c.section = "prefill_attention"
-	s.Prefill.validate(&c)
-	c.section = "decode_attention"
-	s.Decode.validate(&c)
-	c.section = "elementwise"
-	s.Pointwise.validate(&c)
-	c.section = "all_reduce"
-	s.Collective.validate(&c)
-	return c.errs
+// Check has the rules of the section [gpu].
+func (s *Spec) Check(c *input.Check) {
+	input.Within(c, "memory_capacity", s.MemoryCapacity, 1, 1024*units.TiB) // times 4,096 GPUs it is an int64
+	c.That(s.MemoryReserve >= 0 && s.MemoryReserve < max(1, s.MemoryCapacity), "memory_reserve", s.MemoryReserve,
+		"0B up to less than memory_capacity = %v", s.MemoryCapacity)
+	input.Within(c, "peak_16bit", s.Peak16, 1, 1e21)
+	input.Within(c, "peak_8bit", s.Peak8, 1, 1e21)
+	bandwidth(c, "memory_bandwidth", s.MemoryBandwidth)
+	input.Within(c, "sms", s.SMs, 1, 1<<20)
+	input.Within(c, "pcie_generation", s.PCIeGeneration, 3, 6)
+	c.In("gemm", &s.MatMul)
+	c.In("prefill_attention", &s.Prefill)
+	c.In("decode_attention", &s.Decode)
+	c.In("elementwise", &s.Pointwise)
+	c.In("all_reduce", &s.Collective)
 }
 
 // peak returns the arithmetic rate for elements of the given width.

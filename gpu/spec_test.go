@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -17,7 +18,7 @@ func TestValidateEveryNumber(t *testing.T) {
 	try := func(name string, set func(), reset func()) {
 		t.Helper()
 		set()
-		if len(s.Validate()) == 0 {
+		if len(input.Faults(s)) == 0 {
 			t.Errorf("%s is accepted", name)
 		}
 		reset()
@@ -42,7 +43,7 @@ func TestValidateEveryNumber(t *testing.T) {
 		}
 	}
 	walk("", reflect.ValueOf(s).Elem())
-	if errs := s.Validate(); len(errs) > 0 || count < 100 {
+	if errs := input.Faults(s); len(errs) > 0 || count < 100 {
 		t.Fatalf("%d values tried, %v", count, errs)
 	}
 }
@@ -137,14 +138,14 @@ func TestRanges(t *testing.T) {
 		for _, v := range c.in {
 			s := *preset
 			c.set(&s, v)
-			if errs := s.Validate(); len(errs) > 0 {
+			if errs := input.Faults(&s); len(errs) > 0 {
 				t.Errorf("%s = %v: %v", key, v, errs[0])
 			}
 		}
 		for _, v := range c.out {
 			s := *preset
 			c.set(&s, v)
-			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key || c.says != "" && errs[0].Expected != c.says {
+			if errs := input.Faults(&s); len(errs) != 1 || errs[0].Key != key || c.says != "" && errs[0].Expected != c.says {
 				t.Errorf("%s = %v: %v", key, v, errs)
 			}
 		}
@@ -156,7 +157,7 @@ func TestRanges(t *testing.T) {
 	} {
 		s := *preset
 		set(&s)
-		if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key {
+		if errs := input.Faults(&s); len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: %v", key, errs)
 		}
 	}

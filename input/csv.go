@@ -27,15 +27,15 @@ func (c *CSV) Read() ([]string, error) {
 	if err == nil || err == io.EOF {
 		return record, err
 	}
-	bad := FileError(c.file, err)
-	var parse *csv.ParseError
-	switch {
-	case errors.As(err, &parse):
-		bad.Line, bad.Err = parse.Line, parse.Err
-	case errors.Is(err, ErrLongLine):
-		bad.Line = c.bounded.line
-	}
-	return nil, bad
+	return nil, Edit(FileError(c.file, err), func(bad *Error) {
+		var parse *csv.ParseError
+		switch {
+		case errors.As(err, &parse):
+			bad.Line, bad.Err = parse.Line, parse.Err
+		case errors.Is(err, ErrLongLine):
+			bad.Line = c.bounded.line
+		}
+	})
 }
 
 // Line returns the line on which the record that was read last begins.

@@ -1,8 +1,8 @@
-// Package input holds what every reader of user input shares: Error, the
-// one error type that makes the program exit with code 2, and the search for
-// the nearest valid name.
+// Package input holds what every reader of user input shares: Error, the one error type
+// that makes the program exit with code 2, Check, in which a section of a configuration
+// says what its values must be, and the search for the nearest valid name.
 //
-// Parsers (traces, configurations, DRAM command logs, measurements) return an
-// *Error that names file, line, key, value and what was expected; the
-// command line recognises it with errors.As.
+// Parsers (traces, configurations, DRAM command logs, measurements) return an *Error as
+// an error; it names file, line, key, value and what was expected. The command line
+// recognises it with errors.As, and Edit adds what only the caller knows.
 package input

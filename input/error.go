@@ -74,6 +74,18 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Edit returns a copy of an *Error with a change, and any other error as it is: a caller
+// knows the file, the line or the full key that what it called did not.
+func Edit(err error, change func(e *Error)) error {
+	bad, ok := err.(*Error)
+	if !ok {
+		return err
+	}
+	changed := *bad
+	change(&changed)
+	return &changed
+}
+
 // Shorten returns text as it is where it has at most limit bytes, else its
 // beginning and its end, about that much, with the number of bytes left out between
 // them. What a message quotes thus keeps its quotation marks.
@@ -87,14 +99,16 @@ func Shorten(text string, limit int) string {
 }
 
 // Errorf returns an Error whose message is formatted; %w sets its cause.
-func Errorf(format string, args ...any) *Error {
+func Errorf(format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...)}
 }
 
 // UnknownName returns the error for a name that is none of valid. Key says
 // what was named ("--model", "dram.tRCDD"), and the message lists the valid
 // names in sorted order and the nearest one.
-func UnknownName(key, name string, valid []string) *Error {
+func UnknownName(key, name string, valid []string) error { return unknownName(key, name, valid) }
+
+func unknownName(key, name string, valid []string) *Error {
 	sorted := append([]string(nil), valid...)
 	sort.Strings(sorted)
 	return &Error{

@@ -17,7 +17,7 @@ import (
 
 func TestErrorMessage(t *testing.T) {
 	for _, c := range []struct {
-		err  *Error
+		err  error
 		want string
 	}{
 		{&Error{File: "a.toml", Line: 3, Key: "dram.tRCD", Value: "0", Expected: "at least 1"},
@@ -40,14 +40,14 @@ func TestErrorMessage(t *testing.T) {
 func TestErrorMessageIsReadable(t *testing.T) {
 	huge := strings.Repeat("ä", 1_000_000) + "z"
 	inner := &Error{Key: "inner", Value: huge, Expected: "less"}
-	for _, e := range []*Error{
+	for _, e := range []Error{
 		{File: "a.csv", Line: 3, Key: "k", Value: strconv.Quote(huge), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: huge, Value: "v", Expected: "a number"},
 		{File: huge, Line: 3, Key: "k", Value: "v", Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("%q is none", huge), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: "k", Err: fmt.Errorf("inside: %w", inner), Expected: "a number"},
 		{File: "a.csv", Line: 3, Key: "k", Expected: "a number, not " + huge},
-		UnknownName("k:3", huge, []string{"a number"}),
+		*unknownName("k:3", huge, []string{"a number"}),
 	} {
 		message := e.Error()
 		if len(message) > 6000 || !utf8.ValidString(message) || !strings.Contains(message, ":3") ||

@@ -63,7 +63,7 @@ func ReadFile(path string) ([]byte, error) {
 
 // FileError is the error for a file at path that the system cannot open or read. It
 // says its name once.
-func FileError(path string, err error) *Error {
+func FileError(path string, err error) error {
 	var cause *fs.PathError
 	if errors.As(err, &cause) {
 		err = cause.Err

@@ -1,8 +1,6 @@
 package llm
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -35,48 +33,31 @@ type Model struct {
 	TensorParallel int `toml:"tensor_parallel"`
 }
 
-// Validate reports fields that no model can have; keys are relative to the
-// model's section.
-func (m *Model) Validate() []*input.Error {
-	var errs []*input.Error
-	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-	}
-	positive := func(key string, value int) {
-		if value < 1 || value > 1<<24 {
-			bad(key, value, "1 to 16777216")
-		}
-	}
-	positive("layers", m.Layers)
-	positive("hidden", m.Hidden)
-	positive("heads", m.Heads)
-	positive("kv_heads", m.KVHeads)
-	positive("ffn_hidden", m.FFNHidden)
-	positive("vocab", m.Vocab)
-	positive("tensor_parallel", m.TensorParallel)
-	if m.HeadDim < 8 || m.HeadDim > 512 {
-		bad("head_dim", m.HeadDim, "8 to 512")
-	}
-	if m.MaxPositions < 0 || m.MaxPositions > 1<<30 {
-		bad("max_positions", m.MaxPositions, "0 to 1073741824")
-	}
-	if m.ElementBits != 8 && m.ElementBits != 16 {
-		bad("element_bits", m.ElementBits, "8 or 16")
-	}
-	if len(errs) > 0 {
-		return errs
+// Check has the rules of the section [model].
+func (m *Model) Check(c *input.Check) {
+	const most = 1 << 24
+	input.Within(c, "layers", m.Layers, 1, most)
+	input.Within(c, "hidden", m.Hidden, 1, most)
+	input.Within(c, "heads", m.Heads, 1, most)
+	input.Within(c, "kv_heads", m.KVHeads, 1, most)
+	input.Within(c, "ffn_hidden", m.FFNHidden, 1, most)
+	input.Within(c, "vocab", m.Vocab, 1, most)
+	input.Within(c, "tensor_parallel", m.TensorParallel, 1, most)
+	input.Within(c, "head_dim", m.HeadDim, 8, 512)
+	input.Within(c, "max_positions", m.MaxPositions, 0, 1<<30)
+	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
+	if !c.OK() {
+		return
 	}
 	if m.Heads%m.KVHeads != 0 {
-		bad("kv_heads", m.KVHeads, fmt.Sprintf("a divisor of heads = %d", m.Heads))
-	} else if m.KVHeads%m.TensorParallel != 0 {
-		bad("tensor_parallel", m.TensorParallel, fmt.Sprintf("a divisor of kv_heads = %d", m.KVHeads))
+		c.That(false, "kv_heads", m.KVHeads, "a divisor of heads = %d", m.Heads)
+	} else {
+		c.That(m.KVHeads%m.TensorParallel == 0, "tensor_parallel", m.TensorParallel, "a divisor of kv_heads = %d", m.KVHeads)
 	}
-	if n := m.parameters(); n > mostParameters {
-		key, largest := m.largest()
-		bad(key, largest, fmt.Sprintf("a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d it has %.3g",
-			m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, n))
-	}
-	return errs
+	key, largest := m.largest()
+	n := m.parameters()
+	c.That(n <= mostParameters, key, largest, "a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d it has %.3g",
+		m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, n)
 }
 
 // mostParameters keeps every number of bytes far from what an int64 holds.

@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -36,7 +37,7 @@ func TestPaperModels(t *testing.T) {
 		if got := c.m.KVBytesPerToken(); got != c.kvBytes {
 			t.Errorf("%s: %d KV bytes a token, want %d", c.name, got, c.kvBytes)
 		}
-		if errs := c.m.Validate(); len(errs) > 0 {
+		if errs := input.Faults(c.m); len(errs) > 0 {
 			t.Errorf("%s: %v", c.name, errs[0])
 		}
 	}
@@ -81,19 +82,19 @@ func TestValidate(t *testing.T) {
 	} {
 		m := gpt(64, 72, 9216, 2)
 		change(m)
-		errs := m.Validate()
+		errs := input.Faults(m)
 		if len(errs) != 1 || errs[0].Key != strings.TrimSpace(key) {
 			t.Errorf("%s: got %v", key, errs)
 		}
 	}
 	m := gpt(64, 72, 9216, 2)
 	m.KVHeads, m.HeadDim, m.MaxPositions = 8, 512, 1<<30
-	if errs := m.Validate(); len(errs) > 0 {
+	if errs := input.Faults(m); len(errs) > 0 {
 		t.Errorf("the largest: %v", errs[0])
 	}
 	m.Layers, m.FFNHidden, m.MaxPositions = 1<<24, 1<<22, 0
 	want := "layers = 16777216: expected a model of at most 2^56 parameters: with layers = 16777216, hidden = 9216, heads = 72, head_dim = 512, ffn_hidden = 4194304, vocab = 50272 it has "
-	if errs := m.Validate(); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
+	if errs := input.Faults(m); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
 		t.Errorf("got  %v\nwant %s", errs, want)
 	}
 }
@@ -113,7 +114,7 @@ func TestParametersWithoutOverflow(t *testing.T) {
 		}
 	})
 	large := gpt(1<<20, 96, 12288, 8)
-	if errs := large.Validate(); len(errs) > 0 {
+	if errs := input.Faults(large); len(errs) > 0 {
 		t.Errorf("2^20 layers: %v", errs[0])
 	}
 	for key, change := range map[string]func(*Model){
@@ -126,7 +127,7 @@ func TestParametersWithoutOverflow(t *testing.T) {
 	} {
 		m := gpt(96, 96, 12288, 8)
 		change(m)
-		if errs := m.Validate(); len(errs) != 1 || errs[0].Key != key {
+		if errs := input.Faults(m); len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: %v", key, errs)
 		}
 	}

@@ -1,8 +1,6 @@
 package pcie
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -33,33 +31,15 @@ var laneRates = map[int]units.Bandwidth{
 	3: 8e9 / 8 * 128 / 130, 4: 16e9 / 8 * 128 / 130, 5: 32e9 / 8 * 128 / 130, 6: 64e9 / 8 * 242 / 256,
 }
 
-// Validate reports fields that no tree can have; keys are relative to the
-// [pcie] section.
-func (s *Spec) Validate() []*input.Error {
-	var errs []*input.Error
-	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-	}
-	if laneRates[s.Generation] == 0 {
-		bad("generation", s.Generation, "3 to 6")
-	}
+// Check has the rules of the section [pcie].
+func (s *Spec) Check(c *input.Check) {
 	lanes := func(n int) bool { return n >= 1 && n <= 32 && n&(n-1) == 0 }
-	if !lanes(s.Lanes) {
-		bad("lanes", s.Lanes, "1, 2, 4, 8, 16 or 32")
-	}
-	if s.UplinkLanes != 0 && !lanes(s.UplinkLanes) {
-		bad("uplink_lanes", s.UplinkLanes, "0 (as lanes), 1, 2, 4, 8, 16 or 32")
-	}
-	if !(s.Efficiency > 0 && s.Efficiency <= 1) {
-		bad("efficiency", s.Efficiency, "more than 0, at most 1")
-	}
-	if s.Latency < 0 || s.Latency > units.Second {
-		bad("latency", s.Latency, "0ps to 1s")
-	}
-	if s.GPUsPerUplink < 1 || s.GPUsPerUplink > 1024 {
-		bad("gpus_per_uplink", s.GPUsPerUplink, "1 to 1024")
-	}
-	return errs
+	c.That(laneRates[s.Generation] != 0, "generation", s.Generation, "3 to 6")
+	c.That(lanes(s.Lanes), "lanes", s.Lanes, "1, 2, 4, 8, 16 or 32")
+	c.That(s.UplinkLanes == 0 || lanes(s.UplinkLanes), "uplink_lanes", s.UplinkLanes, "0 (as lanes), 1, 2, 4, 8, 16 or 32")
+	c.Share("efficiency", s.Efficiency)
+	input.Within(c, "latency", s.Latency, 0, units.Second)
+	input.Within(c, "gpus_per_uplink", s.GPUsPerUplink, 1, 1024)
 }
 
 // RawBandwidth returns the bandwidth of a GPU's link in one direction after

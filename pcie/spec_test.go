@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -32,7 +33,7 @@ func TestTransferTime(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	if errs := gen4(2).Validate(); len(errs) > 0 {
+	if errs := input.Faults(gen4(2)); len(errs) > 0 {
 		t.Fatal(errs[0])
 	}
 	for key, change := range map[string]func(*Spec){
@@ -45,7 +46,7 @@ func TestValidate(t *testing.T) {
 	} {
 		s := gen4(2)
 		change(s)
-		if errs := s.Validate(); len(errs) != 1 || errs[0].Key != key {
+		if errs := input.Faults(s); len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: got %v", key, errs)
 		}
 	}
@@ -68,14 +69,14 @@ func TestRanges(t *testing.T) {
 		for _, v := range c.in {
 			s := gen4(2)
 			c.set(s, v)
-			if errs := s.Validate(); len(errs) > 0 {
+			if errs := input.Faults(s); len(errs) > 0 {
 				t.Errorf("%s = %d: %v", c.key, v, errs[0])
 			}
 		}
 		for _, v := range c.ex {
 			s := gen4(2)
 			c.set(s, v)
-			if errs := s.Validate(); len(errs) != 1 || errs[0].Key != c.key {
+			if errs := input.Faults(s); len(errs) != 1 || errs[0].Key != c.key {
 				t.Errorf("%s = %d: %v", c.key, v, errs)
 			}
 		}
@@ -85,7 +86,7 @@ func TestRanges(t *testing.T) {
 // TestTypical pins the link that a GPU without one gets.
 func TestTypical(t *testing.T) {
 	s := Typical(5)
-	if errs := s.Validate(); len(errs) > 0 {
+	if errs := input.Faults(&s); len(errs) > 0 {
 		t.Fatal(errs[0])
 	}
 	if got := s.TransferTime(256 * units.MiB).Seconds(); math.Abs(got-(3.377e-6+256*1024*1024/55.5e9)) > 1e-5 {

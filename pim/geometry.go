@@ -14,22 +14,11 @@ type HeadShape struct {
 	ElementBits int // of q, k and v as stored: 8 or 16
 }
 
-// Validate reports what no rank can compute; keys are the fields' names.
-func (h HeadShape) Validate() []*input.Error {
-	var errs []*input.Error
-	bad := func(key string, value any, expected string) {
-		errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-	}
-	if h.HeadDim < 8 || h.HeadDim > 512 {
-		bad("head_dim", h.HeadDim, "8 to 512")
-	}
-	if h.Queries < 1 || h.Queries > 128 {
-		bad("queries", h.Queries, "1 to 128 query heads on a KV head")
-	}
-	if h.ElementBits != 8 && h.ElementBits != 16 {
-		bad("element_bits", h.ElementBits, "8 or 16")
-	}
-	return errs
+// Check has the rules of what a rank can compute.
+func (h HeadShape) Check(c *input.Check) {
+	input.Within(c, "head_dim", h.HeadDim, 8, 512)
+	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
+	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 }
 
 // Geometry says where the tokens of one KV head lie on a rank (L3, section
@@ -66,8 +55,8 @@ type Geometry struct {
 // NewGeometry returns the geometry of heads of that shape on ranks of d. A
 // head whose value does not fit one column of all banks is an input.Error.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
-	if errs := shape.Validate(); len(errs) > 0 {
-		return Geometry{}, errs[0]
+	if err := input.Validate(shape); err != nil {
+		return Geometry{}, err
 	}
 	g := Geometry{
 		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),

@@ -1,8 +1,6 @@
 package pim
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -85,20 +83,11 @@ func (p Precision) Resolve() Precision {
 	return p
 }
 
-// Validate reports an unknown preset or format; keys are relative to the
-// section.
-func (p *Precision) Validate() []*input.Error {
-	var errs []*input.Error
-	if _, ok := precisionPresets[p.Preset]; !ok {
-		errs = append(errs, input.UnknownName("preset", p.Preset, PrecisionNames()))
-	}
+// Check has the rules of the section [pim.precision].
+func (p *Precision) Check(c *input.Check) {
+	input.OneOf(c, "preset", p.Preset, PrecisionNames()...)
 	for _, s := range p.stages() {
-		switch *s.format {
-		case "", FP16, FP32:
-		default:
-			errs = append(errs, &input.Error{Key: s.key, Value: fmt.Sprintf("%q", string(*s.format)),
-				Expected: `"fp16", "fp32" or "" (the preset's)`})
-		}
+		f := *s.format
+		c.That(f == "" || f == FP16 || f == FP32, s.key, f, `"fp16", "fp32" or "" (the preset's)`)
 	}
-	return errs
 }

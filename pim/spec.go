@@ -94,48 +94,23 @@ func Default() *Spec {
 	}
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (s *Spec) Validate() []*input.Error {
-	var errs []*input.Error
-	oneOf := func(key, value string, valid ...string) {
-		for _, v := range valid {
-			if value == v {
-				return
-			}
-		}
-		errs = append(errs, input.UnknownName(key, value, valid))
-	}
-	within := func(key string, value, low, high int) {
-		if value < low || value > high {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
-		}
-	}
-	oneOf("processing_unit", s.ProcessingUnit, BankPU, RankPU)
-	oneOf("activation", s.Activation, Staggered, Simultaneous)
-	oneOf("relayout", s.Relayout, InFlight, CPUTransposition)
-	for _, e := range s.Precision.Validate() {
-		e.Key = "precision." + e.Key
-		errs = append(errs, e)
-	}
-	within("mac_latency", s.MACLatency, 1, 1<<12)
-	within("softmax_latency", s.SoftmaxLatency, 0, 1<<16)
-	within("macs_per_read", s.MACsPerRead, 1, 128)
-	oneOf("beyond_buffer", s.BeyondBuffer, Refetch, Segment)
-	within("postponed_refreshes", s.PostponedRefreshes, 0, 8)
-	oneOf("transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
-	if s.ScoreBuffer < units.KiB || s.ScoreBuffer > units.GiB {
-		errs = append(errs, &input.Error{Key: "score_buffer", Value: s.ScoreBuffer.String(), Expected: "1KiB to 1GiB"})
-	}
-	if s.MCBuffer != 0 && (s.MCBuffer < 4*units.KiB || s.MCBuffer > units.TiB) {
-		errs = append(errs, &input.Error{Key: "mc_buffer", Value: s.MCBuffer.String(), Expected: "0B, or 4KiB (a write queue of 64 bursts) to 1TiB"})
-	}
-	if s.Descriptor < 0 || s.Descriptor > units.MiB {
-		errs = append(errs, &input.Error{Key: "descriptor", Value: s.Descriptor.String(), Expected: "0B (none) to 1MiB"})
-	}
-	if s.HostAccess < 0 || s.HostAccess > units.Second {
-		errs = append(errs, &input.Error{Key: "host_access", Value: s.HostAccess.String(), Expected: "0ps to 1s"})
-	}
-	return errs
+// Check has the rules of the section [pim].
+func (s *Spec) Check(c *input.Check) {
+	input.OneOf(c, "processing_unit", s.ProcessingUnit, BankPU, RankPU)
+	input.OneOf(c, "activation", s.Activation, Staggered, Simultaneous)
+	input.OneOf(c, "relayout", s.Relayout, InFlight, CPUTransposition)
+	c.In("precision", &s.Precision)
+	input.Within(c, "mac_latency", s.MACLatency, 1, 1<<12)
+	input.Within(c, "softmax_latency", s.SoftmaxLatency, 0, 1<<16)
+	input.Within(c, "macs_per_read", s.MACsPerRead, 1, 128)
+	input.OneOf(c, "beyond_buffer", s.BeyondBuffer, Refetch, Segment)
+	input.Within(c, "postponed_refreshes", s.PostponedRefreshes, 0, 8)
+	input.OneOf(c, "transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
+	input.Within(c, "score_buffer", s.ScoreBuffer, units.KiB, units.GiB)
+	c.That(s.MCBuffer == 0 || s.MCBuffer >= 4*units.KiB && s.MCBuffer <= units.TiB, "mc_buffer", s.MCBuffer,
+		"0B, or 4KiB (a write queue of 64 bursts) to 1TiB")
+	c.That(s.Descriptor >= 0 && s.Descriptor <= units.MiB, "descriptor", s.Descriptor, "0B (none) to 1MiB")
+	input.Within(c, "host_access", s.HostAccess, 0, units.Second)
 }
 
 // RowTokens returns the tokens of one allocation unit, one key row and one

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
 func TestSpecValidate(t *testing.T) {
-	if errs := Default().Validate(); len(errs) != 0 {
+	if errs := input.Faults(Default()); len(errs) != 0 {
 		t.Fatalf("the default: %v", errs[0])
 	}
 	for key, spoil := range map[string]func(*Spec){
@@ -28,7 +29,7 @@ func TestSpecValidate(t *testing.T) {
 	} {
 		s := Default()
 		spoil(s)
-		errs := s.Validate()
+		errs := input.Faults(s)
 		if len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: %v", key, errs)
 		}

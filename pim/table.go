@@ -199,11 +199,11 @@ type tableBuilder struct {
 }
 
 func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, error) {
-	if errs := spec.Validate(); len(errs) > 0 {
-		return nil, errs[0]
+	if err := input.Validate(spec); err != nil {
+		return nil, err
 	}
-	if errs := d.Validate(); len(errs) > 0 {
-		return nil, errs[0]
+	if err := input.Validate(d); err != nil {
+		return nil, err
 	}
 	p, err := NewProgram(spec, d, shape, nil)
 	if err != nil {

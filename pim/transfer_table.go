@@ -37,8 +37,8 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if errs := d.Validate(); len(errs) > 0 {
-		return nil, errs[0]
+	if err := input.Validate(d); err != nil {
+		return nil, err
 	}
 	t := &TransferTable{geometry: g, burst: int64(d.BurstClocks())}
 	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}}

@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -35,25 +32,14 @@ type PredictorSpec struct {
 	Noise float64 `toml:"noise"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (p *PredictorSpec) Validate() []*input.Error {
-	var errs []*input.Error
-	if kinds := []string{PredictExact, PredictLearned}; !slices.Contains(kinds, p.Kind) {
-		errs = append(errs, input.UnknownName("kind", p.Kind, kinds))
-	}
-	within := func(key string, value, low, high int) {
-		if value < low || value > high {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("%d to %d", low, high)})
-		}
-	}
-	within("window", p.Window, 4, 1<<16)
-	within("warm_up", p.WarmUp, 1, 1<<16)
-	within("refit_every", p.RefitEvery, 1, 1<<30)
-	within("trees", p.Trees, 1, 1024)
-	within("max_depth", p.MaxDepth, 1, 64)
-	within("min_leaf", p.MinLeaf, 1, 1<<16)
-	if !(p.Noise >= 0 && p.Noise <= 1) { // NaN fails
-		errs = append(errs, &input.Error{Key: "noise", Value: fmt.Sprint(p.Noise), Expected: "0 to 1"})
-	}
-	return errs
+// Check has the rules of the section [predictor].
+func (p *PredictorSpec) Check(c *input.Check) {
+	input.OneOf(c, "kind", p.Kind, PredictExact, PredictLearned)
+	input.Within(c, "window", p.Window, 4, 1<<16)
+	input.Within(c, "warm_up", p.WarmUp, 1, 1<<16)
+	input.Within(c, "refit_every", p.RefitEvery, 1, 1<<30)
+	input.Within(c, "trees", p.Trees, 1, 1024)
+	input.Within(c, "max_depth", p.MaxDepth, 1, 64)
+	input.Within(c, "min_leaf", p.MinLeaf, 1, 1<<16)
+	input.Within(c, "noise", p.Noise, 0, 1)
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -192,11 +193,11 @@ func TestSampleSet(t *testing.T) {
 }
 
 func TestPredictorSpec(t *testing.T) {
-	if errs := learnedSpec().Validate(); len(errs) > 0 {
+	if errs := input.Faults(learnedSpec()); len(errs) > 0 {
 		t.Fatal(errs[0])
 	}
 	bad := PredictorSpec{Kind: "leaned", WarmUp: 0, RefitEvery: 0, Window: 3, Trees: 0, MaxDepth: 65, MinLeaf: 0, Noise: -0.1}
-	errs := bad.Validate()
+	errs := input.Faults(&bad)
 	keys := map[string]bool{}
 	for _, e := range errs {
 		keys[e.Key] = true

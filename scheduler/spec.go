@@ -1,9 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
-	"slices"
-
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -37,18 +34,11 @@ type BatchingSpec struct {
 	MaxNumSeqs int `toml:"max_num_seqs"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (b *BatchingSpec) Validate() []*input.Error {
-	var errs []*input.Error
-	check := func(ok bool, key string, value int, expected string) {
-		if !ok {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-		}
-	}
-	check(b.MaxBatchTokens >= 1 && b.MaxBatchTokens <= 1<<20, "max_batch_tokens", b.MaxBatchTokens, "1 to 1048576")
-	check(b.PageTokens >= 1 && b.PageTokens <= 1<<16, "page_tokens", b.PageTokens, "1 to 65536")
-	check(b.MaxNumSeqs >= 0 && b.MaxNumSeqs <= 1<<24, "max_num_seqs", b.MaxNumSeqs, "0 for any number, or up to 16777216")
-	return errs
+// Check has the rules of the section [batching].
+func (b *BatchingSpec) Check(c *input.Check) {
+	input.Within(c, "max_batch_tokens", b.MaxBatchTokens, 1, 1<<20)
+	input.Within(c, "page_tokens", b.PageTokens, 1, 1<<16)
+	c.That(b.MaxNumSeqs >= 0 && b.MaxNumSeqs <= 1<<24, "max_num_seqs", b.MaxNumSeqs, "0 for any number, or up to 16777216")
 }
 
 // Spec is the configuration of the sub-batch scheduler (L3, sections 5.2 and
@@ -72,18 +62,11 @@ type Spec struct {
 	Adaptive bool `toml:"adaptive"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (s *Spec) Validate() []*input.Error {
-	var errs []*input.Error
-	check := func(ok bool, key string, value any, expected string) {
-		if !ok {
-			errs = append(errs, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: expected})
-		}
-	}
-	check(s.SubBatches == 1 || s.SubBatches == 2, "sub_batches", s.SubBatches, "1 or 2")
-	check(s.ChunkMultiple >= 1 && s.ChunkMultiple <= 4096, "chunk_multiple", s.ChunkMultiple, "1 to 4096")
-	check(s.MinPrefillTokens >= 1 && s.MinPrefillTokens <= 1<<20, "min_prefill_tokens", s.MinPrefillTokens, "1 to 1048576")
-	return errs
+// Check has the rules of the section [scheduler].
+func (s *Spec) Check(c *input.Check) {
+	c.That(s.SubBatches == 1 || s.SubBatches == 2, "sub_batches", s.SubBatches, "1 or 2")
+	input.Within(c, "chunk_multiple", s.ChunkMultiple, 1, 4096)
+	input.Within(c, "min_prefill_tokens", s.MinPrefillTokens, 1, 1<<20)
 }
 
 // CommSpec is the configuration of communication between GPUs and ranksets (L3,
@@ -122,16 +105,8 @@ func Balances() []string {
 	return []string{BalanceRandom, BalanceRoundRobin, BalanceLeastLoaded, BalanceSplit}
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (c *CommSpec) Validate() []*input.Error { return oneOf("balance", c.Balance, Balances()) }
-
-// oneOf reports a value that is none of valid.
-func oneOf(key, value string, valid []string) []*input.Error {
-	if slices.Contains(valid, value) {
-		return nil
-	}
-	return []*input.Error{input.UnknownName(key, value, valid)}
-}
+// Check has the rules of the section [comm].
+func (s *CommSpec) Check(c *input.Check) { input.OneOf(c, "balance", s.Balance, Balances()...) }
 
 // Admission policies: how much KV memory a request must find free.
 const (
@@ -164,20 +139,11 @@ type MemorySpec struct {
 	Margin float64 `toml:"margin"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (m *MemorySpec) Validate() []*input.Error {
-	errs := oneOf("admission", m.Admission, []string{AdmitFinal, AdmitCurrent, AdmitMax})
-	if m.MaxTokens < 1 || m.MaxTokens > 1<<24 {
-		errs = append(errs, &input.Error{Key: "max_tokens", Value: fmt.Sprint(m.MaxTokens), Expected: "1 to 16777216"})
-	}
-	if !(m.Watermark >= 0 && m.Watermark < 1) {
-		errs = append(errs, &input.Error{Key: "watermark", Value: fmt.Sprint(m.Watermark), Expected: "at least 0, less than 1"})
-	}
-	if m.History < 0 || m.History > 1<<20 {
-		errs = append(errs, &input.Error{Key: "history", Value: fmt.Sprint(m.History), Expected: "0 for none, or up to 1048576"})
-	}
-	if !(m.Margin >= 0 && m.Margin <= 100) {
-		errs = append(errs, &input.Error{Key: "margin", Value: fmt.Sprint(m.Margin), Expected: "0 to 100"})
-	}
-	return errs
+// Check has the rules of the section [memory].
+func (m *MemorySpec) Check(c *input.Check) {
+	input.OneOf(c, "admission", m.Admission, AdmitFinal, AdmitCurrent, AdmitMax)
+	input.Within(c, "max_tokens", m.MaxTokens, 1, 1<<24)
+	c.That(m.Watermark >= 0 && m.Watermark < 1, "watermark", m.Watermark, "at least 0, less than 1")
+	c.That(m.History >= 0 && m.History <= 1<<20, "history", m.History, "0 for none, or up to 1048576")
+	input.Within(c, "margin", m.Margin, 0, 100)
 }

@@ -49,8 +49,8 @@ func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 	for _, name := range cfg.Run.CommonSystems() {
 		other := *cfg
 		other.Run.System = name
-		if bad := other.Validate(); len(bad) > 0 {
-			return nil, bad[0]
+		if err := input.Validate(&other); err != nil {
+			return nil, err
 		}
 		left.Requests = newNode(&other, nil).holdable(left.Requests)
 	}

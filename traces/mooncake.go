@@ -29,9 +29,7 @@ func readMooncake(file string, r *bufio.Reader, to *rows) error {
 	for line := 1; !to.enough(); line++ {
 		text, err := input.ReadLine(r)
 		if err != nil && err != io.EOF {
-			bad := input.FileError(file, err)
-			bad.Line = line
-			return bad
+			return input.Edit(input.FileError(file, err), func(e *input.Error) { e.Line = line })
 		}
 		if text := bytes.TrimSpace(text); len(text) > 0 {
 			r, err := mooncakeRow(file, line, text)

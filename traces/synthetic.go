@@ -72,18 +72,10 @@ type SyntheticSpec struct {
 	MaxTokens int `toml:"max_tokens"`
 }
 
-// Validate reports values out of range; keys are relative to the section.
-func (s *SyntheticSpec) Validate() []*input.Error {
-	var errs []*input.Error
-	if valid := []string{Auto, Gamma, LogNormal}; !slices.Contains(valid, s.Distribution) {
-		errs = append(errs, input.UnknownName("distribution", s.Distribution, valid))
-	}
-	if s.MaxTokens < 1 || s.MaxTokens > MaxTokens {
-		errs = append(errs, &input.Error{
-			Key: "max_tokens", Value: fmt.Sprint(s.MaxTokens), Expected: fmt.Sprintf("1 to %d", MaxTokens),
-		})
-	}
-	return errs
+// Check has the rules of the section [traces].
+func (s *SyntheticSpec) Check(c *input.Check) {
+	input.OneOf(c, "distribution", s.Distribution, Auto, Gamma, LogNormal)
+	input.Within(c, "max_tokens", s.MaxTokens, 1, MaxTokens)
 }
 
 // Synthetic draws n requests with the lengths of the built-in data set called
@@ -102,8 +94,8 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	if err != nil {
 		return nil, err
 	}
-	if errs := spec.Validate(); len(errs) > 0 {
-		return nil, errs[0]
+	if err := input.Validate(&spec); err != nil {
+		return nil, err
 	}
 	if n < 1 || n > maxRequests {
 		return nil, badRequests(n)

@@ -23,7 +23,7 @@ func (a *app) newDRAMCommand() *cobra.Command {
 }
 
 // applySets calls set for each KEY=VALUE of --set.
-func applySets(sets []string, set func(key, value string) *input.Error) error {
+func applySets(sets []string, set func(key, value string) error) error {
 	for _, text := range sets {
 		key, value, ok := strings.Cut(text, "=")
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
@@ -31,8 +31,7 @@ func applySets(sets []string, set func(key, value string) *input.Error) error {
 			return &input.Error{Key: "--set", Value: fmt.Sprintf("%q", text), Expected: "KEY=VALUE, such as tRFC=880"}
 		}
 		if err := set(key, value); err != nil {
-			err.File = "--set"
-			return err
+			return input.Edit(err, func(e *input.Error) { e.File = "--set" })
 		}
 	}
 	return nil

@@ -40,8 +40,8 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := applySets(sets, spec.Set); err != nil {
 				return err
 			}
-			if errs := spec.Validate(); len(errs) > 0 {
-				return errs[0]
+			if err := input.Validate(spec); err != nil {
+				return err
 			}
 			if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
 				return err
@@ -62,10 +62,7 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 
 // flagName puts the flag's name on an input error.
 func flagName(err error, flag string) error {
-	if bad, ok := err.(*input.Error); ok {
-		bad.Key = flag
-	}
-	return err
+	return input.Edit(err, func(e *input.Error) { e.Key = flag })
 }
 
 func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, asJSON bool) error {

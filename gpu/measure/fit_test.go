@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -33,7 +34,7 @@ func TestFitRecovers(t *testing.T) {
 		if after > 0.02 || after > before/3 {
 			t.Errorf("%s: mean error %.4f before the fit, %.4f after", kind, before, after)
 		}
-		if errs := start.GPU.Validate(); len(errs) > 0 {
+		if errs := input.Faults(&start.GPU); len(errs) > 0 {
 			t.Errorf("%s: the fit left the valid range: %v", kind, errs[0])
 		}
 	}

@@ -120,7 +120,7 @@ func (s *Schema) Section(name string) []Key {
 
 // Unknown returns the error for a name that is no key, with the key that was meant: one
 // of the same name in another section or another case, or else the nearest.
-func (s *Schema) Unknown(name string) *input.Error {
+func (s *Schema) Unknown(name string) error {
 	section, _ := Split(name)
 	bad := &input.Error{Key: name, Expected: "a key of a known section", Nearest: s.nearest(name)}
 	switch {

@@ -15,7 +15,7 @@ import (
 
 // Parse returns the value of type t that a text stands for: a TOML value or, where t
 // holds text or a quantity, the bare text. The error has no place yet.
-func Parse(t reflect.Type, text string) (reflect.Value, *input.Error) {
+func Parse(t reflect.Type, text string) (reflect.Value, error) {
 	value, ok := scalar(text)
 	if _, isString := value.(string); !ok || IsText(t) && !isString {
 		value = text
@@ -24,12 +24,12 @@ func Parse(t reflect.Type, text string) (reflect.Value, *input.Error) {
 }
 
 // Set gives a field the value that Parse returns.
-func Set(field reflect.Value, text string) *input.Error {
-	v, bad := Parse(field.Type(), text)
-	if bad == nil {
+func Set(field reflect.Value, text string) error {
+	v, err := Parse(field.Type(), text)
+	if err == nil {
 		field.Set(v)
 	}
-	return bad
+	return err
 }
 
 // Plain returns what a TOML scalar stands for, without quotes.
@@ -70,9 +70,9 @@ func notPlain(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' 
 // Convert returns value, as the TOML decoder gives it, as a value of type t. It is
 // stricter than the decoder: no number where a unit is due, no fraction for an integer,
 // no infinity. The error has no place yet.
-func Convert(t reflect.Type, value any) (reflect.Value, *input.Error) {
+func Convert(t reflect.Type, value any) (reflect.Value, error) {
 	dst := reflect.New(t).Elem()
-	fail := func(expected string) (reflect.Value, *input.Error) {
+	fail := func(expected string) (reflect.Value, error) {
 		return dst, &input.Error{Value: Written(value), Expected: expected}
 	}
 	if IsQuantity(t) {

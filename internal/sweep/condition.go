@@ -28,8 +28,8 @@ type condition struct {
 
 // ParseCondition reads an expression and checks that its names are keys of the
 // configuration.
-func ParseCondition(text string) (*condition, *input.Error) {
-	fail := func(err error) *input.Error {
+func ParseCondition(text string) (*condition, error) {
+	fail := func(err error) error {
 		return &input.Error{Key: "where", Value: fmt.Sprintf("%q", text), Err: err}
 	}
 	expr, err := parser.ParseExpr(text)
@@ -40,16 +40,15 @@ func ParseCondition(text string) (*condition, *input.Error) {
 		return nil, fail(err)
 	}
 	c := &condition{Text: text, expr: expr}
-	if bad := c.check(expr); bad != nil {
-		bad.Key = "where: " + bad.Key
-		return nil, bad
+	if err := c.check(expr); err != nil {
+		return nil, input.Edit(err, func(e *input.Error) { e.Key = "where: " + e.Key })
 	}
 	return c, nil
 }
 
 // check walks the expression, collects the keys and refuses what is no part of
 // the language.
-func (c *condition) check(e ast.Expr) *input.Error {
+func (c *condition) check(e ast.Expr) error {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
 		return c.check(e.X)
@@ -90,7 +89,7 @@ func dotted(e ast.Expr) (string, bool) {
 }
 
 // holds evaluates the condition; value gives the value of each key it mentions.
-func (c *condition) holds(value func(key string) constant.Value) (bool, *input.Error) {
+func (c *condition) holds(value func(key string) constant.Value) (bool, error) {
 	v, err := evaluate(c.expr, value)
 	if err == nil && v.Kind() != constant.Bool {
 		err = fmt.Errorf("is %v, not true or false", v)

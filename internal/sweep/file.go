@@ -103,9 +103,8 @@ type fileParser struct {
 }
 
 // fail gives an error its place.
-func (p *fileParser) fail(line int, bad *input.Error) error {
-	bad.File, bad.Line = p.path, line
-	return bad
+func (p *fileParser) fail(line int, err error) error {
+	return input.Edit(err, func(e *input.Error) { e.File, e.Line = p.path, line })
 }
 
 // line returns the line, from 1, on which the nth table of a section ("" for the top)
@@ -161,12 +160,12 @@ func (p *fileParser) file() (*File, error) {
 		case latinKind:
 			err = p.latin(f, value)
 		default:
-			bad := input.UnknownName(key, key, topKeys)
-			bad.Value = ""
-			if keys.Key(key) != nil || strings.Contains(key, ".") {
-				bad.Nearest = "set." + key
-			}
-			err = p.fail(line, bad)
+			err = p.fail(line, input.Edit(input.UnknownName(key, key, topKeys), func(e *input.Error) {
+				e.Value = ""
+				if keys.Key(key) != nil || strings.Contains(key, ".") {
+					e.Nearest = "set." + key
+				}
+			}))
 		}
 		if err != nil {
 			return nil, err

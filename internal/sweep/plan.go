@@ -107,10 +107,9 @@ func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
 			continue
 		}
-		holds, bad := c.holds(value)
-		if bad != nil {
-			bad.File = p.File.Path
-			return false, bad
+		holds, err := c.holds(value)
+		if err != nil {
+			return false, input.Edit(err, func(e *input.Error) { e.File = p.File.Path })
 		}
 		if !holds {
 			return false, nil
@@ -201,18 +200,17 @@ func (p *Plan) place(s Setting) string {
 
 // placed gives an input error without place that of the setting of key.
 func (p *Plan) placed(err error, settings []Setting, key string) error {
-	bad, ok := err.(*input.Error)
-	if !ok || bad.File != "" {
-		return err
-	}
-	copied := *bad
-	copied.File = p.File.Path
-	for _, s := range settings {
-		if s.Key == key {
-			copied.File = p.place(s)
+	return input.Edit(err, func(e *input.Error) {
+		if e.File != "" {
+			return
 		}
-	}
-	return &copied
+		e.File = p.File.Path
+		for _, s := range settings {
+			if s.Key == key {
+				e.File = p.place(s)
+			}
+		}
+	})
 }
 
 // address sets the point's hash and cells, or its error where its trace cannot be read.

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
 )
@@ -32,7 +33,7 @@ func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error)
 	like := r.loaded[name]
 	r.mu.RUnlock()
 	if like != nil && !r.loadAll {
-		if config := withNumbers(like, settings); config != nil && len(config.Validate()) == 0 {
+		if config := withNumbers(like, settings); config != nil && input.Validate(config) == nil {
 			return config, nil
 		}
 	}

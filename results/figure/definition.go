@@ -39,9 +39,9 @@ func ParseDefinition(path, text string) (*Definition, error) {
 	for _, key := range meta.Keys() {
 		// The decoder would take a key in any case.
 		if name := key.String(); !slices.Contains(definitionKeys, name) {
-			bad := input.UnknownName(name, name, definitionKeys)
-			bad.File, bad.Line, bad.Value = path, places[name].Line, ""
-			return nil, bad
+			return nil, input.Edit(input.UnknownName(name, name, definitionKeys), func(e *input.Error) {
+				e.File, e.Line, e.Value = path, places[name].Line, ""
+			})
 		}
 	}
 	d := &Definition{}

@@ -1,0 +1,129 @@
+package input
+
+import (
+	"cmp"
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Checked is a section of a configuration, or anything else with values under keys,
+// that says what its values must be. It calls c once for each rule.
+type Checked interface{ Check(c *Check) }
+
+// Check collects the rules that values break. The rules are methods of Check where the
+// type of the value is known, and functions (Within, OneOf) where it is not.
+type Check struct {
+	section string // with a dot behind it, "" at the top
+	errs    []*Error
+	ranges  map[string][]string // of all rules by key, nil where nobody asked
+}
+
+// Faults returns an error for each rule that a value of s breaks, in the order of the
+// rules. Keys are relative to s.
+func Faults(s Checked) []*Error {
+	var c Check
+	s.Check(&c)
+	return c.errs
+}
+
+// Validate returns the first of the Faults of s, nil where there is none.
+func Validate(s Checked) error {
+	var c Check
+	s.Check(&c)
+	return c.Err()
+}
+
+// Err returns the error for the first rule that was broken, nil where none was.
+func (c *Check) Err() error {
+	if len(c.errs) > 0 {
+		return c.errs[0]
+	}
+	return nil
+}
+
+// Ranges returns what s says that the values under its keys must be, by key. Rules that
+// compare values with each other, behind OK, are left out.
+func Ranges(s Checked) map[string]string {
+	c := Check{ranges: map[string][]string{}}
+	s.Check(&c)
+	all := map[string]string{}
+	for key, said := range c.ranges {
+		all[key] = strings.Join(said, "; ")
+	}
+	return all
+}
+
+// OK says that no rule has been broken so far: only then is it worth to compare values
+// with each other.
+func (c *Check) OK() bool { return len(c.errs) == 0 && c.ranges == nil }
+
+// In checks a section of the section: its keys follow name and a dot.
+func (c *Check) In(name string, s Checked) {
+	outer := c.section
+	c.section += name + "."
+	s.Check(c)
+	c.section = outer
+}
+
+// That is the rule that ok holds: the value of key, which is not what was expected
+// otherwise. What was expected is formatted with args.
+func (c *Check) That(ok bool, key string, value any, expected string, args ...any) {
+	if ok && c.ranges == nil {
+		return
+	}
+	key, expected = c.section+key, fmt.Sprintf(expected, args...)
+	if c.ranges == nil {
+		c.errs = append(c.errs, &Error{Key: key, Value: written(value), Expected: expected})
+	} else if !slices.Contains(c.ranges[key], expected) {
+		c.ranges[key] = append(c.ranges[key], expected)
+	}
+}
+
+// Fails adds what another package found, if anything; its key is relative to a section.
+func (c *Check) Fails(section string, err error) {
+	if err == nil || c.ranges != nil {
+		return
+	}
+	bad := &Error{Err: err}
+	errors.As(err, &bad)
+	full := *bad
+	full.Key = strings.TrimSuffix(c.section+section+"."+bad.Key, ".")
+	c.errs = append(c.errs, &full)
+}
+
+// Share is the rule that a part of a whole is more than nothing. NaN is not.
+func (c *Check) Share(key string, v float64) {
+	c.That(v > 0 && v <= 1, key, v, "more than 0, at most 1")
+}
+
+// Within is the rule that low <= v <= high. NaN is not.
+func Within[T cmp.Ordered](c *Check, key string, v, low, high T) {
+	c.That(v >= low && v <= high, key, v, "%v to %v", low, high)
+}
+
+// OneOf is the rule that v is one of valid.
+func OneOf[T ~string](c *Check, key string, v T, valid ...T) {
+	if slices.Contains(valid, v) && c.ranges == nil {
+		return
+	}
+	names := make([]string, len(valid))
+	for i := range valid {
+		names[i] = string(valid[i])
+	}
+	bad := unknownName(key, string(v), names)
+	if c.That(false, key, string(v), "%s", bad.Expected); c.ranges == nil {
+		c.errs[len(c.errs)-1].Nearest = bad.Nearest
+	}
+}
+
+// written writes a value as TOML does: texts and quantities in quotes.
+func written(v any) string {
+	if _, quantity := v.(encoding.TextMarshaler); quantity || reflect.TypeOf(v).Kind() == reflect.String {
+		return fmt.Sprintf("%q", fmt.Sprint(v))
+	}
+	return fmt.Sprint(v)
+}
