@@ -68,6 +68,7 @@ type DecodeBatch struct {
 	Requests int
 	Tokens   int64 // sum of the contexts
 	Longest  int   // longest context
+	KVHeads  int   // of the model, that attend; 0 for all
 }
 
 // Add adds a request with the given context, its own token included.

@@ -92,11 +92,21 @@ func (c *ModelCost) DecodeAttention(contexts ...int) float64 {
 }
 
 // DecodeBatch is DecodeAttention for a caller that keeps the sums itself.
-func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.DecodeAttention(b, c.heads) }
+func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.DecodeAttention(b, c.of(b)) }
 
 // DecodeBatchCost is DecodeBatch with its parts.
 func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost {
-	return c.spec.DecodeAttentionCost(b, c.heads)
+	return c.spec.DecodeAttentionCost(b, c.of(b))
+}
+
+// of returns the heads of a batch on each GPU.
+func (c *ModelCost) of(b DecodeBatch) Heads {
+	h := c.heads
+	if b.KVHeads > 0 {
+		h.KV = ceilDiv(b.KVHeads, c.gpus)
+		h.Query = h.KV * c.heads.group()
+	}
+	return h
 }
 
 // Projection returns the time of the output projection, its all-reduce and the

@@ -166,7 +166,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
 		}
-		b := decodeBatch(sub, 1)
+		b := decodeBatch(&e.decode(sub.Decode, 1)[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
 		if got := e.decodeAttention(sub, 1).Seconds(); math.Abs(got-want) > 1e-12 { // times are whole picoseconds

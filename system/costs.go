@@ -72,6 +72,7 @@ type devices struct {
 	gpuSide
 	kernels
 	clock          dataflow.Clock
+	channels       int
 	heads, queries int // KV heads on one channel, query heads of each
 
 	// link and channel are the data rates of all the replica's links in one
@@ -142,17 +143,20 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	}
 	sub := &b.Sub[s]
 	for i := range sub.Decode {
-		r := &sub.Decode[i]
-		g := &groups[r.Offset]
-		context := r.Context(b.Step)
-		head := d.sequence.at(context)
-		if g.requests == 0 {
-			// The first head of a group finds no other's drain to hide behind.
-			g.clocks = d.table.Alone(context) - head
+		groups[sub.Decode[i].Offset].requests++
+	}
+	for _, c := range d.decode(sub.Decode, b.Step) {
+		heads := int64(c.Heads / d.channels)
+		for i, tokens := range c.Tokens {
+			g := &groups[sub.Decode[i].Offset]
+			head := d.sequence.at(tokens)
+			if len(g.heads) == 0 {
+				// The first head of a group finds no other's drain to hide behind.
+				g.clocks = d.table.Alone(tokens) - head
+			}
+			g.heads = append(g.heads, head)
+			g.clocks += heads * head
 		}
-		g.requests++
-		g.heads = append(g.heads, head)
-		g.clocks += int64(d.heads) * head
 	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
@@ -178,9 +182,10 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) sim.Time {
 	clocks := d.scratch
 	clear(clocks)
-	for i := range s.Decode {
-		r := &s.Decode[i]
-		clocks[r.Offset] += int64(d.heads) * d.sequence.at(r.Context(iteration))
+	for _, c := range d.decode(s.Decode, iteration) {
+		for i, tokens := range c.Tokens {
+			clocks[s.Decode[i].Offset] += int64(c.Heads/d.channels) * d.sequence.at(tokens)
+		}
 	}
 	var busiest int64
 	for _, c := range clocks {

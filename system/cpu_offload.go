@@ -31,32 +31,30 @@ type hostCPUs struct {
 	link     units.Bandwidth // of all the replica's GPUs, each direction
 	latency  sim.Time
 
-	kvToken             units.Bytes // of one layer
-	flopsToken          float64     // of one token of context in one layer
-	qkvToken, attention units.Bytes // of a decoding request in one layer, down and up
-	kvAllLayers         units.Bytes // of one token
-	peakRate            units.Bandwidth
+	attends    *attends
+	layers     int
+	flopsToken float64 // of one token that is attended over, in one layer
+	peakRate   units.Bandwidth
 }
 
-func (n *Node) hostCPUs() hostCPUs {
+func (n *Node) hostCPUs(a *attends) hostCPUs {
 	cfg, m, spec := n.cfg, &n.cfg.Model, &n.cfg.CPUOffload
 	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
 	return hostCPUs{
 		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
 		overhead: spec.Overhead, link: units.Bandwidth(m.TensorParallel) * n.linkShare(), latency: cfg.PCIe.Latency,
-		kvToken: m.KVBytesPerTokenLayer(), kvAllLayers: m.KVBytesPerToken(),
+		attends: a, layers: m.Layers,
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
-		qkvToken:   m.QKVBytesPerTokenLayer(), attention: m.AttentionBytesPerTokenLayer(),
 	}
 }
 
 // attend returns the time of attention on the CPUs in one layer, without the fixed
-// overhead, for contexts of tokens tokens in all.
+// overhead, over tokens tokens in all.
 func (h *hostCPUs) attend(tokens int64) sim.Time {
-	read := float64(h.kvToken) * float64(tokens) / float64(h.channels)
+	read := float64(h.attends.kv(1)) * float64(tokens) / float64(h.channels)
 	compute := h.flopsToken * float64(tokens) / float64(h.compute)
 	return taskTime(max(read, compute))
 }
@@ -64,11 +62,13 @@ func (h *hostCPUs) attend(tokens int64) sim.Time {
 // down and up return the time that the vectors of so many requests take on the
 // links in one layer: q, k and v to the host, results back.
 func (h *hostCPUs) down(requests int) sim.Time {
-	return transferTime(h.link, units.Bytes(requests)*h.qkvToken)
+	vectors, _ := h.attends.vectors(requests)
+	return transferTime(h.link, vectors)
 }
 
 func (h *hostCPUs) up(requests int) sim.Time {
-	return transferTime(h.link, units.Bytes(requests)*h.attention)
+	_, results := h.attends.vectors(requests)
+	return transferTime(h.link, results)
 }
 
 // HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
@@ -82,14 +82,22 @@ func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
 
 // Move implements scheduler.OffloadCosts.
 func (h *hostCPUs) Move(tokens int) sim.Time {
-	return h.latency + transferTime(h.link, units.Bytes(tokens)*h.kvAllLayers)
+	return h.latency + h.moved(tokens)
 }
 
-// contexts returns what the decoding requests of a sub-batch attend over, added up.
-func contexts(requests []scheduler.Decoding, step int64) int64 {
+// moved returns the time that the keys and values of so many tokens, of all layers, take
+// on the links.
+func (h *hostCPUs) moved(tokens int) sim.Time {
+	return transferTime(h.link, units.Bytes(h.layers)*h.attends.kv(tokens))
+}
+
+// attended returns the tokens that the requests on the host attend over, added up.
+func (h *hostCPUs) attended(requests []scheduler.Decoding, step int64) int64 {
 	var sum int64
-	for i := range requests {
-		sum += requests[i].Base + step
+	for _, c := range h.attends.decode(requests, step) {
+		for _, tokens := range c.Tokens {
+			sum += int64(tokens)
+		}
 	}
 	return sum
 }
@@ -97,10 +105,11 @@ func contexts(requests []scheduler.Decoding, step int64) int64 {
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
 func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
-	e := &cpuOffload{gpuSide: newGPUSide(cfg), hostCPUs: n.hostCPUs()}
+	e := &cpuOffload{gpuSide: newGPUSide(cfg)}
+	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
 	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
 	e.trial = newFlow(&e.gpuSide, besideGPU("CPU"), Options{}, nil)
-	s := n.continuous(policy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+	s := n.continuous(batchingPolicy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
 	spec := &cfg.CPUOffload
 	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == configs.FastDecode, MaxDelay: spec.MaxDelay}
 	return assembly{scheduler.NewOffload(s, offload), e}
@@ -149,7 +158,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up sim.Time) {
 		sub := &b.Sub[s]
 		g := e.stage(sub)
 		g.attention += e.decodeOnGPU(sub, b.Step)
-		tokens := contexts(sub.Host, b.Step)
+		tokens := e.attended(sub.Host, b.Step)
 		g.device = e.HostAttention(len(sub.Host), tokens)
 		f.add(s, &g, opHostAttention, e.attend(tokens))
 	}
@@ -177,12 +186,12 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
 		}
 	}
 	layers := sim.Time(e.model.Layers)
-	return layers*down + transferTime(e.link, units.Bytes(prompts)*e.kvAllLayers), layers * up
+	return layers*down + e.moved(prompts), layers * up
 }
 
 // moves returns the time of requests on the links.
 func (e *cpuOffload) moves(m *scheduler.Move) sim.Time {
-	return transferTime(e.link, units.Bytes(m.Tokens)*e.kvAllLayers)
+	return e.moved(m.Tokens)
 }
 
 // Iteration implements scheduler.OffloadCosts.

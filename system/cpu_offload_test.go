@@ -156,7 +156,7 @@ func TestHostAttention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := mustNode(t, cfg).hostCPUs()
+	h := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
 	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
 	const tokens = 1000
 	bytes := 2.0 * 96 * 128 * 2 * tokens
@@ -171,7 +171,7 @@ func TestHostAttention(t *testing.T) {
 	}
 	// With one core it is compute that bounds: 4 operations for each element of K or V.
 	cfg.CPUOffload.Cores = 2
-	one := mustNode(t, cfg).hostCPUs()
+	one := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
 	if got, want := one.attend(tokens).Seconds(), 4*96*128*tokens/(72e9*0.5); math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("one core takes %v s, want %v s", got, want)
 	}

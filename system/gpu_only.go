@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
@@ -22,11 +21,11 @@ func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *check
 	cfg := n.cfg
 	e := &gpuOnly{gpuSide: newGPUSide(cfg)}
 	e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], o, check)
-	return assembly{n.continuous(policy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+	return assembly{n.continuous(batchingPolicy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
-// policy returns a policy of continuous batching by its name.
-func policy(name string) scheduler.Policy {
+// batchingPolicy returns a policy of continuous batching by its name.
+func batchingPolicy(name string) scheduler.Policy {
 	if name == configs.ChunkedPrefill {
 		return scheduler.PolicyChunkedPrefill
 	}
@@ -100,22 +99,15 @@ func (d *gpuSide) stage(sub *scheduler.SubBatch) stage {
 }
 
 // decodeOnGPU returns the GPUs' time for one layer's attention of the requests that
-// they decode.
+// they decode: a kernel for each class of heads.
 func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) sim.Time {
-	if len(sub.Decode) == 0 {
-		return 0
+	var t sim.Time
+	for _, c := range d.decode(sub.Decode, step) {
+		if b := decodeBatch(&c); b.Requests > 0 {
+			t += taskTime(d.gpu.DecodeBatch(b))
+		}
 	}
-	return taskTime(d.gpu.DecodeBatch(decodeBatch(sub, step)))
-}
-
-// decodeBatch returns the decoding requests of a sub-batch as attention on GPUs
-// sees them.
-func decodeBatch(sub *scheduler.SubBatch, step int64) gpu.DecodeBatch {
-	var b gpu.DecodeBatch
-	for i := range sub.Decode {
-		b.Add(sub.Decode[i].Context(step))
-	}
-	return b
+	return t
 }
 
 func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }

@@ -32,6 +32,7 @@ func (m *memo) at(n int) sim.Time {
 // gpuSide is the GPUs of one replica, which work in lockstep: what the operations
 // of a sub-batch take on them. Every system has it.
 type gpuSide struct {
+	*attends
 	cfg   *configs.Config
 	model *llm.Model
 	gpu   *gpu.ModelCost
@@ -44,7 +45,7 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	s, m := &cfg.GPU.Spec, &cfg.Model
 	cost := gpu.NewModelCost(s, m)
 	return gpuSide{
-		cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: newAttends(m), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		embedding: memo{cost: cost.Embedding}, qkv: memo{cost: cost.QKV}, ffn: memo{cost: cost.ProjectionFFN}, head: memo{cost: cost.LMHead},
 	}
 }
@@ -55,7 +56,7 @@ func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) sim.Time {
 	var t sim.Time
 	chunks := d.gpu.Prefills()
 	for _, c := range s.Prefill {
-		t = min(t+taskTime(chunks.Add(c.Tokens, c.Finished)), longestTask)
+		t = min(t+taskTime(chunks.Add(c.Tokens, d.policy.Behind(c.Finished))), longestTask)
 	}
 	return t
 }

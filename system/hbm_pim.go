@@ -41,7 +41,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		subBatches = 1
 	}
 	adaptive := h.SubBatches == configs.SubBatchesAdaptive
-	s := n.continuous(policy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
+	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
 	return assembly{s, e}
 }
 
@@ -49,12 +49,14 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 // what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is
 // as much faster.
 func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
-	b := decodeBatch(sub, step)
-	if b.Requests == 0 {
-		return 0
+	var t sim.Time
+	for _, c := range e.decode(sub.Decode, step) {
+		if b := decodeBatch(&c); b.Requests > 0 {
+			cost := e.units.DecodeBatchCost(b)
+			t += taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+		}
 	}
-	cost := e.units.DecodeBatchCost(b)
-	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+	return t
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {

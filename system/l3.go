@@ -160,7 +160,7 @@ func (n *Node) devices() *devices {
 	gpus, channels := cfg.Model.TensorParallel, cfg.ReplicaChannels()
 	d := &devices{
 		gpuSide: newGPUSide(cfg), clock: n.clock(),
-		heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
+		channels: channels, heads: cfg.Model.KVHeads / channels, queries: cfg.Model.QueryGroup(),
 		link:    units.Bandwidth(gpus) * n.linkShare(),
 		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
 		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,

@@ -37,7 +37,7 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 		balance = scheduler.BalanceLeastLoaded
 	}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	s := n.continuous(policy(cfg.RankPIM.Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
+	s := n.continuous(batchingPolicy(cfg.RankPIM.Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
 	return assembly{s, e}
 }
 
@@ -126,15 +126,16 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) {
 	clocks := e.scratch
 	clear(clocks)
-	for i := range sub.Decode {
-		r := &sub.Decode[i]
-		context := r.Context(step)
-		head := e.sequence.at(context)
-		if clocks[r.Offset] == 0 {
-			// The first head of a rankset finds no other's drain to hide behind.
-			clocks[r.Offset] = e.table.Alone(context) - head
+	for _, c := range e.decode(sub.Decode, step) {
+		for i, tokens := range c.Tokens {
+			offset := sub.Decode[i].Offset
+			head := e.sequence.at(tokens)
+			if clocks[offset] == 0 {
+				// The first head of a rankset finds no other's drain to hide behind.
+				clocks[offset] = e.table.Alone(tokens) - head
+			}
+			clocks[offset] += int64(c.Heads/e.channels) * head
 		}
-		clocks[r.Offset] += int64(e.heads) * head
 	}
 	var busiest sim.Time
 	for q, c := range clocks {

@@ -82,7 +82,7 @@ func (d *devices) transposition(bursts int64) sim.Time {
 func (d *devices) prompt(tokens int, clocks int64) shipment {
 	bursts := 2 * int64(tokens) * int64(d.heads*d.transfers.TokenBursts())
 	span := max(d.clock.Time(clocks)-d.openRow-d.closeRow, 0)
-	s := d.cut(units.Bytes(tokens)*d.model.KVBytesPerTokenLayer(), bursts, span)
+	s := d.cut(d.kv(tokens), bursts, span)
 	s.open, s.close = d.openRow, d.closeRow
 	return s
 }
@@ -102,7 +102,8 @@ func (d *devices) traffic(n int) *decodeTraffic {
 		requests := len(d.decodes)
 		heads := int64(requests * d.heads)
 		vectors := heads * int64((d.queries+2)*d.transfers.TokenBursts())
-		t := decodeTraffic{down: d.cut(units.Bytes(requests)*d.model.QKVBytesPerTokenLayer(), vectors, d.clock.Time(d.transfers.Stage(vectors)))}
+		down, up := d.vectors(requests)
+		t := decodeTraffic{down: d.cut(down, vectors, d.clock.Time(d.transfers.Stage(vectors)))}
 		t.down.open = d.stageLatency
 		descriptors := heads * d.descriptor
 		tail := d.clock.Time(d.transfers.Stage(descriptors))
@@ -110,7 +111,6 @@ func (d *devices) traffic(n int) *decodeTraffic {
 		t.down.end += tail
 		t.down.data += sim.Time(descriptors) * d.burst
 
-		up := units.Bytes(requests) * d.model.AttentionBytesPerTokenLayer()
 		results := heads * int64(d.queries) * d.resultBursts
 		t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
 		t.upBus = sim.Time(results) * d.burst

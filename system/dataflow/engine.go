@@ -262,8 +262,8 @@ func (e *Engine) wake() {
 	e.now = at
 	e.events++
 	for {
-		// Field by field: a processor reads at once what it has written in parts only after
-		// a delay.
+		// Field by field, as in sleep: a processor reads as a whole what it has written in
+		// parts only after a delay.
 		w := &e.wakes[n]
 		order, t := w.order, task{int32(w.order), w.layer, int8(w.sub)}
 		e.wakes = e.wakes[:n]
@@ -282,11 +282,19 @@ func (e *Engine) wake() {
 // operation.
 func (e *Engine) sleep(at Time, order int64, t task) {
 	order |= int64(t.op)
-	e.wakes = append(e.wakes, wake{})
-	x := e.wakes
-	i := len(x) - 1
-	for ; i > 0 && (x[i-1].at < at || x[i-1].at == at && x[i-1].order < order); i-- {
-		x[i] = x[i-1]
+	i := len(e.wakes)
+	if i == cap(e.wakes) {
+		e.wakes = append(e.wakes, wake{})
+	}
+	x := e.wakes[:i+1]
+	e.wakes = x
+	for ; i > 0; i-- {
+		before := &x[i-1]
+		if before.at > at || before.at == at && before.order > order {
+			break
+		}
+		after := &x[i]
+		after.at, after.order, after.layer, after.sub = before.at, before.order, before.layer, before.sub
 	}
 	w := &x[i]
 	w.at, w.order, w.layer, w.sub = at, order, t.layer, int32(t.sub)
