@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/l3sim/l3sim/units"
 )
 
+// Time is an instant, or a span, in integer picoseconds.
+type Time = units.Duration
+
 // Span is the time that a resource spent on one piece of work. Resource, Kind,
-// A and B are the indices that the recorder gives a meaning; Kind, A and B as
-// in Event.
+// A and B are indices to which the recorder gives a meaning.
 type Span struct {
 	Start, End Time
 	Resource   int32
