@@ -5,22 +5,23 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// KernelTable holds the clocks of one KV head's decode step by context length,
-// filled by runs of Machine. It is exact for every length: lengths are entered column by
-// column for as many rows, and as many buffers of tokens beyond the score
-// buffer, as it takes until each further one adds the same.
+// KernelTable holds the clocks of one KV head's decode step by context length.
+// Runs of Machine fill it. It is exact for every length. Lengths are measured column
+// by column, until each further row and each further score buffer of tokens adds the
+// same clocks.
 type KernelTable struct {
 	geometry Geometry
-	block    int       // tokens after which the run repeats: the score buffer, at least a row
-	blocks   []lengths // by number of full blocks before the last
-	perBlock int64     // what each further block adds
+	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
+	block    int      // tokens after which the run repeats: the score buffer, at least a row
+	blocks   []series // by number of full blocks before the last; by step of tokens
+	perBlock int64    // what each further block adds
 
-	// What a head with append takes more than its attention, alone and within a
-	// sequence, by the newest token's place in its chunk. The append waits for
-	// the previous head's read-out and everything else for the append, so that
-	// nothing else of a head depends on the one before but how it ends: a row that
-	// has just been opened closes late (tRAS), and a segment that has just begun
-	// is still busy with the one before.
+	// What the append adds to a head's attention, alone and within a sequence, by
+	// the newest token's place in its chunk. The append waits for the previous
+	// head's read-out, and everything else waits for the append. So a head depends
+	// on the one before only by how that one ends: a row that has just been opened
+	// closes late (tRAS), and a segment that has just begun is still busy with the
+	// segment before.
 	appended []int64
 	segment  int        // tokens that pass through the score buffer at once
 	lead     int        // tokens of a row within which it closes late
@@ -28,12 +29,6 @@ type KernelTable struct {
 	within   []int64    // the others, by place in the chunk, or in the segment if that is shorter than a row
 
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
-}
-
-// lengths holds clocks by the number of value columns of a block's tokens.
-type lengths struct {
-	rows   [][]int64 // of the first rows, by column
-	perRow int64     // what each further row adds
 }
 
 // NewKernelTable runs the heads that the table needs: some hundred, with
@@ -46,8 +41,11 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	}
 	g := &b.program.Geometry
 	t := &KernelTable{
-		geometry: *g, block: max(b.program.SegmentTokens, g.RowTokens),
+		geometry: *g, step: g.ColumnTokens, block: max(b.program.SegmentTokens, g.RowTokens),
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
+	}
+	if b.program.rankPU {
+		t.step = g.ChunkTokens
 	}
 	t.fillBlocks(b)
 	// tRAS keeps a row open for that many columns.
@@ -89,26 +87,41 @@ func (t *KernelTable) period() int {
 	return t.geometry.ChunkTokens
 }
 
-// rowLead is the number of rows that a run is given to become periodic where it
-// has too few to show it.
+// rowLead is the number of rows that a run is given to become periodic where a
+// block has too few to show it.
 const rowLead = 6
 
 // fillBlocks enters blocks until the next two add the same.
 func (t *KernelTable) fillBlocks(b *tableBuilder) {
-	rows := t.block / t.geometry.RowTokens
 	adds := func(k int) int64 { return b.attention(k*t.block+1) - b.attention((k-1)*t.block+1) }
+	rows := t.block / t.geometry.RowTokens
 	count := 1 + (rowLead+rows-1)/rows
 	for adds(count) != adds(count+1) && count < 4*rowLead {
 		count++
 	}
 	t.perBlock = adds(count)
 	for k := range count {
-		var like *lengths
-		if k > 1 {
-			like = &t.blocks[k-1]
-		}
-		t.blocks = append(t.blocks, b.lengths(k*t.block, rows, like))
+		t.blocks = append(t.blocks, t.newBlock(b, k*t.block))
 	}
+}
+
+// newBlock runs the contexts of a block that begins behind base tokens: as many
+// rows as it takes until each further one adds the same, and of each as many chunks.
+func (t *KernelTable) newBlock(b *tableBuilder, base int) series {
+	steps := t.geometry.RowTokens / t.step
+	run := func(i int) int64 { return b.attention(base + (i+1)*t.step) }
+	var row series
+	first := -1 // step of row
+	return newSeries(t.block/t.step, steps, func(i int) int64 {
+		if i%steps == 0 {
+			first = i
+			row = newSeries(steps, t.geometry.ChunkTokens/t.step, func(j int) int64 { return run(i + j) })
+		}
+		if i-first < steps {
+			return row.at(i - first)
+		}
+		return run(i) // the block's last
+	})
 }
 
 // Alone returns the clocks of one KV head's decode step on an idle rank, from
@@ -161,23 +174,9 @@ func (t *KernelTable) Attention(context int) int64 {
 		return 0
 	}
 	k := (context - 1) / t.block
-	context -= k * t.block
+	step := (context - 1 - k*t.block) / t.step
 	last := len(t.blocks) - 1
-	if k <= last {
-		return t.blocks[k].clocks(&t.geometry, context)
-	}
-	return t.blocks[last].clocks(&t.geometry, context) + int64(k-last)*t.perBlock
-}
-
-// clocks returns the entry of a context of 1 to block tokens.
-func (l *lengths) clocks(g *Geometry, context int) int64 {
-	row := (context - 1) / g.RowTokens
-	column := (context - 1 - row*g.RowTokens) / g.ColumnTokens
-	last := len(l.rows) - 1
-	if row <= last {
-		return l.rows[row][column]
-	}
-	return l.rows[last][column] + int64(row-last)*l.perRow
+	return t.blocks[min(k, last)].at(step) + int64(max(0, k-last))*t.perBlock
 }
 
 // WithRefresh returns what clocks of computing take in the long run with
@@ -248,105 +247,3 @@ func (b *tableBuilder) inSequence(context int) int64 {
 
 // attention returns the clocks of one head without append.
 func (b *tableBuilder) attention(context int) int64 { return b.run(Head{Context: context}) }
-
-// lengths fills the entries of contexts of base plus one token to base plus
-// rows rows. Like is the block before, nil where that differs.
-func (b *tableBuilder) lengths(base, rows int, like *lengths) lengths {
-	rowTokens := b.program.Geometry.RowTokens
-	b.attention(base + rows*rowTokens)
-	count := rows
-	if lead := b.machine.periodic.lead(); lead != notPeriodic && b.skips() {
-		count = min(rows, lead+2)
-	} else if !b.skips() {
-		count = min(rows, rowLead)
-	}
-	l := lengths{}
-	for r := range count {
-		at := base + r*rowTokens
-		switch {
-		case like != nil && r < len(like.rows):
-			l.rows = append(l.rows, b.shifted(like.rows[r], at))
-		case r > 1:
-			l.rows = append(l.rows, b.shifted(l.rows[r-1], at))
-		default:
-			l.rows = append(l.rows, b.row(at))
-		}
-	}
-	if rows > count {
-		at := base + count*rowTokens + 1
-		l.perRow = b.attention(at) - b.attention(at-rowTokens)
-	}
-	return l
-}
-
-// shifted returns the clocks of contexts of base tokens plus 1 to all columns
-// of a row, taken from another row where first, last and a middle column differ by
-// the same.
-func (b *tableBuilder) shifted(like []int64, base int) []int64 {
-	columnTokens := b.program.Geometry.ColumnTokens
-	differs := func(column int) int64 { return b.attention(base+(column+1)*columnTokens) - like[column] }
-	shift := differs(0)
-	for _, column := range []int{len(like) / 2, len(like) - 1} {
-		if differs(column) != shift {
-			return b.row(base)
-		}
-	}
-	entries := make([]int64, len(like))
-	for i := range entries {
-		entries[i] = like[i] + shift
-	}
-	return entries
-}
-
-// leadIn is the number of chunks of a row that are run one by one before the
-// clocks are expected to grow evenly.
-const leadIn = 4
-
-// row returns the clocks of contexts of base tokens plus 1 to all columns of a
-// row. Contexts that end at the same place in their chunk are entered without
-// a run where the first leadIn chunks grow evenly and the row's last lies on
-// the same line.
-func (b *tableBuilder) row(base int) []int64 {
-	g := &b.program.Geometry
-	entries := make([]int64, g.RowBursts)
-	fill := func(column int) int64 {
-		entries[column] = b.attention(base + (column+1)*g.ColumnTokens)
-		return entries[column]
-	}
-	step := max(1, g.ChunkTokens/g.ColumnTokens) // columns of a chunk
-	chunks := g.RowBursts / step
-	lead := min(leadIn, chunks)
-	from := 0
-	if b.program.rankPU { // reads whole chunks
-		from = step - 1
-	}
-	for first := from; first < step; first++ {
-		at := func(chunk int) int { return chunk*step + first }
-		for c := range lead {
-			fill(at(c))
-		}
-		if lead == chunks {
-			continue
-		}
-		last := fill(at(chunks - 1))
-		slope := entries[at(lead-1)] - entries[at(lead-2)]
-		even := b.skips() && entries[at(lead-2)]-entries[at(lead-3)] == slope &&
-			entries[at(lead-1)]+int64(chunks-lead)*slope == last
-		for c := lead; c < chunks-1; c++ {
-			if even {
-				entries[at(c)] = entries[at(c-1)] + slope
-			} else {
-				fill(at(c))
-			}
-		}
-	}
-	if from > 0 {
-		for i := range entries {
-			entries[i] = entries[i/step*step+from]
-		}
-	}
-	return entries
-}
-
-// skips reports whether repetitions are skipped.
-func (b *tableBuilder) skips() bool { return b.machine.periodic.on }
