@@ -2,11 +2,9 @@
 // holds what the functional model of the PIM needs to be compared with it:
 //
 //   - reference.go: attention of one query and of causal blocks, float64;
-//   - online.go: softmax in one pass over the keys, and the exact merge of
-//     results over disjoint sets of keys (natural-log sum-exp);
 //   - compare.go: the distance of a result from its reference;
 //   - half.go: IEEE 754 binary16 and bfloat16, conversion and rounding;
-//   - safetensors.go: the file format of test vectors and weights;
+//   - safetensors.go, safetensors_write.go: the file format of test vectors and weights;
 //   - vectors.go: PyTorch's results on the project's own vectors.
 //
 // Vectors are row-major slices: a matrix of n keys of dimension d is a slice

@@ -61,3 +61,15 @@ func TestMappingIsOneToOne(t *testing.T) {
 		}
 	})
 }
+
+// Encode returns the first byte address of the burst at a in channel; it is the
+// inverse of Decode.
+func (m *Mapping) Encode(channel int, a Address) uint64 {
+	v := [...]uint64{uint64(channel), uint64(a.Rank), uint64(a.BankGroup), uint64(a.Bank), uint64(a.Row), uint64(a.Column)}
+	var address uint64
+	for i := len(m.parts) - 1; i >= 0; i-- {
+		p := m.parts[i]
+		address = address*p.size + v[p.which]
+	}
+	return address * m.offset
+}

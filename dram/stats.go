@@ -89,9 +89,6 @@ func (l *Latencies) merge(o *Latencies) {
 	}
 }
 
-// Count returns the number of reads.
-func (l *Latencies) Count() int64 { return l.count }
-
 // Mean returns the mean, 0 over nothing.
 func (l *Latencies) Mean() float64 {
 	if l.count == 0 {

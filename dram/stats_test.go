@@ -53,3 +53,6 @@ func TestLatencies(t *testing.T) {
 		t.Error("statistics over nothing must be 0")
 	}
 }
+
+// Count returns the number of reads.
+func (l *Latencies) Count() int64 { return l.count }

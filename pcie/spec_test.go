@@ -93,3 +93,8 @@ func TestTypical(t *testing.T) {
 		t.Errorf("256 MiB take %g s", got)
 	}
 }
+
+// gen4 returns the links of a DGX A100: 16 lanes of generation 4.
+func gen4(gpusPerUplink int) *Spec {
+	return &Spec{Generation: 4, Lanes: 16, Efficiency: 0.8, Latency: 3 * units.Microsecond, GPUsPerUplink: gpusPerUplink}
+}

@@ -77,16 +77,3 @@ func (m *Mapping) Place(kv KV, token, element int) Place {
 	chip, bit := m.Exchange.Chip(element % n)
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }
-
-// Token returns what lies at a place: the inverse of Place. Columns that no
-// token of this shape uses, and bits at which no element begins, hold nothing.
-func (m *Mapping) Token(p Place) (kv KV, token, element int, ok bool) {
-	if p.Bit%m.ElementBits != 0 || p.Bit/m.ElementBits >= m.ChipElements() {
-		return 0, 0, 0, false
-	}
-	ordinal := int(p.Bank)*m.BankGroups + int(p.BankGroup)
-	kv = KV(p.Row % 2)
-	token, burst := m.RowToken(kv, ordinal, p.Column)
-	token += int(p.Row) / 2 * m.RowTokens
-	return kv, token, burst*m.BurstElements() + m.Exchange.Element(p.Chip, p.Bit), true
-}

@@ -48,15 +48,6 @@ var precisionPresets = map[string]Precision{
 // PrecisionNames returns the names of the presets, sorted.
 func PrecisionNames() []string { return []string{"fp32", "paper"} }
 
-// LookupPrecision returns the named preset, or an input.Error.
-func LookupPrecision(name string) (Precision, error) {
-	p, ok := precisionPresets[name]
-	if !ok {
-		return Precision{}, input.UnknownName("precision", name, PrecisionNames())
-	}
-	return p, nil
-}
-
 // stages lists the per-stage formats under their keys.
 func (p *Precision) stages() []struct {
 	key    string

@@ -114,65 +114,6 @@ func (x Exchange) Element(chip, bit int) int {
 	return bit/x.ElementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
 }
 
-// RelayoutUnit is the re-layout unit at work on the bus, beat by beat. It holds
-// two groups of beats: one fills while the other, exchanged, leaves. Data leaves
-// exactly Group beats after it came, at the bus's full rate.
-type RelayoutUnit struct {
-	Exchange
-	filling, leaving [burstBeats]uint64
-	filled           int // beats in filling
-	left             int // beats of leaving still to leave
-}
-
-// Beat takes what the bus carries on one beat, if anything, and returns what
-// leaves on that beat, if anything. Bursts come in whole groups of successive
-// beats, with any gap between them.
-func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
-	if u.Group == 1 {
-		return in, present
-	}
-	if u.left > 0 {
-		out, leaves = u.leaving[u.Group-u.left], true
-		u.left--
-	}
-	if present {
-		u.filling[u.filled] = in
-		u.filled++
-		if u.filled == u.Group {
-			u.filling, u.leaving = u.leaving, u.filling
-			u.Beats(u.leaving[:u.Group])
-			u.filled, u.left = 0, u.Group
-		}
-	}
-	return out, leaves
-}
-
-// CPUTransposition is what the unit replaces: the CPU puts each element of a
-// buffer where the plain bus takes all of it to one chip. It moves element by
-// element, and yields the bytes that Exchange yields. src and dst have the same
-// length, whole bursts; dst is overwritten.
-func (x Exchange) CPUTransposition(dst, src []byte) {
-	const bytes = burstBeats * busLanes / 8
-	for base := 0; base+bytes <= len(src); base += bytes {
-		for i := range bytes * 8 / x.ElementBits {
-			chip, bit := x.Chip(i)
-			for b := 0; b < x.ElementBits; b += 4 {
-				beat, pin := (bit+b)/x.DeviceWidth, (bit+b)%x.DeviceWidth
-				from := i*x.ElementBits + b
-				to := beat*busLanes + chip*x.DeviceWidth + pin
-				setNibble(dst[base:], to/4, nibble(src[base:], from/4))
-			}
-		}
-	}
-}
-
-func nibble(b []byte, i int) byte { return b[i/2] >> (i % 2 * 4) & 0xf }
-
-func setNibble(b []byte, i int, v byte) {
-	shift := i % 2 * 4
-	b[i/2] = b[i/2]&^(0xf<<shift) | v<<shift
-}
-
 // CPUTranspositionClocks returns the clocks of one channel's bus that CPU
 // transposition of n bursts costs beyond storing them: each is read again and
 // written again, a row of bursts at a time, with the bus turned around in

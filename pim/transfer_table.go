@@ -1,6 +1,9 @@
 package pim
 
-import "github.com/l3sim/l3sim/dram"
+import (
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
 
 // TransferTable holds the clocks of what the host sends to a rank and takes from
 // it, filled by command-level runs on package dram's state, without refresh. It is
@@ -17,14 +20,14 @@ type TransferTable struct {
 }
 
 // NewTransferTable runs the transfers that the table needs: some thousand, of a
-// few tokens each. A shape that does not fit the rank is an InputError.
+// few tokens each. A shape that does not fit the rank is an input.Error.
 func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
 		return nil, err
 	}
-	if errs := d.Validate(); len(errs) > 0 {
-		return nil, errs[0]
+	if err := input.Validate(d); err != nil {
+		return nil, err
 	}
 	t := &TransferTable{geometry: g, burst: int64(d.BurstClocks())}
 	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}}

@@ -21,7 +21,7 @@ func zeroVectors(like [][]uint16) [][]uint16 {
 
 // replayTransfer runs a head that a transfer interrupts, in values and under the
 // checker. Heads behind the first are computed after the transfer.
-func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads []Head, data []HeadData, transfer *Transfer) []HeadResult {
+func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads []Head, data []HeadData, transfer *Transfer, hosts [2][][]uint16) []HeadResult {
 	t.Helper()
 	clock, err := NewMachine(spec, d)
 	if err != nil {
@@ -34,7 +34,7 @@ func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads [
 	transfer.Geometry = p.Geometry
 	clock.Refresh(true)
 	clock.Receive(transfer, 20)
-	results, err := m.Replay(clock, p, data)
+	results, err := replayed(m, clock, p, data, hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,16 +88,14 @@ func TestTransfersMoveValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := machine(0)
-		m.Receive(k, v)
-		got := replayTransfer(t, m, spec, d, heads, data, &Transfer{FirstRow: 2, Tokens: tokens})
+		got := replayTransfer(t, m, spec, d, heads, data, &Transfer{FirstRow: 2, Tokens: tokens}, [2][][]uint16{k, v})
 		for i := range heads {
 			if !slices.EqualFunc(got[i].Out[0], want[i].Out[0], sameBits) {
 				t.Errorf("%d tokens: head %d gives other values than with its tokens stored one by one", tokens, i)
 			}
 		}
 		backK, backV := zeroVectors(k), zeroVectors(v)
-		m.Receive(backK, backV)
-		replayTransfer(t, m, spec, d, heads[:1], data[:1], &Transfer{FirstRow: 2, Tokens: tokens, ReadBack: true})
+		replayTransfer(t, m, spec, d, heads[:1], data[:1], &Transfer{FirstRow: 2, Tokens: tokens, ReadBack: true}, [2][][]uint16{backK, backV})
 		for i := range k {
 			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
 				t.Fatalf("%d tokens: token %d comes back as another", tokens, i)
@@ -145,18 +143,16 @@ func TestTransfersFillTheCells(tb *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		machines[1].Receive(k, v)
 		transfer := &Transfer{FirstRow: 2, First: first, Tokens: tokens}
-		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer)
+		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer, [2][][]uint16{k, v})
 		for c := range machines[0].chips {
 			if !slices.Equal(machines[0].chips[c].cells, machines[1].chips[c].cells) {
 				t.Fatalf("chip %d holds something else after the transfer", c)
 			}
 		}
 		backK, backV := zeroVectors(k), zeroVectors(v)
-		machines[1].Receive(backK, backV)
 		transfer.ReadBack = true
-		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer)
+		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer, [2][][]uint16{backK, backV})
 		for i := first; i < first+tokens; i++ {
 			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
 				t.Fatalf("token %d comes back as another", i)

@@ -41,16 +41,14 @@ type ValueMachine struct {
 	normalised bool
 	scale      float32 // 1/√d
 
-	rows     int
-	openRow  []int32 // by bank ordinal, -1 where closed
-	chips    []chipState
-	weights  []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
-	rank     rankUnit
-	validity *validity // nil outside Replay
+	rows    int
+	openRow []int32 // by bank ordinal, -1 where closed
+	chips   []chipState
+	weights []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
+	rank    rankUnit
 
 	program *Program
 	data    []HeadData
-	hosts   [2][][]uint16 // keys and values of a transfer, by token
 	results []HeadResult
 	scratch []Instruction
 }
@@ -116,10 +114,6 @@ func (m *ValueMachine) Store(firstRow int32, token int, key, value []uint16) err
 	}
 	return nil
 }
-
-// Receive gives the keys and values, by token of their head, that the transfer of
-// a later Replay's machine stores, or where it puts what it reads back.
-func (m *ValueMachine) Receive(keys, values [][]uint16) { m.hosts = [2][][]uint16{keys, values} }
 
 // beats returns one burst of a vector as the re-layout unit passes it on; what
 // lies beyond the vector is zero.
@@ -221,8 +215,6 @@ func (m *ValueMachine) execute(in *Instruction) error {
 		return m.context(in)
 	case OpReadContext:
 		m.readContext(in)
-	case OpReadKey, OpReadValue:
-		return m.readBurst(in)
 	default:
 		return fmt.Errorf("operation %d is not the bank PUs'", in.Op)
 	}
@@ -265,41 +257,11 @@ func (m *ValueMachine) appendBurst(in *Instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
 	}
-	var vector []uint16
-	switch {
-	case in.Head == hostHead:
-		vector = m.hosts[in.Op-OpAppendKey][in.Token]
-	case in.Op == OpAppendKey:
-		vector = m.data[in.Head].Key
-	default:
+	vector := m.data[in.Head].Key
+	if in.Op == OpAppendValue {
 		vector = m.data[in.Head].Value
 	}
-	m.validity.written(in.Row)
 	return m.writeBurst(m.ordinal(in), in.Row, in.Column, vector, int(in.Burst))
-}
-
-// readBurst is a burst on its way back to the host, through the re-layout.
-func (m *ValueMachine) readBurst(in *Instruction) error {
-	if in.Head != hostHead {
-		return fmt.Errorf("%s of key or value is not the bank PUs'", in.Command)
-	}
-	if err := m.checkRow(in); err != nil {
-		return err
-	}
-	size := m.mapping.BurstBytes / m.mapping.Chips
-	at := m.cell(in.Row, in.Column) + m.ordinal(in)*size
-	var beats [burstBeats]uint64
-	for c := range m.chips {
-		gather(&beats, m.chips[c].cells[at:at+size], c, m.mapping.Exchange.DeviceWidth)
-	}
-	m.mapping.Exchange.Beats(beats[:])
-	vector, n := m.hosts[in.Op-OpReadKey][in.Token], m.mapping.BurstElements()
-	for i := range n {
-		if e := int(in.Burst)*n + i; e < len(vector) {
-			vector[e] = uint16(beats[i/4] >> (16 * (i % 4)))
-		}
-	}
-	return nil
 }
 
 // loadQuery passes a burst of q through the re-layout into the shared buffers.
@@ -314,7 +276,6 @@ func (m *ValueMachine) loadQuery(in *Instruction) {
 			m.chips[c].query[at+e] = widen[binary.LittleEndian.Uint16(bytes[2*e:])]
 		}
 	}
-	m.validity.queryLoaded(in, m.mapping.TokenBursts)
 }
 
 // score is the MACA of a column of keys.
@@ -336,12 +297,8 @@ func (m *ValueMachine) score(in *Instruction) error {
 			}
 			q := (query*g.TokenBursts + int(in.Burst)) * n
 			scoreBanks(chip.cells[at:at+size], widen, chip.query[q:q+n], partial, r)
-			if m.validity.earlyScore(in, query, g.TokenBursts) {
-				fillNaN(partial)
-			}
 		}
 	}
-	m.validity.scored(in)
 	return nil
 }
 
@@ -365,11 +322,7 @@ func (m *ValueMachine) context(in *Instruction) error {
 			}
 			slot := (int(in.Slot)*m.macs+i)*set + first
 			contextBanks(chip.cells[at:at+size], widen, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
-			if m.validity.earlyContext(in, i) {
-				fillNaN(accumulators)
-			}
 		}
 	}
-	m.validity.accumulated(in)
 	return nil
 }

@@ -83,22 +83,6 @@ func share(dst []byte, beats *[burstBeats]uint64, chip, width int) {
 	}
 }
 
-// gather is the inverse of share: it adds the chip's share to the beats.
-func gather(beats *[burstBeats]uint64, src []byte, chip, width int) {
-	for b := range beats {
-		var lanes uint64
-		switch width {
-		case 8:
-			lanes = uint64(src[b])
-		case 16:
-			lanes = uint64(binary.LittleEndian.Uint16(src[2*b:]))
-		default: // 4
-			lanes = uint64(src[b/2] >> (b % 2 * 4) & 0xf)
-		}
-		beats[b] |= lanes << (width * chip)
-	}
-}
-
 // fillNaN fills what the chip holds with NaN.
 func (c *chipState) fillNaN(s Storage) {
 	for i := 0; i+1 < len(c.cells); i += 2 {

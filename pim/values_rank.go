@@ -60,15 +60,11 @@ func (m *ValueMachine) readPartials(in *Instruction) error {
 	chips := r.adders[:g.Chips]
 	banks := min(g.Banks, g.BurstBytes/g.Chips/m.precision.Accumulate.Bytes())
 	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * g.Banks
-	early := m.validity.earlyPartials(in)
 	for b := int(in.Burst) * banks; b < (int(in.Burst)+1)*banks; b++ {
 		for c := range chips {
 			chips[c] = m.chips[c].partials[slot+b]
 		}
 		r.chunk[b] = round(tree(chips, half), r.score)
-		if early {
-			r.chunk[b] = float32(math.NaN())
-		}
 	}
 	if int(in.Burst) < m.program.PartialBursts-1 {
 		return nil
@@ -82,7 +78,6 @@ func (m *ValueMachine) readPartials(in *Instruction) error {
 		}
 		r.count(&r.heads[in.Query], valid, m.scale)
 	}
-	m.validity.counted(in)
 	if !in.Keep {
 		return nil
 	}
@@ -131,7 +126,6 @@ func (m *ValueMachine) loadWeights(in *Instruction) {
 	context := m.program.Heads[in.Head].Context
 	first := int(in.Burst) * n // within the slot
 	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * set
-	early := m.validity.earlyWeights(in)
 	s, base := r.heads[in.Query], int(in.Segment)*r.segment
 	for i := first; i < min(first+n, set); i++ {
 		w := float32(0)
@@ -141,13 +135,9 @@ func (m *ValueMachine) loadWeights(in *Instruction) {
 				w /= s.total
 			}
 			w = round(w, r.weights)
-			if early {
-				w = float32(math.NaN())
-			}
 		}
 		m.weights[slot+i] = w
 	}
-	m.validity.weightsLoaded(in)
 }
 
 // readContext is one burst of accumulators; the last one of a query head
@@ -158,12 +148,8 @@ func (m *ValueMachine) readContext(in *Instruction) {
 	burst := g.BurstBytes / g.Chips / m.precision.Context.Bytes() // accumulators of a chip in a burst
 	from := int(in.Burst) * burst
 	to := min(from+burst, n)
-	early := m.validity.earlyRead(in)
 	for c := range m.chips {
 		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.Query)*n+from:int(in.Query)*n+to])
-		if early {
-			fillNaN(r.reads[c*n+from : c*n+to])
-		}
 	}
 	if int(in.Burst) < m.program.ContextBursts-1 {
 		return
@@ -175,8 +161,8 @@ func (m *ValueMachine) readContext(in *Instruction) {
 }
 
 // mergeSegment sums the accumulators of one query head over the quads and
-// merges the result with the segments before, in FP32 with the log-sum-exp rule
-// of attention.Merge.
+// merges the result with the segments before, in FP32: each weighs its share of the
+// sum of exponentials.
 func (m *ValueMachine) mergeSegment(query int, first bool) {
 	g, r := &m.mapping, &m.rank
 	elements, perBurst := g.ChipElements(), g.BurstElements()

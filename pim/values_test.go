@@ -255,7 +255,7 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 			t.Fatal(err)
 		}
 		clock.Refresh(rapid.Bool().Draw(t, "refresh"))
-		results, err = again.Replay(clock, program, data)
+		results, err = replayed(again, clock, program, data, [2][][]uint16{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -290,7 +290,7 @@ func TestReplayOfALongHead(t *testing.T) {
 	}
 	clock.Refresh(true)
 	p.Restart(heads)
-	if results, err = m.Replay(clock, p, data); err != nil {
+	if results, err = replayed(m, clock, p, data, [2][][]uint16{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...); !slices.Equal(got, want) {
@@ -324,7 +324,7 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 		slowSpec, slowDevice := *p.spec, *p.device
 		c.slow(&slowSpec, &slowDevice)
 		clock.spec, clock.device = &slowSpec, &slowDevice // what the replay believes; the timing state is as it was
-		results, err := m.Replay(clock, program, data)
+		results, err := replayed(m, clock, program, data, [2][][]uint16{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -357,7 +357,7 @@ func TestReplaySeesMissingWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		clock.latency[c.op][c.waited] = 0
-		results, err := m.Replay(clock, program, data)
+		results, err := replayed(m, clock, program, data, [2][][]uint16{})
 		if err != nil {
 			t.Fatal(err)
 		}
