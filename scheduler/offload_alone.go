@@ -24,6 +24,7 @@ type alone struct {
 	next     []int32 // number of the token that each request of the Offload emits next
 	phases   []phase // by request
 	group    []int32 // by request, the iteration that had its whole prompt; 0 for none
+	shared   int32   // first iteration that had whole prompts of several requests; 0 for none
 }
 
 // ended is an iteration that has: its number, when, and the last step by then.
@@ -99,10 +100,15 @@ func (a *alone) form(to units.Duration) bool {
 			for _, gone := range a.Preempted() {
 				a.phases[gone.Request] = phase{}
 			}
+			whole := 0
 			for _, c := range b.Sub[0].Prefill {
 				if c.Last && c.Finished == 0 {
 					a.group[c.Request] = a.formed
+					whole++
 				}
+			}
+			if whole > 1 && a.shared == 0 {
+				a.shared = a.formed
 			}
 			return true
 		}
@@ -182,11 +188,20 @@ func (o *Offload) due(request int32) bool {
 
 // delays says whether to prefill a prompt for the host now, from so many tokens in the
 // present iteration on, makes a request late: its time, that of its move to the GPUs,
-// with nothing hidden, and a step after that.
+// with nothing hidden, and a step after that. Where the GPUs alone run several prompts in
+// one iteration, this one may run apart from those that it belongs to, and these one by one
+// from then on. What two prompts take longer apart is counted as well, and a step with
+// empty places, after which they are together again.
 func (o *Offload) delays(prompt, tokens int) bool {
 	b, sub := &o.batch.Sub[0], &o.gpus.Sub[0]
+	var apart units.Duration
+	after := 1
+	if first := o.alone.shared; first != 0 && first <= o.aloneIn(0, 0).number+1 {
+		two := [2]waiting{{prompt: prompt}, {prompt: prompt}}
+		apart, after = 2*o.longer(two[:1])-o.longer(two[:]), 2
+	}
 	b.Prefill = append(b.Prefill, Chunk{Tokens: tokens, Last: tokens == prompt})
-	time := o.Costs.Iteration(&o.batch) + o.Costs.Move(prompt)
+	time := o.Costs.Iteration(&o.batch) + o.Costs.Move(prompt) + apart
 	b.Prefill = b.Prefill[:len(b.Prefill)-1]
 	sub.Decode = sub.Decode[:0]
 	for done := tokens; done < prompt; done += tokens {
@@ -205,5 +220,5 @@ func (o *Offload) delays(prompt, tokens int) bool {
 	if o.batch.Decoding() > 0 {
 		steps = 2 // the present iteration is one
 	}
-	return o.late(time+o.Costs.Iteration(&o.gpus), steps, 2)
+	return o.late(time+units.Duration(after)*o.Costs.Iteration(&o.gpus), steps, 2)
 }

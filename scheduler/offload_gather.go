@@ -46,13 +46,13 @@ func (o *Offload) gathers(w *waiting) bool {
 	return false
 }
 
-// group returns the requests at the head of the queue whose prompts the GPUs alone have
-// run in one iteration, and after how many steps each has memory on the GPUs: as requests
-// leave these that have ended on the GPUs alone. Those that would still have none are left
-// out.
+// group returns the requests at the head of the queue whose prompts the GPUs alone run in
+// one iteration by now, and after how many steps each has memory and a seat on the GPUs: as
+// requests leave these that have ended on the GPUs alone. Those that would still have none
+// are left out.
 func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
 	by, number := o.aloneIn(0, 0), o.alone.group[w.request]
-	if number == 0 || number > by.number {
+	if number == 0 || number > by.number+1 {
 		return nil, nil
 	}
 	var leaving []Decoding
@@ -62,14 +62,15 @@ func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
 		}
 	}
 	slices.SortFunc(leaving, func(a, b Decoding) int { return int(a.Last - b.Last) })
-	after, free := int64(0), o.ledger.Capacity()-o.ledger.Used()-o.keep(o.ledger)
+	after, free, seats := int64(0), o.ledger.Capacity()-o.ledger.Used()-o.keep(o.ledger), o.seats(o.running())
 	for i := o.head; i < len(o.queue) && o.alone.group[o.queue[i].request] == number; i++ {
 		free -= o.units(o.reservedTokens(&o.queue[i]))
-		for ; free < 0; leaving = leaving[1:] {
+		for seats--; free < 0 || seats < 0; leaving = leaving[1:] {
 			if len(leaving) == 0 {
 				return group, steps
 			}
 			free += o.units(o.holds[leaving[0].Request].Tokens)
+			seats++
 			after = leaving[0].Last - o.clock.step
 		}
 		group, steps = append(group, o.queue[i]), append(steps, after)

@@ -65,15 +65,36 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 	return sets, requests
 }
 
+// alikeNode draws as anyNode does, but the requests are all alike, or nearly all, and maybe
+// few may decode at once.
+func alikeNode(seed uint64) (sets []string, requests []traces.Request) {
+	sets, _ = anyNode(seed)
+	rng := rand.New(rand.NewPCG(seed, 10))
+	skewed := func(high float64) int { return int(math.Exp(rng.Float64() * math.Log(high))) }
+	sets = append(sets, fmt.Sprint("model.layers=", skewed(32)), fmt.Sprint("batching.max_num_seqs=", []int{0, 0, 2, 3, 9}[rng.IntN(5)]))
+	requests = slices.Repeat([]traces.Request{{Input: skewed(1500), Output: skewed(40)}}, 3+skewed(150))
+	if rng.IntN(3) == 0 {
+		for i := range requests {
+			if rng.IntN(10) == 0 {
+				requests[i].Output = skewed(40)
+			}
+		}
+	}
+	return sets, requests
+}
+
 // outOfStep is seeds of nodes whose requests are nearly all alike, begin and end together on the
 // GPUs alone, and did not any more, for good, once the host had helped.
 var outOfStep = []uint64{50898, 201278, 201716, 201841, 700121}
 
-// anyNodes returns the node that seed draws, whose GPUs have room for 0.7 to 14 of the
+// alikeOutOfStep is the same of alikeNode.
+var alikeOutOfStep = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302}
+
+// anyNodes returns the node that draw draws from a seed, whose GPUs have room for 0.7 to 14 of the
 // largest requests, with its GPUs alone and with the host's
 // help, and those of its requests that the GPUs can hold.
-func anyNodes(t *testing.T, seed uint64) (alone, helped *Node, requests []traces.Request) {
-	sets, requests := anyNode(seed)
+func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed uint64) (alone, helped *Node, requests []traces.Request) {
+	sets, requests := draw(seed)
 	load := func(system string) *configs.Config {
 		cfg, err := configs.Load(configs.Options{Sets: append([]string{"run.system=" + system}, sets...)})
 		if err != nil {
@@ -99,19 +120,27 @@ func anyNodes(t *testing.T, seed uint64) (alone, helped *Node, requests []traces
 func TestOffloadOnAnyNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
+		draw   func(seed uint64) ([]string, []traces.Request)
+		first  []uint64
 		times  int
 		spread bool
 		mean   float64 // of the time saved, at least
-	}{{"once", 1, false, 0.01}, {"eight times", 8, false, 0.05}, {"once, over time", 1, true, 0.002}, {"eight times, over time", 8, true, 0.01}} {
+	}{
+		{"once", anyNode, outOfStep, 1, false, 0.01},
+		{"eight times", anyNode, outOfStep, 8, false, 0.05},
+		{"once, over time", anyNode, outOfStep, 1, true, 0.002},
+		{"eight times, over time", anyNode, outOfStep, 8, true, 0.01},
+		{"alike", alikeNode, alikeOutOfStep, 1, false, 0.05},
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			worst, best, sum := 0.0, 0.0, 0.0
 			for n := range *nodes {
 				seed := *firstNode + uint64(n)
-				if n < len(outOfStep) {
-					seed = outOfStep[n]
+				if n < len(c.first) {
+					seed = c.first[n]
 				}
-				gpus, both, fit := anyNodes(t, seed)
+				gpus, both, fit := anyNodes(t, c.draw, seed)
 				requests := slices.Repeat(fit, c.times)
 				alone := serve(t, gpus, requests)
 				if c.spread {
@@ -152,4 +181,27 @@ func serve(t *testing.T, n *Node, requests []traces.Request) *Result {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// TestOffloadKeepsPairs checks a node whose GPUs have two seats: alone they run prompts and
+// steps of two requests in turn. A prompt that the host took in between had one prompt and
+// one step in each iteration from then on, 6% longer a request.
+func TestOffloadKeepsPairs(t *testing.T) {
+	var ends []float64
+	for _, system := range []string{"gpu-only", "cpu-offload"} {
+		cfg, err := configs.Load(configs.Options{Sets: []string{
+			"run.system=" + system, "node.gpus=2", "node.channels=4", "node.ranksets=1", `node.memory_capacity="16MiB"`,
+			"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096", "model.tensor_parallel=2",
+			"gpu.preset=a100-sxm-80gb", `gpu.memory_capacity="833070.081kB"`, "memory.admission=final", "memory.max_tokens=700", "memory.history=0",
+			"batching.max_num_seqs=2", "batching.max_batch_tokens=64", "batching.page_tokens=1", "gpu_only.policy=chunked-prefill",
+			"cpu_offload.host_memory_share=0.1", "cpu_offload.overhead=0s", "pcie.latency=0s", "pcie.generation=3", "dram.tCK=5ps",
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, serve(t, newNode(cfg, nil), slices.Repeat([]traces.Request{{Input: 1, Output: 2}}, 20)).end.Seconds())
+	}
+	if ends[1] > 1.05*ends[0] {
+		t.Errorf("gpu-only takes %v s, cpu-offload %v s", ends[0], ends[1])
+	}
 }
