@@ -23,6 +23,7 @@ type Engine struct {
 	edges   []edge
 	joins   []int32 // operations that wait for more than one
 	onStart bool    // some wait for a start
+	streams bool    // some stream pieces
 	plain   bool
 	past    history
 	spans   *spans // nil unless an iteration is recorded
@@ -38,8 +39,9 @@ type Engine struct {
 // server is what the engine knows of a resource beside its specification.
 type server struct {
 	discipline  Discipline
-	twin        int8 // number, from 1, of the resource that shares its bus
-	lanes, link int  // the first of its lanes, its link
+	twin        int8   // number, from 1, of the resource that shares its bus
+	lanes, link int    // the first of its lanes, its link
+	rotates     uint32 // over how many lanes; 0 for none
 	latency     Time
 	free        Time      // of a FIFO: when it has done what it has taken on
 	ahead       []stretch // of a FIFO with a twin: its work that has not ended
@@ -102,6 +104,9 @@ func New(resources []Resource) *Engine {
 			e.links = append(e.links, link{})
 		case Lanes:
 			s.lanes = len(e.lanes)
+			if r.Rotates {
+				s.rotates = uint32(r.Count)
+			}
 			e.lanes = append(e.lanes, make([]lane, r.Count)...)
 		}
 	}
@@ -203,11 +208,12 @@ func (e *Engine) connect() {
 		e.state[i].edges = none
 	}
 	// From the last on, so that the edges of an operation are in the operations' order.
-	e.onStart, e.plain = false, true
+	e.onStart, e.streams, e.plain = false, false, true
 	for i := len(it.Ops) - 1; i >= 0; i-- {
 		s := &e.servers[it.Ops[i].Resource]
 		e.plain = e.plain && s.discipline != Link && s.twin == 0 && it.Ops[i].Last > 0
 		e.onStart = e.onStart || it.Ops[i].Flags&OnStart != 0
+		e.streams = e.streams || it.Ops[i].Flags&Stream != 0
 		after := it.After[it.Ops[i].After.From:it.Ops[i].After.To]
 		for _, p := range after {
 			e.edges = append(e.edges, edge{int32(i), e.state[p].edges})
@@ -394,12 +400,21 @@ func (e *Engine) begun(t task, at Time) {
 // ended tells the operations that wait for an end.
 func (e *Engine) ended(t task, at Time, from int8) {
 	e.end = max(e.end, at)
-	for i := e.state[t.op].edges; i != none; i = e.edges[i].next {
-		if to := e.edges[i].to; e.it.Ops[to].Flags&OnStart == 0 {
-			e.arrived(task{to, t.layer, t.sub}, at, from)
+	op := t.op
+	for i := e.state[op].edges; i != none; i = e.edges[i].next {
+		t.op = e.edges[i].to
+		if !e.onStart || e.it.Ops[t.op].Flags&OnStart == 0 {
+			if s := &e.state[t.op]; s.waits == 1 && at > s.ready && at <= e.now {
+				// The last thing is there now, as nearly always.
+				s.waits, s.ready, s.from = 0, at, from
+				e.ready(t, s)
+			} else {
+				e.arrived(t, at, from)
+			}
 		}
 	}
-	if e.it.Ops[t.op].Flags&NextLayer != 0 {
+	if e.it.Ops[op].Flags&NextLayer != 0 {
+		t.op = op
 		e.sleep(at, wakeOwn|wakeLayer, t)
 	}
 }
@@ -412,21 +427,33 @@ func (e *Engine) arrived(t task, at Time, from int8) {
 	if at > s.ready || at == s.ready && from > s.from {
 		s.ready, s.from = at, from
 	}
-	if s.waits > 0 {
-		return
+	if s.waits == 0 {
+		e.ready(t, s)
 	}
+}
+
+// ready hands a task to its resource when all is there that it waits for.
+func (e *Engine) ready(t task, s *opState) {
 	o := &e.it.Ops[t.op]
-	if s.ready <= e.now && o.Flags&OnStart == 0 {
-		if fifo, link := e.servers[o.Resource].discipline == FIFO, e.servers[from].discipline == Link; !(fifo && link) {
-			e.start(t)
+	order := int64(0)
+	if e.onStart && o.Flags&OnStart != 0 || s.from == o.Resource {
+		order = wakeOwn
+	}
+	if s.ready <= e.now && !(e.onStart && o.Flags&OnStart != 0) {
+		// What links bring to a FIFO at one instant goes in the order of operations, and what
+		// waits for a start goes with all else that the FIFO does then.
+		switch e.servers[o.Resource].discipline {
+		case Link:
+			e.queueOnLink(t, o.Pieces)
+			return
+		case Lanes:
+			e.queueOnLane(t)
 			return
 		}
-	}
-	// What links bring to a FIFO at one instant goes in the order of operations, and what
-	// waits for a start goes with all else that the FIFO does then.
-	order := int64(0)
-	if o.Flags&OnStart != 0 || s.from == o.Resource {
-		order = wakeOwn
+		if e.servers[s.from].discipline != Link {
+			e.serve(t)
+			return
+		}
 	}
 	e.sleep(max(s.ready, e.now), order, t)
 }

@@ -108,11 +108,11 @@ type lane struct {
 // lane returns the place among all lanes of the one with number n, counted from the
 // layer's first, of resource r.
 func (e *Engine) lane(r int8, n int16, layer int32) int {
-	spec := &e.resources[r]
-	if spec.Rotates {
-		return e.servers[r].lanes + (int(n)+spec.turn(layer))%spec.Count
+	s := &e.servers[r]
+	if s.rotates > 0 {
+		return s.lanes + int((uint32(n)+uint32(layer)+s.rotates-1)%s.rotates)
 	}
-	return e.servers[r].lanes + int(n)
+	return s.lanes + int(n)
 }
 
 // turn returns the lane of an operation with lane 0 in a layer: 0 in the model's first,

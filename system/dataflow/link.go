@@ -58,8 +58,10 @@ func (l *link) next(now Time) Time {
 func (e *Engine) queueOnLink(t task, pieces int32) {
 	o := &e.it.Ops[t.op]
 	l := &e.links[e.servers[o.Resource].link]
-	l.queues[o.Class].push(queued{t, e.now + e.resources[o.Resource].Latency, pieces})
-	if !l.busy {
+	q := &l.queues[o.Class]
+	first := q.empty()
+	q.push(queued{t, e.now + e.servers[o.Resource].latency, pieces})
+	if first && !l.busy {
 		e.due[len(e.lanes)+e.servers[o.Resource].link] = l.next(e.now)
 	}
 }
@@ -73,23 +75,22 @@ func (e *Engine) stepLink(i int) {
 		l.busy = false
 		e.pieceEnded(&l.current)
 	}
-	if *due = l.next(e.now); *due > e.now {
+	c := 0
+	for c < classes && (l.queues[c].empty() || l.queues[c].first().eligible > e.now) {
+		c++
+	}
+	if c == classes {
+		*due = l.next(e.now)
 		return
 	}
-	for c := range l.queues {
-		q := &l.queues[c]
-		if q.empty() || q.first().eligible > e.now {
-			continue
-		}
-		first := q.first()
-		l.current = *first
-		first.pieces--
-		if l.current.pieces == 1 || e.it.Ops[first.op].Flags&Stream != 0 {
-			q.head++
-		}
-		break
+	q := &l.queues[c]
+	first := q.first()
+	l.current = *first
+	o := &e.it.Ops[first.op]
+	first.pieces--
+	if l.current.pieces == 1 || o.Flags&Stream != 0 {
+		q.head++
 	}
-	o := &e.it.Ops[l.current.op]
 	length := o.piece(l.current.pieces)
 	var begin Time
 	if o.Claims > 0 {
@@ -112,10 +113,12 @@ func (e *Engine) stepLink(i int) {
 // pieceEnded hands a piece on to the operation that streams it, or ends the
 // operation whose last piece it is.
 func (e *Engine) pieceEnded(t *queued) {
-	for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
-		if to := e.edges[edge].to; e.it.Ops[to].Flags&Stream != 0 {
-			e.queueOnLink(task{to, t.layer, t.sub}, t.pieces)
-			return
+	if e.streams {
+		for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
+			if to := e.edges[edge].to; e.it.Ops[to].Flags&Stream != 0 {
+				e.queueOnLink(task{to, t.layer, t.sub}, t.pieces)
+				return
+			}
 		}
 	}
 	if t.pieces == 1 {
