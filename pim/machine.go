@@ -35,19 +35,17 @@ type Machine struct {
 	counters Counters
 	heads    headClock
 	ends     []int64 // clock at which each head was done
-	observer Observer
+	observe  observe // may be nil
 	receiver receiver
 
 	interrupt func() error
 	polls     uint
 }
 
-// Observer sees every command of a run in the order of its clocks. A nil
+// observe sees every command of a run in the order of its clocks. A nil
 // Instruction is a REF. Those of a transfer have Head -1, and OpReadKey and
 // OpReadValue where they go back to the host.
-type Observer interface {
-	Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
-}
+type observe func(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
 
 // history is the number of issue clocks remembered for each sequencer. What
 // issued earlier has taken effect, since no latency is longer (NewMachine).
@@ -98,9 +96,6 @@ func (m *Machine) setLatencies() {
 	// precharge, like the attention's first activation.
 	m.latency[OpLoadQuery][BankSequencer] = int64(d.TRP)
 }
-
-// Observe sends every command of later runs to o; nil ends that.
-func (m *Machine) Observe(o Observer) { m.observer = o }
 
 // Run issues the program from clock 0 and returns the clock at which its last
 // head is done: banks precharged and results on their way out of the rank.
@@ -292,8 +287,8 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 	if m.periodic.on {
 		m.periodic.command(in.Op, clock)
 	}
-	if m.observer != nil {
-		m.observer.Command(clock, in.Command, a, in)
+	if m.observe != nil {
+		m.observe(clock, in.Command, a, in)
 	}
 	if s == BankSequencer {
 		m.refresh.checked = false

@@ -70,10 +70,10 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 	return heads, nil
 }
 
-// Measure runs the load command by command, until ctx is done. Observer may be
-// nil; it sees the commands of all heads with refresh. Progress may be nil, too; it is
-// told now and then how many of about how many clocks are simulated.
-func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer Observer, progress func(done, of int64)) (*Measurement, error) {
+// Measure runs the load command by command, until ctx is done. Observe sees the
+// commands of all heads with refresh, in the order of their clocks. Progress is told
+// now and then how many of about how many clocks are simulated. Both may be nil.
+func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe func(clock int64, cmd dram.Command, a dram.Address), progress func(done, of int64)) (*Measurement, error) {
 	out := &Measurement{}
 	b, err := newTableBuilder(spec, d, load.Shape)
 	if err != nil {
@@ -97,10 +97,15 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observer 
 		return nil, err
 	}
 	w.over(b.machine)
-	meter := &meteredObserver{meter: dram.NewEnergyMeter(d, 1), next: observer}
+	meter := dram.NewEnergyMeter(d, 1)
 	b.machine.SkipRepetitions(false)
 	b.machine.Refresh(true)
-	b.machine.Observe(meter)
+	b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+		meter.Record(cmd, a, clock)
+		if observe != nil {
+			observe(clock, cmd, a)
+		}
+	}
 	out.TotalCycles = run()
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -156,11 +161,11 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 }
 
 // finish enters what the run of all heads did.
-func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *meteredObserver, d *dram.Spec) {
+func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *dram.EnergyMeter, d *dram.Spec) {
 	m.RefreshCycles = m.TotalCycles - withoutRefresh
 	m.Refreshes = c.Commands[dram.REF]
 	m.Commands = c.Commands
-	m.Energy = meter.meter.Energy(m.TotalCycles)
+	m.Energy = meter.Energy(m.TotalCycles)
 	p := Program{Geometry: m.Geometry, plan: plan{Plan: m.Plan}}
 	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
 }
@@ -203,20 +208,6 @@ func (p *Program) occupancy(c *Counters, d *dram.Spec, clocks int64) Occupancy {
 		DataBus:    share(bursts*int64(d.BurstClocks()), clocks),
 		Adders:     share(adds, rankAdders*clocks),
 		Softmax:    share(scores+weights, 2*clocks),
-	}
-}
-
-// meteredObserver counts the energy of all commands on their way to an
-// observer.
-type meteredObserver struct {
-	meter *dram.EnergyMeter
-	next  Observer
-}
-
-func (o *meteredObserver) Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction) {
-	o.meter.Record(cmd, a, clock)
-	if o.next != nil {
-		o.next.Command(clock, cmd, a, in)
 	}
 }
 

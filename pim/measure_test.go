@@ -99,7 +99,9 @@ func TestWaivedRules(t *testing.T) {
 	}
 	spec.Activation = Simultaneous
 	checker := dram.NewChecker(d, 1, true)
-	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, checkedRun{checker}, nil); err != nil {
+	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, func(clock int64, cmd dram.Command, a dram.Address) {
+		checkedRun{checker}.Command(clock, cmd, a, nil)
+	}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if len(checker.Violations()) == 0 {

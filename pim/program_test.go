@@ -224,7 +224,7 @@ func TestQueryWaitsForTheAppend(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := &appendOrder{t: t, trp: int64(d.TRP), written: map[int32]int64{}, closed: map[int32]int64{}, loaded: map[int32]bool{}}
-		m.Observe(o)
+		m.observe = o.Command
 		m.Run(p)
 		if len(o.closed) != 2 || len(o.loaded) != 2 {
 			t.Errorf("%d appends and %d loads of q seen, want 2 each", len(o.closed), len(o.loaded))
@@ -272,7 +272,7 @@ func TestReadOutIsNotHeldUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		o := &readOuts{clocks: map[int32][]int64{}}
-		m.Observe(o)
+		m.observe = o.Command
 		m.Run(p)
 		for head := range int32(3) {
 			if clocks := o.clocks[head]; len(clocks) != 16 || clocks[15] != clocks[0]+15*4 {

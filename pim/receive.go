@@ -51,14 +51,14 @@ func (m *Machine) gaveWay(clock int64) bool {
 // hostCommand counts and passes on a command of a transfer.
 func (m *Machine) hostCommand(clock int64, in *Instruction) {
 	m.counters.Commands[in.Command]++
-	if m.observer == nil {
+	if m.observe == nil {
 		return
 	}
 	cmd, a := in.Command, in.Address()
 	if cmd == dram.REF {
 		in = nil
 	}
-	m.observer.Command(clock, cmd, a, in)
+	m.observe(clock, cmd, a, in)
 }
 
 // atBoundary reports whether a transfer may interrupt before the instruction.

@@ -93,7 +93,7 @@ func (m *Machine) issueRefresh(clock int64) {
 	m.now = clock
 	m.wake(BankSequencer, m.delays[dram.REF])
 	m.counters.Commands[dram.REF]++
-	if m.observer != nil {
-		m.observer.Command(clock, dram.REF, allBankAddress, nil)
+	if m.observe != nil {
+		m.observe(clock, dram.REF, allBankAddress, nil)
 	}
 }

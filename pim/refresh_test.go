@@ -36,7 +36,7 @@ func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []H
 	}
 	m.Refresh(true)
 	checker := dram.NewChecker(d, 1, true)
-	m.Observe(checkedRun{checker})
+	m.observe = checkedRun{checker}.Command
 	m.Run(p)
 	allowed := map[string]bool{}
 	if spec.Activation == Simultaneous {

@@ -46,13 +46,13 @@ func replayed(m *ValueMachine, machine *Machine, p *Program, data []HeadData, ho
 		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
 	machine.SkipRepetitions(false) // every command is needed
-	machine.Observe(r)
+	machine.observe = r.Command
 	machine.Run(p)
-	machine.Observe(nil)
+	machine.observe = nil
 	return m.results, r.err
 }
 
-// Command implements Observer.
+// Command executes a command.
 func (r *replay) Command(clock int64, _ dram.Command, _ dram.Address, in *Instruction) {
 	switch {
 	case in == nil || r.err != nil: // a refresh changes no value

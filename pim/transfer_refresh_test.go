@@ -26,7 +26,7 @@ func receivedRun(t *testing.T, spec *Spec, transfer *Transfer, refresh bool) *Ma
 	b.machine.SkipRepetitions(false)
 	b.machine.Refresh(refresh)
 	checker := dram.NewChecker(d, 1, true)
-	b.machine.Observe(checkedRun{checker})
+	b.machine.observe = checkedRun{checker}.Command
 	b.machine.Receive(transfer, 700)
 	h := Head{Context: 1500, Append: true}
 	b.ends(h, h)
@@ -95,7 +95,7 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		b.machine.SkipRepetitions(false)
 		b.machine.Refresh(true)
 		check := &debtCheck{checkedRun: checkedRun{dram.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
-		b.machine.Observe(check)
+		b.machine.observe = check.Command
 		h := Head{Context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), Append: true}
 		first, tokens := rapid.IntRange(0, 511).Draw(t, "first"), rapid.OneOf(rapid.IntRange(1, 1000), rapid.IntRange(1, 5000)).Draw(t, "tokens")
 		from := rapid.IntRange(0, 40_000).Draw(t, "from")

@@ -58,7 +58,7 @@ func TestTransfersPassTheChecker(t *testing.T) {
 			}
 			b.machine.SkipRepetitions(false)
 			checker := dram.NewChecker(d, 1, true)
-			b.machine.Observe(checkedRun{checker})
+			b.machine.observe = checkedRun{checker}.Command
 			b.machine.Receive(&Transfer{Geometry: b.program.Geometry, FirstRow: 100, Tokens: tokens}, 700)
 			h := Head{Context: 1500, Append: true}
 			b.ends(h, h)

@@ -107,19 +107,12 @@ func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram
 	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
 		log := dram.NewLogWriter(w, header)
 		var err error
-		if m, err = pim.Measure(ctx, spec, d, load, commandLog{log}, progress); err != nil {
+		if m, err = pim.Measure(ctx, spec, d, load, log.Write, progress); err != nil {
 			return err
 		}
 		return log.Flush()
 	})
 	return m, err
-}
-
-// commandLog writes a program's commands.
-type commandLog struct{ log *dram.LogWriter }
-
-func (l commandLog) Command(clock int64, cmd dram.Command, a dram.Address, _ *pim.Instruction) {
-	l.log.Write(clock, cmd, a)
 }
 
 // pimAttentionResult is the JSON of pim attention.
