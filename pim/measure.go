@@ -26,7 +26,7 @@ const rankAdders = 8
 // Measurement is what the attention of one layer's heads costs on one rank.
 type Measurement struct {
 	Geometry Geometry
-	Plan     Plan
+	plan     plan
 
 	// One query head alone, without append and refresh.
 	Cycles       int64
@@ -152,7 +152,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	m.Geometry, m.Plan = b.program.Geometry, b.program.plan.Plan
+	m.Geometry, m.plan = b.program.Geometry, b.program.plan
 	c := &b.machine.counters
 	m.Phases = c.Phases
 	m.Occupancy = b.program.occupancy(c, d, m.Cycles)
@@ -166,7 +166,7 @@ func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *dram.Ener
 	m.Refreshes = c.Commands[dram.REF]
 	m.Commands = c.Commands
 	m.Energy = meter.Energy(m.TotalCycles)
-	p := Program{Geometry: m.Geometry, plan: plan{Plan: m.Plan}}
+	p := Program{Geometry: m.Geometry, plan: m.plan}
 	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
 }
 

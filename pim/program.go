@@ -67,8 +67,8 @@ type Program struct {
 	scoreDone   uint32              // bank sequencer's count after the latest OpScore
 }
 
-// Plan is what Spec, device and shape fix for all chunks.
-type Plan struct {
+// plan is what Spec, device and shape fix for all chunks.
+type plan struct {
 	Passes          int // MACAs of one column: query heads by multiplier sets, rounded up
 	PartialBursts   int // RDRES of one chunk and query head
 	WeightsPerBurst int // tokens whose weights one WRBUF carries
@@ -78,11 +78,7 @@ type Plan struct {
 	SegmentTokens   int // tokens that pass through the score buffer at once
 	PartialBytes    int // width of a partial sum
 	ContextBytes    int // width of an accumulator
-}
 
-// plan is the rest of it, which concerns the Program alone.
-type plan struct {
-	Plan
 	macs         int // multiplier sets
 	setColumns   int // columns of one weight slot
 	stepSize     int // bound of the instructions of one step
@@ -149,8 +145,7 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 		simultaneous: spec.Activation == Simultaneous,
 		rankPU:       spec.ProcessingUnit == RankPU,
 		rescore:      spec.BeyondBuffer == Refetch,
-	}
-	p.Plan = Plan{
+
 		Passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
 		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
 		WeightsPerBurst: weights,
