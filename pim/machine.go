@@ -38,7 +38,7 @@ type Machine struct {
 	observe  observe // may be nil
 	receiver receiver
 
-	interrupt func() error
+	interrupt func() error // ends a run early once it returns an error; asked now and then, may be nil
 	polls     uint
 }
 
@@ -125,10 +125,6 @@ func (m *Machine) Run(p *Program) int64 {
 	return end
 }
 
-// Interrupt makes later runs end early once check returns an error, which they
-// ask for now and then; nil ends that.
-func (m *Machine) Interrupt(check func() error) { m.interrupt = check }
-
 // interrupted asks once in 8,192 times that the program is short of
 // instructions, which is once in some 65,536 commands or more.
 func (m *Machine) interrupted() bool {
@@ -137,13 +133,6 @@ func (m *Machine) interrupted() bool {
 	}
 	return m.interrupt() != nil
 }
-
-// Ends returns the clock at which each head of the latest run was done. The
-// slice is valid until the next run.
-func (m *Machine) Ends() []int64 { return m.ends }
-
-// Counters returns what the latest run did.
-func (m *Machine) Counters() Counters { return m.counters }
 
 // reset returns to clock 0.
 func (m *Machine) reset(p *Program) {

@@ -32,7 +32,7 @@ func runHead(t testing.TB, spec *Spec, shape HeadShape, context int, periodic bo
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.SkipRepetitions(periodic)
+	m.periodic.on = periodic
 	return m.Run(p), m
 }
 
@@ -104,7 +104,7 @@ func BenchmarkMachine(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			t.machine.SkipRepetitions(false)
+			t.machine.periodic.on = false
 			t.attention(32768)
 			b.ReportAllocs()
 			commands := int64(0)

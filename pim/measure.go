@@ -98,8 +98,8 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	}
 	w.over(b.machine)
 	meter := dram.NewEnergyMeter(d, 1)
-	b.machine.SkipRepetitions(false)
-	b.machine.Refresh(true)
+	b.machine.periodic.on = false
+	b.machine.refresh.on = true
 	b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
 		meter.Record(cmd, a, clock)
 		if observe != nil {
@@ -123,12 +123,12 @@ type watch struct {
 
 // over watches the next runs of a machine.
 func (w *watch) over(m *Machine) {
-	m.Interrupt(func() error {
+	m.interrupt = func() error {
 		if w.progress != nil && w.of > 0 {
 			w.progress(w.done+m.now, w.of)
 		}
 		return w.ctx.Err()
-	})
+	}
 }
 
 // single measures one query head alone.
@@ -143,7 +143,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	w.of = 0
 	w.over(b.machine)
 	w.of = rest + 2*b.attention(load.Context) // may skip repetitions
-	b.machine.SkipRepetitions(false)
+	b.machine.periodic.on = false
 	m.AppendCycles = b.run(Head{Context: load.Context, Append: true})
 	w.done += m.AppendCycles
 	m.Cycles = b.attention(load.Context)

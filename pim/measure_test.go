@@ -83,7 +83,7 @@ func TestMachineDoesNotAllocate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.machine.SkipRepetitions(false)
+	b.machine.periodic.on = false
 	b.attention(4096)
 	if n := testing.AllocsPerRun(10, func() { b.attention(4096) }); n != 0 {
 		t.Errorf("%v allocations a run", n)
@@ -171,7 +171,7 @@ func TestEnergyOfCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := table.Append(3000); m.AppendCycles != want || m.Cycles != table.Attention(3000) {
+	if want := table.Alone(3000) - table.Attention(3000); m.AppendCycles != want || m.Cycles != table.Attention(3000) {
 		t.Errorf("append %d, attention %d clocks, table %d, %d", m.AppendCycles, m.Cycles, want, table.Attention(3000))
 	}
 	if standby := burst / 4 * float64(m.TotalCycles); m.Energy.BackgroundJoules < standby*p.IDD2N || m.Energy.BackgroundJoules > standby*p.IDD3N {
@@ -190,7 +190,7 @@ func TestStalls(t *testing.T) {
 		spec, shape := Default(), fp16Head
 		spec.MACsPerRead, shape.Queries = c.macs, c.queries
 		_, m := runHead(t, spec, shape, 1024, false)
-		counters := m.Counters()
+		counters := m.counters
 		p := &counters.Phases
 		reads := 8 * (counters.Ops[OpScore] + counters.Ops[OpContext])
 		if p.Score+p.Context-p.Stall != reads || c.stalled != (p.Stall > reads/4) {

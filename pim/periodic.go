@@ -135,8 +135,3 @@ func (m *Machine) skipBlocks(b *block, size, end int) {
 		d.chunk.marked = false
 	}
 }
-
-// SkipRepetitions turns the skipping of repetitions in later runs on or off; it
-// is off at first. Clocks and counters are the same either way. A run that is observed
-// or refreshes must not skip.
-func (m *Machine) SkipRepetitions(on bool) { m.periodic.on = on }

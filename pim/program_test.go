@@ -149,7 +149,7 @@ func TestWidths(t *testing.T) {
 		if got := (long - short) / 20; got != c.chunkIncrement {
 			t.Errorf("%s: %d clocks a chunk, want %d", c.key, got, c.chunkIncrement)
 		}
-		counters := m.Counters()
+		counters := m.counters
 		if got, want := counters.Ops[OpReadPartials], int64(30*c.partials); got != want {
 			t.Errorf("%s: %d read-outs of partial sums, want %d", c.key, got, want)
 		}
@@ -177,7 +177,7 @@ func TestBeyondTheBuffer(t *testing.T) {
 		if got, want := segmented-within, 4*int64(extra)+2*rows*162; got != want {
 			t.Errorf("segments of %d tokens: %d clocks more, want %d", extra, got, want)
 		}
-		if got, want := m.Counters().Ops[OpReadContext], 16*(segments+1); got != want {
+		if got, want := m.counters.Ops[OpReadContext], 16*(segments+1); got != want {
 			t.Errorf("segments of %d tokens: %d read-outs of the context, want %d", extra, got, want)
 		}
 	}
@@ -301,13 +301,13 @@ func TestAppendWritesEachBurstOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.SkipRepetitions(false)
+		b.machine.periodic.on = false
 		bursts := int64(b.program.Geometry.TokenBursts)
 		for context := 1; context <= 40; context++ {
 			b.attention(context)
-			without := b.machine.Counters()
+			without := b.machine.counters
 			b.run(Head{Context: context, Append: true})
-			with := b.machine.Counters()
+			with := b.machine.counters
 			opened := with.Commands[dram.ACT] - without.Commands[dram.ACT]
 			if with.Ops[OpAppendKey] != bursts || with.Ops[OpAppendValue] != bursts || opened != 1+bursts {
 				t.Errorf("d = %d, token %d: %d key and %d value bursts, %d banks opened, want %d, %d, %d", dim, context,

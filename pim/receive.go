@@ -113,7 +113,7 @@ func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, 
 	if err != nil {
 		return nil, err
 	}
-	b.machine.SkipRepetitions(false)
+	b.machine.periodic.on = false
 	h := Head{Context: context, Append: true}
 	heads := []Head{h, h, h}
 	undisturbed := b.ends(heads...)[len(heads)-1]

@@ -27,13 +27,6 @@ func (r *refreshManager) reset() {
 	r.done, r.pending, r.checked, r.maxDebt = 0, 0, false, 0
 }
 
-// Refresh turns the refresh manager of later runs on or off; it is off at
-// first.
-func (m *Machine) Refresh(on bool) { m.refresh.on = on }
-
-// MaxDebt returns the most REFs that the latest run ever owed.
-func (m *Machine) MaxDebt() int64 { return m.refresh.maxDebt }
-
 // due decides, once for each boundary, how many REFs go before the bank
 // sequencer's next instruction, and reports whether any is left.
 func (r *refreshManager) due(m *Machine) bool {

@@ -34,7 +34,7 @@ func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []H
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Refresh(true)
+	m.refresh.on = true
 	checker := dram.NewChecker(d, 1, true)
 	m.observe = checkedRun{checker}.Command
 	m.Run(p)
@@ -95,12 +95,12 @@ func TestRefreshDebt(t *testing.T) {
 				heads[i] = Head{Context: c.context, FirstRow: int32(i) * 512, Append: true}
 			}
 			m := checkProgram(t, spec, d, shape, heads)
-			if got := m.MaxDebt(); got > c.most {
+			if got := m.refresh.maxDebt; got > c.most {
 				t.Errorf("%d REFs were owed, want at most %d", got, c.most)
 			}
-			ends := m.Ends()
+			ends := m.ends
 			end := ends[len(ends)-1]
-			issued := m.Counters().Commands[dram.REF]
+			issued := m.counters.Commands[dram.REF]
 			if due := end / int64(d.TREFI); issued < due-8 || issued > due+8 {
 				t.Errorf("%d REFs in %d clocks, want %d give or take 8", issued, end, due)
 			}
@@ -126,7 +126,7 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 		}
 		p, _ := NewProgram(Default(), d, fp16Head, heads)
 		m, _ := NewMachine(Default(), d)
-		m.Refresh(true)
+		m.refresh.on = true
 		got := m.Run(p)
 		want := table.WithRefresh(int64(len(heads)) * table.InSequence(context))
 		if diff := float64(got-want) / float64(want); diff < -0.001 || diff > 0.001 {

@@ -45,7 +45,7 @@ func replayed(m *ValueMachine, machine *Machine, p *Program, data []HeadData, ho
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
 		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
-	machine.SkipRepetitions(false) // every command is needed
+	machine.periodic.on = false // every command is needed
 	machine.observe = r.Command
 	machine.Run(p)
 	machine.observe = nil

@@ -159,15 +159,6 @@ func (t *KernelTable) InSequence(context int) int64 {
 // place returns the newest token's place in its chunk.
 func (t *KernelTable) place(context int) int { return (context - 1) % t.geometry.ChunkTokens }
 
-// Append returns the part of Alone that is due to the append of the newest
-// token.
-func (t *KernelTable) Append(context int) int64 {
-	if context < 1 {
-		return 0
-	}
-	return t.appended[t.place(context)]
-}
-
 // Attention returns Alone without the append.
 func (t *KernelTable) Attention(context int) int64 {
 	if context < 1 {
@@ -215,7 +206,7 @@ func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, 
 	if int64(d.TREFI) <= int64(d.TRFC) {
 		return nil, &input.Error{Key: "tREFI", Expected: "more than tRFC"}
 	}
-	m.SkipRepetitions(spec.Periodic)
+	m.periodic.on = spec.Periodic
 	return &tableBuilder{program: p, machine: m}, nil
 }
 
@@ -224,7 +215,7 @@ func (b *tableBuilder) ends(heads ...Head) []int64 {
 	b.heads = append(b.heads[:0], heads...)
 	b.program.Restart(b.heads)
 	b.machine.Run(b.program)
-	return b.machine.Ends()
+	return b.machine.ends
 }
 
 // run returns the clocks of one head.

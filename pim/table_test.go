@@ -60,7 +60,7 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.machine.SkipRepetitions(false)
+	b.machine.periodic.on = false
 	if got, want := table.Attention(context), b.attention(context); got != want {
 		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
 	}
@@ -239,9 +239,9 @@ func TestSkippingUnderLongConstraints(t *testing.T) {
 			t.Fatal(err)
 		}
 		for context := 16; context < 6000; context += 331 {
-			b.machine.SkipRepetitions(true)
+			b.machine.periodic.on = true
 			got := b.attention(context)
-			b.machine.SkipRepetitions(false)
+			b.machine.periodic.on = false
 			if want := b.attention(context); got != want {
 				t.Errorf("tRAS = %d, %d tokens: %d clocks with repetitions skipped, %d without", ras, context, got, want)
 			}

@@ -23,8 +23,8 @@ func receivedRun(t *testing.T, spec *Spec, transfer *Transfer, refresh bool) *Ma
 		t.Fatal(err)
 	}
 	transfer.Geometry = b.program.Geometry
-	b.machine.SkipRepetitions(false)
-	b.machine.Refresh(refresh)
+	b.machine.periodic.on = false
+	b.machine.refresh.on = refresh
 	checker := dram.NewChecker(d, 1, true)
 	b.machine.observe = checkedRun{checker}.Command
 	b.machine.Receive(transfer, 700)
@@ -48,12 +48,12 @@ func TestTransfersRefresh(t *testing.T) {
 					spec := Default()
 					spec.TransferBoundary = boundary
 					m := receivedRun(t, spec, &Transfer{FirstRow: 100, Tokens: tokens}, refresh)
-					ends := m.Ends()
-					end, issued := ends[len(ends)-1], m.Counters().Commands[dram.REF]
+					ends := m.ends
+					end, issued := ends[len(ends)-1], m.counters.Commands[dram.REF]
 					if due := end / int64(ddr4(t).TREFI); refresh && (issued < due-8 || issued > due+8) || !refresh && issued > 0 {
 						t.Errorf("%d REFs in %d clocks, %d fell due", issued, end, due)
 					}
-					if got := m.MaxDebt(); got > 8 {
+					if got := m.refresh.maxDebt; got > 8 {
 						t.Errorf("%d REFs were owed", got)
 					}
 				})
@@ -92,8 +92,8 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.machine.SkipRepetitions(false)
-		b.machine.Refresh(true)
+		b.machine.periodic.on = false
+		b.machine.refresh.on = true
 		check := &debtCheck{checkedRun: checkedRun{dram.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
 		b.machine.observe = check.Command
 		h := Head{Context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), Append: true}

@@ -56,13 +56,13 @@ func TestTransfersPassTheChecker(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b.machine.SkipRepetitions(false)
+			b.machine.periodic.on = false
 			checker := dram.NewChecker(d, 1, true)
 			b.machine.observe = checkedRun{checker}.Command
 			b.machine.Receive(&Transfer{Geometry: b.program.Geometry, FirstRow: 100, Tokens: tokens}, 700)
 			h := Head{Context: 1500, Append: true}
 			b.ends(h, h)
-			writes := b.machine.Counters().Commands[dram.WR] - 16
+			writes := b.machine.counters.Commands[dram.WR] - 16
 			if want := int64(8 * tokens); writes != want {
 				t.Errorf("%s: %d writes, want %d", boundary, writes, want)
 			}

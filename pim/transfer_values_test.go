@@ -32,7 +32,7 @@ func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads [
 		t.Fatal(err)
 	}
 	transfer.Geometry = p.Geometry
-	clock.Refresh(true)
+	clock.refresh.on = true
 	clock.Receive(transfer, 20)
 	results, err := replayed(m, clock, p, data, hosts)
 	if err != nil {

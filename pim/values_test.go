@@ -254,7 +254,7 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock.Refresh(rapid.Bool().Draw(t, "refresh"))
+		clock.refresh.on = rapid.Bool().Draw(t, "refresh")
 		results, err = replayed(again, clock, program, data, [2][][]uint16{})
 		if err != nil {
 			t.Fatal(err)
@@ -288,7 +288,7 @@ func TestReplayOfALongHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock.Refresh(true)
+	clock.refresh.on = true
 	p.Restart(heads)
 	if results, err = replayed(m, clock, p, data, [2][][]uint16{}); err != nil {
 		t.Fatal(err)
@@ -296,7 +296,7 @@ func TestReplayOfALongHead(t *testing.T) {
 	if got := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...); !slices.Equal(got, want) {
 		t.Error("the replay gives other values")
 	}
-	if n := clock.Counters().Commands[dram.REF]; n == 0 {
+	if n := clock.counters.Commands[dram.REF]; n == 0 {
 		t.Error("no refresh fell into the head")
 	}
 }
