@@ -3,17 +3,17 @@ package pim
 import "github.com/l3sim/l3sim/dram"
 
 // ops is the number of operations.
-const ops = int(OpReadValue) + 1
+const ops = int(opReadValue) + 1
 
-// Counters is what a run did. All fields are sums, so that skipped repetitions
+// counters is what a run did. All fields are sums, so that skipped repetitions
 // can be added.
-type Counters struct {
-	Commands [dram.WRBUF + 1]int64 // by command
-	Ops      [ops]int64            // by operation
-	Phases   Phases
+type counters struct {
+	commands [dram.WRBUF + 1]int64 // by command
+	ops      [ops]int64            // by operation
+	phases   Phases
 }
 
-// Phases divides the clocks of one head that is not appended to, from clock 0
+// phases divides the clocks of one head that is not appended to, from clock 0
 // to its end, by what the rank waited for.
 type Phases struct {
 	// Load: activation of the first row and load of q, up to the first MACA.
@@ -33,20 +33,20 @@ type Phases struct {
 	Stall int64
 }
 
-// Total returns the clocks of all phases.
-func (p *Phases) Total() int64 {
+// total returns the clocks of all phases.
+func (p *Phases) total() int64 {
 	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
 }
 
 // add adds n times what other counts beyond base.
-func (c *Counters) add(n int64, other, base *Counters) {
-	for i := range c.Commands {
-		c.Commands[i] += n * (other.Commands[i] - base.Commands[i])
+func (c *counters) add(n int64, other, base *counters) {
+	for i := range c.commands {
+		c.commands[i] += n * (other.commands[i] - base.commands[i])
 	}
-	for i := range c.Ops {
-		c.Ops[i] += n * (other.Ops[i] - base.Ops[i])
+	for i := range c.ops {
+		c.ops[i] += n * (other.ops[i] - base.ops[i])
 	}
-	p, o, b := &c.Phases, &other.Phases, &base.Phases
+	p, o, b := &c.phases, &other.phases, &base.phases
 	p.Load += n * (o.Load - b.Load)
 	p.Score += n * (o.Score - b.Score)
 	p.Context += n * (o.Context - b.Context)
@@ -59,7 +59,7 @@ func (c *Counters) add(n int64, other, base *Counters) {
 // headClock follows the phases of the running head.
 type headClock struct {
 	lastRead int64 // clock of the latest MACA, -1 before the head's first
-	lastOp   Op
+	lastOp   operation
 	switched bool // banks were precharged since
 
 	columnGap int64 // tCCD_L
@@ -68,7 +68,7 @@ type headClock struct {
 	closeLag  int64 // PREA to banks precharged
 }
 
-func (h *headClock) reset(p *Program, d *dram.Spec) {
+func (h *headClock) reset(p *program, d *dram.Spec) {
 	*h = headClock{
 		lastRead: -1, columnGap: int64(d.TCCDL),
 		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
@@ -80,27 +80,27 @@ func (h *headClock) reset(p *Program, d *dram.Spec) {
 }
 
 // count enters an issued instruction.
-func (m *Machine) count(in *Instruction, clock int64) {
-	m.counters.Commands[in.Command]++
-	m.counters.Ops[in.Op]++
-	switch in.Op {
-	case OpScore, OpContext:
-		m.heads.read(&m.counters.Phases, in.Op, clock)
-	case OpPrecharge:
+func (m *machine) count(in *instruction, clock int64) {
+	m.counters.commands[in.command]++
+	m.counters.ops[in.op]++
+	switch in.op {
+	case opScore, opContext:
+		m.heads.read(&m.counters.phases, in.op, clock)
+	case opPrecharge:
 		m.heads.switched = true
 		m.done(in, clock+m.heads.closeLag)
-	case OpReadContext:
+	case opReadContext:
 		m.done(in, clock+m.heads.resultLag)
-	case OpReadKey:
-		m.heads.read(&m.counters.Phases, OpScore, clock)
-	case OpReadValue:
-		m.heads.read(&m.counters.Phases, OpContext, clock)
+	case opReadKey:
+		m.heads.read(&m.counters.phases, opScore, clock)
+	case opReadValue:
+		m.heads.read(&m.counters.phases, opContext, clock)
 		m.done(in, clock+m.heads.resultLag)
 	}
 }
 
 // read divides the clocks since the previous MACA between the phases.
-func (h *headClock) read(p *Phases, op Op, clock int64) {
+func (h *headClock) read(p *Phases, op operation, clock int64) {
 	if h.lastRead < 0 {
 		p.Load += clock
 	} else {
@@ -123,19 +123,19 @@ func (h *headClock) read(p *Phases, op Op, clock int64) {
 }
 
 // phase returns the phase of a MACA.
-func (h *headClock) phase(p *Phases, op Op) *int64 {
-	if op == OpScore {
+func (h *headClock) phase(p *Phases, op operation) *int64 {
+	if op == opScore {
 		return &p.Score
 	}
 	return &p.Context
 }
 
 // done moves the end of the instruction's head to clock.
-func (m *Machine) done(in *Instruction, clock int64) {
+func (m *machine) done(in *instruction, clock int64) {
 	clock += m.periodic.skipped
-	if int(in.Head) == len(m.ends) {
+	if int(in.head) == len(m.ends) {
 		m.ends = append(m.ends, 0)
 	}
-	end := &m.ends[in.Head]
+	end := &m.ends[in.head]
 	*end = max(*end, clock)
 }

@@ -10,7 +10,7 @@ import (
 
 // direct computes the attention of one query head from plain arrays of tokens
 // and dimensions, with the hardware's roundings in the hardware's order, as
-// docs/pim-values.md states them. It shares nothing with ValueMachine and knows
+// docs/pim-values.md states them. It shares nothing with valueMachine and knows
 // no bank, row, slot or instruction: Verify compares the two bit for bit.
 type direct struct {
 	half       [roundings]bool         // the roundings to FP16
@@ -59,7 +59,7 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := spec.Precision.Resolve()
+	p := spec.Precision.resolve()
 	x := &direct{
 		round16: attention.RoundHalf, dim: shape.HeadDim, padded: burstElements, banks: d.Banks(),
 		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalisedWeights,

@@ -2,16 +2,16 @@
 // whose banks each have a processing unit and whose buffer chip has a rank
 // processing unit.
 //
-// The attention of one KV head is a Program: a stream of Instructions for the
+// The attention of one KV head is a program: a stream of instructions for the
 // rank (activate, multiply-accumulate read, read results, write the shared
 // buffer, precharge, append). It is generated once and has two interpretations.
-// Machine issues it, command by command, against the timing state of package
-// dram; the value interpreter executes it on the bytes that the mapping
+// The machine issues it, command by command, against the timing state of package
+// dram; the value machine executes it on the bytes that the mapping
 // stored. A mistake in the mapping then shows in both.
 //
 // Read Spec (what can be configured) and Geometry (which token lies where)
-// first, then Program, then Machine. KernelTable is what the node simulator
-// uses: the clocks of a head by context length, exact and looked up at once.
+// first, then program.go, machine.go and values.go. KernelTable is what the node
+// simulator uses: the clocks of a head by context length, exact and looked up at once.
 // TransferTable is the same for keys and values on their way into a rank.
 // Measure reports one layer's heads in detail, MeasureTransfer what a transfer
 // costs the rank that it interrupts. docs/pim-timing.md derives the numbers.

@@ -3,14 +3,14 @@ package pim
 import "github.com/l3sim/l3sim/dram"
 
 // emit appends an instruction of the current head and counts it.
-func (p *Program) emit(in Instruction) {
-	in.Head, in.Segment = int32(p.head), int32(p.segment)
-	*p.add(in.Sequencer) = in
+func (p *program) emit(in instruction) {
+	in.head, in.segment = int32(p.head), int32(p.segment)
+	*p.add(in.sequencer) = in
 }
 
 // add appends an instruction of unknown contents to fill in and counts it. Next
 // has made room for all that one step generates.
-func (p *Program) add(s Sequencer) *Instruction {
+func (p *program) add(s sequencer) *instruction {
 	p.count[s]++
 	n := len(p.pending)
 	p.pending = p.pending[:n+1]
@@ -18,22 +18,22 @@ func (p *Program) add(s Sequencer) *Instruction {
 }
 
 // bankCommand returns an instruction of the bank sequencer for one bank.
-func (g *Geometry) bankCommand(cmd dram.Command, op Op, ordinal int, row, column int32) Instruction {
-	group, bank := g.Bank(ordinal)
-	return Instruction{Command: cmd, Op: op, BankGroup: int8(group), Bank: int8(bank), Row: row, Column: column}
+func (g *Geometry) bankCommand(cmd dram.Command, op operation, ordinal int, row, column int32) instruction {
+	group, bank := g.bank(ordinal)
+	return instruction{command: cmd, op: op, bankGroup: int8(group), bank: int8(bank), row: row, column: column}
 }
 
 // allBanks returns an instruction of the bank sequencer for all banks.
-func allBanks(cmd dram.Command, op Op, row, column int32) Instruction {
-	return Instruction{Command: cmd, Op: op, BankGroup: -1, Bank: -1, Row: row, Column: column}
+func allBanks(cmd dram.Command, op operation, row, column int32) instruction {
+	return instruction{command: cmd, op: op, bankGroup: -1, bank: -1, row: row, column: column}
 }
 
 // rankCommand returns an instruction of the current head and token for the
 // whole rank, without row and column.
-func (p *Program) rankCommand(cmd dram.Command, op Op, s Sequencer) Instruction {
-	return Instruction{
-		Head: int32(p.head), Segment: int32(p.segment), Token: int32(p.token), Row: -1, Column: -1,
-		BankGroup: -1, Bank: -1, Command: cmd, Op: op, Sequencer: s,
+func (p *program) rankCommand(cmd dram.Command, op operation, s sequencer) instruction {
+	return instruction{
+		head: int32(p.head), segment: int32(p.segment), token: int32(p.token), row: -1, column: -1,
+		bankGroup: -1, bank: -1, command: cmd, op: op, sequencer: s,
 	}
 }
 
@@ -41,89 +41,89 @@ func (p *Program) rankCommand(cmd dram.Command, op Op, s Sequencer) Instruction 
 // value's banks are opened, written and closed. A bank that holds a burst of both
 // is closed in between and comes last. The writes wait for the previous head's
 // read-out anyway: the activations yield to it.
-func (p *Program) appendToken() {
-	g, h := &p.Geometry, &p.Heads[p.head]
-	token := h.Context - 1
-	keyRow, valueRow := h.FirstRow+g.KeyRow(token), h.FirstRow+g.ValueRow(token)
-	keyBank, firstValue := g.KeyBank(token), g.ValueBank(token)
+func (p *program) appendToken() {
+	g, h := &p.geometry, &p.heads[p.head]
+	token := h.context - 1
+	keyRow, valueRow := h.firstRow+g.keyRow(token), h.firstRow+g.valueRow(token)
+	keyBank, firstValue := g.keyBank(token), g.valueBank(token)
 	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
 
-	open := p.Geometry.bankCommand(dram.ACT, OpActivate, keyBank, keyRow, -1)
-	open.Boundary, open.Yield = HeadBoundary, true
+	open := p.geometry.bankCommand(dram.ACT, opActivate, keyBank, keyRow, -1)
+	open.boundary, open.yield = headBoundary, true
 	p.emit(open)
 	for b := firstValue; b < firstValue+g.TokenBursts; b++ {
 		if b != keyBank {
-			open := p.Geometry.bankCommand(dram.ACT, OpActivate, b, valueRow, -1)
-			open.Yield = true
+			open := p.geometry.bankCommand(dram.ACT, opActivate, b, valueRow, -1)
+			open.yield = true
 			p.emit(open)
 		}
 	}
 	for i := range g.TokenBursts {
-		p.appendBurst(OpAppendKey, token, i, keyBank, keyRow, g.KeyColumn(token)+int32(i))
+		p.appendBurst(opAppendKey, token, i, keyBank, keyRow, g.keyColumn(token)+int32(i))
 	}
 	for i := range g.TokenBursts {
 		if firstValue+i != keyBank {
-			p.appendBurst(OpAppendValue, token, i, firstValue+i, valueRow, g.ValueColumn(token))
+			p.appendBurst(opAppendValue, token, i, firstValue+i, valueRow, g.valueColumn(token))
 		}
 	}
 	if shared {
-		p.emit(p.Geometry.bankCommand(dram.PRE, OpPrecharge, keyBank, -1, -1))
-		p.emit(p.Geometry.bankCommand(dram.ACT, OpActivate, keyBank, valueRow, -1))
-		p.appendBurst(OpAppendValue, token, keyBank-firstValue, keyBank, valueRow, g.ValueColumn(token))
+		p.emit(p.geometry.bankCommand(dram.PRE, opPrecharge, keyBank, -1, -1))
+		p.emit(p.geometry.bankCommand(dram.ACT, opActivate, keyBank, valueRow, -1))
+		p.appendBurst(opAppendValue, token, keyBank-firstValue, keyBank, valueRow, g.valueColumn(token))
 	}
-	p.emit(allBanks(dram.PREA, OpPrecharge, -1, -1))
+	p.emit(allBanks(dram.PREA, opPrecharge, -1, -1))
 }
 
 // appendBurst stores one burst of the newest key or value.
-func (p *Program) appendBurst(op Op, token, burst, ordinal int, row, column int32) {
-	in := p.Geometry.bankCommand(dram.WR, op, ordinal, row, column)
-	in.Token, in.Burst = int32(token), uint8(burst)
+func (p *program) appendBurst(op operation, token, burst, ordinal int, row, column int32) {
+	in := p.geometry.bankCommand(dram.WR, op, ordinal, row, column)
+	in.token, in.burst = int32(token), uint8(burst)
 	p.emit(in)
 }
 
 // loadQuery loads q of all query heads, once the append is over, or else the
 // previous head's scores are done with theirs.
-func (p *Program) loadQuery() {
+func (p *program) loadQuery() {
 	after := p.scoreDone
-	if p.Heads[p.head].Append {
-		after = p.count[BankSequencer]
+	if p.heads[p.head].appends {
+		after = p.count[bankSequencer]
 	}
-	p.queryLoaded = p.count[BufferSequencer]
-	for q := range p.Shape.Queries {
-		for i := range p.Geometry.TokenBursts {
-			in := allBanks(dram.WRBUF, OpLoadQuery, -1, -1)
-			in.Sequencer, in.Query, in.Burst = BufferSequencer, uint8(q), uint8(i)
-			in.Wait[BankSequencer] = after
+	p.queryLoaded = p.count[bufferSequencer]
+	for q := range p.shape.Queries {
+		for i := range p.geometry.TokenBursts {
+			in := allBanks(dram.WRBUF, opLoadQuery, -1, -1)
+			in.sequencer, in.query, in.burst = bufferSequencer, uint8(q), uint8(i)
+			in.wait[bankSequencer] = after
 			p.emit(in)
 		}
 	}
 }
 
 // openRow switches all banks to row, unless token continues in the open one.
-func (p *Program) openRow(row int32, yield bool) {
-	boundary := RowBoundary
+func (p *program) openRow(row int32, yield bool) {
+	boundary := rowBoundary
 	if p.open {
-		closing := allBanks(dram.PREA, OpPrecharge, -1, -1)
-		closing.Yield = yield
+		closing := allBanks(dram.PREA, opPrecharge, -1, -1)
+		closing.yield = yield
 		p.emit(closing)
-	} else if !p.Heads[p.head].Append {
-		boundary = HeadBoundary
+	} else if !p.heads[p.head].appends {
+		boundary = headBoundary
 	} else {
-		boundary = NoBoundary
+		boundary = noBoundary
 	}
 	p.open = true
 	if p.simultaneous {
-		in := allBanks(dram.ACTA, OpActivate, row, -1)
-		in.Boundary, in.Yield = boundary, boundary != RowBoundary && p.loadYields
+		in := allBanks(dram.ACTA, opActivate, row, -1)
+		in.boundary, in.yield = boundary, boundary != rowBoundary && p.loadYields
 		p.emit(in)
 		return
 	}
-	for b := range p.Geometry.Banks {
-		in := p.Geometry.bankCommand(dram.ACT, OpActivate, b, row, -1)
+	for b := range p.geometry.Banks {
+		in := p.geometry.bankCommand(dram.ACT, opActivate, b, row, -1)
 		if b == 0 {
-			in.Boundary = boundary
+			in.boundary = boundary
 		}
-		in.Yield = boundary != RowBoundary && p.loadYields
+		in.yield = boundary != rowBoundary && p.loadYields
 		p.emit(in)
 	}
 }
@@ -131,72 +131,72 @@ func (p *Program) openRow(row int32, yield bool) {
 // startRow switches to the row of the stage's next token: the first of its row
 // or of the stage. The templates are what all instructions of the row have
 // in common.
-func (p *Program) startRow() {
-	g := &p.Geometry
+func (p *program) startRow() {
+	g := &p.geometry
 	p.rowEnd = p.token/g.RowTokens*g.RowTokens + g.RowTokens
-	row, yield := p.Heads[p.head].FirstRow, false
-	op, out, outCommand, outSequencer := OpScore, OpReadPartials, dram.RDRES, ResultSequencer
+	row, yield := p.heads[p.head].firstRow, false
+	op, out, outCommand, outSequencer := opScore, opReadPartials, dram.RDRES, resultSequencer
 	if p.stage == stageContext {
-		row += g.ValueRow(p.token)
-		p.column = g.ValueColumn(p.token)
+		row += g.valueRow(p.token)
+		p.column = g.valueColumn(p.token)
 		yield = p.rowYields
-		op, out, outCommand, outSequencer = OpContext, OpLoadWeights, dram.WRBUF, BufferSequencer
+		op, out, outCommand, outSequencer = opContext, opLoadWeights, dram.WRBUF, bufferSequencer
 	} else {
-		row += g.KeyRow(p.token)
-		p.column = g.KeyColumn(p.token)
+		row += g.keyRow(p.token)
+		p.column = g.keyColumn(p.token)
 	}
 	p.openRow(row, yield)
-	p.read = p.rankCommand(dram.MACA, op, BankSequencer)
-	p.read.Row = row
+	p.read = p.rankCommand(dram.MACA, op, bankSequencer)
+	p.read.row = row
 	p.transfer = p.rankCommand(outCommand, out, outSequencer)
-	p.transfer.Count = p.stage == stageScore
+	p.transfer.count = p.stage == stageScore
 }
 
 // scoreChunk generates one chunk's multiply-accumulates and the read-out of its
 // partial sums, pass by pass.
-func (p *Program) scoreChunk() {
-	g := &p.Geometry
+func (p *program) scoreChunk() {
+	g := &p.geometry
 	if p.token >= p.rowEnd {
 		p.startRow()
 	}
-	p.read.Token, p.transfer.Token = int32(p.token), int32(p.token)
-	p.transfer.Keep = p.token < (p.segment+1)*p.SegmentTokens
-	for pass := range p.Passes {
+	p.read.token, p.transfer.token = int32(p.token), int32(p.token)
+	p.transfer.keep = p.token < (p.segment+1)*p.segmentTokens
+	for pass := range p.passes {
 		query := pass * p.macs
-		queries := min(p.macs, p.Shape.Queries-query)
+		queries := min(p.macs, p.shape.Queries-query)
 		slot := p.unit
 		p.unit = (p.unit + 1) % resultSlots
 		in := &p.read
-		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
-		in.Wait[ResultSequencer] = p.slotRead[slot]
-		in.Wait[BufferSequencer] = p.queryLoaded + uint32((query+queries)*g.TokenBursts)
+		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)
+		in.wait[resultSequencer] = p.slotRead[slot]
+		in.wait[bufferSequencer] = p.queryLoaded + uint32((query+queries)*g.TokenBursts)
 		for i := range g.TokenBursts {
-			out := p.add(BankSequencer)
+			out := p.add(bankSequencer)
 			*out = *in
-			out.Column, out.Burst = p.column+int32(i), uint8(i)
-			in.Wait = [sequencers]uint32{}
+			out.column, out.burst = p.column+int32(i), uint8(i)
+			in.wait = [sequencers]uint32{}
 		}
-		p.transfer.Slot = uint8(slot)
-		p.transfer.Wait[BankSequencer] = p.count[BankSequencer]
-		p.transferAll(query, queries, p.PartialBursts)
-		p.partialRead[pass] = p.count[ResultSequencer]
-		p.slotRead[slot] = p.count[ResultSequencer]
+		p.transfer.slot = uint8(slot)
+		p.transfer.wait[bankSequencer] = p.count[bankSequencer]
+		p.transferAll(query, queries, p.partialBursts)
+		p.partialRead[pass] = p.count[resultSequencer]
+		p.slotRead[slot] = p.count[resultSequencer]
 	}
-	p.scoreDone = p.count[BankSequencer]
+	p.scoreDone = p.count[bankSequencer]
 	p.token += g.ChunkTokens
 	p.column += int32(g.TokenBursts)
 }
 
 // transferAll generates the bursts of one slot: partial sums to the rank PU, or
 // weights from it.
-func (p *Program) transferAll(query, queries, bursts int) {
+func (p *program) transferAll(query, queries, bursts int) {
 	in := &p.transfer
 	for q := range queries {
 		for i := range bursts {
-			out := p.add(in.Sequencer)
+			out := p.add(in.sequencer)
 			*out = *in
-			out.Query, out.Burst = uint8(query+q), uint8(i)
-			in.Wait = [sequencers]uint32{}
+			out.query, out.burst = uint8(query+q), uint8(i)
+			in.wait = [sequencers]uint32{}
 		}
 	}
 }
@@ -204,73 +204,73 @@ func (p *Program) transferAll(query, queries, bursts int) {
 // contextSet generates, pass by pass, the weights of one slot and the
 // multiply-accumulates that use them. The weights wait until the slot's former ones
 // have been used, and the softmax has seen the last chunk.
-func (p *Program) contextSet() {
+func (p *program) contextSet() {
 	if p.token >= p.rowEnd {
 		p.startRow()
 	}
 	// A head's accumulators start from zero; so do those of each segment that
 	// is read out by itself.
-	fresh := p.token == p.segment*p.SegmentTokens && (p.segment == 0 || !p.rescore)
+	fresh := p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
 	columns := p.setColumns
-	p.transfer.Token = int32(p.token)
-	for pass := range p.Passes {
+	p.transfer.token = int32(p.token)
+	for pass := range p.passes {
 		query := pass * p.macs
-		queries := min(p.macs, p.Shape.Queries-query)
+		queries := min(p.macs, p.shape.Queries-query)
 		slot := p.set
 		p.set = (p.set + 1) % weightSlots
-		p.transfer.Slot = uint8(slot)
-		p.transfer.Wait[BankSequencer] = p.setUsed[slot]
-		p.transfer.Wait[ResultSequencer] = p.partialRead[pass]
-		p.transferAll(query, queries, p.SetBursts)
+		p.transfer.slot = uint8(slot)
+		p.transfer.wait[bankSequencer] = p.setUsed[slot]
+		p.transfer.wait[resultSequencer] = p.partialRead[pass]
+		p.transferAll(query, queries, p.setBursts)
 		in := &p.read
-		in.Slot, in.Query, in.Queries = uint8(slot), uint8(query), uint8(queries)
-		in.Wait[BufferSequencer] = p.count[BufferSequencer]
-		in.Wait[ResultSequencer] = p.contextRead
+		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)
+		in.wait[bufferSequencer] = p.count[bufferSequencer]
+		in.wait[resultSequencer] = p.contextRead
 		columns = 0
-		for token := p.token; token < p.limit && columns < p.setColumns; token += p.Geometry.ColumnTokens {
-			out := p.add(BankSequencer)
+		for token := p.token; token < p.limit && columns < p.setColumns; token += p.geometry.ColumnTokens {
+			out := p.add(bankSequencer)
 			*out = *in
-			out.Token, out.Column = int32(token), p.column+int32(columns)
-			out.First = fresh && columns == 0
-			in.Wait = [sequencers]uint32{}
+			out.token, out.column = int32(token), p.column+int32(columns)
+			out.first = fresh && columns == 0
+			in.wait = [sequencers]uint32{}
 			columns++
 		}
-		p.setUsed[slot] = p.count[BankSequencer]
-		p.contextDone[pass] = p.count[BankSequencer]
+		p.setUsed[slot] = p.count[bankSequencer]
+		p.contextDone[pass] = p.count[bankSequencer]
 	}
-	p.token += p.SetTokens
+	p.token += p.setTokens
 	p.column += int32(columns)
 }
 
 // jump passes over tokens of the running stage, whole chunks of the open row or whole
 // rows from a row's beginning on.
-func (p *Program) jump(tokens int) {
+func (p *program) jump(tokens int) {
 	p.token += tokens
 	if p.token-tokens >= p.rowEnd {
 		p.rowEnd = p.token
 	} else if p.stage == stageContext {
-		p.column += int32(tokens / p.Geometry.ColumnTokens)
+		p.column += int32(tokens / p.geometry.ColumnTokens)
 	} else {
-		p.column += int32(tokens / p.Geometry.ChunkTokens * p.Geometry.TokenBursts)
+		p.column += int32(tokens / p.geometry.ChunkTokens * p.geometry.TokenBursts)
 	}
 }
 
 // readContext reads the accumulators of all query heads. At the head's end the
 // banks close meanwhile.
-func (p *Program) readContext() {
-	if p.token >= p.Heads[p.head].Context {
-		closing := allBanks(dram.PREA, OpPrecharge, -1, -1)
-		closing.Yield = p.drainYields
+func (p *program) readContext() {
+	if p.token >= p.heads[p.head].context {
+		closing := allBanks(dram.PREA, opPrecharge, -1, -1)
+		closing.yield = p.drainYields
 		p.emit(closing)
 		p.open = false
 	}
-	for q := range p.Shape.Queries {
-		for i := range p.ContextBursts {
-			in := allBanks(dram.RDRES, OpReadContext, -1, -1)
-			in.Sequencer, in.Query, in.Burst = ResultSequencer, uint8(q), uint8(i)
-			in.Wait[BankSequencer] = p.contextDone[q/p.macs]
+	for q := range p.shape.Queries {
+		for i := range p.contextBursts {
+			in := allBanks(dram.RDRES, opReadContext, -1, -1)
+			in.sequencer, in.query, in.burst = resultSequencer, uint8(q), uint8(i)
+			in.wait[bankSequencer] = p.contextDone[q/p.macs]
 			p.emit(in)
 		}
 	}
-	p.contextRead = p.count[ResultSequencer]
+	p.contextRead = p.count[resultSequencer]
 }

@@ -10,41 +10,41 @@ import "github.com/l3sim/l3sim/dram"
 // can refresh. q, scores and results stay in the buffer chip. Whole chunks are read.
 
 // stepRankPU generates a few instructions of a stage after the append.
-func (p *Program) stepRankPU() {
+func (p *program) stepRankPU() {
 	switch p.stage {
 	case stageScore, stageRescore, stageContext:
 		p.readGroup()
 	case stageReadOut:
 		// The banks are closed; a segment's output stays in the buffer chip.
-		p.open = p.token < p.Heads[p.head].Context
+		p.open = p.token < p.heads[p.head].context
 	}
 }
 
 // readGroup generates the reads of one group of banks for one pass.
-func (p *Program) readGroup() {
-	g := &p.Geometry
+func (p *program) readGroup() {
+	g := &p.geometry
 	if p.token >= p.rowEnd {
 		p.rowEnd = p.token/g.RowTokens*g.RowTokens + g.RowTokens
 		p.group, p.pass = 0, 0
 	}
-	row, column, op := p.Heads[p.head].FirstRow+g.KeyRow(p.token), g.KeyColumn(p.token), OpReadKey
+	row, column, op := p.heads[p.head].firstRow+g.keyRow(p.token), g.keyColumn(p.token), opReadKey
 	if p.stage == stageContext {
-		row, column, op = row+1, g.ValueColumn(p.token), OpReadValue
+		row, column, op = row+1, g.valueColumn(p.token), opReadValue
 	}
 	if p.group == 0 && p.pass == 0 {
 		p.openGroup(0, row)
-		p.opened = p.count[BankSequencer]
+		p.opened = p.count[bankSequencer]
 	}
 	end := min(p.rowEnd, p.limit)
 	chunks := (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens
 	p.readBursts(op, row, column, chunks*g.TokenBursts)
 
-	groups := g.Banks / g.BankGroups
+	groups := g.Banks / g.bankGroups
 	if p.pass == 0 && p.group+1 < groups {
 		p.openGroup(p.group+1, row)
-		p.opened = p.count[BankSequencer]
+		p.opened = p.count[bankSequencer]
 	}
-	if p.pass < p.Passes-1 {
+	if p.pass < p.passes-1 {
 		p.pass++
 		return
 	}
@@ -53,49 +53,49 @@ func (p *Program) readGroup() {
 	if p.group++; p.group == groups {
 		p.group = 0
 		p.token = end
-		if op == OpReadKey {
-			p.scoreRead = p.count[ResultSequencer]
+		if op == opReadKey {
+			p.scoreRead = p.count[resultSequencer]
 		}
 	}
 }
 
 // readBursts reads columns columns of the current group's banks.
-func (p *Program) readBursts(op Op, row, column int32, columns int) {
-	g := &p.Geometry
-	in := p.rankCommand(dram.RD, op, ResultSequencer)
-	in.Row = row
-	in.Query, in.Queries = uint8(p.pass*p.macs), uint8(min(p.macs, p.Shape.Queries-p.pass*p.macs))
-	in.Wait[BankSequencer] = p.opened
-	if op == OpReadValue {
-		in.Wait[ResultSequencer] = p.scoreRead
+func (p *program) readBursts(op operation, row, column int32, columns int) {
+	g := &p.geometry
+	in := p.rankCommand(dram.RD, op, resultSequencer)
+	in.row = row
+	in.query, in.queries = uint8(p.pass*p.macs), uint8(min(p.macs, p.shape.Queries-p.pass*p.macs))
+	in.wait[bankSequencer] = p.opened
+	if op == opReadValue {
+		in.wait[resultSequencer] = p.scoreRead
 	}
 	for c := range columns {
-		for b := range g.BankGroups {
-			out := p.add(ResultSequencer)
+		for b := range g.bankGroups {
+			out := p.add(resultSequencer)
 			*out = in
-			ordinal := p.group*g.BankGroups + b
-			group, bank := g.Bank(ordinal)
-			out.BankGroup, out.Bank, out.Column = int8(group), int8(bank), column+int32(c)
+			ordinal := p.group*g.bankGroups + b
+			group, bank := g.bank(ordinal)
+			out.bankGroup, out.bank, out.column = int8(group), int8(bank), column+int32(c)
 			first := p.token + c/g.TokenBursts*g.ChunkTokens + ordinal
-			out.Token, out.Burst = int32(first), uint8(c%g.TokenBursts)
-			if op == OpReadValue {
-				out.Token = int32(p.token + c*g.ColumnTokens + ordinal/g.TokenBursts)
-				out.Burst = uint8(ordinal % g.TokenBursts)
+			out.token, out.burst = int32(first), uint8(c%g.TokenBursts)
+			if op == opReadValue {
+				out.token = int32(p.token + c*g.ColumnTokens + ordinal/g.TokenBursts)
+				out.burst = uint8(ordinal % g.TokenBursts)
 			}
 		}
 	}
 }
 
 // openGroup activates row in a group of banks.
-func (p *Program) openGroup(group int, row int32) {
-	for b := range p.Geometry.BankGroups {
-		in := p.Geometry.bankCommand(dram.ACT, OpActivate, group*p.Geometry.BankGroups+b, row, -1)
+func (p *program) openGroup(group int, row int32) {
+	for b := range p.geometry.bankGroups {
+		in := p.geometry.bankCommand(dram.ACT, opActivate, group*p.geometry.bankGroups+b, row, -1)
 		if group == 0 && b == 0 {
 			switch {
 			case p.open:
-				in.Boundary = RowBoundary
-			case !p.Heads[p.head].Append:
-				in.Boundary = HeadBoundary
+				in.boundary = rowBoundary
+			case !p.heads[p.head].appends:
+				in.boundary = headBoundary
 			}
 			p.open = true
 		}
@@ -104,10 +104,10 @@ func (p *Program) openGroup(group int, row int32) {
 }
 
 // closeGroup precharges a group of banks once it has been read.
-func (p *Program) closeGroup(group int) {
-	for b := range p.Geometry.BankGroups {
-		in := p.Geometry.bankCommand(dram.PRE, OpPrecharge, group*p.Geometry.BankGroups+b, -1, -1)
-		in.Wait[ResultSequencer] = p.count[ResultSequencer]
+func (p *program) closeGroup(group int) {
+	for b := range p.geometry.bankGroups {
+		in := p.geometry.bankCommand(dram.PRE, opPrecharge, group*p.geometry.bankGroups+b, -1, -1)
+		in.wait[resultSequencer] = p.count[resultSequencer]
 		p.emit(in)
 	}
 }

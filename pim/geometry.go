@@ -21,7 +21,7 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 }
 
-// Geometry says where the tokens of one KV head lie on a rank (L3, section
+// geometry says where the tokens of one KV head lie on a rank (L3, section
 // 4.2), in bursts: one burst is one column of one bank over all chips. Which
 // chip and byte an element has within its burst is the re-layout's part.
 //
@@ -38,13 +38,13 @@ func (h HeadShape) Check(c *input.Check) {
 // 2·(t/RowTokens) for its key and the next one for its value, counted from
 // the head's first row: the two rows are one allocation unit.
 type Geometry struct {
-	BankGroups, Banks int // of the rank
+	bankGroups, Banks int // of the rank
 	Chips             int // of the rank
-	RowBursts         int // columns of a row
-	BurstBytes        int // of all chips together
+	rowBursts         int // columns of a row
+	burstBytes        int // of all chips together
 
 	HeadDim, PaddedDim int // elements before and after padding with zeros
-	ElementBits        int
+	elementBits        int
 
 	TokenBursts  int // bursts of one token's key or value
 	ChunkTokens  int // tokens scored at once: Banks
@@ -59,62 +59,62 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 		return Geometry{}, err
 	}
 	g := Geometry{
-		BankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
-		RowBursts: d.RowBursts(), BurstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, ElementBits: shape.ElementBits,
+		bankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
+		rowBursts: d.RowBursts(), burstBytes: d.BurstBytes(),
+		HeadDim: shape.HeadDim, elementBits: shape.ElementBits,
 	}
-	burstElements := g.BurstBytes * 8 / g.ElementBits
+	burstElements := g.burstBytes * 8 / g.elementBits
 	g.TokenBursts = 1
 	for g.TokenBursts*burstElements < g.HeadDim {
 		g.TokenBursts *= 2
 	}
 	g.PaddedDim = g.TokenBursts * burstElements
-	if g.TokenBursts > g.Banks || g.TokenBursts > g.RowBursts {
+	if g.TokenBursts > g.Banks || g.TokenBursts > g.rowBursts {
 		return Geometry{}, &input.Error{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
-			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.RowBursts), g.Banks)}
+			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.rowBursts), g.Banks)}
 	}
 	g.ChunkTokens = g.Banks
 	g.ColumnTokens = g.Banks / g.TokenBursts
-	g.RowTokens = g.RowBursts * g.Banks / g.TokenBursts
+	g.RowTokens = g.rowBursts * g.Banks / g.TokenBursts
 	return g, nil
 }
 
-// Bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
-func (g *Geometry) Bank(ordinal int) (bankGroup, bank int32) {
-	return int32(ordinal % g.BankGroups), int32(ordinal / g.BankGroups)
+// bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.
+func (g *Geometry) bank(ordinal int) (bankGroup, bank int32) {
+	return int32(ordinal % g.bankGroups), int32(ordinal / g.bankGroups)
 }
 
-// Rows returns the rows, over all banks, that a head of context tokens
+// rows returns the rows, over all banks, that a head of context tokens
 // occupies: a key row and a value row for each started RowTokens.
-func (g *Geometry) Rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
+func (g *Geometry) rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
 
-// KeyRow returns the row of token's key, counted from the head's first row.
-func (g *Geometry) KeyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
+// keyRow returns the row of token's key, counted from the head's first row.
+func (g *Geometry) keyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }
 
-// ValueRow returns the row of token's value, counted from the head's first row.
-func (g *Geometry) ValueRow(token int) int32 { return g.KeyRow(token) + 1 }
+// valueRow returns the row of token's value, counted from the head's first row.
+func (g *Geometry) valueRow(token int) int32 { return g.keyRow(token) + 1 }
 
-// KeyBank returns the ordinal of the bank that holds token's key.
-func (g *Geometry) KeyBank(token int) int { return token % g.Banks }
+// keyBank returns the ordinal of the bank that holds token's key.
+func (g *Geometry) keyBank(token int) int { return token % g.Banks }
 
-// KeyColumn returns the first of the TokenBursts columns of token's key.
-func (g *Geometry) KeyColumn(token int) int32 {
+// keyColumn returns the first of the TokenBursts columns of token's key.
+func (g *Geometry) keyColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ChunkTokens * g.TokenBursts)
 }
 
-// ValueBank returns the first of the TokenBursts bank ordinals of token's value:
+// valueBank returns the first of the TokenBursts bank ordinals of token's value:
 // burst i of the value lies in the i-th of them.
-func (g *Geometry) ValueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
+func (g *Geometry) valueBank(token int) int { return token % g.ColumnTokens * g.TokenBursts }
 
-// ValueColumn returns the column of token's value, the same in all its banks.
-func (g *Geometry) ValueColumn(token int) int32 {
+// valueColumn returns the column of token's value, the same in all its banks.
+func (g *Geometry) valueColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
 
-// RowToken returns which token of a row, and which burst of its key or value, a
-// bank ordinal holds at a column: the inverse of KeyBank and KeyColumn, or of
-// ValueBank and ValueColumn.
-func (g *Geometry) RowToken(kv KV, ordinal int, column int32) (token, burst int) {
+// rowToken returns which token of a row, and which burst of its key or value, a
+// bank ordinal holds at a column: the inverse of keyBank and keyColumn, or of
+// valueBank and valueColumn.
+func (g *Geometry) rowToken(kv KV, ordinal int, column int32) (token, burst int) {
 	if kv == Key {
 		return int(column)/g.TokenBursts*g.ChunkTokens + ordinal, int(column) % g.TokenBursts
 	}

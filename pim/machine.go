@@ -7,18 +7,18 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Machine issues a Program on one rank, command by command, against the timing
+// machine issues a program on one rank, command by command, against the timing
 // rules of package dram. Its three sequencers run each in program order and
 // share the command bus: each clock goes to the sequencer whose next
 // instruction can issue first; at a tie the bank sequencer goes before the
 // result sequencer and that one before the buffer sequencer, unless the instruction yields.
 //
 // Clocks count from 0, at which all banks are closed.
-type Machine struct {
+type machine struct {
 	spec    *Spec
 	device  *dram.Spec
 	state   *dram.State
-	program *Program
+	program *program
 
 	queues  [sequencers]queue
 	latency [ops][sequencers]int64     // from an instruction of the sequencer to one that waits for it
@@ -28,11 +28,11 @@ type Machine struct {
 	bound   [sequencers]int64          // of the clock at which the next instruction can issue
 	firm    [sequencers]bool           // the bound holds unless the clock has passed it
 	delays  [dram.WRBUF + 1]uint32     // by command: the commands, as bits, that it delays
-	scratch []Instruction              // the program's latest instructions
+	scratch []instruction              // the program's latest instructions
 
 	refresh  refreshManager
 	periodic periodDetector
-	counters Counters
+	counters counters
 	heads    headClock
 	ends     []int64 // clock at which each head was done
 	observe  observe // may be nil
@@ -43,22 +43,22 @@ type Machine struct {
 }
 
 // observe sees every command of a run in the order of its clocks. A nil
-// Instruction is a REF. Those of a transfer have Head -1, and OpReadKey and
-// OpReadValue where they go back to the host.
-type observe func(clock int64, cmd dram.Command, a dram.Address, in *Instruction)
+// instruction is a REF. Those of a transfer have head -1, and opReadKey and
+// opReadValue where they go back to the host.
+type observe func(clock int64, cmd dram.Command, a dram.Address, in *instruction)
 
 // history is the number of issue clocks remembered for each sequencer. What
-// issued earlier has taken effect, since no latency is longer (NewMachine).
+// issued earlier has taken effect, since no latency is longer (newMachine).
 const history = 1 << 12
 
 // runAhead is the number of instructions that the program is generated ahead
 // of an idle sequencer.
 const runAhead = 12
 
-// NewMachine returns a machine for programs of spec on d. Latencies beyond 4,096
+// newMachine returns a machine for programs of spec on d. Latencies beyond 4,096
 // clocks are an input.Error.
-func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
-	m := &Machine{spec: spec, device: d, state: dram.NewState(d, 1)}
+func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
+	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1)}
 	for _, c := range d.Constraints() {
 		m.delays[c.Command] |= 1 << c.Next
 	}
@@ -81,25 +81,25 @@ func NewMachine(spec *Spec, d *dram.Spec) (*Machine, error) {
 
 // setLatencies says how long after the instruction that it waits for an
 // operation may issue.
-func (m *Machine) setLatencies() {
+func (m *machine) setLatencies() {
 	d, burst := m.device, m.device.BurstClocks()
-	for _, op := range []Op{OpScore, OpContext} {
-		m.latency[op][ResultSequencer] = 1
-		m.latency[op][BufferSequencer] = int64(d.CWL + burst)
+	for _, op := range []operation{opScore, opContext} {
+		m.latency[op][resultSequencer] = 1
+		m.latency[op][bufferSequencer] = int64(d.CWL + burst)
 	}
-	m.latency[OpReadPartials][BankSequencer] = int64(m.spec.MACLatency)
-	m.latency[OpReadContext][BankSequencer] = int64(m.spec.MACLatency)
-	m.latency[OpLoadWeights][BankSequencer] = 1
-	m.latency[OpLoadWeights][ResultSequencer] = int64(d.CL + burst + m.spec.SoftmaxLatency)
-	m.latency[OpReadValue][ResultSequencer] = int64(m.spec.SoftmaxLatency)
+	m.latency[opReadPartials][bankSequencer] = int64(m.spec.MACLatency)
+	m.latency[opReadContext][bankSequencer] = int64(m.spec.MACLatency)
+	m.latency[opLoadWeights][bankSequencer] = 1
+	m.latency[opLoadWeights][resultSequencer] = int64(d.CL + burst + m.spec.SoftmaxLatency)
+	m.latency[opReadValue][resultSequencer] = int64(m.spec.SoftmaxLatency)
 	// q follows the newest key and value down the channel: after the append's
 	// precharge, like the attention's first activation.
-	m.latency[OpLoadQuery][BankSequencer] = int64(d.TRP)
+	m.latency[opLoadQuery][bankSequencer] = int64(d.TRP)
 }
 
-// Run issues the program from clock 0 and returns the clock at which its last
+// run issues the program from clock 0 and returns the clock at which its last
 // head is done: banks precharged and results on their way out of the rank.
-func (m *Machine) Run(p *Program) int64 {
+func (m *machine) run(p *program) int64 {
 	m.reset(p)
 	for {
 		if m.starved() {
@@ -112,7 +112,7 @@ func (m *Machine) Run(p *Program) int64 {
 		if clock == blocked {
 			break
 		}
-		if m.receiver.transfer != nil && s == BankSequencer && m.refresh.pending == 0 && m.gaveWay(clock) {
+		if m.receiver.transfer != nil && s == bankSequencer && m.refresh.pending == 0 && m.gaveWay(clock) {
 			continue
 		}
 		m.issue(s, clock)
@@ -121,13 +121,13 @@ func (m *Machine) Run(p *Program) int64 {
 		return 0
 	}
 	end := m.ends[len(m.ends)-1]
-	m.counters.Phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.periodic.skipped
+	m.counters.phases.Drain = end - m.heads.lastRead - m.heads.columnGap - m.periodic.skipped
 	return end
 }
 
 // interrupted asks once in 8,192 times that the program is short of
 // instructions, which is once in some 65,536 commands or more.
-func (m *Machine) interrupted() bool {
+func (m *machine) interrupted() bool {
 	if m.polls++; m.polls%(1<<13) != 0 || m.interrupt == nil {
 		return false
 	}
@@ -135,13 +135,13 @@ func (m *Machine) interrupted() bool {
 }
 
 // reset returns to clock 0.
-func (m *Machine) reset(p *Program) {
+func (m *machine) reset(p *program) {
 	m.program = p
 	m.state.Reset()
 	for i := range m.queues {
 		m.queues[i].reset()
 	}
-	m.issued, m.now, m.counters, m.ends = [sequencers]uint32{}, -1, Counters{}, m.ends[:0]
+	m.issued, m.now, m.counters, m.ends = [sequencers]uint32{}, -1, counters{}, m.ends[:0]
 	m.bound = [sequencers]int64{blocked, blocked, blocked}
 	m.refresh.reset()
 	m.periodic.reset()
@@ -150,14 +150,14 @@ func (m *Machine) reset(p *Program) {
 
 // fill generates instructions until no sequencer waits for one that has not
 // been generated, or enough are ahead.
-func (m *Machine) fill() {
+func (m *machine) fill() {
 	for m.starved() {
 		if m.periodic.on {
 			m.skip()
 		}
-		m.scratch = m.program.Next(m.scratch[:0])
+		m.scratch = m.program.next(m.scratch[:0])
 		for i := range m.scratch {
-			m.queues[m.scratch[i].Sequencer].push(&m.scratch[i])
+			m.queues[m.scratch[i].sequencer].push(&m.scratch[i])
 		}
 	}
 	for s := range m.queues {
@@ -168,8 +168,8 @@ func (m *Machine) fill() {
 }
 
 // starved reports whether a sequencer is idle and the program not far ahead.
-func (m *Machine) starved() bool {
-	b, r, w := m.queues[BankSequencer].len(), m.queues[ResultSequencer].len(), m.queues[BufferSequencer].len()
+func (m *machine) starved() bool {
+	b, r, w := m.queues[bankSequencer].len(), m.queues[resultSequencer].len(), m.queues[bufferSequencer].len()
 	if m.program.rankPU && r >= runAhead {
 		return false
 	}
@@ -179,15 +179,15 @@ func (m *Machine) starved() bool {
 // next returns the sequencer that issues next and the clock. What has issued
 // since a sequencer's bound was found can only have moved it later: unless its
 // bound is firm, the sequencer with the earliest one is looked at again.
-func (m *Machine) next() (Sequencer, int64) {
+func (m *machine) next() (sequencer, int64) {
 	for {
 		now := m.now + 1
-		best, bound := BankSequencer, max(m.bound[BankSequencer], now)
-		if t := max(m.bound[ResultSequencer], now); t <= bound && (t < bound || m.bankYields()) {
-			best, bound = ResultSequencer, t
+		best, bound := bankSequencer, max(m.bound[bankSequencer], now)
+		if t := max(m.bound[resultSequencer], now); t <= bound && (t < bound || m.bankYields()) {
+			best, bound = resultSequencer, t
 		}
-		if t := max(m.bound[BufferSequencer], now); t <= bound && (t < bound || best == BankSequencer && m.bankYields()) {
-			best, bound = BufferSequencer, t
+		if t := max(m.bound[bufferSequencer], now); t <= bound && (t < bound || best == bankSequencer && m.bankYields()) {
+			best, bound = bufferSequencer, t
 		}
 		if m.firm[best] || bound == blocked {
 			return best, bound
@@ -202,9 +202,9 @@ func (m *Machine) next() (Sequencer, int64) {
 }
 
 // bankYields reports whether the bank sequencer's next command yields.
-func (m *Machine) bankYields() bool {
-	q := &m.queues[BankSequencer]
-	return q.len() > 0 && m.refresh.pending == 0 && q.front().Yield
+func (m *machine) bankYields() bool {
+	q := &m.queues[bankSequencer]
+	return q.len() > 0 && m.refresh.pending == 0 && q.front().yield
 }
 
 // blocked is the clock of what cannot be said to issue yet.
@@ -213,12 +213,12 @@ const blocked = int64(1) << 62
 // ready returns the first clock at which the sequencer's next instruction can
 // issue, given all that has issued, or blocked while it waits for an
 // instruction that has not.
-func (m *Machine) ready(s Sequencer) int64 {
+func (m *machine) ready(s sequencer) int64 {
 	q := &m.queues[s]
 	if q.len() == 0 {
 		return blocked
 	}
-	if m.refresh.on && s == BankSequencer && m.refresh.due(m) {
+	if m.refresh.on && s == bankSequencer && m.refresh.due(m) {
 		return m.refreshReady()
 	}
 	if !q.checked {
@@ -227,28 +227,28 @@ func (m *Machine) ready(s Sequencer) int64 {
 		}
 	}
 	in := q.front()
-	q.command = 1 << in.Command
+	q.command = 1 << in.command
 	t := max(q.operands, m.now+1)
-	return max(t, m.state.Earliest(in.Command, in.Address()))
+	return max(t, m.state.Earliest(in.command, in.address()))
 }
 
 // checkWaits finds the clock at which the operands of the sequencer's next
 // instruction are ready; false while one of them has not been issued.
-func (m *Machine) checkWaits(q *queue) bool {
+func (m *machine) checkWaits(q *queue) bool {
 	in := q.front()
-	if in.Wait == ([sequencers]uint32{}) {
+	if in.wait == ([sequencers]uint32{}) {
 		q.operands, q.checked = 0, true
 		return true
 	}
-	latency := &m.latency[in.Op]
+	latency := &m.latency[in.op]
 	t := int64(0)
-	for o, w := range in.Wait {
+	for o, w := range in.wait {
 		if w == 0 {
 			continue
 		}
 		behind := m.issued[o] - w
 		if int32(behind) < 0 {
-			q.waitsOn, q.waitsFor, q.waiting = Sequencer(o), w, true
+			q.waitsOn, q.waitsFor, q.waiting = sequencer(o), w, true
 			return false
 		}
 		if behind < history {
@@ -260,29 +260,29 @@ func (m *Machine) checkWaits(q *queue) bool {
 }
 
 // issue issues the sequencer's next instruction.
-func (m *Machine) issue(s Sequencer, clock int64) {
-	if s == BankSequencer && m.refresh.pending > 0 {
+func (m *machine) issue(s sequencer, clock int64) {
+	if s == bankSequencer && m.refresh.pending > 0 {
 		m.issueRefresh(clock)
 		return
 	}
 	q := &m.queues[s]
 	in := q.front()
-	a := in.Address()
-	m.state.Issue(in.Command, a, clock)
+	a := in.address()
+	m.state.Issue(in.command, a, clock)
 	m.clocks[s][m.issued[s]&(history-1)] = clock
 	m.issued[s]++
 	m.now = clock
 	m.count(in, clock)
 	if m.periodic.on {
-		m.periodic.command(in.Op, clock)
+		m.periodic.command(in.op, clock)
 	}
 	if m.observe != nil {
-		m.observe(clock, in.Command, a, in)
+		m.observe(clock, in.command, a, in)
 	}
-	if s == BankSequencer {
+	if s == bankSequencer {
 		m.refresh.checked = false
 	}
-	delays := m.delays[in.Command]
+	delays := m.delays[in.command]
 	q.pop()
 	m.wake(s, delays)
 }
@@ -290,7 +290,7 @@ func (m *Machine) issue(s Sequencer, clock int64) {
 // wake follows a command of sequencer s, which delays the commands in the bits
 // of delays: bounds that it may have moved are not firm any more, and
 // sequencers that waited for it are looked at, s itself among them.
-func (m *Machine) wake(s Sequencer, delays uint32) {
+func (m *machine) wake(s sequencer, delays uint32) {
 	issued := m.issued[s]
 	for o := range m.queues {
 		q := &m.queues[o]
@@ -310,18 +310,18 @@ func (m *Machine) wake(s Sequencer, delays uint32) {
 
 // queue is a ring of instructions of one sequencer.
 type queue struct {
-	ring       []Instruction
+	ring       []instruction
 	head, tail int
 	checked    bool   // operands holds for the front
 	operands   int64  // clock at which the front's operands are ready
 	command    uint32 // the front's command as a bit, once it has been looked at
 	// waiting says that the front waits for waitsFor instructions of waitsOn.
 	waiting  bool
-	waitsOn  Sequencer
+	waitsOn  sequencer
 	waitsFor uint32
 }
 
-func (q *queue) init(size int) { q.ring = make([]Instruction, size) }
+func (q *queue) init(size int) { q.ring = make([]instruction, size) }
 
 func (q *queue) reset() {
 	q.head, q.tail, q.checked, q.waiting = 0, 0, false, false
@@ -329,9 +329,9 @@ func (q *queue) reset() {
 
 func (q *queue) len() int { return q.tail - q.head }
 
-func (q *queue) front() *Instruction { return &q.ring[q.head&(len(q.ring)-1)] }
+func (q *queue) front() *instruction { return &q.ring[q.head&(len(q.ring)-1)] }
 
-func (q *queue) push(in *Instruction) {
+func (q *queue) push(in *instruction) {
 	if q.len() == len(q.ring) {
 		q.grow()
 	}
@@ -346,7 +346,7 @@ func (q *queue) pop() {
 
 // grow doubles the ring.
 func (q *queue) grow() {
-	ring := make([]Instruction, 2*len(q.ring))
+	ring := make([]instruction, 2*len(q.ring))
 	for i := q.head; i < q.tail; i++ {
 		ring[i&(len(ring)-1)] = q.ring[i&(len(q.ring)-1)]
 	}

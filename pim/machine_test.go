@@ -21,19 +21,19 @@ var fp16Head = HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 
 // runHead returns the clocks of one head without append and refresh, and the
 // machine that ran it.
-func runHead(t testing.TB, spec *Spec, shape HeadShape, context int, periodic bool) (int64, *Machine) {
+func runHead(t testing.TB, spec *Spec, shape HeadShape, context int, periodic bool) (int64, *machine) {
 	t.Helper()
 	d := ddr4(t)
-	p, err := NewProgram(spec, d, shape, []Head{{Context: context}})
+	p, err := newProgram(spec, d, shape, []headRun{{context: context}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewMachine(spec, d)
+	m, err := newMachine(spec, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.periodic.on = periodic
-	return m.Run(p), m
+	return m.run(p), m
 }
 
 // closedForm is docs/pim-timing.md's: four clocks a token, a row switch for
@@ -82,11 +82,11 @@ func TestClosedForm(t *testing.T) {
 func TestLongestLatency(t *testing.T) {
 	d, spec := ddr4(t), Default()
 	spec.SoftmaxLatency = 4096 - d.CL - d.BurstClocks()
-	if _, err := NewMachine(spec, d); err != nil {
+	if _, err := newMachine(spec, d); err != nil {
 		t.Error(err)
 	}
 	spec.SoftmaxLatency++
-	if _, err := NewMachine(spec, d); err == nil {
+	if _, err := newMachine(spec, d); err == nil {
 		t.Error("a path of 4,097 clocks is accepted")
 	}
 }
@@ -110,7 +110,7 @@ func BenchmarkMachine(b *testing.B) {
 			commands := int64(0)
 			for b.Loop() {
 				t.attention(32768)
-				for _, n := range t.machine.counters.Commands {
+				for _, n := range t.machine.counters.commands {
 					commands += n
 				}
 			}

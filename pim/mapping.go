@@ -54,26 +54,26 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	return Mapping{Geometry: g, Exchange: x}, nil
 }
 
-// BurstElements returns the elements of one burst.
-func (m *Mapping) BurstElements() int { return m.BurstBytes * 8 / m.ElementBits }
+// burstElements returns the elements of one burst.
+func (m *Mapping) burstElements() int { return m.burstBytes * 8 / m.elementBits }
 
-// ChipElements returns the elements of one burst on one chip.
-func (m *Mapping) ChipElements() int { return m.BurstElements() / m.Chips }
+// chipElements returns the elements of one burst on one chip.
+func (m *Mapping) chipElements() int { return m.burstElements() / m.Chips }
 
-// BurstPlace returns bank ordinal, row and column of one burst of a token's key or
+// burstPlace returns bank ordinal, row and column of one burst of a token's key or
 // value; the row counts from the head's first.
-func (m *Mapping) BurstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
+func (m *Mapping) burstPlace(kv KV, token, burst int) (ordinal int, row, column int32) {
 	if kv == Key {
-		return m.KeyBank(token), m.KeyRow(token), m.KeyColumn(token) + int32(burst)
+		return m.keyBank(token), m.keyRow(token), m.keyColumn(token) + int32(burst)
 	}
-	return m.ValueBank(token) + burst, m.ValueRow(token), m.ValueColumn(token)
+	return m.valueBank(token) + burst, m.valueRow(token), m.valueColumn(token)
 }
 
 // Place returns where element (0 to PaddedDim-1) of token's key or value lies.
 func (m *Mapping) Place(kv KV, token, element int) Place {
-	n := m.BurstElements()
-	ordinal, row, column := m.BurstPlace(kv, token, element/n)
-	group, bank := m.Bank(ordinal)
-	chip, bit := m.Exchange.Chip(element % n)
+	n := m.burstElements()
+	ordinal, row, column := m.burstPlace(kv, token, element/n)
+	group, bank := m.bank(ordinal)
+	chip, bit := m.Exchange.chip(element % n)
 	return Place{Chip: chip, BankGroup: group, Bank: bank, Row: row, Column: column, Bit: bit}
 }

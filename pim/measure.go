@@ -54,8 +54,8 @@ type Load struct {
 }
 
 // heads returns the heads of the load, each in rows of its own.
-func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
-	rows := g.Rows(l.Context)
+func (l *Load) heads(g *Geometry, d *dram.Spec) ([]headRun, error) {
+	rows := g.rows(l.Context)
 	if l.KVHeads < 1 || l.Context < 1 {
 		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: "at least one token and one KV head"}
 	}
@@ -63,9 +63,9 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]Head, error) {
 		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
 			"at most %d tokens: %d KV heads share the %d rows of a rank", d.Rows/l.KVHeads/2*g.RowTokens, l.KVHeads, d.Rows)}
 	}
-	heads := make([]Head, l.KVHeads)
+	heads := make([]headRun, l.KVHeads)
 	for i := range heads {
-		heads[i] = Head{Context: l.Context, FirstRow: int32(i * rows), Append: true}
+		heads[i] = headRun{context: l.Context, firstRow: int32(i * rows), appends: true}
 	}
 	return heads, nil
 }
@@ -79,7 +79,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	if err != nil {
 		return nil, err
 	}
-	heads, err := load.heads(&b.program.Geometry, d)
+	heads, err := load.heads(&b.program.geometry, d)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	meter := dram.NewEnergyMeter(d, 1)
 	b.machine.periodic.on = false
 	b.machine.refresh.on = true
-	b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+	b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *instruction) {
 		meter.Record(cmd, a, clock)
 		if observe != nil {
 			observe(clock, cmd, a)
@@ -122,7 +122,7 @@ type watch struct {
 }
 
 // over watches the next runs of a machine.
-func (w *watch) over(m *Machine) {
+func (w *watch) over(m *machine) {
 	m.interrupt = func() error {
 		if w.progress != nil && w.of > 0 {
 			w.progress(w.done+m.now, w.of)
@@ -144,7 +144,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	w.over(b.machine)
 	w.of = rest + 2*b.attention(load.Context) // may skip repetitions
 	b.machine.periodic.on = false
-	m.AppendCycles = b.run(Head{Context: load.Context, Append: true})
+	m.AppendCycles = b.run(headRun{context: load.Context, appends: true})
 	w.done += m.AppendCycles
 	m.Cycles = b.attention(load.Context)
 	w.done += m.Cycles
@@ -152,21 +152,21 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	m.Geometry, m.plan = b.program.Geometry, b.program.plan
+	m.Geometry, m.plan = b.program.geometry, b.program.plan
 	c := &b.machine.counters
-	m.Phases = c.Phases
+	m.Phases = c.phases
 	m.Occupancy = b.program.occupancy(c, d, m.Cycles)
 	m.PeakShare = m.Geometry.peakShare(d, b.program.rankPU, load.Context, m.Cycles)
 	return nil
 }
 
 // finish enters what the run of all heads did.
-func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *dram.EnergyMeter, d *dram.Spec) {
+func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.EnergyMeter, d *dram.Spec) {
 	m.RefreshCycles = m.TotalCycles - withoutRefresh
-	m.Refreshes = c.Commands[dram.REF]
-	m.Commands = c.Commands
+	m.Refreshes = c.commands[dram.REF]
+	m.Commands = c.commands
 	m.Energy = meter.Energy(m.TotalCycles)
-	p := Program{Geometry: m.Geometry, plan: m.plan}
+	p := program{geometry: m.Geometry, plan: m.plan}
 	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
 }
 
@@ -174,33 +174,33 @@ func (m *Measurement) finish(c *Counters, withoutRefresh int64, meter *dram.Ener
 // context tokens was read in clocks: all banks, one burst each at tCCD_L, or
 // for a rank-level PU the rank's data bus.
 func (g *Geometry) peakShare(d *dram.Spec, rankPU bool, context int, clocks int64) float64 {
-	bytes := 2 * float64(context) * float64(g.HeadDim*g.ElementBits) / 8
-	peak := float64(g.Banks*g.BurstBytes) / float64(d.TCCDL)
+	bytes := 2 * float64(context) * float64(g.HeadDim*g.elementBits) / 8
+	peak := float64(g.Banks*g.burstBytes) / float64(d.TCCDL)
 	if rankPU {
-		peak = float64(g.BurstBytes) / float64(d.BurstClocks())
+		peak = float64(g.burstBytes) / float64(d.BurstClocks())
 	}
 	return bytes / (peak * float64(clocks))
 }
 
 // occupancy returns the occupancies of a run of clocks.
-func (p *Program) occupancy(c *Counters, d *dram.Spec, clocks int64) Occupancy {
-	g := &p.Geometry
+func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
+	g := &p.geometry
 	var commands int64
-	for _, n := range c.Commands {
+	for _, n := range c.commands {
 		commands += n
 	}
-	bursts := c.Commands[dram.RDRES] + c.Commands[dram.WRBUF] + c.Commands[dram.RD] + c.Commands[dram.WR]
-	macs := c.Ops[OpScore] + c.Ops[OpContext]
+	bursts := c.commands[dram.RDRES] + c.commands[dram.WRBUF] + c.commands[dram.RD] + c.commands[dram.WR]
+	macs := c.ops[opScore] + c.ops[opContext]
 	// A burst of partial sums holds as many values of each chip as fit: they are
 	// added over the chips. One of the context's is added over the banks that hold the
 	// same burst of a value.
-	values := int64(g.BurstBytes / p.PartialBytes)
-	adds := c.Ops[OpReadPartials] * values * int64(g.Chips-1) / int64(g.Chips)
-	values = int64(g.BurstBytes / p.ContextBytes)
-	adds += c.Ops[OpReadContext] * values * int64(g.ColumnTokens-1) / int64(g.ColumnTokens)
+	values := int64(g.burstBytes / p.partialBytes)
+	adds := c.ops[opReadPartials] * values * int64(g.Chips-1) / int64(g.Chips)
+	values = int64(g.burstBytes / p.contextBytes)
+	adds += c.ops[opReadContext] * values * int64(g.ColumnTokens-1) / int64(g.ColumnTokens)
 	// The softmax unit sees each score, and each weight once.
-	scores := c.Ops[OpReadPartials] * int64(g.BurstBytes/p.PartialBytes/g.Chips)
-	weights := c.Ops[OpLoadWeights] * int64(p.WeightsPerBurst)
+	scores := c.ops[opReadPartials] * int64(g.burstBytes/p.partialBytes/g.Chips)
+	weights := c.ops[opLoadWeights] * int64(p.weightsPerBurst)
 	share := func(busy, of int64) float64 { return float64(busy) / float64(of) }
 	return Occupancy{
 		BankPUs:    share(macs*int64(d.TCCDL), clocks),

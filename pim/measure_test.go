@@ -22,7 +22,7 @@ func TestMeasureLaws(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := m.Phases.Total(); got != m.Cycles {
+				if got := m.Phases.total(); got != m.Cycles {
 					t.Errorf("%s, %d tokens: the phases add up to %d of %d clocks", unit, tokens, got, m.Cycles)
 				}
 				// The peak at which padding counts is an upper bound of the occupancy.
@@ -191,8 +191,8 @@ func TestStalls(t *testing.T) {
 		spec.MACsPerRead, shape.Queries = c.macs, c.queries
 		_, m := runHead(t, spec, shape, 1024, false)
 		counters := m.counters
-		p := &counters.Phases
-		reads := 8 * (counters.Ops[OpScore] + counters.Ops[OpContext])
+		p := &counters.phases
+		reads := 8 * (counters.ops[opScore] + counters.ops[opContext])
 		if p.Score+p.Context-p.Stall != reads || c.stalled != (p.Stall > reads/4) {
 			t.Errorf("%d query heads, %d sets: %d and %d clocks with %d of stalls for %d of reads", c.queries, c.macs, p.Score, p.Context, p.Stall, reads)
 		}

@@ -24,7 +24,7 @@ type block struct {
 	hash, previous uint64
 	span           int64 // clocks of the previous block, skipped ones included
 	mark           int64 // clock of the mark, with skipped clocks
-	counters       Counters
+	counters       counters
 	equal          int64 // clocks for which successive blocks have been equal
 	marked         bool
 }
@@ -44,7 +44,7 @@ func (d *periodDetector) reset() {
 }
 
 // command enters an issued command.
-func (d *periodDetector) command(op Op, clock int64) {
+func (d *periodDetector) command(op operation, clock int64) {
 	d.chunk.enter(uint64(op), clock+d.skipped)
 	d.row.enter(uint64(op), clock+d.skipped)
 }
@@ -57,7 +57,7 @@ func (b *block) enter(op uint64, clock int64) {
 
 // close ends a block at clock, in a machine whose waiting instructions are
 // summed up by waiting, and reports whether it equals the one before.
-func (b *block) close(clock int64, waiting uint64, c *Counters) bool {
+func (b *block) close(clock int64, waiting uint64, c *counters) bool {
 	b.enter(waiting, clock)
 	span := clock - b.mark
 	same := b.marked && b.hash == b.previous && span == b.span
@@ -78,7 +78,7 @@ func (b *block) open(clock int64) {
 
 // skip moves the program over repetitions, if it stands at a mark and the run
 // repeats.
-func (m *Machine) skip() {
+func (m *machine) skip() {
 	p, d := m.program, &m.periodic
 	switch p.stage {
 	case stageScore, stageRescore, stageContext:
@@ -86,8 +86,8 @@ func (m *Machine) skip() {
 		d.chunk.marked, d.row.marked = false, false
 		return
 	}
-	g := &p.Geometry
-	first := p.segment * p.SegmentTokens
+	g := &p.geometry
+	first := p.segment * p.segmentTokens
 	if p.token%g.ChunkTokens != 0 || p.group != 0 || p.pass != 0 {
 		return
 	}
@@ -106,7 +106,7 @@ func (m *Machine) skip() {
 
 // skipBlocks closes a block of size tokens and skips as many as leave at least
 // one before the token end.
-func (m *Machine) skipBlocks(b *block, size, end int) {
+func (m *machine) skipBlocks(b *block, size, end int) {
 	p, d := m.program, &m.periodic
 	waiting := uint64(m.queues[0].len())<<40 | uint64(m.queues[1].len())<<20 | uint64(m.queues[2].len())
 	before := b.counters

@@ -13,8 +13,8 @@ const (
 	FP32 Format = "fp32"
 )
 
-// Bytes returns the width of a number.
-func (f Format) Bytes() int {
+// bytes returns the width of a number.
+func (f Format) bytes() int {
 	if f == FP32 {
 		return 4
 	}
@@ -45,8 +45,8 @@ var precisionPresets = map[string]Precision{
 		Weights: FP32, Context: FP32, Output: FP32},
 }
 
-// PrecisionNames returns the names of the presets, sorted.
-func PrecisionNames() []string { return []string{"fp32", "paper"} }
+// precisionNames returns the names of the presets, sorted.
+func precisionNames() []string { return []string{"fp32", "paper"} }
 
 // stages lists the per-stage formats under their keys.
 func (p *Precision) stages() []struct {
@@ -62,8 +62,8 @@ func (p *Precision) stages() []struct {
 	}
 }
 
-// Resolve returns p with each empty stage taken from its preset.
-func (p Precision) Resolve() Precision {
+// resolve returns p with each empty stage taken from its preset.
+func (p Precision) resolve() Precision {
 	preset := precisionPresets[p.Preset]
 	base := preset.stages()
 	for i, s := range p.stages() {
@@ -76,7 +76,7 @@ func (p Precision) Resolve() Precision {
 
 // Check has the rules of the section [pim.precision].
 func (p *Precision) Check(c *input.Check) {
-	input.OneOf(c, "preset", p.Preset, PrecisionNames()...)
+	input.OneOf(c, "preset", p.Preset, precisionNames()...)
 	for _, s := range p.stages() {
 		f := *s.format
 		c.That(f == "" || f == FP16 || f == FP32, s.key, f, `"fp16", "fp32" or "" (the preset's)`)

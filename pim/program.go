@@ -17,24 +17,24 @@ const resultSlots = 2
 // accesses: four slots keep the bank PUs fed.
 const weightSlots = 4
 
-// Head is one KV head to compute: a decode step of one request.
-type Head struct {
-	Context  int   // L, tokens attended to, the newest included: at least 1
-	FirstRow int32 // of the head's Geometry.Rows(Context) rows
-	// Append stores the newest token's key and value before the attention.
-	Append bool
+// head is one KV head to compute: a decode step of one request.
+type headRun struct {
+	context  int   // L, tokens attended to, the newest included: at least 1
+	firstRow int32 // of the head's Geometry.Rows(Context) rows
+	// appends stores the newest token's key and value before the attention.
+	appends bool
 }
 
-// Program is the stream of instructions that computes the attention of heads
+// program is the stream of instructions that computes the attention of heads
 // of one shape, one after another, on one rank (L3, sections 4.2 and 4.3). One
 // head is: append of the newest token, load of q, scores of all chunks with their
 // partial sums read out behind them, softmax weights broadcast ahead of the context's
 // reads, read-out of the context. Beyond the score buffer, Spec.BeyondBuffer
-// decides. A Program is generated on the fly and used once.
-type Program struct {
-	Geometry Geometry
-	Shape    HeadShape
-	Heads    []Head
+// decides. A program is generated on the fly and used once.
+type program struct {
+	geometry Geometry
+	shape    HeadShape
+	heads    []headRun
 	plan
 
 	head    int // current head
@@ -43,7 +43,7 @@ type Program struct {
 	token   int // next token of the stage
 	limit   int // end of the stage's tokens
 	open    bool
-	pending []Instruction // appended by the current step
+	pending []instruction // appended by the current step
 	rowEnd  int           // token that needs the stage's next row
 	column  int32         // of the stage's next token
 	// Of a rank-level PU: the group of banks and the pass to read next, the bank
@@ -53,7 +53,7 @@ type Program struct {
 	opened, scoreRead uint32
 	// What all MACAs of the open row have in common, and all transfers of partial
 	// sums or weights.
-	read, transfer Instruction
+	read, transfer instruction
 
 	count       [sequencers]uint32 // instructions generated so far
 	queryLoaded uint32             // buffer sequencer's count before the head's q load
@@ -62,22 +62,22 @@ type Program struct {
 	partialRead []uint32            // by pass: result sequencer's count after the latest chunk
 	set         int                 // next weight slot's turn
 	setUsed     [weightSlots]uint32 // bank sequencer's count after the slot's last use
-	contextDone []uint32            // by pass: bank sequencer's count after its latest OpContext
-	contextRead uint32              // result sequencer's count after the latest OpReadContext
-	scoreDone   uint32              // bank sequencer's count after the latest OpScore
+	contextDone []uint32            // by pass: bank sequencer's count after its latest opContext
+	contextRead uint32              // result sequencer's count after the latest opReadContext
+	scoreDone   uint32              // bank sequencer's count after the latest opScore
 }
 
 // plan is what Spec, device and shape fix for all chunks.
 type plan struct {
-	Passes          int // MACAs of one column: query heads by multiplier sets, rounded up
-	PartialBursts   int // RDRES of one chunk and query head
-	WeightsPerBurst int // tokens whose weights one WRBUF carries
-	SetTokens       int // tokens of one weight slot: whole columns and whole bursts
-	SetBursts       int // WRBUF of one weight slot and query head
-	ContextBursts   int // RDRES of one query head's accumulators
-	SegmentTokens   int // tokens that pass through the score buffer at once
-	PartialBytes    int // width of a partial sum
-	ContextBytes    int // width of an accumulator
+	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
+	partialBursts   int // RDRES of one chunk and query head
+	weightsPerBurst int // tokens whose weights one WRBUF carries
+	setTokens       int // tokens of one weight slot: whole columns and whole bursts
+	setBursts       int // WRBUF of one weight slot and query head
+	contextBursts   int // RDRES of one query head's accumulators
+	segmentTokens   int // tokens that pass through the score buffer at once
+	partialBytes    int // width of a partial sum
+	contextBytes    int // width of an accumulator
 
 	macs         int // multiplier sets
 	setColumns   int // columns of one weight slot
@@ -93,7 +93,7 @@ type plan struct {
 	headSpan     int64 // bound of what a head takes besides its rows
 }
 
-// stage is what a Program generates next.
+// stage is what a program generates next.
 type stage uint8
 
 const (
@@ -106,39 +106,39 @@ const (
 	stageEnd
 )
 
-// NewProgram returns the program of heads on a rank of d. A shape that does not
+// newProgram returns the program of heads on a rank of d. A shape that does not
 // fit or an empty context is an input.Error.
-func NewProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) (*Program, error) {
+func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*program, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
 		return nil, err
 	}
 	for _, h := range heads {
-		if h.Context < 1 || h.Context > 1<<30 {
-			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.Context), Expected: "1 to 1073741824 tokens"}
+		if h.context < 1 || h.context > 1<<30 {
+			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.context), Expected: "1 to 1073741824 tokens"}
 		}
 	}
-	p := &Program{Geometry: g, Shape: shape, Heads: heads}
+	p := &program{geometry: g, shape: shape, heads: heads}
 	if err := p.makePlan(spec, d); err != nil {
 		return nil, err
 	}
-	p.partialRead = make([]uint32, p.Passes)
-	p.contextDone = make([]uint32, p.Passes)
-	p.Restart(heads)
+	p.partialRead = make([]uint32, p.passes)
+	p.contextDone = make([]uint32, p.passes)
+	p.restart(heads)
 	return p, nil
 }
 
 // makePlan derives the plan.
-func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
-	g, precision := &p.Geometry, spec.Precision.Resolve()
-	segment, err := spec.SegmentTokens(d, p.Shape)
+func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
+	g, precision := &p.geometry, spec.Precision.resolve()
+	segment, err := spec.SegmentTokens(d, p.shape)
 	if err != nil {
 		return err
 	}
-	chipBytes := g.BurstBytes / g.Chips // a chip's share of one burst
-	chipElements := chipBytes * 8 / g.ElementBits
+	chipBytes := g.burstBytes / g.Chips // a chip's share of one burst
+	chipElements := chipBytes * 8 / g.elementBits
 	bursts := func(bytes int) int { return max(1, (bytes+chipBytes-1)/chipBytes) }
-	weights := max(1, chipBytes/precision.Weights.Bytes())
+	weights := max(1, chipBytes/precision.Weights.bytes())
 	set := max(g.ColumnTokens, weights)
 	p.plan = plan{
 		macs:         spec.MACsPerRead,
@@ -146,50 +146,50 @@ func (p *Program) makePlan(spec *Spec, d *dram.Spec) error {
 		rankPU:       spec.ProcessingUnit == RankPU,
 		rescore:      spec.BeyondBuffer == Refetch,
 
-		Passes:          (p.Shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
-		PartialBursts:   bursts(g.Banks * precision.Accumulate.Bytes()),
-		WeightsPerBurst: weights,
-		SetTokens:       set,
-		SetBursts:       bursts(set * precision.Weights.Bytes()),
-		ContextBursts:   bursts(g.Banks * chipElements * precision.Context.Bytes()),
-		SegmentTokens:   segment,
-		PartialBytes:    precision.Accumulate.Bytes(),
-		ContextBytes:    precision.Context.Bytes(),
+		passes:          (p.shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
+		partialBursts:   bursts(g.Banks * precision.Accumulate.bytes()),
+		weightsPerBurst: weights,
+		setTokens:       set,
+		setBursts:       bursts(set * precision.Weights.bytes()),
+		contextBursts:   bursts(g.Banks * chipElements * precision.Context.bytes()),
+		segmentTokens:   segment,
+		partialBytes:    precision.Accumulate.bytes(),
+		contextBytes:    precision.Context.bytes(),
 	}
 	p.activateSpan = activationSpan(d, p.simultaneous)
 
-	burst, served := d.BurstClocks(), min(p.macs, p.Shape.Queries)
+	burst, served := d.BurstClocks(), min(p.macs, p.shape.Queries)
 	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
-	readOut := spec.MACLatency + served*p.PartialBursts*burst + d.CL + spec.SoftmaxLatency
+	readOut := spec.MACLatency + served*p.partialBursts*burst + d.CL + spec.SoftmaxLatency
 	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
-	p.drainYields = p.Shape.Queries*p.ContextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
+	p.drainYields = p.shape.Queries*p.contextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
 	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
 
 	p.setColumns = set / g.ColumnTokens
-	queries := p.Shape.Queries
+	queries := p.shape.Queries
 	sets := max(1, g.ChunkTokens/set) // of a chunk
-	setBursts := sets * p.SetBursts
-	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.Passes*(g.TokenBursts+sets*p.setColumns) +
-		queries*(g.TokenBursts+max(p.PartialBursts, setBursts, p.ContextBursts))
+	setBursts := sets * p.setBursts
+	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
+		queries*(g.TokenBursts+max(p.partialBursts, setBursts, p.contextBursts))
 
-	chunk := max(p.Passes*g.TokenBursts*d.TCCDL, p.Shape.Queries*max(p.PartialBursts, setBursts)*burst)
+	chunk := max(p.passes*g.TokenBursts*d.TCCDL, p.shape.Queries*max(p.partialBursts, setBursts)*burst)
 	if p.rankPU {
-		p.stepSize = max(p.stepSize, g.RowBursts*g.BankGroups+3*g.BankGroups)
-		chunk = p.Passes * g.TokenBursts * g.Banks * d.TCCDS
+		p.stepSize = max(p.stepSize, g.rowBursts*g.bankGroups+3*g.bankGroups)
+		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS
 	}
 	rowChunks := g.RowTokens / g.ChunkTokens
-	p.headSpan = 2 * (reopen + int64(p.Shape.Queries*(readOut+p.ContextBursts*burst)))
+	p.headSpan = 2 * (reopen + int64(p.shape.Queries*(readOut+p.contextBursts*burst)))
 	p.rowSpan = int64(rowChunks*chunk)*9/8 + reopen + int64(d.TRTP)
 	return nil
 }
 
 // boundarySpan returns a bound of the clocks from the instruction in, which
 // stands at a boundary, to the next row boundary, or to the next head's.
-func (p *Program) boundarySpan(in *Instruction, wholeHead bool) int64 {
+func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 	if !wholeHead {
 		return p.rowSpan + p.headSpan
 	}
-	rows := int64(p.Geometry.Rows(p.Heads[in.Head].Context))
+	rows := int64(p.geometry.rows(p.heads[in.head].context))
 	if p.rescore {
 		rows += rows / 2
 	}
@@ -210,20 +210,20 @@ func activationSpan(d *dram.Spec, simultaneous bool) int64 {
 		return 0
 	}
 	state := dram.NewState(d, 1)
-	g := Geometry{BankGroups: d.BankGroups}
+	g := Geometry{bankGroups: d.BankGroups}
 	clock := int64(0)
 	for b := range d.Banks() {
 		a := dram.Address{}
-		a.BankGroup, a.Bank = g.Bank(b)
+		a.BankGroup, a.Bank = g.bank(b)
 		clock = state.Earliest(dram.ACT, a)
 		state.Issue(dram.ACT, a, clock)
 	}
 	return clock
 }
 
-// Restart begins the program again, for other heads of the same shape.
-func (p *Program) Restart(heads []Head) {
-	p.Heads = heads
+// restart begins the program again, for other heads of the same shape.
+func (p *program) restart(heads []headRun) {
+	p.heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
 	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
@@ -233,9 +233,9 @@ func (p *Program) Restart(heads []Head) {
 	p.startHead()
 }
 
-// Next appends the next few instructions (those of one chunk, one row switch)
+// next appends the next few instructions (those of one chunk, one row switch)
 // to buffer and returns it; it appends nothing at the end.
-func (p *Program) Next(buffer []Instruction) []Instruction {
+func (p *program) next(buffer []instruction) []instruction {
 	p.pending = slices.Grow(buffer, p.stepSize)
 	for n := len(buffer); len(p.pending) == n && p.stage != stageEnd; {
 		p.step()
@@ -245,7 +245,7 @@ func (p *Program) Next(buffer []Instruction) []Instruction {
 }
 
 // step generates a few instructions or moves to the next stage.
-func (p *Program) step() {
+func (p *program) step() {
 	switch {
 	case p.stage == stageAppend:
 		p.appendToken()
@@ -258,14 +258,14 @@ func (p *Program) step() {
 }
 
 // stepBankPU generates a few instructions of a stage after the append.
-func (p *Program) stepBankPU() {
+func (p *program) stepBankPU() {
 	switch p.stage {
 	case stageLoad:
 		p.loadQuery()
 	case stageScore, stageRescore:
 		p.scoreChunk()
 	case stageContext:
-		for end := min(p.token+p.Geometry.ChunkTokens, p.limit); p.token < end; {
+		for end := min(p.token+p.geometry.ChunkTokens, p.limit); p.token < end; {
 			p.contextSet()
 		}
 	case stageReadOut:
@@ -274,11 +274,11 @@ func (p *Program) stepBankPU() {
 }
 
 // startHead sets the first stage of the current head.
-func (p *Program) startHead() {
+func (p *program) startHead() {
 	switch {
-	case p.head >= len(p.Heads):
+	case p.head >= len(p.heads):
 		p.stage = stageEnd
-	case p.Heads[p.head].Append:
+	case p.heads[p.head].appends:
 		p.stage = stageAppend
 	default:
 		p.stage = stageLoad
@@ -287,8 +287,8 @@ func (p *Program) startHead() {
 
 // advance moves to the next stage once the current one has generated its last
 // token.
-func (p *Program) advance() {
-	context := p.Heads[p.head].Context
+func (p *program) advance() {
+	context := p.heads[p.head].context
 	switch p.stage {
 	case stageAppend:
 		p.stage = stageLoad
@@ -296,13 +296,13 @@ func (p *Program) advance() {
 		p.stage, p.segment, p.token, p.rowEnd = stageScore, 0, 0, 0
 		p.limit = context
 		if !p.rescore {
-			p.limit = min(context, p.SegmentTokens)
+			p.limit = min(context, p.segmentTokens)
 		}
 	case stageScore, stageRescore:
 		if p.token >= p.limit {
-			p.stage, p.token = stageContext, p.segment*p.SegmentTokens
+			p.stage, p.token = stageContext, p.segment*p.segmentTokens
 			p.rowEnd = p.token
-			p.limit = min(context, p.token+p.SegmentTokens)
+			p.limit = min(context, p.token+p.segmentTokens)
 		}
 	case stageContext:
 		if p.token >= p.limit {
@@ -320,7 +320,7 @@ func (p *Program) advance() {
 
 // afterContext follows the context of one segment: read-out at the head's end,
 // and after each segment where their outputs are merged.
-func (p *Program) afterContext(context int) {
+func (p *program) afterContext(context int) {
 	if p.token >= context || !p.rescore {
 		p.stage = stageReadOut
 		return
@@ -329,13 +329,13 @@ func (p *Program) afterContext(context int) {
 }
 
 // nextSegment begins the scores of the segment after the current one.
-func (p *Program) nextSegment(context int) {
+func (p *program) nextSegment(context int) {
 	p.segment++
 	p.stage = stageScore
 	if p.rescore {
 		p.stage = stageRescore
 	}
-	p.token = p.segment * p.SegmentTokens
+	p.token = p.segment * p.segmentTokens
 	p.rowEnd = p.token
-	p.limit = min(context, p.token+p.SegmentTokens)
+	p.limit = min(context, p.token+p.segmentTokens)
 }

@@ -18,40 +18,40 @@ type orderCheck struct {
 
 // see checks one instruction: what it waits for has come, and row and column
 // are those that the geometry says.
-func (c *orderCheck) see(t *rapid.T, in *Instruction) {
+func (c *orderCheck) see(t *rapid.T, in *instruction) {
 	g := c.geometry
-	for s, w := range in.Wait {
+	for s, w := range in.wait {
 		if w > c.count[s] {
 			t.Fatalf("%+v waits for what has not come", in)
 		}
 	}
-	c.count[in.Sequencer]++
-	if in.Head != 0 {
+	c.count[in.sequencer]++
+	if in.head != 0 {
 		return
 	}
-	switch in.Op {
-	case OpActivate:
-		if in.Bank < 0 {
+	switch in.op {
+	case opActivate:
+		if in.bank < 0 {
 			clear(c.open)
 		}
-		c.open[[2]int8{in.BankGroup, in.Bank}] = in.Row
-	case OpScore:
-		if want := g.KeyColumn(int(in.Token)) + int32(in.Burst); in.Column != want || in.Row != g.KeyRow(int(in.Token)) {
-			t.Fatalf("token %d scored at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+		c.open[[2]int8{in.bankGroup, in.bank}] = in.row
+	case opScore:
+		if want := g.keyColumn(int(in.token)) + int32(in.burst); in.column != want || in.row != g.keyRow(int(in.token)) {
+			t.Fatalf("token %d scored at row %d column %d, want %d", in.token, in.row, in.column, want)
 		}
-		c.scored[in.Token] += int(in.Queries)
-	case OpContext:
-		if want := g.ValueColumn(int(in.Token)); in.Column != want || in.Row != g.ValueRow(int(in.Token)) {
-			t.Fatalf("token %d weighted at row %d column %d, want %d", in.Token, in.Row, in.Column, want)
+		c.scored[in.token] += int(in.queries)
+	case opContext:
+		if want := g.valueColumn(int(in.token)); in.column != want || in.row != g.valueRow(int(in.token)) {
+			t.Fatalf("token %d weighted at row %d column %d, want %d", in.token, in.row, in.column, want)
 		}
-		c.weighted[in.Token] += int(in.Queries)
+		c.weighted[in.token] += int(in.queries)
 	}
-	if in.Command != dram.MACA {
+	if in.command != dram.MACA {
 		return
 	}
 	for at, row := range c.open {
-		if row != in.Row {
-			t.Fatalf("%+v reads row %d, bank %v has %d open", in, in.Row, at, row)
+		if row != in.row {
+			t.Fatalf("%+v reads row %d, bank %v has %d open", in, in.row, at, row)
 		}
 	}
 }
@@ -62,14 +62,14 @@ func TestProgramOrder(t *testing.T) {
 		spec, shape := drawSpec(t)
 		spec.ProcessingUnit = BankPU
 		context := rapid.IntRange(1, 3000).Draw(t, "context")
-		heads := []Head{{Context: context, Append: true}, {Context: 40, FirstRow: 900}}
-		p, err := NewProgram(spec, d, shape, heads)
+		heads := []headRun{{context: context, appends: true}, {context: 40, firstRow: 900}}
+		p, err := newProgram(spec, d, shape, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
-		g := &p.Geometry
+		g := &p.geometry
 		c := orderCheck{geometry: g, scored: map[int32]int{}, weighted: map[int32]int{}, open: map[[2]int8]int32{}}
-		for buffer := p.Next(nil); len(buffer) > 0; buffer = p.Next(buffer[:0]) {
+		for buffer := p.next(nil); len(buffer) > 0; buffer = p.next(buffer[:0]) {
 			for i := range buffer {
 				c.see(t, &buffer[i])
 			}
@@ -135,14 +135,14 @@ func TestWidths(t *testing.T) {
 	} {
 		spec := Default()
 		c.set(&spec.Precision)
-		p, err := NewProgram(spec, d, fp16Head, nil)
+		p, err := newProgram(spec, d, fp16Head, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.PartialBursts != c.partials || p.SetBursts*p.Geometry.ColumnTokens/p.SetTokens != c.weights ||
-			p.ContextBursts != c.accumulators || p.SegmentTokens != c.segment {
+		if p.partialBursts != c.partials || p.setBursts*p.geometry.ColumnTokens/p.setTokens != c.weights ||
+			p.contextBursts != c.accumulators || p.segmentTokens != c.segment {
 			t.Errorf("%s: %d partial, %d weight and %d context bursts, %d tokens buffered, want %d, %d, %d, %d", c.key,
-				p.PartialBursts, p.SetBursts, p.ContextBursts, p.SegmentTokens, c.partials, c.weights, c.accumulators, c.segment)
+				p.partialBursts, p.setBursts, p.contextBursts, p.segmentTokens, c.partials, c.weights, c.accumulators, c.segment)
 		}
 		long, m := runHead(t, spec, fp16Head, 480, false)
 		short, _ := runHead(t, spec, fp16Head, 160, false)
@@ -150,7 +150,7 @@ func TestWidths(t *testing.T) {
 			t.Errorf("%s: %d clocks a chunk, want %d", c.key, got, c.chunkIncrement)
 		}
 		counters := m.counters
-		if got, want := counters.Ops[OpReadPartials], int64(30*c.partials); got != want {
+		if got, want := counters.ops[opReadPartials], int64(30*c.partials); got != want {
 			t.Errorf("%s: %d read-outs of partial sums, want %d", c.key, got, want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestBeyondTheBuffer(t *testing.T) {
 		if got, want := segmented-within, 4*int64(extra)+2*rows*162; got != want {
 			t.Errorf("segments of %d tokens: %d clocks more, want %d", extra, got, want)
 		}
-		if got, want := m.counters.Ops[OpReadContext], 16*(segments+1); got != want {
+		if got, want := m.counters.ops[opReadContext], 16*(segments+1); got != want {
 			t.Errorf("segments of %d tokens: %d read-outs of the context, want %d", extra, got, want)
 		}
 	}
@@ -188,20 +188,20 @@ func TestProgramRefusesBadInput(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		shape HeadShape
-		heads []Head
+		heads []headRun
 	}{
 		{"head dimension", HeadShape{HeadDim: 513, Queries: 1, ElementBits: 16}, nil},
 		{"query heads", HeadShape{HeadDim: 128, Queries: 0, ElementBits: 16}, nil},
 		{"element width", HeadShape{HeadDim: 128, Queries: 1, ElementBits: 32}, nil},
-		{"empty context", fp16Head, []Head{{Context: 0}}},
+		{"empty context", fp16Head, []headRun{{context: 0}}},
 	} {
-		if _, err := NewProgram(Default(), d, c.shape, c.heads); err == nil {
+		if _, err := newProgram(Default(), d, c.shape, c.heads); err == nil {
 			t.Errorf("%s: no error", c.name)
 		}
 	}
 	small := Default()
 	small.ScoreBuffer = 16
-	if _, err := NewProgram(small, d, HeadShape{HeadDim: 128, Queries: 8, ElementBits: 16}, nil); err == nil {
+	if _, err := newProgram(small, d, HeadShape{HeadDim: 128, Queries: 8, ElementBits: 16}, nil); err == nil {
 		t.Error("a score buffer of less than a chunk: no error")
 	}
 }
@@ -215,17 +215,17 @@ func TestQueryWaitsForTheAppend(t *testing.T) {
 		if simultaneous {
 			spec.Activation = Simultaneous
 		}
-		p, err := NewProgram(spec, d, fp16Head, []Head{{Context: 100, Append: true}, {Context: 600, FirstRow: 2, Append: true}})
+		p, err := newProgram(spec, d, fp16Head, []headRun{{context: 100, appends: true}, {context: 600, firstRow: 2, appends: true}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewMachine(spec, d)
+		m, err := newMachine(spec, d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := &appendOrder{t: t, trp: int64(d.TRP), written: map[int32]int64{}, closed: map[int32]int64{}, loaded: map[int32]bool{}}
 		m.observe = o.Command
-		m.Run(p)
+		m.run(p)
 		if len(o.closed) != 2 || len(o.loaded) != 2 {
 			t.Errorf("%d appends and %d loads of q seen, want 2 each", len(o.closed), len(o.loaded))
 		}
@@ -241,16 +241,16 @@ type appendOrder struct {
 	loaded  map[int32]bool
 }
 
-func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in *Instruction) {
+func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in *instruction) {
 	switch {
-	case in.Op == OpAppendKey, in.Op == OpAppendValue:
-		o.written[in.Head] = clock
-	case cmd == dram.PREA && o.closed[in.Head] == 0 && o.written[in.Head] > 0:
-		o.closed[in.Head] = clock
-	case in.Op == OpLoadQuery && !o.loaded[in.Head]:
-		o.loaded[in.Head] = true
-		if o.closed[in.Head] == 0 || clock < o.closed[in.Head]+o.trp {
-			o.t.Errorf("head %d: q loads at clock %d, the append's banks close at %d", in.Head, clock, o.closed[in.Head]+o.trp)
+	case in.op == opAppendKey, in.op == opAppendValue:
+		o.written[in.head] = clock
+	case cmd == dram.PREA && o.closed[in.head] == 0 && o.written[in.head] > 0:
+		o.closed[in.head] = clock
+	case in.op == opLoadQuery && !o.loaded[in.head]:
+		o.loaded[in.head] = true
+		if o.closed[in.head] == 0 || clock < o.closed[in.head]+o.trp {
+			o.t.Errorf("head %d: q loads at clock %d, the append's banks close at %d", in.head, clock, o.closed[in.head]+o.trp)
 		}
 	}
 }
@@ -260,20 +260,20 @@ func (o *appendOrder) Command(clock int64, cmd dram.Command, _ dram.Address, in 
 func TestReadOutIsNotHeldUp(t *testing.T) {
 	d := ddr4(t)
 	spec := Default()
-	heads := []Head{{Context: 100, Append: true}, {Context: 60, FirstRow: 2, Append: true}, {Context: 600, FirstRow: 4, Append: true}}
+	heads := []headRun{{context: 100, appends: true}, {context: 60, firstRow: 2, appends: true}, {context: 600, firstRow: 4, appends: true}}
 	for latency := 4; latency < 8; latency++ { // any place in the bursts' four clocks
 		spec.MACLatency = latency
-		p, err := NewProgram(spec, d, fp16Head, heads)
+		p, err := newProgram(spec, d, fp16Head, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, err := NewMachine(spec, d)
+		m, err := newMachine(spec, d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := &readOuts{clocks: map[int32][]int64{}}
 		m.observe = o.Command
-		m.Run(p)
+		m.run(p)
 		for head := range int32(3) {
 			if clocks := o.clocks[head]; len(clocks) != 16 || clocks[15] != clocks[0]+15*4 {
 				t.Errorf("MAC latency %d, head %d: read out at %v, want 16 bursts every 4 clocks", latency, head, clocks)
@@ -285,9 +285,9 @@ func TestReadOutIsNotHeldUp(t *testing.T) {
 // readOuts observes when the accumulators of each head are read.
 type readOuts struct{ clocks map[int32][]int64 }
 
-func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *Instruction) {
-	if in.Op == OpReadContext {
-		o.clocks[in.Head] = append(o.clocks[in.Head], clock)
+func (o *readOuts) Command(clock int64, _ dram.Command, _ dram.Address, in *instruction) {
+	if in.op == opReadContext {
+		o.clocks[in.head] = append(o.clocks[in.head], clock)
 	}
 }
 
@@ -302,16 +302,16 @@ func TestAppendWritesEachBurstOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.machine.periodic.on = false
-		bursts := int64(b.program.Geometry.TokenBursts)
+		bursts := int64(b.program.geometry.TokenBursts)
 		for context := 1; context <= 40; context++ {
 			b.attention(context)
 			without := b.machine.counters
-			b.run(Head{Context: context, Append: true})
+			b.run(headRun{context: context, appends: true})
 			with := b.machine.counters
-			opened := with.Commands[dram.ACT] - without.Commands[dram.ACT]
-			if with.Ops[OpAppendKey] != bursts || with.Ops[OpAppendValue] != bursts || opened != 1+bursts {
+			opened := with.commands[dram.ACT] - without.commands[dram.ACT]
+			if with.ops[opAppendKey] != bursts || with.ops[opAppendValue] != bursts || opened != 1+bursts {
 				t.Errorf("d = %d, token %d: %d key and %d value bursts, %d banks opened, want %d, %d, %d", dim, context,
-					with.Ops[OpAppendKey], with.Ops[OpAppendValue], opened, bursts, bursts, 1+bursts)
+					with.ops[opAppendKey], with.ops[opAppendValue], opened, bursts, bursts, 1+bursts)
 			}
 		}
 	}

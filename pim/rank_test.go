@@ -13,8 +13,8 @@ func TestRankPU(t *testing.T) {
 		if got < least || got > least+least/50+200 {
 			t.Errorf("%d tokens: %d clocks, want %d and at most 2%% more", context, got, least)
 		}
-		if c := m.counters; c.Ops[OpReadKey] != int64(4*context) || c.Ops[OpReadValue] != int64(4*context) {
-			t.Errorf("%d tokens: %d key and %d value bursts, want %d each", context, c.Ops[OpReadKey], c.Ops[OpReadValue], 4*context)
+		if c := m.counters; c.ops[opReadKey] != int64(4*context) || c.ops[opReadValue] != int64(4*context) {
+			t.Errorf("%d tokens: %d key and %d value bursts, want %d each", context, c.ops[opReadKey], c.ops[opReadValue], 4*context)
 		}
 	}
 }

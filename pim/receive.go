@@ -9,30 +9,30 @@ import (
 
 // receiver interrupts a run by a transfer.
 type receiver struct {
-	transfer *Transfer
+	transfer *transfer
 	from     int64 // clock from which the transfer waits
 	start    int64 // first command of the transfer
 	end      int64 // banks precharged after it
 }
 
-// Receive lets the next run give way to a transfer, which waits from a clock on
+// receive lets the next run give way to a transfer, which waits from a clock on
 // for the next boundary (Spec.TransferBoundary).
-func (m *Machine) Receive(t *Transfer, from int64) {
+func (m *machine) receive(t *transfer, from int64) {
 	m.receiver = receiver{transfer: t, from: from}
 }
 
 // gaveWay lets the transfer in if it waits and the bank sequencer, about to
 // issue at clock, stands at a boundary.
-func (m *Machine) gaveWay(clock int64) bool {
+func (m *machine) gaveWay(clock int64) bool {
 	r := &m.receiver
-	in := m.queues[BankSequencer].front()
+	in := m.queues[bankSequencer].front()
 	if clock < r.from || !m.atBoundary(in) {
 		return false
 	}
 	h := hostStream{state: m.state, refresh: &m.refresh, now: m.now, observe: m.hostCommand}
-	open := in.Boundary == NoBoundary
+	open := in.boundary == noBoundary
 	if open {
-		h.command(allBanks(dram.PREA, OpPrecharge, -1, -1))
+		h.command(allBanks(dram.PREA, opPrecharge, -1, -1))
 	}
 	r.start = h.now + 1
 	r.end, _ = h.move(r.transfer)
@@ -40,7 +40,7 @@ func (m *Machine) gaveWay(clock int64) bool {
 	if open {
 		span := m.program.boundarySpan(in, false)
 		h.payRefreshes(span, span)
-		m.reactivate(&h, in.Row)
+		m.reactivate(&h, in.row)
 	}
 	m.refresh.checked = false // the transfer took time
 	m.now = h.now
@@ -49,12 +49,12 @@ func (m *Machine) gaveWay(clock int64) bool {
 }
 
 // hostCommand counts and passes on a command of a transfer.
-func (m *Machine) hostCommand(clock int64, in *Instruction) {
-	m.counters.Commands[in.Command]++
+func (m *machine) hostCommand(clock int64, in *instruction) {
+	m.counters.commands[in.command]++
 	if m.observe == nil {
 		return
 	}
-	cmd, a := in.Command, in.Address()
+	cmd, a := in.command, in.address()
 	if cmd == dram.REF {
 		in = nil
 	}
@@ -62,30 +62,30 @@ func (m *Machine) hostCommand(clock int64, in *Instruction) {
 }
 
 // atBoundary reports whether a transfer may interrupt before the instruction.
-func (m *Machine) atBoundary(in *Instruction) bool {
+func (m *machine) atBoundary(in *instruction) bool {
 	switch {
-	case in.Boundary == HeadBoundary:
+	case in.boundary == headBoundary:
 		return true
 	case m.spec.TransferBoundary == BoundaryHead:
 		return false
-	case in.Boundary == RowBoundary:
+	case in.boundary == rowBoundary:
 		return true
-	case m.spec.TransferBoundary == BoundaryRow || in.Query != 0:
+	case m.spec.TransferBoundary == BoundaryRow || in.query != 0:
 		return false
 	}
-	g := &m.program.Geometry
-	return in.Op == OpScore && in.Burst == 0 || in.Op == OpContext && int(in.Token)%g.ChunkTokens == 0
+	g := &m.program.geometry
+	return in.op == opScore && in.burst == 0 || in.op == opContext && int(in.token)%g.ChunkTokens == 0
 }
 
 // reactivate opens the row that a transfer within it closed.
-func (m *Machine) reactivate(h *hostStream, row int32) {
+func (m *machine) reactivate(h *hostStream, row int32) {
 	if m.program.simultaneous {
-		h.command(allBanks(dram.ACTA, OpActivate, row, -1))
+		h.command(allBanks(dram.ACTA, opActivate, row, -1))
 		return
 	}
-	g := &m.program.Geometry
+	g := &m.program.geometry
 	for b := range g.Banks {
-		h.command(g.bankCommand(dram.ACT, OpActivate, b, row, -1))
+		h.command(g.bankCommand(dram.ACT, opActivate, b, row, -1))
 	}
 }
 
@@ -114,19 +114,19 @@ func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, 
 		return nil, err
 	}
 	b.machine.periodic.on = false
-	h := Head{Context: context, Append: true}
-	heads := []Head{h, h, h}
+	h := headRun{context: context, appends: true}
+	heads := []headRun{h, h, h}
 	undisturbed := b.ends(heads...)[len(heads)-1]
-	first := int32(b.program.Geometry.Rows(context))
-	t := &Transfer{Geometry: b.program.Geometry, FirstRow: first, Tokens: tokens}
-	b.machine.Receive(t, from)
+	first := int32(b.program.geometry.rows(context))
+	t := &transfer{geometry: b.program.geometry, firstRow: first, tokens: tokens}
+	b.machine.receive(t, from)
 	end := b.ends(heads...)[len(heads)-1]
 	r := b.machine.receiver
 	if r.end == 0 {
 		return nil, &input.Error{Key: "from", Value: fmt.Sprint(from), Expected: fmt.Sprintf("a clock before the last boundary of %d", undisturbed)}
 	}
 	m := &TransferMeasurement{WaitClocks: r.start - from, WriteClocks: r.end - r.start, LostClocks: end - undisturbed}
-	m.BusShare = float64(t.Bursts()*int64(d.BurstClocks())) / float64(m.WriteClocks)
+	m.BusShare = float64(t.bursts()*int64(d.BurstClocks())) / float64(m.WriteClocks)
 	m.ComputeShare = 1 - float64(m.LostClocks)/(float64(ranks)*float64(m.WriteClocks))
 	return m, nil
 }

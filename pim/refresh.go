@@ -29,13 +29,13 @@ func (r *refreshManager) reset() {
 
 // due decides, once for each boundary, how many REFs go before the bank
 // sequencer's next instruction, and reports whether any is left.
-func (r *refreshManager) due(m *Machine) bool {
+func (r *refreshManager) due(m *machine) bool {
 	if r.checked {
 		return r.pending > 0
 	}
 	r.checked = true
-	in := m.queues[BankSequencer].front()
-	if in.Boundary == NoBoundary {
+	in := m.queues[bankSequencer].front()
+	if in.boundary == noBoundary {
 		return false
 	}
 	at := max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
@@ -71,21 +71,21 @@ var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 
 // refreshReady returns a bound of the clock of the next REF: after the results
 // that are ready to be read out, since nothing else may issue within tRFC.
-func (m *Machine) refreshReady() int64 {
-	if t := m.ready(ResultSequencer); t < blocked {
+func (m *machine) refreshReady() int64 {
+	if t := m.ready(resultSequencer); t < blocked {
 		return t + 1
 	}
 	return max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
 }
 
 // issueRefresh issues one REF.
-func (m *Machine) issueRefresh(clock int64) {
+func (m *machine) issueRefresh(clock int64) {
 	m.refresh.pay(clock)
 	m.state.Issue(dram.REF, allBankAddress, clock)
 	m.refresh.pending--
 	m.now = clock
-	m.wake(BankSequencer, m.delays[dram.REF])
-	m.counters.Commands[dram.REF]++
+	m.wake(bankSequencer, m.delays[dram.REF])
+	m.counters.commands[dram.REF]++
 	if m.observe != nil {
 		m.observe(clock, dram.REF, allBankAddress, nil)
 	}

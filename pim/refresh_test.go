@@ -11,7 +11,7 @@ import (
 // checkedRun feeds a run's commands to dram's independent checker.
 type checkedRun struct{ checker *dram.Checker }
 
-func (c checkedRun) Command(clock int64, cmd dram.Command, a dram.Address, _ *Instruction) {
+func (c checkedRun) Command(clock int64, cmd dram.Command, a dram.Address, _ *instruction) {
 	c.checker.Check(dram.Record{Clock: clock, Command: cmd, Address: a})
 }
 
@@ -24,20 +24,20 @@ type failer interface {
 
 // checkProgram runs heads with refresh under the checker and returns the
 // machine.
-func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []Head) *Machine {
+func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) *machine {
 	t.Helper()
-	p, err := NewProgram(spec, d, shape, heads)
+	p, err := newProgram(spec, d, shape, heads)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := NewMachine(spec, d)
+	m, err := newMachine(spec, d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.refresh.on = true
 	checker := dram.NewChecker(d, 1, true)
 	m.observe = checkedRun{checker}.Command
-	m.Run(p)
+	m.run(p)
 	allowed := map[string]bool{}
 	if spec.Activation == Simultaneous {
 		for _, rule := range WaivedRules(spec) {
@@ -59,11 +59,11 @@ func TestProgramsPassTheChecker(t *testing.T) {
 		spec, shape := drawSpec(t)
 		d := drawDevice(t, shape)
 		spec.PostponedRefreshes = rapid.IntRange(0, 8).Draw(t, "postponed")
-		var heads []Head
+		var heads []headRun
 		row := int32(0)
 		for range rapid.IntRange(1, 4).Draw(t, "heads") {
 			context := rapid.OneOf(rapid.IntRange(1, 100), rapid.IntRange(1, 30000/shape.Queries)).Draw(t, "context")
-			heads = append(heads, Head{Context: context, FirstRow: row, Append: rapid.Bool().Draw(t, "append")})
+			heads = append(heads, headRun{context: context, firstRow: row, appends: rapid.Bool().Draw(t, "append")})
 			row += 256
 		}
 		checkProgram(t, spec, d, shape, heads)
@@ -90,9 +90,9 @@ func TestRefreshDebt(t *testing.T) {
 			spec.PostponedRefreshes = c.postponed
 			shape := fp16Head
 			shape.Queries = c.queries
-			heads := make([]Head, c.heads)
+			heads := make([]headRun, c.heads)
 			for i := range heads {
-				heads[i] = Head{Context: c.context, FirstRow: int32(i) * 512, Append: true}
+				heads[i] = headRun{context: c.context, firstRow: int32(i) * 512, appends: true}
 			}
 			m := checkProgram(t, spec, d, shape, heads)
 			if got := m.refresh.maxDebt; got > c.most {
@@ -100,7 +100,7 @@ func TestRefreshDebt(t *testing.T) {
 			}
 			ends := m.ends
 			end := ends[len(ends)-1]
-			issued := m.counters.Commands[dram.REF]
+			issued := m.counters.commands[dram.REF]
 			if due := end / int64(d.TREFI); issued < due-8 || issued > due+8 {
 				t.Errorf("%d REFs in %d clocks, want %d give or take 8", issued, end, due)
 			}
@@ -120,14 +120,14 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		heads := make([]Head, 3_000_000/context)
+		heads := make([]headRun, 3_000_000/context)
 		for i := range heads {
-			heads[i] = Head{Context: context, Append: true}
+			heads[i] = headRun{context: context, appends: true}
 		}
-		p, _ := NewProgram(Default(), d, fp16Head, heads)
-		m, _ := NewMachine(Default(), d)
+		p, _ := newProgram(Default(), d, fp16Head, heads)
+		m, _ := newMachine(Default(), d)
 		m.refresh.on = true
-		got := m.Run(p)
+		got := m.run(p)
 		want := table.WithRefresh(int64(len(heads)) * table.InSequence(context))
 		if diff := float64(got-want) / float64(want); diff < -0.001 || diff > 0.001 {
 			t.Errorf("heads of %d tokens: %d clocks, table %d (%+.3f%%)", context, got, want, 100*diff)

@@ -16,8 +16,8 @@ const burstBeats = 8
 
 // Exchange is the permutation of the re-layout unit (L3, section 4.1), and with
 // it the chip on which each element of a burst lies. A beat carries 64 bits,
-// DeviceWidth to each chip. An element of ElementBits that is wider than that
-// takes Group = ElementBits/DeviceWidth neighbouring lanes of one beat; after
+// deviceWidth to each chip. An element of elementBits that is wider than that
+// takes Group = elementBits/deviceWidth neighbouring lanes of one beat; after
 // the exchange it takes Group successive beats of one lane. Lane Group·j+b of
 // beat a changes places with lane Group·j+a of beat b, within each Group beats:
 // a transposition, and so its own inverse.
@@ -26,8 +26,8 @@ const burstBeats = 8
 // x4, a 4×4 exchange of half bytes over four. Where an element fits a chip,
 // Group is 1 and nothing moves.
 type Exchange struct {
-	ElementBits int // 8, 16 or 32
-	DeviceWidth int // data pins of a chip: 4, 8 or 16
+	elementBits int // 8, 16 or 32
+	deviceWidth int // data pins of a chip: 4, 8 or 16
 	Group       int // beats, and lanes, that one exchange spans
 }
 
@@ -48,16 +48,16 @@ func NewExchange(elementBits, deviceWidth int) (Exchange, error) {
 // WTR_L + n.
 func (x Exchange) Delay() int { return x.Group / 2 }
 
-// Beats exchanges in place. The number of beats is a multiple of Group.
+// beats exchanges in place. The number of beats is a multiple of Group.
 //
 // Like the transposition of a bit matrix it goes by powers of two: a stage
 // swaps the lanes whose index has bit s clear with those where it is set, between
 // the beats whose index has bit s set and clear.
-func (x Exchange) Beats(beats []uint64) {
+func (x Exchange) beats(beats []uint64) {
 	if x.Group == 1 {
 		return
 	}
-	if x.Group == 2 && x.DeviceWidth == 8 {
+	if x.Group == 2 && x.deviceWidth == 8 {
 		for i := 0; i+1 < len(beats); i += 2 {
 			t := (beats[i]>>8 ^ beats[i+1]) & 0x00ff00ff00ff00ff
 			beats[i] ^= t << 8
@@ -67,7 +67,7 @@ func (x Exchange) Beats(beats []uint64) {
 	}
 	for ; len(beats) >= x.Group; beats = beats[x.Group:] {
 		for s := 1; s < x.Group; s *= 2 {
-			shift, mask := s*x.DeviceWidth, x.clearLanes(s)
+			shift, mask := s*x.deviceWidth, x.clearLanes(s)
 			for a := range x.Group {
 				if a&s != 0 {
 					continue
@@ -83,35 +83,35 @@ func (x Exchange) Beats(beats []uint64) {
 // clearLanes returns the bits of the lanes whose index has bit s clear.
 func (x Exchange) clearLanes(s int) uint64 {
 	var mask uint64
-	for lane := 0; lane*x.DeviceWidth < busLanes; lane++ {
+	for lane := 0; lane*x.deviceWidth < busLanes; lane++ {
 		if lane&s == 0 {
-			mask |= (1<<x.DeviceWidth - 1) << (lane * x.DeviceWidth)
+			mask |= (1<<x.deviceWidth - 1) << (lane * x.deviceWidth)
 		}
 	}
 	return mask
 }
 
-// Chip returns where element i of a burst lies after the exchange: the chip,
+// chip returns where element i of a burst lies after the exchange: the chip,
 // and the bit within that chip's share of the burst, beat by beat, low bit
 // first.
-func (x Exchange) Chip(i int) (chip, bit int) {
-	chips := busLanes / x.DeviceWidth
-	if x.ElementBits < x.DeviceWidth {
-		n := x.DeviceWidth / x.ElementBits // elements of a beat on a chip
-		return i / n % chips, i/(n*chips)*x.DeviceWidth + i%n*x.ElementBits
+func (x Exchange) chip(i int) (chip, bit int) {
+	chips := busLanes / x.deviceWidth
+	if x.elementBits < x.deviceWidth {
+		n := x.deviceWidth / x.elementBits // elements of a beat on a chip
+		return i / n % chips, i/(n*chips)*x.deviceWidth + i%n*x.elementBits
 	}
 	group, j := i/chips, i%chips
-	return j*x.Group%chips + j*x.Group/chips, group * x.ElementBits
+	return j*x.Group%chips + j*x.Group/chips, group * x.elementBits
 }
 
-// Element is the inverse of Chip for a bit at which an element begins.
-func (x Exchange) Element(chip, bit int) int {
-	chips := busLanes / x.DeviceWidth
-	if x.ElementBits < x.DeviceWidth {
-		n := x.DeviceWidth / x.ElementBits
-		return (bit/x.DeviceWidth*chips+chip)*n + bit%x.DeviceWidth/x.ElementBits
+// element is the inverse of Chip for a bit at which an element begins.
+func (x Exchange) element(chip, bit int) int {
+	chips := busLanes / x.deviceWidth
+	if x.elementBits < x.deviceWidth {
+		n := x.deviceWidth / x.elementBits
+		return (bit/x.deviceWidth*chips+chip)*n + bit%x.deviceWidth/x.elementBits
 	}
-	return bit/x.ElementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
+	return bit/x.elementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
 }
 
 // CPUTranspositionClocks returns the clocks of one channel's bus that CPU

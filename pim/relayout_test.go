@@ -26,7 +26,7 @@ func TestExchangeHalfOnX8(t *testing.T) {
 		}
 	}
 	words := []uint64{binary.LittleEndian.Uint64(beats[0][:]), binary.LittleEndian.Uint64(beats[1][:])}
-	x.Beats(words)
+	x.beats(words)
 	for j := range 4 {
 		beats[0][2*j+1], beats[1][2*j] = beats[1][2*j], beats[0][2*j+1]
 	}
@@ -36,7 +36,7 @@ func TestExchangeHalfOnX8(t *testing.T) {
 		}
 	}
 	for i := range 8 {
-		chip, bit := x.Chip(i)
+		chip, bit := x.chip(i)
 		if want := i%4*2 + i/4; chip != want || bit != 0 {
 			t.Errorf("element %d on chip %d, bit %d; want chip %d", i, chip, bit, want)
 		}
@@ -72,7 +72,7 @@ func TestExchange(t *testing.T) {
 			binary.LittleEndian.PutUint64(src[8*i:], beats[i])
 		}
 		before := slices.Clone(beats)
-		x.Beats(beats)
+		x.beats(beats)
 		x.CPUTransposition(dst[:], src[:])
 		for i := range beats {
 			if got := binary.LittleEndian.Uint64(dst[8*i:]); got != beats[i] {
@@ -80,8 +80,8 @@ func TestExchange(t *testing.T) {
 			}
 		}
 		for i := range 512 / w.element {
-			chip, bit := x.Chip(i)
-			if back := x.Element(chip, bit); back != i {
+			chip, bit := x.chip(i)
+			if back := x.element(chip, bit); back != i {
 				t.Errorf("%d bits on x%d: element %d comes back as %d", w.element, w.chip, i, back)
 			}
 			var got uint64
@@ -94,7 +94,7 @@ func TestExchange(t *testing.T) {
 				t.Errorf("%d bits on x%d, element %d: chip %d holds %x, want %x", w.element, w.chip, i, chip, got, want)
 			}
 		}
-		x.Beats(beats)
+		x.beats(beats)
 		if !slices.Equal(beats, before) {
 			t.Errorf("%d bits on x%d: the exchange is no involution", w.element, w.chip)
 		}
@@ -124,7 +124,7 @@ func TestRelayoutUnitStream(t *testing.T) {
 				burst[i] = r.Uint64()
 			}
 			after := slices.Clone(burst)
-			x.Beats(after)
+			x.beats(after)
 			for i, v := range after {
 				last = clock + i + 2*x.Delay()
 				want[last] = v
@@ -182,7 +182,7 @@ func BenchmarkExchange(b *testing.B) {
 	b.SetBytes(64)
 	b.ReportAllocs()
 	for b.Loop() {
-		x.Beats(beats)
+		x.beats(beats)
 	}
 }
 
@@ -212,7 +212,7 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 		u.filled++
 		if u.filled == u.Group {
 			u.filling, u.leaving = u.leaving, u.filling
-			u.Beats(u.leaving[:u.Group])
+			u.beats(u.leaving[:u.Group])
 			u.filled, u.left = 0, u.Group
 		}
 	}
@@ -226,12 +226,12 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 func (x Exchange) CPUTransposition(dst, src []byte) {
 	const bytes = burstBeats * busLanes / 8
 	for base := 0; base+bytes <= len(src); base += bytes {
-		for i := range bytes * 8 / x.ElementBits {
-			chip, bit := x.Chip(i)
-			for b := 0; b < x.ElementBits; b += 4 {
-				beat, pin := (bit+b)/x.DeviceWidth, (bit+b)%x.DeviceWidth
-				from := i*x.ElementBits + b
-				to := beat*busLanes + chip*x.DeviceWidth + pin
+		for i := range bytes * 8 / x.elementBits {
+			chip, bit := x.chip(i)
+			for b := 0; b < x.elementBits; b += 4 {
+				beat, pin := (bit+b)/x.deviceWidth, (bit+b)%x.deviceWidth
+				from := i*x.elementBits + b
+				to := beat*busLanes + chip*x.deviceWidth + pin
 				setNibble(dst[base:], to/4, nibble(src[base:], from/4))
 			}
 		}

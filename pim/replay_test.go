@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// replay executes a program in the order and at the clocks at which a Machine
+// replay executes a program in the order and at the clocks at which a machine
 // issues it: the check that the timed program computes what Run does.
 //
 // Each datum is valid only from the clock at which the hardware has it: a result
@@ -16,7 +16,7 @@ import (
 // SoftmaxLatency after the last partial sums that it depends on. What an
 // instruction finds or makes before its operands are valid is NaN.
 type replay struct {
-	*ValueMachine
+	*valueMachine
 	hosts [2][][]uint16 // keys and values of a transfer, by token
 	err   error
 
@@ -32,31 +32,31 @@ type replay struct {
 
 // replayed runs the program on the machine and executes its commands on m. Hosts are
 // the keys and values that a transfer stores, or where it puts what it reads back.
-func replayed(m *ValueMachine, machine *Machine, p *Program, data []HeadData, hosts [2][][]uint16) ([]HeadResult, error) {
+func replayed(m *valueMachine, machine *machine, p *program, data []headData, hosts [2][][]uint16) ([]headResult, error) {
 	if err := m.begin(p, data); err != nil {
 		return nil, err
 	}
 	spec, d := machine.spec, machine.device
 	burst := int64(d.BurstClocks())
 	r := &replay{
-		ValueMachine: m, hosts: hosts,
+		valueMachine: m, hosts: hosts,
 		write: int64(d.CWL) + burst, read: int64(d.CL) + burst, mac: int64(spec.MACLatency), softmax: int64(spec.SoftmaxLatency),
-		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.Geometry.TokenBursts),
+		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.geometry.TokenBursts),
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
 		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
 	machine.periodic.on = false // every command is needed
 	machine.observe = r.Command
-	machine.Run(p)
+	machine.run(p)
 	machine.observe = nil
 	return m.results, r.err
 }
 
 // Command executes a command.
-func (r *replay) Command(clock int64, _ dram.Command, _ dram.Address, in *Instruction) {
+func (r *replay) Command(clock int64, _ dram.Command, _ dram.Address, in *instruction) {
 	switch {
 	case in == nil || r.err != nil: // a refresh changes no value
-	case in.Head == hostHead && in.Op != OpActivate && in.Op != OpPrecharge:
+	case in.head == hostHead && in.op != opActivate && in.op != opPrecharge:
 		if r.err = r.checkRow(in); r.err == nil {
 			r.err = r.hostBurst(clock, in)
 		}
@@ -69,25 +69,25 @@ func (r *replay) Command(clock int64, _ dram.Command, _ dram.Address, in *Instru
 }
 
 // hostBurst moves a burst between the host and the cells, through the re-layout.
-func (r *replay) hostBurst(clock int64, in *Instruction) error {
-	switch in.Op {
-	case OpAppendKey, OpAppendValue:
-		r.rows[in.Row] = clock + r.write
-		return r.writeBurst(r.ordinal(in), in.Row, in.Column, r.hosts[in.Op-OpAppendKey][in.Token], int(in.Burst))
-	case OpReadKey, OpReadValue:
+func (r *replay) hostBurst(clock int64, in *instruction) error {
+	switch in.op {
+	case opAppendKey, opAppendValue:
+		r.rows[in.row] = clock + r.write
+		return r.writeBurst(r.ordinal(in), in.row, in.column, r.hosts[in.op-opAppendKey][in.token], int(in.burst))
+	case opReadKey, opReadValue:
 	default:
-		return fmt.Errorf("operation %d is not a host's", in.Op)
+		return fmt.Errorf("operation %d is not a host's", in.op)
 	}
-	size := r.mapping.BurstBytes / r.mapping.Chips
-	at := r.cell(in.Row, in.Column) + r.ordinal(in)*size
+	size := r.mapping.burstBytes / r.mapping.Chips
+	at := r.cell(in.row, in.column) + r.ordinal(in)*size
 	var beats [burstBeats]uint64
 	for c := range r.chips {
-		gather(&beats, r.chips[c].cells[at:at+size], c, r.mapping.Exchange.DeviceWidth)
+		gather(&beats, r.chips[c].cells[at:at+size], c, r.mapping.Exchange.deviceWidth)
 	}
-	r.mapping.Exchange.Beats(beats[:])
-	vector, n := r.hosts[in.Op-OpReadKey][in.Token], r.mapping.BurstElements()
+	r.mapping.Exchange.beats(beats[:])
+	vector, n := r.hosts[in.op-opReadKey][in.token], r.mapping.burstElements()
 	for i := range n {
-		if e := int(in.Burst)*n + i; e < len(vector) {
+		if e := int(in.burst)*n + i; e < len(vector) {
 			vector[e] = uint16(beats[i/4] >> (16 * (i % 4)))
 		}
 	}
@@ -95,43 +95,43 @@ func (r *replay) hostBurst(clock int64, in *Instruction) error {
 }
 
 // operands makes what an instruction reads too early NaN.
-func (r *replay) operands(clock int64, in *Instruction) {
-	q := int(in.Query)
+func (r *replay) operands(clock int64, in *instruction) {
+	q := int(in.query)
 	switch {
-	case in.Op == OpReadPartials && clock < r.partials[in.Slot]:
-		r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.Slot)*r.macs+q%r.macs, r.mapping.Banks)) })
-	case in.Op == OpReadContext && clock < r.sums[q]:
+	case in.op == opReadPartials && clock < r.partials[in.slot]:
+		r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.slot)*r.macs+q%r.macs, r.mapping.Banks)) })
+	case in.op == opReadContext && clock < r.sums[q]:
 		r.eachChip(func(c *chipState) { fillNaN(part(c.accumulators, q, len(c.accumulators)/r.shape.Queries)) })
 	}
 }
 
 // result makes what an instruction computed from early operands NaN, and says
 // from when on its result is valid.
-func (r *replay) result(clock int64, in *Instruction) {
-	q, bursts := int(in.Query), r.mapping.TokenBursts
-	switch in.Op {
-	case OpAppendKey, OpAppendValue:
-		r.rows[in.Row] = clock + r.write
-	case OpLoadQuery:
-		r.query[q*bursts+int(in.Burst)] = clock + r.write
-	case OpScore:
-		for set := range int(in.Queries) {
-			if clock < r.query[(q+set)*bursts+int(in.Burst)] || clock < r.rows[in.Row] {
-				r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.Slot)*r.macs+set, r.mapping.Banks)) })
+func (r *replay) result(clock int64, in *instruction) {
+	q, bursts := int(in.query), r.mapping.TokenBursts
+	switch in.op {
+	case opAppendKey, opAppendValue:
+		r.rows[in.row] = clock + r.write
+	case opLoadQuery:
+		r.query[q*bursts+int(in.burst)] = clock + r.write
+	case opScore:
+		for set := range int(in.queries) {
+			if clock < r.query[(q+set)*bursts+int(in.burst)] || clock < r.rows[in.row] {
+				r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.slot)*r.macs+set, r.mapping.Banks)) })
 			}
 		}
-		r.partials[in.Slot] = clock + r.mac
-	case OpReadPartials:
+		r.partials[in.slot] = clock + r.mac
+	case opReadPartials:
 		r.scores[q] = clock + r.read + r.softmax
-	case OpLoadWeights:
-		slot := int(in.Slot)*r.macs + q%r.macs
+	case opLoadWeights:
+		slot := int(in.slot)*r.macs + q%r.macs
 		if clock < r.scores[q] {
-			r.ValueMachine.weights[slot*r.program.SetTokens] = float32(math.NaN())
+			r.valueMachine.weights[slot*r.program.setTokens] = float32(math.NaN())
 		}
 		r.weights[slot] = clock + r.write
-	case OpContext:
-		for set := range int(in.Queries) {
-			if clock < r.weights[int(in.Slot)*r.macs+set] || clock < r.rows[in.Row] {
+	case opContext:
+		for set := range int(in.queries) {
+			if clock < r.weights[int(in.slot)*r.macs+set] || clock < r.rows[in.row] {
 				r.eachChip(func(c *chipState) { fillNaN(part(c.accumulators, q+set, len(c.accumulators)/r.shape.Queries)) })
 			}
 			r.sums[q+set] = clock + r.mac

@@ -113,17 +113,6 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "host_access", s.HostAccess, 0, units.Second)
 }
 
-// RowTokens returns the tokens of one allocation unit, one key row and one
-// value row over all banks of a rank: 512 at d = 128 in FP16 on DDR4 x8. It is
-// 0 for a shape that does not fit the rank.
-func (s *Spec) RowTokens(d *dram.Spec, shape HeadShape) int {
-	g, err := NewGeometry(d, shape)
-	if err != nil {
-		return 0
-	}
-	return g.RowTokens
-}
-
 // UnitBytes returns the bytes of one allocation unit on a rank: one key row and
 // one value row over all banks.
 func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
@@ -138,7 +127,7 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.Resolve().Score.Bytes())
+	n := int(s.ScoreBuffer) / (shape.Queries * s.Precision.resolve().Score.bytes())
 	if n >= g.RowTokens {
 		return n / g.RowTokens * g.RowTokens, nil
 	}

@@ -37,7 +37,7 @@ func TestSpecValidate(t *testing.T) {
 }
 
 func TestPrecisionResolve(t *testing.T) {
-	p := Precision{Preset: "paper", Accumulate: FP32}.Resolve()
+	p := Precision{Preset: "paper", Accumulate: FP32}.resolve()
 	if p.Accumulate != FP32 || p.Multiply != FP16 || p.SoftmaxSum != FP32 {
 		t.Errorf("got %+v", p)
 	}
@@ -48,8 +48,9 @@ func TestAllocationUnit(t *testing.T) {
 	for _, c := range []struct{ dim, bits, tokens int }{
 		{128, 16, 512}, {96, 16, 512}, {64, 16, 1024}, {8, 16, 2048}, {256, 16, 256}, {512, 16, 128}, {128, 8, 1024}, {513, 16, 0},
 	} {
-		if got := s.RowTokens(d, HeadShape{HeadDim: c.dim, Queries: 1, ElementBits: c.bits}); got != c.tokens {
-			t.Errorf("d = %d of %d bits: %d tokens a row, want %d", c.dim, c.bits, got, c.tokens)
+		g, err := NewGeometry(d, HeadShape{HeadDim: c.dim, Queries: 1, ElementBits: c.bits})
+		if g.RowTokens != c.tokens || (err == nil) != (c.tokens > 0) {
+			t.Errorf("d = %d of %d bits: %d tokens a row, want %d; error %v", c.dim, c.bits, g.RowTokens, c.tokens, err)
 		}
 	}
 	// One key row and one value row of 8 KiB in each of 16 banks: 512 tokens of 2 · 256 B.
@@ -67,7 +68,7 @@ func TestRowsAndSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for context, want := range map[int]int{1: 2, 511: 2, 512: 2, 513: 4, 1024: 4, 1025: 6} {
-		if got := g.Rows(context); got != want {
+		if got := g.rows(context); got != want {
 			t.Errorf("%d tokens: %d rows, want %d", context, got, want)
 		}
 	}

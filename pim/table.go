@@ -6,7 +6,7 @@ import (
 )
 
 // KernelTable holds the clocks of one KV head's decode step by context length.
-// Runs of Machine fill it. It is exact for every length. Lengths are measured column
+// Runs of a machine fill it. It is exact for every length. Lengths are measured column
 // by column, until each further row and each further score buffer of tokens adds the
 // same clocks.
 type KernelTable struct {
@@ -39,9 +39,9 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	if err != nil {
 		return nil, err
 	}
-	g := &b.program.Geometry
+	g := &b.program.geometry
 	t := &KernelTable{
-		geometry: *g, step: g.ColumnTokens, block: max(b.program.SegmentTokens, g.RowTokens),
+		geometry: *g, step: g.ColumnTokens, block: max(b.program.segmentTokens, g.RowTokens),
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
 	}
 	if b.program.rankPU {
@@ -53,10 +53,10 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for place := range g.ChunkTokens {
-		h := Head{Context: place + 1, Append: true}
+		h := headRun{context: place + 1, appends: true}
 		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
 	}
-	t.segment = b.program.SegmentTokens
+	t.segment = b.program.segmentTokens
 	t.fillSequence(b)
 	return t, nil
 }
@@ -183,9 +183,9 @@ func (t *KernelTable) RowTokens() int { return t.geometry.RowTokens }
 
 // tableBuilder runs heads of one shape.
 type tableBuilder struct {
-	program *Program
-	machine *Machine
-	heads   []Head
+	program *program
+	machine *machine
+	heads   []headRun
 }
 
 func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, error) {
@@ -195,11 +195,11 @@ func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, 
 	if err := input.Validate(d); err != nil {
 		return nil, err
 	}
-	p, err := NewProgram(spec, d, shape, nil)
+	p, err := newProgram(spec, d, shape, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, err := NewMachine(spec, d)
+	m, err := newMachine(spec, d)
 	if err != nil {
 		return nil, err
 	}
@@ -211,15 +211,15 @@ func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, 
 }
 
 // ends returns the clocks at which each of a sequence of heads is done.
-func (b *tableBuilder) ends(heads ...Head) []int64 {
+func (b *tableBuilder) ends(heads ...headRun) []int64 {
 	b.heads = append(b.heads[:0], heads...)
-	b.program.Restart(b.heads)
-	b.machine.Run(b.program)
+	b.program.restart(b.heads)
+	b.machine.run(b.program)
 	return b.machine.ends
 }
 
 // run returns the clocks of one head.
-func (b *tableBuilder) run(h Head) int64 {
+func (b *tableBuilder) run(h headRun) int64 {
 	if ends := b.ends(h); len(ends) > 0 {
 		return ends[0]
 	}
@@ -229,7 +229,7 @@ func (b *tableBuilder) run(h Head) int64 {
 // inSequence returns what a head within a sequence of its like takes more than
 // its attention.
 func (b *tableBuilder) inSequence(context int) int64 {
-	h := Head{Context: context, Append: true}
+	h := headRun{context: context, appends: true}
 	// The second of three has a head before it and one behind.
 	ends := b.ends(h, h, h)
 	added := ends[1] - ends[0]
@@ -237,4 +237,4 @@ func (b *tableBuilder) inSequence(context int) int64 {
 }
 
 // attention returns the clocks of one head without append.
-func (b *tableBuilder) attention(context int) int64 { return b.run(Head{Context: context}) }
+func (b *tableBuilder) attention(context int) int64 { return b.run(headRun{context: context}) }

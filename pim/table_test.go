@@ -15,7 +15,7 @@ func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 	spec := Default()
 	spec.Activation = rapid.SampledFrom([]string{Staggered, Simultaneous}).Draw(t, "activation")
 	spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, BankPU, RankPU}).Draw(t, "unit")
-	spec.Precision.Preset = rapid.SampledFrom(PrecisionNames()).Draw(t, "precision")
+	spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
 	spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")
 	spec.ScoreBuffer = rapid.SampledFrom([]units.Bytes{256 * units.KiB, 256 * units.KiB, 24 * units.KiB, units.KiB}).Draw(t, "buffer")
 	spec.MACLatency = rapid.IntRange(1, 20).Draw(t, "mac")
@@ -64,7 +64,7 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if got, want := table.Attention(context), b.attention(context); got != want {
 		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
 	}
-	h := Head{Context: context, Append: true}
+	h := headRun{context: context, appends: true}
 	if got, want := table.Alone(context), b.run(h); got != want {
 		t.Fatalf("%d tokens alone: table %d, run %d", context, got, want)
 	}
@@ -94,7 +94,7 @@ func TestTableIsTheRunAtLength(t *testing.T) {
 	}
 	d := ddr4(t)
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, preset := range PrecisionNames() {
+	for _, preset := range precisionNames() {
 		spec := Default()
 		spec.Precision.Preset = preset
 		for _, context := range []int{131_072, 131_073, 1 + rng.IntN(131_072), 1 + rng.IntN(131_072), 131_072 + rng.IntN(131_072)} {

@@ -2,26 +2,26 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// Transfer is the keys and values of successive tokens of one head between a
+// transfer is the keys and values of successive tokens of one head between a
 // rank's banks and the host: what the prefill of a request sends down (L3,
 // section 5.1), or what comes back of it. The host goes row by row, keys before
 // values, and within a row column by column over all banks, so that bursts
 // follow each other at tCCD_S. Each row is opened, moved and closed.
-type Transfer struct {
-	Geometry Geometry
-	FirstRow int32 // of the head
-	First    int   // the first token
-	Tokens   int
-	// ReadBack moves them to the host. What is read passes the re-layout unit, so
+type transfer struct {
+	geometry Geometry
+	firstRow int32 // of the head
+	first    int   // the first token
+	tokens   int
+	// readBack moves them to the host. What is read passes the re-layout unit, so
 	// that the host has it Exchange.Delay clocks later.
-	ReadBack bool
+	readBack bool
 }
 
-// Bursts returns the bursts of the transfer: keys and values.
-func (t *Transfer) Bursts() int64 { return 2 * int64(t.Tokens) * int64(t.Geometry.TokenBursts) }
+// bursts returns the bursts of the transfer: keys and values.
+func (t *transfer) bursts() int64 { return 2 * int64(t.tokens) * int64(t.geometry.TokenBursts) }
 
 // hostHead is the Head of a transfer's instructions, which belong to no head of
-// a Program.
+// a program.
 const hostHead = -1
 
 // burstOrder goes over the bursts of the tokens [from, to) of one row, in the
@@ -42,9 +42,9 @@ type burstOrder struct {
 func newBurstOrder(g *Geometry, kv KV, from, to int) burstOrder {
 	o := burstOrder{geometry: g, kv: kv, from: from, to: to}
 	if kv == Key {
-		o.column, o.end = g.KeyColumn(from), g.KeyColumn(to-1)+int32(g.TokenBursts)
+		o.column, o.end = g.keyColumn(from), g.keyColumn(to-1)+int32(g.TokenBursts)
 	} else {
-		o.column, o.end = g.ValueColumn(from), g.ValueColumn(to-1)+1
+		o.column, o.end = g.valueColumn(from), g.valueColumn(to-1)+1
 	}
 	return o
 }
@@ -53,7 +53,7 @@ func newBurstOrder(g *Geometry, kv KV, from, to int) burstOrder {
 func (o *burstOrder) next() bool {
 	for o.column < o.end {
 		o.bank, o.bankColumn = o.ordinal, o.column
-		o.token, o.burst = o.geometry.RowToken(o.kv, o.bank, o.bankColumn)
+		o.token, o.burst = o.geometry.rowToken(o.kv, o.bank, o.bankColumn)
 		if o.ordinal++; o.ordinal == o.geometry.Banks {
 			o.ordinal = 0
 			o.column++
@@ -71,21 +71,21 @@ func (o *burstOrder) next() bool {
 type hostStream struct {
 	state   *dram.State
 	refresh *refreshManager
-	observe func(clock int64, in *Instruction) // sees every command; may be nil
+	observe func(clock int64, in *instruction) // sees every command; may be nil
 	now     int64                              // clock of the latest command
-	in      Instruction                        // the latest
+	in      instruction                        // the latest
 	opened  uint64                             // banks of the current row that are open, by ordinal
 }
 
 // move issues the whole transfer. It returns the clock from which the banks are
 // precharged, and the clock behind the last beat on the host's side.
-func (h *hostStream) move(t *Transfer) (closed, last int64) {
-	g, end := &t.Geometry, t.First+t.Tokens
+func (h *hostStream) move(t *transfer) (closed, last int64) {
+	g, end := &t.geometry, t.first+t.tokens
 	span := g.hostRowSpan(h.state.Spec())
-	for first := t.First; first < end; {
+	for first := t.first; first < end; {
 		from := first % g.RowTokens
 		to := min(g.RowTokens, from+end-first)
-		rows := int64(g.Rows(from + end - first))
+		rows := int64(g.rows(from + end - first))
 		h.payRefreshes(span, rows*span)
 		h.row(t, Key, first-from, from, to)
 		h.payRefreshes(span, (rows-1)*span)
@@ -97,13 +97,13 @@ func (h *hostStream) move(t *Transfer) (closed, last int64) {
 
 // row moves the keys or the values of the tokens [from, to) of the row that begins
 // with token base. It returns the clock behind the last beat on the host's side.
-func (h *hostStream) row(t *Transfer, kv KV, base, from, to int) int64 {
-	g, d := &t.Geometry, h.state.Spec()
-	row := t.FirstRow + g.KeyRow(base) + int32(kv)
-	cmd, op, latency := dram.WR, OpAppendKey+Op(kv), d.CWL
-	if t.ReadBack {
-		x, _ := NewExchange(g.ElementBits, d.DeviceWidth) // a geometry's widths are valid
-		cmd, op, latency = dram.RD, OpReadKey+Op(kv), d.CL+x.Delay()
+func (h *hostStream) row(t *transfer, kv KV, base, from, to int) int64 {
+	g, d := &t.geometry, h.state.Spec()
+	row := t.firstRow + g.keyRow(base) + int32(kv)
+	cmd, op, latency := dram.WR, opAppendKey+operation(kv), d.CWL
+	if t.readBack {
+		x, _ := NewExchange(g.elementBits, d.DeviceWidth) // a geometry's widths are valid
+		cmd, op, latency = dram.RD, opReadKey+operation(kv), d.CL+x.Delay()
 	}
 	h.opened = 0
 	bursts := newBurstOrder(g, kv, from, to)
@@ -111,9 +111,9 @@ func (h *hostStream) row(t *Transfer, kv KV, base, from, to int) int64 {
 	closed := h.nextClosed(&ahead)
 	for bursts.next() {
 		in := g.bankCommand(cmd, op, bursts.bank, row, bursts.bankColumn)
-		in.Token, in.Burst = int32(base+bursts.token), uint8(bursts.burst)
+		in.token, in.burst = int32(base+bursts.token), uint8(bursts.burst)
 		for closed {
-			open := g.bankCommand(dram.ACT, OpActivate, ahead.bank, row, -1)
+			open := g.bankCommand(dram.ACT, opActivate, ahead.bank, row, -1)
 			if h.opened>>bursts.bank&1 != 0 && h.earliest(&open) > h.earliest(&in) {
 				break // it would hold up the burst
 			}
@@ -124,7 +124,7 @@ func (h *hostStream) row(t *Transfer, kv KV, base, from, to int) int64 {
 		h.command(in)
 	}
 	last := h.now + int64(latency+d.BurstClocks())
-	h.command(allBanks(dram.PREA, OpPrecharge, -1, -1))
+	h.command(allBanks(dram.PREA, opPrecharge, -1, -1))
 	return last
 }
 
@@ -139,16 +139,16 @@ func (h *hostStream) nextClosed(o *burstOrder) bool {
 }
 
 // earliest returns the first legal clock of an instruction.
-func (h *hostStream) earliest(in *Instruction) int64 {
-	return max(h.now+1, h.state.Earliest(in.Command, in.Address()))
+func (h *hostStream) earliest(in *instruction) int64 {
+	return max(h.now+1, h.state.Earliest(in.command, in.address()))
 }
 
 // command issues an instruction at its first legal clock.
-func (h *hostStream) command(in Instruction) {
-	in.Head = hostHead
+func (h *hostStream) command(in instruction) {
+	in.head = hostHead
 	h.in = in
 	h.now = h.earliest(&in)
-	h.state.Issue(in.Command, in.Address(), h.now)
+	h.state.Issue(in.command, in.address(), h.now)
 	if h.observe != nil {
 		h.observe(h.now, &h.in)
 	}
@@ -164,14 +164,14 @@ func (h *hostStream) payRefreshes(span, whole int64) {
 	at := func() int64 { return max(h.now+1, h.state.Earliest(dram.REF, allBankAddress)) }
 	for n := h.refresh.toPay(at(), h.refresh.owed(at()), span, whole); n > 0; n-- {
 		h.refresh.pay(at())
-		h.command(allBanks(dram.REF, OpPrecharge, -1, -1))
+		h.command(allBanks(dram.REF, opPrecharge, -1, -1))
 	}
 }
 
 // hostRowSpan returns a bound of the clocks in which the host moves a row: all its
 // bursts, one bank group after another, and opening and closing it.
 func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
-	each := max(d.TCCDS, (d.TCCDL+g.BankGroups-1)/g.BankGroups)
-	bursts := g.RowBursts * g.Banks * each
+	each := max(d.TCCDS, (d.TCCDL+g.bankGroups-1)/g.bankGroups)
+	bursts := g.rowBursts * g.Banks * each
 	return int64(bursts+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
 }

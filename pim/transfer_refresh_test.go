@@ -15,24 +15,24 @@ var transferLengths = []int{16, 512, 4096, 8192, 32_768}
 
 // receivedRun runs two heads that a transfer interrupts, under the checker, and
 // returns the machine. Without refresh the checker's rule of the debt is waived.
-func receivedRun(t *testing.T, spec *Spec, transfer *Transfer, refresh bool) *Machine {
+func receivedRun(t *testing.T, spec *Spec, transfer *transfer, refresh bool) *machine {
 	t.Helper()
 	d := ddr4(t)
 	b, err := newTableBuilder(spec, d, fp16Head)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transfer.Geometry = b.program.Geometry
+	transfer.geometry = b.program.geometry
 	b.machine.periodic.on = false
 	b.machine.refresh.on = refresh
 	checker := dram.NewChecker(d, 1, true)
 	b.machine.observe = checkedRun{checker}.Command
-	b.machine.Receive(transfer, 700)
-	h := Head{Context: 1500, Append: true}
+	b.machine.receive(transfer, 700)
+	h := headRun{context: 1500, appends: true}
 	b.ends(h, h)
 	for _, v := range checker.Violations() {
 		if refresh || v.Rule != "refresh debt" {
-			t.Fatalf("%d tokens, refresh %t: the checker rejects the run: %+v", transfer.Tokens, refresh, v)
+			t.Fatalf("%d tokens, refresh %t: the checker rejects the run: %+v", transfer.tokens, refresh, v)
 		}
 	}
 	return b.machine
@@ -47,9 +47,9 @@ func TestTransfersRefresh(t *testing.T) {
 				t.Run(fmt.Sprintf("%s %d %t", boundary, tokens, refresh), func(t *testing.T) {
 					spec := Default()
 					spec.TransferBoundary = boundary
-					m := receivedRun(t, spec, &Transfer{FirstRow: 100, Tokens: tokens}, refresh)
+					m := receivedRun(t, spec, &transfer{firstRow: 100, tokens: tokens}, refresh)
 					ends := m.ends
-					end, issued := ends[len(ends)-1], m.counters.Commands[dram.REF]
+					end, issued := ends[len(ends)-1], m.counters.commands[dram.REF]
 					if due := end / int64(ddr4(t).TREFI); refresh && (issued < due-8 || issued > due+8) || !refresh && issued > 0 {
 						t.Errorf("%d REFs in %d clocks, %d fell due", issued, end, due)
 					}
@@ -68,7 +68,7 @@ type debtCheck struct {
 	interval, refreshes, most int64
 }
 
-func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *Instruction) {
+func (c *debtCheck) Command(clock int64, cmd dram.Command, a dram.Address, in *instruction) {
 	c.checkedRun.Command(clock, cmd, a, in)
 	c.most = max(c.most, clock/c.interval-c.refreshes)
 	if cmd == dram.REF {
@@ -96,10 +96,10 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		b.machine.refresh.on = true
 		check := &debtCheck{checkedRun: checkedRun{dram.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
 		b.machine.observe = check.Command
-		h := Head{Context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), Append: true}
+		h := headRun{context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), appends: true}
 		first, tokens := rapid.IntRange(0, 511).Draw(t, "first"), rapid.OneOf(rapid.IntRange(1, 1000), rapid.IntRange(1, 5000)).Draw(t, "tokens")
 		from := rapid.IntRange(0, 40_000).Draw(t, "from")
-		b.machine.Receive(&Transfer{Geometry: b.program.Geometry, FirstRow: 100, First: first, Tokens: tokens}, int64(from))
+		b.machine.receive(&transfer{geometry: b.program.geometry, firstRow: 100, first: first, tokens: tokens}, int64(from))
 		b.ends(h, h, h)
 		if v := check.checker.Violations(); len(v) > 0 {
 			t.Fatalf("the checker rejects the run: %+v", v[0])

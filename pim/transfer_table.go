@@ -57,7 +57,7 @@ func (t *TransferTable) row(from, n int) int64 {
 func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) int64 {
 	h.state.Reset()
 	h.now = -1
-	h.row(&Transfer{Geometry: *g}, kv, 0, from, from+n)
+	h.row(&transfer{geometry: *g}, kv, 0, from, from+n)
 	return h.state.Earliest(dram.REF, allBankAddress)
 }
 
@@ -65,9 +65,9 @@ func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) int64 {
 func (h *hostStream) every(cmd dram.Command) int64 {
 	h.state.Reset()
 	h.now = -1
-	h.command(allBanks(cmd, OpLoadQuery, -1, -1))
+	h.command(allBanks(cmd, opLoadQuery, -1, -1))
 	first := h.now
-	h.command(allBanks(cmd, OpLoadQuery, -1, -1))
+	h.command(allBanks(cmd, opLoadQuery, -1, -1))
 	return h.now - first
 }
 

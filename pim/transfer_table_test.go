@@ -10,12 +10,12 @@ import (
 
 // hostRun moves transfers one after another on an idle rank, under the checker,
 // and returns the clock at which the banks are precharged, and the commands.
-func hostRun(t failer, d *dram.Spec, refresh bool, transfers []Transfer) (int64, []dram.Record) {
+func hostRun(t failer, d *dram.Spec, refresh bool, transfers []transfer) (int64, []dram.Record) {
 	t.Helper()
 	checker := dram.NewChecker(d, 1, true)
 	var records []dram.Record
-	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1, observe: func(clock int64, in *Instruction) {
-		r := dram.Record{Clock: clock, Command: in.Command, Address: in.Address()}
+	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1, observe: func(clock int64, in *instruction) {
+		r := dram.Record{Clock: clock, Command: in.command, Address: in.address()}
 		checker.Check(r)
 		records = append(records, r)
 	}}
@@ -35,15 +35,15 @@ func hostRun(t failer, d *dram.Spec, refresh bool, transfers []Transfer) (int64,
 
 // drawTransfers draws the keys and values of some heads, whole and in parts, all
 // in rows of their own.
-func drawTransfers(t *rapid.T, g *Geometry) []Transfer {
-	var transfers []Transfer
+func drawTransfers(t *rapid.T, g *Geometry) []transfer {
+	var transfers []transfer
 	row := int32(0)
 	for range rapid.IntRange(1, 3).Draw(t, "requests") {
 		first := rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 3*g.RowTokens)).Draw(t, "first")
 		tokens := rapid.OneOf(rapid.IntRange(1, 70), rapid.IntRange(1, 3*g.RowTokens)).Draw(t, "tokens")
 		for range rapid.IntRange(1, 3).Draw(t, "heads") {
-			transfers = append(transfers, Transfer{Geometry: *g, FirstRow: row, First: first, Tokens: tokens})
-			row += int32(g.Rows(first + tokens))
+			transfers = append(transfers, transfer{geometry: *g, firstRow: row, first: first, tokens: tokens})
+			row += int32(g.rows(first + tokens))
 		}
 	}
 	return transfers
@@ -63,7 +63,7 @@ func TestTransferTableIsTheRun(tb *testing.T) {
 		transfers := drawTransfers(t, &table.geometry)
 		want := int64(0)
 		for i := range transfers {
-			want += table.Write(transfers[i].First, transfers[i].Tokens)
+			want += table.Write(transfers[i].first, transfers[i].tokens)
 		}
 		if got, _ := hostRun(t, d, false, transfers); got != want {
 			t.Fatalf("%d clocks by commands, %d by the table", got, want)
@@ -78,7 +78,7 @@ func TestTransferTableFromEveryPlace(t *testing.T) {
 	must(t, err)
 	for _, first := range []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 31, 255, 510, 511, 513} {
 		for _, tokens := range []int{1, 2, 15, 16, 17, 48, 49, 512, 600} {
-			got, _ := hostRun(t, d, false, []Transfer{{Geometry: table.geometry, First: first, Tokens: tokens}})
+			got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, first: first, tokens: tokens}})
 			if want := table.Write(first, tokens); got != want {
 				t.Errorf("%d tokens from %d on: %d clocks by commands, %d by the table", tokens, first, got, want)
 			}
@@ -131,14 +131,14 @@ func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 	}
 	g := kernels.geometry
 	for _, tokens := range []int{96, 4096, 32_768} {
-		var transfers []Transfer
+		var transfers []transfer
 		without := int64(0)
 		table, err := NewTransferTable(d, fp16Head)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for without < 3_000_000 {
-			transfers = append(transfers, Transfer{Geometry: g, FirstRow: 0, Tokens: tokens})
+			transfers = append(transfers, transfer{geometry: g, firstRow: 0, tokens: tokens})
 			without += table.Write(0, tokens)
 		}
 		got, _ := hostRun(t, d, true, transfers)
@@ -165,7 +165,7 @@ func TestReadBack(t *testing.T) {
 		must(t, err)
 		advertised := AdvertisedTiming(d, c.n, true)
 		for _, tokens := range transferLengths {
-			back := []Transfer{{Geometry: g, Tokens: tokens, ReadBack: true}}
+			back := []transfer{{geometry: g, tokens: tokens, readBack: true}}
 			for _, refresh := range []bool{true, false} {
 				_, plain := hostRun(t, d, refresh, back)
 				_, host := hostRun(t, advertised, refresh, back)
@@ -180,14 +180,14 @@ func TestReadBack(t *testing.T) {
 						reads++
 					}
 				}
-				if int64(reads) != back[0].Bursts() {
-					t.Errorf("%d reads, want %d", reads, back[0].Bursts())
+				if int64(reads) != back[0].bursts() {
+					t.Errorf("%d reads, want %d", reads, back[0].bursts())
 				}
 			}
 			h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1}
 			lastRead := int64(0)
-			h.observe = func(clock int64, in *Instruction) {
-				if in.Command == dram.RD {
+			h.observe = func(clock int64, in *instruction) {
+				if in.command == dram.RD {
 					lastRead = clock
 				}
 			}

@@ -59,10 +59,10 @@ func TestTransfersPassTheChecker(t *testing.T) {
 			b.machine.periodic.on = false
 			checker := dram.NewChecker(d, 1, true)
 			b.machine.observe = checkedRun{checker}.Command
-			b.machine.Receive(&Transfer{Geometry: b.program.Geometry, FirstRow: 100, Tokens: tokens}, 700)
-			h := Head{Context: 1500, Append: true}
+			b.machine.receive(&transfer{geometry: b.program.geometry, firstRow: 100, tokens: tokens}, 700)
+			h := headRun{context: 1500, appends: true}
 			b.ends(h, h)
-			writes := b.machine.counters.Commands[dram.WR] - 16
+			writes := b.machine.counters.commands[dram.WR] - 16
 			if want := int64(8 * tokens); writes != want {
 				t.Errorf("%s: %d writes, want %d", boundary, writes, want)
 			}

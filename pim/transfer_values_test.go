@@ -21,19 +21,19 @@ func zeroVectors(like [][]uint16) [][]uint16 {
 
 // replayTransfer runs a head that a transfer interrupts, in values and under the
 // checker. Heads behind the first are computed after the transfer.
-func replayTransfer(t failer, m *ValueMachine, spec *Spec, d *dram.Spec, heads []Head, data []HeadData, transfer *Transfer, hosts [2][][]uint16) []HeadResult {
+func replayTransfer(t failer, m *valueMachine, spec *Spec, d *dram.Spec, heads []headRun, data []headData, transfer *transfer, hosts [2][][]uint16) []headResult {
 	t.Helper()
-	clock, err := NewMachine(spec, d)
+	clock, err := newMachine(spec, d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := NewProgram(spec, d, m.shape, heads)
+	p, err := newProgram(spec, d, m.shape, heads)
 	if err != nil {
 		t.Fatal(err)
 	}
-	transfer.Geometry = p.Geometry
+	transfer.geometry = p.geometry
 	clock.refresh.on = true
-	clock.Receive(transfer, 20)
+	clock.receive(transfer, 20)
 	results, err := replayed(m, clock, p, data, hosts)
 	if err != nil {
 		t.Fatal(err)
@@ -54,7 +54,7 @@ func TestTransfersMoveValues(t *testing.T) {
 			continue
 		}
 		spec := Default()
-		heads := []Head{{Context: 100, Append: true}, {Context: tokens, FirstRow: 2}}
+		heads := []headRun{{context: 100, appends: true}, {context: tokens, firstRow: 2}}
 		r := rand.New(rand.NewPCG(uint64(tokens), 1))
 		g, err := NewGeometry(d, fp16Head)
 		if err != nil {
@@ -62,40 +62,40 @@ func TestTransfersMoveValues(t *testing.T) {
 		}
 		k, v := randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1), randomVectors(r, StoreFP16, tokens, fp16Head.HeadDim, 1)
 		short := randomVectors(r, StoreFP16, 100, fp16Head.HeadDim, 1)
-		data := []HeadData{
-			{Query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1), Key: short[99], Value: short[99]},
-			{Query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1)},
+		data := []headData{
+			{query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1), key: short[99], value: short[99]},
+			{query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1)},
 		}
-		machine := func(stored int) *ValueMachine {
-			m, err := NewValueMachine(spec, d, fp16Head, StoreFP16, 2+g.Rows(tokens))
+		machine := func(stored int) *valueMachine {
+			m, err := newValueMachine(spec, d, fp16Head, StoreFP16, 2+g.rows(tokens))
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i := range 99 {
-				must(t, m.Store(0, i, short[i], short[i]))
+				must(t, m.store(0, i, short[i], short[i]))
 			}
 			for i := range stored {
-				must(t, m.Store(2, i, k[i], v[i]))
+				must(t, m.store(2, i, k[i], v[i]))
 			}
 			return m
 		}
-		p, err := NewProgram(spec, d, fp16Head, heads)
+		p, err := newProgram(spec, d, fp16Head, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := machine(tokens).Run(p, data)
+		want, err := machine(tokens).run(p, data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m := machine(0)
-		got := replayTransfer(t, m, spec, d, heads, data, &Transfer{FirstRow: 2, Tokens: tokens}, [2][][]uint16{k, v})
+		got := replayTransfer(t, m, spec, d, heads, data, &transfer{firstRow: 2, tokens: tokens}, [2][][]uint16{k, v})
 		for i := range heads {
-			if !slices.EqualFunc(got[i].Out[0], want[i].Out[0], sameBits) {
+			if !slices.EqualFunc(got[i].out[0], want[i].out[0], sameBits) {
 				t.Errorf("%d tokens: head %d gives other values than with its tokens stored one by one", tokens, i)
 			}
 		}
 		backK, backV := zeroVectors(k), zeroVectors(v)
-		replayTransfer(t, m, spec, d, heads[:1], data[:1], &Transfer{FirstRow: 2, Tokens: tokens, ReadBack: true}, [2][][]uint16{backK, backV})
+		replayTransfer(t, m, spec, d, heads[:1], data[:1], &transfer{firstRow: 2, tokens: tokens, readBack: true}, [2][][]uint16{backK, backV})
 		for i := range k {
 			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
 				t.Fatalf("%d tokens: token %d comes back as another", tokens, i)
@@ -122,37 +122,37 @@ func TestTransfersFillTheCells(tb *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := 2 + g.Rows(first+tokens)
-		machines := [2]*ValueMachine{}
+		rows := 2 + g.rows(first+tokens)
+		machines := [2]*valueMachine{}
 		for i := range machines {
-			if machines[i], err = NewValueMachine(spec, d, shape, StoreFP16, rows); err != nil {
+			if machines[i], err = newValueMachine(spec, d, shape, StoreFP16, rows); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 5))
 		k, v := randomVectors(r, StoreFP16, first+tokens, shape.HeadDim, 1), randomVectors(r, StoreFP16, first+tokens, shape.HeadDim, 1)
 		zero := make([]uint16, shape.HeadDim)
-		data := []HeadData{{Query: randomVectors(r, StoreFP16, 1, shape.HeadDim, 1)}}
+		data := []headData{{query: randomVectors(r, StoreFP16, 1, shape.HeadDim, 1)}}
 		for i := range machines {
-			if err := machines[i].Store(0, 0, zero, zero); err != nil {
+			if err := machines[i].store(0, 0, zero, zero); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for i := first; i < first+tokens; i++ {
-			if err := machines[0].Store(2, i, k[i], v[i]); err != nil {
+			if err := machines[0].store(2, i, k[i], v[i]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		transfer := &Transfer{FirstRow: 2, First: first, Tokens: tokens}
-		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer, [2][][]uint16{k, v})
+		transfer := &transfer{firstRow: 2, first: first, tokens: tokens}
+		replayTransfer(t, machines[1], spec, d, []headRun{{context: 1}, {context: 1}}, append(data, data[0]), transfer, [2][][]uint16{k, v})
 		for c := range machines[0].chips {
 			if !slices.Equal(machines[0].chips[c].cells, machines[1].chips[c].cells) {
 				t.Fatalf("chip %d holds something else after the transfer", c)
 			}
 		}
 		backK, backV := zeroVectors(k), zeroVectors(v)
-		transfer.ReadBack = true
-		replayTransfer(t, machines[1], spec, d, []Head{{Context: 1}, {Context: 1}}, append(data, data[0]), transfer, [2][][]uint16{backK, backV})
+		transfer.readBack = true
+		replayTransfer(t, machines[1], spec, d, []headRun{{context: 1}, {context: 1}}, append(data, data[0]), transfer, [2][][]uint16{backK, backV})
 		for i := first; i < first+tokens; i++ {
 			if !slices.Equal(k[i], backK[i]) || !slices.Equal(v[i], backV[i]) {
 				t.Fatalf("token %d comes back as another", i)

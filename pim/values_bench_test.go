@@ -12,7 +12,7 @@ func randomVectors(r *rand.Rand, storage Storage, n, dim int, size float64) [][]
 	for i := range vectors {
 		vectors[i] = make([]uint16, dim)
 		for j := range vectors[i] {
-			vectors[i][j] = storage.Encode(float32(r.NormFloat64() * size))
+			vectors[i][j] = storage.encode(float32(r.NormFloat64() * size))
 		}
 	}
 	return vectors
@@ -20,41 +20,41 @@ func randomVectors(r *rand.Rand, storage Storage, n, dim int, size float64) [][]
 
 // storedHead returns a machine with one head of context random tokens stored,
 // and a program and data to run on it.
-func storedHead(tb testing.TB, spec *Spec, shape HeadShape, tokens int, size float64) (*ValueMachine, *Program, []HeadData) {
+func storedHead(tb testing.TB, spec *Spec, shape HeadShape, tokens int, size float64) (*valueMachine, *program, []headData) {
 	tb.Helper()
 	d := ddr4(tb)
-	p, err := NewProgram(spec, d, shape, []Head{{Context: tokens}})
+	p, err := newProgram(spec, d, shape, []headRun{{context: tokens}})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := NewValueMachine(spec, d, shape, StoreFP16, p.Geometry.Rows(tokens))
+	m, err := newValueMachine(spec, d, shape, StoreFP16, p.geometry.rows(tokens))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(7, uint64(tokens)))
 	k, v := randomVectors(r, StoreFP16, tokens, shape.HeadDim, 1), randomVectors(r, StoreFP16, tokens, shape.HeadDim, 1)
 	for t := range tokens {
-		if err := m.Store(0, t, k[t], v[t]); err != nil {
+		if err := m.store(0, t, k[t], v[t]); err != nil {
 			tb.Fatal(err)
 		}
 	}
-	return m, p, []HeadData{{Query: randomVectors(r, StoreFP16, shape.Queries, shape.HeadDim, size)}}
+	return m, p, []headData{{query: randomVectors(r, StoreFP16, shape.Queries, shape.HeadDim, size)}}
 }
 
 // BenchmarkValues computes a decode step over 32K tokens of d = 128.
 func BenchmarkValues(b *testing.B) {
 	const tokens = 32 << 10
-	for _, preset := range PrecisionNames() {
+	for _, preset := range precisionNames() {
 		for _, queries := range []int{1, 8} {
 			b.Run(fmt.Sprintf("%s/queries=%d", preset, queries), func(b *testing.B) {
 				spec := Default()
 				spec.Precision.Preset = preset
 				m, p, data := storedHead(b, spec, HeadShape{HeadDim: 128, Queries: queries, ElementBits: 16}, tokens, 1)
-				heads := p.Heads
+				heads := p.heads
 				b.ReportAllocs()
 				for b.Loop() {
-					p.Restart(heads)
-					if _, err := m.Run(p, data); err != nil {
+					p.restart(heads)
+					if _, err := m.run(p, data); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -71,7 +71,7 @@ func BenchmarkStore(b *testing.B) {
 	b.SetBytes(512)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := m.Store(0, 100, vector, vector); err != nil {
+		if err := m.store(0, 100, vector, vector); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -20,8 +20,8 @@ const (
 // String returns "fp16" or "bf16".
 func (s Storage) String() string { return [...]string{"fp16", "bf16"}[s] }
 
-// Encode returns the bits of x rounded to the format.
-func (s Storage) Encode(x float32) uint16 {
+// encode returns the bits of x rounded to the format.
+func (s Storage) encode(x float32) uint16 {
 	if s == StoreBF16 {
 		return attention.Float32ToBFloat16(x)
 	}
@@ -29,7 +29,7 @@ func (s Storage) Encode(x float32) uint16 {
 }
 
 // nan returns the bits that fill memory before anything is stored.
-func (s Storage) nan() uint16 { return s.Encode(float32(math.NaN())) }
+func (s Storage) nan() uint16 { return s.encode(float32(math.NaN())) }
 
 // table returns the values of all bit patterns.
 func (s Storage) table() *[1 << 16]float32 {
@@ -63,7 +63,7 @@ type chipState struct {
 	accumulators []float32
 }
 
-// share returns the chip's share of a burst of BL8 as bytes: DeviceWidth bits
+// share returns the chip's share of a burst of BL8 as bytes: deviceWidth bits
 // of each beat, first beat lowest.
 func share(dst []byte, beats *[burstBeats]uint64, chip, width int) {
 	switch width {

@@ -34,10 +34,10 @@ func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
 	*r = rankUnit{
 		score: precision.Score == FP16, sum: precision.SoftmaxSum == FP16, weights: precision.Weights == FP16,
 		context: precision.Context == FP16, output: precision.Output == FP16,
-		segment: p.SegmentTokens,
+		segment: p.segmentTokens,
 		scores:  make([][]float32, queries), merged: make([][]float32, queries),
 		heads: make([]softmax, queries), exact: make([]softmax, queries),
-		chunk: make([]float32, m.Banks), reads: make([]float32, m.Chips*m.Banks*m.ChipElements()),
+		chunk: make([]float32, m.Banks), reads: make([]float32, m.Chips*m.Banks*m.chipElements()),
 		adders: make([]float32, max(m.Chips, m.Banks)),
 	}
 	for q := range queries {
@@ -54,34 +54,34 @@ func exp(x float32) float32 { return float32(portable.Exp(float64(x))) }
 
 // readPartials is one burst of partial sums: the adders sum each bank's over
 // the chips; the last burst of a chunk sends it through the softmax unit.
-func (m *ValueMachine) readPartials(in *Instruction) error {
+func (m *valueMachine) readPartials(in *instruction) error {
 	g, r := &m.mapping, &m.rank
 	half := m.precision.Accumulate == FP16
 	chips := r.adders[:g.Chips]
-	banks := min(g.Banks, g.BurstBytes/g.Chips/m.precision.Accumulate.Bytes())
-	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * g.Banks
-	for b := int(in.Burst) * banks; b < (int(in.Burst)+1)*banks; b++ {
+	banks := min(g.Banks, g.burstBytes/g.Chips/m.precision.Accumulate.bytes())
+	slot := (int(in.slot)*m.macs + int(in.query)%m.macs) * g.Banks
+	for b := int(in.burst) * banks; b < (int(in.burst)+1)*banks; b++ {
 		for c := range chips {
 			chips[c] = m.chips[c].partials[slot+b]
 		}
 		r.chunk[b] = round(tree(chips, half), r.score)
 	}
-	if int(in.Burst) < m.program.PartialBursts-1 {
+	if int(in.burst) < m.program.partialBursts-1 {
 		return nil
 	}
-	context := m.program.Heads[in.Head].Context
-	valid := r.chunk[:min(g.Banks, context-int(in.Token))]
-	base := int(in.Segment) * r.segment
-	if in.Count {
-		if int(in.Token) == base {
-			r.heads[in.Query] = noScores
+	context := m.program.heads[in.head].context
+	valid := r.chunk[:min(g.Banks, context-int(in.token))]
+	base := int(in.segment) * r.segment
+	if in.count {
+		if int(in.token) == base {
+			r.heads[in.query] = noScores
 		}
-		r.count(&r.heads[in.Query], valid, m.scale)
+		r.count(&r.heads[in.query], valid, m.scale)
 	}
-	if !in.Keep {
+	if !in.keep {
 		return nil
 	}
-	return r.keep(int(in.Query), int(in.Token)-base, valid)
+	return r.keep(int(in.query), int(in.token)-base, valid)
 }
 
 // count enters a chunk of scores into the running maximum and sum: the chunk's
@@ -120,17 +120,17 @@ func (r *rankUnit) keep(query, at int, chunk []float32) error {
 }
 
 // loadWeights is one burst of softmax weights, broadcast to all chips.
-func (m *ValueMachine) loadWeights(in *Instruction) {
-	r, set := &m.rank, m.program.SetTokens
-	n := m.program.WeightsPerBurst
-	context := m.program.Heads[in.Head].Context
-	first := int(in.Burst) * n // within the slot
-	slot := (int(in.Slot)*m.macs + int(in.Query)%m.macs) * set
-	s, base := r.heads[in.Query], int(in.Segment)*r.segment
+func (m *valueMachine) loadWeights(in *instruction) {
+	r, set := &m.rank, m.program.setTokens
+	n := m.program.weightsPerBurst
+	context := m.program.heads[in.head].context
+	first := int(in.burst) * n // within the slot
+	slot := (int(in.slot)*m.macs + int(in.query)%m.macs) * set
+	s, base := r.heads[in.query], int(in.segment)*r.segment
 	for i := first; i < min(first+n, set); i++ {
 		w := float32(0)
-		if token := int(in.Token) + i; token < context {
-			w = exp(float32(r.scores[in.Query][token-base]*m.scale) - s.maximum)
+		if token := int(in.token) + i; token < context {
+			w = exp(float32(r.scores[in.query][token-base]*m.scale) - s.maximum)
 			if m.normalised {
 				w /= s.total
 			}
@@ -142,30 +142,30 @@ func (m *ValueMachine) loadWeights(in *Instruction) {
 
 // readContext is one burst of accumulators; the last one of a query head
 // completes its output.
-func (m *ValueMachine) readContext(in *Instruction) {
+func (m *valueMachine) readContext(in *instruction) {
 	g, r := &m.mapping, &m.rank
-	n := g.Banks * g.ChipElements()
-	burst := g.BurstBytes / g.Chips / m.precision.Context.Bytes() // accumulators of a chip in a burst
-	from := int(in.Burst) * burst
+	n := g.Banks * g.chipElements()
+	burst := g.burstBytes / g.Chips / m.precision.Context.bytes() // accumulators of a chip in a burst
+	from := int(in.burst) * burst
 	to := min(from+burst, n)
 	for c := range m.chips {
-		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.Query)*n+from:int(in.Query)*n+to])
+		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.query)*n+from:int(in.query)*n+to])
 	}
-	if int(in.Burst) < m.program.ContextBursts-1 {
+	if int(in.burst) < m.program.contextBursts-1 {
 		return
 	}
-	m.mergeSegment(int(in.Query), in.Segment == 0 || m.program.rescore)
-	if head := m.program.Heads[in.Head]; m.program.rescore || (int(in.Segment)+1)*r.segment >= head.Context {
-		m.finish(&m.results[in.Head], int(in.Query))
+	m.mergeSegment(int(in.query), in.segment == 0 || m.program.rescore)
+	if head := m.program.heads[in.head]; m.program.rescore || (int(in.segment)+1)*r.segment >= head.context {
+		m.finish(&m.results[in.head], int(in.query))
 	}
 }
 
 // mergeSegment sums the accumulators of one query head over the quads and
 // merges the result with the segments before, in FP32: each weighs its share of the
 // sum of exponentials.
-func (m *ValueMachine) mergeSegment(query int, first bool) {
+func (m *valueMachine) mergeSegment(query int, first bool) {
 	g, r := &m.mapping, &m.rank
-	elements, perBurst := g.ChipElements(), g.BurstElements()
+	elements, perBurst := g.chipElements(), g.burstElements()
 	s, all := r.heads[query], r.exact[query]
 	var before, now float32 = 0, 1 // weights of the merged segments and this one
 	if first {
@@ -188,7 +188,7 @@ func (m *ValueMachine) mergeSegment(query int, first bool) {
 				if !m.normalised {
 					sum /= s.total
 				}
-				out := &r.merged[query][burst*perBurst+g.Exchange.Element(c, e*g.ElementBits)]
+				out := &r.merged[query][burst*perBurst+g.Exchange.element(c, e*g.elementBits)]
 				if first {
 					*out = sum
 				} else {
@@ -200,10 +200,10 @@ func (m *ValueMachine) mergeSegment(query int, first bool) {
 }
 
 // finish rounds the output of a query head and returns it without its padding.
-func (m *ValueMachine) finish(result *HeadResult, query int) {
-	for i := range result.Out[query] {
-		result.Out[query][i] = round(m.rank.merged[query][i], m.rank.output)
+func (m *valueMachine) finish(result *headResult, query int) {
+	for i := range result.out[query] {
+		result.out[query][i] = round(m.rank.merged[query][i], m.rank.output)
 	}
 	s := m.rank.exact[query]
-	result.LSE[query] = float64(s.maximum) + portable.Log(float64(s.total))
+	result.lse[query] = float64(s.maximum) + portable.Log(float64(s.total))
 }

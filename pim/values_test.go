@@ -22,7 +22,7 @@ type valueProblem struct {
 	device  *dram.Spec
 	shape   HeadShape
 	storage Storage
-	heads   []Head
+	heads   []headRun
 	vectors []headVectors
 	rows    int
 }
@@ -71,7 +71,7 @@ func (k *dataKind) vectors(r *rand.Rand, storage Storage, shape HeadShape, token
 		for token := range n {
 			vector := make([]uint16, shape.HeadDim)
 			for e := range vector {
-				vector[e] = storage.Encode(float32(k.element(r, part, token, e)))
+				vector[e] = storage.encode(float32(k.element(r, part, token, e)))
 			}
 			parts[part] = append(parts[part], vector)
 		}
@@ -85,7 +85,7 @@ func drawFormat(t *rapid.T, name string) Format {
 
 func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	p := &valueProblem{spec: Default(), device: deviceOf(tb, rapid.SampledFrom([]int{8, 8, 4, 16}).Draw(t, "width"))}
-	p.spec.Precision.Preset = rapid.SampledFrom(PrecisionNames()).Draw(t, "preset")
+	p.spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "preset")
 	if rapid.Bool().Draw(t, "mixed") {
 		for _, s := range p.spec.Precision.stages() {
 			*s.format = drawFormat(t, s.key)
@@ -111,8 +111,8 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	kind := rapid.SampledFrom(dataKinds).Draw(t, "data")
 	for range rapid.IntRange(1, 2).Draw(t, "heads") {
 		n := rapid.IntRange(1, 300).Draw(t, "context")
-		p.heads = append(p.heads, Head{Context: n, FirstRow: int32(p.rows), Append: rapid.Bool().Draw(t, "append")})
-		p.rows += g.Rows(n)
+		p.heads = append(p.heads, headRun{context: n, firstRow: int32(p.rows), appends: rapid.Bool().Draw(t, "append")})
+		p.rows += g.rows(n)
 		p.vectors = append(p.vectors, kind.vectors(r, p.storage, p.shape, n))
 	}
 	return p
@@ -120,25 +120,25 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 
 // machine returns a machine with the heads' tokens stored, but for those that
 // are appended, and the data of its heads.
-func (p *valueProblem) machine(t rapid.TB) (*ValueMachine, *Program, []HeadData) {
-	m, err := NewValueMachine(p.spec, p.device, p.shape, p.storage, p.rows)
+func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData) {
+	m, err := newValueMachine(p.spec, p.device, p.shape, p.storage, p.rows)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var data []HeadData
+	var data []headData
 	for i, h := range p.heads {
-		v, last := &p.vectors[i], h.Context-1
-		for token := range h.Context {
-			if token == last && h.Append {
+		v, last := &p.vectors[i], h.context-1
+		for token := range h.context {
+			if token == last && h.appends {
 				break
 			}
-			if err := m.Store(h.FirstRow, token, v.k[token], v.v[token]); err != nil {
+			if err := m.store(h.firstRow, token, v.k[token], v.v[token]); err != nil {
 				t.Fatal(err)
 			}
 		}
-		data = append(data, HeadData{Query: v.q, Key: v.k[last], Value: v.v[last]})
+		data = append(data, headData{query: v.q, key: v.k[last], value: v.v[last]})
 	}
-	program, err := NewProgram(p.spec, p.device, p.shape, p.heads)
+	program, err := newProgram(p.spec, p.device, p.shape, p.heads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p.heads, p.rows = []Head{{Context: tokens, Append: true}}, g.Rows(tokens)
+					p.heads, p.rows = []headRun{{context: tokens, appends: true}}, g.rows(tokens)
 					p.vectors = []headVectors{kind.vectors(rand.New(rand.NewPCG(uint64(dim), uint64(tokens))), StoreFP16, p.shape, tokens)}
 					p.compare(t)
 				}
@@ -208,7 +208,7 @@ func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 // direct computation.
 func (p *valueProblem) compare(t rapid.TB) {
 	m, program, data := p.machine(t)
-	results, err := m.Run(program, data)
+	results, err := m.run(program, data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,12 +220,12 @@ func (p *valueProblem) compare(t rapid.TB) {
 			want := make([]float32, dim)
 			lse := x.attention(want, q[h*dim:][:dim], keys, values)
 			for e := range want {
-				if got := results[i].Out[h][e]; !sameBits(got, want[e]) {
+				if got := results[i].out[h][e]; !sameBits(got, want[e]) {
 					t.Fatalf("d = %d, head %d, query head %d of %d, element %d: %g, want %g", dim, i, h, len(v.q), e, got, want[e])
 				}
 			}
-			if differing(results[i].LSE[h:h+1], []float64{lse}) > 0 {
-				t.Fatalf("d = %d, head %d, query head %d: log-sum-exp %v, want %v", dim, i, h, results[i].LSE[h], lse)
+			if differing(results[i].lse[h:h+1], []float64{lse}) > 0 {
+				t.Fatalf("d = %d, head %d, query head %d: log-sum-exp %v, want %v", dim, i, h, results[i].lse[h], lse)
 			}
 		}
 	}
@@ -239,18 +239,18 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 		p.spec.Activation = rapid.SampledFrom([]string{Staggered, Simultaneous}).Draw(t, "activation")
 		p.spec.SoftmaxLatency = rapid.IntRange(0, 200).Draw(t, "softmax latency")
 		m, program, data := p.machine(t)
-		results, err := m.Run(program, data)
+		results, err := m.run(program, data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var want []float32
 		for i := range results {
-			for _, out := range results[i].Out {
+			for _, out := range results[i].out {
 				want = append(want, out...)
 			}
 		}
 		again, program, data := p.machine(t)
-		clock, err := NewMachine(p.spec, p.device)
+		clock, err := newMachine(p.spec, p.device)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +261,7 @@ func TestReplayGivesTheSameValues(tb *testing.T) {
 		}
 		n := 0
 		for i := range results {
-			for _, out := range results[i].Out {
+			for _, out := range results[i].out {
 				for _, got := range out {
 					if !sameBits(got, want[n]) {
 						t.Fatalf("head %d: %g in program order, %g by the clock", i, want[n], got)
@@ -278,32 +278,32 @@ func TestReplayOfALongHead(t *testing.T) {
 	spec := precision("fp32")
 	shape := HeadShape{HeadDim: 128, Queries: 2, ElementBits: 16}
 	m, p, data := storedHead(t, spec, shape, 30000, 1)
-	heads := p.Heads
-	results, err := m.Run(p, data)
+	heads := p.heads
+	results, err := m.run(p, data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...)
-	clock, err := NewMachine(spec, ddr4(t))
+	want := append(slices.Clone(results[0].out[0]), results[0].out[1]...)
+	clock, err := newMachine(spec, ddr4(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	clock.refresh.on = true
-	p.Restart(heads)
+	p.restart(heads)
 	if results, err = replayed(m, clock, p, data, [2][][]uint16{}); err != nil {
 		t.Fatal(err)
 	}
-	if got := append(slices.Clone(results[0].Out[0]), results[0].Out[1]...); !slices.Equal(got, want) {
+	if got := append(slices.Clone(results[0].out[0]), results[0].out[1]...); !slices.Equal(got, want) {
 		t.Error("the replay gives other values")
 	}
-	if n := clock.counters.Commands[dram.REF]; n == 0 {
+	if n := clock.counters.commands[dram.REF]; n == 0 {
 		t.Error("no refresh fell into the head")
 	}
 }
 
 // A unit that is slower than the timing believed shows in the values.
 func TestReplaySeesDataThatIsTooLate(t *testing.T) {
-	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []Head{{Context: 100, Append: true}}, rows: 2}
+	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []headRun{{context: 100, appends: true}}, rows: 2}
 	r := rand.New(rand.NewPCG(1, 1))
 	p.vectors = []headVectors{{q: randomVectors(r, StoreFP16, 1, 128, 1), k: randomVectors(r, StoreFP16, 100, 128, 1), v: randomVectors(r, StoreFP16, 100, 128, 1)}}
 	for _, c := range []struct {
@@ -317,7 +317,7 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 		{"bus", func(_ *Spec, d *dram.Spec) { d.CWL += 40 }, true},
 	} {
 		m, program, data := p.machine(t)
-		clock, err := NewMachine(p.spec, p.device)
+		clock, err := newMachine(p.spec, p.device)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -328,7 +328,7 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := results[0].Out[0][0]; (out != out) != c.nan {
+		if out := results[0].out[0][0]; (out != out) != c.nan {
 			t.Errorf("%s: output %v, NaN expected: %v", c.name, out, c.nan)
 		}
 	}
@@ -337,22 +337,22 @@ func TestReplaySeesDataThatIsTooLate(t *testing.T) {
 // A machine that does not wait for one of an instruction's operands computes
 // with what is not there yet.
 func TestReplaySeesMissingWaits(t *testing.T) {
-	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []Head{{Context: 100, Append: true}}, rows: 2}
+	p := &valueProblem{spec: Default(), device: ddr4(t), shape: fp16Head, heads: []headRun{{context: 100, appends: true}}, rows: 2}
 	p.spec.Activation, p.device.TRCD = Simultaneous, 4 // hide no wait behind an activation
 	p.vectors = []headVectors{dataKinds[1].vectors(rand.New(rand.NewPCG(1, 1)), StoreFP16, p.shape, 100)}
 	for _, c := range []struct {
 		name   string
-		op     Op
-		waited Sequencer
+		op     operation
+		waited sequencer
 	}{
-		{"q", OpScore, BufferSequencer},
-		{"weights", OpContext, BufferSequencer},
-		{"partial sums", OpReadPartials, BankSequencer},
-		{"accumulators", OpReadContext, BankSequencer},
-		{"scores", OpLoadWeights, ResultSequencer},
+		{"q", opScore, bufferSequencer},
+		{"weights", opContext, bufferSequencer},
+		{"partial sums", opReadPartials, bankSequencer},
+		{"accumulators", opReadContext, bankSequencer},
+		{"scores", opLoadWeights, resultSequencer},
 	} {
 		m, program, data := p.machine(t)
-		clock, err := NewMachine(p.spec, p.device)
+		clock, err := newMachine(p.spec, p.device)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,7 +361,7 @@ func TestReplaySeesMissingWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if out := results[0].Out[0]; !slices.ContainsFunc(out, func(x float32) bool { return x != x }) {
+		if out := results[0].out[0]; !slices.ContainsFunc(out, func(x float32) bool { return x != x }) {
 			t.Errorf("%s: without a wait the output is %v", c.name, out[:4])
 		}
 	}
@@ -373,11 +373,11 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 	if err := m.begin(p, data); err != nil {
 		t.Fatal(err)
 	}
-	in := allBanks(dram.MACA, OpScore, 0, 0)
+	in := allBanks(dram.MACA, opScore, 0, 0)
 	if err := m.execute(&in); err == nil || !strings.Contains(err.Error(), "while row -1 is open") {
 		t.Errorf("got %v", err)
 	}
-	open := allBanks(dram.ACTA, OpActivate, 1, -1)
+	open := allBanks(dram.ACTA, opActivate, 1, -1)
 	if err := m.execute(&open); err != nil {
 		t.Fatal(err)
 	}
@@ -387,20 +387,20 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 	if err := m.rank.keep(0, m.rank.segment-1, make([]float32, 2)); err == nil {
 		t.Error("the score buffer overflows")
 	}
-	if err := m.Store(5, 0, data[0].Query[0], data[0].Query[0]); err == nil {
+	if err := m.store(5, 0, data[0].query[0], data[0].query[0]); err == nil {
 		t.Error("a row beyond the machine is written")
 	}
-	if _, err := m.Run(p, nil); err == nil {
+	if _, err := m.run(p, nil); err == nil {
 		t.Error("a head without data runs")
 	}
-	other, err := NewProgram(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 16}, nil)
+	other, err := newProgram(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 16}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := m.Run(other, nil); err == nil {
+	if _, err := m.run(other, nil); err == nil {
 		t.Error("a program of another shape runs")
 	}
-	if _, err := NewValueMachine(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 8}, StoreFP16, 2); err == nil {
+	if _, err := newValueMachine(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 8}, StoreFP16, 2); err == nil {
 		t.Error("8-bit elements are multiplied")
 	}
 }
@@ -408,10 +408,10 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 // Nothing is allocated for each element or instruction.
 func TestValuesAllocateNothing(t *testing.T) {
 	m, p, data := storedHead(t, Default(), fp16Head, 2000, 1)
-	heads := p.Heads
+	heads := p.heads
 	run := func() {
-		p.Restart(heads)
-		if _, err := m.Run(p, data); err != nil {
+		p.restart(heads)
+		if _, err := m.run(p, data); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -426,15 +426,15 @@ func TestLogSumExp(t *testing.T) {
 	spec := Default()
 	spec.Precision.Preset = "fp32"
 	m, p, data := storedHead(t, spec, fp16Head, 777, 1)
-	results, err := m.Run(p, data)
+	results, err := m.run(p, data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(7, 777))
 	k, v := randomVectors(r, StoreFP16, 777, 128, 1), randomVectors(r, StoreFP16, 777, 128, 1)
 	out := make([]float64, 128)
-	lse := attention.Reference(out, decode(StoreFP16, data[0].Query), decode(StoreFP16, k), decode(StoreFP16, v), 1/math.Sqrt(128))
-	if math.Abs(results[0].LSE[0]-lse) > 1e-5 {
-		t.Errorf("got %v, want %v", results[0].LSE[0], lse)
+	lse := attention.Reference(out, decode(StoreFP16, data[0].query), decode(StoreFP16, k), decode(StoreFP16, v), 1/math.Sqrt(128))
+	if math.Abs(results[0].lse[0]-lse) > 1e-5 {
+		t.Errorf("got %v, want %v", results[0].lse[0], lse)
 	}
 }

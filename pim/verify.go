@@ -103,7 +103,7 @@ func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 			if !finite(float64(x)) {
 				return &input.Error{Key: c.Name + part.suffix, Value: fmt.Sprint(x), Expected: "finite elements"}
 			}
-			(*part.stored)[i] = c.Storage.Encode(x)
+			(*part.stored)[i] = c.Storage.encode(x)
 		}
 	}
 	if c.Out, err = c.readReference(file, ".out", c.QueryHeads*c.Queries*c.HeadDim); err != nil {
@@ -164,12 +164,12 @@ type VerifyResult struct {
 // formats. A shape that the rank cannot hold is an input.Error; the context's end
 // gives its error; any other error is a fault of the program.
 func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
-	return verify(ctx, spec, d, c, (*ValueMachine).Run)
+	return verify(ctx, spec, d, c, (*valueMachine).run)
 }
 
-// runner executes a program on a machine: ValueMachine.Run, or in tests one
+// runner executes a program on a machine: valueMachine.Run, or in tests one
 // that makes a mistake.
-type runner func(*ValueMachine, *Program, []HeadData) ([]HeadResult, error)
+type runner func(*valueMachine, *program, []headData) ([]headResult, error)
 
 func verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
 	g, err := NewGeometry(d, c.shape())
@@ -236,7 +236,7 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 	if err != nil {
 		return err
 	}
-	m, err := NewValueMachine(spec, d, shape, c.Storage, g.Rows(c.Keys))
+	m, err := newValueMachine(spec, d, shape, c.Storage, g.rows(c.Keys))
 	if err != nil {
 		return err
 	}
@@ -245,15 +245,15 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 		return x[at : at+dim]
 	}
 	for token := range c.Keys - c.Queries {
-		if err := m.Store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
+		if err := m.store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
 			return err
 		}
 	}
-	p, err := NewProgram(spec, d, shape, nil)
+	p, err := newProgram(spec, d, shape, nil)
 	if err != nil {
 		return err
 	}
-	data := []HeadData{{Query: make([][]uint16, group)}}
+	data := []headData{{query: make([][]uint16, group)}}
 	for i := range c.Queries {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -261,20 +261,20 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 		token := c.Keys - c.Queries + i
 		for q := range group {
 			at := ((kv*group+q)*c.Queries + i) * dim
-			data[0].Query[q] = c.storedQ[at : at+dim]
+			data[0].query[q] = c.storedQ[at : at+dim]
 		}
-		data[0].Key, data[0].Value = vector(c.storedK, token), vector(c.storedV, token)
-		p.Restart([]Head{{Context: token + 1, Append: true}})
+		data[0].key, data[0].value = vector(c.storedK, token), vector(c.storedV, token)
+		p.restart([]headRun{{context: token + 1, appends: true}})
 		results, err := run(m, p, data)
 		if err != nil {
 			return err
 		}
 		for q := range group {
 			at := (kv*group+q)*c.Queries + i
-			for j, x := range results[0].Out[q] {
+			for j, x := range results[0].out[q] {
 				got.out[at*dim+j] = float64(x)
 			}
-			got.lse[at] = results[0].LSE[q]
+			got.lse[at] = results[0].lse[q]
 		}
 	}
 	return nil

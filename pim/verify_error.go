@@ -31,12 +31,12 @@ func scoreUnit(p Precision) float64 {
 	return 1.0 / (1 << 24)
 }
 
-// ErrorBound returns the largest relative L2 error, against float64, that an
+// errorBound returns the largest relative L2 error, against float64, that an
 // output over context tokens may have whatever the data, of which columnTokens
 // share a column and partial scores reach score in absolute value. It is the
 // largest of what the stages in FP16 allow.
-func (s *Spec) ErrorBound(context, columnTokens int, score float64) float64 {
-	p := s.Precision.Resolve()
+func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
+	p := s.Precision.resolve()
 	fromScores := scoreRoundings * scoreUnit(p) * score
 	if !finite(fromScores) {
 		fromScores = toleranceLargest
@@ -163,7 +163,7 @@ type errorModel struct {
 }
 
 func newErrorModel(spec *Spec, g *Geometry) *errorModel {
-	p := spec.Precision.Resolve()
+	p := spec.Precision.resolve()
 	return &errorModel{precision: p, scoreUnit: scoreUnit(p), normalised: spec.NormalisedWeights,
 		columnTokens: g.ColumnTokens, chunkTokens: g.ChunkTokens}
 }

@@ -71,7 +71,7 @@ func TestToleranceIsTight(t *testing.T) {
 	if testing.Short() {
 		n = 60
 	}
-	for _, preset := range PrecisionNames() {
+	for _, preset := range precisionNames() {
 		r := rand.New(rand.NewPCG(1, 2))
 		var ratios []float64
 		for range n {
@@ -95,7 +95,7 @@ func TestToleranceIsTight(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if bound := spec.ErrorBound(keys, g.ColumnTokens, v.LargestScore); v.Tolerance > bound {
+			if bound := spec.errorBound(keys, g.ColumnTokens, v.LargestScore); v.Tolerance > bound {
 				t.Errorf("%s: tolerance %g beyond the formats' bound %g", preset, v.Tolerance, bound)
 			}
 			ratios = append(ratios, v.RelativeL2/v.Tolerance)
@@ -131,7 +131,7 @@ func TestVerifyZeros(t *testing.T) {
 			}
 			return float64(token%3) + float64(e)/16
 		}})
-		for _, preset := range PrecisionNames() {
+		for _, preset := range precisionNames() {
 			r, err := Verify(t.Context(), precision(preset), ddr4(t), x)
 			if err != nil {
 				t.Fatal(err)

@@ -3,8 +3,8 @@ package pim
 import "testing"
 
 // spoil is a runner that changes the stored bytes once, and each instruction.
-func spoil(memory func(*ValueMachine), instruction func(*Program, *Instruction)) runner {
-	return func(m *ValueMachine, p *Program, data []HeadData) ([]HeadResult, error) {
+func spoil(memory func(*valueMachine), instruction func(*program, *instruction)) runner {
+	return func(m *valueMachine, p *program, data []headData) ([]headResult, error) {
 		if memory != nil {
 			memory(m)
 		}
@@ -12,7 +12,7 @@ func spoil(memory func(*ValueMachine), instruction func(*Program, *Instruction))
 			return nil, err
 		}
 		for {
-			list := p.Next(nil)
+			list := p.next(nil)
 			if len(list) == 0 {
 				return m.results, nil
 			}
@@ -29,9 +29,9 @@ func spoil(memory func(*ValueMachine), instruction func(*Program, *Instruction))
 }
 
 // bank returns what a chip holds of one bank in a row.
-func bank(m *ValueMachine, chip, row, ordinal int) [][]byte {
+func bank(m *valueMachine, chip, row, ordinal int) [][]byte {
 	var columns [][]byte
-	for column := range m.mapping.RowBursts {
+	for column := range m.mapping.rowBursts {
 		at := m.cell(int32(row), int32(column)) + 8*ordinal
 		columns = append(columns, m.chips[chip].cells[at:at+8])
 	}
@@ -42,8 +42,8 @@ func bank(m *ValueMachine, chip, row, ordinal int) [][]byte {
 // included: outputs are compared bit for bit.
 func TestVerifySeesMistakes(t *testing.T) {
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 300, dim: 128, size: 1})
-	clearBanks := func(row, first, n int) func(*ValueMachine) {
-		return func(m *ValueMachine) {
+	clearBanks := func(row, first, n int) func(*valueMachine) {
+		return func(m *valueMachine) {
 			for chip := range m.chips {
 				for ordinal := first; ordinal < first+n; ordinal++ {
 					for _, column := range bank(m, chip, row, ordinal) {
@@ -55,22 +55,22 @@ func TestVerifySeesMistakes(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name        string
-		memory      func(*ValueMachine)
-		instruction func(*Program, *Instruction)
+		memory      func(*valueMachine)
+		instruction func(*program, *instruction)
 		pass        bool
 	}{
 		{"no mistake", nil, nil, true},
-		{"re-layout off", func(m *ValueMachine) {
+		{"re-layout off", func(m *valueMachine) {
 			m.mapping.Exchange.Group = 1 // beats pass as they come; the program is what it was
 			for token := range x.Keys - 1 {
 				at := token * x.HeadDim
-				if err := m.Store(0, token, x.storedK[at:at+x.HeadDim], x.storedV[at:at+x.HeadDim]); err != nil {
+				if err := m.store(0, token, x.storedK[at:at+x.HeadDim], x.storedV[at:at+x.HeadDim]); err != nil {
 					t.Fatal(err)
 				}
 			}
 			m.mapping.Exchange.Group = 2
 		}, nil, false},
-		{"one of the four byte swaps missing", func(m *ValueMachine) {
+		{"one of the four byte swaps missing", func(m *valueMachine) {
 			for row := range m.rows {
 				for ordinal := range m.mapping.Banks {
 					a, b := bank(m, 2, row, ordinal), bank(m, 3, row, ordinal)
@@ -82,7 +82,7 @@ func TestVerifySeesMistakes(t *testing.T) {
 				}
 			}
 		}, nil, false},
-		{"two byte lanes of the values swapped", func(m *ValueMachine) {
+		{"two byte lanes of the values swapped", func(m *valueMachine) {
 			for ordinal := range m.mapping.Banks {
 				a, b := bank(m, 2, 1, ordinal), bank(m, 3, 1, ordinal)
 				for i := range a {
@@ -95,23 +95,23 @@ func TestVerifySeesMistakes(t *testing.T) {
 		{"a bank of keys dropped", clearBanks(0, 5, 1), nil, false},
 		{"a bank of values dropped", clearBanks(1, 5, 1), nil, false},
 		{"a quad of values dropped", clearBanks(1, 4, 4), nil, false},
-		{"a weight broadcast one chunk early", nil, func(p *Program, in *Instruction) {
-			if in.Op == OpLoadWeights {
-				in.Token += int32(p.Geometry.ChunkTokens)
+		{"a weight broadcast one chunk early", nil, func(p *program, in *instruction) {
+			if in.op == opLoadWeights {
+				in.token += int32(p.geometry.ChunkTokens)
 			}
 		}, false},
-		{"one set of weights of all repeated", nil, func(p *Program, in *Instruction) {
-			if in.Op == OpLoadWeights && in.Token == int32(p.SetTokens) {
-				in.Token = 0
+		{"one set of weights of all repeated", nil, func(p *program, in *instruction) {
+			if in.op == opLoadWeights && in.token == int32(p.setTokens) {
+				in.token = 0
 			}
 		}, false},
-		{"the newest token not appended", nil, func(_ *Program, in *Instruction) {
-			if in.Op == OpAppendKey {
-				in.Column ^= 1
+		{"the newest token not appended", nil, func(_ *program, in *instruction) {
+			if in.op == opAppendKey {
+				in.column ^= 1
 			}
 		}, false},
 	} {
-		for _, preset := range PrecisionNames() {
+		for _, preset := range precisionNames() {
 			r, err := verify(t.Context(), precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
 			if err != nil {
 				t.Fatal(err)

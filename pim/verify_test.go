@@ -115,7 +115,7 @@ func TestVerifyReferenceVectors(t *testing.T) {
 		t.Errorf("%d cases", len(cases))
 	}
 	for i := range cases {
-		for _, preset := range PrecisionNames() {
+		for _, preset := range precisionNames() {
 			for _, normalised := range []bool{true, false} {
 				if !normalised && cases[i].Queries > 1 {
 					continue
@@ -157,7 +157,7 @@ func TestVerifyShapes(t *testing.T) {
 		{"F32", synthetic{queryHeads: 2, kvHeads: 1, queries: 2, keys: 300, dim: 128, size: 1, dtype: "F32"}, 0},
 	} {
 		x := oneCase(t, c.s)
-		for _, preset := range PrecisionNames() {
+		for _, preset := range precisionNames() {
 			r, err := Verify(t.Context(), precision(preset), ddr4(t), x)
 			if err != nil {
 				t.Fatal(err)
@@ -179,7 +179,7 @@ func TestVerify128K(t *testing.T) {
 		t.Skip("long; shorter vectors use the same goroutines")
 	}
 	x := oneCase(t, synthetic{queryHeads: 1, kvHeads: 1, queries: 1, keys: 1 << 17, dim: 64, size: 0.5})
-	for _, preset := range PrecisionNames() {
+	for _, preset := range precisionNames() {
 		if r, err := Verify(t.Context(), precision(preset), ddr4(t), x); err != nil || !r.Pass {
 			t.Errorf("%s: %+v, %v", preset, r, err)
 		}
