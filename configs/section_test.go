@@ -1,11 +1,13 @@
 package configs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -82,6 +84,15 @@ func TestLoadGPULink(t *testing.T) {
 	path := written(t, "a.toml", "[gpu]\npreset = \"a100-paper\"\nmemory_capacity = \"1GiB\"\n[pcie]\ngeneration = 5\nlanes = 8\ngpus_per_uplink = 1\nefficiency = 0.5\nlatency = \"1us\"\n")
 	if g, link, err := LoadGPU("--gpu", path); err != nil || g.MemoryCapacity != units.GiB || link == nil || link.Lanes != 8 {
 		t.Errorf("got %+v, %+v, %v", g, link, err)
+	}
+	for key, text := range map[string]string{
+		"pcie.lanes": "[gpu]\npreset = \"a100-paper\"\n[pcie]\ngeneration = 5\nlanes = 3\ngpus_per_uplink = 1\nefficiency = 0.5\nlatency = \"1us\"\n",
+		"gpu.sms":    "[gpu]\npreset = \"a100-paper\"\nsms = 0\n",
+	} {
+		bad := new(input.Error)
+		if _, _, err := LoadGPU("--gpu", written(t, "bad.toml", text)); !errors.As(err, &bad) || bad.Key != key {
+			t.Errorf("got %v, want an error of %s", err, key)
+		}
 	}
 }
 

@@ -109,3 +109,17 @@ func BenchmarkDistribution(b *testing.B) {
 		d.Milliseconds()
 	}
 }
+
+// TestNothingRecorded: what occurs no times is no sample, and no maximum.
+func TestNothingRecorded(t *testing.T) {
+	var with, without Distribution
+	for value := range int64(3) {
+		with.Add(value, 1)
+		with.Add(1000+value, 0)
+		with.Add(2000+value, -1)
+		without.Add(value, 1)
+	}
+	if with.Milliseconds() != without.Milliseconds() || with.Count() != 3 {
+		t.Errorf("%d samples, %+v; want 3, %+v", with.Count(), with.Milliseconds(), without.Milliseconds())
+	}
+}

@@ -262,3 +262,26 @@ func TestHBMPIMCapacity(t *testing.T) {
 		}
 	})
 }
+
+// TestPIMAttentionOverhead: units as fast as the GPUs take what the GPUs' kernel takes, and
+// faster ones save of all but its overhead.
+func TestPIMAttentionOverhead(t *testing.T) {
+	took := func(factor string) (got, seconds, overhead float64) {
+		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor=" + factor}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+		if e.decodeAttention(&scheduler.SubBatch{}, 1) != 0 {
+			t.Error("nothing to decode takes time")
+		}
+		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
+		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 1)[0]))
+		return e.decodeAttention(sub, 1).Seconds(), cost.Seconds, cost.Overhead
+	}
+	one, seconds, overhead := took("1")
+	four, _, _ := took("4")
+	if overhead <= 0 || math.Abs(one-seconds) > 1e-12 || math.Abs((four-overhead)*4-(one-overhead)) > 1e-11 {
+		t.Errorf("%v s, four times as fast %v s; the GPUs' kernel takes %v s, %v s of it overhead", one, four, seconds, overhead)
+	}
+}

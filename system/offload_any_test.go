@@ -88,7 +88,7 @@ func alikeNode(seed uint64) (sets []string, requests []traces.Request) {
 var outOfStep = []uint64{50898, 201278, 201716, 201841, 700121}
 
 // alikeOutOfStep is the same of alikeNode.
-var alikeOutOfStep = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302}
+var alikeOutOfStep = []uint64{229, 1136, 4506, 9196, 16838, 20892, 28302, 53468}
 
 // anyNodes returns the node that draw draws from a seed, whose GPUs have room for 0.7 to 14 of the
 // largest requests, with its GPUs alone and with the host's

@@ -17,6 +17,19 @@ import (
 // paperSpec is how the system presets draw lengths.
 var paperSpec = SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
 
+// TestBuiltins compares with Table 4 of the L3 paper.
+func TestBuiltins(t *testing.T) {
+	want := []Builtin{
+		{"openr1", Lengths{Mean: 96.0, Std: 75.1}, Lengths{Mean: 12684.1, Std: 8464.6}},
+		{"dolphin", Lengths{Mean: 201.9, Std: 563.0}, Lengths{Mean: 3926.2, Std: 4216.0}},
+		{"openthoughts", Lengths{Mean: 89.4, Std: 66.7}, Lengths{Mean: 6366.7, Std: 4662.9}},
+		{"longbench", Lengths{Mean: 7703.9, Std: 4285.5}, Lengths{Mean: 89.8, Std: 213.7}},
+	}
+	if !slices.Equal(builtins, want) {
+		t.Errorf("got %v, want %v", builtins, want)
+	}
+}
+
 func TestSyntheticMoments(t *testing.T) {
 	for _, b := range builtins {
 		for seed := range uint64(5) {

@@ -137,6 +137,7 @@ func TestOverlayBesideTheFile(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"config = 3", `sweep.toml:1: config = 3: expected a text`},
+		{"\nconfig = ''", `sweep.toml:2: config: expected a text`},
 		{"\nset.node.ranks = 1", `sweep.toml:2: node.ranks: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[grid]\nnode.rankset = [1]", `sweep.toml:2: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[grid]\n# none\nnode.ranksets = []", `sweep.toml:3: node.ranksets = []: expected an array of at least one value`},
