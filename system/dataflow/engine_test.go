@@ -217,6 +217,7 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	draw := func(n int, before []int32) int32 {
 		o := Op{Last: Time(number("time", 0, 100))}
 		o.Resource = rapid.SampledFrom(used).Draw(t, "resource")
+		o.Kind, o.Bus = uint8(1+o.Resource), Time(number("bus", 0, 100))
 		o.Lane = int16(number("lane", 0, lanes.Count-1))
 		var after []int32
 		for _, x := range before {
@@ -241,7 +242,7 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 				}
 			case 1:
 				d := b.op(o, after...)
-				return b.op(Op{Pieces: o.Pieces, Time: o.Time, Last: o.Last, Resource: writer, Claims: testLanes + 1, Lane: o.Lane, Flags: Stream}, d)
+				return b.op(Op{Pieces: o.Pieces, Time: o.Time, Last: o.Last, Resource: writer, Claims: testLanes + 1, Lane: o.Lane, Flags: Stream, Kind: 8}, d)
 			}
 		}
 		return b.op(o, after...)
@@ -277,6 +278,32 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 	return r, it
 }
 
+// checkTotals compares what an iteration amounts to with the spans of all its layers.
+func checkTotals(t *rapid.T, it *Iteration, spans []Span) {
+	var want Totals
+	pieces := map[task]int32{}
+	for i := range spans {
+		x := &spans[i]
+		if x.Claim {
+			continue
+		}
+		o := &it.Ops[x.Op]
+		want.ByKind[o.Kind] += x.End - x.Start
+		if at := (task{x.Op, x.Layer, x.Sub}); pieces[at] == 0 {
+			pieces[at] = o.Pieces
+			want.Pieces += int64(o.Pieces)
+			want.Bus += o.Bus
+		}
+		want.Longest = max(want.Longest, x.End-x.Start)
+	}
+	got := it.Totals()
+	longest := want.Longest
+	want.Longest = got.Longest
+	if got != want || got.Longest < longest {
+		t.Fatalf("an iteration amounts to %+v, its spans to %+v, the longest %v", got, want, longest)
+	}
+}
+
 // TestSchedulesAreLegal checks random iterations against the laws, and that leaving
 // out layers that repeat changes nothing.
 func TestSchedulesAreLegal(t *testing.T) {
@@ -291,6 +318,7 @@ func TestSchedulesAreLegal(t *testing.T) {
 			if len(found) > 0 {
 				t.Fatalf("running every layer: %v", found)
 			}
+			checkTotals(t, it, exact.Record(it, start))
 			layers := exact.layers
 			got, found := fast.Check(it, start)
 			if shortcut := fast.Run(it, start); got != want || shortcut != want {
@@ -305,6 +333,34 @@ func TestSchedulesAreLegal(t *testing.T) {
 	if skipped == 0 {
 		t.Error("no layer was left out")
 	}
+}
+
+// TestAlone checks the pass over a sub-batch alone against a closed form: layers one after
+// another, each as long as its attention on a GPU or its device, whichever is longer, and
+// its block; beside them a transfer that only the iteration's end waits for.
+func TestAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		time := func(name string, low int) Time { return Time(rapid.IntRange(low, 50).Draw(t, name)) }
+		start, entry, attention, device, block, exit := time("start", 0), time("entry", 0), time("attention", 1), time("device", 1), time("block", 0), time("exit", 0)
+		latency, layers, hidden := time("latency", 0), 1+time("layers", 0), 50*time("hidden", 0)
+		e, it := New([]Resource{{Name: "GPU"}, {Name: "device", Latency: latency}, {Name: "link"}}), &Iteration{}
+		b, s := builder{it}, rapid.IntRange(0, 1).Draw(t, "sub-batch")
+		b.op(Op{Last: entry, Flags: NextLayer})
+		b.op(Op{Last: hidden, Resource: 2})
+		before, first := b.since(0), len(it.Ops)
+		a, d := b.op(Op{Last: attention}), b.op(Op{Last: device, Resource: 1})
+		b.op(Op{Last: block, Flags: NextLayer}, a, d)
+		b.layers(s, int(layers), before, b.since(first), exit)
+		want := max(start+hidden, start+entry+layers*max(attention, latency+device)+(layers-1)*block+exit)
+		if got, ok := e.alone.run(e, it, start); !ok || got != want {
+			t.Fatalf("ends at %v (%v), want %v", got, ok, want)
+		}
+		// What outlives its layer, or goes to a resource out of order, is for the events.
+		it.Ops[d].Last, it.Ops[d].Resource, it.Ops[a].Resource = device, 0, 0
+		if _, ok := e.alone.run(e, it, start); ok {
+			t.Fatal("two operations that are ready at once on one resource are no one's order")
+		}
+	})
 }
 
 // drawLockstep draws an iteration that runs in lockstep: transfers to lanes, work there
