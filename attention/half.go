@@ -6,7 +6,7 @@ import "math"
 const (
 	HalfMax     = 65504           // the largest finite value
 	HalfEpsilon = 1.0 / (1 << 11) // u, the largest relative error of one rounding in the normal range
-	HalfNaN     = 0x7e00          // the bits of the quiet NaN
+	halfNaN     = 0x7e00          // the bits of the quiet NaN
 )
 
 // Float32 bit patterns at which rounding to binary16 changes its rule.
@@ -38,11 +38,11 @@ func halfToFloat32(h uint16) float32 {
 	return math.Float32frombits(u) * 0x1p112
 }
 
-// HalfToFloat32 returns the value of the binary16 number with bits h. It is
+// widenHalf returns the value of the binary16 number with bits h. It is
 // exact; a NaN keeps its payload.
-func HalfToFloat32(h uint16) float32 { return widen[h] }
+func widenHalf(h uint16) float32 { return widen[h] }
 
-// HalfTable returns HalfToFloat32 as a table for loops that keep it in a
+// HalfTable returns widenHalf as a table for loops that keep it in a
 // register. It must not be written to.
 func HalfTable() *[1 << 16]float32 { return widen }
 

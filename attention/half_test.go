@@ -12,13 +12,13 @@ import (
 func TestHalfToFloat32All(t *testing.T) {
 	for h := range 1 << 16 {
 		want := math.Float32bits(float16.Frombits(uint16(h)).Float32())
-		if got := math.Float32bits(HalfToFloat32(uint16(h))); got != want {
+		if got := math.Float32bits(widenHalf(uint16(h))); got != want {
 			// x448 sets the quiet bit of a signalling NaN.
 			if got|0x00400000 != want {
 				t.Fatalf("%#04x: got %#08x, want %#08x", h, got, want)
 			}
 		}
-		x := HalfToFloat32(uint16(h))
+		x := widenHalf(uint16(h))
 		if back := Float32ToHalf(x); back != uint16(h) && x == x {
 			t.Fatalf("%#04x comes back as %#04x", h, back)
 		}
@@ -40,8 +40,8 @@ func checkRounding(t *testing.T, u uint32) {
 	if got != want {
 		t.Fatalf("%#08x (%g): got %#04x, want %#04x", u, x, got, want)
 	}
-	if math.Float32bits(r) != math.Float32bits(HalfToFloat32(want)) {
-		t.Fatalf("%#08x (%g): RoundHalf %g, want %g", u, x, r, HalfToFloat32(want))
+	if math.Float32bits(r) != math.Float32bits(widenHalf(want)) {
+		t.Fatalf("%#08x (%g): RoundHalf %g, want %g", u, x, r, widenHalf(want))
 	}
 }
 

@@ -33,7 +33,7 @@ type Tensor struct {
 	Name  string
 	DType string // "F16", "BF16", "F32", "F64", "U8", …
 	Shape []int
-	Data  []byte
+	data  []byte
 }
 
 // Elements returns the product of the shape.
@@ -49,9 +49,9 @@ func (t *Tensor) Elements() int {
 // type, or a nil tensor, is an input.Error.
 func (t *Tensor) Float64s() ([]float64, error) {
 	if t != nil && t.DType == "F64" {
-		x := make([]float64, len(t.Data)/8)
+		x := make([]float64, len(t.data)/8)
 		for i := range x {
-			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.Data[8*i:]))
+			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.data[8*i:]))
 		}
 		return x, nil
 	}
@@ -76,15 +76,15 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	switch t.DType {
 	case "F16":
 		for i := range x {
-			x[i] = HalfToFloat32(binary.LittleEndian.Uint16(t.Data[2*i:]))
+			x[i] = widenHalf(binary.LittleEndian.Uint16(t.data[2*i:]))
 		}
 	case "BF16":
 		for i := range x {
-			x[i] = BFloat16ToFloat32(binary.LittleEndian.Uint16(t.Data[2*i:]))
+			x[i] = BFloat16ToFloat32(binary.LittleEndian.Uint16(t.data[2*i:]))
 		}
 	case "F32":
 		for i := range x {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.Data[4*i:]))
+			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(t.data[4*i:]))
 		}
 	default:
 		return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "F16, BF16 or F32"}
@@ -95,7 +95,7 @@ func (t *Tensor) Float32s() ([]float32, error) {
 // Safetensors is a file of named arrays
 // (https://github.com/huggingface/safetensors#format).
 type Safetensors struct {
-	Metadata map[string]string
+	metadata map[string]string
 	Tensors  []*Tensor // sorted by name
 
 	byName map[string]*Tensor
@@ -191,7 +191,7 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 	spans := make([]span, 0, len(entries))
 	for _, e := range entries {
 		if e.name == "__metadata__" {
-			if err := json.Unmarshal(e.value, &s.Metadata); err != nil {
+			if err := json.Unmarshal(e.value, &s.metadata); err != nil {
 				return nil, input.Errorf("safetensors header: __metadata__: %w", err)
 			}
 			continue
@@ -202,7 +202,7 @@ func ParseSafetensors(data []byte) (*Safetensors, error) {
 		}
 		s.Tensors = append(s.Tensors, t)
 		s.byName[t.Name] = t
-		spans = append(spans, span{begin, begin + len(t.Data)})
+		spans = append(spans, span{begin, begin + len(t.data)})
 	}
 	sort.Slice(s.Tensors, func(i, j int) bool { return s.Tensors[i].Name < s.Tensors[j].Name })
 	if err := fill(spans, len(body)); err != nil {
@@ -314,5 +314,5 @@ func readEntry(e headerEntry, body []byte) (*Tensor, int, error) {
 		return nil, 0, fmt.Errorf("%s%v takes %d bytes, data_offsets give %d", h.DType, h.Shape, n, end-begin)
 	}
 	data := body[h.Offsets[0]:h.Offsets[1]:h.Offsets[1]]
-	return &Tensor{Name: e.name, DType: h.DType, Shape: h.Shape, Data: data}, h.Offsets[0], nil
+	return &Tensor{Name: e.name, DType: h.DType, Shape: h.Shape, data: data}, h.Offsets[0], nil
 }

@@ -68,7 +68,7 @@ func TestReadSafetensorsIsBounded(t *testing.T) {
 // What ends early is an error, and a failing reader's own is passed on.
 func TestReadSafetensorsEndsEarly(t *testing.T) {
 	whole := string(safetensorsFile(`{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}`, 4))
-	if s, err := readSafetensors(strings.NewReader(whole), maxFile); err != nil || len(s.Tensor("a").Data) != 4 {
+	if s, err := readSafetensors(strings.NewReader(whole), maxFile); err != nil || len(s.Tensor("a").data) != 4 {
 		t.Fatalf("whole: %v", err)
 	}
 	failed := errors.New("failed")

@@ -78,12 +78,12 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Metadata["by"] != "l3sim" || len(s.Tensors) != 5 {
-		t.Errorf("got %v, %d tensors", s.Metadata, len(s.Tensors))
+	if s.metadata["by"] != "l3sim" || len(s.Tensors) != 5 {
+		t.Errorf("got %v, %d tensors", s.metadata, len(s.Tensors))
 	}
 	for _, x := range tensors {
 		got := s.Tensor(x.Name)
-		if got.DType != x.DType || !bytes.Equal(got.Data, x.Data) || got.Elements() != x.Elements() {
+		if got.DType != x.DType || !bytes.Equal(got.data, x.data) || got.Elements() != x.Elements() {
 			t.Errorf("%s differs", x.Name)
 		}
 	}
@@ -108,7 +108,7 @@ func TestSafetensorsOfPyTorch(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again bytes.Buffer
-	if err := WriteSafetensors(&again, s.Tensors, s.Metadata); err != nil {
+	if err := WriteSafetensors(&again, s.Tensors, s.metadata); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(again.Bytes(), data) {
@@ -129,19 +129,19 @@ func FuzzParseSafetensors(f *testing.F) {
 			return
 		}
 		var file bytes.Buffer
-		if err := WriteSafetensors(&file, s.Tensors, s.Metadata); err != nil {
+		if err := WriteSafetensors(&file, s.Tensors, s.metadata); err != nil {
 			t.Fatal(err)
 		}
 		again, err := ParseSafetensors(file.Bytes())
 		if err != nil {
 			t.Fatalf("its own output is refused: %v", err)
 		}
-		if len(again.Tensors) != len(s.Tensors) || len(again.Metadata) != len(s.Metadata) {
+		if len(again.Tensors) != len(s.Tensors) || len(again.metadata) != len(s.metadata) {
 			t.Fatal("tensors are lost")
 		}
 		for i, x := range s.Tensors {
 			y := again.Tensors[i]
-			if x.Name != y.Name || x.DType != y.DType || !bytes.Equal(x.Data, y.Data) || len(x.Shape) != len(y.Shape) ||
+			if x.Name != y.Name || x.DType != y.DType || !bytes.Equal(x.data, y.data) || len(x.Shape) != len(y.Shape) ||
 				len(x.Shape) > 0 && !reflect.DeepEqual(x.Shape, y.Shape) {
 				t.Fatalf("%q differs", x.Name)
 			}

@@ -21,13 +21,13 @@ func NewTensor(name, dtype string, shape []int, x []float64) (*Tensor, error) {
 	for _, v := range x {
 		switch dtype {
 		case "F64":
-			t.Data = binary.LittleEndian.AppendUint64(t.Data, math.Float64bits(v))
+			t.data = binary.LittleEndian.AppendUint64(t.data, math.Float64bits(v))
 		case "F32":
-			t.Data = binary.LittleEndian.AppendUint32(t.Data, math.Float32bits(float32(v)))
+			t.data = binary.LittleEndian.AppendUint32(t.data, math.Float32bits(float32(v)))
 		case "F16":
-			t.Data = binary.LittleEndian.AppendUint16(t.Data, Float32ToHalf(float32(v)))
+			t.data = binary.LittleEndian.AppendUint16(t.data, Float32ToHalf(float32(v)))
 		case "BF16":
-			t.Data = binary.LittleEndian.AppendUint16(t.Data, Float32ToBFloat16(float32(v)))
+			t.data = binary.LittleEndian.AppendUint16(t.data, Float32ToBFloat16(float32(v)))
 		default:
 			return nil, &input.Error{Key: name, Value: dtype, Expected: "F64, F32, F16 or BF16"}
 		}
@@ -73,10 +73,10 @@ func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string
 			DType   string `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{t.DType, append([]int{}, t.Shape...), [2]int{at, at + len(t.Data)}}); err != nil {
+		}{t.DType, append([]int{}, t.Shape...), [2]int{at, at + len(t.data)}}); err != nil {
 			return err
 		}
-		at += len(t.Data)
+		at += len(t.data)
 	}
 	header.WriteByte('}')
 	for header.Len()%8 != 0 {
@@ -89,7 +89,7 @@ func WriteSafetensors(w io.Writer, tensors []*Tensor, metadata map[string]string
 		return err
 	}
 	for _, t := range ordered {
-		if _, err := w.Write(t.Data); err != nil {
+		if _, err := w.Write(t.data); err != nil {
 			return err
 		}
 	}

@@ -26,7 +26,7 @@ func drawTimings(t *rapid.T, s *Spec) {
 // it one clock earlier: two descriptions of one standard.
 func TestStateAndCheckerAgree(t *testing.T) {
 	places := func(cmd Command) []Address {
-		if cmd.AllBank() {
+		if cmd.allBank() {
 			return []Address{{0, -1, -1, 7, 0}, {1, -1, -1, 7, 0}}
 		}
 		return []Address{{0, 0, 0, 7, 0}, {0, 0, 1, 7, 0}, {0, 1, 0, 7, 0}, {1, 0, 0, 7, 0}}
@@ -68,7 +68,7 @@ func agree(t *rapid.T, s *Spec, first, second Command, a, b Address, private boo
 	}
 	// The checker lets a read's burst follow a buffer's write at once.
 	slack := int64(0)
-	if (first == WRBUF && second.IsRead()) || first.IsWrite() && second == RDRES {
+	if (first == WRBUF && second.isRead()) || first.isWrite() && second == RDRES {
 		slack = turnaroundClocks
 	}
 	if clock := earliest - 1 - slack; clock > start && len(timing(clock)) == 0 {

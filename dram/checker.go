@@ -200,7 +200,7 @@ func (c *Checker) inRange(r Record) bool {
 			return false
 		}
 	}
-	return r.Command.AllBank() || within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
+	return r.Command.allBank() || within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
 }
 
 // checkDebt finds ranks whose postponed REFs exceed what the standard allows,
@@ -237,9 +237,9 @@ func (c *Checker) checkBuses(rank *rankHistory, r Record) {
 	}
 	b.last = r
 	latency := c.spec.CL
-	if r.Command.IsWrite() {
+	if r.Command.isWrite() {
 		latency = c.spec.CWL
-	} else if !r.Command.IsRead() {
+	} else if !r.Command.isRead() {
 		return
 	}
 	n := burst{start: r.Clock + int64(latency), record: r}
@@ -312,7 +312,7 @@ func (c *Checker) opener(rank *rankHistory, bank int) Record {
 
 // bank returns the bank of r within its rank, 0 for all-bank commands.
 func (c *Checker) bank(r Record) int {
-	if r.Command.AllBank() {
+	if r.Command.allBank() {
 		return 0
 	}
 	return int(r.Address.BankGroup)*c.spec.BanksPerGroup + int(r.Address.Bank)
@@ -357,7 +357,7 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 		}
 		c.nextDebt = min(c.nextDebt, (rank.refreshes+maxRefreshDebt+1)*int64(c.spec.TREFI))
 	}
-	if r.Command.AllBank() {
+	if r.Command.allBank() {
 		for b := range rank.rows {
 			switch r.Command {
 			case ACTA:

@@ -14,7 +14,7 @@ const (
 // reported, and of a kind only the nearest: a farther command of the same kind
 // that is too close was reported against the nearer ones already.
 func (c *Checker) checkDistances(rank *rankHistory, r Record) {
-	all := r.Command.AllBank()
+	all := r.Command.allBank()
 	for cmd := range Command(commands) {
 		best := Violation{Required: -1}
 		consider := func(first *Record) {
@@ -48,7 +48,7 @@ func (c *Checker) checkDistances(rank *rankHistory, r Record) {
 func relate(first, second *Record) relation {
 	a, b := &first.Address, &second.Address
 	switch {
-	case first.Command.AllBank() || second.Command.AllBank():
+	case first.Command.allBank() || second.Command.allBank():
 		return sameBank
 	case a.BankGroup != b.BankGroup:
 		return otherGroup
@@ -77,7 +77,7 @@ func (c *Checker) distance(first, second Command, where relation) (rule string, 
 	case WR, WRA:
 		return c.beforeWrite(first, where)
 	case WRBUF:
-		if first.IsRead() {
+		if first.isRead() {
 			return "tRTW", s.CL + s.BurstLength/2 + 2 - s.CWL
 		}
 	}

@@ -216,7 +216,7 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 	// next returns the next command that concerns the bank of r.
 	next := func() (Record, bool) {
 		for _, o := range records[i+1:] {
-			if o.Address.Rank == r.Address.Rank && (o.Command == REF || o.Command == PREA || !o.Command.AllBank() &&
+			if o.Address.Rank == r.Address.Rank && (o.Command == REF || o.Command == PREA || !o.Command.allBank() &&
 				o.Address.BankGroup == r.Address.BankGroup && o.Address.Bank == r.Address.Bank) {
 				return o, true
 			}
@@ -228,7 +228,7 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 		return early(spec, ranks, records, i, 0)
 	case "dropped":
 		o, ok := next()
-		if ok && (r.Command == ACT && o.Command.IsColumn() || r.Command == PRE && (o.Command == ACT || o.Command == REF)) {
+		if ok && (r.Command == ACT && o.Command.isColumn() || r.Command == PRE && (o.Command == ACT || o.Command == REF)) {
 			return way, without()
 		}
 	case "repeated":
@@ -371,8 +371,8 @@ func TestOwnLogs(t *testing.T) {
 		for _, r := range records {
 			logged[r.Command]++
 		}
-		if logged != stats.Commands {
-			t.Fatalf("log %v, counts %v", logged, stats.Commands)
+		if logged != stats.commands {
+			t.Fatalf("log %v, counts %v", logged, stats.commands)
 		}
 	})
 }

@@ -35,8 +35,8 @@ func (c Command) String() string {
 	return "Command(?)"
 }
 
-// ParseCommand returns the command of that name.
-func ParseCommand(name string) (Command, bool) {
+// parseCommand returns the command of that name.
+func parseCommand(name string) (Command, bool) {
 	for i, n := range commandNames {
 		if n == name {
 			return Command(i), true
@@ -45,21 +45,18 @@ func ParseCommand(name string) (Command, bool) {
 	return 0, false
 }
 
-// CommandNames returns the names of all commands.
-func CommandNames() []string { return append([]string(nil), commandNames[:]...) }
+// isRead reports whether c puts data on the bus from the device.
+func (c Command) isRead() bool { return c == RD || c == RDA || c == RDRES }
 
-// IsRead reports whether c puts data on the bus from the device.
-func (c Command) IsRead() bool { return c == RD || c == RDA || c == RDRES }
+// isWrite reports whether c puts data on the bus towards the device.
+func (c Command) isWrite() bool { return c == WR || c == WRA || c == WRBUF }
 
-// IsWrite reports whether c puts data on the bus towards the device.
-func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
+// isColumn reports whether c reads or writes one burst of an open row.
+func (c Command) isColumn() bool { return c >= RD && c <= WRA }
 
-// IsColumn reports whether c reads or writes one burst of an open row.
-func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
-
-// AllBank reports whether c concerns a whole rank: its address has bank group
+// allBank reports whether c concerns a whole rank: its address has bank group
 // and bank -1.
-func (c Command) AllBank() bool {
+func (c Command) allBank() bool {
 	switch c {
 	case ACTA, PREA, REF, MACA, RDRES, WRBUF:
 		return true

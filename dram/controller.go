@@ -20,13 +20,13 @@ type Request struct {
 // forever is a clock that is never reached.
 const forever = math.MaxInt64
 
-// Controller is the memory controller of one channel. It is a pipeline of three
+// controller is the memory controller of one channel. It is a pipeline of three
 // stages, each of which moves at most one request or command a clock: requests
 // are accepted into the read queue or the write buffer, from there into the
 // queue of their bank, and from there commands issue.
 //
 // Work is done by events: Run visits only clocks at which something can happen.
-type Controller struct {
+type controller struct {
 	spec    *Spec
 	policy  *Policy
 	mapping *Mapping
@@ -69,11 +69,11 @@ type Controller struct {
 	stats     Stats
 }
 
-// NewController returns the idle controller of one channel of ranks ranks. The
+// newController returns the idle controller of one channel of ranks ranks. The
 // mapping may cover several channels; the requests of Run must be this one's.
 // The command log may be nil.
-func NewController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log *LogWriter) *Controller {
-	c := &Controller{
+func newController(spec *Spec, policy *Policy, mapping *Mapping, ranks int, log *LogWriter) *controller {
+	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
 		state: newState(spec, ranks, []Command{ACT, PRE, PREA, RD, WR, REF}), energy: NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
@@ -97,9 +97,9 @@ var errNoProgress = errors.New("memory controller: requests wait but no command 
 // ticksPerCheck is how often Run looks whether it was cancelled.
 const ticksPerCheck = 1 << 16
 
-// Run offers the requests in order, at most one a clock, and returns what
+// run offers the requests in order, at most one a clock, and returns what
 // happened when the last one's data is over. A Controller runs once.
-func (c *Controller) Run(ctx context.Context, requests []Request) (*Stats, error) {
+func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error) {
 	for i, r := range requests {
 		if r.Clock < 0 || r.Clock > maxClock || i > 0 && r.Clock < requests[i-1].Clock {
 			return nil, input.Errorf("request %d at clock %d: clocks lie in 0 to %d and do not go backwards", i+1, r.Clock, int64(maxClock))
@@ -128,12 +128,12 @@ func (c *Controller) Run(ctx context.Context, requests []Request) (*Stats, error
 }
 
 // finished reports whether no request is left.
-func (c *Controller) finished() bool {
+func (c *controller) finished() bool {
 	return c.next == len(c.requests) && c.queued == 0 && len(c.reads.entries) == 0 && len(c.writes.entries) == 0
 }
 
 // tick runs clock t and returns the next clock at which something can happen.
-func (c *Controller) tick(t int64) int64 {
+func (c *controller) tick(t int64) int64 {
 	refreshWake := c.refresh.fallDue(t)
 	issued := false
 	if c.refresh.forced != 0 {
@@ -164,7 +164,7 @@ func (c *Controller) tick(t int64) int64 {
 
 // arrival returns the clock of the next request to come, forever if it has
 // come and waits for a queue.
-func (c *Controller) arrival(t int64) int64 {
+func (c *controller) arrival(t int64) int64 {
 	if c.next < len(c.requests) && c.requests[c.next].Clock > t {
 		return c.requests[c.next].Clock
 	}
@@ -189,10 +189,10 @@ func places(spec *Spec, ranks int) []place {
 }
 
 // issue records a command everywhere.
-func (c *Controller) issue(cmd Command, a Address, t int64) {
+func (c *controller) issue(cmd Command, a Address, t int64) {
 	c.state.Issue(cmd, a, t)
 	c.energy.Record(cmd, a, t)
-	c.stats.Commands[cmd]++
+	c.stats.commands[cmd]++
 	if c.log != nil {
 		c.log.Write(t, cmd, a)
 	}

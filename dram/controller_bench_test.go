@@ -43,7 +43,7 @@ func run(tb testing.TB, requests []Request) *Stats {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	stats, err := NewController(s.Spec, s.Policy, m, s.Ranks, nil).Run(context.Background(), requests)
+	stats, err := newController(s.Spec, s.Policy, m, s.Ranks, nil).run(context.Background(), requests)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -252,13 +252,13 @@ func TestChannels(t *testing.T) {
 	}
 	sum := &Stats{}
 	for _, part := range split(requests, m, s.Channels) {
-		one, err := NewController(s.Spec, s.Policy, m, s.Ranks, nil).Run(context.Background(), part)
+		one, err := newController(s.Spec, s.Policy, m, s.Ranks, nil).run(context.Background(), part)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum.add(one)
 	}
-	if all.Commands != sum.Commands || all.EndClock != sum.EndClock || all.Energy != sum.Energy || all.Latency.Mean() != sum.Latency.Mean() ||
+	if all.commands != sum.commands || all.EndClock != sum.EndClock || all.Energy != sum.Energy || all.Latency.Mean() != sum.Latency.Mean() ||
 		all.Requests != int64(len(requests)) {
 		t.Errorf("together %+v\none by one %+v", all, sum)
 	}

@@ -46,8 +46,8 @@ func (e Energy) TotalJoules() float64 {
 	return e.ActivateJoules + e.ReadJoules + e.WriteJoules + e.RefreshJoules + e.BackgroundJoules
 }
 
-// Add returns the sum of two energies.
-func (e Energy) Add(o Energy) Energy {
+// add returns the sum of two energies.
+func (e Energy) add(o Energy) Energy {
 	return Energy{e.ActivateJoules + o.ActivateJoules, e.ReadJoules + o.ReadJoules, e.WriteJoules + o.WriteJoules,
 		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
 }

@@ -2,7 +2,7 @@ package dram
 
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
-func (c *Controller) accept(t int64) bool {
+func (c *controller) accept(t int64) bool {
 	if c.next == len(c.requests) || c.requests[c.next].Clock > t {
 		return false
 	}
@@ -52,8 +52,8 @@ func (c *Controller) accept(t int64) bool {
 }
 
 // decode sets head to r.
-func (c *Controller) decode(r *Request) {
-	_, a, wrapped := c.mapping.Decode(r.Address)
+func (c *controller) decode(r *Request) {
+	_, a, wrapped := c.mapping.decode(r.Address)
 	if wrapped {
 		c.stats.WrappedAddresses++
 	}
@@ -63,7 +63,7 @@ func (c *Controller) decode(r *Request) {
 }
 
 // findPending returns the pending read or write of e's burst, or nil.
-func (c *Controller) findPending(e *entry, write bool) *entry {
+func (c *controller) findPending(e *entry, write bool) *entry {
 	if o := c.banks[e.bank].find(e, write); o != nil {
 		return o
 	}
@@ -74,7 +74,7 @@ func (c *Controller) findPending(e *entry, write bool) *entry {
 }
 
 // wait lets a read accepted at the given clock finish with first.
-func (c *Controller) wait(first *entry, accepted int64) {
+func (c *controller) wait(first *entry, accepted int64) {
 	i := c.freeChain
 	if i < 0 {
 		i = int32(len(c.chain))
@@ -87,7 +87,7 @@ func (c *Controller) wait(first *entry, accepted int64) {
 }
 
 // transfer moves one request into its bank's queue.
-func (c *Controller) transfer(t int64) bool {
+func (c *controller) transfer(t int64) bool {
 	if c.stuck {
 		return false
 	}
@@ -111,12 +111,12 @@ func (c *Controller) transfer(t int64) bool {
 }
 
 // starves reports whether the oldest entry of q is too old at t.
-func (c *Controller) starves(q *entryQueue, t int64) bool {
+func (c *controller) starves(q *entryQueue, t int64) bool {
 	return len(q.entries) > 0 && t-q.entries[0].accepted > int64(c.policy.StarvationClocks)
 }
 
 // startDrain decides how many writes move before reads move again.
-func (c *Controller) startDrain(t int64) {
+func (c *controller) startDrain(t int64) {
 	n := len(c.writes.entries)
 	if c.draining > 0 || n == 0 {
 		return
@@ -135,7 +135,7 @@ func (c *Controller) startDrain(t int64) {
 // moveWrite moves the first write whose bank queue has room and whose burst no
 // pending read wants; dependent says that some write was passed over for its
 // read.
-func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
+func (c *controller) moveWrite(t int64) (moved, dependent bool) {
 	for i := range c.writes.entries {
 		e := &c.writes.entries[i]
 		if c.full[e.bank] {
@@ -152,7 +152,7 @@ func (c *Controller) moveWrite(t int64) (moved, dependent bool) {
 }
 
 // moveRead moves the first read whose bank queue has room.
-func (c *Controller) moveRead(t int64) bool {
+func (c *controller) moveRead(t int64) bool {
 	entries, full := c.reads.entries, c.full
 	for i := range entries {
 		if !full[entries[i].bank] {
@@ -164,7 +164,7 @@ func (c *Controller) moveRead(t int64) bool {
 }
 
 // enqueue appends e to its bank's queue.
-func (c *Controller) enqueue(e entry, t int64) {
+func (c *controller) enqueue(e entry, t int64) {
 	b := &c.banks[e.bank]
 	b.entries = append(b.entries, e)
 	c.full[e.bank] = b.entryQueue.full()

@@ -3,7 +3,7 @@ package dram
 // idleState reports whether the channel is in the state that repeats every
 // tREFI while no request comes: nothing queued, all banks precharged, and each
 // rank with the debt that refreshing as it falls due keeps up.
-func (c *Controller) idleState() bool {
+func (c *controller) idleState() bool {
 	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || c.refresh.forced != 0 {
 		return false
 	}
@@ -18,7 +18,7 @@ func (c *Controller) idleState() bool {
 // skipIdlePeriods moves the clock on by as many whole tREFI as pass before the
 // next request while the channel repeats itself, one REF a rank each, and
 // returns the clocks. The result is that of visiting every REF.
-func (c *Controller) skipIdlePeriods(t int64) int64 {
+func (c *controller) skipIdlePeriods(t int64) int64 {
 	if c.next == len(c.requests) || c.requests[c.next].Clock-t < 3*c.refresh.interval || !c.idleState() {
 		return 0
 	}
@@ -27,7 +27,7 @@ func (c *Controller) skipIdlePeriods(t int64) int64 {
 	c.state.shift(clocks)
 	c.refresh.shift(clocks)
 	n := periods * int64(len(c.openBanks))
-	c.stats.Commands[REF] += n
+	c.stats.commands[REF] += n
 	c.energy.counts[REF] += n
 	return clocks
 }

@@ -27,14 +27,14 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 		}
 		runs := make([]*Stats, 2)
 		for i, skip := range []bool{false, true} {
-			c := NewController(s.Spec, s.Policy, m, s.Ranks, nil)
+			c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
 			c.skipIdle = skip
-			if runs[i], err = c.Run(context.Background(), requests); err != nil {
+			if runs[i], err = c.run(context.Background(), requests); err != nil {
 				t.Fatal(err)
 			}
 		}
 		a, b := runs[0], runs[1]
-		if a.Commands != b.Commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits ||
+		if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits ||
 			a.Latency.sum != b.Latency.sum || a.Latency.longest != b.Latency.longest {
 			t.Fatalf("every clock: %+v\nskipping: %+v", a, b)
 		}

@@ -267,8 +267,8 @@ func parseRecord(text []byte) (Record, error) {
 		return r, &input.Error{Key: "clock", Value: strconv.Quote(clip(string(fields[0]))),
 			Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
 	}
-	if r.Command, ok = ParseCommand(string(fields[1])); !ok {
-		return r, input.UnknownName("command", clip(string(fields[1])), CommandNames())
+	if r.Command, ok = parseCommand(string(fields[1])); !ok {
+		return r, input.UnknownName("command", clip(string(fields[1])), commandNames[:])
 	}
 	parts := [...]*int32{&r.Address.Rank, &r.Address.BankGroup, &r.Address.Bank, &r.Address.Row, &r.Address.Column}
 	for i, p := range parts {

@@ -37,9 +37,9 @@ const (
 
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 
-// NewMapping parses text for channels channels of ranks ranks of spec. The
+// newMapping parses text for channels channels of ranks ranks of spec. The
 // error is an *input.Error.
-func NewMapping(text string, spec *Spec, channels, ranks int) (*Mapping, error) {
+func newMapping(text string, spec *Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco"}
@@ -69,9 +69,9 @@ func NewMapping(text string, spec *Spec, channels, ranks int) (*Mapping, error) 
 // Capacity returns the bytes that the mapping covers.
 func (m *Mapping) Capacity() uint64 { return m.capacity }
 
-// Decode returns the channel and the place in it of the burst that holds the
+// decode returns the channel and the place in it of the burst that holds the
 // byte at address, and whether the address lay beyond the capacity and wrapped.
-func (m *Mapping) Decode(address uint64) (channel int, a Address, wrapped bool) {
+func (m *Mapping) decode(address uint64) (channel int, a Address, wrapped bool) {
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 func TestMapping(t *testing.T) {
-	m, err := NewMapping("rochrababgco", part(t, ddr43200), 2, 4)
+	m, err := newMapping("rochrababgco", part(t, ddr43200), 2, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func TestMapping(t *testing.T) {
 		{1<<36 + 64, 0, Address{0, 0, 0, 0, 1}, true},
 		{1<<64 - 1, 1, Address{3, 3, 3, 65535, 127}, true},
 	} {
-		channel, a, wrapped := m.Decode(c.address)
+		channel, a, wrapped := m.decode(c.address)
 		if channel != c.channel || a != c.want || wrapped != c.wrapped {
 			t.Errorf("%#x: got %d, %+v, %v", c.address, channel, a, wrapped)
 		}
@@ -50,12 +50,12 @@ func TestMappingIsOneToOne(t *testing.T) {
 		for _, p := range rapid.Permutation(mappingNames[:]).Draw(t, "order") {
 			text += p
 		}
-		m, err := NewMapping(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
+		m, err := newMapping(text, spec, rapid.IntRange(1, 6).Draw(t, "channels"), rapid.IntRange(1, 6).Draw(t, "ranks"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		address := rapid.Uint64Range(0, m.Capacity()/64-1).Draw(t, "burst") * 64
-		channel, a, wrapped := m.Decode(address)
+		channel, a, wrapped := m.decode(address)
 		if back := m.Encode(channel, a); back != address || wrapped {
 			t.Fatalf("%s: %#x is %d, %+v (wrapped %v), which is %#x", text, address, channel, a, wrapped, back)
 		}

@@ -50,7 +50,7 @@ type wait struct{ age, ready int64 }
 // updateNeeds finds what bank waits for: the command that its oldest request
 // needs, and the oldest read and write that hit the open row. It returns the
 // first clock at which one of them may issue.
-func (c *Controller) updateNeeds(bank int) int64 {
+func (c *controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
 	place := &c.places[bank]
 	rank, bit := int(place.Rank), place.bit
@@ -97,7 +97,7 @@ func (c *Controller) updateNeeds(bank int) int64 {
 
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
-func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
+func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	at := c.earliest(n, bank)
 	state := &c.needs[n]
 	set := &state.ranks[rank]
@@ -110,7 +110,7 @@ func (c *Controller) addNeed(n need, rank, bank int, i int32) int64 {
 
 // earliest returns the first clock at which the constraints allow what the bank
 // needs.
-func (c *Controller) earliest(n need, bank int) int64 {
+func (c *controller) earliest(n need, bank int) int64 {
 	cmd := needCommands[n]
 	s := c.state
 	return max(s.ranks[c.places[bank].Rank][cmd], s.groups[bank>>c.groupShift][cmd], s.banks[bank][cmd])

@@ -86,7 +86,7 @@ func PolicyNames() []string {
 	return names
 }
 
-// Check has the rules of the section [policy]. NewController checks Mapping.
+// Check has the rules of the section [policy]. newController checks Mapping.
 func (p *Policy) Check(c *input.Check) {
 	input.OneOf(c, "scheduler", p.Scheduler, "fr-fcfs", "round-robin")
 	input.OneOf(c, "page", p.Page, "open", "closed")

@@ -88,7 +88,7 @@ func (r *refreshState) idleFrom(i int, t int64) { r.ranks[i].idle = t }
 
 // forcedRefresh brings the forced ranks towards their REF; if nothing can issue
 // at t it returns the clock at which something can.
-func (c *Controller) forcedRefresh(t int64) (issued bool, wake int64) {
+func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
 	for m := c.refresh.forced; m != 0; m &= m - 1 {
 		rank := bits.TrailingZeros64(m)
@@ -103,7 +103,7 @@ func (c *Controller) forcedRefresh(t int64) (issued bool, wake int64) {
 
 // idleRefresh refreshes a rank that owes REFs, or may pull one in, and has had
 // no work for a while.
-func (c *Controller) idleRefresh(t int64) (issued bool, wake int64) {
+func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
 	for rank := range c.refresh.ranks {
 		k := &c.refresh.ranks[rank]
@@ -125,7 +125,7 @@ func (c *Controller) idleRefresh(t int64) (issued bool, wake int64) {
 
 // tryRefresh issues the next command of a rank's refresh if it can at t, and
 // returns the clock at which it could, at most t if it did.
-func (c *Controller) tryRefresh(rank int, t int64) int64 {
+func (c *controller) tryRefresh(rank int, t int64) int64 {
 	a := Address{int32(rank), -1, -1, -1, -1}
 	if c.openBanks[rank] != 0 {
 		if !c.refresh.closeAll {
@@ -153,7 +153,7 @@ func (c *Controller) tryRefresh(rank int, t int64) int64 {
 
 // closeEach precharges the first bank of rank that can be at t, and returns the
 // clock at which one could.
-func (c *Controller) closeEach(rank int, t int64) int64 {
+func (c *controller) closeEach(rank int, t int64) int64 {
 	first := int64(forever)
 	for m := c.openBanks[rank]; m != 0; m &= m - 1 {
 		bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
@@ -169,7 +169,7 @@ func (c *Controller) closeEach(rank int, t int64) int64 {
 }
 
 // closed updates the banks of rank that a refresh has precharged.
-func (c *Controller) closed(rank int, banks uint64) {
+func (c *controller) closed(rank int, banks uint64) {
 	c.openBanks[rank] &^= banks
 	for m := banks; m != 0; m &= m - 1 {
 		c.updateNeeds(rank*c.banksPerRank + bits.TrailingZeros64(m))

@@ -34,7 +34,7 @@ func (s *Setup) Validate() error {
 
 // Mapping returns the address mapping of the set-up.
 func (s *Setup) Mapping() (*Mapping, error) {
-	return NewMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
+	return newMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
 }
 
 // Replay runs a trace: each channel takes its requests in order, at most one a
@@ -61,8 +61,8 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*LogWrite
 		if logs != nil {
 			log = logs[i]
 		}
-		c := NewController(s.Spec, s.Policy, mapping, s.Ranks, log)
-		wg.Go(func() { stats[i], errs[i] = c.Run(ctx, parts[i]) })
+		c := newController(s.Spec, s.Policy, mapping, s.Ranks, log)
+		wg.Go(func() { stats[i], errs[i] = c.run(ctx, parts[i]) })
 	}
 	wg.Wait()
 	total := &Stats{}
@@ -79,7 +79,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*LogWrite
 func split(requests []Request, m *Mapping, channels int) [][]Request {
 	parts := make([][]Request, channels)
 	for _, r := range requests {
-		channel, _, _ := m.Decode(r.Address)
+		channel, _, _ := m.decode(r.Address)
 		parts[channel] = append(parts[channel], r)
 	}
 	return parts

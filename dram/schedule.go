@@ -11,7 +11,7 @@ type choice struct {
 
 // schedule issues one command of the bank queues at t, if any is ready; if none
 // is, it sets c.ready to the first clock at which one may be.
-func (c *Controller) schedule(t int64) bool {
+func (c *controller) schedule(t int64) bool {
 	if t >= c.starvationCheck {
 		c.findStarving(t)
 	}
@@ -34,7 +34,7 @@ func (c *Controller) schedule(t int64) bool {
 
 // readyBanks sets readyMask to the banks of rank whose needs may issue at t and
 // returns the first later clock at which another may.
-func (c *Controller) readyBanks(rank int, t int64) int64 {
+func (c *controller) readyBanks(rank int, t int64) int64 {
 	s, next := c.state, int64(forever)
 	base := rank * c.banksPerRank
 	for n := range c.needs {
@@ -65,7 +65,7 @@ func (c *Controller) readyBanks(rank int, t int64) int64 {
 // a lone column access: where column accesses do not queue for the data bus,
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
-func (c *Controller) pickOldest(t int64) (choice, bool) {
+func (c *controller) pickOldest(t int64) (choice, bool) {
 	column, row := choice{age: forever}, choice{age: forever}
 	c.oldestReady(needRead, t, &column)
 	c.oldestReady(needWrite, t, &column)
@@ -90,7 +90,7 @@ func (c *Controller) pickOldest(t int64) (choice, bool) {
 // oldestReady sets best to the ready bank whose need n is for the oldest
 // request, if that is older than best. Where none is ready, wake then says
 // when one will be.
-func (c *Controller) oldestReady(n need, t int64, best *choice) {
+func (c *controller) oldestReady(n need, t int64, best *choice) {
 	state := &c.needs[n]
 	if state.wake > t {
 		return
@@ -110,7 +110,7 @@ func (c *Controller) oldestReady(n need, t int64, best *choice) {
 }
 
 // oldestReadyOf is oldestReady for one rank; it sets the rank's wake.
-func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
+func (c *controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
 	state := &c.needs[n]
 	set := &state.ranks[rank]
 	cmd := state.command & (slots - 1)
@@ -145,7 +145,7 @@ func (c *Controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
 
 // openGroups returns those of banks whose bank groups allow cmd at t, and the
 // clock at which the first of the other groups will.
-func (c *Controller) openGroups(rank int, cmd Command, banks uint64, t int64) (open uint64, next int64) {
+func (c *controller) openGroups(rank int, cmd Command, banks uint64, t int64) (open uint64, next int64) {
 	next = forever
 	s := c.state
 	mask := uint64(1)<<s.banksPerGroup - 1
@@ -162,7 +162,7 @@ func (c *Controller) openGroups(rank int, cmd Command, banks uint64, t int64) (o
 
 // anotherColumn reports whether a column access of another bank than that of p
 // is ready too.
-func (c *Controller) anotherColumn(p choice, t int64) bool {
+func (c *controller) anotherColumn(p choice, t int64) bool {
 	s := c.state
 	for rank := range c.openBanks {
 		if c.refresh.forced>>rank&1 != 0 {
@@ -187,7 +187,7 @@ func (c *Controller) anotherColumn(p choice, t int64) bool {
 }
 
 // candidate returns the entry of bank that need n concerns.
-func (c *Controller) candidate(bank int, n need) int32 {
+func (c *controller) candidate(bank int, n need) int32 {
 	switch n {
 	case needRead:
 		return c.banks[bank].read
@@ -200,7 +200,7 @@ func (c *Controller) candidate(bank int, n need) int32 {
 // pickRoundRobin visits the bank queues in order from the one after the last
 // served and takes the first that has anything ready, and of it what its oldest
 // request needs.
-func (c *Controller) pickRoundRobin(t int64) (choice, bool) {
+func (c *controller) pickRoundRobin(t int64) (choice, bool) {
 	next := int64(forever)
 	var found choice
 	distance := len(c.banks) + 1
@@ -239,7 +239,7 @@ func (c *Controller) pickRoundRobin(t int64) (choice, bool) {
 
 // firstReady returns, of what bank needs and readyMask allows, what the request
 // that is foremost in its queue needs.
-func (c *Controller) firstReady(bank int) need {
+func (c *controller) firstReady(bank int) need {
 	bit := c.places[bank].bit
 	if c.readyMask[needActivate]&bit != 0 {
 		return needActivate
@@ -255,7 +255,7 @@ func (c *Controller) firstReady(bank int) need {
 }
 
 // findStarving looks for a bank whose oldest request has waited too long.
-func (c *Controller) findStarving(t int64) {
+func (c *controller) findStarving(t int64) {
 	oldest, bank := int64(forever), -1
 	for i := range c.banks {
 		if q := c.banks[i].entries; len(q) > 0 && q[0].accepted < oldest {
@@ -278,7 +278,7 @@ func (c *Controller) findStarving(t int64) {
 // others go on only where they do not put it off: no command to its bank, no
 // ACT of its rank while it waits for one (tFAW), no column access of any bank
 // while it waits for one (the data bus).
-func (c *Controller) pickStarving(t int64) (choice, bool) {
+func (c *controller) pickStarving(t int64) (choice, bool) {
 	bank := c.starving
 	rank := int(c.places[bank].Rank)
 	wants := c.starvingNeed()
@@ -320,7 +320,7 @@ func (c *Controller) pickStarving(t int64) (choice, bool) {
 }
 
 // starvingNeed returns the next command of the starving request.
-func (c *Controller) starvingNeed() need {
+func (c *controller) starvingNeed() need {
 	oldest := &c.banks[c.starving].entries[0]
 	switch row := c.state.rows[c.starving]; {
 	case row < 0:

@@ -9,7 +9,7 @@ import (
 // columnOrder returns the column accesses of a log as bank and command.
 func columnOrder(records []Record) (order []Record) {
 	for _, r := range records {
-		if r.Command.IsRead() || r.Command.IsWrite() {
+		if r.Command.isRead() || r.Command.isWrite() {
 			order = append(order, r)
 		}
 	}
@@ -116,7 +116,7 @@ func TestAgeOfStarvation(t *testing.T) {
 		t.Fatal(err)
 	}
 	limit := int64(s.Policy.StarvationClocks)
-	c := NewController(s.Spec, s.Policy, m, s.Ranks, nil)
+	c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
 	c.banks[5].entries = append(c.banks[5].entries, entry{accepted: 7})
 	c.reads.entries = append(c.reads.entries, entry{accepted: 7})
 	for _, clock := range []int64{8, 7 + limit, 8 + limit} {

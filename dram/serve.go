@@ -1,7 +1,7 @@
 package dram
 
 // serve issues the picked command.
-func (c *Controller) serve(p choice, t int64) {
+func (c *controller) serve(p choice, t int64) {
 	a, bit := c.places[p.bank].Address, c.places[p.bank].bit
 	b := &c.banks[p.bank]
 	switch p.need {
@@ -23,7 +23,7 @@ func (c *Controller) serve(p choice, t int64) {
 }
 
 // serveColumn issues the column access of entry i of b and ends its request.
-func (c *Controller) serveColumn(b *bankQueue, i int, a Address, t int64) {
+func (c *controller) serveColumn(b *bankQueue, i int, a Address, t int64) {
 	e := b.remove(i)
 	c.full[e.bank] = false
 	c.queued--

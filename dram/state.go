@@ -40,7 +40,7 @@ type program struct {
 //
 // The command bus (one command a clock) and the data bus beyond what the rows
 // say are the caller's; so is the legality of a command in the bank's state
-// (a RD needs its row open), for which there is OpenRow.
+// (a RD needs its row open), for which there is openRow.
 type State struct {
 	spec     *Spec
 	programs [slots]program
@@ -134,16 +134,13 @@ func (s *State) Reset() {
 // Spec returns the spec that the state was made for.
 func (s *State) Spec() *Spec { return s.spec }
 
-// Ranks returns the number of ranks.
-func (s *State) Ranks() int { return len(s.ranks) }
-
 // bankIndex returns the index of a's bank over all ranks.
 func (s *State) bankIndex(a Address) int {
 	return (int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup + int(a.Bank)
 }
 
-// OpenRow returns the row that a's bank holds open, -1 if it is precharged.
-func (s *State) OpenRow(a Address) int32 { return s.rows[s.bankIndex(a)] }
+// openRow returns the row that a's bank holds open, -1 if it is precharged.
+func (s *State) openRow(a Address) int32 { return s.rows[s.bankIndex(a)] }
 
 // Earliest returns the first clock, at least 0, at which the constraints set by
 // the issued commands allow cmd at a. The command bus is not counted.

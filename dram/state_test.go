@@ -174,21 +174,21 @@ func TestOpenRows(t *testing.T) {
 	one, two := Address{0, 1, 2, 77, 0}, Address{1, 1, 2, 78, 0}
 	s.Issue(ACT, one, 0)
 	s.Issue(ACT, two, 4)
-	if s.OpenRow(one) != 77 || s.OpenRow(two) != 78 || s.OpenRow(at(0, 0)) != -1 {
-		t.Errorf("after ACT: %d, %d, %d", s.OpenRow(one), s.OpenRow(two), s.OpenRow(at(0, 0)))
+	if s.openRow(one) != 77 || s.openRow(two) != 78 || s.openRow(at(0, 0)) != -1 {
+		t.Errorf("after ACT: %d, %d, %d", s.openRow(one), s.openRow(two), s.openRow(at(0, 0)))
 	}
 	s.Issue(RDA, one, 30)
 	s.Issue(PREA, Address{Rank: 1, BankGroup: -1, Bank: -1}, 90)
-	if s.OpenRow(one) != -1 || s.OpenRow(two) != -1 {
-		t.Errorf("after RDA and PREA: %d, %d", s.OpenRow(one), s.OpenRow(two))
+	if s.openRow(one) != -1 || s.openRow(two) != -1 {
+		t.Errorf("after RDA and PREA: %d, %d", s.openRow(one), s.openRow(two))
 	}
 	s.Issue(ACTA, Address{0, -1, -1, 5, 0}, 200)
-	if s.OpenRow(one) != 5 || s.OpenRow(at(3, 3)) != 5 || s.OpenRow(two) != -1 {
-		t.Errorf("after ACTA: %d, %d, %d", s.OpenRow(one), s.OpenRow(at(3, 3)), s.OpenRow(two))
+	if s.openRow(one) != 5 || s.openRow(at(3, 3)) != 5 || s.openRow(two) != -1 {
+		t.Errorf("after ACTA: %d, %d, %d", s.openRow(one), s.openRow(at(3, 3)), s.openRow(two))
 	}
 	s.Reset()
-	if s.OpenRow(one) != -1 || s.Earliest(ACT, one) != 0 {
-		t.Errorf("after Reset: row %d, ACT at %d", s.OpenRow(one), s.Earliest(ACT, one))
+	if s.openRow(one) != -1 || s.Earliest(ACT, one) != 0 {
+		t.Errorf("after Reset: row %d, ACT at %d", s.openRow(one), s.Earliest(ACT, one))
 	}
 }
 

@@ -9,7 +9,7 @@ type Stats struct {
 	MergedWrites     int64 // writes that replaced a pending write of the same burst
 	ForwardedReads   int64 // reads that took their data from a pending write
 	WrappedAddresses int64 // addresses beyond the capacity
-	Commands         [commands]int64
+	commands         [commands]int64
 	RowHits          int64 // column accesses that did not follow their own ACT
 	EndClock         int64 // end of the last data burst
 	Latency          Latencies
@@ -20,7 +20,7 @@ type Stats struct {
 func (s *Stats) Count(cmds ...Command) int64 {
 	var n int64
 	for _, c := range cmds {
-		n += s.Commands[c]
+		n += s.commands[c]
 	}
 	return n
 }
@@ -32,13 +32,13 @@ func (s *Stats) add(o *Stats) {
 	s.MergedWrites += o.MergedWrites
 	s.ForwardedReads += o.ForwardedReads
 	s.WrappedAddresses += o.WrappedAddresses
-	for i := range s.Commands {
-		s.Commands[i] += o.Commands[i]
+	for i := range s.commands {
+		s.commands[i] += o.commands[i]
 	}
 	s.RowHits += o.RowHits
 	s.EndClock = max(s.EndClock, o.EndClock)
 	s.Latency.merge(&o.Latency)
-	s.Energy = s.Energy.Add(o.Energy)
+	s.Energy = s.Energy.add(o.Energy)
 }
 
 // exactLatencies is the number of clocks that Latencies counts one by one.

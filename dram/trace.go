@@ -10,9 +10,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// MaxRequests bounds the requests of a trace, which are held in memory: 32
+// maxRequests bounds the requests of a trace, which are held in memory: 32
 // bytes each, 0.5 GiB in all.
-const MaxRequests = 1 << 24
+const maxRequests = 1 << 24
 
 // ReadTrace reads a request trace, plain or gzip, of one of two formats, told
 // apart by the first line:
@@ -23,9 +23,9 @@ const MaxRequests = 1 << 24
 // Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
 // begin with # are skipped. File names r in errors, which are of type
 // *input.Error: a clock that is negative or goes backwards is one, and so
-// is a request beyond MaxRequests.
+// is a request beyond maxRequests.
 func ReadTrace(file string, r io.Reader) ([]Request, error) {
-	return readTrace(file, r, MaxRequests)
+	return readTrace(file, r, maxRequests)
 }
 
 func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {

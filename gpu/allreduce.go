@@ -67,11 +67,11 @@ func (a *AllReduceSpec) Check(c *input.Check) {
 // measured corner at 1 to 8 MB is a little round.
 const launchRidge = 4
 
-// AllReduce returns the seconds of summing n bytes over the given number of
+// allReduce returns the seconds of summing n bytes over the given number of
 // GPUs, each ending with the result; zero for one GPU or no bytes.
-func (s *Spec) AllReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
+func (s *Spec) allReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
 
-// AllReduceCost is AllReduce with its parts: Bytes is what each GPU sends,
+// AllReduceCost is allReduce with its parts: Bytes is what each GPU sends,
 // 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
 // https://doi.org/10.1016/j.jpdc.2008.09.002) and half of it in AttAcc's, and
 // Memory its time.

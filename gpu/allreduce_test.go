@@ -13,10 +13,10 @@ import (
 func TestAllReduceMeasured(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	for gpus, us := range map[int]float64{2: 430, 4: 603, 8: 675} {
-		if got := 1e6 * s.AllReduce(gpus, 64*units.MiB); math.Abs(got/us-1) > 0.12 {
+		if got := 1e6 * s.allReduce(gpus, 64*units.MiB); math.Abs(got/us-1) > 0.12 {
 			t.Errorf("64 MiB on %d GPUs: %.2f us, measured %.2f", gpus, got, us)
 		}
-		small, large := s.AllReduce(gpus, s.Collective.SmallLimit), s.AllReduce(gpus, s.Collective.SmallLimit+1)
+		small, large := s.allReduce(gpus, s.Collective.SmallLimit), s.allReduce(gpus, s.Collective.SmallLimit+1)
 		if small >= large {
 			t.Errorf("%d GPUs: %g s directly, %g s by NCCL", gpus, small, large)
 		}
@@ -50,17 +50,17 @@ func TestAllReduceForms(t *testing.T) {
 		{"NCCL, transfer", 8, 1 << 26, nccl(8, 1<<26)},
 		{"one GPU", 1, 1 << 26, 0},
 	} {
-		if got := 1e6 * s.AllReduce(c.gpus, c.bytes); math.Abs(got-c.us) > 1e-9*c.us {
+		if got := 1e6 * s.allReduce(c.gpus, c.bytes); math.Abs(got-c.us) > 1e-9*c.us {
 			t.Errorf("%s: %.6f us, want %.6f", c.name, got, c.us)
 		}
 	}
 	// Where NCCL would beat the largest direct one, it takes as long as that does.
 	s.Collective.Launch, s.Collective.Latency, s.Collective.LatencyPerGPU, s.Collective.Bandwidth = 0, 0, 0, 1e12
-	if at, beyond := s.AllReduce(8, units.MiB), s.AllReduce(8, units.MiB+1); beyond != at {
+	if at, beyond := s.allReduce(8, units.MiB), s.allReduce(8, units.MiB+1); beyond != at {
 		t.Errorf("at the limit %g s, beyond %g s", at, beyond)
 	}
 	s.Collective.SmallLimit = 0
-	if got, want := s.AllReduce(8, units.MiB), 2*7./8*float64(units.MiB)/1e12; !near(got, want) {
+	if got, want := s.allReduce(8, units.MiB), 2*7./8*float64(units.MiB)/1e12; !near(got, want) {
 		t.Errorf("without the direct kernel: %g s, want %g", got, want)
 	}
 }

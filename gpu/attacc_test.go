@@ -26,7 +26,7 @@ func TestAttAccGEMM(t *testing.T) {
 		t.Errorf("two full waves take %g s, want %g", c.Seconds, want)
 	}
 	// Beyond 512 rows they are padded to 32.
-	if a, b := s.GEMM(1000, 4096, 4096, 16), s.GEMM(1024, 4096, 4096, 16); a != b {
+	if a, b := s.gemm(1000, 4096, 4096, 16), s.gemm(1024, 4096, 4096, 16); a != b {
 		t.Errorf("1000 rows take %g s, 1024 take %g s, want the same", a, b)
 	}
 }
@@ -63,9 +63,9 @@ func TestAttAccSimulator(t *testing.T) {
 		var got float64
 		switch row[0] {
 		case "gemm":
-			got = s.GEMM(m, n, k, bits)
+			got = s.gemm(m, n, k, bits)
 		case "decode":
-			got = s.DecodeAttention(UniformBatch(count, n), h)
+			got = s.decodeAttention(UniformBatch(count, n), h)
 		case "prefill":
 			got = s.PrefillAttentionCost(count, m, n-m, h).Seconds
 		case "norm":
@@ -73,7 +73,7 @@ func TestAttAccSimulator(t *testing.T) {
 		case "relu":
 			got = s.Activation(m, n, false, bits).Seconds
 		case "all_reduce":
-			got = s.AllReduce(count, units.Bytes(m*n*bits/8))
+			got = s.allReduce(count, units.Bytes(m*n*bits/8))
 		}
 		if !near(got, want) {
 			t.Errorf("%v: %g s", row, got)
@@ -108,7 +108,7 @@ func TestAttAccAllReduce(t *testing.T) {
 	}
 	slow := *s
 	slow.Collective.Bandwidth = 10e9
-	if got, want := slow.AllReduce(4, 4e9), 3*1e9/10e9; !near(got, want) {
+	if got, want := slow.allReduce(4, 4e9), 3*1e9/10e9; !near(got, want) {
 		t.Errorf("slow links: %g s, want %g", got, want)
 	}
 }
@@ -130,7 +130,7 @@ func TestAttAccPasses(t *testing.T) {
 			{"gated activation", s.Activation(300, 6144, true, 16), 8.29 + 0.447*3*300*6144*2/1e6*slower},
 			{"norm", s.Norm(300, 12288, 16), 6.87 + 1.6*3*300*12288*2/1e6*slower},
 			{"norm of 8 bits", s.Norm(300, 12288, 8), 6.87 + 1.6*3*300*12288/1e6*slower},
-			{"residual", s.Residual(300, 12288, 16), 0},
+			{"residual", s.residual(300, 12288, 16), 0},
 			{"no rows", s.Norm(0, 12288, 16), 0},
 			{"no columns", s.Activation(300, 0, false, 16), 0},
 		} {
@@ -161,16 +161,16 @@ func TestAttAccAttention(t *testing.T) {
 	}
 	// A group reads K and V once; each of its heads is a block.
 	group := 2 * (2*(128+context*128/4+context) + 2*context) * 108 / (0.85 * 2.039e12)
-	if got := s.DecodeAttention(UniformBatch(9, context), head(12, 3)); !near(got, group) {
+	if got := s.decodeAttention(UniformBatch(9, context), head(12, 3)); !near(got, group) {
 		t.Errorf("groups of 4: %g s, want %g", got, group)
 	}
 	// The model reads the two efficiencies alone.
 	slow := *s
 	slow.Decode.Overhead, slow.Decode.ItemTime, slow.Prefill.Overhead = units.Second, units.Second, units.Second
-	if got := slow.DecodeAttention(UniformBatch(9, context), head(12, 12)); !near(got, block) {
+	if got := slow.decodeAttention(UniformBatch(9, context), head(12, 12)); !near(got, block) {
 		t.Errorf("with overheads: %g s, want %g", got, block)
 	}
-	if a, b := slow.PrefillAttention(100, 50, head(12, 12)), s.PrefillAttention(100, 50, head(12, 12)); a != b {
+	if a, b := slow.prefillAttention(100, 50, head(12, 12)), s.prefillAttention(100, 50, head(12, 12)); a != b {
 		t.Errorf("chunk with overheads: %g s, want %g", a, b)
 	}
 	// A long context among short ones is a block of its own.
@@ -179,7 +179,7 @@ func TestAttAccAttention(t *testing.T) {
 		b.Add(100)
 	}
 	b.Add(context)
-	if got := s.DecodeAttention(b, head(12, 12)); !near(got, block) {
+	if got := s.decodeAttention(b, head(12, 12)); !near(got, block) {
 		t.Errorf("one long context: %g s, want %g", got, block)
 	}
 	// A chunk of n over f finished tokens multiplies all n·(f+n) pairs, masked ones

@@ -13,11 +13,11 @@ func TestAttentionRoofline(t *testing.T) {
 	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
 	// A chunk of n over f finished tokens: n·f + n(n+1)/2 pairs, 4·d FLOPs each.
 	n, f := 2048.0, 6000.0
-	if got, want := s.PrefillAttention(2048, 6000, h), 32*4*128*(n*f+n*(n+1)/2)/156e12; !near(got, want) {
+	if got, want := s.prefillAttention(2048, 6000, h), 32*4*128*(n*f+n*(n+1)/2)/156e12; !near(got, want) {
 		t.Errorf("prefill: %g s, want %g", got, want)
 	}
 	// Decode reads K and V of every context, and moves q and the output.
-	if got, want := s.DecodeAttention(UniformBatch(64, 4096), h), 64*(4096+1)*32*2*128*2/2.039e12; !near(got, want) {
+	if got, want := s.decodeAttention(UniformBatch(64, 4096), h), 64*(4096+1)*32*2*128*2/2.039e12; !near(got, want) {
 		t.Errorf("decode: %g s, want %g", got, want)
 	}
 }
@@ -32,7 +32,7 @@ func TestUnsplitContexts(t *testing.T) {
 		t.Errorf("%g s, limit %s, want %g, latency", c.Latency, c.Limit(), want)
 	}
 	s.Decode.SplitMinGroup = 1
-	if got := s.DecodeAttention(UniformBatch(1, 131072), multi); got > c.Seconds/10 {
+	if got := s.decodeAttention(UniformBatch(1, 131072), multi); got > c.Seconds/10 {
 		t.Errorf("split: %g s, not split: %g s", got, c.Seconds)
 	}
 }
@@ -47,7 +47,7 @@ func TestStraggler(t *testing.T) {
 		b.Add(100)
 	}
 	b.Add(100_000)
-	if got, floor := s.DecodeAttention(b, h), 100_000*2*128*2/float64(s.Decode.BlockBandwidth); got < floor {
+	if got, floor := s.decodeAttention(b, h), 100_000*2*128*2/float64(s.Decode.BlockBandwidth); got < floor {
 		t.Errorf("%g s, less than the %g s of its longest context", got, floor)
 	}
 }

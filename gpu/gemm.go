@@ -68,13 +68,13 @@ var gemmTiles = [...]tile{
 // splitsK are the numbers of thread blocks that may share the k of a tile.
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
-// GEMM returns the seconds of the product of an m×k by a k×n matrix of
+// gemm returns the seconds of the product of an m×k by a k×n matrix of
 // elementBits-wide elements on one GPU; zero if a size is zero.
-func (s *Spec) GEMM(m, n, k, elementBits int) float64 {
+func (s *Spec) gemm(m, n, k, elementBits int) float64 {
 	return s.GEMMCost(m, n, k, elementBits).Seconds
 }
 
-// GEMMCost is GEMM with its parts.
+// GEMMCost is gemm with its parts.
 //
 // Every tile shape and split of k is costed, and the fastest wins, as a
 // library's heuristic tries to: waves · tile FLOPs / rate of an SM against

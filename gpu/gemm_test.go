@@ -44,7 +44,7 @@ func TestTilesPickTheBest(t *testing.T) {
 				best = min(best, time)
 			}
 		}
-		if got := s.GEMM(size[0], size[1], size[2], 16); !near(got, best) {
+		if got := s.gemm(size[0], size[1], size[2], 16); !near(got, best) {
 			t.Errorf("%v: %g s, want %g", size, got, best)
 		}
 	}
@@ -54,10 +54,10 @@ func TestZeroSizesCostNothing(t *testing.T) {
 	s := loadPreset(t, "a100-sxm-80gb")
 	h := Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16}
 	for name, got := range map[string]float64{
-		"gemm": s.GEMM(0, 10, 10, 16), "prefill": s.PrefillAttention(0, 100, h), "prefill of none": s.PrefillAttentionCost(0, 100, 0, h).Seconds,
-		"columns": s.GEMM(10, 0, 10, 16), "inner": s.GEMM(10, 10, 0, 16), "contexts of none": s.DecodeAttention(DecodeBatch{Requests: 1}, h),
-		"decode": s.DecodeAttention(DecodeBatch{}, h),
-		"norm":   s.Norm(0, 10, 16).Seconds, "one GPU": s.AllReduce(1, 1000), "no bytes": s.AllReduce(8, 0),
+		"gemm": s.gemm(0, 10, 10, 16), "prefill": s.prefillAttention(0, 100, h), "prefill of none": s.PrefillAttentionCost(0, 100, 0, h).Seconds,
+		"columns": s.gemm(10, 0, 10, 16), "inner": s.gemm(10, 10, 0, 16), "contexts of none": s.decodeAttention(DecodeBatch{Requests: 1}, h),
+		"decode": s.decodeAttention(DecodeBatch{}, h),
+		"norm":   s.Norm(0, 10, 16).Seconds, "one GPU": s.allReduce(1, 1000), "no bytes": s.allReduce(8, 0),
 	} {
 		if got != 0 {
 			t.Errorf("%s: %g s, want 0", name, got)
@@ -68,13 +68,13 @@ func TestZeroSizesCostNothing(t *testing.T) {
 // TestEightBits: half the bytes, twice the rate.
 func TestEightBits(t *testing.T) {
 	s := bareRoofline(t)
-	if a, b := s.GEMM(512, 27648, 8192, 16), s.GEMM(512, 27648, 8192, 8); !near(a, 2*b) {
+	if a, b := s.gemm(512, 27648, 8192, 16), s.gemm(512, 27648, 8192, 8); !near(a, 2*b) {
 		t.Errorf("compute bound: %g s in 16 bits, %g s in 8, want half", a, b)
 	}
 	h16 := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
 	h8 := h16
 	h8.ElementBits = 8
-	if a, b := s.DecodeAttention(UniformBatch(64, 4096), h16), s.DecodeAttention(UniformBatch(64, 4096), h8); !near(a, 2*b) {
+	if a, b := s.decodeAttention(UniformBatch(64, 4096), h16), s.decodeAttention(UniformBatch(64, 4096), h8); !near(a, 2*b) {
 		t.Errorf("memory bound: %g s in 16 bits, %g s in 8, want half", a, b)
 	}
 }
@@ -83,7 +83,7 @@ func BenchmarkGEMM(b *testing.B) {
 	s := loadPreset(b, "a100-sxm-80gb")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.GEMM(300, 12288, 12288, 16)
+		s.gemm(300, 12288, 12288, 16)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestThinProducts(t *testing.T) {
 	for _, name := range []string{"a100-paper", "a100-sxm-80gb"} {
 		s := loadPreset(t, name)
 		for _, size := range [][3]int{{1, 4096, 4096}, {4096, 1, 4096}, {4096, 4096, 1}} {
-			if got, least := s.GEMM(size[0], size[1], size[2], 16), 2*4096*4096/float64(s.MemoryBandwidth); got < least {
+			if got, least := s.gemm(size[0], size[1], size[2], 16), 2*4096*4096/float64(s.MemoryBandwidth); got < least {
 				t.Errorf("%s, %v: %g s, want %g at least", name, size, got, least)
 			}
 		}

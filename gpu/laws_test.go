@@ -138,7 +138,7 @@ func TestUnequalContexts(t *testing.T) {
 		if skewed.Tokens != equal.Tokens {
 			t.Fatalf("the test's sums differ: %d, %d", skewed.Tokens, equal.Tokens)
 		}
-		if e, u := s.DecodeAttention(equal, h), s.DecodeAttention(skewed, h); u < e*(1-1e-9) {
+		if e, u := s.decodeAttention(equal, h), s.decodeAttention(skewed, h); u < e*(1-1e-9) {
 			t.Fatalf("%d contexts of %d: %g s equal, %g s skewed", n, context, e, u)
 		}
 	})
@@ -151,10 +151,10 @@ func TestAllReduceMonotone(t *testing.T) {
 		gpus := rapid.IntRange(2, 16).Draw(t, "gpus")
 		n := units.Bytes(size(t, "bytes", 1, 1<<32))
 		more := n + units.Bytes(size(t, "more", 1, 1<<24))
-		if a, b := s.AllReduce(gpus, n), s.AllReduce(gpus, more); b < a*(1-1e-9) {
+		if a, b := s.allReduce(gpus, n), s.allReduce(gpus, more); b < a*(1-1e-9) {
 			t.Fatalf("%d GPUs: %d bytes take %g s, %d only %g s", gpus, n, a, more, b)
 		}
-		if a, b := s.AllReduce(gpus, n), s.AllReduce(gpus+1, n); s.Collective.Model == AllReduceMeasured && b < a*(1-1e-9) {
+		if a, b := s.allReduce(gpus, n), s.allReduce(gpus+1, n); s.Collective.Model == AllReduceMeasured && b < a*(1-1e-9) {
 			t.Fatalf("%d bytes: %g s on %d GPUs, %g s on one more", n, a, gpus, b)
 		}
 	})

@@ -36,13 +36,13 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 
 // QKV returns the time of the norm and of QKV generation for a batch of tokens.
 func (c *ModelCost) QKV(tokens int) float64 {
-	return c.spec.Norm(tokens, c.model.Hidden, c.bits).Seconds + c.spec.GEMM(tokens, c.qkv, c.model.Hidden, c.bits)
+	return c.spec.Norm(tokens, c.model.Hidden, c.bits).Seconds + c.spec.gemm(tokens, c.qkv, c.model.Hidden, c.bits)
 }
 
-// PrefillAttention returns the time of attention of a chunk of one request's
+// prefillAttention returns the time of attention of a chunk of one request's
 // prompt over itself and the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) float64 {
-	return c.spec.PrefillAttention(chunk, finished, c.heads)
+	return c.spec.prefillAttention(chunk, finished, c.heads)
 }
 
 // PrefillBatch adds up the attention of the chunks of one sub-batch on the GPUs,
@@ -81,9 +81,9 @@ func (b *PrefillBatch) Add(chunk, finished int) float64 {
 	return added
 }
 
-// DecodeAttention returns the time of attention of decoding requests, each
+// decodeAttention returns the time of attention of decoding requests, each
 // over its own context (its new token included).
-func (c *ModelCost) DecodeAttention(contexts ...int) float64 {
+func (c *ModelCost) decodeAttention(contexts ...int) float64 {
 	var b DecodeBatch
 	for _, n := range contexts {
 		b.Add(n)
@@ -91,8 +91,8 @@ func (c *ModelCost) DecodeAttention(contexts ...int) float64 {
 	return c.DecodeBatch(b)
 }
 
-// DecodeBatch is DecodeAttention for a caller that keeps the sums itself.
-func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.DecodeAttention(b, c.of(b)) }
+// DecodeBatch is decodeAttention for a caller that keeps the sums itself.
+func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.decodeAttention(b, c.of(b)) }
 
 // DecodeBatchCost is DecodeBatch with its parts.
 func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost {
@@ -113,8 +113,8 @@ func (c *ModelCost) of(b DecodeBatch) Heads {
 // residual addition.
 func (c *ModelCost) Projection(tokens int) float64 {
 	hidden := c.model.Hidden
-	return c.spec.GEMM(tokens, hidden, c.attention, c.bits) + c.allReduce(tokens) +
-		c.spec.Residual(tokens, hidden, c.bits).Seconds
+	return c.spec.gemm(tokens, hidden, c.attention, c.bits) + c.allReduce(tokens) +
+		c.spec.residual(tokens, hidden, c.bits).Seconds
 }
 
 // FFN returns the time of the norm, the feed-forward network with its
@@ -125,10 +125,10 @@ func (c *ModelCost) FFN(tokens int) float64 {
 	if c.model.GatedFFN {
 		up *= 2
 	}
-	return c.spec.Norm(tokens, hidden, c.bits).Seconds + c.spec.GEMM(tokens, up, hidden, c.bits) +
+	return c.spec.Norm(tokens, hidden, c.bits).Seconds + c.spec.gemm(tokens, up, hidden, c.bits) +
 		c.spec.Activation(tokens, c.ffn, c.model.GatedFFN, c.bits).Seconds +
-		c.spec.GEMM(tokens, hidden, c.ffn, c.bits) + c.allReduce(tokens) +
-		c.spec.Residual(tokens, hidden, c.bits).Seconds
+		c.spec.gemm(tokens, hidden, c.ffn, c.bits) + c.allReduce(tokens) +
+		c.spec.residual(tokens, hidden, c.bits).Seconds
 }
 
 // ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
@@ -137,7 +137,7 @@ func (c *ModelCost) ProjectionFFN(tokens int) float64 { return c.Projection(toke
 // Embedding returns the time of the embedding of a batch of tokens. Each GPU
 // looks up the part of the vocabulary that it holds, and an all-reduce joins.
 func (c *ModelCost) Embedding(tokens int) float64 {
-	return c.spec.EmbeddingLookup(tokens, c.model.Hidden, c.bits).Seconds + c.allReduce(tokens)
+	return c.spec.embeddingLookup(tokens, c.model.Hidden, c.bits).Seconds + c.allReduce(tokens)
 }
 
 // LMHead returns the time of the final norm and of the logits of the tokens
@@ -148,12 +148,12 @@ func (c *ModelCost) LMHead(emitting int) float64 {
 		return 0
 	}
 	return c.spec.Norm(emitting, c.model.Hidden, c.bits).Seconds +
-		c.spec.GEMM(emitting, c.vocab, c.model.Hidden, c.bits) +
-		c.spec.AllReduce(c.gpus, units.Bytes(8*emitting))
+		c.spec.gemm(emitting, c.vocab, c.model.Hidden, c.bits) +
+		c.spec.allReduce(c.gpus, units.Bytes(8*emitting))
 }
 
 // allReduce returns the time of summing the hidden states of tokens over the
 // replica's GPUs.
 func (c *ModelCost) allReduce(tokens int) float64 {
-	return c.spec.AllReduce(c.gpus, units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)))
+	return c.spec.allReduce(c.gpus, units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)))
 }

@@ -98,17 +98,17 @@ func TestPrefillTransferHides(t *testing.T) {
 func TestModelCostSums(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "gpt-175b")
 	c := NewModelCost(s, m)
-	if got, want := c.DecodeAttention(500, 500, 500), c.DecodeBatch(UniformBatch(3, 500)); got != want {
+	if got, want := c.decodeAttention(500, 500, 500), c.DecodeBatch(UniformBatch(3, 500)); got != want {
 		t.Errorf("three contexts of 500: %g s, want %g", got, want)
 	}
 	const n = 64
-	want := s.Norm(n, 12288, 16).Seconds + s.GEMM(n, 3*1536, 12288, 16)
+	want := s.Norm(n, 12288, 16).Seconds + s.gemm(n, 3*1536, 12288, 16)
 	if got := c.QKV(n); !near(got, want) {
 		t.Errorf("QKV: %g s, want %g", got, want)
 	}
-	reduce := s.AllReduce(8, n*12288*2)
-	want = s.GEMM(n, 12288, 1536, 16) + reduce + 2*s.Residual(n, 12288, 16).Seconds + s.Norm(n, 12288, 16).Seconds +
-		s.GEMM(n, 6144, 12288, 16) + s.Activation(n, 6144, false, 16).Seconds + s.GEMM(n, 12288, 6144, 16) + reduce
+	reduce := s.allReduce(8, n*12288*2)
+	want = s.gemm(n, 12288, 1536, 16) + reduce + 2*s.residual(n, 12288, 16).Seconds + s.Norm(n, 12288, 16).Seconds +
+		s.gemm(n, 6144, 12288, 16) + s.Activation(n, 6144, false, 16).Seconds + s.gemm(n, 12288, 6144, 16) + reduce
 	if got := c.ProjectionFFN(n); !near(got, want) {
 		t.Errorf("projection and feed-forward: %g s, want %g", got, want)
 	}
@@ -124,7 +124,7 @@ func TestModelCostDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		c.QKV(100)
 		c.PrefillAttention(512, 1024)
-		c.DecodeAttention(contexts...)
+		c.decodeAttention(contexts...)
 		c.ProjectionFFN(100)
 		c.Embedding(100)
 		c.LMHead(100)
@@ -150,11 +150,11 @@ func TestIterationSums(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
 	c := NewModelCost(s, m)
 	const n = 5
-	want := s.Norm(n, 8192, 16).Seconds + s.GEMM(n, 128256/4, 8192, 16) + s.AllReduce(4, 8*n)
+	want := s.Norm(n, 8192, 16).Seconds + s.gemm(n, 128256/4, 8192, 16) + s.allReduce(4, 8*n)
 	if got := c.LMHead(n); !near(got, want) {
 		t.Errorf("LM head: %g s, want %g", got, want)
 	}
-	want = s.EmbeddingLookup(n, 8192, 16).Seconds + s.AllReduce(4, n*8192*2)
+	want = s.embeddingLookup(n, 8192, 16).Seconds + s.allReduce(4, n*8192*2)
 	if got := c.Embedding(n); !near(got, want) {
 		t.Errorf("embedding: %g s, want %g", got, want)
 	}
@@ -190,8 +190,8 @@ func TestNormForm(t *testing.T) {
 		{"norm, by its bytes", s.Norm(10000, 100, 16), 2e-6 + 2*1e6*2/(0.5*bytes)},
 		{"activation", s.Activation(1000, 1000, false, 16), 1e-6 + 2*1e6*2/(0.25*bytes)},
 		{"gated", s.Activation(1000, 1000, true, 8), 1e-6 + 3*1e6/(0.25*bytes)},
-		{"residual", s.Residual(1000, 1000, 16), 1e-6 + 3*1e6*2/(0.5*bytes)},
-		{"embedding", s.EmbeddingLookup(1000, 1000, 16), 1e-6 + 2*1e6*2/(0.5*bytes)},
+		{"residual", s.residual(1000, 1000, 16), 1e-6 + 3*1e6*2/(0.5*bytes)},
+		{"embedding", s.embeddingLookup(1000, 1000, 16), 1e-6 + 2*1e6*2/(0.5*bytes)},
 	} {
 		if !near(c.got.Seconds, c.want) {
 			t.Errorf("%s: %g s, want %g", c.name, c.got.Seconds, c.want)

@@ -45,13 +45,13 @@ func (p *PrefillSpec) Check(c *input.Check) {
 	input.Within(c, "max_splits", p.MaxSplits, 1, 1024)
 }
 
-// PrefillAttention returns the seconds of causal attention of a chunk of query
+// prefillAttention returns the seconds of causal attention of a chunk of query
 // tokens of one request over the finished tokens before it and over itself.
-func (s *Spec) PrefillAttention(chunk, finished int, h Heads) float64 {
+func (s *Spec) prefillAttention(chunk, finished int, h Heads) float64 {
 	return s.PrefillAttentionCost(1, chunk, finished, h).Seconds
 }
 
-// PrefillAttentionCost is PrefillAttention, for a batch of equal requests in
+// PrefillAttentionCost is prefillAttention, for a batch of equal requests in
 // one kernel, with its parts. A chunk of one token is a decode step, and takes
 // the decode kernel where that is faster.
 func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {

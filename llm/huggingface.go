@@ -43,8 +43,8 @@ var notModelled = map[string]string{
 	"quantization_config": "quantised weights", "is_encoder_decoder": "encoders", "text_config": "models of more than text",
 }
 
-// ModelTypes returns the values of model_type that FromHuggingFace reads.
-func ModelTypes() []string {
+// modelTypes returns the values of model_type that FromHuggingFace reads.
+func modelTypes() []string {
 	var types []string
 	for _, f := range families {
 		types = append(types, f.types...)
@@ -53,7 +53,7 @@ func ModelTypes() []string {
 }
 
 // FromHuggingFace returns the shape that a model's config.json describes, of the types
-// of ModelTypes. It is read as servers run it: weights, activations and KV cache in 16
+// of modelTypes. It is read as servers run it: weights, activations and KV cache in 16
 // bits whatever the checkpoint's type, and attention over the whole context, whatever
 // the sliding window. TensorParallel is left 0, as the file says nothing about it, and
 // Name is empty where the file has no _name_or_path. An *input.Error names the key
@@ -73,7 +73,7 @@ func FromHuggingFace(text []byte) (*Model, error) {
 	kind, _ := keys["model_type"].(string)
 	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	if i < 0 {
-		return nil, input.UnknownName("model_type", kind, ModelTypes())
+		return nil, input.UnknownName("model_type", kind, modelTypes())
 	}
 	r := reader{keys: keys, kind: kind}
 	m := r.model(&families[i])

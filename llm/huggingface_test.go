@@ -72,8 +72,8 @@ func TestFromHuggingFace(t *testing.T) {
 		if *m != c.want {
 			t.Errorf("got  %+v\nwant %+v", *m, c.want)
 		}
-		if off := float64(m.Parameters())/c.parameters - 1; math.Abs(off) > 0.001 {
-			t.Errorf("%+v: %d parameters, the checkpoint has %.0f", *m, m.Parameters(), c.parameters)
+		if off := float64(m.parameterCount())/c.parameters - 1; math.Abs(off) > 0.001 {
+			t.Errorf("%+v: %d parameters, the checkpoint has %.0f", *m, m.parameterCount(), c.parameters)
 		}
 	}
 }

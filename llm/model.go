@@ -108,9 +108,9 @@ func (m *Model) LayerParameters() int64 {
 	return h*int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)*h + int64(m.FFNMatrices())*h*int64(m.FFNHidden)
 }
 
-// EmbeddingParameters returns the parameters of token and position embeddings
+// embeddingParameters returns the parameters of token and position embeddings
 // and of the LM head.
-func (m *Model) EmbeddingParameters() int64 {
+func (m *Model) embeddingParameters() int64 {
 	tables := int64(2)
 	if m.TiedEmbedding {
 		tables = 1
@@ -119,12 +119,12 @@ func (m *Model) EmbeddingParameters() int64 {
 }
 
 // Parameters returns all parameters of the model.
-func (m *Model) Parameters() int64 {
-	return int64(m.Layers)*m.LayerParameters() + m.EmbeddingParameters()
+func (m *Model) parameterCount() int64 {
+	return int64(m.Layers)*m.LayerParameters() + m.embeddingParameters()
 }
 
 // WeightBytes returns the bytes of all weights.
-func (m *Model) WeightBytes() units.Bytes { return m.elementBytes(m.Parameters()) }
+func (m *Model) WeightBytes() units.Bytes { return m.elementBytes(m.parameterCount()) }
 
 // LayerWeightBytes returns the bytes of one layer's weights.
 func (m *Model) LayerWeightBytes() units.Bytes { return m.elementBytes(m.LayerParameters()) }

@@ -31,7 +31,7 @@ func TestPaperModels(t *testing.T) {
 		{"GPT-89B", gpt(48, 96, 12288, 4), 88, 2_359_296},
 		{"GPT-175B", gpt(96, 96, 12288, 8), 175, 4_718_592},
 	} {
-		if got := float64(c.m.Parameters()) / 1e9; math.Abs(got-c.billions) > 0.01*c.billions {
+		if got := float64(c.m.parameterCount()) / 1e9; math.Abs(got-c.billions) > 0.01*c.billions {
 			t.Errorf("%s: %.1f billion parameters, want %.0f within 1%%", c.name, got, c.billions)
 		}
 		if got := c.m.KVBytesPerToken(); got != c.kvBytes {
@@ -56,7 +56,7 @@ func TestGroupedQueryShapes(t *testing.T) {
 	m := gpt(80, 64, 8192, 4)
 	m.KVHeads, m.FFNHidden, m.GatedFFN, m.TiedEmbedding, m.MaxPositions = 8, 28672, true, false, 0
 	m.Vocab = 128256
-	if got := float64(m.Parameters()) / 1e9; math.Abs(got-70.6) > 0.3 {
+	if got := float64(m.parameterCount()) / 1e9; math.Abs(got-70.6) > 0.3 {
 		t.Errorf("Llama-3-70B: %.2f billion parameters, want 70.6", got)
 	}
 	if m.QueryGroup() != 8 || m.QKVWidth() != 10240 {
@@ -109,7 +109,7 @@ func TestParametersWithoutOverflow(t *testing.T) {
 		m.Vocab, m.MaxPositions, m.TiedEmbedding = n("vocab", 200000), n("positions", 100000), false
 		m.Heads = m.KVHeads * n("group", 16)
 		m.GatedFFN = rapid.Bool().Draw(t, "gated")
-		if got, want := m.parameters(), float64(m.Parameters()); got != want {
+		if got, want := m.parameters(), float64(m.parameterCount()); got != want {
 			t.Fatalf("%v parameters, want %v", got, want)
 		}
 	})
@@ -171,8 +171,8 @@ func TestBytes(t *testing.T) {
 		got, want int64
 	}{
 		{"layer", m.LayerParameters(), layer},
-		{"tied embedding", m.EmbeddingParameters(), 1050 * 1024},
-		{"model", m.Parameters(), 2*layer + 1050*1024},
+		{"tied embedding", m.embeddingParameters(), 1050 * 1024},
+		{"model", m.parameterCount(), 2*layer + 1050*1024},
 		{"weights", int64(m.WeightBytes()), 2 * (2*layer + 1050*1024)},
 		{"weights of a layer", int64(m.LayerWeightBytes()), 2 * layer},
 		{"KV of a layer", int64(m.KVBytesPerTokenLayer()), 2 * 2 * 2 * 64},
@@ -185,7 +185,7 @@ func TestBytes(t *testing.T) {
 		}
 	}
 	m.TiedEmbedding = false
-	if got, want := m.EmbeddingParameters(), int64(2050*1024); got != want {
+	if got, want := m.embeddingParameters(), int64(2050*1024); got != want {
 		t.Errorf("embedding and LM head: %d, want %d", got, want)
 	}
 }

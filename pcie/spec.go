@@ -42,14 +42,14 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "gpus_per_uplink", s.GPUsPerUplink, 1, 1024)
 }
 
-// RawBandwidth returns the bandwidth of a GPU's link in one direction after
+// rawBandwidth returns the bandwidth of a GPU's link in one direction after
 // line coding.
-func (s *Spec) RawBandwidth() units.Bandwidth {
+func (s *Spec) rawBandwidth() units.Bandwidth {
 	return laneRates[s.Generation] * units.Bandwidth(s.Lanes)
 }
 
 // Bandwidth returns the payload bandwidth of a GPU's link in one direction.
-func (s *Spec) Bandwidth() units.Bandwidth { return s.RawBandwidth() * units.Bandwidth(s.Efficiency) }
+func (s *Spec) Bandwidth() units.Bandwidth { return s.rawBandwidth() * units.Bandwidth(s.Efficiency) }
 
 // UplinkBandwidth returns the payload bandwidth of a switch's uplink in one
 // direction.

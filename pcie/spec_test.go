@@ -12,8 +12,8 @@ import (
 func TestRawBandwidth(t *testing.T) {
 	for generation, want := range map[int]float64{3: 15.754e9, 4: 31.508e9, 5: 63.015e9, 6: 121e9} {
 		s := Spec{Generation: generation, Lanes: 16}
-		if got := float64(s.RawBandwidth()); math.Abs(got/want-1) > 1e-4 {
-			t.Errorf("generation %d: %v, want %v", generation, s.RawBandwidth(), units.Bandwidth(want))
+		if got := float64(s.rawBandwidth()); math.Abs(got/want-1) > 1e-4 {
+			t.Errorf("generation %d: %v, want %v", generation, s.rawBandwidth(), units.Bandwidth(want))
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, limit := range []string{
-		"1 to " + thousands(MaxTokens) + " each", thousands(MaxWhole) + "; of a larger one", "at most " + thousands(maxRequests),
+		"1 to " + thousands(maxTokens) + " each", thousands(maxWhole) + "; of a larger one", "at most " + thousands(maxRequests),
 		fmt.Sprintf("| %d MiB |", input.MaxLine>>20), fmt.Sprintf("| %.0f days |", math.Floor(maxSeconds/86400)),
 	} {
 		if !strings.Contains(text, limit) {

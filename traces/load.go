@@ -18,10 +18,10 @@ import (
 
 // MaxTokens is the largest number of input or output tokens of a request that
 // a trace may hold.
-const MaxTokens = 1 << 24
+const maxTokens = 1 << 24
 
 // Load reads the first n requests of the trace file at path and nothing behind
-// them, or, where n is 0, all of it, which may be MaxWhole. The format is found from
+// them, or, where n is 0, all of it, which may be maxWhole. The format is found from
 // the first line and gzip from its magic number, not from the file's name. Requests
 // that do not arrive in order are sorted, and arrivals count from the first.
 //
@@ -125,9 +125,9 @@ type row struct {
 	line          int
 }
 
-// MaxWhole is the largest number of requests of a file that is read to its end. A
+// maxWhole is the largest number of requests of a file that is read to its end. A
 // simulation of more takes tens of gigabytes; the first ones can be asked for.
-const MaxWhole = 1_000_000
+const maxWhole = 1_000_000
 
 // rows are those of a file that are read.
 type rows struct {
@@ -141,10 +141,10 @@ func (r *rows) enough() bool { return r.want > 0 && len(r.all) >= r.want }
 
 // add adds a row, unless a file that is read to its end has too many.
 func (r *rows) add(next row) error {
-	if r.want == 0 && len(r.all) == MaxWhole {
+	if r.want == 0 && len(r.all) == maxWhole {
 		return &input.Error{
 			File: r.file, Line: next.line,
-			Expected: fmt.Sprintf("at most %d requests; run.requests = N (--requests N) reads the first N alone", MaxWhole),
+			Expected: fmt.Sprintf("at most %d requests; run.requests = N (--requests N) reads the first N alone", maxWhole),
 		}
 	}
 	r.all = append(r.all, next)
@@ -153,10 +153,10 @@ func (r *rows) add(next row) error {
 
 // tokens checks a number of tokens.
 func tokens(file string, line int, column string, n int64, written string) (int, error) {
-	if n < 1 || n > MaxTokens {
+	if n < 1 || n > maxTokens {
 		return 0, &input.Error{
 			File: file, Line: line, Key: column, Value: written,
-			Expected: fmt.Sprintf("a whole number of tokens from 1 to %d", MaxTokens),
+			Expected: fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens),
 		}
 	}
 	return int(n), nil

@@ -208,7 +208,7 @@ func FuzzRead(f *testing.F) {
 		}
 		last := units.Duration(0)
 		for i, r := range trace.Requests {
-			if r.ID != i || r.Arrival < last || r.Input < 1 || r.Input > MaxTokens || r.Output < 1 || r.Output > MaxTokens {
+			if r.ID != i || r.Arrival < last || r.Input < 1 || r.Input > maxTokens || r.Output < 1 || r.Output > maxTokens {
 				t.Fatalf("request %d: %+v after %v", i, r, last)
 			}
 			last = r.Arrival
@@ -223,10 +223,10 @@ func TestTokenBounds(t *testing.T) {
 		"azure": "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,%d,%d\n", "plain": "num_prefill_tokens,num_decode_tokens\n%d,%d\n",
 		"llmsim": "arrival_time_ns,input_toks,output_toks\n0,%d,%d\n", "mooncake": `{"timestamp": 0, "input_length": %d, "output_length": %d}`,
 	} {
-		for _, n := range []int{-1, 0, 1, MaxTokens, MaxTokens + 1} {
+		for _, n := range []int{-1, 0, 1, maxTokens, maxTokens + 1} {
 			for _, tokens := range [][2]int{{n, 5}, {5, n}} {
 				trace, err := Read("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
-				if good := n >= 1 && n <= MaxTokens; (err == nil) != good || good && (trace.Requests[0].Input != tokens[0] || trace.Requests[0].Output != tokens[1]) {
+				if good := n >= 1 && n <= maxTokens; (err == nil) != good || good && (trace.Requests[0].Input != tokens[0] || trace.Requests[0].Output != tokens[1]) {
 					t.Errorf("%s, %v: %+v, %v", format, tokens, trace, err)
 				}
 			}

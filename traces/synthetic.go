@@ -13,22 +13,22 @@ import (
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
-// Lengths are mean and standard deviation of a number of tokens.
-type Lengths struct{ Mean, Std float64 }
+// meanAndDeviation are mean and standard deviation of a number of tokens.
+type meanAndDeviation struct{ mean, std float64 }
 
-// Builtin is a data set known by the moments of its lengths.
-type Builtin struct {
-	Name          string
-	Input, Output Lengths
+// builtin is a data set known by the moments of its lengths.
+type builtin struct {
+	name          string
+	input, output meanAndDeviation
 }
 
 // builtins are the data sets of the L3 paper, Table 4: OpenR1-Math, Dolphin-r1,
 // OpenThoughts-math and LongBench.
-var builtins = []Builtin{
-	{"openr1", Lengths{96.0, 75.1}, Lengths{12684.1, 8464.6}},
-	{"dolphin", Lengths{201.9, 563.0}, Lengths{3926.2, 4216.0}},
-	{"openthoughts", Lengths{89.4, 66.7}, Lengths{6366.7, 4662.9}},
-	{"longbench", Lengths{7703.9, 4285.5}, Lengths{89.8, 213.7}},
+var builtins = []builtin{
+	{"openr1", meanAndDeviation{96.0, 75.1}, meanAndDeviation{12684.1, 8464.6}},
+	{"dolphin", meanAndDeviation{201.9, 563.0}, meanAndDeviation{3926.2, 4216.0}},
+	{"openthoughts", meanAndDeviation{89.4, 66.7}, meanAndDeviation{6366.7, 4662.9}},
+	{"longbench", meanAndDeviation{7703.9, 4285.5}, meanAndDeviation{89.8, 213.7}},
 }
 
 // BuiltinNames returns the names of the built-in data sets, in the order of
@@ -36,15 +36,15 @@ var builtins = []Builtin{
 func BuiltinNames() []string {
 	names := make([]string, len(builtins))
 	for i, b := range builtins {
-		names[i] = b.Name
+		names[i] = b.name
 	}
 	return names
 }
 
-// LookupBuiltin returns the built-in data set called name; an unknown name is
+// lookupBuiltin returns the built-in data set called name; an unknown name is
 // an *input.Error with the nearest one.
-func LookupBuiltin(name string) (*Builtin, error) {
-	i := slices.IndexFunc(builtins, func(b Builtin) bool { return b.Name == name })
+func lookupBuiltin(name string) (*builtin, error) {
+	i := slices.IndexFunc(builtins, func(b builtin) bool { return b.name == name })
 	if i < 0 {
 		return nil, input.UnknownName("run.trace", name, BuiltinNames())
 	}
@@ -75,7 +75,7 @@ type SyntheticSpec struct {
 // Check has the rules of the section [traces].
 func (s *SyntheticSpec) Check(c *input.Check) {
 	input.OneOf(c, "distribution", s.Distribution, Auto, Gamma, LogNormal)
-	input.Within(c, "max_tokens", s.MaxTokens, 1, MaxTokens)
+	input.Within(c, "max_tokens", s.MaxTokens, 1, maxTokens)
 }
 
 // Synthetic draws n requests with the lengths of the built-in data set called
@@ -90,7 +90,7 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 //
 // An unknown name, n < 1 or a spec that cannot be met is an *input.Error.
 func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
-	b, err := LookupBuiltin(name)
+	b, err := lookupBuiltin(name)
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +100,16 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	if n < 1 || n > maxRequests {
 		return nil, badRequests(n)
 	}
-	for _, l := range []Lengths{b.Input, b.Output} {
-		if float64(spec.MaxTokens) < l.Mean {
+	for _, l := range []meanAndDeviation{b.input, b.output} {
+		if float64(spec.MaxTokens) < l.mean {
 			return nil, &input.Error{
 				Key: "traces.max_tokens", Value: fmt.Sprint(spec.MaxTokens),
-				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.Mean), name),
+				Expected: fmt.Sprintf("at least %g, a mean length of %s", math.Ceil(l.mean), name),
 			}
 		}
 	}
-	in := draw(b.Input, n, stream(seed, name, "input"), spec)
-	out := draw(b.Output, n, stream(seed, name, "output"), spec)
+	in := draw(b.input, n, stream(seed, name, "input"), spec)
+	out := draw(b.output, n, stream(seed, name, "output"), spec)
 	t := &Trace{Name: name, Requests: make([]Request, n)}
 	for i := range t.Requests {
 		t.Requests[i] = Request{ID: i, Input: in[i], Output: out[i]}
@@ -132,13 +132,13 @@ func stream(seed uint64, name, column string) rand.Source {
 }
 
 // draw returns n lengths.
-func draw(l Lengths, n int, source rand.Source, spec SyntheticSpec) []int {
+func draw(l meanAndDeviation, n int, source rand.Source, spec SyntheticSpec) []int {
 	raw := make([]float64, n)
 	random := l.distribution(spec.Distribution, source)
 	for i := range raw {
 		raw[i] = random.Rand()
 	}
-	scale := rescale(raw, l.Mean, spec.MaxTokens)
+	scale := rescale(raw, l.mean, spec.MaxTokens)
 	lengths := make([]int, n)
 	for i, x := range raw {
 		lengths[i] = length(x*scale, spec.MaxTokens)
@@ -149,13 +149,13 @@ func draw(l Lengths, n int, source rand.Source, spec SyntheticSpec) []int {
 // distribution returns the distribution of the given kind that has the moments
 // l (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
 // chapters 14 and 17).
-func (l Lengths) distribution(kind string, source rand.Source) distuv.Rander {
-	ratio := l.Std / l.Mean
+func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.Rander {
+	ratio := l.std / l.mean
 	if kind == Gamma || kind == Auto && ratio <= autoLimit {
-		return distuv.Gamma{Alpha: 1 / (ratio * ratio), Beta: l.Mean / (l.Std * l.Std), Src: source}
+		return distuv.Gamma{Alpha: 1 / (ratio * ratio), Beta: l.mean / (l.std * l.std), Src: source}
 	}
 	variance := portable.Log1p(ratio * ratio)
-	return distuv.LogNormal{Mu: portable.Log(l.Mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
+	return distuv.LogNormal{Mu: portable.Log(l.mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
 }
 
 // length makes x a whole number of tokens from 1 to limit.

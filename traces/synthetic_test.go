@@ -33,29 +33,29 @@ func TestBuiltins(t *testing.T) {
 func TestSyntheticMoments(t *testing.T) {
 	for _, b := range builtins {
 		for seed := range uint64(5) {
-			trace, err := Synthetic(b.Name, 1000, seed, paperSpec)
+			trace, err := Synthetic(b.name, 1000, seed, paperSpec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			m := trace.Moments()
 			// The mean is met to one rounding of the whole sample.
-			if want := math.Round(1000 * b.Input.Mean); math.Abs(float64(m.InputTokens)-want) > 1 {
-				t.Errorf("%s: %d input tokens, want %v", b.Name, m.InputTokens, want)
+			if want := math.Round(1000 * b.input.mean); math.Abs(float64(m.InputTokens)-want) > 1 {
+				t.Errorf("%s: %d input tokens, want %v", b.name, m.InputTokens, want)
 			}
-			if want := math.Round(1000 * b.Output.Mean); math.Abs(float64(m.OutputTokens)-want) > 1 {
-				t.Errorf("%s: %d output tokens, want %v", b.Name, m.OutputTokens, want)
+			if want := math.Round(1000 * b.output.mean); math.Abs(float64(m.OutputTokens)-want) > 1 {
+				t.Errorf("%s: %d output tokens, want %v", b.name, m.OutputTokens, want)
 			}
 			// Clipping narrows, and a log-normal sample's deviation scatters widely.
 			for _, c := range []struct {
-				l   Lengths
+				l   meanAndDeviation
 				got float64
-			}{{b.Input, m.InputStd}, {b.Output, m.OutputStd}} {
+			}{{b.input, m.InputStd}, {b.output, m.OutputStd}} {
 				low, high := 0.9, 1.1
-				if c.l.Std/c.l.Mean > autoLimit {
+				if c.l.std/c.l.mean > autoLimit {
 					low, high = 0.5, 2
 				}
-				if ratio := c.got / c.l.Std; ratio < low || ratio > high {
-					t.Errorf("%s seed %d: standard deviation %v, want about %v", b.Name, seed, c.got, c.l.Std)
+				if ratio := c.got / c.l.std; ratio < low || ratio > high {
+					t.Errorf("%s seed %d: standard deviation %v, want about %v", b.name, seed, c.got, c.l.std)
 				}
 			}
 		}
@@ -65,7 +65,7 @@ func TestSyntheticMoments(t *testing.T) {
 // TestDistributionMoments checks the parameters derived from mean and standard
 // deviation on large samples, before rounding and clipping.
 func TestDistributionMoments(t *testing.T) {
-	for _, l := range []Lengths{{100, 50}, {12684.1, 8464.6}, {200, 240}} {
+	for _, l := range []meanAndDeviation{{100, 50}, {12684.1, 8464.6}, {200, 240}} {
 		for _, kind := range []string{Gamma, LogNormal, Auto} {
 			random := l.distribution(kind, rand.NewPCG(1, 1))
 			x := make([]float64, 200_000)
@@ -73,7 +73,7 @@ func TestDistributionMoments(t *testing.T) {
 				x[i] = random.Rand()
 			}
 			mean, std := stat.MeanStdDev(x, nil)
-			if math.Abs(mean/l.Mean-1) > 0.02 || math.Abs(std/l.Std-1) > 0.05 {
+			if math.Abs(mean/l.mean-1) > 0.02 || math.Abs(std/l.std-1) > 0.05 {
 				t.Errorf("%s of %+v: mean %v, standard deviation %v", kind, l, mean, std)
 			}
 		}

@@ -60,9 +60,6 @@ func FromSeconds(s float64) Duration { return FromPicoseconds(math.Round(s * 1e1
 // Seconds returns d in seconds.
 func (d Duration) Seconds() float64 { return float64(d) / 1e12 }
 
-// Milliseconds returns d in milliseconds.
-func (d Duration) Milliseconds() float64 { return float64(d) / 1e9 }
-
 // Microseconds returns d in microseconds.
 func (d Duration) Microseconds() float64 { return float64(d) / 1e6 }
 

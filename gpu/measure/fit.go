@@ -69,13 +69,13 @@ func (t *Target) Loss(samples []Sample) float64 {
 // a local minimum.
 var simplexes = [...]float64{0.5, 0.2, 0.8, 0.2}
 
-// Fit moves the parameters of one kind of t to lower the mean absolute
+// fit moves the parameters of one kind of t to lower the mean absolute
 // logarithm of predicted over measured: a relative error that weighs too slow
 // like too fast, and in the first power, so that kernels outside the model's
 // form do not bend the rest. The search is Nelder and Mead's (gonum/optimize),
 // over logarithms of the parameters within their ranges; it is deterministic,
 // and parameters that the samples do not determine stay as they are.
-func (t *Target) Fit(kind Kind, samples []Sample, o Options) error {
+func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
 	}
@@ -171,7 +171,7 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 				}
 			}
 			part := *t
-			if err := part.Fit(kind, train, o); err != nil {
+			if err := part.fit(kind, train, o); err != nil {
 				return Errors{}, false, err
 			}
 			e := part.Judge(test)
@@ -183,7 +183,7 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 		held.Points, ok = len(absolute), true
 		held.summarise(absolute)
 	}
-	return held, ok, t.Fit(kind, samples, o)
+	return held, ok, t.fit(kind, samples, o)
 }
 
 // deal numbers the shapes in the order of their names and returns the number of
@@ -191,7 +191,7 @@ func (t *Target) FitHeldOut(kind Kind, samples []Sample, o Options) (held Errors
 func deal(samples []Sample) (number []int, shapes int) {
 	index := map[string]int{}
 	for i := range samples {
-		index[samples[i].Shape()] = 0
+		index[samples[i].shape()] = 0
 	}
 	names := make([]string, 0, len(index))
 	for name := range index {
@@ -203,7 +203,7 @@ func deal(samples []Sample) (number []int, shapes int) {
 	}
 	number = make([]int, len(samples))
 	for i := range samples {
-		number[i] = index[samples[i].Shape()]
+		number[i] = index[samples[i].shape()]
 	}
 	return number, len(names)
 }
@@ -220,7 +220,7 @@ func onePath(samples []Sample, limit units.Bytes) []Sample {
 	small, large := map[string]tally{}, map[string]tally{}
 	for i := range samples {
 		s, into := &samples[i], large
-		if s.Bytes <= limit {
+		if s.bytes <= limit {
 			into = small
 		}
 		t := into[s.File]
@@ -239,7 +239,7 @@ func onePath(samples []Sample, limit units.Bytes) []Sample {
 	above := pick(large, func(a, b tally) bool { return a.count > b.count })
 	var kept []Sample
 	for _, s := range samples {
-		if s.Bytes <= limit && s.File == below || s.Bytes > limit && s.File == above {
+		if s.bytes <= limit && s.File == below || s.bytes > limit && s.File == above {
 			kept = append(kept, s)
 		}
 	}
@@ -252,7 +252,7 @@ func onePath(samples []Sample, limit units.Bytes) []Sample {
 func WithoutLaunch(samples []Sample, launch units.Duration, limit units.Bytes) []Sample {
 	out := append([]Sample(nil), samples...)
 	for i := range out {
-		if s := &out[i]; s.Kind == AllReduce && s.Bytes <= limit {
+		if s := &out[i]; s.kind == AllReduce && s.bytes <= limit {
 			s.Seconds = max(s.Seconds-launch.Seconds(), s.Seconds/10)
 		}
 	}

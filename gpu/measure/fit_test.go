@@ -26,7 +26,7 @@ func TestFitRecovers(t *testing.T) {
 		g := &start.GPU
 		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.GEMMAttAcc, gpu.ElementwiseAttAcc, gpu.AllReduceAttAcc
 		g.Prefill.Model, g.Decode.Model = gpu.AttentionAttAcc, gpu.AttentionAttAcc
-		if err := start.Fit(kind, samples, Options{Evaluations: 1500}); err != nil {
+		if err := start.fit(kind, samples, Options{Evaluations: 1500}); err != nil {
 			t.Fatal(err)
 		}
 		after := start.Judge(samples).MAPE
@@ -67,10 +67,10 @@ func TestFoldsSeparateShapes(t *testing.T) {
 	}
 	of := map[string]int{}
 	for i := range samples {
-		if n, seen := of[samples[i].Shape()]; seen && n != number[i] {
-			t.Errorf("%s has numbers %d and %d", samples[i].Shape(), n, number[i])
+		if n, seen := of[samples[i].shape()]; seen && n != number[i] {
+			t.Errorf("%s has numbers %d and %d", samples[i].shape(), n, number[i])
 		}
-		of[samples[i].Shape()] = number[i]
+		of[samples[i].shape()] = number[i]
 	}
 }
 
@@ -85,7 +85,7 @@ func TestRobust(t *testing.T) {
 	}
 	fitted := h200(t)
 	fitted.Link.Efficiency, fitted.Link.Latency = 0.5, units.Microsecond
-	if err := fitted.Fit(PCIe, samples, Options{}); err != nil {
+	if err := fitted.fit(PCIe, samples, Options{}); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := fitted.Link.Efficiency, truth.Link.Efficiency; math.Abs(got/want-1) > 0.02 {
@@ -95,8 +95,8 @@ func TestRobust(t *testing.T) {
 
 func TestWithoutLaunch(t *testing.T) {
 	in := []Sample{
-		{Kind: AllReduce, Bytes: 1024, Seconds: 36e-6}, {Kind: AllReduce, Bytes: 1 << 20, Seconds: 40e-6},
-		{Kind: AllReduce, Bytes: 1024, Seconds: 30e-6}, {Kind: GEMM, Seconds: 36e-6},
+		{kind: AllReduce, bytes: 1024, Seconds: 36e-6}, {kind: AllReduce, bytes: 1 << 20, Seconds: 40e-6},
+		{kind: AllReduce, bytes: 1024, Seconds: 30e-6}, {kind: GEMM, Seconds: 36e-6},
 	}
 	got := WithoutLaunch(in, 35*units.Microsecond, 512*units.KiB)
 	for i, want := range []float64{1e-6 + 2.6e-6, 40e-6, 3e-6, 36e-6} {
@@ -113,7 +113,7 @@ func TestWithoutLaunch(t *testing.T) {
 // the one with the most samples.
 func TestOnePath(t *testing.T) {
 	at := func(file string, bytes units.Bytes, us float64) Sample {
-		return Sample{Kind: AllReduce, File: file, Bytes: bytes, Seconds: us * 1e-6}
+		return Sample{kind: AllReduce, File: file, bytes: bytes, Seconds: us * 1e-6}
 	}
 	kept := onePath([]Sample{
 		at("graph", 1000, 5), at("nccl", 1000, 50), at("graph", 1<<24, 80),

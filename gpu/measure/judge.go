@@ -65,7 +65,7 @@ func (e *Errors) Worst(n int) []Point {
 func ByKind(samples []Sample) map[Kind][]Sample {
 	split := map[Kind][]Sample{}
 	for _, s := range samples {
-		split[s.Kind] = append(split[s.Kind], s)
+		split[s.kind] = append(split[s.kind], s)
 	}
 	return split
 }
@@ -73,7 +73,7 @@ func ByKind(samples []Sample) map[Kind][]Sample {
 // Region is a part of a kind's samples that is reported apart.
 type Region struct {
 	Name string
-	In   func(*Sample) bool
+	in   func(*Sample) bool
 }
 
 // Regions returns the parts of a kind whose causes of error differ.
@@ -81,36 +81,36 @@ func Regions(kind Kind) []Region {
 	switch kind {
 	case GEMM:
 		return []Region{
-			{"m = 1", func(s *Sample) bool { return s.M == 1 }},
-			{"1 < m <= 32", func(s *Sample) bool { return s.M > 1 && s.M <= 32 }},
-			{"32 < m <= 256", func(s *Sample) bool { return s.M > 32 && s.M <= 256 }},
-			{"m > 256", func(s *Sample) bool { return s.M > 256 }},
+			{"m = 1", func(s *Sample) bool { return s.m == 1 }},
+			{"1 < m <= 32", func(s *Sample) bool { return s.m > 1 && s.m <= 32 }},
+			{"32 < m <= 256", func(s *Sample) bool { return s.m > 32 && s.m <= 256 }},
+			{"m > 256", func(s *Sample) bool { return s.m > 256 }},
 		}
 	case Decode:
 		return []Region{
-			{"context < 1024", func(s *Sample) bool { return s.Context < 1024 }},
-			{"context >= 1024", func(s *Sample) bool { return s.Context >= 1024 }},
+			{"context < 1024", func(s *Sample) bool { return s.context < 1024 }},
+			{"context >= 1024", func(s *Sample) bool { return s.context >= 1024 }},
 		}
 	case Prefill:
 		return []Region{
-			{"chunk < 512", func(s *Sample) bool { return s.Chunk < 512 }},
-			{"chunk >= 512", func(s *Sample) bool { return s.Chunk >= 512 }},
+			{"chunk < 512", func(s *Sample) bool { return s.chunk < 512 }},
+			{"chunk >= 512", func(s *Sample) bool { return s.chunk >= 512 }},
 		}
 	case AllReduce:
 		return []Region{
-			{"below 0.1 MB", func(s *Sample) bool { return s.Bytes < 1e5 }},
-			{"0.1 to 1 MB", func(s *Sample) bool { return s.Bytes >= 1e5 && s.Bytes <= 1e6 }},
-			{"above 1 MB", func(s *Sample) bool { return s.Bytes > 1e6 }},
+			{"below 0.1 MB", func(s *Sample) bool { return s.bytes < 1e5 }},
+			{"0.1 to 1 MB", func(s *Sample) bool { return s.bytes >= 1e5 && s.bytes <= 1e6 }},
+			{"above 1 MB", func(s *Sample) bool { return s.bytes > 1e6 }},
 		}
 	case PCIe:
 		return []Region{
-			{"below 1 MiB", func(s *Sample) bool { return s.Bytes < 1<<20 }},
-			{"1 MiB and more", func(s *Sample) bool { return s.Bytes >= 1<<20 }},
+			{"below 1 MiB", func(s *Sample) bool { return s.bytes < 1<<20 }},
+			{"1 MiB and more", func(s *Sample) bool { return s.bytes >= 1<<20 }},
 		}
 	}
 	var regions []Region
 	for _, op := range elementwiseOps {
-		regions = append(regions, Region{op, func(s *Sample) bool { return s.Op == op }})
+		regions = append(regions, Region{op, func(s *Sample) bool { return s.op == op }})
 	}
 	return regions
 }
@@ -119,7 +119,7 @@ func Regions(kind Kind) []Region {
 func (r Region) Select(samples []Sample) []Sample {
 	var in []Sample
 	for i := range samples {
-		if r.In(&samples[i]) {
+		if r.in(&samples[i]) {
 			in = append(in, samples[i])
 		}
 	}

@@ -82,7 +82,7 @@ func TestStatistics(t *testing.T) {
 	var samples []Sample
 	// Predicted over measured: 1.1, 0.9, 1.2, and eight exact ones.
 	for _, factor := range []float64{1.1, 0.9, 1.2, 1, 1, 1, 1, 1, 1, 1} {
-		s := Sample{Kind: GEMM, M: 64, N: 4096, K: 4096}
+		s := Sample{kind: GEMM, m: 64, n: 4096, k: 4096}
 		s.Seconds = target.Cost(&s).Seconds / factor
 		samples = append(samples, s)
 	}
@@ -108,7 +108,7 @@ func TestRegionsPartition(t *testing.T) {
 		for i := range samples {
 			in := 0
 			for _, r := range Regions(kind) {
-				if r.In(&samples[i]) {
+				if r.in(&samples[i]) {
 					in++
 				}
 			}
@@ -126,17 +126,17 @@ func TestRegionsAreWhatTheySay(t *testing.T) {
 		sample Sample
 		region string
 	}{
-		{Sample{Kind: GEMM, M: 1}, "m = 1"}, {Sample{Kind: GEMM, M: 2}, "1 < m <= 32"}, {Sample{Kind: GEMM, M: 32}, "1 < m <= 32"},
-		{Sample{Kind: GEMM, M: 33}, "32 < m <= 256"}, {Sample{Kind: GEMM, M: 256}, "32 < m <= 256"}, {Sample{Kind: GEMM, M: 257}, "m > 256"},
-		{Sample{Kind: Decode, Context: 1023}, "context < 1024"}, {Sample{Kind: Decode, Context: 1024}, "context >= 1024"},
-		{Sample{Kind: Prefill, Chunk: 511}, "chunk < 512"}, {Sample{Kind: Prefill, Chunk: 512}, "chunk >= 512"},
-		{Sample{Kind: AllReduce, Bytes: 99_999}, "below 0.1 MB"}, {Sample{Kind: AllReduce, Bytes: 100_000}, "0.1 to 1 MB"},
-		{Sample{Kind: AllReduce, Bytes: 1_000_000}, "0.1 to 1 MB"}, {Sample{Kind: AllReduce, Bytes: 1_000_001}, "above 1 MB"},
-		{Sample{Kind: PCIe, Bytes: 1<<20 - 1}, "below 1 MiB"}, {Sample{Kind: PCIe, Bytes: 1 << 20}, "1 MiB and more"},
-		{Sample{Kind: Elementwise, Op: "gelu"}, "gelu"}, {Sample{Kind: Elementwise, Op: "copy"}, "copy"},
+		{Sample{kind: GEMM, m: 1}, "m = 1"}, {Sample{kind: GEMM, m: 2}, "1 < m <= 32"}, {Sample{kind: GEMM, m: 32}, "1 < m <= 32"},
+		{Sample{kind: GEMM, m: 33}, "32 < m <= 256"}, {Sample{kind: GEMM, m: 256}, "32 < m <= 256"}, {Sample{kind: GEMM, m: 257}, "m > 256"},
+		{Sample{kind: Decode, context: 1023}, "context < 1024"}, {Sample{kind: Decode, context: 1024}, "context >= 1024"},
+		{Sample{kind: Prefill, chunk: 511}, "chunk < 512"}, {Sample{kind: Prefill, chunk: 512}, "chunk >= 512"},
+		{Sample{kind: AllReduce, bytes: 99_999}, "below 0.1 MB"}, {Sample{kind: AllReduce, bytes: 100_000}, "0.1 to 1 MB"},
+		{Sample{kind: AllReduce, bytes: 1_000_000}, "0.1 to 1 MB"}, {Sample{kind: AllReduce, bytes: 1_000_001}, "above 1 MB"},
+		{Sample{kind: PCIe, bytes: 1<<20 - 1}, "below 1 MiB"}, {Sample{kind: PCIe, bytes: 1 << 20}, "1 MiB and more"},
+		{Sample{kind: Elementwise, op: "gelu"}, "gelu"}, {Sample{kind: Elementwise, op: "copy"}, "copy"},
 	} {
 		var in []string
-		for _, r := range Regions(c.sample.Kind) {
+		for _, r := range Regions(c.sample.kind) {
 			if len(r.Select([]Sample{c.sample})) == 1 {
 				in = append(in, r.Name)
 			}

@@ -160,36 +160,36 @@ const maxSize = 1 << 40
 
 // sample reads the row.
 func (r *row) sample(kind Kind) Sample {
-	s := Sample{Kind: kind, File: r.name, Line: r.line}
+	s := Sample{kind: kind, File: r.name, Line: r.line}
 	switch kind {
 	case GEMM:
-		s.M, s.N, s.K = r.integer("m", 1, maxSize), r.integer("n", 1, maxSize), r.integer("k", 1, maxSize)
+		s.m, s.n, s.k = r.integer("m", 1, maxSize), r.integer("n", 1, maxSize), r.integer("k", 1, maxSize)
 	case Decode:
-		s.Batch, s.Context = r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize)
-		s.Heads = r.heads()
+		s.batch, s.context = r.integer("batch", 1, 1<<20), r.integer("context", 1, maxSize)
+		s.heads = r.heads()
 	case Prefill:
-		s.Batch = 1
+		s.batch = 1
 		if r.has("batch") {
-			s.Batch = r.integer("batch", 1, 1<<20)
+			s.batch = r.integer("batch", 1, 1<<20)
 		}
 		if r.has("chunk") {
-			s.Chunk, s.Finished = r.integer("chunk", 1, maxSize), r.integer("finished", 0, maxSize)
+			s.chunk, s.finished = r.integer("chunk", 1, maxSize), r.integer("finished", 0, maxSize)
 		} else {
-			s.Chunk = r.integer("length", 1, maxSize)
+			s.chunk = r.integer("length", 1, maxSize)
 		}
-		s.Heads = r.heads()
+		s.heads = r.heads()
 	case AllReduce:
-		s.GPUs, s.Bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
+		s.gpus, s.bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
 	case PCIe:
-		s.Bytes = units.Bytes(r.integer("bytes", 1, maxSize))
-		if s.Op = r.text("direction"); s.Op != "h2d" && s.Op != "d2h" {
-			r.fail("direction", s.Op, "h2d or d2h")
+		s.bytes = units.Bytes(r.integer("bytes", 1, maxSize))
+		if s.op = r.text("direction"); s.op != "h2d" && s.op != "d2h" {
+			r.fail("direction", s.op, "h2d or d2h")
 		}
 	case Elementwise:
-		s.M, s.N = r.integer("m", 1, maxSize), r.integer("d", 1, maxSize)
-		s.Op = r.text("op")
-		if input.Nearest(s.Op, elementwiseOps) != s.Op || s.Op == "" {
-			r.fail("op", s.Op, "one of "+strings.Join(elementwiseOps, ", "))
+		s.m, s.n = r.integer("m", 1, maxSize), r.integer("d", 1, maxSize)
+		s.op = r.text("op")
+		if input.Nearest(s.op, elementwiseOps) != s.op || s.op == "" {
+			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
 	}
 	us, err := strconv.ParseFloat(r.text("us"), 64)

@@ -12,15 +12,15 @@ import (
 
 func TestKindsByColumns(t *testing.T) {
 	for text, want := range map[string]Sample{
-		"m,n,k,us\n1,2,3,4.5\n":                                           {Kind: GEMM, M: 1, N: 2, K: 3},
-		"us,k,n,m\n4.5,3,2,1\n":                                           {Kind: GEMM, M: 1, N: 2, K: 3},
-		"m,n,k,us,note\n1,2,3,4,x":                                        {Kind: GEMM, M: 1, N: 2, K: 3},
-		"gpus,bytes,us\r\n2,64,5\r\n":                                     {Kind: AllReduce, GPUs: 2, Bytes: 64},
-		"direction,bytes,us\nd2h,64,5\n":                                  {Kind: PCIe, Op: "d2h", Bytes: 64},
-		"op,m,d,us\ngelu,4,8,5\n":                                         {Kind: Elementwise, Op: "gelu", M: 4, N: 8},
-		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":   {Kind: Decode, Batch: 2, Context: 100},
-		"batch,length,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":    {Kind: Prefill, Batch: 2, Chunk: 100},
-		"chunk,finished,q_heads,kv_heads,head_dim,us\n16,100,8,4,128,5\n": {Kind: Prefill, Batch: 1, Chunk: 16, Finished: 100},
+		"m,n,k,us\n1,2,3,4.5\n":                                           {kind: GEMM, m: 1, n: 2, k: 3},
+		"us,k,n,m\n4.5,3,2,1\n":                                           {kind: GEMM, m: 1, n: 2, k: 3},
+		"m,n,k,us,note\n1,2,3,4,x":                                        {kind: GEMM, m: 1, n: 2, k: 3},
+		"gpus,bytes,us\r\n2,64,5\r\n":                                     {kind: AllReduce, gpus: 2, bytes: 64},
+		"direction,bytes,us\nd2h,64,5\n":                                  {kind: PCIe, op: "d2h", bytes: 64},
+		"op,m,d,us\ngelu,4,8,5\n":                                         {kind: Elementwise, op: "gelu", m: 4, n: 8},
+		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":   {kind: Decode, batch: 2, context: 100},
+		"batch,length,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":    {kind: Prefill, batch: 2, chunk: 100},
+		"chunk,finished,q_heads,kv_heads,head_dim,us\n16,100,8,4,128,5\n": {kind: Prefill, batch: 1, chunk: 16, finished: 100},
 	} {
 		samples, err := parse("x.csv", strings.NewReader(text))
 		if err != nil || len(samples) != 1 {
@@ -31,10 +31,10 @@ func TestKindsByColumns(t *testing.T) {
 		if got.Seconds < 3.9e-6 || got.Seconds > 5.1e-6 {
 			t.Errorf("%q: %g s", text, got.Seconds)
 		}
-		if strings.Contains(text, "heads") && (got.Heads.Query != 8 || got.Heads.KV != 4 || got.Heads.Dim != 128) {
-			t.Errorf("%q: heads %+v", text, got.Heads)
+		if strings.Contains(text, "heads") && (got.heads.Query != 8 || got.heads.KV != 4 || got.heads.Dim != 128) {
+			t.Errorf("%q: heads %+v", text, got.heads)
 		}
-		want.File, want.Line, want.Seconds, want.Heads = "x.csv", 2, got.Seconds, got.Heads
+		want.File, want.Line, want.Seconds, want.heads = "x.csv", 2, got.Seconds, got.heads
 		if got != want {
 			t.Errorf("%q:\ngot  %+v\nwant %+v", text, got, want)
 		}

@@ -33,52 +33,52 @@ type Target struct {
 // Sample is one measured kernel or transfer. Only the fields of its kind are
 // set.
 type Sample struct {
-	Kind    Kind
+	kind    Kind
 	File    string
 	Line    int
-	M, N, K int    // gemm; elementwise: M rows of N elements
-	Op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h
-	Batch   int    // attention: equal requests
-	Context int    // decode attention
-	Chunk   int    // prefill attention
-	// Finished is the number of tokens before the chunk.
-	Finished int
-	Heads    gpu.Heads
-	GPUs     int         // all-reduce
-	Bytes    units.Bytes // all-reduce and pcie
+	m, n, k int    // gemm; elementwise: M rows of N elements
+	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h
+	batch   int    // attention: equal requests
+	context int    // decode attention
+	chunk   int    // prefill attention
+	// finished is the number of tokens before the chunk.
+	finished int
+	heads    gpu.Heads
+	gpus     int         // all-reduce
+	bytes    units.Bytes // all-reduce and pcie
 	Seconds  float64     // measured
 }
 
-// Shape names what stays fixed while batch or size varies: the unit in which
+// shape names what stays fixed while batch or size varies: the unit in which
 // samples are held out of a fit.
-func (s *Sample) Shape() string {
-	switch s.Kind {
+func (s *Sample) shape() string {
+	switch s.kind {
 	case GEMM:
-		return fmt.Sprintf("n=%d k=%d", s.N, s.K)
+		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
 	case Decode, Prefill:
-		return fmt.Sprintf("heads=%d kv=%d d=%d", s.Heads.Query, s.Heads.KV, s.Heads.Dim)
+		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
-		return fmt.Sprintf("gpus=%d", s.GPUs)
+		return fmt.Sprintf("gpus=%d", s.gpus)
 	case PCIe:
-		return s.Op
+		return s.op
 	default:
-		return fmt.Sprintf("%s d=%d", s.Op, s.N)
+		return fmt.Sprintf("%s d=%d", s.op, s.n)
 	}
 }
 
 // String names the sample in full.
 func (s *Sample) String() string {
-	switch s.Kind {
+	switch s.kind {
 	case GEMM:
-		return fmt.Sprintf("m=%d %s", s.M, s.Shape())
+		return fmt.Sprintf("m=%d %s", s.m, s.shape())
 	case Decode:
-		return fmt.Sprintf("batch=%d context=%d %s", s.Batch, s.Context, s.Shape())
+		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
 	case Prefill:
-		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.Batch, s.Chunk, s.Finished, s.Shape())
+		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
 	case AllReduce, PCIe:
-		return fmt.Sprintf("%s bytes=%d", s.Shape(), s.Bytes)
+		return fmt.Sprintf("%s bytes=%d", s.shape(), s.bytes)
 	default:
-		return fmt.Sprintf("m=%d %s", s.M, s.Shape())
+		return fmt.Sprintf("m=%d %s", s.m, s.shape())
 	}
 }
 
@@ -98,24 +98,24 @@ const elementBits = 16
 // Cost returns what the model says of a sample.
 func (t *Target) Cost(s *Sample) gpu.Cost {
 	g := &t.GPU
-	switch s.Kind {
+	switch s.kind {
 	case GEMM:
-		return g.GEMMCost(s.M, s.N, s.K, elementBits)
+		return g.GEMMCost(s.m, s.n, s.k, elementBits)
 	case Decode:
-		return g.DecodeAttentionCost(gpu.UniformBatch(s.Batch, s.Context), s.Heads)
+		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Prefill:
-		return g.PrefillAttentionCost(s.Batch, s.Chunk, s.Finished, s.Heads)
+		return g.PrefillAttentionCost(s.batch, s.chunk, s.finished, s.heads)
 	case AllReduce:
-		return g.AllReduceCost(s.GPUs, s.Bytes)
+		return g.AllReduceCost(s.gpus, s.bytes)
 	case PCIe:
-		return gpu.Cost{Bytes: float64(s.Bytes), Seconds: t.Link.TransferTime(s.Bytes).Seconds()}
+		return gpu.Cost{Bytes: float64(s.bytes), Seconds: t.Link.TransferTime(s.bytes).Seconds()}
 	}
-	switch s.Op {
+	switch s.op {
 	case "layernorm":
-		return g.Norm(s.M, s.N, elementBits)
+		return g.Norm(s.m, s.n, elementBits)
 	case "gelu":
-		return g.Activation(s.M, s.N, false, elementBits)
+		return g.Activation(s.m, s.n, false, elementBits)
 	default: // add, copy: one operand read, one written
-		return g.Elementwise(2, s.M, s.N, elementBits)
+		return g.Elementwise(2, s.m, s.n, elementBits)
 	}
 }

@@ -115,7 +115,7 @@ func (o *options) carryOut(ctx context.Context, out io.Writer) error {
 }
 
 // String returns "file:line: what".
-func (m *mutant) String() string { return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.What) }
+func (m *mutant) String() string { return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.what) }
 
 // mutants returns the package's folder and its mutants.
 func (o *options) mutants(ctx context.Context) (dir string, all []mutant, err error) {
@@ -143,7 +143,7 @@ func (o *options) mutants(ctx context.Context) (dir string, all []mutant, err er
 			return "", nil, err
 		}
 		for _, m := range of {
-			if o.lines.MatchString(fmt.Sprintf("%s:%d", m.File, m.Line)) {
+			if o.lines.MatchString(fmt.Sprintf("%s:%d", m.file, m.line)) {
 				all = append(all, m)
 			}
 		}
@@ -186,12 +186,12 @@ func (b *bench) try(ctx context.Context, scratch string, m *mutant) (fate, []byt
 	}
 	replaced := map[string]string{}
 	if m != nil {
-		source, err := os.ReadFile(filepath.Join(b.dir, m.File))
+		source, err := os.ReadFile(filepath.Join(b.dir, m.file))
 		if err != nil {
 			return fail(err)
 		}
-		replaced[filepath.Join(b.dir, m.File)] = filepath.Join(scratch, m.File)
-		if err := os.WriteFile(filepath.Join(scratch, m.File), m.apply(source), 0o666); err != nil {
+		replaced[filepath.Join(b.dir, m.file)] = filepath.Join(scratch, m.file)
+		if err := os.WriteFile(filepath.Join(scratch, m.file), m.apply(source), 0o666); err != nil {
 			return fail(err)
 		}
 	}

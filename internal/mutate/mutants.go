@@ -12,16 +12,16 @@ import (
 
 // mutant is one mistake: the bytes from Begin to End of a file replaced by Text.
 type mutant struct {
-	File       string
-	Line       int // from 1
-	Begin, End int
-	Text       string
-	What       string // in words, as the list of survivors shows it
+	file       string
+	line       int // from 1
+	begin, end int
+	text       string
+	what       string // in words, as the list of survivors shows it
 }
 
 // apply returns the source with the mistake in it.
 func (m *mutant) apply(source []byte) []byte {
-	return slices.Concat(source[:m.Begin], []byte(m.Text), source[m.End:])
+	return slices.Concat(source[:m.begin], []byte(m.text), source[m.end:])
 }
 
 // finder collects the mutants of one file.
@@ -77,7 +77,7 @@ func findMutants(name string, source []byte) ([]mutant, error) {
 		}
 		return true
 	})
-	slices.SortStableFunc(f.mutants, func(a, b mutant) int { return a.Begin - b.Begin })
+	slices.SortStableFunc(f.mutants, func(a, b mutant) int { return a.begin - b.begin })
 	return f.mutants, nil
 }
 

@@ -38,8 +38,8 @@ func TestFindMutants(t *testing.T) {
 		for i := range mutants {
 			text := string(mutants[i].apply([]byte(head + source + tail)))
 			got = append(got, strings.TrimSuffix(strings.TrimPrefix(text, head), tail))
-			if mutants[i].Line != 4 {
-				t.Errorf("%s is on line %d", source, mutants[i].Line)
+			if mutants[i].line != 4 {
+				t.Errorf("%s is on line %d", source, mutants[i].line)
 			}
 		}
 		slices.Sort(got)
