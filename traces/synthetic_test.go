@@ -19,11 +19,11 @@ var paperSpec = SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
 
 // TestBuiltins compares with Table 4 of the L3 paper.
 func TestBuiltins(t *testing.T) {
-	want := []Builtin{
-		{"openr1", Lengths{Mean: 96.0, Std: 75.1}, Lengths{Mean: 12684.1, Std: 8464.6}},
-		{"dolphin", Lengths{Mean: 201.9, Std: 563.0}, Lengths{Mean: 3926.2, Std: 4216.0}},
-		{"openthoughts", Lengths{Mean: 89.4, Std: 66.7}, Lengths{Mean: 6366.7, Std: 4662.9}},
-		{"longbench", Lengths{Mean: 7703.9, Std: 4285.5}, Lengths{Mean: 89.8, Std: 213.7}},
+	want := []builtin{
+		{"openr1", meanAndDeviation{96.0, 75.1}, meanAndDeviation{12684.1, 8464.6}},
+		{"dolphin", meanAndDeviation{201.9, 563.0}, meanAndDeviation{3926.2, 4216.0}},
+		{"openthoughts", meanAndDeviation{89.4, 66.7}, meanAndDeviation{6366.7, 4662.9}},
+		{"longbench", meanAndDeviation{7703.9, 4285.5}, meanAndDeviation{89.8, 213.7}},
 	}
 	if !slices.Equal(builtins, want) {
 		t.Errorf("got %v, want %v", builtins, want)
