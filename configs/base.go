@@ -30,6 +30,9 @@ var bases = []base{
 	{"dram.preset", "dram", DRAMs, ""},
 }
 
+// keys are those of the sections that are in every configuration.
+var keys = schema.Of(reflect.TypeFor[Config]())
+
 // name returns the key of the section's own name.
 func (b *base) name() string { return b.section + ".name" }
 
@@ -68,7 +71,7 @@ func (b *base) missing(l *layer) []string {
 // find returns what the section is on top of: from the highest layer down, the first
 // that names a preset or a file with a whole section, or describes a whole section
 // itself. Files without a name of their own lie over what the layers below name.
-func (b *base) find(layers []*layer) (*root, error) {
+func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	r := &root{}
 	for i := len(layers) - 1; i >= 0; i-- {
 		l, named := layers[i], layers[i].find(b.key)
@@ -97,7 +100,7 @@ func (b *base) find(layers []*layer) (*root, error) {
 			_, err := source(b.kind, name, b.key)
 			return nil, at(named, err)
 		}
-		file, err := b.read(name)
+		file, err := b.read(ld, name)
 		if err != nil {
 			return nil, at(named, err)
 		}
@@ -174,7 +177,7 @@ func isFile(name string) bool {
 }
 
 // read reads a file that describes the section: TOML, or a model's config.json.
-func (b *base) read(path string) (*layer, error) {
+func (b *base) read(ld *Loader, path string) (*layer, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -182,7 +185,7 @@ func (b *base) read(path string) (*layer, error) {
 	if b.kind == Model && bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
 		return modelLayer(path, text)
 	}
-	l, err := parseLayer(input.Name(path), string(text))
+	l, err := ld.parse(input.Name(path), string(text))
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +215,7 @@ func modelLayer(path string, text []byte) (*layer, error) {
 	l := &layer{derives: "model.tensor_parallel", file: input.Name(path)}
 	for _, k := range schema.Of(reflect.TypeFor[llm.Model]()).Keys {
 		if key := "model." + k.Name; key != l.derives {
-			l.set(entry{key: key, value: k.Of(reflect.ValueOf(m).Elem()), file: l.file, comment: "from " + l.file})
+			l.set(entry{key: key, value: k.Get(reflect.ValueOf(m).Elem()), file: l.file, comment: "from " + l.file})
 		}
 	}
 	return l, nil

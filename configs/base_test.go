@@ -1,10 +1,12 @@
-package configs
+package configs_test
 
 import (
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/units"
+
+	. "github.com/l3sim/l3sim/configs"
 )
 
 // TestDeriveTensorParallel: the fewest GPUs that divide the KV heads and the node and
@@ -22,7 +24,7 @@ func TestDeriveTensorParallel(t *testing.T) {
 	} {
 		cfg := Config{Model: model(c.layers, c.kvHeads), Node: Node{GPUs: c.gpus}}
 		cfg.GPU.MemoryCapacity = 80 * units.GiB
-		cfg.deriveTensorParallel()
+		cfg.DeriveTensorParallel()
 		if got := cfg.Model.TensorParallel; got != c.want {
 			t.Errorf("%d layers of %v, %d KV heads, %d GPUs: %d, want %d", c.layers, cfg.Model.LayerWeightBytes(), c.kvHeads, c.gpus, got, c.want)
 		}
@@ -35,7 +37,7 @@ func TestDerivedAsPresets(t *testing.T) {
 	for _, name := range Names(Model) {
 		c := mustLoad(t, "", Options{Flags: []Flag{{"--model", "run.model", name}}})
 		want := c.Model.TensorParallel
-		if c.deriveTensorParallel(); c.Model.TensorParallel != want {
+		if c.DeriveTensorParallel(); c.Model.TensorParallel != want {
 			t.Errorf("%s: %d GPUs, the preset says %d", name, c.Model.TensorParallel, want)
 		}
 	}

@@ -1,6 +1,10 @@
-package configs
+package configs_test
 
-import "testing"
+import (
+	"testing"
+
+	. "github.com/l3sim/l3sim/configs"
+)
 
 // BenchmarkLoad is the cost of one point of a sweep before it runs.
 func BenchmarkLoad(b *testing.B) {

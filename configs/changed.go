@@ -16,24 +16,21 @@ type Change struct {
 // names, in the order of the struct: what a user changed, wherever that was. It
 // returns none where a preset cannot be read.
 func (c *Config) Changed() []Change {
-	presets, err := flagLayer([]Flag{
+	presets, err := c.loader.flagLayer([]Flag{
 		{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
 		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset},
 	})
 	if err != nil {
 		return nil
 	}
-	r, err := resolve([]*layer{presets})
+	r, err := c.loader.resolve([]*layer{presets})
 	if err != nil {
 		return nil
 	}
 	var changes []Change
-	before, now := reflect.ValueOf(r.config).Elem(), reflect.ValueOf(c).Elem()
-	for _, k := range keys.Keys {
-		if v := k.Of(now); !v.Equal(k.Of(before)) {
-			value, _ := schema.Literal(v.Interface())
-			changes = append(changes, Change{k.Name, value})
-		}
+	for _, k := range c.loader.keys.Changed(r.config, c) {
+		value, _ := schema.Literal(k.Get(reflect.ValueOf(c).Elem()).Interface())
+		changes = append(changes, Change{k.Name, value})
 	}
 	return changes
 }

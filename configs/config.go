@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/dram"
@@ -32,15 +31,13 @@ type Config struct {
 	Comm      scheduler.CommSpec      `toml:"comm"`
 	Predictor scheduler.PredictorSpec `toml:"predictor"`
 
-	// The systems that L3 is compared with: how they batch, and what each has that
-	// the others have not.
-	Batching   scheduler.BatchingSpec `toml:"batching"`
-	GPUOnly    GPUOnly                `toml:"gpu_only"`
-	HBMPIM     HBMPIM                 `toml:"hbm_pim"`
-	RankPIM    RankPIM                `toml:"rank_pim"`
-	CPUOffload CPUOffload             `toml:"cpu_offload"`
+	Batching scheduler.BatchingSpec `toml:"batching"` // of the systems that L3 is compared with
+	// Sections are those of the systems themselves, what each has that the others have
+	// not; Section returns one of them. Nobody changes them in place.
+	Sections []any
+	Traces   traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
 
-	Traces traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
+	loader *Loader
 }
 
 // Run says what is simulated.
@@ -60,28 +57,9 @@ type Run struct {
 
 // Check has the rules of the section [run].
 func (r *Run) Check(c *input.Check) {
-	input.OneOf(c, "system", r.System, Systems()...)
-	for _, name := range append(r.CommonSystems(), "all") {
-		input.OneOf(c, "common_to", name, append(Systems(), "all")...)
-	}
 	// TOML is UTF-8.
 	c.That(r.Trace != "" && utf8.ValidString(r.Trace), "trace", r.Trace, "the name of a built-in trace or a file, in UTF-8")
 	c.That(r.Requests >= 0, "requests", r.Requests, "at least 0")
-}
-
-// CommonSystems returns the systems that CommonTo names.
-func (r *Run) CommonSystems() []string {
-	switch r.CommonTo {
-	case "":
-		return nil
-	case "all":
-		return Systems()
-	}
-	names := strings.Split(r.CommonTo, ",")
-	for i := range names {
-		names[i] = strings.TrimSpace(names[i])
-	}
-	return names
 }
 
 // Node is how many of everything the node has.
@@ -126,9 +104,6 @@ func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
 
 // ReplicaChannels returns the memory channels of one replica.
 func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
-
-// DIMMPIM says whether the system computes attention in the DIMMs.
-func (c *Config) DIMMPIM() bool { return c.Run.System == SystemL3 || c.Run.System == SystemRankPIM }
 
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {

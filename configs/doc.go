@@ -16,5 +16,9 @@
 // its comment says goes to meanings.tsv ('go test ./configs -run Meanings -update'),
 // which 'l3sim config explain' reads.
 //
-// Read Config first, then Load; the presets are in systems, gpus and models.
+// The package knows no system that a node can be. New takes what each system says of
+// itself, its section with defaults and rules, and returns the Loader; system.Configs
+// has that of all systems.
+//
+// Read Config first, then Loader; the presets are in systems, gpus and models.
 package configs

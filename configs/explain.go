@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
@@ -35,12 +34,12 @@ type Explanation struct {
 
 // Explain says what is known of a key in the configuration that o amounts to, which
 // need not be valid. A name that is no key is an *input.Error.
-func Explain(o Options, key string) (*Explanation, error) {
-	k := keys.Key(key)
+func (ld *Loader) Explain(o Options, key string) (*Explanation, error) {
+	k := ld.keys.Key(key)
 	if k == nil {
-		return nil, unknownKey(key)
+		return nil, ld.unknown(key)
 	}
-	r, err := resolveOptions(nil, o)
+	r, err := ld.resolveOptions(nil, o)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +47,12 @@ func Explain(o Options, key string) (*Explanation, error) {
 	if key != "preset" { // the other defaults are those of the system preset
 		preset.Flags = []Flag{{"preset", "preset", r.config.Preset}}
 	}
-	d, err := resolveOptions(nil, preset)
+	d, err := ld.resolveOptions(nil, preset)
 	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Key: key, Takes: schema.Takes(k.Type), Range: ranges()[key]}
+	ld.once.ranges.Do(func() { ld.ranges = ld.readRanges() })
+	e := &Explanation{Key: key, Takes: schema.Takes(k.Type), Range: ld.ranges[key]}
 	for line := range strings.Lines(meanings) {
 		if name, text, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); name == key {
 			e.Meaning = text
@@ -76,13 +76,13 @@ func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	case place == "":
 		place = "the program, where nothing names another"
 	}
-	return schema.Text(k.Of(reflect.ValueOf(r.config).Elem())), place, o.comment
+	return schema.Text(k.Get(reflect.ValueOf(r.config).Elem())), place, o.comment
 }
 
-// ranges returns what the rules say that keys must be, by key, where the other keys are
-// those of the default configuration.
-var ranges = sync.OnceValue(func() map[string]string {
-	valid, err := Load(Options{})
+// readRanges returns what the rules say that keys must be, by key, where the other keys
+// are those of the default configuration.
+func (ld *Loader) readRanges() map[string]string {
+	valid, err := ld.Load(Options{})
 	if err != nil {
 		return nil
 	}
@@ -90,6 +90,6 @@ var ranges = sync.OnceValue(func() map[string]string {
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")
 	}
-	all["preset"] = "one of " + strings.Join(Names(System), ", ")
+	all["preset"] = "one of " + strings.Join(Names(SystemPresets), ", ")
 	return all
-})
+}

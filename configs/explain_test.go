@@ -1,4 +1,4 @@
-package configs
+package configs_test
 
 import (
 	"reflect"
@@ -10,13 +10,16 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/system"
+
+	. "github.com/l3sim/l3sim/configs"
 )
 
 // TestExplainEveryKey: each key has a meaning, a place and, if it is a number, a range
 // and what its value is from.
 func TestExplainEveryKey(t *testing.T) {
 	for _, k := range keys.Keys {
-		e, err := Explain(Options{}, k.Name)
+		e, err := system.Configs().Explain(Options{}, k.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +41,11 @@ func TestRanges(t *testing.T) {
 	}
 	tried := 0
 	for _, k := range keys.Keys {
-		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(ranges()[k.Name])
+		e, err := system.Configs().Explain(Options{}, k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := regexp.MustCompile(`^(-?\d+) to (\d+)( clocks)?$`).FindStringSubmatch(e.Range)
 		if m == nil || !reflect.Zero(k.Type).CanInt() || schema.IsQuantity(k.Type) {
 			continue
 		}
@@ -47,7 +54,7 @@ func TestRanges(t *testing.T) {
 		high, _ := strconv.ParseInt(m[2], 10, 64)
 		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
 			c := *valid
-			k.Of(reflect.ValueOf(&c).Elem()).SetInt(v)
+			k.Set(reflect.ValueOf(&c).Elem(), reflect.ValueOf(v).Convert(k.Type))
 			got := slices.ContainsFunc(input.Faults(&c), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
 			if got != out {
 				t.Errorf("%s = %d: out of %q %t, want %t", k.Name, v, m[0], got, out)
@@ -73,7 +80,7 @@ func TestExplainLayers(t *testing.T) {
 		{"gpu.sms", Options{Flags: []Flag{{"--preset", "preset", "fair"}}}, "108", "preset a100-sxm-80gb:", ""},
 		{"run.seed", Options{Flags: []Flag{{"--seed", "run.seed", "7"}}}, "7", "--seed", ""},
 	} {
-		e, err := Explain(c.o, c.key)
+		e, err := system.Configs().Explain(c.o, c.key)
 		if err != nil || e.Value != c.value || !strings.HasPrefix(e.SetIn, c.place) || !strings.Contains(e.Source, c.source) {
 			t.Errorf("%s %+v: %+v, %v", c.key, c.o, e, err)
 		}

@@ -48,18 +48,18 @@ func (l *layer) set(e entry) {
 	l.entries = append(l.entries, e)
 }
 
-// readLayer reads an overlay file.
-func readLayer(path string) (*layer, error) {
+// read reads an overlay file.
+func (ld *Loader) read(path string) (*layer, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	return parseLayer(input.Name(path), string(text))
+	return ld.parse(input.Name(path), string(text))
 }
 
-// parseLayer reads the TOML text of file, with every key in the schema and every
+// parse reads the TOML text of file, with every key in the schema and every
 // value of its key's type. The error is the first in the order of the text.
-func parseLayer(file, text string) (*layer, error) {
+func (ld *Loader) parse(file, text string) (*layer, error) {
 	var document map[string]any
 	meta, err := input.DecodeTOML(file, text, &document)
 	if err != nil {
@@ -73,15 +73,15 @@ func parseLayer(file, text string) (*layer, error) {
 		fail := func(err error) error {
 			return input.Edit(err, func(bad *input.Error) { bad.File, bad.Line, bad.Key = e.file, e.line, e.key })
 		}
-		leaf := keys.Key(name)
+		leaf := ld.keys.Key(name)
 		switch _, isTable := value.(map[string]any); {
 		case leaf != nil:
 			if e.value, err = schema.Convert(leaf.Type, value); err != nil {
 				return nil, fail(err)
 			}
 			l.set(e)
-		case !keys.IsSection(name):
-			return nil, fail(input.Edit(unknownKey(name), func(bad *input.Error) {
+		case !ld.keys.IsSection(name):
+			return nil, fail(input.Edit(ld.unknown(name), func(bad *input.Error) {
 				if !isTable {
 					bad.Value = schema.Written(value)
 				}
@@ -93,15 +93,9 @@ func parseLayer(file, text string) (*layer, error) {
 	return l, nil
 }
 
-// keys are those of a Config.
-var keys = schema.Of(reflect.TypeFor[Config]())
-
-// Keys returns the description of a Config's keys.
-func Keys() *schema.Schema { return keys }
-
-// unknownKey is the error for what is no key.
-func unknownKey(name string) error {
-	return input.Edit(keys.Unknown(name), func(bad *input.Error) {
+// unknown is the error for what is no key.
+func (ld *Loader) unknown(name string) error {
+	return input.Edit(ld.keys.Unknown(name), func(bad *input.Error) {
 		for _, b := range bases {
 			if b.section+".preset" == name {
 				bad.Nearest = b.key // run.model, where [model] has no key for it
@@ -133,14 +127,14 @@ type Flag struct {
 
 // setLayer returns the layer of "section.key=value" assignments; a later one
 // wins.
-func setLayer(sets []string) (*layer, error) {
+func (ld *Loader) setLayer(sets []string) (*layer, error) {
 	l := &layer{}
 	for _, set := range sets {
 		key, value, ok := strings.Cut(set, "=")
 		if !ok {
 			return nil, &input.Error{File: "--set", Value: fmt.Sprintf("%q", set), Expected: "section.key=value"}
 		}
-		if err := l.assign("--set", strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
+		if err := ld.assign(l, "--set", strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
 			return nil, err
 		}
 	}
@@ -148,10 +142,10 @@ func setLayer(sets []string) (*layer, error) {
 }
 
 // flagLayer returns the layer of a command's own flags.
-func flagLayer(flags []Flag) (*layer, error) {
+func (ld *Loader) flagLayer(flags []Flag) (*layer, error) {
 	l := &layer{}
 	for _, f := range flags {
-		if err := l.assign(f.Name, f.Key, f.Value); err != nil {
+		if err := ld.assign(l, f.Name, f.Key, f.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -160,10 +154,10 @@ func flagLayer(flags []Flag) (*layer, error) {
 
 // assign sets key to the value that text stands for: a TOML value, or, where
 // the key holds a string or a quantity, the bare text.
-func (l *layer) assign(file, key, text string) error {
-	k := keys.Key(key)
+func (ld *Loader) assign(l *layer, file, key, text string) error {
+	k := ld.keys.Key(key)
 	if k == nil {
-		return input.Edit(unknownKey(key), func(bad *input.Error) { bad.File, bad.Value = file, text })
+		return input.Edit(ld.unknown(key), func(bad *input.Error) { bad.File, bad.Value = file, text })
 	}
 	v, err := schema.Parse(k.Type, text)
 	if err != nil {

@@ -19,15 +19,15 @@ type Options struct {
 
 // Load builds the configuration: the preset, then the layers of o on top, then
 // validation. The error is an *input.Error that names one fault.
-func Load(o Options) (*Config, error) {
-	c, _, err := LoadWithOrigins(o)
+func (ld *Loader) Load(o Options) (*Config, error) {
+	c, _, err := ld.LoadWithOrigins(o)
 	return c, err
 }
 
 // LoadWithOrigins is Load for a caller that finds faults later, in what the
 // configuration names (a trace file), and reports where it was named.
-func LoadWithOrigins(o Options) (*Config, *Origins, error) {
-	r, err := resolveAll(nil, o)
+func (ld *Loader) LoadWithOrigins(o Options) (*Config, *Origins, error) {
+	r, err := ld.resolveAll(nil, o)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -52,8 +52,8 @@ func (o *Origins) Locate(err error) error {
 
 // resolveAll adds the layers of the options to others below, and validates what they
 // amount to.
-func resolveAll(layers []*layer, o Options) (*resolution, error) {
-	r, err := resolveOptions(layers, o)
+func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
+	r, err := ld.resolveOptions(layers, o)
 	if err != nil {
 		return nil, err
 	}
@@ -64,29 +64,33 @@ func resolveAll(layers []*layer, o Options) (*resolution, error) {
 }
 
 // resolveOptions is resolveAll without validation.
-func resolveOptions(layers []*layer, o Options) (*resolution, error) {
+func (ld *Loader) resolveOptions(layers []*layer, o Options) (*resolution, error) {
 	for _, file := range o.ConfigFiles {
-		l, err := readLayer(file)
+		l, err := ld.read(file)
 		if err != nil {
 			return nil, err
 		}
 		layers = append(layers, l)
 	}
-	sets, err := setLayer(o.Sets)
+	sets, err := ld.setLayer(o.Sets)
 	if err != nil {
 		return nil, err
 	}
-	flags, err := flagLayer(o.Flags)
+	flags, err := ld.flagLayer(o.Flags)
 	if err != nil {
 		return nil, err
 	}
-	return resolve(append(layers, sets, flags))
+	return ld.resolve(append(layers, sets, flags))
 }
 
 // resolution is a configuration with the origin of its keys.
 type resolution struct {
 	config *Config
 	origin map[string]origin // by full key
+}
+
+func (ld *Loader) newResolution() *resolution {
+	return &resolution{config: ld.newConfig(), origin: map[string]origin{}}
 }
 
 // origin is where a key got its value.
@@ -98,20 +102,27 @@ type origin struct {
 }
 
 // resolve puts the user's layers, lowest first, on top of the system preset.
-func resolve(user []*layer) (*resolution, error) {
-	r := &resolution{config: &Config{}, origin: map[string]origin{}}
+func (ld *Loader) resolve(user []*layer) (*resolution, error) {
+	r := ld.newResolution()
 	top, err := systemPreset(user)
 	if err != nil {
 		return nil, err
 	}
-	system, err := presetLayer(System, top.value.String(), top.key)
+	ld.once.defaults.Do(func() { ld.defaults, ld.err = ld.readDefaults() })
+	if ld.err != nil {
+		return nil, ld.err
+	}
+	for _, e := range ld.defaults.entries {
+		r.set(e, origin{entry: e, preset: true})
+	}
+	system, err := ld.systemPreset(top)
 	if err != nil {
 		return nil, at(top, err)
 	}
 	layers := append([]*layer{system}, user...)
 	roots := make([]*root, len(bases))
 	for i := range bases {
-		if roots[i], err = bases[i].find(layers); err != nil {
+		if roots[i], err = bases[i].find(ld, layers); err != nil {
 			return nil, err
 		}
 		// A preset that the user named is the user's doing: its faults are reported where
@@ -150,10 +161,10 @@ func resolve(user []*layer) (*resolution, error) {
 // finish names what the sections are on top of, and derives what no layer sets.
 func (r *resolution) finish(roots []*root) {
 	for i, b := range bases {
-		named := keys.Key(b.key).Of(reflect.ValueOf(r.config).Elem())
+		named := keys.Key(b.key).Get(reflect.ValueOf(r.config).Elem())
 		named.SetString(roots[i].preset)
 		if roots[i].preset == "" {
-			named.SetString(keys.Key(b.name()).Of(reflect.ValueOf(r.config).Elem()).String())
+			named.SetString(keys.Key(b.name()).Get(reflect.ValueOf(r.config).Elem()).String())
 		}
 		// What describes the section itself stands for a name below, which it is not.
 		if o, ok := r.origin[b.key]; !ok || roots[i].preset == "" && o.value.String() != named.String() {
@@ -216,7 +227,7 @@ func superseded(layers []*layer, roots []*root, i int, key string) bool {
 
 // set gives a key of the configuration its value.
 func (r *resolution) set(e entry, o origin) {
-	keys.Key(e.key).Of(reflect.ValueOf(r.config).Elem()).Set(e.value)
+	r.config.loader.keys.Key(e.key).Set(reflect.ValueOf(r.config).Elem(), e.value)
 	r.origin[e.key] = o
 }
 
@@ -254,7 +265,7 @@ func (r *resolution) conflict(bad *input.Error) *origin {
 // changed returns the keys that the user set, those of [run] aside.
 func (r *resolution) changed() []string {
 	var set []string
-	for _, key := range keys.Names() {
+	for _, key := range r.config.loader.keys.Names() {
 		if o, ok := r.origin[key]; ok && !o.preset && !strings.HasPrefix(key, "run.") {
 			set = append(set, key)
 		}

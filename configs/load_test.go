@@ -1,4 +1,4 @@
-package configs
+package configs_test
 
 import (
 	"bytes"
@@ -13,20 +13,21 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
+
+	. "github.com/l3sim/l3sim/configs"
 )
+
+// keys are those of configurations of all systems.
+var keys = system.Keys()
+
+// Load loads a configuration of one of all systems.
+func Load(o Options) (*Config, error) { return system.Load(o) }
 
 // load resolves an overlay text and the options of a command line.
 func load(overlay string, o Options) (*Config, error) {
-	l, err := parseLayer("x.toml", overlay)
-	if err != nil {
-		return nil, err
-	}
-	r, err := resolveAll([]*layer{l}, o)
-	if err != nil {
-		return nil, err
-	}
-	return r.config, nil
+	return system.Configs().LoadText("x.toml", overlay, o)
 }
 
 // mustLoad is load for what must be right.
@@ -39,16 +40,14 @@ func mustLoad(t *testing.T, overlay string, o Options) *Config {
 	return c
 }
 
-// TestPresetsSetEveryKey: no key has a default in code.
-func TestPresetsSetEveryKey(t *testing.T) {
-	for _, name := range Names(System) {
-		r, err := resolve([]*layer{{entries: []entry{{key: "preset", value: reflect.ValueOf(name), file: "test"}}}})
-		if err != nil {
-			t.Fatal(err)
-		}
+// TestEveryKeyIsSet: presets, and what a system's section says where they do not, set
+// every key.
+func TestEveryKeyIsSet(t *testing.T) {
+	for _, name := range Names(SystemPresets) {
 		for _, key := range keys.Names() {
-			if _, ok := r.origin[key]; !ok {
-				t.Errorf("%s does not set %s", name, key)
+			e, err := system.Configs().Explain(Options{Sets: []string{"preset=" + name}}, key)
+			if err != nil || strings.HasPrefix(e.SetIn, "the program") {
+				t.Errorf("%s does not set %s: %+v, %v", name, key, e, err)
 			}
 		}
 	}
@@ -255,7 +254,7 @@ func TestTwoPresets(t *testing.T) {
 // is often, but not always, legal.
 func drawOverride(t *rapid.T, c *Config) string {
 	k := rapid.SampledFrom(keys.Keys).Draw(t, "key")
-	key, old := k.Name, k.Of(reflect.ValueOf(c).Elem()).Interface()
+	key, old := k.Name, k.Get(reflect.ValueOf(c).Elem()).Interface()
 	value := schema.Written(old)
 	switch old := old.(type) {
 	case int:
@@ -330,8 +329,9 @@ func TestHashSeesEveryKey(t *testing.T) {
 	}
 	before, _ := c.SHA256()
 	for _, key := range keys.Names() {
-		changed := *c
-		v := keys.Key(key).Of(reflect.ValueOf(&changed).Elem())
+		changed, k := *c, keys.Key(key)
+		v := reflect.New(k.Type).Elem()
+		v.Set(k.Get(reflect.ValueOf(c).Elem()))
 		switch {
 		case v.CanInt():
 			v.SetInt(v.Int() + 1)
@@ -347,8 +347,12 @@ func TestHashSeesEveryKey(t *testing.T) {
 			t.Errorf("%s: kind %s is not tested", key, v.Kind())
 			continue
 		}
+		k.Set(reflect.ValueOf(&changed).Elem(), v)
 		if after, err := changed.SHA256(); err != nil || after == before {
 			t.Errorf("%s: the hash does not change (%v)", key, err)
+		}
+		if again, _ := c.SHA256(); again != before {
+			t.Fatalf("%s: a copy's change reaches the original", key)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package configs
+package configs_test
 
 import (
 	"flag"
@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/internal/schema"
+
+	. "github.com/l3sim/l3sim/configs"
 )
 
 var update = flag.Bool("update", false, "write meanings.tsv anew")
@@ -37,7 +39,7 @@ func TestMeanings(t *testing.T) {
 		if err := os.WriteFile("meanings.tsv", []byte(b.String()), 0o666); err != nil {
 			t.Fatal(err)
 		}
-	} else if b.String() != meanings {
+	} else if b.String() != Meanings {
 		t.Error("meanings.tsv is not what the fields' comments say; 'go test ./configs -run Meanings -update' writes it")
 	}
 }

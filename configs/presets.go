@@ -24,10 +24,10 @@ type Kind string
 
 // The kinds of presets.
 const (
-	System Kind = "system" // a whole node with its policies: the key `preset`
-	Model  Kind = "model"  // [model]: the key run.model
-	GPUs   Kind = "gpu"    // [gpu]: the key gpu.preset
-	DRAMs  Kind = "dram"   // [dram]: the key dram.preset
+	SystemPresets Kind = "system" // a whole node with its policies: the key `preset`
+	Model         Kind = "model"  // [model]: the key run.model
+	GPUs          Kind = "gpu"    // [gpu]: the key gpu.preset
+	DRAMs         Kind = "dram"   // [dram]: the key dram.preset
 )
 
 // folders of the embedded presets; those of kind DRAMs are tables of package
@@ -35,7 +35,7 @@ const (
 var folders = []struct {
 	kind Kind
 	name string
-}{{System, "systems"}, {Model, "models"}, {GPUs, "gpus"}}
+}{{SystemPresets, "systems"}, {Model, "models"}, {GPUs, "gpus"}}
 
 // Preset is the name of a preset and what it is.
 type Preset struct {
@@ -115,22 +115,31 @@ func source(kind Kind, name, key string) (string, error) {
 
 var presetLayers sync.Map // of *layer, by kind and name: no preset is read twice
 
-// presetLayer returns the layer of a preset, which nobody may change; key is what named
-// it.
+// presetLayer returns the layer of a preset of a section, which nobody may change; key
+// is what named it.
 func presetLayer(kind Kind, name, key string) (*layer, error) {
+	return plain.presetLayer(&presetLayers, kind, name, key)
+}
+
+// systemPreset returns the layer of a system preset.
+func (ld *Loader) systemPreset(named *entry) (*layer, error) {
+	return ld.presetLayer(&ld.presets, SystemPresets, named.value.String(), named.key)
+}
+
+func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*layer, error) {
 	id := [2]string{string(kind), name}
-	if l, ok := presetLayers.Load(id); ok {
+	if l, ok := known.Load(id); ok {
 		return l.(*layer), nil
 	}
 	text, err := source(kind, name, key)
 	if err != nil {
 		return nil, err
 	}
-	l, err := parseLayer("preset "+name, text)
+	l, err := ld.parse("preset "+name, text)
 	if err != nil {
 		return nil, err
 	}
-	l.preset = kind == System
-	presetLayers.Store(id, l)
+	l.preset = kind == SystemPresets
+	known.Store(id, l)
 	return l, nil
 }

@@ -48,7 +48,7 @@ func TestSectionFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := parseLayer(name, text)
+			l, err := plain.parse(name, text)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
@@ -47,13 +46,13 @@ func LoadModel(flag, name string, g *gpu.Spec, gpus int) (*llm.Model, error) {
 
 // loadSection loads what a preset or a file says, without a system around it.
 func loadSection(kind Kind, flag, name string) (*resolution, error) {
-	r := &resolution{config: &Config{}, origin: map[string]origin{}}
+	r := plain.newResolution()
 	for _, b := range bases {
 		if b.kind != kind {
 			continue
 		}
 		named := &layer{entries: []entry{{key: b.key, value: reflect.ValueOf(name), file: flag}}}
-		root, err := b.find([]*layer{{}, named})
+		root, err := b.find(plain, []*layer{{}, named})
 		if err != nil {
 			return nil, input.Edit(err, func(bad *input.Error) {
 				if bad.File == flag && bad.Key == b.key {
@@ -96,18 +95,17 @@ func (c *Config) title(section string, kind Kind, preset, name string) string {
 	if kind == Model {
 		flag.Key = "run.model"
 	}
-	base := unchanged(c.Preset, flag)
+	base := c.loader.unchangedFrom(c.Preset, flag)
 	if base == nil {
 		return name
 	}
-	old, is := reflect.ValueOf(base).Elem(), reflect.ValueOf(c).Elem()
-	if keys.Key(section+".name").Of(old).String() != name {
+	if keys.Key(section+".name").Get(reflect.ValueOf(base).Elem()).String() != name {
 		return name
 	}
 	var changed []string
-	for _, k := range keys.Section(section) {
-		if !k.Of(is).Equal(k.Of(old)) {
-			changed = append(changed, strings.TrimPrefix(k.Name, section+"."))
+	for _, k := range keys.Changed(base, c) {
+		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
+			changed = append(changed, last)
 		}
 	}
 	if len(changed) == 0 {
@@ -120,16 +118,14 @@ func (c *Config) title(section string, kind Kind, preset, name string) string {
 	return name + ", changed: " + list
 }
 
-var unchangedConfigs sync.Map // of *Config, by system preset and flag
-
-// unchanged returns the configuration of a system preset with one of its models or
+// unchangedFrom returns the configuration of a system preset with one of its models or
 // GPUs, nil where there is no such preset. It need not be valid.
-func unchanged(system string, f Flag) *Config {
+func (ld *Loader) unchangedFrom(system string, f Flag) *Config {
 	type key struct {
 		system string
 		flag   Flag
 	}
-	if c, ok := unchangedConfigs.Load(key{system, f}); ok {
+	if c, ok := ld.unchanged.Load(key{system, f}); ok {
 		return c.(*Config)
 	}
 	var c *Config
@@ -138,11 +134,11 @@ func unchanged(system string, f Flag) *Config {
 			l := &layer{entries: []entry{
 				{key: "preset", value: reflect.ValueOf(system)}, {key: f.Key, value: reflect.ValueOf(f.Value)},
 			}}
-			if r, err := resolve([]*layer{l}); err == nil {
+			if r, err := ld.resolve([]*layer{l}); err == nil {
 				c = r.config
 			}
 		}
 	}
-	unchangedConfigs.Store(key{system, f}, c)
+	ld.unchanged.Store(key{system, f}, c)
 	return c
 }

@@ -1,4 +1,4 @@
-package configs
+package configs_test
 
 import (
 	"errors"
@@ -8,7 +8,10 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
+
+	. "github.com/l3sim/l3sim/configs"
 )
 
 // written writes a file and returns its path.
@@ -127,7 +130,7 @@ func TestWholeSections(t *testing.T) {
 	if err != nil || c.Run.Model != "tiny" || c.Model.Name != "tiny" || c.Model.Layers != 2 {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if e, err := Explain(Options{ConfigFiles: []string{own}}, "run.model"); err != nil || e.Value != "tiny" || !strings.HasPrefix(e.SetIn, own) {
+	if e, err := system.Configs().Explain(Options{ConfigFiles: []string{own}}, "run.model"); err != nil || e.Value != "tiny" || !strings.HasPrefix(e.SetIn, own) {
 		t.Errorf("got %+v, %v", e, err)
 	}
 	c, err = Load(Options{ConfigFiles: []string{own, written(t, "b.toml", "[model]\nlayers = 3\n")}})

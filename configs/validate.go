@@ -12,24 +12,33 @@ import (
 // Check has the rules of each section and, where the sections are right by themselves,
 // of what must fit together.
 func (c *Config) Check(k *input.Check) {
+	systems := c.loader.Systems()
+	input.OneOf(k, "run.system", c.Run.System, systems...)
+	for _, name := range append(c.CommonSystems(), "all") {
+		input.OneOf(k, "run.common_to", name, append(systems, "all")...)
+	}
 	v := reflect.ValueOf(c).Elem()
 	for i := range v.NumField() {
+		f := v.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
+		if name == "" {
+			continue
+		}
 		if section, ok := v.Field(i).Addr().Interface().(input.Checked); ok {
-			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("toml"), ",")
 			k.In(name, section)
 		}
 	}
-	rules := []func(*Config, *input.Check){(*Config).checkReplicas, (*Config).checkWeights}
-	if c.DIMMPIM() {
-		rules = append(rules, (*Config).checkHeads, (*Config).checkHeadShape, (*Config).checkRanks)
-	} else {
-		rules = append(rules, (*Config).checkActivations)
-	}
-	for _, rule := range rules {
-		if !k.OK() {
-			return
+	for i, n := 0, 0; i < len(c.loader.systems); i++ {
+		if s := &c.loader.systems[i]; s.Section != "" {
+			k.In(s.Section, c.Sections[n].(input.Checked))
+			n++
 		}
-		rule(c, k)
+	}
+	if k.OK() {
+		c.checkReplicas(k)
+	}
+	if s := c.system(); k.OK() && s.Check != nil {
+		s.Check(c, k)
 	}
 }
 
@@ -42,31 +51,26 @@ func (c *Config) checkReplicas(k *input.Check) {
 	}
 }
 
-// checkHeads: the KV heads of a layer spread evenly over a replica's channels.
-func (c *Config) checkHeads(k *input.Check) {
-	n := c.ReplicaChannels()
-	k.That(c.Model.KVHeads%n == 0, "model.kv_heads", c.Model.KVHeads,
-		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
-}
-
-// checkWeights: the weights of a replica fit its GPUs.
-func (c *Config) checkWeights(k *input.Check) {
+// CheckWeights is the rule that the weights of a replica fit its GPUs, of whose memory a
+// share may be used; key is the configuration's that has this share.
+func (c *Config) CheckWeights(k *input.Check, share float64, key string) {
 	gpus := units.Bytes(c.Model.TensorParallel)
-	free := gpus * c.GPUMemory()
+	free := gpus * c.GPUMemory(share)
 	var value any = c.GPU.MemoryCapacity
-	key := "gpu.memory_capacity"
-	if c.Run.System == SystemHBMPIM && c.HBMPIM.CapacityShare < 1 {
-		key, value = "hbm_pim.capacity_share", c.HBMPIM.CapacityShare
+	if share < 1 {
+		value = share
+	} else {
+		key = "gpu.memory_capacity"
 	}
 	k.That(c.Model.WeightBytes() <= free, key, value, "room for the weights of %s: %.1f GiB on model.tensor_parallel = %d GPUs, "+
 		"which hold %.1f GiB without gpu.memory_reserve", c.Model.Name, gib(c.Model.WeightBytes()), gpus, gib(free))
 }
 
-// checkActivations: where keys and values are in GPU memory, too, weights and the
-// activations of the largest iteration leave room for them.
-func (c *Config) checkActivations(k *input.Check) {
+// CheckActivations is the rule that, where keys and values are in GPU memory, too,
+// weights and the activations of the largest iteration leave room for them.
+func (c *Config) CheckActivations(k *input.Check, share float64) {
 	gpus := units.Bytes(c.Model.TensorParallel)
-	free := gpus*c.GPUMemory() - c.Model.WeightBytes()
+	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
 	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
 	k.That(activations+page <= free, "batching.max_batch_tokens", c.Batching.MaxBatchTokens,
@@ -74,22 +78,33 @@ func (c *Config) checkActivations(k *input.Check) {
 		c.Model.Name, gib(activations), gib(free), gib(page))
 }
 
+// GPUMemory returns the memory of one GPU that data may use, where it may use a share of
+// the capacity.
+func (c *Config) GPUMemory(share float64) units.Bytes {
+	capacity := c.GPU.MemoryCapacity
+	if share < 1 {
+		capacity = units.Bytes(float64(capacity) * share)
+	}
+	return capacity - c.GPU.MemoryReserve
+}
+
 // gib returns b in GiB.
 func gib(b units.Bytes) float64 { return float64(b) / float64(units.GiB) }
 
-// checkHeadShape: the rank's banks and the score buffer can take a head.
-func (c *Config) checkHeadShape(k *input.Check) {
+// CheckRanks has the rules of attention on the ranks of DIMMs: the KV heads of a layer
+// spread evenly over a replica's channels, a rank's banks and its score buffer can take
+// a head, and a rank holds at least one allocation unit, a K row and a V row over all
+// its banks.
+func (c *Config) CheckRanks(k *input.Check) {
+	n := c.ReplicaChannels()
+	k.That(c.Model.KVHeads%n == 0, "model.kv_heads", c.Model.KVHeads,
+		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
 	_, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape())
 	k.Fails("model", err)
 	if err == nil {
 		_, err = c.PIM.SegmentTokens(&c.DRAM.Spec, c.HeadShape())
 		k.Fails("pim", err)
 	}
-}
-
-// checkRanks: a rank holds at least one allocation unit, a K row and a V row
-// over all its banks.
-func (c *Config) checkRanks(k *input.Check) {
 	unit, ranks := c.PIM.UnitBytes(&c.DRAM.Spec), c.Node.Channels*c.Node.Ranksets
 	k.That(c.Node.RankCapacity() >= unit, "node.memory_capacity", c.Node.MemoryCapacity,
 		"at least %s, a K row and a V row on each of node.channels * node.ranksets = %d ranks", unit*units.Bytes(ranks), ranks)

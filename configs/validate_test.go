@@ -1,10 +1,12 @@
-package configs
+package configs_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/l3sim/l3sim/units"
+
+	. "github.com/l3sim/l3sim/configs"
 )
 
 // TestMemoryThatFitsExactly: GPUs whose memory holds the weights of a replica to the

@@ -6,18 +6,31 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"reflect"
 
-	"github.com/BurntSushi/toml"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // WriteTOML writes every key of the configuration in the order of the struct.
 // Read as an overlay, alone, the text gives an equal Config.
 func (c *Config) WriteTOML(w io.Writer) error {
 	var text bytes.Buffer
-	encoder := toml.NewEncoder(&text)
-	encoder.Indent = ""
-	if err := encoder.Encode(c); err != nil {
-		return fmt.Errorf("configuration: %w", err)
+	for _, section := range append([]string{""}, c.loader.keys.Sections()...) { // those within a section behind its own keys
+		if outer, _ := schema.Split(section); section != "" && outer == "" {
+			fmt.Fprintln(&text)
+		}
+		if section != "" {
+			fmt.Fprintf(&text, "[%s]\n", section)
+		}
+		for _, k := range c.loader.keys.Keys {
+			if in, key := schema.Split(k.Name); in == section {
+				value, ok := schema.Literal(k.Get(reflect.ValueOf(c).Elem()).Interface())
+				if !ok {
+					return fmt.Errorf("configuration: %s cannot be written", k.Name)
+				}
+				fmt.Fprintf(&text, "%s = %s\n", key, value)
+			}
+		}
 	}
 	_, err := text.WriteTo(w)
 	return err

@@ -85,10 +85,9 @@ func writeSpec(w io.Writer, s *Spec) {
 		base = &Spec{Name: customSpec}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
-	ours, theirs := reflect.ValueOf(s).Elem(), reflect.ValueOf(base).Elem()
-	for _, k := range schema.Of(ours.Type()).Keys {
-		if text := schema.Text(k.Of(ours)); k.Name != "name" && text != schema.Text(k.Of(theirs)) {
-			fmt.Fprintf(w, "# set %s = %s\n", k.Name, text)
+	for _, k := range schema.Of(reflect.TypeFor[Spec]()).Changed(base, s) {
+		if k.Name != "name" {
+			fmt.Fprintf(w, "# set %s = %s\n", k.Name, schema.Text(k.Get(reflect.ValueOf(s).Elem())))
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // metric is one number of a Summary as a column of a table.
 type metric struct {
-	name  string
-	index []int // for reflect.Value.FieldByIndex
+	name string
+	key  schema.Key
 }
 
 // notMetrics are the fields of a Summary that are no result of the simulation:
@@ -26,7 +26,7 @@ var summaryMetrics = sync.OnceValue(func() []metric {
 		switch k.Type.Kind() {
 		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
 			if !notMetrics[k.Name] {
-				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k.Index})
+				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k})
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func MetricNames() []string {
 func MetricTypes() []reflect.Type {
 	types := make([]reflect.Type, 0, len(summaryMetrics()))
 	for _, m := range summaryMetrics() {
-		types = append(types, reflect.TypeFor[Summary]().FieldByIndex(m.index).Type)
+		types = append(types, m.key.Type)
 	}
 	return types
 }
@@ -83,7 +83,7 @@ func (s *Summary) MetricValues() []string {
 	v := reflect.ValueOf(s).Elem()
 	cells := make([]string, 0, len(summaryMetrics()))
 	for _, m := range summaryMetrics() {
-		switch f := v.FieldByIndex(m.index); f.Kind() {
+		switch f := m.key.Get(v); f.Kind() {
 		case reflect.Float64:
 			cells = append(cells, strconv.FormatFloat(f.Float(), 'f', -1, 64))
 		case reflect.Uint64:

@@ -33,10 +33,10 @@ func TestPolicyDecides(t *testing.T) {
 	for _, s := range Systems() {
 		step := func(tokens, most int) (took sim.Time, asked int) {
 			sets := []string{"run.system=" + s.Name, "run.model=gpt-89b", "model.layers=4", "scheduler.sub_batches=1", "hbm_pim.sub_batches=never"}
-			if s.Name == configs.SystemCPUOffload {
+			if s.Name == "cpu-offload" {
 				sets = append(sets, "cpu_offload.policy=fastdecode")
 			}
-			cfg, err := configs.Load(configs.Options{Sets: sets})
+			cfg, err := Load(configs.Options{Sets: sets})
 			if err != nil {
 				t.Fatal(err)
 			}

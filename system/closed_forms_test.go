@@ -33,7 +33,7 @@ type driven struct {
 // costs of every iteration before that runs, and tells visit afterwards.
 func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*replica, driven)) (*replica, sim.Time) {
 	t.Helper()
-	cfg, err := configs.Load(configs.Options{Sets: sets})
+	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		{"pcie.generation=6"}, {"run.model=llama-3-70b", "node.ranksets=2"}, {"pcie.latency=0ps", "pim.activation=simultaneous"},
 	} {
 		sets = append(sets, allAtOnce)
-		cfg, err := configs.Load(configs.Options{Sets: sets})
+		cfg, err := Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,15 +1,82 @@
 package system
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// cpuOffloadSystem has part of attention on the host's CPUs.
+var cpuOffloadSystem = System{
+	Name:     "cpu-offload",
+	Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
+	Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
+	Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
+	Sections: "cpu_offload, batching, gpu_only, pcie",
+	Host:     true,
+	section:  "cpu_offload", zero: CPUOffload{}, kv: place{name: "on its GPUs and the host", inGPUs: true},
+	memory: (*Node).bothMemories, assemble: assembleCPUOffload,
+	defaults: `
+[cpu_offload]
+policy = "neo"            # Jiang et al., MLSys 2025; "fastdecode" has all decode attention on the CPUs
+cores = 128               # DGX A100: two EPYC 7742 of 64 cores; compute of decode attention, which memory bounds
+core_flops = "72GFLOP/s"  # 2.25 GHz x 2 FMA units x 8 FP32 lanes x 2 (AMD EPYC 7742, Zen 2); the same
+compute_efficiency = 0.5  # our assumption: FP16 is converted on the way; the same
+memory_efficiency = 0.8   # STREAM copies 339 of 410 GB/s on two EPYC 7742 (VMware, September 2020), 0.83; attention is taken to reach 0.8; the CPUs' time
+overhead = "20us"         # our assumption: waking and joining the threads of a parallel region; small CPU batches
+host_memory_share = 1.0   # of node.memory_capacity, for KV; requests that the CPUs can hold; 0 leaves the GPUs alone
+max_delay = 0.03          # our assumption: no request later than with the GPUs alone by more of the time since the replica was idle; 1 does not ask
+`,
+}
+
+// CPUOffload is the section [cpu_offload]: the host's CPUs and who uses them. The
+// host's memory is that of [node] and [dram], without processing in it.
+type CPUOffload struct {
+	Policy string `toml:"policy"` // NEO or FastDecode
+	Cores  int    `toml:"cores"`  // of the node
+	// CoreFLOPS is the peak of one core in single precision, in which attention is
+	// computed.
+	CoreFLOPS units.FLOPRate `toml:"core_flops"`
+	// Efficiencies are the shares of the peaks that attention reaches.
+	ComputeEfficiency float64 `toml:"compute_efficiency"`
+	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
+	// Overhead is the fixed time of attention of a sub-batch in one layer.
+	Overhead units.Duration `toml:"overhead"`
+	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
+	// none.
+	HostMemory float64 `toml:"host_memory_share"`
+	// MaxDelay is how much later than with the GPUs alone a request may be for the sake
+	// of others, as a share of the time since the replica had no requests.
+	MaxDelay float64 `toml:"max_delay"`
+}
+
+// Values of CPUOffload.Policy.
+const (
+	// NEO keeps requests on GPUs and CPUs and decides in every iteration whether the
+	// CPUs help (Jiang et al., MLSys 2025).
+	NEO = "neo"
+	// FastDecode has all decode attention on the CPUs (He and Zhai, 2024).
+	FastDecode = "fastdecode"
+)
+
+// Check has the rules of the section [cpu_offload].
+func (s CPUOffload) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, NEO, FastDecode)
+	input.Within(c, "cores", s.Cores, 1, 1<<16)
+	c.That(s.CoreFLOPS > 0 && !math.IsInf(float64(s.CoreFLOPS), 0), "core_flops", s.CoreFLOPS, "more than 0")
+	c.Share("compute_efficiency", s.ComputeEfficiency)
+	c.Share("memory_efficiency", s.MemoryEfficiency)
+	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
+	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
+	input.Within(c, "max_delay", s.MaxDelay, 0, 1)
+}
 
 // cpuOffload is a system whose host attends for the requests that it holds, beside
 // the GPUs, which do all else (NEO: Jiang et al., MLSys 2025; FastDecode: He and
@@ -38,7 +105,7 @@ type hostCPUs struct {
 }
 
 func (n *Node) hostCPUs(a *attends) hostCPUs {
-	cfg, m, spec := n.cfg, &n.cfg.Model, &n.cfg.CPUOffload
+	cfg, m, spec := n.cfg, &n.cfg.Model, configs.Section[CPUOffload](n.cfg)
 	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
 	return hostCPUs{
 		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
@@ -109,15 +176,15 @@ func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *ch
 	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
 	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
 	e.trial = newFlow(&e.gpuSide, besideGPU("CPU"), Options{}, nil)
-	s := n.continuous(batchingPolicy(cfg.GPUOnly.Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
-	spec := &cfg.CPUOffload
-	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == configs.FastDecode, MaxDelay: spec.MaxDelay}
+	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 2, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+	spec := configs.Section[CPUOffload](cfg)
+	offload := scheduler.OffloadConfig{Host: n.hostLedger(), Costs: e, AllOnHost: spec.Policy == FastDecode, MaxDelay: spec.MaxDelay}
 	return assembly{scheduler.NewOffload(s, offload), e}
 }
 
 // hostPages returns how many pages of KV the host has for one replica.
 func (n *Node) hostPages() int64 {
-	bytes := n.cfg.CPUOffload.HostMemory * float64(n.cfg.Node.MemoryCapacity)
+	bytes := configs.Section[CPUOffload](n.cfg).HostMemory * float64(n.cfg.Node.MemoryCapacity)
 	return int64(units.Bytes(bytes) / units.Bytes(n.Replicas()) / n.gpuMemory().unit)
 }
 

@@ -152,7 +152,7 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 // TestHostAttention checks the roofline of a replica's share of the host against the
 // figures of the default node: GPT-89B has 2 replicas.
 func TestHostAttention(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,9 @@ func TestHostAttention(t *testing.T) {
 		t.Errorf("with transfers %v s, want %v s", got, want)
 	}
 	// With one core it is compute that bounds: 4 operations for each element of K or V.
-	cfg.CPUOffload.Cores = 2
+	if err := cfg.Set("cpu_offload.cores", "2"); err != nil {
+		t.Fatal(err)
+	}
 	one := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
 	if got, want := one.attend(tokens).Seconds(), 4*96*128*tokens/(72e9*0.5); math.Abs(got/want-1) > 1e-9 {
 		t.Errorf("one core takes %v s, want %v s", got, want)
@@ -179,7 +181,7 @@ func TestHostAttention(t *testing.T) {
 
 // TestOffloadIterationsAllocateNothing checks the hot path where the CPUs help.
 func TestOffloadIterationsAllocateNothing(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=gpt-89b", "cpu_offload.max_delay=1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +216,7 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 // BenchmarkOffload runs 100 requests on GPUs with little memory beside the
 // weights.
 func BenchmarkOffload(b *testing.B) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=opt-66b"}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=cpu-offload", "run.model=opt-66b"}})
 	if err != nil {
 		b.Fatal(err)
 	}

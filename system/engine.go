@@ -19,6 +19,8 @@ type engine interface {
 	// record runs the iteration that has just been run once more and keeps its spans; it
 	// returns when that ends.
 	record(rec *Recording, start sim.Time) (end sim.Time)
+	// tracks names the tracks of a timeline.
+	tracks() []track
 	// parts returns the steps of an operation on the GPUs, for a timeline.
 	parts(kind uint8, tokens, emitting, layer int) []part
 	// ranksets returns how evenly decode attention lies on them.

@@ -79,12 +79,12 @@ func TestExtremeValues(t *testing.T) {
 	for i := range 3 {
 		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60 * (i + 1), Output: 4})
 	}
-	for _, system := range configs.Systems() {
+	for _, system := range Names() {
 		t.Run(system, func(t *testing.T) {
 			for _, key := range names {
 				switch section, _, _ := strings.Cut(key, "."); section {
 				case "dram", "pim", "model": // what a rank does is another's
-					if testing.Short() || system == configs.SystemRankPIM && !long.Tests() { // as in l3
+					if testing.Short() || system == "rank-pim" && !long.Tests() { // as in l3
 						continue
 					}
 				}
@@ -116,12 +116,12 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if key == "pim.periodic" && !long.Tests() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
 	}
-	cfg, err := configs.Load(configs.Options{Sets: sets})
+	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
 		return named(err)
 	}
 	var k *kernels
-	if cfg.DIMMPIM() {
+	if systemOf(cfg.Run.System).kv.inDIMM {
 		if k, err = kernelsOf(cfg); err != nil {
 			return named(err)
 		}

@@ -4,11 +4,35 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// gpuOnlySystem is the GPUs alone.
+var gpuOnlySystem = System{
+	Name:     "gpu-only",
+	Hardware: "KV in what the weights leave of the GPUs' memory, in pages; all on the GPUs",
+	Schedule: "continuous batching, prefill first or chunked",
+	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
+	Sections: "gpu_only, batching",
+	section:  "gpu_only", zero: GPUOnly{}, kv: kvOnGPUs,
+	memory: (*Node).gpuMemory, assemble: assembleGPUOnly,
+	defaults: `
+[gpu_only]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
+`,
+}
+
+// GPUOnly is the section [gpu_only].
+type GPUOnly struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+}
+
+// Check has the rules of the section [gpu_only].
+func (s GPUOnly) Check(c *input.Check) { input.OneOf(c, "policy", s.Policy, policies()...) }
 
 // gpuOnly is a system that does everything on the GPUs of a replica.
 type gpuOnly struct {
@@ -21,12 +45,12 @@ func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *check
 	cfg := n.cfg
 	e := &gpuOnly{gpuSide: newGPUSide(cfg)}
 	e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], o, check)
-	return assembly{n.continuous(batchingPolicy(cfg.GPUOnly.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+	return assembly{n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
 func batchingPolicy(name string) scheduler.Policy {
-	if name == configs.ChunkedPrefill {
+	if name == ChunkedPrefill {
 		return scheduler.PolicyChunkedPrefill
 	}
 	return scheduler.PolicyPrefillFirst

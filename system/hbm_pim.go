@@ -5,11 +5,65 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// hbmPIMSystem is PIM in the GPUs' memory.
+var hbmPIMSystem = System{
+	Name:     "hbm-pim",
+	Hardware: "KV in what the weights leave of the GPUs' memory; decode attention on units in that memory, beside the GPUs",
+	Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
+	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
+	Sections: "hbm_pim, batching",
+	section:  "hbm_pim", zero: HBMPIM{}, kv: kvOnGPUs,
+	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
+	memory: (*Node).gpuMemory, assemble: assembleHBMPIM,
+	defaults: `
+[hbm_pim]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
+bandwidth_factor = 16.0 # L3, Table 2: 260.8 of 16.3 TB/s; AttAcc's power limit leaves 9; decode attention's time
+capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PIM 6 of 8 GB are left (0.75; from memory, not looked up); requests in memory
+queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
+sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batches whole: weights read once
+`,
+}
+
+// HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
+type HBMPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// BandwidthFactor is the bandwidth that the processing units read keys and values
+	// at, in units of the memory's own.
+	BandwidthFactor float64 `toml:"bandwidth_factor"`
+	// CapacityShare is the share of the GPUs' memory that is left for data: the units
+	// take the place of the rest.
+	CapacityShare float64 `toml:"capacity_share"`
+	// QueriesPerRead is the query heads of a group that one reading of keys and
+	// values serves.
+	QueriesPerRead int `toml:"queries_per_read"`
+	// SubBatches is when decoding requests are divided in two, of which one is on the
+	// GPU while the other is in the memory.
+	SubBatches string `toml:"sub_batches"`
+}
+
+// Values of HBMPIM.SubBatches.
+const (
+	SubBatchesAlways   = "always"
+	SubBatchesAdaptive = "adaptive" // where two are predicted to be faster
+	SubBatchesNever    = "never"
+)
+
+// Check has the rules of the section [hbm_pim].
+func (h HBMPIM) Check(c *input.Check) {
+	input.OneOf(c, "policy", h.Policy, policies()...)
+	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
+	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
+	c.Share("capacity_share", h.CapacityShare)
+	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
+}
 
 // hbmPIM is a system whose GPUs have processing units in their memory. With a
 // second row buffer in each bank (NeuPIMs, section 5) the GPUs use the memory as if
@@ -24,7 +78,7 @@ type hbmPIM struct {
 
 // assembleHBMPIM puts together a replica with continuous batching.
 func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
-	cfg, h := n.cfg, &n.cfg.HBMPIM
+	cfg, h := n.cfg, configs.Section[HBMPIM](n.cfg)
 	// The units stream keys and values as a fused kernel does: waves of thread
 	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
 	spec := cfg.GPU.Spec
@@ -37,10 +91,10 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	}
 	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
 	subBatches := 2
-	if h.SubBatches == configs.SubBatchesNever {
+	if h.SubBatches == SubBatchesNever {
 		subBatches = 1
 	}
-	adaptive := h.SubBatches == configs.SubBatchesAdaptive
+	adaptive := h.SubBatches == SubBatchesAdaptive
 	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
 	return assembly{s, e}
 }

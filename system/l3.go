@@ -1,7 +1,6 @@
 package system
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -14,6 +13,17 @@ import (
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// l3System is GPUs and bank-level DIMM-PIM.
+var l3System = System{
+	Name:     "l3",
+	Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
+	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
+	Source:   "L3, sections 4 and 5",
+	Sections: "dram, pim, pcie, comm, scheduler, predictor",
+	Host:     true,
+	kv:       kvInDIMMs, memory: (*Node).rankMemory, assemble: assembleL3,
+}
 
 // l3 is the system of the L3 paper on one replica: GPUs and ranksets of DIMM-PIM,
 // both sub-batches of an iteration in flight at once.
@@ -90,20 +100,11 @@ func (e *l3) ranksets() imbalance { return e.imbalance }
 
 func (e *l3) peak() units.Bandwidth { return e.pimPeak }
 
-// tracks names the resources in the order in which Perfetto shows them.
-func (n *Node) ranksetTracks() []string {
-	names := []string{"GPU", "PCIe down", "PCIe up", "channels, writes", "channels, reads"}
-	for q := range n.cfg.Node.Ranksets {
-		names = append(names, fmt.Sprintf("rankset %d", q))
-	}
-	return names
-}
-
 // rankSpec returns the processing units of the system's ranks.
 func rankSpec(cfg *configs.Config) *pim.Spec {
 	spec := cfg.PIM
-	if cfg.Run.System == configs.SystemRankPIM {
-		spec.ProcessingUnit = pim.RankPU
+	if unit := systemOf(cfg.Run.System).kv.unit; unit != "" {
+		spec.ProcessingUnit = unit
 	}
 	return &spec
 }
@@ -124,15 +125,12 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 // inSection completes an error about the ranks with the section of its key, and with
 // what the user changed: ranks are given in several sections.
 func inSection(cfg *configs.Config, section string, err error) error {
-	var bad *input.Error
-	if !errors.As(err, &bad) {
-		return err
-	}
-	bad.Key = section + "." + bad.Key
-	for _, c := range cfg.Changed() {
-		bad.Expected += fmt.Sprintf("; changed: %s = %s", c.Key, c.Value)
-	}
-	return bad
+	return input.Edit(err, func(bad *input.Error) {
+		bad.Key = section + "." + bad.Key
+		for _, c := range cfg.Changed() {
+			bad.Expected += fmt.Sprintf("; changed: %s = %s", c.Key, c.Value)
+		}
+	})
 }
 
 // unit returns the bytes of an allocation unit of a rank.

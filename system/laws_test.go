@@ -32,7 +32,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	channels := 4 * replicas
 	// Room for 1 to 40 units a rank, of 256 KiB; a layer of a request takes 2.
 	capacity := units.Bytes(channels*ranksets*max(2*layers, number("units a rank", 2, 200))) * 256 * units.KiB
-	cfg, err := configs.Load(configs.Options{Sets: []string{
+	cfg, err := Load(configs.Options{Sets: []string{
 		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
 		fmt.Sprintf("node.memory_capacity=%q", capacity),
 		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
@@ -66,7 +66,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 // mustNode is NewNode, but that nodes whose ranks are the same share what was measured
 // of them.
 func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
-	if !cfg.DIMMPIM() {
+	if !systemOf(cfg.Run.System).kv.inDIMM {
 		return newNode(cfg, nil)
 	}
 	k, err := kernelsOf(cfg)
@@ -199,7 +199,7 @@ func checkStalls(t *rapid.T, system string, r *Result) {
 	if all.Max != max(r.tbtDecode.Max, r.stall.Max) || r.stall.Count > r.tbt.Count() {
 		t.Fatalf("%+v of %d gaps, %+v and %+v of the parts", all, r.tbt.Count(), r.tbtDecode, r.stall)
 	}
-	if system != configs.SystemCPUOffload && (r.stall.Count > r.preemptions || r.preemptions == 0 && r.tbtDecode != all) {
+	if system != "cpu-offload" && (r.stall.Count > r.preemptions || r.preemptions == 0 && r.tbtDecode != all) {
 		t.Fatalf("%d preemptions and %+v", r.preemptions, r.stall)
 	}
 }
@@ -255,7 +255,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 }
 
 func TestRejectsWhatCannotFit(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"node.memory_capacity=16GiB"}})
+	cfg, err := Load(configs.Options{Sets: []string{"node.memory_capacity=16GiB"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestRejectsWhatCannotFit(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{})
+	cfg, err := Load(configs.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestSteps(t *testing.T) {
 // BenchmarkRun runs 100 requests of the default node and reports what the run
 // consists of.
 func BenchmarkRun(b *testing.B) {
-	cfg, err := configs.Load(configs.Options{})
+	cfg, err := Load(configs.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -333,7 +333,7 @@ func TestIterationsAllocateNothing(t *testing.T) {
 }
 
 func checkAllocations(t *testing.T, system string) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
 	if err != nil {
 		t.Fatal(err)
 	}

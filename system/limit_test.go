@@ -18,7 +18,7 @@ import (
 // together, than 64 bits of picoseconds count.
 func TestBusyLongerThanATimeHolds(t *testing.T) {
 	for system, tCK := range map[string]string{"l3": "900ns", "rank-pim": "120ns"} {
-		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=" + tCK, "node.ranksets=16"}})
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "dram.tCK=" + tCK, "node.ranksets=16"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 		{"hbm_pim.bandwidth_factor=1e-9", "hbm-pim", "hbm_pim.bandwidth_factor"},
 		{"gpu.all_reduce.bandwidth=1B/s", "l3", "gpu.all_reduce.bandwidth"},
 	} {
-		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=" + c.system, c.set}})
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + c.system, c.set}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestSlowHardwareIsNamed(t *testing.T) {
 
 // TestLoadThatTakesTooLong: where nothing is changed but the load, the load is named.
 func TestLoadThatTakesTooLong(t *testing.T) {
-	cfg, err := configs.Load(configs.Options{Sets: []string{"run.requests=3"}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.requests=3"}})
 	if err != nil {
 		t.Fatal(err)
 	}

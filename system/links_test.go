@@ -15,7 +15,7 @@ import (
 // GPU's own link or of a switch's uplink, whichever is busy longer.
 func TestLinksAreShared(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg, err := configs.Load(configs.Options{Sets: []string{
+		cfg, err := Load(configs.Options{Sets: []string{
 			fmt.Sprint("pcie.generation=", rapid.IntRange(3, 6).Draw(t, "generation")),
 			fmt.Sprint("pcie.gpus_per_uplink=", rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "GPUs a switch")),
 			fmt.Sprint("pcie.uplink_lanes=", rapid.SampledFrom([]int{0, 4, 8, 16, 32}).Draw(t, "uplink lanes")),
@@ -42,7 +42,7 @@ func TestLinksAreShared(t *testing.T) {
 // that chips as wide as an element need none, and that a run pays for it.
 func TestCPUTransposition(t *testing.T) {
 	load := func(sets ...string) *Node {
-		cfg, err := configs.Load(configs.Options{Sets: sets})
+		cfg, err := Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ type kvMemory struct {
 // NewNode wires the devices of a validated configuration. It runs the PIM
 // program and transfers on the DRAM model to fill the tables of their clocks.
 func NewNode(cfg *configs.Config) (*Node, error) {
-	if !cfg.DIMMPIM() {
+	if !systemOf(cfg.Run.System).kv.inDIMM {
 		return newNode(cfg, nil), nil
 	}
 	k, err := newKernels(cfg)
@@ -92,7 +92,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		ranksets := n.attentionDevices()
 		r.recording = &Recording{
 			Replica: i, Window: *o.Timeline, ranksets: ranksets,
-			parts: map[sim.Time][]part{}, latest: map[int]int{}, tracks: n.system.tracks(n),
+			parts: map[sim.Time][]part{}, latest: map[int]int{},
 		}
 	}
 	if o.Progress != nil {
@@ -102,13 +102,16 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		r.check = &checker{}
 	}
 	r.assembly = n.assemble(i, requests, o, r.check)
+	if r.recording != nil {
+		r.recording.tracks = r.engine.tracks()
+	}
 	return r
 }
 
 // attentionDevices returns how many devices of a replica compute decode attention
 // side by side, beside the GPUs.
 func (n *Node) attentionDevices() int {
-	if n.cfg.DIMMPIM() {
+	if n.system.kv.inDIMM {
 		return n.cfg.Node.Ranksets
 	}
 	return 1
@@ -134,7 +137,7 @@ func (n *Node) linkShare() units.Bandwidth {
 // replica.
 func (n *Node) FreeGPUMemory() units.Bytes {
 	m := &n.cfg.Model
-	return units.Bytes(m.TensorParallel)*n.cfg.GPUMemory() - m.WeightBytes()
+	return units.Bytes(m.TensorParallel)*n.cfg.GPUMemory(n.system.gpuShare(n.cfg)) - m.WeightBytes()
 }
 
 // Replicas returns the number of data-parallel replicas.

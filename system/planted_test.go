@@ -134,10 +134,10 @@ func breaks(found []dataflow.Violation, law Law) bool {
 // decodes, on all its devices.
 func busyIteration(t *testing.T, system string) *flow {
 	sets := []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048"}
-	if system == configs.SystemCPUOffload {
+	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
 	}
-	cfg, err := configs.Load(configs.Options{Sets: sets})
+	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,12 +4,51 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
+
+// rankPIMSystem has a processing unit a rank.
+var rankPIMSystem = System{
+	Name:     "rank-pim",
+	Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
+	Schedule: "prefill first, or chunked; a single batch",
+	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
+	Sections: "rank_pim, batching, dram, pim",
+	Host:     true,
+	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, unit: pim.RankPU},
+	memory: (*Node).rankMemory, assemble: assembleRankPIM,
+	defaults: `
+[rank_pim]
+policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the ranks attend while the GPUs prefill; long prompts
+placement = "random" # the paper says nothing; "balanced" takes the rankset with the fewest tokens; the busiest rankset's time
+`,
+}
+
+// RankPIM is the section [rank_pim].
+type RankPIM struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Placement is how requests are spread over the ranksets: PlacementRandom or
+	// PlacementBalanced.
+	Placement string `toml:"placement"`
+}
+
+// Values of RankPIM.Placement.
+const (
+	PlacementRandom   = "random"
+	PlacementBalanced = "balanced" // the rankset with the fewest reserved tokens
+)
+
+// Check has the rules of the section [rank_pim].
+func (r RankPIM) Check(c *input.Check) {
+	input.OneOf(c, "policy", r.Policy, policies()...)
+	input.OneOf(c, "placement", r.Placement, PlacementRandom, PlacementBalanced)
+}
 
 // rankPIM is a system with one processing unit a rank, timed by the same program on
 // the same DRAM model as L3's. Transfers are hidden by concurrent computation (L3,
@@ -33,11 +72,11 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 	}
 	e.flow = newFlow(&e.gpuSide, e.resources(cfg.Comm.Rotation), o, check)
 	balance := scheduler.BalanceRandom
-	if cfg.RankPIM.Placement == configs.PlacementBalanced {
+	if configs.Section[RankPIM](cfg).Placement == PlacementBalanced {
 		balance = scheduler.BalanceLeastLoaded
 	}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	s := n.continuous(batchingPolicy(cfg.RankPIM.Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
+	s := n.continuous(batchingPolicy(configs.Section[RankPIM](cfg).Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
 	return assembly{s, e}
 }
 

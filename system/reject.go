@@ -32,7 +32,7 @@ func (e *RejectedError) Error() string {
 	if least, most := &e.kv[0], &e.kv[1]; most.KVTokens > 0 {
 		m := e.node.memory
 		text += fmt.Sprintf(" a replica's memory for keys and values, %.3f GiB %s, holds a request of %d tokens at most; with memory.admission = %q the largest %s",
-			gib(m.unit*units.Bytes(m.capacity)), e.node.system.kvPlace, most.MostKVTokens, e.node.cfg.Memory.Admission,
+			gib(m.unit*units.Bytes(m.capacity)), e.node.system.kv.name, most.MostKVTokens, e.node.cfg.Memory.Admission,
 			needs(fmt.Sprint(least.KVTokens), fmt.Sprint(most.KVTokens)))
 	}
 	if least, most := &e.prompts[0], &e.prompts[1]; most.Bytes > 0 {

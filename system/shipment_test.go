@@ -16,7 +16,7 @@ import (
 
 // nodeOf returns the node of the default configuration with some keys set.
 func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
-	cfg, err := configs.Load(configs.Options{Sets: sets})
+	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}

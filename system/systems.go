@@ -2,8 +2,12 @@ package system
 
 import (
 	"math/rand/v2"
+	"slices"
+	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -18,72 +22,90 @@ type System struct {
 	Sections string `json:"sections"`  // of the configuration, that are its own
 	Host     bool   `json:"host_dram"` // it uses the host's memory
 
-	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
+	// section is the name of its own section of the configuration, "" for none, zero a value
+	// of the section's type, defaults the section in TOML, where each number has a comment.
+	section  string
+	zero     input.Checked
+	defaults string
+	kv       place
+	// share is the share of the GPUs' memory that may be used, nil for all of it.
+	share func(cfg *configs.Config) float64
+	// memory is that for keys and values of a replica.
 	memory   func(n *Node) kvMemory
-	tracks   func(n *Node) []string // of a timeline
-	kvPlace  string                 // where keys and values are
+	assemble func(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly
 }
 
-// Systems returns all systems, in the order of configs.Systems.
-func Systems() []System { return append([]System(nil), systems...) }
-
-var systems = []System{
-	{
-		Name:     configs.SystemL3,
-		Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
-		Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
-		Source:   "L3, sections 4 and 5",
-		Sections: "dram, pim, pcie, comm, scheduler, predictor",
-		Host:     true,
-		assemble: assembleL3, memory: (*Node).rankMemory, kvPlace: "in the DIMMs", tracks: (*Node).ranksetTracks,
-	},
-	{
-		Name:     configs.SystemGPUOnly,
-		Hardware: "KV in what the weights leave of the GPUs' memory, in pages; all on the GPUs",
-		Schedule: "continuous batching, prefill first or chunked",
-		Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
-		Sections: "gpu_only, batching",
-		assemble: assembleGPUOnly, memory: (*Node).gpuMemory, kvPlace: "on its GPUs", tracks: gpuTracks(""),
-	},
-	{
-		Name:     configs.SystemHBMPIM,
-		Hardware: "KV in what the weights leave of the GPUs' memory; decode attention on units in that memory, beside the GPUs",
-		Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
-		Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
-		Sections: "hbm_pim, batching",
-		assemble: assembleHBMPIM, memory: (*Node).gpuMemory, kvPlace: "on its GPUs", tracks: gpuTracks("HBM-PIM"),
-	},
-	{
-		Name:     configs.SystemRankPIM,
-		Hardware: "KV in DIMMs, decode attention on a processing unit a rank, which reads at the channel's rate; transfers hidden",
-		Schedule: "prefill first, or chunked; a single batch",
-		Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
-		Sections: "rank_pim, batching, dram, pim",
-		Host:     true,
-		assemble: assembleRankPIM, memory: (*Node).rankMemory, kvPlace: "in the DIMMs", tracks: (*Node).ranksetTracks,
-	},
-	{
-		Name:     configs.SystemCPUOffload,
-		Hardware: "KV on the GPUs or in the host's memory, a request whole; the host's CPUs attend for what is there",
-		Schedule: "two sub-batches, the CPUs' attention under the GPUs' work, where that is faster than the GPUs alone, which batch as gpu-only does",
-		Source:   "L3, section 6.1; NEO (Jiang et al., MLSys 2025); FastDecode (He and Zhai, 2024)",
-		Sections: "cpu_offload, batching, gpu_only, pcie",
-		Host:     true,
-		assemble: assembleCPUOffload, memory: (*Node).bothMemories, kvPlace: "on its GPUs and the host", tracks: gpuTracks("CPU"),
-	},
+// place is where keys and values are.
+type place struct {
+	name   string // as an error says it
+	inGPUs bool   // with weights and activations: they share the GPUs' memory
+	inDIMM bool   // on the ranks of DIMMs, with processing there
+	unit   string // the processing units of these ranks, "" for those of the configuration
 }
+
+// Places of keys and values.
+var (
+	kvInDIMMs = place{name: "in the DIMMs", inDIMM: true}
+	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true}
+)
+
+// systems is the list of all systems.
+var systems = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem}
+
+// Systems returns all systems.
+func Systems() []System { return slices.Clone(systems) }
+
+// Names returns the names of all systems, values of run.system.
+func Names() []string { return Configs().Systems() }
 
 // systemOf returns the system of a name that has been validated.
 func systemOf(name string) *System {
-	for i := range systems {
-		if systems[i].Name == name {
-			return &systems[i]
-		}
-	}
-	return nil
+	i := slices.IndexFunc(systems, func(s System) bool { return s.Name == name })
+	return &systems[i]
 }
 
-// gpuTracks names the resources of a system with one device beside its GPUs.
-func gpuTracks(device string) func(*Node) []string {
-	return func(*Node) []string { return []string{"GPU", "", "", "", "", device} }
+// Configs returns the loader of configurations of all systems.
+var Configs = sync.OnceValue(func() *configs.Loader {
+	known := make([]configs.System, len(systems))
+	for i := range systems {
+		s := &systems[i]
+		known[i] = configs.System{Name: s.Name, Section: s.section, Zero: s.zero, Defaults: s.defaults, Check: s.check}
+	}
+	return configs.New(known...)
+})
+
+// Load returns the configuration that the options amount to: see configs.Loader.
+func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o) }
+
+// Keys returns the keys of all configurations.
+func Keys() *schema.Schema { return Configs().Keys() }
+
+// check has the rules of what must fit together.
+func (s *System) check(cfg *configs.Config, c *input.Check) {
+	share := s.gpuShare(cfg)
+	cfg.CheckWeights(c, share, s.section+".capacity_share")
+	switch {
+	case !c.OK():
+	case s.kv.inDIMM:
+		cfg.CheckRanks(c)
+	case s.kv.inGPUs:
+		cfg.CheckActivations(c, share)
+	}
 }
+
+// gpuShare returns the share of the GPUs' memory that may be used.
+func (s *System) gpuShare(cfg *configs.Config) float64 {
+	if s.share == nil {
+		return 1
+	}
+	return s.share(cfg)
+}
+
+// Values of the keys policy of several systems.
+const (
+	PrefillFirst   = "prefill-first"
+	ChunkedPrefill = "chunked-prefill"
+)
+
+// policies are the values of the keys policy of several systems.
+func policies() []string { return []string{PrefillFirst, ChunkedPrefill} }

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/system/dataflow"
 )
 
 // Window is a part of a run to record: iterations that lie in it, wholly or in
@@ -28,7 +31,7 @@ type Recording struct {
 	Samples  []Sample
 	ranksets int
 	parts    map[sim.Time][]part // of the block that starts then
-	tracks   []string            // of the resources, in the order in which Perfetto shows them; "" for none
+	tracks   []track             // of the resources, in the order in which Perfetto shows them
 	phases   []phase             // of the requests, each in the order of time
 	latest   map[int]int         // of each request: its latest phase
 }
@@ -159,6 +162,38 @@ func WriteTimeline(w io.Writer, recordings []*Recording) error {
 	return b.Flush()
 }
 
+// track is a track of a timeline.
+type track struct {
+	thread int
+	name   string
+}
+
+// tracks returns the tracks of the resources that a timeline shows: one for each lane,
+// and one more for what a transfer on a link is on the memory channels.
+func (f *flow) tracks() []track {
+	var all []track
+	for i := range f.resources {
+		r := &f.resources[i]
+		switch r.track {
+		case noTrack:
+			continue
+		case trackDown:
+			all = append(all, track{thread(trackDown) + 2, "channels, writes"})
+		case trackUp:
+			all = append(all, track{thread(trackUp) + 2, "channels, reads"})
+		}
+		if r.Discipline != dataflow.Lanes {
+			all = append(all, track{thread(r.track), r.Name})
+			continue
+		}
+		for lane := range r.Count {
+			all = append(all, track{thread(r.track + int32(lane)), fmt.Sprintf("%s %d", strings.TrimSuffix(r.Name, "s"), lane)})
+		}
+	}
+	slices.SortFunc(all, func(a, b track) int { return a.thread - b.thread })
+	return all
+}
+
 // thread returns the track of a resource.
 func thread(resource int32) int {
 	if resource >= trackRank {
@@ -178,14 +213,11 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 	if err := meta("process_name", 0, map[string]any{"name": name}); err != nil {
 		return err
 	}
-	for tid, name := range r.tracks {
-		if name == "" {
-			continue
-		}
-		if err := meta("thread_name", tid, map[string]any{"name": name}); err != nil {
+	for _, t := range r.tracks {
+		if err := meta("thread_name", t.thread, map[string]any{"name": t.name}); err != nil {
 			return err
 		}
-		if err := meta("thread_sort_index", tid, map[string]any{"sort_index": tid}); err != nil {
+		if err := meta("thread_sort_index", t.thread, map[string]any{"sort_index": t.thread}); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ type timelineEvent struct {
 // timelineOf runs a trace with a timeline of all of it.
 func timelineOf(t *testing.T, system string, trace *traces.Trace) (*Result, []timelineEvent) {
 	t.Helper()
-	cfg, err := configs.Load(configs.Options{Sets: []string{
+	cfg, err := Load(configs.Options{Sets: []string{
 		"run.system=" + system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current",
 	}})
 	if err != nil {
@@ -58,7 +58,7 @@ func fewRequests(n int) *traces.Trace {
 // it; layer and sub-batch are arguments, and the category is the resource's.
 func TestTimelineNames(t *testing.T) {
 	trace := fewRequests(7)
-	for _, system := range configs.Systems() {
+	for _, system := range Names() {
 		r, events := timelineOf(t, system, trace)
 		names, busy := map[string]bool{}, map[string]float64{}
 		for _, e := range events {
@@ -102,7 +102,7 @@ func TestTimelineNames(t *testing.T) {
 // tokens of the prompt and all but the first of the output in its phases.
 func TestTimelineRequests(t *testing.T) {
 	trace := fewRequests(7)
-	for _, system := range configs.Systems() {
+	for _, system := range Names() {
 		r, events := timelineOf(t, system, trace)
 		type seen struct {
 			open   []string

@@ -46,7 +46,7 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 // run.common_to can hold, on the hardware and under the policies of cfg.
 func common(cfg *configs.Config, trace *traces.Trace) (*traces.Trace, error) {
 	left := *trace
-	for _, name := range cfg.Run.CommonSystems() {
+	for _, name := range cfg.CommonSystems() {
 		other := *cfg
 		other.Run.System = name
 		if err := input.Validate(&other); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -19,8 +20,8 @@ var values = map[string]struct {
 	of    func() []string
 	files bool
 }{
-	"preset":     {func() []string { return configs.Names(configs.System) }, false},
-	"system":     {configs.Systems, false},
+	"preset":     {func() []string { return configs.Names(configs.SystemPresets) }, false},
+	"system":     {system.Names, false},
 	"model":      {func() []string { return configs.Names(configs.Model) }, true},
 	"gpu":        {func() []string { return configs.Names(configs.GPUs) }, true},
 	"base":       {func() []string { return configs.Names(configs.GPUs) }, true},
@@ -83,7 +84,7 @@ func settings(text string) ([]string, cobra.ShellCompDirective) {
 		}
 		return all, cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range configs.Keys().Names() {
+	for _, name := range system.Keys().Names() {
 		all = append(all, name+"=")
 	}
 	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -91,7 +92,7 @@ func settings(text string) ([]string, cobra.ShellCompDirective) {
 
 // choices returns the values of a key that takes one of a few.
 func choices(key string) []string {
-	e, err := configs.Explain(configs.Options{}, key)
+	e, err := system.Configs().Explain(configs.Options{}, key)
 	if err != nil {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
 )
 
 func (a *app) newConfigCommand() *cobra.Command {
@@ -89,7 +90,7 @@ configuration, which need not be a valid one.`,
   l3sim config explain model.layers --model opt-66b
   l3sim config explain dram.tRFC --config mine.toml --set dram.tRFC=880`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: oneArgument(configs.Keys().Names),
+		ValidArgsFunction: oneArgument(system.Keys().Names),
 	}
 	f.register(cmd, runKeys...)
 	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
@@ -98,7 +99,7 @@ configuration, which need not be a valid one.`,
 		if err != nil {
 			return err
 		}
-		e, err := configs.Explain(o, args[0])
+		e, err := system.Configs().Explain(o, args[0])
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
 )
 
 // configFlags are the flags from which a command gets the configuration of one
@@ -51,7 +52,7 @@ func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, origins, err := configs.LoadWithOrigins(o)
+	cfg, origins, err := system.Configs().LoadWithOrigins(o)
 	f.origins = origins
 	return cfg, err
 }

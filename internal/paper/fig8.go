@@ -6,6 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // compares says that a point is of those that e compares.
@@ -134,7 +135,7 @@ func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
 	below, total := fig8.below(seed, "hbm-pim", "gpu-only")
 	a, b := hbm.summary, gpus.summary
 	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
-	if hbm.config.HBMPIM.SubBatches == configs.SubBatchesAlways {
+	if configs.Section[system.HBMPIM](hbm.config).SubBatches == system.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
 	return finding{a.OutputTokensPerS / b.OutputTokensPerS, fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil

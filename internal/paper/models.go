@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/system"
 )
 
 // preset is the system preset of the evaluation: the paper's node with the
@@ -23,7 +24,7 @@ type models struct {
 // loadModels loads the preset with each model.
 func loadModels() (*models, error) {
 	load := func(sets ...string) (*configs.Config, error) {
-		return configs.Load(configs.Options{Sets: append([]string{"preset=" + strconv.Quote(preset)}, sets...)})
+		return system.Load(configs.Options{Sets: append([]string{"preset=" + strconv.Quote(preset)}, sets...)})
 	}
 	m := &models{}
 	var err error

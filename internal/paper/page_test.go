@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // TestWrite writes all parts of the page one after the other, out of order: each
@@ -119,7 +120,7 @@ func TestJSON(t *testing.T) {
 func TestSensitivity(t *testing.T) {
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
-		if c.Run.System == "hbm-pim" && c.HBMPIM.BandwidthFactor == 9 {
+		if c.Run.System == "hbm-pim" && configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
 			s.OutputTokensPerS /= 2
 		}
 		if c.Memory.Admission == "current" {
@@ -172,7 +173,7 @@ func columnText(t *results.Table, name string) string {
 func TestSensitivityUnequal(t *testing.T) {
 	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
 		s, err := plausible(c, p)
-		if c.HBMPIM.BandwidthFactor == 9 {
+		if configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
 			s.Trace.Requests--
 		}
 		return s, err

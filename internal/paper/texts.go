@@ -8,6 +8,7 @@ import (
 	"text/template"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -29,6 +30,9 @@ type namedSystem struct {
 	Name string
 	*configs.Config
 }
+
+// HBMPIM returns the section of PIM in the GPUs' memory.
+func (s namedSystem) HBMPIM() system.HBMPIM { return configs.Section[system.HBMPIM](s.Config) }
 
 // text returns a text of the page, made of the models' numbers and of the systems that
 // are compared.

@@ -14,14 +14,37 @@ import (
 // Key is one value of a struct under a dotted name.
 type Key struct {
 	Name  string       // "pim.precision.score"
-	Index []int        // for reflect.Value.FieldByIndex
 	Type  reflect.Type // of the field
 	Owner reflect.Type // the struct whose field it is
 	Field string       // the field's name in Go
+	index []int        // for reflect.Value.FieldByIndex, within a section of With where it has one
+	open  []int        // the field that holds the sections of With, nil for other keys
+	nth   int          // section in it
 }
 
-// Of returns the key's field of a struct.
-func (k *Key) Of(v reflect.Value) reflect.Value { return v.FieldByIndex(k.Index) }
+// Get returns the key's value in a struct.
+func (k *Key) Get(v reflect.Value) reflect.Value {
+	if k.open != nil {
+		v = v.FieldByIndex(k.open).Index(k.nth).Elem()
+	}
+	return v.FieldByIndex(k.index)
+}
+
+// Set gives the key of a struct a value of its type. Copies of the struct keep theirs,
+// also where they share sections of With.
+func (k *Key) Set(v, value reflect.Value) {
+	if k.open == nil {
+		v.FieldByIndex(k.index).Set(value)
+		return
+	}
+	field := v.FieldByIndex(k.open)
+	sections := slices.Clone(field.Interface().([]any))
+	section := reflect.New(reflect.TypeOf(sections[k.nth])).Elem()
+	section.Set(reflect.ValueOf(sections[k.nth]))
+	section.FieldByIndex(k.index).Set(value)
+	sections[k.nth] = section.Interface()
+	field.Set(reflect.ValueOf(sections))
+}
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
@@ -37,7 +60,7 @@ func IsQuantity(t reflect.Type) bool { return reflect.PointerTo(t).Implements(te
 // tag, and those of "-", are left out.
 func Walk(t reflect.Type, tag string) []Key {
 	var keys []Key
-	walk(t, tag, "", nil, func(key Key, section bool) {
+	walk(t, tag, "", Key{}, nil, func(key Key, section bool) {
 		if !section {
 			keys = append(keys, key)
 		}
@@ -45,22 +68,34 @@ func Walk(t reflect.Type, tag string) []Key {
 	return keys
 }
 
-func walk(t reflect.Type, tag, prefix string, index []int, visit func(key Key, section bool)) {
+// walk visits the keys of t, which is at a place of the whole struct.
+func walk(t reflect.Type, tag, prefix string, at Key, sections []Section, visit func(key Key, section bool)) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
-		key := Key{Name: prefix + name, Index: append(slices.Clone(index), i), Type: f.Type, Owner: t, Field: f.Name}
+		key := Key{Name: prefix + name, Type: f.Type, Owner: t, Field: f.Name, index: append(slices.Clone(at.index), i), open: at.open, nth: at.nth}
 		switch section := f.Type.Kind() == reflect.Struct && !IsQuantity(f.Type); {
+		case f.Type == reflect.TypeFor[[]any]():
+			for n, s := range sections {
+				visit(Key{Name: s.Name}, true)
+				walk(s.Type, tag, s.Name+".", Key{open: key.index, nth: n}, nil, visit)
+			}
 		case name == "-" || name == "" && !f.Anonymous:
 		case name == "":
-			walk(f.Type, tag, prefix, key.Index, visit)
+			walk(f.Type, tag, prefix, key, sections, visit)
 		case section:
 			visit(key, true)
-			walk(f.Type, tag, prefix+name+".", key.Index, visit)
+			walk(f.Type, tag, prefix+name+".", key, sections, visit)
 		default:
 			visit(key, false)
 		}
 	}
+}
+
+// Section is a section that the struct itself does not know.
+type Section struct {
+	Name string
+	Type reflect.Type // a struct
 }
 
 // Schema is the keys of a struct type by its toml tags.
@@ -77,8 +112,16 @@ func Of(t reflect.Type) *Schema {
 	if s, ok := schemas.Load(t); ok {
 		return s.(*Schema)
 	}
+	s := With(t)
+	schemas.Store(t, s)
+	return s
+}
+
+// With is Of a struct type with a field of type []any, which holds a value of each of
+// the sections, in their order.
+func With(t reflect.Type, sections ...Section) *Schema {
 	s := &Schema{byName: map[string]*Key{}}
-	walk(t, "toml", "", nil, func(key Key, section bool) {
+	walk(t, "toml", "", Key{}, sections, func(key Key, section bool) {
 		if section {
 			s.sections = append(s.sections, key.Name)
 			return
@@ -88,8 +131,34 @@ func Of(t reflect.Type) *Schema {
 	for i := range s.Keys {
 		s.byName[s.Keys[i].Name] = &s.Keys[i]
 	}
-	schemas.Store(t, s)
 	return s
+}
+
+// Set gives the key of the struct that to points to the value of a text.
+func (s *Schema) Set(to any, key, text string) error {
+	k := s.Key(key)
+	if k == nil {
+		return s.Unknown(key)
+	}
+	v, err := Parse(k.Type, text)
+	if err != nil {
+		return input.Edit(err, func(e *input.Error) { e.Key = key })
+	}
+	k.Set(reflect.ValueOf(to).Elem(), v)
+	return nil
+}
+
+// Changed returns the keys whose values differ between the structs that two pointers
+// point to.
+func (s *Schema) Changed(a, b any) []Key {
+	old, is := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	var changed []Key
+	for _, k := range s.Keys {
+		if !k.Get(old).Equal(k.Get(is)) {
+			changed = append(changed, k)
+		}
+	}
+	return changed
 }
 
 // Key returns the key called name, nil for an unknown name.
@@ -103,6 +172,9 @@ func (s *Schema) Names() []string {
 	}
 	return names
 }
+
+// Sections returns the names of all sections.
+func (s *Schema) Sections() []string { return slices.Clone(s.sections) }
 
 // IsSection says that name is that of a section.
 func (s *Schema) IsSection(name string) bool { return slices.Contains(s.sections, name) }

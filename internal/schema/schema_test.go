@@ -49,7 +49,7 @@ func TestWalk(t *testing.T) {
 	}
 	for name, value := range map[string]any{"rows": 7, "tCK": units.Duration(625), "power.inner.on": true, "power.VDD": 0.0} {
 		k := s.Key(name)
-		if k == nil || !reflect.DeepEqual(k.Of(reflect.ValueOf(v)).Interface(), value) || k.Type != reflect.TypeOf(value) {
+		if k == nil || !reflect.DeepEqual(k.Get(reflect.ValueOf(v)).Interface(), value) || k.Type != reflect.TypeOf(value) {
 			t.Errorf("%s: got %+v, want %v", name, k, value)
 		}
 	}
@@ -133,12 +133,48 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q as %T: got %v, want %s", c.text, c.of, bad, c.want)
 		}
 	}
-	var p part
-	if bad := Set(reflect.ValueOf(&p).Elem().Field(2), "1ns"); bad != nil || p.Clock != units.Nanosecond {
-		t.Errorf("got %v, %v", p.Clock, bad)
+}
+
+// TestSet sets keys of a struct and of the sections that it does not know, which copies
+// share until one of them changes.
+func TestSet(t *testing.T) {
+	type extra struct {
+		Depth int `toml:"depth"`
 	}
-	if bad := Set(reflect.ValueOf(&p).Elem().Field(2), "1"); bad == nil || p.Clock != units.Nanosecond {
-		t.Errorf("a wrong text changes the value: %v, %v", p.Clock, bad)
+	type open struct {
+		Before int `toml:"before"`
+		More   []any
+		After  int `toml:"after"`
+	}
+	s := With(reflect.TypeFor[open](), Section{"first", reflect.TypeFor[extra]()}, Section{"second", reflect.TypeFor[part]()})
+	want := []string{"before", "first.depth", "second.name", "second.rows", "second.tCK", "second.power.VDD", "second.power.inner.on", "second.seed", "after"}
+	if !slices.Equal(s.Names(), want) || !s.IsSection("second.power") || !s.IsSection("first") {
+		t.Errorf("got %v", s.Names())
+	}
+	old := open{More: []any{extra{1}, part{}}}
+	is := old
+	for key, text := range map[string]string{"before": "3", "first.depth": "7", "second.tCK": "1ns", "second.power.inner.on": "true", "after": "4"} {
+		if err := s.Set(&is, key, text); err != nil {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if p := is.More[1].(part); is.Before != 3 || is.After != 4 || is.More[0] != (extra{7}) || p.Clock != units.Nanosecond || !p.Power.Inner.On {
+		t.Errorf("got %+v", is)
+	}
+	if old.Before != 0 || old.More[0] != (extra{1}) || old.More[1] != (part{}) {
+		t.Errorf("the original is now %+v", old)
+	}
+	var changed []string
+	for _, k := range s.Changed(&old, &is) {
+		changed = append(changed, k.Name)
+	}
+	if want := []string{"before", "first.depth", "second.tCK", "second.power.inner.on", "after"}; !slices.Equal(changed, want) {
+		t.Errorf("changed %v", changed)
+	}
+	for key, text := range map[string]string{"second.tCK": "1", "first.deep": "1"} {
+		if err := s.Set(&is, key, text); err == nil || !strings.HasPrefix(err.Error(), key) || is.More[0] != (extra{7}) {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
 }
 

@@ -23,15 +23,6 @@ func Parse(t reflect.Type, text string) (reflect.Value, error) {
 	return Convert(t, value)
 }
 
-// Set gives a field the value that Parse returns.
-func Set(field reflect.Value, text string) error {
-	v, err := Parse(field.Type(), text)
-	if err == nil {
-		field.Set(v)
-	}
-	return err
-}
-
 // Plain returns what a TOML scalar stands for, without quotes.
 func Plain(text string) string {
 	if s, isString := mustScalar(text).(string); isString {

@@ -6,14 +6,15 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/system"
 )
 
 // keys are those of a configuration.
-var keys = configs.Keys()
+var keys = system.Keys()
 
 // fieldOf returns the field of a key.
 func fieldOf(cfg *configs.Config, key string) reflect.Value {
-	return keys.Key(key).Of(reflect.ValueOf(cfg).Elem())
+	return keys.Key(key).Get(reflect.ValueOf(cfg).Elem())
 }
 
 // columnName returns the column of a key in a sweep's results: the key, with
@@ -34,8 +35,10 @@ func columnType(key string) reflect.Type {
 }
 
 // columnValue returns the cell of a key.
-func columnValue(cfg *configs.Config, key string) string {
-	v := fieldOf(cfg, key)
+func columnValue(cfg *configs.Config, key string) string { return cell(fieldOf(cfg, key)) }
+
+// cell writes a value as a column does.
+func cell(v reflect.Value) string {
 	u, ok := schema.UnitOf(v.Type())
 	switch {
 	case !ok:

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -24,8 +23,8 @@ func numbers(t *testing.T, a Axis, key string) []float64 {
 			if s.Key != key {
 				continue
 			}
-			field := reflect.New(keys.Key(key).Type).Elem()
-			if schema.Set(field, s.Value) != nil {
+			field, err := schema.Parse(keys.Key(key).Type, s.Value)
+			if err != nil {
 				t.Fatalf("%s = %s does not read", s.Key, s.Value)
 			}
 			all = append(all, schema.Number(field))

@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // Plan is a sweep's points, in order.
@@ -65,7 +66,7 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: &resolver{loadAll: loadAll}}
 	p.simulate = p.runNode
 	var base *configs.Config
-	if base, p.baseErr = configs.Load(p.options(f.Set)); p.baseErr == nil {
+	if base, p.baseErr = system.Load(p.options(f.Set)); p.baseErr == nil {
 		p.baseSeed = base.Run.Seed
 	}
 	for _, a := range f.Axes {

@@ -11,6 +11,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // resolver turns settings into configurations. Combinations that set the same
@@ -37,7 +38,7 @@ func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error)
 			return config, nil
 		}
 	}
-	config, err := configs.Load(p.options(settings))
+	config, err := system.Load(p.options(settings))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +71,7 @@ func presetsOf(settings []Setting) string {
 func withNumbers(like *configs.Config, settings []Setting) *configs.Config {
 	config := *like
 	for _, s := range settings {
-		if field := fieldOf(&config, s.Key); field.Kind() != reflect.String && schema.Set(field, s.Value) != nil {
+		if keys.Key(s.Key).Type.Kind() != reflect.String && config.Set(s.Key, s.Value) != nil {
 			return nil
 		}
 	}
@@ -102,9 +103,8 @@ func plannedCell(settings []Setting, key string) string {
 		if s.Key != key {
 			continue
 		}
-		var partial configs.Config
-		if schema.Set(fieldOf(&partial, key), s.Value) == nil {
-			return columnValue(&partial, key)
+		if v, err := schema.Parse(keys.Key(key).Type, s.Value); err == nil {
+			return cell(v)
 		}
 		return schema.Plain(s.Value)
 	}

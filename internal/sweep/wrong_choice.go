@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
 )
 
 // option is something that a sweep file lists to be tried: a choice of an axis,
@@ -101,7 +101,7 @@ func (p *Plan) wrongChoice() error {
 // some settings, where it is about a key of these settings.
 func (p *Plan) wrongAlone(settings []Setting) error {
 	all := append(slices.Clone(p.File.Set), settings...)
-	config, err := configs.Load(p.options(all))
+	config, err := system.Load(p.options(all))
 	if err == nil {
 		_, err = p.traces.info(config)
 		err = p.placed(err, all, "run.trace")

@@ -1,0 +1,20 @@
+package configs
+
+// LoadText loads what an overlay text and the options amount to.
+func (ld *Loader) LoadText(file, overlay string, o Options) (*Config, error) {
+	l, err := ld.parse(file, overlay)
+	if err != nil {
+		return nil, err
+	}
+	r, err := ld.resolveAll([]*layer{l}, o)
+	if err != nil {
+		return nil, err
+	}
+	return r.config, nil
+}
+
+// DeriveTensorParallel is what a configuration without model.tensor_parallel gets.
+func (c *Config) DeriveTensorParallel() { c.deriveTensorParallel() }
+
+// Meanings are those of all keys.
+var Meanings = meanings

@@ -1,0 +1,130 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// System is what the loader knows of a system that a node can be.
+type System struct {
+	Name string // value of run.system
+	// Section is the name of the section that is the system's own, "" for none; Zero is a
+	// value of the struct with its keys. Section returns it from a configuration.
+	Section string
+	Zero    input.Checked
+	// Defaults is the section in TOML, with a comment on each number. It lies below the
+	// system presets.
+	Defaults string
+	// Check has the rules of what must fit together for this system, nil for none. The
+	// sections are right by themselves when it is called.
+	Check func(c *Config, k *input.Check)
+}
+
+// Loader loads configurations of nodes that can be one of its systems.
+type Loader struct {
+	systems []System
+	zero    []any // of the systems' sections
+	keys    *schema.Schema
+	once    struct {
+		defaults, ranges sync.Once
+	}
+	defaults  *layer // of the systems' sections
+	err       error  // in them
+	ranges    map[string]string
+	presets   sync.Map // of *layer, by name of a system preset
+	unchanged sync.Map // of *Config, by system preset and flag
+}
+
+// New returns the loader for the systems.
+func New(systems ...System) *Loader {
+	ld := &Loader{systems: systems}
+	var sections []schema.Section
+	for _, s := range systems {
+		if s.Section != "" {
+			sections = append(sections, schema.Section{Name: s.Section, Type: reflect.TypeOf(s.Zero)})
+			ld.zero = append(ld.zero, s.Zero)
+		}
+	}
+	ld.keys = schema.With(reflect.TypeFor[Config](), sections...)
+	return ld
+}
+
+// readDefaults returns the defaults of all sections as one layer.
+func (ld *Loader) readDefaults() (*layer, error) {
+	all := &layer{preset: true}
+	for _, s := range ld.systems {
+		l, err := ld.parse("defaults of "+s.Name, s.Defaults)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range ld.keys.Section(s.Section) {
+			if s.Section != "" && l.find(k.Name) == nil {
+				return nil, fmt.Errorf("%s: no value for %s", l.file, k.Name)
+			}
+		}
+		all.entries = append(all.entries, l.entries...)
+	}
+	return all, nil
+}
+
+// Keys returns the description of a Config's keys.
+func (ld *Loader) Keys() *schema.Schema { return ld.keys }
+
+// Systems returns the names of the systems.
+func (ld *Loader) Systems() []string {
+	names := make([]string, len(ld.systems))
+	for i, s := range ld.systems {
+		names[i] = s.Name
+	}
+	return names
+}
+
+// newConfig returns a configuration without values.
+func (ld *Loader) newConfig() *Config { return &Config{Sections: ld.zero, loader: ld} }
+
+// Section returns a system's own section, which has type T.
+func Section[T input.Checked](c *Config) T {
+	for _, s := range c.Sections {
+		if section, ok := s.(T); ok {
+			return section
+		}
+	}
+	var zero T
+	return zero
+}
+
+// Set gives a key the value of a text, as --set does.
+func (c *Config) Set(key, text string) error { return c.loader.keys.Set(c, key, text) }
+
+// system returns the system that run.system names, nil where there is none.
+func (c *Config) system() *System {
+	for i := range c.loader.systems {
+		if s := &c.loader.systems[i]; s.Name == c.Run.System {
+			return s
+		}
+	}
+	return nil
+}
+
+// CommonSystems returns the systems that run.common_to names.
+func (c *Config) CommonSystems() []string {
+	switch c.Run.CommonTo {
+	case "":
+		return nil
+	case "all":
+		return c.loader.Systems()
+	}
+	names := strings.Split(c.Run.CommonTo, ",")
+	for i := range names {
+		names[i] = strings.TrimSpace(names[i])
+	}
+	return names
+}
+
+// plain is the loader for what has no system around it.
+var plain = New()
