@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,28 +16,6 @@ import (
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
-
-// leaves returns the keys of a configuration and their types.
-func leaves(t reflect.Type, prefix string) map[string]reflect.Type {
-	all := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("toml"), ",")
-		switch {
-		case f.Type.Kind() == reflect.Struct && name == "":
-			for k, v := range leaves(f.Type, prefix) {
-				all[k] = v
-			}
-		case f.Type.Kind() == reflect.Struct:
-			for k, v := range leaves(f.Type, prefix+name+".") {
-				all[k] = v
-			}
-		case name != "" && name != "-":
-			all[prefix+name] = f.Type
-		}
-	}
-	return all
-}
 
 // extremes returns values at and beyond the ends of what a type holds.
 func extremes(t reflect.Type) []string {
@@ -67,29 +44,21 @@ func extremes(t reflect.Type) []string {
 // run succeeds, with shares of time that are shares, or it fails with an error that
 // names the key: no message of the simulator's own, no panic.
 func TestExtremeValues(t *testing.T) {
-	keys := leaves(reflect.TypeFor[configs.Config](), "")
-	names := slices.Sorted(func(yield func(string) bool) {
-		for k := range keys {
-			if !yield(k) {
-				return
-			}
-		}
-	})
 	trace := &traces.Trace{Name: "few"}
 	for i := range 3 {
 		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: 60 * (i + 1), Output: 4})
 	}
 	for _, system := range Names() {
 		t.Run(system, func(t *testing.T) {
-			for _, key := range names {
-				switch section, _, _ := strings.Cut(key, "."); section {
+			for _, k := range Keys().Keys {
+				switch section, _, _ := strings.Cut(k.Name, "."); section {
 				case "dram", "pim", "model": // what a rank does is another's
 					if testing.Short() || system == "rank-pim" && !long.Tests() { // as in l3
 						continue
 					}
 				}
-				for _, value := range extremes(keys[key]) {
-					set := key + "=" + value
+				for _, value := range extremes(k.Type) {
+					set := k.Name + "=" + value
 					if err := runExtreme(t, system, set, trace); err != nil {
 						t.Errorf("%s: %v", set, err)
 					}

@@ -1,0 +1,49 @@
+package system_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/system"
+)
+
+// TestSixthSystemSweeps: a sweep knows the section of a system that was added to the
+// list, and so does 'config explain'.
+func TestSixthSystemSweeps(t *testing.T) {
+	f, err := sweep.ParseFile("cxl.toml", `where = 'cxl.bandwidth < "1TB/s"'
+[set]
+run.system = "cxl"
+run.requests = 4
+model.layers = 2
+[grid]
+cxl.bandwidth = ["64GB/s", "256GB/s", "2TB/s"]
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := sweep.NewPlan(f, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := p.Run(context.Background(), sweep.RunOptions{Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := p.Table(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.Columns[1] != "cxl.bandwidth_GB_per_s" || len(table.Rows) != 2 || table.Rows[1][1] != "256" || strings.Join(table.Rows[1][1:], ",") == strings.Join(table.Rows[0][1:], ",") {
+		t.Errorf("%v\n%v", table.Columns[:6], table.Rows)
+	}
+	e, err := system.Configs().Explain(configs.Options{Sets: []string{"run.system=cxl"}}, "cxl.latency")
+	if err != nil || e.Value != "300ns" || e.Range != "0ps to 1s" || !strings.Contains(e.Source, "CXL switch") {
+		t.Errorf("%+v, %v", e, err)
+	}
+	if _, err := system.Load(configs.Options{Sets: []string{"cxl.latencyy=1ns"}}); err == nil || !strings.Contains(err.Error(), `did you mean "cxl.latency"?`) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package system
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// The sixth system, as CONTRIBUTING describes: all that it takes is this file and its
+// entry in the list. The tests of all systems run it, too: laws, timelines, extreme
+// values, rejected requests, planted violations.
+func init() { systems = append(systems, cxlSystem) }
+
+// cxlSystem is GPUs whose keys and values are in CXL memory beside them.
+var cxlSystem = System{
+	Name:     "cxl",
+	Hardware: "KV in memory behind CXL links; the GPUs attend over what they read from there",
+	Schedule: "continuous batching, prefill first or chunked",
+	Source:   "a test of how a system is added",
+	Sections: "cxl, batching",
+	section:  "cxl", zero: CXL{}, kv: place{name: "in CXL memory"},
+	memory: (*Node).cxlMemory, assemble: assembleCXL,
+	defaults: `
+[cxl]
+policy = "prefill-first" # as gpu-only has it; long prompts
+capacity = "2TiB"        # our choice, that of the DIMMs; requests in memory
+bandwidth = "256GB/s"    # our choice, four links of 64 GB/s (CXL 2.0 on 16 lanes of PCIe 5.0); decode attention's time
+latency = "300ns"        # our choice, about that of memory behind a CXL switch; small batches
+`,
+}
+
+// CXL is the section [cxl]: memory of the node that its GPUs read over CXL.
+type CXL struct {
+	Policy    string          `toml:"policy"`    // PrefillFirst or ChunkedPrefill
+	Capacity  units.Bytes     `toml:"capacity"`  // of the node
+	Bandwidth units.Bandwidth `toml:"bandwidth"` // of the node, each direction
+	Latency   units.Duration  `toml:"latency"`   // until the first byte of a layer's keys and values
+}
+
+// Check has the rules of the section.
+func (x CXL) Check(c *input.Check) {
+	input.OneOf(c, "policy", x.Policy, policies()...)
+	input.Within(c, "capacity", x.Capacity, units.MiB, 1024*units.TiB)
+	input.Within(c, "bandwidth", x.Bandwidth, 1, 1e18)
+	input.Within(c, "latency", x.Latency, 0, units.Second)
+}
+
+// cxl is a replica: the GPUs attend while keys and values stream in.
+type cxl struct {
+	gpuSide
+	flow
+	rate    units.Bandwidth // of the replica
+	latency sim.Time
+}
+
+func assembleCXL(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	x := configs.Section[CXL](n.cfg)
+	e := &cxl{gpuSide: newGPUSide(n.cfg), rate: x.Bandwidth / units.Bandwidth(n.Replicas()), latency: x.Latency}
+	e.flow = newFlow(&e.gpuSide, besideGPU("CXL")[:onUp], o, check)
+	ledger := scheduler.NewLedger(n.pages(n.memory.capacity))
+	free := scheduler.GPUMemory{Model: &n.cfg.Model, Free: n.FreeGPUMemory()}
+	return assembly{n.continuous(batchingPolicy(x.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, ledger, free, nil, stream), e}
+}
+
+// cxlMemory is the KV memory of one replica, in the pages of GPU memory.
+func (n *Node) cxlMemory() kvMemory {
+	page := n.gpuMemory().unit
+	return kvMemory{page, int64(configs.Section[CXL](n.cfg).Capacity/units.Bytes(n.Replicas())) / int64(page)}
+}
+
+func (e *cxl) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+	e.it.Reset()
+	sub := &b.Sub[0]
+	// What an iteration makes is written beside its work.
+	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
+	g := e.stage(sub)
+	g.attention += e.decodeOnGPU(sub, b.Step)
+	g.device = e.read(sub, b.Step)
+	e.add(0, &g, opAttention, 0)
+	return e.flow.run(start)
+}
+
+// read returns the time that the keys and values that decoding requests attend over in
+// one layer take to come.
+func (e *cxl) read(sub *scheduler.SubBatch, step int64) sim.Time {
+	var bytes units.Bytes
+	for _, c := range e.decode(sub.Decode, step) {
+		for _, tokens := range c.Tokens {
+			bytes += e.kv(tokens) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
+		}
+	}
+	if bytes == 0 {
+		return 0
+	}
+	return e.latency + transferTime(e.rate, bytes)
+}
+
+func (e *cxl) peak() units.Bandwidth { return min(e.rate, e.hbmPeak) }
+
+// TestCXLLimit: with memory that takes no time to read, and is as large as theirs, the
+// GPUs do what they do alone.
+func TestCXLLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		alone := d.node(t, "gpu-only")
+		capacity := units.Bytes(alone.memory.capacity) * alone.memory.unit * units.Bytes(alone.Replicas())
+		if capacity < units.MiB {
+			t.Skip("less memory than the section takes")
+		}
+		cxl := d.node(t, "cxl", "cxl.bandwidth=1e18B/s", "cxl.latency=0ps", "cxl.capacity="+capacity.String(),
+			"cxl.policy="+configs.Section[GPUOnly](alone.cfg).Policy, "memory.admission=final", "gpu.memory_capacity=80GiB")
+		if cxl.memory != alone.memory {
+			t.Fatalf("%+v, alone %+v", cxl.memory, alone.memory)
+		}
+		alone = d.node(t, "gpu-only", "memory.admission=final")
+		if got, want := requestsOf(t, mustRun(t, cxl, d.trace, false)), requestsOf(t, mustRun(t, alone, d.trace, false)); got != want {
+			t.Fatalf("got\n%s\nGPUs alone\n%s", got, want)
+		}
+	})
+}
+
+// TestCXLClosedForm: where CXL is what all wait for, the time between two tokens is that
+// of reading all keys and values, and of the blocks between the readings.
+func TestCXLClosedForm(t *testing.T) {
+	tbt := func(bandwidth string) float64 {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=cxl", "run.model=gpt-175b", "cxl.latency=0ps", "cxl.bandwidth=" + bandwidth}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(8, 1000, 2)}, false)
+		return r.tbt.Milliseconds().Mean
+	}
+	// 8 requests of 1,001 tokens, 4,718,592 bytes each: what a byte at 10 GB/s takes twice
+	// as long as at 20 GB/s.
+	slow, fast := tbt("10GB/s"), tbt("20GB/s")
+	if want := 8 * 1001 * 4718592 / 20e9 * 1e3; math.Abs(slow-fast-want) > 1e-6*want {
+		t.Errorf("%v and %v ms between tokens: %v between them, want %v", slow, fast, slow-fast, want)
+	}
+}
