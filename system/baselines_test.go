@@ -267,7 +267,7 @@ func TestHBMPIMCapacity(t *testing.T) {
 // faster ones save of all but its overhead.
 func TestPIMAttentionOverhead(t *testing.T) {
 	took := func(factor string) (got, seconds, overhead float64) {
-		cfg, err := configs.Load(configs.Options{Sets: []string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor=" + factor}})
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim", "gpu.preset=a100-sxm-80gb", "hbm_pim.bandwidth_factor=" + factor}})
 		if err != nil {
 			t.Fatal(err)
 		}
