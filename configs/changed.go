@@ -1,7 +1,10 @@
 package configs
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -16,21 +19,74 @@ type Change struct {
 // names, in the order of the struct: what a user changed, wherever that was. It
 // returns none where a preset cannot be read.
 func (c *Config) Changed() []Change {
-	presets, err := c.loader.flagLayer([]Flag{
-		{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
-		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset},
-	})
-	if err != nil {
-		return nil
-	}
-	r, err := c.loader.resolve([]*layer{presets})
-	if err != nil {
+	base := c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
+		{Key: "gpu.preset", Value: c.GPU.Preset}, {Key: "dram.preset", Value: c.DRAM.Preset}})
+	if base == nil {
 		return nil
 	}
 	var changes []Change
-	for _, k := range c.loader.keys.Changed(r.config, c) {
+	for _, k := range c.loader.keys.Changed(base, c) {
 		value, _ := schema.Literal(k.Get(reflect.ValueOf(c).Elem()).Interface())
 		changes = append(changes, Change{k.Name, value})
 	}
 	return changes
+}
+
+// ofPresets returns the configuration that the presets in flags make, nil where one
+// cannot be read. It need not be valid.
+func (ld *Loader) ofPresets(flags []Flag) *Config {
+	l, err := ld.flagLayer(flags)
+	if err != nil {
+		return nil
+	}
+	r, err := ld.resolve([]*layer{l})
+	if err != nil {
+		return nil
+	}
+	return r.config
+}
+
+// ModelTitle returns the model's name and, where it starts from a preset and has no
+// name of its own, which keys differ: "gpt-175b, changed: layers".
+func (c *Config) ModelTitle() string {
+	return c.title("model", Model, Flag{Key: "run.model", Value: c.Run.Model}, c.Model.Name)
+}
+
+// GPUTitle is ModelTitle of the GPU. What the system preset changes in every GPU is no
+// difference.
+func (c *Config) GPUTitle() string {
+	return c.title("gpu", GPUs, Flag{Key: "gpu.preset", Value: c.GPU.Preset}, c.GPU.Name)
+}
+
+// shownChanges is how many keys a title names.
+const shownChanges = 4
+
+func (c *Config) title(section string, kind Kind, named Flag, name string) string {
+	if !slices.Contains(Names(kind), named.Value) {
+		return name
+	}
+	id := [3]string{c.Preset, named.Key, named.Value}
+	base, known := c.loader.titles.Load(id)
+	if !known {
+		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
+		c.loader.titles.Store(id, base)
+	}
+	preset := base.(*Config)
+	if preset == nil || keys.Key(section+".name").Get(reflect.ValueOf(preset).Elem()).String() != name {
+		return name
+	}
+	var changed []string
+	for _, k := range keys.Changed(preset, c) {
+		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
+			changed = append(changed, last)
+		}
+	}
+	if len(changed) == 0 {
+		return name
+	}
+	list := strings.Join(changed[:min(len(changed), shownChanges)], ", ")
+	if n := len(changed) - shownChanges; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return name + ", changed: " + list
 }

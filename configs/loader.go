@@ -33,11 +33,11 @@ type Loader struct {
 	once    struct {
 		defaults, ranges sync.Once
 	}
-	defaults  *layer // of the systems' sections
-	err       error  // in them
-	ranges    map[string]string
-	presets   sync.Map // of *layer, by name of a system preset
-	unchanged sync.Map // of *Config, by system preset and flag
+	defaults *layer // of the systems' sections
+	err      error  // in them
+	ranges   map[string]string
+	presets  sync.Map // of *layer, by name of a system preset
+	titles   sync.Map // of *Config, by system preset and preset of a section
 }
 
 // New returns the loader for the systems.

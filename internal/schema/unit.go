@@ -27,6 +27,17 @@ func UnitOf(t reflect.Type) (Unit, bool) {
 	return u, ok
 }
 
+// Quantities reads two texts as quantities of one type, false where no type takes both.
+func Quantities(a, b string) (x, y reflect.Value, ok bool) {
+	for t := range unitOf { // a text with a unit is of one type at most
+		x, errX := Convert(t, a)
+		if y, errY := Convert(t, b); errX == nil && errY == nil {
+			return x, y, true
+		}
+	}
+	return x, y, false
+}
+
 // Takes says what kind of value a type takes.
 func Takes(t reflect.Type) string {
 	if u, ok := unitOf[t]; ok {

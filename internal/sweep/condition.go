@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"encoding"
 	"fmt"
 	"go/ast"
 	"go/constant"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
-	"github.com/l3sim/l3sim/units"
 )
 
 // condition is an expression over the keys of a configuration, in the syntax of
@@ -182,17 +180,11 @@ func applyOperator(x constant.Value, op token.Token, y constant.Value) (constant
 
 // quantities reads two texts as quantities of one kind.
 func quantities(a, b string) (x, y constant.Value, ok bool) {
-	for _, t := range []reflect.Type{
-		reflect.TypeFor[units.Bytes](), reflect.TypeFor[units.Duration](),
-		reflect.TypeFor[units.Bandwidth](), reflect.TypeFor[units.FLOPRate](),
-	} {
-		v, w := reflect.New(t), reflect.New(t)
-		if v.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(a)) == nil &&
-			w.Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(b)) == nil {
-			return fieldValue(v.Elem()), fieldValue(w.Elem()), true
-		}
+	v, w, ok := schema.Quantities(a, b)
+	if !ok {
+		return nil, nil, false
 	}
-	return nil, nil, false
+	return fieldValue(v), fieldValue(w), true
 }
 
 // fieldValue returns a number as a constant.
@@ -209,11 +201,8 @@ func fieldValue(v reflect.Value) constant.Value {
 // keyConstant returns the value of a key of a configuration for a condition:
 // quantities are text, as they are written.
 func keyConstant(field reflect.Value) constant.Value {
-	if text, ok := field.Interface().(encoding.TextMarshaler); ok {
-		b, err := text.MarshalText()
-		if err == nil {
-			return constant.MakeString(string(b))
-		}
+	if schema.IsQuantity(field.Type()) {
+		return constant.MakeString(schema.Text(field))
 	}
 	switch field.Kind() {
 	case reflect.String:

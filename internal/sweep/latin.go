@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"encoding"
 	"fmt"
 	"maps"
 	"math"
@@ -189,29 +188,12 @@ const largest = 1 << 53
 
 // quantity reads a decoded value as a number of a type, in its base unit.
 func quantity(t reflect.Type, value any) (float64, bool) {
-	v := 0.0
-	field := reflect.New(t)
-	switch value := value.(type) {
-	case string:
-		text, ok := field.Interface().(encoding.TextUnmarshaler)
-		if !ok || text.UnmarshalText([]byte(value)) != nil {
-			return 0, false
-		}
-		v = schema.Number(field.Elem())
-	case int64:
-		v = float64(value)
-	case float64:
-		if !field.Elem().CanFloat() {
-			return 0, false
-		}
-		v = value
-	default:
+	v, err := schema.Convert(t, value)
+	if err != nil {
 		return 0, false
 	}
-	if _, ok := value.(string); !ok && schema.IsText(t) || field.Elem().CanUint() && v < 0 {
-		return 0, false
-	}
-	return v, math.Abs(v) <= largest || field.Elem().CanFloat() && !math.IsInf(v, 0) && !math.IsNaN(v)
+	x := schema.Number(v)
+	return x, v.CanFloat() && !math.IsInf(x, 0) && !math.IsNaN(x) || math.Abs(x) <= largest
 }
 
 // value returns the value, in TOML, of the key at u in [0, 1), one of the given
