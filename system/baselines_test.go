@@ -61,11 +61,11 @@ func drawBaseline(t *rapid.T) drawn {
 }
 
 // load returns the configuration of a system with further settings.
-func (d *drawn) load(t *rapid.T, system string, sets ...string) *configs.Config {
+func (d *drawn) load(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
 	all := append(append([]string{"run.system=" + system}, d.sets...), sets...)
 	cfg, err := Load(configs.Options{Sets: all})
 	if err != nil {
-		t.Fatalf("configuration: %v", err)
+		t.Fatal("configuration:", err)
 	}
 	return cfg
 }
@@ -88,7 +88,7 @@ var drawnKernels = sync.OnceValues(func() (map[string]*kernels, error) {
 
 // node returns the node of a system with further settings; L3 has a processing
 // unit a rank.
-func (d *drawn) node(t *rapid.T, system string, sets ...string) *Node {
+func (d *drawn) node(t interface{ Fatal(...any) }, system string, sets ...string) *Node {
 	all, err := drawnKernels()
 	if err != nil {
 		t.Fatal(err)
