@@ -102,9 +102,7 @@ type latencyForest struct {
 
 func newLatencyForest(spec *PredictorSpec, seed uint64, work func(a, b float64) float64) *latencyForest {
 	return &latencyForest{
-		// Both features compete for every split: a forest that chooses one of two at
-		// random wastes half of its splits (docs/predictors.md has the errors).
-		spec: forest.Spec{Trees: spec.Trees, MaxDepth: spec.MaxDepth, MinLeaf: spec.MinLeaf, Features: 2},
+		spec: forest.Spec{Trees: spec.Trees, MaxDepth: spec.MaxDepth, MinLeaf: spec.MinLeaf},
 		seed: seed, data: newPoints(spec.Window), when: schedule{every: spec.RefitEvery}, work: work,
 	}
 }

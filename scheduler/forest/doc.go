@@ -1,6 +1,7 @@
 // Package forest is random-forest regression: the mean of regression trees,
-// each grown on a bootstrap sample of the data with a random subset of the
-// features at every split.
+// each grown on a bootstrap sample of the data. All features compete for every
+// split: with two of them, a forest that chooses one at random wastes half of its
+// splits (docs/predictors.md has the errors).
 //
 //	L. Breiman, "Random Forests", Machine Learning 45(1), 2001, 5–32,
 //	https://doi.org/10.1023/A:1010933404324

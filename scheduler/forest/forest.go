@@ -14,7 +14,6 @@ type Spec struct {
 	Trees    int // at least 1
 	MaxDepth int // most splits on a way from the root; 0 to 64
 	MinLeaf  int // least rows of the bootstrap sample in a leaf, repeats counted; at least 1
-	Features int // features that compete for a split, drawn anew for each; 1 to all
 }
 
 // Forest predicts a number from a vector of features. It is safe for concurrent
@@ -44,7 +43,7 @@ func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := spec.check(len(data.columns)); err != nil {
+	if err := spec.check(); err != nil {
 		return nil, err
 	}
 	if workers < 1 {
@@ -84,7 +83,7 @@ func (f *Forest) replace(data *matrix, n int) {
 			g := newGrower(&f.spec, data)
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				rng := rand.New(rand.NewPCG(f.seed, f.grown+uint64(i)))
-				fresh[i] = g.grow(bootstrap(len(data.y), rng), rng)
+				fresh[i] = g.grow(bootstrap(len(data.y), rng))
 			}
 		})
 	}
@@ -158,10 +157,9 @@ func (f *Forest) Range(feature int) (low, high float64) { return f.low[feature],
 
 // Error is the error of predictions of data that the predictor has not seen.
 type Error struct {
-	MeanSquare float64 // (target)²
 	// Relative is the mean of |y − ŷ|/|y|, rows of target 0 left out.
 	Relative float64
-	Rows     int // that the mean square covers
+	Rows     int // predicted, those of target 0 too
 }
 
 // OutOfBag returns the out-of-bag error: every row of the data of the last Fit or
@@ -186,15 +184,12 @@ func (f *Forest) OutOfBag() Error {
 		if n == 0 {
 			continue
 		}
-		d := sum/float64(n) - y
-		e.MeanSquare += float64(d * d)
 		e.Rows++
 		if y != 0 {
-			e.Relative += math.Abs(d / y)
+			e.Relative += math.Abs((sum/float64(n) - y) / y)
 			relative++
 		}
 	}
-	e.MeanSquare /= float64(max(1, e.Rows))
 	e.Relative /= float64(max(1, relative))
 	return e
 }

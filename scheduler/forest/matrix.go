@@ -84,7 +84,7 @@ func (m *matrix) row(i int, x []float64) {
 }
 
 // check reports a specification that no forest can be grown by.
-func (s *Spec) check(features int) error {
+func (s *Spec) check() error {
 	switch {
 	case s.Trees < 1:
 		return fmt.Errorf("forest: %d trees", s.Trees)
@@ -92,8 +92,6 @@ func (s *Spec) check(features int) error {
 		return fmt.Errorf("forest: depth %d, expected 0 to 64", s.MaxDepth)
 	case s.MinLeaf < 1:
 		return fmt.Errorf("forest: leaves of at least %d rows", s.MinLeaf)
-	case s.Features < 1 || s.Features > features:
-		return fmt.Errorf("forest: %d features a split of %d", s.Features, features)
 	}
 	return nil
 }

@@ -49,18 +49,16 @@ type grower struct {
 	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
 	// feature f. A node owns the same range in each, and a split partitions the
 	// range stably: the data is sorted once for all trees.
-	sorted   [][]int32
-	left     []bool // [row]: goes left at the split under way
-	spare    []int32
-	features []int // a permutation of the features
-	rng      *rand.Rand
-	tree     tree
+	sorted [][]int32
+	left   []bool // [row]: goes left at the split under way
+	spare  []int32
+	tree   tree
 }
 
 func newGrower(spec *Spec, data *matrix) *grower {
 	g := &grower{
 		spec: spec, data: data, sorted: make([][]int32, len(data.columns)), left: make([]bool, len(data.y)),
-		spare: make([]int32, 0, len(data.y)), features: make([]int, len(data.columns)),
+		spare: make([]int32, 0, len(data.y)),
 	}
 	for f := range g.sorted {
 		g.sorted[f] = make([]int32, 0, len(data.y))
@@ -78,8 +76,7 @@ func bootstrap(n int, rng *rand.Rand) []int32 {
 }
 
 // grow grows a tree on the rows of the matrix taken counts times each.
-func (g *grower) grow(counts []int32, rng *rand.Rand) tree {
-	g.rng = rng
+func (g *grower) grow(counts []int32) tree {
 	for f := range g.sorted {
 		g.sorted[f] = g.sorted[f][:0]
 		for _, row := range g.data.order[f] {
@@ -87,7 +84,6 @@ func (g *grower) grow(counts []int32, rng *rand.Rand) tree {
 				g.sorted[f] = append(g.sorted[f], row)
 			}
 		}
-		g.features[f] = f
 	}
 	g.tree = tree{nodes: make([]node, 1, 64), values: make([]float64, 1, 64), data: g.data, counts: counts}
 	g.node(0, 0, len(g.sorted[0]), 0)
@@ -147,23 +143,12 @@ type split struct {
 	at        int // first position of the right side in sorted[feature]
 }
 
-// best returns the best split over a random subset of the features. Features on
-// which no split is possible do not count, so that a node is a leaf only where no
-// feature can split it. Ties go to the feature drawn first and its lowest
-// threshold.
+// best returns the best split over all features. Ties go to the first feature and
+// its lowest threshold.
 func (g *grower) best(low, high, rows int, mean float64) split {
 	var best split
-	all := len(g.features)
-	for tried, k := 0, 0; k < all && tried < g.spec.Features; k++ {
-		if g.spec.Features < all {
-			j := k + g.rng.IntN(all-k)
-			g.features[k], g.features[j] = g.features[j], g.features[k]
-		}
-		s := g.scan(g.features[k], low, high, rows, mean)
-		if s.gain > 0 {
-			tried++
-		}
-		if s.gain > best.gain {
+	for f := range g.sorted {
+		if s := g.scan(f, low, high, rows, mean); s.gain > best.gain {
 			best = s
 		}
 	}

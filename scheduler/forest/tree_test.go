@@ -15,7 +15,7 @@ func growAll(t testing.TB, spec Spec, x, y []float64) tree {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newGrower(&spec, m).grow(once(len(y)), rand.New(rand.NewPCG(1, 0)))
+	return newGrower(&spec, m).grow(once(len(y)))
 }
 
 // once takes every one of n rows once.
@@ -34,7 +34,7 @@ func once(n int) []int32 {
 func TestSplitByHand(t *testing.T) {
 	x := []float64{0, 1, 2, 4, 5, 6}
 	y := []float64{1, 1, 1, 5, 8, 8}
-	tr := growAll(t, Spec{Trees: 1, MaxDepth: 10, MinLeaf: 1, Features: 1}, x, y)
+	tr := growAll(t, Spec{Trees: 1, MaxDepth: 10, MinLeaf: 1}, x, y)
 	if len(tr.nodes) != 5 || tr.depth != 2 {
 		t.Fatalf("%d nodes of depth %d, want 5 of depth 2", len(tr.nodes), tr.depth)
 	}
@@ -81,8 +81,8 @@ func TestBestSplit(t *testing.T) {
 				}
 			}
 		}
-		g := newGrower(&Spec{Trees: 1, MaxDepth: 0, MinLeaf: least, Features: 2}, m)
-		g.grow(once(n), nil)
+		g := newGrower(&Spec{Trees: 1, MaxDepth: 0, MinLeaf: least}, m)
+		g.grow(once(n))
 		sum := 0.0
 		for _, v := range y {
 			sum += v
@@ -116,11 +116,11 @@ func TestLimits(t *testing.T) {
 		nodes, depth  int
 		leastInLeaves int
 	}{
-		{Spec{Trees: 1, MaxDepth: 0, MinLeaf: 1, Features: 1}, 1, 0, 64},
-		{Spec{Trees: 1, MaxDepth: 1, MinLeaf: 1, Features: 1}, 3, 1, 1},
-		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 32, Features: 1}, 3, 1, 32},
-		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 33, Features: 1}, 1, 0, 64},
-		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 1, Features: 1}, 127, -1, 1},
+		{Spec{Trees: 1, MaxDepth: 0, MinLeaf: 1}, 1, 0, 64},
+		{Spec{Trees: 1, MaxDepth: 1, MinLeaf: 1}, 3, 1, 1},
+		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 32}, 3, 1, 32},
+		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 33}, 1, 0, 64},
+		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 1}, 127, -1, 1},
 	} {
 		tr := growAll(t, c.spec, x, y)
 		if len(tr.nodes) != c.nodes || c.depth >= 0 && tr.depth != c.depth {
@@ -159,14 +159,13 @@ func TestMonotoneTransform(t *testing.T) {
 		counts[0]++
 		spec := &Spec{
 			Trees: 1, MaxDepth: rapid.IntRange(0, 8).Draw(t, "depth"), MinLeaf: rapid.IntRange(1, 4).Draw(t, "leaf"),
-			Features: rapid.IntRange(1, 2).Draw(t, "features"),
 		}
 		grow := func(x []float64) (*matrix, tree) {
 			m, err := newMatrix(x, y)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return m, newGrower(spec, m).grow(counts, rand.New(rand.NewPCG(5, 0)))
+			return m, newGrower(spec, m).grow(counts)
 		}
 		mx, tx := grow(x)
 		mz, tz := grow(z)
@@ -187,10 +186,10 @@ func BenchmarkGrow(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	g := newGrower(&Spec{Trees: 1, MaxDepth: 12, MinLeaf: 2, Features: 2}, m)
+	g := newGrower(&Spec{Trees: 1, MaxDepth: 12, MinLeaf: 2}, m)
 	rng := rand.New(rand.NewPCG(1, 1))
 	b.ReportAllocs()
 	for b.Loop() {
-		g.grow(bootstrap(len(y), rng), rng)
+		g.grow(bootstrap(len(y), rng))
 	}
 }
