@@ -3,6 +3,7 @@ package dram_test
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/l3sim/l3sim/dram"
 )
@@ -11,21 +12,18 @@ import (
 func ExampleSetup_Replay() {
 	spec, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	policy, err := dram.LookupPolicy("default")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	system := dram.Setup{Spec: spec, Policy: policy, Channels: 1, Ranks: 4}
 	stats, err := system.Replay(context.Background(), []dram.Request{
 		{Clock: 0, Address: 0x0}, {Clock: 200, Address: 0x40}, {Clock: 400, Address: 0x80000},
 	}, nil)
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	fmt.Printf("%d ACT, %d row hit, mean latency %.1f clocks, end at clock %d\n",
 		stats.Count(dram.ACT), stats.RowHits, stats.Latency.Mean(), stats.EndClock)
@@ -36,8 +34,7 @@ func ExampleSetup_Replay() {
 func ExampleChecker() {
 	spec, err := dram.LookupSpec("ddr4-3200-8gb-x8")
 	if err != nil {
-		fmt.Println(err)
-		return
+		log.Fatal(err)
 	}
 	c := dram.NewChecker(spec, 1, false)
 	bank := dram.Address{Rank: 0, BankGroup: 2, Bank: 1, Row: 7, Column: -1}
