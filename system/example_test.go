@@ -11,7 +11,7 @@ import (
 
 // Runs L3's node with 64 requests of a built-in trace and prints three of its metrics.
 func ExampleNode_Run() {
-	cfg, err := configs.Load(configs.Options{Sets: []string{
+	cfg, err := system.Load(configs.Options{Sets: []string{
 		`run.system="l3"`, `run.trace="longbench"`, "run.requests=64", "run.seed=1",
 	}})
 	if err != nil {
