@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -31,7 +30,7 @@ var bases = []base{
 }
 
 // keys are those of the sections that are in every configuration.
-var keys = schema.Of(reflect.TypeFor[Config]())
+var keys = schema.Of[Config]()
 
 // name returns the key of the section's own name.
 func (b *base) name() string { return b.section + ".name" }
@@ -213,9 +212,9 @@ func modelLayer(path string, text []byte) (*layer, error) {
 		}
 	}
 	l := &layer{derives: "model.tensor_parallel", file: input.Name(path)}
-	for _, k := range schema.Of(reflect.TypeFor[llm.Model]()).Keys {
+	for _, k := range schema.Of[llm.Model]().Keys {
 		if key := "model." + k.Name; key != l.derives {
-			l.set(entry{key: key, value: k.Get(reflect.ValueOf(m).Elem()), file: l.file, comment: "from " + l.file})
+			l.set(entry{key: key, value: k.Get(m), file: l.file, comment: "from " + l.file})
 		}
 	}
 	return l, nil

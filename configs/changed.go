@@ -2,7 +2,6 @@ package configs
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -26,7 +25,7 @@ func (c *Config) Changed() []Change {
 	}
 	var changes []Change
 	for _, k := range c.loader.keys.Changed(base, c) {
-		value, _ := schema.Literal(k.Get(reflect.ValueOf(c).Elem()).Interface())
+		value, _ := schema.Literal(k.Get(c).Interface())
 		changes = append(changes, Change{k.Name, value})
 	}
 	return changes
@@ -72,7 +71,7 @@ func (c *Config) title(section string, kind Kind, named Flag, name string) strin
 		c.loader.titles.Store(id, base)
 	}
 	preset := base.(*Config)
-	if preset == nil || keys.Key(section+".name").Get(reflect.ValueOf(preset).Elem()).String() != name {
+	if preset == nil || keys.Key(section+".name").Get(preset).String() != name {
 		return name
 	}
 	var changed []string

@@ -3,7 +3,6 @@ package configs
 import (
 	_ "embed"
 	"fmt"
-	"reflect"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -76,7 +75,7 @@ func (r *resolution) explain(k *schema.Key) (value, place, source string) {
 	case place == "":
 		place = "the program, where nothing names another"
 	}
-	return schema.Text(k.Get(reflect.ValueOf(r.config).Elem())), place, o.comment
+	return schema.Text(k.Get(r.config)), place, o.comment
 }
 
 // readRanges returns what the rules say that keys must be, by key, where the other keys

@@ -54,7 +54,7 @@ func TestRanges(t *testing.T) {
 		high, _ := strconv.ParseInt(m[2], 10, 64)
 		for v, out := range map[int64]bool{low - 1: true, low: false, high: false, high + 1: true} {
 			c := *valid
-			k.Set(reflect.ValueOf(&c).Elem(), reflect.ValueOf(v).Convert(k.Type))
+			k.Set(&c, reflect.ValueOf(v).Convert(k.Type))
 			got := slices.ContainsFunc(input.Faults(&c), func(e *input.Error) bool { return e.Key == k.Name && e.Expected == m[0] })
 			if got != out {
 				t.Errorf("%s = %d: out of %q %t, want %t", k.Name, v, m[0], got, out)

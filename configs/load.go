@@ -161,10 +161,10 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 // finish names what the sections are on top of, and derives what no layer sets.
 func (r *resolution) finish(roots []*root) {
 	for i, b := range bases {
-		named := keys.Key(b.key).Get(reflect.ValueOf(r.config).Elem())
+		named := keys.Key(b.key).Get(r.config)
 		named.SetString(roots[i].preset)
 		if roots[i].preset == "" {
-			named.SetString(keys.Key(b.name()).Get(reflect.ValueOf(r.config).Elem()).String())
+			named.SetString(keys.Key(b.name()).Get(r.config).String())
 		}
 		// What describes the section itself stands for a name below, which it is not.
 		if o, ok := r.origin[b.key]; !ok || roots[i].preset == "" && o.value.String() != named.String() {
@@ -227,7 +227,7 @@ func superseded(layers []*layer, roots []*root, i int, key string) bool {
 
 // set gives a key of the configuration its value.
 func (r *resolution) set(e entry, o origin) {
-	r.config.loader.keys.Key(e.key).Set(reflect.ValueOf(r.config).Elem(), e.value)
+	r.config.loader.keys.Key(e.key).Set(r.config, e.value)
 	r.origin[e.key] = o
 }
 

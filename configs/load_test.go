@@ -254,7 +254,7 @@ func TestTwoPresets(t *testing.T) {
 // is often, but not always, legal.
 func drawOverride(t *rapid.T, c *Config) string {
 	k := rapid.SampledFrom(keys.Keys).Draw(t, "key")
-	key, old := k.Name, k.Get(reflect.ValueOf(c).Elem()).Interface()
+	key, old := k.Name, k.Get(c).Interface()
 	value := schema.Written(old)
 	switch old := old.(type) {
 	case int:
@@ -331,7 +331,7 @@ func TestHashSeesEveryKey(t *testing.T) {
 	for _, key := range keys.Names() {
 		changed, k := *c, keys.Key(key)
 		v := reflect.New(k.Type).Elem()
-		v.Set(k.Get(reflect.ValueOf(c).Elem()))
+		v.Set(k.Get(c))
 		switch {
 		case v.CanInt():
 			v.SetInt(v.Int() + 1)
@@ -347,7 +347,7 @@ func TestHashSeesEveryKey(t *testing.T) {
 			t.Errorf("%s: kind %s is not tested", key, v.Kind())
 			continue
 		}
-		k.Set(reflect.ValueOf(&changed).Elem(), v)
+		k.Set(&changed, v)
 		if after, err := changed.SHA256(); err != nil || after == before {
 			t.Errorf("%s: the hash does not change (%v)", key, err)
 		}

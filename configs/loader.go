@@ -50,7 +50,7 @@ func New(systems ...System) *Loader {
 			ld.zero = append(ld.zero, s.Zero)
 		}
 	}
-	ld.keys = schema.With(reflect.TypeFor[Config](), sections...)
+	ld.keys = schema.With[Config](sections...)
 	return ld
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"reflect"
 
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -24,7 +23,7 @@ func (c *Config) WriteTOML(w io.Writer) error {
 		}
 		for _, k := range c.loader.keys.Keys {
 			if in, key := schema.Split(k.Name); in == section {
-				value, ok := schema.Literal(k.Get(reflect.ValueOf(c).Elem()).Interface())
+				value, ok := schema.Literal(k.Get(c).Interface())
 				if !ok {
 					return fmt.Errorf("configuration: %s cannot be written", k.Name)
 				}

@@ -1,7 +1,6 @@
 package dram
 
 import (
-	"reflect"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -12,14 +11,14 @@ import (
 // "power.IDD0") from its text, in which quotes are optional. Call input.Validate after
 // the last one.
 func (s *Spec) Set(key, value string) error {
-	return schema.Of(reflect.TypeFor[Spec]()).Set(s, key, value)
+	return schema.Of[Spec]().Set(s, key, value)
 }
 
 // Set sets the field that the configuration key names, of the part ("tRFC",
 // "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
 // Validate after the last one.
 func (s *Setup) Set(key, value string) error {
-	part, policy := schema.Of(reflect.TypeFor[Spec]()), schema.Of(reflect.TypeFor[Policy]())
+	part, policy := schema.Of[Spec](), schema.Of[Policy]()
 	ofPart, isPart := strings.CutPrefix(key, "dram.")
 	ofPolicy, isPolicy := strings.CutPrefix(key, "policy.")
 	switch {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,9 +84,9 @@ func writeSpec(w io.Writer, s *Spec) {
 		base = &Spec{Name: customSpec}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
-	for _, k := range schema.Of(reflect.TypeFor[Spec]()).Changed(base, s) {
+	for _, k := range schema.Of[Spec]().Changed(base, s) {
 		if k.Name != "name" {
-			fmt.Fprintf(w, "# set %s = %s\n", k.Name, schema.Text(k.Get(reflect.ValueOf(s).Elem())))
+			fmt.Fprintf(w, "# set %s = %s\n", k.Name, schema.Text(k.Get(s)))
 		}
 	}
 }

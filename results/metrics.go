@@ -80,10 +80,9 @@ func MetricTypes() []reflect.Type {
 // MetricValues returns the cells for MetricNames, each the shortest decimal
 // number that reads back to the same value.
 func (s *Summary) MetricValues() []string {
-	v := reflect.ValueOf(s).Elem()
 	cells := make([]string, 0, len(summaryMetrics()))
 	for _, m := range summaryMetrics() {
-		switch f := m.key.Get(v); f.Kind() {
+		switch f := m.key.Get(s); f.Kind() {
 		case reflect.Float64:
 			cells = append(cells, strconv.FormatFloat(f.Float(), 'f', -1, 64))
 		case reflect.Uint64:

@@ -22,17 +22,19 @@ type Key struct {
 	nth   int          // section in it
 }
 
-// Get returns the key's value in a struct.
-func (k *Key) Get(v reflect.Value) reflect.Value {
+// Get returns the key's value in the struct that of points to.
+func (k *Key) Get(of any) reflect.Value {
+	v := reflect.ValueOf(of).Elem()
 	if k.open != nil {
 		v = v.FieldByIndex(k.open).Index(k.nth).Elem()
 	}
 	return v.FieldByIndex(k.index)
 }
 
-// Set gives the key of a struct a value of its type. Copies of the struct keep theirs,
-// also where they share sections of With.
-func (k *Key) Set(v, value reflect.Value) {
+// Set gives the key of the struct that to points to a value of its type. Copies of the
+// struct keep theirs, also where they share sections of With.
+func (k *Key) Set(to any, value reflect.Value) {
+	v := reflect.ValueOf(to).Elem()
 	if k.open == nil {
 		v.FieldByIndex(k.index).Set(value)
 		return
@@ -108,20 +110,20 @@ type Schema struct {
 var schemas sync.Map // by reflect.Type
 
 // Of returns the schema of a struct type.
-func Of(t reflect.Type) *Schema {
-	if s, ok := schemas.Load(t); ok {
+func Of[T any]() *Schema {
+	if s, ok := schemas.Load(reflect.TypeFor[T]()); ok {
 		return s.(*Schema)
 	}
-	s := With(t)
-	schemas.Store(t, s)
+	s := With[T]()
+	schemas.Store(reflect.TypeFor[T](), s)
 	return s
 }
 
 // With is Of a struct type with a field of type []any, which holds a value of each of
 // the sections, in their order.
-func With(t reflect.Type, sections ...Section) *Schema {
+func With[T any](sections ...Section) *Schema {
 	s := &Schema{byName: map[string]*Key{}}
-	walk(t, "toml", "", Key{}, sections, func(key Key, section bool) {
+	walk(reflect.TypeFor[T](), "toml", "", Key{}, sections, func(key Key, section bool) {
 		if section {
 			s.sections = append(s.sections, key.Name)
 			return
@@ -144,17 +146,16 @@ func (s *Schema) Set(to any, key, text string) error {
 	if err != nil {
 		return input.Edit(err, func(e *input.Error) { e.Key = key })
 	}
-	k.Set(reflect.ValueOf(to).Elem(), v)
+	k.Set(to, v)
 	return nil
 }
 
 // Changed returns the keys whose values differ between the structs that two pointers
 // point to.
 func (s *Schema) Changed(a, b any) []Key {
-	old, is := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	var changed []Key
 	for _, k := range s.Keys {
-		if !k.Get(old).Equal(k.Get(is)) {
+		if !k.Get(a).Equal(k.Get(b)) {
 			changed = append(changed, k)
 		}
 	}

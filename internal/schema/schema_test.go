@@ -39,17 +39,17 @@ type part struct {
 func TestWalk(t *testing.T) {
 	v := part{Shape: Shape{Rows: 7, tRows: 1}, Clock: 625}
 	v.Power.Inner.On = true
-	s := Of(reflect.TypeFor[part]())
+	s := Of[part]()
 	want := []string{"name", "rows", "tCK", "power.VDD", "power.inner.on", "seed"}
 	if !slices.Equal(s.Names(), want) {
 		t.Errorf("got %v, want %v", s.Names(), want)
 	}
-	if Of(reflect.TypeFor[part]()) != s {
+	if Of[part]() != s {
 		t.Error("a schema is made twice")
 	}
 	for name, value := range map[string]any{"rows": 7, "tCK": units.Duration(625), "power.inner.on": true, "power.VDD": 0.0} {
 		k := s.Key(name)
-		if k == nil || !reflect.DeepEqual(k.Get(reflect.ValueOf(v)).Interface(), value) || k.Type != reflect.TypeOf(value) {
+		if k == nil || !reflect.DeepEqual(k.Get(&v).Interface(), value) || k.Type != reflect.TypeOf(value) {
 			t.Errorf("%s: got %+v, want %v", name, k, value)
 		}
 	}
@@ -72,7 +72,7 @@ func TestWalk(t *testing.T) {
 }
 
 func TestUnknown(t *testing.T) {
-	s := Of(reflect.TypeFor[part]())
+	s := Of[part]()
 	for name, want := range map[string]string{
 		"row":                  `row: expected a key of a known section; did you mean "rows"?`,
 		"power.vdd":            `power.vdd: expected a key of [power]; did you mean "power.VDD"?`,
@@ -86,9 +86,9 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	flat := Of(reflect.TypeFor[struct {
+	flat := Of[struct {
 		A int `toml:"page"`
-	}]())
+	}]()
 	if got, want := flat.Unknown("pag").Error(), `pag: expected a known key; did you mean "page"?`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -146,7 +146,7 @@ func TestSet(t *testing.T) {
 		More   []any
 		After  int `toml:"after"`
 	}
-	s := With(reflect.TypeFor[open](), Section{"first", reflect.TypeFor[extra]()}, Section{"second", reflect.TypeFor[part]()})
+	s := With[open](Section{"first", reflect.TypeFor[extra]()}, Section{"second", reflect.TypeFor[part]()})
 	want := []string{"before", "first.depth", "second.name", "second.rows", "second.tCK", "second.power.VDD", "second.power.inner.on", "second.seed", "after"}
 	if !slices.Equal(s.Names(), want) || !s.IsSection("second.power") || !s.IsSection("first") {
 		t.Errorf("got %v", s.Names())

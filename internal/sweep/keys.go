@@ -12,11 +12,6 @@ import (
 // keys are those of a configuration.
 var keys = system.Keys()
 
-// fieldOf returns the field of a key.
-func fieldOf(cfg *configs.Config, key string) reflect.Value {
-	return keys.Key(key).Get(reflect.ValueOf(cfg).Elem())
-}
-
 // columnName returns the column of a key in a sweep's results: the key, with
 // its unit where its value has one.
 func columnName(key string) string {
@@ -35,7 +30,7 @@ func columnType(key string) reflect.Type {
 }
 
 // columnValue returns the cell of a key.
-func columnValue(cfg *configs.Config, key string) string { return cell(fieldOf(cfg, key)) }
+func columnValue(cfg *configs.Config, key string) string { return cell(keys.Key(key).Get(cfg)) }
 
 // cell writes a value as a column does.
 func cell(v reflect.Value) string {

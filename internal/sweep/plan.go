@@ -132,7 +132,7 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 		point.Err, point.Seed = err, p.plannedSeed(settings)
 	} else {
 		effective := func(key string) constant.Value {
-			return keyConstant(fieldOf(base, key))
+			return keyConstant(keys.Key(key).Get(base))
 		}
 		if keep, err := p.keep(effective); !keep || err != nil {
 			return nil, err

@@ -16,7 +16,7 @@ type Definition struct {
 }
 
 // definitionKeys are the keys of a definition.
-var definitionKeys = schema.Of(reflect.TypeFor[Definition]()).Names()
+var definitionKeys = schema.Of[Definition]().Names()
 
 // ReadDefinition reads a definition file. What is wrong with it is an
 // *input.Error.
