@@ -128,41 +128,31 @@ type Flag struct {
 // setLayer returns the layer of "section.key=value" assignments; a later one
 // wins.
 func (ld *Loader) setLayer(sets []string) (*layer, error) {
-	l := &layer{}
-	for _, set := range sets {
+	flags := make([]Flag, len(sets))
+	for i, set := range sets {
 		key, value, ok := strings.Cut(set, "=")
 		if !ok {
 			return nil, &input.Error{File: "--set", Value: fmt.Sprintf("%q", set), Expected: "section.key=value"}
 		}
-		if err := ld.assign(l, "--set", strings.TrimSpace(key), strings.TrimSpace(value)); err != nil {
-			return nil, err
-		}
+		flags[i] = Flag{"--set", strings.TrimSpace(key), strings.TrimSpace(value)}
 	}
-	return l, nil
+	return ld.flagLayer(flags)
 }
 
-// flagLayer returns the layer of a command's own flags.
+// flagLayer returns the layer of flags. Text stands for a TOML value or, where the key
+// holds a string or a quantity, for itself.
 func (ld *Loader) flagLayer(flags []Flag) (*layer, error) {
 	l := &layer{}
 	for _, f := range flags {
-		if err := ld.assign(l, f.Name, f.Key, f.Value); err != nil {
-			return nil, err
+		k := ld.keys.Key(f.Key)
+		if k == nil {
+			return nil, input.Edit(ld.unknown(f.Key), func(bad *input.Error) { bad.File, bad.Value = f.Name, f.Value })
 		}
+		v, err := schema.Parse(k.Type, f.Value)
+		if err != nil {
+			return nil, input.Edit(err, func(bad *input.Error) { bad.File, bad.Key = f.Name, f.Key })
+		}
+		l.set(entry{key: f.Key, value: v, file: f.Name})
 	}
 	return l, nil
-}
-
-// assign sets key to the value that text stands for: a TOML value, or, where
-// the key holds a string or a quantity, the bare text.
-func (ld *Loader) assign(l *layer, file, key, text string) error {
-	k := ld.keys.Key(key)
-	if k == nil {
-		return input.Edit(ld.unknown(key), func(bad *input.Error) { bad.File, bad.Value = file, text })
-	}
-	v, err := schema.Parse(k.Type, text)
-	if err != nil {
-		return input.Edit(err, func(bad *input.Error) { bad.File, bad.Key = file, key })
-	}
-	l.set(entry{key: key, value: v, file: file})
-	return nil
 }

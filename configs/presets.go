@@ -2,7 +2,6 @@ package configs
 
 import (
 	"embed"
-	"fmt"
 	"io/fs"
 	"path"
 	"slices"
@@ -32,10 +31,7 @@ const (
 
 // folders of the embedded presets; those of kind DRAMs are tables of package
 // dram.
-var folders = []struct {
-	kind Kind
-	name string
-}{{SystemPresets, "systems"}, {Model, "models"}, {GPUs, "gpus"}}
+var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus"}
 
 // Preset is the name of a preset and what it is.
 type Preset struct {
@@ -49,14 +45,14 @@ func Presets() []Preset { return slices.Clone(presets()) }
 
 var presets = sync.OnceValue(func() []Preset {
 	var all []Preset
-	for _, folder := range folders {
+	for _, kind := range []Kind{SystemPresets, Model, GPUs} {
 		// Embedded folders are there and sorted by name.
-		paths, _ := fs.Glob(files, folder.name+"/*.toml")
+		paths, _ := fs.Glob(files, folders[kind]+"/*.toml")
 		for _, p := range paths {
 			text, _ := files.ReadFile(p)
 			first, _, _ := strings.Cut(string(text), "\n")
 			all = append(all, Preset{
-				Kind: folder.kind, Name: strings.TrimSuffix(path.Base(p), ".toml"),
+				Kind: kind, Name: strings.TrimSuffix(path.Base(p), ".toml"),
 				Summary: strings.TrimSpace(strings.TrimLeft(first, "# ")),
 			})
 		}
@@ -71,11 +67,7 @@ var presets = sync.OnceValue(func() []Preset {
 func Names(kinds ...Kind) []string {
 	var names []string
 	for _, p := range presets() {
-		wanted := len(kinds) == 0
-		for _, k := range kinds {
-			wanted = wanted || k == p.Kind
-		}
-		if wanted {
+		if len(kinds) == 0 || slices.Contains(kinds, p.Kind) {
 			names = append(names, p.Name)
 		}
 	}
@@ -84,33 +76,23 @@ func Names(kinds ...Kind) []string {
 
 // Source returns the text of a preset with its comments.
 func Source(name string) (string, error) {
-	for _, p := range presets() {
-		if p.Name == name {
-			return source(p.Kind, name, "preset")
-		}
+	i := slices.IndexFunc(presets(), func(p Preset) bool { return p.Name == name })
+	if i < 0 {
+		return "", input.UnknownName("preset", name, Names())
 	}
-	return "", input.UnknownName("preset", name, Names())
+	return source(presets()[i].Kind, name, "preset")
 }
 
 // source returns the text of a preset of one kind; key is what named it.
 func source(kind Kind, name, key string) (string, error) {
-	known := false
-	for _, n := range Names(kind) {
-		known = known || n == name
-	}
-	if !known {
+	if !slices.Contains(Names(kind), name) {
 		return "", input.UnknownName(key, name, Names(kind))
 	}
 	if kind == DRAMs {
 		return dramSource(name)
 	}
-	for _, folder := range folders {
-		if folder.kind == kind {
-			text, err := files.ReadFile(folder.name + "/" + name + ".toml")
-			return string(text), err
-		}
-	}
-	return "", fmt.Errorf("presets of kind %s have no folder", kind)
+	text, err := files.ReadFile(folders[kind] + "/" + name + ".toml")
+	return string(text), err
 }
 
 var presetLayers sync.Map // of *layer, by kind and name: no preset is read twice
