@@ -5,18 +5,18 @@ import (
 	"math"
 )
 
-// refusal is why the head of the queue may not start.
+// refusal is the reason why the head of the queue may not start.
 type refusal struct {
 	cause refusalCause
-	step  int64 // of the iteration that found so
+	step  int64 // the step of the refusal
 }
 
 type refusalCause int
 
 const (
 	noMemory refusalCause = iota // its tokens do not fit
-	noGrowth                     // they fit, but not what the requests are expected to grow to
-	noSeat                       // as many requests run as may
+	noGrowth                     // its tokens fit now, but not after the expected growth of requests
+	noSeat                       // MaxNumSeqs requests run
 )
 
 // admit reserves memory for the queue's head.
@@ -27,7 +27,7 @@ func (s *Scheduler) admit(w *waiting) bool {
 	return s.reserve(s.ledger, w, s.foresee(w), s.keep(s.ledger))
 }
 
-// reserve takes memory for the queue's head, of which keep units stay free.
+// reserve takes memory of l for the queue's head, and leaves keep units of every rank free.
 func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool {
 	tokens := s.reservedTokens(w)
 	if w.hold, w.held = l.Reserve(tokens, keep, f, s.comm.Balance, s.rng); w.held {
@@ -40,19 +40,19 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 	return s.refuse(noMemory)
 }
 
-// refuse has the head of the queue wait until memory is freed.
+// refuse makes the head of the queue wait until memory is freed.
 func (s *Scheduler) refuse(cause refusalCause) bool {
 	s.blocked, s.refusal = true, refusal{cause, s.batch.Step}
 	return false
 }
 
-// seated says whether no request may join so many that decode, or will after their
-// prompt.
+// seated says whether all seats are taken: MaxNumSeqs is reached by running requests,
+// which decode or will decode after their prompt.
 func (s *Scheduler) seated(running int) bool {
 	return s.batching.MaxNumSeqs > 0 && running >= s.batching.MaxNumSeqs
 }
 
-// seats returns how many requests may still decode beside others.
+// seats returns how many more requests may decode beside a number of others.
 func (s *Scheduler) seats(beside int) int {
 	if s.batching.MaxNumSeqs == 0 {
 		return math.MaxInt
@@ -60,13 +60,13 @@ func (s *Scheduler) seats(beside int) int {
 	return max(s.batching.MaxNumSeqs-beside, 0)
 }
 
-// running returns the requests that decode or have memory and a prompt to prefill.
+// running returns the number of requests that decode, swap in or prefill on the GPUs.
 func (s *Scheduler) running() int {
 	return len(s.decoding) + len(s.moving) + s.prefilling(false)
 }
 
-// prefilling returns the requests that have memory, on the host or not, and a prompt
-// to prefill.
+// prefilling returns the number of requests with a prompt to prefill that have memory, of
+// the host or else of the GPUs.
 func (s *Scheduler) prefilling(host bool) int {
 	n := 0
 	s.eachPrefilling(host, func(*waiting) { n++ })
@@ -86,9 +86,9 @@ func (s *Scheduler) eachPrefilling(host bool, do func(*waiting)) {
 	}
 }
 
-// checkRefusal returns an error where the head of the queue is held back from a memory,
-// of which keep units stay free, without the reason that was found. What requests will need is judged by an iteration
-// for itself alone: they grow on.
+// checkRefusal returns an error where the reason why the head of the queue was refused a
+// memory is not true. keep units of every rank stay free. Refusals for growth are checked
+// only in the iteration that made them: requests grow on after it.
 func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal, running int, foresee func(*waiting) *forecast) error {
 	switch why.cause {
 	case noSeat:
@@ -115,7 +115,7 @@ func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal,
 }
 
 // keep returns the units of every rank that an admission leaves free, so that the
-// requests beside it can grow; a request alone takes what there is.
+// requests in memory can grow. A request in an empty memory may take all of it.
 func (s *Scheduler) keep(l *Ledger) int64 {
 	if s.memory.Admission != AdmitCurrent || l.Used() == 0 {
 		return 0
@@ -123,14 +123,14 @@ func (s *Scheduler) keep(l *Ledger) int64 {
 	return int64(s.memory.Watermark * float64(l.capacity))
 }
 
-// foresee returns what the GPUs' requests, or those of the only memory there is, will
-// need beside w; nil where only present lengths count.
+// foresee forecasts the memory that w and the requests in the GPUs' memory, or in the only
+// memory, will need. It is nil where only present lengths count.
 func (s *Scheduler) foresee(w *waiting) *forecast {
 	if s.forecast == nil {
 		return nil
 	}
 	step := s.batch.Step
-	if s.policy == PolicyPrefillFirst { // prompts come before the step that they let others wait for
+	if s.policy == PolicyPrefillFirst { // prompts run before the next step
 		step++
 	}
 	s.forecast.clear()
@@ -144,13 +144,13 @@ func (s *Scheduler) foresee(w *waiting) *forecast {
 	return s.forecast
 }
 
-// foreseeDecoding adds a decoding request whose context is right as of a step.
+// foreseeDecoding adds a decoding request with its context at a step.
 func (s *Scheduler) foreseeDecoding(d *Decoding, step int64) {
 	input := s.requests[d.Request].Input
 	s.forecast.add(s.holds[d.Request].Offset, input, d.Context(step)-input)
 }
 
-// foreseePrompts adds the requests that prefill, and w as the one to be admitted.
+// foreseePrompts adds the requests that prefill, and w last, as the one to be admitted.
 func (s *Scheduler) foreseePrompts(l *Ledger, w *waiting, host bool) {
 	s.eachPrefilling(host, func(w *waiting) { s.forecast.add(w.hold.Offset, w.prompt-w.emitted, w.emitted) })
 	s.forecast.add(0, w.prompt-w.emitted, w.emitted)

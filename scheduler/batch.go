@@ -2,14 +2,14 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// Decoding is a request in its decode phase. Contexts grow by one token in
-// every step, so a request keeps its context relative to the step's number and
-// nothing has to be touched as it grows.
+// Decoding is a request in its decode phase. Its context grows by one token in every
+// step. The context is kept relative to the step's number, so that nothing is written
+// when it grows.
 type Decoding struct {
 	Request int32 // index into the replica's requests
 	Offset  int32 // rankset offset
-	// Base + step = tokens that the decode step of that number attends over, its
-	// own token included.
+	// Base + step is the number of tokens that decode step number step attends over,
+	// including the token of that step.
 	Base int64
 	// Last is the step that emits the request's last token.
 	Last int64
@@ -32,8 +32,8 @@ type Chunk struct {
 type SubBatch struct {
 	Decode  []Decoding
 	Prefill []Chunk
-	// Host is the decoding requests that the host's CPUs attend for, beside those of
-	// Decode on the GPUs. Only Offload has any.
+	// Host is the decoding requests whose attention the host's CPUs compute. Those of
+	// Decode are on the GPUs. Only Offload fills Host.
 	Host []Decoding
 }
 
@@ -46,11 +46,11 @@ func (s *SubBatch) PrefillTokens() int {
 	return n
 }
 
-// Tokens returns the rows of the sub-batch's fully-connected operations.
+// Tokens returns the number of rows of the sub-batch's fully-connected operations.
 func (s *SubBatch) Tokens() int { return len(s.Decode) + len(s.Host) + s.PrefillTokens() }
 
-// Emitting returns the requests that get a token: all that decode and those
-// whose prompt ends.
+// Emitting returns the number of requests that get a token: all that decode, and
+// those whose prompt ends.
 func (s *SubBatch) Emitting() int {
 	n := len(s.Decode) + len(s.Host)
 	for i := range s.Prefill {
@@ -64,34 +64,34 @@ func (s *SubBatch) Emitting() int {
 // Batch is what one iteration runs. It is valid until the next call of
 // Scheduler.Next.
 type Batch struct {
-	// Step counts the iterations that decode; one that prefills alone keeps the
-	// number of the one before.
+	// Step counts the iterations that decode. An iteration that only prefills keeps the
+	// number of the iteration before.
 	Step int64
 	Sub  []SubBatch
-	// Pauses is which requests in their decode phase sit the iterations out from this
-	// one on though others decode, and which take part again, in order.
+	// Pauses is the decoding requests that stop to take part in iterations, or take
+	// part again, from this iteration on. They are in the order of these events.
 	Pauses []Pause
-	// Moves is the keys and values that go between GPUs and host beside the work.
+	// Moves is the keys and values that swap between GPUs and host in the iteration.
 	Moves Moves
 }
 
-// Pause is a decoding request that sits out from an iteration on, or no more.
+// Pause is a decoding request that sits out from an iteration on, or with Ends, runs again.
 type Pause struct {
 	Request int32
 	Ends    bool
 }
 
-// Moves is the requests whose keys and values change their memory, beside the
-// prompts of the iteration that go to the host.
-type Moves struct{ Down, Up Move } // to the host, to the GPUs
+// Moves is the keys and values that swap out to the host (Down) and that swap in to
+// the GPUs (Up). The iteration's own prompts that go to the host are not among them.
+type Moves struct{ Down, Up Move }
 
-// Move is the keys and values that go one way.
+// Move is the transfer of keys and values in one direction.
 type Move struct {
-	Tokens int            // that start with the iteration
-	Wait   units.Duration // that the iteration gives what is still on its way
+	Tokens int            // tokens whose transfer starts with the iteration
+	Wait   units.Duration // the iteration waits this long for transfers under way
 }
 
-// Decoding returns the requests that decode in the iteration.
+// Decoding returns the number of requests that decode in the iteration.
 func (b *Batch) Decoding() int {
 	n := 0
 	for i := range b.Sub {

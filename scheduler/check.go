@@ -2,8 +2,8 @@ package scheduler
 
 import "fmt"
 
-// CheckMemory returns an error where a rank holds more units than it has, or the
-// GPUs more than is free on them.
+// CheckMemory returns an error where a rank has more units in use than its capacity,
+// or where the activations and prompts' KV exceed what is free on the GPUs.
 func (s *Scheduler) CheckMemory() error {
 	for rank, used := range s.ledger.used {
 		if used < 0 || used > s.ledger.capacity {
@@ -26,9 +26,9 @@ func (s *Scheduler) CheckMemory() error {
 	return nil
 }
 
-// cutPrompts returns the prompt tokens of the requests whose prompts are cut,
-// those whose last chunk is in the latest batch included: it counts anew what
-// kvOnGPU keeps count of.
+// cutPrompts returns the prompt tokens of the requests whose prompts are cut. It
+// includes requests whose last chunk is in the latest batch. The sum is computed
+// from scratch; kvOnGPU keeps the same sum as it changes.
 func (s *Scheduler) cutPrompts() int {
 	tokens := 0
 	for i := range s.chunked {
@@ -42,8 +42,8 @@ func (s *Scheduler) cutPrompts() int {
 	return tokens
 }
 
-// CheckAdmission returns an error where the head of the queue is held back
-// though memory has room for it.
+// CheckAdmission returns an error where the head of the queue is refused although
+// memory has room for it.
 func (s *Scheduler) CheckAdmission() error {
 	if !s.blocked || s.head == len(s.queue) {
 		return nil

@@ -1,8 +1,8 @@
 package scheduler
 
-// prefillFirst forms an iteration of prompts alone where memory has room for the
-// next one, else one in which all requests decode. A prompt is cut only where it
-// is longer than an iteration may be, and then has its iterations for itself.
+// prefillFirst forms an iteration of only prompts where memory has room for the next
+// prompt, else one in which all requests decode. A prompt is cut only where it is longer
+// than MaxBatchTokens. Then it is alone in its iterations.
 func (s *Scheduler) prefillFirst() {
 	b := &s.batch
 	if s.prompts() {
@@ -38,8 +38,8 @@ func (s *Scheduler) chunkedPrefill() {
 // prompts says whether a prompt waits that may find memory.
 func (s *Scheduler) prompts() bool { return s.head < len(s.queue) && !s.blocked }
 
-// fill adds prompts to the first sub-batch up to MaxBatchTokens and as long as memory
-// has room.
+// fill adds prompts to the first sub-batch, up to MaxBatchTokens and while memory has
+// room.
 func (s *Scheduler) fill() {
 	sub := &s.batch.Sub[0]
 	for s.head < len(s.queue) && s.budget() > 0 {
@@ -59,7 +59,7 @@ func (s *Scheduler) fill() {
 	}
 }
 
-// budget returns how many tokens MaxBatchTokens leaves the iteration.
+// budget returns how many more tokens MaxBatchTokens allows in the iteration.
 func (s *Scheduler) budget() int {
 	budget := s.batching.MaxBatchTokens
 	for i := range s.batch.Sub {
@@ -68,23 +68,23 @@ func (s *Scheduler) budget() int {
 	return budget
 }
 
-// takes returns how many prompt tokens of w the iteration has room for, other than in
-// the memory for keys and values. Chunked prefill cuts the last prompt to fit; without
-// it, one that is longer than an iteration may be goes alone.
+// takes returns how many prompt tokens of w fit the iteration, without regard to the
+// memory for keys and values. Chunked prefill cuts the last prompt to fit. Without it, a
+// prompt longer than MaxBatchTokens runs alone.
 func (s *Scheduler) takes(w *waiting) int {
 	left, budget, alone := w.prompt-w.finished, s.budget(), len(s.batch.Sub[0].Prefill) == 0
 	if left > budget && s.policy != PolicyChunkedPrefill && !alone {
 		return 0
 	}
 	tokens := s.roomOnGPU(w, min(left, budget), left)
-	if tokens > budget && !alone { // one that fits the GPUs only whole goes alone
+	if tokens > budget && !alone { // a prompt that fits the GPUs only whole runs alone
 		return 0
 	}
 	return tokens
 }
 
-// stage reserves memory on the GPUs for a prompt that goes to the host and is about
-// to be cut: later chunks read the keys and values of those before.
+// stage reserves memory on the GPUs for a prompt that goes to the host and is about to
+// be cut: later chunks read the keys and values of earlier chunks.
 func (s *Scheduler) stage(w *waiting) bool {
 	if !w.hold.Host || w.cut {
 		return true

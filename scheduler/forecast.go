@@ -5,47 +5,47 @@ import (
 	"slices"
 )
 
-// forecast tells how much memory requests will need as they grow (the Past-Future
+// forecast estimates how much memory requests will need as they grow (the Past-Future
 // scheduler: Gong et al., "Past-Future Scheduler for LLM Serving under SLA
-// Guarantees", ASPLOS 2025, arXiv 2507.10150). The output lengths of the latest
-// requests that ended say how likely one that has emitted so many tokens is to still
-// be there so many steps later.
+// Guarantees", ASPLOS 2025, arXiv 2507.10150). From the output lengths of the latest
+// requests that ended it estimates how likely a request that has emitted n tokens still
+// runs k steps later.
 //
-// The paper draws a length for each running request in every step and admits a request
-// where the peak of their memory fits. Here the mean and the standard deviation of the
-// memory at future steps are computed: of lengths drawn again until a request fits, it
-// would be the luckiest that admits it.
+// The paper draws a length for each running request in every step, and admits a request
+// where the peak of their memory fits. A refused request is drawn for again, so that at
+// last a lucky draw admits it. Here the mean and the standard deviation of the memory at
+// future steps are computed instead.
 type forecast struct {
 	most    int     // the longest output that is expected
-	margin  float64 // standard deviations that must fit, too
-	keep    int     // lengths that are remembered
-	lengths []int   // of requests that ended, in that order; a ring once there are keep
-	oldest  int     // in lengths
+	margin  float64 // standard deviations that must fit beside the mean
+	keep    int     // number of lengths that are remembered
+	lengths []int   // output lengths in the order in which requests ended; a ring once full
+	oldest  int     // index of the oldest in lengths
 	sorted  []int
-	running []growing // requests that hold memory, in the end the one to be admitted
-	emitted []int     // of these, sorted
-	chance  []float64 // to emit more than so many tokens, in steps of width
+	running []growing // requests that hold memory; the last is the one to be admitted
+	emitted []int     // tokens emitted by each of running, sorted
+	chance  []float64 // [i]: to emit more than i * width tokens
 	width   int
 
-	// What the requests that hold memory will need, and its variance, by rankset offset:
-	// in units a layer. Courses are right up to their place reach.
+	// Memory that requests will need, and its variance, by rankset offset, in units a
+	// layer. Only the first reach places of a course are filled.
 	need, spread []course
 	reach        int
-	own          struct{ need, spread course } // of the request to be admitted
-	// Of all others, in units of each rank.
+	own          struct{ need, spread course } // the same for the request to be admitted
+	// The same for all others, by rank, in units.
 	rankNeed, rankSpread []course
 }
 
 // growing is a request that holds memory.
 type growing struct{ offset, input, emitted int }
 
-// course is a quantity over the future: at each place its bound from the steps of
-// that place in ahead up to those of the next.
+// course is a quantity over the future: at place k its upper bound from ahead[k] steps
+// from now until ahead[k+1].
 type course [places]float64
 
 const places = 253
 
-// ahead is numbers of decode steps from now on: 1 to 16 and then 1/16 more each, up to
+// ahead is numbers of decode steps from now: 1 to 32, then each about 1/16 larger, up to
 // the longest output that can be configured.
 var ahead = func() (a [places + 1]int) {
 	for k, steps := 0, 1; k <= places; k++ {
@@ -55,7 +55,7 @@ var ahead = func() (a [places + 1]int) {
 	return a
 }()
 
-// newForecast returns nil where admission looks at present lengths alone.
+// newForecast returns nil where admission uses only present lengths.
 func newForecast(m *MemorySpec, ranksets int) *forecast {
 	if m.Admission != AdmitCurrent || m.History == 0 {
 		return nil
@@ -69,7 +69,7 @@ func newForecast(m *MemorySpec, ranksets int) *forecast {
 	return f
 }
 
-// ended notes the output length of a request that has all its tokens.
+// ended records the output length of a request that has ended.
 func (f *forecast) ended(output int) {
 	if f == nil {
 		return
@@ -89,17 +89,17 @@ func (f *forecast) ended(output int) {
 // clear forgets the requests that hold memory.
 func (f *forecast) clear() { f.running = f.running[:0] }
 
-// add counts a request that holds memory at a rankset offset. The last one is to be
-// admitted, at any offset.
+// add adds a request that holds memory at a rankset offset. The last one added is the
+// request to be admitted; its offset is ignored.
 func (f *forecast) add(offset, input, emitted int) {
 	f.running = append(f.running, growing{offset, input, emitted})
 }
 
 // survive estimates the chance of a request to emit more than any number of tokens
-// (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958): at
-// each known length, of the requests that were as long some ended. Those that run will
-// be longer than they are now; without them the first to end would pass for typical. One
-// more is taken to be as long as any: the next may outlast all.
+// (Kaplan and Meier, "Nonparametric Estimation from Incomplete Observations", 1958). At
+// each known length, some of the requests that reached it ended. Running requests count
+// too, up to their present length; else the first requests to end, which are short, would
+// seem typical. One more request is assumed that outlasts all others.
 func (f *forecast) survive() {
 	f.emitted = f.emitted[:0]
 	for i := range f.running {
@@ -118,7 +118,7 @@ func (f *forecast) survive() {
 	}
 }
 
-// longer returns the chance that a request emits more than so many tokens.
+// longer returns the chance that a request emits more than a number of tokens.
 func (f *forecast) longer(tokens int) float64 {
 	if tokens >= f.most {
 		return 0
@@ -151,9 +151,9 @@ func (f *forecast) foresee(l *Ledger) {
 	}
 }
 
-// expect adds what a request will need: if it is there at the first of the steps of a
-// place, then as much as at the last. One that has emitted more than is expected of any
-// is expected to emit as much again.
+// expect adds the memory that a request will need. At a place, the request runs with the
+// chance of the place's first step, and has the size of its last step. A request longer
+// than all expected ones is assumed to run most steps more.
 func (f *forecast) expect(l *Ledger, r *growing, need, spread *course) {
 	now := f.longer(r.emitted)
 	for k := range places {
@@ -173,9 +173,8 @@ func (f *forecast) expect(l *Ledger, r *growing, need, spread *course) {
 	}
 }
 
-// fits says whether all requests, the one to be admitted at an offset, will fit every
-// rank at every future step, leaving keep units of it free. One alone takes what there
-// is.
+// fits says whether all requests will fit every rank at every future step, with the one
+// to be admitted at an offset and keep units free. A request alone always fits.
 func (f *forecast) fits(l *Ledger, offset int, keep int64) bool {
 	if f == nil || len(f.running) == 1 {
 		return true

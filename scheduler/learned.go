@@ -13,10 +13,9 @@ import (
 //	T_GPU = Σ RFR_p(c_p, f_p) + RFR_batch(Σ c_p, len(f_d))               (6)
 //
 // with a linear model by least squares and two random forests. The models are
-// fitted again as the profile grows, the forests by replacing their oldest trees.
-// Until a model has its first observations, a fallback answers. docs/predictors.md
-// states the rules and the errors. It serves one replica and is not safe for
-// concurrent use.
+// fitted again as the profile grows; a forest replaces its oldest trees. A fallback
+// answers until a model is fitted first. docs/predictors.md states the rules and the
+// errors. A Learned serves one replica and is not safe for concurrent use.
 type Learned struct {
 	warmUp   int
 	fallback Predictor
@@ -26,8 +25,8 @@ type Learned struct {
 	pim      *latencyLine
 }
 
-// NewLearned returns a predictor without any profile. Fallback answers until the
-// models are warm. Everything random, noise and forests, comes from rng.
+// NewLearned returns a predictor with an empty profile. The fallback answers until the
+// models are warm. The random numbers of noise and forests come from rng.
 func NewLearned(spec *PredictorSpec, fallback Predictor, rng *rand.Rand) *Learned {
 	return &Learned{
 		warmUp: spec.WarmUp, fallback: fallback,
@@ -61,16 +60,16 @@ func (l *Learned) PIM(s *SubBatch, iteration int64, otherPrefill int) units.Dura
 	case !l.pim.ready:
 		return l.fallback.PIM(s, iteration, otherPrefill)
 	case len(s.Decode) == 0 && otherPrefill == 0:
-		return 0 // nothing to do costs nothing, whatever the line's constant
+		return 0 // no work takes no time, whatever the line's constant
 	}
 	return units.FromPicoseconds(math.Round(l.pim.predict([pimFeatures]float64{
 		float64(s.contexts(iteration)), float64(len(s.Decode)), float64(otherPrefill),
 	})))
 }
 
-// Observe adds an executed sub-batch to the profile, with measurement noise on
-// its times, and fits the models that are due. Parts without work (no tokens, no
-// decoding) are not observed.
+// Observe adds an executed sub-batch to the profile, with measurement noise on its
+// times, and fits the models that are due. Parts without work, which have neither tokens
+// nor decoding requests, are not observed.
 func (l *Learned) Observe(s *Sample) error {
 	l.add(s)
 	return l.learn()
@@ -93,8 +92,8 @@ func (l *Learned) add(s *Sample) {
 	}
 }
 
-// learn fits what is due. The two forests answer together and are first fitted
-// together.
+// learn fits the models that are due. The two forests answer together, and so their
+// first fits are together.
 func (l *Learned) learn() error {
 	warm := l.prefill.when.seen >= l.warmUp && l.batched.when.seen >= l.warmUp
 	for _, m := range [...]*latencyForest{l.prefill, l.batched} {

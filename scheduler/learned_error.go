@@ -5,14 +5,14 @@ import (
 	"math/rand/v2"
 )
 
-// RelativeError is the mean relative error RE = (1/n) Σ |Y − Ŷ|/Y of the L3
-// paper (section 6.3), of measured times Y and predicted ones Ŷ.
+// RelativeError is the mean relative error RE = (1/n) Σ |Y − Ŷ|/Y of the L3 paper
+// (section 6.3). Y are measured times, Ŷ predicted times.
 type RelativeError struct {
-	Mean  float64 // 0 where Count is
+	Mean  float64 // 0 where Count is 0
 	Count int
 }
 
-// add adds a pair; one measured as 0 has no relative error and does not count.
+// add adds a pair. A time measured as 0 has no relative error and does not count.
 func (e *RelativeError) add(measured, predicted float64) {
 	if measured == 0 {
 		return
@@ -21,25 +21,24 @@ func (e *RelativeError) add(measured, predicted float64) {
 	e.Mean += (math.Abs((measured-predicted)/measured) - e.Mean) / float64(e.Count)
 }
 
-// PredictionErrors are the errors of the models (L3, Fig 10b), over sub-batches
-// that have the part in question.
+// PredictionErrors are the errors of the models (L3, Fig 10b), each over the sub-batches
+// that have this part.
 type PredictionErrors struct {
 	PrefillAttention RelativeError // of all chunks of a sub-batch together
 	DecodeAttention  RelativeError // T_PIM: attention with its transfers
 	FC               RelativeError
 }
 
-// HoldOut trains the models once on a random 80% of the samples, all of them
-// whatever the window, and returns the errors on the other 20%. Samples are
-// measured with the noise of spec, in training and in test. Order and noise come
-// from rng.
+// HoldOut trains the models once on a random 80% of the samples, and returns the errors
+// on the other 20%. The window of spec is widened to hold all training samples. Times
+// have the noise of spec, in training and in test. Order and noise come from rng.
 func HoldOut(spec *PredictorSpec, samples []Sample, rng *rand.Rand) (PredictionErrors, error) {
 	var e PredictionErrors
 	order := rng.Perm(len(samples))
 	train, test := order[:len(order)*4/5], order[len(order)*4/5:]
 	whole := *spec
 	for _, i := range train {
-		whole.Window += max(2, len(samples[i].Chunks)) // either half of the line's window holds all
+		whole.Window += max(2, len(samples[i].Chunks)) // each half of the line's window holds all samples
 	}
 	l := NewLearned(&whole, nil, rng)
 	for _, i := range train {
@@ -89,9 +88,9 @@ func (l *Learned) judge(s *Sample, e *PredictionErrors) {
 	}
 }
 
-// Errors returns the errors of the models as they are now, for a run's report:
-// out of bag for the forests (of single chunks, and of the trees grown last), on
-// its own data for the line. Counts are 0 where a model has not been fitted.
+// Errors returns the errors of the models as they are now, for a run's report. Those of
+// the forests are out of bag, of single chunks, for the trees grown last. That of the line
+// is on the data it was fitted to. Counts are 0 where a model has not been fitted.
 func (l *Learned) Errors() PredictionErrors {
 	var e PredictionErrors
 	if l.prefill.forest != nil {

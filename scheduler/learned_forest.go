@@ -6,10 +6,10 @@ import (
 	"github.com/l3sim/l3sim/scheduler/forest"
 )
 
-// points is the data of a forest over two counts. A point that is measured again
-// keeps its place and its times are averaged: in the long phases in which nothing
-// but decoding happens, the same points come again and again, and must not push
-// out what is known about prefill. Beyond its capacity the oldest point leaves.
+// points is the data of a forest over two counts. A point that is measured again keeps
+// its place, and its times are averaged. In long phases of only decoding the same points
+// come again and again; they must not push out the points of prefill. A point beyond
+// the capacity replaces the oldest point.
 type points struct {
 	x     []float64 // [point][2]
 	y     []float64 // [point]: average time
@@ -19,8 +19,8 @@ type points struct {
 }
 
 // averaged is the number of measurements after which a point's average becomes an
-// exponential one: enough to quieten noise by a factor of 4 (√(2·8−1)), few enough
-// to follow a device that changes.
+// exponential one. It is large enough to reduce noise by a factor of 4 (√(2·8−1)), and
+// small enough to follow a device that changes.
 const averaged = 8
 
 func newPoints(capacity int) points {
@@ -54,11 +54,11 @@ func (p *points) add(a, b int, t float64) bool {
 
 // schedule says when a model is due to be fitted.
 type schedule struct {
-	every  int // changes between two fits
-	seen   int // observations ever
-	change int // since the last fit
-	rows   int // of the last fit
-	beyond bool
+	every  int  // changes between two fits
+	seen   int  // observations ever
+	change int  // changes since the last fit
+	rows   int  // rows of the last fit
+	beyond bool // an observation was outside of the fitted range by more than leeway
 }
 
 func (s *schedule) observed(changed bool) {
@@ -68,19 +68,18 @@ func (s *schedule) observed(changed bool) {
 	}
 }
 
-// due says whether a fitted model of rows rows now should be fitted again: every
-// so many changes, when the data has doubled, or when the model has been left
-// behind by what it is asked about.
+// due says whether a fitted model whose data now has rows rows should be fitted again:
+// after every changes, when the data has doubled, or when an observation was beyond
+// the fitted range.
 func (s *schedule) due(rows int) bool {
 	return s.change > 0 && (s.change >= s.every || rows >= 2*s.rows || s.beyond)
 }
 
 func (s *schedule) fitted(rows int) { s.change, s.rows, s.beyond = 0, rows, false }
 
-// leeway is how far, relatively, an observation may lie beyond the fitted range
-// before the model is fitted at once: a load that grows causes a number of fits
-// logarithmic in its growth, and the rule for predictions beyond the range never
-// spans more than this for long.
+// leeway is how far, relatively, an observation may lie beyond the fitted range before
+// the model is fitted at once. So the number of fits grows with the logarithm of the
+// load, and predictions never reach further beyond the range for long.
 const leeway = 1.0 / 8
 
 // outside says whether v is beyond low or high by more than leeway.
@@ -95,7 +94,7 @@ type latencyForest struct {
 	data   points
 	when   schedule
 	forest *forest.Forest // nil until fitted
-	// work is what the time is proportional to beyond the range of the data.
+	// work is a quantity to which the time is proportional beyond the range of the data.
 	work func(a, b float64) float64
 	at   [2]float64
 }
@@ -119,8 +118,8 @@ func (m *latencyForest) outside(feature int, v float64) bool {
 	return outside(v, low, high)
 }
 
-// fit grows the forest, or replaces its oldest quarter; all of it where trees
-// lack a part of the data's range.
+// fit grows the forest, or replaces its oldest quarter. It replaces all trees where the
+// data exceeds the range that every tree covers.
 func (m *latencyForest) fit() error {
 	m.when.fitted(len(m.data.y))
 	if m.forest == nil {
@@ -138,10 +137,10 @@ func (m *latencyForest) fit() error {
 	return m.forest.Refit(m.data.x, m.data.y, replaced)
 }
 
-// predict returns the time at a, b. A forest is constant beyond its data; above
-// the data's range the time is scaled by the work, below it stays. Where the cost
-// is a constant and a part proportional to the work, both err upwards, so that a
-// scheduler nears the unknown step by step, and learns at each.
+// predict returns the time at a, b. Above the data's range the time at the edge is
+// scaled by the work. Below the range it is the time at the edge. For a cost that is a
+// constant plus a part proportional to the work, both are too high, never too low. So a
+// scheduler approaches unknown sizes step by step, and learns at each.
 func (m *latencyForest) predict(a, b int) float64 {
 	_, highA := m.forest.Range(0)
 	_, highB := m.forest.Range(1)

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// pimFeatures are those of equation 5: sum of contexts, number of decoding
-// requests, prompt tokens of the other sub-batch.
+// pimFeatures is the number of features of equation 5: sum of contexts, number of
+// decoding requests, prompt tokens of the other sub-batch.
 const pimFeatures = 3
 
 type pimRow struct {
@@ -35,12 +35,12 @@ func (r *ring) add(row pimRow) {
 // latencyLine predicts a time by ordinary least squares on the features of
 // equation 5 and a constant.
 type latencyLine struct {
-	// Sub-batches beside which prompts are moved are rare in the long phases of
-	// decoding, and would leave a common window: the cost of moving would become
-	// unknown. Half of the window is theirs.
+	// Sub-batches beside which prompts are moved have half of the window. They are rare
+	// in long phases of decoding: in a common window all of them would be replaced, and the
+	// cost of moving would become unknown.
 	moving, still ring
 	when          schedule
-	low, high     [pimFeatures]float64 // of the data fitted to
+	low, high     [pimFeatures]float64 // range of the data of the last fit
 	constant      float64
 	slope         [pimFeatures]float64
 	ready         bool
@@ -70,9 +70,9 @@ func (m *latencyLine) observe(row pimRow) {
 
 func (m *latencyLine) size() int { return len(m.moving.rows) + len(m.still.rows) }
 
-// fit solves the least squares by singular values on columns of mean 0 and
-// standard deviation 1. What the data cannot tell apart (the number of requests
-// where it never changed) shares its effect evenly: the solution of least norm.
+// fit solves the least squares by singular values, on columns of mean 0 and standard
+// deviation 1. Features that the data cannot tell apart share their effect evenly: it
+// takes the solution of least norm. A feature that never changed gets slope 0.
 func (m *latencyLine) fit() error {
 	rows := append(append(make([]pimRow, 0, m.size()), m.moving.rows...), m.still.rows...)
 	m.when.fitted(len(rows))
@@ -116,8 +116,8 @@ func (m *latencyLine) fit() error {
 	return nil
 }
 
-// leastSquares returns the solution of least norm of a·x = b; singular values
-// below 1e-9 of the greatest count as 0.
+// leastSquares returns the solution of least norm of a·x = b. Singular values below 1e-9
+// of the largest count as 0.
 func leastSquares(a *mat.Dense, b *mat.VecDense) (*mat.VecDense, error) {
 	_, columns := a.Dims()
 	x := mat.NewVecDense(columns, nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Sample is an executed sub-batch in a profile: the features of equations 5 and
-// 6 of the L3 paper and the times that were measured, each over all layers.
+// Sample is an executed sub-batch in a profile. It has the features of equations 5 and 6
+// of the L3 paper, and the measured times, each over all layers.
 type Sample struct {
 	Chunks        []ChunkSample
 	PrefillTokens int            // Σ c_p
@@ -28,8 +28,8 @@ type ChunkSample struct {
 }
 
 // Set sets the features to those of sub-batch s and all times to 0.
-// OtherPrefill is the number of the other sub-batch's prompt tokens. A sample
-// that is set again allocates only to hold more chunks than ever.
+// OtherPrefill is the number of the other sub-batch's prompt tokens. Set allocates only
+// where the sample holds more chunks than ever before.
 func (m *Sample) Set(s *SubBatch, iteration int64, otherPrefill int) {
 	chunks := m.Chunks[:0]
 	for i := range s.Prefill {
@@ -41,7 +41,7 @@ func (m *Sample) Set(s *SubBatch, iteration int64, otherPrefill int) {
 	}
 }
 
-// contexts returns the tokens that all decoding requests attend over.
+// contexts returns the sum of the tokens that decoding requests attend over.
 func (s *SubBatch) contexts(iteration int64) int64 {
 	sum := int64(len(s.Decode)) * iteration
 	for i := range s.Decode {
@@ -50,7 +50,7 @@ func (s *SubBatch) contexts(iteration int64) int64 {
 	return sum
 }
 
-// noise multiplies times by log-normal factors of mean 1: they stay positive and
+// noise multiplies times by log-normal factors of mean 1: times stay positive, and
 // unbiased.
 type noise struct {
 	mu, sigma float64
@@ -64,7 +64,7 @@ func newNoise(relative float64, rng *rand.Rand) noise {
 	return noise{mu: -variance / 2, sigma: math.Sqrt(variance), rng: rng}
 }
 
-// measure returns t in picoseconds as a measurement gives it.
+// measure returns t with noise, in picoseconds.
 func (n *noise) measure(t units.Duration) float64 {
 	if n.sigma == 0 {
 		return float64(t)

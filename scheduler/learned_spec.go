@@ -13,20 +13,20 @@ const (
 )
 
 // PredictorSpec is the configuration of the scheduler's latency predictors (L3,
-// section 5.3). All keys but Kind are of the learned ones.
+// section 5.3). All keys but Kind apply only to learned predictors.
 type PredictorSpec struct {
 	Kind string `toml:"kind"` // PredictExact or PredictLearned
 	// WarmUp is the number of observations that a model needs before it answers.
 	WarmUp int `toml:"warm_up"`
-	// RefitEvery is the number of observations that changed a model's data after
-	// which it is fitted anew.
+	// RefitEvery is the number of changes of a model's data after which it is fitted
+	// again.
 	RefitEvery int `toml:"refit_every"`
 	// Window is the number of observations that a model is fitted to: distinct
 	// feature points for the forests, sub-batches for the linear model.
 	Window   int `toml:"window"`
-	Trees    int `toml:"trees"`     // of each forest
-	MaxDepth int `toml:"max_depth"` // of a tree
-	MinLeaf  int `toml:"min_leaf"`  // least rows in a leaf of a tree
+	Trees    int `toml:"trees"`     // trees of each forest
+	MaxDepth int `toml:"max_depth"` // largest depth of a tree
+	MinLeaf  int `toml:"min_leaf"`  // least number of rows in a leaf of a tree
 	// Noise is the relative standard deviation of multiplicative measurement
 	// noise, of mean 1, on every time observed.
 	Noise float64 `toml:"noise"`

@@ -2,10 +2,10 @@ package scheduler
 
 import "math/rand/v2"
 
-// Ledger accounts for the KV memory of one replica in allocation units: one K
+// Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
 // row and one V row over all banks of a rank (512 tokens of one KV head at head
-// dimension 128). The heads of a layer spread evenly over the channels and so
-// every channel holds the same: the ledger keeps one rank of each rankset.
+// dimension 128). The heads of a layer spread evenly over the channels, so that every
+// channel holds the same. So the ledger accounts for one rank of each rankset.
 //
 // A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
 // without rotation on rankset offset.
@@ -17,7 +17,7 @@ type Ledger struct {
 	used       []int64 // units in use on the rank of each rankset
 	tokens     []int64 // reserved tokens by offset
 	next       int     // offset that round-robin tries first
-	spare      []int   // offsets with room, scratch
+	spare      []int   // scratch: offsets with room
 }
 
 // LedgerSpec is the memory that a Ledger accounts for.
@@ -58,13 +58,13 @@ func (l *Ledger) perLayer(tokens int) int64 {
 	return int64((tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
 }
 
-// whole returns the tokens that the units for tokens tokens have room for.
+// whole returns tokens rounded up to whole units.
 func (l *Ledger) whole(tokens int) int {
 	return (tokens + l.unitTokens - 1) / l.unitTokens * l.unitTokens
 }
 
-// fits says whether every rank has room for units units a layer, with keep units
-// left free.
+// fits says whether a request at an offset fits every rank with units units a layer and
+// keep units left free.
 func (l *Ledger) fits(offset int, units, keep int64) bool {
 	rank := offset
 	for _, layers := range l.layersOn {
@@ -89,8 +89,8 @@ func (l *Ledger) hasRoom(tokens int, keep int64) bool {
 	return false
 }
 
-// FitsEmpty says whether a request of tokens tokens fits an empty memory; one
-// that does not can never run.
+// FitsEmpty says whether a request of tokens tokens fits an empty memory. If not, it
+// can never run.
 func (l *Ledger) FitsEmpty(tokens int) bool {
 	for _, layers := range l.layersOn {
 		if l.perLayer(tokens)*int64(layers) > l.capacity {
@@ -100,7 +100,7 @@ func (l *Ledger) FitsEmpty(tokens int) bool {
 	return true
 }
 
-// layersFrom returns the layers that a request of a rankset offset has on a rank.
+// layersFrom returns the number of layers that a request at an offset has on a rank.
 func (l *Ledger) layersFrom(offset, rank int) float64 {
 	at := rank - offset
 	if at < 0 {
@@ -109,10 +109,10 @@ func (l *Ledger) layersFrom(offset, rank int) float64 {
 	return float64(l.layersOn[at])
 }
 
-// Reserve takes room for tokens tokens of every layer and head at an offset that
-// the balance policy chooses among those with room, now and as f foresees it, leaving
-// keep units of every rank free. It reports false, changing nothing, where no offset
-// has room. f may be nil. BalanceRandom draws from rng.
+// Reserve takes memory for tokens tokens of every layer and head. The balance policy
+// chooses the offset among those with room now and in the forecast f, with keep units of
+// every rank left free. f may be nil. BalanceRandom draws from rng. Where no offset has
+// room, Reserve changes nothing and returns false.
 func (l *Ledger) Reserve(tokens int, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
 	units := l.perLayer(tokens)
 	l.spare = l.spare[:0]
@@ -155,8 +155,8 @@ func (l *Ledger) choose(balance string, rng *rand.Rand) int {
 	return best
 }
 
-// Grow extends a reservation that holds fewer to tokens tokens, in whole units, or
-// reports false, changing nothing, where a rank has no room.
+// Grow extends a smaller reservation to tokens tokens, in whole units. Where a rank has
+// no room, it changes nothing and returns false.
 func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 	if tokens <= r.Tokens {
 		return true
@@ -172,13 +172,13 @@ func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 	return true
 }
 
-// Release returns what Reserve and Grow took.
+// Release frees the memory that Reserve and Grow took.
 func (l *Ledger) Release(r Reservation) {
 	l.apply(r.Offset, -l.perLayer(r.Tokens))
 	l.tokens[r.Offset] -= int64(r.Tokens)
 }
 
-// apply adds units units a layer.
+// apply adds units units a layer to the memory in use.
 func (l *Ledger) apply(offset int, units int64) {
 	rank := offset
 	for _, layers := range l.layersOn {
@@ -189,7 +189,7 @@ func (l *Ledger) apply(offset int, units int64) {
 	}
 }
 
-// Used returns the units in use, summed over the ranks of one channel.
+// Used returns the number of units in use, summed over the ranks of one channel.
 func (l *Ledger) Used() int64 {
 	var sum int64
 	for _, u := range l.used {
@@ -201,8 +201,8 @@ func (l *Ledger) Used() int64 {
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
 
-// fragmentation returns the share of the rows in use that the reserved tokens
-// less unused ones do not fill, 0 where nothing is in use.
+// fragmentation returns the share of the rows in use that reserved tokens, less unused
+// of them, do not fill. It is 0 where no memory is in use.
 func (l *Ledger) fragmentation(unused int64) float64 {
 	tokens := -unused
 	for _, t := range l.tokens {

@@ -6,70 +6,69 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// OffloadCosts tells what an iteration costs on GPUs beside which CPUs attend for
-// some requests. All times are of one layer where nothing else is said.
+// OffloadCosts returns the times of an iteration in which CPUs compute the attention
+// of some requests beside the GPUs. A time is that of one layer unless its comment says more.
 type OffloadCosts interface {
-	// Linear returns the time of the batched operations of so many tokens.
+	// Linear returns the time of the batched operations for a number of tokens.
 	Linear(tokens int) units.Duration
-	// Attention returns the time of attention on the GPUs: of the sub-batch's prompts
-	// and of what it decodes there.
+	// Attention returns the time of attention on the GPUs, for the sub-batch's prompts
+	// and for the requests that it decodes on the GPUs.
 	Attention(s *SubBatch, step int64) units.Duration
-	// HostAttention returns the time of attention on the CPUs for requests whose
-	// contexts add up to tokens, with the transfers of their vectors.
+	// HostAttention returns the time of attention on the CPUs for a number of requests
+	// with tokens tokens of context in all. It includes the transfers of their vectors.
 	HostAttention(requests int, tokens int64) units.Duration
-	// Move returns the time that the keys and values of tokens tokens, of all layers,
-	// take between host and GPUs.
+	// Move returns the transfer time of the keys and values of tokens tokens between host
+	// and GPUs, for all layers.
 	Move(tokens int) units.Duration
-	// Iteration returns the time of a whole iteration, exactly.
+	// Iteration returns the exact time of a whole iteration.
 	Iteration(b *Batch) units.Duration
-	// Idle returns for how much of an iteration the links to and from the GPUs carry
-	// none of its own vectors and prompts.
+	// Idle returns how long, in a whole iteration, the links to the GPUs (up) and from
+	// them (down) carry neither vectors nor prompts of the iteration.
 	Idle(b *Batch) (up, down units.Duration)
 }
 
-// OffloadConfig is what an Offload has beside a Scheduler.
+// OffloadConfig is the part of an Offload's configuration that a Scheduler lacks.
 type OffloadConfig struct {
 	Host  *Ledger // memory of the host
 	Costs OffloadCosts
-	// AllOnHost has all requests decode on the CPUs, in two sub-batches that take turns
-	// on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where that
-	// is faster than the GPUs alone.
+	// AllOnHost has the CPUs compute all decode attention, with two sub-batches that take
+	// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where
+	// that is faster than the GPUs alone.
 	AllOnHost bool
-	// MaxDelay is how much later than with the GPUs alone a request may be for the sake
-	// of others, as a share of the time since the replica had no requests.
+	// MaxDelay is how much later than with the GPUs alone a request may be so that others
+	// gain. It is a share of the time since the replica last had no requests.
 	MaxDelay float64
 }
 
-// Offload forms the iterations of a replica whose requests are on the GPUs or on
-// the host, with all their keys and values (NEO: Jiang et al., "NEO: Saving GPU
+// Offload forms the iterations of a replica with two memories. The keys and values of a
+// request are all on the GPUs, or all on the host (NEO: Jiang et al., "NEO: Saving GPU
 // Memory Crisis with CPU Offloading for Online LLM Inference", MLSys 2025, sections
 // 3 and 4).
 //
-// An iteration is what the Scheduler's policy makes of the GPUs' requests, or has
-// requests of the host as well: in the same sub-batch, or in two sub-batches, of
-// which the first has the prompts, all that decodes on the GPUs and maybe requests of
-// the host, the second one only requests of the host. While the GPUs compute for one,
-// the CPUs attend for the other. Requests of the host that do not fit that sit the
-// iteration out.
+// The Scheduler's policy forms an iteration from the GPUs' requests. Requests of the
+// host may join, in one sub-batch or in two. Of two, the first has the prompts, the
+// requests that decode on the GPUs, and maybe requests of the host. The second has only
+// requests of the host. While the GPUs compute for one sub-batch, the CPUs compute
+// attention for the other. Requests of the host that do not fit sit the iteration out.
 //
-// What the host is used for takes time from the requests on the GPUs, and is worth
-// it only later, if at all. So an Offload also follows what the GPUs alone would have
-// done, and uses the host only while no request is late against that.
+// To use the host takes time from the requests on the GPUs, and pays only later, if at
+// all. So an Offload also simulates the GPUs alone. It uses the host only while no
+// request is late compared with them.
 type Offload struct {
 	*Scheduler
 	OffloadConfig
 	hosted    []hosted       // decoding requests on the host, in the order of arrival
-	movable   int            // of these, that the GPUs could hold
-	settled   int64          // step up to which Base and Last of those that sit out are right
-	full      bool           // the GPUs had no room for a move, and none has been freed since
+	movable   int            // number of hosted requests that the GPUs could hold
+	settled   int64          // step for which Base and Last of hosted requests that sit out are right
+	full      bool           // the GPUs had no room for a swap in, and no memory was freed since
 	shut      int32          // the request that the GPUs refused memory, until it may ask again
 	refused   refusal        // why the head of the queue may not go to the host
-	waits     bool           // it may not because requests are late
-	gathering bool           // it waits for memory for those that began with it on the GPUs alone
-	apart     int            // how often a group was since one began together
+	waits     bool           // the head may not go to the host because requests are late
+	gathering bool           // the head waits for its group, see gathers
+	apart     int            // number of groups that were split since a group last began together
 	costly    bool           // the host's requests make the present iterations longer
-	leaving   units.Duration // that moves to the host still take
-	gpus      Batch          // that is tried for its time
+	leaving   units.Duration // transfer time left of swaps out to the host
+	gpus      Batch          // scratch: a batch whose time is computed
 	unused    unused
 	alone     *alone
 	clock     clock
@@ -77,39 +76,38 @@ type Offload struct {
 	emitted   func(request int32, tokens int)
 }
 
-// nobody is no request.
+// nobody is the index of no request.
 const nobody = -1
 
-// clock is an Offload's time. It knows when requests arrive and what iterations take.
+// clock is an Offload's time.
 type clock struct {
-	idle  bool
-	since units.Duration // when it was idle last
+	idle  bool           // the latest iteration was empty
+	since units.Duration // when the replica was idle last
 	now   units.Duration // end of the latest iteration
-	took  units.Duration // by the latest iteration
-	step  int64          // that ended last
+	took  units.Duration // duration of the latest iteration
+	step  int64          // the step that ended last
 }
 
-// unused is the tokens that the host's requests have memory for and do not fill yet.
+// unused counts the tokens that the host has reserved memory for and that do not exist yet.
 type unused struct {
 	valid        bool
-	tokens, step int64 // as of a step
-	running      int64 // requests that take part: each fills one a step
+	tokens, step int64 // the count, at a step
+	running      int64 // requests that take part: each fills one token a step
 }
 
-// hosted is a decoding request on the host. While it sits out, Base and Last are
-// those of step Offload.settled: contexts are relative to the step, and the many
-// that sit out are not touched in every step.
+// hosted is a decoding request on the host. While it sits out, Base and Last are right
+// for step Offload.settled. Contexts are relative to a step: that way, the many requests
+// that sit out are not written in every step.
 type hosted struct {
 	Decoding
 	runs    bool // takes part in the present steps
-	chosen  bool // for the iteration that is being formed
+	chosen  bool // takes part in the iteration that is being formed
 	movable bool // the GPUs could hold it
-	comes   bool // from the GPUs, and is not all there
+	comes   bool // swaps out from the GPUs now: not all of it is on the host
 }
 
-// NewOffload returns an Offload that has the GPUs' memory, the queue and the policy
-// for iterations of the GPUs alone from s, which has two sub-batches and nothing to
-// do yet.
+// NewOffload returns an Offload. It takes over s with the GPUs' memory, the queue and the
+// policy for the GPUs' requests. s must have two sub-batches and no requests yet.
 func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
 	o := &Offload{Scheduler: s, OffloadConfig: c, shut: nobody, gpus: Batch{Sub: make([]SubBatch, 1)}, alone: newAlone(s, c.Costs), clock: clock{idle: true, step: -1}}
 	s.place = o
@@ -157,9 +155,9 @@ func (o *Offload) Next() *Batch {
 	return b
 }
 
-// askAgain has requests ask for room again that were not refused for want of memory.
+// askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
 func (o *Offload) askAgain() {
-	again := o.batch.Step%dealEvery == 0 // none may be late any more, or be expected to grow as much
+	again := o.batch.Step%dealEvery == 0 // lateness and forecasts change with time
 	if o.full && o.movable > 0 && (again || o.due(o.hosted[o.firstMovable()].Request)) {
 		o.full = false
 	}
@@ -168,8 +166,8 @@ func (o *Offload) askAgain() {
 	}
 }
 
-// account adds the iteration to the clock, and what the links have left of it to the
-// requests that move.
+// account adds the iteration to the clock. Swaps progress while the links are idle in
+// the iteration.
 func (o *Offload) account() {
 	b, c := &o.batch, &o.clock
 	if c.idle = b.Empty(); c.idle {
@@ -186,8 +184,8 @@ func (o *Offload) account() {
 	}
 }
 
-// promptsFirst forms an iteration of prompts where memory has room for one, and says
-// whether it has.
+// promptsFirst forms an iteration of prompts where memory has room for one. It returns
+// whether the iteration has a prompt.
 func (o *Offload) promptsFirst() bool {
 	if !o.prompts() {
 		return false
@@ -198,7 +196,7 @@ func (o *Offload) promptsFirst() bool {
 	return len(o.batch.Sub[0].Prefill) > 0
 }
 
-// clear has nothing decode.
+// clear removes all decoding requests from the iteration.
 func (o *Offload) clear() {
 	for i := range o.batch.Sub {
 		s := &o.batch.Sub[i]
@@ -207,8 +205,8 @@ func (o *Offload) clear() {
 	o.dealt, o.costly = -1, false
 }
 
-// step has the GPUs' requests take a step, with those of the host that took part in
-// the step before, unless these are to be chosen anew.
+// step has the GPUs' requests take a step. The host's requests of the step before take
+// part again, unless it is time to choose them again.
 func (o *Offload) step() {
 	b := &o.batch
 	b.Step++
@@ -229,8 +227,8 @@ func (o *Offload) step() {
 	}
 }
 
-// help decides which requests of the host take part in a step that has been dealt
-// anew. GPUs without work wait for a request that is on its way to them.
+// help chooses the requests of the host that take part, if it is time to choose them
+// again. GPUs without work wait for a swap in, or for all swaps out.
 func (o *Offload) help() {
 	b := &o.batch
 	prompts := len(b.Sub[0].Prefill) > 0
@@ -263,7 +261,7 @@ func (o *Offload) help() {
 	o.choose()
 }
 
-// settle moves Base and Last of the requests that sit out on to a step.
+// settle makes Base and Last of the requests that sit out right for a step.
 func (o *Offload) settle(step int64) {
 	missed := step - o.settled
 	o.settled = step
@@ -293,13 +291,13 @@ func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 	o.Scheduler.Complete(o.report)
 }
 
-// find returns the place of a request among those of the host.
+// find returns the index of a request in hosted, or the index at which to insert it.
 func (o *Offload) find(request int32) int {
 	i, _ := slices.BinarySearchFunc(o.hosted, request, func(h hosted, r int32) int { return int(h.Request) - int(r) })
 	return i
 }
 
-// leave removes a request from those of the host.
+// leave removes a request from hosted.
 func (o *Offload) leave(at int) hosted {
 	h := o.hosted[at]
 	o.hosted = slices.Delete(o.hosted, at, at+1)

@@ -7,37 +7,36 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// alone is what the GPUs would have done without the host: a Scheduler of the same
-// requests and memory, whose iterations take what the same costs say. It is run as
-// far as it is asked for.
+// alone simulates the GPUs without the host: a Scheduler of the same requests and memory,
+// with the same costs. It runs only up to the time that a caller asks for.
 type alone struct {
 	*Scheduler
 	costs    OffloadCosts
-	arrived  []int32        // requests, in order
-	added    int            // of these
-	ends     units.Duration // of its present iteration, else of its latest
-	runs     bool
-	formed   int32   // iterations so far
-	log      []ended // of these, the latest that have ended
-	finished []int32 // requests that it has ended, and the Offload maybe not
+	arrived  []int32        // requests that have arrived, in order
+	added    int            // number of arrived requests that are in the queue
+	ends     units.Duration // end of the present iteration, or of the latest one
+	runs     bool           // an iteration is under way
+	formed   int32          // number of iterations so far
+	log      []ended        // the latest iterations that have ended
+	finished []int32        // requests that it has ended, and that the Offload may not have ended
 	emitted  func(request int32, tokens int)
 	next     []int32 // number of the token that each request of the Offload emits next
 	phases   []phase // by request
-	group    []int32 // by request, the iteration that had its whole prompt; 0 for none
-	shared   int32   // first iteration that had whole prompts of several requests; 0 for none
+	group    []int32 // by request, the iteration that had its whole prompt; 0: not yet
+	shared   int32   // first iteration that had whole prompts of several requests; 0: not yet
 }
 
-// ended is an iteration that has: its number, when, and the last step by then.
+// ended is an iteration that has ended.
 type ended struct {
-	number int32
-	at     units.Duration
-	step   int64
+	number int32          // from 1
+	at     units.Duration // its end
+	step   int64          // the last step by then
 }
 
-// phase is when a request decodes.
+// phase is the decode phase of a request.
 type phase struct {
-	from int32 // iteration that emits the first token; 0 for none
-	last int64 // step that emits the last one
+	from int32 // iteration that emits the first token; 0: not yet
+	last int64 // step that emits the last token
 }
 
 func newAlone(s *Scheduler, costs OffloadCosts) *alone {
@@ -57,7 +56,7 @@ func newAlone(s *Scheduler, costs OffloadCosts) *alone {
 	return a
 }
 
-// latest returns when the latest request arrived.
+// latest returns the arrival time of the latest request.
 func (a *alone) latest() units.Duration {
 	if len(a.arrived) == 0 {
 		return 0
@@ -65,8 +64,8 @@ func (a *alone) latest() units.Duration {
 	return a.requests[a.arrived[len(a.arrived)-1]].Arrival
 }
 
-// at runs all iterations that end before to, and returns the last one of them. It may have
-// run more before.
+// at runs all iterations that end before to, and returns the last of them. Earlier calls
+// may have run later iterations.
 func (a *alone) at(to units.Duration) ended {
 	for (a.runs || a.form(to)) && a.ends < to {
 		a.Complete(a.emitted)
@@ -80,14 +79,14 @@ func (a *alone) at(to units.Duration) ended {
 	return a.log[k-1]
 }
 
-// forget drops half of the log where that ended before an iteration.
+// forget drops the older half of the log if all of it ended before an iteration.
 func (a *alone) forget(before ended) {
 	if half := len(a.log) / 2; a.log[half].number <= before.number {
 		a.log = slices.Delete(a.log, 0, half)
 	}
 }
 
-// form begins the next iteration, or says that there is none before to.
+// form begins the next iteration. It returns false if no request arrives before to.
 func (a *alone) form(to units.Duration) bool {
 	for {
 		for ; a.added < len(a.arrived) && a.requests[a.arrived[a.added]].Arrival <= a.ends; a.added++ {
@@ -119,16 +118,16 @@ func (a *alone) form(to units.Duration) bool {
 	}
 }
 
-// late says whether a request will be later than with the GPUs alone, by more than
-// MaxDelay: these, slower by that share, would have emitted the token by then that it
-// emits at the end of the given time from now. Until then the GPUs' requests take so
-// many steps, and prompts that the present iteration ends emit so many tokens. Requests
-// of the host are taken to emit one.
+// late says whether some request will be later than with the GPUs alone by more than
+// MaxDelay. That is so if the GPUs alone, slower by that share, would by a time from now
+// have emitted the request's next token here after that time. Meanwhile each decoding
+// request of the GPUs takes steps steps, and a prompt that ends in the present iteration
+// emits prompts tokens. A request of the host that takes part emits one token.
 func (o *Offload) late(time units.Duration, steps, prompts int) bool {
 	return o.later(o.MaxDelay, time, steps, prompts)
 }
 
-// later is late with another share than MaxDelay.
+// later is late with share in place of MaxDelay.
 func (o *Offload) later(share float64, time units.Duration, steps, prompts int) bool {
 	a, c := o.alone, &o.clock
 	emits := func(d *Decoding, step int64) {
@@ -158,15 +157,15 @@ func (o *Offload) later(share float64, time units.Duration, steps, prompts int) 
 	return a.ahead(o.aloneIn(time, share))
 }
 
-// aloneIn returns the latest iteration that, slower by a share, the GPUs alone would have
-// ended a time from now.
+// aloneIn returns the latest iteration that the GPUs alone, slower by a share, would have
+// ended at a time from now.
 func (o *Offload) aloneIn(time units.Duration, share float64) ended {
 	time += o.clock.now - o.clock.since
 	return o.alone.at(o.clock.since + time - units.Duration(float64(share*float64(time))))
 }
 
-// ahead says whether a request has emitted the token here, by the end of an iteration,
-// that the Offload's emits next.
+// ahead says whether the GPUs alone are ahead of the Offload by the end of an iteration:
+// for some request they have emitted the token that the Offload emits next.
 func (a *alone) ahead(by ended) bool {
 	a.finished = slices.DeleteFunc(a.finished, func(r int32) bool { return int(a.next[r]) > a.requests[r].Output })
 	is := func(r int32) bool {
@@ -176,8 +175,8 @@ func (a *alone) ahead(by ended) bool {
 	return slices.ContainsFunc(a.finished, is) || slices.ContainsFunc(a.decoding, func(d Decoding) bool { return is(d.Request) })
 }
 
-// due says whether requests are late, and the GPUs alone would hold this one or have
-// ended it: it need not be expected to fit beside what the others grow to.
+// due says whether requests are late and the GPUs alone already hold this one, or have
+// ended it. A due request is admitted without a forecast of how the others grow.
 func (o *Offload) due(request int32) bool {
 	if o.forecast == nil || !o.late(0, 1, 0) {
 		return false
@@ -186,12 +185,12 @@ func (o *Offload) due(request int32) bool {
 	return from != 0 && from <= o.aloneIn(0, o.MaxDelay).number
 }
 
-// delays says whether to prefill a prompt for the host now, from so many tokens in the
-// present iteration on, makes a request late: its time, that of its move to the GPUs,
-// with nothing hidden, and a step after that. Where the GPUs alone run several prompts in
-// one iteration, this one may run apart from those that it belongs to, and these one by one
-// from then on. What two prompts take longer apart is counted as well, and a step with
-// empty places, after which they are together again.
+// delays says whether a request becomes late if a prompt for the host is prefilled now,
+// its first tokens tokens in the present iteration. The time counted is that of the prompt,
+// of its swap in later with nothing hidden, and of a step after that. Where the GPUs alone
+// run several prompts in one iteration, this prompt may be split from its group (gathers).
+// Then the time that two prompts take longer apart is added, and one more step, in which
+// seats stay empty until the group is together again.
 func (o *Offload) delays(prompt, tokens int) bool {
 	b, sub := &o.batch.Sub[0], &o.gpus.Sub[0]
 	var apart units.Duration

@@ -2,11 +2,11 @@ package scheduler
 
 import "fmt"
 
-// UsedUnits returns the allocation units in use on GPUs and host.
+// UsedUnits returns the number of allocation units in use on GPUs and host.
 func (o *Offload) UsedUnits() int64 { return o.ledger.Used() + o.Host.Used() }
 
-// Fragmentation returns the share of the rows in use of both memories that hold
-// none of the tokens for which memory is reserved.
+// Fragmentation returns the unfilled share of the rows in use of both memories, 0 to 1
+// (Scheduler.Fragmentation).
 func (o *Offload) Fragmentation() float64 {
 	gpus := o.Scheduler.Fragmentation()
 	host := o.Host.Used()
@@ -21,8 +21,8 @@ func (o *Offload) Fragmentation() float64 {
 	return (float64(gpus*float64(used)) + float64(o.Host.fragmentation(unused)*float64(host))) / float64(used+host)
 }
 
-// unusedOnHost returns the tokens that the host's requests have memory for and do not
-// fill. Only what changes is counted anew: most of them sit out for long.
+// unusedOnHost returns the number of tokens that the host has reserved memory for and that
+// do not exist yet. It keeps the sum while the same requests take part: most sit out for long.
 func (o *Offload) unusedOnHost() int64 {
 	u := &o.unused
 	if !u.valid {
@@ -39,8 +39,8 @@ func (o *Offload) unusedOnHost() int64 {
 	return u.tokens - u.running*(o.batch.Step-u.step)
 }
 
-// CheckMemory returns an error where a memory holds more than it has, or other than
-// what its requests take.
+// CheckMemory returns an error where a memory has more units in use than its capacity, or
+// another number than its requests hold.
 func (o *Offload) CheckMemory() error {
 	if err := o.Scheduler.CheckMemory(); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (o *Offload) units(tokens int) int64 {
 	return o.Host.perLayer(tokens) * int64(o.Host.layersOn[0])
 }
 
-// CheckAdmission returns an error where the head of the queue is held back though a
-// memory that it may take has room for it.
+// CheckAdmission returns an error where the head of the queue is refused although a
+// memory that it may use has room for it.
 func (o *Offload) CheckAdmission() error {
 	if !o.blocked || o.head == len(o.queue) || o.gathering {
 		return nil

@@ -6,13 +6,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// gathers says whether the queue's head waits for memory for more of those whose prompts
-// the GPUs alone ran in one iteration with its own. Requests that begin and end together
-// on the GPUs alone may be apart here once the host has helped: prompts then run one by
-// one, for good. Where requests are late at all, and what keeps the group apart has ended on the
-// GPUs alone, the group gathers if one iteration for its prompts saves more time than the
-// steps until then take for the places that stay empty. As often as it has been apart, it
-// is taken to be again.
+// gathers says whether the queue's head waits for its group, so that their prompts run in
+// one iteration. Its group is the requests whose prompts the GPUs alone ran in one iteration
+// with its own. After the host has helped, the prompts of a group may run one by one, and
+// would do so from then on. A group gathers only where requests are late. It gathers if one
+// iteration for its prompts saves more time than the seats that stay empty until then cost.
+// The saving counts once for each time that a group was split: as many splits are expected
+// to follow.
 func (o *Offload) gathers(w *waiting) bool {
 	if len(o.batch.Sub[0].Prefill) > 0 {
 		return false
@@ -31,7 +31,7 @@ func (o *Offload) gathers(w *waiting) bool {
 	if o.apart++; !o.later(0, 0, 1, 0) {
 		return false
 	}
-	// The group as far as it has memory after so many steps, and those before it.
+	// Try to wait for each larger part of the group that gets memory at the same step.
 	separate, waited := o.longer(group[:first]), int64(0)
 	place := float64(o.decodeOnly()) / float64(len(o.decoding)+first)
 	for begin, end := first, first; begin < len(group); begin = end {
@@ -46,10 +46,10 @@ func (o *Offload) gathers(w *waiting) bool {
 	return false
 }
 
-// group returns the requests at the head of the queue whose prompts the GPUs alone run in
-// one iteration by now, and after how many steps each has memory and a seat on the GPUs: as
-// requests leave these that have ended on the GPUs alone. Those that would still have none
-// are left out.
+// group returns the group of the queue's head, in the order of the queue. For each request,
+// steps is the number of steps until it has memory and a seat on the GPUs. Only requests
+// that have ended on the GPUs alone by now are taken to free theirs. Requests of the group
+// for which that is too little are left out.
 func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
 	by, number := o.aloneIn(0, 0), o.alone.group[w.request]
 	if number == 0 || number > by.number+1 {
@@ -78,14 +78,14 @@ func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
 	return group, steps
 }
 
-// decodeOnly returns what a step of the GPUs' requests takes.
+// decodeOnly returns the time of a step in which only the GPUs' requests decode.
 func (o *Offload) decodeOnly() units.Duration {
 	sub := &o.gpus.Sub[0]
 	o.gpus.Step, sub.Decode = o.clock.step+1, append(sub.Decode[:0], o.decoding...)
 	return o.Costs.Iteration(&o.gpus)
 }
 
-// longer returns what prompts add to an iteration of the GPUs.
+// longer returns the time that prompts add to an iteration of the GPUs.
 func (o *Offload) longer(prompts []waiting) units.Duration {
 	without, sub := o.decodeOnly(), &o.gpus.Sub[0]
 	if o.policy == PolicyPrefillFirst {

@@ -2,33 +2,32 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// way is how requests of the host take part in an iteration.
+// way is one of the ways in which requests of the host take part in an iteration.
 type way int
 
 const (
-	// besideAttention puts them into the GPUs' sub-batch, as long as the CPUs' attention
-	// takes no longer than the GPUs'.
+	// besideAttention puts them into the GPUs' sub-batch, while the attention on the CPUs
+	// takes no longer than the attention on the GPUs.
 	besideAttention way = iota
-	// inPlaceOfWeights lets it take longer there, by what the batched operations take:
-	// with two sub-batches the GPUs would read their weights once more.
+	// inPlaceOfWeights puts them there too. The CPUs may take longer, by the time of the
+	// batched operations: a second sub-batch would make the GPUs read all weights again.
 	inPlaceOfWeights
-	// inTurns is NEO's: two sub-batches, each of whose attention on the CPUs hides behind
-	// what the GPUs do meanwhile: its own attention there and the other one's batched
-	// operations.
+	// inTurns is NEO's way, with two sub-batches. The CPUs' attention for a sub-batch may
+	// take as long as the GPUs' work meanwhile: attention of the same sub-batch, and the
+	// batched operations of the other.
 	inTurns
 	ways
 )
 
-// helpBest adds requests of the host to the iteration of the GPUs, in the way that
-// makes most of the time, if that is better than the GPUs alone and no request is
-// late for it.
+// helpBest adds requests of the host to the iteration of the GPUs. It chooses the way
+// with the most worth per time, if that beats the GPUs alone and makes no request late.
 //
-// NEO takes the iteration with more requests over time. But its tokens are not equal:
-// requests wait for memory on the GPUs, and the host relieves them of the first tokens
-// of each, with short contexts. So a token of the host is worth the time that it
-// would take on the GPUs: of a step there, its share of the batched operations by the
-// memory that its request holds, and of attention by its context. What is worth more
-// than the time that the iteration takes longer makes the whole run shorter.
+// NEO compares iterations by requests per time. But tokens differ: a request waits on the
+// host for memory of the GPUs, and so the host computes its first tokens, with short
+// contexts. Here a token of the host is worth the time that it would take in a step on the
+// GPUs. That time is a share of the batched operations, by the memory that its request
+// holds, and a share of attention, by its context. An iteration whose tokens are worth more
+// than the time that it takes longer makes the whole run shorter.
 func (o *Offload) helpBest() {
 	b := &o.batch
 	without := o.Costs.Iteration(b)
@@ -44,7 +43,7 @@ func (o *Offload) helpBest() {
 			worth += float64(operations*held) + float64(attention*contexts)
 		}
 		with := o.Costs.Iteration(b)
-		costly := with > without && o.movable == len(o.hosted) // else some have no other place
+		costly := with > without && o.movable == len(o.hosted) // else some can only run on the host
 		if worth > most*float64(with) && !(costly && o.late(with, 1, 1)) {
 			chosen, most, o.costly = w, worth/float64(with), costly
 		}
@@ -55,9 +54,9 @@ func (o *Offload) helpBest() {
 	}
 }
 
-// gpuStep returns what a step on the GPUs takes for a token of memory that requests
-// hold, and for a token of context: of the requests there, or where there are none, of
-// the host's.
+// gpuStep returns the time of a step on the GPUs per token of memory that its requests
+// hold (batched operations), and per token of context (attention). The step is of the
+// GPUs' requests. Where the GPUs have no requests it is of the host's.
 func (o *Offload) gpuStep() (held, context float64) {
 	sub := &o.gpus.Sub[0]
 	o.gpus.Step, sub.Decode = o.batch.Step, append(sub.Decode[:0], o.decoding...)
@@ -73,7 +72,7 @@ func (o *Offload) gpuStep() (held, context float64) {
 	return took * (1 - share) / heldAll, took * share / contexts
 }
 
-// load returns the tokens that requests hold memory for, and their contexts.
+// load returns the tokens that requests hold memory for, and the sum of their contexts.
 func (o *Offload) load(requests []Decoding) (held, contexts float64) {
 	var h, c int64
 	for i := range requests {
@@ -84,10 +83,10 @@ func (o *Offload) load(requests []Decoding) (held, contexts float64) {
 	return float64(h), float64(c)
 }
 
-// pack adds requests of the host, oldest first, to sub-batches that have none, as
-// long as the CPUs' attention fits. With two, the next request goes where more time is
-// left. One that does not fit is passed over, and with it all longer ones. pack says
-// whether it has added any.
+// pack first removes the host's requests from the iteration. Then it adds them, oldest
+// first, while the CPUs' attention fits. With two sub-batches, the next request goes to the
+// one with more time left. A request that does not fit is passed over, and so are all with
+// longer contexts. pack says whether it has added a request.
 func (o *Offload) pack(w way) bool {
 	o.unpack()
 	b := &o.batch
@@ -160,7 +159,7 @@ func (o *Offload) unpack() {
 	}
 }
 
-// spreadBest has all requests of the host decode in one sub-batch or in two, whichever
+// spreadBest has the requests of the host decode in one sub-batch or in two, whichever
 // takes less time.
 func (o *Offload) spreadBest() {
 	o.spread(1)
@@ -173,8 +172,8 @@ func (o *Offload) spreadBest() {
 	}
 }
 
-// spread puts all requests of the host into one sub-batch, or into two of about equal
-// contexts.
+// spread puts the requests of the host into one sub-batch, or into two with about equal
+// sums of contexts. At most MaxNumSeqs take part, the oldest first.
 func (o *Offload) spread(over int) {
 	var tokens [2]int64
 	for i := range min(len(o.hosted), o.seats(0)) {
@@ -188,8 +187,8 @@ func (o *Offload) spread(over int) {
 	}
 }
 
-// choose has the chosen requests of the host take part from this step on, the
-// others sit out.
+// choose has the chosen requests of the host take part from this step on. The others
+// sit out.
 func (o *Offload) choose() {
 	o.unused.valid = false
 	for i := range o.hosted {

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// Add queues a request that has arrived, or reports false where it can never run.
+// Add queues a request that has arrived. It returns false for one that can never run.
 func (o *Offload) Add(request int32) bool {
 	r := &o.requests[request]
 	o.alone.arrived = append(o.alone.arrived, request)
@@ -17,9 +17,9 @@ func (o *Offload) Add(request int32) bool {
 	return true
 }
 
-// canRunOnHost says whether r fits the empty memory of the host, and its prompt the
-// GPUs: in one piece, whose keys and values leave layer by layer, or in chunks that
-// stay until the last one.
+// canRunOnHost says whether r fits the empty memory of the host, and its prompt fits the
+// GPUs. A prompt in one piece sends its keys and values to the host layer by layer. A
+// prompt in chunks keeps them on the GPUs until the last chunk.
 func (o *Offload) canRunOnHost(r *traces.Request) bool {
 	prompt := r.Input
 	if o.memory.Admission == AdmitCurrent {
@@ -37,10 +37,10 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 	return !o.AllOnHost && o.ledger.FitsEmpty(o.finalTokens(r))
 }
 
-// admit reserves memory for the queue's head: on the GPUs where no older request of
-// the host waits for that, else on the host, unless requests are late. What the host
-// takes runs at once, in room that the GPUs' prompts have left: held for the next
-// iteration, it would be in the way of those that the GPUs have memory for by then.
+// admit reserves memory for the queue's head. The GPUs come first, unless an older
+// request on the host waits for their memory. Else the host takes it, unless requests are
+// late. A prompt for the host runs in this iteration, beside the GPUs' prompts, or is not
+// admitted: held for the next iteration, it would delay prompts that the GPUs take then.
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
 	o.waits, o.gathering = false, false
@@ -75,9 +75,9 @@ func (o *Offload) admit(w *waiting) bool {
 	return false
 }
 
-// askGPUs reserves memory of the GPUs for the queue's head. It asks when the GPUs alone
-// would, though the host is asked more often: else both would ask at other times of
-// what requests are expected to grow to.
+// askGPUs reserves memory of the GPUs for the queue's head. After a refusal it asks again
+// only when the GPUs alone would ask again. The host is asked more often; if the GPUs were
+// too, they would use other forecasts than the GPUs alone, and results would differ.
 func (o *Offload) askGPUs(w *waiting) bool {
 	if o.due(w.request) && !o.seated(o.running()) {
 		refusal := o.refusal
@@ -93,8 +93,8 @@ func (o *Offload) askGPUs(w *waiting) bool {
 	return o.Scheduler.admit(w)
 }
 
-// stayOnGPUs has the prompt that is cut and bound for the host, but lies on the GPUs until
-// its last chunk, stay there if they have room for it by now.
+// stayOnGPUs concerns a cut prompt that goes to the host after its last chunk, and is on
+// the GPUs until then. If the GPUs now have room for its request, it stays on the GPUs.
 func (o *Offload) stayOnGPUs() {
 	if o.head == len(o.queue) {
 		return
@@ -112,8 +112,8 @@ func (o *Offload) stayOnGPUs() {
 	}
 }
 
-// overtakes says whether an older request, on the host with its prompt or about to
-// have it, waits for room on the GPUs.
+// overtakes says whether an older request waits for room on the GPUs: one on the host,
+// or one whose prompt goes there in this iteration.
 func (o *Offload) overtakes(w *waiting) bool {
 	return slices.ContainsFunc(o.hosted, func(h hosted) bool { return h.movable && h.Request < w.request }) ||
 		slices.ContainsFunc(o.chunked, func(c waiting) bool {
@@ -121,22 +121,22 @@ func (o *Offload) overtakes(w *waiting) bool {
 		})
 }
 
-// hostHelps says whether r may go to the host after a prompt of prompt tokens: where
-// the CPUs could decode it beside the GPUs, its attention hiding behind the reading of
-// their weights. To prefill others early gains nothing and costs a move. A request
-// that the GPUs cannot hold has no choice.
+// hostHelps says whether r may go to the host after a prompt of prompt tokens. It may if
+// the CPUs' attention for it takes no longer than the GPUs' batched operations for one
+// token. For a longer prompt the host gains nothing, and a later swap in costs time. A
+// request that the GPUs cannot hold always goes to the host.
 func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
 	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
 }
 
-// fullOnHost says whether the host has as many requests as may decode at once. Where
-// GPUs decode, too, those of the host that are too many sit out.
+// fullOnHost says whether the host has as many requests as may decode at once. Where the
+// GPUs decode too, the host may have more requests: the surplus sits out.
 func (o *Offload) fullOnHost() bool {
 	return o.AllOnHost && o.seated(len(o.hosted)+o.prefilling(true))
 }
 
-// foreseeOnHost is Scheduler.foresee of the host's memory, for requests that stay. The
-// others wait there for the GPUs, and most hardly grow.
+// foreseeOnHost is Scheduler.foresee for the host's memory. It is nil for a request that
+// the GPUs could hold: that one waits on the host for the GPUs, and hardly grows there.
 func (o *Offload) foreseeOnHost(w *waiting) *forecast {
 	if o.forecast == nil || o.gpusHold(&o.requests[w.request]) {
 		return nil
@@ -153,9 +153,9 @@ func (o *Offload) foreseeOnHost(w *waiting) *forecast {
 	return o.forecast
 }
 
-// keepOnHost returns the units of the host that the admission of a request leaves
-// free: so many that those of the GPUs, too, find room when they have to leave, where
-// it can wait for the GPUs instead.
+// keepOnHost returns the units of the host that the admission of a request leaves free.
+// For a request that could wait for the GPUs instead, this is enough for all requests on
+// the GPUs to swap out.
 func (o *Offload) keepOnHost(r *traces.Request) int64 {
 	keep := o.keep(o.Host)
 	if o.memory.Admission == AdmitCurrent && o.gpusHold(r) {
@@ -190,9 +190,9 @@ func (o *Offload) enter(d Decoding) {
 	o.dealt = -1
 }
 
-// makeRoom has the request that arrived last leave the GPUs: one that prefills loses
-// its memory, one that is on its way to them stays on the host, and one that decodes
-// moves there, unless requests are late or the host is full.
+// makeRoom frees the GPUs' memory of the request that arrived last, and returns it. A
+// request that prefills loses its memory. One that swaps in returns to the host. One that
+// decodes swaps out to the host; it loses its memory if requests are late or the host is full.
 func (o *Offload) makeRoom() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return !w.hold.Host || w.cut }); ok {
 		return request
@@ -208,9 +208,9 @@ func (o *Offload) makeRoom() int32 {
 	return o.dropDecoding(at)
 }
 
-// dropPrompts takes the memory of requests that prefill, the last one first, until
-// one matches, which it returns. All others that have memory stay at the head of the
-// queue, and where there is no match none is left: one that decodes may go there.
+// dropPrompts takes the memory of requests that prefill, the last one first, until one
+// matches. It returns that one. Requests that keep memory stay at the head of the queue.
+// Without a match all have lost it, so that a decoding request may return to the head.
 func (o *Offload) dropPrompts(match func(*waiting) bool) (request int32, ok bool) {
 	last := o.head
 	for last < len(o.queue) && o.queue[last].held {
@@ -228,8 +228,8 @@ func (o *Offload) dropPrompts(match func(*waiting) bool) (request int32, ok bool
 }
 
 // growHosted extends the memory of the host's requests to their next context: of all
-// where they are dealt anew, else of those that take part. Where the host is full,
-// the request that arrived last gives up its memory and is computed again.
+// requests before they are dealt again, else of those that take part. Where the host is
+// full, the request that arrived last gives up its memory and is computed again.
 func (o *Offload) growHosted(all bool) {
 	if !all && !o.short() {
 		return
@@ -249,7 +249,7 @@ func (o *Offload) growHosted(all bool) {
 	}
 }
 
-// short says whether the context of a request of the host that takes part outgrows its
+// short says whether a request of the host takes part and its context outgrows its
 // memory.
 func (o *Offload) short() bool {
 	b := &o.batch
@@ -263,8 +263,8 @@ func (o *Offload) short() bool {
 	return false
 }
 
-// dropHosted takes the memory of the request that arrived last on the host and
-// returns it.
+// dropHosted takes the host's memory of the request there that arrived last, and
+// returns that request.
 func (o *Offload) dropHosted() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return w.hold.Host }); ok {
 		return request
@@ -275,8 +275,8 @@ func (o *Offload) dropHosted() int32 {
 	return h.Request
 }
 
-// roomBeside returns how many requests of the host the iteration has room for: any
-// number without prompts, else what MaxBatchTokens and the activations leave.
+// roomBeside returns the number of requests of the host that fit the iteration. Without
+// prompts all of them fit; else MaxBatchTokens and the activations' memory bound them.
 func (o *Offload) roomBeside() int {
 	b := &o.batch
 	if len(b.Sub[0].Prefill) == 0 {

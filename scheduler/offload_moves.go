@@ -6,16 +6,16 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// move is a request on its way from the host to the GPUs. It sits out, and has memory
-// there only: its pages on the host are free one after another, and whatever takes
-// them comes over links that are no faster.
+// move is a request that swaps in, from the host to the GPUs. It sits out until it has
+// arrived. Only its memory on the GPUs is reserved: its pages on the host become free one
+// by one, and new data for them comes over links that are no faster.
 type move struct {
 	Decoding
-	settled int64 // step for which Base and Last are right
-	left    units.Duration
+	settled int64          // step for which Base and Last are right
+	left    units.Duration // transfer time left, including the moves before it
 }
 
-// settle moves Base and Last on to a step.
+// settle makes Base and Last right for a step.
 func (m *move) settle(step int64) {
 	missed := step - m.settled
 	m.Base -= missed
@@ -23,10 +23,10 @@ func (m *move) settle(step int64) {
 	m.settled = step
 }
 
-// moveUp has requests of the host that the GPUs could hold move there once they have
-// room, the oldest first, as many as the links carry in an iteration as long as the
-// one before. Those that are there by its end take part in it, layer after layer as
-// their keys and values come.
+// moveUp swaps requests of the host in once the GPUs have room, the oldest first. It
+// starts as many as the links carry in an iteration as long as the latest one. A request
+// whose transfer ends within the iteration takes part in it: each of its layers runs
+// when that layer's keys and values are there.
 func (o *Offload) moveUp() {
 	if o.leaving <= 0 {
 		o.startMoves()
@@ -39,7 +39,7 @@ func (o *Offload) moveUp() {
 	o.batch.Step--
 }
 
-// startMoves has requests begin to move.
+// startMoves starts to swap requests in.
 func (o *Offload) startMoves() {
 	var busy units.Duration
 	if n := len(o.moving); n > 0 {
@@ -84,12 +84,12 @@ func (o *Offload) startMoves() {
 	}
 }
 
-// firstMovable returns the place of the oldest request that the GPUs could hold.
+// firstMovable returns the index of the oldest hosted request that the GPUs could hold.
 func (o *Offload) firstMovable() int {
 	return slices.IndexFunc(o.hosted, func(h hosted) bool { return h.movable })
 }
 
-// arrive has the first request that moves decode on the GPUs from the present step on.
+// arrive ends the first swap in: its request decodes on the GPUs from the present step on.
 func (o *Offload) arrive() {
 	m := o.moving[0]
 	o.moving = slices.Delete(o.moving, 0, 1)
@@ -99,7 +99,7 @@ func (o *Offload) arrive() {
 	o.dealt = -1
 }
 
-// stay ends a request's move whose memory on the GPUs others need.
+// stay cancels a swap in. It returns the request, which goes back to the host if it fits.
 func (o *Offload) stay(at int) int32 {
 	m := o.moving[at]
 	o.moving = slices.Delete(o.moving, at, at+1)
@@ -110,15 +110,15 @@ func (o *Offload) stay(at int) int32 {
 		m.settle(o.settled)
 		o.enter(m.Decoding)
 		o.hosted[o.find(m.Request)].runs = false
-		o.full = true // what it leaves is for the others to grow into
+		o.full = true // the freed memory is for the other requests to grow into
 		return m.Request
 	}
 	o.drop(&m.Decoding)
 	return m.Request
 }
 
-// moveDown has a request that decodes on the GPUs move to the host, if that has room.
-// Its pages are free one after another, much faster than the others grow into them.
+// moveDown swaps a decoding request out to the host, if the host has room. Its pages on
+// the GPUs become free one by one, much faster than other requests grow into them.
 func (o *Offload) moveDown(at int) bool {
 	d := o.decoding[at]
 	context := d.Context(o.batch.Step)
@@ -133,18 +133,18 @@ func (o *Offload) moveDown(at int) bool {
 	o.leaving = max(o.leaving, 0) + o.Costs.Move(context-1)
 	o.enter(d)
 	o.hosted[o.find(d.Request)].comes = true
-	o.full = true // what it leaves is for the others to grow into
+	o.full = true // the freed memory is for the other requests to grow into
 	return true
 }
 
-// reserveOnHost takes memory of the host for a context.
+// reserveOnHost reserves memory of the host for context tokens.
 func (o *Offload) reserveOnHost(context int) (Reservation, bool) {
 	r, ok := o.Host.Reserve(o.Host.whole(context), 0, nil, o.comm.Balance, o.rng)
 	r.Host = true
 	return r, ok
 }
 
-// arriveOnHost has all requests that moved to the host decode there.
+// arriveOnHost ends all swaps out: their requests may decode on the host.
 func (o *Offload) arriveOnHost() {
 	if o.leaving == 0 {
 		return

@@ -5,26 +5,25 @@ import "slices"
 // Preemption is a request that gave up its memory.
 type Preemption struct {
 	Request int32
-	Tokens  int // emitted so far
+	Tokens  int // tokens emitted so far
 }
 
-// Preempted returns the requests that lost their memory when Next formed the
-// latest batch, in the order in which they did. It is valid until the next call
-// of Next.
+// Preempted returns the decoding requests that lost their memory when Next formed the
+// latest batch, in that order. The result is valid until the next call of Next.
 func (s *Scheduler) Preempted() []Preemption { return s.gone }
 
-// Preemptions returns how often a request lost its memory, while it decoded or
-// before its prompt had ended.
+// Preemptions returns how often requests lost their memory, while they decoded or
+// before their prompt ended.
 func (s *Scheduler) Preemptions() int64 { return s.preemptions }
 
-// RecomputedContexts returns the sum of the contexts of tokens that came out of
-// a prompt computed again, not out of a decode step.
+// RecomputedContexts returns the sum of the contexts of output tokens that came from a
+// recomputed prompt and not from a decode step.
 func (s *Scheduler) RecomputedContexts() int64 { return s.recomputed }
 
-// grow extends the memory of every decoding request to its next context, oldest
-// request first. Where a rank is full, the request that arrived last gives up its
-// memory and is computed again later (recompute, as in vLLM: Kwon et al., SOSP
-// 2023, section 4.5).
+// grow extends the memory of every decoding request to its next context, oldest request
+// first. Where a rank is full, the request that arrived last gives up its memory, and is
+// computed again later (as in vLLM: Kwon et al., SOSP 2023, section 4.5). Offload may
+// swap it out to the host instead.
 func (s *Scheduler) grow() {
 	var short []int32
 	for i := range s.decoding {
@@ -43,8 +42,8 @@ func (s *Scheduler) grow() {
 	}
 }
 
-// growOne extends the memory of a decoding request by whole units; true also
-// where it decodes no more.
+// growOne extends the memory of a decoding request by whole units. It returns true also
+// for a request that no longer decodes.
 func (s *Scheduler) growOne(request int32) bool {
 	i := slices.IndexFunc(s.decoding, func(d Decoding) bool { return d.Request == request })
 	if i < 0 {
@@ -66,7 +65,7 @@ func (s *Scheduler) makeRoom() int32 {
 	return s.dropDecoding(s.latest())
 }
 
-// latest returns the place of the decoding request that arrived last.
+// latest returns the index of the decoding request that arrived last.
 func (s *Scheduler) latest() int {
 	at := 0
 	for i := range s.decoding {
@@ -77,8 +76,8 @@ func (s *Scheduler) latest() int {
 	return at
 }
 
-// dropQueued takes the memory of a request that prefills, whose prompt starts
-// again.
+// dropQueued takes the memory of a request that prefills. Its prompt starts again from
+// the first token.
 func (s *Scheduler) dropQueued(w *waiting) int32 {
 	s.place.release(w.hold)
 	s.freeGPU(w)
@@ -95,8 +94,8 @@ func (s *Scheduler) dropDecoding(at int) int32 {
 	return d.Request
 }
 
-// drop returns a request that decodes no more to the head of the queue. The tokens
-// that it has emitted become part of its prompt.
+// drop takes the memory of a request that decoded, and returns the request to the head of
+// the queue. The tokens that it has emitted become part of its prompt.
 func (s *Scheduler) drop(d *Decoding) {
 	s.dealt = -1
 	s.place.release(s.holds[d.Request])

@@ -2,11 +2,10 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// addPrefill adds prefill requests to sub-batch i until T_GPU passes the PIM
-// time of the other sub-batch, and cuts the last one to meet it (L3, section
-// 5.3, steps 3 and 4). With a single batch, the PIM time that bounds it is its
-// own. It reports false when a memory is full, so that nothing more can be
-// added to any sub-batch.
+// addPrefill adds prefill requests to sub-batch i until T_GPU passes the PIM time of
+// the other sub-batch. It cuts the last request so that both are about equal (L3,
+// section 5.3, steps 3 and 4). A single batch is bounded by its own PIM time.
+// addPrefill returns false when a memory is full, so that no sub-batch can take more.
 func (s *Scheduler) addPrefill(i int) bool {
 	sub := &s.batch.Sub[i]
 	for s.head < len(s.queue) {
@@ -32,7 +31,7 @@ func (s *Scheduler) addPrefill(i int) bool {
 	return true
 }
 
-// take puts tokens prompt tokens of the queue's head into sub.
+// take moves tokens prompt tokens of w, the queue's head, into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
 		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last, Host: w.hold.Host,
@@ -46,10 +45,10 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	s.head++
 }
 
-// cut returns how many of the left prompt tokens of w sub-batch i takes: all
-// where T_GPU stays within T_PIM of the other side, else the multiple of
-// ChunkMultiple that brings the two closest, but at least what the iteration lacks
-// of MinPrefillTokens; 0 for none.
+// cut returns how many prompt tokens of w sub-batch i takes, of the left that remain. It
+// takes all where T_GPU stays within T_PIM of the other sub-batch. Else it takes the
+// multiple of ChunkMultiple that brings the two times closest, but at least the tokens
+// that the iteration lacks of MinPrefillTokens.
 func (s *Scheduler) cut(i int, w *waiting, left int) int {
 	if s.excess(i, w, left) <= 0 {
 		return left
@@ -60,8 +59,8 @@ func (s *Scheduler) cut(i int, w *waiting, left int) int {
 	}
 	least = max(least, 0)
 	if !s.spec.Chunking {
-		// A prompt cannot be cut: it goes in whole where the GPU had time left or
-		// the floor is not met.
+		// A prompt cannot be cut. It is taken whole where the GPU has time left or
+		// MinPrefillTokens is not met.
 		if least > 0 || s.excess(i, w, 0) < 0 {
 			return left
 		}
@@ -87,10 +86,10 @@ func (s *Scheduler) cut(i int, w *waiting, left int) int {
 	return min(tokens, left)
 }
 
-// excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less
-// T_PIM of the other sub-batch meanwhile, which includes the transfer of the keys
-// and values of these prompts (equations 5 and 6). A single batch has no other: its
-// own prompts move when its decode attention is over.
+// excess predicts T_GPU of sub-batch i with tokens more prompt tokens of w, less T_PIM
+// of the other sub-batch (equations 5 and 6). That T_PIM includes the transfer of the
+// keys and values of sub-batch i's prompts. A single batch uses its own T_PIM, without
+// that transfer: its prompts move after its decode attention.
 func (s *Scheduler) excess(i int, w *waiting, tokens int) units.Duration {
 	sub := &s.batch.Sub[i]
 	moved := 0
@@ -111,10 +110,9 @@ func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duratio
 	return t
 }
 
-// roomOnGPU returns the largest number of prompt tokens of w, at most tokens,
-// whose activations fit the GPU beside the iteration's others, together with the
-// KV of prompts that are not finished. Where only the whole prompt fits, it
-// returns that.
+// roomOnGPU returns the largest number of prompt tokens of w, at most tokens, that fit
+// the GPUs. Activations of the whole iteration and the KV of cut prompts must fit. Where
+// only the whole prompt fits, because it leaves no KV on the GPUs, roomOnGPU returns left.
 func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 	batched := 0
 	for i := range s.batch.Sub {
@@ -143,7 +141,7 @@ func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 		}
 	}
 	if low == 0 && fits(left) {
-		return left // whole, it leaves no KV on the GPU
+		return left
 	}
 	return low * multiple
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Rejection is why a request can never run.
+// Rejection is the reason why a request can never run.
 type Rejection struct {
-	// KVTokens is the length that no empty memory holds, of MostKVTokens at most; 0 where
-	// one does.
+	// KVTokens is the length that is too long for an empty memory, which holds at most
+	// MostKVTokens. Both are 0 where the length fits.
 	KVTokens, MostKVTokens int
-	// Else Bytes is what its prompt takes on the GPUs of a replica, which have Free left
-	// beside weights and, where it is there, the KV cache.
+	// Bytes is the memory that its prompt takes on the GPUs of a replica, where the length
+	// fits. Free is the memory of the GPUs beside weights and, if it is there, the KV cache.
 	Bytes, Free units.Bytes
 }
 
@@ -23,8 +23,8 @@ func (s *Scheduler) Rejection(request int32) Rejection {
 	return s.rejection(s.finalTokens(r), s.ledger.most(), s.longestPrompt(r))
 }
 
-// Rejection says why Add rejects a request: as the larger of both memories has it, and
-// the GPUs' of a prompt that they must hold until its last chunk.
+// Rejection says why Add rejects a request. Its final length must fit the larger of both
+// memories. A prompt in chunks must fit the GPUs' memory until its last chunk.
 func (o *Offload) Rejection(request int32) Rejection {
 	r := &o.requests[request]
 	most := o.Host.most()
@@ -45,7 +45,7 @@ func (s *Scheduler) rejection(tokens, most, prompt int) Rejection {
 	return Rejection{Bytes: s.gpu.least(prompt, s.spec), Free: s.gpu.Free}
 }
 
-// finalTokens returns the KV tokens for which a request takes memory in the end.
+// finalTokens returns the KV tokens for which a request has memory at its end.
 func (s *Scheduler) finalTokens(r *traces.Request) int {
 	if s.memory.Admission == AdmitMax {
 		return max(s.memory.MaxTokens, KVTokens(r))
@@ -53,8 +53,8 @@ func (s *Scheduler) finalTokens(r *traces.Request) int {
 	return KVTokens(r)
 }
 
-// longestPrompt returns the tokens of a request that may have to be prefilled: after a
-// preemption those that it has emitted, too.
+// longestPrompt returns the most tokens that a request may have to prefill. After a
+// preemption the tokens that it has emitted are part of its prompt.
 func (s *Scheduler) longestPrompt(r *traces.Request) int {
 	if s.memory.Admission == AdmitCurrent {
 		return KVTokens(r)
@@ -62,7 +62,7 @@ func (s *Scheduler) longestPrompt(r *traces.Request) int {
 	return r.Input
 }
 
-// least returns the memory that a prompt takes in the smallest steps there are.
+// least returns the memory of the GPUs that a prompt takes in the smallest possible steps.
 func (g *GPUMemory) least(prompt int, spec *Spec) units.Bytes {
 	whole := g.Model.ActivationBytes(prompt)
 	if !spec.Chunking {

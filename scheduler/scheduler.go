@@ -9,24 +9,23 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Predictor tells how long a sub-batch would keep each side busy over a whole
-// iteration.
+// Predictor returns how long a sub-batch keeps each side busy over a whole iteration.
 type Predictor interface {
 	// GPU returns T_GPU of equation 6 of the L3 paper: prefill attention of the
 	// sub-batch's chunks and the batched operations of all its tokens.
 	GPU(s *SubBatch) units.Duration
-	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the
-	// transfers of its vectors, and the transfer of otherPrefill prompt tokens' KV
-	// of the other sub-batch.
+	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the transfers
+	// of its vectors, and the transfer of the keys and values of otherPrefill prompt
+	// tokens of the other sub-batch.
 	PIM(s *SubBatch, step int64, otherPrefill int) units.Duration
 }
 
-// GPUMemory is what the GPUs of a replica have beside the weights.
+// GPUMemory is the memory of a replica's GPUs that the weights leave free.
 type GPUMemory struct {
 	Model *llm.Model
 	Free  units.Bytes // after weights and reserve, over all GPUs of the replica
-	// HoldsKV says that all KV is on the GPUs, in memory of its own that the Ledger
-	// accounts for: the prompts of cut requests take nothing of Free.
+	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger
+	// accounts for. Then the prompts of cut requests take nothing from Free.
 	HoldsKV bool
 }
 
@@ -52,13 +51,13 @@ type waiting struct {
 	staged   Reservation // on the GPUs, of a cut prompt that goes to the host
 }
 
-// placement is where requests are kept. The Scheduler itself has one memory,
-// Offload two.
+// placement keeps requests in memory. The Scheduler itself has one memory, Offload
+// has two.
 type placement interface {
 	// admit reserves memory for the queue's head.
 	admit(w *waiting) bool
-	// makeRoom takes memory on the GPUs, or of the only kind there is, from the
-	// request that arrived last, and returns that.
+	// makeRoom takes memory from the request that arrived last, and returns that
+	// request. With two memories it frees memory of the GPUs.
 	makeRoom() int32
 	// enter has a request decode from the next step on.
 	enter(d Decoding)
@@ -85,7 +84,7 @@ type Scheduler struct {
 	batching  *BatchingSpec
 	requests  []traces.Request
 	ledger    *Ledger
-	forecast  *forecast // nil for none
+	forecast  *forecast // nil: no forecast
 	gpu       GPUMemory
 	predictor Predictor
 	rng       *rand.Rand
@@ -93,9 +92,9 @@ type Scheduler struct {
 
 	queue    []waiting // from head on: requests with prompt tokens left
 	head     int
-	blocked  bool          // the head may not start, and no memory has been freed since
-	refusal  refusal       // why not
-	moving   []move        // on their way from the host, one after another; none without an Offload
+	blocked  bool          // the head may not start, and no memory was freed since it was refused
+	refusal  refusal       // why the head may not start
+	moving   []move        // requests that swap in from the host, one after another; empty without an Offload
 	decoding []Decoding    // longest context first
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch
@@ -107,14 +106,14 @@ type Scheduler struct {
 
 	preemptions int64
 	recomputed  int64 // contexts of tokens that second prefills emitted
-	// kvOnGPU is the prompt tokens of all requests that are cut: the GPU keeps
-	// their KV because later chunks read it. The first chunk reserves room for the
-	// whole prompt, so that two cut prompts can never block each other.
+	// kvOnGPU is the number of prompt tokens of all cut requests. The GPU keeps their
+	// KV because later chunks read it. The first chunk reserves room for the whole
+	// prompt, so that two cut prompts can never block each other.
 	kvOnGPU int
 }
 
-// New returns a scheduler of requests, which are those of one replica; Add tells
-// it when one arrives. rng is for BalanceRandom.
+// New returns a scheduler of the requests of one replica. Add tells it that a request
+// has arrived. rng is for BalanceRandom.
 func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor, rng *rand.Rand) *Scheduler {
 	s := &Scheduler{
 		policy: c.Policy, spec: c.Scheduler, memory: c.Memory, comm: c.Comm, batching: c.Batching, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
@@ -125,8 +124,8 @@ func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p P
 	return s
 }
 
-// Add queues a request that has arrived, or reports false where it can never
-// run: it fits no empty memory.
+// Add queues a request that has arrived. It returns false for a request that can
+// never run, because it does not fit an empty memory.
 func (s *Scheduler) Add(request int32) bool {
 	r := &s.requests[request]
 	if !s.canEverRun(r) {
@@ -136,8 +135,8 @@ func (s *Scheduler) Add(request int32) bool {
 	return true
 }
 
-// KVTokens returns the KV length of a request at its end: the last token's own
-// key and value are never needed.
+// KVTokens returns the number of tokens of a request with keys and values at its end.
+// It excludes the last output token, whose key and value are never read.
 func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
 
 // reservedTokens returns the KV tokens that admission reserves for w.
@@ -152,17 +151,17 @@ func (s *Scheduler) reservedTokens(w *waiting) int {
 	}
 }
 
-// canEverRun says whether r fits empty memories: its KV the DIMMs, and its
-// prompt the GPUs in the smallest steps that the scheduler takes. The last
-// chunk needs the KV of those before it on the GPU. A preempted request's prompt
-// can grow to its final length.
+// canEverRun says whether r fits empty memories. Its KV must fit the DIMMs. Its prompt
+// must fit the GPUs in the smallest steps that the scheduler takes; the last chunk needs
+// the KV of all earlier chunks on the GPU. The prompt of a preempted request can grow to
+// its final length.
 func (s *Scheduler) canEverRun(r *traces.Request) bool {
 	return s.ledger.FitsEmpty(s.finalTokens(r)) && s.gpu.least(s.longestPrompt(r), s.spec) <= s.gpu.Free
 }
 
-// dealEvery is how many steps pass before decoding requests are dealt to
-// the sub-batches again though none has come or gone. All contexts grow alike,
-// so that the token sums drift apart by at most the difference in requests a step.
+// dealEvery is the number of steps after which decoding requests are dealt to the
+// sub-batches again although the set of requests is the same. All contexts grow alike:
+// the token sums drift apart by at most the difference in requests a step.
 const dealEvery = 64
 
 // Next forms the next iteration. It returns an empty batch when nothing can run.
@@ -179,7 +178,7 @@ func (s *Scheduler) Next() *Batch {
 	return &s.batch
 }
 
-// begin forgets what the iteration before prefilled and dropped.
+// begin forgets the prompts and the preempted requests of the iteration before.
 func (s *Scheduler) begin() {
 	if s.outdated() {
 		s.blocked = false
@@ -190,8 +189,8 @@ func (s *Scheduler) begin() {
 	}
 }
 
-// outdated says whether a request was refused for growth so long ago that it may ask
-// again: what requests are expected to grow to changes as they do.
+// outdated says whether a request that was refused for growth may ask again: dealEvery
+// steps have passed, and the forecast has changed as requests grew.
 func (s *Scheduler) outdated() bool {
 	return s.refusal.cause == noGrowth && s.batch.Step-s.refusal.step >= dealEvery
 }
@@ -215,9 +214,9 @@ func (s *Scheduler) subBatches() {
 	}
 }
 
-// nextStep has all decoding requests take a step: it finds memory for their
-// tokens and deals them to the sub-batches where they are not dealt yet, or not
-// lately, which it reports.
+// nextStep has all decoding requests take a step. It finds memory for their tokens.
+// It deals them to the sub-batches where they are not dealt, or were dealt dealEvery
+// steps ago, and returns whether it dealt them.
 func (s *Scheduler) nextStep() bool {
 	b := &s.batch
 	b.Step++
@@ -258,10 +257,10 @@ func (s *Scheduler) prefill() {
 	}
 }
 
-// adapt runs the iteration as a single batch where that is predicted to be
-// faster. Two sub-batches take at least the GPU's time for both, as each reads
-// all weights, and either one's own chain of GPU and PIM; a single one takes its
-// own chain.
+// adapt runs the iteration as a single batch where that is predicted to be faster.
+// Two sub-batches take at least the GPU's time for both, as each reads all weights.
+// They also take at least the GPU and PIM time of either one. A single batch takes
+// its own GPU and PIM time.
 func (s *Scheduler) adapt() {
 	b := &s.batch
 	first, second := &b.Sub[0], &b.Sub[1]
@@ -283,10 +282,10 @@ func (s *Scheduler) adapt() {
 	first.Decode, first.Prefill = first.Decode[:decode], first.Prefill[:prompts]
 }
 
-// Complete applies the batch that Next formed: prompts advance, requests whose
-// prompt ended start to decode, those whose output ended leave and free their
-// memory. It calls emitted for every request that got the first token after a
-// prompt, or its last one, with the number of tokens that it has now.
+// Complete applies the batch that Next formed. Prompts advance. Requests whose prompt
+// ended start to decode. Requests whose output ended free their memory. Complete calls
+// emitted for every request that got the first token after a prompt, or its last token,
+// with the number of tokens that the request has now.
 func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	kept := s.decoding[:0]
 	for _, d := range s.decoding {
@@ -305,7 +304,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	}
 	s.dealt = -1
 	for i := len(s.chunked) - 1; i >= 0; i-- {
-		// Cut requests return to the queue's head, in their order.
+		// Cut requests return to the queue's head, in the same order.
 		if w := &s.chunked[i]; w.finished < w.prompt {
 			s.pushFront(*w)
 		}
@@ -318,7 +317,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 	}
 }
 
-// freeGPU gives up what take reserved on the GPU for a cut prompt.
+// freeGPU frees the memory on the GPU that take and stage reserved for a cut prompt.
 func (s *Scheduler) freeGPU(w *waiting) {
 	if w.cut {
 		w.cut = false
@@ -335,8 +334,8 @@ func (s *Scheduler) release(r Reservation) {
 	s.blocked = false
 }
 
-// startDecoding moves a request whose prompt has ended to the decoding ones, or
-// ends it where the token that it emits now is its last.
+// startDecoding moves a request whose prompt has ended to the decoding requests. It
+// ends the request where the token that it emits now is its last.
 func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	r := &s.requests[w.request]
 	tokens := w.emitted + 1
@@ -357,7 +356,7 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	})
 }
 
-// enter adds a request to the decoding ones.
+// enter adds a request to the decoding requests.
 func (s *Scheduler) enter(d Decoding) {
 	at := sort.Search(len(s.decoding), func(i int) bool { return s.decoding[i].Base < d.Base })
 	s.decoding = append(s.decoding, Decoding{})
@@ -365,8 +364,8 @@ func (s *Scheduler) enter(d Decoding) {
 	s.decoding[at] = d
 }
 
-// pushFront returns a request to the head of the queue; its place there is free
-// because it was taken from it.
+// pushFront returns a request to the head of the queue. A place is free there because
+// the request was taken from the queue.
 func (s *Scheduler) pushFront(w waiting) {
 	s.head--
 	s.queue[s.head] = w
@@ -376,9 +375,9 @@ func (s *Scheduler) pushFront(w waiting) {
 // UsedUnits returns the allocation units in use, on one channel.
 func (s *Scheduler) UsedUnits() int64 { return s.ledger.Used() }
 
-// Fragmentation returns the share of the rows in use that hold none of the tokens
-// for which memory is reserved. AdmitCurrent reserves the tokens that there are,
-// in whole rows; the others those that there will be.
+// Fragmentation returns the unfilled share of the rows in use, 0 to 1. AdmitCurrent
+// reserves whole rows: a row is filled by tokens that exist. For the other policies a
+// row is filled by the tokens that were reserved.
 func (s *Scheduler) Fragmentation() float64 {
 	var unused int64
 	if s.memory.Admission == AdmitCurrent {

@@ -1,19 +1,19 @@
 package scheduler
 
-// exactSplit is the number of items up to which a split is the best there is:
-// 2^11 sums are tried.
+// exactSplit is the number of values up to which split tries all sums, 2^11 at most,
+// and so finds the best split.
 const exactSplit = 12
 
-// splitter divides numbers into two sums as even as it can. It keeps its memory.
+// splitter divides numbers into two sums as even as it can. It reuses its memory.
 type splitter struct {
-	side []bool // of each item
+	side []bool // the side of each value: true for the second
 	best []bool
 }
 
-// split returns for each of values, sorted in descending order, which of two
-// sides it goes to: with the smallest difference of the sums for up to
-// exactSplit values, beyond that longest-first dealing improved by moving and
-// exchanging values while that helps. The result is valid until the next call.
+// split returns for each of values whether it goes to the second side. values must be
+// in descending order. Up to exactSplit values the difference of the sums is the
+// smallest. More values are dealt largest first; then values are moved and exchanged
+// while that helps. The result is valid until the next call.
 func (s *splitter) split(values []int64) []bool {
 	s.side = append(s.side[:0], make([]bool, len(values))...)
 	difference := s.deal(values)
@@ -27,8 +27,8 @@ func (s *splitter) split(values []int64) []bool {
 	return s.side
 }
 
-// deal gives each value to the side with the smaller sum, longest first, and
-// returns the sum of the first side less that of the second.
+// deal gives each value to the side with the smaller sum, largest first. It returns
+// the sum of the first side less that of the second.
 func (s *splitter) deal(values []int64) int64 {
 	var difference int64
 	for i, v := range values {
@@ -70,9 +70,8 @@ func (s *splitter) enumerate(values []int64, difference int64) {
 	s.side, s.best = s.best, s.side
 }
 
-// improve moves a value to the other side, or exchanges two, as long as the best
-// such change makes the sums more even. Every change lowers the difference, so
-// it ends.
+// improve moves a value to the other side, or exchanges two, while the best of these
+// changes makes the sums more even. Every change lowers the difference, so it ends.
 func (s *splitter) improve(values []int64, difference int64) {
 	for {
 		from := difference < 0 // the side with the larger sum
@@ -121,16 +120,16 @@ type sharer struct {
 	orient  splitter
 }
 
-// half is the split of one offset's requests: the difference of its sums and
-// which sides they are on.
+// half is the split of one offset's requests: the difference of its two sums, and the
+// side of each request.
 type half struct {
 	difference int64
 	members    []int
 	side       []bool
 }
 
-// byTokens divides all requests so that the sums of their contexts are even (L3,
-// section 5.3, step 2).
+// byTokens divides all requests so that the sums of contexts of the two sub-batches are
+// even (L3, section 5.3, step 2).
 func (s *sharer) byTokens(b *Batch, decoding []Decoding) {
 	s.values = s.values[:0]
 	for i := range decoding {
@@ -141,9 +140,9 @@ func (s *sharer) byTokens(b *Batch, decoding []Decoding) {
 	}
 }
 
-// byOffset divides the requests of every rankset offset evenly, so that each
-// sub-batch is balanced over the ranksets if their sum is, and then turns the
-// splits so that the sub-batches are even, too.
+// byOffset divides the requests of every rankset offset evenly. So if all requests
+// together are balanced over the ranksets, each sub-batch is, too. Then it turns the
+// splits so that the sub-batches have even sums.
 func (s *sharer) byOffset(b *Batch, decoding []Decoding, ranksets int) {
 	for len(s.halves) < ranksets {
 		s.halves = append(s.halves, half{})

@@ -1,7 +1,7 @@
-// Package forest is random-forest regression: the mean of regression trees,
-// each grown on a bootstrap sample of the data. All features compete for every
-// split: with two of them, a forest that chooses one at random wastes half of its
-// splits (docs/predictors.md has the errors).
+// Package forest is random-forest regression: the mean of regression trees. Each tree
+// is grown on a bootstrap sample of the data. All features compete for every split: with
+// two features, a forest that chooses one at random wastes half of its splits
+// (docs/predictors.md has the errors).
 //
 //	L. Breiman, "Random Forests", Machine Learning 45(1), 2001, 5–32,
 //	https://doi.org/10.1023/A:1010933404324
@@ -15,8 +15,8 @@
 // Predict allocates nothing.
 //
 // A forest does not extrapolate: beyond the data it continues with the value at
-// the edge. Forest.Range says where its trees have seen data; what to do beyond
-// is the caller's decision (see scheduler.Learned).
+// the edge. Forest.Range returns the range in which its trees have data. The caller
+// decides how to predict beyond it (see scheduler.Learned).
 //
 // Start at Fit, then read tree.go.
 package forest

@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// matrix is the data of one fit, rows in canonical order: by features, then
-// target. Bootstrap samples are drawn from canonical row numbers, so the order in
-// which rows arrive changes nothing.
+// matrix is the data of one fit, with rows in canonical order: by features, then by
+// target. Bootstrap samples are drawn from canonical row numbers. So the order in which
+// rows arrive has no effect.
 type matrix struct {
 	columns [][]float64 // [feature][row]
 	y       []float64   // [row]
@@ -83,7 +83,7 @@ func (m *matrix) row(i int, x []float64) {
 	}
 }
 
-// check reports a specification that no forest can be grown by.
+// check returns an error for a specification with impossible values.
 func (s *Spec) check() error {
 	switch {
 	case s.Trees < 1:

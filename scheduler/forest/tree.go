@@ -5,19 +5,19 @@ import (
 	"math/rand/v2"
 )
 
-// node is a split or a leaf of a tree: 16 bytes, children side by side. A leaf
-// is its own child, so that a descent can take a fixed number of steps and never
-// asks whether it has arrived.
+// node is a split or a leaf of a tree. It has 16 bytes; its children are side by side. A
+// leaf is its own child, so that a descent takes a fixed number of steps without a test
+// for a leaf.
 type node struct {
 	threshold float64 // x[feature] > threshold goes to left+1, else to left
 	left      int32
 	feature   uint16
-	split     uint16 // 1, of a leaf 0
+	split     uint16 // 1 for a split, 0 for a leaf
 }
 
 // descend returns the child of node i that x belongs to; a leaf returns itself.
-// The comparison is the sign of a difference, for half of all branches on it
-// would be predicted wrongly.
+// The comparison is the sign of a difference: a processor would predict half of its
+// branches wrongly.
 func descend(nodes []node, x []float64, i int32) int32 {
 	n := &nodes[i]
 	greater := math.Float64bits(n.threshold-x[n.feature]) >> 63
@@ -27,10 +27,10 @@ func descend(nodes []node, x []float64, i int32) int32 {
 // tree is one regression tree; its root is node 0.
 type tree struct {
 	nodes  []node
-	values []float64 // [node]: mean of the target, of use in leaves
-	depth  int       // most splits on a way from the root
-	data   *matrix   // what it was grown on
-	counts []int32   // [row of data]: how often the bootstrap sample holds it
+	values []float64 // [node]: mean of the target; Predict reads only those of leaves
+	depth  int       // most splits on a path from the root
+	data   *matrix   // the data that it was grown on
+	counts []int32   // [row of data]: how often the bootstrap sample holds the row
 }
 
 // predict returns the tree's value at x.
@@ -42,13 +42,13 @@ func (t *tree) predict(x []float64) float64 {
 	return t.values[i]
 }
 
-// grower grows trees on one matrix; it holds the scratch that they share.
+// grower grows trees on one matrix. It holds the scratch memory that they share.
 type grower struct {
 	spec *Spec
 	data *matrix
 	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
-	// feature f. A node owns the same range in each, and a split partitions the
-	// range stably: the data is sorted once for all trees.
+	// feature f. A node owns the same range of every sorted[f]. A split partitions the
+	// range and keeps its order, so that the data is sorted once for all trees.
 	sorted [][]int32
 	left   []bool // [row]: goes left at the split under way
 	spare  []int32
@@ -75,7 +75,7 @@ func bootstrap(n int, rng *rand.Rand) []int32 {
 	return counts
 }
 
-// grow grows a tree on the rows of the matrix taken counts times each.
+// grow grows a tree on the rows of the matrix, with row i counts[i] times.
 func (g *grower) grow(counts []int32) tree {
 	for f := range g.sorted {
 		g.sorted[f] = g.sorted[f][:0]
@@ -90,7 +90,7 @@ func (g *grower) grow(counts []int32) tree {
 	return g.tree
 }
 
-// node makes node i of the rows in sorted[·][low:high].
+// node makes node i from the rows in sorted[·][low:high].
 func (g *grower) node(i int32, low, high, depth int) {
 	g.tree.depth = max(g.tree.depth, depth)
 	rows, mean, constant := g.summary(low, high)
@@ -137,7 +137,7 @@ func (g *grower) summary(low, high int) (rows int, mean float64, constant bool) 
 
 // split is a way to divide the rows of a node.
 type split struct {
-	gain      float64 // reduction of the sum of squares; 0 for none
+	gain      float64 // reduction of the sum of squares; 0: no split
 	feature   int
 	threshold float64
 	at        int // first position of the right side in sorted[feature]
@@ -155,9 +155,9 @@ func (g *grower) best(low, high, rows int, mean float64) split {
 	return best
 }
 
-// scan returns the best split on one feature. With deviations from the node's
-// mean, of sum D on the left, a split into sizes a and b reduces the sum of
-// squares by D²(a+b)/(ab).
+// scan returns the best split on one feature. A split into sizes a and b reduces the sum
+// of squares by D²(a+b)/(ab). D is the sum, on the left, of the deviations from the
+// node's mean.
 func (g *grower) scan(feature, low, high, rows int, mean float64) split {
 	column, y, counts := g.data.columns[feature], g.data.y, g.tree.counts
 	sorted := g.sorted[feature][low:high]
