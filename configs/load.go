@@ -112,8 +112,9 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	if ld.err != nil {
 		return nil, ld.err
 	}
+	r.config.Sections = ld.whole
 	for _, e := range ld.defaults.entries {
-		r.set(e, origin{entry: e, preset: true})
+		r.origin[e.key] = origin{entry: e, preset: true}
 	}
 	system, err := ld.systemPreset(top)
 	if err != nil {

@@ -28,7 +28,8 @@ type System struct {
 // Loader loads configurations of nodes that can be one of its systems.
 type Loader struct {
 	systems []System
-	zero    []any // of the systems' sections
+	zero    []any // the systems' sections without values
+	whole   []any // and with their defaults
 	keys    *schema.Schema
 	once    struct {
 		defaults, ranges sync.Once
@@ -69,6 +70,11 @@ func (ld *Loader) readDefaults() (*layer, error) {
 		}
 		all.entries = append(all.entries, l.entries...)
 	}
+	c := ld.newConfig()
+	for _, e := range all.entries {
+		ld.keys.Key(e.key).Set(c, e.value)
+	}
+	ld.whole = c.Sections
 	return all, nil
 }
 
