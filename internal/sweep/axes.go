@@ -178,8 +178,7 @@ func (p *fileParser) conflicts(f *File) error {
 	return nil
 }
 
-// keys yields each key that the axis sets, once, with the line where it does so
-// first.
+// keys yields each key that the axis sets, once, with the first line that sets it.
 func (a *Axis) keys() func(yield func(string, int) bool) {
 	return func(yield func(string, int) bool) {
 		var seen []string

@@ -44,7 +44,7 @@ func (p *Plan) choices(combination int) func(yield func(axis, choice int) bool) 
 	}
 }
 
-// settings returns what a combination sets, the file's own settings first.
+// settings returns the settings of a combination, after those of the file.
 func (p *Plan) settings(combination int) []Setting {
 	chosen := make([]int, len(p.File.Axes))
 	for axis, choice := range p.choices(combination) {
@@ -78,7 +78,7 @@ func (p *Plan) nameParts() {
 }
 
 // name returns the name of a combination: the parts of its axes, joined by
-// commas. The seed is no part of it.
+// commas. The seed is not part of the name.
 func (p *Plan) name(combination int) string {
 	var parts []string
 	for axis, choice := range p.choices(combination) {
@@ -105,7 +105,7 @@ func (p *Plan) shortKey(key string) string {
 	return last
 }
 
-// assigned returns what settings give a key, nil where none does.
+// assigned returns the value that settings give a key, nil where they do not set it.
 func assigned(settings []Setting, key string) constant.Value {
 	for _, s := range slices.Backward(settings) {
 		if s.Key == key {

@@ -21,7 +21,7 @@ import (
 type condition struct {
 	Text string
 	expr ast.Expr
-	keys []string // those that it mentions
+	keys []string // the keys in the expression
 }
 
 // ParseCondition reads an expression and checks that its names are keys of the
@@ -44,8 +44,8 @@ func ParseCondition(text string) (*condition, error) {
 	return c, nil
 }
 
-// check walks the expression, collects the keys and refuses what is no part of
-// the language.
+// check walks the expression and collects the keys. It returns an error for a part that
+// is not in the language.
 func (c *condition) check(e ast.Expr) error {
 	switch e := e.(type) {
 	case *ast.ParenExpr:

@@ -5,13 +5,13 @@
 //   - File is a sweep file as written: axes of configuration keys, written out or
 //     sampled from a Latin hypercube, and conditions.
 //   - Plan is its points, each a validated configuration with its trace's hash.
-//   - Journal is the append-only record of finished points; it alone is the
-//     truth, and everything else in a sweep's folder is written from it.
-//   - Run carries out what the journal does not hold yet.
+//   - Journal is the append-only record of finished points. All other results in a
+//     sweep's folder are written from it.
+//   - Run carries out the points that the journal does not hold yet.
 //   - Part is one shard's share of a plan, for several machines; Merge puts the
 //     folders of all shards together, and Emit writes the batch job around them.
 //
-// A point is known by the hash of its effective configuration, the code's
-// version and the content of its trace: change any of them and it runs again,
-// change none and it never does.
+// A point is identified by the hash of its effective configuration, the code's version and
+// the content of its trace. If any of them changes, the point runs again. If not, it never
+// does.
 package sweep

@@ -23,11 +23,11 @@ type Job struct {
 	File    string // the sweep file, as the job's working folder sees it
 	Out     string // folder of the results; shards get folders of their own in it
 	Shards  int
-	Workers int // points that a shard runs at a time, and its cores; 0 for 1
-	Points  int // of the plan
+	Workers int // points that a shard runs at a time, and its cores; 0 means 1
+	Points  int // number of points of the plan
 }
 
-// maxJobShards bounds the parts of a job: what an array of Slurm takes unless its
+// maxJobShards bounds the parts of a job. An array of Slurm takes this many unless its
 // administrator allows more (MaxArraySize).
 const maxJobShards = 1000
 
@@ -91,10 +91,9 @@ func argument(path string) string {
 	return path
 }
 
-// jobName makes a name that Kubernetes takes for any object (RFC 1123: lower
-// case letters, digits and hyphens, 63 at most): the sweep file's, and a hash that
-// tells it from the same name in another folder and from the same sweep with
-// results elsewhere.
+// jobName makes a name that Kubernetes takes for any object (RFC 1123: lower case letters,
+// digits and hyphens, 63 at most). It is the sweep file's name and a hash of its path and
+// of the results' folder, so that other files and folders get other names.
 func jobName(j *Job) string {
 	base := strings.TrimSuffix(filepath.Base(j.File), filepath.Ext(j.File))
 	name := strings.Map(func(r rune) rune {
@@ -103,14 +102,14 @@ func jobName(j *Job) string {
 		}
 		return '-'
 	}, strings.ToLower(base))
-	// The longest suffix, of a pod of the merge, has to fit, too.
+	// The longest suffix, that of the merge's pod, must fit too.
 	name = cmp.Or(strings.Trim(name[:min(len(name), 36)], "-"), "sweep")
 	sum := sha256.Sum256([]byte(filepath.ToSlash(filepath.Clean(j.File)) + "\n" + filepath.ToSlash(filepath.Clean(j.Out))))
 	return "l3sim-" + name + "-" + hex.EncodeToString(sum[:3])
 }
 
-// plain are the characters that no shell gives a meaning, besides letters and
-// digits.
+// plain are the characters, beside letters and digits, that have no special meaning in a
+// shell.
 const plain = "_-./=,:@%+"
 
 // shellQuote writes a text as one word of a POSIX shell.

@@ -12,20 +12,20 @@ import (
 
 // Estimate is a forecast of a run's time.
 type Estimate struct {
-	Points int           // that would run
-	Wall   time.Duration // on Workers
-	// Workers is how many points run at a time, at most one a core counts.
+	Points int           // number of points that would run
+	Wall   time.Duration // their wall time with Workers
+	// Workers is the number of points that run at a time, at most the number of cores.
 	Workers int
-	Probe   time.Duration // that was spent on one point to measure the rate
+	Probe   time.Duration // time spent on one point to measure the rate
 }
 
 // probeLimit bounds the time of the point that Estimate runs.
 const probeLimit = 2 * time.Second
 
-// Estimate forecasts the time of the points whose hashes done does not hold: it
-// runs the one that generates fewest tokens, for two seconds at most, and takes
-// the others to need as much for their set-up and for each token. A point with
-// other hardware or more requests may need several times that.
+// Estimate forecasts the time of the points whose hashes done does not hold. It runs the
+// point that generates the fewest tokens, for two seconds at most. It assumes that the
+// others take as long for their set-up and for each token. A point with other hardware or
+// more requests may need several times that.
 func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int) (*Estimate, error) {
 	if workers < 1 {
 		workers = runtime.GOMAXPROCS(0)
@@ -73,7 +73,7 @@ func (p *Plan) measure(ctx context.Context, point *Point) (setup time.Duration, 
 	}
 	node, err := system.NewNode(config)
 	if err != nil {
-		return 0, 0, nil // it will fail, and at once
+		return 0, 0, nil // the point fails at once
 	}
 	setup = time.Since(start)
 	limited, cancel := context.WithTimeout(ctx, probeLimit)

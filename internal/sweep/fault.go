@@ -8,7 +8,7 @@ import (
 )
 
 // wrongPath are errors of the operating system that a path which the user wrote can
-// cause. Package fs names some more.
+// cause. Package fs defines more of them.
 var wrongPath = []syscall.Errno{syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.ELOOP, syscall.EINVAL}
 
 // IsSystemFault says whether err comes from the operating system and not from what
@@ -27,9 +27,9 @@ func IsSystemFault(err error) bool {
 	return !slices.Contains(wrongPath, errno)
 }
 
-// unreadableError is an input that cannot be read although the user wrote the right
-// thing: the system fails, or the file changed or went after the plan was made. It is
-// not about a point: it ends planning or the run, and no result records it. It does not
+// unreadableError is an input that cannot be read although the user's input is right: the
+// system fails, or the file changed or vanished after the plan was made. It is not the
+// error of a point: it ends planning or the run, and no result records it. It does not
 // unwrap, as its cause may be an *input.Error.
 type unreadableError struct{ cause error }
 

@@ -16,26 +16,26 @@ import (
 // one choice from each axis, repeated over seeds, that fulfil every condition.
 type File struct {
 	Path    string       // "" for a sweep that no file describes
-	Configs []string     // overlay files under all points; the later wins
-	Sets    []string     // "section.key=value" on top of it; no file has these
+	Configs []string     // overlay files of all points; a later one overrides an earlier one
+	Sets    []string     // "section.key=value", which override the files; not part of a sweep file
 	Repeats int          // seeds of each point, from run.seed upwards; at least 1
-	Set     []Setting    // what all points share
+	Set     []Setting    // settings of all points
 	Axes    []Axis       // in the order of points: the last one changes fastest
-	Where   []*condition // all must hold
+	Where   []*condition // conditions; all must hold
 }
 
 // Axis is one dimension of the design space.
 type Axis struct {
 	Kind    string // "grid", "zip", "list" or "latin_hypercube"
 	Choices []Choice
-	Dropped int // samples of a Latin hypercube that equal an earlier one, and are no choices
+	Dropped int // number of samples of a Latin hypercube that were dropped, as they equal an earlier one
 	// listed are the keys of a Latin hypercube whose values are written out.
 	listed []string
 }
 
 // Choice is one position on an axis: the keys that it sets.
 type Choice struct {
-	Name     string // part of the point's name; "" for one made of the settings
+	Name     string // part of the point's name; "": the settings name it
 	Settings []Setting
 }
 
@@ -43,15 +43,14 @@ type Choice struct {
 type Setting struct {
 	Key   string
 	Value string // in TOML
-	Line  int    // in the file, 0 where that is not known
+	Line  int    // line in the file; 0: not known
 }
 
 // maxCombinations bounds the combinations of a sweep's axes, before conditions.
 const maxCombinations = 100_000
 
-// ReadFile reads a sweep file. Whatever is wrong with it is an
-// *input.Error that names file, line and key; what is wrong with the machine
-// (IsSystemFault) is not.
+// ReadFile reads a sweep file. An error in the file is an *input.Error that names file,
+// line and key. A fault of the machine (IsSystemFault) is another error.
 func ReadFile(path string) (*File, error) {
 	text, err := input.ReadFile(path)
 	if IsSystemFault(err) {
@@ -63,8 +62,7 @@ func ReadFile(path string) (*File, error) {
 	return ParseFile(input.Name(path), string(text))
 }
 
-// ParseFile is ReadFile of a text; the overlay that it names is relative to
-// path.
+// ParseFile is ReadFile of a text. Overlay files that it names are relative to path.
 func ParseFile(path, text string) (*File, error) {
 	p, err := newFileParser(path, text)
 	if err != nil {

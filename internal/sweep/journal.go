@@ -21,8 +21,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// journalSchema names the form of the journal; it is its first line and part of
-// every point's address.
+// journalSchema names the form of the journal. It is in the journal's first line and part
+// of every point's address.
 const journalSchema = "l3sim/sweep/2"
 
 // headLine is the journal's first line.
@@ -47,9 +47,9 @@ type Entry struct {
 
 // Journal is the append-only record of a sweep's finished points: a line of
 // JSON each, after a first line that names the schema. Record returns when its
-// line is on disk. A line that a crash or a full disk cut short is no line: the
-// next OpenJournal takes it off the file's end. A line that is not as it was written
-// says so by its checksum: it stays where it is, and its point runs again.
+// line is on disk. A crash or a full disk may cut the last line short: the next
+// OpenJournal removes it. The checksum of a line shows whether it was changed: a changed
+// line stays in the file, and its point runs again.
 //
 // An open journal is locked; a second process cannot open it. Its methods may be
 // called from several goroutines at a time.
@@ -57,24 +57,24 @@ type Journal struct {
 	mu    sync.Mutex
 	dir   string
 	file  journalFile
-	lock  *flock.Flock // the kernel lets go of it when the process ends, however it does
-	there func() error // Check, nil for no check
+	lock  *flock.Flock // the kernel unlocks it when the process ends in any way
+	there func() error // Check; nil: no check
 	// syncFolder makes the name of a new journal durable.
 	syncFolder func(dir string) error
 	size       int64 // bytes that hold whole lines
-	broken     error // the write error after which nothing is written any more
+	broken     error // the first write error; after it nothing is written
 	entries    map[string]*Entry
 	damage     Damage
 }
 
-// Damage is what of a journal is not as it was written.
+// Damage is the lines of a journal that were changed after they were written.
 type Damage struct {
 	File  string
-	Lines []int // the first of them, from 1
+	Lines []int // numbers of the first damaged lines, from 1
 	Count int
 }
 
-// maxDamageLines is how many lines a Damage names.
+// maxDamageLines is the number of lines that a Damage names.
 const maxDamageLines = 5
 
 // add counts a line.
@@ -100,7 +100,7 @@ func (d *Damage) String() string {
 	return b.String()
 }
 
-// journalFile is what Journal needs of an *os.File that was opened to append.
+// journalFile is the methods of an *os.File, opened to append, that Journal uses.
 type journalFile interface {
 	io.WriteCloser
 	Sync() error
@@ -138,7 +138,7 @@ func OpenJournal(dir string) (*Journal, error) {
 // open reads f and makes it ready to append to.
 func (j *Journal) open(f *os.File, dir string) error {
 	total, err := j.read(f.Name(), f, func(e *Entry) error {
-		j.entries[e.Point] = e // of two entries of a point the later counts
+		j.entries[e.Point] = e // the later of two entries of a point counts
 		return nil
 	})
 	if err != nil {
@@ -184,10 +184,10 @@ func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 	return j.damage, err
 }
 
-// read calls do for each entry and returns how many bytes there are; j.size
-// becomes the end of the last whole line. Lines that are not as they were written
-// are counted and passed over: their points run again. The first line is one of them
-// where an entry follows, which no other program wrote.
+// read calls do for each entry and returns the number of bytes. j.size becomes the end of
+// the last whole line. Damaged lines are counted and skipped: their points run again. A
+// wrong first line is also damage where an entry follows, because only this program writes
+// entries.
 func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
 	j.damage.File = name
 	b := bufio.NewReaderSize(r, 1<<16)
@@ -195,7 +195,7 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 	for number := 1; ; number++ {
 		line, err := input.ReadLine(b)
 		total += int64(len(line))
-		for err == input.ErrLongLine { // passed over in parts, as no entry is so long
+		for err == input.ErrLongLine { // skipped in parts: no entry is this long
 			if number == 1 {
 				return total, notJournal(name)
 			}
@@ -203,10 +203,10 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 			total += int64(len(line))
 			line = nil
 		}
-		if number == 1 { // whole, cut short, or with another line end
+		if number == 1 { // the head, whole, cut short, or with another line end
 			ours = strings.HasPrefix(string(line), strings.TrimSpace(headLine)) || strings.HasPrefix(headLine, string(line))
 		}
-		if err == io.EOF { // what is left of a line that was cut short, if anything
+		if err == io.EOF { // a line that was cut short, or an empty rest
 			if !ours {
 				return total, notJournal(name)
 			}
@@ -231,16 +231,16 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 	}
 }
 
-// notJournal is the error for a file that this program did not write, and must
-// not touch.
+// notJournal is the error for a file that this program did not write, and so must not
+// change.
 func notJournal(name string) error {
 	return &input.Error{File: name, Line: 1, Expected: strings.TrimSpace(headLine) +
 		"; what another version of l3sim wrote is read by that version alone"}
 }
 
-// A line ends with the CRC-32C (RFC 3720, appendix B.4) of what is before it and of
-// the schema: "...,"crc32c":"0123abcd"}". It finds every change of up to four bytes
-// in a row.
+// A line ends with the CRC-32C (RFC 3720, appendix B.4) of the line before it and of the
+// schema: "...,"crc32c":"0123abcd"}". It detects every change of up to four bytes in a
+// row.
 const (
 	sumBegins = `,"crc32c":"`
 	sumEnds   = "\"}\n"
@@ -269,7 +269,7 @@ func encodeEntry(to *bytes.Buffer, e *Entry) error {
 	return nil
 }
 
-// parseEntry returns the entry of a line, nil where it is not as it was written.
+// parseEntry returns the entry of a line, nil where the line is damaged.
 func parseEntry(line []byte) *Entry {
 	at := len(line) - len(sumBegins) - sumDigits - len(sumEnds)
 	if at < 0 || string(line[at:]) != sumBegins+checksum(line[:at])+sumEnds {
@@ -282,7 +282,7 @@ func parseEntry(line []byte) *Entry {
 	return &e
 }
 
-// Damage returns what the journal held that was not as it was written.
+// Damage returns the damaged lines of the journal.
 func (j *Journal) Damage() Damage { return j.damage }
 
 // entry returns the finished point of an address, nil where it is not there.
@@ -299,8 +299,8 @@ func (j *Journal) empty() bool {
 	return len(j.entries) == 0
 }
 
-// record adds a finished point; when it returns nil, the entry survives a crash.
-// After an error nothing is recorded any more.
+// record adds a finished point. When it returns nil, the entry survives a crash.
+// After an error it records no more points.
 func (j *Journal) record(e *Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -339,9 +339,8 @@ func (j *Journal) recordAll(entries []*Entry) error {
 	return nil
 }
 
-// write appends whole lines and syncs them. Where that fails it takes off what
-// was written of them, so that a later run finds whole lines even on a disk that
-// is full.
+// write appends whole lines and syncs them. Where that fails, it removes the part that was
+// written. So a later run finds whole lines even on a full disk.
 func (j *Journal) write(lines []byte) error {
 	if j.broken != nil {
 		return j.broken
@@ -366,8 +365,8 @@ func (j *Journal) write(lines []byte) error {
 	return nil
 }
 
-// Check returns an error where the journal is no longer in its folder, so that what
-// is recorded would be lost: who removed or moved the folder has not ended the sweep.
+// Check returns an error where the journal is no longer in its folder: somebody removed or
+// moved the folder while the sweep runs, and records would be lost.
 func (j *Journal) Check() error {
 	if j.there == nil {
 		return nil
@@ -375,7 +374,7 @@ func (j *Journal) Check() error {
 	return j.there()
 }
 
-// inPlace returns an error where the name of f is no longer that of the file.
+// inPlace returns an error where the path of f no longer names the file.
 func inPlace(f *os.File) error {
 	open, err := f.Stat()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// keys are those of a configuration.
+// keys are the keys of a configuration.
 var keys = system.Keys()
 
 // columnName returns the column of a key in a sweep's results: the key, with
@@ -19,8 +19,8 @@ func columnName(key string) string {
 	return key + unit.Suffix
 }
 
-// columnType returns the type of the column of a key: bytes are whole numbers,
-// other quantities, written in a larger unit than they are counted in, are not.
+// columnType returns the type of the column of a key. Bytes are whole numbers. Other
+// quantities are reals: a column's unit is larger than the unit they are counted in.
 func columnType(key string) reflect.Type {
 	t := keys.Key(key).Type
 	if u, ok := schema.UnitOf(t); ok && u.Size != 1 {

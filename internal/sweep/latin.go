@@ -70,8 +70,8 @@ func (p *fileParser) latin(f *File, value any) error {
 	return nil
 }
 
-// latinAxis draws the samples. Those that rounding makes equal to an earlier one
-// are dropped and counted.
+// latinAxis draws the samples. A sample that rounding makes equal to an earlier one is
+// dropped and counted.
 func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
 	source := rand.NewPCG(seed, 0)
 	batch := mat.NewDense(samples, len(spreads), nil)
@@ -104,15 +104,15 @@ func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
 type spread struct {
 	key    string
 	line   int
-	list   []string     // its values in TOML, all equally likely; nil for a range
-	typ    reflect.Type // of the key
-	bounds              // of a range
+	list   []string     // values in TOML, all equally likely; nil for a range
+	typ    reflect.Type // type of the key
+	bounds              // ends of a range
 }
 
 // bounds are the ends of a range in the base unit of the key's type.
 type bounds struct {
 	min, max float64
-	step     float64 // between values, counted from min; 0 for any value
+	step     float64 // distance between values, counted from min; 0: any value
 	log      bool    // equal ratios are equally likely, else equal differences
 }
 
@@ -182,8 +182,8 @@ func isNumeric(t reflect.Type) bool {
 // isReal says that the key's type counts in fractions of its base unit.
 func (s *spread) isReal() bool { return reflect.Zero(s.typ).CanFloat() }
 
-// largest is the largest whole number that ranges take: above, a float64 does
-// not hold all of them.
+// largest is the largest whole number in a range. A float64 does not hold all larger
+// ones.
 const largest = 1 << 53
 
 // quantity reads a decoded value as a number of a type, in its base unit.
@@ -196,7 +196,7 @@ func quantity(t reflect.Type, value any) (float64, bool) {
 	return x, v.CanFloat() && !math.IsInf(x, 0) && !math.IsNaN(x) || math.Abs(x) <= largest
 }
 
-// value returns the value, in TOML, of the key at u in [0, 1), one of the given
+// value returns the key's value, in TOML, at the quantile u in [0, 1). samples is the
 // number of samples.
 func (s *spread) value(u float64, samples int) string {
 	if s.list != nil {
@@ -229,11 +229,11 @@ func (b *bounds) at(u float64) float64 {
 	return b.min + float64(u*(b.max-b.min))
 }
 
-// stepped returns the value at u: on a linear scale each step is equally likely,
-// on a logarithmic one the nearest step is taken.
+// stepped returns the value at u, at a step. On a linear scale each step is equally likely.
+// On a logarithmic scale it is the step nearest to the value.
 func (b *bounds) stepped(u float64) float64 {
-	// The slack keeps max among the values where step divides the range but for
-	// rounding, as 0.1 does 0 to 0.3.
+	// The slack keeps max among the values where step divides the range except for rounding:
+	// 0.1 divides the range from 0 to 0.3.
 	last := math.Floor((b.max-b.min)/b.step + 1e-9)
 	k := math.Floor(u * (last + 1))
 	if b.log {
@@ -242,10 +242,10 @@ func (b *bounds) stepped(u float64) float64 {
 	return significant(b.min+float64(min(k, last)*b.step), 15)
 }
 
-// rounded returns the value at u with as few digits, from three, as move it by
-// less than a hundredth of its stratum and not out of it: names of points stay
-// short, and the last bit of a logarithm, which machines may differ in, out of
-// them. A whole number is the one next to it, if the stratum has any.
+// rounded returns the value at u with the fewest digits, three at least, that move it by
+// less than a hundredth of its stratum and not out of the stratum. So names of points are
+// short, and do not show the last bit of a logarithm, in which machines may differ. Where
+// whole is set it is the nearest whole number, if the stratum has one.
 func (b *bounds) rounded(u float64, samples int, whole bool) float64 {
 	n := float64(samples)
 	stratum := math.Floor(u * n)

@@ -17,13 +17,13 @@ type Merged struct {
 	Points  []Point // in the plan's order
 	Outcome *Outcome
 	Shards  int
-	Damage  []Damage // of the shards' journals, those that have any
-	plan    *Plan    // what writes results; it has no configurations and cannot run
+	Damage  []Damage // damage of the shards' journals
+	plan    *Plan    // writes results; it has no configurations and cannot run
 }
 
-// incompleteError says what a merge lacks.
+// incompleteError lists the shards and points that a merge lacks.
 type incompleteError struct {
-	Missing []string // shards without folder, then what lacks in folders, each a clause
+	Missing []string // clauses: the shards without a folder, then the points that folders lack
 }
 
 func (e *incompleteError) Error() string {
@@ -32,11 +32,11 @@ func (e *incompleteError) Error() string {
 
 // Merge reads the folders of a plan's shards, in any order. All must be of one
 // plan, one version of the code and one division into shards; a shard may be
-// there more than once, whole or in parts, where its results agree in all but
-// the time that they took. Of equal results the one that started first counts.
+// there more than once, whole or in parts, if its results agree in all but their wall time
+// and host. Of equal results the one that started first is used.
 //
-// What the folders are not is an *input.Error; results that are not there
-// yet are an *incompleteError.
+// Folders that are not these are an *input.Error. Results that are not there yet are an
+// *incompleteError.
 func Merge(dirs []string) (*Merged, error) {
 	m := &merge{place: map[string]int{}}
 	for _, dir := range dirs {
@@ -58,16 +58,16 @@ func Merge(dirs []string) (*Merged, error) {
 // merge is a plan under reconstruction.
 type merge struct {
 	head   *shardHead
-	first  string         // folder of head
+	first  string         // the folder whose head this is
 	shards [][]string     // folders of each shard
-	points []Point        // by index; those without Hash are not there
-	shard  []int          // of each point
+	points []Point        // by index; a point without Hash has not been read
+	shard  []int          // shard of each point
 	place  map[string]int // index of the first point with each address
 	held   []result       // by index, for the first point with each address
 	damage []Damage
 }
 
-// result is a point's entry and where it is from.
+// result is a point's entry and its origin.
 type result struct {
 	*Entry
 	dir string
@@ -138,8 +138,8 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 		Expected: fmt.Sprintf("each point in one shard; shard %d/%d has it, too", m.shard[line.Index], m.head.Of)}
 }
 
-// entries takes in the results of one folder, of two of a point the later; those
-// of other plans, which its journal may hold from before, are passed over.
+// entries takes in the results of one folder. Of two results of a point it takes the
+// later. It skips results of other plans, which the journal may hold from before.
 func (m *merge) entries(dir string) error {
 	own := map[int]*Entry{}
 	damage, err := eachEntry(dir, func(e *Entry) error {
@@ -168,7 +168,7 @@ func (m *merge) entries(dir string) error {
 	return nil
 }
 
-// agrees says that two entries have the same result, however long it took.
+// agrees says whether two entries have the same result, apart from wall time and host.
 func (e *Entry) agrees(other *Entry) bool {
 	if e.Status != other.Status || e.Error != other.Error || (e.Summary == nil) != (other.Summary == nil) {
 		return false
@@ -227,14 +227,14 @@ func (m *merge) incomplete() error {
 			missing = append(missing, m.damage[i].String())
 		}
 		return &incompleteError{missing}
-	case lost > 0: // no shard lacks anything, but the plan does
+	case lost > 0: // every shard is whole, but the plan is not
 		return &incompleteError{[]string{fmt.Sprintf("%d of %d points are in no shard's %s", lost, len(m.points), shardName)}}
 	}
 	return nil
 }
 
-// merged returns the plan and its results. The plan is the one that was dealt: its
-// identity says so, unless a shard's file was changed.
+// merged returns the plan and its results. It checks by the identity that the plan is the
+// one that was dealt: a shard's file may have been changed.
 func (m *merge) merged(dirs []string) (*Merged, error) {
 	p := &Plan{File: &File{Path: m.head.File, Repeats: 1}, Version: m.head.Version, Keys: m.head.Keys, Points: m.points, columns: m.head.Columns}
 	if p.Identity() != m.head.Plan {
@@ -251,9 +251,9 @@ func (m *merge) merged(dirs []string) (*Merged, error) {
 	return &Merged{m.points, o, m.head.Of, m.damage, p}, nil
 }
 
-// Write puts the results into dir as Plan.Write does, and before them its
-// journal, from which a sweep in that folder goes on: in the order of points,
-// without those that it holds already.
+// Write writes the results into dir as Plan.Write does. Before that, it adds the entries
+// that dir's journal lacks, in the order of points: a sweep in that folder continues from
+// this journal.
 func (m *Merged) Write(dir string) (err error) {
 	j, err := OpenJournal(dir)
 	if err != nil {

@@ -22,46 +22,44 @@ import (
 // Plan is a sweep's points, in order.
 type Plan struct {
 	File    *File
-	Version string   // of the code
-	Keys    []string // of the configuration that some axis sets, in order
+	Version string   // version of the code
+	Keys    []string // keys of the configuration that an axis sets, in order
 	Points  []Point
 
 	traces   *traceCache
 	resolver *resolver
-	parts    [][]string // what each choice of each axis adds to a point's name
+	parts    [][]string // [axis][choice]: part of a point's name
 	columns  []string   // keys of Point.cells
-	baseSeed uint64     // of points without configuration that set no seed
-	baseErr  error      // what is wrong without the axes
-	// simulate runs a point; tests of everything around it put something faster in
-	// its place.
+	baseSeed uint64     // seed of points without configuration that do not set a seed
+	baseErr  error      // error of the configuration without the axes
+	// simulate runs a point. Tests replace it by a faster function.
 	simulate func(context.Context, *Point, *configs.Config) (*results.Summary, error)
 }
 
-// Point is one run. It holds what identifies it and what its row of the results
-// shows; Plan.Config makes its configuration, of which a hundred thousand would
-// not be small.
+// Point is one run. It holds its identity and its cells in the results. Plan.Config makes
+// its configuration again: a hundred thousand configurations would take too much memory.
 type Point struct {
-	Name string // what its axes set; the repeats of one point share it
+	Name string // settings of its axes; all repeats of a point have the same name
 	Seed uint64
-	Err  error // why the combination is no configuration, nil where it is one
+	Err  error // error of an invalid combination; nil where it is valid
 	// Hash is the point's address: SHA-256, in hexadecimal, of the effective
 	// configuration, the code's version and the trace's content.
 	Hash        string
-	Tokens      int64 // that the trace asks for
+	Tokens      int64 // output tokens of the trace
 	Requests    int
-	config      string   // SHA-256 of the configuration, "" of a point with an error
-	cells       []string // of its row in the results, by Plan.columns
-	combination int      // of the axes' choices; the last axis changes fastest
+	config      string   // SHA-256 of the configuration; "" for a point with an error
+	cells       []string // cells of its row in the results, by Plan.columns
+	combination int      // number of the combination of choices; the last axis changes fastest
 }
 
-// NewPlan expands a sweep file: it loads every point's configuration and trace.
-// A combination that is no valid configuration becomes a point with an error,
-// unless every combination with one choice of an axis is such: then that choice
-// is wrong, and the error is NewPlan's. So is a file that the system cannot read
-// (IsSystemFault). Version is the code's, as CodeVersion gives it.
+// NewPlan expands a sweep file: it loads every point's configuration and trace. An invalid
+// combination becomes a point with an error. But where all combinations with one choice of
+// an axis are invalid, that choice is wrong, and NewPlan returns the error. It also returns
+// an error for a file that the system cannot read (IsSystemFault). version is the code's,
+// from CodeVersion.
 func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version, false) }
 
-// newPlan is NewPlan, which with loadAll takes no short way to a configuration.
+// newPlan is NewPlan. With loadAll it loads every configuration from presets (resolver).
 func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: &resolver{loadAll: loadAll}}
 	p.simulate = p.runNode
@@ -90,7 +88,7 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // of the errors the first in order counts, not in time
+	_ = group.Wait() // errors are per point: the first in order is returned, not the first in time
 	p.Points = make([]Point, 0, len(combinations)*f.Repeats)
 	for i := range resolved {
 		if errs[i] != nil {
@@ -101,8 +99,8 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	return p, p.check()
 }
 
-// keep says whether all conditions hold whose keys have a value; the others
-// exclude nothing.
+// keep says whether all conditions hold whose keys have a value. The other conditions are
+// ignored.
 func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 	for _, c := range p.File.Where {
 		if slices.ContainsFunc(c.keys, func(key string) bool { return value(key) == nil }) {
@@ -119,8 +117,8 @@ func (p *Plan) keep(value func(string) constant.Value) (bool, error) {
 	return true, nil
 }
 
-// resolve returns the repeats of a combination. Where a condition on its configuration
-// excludes it there are no repeats.
+// resolve returns the repeats of a combination, or no repeats where a condition on its
+// configuration excludes it.
 func (p *Plan) resolve(combination int) ([]Point, error) {
 	settings := p.settings(combination)
 	point := Point{Name: p.name(combination), combination: combination}
@@ -155,8 +153,8 @@ func (p *Plan) resolve(combination int) ([]Point, error) {
 	return repeats, nil
 }
 
-// Config returns the configuration of a point of this plan, a copy of its own,
-// or the point's error where the combination is not valid.
+// Config returns the configuration of a point of this plan, or the point's error where the
+// combination is not valid. The caller owns it.
 func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	if point.Err != nil {
 		return nil, point.Err
@@ -169,7 +167,7 @@ func (p *Plan) Config(point *Point) (*configs.Config, error) {
 	return config, nil
 }
 
-// options returns what loads a configuration with the given settings.
+// options returns the options that load a configuration with the given settings.
 func (p *Plan) options(settings []Setting) configs.Options {
 	o := configs.Options{ConfigFiles: p.File.Configs, Sets: p.File.Sets}
 	for _, s := range settings {
@@ -188,7 +186,7 @@ func (p *Plan) plannedSeed(settings []Setting) uint64 {
 	return p.baseSeed
 }
 
-// place says where a setting stands, for errors.
+// place returns the place of a setting, for errors.
 func (p *Plan) place(s Setting) string {
 	switch {
 	case s.Line > 0:
@@ -199,7 +197,7 @@ func (p *Plan) place(s Setting) string {
 	return "--" + strings.TrimPrefix(s.Key, "run.")
 }
 
-// placed gives an input error without place that of the setting of key.
+// placed adds the place of the setting of key to an input error without a place.
 func (p *Plan) placed(err error, settings []Setting, key string) error {
 	return input.Edit(err, func(e *input.Error) {
 		if e.File != "" {
@@ -244,8 +242,8 @@ func (p *Plan) address(point *Point, settings []Setting, config *configs.Config)
 	return nil
 }
 
-// placeless returns an error of the input without its file and line, which are
-// another's where the sweep file is spelt or laid out in another way.
+// placeless returns an error of the input without its file and line, which depend on the
+// name and the layout of the sweep file.
 func placeless(err error) error {
 	var bad *input.Error
 	if !errors.As(err, &bad) {
@@ -259,7 +257,7 @@ func placeless(err error) error {
 	return &copied
 }
 
-// check reports what makes the whole sweep wrong.
+// check returns an error that concerns the whole sweep.
 func (p *Plan) check() error {
 	if len(p.Points) == 0 {
 		return &input.Error{File: p.File.Path, Key: "where", Expected: "at least one combination that fulfils every condition"}
@@ -282,8 +280,7 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// inputError makes err an error of the input, which configurations and traces
-// are.
+// inputError makes err an *input.Error: configurations and traces are input.
 func inputError(err error) error {
 	var bad *input.Error
 	if errors.As(err, &bad) {

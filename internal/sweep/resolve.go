@@ -14,20 +14,20 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// resolver turns settings into configurations. Combinations that set the same
-// keys, and text keys to the same text, have the same presets: once one of them has
-// been loaded, the others are copies with other numbers, which is a hundred times
-// faster than reading presets. A copy that is not valid is loaded after all, for
-// the error that names the place.
+// resolver turns settings into configurations. Two combinations have the same presets if
+// they set the same keys, and the text keys to the same text. The first one is loaded. The
+// others are copies of it with other numbers, which is a hundred times faster than reading
+// presets. A copy that is not valid is loaded from the presets, for an error with file and
+// line.
 type resolver struct {
-	loadAll bool // load every configuration: the way that the short one is compared with
+	loadAll bool // load every configuration: tests compare the copies with it
 
 	mu     sync.RWMutex
-	loaded map[string]*configs.Config // one with each set of presets
+	loaded map[string]*configs.Config // by presetsOf
 }
 
-// resolve returns the configuration that settings make of the plan's file, the
-// caller's own.
+// resolve returns the configuration of the plan's file with settings. The caller owns
+// it.
 func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error) {
 	name := presetsOf(settings)
 	r.mu.RLock()
@@ -52,8 +52,8 @@ func (r *resolver) resolve(p *Plan, settings []Setting) (*configs.Config, error)
 	return config, nil
 }
 
-// presetsOf returns what of the settings decides the presets: the keys, and the
-// values of those that hold text.
+// presetsOf returns the part of the settings that decides the presets: the keys, and the
+// values of text keys.
 func presetsOf(settings []Setting) string {
 	var b strings.Builder
 	for _, s := range settings {
@@ -66,8 +66,8 @@ func presetsOf(settings []Setting) string {
 	return b.String()
 }
 
-// withNumbers returns a copy of a configuration with the numbers of the settings,
-// nil where a setting is no value of its key.
+// withNumbers returns a copy of a configuration with the numbers of the settings. It
+// returns nil where a setting is not a valid value of its key.
 func withNumbers(like *configs.Config, settings []Setting) *configs.Config {
 	config := *like
 	for _, s := range settings {
@@ -78,9 +78,9 @@ func withNumbers(like *configs.Config, settings []Setting) *configs.Config {
 	return &config
 }
 
-// cells returns what the point's row in the results shows of its configuration:
-// the values of the plan's columns, as far as they are known where the
-// combination is no configuration.
+// cells returns the configuration's cells in the point's row of the results: the values
+// of the plan's columns. Where the combination is not valid, it returns those that are
+// known.
 func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) []string {
 	cells := make([]string, len(p.columns))
 	for i, key := range p.columns {
@@ -96,8 +96,8 @@ func (p *Plan) cells(point *Point, settings []Setting, config *configs.Config) [
 	return cells
 }
 
-// plannedCell writes what settings give a key the way a configuration that holds
-// this value writes it.
+// plannedCell returns the cell of a key that settings set, in the same form as the cell
+// of a valid configuration.
 func plannedCell(settings []Setting, key string) string {
 	for _, s := range slices.Backward(settings) {
 		if s.Key != key {

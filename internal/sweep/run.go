@@ -19,33 +19,32 @@ import (
 
 // RunOptions says how a plan is carried out. None of it changes a result.
 type RunOptions struct {
-	Journal  *Journal             // nil keeps the results in memory alone
-	Workers  int                  // points that run at a time; 0 for as many as there are cores
-	Force    bool                 // run what the journal holds, too
+	Journal  *Journal             // nil: results stay in memory
+	Workers  int                  // points that run at a time; 0: one per core
+	Force    bool                 // also run points that the journal holds
 	FailFast bool                 // stop at the first point that fails
 	Progress func(done, of int64) // may be nil; calls come from several goroutines
-	// Simulate, unless nil, runs a point's trace in the place of what package sweep does
-	// of itself, so that the caller can keep more of the run than its summary.
+	// Simulate, unless nil, runs a point's trace. With it a caller can keep more of the
+	// run than its summary. nil: package sweep runs the trace.
 	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
 }
 
-// Outcome is what a run of a plan left.
+// Outcome is the result of a run of a plan.
 type Outcome struct {
 	Entries []*Entry // by point; nil where the run stopped before
 	Ran     int      // points that this run carried out
-	Reused  int      // points whose result the journal held, or a point before
+	Reused  int      // points with a result from the journal or from an equal point
 	Failed  int
-	Missing int // points without result
+	Missing int // points without a result
 }
 
-// Run carries out the points that the journal does not hold, each once. A point
-// that fails is recorded with its error and stops no other. When ctx ends, Run
-// returns its error; what is recorded by then stays so. It does the same where the
-// journal cannot be written to and where a trace is not what it was when the plan
-// was made: neither is the point's fault.
+// Run carries out the points that the journal does not hold, each once. A point that fails
+// is recorded with its error, and other points go on. When ctx ends, Run returns its error;
+// recorded results stay. Run also ends with an error where the journal cannot be written,
+// or where a trace has changed since the plan was made: these are not errors of a point.
 func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 	r := &runner{plan: p, options: o, done: map[string]*Entry{}, share: map[string]int64{}}
-	r.host, _ = os.Hostname() // a journal without it says as much
+	r.host, _ = os.Hostname() // without a name the entries have no host
 	pending := r.pending()
 	if o.Journal != nil && len(pending) > 0 && !o.Journal.empty() {
 		if err := removeResults(o.Journal.dir); err != nil {
@@ -68,7 +67,7 @@ func (p *Plan) Run(ctx context.Context, o RunOptions) (*Outcome, error) {
 			return nil
 		})
 	}
-	_ = group.Wait() // what ends the run is the context's cause
+	_ = group.Wait() // the error that ends the run is the context's cause
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, errFailFast) {
 		return r.outcome(), err
 	}
@@ -85,16 +84,16 @@ type runner struct {
 	host    string
 	stop    context.CancelCauseFunc
 
-	share map[string]int64 // points with each hash
+	share map[string]int64 // number of points with each hash
 
 	mu       sync.Mutex
 	done     map[string]*Entry // by hash
 	ran      int
-	finished int64 // points, those that share a result counted each
+	finished int64 // number of finished points; points that share a result count each
 }
 
-// pending returns the points to run, one for each address, and takes over what
-// the journal holds.
+// pending returns the points to run, one for each address. It takes the results of other
+// points from the journal.
 func (r *runner) pending() []*Point {
 	var pending []*Point
 	for i := range r.plan.Points {
@@ -188,7 +187,7 @@ func (p *Plan) runNode(ctx context.Context, _ *Point, config *configs.Config) (*
 	return result.Summary(config)
 }
 
-// begin counts what is there already.
+// begin counts the points that already have a result.
 func (r *runner) begin() {
 	for i := range r.plan.Points {
 		if e := r.done[r.plan.Points[i].Hash]; e != nil {

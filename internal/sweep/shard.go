@@ -23,11 +23,10 @@ type Shard struct {
 // String returns the shard as the flag takes it: "2/8".
 func (s Shard) String() string { return fmt.Sprintf("%d/%d", s.Index, s.Count) }
 
-// maxShards bounds the parts of a plan: more than there can be points make no
-// sense.
+// maxShards bounds the parts of a plan, as a plan has no more points than this.
 const maxShards = maxCombinations
 
-// The variables from which ParseShard takes a shard where it is asked to.
+// The environment variables that ParseShard reads for "auto" and "auto/N".
 // https://slurm.schedmd.com/job_array.html,
 // https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
 const (
@@ -38,10 +37,10 @@ const (
 	k8sIndex   = "JOB_COMPLETION_INDEX"
 )
 
-// ParseShard reads "i/N"; "auto", the element of the Slurm array that this
-// process runs in; or "auto/N", the completion index of its Kubernetes Job among
-// N. The environment is asked for the latter two alone. Errors are of type
-// *input.Error and name the flag or the variable.
+// ParseShard reads a shard. "i/N" is part i of N. "auto" is the element of the Slurm array
+// that this process runs in. "auto/N" is the completion index of its Kubernetes Job, among
+// N. Only the last two read the environment. Errors are of type *input.Error and name the
+// flag or the variable.
 func ParseShard(flag, text string, environment func(string) string) (Shard, error) {
 	const forms = `"i/N" with i from 0 to N-1, "auto" or "auto/N"`
 	bad := func(expected string) (Shard, error) {
@@ -69,9 +68,9 @@ func ParseShard(flag, text string, environment func(string) string) (Shard, erro
 	return Shard{i, n}, nil
 }
 
-// slurmShard returns the shard of an element of a Slurm array. Elements must
-// follow one another: of an array such as 3,7, which is what is left to do of a
-// larger one, they would take the shards 0/2 and 1/2 of another division.
+// slurmShard returns the shard of an element of a Slurm array. Elements must be consecutive.
+// An array like 3,7 repeats two elements of a larger array: it would take the shards 0/2
+// and 1/2, which are parts of another division.
 func slurmShard(environment func(string) string) (Shard, error) {
 	first, err := variable(environment, slurmMin, 0, 1<<31)
 	if err != nil {
@@ -110,21 +109,21 @@ func variable(environment func(string) string, name string, least, most int) (in
 	return 0, bad
 }
 
-// Part is the points of a plan that fall to one shard, in the plan's order. It
-// runs like a plan of its own; Merge puts the parts together.
+// Part is the points of one shard of a plan, in the plan's order. It runs like a plan;
+// Merge joins the parts.
 type Part struct {
 	*Plan
 	Shard    Shard
-	Whole    int    // points of the whole plan
+	Whole    int    // number of points of the whole plan
 	identity string // Plan.Identity of the whole plan
-	index    []int  // of each point in the whole plan
+	index    []int  // index of each point in the whole plan
 }
 
-// Part returns the points of one shard. It depends on the plan and the shard
-// alone. Points are sorted by the tokens that they generate, those of equal work
-// by their address, which no axis has a pattern in, and dealt to and fro: shards
-// differ by one run at most, and those with many tokens do not gather. Points
-// that share an address go together, as they run once.
+// Part returns the points of one shard. They depend only on the plan and the shard. Points
+// are sorted by the tokens that they generate, points with equal tokens by their address,
+// which is a hash. They are dealt to the shards to and fro. So shards differ by one run at
+// most, and each gets long and short runs. Points with the same address go to the same
+// shard, as they run once.
 func (p *Plan) Part(s Shard) *Part {
 	of := p.deal(s.Count)
 	part := *p
@@ -164,8 +163,8 @@ func (p *Plan) deal(count int) []int {
 	return shards
 }
 
-// Identity returns the SHA-256, in hexadecimal, of all that decides a plan's
-// results: the code's version and each point's address and row.
+// Identity returns the SHA-256, in hexadecimal, of a plan's code version and of each
+// point's address and row. Together they decide the results.
 func (p *Plan) Identity() string {
 	h := sha256.New()
 	e := json.NewEncoder(h)

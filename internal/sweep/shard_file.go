@@ -16,9 +16,9 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// shardName is the file in a shard's folder that says which points it holds of
-// which plan. With the journal beside it the folder is all that Merge needs of
-// the shard: neither the sweep file nor its traces.
+// shardName is the file in a shard's folder that names the plan and the shard's points.
+// Merge needs only this file and the journal beside it, neither the sweep file nor its
+// traces.
 const shardName = "shard.jsonl"
 
 // shardSchema names the form of that file: a line of JSON for the shard, then
@@ -29,16 +29,16 @@ const shardSchema = "l3sim/shard/1"
 type shardHead struct {
 	Schema  string   `json:"schema"`
 	Plan    string   `json:"plan"`    // Plan.Identity
-	Version string   `json:"version"` // of the code
-	File    string   `json:"file"`    // as the sweep was given it
+	Version string   `json:"version"` // version of the code
+	File    string   `json:"file"`    // path of the sweep file, as given
 	Shard   int      `json:"shard"`
 	Of      int      `json:"of"`
-	Points  int      `json:"points"`  // of the whole plan
+	Points  int      `json:"points"`  // number of points of the whole plan
 	Columns []string `json:"columns"` // the keys of pointLine.Cells
-	Keys    []string `json:"keys"`    // those of them that an axis sets
+	Keys    []string `json:"keys"`    // the columns that an axis sets
 }
 
-// pointLine is what identifies a point and what its row begins with.
+// pointLine is the identity of a point and the first cells of its row.
 type pointLine struct {
 	Index  int      `json:"index"` // in the whole plan
 	Point  string   `json:"point"` // Point.Hash
@@ -52,10 +52,9 @@ func (p *Point) line(index int) pointLine {
 	return pointLine{index, p.Hash, p.Name, p.Seed, p.config, p.cells}
 }
 
-// Describe writes into dir which points of which plan it holds, for Merge. The
-// folder of another shard of the same plan is refused, as one of the two would
-// be lost; one of an older plan is taken over, as its journal may hold points of
-// this one.
+// Describe writes the plan and the points of the part into dir, for Merge. It refuses the
+// folder of another shard of the same plan, as one of the two would be lost. It takes over
+// the folder of an older plan, whose journal may hold points of this plan.
 func (p *Part) Describe(dir string) error {
 	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
 	old, err := readShardHead(dir)

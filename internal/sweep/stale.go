@@ -13,8 +13,8 @@ import (
 // pointFile is the form of Plan.fileNames.
 var pointFile = regexp.MustCompile(`^[A-Za-z0-9=,.+_-]+(,seed=[0-9]+|-[0-9a-f]{16})\.json$`)
 
-// removeStale removes from dir the regular files whose names are stale. A folder
-// that is not there is no error, and neither is a file that somebody else removed.
+// removeStale removes from dir the regular files whose names are stale. It ignores a
+// missing folder, and a file that somebody else has removed.
 func removeStale(dir string, stale func(name string) bool) error {
 	files, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -34,9 +34,9 @@ func removeStale(dir string, stale func(name string) bool) error {
 	return nil
 }
 
-// removeResults removes the table of an earlier plan from a sweep's folder, which
-// would pass for this one's until this one is complete. The journal holds all that
-// it was written from.
+// removeResults removes the table of an earlier plan from a sweep's folder: a reader could
+// take it for the table of this plan, which is not yet complete. The journal holds all
+// results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
 		return name == results.ResultsFile || name == results.ParquetFile

@@ -13,8 +13,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// columnKeys returns the keys that the table shows: those of the axes, what is
-// simulated, and the seed.
+// columnKeys returns the keys that the table shows: the keys of the axes, the system, model
+// and trace, and the seed.
 func (p *Plan) columnKeys() []string {
 	var keys []string
 	for _, k := range p.Keys {
@@ -30,9 +30,9 @@ func (p *Plan) columnKeys() []string {
 	return append(keys, results.SeedColumn)
 }
 
-// Table returns the results as one tidy table: a row a point, in point order,
-// with columns as package results describes them. It holds nothing that two
-// runs of the same points could differ in.
+// Table returns the results as one tidy table: one row per point, in point order, with
+// columns as package results describes them. Two runs of the same points give the same
+// table.
 func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 	metrics := results.MetricNames()
 	t := &results.Table{Columns: []string{results.PointColumn}}
@@ -68,8 +68,8 @@ func (p *Plan) columnTypes() []reflect.Type {
 	return append(types, results.MetricTypes()...)
 }
 
-// provenance returns the metadata of the Parquet file: what the rows depend on,
-// and nothing of the file, machine or day of this run.
+// provenance returns the metadata of the Parquet file. They depend on the same input as the
+// rows, and not on the file, machine or day of this run.
 func (p *Plan) provenance() map[string]string {
 	return map[string]string{
 		results.MetaSchema:  results.ParquetSchema,
@@ -78,12 +78,11 @@ func (p *Plan) provenance() map[string]string {
 	}
 }
 
-// Write puts the results into dir: results.csv, the same table with types in
-// results.parquet, and the summary of each point that is done in the folder
-// points, in the form of 'l3sim run --json'. Files are whole or not there. It removes
-// the points of an earlier plan and temporary files. The caller holds the journal in
-// dir open: its lock keeps others from writing there, so whoever left a temporary
-// file was killed.
+// Write writes the results into dir: results.csv, the same table with types in
+// results.parquet, and in the folder points the summary of each point that is done, in the
+// form of 'l3sim run --json'. Files are whole or not there. Write removes the points of an
+// earlier plan and temporary files. The caller must hold the journal in dir open: its lock
+// keeps others from writing there, so a temporary file is from a killed process.
 func (p *Plan) Write(dir string, o *Outcome) error {
 	t, err := p.Table(o)
 	if err != nil {
@@ -115,9 +114,9 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	})
 }
 
-// fileNames returns the file of each point's summary: the point's name and seed
-// where every file system can tell that from the others, else the beginning of
-// it and a hash.
+// fileNames returns the file of each point's summary. It is the point's name and seed,
+// where all file systems keep these names apart. Else it is the beginning of the name and
+// a hash.
 func (p *Plan) fileNames() []string {
 	const longest = 100
 	names, taken := make([]string, len(p.Points)), map[string]bool{}

@@ -13,16 +13,16 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// traceCache keeps the traces that points share: what identifies each for the
-// whole sweep, the requests of the last few.
+// traceCache keeps the traces that points share: the identity of each for the whole sweep,
+// and the requests of the last few.
 type traceCache struct {
 	mu    sync.Mutex
 	infos map[traceKey]*traceInfo
 	kept  []keptTrace // the oldest first
 }
 
-// keptTraces is how many traces stay in memory: more than the workers of a
-// laptop use at a time, few enough for traces of a million requests.
+// keptTraces is the number of traces that stay in memory. Workers of a laptop use fewer at
+// a time, and this many traces of a million requests fit its memory.
 const keptTraces = 8
 
 // keptTrace is a trace in memory.
@@ -31,14 +31,14 @@ type keptTrace struct {
 	trace *traces.Trace
 }
 
-// traceKey is what decides a trace.
+// traceKey is the part of a configuration that decides its trace.
 type traceKey struct {
 	name     string
 	requests int
-	seed     uint64 // 0 for a file, which no seed changes
+	seed     uint64 // 0 for a file, which does not depend on the seed
 	drawn    traces.SyntheticSpec
-	// of is the SHA-256 of the configuration but for run.system, where that decides
-	// which requests are left (run.common_to).
+	// of is the SHA-256 of the configuration without run.system, where the configuration
+	// decides which requests are left (run.common_to).
 	of string
 }
 
@@ -53,7 +53,7 @@ type traceInfo struct {
 
 func newTraceCache() *traceCache { return &traceCache{infos: map[traceKey]*traceInfo{}} }
 
-// info returns what identifies the trace of a configuration.
+// info returns the identity of the trace of a configuration.
 func (c *traceCache) info(cfg *configs.Config) (*traceInfo, error) {
 	t := c.entry(cfg)
 	t.load.Lock()
@@ -88,7 +88,7 @@ func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
 	if cfg.Run.CommonTo != "" {
 		any := *cfg
 		any.Run.System = ""
-		key.of, _ = any.SHA256() // it fails for no loaded configuration
+		key.of, _ = any.SHA256() // does not fail for a loaded configuration
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -34,8 +34,8 @@ func CodeVersion() (string, error) {
 	return "executable-" + hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// cleanRevision returns the commit of a build from an unmodified checkout, ""
-// for any other.
+// cleanRevision returns the commit of a build from an unmodified checkout, "" for other
+// builds.
 func cleanRevision(info *debug.BuildInfo) string {
 	revision, modified := "", "true"
 	for _, s := range info.Settings {

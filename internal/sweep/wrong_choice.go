@@ -9,15 +9,15 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// option is something that a sweep file lists to be tried: a choice of an axis,
-// or a value in an array of a Latin hypercube.
+// option is an entry that a sweep file lists: a choice of an axis, or a value in an array
+// of a Latin hypercube.
 type option struct {
 	settings []Setting
-	choices  []int // of the axis that have it
+	choices  []int // choices of the axis with this option
 }
 
-// options returns what the axis lists. Samples of a Latin hypercube's ranges are
-// drawn and not listed.
+// options returns the options that the axis lists. Samples of a Latin hypercube's ranges
+// are drawn, so they are not options.
 func (a *Axis) options() []option {
 	var all []option
 	if a.Kind != latinKind {
@@ -42,10 +42,9 @@ func (a *Axis) options() []option {
 	return all
 }
 
-// wrongChoice returns an error for the first option with which no point is a
-// configuration: what is wrong with the option by itself, else what the first such
-// point says. Values of a Latin hypercube that are right by themselves may fail
-// beside what was drawn.
+// wrongChoice returns an error for the first option whose points are all invalid. It is the
+// error of the option alone, else that of its first point: a value of a Latin hypercube may
+// be valid alone, and invalid beside the drawn values.
 func (p *Plan) wrongChoice() error {
 	works, failed := make([][]bool, len(p.File.Axes)), make([][]error, len(p.File.Axes))
 	for i, a := range p.File.Axes {
@@ -63,7 +62,7 @@ func (p *Plan) wrongChoice() error {
 		}
 	}
 	if allFail && p.baseErr != nil {
-		return p.Points[0].Err // no axis is to blame
+		return p.Points[0].Err // the error is not of an axis
 	}
 	for axis := range p.File.Axes {
 		a := &p.File.Axes[axis]
@@ -97,8 +96,8 @@ func (p *Plan) wrongChoice() error {
 	return nil
 }
 
-// wrongAlone returns the error of a configuration with what all points share and
-// some settings, where it is about a key of these settings.
+// wrongAlone returns the error of a configuration with the settings of all points and some
+// more, where the error names a key of these.
 func (p *Plan) wrongAlone(settings []Setting) error {
 	all := append(slices.Clone(p.File.Set), settings...)
 	config, err := system.Load(p.options(all))
