@@ -7,27 +7,27 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Request is the outcome of one request. Times count from the start of the
 // run.
 type Request struct {
 	Request    traces.Request
-	FirstToken sim.Time
-	Finish     sim.Time // when the last token came out
-	Rejected   bool     // never served: no token came out
+	FirstToken units.Duration
+	Finish     units.Duration // when the last token came out
+	Rejected   bool           // never served: no token came out
 }
 
 // MeanTBT returns the mean time between tokens, rounded to a picosecond: the
 // gaps fill the time from the first token to the last. It returns false where
 // there are fewer than two tokens.
-func (r *Request) MeanTBT() (sim.Time, bool) {
+func (r *Request) MeanTBT() (units.Duration, bool) {
 	if r.Rejected || r.Request.Output < 2 {
 		return 0, false
 	}
-	gaps := sim.Time(r.Request.Output - 1)
+	gaps := units.Duration(r.Request.Output - 1)
 	return (r.Finish - r.FirstToken + gaps/2) / gaps, true
 }
 
@@ -58,7 +58,7 @@ func WriteRequests(w io.Writer, requests []Request) error {
 }
 
 // decimal writes d, in units of 10^digits picoseconds, exactly.
-func decimal(d sim.Time, digits int) string {
+func decimal(d units.Duration, digits int) string {
 	text := strconv.FormatInt(int64(d), 10)
 	sign := ""
 	if text[0] == '-' {

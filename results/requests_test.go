@@ -10,8 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 func TestWriteRequests(t *testing.T) {
@@ -45,9 +45,9 @@ func TestWriteRequests(t *testing.T) {
 func TestDecimal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.Int64().Draw(t, "ps")
-		got, ok := new(big.Rat).SetString(decimal(sim.Time(d), 12))
+		got, ok := new(big.Rat).SetString(decimal(units.Duration(d), 12))
 		if !ok || got.Cmp(big.NewRat(d, 1e12)) != 0 {
-			t.Fatalf("%d ps are written %s s", d, decimal(sim.Time(d), 12))
+			t.Fatalf("%d ps are written %s s", d, decimal(units.Duration(d), 12))
 		}
 	})
 }

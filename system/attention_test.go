@@ -5,7 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // capped is a policy of a test: no head attends over more than so many tokens. It counts
@@ -31,7 +31,7 @@ func (a *attends) seam() *attends { return a }
 // policy is asked once or, where the scheduler predicts or tries, a few times a sub-batch.
 func TestPolicyDecides(t *testing.T) {
 	for _, s := range Systems() {
-		step := func(tokens, most int) (took sim.Time, asked int) {
+		step := func(tokens, most int) (took units.Duration, asked int) {
 			sets := []string{"run.system=" + s.Name, "run.model=gpt-89b", "model.layers=4", "scheduler.sub_batches=1", "hbm_pim.sub_batches=never"}
 			if s.Name == "cpu-offload" {
 				sets = append(sets, "cpu_offload.policy=fastdecode")

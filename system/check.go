@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Law is the name of something that holds in every run; docs/laws.md states each.
@@ -32,7 +32,7 @@ const (
 // user.
 type Violation struct {
 	Law    Law
-	Time   sim.Time
+	Time   units.Duration
 	Detail string // the operations involved
 }
 
@@ -55,7 +55,7 @@ func (v Violations) Error() string {
 type checker struct{ violations Violations }
 
 // fail notes a violation.
-func (c *checker) fail(law Law, at sim.Time, format string, args ...any) {
+func (c *checker) fail(law Law, at units.Duration, format string, args ...any) {
 	c.violations = append(c.violations, &Violation{law, at, fmt.Sprintf(format, args...)})
 }
 
@@ -70,7 +70,7 @@ func (c *checker) err() error {
 // schedule verifies the iteration that a flow has just run: the schedule by the spans
 // that its events leave, and that these end when the run did, which may have been a
 // shortcut.
-func (c *checker) schedule(f *flow, start, end sim.Time) {
+func (c *checker) schedule(f *flow, start, end units.Duration) {
 	again, found := f.engine.Check(&f.it, start)
 	for _, v := range found {
 		c.fail(v.Law, v.Time, "%s", v.Detail)
@@ -81,8 +81,8 @@ func (c *checker) schedule(f *flow, start, end sim.Time) {
 }
 
 // traffic verifies what an iteration of L3 has moved and computed against its batch.
-func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end sim.Time, done *work) {
-	var pim, channel sim.Time
+func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end units.Duration, done *work) {
+	var pim, channel units.Duration
 	for s := range costs.sub {
 		if !costs.sub[s].active {
 			continue
@@ -108,7 +108,7 @@ func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end sim.Tim
 			c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d prompt tokens, want %d and %d", s, requests, tokens, len(sub.Decode), sub.PrefillTokens())
 		}
 	}
-	layers := sim.Time(costs.layers)
+	layers := units.Duration(costs.layers)
 	if done.pim != layers*pim || done.channel != layers*channel {
 		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.pim, done.channel, layers*pim, layers*channel)
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -26,12 +25,12 @@ const allAtOnce = "scheduler.min_prefill_tokens=1000000"
 // driven is one iteration of a replica that a test drives.
 type driven struct {
 	batch *scheduler.Batch
-	took  sim.Time
+	took  units.Duration
 }
 
 // drive serves requests on the first replica of a node. It applies free to the
 // costs of every iteration before that runs, and tells visit afterwards.
-func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*replica, driven)) (*replica, sim.Time) {
+func drive(t *testing.T, sets []string, requests []traces.Request, free func(*iterationCosts), visit func(*replica, driven)) (*replica, units.Duration) {
 	t.Helper()
 	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
@@ -43,7 +42,7 @@ func drive(t *testing.T, sets []string, requests []traces.Request, free func(*it
 			t.Fatalf("request %d can never run", i)
 		}
 	}
-	e, now := r.engine.(*l3), sim.Time(0)
+	e, now := r.engine.(*l3), units.Duration(0)
 	for {
 		b := r.batcher.Next()
 		if b.Empty() {
@@ -183,21 +182,21 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		node := mustNode(t, cfg)
 		g, m, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.Model, &cfg.DRAM.Spec
 		ps := units.FromSeconds
-		layers := sim.Time(m.Layers)
-		ends := func(tokens int) sim.Time { // embedding, QKV of layer 0 and the LM head
+		layers := units.Duration(m.Layers)
+		ends := func(tokens int) units.Duration { // embedding, QKV of layer 0 and the LM head
 			return ps(g.Embedding(tokens)) + ps(g.QKV(tokens)) + ps(g.LMHead(1))
 		}
 		links := units.Bandwidth(m.TensorParallel) * cfg.PCIe.Bandwidth()
-		refreshed := func(clocks int64) sim.Time {
-			return sim.Time((clocks*int64(s.TREFI)+int64(s.TREFI-s.TRFC)-1)/int64(s.TREFI-s.TRFC)) * s.TCK
+		refreshed := func(clocks int64) units.Duration {
+			return units.Duration((clocks*int64(s.TREFI)+int64(s.TREFI-s.TRFC)-1)/int64(s.TREFI-s.TRFC)) * s.TCK
 		}
-		bursts := func(n units.Bytes) sim.Time { // of n bytes over all channels, one behind the other
+		bursts := func(n units.Bytes) units.Duration { // of n bytes over all channels, one behind the other
 			return refreshed(int64(n) / int64(cfg.ReplicaChannels()*s.BurstBytes()) * int64(s.BurstClocks()))
 		}
 		heads := int64(m.KVHeads / cfg.ReplicaChannels())
 		i := 0
 		drive(t, sets, equal(1, input, output), keep, func(_ *replica, d driven) {
-			tokens, want := 1, sim.Time(0)
+			tokens, want := 1, units.Duration(0)
 			if i == 0 {
 				tokens = input
 				want = layers * ps(g.PrefillAttention(input, 0))
@@ -205,11 +204,11 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 				context := input + i
 				clocks := node.table.Alone(context) + (heads-1)*node.table.InSequence(context)
 				qkv, out := m.QKVBytesPerTokenLayer(), m.AttentionBytesPerTokenLayer()
-				want = layers * (cfg.PCIe.Latency + sim.Time(s.CWL)*s.TCK + max(links.TransferTime(qkv), bursts(qkv)) +
+				want = layers * (cfg.PCIe.Latency + units.Duration(s.CWL)*s.TCK + max(links.TransferTime(qkv), bursts(qkv)) +
 					refreshed(heads*int64(s.BurstClocks())) + // a descriptor of 64 bytes a head
 					refreshed(clocks) +
 					2*122*units.Nanosecond + // the host's accesses to start and to notice
-					cfg.PCIe.Latency + sim.Time(s.CL)*s.TCK + max(links.TransferTime(out), bursts(out)))
+					cfg.PCIe.Latency + units.Duration(s.CL)*s.TCK + max(links.TransferTime(out), bursts(out)))
 			}
 			want += ends(tokens) + layers*ps(g.ProjectionFFN(tokens)) + (layers-1)*ps(g.QKV(tokens))
 			if d.took != want {
@@ -285,7 +284,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 			if onlyRead {
 				sets = append(sets, onlyReads...)
 			}
-			busy, iteration := sim.Time(0), 0
+			busy, iteration := units.Duration(0), 0
 			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
 				work := r.engine.(*l3).flow.work.gpu - busy
 				busy += work

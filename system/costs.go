@@ -4,7 +4,6 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -14,12 +13,12 @@ import (
 type groupCost struct {
 	requests     int
 	promptTokens int
-	promptClocks int64    // of the channel's writes of their keys and values, refresh not counted
-	clocks       int64    // of the rank's attention, refresh not counted
-	compute      sim.Time // of the rankset, refresh included
-	decode       shipment // q, k and v of the requests
-	prompt       shipment // keys and values of the prompt tokens
-	up, upBus    sim.Time // results: time of the PCIe links, and the channels' share
+	promptClocks int64          // of the channel's writes of their keys and values, refresh not counted
+	clocks       int64          // of the rank's attention, refresh not counted
+	compute      units.Duration // of the rankset, refresh included
+	decode       shipment       // q, k and v of the requests
+	prompt       shipment       // keys and values of the prompt tokens
+	up, upBus    units.Duration // results: time of the PCIe links, and the channels' share
 
 	heads []int64 // clocks of one head of each request, in their order
 }
@@ -27,23 +26,23 @@ type groupCost struct {
 // subCost is what the tasks of a sub-batch cost on the GPUs.
 type subCost struct {
 	active           bool
-	entry            sim.Time // embedding, QKV generation of layer 0
-	prefillAttention sim.Time // of all prompts, one layer
-	block            sim.Time // projection to the next layer's QKV generation
-	exit             sim.Time // projection of the last layer to the LM head
+	entry            units.Duration // embedding, QKV generation of layer 0
+	prefillAttention units.Duration // of all prompts, one layer
+	block            units.Duration // projection to the next layer's QKV generation
+	exit             units.Duration // projection of the last layer to the LM head
 	groups           []groupCost
 }
 
 // iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
 type iterationCosts struct {
 	layers  int
-	latency sim.Time // of a PCIe transfer down, not occupying the link
+	latency units.Duration // of a PCIe transfer down, not occupying the link
 	// upLatency is from the end of attention to the first data of results on the
 	// links: the host notices, the rank PU answers, a PCIe transfer begins.
-	upLatency sim.Time
+	upLatency units.Duration
 	// The switches of a rankset that computes around a transfer: leaving attention
 	// (PREA, tRP), and activating all banks again.
-	vacate, reactivate sim.Time
+	vacate, reactivate units.Duration
 	clock              dataflow.Clock
 	step               int64 // clocks between the boundaries within a head
 	headsEach          int   // heads of a request on a channel
@@ -79,18 +78,18 @@ type devices struct {
 	// direction, and of all its channels.
 	link, channel units.Bandwidth
 	pimPeak       units.Bandwidth // of all the replica's ranks
-	latency       sim.Time        // of a PCIe transfer down
-	upLatency     sim.Time        // from the end of attention to the first data of results on the links
+	latency       units.Duration  // of a PCIe transfer down
+	upLatency     units.Duration  // from the end of attention to the first data of results on the links
 	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 
-	burst             sim.Time // of data on a channel
-	openRow, closeRow sim.Time // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
-	stageLatency      sim.Time // a burst into the rank PU's staging to its data (CWL)
-	descriptor        int64    // bursts that the host writes to a rank for each head
-	resultBursts      int64    // of one query head
-	hostAccess        sim.Time // of a host core to a rank's control region
+	burst             units.Duration // of data on a channel
+	openRow, closeRow units.Duration // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
+	stageLatency      units.Duration // a burst into the rank PU's staging to its data (CWL)
+	descriptor        int64          // bursts that the host writes to a rank for each head
+	resultBursts      int64          // of one query head
+	hostAccess        units.Duration // of a host core to a rank's control region
 
 	scratch []int64 // one value a rankset
 }
@@ -179,7 +178,7 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
 // busiest rankset's attention, the decode vectors' way down and up, and the
 // prompt KV of the other sub-batch, taken as one prompt.
-func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) sim.Time {
+func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	clocks := d.scratch
 	clear(clocks)
 	for _, c := range d.decode(s.Decode, iteration) {
@@ -191,7 +190,7 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	for _, c := range clocks {
 		busiest = max(busiest, c)
 	}
-	var t sim.Time
+	var t units.Duration
 	if otherPrefill > 0 {
 		prompt := d.prompt(otherPrefill, d.promptClocks(0, otherPrefill))
 		t += prompt.took()
@@ -200,12 +199,12 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 		traffic := d.traffic(n)
 		t += d.latency + traffic.down.took() + d.clock.Time(busiest) + d.upLatency + traffic.up
 	}
-	return sim.Time(d.model.Layers) * t
+	return units.Duration(d.model.Layers) * t
 }
 
 // measure sets the times of a sample to those of sub-batch i.
 func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
-	sub, layers := &b.Sub[i], sim.Time(d.model.Layers)
+	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
 	tokens := sub.Tokens()
 	chunks := d.gpu.Prefills()
 	for j := range m.Chunks {

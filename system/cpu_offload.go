@@ -7,7 +7,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -94,9 +93,9 @@ type cpuOffload struct {
 type hostCPUs struct {
 	compute  units.FLOPRate
 	channels units.Bandwidth
-	overhead sim.Time
+	overhead units.Duration
 	link     units.Bandwidth // of all the replica's GPUs, each direction
-	latency  sim.Time
+	latency  units.Duration
 
 	attends    *attends
 	layers     int
@@ -120,7 +119,7 @@ func (n *Node) hostCPUs(a *attends) hostCPUs {
 
 // attend returns the time of attention on the CPUs in one layer, without the fixed
 // overhead, over tokens tokens in all.
-func (h *hostCPUs) attend(tokens int64) sim.Time {
+func (h *hostCPUs) attend(tokens int64) units.Duration {
 	read := float64(h.attends.kv(1)) * float64(tokens) / float64(h.channels)
 	compute := h.flopsToken * float64(tokens) / float64(h.compute)
 	return taskTime(max(read, compute))
@@ -128,19 +127,19 @@ func (h *hostCPUs) attend(tokens int64) sim.Time {
 
 // down and up return the time that the vectors of so many requests take on the
 // links in one layer: q, k and v to the host, results back.
-func (h *hostCPUs) down(requests int) sim.Time {
+func (h *hostCPUs) down(requests int) units.Duration {
 	vectors, _ := h.attends.vectors(requests)
 	return transferTime(h.link, vectors)
 }
 
-func (h *hostCPUs) up(requests int) sim.Time {
+func (h *hostCPUs) up(requests int) units.Duration {
 	_, results := h.attends.vectors(requests)
 	return transferTime(h.link, results)
 }
 
 // HostAttention implements scheduler.OffloadCosts: the vectors' way down, attention,
 // and the results' way up, one after another.
-func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
+func (h *hostCPUs) HostAttention(requests int, tokens int64) units.Duration {
 	if requests == 0 {
 		return 0
 	}
@@ -148,13 +147,13 @@ func (h *hostCPUs) HostAttention(requests int, tokens int64) sim.Time {
 }
 
 // Move implements scheduler.OffloadCosts.
-func (h *hostCPUs) Move(tokens int) sim.Time {
+func (h *hostCPUs) Move(tokens int) units.Duration {
 	return h.latency + h.moved(tokens)
 }
 
 // moved returns the time that the keys and values of so many tokens, of all layers, take
 // on the links.
-func (h *hostCPUs) moved(tokens int) sim.Time {
+func (h *hostCPUs) moved(tokens int) units.Duration {
 	return transferTime(h.link, units.Bytes(h.layers)*h.attends.kv(tokens))
 }
 
@@ -200,7 +199,7 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 	return scheduler.NewLedger(n.pages(n.hostPages()))
 }
 
-func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *cpuOffload) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.flow, b)
 	// A move is counted where it starts.
 	e.flow.work.pcieDown += down + e.moves(&b.Moves.Down)
@@ -216,7 +215,7 @@ func (e *cpuOffload) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 
 // fill sets the operations of an iteration, and returns for how long its own transfers
 // keep the links busy. The CPUs' attention keeps the channels busy.
-func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up sim.Time) {
+func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration) {
 	f.it.Reset()
 	down, up = e.transfers(b)
 	f.hide(onDown, down+b.Moves.Down.Wait)
@@ -240,7 +239,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up sim.Time) {
 // transfers returns how long an iteration keeps the links busy with its own: down with
 // vectors and prompts that go to the host, up with results. Prompts go beside the
 // work, layer by layer, and the iteration takes at least as long.
-func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
+func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up units.Duration) {
 	prompts := 0
 	for s := range b.Sub {
 		sub := &b.Sub[s]
@@ -252,30 +251,30 @@ func (e *cpuOffload) transfers(b *scheduler.Batch) (down, up sim.Time) {
 			}
 		}
 	}
-	layers := sim.Time(e.model.Layers)
+	layers := units.Duration(e.model.Layers)
 	return layers*down + e.moved(prompts), layers * up
 }
 
 // moves returns the time of requests on the links.
-func (e *cpuOffload) moves(m *scheduler.Move) sim.Time {
+func (e *cpuOffload) moves(m *scheduler.Move) units.Duration {
 	return e.moved(m.Tokens)
 }
 
 // Iteration implements scheduler.OffloadCosts.
-func (e *cpuOffload) Iteration(b *scheduler.Batch) sim.Time {
+func (e *cpuOffload) Iteration(b *scheduler.Batch) units.Duration {
 	e.fill(&e.trial, b)
 	return e.trial.engine.Run(&e.trial.it, 0)
 }
 
 // Idle implements scheduler.OffloadCosts.
-func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down sim.Time) {
+func (e *cpuOffload) Idle(b *scheduler.Batch) (up, down units.Duration) {
 	took := e.Iteration(b)
 	busyDown, busyUp := e.transfers(b)
 	return took - busyUp, took - busyDown
 }
 
 // Linear implements scheduler.OffloadCosts.
-func (e *cpuOffload) Linear(tokens int) sim.Time {
+func (e *cpuOffload) Linear(tokens int) units.Duration {
 	if tokens == 0 {
 		return 0
 	}
@@ -283,7 +282,7 @@ func (e *cpuOffload) Linear(tokens int) sim.Time {
 }
 
 // Attention implements scheduler.OffloadCosts.
-func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) sim.Time {
+func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
 	return e.prefillAttention(s) + e.decodeOnGPU(s, step)
 }
 

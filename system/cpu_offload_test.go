@@ -12,7 +12,6 @@ import (
 	"github.com/l3sim/l3sim/internal/long"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -93,7 +92,7 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 		for i := range d.trace.Requests {
 			r.batcher.Add(int32(i))
 		}
-		for now, steps := sim.Time(0), 0; ; steps++ {
+		for now, steps := units.Duration(0), 0; ; steps++ {
 			b := r.batcher.Next()
 			if b.Empty() {
 				break
@@ -123,9 +122,11 @@ func TestFastDecodeDecodesOnTheHost(t *testing.T) {
 func TestPipelineAgainstBarriers(t *testing.T) {
 	sum, n, worst := 0.0, 0.0, 0.0
 	rng := rand.New(rand.NewPCG(1, 2)) // fixed: a mean over few draws says little
-	time := func(low, high sim.Time) sim.Time { return low + sim.Time(rng.Int64N(int64(high-low)+1)) }
+	time := func(low, high units.Duration) units.Duration {
+		return low + units.Duration(rng.Int64N(int64(high-low)+1))
+	}
 	for range 5000 {
-		layers := sim.Time(1 + rng.IntN(96))
+		layers := units.Duration(1 + rng.IntN(96))
 		x, y := new(stage), new(stage)
 		*x = stage{active: true, entry: time(1, 50), attention: time(0, 50), block: time(1, 50)}
 		*y = stage{active: true, entry: time(1, 50), block: time(1, 50)}
@@ -195,7 +196,7 @@ func TestOffloadIterationsAllocateNothing(t *testing.T) {
 	for i := range requests {
 		r.batcher.Add(int32(i))
 	}
-	now, helped := sim.Time(0), 0
+	now, helped := units.Duration(0), 0
 	iterate := func() {
 		b := r.batcher.Next()
 		helped += len(b.Sub[0].Host) + len(b.Sub[1].Host)

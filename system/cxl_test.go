@@ -10,7 +10,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -59,7 +58,7 @@ type cxl struct {
 	gpuSide
 	flow
 	rate    units.Bandwidth // of the replica
-	latency sim.Time
+	latency units.Duration
 }
 
 func assembleCXL(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
@@ -77,7 +76,7 @@ func (n *Node) cxlMemory() kvMemory {
 	return kvMemory{page, int64(configs.Section[CXL](n.cfg).Capacity/units.Bytes(n.Replicas())) / int64(page)}
 }
 
-func (e *cxl) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.it.Reset()
 	sub := &b.Sub[0]
 	// What an iteration makes is written beside its work.
@@ -91,7 +90,7 @@ func (e *cxl) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 
 // read returns the time that the keys and values that decoding requests attend over in
 // one layer take to come.
-func (e *cxl) read(sub *scheduler.SubBatch, step int64) sim.Time {
+func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
 	for _, c := range e.decode(sub.Decode, step) {
 		for _, tokens := range c.Tokens {

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,12 +12,12 @@ import (
 // of one iteration after another.
 type engine interface {
 	// run executes batch b from start on and returns its end.
-	run(b *scheduler.Batch, start sim.Time) (end sim.Time, err error)
+	run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
 	// done returns what the resources have done so far.
 	done() *work
 	// record runs the iteration that has just been run once more and keeps its spans; it
 	// returns when that ends.
-	record(rec *Recording, start sim.Time) (end sim.Time)
+	record(rec *Recording, start units.Duration) (end units.Duration)
 	// tracks names the tracks of a timeline.
 	tracks() []track
 	// parts returns the steps of an operation on the GPUs, for a timeline.

@@ -1,8 +1,8 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Kinds of operations: what a timeline calls them and what their time is booked as.
@@ -35,10 +35,10 @@ var operationNames = [opKinds]string{
 
 // work is what the resources of a replica have done, for utilisation.
 type work struct {
-	gpu, pcieDown, pcieUp, channel sim.Time
-	attention                      sim.Time // of gpu, what attention takes there
-	pim                            sim.Time // summed over ranksets
-	tasks                          int64    // transfers count by pieces
+	gpu, pcieDown, pcieUp, channel units.Duration
+	attention                      units.Duration // of gpu, what attention takes there
+	pim                            units.Duration // summed over ranksets
+	tasks                          int64          // transfers count by pieces
 }
 
 // since returns the work done since before.
@@ -75,7 +75,7 @@ type flow struct {
 	work      work
 	check     *checker // nil without checks
 	side      *gpuSide
-	fixed     sim.Time // latencies and switches of the resources
+	fixed     units.Duration // latencies and switches of the resources
 }
 
 // newFlow returns the flow of a system with these resources.
@@ -93,7 +93,7 @@ func newFlow(side *gpuSide, resources []resource, o Options, check *checker) flo
 }
 
 // run executes the iteration that has been filled from start on and returns its end.
-func (f *flow) run(start sim.Time) (sim.Time, error) {
+func (f *flow) run(start units.Duration) (units.Duration, error) {
 	t := f.it.Totals()
 	// Each task waits for at most five others: a link, a lane, its switches and latencies.
 	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
@@ -127,7 +127,7 @@ func (f *flow) done() *work { return &f.work }
 func (f *flow) ranksets() imbalance { return imbalance{} }
 
 // record runs the iteration once more, every layer of it, and keeps its spans.
-func (f *flow) record(rec *Recording, start sim.Time) sim.Time {
+func (f *flow) record(rec *Recording, start units.Duration) units.Duration {
 	exact := f.engine.Exact
 	f.engine.Exact = true
 	spans := f.engine.Record(&f.it, start)
@@ -138,7 +138,7 @@ func (f *flow) record(rec *Recording, start sim.Time) sim.Time {
 		o := &f.it.Ops[x.Op]
 		end = max(end, x.End)
 		if track := f.resources[x.Resource].track; !x.Claim && track != noTrack && operationNames[o.Kind] != "" {
-			rec.Add(sim.Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
+			rec.Spans = append(rec.Spans, Span{Start: x.Start, End: x.End, Resource: track + int32(x.Lane), Kind: int32(o.Kind), A: int32(o.Group), B: max(x.Layer-1, 0)})
 		}
 	}
 	return end
@@ -148,11 +148,11 @@ func (f *flow) record(rec *Recording, start sim.Time) sim.Time {
 // beside them. Attention is that of one layer.
 type stage struct {
 	active    bool
-	entry     sim.Time // embedding, QKV generation of layer 0
-	attention sim.Time // on the GPUs: of prompts, or of requests that decode there
-	block     sim.Time // projection to the next layer's QKV generation
-	exit      sim.Time // projection of the last layer to the LM head
-	device    sim.Time // decode attention on the device
+	entry     units.Duration // embedding, QKV generation of layer 0
+	attention units.Duration // on the GPUs: of prompts, or of requests that decode there
+	block     units.Duration // projection to the next layer's QKV generation
+	exit      units.Duration // projection of the last layer to the LM head
+	device    units.Duration // decode attention on the device
 }
 
 // Resources of a system whose GPUs have at most one device beside them.
@@ -178,7 +178,7 @@ func besideGPU(device string) []resource {
 // add adds the layers of sub-batch s: attention, on both where there is any, then the
 // block. The device's operations are of the given kind; bus is for how long the memory
 // channels carry data for one.
-func (f *flow) add(s int, g *stage, kind uint8, bus sim.Time) {
+func (f *flow) add(s int, g *stage, kind uint8, bus units.Duration) {
 	if !g.active {
 		return
 	}
@@ -202,7 +202,7 @@ func (f *flow) add(s int, g *stage, kind uint8, bus sim.Time) {
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
 // them the transfers that go on beside all layers: the iteration takes at least as long.
-func (f *flow) enter(s int, gpu int8, entry sim.Time) int32 {
+func (f *flow) enter(s int, gpu int8, entry units.Duration) int32 {
 	o, first := f.it.Add(gpu, entry)
 	o.Kind, o.Group, o.Flags = opEntry, int16(s), dataflow.NextLayer
 	for _, h := range f.hidden {
@@ -216,19 +216,19 @@ func (f *flow) enter(s int, gpu int8, entry sim.Time) int32 {
 }
 
 // hide has transfers take a resource beside the next iteration that is filled.
-func (f *flow) hide(resource int8, took sim.Time) {
+func (f *flow) hide(resource int8, took units.Duration) {
 	f.hidden = append(f.hidden, hidden{resource, took})
 }
 
 // hidden is the time that transfers behind an iteration take a resource.
 type hidden struct {
 	resource int8
-	took     sim.Time
+	took     units.Duration
 }
 
 // layers makes the operations from first on the layers of a sub-batch, after what comes
 // before them from entry on.
-func (f *flow) layers(s int, entry, first int32, exit sim.Time) {
+func (f *flow) layers(s int, entry, first int32, exit units.Duration) {
 	sub := &f.it.Sub[s]
 	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: first}, Count: 1},
 		dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(f.it.Ops))}, Count: int32(f.side.model.Layers)})

@@ -5,11 +5,11 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // never is the time of what is not due.
-const never = sim.Time(math.MaxInt64)
+const never = units.Duration(math.MaxInt64)
 
 // gaps measures the times between tokens of a replica.
 //
@@ -23,18 +23,18 @@ const never = sim.Time(math.MaxInt64)
 type gaps struct {
 	decode  results.Distribution // that are no stalls
 	stalls  results.Distribution
-	step    sim.Time   // end of the latest decode step
-	latest  []sim.Time // of each request: its latest token, never where that is the step's
-	stalled []bool     // of each request: it has left since its latest token
-	own     []int32    // requests that take part in the next step with a time of their own
+	step    units.Duration   // end of the latest decode step
+	latest  []units.Duration // of each request: its latest token, never where that is the step's
+	stalled []bool           // of each request: it has left since its latest token
+	own     []int32          // requests that take part in the next step with a time of their own
 }
 
 func newGaps(requests int) gaps {
-	return gaps{latest: slices.Repeat([]sim.Time{never}, requests), stalled: make([]bool, requests)}
+	return gaps{latest: slices.Repeat([]units.Duration{never}, requests), stalled: make([]bool, requests)}
 }
 
 // enter has a request decode from now on, after the token that its prompt emitted.
-func (g *gaps) enter(request int32, now sim.Time) {
+func (g *gaps) enter(request int32, now units.Duration) {
 	g.latest[request] = now
 	g.own = append(g.own, request)
 }
@@ -58,7 +58,7 @@ func (g *gaps) left(request int32) bool { return g.latest[request] != never }
 
 // resume adds the gap of a request with a time of its own, which has a token now: at
 // the end of a step, or of the second prefill of one that lost its memory.
-func (g *gaps) resume(request int32, now sim.Time) {
+func (g *gaps) resume(request int32, now units.Duration) {
 	d := &g.decode
 	if g.stalled[request] {
 		d = &g.stalls
@@ -68,7 +68,7 @@ func (g *gaps) resume(request int32, now sim.Time) {
 }
 
 // decoded adds the gaps of a step in which n requests emitted a token now.
-func (g *gaps) decoded(now sim.Time, n int) {
+func (g *gaps) decoded(now units.Duration, n int) {
 	if n == 0 {
 		return
 	}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
 
@@ -23,8 +23,8 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "requests")
 		g := newGaps(n)
 		var decode, stalls, all results.Distribution
-		state, latest, left := make([]int, n), make([]sim.Time, n), make([]bool, n)
-		now := sim.Time(0)
+		state, latest, left := make([]int, n), make([]units.Duration, n), make([]bool, n)
+		now := units.Duration(0)
 		token := func(i int) { // of a request that had one before
 			want := &decode
 			if left[i] {
@@ -36,7 +36,7 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 			latest[i], left[i] = now, false
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "iterations") {
-			now += sim.Time(rapid.IntRange(1, 9).Draw(t, "duration"))
+			now += units.Duration(rapid.IntRange(1, 9).Draw(t, "duration"))
 			// Before the iteration, as the scheduler forms it.
 			for i := range n {
 				r := int32(i)

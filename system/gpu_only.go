@@ -6,7 +6,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -99,7 +98,7 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 	}
 }
 
-func (e *gpuOnly) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.it.Reset()
 	for s := range b.Sub {
 		g := e.stage(&b.Sub[s])
@@ -124,8 +123,8 @@ func (d *gpuSide) stage(sub *scheduler.SubBatch) stage {
 
 // decodeOnGPU returns the GPUs' time for one layer's attention of the requests that
 // they decode: a kernel for each class of heads.
-func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) sim.Time {
-	var t sim.Time
+func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) units.Duration {
+	var t units.Duration
 	for _, c := range d.decode(sub.Decode, step) {
 		if b := decodeBatch(&c); b.Requests > 0 {
 			t += taskTime(d.gpu.DecodeBatch(b))

@@ -5,21 +5,20 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/units"
 )
 
 // memo keeps a cost by token count: an iteration's batch differs from the one
 // before by few tokens.
 type memo struct {
-	times []sim.Time
+	times []units.Duration
 	cost  func(n int) float64 // seconds
 }
 
 // unknown marks costs that have not been computed yet.
-const unknown sim.Time = -1
+const unknown units.Duration = -1
 
-func (m *memo) at(n int) sim.Time {
+func (m *memo) at(n int) units.Duration {
 	for n >= len(m.times) {
 		m.times = append(m.times, unknown)
 	}
@@ -52,8 +51,8 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 
 // prefillAttention returns the GPU's time for the prompts of a sub-batch in one
 // layer.
-func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) sim.Time {
-	var t sim.Time
+func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) units.Duration {
+	var t units.Duration
 	chunks := d.gpu.Prefills()
 	for _, c := range s.Prefill {
 		t = min(t+taskTime(chunks.Add(c.Tokens, d.policy.Behind(c.Finished))), longestTask)
@@ -62,12 +61,12 @@ func (d *gpuSide) prefillAttention(s *scheduler.SubBatch) sim.Time {
 }
 
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
-func (d *gpuSide) GPU(s *scheduler.SubBatch) sim.Time {
+func (d *gpuSide) GPU(s *scheduler.SubBatch) units.Duration {
 	tokens := s.Tokens()
 	if tokens == 0 {
 		return 0
 	}
-	layers := sim.Time(d.model.Layers)
+	layers := units.Duration(d.model.Layers)
 	return d.embedding.at(tokens) + d.head.at(s.Emitting()) +
 		layers*(d.qkv.at(tokens)+d.ffn.at(tokens)+d.prefillAttention(s))
 }

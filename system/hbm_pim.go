@@ -7,7 +7,6 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -102,8 +101,8 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 // decodeAttention returns the units' time for one layer of a sub-batch. They do
 // what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is
 // as much faster.
-func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
-	var t sim.Time
+func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) units.Duration {
+	var t units.Duration
 	for _, c := range e.decode(sub.Decode, step) {
 		if b := decodeBatch(&c); b.Requests > 0 {
 			cost := e.units.DecodeBatchCost(b)
@@ -113,7 +112,7 @@ func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) sim.Time {
 	return t
 }
 
-func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.it.Reset()
 	for s := range b.Sub {
 		g := e.stage(&b.Sub[s])
@@ -124,8 +123,8 @@ func (e *hbmPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 }
 
 // PIM implements scheduler.Predictor.
-func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) sim.Time {
-	return sim.Time(e.model.Layers) * e.decodeAttention(s, step)
+func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
+	return units.Duration(e.model.Layers) * e.decodeAttention(s, step)
 }
 
 func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }

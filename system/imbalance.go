@@ -1,7 +1,6 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -24,7 +23,7 @@ func (m *imbalance) add(c *iterationCosts) {
 		if !c.sub[s].active {
 			continue
 		}
-		var busiest sim.Time
+		var busiest units.Duration
 		for i := range c.sub[s].groups {
 			if g := &c.sub[s].groups[i]; g.requests > 0 {
 				busiest = max(busiest, g.compute)

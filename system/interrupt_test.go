@@ -3,7 +3,7 @@ package system
 import (
 	"testing"
 
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestLeavingWorkTakesTime: vectors that interrupt attention find its rows closed
@@ -19,7 +19,7 @@ func TestLeavingWorkTakesTime(t *testing.T) {
 		c := &r.engine.(*l3).costs
 		rec := &Recording{ranksets: 1}
 		r.engine.record(rec, 0)
-		var attention, down []sim.Span
+		var attention, down []Span
 		for _, s := range rec.Spans {
 			switch {
 			case s.Resource == trackRank && s.B == 0:
@@ -33,10 +33,10 @@ func TestLeavingWorkTakesTime(t *testing.T) {
 		}
 		interrupts++
 		if got := down[1].Start - attention[0].End; got != (vacate+open)*tCK {
-			t.Errorf("data comes %v after attention stops, want %v", got, sim.Time((vacate+open)*tCK))
+			t.Errorf("data comes %v after attention stops, want %v", got, units.Duration((vacate+open)*tCK))
 		}
 		if got := attention[1].Start - down[1].End - c.groups[1].decode.close; got != reactivate*tCK {
-			t.Errorf("attention goes on %v after the transfer is over, want %v", got, sim.Time(reactivate*tCK))
+			t.Errorf("attention goes on %v after the transfer is over, want %v", got, units.Duration(reactivate*tCK))
 		}
 	})
 	if interrupts == 0 {

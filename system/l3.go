@@ -8,7 +8,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -53,7 +52,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }
 
-func (e *l3) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.devices.fill(&e.costs, b)
 	e.costs.fill(&e.flow)
 	before := e.flow.work
@@ -170,16 +169,16 @@ func (n *Node) devices() *devices {
 		d.kernels = *n.kernels
 	}
 	s, tCK := &cfg.DRAM.Spec, cfg.DRAM.TCK
-	d.burst = sim.Time(s.BurstClocks()) * tCK
-	d.openRow, d.closeRow = sim.Time(s.TRCD+s.CWL)*tCK, sim.Time(s.TWR+s.TRP)*tCK
-	d.stageLatency = sim.Time(s.CWL) * tCK
+	d.burst = units.Duration(s.BurstClocks()) * tCK
+	d.openRow, d.closeRow = units.Duration(s.TRCD+s.CWL)*tCK, units.Duration(s.TWR+s.TRP)*tCK
+	d.stageLatency = units.Duration(s.CWL) * tCK
 	bursts := func(n units.Bytes) int64 { return (int64(n) + int64(s.BurstBytes()) - 1) / int64(s.BurstBytes()) }
 	d.descriptor, d.hostAccess = bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
 	d.resultBursts = bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way;
 	// attention ends half a round trip after a poll began, on average, and the next poll
 	// finds it.
-	d.upLatency = cfg.PCIe.Latency + sim.Time(s.CL)*tCK + 2*d.hostAccess
+	d.upLatency = cfg.PCIe.Latency + units.Duration(s.CL)*tCK + 2*d.hostAccess
 	if x, err := pim.NewExchange(cfg.Model.ElementBits, cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
 	}
@@ -204,8 +203,8 @@ func (n *Node) costs(d *devices) iterationCosts {
 	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
 	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
 	c.layers, c.latency, c.upLatency = n.cfg.Model.Layers, d.latency, d.upLatency
-	c.vacate = sim.Time(s.TRP) * tCK
-	c.reactivate = sim.Time(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
+	c.vacate = units.Duration(s.TRP) * tCK
+	c.reactivate = units.Duration(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
 	if n.kernels != nil {
 		c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())

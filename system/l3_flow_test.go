@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/llm"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -18,7 +17,7 @@ const ns = units.Nanosecond
 // in sub-batch 0 on offsets 0 and 1, request 2 in sub-batch 1 on offset 0
 // together with a prompt on offset 1.
 func handCosts() *iterationCosts {
-	whole := func(t sim.Time) shipment {
+	whole := func(t units.Duration) shipment {
 		return shipment{pieces: 1, link: t, last: t, open: 2 * ns, close: 3 * ns}
 	}
 	c := newIterationCosts(2, 2)
@@ -46,7 +45,7 @@ func flowOf(c *iterationCosts, ranksets int, exact bool) *flow {
 }
 
 // runCosts runs an iteration of L3 under the checks.
-func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exact bool, start sim.Time) (*flow, sim.Time) {
+func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exact bool, start units.Duration) (*flow, units.Duration) {
 	f := flowOf(c, ranksets, exact)
 	end, err := f.run(start)
 	if err == nil {
@@ -59,7 +58,7 @@ func runCosts(t interface{ Fatal(...any) }, c *iterationCosts, ranksets int, exa
 }
 
 // spansOf returns what every resource does in an iteration.
-func spansOf(f *flow, ranksets int) []sim.Span {
+func spansOf(f *flow, ranksets int) []Span {
 	rec := Recording{ranksets: ranksets}
 	f.record(&rec, 0)
 	return rec.Spans
@@ -145,13 +144,13 @@ type hand struct {
 	resource     int32
 	op           uint8
 	group, layer int32
-	start, end   sim.Time
+	start, end   units.Duration
 }
 
-func checkSpans(t *testing.T, spans []sim.Span, want []hand) {
+func checkSpans(t *testing.T, spans []Span, want []hand) {
 	t.Helper()
 	got := slices.Clone(spans)
-	slices.SortStableFunc(got, func(a, b sim.Span) int {
+	slices.SortStableFunc(got, func(a, b Span) int {
 		return cmp.Or(cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Start, b.Start))
 	})
 	for i := range max(len(got), len(want)) {
@@ -162,7 +161,7 @@ func checkSpans(t *testing.T, spans []sim.Span, want []hand) {
 			t.Errorf("unexpected %+v", got[i])
 		default:
 			w := want[i]
-			if s := (sim.Span{Start: w.start * ns, End: w.end * ns, Resource: w.resource, Kind: int32(w.op), A: w.group, B: w.layer}); s != got[i] {
+			if s := (Span{Start: w.start * ns, End: w.end * ns, Resource: w.resource, Kind: int32(w.op), A: w.group, B: w.layer}); s != got[i] {
 				t.Errorf("got  %+v\nwant %+v", got[i], s)
 			}
 		}
@@ -190,7 +189,7 @@ func TestSwitchesByHand(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		set  func(*iterationCosts)
-		end  sim.Time
+		end  units.Duration
 	}{
 		{"all on", func(*iterationCosts) {}, 106}, // 88 + 1 + 2 + 15
 		{"one mode at a time", func(c *iterationCosts) { c.concurrent = false }, 109},
@@ -223,8 +222,8 @@ func TestSwitchesByHand(t *testing.T) {
 
 // drawCosts draws the costs of an iteration: any of the parts may be absent.
 func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
-	span := func(name string, low, high int) sim.Time {
-		return sim.Time(rapid.IntRange(low, high).Draw(t, name))
+	span := func(name string, low, high int) units.Duration {
+		return units.Duration(rapid.IntRange(low, high).Draw(t, name))
 	}
 	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
 	turn := rapid.SampledFrom([]int{5, 5, 100}).Draw(t, "longest switch")
@@ -279,7 +278,7 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 func TestShortcutsChangeNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranksets := rapid.IntRange(1, 6).Draw(t, "ranksets")
-		start := sim.Time(rapid.IntRange(0, 1e6).Draw(t, "start"))
+		start := units.Duration(rapid.IntRange(0, 1e6).Draw(t, "start"))
 		c := drawCosts(t, ranksets)
 		if rapid.Bool().Draw(t, "only decodes") {
 			withoutPrompts(c)
@@ -311,21 +310,21 @@ func TestSchedulesAreLegal(t *testing.T) {
 		ranksets := rapid.IntRange(1, 4).Draw(t, "ranksets")
 		c := drawCosts(t, ranksets)
 		f, _ := runCosts(t, c, ranksets, true, 0)
-		spans := sim.Timeline{Spans: spansOf(f, ranksets)}
-		if err := spans.Check(); err != nil {
+		spans := spansOf(f, ranksets)
+		if err := exclusive(spans); err != nil {
 			t.Fatal(err)
 		}
-		checkAttention(t, c, spans.Spans, ranksets)
+		checkAttention(t, c, spans, ranksets)
 	})
 }
 
 // checkAttention checks that every group computes in full, after its own
 // transfer, on its rankset, and without a buffer that no transfer reaches a
 // computing rankset.
-func checkAttention(t *rapid.T, c *iterationCosts, spans []sim.Span, ranksets int) {
+func checkAttention(t *rapid.T, c *iterationCosts, spans []Span, ranksets int) {
 	type key struct{ group, layer int32 }
-	received, computed := map[key]sim.Time{}, map[key]sim.Time{}
-	rankOf := func(s sim.Span) int32 {
+	received, computed := map[key]units.Duration{}, map[key]units.Duration{}
+	rankOf := func(s Span) int32 {
 		offset := int(s.A) % ranksets
 		if c.rotate {
 			offset = (offset + int(s.B)) % ranksets

@@ -15,7 +15,6 @@ import (
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -346,7 +345,7 @@ func checkAllocations(t *testing.T, system string) {
 	for i := range requests {
 		r.batcher.Add(int32(i))
 	}
-	now := sim.Time(0)
+	now := units.Duration(0)
 	iterate := func() {
 		b := r.batcher.Next()
 		now, _ = r.engine.run(b, now)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -17,16 +16,16 @@ import (
 const longestTask = dataflow.Longest
 
 // taskTime returns the time of a task that takes so many seconds.
-func taskTime(seconds float64) sim.Time { return min(units.FromSeconds(seconds), longestTask) }
+func taskTime(seconds float64) units.Duration { return min(units.FromSeconds(seconds), longestTask) }
 
 // transferTime returns the time of a transfer.
-func transferTime(b units.Bandwidth, n units.Bytes) sim.Time {
+func transferTime(b units.Bandwidth, n units.Bytes) units.Duration {
 	return min(b.TransferTime(n), longestTask)
 }
 
 // inTime returns an error where an iteration that starts at start may end beyond the
-// range of sim.Time: it has at most so many tasks and waits, none longer than largest.
-func (d *gpuSide) inTime(start, largest sim.Time, tasks int64) error {
+// range of units.Duration: it has at most so many tasks and waits, none longer than largest.
+func (d *gpuSide) inTime(start, largest units.Duration, tasks int64) error {
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil
 	}
@@ -35,7 +34,7 @@ func (d *gpuSide) inTime(start, largest sim.Time, tasks int64) error {
 
 // tooLong blames the first hardware key that the user changed, and the load where
 // that is none.
-func (d *gpuSide) tooLong(start, largest sim.Time) error {
+func (d *gpuSide) tooLong(start, largest units.Duration) error {
 	why := fmt.Sprintf("at %.1f days the next iteration may not end in time", start.Seconds()/86400)
 	if largest >= longestTask {
 		why = "a kernel or a transfer of one layer takes more than an hour"
@@ -83,7 +82,7 @@ func (b *busy) addAll(o *busy) {
 }
 
 // within verifies LawBusy for a replica that ran until end.
-func (b *busy) within(end sim.Time, devices int) error {
+func (b *busy) within(end units.Duration, devices int) error {
 	for _, r := range []struct {
 		name string
 		busy units.Total

@@ -9,7 +9,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -70,7 +69,7 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 	}
 	d := newGPUSide(cfg)
 	for _, c := range []struct {
-		start, largest sim.Time
+		start, largest units.Duration
 		tasks          int64
 		fits           bool
 	}{

@@ -7,7 +7,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -92,7 +91,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		ranksets := n.attentionDevices()
 		r.recording = &Recording{
 			Replica: i, Window: *o.Timeline, ranksets: ranksets,
-			parts: map[sim.Time][]part{}, latest: map[int]int{},
+			parts: map[units.Duration][]part{}, latest: map[int]int{},
 		}
 	}
 	if o.Progress != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -146,10 +145,10 @@ func TestOffloadOnAnyNode(t *testing.T) {
 				if c.spread {
 					rng := rand.New(rand.NewPCG(seed, 9))
 					gap := float64(alone.end) / float64(max(len(requests), 1)) * (0.5 + rng.Float64())
-					var at sim.Time
+					var at units.Duration
 					for i := range requests {
 						requests[i].Arrival = at
-						at += sim.Time(rng.ExpFloat64() * gap)
+						at += units.Duration(rng.ExpFloat64() * gap)
 					}
 					alone = serve(t, gpus, requests)
 				}

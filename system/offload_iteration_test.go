@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -15,14 +14,14 @@ import (
 func TestOffloadIterationByHand(t *testing.T) {
 	n := nodeOf(t, "run.system=cpu-offload", "run.model=gpt-89b")
 	e := n.replica(0, nil, Options{Check: true}).engine.(*cpuOffload)
-	layers := sim.Time(n.cfg.Model.Layers)
-	attend := func(tokens float64) sim.Time { // K and V of 96 heads of 128 FP16 elements, 8 channels
+	layers := units.Duration(n.cfg.Model.Layers)
+	attend := func(tokens float64) units.Duration { // K and V of 96 heads of 128 FP16 elements, 8 channels
 		return units.FromSeconds(2 * 96 * 128 * 2 * tokens / (8 * 25.6e9 * 0.8))
 	}
-	vectors := func(heads, requests int) sim.Time {
+	vectors := func(heads, requests int) units.Duration {
 		return e.link.TransferTime(units.Bytes(requests * heads * 128 * 2))
 	}
-	kv := func(tokens int) sim.Time {
+	kv := func(tokens int) units.Duration {
 		return e.link.TransferTime(units.Bytes(tokens) * units.Bytes(layers) * 2 * 96 * 128 * 2)
 	}
 	b := &scheduler.Batch{Step: 5, Sub: []scheduler.SubBatch{
@@ -33,7 +32,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 	down, up := layers*(vectors(3*96, 1)+vectors(3*96, 2))+kv(64), layers*(vectors(96, 1)+vectors(96, 2))
 
 	const start = 3 * units.Second
-	compare := func(what string, got, want sim.Time) {
+	compare := func(what string, got, want units.Duration) {
 		t.Helper()
 		if d := got - want; d < -layers || d > layers { // a picosecond a layer of rounding
 			t.Errorf("%s: %v, want %v", what, got, want)
@@ -58,8 +57,8 @@ func TestOffloadIterationByHand(t *testing.T) {
 
 	for _, way := range []struct {
 		name string
-		wait *sim.Time
-		own  sim.Time
+		wait *units.Duration
+		own  units.Duration
 	}{{"down", &b.Moves.Down.Wait, down}, {"up", &b.Moves.Up.Wait, up}} {
 		*way.wait = took
 		if end, err = e.run(b, start); err != nil {

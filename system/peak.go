@@ -4,7 +4,7 @@ import (
 	"math"
 	"sync"
 
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // peak finds the maximum over time of a quantity that replicas share, such as memory
@@ -21,12 +21,12 @@ type peak struct {
 // told is what one replica has said and not all others have passed.
 type told struct {
 	changes []change
-	until   sim.Time // of the changes to come
+	until   units.Duration // of the changes to come
 }
 
 // change is by how much a replica's part is more from a time on.
 type change struct {
-	at sim.Time
+	at units.Duration
 	by int64
 }
 
@@ -50,7 +50,7 @@ type level struct {
 }
 
 // set changes the value from time now on.
-func (l *level) set(now sim.Time, value int64) {
+func (l *level) set(now units.Duration, value int64) {
 	if value == l.value {
 		return
 	}
@@ -72,7 +72,7 @@ func (l *level) set(now sim.Time, value int64) {
 func (l *level) end() { l.peak.tell(l.replica, l.changes, math.MaxInt64) }
 
 // tell adds the changes of a replica, all before a time, from which on there may be more.
-func (p *peak) tell(replica int, changes []change, until sim.Time) {
+func (p *peak) tell(replica int, changes []change, until units.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.told[replica]
@@ -85,7 +85,7 @@ func (p *peak) tell(replica int, changes []change, until sim.Time) {
 
 // pass adds up the changes at times that all replicas have passed.
 func (p *peak) pass() {
-	passed := sim.Time(math.MaxInt64)
+	passed := units.Duration(math.MaxInt64)
 	for i := range p.told {
 		passed = min(passed, p.told[i].until)
 	}

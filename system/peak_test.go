@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
 )
 
@@ -26,9 +26,9 @@ func TestPeak(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, uint64(i)))
 				l := level{peak: p, replica: i}
 				defer l.end()
-				now := sim.Time(0)
+				now := units.Duration(0)
 				for range length * (i + 1) / replicas {
-					now += sim.Time(r.IntN(3) * (1 + i)) // often at the same time
+					now += units.Duration(r.IntN(3) * (1 + i)) // often at the same time
 					v := r.Int64N(1000)
 					l.set(now, v)
 					functions[i].set(now, v)
@@ -54,12 +54,12 @@ func TestPeakKeepsLittle(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for i := range 10 * changesKept {
-			ahead.set(sim.Time(i), int64(i%7))
+			ahead.set(units.Duration(i), int64(i%7))
 		}
 		ahead.end()
 	})
 	for i := range 20 * changesKept {
-		behind.set(sim.Time(i), int64(i%5))
+		behind.set(units.Duration(i), int64(i%5))
 	}
 	behind.end()
 	wg.Wait()

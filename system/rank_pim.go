@@ -7,7 +7,6 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -57,7 +56,7 @@ type rankPIM struct {
 	*devices
 	flow
 	imbalance imbalance
-	ranks     []sim.Time // attention of one layer on each rankset, of the iteration at hand
+	ranks     []units.Duration // attention of one layer on each rankset, of the iteration at hand
 	peakRate  units.Bandwidth
 }
 
@@ -67,7 +66,7 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 	cfg := n.cfg
 	e := &rankPIM{
 		devices:  n.devices(),
-		ranks:    make([]sim.Time, cfg.Node.Ranksets),
+		ranks:    make([]units.Duration, cfg.Node.Ranksets),
 		peakRate: units.Bandwidth(cfg.Node.Ranksets*cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth(),
 	}
 	e.flow = newFlow(&e.gpuSide, e.resources(cfg.Comm.Rotation), o, check)
@@ -103,7 +102,7 @@ func (e *rankPIM) resources(rotate bool) []resource {
 	}
 }
 
-func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
+func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.it
 	it.Reset()
 	e.transfers(b)
@@ -138,7 +137,7 @@ func (e *rankPIM) run(b *scheduler.Batch, start sim.Time) (sim.Time, error) {
 // transfers books the transfers of an iteration, which hide behind its work: it takes at
 // least as long as the busier direction of the links does for them, or the channels.
 func (e *rankPIM) transfers(b *scheduler.Batch) {
-	sub, w, layers := &b.Sub[0], &e.flow.work, sim.Time(e.model.Layers)
+	sub, w, layers := &b.Sub[0], &e.flow.work, units.Duration(e.model.Layers)
 	var tokens int
 	var clocks int64
 	for i := range sub.Prefill {
@@ -176,7 +175,7 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) {
 			clocks[offset] += int64(c.Heads/e.channels) * head
 		}
 	}
-	var busiest sim.Time
+	var busiest units.Duration
 	for q, c := range clocks {
 		e.ranks[q] = e.clock.Time(c)
 		busiest = max(busiest, e.ranks[q])

@@ -9,7 +9,6 @@ import (
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -20,9 +19,9 @@ type replica struct {
 	assembly
 	check     *checker // nil without checks
 	batch     *scheduler.Batch
-	arrivals  []int32  // requests that are still to come, in the order in which they do
-	started   sim.Time // of the iteration in progress
-	ends      sim.Time // of it; never without one
+	arrivals  []int32        // requests that are still to come, in the order in which they do
+	started   units.Duration // of the iteration in progress
+	ends      units.Duration // of it; never without one
 	fault     error
 	recording *Recording // nil without a timeline
 	unitBytes int64      // of an allocation unit on all channels of the replica
@@ -35,8 +34,8 @@ type replica struct {
 	progress func(tokens int64)
 	bounds   bounds
 	busy     busy
-	counted  work     // what busy has
-	until    sim.Time // the iteration whose end that was
+	counted  work           // what busy has
+	until    units.Duration // the iteration whose end that was
 }
 
 // bounds is what the hardware of a replica can do at most.
@@ -54,18 +53,18 @@ type replicaResult struct {
 	steps         int64 // iterations that decode
 	decoded       int64 // tokens of these
 	tokens        int64
-	iterating     sim.Time // of all iterations
-	end           sim.Time
+	iterating     units.Duration // of all iterations
+	end           units.Duration
 }
 
 // steps is a piecewise constant function of time.
 type steps struct {
-	at    []sim.Time
+	at    []units.Duration
 	value []int64
 }
 
 // set changes the value from time t on.
-func (s *steps) set(t sim.Time, v int64) {
+func (s *steps) set(t units.Duration, v int64) {
 	n := len(s.at)
 	if n > 0 && s.value[n-1] == v {
 		return
@@ -119,7 +118,7 @@ func (r *replica) run(ctx context.Context) error {
 }
 
 // arrival returns when the next request comes, never after the last.
-func (r *replica) arrival() sim.Time {
+func (r *replica) arrival() units.Duration {
 	if len(r.arrivals) == 0 {
 		return never
 	}
@@ -129,7 +128,7 @@ func (r *replica) arrival() sim.Time {
 // step handles all that happens at an instant: the iteration in progress ends and frees
 // what it holds, requests come, and, where no iteration is in progress, the next one is
 // formed with all of that known.
-func (r *replica) step(ctx context.Context, now sim.Time) error {
+func (r *replica) step(ctx context.Context, now units.Duration) error {
 	if now == r.ends {
 		r.complete(now)
 		r.ends = never
@@ -154,7 +153,7 @@ func (r *replica) step(ctx context.Context, now sim.Time) error {
 }
 
 // decide forms the next iteration and runs its layers.
-func (r *replica) decide(now sim.Time) {
+func (r *replica) decide(now units.Duration) {
 	r.batch = r.batcher.Next()
 	for _, p := range r.batcher.Preempted() {
 		r.gaps.leave(p.Request)
@@ -192,17 +191,17 @@ func (r *replica) decide(now sim.Time) {
 // countEvery is how much time may pass until the resources' work goes into sums that
 // cannot overflow: 1,024 ranksets and one more iteration, of any length, do not
 // overflow in it.
-const countEvery = sim.Time(1 << 50)
+const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.
-func (r *replica) count(end sim.Time) {
+func (r *replica) count(end units.Duration) {
 	done := r.engine.done()
 	r.busy.add(done.since(&r.counted))
 	r.counted, r.until = *done, end
 }
 
 // complete emits the iteration's tokens, all at its end.
-func (r *replica) complete(now sim.Time) {
+func (r *replica) complete(now units.Duration) {
 	n := r.batch.Decoding()
 	r.gaps.decoded(now, n)
 	r.out.tokens += int64(n)
@@ -240,7 +239,7 @@ func (r *replica) emit(request int32, tokens int) {
 
 // checkIteration verifies the laws of scheduling and memory for the batch that
 // has been formed, and reports what the engine found.
-func (r *replica) checkIteration(now sim.Time) {
+func (r *replica) checkIteration(now units.Duration) {
 	c := r.check
 	if err := r.batcher.CheckMemory(); err != nil {
 		c.fail(LawMemory, now, "%v", err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -27,7 +26,7 @@ type Result struct {
 	iterations, tokens, rejected int64
 	preemptions                  int64
 	fragmentation, imbalance     float64
-	end                          sim.Time
+	end                          units.Duration
 	busy                         results.Utilization
 	iteration                    results.Iteration
 	kv                           results.KVBytes
@@ -109,7 +108,7 @@ func (n *Node) kvBytes(peak int64) results.KVBytes {
 
 // utilization returns the busy shares of end, averaged over replicas and, for
 // PIM, ranksets.
-func (n *Node) utilization(w *busy, end sim.Time) results.Utilization {
+func (n *Node) utilization(w *busy, end units.Duration) results.Utilization {
 	share := func(busy units.Total, of int) float64 {
 		if end == 0 {
 			return 0
@@ -137,7 +136,7 @@ func meanIteration(iterations int64, time units.Total, w *busy) results.Iteratio
 }
 
 // meanOf returns the mean over [0, end) of the sum of several functions.
-func meanOf(functions []*steps, end sim.Time) float64 {
+func meanOf(functions []*steps, end units.Duration) float64 {
 	if end == 0 {
 		return 0
 	}
@@ -157,7 +156,7 @@ func meanOf(functions []*steps, end sim.Time) float64 {
 // maxOfSum returns the maximum over time of the sum of several functions.
 func maxOfSum(functions []*steps) int64 {
 	type change struct {
-		at sim.Time
+		at units.Duration
 		by int64
 	}
 	var changes []change

@@ -4,7 +4,6 @@ import (
 	"math/bits"
 
 	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -14,42 +13,42 @@ import (
 // with one, the pieces are what the buffer holds.
 type shipment struct {
 	pieces      int
-	link, last  sim.Time // of the PCIe links, a piece and the last one
-	bus, end    sim.Time // of the channels, from the first data to the last
-	open, close sim.Time // of each piece: from the first command to the first data; from the last until the rank can compute
-	data        sim.Time // in which the channels carry data, all pieces together
+	link, last  units.Duration // of the PCIe links, a piece and the last one
+	bus, end    units.Duration // of the channels, from the first data to the last
+	open, close units.Duration // of each piece: from the first command to the first data; from the last until the rank can compute
+	data        units.Duration // in which the channels carry data, all pieces together
 }
 
 // held returns how long the links are held by all pieces.
-func (s *shipment) held() sim.Time { return sim.Time(s.pieces-1)*s.link + s.last }
+func (s *shipment) held() units.Duration { return units.Duration(s.pieces-1)*s.link + s.last }
 
 // took returns how long the transfer takes on idle links and ranks.
-func (s *shipment) took() sim.Time { return s.open + s.held() + s.close }
+func (s *shipment) took() units.Duration { return s.open + s.held() + s.close }
 
 // decodeTraffic is the transfers of a group by its number of requests.
 type decodeTraffic struct {
 	down      shipment
-	up, upBus sim.Time
+	up, upBus units.Duration
 }
 
 // cut returns what a transfer of n bytes down costs, whose bursts bursts on a
 // channel take span from the first data to the last. The pieces of a transfer share
 // its span by their bytes.
-func (d *devices) cut(n units.Bytes, bursts int64, span sim.Time) shipment {
+func (d *devices) cut(n units.Bytes, bursts int64, span units.Duration) shipment {
 	piece, pieces := n, 1
 	if d.buffer > 0 && n > d.buffer {
 		piece, pieces = d.buffer, int((n+d.buffer-1)/d.buffer)
 	}
-	s := shipment{pieces: pieces, data: sim.Time(bursts) * d.burst}
-	part := func(b units.Bytes) (link, bus, again sim.Time) {
+	s := shipment{pieces: pieces, data: units.Duration(bursts) * d.burst}
+	part := func(b units.Bytes) (link, bus, again units.Duration) {
 		again = d.transposition(share(bursts, b, n))
-		bus = sim.Time(share(int64(span), b, n)) + again
+		bus = units.Duration(share(int64(span), b, n)) + again
 		return max(transferTime(d.link, b)+again, bus), bus, again
 	}
-	var again, lastAgain sim.Time
+	var again, lastAgain units.Duration
 	s.link, s.bus, again = part(piece)
 	s.last, s.end, lastAgain = part(n - units.Bytes(pieces-1)*piece)
-	s.data += sim.Time(pieces-1)*again + lastAgain
+	s.data += units.Duration(pieces-1)*again + lastAgain
 	return s
 }
 
@@ -69,7 +68,7 @@ func share(x int64, part, whole units.Bytes) int64 {
 // transposition returns the time for which the CPU holds rankset and channels to
 // read bursts again and write them transposed, none where the DIMM exchanges
 // elements in flight or has none to exchange.
-func (d *devices) transposition(bursts int64) sim.Time {
+func (d *devices) transposition(bursts int64) units.Duration {
 	if d.transposed == nil {
 		return 0
 	}
@@ -109,11 +108,11 @@ func (d *devices) traffic(n int) *decodeTraffic {
 		tail := d.clock.Time(d.transfers.Stage(descriptors))
 		t.down.last += tail
 		t.down.end += tail
-		t.down.data += sim.Time(descriptors) * d.burst
+		t.down.data += units.Duration(descriptors) * d.burst
 
 		results := heads * int64(d.queries) * d.resultBursts
 		t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
-		t.upBus = sim.Time(results) * d.burst
+		t.upBus = units.Duration(results) * d.burst
 		if requests > 0 && d.hostAccess > 0 {
 			t.upBus += d.burst
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 	"pgregory.net/rapid"
@@ -28,8 +27,8 @@ const fastLinks = "pcie.generation=6"
 
 // refreshedTime returns the time of clocks in which a rank refreshes at DDR4-3200's
 // long-run rate.
-func refreshedTime(clocks int64) sim.Time {
-	return sim.Time((clocks*12480+12480-560-1)/(12480-560)) * 625
+func refreshedTime(clocks int64) units.Duration {
+	return units.Duration((clocks*12480+12480-560-1)/(12480-560)) * 625
 }
 
 // TestPromptsByHand checks the time for which a rankset receives a prompt's keys and
@@ -50,7 +49,7 @@ func TestPromptsByHand(t *testing.T) {
 		if got, want := s.open+s.end+s.close, refreshedTime(6*2*c.rows); got != want {
 			t.Errorf("%d tokens hold their rankset for %v, their commands for %v", c.tokens, got, want)
 		}
-		if data := sim.Time(6*2*4*4*c.tokens) * 625; s.data != data || s.last != s.end {
+		if data := units.Duration(6*2*4*4*c.tokens) * 625; s.data != data || s.last != s.end {
 			t.Errorf("%d tokens: data for %v, want %v; links held for %v of %v", c.tokens, s.data, data, s.last, s.end)
 		}
 	}
@@ -77,14 +76,14 @@ func TestVectorsByHand(t *testing.T) {
 		{nil, 6, 1}, {[]string{"run.model=llama-3-70b"}, 1, 8}, {[]string{"run.model=opt-66b"}, 18, 1},
 		{[]string{`pim.mc_buffer="4KiB"`}, 6, 1},
 	} {
-		down, up := sim.Time(3*c.heads*((c.queries+2)*4+1)), sim.Time(3*c.heads*c.queries*4)
+		down, up := units.Duration(3*c.heads*((c.queries+2)*4+1)), units.Duration(3*c.heads*c.queries*4)
 		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
 		g := d.traffic(3)
 		if g.down.data != down*4*625 || g.upBus != (up+1)*4*625 {
 			t.Errorf("%v: the channels are busy for %v down, %v up; want %d and %d bursts", c.sets, g.down.data, g.upBus, down, up+1)
 		}
-		bus, want := sim.Time(g.down.pieces-1)*g.down.bus+g.down.end, refreshedTime(int64(down)*4)
-		if slack := sim.Time(1+g.down.pieces) * 625; bus < want-slack || bus > want+slack || g.down.open != 16*625 || g.down.close != 0 {
+		bus, want := units.Duration(g.down.pieces-1)*g.down.bus+g.down.end, refreshedTime(int64(down)*4)
+		if slack := units.Duration(1+g.down.pieces) * 625; bus < want-slack || bus > want+slack || g.down.open != 16*625 || g.down.close != 0 {
 			t.Errorf("%v: %d pieces hold the rank for %v, want %v", c.sets, g.down.pieces, bus, want)
 		}
 	}
@@ -148,8 +147,8 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 		buffer := d.buffer
 		d.buffer = 0
 		whole := d.prompt(tokens, clocks)
-		rounding := sim.Time(s.pieces)
-		if bus := sim.Time(s.pieces-1)*s.bus + s.end; bus < whole.end || bus > whole.end+rounding || s.data != whole.data {
+		rounding := units.Duration(s.pieces)
+		if bus := units.Duration(s.pieces-1)*s.bus + s.end; bus < whole.end || bus > whole.end+rounding || s.data != whole.data {
 			t.Fatalf("%d pieces of %v hold the rank for %v, the whole for %v", s.pieces, buffer, bus, whole.end)
 		}
 		if s.held() < whole.held() || s.held() > whole.held()+rounding {
@@ -162,8 +161,8 @@ func TestPiecesHoldTheRankAsLong(t *testing.T) {
 // vectors, and notices the end by polling. Without GPUs' work to hide it an iteration
 // takes just as much longer, in every layer; knobs of 0 charge nothing.
 func TestHostsPartOfAttention(t *testing.T) {
-	took := func(sets ...string) sim.Time {
-		var last sim.Time
+	took := func(sets ...string) units.Duration {
+		var last units.Duration
 		drive(t, append(sets, oneBatch, allAtOnce), equal(1, 300, 3), keep, func(_ *replica, d driven) { last = d.took })
 		return last
 	}
@@ -171,7 +170,7 @@ func TestHostsPartOfAttention(t *testing.T) {
 	free := took(off, `pim.host_access="0ns"`)
 	for _, c := range []struct {
 		sets []string
-		want sim.Time // a layer
+		want units.Duration // a layer
 	}{
 		{nil, 2*122*units.Nanosecond + refreshedTime(heads*4)},
 		{[]string{`pim.descriptor="65B"`, `pim.host_access="0ps"`}, refreshedTime(heads * 2 * 4)},
@@ -181,7 +180,7 @@ func TestHostsPartOfAttention(t *testing.T) {
 			t.Errorf("%v: the host takes %v, want %d times %v", c.sets, got, layers, c.want)
 		}
 	}
-	rank := func(sets ...string) sim.Time {
+	rank := func(sets ...string) units.Duration {
 		trace := &traces.Trace{Requests: equal(1, 300, 3)}
 		return mustRun(t, nodeOf(t, append(sets, "run.system=rank-pim")...), trace, false).end
 	}
@@ -198,8 +197,8 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	d := node.devices()
 	const context, layers = 700, 96
 	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: context}}}
-	down := sim.Time(16)*625 + refreshedTime(6*12*4) + refreshedTime(6*4)
-	up := sim.Time(22)*625 + 2*122*units.Nanosecond + refreshedTime(6*4*4)
+	down := units.Duration(16)*625 + refreshedTime(6*12*4) + refreshedTime(6*4)
+	up := units.Duration(22)*625 + 2*122*units.Nanosecond + refreshedTime(6*4*4)
 	want := layers * (2*node.cfg.PCIe.Latency + down + refreshedTime(6*node.table.InSequence(context)) + up)
 	alone := d.PIM(sub, 0, 0)
 	if alone != want {
@@ -215,7 +214,7 @@ func TestPredictedPIMTimeByHand(t *testing.T) {
 	}
 	for _, c := range []struct {
 		base int64
-		want sim.Time
+		want units.Duration
 	}{{context, refreshedTime(6 * node.table.InSequence(context))}, {50, longest}} {
 		sub.Decode[0].Base = c.base - 7
 		traffic := d.traffic(5)
@@ -277,7 +276,7 @@ func TestPaddingCrossesTheChannels(t *testing.T) {
 	n := nodeOf(t, append(narrow, "model.head_dim=80")...)
 	d := n.devices()
 	s := d.prompt(512, d.promptClocks(0, 512))
-	if want := sim.Time(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
+	if want := units.Duration(4*2*512*4*4) * 625; s.data != want { // 4 heads a channel
 		t.Errorf("512 tokens: data for %v, want %v", s.data, want)
 	}
 	if c := n.costs(d); !c.halfDuplex {

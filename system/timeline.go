@@ -10,43 +10,50 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Window is a part of a run to record: iterations that lie in it, wholly or in
 // part.
-type Window struct{ From, To sim.Time }
+type Window struct{ From, To units.Duration }
 
 // overlaps says whether the span from start to end has a part in the window.
-func (w *Window) overlaps(start, end sim.Time) bool { return start < w.To && end > w.From }
+func (w *Window) overlaps(start, end units.Duration) bool { return start < w.To && end > w.From }
 
 // Recording is what one replica did within a window.
 type Recording struct {
 	Replica int
 	Run     string // what the run is called where a timeline shows several, else ""
 	Window
-	sim.Timeline // Kind is that of an operation, A is sub-batch · R + rankset offset, B the layer
+	Spans []Span // in the order of their starts within an iteration
 	// Batch and KVBytes are sampled at every iteration.
 	Samples  []Sample
 	ranksets int
-	parts    map[sim.Time][]part // of the block that starts then
-	tracks   []track             // of the resources, in the order in which Perfetto shows them
-	phases   []phase             // of the requests, each in the order of time
-	latest   map[int]int         // of each request: its latest phase
+	parts    map[units.Duration][]part // of the block that starts then
+	tracks   []track                   // of the resources, in the order in which Perfetto shows them
+	phases   []phase                   // of the requests, each in the order of time
+	latest   map[int]int               // of each request: its latest phase
+}
+
+// Span is the time that a resource spends on an operation without a break.
+type Span struct {
+	Start, End units.Duration
+	Resource   int32 // track
+	Kind, A, B int32 // of the operation; sub-batch · R + rankset offset; layer
 }
 
 // phase is iterations without a gap in which a request does one thing.
 type phase struct {
 	request    int // its ID in the trace
 	name       string
-	start, end sim.Time
+	start, end units.Duration
 	tokens     int // of the prompt, or emitted
 }
 
 // Sample is the state at the start of an iteration.
 type Sample struct {
-	At       sim.Time
+	At       units.Duration
 	Decoding int   // requests that decode
 	Prefill  int   // prompt tokens
 	KVBytes  int64 // allocated, over the replica
@@ -55,12 +62,12 @@ type Sample struct {
 // part is one step of a task on the GPU.
 type part struct {
 	name     string
-	duration sim.Time
+	duration units.Duration
 }
 
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
-func (r *replica) record(start, end sim.Time) {
+func (r *replica) record(start, end units.Duration) {
 	rec := r.recording
 	first := len(rec.Spans)
 	if again := r.engine.record(rec, start); again != end {
@@ -81,7 +88,7 @@ func (r *replica) record(start, end sim.Time) {
 }
 
 // recordRequests notes what each request of the iteration does in it.
-func (r *replica) recordRequests(start, end sim.Time) {
+func (r *replica) recordRequests(start, end units.Duration) {
 	note := func(request int32, name string, tokens int) {
 		r.recording.phase(phase{r.requests[request].ID, name, start, end, tokens})
 	}
@@ -132,7 +139,7 @@ type localID struct {
 }
 
 // microseconds writes t exactly.
-func microseconds(t sim.Time) json.Number {
+func microseconds(t units.Duration) json.Number {
 	return json.Number(fmt.Sprintf("%d.%06d", t/1e6, t%1e6))
 }
 
@@ -254,7 +261,7 @@ func (r *Recording) writeRequests(process int, write func(traceEvent) error) err
 	}
 	for _, id := range ids {
 		phases := byRequest[id]
-		event := func(name, phase string, at sim.Time, args map[string]any) error {
+		event := func(name, phase string, at units.Duration, args map[string]any) error {
 			return write(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(at), Process: process, Args: args})
 		}
 		errs := []error{event("request", "b", phases[0].start, map[string]any{"request": id})}
@@ -270,13 +277,13 @@ func (r *Recording) writeRequests(process int, write func(traceEvent) error) err
 }
 
 // writeSpan writes one span, the steps within it, and what it is on the channels.
-func (r *Recording) writeSpan(process int, s sim.Span, write func(traceEvent) error) error {
+func (r *Recording) writeSpan(process int, s Span, write func(traceEvent) error) error {
 	sub, offset := int(s.A)/r.ranksets, int(s.A)%r.ranksets
 	args := map[string]any{"sub-batch": string('A' + rune(sub)), "layer": s.B}
 	if s.Resource != trackGPU {
 		args["offset"] = offset
 	}
-	event := func(name string, tid int, start, end sim.Time) error {
+	event := func(name string, tid int, start, end units.Duration) error {
 		return write(traceEvent{
 			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
 			Process: process, Thread: tid, Args: args,

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // timelineEvent is an event of a timeline, as Perfetto reads it.
@@ -31,7 +31,7 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace) (*Result, []ti
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := mustNode(t, cfg).Run(t.Context(), trace, Options{Timeline: &Window{To: sim.Time(math.MaxInt64)}})
+	r, err := mustNode(t, cfg).Run(t.Context(), trace, Options{Timeline: &Window{To: units.Duration(math.MaxInt64)}})
 	if err != nil {
 		t.Fatal(err)
 	}

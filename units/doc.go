@@ -6,5 +6,5 @@
 // Decimal prefixes are powers of 1,000 (GB = 10^9 bytes) and binary prefixes
 // powers of 1,024 (GiB = 2^30 bytes).
 //
-// Nothing here knows what is simulated; read package sim next.
+// Nothing here knows what is simulated; read package llm next.
 package units

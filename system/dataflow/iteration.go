@@ -3,12 +3,11 @@ package dataflow
 import (
 	"math"
 
-	"github.com/l3sim/l3sim/sim"
 	"github.com/l3sim/l3sim/units"
 )
 
 // Time is simulated time in picoseconds.
-type Time = sim.Time
+type Time = units.Duration
 
 // never is the time of what is not due.
 const never = Time(math.MaxInt64)

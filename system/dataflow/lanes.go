@@ -3,7 +3,7 @@ package dataflow
 import (
 	"math"
 
-	"github.com/l3sim/l3sim/sim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Clock converts between time and the clocks that a rank computes, between which
@@ -31,7 +31,7 @@ func (c *Clock) Time(clocks int64) Time {
 	if clocks > c.most {
 		return Longest
 	}
-	return sim.Time((clocks*c.interval+c.computing-1)/c.computing) * c.tCK
+	return units.Duration((clocks*c.interval+c.computing-1)/c.computing) * c.tCK
 }
 
 // Clocks returns the clocks that a rank has computed within t, give or take the
