@@ -39,7 +39,7 @@ func (c *ModelCost) QKV(tokens int) float64 {
 	return c.spec.Norm(tokens, c.model.Hidden, c.bits).Seconds + c.spec.gemm(tokens, c.qkv, c.model.Hidden, c.bits)
 }
 
-// prefillAttention returns the time of attention of a chunk of one request's
+// PrefillAttention returns the time of attention of a chunk of one request's
 // prompt over itself and the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) float64 {
 	return c.spec.prefillAttention(chunk, finished, c.heads)

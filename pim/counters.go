@@ -13,7 +13,7 @@ type counters struct {
 	phases   Phases
 }
 
-// phases divides the clocks of one head that is not appended to, from clock 0
+// Phases divides the clocks of one head that is not appended to, from clock 0
 // to its end, by what the rank waited for.
 type Phases struct {
 	// Load: activation of the first row and load of q, up to the first MACA.

@@ -21,7 +21,7 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 }
 
-// geometry says where the tokens of one KV head lie on a rank (L3, section
+// Geometry says where the tokens of one KV head lie on a rank (L3, section
 // 4.2), in bursts: one burst is one column of one bank over all chips. Which
 // chip and byte an element has within its burst is the re-layout's part.
 //

@@ -104,7 +104,7 @@ func (x Exchange) chip(i int) (chip, bit int) {
 	return j*x.Group%chips + j*x.Group/chips, group * x.elementBits
 }
 
-// element is the inverse of Chip for a bit at which an element begins.
+// element is the inverse of chip for a bit at which an element begins.
 func (x Exchange) element(chip, bit int) int {
 	chips := busLanes / x.deviceWidth
 	if x.elementBits < x.deviceWidth {

@@ -16,7 +16,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// MaxTokens is the largest number of input or output tokens of a request that
+// maxTokens is the largest number of input or output tokens of a request that
 // a trace may hold.
 const maxTokens = 1 << 24
 

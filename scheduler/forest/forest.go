@@ -12,7 +12,7 @@ import (
 // Spec says how a forest is grown.
 type Spec struct {
 	Trees    int // at least 1
-	MaxDepth int // most splits on a path from the root; 0 to 64
+	MaxDepth int // most splits on a way from the root; 0 to 64
 	MinLeaf  int // least rows of the bootstrap sample in a leaf, repeats counted; at least 1
 }
 
@@ -25,19 +25,14 @@ type Forest struct {
 	grown   uint64 // number of trees grown so far, and the next tree's number
 	trees   []tree // oldest first
 
-	// All trees side by side for Predict, and the range in which all have data.
-	nodes     []node
-	values    []float64 // [node]
-	roots     []int32   // [tree], padded to whole groups
-	depths    []int     // [group of interleaved trees]
-	low, high []float64 // [feature]
+	low, high []float64 // [feature]: the range that all trees know
 }
 
 // Fit grows a forest on len(y) rows of len(x)/len(y) features, row-major in x.
 // Tree number i of a forest has its own generator, seeded with (seed, i): neither
-// the number of workers (0: one per processor) nor the order of the rows changes
+// the number of workers (0: one a processor) nor the order of the rows changes
 // the result. It returns an error where the specification or the shape of the
-// data is impossible, or a value is not finite.
+// data is impossible or a value is not finite.
 func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -54,9 +49,9 @@ func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	return f, nil
 }
 
-// Refit replaces the oldest trees, trees of them (at most all), by trees grown on the
-// rows of x and y. x and y have the shape that Fit takes, and the forest's number of
-// features. On an error the forest stays as it was.
+// Refit replaces the oldest trees, as many as given (at most all), by trees
+// grown on the rows of x and y, which have the shape that Fit takes and the
+// forest's features. On an error the forest stays as it was.
 func (f *Forest) Refit(x, y []float64, trees int) error {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -69,8 +64,8 @@ func (f *Forest) Refit(x, y []float64, trees int) error {
 	return nil
 }
 
-// replace grows n trees on data, and drops the oldest trees beyond the forest's number
-// of trees.
+// replace grows n trees on data and drops as many of the oldest as are then too
+// many.
 func (f *Forest) replace(data *matrix, n int) {
 	if n < 1 {
 		return
@@ -91,82 +86,49 @@ func (f *Forest) replace(data *matrix, n int) {
 	f.grown += uint64(n)
 	keep := f.trees[max(0, len(f.trees)+n-f.spec.Trees):]
 	f.trees = append(append(make([]tree, 0, f.spec.Trees), keep...), fresh...)
-	f.layOut()
+	f.intersect()
 }
 
-// interleaved is the number of trees that Predict descends at once. A descent waits for
-// one load after another; several descents at once overlap their waiting. Of 2, 4 and 8
-// trees, 8 measured fastest.
-const interleaved = 8
-
-// layOut puts all trees side by side and intersects their ranges.
-func (f *Forest) layOut() {
-	total := 0
-	for i := range f.trees {
-		total += len(f.trees[i].nodes)
-	}
-	// Node 0 is a leaf of value 0 that fills the last group.
-	f.nodes, f.values = make([]node, 1, 1+total), make([]float64, 1, 1+total)
-	f.depths = make([]int, (len(f.trees)+interleaved-1)/interleaved)
-	f.roots = make([]int32, interleaved*len(f.depths))
+// intersect sets the range that all trees know.
+func (f *Forest) intersect() {
 	features := len(f.trees[0].data.columns)
 	f.low, f.high = make([]float64, features), make([]float64, features)
 	for j := range features {
 		f.low[j], f.high[j] = math.Inf(-1), math.Inf(1)
-	}
-	for i := range f.trees {
-		t := &f.trees[i]
-		root := int32(len(f.nodes))
-		f.roots[i] = root
-		f.depths[i/interleaved] = max(f.depths[i/interleaved], t.depth)
-		for _, n := range t.nodes {
-			n.left += root
-			f.nodes = append(f.nodes, n)
-		}
-		f.values = append(f.values, t.values...)
-		for j := range features {
-			low, high := t.data.bounds(j)
+		for i := range f.trees {
+			low, high := f.trees[i].data.bounds(j)
 			f.low[j], f.high[j] = max(f.low[j], low), min(f.high[j], high)
 		}
 	}
 }
 
 // Predict returns the mean of the trees' values at x, which must have at least
-// the features that the forest was fitted with. A NaN may go to either side.
+// the features that the forest was fitted with. A NaN goes to either side.
 func (f *Forest) Predict(x []float64) float64 {
-	nodes, values := f.nodes, f.values
 	sum := 0.0
-	for group, depth := range f.depths {
-		at := [interleaved]int32(f.roots[group*interleaved:])
-		for range depth {
-			for k := range at {
-				at[k] = descend(nodes, x, at[k])
-			}
-		}
-		for _, i := range at {
-			sum += values[i]
-		}
+	for i := range f.trees {
+		sum += f.trees[i].predict(x)
 	}
 	return sum / float64(len(f.trees))
 }
 
-// Range returns the range of a feature, bounds included, in which every tree had data.
-// Beyond it, the forest is constant in that feature. Where the data of old and new trees
-// do not overlap, low is above high.
+// Range returns the values of a feature between which every tree had data, the
+// bounds included. Beyond, the forest is constant in that feature. Where the data
+// of old and new trees do not overlap, low is above high.
 func (f *Forest) Range(feature int) (low, high float64) { return f.low[feature], f.high[feature] }
 
 // Error is the error of predictions of data that the predictor has not seen.
 type Error struct {
 	// Relative is the mean of |y − ŷ|/|y|, rows of target 0 left out.
 	Relative float64
-	Rows     int // number of predicted rows, including rows of target 0
+	Rows     int // predicted, those of target 0 too
 }
 
-// OutOfBag returns the out-of-bag error. Every row of the data of the last Fit or Refit
-// is predicted by the trees of that fit whose bootstrap sample lacks the row (Breiman
-// 2001, section 3.1). Rows that all samples hold are left out. After a Refit the error
-// describes only the new trees. It somewhat overstates the error of the whole forest
-// where the new trees are few.
+// OutOfBag returns the out-of-bag error: every row of the data of the last Fit or
+// Refit is predicted by those of its trees whose bootstrap sample lacks the row
+// (Breiman 2001, section 3.1). Rows that all samples hold are left out. After a
+// Refit it therefore describes the new trees alone, and somewhat overstates the
+// whole forest's error where these are few.
 func (f *Forest) OutOfBag() Error {
 	data := f.trees[len(f.trees)-1].data
 	x := make([]float64, len(data.columns))

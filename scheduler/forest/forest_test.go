@@ -141,7 +141,7 @@ func drawSpec(t *rapid.T) Spec {
 	}
 }
 
-// TestLaws: predictions lie within the targets, interleaved descents equal one
+// TestLaws: predictions lie within the targets, the forest is the mean of one
 // tree after another, and neither workers nor the order of rows matter.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

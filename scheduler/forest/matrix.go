@@ -26,9 +26,6 @@ func newMatrix(x []float64, y []float64) (*matrix, error) {
 		return nil, fmt.Errorf("forest: %d rows are more than %d", n, math.MaxInt32/2)
 	}
 	p := len(x) / n
-	if p > math.MaxUint16 {
-		return nil, fmt.Errorf("forest: %d features are more than %d", p, math.MaxUint16)
-	}
 	for i, v := range x {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return nil, fmt.Errorf("forest: feature %d of row %d is %v", i%p, i/p, v)

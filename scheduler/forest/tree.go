@@ -1,54 +1,44 @@
 package forest
 
 import (
-	"math"
 	"math/rand/v2"
 )
 
-// node is a split or a leaf of a tree. It has 16 bytes; its children are side by side. A
-// leaf is its own child, so that a descent takes a fixed number of steps without a test
-// for a leaf.
+// node is a split or a leaf of a tree; the children of a split lie side by side.
 type node struct {
-	threshold float64 // x[feature] > threshold goes to left+1, else to left
-	left      int32
-	feature   uint16
-	split     uint16 // 1 for a split, 0 for a leaf
-}
-
-// descend returns the child of node i that x belongs to; a leaf returns itself.
-// The comparison is the sign of a difference: a processor would predict half of its
-// branches wrongly.
-func descend(nodes []node, x []float64, i int32) int32 {
-	n := &nodes[i]
-	greater := math.Float64bits(n.threshold-x[n.feature]) >> 63
-	return n.left + int32(uint16(greater)&n.split)
+	threshold float64 // of a split: x[feature] > threshold goes to left+1, else to left
+	value     float64 // mean of the target
+	left      int32   // 0 for a leaf
+	feature   int32
 }
 
 // tree is one regression tree; its root is node 0.
 type tree struct {
 	nodes  []node
-	values []float64 // [node]: mean of the target; Predict reads only those of leaves
-	depth  int       // most splits on a path from the root
-	data   *matrix   // the data that it was grown on
-	counts []int32   // [row of data]: how often the bootstrap sample holds the row
+	data   *matrix // what it was grown on
+	counts []int32 // [row of data]: how often the bootstrap sample holds it
 }
 
 // predict returns the tree's value at x.
 func (t *tree) predict(x []float64) float64 {
-	i := int32(0)
-	for range t.depth {
-		i = descend(t.nodes, x, i)
+	n := &t.nodes[0]
+	for n.left > 0 {
+		i := n.left
+		if x[n.feature] > n.threshold {
+			i++
+		}
+		n = &t.nodes[i]
 	}
-	return t.values[i]
+	return n.value
 }
 
-// grower grows trees on one matrix. It holds the scratch memory that they share.
+// grower grows trees on one matrix; it holds the scratch that they share.
 type grower struct {
 	spec *Spec
 	data *matrix
 	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
-	// feature f. A node owns the same range of every sorted[f]. A split partitions the
-	// range and keeps its order, so that the data is sorted once for all trees.
+	// feature f. A node owns the same range in each, and a split partitions the
+	// range stably: the data is sorted once for all trees.
 	sorted [][]int32
 	left   []bool // [row]: goes left at the split under way
 	spare  []int32
@@ -75,7 +65,7 @@ func bootstrap(n int, rng *rand.Rand) []int32 {
 	return counts
 }
 
-// grow grows a tree on the rows of the matrix, with row i counts[i] times.
+// grow grows a tree on the rows of the matrix taken counts times each.
 func (g *grower) grow(counts []int32) tree {
 	for f := range g.sorted {
 		g.sorted[f] = g.sorted[f][:0]
@@ -85,37 +75,28 @@ func (g *grower) grow(counts []int32) tree {
 			}
 		}
 	}
-	g.tree = tree{nodes: make([]node, 1, 64), values: make([]float64, 1, 64), data: g.data, counts: counts}
+	g.tree = tree{nodes: make([]node, 1, 64), data: g.data, counts: counts}
 	g.node(0, 0, len(g.sorted[0]), 0)
 	return g.tree
 }
 
-// node makes node i from the rows in sorted[·][low:high].
+// node makes node i of the rows in sorted[·][low:high].
 func (g *grower) node(i int32, low, high, depth int) {
-	g.tree.depth = max(g.tree.depth, depth)
 	rows, mean, constant := g.summary(low, high)
-	g.tree.values[i] = mean
+	g.tree.nodes[i].value = mean
 	if constant || depth == g.spec.MaxDepth || rows < 2*g.spec.MinLeaf {
-		g.leaf(i)
 		return
 	}
 	best := g.best(low, high, rows, mean)
 	if best.gain <= 0 {
-		g.leaf(i)
 		return
 	}
 	g.partition(low, high, best)
 	left := int32(len(g.tree.nodes))
 	g.tree.nodes = append(g.tree.nodes, node{}, node{})
-	g.tree.values = append(g.tree.values, 0, 0)
-	g.tree.nodes[i] = node{threshold: best.threshold, left: left, feature: uint16(best.feature), split: 1}
+	g.tree.nodes[i] = node{threshold: best.threshold, value: mean, left: left, feature: int32(best.feature)}
 	g.node(left, low, best.at, depth+1)
 	g.node(left+1, best.at, high, depth+1)
-}
-
-// leaf makes node i a leaf.
-func (g *grower) leaf(i int32) {
-	g.tree.nodes[i] = node{left: i}
 }
 
 // summary returns the size of a node's sample, the mean of its target, and
@@ -137,7 +118,7 @@ func (g *grower) summary(low, high int) (rows int, mean float64, constant bool) 
 
 // split is a way to divide the rows of a node.
 type split struct {
-	gain      float64 // reduction of the sum of squares; 0: no split
+	gain      float64 // reduction of the sum of squares; 0 for none
 	feature   int
 	threshold float64
 	at        int // first position of the right side in sorted[feature]
@@ -155,9 +136,9 @@ func (g *grower) best(low, high, rows int, mean float64) split {
 	return best
 }
 
-// scan returns the best split on one feature. A split into sizes a and b reduces the sum
-// of squares by D²(a+b)/(ab). D is the sum, on the left, of the deviations from the
-// node's mean.
+// scan returns the best split on one feature. With deviations from the node's
+// mean, of sum D on the left, a split into sizes a and b reduces the sum of
+// squares by D²(a+b)/(ab).
 func (g *grower) scan(feature, low, high, rows int, mean float64) split {
 	column, y, counts := g.data.columns[feature], g.data.y, g.tree.counts
 	sorted := g.sorted[feature][low:high]

@@ -18,6 +18,15 @@ func growAll(t testing.TB, spec Spec, x, y []float64) tree {
 	return newGrower(&spec, m).grow(once(len(y)))
 }
 
+// depth returns the most splits on a way from node i.
+func (t *tree) depth(i int32) int {
+	n := t.nodes[i]
+	if n.left == 0 {
+		return 0
+	}
+	return 1 + max(t.depth(n.left), t.depth(n.left+1))
+}
+
 // once takes every one of n rows once.
 func once(n int) []int32 {
 	counts := make([]int32, n)
@@ -35,8 +44,8 @@ func TestSplitByHand(t *testing.T) {
 	x := []float64{0, 1, 2, 4, 5, 6}
 	y := []float64{1, 1, 1, 5, 8, 8}
 	tr := growAll(t, Spec{Trees: 1, MaxDepth: 10, MinLeaf: 1}, x, y)
-	if len(tr.nodes) != 5 || tr.depth != 2 {
-		t.Fatalf("%d nodes of depth %d, want 5 of depth 2", len(tr.nodes), tr.depth)
+	if len(tr.nodes) != 5 || tr.depth(0) != 2 {
+		t.Fatalf("%d nodes of depth %d, want 5 of depth 2", len(tr.nodes), tr.depth(0))
 	}
 	root, right := tr.nodes[0], tr.nodes[tr.nodes[0].left+1]
 	if root.threshold != 3 || right.threshold != 4.5 {
@@ -123,8 +132,8 @@ func TestLimits(t *testing.T) {
 		{Spec{Trees: 1, MaxDepth: 64, MinLeaf: 1}, 127, -1, 1},
 	} {
 		tr := growAll(t, c.spec, x, y)
-		if len(tr.nodes) != c.nodes || c.depth >= 0 && tr.depth != c.depth {
-			t.Errorf("%+v: %d nodes of depth %d, want %d of depth %d", c.spec, len(tr.nodes), tr.depth, c.nodes, c.depth)
+		if len(tr.nodes) != c.nodes || c.depth >= 0 && tr.depth(0) != c.depth {
+			t.Errorf("%+v: %d nodes of depth %d, want %d of depth %d", c.spec, len(tr.nodes), tr.depth(0), c.nodes, c.depth)
 		}
 		inLeaf := map[float64]int{}
 		for _, v := range x {
