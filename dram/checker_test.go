@@ -358,8 +358,8 @@ func TestOwnLogs(t *testing.T) {
 				reads++
 			}
 		}
-		if stats.Requests != int64(len(requests)) || stats.Latency.Count() != reads {
-			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), stats.Latency.Count(), reads)
+		if stats.Requests != int64(len(requests)) || int64(len(stats.Latency.clocks)) != reads {
+			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), len(stats.Latency.clocks), reads)
 		}
 		if got := stats.Count(RD, RDA) + stats.MergedReads + stats.ForwardedReads; got != reads {
 			t.Fatalf("%d reads issued, merged or forwarded, want %d", got, reads)

@@ -98,7 +98,7 @@ var errNoProgress = errors.New("memory controller: requests wait but no command 
 const ticksPerCheck = 1 << 16
 
 // run offers the requests in order, at most one a clock, and returns what
-// happened when the last one's data is over. A Controller runs once.
+// happened when the last one's data is over. A controller runs once.
 func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error) {
 	for i, r := range requests {
 		if r.Clock < 0 || r.Clock > maxClock || i > 0 && r.Clock < requests[i-1].Clock {
@@ -106,6 +106,7 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 		}
 	}
 	c.requests = requests
+	c.stats.Latency.clocks = make([]int64, 0, len(requests))
 	ticks := 0
 	for t := int64(0); ; {
 		if ticks++; ticks%ticksPerCheck == 0 && ctx.Err() != nil {

@@ -108,7 +108,7 @@ func TestMergingAndForwarding(t *testing.T) {
 		if s.Count(RD) != c.rd || s.Count(WR) != c.wr || s.MergedReads != c.mergedReads || s.MergedWrites != c.mergedWrites || s.ForwardedReads != c.forwarded {
 			t.Errorf("%s: %+v", c.name, s)
 		}
-		if c.name == "read after write" && (s.Latency.Count() != 1 || s.Latency.Mean() != 1) {
+		if c.name == "read after write" && (len(s.Latency.clocks) != 1 || s.Latency.Mean() != 1) {
 			t.Errorf("%s: the read takes %v clocks, want 1", c.name, s.Latency.Mean())
 		}
 		if c.name == "write after read" && slices.IndexFunc(records, func(r Record) bool { return r.Command == RD }) >

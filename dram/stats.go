@@ -1,6 +1,9 @@
 package dram
 
-import "math/bits"
+import (
+	"math"
+	"slices"
+)
 
 // Stats is what one channel, or all channels of a Replay, did.
 type Stats struct {
@@ -37,98 +40,38 @@ func (s *Stats) add(o *Stats) {
 	}
 	s.RowHits += o.RowHits
 	s.EndClock = max(s.EndClock, o.EndClock)
-	s.Latency.merge(&o.Latency)
+	s.Latency.clocks = append(s.Latency.clocks, o.Latency.clocks...)
 	s.Energy = s.Energy.add(o.Energy)
 }
 
-// exactLatencies is the number of clocks that Latencies counts one by one.
-const exactLatencies = 1 << 14
+// Latencies is the read latencies in clocks, from acceptance to the end of the data.
+type Latencies struct{ clocks []int64 }
 
-// Latencies is the distribution of read latencies in clocks, from acceptance to
-// the end of the data. Short ones are counted exactly; beyond 16,384 clocks a
-// bin is 1/64 of its value wide, mean and maximum stay exact.
-type Latencies struct {
-	count, sum, longest int64
-	exact               []int64
-	coarse              []int64
-}
-
-// add counts one latency, at least 0.
-func (l *Latencies) add(clocks int64) {
-	l.count++
-	l.sum += clocks
-	l.longest = max(l.longest, clocks)
-	if l.exact == nil {
-		l.exact = make([]int64, exactLatencies)
-		l.coarse = make([]int64, 64*64)
-	}
-	if clocks < exactLatencies {
-		l.exact[clocks]++
-	} else {
-		l.coarse[coarseBin(clocks)]++
-	}
-}
-
-// merge adds another distribution.
-func (l *Latencies) merge(o *Latencies) {
-	if o.count == 0 {
-		return
-	}
-	if l.exact == nil {
-		l.exact = make([]int64, exactLatencies)
-		l.coarse = make([]int64, 64*64)
-	}
-	l.count += o.count
-	l.sum += o.sum
-	l.longest = max(l.longest, o.longest)
-	for i, n := range o.exact {
-		l.exact[i] += n
-	}
-	for i, n := range o.coarse {
-		l.coarse[i] += n
-	}
-}
+// add counts one latency.
+func (l *Latencies) add(clocks int64) { l.clocks = append(l.clocks, clocks) }
 
 // Mean returns the mean, 0 over nothing.
 func (l *Latencies) Mean() float64 {
-	if l.count == 0 {
+	if len(l.clocks) == 0 {
 		return 0
 	}
-	return float64(l.sum) / float64(l.count)
+	sum := int64(0)
+	for _, c := range l.clocks {
+		sum += c
+	}
+	return float64(sum) / float64(len(l.clocks))
 }
 
 // Max returns the longest latency, 0 over nothing.
-func (l *Latencies) Max() int64 { return l.longest }
+func (l *Latencies) Max() int64 { return l.Percentile(100) }
 
 // Percentile returns the smallest latency that at least p per cent of the reads
-// did not exceed (nearest rank), 0 over nothing.
+// did not exceed (nearest rank), 0 over nothing. It sorts the latencies.
 func (l *Latencies) Percentile(p float64) int64 {
-	rank := int64(p / 100 * float64(l.count))
-	if float64(rank) < p/100*float64(l.count) {
-		rank++
+	if len(l.clocks) == 0 {
+		return 0
 	}
-	var seen int64
-	for clocks, n := range l.exact {
-		if seen += n; n > 0 && seen >= rank {
-			return int64(clocks)
-		}
-	}
-	for bin, n := range l.coarse {
-		if seen += n; n > 0 && seen >= rank {
-			return min(coarseTop(bin), l.longest)
-		}
-	}
-	return l.longest
-}
-
-// coarseBin returns the bin of a latency: 64 to each power of two.
-func coarseBin(clocks int64) int {
-	exponent := bits.Len64(uint64(clocks)) - 1
-	return exponent*64 + int(clocks>>(exponent-6))&63
-}
-
-// coarseTop returns the longest latency of a bin.
-func coarseTop(bin int) int64 {
-	exponent := bin / 64
-	return (int64(64+bin%64)+1)<<(exponent-6) - 1
+	slices.Sort(l.clocks)
+	rank := int(math.Ceil(p / 100 * float64(len(l.clocks))))
+	return l.clocks[max(rank, 1)-1]
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// maxRequests bounds the requests of a trace, which are held in memory: 32
-// bytes each, 0.5 GiB in all.
+// maxRequests bounds the requests of a trace, which are held in memory: 32 bytes
+// each, and 8 for the latency of a read, 0.6 GiB in all.
 const maxRequests = 1 << 24
 
 // ReadTrace reads a request trace, plain or gzip, of one of two formats, told
