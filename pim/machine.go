@@ -25,9 +25,6 @@ type machine struct {
 	issued  [sequencers]uint32         // instructions
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first
-	bound   [sequencers]int64          // of the clock at which the next instruction can issue
-	firm    [sequencers]bool           // the bound holds unless the clock has passed it
-	delays  [dram.WRBUF + 1]uint32     // by command: the commands, as bits, that it delays
 	scratch []instruction              // the program's latest instructions
 
 	refresh  refreshManager
@@ -59,9 +56,6 @@ const runAhead = 12
 // clocks are an input.Error.
 func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
 	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1)}
-	for _, c := range d.Constraints() {
-		m.delays[c.Command] |= 1 << c.Next
-	}
 	m.setLatencies()
 	for _, row := range m.latency {
 		for _, l := range row {
@@ -142,7 +136,6 @@ func (m *machine) reset(p *program) {
 		m.queues[i].reset()
 	}
 	m.issued, m.now, m.counters, m.ends = [sequencers]uint32{}, -1, counters{}, m.ends[:0]
-	m.bound = [sequencers]int64{blocked, blocked, blocked}
 	m.refresh.reset()
 	m.periodic.reset()
 	m.heads.reset(p, m.device)
@@ -160,11 +153,6 @@ func (m *machine) fill() {
 			m.queues[m.scratch[i].sequencer].push(&m.scratch[i])
 		}
 	}
-	for s := range m.queues {
-		if q := &m.queues[s]; m.bound[s] == blocked && !q.waiting && q.len() > 0 {
-			m.bound[s], m.firm[s] = 0, false
-		}
-	}
 }
 
 // starved reports whether a sequencer is idle and the program not far ahead.
@@ -176,29 +164,16 @@ func (m *machine) starved() bool {
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
 }
 
-// next returns the sequencer that issues next and the clock. What has issued
-// since a sequencer's bound was found can only have moved it later: unless its
-// bound is firm, the sequencer with the earliest one is looked at again.
+// next returns the sequencer that issues next, and the clock.
 func (m *machine) next() (sequencer, int64) {
-	for {
-		now := m.now + 1
-		best, bound := bankSequencer, max(m.bound[bankSequencer], now)
-		if t := max(m.bound[resultSequencer], now); t <= bound && (t < bound || m.bankYields()) {
-			best, bound = resultSequencer, t
-		}
-		if t := max(m.bound[bufferSequencer], now); t <= bound && (t < bound || best == bankSequencer && m.bankYields()) {
-			best, bound = bufferSequencer, t
-		}
-		if m.firm[best] || bound == blocked {
-			return best, bound
-		}
-		clock := m.ready(best)
-		m.firm[best] = !m.refresh.on
-		if clock == bound {
-			return best, clock
-		}
-		m.bound[best] = clock
+	best, clock := bankSequencer, m.ready(bankSequencer)
+	if t := m.ready(resultSequencer); t <= clock && (t < clock || m.bankYields()) {
+		best, clock = resultSequencer, t
 	}
+	if t := m.ready(bufferSequencer); t <= clock && (t < clock || best == bankSequencer && m.bankYields()) {
+		best, clock = bufferSequencer, t
+	}
+	return best, clock
 }
 
 // bankYields reports whether the bank sequencer's next command yields.
@@ -227,7 +202,6 @@ func (m *machine) ready(s sequencer) int64 {
 		}
 	}
 	in := q.front()
-	q.command = 1 << in.command
 	t := max(q.operands, m.now+1)
 	return max(t, m.state.Earliest(in.command, in.address()))
 }
@@ -248,7 +222,6 @@ func (m *machine) checkWaits(q *queue) bool {
 		}
 		behind := m.issued[o] - w
 		if int32(behind) < 0 {
-			q.waitsOn, q.waitsFor, q.waiting = sequencer(o), w, true
 			return false
 		}
 		if behind < history {
@@ -282,49 +255,21 @@ func (m *machine) issue(s sequencer, clock int64) {
 	if s == bankSequencer {
 		m.refresh.checked = false
 	}
-	delays := m.delays[in.command]
 	q.pop()
-	m.wake(s, delays)
-}
-
-// wake follows a command of sequencer s, which delays the commands in the bits
-// of delays: bounds that it may have moved are not firm any more, and
-// sequencers that waited for it are looked at, s itself among them.
-func (m *machine) wake(s sequencer, delays uint32) {
-	issued := m.issued[s]
-	for o := range m.queues {
-		q := &m.queues[o]
-		if delays&q.command != 0 {
-			m.firm[o] = false
-		}
-		if q.waiting && q.waitsOn == s && int32(issued-q.waitsFor) >= 0 {
-			m.bound[o], m.firm[o] = 0, false
-			q.waiting = false
-		}
-	}
-	m.bound[s], m.firm[s] = 0, false
-	if m.queues[s].len() == 0 {
-		m.bound[s] = blocked
-	}
 }
 
 // queue is a ring of instructions of one sequencer.
 type queue struct {
 	ring       []instruction
 	head, tail int
-	checked    bool   // operands holds for the front
-	operands   int64  // clock at which the front's operands are ready
-	command    uint32 // the front's command as a bit, once it has been looked at
-	// waiting says that the front waits for waitsFor instructions of waitsOn.
-	waiting  bool
-	waitsOn  sequencer
-	waitsFor uint32
+	checked    bool  // operands holds for the front
+	operands   int64 // clock at which the front's operands are ready
 }
 
 func (q *queue) init(size int) { q.ring = make([]instruction, size) }
 
 func (q *queue) reset() {
-	q.head, q.tail, q.checked, q.waiting = 0, 0, false, false
+	q.head, q.tail, q.checked = 0, 0, false
 }
 
 func (q *queue) len() int { return q.tail - q.head }

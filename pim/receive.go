@@ -44,7 +44,6 @@ func (m *machine) gaveWay(clock int64) bool {
 	}
 	m.refresh.checked = false // the transfer took time
 	m.now = h.now
-	m.firm = [sequencers]bool{}
 	return true
 }
 

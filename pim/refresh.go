@@ -84,7 +84,6 @@ func (m *machine) issueRefresh(clock int64) {
 	m.state.Issue(dram.REF, allBankAddress, clock)
 	m.refresh.pending--
 	m.now = clock
-	m.wake(bankSequencer, m.delays[dram.REF])
 	m.counters.commands[dram.REF]++
 	if m.observe != nil {
 		m.observe(clock, dram.REF, allBankAddress, nil)
