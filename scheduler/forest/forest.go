@@ -12,7 +12,7 @@ import (
 // Spec says how a forest is grown.
 type Spec struct {
 	Trees    int // at least 1
-	MaxDepth int // most splits on a way from the root; 0 to 64
+	MaxDepth int // most splits on a path from the root; 0 to 64
 	MinLeaf  int // least rows of the bootstrap sample in a leaf, repeats counted; at least 1
 }
 
@@ -25,14 +25,14 @@ type Forest struct {
 	grown   uint64 // number of trees grown so far, and the next tree's number
 	trees   []tree // oldest first
 
-	low, high []float64 // [feature]: the range that all trees know
+	low, high []float64 // [feature]: the range in which all trees have data
 }
 
 // Fit grows a forest on len(y) rows of len(x)/len(y) features, row-major in x.
 // Tree number i of a forest has its own generator, seeded with (seed, i): neither
-// the number of workers (0: one a processor) nor the order of the rows changes
+// the number of workers (0: one per processor) nor the order of the rows changes
 // the result. It returns an error where the specification or the shape of the
-// data is impossible or a value is not finite.
+// data is impossible, or a value is not finite.
 func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -49,9 +49,9 @@ func Fit(spec Spec, x, y []float64, seed uint64, workers int) (*Forest, error) {
 	return f, nil
 }
 
-// Refit replaces the oldest trees, as many as given (at most all), by trees
-// grown on the rows of x and y, which have the shape that Fit takes and the
-// forest's features. On an error the forest stays as it was.
+// Refit replaces the oldest trees, trees of them (at most all), by trees grown on the
+// rows of x and y. x and y have the shape that Fit takes, and the forest's number of
+// features. On an error the forest stays as it was.
 func (f *Forest) Refit(x, y []float64, trees int) error {
 	data, err := newMatrix(x, y)
 	if err != nil {
@@ -64,8 +64,8 @@ func (f *Forest) Refit(x, y []float64, trees int) error {
 	return nil
 }
 
-// replace grows n trees on data and drops as many of the oldest as are then too
-// many.
+// replace grows n trees on data, and drops the oldest trees beyond the forest's number
+// of trees.
 func (f *Forest) replace(data *matrix, n int) {
 	if n < 1 {
 		return
@@ -89,7 +89,7 @@ func (f *Forest) replace(data *matrix, n int) {
 	f.intersect()
 }
 
-// intersect sets the range that all trees know.
+// intersect sets the range in which all trees have data.
 func (f *Forest) intersect() {
 	features := len(f.trees[0].data.columns)
 	f.low, f.high = make([]float64, features), make([]float64, features)
@@ -103,7 +103,7 @@ func (f *Forest) intersect() {
 }
 
 // Predict returns the mean of the trees' values at x, which must have at least
-// the features that the forest was fitted with. A NaN goes to either side.
+// the features that the forest was fitted with. A NaN goes to the left.
 func (f *Forest) Predict(x []float64) float64 {
 	sum := 0.0
 	for i := range f.trees {
@@ -112,23 +112,23 @@ func (f *Forest) Predict(x []float64) float64 {
 	return sum / float64(len(f.trees))
 }
 
-// Range returns the values of a feature between which every tree had data, the
-// bounds included. Beyond, the forest is constant in that feature. Where the data
-// of old and new trees do not overlap, low is above high.
+// Range returns the range of a feature, bounds included, in which every tree had data.
+// Beyond it, the forest is constant in that feature. Where the data of old and new trees
+// do not overlap, low is above high.
 func (f *Forest) Range(feature int) (low, high float64) { return f.low[feature], f.high[feature] }
 
 // Error is the error of predictions of data that the predictor has not seen.
 type Error struct {
 	// Relative is the mean of |y − ŷ|/|y|, rows of target 0 left out.
 	Relative float64
-	Rows     int // predicted, those of target 0 too
+	Rows     int // number of predicted rows, including rows of target 0
 }
 
-// OutOfBag returns the out-of-bag error: every row of the data of the last Fit or
-// Refit is predicted by those of its trees whose bootstrap sample lacks the row
-// (Breiman 2001, section 3.1). Rows that all samples hold are left out. After a
-// Refit it therefore describes the new trees alone, and somewhat overstates the
-// whole forest's error where these are few.
+// OutOfBag returns the out-of-bag error. Every row of the data of the last Fit or Refit
+// is predicted by the trees of that fit whose bootstrap sample lacks the row (Breiman
+// 2001, section 3.1). Rows that all samples hold are left out. After a Refit the error
+// describes only the new trees. It somewhat overstates the error of the whole forest
+// where the new trees are few.
 func (f *Forest) OutOfBag() Error {
 	data := f.trees[len(f.trees)-1].data
 	x := make([]float64, len(data.columns))

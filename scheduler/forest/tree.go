@@ -15,8 +15,8 @@ type node struct {
 // tree is one regression tree; its root is node 0.
 type tree struct {
 	nodes  []node
-	data   *matrix // what it was grown on
-	counts []int32 // [row of data]: how often the bootstrap sample holds it
+	data   *matrix // the data that it was grown on
+	counts []int32 // [row of data]: how often the bootstrap sample holds the row
 }
 
 // predict returns the tree's value at x.
@@ -32,13 +32,13 @@ func (t *tree) predict(x []float64) float64 {
 	return n.value
 }
 
-// grower grows trees on one matrix; it holds the scratch that they share.
+// grower grows trees on one matrix. It holds the scratch memory that they share.
 type grower struct {
 	spec *Spec
 	data *matrix
 	// sorted[f] holds the distinct rows of the bootstrap sample by ascending
-	// feature f. A node owns the same range in each, and a split partitions the
-	// range stably: the data is sorted once for all trees.
+	// feature f. A node owns the same range of every sorted[f]. A split partitions the
+	// range and keeps its order, so that the data is sorted once for all trees.
 	sorted [][]int32
 	left   []bool // [row]: goes left at the split under way
 	spare  []int32
@@ -65,7 +65,7 @@ func bootstrap(n int, rng *rand.Rand) []int32 {
 	return counts
 }
 
-// grow grows a tree on the rows of the matrix taken counts times each.
+// grow grows a tree on the rows of the matrix, with row i counts[i] times.
 func (g *grower) grow(counts []int32) tree {
 	for f := range g.sorted {
 		g.sorted[f] = g.sorted[f][:0]
@@ -80,7 +80,7 @@ func (g *grower) grow(counts []int32) tree {
 	return g.tree
 }
 
-// node makes node i of the rows in sorted[·][low:high].
+// node makes node i from the rows in sorted[·][low:high].
 func (g *grower) node(i int32, low, high, depth int) {
 	rows, mean, constant := g.summary(low, high)
 	g.tree.nodes[i].value = mean
@@ -118,7 +118,7 @@ func (g *grower) summary(low, high int) (rows int, mean float64, constant bool) 
 
 // split is a way to divide the rows of a node.
 type split struct {
-	gain      float64 // reduction of the sum of squares; 0 for none
+	gain      float64 // reduction of the sum of squares; 0: no split
 	feature   int
 	threshold float64
 	at        int // first position of the right side in sorted[feature]
@@ -136,9 +136,9 @@ func (g *grower) best(low, high, rows int, mean float64) split {
 	return best
 }
 
-// scan returns the best split on one feature. With deviations from the node's
-// mean, of sum D on the left, a split into sizes a and b reduces the sum of
-// squares by D²(a+b)/(ab).
+// scan returns the best split on one feature. A split into sizes a and b reduces the sum
+// of squares by D²(a+b)/(ab). D is the sum, on the left, of the deviations from the
+// node's mean.
 func (g *grower) scan(feature, low, high, rows int, mean float64) split {
 	column, y, counts := g.data.columns[feature], g.data.y, g.tree.counts
 	sorted := g.sorted[feature][low:high]
