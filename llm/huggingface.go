@@ -35,8 +35,8 @@ var families = []family{
 		positions: "max_position_embeddings", tied: true},
 }
 
-// notModelled are keys that, unless null, false, 0 or 1, make a model what Model does
-// not describe.
+// notModelled are keys of features that Model does not describe. A model has the feature
+// unless the key is null, false, 0 or 1.
 var notModelled = map[string]string{
 	"num_experts": "mixtures of experts", "num_local_experts": "mixtures of experts", "n_routed_experts": "mixtures of experts",
 	"moe_num_experts": "mixtures of experts", "kv_lora_rank": "multi-head latent attention", "q_lora_rank": "multi-head latent attention",
@@ -165,7 +165,7 @@ func (r *reader) knows(key string) bool {
 	})
 }
 
-// wholeOr is whole for a key that may be absent or null, or that the family has not.
+// wholeOr is whole for a key that may be absent or null, or that the family lacks.
 func (r *reader) wholeOr(key string, otherwise int) int {
 	if key == "" || r.keys[key] == nil {
 		return otherwise

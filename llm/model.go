@@ -70,7 +70,7 @@ func (m *Model) parameters() float64 {
 	return float64(float64(m.Layers)*layer) + float64(float64(2*m.Vocab+m.MaxPositions)*h)
 }
 
-// largest returns the size that is most out of proportion: what an error names.
+// largest returns the size that is most out of proportion, for an error.
 func (m *Model) largest() (key string, value int) {
 	for _, size := range []struct {
 		key   string

@@ -7,7 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Comparison is what changed between two sweeps' results.
+// Comparison is the changes between two sweeps' results.
 type Comparison struct {
 	Points  []PointChange // in the order of the new table, then those that vanished
 	Metrics []string      // that both tables have
@@ -15,17 +15,17 @@ type Comparison struct {
 	GainedMetrics, LostMetrics []string
 }
 
-// Fate is what became of a point.
+// Fate is the outcome of comparing a point.
 type Fate string
 
 // The fates of a point.
 const (
 	Equal      Fate = "equal"     // every metric has the same value
-	Changed    Fate = "changed"   // some metric has not
+	Changed    Fate = "changed"   // some metric has another value
 	Added      Fate = "added"     // only the new table has it
 	Vanished   Fate = "vanished"  // only the old table has it
 	FailsNow   Fate = "fails now" // it had results
-	WorksNow   Fate = "works now" // it had none
+	WorksNow   Fate = "works now" // it had no results
 	StillFails Fate = "still fails"
 	OtherSeeds Fate = "other seeds" // both tables have it, and no seed of it is in both
 )

@@ -100,7 +100,7 @@ func (c *Comparison) headline() string {
 // maxListed is how many points a list names.
 const maxListed = 20
 
-// list writes a heading and the points that item describes, "" for none.
+// list writes a heading and the points for which item is not "".
 func (c *Comparison) list(b *strings.Builder, heading string, markdown bool, item func(*PointChange) string) {
 	begins, n := "  ", 0
 	if markdown {

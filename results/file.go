@@ -38,9 +38,9 @@ func WriteFileAtomic(path string, write func(io.Writer) error) error {
 	return WriteFiles(filepath.Dir(path), []File{{filepath.Base(path), write}})
 }
 
-// WriteFiles writes files into dir, which it makes where it is missing. None
-// is put in place before all are written, so that an error in any of them
-// leaves dir as it was. When it returns nil, the files survive a crash.
+// WriteFiles writes files into dir, and makes dir where it is missing. It writes all
+// files before it renames the first, so that an error in writing leaves dir as it was.
+// When it returns nil, the files survive a crash.
 func WriteFiles(dir string, files []File) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -113,7 +113,7 @@ const (
 	temporaryEnds   = ".tmp"
 )
 
-// IsTemporary says that l3sim gives such names to files that it removes or renames
+// IsTemporary says whether name is that of a temporary file, which l3sim removes or renames
 // before it ends.
 func IsTemporary(name string) bool {
 	return strings.HasPrefix(name, temporaryBegins) && strings.HasSuffix(name, temporaryEnds)

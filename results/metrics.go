@@ -34,8 +34,8 @@ var summaryMetrics = sync.OnceValue(func() []metric {
 })
 
 // metricName joins the keys of a number to a column's name with the unit at its
-// end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes. A count has
-// none: stall_ms and count to stall_count.
+// end: tbt_ms and p99 to tbt_p99_ms, kv_bytes and peak to kv_peak_bytes. A count has no
+// unit: stall_ms and count to stall_count.
 func metricName(path []string) string {
 	if path[0] == "trace" && len(path) > 1 {
 		path = path[1:]

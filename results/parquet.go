@@ -15,8 +15,8 @@ import (
 // ResultsFile alone.
 const ParquetFile = "results.parquet"
 
-// ParquetSchema names the form of ParquetFile in its metadata. It changes when a
-// column changes its meaning or type; new columns may join without.
+// ParquetSchema names the form of ParquetFile in its metadata. It changes when a column
+// changes its meaning or type. A new column does not change it.
 const ParquetSchema = "l3sim/results/1"
 
 // The keys of a Parquet file's metadata that say where its rows come from. There

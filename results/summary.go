@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Schema names the form of Summary's JSON. It changes when a key changes its
-// meaning or goes; new keys may join without.
+// Schema names the form of Summary's JSON. It changes when a key is removed or changes its
+// meaning. A new key does not change it.
 const Schema = "l3sim/run/1"
 
 // Summary is the result of one run. Its JSON has the keys in this order. The
@@ -32,7 +32,7 @@ type Summary struct {
 	// TBTDecode is over the gaps that are no stalls.
 	TBTDecode Latency `json:"tbt_decode_ms"`
 	// Stall is over the gaps in which the request lost its memory and was computed
-	// again, moved between GPUs and host, or sat out steps that others took.
+	// again, swapped between GPUs and host, or sat out steps that others took.
 	Stall Stalls  `json:"stall_ms"`
 	TTFT  Latency `json:"ttft_ms"` // arrival to first token, over requests
 	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests

@@ -20,13 +20,12 @@ import (
 // a trace may hold.
 const maxTokens = 1 << 24
 
-// Load reads the first n requests of the trace file at path and nothing behind
-// them, or, where n is 0, all of it, which may be maxWhole. The format is found from
-// the first line and gzip from its magic number, not from the file's name. Requests
-// that do not arrive in order are sorted, and arrivals count from the first.
+// Load reads the first n requests of the trace file at path, and no more of the file. n = 0
+// reads all requests, at most maxWhole. The first line gives the format and the magic number
+// gives gzip, not the file's name. Requests are sorted by arrival, and arrivals count from
+// the first.
 //
-// Whatever is wrong with the file is an *input.Error that names file,
-// line and column.
+// An error in the file is an *input.Error that names file, line and column.
 func Load(path string, n int) (*Trace, error) {
 	f, err := input.Open(path)
 	if err != nil {
@@ -36,8 +35,8 @@ func Load(path string, n int) (*Trace, error) {
 	return Read(input.Name(path), f, n)
 }
 
-// openError says why path cannot be opened. A path that does not exist may be
-// meant as the name of a built-in trace.
+// openError returns an error for a path that cannot be opened. A path that does not exist
+// may be a misspelt name of a built-in trace.
 func openError(path string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -126,13 +125,13 @@ type row struct {
 }
 
 // maxWhole is the largest number of requests of a file that is read to its end. A
-// simulation of more takes tens of gigabytes; the first ones can be asked for.
+// simulation of more takes tens of gigabytes. Of a larger file the first n can be read.
 const maxWhole = 1_000_000
 
-// rows are those of a file that are read.
+// rows are the rows that are read from a file.
 type rows struct {
 	file string
-	want int // 0 for all
+	want int // 0: all
 	all  []row
 }
 

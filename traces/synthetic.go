@@ -80,8 +80,8 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 
 // Synthetic draws n requests with the lengths of the built-in data set called
 // name, all arriving at time 0. The same name, n, seed and spec give the same
-// requests; input and output lengths are independent, each from a stream of
-// its own.
+// requests. Input and output lengths are independent, each from a separate random
+// stream.
 //
 // Lengths are whole tokens from 1 to spec.MaxTokens. Clipping lowers the mean,
 // so the lengths are then rescaled until the sample's mean is the data set's,
@@ -125,8 +125,8 @@ func badRequests(n int) error {
 	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxRequests)}
 }
 
-// stream returns a source of randomness of its own for each column of each
-// data set and seed.
+// stream returns a separate source of randomness for each column of each data set and
+// seed.
 func stream(seed uint64, name, column string) rand.Source {
 	return rand.NewChaCha8(sha256.Sum256(fmt.Appendf(nil, "l3sim/traces/%s/%s/%d", name, column, seed)))
 }

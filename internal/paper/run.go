@@ -48,13 +48,13 @@ type Options struct {
 	Requests int                // of every trace that an experiment does not size itself
 	Seeds    int                // of each point
 	Version  string             // of the code, part of every cached point's address
-	Journal  *sweep.Journal     // the cache; nil for none
+	Journal  *sweep.Journal     // the cache; nil: no cache
 	Traces   string             // folder for the traces that experiments bring along
 	Planned  func(points int64) // told before the first point runs; may be nil
 	Progress func(done int64)   // points so far, those in the cache included; may be nil
 }
 
-// Report is what a target leaves.
+// Report is the result of a target.
 type Report struct {
 	Target     Target
 	Requests   int

@@ -58,8 +58,8 @@ const (
 	evenly = "split"
 )
 
-// placementNote says which claims no single placement of requests gives, "" where one
-// gives all that either does.
+// placementNote names the claims that one placement of requests reproduces and the other
+// does not, "" where one placement reproduces all that either does.
 func (r *Report) placementNote() string {
 	missing := map[string][]string{} // by the reading's name, of the claims that the other one gives
 	names := map[string]string{}     // of the readings, by placement

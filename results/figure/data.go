@@ -50,8 +50,8 @@ type Data struct {
 	Equal               bool     // of a scatter: a line shows where y equals x
 	MinimizeX, MaximumY bool     // which way a Pareto front looks
 	MaximizeZ           bool     // and its third goal, which GroupNames cut into levels
-	// Failed and Incomplete are how many points of a Pareto front are left out, as a
-	// seed of theirs failed or has no number for some goal.
+	// Failed and Incomplete are the numbers of points that a Pareto front leaves out,
+	// because a seed failed or has no number for a goal.
 	Failed, Incomplete int
 }
 
@@ -95,7 +95,7 @@ func std(samples []float64) float64 {
 // shareColumn is the y axis of a CDF: of the rows, those up to x.
 const shareColumn = "cumulative_share"
 
-// none stands for a dimension that a selection does not use.
+// none is the column of a dimension that a selection does not use.
 const none = -1
 
 // selector holds the columns of a selection while its rows are read.
@@ -111,12 +111,11 @@ type selector struct {
 	normValue                   string
 }
 
-// Select reads the cells of a figure from a table. Rows without a value, such
-// as those of failed points, are left out; of a Pareto front, whose points are
-// chosen between, all seeds of such a point, as results.Explore does. Rows that fall into one cell must
-// differ in nothing but the seed and the results (for a box, in nothing that
-// matters: it shows the spread over all of them); other differences are an
-// error that names the column. Errors are *input.Error.
+// Select reads the cells of a figure from a table. Rows without a value are left out,
+// for example those of failed points. A Pareto front leaves out all seeds of these points,
+// as results.Explore does. Rows of one cell may differ only in the seed and the results.
+// Another difference is an error that names the column. A box may have rows with any
+// differences: it shows the spread over all of them. Errors are *input.Error.
 func Select(t *results.Table, sel Selection) (*Data, error) {
 	if len(sel.Where) > 0 {
 		var err error
@@ -236,7 +235,7 @@ func (s *selector) isNumber(row, column int) bool {
 	return ok
 }
 
-// text returns a row's value in a column, "" for none.
+// text returns a row's value in a column, "" for the column none.
 func (s *selector) text(row, column int) string {
 	if column == none {
 		return ""

@@ -44,7 +44,7 @@ func Format(flag, path string) (string, error) {
 	return "", &input.Error{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
 }
 
-// Check reports what would not fit a figure.
+// Check returns an error for data that would not fit a figure.
 func (d *Data) Check() error {
 	for _, c := range []struct {
 		flag, column string
@@ -84,7 +84,7 @@ type canvas interface {
 	io.WriterTo
 }
 
-// Write draws the figure with a title ("" for none) in a format of formats.
+// Write draws the figure with a title ("": no title) in a format of formats.
 // The same data give the same bytes.
 func (d *Data) Write(w io.Writer, format, title string) error {
 	if err := d.Check(); err != nil {

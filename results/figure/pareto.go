@@ -14,8 +14,8 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// maxLevels is into how many levels a third goal is cut: as many staircases as
-// a reader follows in one plot.
+// maxLevels is the number of levels into which a third goal is cut. A reader can follow
+// this many staircases in one plot.
 const maxLevels = 4
 
 // parseGoals reads Goals and sets X, Y and Z from them. Without Goals it returns nil.
@@ -83,7 +83,7 @@ func (s *selector) leftOut() map[string]bool {
 	return failed
 }
 
-// LeftOut says which points are left out, "" for none.
+// LeftOut says which points are left out, "" if all are shown.
 func (d *Data) LeftOut() string {
 	var parts []string
 	if d.Failed > 0 {
