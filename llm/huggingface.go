@@ -18,7 +18,7 @@ type family struct {
 	types                       []string
 	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true
 	wide                        bool
-	kvHeads, headDim, positions string // keys that may be absent; "" where the family has none
+	kvHeads, headDim, positions string // keys that may be absent; "" where the family lacks the key
 	gated, tied                 bool   // tied where tie_word_embeddings is absent
 }
 

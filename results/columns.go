@@ -19,7 +19,7 @@ var columnUnits = []struct{ suffix, unit string }{
 }
 
 // SplitUnit splits a column's name into the quantity and the unit that ends it,
-// "" where it has none.
+// "" where it has no unit.
 func SplitUnit(column string) (quantity, unit string) {
 	for _, u := range columnUnits {
 		if rest, ok := strings.CutSuffix(column, u.suffix); ok && rest != "" {

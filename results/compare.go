@@ -41,7 +41,7 @@ type PointChange struct {
 	Lost         int    // seeds that only the old table has
 	Error        string // why it fails now
 	// Old and New are the values by metric of the seeds that both tables have, in
-	// the order of the new table; nil where there is no such pair.
+	// the order of the new table; nil where both have no seed in common.
 	Old, New map[string][]float64
 }
 

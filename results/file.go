@@ -120,7 +120,7 @@ func IsTemporary(name string) bool {
 }
 
 // create makes a new hidden file with the permissions of an ordinary new file
-// (os.CreateTemp would let none but the owner read it).
+// (os.CreateTemp would let only the owner read it).
 func (dir osFolder) create(name string) (folderFile, error) {
 	for i := 0; ; i++ {
 		path := filepath.Join(string(dir), fmt.Sprintf("%s%s.%d-%d%s", temporaryBegins, name, os.Getpid(), i, temporaryEnds))
@@ -154,7 +154,7 @@ func writeDirect(path string, write func(io.Writer) error) error {
 // SyncFolder makes the names of the files in dir durable.
 func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" {
-		return nil // has no such operation, and renames are journalled
+		return nil // Windows cannot sync a folder, and journals renames
 	}
 	d, err := os.Open(dir)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type disk struct {
 	names, durable map[string]*diskFile // as programs see them, and after a crash
 	eager          bool
-	fail           int // the operation that fails, from 1; 0 for none
+	fail           int // the operation that fails, from 1; 0: all succeed
 	done           []string
 	crashes        []map[string]string // after each operation
 	open           int

@@ -158,7 +158,7 @@ func withoutUnit(column string) string {
 
 // IsConfig says for each column whether it describes the configuration rather
 // than a result: those that stand between PointColumn and StatusColumn. A table
-// without these marks has none.
+// without these columns has no key columns.
 func (t *Table) IsConfig() []bool {
 	is := make([]bool, len(t.Columns))
 	point, status := slices.Index(t.Columns, PointColumn), slices.Index(t.Columns, StatusColumn)
@@ -168,7 +168,7 @@ func (t *Table) IsConfig() []bool {
 	return is
 }
 
-// Number returns a cell as a number, false where it holds none.
+// Number returns a cell as a number, false where it is not a number.
 func (t *Table) Number(row, column int) (float64, bool) {
 	v, err := strconv.ParseFloat(t.Rows[row][column], 64)
 	return v, err == nil && v-v == 0

@@ -70,7 +70,7 @@ func (w *known) longer(tokens int) float64 {
 }
 
 // need returns mean and variance of what a rank holds of the requests that are there
-// after so many steps, each as large as after others.
+// after there steps, each with its size after size steps.
 func (w *known) need(rank, there, size int) (mean, variance float64) {
 	for _, r := range w.running {
 		p := 1.0

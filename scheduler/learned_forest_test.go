@@ -134,7 +134,7 @@ func TestBeyondIsUpperBound(t *testing.T) {
 	})
 }
 
-// TestFitSchedule: a model is due after so many changes, when its data has
+// TestFitSchedule: a model is due after a number of changes, when its data has
 // doubled, and at once when an observation leaves its range by more than an
 // eighth; repeats that change nothing never make it due.
 func TestFitSchedule(t *testing.T) {

@@ -293,7 +293,7 @@ func TestReadStops(t *testing.T) {
 				t.Errorf("%s, %d: %+v, %v", format, n, trace, err)
 			}
 		}
-		// As many as there are, one more, and fewer than none.
+		// The number of requests in the file, one more, and a negative number.
 		three := of.first + strings.Repeat(of.request, 3)
 		if trace, err := Read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
 			t.Errorf("%s: %+v, %v", format, trace, err)

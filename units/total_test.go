@@ -35,7 +35,7 @@ func TestTotalIsExact(t *testing.T) {
 }
 
 // TestConversionsSaturate: what no Duration can hold is the longest one, of the
-// same sign; what has no time takes none.
+// same sign; a transfer of 0 bytes takes no time.
 func TestConversionsSaturate(t *testing.T) {
 	for name, c := range map[string]struct{ got, want Duration }{
 		"seconds":              {FromSeconds(1e7), math.MaxInt64},

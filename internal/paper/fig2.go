@@ -38,7 +38,7 @@ func (m *models) gpus() []*gpu.Spec { return []*gpu.Spec{&m.llama.GPU.Spec, m.me
 
 // utilizationTable is Fig 2a: the arithmetic that the feed-forward network of
 // Llama-2-7B gets out of an A100, over the tokens of a batch. The paper's profiler
-// counts busy SMs; a share of the peak is what is left of them after waves and
+// counts busy SMs; a share of the peak is what remains of it after waves and
 // memory.
 func (m *models) utilizationTable() *results.Table {
 	t := &results.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}

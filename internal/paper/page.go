@@ -193,7 +193,7 @@ func (r *Report) page(path string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// oldPart returns a part of a page, "" where it has none.
+// oldPart returns a part of a page, "" where the page lacks it.
 func oldPart(page, name string) string {
 	m := regexp.MustCompile(`(?s)<!-- begin ` + name + ` -->\n(.*?)<!-- end ` + name + ` -->`).FindStringSubmatch(page)
 	if m == nil {

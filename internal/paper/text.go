@@ -42,7 +42,7 @@ func (m *models) computeKept(*reading) (finding, error) {
 		return finding{}, err
 	}
 	return finding{t.ComputeShare, fmt.Sprintf(
-		"%d ranksets, one head's KV of %d tokens into a rank at work on %d: it loses %d clocks to %d of the transfer, the others none",
+		"%d ranksets, one head's KV of %d tokens into a rank at work on %d: it loses %d clocks to %d of the transfer, the others lose 0",
 		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
 }
 

@@ -1,4 +1,4 @@
-// Package sweep runs many configurations and loses none: a sweep file is
+// Package sweep runs many configurations and loses no result: a sweep file is
 // expanded to points, a pool of workers runs them, and a journal makes any
 // interruption resumable.
 //

@@ -80,7 +80,7 @@ func TestJournalCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestJournalDamagedLine: a line that is none costs its own point alone.
+// TestJournalDamagedLine: a damaged line costs only its own point.
 func TestJournalDamagedLine(t *testing.T) {
 	dir := t.TempDir()
 	text := write(t, dir, "a", "b", "c")
@@ -208,7 +208,7 @@ func TestJournalLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// fullDisk is a file on a disk with so many bytes left.
+// fullDisk is a file on a disk with a number of bytes left.
 type fullDisk struct {
 	text     []byte
 	left     int

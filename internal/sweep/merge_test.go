@@ -19,7 +19,7 @@ import (
 )
 
 // runShard runs a shard of the plan into dir and returns its outcome. A negative
-// stopAfter lets it finish; else it is interrupted after so many points.
+// stopAfter lets it finish; else it is interrupted after that number of points.
 func runShard(t interface{ Fatal(...any) }, p *Plan, s Shard, dir string, stopAfter int) *Outcome {
 	part := p.Part(s)
 	j, err := OpenJournal(dir)

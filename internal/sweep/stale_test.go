@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRemoveStale: regular files of the given names go and nothing else, a folder
-// that is not there has none, and what somebody else removes meanwhile is no error.
+// TestRemoveStale: only regular files with the given names are removed. A missing
+// folder, or a file that somebody else removes meanwhile, is not an error.
 func TestRemoveStale(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }

@@ -23,7 +23,7 @@ const (
 	legendMargin = 6
 )
 
-// newLegend returns the legend of a figure, nil where one group needs none.
+// newLegend returns the legend of a figure, nil for a single group.
 func newLegend(d *Data) *legend {
 	if d.Group == "" || d.Kind == "heatmap" {
 		return nil

@@ -58,7 +58,7 @@ func (s *selector) directions() {
 
 // leftOut returns the keys of a Pareto front's cells of which a seed failed or has
 // no number for some goal, nil for other kinds, and counts them. The other seeds
-// of such a cell say nothing of the point: it may fail just where it is slow.
+// of this cell do not represent the point: it may fail where it is slow.
 func (s *selector) leftOut() map[string]bool {
 	if s.data.Kind != "pareto" {
 		return nil
