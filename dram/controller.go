@@ -135,7 +135,11 @@ func (c *controller) finished() bool {
 
 // tick runs clock t and returns the next clock at which something can happen.
 func (c *controller) tick(t int64) int64 {
+	forced := c.refresh.forced
 	refreshWake := c.refresh.fallDue(t)
+	if c.refresh.forced != forced {
+		c.ready = min(c.ready, t) // what waited for the rank's oldest request may go on
+	}
 	issued := false
 	if c.refresh.forced != 0 {
 		var wake int64

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,60 @@ func TestShortestRefreshInterval(t *testing.T) {
 		stats, err := s.Replay(ctx, requests, nil)
 		if err != nil || stats.Requests != int64(len(requests)) {
 			t.Fatalf("%v, %+v", err, stats)
+		}
+	})
+}
+
+// TestEventsAreEveryClock: visiting only the clocks at which something can happen, a
+// request that has waited for too long among it, issues the commands of visiting every
+// clock.
+func TestEventsAreEveryClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec, err := LookupSpec(rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-2400-16gb-x16"}).Draw(t, "part"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy, err := LookupPolicy(rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		policy.RowHitLimit = rapid.IntRange(1, 20).Draw(t, "hits")
+		policy.BankQueue = rapid.IntRange(1, 8).Draw(t, "bank queue")
+		policy.StarvationClocks = rapid.IntRange(100, 3000).Draw(t, "starvation")
+		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
+		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		bursts, gap, writes := uint64(1)<<rapid.IntRange(10, 28).Draw(t, "bits"), rapid.IntRange(1, 40).Draw(t, "gap"), rng.Float64()
+		var requests []Request
+		for clock := int64(0); len(requests) < 1000; clock += int64(rng.IntN(gap)) {
+			requests = append(requests, Request{Clock: clock, Address: 64 * rng.Uint64N(bursts), Write: rng.Float64() < writes})
+		}
+		var logs [2]bytes.Buffer
+		for i := range logs {
+			mapping, err := newMapping(policy.Mapping, spec, 1, ranks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			log := NewLogWriter(&logs[i], LogHeader{})
+			c := newController(spec, policy, mapping, ranks, log)
+			if i == 0 {
+				if _, err := c.run(context.Background(), requests); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				c.requests = requests
+				for clock := int64(0); !c.finished(); clock++ {
+					c.ready = min(c.ready, clock)
+					c.tick(clock)
+				}
+			}
+			if err := log.Flush(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(logs[0].Bytes(), logs[1].Bytes()) {
+			t.Fatalf("%d bytes of commands by events, %d by clocks, or others", logs[0].Len(), logs[1].Len())
 		}
 	})
 }

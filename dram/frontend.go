@@ -171,5 +171,5 @@ func (c *controller) enqueue(e entry, t int64) {
 	c.queued++
 	c.queuedInRank[c.places[e.bank].Rank]++
 	c.starvationCheck = min(c.starvationCheck, e.accepted+int64(c.policy.StarvationClocks)+1)
-	c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
+	c.ready = min(c.ready, max(t+1, min(c.starvationCheck, c.updateNeeds(int(e.bank)))))
 }

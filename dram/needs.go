@@ -15,37 +15,19 @@ const (
 // access with auto-precharge has those of the one without.
 var needCommands = [needs]Command{ACT, PRE, RD, WR}
 
-// needSet is the banks of a rank that wait for one need. None of them is ready
-// before wake: constraints only ever move on, so a clock found by one search
-// holds until a bank joins.
-type needSet struct {
-	banks uint64
-	wake  int64
-}
-
-// needState is everything that waits for one need.
+// needState is the banks that wait for one need.
 type needState struct {
-	command Command
-	grouped bool      // it has constraints between the banks of a bank group
-	wake    int64     // the earliest wake of the ranks that are not refreshing, or before
-	ranks   []needSet // by rank
-	waits   []wait    // by bank over all ranks
+	banks []uint64 // by rank
+	ages  []int64  // by bank over all ranks: when the request that it is for was accepted
 }
 
 // newNeedStates returns the empty needs of a channel.
 func newNeedStates(spec *Spec, ranks int) (list [needs]needState) {
-	for n, cmd := range needCommands {
-		list[n] = needState{command: cmd, ranks: make([]needSet, ranks), waits: make([]wait, ranks*spec.Banks())}
-		for _, r := range spec.Constraints() {
-			list[n].grouped = list[n].grouped || r.Scope == SameBankGroup && r.Next == cmd
-		}
+	for n := range list {
+		list[n] = needState{make([]uint64, ranks), make([]int64, ranks*spec.Banks())}
 	}
 	return list
 }
-
-// wait is one bank's need: when the request that it is for was accepted, and
-// from which clock on the bank itself (not its group and rank) allows it.
-type wait struct{ age, ready int64 }
 
 // updateNeeds finds what bank waits for: the command that its oldest request
 // needs, and the oldest read and write that hit the open row. It returns the
@@ -55,7 +37,7 @@ func (c *controller) updateNeeds(bank int) int64 {
 	place := &c.places[bank]
 	rank, bit := int(place.Rank), place.bit
 	for n := range c.needs {
-		c.needs[n].ranks[rank].banks &^= bit
+		c.needs[n].banks[rank] &^= bit
 	}
 	b.read, b.write = -1, -1
 	if len(b.entries) == 0 {
@@ -98,14 +80,9 @@ func (c *controller) updateNeeds(bank int) int64 {
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	at := c.earliest(n, bank)
-	state := &c.needs[n]
-	set := &state.ranks[rank]
-	set.banks |= c.places[bank].bit
-	set.wake = min(set.wake, at)
-	state.wake = min(state.wake, at)
-	state.waits[bank] = wait{c.banks[bank].entries[i].accepted, c.state.banks[bank][state.command]}
-	return at
+	c.needs[n].banks[rank] |= c.places[bank].bit
+	c.needs[n].ages[bank] = c.banks[bank].entries[i].accepted
+	return c.earliest(n, bank)
 }
 
 // earliest returns the first clock at which the constraints allow what the bank

@@ -26,6 +26,7 @@ func (c *controller) schedule(t int64) bool {
 		best, ok = c.pickOldest(t)
 	}
 	if !ok {
+		c.ready = min(c.ready, max(t+1, c.starvationCheck)) // the oldest request may go first from then on
 		return false
 	}
 	c.serve(best, t)
@@ -39,7 +40,7 @@ func (c *controller) readyBanks(rank int, t int64) int64 {
 	base := rank * c.banksPerRank
 	for n := range c.needs {
 		c.readyMask[n] = 0
-		mask := c.needs[n].ranks[rank].banks
+		mask := c.needs[n].banks[rank]
 		if mask == 0 {
 			continue
 		}
@@ -66,124 +67,40 @@ func (c *controller) readyBanks(rank int, t int64) int64 {
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
 func (c *controller) pickOldest(t int64) (choice, bool) {
-	column, row := choice{age: forever}, choice{age: forever}
-	c.oldestReady(needRead, t, &column)
-	c.oldestReady(needWrite, t, &column)
-	found := column.age < forever
-	if found && c.anotherColumn(column, t) {
-		return column, true
+	var oldest [needs]choice
+	for n := range oldest {
+		oldest[n].age = forever
 	}
-	c.oldestReady(needActivate, t, &row)
-	if !found && row.age == forever {
-		c.oldestReady(needPrecharge, t, &row)
-	}
-	switch {
-	case row.age < forever:
-		return row, true
-	case found:
-		return column, true
-	}
-	c.ready = min(c.needs[needRead].wake, c.needs[needWrite].wake, c.needs[needActivate].wake, c.needs[needPrecharge].wake)
-	return row, false
-}
-
-// oldestReady sets best to the ready bank whose need n is for the oldest
-// request, if that is older than best. Where none is ready, wake then says
-// when one will be.
-func (c *controller) oldestReady(n need, t int64, best *choice) {
-	state := &c.needs[n]
-	if state.wake > t {
-		return
-	}
-	wake := int64(forever)
-	for rank := range state.ranks {
-		set := &state.ranks[rank]
-		if set.wake <= t {
-			if c.refresh.forced>>rank&1 != 0 {
-				continue
-			}
-			c.oldestReadyOf(n, rank, t, best)
-		}
-		wake = min(wake, set.wake)
-	}
-	state.wake = wake
-}
-
-// oldestReadyOf is oldestReady for one rank; it sets the rank's wake.
-func (c *controller) oldestReadyOf(n need, rank int, t int64, best *choice) {
-	state := &c.needs[n]
-	set := &state.ranks[rank]
-	cmd := state.command & (slots - 1)
-	if gate := c.state.ranks[rank][cmd]; gate > t {
-		set.wake = gate
-		return
-	}
-	banks, wake := set.banks, int64(forever)
-	if state.grouped {
-		banks, wake = c.openGroups(rank, cmd, banks, t)
-	}
-	base := rank * c.banksPerRank
-	waits := state.waits[base : base+c.banksPerRank]
-	oldest, found := best.age, -1
-	for m := banks; m != 0; m &= m - 1 {
-		bank := bits.TrailingZeros64(m)
-		w := &waits[bank]
-		age := w.age
-		if w.ready > t {
-			age = forever
-		}
-		wake = min(wake, w.ready)
-		if age < oldest {
-			oldest, found = age, bank
-		}
-	}
-	set.wake = wake
-	if found >= 0 {
-		*best = choice{base + found, n, oldest}
-	}
-}
-
-// openGroups returns those of banks whose bank groups allow cmd at t, and the
-// clock at which the first of the other groups will.
-func (c *controller) openGroups(rank int, cmd Command, banks uint64, t int64) (open uint64, next int64) {
-	next = forever
-	s := c.state
-	mask := uint64(1)<<s.banksPerGroup - 1
-	groups := s.groups[rank*s.groupsPerRank:][:s.groupsPerRank]
-	for g := range groups {
-		if at := groups[g][cmd&(slots-1)]; at > t && banks&mask != 0 {
-			banks &^= mask
-			next = min(next, at)
-		}
-		mask <<= s.banksPerGroup
-	}
-	return banks, next
-}
-
-// anotherColumn reports whether a column access of another bank than that of p
-// is ready too.
-func (c *controller) anotherColumn(p choice, t int64) bool {
-	s := c.state
+	columns, next := 0, int64(forever)
 	for rank := range c.openBanks {
 		if c.refresh.forced>>rank&1 != 0 {
 			continue
 		}
-		for _, n := range [...]need{needRead, needWrite} {
-			state := &c.needs[n]
-			set := &state.ranks[rank]
-			cmd := state.command & (slots - 1)
-			if set.banks == 0 || set.wake > t || s.ranks[rank][cmd] > t {
-				continue
-			}
-			for m := set.banks; m != 0; m &= m - 1 {
+		next = min(next, c.readyBanks(rank, t))
+		columns += bits.OnesCount64(c.readyMask[needRead] | c.readyMask[needWrite])
+		for n := range needs {
+			for m := c.readyMask[n]; m != 0; m &= m - 1 {
 				bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-				if bank != p.bank && state.waits[bank].ready <= t && s.groups[bank>>c.groupShift][cmd] <= t {
-					return true
+				if age := c.needs[n].ages[bank]; age < oldest[n].age {
+					oldest[n] = choice{bank, n, age}
 				}
 			}
 		}
 	}
-	return false
+	column := oldest[needRead]
+	if oldest[needWrite].age < column.age {
+		column = oldest[needWrite]
+	}
+	switch row := oldest[needActivate]; {
+	case row.age < forever && columns < 2:
+		return row, true
+	case columns > 0:
+		return column, true
+	case oldest[needPrecharge].age < forever:
+		return oldest[needPrecharge], true
+	}
+	c.ready = next
+	return column, false
 }
 
 // candidate returns the entry of bank that need n concerns.
@@ -302,14 +219,14 @@ func (c *controller) pickStarving(t int64) (choice, bool) {
 			if c.refresh.forced>>r&1 != 0 || r == rank && n == needActivate && wants == needActivate {
 				continue
 			}
-			for m := c.needs[n].ranks[r].banks; m != 0; m &= m - 1 {
+			for m := c.needs[n].banks[r]; m != 0; m &= m - 1 {
 				o := r*c.banksPerRank + bits.TrailingZeros64(m)
 				if o == bank {
 					continue
 				}
 				if e := c.earliest(n, o); e > t {
 					next = min(next, e)
-				} else if age := c.needs[n].waits[o].age; age < best.age {
+				} else if age := c.needs[n].ages[o]; age < best.age {
 					best = choice{o, n, age}
 				}
 			}
