@@ -51,9 +51,6 @@ func (c Command) isRead() bool { return c == RD || c == RDA || c == RDRES }
 // isWrite reports whether c puts data on the bus towards the device.
 func (c Command) isWrite() bool { return c == WR || c == WRA || c == WRBUF }
 
-// isColumn reports whether c reads or writes one burst of an open row.
-func (c Command) isColumn() bool { return c >= RD && c <= WRA }
-
 // allBank reports whether c concerns a whole rank: its address has bank group
 // and bank -1.
 func (c Command) allBank() bool {

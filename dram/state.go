@@ -39,8 +39,8 @@ type program struct {
 // addresses must lie within the spec.
 //
 // The command bus (one command a clock) and the data bus beyond what the rows
-// say are the caller's; so is the legality of a command in the bank's state
-// (a RD needs its row open), for which there is openRow.
+// say are the caller's. So is the legality of a command in the bank's state: a RD
+// needs its row open.
 type State struct {
 	spec     *Spec
 	programs [slots]program
@@ -138,9 +138,6 @@ func (s *State) Spec() *Spec { return s.spec }
 func (s *State) bankIndex(a Address) int {
 	return (int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup + int(a.Bank)
 }
-
-// openRow returns the row that a's bank holds open, -1 if it is precharged.
-func (s *State) openRow(a Address) int32 { return s.rows[s.bankIndex(a)] }
 
 // Earliest returns the first clock, at least 0, at which the constraints set by
 // the issued commands allow cmd at a. The command bus is not counted.

@@ -81,17 +81,8 @@ func (b *PrefillBatch) Add(chunk, finished int) float64 {
 	return added
 }
 
-// decodeAttention returns the time of attention of decoding requests, each
-// over its own context (its new token included).
-func (c *ModelCost) decodeAttention(contexts ...int) float64 {
-	var b DecodeBatch
-	for _, n := range contexts {
-		b.Add(n)
-	}
-	return c.DecodeBatch(b)
-}
-
-// DecodeBatch is decodeAttention for a caller that keeps the sums itself.
+// DecodeBatch returns the time of attention of a batch of decoding requests, each over
+// its own context (its new token included).
 func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.decodeAttention(b, c.of(b)) }
 
 // DecodeBatchCost is DecodeBatch with its parts.

@@ -198,3 +198,13 @@ func TestNormForm(t *testing.T) {
 		}
 	}
 }
+
+// decodeAttention returns the time of attention of decoding requests, each
+// over its own context (its new token included).
+func (c *ModelCost) decodeAttention(contexts ...int) float64 {
+	var b DecodeBatch
+	for _, n := range contexts {
+		b.Add(n)
+	}
+	return c.DecodeBatch(b)
+}

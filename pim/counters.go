@@ -33,11 +33,6 @@ type Phases struct {
 	Stall int64
 }
 
-// total returns the clocks of all phases.
-func (p *Phases) total() int64 {
-	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
-}
-
 // add adds n times what other counts beyond base.
 func (c *counters) add(n int64, other, base *counters) {
 	for i := range c.commands {

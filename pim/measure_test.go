@@ -198,3 +198,8 @@ func TestStalls(t *testing.T) {
 		}
 	}
 }
+
+// total returns the clocks of all phases.
+func (p *Phases) total() int64 {
+	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
+}
