@@ -101,7 +101,7 @@ type Safetensors struct {
 	byName map[string]*Tensor
 }
 
-// Tensor returns the named array, nil where there is none.
+// Tensor returns the named array. It is nil if the file has no array of that name.
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }
 
 // OpenSafetensors reads a file of at most 4 GiB. What is wrong with it is an

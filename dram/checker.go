@@ -11,7 +11,7 @@ import (
 type Violation struct {
 	Rule string
 	// First is the earlier command that the rule relates Second to; its clock is
-	// -1 where there is none.
+	// -1 if the rule concerns Second alone.
 	First, Second    Record
 	Required, Actual int64 // clocks from First to Second; 0 for a rule of state
 	Detail           string
@@ -49,7 +49,8 @@ type Checker struct {
 	nextDebt     int64 // first clock at which some rank may owe too many REFs
 }
 
-// history is the latest record of each command; clock never where there is none.
+// history is the latest record of each command. The clock of a command that has not
+// issued is never.
 type history [commands]Record
 
 func newHistory() history {
@@ -60,7 +61,7 @@ func newHistory() history {
 	return h
 }
 
-// rankHistory is what the checker knows of one rank.
+// rankHistory is the state of one rank that the rules need.
 type rankHistory struct {
 	rank      history
 	groups    []history

@@ -59,7 +59,7 @@ func relate(first, second *Record) relation {
 }
 
 // distance returns the rule between two commands of one rank and the clocks
-// that it asks for, 0 if none.
+// that it asks for. No rule asks for 0 clocks.
 func (c *Checker) distance(first, second Command, where relation) (rule string, clocks int) {
 	s := c.spec
 	if first == REF {

@@ -40,7 +40,7 @@ type Constraint struct {
 	Window  int
 }
 
-// Commands by what they do, for the rows that concern all of a kind.
+// Commands by their effect, for the rows that concern a whole kind.
 var (
 	anyRead    = []Command{RD, RDA}
 	anyWrite   = []Command{WR, WRA}
@@ -80,7 +80,7 @@ func (s *Spec) Constraints() []Constraint {
 // writeRecovery returns write command to precharge: WL + BL/2 + tWR.
 func (s *Spec) writeRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
 
-// readToWrite returns read to write in one rank, such that the bus turns
+// readToWrite returns read to write in one rank, so that the bus turns
 // around between the bursts: RL + BL/2 + 2 - WL (JESD79-4, "Read to Write").
 func (s *Spec) readToWrite() int { return s.CL + s.BurstClocks() + turnaroundClocks - s.CWL }
 

@@ -32,7 +32,7 @@ type controller struct {
 	mapping *Mapping
 	state   *State
 	energy  *EnergyMeter
-	log     *LogWriter // nil: none
+	log     *LogWriter // may be nil
 
 	skipIdle     bool // idle refresh periods pass at once; a log needs each
 	banksPerRank int
@@ -59,7 +59,7 @@ type controller struct {
 	stuck           bool // no entry can move until a queue changes
 	ready           int64
 	lastServed      int
-	starving        int // bank whose oldest request goes first, -1 if none
+	starving        int // bank whose oldest request goes first, or -1
 	starvationCheck int64
 
 	needs     [needs]needState

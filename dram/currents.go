@@ -3,8 +3,8 @@ package dram
 // currents are the IDD of 8 Gb parts by speed bin and width, in milliamperes:
 // Micron's DDR4 8 Gb data sheet (MT40A2G4, MT40A1G8, MT40A512M16, die revision
 // B), as DRAMsim3 publishes them in its DDR4_8Gb configurations
-// (https://github.com/umd-memsys/DRAMsim3). No such table is freely published
-// for 16 Gb parts: they get the same currents, and their longer tRFC makes
+// (https://github.com/umd-memsys/DRAMsim3). No table of 16 Gb parts
+// is freely published: they get the same currents, and their longer tRFC makes
 // their refresh cost more.
 var currents = map[int][3]PowerSpec{
 	2400: {

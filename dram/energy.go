@@ -38,7 +38,7 @@ type Energy struct {
 	ReadJoules       float64 // read bursts, without the bus's termination
 	WriteJoules      float64 // write bursts, without the bus's termination
 	RefreshJoules    float64
-	BackgroundJoules float64 // standby, with a row open (IDD3N) or none (IDD2N)
+	BackgroundJoules float64 // standby, with a row open (IDD3N) or all closed (IDD2N)
 }
 
 // TotalJoules returns the sum of all parts.
@@ -52,7 +52,7 @@ func (e Energy) add(o Energy) Energy {
 		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
 }
 
-// EnergyMeter counts what commands draw, by the method of Micron's TN-40-07,
+// EnergyMeter counts the energy of commands, by the method of Micron's TN-40-07,
 // "Calculating Memory Power for DDR4 SDRAM": each command costs its current
 // above the standby that lasts meanwhile, times VDD and its duration; standby
 // is added for the whole time. All chips of a rank count. Power-down is not
@@ -61,7 +61,7 @@ func (e Energy) add(o Energy) Energy {
 //
 // All-bank commands count their banks: ACTA as one ACT a bank and MACA as one
 // read burst a bank, an upper bound since its data does not reach the pins.
-// RDRES and WRBUF move bursts on the rank's bus and count as such.
+// RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
 	spec   *Spec
 	counts [slots]int64

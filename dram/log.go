@@ -20,10 +20,9 @@ type Record struct {
 	Address Address
 }
 
-// LogHeader is what a command log says of itself, so that the checker needs no
-// flags. In the text each item is a line before the column names:
+// LogHeader describes a command log, so that the checker needs no flags. In the text each item is a line before the column names:
 //
-//	# spec = ddr4-3200-8gb-x8       the part that the timing starts from; custom: none, every field is set
+//	# spec = ddr4-3200-8gb-x8       the part that the timing starts from; custom sets every field
 //	# set tRFC = 880                a field that differs from the part's, by its configuration key; repeatable
 //	# ranks = 1
 //	# buses = rank                  each rank has command and data bus of its own (default: channel)
@@ -38,11 +37,11 @@ type LogHeader struct {
 	// PrivateBuses says that each rank's commands and bursts move on the rank's
 	// own buses, as under the rank processing unit of a DIMM-PIM.
 	PrivateBuses bool
-	// Allow names waived rules, such as those that an ACTA breaks by design.
+	// Allow names waived rules. An ACTA breaks some rules by design.
 	Allow []string
 }
 
-// customSpec names no part: a log of a spec that is none sets every field.
+// customSpec stands for a spec that is not a known part. The log then sets every field.
 const customSpec = "custom"
 
 // maxDeclaration is the longest declaration of a log in bytes, key and value.
@@ -104,7 +103,7 @@ func (l *LogWriter) Write(clock int64, cmd Command, a Address) {
 	l.w.Write(l.line) // bufio keeps the error for Flush
 }
 
-// Flush writes what is buffered and returns the first error of all writes.
+// Flush writes the buffer, and returns the first error of all writes.
 func (l *LogWriter) Flush() error { return l.w.Flush() }
 
 // LogReader reads a command log record by record: ours, or DRAMsim3's, whose
@@ -158,7 +157,7 @@ func (l *LogReader) validate() error {
 	return input.Edit(input.Validate(l.Header.Spec), func(e *input.Error) { e.File = l.file })
 }
 
-// declare takes one declaration; text that is none is a comment.
+// declare takes one declaration. Other text is a comment.
 func (h *LogHeader) declare(text string) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {

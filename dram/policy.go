@@ -34,7 +34,7 @@ type Policy struct {
 	// StarvationClocks is the age from which on a request goes before all others.
 	StarvationClocks int `toml:"starvation_clocks"`
 	// RefreshPostpone is how many REFs of a rank may be owed while it has other
-	// work, RefreshPullIn how many may be ahead when it has none: 0 to 8 each
+	// work. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
 	// (JESD79-4, "Refresh Command").
 	RefreshPostpone int `toml:"refresh_postpone"`
 	RefreshPullIn   int `toml:"refresh_pull_in"`

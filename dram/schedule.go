@@ -9,8 +9,7 @@ type choice struct {
 	age  int64
 }
 
-// schedule issues one command of the bank queues at t, if any is ready; if none
-// is, it sets c.ready to the first clock at which one may be.
+// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.ready to the first clock at which one may be.
 func (c *controller) schedule(t int64) bool {
 	if t >= c.starvationCheck {
 		c.findStarving(t)

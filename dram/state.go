@@ -47,7 +47,7 @@ type State struct {
 	ranks    []node
 	groups   []node
 	banks    []node
-	rows     []int32 // open row of each bank, -1 if none
+	rows     []int32 // open row of each bank, or -1
 	rings    []int64 // issue clocks for windows, by rank
 	ringPos  []int   // next entry of each window's ring, by rank
 	ringSize int     // entries of all rings of one rank

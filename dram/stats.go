@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Stats is what one channel, or all channels of a Replay, did.
+// Stats are the counts and times of one channel, or of all channels of a Replay.
 type Stats struct {
 	Requests         int64
 	MergedReads      int64 // reads that waited for a pending read of the same burst

@@ -21,7 +21,7 @@ type DecodeSpec struct {
 	// short its context is; the SMs share the items.
 	ItemTime units.Duration `toml:"item_time"`
 	// GroupOverhead is the time of the kernel that lays out the query heads of a
-	// group as rows of one tile; a single request or KV head needs none.
+	// group as rows of one tile; a single request or KV head needs no grouping.
 	GroupOverhead units.Duration `toml:"group_overhead"`
 	// SplitOverhead is the time of merging the parts of a split context: none up
 	// to SplitContext tokens, a block of keys, and all of it SplitRamp tokens
@@ -102,7 +102,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	qBytes, kvBytes := float64(rowBytes*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
 	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	if d.Model == AttentionAttAcc {
-		// The simulator's requests are equal. Unequal ones take what equal ones of
+		// The simulator's requests are equal. Unequal ones take the time of equal ones of
 		// their mean context do, and at least what the longest one's block needs.
 		longest := s.attAccBlock(&d.Efficiency, 1, float64(b.Longest), h)
 		c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))

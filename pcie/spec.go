@@ -60,9 +60,8 @@ func (s *Spec) UplinkBandwidth() units.Bandwidth {
 	return s.Bandwidth() * units.Bandwidth(s.UplinkLanes) / units.Bandwidth(s.Lanes)
 }
 
-// TransferTime returns the time of a transfer of n bytes that has its links
-// for itself, in either direction: latency + size/bandwidth, and none for no
-// bytes.
+// TransferTime returns the time of a transfer of n bytes, in either direction, that
+// shares no link: latency + size/bandwidth. No bytes take no time.
 func (s *Spec) TransferTime(n units.Bytes) units.Duration {
 	if n <= 0 {
 		return 0

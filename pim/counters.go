@@ -24,8 +24,8 @@ type Phases struct {
 	// RowSwitches: precharge and activation between two rows, the switches from
 	// keys to values included.
 	RowSwitches int64
-	// ReadOut: what the first context read of a segment waits for read-out and softmax of the last
-	// chunk beyond the row switch.
+	// ReadOut: the wait of a segment's first context read, beyond the row switch, for
+	// read-out and softmax of the last chunk.
 	ReadOut int64
 	// Drain: read-out of the context after the last MACA.
 	Drain int64

@@ -47,7 +47,7 @@ const (
 	roundings
 )
 
-// lost counts what rounding to FP16 takes out of the range of normal numbers.
+// lost counts the numbers that rounding to FP16 takes out of its normal range.
 type lost struct {
 	total, overflows, underflows int // non-zero numbers; those that became infinite; those that lost digits below 2^-14
 }

@@ -23,7 +23,7 @@ type Occupancy struct {
 // adders sum whatever FP16 partial sums arrive.
 const rankAdders = 8
 
-// Measurement is what the attention of one layer's heads costs on one rank.
+// Measurement is the cost of the attention of one layer's heads on one rank.
 type Measurement struct {
 	Geometry Geometry
 	plan     plan
@@ -160,7 +160,7 @@ func (m *Measurement) single(w *watch, spec *Spec, d *dram.Spec, load Load) erro
 	return nil
 }
 
-// finish enters what the run of all heads did.
+// finish enters the counts of the run of all heads.
 func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.EnergyMeter, d *dram.Spec) {
 	m.RefreshCycles = m.TotalCycles - withoutRefresh
 	m.Refreshes = c.commands[dram.REF]

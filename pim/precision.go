@@ -1,8 +1,6 @@
 package pim
 
-import (
-	"github.com/l3sim/l3sim/input"
-)
+import "github.com/l3sim/l3sim/input"
 
 // Format is the number format of one stage of attention.
 type Format string
@@ -48,15 +46,15 @@ var precisionPresets = map[string]Precision{
 // precisionNames returns the names of the presets, sorted.
 func precisionNames() []string { return []string{"fp32", "paper"} }
 
-// stages lists the per-stage formats under their keys.
-func (p *Precision) stages() []struct {
+// precisionStage is the format of one stage under its key.
+type precisionStage struct {
 	key    string
 	format *Format
-} {
-	return []struct {
-		key    string
-		format *Format
-	}{
+}
+
+// stages lists the per-stage formats.
+func (p *Precision) stages() []precisionStage {
+	return []precisionStage{
 		{"multiply", &p.Multiply}, {"accumulate", &p.Accumulate}, {"score", &p.Score}, {"softmax_sum", &p.SoftmaxSum},
 		{"weights", &p.Weights}, {"context", &p.Context}, {"output", &p.Output},
 	}

@@ -3,11 +3,10 @@ package pim
 import "github.com/l3sim/l3sim/dram"
 
 // refreshManager is the rank PU's (L3, section 4.4): it owes one REF every
-// tREFI and pays where all banks are closed anyway, between two heads or two
-// rows. At each such boundary it issues as many REFs as keep the debt within
-// the limit until the next boundary: before a head, as if the head had no
-// row boundaries, so that a head is interrupted only where it cannot be
-// helped.
+// tREFI. It pays where all banks are closed anyway: between two heads or two rows.
+// At each of these boundaries it issues the REFs that keep the debt within the limit
+// until the next boundary. Before a head it counts as if the head had no row
+// boundaries, so that it interrupts a head only where it must.
 type refreshManager struct {
 	on       bool
 	limit    int64 // REFs that may be owed

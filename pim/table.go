@@ -135,8 +135,8 @@ func (t *KernelTable) Alone(context int) int64 {
 	return t.Attention(context) + t.appended[t.place(context)]
 }
 
-// InSequence returns what one more head adds to a long sequence of such heads:
-// the read-out of one overlaps the next one's append and activation.
+// InSequence returns the clocks that one more head adds to a long sequence of equal
+// heads: the read-out of one overlaps the next one's append and activation.
 func (t *KernelTable) InSequence(context int) int64 {
 	if context < 1 {
 		return 0
@@ -226,8 +226,8 @@ func (b *tableBuilder) run(h headRun) int64 {
 	return 0 // interrupted
 }
 
-// inSequence returns what a head within a sequence of its like takes more than
-// its attention.
+// inSequence returns the clocks that a head within a sequence of equal heads takes
+// beyond its attention.
 func (b *tableBuilder) inSequence(context int) int64 {
 	h := headRun{context: context, appends: true}
 	// The second of three has a head before it and one behind.

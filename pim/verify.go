@@ -23,7 +23,7 @@ type VerifyCase struct {
 	Q                         []float32 // [QueryHeads, Queries, HeadDim]
 	K, V                      []float32 // [KVHeads, Keys, HeadDim]
 	Out                       []float64 // [QueryHeads, Queries, HeadDim]
-	LSE                       []float64 // [QueryHeads, Queries], nil where the file has none
+	LSE                       []float64 // [QueryHeads, Queries]; may be nil
 	Storage                   Storage   // BF16 where q, k and v all are
 	storedQ, storedK, storedV []uint16
 }

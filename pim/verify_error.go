@@ -73,7 +73,7 @@ func (f Format) squareError(x float64) float64 {
 	return e * e / 3
 }
 
-// caseError is what the expected error of a case is summed up from.
+// caseError holds the sums from which the expected error of a case follows.
 type caseError struct {
 	square float64 // of the rounding errors, summed over the outputs
 	norm   float64 // square of the outputs

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Kind is what a file of measurements measures.
+// Kind is the kind of kernel or transfer that a file measures.
 type Kind string
 
 // The kinds, in the order of reports.
@@ -95,7 +95,7 @@ func (t *Target) Size(s *Sample) float64 {
 // elementBits is the width of the measured kernels' elements: bf16 and fp16.
 const elementBits = 16
 
-// Cost returns what the model says of a sample.
+// Cost returns the model's cost of a sample.
 func (t *Target) Cost(s *Sample) gpu.Cost {
 	g := &t.GPU
 	switch s.kind {

@@ -177,8 +177,8 @@ type bench struct {
 	limit time.Duration
 }
 
-// try runs the tests with a mutant, nil for none, in a scratch folder of its own. The
-// package itself is not touched: the compiler reads the file from elsewhere.
+// try runs the tests with a mutant, or with the package as it is if m is nil. The
+// compiler reads the mutant's file from the scratch folder: the package is not touched.
 func (b *bench) try(ctx context.Context, scratch string, m *mutant) (fate, []byte) {
 	fail := func(err error) (fate, []byte) { return invalid, []byte(err.Error()) }
 	if err := os.MkdirAll(scratch, 0o777); err != nil {
