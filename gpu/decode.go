@@ -103,7 +103,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	if d.Model == AttentionAttAcc {
 		// The simulator's requests are equal. Unequal ones take the time of equal ones of
-		// their mean context do, and at least what the longest one's block needs.
+		// their mean context, and at least what the longest one's block needs.
 		longest := s.attAccBlock(&d.Efficiency, 1, float64(b.Longest), h)
 		c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))
 		c.Latency = longest.Compute + longest.Memory

@@ -170,8 +170,8 @@ func (t *KernelTable) Attention(context int) int64 {
 	return t.blocks[min(k, last)].at(step) + int64(max(0, k-last))*t.perBlock
 }
 
-// WithRefresh returns what clocks of computing take in the long run with
-// refresh: a REF every tREFI, in which the rank stands still for tRFC. The manager
+// WithRefresh returns the clocks that computing for clocks takes in the long run
+// with refresh: a REF every tREFI, in which the rank stands still for tRFC. The manager
 // issues REFs where all banks are closed anyway, so that they cost nothing else.
 func (t *KernelTable) WithRefresh(clocks int64) int64 {
 	computing := t.refreshInterval - t.refreshCycle

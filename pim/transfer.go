@@ -2,9 +2,9 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// transfer is the keys and values of successive tokens of one head between a
-// rank's banks and the host: what the prefill of a request sends down (L3,
-// section 5.1), or what comes back of it. The host goes row by row, keys before
+// transfer moves the keys and values of successive tokens of one head between the
+// host and a rank's banks. The prefill of a request sends them down (L3, section
+// 5.1); a host that swaps the request out reads them back. The host goes row by row, keys before
 // values, and within a row column by column over all banks, so that bursts
 // follow each other at tCCD_S. Each row is opened, moved and closed.
 type transfer struct {
