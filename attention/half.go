@@ -6,7 +6,6 @@ import "math"
 const (
 	HalfMax     = 65504           // the largest finite value
 	HalfEpsilon = 1.0 / (1 << 11) // u, the largest relative error of one rounding in the normal range
-	halfNaN     = 0x7e00          // the bits of the quiet NaN
 )
 
 // Float32 bit patterns at which rounding to binary16 changes its rule.
