@@ -135,10 +135,9 @@ func (o *Offload) fullOnHost() bool {
 	return o.AllOnHost && o.seated(len(o.hosted)+o.prefilling(true))
 }
 
-// foreseeOnHost is Scheduler.foresee for the host's memory. It is nil for a request that
-// the GPUs could hold: that one waits on the host for the GPUs, and hardly grows there.
+// foreseeOnHost is Scheduler.foresee for the host's memory.
 func (o *Offload) foreseeOnHost(w *waiting) *forecast {
-	if o.forecast == nil || o.gpusHold(&o.requests[w.request]) {
+	if o.forecast == nil {
 		return nil
 	}
 	o.forecast.clear()
