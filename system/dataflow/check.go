@@ -108,17 +108,6 @@ type served struct {
 	last *Span
 }
 
-// limit is what the operations of an iteration on one resource amount to.
-type limit struct {
-	longest Time // operation
-	claim   Time // the longest that a piece can wait for lanes
-	held    Time // the longest that an operation holds lanes, waiting included
-	work    Time // of all its spans
-	spans   Time
-	busy    Time // in the whole iteration, over all lanes
-	pieces  Time // in the whole iteration
-}
-
 func (c *check) fail(law Law, at Time, format string, args ...any) {
 	c.found = append(c.found, Violation{law, at, fmt.Sprintf(format, args...)})
 }
@@ -306,84 +295,6 @@ func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
 	if last := c.of(s.last); last != nil && last.ready > in.ready {
 		c.fail(Idle, x.Start, "%s is ready at %v and goes after %s, ready at %v", c.name(x), in.ready, c.name(s.last), last.ready)
 	}
-}
-
-// measure adds up what the iteration does on each resource.
-func (c *check) measure() {
-	c.limits = append(c.limits[:0], make([]limit, len(c.e.resources))...)
-	c.closes = 0
-	for i := range c.it.Ops {
-		o := &c.it.Ops[i]
-		l := &c.limits[o.Resource]
-		l.longest = max(l.longest, o.duration())
-		c.closes = max(c.closes, o.Close)
-	}
-	for i := range c.it.Ops {
-		o := &c.it.Ops[i]
-		l := &c.limits[o.Resource]
-		l.claim = max(l.claim, c.claim(o))
-	}
-	for i := range c.spans {
-		if x := &c.spans[i]; !x.Claim {
-			c.limits[x.Resource].work += x.End - x.Start
-			c.limits[x.Resource].spans++
-		}
-	}
-	for i := range c.it.Ops {
-		o := &c.it.Ops[i]
-		l := &c.limits[o.Resource]
-		l.held = max(l.held, c.delay(&c.e.resources[o.Resource], o)+o.duration())
-	}
-	for s := range c.it.Sub {
-		sub := &c.it.Sub[s]
-		for i, r := range sub.Layers {
-			for j := r.From; j < r.To; j++ {
-				o := &c.it.Ops[j]
-				l := &c.limits[o.Resource]
-				l.busy += Time(r.Count) * o.duration()
-				l.pieces += Time(r.Count) * Time(o.Pieces)
-				if i == len(sub.Layers)-1 && o.Flags&NextLayer != 0 {
-					l.busy += sub.Exit - o.Last
-				}
-			}
-		}
-	}
-}
-
-// claim returns how long a piece of an operation can wait for the lanes that it claims.
-func (c *check) claim(o *Op) Time {
-	if o.Claims == 0 {
-		return 0
-	}
-	claimed := &c.e.resources[o.Claims-1]
-	return claimed.Vacate + o.Open + claimed.Reactivate + c.limits[o.Claims-1].longest + c.closes
-}
-
-// delay returns how long an operation can wait for its own claim and its twin.
-func (c *check) delay(spec *Resource, o *Op) Time {
-	most := c.claim(o)
-	if spec.Twin > 0 {
-		twin := &c.limits[spec.Twin-1]
-		// The gaps between the twin's spans may be too short.
-		most += twin.work + twin.claim + twin.spans*o.duration()
-	}
-	return most
-}
-
-// patience returns how long an operation can wait at most when its resource is free: for
-// lanes that it claims, for a twin, and for another link that holds the lanes while it
-// waits itself.
-func (c *check) patience(spec *Resource, o *Op) Time {
-	most := c.delay(spec, o)
-	if o.Claims == 0 {
-		return most
-	}
-	for r := range c.e.resources {
-		if int8(r) != o.Resource && c.e.resources[r].Discipline == Link {
-			most += c.limits[r].held
-		}
-	}
-	return most
 }
 
 // length checks the end of the iteration against its operations, those of skipped

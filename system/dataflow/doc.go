@@ -4,8 +4,9 @@
 // asks the engine when the iteration ends.
 //
 // Read iteration.go for what a system describes, then Engine.Run in engine.go.
-// link.go serves links in pieces, lanes.go the ranksets that a transfer interrupts,
-// repeat.go skips layers that repeat, and check.go verifies the laws of a schedule.
+// fifo.go serves one operation after another, link.go serves in pieces, lanes.go is
+// ranksets that a transfer interrupts. repeat.go skips layers that repeat. check.go
+// verifies the laws of a schedule.
 //
 // Three files run iterations of a simpler shape faster, with the same end: alone.go,
 // plain.go and lockstep.go. Read them last; the engine is right without them.

@@ -74,22 +74,6 @@ type edge struct{ to, next int32 }
 // none ends a list of edges.
 const none = int32(-1)
 
-// wake is something that happens without a resource being due: all that an operation
-// waits for is there, or its layer has ended.
-type wake struct {
-	at    Time
-	order int64 // at one instant; see wakeOrder
-	layer int32
-	sub   int32
-}
-
-// Parts of a wake's order, above its operation. What becomes ready by another resource
-// goes before what a FIFO's own end causes; then operations go before layers.
-const (
-	wakeOwn   = int64(1) << 33
-	wakeLayer = int64(1) << 32
-)
-
 // New returns an engine. Of the resources only those that can be claimed, and
 // links, are served event by event; the end of what a FIFO takes on is known when it
 // becomes ready.
@@ -260,52 +244,6 @@ func (e *Engine) step() bool {
 	return true
 }
 
-// wake handles the next wake, and those of the same resource at the same instant: a FIFO
-// that ends one operation and starts another does it at once.
-func (e *Engine) wake() {
-	n := len(e.wakes) - 1
-	at, own := e.wakes[n].at, e.wakes[n].order&wakeOwn
-	e.now = at
-	e.events++
-	for {
-		// Field by field, as in sleep: a processor reads as a whole what it has written in
-		// parts only after a delay.
-		w := &e.wakes[n]
-		order, t := w.order, task{int32(w.order), w.layer, int8(w.sub)}
-		e.wakes = e.wakes[:n]
-		if order&wakeLayer == 0 {
-			e.start(t)
-		} else if e.nextLayer(t.sub) {
-			e.skipRepeats(t.sub)
-		}
-		if n = len(e.wakes) - 1; n < 0 || own == 0 || e.wakes[n].at != at || e.wakes[n].order&wakeOwn == 0 {
-			return
-		}
-	}
-}
-
-// sleep keeps a wake for a time, the next one last. order is of the bits above the
-// operation.
-func (e *Engine) sleep(at Time, order int64, t task) {
-	order |= int64(t.op)
-	i := len(e.wakes)
-	if i == cap(e.wakes) {
-		e.wakes = append(e.wakes, wake{})
-	}
-	x := e.wakes[:i+1]
-	e.wakes = x
-	for ; i > 0; i-- {
-		before := &x[i-1]
-		if before.at > at || before.at == at && before.order > order {
-			break
-		}
-		after := &x[i]
-		after.at, after.order, after.layer, after.sub = before.at, before.order, before.layer, before.sub
-	}
-	w := &x[i]
-	w.at, w.order, w.layer, w.sub = at, order, t.layer, int32(t.sub)
-}
-
 // startLayer starts the operations of a sub-batch's layer that wait for nothing.
 func (e *Engine) startLayer(s int8) {
 	e.layers++
@@ -334,58 +272,6 @@ func (e *Engine) start(t task) {
 	default:
 		e.serve(t)
 	}
-}
-
-// serve runs a task on a FIFO, whose end is known now.
-func (e *Engine) serve(t task) {
-	o := &e.it.Ops[t.op]
-	s := &e.servers[o.Resource]
-	begin := max(s.free, e.now+s.latency)
-	if s.twin > 0 {
-		if l := &e.links[e.servers[s.twin-1].link]; l.busy {
-			begin = max(begin, l.end)
-		}
-	}
-	s.free = begin + e.length(&t)
-	if s.twin > 0 {
-		s.ahead = append(s.ahead, stretch{begin, s.free})
-	}
-	if e.spans != nil {
-		e.spans.add(Span{Start: begin, End: s.free, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource})
-	}
-	if e.onStart {
-		e.begun(t, begin)
-	}
-	e.ended(t, s.free, o.Resource)
-}
-
-// length returns the time of a task on a FIFO.
-func (e *Engine) length(t *task) Time {
-	o := &e.it.Ops[t.op]
-	if o.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
-		return e.it.Sub[t.sub].Exit
-	}
-	return o.Last
-}
-
-// clear returns the first time from begin on at which the twin of a link, if it has one,
-// leaves their bus to it for a length of time.
-func (e *Engine) clear(link int8, begin, length Time) Time {
-	twin := e.servers[link].twin
-	if twin == 0 {
-		return begin
-	}
-	s, over := &e.servers[twin-1], 0
-	for _, a := range s.ahead {
-		if a.end <= e.now {
-			over++
-		}
-		if begin < a.end && begin+length > a.begin {
-			begin = a.end
-		}
-	}
-	s.ahead = append(s.ahead[:0], s.ahead[over:]...)
-	return begin
 }
 
 // begun tells the operations that wait for a start.

@@ -1,0 +1,139 @@
+package dataflow
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestAlone checks the pass over a sub-batch alone against a closed form: layers one after
+// another, each as long as its attention on a GPU or its device, whichever is longer, and
+// its block; beside them a transfer that only the iteration's end waits for.
+func TestAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		time := func(name string, low int) Time { return Time(rapid.IntRange(low, 50).Draw(t, name)) }
+		start, entry, attention, device, block, exit := time("start", 0), time("entry", 0), time("attention", 1), time("device", 1), time("block", 0), time("exit", 0)
+		latency, layers, hidden := time("latency", 0), 1+time("layers", 0), 50*time("hidden", 0)
+		e, it := New([]Resource{{Name: "GPU"}, {Name: "device", Latency: latency}, {Name: "link"}}), &Iteration{}
+		b, s := builder{it}, rapid.IntRange(0, 1).Draw(t, "sub-batch")
+		b.op(Op{Last: entry, Flags: NextLayer})
+		b.op(Op{Last: hidden, Resource: 2})
+		before, first := b.since(0), len(it.Ops)
+		a, d := b.op(Op{Last: attention}), b.op(Op{Last: device, Resource: 1})
+		b.op(Op{Last: block, Flags: NextLayer}, a, d)
+		b.layers(s, int(layers), before, b.since(first), exit)
+		want := max(start+hidden, start+entry+layers*max(attention, latency+device)+(layers-1)*block+exit)
+		if got, ok := e.alone.run(e, it, start); !ok || got != want {
+			t.Fatalf("ends at %v (%v), want %v", got, ok, want)
+		}
+		// What outlives its layer, or goes to a resource out of order, is for the events.
+		it.Ops[d].Last, it.Ops[d].Resource, it.Ops[a].Resource = device, 0, 0
+		if _, ok := e.alone.run(e, it, start); ok {
+			t.Fatal("two operations that are ready at once on one resource are no one's order")
+		}
+	})
+}
+
+// drawLockstep draws an iteration that runs in lockstep: transfers to lanes, work there
+// and results, in one or two sub-batches.
+func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
+	time := func(name string, low, high int) Time { return Time(rapid.IntRange(low, high).Draw(t, name)) }
+	r := handResources()
+	lanes := &r[testLanes]
+	lanes.Count, lanes.Rotates = int(time("lanes", 1, 6)), rapid.Bool().Draw(t, "rotates")
+	lanes.Vacate, lanes.Reactivate = time("vacate", 0, 100), time("reactivate", 0, 100)
+	lanes.Boundaries = Boundaries{Clock: NewClock(1, rapid.Int64Range(10, 20).Draw(t, "tREFI"), 10), Each: 2, Step: rapid.Int64Range(0, 20).Draw(t, "step")}
+	r[testDown].Latency, r[testUp].Latency = time("latency", 0, 30), time("latency up", 0, 40)
+	// Links as busy as the lanes, or more, have what waits for them shape the schedule.
+	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
+	it := &Iteration{}
+	b := builder{it}
+	for s := range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
+		b.op(Op{Last: time("entry", 1, 200), Resource: testGPU, Flags: NextLayer})
+		entry := b.since(len(it.Ops) - 1)
+		first := len(it.Ops)
+		var waits []int32
+		for lane := range lanes.Count {
+			if lane > 0 && rapid.Bool().Draw(t, "idle") {
+				continue
+			}
+			d := b.op(Op{Last: time("down", 1, link), Resource: testDown, Claims: testLanes + 1, Lane: int16(lane)})
+			it.Ops[d].Open, it.Ops[d].Close = time("open", 0, 100), time("close", 0, 100)
+			from := int32(len(it.Parts))
+			it.Parts = append(it.Parts, rapid.Int64Range(1, 60).Draw(t, "head"))
+			a := b.op(Op{Last: lanes.Boundaries.Clock.Time(2*it.Parts[from]) + time("more", 0, 5), Resource: testLanes, Lane: int16(lane), Parts: Range{from, from + 1}}, d)
+			waits = append(waits, b.op(Op{Last: time("up", 1, link), Resource: testUp}, a))
+		}
+		b.op(Op{Last: time("block", 1, 300), Resource: testGPU, Flags: NextLayer}, waits...)
+		b.layers(s, rapid.IntRange(1, 60).Draw(t, "layers"), entry, b.since(first), time("exit", 1, 300))
+	}
+	if n := it.Sub[0].Layers[1].Count; len(it.Sub[1].Layers) > 0 {
+		it.Sub[1].Layers[1].Count = n
+	}
+	return r, it
+}
+
+// TestLockstep checks the recurrence against the events, to the picosecond.
+func TestLockstep(t *testing.T) {
+	skipped := int64(0)
+	rapid.Check(t, func(t *rapid.T) {
+		resources, it := drawLockstep(t)
+		e, start := New(resources), Time(rapid.IntRange(0, 1000).Draw(t, "start"))
+		if !e.lockstep.fits(e, it) {
+			t.Fatal("the iteration has the shape of none that runs in lockstep")
+		}
+		got := e.Run(it, start)
+		skipped += int64(it.Sub[0].Layers[1].Count) - e.lockstep.layers
+		e.noShortcut = true
+		events := e.Run(it, start)
+		e.Exact = true
+		if exact := e.Run(it, start); got != exact || events != exact {
+			t.Fatalf("in lockstep the iteration ends at %v, by events at %v, layer by layer at %v", got, events, exact)
+		}
+	})
+	if skipped <= 0 {
+		t.Error("no layer was left out")
+	}
+}
+
+// BenchmarkRun runs an iteration of each shape on each way: two sub-batches that decode
+// on four lanes, two that take turns on a GPU and a device, and one alone.
+func BenchmarkRun(b *testing.B) {
+	for _, shape := range []struct {
+		name      string
+		resources []Resource
+		fill      func(b builder, s int)
+		batches   int
+	}{
+		{"lanes", handResources(), func(b builder, s int) {
+			b.op(Op{Last: 20, Resource: testGPU, Flags: NextLayer}, b.group(0, Time(400+s)), b.group(1, 600))
+		}, 2},
+		{"turns", handResources(), func(b builder, s int) {
+			d := b.op(Op{Last: Time(70 + 20*s), Resource: testDevice})
+			b.op(Op{Last: 50, Resource: testGPU, Flags: NextLayer}, d)
+		}, 2},
+		{"alone", handResources(), func(b builder, _ int) {
+			d := b.op(Op{Last: 70, Resource: testGPU})
+			b.op(Op{Last: 50, Resource: testGPU, Flags: NextLayer}, d)
+		}, 1},
+	} {
+		it := &Iteration{}
+		build := builder{it}
+		for s := range shape.batches {
+			build.op(Op{Last: 30, Resource: testGPU, Flags: NextLayer})
+			entry, first := build.since(len(it.Ops)-1), len(it.Ops)
+			shape.fill(build, s)
+			build.layers(s, 96, entry, build.since(first), 60)
+		}
+		for _, way := range []string{"shortcut", "events", "exact"} {
+			b.Run(shape.name+"/"+way, func(b *testing.B) {
+				e := New(shape.resources)
+				e.noShortcut, e.Exact = way == "events", way == "exact"
+				b.ReportAllocs()
+				for b.Loop() {
+					e.Run(it, 0)
+				}
+			})
+		}
+	}
+}
