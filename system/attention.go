@@ -12,7 +12,8 @@ import (
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type attends struct {
 	policy   policy.Policy
-	contexts []int // scratch
+	contexts []int          // scratch
+	home     []policy.Class // scratch
 }
 
 func newAttends(m *llm.Model) *attends {
@@ -32,6 +33,20 @@ func (a *attends) decode(requests []scheduler.Decoding, step int64) []policy.Cla
 		contexts[i] = requests[i].Context(step)
 	}
 	return a.policy.Decode(contexts, 0, step)
+}
+
+// decodeApart returns the classes of heads that attend at the requests' home, which is
+// not the GPUs, and the GPUs' time for those that attend there beside it.
+func (d *gpuSide) decodeApart(requests []scheduler.Decoding, step int64) (home []policy.Class, gpus units.Duration) {
+	d.home = d.home[:0]
+	for _, c := range d.decode(requests, step) {
+		if c.Device == policy.Home {
+			d.home = append(d.home, c)
+		} else if len(c.Tokens) > 0 {
+			gpus += taskTime(d.gpu.DecodeBatch(decodeBatch(&c)))
+		}
+	}
+	return d.home, gpus
 }
 
 // decodeBatch returns a class of heads as kernels see it.

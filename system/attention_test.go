@@ -24,6 +24,44 @@ func (c *capped) Decode(contexts []int, layer int, step int64) []policy.Class {
 	return c.Policy.Decode(short, layer, step)
 }
 
+// halved is a policy of a test: half of the heads attend on the GPUs, beside the home.
+type halved struct{ policy.Policy }
+
+func (h halved) Decode(contexts []int, layer int, step int64) []policy.Class {
+	all := h.Policy.Decode(contexts, layer, step)[0]
+	gpu := policy.Class{Device: policy.GPU, Heads: all.Heads / 2, Tokens: all.Tokens}
+	all.Heads -= gpu.Heads
+	return []policy.Class{all, gpu}
+}
+
+// TestHeadsOnTheGPUs: heads that a policy has attend on the GPUs take the GPUs' time, and
+// leave the home half of its own, in every system.
+func TestHeadsOnTheGPUs(t *testing.T) {
+	for _, s := range Systems() {
+		work := func(half bool) work {
+			f, r := busyIteration(t, s.Name)
+			a := r.engine.(interface{ seam() *attends }).seam()
+			if half {
+				a.policy = halved{a.policy}
+			}
+			before := f.work
+			if _, err := r.engine.run(r.batch, 0); err != nil {
+				t.Fatal(err)
+			}
+			return f.work.since(&before)
+		}
+		whole, half := work(false), work(true)
+		if whole.attention+whole.pim >= half.attention+half.pim && half.attention <= whole.attention {
+			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.attention, whole.attention)
+		}
+		// Units in HBM have an overhead that heads do not change, and CXL memory is read for all.
+		most := map[string]float64{"l3": 0.75, "rank-pim": 0.75, "hbm-pim": 0.95, "cxl": 1}[s.Name]
+		if share := float64(half.pim) / float64(whole.pim); whole.pim > 0 && (share < 0.4 || share > most) {
+			t.Errorf("%s: half of the heads take %.2f of the units' time", s.Name, share)
+		}
+	}
+}
+
 func (a *attends) seam() *attends { return a }
 
 // TestPolicyDecides: what a policy says is what every system's decode attention takes.

@@ -169,8 +169,8 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		b := decodeBatch(&e.decode(sub.Decode, 1)[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
-		if got := e.decodeAttention(sub, 1).Seconds(); math.Abs(got-want) > 1e-12 { // times are whole picoseconds
-			t.Errorf("%d requests: %v s, want %v", requests, got, want)
+		if got, _ := e.decodeAttention(sub, 1); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
+			t.Errorf("%d requests: %v, want %v s", requests, got, want)
 		}
 		// The GPUs do have waves: nine prompts of 12 heads each share one.
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
@@ -272,12 +272,13 @@ func TestPIMAttentionOverhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
-		if e.decodeAttention(&scheduler.SubBatch{}, 1) != 0 {
+		if nothing, _ := e.decodeAttention(&scheduler.SubBatch{}, 1); nothing != 0 {
 			t.Error("nothing to decode takes time")
 		}
 		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
 		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 1)[0]))
-		return e.decodeAttention(sub, 1).Seconds(), cost.Seconds, cost.Overhead
+		attention, _ := e.decodeAttention(sub, 1)
+		return attention.Seconds(), cost.Seconds, cost.Overhead
 	}
 	one, seconds, overhead := took("1")
 	four, _, _ := took("4")

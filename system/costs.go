@@ -130,12 +130,13 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 			continue
 		}
 		out.entry, out.block, out.exit, out.prefillAttention = g.entry, g.block, g.exit, g.attention
-		d.fillGroups(out.groups, b, s)
+		out.prefillAttention += d.fillGroups(out.groups, b, s)
 	}
 }
 
-// fillGroups sets the groups of sub-batch s.
-func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
+// fillGroups sets the groups of sub-batch s, and returns the GPUs' time for heads that
+// attend there.
+func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) (gpus units.Duration) {
 	for offset := range groups {
 		g := &groups[offset]
 		g.requests, g.promptTokens, g.promptClocks, g.clocks, g.heads = 0, 0, 0, 0, g.heads[:0]
@@ -144,7 +145,8 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 	for i := range sub.Decode {
 		groups[sub.Decode[i].Offset].requests++
 	}
-	for _, c := range d.decode(sub.Decode, b.Step) {
+	home, gpus := d.decodeApart(sub.Decode, b.Step)
+	for _, c := range home {
 		heads := int64(c.Heads / d.channels)
 		for i, tokens := range c.Tokens {
 			g := &groups[sub.Decode[i].Offset]
@@ -173,6 +175,7 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 			g.prompt = d.prompt(g.promptTokens, g.promptClocks)
 		}
 	}
+	return gpus
 }
 
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
@@ -181,7 +184,8 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) {
 func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
 	clocks := d.scratch
 	clear(clocks)
-	for _, c := range d.decode(s.Decode, iteration) {
+	home, _ := d.decodeApart(s.Decode, iteration)
+	for _, c := range home {
 		for i, tokens := range c.Tokens {
 			clocks[s.Decode[i].Offset] += int64(c.Heads/d.channels) * d.sequence.at(tokens)
 		}

@@ -157,15 +157,18 @@ func (h *hostCPUs) moved(tokens int) units.Duration {
 	return transferTime(h.link, units.Bytes(h.layers)*h.attends.kv(tokens))
 }
 
-// attended returns the tokens that the requests on the host attend over, added up.
-func (h *hostCPUs) attended(requests []scheduler.Decoding, step int64) int64 {
-	var sum int64
-	for _, c := range h.attends.decode(requests, step) {
-		for _, tokens := range c.Tokens {
-			sum += int64(tokens)
+// attended returns the tokens that all heads of the requests on the host attend over
+// there, added up, and the GPUs' time for heads that attend there.
+func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, gpus units.Duration) {
+	home, gpus := e.decodeApart(requests, step)
+	for _, c := range home {
+		sum := int64(0)
+		for _, n := range c.Tokens {
+			sum += int64(n)
 		}
+		tokens += sum * int64(c.Heads) / int64(e.model.KVHeads)
 	}
-	return sum
+	return tokens, gpus
 }
 
 // assembleCPUOffload puts together a replica with the scheduler of NEO or FastDecode.
@@ -223,8 +226,8 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 	for s := range b.Sub {
 		sub := &b.Sub[s]
 		g := e.stage(sub)
-		g.attention += e.decodeOnGPU(sub, b.Step)
-		tokens := e.attended(sub.Host, b.Step)
+		tokens, gpus := e.attended(sub.Host, b.Step)
+		g.attention += e.decodeOnGPU(sub, b.Step) + gpus
 		g.device = e.HostAttention(len(sub.Host), tokens)
 		f.add(s, &g, opHostAttention, e.attend(tokens))
 	}

@@ -3,10 +3,11 @@
 //
 // A Node is the hardware of a configuration. Each data-parallel replica has a run
 // loop (replica.go): the scheduler forms an iteration, the system turns it into
-// operations on its resources (flow.go, one file a system), and package dataflow
-// runs them.
+// operations on its resources, and package dataflow runs them. Each system is a file;
+// flow.go is what they share. attention.go asks the policy what is attended over;
+// costs.go, shipment.go and gpu_side.go turn that into times.
 //
-// Start at Node.Run, then read gpu_only.go, the shortest system, and l3_flow.go for
+// Start at Node.Run (node.go), then read gpu_only.go, the shortest system, and l3_flow.go for
 // the dataflow of Fig 7 of the L3 paper; then package dataflow. docs/node.md states the
 // model and its assumptions.
 package system

@@ -98,25 +98,27 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	return assembly{s, e}
 }
 
-// decodeAttention returns the units' time for one layer of a sub-batch. They do
-// what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is
-// as much faster.
-func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) units.Duration {
-	var t units.Duration
-	for _, c := range e.decode(sub.Decode, step) {
+// decodeAttention returns the units' time for one layer of a sub-batch, and the GPUs' for
+// heads that attend there. The units do what the GPUs' kernel does, at their bandwidth:
+// what is not its fixed overhead is as much faster.
+func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) (t, gpus units.Duration) {
+	home, gpus := e.decodeApart(sub.Decode, step)
+	for _, c := range home {
 		if b := decodeBatch(&c); b.Requests > 0 {
 			cost := e.units.DecodeBatchCost(b)
 			t += taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
 		}
 	}
-	return t
+	return t, gpus
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.it.Reset()
 	for s := range b.Sub {
 		g := e.stage(&b.Sub[s])
-		g.device = e.decodeAttention(&b.Sub[s], b.Step)
+		units, gpus := e.decodeAttention(&b.Sub[s], b.Step)
+		g.device = units
+		g.attention += gpus
 		e.add(s, &g, opAttention, 0)
 	}
 	return e.flow.run(start)
@@ -124,7 +126,8 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 
 // PIM implements scheduler.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
-	return units.Duration(e.model.Layers) * e.decodeAttention(s, step)
+	t, _ := e.decodeAttention(s, step)
+	return units.Duration(e.model.Layers) * t
 }
 
 func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }

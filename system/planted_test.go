@@ -97,7 +97,7 @@ var plants = []plant{
 // sees it found, and two at once both found.
 func TestPlantedViolations(t *testing.T) {
 	for _, s := range Systems() {
-		f := busyIteration(t, s.Name)
+		f, _ := busyIteration(t, s.Name)
 		end := f.engine.Run(&f.it, 0)
 		if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
 			t.Fatalf("%s: nothing is planted: %v", s.Name, found)
@@ -132,7 +132,7 @@ func breaks(found []dataflow.Violation, law Law) bool {
 
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
-func busyIteration(t *testing.T, system string) *flow {
+func busyIteration(t *testing.T, system string) (*flow, *replica) {
 	sets := []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048"}
 	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
@@ -153,12 +153,13 @@ func busyIteration(t *testing.T, system string) *flow {
 		}
 		kinds := f.it.Totals().ByKind
 		if b.Decoding() > 2 && kinds[opAttention]+kinds[opHostAttention]+kinds[opGPUAttention] > 0 {
-			return f
+			r.batch = b
+			return f, r
 		}
 		r.batcher.Complete(func(int32, int) {})
 	}
 	t.Fatal(fmt.Sprint(system, ": no iteration decodes"))
-	return nil
+	return nil, nil
 }
 
 // discipline returns how a resource serves its operations.

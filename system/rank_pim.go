@@ -106,8 +106,8 @@ func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	sub, it := &b.Sub[0], &e.it
 	it.Reset()
 	e.transfers(b)
-	e.attend(sub, b.Step)
 	g := e.stage(sub)
+	g.attention += e.attend(sub, b.Step)
 	entry := e.enter(0, onAllGPUs, g.entry)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	for q, took := range e.ranks {
@@ -160,11 +160,13 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 	e.hide(onChannelsHidden, layers*channel)
 }
 
-// attend sets the time of one layer's decode attention on each rankset.
-func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) {
+// attend sets the time of one layer's decode attention on each rankset, and returns the
+// GPUs' time for heads that attend there.
+func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus units.Duration) {
 	clocks := e.scratch
 	clear(clocks)
-	for _, c := range e.decode(sub.Decode, step) {
+	home, gpus := e.decodeApart(sub.Decode, step)
+	for _, c := range home {
 		for i, tokens := range c.Tokens {
 			offset := sub.Decode[i].Offset
 			head := e.sequence.at(tokens)
@@ -182,6 +184,7 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) {
 		e.imbalance.total.Add(e.ranks[q])
 	}
 	e.imbalance.busiest.Add(busiest)
+	return gpus
 }
 
 func (e *rankPIM) ranksets() imbalance { return e.imbalance }

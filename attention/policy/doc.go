@@ -1,8 +1,9 @@
-// Package policy says what attention amounts to, in counts: how many tokens each class of
-// heads attends over and on which device, which keys and values are kept, and what a
+// Package policy counts what attention needs: over how many tokens each class of heads
+// attends and on which device, how many bytes the keys and values take, and how many a
 // request moves. It knows neither devices nor time; package system turns counts into time
 // with the models of its devices.
 //
-// policy.go is the seam, and one file each a policy. dense.go is the only one so far:
-// every head attends over everything. Read package system's attention.go next, which asks.
+// policy.go has the interface; each policy has its own file. dense.go is the only one so
+// far: every head attends over everything. No key selects a policy yet. Read attention.go
+// of package system next, which calls the policy.
 package policy

@@ -15,25 +15,28 @@ type Device uint8
 // The devices.
 const (
 	Home Device = iota // that of the request's keys and values: GPUs, units in HBM or DIMMs, the host's CPUs
-	GPU                // beside what the home does
+	GPU                // the GPUs, where they are not the home
 )
 
 // Class is KV heads that attend alike.
 type Class struct {
 	Device Device
-	Heads  int   // KV heads of a layer
-	Tokens []int // that each request attends over, in the order in which it was asked for
+	Heads  int // KV heads of a layer
+	// Tokens is what each request attends over, in the order in which it was asked for, at
+	// most its context. What a device reads beyond that (pages, columns) belongs to the
+	// model of its kernel.
+	Tokens []int
 }
 
 // Policy decides what attention attends over. Its methods are pure but for the memory of
 // Decode's result.
 type Policy interface {
-	// Name is the value of policy.name.
+	// Name is how users know the policy.
 	Name() string
 	// Decode returns the classes of heads of a layer in a decode step, for requests whose
-	// contexts have so many tokens, each one's new token included. Heads of all classes
-	// together are the layer's KV heads, on each device. It is asked once a sub-batch and
-	// iteration; the result is valid until the next call and may share memory with contexts.
+	// contexts have these numbers of tokens, each one's new token included. The heads of all
+	// classes add up to the layer's KV heads. It is asked once a sub-batch and iteration;
+	// the result is valid until the next call and may share memory with contexts.
 	Decode(contexts []int, layer int, step int64) []Class
 	// Behind returns over how many of the finished tokens before a chunk of a prompt the
 	// chunk attends, besides over itself.

@@ -4,10 +4,12 @@
 // asks the engine when the iteration ends.
 //
 // Read iteration.go for what a system describes, then Engine.Run in engine.go.
-// fifo.go serves one operation after another, link.go serves in pieces, lanes.go is
-// ranksets that a transfer interrupts. repeat.go skips layers that repeat. check.go
-// verifies the laws of a schedule.
+// fifo.go serves one operation after another. link.go serves transfers in pieces.
+// lanes.go serves side by side, and lets transfers interrupt. repeat.go skips layers that
+// repeat. check.go verifies the laws of a schedule.
 //
-// Three files run iterations of a simpler shape faster, with the same end: alone.go,
-// plain.go and lockstep.go. Read them last; the engine is right without them.
+// alone.go, plain.go and lockstep.go (with shape.go) run iterations of a simpler shape
+// faster. They return the same end time, and the engine gives the same results without
+// them. A change of when an operation may start is made in these files, too; property
+// tests compare them with the events.
 package dataflow
