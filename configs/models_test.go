@@ -1,0 +1,63 @@
+package configs_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/llm"
+
+	. "github.com/l3sim/l3sim/configs"
+)
+
+// llamaSmall returns the parameters that Model leaves out of LLaMA's shape: RMS norms
+// before attention, before the feed-forward network and at the end.
+func llamaSmall(m *llm.Model) int { return (2*m.Layers + 1) * m.Hidden }
+
+// qwenSmall is llamaSmall with Qwen2's biases of q, k and v.
+func qwenSmall(m *llm.Model) int { return llamaSmall(m) + m.Layers*m.QKVWidth() }
+
+// optSmall is what Model leaves out of OPT's shape: biases of all matrices, layer norms
+// of two vectors, and two more positions.
+func optSmall(m *llm.Model) int {
+	layer := m.QKVWidth() + m.Hidden + m.FFNHidden + m.Hidden + 4*m.Hidden
+	return m.Layers*layer + 2*m.Hidden + 2*m.Hidden
+}
+
+// TestPublishedParameters: each preset has the parameters of the published checkpoint,
+// to the last one with the norms and biases that Model leaves out: the totals that
+// Hugging Face shows for the safetensors, and for OPT, which has none, the sum of the
+// shapes of its tensors. The GPTs of the L3 paper are not published: their names count.
+func TestPublishedParameters(t *testing.T) {
+	published := map[string]struct {
+		parameters, off float64
+		small           func(*llm.Model) int
+	}{
+		"llama-2-7b":   {6_738_415_616, 0, llamaSmall},
+		"llama-2-13b":  {13_015_864_320, 0, llamaSmall},
+		"llama-2-70b":  {68_976_648_192, 0, llamaSmall},
+		"llama-3-8b":   {8_030_261_248, 0, llamaSmall},
+		"llama-3-70b":  {70_553_706_496, 0, llamaSmall},
+		"llama-3.1-8b": {8_030_261_248, 0, llamaSmall},
+		"qwen2.5-32b":  {32_763_876_352, 0, qwenSmall},
+		"opt-13b":      {12_853_473_280, 0, optSmall},
+		"opt-30b":      {29_974_540_288, 0, optSmall},
+		"opt-66b":      {65_719_701_504, 0, optSmall},
+		"gpt-89b":      {89e9, 0.02, optSmall},
+		"gpt-175b":     {175e9, 0.02, optSmall},
+	}
+	for _, name := range Names(Model) {
+		c, err := Load(Options{Flags: []Flag{{"--model", "run.model", name}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, ok := published[name]
+		if !ok {
+			t.Errorf("%s: add the parameters of its checkpoint", name)
+			continue
+		}
+		got := float64(c.Model.WeightBytes())*8/float64(c.Model.ElementBits) + float64(want.small(&c.Model))
+		if math.Abs(got-want.parameters) > want.off*want.parameters {
+			t.Errorf("%s: %.0f parameters, want %.0f within %g%%", name, got, want.parameters, 100*want.off)
+		}
+	}
+}
