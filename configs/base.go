@@ -21,12 +21,14 @@ type base struct {
 	section string
 	kind    Kind
 	also    string // another section that its files may have, "" for none
+	// optional are keys that a whole section may leave out: 0 is what most have.
+	optional []string
 }
 
 var bases = []base{
-	{"run.model", "model", Model, ""},
-	{"gpu.preset", "gpu", GPUs, "pcie"},
-	{"dram.preset", "dram", DRAMs, ""},
+	{"run.model", "model", Model, "", []string{"model.experts", "model.active_experts", "model.expert_skew"}},
+	{"gpu.preset", "gpu", GPUs, "pcie", nil},
+	{"dram.preset", "dram", DRAMs, "", nil},
 }
 
 // keys are those of the sections that are in every configuration.
@@ -56,11 +58,11 @@ func (b *base) identity(l *layer) string {
 	return ""
 }
 
-// missing returns the keys of the section that a layer does not set.
+// missing returns the keys of the section that a layer does not set and must.
 func (b *base) missing(l *layer) []string {
 	var missing []string
 	for _, k := range keys.Section(b.section) {
-		if k.Name != b.key && l.find(k.Name) == nil {
+		if k.Name != b.key && l.find(k.Name) == nil && !slices.Contains(b.optional, k.Name) {
 			missing = append(missing, strings.TrimPrefix(k.Name, b.section+"."))
 		}
 	}

@@ -39,6 +39,7 @@ func TestPublishedParameters(t *testing.T) {
 		"llama-3-70b":  {70_553_706_496, 0, llamaSmall},
 		"llama-3.1-8b": {8_030_261_248, 0, llamaSmall},
 		"qwen2.5-32b":  {32_763_876_352, 0, qwenSmall},
+		"mixtral-8x7b": {46_702_792_704, 0, llamaSmall},
 		"opt-13b":      {12_853_473_280, 0, optSmall},
 		"opt-30b":      {29_974_540_288, 0, optSmall},
 		"opt-66b":      {65_719_701_504, 0, optSmall},

@@ -47,6 +47,7 @@ func TestLoadModel(t *testing.T) {
 		{written(t, "a.toml", "[run]\nmodel = \"gpt-89b\"\n[model]\nlayers = 5\n"), "gpt-89b", 5, 4},
 		{written(t, "c.toml", tiny), "tiny", 2, 1},
 		{written(t, "d.json", llamaJSON), "x", 32, 2},
+		{written(t, "e.toml", tiny+"experts = 4\nactive_experts = 2\n"), "tiny", 2, 1},
 	} {
 		m, err := LoadModel("--model", c.path, &small, 8)
 		if err != nil {

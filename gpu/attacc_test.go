@@ -236,3 +236,12 @@ func TestAttAccPrefillBatch(t *testing.T) {
 		t.Errorf("fitted A100: %g s, want %g", got, want)
 	}
 }
+
+// TestAttAccPadding: rows beyond 512 are padded to 32, in what is computed and what moves.
+func TestAttAccPadding(t *testing.T) {
+	s := loadPreset(t, "a100-paper")
+	got, want := s.GEMMCost(513, 4096, 1024, 16), s.GEMMCost(544, 4096, 1024, 16)
+	if got.Compute != want.Compute || got.Memory != want.Memory || got.Bytes >= want.Bytes {
+		t.Errorf("513 rows: %+v, 544 rows %+v", got, want)
+	}
+}

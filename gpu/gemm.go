@@ -85,10 +85,13 @@ func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 		return Cost{}
 	}
 	fm, fn, fk := float64(m), float64(n), float64(k)
-	base := Cost{
-		FLOPs: 2 * fm * fn * fk, Bytes: elementBytes(productElements(fm, fn, fk), elementBits),
-		Overhead: s.MatMul.Overhead.Seconds(),
-	}
+	return s.product(Cost{FLOPs: 2 * fm * fn * fk, Bytes: elementBytes(productElements(fm, fn, fk), elementBits)}, m, n, k, elementBits)
+}
+
+// product costs the thread blocks of an m×k by a k×n product that has the FLOPs and
+// moves the bytes of base.
+func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
+	base.Overhead = s.MatMul.Overhead.Seconds()
 	if s.MatMul.Model == GEMMAttAcc {
 		return s.attAccGEMM(base, m, n, k, elementBits)
 	}

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -34,7 +35,7 @@ type kernel struct {
 func drawKernel(t *rapid.T) kernel {
 	bits := rapid.SampledFrom([]int{16, 8}).Draw(t, "bits")
 	h := drawHeads(t)
-	switch rapid.IntRange(0, 6).Draw(t, "kind") {
+	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		return kernel{"gemm", []int{size(t, "m", 1, 1<<15), size(t, "n", 1, 1<<17), size(t, "k", 1, 1<<17)},
 			func(s *Spec, x []int) Cost { return s.GEMMCost(x[0], x[1], x[2], bits) }}
@@ -45,14 +46,13 @@ func drawKernel(t *rapid.T) kernel {
 		return kernel{"decode", []int{size(t, "batch", 1, 2048), size(t, "context", 1, 1<<17)},
 			func(s *Spec, x []int) Cost { return s.DecodeAttentionCost(UniformBatch(x[0], x[1]), h) }}
 	case 3:
+		shares, active := drawExperts(t)
+		return kernel{"grouped gemm", []int{size(t, "tokens", 1, 1<<15), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)}, func(s *Spec, x []int) Cost {
+			return s.GroupedGEMMCost(NewExpertLoad(shares, active, x[0]), x[0], x[1], x[2], bits)
+		}}
+	case 4:
 		return kernel{"norm", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
 			func(s *Spec, x []int) Cost { return s.Norm(x[0], x[1], bits) }}
-	case 4:
-		return kernel{"page scores", []int{size(t, "batch", 1, 512), size(t, "pages", 1, 1<<15)},
-			func(s *Spec, x []int) Cost { return s.PageScoreCost(PageScores{Pages: UniformBatch(x[0], x[1])}, h) }}
-	case 5:
-		return kernel{"page attention", []int{size(t, "batch", 1, 512), size(t, "selected", 1, 1<<15)},
-			func(s *Spec, x []int) Cost { return s.PageAttentionCost(UniformBatch(x[0], x[1]), 16, h) }}
 	default:
 		return kernel{"activation", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
 			func(s *Spec, x []int) Cost { return s.Activation(x[0], x[1], true, bits) }}
@@ -93,7 +93,7 @@ func TestMonotone(t *testing.T) {
 		s := *preset
 		s.MatMul.WaveQuantisation, s.Decode.WaveQuantisation = false, false
 		k := drawKernel(t)
-		if k.name == "gemm" && s.MatMul.Model == GEMMAttAcc {
+		if strings.HasSuffix(k.name, "gemm") && s.MatMul.Model == GEMMAttAcc {
 			t.Skip("not monotone by construction")
 		}
 		larger := append([]int(nil), k.sizes...)
@@ -179,15 +179,23 @@ func TestTensorParallelConserves(t *testing.T) {
 			m.TensorParallel = tp
 			c := NewModelCost(s, &m)
 			const tokens = 100
-			up := c.ffn * (m.FFNMatrices() - 1)
-			products := [][2]int{{c.qkv, m.Hidden}, {m.Hidden, c.attention}, {up, m.Hidden}, {m.Hidden, c.ffn}}
 			weights, flops := int64(0), 0.0
-			for _, p := range products {
+			for _, p := range [][2]int{{c.qkv, m.Hidden}, {m.Hidden, c.attention}} {
 				weights += int64(tp) * int64(p[0]) * int64(p[1])
 				flops += float64(tp) * s.GEMMCost(tokens, p[0], p[1], m.ElementBits).FLOPs
 			}
-			if weights != m.LayerParameters() || flops != 2*tokens*float64(weights) {
-				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), 2*tokens*float64(m.LayerParameters()))
+			load := ExpertLoad{Pairs: tokens, Touched: 1}
+			if m.Experts > 0 {
+				load = NewExpertLoad(c.experts, m.ActiveExperts, tokens)
+				weights += m.RouterParameters()
+				flops += s.GEMMCost(tokens, m.Experts, m.Hidden, m.ElementBits).FLOPs
+			}
+			for _, p := range [][2]int{{c.up(), m.Hidden}, {m.Hidden, c.ffn}} {
+				weights += int64(tp) * int64(max(1, m.Experts)) * int64(p[0]) * int64(p[1])
+				flops += float64(tp) * s.GroupedGEMMCost(load, tokens, p[0], p[1], m.ElementBits).FLOPs
+			}
+			if want := tokens * float64(m.ActiveLayerWeightBytes()); weights != m.LayerParameters() || flops != want { // 2 FLOPs for 2 bytes
+				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), want)
 			}
 			attention := s.DecodeAttentionCost(UniformBatch(7, 1000), c.heads)
 			if got, want := float64(tp)*attention.FLOPs, 4.0*7*1000*float64(m.Heads*m.HeadDim); got != want {

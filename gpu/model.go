@@ -18,6 +18,7 @@ type ModelCost struct {
 	bits  int
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
+	experts                    []llm.ExpertShare // nil for a dense model
 }
 
 // NewModelCost returns the costs of model m, split over m.TensorParallel GPUs
@@ -31,6 +32,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 		attention: m.Heads / t * m.HeadDim,
 		ffn:       ceilDiv(m.FFNHidden, t),
 		vocab:     ceilDiv(m.Vocab, t),
+		experts:   m.ExpertShares(),
 	}
 }
 
@@ -108,19 +110,23 @@ func (c *ModelCost) Projection(tokens int) float64 {
 		c.spec.residual(tokens, hidden, c.bits).Seconds
 }
 
-// FFN returns the time of the norm, the feed-forward network with its
-// activation and all-reduce, and the residual addition. The up and gate
-// matrices of a gated network are one product, as serving systems run them.
+// FFN returns the time of the norm, the feed-forward network or the experts, the
+// all-reduce and the residual addition.
 func (c *ModelCost) FFN(tokens int) float64 {
-	hidden, up := c.model.Hidden, c.ffn
-	if c.model.GatedFFN {
-		up *= 2
+	hidden := c.model.Hidden
+	t := c.spec.Norm(tokens, hidden, c.bits).Seconds
+	if c.experts != nil {
+		t += c.mixture(tokens)
+	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
+		t += c.spec.gemm(tokens, c.up(), hidden, c.bits)
+		t += c.spec.Activation(tokens, c.ffn, c.model.GatedFFN, c.bits).Seconds
+		t += c.spec.gemm(tokens, hidden, c.ffn, c.bits)
 	}
-	return c.spec.Norm(tokens, hidden, c.bits).Seconds + c.spec.gemm(tokens, up, hidden, c.bits) +
-		c.spec.Activation(tokens, c.ffn, c.model.GatedFFN, c.bits).Seconds +
-		c.spec.gemm(tokens, hidden, c.ffn, c.bits) + c.allReduce(tokens) +
-		c.spec.residual(tokens, hidden, c.bits).Seconds
+	return t + c.allReduce(tokens) + c.spec.residual(tokens, hidden, c.bits).Seconds
 }
+
+// up returns the width on each GPU of what the first product of a network makes.
+func (c *ModelCost) up() int { return (c.model.FFNMatrices() - 1) * c.ffn }
 
 // ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
 func (c *ModelCost) ProjectionFFN(tokens int) float64 { return c.Projection(tokens) + c.FFN(tokens) }

@@ -19,12 +19,19 @@ type family struct {
 	layers, hidden, heads, ffn  string // keys, each a whole number; ffn may be null for 4 hidden where wide is true
 	wide                        bool
 	kvHeads, headDim, positions string // keys that may be absent; "" where the family lacks the key
+	experts, active             string // keys of the experts and of those that a token takes; "" for a dense model
 	gated, tied                 bool   // tied where tie_word_embeddings is absent
 }
 
 var families = []family{
 	{types: []string{"llama", "mistral", "qwen2", "qwen3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true},
+	{types: []string{"mixtral"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_local_experts", active: "num_experts_per_tok"},
+	{types: []string{"qwen3_moe"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
+		ffn: "moe_intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true,
+		experts: "num_experts", active: "num_experts_per_tok"},
 	{types: []string{"qwen"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", headDim: "kv_channels", gated: true},
 	{types: []string{"gpt2", "gpt_bigcode"}, layers: "n_layer", hidden: "n_embd", heads: "n_head", ffn: "n_inner", wide: true,
@@ -35,13 +42,17 @@ var families = []family{
 		positions: "max_position_embeddings", tied: true},
 }
 
-// notModelled are keys of features that Model does not describe. A model has the feature
-// unless the key is null, false, 0 or 1.
+// notModelled are keys of features that Model does not describe, or not for the types
+// that have them. A model has the feature unless the key is null, false, 0 or 1.
 var notModelled = map[string]string{
-	"num_experts": "mixtures of experts", "num_local_experts": "mixtures of experts", "n_routed_experts": "mixtures of experts",
-	"moe_num_experts": "mixtures of experts", "kv_lora_rank": "multi-head latent attention", "q_lora_rank": "multi-head latent attention",
+	"num_experts": otherExperts, "num_local_experts": otherExperts, "n_routed_experts": otherExperts, "moe_num_experts": otherExperts,
+	"shared_expert_intermediate_size": "shared experts", "n_shared_experts": "shared experts",
+	"kv_lora_rank": "multi-head latent attention", "q_lora_rank": "multi-head latent attention",
 	"quantization_config": "quantised weights", "is_encoder_decoder": "encoders", "text_config": "models of more than text",
 }
+
+// otherExperts are mixtures of families that have no keys for them.
+const otherExperts = "mixtures of experts other than mixtral and qwen3_moe"
 
 // modelTypes returns the values of model_type that FromHuggingFace reads.
 func modelTypes() []string {
@@ -63,15 +74,18 @@ func FromHuggingFace(text []byte) (*Model, error) {
 	if err := json.Unmarshal(text, &keys); err != nil {
 		return nil, &input.Error{Err: fmt.Errorf("not JSON: %w", err), Expected: "a Hugging Face config.json"}
 	}
+	kind, _ := keys["model_type"].(string)
+	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	for _, key := range slices.Sorted(maps.Keys(notModelled)) {
+		if i >= 0 && key == families[i].experts {
+			continue
+		}
 		switch keys[key] {
 		case nil, false, 0.0, 1.0:
 		default:
 			return nil, &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " are not modelled"}
 		}
 	}
-	kind, _ := keys["model_type"].(string)
-	i := slices.IndexFunc(families, func(f family) bool { return slices.Contains(f.types, kind) })
 	if i < 0 {
 		return nil, input.UnknownName("model_type", kind, modelTypes())
 	}
@@ -111,7 +125,17 @@ func (r *reader) model(f *family) *Model {
 	if f.positions != "" {
 		m.MaxPositions = r.whole(f.positions)
 	}
+	if f.experts != "" {
+		m.Experts, m.ActiveExperts = r.whole(f.experts), r.whole(f.active)
+	}
 	switch r.kind {
+	case "qwen3_moe":
+		if r.wholeOr("decoder_sparse_step", 1) != 1 {
+			r.fail("decoder_sparse_step", "1: layers without experts are not modelled")
+		}
+		if dense, _ := r.keys["mlp_only_layers"].([]any); len(dense) > 0 {
+			r.fail("mlp_only_layers", "[]: layers without experts are not modelled")
+		}
 	case "qwen": // its width is that of gate and up together
 		m.FFNHidden /= 2
 	case "gpt_bigcode":
@@ -161,7 +185,7 @@ func (r *reader) whole(key string) int {
 func (r *reader) knows(key string) bool {
 	return slices.ContainsFunc(families, func(f family) bool {
 		return slices.Contains(f.types, r.kind) &&
-			slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, "vocab_size"}, key)
+			slices.Contains([]string{f.layers, f.hidden, f.heads, f.ffn, f.kvHeads, f.headDim, f.positions, f.experts, f.active, "vocab_size"}, key)
 	})
 }
 

@@ -58,6 +58,18 @@ func TestFromHuggingFace(t *testing.T) {
 		{"", `{"architectures": ["GPTNeoXForCausalLM"], "hidden_size": 6144, "intermediate_size": 24576, "model_type": "gpt_neox", "num_attention_heads": 64,
 			"num_hidden_layers": 44, "rotary_pct": 0.25, "tie_word_embeddings": false, "vocab_size": 50432}`,
 			Model{Layers: 44, Hidden: 6144, Heads: 64, KVHeads: 64, HeadDim: 96, FFNHidden: 24576, Vocab: 50432}, 20554567680},
+		{"", `{"architectures": ["MixtralForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "max_position_embeddings": 32768,
+			"model_type": "mixtral", "num_attention_heads": 32, "num_experts_per_tok": 2, "num_hidden_layers": 32, "num_key_value_heads": 8,
+			"num_local_experts": 8, "output_router_logits": false, "router_aux_loss_coef": 0.02, "sliding_window": null,
+			"tie_word_embeddings": false, "torch_dtype": "bfloat16", "vocab_size": 32000}`,
+			Model{Layers: 32, Hidden: 4096, Heads: 32, KVHeads: 8, HeadDim: 128, FFNHidden: 14336, GatedFFN: true, Vocab: 32000,
+				Experts: 8, ActiveExperts: 2}, 46702792704},
+		{"", `{"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048, "intermediate_size": 6144,
+			"mlp_only_layers": [], "model_type": "qwen3_moe", "moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32,
+			"num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48, "num_key_value_heads": 4, "tie_word_embeddings": false,
+			"vocab_size": 151936}`,
+			Model{Layers: 48, Hidden: 2048, Heads: 32, KVHeads: 4, HeadDim: 128, FFNHidden: 768, GatedFFN: true, Vocab: 151936,
+				Experts: 128, ActiveExperts: 8}, 30532122624},
 		{"opt-66b", `{"_name_or_path": "facebook/opt-66b", "architectures": ["OPTForCausalLM"], "ffn_dim": 36864, "hidden_size": 9216,
 			"max_position_embeddings": 2048, "model_type": "opt", "num_attention_heads": 72, "num_hidden_layers": 64, "vocab_size": 50272,
 			"word_embed_proj_dim": 9216}`,
@@ -99,22 +111,34 @@ func TestFromHuggingFaceDefaults(t *testing.T) {
 	}
 }
 
+// moe returns the keys of a model type with 8 experts.
+func moe(kind, experts string) string {
+	return `"model_type": "` + kind + `", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 10, "intermediate_size": 100, ` +
+		`"moe_intermediate_size": 50, "` + experts + `": 8`
+}
+
 // TestFromHuggingFaceRefuses: what is not modelled or missing is named.
 func TestFromHuggingFaceRefuses(t *testing.T) {
 	const llama = `"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32, "vocab_size": 32000, "intermediate_size": 11008`
 	for text, want := range map[string]string{
-		`{"model_type": "mixtral", "num_local_experts": 8}`:                    `num_local_experts = 8: expected a dense decoder: mixtures of experts are not modelled`,
-		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                   `kv_lora_rank = 512: expected a dense decoder: multi-head latent attention`,
-		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:               `n_routed_experts = 256: expected a dense decoder`,
-		`{` + llama + `, "quantization_config": {"bits": 4}}`:                  `quantization_config = {"bits":4}: expected a dense decoder: quantised weights`,
-		`{"model_type": "gemma2"}`:                                             `model_type = "gemma2": expected one of gpt2, gpt_bigcode, gpt_neox, gptj, llama, mistral, opt, qwen, qwen2, qwen3`,
-		`{"hidden_size": 5}`:                                                   `model_type = "": expected one of`,
-		`{"model_type": "llama", "hidden_size": 4096}`:                         `num_hidden_layers: expected this key of model_type "llama", which is missing`,
-		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:     `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,
-		`{"model_type": "llama", "hidden_size": 40.5, "num_hidden_layers": 1}`: `hidden_size = 40.5: expected a whole number, 1 to 16777216`,
-		`{"model_type": "llama", "hidden_size": "40", "num_hidden_layers": 1}`: `hidden_size = "40": expected a whole number`,
-		`{` + llama + `, "num_key_value_heads": 0}`:                            `num_key_value_heads = 0: expected a whole number`,
-		`{` + llama + `, "tie_word_embeddings": 1}`:                            `tie_word_embeddings = 1: expected true or false`,
+		`{"model_type": "granitemoe", "num_local_experts": 8}`:                                          `num_local_experts = 8: expected a dense decoder: mixtures of experts other than mixtral and qwen3_moe are not modelled`,
+		`{"model_type": "mixtral", "num_experts": 8}`:                                                   `num_experts = 8: expected a dense decoder: mixtures of experts other`,
+		`{"model_type": "qwen2_moe", "num_experts": 60}`:                                                `num_experts = 60: expected a dense decoder: mixtures of experts other`,
+		`{"model_type": "mixtral", "num_local_experts": 8, "n_shared_experts": 2}`:                      `n_shared_experts = 2: expected a dense decoder: shared experts are not modelled`,
+		`{` + moe("mixtral", "num_local_experts") + `}`:                                                 `num_experts_per_tok: expected this key of model_type "mixtral", which is missing`,
+		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "decoder_sparse_step": 2}`: `decoder_sparse_step = 2: expected 1: layers without experts are not modelled`,
+		`{` + moe("qwen3_moe", "num_experts") + `, "num_experts_per_tok": 2, "mlp_only_layers": [0]}`:   `mlp_only_layers = [0]: expected []: layers without experts are not modelled`,
+		`{"model_type": "deepseek_v2", "kv_lora_rank": 512}`:                                            `kv_lora_rank = 512: expected a dense decoder: multi-head latent attention`,
+		`{"model_type": "deepseek_v3", "n_routed_experts": 256}`:                                        `n_routed_experts = 256: expected a dense decoder`,
+		`{` + llama + `, "quantization_config": {"bits": 4}}`:                                           `quantization_config = {"bits":4}: expected a dense decoder: quantised weights`,
+		`{"model_type": "gemma2"}`:                                                                      `model_type = "gemma2": expected one of gpt2, gpt_bigcode, gpt_neox, gptj, llama, mistral, mixtral, opt, qwen, qwen2, qwen3, qwen3_moe`,
+		`{"hidden_size": 5}`:                                                                            `model_type = "": expected one of`,
+		`{"model_type": "llama", "hidden_size": 4096}`:                                                  `num_hidden_layers: expected this key of model_type "llama", which is missing`,
+		`{"model_type": "llama", "hiden_size": 4, "num_hidden_layers": 1}`:                              `hidden_size: unknown key "hiden_size"; expected this key of model_type "llama"`,
+		`{"model_type": "llama", "hidden_size": 40.5, "num_hidden_layers": 1}`:                          `hidden_size = 40.5: expected a whole number, 1 to 16777216`,
+		`{"model_type": "llama", "hidden_size": "40", "num_hidden_layers": 1}`:                          `hidden_size = "40": expected a whole number`,
+		`{` + llama + `, "num_key_value_heads": 0}`:                                                     `num_key_value_heads = 0: expected a whole number`,
+		`{` + llama + `, "tie_word_embeddings": 1}`:                                                     `tie_word_embeddings = 1: expected true or false`,
 		`{"model_type": "llama", "hidden_size": 100, "num_attention_heads": 3, "num_hidden_layers": 1, "vocab_size": 1, "intermediate_size": 1}`:                                                            `num_attention_heads = 3: expected a divisor of hidden_size = 100`,
 		`{"model_type": "opt", "ffn_dim": 4096, "hidden_size": 1024, "max_position_embeddings": 2048, "num_attention_heads": 16, "num_hidden_layers": 24, "vocab_size": 50272, "word_embed_proj_dim": 512}`: `word_embed_proj_dim = 512: expected hidden_size = 1024`,
 		`{` + llama + `, "num_experts": 2}`:           `num_experts = 2: expected a dense decoder`,

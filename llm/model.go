@@ -16,12 +16,20 @@ type Model struct {
 	// attention, fewer for grouped-query attention.
 	KVHeads int `toml:"kv_heads"`
 	HeadDim int `toml:"head_dim"` // d, elements of one head's q, k or v
-	// FFNHidden is the inner width of the feed-forward network.
+	// FFNHidden is the inner width of the feed-forward network, of each expert where there
+	// are experts.
 	FFNHidden int `toml:"ffn_hidden"`
 	// GatedFFN says that the network has three matrices (gate, up, down; SwiGLU)
 	// instead of two.
 	GatedFFN bool `toml:"gated_ffn"`
-	Vocab    int  `toml:"vocab"` // entries of the token embedding and of the LM head
+	// Experts is the number of feed-forward networks of a layer, of which a router picks
+	// some for each token; 0 for one network that every token takes, without a router.
+	Experts       int `toml:"experts"`
+	ActiveExperts int `toml:"active_experts"` // that each token takes, where there are experts
+	// ExpertSkew is the exponent s of the experts' popularity, which falls with rank i as
+	// i^-s (Zipf's law). 0: all are equally popular, to which training balances them.
+	ExpertSkew float64 `toml:"expert_skew"`
+	Vocab      int     `toml:"vocab"` // entries of the token embedding and of the LM head
 	// TiedEmbedding says that input embedding and LM head share one matrix.
 	TiedEmbedding bool `toml:"tied_embedding"`
 	// MaxPositions is the number of learned position embeddings, 0 where
@@ -46,6 +54,7 @@ func (m *Model) Check(c *input.Check) {
 	input.Within(c, "head_dim", m.HeadDim, 8, 512)
 	input.Within(c, "max_positions", m.MaxPositions, 0, 1<<30)
 	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
+	m.checkExperts(c)
 	if !c.OK() {
 		return
 	}
@@ -56,8 +65,8 @@ func (m *Model) Check(c *input.Check) {
 	}
 	key, largest := m.largest()
 	n := m.parameters()
-	c.That(n <= mostParameters, key, largest, "a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d it has %.3g",
-		m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, n)
+	c.That(n <= mostParameters, key, largest, "a model of at most 2^56 parameters: with layers = %d, hidden = %d, heads = %d, head_dim = %d, ffn_hidden = %d, vocab = %d, experts = %d it has %.3g",
+		m.Layers, m.Hidden, m.Heads, m.HeadDim, m.FFNHidden, m.Vocab, m.Experts, n)
 }
 
 // mostParameters keeps every number of bytes far from what an int64 holds.
@@ -66,7 +75,8 @@ const mostParameters = 1 << 56
 // parameters is Parameters without overflow.
 func (m *Model) parameters() float64 {
 	h, heads := float64(m.Hidden), float64(m.Heads+2*m.KVHeads)+float64(m.Heads)
-	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(m.FFNMatrices())*h*float64(m.FFNHidden))
+	experts, _ := m.networks()
+	layer := float64(h*heads*float64(m.HeadDim)) + float64(float64(experts*m.FFNMatrices())*h*float64(m.FFNHidden)) + float64(h*float64(m.Experts))
 	return float64(float64(m.Layers)*layer) + float64(float64(2*m.Vocab+m.MaxPositions)*h)
 }
 
@@ -92,7 +102,7 @@ func (m *Model) QueryGroup() int { return m.Heads / m.KVHeads }
 // QKVWidth returns the output width of QKV generation: all heads of q, k and v.
 func (m *Model) QKVWidth() int { return (m.Heads + 2*m.KVHeads) * m.HeadDim }
 
-// FFNMatrices returns the number of feed-forward weight matrices.
+// FFNMatrices returns the number of weight matrices of a feed-forward network.
 func (m *Model) FFNMatrices() int {
 	if m.GatedFFN {
 		return 3
@@ -101,11 +111,18 @@ func (m *Model) FFNMatrices() int {
 }
 
 // LayerParameters returns the parameters of one layer's matrices: QKV
-// generation, projection and feed-forward. Biases and norms (below 0.1%) are
-// left out.
+// generation, projection, router and all feed-forward networks. Biases and norms
+// (below 0.1%) are left out.
 func (m *Model) LayerParameters() int64 {
+	all, _ := m.networks()
+	return m.layerParameters(all)
+}
+
+// layerParameters is LayerParameters with a number of feed-forward networks.
+func (m *Model) layerParameters(networks int) int64 {
 	h := int64(m.Hidden)
-	return h*int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)*h + int64(m.FFNMatrices())*h*int64(m.FFNHidden)
+	attention := h*int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)*h
+	return attention + m.RouterParameters() + int64(networks)*int64(m.FFNMatrices())*h*int64(m.FFNHidden)
 }
 
 // embeddingParameters returns the parameters of token and position embeddings
@@ -128,6 +145,13 @@ func (m *Model) WeightBytes() units.Bytes { return m.elementBytes(m.parameterCou
 
 // LayerWeightBytes returns the bytes of one layer's weights.
 func (m *Model) LayerWeightBytes() units.Bytes { return m.elementBytes(m.LayerParameters()) }
+
+// ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token
+// needs, without the experts that it does not take.
+func (m *Model) ActiveLayerWeightBytes() units.Bytes {
+	_, active := m.networks()
+	return m.elementBytes(m.layerParameters(active))
+}
 
 // KVBytesPerTokenLayer returns the KV cache of one token in one layer:
 // 2 · KVHeads · HeadDim elements.
@@ -157,13 +181,17 @@ const mostActivations = 1 << 60 // bytes
 
 // ActivationBytes returns the GPU memory, over the GPUs of one replica, that
 // the activations of a batch of tokens occupy: the residual stream and its
-// normalised copy on each GPU, q, k, v and attention output, and the widest
-// feed-forward intermediate, each split over the GPUs. It saturates at 1 EiB.
+// normalised copy on each GPU; q, k, v and attention output, split over the GPUs; or,
+// where that is more, the widest feed-forward intermediate, split too, of each expert
+// that a token takes and its output on each GPU. It saturates at 1 EiB.
 func (m *Model) ActivationBytes(tokens int) units.Bytes {
-	replicated := 2 * int64(m.Hidden) * int64(m.TensorParallel)
+	stream := int64(m.Hidden) * int64(m.TensorParallel)
 	attention := int64(m.QKVWidth()) + int64(m.Heads)*int64(m.HeadDim)
 	feedForward := int64(m.FFNMatrices()-1) * int64(m.FFNHidden)
-	token := replicated + max(attention, feedForward)
+	if m.Experts > 0 {
+		feedForward = int64(m.ActiveExperts) * (feedForward + stream)
+	}
+	token := 2*stream + max(attention, feedForward)
 	if float64(tokens)*float64(token)*float64(m.ElementBits)/8 >= mostActivations {
 		return mostActivations
 	}

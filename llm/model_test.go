@@ -79,6 +79,13 @@ func TestValidate(t *testing.T) {
 		"tensor_parallel":  func(m *Model) { m.TensorParallel = 5 },
 		"tensor_parallel ": func(m *Model) { m.TensorParallel = 0 },
 		"element_bits":     func(m *Model) { m.ElementBits = 12 },
+		"experts":          func(m *Model) { m.Experts, m.ActiveExperts = 4097, 1 },
+		"experts ":         func(m *Model) { m.Experts = -1 },
+		"active_experts":   func(m *Model) { m.Experts, m.ActiveExperts = 8, 9 },
+		"active_experts ":  func(m *Model) { m.Experts, m.ActiveExperts = 8, 0 },
+		"active_experts  ": func(m *Model) { m.ActiveExperts = -1 },
+		"expert_skew":      func(m *Model) { m.ExpertSkew = -0.1 },
+		"expert_skew ":     func(m *Model) { m.ExpertSkew = math.NaN() },
 	} {
 		m := gpt(64, 72, 9216, 2)
 		change(m)
@@ -93,7 +100,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("the largest: %v", errs[0])
 	}
 	m.Layers, m.FFNHidden, m.MaxPositions = 1<<24, 1<<22, 0
-	want := "layers = 16777216: expected a model of at most 2^56 parameters: with layers = 16777216, hidden = 9216, heads = 72, head_dim = 512, ffn_hidden = 4194304, vocab = 50272 it has "
+	want := "layers = 16777216: expected a model of at most 2^56 parameters: with layers = 16777216, hidden = 9216, heads = 72, head_dim = 512, ffn_hidden = 4194304, vocab = 50272, experts = 0 it has "
 	if errs := input.Faults(m); len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), want) {
 		t.Errorf("got  %v\nwant %s", errs, want)
 	}
@@ -108,7 +115,7 @@ func TestParametersWithoutOverflow(t *testing.T) {
 		m.KVHeads, m.HeadDim, m.FFNHidden = n("kv", 64), n("dim", 512), n("ffn", 80000)
 		m.Vocab, m.MaxPositions, m.TiedEmbedding = n("vocab", 200000), n("positions", 100000), false
 		m.Heads = m.KVHeads * n("group", 16)
-		m.GatedFFN = rapid.Bool().Draw(t, "gated")
+		m.GatedFFN, m.Experts = rapid.Bool().Draw(t, "gated"), n("experts", 257)-1
 		if got, want := m.parameters(), float64(m.parameterCount()); got != want {
 			t.Fatalf("%v parameters, want %v", got, want)
 		}

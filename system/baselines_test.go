@@ -32,7 +32,7 @@ func drawBaseline(t *rapid.T) drawn {
 		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
 		fmt.Sprintf("node.memory_capacity=%q", capacity),
 		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
-		"model.tensor_parallel=2",
+		"model.tensor_parallel=2", "model.experts=" + pick("experts", "0", "0", "6"), "model.active_experts=2",
 		"gpu.preset=" + pick("GPU", "a100-paper", "a100-sxm-80gb"),
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
 		"memory.history=" + pick("history", "0", "20", "1000"), "batching.max_num_seqs=" + pick("most decode", "0", "0", "2", "9"),

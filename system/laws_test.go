@@ -35,7 +35,8 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 		fmt.Sprint("node.gpus=", 2*replicas), fmt.Sprint("node.channels=", channels), fmt.Sprint("node.ranksets=", ranksets),
 		fmt.Sprintf("node.memory_capacity=%q", capacity),
 		fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096",
-		"model.tensor_parallel=2",
+		"model.tensor_parallel=2", "model.experts=" + pick("experts", "0", "0", "3", "40"),
+		fmt.Sprint("model.active_experts=", number("active experts", 1, 3)), "model.expert_skew=" + pick("skew", "0.0", "1.5"),
 		"scheduler.sub_batches=" + pick("sub-batches", "1", "2"),
 		"scheduler.chunking=" + pick("chunking", "true", "false"),
 		fmt.Sprint("scheduler.min_prefill_tokens=", number("min prefill", 1, 600)),
@@ -226,7 +227,7 @@ func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result
 }
 
 // checkBounds: no run is faster than the PIM's bandwidth lets it read the keys
-// and values, nor than the GPUs can read the weights once an iteration.
+// and values, nor than the GPUs can read the weights that a token needs once an iteration.
 func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 	h := node.Hardware(r.trace)
 	var read float64 // bytes of KV
@@ -239,7 +240,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 	if bound := units.FromSeconds(read / float64(h.Attention)); r.end < bound {
 		t.Fatalf("the run takes %v, reading all KV at the peak of the PIM %v", r.end, bound)
 	}
-	perIteration := float64(cfg.Model.Layers) * float64(cfg.Model.LayerWeightBytes()) / float64(h.HBM) * float64(h.Replicas)
+	perIteration := float64(cfg.Model.Layers) * float64(cfg.Model.ActiveLayerWeightBytes()) / float64(h.HBM) * float64(h.Replicas)
 	// Replicas iterate at the same time.
 	if bound := units.FromSeconds(perIteration * float64(r.iterations) / float64(h.Replicas)); r.end < bound {
 		t.Fatalf("%d iterations take %v, reading the weights at the peak of HBM %v", r.iterations, r.end, bound)

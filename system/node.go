@@ -84,7 +84,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{
 			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(m).kv(1),
-			allWeights: units.Bytes(m.Layers) * m.LayerWeightBytes(),
+			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
 	if o.Timeline != nil {

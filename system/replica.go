@@ -40,8 +40,8 @@ type replica struct {
 
 // bounds is what the hardware of a replica can do at most.
 type bounds struct {
-	hbm                 units.Bandwidth
-	kvToken, allWeights units.Bytes // read for a token of context, and in every iteration
+	hbm              units.Bandwidth
+	kvToken, weights units.Bytes // read for a token of context, and at least in every iteration
 }
 
 // replicaResult is what a replica leaves.
@@ -300,7 +300,7 @@ func (r *replica) checkThroughput() {
 	if least := read * float64(r.bounds.kvToken) / float64(r.engine.peak()); took < least {
 		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
-	if least := float64(r.bounds.allWeights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {
+	if least := float64(r.bounds.weights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {
 		r.check.fail(LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
 	}
 }

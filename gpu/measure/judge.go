@@ -109,11 +109,7 @@ func Regions(kind Kind) []Region {
 		}
 	}
 	var regions []Region
-	ops := elementwiseOps
-	if kind == PageSparse {
-		ops = pageSparseOps
-	}
-	for _, op := range ops {
+	for _, op := range elementwiseOps {
 		regions = append(regions, Region{op, func(s *Sample) bool { return s.op == op }})
 	}
 	return regions

@@ -57,8 +57,6 @@ func parameters(kind Kind) []parameter {
 		return allReduceParameters()
 	case PCIe:
 		return pcieParameters()
-	case PageSparse:
-		return pageSparseParameters()
 	default:
 		return elementwiseParameters()
 	}

@@ -1,0 +1,69 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// ExpertLoad is how the tokens of a batch are dealt to the experts of a layer.
+type ExpertLoad struct {
+	Pairs   int     // of a token and an expert that it takes: rows of all experts
+	Touched float64 // experts that at least one token takes, in expectation
+}
+
+// NewExpertLoad returns the expected load of a batch whose tokens take active experts
+// each, independently of each other: an expert of share p is left untouched by all
+// tokens with the probability (1−p)^tokens.
+func NewExpertLoad(shares []llm.ExpertShare, active, tokens int) ExpertLoad {
+	l := ExpertLoad{Pairs: tokens * active}
+	for _, s := range shares {
+		l.Touched += float64(float64(s.Experts) * (1 - portable.Pow(1-s.Share, float64(tokens))))
+	}
+	return l
+}
+
+// rows returns the rows of a mean touched expert, rounded up. What is left of an
+// untouched expert in expectation (1e-8 of one with 64 tokens and 8 experts) begins no
+// row.
+func (l ExpertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched - 1e-5)) }
+
+// GroupedGEMMCost returns the cost of the products of one kernel that multiplies each
+// token's row by the k×n matrices of its experts, as fused and grouped kernels of
+// servers do (MegaBlocks, Gale et al. 2022, https://arxiv.org/abs/2211.15841; vLLM's
+// fused_moe). Inputs are the rows of k elements that it reads: the tokens', or the pairs'.
+//
+// Its thread blocks are those of one product: of the rows of an expert, padded to tiles,
+// by the columns of all touched experts side by side. So it has one overhead, its blocks
+// share the SMs, and one expert that every token takes is GEMMCost. The bytes are those
+// of the touched experts, the inputs and the outputs. Loads of experts differ: each
+// wastes half a tile in the mean, whatever its rows, so all have those of the mean.
+func (s *Spec) GroupedGEMMCost(l ExpertLoad, inputs, n, k, elementBits int) Cost {
+	if l.Pairs <= 0 || n <= 0 || k <= 0 {
+		return Cost{}
+	}
+	pairs, fn, fk := float64(l.Pairs), float64(n), float64(k)
+	elements := float64(float64(inputs)*fk) + float64(l.Touched*fn*fk) + float64(pairs*fn)
+	width := int(math.Ceil(l.Touched * fn))
+	return s.product(Cost{FLOPs: 2 * pairs * fn * fk, Bytes: elementBytes(elements, elementBits)}, l.rows(), width, k, elementBits)
+}
+
+// mixture returns the time of the experts of a batch: the router's product, its softmax
+// and choice, the sorting of pairs by expert, both grouped products with the activation
+// between, and the weighted sum of each token's outputs. Each GPU has the router whole
+// and its columns of every expert, as of a dense network (tensor parallelism); whole
+// experts on different GPUs (expert parallelism) are not modelled.
+func (c *ModelCost) mixture(tokens int) float64 {
+	if tokens <= 0 {
+		return 0
+	}
+	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
+	l := NewExpertLoad(c.experts, active, tokens)
+	const index = 32 // bits of an index of a token
+	route := s.gemm(tokens, c.model.Experts, hidden, c.bits) + s.Elementwise(2, tokens, c.model.Experts, c.bits).Seconds +
+		s.Elementwise(2, tokens, active, index).Seconds
+	return route + s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.bits).Seconds +
+		s.Activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits).Seconds +
+		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.bits).Seconds + s.Elementwise(active+1, tokens, hidden, c.bits).Seconds
+}

@@ -1,0 +1,188 @@
+package gpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/llm"
+)
+
+// drawExperts draws how a router deals tokens to experts.
+func drawExperts(t *rapid.T) (shares []llm.ExpertShare, active int) {
+	m := llm.Model{Experts: size(t, "experts", 1, 256), ExpertSkew: rapid.SampledFrom([]float64{0, 0.5, 1, 3}).Draw(t, "skew")}
+	m.ActiveExperts = rapid.IntRange(1, m.Experts).Draw(t, "active")
+	return m.ExpertShares(), m.ActiveExperts
+}
+
+// TestTouchedExperts: the expected number of touched experts is that of drawn batches.
+// Drawing at equal distances takes each expert with its share, and none twice (W. G.
+// Madow 1949, https://doi.org/10.1214/aoms/1177729988).
+func TestTouchedExperts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, m := range []llm.Model{
+		{Experts: 8, ActiveExperts: 2}, {Experts: 8, ActiveExperts: 2, ExpertSkew: 1}, {Experts: 128, ActiveExperts: 8},
+		{Experts: 128, ActiveExperts: 8, ExpertSkew: 1.5}, {Experts: 5, ActiveExperts: 5}, {Experts: 1, ActiveExperts: 1},
+	} {
+		shares := m.ExpertShares()
+		var each []float64
+		for _, s := range shares {
+			for range s.Experts {
+				each = append(each, s.Share)
+			}
+		}
+		for _, tokens := range []int{1, 2, 7, 40} {
+			const batches = 4000
+			drawn := 0
+			for range batches {
+				touched := map[int]bool{}
+				for range tokens {
+					below, next := 0.0, random.Float64()
+					for _, i := range random.Perm(len(each)) {
+						if below += each[i]; below > next {
+							touched[i], next = true, next+1
+						}
+					}
+				}
+				drawn += len(touched)
+			}
+			got, want := NewExpertLoad(shares, m.ActiveExperts, tokens).Touched, float64(drawn)/batches
+			if math.Abs(got/want-1) > 0.01 {
+				t.Errorf("%+v: %d tokens touch %.3f experts, drawn %.3f", m, tokens, got, want)
+			}
+		}
+	}
+}
+
+// TestExpertLoad: by hand for Mixtral's 2 of 8; never more experts than there are nor
+// fewer than a token takes; more tokens touch more and give each more rows; skew
+// touches fewer.
+func TestExpertLoad(t *testing.T) {
+	uniform := []llm.ExpertShare{{Experts: 8, Share: 0.25}}
+	for tokens, want := range map[int]float64{1: 2, 2: 3.5, 3: 4.625, 4: 5.46875} {
+		if got := NewExpertLoad(uniform, 2, tokens).Touched; math.Abs(got-want) > 1e-12 {
+			t.Errorf("%d tokens touch %v experts, want %v", tokens, got, want)
+		}
+	}
+	for tokens, want := range map[int]int{1: 1, 2: 2, 8: 3, 64: 16, 512: 128, 513: 129} {
+		if got := NewExpertLoad(uniform, 2, tokens).rows(); got != want {
+			t.Errorf("%d tokens: %d rows an expert, want %d", tokens, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		shares, active := drawExperts(t)
+		experts := 0
+		for _, s := range shares {
+			experts += s.Experts
+		}
+		tokens := size(t, "tokens", 1, 1<<20)
+		l, more := NewExpertLoad(shares, active, tokens), NewExpertLoad(shares, active, tokens+size(t, "more", 1, 1000))
+		if l.Touched < float64(active)*(1-1e-12) || l.Touched > float64(experts) || more.Touched < l.Touched || more.rows() < l.rows() {
+			t.Fatalf("%d of %d experts: %+v, then %+v", active, experts, l, more)
+		}
+		if float64(l.rows())*l.Touched < float64(l.Pairs)*(1-1e-5) {
+			t.Fatalf("%d rows of %v experts for %d pairs", l.rows(), l.Touched, l.Pairs)
+		}
+		even := NewExpertLoad([]llm.ExpertShare{{Experts: experts, Share: float64(active) / float64(experts)}}, active, tokens)
+		if l.Touched > even.Touched*(1+1e-12) {
+			t.Fatalf("skew touches %v experts, equal shares %v", l.Touched, even.Touched)
+		}
+	})
+}
+
+// TestGroupedReduces: one expert that all tokens take is a plain product, and equal
+// experts are a product of one expert's rows by all columns, but for the rows that each
+// reads and writes. One kernel has one overhead.
+func TestGroupedReduces(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		tokens, n, k := size(t, "tokens", 1, 1<<20), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)
+		one := NewExpertLoad([]llm.ExpertShare{{Experts: 1, Share: 1}}, 1, tokens)
+		if got, want := s.GroupedGEMMCost(one, tokens, n, k, 16), s.GEMMCost(tokens, n, k, 16); got != want {
+			t.Fatalf("one expert: %+v, want %+v", got, want)
+		}
+		experts, rows := size(t, "experts", 1, 64), size(t, "rows", 1, 2048)
+		l := ExpertLoad{Pairs: rows * experts, Touched: float64(experts)}
+		got, plain := s.GroupedGEMMCost(l, rows, n, k, 16), s.GEMMCost(rows, experts*n, k, 16)
+		if got != plain {
+			t.Fatalf("%d equal experts: %+v, want %+v", experts, got, plain)
+		}
+		apart := s.GroupedGEMMCost(l, l.Pairs, n, k, 16)
+		if read := apart.Bytes - got.Bytes; read != float64(2*(experts-1)*rows*k) || apart.Seconds < got.Seconds {
+			t.Fatalf("rows of its own for each expert: %+v, shared %+v", apart, got)
+		}
+		if none := s.GroupedGEMMCost(ExpertLoad{}, 0, n, k, 16); none != (Cost{}) {
+			t.Fatalf("no tokens cost %+v", none)
+		}
+	})
+}
+
+// TestGroupedBytes: the weights that a grouped product reads are those of the touched
+// experts: never more than all, and all with many tokens.
+func TestGroupedBytes(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	c := NewModelCost(s, loadModel(t, "mixtral-8x7b"))
+	expert := 2 * float64(c.up()*4096)
+	for _, tokens := range []int{1, 2, 10, 100, 1000, 100_000} {
+		l := NewExpertLoad(c.experts, 2, tokens)
+		activations := 2 * float64(tokens*4096+l.Pairs*c.up())
+		weights := s.GroupedGEMMCost(l, tokens, c.up(), 4096, 16).Bytes - activations
+		want := 8 * (1 - math.Pow(0.75, float64(tokens)))
+		if got := weights / expert; math.Abs(got-want) > 1e-9*want || got > 8 {
+			t.Errorf("%d tokens read %v experts, want %v", tokens, got, want)
+		}
+	}
+}
+
+// TestMixtureSums: an FFN of experts is its kernels; with one expert it is the dense one
+// and the router's; skewed experts are read less.
+func TestMixtureSums(t *testing.T) {
+	s, m := loadPreset(t, "h200-sxm"), *loadModel(t, "mixtral-8x7b")
+	const n = 16
+	l := NewExpertLoad([]llm.ExpertShare{{Experts: 8, Share: 0.25}}, 2, n)
+	around := s.Norm(n, 4096, 16).Seconds + s.allReduce(2, n*4096*2) + s.residual(n, 4096, 16).Seconds
+	router := func(experts, active int) float64 {
+		return s.gemm(n, experts, 4096, 16) + s.Elementwise(2, n, experts, 16).Seconds + s.Elementwise(2, n, active, 32).Seconds +
+			s.Elementwise(active+1, n, 4096, 16).Seconds
+	}
+	want := around + router(8, 2) + s.GroupedGEMMCost(l, n, 14336, 4096, 16).Seconds + s.Activation(2*n, 7168, true, 16).Seconds +
+		s.GroupedGEMMCost(l, 2*n, 4096, 7168, 16).Seconds
+	mixture := NewModelCost(s, &m).FFN(n)
+	if !near(mixture, want) {
+		t.Errorf("%g s, want %g", mixture, want)
+	}
+	if got := NewModelCost(s, &m).FFN(0); got != s.allReduce(2, 0) {
+		t.Errorf("no tokens: %g s", got)
+	}
+	skewed := m
+	skewed.ExpertSkew = 2
+	if got := NewModelCost(s, &skewed).FFN(n); got >= mixture {
+		t.Errorf("skewed: %g s, equal %g", got, mixture)
+	}
+	dense := m
+	dense.Experts, dense.ActiveExperts = 0, 0
+	single := m
+	single.Experts, single.ActiveExperts = 1, 1
+	if got, want := NewModelCost(s, &single).FFN(n), NewModelCost(s, &dense).FFN(n)+router(1, 1); !near(got, want) {
+		t.Errorf("one expert: %g s, dense and router %g", got, want)
+	}
+}
+
+// TestMixtureMonotone: more tokens never take a layer of experts less time. AttAcc's
+// products are not monotone by construction, and have tiles here.
+func TestMixtureMonotone(t *testing.T) {
+	m := loadModel(t, "mixtral-8x7b")
+	forPresets(t, func(t *rapid.T, preset *Spec) {
+		s := *preset
+		s.MatMul.Model, s.MatMul.WaveQuantisation = GEMMTiles, false
+		model := *m
+		model.ExpertSkew = rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "skew")
+		model.TensorParallel = 1 // an all-reduce has laws of its own
+		c := NewModelCost(&s, &model)
+		tokens := size(t, "tokens", 1, 1<<15)
+		if a, b := c.FFN(tokens), c.FFN(tokens+size(t, "more", 1, 100)); b < a*(1-1e-9) {
+			t.Fatalf("%d tokens take %g s, more only %g", tokens, a, b)
+		}
+	})
+}
