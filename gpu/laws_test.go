@@ -35,7 +35,7 @@ type kernel struct {
 func drawKernel(t *rapid.T) kernel {
 	bits := rapid.SampledFrom([]int{16, 8}).Draw(t, "bits")
 	h := drawHeads(t)
-	switch rapid.IntRange(0, 5).Draw(t, "kind") {
+	switch rapid.IntRange(0, 7).Draw(t, "kind") {
 	case 0:
 		return kernel{"gemm", []int{size(t, "m", 1, 1<<15), size(t, "n", 1, 1<<17), size(t, "k", 1, 1<<17)},
 			func(s *Spec, x []int) Cost { return s.GEMMCost(x[0], x[1], x[2], bits) }}
@@ -53,6 +53,12 @@ func drawKernel(t *rapid.T) kernel {
 	case 4:
 		return kernel{"norm", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
 			func(s *Spec, x []int) Cost { return s.Norm(x[0], x[1], bits) }}
+	case 5:
+		return kernel{"page scores", []int{size(t, "batch", 1, 512), size(t, "pages", 1, 1<<15)},
+			func(s *Spec, x []int) Cost { return s.PageScoreCost(PageScores{Pages: UniformBatch(x[0], x[1])}, h) }}
+	case 6:
+		return kernel{"page attention", []int{size(t, "batch", 1, 512), size(t, "selected", 1, 1<<15)},
+			func(s *Spec, x []int) Cost { return s.PageAttentionCost(UniformBatch(x[0], x[1]), 16, h) }}
 	default:
 		return kernel{"activation", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
 			func(s *Spec, x []int) Cost { return s.Activation(x[0], x[1], true, bits) }}

@@ -28,6 +28,7 @@ type Spec struct {
 	Decode     DecodeSpec      `toml:"decode_attention"`
 	Pointwise  ElementwiseSpec `toml:"elementwise"`
 	Collective AllReduceSpec   `toml:"all_reduce"`
+	PageSparse PageSparseSpec  `toml:"page_sparse"`
 }
 
 // Efficiency is what every kernel's roofline has: the shares of peak that it
@@ -90,6 +91,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("decode_attention", &s.Decode)
 	c.In("elementwise", &s.Pointwise)
 	c.In("all_reduce", &s.Collective)
+	c.In("page_sparse", &s.PageSparse)
 }
 
 // peak returns the arithmetic rate for elements of the given width.

@@ -16,7 +16,7 @@ import (
 func (v *validation) figures(kind measure.Kind) ([]results.File, error) {
 	e := v.errors[kind]
 	size, unit := "size_bytes", 1.0
-	if v.target.Cost(&e.Relative[0].Sample).FLOPs > 0 {
+	if _, flops := v.target.Size(&e.Relative[0].Sample); flops {
 		size, unit = "work_MFLOP", 1e6
 	}
 	times := &results.Table{Name: string(kind), Columns: []string{"measured_us", "predicted_us"}}
@@ -25,7 +25,8 @@ func (v *validation) figures(kind measure.Kind) ([]results.File, error) {
 	for i := range e.Relative {
 		p := &e.Relative[i]
 		times.Rows = append(times.Rows, []string{number(1e6 * p.Sample.Seconds), number(1e6 * p.Predicted)})
-		errors.Rows = append(errors.Rows, []string{number(v.target.Size(&p.Sample) / unit), number(1 + p.Error)})
+		work, _ := v.target.Size(&p.Sample)
+		errors.Rows = append(errors.Rows, []string{number(work / unit), number(1 + p.Error)})
 	}
 	name := strings.ReplaceAll(string(kind), "_", " ") + " on " + v.target.GPU.Name
 	var files []results.File

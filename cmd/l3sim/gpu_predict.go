@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +24,8 @@ type predictFlags struct {
 	batch                      int
 	context                    []int
 	heads, kvHeads, dim, width int
-	gpus                       int
+	gpus, page, pages          int
+	perQueryHead               bool
 }
 
 // predictOps are the values of --op, and the flags that each needs.
@@ -36,6 +39,9 @@ var predictOps = []struct {
 	{"prefill", []string{"chunk", "heads"}},
 	{"decode", []string{"context", "heads"}},
 	{"allreduce", []string{"gpus", "bytes"}},
+	{"page-score", []string{"context", "page", "heads"}},
+	{"top-k", []string{"context", "page", "pages", "heads"}},
+	{"page-attention", []string{"page", "pages", "heads"}},
 }
 
 // predictNames returns the values of --op.
@@ -56,24 +62,29 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
   l3sim gpu predict --gpu h200-sxm --op prefill --chunk 512 --finished 4096 --heads 32 --kv-heads 8
   l3sim gpu predict --gpu a100-sxm-80gb --op decode --batch 64 --context 2048 --heads 32
   l3sim gpu predict --gpu a100-sxm-80gb --op decode --context 100,2000,30000 --heads 32
-  l3sim gpu predict --gpu a100-sxm-80gb --op allreduce --gpus 8 --bytes 64MiB`,
+  l3sim gpu predict --gpu a100-sxm-80gb --op allreduce --gpus 8 --bytes 64MiB
+  l3sim gpu predict --gpu h200-sxm --op page-score --batch 16 --context 131072 --page 16 --heads 32 --kv-heads 8
+  l3sim gpu predict --gpu h200-sxm --op page-attention --batch 16 --page 16 --pages 256 --heads 32 --kv-heads 8`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	f.register(flags, jsonUsage)
-	flags.StringVar(&f.op, "op", "", "kernel: gemm, norm, activation, prefill, decode or allreduce")
+	flags.StringVar(&f.op, "op", "", "kernel: "+strings.Join(predictNames(), ", "))
 	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
 	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
 	flags.IntVar(&f.k, "k", 0, "gemm: inner size")
 	flags.IntVar(&f.chunk, "chunk", 0, "prefill: query tokens")
 	flags.IntVar(&f.finished, "finished", 0, "prefill: tokens before the chunk")
-	flags.IntVar(&f.batch, "batch", 1, "prefill, decode: equal requests")
-	flags.IntSliceVar(&f.context, "context", nil, "decode: context length, or one for each request")
+	flags.IntVar(&f.batch, "batch", 1, "prefill, decode, pages: equal requests")
+	flags.IntSliceVar(&f.context, "context", nil, "decode, page-score, top-k: context length, or one for each request")
 	flags.IntVar(&f.heads, "heads", 0, "attention: query heads")
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "attention: KV heads (default: as many as --heads)")
 	flags.IntVar(&f.dim, "head-dim", 128, "attention: elements of a head")
 	flags.IntVar(&f.width, "bits", 16, "element width, 16 or 8")
+	flags.IntVar(&f.page, "page", 0, "page-score, top-k, page-attention: tokens of a page")
+	flags.IntVar(&f.pages, "pages", 0, "top-k, page-attention: pages selected of each request")
+	flags.BoolVar(&f.perQueryHead, "per-query-head", false, "page-score, top-k, page-attention: each query head has scores, a selection and pages of its own")
 	flags.IntVar(&f.gpus, "gpus", 0, "allreduce: GPUs")
 	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in bytes or with a unit (64MiB)")
 	return cmd
@@ -120,6 +131,7 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	}{
 		{"m", f.m, 1}, {"n", f.n, 1}, {"k", f.k, 1}, {"chunk", f.chunk, 1}, {"finished", f.finished, 0},
 		{"batch", f.batch, 1}, {"heads", f.heads, 1}, {"kv-heads", f.kvHeads, 1}, {"head-dim", f.dim, 1}, {"gpus", f.gpus, 1},
+		{"page", f.page, 1}, {"pages", f.pages, 1},
 	}
 	const most = 1 << 40
 	for _, c := range f.context {
@@ -134,6 +146,14 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	}
 	if f.heads > 0 && f.heads%f.kvHeads != 0 {
 		return &input.Error{Key: "--kv-heads", Value: strconv.Itoa(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads %d", f.heads)}
+	}
+	if f.page > 0 && f.pages > most/f.page {
+		return &input.Error{Key: "--pages", Value: strconv.Itoa(f.pages), Expected: fmt.Sprintf("at most 2^40 tokens, %d pages of %d", most/f.page, f.page)}
+	}
+	if f.op == "top-k" {
+		if all := (slices.Min(f.context)-1)/f.page + 1; f.pages > all {
+			return &input.Error{Key: "--pages", Value: strconv.Itoa(f.pages), Expected: fmt.Sprintf("at most the %d pages of the shortest context", all)}
+		}
 	}
 	if f.width != 16 && f.width != 8 {
 		return &input.Error{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
@@ -157,14 +177,9 @@ func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
 	case "prefill":
 		return s.PrefillAttentionCost(f.batch, f.chunk, f.finished, heads), nil
 	case "decode":
-		if len(f.context) == 1 {
-			return s.DecodeAttentionCost(gpu.UniformBatch(f.batch, f.context[0]), heads), nil
-		}
-		var batch gpu.DecodeBatch
-		for _, c := range f.context {
-			batch.Add(c)
-		}
-		return s.DecodeAttentionCost(batch, heads), nil
+		return s.DecodeAttentionCost(f.decoding(1), heads), nil
+	case "page-score", "top-k", "page-attention":
+		return f.pageSparse(s, heads), nil
 	}
 	var size units.Bytes
 	if n, err := strconv.ParseInt(f.bytes, 10, 64); err == nil {
@@ -176,6 +191,33 @@ func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
 		return gpu.Cost{}, &input.Error{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
 	}
 	return s.AllReduceCost(f.gpus, size), nil
+}
+
+// decoding returns the batch of --context or --batch, its contexts in pages of so many
+// tokens.
+func (f *predictFlags) decoding(page int) gpu.DecodeBatch {
+	if len(f.context) == 1 {
+		return gpu.UniformBatch(f.batch, (f.context[0]-1)/page+1)
+	}
+	var batch gpu.DecodeBatch
+	for _, c := range f.context {
+		batch.Add((c-1)/page + 1)
+	}
+	return batch
+}
+
+// pageSparse returns the cost of a kernel of page-sparse attention.
+func (f *predictFlags) pageSparse(s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+	if f.op == "page-score" {
+		return s.PageScoreCost(gpu.PageScores{Pages: f.decoding(f.page), PerQueryHead: f.perQueryHead}, heads)
+	}
+	if f.perQueryHead {
+		heads.KV = heads.Query
+	}
+	if f.op == "top-k" {
+		return s.TopKCost(f.decoding(f.page), heads.KV, f.pages)
+	}
+	return s.PageAttentionCost(gpu.UniformBatch(f.batch, f.pages*f.page), f.page, heads)
 }
 
 // prediction is the JSON of `gpu predict`.

@@ -37,6 +37,8 @@ Measurements are CSV files; the columns say what a file measures:
   gpus,bytes,us                                 all_reduce
   direction,bytes,us                            pcie
   op,m,d,us                                     elementwise (layernorm, add, gelu, copy)
+  op,batch,context,q_heads,kv_heads,head_dim,page,pages,us
+                                                page_sparse (page_score, topk, attention); decode_attention (dense)
 Elements are 16 bits wide.`,
 		Example: `  l3sim gpu validate --gpu a100-sxm-80gb --measured measured/a100
   l3sim gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,

@@ -109,7 +109,11 @@ func Regions(kind Kind) []Region {
 		}
 	}
 	var regions []Region
-	for _, op := range elementwiseOps {
+	ops := elementwiseOps
+	if kind == PageSparse {
+		ops = pageSparseOps
+	}
+	for _, op := range ops {
 		regions = append(regions, Region{op, func(s *Sample) bool { return s.op == op }})
 	}
 	return regions

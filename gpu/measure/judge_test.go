@@ -65,6 +65,14 @@ func TestH200(t *testing.T) {
 	})
 }
 
+// TestPageSparse judges the preset on the page-sparse kernels that it was fitted to, and
+// decode attention on the dense ones beside them, to which it was not.
+func TestPageSparse(t *testing.T) {
+	checkBounds(t, h200(t), read(t, "testdata/h200_iterations"), []bound{
+		{PageSparse, scoreOp, 0.05, 0.12}, {PageSparse, topKOp, 0.055, 0.12}, {PageSparse, attentionOp, 0.03, 0.06}, {Decode, "", 0.08, 0.12},
+	})
+}
+
 // TestA100 judges the preset on published kernel times, which are not part of
 // this repository.
 func TestA100(t *testing.T) {
@@ -133,6 +141,7 @@ func TestRegionsAreWhatTheySay(t *testing.T) {
 		{Sample{kind: AllReduce, bytes: 99_999}, "below 0.1 MB"}, {Sample{kind: AllReduce, bytes: 100_000}, "0.1 to 1 MB"},
 		{Sample{kind: AllReduce, bytes: 1_000_000}, "0.1 to 1 MB"}, {Sample{kind: AllReduce, bytes: 1_000_001}, "above 1 MB"},
 		{Sample{kind: PCIe, bytes: 1<<20 - 1}, "below 1 MiB"}, {Sample{kind: PCIe, bytes: 1 << 20}, "1 MiB and more"},
+		{Sample{kind: PageSparse, op: "topk"}, "topk"}, {Sample{kind: PageSparse, op: "attention"}, "attention"},
 		{Sample{kind: Elementwise, op: "gelu"}, "gelu"}, {Sample{kind: Elementwise, op: "copy"}, "copy"},
 	} {
 		var in []string

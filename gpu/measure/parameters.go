@@ -57,6 +57,8 @@ func parameters(kind Kind) []parameter {
 		return allReduceParameters()
 	case PCIe:
 		return pcieParameters()
+	case PageSparse:
+		return pageSparseParameters()
 	default:
 		return elementwiseParameters()
 	}

@@ -21,6 +21,7 @@ var layouts = []struct {
 	columns string
 }{
 	{GEMM, "m,n,k,us"},
+	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
@@ -178,6 +179,8 @@ func (r *row) sample(kind Kind) Sample {
 			s.chunk = r.integer("length", 1, maxSize)
 		}
 		s.heads = r.heads()
+	case PageSparse:
+		r.pageSparse(&s)
 	case AllReduce:
 		s.gpus, s.bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
 	case PCIe:

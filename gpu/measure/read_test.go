@@ -10,6 +10,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
+const sparseHeader = "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us\n"
+
 func TestKindsByColumns(t *testing.T) {
 	for text, want := range map[string]Sample{
 		"m,n,k,us\n1,2,3,4.5\n":                                           {kind: GEMM, m: 1, n: 2, k: 3},
@@ -18,6 +20,8 @@ func TestKindsByColumns(t *testing.T) {
 		"gpus,bytes,us\r\n2,64,5\r\n":                                     {kind: AllReduce, gpus: 2, bytes: 64},
 		"direction,bytes,us\nd2h,64,5\n":                                  {kind: PCIe, op: "d2h", bytes: 64},
 		"op,m,d,us\ngelu,4,8,5\n":                                         {kind: Elementwise, op: "gelu", m: 4, n: 8},
+		sparseHeader + "topk,2,100,8,4,128,16,7,5\n":                      {kind: PageSparse, op: "topk", batch: 2, context: 100, page: 16, pages: 7},
+		sparseHeader + "dense,2,100,8,4,128,1,100,5\n":                    {kind: Decode, batch: 2, context: 100},
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":   {kind: Decode, batch: 2, context: 100},
 		"batch,length,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":    {kind: Prefill, batch: 2, chunk: 100},
 		"chunk,finished,q_heads,kv_heads,head_dim,us\n16,100,8,4,128,5\n": {kind: Prefill, batch: 1, chunk: 16, finished: 100},
@@ -31,7 +35,7 @@ func TestKindsByColumns(t *testing.T) {
 		if got.Seconds < 3.9e-6 || got.Seconds > 5.1e-6 {
 			t.Errorf("%q: %g s", text, got.Seconds)
 		}
-		if strings.Contains(text, "heads") && (got.heads.Query != 8 || got.heads.KV != 4 || got.heads.Dim != 128) {
+		if strings.Contains(text, "q_heads") && (got.heads.Query != 8 || got.heads.KV != 4 || got.heads.Dim != 128) {
 			t.Errorf("%q: heads %+v", text, got.heads)
 		}
 		want.File, want.Line, want.Seconds, want.heads = "x.csv", 2, got.Seconds, got.heads
@@ -53,6 +57,10 @@ func TestBadMeasurements(t *testing.T) {
 		"m,n,k,us\n1,2,3,NaN\n":        `x.csv:2: us = "NaN"`,
 		"direction,bytes,us\nup,4,5\n": `x.csv:2: direction = "up": expected h2d or d2h`,
 		"op,m,d,us\nrelu,4,4,5\n":      `x.csv:2: op = "relu": expected one of`,
+		sparseHeader + "sort,2,100,8,4,128,16,7,5\n":                    `x.csv:2: op = "sort": expected one of dense, page_score, topk, attention`,
+		sparseHeader + "topk,2,100,8,4,128,16,8,5\n":                    `x.csv:2: pages = "8": expected at most the context's pages`,
+		sparseHeader + "page_score,2,100,8,4,128,16,6,5\n":              `x.csv:2: pages = "6": expected at most`,
+		sparseHeader + "attention,2,100,8,4,128,0,7,5\n":                `x.csv:2: page = "0": expected a whole number from 1`,
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,3,128,5\n": `kv_heads = "3": expected a divisor`,
 	} {
 		_, err := parse("x.csv", strings.NewReader(text))

@@ -19,10 +19,11 @@ const (
 	AllReduce   Kind = "all_reduce"
 	PCIe        Kind = "pcie"
 	Elementwise Kind = "elementwise"
+	PageSparse  Kind = "page_sparse" // of page-sparse decode attention
 )
 
 // Kinds returns all kinds in the order of reports.
-func Kinds() []Kind { return []Kind{GEMM, Decode, Prefill, AllReduce, PCIe, Elementwise} }
+func Kinds() []Kind { return []Kind{GEMM, Decode, Prefill, AllReduce, PCIe, Elementwise, PageSparse} }
 
 // Target is what is judged or fitted: a GPU and its link to the host.
 type Target struct {
@@ -37,9 +38,11 @@ type Sample struct {
 	File    string
 	Line    int
 	m, n, k int    // gemm; elementwise: M rows of N elements
-	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h
+	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention
 	batch   int    // attention: equal requests
-	context int    // decode attention
+	context int    // decode and page-sparse attention
+	page    int    // page-sparse: tokens of a page
+	pages   int    // page-sparse: scored by page_score, else selected
 	chunk   int    // prefill attention
 	// finished is the number of tokens before the chunk.
 	finished int
@@ -55,7 +58,7 @@ func (s *Sample) shape() string {
 	switch s.kind {
 	case GEMM:
 		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
-	case Decode, Prefill:
+	case Decode, Prefill, PageSparse:
 		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
 		return fmt.Sprintf("gpus=%d", s.gpus)
@@ -75,6 +78,8 @@ func (s *Sample) String() string {
 		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
 	case Prefill:
 		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
+	case PageSparse:
+		return fmt.Sprintf("%s batch=%d context=%d page=%d pages=%d %s", s.op, s.batch, s.context, s.page, s.pages, s.shape())
 	case AllReduce, PCIe:
 		return fmt.Sprintf("%s bytes=%d", s.shape(), s.bytes)
 	default:
@@ -82,14 +87,14 @@ func (s *Sample) String() string {
 	}
 }
 
-// Size is the sample's work for a figure's axis: FLOPs where there are any,
-// else bytes.
-func (t *Target) Size(s *Sample) float64 {
+// Size is the sample's work for a figure's axis, and whether it is in FLOPs: bytes for
+// kinds that compute nothing, or not in all of their kernels.
+func (t *Target) Size(s *Sample) (size float64, flops bool) {
 	c := t.Cost(s)
-	if c.FLOPs > 0 {
-		return c.FLOPs
+	if c.FLOPs > 0 && s.kind != PageSparse {
+		return c.FLOPs, true
 	}
-	return c.Bytes
+	return c.Bytes, false
 }
 
 // elementBits is the width of the measured kernels' elements: bf16 and fp16.
@@ -109,6 +114,8 @@ func (t *Target) Cost(s *Sample) gpu.Cost {
 		return g.AllReduceCost(s.gpus, s.bytes)
 	case PCIe:
 		return gpu.Cost{Bytes: float64(s.bytes), Seconds: t.Link.TransferTime(s.bytes).Seconds()}
+	case PageSparse:
+		return t.pageSparse(s)
 	}
 	switch s.op {
 	case "layernorm":

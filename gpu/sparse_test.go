@@ -1,0 +1,164 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestPageSparseCounts: what the kernels move and compute, counted by hand for 3
+// requests of 100 pages of 16 tokens, 8 query heads on 2 KV heads of 128 elements.
+func TestPageSparseCounts(t *testing.T) {
+	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
+	pages := UniformBatch(3, 100)
+	bounds, arithmetic := 3*100*2*(2*128*2.0), 3*100*8*128*4.0
+	scores := s.PageScoreCost(PageScores{Pages: pages}, h)
+	each := s.PageScoreCost(PageScores{Pages: pages, PerQueryHead: true}, h)
+	unshared := s.PageScoreCost(PageScores{Pages: pages}, Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16})
+	quantised := s.PageScoreCost(PageScores{Pages: pages}, Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 8})
+	top := s.TopKCost(pages, 2, 10)
+	attention := s.PageAttentionCost(UniformBatch(3, 10*16), 16, h)
+	for name, c := range map[string][2]float64{
+		"scores, bytes":                {scores.Bytes, bounds + 3*100*2*4},
+		"scores, FLOPs":                {scores.FLOPs, arithmetic},
+		"a score a query head, bytes":  {each.Bytes, bounds + 3*100*8*4},
+		"a score a query head, FLOPs":  {each.FLOPs, arithmetic},
+		"bounds a query head, bytes":   {unshared.Bytes, 4*bounds + 3*100*8*4},
+		"bounds stay 16 bits wide":     {quantised.Bytes, scores.Bytes},
+		"top-k, bytes":                 {top.Bytes, 3*2*100*4 + 3*2*10*12},
+		"attention, bytes":             {attention.Bytes, 3*160*2*512 + 3*2*10*4 + 3*8*512},
+		"attention, FLOPs":             {attention.FLOPs, 4 * 128 * 8 * 3 * 160},
+		"attention, 16 rows for 4":     {attention.Compute, 4 * 128 * 16 * 2 * 3 * 160 / (s.PageSparse.Compute * 989e12)},
+		"a block of 64 pages, seconds": {scores.Overhead, s.PageSparse.Overhead.Seconds() + 64*4*128*4*132/(s.PageSparse.BlockShare*s.PageSparse.Vector*67e12)},
+	} {
+		if math.Abs(c[0]/c[1]-1) > 1e-12 {
+			t.Errorf("%s: %g, want %g", name, c[0], c[1])
+		}
+	}
+}
+
+// TestPageSparseNothing: no request, page or selection takes no time.
+func TestPageSparseNothing(t *testing.T) {
+	s, h := loadPreset(t, "h200-sxm"), Heads{Query: 8, KV: 2, Dim: 128, ElementBits: 16}
+	for _, c := range []Cost{
+		s.PageScoreCost(PageScores{}, h), s.PageAttentionCost(DecodeBatch{}, 16, h),
+		s.TopKCost(DecodeBatch{}, 2, 10), s.TopKCost(UniformBatch(1, 10), 0, 10), s.TopKCost(UniformBatch(1, 10), 2, 0),
+	} {
+		if c != (Cost{}) {
+			t.Errorf("%+v, want nothing", c)
+		}
+	}
+}
+
+// TestOneBlockSelector: LServe reports 0.24 ms for its selector over 131,072 tokens of
+// Llama-3-8B, in parts of 16 tokens, on an A100 (Yang et al. 2025, section 5.3). Its kernel
+// has a thread block for each of 16 query heads, and none shares. Nothing is fitted to it.
+func TestOneBlockSelector(t *testing.T) {
+	s, h := loadPreset(t, "a100-sxm-80gb"), Heads{Query: 16, KV: 16, Dim: 128, ElementBits: 16}
+	k := PageScores{Pages: UniformBatch(1, 131072/16), OneBlock: true}
+	if ms := 1e3 * s.PageScoreCost(k, h).Seconds; math.Abs(ms/0.24-1) > 0.15 {
+		t.Errorf("%.3f ms, LServe reports 0.24", ms)
+	}
+	k.OneBlock = false
+	if ms := 1e3 * s.PageScoreCost(k, h).Seconds; ms > 0.24/4 {
+		t.Errorf("%.3f ms with blocks of 64 pages on all SMs", ms)
+	}
+}
+
+// TestManyBlocks: both sides of each threshold of PyTorch's rule.
+func TestManyBlocks(t *testing.T) {
+	for _, c := range [][3]int{
+		{1, 20000, 20}, {21, 10000, 40}, {41, 8000, 80}, {81, 5000, 199}, {200, 3000, 799}, {800, 800, 4000}, {4001, 400, 1 << 30},
+	} {
+		for _, rows := range []int{c[0], c[2]} {
+			if manyBlocks(rows, c[1]-1) || !manyBlocks(rows, c[1]) {
+				t.Errorf("%d rows: many blocks from %d: %v, from %d: %v", rows, c[1]-1, manyBlocks(rows, c[1]-1), c[1], manyBlocks(rows, c[1]))
+			}
+		}
+	}
+}
+
+// TestTopKShares: one row takes its block's time; of many, each SM takes its part.
+func TestTopKShares(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	p := &s.PageSparse
+	p.Ridge = 0
+	fixed := (p.Overhead + p.TopKLatency).Seconds()
+	thread, element := p.TopKThread.Seconds(), p.TopKElement.Seconds()
+	for _, c := range []struct {
+		rows, length int
+		want         float64
+	}{
+		{1, 500, 500 * (thread + element)}, {1, 2000, 1024*thread + 2000*element}, {132, 2000, 1024*thread + 2000*element},
+		{264, 2000, 2 * (1024*thread + 2000*element)},
+	} {
+		if got := s.TopKCost(UniformBatch(c.rows, c.length), 1, 64).Seconds - fixed; math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("%d rows of %d: %g s, want %g", c.rows, c.length, got, c.want)
+		}
+	}
+	var unequal DecodeBatch
+	unequal.Add(100)
+	unequal.Add(2900)
+	if got, want := s.TopKCost(unequal, 1, 64).Latency, 1024*thread+2900*element; math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("the longest row alone takes %g s, want %g", got, want)
+	}
+}
+
+// TestPageAttentionSplits: a lone KV head has 32 blocks, many have one each.
+func TestPageAttentionSplits(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	rate := float64(s.PageSparse.BlockBandwidth)
+	for _, c := range []struct {
+		requests, selected int
+		want               float64 // tokens that a block reads
+	}{{1, 100, 100}, {1, 4096, 128}, {1, 32768, 1024}, {132, 4096, 2048}, {264, 4096, 4096}, {1000, 4096, 4096}} {
+		got := s.PageAttentionCost(UniformBatch(c.requests, c.selected), 16, Heads{Query: 1, KV: 1, Dim: 128, ElementBits: 16}).Latency
+		if want := c.want * 512 / rate; math.Abs(got/want-1) > 1e-12 {
+			t.Errorf("%d requests, %d tokens: %g s, want %g", c.requests, c.selected, got, want)
+		}
+	}
+}
+
+// TestMeasuredAlone: writing back costs time in proportion to what is read, up to the L2.
+func TestMeasuredAlone(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	s.PageSparse.Ridge = 0
+	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
+	for _, selected := range []int{1024, 65536} {
+		c := s.PageAttentionCost(UniformBatch(16, selected), 16, h)
+		added := s.MeasuredAlone(c).Seconds - c.Seconds
+		want := s.PageSparse.FlushShare * min(c.Bytes, 50e6) / (s.PageSparse.Memory * 4.8e12)
+		if math.Abs(added/want-1) > 1e-6 {
+			t.Errorf("%d tokens: %g s more, want %g", selected, added, want)
+		}
+	}
+}
+
+// TestPageSparseMonotone: more requests, pages, tokens or heads never take less time,
+// but where the library changes to another selection.
+func TestPageSparseMonotone(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		x := [4]int{size(t, "requests", 1, 512), size(t, "pages", 1, 1<<16), size(t, "page", 1, 512), size(t, "kv heads", 1, 96)}
+		group := size(t, "group", 1, 16)
+		cost := func(x [4]int) [4]float64 {
+			h := Heads{Query: x[3] * group, KV: x[3], Dim: 128, ElementBits: 16}
+			pages := UniformBatch(x[0], x[1])
+			return [4]float64{
+				s.PageScoreCost(PageScores{Pages: pages}, h).Seconds, s.PageScoreCost(PageScores{Pages: pages, OneBlock: true}, h).Seconds,
+				s.TopKCost(pages, x[3], 64).Seconds, s.PageAttentionCost(UniformBatch(x[0], x[1]*x[2]), x[2], h).Seconds,
+			}
+		}
+		y := x
+		y[rapid.IntRange(0, 3).Draw(t, "grows")] += size(t, "by", 1, 1<<10)
+		before, after := cost(x), cost(y)
+		for i, name := range []string{"scores", "scores by one block", "top-k", "attention"} {
+			if name == "top-k" && manyBlocks(x[0]*x[3], x[1]) != manyBlocks(y[0]*y[3], y[1]) {
+				continue
+			}
+			if after[i] < before[i]*(1-1e-9) {
+				t.Fatalf("%s: %v takes %g s, %v only %g s", name, x, before[i], y, after[i])
+			}
+		}
+	})
+}
