@@ -18,20 +18,27 @@ var gpuOnlySystem = System{
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 	Sections: "gpu_only, batching",
 	section:  "gpu_only", zero: GPUOnly{}, kv: kvOnGPUs,
+	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
 	memory: (*Node).gpuMemory, assemble: assembleGPUOnly,
 	defaults: `
 [gpu_only]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" is what servers do now: TBT, throughput of long prompts
+capacity_share = 1.0     # the paper's systems use all; vLLM's default is 0.9 (gpu_memory_utilization); requests in memory
 `,
 }
 
 // GPUOnly is the section [gpu_only].
 type GPUOnly struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// CapacityShare is the share of the GPUs' memory that the server may use.
+	CapacityShare float64 `toml:"capacity_share"`
 }
 
 // Check has the rules of the section [gpu_only].
-func (s GPUOnly) Check(c *input.Check) { input.OneOf(c, "policy", s.Policy, policies()...) }
+func (s GPUOnly) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, policies()...)
+	c.Share("capacity_share", s.CapacityShare)
+}
 
 // gpuOnly is a system that does everything on the GPUs of a replica.
 type gpuOnly struct {

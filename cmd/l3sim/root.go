@@ -46,6 +46,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newSweepCommand(),
 		a.newSystemsCommand(),
 		a.newTableCommand(),
+		a.newValidateCommand(),
 		a.newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/service"
+	"github.com/l3sim/l3sim/results"
+)
+
+// serviceFlags are the flags of `validate`.
+type serviceFlags struct {
+	config  configFlags
+	service string
+	rows    string
+	workers int
+	json    bool
+}
+
+func (a *app) newValidateCommand() *cobra.Command {
+	var f serviceFlags
+	cmd := &cobra.Command{
+		Use:   "validate",
+		Short: "Compare whole servers' latencies with the system gpu-only",
+		Long: `Compare whole servers' latencies with the system gpu-only.
+
+Measurements are CSV files with a static batch in each row, in the columns
+  gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s
+and others, which are ignored. gpu and model are presets or files, or names that a file
+service.toml beside the measurements explains; it also gives columns that a file lacks.
+What a framework adds is two constants, for each GPU: fitted to every fifth row that fits
+in memory, and reported. The errors are those of the other rows. docs/services.md says
+more. Without --service the measurements that are part of the program are compared.`,
+		Example: `  l3sim validate
+  l3sim validate --service measured/servers.csv --json
+  l3sim validate --rows rows.csv --set gpu.memory_reserve=2GiB`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
+	}
+	f.config.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.service, "service", "", "CSV `file`, or folder of them")
+	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
+	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	return cmd
+}
+
+// validate judges measurements of servers and reports.
+func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
+	if err := between("--workers", f.workers, 0, 1<<16); err != nil {
+		return err
+	}
+	if err := notEmpty(cmd, "service", "rows"); err != nil {
+		return err
+	}
+	if f.rows != "" {
+		if err := writableFile("--rows", f.rows); err != nil {
+			return err
+		}
+	}
+	given, err := f.config.given(cmd)
+	if err != nil {
+		return err
+	}
+	report, err := a.judgeServices(cmd, f, given)
+	if err != nil {
+		return err
+	}
+	if f.rows != "" {
+		if err := results.WriteFileAtomic(f.rows, report.WriteRows); err != nil {
+			return err
+		}
+	}
+	if f.json {
+		return report.WriteJSON(a.stdout)
+	}
+	return report.WriteText(a.stdout)
+}
+
+// judgeServices reads and runs under a progress display.
+func (a *app) judgeServices(cmd *cobra.Command, f *serviceFlags, given configs.Options) (*service.Report, error) {
+	measured, err := service.Builtin()
+	if f.service != "" {
+		measured, err = service.Read(f.service)
+	}
+	if err != nil {
+		return nil, err
+	}
+	show := a.newProgress("rows")
+	show.Start(int64(len(measured.Rows)))
+	defer show.Done()
+	return service.Judge(cmd.Context(), measured, service.Options{Configs: given, Workers: f.workers, Progress: show.Set})
+}

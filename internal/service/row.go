@@ -1,0 +1,174 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Series is what rows are reported by: a server and the model that it serves, as the
+// files name them.
+type Series struct {
+	GPU       string `json:"gpu"`
+	GPUs      int    `json:"gpus"` // that share each layer (tensor parallelism)
+	Framework string `json:"framework"`
+	Model     string `json:"model"`
+}
+
+// Row is one measured static batch: all requests are there at the start, each with the
+// same prompt, and the server runs until the last of them has all its tokens.
+type Row struct {
+	Series
+	Input, Output int     // tokens of each request
+	Batch         int     // requests
+	Latency       float64 // seconds of the whole batch
+	File          string
+	Line          int
+}
+
+// The columns of a file; a Table gives those that it lacks.
+const (
+	columnGPU       = "gpu"
+	columnGPUs      = "gpus"
+	columnFramework = "framework"
+	columnModel     = "model"
+	columnInput     = "in_tokens"
+	columnOutput    = "out_tokens"
+	columnBatch     = "batch"
+	columnLatency   = "latency_s"
+)
+
+var columns = []string{columnGPU, columnGPUs, columnFramework, columnModel, columnInput, columnOutput, columnBatch, columnLatency}
+
+// Bounds of what a row may say.
+const (
+	maxRows    = 100_000
+	maxGPUs    = 4096
+	maxTokens  = 1 << 20
+	maxBatch   = 1 << 16
+	maxPrompts = 1 << 20 // tokens of all prompts, the most of one iteration
+	minLatency = 1e-6    // seconds
+	maxLatency = 1e9
+)
+
+// parse reads the CSV text of a file, whose table says what the text does not.
+func parse(file string, text io.Reader, about *FileTable) ([]Row, error) {
+	r := input.NewCSV(file, text)
+	r.TrimLeadingSpace = true
+	header, err := r.Read()
+	if err == io.EOF {
+		return nil, &input.Error{File: file, Expected: "a header line"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	fields, err := newFields(file, header, about)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Row
+	for {
+		record, err := r.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		fields.record, fields.line = record, r.Line()
+		row := fields.row()
+		if fields.err != nil {
+			return nil, fields.err
+		}
+		if rows = append(rows, row); len(rows) > maxRows {
+			return nil, &input.Error{File: file, Line: row.Line, Expected: fmt.Sprintf("at most %d rows", maxRows)}
+		}
+	}
+	if len(rows) == 0 {
+		return nil, &input.Error{File: file, Expected: "at least one row after the header"}
+	}
+	return rows, nil
+}
+
+// fields are the values of a record by column; err is the first that is wrong.
+type fields struct {
+	file   string
+	at     map[string]int    // column in the file
+	fixed  map[string]string // values that the table gives
+	names  map[string]string // of the columns in the file
+	record []string
+	line   int
+	err    error
+}
+
+// newFields finds the columns in a header.
+func newFields(file string, header []string, about *FileTable) (*fields, error) {
+	f := &fields{file: file, at: map[string]int{}, fixed: about.fixed(), names: map[string]string{}}
+	for i := range header {
+		header[i] = strings.TrimSpace(strings.TrimPrefix(header[i], "\ufeff"))
+	}
+	for _, column := range columns {
+		if f.names[column] = column; about.Columns[column] != "" {
+			f.names[column] = about.Columns[column]
+		}
+		if _, given := f.fixed[column]; given {
+			continue
+		}
+		i := slices.Index(header, f.names[column])
+		if i < 0 {
+			return nil, &input.Error{File: file, Line: 1, Key: "columns", Value: strings.Join(header, ","),
+				Expected: fmt.Sprintf("%s; %q is missing, and no %s gives it", strings.Join(columns, ","), f.names[column], TableName)}
+		}
+		f.at[column] = i
+	}
+	return f, nil
+}
+
+func (f *fields) fail(column, value, expected string) {
+	if f.err == nil {
+		f.err = &input.Error{File: f.file, Line: f.line, Key: f.names[column], Value: strconv.Quote(value), Expected: expected}
+	}
+}
+
+func (f *fields) text(column string) string {
+	value, given := f.fixed[column]
+	if !given {
+		value = strings.TrimSpace(f.record[f.at[column]])
+	}
+	if value == "" {
+		f.fail(column, value, "a name")
+	}
+	return value
+}
+
+func (f *fields) integer(column string, most int) int {
+	text := f.text(column)
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		f.fail(column, text, fmt.Sprintf("a whole number from 1 to %d", most))
+	}
+	return n
+}
+
+// row returns what the record says.
+func (f *fields) row() Row {
+	row := Row{
+		Series: Series{GPU: f.text(columnGPU), GPUs: f.integer(columnGPUs, maxGPUs), Framework: f.text(columnFramework), Model: f.text(columnModel)},
+		Input:  f.integer(columnInput, maxTokens), Output: f.integer(columnOutput, maxTokens), Batch: f.integer(columnBatch, maxBatch),
+		File: f.file, Line: f.line,
+	}
+	if f.err == nil && row.Batch > maxPrompts/row.Input {
+		f.fail(columnBatch, f.text(columnBatch), fmt.Sprintf("at most %d prompt tokens in all", maxPrompts))
+	}
+	text := f.text(columnLatency)
+	var err error
+	if row.Latency, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(row.Latency) || row.Latency < minLatency || row.Latency > maxLatency {
+		f.fail(columnLatency, text, fmt.Sprintf("seconds, %v to %v", minLatency, maxLatency))
+	}
+	return row
+}

@@ -1,0 +1,211 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// Options say how measurements are judged.
+type Options struct {
+	Configs  configs.Options  // on top of what frameworks set, in all rows
+	Workers  int              // rows that run at a time, which changes no result; 0: one per core
+	Progress func(done int64) // may be nil; calls come from several goroutines
+}
+
+// preset is the system preset of all runs: how operators would run a node.
+const preset = "fair"
+
+// run is what the simulator says of a row.
+type run struct {
+	row *Row
+	// share is the memory that the weights and the keys and values of the whole batch
+	// need, over that of the GPUs.
+	share float64
+	// usable is the share of the GPUs' memory that the framework may use.
+	usable float64
+	// ran says that the memory holds a request at least; else nothing below is set.
+	ran     bool
+	queued  bool    // requests waited for memory, or lost it
+	seconds float64 // of the batch, without overhead
+	steps   int64   // iterations
+	tokens  int64   // of all requests: one a request and step
+}
+
+// runner runs rows.
+type runner struct {
+	table   *Table
+	options Options
+	gpus    map[string]*gpu.Spec
+	models  map[string]*llm.Model
+}
+
+// runAll runs the rows, each on a node of its own.
+func runAll(ctx context.Context, m *Measured, o Options) ([]run, error) {
+	r := &runner{table: m.Table, options: o, gpus: map[string]*gpu.Spec{}, models: map[string]*llm.Model{}}
+	for i := range m.Rows { // what is wrong with the first row that is wrong, whichever runs first
+		if err := r.look(&m.Rows[i]); err != nil {
+			return nil, err
+		}
+	}
+	runs, errs := make([]run, len(m.Rows)), make([]error, len(m.Rows))
+	workers := o.Workers
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	var done atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for i := range m.Rows {
+		group.Go(func() error {
+			runs[i], errs[i] = r.run(ctx, &m.Rows[i])
+			if o.Progress != nil {
+				o.Progress(done.Add(1))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the first error in the order of the rows is below
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// gpuName returns the preset or file that describes the row's GPU.
+func (r *runner) gpuName(row *Row) string {
+	if name, known := r.table.GPU[row.GPU]; known {
+		return name
+	}
+	return row.GPU
+}
+
+// look finds the GPU, the model and the framework of a row.
+func (r *runner) look(row *Row) error {
+	if _, known := r.table.Framework[row.Framework]; !known {
+		return at(row, input.UnknownName(columnFramework, row.Framework, keysOf(r.table.Framework)))
+	}
+	name := r.gpuName(row)
+	if r.gpus[name] == nil {
+		g, _, err := configs.LoadGPU(columnGPU, name)
+		if err != nil {
+			return at(row, nearest(err, columnGPU, row.GPU, append(keysOf(r.table.GPU), configs.Names(configs.GPUs)...)))
+		}
+		r.gpus[name] = g
+	}
+	if r.models[row.Model] == nil {
+		m, err := configs.LoadModel(columnModel, row.Model, r.gpus[name], row.GPUs)
+		if err != nil {
+			return at(row, err)
+		}
+		r.models[row.Model] = m
+	}
+	return nil
+}
+
+// nearest makes of an error for an unknown name one that knows all names.
+func nearest(err error, key, name string, valid []string) error {
+	return input.Edit(err, func(bad *input.Error) {
+		if bad.Key == key && bad.File == "" {
+			full := input.UnknownName(key, name, valid).(*input.Error)
+			*bad = *full
+		}
+	})
+}
+
+func keysOf[V any](m map[string]V) []string {
+	var names []string
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// at gives an error the place of a row: as its own place, or in front of it.
+func at(row *Row, err error) error {
+	bad, ok := err.(*input.Error)
+	if !ok || bad.File != "" {
+		return &input.Error{File: row.File, Line: row.Line, Err: err}
+	}
+	return input.Edit(err, func(bad *input.Error) { bad.File, bad.Line = row.File, row.Line })
+}
+
+// settings returns what makes a configuration that of a row.
+func (r *runner) settings(row *Row) configs.Options {
+	f, o := r.table.Framework[row.Framework], r.options.Configs
+	sets := append([]string{"batching.max_num_seqs=0"}, f.Set...)
+	if f.WholePrompts {
+		sets = append(sets, fmt.Sprint("batching.max_batch_tokens=", row.Batch*row.Input))
+	}
+	o.Sets = append(sets, o.Sets...)
+	gpus := strconv.Itoa(row.GPUs)
+	o.Flags = []configs.Flag{ // without a name: the row is the place of what is wrong
+		{Key: "preset", Value: preset}, {Key: "run.system", Value: "gpu-only"}, {Key: "run.model", Value: row.Model},
+		{Key: "gpu.preset", Value: r.gpuName(row)}, {Key: "node.gpus", Value: gpus}, {Key: "model.tensor_parallel", Value: gpus},
+	}
+	return o
+}
+
+// memoryKeys are the keys of errors that say that weights, or the activations of an
+// iteration, leave no room for keys and values.
+var memoryKeys = []string{"gpu.memory_capacity", "gpu_only.capacity_share", "batching.max_batch_tokens"}
+
+// run runs one row.
+func (r *runner) run(ctx context.Context, row *Row) (run, error) {
+	g, m := r.gpus[r.gpuName(row)], r.models[row.Model]
+	out := run{row: row, usable: 1}
+	tokens := float64(row.Batch) * float64(row.Input+row.Output)
+	need := float64(m.WeightBytes()) + float64(tokens*float64(m.KVBytesPerToken()))
+	out.share = need / (float64(row.GPUs) * float64(g.MemoryCapacity))
+	cfg, err := system.Load(r.settings(row))
+	var bad *input.Error
+	if errors.As(err, &bad) && slices.Contains(memoryKeys, bad.Key) && strings.Contains(bad.Expected, "room") {
+		return out, nil
+	}
+	if err != nil {
+		return out, at(row, err)
+	}
+	out.usable = configs.Section[system.GPUOnly](cfg).CapacityShare
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return out, at(row, err)
+	}
+	trace := &traces.Trace{Name: row.File, Requests: make([]traces.Request, row.Batch)}
+	for i := range trace.Requests {
+		trace.Requests[i] = traces.Request{ID: i, Input: row.Input, Output: row.Output}
+	}
+	result, err := node.Run(ctx, trace, system.Options{})
+	if errors.As(err, new(*system.RejectedError)) {
+		return out, nil
+	}
+	if err != nil {
+		return out, err
+	}
+	s, err := result.Summary(cfg)
+	if err != nil {
+		return out, err
+	}
+	out.ran, out.seconds, out.steps, out.tokens = true, s.SimulatedS, s.Iterations, s.Trace.OutputTokens
+	out.queued = s.Preemptions > 0 || row.Output > 1 && s.DecodeBatch.Max < row.Batch
+	return out, nil
+}
