@@ -97,6 +97,10 @@ func TestTopKShares(t *testing.T) {
 			t.Errorf("%d rows of %d: %g s, want %g", c.rows, c.length, got, c.want)
 		}
 	}
+	many := s.TopKCost(UniformBatch(128, 8192), 1, 64)
+	if want := (5*4*128*8192.0 + 12*128*64) / (p.Memory * 4.8e12); math.Abs(many.Memory/want-1) > 1e-9 || many.Overhead != (p.Overhead+p.TopKPasses).Seconds() {
+		t.Errorf("many blocks a row: %g s of memory, want %g; overhead %g", many.Memory, want, many.Overhead)
+	}
 	var unequal DecodeBatch
 	unequal.Add(100)
 	unequal.Add(2900)

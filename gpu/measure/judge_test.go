@@ -110,6 +110,21 @@ func TestStatistics(t *testing.T) {
 	}
 }
 
+// TestSizeUnits: the samples of a kind have one unit, so that a figure's axis has a meaning.
+func TestSizeUnits(t *testing.T) {
+	target := h200(t)
+	for _, dir := range []string{"testdata/h200", "testdata/h200_iterations"} {
+		for kind, samples := range read(t, dir) {
+			_, first := target.Size(&samples[0])
+			for i := range samples {
+				if size, flops := target.Size(&samples[i]); size <= 0 || flops != first {
+					t.Errorf("%v: size %g, in FLOPs %v, of %s's first sample %v", samples[i].String(), size, flops, kind, first)
+				}
+			}
+		}
+	}
+}
+
 // TestRegionsPartition: each sample lies in exactly one region of its kind.
 func TestRegionsPartition(t *testing.T) {
 	for kind, samples := range read(t, "testdata/h200") {
