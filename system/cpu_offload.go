@@ -27,9 +27,10 @@ var cpuOffloadSystem = System{
 policy = "neo"            # Jiang et al., MLSys 2025; "fastdecode" has all decode attention on the CPUs
 cores = 128               # DGX A100: two EPYC 7742 of 64 cores; compute of decode attention, which memory bounds
 core_flops = "72GFLOP/s"  # 2.25 GHz x 2 FMA units x 8 FP32 lanes x 2 (AMD EPYC 7742, Zen 2); the same
-compute_efficiency = 0.5  # our assumption: FP16 is converted on the way; the same
-memory_efficiency = 0.8   # STREAM copies 339 of 410 GB/s on two EPYC 7742 (VMware, September 2020), 0.83; attention is taken to reach 0.8; the CPUs' time
-overhead = "20us"         # our assumption: waking and joining the threads of a parallel region; small CPU batches
+compute_efficiency = 0.5  # our assumption; the same
+element_time = "390ps"    # BF16 by PyTorch's kernel on 16 cores of a Xeon (host_cpu.csv; its FP16 takes 631ps); KV of 8 bits, as long as it takes less than reading
+memory_efficiency = 0.8   # STREAM's 339 of 410 GB/s on two EPYC 7742 (VMware, September 2020) times the 0.95 that FP32 attention reaches of a stream (host_cpu.csv); the CPUs' time
+overhead = "20us"         # our assumption: waking and joining the threads of a parallel region, at most 324us by host_cpu.csv; small CPU batches
 host_memory_share = 1.0   # of node.memory_capacity, for KV; requests that the CPUs can hold; 0 leaves the GPUs alone
 max_delay = 0.03          # our assumption: no request later than with the GPUs alone by more of the time since the replica was idle; 1 does not ask
 `,
@@ -46,6 +47,9 @@ type CPUOffload struct {
 	// Efficiencies are the shares of the peaks that attention reaches.
 	ComputeEfficiency float64 `toml:"compute_efficiency"`
 	MemoryEfficiency  float64 `toml:"memory_efficiency"` // share of the host memory's bandwidth that attention reaches
+	// ElementTime is what a core takes for an element of a key or value, however wide:
+	// to load it, make it single precision, multiply and add.
+	ElementTime units.Duration `toml:"element_time"`
 	// Overhead is the fixed time of attention of a sub-batch in one layer.
 	Overhead units.Duration `toml:"overhead"`
 	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
@@ -72,6 +76,7 @@ func (s CPUOffload) Check(c *input.Check) {
 	c.That(s.CoreFLOPS > 0 && !math.IsInf(float64(s.CoreFLOPS), 0), "core_flops", s.CoreFLOPS, "more than 0")
 	c.Share("compute_efficiency", s.ComputeEfficiency)
 	c.Share("memory_efficiency", s.MemoryEfficiency)
+	input.Within(c, "element_time", s.ElementTime, 0, units.Second)
 	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
 	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
 	input.Within(c, "max_delay", s.MaxDelay, 0, 1)
@@ -88,8 +93,8 @@ type cpuOffload struct {
 }
 
 // hostCPUs is a replica's share of the host: cores, memory channels and the links
-// to its GPUs. Decode attention is a roofline of the cores' single-precision rate
-// and the channels' bandwidth, each with the share of its peak that is reached.
+// to its GPUs. Decode attention is a roofline of the cores' single-precision rate,
+// the elements that they convert, and the channels' bandwidth.
 type hostCPUs struct {
 	compute  units.FLOPRate
 	channels units.Bandwidth
@@ -100,6 +105,7 @@ type hostCPUs struct {
 	attends    *attends
 	layers     int
 	flopsToken float64 // of one token that is attended over, in one layer
+	converts   float64 // seconds in which the cores convert its keys and values
 	peakRate   units.Bandwidth
 }
 
@@ -114,6 +120,7 @@ func (n *Node) hostCPUs(a *attends) hostCPUs {
 		// A multiplication and an addition for each element of a query and for each of
 		// the output, of all query heads.
 		flopsToken: 4 * float64(m.Heads) * float64(m.HeadDim),
+		converts:   spec.ElementTime.Seconds() * 2 * float64(m.KVHeads) * float64(m.HeadDim) * float64(n.Replicas()) / float64(spec.Cores),
 	}
 }
 
@@ -122,7 +129,7 @@ func (n *Node) hostCPUs(a *attends) hostCPUs {
 func (h *hostCPUs) attend(tokens int64) units.Duration {
 	read := float64(h.attends.kv(1)) * float64(tokens) / float64(h.channels)
 	compute := h.flopsToken * float64(tokens) / float64(h.compute)
-	return taskTime(max(read, compute))
+	return taskTime(max(read, compute, h.converts*float64(tokens)))
 }
 
 // down and up return the time that the vectors of so many requests take on the

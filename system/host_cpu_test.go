@@ -1,0 +1,157 @@
+package system
+
+import (
+	"encoding/csv"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+)
+
+// hostCall is a row of testdata/host_cpu.csv: a stream (read: op sum) or decode
+// attention of 32 heads of 128 elements, by PyTorch 2.11 on 16 cores of a Xeon with AMX
+// (the host of an H100), the median of repeated calls on the same data.
+type hostCall struct {
+	op, dtype      string
+	threads        int
+	batch, context int
+	seconds, bytes float64
+}
+
+func readHostCalls(t *testing.T) []hostCall {
+	t.Helper()
+	f, err := os.Open("testdata/host_cpu.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number := func(s string) float64 {
+		if s == "" { // the streams have no shape
+			return 0
+		}
+		x, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	var calls []hostCall
+	for _, r := range rows[1:] {
+		calls = append(calls, hostCall{op: r[0], threads: int(number(r[1])), batch: int(number(r[2])), context: int(number(r[3])),
+			dtype: r[6], seconds: number(r[7]) * 1e-6, bytes: number(r[8])})
+	}
+	return calls
+}
+
+// hostElementBits is the width of the types in the file.
+var hostElementBits = map[string]float64{"fp32": 32, "bf16": 16, "fp16": 16}
+
+// TestHostMeasurements derives what [cpu_offload] takes from the measurements: the share of
+// a read stream that attention reaches where memory binds, a core's time for an element,
+// and what bounds the overhead.
+func TestHostMeasurements(t *testing.T) {
+	calls := readHostCalls(t)
+	stream := map[int]float64{} // bytes a second by threads
+	for _, c := range calls {
+		if c.op == "sum" {
+			stream[c.threads] = c.bytes / c.seconds
+		}
+	}
+	if got := stream[16] / 1e9; math.Abs(got-107.6) > 0.1 {
+		t.Errorf("read stream of 16 cores %.1f GB/s", got)
+	}
+	share, element := map[string]float64{}, map[string][]float64{}
+	smallest := math.Inf(1)
+	for _, c := range calls {
+		if c.op != "decode_attention" {
+			continue
+		}
+		smallest = min(smallest, c.seconds)
+		if c.threads != 16 || c.bytes < 1<<29 { // less may lie in the caches, call after call
+			continue
+		}
+		if c.batch == 16 && c.context == 8192 {
+			share[c.dtype] = c.bytes / c.seconds / stream[16]
+		}
+		element[c.dtype] = append(element[c.dtype], 1e12*16*c.seconds/(c.bytes*8/hostElementBits[c.dtype]))
+	}
+	for dtype, want := range map[string]float64{"fp32": 0.95, "bf16": 0.76, "fp16": 0.47} {
+		if math.Abs(share[dtype]-want) > 0.005 {
+			t.Errorf("%s reaches %.3f of the stream, the documents say %v", dtype, share[dtype], want)
+		}
+	}
+	cfg, err := Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := configs.Section[CPUOffload](cfg)
+	slices.Sort(element["bf16"])
+	slices.Sort(element["fp16"])
+	if got := (element["bf16"][1] + element["bf16"][2]) / 2; math.Abs(got-float64(spec.ElementTime)) > 1 {
+		t.Errorf("median of a core's time for a BF16 element %.1f ps, the default is %v", got, spec.ElementTime)
+	}
+	if got := element["fp16"][0]; math.Abs(got-631) > 1 {
+		t.Errorf("a core's time for an FP16 element %.1f ps, the documents say 631", got)
+	}
+	// STREAM's share of the peak on the EPYC, and FP32's, which is not converted, of a stream.
+	if got := 339 / 409.6 * share["fp32"]; math.Abs(got-spec.MemoryEfficiency) > 0.015 {
+		t.Errorf("derived memory efficiency %.3f, the default is %v", got, spec.MemoryEfficiency)
+	}
+	if got := 1e6 * smallest; math.Abs(got-323.9) > 0.1 || spec.Overhead.Microseconds() > got {
+		t.Errorf("the shortest call takes %.1f us, the overhead is %v", got, spec.Overhead)
+	}
+}
+
+// TestHostOverheadIsBelowTheNoise: of the calls on few bytes none takes longer than its
+// bytes by the stream's share, but one. So the file shows no overhead, and has an outlier.
+func TestHostOverheadIsBelowTheNoise(t *testing.T) {
+	calls := readHostCalls(t)
+	var slow []hostCall
+	for _, small := range calls {
+		if small.op != "decode_attention" || small.bytes >= 1<<29 {
+			continue
+		}
+		rate := 0.0 // the best of the same threads and type on many bytes
+		for _, c := range calls {
+			if c.op == small.op && c.threads == small.threads && c.dtype == small.dtype && c.bytes >= 1<<29 {
+				rate = max(rate, c.bytes/c.seconds)
+			}
+		}
+		if small.seconds > 1.5*small.bytes/rate {
+			slow = append(slow, small)
+		}
+	}
+	if len(slow) != 1 || slow[0].threads != 16 || slow[0].dtype != "bf16" || slow[0].seconds < 1.9e-3 {
+		t.Errorf("slow calls on few bytes: %+v, want that of 16 threads in BF16 alone", slow)
+	}
+}
+
+// TestElementWidth: keys and values of half the width take half the time only as long
+// as the cores convert them faster than memory gives them.
+func TestElementWidth(t *testing.T) {
+	attend := func(sets ...string) float64 {
+		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=cpu-offload", "run.model=gpt-89b"}, sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
+		return h.attend(100_000).Seconds()
+	}
+	wide, narrow := attend(), attend("model.element_bits=8")
+	cores := attend("model.element_bits=8", "cpu_offload.element_time=1ns")
+	free := attend("model.element_bits=8", "cpu_offload.element_time=0ps")
+	if math.Abs(free/wide-0.5) > 1e-6 || narrow < free || cores <= narrow {
+		t.Errorf("16 bits %g s, 8 bits %g, at 1 ns an element %g, without conversion %g", wide, narrow, cores, free)
+	}
+	// 2 replicas of gpt-89b: half of 128 cores, 96 heads of 128 elements of keys and values each.
+	if want := 1e-9 * 2 * 96 * 128 * 100_000 / 64; math.Abs(cores/want-1) > 1e-6 {
+		t.Errorf("at 1 ns an element %g s, want %g", cores, want)
+	}
+}
