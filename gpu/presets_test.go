@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -74,6 +75,34 @@ func TestPresetsAreValid(t *testing.T) {
 	for _, name := range presetNames(t, "models") {
 		if m := loadModel(t, name); m.Name != name {
 			t.Errorf("%s calls itself %q", name, m.Name)
+		}
+	}
+}
+
+// TestUnmeasuredTakeFromMeasured: what is not measured on a GPU is what its preset says it
+// takes from another, also after a new fit of that one.
+func TestUnmeasuredTakeFromMeasured(t *testing.T) {
+	a100, h200, a6000 := loadPreset(t, "a100-sxm-80gb"), loadPreset(t, "h200-sxm"), loadPreset(t, "rtx-a6000")
+	want := *a6000
+	want.MatMul, want.Prefill, want.Decode, want.Pointwise = a100.MatMul, a100.Prefill, a100.Decode, a100.Pointwise
+	part := float64(a6000.MemoryBandwidth) / float64(a100.MemoryBandwidth) * float64(a100.SMs) / float64(a6000.SMs)
+	want.Decode.BlockBandwidth = a6000.Decode.BlockBandwidth
+	if got := float64(a6000.Decode.BlockBandwidth) / float64(a100.Decode.BlockBandwidth); math.Abs(got/part-1) > 1e-3 {
+		t.Errorf("rtx-a6000: a lone block reads at %.4f of the A100's rate, an SM's part is %.4f", got, part)
+	}
+	if want != *a6000 {
+		t.Errorf("rtx-a6000:\ngot  %+v\nwant %+v", *a6000, want)
+	}
+	for _, name := range []string{"h100-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "a100-paper", "rtx-a6000"} {
+		p, shares := loadPreset(t, name).PageSparse, h200.PageSparse
+		shares.VectorPeak, shares.L2, shares.BlockBandwidth = p.VectorPeak, p.L2, p.BlockBandwidth
+		clock := float64(p.TopKElement) / float64(shares.TopKElement)
+		if got := float64(p.TopKThread) / float64(shares.TopKThread); math.Abs(got/clock-1) > 1e-3 {
+			t.Errorf("%s: cycles of top-k take %.3f and %.3f of the H200's", name, clock, got)
+		}
+		shares.TopKElement, shares.TopKThread = p.TopKElement, p.TopKThread
+		if p != shares {
+			t.Errorf("%s, page_sparse:\ngot  %+v\nwant %+v", name, p, shares)
 		}
 	}
 }

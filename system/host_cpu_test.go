@@ -155,3 +155,22 @@ func TestElementWidth(t *testing.T) {
 		t.Errorf("at 1 ns an element %g s, want %g", cores, want)
 	}
 }
+
+// TestHGCAHost: on HGCA's machine the CPUs attend at 0.8 of eight channels of DDR5-4400,
+// nine times as fast as a GPU gets keys and values over its link (HGCA's Figure 6 has the CPUs ahead).
+func TestHGCAHost(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"preset=hgca", "node.gpus=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
+	const tokens = 10_000
+	bytes := 2 * 40 * 128 * 2.0 * tokens // of OPT-13B in one layer
+	got := h.attend(tokens).Seconds()
+	if want := bytes / (0.8 * 8 * 8 * 4.4e9); math.Abs(got/want-1) > 2e-3 { // tCK has whole picoseconds
+		t.Errorf("%g s, want %g", got, want)
+	}
+	if over := bytes / float64(h.link) / got; over < 8.5 || over > 9.5 {
+		t.Errorf("the link takes %.2f times as long", over)
+	}
+}
