@@ -80,7 +80,7 @@ func lowest(low, high float64, f func(float64) float64) float64 {
 			low = a
 		}
 	}
-	if end := low + (high-low)/2; f(end) < f(0) {
+	if end := low + float64((high-low)/2); f(end) < f(0) {
 		return end
 	}
 	return 0
