@@ -63,8 +63,7 @@ type controller struct {
 	starvationCheck int64
 
 	needs     [needs]needState
-	readyMask [needs]uint64 // of one rank, for pickRoundRobin
-	openBanks []uint64      // by rank: banks that hold a row open
+	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
 	stats     Stats
 }

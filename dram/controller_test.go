@@ -377,6 +377,9 @@ func TestEventsAreEveryClock(t *testing.T) {
 				c.requests = requests
 				for clock := int64(0); !c.finished(); clock++ {
 					c.ready = min(c.ready, clock)
+					for n := range c.needs {
+						c.needs[n].wake = 0
+					}
 					c.tick(clock)
 				}
 			}

@@ -19,12 +19,15 @@ var needCommands = [needs]Command{ACT, PRE, RD, WR}
 type needState struct {
 	banks []uint64 // by rank
 	ages  []int64  // by bank over all ranks: when the request that it is for was accepted
+	// wake is a clock before which no bank is ready whose rank accepts commands: constraints
+	// only ever move on.
+	wake int64
 }
 
 // newNeedStates returns the empty needs of a channel.
 func newNeedStates(spec *Spec, ranks int) (list [needs]needState) {
 	for n := range list {
-		list[n] = needState{make([]uint64, ranks), make([]int64, ranks*spec.Banks())}
+		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks())}
 	}
 	return list
 }
@@ -80,9 +83,11 @@ func (c *controller) updateNeeds(bank int) int64 {
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	c.needs[n].banks[rank] |= c.places[bank].bit
-	c.needs[n].ages[bank] = c.banks[bank].entries[i].accepted
-	return c.earliest(n, bank)
+	state, at := &c.needs[n], c.earliest(n, bank)
+	state.banks[rank] |= c.places[bank].bit
+	state.wake = min(state.wake, at)
+	state.ages[bank] = c.banks[bank].entries[i].accepted
+	return at
 }
 
 // earliest returns the first clock at which the constraints allow what the bank

@@ -11,6 +11,7 @@ type choice struct {
 
 // schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.ready to the first clock at which one may be.
 func (c *controller) schedule(t int64) bool {
+	c.ready = forever
 	if t >= c.starvationCheck {
 		c.findStarving(t)
 	}
@@ -32,32 +33,53 @@ func (c *controller) schedule(t int64) bool {
 	return true
 }
 
-// readyBanks sets readyMask to the banks of rank whose needs may issue at t and
-// returns the first later clock at which another may.
-func (c *controller) readyBanks(rank int, t int64) int64 {
-	s, next := c.state, int64(forever)
+// readyBanks returns the banks of rank whose need n may issue at t, and the first clock
+// at which one may. It sets best to the one for the oldest request, if that is older.
+func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready uint64, first int64) {
+	s, cmd := c.state, needCommands[n]&(slots-1)
+	if gate := s.ranks[rank][cmd]; gate > t {
+		return 0, gate
+	}
 	base := rank * c.banksPerRank
-	for n := range c.needs {
-		c.readyMask[n] = 0
-		mask := c.needs[n].banks[rank]
-		if mask == 0 {
-			continue
+	banks, groups, ages := s.banks[base:], s.groups[rank*s.groupsPerRank:], c.needs[n].ages[base:]
+	first = forever
+	oldest, found := best.age, -1
+	for m := c.needs[n].banks[rank]; m != 0; m &= m - 1 {
+		bank := bits.TrailingZeros64(m)
+		at, age, bit := max(banks[bank][cmd], groups[bank>>c.groupShift][cmd]), ages[bank], m&-m
+		first = min(first, at)
+		if at > t { // compiled without a branch, which would be mispredicted: a fifth of the time
+			age, bit = forever, 0
 		}
-		cmd := needCommands[n] & (slots - 1)
-		if e := s.ranks[rank][cmd]; e > t {
-			next = min(next, e)
-			continue
-		}
-		for m := mask; m != 0; m &= m - 1 {
-			bank := base + bits.TrailingZeros64(m)
-			if e := max(s.banks[bank][cmd], s.groups[bank>>c.groupShift][cmd]); e > t {
-				next = min(next, e)
-			} else {
-				c.readyMask[n] |= m & -m
-			}
+		ready |= bit
+		if age < oldest {
+			oldest, found = age, base+bank
 		}
 	}
-	return next
+	if found >= 0 {
+		*best = choice{found, n, oldest}
+	}
+	return ready, first
+}
+
+// oldestReady returns how many banks may issue need n at t, and of these the one for the
+// oldest request.
+func (c *controller) oldestReady(n need, t int64) (best choice, banks int) {
+	best.age = forever
+	state := &c.needs[n]
+	if state.wake <= t {
+		wake := int64(forever)
+		for rank, waiting := range state.banks {
+			if waiting != 0 && c.refresh.forced>>rank&1 == 0 {
+				ready, first := c.readyBanks(n, rank, t, &best)
+				wake = min(wake, first)
+				banks += bits.OnesCount64(ready)
+			}
+		}
+		state.wake = wake
+	}
+	c.ready = min(c.ready, state.wake)
+	return best, banks
 }
 
 // pickOldest is FR-FCFS: of the ready column accesses the oldest; without one,
@@ -66,40 +88,21 @@ func (c *controller) readyBanks(rank int, t int64) int64 {
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
 func (c *controller) pickOldest(t int64) (choice, bool) {
-	var oldest [needs]choice
-	for n := range oldest {
-		oldest[n].age = forever
-	}
-	columns, next := 0, int64(forever)
-	for rank := range c.openBanks {
-		if c.refresh.forced>>rank&1 != 0 {
-			continue
-		}
-		next = min(next, c.readyBanks(rank, t))
-		columns += bits.OnesCount64(c.readyMask[needRead] | c.readyMask[needWrite])
-		for n := range needs {
-			for m := c.readyMask[n]; m != 0; m &= m - 1 {
-				bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-				if age := c.needs[n].ages[bank]; age < oldest[n].age {
-					oldest[n] = choice{bank, n, age}
-				}
-			}
+	column, reads := c.oldestReady(needRead, t)
+	write, writes := c.oldestReady(needWrite, t)
+	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
+		if row, rows := c.oldestReady(needActivate, t); rows > 0 {
+			return row, true
 		}
 	}
-	column := oldest[needRead]
-	if oldest[needWrite].age < column.age {
-		column = oldest[needWrite]
+	if write.age < column.age {
+		column = write
 	}
-	switch row := oldest[needActivate]; {
-	case row.age < forever && columns < 2:
-		return row, true
-	case columns > 0:
+	if reads+writes > 0 {
 		return column, true
-	case oldest[needPrecharge].age < forever:
-		return oldest[needPrecharge], true
 	}
-	c.ready = next
-	return column, false
+	row, rows := c.oldestReady(needPrecharge, t)
+	return row, rows > 0
 }
 
 // candidate returns the entry of bank that need n concerns.
@@ -117,7 +120,6 @@ func (c *controller) candidate(bank int, n need) int32 {
 // served and takes the first that has anything ready, and of it what its oldest
 // request needs.
 func (c *controller) pickRoundRobin(t int64) (choice, bool) {
-	next := int64(forever)
 	var found choice
 	distance := len(c.banks) + 1
 	start := c.lastServed + 1
@@ -125,9 +127,13 @@ func (c *controller) pickRoundRobin(t int64) (choice, bool) {
 		if c.refresh.forced>>rank&1 != 0 {
 			continue
 		}
-		next = min(next, c.readyBanks(rank, t))
+		var ready [needs]uint64
+		var any uint64
+		for n := range needs {
+			banks, first := c.readyBanks(n, rank, t, &choice{})
+			ready[n], any, c.ready = banks, any|banks, min(c.ready, first)
+		}
 		base := rank * c.banksPerRank
-		any := c.readyMask[needActivate] | c.readyMask[needPrecharge] | c.readyMask[needRead] | c.readyMask[needWrite]
 		if any == 0 {
 			continue
 		}
@@ -142,29 +148,28 @@ func (c *controller) pickRoundRobin(t int64) (choice, bool) {
 		}
 		if d < distance {
 			distance = d
-			found = choice{bank: first, need: c.firstReady(first)}
+			found = choice{bank: first, need: c.firstReady(first, &ready)}
 		}
 	}
 	if distance > len(c.banks) {
-		c.ready = next
 		return found, false
 	}
 	c.lastServed = found.bank
 	return found, true
 }
 
-// firstReady returns, of what bank needs and readyMask allows, what the request
-// that is foremost in its queue needs.
-func (c *controller) firstReady(bank int) need {
+// firstReady returns, of what bank needs and may issue, what the request that is foremost
+// in its queue needs.
+func (c *controller) firstReady(bank int, ready *[needs]uint64) need {
 	bit := c.places[bank].bit
-	if c.readyMask[needActivate]&bit != 0 {
+	if ready[needActivate]&bit != 0 {
 		return needActivate
 	}
-	if c.readyMask[needPrecharge]&bit != 0 {
+	if ready[needPrecharge]&bit != 0 {
 		return needPrecharge
 	}
 	b := &c.banks[bank]
-	if c.readyMask[needRead]&bit != 0 && (c.readyMask[needWrite]&bit == 0 || b.read < b.write) {
+	if ready[needRead]&bit != 0 && (ready[needWrite]&bit == 0 || b.read < b.write) {
 		return needRead
 	}
 	return needWrite
@@ -200,9 +205,9 @@ func (c *controller) pickStarving(t int64) (choice, bool) {
 	wants := c.starvingNeed()
 	column := wants == needRead || wants == needWrite
 	refreshing := c.refresh.forced>>rank&1 != 0
-	next := int64(forever)
 	if !refreshing {
-		if next = c.earliest(wants, bank); next <= t {
+		c.ready = c.earliest(wants, bank)
+		if c.ready <= t {
 			if column {
 				c.starving, c.starvationCheck = -1, t+1
 			}
@@ -224,14 +229,13 @@ func (c *controller) pickStarving(t int64) (choice, bool) {
 					continue
 				}
 				if e := c.earliest(n, o); e > t {
-					next = min(next, e)
+					c.ready = min(c.ready, e)
 				} else if age := c.needs[n].ages[o]; age < best.age {
 					best = choice{o, n, age}
 				}
 			}
 		}
 	}
-	c.ready = next
 	return best, best.age < forever
 }
 

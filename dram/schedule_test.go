@@ -138,13 +138,18 @@ func TestOrderOfCommands(t *testing.T) {
 	}{
 		// The second request is in its bank's queue when the first may be read.
 		{"ACT", []Request{{}, {Clock: 22, Address: nextGroup}}, []string{"2 ACT", "24 ACT", "25 RD", "46 RD"}},
+		// The same where the bank's lone accesses are a read and a write.
+		{"ACT, read and write", []Request{{}, {Clock: 5, Address: nextColumn, Write: true}, {Clock: 22, Address: nextGroup}},
+			[]string{"2 ACT", "24 ACT", "25 RD", "37 WR", "61 RD"}},
 		// Reads at 62 and 66 allow a PRE of the first bank (tRTP) and a read of the second
 		// (tCCD_L) at 74.
 		{"PRE", []Request{{}, {Address: nextGroup}, {Clock: 60, Address: nextColumn}, {Clock: 64, Address: nextGroup + nextColumn},
 			{Clock: 65, Address: nextRow}, {Clock: 66, Address: nextGroup + 2*nextColumn}},
 			[]string{"2 ACT", "6 ACT", "24 RD", "28 RD", "62 RD", "66 RD", "74 RD", "75 PRE", "97 ACT", "119 RD"}},
 	} {
-		_, records := replayLog(t, setup(t, "default"), c.requests)
+		s := setup(t, "default")
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes move on at once
+		_, records := replayLog(t, s, c.requests)
 		var got []string
 		for _, r := range records {
 			got = append(got, recordText(r))
