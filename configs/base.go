@@ -21,13 +21,14 @@ type base struct {
 	section string
 	kind    Kind
 	also    string // another section that its files may have, "" for none
-	// optional are keys that a whole section may leave out: 0 is what most have.
+	// optional are keys that a whole section may leave out: 0 is what most have. One that
+	// ends with a dot stands for a section in it, which is there whole or not at all.
 	optional []string
 }
 
 var bases = []base{
 	{"run.model", "model", Model, "", []string{"model.experts", "model.active_experts", "model.expert_skew"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", nil},
+	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch."}},
 	{"dram.preset", "dram", DRAMs, "", nil},
 }
 
@@ -62,11 +63,22 @@ func (b *base) identity(l *layer) string {
 func (b *base) missing(l *layer) []string {
 	var missing []string
 	for _, k := range keys.Section(b.section) {
-		if k.Name != b.key && l.find(k.Name) == nil && !slices.Contains(b.optional, k.Name) {
+		if k.Name != b.key && l.find(k.Name) == nil && !b.mayLack(l, k.Name) {
 			missing = append(missing, strings.TrimPrefix(k.Name, b.section+"."))
 		}
 	}
 	return missing
+}
+
+// mayLack says that a layer need not set a key.
+func (b *base) mayLack(l *layer, key string) bool {
+	return slices.ContainsFunc(b.optional, func(o string) bool {
+		if !strings.HasSuffix(o, ".") {
+			return key == o
+		}
+		under := func(name string) bool { return strings.HasPrefix(name, o) }
+		return under(key) && !slices.ContainsFunc(l.entries, func(e entry) bool { return under(e.key) })
+	})
 }
 
 // find returns what the section is on top of: from the highest layer down, the first

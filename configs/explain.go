@@ -85,6 +85,7 @@ func (ld *Loader) readRanges() map[string]string {
 	if err != nil {
 		return nil
 	}
+	valid.GPU.PyTorch = valid.GPU.AttentionSpec // has the same rules, where the GPU has it
 	all := input.Ranges(valid)
 	for _, b := range bases {
 		all[b.key] = "a file, or one of " + strings.Join(Names(b.kind), ", ")

@@ -162,3 +162,21 @@ func TestBaselineBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadGPUWithoutPyTorch: a file with a name of its own has all of PyTorch's kernels,
+// or none of them.
+func TestLoadGPUWithoutPyTorch(t *testing.T) {
+	preset, err := os.ReadFile("gpus/a100-sxm-80gb.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(string(preset), `name = "a100-sxm-80gb"`, `name = "own"`, 1)
+	if g, _, err := LoadGPU("--gpu", written(t, "own.toml", text)); err != nil || g.Name != "own" {
+		t.Errorf("none: %v", err)
+	}
+	text += "[gpu.pytorch.decode_attention]\nmodel = \"flash\"\n"
+	_, _, err = LoadGPU("--gpu", written(t, "part.toml", text))
+	if err == nil || !strings.Contains(err.Error(), "it lacks pytorch.prefill_attention.model, ") {
+		t.Errorf("a part: %v", err)
+	}
+}

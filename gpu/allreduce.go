@@ -18,12 +18,25 @@ const (
 	AllReduceAttAcc AllReduceModel = "attacc"
 )
 
-// AllReduceSpec holds the parameters of an all-reduce over NVLink. Bandwidths
-// count one direction of one GPU's links; a "per GPU" time is multiplied by
+// AllReduceMethod is how servers' all-reduces run.
+type AllReduceMethod string
+
+// The methods.
+const (
+	// AllReduceDirect takes the faster of the direct kernels up to SmallLimit bytes, and
+	// NCCL beyond: vLLM, SGLang and TensorRT-LLM do.
+	AllReduceDirect AllReduceMethod = "direct"
+	// AllReduceNCCL always takes NCCL.
+	AllReduceNCCL AllReduceMethod = "nccl"
+)
+
+// AllReduceSpec holds the parameters of an all-reduce over NVLink, inside a graph.
+// Bandwidths count one direction of one GPU's links; a "per GPU" time is multiplied by
 // the number of GPUs.
 type AllReduceSpec struct {
-	Model AllReduceModel `toml:"model"` // how these kernels are costed
-	// Up to SmallLimit bytes a kernel reads its peers' memory directly: either
+	Model  AllReduceModel  `toml:"model"`  // how these kernels are costed
+	Method AllReduceMethod `toml:"method"` // direct kernels or NCCL for small sizes
+	// Up to SmallLimit bytes a direct kernel reads its peers' memory: either
 	// all of it from T−1 peers (one-shot), or its own share and then the others'
 	// results (two-shot, one more synchronisation).
 	SmallLimit          units.Bytes     `toml:"small_limit"`
@@ -33,12 +46,17 @@ type AllReduceSpec struct {
 	SecondShotLatency   units.Duration  `toml:"second_shot_latency"`         // direct: the second synchronisation of two shots
 	SecondShotPerGPU    units.Duration  `toml:"second_shot_latency_per_gpu"` // its growth with each GPU
 	SecondShotBandwidth units.Bandwidth `toml:"second_shot_bandwidth"`       // direct: moving shares in two shots
-	// Beyond SmallLimit: NCCL. Launch is what a call takes at least; latency and
-	// transfer add up and hide behind it.
-	Launch        units.Duration  `toml:"launch"`
-	Latency       units.Duration  `toml:"latency"`         // NCCL: added to the transfer
-	LatencyPerGPU units.Duration  `toml:"latency_per_gpu"` // its growth with each GPU
-	Bandwidth     units.Bandwidth `toml:"bandwidth"`       // NCCL: of the bytes that a GPU sends
+	// NCCL takes the faster of two protocols: one that flags every few bytes (LL, LL128)
+	// and has little latency, and one that moves whole chunks (Simple).
+	FlaggedLatency   units.Duration  `toml:"flagged_latency"`
+	FlaggedPerGPU    units.Duration  `toml:"flagged_latency_per_gpu"` // its growth with each GPU
+	FlaggedBandwidth units.Bandwidth `toml:"flagged_bandwidth"`       // of the bytes that a GPU sends
+	Latency          units.Duration  `toml:"latency"`                 // of whole chunks: added to the transfer
+	LatencyPerGPU    units.Duration  `toml:"latency_per_gpu"`         // its growth with each GPU
+	Bandwidth        units.Bandwidth `toml:"bandwidth"`               // of the bytes that a GPU sends
+	// Skew is by how much the slowest GPU is behind a mean one, as a share of the work
+	// since the last all-reduce that follows the clock: chips differ in it, and all wait.
+	Skew float64 `toml:"skew"`
 	// LatencySlope is AllReduceAttAcc's latency growth, in nanoseconds per byte of
 	// a step.
 	LatencySlope float64 `toml:"latency_slope_ns_per_byte"`
@@ -47,12 +65,15 @@ type AllReduceSpec struct {
 // Check has the rules of the section [gpu.all_reduce].
 func (a *AllReduceSpec) Check(c *input.Check) {
 	input.OneOf(c, "model", a.Model, AllReduceMeasured, AllReduceAttAcc)
+	input.OneOf(c, "method", a.Method, AllReduceDirect, AllReduceNCCL)
 	c.That(a.SmallLimit >= 0, "small_limit", a.SmallLimit, "at least 0B")
 	duration(c, "small_latency", a.SmallLatency)
 	duration(c, "small_latency_per_gpu", a.SmallLatencyPerGPU)
 	duration(c, "second_shot_latency", a.SecondShotLatency)
 	duration(c, "second_shot_latency_per_gpu", a.SecondShotPerGPU)
-	duration(c, "launch", a.Launch)
+	duration(c, "flagged_latency", a.FlaggedLatency)
+	duration(c, "flagged_latency_per_gpu", a.FlaggedPerGPU)
+	bandwidth(c, "flagged_bandwidth", a.FlaggedBandwidth)
 	duration(c, "latency", a.Latency)
 	duration(c, "latency_per_gpu", a.LatencyPerGPU)
 	if a.SmallLimit > 0 {
@@ -60,18 +81,12 @@ func (a *AllReduceSpec) Check(c *input.Check) {
 		bandwidth(c, "second_shot_bandwidth", a.SecondShotBandwidth)
 	}
 	bandwidth(c, "bandwidth", a.Bandwidth)
+	c.That(a.Skew >= 0 && a.Skew <= 1, "skew", a.Skew, "0 to 1")
 	atLeast(c, "latency_slope_ns_per_byte", a.LatencySlope, 0)
 }
 
-// launchRidge is the p-norm that joins NCCL's launch and its transfer: the
-// measured corner at 1 to 8 MB is a little round.
-const launchRidge = 4
-
-// allReduce returns the seconds of summing n bytes over the given number of
-// GPUs, each ending with the result; zero for one GPU or no bytes.
-func (s *Spec) allReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
-
-// AllReduceCost is allReduce with its parts: Bytes is what each GPU sends,
+// AllReduceCost returns the cost of summing n bytes over the given number of GPUs, each
+// ending with the result; nothing for one GPU or no bytes. Bytes is what each GPU sends,
 // 2(T−1)/T · n in the bandwidth-optimal schedule (Patarasuk and Yuan, 2009,
 // https://doi.org/10.1016/j.jpdc.2008.09.002) and half of it in AttAcc's, and
 // Memory its time.
@@ -89,29 +104,58 @@ func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 		c.Latency = steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))
 		c.Memory = steps * step / float64(a.Bandwidth)
 		return c.combine(0)
-	case n <= a.SmallLimit:
-		return a.small(c, t, bytes)
+	case a.Method == AllReduceDirect && n <= a.SmallLimit:
+		return a.direct(c, t, bytes)
 	}
-	c.Latency = a.Launch.Seconds()
-	c.Memory = c.Bytes/float64(a.Bandwidth) + a.Latency.Seconds() + float64(t*a.LatencyPerGPU.Seconds())
-	c = c.combine(launchRidge)
-	if a.SmallLimit > 0 { // no cheaper than the largest that goes the other way
-		c.Seconds = max(c.Seconds, a.small(Cost{}, t, float64(a.SmallLimit)).Seconds)
+	c = a.nccl(c, t)
+	if a.Method == AllReduceDirect && a.SmallLimit > 0 { // no cheaper than the largest that goes the other way
+		c.Seconds = max(c.Seconds, a.direct(Cost{}, t, float64(a.SmallLimit)).Seconds)
 	}
 	return c
 }
 
-// small costs the direct kernel, by the faster of its two schedules.
-func (a *AllReduceSpec) small(c Cost, t, bytes float64) Cost {
-	c.Overhead = a.SmallLatency.Seconds() + float64(t*a.SmallLatencyPerGPU.Seconds())
-	oneShot := (t - 1) * bytes / float64(a.SmallBandwidth)
-	sync := a.SecondShotLatency.Seconds() + float64(t*a.SecondShotPerGPU.Seconds())
-	twoShot := 2 * (t - 1) / t * bytes / float64(a.SecondShotBandwidth)
-	if sync+twoShot < oneShot {
-		c.Memory = twoShot
-		c.Overhead += sync
-	} else {
-		c.Memory = oneShot
+// nccl costs NCCL's faster protocol.
+func (a *AllReduceSpec) nccl(c Cost, gpus float64) Cost {
+	flagged := a.FlaggedLatency.Seconds() + float64(gpus*a.FlaggedPerGPU.Seconds())
+	whole := a.Latency.Seconds() + float64(gpus*a.LatencyPerGPU.Seconds())
+	byFlags, byChunks := c.Bytes/float64(a.FlaggedBandwidth), c.Bytes/float64(a.Bandwidth)
+	c.Memory, c.Overhead = byChunks, whole
+	if byFlags+flagged < byChunks+whole {
+		c.Memory, c.Overhead = byFlags, flagged
 	}
 	return c.combine(0)
+}
+
+// direct costs the direct kernel, by the faster of its two schedules.
+func (a *AllReduceSpec) direct(c Cost, t, bytes float64) Cost {
+	one, two := a.shot(c, t, bytes, false), a.shot(c, t, bytes, true)
+	if two.Seconds < one.Seconds {
+		return two
+	}
+	return one
+}
+
+// shot costs one of the schedules of the direct kernel.
+func (a *AllReduceSpec) shot(c Cost, t, bytes float64, two bool) Cost {
+	c.Overhead = a.SmallLatency.Seconds() + float64(t*a.SmallLatencyPerGPU.Seconds())
+	c.Memory = (t - 1) * bytes / float64(a.SmallBandwidth)
+	if two {
+		c.Overhead += a.SecondShotLatency.Seconds() + float64(t*a.SecondShotPerGPU.Seconds())
+		c.Memory = 2 * (t - 1) / t * bytes / float64(a.SecondShotBandwidth)
+	}
+	return c.combine(0)
+}
+
+// MethodCost is AllReduceCost by the method that a measurement names: nccl, one_shot or
+// two_shot.
+func (s *Spec) MethodCost(method string, gpus int, n units.Bytes) Cost {
+	t, bytes := float64(gpus), float64(n)
+	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
+	switch method {
+	case "one_shot", "two_shot":
+		return s.Collective.shot(c, t, bytes, method == "two_shot")
+	case "nccl":
+		return s.Collective.nccl(c, t)
+	}
+	return s.AllReduceCost(gpus, n)
 }

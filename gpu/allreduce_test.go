@@ -30,12 +30,10 @@ func TestAllReduceForms(t *testing.T) {
 		Model: AllReduceMeasured, SmallLimit: units.MiB,
 		SmallLatency: 2 * units.Microsecond, SmallLatencyPerGPU: units.Microsecond, SmallBandwidth: 100e9,
 		SecondShotLatency: 3 * units.Microsecond, SecondShotPerGPU: units.Microsecond / 2, SecondShotBandwidth: 200e9,
-		Launch: 20 * units.Microsecond, Latency: 10 * units.Microsecond, LatencyPerGPU: 2 * units.Microsecond, Bandwidth: 150e9,
+		FlaggedLatency: 4 * units.Microsecond, FlaggedPerGPU: units.Microsecond, FlaggedBandwidth: 50e9,
+		Latency: 10 * units.Microsecond, LatencyPerGPU: 2 * units.Microsecond, Bandwidth: 150e9, Method: AllReduceDirect,
 	}}
-	nccl := func(gpus, bytes float64) float64 {
-		transfer := 10 + gpus*2 + 2*(gpus-1)/gpus*bytes/150e3
-		return math.Pow(math.Pow(20, 4)+math.Pow(transfer, 4), 0.25)
-	}
+	chunks := func(gpus, bytes float64) float64 { return 10 + gpus*2 + 2*(gpus-1)/gpus*bytes/150e3 }
 	for _, c := range []struct {
 		name  string
 		gpus  int
@@ -46,16 +44,33 @@ func TestAllReduceForms(t *testing.T) {
 		{"one shot, two nearly as fast", 4, 160_000, 2 + 4 + 3*160_000/100e3},
 		{"two shots", 4, 1_000_000, 2 + 4 + 3 + 2 + 1.5*1_000_000/200e3},
 		{"two shots, at the limit", 4, 1 << 20, 2 + 4 + 3 + 2 + 1.5*(1<<20)/200e3},
-		{"NCCL, launch", 2, 1_100_000, nccl(2, 1_100_000)},
-		{"NCCL, transfer", 8, 1 << 26, nccl(8, 1<<26)},
+		{"NCCL, chunks", 2, 1_100_000, chunks(2, 1_100_000)},
+		{"NCCL, chunks on 8", 8, 1 << 26, chunks(8, 1<<26)},
 		{"one GPU", 1, 1 << 26, 0},
 	} {
 		if got := 1e6 * s.allReduce(c.gpus, c.bytes); math.Abs(got-c.us) > 1e-9*c.us {
 			t.Errorf("%s: %.6f us, want %.6f", c.name, got, c.us)
 		}
 	}
+	// By NCCL alone flags have little latency and a third of the bandwidth: on two GPUs
+	// both protocols take the same at 600 kB.
+	nccl := s
+	nccl.Collective.Method = AllReduceNCCL
+	for bytes, us := range map[units.Bytes]float64{1000: 4 + 2 + 1000/50e3, 599_000: 4 + 2 + 599./50, 601_000: 10 + 4 + 601./150} {
+		if got := 1e6 * nccl.allReduce(2, bytes); math.Abs(got-us) > 1e-9*us {
+			t.Errorf("NCCL of %d bytes: %.6f us, want %.6f", bytes, got, us)
+		}
+	}
+	// What a measurement names is what it costs, whatever the size.
+	for method, us := range map[string]float64{
+		"one_shot": 2 + 4 + 3*2e6/100e3, "two_shot": 2 + 4 + 3 + 2 + 1.5*2e6/200e3, "nccl": chunks(4, 2e6), "": chunks(4, 2e6),
+	} {
+		if got := 1e6 * s.MethodCost(method, 4, 2_000_000).Seconds; math.Abs(got-us) > 1e-9*us {
+			t.Errorf("%q: %.6f us, want %.6f", method, got, us)
+		}
+	}
 	// Where NCCL would beat the largest direct one, it takes as long as that does.
-	s.Collective.Launch, s.Collective.Latency, s.Collective.LatencyPerGPU, s.Collective.Bandwidth = 0, 0, 0, 1e12
+	s.Collective.Latency, s.Collective.LatencyPerGPU, s.Collective.Bandwidth = 0, 0, 1e12
 	if at, beyond := s.allReduce(8, units.MiB), s.allReduce(8, units.MiB+1); beyond != at {
 		t.Errorf("at the limit %g s, beyond %g s", at, beyond)
 	}

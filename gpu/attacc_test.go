@@ -26,7 +26,7 @@ func TestAttAccGEMM(t *testing.T) {
 		t.Errorf("two full waves take %g s, want %g", c.Seconds, want)
 	}
 	// Beyond 512 rows they are padded to 32.
-	if a, b := s.gemm(1000, 4096, 4096, 16), s.gemm(1024, 4096, 4096, 16); a != b {
+	if a, b := s.gemmTime(1000, 4096, 4096, 16), s.gemmTime(1024, 4096, 4096, 16); a != b {
 		t.Errorf("1000 rows take %g s, 1024 take %g s, want the same", a, b)
 	}
 }
@@ -63,7 +63,7 @@ func TestAttAccSimulator(t *testing.T) {
 		var got float64
 		switch row[0] {
 		case "gemm":
-			got = s.gemm(m, n, k, bits)
+			got = s.gemmTime(m, n, k, bits)
 		case "decode":
 			got = s.decodeAttention(UniformBatch(count, n), h)
 		case "prefill":
@@ -130,7 +130,10 @@ func TestAttAccPasses(t *testing.T) {
 			{"gated activation", s.Activation(300, 6144, true, 16), 8.29 + 0.447*3*300*6144*2/1e6*slower},
 			{"norm", s.Norm(300, 12288, 16), 6.87 + 1.6*3*300*12288*2/1e6*slower},
 			{"norm of 8 bits", s.Norm(300, 12288, 8), 6.87 + 1.6*3*300*12288/1e6*slower},
-			{"residual", s.residual(300, 12288, 16), 0},
+			{"norm of an iteration, residual and all", s.addNorm(300, 12288, 16), 6.87 + 1.6*3*300*12288*2/1e6*slower},
+			{"activation of an iteration", s.activation(300, 6144, false, 16), 8.29 + 0.447*2*300*6144*2/1e6*slower},
+			{"copies", s.copied(2, 300, 6144, 16), 0},
+			{"choice", s.choice(300, 6144, 16), 0},
 			{"no rows", s.Norm(0, 12288, 16), 0},
 			{"no columns", s.Activation(300, 0, false, 16), 0},
 		} {
@@ -166,7 +169,7 @@ func TestAttAccAttention(t *testing.T) {
 	}
 	// The model reads the two efficiencies alone.
 	slow := *s
-	slow.Decode.Overhead, slow.Decode.ItemTime, slow.Prefill.Overhead = units.Second, units.Second, units.Second
+	slow.Decode.Overhead, slow.Decode.BlockStartup, slow.Prefill.Overhead = units.Second, units.Second, units.Second
 	if got := slow.decodeAttention(UniformBatch(9, context), head(12, 12)); !near(got, block) {
 		t.Errorf("with overheads: %g s, want %g", got, block)
 	}
@@ -200,11 +203,11 @@ func TestAttAccAttention(t *testing.T) {
 func TestAttAccPrefillBatch(t *testing.T) {
 	m := loadModel(t, "gpt-175b") // 12 heads a GPU, 9 requests a wave
 	c := NewModelCost(loadPreset(t, "a100-paper"), m)
-	long, short := c.PrefillAttention(512, 2000), c.PrefillAttention(100, 0)
+	long, short := c.PrefillAttention(512, 2000).Seconds, c.PrefillAttention(100, 0).Seconds
 	sum := func(chunks ...[2]int) float64 {
 		b, t := c.Prefills(), 0.0
 		for _, x := range chunks {
-			t += b.Add(x[0], x[1])
+			t += b.Add(x[0], x[1]).Seconds
 		}
 		return t
 	}
@@ -232,7 +235,7 @@ func TestAttAccPrefillBatch(t *testing.T) {
 	}
 	// Other models run chunks one after another.
 	c = NewModelCost(loadPreset(t, "a100-sxm-80gb"), m)
-	if got, want := sum(a, z), c.PrefillAttention(512, 2000)+c.PrefillAttention(100, 0); got != want {
+	if got, want := sum(a, z), c.PrefillAttention(512, 2000).Seconds+c.PrefillAttention(100, 0).Seconds; got != want {
 		t.Errorf("fitted A100: %g s, want %g", got, want)
 	}
 }

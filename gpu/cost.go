@@ -6,13 +6,18 @@ import "github.com/l3sim/l3sim/internal/portable"
 // the parts: the p-norm of Compute, Memory and Latency, plus Overhead.
 type Cost struct {
 	FLOPs float64 // useful floating-point operations, a multiply-add as two
-	Bytes float64 // bytes that have to move at least once
+	// Executed is FLOPs with what tiles are padded by, which draws power too; 0 where
+	// a kernel computes next to nothing.
+	Executed float64
+	Bytes    float64 // bytes that have to move at least once
 	// Compute, Memory and Latency are the seconds that each limit alone would
 	// take: arithmetic (padding and idle SMs included), memory traffic, and the
 	// longest chain of work that cannot be spread over the SMs.
 	Compute, Memory, Latency float64
 	Overhead                 float64 // seconds of launch, prologue and tail that nothing hides
-	Seconds                  float64
+	Seconds                  float64 // in a graph, while the GPU is below its power limit
+
+	ridge float64
 }
 
 // Limit names what binds: "compute", "memory", "latency" or "overhead", the
@@ -34,6 +39,7 @@ func (c Cost) Limit() string {
 // p = 0 (read as infinity) and rounds its corner for finite p ≥ 1: near the
 // ridge neither limit is fully hidden behind the other.
 func (c Cost) combine(p float64) Cost {
+	c.ridge = p
 	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
 	return c
 }

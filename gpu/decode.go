@@ -8,40 +8,47 @@ import (
 )
 
 // DecodeSpec holds the parameters of decode attention: one query token a
-// request against its KV cache, keys split over thread blocks where requests
-// do not fill the GPU (Flash-Decoding). AttentionAttAcc reads only the two
-// efficiencies.
+// request against its KV cache, the keys split over thread blocks where requests
+// do not fill the GPU (Flash-Decoding, https://crfm.stanford.edu/2023/10/12/flashdecoding.html).
+// AttentionAttAcc reads only the two efficiencies.
 type DecodeSpec struct {
 	Model AttentionModel `toml:"model"` // how these kernels are costed
 	Efficiency
-	// QueryRows is the number of query rows of a tensor-core tile: the query
-	// heads of a group are padded to it.
-	QueryRows int `toml:"query_rows"`
-	// ItemTime is what a thread block spends on one request and KV head however
-	// short its context is; the SMs share the items.
-	ItemTime units.Duration `toml:"item_time"`
-	// GroupOverhead is the time of the kernel that lays out the query heads of a
-	// group as rows of one tile; a single request or KV head needs no grouping.
-	GroupOverhead units.Duration `toml:"group_overhead"`
-	// SplitOverhead is the time of merging the parts of a split context: none up
-	// to SplitContext tokens, a block of keys, and all of it SplitRamp tokens
-	// further on.
-	SplitOverhead units.Duration `toml:"split_overhead"`
-	SplitContext  int            `toml:"split_context"`
-	SplitRamp     int            `toml:"split_ramp"`
+	// QueryRows is the number of query rows of a tensor-core tile where contexts are
+	// split, UnsplitRows where they are not: the query heads of a group are padded to it.
+	QueryRows   int `toml:"query_rows"`
+	UnsplitRows int `toml:"unsplit_query_rows"`
+	// BlocksPerSM is the number of thread blocks that an SM holds at once.
+	BlocksPerSM int `toml:"blocks_per_sm"`
+	// SplitTarget is the number of thread blocks that the kernel aims at by splitting
+	// contexts, and SplitLimit the number from which on it splits none; both for
+	// each SM. A part has at least SplitKeys tokens, which are a block's step, a context at
+	// most MaxSplits parts.
+	SplitTarget float64 `toml:"split_target"`
+	SplitLimit  float64 `toml:"split_limit"`
+	SplitKeys   int     `toml:"split_keys"`
+	MaxSplits   int     `toml:"max_splits"`
 	// SplitMinGroup is the smallest query group whose contexts the kernel
 	// splits: 1 for all, 2 for kernels that do not split multi-head attention.
 	SplitMinGroup int `toml:"split_min_group"`
-	// WaveQuantisation counts whole waves of thread blocks, BlocksPerSM on an SM,
-	// once there are more than SplitOccupancy of what the GPU holds: from there
-	// on kernels do not split, and reach UnsplitShare of the bandwidth.
-	WaveQuantisation bool    `toml:"wave_quantisation"`
-	BlocksPerSM      int     `toml:"blocks_per_sm"`
-	SplitOccupancy   float64 `toml:"split_occupancy"`
-	UnsplitShare     float64 `toml:"unsplit_share"`
-	// BlockBandwidth is the rate at which one thread block reads: it bounds a
-	// context that is not split, or that shares a batch with enough others to
-	// leave no SM idle.
+	// BlockStartup is the time of a thread block before its first keys arrive and after
+	// its last; the blocks that an SM holds at once share it.
+	BlockStartup units.Duration `toml:"block_startup"`
+	// FillTime is the time until all SMs stream at once and until the last ones end; fewer
+	// blocks than the GPU holds take their share of it.
+	FillTime units.Duration `toml:"fill_time"`
+	// GroupOverhead is the time of the kernel that lays out the query heads of a
+	// group as rows of one tile; a single request or KV head needs no grouping.
+	GroupOverhead units.Duration `toml:"group_overhead"`
+	// MergeOverhead is the time of the kernel that merges the parts of split contexts,
+	// and MergePart what each part of a context adds to it.
+	MergeOverhead units.Duration `toml:"merge_overhead"`
+	MergePart     units.Duration `toml:"merge_part"`
+	// WaveQuantisation has the last thread blocks of a kernel that splits nothing read
+	// no faster than BlockBandwidth.
+	WaveQuantisation bool `toml:"wave_quantisation"`
+	// BlockBandwidth is the rate at which one thread block reads: it bounds the longest
+	// context of a batch.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
 }
 
@@ -50,15 +57,18 @@ func (d *DecodeSpec) Check(c *input.Check) {
 	attentionModel(c, d.Model)
 	d.Efficiency.Check(c)
 	input.Within(c, "query_rows", d.QueryRows, 1, 1024)
-	duration(c, "item_time", d.ItemTime)
+	input.Within(c, "unsplit_query_rows", d.UnsplitRows, 1, 1024)
+	input.Within(c, "blocks_per_sm", d.BlocksPerSM, 1, 1024)
+	atLeast(c, "split_target", d.SplitTarget, 0)
+	atLeast(c, "split_limit", d.SplitLimit, 0)
+	input.Within(c, "split_keys", d.SplitKeys, 1, 1<<30)
+	input.Within(c, "max_splits", d.MaxSplits, 1, 1<<20)
+	input.Within(c, "split_min_group", d.SplitMinGroup, 1, 1<<20)
+	duration(c, "block_startup", d.BlockStartup)
+	duration(c, "fill_time", d.FillTime)
 	duration(c, "group_overhead", d.GroupOverhead)
-	duration(c, "split_overhead", d.SplitOverhead)
-	input.Within(c, "split_context", d.SplitContext, 1, 1<<30)
-	input.Within(c, "split_ramp", d.SplitRamp, 1, 1<<30)
-	input.Within(c, "split_min_group", d.SplitMinGroup, 1, 1<<16)
-	input.Within(c, "blocks_per_sm", d.BlocksPerSM, 1, 64)
-	atLeast(c, "split_occupancy", d.SplitOccupancy, 0)
-	c.Share("unsplit_share", d.UnsplitShare)
+	duration(c, "merge_overhead", d.MergeOverhead)
+	duration(c, "merge_part", d.MergePart)
 	bandwidth(c, "block_bandwidth", d.BlockBandwidth)
 }
 
@@ -96,7 +106,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
-	d := &s.Decode
+	d := &s.kernels().Decode
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
 	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
 	qBytes, kvBytes := float64(rowBytes*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
@@ -110,31 +120,42 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 		c.Seconds = max(c.Seconds, c.Latency)
 		return c
 	}
+	items := requests * float64(h.KV)
+	parts := d.parts(s.SMs, items, tokens/requests, h.group())
+	rows := d.QueryRows
+	if parts == 1 {
+		rows = d.UnsplitRows
+	}
+	c.Executed = 4 * dim * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
 	bandwidth := d.Memory * float64(s.MemoryBandwidth)
-	rows := float64(ceilDiv(h.group(), d.QueryRows) * d.QueryRows)
-	c.Compute = 4 * dim * rows * float64(h.KV) * tokens / (d.Compute * s.peak(h.ElementBits))
+	c.Compute = c.Executed / (d.Compute * s.peak(h.ElementBits))
 	c.Memory = c.Bytes / bandwidth
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
-	items := requests * float64(h.KV)
-	if slots := float64(s.SMs * d.BlocksPerSM); d.WaveQuantisation && items > d.SplitOccupancy*slots {
+	slots := float64(s.SMs * d.BlocksPerSM)
+	waves := items * parts / slots
+	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())
+	if parts > 1 {
+		c.Overhead += d.MergeOverhead.Seconds() + float64(parts*d.MergePart.Seconds())
+	} else if d.WaveQuantisation && items > slots {
 		// Full waves move bytes at the shared bandwidth; the last one also takes
 		// what a block of mean context needs.
 		full := math.Floor(items/slots) * slots / items
-		tail := max((1-full)*kvBytes/bandwidth, kvBytes/items/float64(d.BlockBandwidth))
-		if full == 1 {
-			tail = 0
+		if rest := 1 - full; rest > 0 {
+			tail := max(rest*max(c.Memory, c.Compute), kvBytes/items/float64(d.BlockBandwidth))
+			c.Memory, c.Compute = float64(full*c.Memory)+tail, float64(full*c.Compute)+tail
 		}
-		c.Memory = ((qBytes+float64(full*kvBytes))/bandwidth + tail) / d.UnsplitShare
 	}
-	blocks := 1.0 // thread blocks that share one context
-	if h.group() >= d.SplitMinGroup {
-		blocks = max(1, float64(s.SMs)/items)
-		parts := min(1, max(0, float64(b.Longest-d.SplitContext)/float64(d.SplitRamp)))
-		c.Overhead += float64(parts * d.SplitOverhead.Seconds())
-	}
-	longest := float64(b.Longest) * rowBytes / blocks / float64(d.BlockBandwidth)
-	c.Latency = max(float64(items/float64(s.SMs)*d.ItemTime.Seconds())+qBytes/bandwidth, longest)
+	c.Latency = max(float64(b.Longest)/parts, float64(d.SplitKeys)) * rowBytes / float64(d.BlockBandwidth)
 	return c.combine(d.Ridge)
+}
+
+// parts returns the number of thread blocks that share a context of mean length.
+func (d *DecodeSpec) parts(sms int, items, keys float64, group int) float64 {
+	if group < d.SplitMinGroup || items >= float64(d.SplitLimit*float64(sms)) {
+		return 1
+	}
+	most := min(float64(d.MaxSplits), keys/float64(d.SplitKeys))
+	return max(1, min(most, d.SplitTarget*float64(sms)/items))
 }

@@ -90,17 +90,3 @@ func (s *Spec) Activation(m, d int, gated bool, elementBits int) Cost {
 	}
 	return s.pass(operands, m, d, elementBits, s.Pointwise.ActivationMemory)
 }
-
-// residual returns the cost of adding m rows of width d to the residual stream:
-// none in AttAcc's model, whose norms read the residual.
-func (s *Spec) residual(m, d, elementBits int) Cost {
-	if s.Pointwise.Model == ElementwiseAttAcc {
-		return Cost{}
-	}
-	return s.Elementwise(3, m, d, elementBits)
-}
-
-// embeddingLookup returns the cost of gathering m rows of width d from a table.
-func (s *Spec) embeddingLookup(m, d, elementBits int) Cost {
-	return s.Elementwise(2, m, d, elementBits)
-}

@@ -49,21 +49,25 @@ func (s *Spec) GroupedGEMMCost(l ExpertLoad, inputs, n, k, elementBits int) Cost
 	return s.product(Cost{FLOPs: 2 * pairs * fn * fk, Bytes: elementBytes(elements, elementBits)}, l.rows(), width, k, elementBits)
 }
 
-// mixture returns the time of the experts of a batch: the router's product, its softmax
+// mixture returns what the experts take of a batch: the router's product, its softmax
 // and choice, the sorting of pairs by expert, both grouped products with the activation
 // between, and the weighted sum of each token's outputs. Each GPU has the router whole
 // and its columns of every expert, as of a dense network (tensor parallelism); whole
 // experts on different GPUs (expert parallelism) are not modelled.
-func (c *ModelCost) mixture(tokens int) float64 {
+func (c *ModelCost) mixture(tokens int) Work {
 	if tokens <= 0 {
-		return 0
+		return Work{}
 	}
 	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
 	l := NewExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
-	route := s.gemm(tokens, c.model.Experts, hidden, c.bits) + s.Elementwise(2, tokens, c.model.Experts, c.bits).Seconds +
-		s.Elementwise(2, tokens, active, index).Seconds
-	return route + s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.bits).Seconds +
-		s.Activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits).Seconds +
-		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.bits).Seconds + s.Elementwise(active+1, tokens, hidden, c.bits).Seconds
+	w := s.gemm(tokens, c.model.Experts, hidden, c.bits)
+	for _, k := range [...]Cost{
+		s.Elementwise(2, tokens, c.model.Experts, c.bits), s.Elementwise(2, tokens, active, index),
+		s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.bits), s.activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits),
+		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.bits), s.Elementwise(active+1, tokens, hidden, c.bits),
+	} {
+		w = w.plus(s.work(k))
+	}
+	return w
 }

@@ -39,6 +39,9 @@ type GEMMSpec struct {
 	// that leaves the L2.
 	SplitOverhead float64 `toml:"split_overhead_us"`
 	SplitTraffic  float64 `toml:"split_traffic"`
+	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
+	// evenly, to multiples of it (8 for Hopper's wgmma). 0: the sizes of the list alone.
+	TileStep int `toml:"tile_step"`
 	// WaveQuantisation rounds the thread blocks up to whole waves over the SMs.
 	WaveQuantisation bool `toml:"wave_quantisation"`
 }
@@ -47,6 +50,7 @@ type GEMMSpec struct {
 func (g *GEMMSpec) Check(c *input.Check) {
 	input.OneOf(c, "model", g.Model, GEMMTiles, GEMMAttAcc)
 	g.Efficiency.Check(c)
+	input.Within(c, "tile_step", g.TileStep, 0, 256)
 	atLeast(c, "tile_knee", g.TileKnee, 0)
 	atLeast(c, "k_ramp", g.KRamp, 0)
 	atLeast(c, "step_latency_ns", g.StepLatency, 0)
@@ -56,6 +60,16 @@ func (g *GEMMSpec) Check(c *input.Check) {
 
 // tile is the part of a product's output that one thread block computes.
 type tile struct{ m, n int }
+
+// cut returns the tile with no more rows than tiles need to cover m rows evenly, in
+// steps; the tile itself without steps.
+func (t tile) cut(m, step int) tile {
+	if step > 0 {
+		tiles := ceilDiv(m, t.m)
+		t.m = min(t.m, ceilDiv(ceilDiv(m, tiles), step)*step)
+	}
+	return t
+}
 
 // gemmTiles are thread-block tiles that CUTLASS and cuBLAS offer for 16-bit
 // tensor cores (https://github.com/NVIDIA/cutlass, profiler's default
@@ -68,13 +82,13 @@ var gemmTiles = [...]tile{
 // splitsK are the numbers of thread blocks that may share the k of a tile.
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
-// gemm returns the seconds of the product of an m×k by a k×n matrix of
-// elementBits-wide elements on one GPU; zero if a size is zero.
-func (s *Spec) gemm(m, n, k, elementBits int) float64 {
-	return s.GEMMCost(m, n, k, elementBits).Seconds
+// gemm returns what the product of an m×k by a k×n matrix of elementBits-wide
+// elements takes in an iteration on one GPU; nothing if a size is zero.
+func (s *Spec) gemm(m, n, k, elementBits int) Work {
+	return s.work(s.GEMMCost(m, n, k, elementBits))
 }
 
-// GEMMCost is gemm with its parts.
+// GEMMCost returns the cost of a product on one GPU, in a graph.
 //
 // Every tile shape and split of k is costed, and the fastest wins, as a
 // library's heuristic tries to: waves · tile FLOPs / rate of an SM against
@@ -93,7 +107,9 @@ func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
 func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
 	base.Overhead = s.MatMul.Overhead.Seconds()
 	if s.MatMul.Model == GEMMAttAcc {
-		return s.attAccGEMM(base, m, n, k, elementBits)
+		c := s.attAccGEMM(base, m, n, k, elementBits)
+		c.Executed = c.FLOPs
+		return c
 	}
 	// A candidate's p-norm is at least its largest part. Beginning with the one
 	// whose bound is least, few others need theirs computed, which costs more
@@ -102,7 +118,7 @@ func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
 	var bounds [len(candidates)]float64
 	first := 0
 	for i, t := range gemmTiles {
-		s.tileCosts(candidates[i*len(splitsK):][:len(splitsK)], base, t, m, n, k, elementBits)
+		s.tileCosts(candidates[i*len(splitsK):][:len(splitsK)], base, t.cut(m, s.MatMul.TileStep), m, n, k, elementBits)
 	}
 	for i := range candidates {
 		c := &candidates[i]
@@ -111,15 +127,18 @@ func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
 			first = i
 		}
 	}
-	best := candidates[first].cost(base, s.MatMul.Ridge)
+	best, at := candidates[first].cost(base, s.MatMul.Ridge), first
 	for i := range candidates {
 		if i == first || bounds[i] >= best.Seconds {
 			continue
 		}
 		if c := candidates[i].cost(base, s.MatMul.Ridge); c.Seconds < best.Seconds {
-			best = c
+			best, at = c, i
 		}
 	}
+	t := gemmTiles[at/len(splitsK)].cut(m, s.MatMul.TileStep)
+	padded := float64(ceilDiv(m, t.m)*t.m) * float64(ceilDiv(n, t.n)*t.n)
+	best.Executed = best.FLOPs * (padded / (float64(m) * float64(n)))
 	return best
 }
 

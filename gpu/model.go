@@ -9,7 +9,7 @@ import (
 // a tensor-parallel replica (Megatron-LM's split: heads and feed-forward
 // columns over the GPUs, an all-reduce after the projection and one after the
 // feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
-// methods return seconds, are pure, and do not allocate.
+// methods return what sustained work takes, are pure, and do not allocate.
 type ModelCost struct {
 	spec  *Spec
 	model *llm.Model
@@ -36,15 +36,21 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	}
 }
 
-// QKV returns the time of the norm and of QKV generation for a batch of tokens.
-func (c *ModelCost) QKV(tokens int) float64 {
-	return c.spec.Norm(tokens, c.model.Hidden, c.bits).Seconds + c.spec.gemm(tokens, c.qkv, c.model.Hidden, c.bits)
+// QKV returns the norm, the QKV product and the copies of the new keys and values into
+// the cache, for a batch of tokens.
+func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
+
+func (c *ModelCost) qkvParts(tokens int) (p Parts) {
+	s := c.spec
+	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.bits))
+	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, c.bits))))
+	return p
 }
 
-// PrefillAttention returns the time of attention of a chunk of one request's
-// prompt over itself and the finished tokens before it.
-func (c *ModelCost) PrefillAttention(chunk, finished int) float64 {
-	return c.spec.prefillAttention(chunk, finished, c.heads)
+// PrefillAttention returns attention of a chunk of one request's prompt over itself and
+// the finished tokens before it.
+func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
+	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads)))
 }
 
 // PrefillBatch adds up the attention of the chunks of one sub-batch on the GPUs,
@@ -58,15 +64,17 @@ type PrefillBatch struct {
 // Prefills returns an empty batch.
 func (c *ModelCost) Prefills() PrefillBatch { return PrefillBatch{cost: c} }
 
-// Add returns the time that a chunk adds. Chunks of different requests share no
-// data and run one after another; in AttAcc's model they are one kernel, whose
-// waves of thread blocks they share.
-func (b *PrefillBatch) Add(chunk, finished int) float64 {
+// Add returns what a chunk adds. Chunks of different requests share no data and run one
+// after another; in AttAcc's model they are one kernel, whose waves of thread blocks
+// they share.
+func (b *PrefillBatch) Add(chunk, finished int) Work {
 	c := b.cost
-	if c.spec.Prefill.Model != AttentionAttAcc || chunk <= 0 {
+	p := &c.spec.kernels().Prefill
+	if p.Model != AttentionAttAcc || chunk <= 0 {
 		return c.PrefillAttention(chunk, finished)
 	}
-	block := c.spec.attAccBlock(&c.spec.Prefill.Efficiency, float64(chunk), float64(finished+chunk), c.heads)
+	cost := c.spec.prefillWork(p, 1, chunk, finished, c.heads)
+	block := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), c.heads)
 	seconds, added := block.Compute+block.Memory, 0.0
 	for left := c.heads.Query; left > 0; {
 		if b.free == 0 {
@@ -80,12 +88,15 @@ func (b *PrefillBatch) Add(chunk, finished int) float64 {
 		left -= placed
 		b.free -= placed
 	}
-	return added
+	cost.Seconds = added
+	return c.spec.work(cost)
 }
 
-// DecodeBatch returns the time of attention of a batch of decoding requests, each over
-// its own context (its new token included).
-func (c *ModelCost) DecodeBatch(b DecodeBatch) float64 { return c.spec.decodeAttention(b, c.of(b)) }
+// DecodeBatch returns attention of a batch of decoding requests, each over its own
+// context (its new token included).
+func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
+	return c.waits(c.spec.work(c.DecodeBatchCost(b)))
+}
 
 // DecodeBatchCost is DecodeBatch with its parts.
 func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost {
@@ -102,55 +113,80 @@ func (c *ModelCost) of(b DecodeBatch) Heads {
 	return h
 }
 
-// Projection returns the time of the output projection, its all-reduce and the
-// residual addition.
-func (c *ModelCost) Projection(tokens int) float64 {
-	hidden := c.model.Hidden
-	return c.spec.gemm(tokens, hidden, c.attention, c.bits) + c.allReduce(tokens) +
-		c.spec.residual(tokens, hidden, c.bits).Seconds
+// Projection returns the output projection and its all-reduce.
+func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
+
+func (c *ModelCost) projection(tokens int) (p Parts) {
+	p[ProjectionProduct] = c.waits(c.spec.gemm(tokens, c.model.Hidden, c.attention, c.bits))
+	p[AllReduce] = c.allReduce(tokens)
+	return p
 }
 
-// FFN returns the time of the norm, the feed-forward network or the experts, the
-// all-reduce and the residual addition.
-func (c *ModelCost) FFN(tokens int) float64 {
-	hidden := c.model.Hidden
-	t := c.spec.Norm(tokens, hidden, c.bits).Seconds
+// FFN returns the norm, which adds the residual, the feed-forward network or the
+// experts, and the all-reduce.
+func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() }
+
+func (c *ModelCost) feedForward(tokens int) (p Parts) {
+	s, hidden := c.spec, c.model.Hidden
+	small := s.work(s.addNorm(tokens, hidden, c.bits))
 	if c.experts != nil {
-		t += c.mixture(tokens)
+		p[FeedForward] = c.waits(c.mixture(tokens))
 	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
-		t += c.spec.gemm(tokens, c.up(), hidden, c.bits)
-		t += c.spec.Activation(tokens, c.ffn, c.model.GatedFFN, c.bits).Seconds
-		t += c.spec.gemm(tokens, hidden, c.ffn, c.bits)
+		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.bits).plus(s.gemm(tokens, hidden, c.ffn, c.bits)))
+		small = small.plus(s.work(s.activation(tokens, c.ffn, c.model.GatedFFN, c.bits)))
 	}
-	return t + c.allReduce(tokens) + c.spec.residual(tokens, hidden, c.bits).Seconds
+	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
+	return p
 }
 
 // up returns the width on each GPU of what the first product of a network makes.
 func (c *ModelCost) up() int { return (c.model.FFNMatrices() - 1) * c.ffn }
 
 // ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
-func (c *ModelCost) ProjectionFFN(tokens int) float64 { return c.Projection(tokens) + c.FFN(tokens) }
+func (c *ModelCost) ProjectionFFN(tokens int) Work { return c.Projection(tokens).plus(c.FFN(tokens)) }
 
-// Embedding returns the time of the embedding of a batch of tokens. Each GPU
-// looks up the part of the vocabulary that it holds, and an all-reduce joins.
-func (c *ModelCost) Embedding(tokens int) float64 {
-	return c.spec.embeddingLookup(tokens, c.model.Hidden, c.bits).Seconds + c.allReduce(tokens)
-}
-
-// LMHead returns the time of the final norm and of the logits of the tokens
-// that emit one. Each GPU picks the best of its part of the vocabulary, and an
-// all-reduce of index and value (8 bytes a token) decides.
-func (c *ModelCost) LMHead(emitting int) float64 {
-	if emitting <= 0 {
-		return 0
+// waits returns work with the waits of its GPUs for the slowest one.
+func (c *ModelCost) waits(w Work) Work {
+	if c.gpus > 1 {
+		wait := float64(c.spec.Collective.Skew * w.Clocked)
+		w.Seconds += wait
 	}
-	return c.spec.Norm(emitting, c.model.Hidden, c.bits).Seconds +
-		c.spec.gemm(emitting, c.vocab, c.model.Hidden, c.bits) +
-		c.spec.allReduce(c.gpus, units.Bytes(8*emitting))
+	return w
 }
 
-// allReduce returns the time of summing the hidden states of tokens over the
-// replica's GPUs.
-func (c *ModelCost) allReduce(tokens int) float64 {
-	return c.spec.allReduce(c.gpus, units.Bytes(elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)))
+// Embedding returns the embedding of a batch of tokens. Each GPU looks up the part of
+// the vocabulary that it holds, and an all-reduce joins.
+func (c *ModelCost) Embedding(tokens int) Work { return c.embedding(tokens).Total() }
+
+func (c *ModelCost) embedding(tokens int) (p Parts) {
+	s := c.spec
+	look := s.copied(1, tokens, c.model.Hidden, c.bits)
+	if s.Pointwise.Model == ElementwiseAttAcc { // which has no copies
+		look = s.Elementwise(2, tokens, c.model.Hidden, c.bits)
+	}
+	p[Embedding] = s.work(look)
+	p[AllReduce] = c.allReduce(tokens)
+	return p
+}
+
+// LMHead returns the final norm, the logits of the tokens that emit one and the choice of
+// the largest. Each GPU picks the best of its part of the vocabulary, and an
+// all-reduce of index and value (8 bytes a token) decides.
+func (c *ModelCost) LMHead(emitting int) Work { return c.head(emitting).Total() }
+
+func (c *ModelCost) head(emitting int) (p Parts) {
+	if emitting <= 0 {
+		return p
+	}
+	s := c.spec
+	p[SmallKernels] = s.work(s.addNorm(emitting, c.model.Hidden, c.bits))
+	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.bits).plus(s.work(s.choice(emitting, c.vocab, c.bits)))
+	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting)))
+	return p
+}
+
+// allReduce returns the sum of the hidden states of tokens over the replica's GPUs.
+func (c *ModelCost) allReduce(tokens int) Work {
+	bytes := elementBytes(float64(tokens)*float64(c.model.Hidden), c.bits)
+	return c.spec.work(c.spec.AllReduceCost(c.gpus, units.Bytes(bytes)))
 }

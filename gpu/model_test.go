@@ -20,7 +20,7 @@ func TestPublishedThroughput(t *testing.T) {
 		{64, 128, 128, 3486}, {256, 128, 128, 5353}, {384, 128, 128, 5586}, {32, 128, 2048, 1518},
 		{60, 128, 2048, 1928}, {32, 2048, 128, 547}, {52, 2048, 128, 591}, {16, 2048, 2048, 613},
 	} {
-		prefill, decode := c.StaticBatch(p.batch, p.in, p.out)
+		prefill, decode, _ := c.StaticBatch(p.batch, p.in, p.out)
 		got := float64(p.batch) * float64(p.out) / (prefill + decode)
 		if e := got/p.published - 1; math.Abs(e) > 0.15 {
 			t.Errorf("batch %d, %d in, %d out: %.0f tokens/s, published %.0f (%+.1f%%)", p.batch, p.in, p.out, got, p.published, 100*e)
@@ -65,8 +65,8 @@ func TestPaperAnchors(t *testing.T) {
 // attentionShare returns decode attention's share of a decode iteration's
 // layers.
 func attentionShare(c *ModelCost, batch, context int) float64 {
-	attention := c.DecodeBatch(UniformBatch(batch, context))
-	return attention / (attention + c.QKV(batch) + c.ProjectionFFN(batch))
+	attention := c.DecodeBatch(UniformBatch(batch, context)).Seconds
+	return attention / (attention + c.layer(batch))
 }
 
 // TestPrefillTransferHides checks section 5.1 of the L3 paper on its own GPU
@@ -80,7 +80,7 @@ func TestPrefillTransferHides(t *testing.T) {
 			c := NewModelCost(s, m)
 			for chunk := 512; chunk <= 8192; chunk *= 2 {
 				bytes := units.Bytes(chunk) * m.KVBytesPerTokenLayer() / units.Bytes(m.TensorParallel)
-				share := float64(bytes) / 25e9 / c.FFN(chunk)
+				share := float64(bytes) / 25e9 / c.FFN(chunk).Seconds
 				t.Logf("%s %s chunk %d: %.1f%% of feed-forward", gpuName, modelName, chunk, 100*share)
 				if gpuName == "a100-paper" && share > 0.16 {
 					t.Errorf("%s, chunk %d: %.3f of feed-forward, want below 0.16", modelName, chunk, share)
@@ -98,22 +98,23 @@ func TestPrefillTransferHides(t *testing.T) {
 func TestModelCostSums(t *testing.T) {
 	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "gpt-175b")
 	c := NewModelCost(s, m)
-	if got, want := c.decodeAttention(500, 500, 500), c.DecodeBatch(UniformBatch(3, 500)); got != want {
+	if got, want := c.decodeTime(500, 500, 500), c.DecodeBatch(UniformBatch(3, 500)).Seconds; got != want {
 		t.Errorf("three contexts of 500: %g s, want %g", got, want)
 	}
 	const n = 64
-	want := s.Norm(n, 12288, 16).Seconds + s.gemm(n, 3*1536, 12288, 16)
-	if got := c.QKV(n); !near(got, want) {
+	s.Collective.Skew = 0 // which has a test of its own
+	want := s.addNorm(n, 12288, 16).Seconds + s.gemmTime(n, 3*1536, 12288, 16) + s.copied(2, n, 1536, 16).Seconds
+	if got := c.QKV(n).Seconds; !near(got, want) {
 		t.Errorf("QKV: %g s, want %g", got, want)
 	}
 	reduce := s.allReduce(8, n*12288*2)
-	want = s.gemm(n, 12288, 1536, 16) + reduce + 2*s.residual(n, 12288, 16).Seconds + s.Norm(n, 12288, 16).Seconds +
-		s.gemm(n, 6144, 12288, 16) + s.Activation(n, 6144, false, 16).Seconds + s.gemm(n, 12288, 6144, 16) + reduce
-	if got := c.ProjectionFFN(n); !near(got, want) {
+	want = s.gemmTime(n, 12288, 1536, 16) + reduce + s.addNorm(n, 12288, 16).Seconds +
+		s.gemmTime(n, 6144, 12288, 16) + s.activation(n, 6144, false, 16).Seconds + s.gemmTime(n, 12288, 6144, 16) + reduce
+	if got := c.ProjectionFFN(n).Seconds; !near(got, want) {
 		t.Errorf("projection and feed-forward: %g s, want %g", got, want)
 	}
-	if got := c.LMHead(0); got != 0 {
-		t.Errorf("no emitting token: %g s, want 0", got)
+	if got := c.LMHead(0); got != (Work{}) {
+		t.Errorf("no emitting token: %+v", got)
 	}
 }
 
@@ -124,7 +125,7 @@ func TestModelCostDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		c.QKV(100)
 		c.PrefillAttention(512, 1024)
-		c.decodeAttention(contexts...)
+		c.decodeTime(contexts...)
 		c.ProjectionFFN(100)
 		c.Embedding(100)
 		c.LMHead(100)
@@ -141,35 +142,6 @@ func BenchmarkModelCostLayer(b *testing.B) {
 		c.ProjectionFFN(300)
 		c.PrefillAttention(512, 1024)
 		c.DecodeBatch(UniformBatch(300, 6000))
-	}
-}
-
-// TestIterationSums: an iteration of a static batch is its layers between embedding
-// and LM head; the first token comes from the prompt, each further one from a step.
-func TestIterationSums(t *testing.T) {
-	s, m := loadPreset(t, "a100-sxm-80gb"), loadModel(t, "llama-3-70b")
-	c := NewModelCost(s, m)
-	const n = 5
-	want := s.Norm(n, 8192, 16).Seconds + s.gemm(n, 128256/4, 8192, 16) + s.allReduce(4, 8*n)
-	if got := c.LMHead(n); !near(got, want) {
-		t.Errorf("LM head: %g s, want %g", got, want)
-	}
-	want = s.embeddingLookup(n, 8192, 16).Seconds + s.allReduce(4, n*8192*2)
-	if got := c.Embedding(n); !near(got, want) {
-		t.Errorf("embedding: %g s, want %g", got, want)
-	}
-	step := func(context int) float64 {
-		return c.Embedding(n) + 80*(c.QKV(n)+c.DecodeBatch(UniformBatch(n, context))+c.ProjectionFFN(n)) + c.LMHead(n)
-	}
-	for out, want := range map[int]float64{1: 0, 2: step(101), 4: step(101) + step(102) + step(103)} {
-		prefill, decode := c.StaticBatch(n, 100, out)
-		if !near(decode, want) {
-			t.Errorf("%d tokens: %g s of decoding, want %g", out, decode, want)
-		}
-		heads := Heads{Query: 16, KV: 2, Dim: 128, ElementBits: 16}
-		if want := c.Embedding(500) + 80*(c.QKV(500)+s.PrefillAttentionCost(n, 100, 0, heads).Seconds+c.ProjectionFFN(500)) + c.LMHead(n); !near(prefill, want) {
-			t.Errorf("prefill: %g s, want %g", prefill, want)
-		}
 	}
 }
 
@@ -190,21 +162,9 @@ func TestNormForm(t *testing.T) {
 		{"norm, by its bytes", s.Norm(10000, 100, 16), 2e-6 + 2*1e6*2/(0.5*bytes)},
 		{"activation", s.Activation(1000, 1000, false, 16), 1e-6 + 2*1e6*2/(0.25*bytes)},
 		{"gated", s.Activation(1000, 1000, true, 8), 1e-6 + 3*1e6/(0.25*bytes)},
-		{"residual", s.residual(1000, 1000, 16), 1e-6 + 3*1e6*2/(0.5*bytes)},
-		{"embedding", s.embeddingLookup(1000, 1000, 16), 1e-6 + 2*1e6*2/(0.5*bytes)},
 	} {
 		if !near(c.got.Seconds, c.want) {
 			t.Errorf("%s: %g s, want %g", c.name, c.got.Seconds, c.want)
 		}
 	}
-}
-
-// decodeAttention returns the time of attention of decoding requests, each
-// over its own context (its new token included).
-func (c *ModelCost) decodeAttention(contexts ...int) float64 {
-	var b DecodeBatch
-	for _, n := range contexts {
-		b.Add(n)
-	}
-	return c.DecodeBatch(b)
 }

@@ -1,68 +1,84 @@
 package gpu
 
-import "github.com/l3sim/l3sim/input"
+import (
+	"math"
 
-import "github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
 
 // PrefillSpec holds the parameters of prefill attention, a fused kernel
 // (FlashAttention-2, Dao 2023, https://arxiv.org/abs/2307.08691) in which a
-// thread block takes QueryTile rows of one head through all their keys.
+// thread block takes a tile of query rows of one head through all their keys.
 // AttentionAttAcc reads only the two efficiencies.
 type PrefillSpec struct {
 	Model AttentionModel `toml:"model"` // how these kernels are costed
 	Efficiency
-	// QueryTile is the number of query rows of a thread block; a chunk is padded
-	// to whole tiles.
-	QueryTile int `toml:"query_tile"`
+	// QueryRows is the number of query rows of a thread block, to which a chunk is
+	// padded; SplitRows that of the kernel that splits keys over blocks.
+	QueryRows int `toml:"query_rows"`
+	SplitRows int `toml:"split_query_rows"`
+	// BlocksPerSM is the number of thread blocks that an SM holds at once. They share
+	// its rate; one that has an SM for itself reaches LoneBlock of it.
+	BlocksPerSM int     `toml:"blocks_per_sm"`
+	LoneBlock   float64 `toml:"lone_block_share"`
 	// Startup is what a thread block spends on loading q, masking the diagonal
 	// and writing its output, as a number of keys.
 	Startup float64 `toml:"startup_keys"`
-	// CausalTail is the time that the GPU waits for the longest tile of the
-	// chunk, as a share of that tile's time: tiles of a causal mask differ in
-	// length, and those begun last end alone.
+	// CausalTail is the time that the GPU waits for the longest tile of a causal mask,
+	// beyond a mean one, as a share of the difference: tiles differ in length, and those
+	// begun last end alone.
 	CausalTail float64 `toml:"causal_tail"`
-	// FinishedOverhead is what a kernel over a cache of finished tokens takes
-	// beyond one without: page tables, and merging split keys.
-	FinishedOverhead units.Duration `toml:"finished_overhead"`
+	// Below SplitLimit thread blocks for each SM, keys are split over SplitTarget blocks
+	// for each SM, parts of at least SplitKeys keys and at most MaxSplits parts.
+	SplitTarget float64 `toml:"split_target"`
+	SplitLimit  float64 `toml:"split_limit"`
+	SplitKeys   int     `toml:"split_keys"`
+	MaxSplits   int     `toml:"max_splits"`
+	// MergeOverhead is the time of the kernel that merges the parts, and MergeRow what each
+	// row of each part adds to it.
+	MergeOverhead units.Duration `toml:"merge_overhead"`
+	MergeRow      units.Duration `toml:"merge_row"`
 	// KVTraffic multiplies the bytes of the chunk's own keys and values: tiles
 	// and heads read them again, and short chunks in pieces too small to reach
 	// the bandwidth. Finished tokens stream once.
 	KVTraffic float64 `toml:"kv_traffic"`
-	// MaxSplits is the largest number of thread blocks that share the keys of a
-	// tile where tiles do not fill the GPU: 1 for kernels that never split.
-	MaxSplits int `toml:"max_splits"`
 }
 
 // Check has the rules of the section [gpu.prefill_attention].
 func (p *PrefillSpec) Check(c *input.Check) {
 	attentionModel(c, p.Model)
 	p.Efficiency.Check(c)
-	input.Within(c, "query_tile", p.QueryTile, 1, 1024)
+	input.Within(c, "query_rows", p.QueryRows, 1, 1024)
+	input.Within(c, "split_query_rows", p.SplitRows, 1, 1024)
+	input.Within(c, "blocks_per_sm", p.BlocksPerSM, 1, 1024)
+	c.Share("lone_block_share", p.LoneBlock)
 	atLeast(c, "startup_keys", p.Startup, 0)
 	atLeast(c, "causal_tail", p.CausalTail, 0)
-	duration(c, "finished_overhead", p.FinishedOverhead)
-	atLeast(c, "kv_traffic", p.KVTraffic, 1)
+	atLeast(c, "split_target", p.SplitTarget, 0)
+	atLeast(c, "split_limit", p.SplitLimit, 0)
+	input.Within(c, "split_keys", p.SplitKeys, 1, 1<<30)
 	input.Within(c, "max_splits", p.MaxSplits, 1, 1024)
+	duration(c, "merge_overhead", p.MergeOverhead)
+	duration(c, "merge_row", p.MergeRow)
+	atLeast(c, "kv_traffic", p.KVTraffic, 1)
 }
 
-// prefillAttention returns the seconds of causal attention of a chunk of query
-// tokens of one request over the finished tokens before it and over itself.
-func (s *Spec) prefillAttention(chunk, finished int, h Heads) float64 {
-	return s.PrefillAttentionCost(1, chunk, finished, h).Seconds
-}
-
-// PrefillAttentionCost is prefillAttention, for a batch of equal requests in
-// one kernel, with its parts. A chunk of one token is a decode step, and takes
-// the decode kernel where that is faster.
+// PrefillAttentionCost returns the cost of causal attention of a chunk of query tokens
+// over the finished tokens before it and over itself, for a batch of equal requests in
+// one kernel. A chunk of one token is a decode step, and takes the decode kernel where
+// that is faster.
 func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
 	}
-	c := s.prefillTiles(batch, chunk, finished, h)
-	if s.Prefill.Model == AttentionAttAcc {
+	p := &s.kernels().Prefill
+	if p.Model == AttentionAttAcc {
 		waves := ceilDiv(batch*h.Query, s.SMs)
-		return c.attAccWaves(waves, s.attAccBlock(&s.Prefill.Efficiency, float64(chunk), float64(finished+chunk), h))
+		c := s.prefillWork(p, batch, chunk, finished, h)
+		return c.attAccWaves(waves, s.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h))
 	}
+	c := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if chunk == 1 {
 		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h); d.Seconds < c.Seconds {
 			return d
@@ -71,32 +87,70 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	return c
 }
 
-// prefillTiles is PrefillAttentionCost by tiles of query rows.
-func (s *Spec) prefillTiles(batch, chunk, finished int, h Heads) Cost {
-	p := &s.Prefill
+// UnmaskedAttentionCost is PrefillAttentionCost without the causal mask: every query
+// attends over the whole chunk.
+func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
+	return s.prefillTiles(&s.kernels().Prefill, batch, chunk, finished, h, false)
+}
+
+// prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
+func (s *Spec) prefillWork(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	b, n, f := float64(batch), float64(chunk), float64(finished)
-	queryHeads, pairFLOPs := b*float64(h.Query), 4*float64(h.Dim)
 	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
-	qBytes, ownBytes := float64(rowBytes*n*float64(h.Query)), float64(rowBytes*n*float64(h.KV))
-	finishedBytes := float64(rowBytes * f * float64(h.KV))
 	c := Cost{
-		FLOPs:    queryHeads * pairFLOPs * (float64(n*f) + float64(n*(n+1)/2)),
-		Bytes:    qBytes + ownBytes + finishedBytes,
+		FLOPs:    float64(b*float64(h.Query)) * 4 * float64(h.Dim) * (float64(n*f) + float64(n*(n+1)/2)),
+		Bytes:    float64(rowBytes*n*float64(h.Query)) + float64(rowBytes*(n+f)*float64(h.KV)),
 		Overhead: p.Overhead.Seconds(),
 	}
-	rate := p.Compute * s.peak(h.ElementBits)
-	tiles := float64(ceilDiv(chunk, p.QueryTile))
-	rows := float64(tiles * float64(p.QueryTile))
-	keys := f + float64((rows+1)/2) + p.Startup                             // mean over the tiles
-	blockTime := pairFLOPs * float64(p.QueryTile) / (rate / float64(s.SMs)) // of one key
-	c.Compute = queryHeads*pairFLOPs*rows*keys/rate + float64(p.CausalTail*rows*blockTime)
-	if finished > 0 {
-		c.Overhead += p.FinishedOverhead.Seconds()
+	c.Executed = c.FLOPs
+	return c
+}
+
+// prefillTiles costs a kernel by tiles of query rows, which see that share of the
+// chunk's keys: half of them behind a causal mask.
+func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads, causal bool) Cost {
+	c := s.prefillWork(p, batch, chunk, finished, h)
+	b, n, f := float64(batch), float64(chunk), float64(finished)
+	heads, sms := float64(b*float64(h.Query)), float64(s.SMs)
+	rows, parts := p.QueryRows, 1.0
+	if blocks := heads * float64(ceilDiv(chunk, p.SplitRows)); blocks < float64(p.SplitLimit*sms) {
+		if parts = min(p.SplitTarget*sms/blocks, (f+n)/float64(p.SplitKeys), float64(p.MaxSplits)); parts > 1 {
+			rows = p.SplitRows
+			c.Overhead += p.MergeOverhead.Seconds() + float64(parts*heads*n*p.MergeRow.Seconds())
+		} else {
+			parts = 1
+		}
 	}
-	c.Memory = (qBytes + finishedBytes + float64(p.KVTraffic*ownBytes)) / (p.Memory * float64(s.MemoryBandwidth))
-	// The last tile of a head sees every key; blocks share them only where SMs
-	// would be idle.
-	splits := min(float64(p.MaxSplits), max(1, float64(s.SMs)/(queryHeads*tiles)))
-	c.Latency = (f + rows) / splits * blockTime
+	tiles := float64(ceilDiv(chunk, rows))
+	padded := float64(tiles * float64(rows))
+	blocks := float64(heads * tiles * parts)
+	own, longer := padded, 0.0 // keys of the chunk that a mean tile sees, and those that the longest sees beyond
+	if causal {
+		own = float64(rows) * (tiles + 1) / 2
+		longer = padded - own
+	}
+	c.Executed = heads * 4 * float64(h.Dim) * padded * (f + own)
+	rate := p.Compute * s.peak(h.ElementBits) / sms // of an SM
+	key := 4 * float64(h.Dim) * float64(rows) / rate
+	whole, even := s.waves(p, blocks)
+	if !causal {
+		even = whole // all tiles are alike
+	}
+	c.Compute = float64(whole*f/parts*key) + float64(even*(own/parts+p.Startup)*key) + float64(p.CausalTail*longer/parts*key)
+	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits)
+	traffic := c.Bytes + float64((p.KVTraffic-1)*rowBytes*n*float64(h.KV))
+	c.Memory = traffic / (p.Memory * float64(s.MemoryBandwidth))
 	return c.combine(p.Ridge)
+}
+
+// waves returns how long the SMs are busy with so many blocks, in units of the time of a
+// block at the whole rate of an SM: of equal blocks, which end together, and of unequal
+// ones, of which the next begins where one ends.
+func (s *Spec) waves(p *PrefillSpec, blocks float64) (whole, even float64) {
+	if blocks <= float64(s.SMs) {
+		return 1 / p.LoneBlock, 1 / p.LoneBlock
+	}
+	each := float64(p.BlocksPerSM)
+	even = blocks / float64(s.SMs)
+	return math.Ceil(even/each) * each, max(1/p.LoneBlock, even)
 }

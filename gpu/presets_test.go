@@ -93,9 +93,24 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	if want != *a6000 {
 		t.Errorf("rtx-a6000:\ngot  %+v\nwant %+v", *a6000, want)
 	}
+	// An SM's small kernels follow its clock, whatever the bandwidth, but for that bound.
+	for name, ghz := range map[string]float64{"h100-sxm": 1.98, "a100-sxm-80gb": 1.41, "a100-sxm-40gb": 1.41, "rtx-a6000": 1.8} {
+		s := loadPreset(t, name)
+		for what, e := range map[string][2]float64{
+			"norms": {s.Fused.Norm, h200.Fused.Norm}, "activations": {s.Fused.Activation, h200.Fused.Activation}, "copies": {s.Fused.Copy, h200.Fused.Copy},
+		} {
+			rate := e[1] * float64(h200.MemoryBandwidth) / float64(s.MemoryBandwidth) * float64(s.SMs) / float64(h200.SMs) * ghz / 1.98
+			if want := min(rate, s.Pointwise.Memory); math.Abs(e[0]/want-1) > 2e-3 {
+				t.Errorf("%s: %s reach %.3f of the bandwidth, want %.3f", name, what, e[0], want)
+			}
+		}
+		if got, want := float64(s.Fused.RowElement)*ghz, float64(h200.Fused.RowElement)*1.98; math.Abs(got/want-1) > 5e-3 || s.Fused.Overhead != h200.Fused.Overhead {
+			t.Errorf("%s: %+v, h200-sxm %+v", name, s.Fused, h200.Fused)
+		}
+	}
 	for _, name := range []string{"h100-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "a100-paper", "rtx-a6000"} {
 		p, shares := loadPreset(t, name).PageSparse, h200.PageSparse
-		shares.VectorPeak, shares.L2, shares.BlockBandwidth = p.VectorPeak, p.L2, p.BlockBandwidth
+		shares.VectorPeak, shares.BlockBandwidth = p.VectorPeak, p.BlockBandwidth
 		clock := float64(p.TopKElement) / float64(shares.TopKElement)
 		if got := float64(p.TopKThread) / float64(shares.TopKThread); math.Abs(got/clock-1) > 1e-3 {
 			t.Errorf("%s: cycles of top-k take %.3f and %.3f of the H200's", name, clock, got)

@@ -32,10 +32,6 @@ type PageSparseSpec struct {
 	// TopKPasses is what the passes of a selection take beyond Overhead where many
 	// blocks share a row, each pass a kernel of its own.
 	TopKPasses units.Duration `toml:"top_k_passes"`
-	// L2 is the size of the cache (data sheet). A kernel that is measured alone after
-	// a write that clears the cache first writes back FlushShare of what it displaces.
-	L2         units.Bytes `toml:"l2"`
-	FlushShare float64     `toml:"flush_share"`
 }
 
 // Check has the rules of the section [gpu.page_sparse].
@@ -50,8 +46,6 @@ func (p *PageSparseSpec) Check(c *input.Check) {
 	duration(c, "top_k_thread_time", p.TopKThread)
 	duration(c, "top_k_element_time", p.TopKElement)
 	duration(c, "top_k_passes", p.TopKPasses)
-	input.Within(c, "l2", p.L2, 1, units.TiB)
-	c.That(p.FlushShare >= 0 && p.FlushShare <= 1, "flush_share", p.FlushShare, "0 to 1")
 }
 
 // What these kernels look like on every GPU.
@@ -176,12 +170,3 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 
 // pageBandwidth returns the rate at which these kernels read memory.
 func (s *Spec) pageBandwidth() float64 { return s.PageSparse.Memory * float64(s.MemoryBandwidth) }
-
-// MeasuredAlone returns what a page-sparse kernel takes that is measured alone: its reads
-// displace lines that were written to clear the L2, and wait for these on their way to
-// memory.
-func (s *Spec) MeasuredAlone(c Cost) Cost {
-	p := &s.PageSparse
-	c.Memory += p.FlushShare * min(c.Bytes, float64(p.L2)) / s.pageBandwidth()
-	return c.combine(p.Ridge)
-}

@@ -98,7 +98,7 @@ func TestTopKShares(t *testing.T) {
 		}
 	}
 	many := s.TopKCost(UniformBatch(128, 8192), 1, 64)
-	if want := (5*4*128*8192.0 + 12*128*64) / (p.Memory * 4.8e12); math.Abs(many.Memory/want-1) > 1e-9 || many.Overhead != (p.Overhead+p.TopKPasses).Seconds() {
+	if want := (5*4*128*8192.0 + 12*128*64) / (p.Memory * 4.8e12); math.Abs(many.Memory/want-1) > 1e-9 || !near(many.Overhead, (p.Overhead+p.TopKPasses).Seconds()) {
 		t.Errorf("many blocks a row: %g s of memory, want %g; overhead %g", many.Memory, want, many.Overhead)
 	}
 	var unequal DecodeBatch
@@ -120,21 +120,6 @@ func TestPageAttentionSplits(t *testing.T) {
 		got := s.PageAttentionCost(UniformBatch(c.requests, c.selected), 16, Heads{Query: 1, KV: 1, Dim: 128, ElementBits: 16}).Latency
 		if want := c.want * 512 / rate; math.Abs(got/want-1) > 1e-12 {
 			t.Errorf("%d requests, %d tokens: %g s, want %g", c.requests, c.selected, got, want)
-		}
-	}
-}
-
-// TestMeasuredAlone: writing back costs time in proportion to what is read, up to the L2.
-func TestMeasuredAlone(t *testing.T) {
-	s := *loadPreset(t, "h200-sxm")
-	s.PageSparse.Ridge = 0
-	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
-	for _, selected := range []int{1024, 65536} {
-		c := s.PageAttentionCost(UniformBatch(16, selected), 16, h)
-		added := s.MeasuredAlone(c).Seconds - c.Seconds
-		want := s.PageSparse.FlushShare * min(c.Bytes, 50e6) / (s.PageSparse.Memory * 4.8e12)
-		if math.Abs(added/want-1) > 1e-6 {
-			t.Errorf("%d tokens: %g s more, want %g", selected, added, want)
 		}
 	}
 }

@@ -23,12 +23,51 @@ type Spec struct {
 	// node's tree may run them slower.
 	PCIeGeneration int `toml:"pcie_generation"`
 
-	MatMul     GEMMSpec        `toml:"gemm"`
-	Prefill    PrefillSpec     `toml:"prefill_attention"`
-	Decode     DecodeSpec      `toml:"decode_attention"`
+	// Suite says whose attention kernels run.
+	Suite Suite `toml:"suite"`
+	// MixedAttention says whether a batch that decodes and prefills has a kernel for
+	// either, or one launch for both.
+	MixedAttention MixedAttention `toml:"mixed_attention"`
+
+	MatMul GEMMSpec `toml:"gemm"`
+	AttentionSpec
+	// PyTorch has the attention kernels of the suite SuitePyTorch.
+	PyTorch    AttentionSpec   `toml:"pytorch,omitempty"`
 	Pointwise  ElementwiseSpec `toml:"elementwise"`
+	Fused      FusedSpec       `toml:"fused"`
 	Collective AllReduceSpec   `toml:"all_reduce"`
+	Power      PowerSpec       `toml:"power"`
+	Alone      AloneSpec       `toml:"alone"`
 	PageSparse PageSparseSpec  `toml:"page_sparse"`
+}
+
+// Suite selects attention kernels.
+type Suite string
+
+// The suites.
+const (
+	// SuiteServer has kernels as servers run them: decode attention that splits
+	// contexts whatever the batch, grouped queries packed in one tile, prefill on
+	// warp-specialised kernels where the GPU has them.
+	SuiteServer Suite = "server"
+	// SuitePyTorch has those of PyTorch's scaled_dot_product_attention
+	// (FlashAttention-2): from a number of requests and heads on contexts are not
+	// split, and tiles have 128 query rows.
+	SuitePyTorch Suite = "pytorch"
+)
+
+// AttentionSpec has the attention kernels of a suite.
+type AttentionSpec struct {
+	Prefill PrefillSpec `toml:"prefill_attention"`
+	Decode  DecodeSpec  `toml:"decode_attention"`
+}
+
+// kernels returns the attention kernels of the suite.
+func (s *Spec) kernels() *AttentionSpec {
+	if s.Suite == SuitePyTorch {
+		return &s.PyTorch
+	}
+	return &s.AttentionSpec
 }
 
 // Efficiency is what every kernel's roofline has: the shares of peak that it
@@ -86,12 +125,31 @@ func (s *Spec) Check(c *input.Check) {
 	bandwidth(c, "memory_bandwidth", s.MemoryBandwidth)
 	input.Within(c, "sms", s.SMs, 1, 1<<20)
 	input.Within(c, "pcie_generation", s.PCIeGeneration, 3, 6)
+	input.OneOf(c, "suite", s.Suite, SuiteServer, SuitePyTorch)
 	c.In("gemm", &s.MatMul)
 	c.In("prefill_attention", &s.Prefill)
 	c.In("decode_attention", &s.Decode)
 	c.In("elementwise", &s.Pointwise)
+	c.In("fused", &s.Fused)
 	c.In("all_reduce", &s.Collective)
+	c.In("power", &s.Power)
+	c.In("alone", &s.Alone)
+	if s.PyTorch != (AttentionSpec{}) {
+		c.In("pytorch", &s.PyTorch)
+	} else {
+		c.That(s.Suite != SuitePyTorch, "suite", s.Suite, "server: [gpu.pytorch] is absent, so these kernels are not known for this GPU")
+	}
 	c.In("page_sparse", &s.PageSparse)
+	input.OneOf(c, "mixed_attention", s.MixedAttention, MixedApart, MixedTogether)
+	if k := s.kernels(); c.OK() && (k.Prefill.Model == AttentionAttAcc || k.Decode.Model == AttentionAttAcc) {
+		c.That(s.MixedAttention == MixedApart, "mixed_attention", s.MixedAttention, "apart: AttAcc's model has no kernel for both")
+	}
+}
+
+// Check has the rules of the attention kernels of a suite.
+func (a *AttentionSpec) Check(c *input.Check) {
+	c.In("prefill_attention", &a.Prefill)
+	c.In("decode_attention", &a.Decode)
 }
 
 // peak returns the arithmetic rate for elements of the given width.

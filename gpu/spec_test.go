@@ -13,7 +13,7 @@ import (
 // TestValidateEveryNumber: no number of a specification may be negative, and no
 // real one NaN or infinite.
 func TestValidateEveryNumber(t *testing.T) {
-	s := loadPreset(t, "a100-sxm-80gb")
+	s := loadPreset(t, "h200-sxm") // which has both suites
 	count := 0
 	try := func(name string, set func(), reset func()) {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestValidateEveryNumber(t *testing.T) {
 		}
 	}
 	walk("", reflect.ValueOf(s).Elem())
-	if errs := input.Faults(s); len(errs) > 0 || count < 100 {
+	if errs := input.Faults(s); len(errs) > 0 || count < 300 {
 		t.Fatalf("%d values tried, %v", count, errs)
 	}
 }
@@ -86,7 +86,8 @@ func TestRanges(t *testing.T) {
 	count("pcie_generation", func(s *Spec, v int) { s.PCIeGeneration = v }, 3, 6)
 	for section, e := range map[string]func(*Spec) *Efficiency{
 		"gemm": func(s *Spec) *Efficiency { return &s.MatMul.Efficiency }, "prefill_attention": func(s *Spec) *Efficiency { return &s.Prefill.Efficiency },
-		"decode_attention": func(s *Spec) *Efficiency { return &s.Decode.Efficiency },
+		"decode_attention":         func(s *Spec) *Efficiency { return &s.Decode.Efficiency },
+		"pytorch.decode_attention": func(s *Spec) *Efficiency { return &s.PyTorch.Decode.Efficiency },
 	} {
 		share(section+".compute_efficiency", func(s *Spec) *float64 { return &e(s).Compute })
 		share(section+".memory_efficiency", func(s *Spec) *float64 { return &e(s).Memory })
@@ -98,23 +99,59 @@ func TestRanges(t *testing.T) {
 	most("gemm.step_latency_ns", 0, func(s *Spec) *float64 { return &s.MatMul.StepLatency })
 	most("gemm.split_overhead_us", 0, func(s *Spec) *float64 { return &s.MatMul.SplitOverhead })
 	most("gemm.split_traffic", 0, func(s *Spec) *float64 { return &s.MatMul.SplitTraffic })
-	count("prefill_attention.query_tile", func(s *Spec, v int) { s.Prefill.QueryTile = v }, 1, 1024)
-	most("prefill_attention.startup_keys", 0, func(s *Spec) *float64 { return &s.Prefill.Startup })
-	most("prefill_attention.causal_tail", 0, func(s *Spec) *float64 { return &s.Prefill.CausalTail })
-	duration("prefill_attention.finished_overhead", func(s *Spec) *units.Duration { return &s.Prefill.FinishedOverhead })
-	most("prefill_attention.kv_traffic", 1, func(s *Spec) *float64 { return &s.Prefill.KVTraffic })
-	count("prefill_attention.max_splits", func(s *Spec, v int) { s.Prefill.MaxSplits = v }, 1, 1024)
-	count("decode_attention.query_rows", func(s *Spec, v int) { s.Decode.QueryRows = v }, 1, 1024)
-	duration("decode_attention.item_time", func(s *Spec) *units.Duration { return &s.Decode.ItemTime })
-	duration("decode_attention.group_overhead", func(s *Spec) *units.Duration { return &s.Decode.GroupOverhead })
-	duration("decode_attention.split_overhead", func(s *Spec) *units.Duration { return &s.Decode.SplitOverhead })
-	count("decode_attention.split_context", func(s *Spec, v int) { s.Decode.SplitContext = v }, 1, 1<<30)
-	count("decode_attention.split_ramp", func(s *Spec, v int) { s.Decode.SplitRamp = v }, 1, 1<<30)
-	count("decode_attention.split_min_group", func(s *Spec, v int) { s.Decode.SplitMinGroup = v }, 1, 1<<16)
-	count("decode_attention.blocks_per_sm", func(s *Spec, v int) { s.Decode.BlocksPerSM = v }, 1, 64)
-	most("decode_attention.split_occupancy", 0, func(s *Spec) *float64 { return &s.Decode.SplitOccupancy })
-	share("decode_attention.unsplit_share", func(s *Spec) *float64 { return &s.Decode.UnsplitShare })
-	rate("decode_attention.block_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Decode.BlockBandwidth })
+	count("gemm.tile_step", func(s *Spec, v int) { s.MatMul.TileStep = v }, 0, 256)
+	for prefix, a := range map[string]func(*Spec) *AttentionSpec{
+		"": func(s *Spec) *AttentionSpec { return &s.AttentionSpec }, "pytorch.": func(s *Spec) *AttentionSpec { return &s.PyTorch },
+	} {
+		prefill, decode := prefix+"prefill_attention.", prefix+"decode_attention."
+		count(prefill+"query_rows", func(s *Spec, v int) { a(s).Prefill.QueryRows = v }, 1, 1024)
+		count(prefill+"split_query_rows", func(s *Spec, v int) { a(s).Prefill.SplitRows = v }, 1, 1024)
+		count(prefill+"blocks_per_sm", func(s *Spec, v int) { a(s).Prefill.BlocksPerSM = v }, 1, 1024)
+		share(prefill+"lone_block_share", func(s *Spec) *float64 { return &a(s).Prefill.LoneBlock })
+		most(prefill+"startup_keys", 0, func(s *Spec) *float64 { return &a(s).Prefill.Startup })
+		most(prefill+"causal_tail", 0, func(s *Spec) *float64 { return &a(s).Prefill.CausalTail })
+		most(prefill+"split_target", 0, func(s *Spec) *float64 { return &a(s).Prefill.SplitTarget })
+		most(prefill+"split_limit", 0, func(s *Spec) *float64 { return &a(s).Prefill.SplitLimit })
+		count(prefill+"split_keys", func(s *Spec, v int) { a(s).Prefill.SplitKeys = v }, 1, 1<<30)
+		count(prefill+"max_splits", func(s *Spec, v int) { a(s).Prefill.MaxSplits = v }, 1, 1024)
+		duration(prefill+"merge_overhead", func(s *Spec) *units.Duration { return &a(s).Prefill.MergeOverhead })
+		duration(prefill+"merge_row", func(s *Spec) *units.Duration { return &a(s).Prefill.MergeRow })
+		most(prefill+"kv_traffic", 1, func(s *Spec) *float64 { return &a(s).Prefill.KVTraffic })
+		count(decode+"query_rows", func(s *Spec, v int) { a(s).Decode.QueryRows = v }, 1, 1024)
+		count(decode+"unsplit_query_rows", func(s *Spec, v int) { a(s).Decode.UnsplitRows = v }, 1, 1024)
+		count(decode+"blocks_per_sm", func(s *Spec, v int) { a(s).Decode.BlocksPerSM = v }, 1, 1024)
+		most(decode+"split_target", 0, func(s *Spec) *float64 { return &a(s).Decode.SplitTarget })
+		most(decode+"split_limit", 0, func(s *Spec) *float64 { return &a(s).Decode.SplitLimit })
+		count(decode+"split_keys", func(s *Spec, v int) { a(s).Decode.SplitKeys = v }, 1, 1<<30)
+		count(decode+"max_splits", func(s *Spec, v int) { a(s).Decode.MaxSplits = v }, 1, 1<<20)
+		count(decode+"split_min_group", func(s *Spec, v int) { a(s).Decode.SplitMinGroup = v }, 1, 1<<20)
+		duration(decode+"block_startup", func(s *Spec) *units.Duration { return &a(s).Decode.BlockStartup })
+		duration(decode+"fill_time", func(s *Spec) *units.Duration { return &a(s).Decode.FillTime })
+		duration(decode+"group_overhead", func(s *Spec) *units.Duration { return &a(s).Decode.GroupOverhead })
+		duration(decode+"merge_overhead", func(s *Spec) *units.Duration { return &a(s).Decode.MergeOverhead })
+		duration(decode+"merge_part", func(s *Spec) *units.Duration { return &a(s).Decode.MergePart })
+		rate(decode+"block_bandwidth", func(s *Spec) *units.Bandwidth { return &a(s).Decode.BlockBandwidth })
+	}
+	duration("fused.overhead", func(s *Spec) *units.Duration { return &s.Fused.Overhead })
+	share("fused.norm_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Norm })
+	share("fused.activation_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Activation })
+	share("fused.copy_memory_efficiency", func(s *Spec) *float64 { return &s.Fused.Copy })
+	duration("fused.row_element_latency", func(s *Spec) *units.Duration { return &s.Fused.RowElement })
+	for key, field := range map[string]func(*PowerSpec) *float64{
+		"idle_w": func(p *PowerSpec) *float64 { return &p.Idle }, "active_idle_w": func(p *PowerSpec) *float64 { return &p.ActiveIdle },
+		"base_w": func(p *PowerSpec) *float64 { return &p.Base }, "pj_per_byte": func(p *PowerSpec) *float64 { return &p.PerByte },
+		"pj_per_flop": func(p *PowerSpec) *float64 { return &p.PerFLOP },
+	} {
+		add("power."+key, func(s *Spec, v float64) { *field(&s.Power) = v }, []float64{0, 1e6}, []float64{-1, 1.001e6, nan})
+	}
+	add("power.limit_w", func(s *Spec, v float64) { s.Power.Limit = v }, []float64{1e-3, 1e6}, []float64{0, -1, 1.001e6, nan})
+	add("power.throttle", func(s *Spec, v float64) { s.Power.Throttle = v }, []float64{0, 1}, []float64{-0.1, 1.1, nan})
+	add("all_reduce.skew", func(s *Spec, v float64) { s.Collective.Skew = v }, []float64{0, 1}, []float64{-0.1, 1.1, nan})
+	duration("alone.small_overhead", func(s *Spec) *units.Duration { return &s.Alone.SmallOverhead })
+	add("alone.small_flush_share", func(s *Spec, v float64) { s.Alone.SmallFlushShare = v }, []float64{0, 1}, []float64{-0.1, 1.1, nan})
+	duration("alone.overhead", func(s *Spec) *units.Duration { return &s.Alone.Overhead })
+	add("alone.l2", func(s *Spec, v float64) { s.Alone.L2 = units.Bytes(v) }, []float64{1, 1 << 40}, []float64{0, -1, 1<<40 + 1})
+	add("alone.flush_share", func(s *Spec, v float64) { s.Alone.FlushShare = v }, []float64{0, 1}, []float64{-0.1, 1.1, nan})
 	share("elementwise.memory_efficiency", func(s *Spec) *float64 { return &s.Pointwise.Memory })
 	share("elementwise.activation_memory_efficiency", func(s *Spec) *float64 { return &s.Pointwise.ActivationMemory })
 	duration("elementwise.overhead", func(s *Spec) *units.Duration { return &s.Pointwise.Overhead })
@@ -124,16 +161,18 @@ func TestRanges(t *testing.T) {
 	for key, field := range map[string]func(*AllReduceSpec) *units.Duration{
 		"small_latency": func(a *AllReduceSpec) *units.Duration { return &a.SmallLatency }, "small_latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.SmallLatencyPerGPU },
 		"second_shot_latency": func(a *AllReduceSpec) *units.Duration { return &a.SecondShotLatency }, "second_shot_latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.SecondShotPerGPU },
-		"launch": func(a *AllReduceSpec) *units.Duration { return &a.Launch }, "latency": func(a *AllReduceSpec) *units.Duration { return &a.Latency },
+		"flagged_latency": func(a *AllReduceSpec) *units.Duration { return &a.FlaggedLatency }, "flagged_latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.FlaggedPerGPU },
+		"latency":         func(a *AllReduceSpec) *units.Duration { return &a.Latency },
 		"latency_per_gpu": func(a *AllReduceSpec) *units.Duration { return &a.LatencyPerGPU },
 	} {
 		duration("all_reduce."+key, func(s *Spec) *units.Duration { return field(&s.Collective) })
 	}
 	rate("all_reduce.small_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.SmallBandwidth })
 	rate("all_reduce.second_shot_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.SecondShotBandwidth })
+	rate("all_reduce.flagged_bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.FlaggedBandwidth })
 	rate("all_reduce.bandwidth", func(s *Spec) *units.Bandwidth { return &s.Collective.Bandwidth })
 	most("all_reduce.latency_slope_ns_per_byte", 0, func(s *Spec) *float64 { return &s.Collective.LatencySlope })
-	preset := loadPreset(t, "a100-sxm-80gb")
+	preset := loadPreset(t, "h200-sxm")
 	for key, c := range tests {
 		for _, v := range c.in {
 			s := *preset
@@ -153,12 +192,33 @@ func TestRanges(t *testing.T) {
 	for key, set := range map[string]func(*Spec){
 		"gemm.model": func(s *Spec) { s.MatMul.Model = "x" }, "prefill_attention.model": func(s *Spec) { s.Prefill.Model = "" },
 		"decode_attention.model": func(s *Spec) { s.Decode.Model = "ring" }, "elementwise.model": func(s *Spec) { s.Pointwise.Model = "flash" },
-		"all_reduce.model": func(s *Spec) { s.Collective.Model = "ring" },
+		"all_reduce.model": func(s *Spec) { s.Collective.Model = "ring" }, "all_reduce.method": func(s *Spec) { s.Collective.Method = "" },
+		"suite": func(s *Spec) { s.Suite = "vllm" }, "pytorch.decode_attention.model": func(s *Spec) { s.PyTorch.Decode.Model = "" },
 	} {
 		s := *preset
 		set(&s)
 		if errs := input.Faults(&s); len(errs) != 1 || errs[0].Key != key {
 			t.Errorf("%s: %v", key, errs)
 		}
+	}
+}
+
+// TestSuites: a suite that a GPU's preset does not have is refused, and where there are
+// two each has its own kernels.
+func TestSuites(t *testing.T) {
+	a100 := *loadPreset(t, "a100-sxm-80gb")
+	a100.Suite = SuitePyTorch
+	if errs := input.Faults(&a100); len(errs) != 1 || errs[0].Key != "suite" {
+		t.Errorf("the A100's PyTorch kernels: %v", errs)
+	}
+	server, pytorch := *loadPreset(t, "h200-sxm"), *loadPreset(t, "h200-sxm")
+	pytorch.Suite = SuitePyTorch
+	h := Heads{Query: 32, KV: 32, Dim: 128, ElementBits: 16}
+	// PyTorch's does not split 64 contexts of 32 heads, and pads one query row to 128.
+	if a, b := server.DecodeAttentionCost(UniformBatch(64, 8192), h), pytorch.DecodeAttentionCost(UniformBatch(64, 8192), h); b.Executed != 8*a.Executed || b.Seconds < 1.5*a.Seconds {
+		t.Errorf("decode attention: server %+v, PyTorch %+v", a, b)
+	}
+	if a, b := server.prefillAttention(8192, 0, h), pytorch.prefillAttention(8192, 0, h); b < 1.4*a {
+		t.Errorf("prefill attention: server %g s, PyTorch %g s", a, b)
 	}
 }

@@ -17,7 +17,7 @@ func TestFitRecovers(t *testing.T) {
 	for kind, samples := range measured {
 		truth := h200(t)
 		for i := range samples {
-			samples[i].Seconds = truth.Cost(&samples[i]).Seconds
+			samples[i].Seconds = truth.Predict(&samples[i])
 		}
 		start := h200(t)
 		for _, p := range parameters(kind) {
@@ -42,25 +42,6 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// TestHeldOut refits the H200 without the shapes it is then judged on.
-func TestHeldOut(t *testing.T) {
-	samples := read(t, "testdata/h200")
-	samples[PageSparse] = read(t, "testdata/h200_iterations")[PageSparse]
-	for kind, bounds := range map[Kind][2]float64{
-		GEMM: {0.10, 0.25}, Decode: {0.10, 0.25}, Prefill: {0.10, 0.25}, Elementwise: {0.10, 0.25}, PageSparse: {0.08, 0.20},
-	} {
-		target := h200(t)
-		held, ok, err := target.FitHeldOut(kind, samples[kind], Options{Evaluations: 300})
-		if err != nil || !ok {
-			t.Fatalf("%s: %v, %v", kind, ok, err)
-		}
-		t.Logf("%s: held out %d, mean %.3f, median %.3f, p90 %.3f", kind, held.Points, held.MAPE, held.Median, held.P90)
-		if held.Points != len(samples[kind]) || held.MAPE > bounds[0] || held.P90 > bounds[1] {
-			t.Errorf("%s: %d held out, mean %.3f, p90 %.3f", kind, held.Points, held.MAPE, held.P90)
-		}
-	}
-}
-
 // TestFoldsSeparateShapes: no shape is in two folds, and folds are balanced.
 func TestFoldsSeparateShapes(t *testing.T) {
 	samples := read(t, "testdata/h200")[GEMM]
@@ -81,7 +62,7 @@ func TestRobust(t *testing.T) {
 	truth := h200(t)
 	samples := read(t, "testdata/h200")[PCIe]
 	for i := range samples {
-		samples[i].Seconds = truth.Cost(&samples[i]).Seconds
+		samples[i].Seconds = truth.Predict(&samples[i])
 		if i%5 == 0 {
 			samples[i].Seconds *= 10 // outliers
 		}
@@ -130,6 +111,15 @@ func TestOnePath(t *testing.T) {
 		if kept[i] != want[i] {
 			t.Errorf("kept %+v, want %+v", kept[i], want[i])
 		}
+	}
+}
+
+// TestNamedPath: where files name the method, the others are not fitted to.
+func TestNamedPath(t *testing.T) {
+	named := Sample{kind: AllReduce, op: "nccl", bytes: 1000, Seconds: 1e-5}
+	other := Sample{kind: AllReduce, bytes: 1000, Seconds: 5e-6}
+	if kept := onePath([]Sample{other, named, other}, units.MiB); len(kept) != 1 || kept[0] != named {
+		t.Errorf("kept %+v", kept)
 	}
 }
 

@@ -19,7 +19,7 @@ type Errors struct {
 // Point is a sample with what the model says.
 type Point struct {
 	Sample    Sample
-	Predicted float64 // seconds
+	Predicted float64 // seconds or joules
 	Error     float64 // Predicted/measured − 1
 }
 
@@ -28,7 +28,7 @@ func (t *Target) Judge(samples []Sample) Errors {
 	e := Errors{Points: len(samples)}
 	absolute := make([]float64, len(samples))
 	for i := range samples {
-		p := t.Cost(&samples[i]).Seconds
+		p := t.Predict(&samples[i])
 		relative := p/samples[i].Seconds - 1
 		e.Relative = append(e.Relative, Point{Sample: samples[i], Predicted: p, Error: relative})
 		absolute[i] = math.Abs(relative)
@@ -102,6 +102,11 @@ func Regions(kind Kind) []Region {
 			{"0.1 to 1 MB", func(s *Sample) bool { return s.bytes >= 1e5 && s.bytes <= 1e6 }},
 			{"above 1 MB", func(s *Sample) bool { return s.bytes > 1e6 }},
 		}
+	case DecodeIteration:
+		return []Region{
+			{"batch <= 16", func(s *Sample) bool { return s.batch <= 16 }},
+			{"batch > 16", func(s *Sample) bool { return s.batch > 16 }},
+		}
 	case PCIe:
 		return []Region{
 			{"below 1 MiB", func(s *Sample) bool { return s.bytes < 1<<20 }},
@@ -109,9 +114,14 @@ func Regions(kind Kind) []Region {
 		}
 	}
 	var regions []Region
-	ops := elementwiseOps
-	if kind == PageSparse {
+	var ops []string
+	switch kind {
+	case Elementwise:
+		ops = elementwiseOps
+	case PageSparse:
 		ops = pageSparseOps
+	case Power:
+		ops = powerOps
 	}
 	for _, op := range ops {
 		regions = append(regions, Region{op, func(s *Sample) bool { return s.op == op }})

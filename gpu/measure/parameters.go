@@ -3,6 +3,7 @@ package measure
 import (
 	"math"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -59,6 +60,10 @@ func parameters(kind Kind) []parameter {
 		return pcieParameters()
 	case PageSparse:
 		return pageSparseParameters()
+	case DecodeIteration, PrefillIteration, MixedIteration:
+		return iterationParameters()
+	case IterationEnergy, Power:
+		return powerParameters()
 	default:
 		return elementwiseParameters()
 	}
@@ -74,52 +79,92 @@ func gemmParameters() []parameter {
 		number("k_ramp", 1, 100, 5000, func(t *Target) *float64 { return &t.GPU.MatMul.KRamp }),
 		number("step_latency_ns", 0.01, 5, 50, func(t *Target) *float64 { return &t.GPU.MatMul.StepLatency }),
 		number("split_overhead_us", 0.01, 3, 50, func(t *Target) *float64 { return &t.GPU.MatMul.SplitOverhead }),
+		number("alone.flush_share", 0.001, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Alone.FlushShare }),
 		number("split_traffic", 0.001, 0.1, 10, func(t *Target) *float64 { return &t.GPU.MatMul.SplitTraffic }),
 	}
 }
 
+// attention returns the attention kernels of the target's suite.
+func attention(t *Target) *gpu.AttentionSpec {
+	if t.GPU.Suite == gpu.SuitePyTorch {
+		return &t.GPU.PyTorch
+	}
+	return &t.GPU.AttentionSpec
+}
+
 func decodeParameters() []parameter {
+	spec := func(t *Target) *gpu.DecodeSpec { return &attention(t).Decode }
 	return []parameter{
-		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Compute }),
-		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.Memory }),
-		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Decode.Ridge }),
-		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.Overhead }),
-		duration("item_time", 0.01, 4, 1000, func(t *Target) *units.Duration { return &t.GPU.Decode.ItemTime }),
-		duration("split_overhead", 0.01, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.SplitOverhead }),
-		duration("group_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &t.GPU.Decode.GroupOverhead }),
-		{"split_ramp", 1, 500, 65536,
-			func(t *Target) float64 { return float64(t.GPU.Decode.SplitRamp) },
-			func(t *Target, v float64) { t.GPU.Decode.SplitRamp = int(math.Round(v)) }},
-		number("unsplit_share", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Decode.UnsplitShare }),
-		rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &t.GPU.Decode.BlockBandwidth }),
+		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
+		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
+		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
+		duration("overhead", 0.1, 3, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		duration("block_startup", 0.01, 3, 1000, func(t *Target) *units.Duration { return &spec(t).BlockStartup }),
+		duration("fill_time", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).FillTime }),
+		duration("group_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).GroupOverhead }),
+		duration("merge_overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
+		duration("merge_part", 0.001, 0.2, 10, func(t *Target) *units.Duration { return &spec(t).MergePart }),
+		rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &spec(t).BlockBandwidth }),
 	}
 }
 
 func prefillParameters() []parameter {
+	spec := func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill }
 	return []parameter{
-		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Compute }),
-		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Prefill.Memory }),
-		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &t.GPU.Prefill.Ridge }),
-		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.Overhead }),
-		number("startup_keys", 1, 50, 5000, func(t *Target) *float64 { return &t.GPU.Prefill.Startup }),
-		number("causal_tail", 0.01, 1, 8, func(t *Target) *float64 { return &t.GPU.Prefill.CausalTail }),
-		duration("finished_overhead", 0.01, 3, 100, func(t *Target) *units.Duration { return &t.GPU.Prefill.FinishedOverhead }),
-		number("kv_traffic", 1, 2, 100, func(t *Target) *float64 { return &t.GPU.Prefill.KVTraffic }),
+		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
+		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
+		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
+		duration("overhead", 0.1, 3, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		number("lone_block_share", 0.2, 0.8, 1, func(t *Target) *float64 { return &spec(t).LoneBlock }),
+		number("startup_keys", 1, 50, 5000, func(t *Target) *float64 { return &spec(t).Startup }),
+		number("causal_tail", 0.01, 1, 8, func(t *Target) *float64 { return &spec(t).CausalTail }),
+		duration("merge_overhead", 0.01, 3, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
+		duration("merge_row", 1e-6, 0.0005, 0.1, func(t *Target) *units.Duration { return &spec(t).MergeRow }),
+		number("kv_traffic", 1, 2, 100, func(t *Target) *float64 { return &spec(t).KVTraffic }),
 	}
 }
 
 func allReduceParameters() []parameter {
+	spec := func(t *Target) *gpu.AllReduceSpec { return &t.GPU.Collective }
 	return []parameter{
-		duration("small_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatency }),
-		duration("small_latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SmallLatencyPerGPU }),
-		rate("small_bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SmallBandwidth }),
-		duration("second_shot_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotLatency }),
-		duration("second_shot_latency_per_gpu", 0.001, 0.5, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.SecondShotPerGPU }),
-		rate("second_shot_bandwidth", 1, 300, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.SecondShotBandwidth }),
-		duration("launch", 0.1, 20, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Launch }),
-		duration("latency", 0.01, 10, 200, func(t *Target) *units.Duration { return &t.GPU.Collective.Latency }),
-		duration("latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &t.GPU.Collective.LatencyPerGPU }),
-		rate("bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &t.GPU.Collective.Bandwidth }),
+		duration("small_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &spec(t).SmallLatency }),
+		duration("small_latency_per_gpu", 0.001, 0.2, 50, func(t *Target) *units.Duration { return &spec(t).SmallLatencyPerGPU }),
+		rate("small_bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &spec(t).SmallBandwidth }),
+		duration("second_shot_latency", 0.01, 5, 200, func(t *Target) *units.Duration { return &spec(t).SecondShotLatency }),
+		duration("second_shot_latency_per_gpu", 0.001, 0.5, 50, func(t *Target) *units.Duration { return &spec(t).SecondShotPerGPU }),
+		rate("second_shot_bandwidth", 1, 300, 2000, func(t *Target) *units.Bandwidth { return &spec(t).SecondShotBandwidth }),
+		duration("flagged_latency", 0.1, 8, 200, func(t *Target) *units.Duration { return &spec(t).FlaggedLatency }),
+		duration("flagged_latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &spec(t).FlaggedPerGPU }),
+		rate("flagged_bandwidth", 1, 150, 2000, func(t *Target) *units.Bandwidth { return &spec(t).FlaggedBandwidth }),
+		duration("latency", 0.01, 10, 200, func(t *Target) *units.Duration { return &spec(t).Latency }),
+		duration("latency_per_gpu", 0.001, 1, 50, func(t *Target) *units.Duration { return &spec(t).LatencyPerGPU }),
+		rate("bandwidth", 1, 200, 2000, func(t *Target) *units.Bandwidth { return &spec(t).Bandwidth }),
+	}
+}
+
+// iterationParameters are what only whole iterations show: the small kernels.
+func iterationParameters() []parameter {
+	spec := func(t *Target) *gpu.FusedSpec { return &t.GPU.Fused }
+	return []parameter{
+		duration("fused.overhead", 0.1, 1.5, 20, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		duration("fused.row_element_latency", 1e-6, 0.0003, 0.01, func(t *Target) *units.Duration { return &spec(t).RowElement }),
+		number("power.throttle", 0.05, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Power.Throttle }),
+		number("all_reduce.skew", 0.001, 0.03, 0.5, func(t *Target) *float64 { return &t.GPU.Collective.Skew }),
+	}
+}
+
+// powerParameters are what energies show. The limit is a data sheet's. While a kernel runs
+// no less is drawn than in a gap.
+func powerParameters() []parameter {
+	spec := func(t *Target) *gpu.PowerSpec { return &t.GPU.Power }
+	return []parameter{
+		number("idle_w", 1, 80, 1000, func(t *Target) *float64 { return &spec(t).Idle }),
+		number("active_idle_w", 1, 140, 1000, func(t *Target) *float64 { return &spec(t).ActiveIdle }),
+		{"base_w", 1, 150, 1000,
+			func(t *Target) float64 { return spec(t).Base },
+			func(t *Target, v float64) { spec(t).Base = max(v, spec(t).ActiveIdle) }},
+		number("pj_per_byte", 1, 100, 1000, func(t *Target) *float64 { return &spec(t).PerByte }),
+		number("pj_per_flop", 0.01, 1, 100, func(t *Target) *float64 { return &spec(t).PerFLOP }),
 	}
 }
 

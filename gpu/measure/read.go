@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -21,14 +22,27 @@ var layouts = []struct {
 	columns string
 }{
 	{GEMM, "m,n,k,us"},
+	{GEMM, "m,n,k,graph_us,sustained_us"},
 	{PageSparse, "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us"},
 	{Decode, "batch,context,q_heads,kv_heads,head_dim,us"},
+	{Decode, "batch,context,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
 	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
+	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
 	{AllReduce, "gpus,bytes,us"},
 	{PCIe, "direction,bytes,us"},
 	{Elementwise, "op,m,d,us"},
+	{DecodeIteration, "model,tp,kind,batch,context,chunk,finished,ms"},
+	{Power, "op,detail,seconds,joules,bytes"},
+	{Power, "busy_us,seconds,joules,iterations"},
 }
+
+// allReduceMethods are the methods that a file may name.
+var allReduceMethods = []string{"nccl", "one_shot", "two_shot"}
+
+// unmasked marks prefill attention over finished tokens. PyTorch's cuDNN kernels have no
+// causal mask there, so those of a server were measured without one.
+const unmasked = "unmasked"
 
 // maxSamples bounds the measurements of a file; a fit takes time for each.
 const maxSamples = 1_000_000
@@ -36,11 +50,19 @@ const maxSamples = 1_000_000
 // elementwiseOps are the kernels that an elementwise file may name.
 var elementwiseOps = []string{"layernorm", "add", "gelu", "copy"}
 
-// Read reads the measurements of a CSV file, or of all CSV files of a folder in
-// the order of their names. Errors in the files are *input.Error.
-func Read(path string) ([]Sample, error) {
-	paths := []string{path}
+// Read reads the measurements of a CSV file, or of the CSV files of a folder in the
+// order of their names, but for those of other kinds. Errors in the files are
+// *input.Error.
+func Read(path string, models Models) ([]Sample, error) {
+	return ReadTelling(path, models, func(*input.Error) {})
+}
+
+// ReadTelling is Read, and calls skipped with each file of a folder that is left out. A
+// folder must have one file that is not.
+func ReadTelling(path string, models Models, skipped func(*input.Error)) ([]Sample, error) {
+	paths, folder := []string{path}, false
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		folder = true
 		if paths, err = filepath.Glob(filepath.Join(path, "*.csv")); err != nil {
 			return nil, &input.Error{File: path, Err: err}
 		}
@@ -51,24 +73,37 @@ func Read(path string) ([]Sample, error) {
 	}
 	var all []Sample
 	for _, p := range paths {
-		f, err := input.Open(p)
-		if err != nil {
-			return nil, err
-		}
-		samples, err := parse(input.Name(p), f)
-		if closeErr := f.Close(); err == nil && closeErr != nil {
-			err = closeErr
+		samples, err := readFile(p, models)
+		if other, ok := err.(*input.Error); ok && folder && other.Key == columnsKey {
+			skipped(other)
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, samples...)
 	}
+	if len(all) == 0 {
+		return nil, &input.Error{File: path, Expected: "a .csv file of measurements: none has their columns"}
+	}
 	return all, nil
 }
 
+// readFile reads one file.
+func readFile(path string, models Models) ([]Sample, error) {
+	f, err := input.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := parse(input.Name(path), f, models)
+	if closeErr := f.Close(); err == nil && closeErr != nil {
+		err = closeErr
+	}
+	return samples, err
+}
+
 // parse reads one CSV text.
-func parse(name string, text io.Reader) ([]Sample, error) {
+func parse(name string, text io.Reader, models Models) ([]Sample, error) {
 	r := input.NewCSV(name, text)
 	r.TrimLeadingSpace = true
 	header, err := r.Read()
@@ -96,20 +131,23 @@ func parse(name string, text io.Reader) ([]Sample, error) {
 			return nil, err
 		}
 		row := row{name: name, line: r.Line(), columns: columns, fields: fields}
-		s := row.sample(kind)
+		more := row.samples(kind, models)
 		if row.err != nil {
 			return nil, row.err
 		}
 		if len(samples) == maxSamples {
 			return nil, &input.Error{File: name, Line: row.line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
 		}
-		samples = append(samples, s)
+		samples = append(samples, more...)
 	}
 	if len(samples) == 0 {
 		return nil, &input.Error{File: name, Expected: "at least one measurement after the header"}
 	}
 	return samples, nil
 }
+
+// columnsKey is the key of the error for a file whose columns are of no kind.
+const columnsKey = "columns"
 
 // kindOf returns the kind whose columns a file has.
 func kindOf(name string, columns map[string]int) (Kind, error) {
@@ -125,7 +163,7 @@ func kindOf(name string, columns map[string]int) (Kind, error) {
 		}
 		expected = append(expected, l.columns)
 	}
-	return "", &input.Error{File: name, Line: 1, Key: "columns", Expected: strings.Join(expected, " or ")}
+	return "", &input.Error{File: name, Line: 1, Key: columnsKey, Expected: strings.Join(expected, " or ")}
 }
 
 // row is one line being read; err is its first error.
@@ -159,8 +197,25 @@ func (r *row) integer(column string, low, high int) int {
 // maxSize bounds every size in a file: products of three stay within a float64.
 const maxSize = 1 << 40
 
-// sample reads the row.
-func (r *row) sample(kind Kind) Sample {
+// samples reads the row.
+func (r *row) samples(kind Kind, models Models) []Sample {
+	var s Sample
+	switch {
+	case kind == DecodeIteration:
+		return r.iteration(models)
+	case kind == Power && r.has("op"):
+		s = r.energy()
+	case kind == Power:
+		s = r.duty()
+	default:
+		return r.kernel(kind)
+	}
+	s.File, s.Line = r.name, r.line
+	return []Sample{s}
+}
+
+// kernel reads the row of a file of kernels: one sample, or those in a graph.
+func (r *row) kernel(kind Kind) []Sample {
 	s := Sample{kind: kind, File: r.name, Line: r.line}
 	switch kind {
 	case GEMM:
@@ -179,10 +234,18 @@ func (r *row) sample(kind Kind) Sample {
 			s.chunk = r.integer("length", 1, maxSize)
 		}
 		s.heads = r.heads()
+		if s.finished > 0 && r.has("chunk") {
+			s.op = unmasked
+		}
 	case PageSparse:
 		r.pageSparse(&s)
 	case AllReduce:
 		s.gpus, s.bytes = r.integer("gpus", 2, 1<<16), units.Bytes(r.integer("bytes", 1, maxSize))
+		if r.has("method") {
+			if s.op, s.where = r.text("method"), InGraph; !slices.Contains(allReduceMethods, s.op) {
+				r.fail("method", s.op, "one of "+strings.Join(allReduceMethods, ", "))
+			}
+		}
 	case PCIe:
 		s.bytes = units.Bytes(r.integer("bytes", 1, maxSize))
 		if s.op = r.text("direction"); s.op != "h2d" && s.op != "d2h" {
@@ -195,12 +258,27 @@ func (r *row) sample(kind Kind) Sample {
 			r.fail("op", s.op, "one of "+strings.Join(elementwiseOps, ", "))
 		}
 	}
-	us, err := strconv.ParseFloat(r.text("us"), 64)
-	if err != nil || !(us >= 1e-3 && us <= 1e15) { // under a nanosecond nothing was measured, and errors overflow
-		r.fail("us", r.text("us"), "microseconds, 0.001 to 1e15")
+	if r.has("us") {
+		s.Seconds = r.positive("us") * 1e-6
+		return []Sample{s}
 	}
-	s.Seconds = us * 1e-6
-	return s
+	burst, sustained := s, s
+	burst.where, burst.Seconds = InGraph, r.positive("graph_us")*1e-6
+	sustained.where, sustained.Seconds = Sustained, r.positive("sustained_us")*1e-6
+	return []Sample{burst, sustained}
+}
+
+// positive reads a measured number. Under a thousandth nothing was measured, and errors
+// overflow.
+func (r *row) positive(column string) float64 { return r.number(column, 1e-3, 1e15) }
+
+// number reads a column between low and high.
+func (r *row) number(column string, low, high float64) float64 {
+	v, err := strconv.ParseFloat(r.text(column), 64)
+	if err != nil || !(v >= low && v <= high) {
+		r.fail(column, r.text(column), fmt.Sprintf("a number, %v to %v", low, high))
+	}
+	return v
 }
 
 // heads reads an attention shape.

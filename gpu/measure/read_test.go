@@ -2,15 +2,19 @@ package measure
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 )
 
 const sparseHeader = "op,batch,context,q_heads,kv_heads,head_dim,page,pages,us\n"
+
+const iterations = "model,tp,kind,batch,context,chunk,finished,ms,suite,prefill_kernels\n"
 
 func TestKindsByColumns(t *testing.T) {
 	for text, want := range map[string]Sample{
@@ -24,9 +28,9 @@ func TestKindsByColumns(t *testing.T) {
 		sparseHeader + "dense,2,100,8,4,128,1,100,5\n":                    {kind: Decode, batch: 2, context: 100},
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":   {kind: Decode, batch: 2, context: 100},
 		"batch,length,q_heads,kv_heads,head_dim,us\n2,100,8,4,128,5\n":    {kind: Prefill, batch: 2, chunk: 100},
-		"chunk,finished,q_heads,kv_heads,head_dim,us\n16,100,8,4,128,5\n": {kind: Prefill, batch: 1, chunk: 16, finished: 100},
+		"chunk,finished,q_heads,kv_heads,head_dim,us\n16,100,8,4,128,5\n": {kind: Prefill, batch: 1, chunk: 16, finished: 100, op: unmasked},
 	} {
-		samples, err := parse("x.csv", strings.NewReader(text))
+		samples, err := parse("x.csv", strings.NewReader(text), models)
 		if err != nil || len(samples) != 1 {
 			t.Errorf("%q: %d samples, %v", text, len(samples), err)
 			continue
@@ -45,6 +49,50 @@ func TestKindsByColumns(t *testing.T) {
 	}
 }
 
+// TestMoreKinds: kernels in graphs, iterations and their energy, power.
+func TestMoreKinds(t *testing.T) {
+	iteration := "model,tp,kind,batch,context,chunk,finished,ms,joules,suite,prefill_kernels\n"
+	llama, err := models("llama-3-8b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	llama.TensorParallel = 2
+	heads := gpu.Heads{Query: 12, KV: 12, Dim: 128, ElementBits: 16}
+	for text, want := range map[string][]Sample{
+		"m,n,k,graph_us,sustained_us,joules\n1,2,3,4,5,6\n": {
+			{kind: GEMM, m: 1, n: 2, k: 3, where: InGraph, Seconds: 4e-6}, {kind: GEMM, m: 1, n: 2, k: 3, where: Sustained, Seconds: 5e-6}},
+		"method,gpus,bytes,us\ntwo_shot,2,64,5\n": {{kind: AllReduce, op: "two_shot", gpus: 2, bytes: 64, where: InGraph, Seconds: 5e-6}},
+		iteration + "llama-3-8b,2,mixed,8,100,64,32,5,2.5,server,pytorch\n": {
+			{kind: MixedIteration, model: llama, batch: 8, context: 100, chunk: 64, finished: 32, suite: gpu.SuiteServer, prefill: gpu.SuitePyTorch, Seconds: 5e-3},
+			{kind: IterationEnergy, model: llama, batch: 8, context: 100, chunk: 64, finished: 32, suite: gpu.SuiteServer, prefill: gpu.SuitePyTorch, Seconds: 2.5}},
+		iteration + "llama-3-8b,2,prefill,0,0,64,0,5,,,\n":                               {{kind: PrefillIteration, model: llama, chunk: 64, Seconds: 5e-3}},
+		"op,detail,seconds,joules,flops,bytes\nidle,,6,480,0,0\n":                        {{kind: Power, op: "idle", took: 6, Seconds: 480}},
+		"op,detail,seconds,joules,flops,bytes\ncopy,2 GiB,4,2600,0,1e12\n":               {{kind: Power, op: "copy", took: 4, bytes: 1e12, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\ngemm,8x16x32,4,2600,1,1\n":                {{kind: Power, op: "gemm", m: 8, n: 16, k: 32, took: 4, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\ndecode_attention,64x12x8192,4,2600,1,1\n": {{kind: Power, op: "decode_attention", batch: 64, context: 8192, heads: heads, took: 4, Seconds: 2600}},
+		"op,detail,seconds,joules,flops,bytes\nprefill_attention,12x8192,4,2600,1,1\n":   {{kind: Power, op: "prefill_attention", chunk: 8192, heads: heads, took: 4, Seconds: 2600}},
+		"busy_us,gap_us,seconds,joules,iterations\n250,500,4,1600,5000\n": {
+			{kind: Power, op: "gaps", m: dutyM, n: dutyN, k: dutyK, took: 4, busy: 250e-6, count: 5000, Seconds: 1600}},
+	} {
+		got, err := parse("x.csv", strings.NewReader(text), models)
+		if err != nil || len(got) != len(want) {
+			t.Errorf("%q: %d samples, %v", text, len(got), err)
+			continue
+		}
+		for i, w := range want {
+			w.File, w.Line = "x.csv", 2
+			g := got[i]
+			if near := math.Abs(g.Seconds-w.Seconds) < 1e-12; !near || (g.model == nil) != (w.model == nil) || g.model != nil && *g.model != *w.model {
+				t.Errorf("%q: %+v, want %+v", text, g, w)
+			}
+			g.Seconds, g.model, w.Seconds, w.model = 0, nil, 0, nil
+			if g != w {
+				t.Errorf("%q:\ngot  %+v\nwant %+v", text, g, w)
+			}
+		}
+	}
+}
+
 func TestBadMeasurements(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                             "x.csv: expected a header line",
@@ -53,7 +101,7 @@ func TestBadMeasurements(t *testing.T) {
 		"m,n,k,us\n1,2,3\n":            "x.csv:2: wrong number of fields",
 		"m,n,k,us\n1,2,x,4\n":          `x.csv:2: k = "x": expected a whole number`,
 		"m,n,k,us\n1,2,3,4\n0,2,3,4\n": `x.csv:3: m = "0": expected a whole number from 1`,
-		"m,n,k,us\n1,2,3,-4\n":         `x.csv:2: us = "-4": expected microseconds`,
+		"m,n,k,us\n1,2,3,-4\n":         `x.csv:2: us = "-4": expected a number, 0.001 to 1e+15`,
 		"m,n,k,us\n1,2,3,NaN\n":        `x.csv:2: us = "NaN"`,
 		"direction,bytes,us\nup,4,5\n": `x.csv:2: direction = "up": expected h2d or d2h`,
 		"op,m,d,us\nrelu,4,4,5\n":      `x.csv:2: op = "relu": expected one of`,
@@ -61,16 +109,26 @@ func TestBadMeasurements(t *testing.T) {
 		sparseHeader + "topk,2,100,8,4,128,16,8,5\n":                    `x.csv:2: pages = "8": expected at most the context's pages`,
 		sparseHeader + "page_score,2,100,8,4,128,16,6,5\n":              `x.csv:2: pages = "6": expected at most`,
 		sparseHeader + "attention,2,100,8,4,128,0,7,5\n":                `x.csv:2: page = "0": expected a whole number from 1`,
+		"m,n,k,graph_us,sustained_us\n1,2,3,4,0\n":                      `x.csv:2: sustained_us = "0"`,
+		"method,gpus,bytes,us\nring,2,64,5\n":                           `x.csv:2: method = "ring": expected one of nccl, one_shot, two_shot`,
+		"op,detail,seconds,joules,bytes\nspin,,1,1,1\n":                 `x.csv:2: op = "spin": expected one of idle`,
+		"op,detail,seconds,joules,bytes\ngemm,8x16,1,1,1\n":             `x.csv:2: detail = "8x16": expected 3 sizes`,
+		iterations + "llama-3-8b,1,train,1,1,0,0,5,,\n":                 `x.csv:2: kind = "train": expected decode, prefill or mixed`,
+		iterations + "llama-3-8b,1,decode,0,1,0,0,5,,\n":                `x.csv:2: kind = "decode": expected decode with batch and context`,
+		iterations + "llama-3-8b,1,decode,1,1,8,0,5,,\n":                `x.csv:2: kind = "decode"`,
+		iterations + "llama-3-8b,3,decode,1,1,0,0,5,,\n":                `x.csv:2: tp = "3": expected a divisor of the 8 KV heads of llama-3-8b`,
+		iterations + "llama-3-8b,1,decode,1,1,0,0,5,vllm,\n":            `x.csv:2: suite = "vllm": expected server, pytorch`,
+		iterations + "llama-3-8b,1,decode,1,1,0,0,5,,cudnn\n":           `x.csv:2: prefill_kernels = "cudnn": expected server, pytorch`,
 		"batch,context,q_heads,kv_heads,head_dim,us\n2,100,8,3,128,5\n": `kv_heads = "3": expected a divisor`,
 	} {
-		_, err := parse("x.csv", strings.NewReader(text))
+		_, err := parse("x.csv", strings.NewReader(text), models)
 		var bad *input.Error
 		if !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", text, err, want)
 		}
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "none.csv"), t.TempDir()} {
-		_, err := Read(path)
+		_, err := Read(path, models)
 		var bad *input.Error
 		if !errors.As(err, &bad) || bad.File != path {
 			t.Errorf("%s: got %v", path, err)
@@ -79,7 +137,7 @@ func TestBadMeasurements(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	paths, err := filepath.Glob("testdata/h200/*.csv")
+	paths, err := filepath.Glob("testdata/h200*/*.csv")
 	if err != nil || len(paths) == 0 {
 		f.Fatalf("no seeds: %v", err)
 	}
@@ -93,7 +151,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("m,n,k,us\r\n1,\"2\",3,1e3\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		samples, err := parse("x.csv", strings.NewReader(text))
+		samples, err := parse("x.csv", strings.NewReader(text), models)
 		if err != nil {
 			var bad *input.Error
 			if !errors.As(err, &bad) || samples != nil {
@@ -103,7 +161,7 @@ func FuzzParse(f *testing.F) {
 		}
 		target := h200(t)
 		for i := range samples {
-			if s := target.Cost(&samples[i]).Seconds; !(s > 0 && s < 1e30) {
+			if s := target.Predict(&samples[i]); !(s > 0 && s < 1e30) {
 				t.Fatalf("%v costs %g s", samples[i].String(), s)
 			}
 		}

@@ -2,8 +2,10 @@ package measure
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/units"
 )
@@ -20,15 +22,40 @@ const (
 	PCIe        Kind = "pcie"
 	Elementwise Kind = "elementwise"
 	PageSparse  Kind = "page_sparse" // of page-sparse decode attention
+	// Whole iterations, and the energy of each.
+	DecodeIteration  Kind = "decode_iteration"
+	PrefillIteration Kind = "prefill_iteration"
+	MixedIteration   Kind = "mixed_iteration"
+	IterationEnergy  Kind = "iteration_energy"
+	// Power is the energy of kernels that run for seconds, with and without gaps.
+	Power Kind = "power"
 )
 
 // Kinds returns all kinds in the order of reports.
-func Kinds() []Kind { return []Kind{GEMM, Decode, Prefill, AllReduce, PCIe, Elementwise, PageSparse} }
+func Kinds() []Kind {
+	return []Kind{
+		GEMM, Decode, Prefill, AllReduce, PCIe, Elementwise, PageSparse,
+		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
+	}
+}
+
+// Condition is where a kernel was measured.
+type Condition uint8
+
+// The conditions.
+const (
+	Alone     Condition = iota // one call at a time, the L2 flushed before it
+	InGraph                    // many in a graph, for milliseconds
+	Sustained                  // the same for seconds: the power limit holds
+)
 
 // Target is what is judged or fitted: a GPU and its link to the host.
 type Target struct {
 	GPU  gpu.Spec  `toml:"gpu"`
 	Link pcie.Spec `toml:"pcie"`
+	// Method is the all-reduce of whole iterations; empty for NCCL, with which they were
+	// measured.
+	Method gpu.AllReduceMethod `toml:"-"`
 }
 
 // Sample is one measured kernel or transfer. Only the fields of its kind are
@@ -49,8 +76,46 @@ type Sample struct {
 	heads    gpu.Heads
 	gpus     int         // all-reduce
 	bytes    units.Bytes // all-reduce and pcie
-	Seconds  float64     // measured
+	where    Condition   // kernels
+	model    *llm.Model  // iterations: with the GPUs that share it
+	suite    gpu.Suite   // iterations: whose kernels ran, "" for the target's
+	prefill  gpu.Suite   // iterations of the server suite: whose prefill attention ran, "" for the suite's
+	busy     float64     // power: seconds of work between gaps; 0 without gaps
+	count    float64     // power: of such works
+	took     float64     // power: seconds of the measurement
+	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
+	Seconds float64
 }
+
+// Unit returns the unit in which reports write a kind's measurements, and how many of it
+// are one of Sample.Seconds.
+func (k Kind) Unit() (name string, scale float64) {
+	switch k {
+	case IterationEnergy, Power:
+		return "J", 1
+	case DecodeIteration, PrefillIteration, MixedIteration:
+		return "ms", 1e3
+	}
+	return "us", 1e6
+}
+
+// Joules says that a kind's Seconds are joules.
+func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
+
+// Attends says that attention is part of the kind, so that it depends on the suite.
+func (k Kind) Attends() bool {
+	switch k {
+	case Decode, Prefill, DecodeIteration, PrefillIteration, MixedIteration:
+		return true
+	}
+	return false
+}
+
+// Iteration says that the kind is of whole iterations: their time or their energy.
+func (k Kind) Iteration() bool { return k.whole() && k != Power }
+
+// Kind returns the sample's kind.
+func (s *Sample) Kind() Kind { return s.kind }
 
 // shape names what stays fixed while batch or size varies: the unit in which
 // samples are held out of a fit.
@@ -62,8 +127,10 @@ func (s *Sample) shape() string {
 		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
 		return fmt.Sprintf("gpus=%d", s.gpus)
-	case PCIe:
+	case PCIe, Power:
 		return s.op
+	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
+		return s.model.Name
 	default:
 		return fmt.Sprintf("%s d=%d", s.op, s.n)
 	}
@@ -81,27 +148,72 @@ func (s *Sample) String() string {
 	case PageSparse:
 		return fmt.Sprintf("%s batch=%d context=%d page=%d pages=%d %s", s.op, s.batch, s.context, s.page, s.pages, s.shape())
 	case AllReduce, PCIe:
-		return fmt.Sprintf("%s bytes=%d", s.shape(), s.bytes)
+		return fmt.Sprintf("%s%s bytes=%d", spaced(s.op), s.shape(), s.bytes)
+	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy:
+		return fmt.Sprintf("%s on %d batch=%d context=%d chunk=%d finished=%d", s.model.Name, s.model.TensorParallel, s.batch, s.context, s.chunk, s.finished)
+	case Power:
+		return fmt.Sprintf("%s m=%d n=%d k=%d batch=%d context=%d chunk=%d busy=%.1fus", s.op, s.m, s.n, s.k, s.batch, s.context, s.chunk, s.busy*1e6)
 	default:
 		return fmt.Sprintf("m=%d %s", s.m, s.shape())
 	}
 }
 
-// Size is the sample's work for a figure's axis, and whether it is in FLOPs: bytes for
-// kinds that compute nothing, or not in all of their kernels.
-func (t *Target) Size(s *Sample) (size float64, flops bool) {
-	c := t.Cost(s)
-	if c.FLOPs > 0 && s.kind != PageSparse {
-		return c.FLOPs, true
+// spaced returns an all-reduce's method with a space after it.
+func spaced(method string) string {
+	if method == "" || method == "h2d" || method == "d2h" {
+		return ""
 	}
-	return c.Bytes, false
+	return method + " "
+}
+
+// Size is the sample's work for a figure's axis, and the name of a column for it: FLOPs,
+// bytes for kinds that compute nothing, or not in all of their kernels, and what was
+// measured for iterations and power.
+func (t *Target) Size(s *Sample) (size float64, column string) {
+	if s.kind.whole() {
+		unit, scale := s.kind.Unit()
+		return scale * s.Seconds, "measured_" + strings.ToLower(unit)
+	}
+	c := t.kernel(s)
+	if c.FLOPs > 0 && s.kind != PageSparse {
+		return c.FLOPs / 1e6, "work_MFLOP"
+	}
+	return c.Bytes, "size_bytes"
 }
 
 // elementBits is the width of the measured kernels' elements: bf16 and fp16.
 const elementBits = 16
 
-// Cost returns the model's cost of a sample.
-func (t *Target) Cost(s *Sample) gpu.Cost {
+// Predict returns what the model says of a sample: seconds, or joules of all GPUs.
+func (t *Target) Predict(s *Sample) float64 {
+	switch s.kind {
+	case DecodeIteration, PrefillIteration, MixedIteration:
+		seconds, _ := t.iteration(s)
+		return seconds
+	case IterationEnergy:
+		_, joules := t.iteration(s)
+		return joules
+	case Power:
+		return t.power(s)
+	}
+	c := t.kernel(s)
+	switch s.where {
+	case Alone:
+		if s.kind != PCIe && s.kind != AllReduce {
+			if s.kind == PageSparse {
+				return t.GPU.SmallAlone(c).Seconds
+			}
+			c = t.GPU.MeasuredAlone(c)
+		}
+	case Sustained:
+		seconds, _ := t.GPU.KernelSustained(c)
+		return seconds
+	}
+	return c.Seconds
+}
+
+// kernel returns the cost in a graph of a sample's kernel.
+func (t *Target) kernel(s *Sample) gpu.Cost {
 	g := &t.GPU
 	switch s.kind {
 	case GEMM:
@@ -109,9 +221,12 @@ func (t *Target) Cost(s *Sample) gpu.Cost {
 	case Decode:
 		return g.DecodeAttentionCost(gpu.UniformBatch(s.batch, s.context), s.heads)
 	case Prefill:
+		if g.Suite == gpu.SuiteServer && s.op == unmasked {
+			return g.UnmaskedAttentionCost(s.batch, s.chunk, s.finished, s.heads)
+		}
 		return g.PrefillAttentionCost(s.batch, s.chunk, s.finished, s.heads)
 	case AllReduce:
-		return g.AllReduceCost(s.gpus, s.bytes)
+		return g.MethodCost(s.op, s.gpus, s.bytes)
 	case PCIe:
 		return gpu.Cost{Bytes: float64(s.bytes), Seconds: t.Link.TransferTime(s.bytes).Seconds()}
 	case PageSparse:
@@ -125,4 +240,15 @@ func (t *Target) Cost(s *Sample) gpu.Cost {
 	default: // add, copy: one operand read, one written
 		return g.Elementwise(2, s.m, s.n, elementBits)
 	}
+}
+
+// Where returns the condition in which a kernel was measured.
+func (s *Sample) Where() Condition { return s.where }
+
+// Model returns the name of an iteration's model and the GPUs that share it.
+func (s *Sample) Model() string {
+	if s.model == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s on %d", s.model.Name, s.model.TensorParallel)
 }

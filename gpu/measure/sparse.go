@@ -34,7 +34,7 @@ func (r *row) pageSparse(s *Sample) {
 	}
 }
 
-// pageSparse returns the cost of a page-sparse sample as it is measured.
+// pageSparse returns the cost of a page-sparse sample.
 func (t *Target) pageSparse(s *Sample) gpu.Cost {
 	g := &t.GPU
 	var c gpu.Cost
@@ -46,7 +46,7 @@ func (t *Target) pageSparse(s *Sample) gpu.Cost {
 	default:
 		c = g.PageAttentionCost(gpu.UniformBatch(s.batch, min(s.context, s.pages*s.page)), s.page, s.heads)
 	}
-	return g.MeasuredAlone(c)
+	return c
 }
 
 func pageSparseParameters() []parameter {
@@ -56,12 +56,12 @@ func pageSparseParameters() []parameter {
 		number("block_share", 0.01, 0.5, highEfficiency, func(t *Target) *float64 { return &spec(t).BlockShare }),
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
 		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
-		duration("overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		duration("alone.small_overhead", 0.1, 3, 100, func(t *Target) *units.Duration { return &t.GPU.Alone.SmallOverhead }),
+		number("alone.small_flush_share", 0.001, 0.5, 1, func(t *Target) *float64 { return &t.GPU.Alone.SmallFlushShare }),
 		duration("merge_overhead", 0.1, 5, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("top_k_latency", 0.1, 5, 100, func(t *Target) *units.Duration { return &spec(t).TopKLatency }),
 		duration("top_k_thread_time", 1e-4, 0.005, 1, func(t *Target) *units.Duration { return &spec(t).TopKThread }),
 		duration("top_k_element_time", 1e-4, 0.005, 1, func(t *Target) *units.Duration { return &spec(t).TopKElement }),
 		duration("top_k_passes", 1, 50, 1000, func(t *Target) *units.Duration { return &spec(t).TopKPasses }),
-		number("flush_share", 0.01, 0.5, 1, func(t *Target) *float64 { return &spec(t).FlushShare }),
 	}
 }

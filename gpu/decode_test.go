@@ -1,0 +1,113 @@
+package gpu
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// plainDecode is a GPU of 100 SMs and 1 TB/s whose decode attention has round numbers.
+func plainDecode(t *testing.T) *Spec {
+	s := *loadPreset(t, "h200-sxm")
+	s.SMs, s.MemoryBandwidth, s.Peak16 = 100, 1e12, 100e12
+	s.Decode = DecodeSpec{
+		Model: AttentionFlash, Efficiency: Efficiency{Compute: 0.5, Memory: 0.8, Overhead: 2 * units.Microsecond},
+		QueryRows: 16, UnsplitRows: 64, BlocksPerSM: 2, SplitTarget: 3, SplitLimit: 4, SplitKeys: 100, MaxSplits: 64, SplitMinGroup: 1,
+		BlockStartup: 10 * units.Microsecond, FillTime: 4 * units.Microsecond, GroupOverhead: 30 * units.Microsecond,
+		MergeOverhead: 7 * units.Microsecond, MergePart: units.Microsecond, BlockBandwidth: 10e9,
+	}
+	return &s
+}
+
+// TestDecodeParts: blocks share a context until there are three on every SM, a part has at
+// least 100 tokens, a context at most 64 parts, and from four items on every SM, or where
+// groups are too small, nothing is split.
+func TestDecodeParts(t *testing.T) {
+	d := plainDecode(t).Decode
+	for _, c := range []struct {
+		items, keys, want float64
+		group             int
+	}{
+		{10, 10_000, 30, 1}, {10, 500, 5, 1}, {10, 50, 1, 1}, {1, 1e6, 64, 1}, {200, 10_000, 1.5, 1}, {300, 10_000, 1, 1},
+		{399, 10_000, 1, 1}, {400, 10_000, 1, 1}, {10, 10_000, 30, 4},
+	} {
+		if got := d.parts(100, c.items, c.keys, c.group); !near(got, c.want) {
+			t.Errorf("%+v: %g parts", c, got)
+		}
+	}
+	d.SplitMinGroup, d.SplitTarget = 2, 8
+	for group, want := range map[int]float64{1: 1, 2: 4} {
+		if got := d.parts(100, 200, 1e4, group); got != want {
+			t.Errorf("groups of %d: %g parts, want %g", group, got, want)
+		}
+	}
+	if got := d.parts(100, 400, 1e4, 2); got != 1 { // the target would be two
+		t.Errorf("at the limit: %g parts", got)
+	}
+}
+
+// TestDecodeForm: each part of the cost by hand.
+func TestDecodeForm(t *testing.T) {
+	s := plainDecode(t)
+	us := func(v float64) float64 { return v * 1e-6 }
+	row := 2. * 128 * 2
+	for _, c := range []struct {
+		name                      string
+		requests, context         int
+		query, kv                 int
+		parts, rows, overhead, at float64 // µs of overhead; tokens that the longest block reads
+	}{
+		// 300 blocks of 200 places: 15 µs of startup, all SMs fill, 30 parts merge.
+		{"split", 1, 10_000, 10, 10, 30, 16, 2 + 15 + 4 + 7 + 30, 10_000. / 30},
+		// 5 parts of the fewest tokens, 50 blocks: a quarter of startup and of filling.
+		{"few tokens", 1, 500, 10, 10, 5, 16, 2 + 2.5 + 1 + 7 + 5, 100},
+		{"groups", 2, 500, 40, 10, 5, 16, 2 + 5 + 2 + 7 + 5 + 30, 100},
+		{"groups of 17", 1, 500, 170, 10, 5, 32, 2 + 2.5 + 1 + 7 + 5, 100},
+		{"not split", 60, 5000, 10, 10, 1, 64, 2 + 30 + 4, 5000},
+	} {
+		h := Heads{Query: c.query, KV: c.kv, Dim: 128, ElementBits: 16}
+		got := s.DecodeAttentionCost(UniformBatch(c.requests, c.context), h)
+		tokens := float64(c.requests * c.context)
+		bytes := row * (tokens*float64(c.kv) + float64(c.requests*c.query))
+		executed := 4 * 128 * c.rows * float64(c.kv) * tokens
+		for part, v := range map[string][2]float64{
+			"bytes": {got.Bytes, bytes}, "executed": {got.Executed, executed}, "FLOPs": {got.FLOPs, 4 * 128 * float64(c.query) * tokens},
+			"memory": {got.Memory, bytes / 0.8e12}, "compute": {got.Compute, executed / 50e12}, "latency": {got.Latency, c.at * row / 10e9},
+			"overhead": {got.Overhead, us(c.overhead)}, "seconds": {got.Seconds, us(c.overhead) + max(bytes/0.8e12, executed/50e12, c.at*row/10e9)},
+		} {
+			if !near(v[0], v[1]) {
+				t.Errorf("%s, %s: %g, want %g", c.name, part, v[0], v[1])
+			}
+		}
+	}
+	// The longest context of a batch is split like a mean one, and read alone.
+	var b DecodeBatch
+	for _, context := range []int{100, 100, 100, 39_700} {
+		b.Add(context)
+	}
+	got := s.DecodeAttentionCost(b, Heads{Query: 10, KV: 10, Dim: 128, ElementBits: 16})
+	if want := 39_700 / 7.5 * row / 10e9; !near(got.Latency, want) {
+		t.Errorf("longest context: %g s, want %g", got.Latency, want)
+	}
+}
+
+// TestDecodeTail: what is not split runs in waves of 200 blocks; the last one takes what
+// one of its blocks needs.
+func TestDecodeTail(t *testing.T) {
+	s := plainDecode(t)
+	d := &s.Decode
+	d.SplitLimit, d.WaveQuantisation, d.UnsplitRows, d.BlockBandwidth = 1, true, 16, 4e9
+	h := Heads{Query: 10, KV: 10, Dim: 128, ElementBits: 16}
+	bytes := func(requests float64) float64 { return 512. * 10 * (requests*1000 + requests) }
+	for requests, want := range map[int]float64{
+		15: bytes(15) / 0.8e12,                           // no full wave
+		20: bytes(20) / 0.8e12,                           // one full wave
+		30: bytes(30)/0.8e12*2/3 + 1000*512/4e9,          // half a wave at the rate of its blocks
+		39: bytes(39)/0.8e12*20/39 + 1000*512/4e9,        // nearly a wave: still slower than sharing
+		60: bytes(60) / 0.8e12, 100: bytes(100) / 0.8e12, // full waves
+	} {
+		if got := s.DecodeAttentionCost(UniformBatch(requests, 1000), h); !near(got.Memory, want) {
+			t.Errorf("%d requests: %g s, want %g", requests, got.Memory, want)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package gpu
+
+import "github.com/l3sim/l3sim/units"
+
+// What kernels take in a graph below the power limit, in seconds.
+
+func (s *Spec) gemmTime(m, n, k, bits int) float64 { return s.GEMMCost(m, n, k, bits).Seconds }
+
+func (s *Spec) allReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
+
+func (s *Spec) prefillAttention(chunk, finished int, h Heads) float64 {
+	return s.PrefillAttentionCost(1, chunk, finished, h).Seconds
+}
+
+// decodeTime returns attention of requests, each over its own context.
+func (c *ModelCost) decodeTime(contexts ...int) float64 {
+	var b DecodeBatch
+	for _, n := range contexts {
+		b.Add(n)
+	}
+	return c.DecodeBatch(b).Seconds
+}
+
+// layer returns the seconds of a layer without attention.
+func (c *ModelCost) layer(tokens int) float64 {
+	return c.QKV(tokens).Seconds + c.ProjectionFFN(tokens).Seconds
+}

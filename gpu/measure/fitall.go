@@ -1,0 +1,99 @@
+package measure
+
+// Fitted is what FitAll says of one kind of samples.
+type Fitted struct {
+	Kind    Kind
+	Samples int
+	// Held are the errors on shapes, or models, that a fit to the others did not see.
+	// HeldOut is false where nothing could be held out: there is a single one.
+	Held    Errors
+	HeldOut bool
+}
+
+// FitAll fits all parameters that the samples determine, in the order in which fits build
+// on each other: kernels, then their power, then whole iterations, which show the power
+// limit and what is between kernels, and power again, with the times of iterations.
+// Samples of attention and iterations belong to the suite of t.GPU. It returns the
+// held-out errors of each kind that was fitted, in the order of Kinds.
+func (t *Target) FitAll(samples []Sample, o Options) ([]Fitted, error) {
+	held := map[Kind]Fitted{}
+	report := func(kind Kind, e Errors, ok bool, n int) { held[kind] = Fitted{kind, n, e, ok} }
+	for _, kind := range []Kind{GEMM, Elementwise, Decode, Prefill, AllReduce, PageSparse, PCIe} {
+		if s := kernelSamples(kind, samples); len(s) > 0 {
+			e, ok, err := t.FitHeldOut(kind, s, o)
+			if err != nil {
+				return nil, err
+			}
+			report(kind, e, ok, len(s))
+		}
+	}
+	for _, step := range []fitStep{powerStep, iterationStep, powerStep} {
+		fit, always := step.samples(samples)
+		if len(fit) == 0 {
+			continue
+		}
+		e, ok, err := t.heldOut(step.parameters, fit, len(fit), always, o)
+		if err != nil {
+			return nil, err
+		}
+		if err := t.fit(step.parameters, append(always, fit...), o); err != nil {
+			return nil, err
+		}
+		points := map[Kind][]Point{}
+		for _, p := range e.Relative {
+			points[p.Sample.kind] = append(points[p.Sample.kind], p)
+		}
+		for kind, s := range ByKind(fit) {
+			report(kind, pooled(points[kind]), ok, len(s))
+		}
+	}
+	var fitted []Fitted
+	for _, kind := range Kinds() {
+		if f, ok := held[kind]; ok {
+			fitted = append(fitted, f)
+		}
+	}
+	return fitted, nil
+}
+
+// kernelSamples returns the samples that the parameters of a kind of kernels are fitted
+// to: sustained ones show the power limit instead.
+func kernelSamples(kind Kind, samples []Sample) []Sample {
+	return only(samples, func(s *Sample) bool { return s.kind == kind && s.where != Sustained })
+}
+
+// fitStep is a fit of parameters that samples of several kinds determine.
+type fitStep struct {
+	parameters Kind                 // that has them
+	held       func(s *Sample) bool // these are held out, a model or kernel at a time
+	always     func(s *Sample) bool // these are fitted to in every fold
+}
+
+var (
+	powerStep = fitStep{
+		parameters: Power,
+		held:       func(s *Sample) bool { return s.kind.Joules() },
+		always:     func(*Sample) bool { return false },
+	}
+	// Products for seconds show the power limit without what is between kernels.
+	iterationStep = fitStep{
+		parameters: DecodeIteration,
+		held:       func(s *Sample) bool { return s.kind.whole() && !s.kind.Joules() },
+		always:     func(s *Sample) bool { return s.kind == GEMM && s.where == Sustained },
+	}
+)
+
+func (f *fitStep) samples(all []Sample) (held, always []Sample) {
+	return only(all, f.held), only(all, f.always)
+}
+
+// only returns the samples for which keep holds.
+func only(samples []Sample, keep func(*Sample) bool) []Sample {
+	var kept []Sample
+	for i := range samples {
+		if keep(&samples[i]) {
+			kept = append(kept, samples[i])
+		}
+	}
+	return kept
+}

@@ -1,0 +1,139 @@
+package measure
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// Models returns the shape of a model that a file of iterations names, and an
+// *input.Error for a name that it does not know. The caller may change the result.
+type Models func(name string) (*llm.Model, error)
+
+// whole says that a kind is not of single kernels.
+func (k Kind) whole() bool {
+	switch k {
+	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power:
+		return true
+	}
+	return false
+}
+
+// iteration reads the row of a file of whole iterations: its time, and its energy where
+// the file has it.
+func (r *row) iteration(models Models) []Sample {
+	s := Sample{
+		File: r.name, Line: r.line, batch: r.integer("batch", 0, 1<<20), context: r.integer("context", 0, maxSize),
+		chunk: r.integer("chunk", 0, maxSize), finished: r.integer("finished", 0, maxSize),
+	}
+	switch kind := r.text("kind"); kind {
+	case "decode", "prefill", "mixed":
+		s.kind = Kind(kind + "_iteration")
+		if r.err == nil && ((kind != "prefill") != (s.batch > 0 && s.context > 0) || (kind != "decode") != (s.chunk > 0)) {
+			r.fail("kind", kind, "decode with batch and context, prefill with chunk, or mixed with all three")
+		}
+	default:
+		r.fail("kind", kind, "decode, prefill or mixed")
+	}
+	if r.has("suite") && r.text("suite") != "" {
+		if s.suite = gpu.Suite(r.text("suite")); s.suite != gpu.SuiteServer && s.suite != gpu.SuitePyTorch {
+			r.fail("suite", string(s.suite), "server, pytorch, or nothing for the one asked for")
+		}
+	}
+	if r.has("prefill_kernels") && r.text("prefill_kernels") != "" {
+		if s.prefill = gpu.Suite(r.text("prefill_kernels")); s.prefill != gpu.SuiteServer && s.prefill != gpu.SuitePyTorch {
+			r.fail("prefill_kernels", string(s.prefill), "server, pytorch, or nothing for the suite's")
+		}
+	}
+	s.Seconds = r.positive("ms") * 1e-3
+	tp := r.integer("tp", 1, 1<<12)
+	if r.err != nil {
+		return nil
+	}
+	m, err := models(r.text("model"))
+	if err != nil {
+		r.err = &input.Error{File: r.name, Line: r.line, Err: err}
+		if bad, ok := err.(*input.Error); ok && bad.File == "" {
+			r.err = input.Edit(err, func(bad *input.Error) { bad.File, bad.Line = r.name, r.line })
+		}
+		return nil
+	}
+	m.TensorParallel = tp
+	if m.KVHeads%tp != 0 {
+		r.fail("tp", r.text("tp"), fmt.Sprintf("a divisor of the %d KV heads of %s", m.KVHeads, m.Name))
+		return nil
+	}
+	s.model = m
+	if !r.has("joules") || r.text("joules") == "" {
+		return []Sample{s}
+	}
+	energy := s
+	energy.kind, energy.Seconds = IterationEnergy, r.positive("joules")
+	return []Sample{s, energy}
+}
+
+// shapeOf returns the iteration of a sample.
+func (s *Sample) shapeOf() gpu.Shape {
+	x := gpu.Shape{Decode: gpu.UniformBatch(s.batch, s.context), Chunk: s.chunk, Finished: s.finished}
+	if s.chunk > 0 {
+		x.Prefills = 1
+	}
+	return x
+}
+
+// iteration returns the seconds of a sample's iteration and the joules of all its GPUs.
+func (t *Target) iteration(s *Sample) (seconds, joules float64) {
+	g := t.GPU
+	g.Collective.Method = cmp.Or(t.Method, gpu.AllReduceNCCL)
+	g.Suite = cmp.Or(s.suite, g.Suite)
+	if s.prefill == gpu.SuitePyTorch && g.PyTorch.Prefill.Model != "" {
+		g.Prefill = g.PyTorch.Prefill
+	}
+	seconds, joules = g.Sustained(gpu.NewModelCost(&g, s.model).Iteration(s.shapeOf()))
+	return seconds, joules * float64(s.model.TensorParallel)
+}
+
+// Iteration is a measured iteration beside what the model says of it. Joules are of all
+// GPUs, nil where they were not measured; errors are relative.
+type Iteration struct {
+	File           string   `json:"file"`
+	Line           int      `json:"line"`
+	Model          string   `json:"model"`
+	GPUs           int      `json:"tp"`
+	Kind           Kind     `json:"kind"`
+	Batch          int      `json:"batch"`
+	Context        int      `json:"context"`
+	Chunk          int      `json:"chunk"`
+	Finished       int      `json:"finished"`
+	MeasuredMS     float64  `json:"measured_ms"`
+	MS             float64  `json:"ms"`
+	Error          float64  `json:"error"`
+	MeasuredJoules *float64 `json:"measured_joules"`
+	Joules         float64  `json:"joules"`
+	JoulesError    *float64 `json:"joules_error"`
+}
+
+// Iterations returns the iterations among samples, in their order.
+func (t *Target) Iterations(samples []Sample) []Iteration {
+	var rows []Iteration
+	for i := range samples {
+		s := &samples[i]
+		switch s.kind {
+		case DecodeIteration, PrefillIteration, MixedIteration:
+			seconds, joules := t.iteration(s)
+			rows = append(rows, Iteration{
+				File: s.File, Line: s.Line, Model: s.model.Name, GPUs: s.model.TensorParallel, Kind: s.kind,
+				Batch: s.batch, Context: s.context, Chunk: s.chunk, Finished: s.finished,
+				MeasuredMS: 1e3 * s.Seconds, MS: 1e3 * seconds, Error: seconds/s.Seconds - 1, Joules: joules,
+			})
+		case IterationEnergy: // follows the time of the same row
+			row := &rows[len(rows)-1]
+			off := row.Joules/s.Seconds - 1
+			row.MeasuredJoules, row.JoulesError = &s.Seconds, &off
+		}
+	}
+	return rows
+}

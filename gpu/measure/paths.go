@@ -1,0 +1,63 @@
+package measure
+
+import "github.com/l3sim/l3sim/units"
+
+// onePath keeps the all-reduce measurements that a fit can mean: those that name their
+// method where there are any. Others may measure a direct kernel or NCCL at any size,
+// where systems pick by size: up to limit it keeps the file with the lowest mean, beyond
+// it the one with the most samples.
+func onePath(samples []Sample, limit units.Bytes) []Sample {
+	var named []Sample
+	for _, s := range samples {
+		if s.op != "" {
+			named = append(named, s)
+		}
+	}
+	if named != nil {
+		return named
+	}
+	type tally struct {
+		count int
+		sum   float64
+	}
+	small, large := map[string]tally{}, map[string]tally{}
+	for i := range samples {
+		s, into := &samples[i], large
+		if s.bytes <= limit {
+			into = small
+		}
+		t := into[s.File]
+		into[s.File] = tally{t.count + 1, t.sum + s.Seconds}
+	}
+	pick := func(of map[string]tally, better func(a, b tally) bool) (best string) {
+		for i := range samples { // in order: ties go to the first file
+			f := samples[i].File
+			if t, ok := of[f]; ok && (best == "" || better(t, of[best])) {
+				best = f
+			}
+		}
+		return best
+	}
+	below := pick(small, func(a, b tally) bool { return a.sum*float64(b.count) < b.sum*float64(a.count) })
+	above := pick(large, func(a, b tally) bool { return a.count > b.count })
+	var kept []Sample
+	for _, s := range samples {
+		if s.bytes <= limit && s.File == below || s.bytes > limit && s.File == above {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// WithoutLaunch returns the samples with launch taken off the all-reduces of
+// up to limit bytes, which were measured one call at a time: a captured graph
+// or a stream that is never empty hides it. What is left is at least a tenth.
+func WithoutLaunch(samples []Sample, launch units.Duration, limit units.Bytes) []Sample {
+	out := append([]Sample(nil), samples...)
+	for i := range out {
+		if s := &out[i]; s.kind == AllReduce && s.bytes <= limit {
+			s.Seconds = max(s.Seconds-launch.Seconds(), s.Seconds/10)
+		}
+	}
+	return out
+}

@@ -1,0 +1,97 @@
+package gpu
+
+// MixedAttention says how attention of a batch runs that both decodes and prefills.
+type MixedAttention string
+
+// The ways.
+const (
+	// MixedApart runs the kernels of either one after the other, as most servers do.
+	MixedApart MixedAttention = "apart"
+	// MixedTogether runs all of them in one launch, so that prompts compute while decoding
+	// requests read (POD-Attention, Kamath et al., ASPLOS 2025,
+	// https://arxiv.org/abs/2410.18038). Not calibrated.
+	MixedTogether MixedAttention = "together"
+)
+
+// Attention is attention of a batch in one layer on one of the GPUs. The zero value is
+// not ready: see ModelCost.Attention.
+type Attention struct {
+	PrefillBatch
+	kernel Cost    // of what was added, in one launch
+	alone  float64 // seconds of the longest of it
+}
+
+// Attention returns that of an empty batch.
+func (c *ModelCost) Attention() Attention { return Attention{PrefillBatch: c.Prefills()} }
+
+// Prompts returns what a kernel adds that prefills chunks of so many requests.
+func (a *Attention) Prompts(requests, chunk, finished int) Work {
+	c := a.cost
+	if requests == 1 && !c.together() {
+		return a.Add(chunk, finished)
+	}
+	cost := c.spec.PrefillAttentionCost(requests, chunk, finished, c.heads)
+	a.join(cost)
+	return c.waits(c.spec.work(cost))
+}
+
+// Decoding returns what a kernel adds that decodes a batch.
+func (a *Attention) Decoding(b DecodeBatch) Work {
+	cost := a.cost.DecodeBatchCost(b)
+	a.join(cost)
+	return a.cost.waits(a.cost.spec.work(cost))
+}
+
+// Total returns what the prompts and the decoding requests of a batch of tokens take
+// together, of which each takes so much without the other.
+func (a *Attention) Total(prefill, decode Work, tokens int) Work {
+	c := a.cost
+	switch {
+	case prefill.Seconds == 0 || decode.Seconds == 0:
+		return prefill.plus(decode)
+	case !c.together():
+		return prefill.plus(decode).plus(c.joined(tokens))
+	}
+	k := a.kernel.combine(a.kernel.ridge)
+	k.Seconds = max(k.Seconds, a.alone) // a rounder ridge may have it a little longer
+	return c.waits(c.spec.work(k))
+}
+
+// together says whether a mixed batch has one launch.
+func (c *ModelCost) together() bool { return c.spec.MixedAttention == MixedTogether }
+
+// join adds a kernel to those of the one launch, if there is one: arithmetic and traffic of both, side by
+// side, and the longer of the two fixed times and of the longest chains. The sharper of
+// the ridges says how well they hide behind each other.
+func (a *Attention) join(c Cost) {
+	k := &a.kernel
+	if !a.cost.together() || c.Seconds == 0 {
+		return
+	}
+	if k.Seconds == 0 {
+		k.ridge = c.ridge
+	} else if c.ridge == 0 || k.ridge > 0 && c.ridge > k.ridge { // 0: the sharp maximum
+		k.ridge = c.ridge
+	}
+	k.Seconds += c.Seconds
+	k.FLOPs += c.FLOPs
+	k.Executed += c.Executed
+	k.Bytes += c.Bytes
+	k.Compute += c.Compute
+	k.Memory += c.Memory
+	k.Latency = max(k.Latency, c.Latency)
+	k.Overhead = max(k.Overhead, c.Overhead)
+	a.alone = max(a.alone, c.Seconds)
+}
+
+// joined returns what a batch adds that both decodes and prefills, in kernels apart: the
+// tokens of either are copied into the cache apart, and the outputs of both side by side.
+// AttAcc's model has no such copies.
+func (c *ModelCost) joined(tokens int) Work {
+	s := c.spec
+	if s.Pointwise.Model == ElementwiseAttAcc {
+		return Work{}
+	}
+	copies := 2 * s.Fused.Overhead.Seconds()
+	return s.work(s.copied(1, tokens, c.attention, c.bits)).plus(s.work(Cost{Seconds: copies, Overhead: copies}))
+}

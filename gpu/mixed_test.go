@@ -1,0 +1,44 @@
+package gpu
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestMixedAttention: one launch for prompts and decoding requests takes no longer than
+// kernels apart, and no less than the longer of them alone; a batch of one kind alone
+// does not feel the switch.
+func TestMixedAttention(t *testing.T) {
+	for _, name := range []string{"h200-sxm", "h100-sxm", "a100-sxm-80gb"} {
+		apart := loadPreset(t, name)
+		together := *apart
+		together.MixedAttention = MixedTogether
+		m := loadModel(t, "llama-3-8b")
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				batch := UniformBatch(size(t, "batch", 1, 256), size(t, "context", 1, 1<<15))
+				chunk, finished := size(t, "chunk", 1, 1<<13), size(t, "finished", 1, 1<<15)-1
+				took := func(s *Spec, decode, prefill bool) float64 {
+					a := NewModelCost(s, m).Attention()
+					var d, p Work
+					if prefill {
+						p = a.Prompts(1, chunk, finished)
+					}
+					if decode {
+						d = a.Decoding(batch)
+					}
+					return a.Total(p, d, batch.Requests+chunk).Seconds
+				}
+				one, two := took(&together, true, true), took(apart, true, true)
+				decode, prefill := took(apart, true, false), took(apart, false, true)
+				if one > two*(1+1e-9) || one < max(decode, prefill)*(1-1e-9) {
+					t.Fatalf("one launch takes %v s, apart %v, decoding alone %v, the prompt alone %v", one, two, decode, prefill)
+				}
+				if took(&together, true, false) != decode || took(&together, false, true) != prefill {
+					t.Fatal("a batch of one kind feels the switch")
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package gpu
+
+// Group is a group of an iteration's kernels.
+type Group int
+
+// The groups, in the order in which an iteration first runs them. A norm, an activation
+// and the copies into the cache are small kernels; a mixture of experts with its router
+// is the feed-forward.
+const (
+	Embedding Group = iota
+	SmallKernels
+	QKVProduct
+	PrefillAttention
+	DecodeAttention
+	ProjectionProduct
+	FeedForward
+	AllReduce
+	LMHead
+	Groups // their number
+)
+
+// groupNames are as reports write them.
+var groupNames = [Groups]string{
+	"embedding", "small_kernels", "qkv", "prefill_attention", "decode_attention", "projection", "feed_forward", "all_reduce", "lm_head",
+}
+
+// String returns the group's name.
+func (g Group) String() string { return groupNames[g] }
+
+// Parts is work by groups of kernels.
+type Parts [Groups]Work
+
+// Total returns all of it.
+func (p Parts) Total() (w Work) {
+	for i := range p {
+		w = w.plus(p[i])
+	}
+	return w
+}
+
+// plus returns both.
+func (p Parts) plus(q Parts) Parts {
+	for i := range p {
+		p[i] = p[i].plus(q[i])
+	}
+	return p
+}
+
+// times returns n of them.
+func (p Parts) times(n float64) Parts {
+	for i := range p {
+		p[i] = p[i].times(n)
+	}
+	return p
+}
+
+// SustainedParts returns the seconds of each group where the whole goes on, as Sustained
+// has it: their sum is Sustained's seconds of the total.
+func (s *Spec) SustainedParts(p Parts) (seconds [Groups]float64) {
+	stretch := s.stretch(p.Total())
+	for i, w := range p {
+		seconds[i] = w.Seconds + float64((stretch-1)*w.Clocked)
+	}
+	return seconds
+}

@@ -1,0 +1,110 @@
+package gpu
+
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/portable"
+)
+
+// PowerSpec says what a GPU draws, and how its power limit slows it down. Watts
+// are of the whole board, as its energy counter has them.
+type PowerSpec struct {
+	Limit      float64 `toml:"limit_w"`       // that it draws at most, sustained
+	Idle       float64 `toml:"idle_w"`        // with no work for seconds
+	ActiveIdle float64 `toml:"active_idle_w"` // in gaps of milliseconds between kernels
+	Base       float64 `toml:"base_w"`        // while a kernel runs, whatever it does
+	// PerByte and PerFLOP are what a byte of memory traffic and an executed operation
+	// of 16 bits take, at full clock.
+	PerByte float64 `toml:"pj_per_byte"`
+	PerFLOP float64 `toml:"pj_per_flop"`
+	// Throttle is how the clock falls for work that would draw more than the limit at full
+	// clock: by (power/limit)^throttle. Power falls faster than the clock, as the voltage
+	// falls with it. 0: the limit is not felt.
+	Throttle float64 `toml:"throttle"`
+}
+
+// Check has the rules of the section [gpu.power].
+func (p *PowerSpec) Check(c *input.Check) {
+	watts := func(key string, w float64) { c.That(w >= 0 && w <= 1e6, key, w, "0 to 1e6") }
+	c.That(p.Limit > 0 && p.Limit <= 1e6, "limit_w", p.Limit, "more than 0, up to 1e6")
+	watts("idle_w", p.Idle)
+	watts("active_idle_w", p.ActiveIdle)
+	watts("base_w", p.Base)
+	watts("pj_per_byte", p.PerByte)
+	watts("pj_per_flop", p.PerFLOP)
+	c.That(p.Throttle >= 0 && p.Throttle <= 1, "throttle", p.Throttle, "0 to 1")
+}
+
+// Work is kernels that follow one another on each GPU of a replica.
+type Work struct {
+	// Seconds is what they take for moments, before the power limit is felt.
+	Seconds float64
+	// Clocked is the part of Seconds that follows the clock; launches and memory traffic do
+	// not.
+	Clocked float64
+	Dynamic float64 // joules of a GPU's traffic and arithmetic, at full clock
+}
+
+// plus returns both, one after the other.
+func (w Work) plus(v Work) Work {
+	return Work{w.Seconds + v.Seconds, w.Clocked + v.Clocked, w.Dynamic + v.Dynamic}
+}
+
+// times returns n of them, one after the other.
+func (w Work) times(n float64) Work {
+	return Work{float64(n * w.Seconds), float64(n * w.Clocked), float64(n * w.Dynamic)}
+}
+
+// Plus and Times are for callers that compose iterations of their own.
+func (w Work) Plus(v Work) Work { return w.plus(v) }
+
+// Times returns n of them, one after the other.
+func (w Work) Times(n int) Work { return w.times(float64(n)) }
+
+// work returns a kernel as part of an iteration.
+func (s *Spec) work(c Cost) Work {
+	if c.Seconds == 0 {
+		return Work{}
+	}
+	p := &s.Power
+	w := Work{Seconds: c.Seconds, Dynamic: (float64(p.PerByte*c.Bytes) + float64(p.PerFLOP*c.Executed)) * 1e-12}
+	// Arithmetic and chains of it follow the clock. Where memory binds, the share of their
+	// squares says how much still does.
+	busy := c.Seconds - c.Overhead
+	core, memory := float64(c.Compute*c.Compute)+float64(c.Latency*c.Latency), float64(c.Memory*c.Memory)
+	if core > 0 {
+		w.Clocked = float64(busy * (core / (core + memory)))
+	}
+	return w
+}
+
+// stretch returns by how much longer what follows the clock takes in a load that goes on
+// for seconds: the clock falls until the mean power is the limit.
+func (s *Spec) stretch(w Work) float64 {
+	p := &s.Power
+	if w.Seconds == 0 || p.Throttle == 0 {
+		return 1
+	}
+	power := p.Base + w.Dynamic/w.Seconds
+	if power <= p.Limit {
+		return 1
+	}
+	return portable.Pow(power/p.Limit, p.Throttle)
+}
+
+// Slowdown returns by how much longer than Seconds the work takes as part of such a load.
+func (s *Spec) Slowdown(w Work) float64 {
+	if w.Seconds == 0 {
+		return 1
+	}
+	return 1 + float64((s.stretch(w)-1)*w.Clocked)/w.Seconds
+}
+
+// Sustained returns the seconds of work that goes on, and the joules of one GPU.
+func (s *Spec) Sustained(w Work) (seconds, joules float64) {
+	p := &s.Power
+	seconds = float64(w.Seconds * s.Slowdown(w))
+	return seconds, min(float64(p.Limit*seconds), float64(p.Base*seconds)+w.Dynamic)
+}
+
+// KernelSustained is Sustained of one kernel that repeats.
+func (s *Spec) KernelSustained(c Cost) (seconds, joules float64) { return s.Sustained(s.work(c)) }
