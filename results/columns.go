@@ -16,6 +16,7 @@ var columnUnits = []struct{ suffix, unit string }{
 	{"_us", "us"},
 	{"_ms", "ms"},
 	{"_s", "s"},
+	{"_j", "J"},
 }
 
 // SplitUnit splits a column's name into the quantity and the unit that ends it,
@@ -48,6 +49,8 @@ func Label(column string) string {
 		return "requests in decode, mean over time"
 	case "decode_batch_max":
 		return "requests in a decode step, maximum"
+	case "energy_token_j":
+		return "energy per output token (J)"
 	case "input_mean":
 		return "mean input length (tokens)"
 	case "output_mean":
@@ -61,8 +64,10 @@ func Label(column string) string {
 			quantity = section + "_" + key
 		}
 	}
-	if rest, ok := strings.CutPrefix(quantity, "utilization_"); ok {
-		quantity = rest + "_utilization"
+	for _, what := range []string{"utilization", "energy"} {
+		if rest, ok := strings.CutPrefix(quantity, what+"_"); ok {
+			quantity = rest + "_" + what
+		}
 	}
 	words := strings.Split(quantity, "_")
 	for i, w := range words {

@@ -43,7 +43,7 @@ func metricName(path []string) string {
 	name := path[0]
 	for _, key := range path[1:] {
 		unit := ""
-		for _, u := range []string{"_ms", "_s", "_bytes"} {
+		for _, u := range []string{"_ms", "_s", "_bytes", "_j"} {
 			if strings.HasSuffix(name, u) {
 				name, unit = strings.TrimSuffix(name, u), u
 				break
@@ -105,13 +105,13 @@ const (
 )
 
 // MetricBetter returns the direction in which a column improves, by its name:
-// rates and utilisation upwards; times, and what went wrong, downwards; batch
+// rates and utilisation upwards; times, energy, and what went wrong, downwards; batch
 // sizes and shapes in neither.
 func MetricBetter(column string) Better {
 	switch {
 	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"):
 		return Higher
-	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"),
+	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"),
 		column == "rejected_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}

@@ -43,6 +43,7 @@ type Summary struct {
 	RejectedRequests int64       `json:"rejected_requests"`
 	Preemptions      int64       `json:"preemptions"`
 	Utilization      Utilization `json:"utilization"`
+	Energy           Energy      `json:"energy_j"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a
 	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
 	// where nothing decodes.
@@ -113,6 +114,16 @@ type Iteration struct {
 	Dense     float64 `json:"dense"`     // all operations but attention, with their all-reduces
 	Attention float64 `json:"attention"` // on the GPUs: of prompts, and of decode where no other device attends
 	Waiting   float64 `json:"waiting"`   // for attention elsewhere, and for transfers
+}
+
+// Energy is what all GPUs of the node take from 0 to the last finish, in joules. That of
+// memory and processing units beside them is not part of it.
+type Energy struct {
+	GPU     float64 `json:"gpu"`     // Prefill, Decode and Idle together
+	Prefill float64 `json:"prefill"` // prompts: their attention, and their share of all else by tokens
+	Decode  float64 `json:"decode"`  // the same of requests that decode
+	Idle    float64 `json:"idle"`    // active idle between kernels
+	Token   float64 `json:"token"`   // GPU over output tokens
 }
 
 // Utilization is the share of the simulated time in which the resources of a

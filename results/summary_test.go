@@ -52,6 +52,7 @@ func sample() *Summary {
 		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
 		Iteration:        Iteration{70.25, 40.125, 10.0625, 20.0625},
 		Utilization:      Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
+		Energy:           Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
 		RanksetImbalance: 1.375,
 		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, WallS: 1.5,
 	}
@@ -89,7 +90,7 @@ func TestSummaryJSON(t *testing.T) {
 		key = !key
 	}
 	want := strings.Fields(`schema system model gpu trace seed config_sha256 simulated_s output_tokens_per_s
-		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iteration_ms iterations rejected_requests preemptions utilization rankset_imbalance kv_bytes kv_fragmentation wall_s`)
+		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iteration_ms iterations rejected_requests preemptions utilization energy_j rankset_imbalance kv_bytes kv_fragmentation wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}

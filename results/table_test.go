@@ -12,7 +12,7 @@ func ftoa(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 // TestMetrics: every number of a summary is a column, with its unit last, and
 // the cell reads back to it.
 func TestMetrics(t *testing.T) {
-	s := &Summary{OutputTokensPerS: 1.0 / 3, TBT: Latency{P99: 1e-7}, KVBytes: KVBytes{Peak: 1 << 40}, Seed: 9, WallS: 7}
+	s := &Summary{OutputTokensPerS: 1.0 / 3, TBT: Latency{P99: 1e-7}, Energy: Energy{Token: 0.25}, KVBytes: KVBytes{Peak: 1 << 40}, Seed: 9, WallS: 7}
 	names, values := MetricNames(), s.MetricValues()
 	if len(names) != len(values) {
 		t.Fatalf("%d names, %d values", len(names), len(values))
@@ -25,10 +25,17 @@ func TestMetrics(t *testing.T) {
 		t.Error("two metrics share a name")
 	}
 	for name, want := range map[string]float64{
-		"output_tokens_per_s": 1.0 / 3, "tbt_p99_ms": 1e-7, "kv_peak_bytes": 1 << 40, "requests": 0, "utilization_gpu": 0, "decode_batch_max": 0,
+		"output_tokens_per_s": 1.0 / 3, "tbt_p99_ms": 1e-7, "kv_peak_bytes": 1 << 40, "requests": 0, "utilization_gpu": 0, "energy_token_j": 0.25, "decode_batch_max": 0,
 	} {
 		if v, err := strconv.ParseFloat(got[name], 64); err != nil || v != want {
 			t.Errorf("%s is %q, want %g", name, got[name], want)
+		}
+	}
+	for name, want := range map[string]Better{
+		"energy_token_j": Lower, "tbt_p99_ms": Lower, "output_tokens_per_s": Higher, "utilization_gpu": Higher, "decode_batch_max": Neither,
+	} {
+		if got := MetricBetter(name); got != want {
+			t.Errorf("%s: better is %d, want %d", name, got, want)
 		}
 	}
 	for _, absent := range []string{"wall_s", "seed", "run.seed"} {
@@ -80,6 +87,7 @@ func TestLabels(t *testing.T) {
 		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean",
 		"decode_batch_mean": "requests in decode, mean over time", "decode_batch_max": "requests in a decode step, maximum", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
+		"energy_gpu_j": "GPU energy (J)", "energy_token_j": "energy per output token (J)",
 	} {
 		if got := Label(column); got != want {
 			t.Errorf("%s: %q, want %q", column, got, want)

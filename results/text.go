@@ -59,6 +59,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 	row("utilization", "GPU %s, PIM %s, PCIe %s down %s up, channel %s",
 		percent(s.Utilization.GPU), percent(s.Utilization.PIM), percent(s.Utilization.PCIeDown),
 		percent(s.Utilization.PCIeUp), percent(s.Utilization.Channel))
+	if e := s.Energy; e.GPU > 0 {
+		row("GPU energy", "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
+		row("of it", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
+	}
 	if s.RanksetImbalance > 0 {
 		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
 	}

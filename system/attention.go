@@ -11,9 +11,11 @@ import (
 // attends asks the policy what a sub-batch attends over. Nothing else in a system derives
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type attends struct {
-	policy   policy.Policy
-	contexts []int          // scratch
-	home     []policy.Class // scratch
+	policy policy.Policy
+	// Scratch.
+	contexts []int
+	home     []policy.Class
+	gpus     []gpu.DecodeBatch
 }
 
 func newAttends(m *llm.Model) *attends {
@@ -36,17 +38,30 @@ func (a *attends) decode(requests []scheduler.Decoding, step int64) []policy.Cla
 }
 
 // decodeApart returns the classes of heads that attend at the requests' home, which is
-// not the GPUs, and the GPUs' time for those that attend there beside it.
-func (d *gpuSide) decodeApart(requests []scheduler.Decoding, step int64) (home []policy.Class, gpus units.Duration) {
-	d.home = d.home[:0]
-	for _, c := range d.decode(requests, step) {
+// not the GPUs, and the batches of those that attend on the GPUs beside it. Both are valid
+// until the next call.
+func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []policy.Class, gpus []gpu.DecodeBatch) {
+	a.home, a.gpus = a.home[:0], a.gpus[:0]
+	for _, c := range a.decode(requests, step) {
 		if c.Device == policy.Home {
-			d.home = append(d.home, c)
+			a.home = append(a.home, c)
 		} else if len(c.Tokens) > 0 {
-			gpus += taskTime(d.gpu.DecodeBatch(decodeBatch(&c)))
+			a.gpus = append(a.gpus, decodeBatch(&c))
 		}
 	}
-	return d.home, gpus
+	return a.home, a.gpus
+}
+
+// decodeHere adds the batches of requests that the GPUs decode to those that attend there
+// already: one for each class of heads.
+func (a *attends) decodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decoding, step int64) []gpu.DecodeBatch {
+	for _, c := range a.decode(requests, step) {
+		if len(c.Tokens) > 0 {
+			gpus = append(gpus, decodeBatch(&c))
+		}
+	}
+	a.gpus = gpus
+	return gpus
 }
 
 // decodeBatch returns a class of heads as kernels see it.

@@ -143,7 +143,7 @@ func TestBaselineLaws(t *testing.T) {
 func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		d.sets = append(d.sets, "gpu.decode_attention.model=flash")
+		d.sets = append(d.sets, "gpu.decode_attention.model=flash", "gpu.all_reduce.skew=0.0") // units have a clock of their own
 		plain := mustRun(t, d.node(t, "gpu-only", "gpu_only.policy=prefill-first"), d.trace, false)
 		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never", "hbm_pim.policy=prefill-first"), d.trace, false)
 		if got, want := requestsOf(t, pim), requestsOf(t, plain); got != want || pim.iterations != plain.iterations {
@@ -169,19 +169,23 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		b := decodeBatch(&e.decode(sub.Decode, 1)[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
-		if got, _ := e.decodeAttention(sub, 1); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
+		if got, _ := e.attend(sub, 1); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
 			t.Errorf("%d requests: %v, want %v s", requests, got, want)
 		}
 		// The GPUs do have waves: nine prompts of 12 heads each share one.
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
-		one := e.prefillAttention(sub)
+		prompts := func() units.Duration {
+			prefill, _, _ := e.attention(sub, nil)
+			return units.FromSeconds(prefill.Seconds)
+		}
+		one := prompts()
 		for len(sub.Prefill) < 10 {
-			if got := e.prefillAttention(sub); got != one || got == 0 {
+			if got := prompts(); got != one || got == 0 {
 				t.Errorf("%d prompts take %v, one takes %v", len(sub.Prefill), got, one)
 			}
 			sub.Prefill = append(sub.Prefill, sub.Prefill[0])
 		}
-		if got := e.prefillAttention(sub); got != 2*one {
+		if got := prompts(); got != 2*one {
 			t.Errorf("10 prompts take %v, want two waves of %v", got, one)
 		}
 	}
@@ -272,12 +276,12 @@ func TestPIMAttentionOverhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
-		if nothing, _ := e.decodeAttention(&scheduler.SubBatch{}, 1); nothing != 0 {
+		if nothing, _ := e.attend(&scheduler.SubBatch{}, 1); nothing != 0 {
 			t.Error("nothing to decode takes time")
 		}
 		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
 		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 1)[0]))
-		attention, _ := e.decodeAttention(sub, 1)
+		attention, _ := e.attend(sub, 1)
 		return attention.Seconds(), cost.Seconds, cost.Overhead
 	}
 	one, seconds, overhead := took("1")

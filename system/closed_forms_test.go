@@ -181,7 +181,7 @@ func TestSingleRequestIsTheSerialSum(t *testing.T) {
 		}
 		node := mustNode(t, cfg)
 		g, m, s := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model), &cfg.Model, &cfg.DRAM.Spec
-		ps := units.FromSeconds
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) } // this GPU feels no power limit
 		layers := units.Duration(m.Layers)
 		ends := func(tokens int) units.Duration { // embedding, QKV of layer 0 and the LM head
 			return ps(g.Embedding(tokens)) + ps(g.QKV(tokens)) + ps(g.LMHead(1))
@@ -312,7 +312,8 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 var onlyReads = []string{
 	"gpu.peak_16bit=1000000PFLOP/s", "gpu.gemm.memory_efficiency=1.0", "gpu.gemm.ridge=0.0", "gpu.gemm.overhead=0ps",
 	"gpu.gemm.step_latency_ns=0.0", "gpu.gemm.split_overhead_us=0.0", "gpu.gemm.split_traffic=0.0",
-	"gpu.elementwise.overhead=0ps", "gpu.elementwise.norm_overhead=0ps",
+	"gpu.fused.overhead=0ps", "gpu.fused.row_element_latency=0ps", "gpu.fused.norm_memory_efficiency=1.0",
+	"gpu.fused.activation_memory_efficiency=1.0", "gpu.fused.copy_memory_efficiency=1.0", "gpu.all_reduce.skew=0.0",
 	"gpu.all_reduce.small_latency=0ps", "gpu.all_reduce.small_latency_per_gpu=0ps", "gpu.all_reduce.small_bandwidth=1000000TB/s",
 	"gpu.all_reduce.second_shot_latency=0ps", "gpu.all_reduce.second_shot_latency_per_gpu=0ps", "gpu.all_reduce.second_shot_bandwidth=1000000TB/s",
 }

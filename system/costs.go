@@ -2,6 +2,7 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -31,6 +32,7 @@ type subCost struct {
 	block            units.Duration // projection to the next layer's QKV generation
 	exit             units.Duration // projection of the last layer to the LM head
 	groups           []groupCost
+	use              gpuUse
 }
 
 // iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
@@ -125,18 +127,17 @@ func (s *sequence) at(context int) int64 {
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
 		out := &c.sub[s]
-		g := d.stage(&b.Sub[s])
-		if out.active = g.active; !g.active {
+		if out.active = b.Sub[s].Tokens() > 0; !out.active {
 			continue
 		}
-		out.entry, out.block, out.exit, out.prefillAttention = g.entry, g.block, g.exit, g.attention
-		out.prefillAttention += d.fillGroups(out.groups, b, s)
+		g := d.stage(&b.Sub[s], d.fillGroups(out.groups, b, s))
+		out.entry, out.block, out.exit, out.prefillAttention, out.use = g.entry, g.block, g.exit, g.attention, g.gpuUse
 	}
 }
 
-// fillGroups sets the groups of sub-batch s, and returns the GPUs' time for heads that
+// fillGroups sets the groups of sub-batch s, and returns the GPUs' work for heads that
 // attend there.
-func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) (gpus units.Duration) {
+func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) (gpus []gpu.DecodeBatch) {
 	for offset := range groups {
 		g := &groups[offset]
 		g.requests, g.promptTokens, g.promptClocks, g.clocks, g.heads = 0, 0, 0, 0, g.heads[:0]
@@ -209,12 +210,11 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 // measure sets the times of a sample to those of sub-batch i.
 func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
-	tokens := sub.Tokens()
-	chunks := d.gpu.Prefills()
+	g, chunks := d.stage(sub, nil), d.gpu.Attention()
 	for j := range m.Chunks {
 		c := &m.Chunks[j]
-		c.Time = layers * taskTime(chunks.Add(c.Tokens, c.Finished))
+		c.Time = layers * took(whole(chunks.Prompts(1, c.Tokens, c.Finished)), g.slow)
 	}
-	m.FC = d.embedding.at(tokens) + d.head.at(sub.Emitting()) + layers*(d.qkv.at(tokens)+d.ffn.at(tokens))
+	m.FC = g.entry + (layers-1)*g.block + g.exit
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)
 }

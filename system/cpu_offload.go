@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -165,8 +166,8 @@ func (h *hostCPUs) moved(tokens int) units.Duration {
 }
 
 // attended returns the tokens that all heads of the requests on the host attend over
-// there, added up, and the GPUs' time for heads that attend there.
-func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, gpus units.Duration) {
+// there, added up, and the batches of heads that attend on the GPUs.
+func (e *cpuOffload) attended(requests []scheduler.Decoding, step int64) (tokens int64, gpus []gpu.DecodeBatch) {
 	home, gpus := e.decodeApart(requests, step)
 	for _, c := range home {
 		sum := int64(0)
@@ -226,20 +227,19 @@ func (e *cpuOffload) run(b *scheduler.Batch, start units.Duration) (units.Durati
 // fill sets the operations of an iteration, and returns for how long its own transfers
 // keep the links busy. The CPUs' attention keeps the channels busy.
 func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration) {
-	f.it.Reset()
+	f.reset()
 	down, up = e.transfers(b)
 	f.hide(onDown, down+b.Moves.Down.Wait)
 	f.hide(onUp, up+b.Moves.Up.Wait)
 	for s := range b.Sub {
 		sub := &b.Sub[s]
-		g := e.stage(sub)
 		tokens, gpus := e.attended(sub.Host, b.Step)
-		g.attention += e.decodeOnGPU(sub, b.Step) + gpus
+		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
 		g.device = e.HostAttention(len(sub.Host), tokens)
 		f.add(s, &g, opHostAttention, e.attend(tokens))
 	}
 	if len(f.it.Ops) == 0 { // nothing but moves
-		entry := f.enter(0, onGPU, 0)
+		entry := f.enter(0, onGPU, 0, gpuUse{})
 		f.it.Sub[0].Layers = append(f.it.Sub[0].Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(f.it.Ops))}, Count: 1})
 		f.it.Sub[0].Exit = 0
 	}
@@ -288,12 +288,14 @@ func (e *cpuOffload) Linear(tokens int) units.Duration {
 	if tokens == 0 {
 		return 0
 	}
-	return e.ffn.at(tokens) + e.qkv.at(tokens)
+	w := e.ffn.at(tokens).Plus(e.qkv.at(tokens))
+	return took(w, e.cfg.GPU.Slowdown(w))
 }
 
 // Attention implements scheduler.OffloadCosts.
 func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
-	return e.prefillAttention(s) + e.decodeOnGPU(s, step)
+	_, _, w := e.attention(s, e.decodeHere(e.gpus[:0], s.Decode, step))
+	return took(w, e.cfg.GPU.Slowdown(w))
 }
 
 func (e *cpuOffload) peak() units.Bandwidth { return e.hbmPeak + e.peakRate }

@@ -77,12 +77,11 @@ func (n *Node) cxlMemory() kvMemory {
 }
 
 func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.it.Reset()
+	e.reset()
 	sub := &b.Sub[0]
 	// What an iteration makes is written beside its work.
 	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
-	g := e.stage(sub)
-	g.attention += e.decodeOnGPU(sub, b.Step)
+	g := e.stage(sub, e.decodeHere(e.gpus[:0], sub.Decode, b.Step))
 	g.device = e.read(sub, b.Step)
 	e.add(0, &g, opAttention, 0)
 	return e.flow.run(start)

@@ -20,8 +20,13 @@ type engine interface {
 	record(rec *Recording, start units.Duration) (end units.Duration)
 	// tracks names the tracks of a timeline.
 	tracks() []track
-	// parts returns the steps of an operation on the GPUs, for a timeline.
-	parts(kind uint8, tokens, emitting, layer int) []part
+	// parts returns the steps of an operation on the GPUs, which the power limit has slowed
+	// down so much, for a timeline.
+	parts(kind uint8, tokens, emitting, layer int, slow float64) []part
+	// use returns how the GPUs worked for a sub-batch of the last iteration.
+	use(sub int) gpuUse
+	// watts returns the mean power of the GPUs that do this in the time took.
+	watts(did *work, took units.Duration) float64
 	// ranksets returns how evenly decode attention lies on them.
 	ranksets() imbalance
 	// peak returns the bandwidth at which decode attention can read keys and values

@@ -82,6 +82,9 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 		return nil
 	}
 	sets := []string{"run.system=" + system, set}
+	if strings.HasPrefix(key, "gpu.pytorch.") {
+		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // which has these kernels
+	}
 	if key == "pim.periodic" && !long.Tests() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
 	}

@@ -38,7 +38,8 @@ type work struct {
 	gpu, pcieDown, pcieUp, channel units.Duration
 	attention                      units.Duration // of gpu, what attention takes there
 	pim                            units.Duration // summed over ranksets
-	tasks                          int64          // transfers count by pieces
+	joules                         joules
+	tasks                          int64 // transfers count by pieces
 }
 
 // since returns the work done since before.
@@ -46,6 +47,7 @@ func (w *work) since(before *work) work {
 	return work{
 		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
 		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
+		joules: joules{w.joules.prefill - before.joules.prefill, w.joules.decode - before.joules.decode},
 	}
 }
 
@@ -76,6 +78,7 @@ type flow struct {
 	check     *checker // nil without checks
 	side      *gpuSide
 	fixed     units.Duration // latencies and switches of the resources
+	uses      [2]gpuUse      // of the GPUs by the sub-batches of the iteration to be filled
 }
 
 // newFlow returns the flow of a system with these resources.
@@ -118,11 +121,22 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.pim += k[opAttention]
 	w.channel += t.Bus
 	w.tasks += t.Pieces
+	for i := range f.uses {
+		w.joules.add(f.uses[i].joules)
+	}
+}
+
+// reset makes room for the next iteration.
+func (f *flow) reset() {
+	f.it.Reset()
+	f.uses = [2]gpuUse{}
 }
 
 func (f *flow) plan() *flow { return f }
 
 func (f *flow) done() *work { return &f.work }
+
+func (f *flow) use(sub int) gpuUse { return f.uses[sub] }
 
 func (f *flow) ranksets() imbalance { return imbalance{} }
 
@@ -153,6 +167,7 @@ type stage struct {
 	block     units.Duration // projection to the next layer's QKV generation
 	exit      units.Duration // projection of the last layer to the LM head
 	device    units.Duration // decode attention on the device
+	gpuUse
 }
 
 // Resources of a system whose GPUs have at most one device beside them.
@@ -183,7 +198,7 @@ func (f *flow) add(s int, g *stage, kind uint8, bus units.Duration) {
 		return
 	}
 	it := &f.it
-	entry := f.enter(s, onGPU, g.entry)
+	entry := f.enter(s, onGPU, g.entry, g.gpuUse)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	if g.attention > 0 {
 		o, i := it.Add(onGPU, g.attention)
@@ -202,7 +217,8 @@ func (f *flow) add(s int, g *stage, kind uint8, bus units.Duration) {
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
 // them the transfers that go on beside all layers: the iteration takes at least as long.
-func (f *flow) enter(s int, gpu int8, entry units.Duration) int32 {
+func (f *flow) enter(s int, gpu int8, entry units.Duration, use gpuUse) int32 {
+	f.uses[s] = use
 	o, first := f.it.Add(gpu, entry)
 	o.Kind, o.Group, o.Flags = opEntry, int16(s), dataflow.NextLayer
 	for _, h := range f.hidden {

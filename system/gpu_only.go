@@ -106,38 +106,12 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 }
 
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.it.Reset()
+	e.reset()
 	for s := range b.Sub {
-		g := e.stage(&b.Sub[s])
-		g.attention += e.decodeOnGPU(&b.Sub[s], b.Step)
+		g := e.stage(&b.Sub[s], e.decodeHere(e.gpus[:0], b.Sub[s].Decode, b.Step))
 		e.add(s, &g, opAttention, 0)
 	}
 	return e.flow.run(start)
-}
-
-// stage returns what a sub-batch costs on the GPUs, without decode attention.
-func (d *gpuSide) stage(sub *scheduler.SubBatch) stage {
-	tokens := sub.Tokens()
-	if tokens == 0 {
-		return stage{}
-	}
-	ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
-	return stage{
-		active: true, entry: d.embedding.at(tokens) + qkv, attention: d.prefillAttention(sub),
-		block: ffn + qkv, exit: ffn + d.head.at(sub.Emitting()),
-	}
-}
-
-// decodeOnGPU returns the GPUs' time for one layer's attention of the requests that
-// they decode: a kernel for each class of heads.
-func (d *gpuSide) decodeOnGPU(sub *scheduler.SubBatch, step int64) units.Duration {
-	var t units.Duration
-	for _, c := range d.decode(sub.Decode, step) {
-		if b := decodeBatch(&c); b.Requests > 0 {
-			t += taskTime(d.gpu.DecodeBatch(b))
-		}
-	}
-	return t
 }
 
 func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }

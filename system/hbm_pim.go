@@ -98,10 +98,10 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	return assembly{s, e}
 }
 
-// decodeAttention returns the units' time for one layer of a sub-batch, and the GPUs' for
-// heads that attend there. The units do what the GPUs' kernel does, at their bandwidth:
+// attend returns the units' time for one layer of a sub-batch, and the batches of heads
+// that attend on the GPUs. The units do what the GPUs' kernel does, at their bandwidth:
 // what is not its fixed overhead is as much faster.
-func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) (t, gpus units.Duration) {
+func (e *hbmPIM) attend(sub *scheduler.SubBatch, step int64) (t units.Duration, gpus []gpu.DecodeBatch) {
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for _, c := range home {
 		if b := decodeBatch(&c); b.Requests > 0 {
@@ -113,12 +113,11 @@ func (e *hbmPIM) decodeAttention(sub *scheduler.SubBatch, step int64) (t, gpus u
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.it.Reset()
+	e.reset()
 	for s := range b.Sub {
-		g := e.stage(&b.Sub[s])
-		units, gpus := e.decodeAttention(&b.Sub[s], b.Step)
+		units, gpus := e.attend(&b.Sub[s], b.Step)
+		g := e.stage(&b.Sub[s], gpus)
 		g.device = units
-		g.attention += gpus
 		e.add(s, &g, opAttention, 0)
 	}
 	return e.flow.run(start)
@@ -126,7 +125,7 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 
 // PIM implements scheduler.Predictor.
 func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
-	t, _ := e.decodeAttention(s, step)
+	t, _ := e.attend(s, step)
 	return units.Duration(e.model.Layers) * t
 }
 

@@ -44,13 +44,13 @@ func (c *iterationCosts) resources(ranksets int) []resource {
 // their results come up together.
 func (c *iterationCosts) fill(f *flow) {
 	it := &f.it
-	it.Reset()
+	f.reset()
 	for s := range c.sub {
 		sub := &c.sub[s]
 		if !sub.active {
 			continue
 		}
-		entry := f.enter(s, onGPUs, sub.entry)
+		entry := f.enter(s, onGPUs, sub.entry, sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
 		first := int32(len(it.Ops))
 		c.layer(it, s)

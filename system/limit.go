@@ -59,7 +59,10 @@ func (d *gpuSide) tooLong(start, largest units.Duration) error {
 
 // busy is how long the resources of a replica have worked, of PIM all ranksets
 // together; attention is a part of gpu.
-type busy struct{ gpu, attention, pcieDown, pcieUp, channel, pim units.Total }
+type busy struct {
+	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
+	joules                                         joules
+}
 
 // add adds what an iteration did.
 func (b *busy) add(w work) {
@@ -69,6 +72,7 @@ func (b *busy) add(w work) {
 	b.pcieUp.Add(w.pcieUp)
 	b.channel.Add(w.channel)
 	b.pim.Add(w.pim)
+	b.joules.add(w.joules)
 }
 
 // addAll adds another replica's.
@@ -79,6 +83,7 @@ func (b *busy) addAll(o *busy) {
 	b.pcieUp.AddTotal(o.pcieUp)
 	b.channel.AddTotal(o.channel)
 	b.pim.AddTotal(o.pim)
+	b.joules.add(o.joules)
 }
 
 // within verifies LawBusy for a replica that ran until end.

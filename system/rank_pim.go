@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
@@ -104,11 +105,10 @@ func (e *rankPIM) resources(rotate bool) []resource {
 
 func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.it
-	it.Reset()
+	e.reset()
 	e.transfers(b)
-	g := e.stage(sub)
-	g.attention += e.attend(sub, b.Step)
-	entry := e.enter(0, onAllGPUs, g.entry)
+	g := e.stage(sub, e.attend(sub, b.Step))
+	entry := e.enter(0, onAllGPUs, g.entry, g.gpuUse)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	for q, took := range e.ranks {
 		if took > 0 {
@@ -162,7 +162,7 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 
 // attend sets the time of one layer's decode attention on each rankset, and returns the
 // GPUs' time for heads that attend there.
-func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus units.Duration) {
+func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.DecodeBatch) {
 	clocks := e.scratch
 	clear(clocks)
 	home, gpus := e.decodeApart(sub.Decode, step)

@@ -171,6 +171,7 @@ func (r *replica) decide(now units.Duration) {
 		return
 	}
 	r.started = now
+	before := *r.engine.done()
 	end, err := r.engine.run(r.batch, now)
 	if err != nil {
 		r.fault = err
@@ -183,7 +184,8 @@ func (r *replica) decide(now units.Duration) {
 		r.checkIteration(now)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
-		r.record(now, end)
+		did := r.engine.done().since(&before)
+		r.record(now, end, &did)
 	}
 	r.ends = end
 }

@@ -57,6 +57,10 @@ type Sample struct {
 	Decoding int   // requests that decode
 	Prefill  int   // prompt tokens
 	KVBytes  int64 // allocated, over the replica
+	// Watts of all GPUs of the replica, mean until End, when the iteration ends; from
+	// there to the next one they are IdleWatts.
+	Watts, IdleWatts float64
+	End              units.Duration
 }
 
 // part is one step of a task on the GPU.
@@ -67,7 +71,7 @@ type part struct {
 
 // record keeps the spans of the iteration that has just been run. Engines are
 // deterministic, so that running it again takes the same time.
-func (r *replica) record(start, end units.Duration) {
+func (r *replica) record(start, end units.Duration, did *work) {
 	rec := r.recording
 	first := len(rec.Spans)
 	if again := r.engine.record(rec, start); again != end {
@@ -78,11 +82,14 @@ func (r *replica) record(start, end units.Duration) {
 		prefill += r.batch.Sub[s].PrefillTokens()
 	}
 	r.recordRequests(start, end)
-	rec.Samples = append(rec.Samples, Sample{start, r.batch.Decoding(), prefill, r.kvBytes(r.batcher.UsedUnits())})
+	rec.Samples = append(rec.Samples, Sample{
+		At: start, Decoding: r.batch.Decoding(), Prefill: prefill, KVBytes: r.kvBytes(r.batcher.UsedUnits()),
+		Watts: r.engine.watts(did, end-start), IdleWatts: r.engine.watts(&work{}, end-start), End: end,
+	})
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == trackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = r.engine.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B))
+			rec.parts[s.Start] = r.engine.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), r.engine.use(int(s.A)/rec.ranksets).slow)
 		}
 	}
 }
@@ -228,7 +235,18 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 			return err
 		}
 	}
-	for _, s := range r.Samples {
+	power := func(at units.Duration, watts float64) error {
+		return write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: map[string]any{"watts": watts}})
+	}
+	for i, s := range r.Samples {
+		if err := power(s.At, s.Watts); err != nil {
+			return err
+		}
+		if i+1 == len(r.Samples) || r.Samples[i+1].At > s.End {
+			if err := power(s.End, s.IdleWatts); err != nil {
+				return err
+			}
+		}
 		counters := map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill}
 		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(s.At), Process: process, Args: counters}); err != nil {
 			return err

@@ -46,7 +46,7 @@ func (m *models) utilizationTable() *results.Table {
 	for _, g := range m.gpus() {
 		cost := gpu.NewModelCost(g, llm)
 		for _, tokens := range fig2Tokens {
-			seconds := cost.FFN(tokens)
+			seconds := cost.FFN(tokens).Seconds
 			flops := 2 * float64(tokens) * float64(llm.FFNMatrices()) * float64(llm.Hidden) * float64(llm.FFNHidden)
 			t.Rows = append(t.Rows, []string{g.Name, strconv.Itoa(tokens), number(1e6 * seconds), number(flops / (seconds * float64(g.Peak16)))})
 		}
@@ -82,8 +82,8 @@ func (m *models) latencyTable() *results.Table {
 func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other float64) {
 	cost := gpu.NewModelCost(g, &m.llama.Model)
 	decode := gpu.UniformBatch(batch, context)
-	attention = float64(float64(m.llama.Model.Layers) * cost.DecodeBatch(decode))
-	return attention, cost.Iteration(decode, 0, 0) - attention
+	attention = cost.DecodeBatch(decode).Times(m.llama.Model.Layers).Seconds
+	return attention, cost.Iteration(gpu.Shape{Decode: decode}).Seconds - attention
 }
 
 // attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading has

@@ -64,6 +64,6 @@ func (l *reading) batch(c *configs.Config) int {
 func gpuTime(c *configs.Config, subBatches int) float64 {
 	cost := gpu.NewModelCost(&c.GPU.Spec, &c.Model)
 	tokens := c.Run.Requests / c.Replicas() / subBatches
-	layer := cost.QKV(tokens) + cost.ProjectionFFN(tokens)
-	return float64(subBatches) * (cost.Embedding(tokens) + float64(float64(c.Model.Layers)*layer) + cost.LMHead(tokens))
+	layers := cost.QKV(tokens).Plus(cost.ProjectionFFN(tokens)).Times(c.Model.Layers)
+	return float64(subBatches) * cost.Embedding(tokens).Plus(layers).Plus(cost.LMHead(tokens)).Seconds
 }

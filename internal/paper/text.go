@@ -19,7 +19,7 @@ func (m *models) transferShare(*reading) (finding, error) {
 		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth() / units.Bandwidth(cfg.PCIe.GPUsPerUplink)
 		share := func(tokens int) float64 {
-			return links.TransferTime(units.Bytes(tokens)*cfg.Model.KVBytesPerTokenLayer()).Seconds() / cost.FFN(tokens)
+			return links.TransferTime(units.Bytes(tokens)*cfg.Model.KVBytesPerTokenLayer()).Seconds() / cost.FFN(tokens).Seconds
 		}
 		for tokens := 512; tokens <= 8192; tokens *= 2 {
 			if s := share(tokens); s > worst.value {

@@ -129,7 +129,7 @@ func TestGPUTime(t *testing.T) {
 	cost := gpu.NewModelCost(&c.GPU.Spec, &c.Model)
 	for _, subBatches := range []int{1, 2} {
 		n := float64(subBatches)
-		alone := cost.Iteration(gpu.UniformBatch(32/subBatches, 1), 0, 0) // 64 requests on 2 replicas
+		alone := cost.Iteration(gpu.Shape{Decode: gpu.UniformBatch(32/subBatches, 1)}).Seconds // 64 requests on 2 replicas
 		if got := gpuTime(&c, subBatches); got < n*0.98*alone || got > n*alone {
 			t.Errorf("%v s for %d sub-batches, %v s for one of them with attention over one token", got, subBatches, alone)
 		}

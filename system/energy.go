@@ -1,0 +1,64 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// joules is what a replica's GPUs take while they work, by phase.
+type joules struct{ prefill, decode float64 }
+
+func (j *joules) add(o joules) {
+	j.prefill += o.prefill
+	j.decode += o.decode
+}
+
+// gpuUse is how the GPUs work for a sub-batch.
+type gpuUse struct {
+	slow   float64 // by how much longer than for moments
+	joules joules
+}
+
+// joules returns what a sub-batch takes: attention is of its phase, all else is shared by
+// tokens. Prefill and decode are the parts of attention.
+func (d *gpuSide) joules(sub *scheduler.SubBatch, total, attention, prefill, decode gpu.Work) joules {
+	_, all := d.cfg.GPU.Sustained(total)
+	all *= float64(d.model.TensorParallel)
+	tokens, prompts := float64(sub.Tokens()), 0
+	for i := range sub.Prefill {
+		prompts += sub.Prefill[i].Tokens
+	}
+	other := total.Seconds - attention.Seconds
+	prefills, decodes := float64(other*float64(prompts)/tokens), float64(other*(tokens-float64(prompts))/tokens)
+	if both := prefill.Seconds + decode.Seconds; both > 0 {
+		prefills += float64(attention.Seconds * (prefill.Seconds / both))
+		decodes += float64(attention.Seconds * (decode.Seconds / both))
+	}
+	return joules{prefill: float64(all * (prefills / (prefills + decodes))), decode: float64(all * (decodes / (prefills + decodes)))}
+}
+
+// energy returns what the node's GPUs take in a run that ends at end: their work, and
+// active idle in between.
+func (n *Node) energy(w *busy, end units.Duration, tokens int64) results.Energy {
+	e := results.Energy{Prefill: w.joules.prefill, Decode: w.joules.decode}
+	gpus := float64(n.Replicas() * n.cfg.Model.TensorParallel)
+	worked := w.gpu.Picoseconds() * 1e-12 * float64(n.cfg.Model.TensorParallel)
+	e.Idle = max(0, float64(gpus*end.Seconds())-worked) * n.cfg.GPU.Power.ActiveIdle
+	e.GPU = e.Prefill + e.Decode + e.Idle
+	if tokens > 0 {
+		e.Token = e.GPU / float64(tokens)
+	}
+	return e
+}
+
+// watts returns the mean power of a replica's GPUs that do this in the time took.
+func (d *gpuSide) watts(did *work, took units.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
+	gpus := float64(d.model.TensorParallel)
+	idle := max(0, (took-did.gpu).Seconds()) * gpus * d.cfg.GPU.Power.ActiveIdle
+	return (did.joules.prefill + did.joules.decode + idle) / took.Seconds()
+}
