@@ -34,6 +34,8 @@ var values = map[string]struct {
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
 	"activation": {func() []string { return choices("pim.activation") }, false},
 	"op":         {func() []string { return predictNames() }, false},
+	"suite":      {func() []string { return choices("gpu.suite") }, false},
+	"all-reduce": {func() []string { return choices("gpu.all_reduce.method") }, false},
 	"kv":         {func() []string { return []string{"k", "v"} }, false},
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -10,31 +12,63 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 )
 
 func (a *app) newGPUCommand() *cobra.Command {
-	group := a.newGroup("gpu", "Predict, validate and fit GPU kernel times")
-	group.Long = `Predict, validate and fit GPU kernel times.
+	group := a.newGroup("gpu", "Predict, validate and fit times and energy on GPUs")
+	group.Long = `Predict, validate and fit times and energy on GPUs, of kernels and whole iterations.
 
 A GPU is a preset (see 'l3sim config list') or a TOML file with a section [gpu], as
 'l3sim gpu fit' writes it. A file may start from a preset (preset = "a100-sxm-80gb" in
-[gpu]) and give only what differs.`
-	group.AddCommand(a.newGPUPredictCommand(), a.newGPUValidateCommand(), a.newGPUFitCommand(), a.newGPUModelCommand())
+[gpu]) and give only what differs.
+
+Attention kernels come in suites: those of servers, and those of PyTorch, which not every
+GPU has. Without --suite they are the GPU's own (gpu.suite).`
+	group.AddCommand(a.newGPUPredictCommand(), a.newGPUIterationCommand(), a.newGPUModelCommand(), a.newGPUValidateCommand(), a.newGPUFitCommand())
 	return group
 }
 
 // gpuFlags are the flags that most gpu commands have.
 type gpuFlags struct {
-	gpu  string
-	json bool
+	gpu, suite string
+	json       bool
 }
 
 func (f *gpuFlags) register(flags *pflag.FlagSet, jsonUsage string) {
 	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
+	suiteFlag(flags, &f.suite)
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
+}
+
+// suites are the values of --suite.
+var suites = []gpu.Suite{gpu.SuiteServer, gpu.SuitePyTorch}
+
+// suiteFlag adds --suite.
+func suiteFlag(flags *pflag.FlagSet, suite *string) {
+	flags.StringVar(suite, "suite", "", "attention kernels: server or pytorch (default: the GPU's own)")
+}
+
+// knownSuite refuses a value of --suite that is of no GPU.
+func knownSuite(suite string) error {
+	if suite == "" || slices.Contains(suites, gpu.Suite(suite)) {
+		return nil
+	}
+	return input.UnknownName("--suite", suite, []string{string(gpu.SuiteServer), string(gpu.SuitePyTorch)})
+}
+
+// setSuite gives a target, which is valid, the attention kernels of --suite; "" keeps its
+// own.
+func setSuite(t *measure.Target, suite string) error {
+	if suite == "" {
+		return nil
+	}
+	t.GPU.Suite = gpu.Suite(suite)
+	return input.Edit(input.Validate(&t.GPU), func(bad *input.Error) { bad.Key = "--suite" })
 }
 
 // target returns the GPU of --gpu, which must be given.
@@ -43,7 +77,11 @@ func (f *gpuFlags) target(cmd *cobra.Command) (*measure.Target, error) {
 	if err := requireFlag(cmd, "gpu", expected); err != nil {
 		return nil, err
 	}
-	return loadTarget("--gpu", f.gpu)
+	t, err := loadTarget("--gpu", f.gpu)
+	if err != nil {
+		return nil, err
+	}
+	return t, setSuite(t, f.suite)
 }
 
 // measuredFlags are the flags of commands that read measurements.
@@ -53,6 +91,15 @@ type measuredFlags struct{ measured, launch string }
 func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {
 	flags.StringVar(&f.measured, "measured", "", "CSV file, or `folder` of them")
 	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to "+of+" small_limit")
+}
+
+// readMeasured reads measurements and says which files of a folder are none.
+func (a *app) readMeasured(path string) ([]measure.Sample, error) {
+	return measure.ReadTelling(path, measuredModel, func(other *input.Error) {
+		if !a.quiet {
+			fmt.Fprintf(a.stderr, "l3sim: %s left out: its columns are of no kind that 'l3sim gpu validate --help' lists\n", other.File)
+		}
+	})
 }
 
 // loadTarget returns the GPU that --gpu or --base names: a preset or a file.
@@ -85,4 +132,14 @@ func checkFolder(flag, dir string) error {
 		return &input.Error{Key: flag, Value: dir, Expected: "a folder, not a file"}
 	}
 	return nil
+}
+
+// measuredModel returns the shape of a model that measurements name: a preset, or a file.
+func measuredModel(name string) (*llm.Model, error) {
+	m, err := configs.LoadModel("model", name, &gpu.Spec{}, 0)
+	if err != nil {
+		return nil, err
+	}
+	own := *m
+	return &own, nil
 }

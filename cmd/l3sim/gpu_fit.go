@@ -22,20 +22,21 @@ import (
 // fitFlags are the flags of `gpu fit`.
 type fitFlags struct {
 	measuredFlags
-	name, out, base string
+	name, out, base, suite string
 }
 
 func (a *app) newGPUFitCommand() *cobra.Command {
 	var f fitFlags
 	cmd := &cobra.Command{
 		Use:   "fit",
-		Short: "Fit a GPU's parameters to measured kernels",
-		Long: `Fit a GPU's parameters to measured kernels.
+		Short: "Fit a GPU's parameters to measured kernels, iterations and energy",
+		Long: `Fit a GPU's parameters to measured kernels, iterations and energy.
 
 Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory are a
 data sheet's and come from --base. Without --base it is the preset that is nearest to the
 measurements, and the command says which. Kinds that are not measured keep the base's
-parameters. The reported error is on shapes (n and k; heads) that the fit did not see.
+parameters. The reported error is on shapes (n and k; heads; models) that the fit did not
+see. Attention is fitted as that of one suite, --suite, which becomes the GPU's own.
 For the format of the measurements see 'l3sim gpu validate --help'.`,
 		Example: `  l3sim gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
 		Args:    cobra.NoArgs,
@@ -45,6 +46,7 @@ For the format of the measurements see 'l3sim gpu validate --help'.`,
 	f.register(flags, "the base's")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
+	suiteFlag(flags, &f.suite)
 	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
 	return cmd
 }
@@ -55,43 +57,41 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	target, base, err := f.start()
+	target, base, err := f.start(a)
 	if err != nil {
 		return err
 	}
 	if f.base == "" && !a.quiet {
 		fmt.Fprintf(a.stderr, "l3sim: data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)\n", base)
 	}
-	samples, err := f.read(target)
+	samples, err := f.read(a, target)
 	if err != nil {
 		return err
 	}
 	target.GPU.Name = f.name
+	fitted, err := target.FitAll(samples, measure.Options{})
+	if err != nil {
+		return err
+	}
 	comment := []string{
 		f.name + ": fitted by 'l3sim gpu fit' to " + f.measured + ".",
 		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
+		"Attention kernels fitted are those of the suite " + string(target.GPU.Suite) + ".",
 		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
 	}
-	byKind := measure.ByKind(samples)
-	for _, kind := range measure.Kinds() {
-		if len(byKind[kind]) == 0 {
-			continue
-		}
-		held, ok, err := target.FitHeldOut(kind, byKind[kind], measure.Options{})
-		if err != nil {
-			return err
-		}
-		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", kind, len(byKind[kind]))
-		if ok {
+	var link *pcie.Spec // where not measured: a run with this file keeps its node's links
+	for i := range fitted {
+		k := &fitted[i]
+		line := fmt.Sprintf("%-18s %5d samples of a single shape: fitted, and none held out", k.Kind, k.Samples)
+		if held := &k.Held; k.HeldOut {
 			line = fmt.Sprintf("%-18s %5d held out: mean %5.1f%%, median %5.1f%%, p90 %5.1f%%, bias %+5.1f%%",
-				kind, held.Points, 100*held.MAPE, 100*held.Median, 100*held.P90, 100*held.Bias)
+				k.Kind, held.Points, 100*held.MAPE, 100*held.Median, 100*held.P90, 100*held.Bias)
+		}
+		if k.Kind == measure.PCIe {
+			link = &target.Link
 		}
 		fmt.Fprintln(a.stdout, line)
 		comment = append(comment, line)
-	}
-	link := &target.Link
-	if len(byKind[measure.PCIe]) == 0 {
-		link = nil // not measured: a run with this file keeps its node's links
 	}
 	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, &target.GPU, link, comment) })
 }
@@ -120,13 +120,20 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// start returns the specification that the fit starts from and its name.
-func (f *fitFlags) start() (*measure.Target, string, error) {
+// start returns the specification that the fit starts from and its name: with --base
+// that one, else the nearest preset that has the suite.
+func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
 	if f.base != "" {
 		t, err := loadTarget("--base", f.base)
-		return t, f.base, err
+		if err != nil {
+			return nil, "", err
+		}
+		return t, f.base, setSuite(t, f.suite)
 	}
-	samples, err := measure.Read(f.measured)
+	if err := knownSuite(f.suite); err != nil {
+		return nil, "", err
+	}
+	samples, err := measure.Read(f.measured, measuredModel)
 	if err != nil {
 		return nil, "", err
 	}
@@ -137,7 +144,10 @@ func (f *fitFlags) start() (*measure.Target, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if loss := t.Loss(samples); loss < bestLoss {
+		if setSuite(t, f.suite) != nil {
+			continue // it has no such kernels
+		}
+		if loss := t.Loss(samples); best == nil || loss < bestLoss {
 			best, bestName, bestLoss = t, name, loss
 		}
 	}

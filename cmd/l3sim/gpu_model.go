@@ -26,7 +26,7 @@ func (a *app) newGPUModelCommand() *cobra.Command {
 		Short: "Predict the throughput of a static batch of equal requests",
 		Long: `Predict the throughput of a static batch of equal requests on one replica: all prompts in
 one prefill, then a decode step for each further token, as published benchmarks run. The
-time is composed of kernel costs only.`,
+time is composed of kernels only, without a framework's: 'l3sim validate' has that.`,
 		Example: `  l3sim gpu model --gpu a100-sxm-80gb --model llama-2-7b --batch 64 --in 128 --out 128`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuModel(cmd, &f) },
@@ -46,6 +46,7 @@ const nodeGPUs = 8
 // staticBatch is the JSON of `gpu model`.
 type staticBatch struct {
 	GPU        string  `json:"gpu"`
+	Suite      string  `json:"suite"`
 	Model      string  `json:"model"`
 	GPUs       int     `json:"gpus"`
 	Batch      int     `json:"batch"`
@@ -55,6 +56,9 @@ type staticBatch struct {
 	Decode     float64 `json:"decode_s"`
 	Step       float64 `json:"decode_step_ms"` // mean
 	Throughput float64 `json:"output_tokens_per_s"`
+	Joules     float64 `json:"joules"` // all GPUs
+	TokenJ     float64 `json:"joules_per_token"`
+	Watts      float64 `json:"watts"`        // mean of each GPU
 	Memory     int64   `json:"memory_bytes"` // weights and final KV cache, all GPUs
 	Fits       bool    `json:"fits"`
 }
@@ -80,9 +84,13 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 			return err
 		}
 	}
-	r := staticBatch{GPU: t.GPU.Name, Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
-	r.Prefill, r.Decode = gpu.NewModelCost(&t.GPU, m).StaticBatch(f.batch, f.in, f.out)
-	r.Throughput = float64(f.batch) * float64(f.out) / (r.Prefill + r.Decode)
+	r := staticBatch{GPU: t.GPU.Name, Suite: string(t.GPU.Suite), Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
+	var joules float64
+	r.Prefill, r.Decode, joules = gpu.NewModelCost(&t.GPU, m).StaticBatch(f.batch, f.in, f.out)
+	tokens := float64(f.batch) * float64(f.out)
+	r.Throughput, r.Watts = tokens/(r.Prefill+r.Decode), joules/(r.Prefill+r.Decode)
+	r.Joules = joules * float64(m.TensorParallel)
+	r.TokenJ = r.Joules / tokens
 	if f.out > 1 {
 		r.Step = 1e3 * r.Decode / float64(f.out-1)
 	}
@@ -95,6 +103,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 		fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
 		fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
 		fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)
+		fmt.Fprintf(w, "energy\t%.3f kJ\t%.3f J an output token, %.0f W of each GPU\n", r.Joules/1e3, r.TokenJ, r.Watts)
 		fmt.Fprintf(w, "memory\t%.1f GiB\tweights and final KV cache", float64(r.Memory)/float64(units.GiB))
 		if !r.Fits {
 			fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(t.GPU.UsableMemory())/float64(units.GiB), m.TensorParallel, t.GPU.Name)

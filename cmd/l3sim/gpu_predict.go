@@ -57,7 +57,13 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 	var f predictFlags
 	cmd := &cobra.Command{
 		Use:   "predict",
-		Short: "Predict the time of one kernel",
+		Short: "Predict the time and energy of one kernel",
+		Long: `Predict the time and energy of one kernel.
+
+Measuring a kernel alone takes longer than it takes in a graph of many: events, a launch
+on an idle GPU, a cold L2. Running for seconds, a kernel that would draw more than the power
+limit slows down. The time and its parts are as measured alone, which 'l3sim gpu validate'
+compares.`,
 		Example: `  l3sim gpu predict --gpu a100-sxm-80gb --op gemm --m 64 --n 12288 --k 4096
   l3sim gpu predict --gpu h200-sxm --op prefill --chunk 512 --finished 4096 --heads 32 --kv-heads 8
   l3sim gpu predict --gpu a100-sxm-80gb --op decode --batch 64 --context 2048 --heads 32
@@ -224,7 +230,11 @@ func (f *predictFlags) pageSparse(s *gpu.Spec, heads gpu.Heads) gpu.Cost {
 type prediction struct {
 	GPU             string  `json:"gpu"`
 	Op              string  `json:"op"`
-	Time            float64 `json:"time_us"`
+	Suite           string  `json:"suite"`
+	Time            float64 `json:"time_us"`      // measured alone; an all-reduce: in a graph
+	Graph           float64 `json:"graph_us"`     // in a graph, for milliseconds
+	Sustained       float64 `json:"sustained_us"` // in a graph, for seconds: the power limit holds
+	Joules          float64 `json:"joules"`       // sustained, of one GPU
 	Limit           string  `json:"limit"`
 	Compute         float64 `json:"compute_us"`
 	Memory          float64 `json:"memory_us"`
@@ -236,11 +246,16 @@ type prediction struct {
 	PeakMemoryShare float64 `json:"peak_bandwidth_share"` // of memory; of NVLink's parameter for an all-reduce
 }
 
-// printCost prints a cost, which limit binds, and the shares of peak.
+// printCost prints a cost in a graph and as measured alone, which limit binds, and the
+// shares of peak.
 func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	peak, bandwidth, name := float64(s.Peak16), float64(s.MemoryBandwidth), "memory bandwidth"
 	if f.width == 8 {
 		peak = float64(s.Peak8)
+	}
+	graph := c
+	if f.op != "allreduce" { // whose parameters are of graphs and of streams that are never empty
+		c = s.MeasuredAlone(c)
 	}
 	limit := c.Limit()
 	if f.op == "allreduce" {
@@ -250,9 +265,11 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 		}
 	}
 	p := prediction{
-		GPU: s.Name, Op: f.op, Time: c.Seconds * 1e6, Limit: limit, Compute: c.Compute * 1e6, Memory: c.Memory * 1e6,
+		GPU: s.Name, Op: f.op, Suite: string(s.Suite), Time: c.Seconds * 1e6, Graph: graph.Seconds * 1e6, Limit: limit, Compute: c.Compute * 1e6, Memory: c.Memory * 1e6,
 		Latency: c.Latency * 1e6, Overhead: c.Overhead * 1e6, FLOPs: c.FLOPs, Bytes: c.Bytes,
 	}
+	sustained, joules := s.KernelSustained(graph)
+	p.Sustained, p.Joules = sustained*1e6, joules
 	if c.Seconds > 0 {
 		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
 	}
@@ -260,11 +277,25 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 		return json.NewEncoder(a.stdout).Encode(p)
 	}
 	return aligned(a.stdout, 0, func(w io.Writer) {
-		fmt.Fprintf(w, "time\t%.3f us\ton %s\n", p.Time, p.GPU)
+		where := "measured alone"
+		if f.op == "allreduce" {
+			where = "in a stream that is never empty"
+		}
+		fmt.Fprintf(w, "time\t%.3f us\ton %s, %s\n", p.Time, p.GPU, where)
+		fmt.Fprintf(w, "in a graph\t%.3f us\tfor milliseconds\n", p.Graph)
+		fmt.Fprintf(w, "sustained\t%.3f us\tfor seconds: %.3g J, %.0f W\n", p.Sustained, p.Joules, watts(joules, sustained))
 		fmt.Fprintf(w, "limit\t%s\tof the four below\n", p.Limit)
 		fmt.Fprintf(w, "compute\t%.3f us\t%.1f%% of %v\n", p.Compute, 100*p.PeakFLOPShare, units.FLOPRate(peak))
 		fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
 		fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
 		fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
 	})
+}
+
+// watts returns the mean power of a time; 0 of none.
+func watts(joules, seconds float64) float64 {
+	if seconds == 0 {
+		return 0
+	}
+	return joules / seconds
 }

@@ -26,8 +26,8 @@ func (a *app) newGPUValidateCommand() *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate",
-		Short: "Compare predictions with measured kernels",
-		Long: `Compare predictions with measured kernels.
+		Short: "Compare predictions with measured kernels, iterations and energy",
+		Long: `Compare predictions with measured kernels, iterations and energy.
 
 Measurements are CSV files; the columns say what a file measures:
   m,n,k,us                                      gemm
@@ -39,7 +39,17 @@ Measurements are CSV files; the columns say what a file measures:
   op,m,d,us                                     elementwise (layernorm, add, gelu, copy)
   op,batch,context,q_heads,kv_heads,head_dim,page,pages,us
                                                 page_sparse (page_score, topk, attention); decode_attention (dense)
-Elements are 16 bits wide.`,
+  model,tp,kind,batch,context,chunk,finished,ms[,joules]
+                                                decode_iteration, prefill_iteration, mixed_iteration; iteration_energy
+  op,detail,seconds,joules,bytes                power, of a kernel for seconds
+  busy_us,seconds,joules,iterations             power, of work with gaps
+Elements are 16 bits wide. Kernels with graph_us,sustained_us in place of us were measured
+in graphs, for milliseconds and for seconds, others alone. Joules are of all GPUs. A model
+is a preset or a file; iterations use NCCL. A column prefill_kernels names the suite (server,
+pytorch) of an iteration's prefill attention where it is another. Of a folder, files with
+other columns are left out.
+
+All attention is judged as of one suite: give it with --suite, and keep the other's apart.`,
 		Example: `  l3sim gpu validate --gpu a100-sxm-80gb --measured measured/a100
   l3sim gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,
 		Args: cobra.NoArgs,
@@ -70,10 +80,11 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 			return err
 		}
 	}
-	samples, err := f.read(t)
+	samples, err := f.read(a, t)
 	if err != nil {
 		return err
 	}
+	a.noteSuites(t, samples)
 	report := judge(t, samples)
 	if err := a.print(f.json, report.errors, report.writeText); err != nil {
 		return err
@@ -90,7 +101,7 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 }
 
 // read reads measurements and takes the launch time off small all-reduces.
-func (f *measuredFlags) read(t *measure.Target) ([]measure.Sample, error) {
+func (f *measuredFlags) read(a *app, t *measure.Target) ([]measure.Sample, error) {
 	var d units.Duration
 	if err := d.UnmarshalText([]byte(f.launch)); err != nil {
 		return nil, &input.Error{Key: "--launch", Value: fmt.Sprintf("%q", f.launch), Err: err}
@@ -98,7 +109,7 @@ func (f *measuredFlags) read(t *measure.Target) ([]measure.Sample, error) {
 	if d < 0 {
 		return nil, &input.Error{Key: "--launch", Value: f.launch, Expected: "at least 0us"}
 	}
-	samples, err := measure.Read(f.measured)
+	samples, err := a.readMeasured(f.measured)
 	if err != nil || d == 0 {
 		return samples, err
 	}
@@ -133,7 +144,15 @@ const worstShown = 10
 
 // writeText writes a table of kinds and regions, then the worst predictions.
 func (v *validation) writeText(w io.Writer) error {
-	err := aligned(w, tabwriter.AlignRight, func(table io.Writer) {
+	if err := v.writeErrors(w); err != nil {
+		return err
+	}
+	return v.writeWorst(w)
+}
+
+// writeErrors writes the table of kinds and regions.
+func (v *validation) writeErrors(w io.Writer) error {
+	return aligned(w, tabwriter.AlignRight, func(table io.Writer) {
 		fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
 		line := func(name string, e measure.Errors) {
 			fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
@@ -153,16 +172,18 @@ func (v *validation) writeText(w io.Writer) error {
 			}
 		}
 	})
-	if err != nil {
-		return err
-	}
+}
+
+// writeWorst writes the worst predictions of each kind.
+func (v *validation) writeWorst(w io.Writer) error {
 	for _, kind := range v.kinds {
 		e := v.errors[kind]
+		unit, scale := kind.Unit()
 		fmt.Fprintf(w, "\nworst of %s\n", kind)
 		err := aligned(w, 0, func(worst io.Writer) {
 			for _, p := range e.Worst(worstShown) {
-				fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f us\tmeasured %.2f us\t%s\t%s:%d\n",
-					100*p.Error, p.Predicted*1e6, p.Sample.Seconds*1e6, p.Sample.String(), p.Sample.File, p.Sample.Line)
+				fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f %s\tmeasured %.2f %s\t%s\t%s:%d\n",
+					100*p.Error, p.Predicted*scale, unit, p.Sample.Seconds*scale, unit, p.Sample.String(), p.Sample.File, p.Sample.Line)
 			}
 		})
 		if err != nil {

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/gpu/measure"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+)
+
+// iterationFlags are the flags of `gpu iteration`.
+type iterationFlags struct {
+	gpuFlags
+	model, allReduce, measured          string
+	tp, batch, context, chunk, finished int
+}
+
+// shapeFlags are the flags that say what one iteration is.
+var shapeFlags = []string{"model", "tp", "batch", "context", "chunk", "finished"}
+
+func (a *app) newGPUIterationCommand() *cobra.Command {
+	var f iterationFlags
+	cmd := &cobra.Command{
+		Use:   "iteration",
+		Short: "Predict the time and energy of whole iterations",
+		Long: `Predict the time and energy of one iteration of a model, or of all that a file measured.
+
+An iteration decodes --batch requests, each over --context tokens (its own included), and
+prefills --chunk tokens of another after --finished ones; either may be absent. It is one of
+many: the power limit holds. Joules are of all GPUs, the parts are kernels by group.
+
+With --measured, each iteration of a file or folder is predicted (columns: see 'l3sim gpu
+validate --help'). Those were measured with NCCL, which --all-reduce overrides.`,
+		Example: `  l3sim gpu iteration --gpu h200-sxm --model llama-3-8b --batch 64 --context 2048
+  l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json
+  l3sim gpu iteration --gpu h200-sxm --suite pytorch --measured iterations_tp1.csv`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuIteration(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	f.register(flags, jsonUsage)
+	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
+	flags.IntVar(&f.tp, "tp", 0, "GPUs that share the model (default: as the model says)")
+	flags.IntVar(&f.batch, "batch", 0, "requests that decode")
+	flags.IntVar(&f.context, "context", 0, "tokens over which each of them attends, its new one included")
+	flags.IntVar(&f.chunk, "chunk", 0, "tokens of a prompt that are prefilled")
+	flags.IntVar(&f.finished, "finished", 0, "tokens of that prompt before the chunk")
+	flags.StringVar(&f.allReduce, "all-reduce", "", "direct or nccl (default: the GPU's own, with --measured nccl)")
+	flags.StringVar(&f.measured, "measured", "", "CSV file of iterations, or `folder` of them")
+	return cmd
+}
+
+// gpuIteration predicts one iteration, or those of --measured.
+func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
+	t, err := f.target(cmd)
+	if err != nil {
+		return err
+	}
+	methods := []string{string(gpu.AllReduceDirect), string(gpu.AllReduceNCCL)}
+	if cmd.Flags().Changed("all-reduce") && !slices.Contains(methods, f.allReduce) {
+		return input.UnknownName("--all-reduce", f.allReduce, methods)
+	}
+	t.Method = gpu.AllReduceMethod(f.allReduce)
+	if cmd.Flags().Changed("measured") {
+		for _, name := range shapeFlags {
+			if flag := cmd.Flags().Lookup(name); flag.Changed {
+				return &input.Error{Key: "--" + name, Value: flag.Value.String(), Expected: "no shape beside --measured, which has shapes of its own"}
+			}
+		}
+		return a.gpuIterations(t, f)
+	}
+	m, err := f.load(cmd, t)
+	if err != nil {
+		return err
+	}
+	if t.Method != "" {
+		t.GPU.Collective.Method = t.Method
+	}
+	r := newIteration(&t.GPU, m, f)
+	return a.print(f.json, r, r.writeText)
+}
+
+// load returns the model, on the GPUs of --tp, and checks the shape.
+func (f *iterationFlags) load(cmd *cobra.Command, t *measure.Target) (*llm.Model, error) {
+	if err := requireFlag(cmd, "model", "a file or a preset (see 'l3sim config list'), or --measured"); err != nil {
+		return nil, err
+	}
+	m, err := configs.LoadModel("--model", f.model, &t.GPU, nodeGPUs)
+	if err != nil {
+		return nil, err
+	}
+	if cmd.Flags().Changed("tp") {
+		m.TensorParallel = f.tp
+		if err := input.Validate(m); err != nil {
+			return nil, input.Edit(err, func(bad *input.Error) { bad.Key = "--tp" })
+		}
+	}
+	return m, f.checkShape()
+}
+
+// checkShape refuses sizes out of range, and half an iteration.
+func (f *iterationFlags) checkShape() error {
+	for _, v := range []struct {
+		name        string
+		value, most int
+	}{{"batch", f.batch, 1 << 20}, {"context", f.context, 1 << 30}, {"chunk", f.chunk, 1 << 30}, {"finished", f.finished, 1 << 30}} {
+		if err := between("--"+v.name, v.value, 0, v.most); err != nil {
+			return err
+		}
+	}
+	bad := func(flag string, value int, expected string) error {
+		return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: expected}
+	}
+	switch {
+	case f.batch > 0 && f.context == 0:
+		return bad("context", 0, "at least 1, over which the requests of --batch attend")
+	case f.batch == 0 && f.context > 0:
+		return bad("batch", 0, "at least 1 request with --context")
+	case f.chunk == 0 && f.finished > 0:
+		return bad("chunk", 0, "at least 1 token after --finished")
+	case f.batch == 0 && f.chunk == 0:
+		return &input.Error{Key: "--batch", Value: "0", Expected: "requests that decode, or a --chunk to prefill"}
+	}
+	return nil
+}
+
+// iteration is the JSON of `gpu iteration`.
+type iteration struct {
+	GPU       string             `json:"gpu"`
+	Suite     gpu.Suite          `json:"suite"`
+	Model     string             `json:"model"`
+	GPUs      int                `json:"gpus"`
+	AllReduce string             `json:"all_reduce"`
+	Batch     int                `json:"batch"`
+	Context   int                `json:"context"`
+	Chunk     int                `json:"chunk"`
+	Finished  int                `json:"finished"`
+	MS        float64            `json:"ms"`
+	Joules    float64            `json:"joules"` // all GPUs
+	Watts     float64            `json:"watts"`  // mean of each GPU
+	Parts     map[string]float64 `json:"parts"`  // ms by group of kernels; their sum is MS
+}
+
+// newIteration predicts the iteration of the flags, which are checked.
+func newIteration(g *gpu.Spec, m *llm.Model, f *iterationFlags) *iteration {
+	x := gpu.Shape{Decode: gpu.UniformBatch(f.batch, f.context), Chunk: f.chunk, Finished: f.finished}
+	if f.chunk > 0 {
+		x.Prefills = 1
+	}
+	parts := gpu.NewModelCost(g, m).IterationParts(x)
+	seconds, joules := g.Sustained(parts.Total())
+	r := &iteration{
+		GPU: g.Name, Suite: g.Suite, Model: m.Name, GPUs: m.TensorParallel, AllReduce: string(g.Collective.Method),
+		Batch: f.batch, Context: f.context, Chunk: f.chunk, Finished: f.finished,
+		MS: 1e3 * seconds, Joules: joules * float64(m.TensorParallel), Watts: joules / seconds, Parts: map[string]float64{},
+	}
+	for i, s := range g.SustainedParts(parts) {
+		r.Parts[gpu.Group(i).String()] = 1e3 * s
+	}
+	return r
+}
+
+// writeText writes the iteration, then the groups of kernels that it has.
+func (r *iteration) writeText(w io.Writer) error {
+	err := aligned(w, 0, func(w io.Writer) {
+		fmt.Fprintf(w, "iteration\t%.4f ms\t%s on %d x %s, kernels of the suite %s\n", r.MS, r.Model, r.GPUs, r.GPU, r.Suite)
+		fmt.Fprintf(w, "energy\t%.4f J\t%.0f W of each GPU\n\n", r.Joules, r.Watts)
+	})
+	if err != nil {
+		return err
+	}
+	return aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+		for g := range gpu.Groups {
+			if ms := r.Parts[g.String()]; ms > 0 {
+				fmt.Fprintf(w, "%s\t%.4f ms\t%.1f%%\t\n", g, ms, 100*ms/r.MS)
+			}
+		}
+	})
+}
