@@ -1,0 +1,8 @@
+// Package validation holds the tests that compare the whole simulator with everything
+// that others or we have measured, and that write docs/validation.md from it:
+//
+//	go test ./internal/validation -update
+//
+// An anchor is a set of measured numbers of one kind. TestAnchors fails where an
+// anchor's error has grown by a tenth since it was recorded.
+package validation
