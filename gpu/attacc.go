@@ -105,7 +105,7 @@ func (s *Spec) attAccGEMM(base Cost, m, n, k, elementBits int) Cost {
 	}
 	c := base
 	c.Compute = 2 * fm * fn * fk / (s.MatMul.Compute * s.peak(elementBits) * use)
-	padding := elementBytes(float64(rows-m)*(fk+fn), elementBits)
+	padding := float64(elementBytes(float64(rows-m)*(fk+fn), elementBits))
 	c.Memory = (base.Bytes + padding) / (s.MatMul.Memory * float64(s.MemoryBandwidth) * use)
 	return c.combine(0)
 }

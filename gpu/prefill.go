@@ -126,7 +126,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	blocks := float64(heads * tiles * parts)
 	own, longer := padded, 0.0 // keys of the chunk that a mean tile sees, and those that the longest sees beyond
 	if causal {
-		own = float64(rows) * (tiles + 1) / 2
+		own = float64(float64(rows) * (tiles + 1) / 2)
 		longer = padded - own
 	}
 	c.Executed = heads * 4 * float64(h.Dim) * padded * (f + own)

@@ -115,7 +115,7 @@ func (s *Spec) TopKCost(pages DecodeBatch, rowsEach, k int) Cost {
 	}
 	p := &s.PageSparse
 	rows, elements := pages.Requests*rowsEach, float64(pages.Tokens)*float64(rowsEach)
-	c := Cost{Overhead: p.Overhead.Seconds(), Bytes: float64(scoreBytes*elements) + (scoreBytes+indexBytes)*float64(rows)*float64(k)}
+	c := Cost{Overhead: p.Overhead.Seconds(), Bytes: float64(scoreBytes*elements) + float64((scoreBytes+indexBytes)*float64(rows)*float64(k))}
 	c.Memory = c.Bytes / s.pageBandwidth()
 	if manyBlocks(rows, pages.Longest) {
 		c.Overhead += p.TopKPasses.Seconds()
@@ -155,7 +155,7 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 	table := scoreBytes * tokens / float64(max(1, page))
 	c := Cost{
 		FLOPs:    4 * dim * float64(h.Query) * tokens,
-		Bytes:    float64((rowBytes*tokens+table)*float64(h.KV)) + float64(rowBytes*requests*float64(h.Query)),
+		Bytes:    float64((float64(rowBytes*tokens)+table)*float64(h.KV)) + float64(rowBytes*requests*float64(h.Query)),
 		Overhead: p.Overhead.Seconds() + p.MergeOverhead.Seconds(),
 	}
 	rows := float64(ceilDiv(h.group(), tileRows) * tileRows)
