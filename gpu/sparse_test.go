@@ -53,7 +53,7 @@ func TestPageSparseNothing(t *testing.T) {
 
 // TestOneBlockSelector: LServe reports 0.24 ms for its selector over 131,072 tokens of
 // Llama-3-8B, in parts of 16 tokens, on an A100 (Yang et al. 2025, section 5.3). Its kernel
-// has a thread block for each of 16 query heads, and none shares. Nothing is fitted to it.
+// has a thread block for each of 16 query heads, and none shares. It is in no fit, but was in sight when the fit of these kernels was chosen.
 func TestOneBlockSelector(t *testing.T) {
 	s, h := loadPreset(t, "a100-sxm-80gb"), Heads{Query: 16, KV: 16, Dim: 128, ElementBits: 16}
 	k := PageScores{Pages: UniformBatch(1, 131072/16), OneBlock: true}
