@@ -36,9 +36,11 @@ func (a *app) newGPUIterationCommand() *cobra.Command {
 An iteration decodes --batch requests, each over --context tokens (its own included), and
 prefills --chunk tokens of another after --finished ones; either may be absent. It is one of
 many: the power limit holds. Joules are of all GPUs, the parts are kernels by group.
+All-reduces are NCCL's, with which iterations are measured; a run's are the GPU's own
+(gpu.all_reduce.method), and --all-reduce direct has those here.
 
 With --measured, each iteration of a file or folder is predicted (columns: see 'l3sim gpu
-validate --help'). Those were measured with NCCL, which --all-reduce overrides.`,
+validate --help').`,
 		Example: `  l3sim gpu iteration --gpu h200-sxm --model llama-3-8b --batch 64 --context 2048
   l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json
   l3sim gpu iteration --gpu h200-sxm --suite pytorch --measured iterations_tp1.csv`,
@@ -53,7 +55,7 @@ validate --help'). Those were measured with NCCL, which --all-reduce overrides.`
 	flags.IntVar(&f.context, "context", 0, "tokens over which each of them attends, its new one included")
 	flags.IntVar(&f.chunk, "chunk", 0, "tokens of a prompt that are prefilled")
 	flags.IntVar(&f.finished, "finished", 0, "tokens of that prompt before the chunk")
-	flags.StringVar(&f.allReduce, "all-reduce", "", "direct or nccl (default: the GPU's own, with --measured nccl)")
+	flags.StringVar(&f.allReduce, "all-reduce", string(gpu.AllReduceNCCL), "nccl as iterations are measured, or direct kernels for small sizes as servers run them")
 	flags.StringVar(&f.measured, "measured", "", "CSV file of iterations, or `folder` of them")
 	return cmd
 }
@@ -65,7 +67,7 @@ func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 		return err
 	}
 	methods := []string{string(gpu.AllReduceDirect), string(gpu.AllReduceNCCL)}
-	if cmd.Flags().Changed("all-reduce") && !slices.Contains(methods, f.allReduce) {
+	if !slices.Contains(methods, f.allReduce) {
 		return input.UnknownName("--all-reduce", f.allReduce, methods)
 	}
 	t.Method = gpu.AllReduceMethod(f.allReduce)
@@ -81,9 +83,7 @@ func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 	if err != nil {
 		return err
 	}
-	if t.Method != "" {
-		t.GPU.Collective.Method = t.Method
-	}
+	t.GPU.Collective.Method = t.Method
 	r := newIteration(&t.GPU, m, f)
 	return a.print(f.json, r, r.writeText)
 }
