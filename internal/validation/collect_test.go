@@ -165,7 +165,7 @@ func iterations(t testing.TB) (anchors []anchor) {
 		{"h200-sxm", []string{"h200_iterations/energy.csv", "h200_server/duty.csv"}},
 		{"h100-sxm", []string{"h100_server/duty.csv"}},
 	} {
-		anchors = append(anchors, judged(target(t, f.gpu, gpu.SuitePyTorch), "iterations on "+f.gpu, "energy of kernels over seconds, with gaps", fitted, read(t, f.files...)))
+		anchors = append(anchors, judged(target(t, f.gpu, gpu.SuitePyTorch), "energy of kernels that repeat for seconds", f.gpu+", with and without gaps", fitted, read(t, f.files...)))
 	}
 	return anchors
 }
