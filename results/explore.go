@@ -117,7 +117,7 @@ func (e *explorer) collect() error {
 		columns = append(columns, g.Column)
 	}
 	return &input.Error{File: e.table.Name, Key: strings.Join(columns, ", "),
-		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d have none", e.Failed, e.Incomplete)}
+		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d lack one", e.Failed, e.Incomplete)}
 }
 
 // varying finds the knobs: keys that differ between points. The seed is no knob,

@@ -152,7 +152,7 @@ func TestExploreRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	table.Rows = table.Rows[len(table.Rows)-4:]
-	if _, err := Explore(table, goals); err == nil || !strings.Contains(err.Error(), "at least one point with a number for each; 1 failed, 1 have none") {
+	if _, err := Explore(table, goals); err == nil || !strings.Contains(err.Error(), "at least one point with a number for each; 1 failed, 1 lack one") {
 		t.Errorf("got %v", err)
 	}
 	foreign := &Table{Name: "f.csv", Columns: []string{"a", "b"}, Rows: [][]string{{"1", "2"}}}

@@ -182,7 +182,7 @@ func TestReadings(t *testing.T) {
 	if got[1].Others[0].Ours != 0.9 || got[1].Ours != 0.5 {
 		t.Errorf("%+v", got[1])
 	}
-	// Where the evidence is not for readings, none is named.
+	// Where the evidence is not for readings, no reading is named.
 	if got, err = judge(claims, &evidence{seeds: []uint64{1}}); err != nil || got[0].Reading != "" || got[0].Others != nil {
 		t.Errorf("%v, %+v", err, got[0])
 	}

@@ -270,7 +270,7 @@ func openR1(commonTo string) func(*point) bool {
 }
 
 // TestFailures: a failed point is an error that names it, and an interruption ends
-// the run as such.
+// the run with its own error.
 func TestFailures(t *testing.T) {
 	o := fakeOptions(t, Fig9)
 	_, err := o.run(t.Context(), newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {

@@ -201,7 +201,7 @@ func median(all []pair) float64 {
 	return (all[(len(all)-1)/2].ratio + all[len(all)/2].ratio) / 2
 }
 
-// addLayouts adds what the page shows of both choices of layouts in numbers.
+// addLayouts adds the page's tables of both choices of layouts.
 func (r *Report) addLayouts(systems []string, best, table3 *experiment) error {
 	answer, err := best.answer(r.Seeds[0], systems)
 	if err != nil {

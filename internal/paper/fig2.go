@@ -38,8 +38,7 @@ func (m *models) gpus() []*gpu.Spec { return []*gpu.Spec{&m.llama.GPU.Spec, m.me
 
 // utilizationTable is Fig 2a: the arithmetic that the feed-forward network of
 // Llama-2-7B gets out of an A100, over the tokens of a batch. The paper's profiler
-// counts busy SMs; a share of the peak is what remains of it after waves and
-// memory.
+// counts busy SMs. The share of the peak is lower: waves and memory take from it.
 func (m *models) utilizationTable() *results.Table {
 	t := &results.Table{Name: "fig2a", Columns: []string{"gpu", "batch_size_tokens", "time_us", "utilization_feed_forward"}}
 	llm := &m.llama.Model
@@ -86,8 +85,8 @@ func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other fl
 	return attention, cost.Iteration(gpu.Shape{Decode: decode}).Seconds - attention
 }
 
-// attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading has
-// none.
+// attentionShare is text.mha_share_16k, with the batch of Fig 2b where the reading says
+// nothing of it.
 func (m *models) attentionShare(r *reading) (finding, error) {
 	batch := cmp.Or(r.Batch, m.fig2Batch())
 	return finding{m.shareOf(&m.llama.GPU.Spec, batch), fmt.Sprintf("%d requests on %s; %.2f on %s",

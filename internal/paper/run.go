@@ -61,8 +61,8 @@ type Report struct {
 	Seeds      []uint64
 	Judgements []judgement // of the target's claims, in the order of Claims
 	Figures    []Figure
-	// Tables are the results of experiments, a row a point, and what the page shows of
-	// them.
+	// Tables are the results of experiments, a row a point, and the tables that the page
+	// makes of them.
 	Tables      []*results.Table
 	Sensitivity []effect // of Sensitivity, the unchanged assumptions first
 

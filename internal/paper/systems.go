@@ -12,7 +12,7 @@ import (
 // rejectedText explains throughputCell.
 const rejectedText = "In parentheses the requests that can never fit, and are rejected; rows of systems that reject different requests do not compare."
 
-// addSystems adds what the page shows of Fig 8 in numbers.
+// addSystems adds the page's tables of Fig 8.
 func (r *Report) addSystems(x *experiment) error {
 	systems := x.systems()
 	ratios, err := x.ratios(r.Seeds[0], "l3", systems)
@@ -31,7 +31,7 @@ func (r *Report) addSystems(x *experiment) error {
 	return nil
 }
 
-// cell writes what a table shows of a point.
+// cell writes the cell of a table for a point.
 type cell func(*configs.Config, *results.Summary) string
 
 // throughputCell is a system's throughput, with the requests that it rejects.

@@ -303,7 +303,7 @@ func (s *selector) normalize() error {
 		b, ok := base[key(r)]
 		if !ok || b == 0 {
 			return &input.Error{Key: "--normalize-to", Value: s.data.NormalizedTo,
-				Expected: fmt.Sprintf("such a row, with %s above 0, for %s = %s and the same group, facet and seed",
+				Expected: fmt.Sprintf("a row to divide by, with %s above 0, for %s = %s and the same group, facet and seed",
 					s.table.Columns[s.value()], s.table.Columns[s.x], s.text(r, s.x))}
 		}
 		s.values[i] /= b
