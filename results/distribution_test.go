@@ -65,8 +65,10 @@ func TestDistribution(t *testing.T) {
 
 func TestDistributionEmpty(t *testing.T) {
 	var d Distribution
-	if d.Count() != 0 || d.Milliseconds() != (Latency{}) {
-		t.Errorf("%d samples, %+v", d.Count(), d.Milliseconds())
+	d.Add(5, 0)
+	d.Add(7, -1)
+	if d.Count() != 0 || len(d.pairs) != 0 || d.Milliseconds() != (Latency{}) {
+		t.Errorf("%d samples, %d values kept, %+v", d.Count(), len(d.pairs), d.Milliseconds())
 	}
 }
 

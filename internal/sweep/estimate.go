@@ -49,7 +49,7 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 		return e, nil
 	}
 	start := time.Now()
-	setup, rate, err := p.measure(ctx, probe)
+	setup, rate, err := p.measure(ctx, probe, probeLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +59,9 @@ func (p *Plan) Estimate(ctx context.Context, done map[string]*Entry, workers int
 	return e, nil
 }
 
-// measure runs a point and returns the CPU time of its set-up and, in
-// nanoseconds, of a token.
-func (p *Plan) measure(ctx context.Context, point *Point) (setup time.Duration, perToken float64, err error) {
+// measure runs a point for a limited time and returns the CPU time of its set-up and, in
+// nanoseconds, of a token, 0 where none was emitted.
+func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (setup time.Duration, perToken float64, err error) {
 	config, err := p.Config(point)
 	if err != nil {
 		return 0, 0, err
@@ -76,7 +76,7 @@ func (p *Plan) measure(ctx context.Context, point *Point) (setup time.Duration, 
 		return 0, 0, nil // the point fails at once
 	}
 	setup = time.Since(start)
-	limited, cancel := context.WithTimeout(ctx, probeLimit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	emitted := make([]atomic.Int64, node.Replicas())
 	start = time.Now()

@@ -320,6 +320,9 @@ func TestEstimate(t *testing.T) {
 	if e, err := p.Estimate(cancelled, nil, 2); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %+v, %v", e, err)
 	}
+	if _, rate, err := p.measure(context.Background(), &p.Points[0], 0); rate != 0 || err != nil {
+		t.Errorf("no token within the limit: %v ns a token, %v", rate, err)
+	}
 	if runtime.GOMAXPROCS(0) != before {
 		t.Errorf("an estimate leaves %d of %d processors", runtime.GOMAXPROCS(0), before)
 	}
