@@ -92,6 +92,18 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return x, nil
 }
 
+// Uint8s returns the elements of a U8 tensor; another type, or a nil tensor, is an
+// input.Error. Nobody may change them.
+func (t *Tensor) Uint8s() ([]byte, error) {
+	if t == nil {
+		return nil, input.Errorf("no such tensor")
+	}
+	if t.DType != "U8" {
+		return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "U8"}
+	}
+	return t.data, nil
+}
+
 // Safetensors is a file of named arrays
 // (https://github.com/huggingface/safetensors#format).
 type Safetensors struct {
@@ -100,6 +112,9 @@ type Safetensors struct {
 
 	byName map[string]*Tensor
 }
+
+// Metadata returns the value of a key of the file's metadata, "" where it has none.
+func (s *Safetensors) Metadata(key string) string { return s.metadata[key] }
 
 // Tensor returns the named array. It is nil if the file has no array of that name.
 func (s *Safetensors) Tensor(name string) *Tensor { return s.byName[name] }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -12,6 +13,7 @@ import (
 
 // Options says where a configuration comes from, in rising order of precedence.
 type Options struct {
+	Preset      string   // system preset of a configuration that names none; "" is DefaultPreset
 	ConfigFiles []string // overlay files, the later wins
 	Sets        []string // "section.key=value", the later wins
 	Flags       []Flag   // the command's own flags, only those that were given
@@ -80,7 +82,12 @@ func (ld *Loader) resolveOptions(layers []*layer, o Options) (*resolution, error
 	if err != nil {
 		return nil, err
 	}
-	return ld.resolve(append(layers, sets, flags))
+	layers = append(layers, sets, flags)
+	if o.Preset != "" && !slices.ContainsFunc(layers, func(l *layer) bool { return l.find("preset") != nil }) {
+		own := entry{key: "preset", value: reflect.ValueOf(o.Preset)}
+		layers = append([]*layer{{preset: true, entries: []entry{own}}}, layers...)
+	}
+	return ld.resolve(layers)
 }
 
 // resolution is a configuration with the origin of its keys.

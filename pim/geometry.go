@@ -84,9 +84,9 @@ func (g *Geometry) bank(ordinal int) (bankGroup, bank int32) {
 	return int32(ordinal % g.bankGroups), int32(ordinal / g.bankGroups)
 }
 
-// rows returns the rows, over all banks, that a head of context tokens
+// Rows returns the rows, over all banks, that a head of context tokens
 // occupies: a key row and a value row for each started RowTokens.
-func (g *Geometry) rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
+func (g *Geometry) Rows(context int) int { return 2 * ((context + g.RowTokens - 1) / g.RowTokens) }
 
 // keyRow returns the row of token's key, counted from the head's first row.
 func (g *Geometry) keyRow(token int) int32 { return int32(2 * (token / g.RowTokens)) }

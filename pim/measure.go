@@ -55,7 +55,7 @@ type Load struct {
 
 // heads returns the heads of the load, each in rows of its own.
 func (l *Load) heads(g *Geometry, d *dram.Spec) ([]headRun, error) {
-	rows := g.rows(l.Context)
+	rows := g.Rows(l.Context)
 	if l.KVHeads < 1 || l.Context < 1 {
 		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: "at least one token and one KV head"}
 	}

@@ -189,7 +189,7 @@ func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 	if !wholeHead {
 		return p.rowSpan + p.headSpan
 	}
-	rows := int64(p.geometry.rows(p.heads[in.head].context))
+	rows := int64(p.geometry.Rows(p.heads[in.head].context))
 	if p.rescore {
 		rows += rows / 2
 	}

@@ -116,7 +116,7 @@ func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, 
 	h := headRun{context: context, appends: true}
 	heads := []headRun{h, h, h}
 	undisturbed := b.ends(heads...)[len(heads)-1]
-	first := int32(b.program.geometry.rows(context))
+	first := int32(b.program.geometry.Rows(context))
 	t := &transfer{geometry: b.program.geometry, firstRow: first, tokens: tokens}
 	b.machine.receive(t, from)
 	end := b.ends(heads...)[len(heads)-1]

@@ -68,7 +68,7 @@ func TestRowsAndSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for context, want := range map[int]int{1: 2, 511: 2, 512: 2, 513: 4, 1024: 4, 1025: 6} {
-		if got := g.rows(context); got != want {
+		if got := g.Rows(context); got != want {
 			t.Errorf("%d tokens: %d rows, want %d", context, got, want)
 		}
 	}

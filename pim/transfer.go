@@ -85,7 +85,7 @@ func (h *hostStream) move(t *transfer) (closed, last int64) {
 	for first := t.first; first < end; {
 		from := first % g.RowTokens
 		to := min(g.RowTokens, from+end-first)
-		rows := int64(g.rows(from + end - first))
+		rows := int64(g.Rows(from + end - first))
 		h.payRefreshes(span, rows*span)
 		h.row(t, Key, first-from, from, to)
 		h.payRefreshes(span, (rows-1)*span)

@@ -43,7 +43,7 @@ func drawTransfers(t *rapid.T, g *Geometry) []transfer {
 		tokens := rapid.OneOf(rapid.IntRange(1, 70), rapid.IntRange(1, 3*g.RowTokens)).Draw(t, "tokens")
 		for range rapid.IntRange(1, 3).Draw(t, "heads") {
 			transfers = append(transfers, transfer{geometry: *g, firstRow: row, first: first, tokens: tokens})
-			row += int32(g.rows(first + tokens))
+			row += int32(g.Rows(first + tokens))
 		}
 	}
 	return transfers

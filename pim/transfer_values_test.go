@@ -67,7 +67,7 @@ func TestTransfersMoveValues(t *testing.T) {
 			{query: randomVectors(r, StoreFP16, 1, fp16Head.HeadDim, 1)},
 		}
 		machine := func(stored int) *valueMachine {
-			m, err := newValueMachine(spec, d, fp16Head, StoreFP16, 2+g.rows(tokens))
+			m, err := newValueMachine(spec, d, fp16Head, StoreFP16, 2+g.Rows(tokens))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestTransfersFillTheCells(tb *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := 2 + g.rows(first+tokens)
+		rows := 2 + g.Rows(first+tokens)
 		machines := [2]*valueMachine{}
 		for i := range machines {
 			if machines[i], err = newValueMachine(spec, d, shape, StoreFP16, rows); err != nil {

@@ -40,6 +40,7 @@ type valueMachine struct {
 	macs       int
 	normalised bool
 	scale      float32 // 1/√d
+	mistake    Mistake // planted
 
 	rows    int
 	openRow []int32 // by bank ordinal, -1 where closed
@@ -130,6 +131,11 @@ func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
 		beats[b] = binary.LittleEndian.Uint64(bytes[8*b:])
 	}
 	m.mapping.Exchange.beats(beats[:])
+	if m.mistake == MistakeLane {
+		t := (beats[0]>>8 ^ beats[1]) & 0xff // back where they came from
+		beats[0] ^= t << 8
+		beats[1] ^= t
+	}
 	return beats
 }
 
@@ -137,6 +143,14 @@ func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
 func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint16, burst int) error {
 	if row < 0 || int(row) >= m.rows {
 		return fmt.Errorf("row %d of a machine with %d rows", row, m.rows)
+	}
+	if m.mistake == MistakeBank {
+		switch ordinal {
+		case wrongBanks[0]:
+			ordinal = wrongBanks[1]
+		case wrongBanks[1]:
+			ordinal = wrongBanks[0]
+		}
 	}
 	beats := m.beats(vector, burst)
 	size := m.mapping.burstBytes / m.mapping.Chips

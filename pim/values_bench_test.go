@@ -27,7 +27,7 @@ func storedHead(tb testing.TB, spec *Spec, shape HeadShape, tokens int, size flo
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m, err := newValueMachine(spec, d, shape, StoreFP16, p.geometry.rows(tokens))
+	m, err := newValueMachine(spec, d, shape, StoreFP16, p.geometry.Rows(tokens))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -184,6 +184,9 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 					bank := quad*g.TokenBursts + burst
 					r.adders[quad] = r.reads[(c*g.Banks+bank)*elements+e]
 				}
+				if m.mistake == MistakeQuad {
+					r.adders[g.ColumnTokens-1] = 0
+				}
 				sum := tree(r.adders[:g.ColumnTokens], r.context)
 				if !m.normalised {
 					sum /= s.total

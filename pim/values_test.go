@@ -111,7 +111,7 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	for range rapid.IntRange(1, 2).Draw(t, "heads") {
 		n := rapid.IntRange(1, 300).Draw(t, "context")
 		p.heads = append(p.heads, headRun{context: n, firstRow: int32(p.rows), appends: rapid.Bool().Draw(t, "append")})
-		p.rows += g.rows(n)
+		p.rows += g.Rows(n)
 		p.vectors = append(p.vectors, kind.vectors(r, p.storage, p.shape, n))
 	}
 	return p
@@ -194,7 +194,7 @@ func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					p.heads, p.rows = []headRun{{context: tokens, appends: true}}, g.rows(tokens)
+					p.heads, p.rows = []headRun{{context: tokens, appends: true}}, g.Rows(tokens)
 					p.vectors = []headVectors{kind.vectors(rand.New(rand.NewPCG(uint64(dim), uint64(tokens))), StoreFP16, p.shape, tokens)}
 					p.compare(t)
 				}

@@ -236,7 +236,7 @@ func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv in
 	if err != nil {
 		return err
 	}
-	m, err := newValueMachine(spec, d, shape, c.Storage, g.rows(c.Keys))
+	m, err := newValueMachine(spec, d, shape, c.Storage, g.Rows(c.Keys))
 	if err != nil {
 		return err
 	}

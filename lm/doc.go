@@ -1,0 +1,11 @@
+// Package lm runs a small language model on a simulated node: the dense parts in
+// float32, as its GPU would, and the attention of decode steps by the programs of
+// package pim on the bytes in the simulated DIMMs.
+//
+// Weights (weights.go) are a safetensors file. Model (model.go) is one position's way
+// through them. What a layer attends with is an attender: Host (host.go) computes on
+// float32 keys and values in memory, DIMMs (dimms.go) on what the re-layout unit has
+// stored in the ranks. A Session (session.go) prefills prompts on the host and decodes
+// on either. Evaluate (evaluate.go) measures how well a text is predicted, Meter
+// (meter.go) says what the steps take. docs/language-model.md reports results.
+package lm

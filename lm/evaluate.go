@@ -1,0 +1,66 @@
+package lm
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Evaluation is how well a model predicts a text.
+type Evaluation struct {
+	Prompt, Steps int       // tokens prefilled, tokens decoded
+	NLL           []float64 // nats, of the token after each decoded one
+	MaxError      float64   // Session.MaxError
+}
+
+// Mean returns the mean of NLL.
+func (e *Evaluation) Mean() float64 {
+	var sum float64
+	for _, x := range e.NLL {
+		sum += x
+	}
+	return sum / float64(len(e.NLL))
+}
+
+// BitsPerByte returns the mean of NLL in bits.
+func (e *Evaluation) BitsPerByte() float64 { return e.Mean() / math.Ln2 }
+
+// Evaluate prefills the first prompt bytes of a text and decodes the next steps one by
+// one, until ctx is done. The step at position i predicts byte i+1, so the text has more than
+// prompt + steps bytes. observe sees each step, with its position and the session; it may be
+// nil. A prediction that is not finite is an error: the formats cannot hold the model.
+func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
+	if prompt < 1 || steps < 1 || prompt+steps > m.Context || prompt+steps >= len(text) {
+		return nil, input.Errorf("a prompt of %d and %d steps in a text of %d bytes: expected at least 1 each, together less than the text and at most %d, the model's context",
+			prompt, steps, len(text), m.Context)
+	}
+	s, err := NewSession(m, on, []int{prompt + steps})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := s.Prefill(0, text[:prompt]); err != nil {
+		return nil, err
+	}
+	e := &Evaluation{Prompt: prompt, Steps: steps, NLL: make([]float64, 0, steps)}
+	for i := prompt; i < prompt+steps; i++ {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		logits, err := s.Step([]int{0}, text[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		nll := NLL(logits[0], text[i+1])
+		if math.IsNaN(nll) || math.IsInf(nll, 0) {
+			return nil, fmt.Errorf("position %d: the prediction is not finite: the precision's formats do not hold this model", i)
+		}
+		e.NLL = append(e.NLL, nll)
+		if observe != nil {
+			observe(i)
+		}
+	}
+	e.MaxError = s.MaxError()
+	return e, nil
+}

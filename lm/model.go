@@ -1,0 +1,227 @@
+package lm
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/l3sim/l3sim/internal/portable"
+)
+
+// Model computes what the GPU does: all but the attention of decode steps, in float32.
+// The sums of its products are blas32's, whose order depends on the machine's
+// instruction set, on nothing else: any number of workers gives the same bits.
+type Model struct {
+	*Weights
+	workers  int
+	cos, sin []float32 // [Context, HeadDim/2], of the rotary positions
+}
+
+// rotaryBase and normEpsilon are those of all models (ReadWeights).
+const (
+	rotaryBase  = 10000
+	normEpsilon = 1e-5
+)
+
+// NewModel returns a model that computes on so many goroutines, at least 1.
+func NewModel(w *Weights, workers int) *Model {
+	m := &Model{Weights: w, workers: workers}
+	half := w.HeadDim / 2
+	m.cos, m.sin = make([]float32, w.Context*half), make([]float32, w.Context*half)
+	for j := range half {
+		// In float64: at position 8,191 an angle in float32 is off by 2^-12.
+		frequency := math.Pow(rotaryBase, -2*float64(j)/float64(w.HeadDim))
+		for position := range w.Context {
+			sin, cos := math.Sincos(float64(position) * frequency)
+			m.cos[position*half+j], m.sin[position*half+j] = float32(cos), float32(sin)
+		}
+	}
+	return m
+}
+
+// lane is one token on its way through the model.
+type lane struct {
+	sequence, position int
+	token              byte
+
+	x, normed  []float32    // [Width]: the residual stream, and its norm
+	qkv        [3][]float32 // [Heads·HeadDim] each
+	attended   []float32    // [Heads·HeadDim], the heads' results
+	gate, up   []float32    // [Hidden]
+	added      []float32    // [Width], what a half of a layer adds
+	logits     []float32    // [vocabulary], where they are asked for
+	withLogits bool
+}
+
+func (m *Model) newLane() *lane {
+	inner := m.Heads * m.HeadDim
+	l := &lane{
+		x: make([]float32, m.Width), normed: make([]float32, m.Width), added: make([]float32, m.Width),
+		attended: make([]float32, inner), gate: make([]float32, m.Hidden), up: make([]float32, m.Hidden),
+		logits: make([]float32, vocabulary),
+	}
+	for i := range l.qkv {
+		l.qkv[i] = make([]float32, inner)
+	}
+	return l
+}
+
+// attender computes attention in one layer: it keeps the lanes' keys and values, and sets
+// attended of each lane, over all positions of its sequence up to its own.
+type attender interface {
+	attend(layer int, lanes []*lane) error
+}
+
+// forward takes tokens through the model. Lanes of one sequence come in the order of their
+// positions, which follow those that a has seen before.
+func (m *Model) forward(lanes []*lane, a attender) error {
+	for _, l := range lanes {
+		copy(l.x, m.embedding.Data[int(l.token)*m.Width:])
+	}
+	for i := range m.layers {
+		y := &m.layers[i]
+		m.each(len(lanes), func(_, n int) { normalise(lanes[n].normed, lanes[n].x, y.attentionNorm) })
+		m.multiply(lanes, func(l *lane) []product {
+			return []product{{&y.qkv[0], l.normed, l.qkv[0]}, {&y.qkv[1], l.normed, l.qkv[1]}, {&y.qkv[2], l.normed, l.qkv[2]}}
+		})
+		m.each(len(lanes), func(_, n int) {
+			m.rotate(lanes[n].qkv[0], lanes[n].position)
+			m.rotate(lanes[n].qkv[1], lanes[n].position)
+		})
+		if err := a.attend(i, lanes); err != nil {
+			return err
+		}
+		m.multiply(lanes, func(l *lane) []product { return []product{{&y.output, l.attended, l.added}} })
+		m.each(len(lanes), func(_, n int) {
+			add(lanes[n].x, lanes[n].added)
+			normalise(lanes[n].normed, lanes[n].x, y.networkNorm)
+		})
+		m.multiply(lanes, func(l *lane) []product {
+			return []product{{&y.gate, l.normed, l.gate}, {&y.up, l.normed, l.up}}
+		})
+		m.each(len(lanes), func(_, n int) { activate(lanes[n].gate, lanes[n].up) })
+		m.multiply(lanes, func(l *lane) []product { return []product{{&y.down, l.gate, l.added}} })
+		m.each(len(lanes), func(_, n int) { add(lanes[n].x, lanes[n].added) })
+	}
+	m.multiply(lanes, func(l *lane) []product {
+		if !l.withLogits {
+			return nil
+		}
+		normalise(l.normed, l.x, m.norm)
+		return []product{{&m.head, l.normed, l.logits}}
+	})
+	return nil
+}
+
+// product is y = a·x.
+type product struct {
+	a    *blas32.General
+	x, y []float32
+}
+
+// rows computes the rows [from, to) of the product.
+func (p *product) rows(from, to int) {
+	a := blas32.General{Rows: to - from, Cols: p.a.Cols, Stride: p.a.Stride, Data: p.a.Data[from*p.a.Stride:]}
+	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: p.a.Cols, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:]})
+}
+
+// multiply computes products of all lanes. The rows of a product are shared by the workers
+// where there are not enough lanes for them.
+func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
+	if len(lanes) >= m.workers {
+		m.each(len(lanes), func(_, n int) {
+			for _, p := range of(lanes[n]) {
+				p.rows(0, p.a.Rows)
+			}
+		})
+		return
+	}
+	var all []product
+	for _, l := range lanes {
+		all = append(all, of(l)...)
+	}
+	m.each(m.workers, func(_, part int) {
+		for _, p := range all {
+			p.rows(p.a.Rows*part/m.workers, p.a.Rows*(part+1)/m.workers)
+		}
+	})
+}
+
+// each calls work for 0 to n-1 on the model's workers, which it numbers from 0.
+func (m *Model) each(n int, work func(worker, i int)) {
+	if n == 1 || m.workers == 1 {
+		for i := range n {
+			work(0, i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var group sync.WaitGroup
+	run := func(worker int) {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			work(worker, i)
+		}
+	}
+	for worker := 1; worker < min(m.workers, n); worker++ {
+		group.Go(func() { run(worker) })
+	}
+	run(0)
+	group.Wait()
+}
+
+// normalise is RMSNorm (Zhang and Sennrich, 2019): out = x/√(mean x² + ε) · weight.
+func normalise(out, x, weight []float32) {
+	var sum float64
+	for _, v := range x {
+		sum += float64(float64(v) * float64(v))
+	}
+	scale := float32(1 / math.Sqrt(sum/float64(len(x))+normEpsilon))
+	for i, v := range x {
+		out[i] = float32(v*scale) * weight[i]
+	}
+}
+
+// rotate turns each head's halves by its position (RoPE, Su et al., 2021; element j is
+// paired with element j + HeadDim/2).
+func (m *Model) rotate(x []float32, position int) {
+	half := m.HeadDim / 2
+	cos, sin := m.cos[position*half:(position+1)*half], m.sin[position*half:(position+1)*half]
+	for ; len(x) > 0; x = x[m.HeadDim:] {
+		low, high := x[:half], x[half:m.HeadDim]
+		for j, a := range low {
+			b := high[j]
+			low[j] = float32(a*cos[j]) - float32(b*sin[j])
+			high[j] = float32(b*cos[j]) + float32(a*sin[j])
+		}
+	}
+}
+
+// activate is SwiGLU (Shazeer, 2020): gate = gate·σ(gate)·up.
+func activate(gate, up []float32) {
+	for i, g := range gate {
+		gate[i] = float32(g/(1+float32(portable.Exp(float64(-g))))) * up[i]
+	}
+}
+
+// add adds y to x.
+func add(x, y []float32) {
+	for i, v := range y {
+		x[i] += v
+	}
+}
+
+// NLL returns the negative log-likelihood of a token, in nats.
+func NLL(logits []float32, token byte) float64 {
+	top := float64(logits[0])
+	for _, x := range logits {
+		top = max(top, float64(x))
+	}
+	var sum float64
+	for _, x := range logits {
+		sum += portable.Exp(float64(x) - top)
+	}
+	return top + portable.Log(sum) - float64(logits[token])
+}

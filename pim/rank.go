@@ -1,0 +1,112 @@
+package pim
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/dram"
+)
+
+// Mistake is a fault that is planted on the way from the host's vectors to a head's result, to see
+// what depends on it.
+type Mistake string
+
+// The mistakes.
+const (
+	NoMistake   Mistake = ""
+	MistakeLane Mistake = "lane" // the re-layout unit leaves one of its swaps out: lanes 0 and 1, on x8 chips
+	MistakeBank Mistake = "bank" // the mapping exchanges two banks, ordinals 4 and 5, in what is written
+	MistakeQuad Mistake = "quad" // the sum of the context leaves out the last quad
+)
+
+// wrongBanks are the ordinals that MistakeBank exchanges.
+var wrongBanks = [2]int{4, 5}
+
+// Rank is one rank with the bytes in its banks. The heads that it holds have rows of their
+// own, and so may be computed side by side: a worker stands for the rank's processing units
+// in a program of one head. The results are those of one program with all heads, one after another.
+type Rank struct {
+	workers []*rankWorker
+}
+
+// rankWorker executes programs on the rank's cells.
+type rankWorker struct {
+	machine *valueMachine
+	program *program
+	heads   []headRun
+	data    []headData
+}
+
+// RankHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits.
+type RankHead struct {
+	FirstRow   int32 // of the head's rows, which nothing else uses
+	Context    int   // tokens attended to, the newest included
+	Query      [][]uint16
+	Key, Value []uint16 // of the newest token, which the program appends; nil where it has been stored
+}
+
+// NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
+// many workers, at least 1. All that it holds is NaN. Specs and shapes that do not fit together
+// are an input.Error.
+func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int) (*Rank, error) {
+	r := &Rank{}
+	for w := range workers {
+		m, err := newValueMachine(spec, d, shape, StoreFP16, rows*(1-min(1, w)))
+		if err != nil {
+			return nil, err
+		}
+		p, err := newProgram(spec, d, shape, nil)
+		if err != nil {
+			return nil, err
+		}
+		if w > 0 {
+			m.share(r.workers[0].machine)
+		}
+		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1)})
+	}
+	return r, nil
+}
+
+// share gives m the cells of another machine.
+func (m *valueMachine) share(other *valueMachine) {
+	m.rows = other.rows
+	for c := range m.chips {
+		m.chips[c].cells = other.chips[c].cells
+	}
+}
+
+// Plant makes the rank's hardware do something wrong from now on.
+func (r *Rank) Plant(mistake Mistake) {
+	for _, w := range r.workers {
+		w.machine.mistake = mistake
+	}
+}
+
+// Store writes the key and value of a token of the head that begins at firstRow, as a
+// transfer from the host does. Tokens of different heads may be stored side by side.
+func (r *Rank) Store(firstRow int32, token int, key, value []uint16) error {
+	return r.workers[0].machine.store(firstRow, token, key, value)
+}
+
+// Attend computes the attention of one head by the program that KernelTable times, and returns
+// it by query head, valid until the worker's next. Workers may run side by side.
+func (r *Rank) Attend(worker int, h *RankHead) ([][]float32, error) {
+	w := r.workers[worker]
+	w.heads[0] = headRun{context: h.Context, firstRow: h.FirstRow, appends: h.Key != nil}
+	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value}
+	w.program.restart(w.heads)
+	results, err := w.machine.run(w.program, w.data)
+	if err != nil {
+		return nil, err
+	}
+	return results[0].out, nil
+}
+
+// EncodeHalf appends x in FP16 bits to dst.
+func EncodeHalf(dst []uint16, x []float32) []uint16 {
+	dst = slices.Grow(dst, len(x))
+	for _, v := range x {
+		dst = append(dst, attention.Float32ToHalf(v))
+	}
+	return dst
+}
