@@ -46,8 +46,13 @@ func (e Energy) TotalJoules() float64 {
 	return e.ActivateJoules + e.ReadJoules + e.WriteJoules + e.RefreshJoules + e.BackgroundJoules
 }
 
-// add returns the sum of two energies.
-func (e Energy) add(o Energy) Energy {
+// Times returns n times the energy.
+func (e Energy) Times(n float64) Energy {
+	return Energy{n * e.ActivateJoules, n * e.ReadJoules, n * e.WriteJoules, n * e.RefreshJoules, n * e.BackgroundJoules}
+}
+
+// Plus returns the sum of two energies.
+func (e Energy) Plus(o Energy) Energy {
 	return Energy{e.ActivateJoules + o.ActivateJoules, e.ReadJoules + o.ReadJoules, e.WriteJoules + o.WriteJoules,
 		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
 }

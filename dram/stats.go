@@ -41,7 +41,7 @@ func (s *Stats) add(o *Stats) {
 	s.RowHits += o.RowHits
 	s.EndClock = max(s.EndClock, o.EndClock)
 	s.Latency.clocks = append(s.Latency.clocks, o.Latency.clocks...)
-	s.Energy = s.Energy.add(o.Energy)
+	s.Energy = s.Energy.Plus(o.Energy)
 }
 
 // Latencies is the read latencies in clocks, from acceptance to the end of the data.

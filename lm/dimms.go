@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // Node is the simulated hardware: one replica's share of a configuration's channels, and the
@@ -14,6 +15,8 @@ import (
 type Node struct {
 	Config *configs.Config
 	Plant  Plant
+	// Exact turns an exact shortcut off: see decode of pim.NewRank.
+	Exact bool
 }
 
 // Plant is a mistake on the path of keys, values and results: one of package pim's, or
@@ -38,6 +41,9 @@ type dimms struct {
 	ranks [][]*pim.Rank // by channel and rankset
 	// places is where each head's rows are, by sequence, then layer and head.
 	places [][]place
+
+	stored, attended   units.Bytes // tokens of prompts stored; tokens that decode steps attended for
+	vector, descriptor units.Bytes // of a head's vector on the channel, and of its descriptor
 
 	sent    *host // keys and values as they were sent, for the error against float64
 	scratch []scratch
@@ -70,7 +76,12 @@ func newDIMMs(m *Model, on *Node, sent *host, lengths []int) (*dimms, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &dimms{model: m, stale: on.Plant == StaleRankset, sent: sent, scratch: make([]scratch, m.workers)}
+	d := &dimms{
+		model: m, stale: on.Plant == StaleRankset, sent: sent, scratch: make([]scratch, m.workers),
+		vector: units.Bytes(geometry.TokenBursts * c.DRAM.BurstBytes()),
+	}
+	burst := units.Bytes(c.DRAM.BurstBytes())
+	d.descriptor = (c.PIM.Descriptor + burst - 1) / burst * burst
 	used := d.placeHeads(lengths, channels, ranksets, c.Comm.Rotation, &geometry)
 	capacity := int(c.Node.RankCapacity()/c.PIM.UnitBytes(&c.DRAM.Spec)) * 2 // rows: a unit is a row of keys and one of values
 	for channel := range channels {
@@ -81,7 +92,7 @@ func newDIMMs(m *Model, on *Node, sent *host, lengths []int) (*dimms, error) {
 				return nil, &input.Error{Key: "node.memory_capacity", Value: c.Node.MemoryCapacity.String(),
 					Expected: fmt.Sprintf("room for %d rows on a rank: fewer or shorter sequences, or more", rows)}
 			}
-			rank, err := pim.NewRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers)
+			rank, err := pim.NewRank(&c.PIM, &c.DRAM.Spec, shape, rows, m.workers, !on.Exact)
 			if err != nil {
 				return nil, err
 			}
@@ -132,6 +143,9 @@ func (d *dimms) encode(worker int, l *lane, head int) (q, k, v []uint16) {
 // store sends keys and values of a prompt's tokens down.
 func (d *dimms) store(layer int, lanes []*lane) error {
 	m := d.model
+	if layer == 0 {
+		d.stored += units.Bytes(len(lanes))
+	}
 	m.each(m.Heads, func(worker, head int) {
 		for _, l := range lanes {
 			p := d.places[l.sequence][layer*m.Heads+head]
@@ -146,6 +160,9 @@ func (d *dimms) store(layer int, lanes []*lane) error {
 // is stored.
 func (d *dimms) attend(layer int, lanes []*lane) error {
 	m := d.model
+	if layer == 0 {
+		d.attended += units.Bytes(len(lanes))
+	}
 	d.sent.keep(layer, lanes)
 	m.each(len(lanes)*m.Heads, func(worker, n int) {
 		d.fail(worker, d.head(worker, layer, lanes[n/m.Heads], n%m.Heads))

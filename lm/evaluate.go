@@ -1,9 +1,12 @@
 package lm
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"strconv"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -27,9 +30,19 @@ func (e *Evaluation) Mean() float64 {
 // BitsPerByte returns the mean of NLL in bits.
 func (e *Evaluation) BitsPerByte() float64 { return e.Mean() / math.Ln2 }
 
+// WriteNLL writes the steps as CSV: position, nll_nats.
+func (e *Evaluation) WriteNLL(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	fmt.Fprintln(b, "position,nll_nats")
+	for i, x := range e.NLL {
+		fmt.Fprintf(b, "%d,%s\n", e.Prompt+i, strconv.FormatFloat(x, 'g', -1, 64))
+	}
+	return b.Flush()
+}
+
 // Evaluate prefills the first prompt bytes of a text and decodes the next steps one by
 // one, until ctx is done. The step at position i predicts byte i+1, so the text has more than
-// prompt + steps bytes. observe sees each step, with its position and the session; it may be
+// prompt + steps bytes. observe sees the position of each step; it may be
 // nil. A prediction that is not finite is an error: the formats cannot hold the model.
 func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if prompt < 1 || steps < 1 || prompt+steps > m.Context || prompt+steps >= len(text) {

@@ -56,7 +56,10 @@ func (h *host) keep(layer int, lanes []*lane) {
 	m.each(len(lanes), func(_, n int) {
 		l := lanes[n]
 		if h.rounded {
-			for _, x := range l.qkv {
+			for i, x := range l.qkv {
+				if roundMode>>i&1 == 0 {
+					continue
+				}
 				for i, v := range x {
 					x[i] = attention.RoundHalf(v)
 				}
@@ -131,3 +134,5 @@ func (h *host) deviation(worker int, kept *keptHead, n int, q, got []float32) fl
 	}
 	return largest
 }
+
+var roundMode = 7

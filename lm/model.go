@@ -79,7 +79,7 @@ type attender interface {
 // positions, which follow those that a has seen before.
 func (m *Model) forward(lanes []*lane, a attender) error {
 	for _, l := range lanes {
-		copy(l.x, m.embedding.Data[int(l.token)*m.Width:])
+		copy(l.x, m.embedding[int(l.token)*m.Width:])
 	}
 	for i := range m.layers {
 		y := &m.layers[i]
@@ -116,25 +116,27 @@ func (m *Model) forward(lanes []*lane, a attender) error {
 	return nil
 }
 
-// product is y = a·x.
+// product is y = x·a.
 type product struct {
-	a    *blas32.General
+	a    *blas32.General // [len(x), len(y)]
 	x, y []float32
 }
 
-// rows computes the rows [from, to) of the product.
-func (p *product) rows(from, to int) {
-	a := blas32.General{Rows: to - from, Cols: p.a.Cols, Stride: p.a.Stride, Data: p.a.Data[from*p.a.Stride:]}
-	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: p.a.Cols, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:]})
+// outputs computes the elements [from, to) of y, each a sum over x in its order. PyTorch's
+// results on CPUs are sums in that order too, but for the rounding of products: those of
+// another order differ more, and now and then change how a key or value rounds to FP16.
+func (p *product) outputs(from, to int) {
+	a := blas32.General{Rows: p.a.Rows, Cols: to - from, Stride: p.a.Stride, Data: p.a.Data[from:]}
+	blas32.Gemv(blas.Trans, 1, a, blas32.Vector{N: p.a.Rows, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:to]})
 }
 
-// multiply computes products of all lanes. The rows of a product are shared by the workers
+// multiply computes products of all lanes. The outputs of a product are shared by the workers
 // where there are not enough lanes for them.
 func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
 	if len(lanes) >= m.workers {
 		m.each(len(lanes), func(_, n int) {
 			for _, p := range of(lanes[n]) {
-				p.rows(0, p.a.Rows)
+				p.outputs(0, p.a.Cols)
 			}
 		})
 		return
@@ -145,7 +147,7 @@ func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
 	}
 	m.each(m.workers, func(_, part int) {
 		for _, p := range all {
-			p.rows(p.a.Rows*part/m.workers, p.a.Rows*(part+1)/m.workers)
+			p.outputs(p.a.Cols*part/m.workers, p.a.Cols*(part+1)/m.workers)
 		}
 	})
 }

@@ -46,9 +46,10 @@ type RankHead struct {
 }
 
 // NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
-// many workers, at least 1. All that it holds is NaN. Specs and shapes that do not fit together
-// are an input.Error.
-func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int) (*Rank, error) {
+// many workers, at least 1. All that it holds is NaN. With decode, elements are decoded when they
+// are written and not at every read, where the formats allow it: the results are the same. Specs and
+// shapes that do not fit together are an input.Error.
+func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
 	r := &Rank{}
 	for w := range workers {
 		m, err := newValueMachine(spec, d, shape, StoreFP16, rows*(1-min(1, w)))
@@ -61,6 +62,8 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int) (*Ran
 		}
 		if w > 0 {
 			m.share(r.workers[0].machine)
+		} else if decode && m.decodes() {
+			m.decode()
 		}
 		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1)})
 	}
@@ -72,6 +75,9 @@ func (m *valueMachine) share(other *valueMachine) {
 	m.rows = other.rows
 	for c := range m.chips {
 		m.chips[c].cells = other.chips[c].cells
+	}
+	if m.decoded.values = other.decoded.values; m.decoded.values != nil {
+		m.decodeSums()
 	}
 }
 

@@ -41,6 +41,7 @@ type valueMachine struct {
 	normalised bool
 	scale      float32 // 1/√d
 	mistake    Mistake // planted
+	decoded    decodedCells
 
 	rows    int
 	openRow []int32 // by bank ordinal, -1 where closed
@@ -157,6 +158,9 @@ func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint1
 	for c := range m.chips {
 		at := m.cell(row, column) + ordinal*size
 		share(m.chips[c].cells[at:at+size], &beats, c, m.mapping.Exchange.deviceWidth)
+		if m.decoded.values != nil {
+			m.decodeBurst(row, column, ordinal, c, m.chips[c].cells[at:at+size])
+		}
 	}
 	return nil
 }
@@ -310,6 +314,10 @@ func (m *valueMachine) score(in *instruction) error {
 				clear(partial)
 			}
 			q := (query*g.TokenBursts + int(in.burst)) * n
+			if m.decoded.values != nil {
+				m.scoreDecoded(m.decodedColumn(in.row, in.column), c, (*[decodedElements]float32)(chip.query[q:]), partial)
+				continue
+			}
 			scoreBanks(chip.cells[at:at+size], widen, chip.query[q:q+n], partial, r)
 		}
 	}
@@ -326,6 +334,13 @@ func (m *valueMachine) context(in *instruction) error {
 	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
 	set := m.program.setTokens
 	first := int(in.token) % set // the column's first token within its slot
+	if m.decoded.values != nil {
+		for i := range int(in.queries) {
+			slot := (int(in.slot)*m.macs+i)*set + first
+			m.contextDecoded(in, int(in.query)+i, m.weights[slot:slot+g.ColumnTokens])
+		}
+		return nil
+	}
 	for c := range m.chips {
 		chip := &m.chips[c]
 		for i := range int(in.queries) {

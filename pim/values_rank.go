@@ -149,6 +149,10 @@ func (m *valueMachine) readContext(in *instruction) {
 	from := int(in.burst) * burst
 	to := min(from+burst, n)
 	for c := range m.chips {
+		if m.decoded.values != nil {
+			m.readDecoded(r.reads[c*n:(c+1)*n], int(in.query), c, from, to)
+			continue
+		}
 		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.query)*n+from:int(in.query)*n+to])
 	}
 	if int(in.burst) < m.program.contextBursts-1 {

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/lm"
+	"github.com/l3sim/l3sim/results"
+)
+
+// evalFlags are the flags of `eval`.
+type evalFlags struct {
+	languageFlags
+	text, nll       string
+	prompt, steps   int
+	reference, json bool
+}
+
+func (a *app) newEvalCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval",
+		Short: "Measure how well the language model predicts a text with its attention in the simulated DIMMs",
+		Long: `Measure how well the language model predicts a text with its attention in the simulated DIMMs.
+
+The text's first bytes are prefilled, the following ones decoded one by one as 'l3sim generate' does. The
+step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
+--reference attention is computed in float32 without DIMMs. Without --text, Go source that the model has not
+seen is taken. docs/language-model.md compares precisions.`,
+		Example: `  l3sim eval --steps 1000 --precision fp32
+  l3sim eval --text main.go --prompt 100 --nll nll.csv --json
+  l3sim eval --steps 300 --plant quad`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.text, "text", "", "`file` whose bytes are predicted")
+	flags.IntVar(&f.prompt, "prompt", 1, "bytes that are prefilled")
+	flags.IntVar(&f.steps, "steps", 0, "bytes that are decoded (default: the rest, up to the model's context)")
+	flags.BoolVar(&f.reference, "reference", false, "attention in float32, without DIMMs")
+	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	f.register(cmd)
+	return cmd
+}
+
+// evalResult is the JSON of eval.
+type evalResult struct {
+	Bytes             int     `json:"bytes"` // prefilled and decoded
+	Prompt            int     `json:"prompt"`
+	Steps             int     `json:"steps"`
+	NLLNatsMean       float64 `json:"nll_nats_mean"` // over the steps
+	BitsPerByte       float64 `json:"bits_per_byte"`
+	MaxAttentionError float64 `json:"max_attention_error"` // against float64; 0 without DIMMs
+	WallS             float64 `json:"wall_s"`
+}
+
+// eval measures and prints.
+func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
+	m, node, err := f.load(cmd)
+	if err != nil {
+		return err
+	}
+	text, err := f.check(cmd, m)
+	if err != nil {
+		return err
+	}
+	if f.reference {
+		node = nil
+	}
+	start := time.Now()
+	show := a.newProgress("bytes")
+	show.Start(int64(f.steps))
+	e, err := lm.Evaluate(cmd.Context(), m, node, text, f.prompt, f.steps, func(position int) { show.Set(int64(position - f.prompt + 1)) })
+	show.Done()
+	if err != nil {
+		return f.config.locate(err)
+	}
+	if f.nll != "" {
+		if err := results.WriteFileAtomic(f.nll, func(w io.Writer) error { return e.WriteNLL(w) }); err != nil {
+			return err
+		}
+	}
+	r := evalResult{
+		Bytes: e.Prompt + e.Steps, Prompt: e.Prompt, Steps: e.Steps, NLLNatsMean: e.Mean(), BitsPerByte: e.BitsPerByte(),
+		MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
+	}
+	return a.print(f.json, r, func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
+			r.Steps, r.Prompt, r.BitsPerByte, r.NLLNatsMean, r.MaxAttentionError, r.WallS)
+		return err
+	})
+}
+
+// check reads the text and fills in the number of steps.
+func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
+	if err := notEmpty(cmd, "text", "nll"); err != nil {
+		return nil, err
+	}
+	if f.reference {
+		for _, name := range []string{"plant", "exact", "precision"} {
+			if flag := cmd.Flags().Lookup(name); flag.Changed {
+				return nil, &input.Error{Key: "--" + name, Value: flag.Value.String(), Expected: "to be left out beside --reference, which has no DIMMs"}
+			}
+		}
+	}
+	text := lm.SampleText()
+	if f.text != "" {
+		var err error
+		if text, err = readText("--text", f.text); err != nil {
+			return nil, err
+		}
+	}
+	// The last step predicts a byte that the text must have.
+	most := min(len(text)-1, m.Context)
+	if most < 2 {
+		return nil, &input.Error{Key: "--text", Value: fmt.Sprintf("%d bytes", len(text)), Expected: "at least 3 bytes"}
+	}
+	if err := between("--prompt", f.prompt, 1, most-1); err != nil {
+		return nil, err
+	}
+	if !cmd.Flags().Changed("steps") {
+		f.steps = most - f.prompt
+	}
+	if err := between("--steps", f.steps, 1, most-f.prompt); err != nil {
+		return nil, err
+	}
+	if f.nll != "" {
+		return text, writableFile("--nll", f.nll)
+	}
+	return text, nil
+}

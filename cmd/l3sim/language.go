@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/lm"
+)
+
+// languageFlags are the flags that `generate` and `eval` share.
+type languageFlags struct {
+	config         configFlags
+	weights, plant string
+	exact          bool
+}
+
+// deskPreset is the system preset of the commands that run a language model.
+const deskPreset = "desk"
+
+func (f *languageFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.config.options.Preset = deskPreset
+	f.config.register(cmd, keyFlag{"preset", "preset", deskPreset, "system preset (see 'l3sim config list')"}, precisionFlag)
+	flags.StringVar(&f.weights, "weights", "", "safetensors `file` of another byte-level model, with the same tensors as the built-in one")
+	flags.StringVar(&f.plant, "plant", "", "plant a mistake in the DIMMs: lane (of the re-layout), bank (of the mapping), quad (of a sum) or rankset (a stale one)")
+	flags.BoolVar(&f.exact, "exact", false, "decode stored bytes at every read, instead of once when they are written: the same results, slower")
+}
+
+// load returns the model and the node.
+func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
+	if err := notEmpty(cmd, "weights", "plant"); err != nil {
+		return nil, nil, err
+	}
+	if cmd.Flags().Changed("plant") && !slices.Contains(lm.Plants(), f.plant) {
+		return nil, nil, input.UnknownName("--plant", f.plant, lm.Plants())
+	}
+	cfg, err := f.config.load(cmd)
+	if err != nil {
+		return nil, nil, err
+	}
+	weights, err := lm.Builtin()
+	if f.weights != "" {
+		weights, err = lm.OpenWeights(f.weights)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	own := *cfg // the configuration's model is another
+	own.Run.System, own.Model = "l3", weights.LLM("tiny-lm")
+	return lm.NewModel(weights, runtime.GOMAXPROCS(0)), &lm.Node{Config: &own, Plant: lm.Plant(f.plant), Exact: f.exact}, nil
+}
+
+// readText reads a file that is no longer than the model's context and one byte more are.
+func readText(flag, path string) ([]byte, error) {
+	text, err := input.ReadFile(path)
+	if err == nil && len(text) == 0 {
+		err = &input.Error{File: path, Key: flag, Expected: "a file with at least one byte"}
+	}
+	return text, err
+}
+
+// tooLong refuses a sequence beyond the model's context.
+func tooLong(name string, prompt, tokens, context int) error {
+	if prompt+tokens <= context {
+		return nil
+	}
+	return &input.Error{Key: name, Value: fmt.Sprintf("%d bytes, %d more", prompt, tokens),
+		Expected: fmt.Sprintf("at most %d together, the model's context", context)}
+}

@@ -1,0 +1,74 @@
+package lm
+
+import (
+	"context"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// LLM returns the model as the simulator's cost models know it: FP16, on one GPU.
+func (s Shape) LLM(name string) llm.Model {
+	return llm.Model{
+		Name: name, Layers: s.Layers, Hidden: s.Width, Heads: s.Heads, KVHeads: s.Heads, HeadDim: s.HeadDim,
+		FFNHidden: s.Hidden, GatedFFN: true, Vocab: vocabulary, ElementBits: 16, TensorParallel: 1,
+	}
+}
+
+// Traffic is what a session has moved between its GPU and the DIMMs.
+type Traffic struct {
+	PCIeDown, PCIeUp units.Bytes // elements: q, k and v down, results up
+	Channel          units.Bytes // bursts on the channels, both ways, with padding and descriptors
+}
+
+// Traffic returns what s has moved so far; nothing without DIMMs. What pim.relayout = "cpu"
+// reads and writes again on the channels is not in it.
+func (s *Session) Traffic() (t Traffic) {
+	d := s.dimms
+	if d == nil {
+		return t
+	}
+	m := s.model.LLM("")
+	layers := units.Bytes(m.Layers)
+	t.PCIeDown = layers * (d.stored*m.KVBytesPerTokenLayer() + d.attended*m.QKVBytesPerTokenLayer())
+	t.PCIeUp = layers * d.attended * m.AttentionBytesPerTokenLayer()
+	heads := layers * units.Bytes(m.Heads)
+	t.Channel = heads * (d.stored*2*d.vector + d.attended*(4*d.vector+d.descriptor))
+	return t
+}
+
+// Work is what units of the ranks did.
+type Work struct {
+	LayerSteps int64 // decode steps of one sequence in one layer
+	Clocks     int64 // of all ranks together, heads one after another, refresh included
+	// Busy is the clocks of each unit.
+	BankPUs, CommandBus, DataBus, Adders, Softmax float64
+	Energy                                        dram.Energy
+}
+
+// MeasureSteps runs, command by command, the programs of steps decode steps that begin with a
+// context of first tokens (their own included), in every layer on all channels.
+func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *Work) error {
+	c := on.Config
+	channels := c.Node.Channels / c.Node.GPUs
+	load := pim.Load{KVHeads: m.Heads / channels, Shape: pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}}
+	for load.Context = first; load.Context < first+steps; load.Context++ {
+		r, err := pim.Measure(ctx, &c.PIM, &c.DRAM.Spec, load, nil, nil)
+		if err != nil {
+			return err
+		}
+		times := int64(m.Layers * channels)
+		w.LayerSteps += int64(m.Layers)
+		w.Clocks += times * r.TotalCycles
+		clocks, o := float64(times*r.TotalCycles), &r.TotalOccupancy
+		w.BankPUs += float64(clocks * o.BankPUs)
+		w.CommandBus += float64(clocks * o.CommandBus)
+		w.DataBus += float64(clocks * o.DataBus)
+		w.Adders += float64(clocks * o.Adders)
+		w.Softmax += float64(clocks * o.Softmax)
+		w.Energy = w.Energy.Plus(r.Energy.Times(float64(times)))
+	}
+	return nil
+}
