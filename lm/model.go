@@ -5,15 +5,13 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Model computes what the GPU does: all but the attention of decode steps, in float32.
-// The sums of its products are blas32's, whose order depends on the machine's
-// instruction set, on nothing else: any number of workers gives the same bits.
+// Any number of workers gives the same bits.
 type Model struct {
 	*Weights
 	workers  int
@@ -116,18 +114,20 @@ func (m *Model) forward(lanes []*lane, a attender) error {
 	return nil
 }
 
-// product is y = x·a.
+// product is y = a·x.
 type product struct {
-	a    *blas32.General // [len(x), len(y)]
+	a    *blas32.General // [len(y), len(x)]
 	x, y []float32
 }
 
-// outputs computes the elements [from, to) of y, each a sum over x in its order. PyTorch's
-// results on CPUs are sums in that order too, but for the rounding of products: those of
-// another order differ more, and now and then change how a key or value rounds to FP16.
+// outputs computes the elements [from, to) of y. Sums are float64's, rounded once: what the order
+// of sums in float32 changes would now and then change how a key or a value rounds to FP16.
 func (p *product) outputs(from, to int) {
-	a := blas32.General{Rows: p.a.Rows, Cols: to - from, Stride: p.a.Stride, Data: p.a.Data[from:]}
-	blas32.Gemv(blas.Trans, 1, a, blas32.Vector{N: p.a.Rows, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:to]})
+	n := p.a.Cols
+	x := blas32.Vector{N: n, Inc: 1, Data: p.x}
+	for i := from; i < to; i++ {
+		p.y[i] = float32(blas32.DDot(x, blas32.Vector{N: n, Inc: 1, Data: p.a.Data[i*n : (i+1)*n]}))
+	}
 }
 
 // multiply computes products of all lanes. The outputs of a product are shared by the workers
@@ -136,7 +136,7 @@ func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
 	if len(lanes) >= m.workers {
 		m.each(len(lanes), func(_, n int) {
 			for _, p := range of(lanes[n]) {
-				p.outputs(0, p.a.Cols)
+				p.outputs(0, p.a.Rows)
 			}
 		})
 		return
@@ -147,7 +147,7 @@ func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
 	}
 	m.each(m.workers, func(_, part int) {
 		for _, p := range all {
-			p.outputs(p.a.Cols*part/m.workers, p.a.Cols*(part+1)/m.workers)
+			p.outputs(p.a.Rows*part/m.workers, p.a.Rows*(part+1)/m.workers)
 		}
 	})
 }

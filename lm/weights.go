@@ -47,22 +47,22 @@ type Shape struct {
 // vocabulary is the tokens of a byte-level model.
 const vocabulary = 256
 
-// Weights are a model's parameters, widened to float32. Matrices are [inputs, outputs].
+// Weights are a model's parameters, widened to float32. Matrices are [outputs, inputs].
 type Weights struct {
 	Shape
 	embedding []float32      // [vocabulary, Width]
 	norm      []float32      // before head
-	head      blas32.General // [Width, vocabulary]
+	head      blas32.General // [vocabulary, Width]
 	layers    []layer
 }
 
 // layer is the parameters of one layer.
 type layer struct {
 	attentionNorm, networkNorm []float32
-	qkv                        [3]blas32.General // q, k, v: [Width, Heads·HeadDim]
-	output                     blas32.General    // [Heads·HeadDim, Width]
-	gate, up                   blas32.General    // [Width, Hidden]
-	down                       blas32.General    // [Hidden, Width]
+	qkv                        [3]blas32.General // q, k, v: [Heads·HeadDim, Width]
+	output                     blas32.General    // [Width, Heads·HeadDim]
+	gate, up                   blas32.General    // [Hidden, Width]
+	down                       blas32.General    // [Width, Hidden]
 }
 
 // Bounds of a model: beyond them a file is taken to be wrong.
@@ -192,12 +192,6 @@ func (r *tensorReader) vector(name string, shape ...int) []float32 {
 	return x
 }
 
-// matrix returns a tensor [outputs, inputs] transposed.
-func (r *tensorReader) matrix(name string, outputs, inputs int) blas32.General {
-	x := r.vector(name, outputs, inputs)
-	t := blas32.General{Rows: inputs, Cols: outputs, Stride: outputs, Data: make([]float32, len(x))}
-	for i, v := range x {
-		t.Data[i%inputs*outputs+i/inputs] = v
-	}
-	return t
+func (r *tensorReader) matrix(name string, rows, columns int) blas32.General {
+	return blas32.General{Rows: rows, Cols: columns, Stride: columns, Data: r.vector(name, rows, columns)}
 }

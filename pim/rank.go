@@ -14,13 +14,13 @@ type Mistake string
 // The mistakes.
 const (
 	NoMistake   Mistake = ""
-	MistakeLane Mistake = "lane" // the re-layout unit leaves one of its swaps out: lanes 0 and 1, on x8 chips
-	MistakeBank Mistake = "bank" // the mapping exchanges two banks, ordinals 4 and 5, in what is written
+	MistakeLane Mistake = "lane" // the re-layout unit takes byte lanes 1 and 3 for each other
+	MistakeBank Mistake = "bank" // writes to either of two banks, ordinals 4 and 5, go to both
 	MistakeQuad Mistake = "quad" // the sum of the context leaves out the last quad
 )
 
-// wrongBanks are the ordinals that MistakeBank exchanges.
-var wrongBanks = [2]int{4, 5}
+// wrongBanks is the first of the two ordinals of MistakeBank.
+const wrongBanks = 4
 
 // Rank is one rank with the bytes in its banks. The heads that it holds have rows of their
 // own, and so may be computed side by side: a worker stands for the rank's processing units

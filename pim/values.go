@@ -131,12 +131,12 @@ func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
 	for b := range beats {
 		beats[b] = binary.LittleEndian.Uint64(bytes[8*b:])
 	}
-	m.mapping.Exchange.beats(beats[:])
 	if m.mistake == MistakeLane {
-		t := (beats[0]>>8 ^ beats[1]) & 0xff // back where they came from
-		beats[0] ^= t << 8
-		beats[1] ^= t
+		for b, x := range beats {
+			beats[b] = x&^0xff00ff00 | x&0xff00<<16 | x>>16&0xff00
+		}
 	}
+	m.mapping.Exchange.beats(beats[:])
 	return beats
 }
 
@@ -145,24 +145,24 @@ func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint1
 	if row < 0 || int(row) >= m.rows {
 		return fmt.Errorf("row %d of a machine with %d rows", row, m.rows)
 	}
-	if m.mistake == MistakeBank {
-		switch ordinal {
-		case wrongBanks[0]:
-			ordinal = wrongBanks[1]
-		case wrongBanks[1]:
-			ordinal = wrongBanks[0]
-		}
-	}
 	beats := m.beats(vector, burst)
+	m.putBurst(ordinal, row, column, &beats)
+	if m.mistake == MistakeBank && ordinal/2 == wrongBanks/2 {
+		m.putBurst(ordinal^1, row, column, &beats)
+	}
+	return nil
+}
+
+// putBurst puts what the re-layout unit passes on into the cells of a bank.
+func (m *valueMachine) putBurst(ordinal int, row, column int32, beats *[burstBeats]uint64) {
 	size := m.mapping.burstBytes / m.mapping.Chips
 	for c := range m.chips {
 		at := m.cell(row, column) + ordinal*size
-		share(m.chips[c].cells[at:at+size], &beats, c, m.mapping.Exchange.deviceWidth)
+		share(m.chips[c].cells[at:at+size], beats, c, m.mapping.Exchange.deviceWidth)
 		if m.decoded.values != nil {
 			m.decodeBurst(row, column, ordinal, c, m.chips[c].cells[at:at+size])
 		}
 	}
-	return nil
 }
 
 // cell returns the index in a chip's cells of bank 0 at row and column.
