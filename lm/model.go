@@ -5,13 +5,15 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Model computes what the GPU does: all but the attention of decode steps, in float32.
-// Any number of workers gives the same bits.
+// The sums of its products are blas32's, whose order depends on the machine's
+// instruction set, and on nothing else: any number of workers gives the same bits.
 type Model struct {
 	*Weights
 	workers  int
@@ -120,14 +122,10 @@ type product struct {
 	x, y []float32
 }
 
-// outputs computes the elements [from, to) of y. Sums are float64's, rounded once: what the order
-// of sums in float32 changes would now and then change how a key or a value rounds to FP16.
+// outputs computes the elements [from, to) of y.
 func (p *product) outputs(from, to int) {
-	n := p.a.Cols
-	x := blas32.Vector{N: n, Inc: 1, Data: p.x}
-	for i := from; i < to; i++ {
-		p.y[i] = float32(blas32.DDot(x, blas32.Vector{N: n, Inc: 1, Data: p.a.Data[i*n : (i+1)*n]}))
-	}
+	a := blas32.General{Rows: to - from, Cols: p.a.Cols, Stride: p.a.Stride, Data: p.a.Data[from*p.a.Stride:]}
+	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: p.a.Cols, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:to]})
 }
 
 // multiply computes products of all lanes. The outputs of a product are shared by the workers

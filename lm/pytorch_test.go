@@ -12,6 +12,10 @@ import (
 
 // TestPyTorch compares the model with PyTorch's results at each position, without and with DIMMs:
 // f32 is float32 throughout, kv16 rounds q, k and v to FP16, which the DIMMs store.
+//
+// An error of 1e-6 changes how one element in a thousand rounds to FP16, and layers amplify that: the order of
+// float32 sums alone moves single positions by more than 5e-3. In the whole text few may be so, and none by more than what
+// rounding to FP16 itself does.
 func TestPyTorch(t *testing.T) {
 	n := long.Of(700, 8192)
 	m := builtin(t, runtime.GOMAXPROCS(0))
@@ -19,20 +23,26 @@ func TestPyTorch(t *testing.T) {
 		name        string
 		on          *Node
 		each, whole float64
+		beyond      int     // positions that may be further off than each
+		most        float64 // that these may be off
 	}{
-		{"f32", nil, 1e-3, 1e-5},
-		{"kv16", desk(t, fp32), 5e-3, 2e-5},
+		{"f32", nil, 1e-3, 1e-5, 0, 0},
+		{"kv16", desk(t, fp32), 5e-3, 2e-5, n / 4096, 0.012},
 	} {
 		want := reference(t, c.name+".nll")
 		e := evaluate(t, m, c.on, 1, n-1)
-		worst, mean := 0.0, 0.0
+		worst, mean, beyond := 0.0, 0.0, 0
 		for i, x := range e.NLL {
 			off := x - float64(want[i+1])
 			worst = max(worst, math.Abs(off))
+			if math.Abs(off) > c.each {
+				beyond++
+				t.Logf("%s: position %d is off by %g", c.name, i+1, off)
+			}
 			mean += off / float64(len(e.NLL))
 		}
 		t.Logf("%s: %d positions, worst %.2g, mean %.2g, attention %.2g, %.4f bits", c.name, len(e.NLL), worst, mean, e.MaxError, e.BitsPerByte())
-		if !(worst <= c.each) || !(math.Abs(mean) <= c.whole) {
+		if beyond > c.beyond || !(worst <= max(c.each, c.most)) || !(math.Abs(mean) <= c.whole) {
 			t.Errorf("%s: worst %g, mean %g, expected at most %g and %g", c.name, worst, mean, c.each, c.whole)
 		}
 		if c.on != nil && (e.MaxError == 0 || e.MaxError > 5e-5) {
