@@ -32,6 +32,7 @@ func TestPublishedParameters(t *testing.T) {
 		parameters, off float64
 		small           func(*llm.Model) int
 	}{
+		"tiny-lm":      {6_524_160, 0, llamaSmall}, // lm/data/tiny_lm.safetensors
 		"llama-2-7b":   {6_738_415_616, 0, llamaSmall},
 		"llama-2-13b":  {13_015_864_320, 0, llamaSmall},
 		"llama-2-70b":  {68_976_648_192, 0, llamaSmall},

@@ -1,0 +1,119 @@
+package pim
+
+import (
+	"slices"
+	"testing"
+
+	"math/rand/v2"
+
+	"pgregory.net/rapid"
+)
+
+// TestRankIsOneProgram: heads of a Rank, on several workers, decoded once or at each read, give the bits of one
+// program with all heads on one machine.
+func TestRankIsOneProgram(t *testing.T) {
+	d := ddr4(t)
+	rapid.Check(t, func(t *rapid.T) {
+		spec := Default()
+		spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
+		spec.NormalisedWeights = rapid.Bool().Draw(t, "normalised")
+		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 96, 128}).Draw(t, "d"), Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		g, err := NewGeometry(d, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var heads []headRun
+		rows := 0
+		for range rapid.IntRange(1, 4).Draw(t, "heads") {
+			h := headRun{context: rapid.IntRange(1, 600).Draw(t, "context"), firstRow: int32(rows), appends: rapid.Bool().Draw(t, "appends")}
+			rows += g.Rows(h.context)
+			heads = append(heads, h)
+		}
+		p, err := newProgram(spec, d, shape, heads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := newValueMachine(spec, d, shape, StoreFP16, rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoded, err := NewRank(spec, d, shape, rows, 2, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exact, err := NewRank(spec, d, shape, rows, 2, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if on := decoded.workers[1].machine.decoded.values != nil; on != (spec.Precision.Preset == "fp32" && axpyRounds()) {
+			t.Fatalf("%s: decoded when written: %t", spec.Precision.Preset, on)
+		}
+		data := make([]headData, len(heads))
+		for i, h := range heads {
+			k, v := randomVectors(r, StoreFP16, h.context, shape.HeadDim, 1), randomVectors(r, StoreFP16, h.context, shape.HeadDim, 1)
+			data[i].query = randomVectors(r, StoreFP16, shape.Queries, shape.HeadDim, 1)
+			stored := h.context
+			if h.appends {
+				stored--
+				data[i].key, data[i].value = k[stored], v[stored]
+			}
+			for token := range stored {
+				for _, err := range []error{
+					m.store(h.firstRow, token, k[token], v[token]),
+					decoded.Store(h.firstRow, token, k[token], v[token]), exact.Store(h.firstRow, token, k[token], v[token]),
+				} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		want, err := m.run(p, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, h := range heads {
+			head := RankHead{FirstRow: h.firstRow, Context: h.context, Query: data[i].query, Key: data[i].key, Value: data[i].value}
+			for name, rank := range map[string]*Rank{"decoded": decoded, "exact": exact} {
+				got, err := rank.Attend(i%2, &head)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for q := range got {
+					if !slices.Equal(got[q], want[i].out[q]) {
+						t.Errorf("%s, head %d, query %d: differs", name, i, q)
+					}
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkRank computes a head of 4,096 tokens, decoded once or at each read.
+func BenchmarkRank(b *testing.B) {
+	const tokens = 4096
+	for _, decode := range []bool{true, false} {
+		b.Run(map[bool]string{true: "decoded", false: "exact"}[decode], func(b *testing.B) {
+			spec := precision("fp32")
+			rank, err := NewRank(spec, ddr4(b), fp16Head, 16, 1, decode)
+			if err != nil {
+				b.Fatal(err)
+			}
+			r := rand.New(rand.NewPCG(1, 1))
+			k, v := randomVectors(r, StoreFP16, tokens, 128, 1), randomVectors(r, StoreFP16, tokens, 128, 1)
+			for t := range tokens {
+				if err := rank.Store(0, t, k[t], v[t]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			head := RankHead{Context: tokens, Query: k[:1]}
+			for b.Loop() {
+				if _, err := rank.Attend(0, &head); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(tokens*float64(b.N)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
