@@ -75,7 +75,11 @@ func TestLastPosition(t *testing.T) {
 		compare(t, fmt.Sprintf("logits %d", i), s.lanes[0].logits, want[i*vocabulary:(i+1)*vocabulary], 5e-3)
 		for layer, got := range lane.attended {
 			if i == 3 {
-				compare(t, fmt.Sprintf("layer %d", layer), got, reference(t, fmt.Sprintf("kv16.layer%d.attention_out_last", layer)), 1e-3)
+				most := 1e-3
+				if layer == m.Layers-1 {
+					most = 2e-3 // a step of FP16 from 2 to 4: one element of a value that rounds the other way
+				}
+				compare(t, fmt.Sprintf("layer %d", layer), got, reference(t, fmt.Sprintf("kv16.layer%d.attention_out_last", layer)), most)
 			}
 		}
 	}

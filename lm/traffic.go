@@ -41,8 +41,8 @@ func (s *Session) Traffic() (t Traffic) {
 
 // Work is what units of the ranks did.
 type Work struct {
-	LayerSteps int64 // decode steps of one sequence in one layer
-	Clocks     int64 // of all ranks together, heads one after another, refresh included
+	LayerSteps int64   // decode steps of one sequence in one layer
+	Clocks     float64 // of all ranks together, heads one after another, refresh included
 	// Busy is the clocks of each unit.
 	BankPUs, CommandBus, DataBus, Adders, Softmax float64
 	Energy                                        dram.Energy
@@ -53,16 +53,25 @@ type Work struct {
 func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *Work) error {
 	c := on.Config
 	channels := c.Node.Channels / c.Node.GPUs
+	d := &c.DRAM.Spec
+	meter := dram.NewEnergyMeter(d, 1)
+	meter.Record(dram.REF, dram.Address{}, 0)
+	refresh := dram.Energy{RefreshJoules: meter.Energy(0).RefreshJoules}
 	load := pim.Load{KVHeads: m.Heads / channels, Shape: pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}}
 	for load.Context = first; load.Context < first+steps; load.Context++ {
-		r, err := pim.Measure(ctx, &c.PIM, &c.DRAM.Spec, load, nil, nil)
+		r, err := pim.Measure(ctx, &c.PIM, d, load, nil, nil)
 		if err != nil {
 			return err
 		}
 		times := int64(m.Layers * channels)
-		w.LayerSteps += int64(m.Layers)
-		w.Clocks += times * r.TotalCycles
 		clocks, o := float64(times*r.TotalCycles), &r.TotalOccupancy
+		w.LayerSteps += int64(m.Layers)
+		w.Clocks += clocks
+		// A run may end with refreshes owed, which later ones pay.
+		if owed := float64(times) * (float64(r.TotalCycles)/float64(d.TREFI-d.TRFC) - float64(r.Refreshes)); owed > 0 {
+			w.Clocks += float64(owed * float64(d.TRFC))
+			w.Energy = w.Energy.Plus(refresh.Times(owed))
+		}
 		w.BankPUs += float64(clocks * o.BankPUs)
 		w.CommandBus += float64(clocks * o.CommandBus)
 		w.DataBus += float64(clocks * o.DataBus)

@@ -187,8 +187,8 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 			fmt.Fprintf(t, "time to first token\t%.3f ms\tmax %.3f\n", summary.TTFT.Mean, summary.TTFT.Max)
 			fmt.Fprintf(t, "time between tokens\t%.4f ms\tp99 %.4f\n", summary.TBT.Mean, summary.TBT.P99)
 			if work.Clocks > 0 {
-				clocks := float64(work.Clocks)
-				fmt.Fprintf(t, "attention\t%d clocks\t%.0f a layer and token, on all ranks\n", work.Clocks, clocks/float64(work.LayerSteps))
+				clocks := work.Clocks
+				fmt.Fprintf(t, "attention\t%.0f clocks\t%.0f a layer and token, on all ranks\n", clocks, clocks/float64(work.LayerSteps))
 				for _, u := range []struct {
 					name string
 					busy float64

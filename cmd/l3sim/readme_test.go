@@ -33,6 +33,29 @@ func TestREADME(t *testing.T) {
 	}
 }
 
+// TestREADMEGenerates runs the README's language model: text, clocks and bytes are what it shows.
+func TestREADMEGenerates(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(readme), "--precision fp32 --stats\n```\n\n```text\n")
+	sample, _, ok := strings.Cut(rest, "```\n")
+	if !ok {
+		t.Fatal("README.md has no sample of generate")
+	}
+	var out, messages bytes.Buffer
+	args := []string{"generate", "--prompt", "func (b *Buffer) Write(", "--tokens", "96", "--precision", "fp32", "--stats"}
+	if code := run(t.Context(), args, &out, &messages); code != exitOK || messages.Len() > 0 {
+		t.Fatalf("exit code %d: %s", code, messages.String())
+	}
+	// Times of this machine, and the last digits of float32 on it.
+	own := regexp.MustCompile(`(?m)^(this machine|largest error).*$`)
+	if got, want := own.ReplaceAllString(out.String(), "$1"), own.ReplaceAllString(sample, "$1"); got != want {
+		t.Errorf("the sample of README.md is out of date; the command now prints\n%s", out.String())
+	}
+}
+
 // TestExamplesWriteIntoNoPackage: what the pages and the help tell a user to write
 // goes into a folder that git ignores, and into none of this module's.
 func TestExamplesWriteIntoNoPackage(t *testing.T) {
