@@ -96,9 +96,7 @@ func (m *valueMachine) contextDecoded(in *instruction, query int, weights []floa
 	}
 	n := all / len(weights)
 	for i, w := range weights {
-		if w != 0 {
-			axpy(w, values[i*n:(i+1)*n], sums[i*n:(i+1)*n])
-		}
+		axpy(w, values[i*n:(i+1)*n], sums[i*n:(i+1)*n]) // a zero changes nothing, whatever the cells hold
 	}
 }
 
