@@ -18,6 +18,9 @@ import (
 // rounding to FP16 itself does.
 func TestPyTorch(t *testing.T) {
 	n := long.Of(700, 8192)
+	if testing.Short() {
+		n = 100
+	}
 	m := builtin(t, runtime.GOMAXPROCS(0))
 	for _, c := range []struct {
 		name        string
@@ -111,6 +114,9 @@ func compare(t *testing.T, name string, got, want []float32, most float64) {
 
 // TestGreedy: the likeliest bytes after the first 2,049 are PyTorch's.
 func TestGreedy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a prompt of 2,049 tokens")
+	}
 	want, err := referenceFile(t).Tensor("kv16.greedy_after_2049").Uint8s()
 	if err != nil {
 		t.Fatal(err)

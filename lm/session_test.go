@@ -33,6 +33,9 @@ func TestSideBySide(t *testing.T) {
 	text := SampleText()
 	prompts := [][]byte{text[:514], text[100:140], text[700:701], text[3000:3021], text[40:57]}
 	one := builtin(t, 1)
+	if testing.Short() {
+		prompts[0] = text[510:540]
+	}
 	for _, precision := range []string{"fp32", "paper"} {
 		set := "pim.precision.preset=" + precision
 		want, logits := generate(t, one, desk(t, set), 4, prompts...)
