@@ -31,14 +31,18 @@ func (a *Attention) Prompts(requests, chunk, finished int) Work {
 		return a.Add(chunk, finished)
 	}
 	cost := c.spec.PrefillAttentionCost(requests, chunk, finished, c.heads)
-	a.join(cost)
+	if c.together() {
+		a.join(cost)
+	}
 	return c.waits(c.spec.work(cost))
 }
 
 // Decoding returns what a kernel adds that decodes a batch.
 func (a *Attention) Decoding(b DecodeBatch) Work {
-	cost := a.cost.DecodeBatchCost(b)
-	a.join(cost)
+	cost := a.cost.spec.DecodeAttentionCost(b, a.cost.of(b))
+	if a.cost.together() {
+		a.join(cost)
+	}
 	return a.cost.waits(a.cost.spec.work(cost))
 }
 
@@ -60,12 +64,12 @@ func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 // together says whether a mixed batch has one launch.
 func (c *ModelCost) together() bool { return c.spec.MixedAttention == MixedTogether }
 
-// join adds a kernel to those of the one launch, if there is one: arithmetic and traffic of both, side by
+// join adds a kernel to those of the one launch: arithmetic and traffic of both, side by
 // side, and the longer of the two fixed times and of the longest chains. The sharper of
 // the ridges says how well they hide behind each other.
 func (a *Attention) join(c Cost) {
 	k := &a.kernel
-	if !a.cost.together() || c.Seconds == 0 {
+	if c.Seconds == 0 {
 		return
 	}
 	if k.Seconds == 0 {

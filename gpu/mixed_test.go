@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -40,5 +41,26 @@ func TestMixedAttention(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestOneLaunchByHand: the one launch is a kernel with the arithmetic and the traffic of
+// both, and the longer of their chains and overheads. It draws what both draw.
+func TestOneLaunchByHand(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	s.MixedAttention = MixedTogether
+	c := NewModelCost(&s, loadModel(t, "llama-3-8b"))
+	batch, sum := UniformBatch(48, 6000), 48+3000
+	a := c.Attention()
+	p, d := a.Prompts(1, 3000, 500), a.Decoding(batch)
+	got := a.Total(p, d, sum)
+	x, y := s.PrefillAttentionCost(1, 3000, 500, c.heads), s.DecodeAttentionCost(batch, c.heads)
+	ridge := max(s.Prefill.Ridge, s.Decode.Ridge)
+	want := pnorm(ridge, x.Compute+y.Compute, x.Memory+y.Memory, max(x.Latency, y.Latency)) + max(x.Overhead, y.Overhead)
+	if math.Abs(got.Seconds/want-1) > 1e-12 || want <= max(x.Seconds, y.Seconds) || want >= x.Seconds+y.Seconds {
+		t.Errorf("one launch takes %v s, want %v; alone %v and %v", got.Seconds, want, x.Seconds, y.Seconds)
+	}
+	if min(s.Prefill.Ridge, s.Decode.Ridge) == 0 || math.Abs(got.Dynamic/(p.Dynamic+d.Dynamic)-1) > 1e-12 {
+		t.Errorf("it draws %v J beyond the base, the kernels apart %v", got.Dynamic, p.Dynamic+d.Dynamic)
 	}
 }

@@ -176,7 +176,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
 		prompts := func() units.Duration {
 			prefill, _, _ := e.attention(sub, nil)
-			return units.FromSeconds(prefill.Seconds)
+			return prefill.time
 		}
 		one := prompts()
 		for len(sub.Prefill) < 10 {

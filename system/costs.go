@@ -213,7 +213,8 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	g, chunks := d.stage(sub, nil), d.gpu.Attention()
 	for j := range m.Chunks {
 		c := &m.Chunks[j]
-		c.Time = layers * took(whole(chunks.Prompts(1, c.Tokens, c.Finished)), g.slow)
+		k := sumOf(chunks.Prompts(1, c.Tokens, c.Finished))
+		c.Time = layers * k.took(g.slow)
 	}
 	m.FC = g.entry + (layers-1)*g.block + g.exit
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)

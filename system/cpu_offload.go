@@ -288,14 +288,13 @@ func (e *cpuOffload) Linear(tokens int) units.Duration {
 	if tokens == 0 {
 		return 0
 	}
-	w := e.ffn.at(tokens).Plus(e.qkv.at(tokens))
-	return took(w, e.cfg.GPU.Slowdown(w))
+	return e.sustained(&e.dense.at(tokens).block)
 }
 
 // Attention implements scheduler.OffloadCosts.
 func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
 	_, _, w := e.attention(s, e.decodeHere(e.gpus[:0], s.Decode, step))
-	return took(w, e.cfg.GPU.Slowdown(w))
+	return e.sustained(&w)
 }
 
 func (e *cpuOffload) peak() units.Bandwidth { return e.hbmPeak + e.peakRate }

@@ -1,7 +1,6 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
@@ -21,22 +20,23 @@ type gpuUse struct {
 	joules joules
 }
 
-// joules returns what a sub-batch takes: attention is of its phase, all else is shared by
-// tokens. Prefill and decode are the parts of attention.
-func (d *gpuSide) joules(sub *scheduler.SubBatch, total, attention, prefill, decode gpu.Work) joules {
-	_, all := d.cfg.GPU.Sustained(total)
-	all *= float64(d.model.TensorParallel)
-	tokens, prompts := float64(sub.Tokens()), 0
-	for i := range sub.Prefill {
-		prompts += sub.Prefill[i].Tokens
+// joules divides what each GPU takes for a sub-batch: attention is of its phase, all else
+// is shared by tokens. Seconds are those of all and of attention, whose parts are prefill
+// and decode.
+func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention float64, prefill, decode kernelSum) joules {
+	all, tokens, prompts := float64(each*float64(d.model.TensorParallel)), sub.Tokens(), sub.PrefillTokens()
+	switch prompts {
+	case 0:
+		return joules{decode: all}
+	case tokens:
+		return joules{prefill: all}
 	}
-	other := total.Seconds - attention.Seconds
-	prefills, decodes := float64(other*float64(prompts)/tokens), float64(other*(tokens-float64(prompts))/tokens)
+	share := float64((seconds - attention) * (float64(prompts) / float64(tokens)))
 	if both := prefill.Seconds + decode.Seconds; both > 0 {
-		prefills += float64(attention.Seconds * (prefill.Seconds / both))
-		decodes += float64(attention.Seconds * (decode.Seconds / both))
+		share += float64(attention * (prefill.Seconds / both))
 	}
-	return joules{prefill: float64(all * (prefills / (prefills + decodes))), decode: float64(all * (decodes / (prefills + decodes)))}
+	share /= seconds
+	return joules{prefill: float64(all * share), decode: float64(all * (1 - share))}
 }
 
 // energy returns what the node's GPUs take in a run that ends at end: their work, and

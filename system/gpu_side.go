@@ -8,24 +8,54 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// memo keeps a cost by token count: an iteration's batch differs from the one
-// before by few tokens.
-type memo struct {
-	works []gpu.Work
-	cost  func(n int) gpu.Work
+// kernelSum is work on the GPUs, with the time that it takes for moments in whole
+// picoseconds, so that sums do not depend on their order.
+type kernelSum struct {
+	gpu.Work
+	time units.Duration
 }
 
-// unknown marks costs that have not been computed yet.
-const unknown = -1
+func sumOf(w gpu.Work) kernelSum { return kernelSum{w, taskTime(w.Seconds)} }
 
-func (m *memo) at(n int) gpu.Work {
-	for n >= len(m.works) {
-		m.works = append(m.works, gpu.Work{Seconds: unknown})
+// plus returns both, one after the other.
+func (k kernelSum) plus(o kernelSum) kernelSum {
+	return kernelSum{k.Plus(o.Work), min(k.time+o.time, longestTask)}
+}
+
+// took returns the time where the power limit slows the GPUs down so much.
+func (k *kernelSum) took(slow float64) units.Duration {
+	if slow == 1 {
+		return k.time
 	}
-	if m.works[n].Seconds == unknown {
-		m.works[n] = whole(m.cost(n))
+	return taskTime(float64(k.Seconds * slow))
+}
+
+// dense is what a number of tokens takes on the GPUs beside attention and the LM head.
+type dense struct {
+	entry kernelSum // embedding, QKV generation of layer 0
+	block kernelSum // projection to the next layer's QKV generation
+	end   kernelSum // projection of the last layer to its feed-forward
+	all   gpu.Work  // over all layers
+}
+
+// memo keeps what a cost is by a count: an iteration's batch differs from the one before
+// by few tokens.
+type memo[T any] struct {
+	known []bool
+	costs []T
+	cost  func(n int) T
+}
+
+// at returns the cost of n, which stays valid until the next call.
+func (m *memo[T]) at(n int) *T {
+	if n >= len(m.known) {
+		m.known = append(m.known, make([]bool, n+1-len(m.known))...)
+		m.costs = append(m.costs, make([]T, n+1-len(m.costs))...)
 	}
-	return m.works[n]
+	if !m.known[n] {
+		m.known[n], m.costs[n] = true, m.cost(n)
+	}
+	return &m.costs[n]
 }
 
 // gpuSide is the GPUs of one replica, which work in lockstep: what the operations
@@ -35,9 +65,10 @@ type gpuSide struct {
 	cfg   *configs.Config
 	model *llm.Model
 	gpu   *gpu.ModelCost
-	// By tokens; head by those that emit.
-	embedding, qkv, ffn, head memo
-	hbmPeak                   units.Bandwidth // of all GPUs of the replica
+	dense memo[dense]     // by tokens
+	head  memo[kernelSum] // by tokens that emit
+	// hbmPeak is the bandwidth of all GPUs of the replica.
+	hbmPeak units.Bandwidth
 }
 
 func newGPUSide(cfg *configs.Config) gpuSide {
@@ -45,68 +76,59 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	cost := gpu.NewModelCost(s, m)
 	return gpuSide{
 		attends: newAttends(m), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
-		embedding: memo{cost: cost.Embedding}, qkv: memo{cost: cost.QKV}, ffn: memo{cost: cost.ProjectionFFN}, head: memo{cost: cost.LMHead},
+		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
+		dense: memo[dense]{cost: func(tokens int) dense {
+			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
+			d := dense{entry: sumOf(cost.Embedding(tokens)).plus(qkv), block: ffn.plus(qkv), end: ffn}
+			d.all = d.entry.Plus(d.block.Times(m.Layers - 1)).Plus(d.end.Work)
+			return d
+		}},
 	}
-}
-
-// gpuWork is what a sub-batch is for the GPUs. Attention is that of one layer.
-type gpuWork struct {
-	entry     gpu.Work // embedding, QKV generation of layer 0
-	attention gpu.Work // of prompts, and of requests that decode there
-	block     gpu.Work // projection to the next layer's QKV generation
-	exit      gpu.Work // projection of the last layer to the LM head
-}
-
-// total returns the work over all layers.
-func (w *gpuWork) total(layers int) gpu.Work {
-	return w.entry.Plus(w.attention.Times(layers)).Plus(w.block.Times(layers - 1)).Plus(w.exit)
-}
-
-// whole returns work of whole picoseconds, so that sums do not depend on the order.
-func whole(w gpu.Work) gpu.Work {
-	w.Seconds = taskTime(w.Seconds).Seconds()
-	return w
-}
-
-// of returns what a sub-batch is for the GPUs, without attention.
-func (d *gpuSide) of(sub *scheduler.SubBatch) gpuWork {
-	tokens := sub.Tokens()
-	ffn, qkv := d.ffn.at(tokens), d.qkv.at(tokens)
-	return gpuWork{entry: d.embedding.at(tokens).Plus(qkv), block: ffn.Plus(qkv), exit: ffn.Plus(d.head.at(sub.Emitting()))}
 }
 
 // stage returns what a sub-batch costs on the GPUs, which decode these batches of heads.
 // The power limit slows all of it down alike.
 func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) stage {
-	if sub.Tokens() == 0 {
+	tokens := sub.Tokens()
+	if tokens == 0 {
 		return stage{}
 	}
-	w, layers := d.of(sub), d.model.Layers
+	w, head, layers := d.dense.at(tokens), d.head.at(sub.Emitting()), d.model.Layers
 	prefill, decoding, attention := d.attention(sub, decode)
-	w.attention = attention
-	total := w.total(layers)
-	slow := d.cfg.GPU.Slowdown(total)
+	total := w.all.Plus(attention.Times(layers)).Plus(head.Work)
+	seconds, joules := d.cfg.GPU.Sustained(total)
+	slow := 1.0
+	if seconds > total.Seconds {
+		slow = seconds / total.Seconds
+	}
+	last := w.end.plus(*head)
 	return stage{
-		active: true, entry: took(w.entry, slow), attention: took(w.attention, slow), block: took(w.block, slow), exit: took(w.exit, slow),
-		gpuUse: gpuUse{slow, d.joules(sub, total, w.attention.Times(layers), prefill, decoding)},
+		active: true, entry: w.entry.took(slow), attention: attention.took(slow), block: w.block.took(slow), exit: last.took(slow),
+		gpuUse: gpuUse{slow, d.joules(sub, joules, total.Seconds, float64(float64(layers)*attention.Seconds), prefill, decoding)},
 	}
 }
 
-// took returns the time of work that the power limit slows down.
-func took(w gpu.Work, slow float64) units.Duration { return taskTime(float64(w.Seconds * slow)) }
+// sustained returns the time of work that goes on by itself.
+func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.cfg.GPU.Slowdown(k.Work)) }
 
 // attention returns the GPUs' work in one layer for the prompts of a sub-batch, for these
 // batches that decode, and for all of it.
-func (d *gpuSide) attention(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) (prefill, decoding, all gpu.Work) {
+func (d *gpuSide) attention(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) (prefill, decoding, all kernelSum) {
 	a := d.gpu.Attention()
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		prefill = prefill.Plus(whole(a.Prompts(1, c.Tokens, d.policy.Behind(c.Finished))))
+		prefill = prefill.plus(sumOf(a.Prompts(1, c.Tokens, d.policy.Behind(c.Finished))))
 	}
-	for _, b := range decode {
-		decoding = decoding.Plus(whole(a.Decoding(b)))
+	for i := range decode {
+		decoding = decoding.plus(sumOf(a.Decoding(decode[i])))
 	}
-	return prefill, decoding, whole(a.Total(prefill, decoding, sub.Tokens()))
+	all = prefill.plus(decoding)
+	if prefill.Seconds > 0 && decoding.Seconds > 0 {
+		apart := all.Seconds
+		all.Work = a.Total(prefill.Work, decoding.Work, sub.Tokens())
+		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
+	}
+	return prefill, decoding, all
 }
 
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
@@ -118,20 +140,19 @@ func (d *gpuSide) GPU(s *scheduler.SubBatch) units.Duration {
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of
 // the step that they end.
 func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, slow float64) []part {
-	step := func(name string, w gpu.Work) part { return part{name, took(w, slow)} }
-	qkv := step("QKV generation", d.qkv.at(tokens))
+	step := func(name string, w gpu.Work) part { return part{name, taskTime(float64(w.Seconds * slow))} }
 	switch kind {
 	case opEntry:
-		return []part{step("embedding", d.embedding.at(tokens)), qkv}
+		return []part{step("embedding", d.gpu.Embedding(tokens)), step("QKV generation", d.gpu.QKV(tokens))}
 	case opBlock:
 		steps := []part{
 			step("projection, all-reduce", d.gpu.Projection(tokens)),
 			step("feed-forward, all-reduce", d.gpu.FFN(tokens)),
 		}
 		if layer == d.model.Layers-1 {
-			return append(steps, step("LM head", d.head.at(emitting)))
+			return append(steps, step("LM head", d.head.at(emitting).Work))
 		}
-		return append(steps, qkv)
+		return append(steps, step("QKV generation", d.gpu.QKV(tokens)))
 	}
 	return nil
 }

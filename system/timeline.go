@@ -239,6 +239,11 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 		return write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: map[string]any{"watts": watts}})
 	}
 	for i, s := range r.Samples {
+		if i == 0 && s.At > r.From { // until then the GPUs wait
+			if err := power(r.From, s.IdleWatts); err != nil {
+				return err
+			}
+		}
 		if err := power(s.At, s.Watts); err != nil {
 			return err
 		}
