@@ -4,6 +4,7 @@
 // with the models of its devices.
 //
 // policy.go has the interface; each policy has its own file. dense.go is the only one so
-// far: every head attends over everything. No key selects a policy yet. Read attention.go
+// far: every head attends over everything. h2o.go, hgca.go and csattention.go have what
+// those policies keep, evict and store, in tokens and bytes. No key selects a policy yet. Read attention.go
 // of package system next, which calls the policy.
 package policy
