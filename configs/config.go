@@ -3,6 +3,7 @@ package configs
 import (
 	"unicode/utf8"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
@@ -30,6 +31,7 @@ type Config struct {
 	Memory    scheduler.MemorySpec    `toml:"memory"`
 	Comm      scheduler.CommSpec      `toml:"comm"`
 	Predictor scheduler.PredictorSpec `toml:"predictor"`
+	Policy    policy.Spec             `toml:"policy"` // what attention attends to
 
 	Batching scheduler.BatchingSpec `toml:"batching"` // of the systems that L3 is compared with
 	// Sections are those of the systems themselves, what each has that the others have

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -34,7 +35,7 @@ type Loader struct {
 	once    struct {
 		defaults, ranges sync.Once
 	}
-	defaults *layer // of the systems' sections
+	defaults *layer // of [policy] and the systems' sections
 	err      error  // in them
 	ranges   map[string]string
 	presets  sync.Map // of *layer, by name of a system preset
@@ -55,9 +56,13 @@ func New(systems ...System) *Loader {
 	return ld
 }
 
-// readDefaults returns the defaults of all sections as one layer.
+// readDefaults returns the defaults of [policy] and the systems' sections as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
-	all := &layer{preset: true}
+	all, err := ld.parse("defaults of policies", policy.Defaults())
+	if err != nil {
+		return nil, err
+	}
+	all.preset = true
 	for _, s := range ld.systems {
 		l, err := ld.parse("defaults of "+s.Name, s.Defaults)
 		if err != nil {
@@ -90,8 +95,10 @@ func (ld *Loader) Systems() []string {
 	return names
 }
 
-// newConfig returns a configuration without values.
-func (ld *Loader) newConfig() *Config { return &Config{Sections: ld.zero, loader: ld} }
+// newConfig returns a configuration without values, but for [policy].
+func (ld *Loader) newConfig() *Config {
+	return &Config{Sections: ld.zero, Policy: policy.New("dense"), loader: ld}
+}
 
 // Section returns a system's own section, which has type T.
 func Section[T input.Checked](c *Config) T {

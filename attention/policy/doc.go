@@ -3,8 +3,10 @@
 // request moves. It knows neither devices nor time; package system turns counts into time
 // with the models of its devices.
 //
-// policy.go has the interface; each policy has its own file. dense.go is the only one so
-// far: every head attends over everything. h2o.go, hgca.go and csattention.go have what
-// those policies keep, evict and store, in tokens and bytes. No key selects a policy yet. Read attention.go
-// of package system next, which calls the policy.
+// A configuration's section [policy] is Spec (spec.go); keys.go has the keys of each policy
+// with their defaults. Counts of tokens and pages (pages.go, streaming.go, heads.go, h2o.go, hgca.go,
+// csattention.go) are pure
+// functions that costs and values share. policy.go is the interface of costs, state.go
+// that of values; each policy has its own file. Read attention.go of package system next,
+// which calls the policy.
 package policy

@@ -1,0 +1,178 @@
+package policy
+
+import (
+	"math/bits"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestPagesByHand checks counts of LServe's settings by hand.
+func TestPagesByHand(t *testing.T) {
+	s := New("lserve")
+	s.Budget, s.Page, s.Reuse = 512, 64, 4
+	p := NewPages(s.Own())
+	for _, c := range []struct{ prompt, context, made, tokens, pages int }{
+		{2048, 2049, 2049, 7*64 + 1, 8}, // the first step makes a list
+		{2048, 2050, 2049, 7*64 + 2, 8},
+		{2048, 2052, 2052, 7*64 + 4, 8}, // the next is due at history 3 mod 4
+		{2048, 2112, 2112, 8 * 64, 8},
+		{2048, 2113, 2112, 8*64 + 1, 9}, // a page begins: attended to in addition
+		{2048, 2115, 2112, 8*64 + 3, 9},
+		{2048, 2116, 2116, 7*64 + 4, 8},
+		{1, 2, 2, 2, 1}, {1, 512, 512, 512, 8}, {1, 513, 512, 513, 9}, {1, 516, 516, 7*64 + 4, 8},
+	} {
+		if made, tokens, pages := p.MadeAt(c.prompt, c.context), p.Tokens(c.prompt, c.context), p.PagesRead(c.prompt, c.context); made != c.made || tokens != c.tokens || pages != c.pages {
+			t.Errorf("%+v: made at %d, %d tokens of %d pages", c, made, tokens, pages)
+		}
+	}
+	p.Replace = true
+	if got, pages := p.Tokens(2048, 2113), p.PagesRead(2048, 2113); got != 7*64+1 || pages != 8 {
+		t.Errorf("replaced: %d tokens of %d pages", got, pages)
+	}
+	s.Budget, s.Page = 1024, 512
+	p = NewPages(s.Own())
+	if got := p.Selected(4096); got != 3 {
+		t.Errorf("%d pages of 512 for 1024 tokens, want 3", got)
+	}
+	q := New("quest")
+	q.Budget = 512
+	p = NewPages(q.Own())
+	if got := p.Tokens(2048, 2049); got != 31*16+1 || p.Summaries(2049) != 129 || p.Skip != 2 {
+		t.Errorf("quest: %d tokens", got)
+	}
+}
+
+// TestPagesAgainstSets compares counts with lists of pages that are made and kept step by step.
+func TestPagesAgainstSets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+		p := Pages{Page: number("page", 1, 9), Least: rapid.SampledFrom([]int{1, 3}).Draw(t, "least"), Reuse: number("reuse", 1, 12),
+			Budget: number("budget", 1, 60), Replace: rapid.Bool().Draw(t, "replace"), Logical: 1}
+		prompt := number("prompt", 0, 80)
+		var list uint64 // bits of pages: which of them does not matter, but the newest
+		newest := 0
+		for context := prompt + 1; context < prompt+70; context++ {
+			now := (context - 1) / p.Page
+			if made := context == prompt+1 || context%p.Reuse == 0; made != p.Selects(prompt, context) {
+				t.Fatalf("list at %d: %v", context, made)
+			} else if made {
+				n := max(p.Least, p.Budget/p.Page)
+				if n > now || context <= p.Budget {
+					n = now + 1
+				}
+				list, newest = 1<<(n-1)-1, now
+			}
+			seen := func(page int) int { return min(p.Page, context-page*p.Page) }
+			want, pages := 0, 0
+			for page := newest; page <= now; page++ {
+				if !p.Replace || page == now {
+					want += seen(page)
+					pages++
+				}
+			}
+			for b := list; b != 0; b &= b - 1 {
+				want += seen(bits.TrailingZeros64(b))
+				pages++
+			}
+			if got, read := p.Tokens(prompt, context), p.PagesRead(prompt, context); got != want || read != pages {
+				t.Fatalf("%+v, %d of %d: %d tokens of %d pages, want %d of %d", p, context, prompt, got, read, want, pages)
+			}
+		}
+	})
+}
+
+// TestStreamingCounts compares with the definition: t < sink or t > i - window.
+func TestStreamingCounts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Streaming{rapid.IntRange(0, 20).Draw(t, "sink"), rapid.IntRange(1, 20).Draw(t, "window")}
+		n, pairs := rapid.IntRange(1, 60).Draw(t, "n"), int64(0)
+		for context := 1; context <= n; context++ {
+			got := map[int]bool{}
+			last := 0
+			for _, r := range s.Ranges(nil, context) {
+				if r[0] >= r[1] || r[0] < last {
+					t.Fatalf("ranges %v", s.Ranges(nil, context))
+				}
+				for i := r[0]; i < r[1]; i++ {
+					got[i] = true
+				}
+				last = r[1]
+			}
+			for i := range context {
+				if want := i < s.Sink || i > context-1-s.Window; got[i] != want {
+					t.Fatalf("%+v at %d: token %d: %v", s, context, i, got[i])
+				}
+			}
+			if len(got) != s.Tokens(context) {
+				t.Fatalf("%d tokens, want %d", s.Tokens(context), len(got))
+			}
+			pairs += int64(len(got))
+		}
+		if got := s.Pairs(n); got != pairs {
+			t.Fatalf("%+v: %d pairs in %d tokens, want %d", s, got, n, pairs)
+		}
+	})
+}
+
+// TestStreamingHeads: the share of all heads, spread evenly, or those of the lowest gates.
+func TestStreamingHeads(t *testing.T) {
+	count := func(heads [][]bool) (n []int) {
+		for _, l := range heads {
+			c := 0
+			for _, h := range l {
+				if h {
+					c++
+				}
+			}
+			n = append(n, c)
+		}
+		return n
+	}
+	shape := Shape{Layers: 3, KVHeads: 4}
+	for _, c := range []struct {
+		share float64
+		want  [3]int
+	}{{0, [3]int{}}, {0.5, [3]int{2, 2, 2}}, {0.4, [3]int{1, 2, 2}}, {1, [3]int{4, 4, 4}}} {
+		heads := StreamingHeads(shape, c.share, nil)
+		if got := count(heads); [3]int(got) != c.want {
+			t.Errorf("share %v: %v streaming heads, want %v", c.share, got, c.want)
+		}
+		if c.share == 0.5 && (heads[0][1] || !heads[0][2]) {
+			t.Errorf("not the last heads: %v", heads)
+		}
+	}
+	heads := StreamingHeads(shape, 0.5, [][]float64{{.1, .2, .3, .4}, {.5, .5, .5, .5}, {.9, .9, .9, .0}})
+	if got := count(heads); [3]int(got) != [3]int{4, 1, 1} || !heads[1][3] || !heads[2][3] {
+		t.Errorf("by gates: %v", heads)
+	}
+}
+
+// TestGates: files in the forms that are published, and what is wrong with others.
+func TestGates(t *testing.T) {
+	shape := Shape{Layers: 2, KVHeads: 2}
+	for _, c := range []struct{ text, want string }{
+		{"0.1\t0.2\n0.3\t0.4\n", ""}, {"0.1, 0.2\r\n\r\n0.3 0.4", ""},
+		{"1 2\n", "gates.tsv: 1 lines: expected 2, one for each layer"},
+		{"1 2\n3 4\n5 6\n", "gates.tsv:3: 2 numbers: expected 2 lines, one for each layer, of 2 numbers"},
+		{"1 2 3\n4 5 6\n", "gates.tsv:1: 3 numbers: expected 2 lines"},
+		{"1 x\n", "gates.tsv:1: x: expected a number"}, {"1 NaN\n", "gates.tsv:1: NaN: expected a number"},
+	} {
+		s := New("duo").Own()
+		s.Gates = filepath.Join(t.TempDir(), "gates.tsv")
+		if err := os.WriteFile(s.Gates, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		heads, err := s.StreamingHeads(shape)
+		if c.want == "" {
+			if err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
+				t.Errorf("%q: %v, %v", c.text, heads, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
+		}
+	}
+}
