@@ -79,6 +79,11 @@ type DecodeBatch struct {
 	Tokens   int64 // sum of the contexts
 	Longest  int   // longest context
 	KVHeads  int   // of the model, that attend; 0 for all
+	// Page is how many tokens lie together, anywhere in memory, where a kernel reads
+	// selected pages; 0 where contexts are in order.
+	Page         int
+	PerQueryHead bool // each query head has pages of its own
+	Weights      bool // the kernel also returns the weights of the softmax
 }
 
 // Add adds a request with the given context, its own token included.

@@ -20,7 +20,7 @@ func (c *ModelCost) IterationParts(x Shape) Parts {
 // attend returns attention of an iteration in one layer.
 func (c *ModelCost) attend(x Shape) (p Parts) {
 	a, tokens := c.Attention(), x.Decode.Requests+x.Prefills*x.Chunk
-	prefill, decode := a.Prompts(x.Prefills, x.Chunk, x.Finished), a.Decoding(x.Decode)
+	prefill, decode := a.Prompts(x.Prefills, x.Chunk, x.Finished, 0), a.Decoding(x.Decode)
 	mixed := prefill.Seconds > 0 && decode.Seconds > 0
 	switch {
 	case mixed && c.together(): // one launch, in which decoding is what takes long

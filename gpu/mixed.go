@@ -24,13 +24,15 @@ type Attention struct {
 // Attention returns that of an empty batch.
 func (c *ModelCost) Attention() Attention { return Attention{PrefillBatch: c.Prefills()} }
 
-// Prompts returns what a kernel adds that prefills chunks of so many requests.
-func (a *Attention) Prompts(requests, chunk, finished int) Work {
+// Prompts returns what a kernel adds that prefills chunks of so many requests, for so many
+// KV heads of the model, 0 for all.
+func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	c := a.cost
+	h := c.some(kvHeads)
 	if requests == 1 && !c.together() {
-		return a.Add(chunk, finished)
+		return a.add(chunk, finished, h)
 	}
-	cost := c.spec.PrefillAttentionCost(requests, chunk, finished, c.heads)
+	cost := c.spec.PrefillAttentionCost(requests, chunk, finished, h)
 	if c.together() {
 		a.join(cost)
 	}
@@ -39,7 +41,7 @@ func (a *Attention) Prompts(requests, chunk, finished int) Work {
 
 // Decoding returns what a kernel adds that decodes a batch.
 func (a *Attention) Decoding(b DecodeBatch) Work {
-	cost := a.cost.spec.DecodeAttentionCost(b, a.cost.of(b))
+	cost := a.cost.DecodeBatchCost(b)
 	if a.cost.together() {
 		a.join(cost)
 	}

@@ -24,7 +24,7 @@ func TestMixedAttention(t *testing.T) {
 					a := NewModelCost(s, m).Attention()
 					var d, p Work
 					if prefill {
-						p = a.Prompts(1, chunk, finished)
+						p = a.Prompts(1, chunk, finished, 0)
 					}
 					if decode {
 						d = a.Decoding(batch)
@@ -52,7 +52,7 @@ func TestOneLaunchByHand(t *testing.T) {
 	c := NewModelCost(&s, loadModel(t, "llama-3-8b"))
 	batch, sum := UniformBatch(48, 6000), 48+3000
 	a := c.Attention()
-	p, d := a.Prompts(1, 3000, 500), a.Decoding(batch)
+	p, d := a.Prompts(1, 3000, 500, 0), a.Decoding(batch)
 	got := a.Total(p, d, sum)
 	x, y := s.PrefillAttentionCost(1, 3000, 500, c.heads), s.DecodeAttentionCost(batch, c.heads)
 	ridge := max(s.Prefill.Ridge, s.Decode.Ridge)

@@ -50,7 +50,11 @@ func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 // PrefillAttention returns attention of a chunk of one request's prompt over itself and
 // the finished tokens before it.
 func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
-	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, c.heads)))
+	return c.prefill(chunk, finished, c.heads)
+}
+
+func (c *ModelCost) prefill(chunk, finished int, h Heads) Work {
+	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, h)))
 }
 
 // PrefillBatch adds up the attention of the chunks of one sub-batch on the GPUs,
@@ -67,16 +71,18 @@ func (c *ModelCost) Prefills() PrefillBatch { return PrefillBatch{cost: c} }
 // Add returns what a chunk adds. Chunks of different requests share no data and run one
 // after another; in AttAcc's model they are one kernel, whose waves of thread blocks
 // they share.
-func (b *PrefillBatch) Add(chunk, finished int) Work {
+func (b *PrefillBatch) Add(chunk, finished int) Work { return b.add(chunk, finished, b.cost.heads) }
+
+func (b *PrefillBatch) add(chunk, finished int, h Heads) Work {
 	c := b.cost
 	p := &c.spec.kernels().Prefill
 	if p.Model != AttentionAttAcc || chunk <= 0 {
-		return c.PrefillAttention(chunk, finished)
+		return c.prefill(chunk, finished, h)
 	}
-	cost := c.spec.prefillWork(p, 1, chunk, finished, c.heads)
-	block := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), c.heads)
+	cost := c.spec.prefillWork(p, 1, chunk, finished, h)
+	block := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
 	seconds, added := block.Compute+block.Memory, 0.0
-	for left := c.heads.Query; left > 0; {
+	for left := h.Query; left > 0; {
 		if b.free == 0 {
 			b.free, b.longest = c.spec.SMs, 0
 		}
@@ -99,15 +105,27 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 }
 
 // DecodeBatchCost is DecodeBatch with its parts.
-func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost {
-	return c.spec.DecodeAttentionCost(b, c.of(b))
+func (c *ModelCost) DecodeBatchCost(b DecodeBatch) (cost Cost) {
+	h := c.some(b.KVHeads)
+	if b.Page > 0 {
+		if b.PerQueryHead {
+			h.KV = h.Query
+		}
+		cost = c.spec.PageAttentionCost(b, b.Page, h)
+	} else {
+		cost = c.spec.DecodeAttentionCost(b, h)
+	}
+	if b.Weights {
+		cost = c.spec.withWeights(cost, float64(b.Tokens)*float64(h.Query))
+	}
+	return cost
 }
 
-// of returns the heads of a batch on each GPU.
-func (c *ModelCost) of(b DecodeBatch) Heads {
+// some returns so many KV heads of the model, 0 for all, as each GPU has them.
+func (c *ModelCost) some(kvHeads int) Heads {
 	h := c.heads
-	if b.KVHeads > 0 {
-		h.KV = ceilDiv(b.KVHeads, c.gpus)
+	if kvHeads > 0 {
+		h.KV = ceilDiv(kvHeads, c.gpus)
 		h.Query = h.KV * c.heads.group()
 	}
 	return h

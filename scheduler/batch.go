@@ -13,6 +13,9 @@ type Decoding struct {
 	Base int64
 	// Last is the step that emits the request's last token.
 	Last int64
+	// Prompt is the number of tokens that were prefilled. After a preemption the tokens that
+	// had been emitted are among them.
+	Prompt int32
 }
 
 // Context returns the tokens that the step of the given number attends over.

@@ -352,7 +352,7 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	s.place.enter(Decoding{
 		Request: w.request, Offset: int32(w.hold.Offset),
 		Base: int64(w.prompt) - s.batch.Step,
-		Last: s.batch.Step + int64(r.Output-tokens),
+		Last: s.batch.Step + int64(r.Output-tokens), Prompt: int32(w.prompt),
 	})
 }
 

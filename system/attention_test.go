@@ -1,6 +1,7 @@
 package system
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -15,23 +16,25 @@ type capped struct {
 	most, asked int
 }
 
-func (c *capped) Decode(contexts []int, layer int, step int64) []policy.Class {
+func (c *capped) Decode(requests []policy.Request, run int) *policy.Step {
 	c.asked++
-	short := make([]int, len(contexts))
-	for i, n := range contexts {
-		short[i] = min(n, c.most)
+	short := slices.Clone(requests)
+	for i := range short {
+		short[i].Context = min(short[i].Context, c.most)
 	}
-	return c.Policy.Decode(short, layer, step)
+	return c.Policy.Decode(short, run)
 }
 
 // halved is a policy of a test: half of the heads attend on the GPUs, beside the home.
 type halved struct{ policy.Policy }
 
-func (h halved) Decode(contexts []int, layer int, step int64) []policy.Class {
-	all := h.Policy.Decode(contexts, layer, step)[0]
+func (h halved) Decode(requests []policy.Request, run int) *policy.Step {
+	x := h.Policy.Decode(requests, run)
+	all := x.Attend[0]
 	gpu := policy.Class{Device: policy.GPU, Heads: all.Heads / 2, Tokens: all.Tokens}
 	all.Heads -= gpu.Heads
-	return []policy.Class{all, gpu}
+	x.Attend = []policy.Class{all, gpu}
+	return x
 }
 
 // TestHeadsOnTheGPUs: heads that a policy has attend on the GPUs take the GPUs' time, and
@@ -84,7 +87,7 @@ func TestPolicyDecides(t *testing.T) {
 			}
 			a := r.engine.(interface{ seam() *attends }).seam()
 			for range 100 {
-				c := &capped{Policy: newAttends(&cfg.Model).policy, most: most}
+				c := &capped{Policy: policyOf(cfg), most: most}
 				a.policy = c
 				b := r.batcher.Next()
 				end, err := r.engine.run(b, 0)

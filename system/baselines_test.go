@@ -166,7 +166,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
 		}
-		b := decodeBatch(&e.decode(sub.Decode, 1)[0])
+		b := decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
 		if got, _ := e.attend(sub, 1); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
@@ -175,7 +175,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		// The GPUs do have waves: nine prompts of 12 heads each share one.
 		sub.Prefill = []scheduler.Chunk{{Tokens: 500, Finished: 100}}
 		prompts := func() units.Duration {
-			prefill, _, _ := e.attention(sub, nil)
+			prefill, _, _ := e.attention(sub, 0, &decoding{})
 			return prefill.time
 		}
 		one := prompts()
@@ -280,7 +280,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 			t.Error("nothing to decode takes time")
 		}
 		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
-		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 1)[0]))
+		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0]))
 		attention, _ := e.attend(sub, 1)
 		return attention.Seconds(), cost.Seconds, cost.Overhead
 	}

@@ -131,7 +131,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 			continue
 		}
 		g := d.stage(&b.Sub[s], d.fillGroups(out.groups, b, s))
-		out.entry, out.block, out.exit, out.prefillAttention, out.use = g.entry, g.block, g.exit, g.attention, g.gpuUse
+		out.entry, out.block, out.exit, out.prefillAttention, out.use = g.entry, g.block, g.exit, g.layers[0].attention, g.gpuUse
 	}
 }
 
@@ -213,7 +213,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	g, chunks := d.stage(sub, nil), d.gpu.Attention()
 	for j := range m.Chunks {
 		c := &m.Chunks[j]
-		k := sumOf(chunks.Prompts(1, c.Tokens, c.Finished))
+		k := sumOf(chunks.Prompts(1, c.Tokens, c.Finished, 0))
 		c.Time = layers * k.took(g.slow)
 	}
 	m.FC = g.entry + (layers-1)*g.block + g.exit

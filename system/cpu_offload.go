@@ -235,8 +235,8 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 		sub := &b.Sub[s]
 		tokens, gpus := e.attended(sub.Host, b.Step)
 		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
-		g.device = e.HostAttention(len(sub.Host), tokens)
-		f.add(s, &g, opHostAttention, e.attend(tokens))
+		g.beside(e.HostAttention(len(sub.Host), tokens), e.attend(tokens))
+		f.add(s, &g, opHostAttention)
 	}
 	if len(f.it.Ops) == 0 { // nothing but moves
 		entry := f.enter(0, onGPU, 0, gpuUse{})
@@ -293,7 +293,7 @@ func (e *cpuOffload) Linear(tokens int) units.Duration {
 
 // Attention implements scheduler.OffloadCosts.
 func (e *cpuOffload) Attention(s *scheduler.SubBatch, step int64) units.Duration {
-	_, _, w := e.attention(s, e.decodeHere(e.gpus[:0], s.Decode, step))
+	_, _, w := e.attention(s, 0, &decoding{batches: e.decodeHere(e.gpus[:0], s.Decode, step)})
 	return e.sustained(&w)
 }
 

@@ -127,18 +127,20 @@ func TestPipelineAgainstBarriers(t *testing.T) {
 	}
 	for range 5000 {
 		layers := units.Duration(1 + rng.IntN(96))
-		x, y := new(stage), new(stage)
-		*x = stage{active: true, entry: time(1, 50), attention: time(0, 50), block: time(1, 50)}
-		*y = stage{active: true, entry: time(1, 50), block: time(1, 50)}
+		entry, attention := time(1, 50), time(0, 50)
+		x := stage{active: true, entry: entry, layers: []layerCost{{count: int32(layers), attention: attention}}, block: time(1, 50)}
+		y := stage{active: true, entry: time(1, 50), layers: []layerCost{{count: int32(layers)}}, block: time(1, 50)}
 		x.exit, y.exit = x.block+time(0, 50), y.block+time(0, 50)
-		x.device, y.device = time(0, y.block), time(0, x.attention+x.block)
+		x.beside(time(0, y.block), 0)
+		y.beside(time(0, attention+x.block), 0)
+		deviceX, deviceY := x.layers[0].device, y.layers[0].device
 		// Batch 1 computes its block while the CPUs attend for batch 0, and batch 0 its
 		// attention and its next block while they attend for batch 1.
-		barriers := x.entry + max(y.entry, x.device) + x.attention + max(x.exit, y.device) + y.exit +
-			(layers-1)*(max(x.attention+x.block, y.device)+max(y.block, x.device))
+		barriers := x.entry + max(y.entry, deviceX) + attention + max(x.exit, deviceY) + y.exit +
+			(layers-1)*(max(attention+x.block, deviceY)+max(y.block, deviceX))
 		f := newFlow(&gpuSide{model: &llm.Model{Layers: int(layers)}}, besideGPU("CPU"), Options{}, &checker{})
-		f.add(0, x, opHostAttention, 0)
-		f.add(1, y, opHostAttention, 0)
+		f.add(0, &x, opHostAttention)
+		f.add(1, &y, opHostAttention)
 		end, err := f.run(0)
 		ratio := float64(end) / float64(barriers)
 		sum, n, worst = sum+ratio, n+1, max(worst, ratio)
@@ -159,7 +161,7 @@ func TestHostAttention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
+	h := mustNode(t, cfg).hostCPUs(newAttends(cfg))
 	// 8 channels of 25.6 GB/s at 0.8; K and V of 96 heads of 128 FP16 elements.
 	const tokens = 1000
 	bytes := 2.0 * 96 * 128 * 2 * tokens
@@ -182,7 +184,7 @@ func TestHostAttention(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		one := mustNode(t, cfg).hostCPUs(newAttends(&cfg.Model))
+		one := mustNode(t, cfg).hostCPUs(newAttends(cfg))
 		if got := one.attend(tokens).Seconds(); math.Abs(got/c.want-1) > 1e-6 {
 			t.Errorf("one core takes %v s at %s an element, want %v s", got, c.element, c.want)
 		}

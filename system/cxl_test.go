@@ -82,8 +82,8 @@ func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, err
 	// What an iteration makes is written beside its work.
 	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
 	g := e.stage(sub, e.decodeHere(e.gpus[:0], sub.Decode, b.Step))
-	g.device = e.read(sub, b.Step)
-	e.add(0, &g, opAttention, 0)
+	g.beside(e.read(sub, b.Step), 0)
+	e.add(0, &g, opAttention)
 	return e.flow.run(start)
 }
 
@@ -91,7 +91,7 @@ func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, err
 // one layer take to come.
 func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
-	for _, c := range e.decode(sub.Decode, step) {
+	for _, c := range e.decode(sub.Decode, 0, step).Attend {
 		for _, tokens := range c.Tokens {
 			bytes += e.kv(tokens) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
 		}

@@ -23,7 +23,7 @@ type gpuUse struct {
 // joules divides what each GPU takes for a sub-batch: attention is of its phase, all else
 // is shared by tokens. Seconds are those of all and of attention, whose parts are prefill
 // and decode.
-func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention float64, prefill, decode kernelSum) joules {
+func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention, prefill, decode float64) joules {
 	all, tokens, prompts := float64(each*float64(d.model.TensorParallel)), sub.Tokens(), sub.PrefillTokens()
 	switch prompts {
 	case 0:
@@ -32,8 +32,8 @@ func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention float
 		return joules{prefill: all}
 	}
 	share := float64((seconds - attention) * (float64(prompts) / float64(tokens)))
-	if both := prefill.Seconds + decode.Seconds; both > 0 {
-		share += float64(attention * (prefill.Seconds / both))
+	if both := prefill + decode; both > 0 {
+		share += float64(attention * (prefill / both))
 	}
 	share /= seconds
 	return joules{prefill: float64(all * share), decode: float64(all * (1 - share))}

@@ -171,7 +171,7 @@ func TestMixedBatchByHand(t *testing.T) {
 		}
 		g := d.stage(sub, d.decodeHere(nil, sub.Decode, 1))
 		layers := units.Duration(cfg.Model.Layers)
-		took := (g.entry + layers*g.attention + (layers-1)*g.block + g.exit).Seconds()
+		took := (g.entry + g.attention() + (layers-1)*g.block + g.exit).Seconds()
 		shape := gpu.Shape{Decode: gpu.UniformBatch(requests, context), Prefills: 1, Chunk: chunk, Finished: finished}
 		seconds, joules := cfg.GPU.Sustained(gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model).Iteration(shape))
 		joules *= float64(cfg.Model.TensorParallel)
@@ -181,8 +181,8 @@ func TestMixedBatchByHand(t *testing.T) {
 		}
 		// The prompt has its part of attention, by the kernels alone, and of all else by tokens.
 		a := d.gpu.Attention()
-		p, w := a.Prompts(1, chunk, finished), a.Decoding(shape.Decode)
-		attention := float64(layers*g.attention) / float64(units.FromSeconds(took))
+		p, w := a.Prompts(1, chunk, finished, 0), a.Decoding(shape.Decode)
+		attention := float64(g.attention()) / float64(units.FromSeconds(took))
 		want := attention*p.Seconds/(p.Seconds+w.Seconds) + (1-attention)*chunk/(chunk+requests)
 		if share := g.joules.prefill / joules; math.Abs(share/want-1) > 1e-9 {
 			t.Errorf("%s: %.6f of the energy is the prompt's, want %.6f", sets, share, want)

@@ -79,6 +79,7 @@ type flow struct {
 	side      *gpuSide
 	fixed     units.Duration // latencies and switches of the resources
 	uses      [2]gpuUse      // of the GPUs by the sub-batches of the iteration to be filled
+	waits     []int32        // scratch: what an operation waits for
 }
 
 // newFlow returns the flow of a system with these resources.
@@ -159,15 +160,41 @@ func (f *flow) record(rec *Recording, start units.Duration) units.Duration {
 }
 
 // stage is what a sub-batch costs where the GPUs have one device for decode attention
-// beside them. Attention is that of one layer.
+// beside them.
 type stage struct {
-	active    bool
-	entry     units.Duration // embedding, QKV generation of layer 0
-	attention units.Duration // on the GPUs: of prompts, or of requests that decode there
-	block     units.Duration // projection to the next layer's QKV generation
-	exit      units.Duration // projection of the last layer to the LM head
-	device    units.Duration // decode attention on the device
+	active bool
+	entry  units.Duration // embedding, QKV generation of layer 0
+	block  units.Duration // projection to the next layer's QKV generation
+	exit   units.Duration // projection of the last layer to the LM head
+	layers []layerCost    // of successive runs of layers; valid until the next stage
 	gpuUse
+}
+
+// layerCost is attention of one layer of a run of layers that attend alike.
+type layerCost struct {
+	count     int32
+	attention units.Duration // on the GPUs: of prompts, or of requests that decode there
+	device    units.Duration // decode attention on the device
+	bus       units.Duration // for which the memory channels carry data for the device
+	// deviceFirst says that the GPUs attend over what the device has found: one after the
+	// other, else side by side.
+	deviceFirst bool
+	merge       units.Duration // on the GPUs, after both
+}
+
+// attention returns what the GPUs take for attention in all layers.
+func (g *stage) attention() (t units.Duration) {
+	for i := range g.layers {
+		t += units.Duration(g.layers[i].count) * (g.layers[i].attention + g.layers[i].merge)
+	}
+	return t
+}
+
+// beside has a device attend in every layer.
+func (g *stage) beside(device, bus units.Duration) {
+	for i := range g.layers {
+		g.layers[i].device, g.layers[i].bus = device, bus
+	}
 }
 
 // Resources of a system whose GPUs have at most one device beside them.
@@ -191,28 +218,50 @@ func besideGPU(device string) []resource {
 }
 
 // add adds the layers of sub-batch s: attention, on both where there is any, then the
-// block. The device's operations are of the given kind; bus is for how long the memory
-// channels carry data for one.
-func (f *flow) add(s int, g *stage, kind uint8, bus units.Duration) {
+// block. The device's operations are of the given kind.
+func (f *flow) add(s int, g *stage, kind uint8) {
 	if !g.active {
 		return
 	}
-	it := &f.it
+	it, sub := &f.it, &f.it.Sub[s]
 	entry := f.enter(s, onGPU, g.entry, g.gpuUse)
-	first, from := int32(len(it.Ops)), int32(len(it.After))
-	if g.attention > 0 {
-		o, i := it.Add(onGPU, g.attention)
-		o.Kind, o.Group = opGPUAttention, int16(s)
-		it.After = append(it.After, i)
+	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+	for i := range g.layers {
+		first := int32(len(it.Ops))
+		f.layer(s, g, &g.layers[i], kind)
+		sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: g.layers[i].count})
 	}
-	if g.device > 0 {
-		o, i := it.Add(onDevice, g.device)
-		o.Kind, o.Group, o.Bus = kind, int16(s), bus
-		it.After = append(it.After, i)
+	sub.Exit = g.exit
+}
+
+// layer adds the operations of a layer.
+func (f *flow) layer(s int, g *stage, l *layerCost, kind uint8) {
+	f.waits = f.waits[:0]
+	if l.attention > 0 && !l.deviceFirst {
+		f.wait(s, onGPU, opGPUAttention, l.attention)
 	}
-	o, _ := it.Add(onGPU, g.block)
-	o.Kind, o.Group, o.Flags, o.After = opBlock, int16(s), dataflow.NextLayer, dataflow.Range{From: from, To: int32(len(it.After))}
-	f.layers(s, entry, first, g.exit)
+	if l.device > 0 {
+		f.wait(s, onDevice, kind, l.device).Bus = l.bus
+	}
+	last := l.merge
+	if l.deviceFirst {
+		last += l.attention
+	}
+	if last > 0 {
+		before := f.it.Wait(f.waits...)
+		f.waits = f.waits[:0]
+		f.wait(s, onGPU, opGPUAttention, last).After = before
+	}
+	o, _ := f.it.Add(onGPU, g.block)
+	o.Kind, o.Group, o.Flags, o.After = opBlock, int16(s), dataflow.NextLayer, f.it.Wait(f.waits...)
+}
+
+// wait adds attention, for which the rest of the layer waits.
+func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.Op {
+	o, i := f.it.Add(on, took)
+	o.Kind, o.Group = kind, int16(s)
+	f.waits = append(f.waits, i)
+	return o
 }
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of

@@ -108,8 +108,9 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	for s := range b.Sub {
-		g := e.stage(&b.Sub[s], e.decodeHere(e.gpus[:0], b.Sub[s].Decode, b.Step))
-		e.add(s, &g, opAttention, 0)
+		e.decodeRuns(b.Sub[s].Decode, b.Step)
+		g := e.stageRuns(&b.Sub[s])
+		e.add(s, &g, opAttention)
 	}
 	return e.flow.run(start)
 }

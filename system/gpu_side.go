@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/llm"
@@ -67,15 +68,20 @@ type gpuSide struct {
 	gpu   *gpu.ModelCost
 	dense memo[dense]     // by tokens
 	head  memo[kernelSum] // by tokens that emit
+	// Scratch, by run of layers.
+	decoding []decoding
+	attended []kernelSum
+	layers   []layerCost
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
 }
 
 func newGPUSide(cfg *configs.Config) gpuSide {
 	s, m := &cfg.GPU.Spec, &cfg.Model
-	cost := gpu.NewModelCost(s, m)
+	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)
+	runs := len(attends.runs)
 	return gpuSide{
-		attends: newAttends(m), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, decoding: make([]decoding, runs), attended: make([]kernelSum, runs), layers: make([]layerCost, runs), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
@@ -86,55 +92,121 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	}
 }
 
-// stage returns what a sub-batch costs on the GPUs, which decode these batches of heads.
-// The power limit slows all of it down alike.
+// decoding is the GPUs' part of decode attention in one layer: batches of heads that
+// attend, and kernels beside them, which choose, keep statistics and merge.
+type decoding struct {
+	batches []gpu.DecodeBatch
+	beside  gpu.Work
+}
+
+// stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
+// every layer.
 func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) stage {
+	for run := range d.decoding {
+		d.decoding[run] = decoding{batches: decode}
+	}
+	return d.stageRuns(sub)
+}
+
+// stageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of
+// layers. The power limit slows all of it down alike.
+func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 	tokens := sub.Tokens()
 	if tokens == 0 {
 		return stage{}
 	}
-	w, head, layers := d.dense.at(tokens), d.head.at(sub.Emitting()), d.model.Layers
-	prefill, decoding, attention := d.attention(sub, decode)
-	total := w.all.Plus(attention.Times(layers)).Plus(head.Work)
+	w, head := d.dense.at(tokens), d.head.at(sub.Emitting())
+	total := w.all.Plus(head.Work)
+	var phases [2]gpu.Work // prefill and decode attention of all layers
+	var attention gpu.Work
+	for run, layers := range d.runs {
+		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
+		d.attended[run] = all
+		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
+		attention = attention.Plus(all.Times(layers))
+	}
+	total = w.all.Plus(attention).Plus(head.Work)
 	seconds, joules := d.cfg.GPU.Sustained(total)
 	slow := 1.0
 	if seconds > total.Seconds {
 		slow = seconds / total.Seconds
 	}
 	last := w.end.plus(*head)
-	return stage{
-		active: true, entry: w.entry.took(slow), attention: attention.took(slow), block: w.block.took(slow), exit: last.took(slow),
-		gpuUse: gpuUse{slow, d.joules(sub, joules, total.Seconds, float64(float64(layers)*attention.Seconds), prefill, decoding)},
+	g := stage{
+		active: true, entry: w.entry.took(slow), block: w.block.took(slow), exit: last.took(slow), layers: d.layers,
+		gpuUse: gpuUse{slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)},
 	}
+	for run, layers := range d.runs {
+		g.layers[run] = layerCost{count: int32(layers), attention: d.attended[run].took(slow)}
+	}
+	return g
+}
+
+// decodeRuns sets what decoding requests take where the GPUs do all of it.
+func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
+	d.gpus = d.gpus[:0]
+	for run := range d.runs {
+		x := d.decode(requests, run, step)
+		from := len(d.gpus)
+		d.gpus = addBatches(d.gpus, x.Attend)
+		d.decoding[run] = decoding{d.gpus[from:], d.besideAttention(x, len(requests))}
+	}
+}
+
+// besideAttention returns the GPUs' kernels of a step that are not attention itself.
+func (d *gpuSide) besideAttention(x *policy.Step, requests int) (w gpu.Work) {
+	for i := range x.Choose {
+		c := &x.Choose[i]
+		scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
+		w = w.Plus(d.gpu.Select(gpu.Selection{PageScores: scores, Keep: c.Keep}))
+	}
+	for _, p := range x.Passes {
+		if p.Device == policy.GPU {
+			w = w.Plus(d.gpu.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs)))
+		}
+	}
+	if x.Merge {
+		w = w.Plus(d.gpu.Merge(requests))
+	}
+	return w
 }
 
 // sustained returns the time of work that goes on by itself.
 func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.cfg.GPU.Slowdown(k.Work)) }
 
-// attention returns the GPUs' work in one layer for the prompts of a sub-batch, for these
-// batches that decode, and for all of it.
-func (d *gpuSide) attention(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) (prefill, decoding, all kernelSum) {
+// attention returns the GPUs' work in one layer of a run for the prompts of a sub-batch,
+// for what decodes, and for all of it.
+func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) (prefill, decoded, all kernelSum) {
 	a := d.gpu.Attention()
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		prefill = prefill.plus(sumOf(a.Prompts(1, c.Tokens, d.policy.Behind(c.Finished))))
+		p := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		for _, part := range p.Pieces {
+			prefill = prefill.plus(sumOf(a.Prompts(part.Count, part.Tokens, part.Behind, part.Heads)))
+		}
+		for _, pass := range p.Passes {
+			prefill = prefill.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
+		}
 	}
-	for i := range decode {
-		decoding = decoding.plus(sumOf(a.Decoding(decode[i])))
+	for i := range decode.batches {
+		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
 	}
-	all = prefill.plus(decoding)
-	if prefill.Seconds > 0 && decoding.Seconds > 0 {
+	if decode.beside.Seconds > 0 {
+		decoded = decoded.plus(sumOf(decode.beside))
+	}
+	all = prefill.plus(decoded)
+	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
-		all.Work = a.Total(prefill.Work, decoding.Work, sub.Tokens())
+		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
 		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
 	}
-	return prefill, decoding, all
+	return prefill, decoded, all
 }
 
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
 func (d *gpuSide) GPU(s *scheduler.SubBatch) units.Duration {
 	g := d.stage(s, nil)
-	return g.entry + g.exit + units.Duration(d.model.Layers-1)*g.block + units.Duration(d.model.Layers)*g.attention
+	return g.entry + g.exit + units.Duration(d.model.Layers-1)*g.block + g.attention()
 }
 
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of

@@ -117,8 +117,8 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	for s := range b.Sub {
 		units, gpus := e.attend(&b.Sub[s], b.Step)
 		g := e.stage(&b.Sub[s], gpus)
-		g.device = units
-		e.add(s, &g, opAttention, 0)
+		g.beside(units, 0)
+		e.add(s, &g, opAttention)
 	}
 	return e.flow.run(start)
 }

@@ -83,7 +83,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		progress:  func(int64) {},
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{
-			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(m).kv(1),
+			hbm: units.Bandwidth(m.TensorParallel) * n.cfg.GPU.MemoryBandwidth, kvToken: units.Bytes(m.Layers) * newAttends(n.cfg).kv(1),
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}

@@ -123,8 +123,8 @@ func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 		from = ranks.To
 		it.After = append(it.After, i)
 	}
-	if g.attention > 0 {
-		o, i := it.Add(onAllGPUs, g.attention)
+	if attention := g.layers[0].attention; attention > 0 {
+		o, i := it.Add(onAllGPUs, attention)
 		o.Kind = opGPUAttention
 		it.After = append(it.After, i)
 	}

@@ -1,6 +1,6 @@
 package policy
 
-// Shape is the attention of one layer of a model.
+// Shape is the attention of a model.
 type Shape struct {
 	Layers, QueryHeads, KVHeads, Dim int
 	ElementBits                      int // of queries, keys, values and outputs
@@ -8,6 +8,17 @@ type Shape struct {
 
 // elements returns the bytes of n elements.
 func (s *Shape) elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 7) / 8 }
+
+// token returns the bytes of the keys and values of one token and KV head.
+func (s *Shape) token() int64 { return s.elements(2 * s.Dim) }
+
+// group returns the query heads of a KV head.
+func (s *Shape) group() int { return s.QueryHeads / s.KVHeads }
+
+// vectors returns the bytes of q, k and v of one token in one layer, and of its output.
+func (s *Shape) vectors() (down, up int64) {
+	return s.elements((s.QueryHeads + 2*s.KVHeads) * s.Dim), s.elements(s.QueryHeads * s.Dim)
+}
 
 // Device is where heads attend.
 type Device uint8
@@ -18,6 +29,10 @@ const (
 	GPU                // the GPUs, where they are not the home
 )
 
+// Request is a decoding request: Context counts the tokens before a step and the step's
+// own, Prompt those that were prefilled, at least one less.
+type Request struct{ Prompt, Context int }
+
 // Class is KV heads that attend alike.
 type Class struct {
 	Device Device
@@ -26,24 +41,102 @@ type Class struct {
 	// most its context. What a device reads beyond that (pages, columns) belongs to the
 	// model of its kernel.
 	Tokens []int
+	// Page is how many tokens lie together in memory, where they are selected ones that lie
+	// anywhere; 0 where they are in order.
+	Page         int
+	PerQueryHead bool // each query head of a group attends over tokens of its own
+	Weights      bool // the weights of the softmax are needed afterwards
+}
+
+// Choice is a selection on the GPUs, before attention: scores from bounds of pages, and
+// the best of each row of scores.
+type Choice struct {
+	Heads        int   // KV heads of a layer
+	Scored       []int // bounded pages of each request; 0 where its list of an earlier step holds
+	Keep         int   // that each row keeps
+	PerQueryHead bool  // a row for each query head, else one for each KV head
+}
+
+// Pass is work that streams: kernels on the GPUs or a loop of the host's CPUs, with the
+// bytes and operations of all requests and heads in one layer.
+type Pass struct {
+	Device  Device
+	Kernels int
+	Bytes   int64
+	FLOPs   int64
+}
+
+// Step is what attention takes in one layer for decoding requests.
+type Step struct {
+	Attend []Class // the heads of each device's classes add up to the layer's KV heads, or there are none
+	Choose []Choice
+	Passes []Pass
+	// Merge says that partial outputs of two devices are merged on the GPUs by their
+	// log-sum-exps.
+	Merge bool
+	// Down and Up are the bytes that all requests move between GPUs and home before and
+	// after attention there: queries and what is new; results.
+	Down, Up int64
+	// Leave is how many tokens of each request leave the GPUs for home after the step, nil
+	// for none.
+	Leave []int
+}
+
+// reset empties the step and keeps its memory.
+func (s *Step) reset() { *s = Step{Attend: s.Attend[:0], Choose: s.Choose[:0], Passes: s.Passes[:0]} }
+
+// Piece is attention of some heads for a part of a chunk: Count pieces of Tokens tokens each,
+// that attend causally over themselves and all over Behind tokens before.
+type Piece struct{ Heads, Count, Tokens, Behind int }
+
+// Prompt is what attention takes on the GPUs in one layer for a chunk of a prompt.
+type Prompt struct {
+	Pieces []Piece
+	Passes []Pass
+}
+
+// Held is memory of one layer that grows with a request: of so many heads, Bytes a token.
+type Held struct {
+	Device Device
+	Heads  int
+	Bytes  int64 // of a token and head
+	Index  bool  // not keys and values themselves
+	// Tokens that are held: of the prompt or of all tokens, those beyond Skip, a share
+	// of them (0: all), at most Most (0: no limit).
+	OfPrompt   bool
+	Skip, Most int
+	Share      float64
 }
 
 // Policy decides what attention attends over. Its methods are pure but for the memory of
-// Decode's result.
+// their results, which are valid until the next call and may share memory with requests.
 type Policy interface {
 	// Name is how users know the policy.
 	Name() string
-	// Decode returns the classes of heads of a layer in a decode step, for requests whose
-	// contexts have these numbers of tokens, each one's new token included. The heads of all
-	// classes add up to the layer's KV heads. It is asked once a sub-batch and iteration;
-	// the result is valid until the next call and may share memory with contexts.
-	Decode(contexts []int, layer int, step int64) []Class
-	// Behind returns over how many of the finished tokens before a chunk of a prompt the
-	// chunk attends, besides over itself.
-	Behind(finished int) int
+	// Runs returns the layers of the model in successive runs of layers that attend alike.
+	Runs() []int
+	// Decode returns a decode step in a layer of a run.
+	Decode(requests []Request, run int) *Step
+	// Prompt returns attention of a chunk of a prompt in a layer of a run, after finished
+	// tokens. The last chunk ends the prompt.
+	Prompt(run, chunk, finished int, last bool) *Prompt
+	// Memory returns what a layer of a run holds while requests decode, and while a
+	// prompt is prefilled.
+	Memory(run int) (decoding, filling []Held)
 	// KV returns the bytes of the keys and values of so many tokens in one layer, all heads.
 	KV(tokens int) int64
 	// Vectors returns the bytes that a decoding request moves in one layer between GPUs
 	// and its home, where these differ: queries, new keys and new values; results.
 	Vectors() (down, up int64)
 }
+
+// Platform is a kind of system that a policy runs on.
+type Platform string
+
+// The platforms.
+const (
+	OnGPUs       Platform = "gpu-only" // keys and values on the GPUs
+	OnGPUsAndCPU Platform = "gpu+cpu"  // a window on the GPUs, the rest with the host's CPUs
+	OnDIMMs      Platform = "l3"       // processing units at the banks of DIMMs
+	Elsewhere    Platform = ""         // where requests are whole in one place
+)

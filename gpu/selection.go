@@ -1,0 +1,59 @@
+package gpu
+
+// weightBytes is of a softmax weight or a log-sum-exp that a kernel returns: single precision.
+const weightBytes = 4
+
+// Selection describes how pages are scored and chosen in one layer.
+type Selection struct {
+	PageScores
+	Keep int // pages that are chosen from each row of scores, 0: none
+}
+
+// Select returns the kernels that score pages and choose the best of them.
+func (c *ModelCost) Select(x Selection) Work {
+	h := c.some(x.Pages.KVHeads)
+	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h))
+	rows := h.KV
+	if x.PerQueryHead {
+		rows = h.Query
+	}
+	return c.waits(w.plus(c.spec.work(c.spec.TopKCost(x.Pages, rows, x.Keep))))
+}
+
+// Pass returns kernels, one after another, that move so many bytes and compute so many
+// operations in all, over all GPUs of the replica. Memory traffic is as efficient as that
+// of element-wise kernels, arithmetic as that of page-sparse attention. Kernels that
+// compute nothing have flops 0.
+func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
+	if kernels <= 0 {
+		return Work{}
+	}
+	s := c.spec
+	e := &s.Pointwise
+	cost := Cost{
+		Bytes: bytes / float64(c.gpus), FLOPs: flops / float64(c.gpus), Executed: flops / float64(c.gpus),
+		Overhead: float64(kernels) * e.Overhead.Seconds(),
+	}
+	cost.Memory = cost.Bytes / (e.Memory * float64(s.MemoryBandwidth))
+	if flops > 0 {
+		cost.Compute = cost.FLOPs / (s.PageSparse.Compute * s.peak(c.bits))
+	}
+	return c.waits(s.work(cost.combine(e.Ridge)))
+}
+
+// Merge returns the kernel that joins two partial outputs of so many requests, all query
+// heads, by their log-sum-exps: two rows in and one out.
+func (c *ModelCost) Merge(requests int) Work {
+	outputs := float64(requests) * float64(c.gpus) * float64(c.heads.Query)
+	return c.Pass(min(requests, 1), outputs*(elementBytes(3*float64(c.heads.Dim), c.bits)+2*weightBytes), 0)
+}
+
+// withWeights returns attention whose kernel also writes so many weights of its softmax.
+func (s *Spec) withWeights(c Cost, weights float64) Cost {
+	bytes := weightBytes * weights
+	took := bytes / (s.Pointwise.Memory * float64(s.MemoryBandwidth))
+	c.Bytes += bytes
+	c.Memory += took
+	c.Seconds += took
+	return c
+}
