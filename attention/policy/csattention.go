@@ -5,7 +5,7 @@ package policy
 const CSAEntryBytes = 6
 
 // CSATables is the sizes of CSAttention's tables of one KV head and of what a search in
-// them does. The lists are frozen at the prompt: later tokens enter by displacing others.
+// them does. The lists keep their length after the prompt: later tokens displace others.
 type CSATables struct {
 	Subspaces, Centroids int // centroids of a subspace
 	Entries              int // of a list: there is one for each centroid

@@ -20,3 +20,83 @@ func (h H2OBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent)
 // Attended returns over how many tokens a KV head attends in the step whose context has so
 // many, its own token included: those that were kept and its own.
 func (h H2OBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
+
+// h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
+// they share keys.
+type h2oState struct {
+	heavy, recent float64 // shares of the prompt
+	dim           int
+	budget        H2OBudget
+	tokens        int       // so far
+	kept          []int32   // tokens, ascending, with the step's own from Append to Observe
+	collected     []float32 // attention that each of them has collected
+	part          [1]Part
+}
+
+// newH2OState returns that of a section with own values.
+func newH2OState(s *Spec, shape Shape) *h2oState {
+	return &h2oState{heavy: s.Heavy, recent: s.Recent, dim: shape.Dim}
+}
+
+// PromptMask returns 0, 0: what collects attention must be computed.
+func (s *h2oState) PromptMask() (sink, window int) { return 0, 0 }
+
+// Prompt adds up the attention that each token collects from the prompt's queries.
+func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
+	s.tokens = len(k) / s.dim
+	s.budget = NewH2OBudget(s.heavy, s.recent, s.tokens)
+	sums := make([]float64, s.tokens)
+	promptWeights(q, k, s.dim, 0, func(_ int, weights []float32) {
+		for j, w := range weights {
+			sums[j] += float64(w)
+		}
+	})
+	scores := make([]float32, s.tokens)
+	for j, x := range sums {
+		scores[j] = float32(x)
+	}
+	most := s.budget.Heavy + s.budget.Recent + 1
+	older := max(0, s.tokens-s.budget.Recent)
+	s.kept = appendTop(make([]int32, 0, most), scores[:older], s.budget.Heavy, make([]float32, older))
+	for j := older; j < s.tokens; j++ {
+		s.kept = append(s.kept, int32(j))
+	}
+	s.collected = make([]float32, len(s.kept), most)
+	for i, j := range s.kept {
+		s.collected[i] = scores[j]
+	}
+	s.part[0].Ranges = make([][2]int, 0, most)
+}
+
+// Append keeps the step's token for now.
+func (s *h2oState) Append(_, _ []float32) {
+	s.kept, s.collected = append(s.kept, int32(s.tokens)), append(s.collected, 0)
+	s.tokens++
+}
+
+// Select returns what is kept.
+func (s *h2oState) Select(_ [][]float32) Selection {
+	s.part[0].Ranges = appendRanges(s.part[0].Ranges[:0], s.kept)
+	return Selection{s.part[:]}
+}
+
+// Observe adds what the tokens have collected. Where one is too many it drops that with the
+// least, which is none of the last Recent; of equal ones the newest goes.
+func (s *h2oState) Observe(weights [][]float32) {
+	for _, head := range weights {
+		for i, w := range head {
+			s.collected[i] += w
+		}
+	}
+	if len(s.kept) <= s.budget.Heavy+s.budget.Recent {
+		return
+	}
+	least := 0
+	for i, x := range s.collected[:len(s.kept)-s.budget.Recent] {
+		if x <= s.collected[least] {
+			least = i
+		}
+	}
+	s.kept = append(s.kept[:least], s.kept[least+1:]...)
+	s.collected = append(s.collected[:least], s.collected[least+1:]...)
+}

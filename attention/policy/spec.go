@@ -56,7 +56,7 @@ type Spec struct {
 	Centroids    int     `toml:"centroids"`     // of a subspace; -1: the policy's own
 	Iterations   int     `toml:"iterations"`    // of k-means; -1: the policy's own
 	TableShare   float64 `toml:"table_share"`   // share of the prompt's tokens in a centroid's table; -1: the policy's own
-	SelectShare  float64 `toml:"select_share"`  // share of the context that a step attends to; -1: the policy's own
+	SelectShare  float64 `toml:"select_share"`  // share of the prompt's tokens that a step attends to; -1: the policy's own
 	RecentTokens int     `toml:"recent_tokens"` // newest tokens that a step attends to in addition; -1: the policy's own
 	Weight       string  `toml:"weight"`        // of a subspace's scores: "one" or the query's "norm" in it; "": the policy's own
 	Search       string  `toml:"search"`        // with the step's query ("causal") or with that of the step before ("lagged"); "": the policy's own

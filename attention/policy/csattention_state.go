@@ -1,0 +1,198 @@
+package policy
+
+import "math/rand/v2"
+
+// csaState is the values of CSAttention in one KV head. The prompt's queries of all query heads
+// of the group are clustered together; each query head searches for itself. A key is tried
+// against the lists after the step that it belongs to, as published.
+type csaState struct {
+	spec      *Spec
+	dim, part int // elements of a head, and of a subspace
+	random    *rand.Rand
+	sizes     CSATables
+	tokens    int // so far
+	steps     int
+	centroids []float32 // [subspaces, sizes.Centroids, part]
+	found     []int     // centroids of each subspace: fewer where queries are alike
+	table     csaTable  // list of centroid c of subspace b: b·sizes.Centroids + c
+	newest    []float32 // key that the lists have not seen; empty where they have seen all
+	heads     []csaHead
+	parts     []Part    // selected tokens by query head, and recent ones
+	recent    [1][2]int // the last part's range
+	device    Device
+	products  []float32 // with the centroids of a subspace
+	scratch   csaScratch
+}
+
+// csaHead is what is known of a query head.
+type csaHead struct {
+	index    [1]uint16
+	query    []float32 // of the step before
+	selected []int32   // found by the last search, ascending
+	ranges   [][2]int
+}
+
+// csaScratch is what a search needs, as long as the longest sequence.
+type csaScratch struct {
+	estimate []float32 // of a token's product with the query
+	listed   []bool    // tokens that are in a list
+	tokens   []int32   // these tokens
+	scores   []float32 // their estimates
+	other    []float32
+}
+
+// newCSAState returns that of a section with own values.
+func newCSAState(s *Spec, shape Shape, layer, kvHead, limit int) *csaState {
+	group := shape.QueryHeads / shape.KVHeads
+	c := &csaState{
+		spec: s, dim: shape.Dim, part: shape.Dim / s.Subspaces, random: rand.New(rand.NewPCG(uint64(layer), uint64(kvHead))),
+		heads: make([]csaHead, group), parts: make([]Part, group+1), newest: make([]float32, 0, shape.Dim),
+		scratch: csaScratch{
+			estimate: make([]float32, limit), listed: make([]bool, limit), tokens: make([]int32, limit), scores: make([]float32, limit),
+			other: make([]float32, limit),
+		},
+	}
+	if s.Mode == "host" {
+		c.device = GPU // what the host's search finds moves up
+	}
+	for i := range c.heads {
+		c.heads[i] = csaHead{index: [1]uint16{uint16(i)}, query: make([]float32, shape.Dim)}
+	}
+	return c
+}
+
+// PromptMask returns 0, 0: prompts attend to everything.
+func (s *csaState) PromptMask() (sink, window int) { return 0, 0 }
+
+// Prompt clusters the queries and fills the lists.
+func (s *csaState) Prompt(q [][]float32, k, _ []float32) {
+	s.tokens = len(k) / s.dim
+	s.sizes = NewCSATables(s.spec.Subspaces, s.spec.Centroids, s.spec.TableShare, s.spec.SelectShare, s.spec.RecentTokens, s.tokens, len(q))
+	s.centroids, s.found = make([]float32, s.sizes.Centroids*s.dim), make([]int, s.sizes.Subspaces)
+	s.products = make([]float32, s.sizes.Centroids)
+	s.table = newCSATable(s.sizes.Subspaces*s.sizes.Centroids, s.sizes.Entries)
+	directions, keys := make([]float32, len(q)*s.tokens*s.part), make([]float32, s.tokens*s.part)
+	scores := make([]float32, s.tokens)
+	for b := range s.sizes.Subspaces {
+		clear(directions)
+		for h, head := range q {
+			for i := range s.tokens {
+				unit(directions[(h*s.tokens+i)*s.part:][:s.part], s.inSubspace(head[i*s.dim:(i+1)*s.dim], b))
+			}
+		}
+		for i := range s.tokens {
+			copy(keys[i*s.part:], s.inSubspace(k[i*s.dim:(i+1)*s.dim], b))
+		}
+		centroids := s.subspace(b)
+		s.found[b] = sphericalKMeans(centroids, directions, s.part, s.spec.Iterations, s.random)
+		for c := range s.found[b] {
+			products(scores, keys, centroids[c*s.part:(c+1)*s.part])
+			s.table.build(b*s.sizes.Centroids+c, scores, s.scratch.other)
+		}
+	}
+	for h := range s.heads {
+		copy(s.heads[h].query, q[h][(s.tokens-1)*s.dim:])
+		s.heads[h].selected = make([]int32, 0, s.sizes.Selected)
+		s.heads[h].ranges = make([][2]int, 0, s.sizes.Selected)
+	}
+}
+
+// inSubspace returns a vector's elements in a subspace.
+func (s *csaState) inSubspace(x []float32, b int) []float32 { return x[b*s.part : (b+1)*s.part] }
+
+// subspace returns the centroids of a subspace, and space for more.
+func (s *csaState) subspace(b int) []float32 {
+	n := s.sizes.Centroids * s.part
+	return s.centroids[b*n : (b+1)*n]
+}
+
+// Append tries the key of the step before against all lists, and keeps the step's own.
+func (s *csaState) Append(k, _ []float32) {
+	if len(s.newest) > 0 {
+		for b, n := range s.found {
+			scores := s.products[:n]
+			products(scores, s.subspace(b), s.inSubspace(s.newest, b))
+			for c, score := range scores {
+				s.table.insert(b*s.sizes.Centroids+c, int32(s.tokens-1), score)
+			}
+		}
+	}
+	s.newest = append(s.newest[:0], k...)
+	s.tokens++
+}
+
+// Select searches where a search is due, with the step's queries or those of the step
+// before. It returns what each query head found last, and the recent tokens.
+func (s *csaState) Select(q [][]float32) Selection {
+	from := max(0, s.tokens-s.sizes.Recent)
+	s.recent[0] = [2]int{from, s.tokens}
+	due := s.steps%s.spec.Period == 0
+	s.steps++
+	n := 0
+	for i := range s.heads {
+		h := &s.heads[i]
+		if s.spec.Search == "causal" {
+			copy(h.query, q[i])
+		}
+		if due {
+			s.search(h, from)
+			h.ranges = appendRanges(h.ranges[:0], h.selected)
+		}
+		copy(h.query, q[i])
+		if len(h.ranges) > 0 {
+			s.parts[n] = Part{Device: s.device, Heads: h.index[:], Ranges: h.ranges}
+			n++
+		}
+	}
+	s.parts[n] = Part{Device: s.device, Ranges: s.recent[:]}
+	return Selection{s.parts[:n+1]}
+}
+
+// search finds the tokens before end whose estimated products with the query are highest.
+func (s *csaState) search(h *csaHead, end int) {
+	estimate, listed := s.scratch.estimate[:end], s.scratch.listed[:end]
+	clear(estimate)
+	clear(listed)
+	for b, n := range s.found {
+		if n == 0 {
+			continue
+		}
+		query, weight := s.inSubspace(h.query, b), float32(1)
+		if s.spec.Weight == "norm" {
+			weight = float32(norm(query))
+		}
+		tokens, values := s.table.list(b*s.sizes.Centroids + s.nearest(b, query))
+		for i, token := range tokens {
+			if int(token) < end {
+				estimate[token] += float32(weight * values[i])
+				listed[token] = true
+			}
+		}
+	}
+	candidates, scores := s.scratch.tokens[:0], s.scratch.scores[:0]
+	for token, in := range listed {
+		if in {
+			candidates, scores = append(candidates, int32(token)), append(scores, estimate[token])
+		}
+	}
+	h.selected = appendTop(h.selected[:0], scores, s.sizes.Selected, s.scratch.other)
+	for i, n := range h.selected {
+		h.selected[i] = candidates[n]
+	}
+}
+
+// nearest returns the centroid of a subspace with the highest product with a query.
+func (s *csaState) nearest(b int, query []float32) int {
+	scores := s.products[:s.found[b]]
+	products(scores, s.subspace(b), query)
+	best := 0
+	for c, score := range scores {
+		if score > scores[best] {
+			best = c
+		}
+	}
+	return best
+}
+
+// Observe does nothing.
+func (s *csaState) Observe(_ [][]float32) {}

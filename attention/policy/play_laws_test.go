@@ -1,0 +1,191 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// statePolicies are the policies of h2o.go, hgca.go and csattention.go.
+var statePolicies = []string{"h2o", "hgca", "csattention"}
+
+// TestPlayed checks, for any settings, that parts are disjoint (play), that the kept and the
+// dropped mass are 1 together, that merged parts are attention over their union, and the identity of
+// the error: dense − kept = dropped mass · (attention over the dropped − kept).
+func TestPlayed(t *testing.T) {
+	for _, name := range statePolicies {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				d := drawPlay(t, name)
+				d.play(t, d.state, d.prompt, func(p *played) {
+					for head := range d.q {
+						d.checkStep(t, p, head)
+					}
+				})
+			})
+		})
+	}
+}
+
+// checkStep compares a step of a query head with dense attention.
+func (d *drawn) checkStep(t *rapid.T, p *played, head int) {
+	token, all := p.context-1, upTo(p.context)
+	var dropped []int32
+	kept, dense := 0.0, d.weights(head, token, all)
+	for _, j := range all {
+		if n := len(dropped); n+len(p.attended[head]) < p.context && (int(j)-n >= len(p.attended[head]) || p.attended[head][int(j)-n] != j) {
+			dropped = append(dropped, j)
+		} else {
+			kept += dense[j]
+		}
+	}
+	want, lse := d.output(head, token, all)
+	got, gotLSE := d.merged(p, head)
+	other, otherLSE := d.output(head, token, dropped)
+	mass := math.Exp(otherLSE - lse)
+	if math.Abs(kept+mass-1) > 1e-5 || math.Abs(math.Exp(gotLSE-lse)-kept) > 1e-5 {
+		t.Fatalf("context %d: kept mass %v, of the result %v, dropped %v", p.context, kept, math.Exp(gotLSE-lse), mass)
+	}
+	for c := range want {
+		if e := want[c] - got[c] - float64(mass*(other[c]-got[c])); math.Abs(e) > 1e-9 {
+			t.Fatalf("context %d: the error is off by %v", p.context, e)
+		}
+	}
+}
+
+// merged returns the result of a query head from its parts: each weighs as its sum.
+func (d *drawn) merged(p *played, head int) (out []float64, lse float64) {
+	out, lse = make([]float64, d.dim), math.Inf(-1)
+	for i := range p.selection.Parts {
+		part := &p.selection.Parts[i]
+		if !part.For(head) {
+			continue
+		}
+		var tokens []int32
+		for _, r := range part.Ranges {
+			tokens = append(tokens, upTo(r[1])[r[0]:]...)
+		}
+		x, partLSE := d.output(head, p.context-1, tokens)
+		top := max(lse, partLSE)
+		a, b := math.Exp(lse-top), math.Exp(partLSE-top)
+		for c := range out {
+			out[c] = (float64(a*out[c]) + float64(b*x[c])) / (a + b)
+		}
+		lse = top + math.Log(a+b)
+	}
+	return out, lse
+}
+
+// TestCounts: what a state attends to has the size that costs are counted from.
+func TestCounts(t *testing.T) {
+	t.Run("h2o", rapid.MakeCheck(func(t *rapid.T) {
+		d := drawPlay(t, "h2o")
+		budget := NewH2OBudget(d.spec.Heavy, d.spec.Recent, d.prompt)
+		d.play(t, d.state, d.prompt, func(p *played) {
+			if got := p.selection.Parts[0].Tokens(); got != budget.Attended(p.context) || len(p.selection.Parts) != 1 {
+				t.Fatalf("context %d: %d tokens, want %d", p.context, got, budget.Attended(p.context))
+			}
+		})
+	}))
+	t.Run("hgca", rapid.MakeCheck(func(t *rapid.T) {
+		d := drawPlay(t, "hgca")
+		w := HGCAWindow{Size: d.spec.Window, Block: d.spec.Block}
+		d.play(t, d.state, d.prompt, func(p *played) {
+			parts := p.selection.Parts
+			window := parts[len(parts)-1]
+			left := w.Evicted(p.context - 1)
+			if window.Device != GPU || window.Tokens() != w.Held(p.context) || window.Ranges[0] != [2]int{left, p.context} {
+				t.Fatalf("context %d: the window is %+v, want %d tokens", p.context, window, w.Held(p.context))
+			}
+			if len(parts) > 2 || len(parts) == 2 && (parts[0].Device != Home || parts[0].Tokens() > left) {
+				t.Fatalf("context %d: %d tokens have left, salient are %+v", p.context, left, parts)
+			}
+		})
+	}))
+	t.Run("csattention", rapid.MakeCheck(func(t *rapid.T) {
+		d := drawPlay(t, "csattention")
+		sizes := NewCSATables(d.spec.Subspaces, d.spec.Centroids, d.spec.TableShare, d.spec.SelectShare, d.spec.RecentTokens, d.prompt, len(d.q))
+		d.play(t, d.state, d.prompt, func(p *played) {
+			for head, tokens := range p.attended {
+				got, most := len(tokens), sizes.Attended(p.context)
+				exact := sizes.Entries >= sizes.Selected+sizes.Recent && p.context-1 >= sizes.Selected+sizes.Recent && d.spec.Period == 1
+				if got > most || got < min(p.context, sizes.Recent) || exact && got != most {
+					t.Fatalf("context %d, head %d: %d tokens, want %d (%+v)", p.context, head, got, most, sizes)
+				}
+			}
+		})
+	}))
+}
+
+// TestNothingDropped: settings under which a policy must equal dense attention.
+func TestNothingDropped(t *testing.T) {
+	whole := map[string]func(d *drawn){
+		"h2o":               func(d *drawn) { d.spec.Heavy, d.spec.Recent = 2, 2 }, // beyond what a configuration may say
+		"hgca":              func(d *drawn) { d.spec.Beta = 0 },
+		"hgca window":       func(d *drawn) { d.spec.Window, d.spec.Block, d.spec.Beta = d.tokens+1, 1, 1e6 },
+		"csattention":       func(d *drawn) { d.spec.TableShare, d.spec.SelectShare, d.spec.RecentTokens = 1, 1, d.tokens },
+		"csattention lists": func(d *drawn) { d.spec.TableShare, d.spec.SelectShare = 1, 1 },
+	}
+	for name, set := range whole {
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				policy := name
+				for _, known := range statePolicies {
+					if len(name) > len(known) && name[:len(known)] == known {
+						policy = known
+					}
+				}
+				d := drawPlay(t, policy)
+				set(d)
+				d.play(t, d.newState(d.spec), d.prompt, func(p *played) {
+					switch {
+					case policy == "h2o" && p.context > 4*d.prompt:
+						return // what is kept has reached its budget
+					case name == "csattention lists" && p.context > d.prompt+1:
+						return // the lists had all tokens of the prompt; later ones displace them
+					}
+					for head, tokens := range p.attended {
+						if len(tokens) != p.context {
+							t.Fatalf("context %d, head %d: %d tokens", p.context, head, len(tokens))
+						}
+					}
+				})
+			})
+		})
+	}
+}
+
+// TestStepsAllocateNothing: a step's work is in memory that the prompt set aside.
+func TestStepsAllocateNothing(t *testing.T) {
+	for _, name := range statePolicies {
+		x := newSequence(fixedSource(), 2, 16, 400)
+		spec := ownSpec(t, name, func(s *Spec) {
+			if name == "hgca" {
+				s.Window, s.Block = 64, 16
+			}
+		})
+		st := x.newState(spec)
+		const prompt = 200
+		st.Prompt([][]float32{x.q[0][:prompt*x.dim], x.q[1][:prompt*x.dim]}, x.k[:prompt*x.dim], x.v[:prompt*x.dim])
+		token, weights := prompt, make([]float32, x.tokens)
+		query, given := make([][]float32, 2), make([][]float32, 2)
+		allocations := testing.AllocsPerRun(150, func() {
+			st.Append(x.at(x.k, token), x.at(x.v, token))
+			query[0], query[1] = x.at(x.q[0], token), x.at(x.q[1], token)
+			n := 0
+			for _, p := range st.Select(query).Parts {
+				n += p.Tokens()
+			}
+			for i := range weights[:n] {
+				weights[i] = 1 / float32(n)
+			}
+			given[0], given[1] = weights[:n], weights[:n]
+			st.Observe(given)
+			token++
+		})
+		if allocations != 0 {
+			t.Errorf("%s: %v allocations a step", name, allocations)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/l3sim/l3sim/internal/portable"
+)
+
+// promptWeights computes causal attention weights of the queries [from, n) of a prompt of n
+// tokens: query i over keys 0 to i. q has [n, dim] for each query head of the group, k is
+// [n, dim]. It calls see with a query's token and the weights of one of its heads, which
+// hold until the next call.
+func promptWeights(q [][]float32, k []float32, dim, from int, see func(token int, weights []float32)) {
+	n := len(k) / dim
+	weights := make([]float32, n)
+	for i := from; i < n; i++ {
+		for _, head := range q {
+			w := weights[:i+1]
+			products(w, k, head[i*dim:(i+1)*dim])
+			softmax(w, 1/math.Sqrt(float64(dim)))
+			see(i, w)
+		}
+	}
+}
+
+// products sets out to the products of a vector with each row of a matrix of at least
+// len(out) rows.
+func products(out, rows, x []float32) {
+	a := blas32.General{Rows: len(out), Cols: len(x), Stride: len(x), Data: rows[:len(out)*len(x)]}
+	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: len(x), Inc: 1, Data: x}, 0, blas32.Vector{N: len(out), Inc: 1, Data: out})
+}
+
+// softmax turns products into weights: softmax of scale times them.
+func softmax(x []float32, scale float64) {
+	top := x[0]
+	for _, s := range x {
+		top = max(top, s)
+	}
+	var sum float64
+	for i, s := range x {
+		e := portable.Exp(scale * float64(s-top))
+		x[i] = float32(e)
+		sum += e
+	}
+	for i, e := range x {
+		x[i] = float32(float64(e) / sum)
+	}
+}
+
+// appendTop appends the indices of the k highest scores, ascending; of equal scores the lower
+// index wins. scratch has at least len(scores) elements.
+func appendTop(to []int32, scores []float32, k int, scratch []float32) []int32 {
+	if k <= 0 {
+		return to
+	}
+	cut := float32(math.Inf(-1))
+	if k < len(scores) {
+		copy(scratch, scores)
+		cut = highest(scratch[:len(scores)], k)
+	}
+	ties := k // of the scores at the cut, so many are taken
+	for _, s := range scores {
+		if s > cut {
+			ties--
+		}
+	}
+	for i, s := range scores {
+		if s > cut {
+			to = append(to, int32(i))
+		} else if s == cut && ties > 0 {
+			to = append(to, int32(i))
+			ties--
+		}
+	}
+	return to
+}
+
+// highest returns the k-th highest of x, 1 ≤ k ≤ len(x), and reorders x: Hoare's
+// quickselect, with equal elements set aside.
+func highest(x []float32, k int) float32 {
+	for {
+		pivot := middle(x[0], x[len(x)/2], x[len(x)-1])
+		above, below := 0, len(x) // x[:above] > pivot, x[below:] < pivot
+		for i := 0; i < below; {
+			switch s := x[i]; {
+			case s > pivot:
+				x[i], x[above] = x[above], s
+				above++
+				i++
+			case s < pivot:
+				below--
+				x[i], x[below] = x[below], s
+			default:
+				i++
+			}
+		}
+		switch {
+		case k <= above:
+			x = x[:above]
+		case k <= below:
+			return pivot
+		default:
+			x, k = x[below:], k-below
+		}
+	}
+}
+
+// middle returns the middle one of three.
+func middle(a, b, c float32) float32 {
+	return max(min(a, b), min(max(a, b), c))
+}
+
+// appendRanges appends the ranges of ascending tokens.
+func appendRanges(ranges [][2]int, tokens []int32) [][2]int {
+	for i := 0; i < len(tokens); {
+		first := i
+		for i++; i < len(tokens) && tokens[i] == tokens[i-1]+1; i++ {
+		}
+		ranges = append(ranges, [2]int{int(tokens[first]), int(tokens[i-1]) + 1})
+	}
+	return ranges
+}
