@@ -3,6 +3,8 @@ package scheduler
 import (
 	"fmt"
 	"math"
+
+	"github.com/l3sim/l3sim/traces"
 )
 
 // refusal is the reason why the head of the queue may not start.
@@ -29,15 +31,30 @@ func (s *Scheduler) admit(w *waiting) bool {
 
 // reserve takes memory of l for the queue's head, and leaves keep units of every rank free.
 func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool {
-	tokens := s.reservedTokens(w)
-	if w.hold, w.held = l.Reserve(tokens, keep, f, s.comm.Balance, s.rng); w.held {
+	length := s.reserved(w)
+	window := s.window(&s.requests[w.request])
+	if !s.hasWindow(w, window) {
+		return s.refuse(noMemory)
+	}
+	if w.hold, w.held = l.Reserve(length, keep, f, s.comm.Balance, s.rng); w.held {
 		s.blocked = false
+		w.hold.Window = window
+		s.windows += window
 		return true
 	}
-	if f != nil && l.hasRoom(tokens, keep) {
+	if f != nil && l.hasRoom(length, keep) {
 		return s.refuse(noGrowth)
 	}
 	return s.refuse(noMemory)
+}
+
+// window returns the tokens of a request that stay on the GPUs at most.
+func (s *Scheduler) window(r *traces.Request) int { return min(s.gpu.Window, s.finalTokens(r)) }
+
+// hasWindow says whether the GPUs have room for the window of w, beside those of others, cut
+// prompts, and the activations of a step of w's prompt.
+func (s *Scheduler) hasWindow(w *waiting, window int) bool {
+	return window == 0 || s.gpu.fits(min(w.prompt, s.spec.ChunkMultiple), s.kvOnGPU+s.windows+window)
 }
 
 // refuse makes the head of the queue wait until memory is freed.
@@ -101,14 +118,17 @@ func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal,
 			return nil
 		}
 	}
-	tokens := s.reservedTokens(w)
+	length := s.reserved(w)
+	if !s.hasWindow(w, s.window(&s.requests[w.request])) {
+		return nil
+	}
 	var f *forecast
 	if why.cause == noGrowth {
 		f = foresee(w)
 	}
 	for offset := range l.used {
-		if l.fits(offset, l.perLayer(tokens), keep) && f.fits(l, offset, keep) {
-			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, tokens)
+		if l.fits(offset, l.whileFilling(length), keep) && f.fits(l, offset, keep) {
+			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, length.Tokens)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ func (s *Scheduler) CheckMemory() error {
 	for i := range s.batch.Sub {
 		tokens += s.batch.Sub[i].Tokens()
 	}
-	kv, prompts := s.cutPrompts(), false
+	kv, prompts := s.cutPrompts()+s.held(), false
 	for i := range s.batch.Sub {
 		prompts = prompts || len(s.batch.Sub[i].Prefill) > 0
 	}
@@ -24,6 +24,19 @@ func (s *Scheduler) CheckMemory() error {
 			tokens, kv, s.gpu.Free)
 	}
 	return nil
+}
+
+// held returns the tokens whose keys and values stay on the GPUs, from scratch; windows keeps
+// the same sum as it changes.
+func (s *Scheduler) held() (tokens int) {
+	if s.gpu.Window == 0 {
+		return 0
+	}
+	for i := range s.decoding {
+		tokens += s.holds[s.decoding[i].Request].Window
+	}
+	s.eachPrefilling(false, func(w *waiting) { tokens += w.hold.Window })
+	return tokens
 }
 
 // cutPrompts returns the prompt tokens of the requests whose prompts are cut. It

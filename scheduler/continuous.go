@@ -90,6 +90,6 @@ func (s *Scheduler) stage(w *waiting) bool {
 		return true
 	}
 	var ok bool
-	w.staged, ok = s.ledger.Reserve(w.prompt, 0, nil, s.comm.Balance, s.rng)
+	w.staged, ok = s.ledger.Reserve(prompted(w.prompt), 0, nil, s.comm.Balance, s.rng)
 	return ok
 }

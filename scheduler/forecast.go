@@ -166,7 +166,7 @@ func (f *forecast) expect(l *Ledger, r *growing, need, spread *course) {
 		if p == 0 {
 			return
 		}
-		u := float64(l.perLayer(r.input + r.emitted + ahead[k+1] - 1))
+		u := float64(l.perLayer(Length{r.input, r.input + r.emitted + ahead[k+1] - 1}))
 		need[k] += float64(u * p)
 		spread[k] += float64(u * u * p * (1 - p))
 		f.reach = max(f.reach, k+1)

@@ -80,7 +80,7 @@ func (w *known) need(rank, there, size int) (mean, variance float64) {
 			p = 0
 		}
 		l := NewLedger(w.spec)
-		l.apply(r.offset, l.perLayer(r.input+r.emitted+size))
+		l.apply(r.offset, l.perLayer(prompted(r.input+r.emitted+size)))
 		held := float64(l.used[rank])
 		mean, variance = mean+held*p, variance+held*held*p*(1-p)
 	}
@@ -129,7 +129,7 @@ func checkForecast(t *rapid.T, s *Scheduler, f *follower) {
 		return
 	}
 	w := &s.queue[s.head]
-	if !s.ledger.hasRoom(s.reservedTokens(w), s.keep(s.ledger)) {
+	if !s.ledger.hasRoom(s.reserved(w), s.keep(s.ledger)) {
 		t.Fatalf("request %d is refused for growth and has no room", w.request)
 	}
 	var want []growing

@@ -1,6 +1,9 @@
 package scheduler
 
-import "math/rand/v2"
+import (
+	"math"
+	"math/rand/v2"
+)
 
 // Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
 // row and one V row over all banks of a rank (512 tokens of one KV head at head
@@ -10,12 +13,16 @@ import "math/rand/v2"
 // A request's layer l lives on rankset (l + offset) mod R (L3, section 5.1), or
 // without rotation on rankset offset.
 type Ledger struct {
-	unitTokens int     // tokens of one KV head in a unit
-	heads      int     // KV heads of the model on one channel
+	unitTokens int   // tokens of one KV head in a unit
+	heads      int   // KV heads of the model on one channel
+	unitBytes  int64 // with classes of heads
+	classes    []HeadClass
+	filling    []HeadClass
 	layersOn   []int   // layersOn[k]: layers of a request on rankset (offset + k) mod R
 	capacity   int64   // units of one rank
 	used       []int64 // units in use on the rank of each rankset
 	tokens     []int64 // reserved tokens by offset
+	filled     int64   // what is reserved of one layer: tokens of heads, or bytes with classes
 	next       int     // offset that round-robin tries first
 	spare      []int   // scratch: offsets with room
 }
@@ -28,12 +35,51 @@ type LedgerSpec struct {
 	UnitTokens      int   // tokens of one KV head in an allocation unit
 	Capacity        int64 // units of one rank
 	Rotation        bool  // layers go round the ranksets
+
+	// Classes are the heads of a layer on a channel where these do not all hold all tokens,
+	// Filling what they hold while a prompt is prefilled, if that is more. They replace
+	// HeadsPerChannel. UnitBytes are those of a unit.
+	Classes, Filling []HeadClass
+	UnitBytes        int64
+}
+
+// HeadClass is heads that hold the same tokens: those of the prompt or all, beyond Skip, a
+// share of them, at most Most.
+type HeadClass struct {
+	Heads      int
+	TokenBytes int64 // of one head
+	OfPrompt   bool
+	Skip       int     // negative: as many more
+	Share      float64 // 0: all
+	Most       int     // 0: no limit
+}
+
+// tokens returns how many tokens a head holds.
+func (c *HeadClass) tokens(r Length) int64 {
+	n := r.Tokens
+	if c.OfPrompt {
+		n = r.Prompt
+	}
+	n = max(n-c.Skip, 0)
+	if c.Share > 0 {
+		n = int(math.Ceil(float64(c.Share * float64(n))))
+	}
+	if c.Most > 0 {
+		n = min(n, c.Most)
+	}
+	return int64(n)
+}
+
+// Length is what the memory of a request depends on.
+type Length struct {
+	Prompt int // tokens that are prefilled
+	Tokens int // with keys and values, the prompt's among them
 }
 
 // NewLedger returns an empty memory.
 func NewLedger(s LedgerSpec) *Ledger {
 	l := &Ledger{
-		unitTokens: s.UnitTokens, heads: s.HeadsPerChannel, layersOn: make([]int, s.Ranksets),
+		unitTokens: s.UnitTokens, heads: s.HeadsPerChannel, unitBytes: s.UnitBytes, classes: s.Classes, filling: s.Filling, layersOn: make([]int, s.Ranksets),
 		capacity: s.Capacity, used: make([]int64, s.Ranksets), tokens: make([]int64, s.Ranksets),
 	}
 	if !s.Rotation {
@@ -49,13 +95,56 @@ func NewLedger(s LedgerSpec) *Ledger {
 // Reservation is the memory that a request holds.
 type Reservation struct {
 	Offset int
-	Tokens int
-	Host   bool // in the host's memory, where there are two (Offload)
+	Length
+	Filling bool // its prompt has not ended
+	Host    bool // in the host's memory, where there are two (Offload)
+	Window  int  // tokens on the GPUs beside this memory
 }
 
-// perLayer returns the units that tokens of one layer take on a channel.
-func (l *Ledger) perLayer(tokens int) int64 {
-	return int64((tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
+// perLayer returns the units that one layer takes on a channel.
+func (l *Ledger) perLayer(r Length) int64 {
+	if l.classes == nil {
+		return int64((r.Tokens+l.unitTokens-1)/l.unitTokens) * int64(l.heads)
+	}
+	return l.units(l.classes, r)
+}
+
+func (l *Ledger) units(classes []HeadClass, r Length) (units int64) {
+	for i := range classes {
+		c := &classes[i]
+		units += (c.tokens(r)*c.TokenBytes + l.unitBytes - 1) / l.unitBytes * int64(c.Heads)
+	}
+	return units
+}
+
+// whileFilling returns the units of perLayer, and at least what the prompt takes until it ends.
+func (l *Ledger) whileFilling(r Length) int64 {
+	units := l.perLayer(r)
+	if l.filling != nil {
+		units = max(units, l.units(l.filling, Length{r.Prompt, r.Prompt}))
+	}
+	return units
+}
+
+// holds returns the units of a reservation in one layer on a channel.
+func (l *Ledger) holds(r *Reservation) int64 {
+	if r.Filling {
+		return l.whileFilling(r.Length)
+	}
+	return l.perLayer(r.Length)
+}
+
+// content returns what a request fills of its units in one layer: tokens of heads, or bytes
+// with classes.
+func (l *Ledger) content(r Length) (n int64) {
+	if l.classes == nil {
+		return int64(r.Tokens) * int64(l.heads)
+	}
+	for i := range l.classes {
+		c := &l.classes[i]
+		n += c.tokens(r) * c.TokenBytes * int64(c.Heads)
+	}
+	return n
 }
 
 // whole returns tokens rounded up to whole units.
@@ -78,22 +167,23 @@ func (l *Ledger) fits(offset int, units, keep int64) bool {
 	return true
 }
 
-// hasRoom says whether some offset has room for tokens tokens now, with keep units of
-// every rank left free.
-func (l *Ledger) hasRoom(tokens int, keep int64) bool {
+// hasRoom says whether some offset has room for a request now, with keep units of every
+// rank left free.
+func (l *Ledger) hasRoom(r Length, keep int64) bool {
+	units := l.whileFilling(r)
 	for offset := range l.used {
-		if l.fits(offset, l.perLayer(tokens), keep) {
+		if l.fits(offset, units, keep) {
 			return true
 		}
 	}
 	return false
 }
 
-// FitsEmpty says whether a request of tokens tokens fits an empty memory. If not, it
-// can never run.
-func (l *Ledger) FitsEmpty(tokens int) bool {
+// FitsEmpty says whether a request fits an empty memory. If not, it can never run.
+func (l *Ledger) FitsEmpty(r Length) bool {
+	units := l.whileFilling(r)
 	for _, layers := range l.layersOn {
-		if l.perLayer(tokens)*int64(layers) > l.capacity {
+		if units*int64(layers) > l.capacity {
 			return false
 		}
 	}
@@ -109,12 +199,12 @@ func (l *Ledger) layersFrom(offset, rank int) float64 {
 	return float64(l.layersOn[at])
 }
 
-// Reserve takes memory for tokens tokens of every layer and head. The balance policy
+// Reserve takes memory for a request whose prompt is to be prefilled. The balance policy
 // chooses the offset among those with room now and in the forecast f, with keep units of
 // every rank left free. f may be nil. BalanceRandom draws from rng. Where no offset has
 // room, Reserve changes nothing and returns false.
-func (l *Ledger) Reserve(tokens int, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
-	units := l.perLayer(tokens)
+func (l *Ledger) Reserve(length Length, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
+	units := l.whileFilling(length)
 	l.spare = l.spare[:0]
 	for offset := range l.used {
 		if l.fits(offset, units, keep) && f.fits(l, offset, keep) {
@@ -124,10 +214,23 @@ func (l *Ledger) Reserve(tokens int, keep int64, f *forecast, balance string, rn
 	if len(l.spare) == 0 {
 		return Reservation{}, false
 	}
-	r := Reservation{Offset: l.choose(balance, rng), Tokens: tokens}
+	r := Reservation{Offset: l.choose(balance, rng), Length: length, Filling: true}
 	l.apply(r.Offset, units)
-	l.tokens[r.Offset] += int64(tokens)
+	l.count(&r, 1)
 	return r, true
+}
+
+// count adds a reservation to the sums, or with sign -1 takes it away.
+func (l *Ledger) count(r *Reservation, sign int64) {
+	l.tokens[r.Offset] += sign * int64(r.Tokens)
+	l.filled += sign * l.content(r.Length)
+}
+
+// Settle frees what a reservation held only until its prompt ended.
+func (l *Ledger) Settle(r *Reservation) {
+	before := l.holds(r)
+	r.Filling = false
+	l.apply(r.Offset, l.holds(r)-before)
 }
 
 // choose returns one of the spare offsets.
@@ -161,21 +264,23 @@ func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 	if tokens <= r.Tokens {
 		return true
 	}
-	tokens = l.whole(tokens)
-	more := l.perLayer(tokens) - l.perLayer(r.Tokens)
+	grown := *r
+	grown.Tokens = l.whole(tokens)
+	more := l.holds(&grown) - l.holds(r)
 	if more > 0 && !l.fits(r.Offset, more, 0) {
 		return false
 	}
 	l.apply(r.Offset, more)
-	l.tokens[r.Offset] += int64(tokens - r.Tokens)
-	r.Tokens = tokens
+	l.count(r, -1)
+	l.count(&grown, 1)
+	*r = grown
 	return true
 }
 
 // Release frees the memory that Reserve and Grow took.
 func (l *Ledger) Release(r Reservation) {
-	l.apply(r.Offset, -l.perLayer(r.Tokens))
-	l.tokens[r.Offset] -= int64(r.Tokens)
+	l.apply(r.Offset, -l.holds(&r))
+	l.count(&r, -1)
 }
 
 // apply adds units units a layer to the memory in use.
@@ -201,20 +306,20 @@ func (l *Ledger) Used() int64 {
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
 
-// fragmentation returns the share of the rows in use that reserved tokens, less unused
-// of them, do not fill. It is 0 where no memory is in use.
+// fragmentation returns the share of the rows in use that reserved tokens, less what is
+// unused of them in one layer, do not fill. It is 0 where no memory is in use.
 func (l *Ledger) fragmentation(unused int64) float64 {
-	tokens := -unused
-	for _, t := range l.tokens {
-		tokens += t
-	}
 	layers := 0
 	for _, n := range l.layersOn {
 		layers += n
 	}
-	used := l.Used() * int64(l.unitTokens)
+	unit := int64(l.unitTokens)
+	if l.classes != nil {
+		unit = l.unitBytes
+	}
+	used := l.Used() * unit
 	if used == 0 {
 		return 0
 	}
-	return 1 - float64(tokens*int64(l.heads)*int64(layers))/float64(used)
+	return 1 - float64((l.filled-unused)*int64(layers))/float64(used)
 }

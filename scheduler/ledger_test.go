@@ -18,12 +18,47 @@ func tally(spec *LedgerSpec, live []Reservation) (units []int64, tokens []int) {
 			if spec.Rotation {
 				rank = (r.Offset + layer) % spec.Ranksets
 			}
-			for left := r.Tokens; left > 0; left -= spec.UnitTokens {
+			for left := r.Tokens; left > 0 && spec.Classes == nil; left -= spec.UnitTokens {
 				units[rank] += int64(spec.HeadsPerChannel)
 			}
+			held := tallyClasses(spec.Classes, spec.UnitBytes, r.Prompt, r.Tokens)
+			if r.Filling {
+				held = max(held, tallyClasses(spec.Filling, spec.UnitBytes, r.Prompt, r.Prompt))
+			}
+			units[rank] += held
 		}
 	}
 	return units, tokens
+}
+
+// tallyClasses counts the units of classes of heads token by token.
+func tallyClasses(classes []HeadClass, unit int64, prompt, tokens int) (units int64) {
+	for _, c := range classes {
+		of := tokens
+		if c.OfPrompt {
+			of = prompt
+		}
+		n := 0
+		for token := range of - min(c.Skip, 0) {
+			if token >= c.Skip {
+				n++
+			}
+		}
+		if c.Share > 0 {
+			kept := 0
+			for float64(kept) < c.Share*float64(n) {
+				kept++
+			}
+			n = kept
+		}
+		if c.Most > 0 && n > c.Most {
+			n = c.Most
+		}
+		for left := int64(n) * c.TokenBytes; left > 0; left -= unit {
+			units += int64(c.Heads)
+		}
+	}
+	return units
 }
 
 func fitsAll(units []int64, capacity int64) bool {
@@ -45,6 +80,16 @@ func TestLedgerLaws(t *testing.T) {
 			Ranksets: 1 + rng.IntN(4), Layers: 1 + rng.IntN(9), HeadsPerChannel: 1 + rng.IntN(3), UnitTokens: 8,
 			Capacity: int64(1 + rng.IntN(300)), Rotation: rng.IntN(2) == 1,
 		}
+		if rng.IntN(2) == 1 {
+			spec.UnitBytes = int64(1 + rng.IntN(100))
+			spec.Classes = []HeadClass{
+				{Heads: spec.HeadsPerChannel, TokenBytes: int64(1 + rng.IntN(20)), Skip: rng.IntN(9) - 3, Most: rng.IntN(40)},
+				{Heads: rng.IntN(3), TokenBytes: int64(1 + rng.IntN(20)), OfPrompt: true, Share: rng.Float64()},
+			}
+			if rng.IntN(2) == 1 {
+				spec.Filling = []HeadClass{{Heads: spec.HeadsPerChannel, TokenBytes: int64(1 + rng.IntN(20))}}
+			}
+		}
 		l := NewLedger(spec)
 		var live []Reservation
 		for range 60 {
@@ -52,7 +97,7 @@ func TestLedgerLaws(t *testing.T) {
 			if len(live) > 0 {
 				one = rng.IntN(len(live))
 			}
-			switch op := rng.IntN(4); {
+			switch op := rng.IntN(5); {
 			case op == 0 && len(live) > 0:
 				l.Release(live[one])
 				live = append(live[:one], live[one+1:]...)
@@ -68,18 +113,23 @@ func TestLedgerLaws(t *testing.T) {
 				if got, want := l.Grow(&live[one], tokens), after[one].Tokens >= tokens; got != want || live[one] != after[one] {
 					t.Fatalf("growing to %d tokens: %v, %+v, want %v, %+v", tokens, got, live[one], want, after[one])
 				}
+			case op == 2 && len(live) > 0:
+				l.Settle(&live[one])
+				if live[one].Filling {
+					t.Fatal("a prompt that has ended still fills memory")
+				}
 			default:
 				tokens, keep := 1+rng.IntN(60), int64(rng.IntN(10))
 				_, held := tally(&spec, live)
 				best := -1
 				for offset := range spec.Ranksets {
-					units, _ := tally(&spec, append(live[:len(live):len(live)], Reservation{Offset: offset, Tokens: tokens}))
+					units, _ := tally(&spec, append(live[:len(live):len(live)], Reservation{Offset: offset, Length: prompted(tokens), Filling: true}))
 					units = touched(&spec, units, offset)
 					if fitsAll(units, spec.Capacity-keep) && (best < 0 || held[offset] < held[best]) {
 						best = offset
 					}
 				}
-				r, ok := l.Reserve(tokens, keep, nil, BalanceLeastLoaded, nil)
+				r, ok := l.Reserve(prompted(tokens), keep, nil, BalanceLeastLoaded, nil)
 				if ok != (best >= 0) || ok && r.Offset != best {
 					t.Fatalf("reserved %+v, %v, want offset %d; %v tokens by offset", r, ok, best, held)
 				}

@@ -18,7 +18,7 @@ func (o *Offload) Fragmentation() float64 {
 		unused = o.unusedOnHost()
 	}
 	used := o.ledger.Used()
-	return (float64(gpus*float64(used)) + float64(o.Host.fragmentation(unused)*float64(host))) / float64(used+host)
+	return (float64(gpus*float64(used)) + float64(o.Host.fragmentation(unused*int64(o.Host.heads))*float64(host))) / float64(used+host)
 }
 
 // unusedOnHost returns the number of tokens that the host has reserved memory for and that
@@ -86,7 +86,7 @@ func (o *Offload) CheckMemory() error {
 
 // units returns the allocation units of a request of tokens tokens.
 func (o *Offload) units(tokens int) int64 {
-	return o.Host.perLayer(tokens) * int64(o.Host.layersOn[0])
+	return o.Host.perLayer(prompted(tokens)) * int64(o.Host.layersOn[0])
 }
 
 // CheckAdmission returns an error where the head of the queue is refused although a

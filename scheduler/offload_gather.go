@@ -64,7 +64,7 @@ func (o *Offload) group(w *waiting) (group []waiting, steps []int64) {
 	slices.SortFunc(leaving, func(a, b Decoding) int { return int(a.Last - b.Last) })
 	after, free, seats := int64(0), o.ledger.Capacity()-o.ledger.Used()-o.keep(o.ledger), o.seats(o.running())
 	for i := o.head; i < len(o.queue) && o.alone.group[o.queue[i].request] == number; i++ {
-		free -= o.units(o.reservedTokens(&o.queue[i]))
+		free -= o.units(o.reserved(&o.queue[i]).Tokens)
 		for seats--; free < 0 || seats < 0; leaving = leaving[1:] {
 			if len(leaving) == 0 {
 				return group, steps

@@ -25,16 +25,16 @@ func (o *Offload) canRunOnHost(r *traces.Request) bool {
 	if o.memory.Admission == AdmitCurrent {
 		prompt = KVTokens(r)
 	}
-	if !o.Host.FitsEmpty(o.finalTokens(r)) {
+	if !o.Host.FitsEmpty(o.final(r)) {
 		return false
 	}
 	whole := prompt <= o.batching.MaxBatchTokens && o.gpu.fits(prompt, 0)
-	return whole || o.ledger.FitsEmpty(prompt) && o.gpu.fits(min(prompt, o.spec.ChunkMultiple), prompt)
+	return whole || o.ledger.FitsEmpty(prompted(prompt)) && o.gpu.fits(min(prompt, o.spec.ChunkMultiple), prompt)
 }
 
 // gpusHold says whether the empty GPUs could hold a request to its end.
 func (o *Offload) gpusHold(r *traces.Request) bool {
-	return !o.AllOnHost && o.ledger.FitsEmpty(o.finalTokens(r))
+	return !o.AllOnHost && o.ledger.FitsEmpty(o.final(r))
 }
 
 // admit reserves memory for the queue's head. The GPUs come first, unless an older
@@ -59,7 +59,7 @@ func (o *Offload) admit(w *waiting) bool {
 		return false
 	}
 	tokens := o.takes(w)
-	if tokens == 0 || tokens < w.prompt && !o.ledger.hasRoom(w.prompt, 0) {
+	if tokens == 0 || tokens < w.prompt && !o.ledger.hasRoom(prompted(w.prompt), 0) {
 		o.blocked = false
 		return false
 	}
@@ -104,11 +104,11 @@ func (o *Offload) stayOnGPUs() {
 		return
 	}
 	o.ledger.Release(w.staged)
-	if r, ok := o.ledger.Reserve(o.reservedTokens(w), o.keep(o.ledger), o.foresee(w), o.comm.Balance, o.rng); ok {
+	if r, ok := o.ledger.Reserve(o.reserved(w), o.keep(o.ledger), o.foresee(w), o.comm.Balance, o.rng); ok {
 		o.release(w.hold)
 		w.hold, w.staged = r, Reservation{}
 	} else {
-		w.staged, _ = o.ledger.Reserve(w.prompt, 0, nil, o.comm.Balance, o.rng)
+		w.staged, _ = o.ledger.Reserve(prompted(w.prompt), 0, nil, o.comm.Balance, o.rng)
 	}
 }
 

@@ -66,7 +66,7 @@ func (o *Offload) startMoves() {
 			if !o.due(d.Request) {
 				f = o.foresee(&w)
 			}
-			hold, ok = o.ledger.Reserve(tokens, o.keep(o.ledger), f, o.comm.Balance, o.rng)
+			hold, ok = o.ledger.Reserve(prompted(tokens), o.keep(o.ledger), f, o.comm.Balance, o.rng)
 		}
 		if !ok {
 			o.full = true
@@ -139,7 +139,7 @@ func (o *Offload) moveDown(at int) bool {
 
 // reserveOnHost reserves memory of the host for context tokens.
 func (o *Offload) reserveOnHost(context int) (Reservation, bool) {
-	r, ok := o.Host.Reserve(o.Host.whole(context), 0, nil, o.comm.Balance, o.rng)
+	r, ok := o.Host.Reserve(prompted(o.Host.whole(context)), 0, nil, o.comm.Balance, o.rng)
 	r.Host = true
 	return r, ok
 }

@@ -288,7 +288,7 @@ func TestCutPromptStays(t *testing.T) {
 		s := New(config, []traces.Request{request(0, 40, 3), request(1, 100, 11)}, gpus, free, nil, nil)
 		o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: lines{1, 1, 1, 1, 1, 1}})
 		take := func(l *Ledger, tokens int) Reservation {
-			r, _ := l.Reserve(tokens, 0, nil, BalanceLeastLoaded, nil)
+			r, _ := l.Reserve(prompted(tokens), 0, nil, BalanceLeastLoaded, nil)
 			r.Host = l == o.Host
 			return r
 		}

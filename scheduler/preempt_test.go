@@ -20,7 +20,7 @@ func TestMakeRoom(t *testing.T) {
 	}
 	s := New(config, requests, ledger, GPUMemory{Model: smallModel, Free: 1 << 30}, linear{}, nil)
 	hold := func() Reservation {
-		r, _ := ledger.Reserve(10, 0, nil, BalanceLeastLoaded, nil)
+		r, _ := ledger.Reserve(prompted(10), 0, nil, BalanceLeastLoaded, nil)
 		return r
 	}
 	// Requests 1 and 0 decode and have emitted 2 and 3 tokens, 2 and 3 prefill, 4 waits.

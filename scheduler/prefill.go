@@ -119,7 +119,7 @@ func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 		batched += s.batch.Sub[i].Tokens()
 	}
 	fits := func(n int) bool {
-		kv := s.kvOnGPU
+		kv := s.kvOnGPU + s.windows
 		if n < left && !w.cut {
 			kv += w.prompt
 		}

@@ -20,7 +20,7 @@ type Rejection struct {
 // Rejection says why Add rejects a request.
 func (s *Scheduler) Rejection(request int32) Rejection {
 	r := &s.requests[request]
-	return s.rejection(s.finalTokens(r), s.ledger.most(), s.longestPrompt(r))
+	return s.rejection(r, s.ledger.most(), s.ledger.FitsEmpty(s.final(r)))
 }
 
 // Rejection says why Add rejects a request. Its final length must fit the larger of both
@@ -31,19 +31,22 @@ func (o *Offload) Rejection(request int32) Rejection {
 	if !o.AllOnHost {
 		most = max(most, o.ledger.most())
 	}
-	prompt := o.longestPrompt(r)
-	if cut := o.ledger.most(); o.finalTokens(r) <= most && prompt > cut {
+	prompt, fits := o.longestPrompt(r), o.finalTokens(r) <= most
+	if cut := o.ledger.most(); fits && prompt > cut {
 		return Rejection{KVTokens: prompt, MostKVTokens: cut}
 	}
-	return o.rejection(o.finalTokens(r), most, prompt)
+	return o.rejection(r, most, fits)
 }
 
-func (s *Scheduler) rejection(tokens, most, prompt int) Rejection {
-	if tokens > most {
-		return Rejection{KVTokens: tokens, MostKVTokens: most}
+func (s *Scheduler) rejection(r *traces.Request, most int, fits bool) Rejection {
+	if !fits {
+		return Rejection{KVTokens: s.finalTokens(r), MostKVTokens: most}
 	}
-	return Rejection{Bytes: s.gpu.least(prompt, s.spec), Free: s.gpu.Free}
+	return Rejection{Bytes: s.gpu.least(s.longestPrompt(r), s.spec) + s.gpu.kv(s.window(r)), Free: s.gpu.Free}
 }
+
+// final returns the length for which a request has memory at its end.
+func (s *Scheduler) final(r *traces.Request) Length { return Length{r.Input, s.finalTokens(r)} }
 
 // finalTokens returns the KV tokens for which a request has memory at its end.
 func (s *Scheduler) finalTokens(r *traces.Request) int {
@@ -70,13 +73,16 @@ func (g *GPUMemory) least(prompt int, spec *Spec) units.Bytes {
 	}
 	cut := g.Model.ActivationBytes(min(prompt, spec.ChunkMultiple))
 	if !g.HoldsKV {
-		cut += units.Bytes(prompt) * g.Model.KVBytesPerToken()
+		cut += g.kv(prompt)
 	}
 	return min(whole, cut)
 }
 
+// prompted is a length that is all prompt.
+func prompted(tokens int) Length { return Length{tokens, tokens} }
+
 // most returns the longest request that an empty memory holds, in tokens.
 func (l *Ledger) most() int {
 	const longest = 1 << 40
-	return sort.Search(longest, func(tokens int) bool { return !l.FitsEmpty(tokens + 1) })
+	return sort.Search(longest, func(tokens int) bool { return !l.FitsEmpty(prompted(tokens + 1)) })
 }

@@ -27,6 +27,14 @@ type GPUMemory struct {
 	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger
 	// accounts for. Then the prompts of cut requests take nothing from Free.
 	HoldsKV bool
+	// Window is how many tokens of each request in memory keep their keys and values on the
+	// GPUs at most, in what is free there.
+	Window int
+}
+
+// kv returns the keys and values of so many tokens.
+func (g *GPUMemory) kv(tokens int) units.Bytes {
+	return units.Bytes(tokens) * g.Model.KVBytesPerToken()
 }
 
 // fits says whether activations of tokens tokens and KV of kvTokens tokens of
@@ -35,7 +43,7 @@ func (g *GPUMemory) fits(tokens, kvTokens int) bool {
 	if g.HoldsKV {
 		kvTokens = 0
 	}
-	return g.Model.ActivationBytes(tokens)+units.Bytes(kvTokens)*g.Model.KVBytesPerToken() <= g.Free
+	return g.Model.ActivationBytes(tokens)+g.kv(kvTokens) <= g.Free
 }
 
 // waiting is a request that has prompt tokens to prefill. For one that was
@@ -110,6 +118,7 @@ type Scheduler struct {
 	// KV because later chunks read it. The first chunk reserves room for the whole
 	// prompt, so that two cut prompts can never block each other.
 	kvOnGPU int
+	windows int // tokens of all requests in memory whose keys and values stay on the GPUs
 }
 
 // New returns a scheduler of the requests of one replica. Add tells it that a request
@@ -139,16 +148,17 @@ func (s *Scheduler) Add(request int32) bool {
 // It excludes the last output token, whose key and value are never read.
 func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
 
-// reservedTokens returns the KV tokens that admission reserves for w.
-func (s *Scheduler) reservedTokens(w *waiting) int {
+// reserved returns the length that admission reserves for w.
+func (s *Scheduler) reserved(w *waiting) Length {
+	r := Length{w.prompt, w.prompt}
 	switch final := KVTokens(&s.requests[w.request]); s.memory.Admission {
 	case AdmitCurrent:
-		return w.prompt
 	case AdmitMax:
-		return max(s.memory.MaxTokens, final)
+		r.Tokens = max(s.memory.MaxTokens, final)
 	default:
-		return final
+		r.Tokens = final
 	}
+	return r
 }
 
 // canEverRun says whether r fits empty memories. Its KV must fit the DIMMs. Its prompt
@@ -156,7 +166,7 @@ func (s *Scheduler) reservedTokens(w *waiting) int {
 // the KV of all earlier chunks on the GPU. The prompt of a preempted request can grow to
 // its final length.
 func (s *Scheduler) canEverRun(r *traces.Request) bool {
-	return s.ledger.FitsEmpty(s.finalTokens(r)) && s.gpu.least(s.longestPrompt(r), s.spec) <= s.gpu.Free
+	return s.ledger.FitsEmpty(s.final(r)) && s.gpu.least(s.longestPrompt(r), s.spec)+s.gpu.kv(s.window(r)) <= s.gpu.Free
 }
 
 // dealEvery is the number of steps after which decoding requests are dealt to the
@@ -328,8 +338,18 @@ func (s *Scheduler) freeGPU(w *waiting) {
 	}
 }
 
+// settle frees memory that a request has only until its prompt ends.
+func (s *Scheduler) settle(r *Reservation) {
+	if s.ledger.filling != nil {
+		s.ledger.Settle(r)
+		s.blocked = false
+	}
+	r.Filling = false
+}
+
 // release frees memory.
 func (s *Scheduler) release(r Reservation) {
+	s.windows -= r.Window
 	s.ledger.Release(r)
 	s.blocked = false
 }
@@ -348,6 +368,7 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 		s.forecast.ended(tokens)
 		return
 	}
+	s.settle(&w.hold)
 	s.holds[w.request] = w.hold
 	s.place.enter(Decoding{
 		Request: w.request, Offset: int32(w.hold.Offset),
@@ -383,7 +404,8 @@ func (s *Scheduler) Fragmentation() float64 {
 	if s.memory.Admission == AdmitCurrent {
 		for i := range s.decoding {
 			d := &s.decoding[i]
-			unused += int64(s.holds[d.Request].Tokens - d.Context(s.batch.Step))
+			r := s.holds[d.Request].Length
+			unused += s.ledger.content(r) - s.ledger.content(Length{r.Prompt, d.Context(s.batch.Step)})
 		}
 	}
 	return s.ledger.fragmentation(unused)

@@ -308,14 +308,14 @@ func TestLedger(t *testing.T) {
 	// other. 40 tokens of 32 a unit, 3 heads: 2 units a head and layer.
 	spec := LedgerSpec{Ranksets: 2, Layers: 5, HeadsPerChannel: 3, UnitTokens: 32, Capacity: 30, Rotation: true}
 	l := NewLedger(spec)
-	r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil)
+	r, ok := l.Reserve(prompted(40), 0, nil, BalanceLeastLoaded, nil)
 	if !ok || r.Offset != 0 || l.used[0] != 18 || l.used[1] != 12 {
 		t.Fatalf("got %+v, %v, used %v, want offset 0 and 18, 12 units", r, ok, l.used)
 	}
 	if got, want := l.fragmentation(0), 1-40.0/64; got != want {
 		t.Errorf("fragmentation %v, want %v", got, want)
 	}
-	if got, want := l.fragmentation(8), 1-32.0/64; got != want {
+	if got, want := l.fragmentation(8*int64(l.heads)), 1-32.0/64; got != want {
 		t.Errorf("fragmentation with 8 tokens to come %v, want %v", got, want)
 	}
 	if l.Grow(&r, 64); l.Used() != 30 || r.Tokens != 64 {
@@ -325,13 +325,13 @@ func TestLedger(t *testing.T) {
 		t.Error("a reservation grew beyond the capacity")
 	}
 	// A second one fits only with the heavy end on the other rankset.
-	if r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
+	if r, ok := l.Reserve(prompted(40), 0, nil, BalanceLeastLoaded, nil); !ok || r.Offset != 1 || l.used[0] != 30 || l.used[1] != 30 {
 		t.Fatalf("got %+v, %v, used %v, want offset 1 and 30, 30 units", r, ok, l.used)
 	}
-	if _, ok := l.Reserve(1, 0, nil, BalanceLeastLoaded, nil); ok {
+	if _, ok := l.Reserve(prompted(1), 0, nil, BalanceLeastLoaded, nil); ok {
 		t.Error("a full memory has room")
 	}
-	if !l.FitsEmpty(96) || l.FitsEmpty(97) { // 27 and 36 of 30 units on the fuller rankset
+	if !l.FitsEmpty(prompted(96)) || l.FitsEmpty(prompted(97)) { // 27 and 36 of 30 units on the fuller rankset
 		t.Error("an empty memory holds 96 tokens and no more")
 	}
 	l.Release(r)
@@ -340,10 +340,10 @@ func TestLedger(t *testing.T) {
 	}
 	spec.Rotation = false
 	l = NewLedger(spec)
-	if r, ok := l.Reserve(40, 0, nil, BalanceLeastLoaded, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
+	if r, ok := l.Reserve(prompted(40), 0, nil, BalanceLeastLoaded, nil); !ok || l.used[0] != 30 || l.used[1] != 0 {
 		t.Errorf("without rotation %+v takes %v, want all on one rankset", r, l.used)
 	}
-	if _, ok := l.Reserve(40, 1, nil, BalanceLeastLoaded, nil); ok {
+	if _, ok := l.Reserve(prompted(40), 1, nil, BalanceLeastLoaded, nil); ok {
 		t.Error("a reservation does not leave what it has to")
 	}
 }
@@ -353,7 +353,7 @@ func TestBalancePolicies(t *testing.T) {
 		l := NewLedger(LedgerSpec{Ranksets: 3, Layers: 3, HeadsPerChannel: 1, UnitTokens: 1, Capacity: 1 << 30, Rotation: true})
 		var got []int
 		for i := range n {
-			r, _ := l.Reserve(100+100*i, 0, nil, balance, rand.New(rand.NewPCG(7, uint64(i))))
+			r, _ := l.Reserve(prompted(100+100*i), 0, nil, balance, rand.New(rand.NewPCG(7, uint64(i))))
 			got = append(got, r.Offset)
 		}
 		return got
