@@ -68,18 +68,20 @@ func (s *hgcaState) Prompt(q [][]float32, k, _ []float32) {
 	for j := range average {
 		average[j] /= float64(len(q) * (s.tokens - max(from, j)))
 	}
-	s.evict(s.window.Evicted(s.tokens), func(token int) float32 { return float32(average[token]) })
+	s.evict(func(token int) float32 { return float32(average[token]) })
 	for j := s.first; j < s.tokens; j++ {
 		s.average[j%s.window.Size] = float32(average[j])
 	}
 }
 
-// evict moves the oldest tokens out of the window.
-func (s *hgcaState) evict(n int, average func(token int) float32) {
-	if n == 0 {
+// evict moves the oldest tokens out of the window, as many as leave it after the latest
+// token.
+func (s *hgcaState) evict(average func(token int) float32) {
+	end := s.window.Evicted(s.tokens)
+	if s.first == end {
 		return
 	}
-	for end := s.first + n; s.first < end; s.first++ {
+	for ; s.first < end; s.first++ {
 		// Without rounding every weight is more than 0.
 		if s.first < s.pinned || s.beta == 0 || average(s.first) > s.beta {
 			s.salient = append(s.salient, int32(s.first))
@@ -88,8 +90,11 @@ func (s *hgcaState) evict(n int, average func(token int) float32) {
 	s.parts[0].Ranges = appendRanges(s.parts[0].Ranges[:0], s.salient)
 }
 
-// Append adds the step's token to the window.
-func (s *hgcaState) Append(_, _ []float32) { s.tokens++ }
+// Append lets blocks leave after the step before, and adds the step's token to the window.
+func (s *hgcaState) Append(_, _ []float32) {
+	s.evict(func(token int) float32 { return s.average[token%s.window.Size] })
+	s.tokens++
+}
 
 // Select returns the salient tokens at home, if there are any, and the window on the GPUs.
 func (s *hgcaState) Select(_ [][]float32) Selection {
@@ -102,7 +107,7 @@ func (s *hgcaState) Select(_ [][]float32) Selection {
 }
 
 // Observe moves the averages on by the weights of the window, where the step's own token
-// begins with its first salience, and lets blocks leave.
+// begins with its first salience.
 func (s *hgcaState) Observe(weights [][]float32) {
 	held := s.tokens - s.first
 	scale := float32(held) / float32(len(weights))
@@ -118,5 +123,4 @@ func (s *hgcaState) Observe(weights [][]float32) {
 			*average = float32((1-s.alpha)*(*average)) + float32(s.alpha*salience)
 		}
 	}
-	s.evict(s.window.Leaving(s.tokens), func(token int) float32 { return s.average[token%s.window.Size] })
 }
