@@ -92,6 +92,28 @@ func (t *Tensor) Float32s() ([]float32, error) {
 	return x, nil
 }
 
+// Ints returns the elements of a U8, I16 or I32 tensor; another type, or a nil tensor, is an
+// input.Error.
+func (t *Tensor) Ints() ([]int, error) {
+	if t == nil {
+		return nil, input.Errorf("no such tensor")
+	}
+	x := make([]int, t.Elements())
+	for i := range x {
+		switch t.DType {
+		case "U8":
+			x[i] = int(t.data[i])
+		case "I16":
+			x[i] = int(int16(binary.LittleEndian.Uint16(t.data[2*i:])))
+		case "I32":
+			x[i] = int(int32(binary.LittleEndian.Uint32(t.data[4*i:])))
+		default:
+			return nil, &input.Error{Key: t.Name, Value: t.DType, Expected: "U8, I16 or I32"}
+		}
+	}
+	return x, nil
+}
+
 // Uint8s returns the elements of a U8 tensor; another type, or a nil tensor, is an
 // input.Error. Nobody may change them.
 func (t *Tensor) Uint8s() ([]byte, error) {

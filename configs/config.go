@@ -39,7 +39,8 @@ type Config struct {
 	Sections []any
 	Traces   traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
 
-	loader *Loader
+	loader       *Loader
+	sectionsOnly bool // see Options
 }
 
 // Run says what is simulated.

@@ -17,6 +17,9 @@ type Options struct {
 	ConfigFiles []string // overlay files, the later wins
 	Sets        []string // "section.key=value", the later wins
 	Flags       []Flag   // the command's own flags, only those that were given
+	// SectionsOnly leaves out what must fit together for the system, for commands that simulate
+	// none.
+	SectionsOnly bool
 }
 
 // Load builds the configuration: the preset, then the layers of o on top, then
@@ -59,6 +62,7 @@ func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
 	if err != nil {
 		return nil, err
 	}
+	r.config.sectionsOnly = o.SectionsOnly
 	if err := input.Validate(r.config); err != nil {
 		return nil, r.locate(err)
 	}

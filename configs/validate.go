@@ -37,7 +37,7 @@ func (c *Config) Check(k *input.Check) {
 	if k.OK() {
 		c.checkReplicas(k)
 	}
-	if s := c.system(); k.OK() && s.Check != nil {
+	if s := c.system(); k.OK() && s.Check != nil && !c.sectionsOnly {
 		s.Check(c, k)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -16,6 +17,8 @@ type Evaluation struct {
 	Prompt, Steps int       // tokens prefilled, tokens decoded
 	NLL           []float64 // nats, of the token after each decoded one
 	MaxError      float64   // Session.MaxError
+	// Attended is what a policy attended to; nil without one.
+	Attended *Attended
 }
 
 // Mean returns the mean of NLL.
@@ -45,11 +48,39 @@ func (e *Evaluation) WriteNLL(w io.Writer) error {
 // prompt + steps bytes. observe sees the position of each step; it may be
 // nil. A prediction that is not finite is an error: the formats cannot hold the model.
 func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
+	return predict(ctx, m, text, prompt, steps, observe, func() (*Session, error) { return NewSession(m, on, []int{prompt + steps}) })
+}
+
+// EvaluatePolicy is Evaluate with attention by a policy, in float32 without DIMMs. q, k and v
+// are rounded to FP16 if so asked, as they are where DIMMs store them. Prompts attend to everything but what the policy masks. The policy's
+// choices are compared with attention to everything at each step. watch sees each choice, by
+// layer and head in the order of the steps; it may be nil.
+func EvaluatePolicy(ctx context.Context, m *Model, v policy.Values, rounded bool, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
+	var attended *Attended
+	e, err := predict(ctx, m, text, prompt, steps, observe, func() (*Session, error) {
+		s, err := newSession(m, []int{prompt + steps})
+		if err == nil {
+			attended = newAttended(m.Shape, steps)
+			s.host = newHost(m, []int{prompt + steps}, rounded)
+			s.chosen = newChosen(m, s.host, v, []int{prompt + steps}, attended, watch)
+		}
+		return s, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	attended.finish()
+	e.Attended = attended
+	return e, nil
+}
+
+// predict is Evaluate in a session.
+func predict(ctx context.Context, m *Model, text []byte, prompt, steps int, observe func(position int), session func() (*Session, error)) (*Evaluation, error) {
 	if prompt < 1 || steps < 1 || prompt+steps > m.Context || prompt+steps >= len(text) {
 		return nil, input.Errorf("a prompt of %d and %d steps in a text of %d bytes: expected at least 1 each, together less than the text and at most %d, the model's context",
 			prompt, steps, len(text), m.Context)
 	}
-	s, err := NewSession(m, on, []int{prompt + steps})
+	s, err := session()
 	if err != nil {
 		return nil, err
 	}

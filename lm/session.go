@@ -9,11 +9,12 @@ import (
 // Session is some sequences on their way: prompts that are prefilled, then tokens that
 // are decoded one by one, all sequences side by side.
 type Session struct {
-	model *Model
-	host  *host  // the GPU's attention over prompts
-	dimms *dimms // attention of decode steps; nil without DIMMs
-	lanes []*lane
-	reads []sequence
+	model  *Model
+	host   *host   // the GPU's attention over prompts
+	dimms  *dimms  // attention of decode steps; nil without DIMMs
+	chosen *chosen // attention by a policy; nil without one
+	lanes  []*lane
+	reads  []sequence
 }
 
 // sequence is where a sequence stands.
@@ -26,6 +27,19 @@ const prefillTokens = 256
 // DIMMs (nil) decode steps attend in float32 on the host. A limit beyond the model's context
 // is an input.Error, as is what the DIMMs cannot hold.
 func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
+	s, err := newSession(m, limits)
+	if err != nil {
+		return nil, err
+	}
+	s.host = newHost(m, limits, on != nil)
+	if on != nil {
+		s.dimms, err = newDIMMs(m, on, s.host, limits)
+	}
+	return s, err
+}
+
+// newSession returns a session without an attender.
+func newSession(m *Model, limits []int) (*Session, error) {
 	s := &Session{model: m}
 	for i, n := range limits {
 		if n < 1 || n > m.Context {
@@ -37,13 +51,6 @@ func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 		s.lanes = append(s.lanes, l)
 		s.reads = append(s.reads, sequence{limit: n})
 	}
-	s.host = newHost(m, limits, on != nil)
-	if on != nil {
-		var err error
-		if s.dimms, err = newDIMMs(m, on, s.host, limits); err != nil {
-			return nil, err
-		}
-	}
 	return s, nil
 }
 
@@ -51,8 +58,11 @@ func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 // returns the logits after its last token, valid until the sequence's next step.
 func (s *Session) Prefill(sequence int, prompt []byte) ([]float32, error) {
 	var a attender = s.host
-	if s.dimms != nil {
+	switch {
+	case s.dimms != nil:
 		a = prefill{s.dimms}
+	case s.chosen != nil:
+		a = chosenPrefill{s.chosen}
 	}
 	lanes := make([]*lane, min(prefillTokens, len(prompt)))
 	for i := range lanes {
@@ -76,6 +86,9 @@ func (s *Session) Prefill(sequence int, prompt []byte) ([]float32, error) {
 		read.length += n
 		last, prompt = lanes[n-1], prompt[n:]
 	}
+	if s.chosen != nil {
+		s.chosen.begin(sequence, read.length)
+	}
 	return last.logits, nil
 }
 
@@ -83,8 +96,11 @@ func (s *Session) Prefill(sequence int, prompt []byte) ([]float32, error) {
 // place in sequences, valid until the next step.
 func (s *Session) Step(sequences []int, tokens []byte) ([][]float32, error) {
 	var a attender = s.host
-	if s.dimms != nil {
+	switch {
+	case s.dimms != nil:
 		a = s.dimms
+	case s.chosen != nil:
+		a = s.chosen
 	}
 	lanes := make([]*lane, len(sequences))
 	for i, n := range sequences {

@@ -3,6 +3,7 @@ package lm
 import (
 	"context"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
@@ -15,6 +16,11 @@ func (s Shape) LLM(name string) llm.Model {
 		Name: name, Layers: s.Layers, Hidden: s.Width, Heads: s.Heads, KVHeads: s.Heads, HeadDim: s.HeadDim,
 		FFNHidden: s.Hidden, GatedFFN: true, Vocab: vocabulary, ElementBits: 16, TensorParallel: 1,
 	}
+}
+
+// Attention returns the model as policies know it.
+func (s Shape) Attention() policy.Shape {
+	return policy.Shape{Layers: s.Layers, QueryHeads: s.Heads, KVHeads: s.Heads, Dim: s.HeadDim, ElementBits: 16}
 }
 
 // Traffic is what a session has moved between its GPU and the DIMMs.

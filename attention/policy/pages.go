@@ -46,12 +46,14 @@ func (p *Pages) MadeAt(prompt, context int) int { return max(prompt+1, context-c
 
 // Tokens returns the tokens that a step attends to. The list's newest page may have been filled up
 // since the list was made. Pages that have begun since are attended to in addition, or
-// the newest one in place of the list's.
+// the newest one in place of the list's. A context within the budget is attended to whole.
 func (p *Pages) Tokens(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
 	end := p.Pages(made) * p.Page // of the list's newest page
 	others := (p.Selected(made) - 1) * p.Page
 	switch {
+	case context <= p.Budget:
+		return context
 	case context <= end:
 		return others + context - (end - p.Page)
 	case p.Replace:
@@ -63,7 +65,7 @@ func (p *Pages) Tokens(prompt, context int) int {
 // PagesRead returns the pages of these tokens.
 func (p *Pages) PagesRead(prompt, context int) int {
 	made := p.MadeAt(prompt, context)
-	if p.Replace {
+	if p.Replace && context > p.Budget {
 		return p.Selected(made)
 	}
 	return p.Selected(made) + p.Pages(context) - p.Pages(made)

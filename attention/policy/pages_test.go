@@ -69,7 +69,7 @@ func TestPagesAgainstSets(t *testing.T) {
 			seen := func(page int) int { return min(p.Page, context-page*p.Page) }
 			want, pages := 0, 0
 			for page := newest; page <= now; page++ {
-				if !p.Replace || page == now {
+				if !p.Replace || page == now || context <= p.Budget {
 					want += seen(page)
 					pages++
 				}

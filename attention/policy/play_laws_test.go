@@ -2,19 +2,17 @@ package policy
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// statePolicies are the policies of h2o.go, hgca.go and csattention.go.
-var statePolicies = []string{"h2o", "hgca", "csattention"}
-
 // TestPlayed checks, for any settings, that parts are disjoint (play), that the kept and the
 // dropped mass are 1 together, that merged parts are attention over their union, and the identity of
 // the error: dense − kept = dropped mass · (attention over the dropped − kept).
 func TestPlayed(t *testing.T) {
-	for _, name := range statePolicies {
+	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				d := drawPlay(t, name)
@@ -79,6 +77,40 @@ func (d *drawn) merged(p *played, head int) (out []float64, lse float64) {
 
 // TestCounts: what a state attends to has the size that costs are counted from.
 func TestCounts(t *testing.T) {
+	for _, name := range []string{"quest", "lserve"} {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			d := drawPlay(t, name)
+			st, ok := d.state.(*pageState)
+			if !ok {
+				t.Skip("a streaming head or a skipped layer")
+			}
+			d.play(t, d.state, d.prompt, func(p *played) {
+				for _, tokens := range p.attended {
+					pages := map[int32]bool{}
+					for _, j := range tokens {
+						pages[j/int32(d.spec.Page)] = true
+					}
+					if len(tokens) != st.pages.Tokens(d.prompt, p.context) || len(pages) != st.pages.PagesRead(d.prompt, p.context) {
+						t.Fatalf("context %d: %d tokens of %d pages, want %d of %d", p.context, len(tokens), len(pages),
+							st.pages.Tokens(d.prompt, p.context), st.pages.PagesRead(d.prompt, p.context))
+					}
+				}
+			})
+		}))
+	}
+	t.Run("window", rapid.MakeCheck(func(t *rapid.T) {
+		d := drawPlay(t, "window")
+		d.play(t, d.state, d.prompt, func(p *played) {
+			near, home := &p.selection.Parts[0], &p.selection.Parts[1]
+			left := p.context
+			if d.spec.Window > 0 {
+				left -= HGCAWindow{Size: d.spec.Window, Block: d.spec.Block}.Held(p.context)
+			}
+			if want := max(0, left-d.spec.Sink); near.Device != GPU || home.Device != Home || home.Tokens() != want || near.Tokens() != p.context-want {
+				t.Fatalf("context %d: %+v, want %d tokens at home", p.context, p.selection.Parts, want)
+			}
+		})
+	}))
 	t.Run("h2o", rapid.MakeCheck(func(t *rapid.T) {
 		d := drawPlay(t, "h2o")
 		budget := NewH2OBudget(d.spec.Heavy, d.spec.Recent, d.prompt)
@@ -121,6 +153,15 @@ func TestCounts(t *testing.T) {
 // TestNothingDropped: settings under which a policy must equal dense attention.
 func TestNothingDropped(t *testing.T) {
 	whole := map[string]func(d *drawn){
+		"dense":             func(*drawn) {},
+		"window":            func(*drawn) {},
+		"streaming":         func(d *drawn) { d.spec.Window = d.tokens },
+		"streaming sink":    func(d *drawn) { d.spec.Sink, d.spec.Window = d.tokens-1, 1 },
+		"quest":             func(d *drawn) { d.spec.Budget = d.tokens },
+		"quest skipped":     func(d *drawn) { d.spec.SkipLayers = 1 },
+		"lserve":            func(d *drawn) { d.spec.Budget, d.spec.StaticSparsity = d.tokens, 0 },
+		"lserve streaming":  func(d *drawn) { d.spec.StaticSparsity, d.spec.Window = 1, d.tokens },
+		"duo":               func(d *drawn) { d.spec.StaticSparsity = 0 },
 		"h2o":               func(d *drawn) { d.spec.Heavy, d.spec.Recent = 2, 2 }, // beyond what a configuration may say
 		"hgca":              func(d *drawn) { d.spec.Beta = 0 },
 		"hgca window":       func(d *drawn) { d.spec.Window, d.spec.Block, d.spec.Beta = d.tokens+1, 1, 1e6 },
@@ -130,12 +171,7 @@ func TestNothingDropped(t *testing.T) {
 	for name, set := range whole {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				policy := name
-				for _, known := range statePolicies {
-					if len(name) > len(known) && name[:len(known)] == known {
-						policy = known
-					}
-				}
+				policy, _, _ := strings.Cut(name, " ")
 				d := drawPlay(t, policy)
 				set(d)
 				d.play(t, d.newState(d.spec), d.prompt, func(p *played) {
@@ -158,7 +194,7 @@ func TestNothingDropped(t *testing.T) {
 
 // TestStepsAllocateNothing: a step's work is in memory that the prompt set aside.
 func TestStepsAllocateNothing(t *testing.T) {
-	for _, name := range statePolicies {
+	for _, name := range Names() {
 		x := newSequence(fixedSource(), 2, 16, 400)
 		spec := ownSpec(t, name, func(s *Spec) {
 			if name == "hgca" {

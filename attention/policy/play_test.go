@@ -94,7 +94,9 @@ func (x *sequence) attend(t *rapid.T, p *played, head int) (weights []float32) {
 				weights = append(weights, x.score(head, p.context-1, j))
 			}
 		}
-		softmax(weights[first:], 1)
+		if len(weights) > first {
+			softmax(weights[first:], 1)
+		}
 	}
 	if !seen[p.context-1] {
 		t.Fatalf("context %d, head %d: the step's own token is not in %+v", p.context, head, p.selection)
@@ -161,7 +163,7 @@ type drawn struct {
 	state  State
 }
 
-// drawPlay draws one of this file's policies: prompts are shorter than windows or longer.
+// drawPlay draws settings of a policy: prompts are shorter than windows or longer.
 func drawPlay(t *rapid.T, name string) *drawn {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	d := &drawn{prompt: number("prompt", 1, 60)}
@@ -169,6 +171,22 @@ func drawPlay(t *rapid.T, name string) *drawn {
 	share := func(name string) float64 { return float64(number(name, 0, 20)) / 20 }
 	s := New(name)
 	switch name {
+	case "window":
+		s.Sink, s.Block = number("sink", 0, 9), number("block", 1, 9)
+		if s.Window = 0; rapid.Bool().Draw(t, "window") {
+			s.Window = number("window", s.Block, 40)
+		}
+	case "streaming", "duo":
+		s.Sink, s.Window = number("sink", 0, 9), number("window", 1, 40)
+	case "quest":
+		s.Page, s.SkipLayers = number("page", 1, 8), number("skipped", 0, 1)
+		s.Budget = s.Page + number("budget", 0, 60)
+	case "lserve":
+		s.LogicalPage = number("logical page", 1, 4)
+		s.Page = s.LogicalPage * number("logical pages", 1, 4)
+		s.Budget, s.Reuse = s.Page+number("budget", 0, 60), number("reuse", 1, 9)
+		s.Newest = rapid.SampledFrom([]string{"append", "replace"}).Draw(t, "newest")
+		s.Sink, s.Window, s.StaticSparsity = number("sink", 0, 9), number("window", 1, 20), share("streaming heads")
 	case "h2o":
 		s.Heavy = share("heavy")
 		s.Recent = min(share("recent"), 1-s.Heavy)
@@ -184,6 +202,10 @@ func drawPlay(t *rapid.T, name string) *drawn {
 		s.Search = rapid.SampledFrom([]string{"causal", "lagged"}).Draw(t, "search")
 		s.Mode, s.Period = rapid.SampledFrom([]string{"gpu", "host"}).Draw(t, "mode"), number("period", 1, 5)
 	}
+	if hasKey(name, "select_group") {
+		s.SelectGroup = rapid.SampledFrom([]string{"sum", "softmax-sum", "max", "per-head"}).Draw(t, "selection of the group")
+		s.SelectPrecision = rapid.SampledFrom([]string{"fp32", "fp16"}).Draw(t, "precision")
+	}
 	if err := input.Validate(&s); err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +216,9 @@ func drawPlay(t *rapid.T, name string) *drawn {
 
 // newState returns the state of a policy for the sequence.
 func (x *sequence) newState(s *Spec) State {
-	switch s.Name {
-	case "h2o":
-		return newH2OState(s, x.shape())
-	case "hgca":
-		return newHGCAState(s, x.shape(), x.tokens)
+	values, err := NewValues(s, x.shape())
+	if err != nil {
+		panic(err)
 	}
-	return newCSAState(s, x.shape(), 0, 0, x.tokens)
+	return values.NewState(0, 0, x.tokens)
 }

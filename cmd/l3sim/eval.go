@@ -29,11 +29,15 @@ func (a *app) newEvalCommand() *cobra.Command {
 
 The text's first bytes are prefilled, the following ones decoded one by one as 'l3sim generate' does. The
 step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
---reference attention is computed in float32 without DIMMs. Without --text, Go source that the model has not
+--reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
+in the configuration, decode steps attend to what that policy chooses ('l3sim policies'), also in float32 without
+DIMMs, q, k and v rounded to FP16 unless --reference is there; every choice is compared with attention to
+everything. Without --text, Go source that the model has not
 seen is taken. docs/language-model.md compares precisions.`,
 		Example: `  l3sim eval --steps 1000 --precision fp32
   l3sim eval --text main.go --prompt 100 --nll nll.csv --json
-  l3sim eval --steps 300 --plant quad`,
+  l3sim eval --steps 300 --plant quad
+  l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
@@ -44,7 +48,7 @@ seen is taken. docs/language-model.md compares precisions.`,
 	flags.BoolVar(&f.reference, "reference", false, "attention in float32, without DIMMs")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
-	f.register(cmd)
+	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies'), without DIMMs"})
 	return cmd
 }
 
@@ -57,6 +61,8 @@ type evalResult struct {
 	BitsPerByte       float64 `json:"bits_per_byte"`
 	MaxAttentionError float64 `json:"max_attention_error"` // against float64; 0 without DIMMs
 	WallS             float64 `json:"wall_s"`
+	Policy            string  `json:"policy,omitempty"`
+	*attendedResult
 }
 
 // eval measures and prints.
@@ -75,7 +81,13 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	start := time.Now()
 	show := a.newProgress("bytes")
 	show.Start(int64(f.steps))
-	e, err := lm.Evaluate(cmd.Context(), m, node, text, f.prompt, f.steps, func(position int) { show.Set(int64(position - f.prompt + 1)) })
+	observe := func(position int) { show.Set(int64(position - f.prompt + 1)) }
+	var e *lm.Evaluation
+	if f.byPolicy {
+		e, err = a.evalPolicy(cmd, f, m, text, observe)
+	} else {
+		e, err = lm.Evaluate(cmd.Context(), m, node, text, f.prompt, f.steps, observe)
+	}
 	show.Done()
 	if err != nil {
 		return f.config.locate(err)
@@ -89,10 +101,16 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 		Bytes: e.Prompt + e.Steps, Prompt: e.Prompt, Steps: e.Steps, NLLNatsMean: e.Mean(), BitsPerByte: e.BitsPerByte(),
 		MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
+	if f.byPolicy {
+		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)
+	}
 	return a.print(f.json, r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
 			r.Steps, r.Prompt, r.BitsPerByte, r.NLLNatsMean, r.MaxAttentionError, r.WallS)
-		return err
+		if err != nil || !f.byPolicy {
+			return err
+		}
+		return printAttended(w, r.Policy, e.Attended)
 	})
 }
 
@@ -101,10 +119,14 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if err := notEmpty(cmd, "text", "nll"); err != nil {
 		return nil, err
 	}
-	if f.reference {
+	if f.reference || f.byPolicy {
+		beside := "--policy"
+		if f.reference {
+			beside = "--reference"
+		}
 		for _, name := range []string{"plant", "exact", "precision"} {
 			if flag := cmd.Flags().Lookup(name); flag.Changed {
-				return nil, &input.Error{Key: "--" + name, Value: flag.Value.String(), Expected: "to be left out beside --reference, which has no DIMMs"}
+				return nil, &input.Error{Key: "--" + name, Value: flag.Value.String(), Expected: "to be left out beside " + beside + ", which has no DIMMs"}
 			}
 		}
 	}

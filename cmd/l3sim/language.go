@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/lm"
 )
@@ -16,15 +17,17 @@ type languageFlags struct {
 	config         configFlags
 	weights, plant string
 	exact          bool
+	cfg            *configs.Config // once loaded
+	byPolicy       bool            // attention is a policy's choice, without DIMMs
 }
 
 // deskPreset is the system preset of the commands that run a language model.
 const deskPreset = "desk"
 
-func (f *languageFlags) register(cmd *cobra.Command) {
+func (f *languageFlags) register(cmd *cobra.Command, more ...keyFlag) {
 	flags := cmd.Flags()
 	f.config.options.Preset = deskPreset
-	f.config.register(cmd, keyFlag{"preset", "preset", deskPreset, "system preset (see 'l3sim config list')"}, precisionFlag)
+	f.config.register(cmd, append(more, keyFlag{"preset", "preset", deskPreset, "system preset (see 'l3sim config list')"}, precisionFlag)...)
 	flags.StringVar(&f.weights, "weights", "", "safetensors `file` of another byte-level model, with the same tensors as the built-in one")
 	flags.StringVar(&f.plant, "plant", "", "plant a mistake in the DIMMs: lane (of the re-layout), bank (of the mapping), quad (of a sum) or rankset (a stale one)")
 	flags.BoolVar(&f.exact, "exact", false, "decode stored bytes at every read, instead of once when they are written: the same results, slower")
@@ -38,8 +41,7 @@ func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
 	if cmd.Flags().Changed("plant") && !slices.Contains(lm.Plants(), f.plant) {
 		return nil, nil, input.UnknownName("--plant", f.plant, lm.Plants())
 	}
-	cfg, err := f.config.load(cmd)
-	if err != nil {
+	if err := f.loadConfig(cmd); err != nil {
 		return nil, nil, err
 	}
 	weights, err := lm.Builtin()
@@ -49,9 +51,26 @@ func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	own := *cfg // the configuration's model is another
+	own := *f.cfg // the configuration's model is another
 	own.Run.System, own.Model = "l3", weights.LLM("tiny-lm")
 	return lm.NewModel(weights, runtime.GOMAXPROCS(0)), &lm.Node{Config: &own, Plant: lm.Plant(f.plant), Exact: f.exact}, nil
+}
+
+// loadConfig loads the configuration. The system need not take its policy where attention is the
+// policy's choice.
+func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
+	if flag := cmd.Flags().Lookup("policy"); flag != nil {
+		f.config.options.SectionsOnly = true
+		if f.cfg, err = f.config.load(cmd); err != nil {
+			return err
+		}
+		if f.byPolicy = flag.Changed || f.cfg.Policy.Name != "dense"; f.byPolicy {
+			return nil
+		}
+		f.config.options.SectionsOnly = false
+	}
+	f.cfg, err = f.config.load(cmd)
+	return err
 }
 
 // readText reads a file that is no longer than the model's context and one byte more are.

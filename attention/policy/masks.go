@@ -1,0 +1,96 @@
+package policy
+
+// masked is what states share whose selection depends on the number of tokens alone.
+type masked struct{ tokens, dim int }
+
+// Prompt counts tokens.
+func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
+
+// Append counts a token.
+func (m *masked) Append(_, _ []float32) { m.tokens++ }
+
+// Observe does nothing.
+func (m *masked) Observe([][]float32) {}
+
+// PromptMask returns 0, 0: prompts attend to everything.
+func (m *masked) PromptMask() (sink, window int) { return 0, 0 }
+
+// denseState attends to everything.
+type denseState struct {
+	masked
+	part [1]Part
+	all  [1][2]int
+}
+
+// Select returns all tokens.
+func (d *denseState) Select([][]float32) Selection {
+	d.all[0][1] = d.tokens
+	d.part[0].Ranges = d.all[:]
+	return Selection{d.part[:]}
+}
+
+// streamingState attends to sink and window, in prompts as in steps or to a wider one.
+type streamingState struct {
+	masked
+	streaming Streaming
+	prefill   int
+	part      [1]Part
+	ranges    [2][2]int
+}
+
+func newStreamingState(s *Spec, dim int) *streamingState {
+	prefill := s.PrefillWindow
+	if prefill == 0 {
+		prefill = s.Window
+	}
+	return &streamingState{masked: masked{dim: dim}, streaming: NewStreaming(s), prefill: prefill}
+}
+
+// PromptMask returns those of the section.
+func (s *streamingState) PromptMask() (sink, window int) { return s.streaming.Sink, s.prefill }
+
+// Select returns sink and window.
+func (s *streamingState) Select([][]float32) Selection {
+	s.part[0].Ranges = s.streaming.Ranges(s.ranges[:0], s.tokens)
+	return Selection{s.part[:]}
+}
+
+// windowState attends to sink and window on the GPUs, and to what has left the window at home.
+// Nothing is lost.
+type windowState struct {
+	masked
+	sink   int
+	window HGCAWindow
+	parts  [2]Part // on the GPUs, at home
+	near   [2][2]int
+	home   [1][2]int
+}
+
+func newWindowState(s *Spec, dim int) *windowState {
+	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: HGCAWindow{Size: s.Window, Block: s.Block}}
+	w.parts[0].Device = GPU
+	return w
+}
+
+// Select returns the two parts. Either may have no tokens.
+func (w *windowState) Select([][]float32) Selection {
+	left := w.tokens // that have left the window
+	if w.window.Size > 0 {
+		left -= w.window.Held(w.tokens)
+	}
+	sink := min(w.sink, left)
+	near, home := w.near[:0], w.home[:0]
+	if sink == left {
+		near = append(near, [2]int{0, w.tokens})
+	} else {
+		if sink > 0 {
+			near = append(near, [2]int{0, sink})
+		}
+		if left < w.tokens {
+			near = append(near, [2]int{left, w.tokens})
+		}
+		home = append(home, [2]int{sink, left})
+	}
+	w.parts[0].Ranges, w.parts[1].Ranges = near, home
+	return Selection{w.parts[:]}
+}

@@ -1,0 +1,245 @@
+package policy
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/internal/portable"
+)
+
+// pageState is the values of Quest and of LServe's retrieval heads in one KV head. The score
+// of a logical page is Σ max(q·max, q·min) over the dimensions, at least every q·k in it. That is
+// q⁺·max + q⁻·min with q's positive and negative parts, hence linear in (q⁺, q⁻): one
+// pass scores the sum over a group. A page has the highest score of its logical pages.
+//
+// A logical page's first token resets its minima and maxima. LServe's released kernel
+// merges it into what the memory held before.
+type pageState struct {
+	pages          Pages
+	dim, group     int
+	groupBy        string // select_group
+	half           bool   // select_precision
+	tokens, prompt int
+	bounds         []float32 // [logical pages, 2·dim]: maxima, minima
+	lists          []pageList
+	split          []float32 // [2·dim]: q⁺, q⁻
+	logical        []float32 // scores of logical pages
+	scores, other  []float32 // of pages
+	parts          []Part
+	query          [1][]float32
+}
+
+// pageList is the pages of one query head, or of the group.
+type pageList struct {
+	chosen []int32 // ascending, without the newest
+	newest int     // page
+	ranges [][2]int
+	head   [1]uint16
+}
+
+// newPageState returns the state for a section with own values.
+func newPageState(s *Spec, shape Shape, limit int) *pageState {
+	p := &pageState{
+		pages: NewPages(s), dim: shape.Dim, group: shape.QueryHeads / shape.KVHeads, groupBy: s.SelectGroup, half: s.SelectPrecision == "fp16",
+		split: make([]float32, 2*shape.Dim),
+	}
+	p.bounds = make([]float32, p.pages.Summaries(limit)*2*shape.Dim)
+	p.logical = make([]float32, p.pages.Summaries(limit))
+	all := p.pages.Pages(limit)
+	p.scores, p.other = make([]float32, all), make([]float32, all)
+	p.lists = make([]pageList, 1)
+	if p.groupBy == "per-head" {
+		p.lists = make([]pageList, p.group)
+	}
+	p.parts = make([]Part, len(p.lists))
+	for i := range p.lists {
+		l := &p.lists[i]
+		l.chosen, l.ranges, l.head[0] = make([]int32, 0, all), make([][2]int, 0, all), uint16(i)
+		if len(p.lists) > 1 {
+			p.parts[i].Heads = l.head[:]
+		}
+	}
+	return p
+}
+
+// PromptMask returns 0, 0: prompts attend to everything.
+func (p *pageState) PromptMask() (sink, window int) { return 0, 0 }
+
+// Prompt takes the bounds of the prompt's pages.
+func (p *pageState) Prompt(_ [][]float32, k, _ []float32) {
+	for ; len(k) > 0; k = k[p.dim:] {
+		p.Append(k[:p.dim], nil)
+	}
+	p.prompt = p.tokens
+}
+
+// Append takes a key into the bounds of the newest logical page.
+func (p *pageState) Append(k, _ []float32) {
+	b := p.bounds[p.tokens/p.pages.Logical*2*p.dim:][:2*p.dim]
+	high, low := b[:p.dim], b[p.dim:]
+	if p.tokens%p.pages.Logical == 0 {
+		copy(high, k)
+		copy(low, k)
+	}
+	for i, x := range k[:p.dim] {
+		high[i], low[i] = max(high[i], x), min(low[i], x)
+	}
+	p.tokens++
+}
+
+// Select returns the pages of the list, which it makes where the step is due to.
+func (p *pageState) Select(q [][]float32) Selection {
+	if p.pages.Selects(p.prompt, p.tokens) {
+		p.list(q)
+	}
+	for i := range p.lists {
+		l := &p.lists[i]
+		l.ranges = p.ranges(l, l.ranges[:0])
+		p.parts[i].Ranges = l.ranges
+	}
+	return Selection{p.parts}
+}
+
+// list makes the lists.
+func (p *pageState) list(q [][]float32) {
+	newest := p.pages.Pages(p.tokens) - 1
+	n := p.pages.Selected(p.tokens) - 1
+	scores := p.scores[:newest]
+	for i := range p.lists {
+		l := &p.lists[i]
+		l.newest, l.chosen = newest, l.chosen[:0]
+		switch {
+		case n == newest: // all pages
+			clear(scores)
+		case len(p.lists) > 1:
+			p.pageScores(scores, q[i:i+1])
+		default:
+			p.groupScores(scores, q)
+		}
+		l.chosen = appendTop(l.chosen, scores, n, p.other)
+	}
+}
+
+// groupScores sets scores of the first pages to those of the group.
+func (p *pageState) groupScores(scores []float32, q [][]float32) {
+	if p.groupBy == "sum" || len(q) == 1 {
+		p.pageScores(scores, q)
+		return
+	}
+	clear(scores)
+	own := p.other[:len(scores)]
+	for h := range q {
+		p.pageScores(own, q[h:h+1])
+		if p.groupBy == "softmax-sum" {
+			softmax(own, 1/math.Sqrt(float64(p.dim)))
+		}
+		for i, s := range own {
+			switch {
+			case p.groupBy == "softmax-sum":
+				scores[i] += s
+			case h == 0 || s > scores[i]: // "max"
+				scores[i] = s
+			}
+		}
+	}
+}
+
+// pageScores sets scores of the first pages to the sum over queries.
+func (p *pageState) pageScores(scores []float32, q [][]float32) {
+	a := p.pages.Page / p.pages.Logical
+	logical := p.logical[:len(scores)*a]
+	p.logicalScores(logical, q, p.half)
+	for i := range scores {
+		s := logical[i*a]
+		for _, l := range logical[i*a : (i+1)*a] {
+			s = max(s, l)
+		}
+		scores[i] = s
+	}
+}
+
+// halfScale keeps scores within FP16, whose largest number is 65504. It changes no
+// ranking.
+const halfScale = 1.0 / 16
+
+// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in
+// FP32.
+func (p *pageState) logicalScores(scores []float32, q [][]float32, half bool) {
+	if len(scores) == 0 {
+		return
+	}
+	clear(p.split)
+	for _, head := range q {
+		for i, x := range head[:p.dim] {
+			p.split[i] += max(x, 0)
+			p.split[p.dim+i] += min(x, 0)
+		}
+	}
+	if half {
+		for i := range p.split {
+			p.split[i] *= halfScale
+		}
+	}
+	products(scores, p.bounds, p.split)
+	if half {
+		for i, s := range scores {
+			scores[i] = attention.RoundHalf(s)
+		}
+	}
+}
+
+// ranges appends the tokens of a list: chosen pages, the list's newest page, and what has
+// begun since, in addition or in its place.
+func (p *pageState) ranges(l *pageList, ranges [][2]int) [][2]int {
+	add := func(from, to int) {
+		if n := len(ranges); n > 0 && ranges[n-1][1] == from {
+			ranges[n-1][1] = to
+		} else {
+			ranges = append(ranges, [2]int{from, to})
+		}
+	}
+	for _, page := range l.chosen {
+		add(int(page)*p.pages.Page, int(page+1)*p.pages.Page)
+	}
+	newest := l.newest
+	if p.pages.Replace && p.tokens > p.pages.Budget {
+		newest = p.pages.Pages(p.tokens) - 1
+	}
+	add(newest*p.pages.Page, p.tokens)
+	return ranges
+}
+
+// DroppedBound bounds the dropped mass over the kept mass of a query head, by the scores of
+// the logical pages that are not attended to: Σ n·exp(score/√d − lse), where n is a page's
+// tokens and lse the logarithm of the kept tokens' sum of exponentials. It uses the step's
+// own query, also where the list is an earlier step's.
+func (p *pageState) DroppedBound(q []float32, part *Part, lse float64) float64 {
+	logical := p.logical[:p.pages.Summaries(p.tokens)]
+	p.query[0] = q
+	p.logicalScores(logical, p.query[:], false) // a rounded score is no bound
+	var sum float64
+	ranges := part.Ranges
+	for i, s := range logical {
+		from, to := i*p.pages.Logical, min((i+1)*p.pages.Logical, p.tokens)
+		dropped := to - from
+		for len(ranges) > 0 && ranges[0][1] <= from {
+			ranges = ranges[1:]
+		}
+		for _, r := range ranges {
+			if r[0] >= to {
+				break
+			}
+			dropped -= min(r[1], to) - max(r[0], from)
+		}
+		if dropped > 0 {
+			sum += float64(float64(dropped) * portable.Exp(float64(s)/math.Sqrt(float64(p.dim))-lse))
+		}
+	}
+	return sum
+}
+
+// Observe does nothing.
+func (p *pageState) Observe([][]float32) {}
+
+// PageTokens returns the tokens of a page.
+func (p *pageState) PageTokens() int { return p.pages.Page }

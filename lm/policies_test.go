@@ -1,0 +1,326 @@
+package lm
+
+import (
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/long"
+)
+
+// referencePolicies are those of testdata/policies_reference.safetensors: results of a program
+// for each in float64 that shares no code with this one, made for this project, on the first
+// 6,144 bytes of the sample text, of which 2,048 are the prompt.
+var referencePolicies = []string{
+	"dense",
+	"quest_1024_skip2", "quest_1024_skip0", "quest_512_skip2", "quest_512_skip0", "quest_256_skip2", "quest_256_skip0",
+	"lserve_64_16_1024_r1", "lserve_128_16_1024_r1", "lserve_256_16_1024_r1", "lserve_512_16_1024_r1",
+	"lserve_64_16_512_r1", "lserve_64_64_512_r1", "lserve_64_16_512_r4_append", "lserve_64_16_512_r4",
+	"lserve_64_16_512_r1_half", "lserve_64_16_512_r4_half", "lserve_64_16_512_r4_half_append",
+	"streaming_4_508", "streaming_128_256", "streaming_4_508_dense_prompt", "streaming_128_256_dense_prompt",
+	"h2o_204_204", "hgca_512_128_beta0.5", "hgca_512_128_beta1", "oracle_512", "oracle_256",
+}
+
+const (
+	referencePrompt = 2048
+	referenceSteps  = 4096
+)
+
+// referenceSpec returns the section that a name stands for.
+func referenceSpec(t *testing.T, name string) policy.Spec {
+	number := func(text string) int {
+		n, err := strconv.Atoi(strings.TrimLeft(text, "skipr"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	f := strings.Split(name, "_")
+	s := policy.New(f[0])
+	switch f[0] {
+	case "quest":
+		s.Budget, s.SkipLayers = number(f[1]), number(f[2])
+	case "lserve":
+		s.Page, s.LogicalPage, s.Budget, s.Reuse = number(f[1]), number(f[2]), number(f[3]), number(f[4])
+		s.StaticSparsity, s.PrefillWindow, s.Newest = 0, 8192, "replace" // prompts attend to everything
+		if slices.Contains(f, "half") {
+			s.StaticSparsity = 0.5
+		}
+		if slices.Contains(f, "append") {
+			s.Newest = "append"
+		}
+	case "streaming":
+		s.Sink, s.Window = number(f[1]), number(f[2])
+		if len(f) > 3 {
+			s.PrefillWindow = 8192
+		}
+	case "hgca":
+		s.Window, s.Block, s.Beta = 512, 128, 1
+		if strings.HasSuffix(name, "0.5") {
+			s.Beta = 0.5
+		}
+	}
+	if err := input.Validate(&s); err != nil && f[0] != "oracle" {
+		t.Fatal(name, err)
+	}
+	return s
+}
+
+// TestReferencePolicies compares 27 policies with independent results: predictions, what is
+// attended to, what that changes, the tokens of single steps. Bounds are those that the same
+// programs in float32 keep with some room: a hidden state whose last bit differs makes q, k
+// or v round to another FP16 value.
+func TestReferencePolicies(t *testing.T) {
+	steps := long.Of(70, referenceSteps)
+	if testing.Short() {
+		steps = 17
+	}
+	file, err := attention.OpenSafetensors("testdata/policies_reference.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := builtin(t, runtime.GOMAXPROCS(0))
+	prompt := newPrefilled(t, m, steps)
+	for _, name := range referencePolicies {
+		t.Run(name, func(t *testing.T) {
+			spec := referenceSpec(t, name)
+			r := policyReference{T: t, file: file, name: name, steps: steps, pages: policy.NewPages(spec.Own())}
+			var values policy.Values
+			if budget, oracle := strings.CutPrefix(name, "oracle_"); oracle {
+				n, _ := strconv.Atoi(budget)
+				values = oracleValues{n, m.HeadDim}
+			} else if values, err = policy.NewValues(&spec, m.Attention()); err != nil {
+				t.Fatal(err)
+			}
+			var s *Session
+			if strings.HasPrefix(name, "streaming") && spec.PrefillWindow == policy.Unset {
+				s = prompt.masked(t, values, &r)
+			} else {
+				s = prompt.fork(values, &r)
+			}
+			r.run(s)
+		})
+	}
+}
+
+// policyReference compares one policy.
+type policyReference struct {
+	*testing.T
+	file     *attention.Safetensors
+	name     string
+	steps    int
+	pages    policy.Pages
+	attended *Attended
+	chosen   map[[3]int][]int // tokens, or pages, by sampled step, layer and head
+}
+
+func (r *policyReference) tensor(name string) []float64 {
+	x, err := r.file.Tensor(r.name + "." + name).Float64s()
+	if err != nil {
+		r.Fatal(name, err)
+	}
+	return x
+}
+
+func (r *policyReference) ints(name string) []int {
+	x, err := r.file.Tensor(name).Ints()
+	if err != nil {
+		r.Fatal(name, err)
+	}
+	return x
+}
+
+// watch keeps the choices of sampled steps: pages without the list's newest, then the
+// newest; or tokens.
+func (r *policyReference) watch(samples []int) Watch {
+	r.chosen = map[[3]int][]int{}
+	return func(layer, head, context int, s policy.Selection) {
+		step := context - 1 - referencePrompt
+		if !slices.Contains(samples, step) {
+			return
+		}
+		var chosen []int
+		for _, part := range s.Parts {
+			for _, tokens := range part.Ranges {
+				for at := tokens[0]; at < tokens[1]; at++ {
+					chosen = append(chosen, at)
+				}
+			}
+		}
+		if !strings.HasPrefix(r.name, "h2o") {
+			for i := range chosen {
+				chosen[i] /= r.pages.Page
+			}
+			chosen = slices.Compact(chosen)
+			if n := len(chosen); !r.pages.Replace && r.pages.Pages(context) > r.pages.Pages(r.pages.MadeAt(referencePrompt, context)) {
+				chosen = slices.Delete(chosen, n-2, n-1) // the list's newest, which is attended to in addition
+			}
+		}
+		r.chosen[[3]int{step, layer, head}] = chosen
+	}
+}
+
+// run decodes and compares.
+func (r *policyReference) run(s *Session) {
+	samples := r.ints("sample_steps")
+	s.chosen.watch = r.watch(samples)
+	text, nll := SampleText(), make([]float64, r.steps)
+	for i := range nll {
+		logits, err := s.Step([]int{0}, text[referencePrompt+i:][:1])
+		if err != nil {
+			r.Fatal(err)
+		}
+		nll[i] = NLL(logits[0], text[referencePrompt+i+1])
+	}
+	r.attended.finish()
+	r.compareNLL(nll)
+	if r.file.Tensor(r.name+".selected") != nil {
+		r.compareSelected(samples)
+	}
+	if r.steps == referenceSteps {
+		r.compareLayers()
+		if strings.HasPrefix(r.name, "hgca") {
+			r.compareSalient(s)
+		}
+	}
+}
+
+// atMost fails where a value is beyond its bound.
+func (r *policyReference) atMost(what string, got, most float64) {
+	r.Helper()
+	if !(got <= most) {
+		r.Errorf("%s is off by %.3g, expected at most %g", what, got, most)
+	}
+}
+
+func (r *policyReference) compareNLL(nll []float64) {
+	want := r.tensor("nll")
+	off, sum := make([]float64, len(nll)), 0.0
+	for i, x := range nll {
+		off[i] = math.Abs(x - want[i])
+		sum += x - want[i]
+	}
+	d := sum / float64(len(nll))
+	mostMean, mostStep := 1e-4, 0.3
+	if r.name == "dense" {
+		mostMean, mostStep = 2e-5, 2e-2
+	}
+	r.Logf("%s: mean nll %.6f off by %.1e, median %.1e, p99 %.1e, largest %.1e", r.name, mean(nll), d, quantile(off, 0.5), quantile(off, 0.99), slices.Max(off))
+	r.atMost("median nll", quantile(off, 0.5), 1e-4)
+	if r.steps == referenceSteps {
+		r.atMost("mean nll", math.Abs(d), mostMean)
+		r.atMost("p99 of nll", quantile(off, 0.99), 5e-3)
+	} else if far := len(off) - slices.IndexFunc(append(off, 1), func(x float64) bool { return x > 5e-3 }); far > 1+len(off)/100 {
+		r.Errorf("%d of %d steps are off by more than 5e-3", far, len(off))
+	}
+	r.atMost("largest nll", slices.Max(off), mostStep)
+}
+
+// compareSelected compares lists of pages or kept tokens, exactly in layer 0, whose inputs
+// depend on no policy, where the cut between chosen and others is no matter of rounding.
+func (r *policyReference) compareSelected(samples []int) {
+	want := r.ints(r.name + ".selected")
+	var margin []float64
+	least := 0.9
+	if r.file.Tensor(r.name+".margin") != nil {
+		margin, least = r.tensor("margin"), 0.97
+	}
+	const layers, heads = 6, 4
+	n := len(want) / (len(samples) * layers * heads)
+	for layer := range layers {
+		lists, same, tokens, common := 0, 0, 0, 0
+		for i, step := range samples {
+			for head := range heads {
+				at := (i*layers+layer)*heads + head
+				list := want[at*n : (at+1)*n]
+				got, seen := r.chosen[[3]int{step, layer, head}]
+				if list = slices.DeleteFunc(list, func(x int) bool { return x < 0 }); !seen || len(list) == 0 {
+					continue
+				}
+				lists, tokens = lists+1, tokens+len(list)
+				for _, x := range got {
+					if slices.Contains(list, x) {
+						common++
+					}
+				}
+				if slices.Equal(got, list) {
+					same++
+				} else if layer == 0 && (margin == nil || margin[at] > 1e-5) {
+					r.Errorf("step %d, layer 0, head %d: %v, want %v", step, head, got, list)
+				}
+			}
+		}
+		if lists == 0 {
+			continue
+		}
+		share, overlap := float64(same)/float64(lists), float64(common)/float64(tokens)
+		if lists-same > 1 && share < least || tokens-common > 1 && overlap < 0.998 { // of a few lists one may differ in a page
+			r.Errorf("layer %d: %d of %d lists are the same, %.4f of the tokens, expected %g and 0.998", layer, same, lists, overlap, least)
+		}
+		r.Logf("%s, layer %d: %.4f of %d lists, %.5f of the tokens", r.name, layer, share, lists, overlap)
+	}
+}
+
+// compareLayers compares means and quantiles over all steps.
+func (r *policyReference) compareLayers() {
+	mostTokens := 0.0
+	if strings.HasPrefix(r.name, "hgca") {
+		mostTokens = 0.5
+	}
+	for _, c := range []struct {
+		name string
+		most float64
+		of   func(*LayerAttended) float64
+	}{
+		{"kept_mass", 2e-4, func(l *LayerAttended) float64 { return l.KeptMass }},
+		{"recall", 2e-4, func(l *LayerAttended) float64 { return l.Recall }},
+		{"out_rel_l2", 5e-4, func(l *LayerAttended) float64 { return l.OutputRelativeL2 }},
+		{"tokens", mostTokens, func(l *LayerAttended) float64 { return l.Tokens }},
+		{"dropped_mass_p99", 1e-3, func(l *LayerAttended) float64 { return l.DroppedMassP99 }},
+		{"out_rel_l2_p99", 5e-3, func(l *LayerAttended) float64 { return l.OutputRelativeL2P99 }},
+	} {
+		want, worst := r.tensor(c.name), 0.0
+		for i := range r.attended.Layers {
+			worst = max(worst, math.Abs(c.of(&r.attended.Layers[i])-want[i]))
+		}
+		r.Logf("%s: %s off by %.1e", r.name, c.name, worst)
+		r.atMost(c.name, worst, c.most)
+	}
+}
+
+// compareSalient compares the tokens that HGCA keeps.
+func (r *policyReference) compareSalient(s *Session) {
+	want := r.ints(r.name + ".salient")
+	m := s.model
+	n := len(want) / (m.Layers * m.Heads)
+	for layer := range m.Layers {
+		wrong := 0
+		for head := range m.Heads {
+			at := layer*m.Heads + head
+			salient := make([]int, n)
+			state := s.chosen.sequences[0].heads[at].state
+			state.Append(nil, nil) // what leaves the window after the last step leaves before the next
+			for _, p := range state.Select(nil).Parts {
+				for _, tokens := range p.Ranges {
+					for i := tokens[0]; p.Device == policy.Home && i < tokens[1]; i++ {
+						salient[i] = 1
+					}
+				}
+			}
+			for i, x := range salient {
+				if x != want[at*n+i] {
+					wrong++
+				}
+			}
+		}
+		share := float64(wrong) / float64(m.Heads*n)
+		r.Logf("%s, layer %d: %d of %d salient tokens differ", r.name, layer, wrong, m.Heads*n)
+		r.atMost("share of salient tokens", share, 1e-3)
+	}
+}
