@@ -41,11 +41,16 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 
 // Decoding returns what a kernel adds that decodes a batch.
 func (a *Attention) Decoding(b DecodeBatch) Work {
-	cost := a.cost.DecodeBatchCost(b)
-	if a.cost.together() {
+	c := a.cost
+	if b == c.batch && !c.together() {
+		return c.decoding
+	}
+	cost := c.DecodeBatchCost(b)
+	if c.together() {
 		a.join(cost)
 	}
-	return a.cost.waits(a.cost.spec.work(cost))
+	c.batch, c.decoding = b, c.waits(c.spec.work(cost))
+	return c.decoding
 }
 
 // Total returns what the prompts and the decoding requests of a batch of tokens take

@@ -64,3 +64,25 @@ func TestOneLaunchByHand(t *testing.T) {
 		t.Errorf("it draws %v J beyond the base, the kernels apart %v", got.Dynamic, p.Dynamic+d.Dynamic)
 	}
 }
+
+// TestDecodingOverAndOver: what decoding takes depends on the batch alone, not on what a
+// model's costs were asked for before.
+func TestDecodingOverAndOver(t *testing.T) {
+	for _, way := range []MixedAttention{MixedApart, MixedTogether} {
+		s := *loadPreset(t, "h200-sxm")
+		s.MixedAttention = way
+		m := loadModel(t, "llama-3-8b")
+		rapid.Check(t, func(t *rapid.T) {
+			c := NewModelCost(&s, m)
+			for range 30 {
+				n := func(name string) int { return rapid.IntRange(1, 2).Draw(t, name) }
+				b := DecodeBatch{Requests: 2 * n("requests"), Tokens: int64(9000 * n("tokens")), Longest: 4500 * n("longest"), KVHeads: 4 * n("heads"), Page: 16 * (n("page") - 1), Weights: n("weights") == 2}
+				a, fresh := c.Attention(), NewModelCost(&s, m).Attention()
+				got, want := a.Decoding(b), fresh.Decoding(b)
+				if got != want || a.Total(Work{Seconds: 1}, got, 9) != fresh.Total(Work{Seconds: 1}, want, 9) {
+					t.Fatalf("%+v: %+v, for costs that were asked for nothing else %+v", b, got, want)
+				}
+			}
+		})
+	}
+}

@@ -9,7 +9,8 @@ import (
 // a tensor-parallel replica (Megatron-LM's split: heads and feed-forward
 // columns over the GPUs, an all-reduce after the projection and one after the
 // feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
-// methods return what sustained work takes, are pure, and do not allocate.
+// methods return what sustained work takes and do not allocate. They keep the latest
+// decode batch, so that a ModelCost is not safe for concurrent use.
 type ModelCost struct {
 	spec  *Spec
 	model *llm.Model
@@ -19,6 +20,11 @@ type ModelCost struct {
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
+
+	// The latest batch that Attention.Decoding was asked for, and its answer: a scheduler
+	// that asks about an iteration before it runs asks twice.
+	batch    DecodeBatch
+	decoding Work
 }
 
 // NewModelCost returns the costs of model m, split over m.TensorParallel GPUs

@@ -290,3 +290,34 @@ func TestPIMAttentionOverhead(t *testing.T) {
 		t.Errorf("%v s, four times as fast %v s; the GPUs' kernel takes %v s, %v s of it overhead", one, four, seconds, overhead)
 	}
 }
+
+// TestUnitsOfOneRequest: what the units take for one request is what its heads take, all
+// or half of them, whatever they were asked for before.
+func TestUnitsOfOneRequest(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=hbm-pim"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+	all := e.policy
+	times := map[units.Duration]bool{}
+	for range 2 {
+		for _, context := range []int{1000, 1001, 2, 70_000} {
+			for e.policy = all; ; e.policy = (halved{all}) {
+				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
+				home, _ := e.decodeApart(sub.Decode, 1)
+				want := e.took(decodeBatch(&home[0]))
+				if got, _ := e.attend(sub, 1); got != want || home[0].Tokens[0] != context {
+					t.Errorf("%d heads over %d tokens: %v, want %v", home[0].Heads, home[0].Tokens[0], got, want)
+				}
+				times[want] = true
+				if e.policy != all {
+					break
+				}
+			}
+		}
+	}
+	if len(times) != 8 {
+		t.Errorf("%d different times, want 8: %v", len(times), times)
+	}
+}

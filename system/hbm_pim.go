@@ -73,6 +73,9 @@ type hbmPIM struct {
 	flow
 	factor float64 // bandwidth of the units over that of the GPUs
 	reads  float64 // of keys and values by the query heads of a group
+	// alone is what the units take for all heads of one request, by its context: in small
+	// batches most requests are alone in their sub-batch, and contexts recur.
+	alone memo[units.Duration]
 }
 
 // assembleHBMPIM puts together a replica with continuous batching.
@@ -88,6 +91,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
+	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context)) }
 	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
 	subBatches := 2
 	if h.SubBatches == SubBatchesNever {
@@ -99,17 +103,30 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 }
 
 // attend returns the units' time for one layer of a sub-batch, and the batches of heads
-// that attend on the GPUs. The units do what the GPUs' kernel does, at their bandwidth:
-// what is not its fixed overhead is as much faster.
+// that attend on the GPUs.
 func (e *hbmPIM) attend(sub *scheduler.SubBatch, step int64) (t units.Duration, gpus []gpu.DecodeBatch) {
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for _, c := range home {
-		if b := decodeBatch(&c); b.Requests > 0 {
-			cost := e.units.DecodeBatchCost(b)
-			t += taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+		switch b := decodeBatch(&c); {
+		case b == e.one(b.Longest):
+			t += *e.alone.at(b.Longest)
+		case b.Requests > 0:
+			t += e.took(b)
 		}
 	}
 	return t, gpus
+}
+
+// one returns all heads of one request.
+func (e *hbmPIM) one(context int) gpu.DecodeBatch {
+	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.model.KVHeads}
+}
+
+// took returns the units' time for a batch of heads in one layer. The units do what the
+// GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
+func (e *hbmPIM) took(b gpu.DecodeBatch) units.Duration {
+	cost := e.units.DecodeBatchCost(b)
+	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {

@@ -26,7 +26,7 @@ func Exp(x float64) float64 {
 	r := high - low
 	// e^r − 1 − r by its series, from the smallest term on.
 	sum := 0.0
-	for _, c := range expSeries {
+	for _, c := range &expSeries {
 		sum = float64(sum*r) + c
 	}
 	lost := (high - r) - low // by rounding r
@@ -76,7 +76,7 @@ func Log1p(f float64) float64 {
 	// With s = f/(2+f), log(1+f) = 2 atanh s = f − f²/2 + s (f²/2 + 2(s²/3 + s⁴/5 + ...)).
 	s, half := f/(2+f), float64(0.5*float64(f*f))
 	z, sum := float64(s*s), 0.0
-	for _, c := range log1pSeries {
+	for _, c := range &log1pSeries {
 		sum = float64(z * (sum + c))
 	}
 	return f - (half - float64(s*(half+sum)))
