@@ -6,26 +6,27 @@ const weightBytes = 4
 // Selection describes how pages are scored and chosen in one layer.
 type Selection struct {
 	PageScores
-	Keep int // pages that are chosen from each row of scores, 0: none
+	Ranked DecodeBatch // scores of each request from which a row chooses, in the place of its tokens
+	Keep   int         // that are chosen from each row, 0: none
 }
 
 // Select returns the kernels that score pages and choose the best of them.
 func (c *ModelCost) Select(x Selection) Work {
-	h := c.some(x.Pages.KVHeads)
+	h := c.some(x.Ranked.KVHeads)
 	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h))
 	rows := h.KV
 	if x.PerQueryHead {
 		rows = h.Query
 	}
-	return c.waits(w.plus(c.spec.work(c.spec.TopKCost(x.Pages, rows, x.Keep))))
+	return c.waits(w.plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
 }
 
 // Pass returns kernels, one after another, that move so many bytes and compute so many
 // operations in all, over all GPUs of the replica. Memory traffic is as efficient as that
-// of element-wise kernels, arithmetic as that of page-sparse attention. Kernels that
-// compute nothing have flops 0.
+// of element-wise kernels, arithmetic as that of page-sparse attention. No kernels:
+// others take these bytes along.
 func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
-	if kernels <= 0 {
+	if kernels <= 0 && bytes <= 0 {
 		return Work{}
 	}
 	s := c.spec

@@ -1,6 +1,8 @@
 package system
 
 import (
+	"slices"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
@@ -13,6 +15,7 @@ import (
 type attends struct {
 	policy policy.Policy
 	runs   []int // layers of each run of layers that attend alike
+	heads  int   // KV heads
 	// Scratch.
 	requests []policy.Request
 	home     []policy.Class
@@ -20,19 +23,62 @@ type attends struct {
 }
 
 func newAttends(cfg *configs.Config) *attends {
-	return attendsBy(policyOf(cfg))
+	p := policyOf(cfg)
+	return &attends{policy: p, runs: p.Runs(), heads: cfg.Model.KVHeads}
 }
-
-func attendsBy(p policy.Policy) *attends { return &attends{policy: p, runs: p.Runs()} }
 
 // policyOf returns the policy of a validated configuration.
 func policyOf(cfg *configs.Config) policy.Policy {
-	return policy.NewDense(policyShape(cfg))
+	p, err := cfg.Policy.Costs(policyShape(cfg))
+	if err != nil { // validated with the configuration
+		return policy.NewDense(policyShape(cfg))
+	}
+	return p
 }
 
 func policyShape(cfg *configs.Config) policy.Shape {
 	m := &cfg.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits}
+}
+
+// headClasses returns what all layers hold on a device while requests decode and while a
+// prompt is prefilled, as a ledger has it.
+func headClasses(p policy.Policy, on policy.Device) (decoding, filling []scheduler.HeadClass) {
+	for run, layers := range p.Runs() {
+		d, f := p.Memory(run)
+		decoding, filling = addClasses(decoding, d, on, layers), addClasses(filling, f, on, layers)
+	}
+	return decoding, filling
+}
+
+// addClasses adds those of a run of layers. Heads that hold the same are one class.
+func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, layers int) []scheduler.HeadClass {
+	for _, h := range held {
+		if h.Device != on || h.Heads == 0 {
+			continue
+		}
+		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
+		alike := func(o scheduler.HeadClass) bool { o.Heads = 0; return o == c }
+		i := slices.IndexFunc(to, alike)
+		if i < 0 {
+			i, to = len(to), append(to, c)
+		}
+		to[i].Heads += h.Heads * layers
+	}
+	return to
+}
+
+// read returns the bytes of keys and values that a decode step of a request reads in all layers.
+func (a *attends) read(r policy.Request) (bytes float64) {
+	a.requests = append(a.requests[:0], r)
+	for run, layers := range a.runs {
+		heads := 0.0
+		for _, c := range a.policy.Decode(a.requests, run).Attend {
+			heads += float64(c.Heads) * float64(c.Tokens[0])
+		}
+		bytes += float64(layers) * heads
+	}
+	return bytes * float64(a.policy.KV(1)) / float64(a.heads)
 }
 
 // decode returns what attention of decoding requests takes in a layer of a run. Classes

@@ -3,6 +3,7 @@ package system
 import (
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
@@ -17,6 +18,7 @@ var gpuOnlySystem = System{
 	Schedule: "continuous batching, prefill first or chunked",
 	Source:   "L3, section 6.1; vLLM (Kwon et al., SOSP 2023); Sarathi-Serve (Agrawal et al., OSDI 2024)",
 	Sections: "gpu_only, batching",
+	policies: []string{"dense", "streaming", "h2o", "quest", "lserve", "duo", "csattention"},
 	section:  "gpu_only", zero: GPUOnly{}, kv: kvOnGPUs,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[GPUOnly](cfg).CapacityShare },
 	memory: (*Node).gpuMemory, assemble: assembleGPUOnly,
@@ -87,9 +89,14 @@ func (n *Node) gpuWorkspace() scheduler.GPUMemory {
 // gpuMemory is the KV memory of one replica on its GPUs, in pages of one layer and
 // head.
 func (n *Node) gpuMemory() kvMemory {
-	m := &n.cfg.Model
-	page := units.Bytes(n.cfg.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
+	page := n.pageBytes()
 	return kvMemory{page, int64((n.FreeGPUMemory() - n.workspace()) / page)}
+}
+
+// pageBytes returns the bytes of a page of one layer and head.
+func (n *Node) pageBytes() units.Bytes {
+	m := &n.cfg.Model
+	return units.Bytes(n.cfg.Batching.PageTokens) * m.KVBytesPerTokenLayer() / units.Bytes(m.KVHeads)
 }
 
 // gpuLedger returns the empty KV memory of one replica on its GPUs.
@@ -100,9 +107,14 @@ func (n *Node) gpuLedger() *scheduler.Ledger {
 // pages describes a memory of so many pages.
 func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 	m := &n.cfg.Model
-	return scheduler.LedgerSpec{
+	s := scheduler.LedgerSpec{
 		Ranksets: 1, Layers: m.Layers, HeadsPerChannel: m.KVHeads, UnitTokens: n.cfg.Batching.PageTokens, Capacity: capacity,
 	}
+	if n.cfg.Policy.Name != "dense" { // all layers are one, since these may differ
+		s.Layers, s.UnitBytes = 1, int64(n.pageBytes())
+		s.Classes, s.Filling = headClasses(policyOf(n.cfg), policy.Home)
+	}
+	return s
 }
 
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {

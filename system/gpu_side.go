@@ -158,7 +158,7 @@ func (d *gpuSide) besideAttention(x *policy.Step, requests int) (w gpu.Work) {
 	for i := range x.Choose {
 		c := &x.Choose[i]
 		scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
-		w = w.Plus(d.gpu.Select(gpu.Selection{PageScores: scores, Keep: c.Keep}))
+		w = w.Plus(d.gpu.Select(gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}))
 	}
 	for _, p := range x.Passes {
 		if p.Device == policy.GPU {

@@ -87,6 +87,9 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 			weights: units.Bytes(m.Layers) * m.ActiveLayerWeightBytes(),
 		},
 	}
+	if n.cfg.Policy.Name != "dense" {
+		r.bounds.attends = newAttends(n.cfg)
+	}
 	if o.Timeline != nil {
 		ranksets := n.attentionDevices()
 		r.recording = &Recording{

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -41,7 +42,20 @@ type replica struct {
 // bounds is what the hardware of a replica can do at most.
 type bounds struct {
 	hbm              units.Bandwidth
-	kvToken, weights units.Bytes // read for a token of context, and at least in every iteration
+	kvToken, weights units.Bytes // of a token in all layers, and read at least in every iteration
+	attends          *attends    // nil where every step reads the whole context
+}
+
+// reads returns the bytes of keys and values that the decode steps of a request read.
+func (b *bounds) reads(in, out int) (bytes float64) {
+	if b.attends == nil {
+		steps := float64(out - 1)
+		return float64((float64(in)+float64((steps+1)/2))*steps) * float64(b.kvToken)
+	}
+	for context := in + 1; context < in+out; context++ {
+		bytes += b.attends.read(policy.Request{Prompt: in, Context: context})
+	}
+	return bytes
 }
 
 // replicaResult is what a replica leaves.
@@ -292,14 +306,13 @@ func (r *replica) checkThroughput() {
 	var read float64
 	for i := range r.out.requests {
 		if q := &r.out.requests[i]; !q.Rejected {
-			steps := float64(q.Request.Output - 1)
-			read += float64((float64(q.Request.Input) + float64((steps+1)/2)) * steps)
+			read += r.bounds.reads(q.Request.Input, q.Request.Output)
 		}
 	}
 	// Tokens that follow a preemption are computed by the GPU.
-	read -= float64(r.batcher.RecomputedContexts())
+	read -= float64(r.batcher.RecomputedContexts()) * float64(r.bounds.kvToken)
 	took := r.out.end.Seconds()
-	if least := read * float64(r.bounds.kvToken) / float64(r.engine.peak()); took < least {
+	if least := read / float64(r.engine.peak()); took < least {
 		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
 	}
 	if least := float64(r.bounds.weights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {

@@ -1,8 +1,10 @@
 package system
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
@@ -28,6 +30,7 @@ type System struct {
 	zero     input.Checked
 	defaults string
 	kv       place
+	policies []string // values of policy.name that it takes, nil for dense alone
 	// share is the share of the GPUs' memory that may be used, nil for all of it.
 	share func(cfg *configs.Config) float64
 	// memory is that for keys and values of a replica.
@@ -82,6 +85,7 @@ func Keys() *schema.Schema { return Configs().Keys() }
 
 // check has the rules of what must fit together.
 func (s *System) check(cfg *configs.Config, c *input.Check) {
+	s.checkPolicy(cfg, c)
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")
 	switch {
@@ -90,6 +94,39 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 		cfg.CheckRanks(c)
 	case s.kv.inGPUs:
 		cfg.CheckActivations(c, share)
+	}
+}
+
+// Policies returns the values of policy.name that the system takes.
+func (s *System) Policies() []string {
+	if s.policies == nil {
+		return []string{"dense"}
+	}
+	return slices.Clone(s.policies)
+}
+
+// checkPolicy refuses a policy that the system cannot run, and says which systems can.
+func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
+	name := cfg.Policy.Name
+	if !c.OK() {
+		return
+	}
+	var with []string
+	for i := range systems {
+		if slices.Contains(systems[i].Policies(), name) {
+			with = append(with, systems[i].Name)
+		}
+	}
+	if !slices.Contains(with, s.Name) {
+		runs := "no system runs it"
+		if len(with) > 0 {
+			runs = fmt.Sprintf("it runs with run.system = %s", strings.Join(with, ", "))
+		}
+		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(s.Policies(), ", "), s.Name, runs)
+		return
+	}
+	if _, err := cfg.Policy.Costs(policyShape(cfg)); err != nil {
+		c.Fails("policy.gates", err)
 	}
 }
 

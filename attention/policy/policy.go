@@ -52,7 +52,8 @@ type Class struct {
 // the best of each row of scores.
 type Choice struct {
 	Heads        int   // KV heads of a layer
-	Scored       []int // bounded pages of each request; 0 where its list of an earlier step holds
+	Scored       []int // bounds of pages of each request that are scored; 0 where a list of an earlier step holds
+	Ranked       []int // scores of each request from which a row keeps the best; 0 the same
 	Keep         int   // that each row keeps
 	PerQueryHead bool  // a row for each query head, else one for each KV head
 }
@@ -129,14 +130,3 @@ type Policy interface {
 	// and its home, where these differ: queries, new keys and new values; results.
 	Vectors() (down, up int64)
 }
-
-// Platform is a kind of system that a policy runs on.
-type Platform string
-
-// The platforms.
-const (
-	OnGPUs       Platform = "gpu-only" // keys and values on the GPUs
-	OnGPUsAndCPU Platform = "gpu+cpu"  // a window on the GPUs, the rest with the host's CPUs
-	OnDIMMs      Platform = "l3"       // processing units at the banks of DIMMs
-	Elsewhere    Platform = ""         // where requests are whole in one place
-)

@@ -23,7 +23,7 @@ func comparisonOf(o configs.Options) (*sweep.File, error) {
 	file := &sweep.File{Configs: o.ConfigFiles, Sets: o.Sets, Repeats: 1}
 	for _, f := range o.Flags {
 		names := strings.Split(f.Value, ",")
-		if len(names) == 1 || f.Key != "run.system" && f.Key != "run.model" && f.Key != "gpu.preset" {
+		if len(names) == 1 || !slices.Contains([]string{"run.system", "run.model", "gpu.preset", "policy.name"}, f.Key) {
 			file.Set = append(file.Set, sweep.Setting{Key: f.Key, Value: f.Value})
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/sweep"
@@ -30,7 +31,7 @@ var values = map[string]struct {
 	"format":     {func() []string { return tableFormats }, false},
 	"emit":       {sweep.JobForms, false},
 	"spec":       {dram.SpecNames, false},
-	"policy":     {dram.PolicyNames, false},
+	"policy":     {policy.Names, false}, // dram replay has its own
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
 	"activation": {func() []string { return choices("pim.activation") }, false},
 	"op":         {func() []string { return predictNames() }, false},

@@ -49,6 +49,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; FILE.chN with several channels")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(dram.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 

@@ -1,0 +1,119 @@
+package policy
+
+// Costs returns the cost side of a valid section for a model. home says whether the GPUs
+// are the home of keys and values. What is wrong with a file that the section names is an
+// *input.Error.
+func (s *Spec) Costs(shape Shape) (Policy, error) {
+	own := s.Own()
+	switch s.Name {
+	case "streaming":
+		return newStreamingCost(own, shape), nil
+	case "quest":
+		return newQuestCost(own, shape), nil
+	case "lserve", "duo":
+		heads, err := own.StreamingHeads(shape)
+		if err != nil {
+			return nil, err
+		}
+		return newHeadsCost(own, shape, heads), nil
+	case "h2o":
+		return newH2OCost(own, shape), nil
+	case "csattention":
+		return newCSACost(own, shape), nil
+	case "window", "hgca":
+		return newHybridCost(own, shape), nil
+	}
+	return NewDense(shape), nil
+}
+
+// common is what policies have in common: all layers are alike, prompts attend to
+// everything, and all keys and values stay at home.
+type common struct {
+	shape   Shape
+	name    string
+	runs    []int
+	step    Step
+	prompt  Prompt
+	held    []Held
+	filling []Held // nil: as held
+	numbers []int  // scratch of the slices of a step, one number a request
+}
+
+func newCommon(name string, s Shape) common {
+	return common{shape: s, name: name, runs: []int{s.Layers}, held: []Held{s.everything()}}
+}
+
+// everything is keys and values of all heads and tokens at home.
+func (s *Shape) everything() Held { return Held{Device: Home, Heads: s.KVHeads, Bytes: s.token()} }
+
+// Name returns the policy's name.
+func (c *common) Name() string { return c.name }
+
+// Runs returns one run of all layers, unless the policy has others.
+func (c *common) Runs() []int { return c.runs }
+
+// Prompt returns causal attention of all heads.
+func (c *common) Prompt(_, chunk, finished int, _ bool) *Prompt {
+	c.begin(chunk, finished)
+	return &c.prompt
+}
+
+// begin sets the prompt to dense attention.
+func (c *common) begin(chunk, finished int) {
+	c.prompt.Pieces = append(c.prompt.Pieces[:0], Piece{c.shape.KVHeads, 1, chunk, finished})
+	c.prompt.Passes = c.prompt.Passes[:0]
+}
+
+// Memory returns what a layer holds.
+func (c *common) Memory(int) (decoding, filling []Held) {
+	if c.filling == nil {
+		return c.held, c.held
+	}
+	return c.held, c.filling
+}
+
+// KV returns the bytes of 2 · KVHeads · Dim elements a token.
+func (c *common) KV(tokens int) int64 {
+	return int64(tokens) * c.shape.elements(2*c.shape.KVHeads*c.shape.Dim)
+}
+
+// Vectors returns the bytes of q, k and v of one token, and of its output.
+func (c *common) Vectors() (down, up int64) { return c.shape.vectors() }
+
+// reset begins a step with room for so many numbers of each request.
+func (c *common) reset(requests, each int) {
+	c.step.reset()
+	if n := requests * each; cap(c.numbers) < n {
+		c.numbers = make([]int, 0, 2*n)
+	}
+	c.numbers = c.numbers[:0]
+}
+
+// take returns a number for each request, as the scratch of the step has room.
+func (c *common) take(requests int) []int {
+	from := len(c.numbers)
+	c.numbers = c.numbers[:from+requests]
+	return c.numbers[from : from+requests : from+requests]
+}
+
+// contexts returns the contexts of requests.
+func (c *common) contexts(requests []Request) []int {
+	tokens := c.take(len(requests))
+	for i := range requests {
+		tokens[i] = requests[i].Context
+	}
+	return tokens
+}
+
+// attend adds a class.
+func (c *common) attend(x Class) { c.step.Attend = append(c.step.Attend, x) }
+
+// pass adds kernels on the GPUs.
+func (c *common) pass(kernels int, bytes, flops int64) {
+	c.step.Passes = append(c.step.Passes, Pass{Device: GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
+}
+
+// promptPass adds kernels for a prompt.
+func (c *common) promptPass(kernels int, bytes, flops int64) {
+	c.prompt.Passes = append(c.prompt.Passes, Pass{Device: GPU, Kernels: kernels, Bytes: bytes, FLOPs: flops})
+}

@@ -1,0 +1,71 @@
+package policy
+
+// csaCost is the cost of CSAttention with keys, values and tables on the GPUs. A search finds a
+// query's nearest centroid of each subspace, adds up the entries of their lists by token, and takes
+// the best tokens. Each new key is tried against all lists.
+type csaCost struct {
+	common
+	spec Spec
+}
+
+func newCSACost(s *Spec, shape Shape) *csaCost {
+	c := &csaCost{common: newCommon(s.Name, shape), spec: *s}
+	lists := int64(s.Subspaces) * int64(s.Centroids)
+	c.held = append(c.held,
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * CSAEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.elements(s.Centroids * shape.Dim), Index: true, OfPrompt: true, Most: 1})
+	return c
+}
+
+func (c *csaCost) tables(prompt int) CSATables {
+	s := &c.spec
+	return NewCSATables(s.Subspaces, s.Centroids, s.TableShare, s.SelectShare, s.RecentTokens, prompt, c.shape.group())
+}
+
+// Searches says that a step searches: the first after the prompt, and each Period-th from there.
+func (s *Spec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
+
+// Decode returns one class, in which each query head has tokens of its own, the searches and the
+// updates of the lists.
+func (c *csaCost) Decode(requests []Request, _ int) *Step {
+	c.reset(len(requests), 2)
+	tokens, ranked := c.take(len(requests)), c.take(len(requests))
+	keep, searches := 0, int64(0)
+	var gathered, scores, flops, minima int64
+	for i, r := range requests {
+		t := c.tables(r.Prompt)
+		tokens[i], ranked[i] = t.Attended(r.Context), 0
+		flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
+		minima += int64(t.Subspaces) * int64(t.Centroids)
+		if c.spec.Searches(r) {
+			searches++
+			ranked[i], keep = r.Context, max(keep, t.Selected)
+			gathered += t.Gathered()
+			scores += int64(r.Context)
+			flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
+		}
+	}
+	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Page: 1, PerQueryHead: true})
+	centroids := int64(len(requests)) * c.shape.elements(c.spec.Centroids*c.shape.Dim) * int64(c.shape.KVHeads)
+	c.pass(1, centroids+minima*CSAEntryBytes*int64(c.shape.KVHeads), flops)
+	if searches > 0 {
+		// Sums by token are cleared; each entry is read and added to one.
+		c.pass(2, (scoreBytes*scores+(CSAEntryBytes+2*scoreBytes)*gathered)*int64(c.shape.QueryHeads), 0)
+		c.step.Choose = append(c.step.Choose, Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: true})
+	}
+	return &c.step
+}
+
+// Prompt returns causal attention, and at the prompt's end the tables: clusters of its queries,
+// scores of its keys by centroid, and the best of each centroid.
+func (c *csaCost) Prompt(_, chunk, finished int, last bool) *Prompt {
+	c.begin(chunk, finished)
+	if n := finished + chunk; last {
+		t, heads := c.tables(n), int64(c.shape.KVHeads)
+		scores := int64(t.Subspaces) * int64(t.Centroids) * int64(n) * heads
+		queries := int64(c.spec.Iterations) * c.shape.elements(c.shape.QueryHeads*c.shape.Dim) * int64(n)
+		c.promptPass(2*c.spec.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.Bytes(c.shape.Dim)*heads,
+			t.BuildFLOPs(c.shape.Dim, c.spec.Iterations, n, c.shape.group())*heads)
+	}
+	return &c.prompt
+}

@@ -1,0 +1,115 @@
+package policy
+
+// paged is heads that attend to selected pages (Quest, LServe).
+type paged struct {
+	Pages
+	perQuery bool // each query head chooses for itself
+	softmax  bool // each query head's scores are normalised before they are added up
+}
+
+func newPaged(s *Spec) paged {
+	return paged{NewPages(s), s.SelectGroup == "per-head", s.SelectGroup == "softmax-sum"}
+}
+
+// numbersEach is how many numbers of each request decode takes.
+const numbersEach = 3
+
+// decode adds what so many heads take for a step: scores of the bounds of all pages and the best
+// pages, where a list is made, and attention over the lists. The bounds of the open page change
+// with each token, in the kernel that appends its key.
+func (p *paged) decode(c *common, heads int, requests []Request) {
+	scored, ranked, tokens := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
+	keep, selects, sparse := 0, 0, false
+	for i, r := range requests {
+		scored[i], ranked[i], tokens[i] = 0, 0, p.Tokens(r.Prompt, r.Context)
+		if r.Context <= p.Budget {
+			continue
+		}
+		sparse = true
+		if p.Selects(r.Prompt, r.Context) {
+			scored[i], ranked[i] = p.Summaries(r.Context), p.Pages.Pages(r.Context)
+			keep = max(keep, p.Selected(r.Context)-1)
+			selects += scored[i]
+		}
+	}
+	class := Class{Device: Home, Heads: heads, Tokens: tokens}
+	if sparse { // else the lists have all pages in order
+		class.Page, class.PerQueryHead = p.Page, p.perQuery
+	}
+	c.attend(class)
+	if keep > 0 {
+		c.step.Choose = append(c.step.Choose, Choice{Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, PerQueryHead: p.perQuery})
+		if p.softmax { // two passes over the scores of each query head
+			c.pass(2, 2*4*int64(selects)*int64(heads)*int64(c.shape.group()), 0)
+		}
+	}
+	c.pass(0, 5*c.shape.elements(c.shape.Dim)*int64(heads)*int64(len(requests)), 0) // the key in, two bounds in and out
+}
+
+// prompt adds the bounds of a chunk's pages.
+func (p *paged) prompt(c *common, heads, chunk int) {
+	vector := c.shape.elements(c.shape.Dim) * int64(heads)
+	c.promptPass(1, vector*int64(chunk)+2*vector*int64(p.Summaries(chunk)), 0)
+}
+
+// bounds is the memory of the bounds of so many heads.
+func (p *paged) bounds(s *Shape, heads int) Held {
+	return Held{Device: Home, Heads: heads, Bytes: max(1, 2*s.elements(s.Dim)/int64(p.Logical)), Index: true}
+}
+
+// questCost is the cost of Quest: all heads choose pages, but for the first layers.
+type questCost struct {
+	common
+	pages paged
+	skip  int // layers of the first run, which attend to everything
+}
+
+func newQuestCost(s *Spec, shape Shape) *questCost {
+	c := &questCost{common: newCommon(s.Name, shape), pages: newPaged(s)}
+	c.skip = min(c.pages.Skip, shape.Layers)
+	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
+	return c
+}
+
+// successive returns runs of layers that are alike.
+func successive[T comparable](layers int, of func(layer int) T) (runs []int) {
+	for layer := range layers {
+		if layer > 0 && of(layer) == of(layer-1) {
+			runs[len(runs)-1]++
+			continue
+		}
+		runs = append(runs, 1)
+	}
+	return runs
+}
+
+func (c *questCost) dense(run int) bool { return run == 0 && c.skip > 0 }
+
+// Decode returns dense attention in the first layers, and pages in the others.
+func (c *questCost) Decode(requests []Request, run int) *Step {
+	c.reset(len(requests), numbersEach)
+	if c.dense(run) {
+		c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: c.contexts(requests)})
+	} else {
+		c.pages.decode(&c.common, c.shape.KVHeads, requests)
+	}
+	return &c.step
+}
+
+// Prompt returns causal attention, and the bounds of pages.
+func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
+	c.begin(chunk, finished)
+	if !c.dense(run) {
+		c.pages.prompt(&c.common, c.shape.KVHeads, chunk)
+	}
+	return &c.prompt
+}
+
+// Memory returns keys, values and bounds.
+func (c *questCost) Memory(run int) (decoding, filling []Held) {
+	c.held = append(c.held[:0], c.shape.everything())
+	if !c.dense(run) {
+		c.held = append(c.held, c.pages.bounds(&c.shape, c.shape.KVHeads))
+	}
+	return c.held, c.held
+}
