@@ -19,7 +19,6 @@ type csaState struct {
 	heads     []csaHead
 	parts     []Part    // selected tokens by query head, and recent ones
 	recent    [1][2]int // the last part's range
-	device    Device
 	products  []float32 // with the centroids of a subspace
 	scratch   csaScratch
 }
@@ -51,9 +50,6 @@ func newCSAState(s *Spec, shape Shape, layer, kvHead, limit int) *csaState {
 			estimate: make([]float32, limit), listed: make([]bool, limit), tokens: make([]int32, limit), scores: make([]float32, limit),
 			other: make([]float32, limit),
 		},
-	}
-	if s.Mode == "host" {
-		c.device = GPU // what the host's search finds moves up
 	}
 	for i := range c.heads {
 		c.heads[i] = csaHead{index: [1]uint16{uint16(i)}, query: make([]float32, shape.Dim)}
@@ -140,11 +136,11 @@ func (s *csaState) Select(q [][]float32) Selection {
 		}
 		copy(h.query, q[i])
 		if len(h.ranges) > 0 {
-			s.parts[n] = Part{Device: s.device, Heads: h.index[:], Ranges: h.ranges}
+			s.parts[n] = Part{Heads: h.index[:], Ranges: h.ranges}
 			n++
 		}
 	}
-	s.parts[n] = Part{Device: s.device, Ranges: s.recent[:]}
+	s.parts[n] = Part{Ranges: s.recent[:]}
 	return Selection{s.parts[:n+1]}
 }
 

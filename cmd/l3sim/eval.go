@@ -16,6 +16,7 @@ import (
 type evalFlags struct {
 	languageFlags
 	text, nll       string
+	profile         string
 	prompt, steps   int
 	reference, json bool
 }
@@ -32,12 +33,13 @@ step at position i, counted from 0, predicts byte i+1: its negative log-likeliho
 --reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
 in the configuration, decode steps attend to what that policy chooses ('l3sim policies'), also in float32 without
 DIMMs, q, k and v rounded to FP16 unless --reference is there; every choice is compared with attention to
-everything. Without --text, Go source that the model has not
-seen is taken. docs/language-model.md compares precisions.`,
+everything, and --profile writes what a run's costs cannot know without data (policy.profile). Without --text,
+Go source that the model has not seen is taken. docs/language-model.md compares precisions.`,
 		Example: `  l3sim eval --steps 1000 --precision fp32
   l3sim eval --text main.go --prompt 100 --nll nll.csv --json
   l3sim eval --steps 300 --plant quad
-  l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512`,
+  l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
+  l3sim eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
@@ -47,6 +49,7 @@ seen is taken. docs/language-model.md compares precisions.`,
 	flags.IntVar(&f.steps, "steps", 0, "bytes that are decoded (default: the rest, up to the model's context)")
 	flags.BoolVar(&f.reference, "reference", false, "attention in float32, without DIMMs")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
+	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies'), without DIMMs"})
 	return cmd
@@ -116,7 +119,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 
 // check reads the text and fills in the number of steps.
 func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
-	if err := notEmpty(cmd, "text", "nll"); err != nil {
+	if err := notEmpty(cmd, "text", "nll", "profile"); err != nil {
 		return nil, err
 	}
 	if f.reference || f.byPolicy {
@@ -150,6 +153,14 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	}
 	if err := between("--steps", f.steps, 1, most-f.prompt); err != nil {
 		return nil, err
+	}
+	if f.profile != "" {
+		if f.cfg.Policy.Name == "dense" {
+			return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
+		}
+		if err := writableFile("--profile", f.profile); err != nil {
+			return nil, err
+		}
 	}
 	if f.nll != "" {
 		return text, writableFile("--nll", f.nll)

@@ -9,15 +9,26 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/lm"
+	"github.com/l3sim/l3sim/results"
 )
 
-// evalPolicy evaluates with attention by the configuration's policy.
+// evalPolicy evaluates with attention by the configuration's policy, and writes the profile if
+// it is asked for.
 func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, text []byte, observe func(position int)) (*lm.Evaluation, error) {
 	v, err := policy.NewValues(&f.cfg.Policy, m.Attention())
 	if err != nil {
 		return nil, f.config.locate(err)
 	}
-	return lm.EvaluatePolicy(cmd.Context(), m, v, !f.reference, text, f.prompt, f.steps, observe, nil)
+	var watch lm.Watch
+	recorder := policy.NewRecorder(f.modelName(), m.Attention(), &f.cfg.Policy, f.prompt)
+	if f.profile != "" {
+		watch = func(layer, head, context int, s policy.Selection) { recorder.Step(layer, head, context, &s) }
+	}
+	e, err := lm.EvaluatePolicy(cmd.Context(), m, v, !f.reference, text, f.prompt, f.steps, observe, watch)
+	if err == nil && f.profile != "" {
+		err = results.WriteFileAtomic(f.profile, recorder.Profile().Write)
+	}
+	return e, err
 }
 
 // attendedResult is lm.LayerAttended in arrays over layers. An element is null where a layer

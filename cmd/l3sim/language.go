@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,8 +54,16 @@ func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
 		return nil, nil, err
 	}
 	own := *f.cfg // the configuration's model is another
-	own.Run.System, own.Model = "l3", weights.LLM("tiny-lm")
+	own.Run.System, own.Model = "l3", weights.LLM(f.modelName())
 	return lm.NewModel(weights, runtime.GOMAXPROCS(0)), &lm.Node{Config: &own, Plant: lm.Plant(f.plant), Exact: f.exact}, nil
+}
+
+// modelName returns what a configuration would call the model.
+func (f *languageFlags) modelName() string {
+	if f.weights == "" {
+		return "tiny-lm"
+	}
+	return strings.TrimSuffix(filepath.Base(f.weights), ".safetensors")
 }
 
 // loadConfig loads the configuration. The system need not take its policy where attention is the

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// profileSchema names the form of a profile's file.
+const profileSchema = "l3sim/profile/1"
+
+// Profile is the counts of a policy that depend on data, as a Recorder measured them on a
+// model and a text. It is a file in TOML: Write and ReadProfile.
+type Profile struct {
+	Model    ProfileModel
+	Policy   Spec // with own values; only the keys that choose tokens count
+	Measured ProfileMeasured
+	Heads    []ProfileHead // by layer and KV head
+}
+
+// ProfileModel is the model that was measured, with the keys of a configuration's [model].
+type ProfileModel struct {
+	Name    string `toml:"name"`
+	Layers  int    `toml:"layers"`
+	Heads   int    `toml:"heads"` // query heads of a layer
+	KVHeads int    `toml:"kv_heads"`
+	HeadDim int    `toml:"head_dim"`
+}
+
+// ProfileMeasured is where counts were taken.
+type ProfileMeasured struct {
+	Prompt int `toml:"prompt"` // tokens
+	Last   int `toml:"last"`   // context of the last step
+	// Contexts is the first context of each bucket, ascending: a bucket ends where the next
+	// one begins. Steps' own tokens are in their contexts.
+	Contexts []int `toml:"-"`
+}
+
+// ProfileHead is what one KV head did, by bucket. Tokens that any query head of the group
+// attends to count once.
+type ProfileHead struct {
+	// Share is the attended tokens at home over all tokens that no window on the GPUs holds;
+	// 0 where there are none.
+	Share []float64
+	Rows  []float64 // rows of 512 tokens that the attended tokens at home lie in, mean over steps
+}
+
+// head returns a head and the bucket of a context: the first one for shorter contexts, the
+// last one for longer ones.
+func (p *Profile) head(layer, kvHead, context int) (*ProfileHead, int) {
+	bucket, found := slices.BinarySearch(p.Measured.Contexts, context)
+	if !found {
+		bucket--
+	}
+	return &p.Heads[layer*p.Model.KVHeads+kvHead], max(0, bucket)
+}
+
+// Share returns the attended share of the tokens at home in a step with a context, which
+// counts the step's own token: that of the context's bucket. Contexts shorter or longer than what was
+// measured have that of the nearest bucket.
+func (p *Profile) Share(layer, kvHead, context int) float64 {
+	h, bucket := p.head(layer, kvHead, context)
+	return h.Share[bucket]
+}
+
+// Rows returns the rows of 512 tokens that attended tokens at home lie in, in the same way.
+func (p *Profile) Rows(layer, kvHead, context int) float64 {
+	h, bucket := p.head(layer, kvHead, context)
+	return h.Rows[bucket]
+}
+
+// Profiled returns the section's profile; nil where it has none. model and shape are those of
+// the model that it is for. A profile of another model or of a policy with other settings is an
+// *input.Error, as is what is wrong with the file.
+func (s *Spec) Profiled(model string, shape Shape) (*Profile, error) {
+	if s.Profile == "" {
+		return nil, nil
+	}
+	p, err := ReadProfile(s.Profile)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.check(model, shape, s)
+}
+
+// check says whether a profile is of a model and a policy.
+func (p *Profile) check(model string, shape Shape, s *Spec) error {
+	bad := func(key, got, want string) error {
+		return &input.Error{Key: "policy.profile", Value: strconv.Quote(s.Profile), Expected: fmt.Sprintf(
+			"a profile with %s = %s, not %s, which 'l3sim eval --profile' writes; or \"\"", key, want, got)}
+	}
+	for _, k := range schema.Of[ProfileModel]().Keys {
+		got, want := written(k.Get(&p.Model)), written(k.Get(newProfileModel(model, shape)))
+		if got != want {
+			return bad("model."+k.Name, got, want)
+		}
+	}
+	if p.Policy.Name != s.Name {
+		return bad("policy.name", strconv.Quote(p.Policy.Name), strconv.Quote(s.Name))
+	}
+	full := s.Own()
+	for _, k := range choosing(s.Name) {
+		if got, want := written(k.Get(&p.Policy)), written(k.Get(full)); got != want {
+			return bad("policy."+k.Name, got, want)
+		}
+	}
+	return nil
+}
+
+func newProfileModel(name string, s Shape) *ProfileModel {
+	return &ProfileModel{Name: name, Layers: s.Layers, Heads: s.QueryHeads, KVHeads: s.KVHeads, HeadDim: s.Dim}
+}
+
+// choosing returns the keys of a policy that bear on which tokens it chooses, the name among them.
+func choosing(policy string) []schema.Key {
+	const others = " profile share keep_all host_overhead select_device summary_device layout mode "
+	own := keysOf(policy)
+	return slices.DeleteFunc(slices.Clone(schema.Of[Spec]().Keys), func(k schema.Key) bool {
+		return !slices.Contains(own, k.Name) || strings.Contains(others, " "+k.Name+" ")
+	})
+}
+
+// Write writes the profile as a file that ReadProfile reads.
+func (p *Profile) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3sim eval --profile').\nschema = %q\n\n[model]\n", profileSchema)
+	for _, k := range schema.Of[ProfileModel]().Keys {
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Model)))
+	}
+	b.WriteString("\n[policy]\n")
+	for _, k := range choosing(p.Policy.Name) {
+		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Policy)))
+	}
+	m := &p.Measured
+	fmt.Fprintf(&b, "\n[measured]\nprompt = %d\nlast = %d\ncontexts = %s\n", m.Prompt, m.Last, list(m.Contexts, strconv.Itoa))
+	for i, h := range p.Heads {
+		fmt.Fprintf(&b, "\n[[head]]\nlayer = %d\nkv_head = %d\nshare = %s\nrows = %s\n", i/p.Model.KVHeads, i%p.Model.KVHeads, list(h.Share, number), list(h.Rows, number))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// number writes a number as TOML does, in full.
+func number(v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 64)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}
+
+// list writes an array.
+func list[T any](values []T, text func(T) string) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = text(v)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}

@@ -1,0 +1,246 @@
+package policy
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// profileText returns a profile's file.
+func profileText(t rapid.TB, p *Profile) string {
+	var b strings.Builder
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// small is a profile of HGCA for a model of two layers.
+func small(t rapid.TB) *Profile {
+	s := ownSpec(t, "hgca", func(s *Spec) { s.Window, s.Block = 10, 4 })
+	r := NewRecorder("toy", Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}, s, 12)
+	w := HGCAWindow{10, 4}
+	for context := 13; context <= 20; context++ {
+		left := w.Evicted(context - 1)
+		for layer := range 2 {
+			r.Step(layer, 0, context, &Selection{Parts: []Part{
+				{Device: Home, Ranges: [][2]int{{0, 1 + layer}}}, {Device: GPU, Ranges: [][2]int{{left, context}}},
+			}})
+		}
+	}
+	return r.Profile()
+}
+
+// TestProfileByHand: 10 tokens of window in blocks of 4: 4 tokens have left it up to context 14, 8 up
+// to 18, then 12.
+func TestProfileByHand(t *testing.T) {
+	p := small(t)
+	if want := (ProfileMeasured{12, 20, []int{13, 15, 19}}); !reflect.DeepEqual(p.Measured, want) {
+		t.Errorf("%+v", p.Measured)
+	}
+	for i, want := range []ProfileHead{{[]float64{1. / 4, 1. / 8, 1. / 12}, []float64{1, 1, 1}}, {[]float64{2. / 4, 2. / 8, 2. / 12}, []float64{1, 1, 1}}} {
+		if !reflect.DeepEqual(p.Heads[i], want) {
+			t.Errorf("head %d: %+v", i, p.Heads[i])
+		}
+	}
+	for context, want := range map[int]float64{1: 0.5, 13: 0.5, 14: 0.5, 15: 0.25, 18: 0.25, 19: 2. / 12, 20: 2. / 12, 1 << 20: 2. / 12} {
+		if got := p.Share(1, 0, context); got != want || p.Rows(1, 0, context) != 1 {
+			t.Errorf("context %d: share %v, want %v", context, got, want)
+		}
+	}
+}
+
+// TestProfileCounts: from shares come the tokens that a state had at home, at every step where
+// those that could be are as many throughout a bucket (HGCA), and their mean elsewhere.
+func TestProfileCounts(t *testing.T) {
+	for _, name := range Names() {
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			d := drawPlay(t, name)
+			r := NewRecorder("toy", d.shape(), d.spec, d.prompt)
+			home, union, rows := map[int]int{}, map[int]int{}, map[int]int{}
+			d.play(t, d.state, d.prompt, func(p *played) {
+				r.Step(0, 0, p.context, &p.selection)
+				on := map[Device]map[int]bool{Home: {}, GPU: {}}
+				touched := map[int]bool{}
+				for _, part := range p.selection.Parts {
+					for _, of := range part.Ranges {
+						for j := of[0]; j < of[1]; j++ {
+							on[part.Device][j] = true
+							touched[j/512] = touched[j/512] || part.Device == Home
+						}
+					}
+				}
+				home[p.context], union[p.context] = p.context-len(on[GPU]), len(on[Home])
+				for _, is := range touched {
+					if is {
+						rows[p.context]++
+					}
+				}
+			})
+			p, err := parseProfile("p", profileText(t, r.Profile()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(p, r.Profile()) {
+				t.Fatalf("%+v was read as %+v", r.Profile(), p)
+			}
+			var got, want, gotRows, wantRows float64
+			for context := d.prompt + 1; context <= d.tokens; context++ {
+				n := p.Share(0, 0, context) * float64(home[context])
+				if name == "hgca" && math.Abs(n-float64(union[context])) > 1e-9 {
+					t.Fatalf("context %d: %v tokens of %d, want %d", context, n, home[context], union[context])
+				}
+				got, want = got+n, want+float64(union[context])
+				gotRows, wantRows = gotRows+p.Rows(0, 0, context), wantRows+float64(rows[context])
+			}
+			if math.Abs(got-want) > 1e-6*want || math.Abs(gotRows-wantRows) > 1e-6*wantRows {
+				t.Fatalf("%v tokens and %v rows in all steps, want %v and %v", got, gotRows, want, wantRows)
+			}
+		}))
+	}
+}
+
+// TestRecorderCount compares tokens and rows with sets, also where query heads' tokens overlap.
+func TestRecorderCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var r Recorder
+		s, tokens, rows := &Selection{}, map[int]bool{}, map[int]bool{}
+		for range rapid.IntRange(0, 5).Draw(t, "parts") {
+			p := Part{Device: rapid.SampledFrom([]Device{Home, GPU}).Draw(t, "device")}
+			at := 0
+			for range rapid.IntRange(0, 6).Draw(t, "ranges") {
+				from := at + rapid.IntRange(1, 700).Draw(t, "gap")
+				at = from + rapid.IntRange(1, 900).Draw(t, "length")
+				p.Ranges = append(p.Ranges, [2]int{from, at})
+				for j := from; j < at && p.Device == Home; j++ {
+					tokens[j], rows[j/512] = true, true
+				}
+			}
+			s.Parts = append(s.Parts, p)
+		}
+		if n, m := r.count(s, Home); n != len(tokens) || m != len(rows) {
+			t.Fatalf("%d tokens in %d rows of %+v, want %d in %d", n, m, s, len(tokens), len(rows))
+		}
+	})
+}
+
+// TestProfileErrors: what is wrong with a file is named with line and key.
+func TestProfileErrors(t *testing.T) {
+	text := profileText(t, small(t))
+	for _, c := range []struct{ old, new, want string }{
+		{"", "", ""},
+		{"hgca", "hgka", `p.toml:12: policy.name = "hgka": expected one of csattention, dense, duo, h2o, hgca, lserve, quest, streaming, window; did you mean "hgca"?`},
+		{"beta = ", "betta = ", `p.toml:14: policy.betta: expected one of alpha, beta, block, name, pin_sinks, prompt_queries, window; did you mean "beta"?`},
+		{"beta = 1.0", "beta = 1.0\nbudget = 4", `p.toml:15: policy.budget: expected one of`},
+		{"beta = 1.0", "", `p.toml:11: policy.beta: expected a value`},
+		{"beta = 1.0", "beta = \"much\"", `p.toml:14: policy.beta = "much": expected a finite number`},
+		{"beta = 1.0", "beta = -3.0", `p.toml:14: policy.beta = -3: expected 0 to 1e+06`},
+		{"block = 4", "block = 40", `p.toml:16: policy.block = 40: expected at most policy.window = 10`},
+		{"profile/1", "profile/2", `p.toml:2: schema = "l3sim/profile/2": expected "l3sim/profile/1"`},
+		{"layers = 2", "layers = 0", `p.toml:6: model.layers = 0: expected 1 to 65536`},
+		{"layers = 2", "layers = 3", `p.toml:25: head = 2 tables: expected [[head]] 3 times`},
+		{"[13, 15, 19]", "[13, 15, 15]", `p.toml:23: measured.contexts[2] = 15: expected 16 to 20`},
+		{"[13, 15, 19]", "[12, 15, 19]", `p.toml:23: measured.contexts[0] = 12: expected 13 to 20`},
+		{"[13, 15, 19]", "[13, 15, 21]", `p.toml:23: measured.contexts[2] = 21: expected 16 to 20`},
+		{"[13, 15, 19]", "[]", `p.toml:23: measured.contexts: expected an array of whole numbers, at least one`},
+		{"[13, 15, 19]", "[13, 15]", `p.toml:28: head[0].share = 3 elements: expected an array of 2 numbers`},
+		{"[13, 15, 19]", "[13, 15, 19.0]", `measured.contexts[2] = 19: expected a whole number`},
+		{"share = [0.5,", "share = [1.5,", `p.toml:34: head[1].share[0] = 1.5: expected 0 to 1`},
+		{"share = [0.5,", "share = [nan,", `p.toml:34: head[1].share[0] = NaN: expected 0 to 1`},
+		{"rows = [1.0,", "rows = [-1,", `p.toml:29: head[0].rows[0] = -1: expected 0 to`},
+		{"layer = 1", "layer = 0", `p.toml:32: head[1].layer = 0: expected 1: heads come layer by layer`},
+		{"[measured]", "[measure]", `p.toml:20: measure: expected one of head, measured, model, policy, schema; did you mean "measured"?`},
+		{"[model]", "[model", `p.toml:5: not TOML`},
+	} {
+		_, err := parseProfile("p.toml", strings.Replace(text, c.old, c.new, 1))
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s for %s: %v\nwant %s", c.new, c.old, err, c.want)
+		}
+	}
+}
+
+// TestProfileFits: a profile is for its model and its policy alone. Keys that choose no tokens may
+// differ.
+func TestProfileFits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "p.toml")
+	if err := os.WriteFile(path, []byte(profileText(t, small(t))), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	shape := Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}
+	for _, c := range []struct {
+		name, model, want string
+		change            func(s *Spec, shape *Shape)
+	}{
+		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Share, s.KeepAll = 0.5, false }},
+		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Beta = 1 }}, // the default, written out
+		{"hgca", "llama", `a profile with model.name = "llama", not "toy", which 'l3sim eval --profile' writes`, nil},
+		{"hgca", "toy", "model.layers = 3, not 2", func(_ *Spec, shape *Shape) { shape.Layers = 3 }},
+		{"hgca", "toy", "model.heads = 4, not 2", func(_ *Spec, shape *Shape) { shape.QueryHeads = 4 }},
+		{"hgca", "toy", "policy.beta = 0.5, not 1.0", func(s *Spec, _ *Shape) { s.Beta = 0.5 }},
+		{"h2o", "toy", `policy.name = "h2o", not "hgca"`, func(s *Spec, _ *Shape) { s.Window, s.Block = Unset, Unset }},
+	} {
+		s, shape := New(c.name), shape
+		s.Window, s.Block, s.Profile = 10, 4, path
+		if c.change != nil {
+			c.change(&s, &shape)
+		}
+		p, err := s.Profiled(c.model, shape)
+		if c.want == "" && (err != nil || p == nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), "policy.profile = ") || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s on %s: %v, want %s", c.name, c.model, err, c.want)
+		}
+	}
+	none := New("hgca")
+	if p, err := none.Profiled("toy", shape); p != nil || err != nil {
+		t.Errorf("no profile: %v, %v", p, err)
+	}
+	none.Profile = path + "x"
+	if _, err := none.Profiled("toy", shape); err == nil || !strings.Contains(err.Error(), "p.tomlx") {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// TestChoosing: every policy's keys are told apart, and its name is always compared.
+func TestChoosing(t *testing.T) {
+	for _, name := range Names() {
+		if keys := choosing(name); keys[0].Name != "name" || slices.ContainsFunc(keys, func(k schema.Key) bool { return k.Name == "profile" }) {
+			t.Errorf("%s: %v", name, keys)
+		}
+	}
+}
+
+// FuzzProfile: any text is a profile or an *input.Error; what was read has shares and rows at
+// any context, and reads the same after it is written.
+func FuzzProfile(f *testing.F) {
+	text := profileText(f, small(f))
+	f.Add(text)
+	f.Add(strings.Replace(text, "[measured]", "measured = 3", 1))
+	f.Add(strings.ReplaceAll(text, "[[head]]", "[head]"))
+	f.Add("head = [{layer = 0}]\n" + text[:strings.Index(text, "[[head]]")])
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := parseProfile("p.toml", text)
+		if err != nil {
+			if _, ok := err.(*input.Error); !ok || err.Error() == "" {
+				t.Fatalf("%T: %v", err, err)
+			}
+			return
+		}
+		for _, context := range []int{1, p.Measured.Prompt, p.Measured.Last, math.MaxInt} {
+			if s := p.Share(p.Model.Layers-1, p.Model.KVHeads-1, context); !(s >= 0 && s <= 1) || !(p.Rows(0, 0, context) >= 0) {
+				t.Fatalf("share %v", s)
+			}
+		}
+		again, err := parseProfile("again", profileText(t, p))
+		if err != nil || !reflect.DeepEqual(p, again) {
+			t.Fatalf("%+v, again %+v, %v", p, again, err)
+		}
+	})
+}
