@@ -25,6 +25,9 @@ type ModelCost struct {
 	// that asks about an iteration before it runs asks twice.
 	batch    DecodeBatch
 	decoding Work
+	// The latest selection that Select was asked for, and its answer.
+	selection Selection
+	selecting Work
 }
 
 // NewModelCost returns the costs of model m, split over m.TensorParallel GPUs

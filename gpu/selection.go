@@ -10,8 +10,16 @@ type Selection struct {
 	Keep   int         // that are chosen from each row, 0: none
 }
 
-// Select returns the kernels that score pages and choose the best of them.
+// Select returns the kernels that score pages and choose the best of them. It keeps the latest
+// answer: of short steps the requests' pages grow in few.
 func (c *ModelCost) Select(x Selection) Work {
+	if x != c.selection {
+		c.selection, c.selecting = x, c.selects(x)
+	}
+	return c.selecting
+}
+
+func (c *ModelCost) selects(x Selection) Work {
 	h := c.some(x.Ranked.KVHeads)
 	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h))
 	rows := h.KV
