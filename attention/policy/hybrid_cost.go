@@ -36,7 +36,7 @@ func (c *hybridCost) away(r Request) int {
 	if c.Size == 0 { // no window: the step's own token is at home too
 		return r.Context
 	}
-	return c.Evicted(max(r.Context-1-c.sink, 0))
+	return max(c.Evicted(r.Context-1)-c.sink, 0)
 }
 
 // Decode returns all heads on the GPUs over the window, and at home over the rest.

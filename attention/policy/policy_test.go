@@ -1,59 +1,214 @@
 package policy
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// TestPolicies checks what holds for every policy: heads are covered once, no request
-// attends over more than its context or over nothing, nor over more for a shorter one,
-// keys and values add up, and the same question has the same answer.
+// drawShape returns a small model.
+func drawShape(t *rapid.T) Shape {
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	kv := number("KV heads", 1, 16)
+	return Shape{Layers: number("layers", 1, 9), KVHeads: kv, QueryHeads: kv * number("group", 1, 8), Dim: 8 * number("dim", 1, 32), ElementBits: 16}
+}
+
+// costs returns the cost side of a valid section.
+func costs(t *rapid.T, s *Spec, shape Shape) Policy {
+	p, err := s.Costs(shape)
+	if err != nil || p.Name() != s.Name {
+		t.Fatalf("%v, %v", p, err)
+	}
+	return p
+}
+
+// TestPolicies checks what holds for every policy: heads are covered once, no request attends
+// to more than its context or to nothing, prompts take at most what dense ones do, in chunks
+// as whole, layers and keys and values add up.
 func TestPolicies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		shape, s := drawShape(t), drawSpec(t)
 		number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
-		kv := number("KV heads", 1, 16)
-		shape := Shape{Layers: number("layers", 1, 9), KVHeads: kv, QueryHeads: kv * number("group", 1, 8), Dim: 8 * number("dim", 1, 32), ElementBits: 16}
 		requests := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Request {
 			prompt := rapid.IntRange(1, 1<<20).Draw(t, "prompt")
 			return Request{prompt, prompt + rapid.IntRange(1, 1<<14).Draw(t, "decoded")}
 		}), 1, 20).Draw(t, "requests")
-		for _, p := range []Policy{NewDense(shape)} {
-			runs := p.Runs()
-			layers := 0
-			for run, n := range runs {
-				layers += n
-				conserves(t, p, shape, requests, run)
+		p, layers := costs(t, s, shape), 0
+		for run, n := range p.Runs() {
+			layers += n
+			conserves(t, p, shape, requests, run)
+			prompts(t, p, shape, run, number("prompt", 1, 40_000), number("cut", 0, 40_000))
+			decoding, filling := p.Memory(run)
+			for _, h := range append(slices.Clone(decoding), filling...) {
+				if h.Bytes <= 0 || h.Heads < 0 || h.Heads > shape.KVHeads || h.Most < 0 || h.Share < 0 || h.Share > 1 {
+					t.Fatalf("%s holds %+v", p.Name(), h)
+				}
 			}
-			if layers != shape.Layers {
-				t.Fatalf("%s has %d of %d layers", p.Name(), layers, shape.Layers)
-			}
-			n, m := number("tokens", 0, 1<<20), number("more", 0, 1<<20)
-			if p.KV(n)+p.KV(m) != p.KV(n+m) {
-				t.Fatalf("%s: %d bytes of KV and %d are %d", p.Name(), p.KV(n), p.KV(m), p.KV(n+m))
-			}
+		}
+		if layers != shape.Layers {
+			t.Fatalf("%s has %d of %d layers", p.Name(), layers, shape.Layers)
+		}
+		n, m := number("tokens", 0, 1<<20), number("more", 0, 1<<20)
+		if p.KV(n)+p.KV(m) != p.KV(n+m) {
+			t.Fatalf("%s: %d bytes of KV and %d are %d", p.Name(), p.KV(n), p.KV(m), p.KV(n+m))
 		}
 	})
 }
 
 // conserves checks the laws of a decode step in a layer of a run.
 func conserves(t *rapid.T, p Policy, shape Shape, requests []Request, run int) {
-	heads := [2]int{}
-	for _, c := range p.Decode(slices.Clone(requests), run).Attend {
+	heads, tokens := [2]int{}, make([][2]int, len(requests))
+	x := p.Decode(slices.Clone(requests), run)
+	for _, c := range x.Attend {
 		heads[c.Device] += c.Heads
 		if len(c.Tokens) != len(requests) {
 			t.Fatalf("%s: %v for %v", p.Name(), c.Tokens, requests)
 		}
 		for i, n := range c.Tokens {
-			if n < 1 || n > requests[i].Context {
-				t.Fatalf("%s attends over %d of %d tokens", p.Name(), n, requests[i].Context)
+			tokens[i][c.Device] = max(tokens[i][c.Device], n)
+			if n < 0 || n > requests[i].Context {
+				t.Fatalf("%s attends to %d of %d tokens", p.Name(), n, requests[i].Context)
 			}
 		}
 	}
-	if heads[Home] != shape.KVHeads {
-		t.Fatalf("%s: %d of %d KV heads attend", p.Name(), heads[Home], shape.KVHeads)
+	if heads[Home] != shape.KVHeads || heads[GPU] != 0 && heads[GPU] != shape.KVHeads {
+		t.Fatalf("%s: %d and %d of %d KV heads attend", p.Name(), heads[Home], heads[GPU], shape.KVHeads)
 	}
+	for i, n := range tokens {
+		if all := n[Home] + n[GPU]; all < 1 || all > requests[i].Context || p.Name() == "window" && all != requests[i].Context {
+			t.Fatalf("%s attends to %d tokens at home and %d on the GPUs of %d", p.Name(), n[Home], n[GPU], requests[i].Context)
+		}
+	}
+	for _, c := range x.Choose {
+		for i, n := range c.Ranked {
+			if n < 0 || n > requests[i].Context || c.Keep < 1 || c.Scored != nil && c.Scored[i] > requests[i].Context {
+				t.Fatalf("%s: %+v for %v", p.Name(), c, requests)
+			}
+		}
+	}
+}
+
+// prompts checks a prompt that is prefilled at once and in two chunks.
+func prompts(t *rapid.T, p Policy, shape Shape, run, prompt, cut int) {
+	pairs := func(chunk, finished int) (sum int64) {
+		for _, x := range p.Prompt(run, chunk, finished, false).Pieces {
+			if x.Count < 1 || x.Tokens < 1 || x.Behind < 0 || x.Heads < 1 || x.Heads > shape.KVHeads {
+				t.Fatalf("%s: a piece %+v of a prompt", p.Name(), x)
+			}
+			n := int64(x.Tokens)
+			sum += int64(x.Heads) * int64(x.Count) * (n*int64(x.Behind) + n*(n+1)/2)
+		}
+		return sum
+	}
+	cut = min(cut, prompt-1)
+	whole, halves := pairs(prompt, 0), pairs(prompt-cut, cut)
+	if cut > 0 {
+		halves += pairs(cut, 0)
+	}
+	dense := int64(shape.KVHeads) * int64(prompt) * int64(prompt+1) / 2
+	if p.Name() == "h2o" { // scores a second time
+		dense += int64((shape.KVHeads+1)/2) * int64(prompt) * int64(prompt+1) / 2
+	}
+	half := int64(shape.KVHeads) * int64(prompt) // half a token a row, twice
+	if whole > dense+half || whole-halves > half || halves-whole > half {
+		t.Fatalf("%s: %d pairs of a query and a key in a prompt of %d tokens, %d in chunks of %d and the rest, %d in dense attention", p.Name(), whole, prompt, halves, cut, dense)
+	}
+}
+
+// TestCostsCountWhatValuesChoose runs both sides of a policy for one request: in each step and
+// layer each head attends to as many tokens as the costs count. HGCA's salient tokens depend
+// on data.
+func TestCostsCountWhatValuesChoose(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := drawSpec(t)
+		if s.Name == "hgca" {
+			s.Beta, s.Share = 0, 1 // what leaves the window stays
+		}
+		g := rapid.IntRange(1, 3).Draw(t, "group")
+		shape := Shape{Layers: rapid.IntRange(1, 3).Draw(t, "layers"), KVHeads: 2, QueryHeads: 2 * g, Dim: 8, ElementBits: 16}
+		prompt, steps := rapid.IntRange(1, 300).Draw(t, "prompt"), rapid.IntRange(1, 40).Draw(t, "steps")
+		v, err := NewValues(s, shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, layer := costs(t, s, shape), 0
+		for run, layers := range p.Runs() {
+			for range layers {
+				counts(t, p, v, shape, run, layer, prompt, steps)
+				layer++
+			}
+		}
+	})
+}
+
+// counts compares both sides in a layer.
+func counts(t *rapid.T, p Policy, v Values, shape Shape, run, layer, prompt, steps int) {
+	rng := rand.New(rand.NewPCG(uint64(layer), rapid.Uint64().Draw(t, "seed")))
+	vectors := func(n int) []float32 {
+		x := make([]float32, n*shape.Dim)
+		for i := range x {
+			x[i] = float32(rng.NormFloat64())
+		}
+		return x
+	}
+	queries := func(n int) (q [][]float32) {
+		for range shape.group() {
+			q = append(q, vectors(n))
+		}
+		return q
+	}
+	states := make([]State, shape.KVHeads)
+	for h := range states {
+		states[h] = v.NewState(layer, h, prompt+steps)
+		states[h].Prompt(queries(prompt), vectors(prompt), vectors(prompt))
+	}
+	for context := prompt + 1; context <= prompt+steps; context++ {
+		var chosen []int // by head and device
+		for _, state := range states {
+			state.Append(vectors(1), vectors(1))
+			n, weights := [2]int{}, make([][]float32, shape.group())
+			for _, part := range state.Select(queries(1)).Parts {
+				if part.For(0) {
+					n[part.Device] += part.Tokens()
+				}
+				for head := range weights {
+					for range part.Tokens() {
+						if part.For(head) {
+							weights[head] = append(weights[head], 1/float32(part.Tokens()))
+						}
+					}
+				}
+			}
+			state.Observe(weights)
+			chosen = append(chosen, n[Home], n[GPU])
+		}
+		counted := countedBy(p.Decode([]Request{{prompt, context}}, run).Attend, shape.KVHeads)
+		slices.Sort(chosen)
+		slices.Sort(counted)
+		if csa, ok := p.(*csaCost); ok {
+			if tables := csa.tables(prompt); tables.Entries < tables.Selected+tables.Recent {
+				continue // lists may run out of tokens
+			}
+		}
+		if !slices.Equal(chosen, counted) {
+			t.Fatalf("%s, layer %d, step of context %d after a prompt of %d: heads attend to %v tokens, costs count %v", p.Name(), layer, context, prompt, chosen, counted)
+		}
+	}
+}
+
+// countedBy returns the tokens of each KV head on either device.
+func countedBy(classes []Class, heads int) []int {
+	n := make([]int, 2*heads)
+	next := [2]int{}
+	for _, c := range classes {
+		for range c.Heads {
+			n[2*next[c.Device]+int(c.Device)] = c.Tokens[0]
+			next[c.Device]++
+		}
+	}
+	return n
 }
 
 // TestDense checks counts by hand: 96 heads of 128 FP16 elements, and grouped queries.
