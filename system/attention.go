@@ -68,13 +68,16 @@ func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, 
 	return to
 }
 
-// read returns the bytes of keys and values that a decode step of a request reads in all layers.
+// read returns the bytes of keys and values that a decode step of a request reads at home in
+// all layers.
 func (a *attends) read(r policy.Request) (bytes float64) {
 	a.requests = append(a.requests[:0], r)
 	for run, layers := range a.runs {
 		heads := 0.0
 		for _, c := range a.policy.Decode(a.requests, run).Attend {
-			heads += float64(c.Heads) * float64(c.Tokens[0])
+			if c.Device == policy.Home {
+				heads += float64(c.Heads) * float64(c.Tokens[0])
+			}
 		}
 		bytes += float64(layers) * heads
 	}
@@ -149,6 +152,6 @@ func (a *attends) kv(tokens int) units.Bytes { return units.Bytes(a.policy.KV(to
 
 // vectors returns what so many decoding requests move in one layer.
 func (a *attends) vectors(requests int) (down, up units.Bytes) {
-	d, u := a.policy.Vectors()
-	return units.Bytes(requests) * units.Bytes(d), units.Bytes(requests) * units.Bytes(u)
+	v := a.policy.Vectors()
+	return units.Bytes(requests) * units.Bytes(v.Queries+v.New), units.Bytes(requests) * units.Bytes(v.Results+v.Sums)
 }

@@ -174,6 +174,7 @@ type stage struct {
 type layerCost struct {
 	count     int32
 	attention units.Duration // on the GPUs: of prompts, or of requests that decode there
+	prompts   units.Duration // of it, that of prompts
 	device    units.Duration // decode attention on the device
 	bus       units.Duration // for which the memory channels carry data for the device
 	// deviceFirst says that the GPUs attend over what the device has found: one after the

@@ -70,7 +70,7 @@ type gpuSide struct {
 	head  memo[kernelSum] // by tokens that emit
 	// Scratch, by run of layers.
 	decoding []decoding
-	attended []kernelSum
+	attended []attended
 	layers   []layerCost
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
@@ -81,7 +81,7 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)
 	runs := len(attends.runs)
 	return gpuSide{
-		attends: attends, decoding: make([]decoding, runs), attended: make([]kernelSum, runs), layers: make([]layerCost, runs), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, decoding: make([]decoding, runs), attended: make([]attended, runs), layers: make([]layerCost, runs), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
@@ -93,11 +93,15 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 }
 
 // decoding is the GPUs' part of decode attention in one layer: batches of heads that
-// attend, and kernels beside them, which choose, keep statistics and merge.
+// attend, kernels beside them, which choose and keep statistics, and after all attention the
+// merge with what another device has found.
 type decoding struct {
-	batches []gpu.DecodeBatch
-	beside  gpu.Work
+	batches       []gpu.DecodeBatch
+	beside, merge gpu.Work
 }
+
+// attended is attention of one layer on the GPUs, that of prompts in it, and the merge.
+type attended struct{ all, prompts, merge kernelSum }
 
 // stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
 // every layer.
@@ -121,9 +125,10 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 	var attention gpu.Work
 	for run, layers := range d.runs {
 		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
-		d.attended[run] = all
-		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
-		attention = attention.Plus(all.Times(layers))
+		merge := sumOf(d.decoding[run].merge)
+		d.attended[run] = attended{all, prefill, merge}
+		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Plus(merge.Work).Times(layers))
+		attention = attention.Plus(all.Plus(merge.Work).Times(layers))
 	}
 	total = w.all.Plus(attention).Plus(head.Work)
 	seconds, joules := d.cfg.GPU.Sustained(total)
@@ -137,7 +142,8 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 		gpuUse: gpuUse{slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)},
 	}
 	for run, layers := range d.runs {
-		g.layers[run] = layerCost{count: int32(layers), attention: d.attended[run].took(slow)}
+		a := &d.attended[run]
+		g.layers[run] = layerCost{count: int32(layers), attention: a.all.took(slow), prompts: a.prompts.took(slow), merge: a.merge.took(slow)}
 	}
 	return g
 }
@@ -149,12 +155,12 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 		x := d.decode(requests, run, step)
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
-		d.decoding[run] = decoding{d.gpus[from:], d.besideAttention(x, len(requests))}
+		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.besideAttention(x), merge: d.gpu.Merge(x.Merged)}
 	}
 }
 
 // besideAttention returns the GPUs' kernels of a step that are not attention itself.
-func (d *gpuSide) besideAttention(x *policy.Step, requests int) (w gpu.Work) {
+func (d *gpuSide) besideAttention(x *policy.Step) (w gpu.Work) {
 	for i := range x.Choose {
 		c := &x.Choose[i]
 		scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
@@ -164,9 +170,6 @@ func (d *gpuSide) besideAttention(x *policy.Step, requests int) (w gpu.Work) {
 		if p.Device == policy.GPU {
 			w = w.Plus(d.gpu.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs)))
 		}
-	}
-	if x.Merge {
-		w = w.Plus(d.gpu.Merge(requests))
 	}
 	return w
 }

@@ -37,6 +37,7 @@ type common struct {
 	held    []Held
 	filling []Held // nil: as held
 	numbers []int  // scratch of the slices of a step, one number a request
+	chunks  [4]int // the same of a prompt
 }
 
 func newCommon(name string, s Shape) common {
@@ -61,7 +62,15 @@ func (c *common) Prompt(_, chunk, finished int, _ bool) *Prompt {
 // begin sets the prompt to dense attention.
 func (c *common) begin(chunk, finished int) {
 	c.prompt.Pieces = append(c.prompt.Pieces[:0], Piece{c.shape.KVHeads, 1, chunk, finished})
-	c.prompt.Passes = c.prompt.Passes[:0]
+	c.prompt.Passes, c.prompt.Leave = c.prompt.Passes[:0], c.prompt.Leave[:0]
+	c.send(c.shape.KVHeads, finished, finished+chunk)
+}
+
+// send has heads of a prompt, which have so many tokens at home, have more of them.
+func (c *common) send(heads, have, more int) {
+	n := 2 * len(c.prompt.Leave)
+	c.chunks[n], c.chunks[n+1] = have, more-have
+	c.prompt.Leave = append(c.prompt.Leave, Leaving{Heads: heads, From: c.chunks[n : n+1], Tokens: c.chunks[n+1 : n+2]})
 }
 
 // Memory returns what a layer holds.
@@ -78,7 +87,7 @@ func (c *common) KV(tokens int) int64 {
 }
 
 // Vectors returns the bytes of q, k and v of one token, and of its output.
-func (c *common) Vectors() (down, up int64) { return c.shape.vectors() }
+func (c *common) Vectors() Vectors { return c.shape.vectors() }
 
 // reset begins a step with room for so many numbers of each request.
 func (c *common) reset(requests, each int) {

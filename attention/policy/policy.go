@@ -15,9 +15,11 @@ func (s *Shape) token() int64 { return s.elements(2 * s.Dim) }
 // group returns the query heads of a KV head.
 func (s *Shape) group() int { return s.QueryHeads / s.KVHeads }
 
-// vectors returns the bytes of q, k and v of one token in one layer, and of its output.
-func (s *Shape) vectors() (down, up int64) {
-	return s.elements((s.QueryHeads + 2*s.KVHeads) * s.Dim), s.elements(s.QueryHeads * s.Dim)
+// vectors returns those of one token in one layer.
+func (s *Shape) vectors() Vectors {
+	return Vectors{
+		Queries: s.elements(s.QueryHeads * s.Dim), New: s.elements(2 * s.KVHeads * s.Dim), Results: s.elements(s.QueryHeads * s.Dim),
+	}
 }
 
 // Device is where heads attend.
@@ -72,19 +74,34 @@ type Step struct {
 	Attend []Class // the heads of each device's classes add up to the layer's KV heads, or there are none
 	Choose []Choice
 	Passes []Pass
-	// Merge says that partial outputs of two devices are merged on the GPUs by their
-	// log-sum-exps.
-	Merge bool
-	// Down and Up are the bytes that all requests move between GPUs and home before and
-	// after attention there: queries and what is new; results.
-	Down, Up int64
-	// Leave is how many tokens of each request leave the GPUs for home after the step, nil
-	// for none.
-	Leave []int
+	// Merged is how many requests have partial outputs of two devices, which are merged on
+	// the GPUs by their log-sum-exps.
+	Merged int
+	Leave  []Leaving // what leaves the GPUs for home after the step
+}
+
+// Leaving is keys and values that go from the GPUs to their home.
+type Leaving struct {
+	Heads int // KV heads of a layer
+	// From is how many tokens of each request these heads have at home before, Tokens how
+	// many follow.
+	From, Tokens []int
+	Copies       bool // another Leaving has the same keys and values
+}
+
+// Vectors is the bytes that a decoding request moves in one layer between GPUs and its
+// home, where these differ.
+type Vectors struct {
+	Queries int64
+	New     int64 // the step's own key and value, 0 where they stay on the GPUs at first
+	Results int64
+	Sums    int64 // of softmax, a number a query head; 0 where no outputs are merged
 }
 
 // reset empties the step and keeps its memory.
-func (s *Step) reset() { *s = Step{Attend: s.Attend[:0], Choose: s.Choose[:0], Passes: s.Passes[:0]} }
+func (s *Step) reset() {
+	*s = Step{Attend: s.Attend[:0], Choose: s.Choose[:0], Passes: s.Passes[:0], Leave: s.Leave[:0]}
+}
 
 // Piece is attention of some heads for a part of a chunk: Count pieces of Tokens tokens each,
 // that attend causally over themselves and all over Behind tokens before.
@@ -94,6 +111,7 @@ type Piece struct{ Heads, Count, Tokens, Behind int }
 type Prompt struct {
 	Pieces []Piece
 	Passes []Pass
+	Leave  []Leaving // what goes home with the chunk, where that is not the GPUs
 }
 
 // Held is memory of one layer that grows with a request: of so many heads, Bytes a token.
@@ -126,7 +144,6 @@ type Policy interface {
 	Memory(run int) (decoding, filling []Held)
 	// KV returns the bytes of the keys and values of so many tokens in one layer, all heads.
 	KV(tokens int) int64
-	// Vectors returns the bytes that a decoding request moves in one layer between GPUs
-	// and its home, where these differ: queries, new keys and new values; results.
-	Vectors() (down, up int64)
+	// Vectors returns what a decoding request moves that attends at home.
+	Vectors() Vectors
 }

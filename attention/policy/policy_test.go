@@ -217,14 +217,14 @@ func TestDense(t *testing.T) {
 	if got := d.Decode([]Request{{900, 1000}, {1, 3}}, 0).Attend; len(got) != 1 || got[0].Device != Home || got[0].Heads != 96 || !slices.Equal(got[0].Tokens, []int{1000, 3}) {
 		t.Errorf("%+v", got)
 	}
-	if down, up := d.Vectors(); down != 3*96*128*2 || up != 96*128*2 {
-		t.Errorf("%d bytes down, %d up", down, up)
+	if got, want := d.Vectors(), (Vectors{Queries: 96 * 128 * 2, New: 2 * 96 * 128 * 2, Results: 96 * 128 * 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got := d.KV(10); got != 10*2*96*128*2 {
 		t.Errorf("%d bytes of keys and values", got)
 	}
 	grouped := NewDense(Shape{Layers: 80, QueryHeads: 64, KVHeads: 8, Dim: 128, ElementBits: 16})
-	if down, up := grouped.Vectors(); down != (64+16)*128*2 || up != 64*128*2 {
-		t.Errorf("grouped: %d bytes down, %d up", down, up)
+	if got, want := grouped.Vectors(), (Vectors{Queries: 64 * 128 * 2, New: 2 * 8 * 128 * 2, Results: 64 * 128 * 2}); got != want {
+		t.Errorf("grouped: %+v, want %+v", got, want)
 	}
 }
