@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -13,9 +14,10 @@ import (
 // attends asks the policy what a sub-batch attends over. Nothing else in a system derives
 // attended tokens, bytes of keys and values, or attention's time from a context.
 type attends struct {
-	policy policy.Policy
-	runs   []int // layers of each run of layers that attend alike
-	heads  int   // KV heads
+	policy  policy.Policy
+	runs    []int // layers of each run of layers that attend alike
+	heads   int   // KV heads
+	counted tally
 	// Scratch.
 	requests []policy.Request
 	home     []policy.Class
@@ -39,6 +41,68 @@ func policyOf(cfg *configs.Config) policy.Policy {
 func policyShape(cfg *configs.Config) policy.Shape {
 	m := &cfg.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits}
+}
+
+// tally is what decode steps that ran attended to, each request's counting as one.
+type tally struct {
+	steps    int64
+	contexts int64   // tokens of all steps' contexts
+	tokens   []int64 // of all steps' KV heads in a layer of each run, those of both devices
+}
+
+// count counts a decode step of a layer of a run, for the requests that decode was last
+// asked about.
+func (a *attends) count(x *policy.Step, run int) {
+	c := &a.counted
+	if c.tokens == nil {
+		c.tokens = make([]int64, len(a.runs))
+	}
+	for i := range x.Attend {
+		sum := 0
+		for _, n := range x.Attend[i].Tokens {
+			sum += n
+		}
+		c.tokens[run] += int64(sum) * int64(x.Attend[i].Heads)
+	}
+	if run == 0 {
+		c.steps += int64(len(a.requests))
+		for i := range a.requests {
+			c.contexts += int64(a.requests[i].Context)
+		}
+	}
+}
+
+// seam returns what an engine asks about attention.
+func (a *attends) seam() *attends { return a }
+
+// attention returns what the steps of all replicas attended to, nil for dense attention.
+func (n *Node) attention(replicas []*replica) *results.Attention {
+	if n.cfg.Policy.Name == "dense" {
+		return nil
+	}
+	p := policyOf(n.cfg)
+	r := &results.Attention{Policy: p.Name()}
+	heads := float64(n.cfg.Model.KVHeads)
+	for run, layers := range p.Runs() {
+		mean := 0.0
+		for _, rep := range replicas {
+			if c := &rep.engine.seam().counted; c.steps > 0 {
+				mean += float64(c.tokens[run])
+			}
+		}
+		r.AttendedTokens = append(r.AttendedTokens, slices.Repeat([]float64{mean}, layers)...)
+	}
+	var steps, contexts float64
+	for _, rep := range replicas {
+		c := &rep.engine.seam().counted
+		steps += float64(c.steps)
+		contexts += float64(c.contexts)
+	}
+	for i := range r.AttendedTokens {
+		r.AttendedTokens[i] /= max(1, steps*heads)
+	}
+	r.Context = contexts / max(1, steps)
+	return r
 }
 
 // headClasses returns what all layers hold on a device while requests decode and while a

@@ -43,7 +43,7 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	for _, s := range Systems() {
 		work := func(half bool) work {
 			f, r := busyIteration(t, s.Name)
-			a := r.engine.(interface{ seam() *attends }).seam()
+			a := r.engine.seam()
 			if half {
 				a.policy = halved{a.policy}
 			}
@@ -65,8 +65,6 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 	}
 }
 
-func (a *attends) seam() *attends { return a }
-
 // TestPolicyDecides: what a policy says is what every system's decode attention takes.
 // Requests of 900 tokens that attend over 50 take the time of requests of 50, and the
 // policy is asked once or, where the scheduler predicts or tries, a few times a sub-batch.
@@ -85,7 +83,7 @@ func TestPolicyDecides(t *testing.T) {
 			for i := range r.requests {
 				r.batcher.Add(int32(i))
 			}
-			a := r.engine.(interface{ seam() *attends }).seam()
+			a := r.engine.seam()
 			for range 100 {
 				c := &capped{Policy: policyOf(cfg), most: most}
 				a.policy = c

@@ -23,6 +23,8 @@ type engine interface {
 	// parts returns the steps of an operation on the GPUs, which the power limit has slowed
 	// down so much, for a timeline.
 	parts(kind uint8, tokens, emitting, layer int, slow float64) []part
+	// seam returns what the engine asks the policy, and counts of it.
+	seam() *attends
 	// use returns how the GPUs worked for a sub-batch of the last iteration.
 	use(sub int) gpuUse
 	// watts returns the mean power of the GPUs that do this in the time took.

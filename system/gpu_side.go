@@ -153,6 +153,7 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 	d.gpus = d.gpus[:0]
 	for run := range d.runs {
 		x := d.decode(requests, run, step)
+		d.count(x, run)
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
 		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.besideAttention(x), merge: d.gpu.Merge(x.Merged)}

@@ -332,8 +332,8 @@ func TestIterationsAllocateNothing(t *testing.T) {
 	}
 }
 
-func checkAllocations(t *testing.T, system string) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
+func checkAllocations(t *testing.T, system string, sets ...string) {
+	cfg, err := Load(configs.Options{Sets: append(sets, "run.system="+system)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,7 @@ type Result struct {
 	iteration                    results.Iteration
 	kv                           results.KVBytes
 	energy                       results.Energy
+	attention                    *results.Attention
 }
 
 // result joins what the replicas left.
@@ -77,6 +78,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
+	r.attention = n.attention(replicas)
 	r.kv = n.kvBytes(replicas[0].kvUnits.peak.top)
 	return r
 }
@@ -198,7 +200,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
 		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
 		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
-		Utilization: r.busy, Energy: r.energy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, Energy: r.energy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, WallS: r.Wall.Seconds(),
 	}
 	if r.end > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / r.end.Seconds()

@@ -1,0 +1,135 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// policySets returns settings of a policy under which little fits, so that it drops and chooses
+// within short contexts.
+func policySets(name string) []string {
+	sets := map[string][]string{
+		"streaming": {"sink=4", "window=100"}, "quest": {"budget=128"}, "lserve": {"budget=256", "sink=8", "window=64"},
+		"duo": {"sink=8", "window=64"}, "csattention": {"centroids=16", "select_share=0.1"},
+		"window": {"window=96", "block=16"}, "hgca": {"window=96", "block=16"},
+	}[name]
+	all := []string{"policy.name=" + name}
+	for _, s := range sets {
+		all = append(all, "policy."+s)
+	}
+	return all
+}
+
+// TestPoliciesRun runs every policy on every system that takes it, on random nodes and
+// requests, under all checks, and step by step as well as with shortcuts.
+func TestPoliciesRun(t *testing.T) {
+	for i := range systems {
+		s := &systems[i]
+		for _, name := range s.Policies() {
+			if name == "dense" {
+				continue // all other tests
+			}
+			t.Run(s.Name+"/"+name, func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) {
+					d := drawBaseline(t)
+					n := d.node(t, s.Name, policySets(name)...)
+					if got, want := requestsOf(t, mustRun(t, n, d.trace, false)), requestsOf(t, mustRun(t, n, d.trace, true)); got != want {
+						t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAttendedTokens: what a run says that heads attended to is what the policy counts, step
+// by step, for its requests.
+func TestAttendedTokens(t *testing.T) {
+	for i := range systems {
+		s := &systems[i]
+		for _, name := range s.Policies() {
+			if name == "dense" {
+				continue
+			}
+			cfg := mustLoad(t, append(policySets(name), "run.system="+s.Name, "run.model=llama-3-8b")...)
+			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
+			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
+			p, layer := policyOf(cfg), 0
+			for run, layers := range p.Runs() {
+				sum, contexts, steps := 0, 0, 0
+				for _, q := range requests {
+					for context := q.Input + 1; context < q.Input+q.Output; context++ {
+						for _, c := range p.Decode([]policy.Request{{Prompt: q.Input, Context: context}}, run).Attend {
+							sum += c.Heads * c.Tokens[0]
+						}
+						contexts += context
+						steps++
+					}
+				}
+				want := float64(sum) / float64(steps*cfg.Model.KVHeads)
+				for range layers {
+					if got := r.attention.AttendedTokens[layer]; math.Abs(got-want) > 1e-9*want {
+						t.Errorf("%s, %s, layer %d: %v tokens, want %v", s.Name, name, layer, got, want)
+					}
+					layer++
+				}
+				if mean := float64(contexts) / float64(steps); math.Abs(r.attention.Context-mean) > 1e-9*mean {
+					t.Errorf("%s, %s: contexts of %v tokens on average, want %v", s.Name, name, r.attention.Context, mean)
+				}
+			}
+		}
+	}
+}
+
+// TestPolicyAllocatesNothing checks the hot path of policies on the GPUs.
+func TestPolicyAllocatesNothing(t *testing.T) {
+	for _, name := range gpuOnlySystem.Policies() {
+		t.Run(name, func(t *testing.T) { checkAllocations(t, "gpu-only", policySets(name)...) })
+	}
+}
+
+// TestBudgetDecides: a larger budget is never faster, and one beyond all contexts takes the
+// time of dense attention.
+func TestBudgetDecides(t *testing.T) {
+	took := func(sets ...string) float64 {
+		cfg := mustLoad(t, append(sets, "run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb")...)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(4, 60_000, 20)}, false)
+		return r.tbt.Milliseconds().Mean
+	}
+	dense, last := took(), 0.0
+	for _, budget := range []int{512, 1024, 4096, 16384} {
+		now := took("policy.name=quest", fmt.Sprintf("policy.budget=%d", budget))
+		if now <= last || now >= dense {
+			t.Errorf("budget %d: %v ms between tokens, %v with the smaller one, %v dense", budget, now, last, dense)
+		}
+		last = now
+	}
+	// Bounds are still kept: a little more traffic than none.
+	if all := took("policy.name=quest", "policy.budget=65536"); all < dense || all > 1.01*dense {
+		t.Errorf("a budget for everything: %v ms between tokens, %v dense", all, dense)
+	}
+	if none := took("policy.name=quest", "policy.skip_layers=32", "policy.budget=512"); none != dense {
+		t.Errorf("no layer chooses: %v ms between tokens, %v dense", none, dense)
+	}
+	if duo := took("policy.name=duo", "policy.static_sparsity=0"); duo != dense {
+		t.Errorf("no head streams: %v ms between tokens, %v dense", duo, dense)
+	}
+	if streams := took("policy.name=duo", "policy.static_sparsity=1"); streams != took("policy.name=streaming", "policy.sink=128", "policy.window=256") {
+		t.Error("all heads stream, and take another time than streaming attention")
+	}
+}
+
+func mustLoad(t *testing.T, sets ...string) *configs.Config {
+	cfg, err := Load(configs.Options{Sets: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
