@@ -16,10 +16,9 @@ func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand)
 	if n == 0 {
 		return 0
 	}
-	centroids = centroids[:n*dim]
 	vectors := len(x) / dim
 	best, product, nearest := make([]float32, vectors), make([]float32, vectors), make([]int, vectors)
-	sums := make([]float64, len(centroids))
+	sums := make([]float64, n*dim)
 	for range rounds {
 		for c := range n {
 			products(product, x, centroids[c*dim:(c+1)*dim])

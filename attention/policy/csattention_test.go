@@ -260,6 +260,49 @@ func TestSphericalKMeans(t *testing.T) {
 	})
 }
 
+// TestSphericalKMeansRound: a round moves each centroid to the direction of the sum of the
+// vectors that are nearest to it, of equally near ones to the first; one without any stays.
+func TestSphericalKMeansRound(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const dim = 3
+		n, most := rapid.IntRange(1, 40).Draw(t, "vectors"), rapid.IntRange(1, 9).Draw(t, "centroids")
+		x := make([]float32, n*dim)
+		for v := range slices.Chunk(x, dim) {
+			for i := range v { // few directions, so that some are equally near
+				v[i] = float32(rapid.IntRange(-1, 1).Draw(t, "element"))
+			}
+			unit(v, v)
+		}
+		seeds, moved := make([]float32, most*dim), make([]float32, most*dim)
+		found := sphericalKMeans(seeds, x, dim, 0, rand.New(rand.NewPCG(5, 6)))
+		sphericalKMeans(moved, x, dim, 1, rand.New(rand.NewPCG(5, 6)))
+		sums := make([]float64, len(seeds))
+		for v := range slices.Chunk(x, dim) {
+			best, nearest := float32(math.Inf(-1)), 0
+			for c := range found {
+				product := make([]float32, 1)
+				if products(product, seeds[c*dim:], v); product[0] > best {
+					best, nearest = product[0], c
+				}
+			}
+			for i := range v {
+				sums[nearest*dim+i] += float64(v[i])
+			}
+		}
+		for c := range found {
+			want := slices.Clone(seeds[c*dim : (c+1)*dim])
+			if length := norm(sums[c*dim : (c+1)*dim]); length > 0 {
+				for i := range want {
+					want[i] = float32(sums[c*dim+i] / length)
+				}
+			}
+			if got := moved[c*dim : (c+1)*dim]; !slices.Equal(got, want) {
+				t.Fatalf("centroid %d of %v moves to %v, want %v", c, seeds[:found*dim], got, want)
+			}
+		}
+	})
+}
+
 // TestSphericalKMeansFinds: clusters that are far apart are found, each by one centroid.
 func TestSphericalKMeansFinds(t *testing.T) {
 	const dim, clusters, each = 16, 12, 30

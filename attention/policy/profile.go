@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,12 @@ func (p *Profile) head(layer, kvHead, context int) (*ProfileHead, int) {
 func (p *Profile) Share(layer, kvHead, context int) float64 {
 	h, bucket := p.head(layer, kvHead, context)
 	return h.Share[bucket]
+}
+
+// Tokens returns how many of home tokens a KV head attends to in a step with a context: its
+// share of them, rounded. For HGCA that is what was measured, to the token, where home is.
+func (p *Profile) Tokens(layer, kvHead, context, home int) int {
+	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
 
 // Rows returns the rows of 512 tokens that attended tokens at home lie in, in the same way.
