@@ -260,6 +260,24 @@ func TestSphericalKMeans(t *testing.T) {
 	})
 }
 
+// TestDraw: indices come as often as their weights say, those of no weight never.
+func TestDraw(t *testing.T) {
+	random, weights, times := fixedSource().Rand, []float64{0, 1, 0, 3, 4, 0}, make([]float64, 6)
+	const draws = 80000
+	for range draws {
+		times[draw(weights, random)]++
+	}
+	for i, w := range weights {
+		want := draws * w / 8
+		if math.Abs(times[i]-want) > 5*math.Sqrt(want) {
+			t.Errorf("index %d of weight %v was drawn %v times, want %v", i, w, times[i], want)
+		}
+	}
+	if got := draw([]float64{0, 0}, random); got != -1 {
+		t.Errorf("of no weights %d was drawn", got)
+	}
+}
+
 // TestSphericalKMeansRound: a round moves each centroid to the direction of the sum of the
 // vectors that are nearest to it, of equally near ones to the first; one without any stays.
 func TestSphericalKMeansRound(t *testing.T) {
