@@ -163,9 +163,7 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 // besideAttention returns the GPUs' kernels of a step that are not attention itself.
 func (d *gpuSide) besideAttention(x *policy.Step) (w gpu.Work) {
 	for i := range x.Choose {
-		c := &x.Choose[i]
-		scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
-		w = w.Plus(d.gpu.Select(gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}))
+		w = w.Plus(d.gpu.Select(selection(&x.Choose[i])))
 	}
 	for _, p := range x.Passes {
 		if p.Device == policy.GPU {
@@ -173,6 +171,12 @@ func (d *gpuSide) besideAttention(x *policy.Step) (w gpu.Work) {
 		}
 	}
 	return w
+}
+
+// selection returns a choice as kernels see it.
+func selection(c *policy.Choice) gpu.Selection {
+	scores := gpu.PageScores{Pages: batchOf(c.Scored, c.Heads), PerQueryHead: c.PerQueryHead}
+	return gpu.Selection{PageScores: scores, Ranked: batchOf(c.Ranked, c.Heads), Keep: c.Keep}
 }
 
 // sustained returns the time of work that goes on by itself.

@@ -1,0 +1,122 @@
+package system
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// partsOf loads gpu-only on one A100 replica with a policy.
+func partsOf(t interface{ Fatal(...any) }, sets ...string) *configs.Config {
+	cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu-only", `gpu.preset="a100-sxm-80gb"`, "node.gpus=2"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestIterationPartsAreARun: the parts of the iterations of a run add up to when it ends, to
+// the picosecond.
+func TestIterationPartsAreARun(t *testing.T) {
+	for _, name := range gpuOnlySystem.policies {
+		cfg := partsOf(t, "run.model=llama-3-8b", "model.layers=5", "policy.name="+name, "model.tensor_parallel=2")
+		trace := &traces.Trace{Name: "equal", Requests: []traces.Request{{Input: 7001, Output: 6}, {ID: 1, Input: 901, Output: 6}}}
+		r := mustRun(t, mustNode(t, cfg), trace, false)
+		iterations := NewGPUIterations(cfg)
+		prompts := []scheduler.Chunk{{Tokens: 7001, Last: true}, {Request: 1, Tokens: 901, Last: true}}
+		first := iterations.Parts(nil, prompts...)
+		end := first.Total()
+		for step := 1; step < 6; step++ {
+			x := iterations.Parts([]policy.Request{{Prompt: 7001, Context: 7001 + step}, {Prompt: 901, Context: 901 + step}})
+			end += x.Total()
+		}
+		if got := r.Requests[0].Finish; got != end {
+			t.Errorf("%s: a run ends after %v, its iterations take %v", name, got, end)
+		}
+	}
+}
+
+// TestIterationPartsOfAnyBatch: the same for iterations that decode and prefill, and for
+// models whose layers differ.
+func TestIterationPartsOfAnyBatch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(gpuOnlySystem.policies).Draw(t, "policy")
+		sets := []string{"policy.name=" + name, "model.layers=6", "run.model=" + rapid.SampledFrom([]string{"llama-3-8b", "opt-13b", "mixtral-8x7b"}).Draw(t, "model")}
+		switch name {
+		case "lserve", "duo":
+			sets = append(sets, "policy.static_sparsity="+rapid.SampledFrom([]string{"0", "0.3", "1"}).Draw(t, "sparsity"))
+		case "quest":
+			sets = append(sets, "policy.skip_layers="+rapid.SampledFrom([]string{"0", "2", "9"}).Draw(t, "skip"))
+		}
+		cfg := partsOf(t, sets...)
+		var decode []policy.Request
+		sub := scheduler.SubBatch{}
+		for range rapid.IntRange(0, 3).Draw(t, "decoding") {
+			prompt := rapid.IntRange(1, 100_000).Draw(t, "prompt")
+			r := policy.Request{Prompt: prompt, Context: prompt + rapid.IntRange(1, 5000).Draw(t, "emitted")}
+			decode = append(decode, r)
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: int64(r.Context), Prompt: int32(prompt)})
+		}
+		for range rapid.IntRange(0, 2).Draw(t, "prompts") {
+			sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: rapid.IntRange(1, 5000).Draw(t, "chunk"), Finished: rapid.IntRange(0, 9000).Draw(t, "finished"), Last: rapid.Bool().Draw(t, "last")})
+		}
+		if sub.Tokens() == 0 {
+			return
+		}
+		e := &gpuOnly{gpuSide: newGPUSide(cfg)}
+		e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], Options{}, nil)
+		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := NewGPUIterations(cfg).Parts(decode, sub.Prefill...)
+		if x.Total() != end {
+			t.Fatalf("parts of %v, an iteration of %v", x.Total(), end)
+		}
+		for p, took := range x {
+			if took < 0 {
+				t.Fatalf("%v take %v", IterationPart(p), took)
+			}
+		}
+	})
+}
+
+// TestIterationPartsOfLServe: each group has what it is named after, and nothing else.
+func TestIterationPartsOfLServe(t *testing.T) {
+	cfg := partsOf(t, "run.model=llama-3-8b", "policy.name=lserve")
+	side := newGPUSide(cfg)
+	const context = 131_073 // its step makes a list: the first after the prompt
+	decode := []policy.Request{{Prompt: context - 1, Context: context}}
+	x := NewGPUIterations(cfg).Parts(decode)
+	step := side.policy.Decode(decode, 0)
+	s := selection(&step.Choose[0])
+	scores := side.gpu.Select(s)
+	s.Keep = 0
+	only := side.gpu.Select(s)
+	attention, a := 0.0, side.gpu.Attention()
+	for _, b := range addBatches(nil, step.Attend) {
+		attention += a.Decoding(b).Seconds
+	}
+	for p, want := range map[IterationPart]float64{
+		PartScores: 32 * only.Seconds, PartChoice: 32 * (scores.Seconds - only.Seconds), PartDecodeAttention: 32 * attention,
+		PartPrefillAttention: 0, PartMerge: 0, PartAllReduce: 0,
+	} {
+		if got := x[p].Seconds(); got < want*0.9999 || got > want*1.0001 {
+			t.Errorf("%v take %g s, want %g", p, got, want)
+		}
+	}
+	if x[PartPasses] <= 0 || x[PartSmall] <= 0 || x[PartProducts] < 7*units.Millisecond {
+		t.Errorf("%v", x)
+	}
+	// Between two lists nothing is scored.
+	later := NewGPUIterations(cfg).Parts([]policy.Request{{Prompt: context - 1, Context: context + 1}})
+	if later[PartScores] != 0 || later[PartChoice] != 0 || later[PartDecodeAttention] < x[PartDecodeAttention]*99/100 {
+		t.Errorf("%v", later)
+	}
+}
