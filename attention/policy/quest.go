@@ -131,7 +131,11 @@ func (p *pageState) groupScores(scores []float32, q [][]float32) {
 	for h := range q {
 		p.pageScores(own, q[h:h+1])
 		if p.groupBy == "softmax-sum" {
-			softmax(own, 1/math.Sqrt(float64(p.dim)))
+			scale := 1 / math.Sqrt(float64(p.dim))
+			if p.half {
+				scale /= halfScale
+			}
+			softmax(own, scale)
 		}
 		for i, s := range own {
 			switch {
@@ -221,18 +225,11 @@ func (p *pageState) DroppedBound(q []float32, part *Part, lse float64) float64 {
 	ranges := part.Ranges
 	for i, s := range logical {
 		from, to := i*p.pages.Logical, min((i+1)*p.pages.Logical, p.tokens)
-		dropped := to - from
 		for len(ranges) > 0 && ranges[0][1] <= from {
 			ranges = ranges[1:]
 		}
-		for _, r := range ranges {
-			if r[0] >= to {
-				break
-			}
-			dropped -= min(r[1], to) - max(r[0], from)
-		}
-		if dropped > 0 {
-			sum += float64(float64(dropped) * portable.Exp(float64(s)/math.Sqrt(float64(p.dim))-lse))
+		if len(ranges) == 0 || ranges[0][0] >= to { // what is attended to is whole pages
+			sum += float64(float64(to-from) * portable.Exp(float64(s)/math.Sqrt(float64(p.dim))-lse))
 		}
 	}
 	return sum
