@@ -51,28 +51,20 @@ type Summary struct {
 	KVBytes          KVBytes `json:"kv_bytes"`
 	// KVFragmentation is the share of the rows in use that reserved tokens do not
 	// fill, mean over time: whole rows are allocated.
-	KVFragmentation float64 `json:"kv_fragmentation"`
-	// Attention is what decode steps attended to, nil where that is everything.
-	Attention *Attention `json:"attention,omitempty"`
-	WallS     float64    `json:"wall_s"` // time that the simulation itself took, in seconds
+	KVFragmentation float64   `json:"kv_fragmentation"`
+	Attention       Attention `json:"attention"`
+	WallS           float64   `json:"wall_s"` // time that the simulation itself took, in seconds
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.
 type Attention struct {
 	Policy string `json:"policy"`
-	// Context is the tokens of a step's context, its own included, on average.
-	Context float64 `json:"context_tokens_mean"`
-	// AttendedTokens is how many of these a KV head attended to on average, by layer.
-	AttendedTokens []float64 `json:"attended_tokens"`
-}
-
-// mean returns the mean over all layers.
-func (a *Attention) mean() float64 {
-	sum := 0.0
-	for _, n := range a.AttendedTokens {
-		sum += n
-	}
-	return sum / float64(max(1, len(a.AttendedTokens)))
+	// Context is the tokens of a step's context, its own included, on average; Attended how
+	// many of these a KV head attended to, on average over all layers.
+	Context  float64 `json:"context_tokens_mean"`
+	Attended float64 `json:"attended_tokens_mean"`
+	// ByLayer is Attended of each layer; none for dense attention.
+	ByLayer []float64 `json:"attended_tokens,omitempty"`
 }
 
 // Trace describes the requests of a run; lengths in tokens.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func sample() *Summary {
 		Utilization:      Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
 		Energy:           Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
 		RanksetImbalance: 1.375,
-		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, WallS: 1.5,
+		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
 	}
 }
 
@@ -90,12 +91,12 @@ func TestSummaryJSON(t *testing.T) {
 		key = !key
 	}
 	want := strings.Fields(`schema system model gpu trace seed config_sha256 simulated_s output_tokens_per_s
-		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iteration_ms iterations rejected_requests preemptions utilization energy_j rankset_imbalance kv_bytes kv_fragmentation wall_s`)
+		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iteration_ms iterations rejected_requests preemptions utilization energy_j rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}
 	var back Summary
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || back != *sample() {
+	if err := json.Unmarshal(b.Bytes(), &back); err != nil || !reflect.DeepEqual(back, *sample()) {
 		t.Errorf("read back %+v, %v", back, err)
 	}
 }

@@ -72,8 +72,8 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	row("KV memory", "%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
-	if a := s.Attention; a != nil {
-		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.mean(), 1), grouped(a.Context, 1))
+	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
+		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))
 	}
 	_, err := w.Write(b.Bytes())
 	return err

@@ -75,34 +75,44 @@ func (a *attends) count(x *policy.Step, run int) {
 // seam returns what an engine asks about attention.
 func (a *attends) seam() *attends { return a }
 
-// attention returns what the steps of all replicas attended to, nil for dense attention.
-func (n *Node) attention(replicas []*replica) *results.Attention {
-	if n.cfg.Policy.Name == "dense" {
-		return nil
+// attention returns what the steps of all replicas attended to.
+func (n *Node) attention(replicas []*replica) results.Attention {
+	r := results.Attention{Policy: n.cfg.Policy.Name}
+	if r.Policy == "dense" {
+		r.Context = denseContext(replicas)
+		r.Attended = r.Context
+		return r
 	}
-	p := policyOf(n.cfg)
-	r := &results.Attention{Policy: p.Name()}
-	heads := float64(n.cfg.Model.KVHeads)
-	for run, layers := range p.Runs() {
-		mean := 0.0
-		for _, rep := range replicas {
-			if c := &rep.engine.seam().counted; c.steps > 0 {
-				mean += float64(c.tokens[run])
-			}
-		}
-		r.AttendedTokens = append(r.AttendedTokens, slices.Repeat([]float64{mean}, layers)...)
-	}
-	var steps, contexts float64
+	var sum tally
+	runs := policyOf(n.cfg).Runs()
+	sum.tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
 		c := &rep.engine.seam().counted
-		steps += float64(c.steps)
-		contexts += float64(c.contexts)
+		sum.steps += c.steps
+		sum.contexts += c.contexts
+		for run, tokens := range c.tokens {
+			sum.tokens[run] += tokens
+		}
 	}
-	for i := range r.AttendedTokens {
-		r.AttendedTokens[i] /= max(1, steps*heads)
+	steps := float64(max(1, sum.steps))
+	r.Context = float64(sum.contexts) / steps
+	for run, layers := range runs {
+		mean := float64(sum.tokens[run]) / (steps * float64(n.cfg.Model.KVHeads))
+		r.Attended += float64(mean*float64(layers)) / float64(n.cfg.Model.Layers)
+		r.ByLayer = append(r.ByLayer, slices.Repeat([]float64{mean}, layers)...)
 	}
-	r.Context = contexts / max(1, steps)
 	return r
+}
+
+// denseContext returns the mean context of the decode steps of all replicas.
+func denseContext(replicas []*replica) float64 {
+	var contexts float64
+	var steps int64
+	for _, rep := range replicas {
+		contexts += rep.decodedContexts()
+		steps += rep.out.decoded
+	}
+	return contexts / float64(max(1, steps))
 }
 
 // headClasses returns what all layers hold on a device while requests decode and while a

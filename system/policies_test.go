@@ -75,7 +75,7 @@ func TestAttendedTokens(t *testing.T) {
 				}
 				want := float64(sum) / float64(steps*cfg.Model.KVHeads)
 				for range layers {
-					if got := r.attention.AttendedTokens[layer]; math.Abs(got-want) > 1e-9*want {
+					if got := r.attention.ByLayer[layer]; math.Abs(got-want) > 1e-9*want {
 						t.Errorf("%s, %s, layer %d: %v tokens, want %v", s.Name, name, layer, got, want)
 					}
 					layer++

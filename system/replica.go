@@ -46,11 +46,27 @@ type bounds struct {
 	attends          *attends    // nil where every step reads the whole context
 }
 
+// contexts returns the sum of the contexts of the decode steps of a request.
+func contexts(in, out int) float64 {
+	steps := float64(out - 1)
+	return float64((float64(in) + float64((steps+1)/2)) * steps)
+}
+
+// decodedContexts returns the sum of the contexts of all decode steps. Tokens that follow a
+// preemption come from a prompt.
+func (r *replica) decodedContexts() (sum float64) {
+	for i := range r.out.requests {
+		if q := &r.out.requests[i]; !q.Rejected {
+			sum += contexts(q.Request.Input, q.Request.Output)
+		}
+	}
+	return sum - float64(r.batcher.RecomputedContexts())
+}
+
 // reads returns the bytes of keys and values that the decode steps of a request read.
 func (b *bounds) reads(in, out int) (bytes float64) {
 	if b.attends == nil {
-		steps := float64(out - 1)
-		return float64((float64(in)+float64((steps+1)/2))*steps) * float64(b.kvToken)
+		return contexts(in, out) * float64(b.kvToken)
 	}
 	for context := in + 1; context < in+out; context++ {
 		bytes += b.attends.read(policy.Request{Prompt: in, Context: context})

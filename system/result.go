@@ -31,7 +31,7 @@ type Result struct {
 	iteration                    results.Iteration
 	kv                           results.KVBytes
 	energy                       results.Energy
-	attention                    *results.Attention
+	attention                    results.Attention
 }
 
 // result joins what the replicas left.

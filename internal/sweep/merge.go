@@ -178,7 +178,7 @@ func (e *Entry) agrees(other *Entry) bool {
 	}
 	a, b := *e.Summary, *other.Summary
 	a.WallS, b.WallS = 0, 0
-	return a == b
+	return reflect.DeepEqual(a, b)
 }
 
 // outcome describes an entry in a few words.
