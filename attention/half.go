@@ -61,6 +61,20 @@ func RoundHalf(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(float32(x)+m-m) | u&0x80000000)
 }
 
+// RoundHalf64 is RoundHalf of a float64, in one rounding. On the way through float32 what is
+// cut off is kept as an odd last bit, so that no half way between two binary16 numbers arises.
+func RoundHalf64(x float64) float32 {
+	f := float32(x)
+	if u := math.Float32bits(f); float64(f) != x && u&1 == 0 && u&0x7f800000 != 0x7f800000 {
+		if math.Abs(float64(f)) < math.Abs(x) {
+			f = math.Float32frombits(u + 1)
+		} else {
+			f = math.Float32frombits(u - 1)
+		}
+	}
+	return RoundHalf(f)
+}
+
 // Float32ToHalf rounds x to binary16, ties to even, and returns its bits.
 func Float32ToHalf(x float32) uint16 {
 	u := math.Float32bits(x)

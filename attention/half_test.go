@@ -3,6 +3,7 @@ package attention
 import (
 	"flag"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/x448/float16"
@@ -110,6 +111,41 @@ func BenchmarkRoundHalf(b *testing.B) {
 	for b.Loop() {
 		for i, x := range xs {
 			xs[i] = RoundHalf(x)
+		}
+	}
+}
+
+// TestRoundHalf64 compares one rounding with exact comparisons: the result is as near as any
+// neighbour, and even half way. Rounding by way of float32 fails beside half way.
+func TestRoundHalf64(t *testing.T) {
+	beside := 1 + 0x1p-11
+	if got := RoundHalf64(beside + 0x1p-50); got != 1+0x1p-10 {
+		t.Errorf("above half way: %v", got)
+	}
+	if got := RoundHalf64(beside - 0x1p-50); got != 1 {
+		t.Errorf("below half way: %v", got)
+	}
+	if got := RoundHalf64(-beside - 0x1p-50); got != -1-0x1p-10 {
+		t.Errorf("negative: %v", got)
+	}
+	for _, same := range []float64{0, beside, 3 * beside, 65504, 0x1p-24, 0x1p-25, 65520, math.Inf(-1), 1e300, -1e-300} {
+		if got, want := RoundHalf64(same), RoundHalf(float32(same)); got != want {
+			t.Errorf("%g: %v, want %v", same, got, want)
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100000 {
+		x := math.Ldexp(r.NormFloat64(), r.IntN(30)-20)
+		if r.IntN(2) == 0 { // near half way between two of them
+			h := float64(RoundHalf(float32(x)))
+			x = h + math.Copysign(math.Ldexp(1, max(math.Ilogb(h), -14)-11), r.NormFloat64())*(1+math.Ldexp(r.NormFloat64(), -30))
+		}
+		got := float64(RoundHalf64(x))
+		for _, step := range []int{-1, 1} {
+			next := float64(widenHalf(uint16(int(Float32ToHalf(float32(got))) + step)))
+			if math.Abs(next-x) < math.Abs(got-x) {
+				t.Fatalf("%v rounds to %v, %v is nearer", x, got, next)
+			}
 		}
 	}
 }

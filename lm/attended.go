@@ -19,7 +19,7 @@ type Attended struct {
 	heads  []headSteps // by layer and head
 	// output is the relative errors of the heads' results, by layer and step.
 	output [][]float64
-	exact  []float32 // [Heads·HeadDim], attention to everything
+	exact  []float64 // [Heads·HeadDim], attention to everything
 	work   []attendedWork
 }
 
@@ -49,7 +49,7 @@ type attendedWork struct {
 	attender *policy.Attender
 	all      [1]policy.Part
 	ranges   [1][2]int
-	scores   []float32
+	scores   [2][]float32
 }
 
 // pager is a state that chooses pages.
@@ -58,28 +58,27 @@ type pager interface {
 	PageTokens() int
 }
 
-func newAttended(s Shape, steps int) *Attended {
-	a := &Attended{shape: s, heads: make([]headSteps, s.Layers*s.Heads), output: make([][]float64, s.Layers), exact: make([]float32, s.Heads*s.HeadDim)}
+// newAttended returns one for steps of a sequence of up to limit tokens.
+func newAttended(m *Model, limit, steps int) *Attended {
+	s := m.Shape
+	a := &Attended{shape: s, heads: make([]headSteps, s.Layers*s.Heads), output: make([][]float64, s.Layers), exact: make([]float64, s.Heads*s.HeadDim)}
 	for i := range a.heads {
 		a.heads[i] = headSteps{kept: make([]float64, 0, steps), recall: make([]float64, 0, steps)}
+	}
+	for range m.workers {
+		a.work = append(a.work, attendedWork{attender: policy.NewAttender(limit, s.HeadDim), scores: [2][]float32{make([]float32, limit), make([]float32, limit)}})
 	}
 	return a
 }
 
-func (a *Attended) start(workers, limit int) {
-	for range workers {
-		a.work = append(a.work, attendedWork{attender: policy.NewAttender(limit, a.shape.HeadDim), scores: make([]float32, limit)})
-	}
-}
-
 // head compares what a head has attended to with everything. scores are of all tokens, lse is
 // of what was attended to.
-func (a *Attended) head(worker, layer, head int, h *chosenHead, scores, values []float32, lse float64) {
+func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64, lse float64) {
 	w, s := &a.work[worker], &a.heads[layer*a.shape.Heads+head]
 	w.ranges[0] = [2]int{0, len(scores)}
 	w.all[0].Ranges = w.ranges[:]
 	d := a.shape.HeadDim
-	whole, _ := w.attender.Attend(a.exact[head*d:(head+1)*d], &policy.Selection{Parts: w.all[:]}, 0, scores, values)
+	whole, _ := w.attender.Attend(a.exact[head*d:(head+1)*d], &policy.Selection{Parts: w.all[:]}, 0, scores, h.values)
 	s.kept = append(s.kept, min(portable.Exp(lse-whole), 1))
 	tokens := 0
 	for i := range h.selection.Parts {
@@ -105,23 +104,27 @@ func bounded(ratio float64) float64 {
 }
 
 // endOfLayer compares the results of a layer's heads.
-func (a *Attended) endOfLayer(layer int, got []float32) {
+func (a *Attended) endOfLayer(layer int, got []float64) {
 	var off, all float64
 	for i, x := range a.exact {
-		d := float64(got[i]) - float64(x)
+		d := got[i] - x
 		off += float64(d * d)
-		all += float64(float64(x) * float64(x))
+		all += float64(x * x)
 	}
 	a.output[layer] = append(a.output[layer], math.Sqrt(off/all))
 }
 
 // recall returns the share of n tokens that are among the n of the highest scores; of equal
 // scores the lower token is.
-func recall(parts []policy.Part, n int, scores, scratch []float32) float64 {
-	if n == len(scores) {
+func recall(parts []policy.Part, n int, all []float64, scratch [2][]float32) float64 {
+	if n == len(all) {
 		return 1
 	}
-	cut, ties := policy.Cut(scores, n, scratch)
+	scores := scratch[0][:len(all)]
+	for i, s := range all {
+		scores[i] = float32(s)
+	}
+	cut, ties := policy.Cut(scores, n, scratch[1])
 	last := 0 // token that is the last one among equals
 	for ; ties > 0; last++ {
 		if scores[last] == cut {
@@ -190,7 +193,7 @@ func mean(x []float64) float64 {
 // quantile sorts x and returns its quantile p, interpolated between two elements.
 func quantile(x []float64, p float64) float64 {
 	slices.Sort(x)
-	at := p * float64(len(x)-1)
+	at := float64(p * float64(len(x)-1))
 	i := int(at)
 	if i+1 == len(x) {
 		return x[i]

@@ -1,6 +1,7 @@
 package lm
 
 import (
+	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
@@ -8,132 +9,145 @@ import (
 // selection is valid until it returns.
 type Watch func(layer, head, context int, s policy.Selection)
 
-// chosen is attention by a policy on keys and values in memory. Every head of every layer has
-// a state of the policy, which acts on the hidden states that the policy made below.
+// chosen is attention of one sequence by a policy, on keys and values in memory. Every head of
+// every layer has a state of the policy, which acts on the hidden states that the policy made
+// below.
 type chosen struct {
-	*host
-	values    policy.Values
-	sequences []chosenSequence
-	attenders []*policy.Attender // by worker
-	attended  *Attended
-	watch     Watch
-}
-
-// chosenSequence is the states of a sequence by layer and head.
-type chosenSequence struct {
-	heads []chosenHead
-	limit int
+	model    *Model
+	rounded  bool         // q, k and v are FP16's
+	heads    []chosenHead // by layer and head
+	work     []chosenWork // by worker
+	attended *Attended    // what is attended to; nil: nobody asks
+	watch    Watch
 }
 
 type chosenHead struct {
-	state     policy.State
-	prompt    [1][]float32 // queries while the prompt is prefilled: [positions, HeadDim]
-	query     [1][]float32
-	selection policy.Selection // of the latest step
-	weights   [1][]float32
+	state        policy.State
+	keys, values []float32   // [tokens so far, HeadDim]
+	queries      []float32   // of the prompt, like keys
+	query        [][]float32 // of the latest step, by query head of the group: one
+	selection    policy.Selection
+	weights      [1][]float32
 }
 
-// newChosen returns one for sequences of those lengths. attended sees what the first sequence
-// attends to, and watch too; both may be nil.
-func newChosen(m *Model, h *host, v policy.Values, lengths []int, attended *Attended, watch Watch) *chosen {
-	c := &chosen{host: h, values: v, attended: attended, watch: watch}
-	longest := 0
-	for _, n := range lengths {
-		s := chosenSequence{heads: make([]chosenHead, m.Layers*m.Heads), limit: n}
-		for i := range s.heads {
-			s.heads[i].state = v.NewState(i/m.Heads, i%m.Heads, n)
-		}
-		c.sequences = append(c.sequences, s)
-		longest = max(longest, n)
+// chosenWork is a worker's scratch.
+type chosenWork struct {
+	attender *policy.Attender
+	scores   []float64 // by token
+	ranges   [2][2]int
+	part     [1]policy.Part
+}
+
+// newChosen returns a decoder of a sequence of up to limit tokens whose attention a policy chooses.
+func newChosen(m *Model, v policy.Values, rounded bool, limit int) (*decoder[float64], *chosen, error) {
+	d, err := newDecoder[float64](m, []int{limit})
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &chosen{model: m, rounded: rounded, heads: make([]chosenHead, m.Layers*m.Heads)}
+	for i := range c.heads {
+		h := &c.heads[i]
+		h.state = v.NewState(i/m.Heads, i%m.Heads, limit)
+		h.keys, h.values = make([]float32, 0, limit*m.HeadDim), make([]float32, 0, limit*m.HeadDim)
+		h.query = [][]float32{make([]float32, m.HeadDim)}
 	}
 	for range m.workers {
-		c.attenders = append(c.attenders, policy.NewAttender(longest, m.HeadDim))
+		c.work = append(c.work, chosenWork{attender: policy.NewAttender(limit, m.HeadDim), scores: make([]float64, limit)})
 	}
-	if attended != nil {
-		attended.start(m.workers, longest)
+	d.prefill, d.step = chosenPrefill{c}, c
+	return &d, c, nil
+}
+
+// narrow appends the values that are stored for a vector.
+func (c *chosen) narrow(to []float32, x []float64) []float32 {
+	for _, v := range x {
+		if c.rounded {
+			to = append(to, attention.RoundHalf64(v))
+		} else {
+			to = append(to, float32(v))
+		}
 	}
-	return c
+	return to
+}
+
+// keep stores a lane's key and value of a head.
+func (c *chosen) keep(h *chosenHead, l *lane[float64], head int) {
+	h.keys = c.narrow(h.keys, headOf(c.model, l.qkv[1], head))
+	h.values = c.narrow(h.values, headOf(c.model, l.qkv[2], head))
 }
 
 // chosenPrefill is attention over a prompt.
 type chosenPrefill struct{ *chosen }
 
-func (c chosenPrefill) attend(layer int, lanes []*lane) error {
-	m := c.model
-	c.keep(layer, lanes)
+func (c chosenPrefill) attend(layer int, lanes []*lane[float64]) error {
+	m, d := c.model, c.model.HeadDim
+	heads := c.heads[layer*m.Heads : (layer+1)*m.Heads]
 	m.each(m.Heads, func(_, head int) {
 		for _, l := range lanes {
-			h := &c.sequences[l.sequence].heads[layer*m.Heads+head]
-			h.prompt[0] = append(h.prompt[0], m.headOf(l.qkv[0], head)...)
+			c.keep(&heads[head], l, head)
+			heads[head].queries = c.narrow(heads[head].queries, headOf(m, l.qkv[0], head))
 		}
 	})
 	m.each(len(lanes)*m.Heads, func(worker, n int) {
 		l, head := lanes[n/m.Heads], n%m.Heads
-		at := layer*m.Heads + head
-		kept, q, out := &c.kept[l.sequence][at], m.headOf(l.qkv[0], head), m.headOf(l.attended, head)
-		sink, window := c.sequences[l.sequence].heads[at].state.PromptMask()
+		h, w := &heads[head], &c.work[worker]
+		sink, window := h.state.PromptMask()
 		if window == 0 {
-			c.head(worker, kept, l.position+1, q, out)
-			return
+			window = l.position + 1
 		}
-		part := [1]policy.Part{{Ranges: policy.Streaming{Sink: sink, Window: window}.Ranges(nil, l.position+1)}}
-		policy.Scores(c.scores[worker], q, kept.keys, part[0].Ranges)
-		c.attenders[worker].Attend(out, &policy.Selection{Parts: part[:]}, 0, c.scores[worker], kept.values)
+		w.part[0].Ranges = policy.Streaming{Sink: sink, Window: window}.Ranges(w.ranges[:0], l.position+1)
+		policy.Scores(w.scores, h.queries[l.position*d:(l.position+1)*d], h.keys, w.part[0].Ranges)
+		w.attender.Attend(headOf(m, l.attended, head), &policy.Selection{Parts: w.part[:]}, 0, w.scores, h.values)
 	})
 	return nil
 }
 
-// begin gives the states a prompt of n tokens.
-func (c *chosen) begin(sequence, n int) {
+// begin gives the states the prompt, before the first step.
+func (c *chosen) begin(layer int) {
 	m := c.model
-	heads := c.sequences[sequence].heads
-	m.each(len(heads), func(_, i int) {
-		kept := &c.kept[sequence][i]
-		heads[i].state.Prompt(heads[i].prompt[:], kept.keys[:n*m.HeadDim], kept.values[:n*m.HeadDim])
-		heads[i].prompt[0] = nil
+	m.each(m.Heads, func(_, head int) {
+		h := &c.heads[layer*m.Heads+head]
+		h.state.Prompt([][]float32{h.queries}, h.keys, h.values)
+		h.queries = nil
 	})
 }
 
-func (c *chosen) attend(layer int, lanes []*lane) error {
-	m := c.model
-	c.keep(layer, lanes)
-	m.each(len(lanes)*m.Heads, func(worker, n int) { c.step(worker, layer, lanes[n/m.Heads], n%m.Heads) })
-	for _, l := range lanes {
-		if l.sequence > 0 {
-			continue
-		}
-		if c.attended != nil {
-			c.attended.endOfLayer(layer, l.attended)
-		}
-		for head := 0; c.watch != nil && head < m.Heads; head++ {
-			c.watch(layer, head, l.position+1, c.sequences[0].heads[layer*m.Heads+head].selection)
-		}
+func (c *chosen) attend(layer int, lanes []*lane[float64]) error {
+	m, l := c.model, lanes[0]
+	if c.heads[layer*m.Heads].queries != nil {
+		c.begin(layer)
+	}
+	m.each(m.Heads, func(worker, head int) { c.head(worker, layer, l, head) })
+	if c.attended != nil {
+		c.attended.endOfLayer(layer, l.attended)
+	}
+	for head := 0; c.watch != nil && head < m.Heads; head++ {
+		c.watch(layer, head, l.position+1, c.heads[layer*m.Heads+head].selection)
 	}
 	return nil
 }
 
-// step computes one head of a lane.
-func (c *chosen) step(worker, layer int, l *lane, head int) {
-	m := c.model
-	at, n := layer*m.Heads+head, l.position+1
-	h, kept := &c.sequences[l.sequence].heads[at], &c.kept[l.sequence][at]
+// head computes one head of a step.
+func (c *chosen) head(worker, layer int, l *lane[float64], head int) {
+	m, w, h := c.model, &c.work[worker], &c.heads[layer*c.model.Heads+head]
+	c.keep(h, l, head)
 	last := l.position * m.HeadDim
-	h.state.Append(kept.keys[last:last+m.HeadDim], kept.values[last:last+m.HeadDim])
-	h.query[0] = m.headOf(l.qkv[0], head)
-	h.selection = h.state.Select(h.query[:])
-	scores := c.scores[worker][:n]
-	measured := c.attended != nil && l.sequence == 0
-	if measured {
-		policy.Scores(scores, h.query[0], kept.keys, [][2]int{{0, n}})
+	h.state.Append(h.keys[last:], h.values[last:])
+	h.query[0] = c.narrow(h.query[0][:0], headOf(m, l.qkv[0], head))
+	h.selection = h.state.Select(h.query)
+	scores := w.scores[:l.position+1]
+	if c.attended != nil {
+		w.ranges[0] = [2]int{0, len(scores)}
+		policy.Scores(scores, h.query[0], h.keys, w.ranges[:1])
 	} else {
-		for _, p := range h.selection.Parts {
-			policy.Scores(scores, h.query[0], kept.keys, p.Ranges)
+		for i := range h.selection.Parts {
+			policy.Scores(scores, h.query[0], h.keys, h.selection.Parts[i].Ranges)
 		}
 	}
 	var lse float64
-	lse, h.weights[0] = c.attenders[worker].Attend(m.headOf(l.attended, head), &h.selection, 0, scores, kept.values)
-	h.state.Observe(h.weights[:])
-	if measured {
-		c.attended.head(worker, layer, head, h, scores, kept.values, lse)
+	lse, h.weights[0] = w.attender.Attend(headOf(m, l.attended, head), &h.selection, 0, scores, h.values)
+	if c.attended != nil {
+		c.attended.head(worker, layer, head, h, scores, lse)
 	}
+	h.state.Observe(h.weights[:])
 }

@@ -132,16 +132,16 @@ func (d *dimms) placeHeads(lengths []int, channels, ranksets int, rotation bool,
 func (d *dimms) rank(p place) *pim.Rank { return d.ranks[p.channel][p.rankset] }
 
 // encode puts a lane's q, k and v of one head into the worker's vectors, in FP16.
-func (d *dimms) encode(worker int, l *lane, head int) (q, k, v []uint16) {
+func (d *dimms) encode(worker int, l *lane[float32], head int) (q, k, v []uint16) {
 	x := &d.scratch[worker].vectors
 	for i := range x {
-		x[i] = pim.EncodeHalf(x[i][:0], d.model.headOf(l.qkv[i], head))
+		x[i] = pim.EncodeHalf(x[i][:0], headOf(d.model, l.qkv[i], head))
 	}
 	return x[0], x[1], x[2]
 }
 
 // store sends keys and values of a prompt's tokens down.
-func (d *dimms) store(layer int, lanes []*lane) error {
+func (d *dimms) store(layer int, lanes []*lane[float32]) error {
 	m := d.model
 	if layer == 0 {
 		d.stored += units.Bytes(len(lanes))
@@ -158,7 +158,7 @@ func (d *dimms) store(layer int, lanes []*lane) error {
 
 // attend has the program of each head append the newest key and value, and attend over all that
 // is stored.
-func (d *dimms) attend(layer int, lanes []*lane) error {
+func (d *dimms) attend(layer int, lanes []*lane[float32]) error {
 	m := d.model
 	if layer == 0 {
 		d.attended += units.Bytes(len(lanes))
@@ -171,7 +171,7 @@ func (d *dimms) attend(layer int, lanes []*lane) error {
 }
 
 // head computes one head of a lane.
-func (d *dimms) head(worker, layer int, l *lane, head int) error {
+func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 	m, s := d.model, &d.scratch[worker]
 	at := layer*m.Heads + head
 	p := d.places[l.sequence][at]
@@ -189,9 +189,9 @@ func (d *dimms) head(worker, layer int, l *lane, head int) error {
 	if err != nil {
 		return err
 	}
-	got := m.headOf(l.attended, head)
+	got := headOf(m, l.attended, head)
 	copy(got, out[0])
-	s.largest = max(s.largest, d.sent.deviation(worker, &d.sent.kept[l.sequence][at], l.position+1, m.headOf(l.qkv[0], head), got))
+	s.largest = max(s.largest, d.sent.deviation(worker, &d.sent.kept[l.sequence][at], l.position+1, headOf(m, l.qkv[0], head), got))
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (d *dimms) maxError() (largest float64) {
 // prefill is attention over a prompt: on the host, while its keys and values go to the DIMMs.
 type prefill struct{ *dimms }
 
-func (p prefill) attend(layer int, lanes []*lane) error {
+func (p prefill) attend(layer int, lanes []*lane[float32]) error {
 	if err := p.sent.attend(layer, lanes); err != nil {
 		return err
 	}

@@ -48,42 +48,53 @@ func (e *Evaluation) WriteNLL(w io.Writer) error {
 // prompt + steps bytes. observe sees the position of each step; it may be
 // nil. A prediction that is not finite is an error: the formats cannot hold the model.
 func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
-	return predict(ctx, m, text, prompt, steps, observe, func() (*Session, error) { return NewSession(m, on, []int{prompt + steps}) })
+	if err := checkLengths(m, text, prompt, steps); err != nil {
+		return nil, err
+	}
+	s, err := NewSession(m, on, []int{prompt + steps})
+	if err != nil {
+		return nil, err
+	}
+	e, err := predict(ctx, &s.decoder, text, prompt, steps, observe)
+	if err == nil {
+		e.MaxError = s.MaxError()
+	}
+	return e, err
 }
 
-// EvaluatePolicy is Evaluate with attention by a policy, in float32 without DIMMs. q, k and v
-// are rounded to FP16 if so asked, as they are where DIMMs store them. Prompts attend to everything but what the policy masks. The policy's
+// EvaluatePolicy is Evaluate with attention by a policy, without DIMMs. It computes in float64, so
+// that results can be compared with independent ones: a difference in the last bit may change a choice.
+// q, k and v are rounded to FP16 if so asked, as they are where DIMMs store them, else to
+// float32. Prompts attend to everything but what the policy masks. The policy's
 // choices are compared with attention to everything at each step. watch sees each choice, by
 // layer and head in the order of the steps; it may be nil.
 func EvaluatePolicy(ctx context.Context, m *Model, v policy.Values, rounded bool, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
-	var attended *Attended
-	e, err := predict(ctx, m, text, prompt, steps, observe, func() (*Session, error) {
-		s, err := newSession(m, []int{prompt + steps})
-		if err == nil {
-			attended = newAttended(m.Shape, steps)
-			s.host = newHost(m, []int{prompt + steps}, rounded)
-			s.chosen = newChosen(m, s.host, v, []int{prompt + steps}, attended, watch)
-		}
-		return s, err
-	})
+	if err := checkLengths(m, text, prompt, steps); err != nil {
+		return nil, err
+	}
+	d, c, err := newChosen(m, v, rounded, prompt+steps)
 	if err != nil {
 		return nil, err
 	}
-	attended.finish()
-	e.Attended = attended
-	return e, nil
+	c.attended, c.watch = newAttended(m, prompt+steps, steps), watch
+	e, err := predict(ctx, d, text, prompt, steps, observe)
+	if err == nil {
+		c.attended.finish()
+		e.Attended = c.attended
+	}
+	return e, err
 }
 
-// predict is Evaluate in a session.
-func predict(ctx context.Context, m *Model, text []byte, prompt, steps int, observe func(position int), session func() (*Session, error)) (*Evaluation, error) {
+func checkLengths(m *Model, text []byte, prompt, steps int) error {
 	if prompt < 1 || steps < 1 || prompt+steps > m.Context || prompt+steps >= len(text) {
-		return nil, input.Errorf("a prompt of %d and %d steps in a text of %d bytes: expected at least 1 each, together less than the text and at most %d, the model's context",
+		return input.Errorf("a prompt of %d and %d steps in a text of %d bytes: expected at least 1 each, together less than the text and at most %d, the model's context",
 			prompt, steps, len(text), m.Context)
 	}
-	s, err := session()
-	if err != nil {
-		return nil, err
-	}
+	return nil
+}
+
+// predict is Evaluate of the first sequence of a decoder.
+func predict[T real](ctx context.Context, s *decoder[T], text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if _, err := s.Prefill(0, text[:prompt]); err != nil {
 		return nil, err
 	}
@@ -105,6 +116,5 @@ func predict(ctx context.Context, m *Model, text []byte, prompt, steps int, obse
 			observe(i)
 		}
 	}
-	e.MaxError = s.MaxError()
 	return e, nil
 }

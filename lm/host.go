@@ -46,20 +46,17 @@ func newHost(m *Model, lengths []int, rounded bool) *host {
 func (m *Model) scale() float64 { return 1 / math.Sqrt(float64(m.HeadDim)) }
 
 // headOf returns one head's part of a lane's q, k, v or result.
-func (m *Model) headOf(x []float32, head int) []float32 {
+func headOf[T real](m *Model, x []T, head int) []T {
 	return x[head*m.HeadDim : (head+1)*m.HeadDim]
 }
 
 // keep stores the lanes' keys and values.
-func (h *host) keep(layer int, lanes []*lane) {
+func (h *host) keep(layer int, lanes []*lane[float32]) {
 	m := h.model
 	m.each(len(lanes), func(_, n int) {
 		l := lanes[n]
 		if h.rounded {
-			for i, x := range l.qkv {
-				if roundMode>>i&1 == 0 {
-					continue
-				}
+			for _, x := range l.qkv {
 				for i, v := range x {
 					x[i] = attention.RoundHalf(v)
 				}
@@ -67,18 +64,18 @@ func (h *host) keep(layer int, lanes []*lane) {
 		}
 		for head := range m.Heads {
 			kept := &h.kept[l.sequence][layer*m.Heads+head]
-			copy(kept.keys[l.position*m.HeadDim:], m.headOf(l.qkv[1], head))
-			copy(kept.values[l.position*m.HeadDim:], m.headOf(l.qkv[2], head))
+			copy(kept.keys[l.position*m.HeadDim:], headOf(m, l.qkv[1], head))
+			copy(kept.values[l.position*m.HeadDim:], headOf(m, l.qkv[2], head))
 		}
 	})
 }
 
-func (h *host) attend(layer int, lanes []*lane) error {
+func (h *host) attend(layer int, lanes []*lane[float32]) error {
 	m := h.model
 	h.keep(layer, lanes)
 	m.each(len(lanes)*m.Heads, func(worker, n int) {
 		l, head := lanes[n/m.Heads], n%m.Heads
-		h.head(worker, &h.kept[l.sequence][layer*m.Heads+head], l.position+1, m.headOf(l.qkv[0], head), m.headOf(l.attended, head))
+		h.head(worker, &h.kept[l.sequence][layer*m.Heads+head], l.position+1, headOf(m, l.qkv[0], head), headOf(m, l.attended, head))
 	})
 	return nil
 }
@@ -134,5 +131,3 @@ func (h *host) deviation(worker int, kept *keptHead, n int, q, got []float32) fl
 	}
 	return largest
 }
-
-var roundMode = 7

@@ -11,8 +11,9 @@ import (
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
-// Model computes what the GPU does: all but the attention of decode steps, in float32.
-// The sums of its products are blas32's, whose order depends on the machine's
+// Model computes what the GPU does: all but the attention of decode steps, in float32 or,
+// where results are compared with independent ones step by step, in float64.
+// The sums of its products in float32 are blas32's, whose order depends on the machine's
 // instruction set, and on nothing else: any number of workers gives the same bits.
 type Model struct {
 	*Weights
@@ -42,95 +43,125 @@ func NewModel(w *Weights, workers int) *Model {
 	return m
 }
 
+// real is what a model computes in.
+type real interface{ float32 | float64 }
+
 // lane is one token on its way through the model.
-type lane struct {
+type lane[T real] struct {
 	sequence, position int
 	token              byte
 
-	x, normed  []float32    // [Width]: the residual stream, and its norm
-	qkv        [3][]float32 // [Heads·HeadDim] each
-	attended   []float32    // [Heads·HeadDim], the heads' results
-	gate, up   []float32    // [Hidden]
-	added      []float32    // [Width], what a half of a layer adds
-	logits     []float32    // [vocabulary], where they are asked for
+	x, normed  []T    // [Width]: the residual stream, and its norm
+	qkv        [3][]T // [Heads·HeadDim] each
+	attended   []T    // [Heads·HeadDim], the heads' results
+	gate, up   []T    // [Hidden]
+	added      []T    // [Width], what a half of a layer adds
+	logits     []T    // [vocabulary], where they are asked for
 	withLogits bool
 }
 
-func (m *Model) newLane() *lane {
+func newLane[T real](m *Model) *lane[T] {
 	inner := m.Heads * m.HeadDim
-	l := &lane{
-		x: make([]float32, m.Width), normed: make([]float32, m.Width), added: make([]float32, m.Width),
-		attended: make([]float32, inner), gate: make([]float32, m.Hidden), up: make([]float32, m.Hidden),
-		logits: make([]float32, vocabulary),
+	l := &lane[T]{
+		x: make([]T, m.Width), normed: make([]T, m.Width), added: make([]T, m.Width),
+		attended: make([]T, inner), gate: make([]T, m.Hidden), up: make([]T, m.Hidden),
+		logits: make([]T, vocabulary),
 	}
 	for i := range l.qkv {
-		l.qkv[i] = make([]float32, inner)
+		l.qkv[i] = make([]T, inner)
 	}
 	return l
 }
 
 // attender computes attention in one layer: it keeps the lanes' keys and values, and sets
 // attended of each lane, over all positions of its sequence up to its own.
-type attender interface {
-	attend(layer int, lanes []*lane) error
+type attender[T real] interface {
+	attend(layer int, lanes []*lane[T]) error
 }
 
 // forward takes tokens through the model. Lanes of one sequence come in the order of their
 // positions, which follow those that a has seen before.
-func (m *Model) forward(lanes []*lane, a attender) error {
+func forward[T real](m *Model, lanes []*lane[T], a attender[T]) error {
 	for _, l := range lanes {
-		copy(l.x, m.embedding[int(l.token)*m.Width:])
+		for i, x := range m.embedding[int(l.token)*m.Width:][:m.Width] {
+			l.x[i] = T(x)
+		}
 	}
 	for i := range m.layers {
 		y := &m.layers[i]
 		m.each(len(lanes), func(_, n int) { normalise(lanes[n].normed, lanes[n].x, y.attentionNorm) })
-		m.multiply(lanes, func(l *lane) []product {
-			return []product{{&y.qkv[0], l.normed, l.qkv[0]}, {&y.qkv[1], l.normed, l.qkv[1]}, {&y.qkv[2], l.normed, l.qkv[2]}}
+		multiply(m, lanes, func(l *lane[T]) []product[T] {
+			return []product[T]{{&y.qkv[0], l.normed, l.qkv[0]}, {&y.qkv[1], l.normed, l.qkv[1]}, {&y.qkv[2], l.normed, l.qkv[2]}}
 		})
 		m.each(len(lanes), func(_, n int) {
-			m.rotate(lanes[n].qkv[0], lanes[n].position)
-			m.rotate(lanes[n].qkv[1], lanes[n].position)
+			rotate(m, lanes[n].qkv[0], lanes[n].position)
+			rotate(m, lanes[n].qkv[1], lanes[n].position)
 		})
 		if err := a.attend(i, lanes); err != nil {
 			return err
 		}
-		m.multiply(lanes, func(l *lane) []product { return []product{{&y.output, l.attended, l.added}} })
+		multiply(m, lanes, func(l *lane[T]) []product[T] { return []product[T]{{&y.output, l.attended, l.added}} })
 		m.each(len(lanes), func(_, n int) {
 			add(lanes[n].x, lanes[n].added)
 			normalise(lanes[n].normed, lanes[n].x, y.networkNorm)
 		})
-		m.multiply(lanes, func(l *lane) []product {
-			return []product{{&y.gate, l.normed, l.gate}, {&y.up, l.normed, l.up}}
+		multiply(m, lanes, func(l *lane[T]) []product[T] {
+			return []product[T]{{&y.gate, l.normed, l.gate}, {&y.up, l.normed, l.up}}
 		})
 		m.each(len(lanes), func(_, n int) { activate(lanes[n].gate, lanes[n].up) })
-		m.multiply(lanes, func(l *lane) []product { return []product{{&y.down, l.gate, l.added}} })
+		multiply(m, lanes, func(l *lane[T]) []product[T] { return []product[T]{{&y.down, l.gate, l.added}} })
 		m.each(len(lanes), func(_, n int) { add(lanes[n].x, lanes[n].added) })
 	}
-	m.multiply(lanes, func(l *lane) []product {
+	multiply(m, lanes, func(l *lane[T]) []product[T] {
 		if !l.withLogits {
 			return nil
 		}
 		normalise(l.normed, l.x, m.norm)
-		return []product{{&m.head, l.normed, l.logits}}
+		return []product[T]{{&m.head, l.normed, l.logits}}
 	})
 	return nil
 }
 
 // product is y = a·x.
-type product struct {
+type product[T real] struct {
 	a    *blas32.General // [len(y), len(x)]
-	x, y []float32
+	x, y []T
 }
 
 // outputs computes the elements [from, to) of y.
-func (p *product) outputs(from, to int) {
-	a := blas32.General{Rows: to - from, Cols: p.a.Cols, Stride: p.a.Stride, Data: p.a.Data[from*p.a.Stride:]}
-	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: p.a.Cols, Inc: 1, Data: p.x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: p.y[from:to]})
+func (p *product[T]) outputs(from, to int) {
+	switch x := any(p.x).(type) {
+	case []float32:
+		a := blas32.General{Rows: to - from, Cols: p.a.Cols, Stride: p.a.Stride, Data: p.a.Data[from*p.a.Stride:]}
+		y := any(p.y[from:to]).([]float32)
+		blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: p.a.Cols, Inc: 1, Data: x}, 0, blas32.Vector{N: to - from, Inc: 1, Data: y})
+	case []float64:
+		for i := from; i < to; i++ {
+			p.y[i] = T(dot(x, p.a.Data[i*p.a.Stride:][:p.a.Cols]))
+		}
+	}
+}
+
+// dot returns x·w in float64. Four sums hide the latency of additions.
+func dot(x []float64, w []float32) float64 {
+	var a, b, c, d float64
+	w = w[:len(x)]
+	for len(x) >= 4 {
+		a += float64(x[0] * float64(w[0]))
+		b += float64(x[1] * float64(w[1]))
+		c += float64(x[2] * float64(w[2]))
+		d += float64(x[3] * float64(w[3]))
+		x, w = x[4:], w[4:]
+	}
+	for i, v := range x {
+		a += float64(v * float64(w[i]))
+	}
+	return (a + b) + (c + d)
 }
 
 // multiply computes products of all lanes. The outputs of a product are shared by the workers
 // where there are not enough lanes for them.
-func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
+func multiply[T real](m *Model, lanes []*lane[T], of func(*lane[T]) []product[T]) {
 	if len(lanes) >= m.workers {
 		m.each(len(lanes), func(_, n int) {
 			for _, p := range of(lanes[n]) {
@@ -139,7 +170,7 @@ func (m *Model) multiply(lanes []*lane, of func(*lane) []product) {
 		})
 		return
 	}
-	var all []product
+	var all []product[T]
 	for _, l := range lanes {
 		all = append(all, of(l)...)
 	}
@@ -173,48 +204,48 @@ func (m *Model) each(n int, work func(worker, i int)) {
 }
 
 // normalise is RMSNorm (Zhang and Sennrich, 2019): out = x/√(mean x² + ε) · weight.
-func normalise(out, x, weight []float32) {
+func normalise[T real](out, x []T, weight []float32) {
 	var sum float64
 	for _, v := range x {
 		sum += float64(float64(v) * float64(v))
 	}
-	scale := float32(1 / math.Sqrt(sum/float64(len(x))+normEpsilon))
+	scale := T(1 / math.Sqrt(sum/float64(len(x))+normEpsilon))
 	for i, v := range x {
-		out[i] = float32(v*scale) * weight[i]
+		out[i] = T(v*scale) * T(weight[i])
 	}
 }
 
 // rotate turns each head's halves by its position (RoPE, Su et al., 2021; element j is
 // paired with element j + HeadDim/2).
-func (m *Model) rotate(x []float32, position int) {
+func rotate[T real](m *Model, x []T, position int) {
 	half := m.HeadDim / 2
 	cos, sin := m.cos[position*half:(position+1)*half], m.sin[position*half:(position+1)*half]
 	for ; len(x) > 0; x = x[m.HeadDim:] {
 		low, high := x[:half], x[half:m.HeadDim]
 		for j, a := range low {
-			b := high[j]
-			low[j] = float32(a*cos[j]) - float32(b*sin[j])
-			high[j] = float32(b*cos[j]) + float32(a*sin[j])
+			b, c, s := high[j], T(cos[j]), T(sin[j])
+			low[j] = T(a*c) - T(b*s)
+			high[j] = T(b*c) + T(a*s)
 		}
 	}
 }
 
 // activate is SwiGLU (Shazeer, 2020): gate = gate·σ(gate)·up.
-func activate(gate, up []float32) {
+func activate[T real](gate, up []T) {
 	for i, g := range gate {
-		gate[i] = float32(g/(1+float32(portable.Exp(float64(-g))))) * up[i]
+		gate[i] = T(g/(1+T(portable.Exp(float64(-g))))) * up[i]
 	}
 }
 
 // add adds y to x.
-func add(x, y []float32) {
+func add[T real](x, y []T) {
 	for i, v := range y {
 		x[i] += v
 	}
 }
 
 // NLL returns the negative log-likelihood of a token, in nats.
-func NLL(logits []float32, token byte) float64 {
+func NLL[T float32 | float64](logits []T, token byte) float64 {
 	top := float64(logits[0])
 	for _, x := range logits {
 		top = max(top, float64(x))

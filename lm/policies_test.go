@@ -98,11 +98,11 @@ func TestReferencePolicies(t *testing.T) {
 			} else if values, err = policy.NewValues(&spec, m.Attention()); err != nil {
 				t.Fatal(err)
 			}
-			var s *Session
+			var s *decoder[float64]
 			if strings.HasPrefix(name, "streaming") && spec.PrefillWindow == policy.Unset {
 				s = prompt.masked(t, values, &r)
 			} else {
-				s = prompt.fork(values, &r)
+				s = prompt.fork(t, values, &r)
 			}
 			r.run(s)
 		})
@@ -167,9 +167,9 @@ func (r *policyReference) watch(samples []int) Watch {
 }
 
 // run decodes and compares.
-func (r *policyReference) run(s *Session) {
+func (r *policyReference) run(s *decoder[float64]) {
 	samples := r.ints("sample_steps")
-	s.chosen.watch = r.watch(samples)
+	s.step.(*chosen).watch = r.watch(samples)
 	text, nll := SampleText(), make([]float64, r.steps)
 	for i := range nll {
 		logits, err := s.Step([]int{0}, text[referencePrompt+i:][:1])
@@ -295,7 +295,7 @@ func (r *policyReference) compareLayers() {
 }
 
 // compareSalient compares the tokens that HGCA keeps.
-func (r *policyReference) compareSalient(s *Session) {
+func (r *policyReference) compareSalient(s *decoder[float64]) {
 	want := r.ints(r.name + ".salient")
 	m := s.model
 	n := len(want) / (m.Layers * m.Heads)
@@ -304,7 +304,7 @@ func (r *policyReference) compareSalient(s *Session) {
 		for head := range m.Heads {
 			at := layer*m.Heads + head
 			salient := make([]int, n)
-			state := s.chosen.sequences[0].heads[at].state
+			state := s.step.(*chosen).heads[at].state
 			state.Append(nil, nil) // what leaves the window after the last step leaves before the next
 			for _, p := range state.Select(nil).Parts {
 				for _, tokens := range p.Ranges {

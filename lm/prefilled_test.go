@@ -7,75 +7,56 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 )
 
-// prefilled is the reference prompt after attention to everything, from which sessions of policies
+// prefilled is the reference prompt after attention to everything, from which decoders of policies
 // go on.
 type prefilled struct {
 	model *Model
-	kept  []keptHead
-	q     [][]float32 // of the prompt, by layer and head
+	heads []chosenHead
 	limit int
 }
 
 func newPrefilled(t *testing.T, m *Model, steps int) *prefilled {
-	p := &prefilled{model: m, limit: referencePrompt + steps, q: make([][]float32, m.Layers*m.Heads)}
-	s := p.session(p, nil)
-	if _, err := s.Prefill(0, SampleText()[:referencePrompt]); err != nil {
+	p := &prefilled{model: m, limit: referencePrompt + steps}
+	dense := policy.New("dense")
+	v, err := policy.NewValues(&dense, m.Attention())
+	if err != nil {
 		t.Fatal(err)
 	}
-	p.kept = s.host.kept[0]
+	p.heads = p.masked(t, v, nil).step.(*chosen).heads
 	return p
 }
 
-// NewState returns a state that keeps the prompt's queries.
-func (p *prefilled) NewState(layer, head, _ int) policy.State {
-	return &keepsPrompt{to: &p.q[layer*p.model.Heads+head]}
-}
-
-type keepsPrompt struct {
-	policy.State
-	to *[]float32
-}
-
-func (k *keepsPrompt) PromptMask() (sink, window int) { return 0, 0 }
-
-func (k *keepsPrompt) Prompt(q [][]float32, _, _ []float32) { *k.to = slices.Clone(q[0]) }
-
-// session returns one that has no tokens yet.
-func (p *prefilled) session(v policy.Values, r *policyReference) *Session {
-	s, err := newSession(p.model, []int{p.limit})
-	if err != nil {
-		panic(err)
-	}
-	s.host = newHost(p.model, []int{p.limit}, true)
-	var attended *Attended
-	if r != nil {
-		r.attended = newAttended(p.model.Shape, p.limit-referencePrompt)
-		attended = r.attended
-	}
-	s.chosen = newChosen(p.model, s.host, v, []int{p.limit}, attended, nil)
-	return s
-}
-
-// fork returns a session of a policy after the prompt.
-func (p *prefilled) fork(v policy.Values, r *policyReference) *Session {
-	s := p.session(v, r)
-	for i, k := range p.kept {
-		copy(s.host.kept[0][i].keys, k.keys[:referencePrompt*p.model.HeadDim])
-		copy(s.host.kept[0][i].values, k.values[:referencePrompt*p.model.HeadDim])
-		s.chosen.sequences[0].heads[i].prompt[0] = p.q[i]
-	}
-	s.chosen.begin(0, referencePrompt)
-	s.reads[0].length = referencePrompt
-	return s
-}
-
-// masked returns a session of a policy that masks prompts.
-func (p *prefilled) masked(t *testing.T, v policy.Values, r *policyReference) *Session {
-	s := p.session(v, r)
-	if _, err := s.Prefill(0, SampleText()[:referencePrompt]); err != nil {
+// masked returns a decoder of a policy that has computed the prompt.
+func (p *prefilled) masked(t *testing.T, v policy.Values, r *policyReference) *decoder[float64] {
+	d := p.decoder(t, v, r)
+	if _, err := d.Prefill(0, SampleText()[:referencePrompt]); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return d
+}
+
+// fork returns a decoder of a policy after a prompt with attention to everything.
+func (p *prefilled) fork(t *testing.T, v policy.Values, r *policyReference) *decoder[float64] {
+	d := p.decoder(t, v, r)
+	for i := range p.heads {
+		h := &d.step.(*chosen).heads[i]
+		h.keys, h.values = append(h.keys, p.heads[i].keys...), append(h.values, p.heads[i].values...)
+		h.queries = p.heads[i].queries
+	}
+	d.reads[0].length = referencePrompt
+	return d
+}
+
+func (p *prefilled) decoder(t *testing.T, v policy.Values, r *policyReference) *decoder[float64] {
+	d, c, err := newChosen(p.model, v, true, p.limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r != nil {
+		r.attended = newAttended(p.model, p.limit, r.steps)
+		c.attended = r.attended
+	}
+	return d
 }
 
 // oracleValues attend to a step's own token and to the others with the highest scores, up to
@@ -83,12 +64,13 @@ func (p *prefilled) masked(t *testing.T, v policy.Values, r *policyReference) *S
 type oracleValues struct{ budget, dim int }
 
 func (o oracleValues) NewState(_, _, limit int) policy.State {
-	return &oracle{oracleValues: o, scores: make([]float32, limit), scratch: make([]float32, limit)}
+	return &oracle{oracleValues: o, exact: make([]float64, limit), scores: make([]float32, limit), scratch: make([]float32, limit)}
 }
 
 type oracle struct {
 	oracleValues
 	keys, scores, scratch []float32
+	exact                 []float64
 	ranges                [][2]int
 }
 
@@ -100,7 +82,10 @@ func (o *oracle) Observe([][]float32)                  {}
 func (o *oracle) Select(q [][]float32) policy.Selection {
 	others := len(o.keys)/o.dim - 1
 	scores := o.scores[:others]
-	policy.Scores(scores, q[0], o.keys, [][2]int{{0, others}})
+	policy.Scores(o.exact, q[0], o.keys, [][2]int{{0, others}})
+	for i := range scores {
+		scores[i] = float32(o.exact[i])
+	}
 	cut, ties := policy.Cut(scores, min(o.budget-1, others), o.scratch)
 	o.ranges = o.ranges[:0]
 	for i, x := range scores {

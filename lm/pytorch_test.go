@@ -72,7 +72,7 @@ func TestLastPosition(t *testing.T) {
 	for i := range 4 {
 		lane := &spy{attender: s.dimms}
 		s.lanes[0].position, s.lanes[0].token, s.lanes[0].withLogits = 8188+i, text[8188+i], true
-		if err := m.forward(s.lanes[:1], lane); err != nil {
+		if err := forward[float32](m, s.lanes[:1], lane); err != nil {
 			t.Fatal(err)
 		}
 		compare(t, fmt.Sprintf("logits %d", i), s.lanes[0].logits, want[i*vocabulary:(i+1)*vocabulary], 5e-3)
@@ -90,11 +90,11 @@ func TestLastPosition(t *testing.T) {
 
 // spy keeps what each layer's attention gives a single lane.
 type spy struct {
-	attender
+	attender[float32]
 	attended [][]float32
 }
 
-func (s *spy) attend(layer int, lanes []*lane) error {
+func (s *spy) attend(layer int, lanes []*lane[float32]) error {
 	err := s.attender.attend(layer, lanes)
 	s.attended = append(s.attended, append([]float32(nil), lanes[0].attended...))
 	return err

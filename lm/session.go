@@ -7,14 +7,19 @@ import (
 )
 
 // Session is some sequences on their way: prompts that are prefilled, then tokens that
-// are decoded one by one, all sequences side by side.
+// are decoded one by one, all sequences side by side, in float32.
 type Session struct {
-	model  *Model
-	host   *host   // the GPU's attention over prompts
-	dimms  *dimms  // attention of decode steps; nil without DIMMs
-	chosen *chosen // attention by a policy; nil without one
-	lanes  []*lane
-	reads  []sequence
+	decoder[float32]
+	host  *host  // the GPU's attention over prompts
+	dimms *dimms // attention of decode steps; nil without DIMMs
+}
+
+// decoder takes the tokens of some sequences through a model.
+type decoder[T real] struct {
+	model         *Model
+	prefill, step attender[T]
+	lanes         []*lane[T]
+	reads         []sequence
 }
 
 // sequence is where a sequence stands.
@@ -27,26 +32,30 @@ const prefillTokens = 256
 // DIMMs (nil) decode steps attend in float32 on the host. A limit beyond the model's context
 // is an input.Error, as is what the DIMMs cannot hold.
 func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
-	s, err := newSession(m, limits)
+	d, err := newDecoder[float32](m, limits)
 	if err != nil {
 		return nil, err
 	}
-	s.host = newHost(m, limits, on != nil)
+	s := &Session{decoder: d, host: newHost(m, limits, on != nil)}
+	s.prefill, s.step = s.host, s.host
 	if on != nil {
-		s.dimms, err = newDIMMs(m, on, s.host, limits)
+		if s.dimms, err = newDIMMs(m, on, s.host, limits); err != nil {
+			return nil, err
+		}
+		s.prefill, s.step = prefill{s.dimms}, s.dimms
 	}
-	return s, err
+	return s, nil
 }
 
-// newSession returns a session without an attender.
-func newSession(m *Model, limits []int) (*Session, error) {
-	s := &Session{model: m}
+// newDecoder returns one without attenders.
+func newDecoder[T real](m *Model, limits []int) (decoder[T], error) {
+	s := decoder[T]{model: m}
 	for i, n := range limits {
 		if n < 1 || n > m.Context {
-			return nil, &input.Error{Key: fmt.Sprintf("sequence %d", i+1), Value: fmt.Sprintf("%d tokens", n),
+			return s, &input.Error{Key: fmt.Sprintf("sequence %d", i+1), Value: fmt.Sprintf("%d tokens", n),
 				Expected: fmt.Sprintf("1 to %d tokens, the model's context", m.Context)}
 		}
-		l := m.newLane()
+		l := newLane[T](m)
 		l.sequence = i
 		s.lanes = append(s.lanes, l)
 		s.reads = append(s.reads, sequence{limit: n})
@@ -56,53 +65,36 @@ func newSession(m *Model, limits []int) (*Session, error) {
 
 // Prefill computes a prompt of at least one token of a sequence that has none yet, and
 // returns the logits after its last token, valid until the sequence's next step.
-func (s *Session) Prefill(sequence int, prompt []byte) ([]float32, error) {
-	var a attender = s.host
-	switch {
-	case s.dimms != nil:
-		a = prefill{s.dimms}
-	case s.chosen != nil:
-		a = chosenPrefill{s.chosen}
-	}
-	lanes := make([]*lane, min(prefillTokens, len(prompt)))
+func (s *decoder[T]) Prefill(sequence int, prompt []byte) ([]T, error) {
+	lanes := make([]*lane[T], min(prefillTokens, len(prompt)))
 	for i := range lanes {
-		lanes[i] = s.model.newLane()
+		lanes[i] = newLane[T](s.model)
 		lanes[i].sequence = sequence
 	}
 	read := &s.reads[sequence]
 	if len(prompt) == 0 || read.length > 0 || len(prompt) > read.limit {
 		return nil, fmt.Errorf("a prompt of %d tokens for a sequence with %d of %d", len(prompt), read.length, read.limit)
 	}
-	var last *lane
+	var last *lane[T]
 	for len(prompt) > 0 {
 		n := min(len(lanes), len(prompt))
 		for i, token := range prompt[:n] {
 			lanes[i].position, lanes[i].token = read.length+i, token
 			lanes[i].withLogits = i == n-1 && n == len(prompt)
 		}
-		if err := s.model.forward(lanes[:n], a); err != nil {
+		if err := forward(s.model, lanes[:n], s.prefill); err != nil {
 			return nil, err
 		}
 		read.length += n
 		last, prompt = lanes[n-1], prompt[n:]
-	}
-	if s.chosen != nil {
-		s.chosen.begin(sequence, read.length)
 	}
 	return last.logits, nil
 }
 
 // Step decodes: it gives each of the sequences a token and returns the logits after it, by
 // place in sequences, valid until the next step.
-func (s *Session) Step(sequences []int, tokens []byte) ([][]float32, error) {
-	var a attender = s.host
-	switch {
-	case s.dimms != nil:
-		a = s.dimms
-	case s.chosen != nil:
-		a = s.chosen
-	}
-	lanes := make([]*lane, len(sequences))
+func (s *decoder[T]) Step(sequences []int, tokens []byte) ([][]T, error) {
+	lanes := make([]*lane[T], len(sequences))
 	for i, n := range sequences {
 		read := &s.reads[n]
 		if read.length >= read.limit {
@@ -113,10 +105,10 @@ func (s *Session) Step(sequences []int, tokens []byte) ([][]float32, error) {
 		lanes[i] = l
 		read.length++
 	}
-	if err := s.model.forward(lanes, a); err != nil {
+	if err := forward(s.model, lanes, s.step); err != nil {
 		return nil, err
 	}
-	logits := make([][]float32, len(lanes))
+	logits := make([][]T, len(lanes))
 	for i, l := range lanes {
 		logits[i] = l.logits
 	}

@@ -3,87 +3,97 @@ package policy
 import (
 	"math"
 
-	"gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
-// Attender computes attention over selections in float32, each part for itself as its device
+// Attender computes attention over selections in float64, each part for itself as its device
 // does. It is not for concurrent use.
 type Attender struct {
 	weights []float32 // of the tokens of all parts
-	part    []float32 // [dim], the result of a part
+	exact   []float64 // of a part's tokens
+	part    []float64 // [dim], the result of a part
 }
 
 // NewAttender returns one for sequences of up to limit tokens.
 func NewAttender(limit, dim int) *Attender {
-	return &Attender{weights: make([]float32, limit), part: make([]float32, dim)}
+	return &Attender{weights: make([]float32, limit), exact: make([]float64, limit), part: make([]float64, dim)}
 }
 
 // Attend sets out [dim] to the attention of a query head over its parts of a selection. Scores
 // are q·k/√d by token, of which only those of selected tokens are read; v is [tokens, dim]. It
 // returns the logarithm of the sum of exponentials (natural, −∞ without tokens), and the
 // weights as Observe takes them, valid until the next call.
-func (a *Attender) Attend(out []float32, sel *Selection, head int, scores, v []float32) (lse float64, weights []float32) {
+func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []float64, v []float32) (lse float64, weights []float32) {
 	clear(out)
 	lse = math.Inf(-1)
 	weights = a.weights[:0]
 	for i := range sel.Parts {
 		p := &sel.Parts[i]
-		n := len(weights)
-		if !p.For(head) {
+		if !p.For(head) || len(p.Ranges) == 0 {
 			continue
 		}
+		w := a.exact[:0]
 		for _, r := range p.Ranges {
-			weights = append(weights, scores[r[0]:r[1]]...)
+			w = append(w, scores[r[0]:r[1]]...)
 		}
-		if len(weights) == n {
-			continue
+		own := a.partOf(p.Ranges, w, v)
+		for _, x := range w {
+			weights = append(weights, float32(x))
 		}
-		own := a.partOf(p, weights[n:], v)
-		if math.IsInf(lse, -1) {
-			copy(out, a.part)
-			lse = own
-		} else {
-			lse = Merge(out, lse, a.part, own)
-		}
+		lse = Merge(out, lse, a.part, own)
 	}
 	return lse, weights
 }
 
-// partOf computes one part and turns its scores into weights.
-func (a *Attender) partOf(p *Part, w, v []float32) (lse float64) {
+// partOf sets part to the result over some ranges, and turns their scores into weights.
+func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float64) {
 	top := w[0]
 	for _, s := range w {
 		top = max(top, s)
 	}
 	var sum float64
 	for i, s := range w {
-		e := portable.Exp(float64(s - top))
-		w[i] = float32(e)
-		sum += e
+		w[i] = portable.Exp(s - top)
+		sum += w[i]
 	}
-	scale := float32(1 / sum)
 	for i := range w {
-		w[i] *= scale
+		w[i] /= sum
 	}
 	clear(a.part)
-	dim := len(a.part)
-	for _, r := range p.Ranges {
-		n := r[1] - r[0]
-		rows := blas32.General{Rows: n, Cols: dim, Stride: dim, Data: v[r[0]*dim : r[1]*dim]}
-		blas32.Gemv(blas.Trans, 1, rows, blas32.Vector{N: n, Inc: 1, Data: w[:n]}, 1, blas32.Vector{N: dim, Inc: 1, Data: a.part})
-		w = w[n:]
+	dim, at := len(a.part), w
+	for _, r := range ranges {
+		rows := v[r[0]*dim : r[1]*dim]
+		for ; len(rows) >= 4*dim; rows, at = rows[4*dim:], at[4:] {
+			addFour(a.part, at, rows)
+		}
+		for ; len(rows) > 0; rows, at = rows[dim:], at[1:] {
+			for c, x := range rows[:dim] {
+				a.part[c] += float64(at[0] * float64(x))
+			}
+		}
 	}
-	return float64(top) + portable.Log(sum)
+	return top + portable.Log(sum)
+}
+
+// addFour adds four rows with their weights: a quarter of the loads and stores of one each.
+func addFour(to, w []float64, rows []float32) {
+	n := len(to)
+	r0, r1, r2, r3 := rows[:n], rows[n:][:n], rows[2*n:][:n], rows[3*n:][:n]
+	w0, w1, w2, w3 := w[0], w[1], w[2], w[3]
+	for c := range to {
+		a := float64(w0*float64(r0[c])) + float64(w1*float64(r1[c]))
+		b := float64(w2*float64(r2[c])) + float64(w3*float64(r3[c]))
+		to[c] += a + b
+	}
 }
 
 // Merge sets out to attention over two sets of tokens that share none, of which out and other
 // are the results over either, and returns the logarithm of the sum of exponentials of both
 // (natural base; FlashInfer's merge_state is of base 2). A set of none has −∞ and any finite
 // result.
-func Merge(out []float32, lse float64, other []float32, otherLSE float64) float64 {
+func Merge(out []float64, lse float64, other []float64, otherLSE float64) float64 {
 	top := max(lse, otherLSE)
 	if math.IsInf(top, -1) {
 		return top
@@ -91,18 +101,20 @@ func Merge(out []float32, lse float64, other []float32, otherLSE float64) float6
 	a, b := portable.Exp(lse-top), portable.Exp(otherLSE-top)
 	sum := a + b
 	for i, x := range other {
-		out[i] = float32((float64(a*float64(out[i])) + float64(b*float64(x))) / sum)
+		out[i] = (float64(a*out[i]) + float64(b*x)) / sum
 	}
 	return top + portable.Log(sum)
 }
 
 // Scores sets the scores q·k/√d of the tokens of ranges, by token; k is [tokens, dim].
-func Scores(scores, q, k []float32, ranges [][2]int) {
+func Scores(scores []float64, q, k []float32, ranges [][2]int) {
 	dim := len(q)
+	scale := 1 / math.Sqrt(float64(dim))
+	x := blas32.Vector{N: dim, Inc: 1, Data: q}
 	for _, r := range ranges {
-		n := r[1] - r[0]
-		rows := blas32.General{Rows: n, Cols: dim, Stride: dim, Data: k[r[0]*dim : r[1]*dim]}
-		blas32.Gemv(blas.NoTrans, float32(1/math.Sqrt(float64(dim))), rows, blas32.Vector{N: dim, Inc: 1, Data: q}, 0, blas32.Vector{N: n, Inc: 1, Data: scores[r[0]:r[1]]})
+		for t := r[0]; t < r[1]; t++ {
+			scores[t] = scale * blas32.DDot(x, blas32.Vector{N: dim, Inc: 1, Data: k[t*dim : (t+1)*dim]})
+		}
 	}
 }
 

@@ -12,22 +12,22 @@ import (
 func TestAttend(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawPlay(t, rapid.SampledFrom(Names()).Draw(t, "policy"))
-		a, scores, out := NewAttender(d.tokens, d.dim), make([]float32, d.tokens), make([]float32, d.dim)
+		a, scores, out := NewAttender(d.tokens, d.dim), make([]float64, d.tokens), make([]float64, d.dim)
 		d.play(t, d.state, d.prompt, func(p *played) {
 			for head := range d.q {
 				for i := range scores {
-					scores[i] = float32(math.NaN()) // scores of other tokens are not read
+					scores[i] = math.NaN() // scores of other tokens are not read
 				}
 				for i := range p.selection.Parts {
 					Scores(scores, d.at(d.q[head], p.context-1), d.k, p.selection.Parts[i].Ranges)
 				}
 				lse, weights := a.Attend(out, &p.selection, head, scores, d.v)
 				want, wantLSE := d.output(head, p.context-1, p.attended[head])
-				if math.Abs(lse-wantLSE) > 1e-5 {
+				if math.Abs(lse-wantLSE) > 1e-12 {
 					t.Fatalf("the logarithm of the sum is %g, want %g", lse, wantLSE)
 				}
 				for i, x := range out {
-					if math.Abs(float64(x)-want[i]) > 1e-5 {
+					if math.Abs(x-want[i]) > 1e-12 {
 						t.Fatalf("element %d is %g, want %g", i, x, want[i])
 					}
 				}
@@ -64,30 +64,26 @@ func TestMerge(t *testing.T) {
 			split[at] = append(split[at], int32(i))
 		}
 		shift := rapid.SampledFrom([]float64{0, 1e4, -1e4}).Draw(t, "shift")
-		out, lse := make([]float32, x.dim), math.Inf(-1)
+		out, lse := make([]float64, x.dim), math.Inf(-1)
 		for _, tokens := range split {
 			part, own := x.output(0, 0, tokens)
-			narrow := make([]float32, x.dim)
-			for i, v := range part {
-				narrow[i] = float32(v)
-			}
-			lse = Merge(out, lse, narrow, own+shift)
+			lse = Merge(out, lse, part, own+shift)
 		}
 		want, wantLSE := x.output(0, 0, upTo(x.tokens))
 		if math.Abs(lse-shift-wantLSE) > 1e-9 {
 			t.Fatalf("%g, want %g", lse-shift, wantLSE)
 		}
 		for i, v := range out {
-			if math.Abs(float64(v)-want[i]) > 1e-5 {
+			if math.Abs(v-want[i]) > 1e-9 {
 				t.Fatalf("element %d is %g, want %g", i, v, want[i])
 			}
 		}
 	})
-	if lse := Merge([]float32{1}, math.Inf(-1), []float32{1}, math.Inf(-1)); !math.IsInf(lse, -1) {
+	if lse := Merge([]float64{1}, math.Inf(-1), []float64{1}, math.Inf(-1)); !math.IsInf(lse, -1) {
 		t.Errorf("nothing and nothing is %g", lse)
 	}
-	out := []float32{1}
-	if Merge(out, 1e4, []float32{5}, -1e4); out[0] != 1 {
+	out := []float64{1}
+	if Merge(out, 1e4, []float64{5}, -1e4); out[0] != 1 {
 		t.Errorf("%v", out)
 	}
 }

@@ -107,7 +107,7 @@ func (p *planted) compare(set, name string) {
 	if err != nil {
 		p.Fatal(err)
 	}
-	a, scores, out := NewAttender(plantedTokens, plantedDim), make([]float32, plantedTokens), make([]float32, plantedDim)
+	a, scores, out := NewAttender(plantedTokens, plantedDim), make([]float64, plantedTokens), make([]float64, plantedDim)
 	queries := len(p.q) / plantedDim
 	for i := 0; i < len(weight); i += long.Of(29, 1) {
 		place, query := p.places[i/len(p.c)/queries], p.q[i/len(p.c)%queries*plantedDim:][:plantedDim]
@@ -129,7 +129,7 @@ func (p *planted) compare(set, name string) {
 		}
 		Scores(scores, query, keys, sel.Parts[0].Ranges)
 		a.Attend(out, &sel, 0, scores, p.oneHot(place))
-		if math.Abs(float64(out[0]-weight[i])) > 1e-5 {
+		if math.Abs(out[0]-float64(weight[i])) > 1e-5 {
 			p.Errorf("%s, case %d: the key at %d weighs %g, want %g", name, i, place, out[0], weight[i])
 		}
 	}

@@ -9,7 +9,7 @@ type Values interface {
 
 // State is what a policy knows of one KV head of a sequence. Vectors have Shape.Dim elements. A
 // decode step is Append, Select, attention over what was selected, Observe. Slices that a
-// state is given may change after the call; what it returns is valid until its next call. Steps
+// state is given may change after the call; a selection is valid until the next Append. Steps
 // allocate nothing.
 type State interface {
 	// PromptMask returns what a prompt's tokens attend to: the first sink tokens and the

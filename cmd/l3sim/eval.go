@@ -31,7 +31,7 @@ func (a *app) newEvalCommand() *cobra.Command {
 The text's first bytes are prefilled, the following ones decoded one by one as 'l3sim generate' does. The
 step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
 --reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
-in the configuration, decode steps attend to what that policy chooses ('l3sim policies'), also in float32 without
+in the configuration, decode steps attend to what that policy chooses ('l3sim policies'), in float64 without
 DIMMs, q, k and v rounded to FP16 unless --reference is there; every choice is compared with attention to
 everything, and --profile writes what a run's costs cannot know without data (policy.profile). Without --text,
 Go source that the model has not seen is taken. docs/language-model.md compares precisions.`,
