@@ -33,8 +33,11 @@ func (s *Scheduler) admit(w *waiting) bool {
 func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool {
 	length := s.reserved(w)
 	window := s.window(&s.requests[w.request])
-	if !s.hasWindow(w, window) {
+	if !s.hasWindow(w, window, 0) {
 		return s.refuse(noMemory)
+	}
+	if !s.hasWindow(w, window, s.batch.tokens()) {
+		return false // the next iteration may have fewer tokens
 	}
 	if w.hold, w.held = l.Reserve(length, keep, f, s.comm.Balance, s.rng); w.held {
 		s.blocked = false
@@ -49,12 +52,15 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 }
 
 // window returns the tokens of a request that stay on the GPUs at most.
-func (s *Scheduler) window(r *traces.Request) int { return min(s.gpu.Window, s.finalTokens(r)) }
+func (s *Scheduler) window(r *traces.Request) int {
+	more := int(math.Ceil(float64(s.gpu.PromptShare * float64(r.Input))))
+	return min(s.gpu.Window+more, s.finalTokens(r))
+}
 
 // hasWindow says whether the GPUs have room for the window of w, beside those of others, cut
-// prompts, and the activations of a step of w's prompt.
-func (s *Scheduler) hasWindow(w *waiting, window int) bool {
-	return window == 0 || s.gpu.fits(min(w.prompt, s.spec.ChunkMultiple), s.kvOnGPU+s.windows+window)
+// prompts, and the activations of a step of w's prompt and of so many other tokens.
+func (s *Scheduler) hasWindow(w *waiting, window, batched int) bool {
+	return window == 0 || s.gpu.fits(batched+min(w.prompt, s.spec.ChunkMultiple), s.kvOnGPU+s.windows+window)
 }
 
 // refuse makes the head of the queue wait until memory is freed.
@@ -119,7 +125,7 @@ func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal,
 		}
 	}
 	length := s.reserved(w)
-	if !s.hasWindow(w, s.window(&s.requests[w.request])) {
+	if !s.hasWindow(w, s.window(&s.requests[w.request]), 0) {
 		return nil
 	}
 	var f *forecast

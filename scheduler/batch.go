@@ -103,6 +103,15 @@ func (b *Batch) Decoding() int {
 	return n
 }
 
+// tokens returns the rows of all fully-connected operations.
+func (b *Batch) tokens() int {
+	n := 0
+	for i := range b.Sub {
+		n += b.Sub[i].Tokens()
+	}
+	return n
+}
+
 // Empty says that the batch has no work.
 func (b *Batch) Empty() bool {
 	for i := range b.Sub {

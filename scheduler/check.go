@@ -10,10 +10,7 @@ func (s *Scheduler) CheckMemory() error {
 			return fmt.Errorf("rankset %d holds %d units of %d", rank, used, s.ledger.capacity)
 		}
 	}
-	tokens := 0
-	for i := range s.batch.Sub {
-		tokens += s.batch.Sub[i].Tokens()
-	}
+	tokens := s.batch.tokens()
 	kv, prompts := s.cutPrompts()+s.held(), false
 	for i := range s.batch.Sub {
 		prompts = prompts || len(s.batch.Sub[i].Prefill) > 0
@@ -29,7 +26,7 @@ func (s *Scheduler) CheckMemory() error {
 // held returns the tokens whose keys and values stay on the GPUs, from scratch; windows keeps
 // the same sum as it changes.
 func (s *Scheduler) held() (tokens int) {
-	if s.gpu.Window == 0 {
+	if !s.gpu.windowed() {
 		return 0
 	}
 	for i := range s.decoding {

@@ -60,13 +60,7 @@ func (s *Scheduler) fill() {
 }
 
 // budget returns how many more tokens MaxBatchTokens allows in the iteration.
-func (s *Scheduler) budget() int {
-	budget := s.batching.MaxBatchTokens
-	for i := range s.batch.Sub {
-		budget -= s.batch.Sub[i].Tokens()
-	}
-	return budget
-}
+func (s *Scheduler) budget() int { return s.batching.MaxBatchTokens - s.batch.tokens() }
 
 // takes returns how many prompt tokens of w fit the iteration, without regard to the
 // memory for keys and values. Chunked prefill cuts the last prompt to fit. Without it, a

@@ -267,6 +267,10 @@ func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 	grown := *r
 	grown.Tokens = l.whole(tokens)
 	more := l.holds(&grown) - l.holds(r)
+	if l.classes != nil && more > 0 && !l.fits(r.Offset, more, 0) { // units of heads that skip tokens end elsewhere
+		grown.Tokens = tokens
+		more = l.holds(&grown) - l.holds(r)
+	}
 	if more > 0 && !l.fits(r.Offset, more, 0) {
 		return false
 	}

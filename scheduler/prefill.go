@@ -114,10 +114,7 @@ func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duratio
 // the GPUs. Activations of the whole iteration and the KV of cut prompts must fit. Where
 // only the whole prompt fits, because it leaves no KV on the GPUs, roomOnGPU returns left.
 func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
-	batched := 0
-	for i := range s.batch.Sub {
-		batched += s.batch.Sub[i].Tokens()
-	}
+	batched := s.batch.tokens()
 	fits := func(n int) bool {
 		kv := s.kvOnGPU + s.windows
 		if n < left && !w.cut {

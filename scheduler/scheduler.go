@@ -28,9 +28,13 @@ type GPUMemory struct {
 	// accounts for. Then the prompts of cut requests take nothing from Free.
 	HoldsKV bool
 	// Window is how many tokens of each request in memory keep their keys and values on the
-	// GPUs at most, in what is free there.
-	Window int
+	// GPUs at most, in what is free there, and PromptShare as many more, as a share of its prompt.
+	Window      int
+	PromptShare float64
 }
+
+// windowed says that requests in memory keep some of their keys and values on the GPUs.
+func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 }
 
 // kv returns the keys and values of so many tokens.
 func (g *GPUMemory) kv(tokens int) units.Bytes {
@@ -332,6 +336,9 @@ func (s *Scheduler) freeGPU(w *waiting) {
 	if w.cut {
 		w.cut = false
 		s.kvOnGPU -= w.prompt
+		if s.gpu.windowed() { // a window may fit now
+			s.blocked = false
+		}
 		if w.hold.Host {
 			s.place.release(w.staged)
 		}

@@ -97,6 +97,7 @@ type cpuOffload struct {
 // to its GPUs. Decode attention is a roofline of the cores' single-precision rate,
 // the elements that they convert, and the channels' bandwidth.
 type hostCPUs struct {
+	cores    float64
 	compute  units.FLOPRate
 	channels units.Bandwidth
 	overhead units.Duration
@@ -114,6 +115,7 @@ func (n *Node) hostCPUs(a *attends) hostCPUs {
 	cfg, m, spec := n.cfg, &n.cfg.Model, configs.Section[CPUOffload](n.cfg)
 	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
 	return hostCPUs{
+		cores:    float64(spec.Cores) / float64(n.Replicas()),
 		compute:  units.FLOPRate(float64(spec.CoreFLOPS) * spec.ComputeEfficiency * float64(spec.Cores) / float64(n.Replicas())),
 		channels: channels * units.Bandwidth(spec.MemoryEfficiency), peakRate: channels,
 		overhead: spec.Overhead, link: units.Bandwidth(m.TensorParallel) * n.linkShare(), latency: cfg.PCIe.Latency,
@@ -195,7 +197,7 @@ func assembleCPUOffload(n *Node, requests []traces.Request, o Options, check *ch
 // hostPages returns how many pages of KV the host has for one replica.
 func (n *Node) hostPages() int64 {
 	bytes := configs.Section[CPUOffload](n.cfg).HostMemory * float64(n.cfg.Node.MemoryCapacity)
-	return int64(units.Bytes(bytes) / units.Bytes(n.Replicas()) / n.gpuMemory().unit)
+	return int64(units.Bytes(min(bytes, 1<<62)) / units.Bytes(n.Replicas()) / n.pageBytes())
 }
 
 // bothMemories is the KV memory of one replica on its GPUs and the host, in the same

@@ -66,8 +66,10 @@ type gpuSide struct {
 	cfg   *configs.Config
 	model *llm.Model
 	gpu   *gpu.ModelCost
-	dense memo[dense]     // by tokens
-	head  memo[kernelSum] // by tokens that emit
+	// appends says that a chunk's tokens attend at home over what has left the GPUs.
+	appends bool
+	dense   memo[dense]     // by tokens
+	head    memo[kernelSum] // by tokens that emit
 	// Scratch, by run of layers.
 	decoding []decoding
 	attended []attended
@@ -156,17 +158,22 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 		d.count(x, run)
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
-		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.besideAttention(x), merge: d.gpu.Merge(x.Merged)}
+		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.choices(x).Plus(d.passes(x, policy.Home)), merge: d.gpu.Merge(x.Merged)}
 	}
 }
 
-// besideAttention returns the GPUs' kernels of a step that are not attention itself.
-func (d *gpuSide) besideAttention(x *policy.Step) (w gpu.Work) {
+// choices returns the GPUs' kernels of a step that choose and keep statistics.
+func (d *gpuSide) choices(x *policy.Step) (w gpu.Work) {
 	for i := range x.Choose {
 		w = w.Plus(d.gpu.Select(selection(&x.Choose[i])))
 	}
+	return w.Plus(d.passes(x, policy.GPU))
+}
+
+// passes returns a device's passes of a step as kernels of the GPUs.
+func (d *gpuSide) passes(x *policy.Step, on policy.Device) (w gpu.Work) {
 	for _, p := range x.Passes {
-		if p.Device == policy.GPU {
+		if p.Device == on {
 			w = w.Plus(d.gpu.Pass(p.Kernels, float64(p.Bytes), float64(p.FLOPs)))
 		}
 	}
@@ -190,7 +197,11 @@ func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) 
 		c := &sub.Prefill[i]
 		p := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
 		for _, part := range p.Pieces {
-			prefill = prefill.plus(sumOf(a.Prompts(part.Count, part.Tokens, part.Behind, part.Heads)))
+			behind := part.Behind
+			if d.appends {
+				behind -= p.Away
+			}
+			prefill = prefill.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
 		}
 		for _, pass := range p.Passes {
 			prefill = prefill.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))

@@ -146,10 +146,8 @@ func (d *gpuSide) attentionParts(sub *scheduler.SubBatch, run int) *[iterationPa
 		add(PartScores, scores)
 		seconds[PartChoice] += all.Seconds - scores.Seconds
 	}
-	for _, p := range x.Passes {
-		if p.Device == policy.GPU {
-			pass(p)
-		}
+	for _, p := range x.Passes { // the GPUs are home
+		pass(p)
 	}
 	if x.Merged > 0 {
 		add(PartMerge, d.gpu.Merge(x.Merged))

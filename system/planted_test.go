@@ -93,31 +93,37 @@ var plants = []plant{
 	}},
 }
 
-// TestPlantedViolations breaks every law of schedules in an iteration of every system and
-// sees it found, and two at once both found.
+// TestPlantedViolations breaks every law of schedules in an iteration of every system, with
+// every policy, and sees it found, and two at once both found.
 func TestPlantedViolations(t *testing.T) {
 	for _, s := range Systems() {
-		f, _ := busyIteration(t, s.Name)
-		end := f.engine.Run(&f.it, 0)
-		if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
-			t.Fatalf("%s: nothing is planted: %v", s.Name, found)
+		for _, policy := range s.Policies() {
+			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, &s, policy) })
 		}
-		for i, p := range plants {
-			spans, applies := p.set(f, slices.Clone(f.engine.Record(&f.it, 0)))
-			if !applies {
-				continue
-			}
-			slices.SortStableFunc(spans, func(a, b dataflow.Span) int { return int(a.Start - b.Start) })
-			if !breaks(f.engine.Verify(&f.it, spans, 0, end), p.law) {
-				t.Errorf("%s: %s breaks no law %q", s.Name, p.name, p.law)
-			}
-			// Together with the end of an iteration that is none.
-			if found := f.engine.Verify(&f.it, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, LawIteration) {
-				t.Errorf("%s: %s and a late end: %v", s.Name, p.name, found)
-			}
-			if i == 0 && breaks(f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end-1), "") {
-				t.Errorf("%s: an early end breaks no law", s.Name)
-			}
+	}
+}
+
+func plantAll(t *testing.T, s *System, policy string) {
+	f, _ := busyIteration(t, s.Name, setsOn(s, policy)...)
+	end := f.engine.Run(&f.it, 0)
+	if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
+		t.Fatalf("%s: nothing is planted: %v", s.Name, found)
+	}
+	for i, p := range plants {
+		spans, applies := p.set(f, slices.Clone(f.engine.Record(&f.it, 0)))
+		if !applies {
+			continue
+		}
+		slices.SortStableFunc(spans, func(a, b dataflow.Span) int { return int(a.Start - b.Start) })
+		if !breaks(f.engine.Verify(&f.it, spans, 0, end), p.law) {
+			t.Errorf("%s: %s breaks no law %q", s.Name, p.name, p.law)
+		}
+		// Together with the end of an iteration that is none.
+		if found := f.engine.Verify(&f.it, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, LawIteration) {
+			t.Errorf("%s: %s and a late end: %v", s.Name, p.name, found)
+		}
+		if i == 0 && breaks(f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end-1), "") {
+			t.Errorf("%s: an early end breaks no law", s.Name)
 		}
 	}
 }
@@ -132,8 +138,8 @@ func breaks(found []dataflow.Violation, law Law) bool {
 
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
-func busyIteration(t *testing.T, system string) (*flow, *replica) {
-	sets := []string{"run.system=" + system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048"}
+func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica) {
+	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048")
 	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
 	}

@@ -27,6 +27,15 @@ func policySets(name string) []string {
 	return all
 }
 
+// setsOn is policySets for a system.
+func setsOn(s *System, name string) []string {
+	sets := policySets(name)
+	if name == "csattention" && !s.kv.inGPUs {
+		sets = append(sets, "policy.mode=host")
+	}
+	return sets
+}
+
 // TestPoliciesRun runs every policy on every system that takes it, on random nodes and
 // requests, under all checks, and step by step as well as with shortcuts.
 func TestPoliciesRun(t *testing.T) {
@@ -39,7 +48,7 @@ func TestPoliciesRun(t *testing.T) {
 			t.Run(s.Name+"/"+name, func(t *testing.T) {
 				rapid.Check(t, func(t *rapid.T) {
 					d := drawBaseline(t)
-					n := d.node(t, s.Name, policySets(name)...)
+					n := d.node(t, s.Name, setsOn(s, name)...)
 					if got, want := requestsOf(t, mustRun(t, n, d.trace, false)), requestsOf(t, mustRun(t, n, d.trace, true)); got != want {
 						t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
 					}
@@ -58,7 +67,7 @@ func TestAttendedTokens(t *testing.T) {
 			if name == "dense" {
 				continue
 			}
-			cfg := mustLoad(t, append(policySets(name), "run.system="+s.Name, "run.model=llama-3-8b")...)
+			cfg := mustLoad(t, append(setsOn(s, name), "run.system="+s.Name, "run.model=llama-3-8b")...)
 			requests := []traces.Request{{ID: 0, Input: 700, Output: 90}, {ID: 1, Input: 30, Output: 200}, {ID: 2, Input: 300, Output: 2}}
 			r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: requests}, false)
 			p, layer := policyOf(cfg), 0
@@ -88,10 +97,12 @@ func TestAttendedTokens(t *testing.T) {
 	}
 }
 
-// TestPolicyAllocatesNothing checks the hot path of policies on the GPUs.
+// TestPolicyAllocatesNothing checks the hot path of policies on every system.
 func TestPolicyAllocatesNothing(t *testing.T) {
-	for _, name := range gpuOnlySystem.Policies() {
-		t.Run(name, func(t *testing.T) { checkAllocations(t, "gpu-only", policySets(name)...) })
+	for i := range systems {
+		for _, name := range systems[i].Policies() {
+			t.Run(systems[i].Name+"/"+name, func(t *testing.T) { checkAllocations(t, systems[i].Name, setsOn(&systems[i], name)...) })
+		}
 	}
 }
 

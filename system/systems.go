@@ -1,16 +1,19 @@
 package system
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // System is one of the systems that a node can be: L3 or one that its paper
@@ -42,6 +45,7 @@ type System struct {
 type place struct {
 	name   string // as an error says it
 	inGPUs bool   // with weights and activations: they share the GPUs' memory
+	onHost bool   // in the part of the host's memory that [cpu_offload] has
 	inDIMM bool   // on the ranks of DIMMs, with processing there
 	unit   string // the processing units of these ranks, "" for those of the configuration
 }
@@ -53,7 +57,7 @@ var (
 )
 
 // systems is the list of all systems.
-var systems = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem}
+var systems = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}
 
 // Systems returns all systems.
 func Systems() []System { return slices.Clone(systems) }
@@ -88,8 +92,13 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 	s.checkPolicy(cfg, c)
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")
+	if c.OK() && !s.kv.inGPUs {
+		checkWindow(cfg, c, share)
+	}
 	switch {
 	case !c.OK():
+	case s.kv.onHost:
+		checkHost(cfg, c)
 	case s.kv.inDIMM:
 		cfg.CheckRanks(c)
 	case s.kv.inGPUs:
@@ -125,9 +134,40 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 		c.That(false, "policy.name", name, "one of %s with run.system = %s; %s", strings.Join(s.Policies(), ", "), s.Name, runs)
 		return
 	}
-	if _, err := cfg.Policy.Costs(policyShape(cfg)); err != nil {
-		c.Fails("policy.gates", err)
+	if mode := cfg.Policy.Own().Mode; mode != "" {
+		want := "host"
+		if s.kv.inGPUs {
+			want = "gpu"
+		}
+		c.That(mode == want, "policy.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
 	}
+	if _, err := cfg.Policy.Costs(policyShape(cfg)); err != nil {
+		fails(&cfg.Policy, c, err)
+	}
+}
+
+// fails names the key of a file that a policy cannot take.
+func fails(p *policy.Spec, c *input.Check, err error) {
+	key, file, of := "policy.gates", p.Gates, "a line of numbers for each layer"
+	if p.Profile != "" {
+		key, file, of = "policy.profile", p.Profile, "a profile of 'l3sim eval --profile'"
+	}
+	expected := of + ": " + err.Error()
+	if bad := (*input.Error)(nil); errors.As(err, &bad) && bad.File == "" && bad.Err == nil {
+		expected = bad.Expected
+	}
+	c.That(false, key, file, "%s", expected)
+}
+
+// checkWindow refuses a window that the GPUs cannot hold for a single request beside the
+// activations of the shortest chunk of a prompt.
+func checkWindow(cfg *configs.Config, c *input.Check, share float64) {
+	tokens, _ := windows(cfg, policyOf(cfg))
+	m := &cfg.Model
+	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(share) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
+	most := int(max(free, 0) / m.KVBytesPerToken())
+	c.That(tokens <= most, "policy.window", cfg.Policy.Own().Window, "%d at most, with policy.sink: what the weights of %s leave of the GPUs holds the keys and values of %d tokens of a request; "+
+		"or a larger model.tensor_parallel", max(0, most-(tokens-cfg.Policy.Own().Window)), m.Name, most)
 }
 
 // gpuShare returns the share of the GPUs' memory that may be used.

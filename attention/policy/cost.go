@@ -1,10 +1,13 @@
 package policy
 
-// Costs returns the cost side of a valid section for a model. home says whether the GPUs
-// are the home of keys and values. What is wrong with a file that the section names is an
-// *input.Error.
+// Costs returns the cost side of a valid section for a model. What is wrong with a file that
+// the section names is an *input.Error.
 func (s *Spec) Costs(shape Shape) (Policy, error) {
 	own := s.Own()
+	profile, err := own.Profiled(shape.Model, shape)
+	if err != nil {
+		return nil, err
+	}
 	switch s.Name {
 	case "streaming":
 		return newStreamingCost(own, shape), nil
@@ -21,7 +24,7 @@ func (s *Spec) Costs(shape Shape) (Policy, error) {
 	case "csattention":
 		return newCSACost(own, shape), nil
 	case "window", "hgca":
-		return newHybridCost(own, shape), nil
+		return newHybridCost(own, shape, profile), nil
 	}
 	return NewDense(shape), nil
 }
@@ -62,7 +65,7 @@ func (c *common) Prompt(_, chunk, finished int, _ bool) *Prompt {
 // begin sets the prompt to dense attention.
 func (c *common) begin(chunk, finished int) {
 	c.prompt.Pieces = append(c.prompt.Pieces[:0], Piece{c.shape.KVHeads, 1, chunk, finished})
-	c.prompt.Passes, c.prompt.Leave = c.prompt.Passes[:0], c.prompt.Leave[:0]
+	c.prompt.Passes, c.prompt.Leave, c.prompt.Away = c.prompt.Passes[:0], c.prompt.Leave[:0], 0
 	c.send(c.shape.KVHeads, finished, finished+chunk)
 }
 

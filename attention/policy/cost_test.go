@@ -40,7 +40,7 @@ func drawSpec(t *rapid.T) *Spec {
 	case "window":
 		s.Sink = number("sink", 0, 500)
 		if number("empty", 0, 3) == 0 {
-			s.Window, s.Sink = 0, 0
+			s.Window = 0
 		}
 	}
 	if err := input.Validate(&s); err != nil {

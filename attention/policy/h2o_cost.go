@@ -31,19 +31,22 @@ func (c *h2oCost) Decode(requests []Request, _ int) *Step {
 	}
 	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Weights: true})
 	// Weights in, sums in and out; then the least of the sums.
-	c.pass(2, 4*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
+	c.step.Passes = append(c.step.Passes, Pass{Device: Home, Kernels: 2, Bytes: 4 * scoreBytes * int64(sum) * int64(c.shape.QueryHeads)})
 	return &c.step
 }
 
 // Prompt returns causal attention, a second pass over the scores, and at the prompt's end the
-// choice and the copies of what is kept.
+// choice and the copies of what is kept, which alone goes home, with its sums.
 func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 	c.begin(chunk, finished)
 	// The scores of all heads are half of attention's arithmetic: that of half of the heads.
 	c.prompt.Pieces = append(c.prompt.Pieces, Piece{(c.shape.KVHeads + 1) / 2, 1, chunk, finished})
+	c.prompt.Leave = c.prompt.Leave[:0]
 	if last {
 		n := finished + chunk
 		b := NewH2OBudget(c.heavy, c.recent, n)
+		c.send(c.shape.KVHeads, 0, b.Kept(n))
+		c.prompt.Leave[0].Notes = scoreBytes * int64(c.shape.group())
 		kept := int64(b.Heavy+b.Recent) * c.shape.token() * int64(c.shape.KVHeads)
 		c.promptPass(2, radixPasses*scoreBytes*int64(n)*int64(c.shape.KVHeads)+2*kept, 0)
 	}

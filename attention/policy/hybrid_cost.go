@@ -1,6 +1,9 @@
 package policy
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // hybridCost is the cost of policies with a window on the GPUs and the rest at home, which is
 // elsewhere: all of it (window) or what is salient of it (HGCA). Partial outputs are merged on
@@ -9,23 +12,28 @@ type hybridCost struct {
 	common
 	HGCAWindow
 	sink    int
-	queries int     // of a prompt from which salience starts
-	share   float64 // of what has left the window that is attended to
+	queries int      // of a prompt from which salience starts
+	share   shares   // of what has left the window that is attended to, without a profile
+	profile *Profile // nil: none
+	by      []shares // with a profile: by layer and bucket of contexts
 	hgca    bool
 	all     bool // keys and values of all that has left the window are at home
 }
 
-func newHybridCost(s *Spec, shape Shape) *hybridCost {
-	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, all: true}
+// shares are those of the heads of a layer.
+type shares struct{ mean, most float64 }
+
+func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
+	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: shares{1, 1}, profile: profile, all: true}
 	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
 	if c.Size > 0 {
 		rest.Skip += c.Size - c.Block // that stay at least
 	}
 	c.held = []Held{rest}
 	if s.Name == "hgca" {
-		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, s.Share, s.PromptQueries
+		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, shares{s.Share, s.Share}, s.PromptQueries
 		copies := rest
-		if copies.Share = s.Share; s.Share == 0 {
+		if copies.Share = c.read(); copies.Share == 0 {
 			copies.Bytes = 0
 		}
 		c.held[0] = copies
@@ -51,29 +59,56 @@ func (c *hybridCost) away(context int) int {
 	return max(c.Evicted(context-1)-c.sink, 0)
 }
 
-// attended returns how many of so many tokens at home are attended to.
-func (c *hybridCost) attended(away int) int {
-	if !c.hgca {
-		return away
+// read reads the shares of the profile, and returns that of copies, over all heads: that of the
+// contexts in which it is largest.
+func (c *hybridCost) read() (copies float64) {
+	if c.profile == nil {
+		return c.share.mean
 	}
-	return int(math.Ceil(float64(c.share * float64(away))))
+	heads, buckets := c.shape.KVHeads, len(c.profile.Measured.Contexts)
+	c.by, c.runs = make([]shares, c.shape.Layers*buckets), slices.Repeat([]int{1}, c.shape.Layers)
+	for bucket := range buckets {
+		sum := 0.0
+		for i, h := range c.profile.Heads {
+			at := &c.by[i/heads*buckets+bucket]
+			at.mean += h.Share[bucket] / float64(heads)
+			at.most = max(at.most, h.Share[bucket])
+			sum += h.Share[bucket]
+		}
+		copies = max(copies, sum/float64(len(c.profile.Heads)))
+	}
+	return copies
 }
 
+// shares returns those in a step with a context. With a profile a run is a layer.
+func (c *hybridCost) shares(run, context int) shares {
+	if c.profile == nil {
+		return c.share
+	}
+	_, bucket := c.profile.head(run, 0, context)
+	return c.by[run*len(c.profile.Measured.Contexts)+bucket]
+}
+
+// part returns how many of so many tokens a share is.
+func part(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
+
 // Decode returns all heads on the GPUs over sink and window, and at home over the rest.
-func (c *hybridCost) Decode(requests []Request, _ int) *Step {
+func (c *hybridCost) Decode(requests []Request, run int) *Step {
 	n := len(requests)
 	c.reset(n, 5)
 	near, away, far, leave, more := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n)
-	sum, leaving := 0, 0
+	sum, leaving, longest := 0, 0, 0
 	for i, r := range requests {
 		away[i] = c.away(r.Context)
-		near[i], far[i] = r.Context-away[i], c.attended(away[i])
+		share := c.shares(run, r.Context)
+		near[i], far[i] = r.Context-away[i], part(share.mean, away[i])
+		longest = max(longest, part(share.most, away[i]))
 		leave[i], more[i] = 0, 0
 		if c.Size > 0 {
 			leave[i] = c.away(r.Context+1) - away[i]
 		}
 		if leave[i] > 0 {
-			more[i] = c.attended(away[i]+leave[i]) - far[i]
+			more[i] = part(share.mean, away[i]+leave[i]) - far[i]
 		}
 		sum += near[i]
 		leaving += leave[i]
@@ -85,35 +120,48 @@ func (c *hybridCost) Decode(requests []Request, _ int) *Step {
 	if sum > 0 {
 		c.attend(Class{Device: GPU, Heads: heads, Tokens: near, Weights: c.hgca})
 	}
-	c.attend(Class{Device: Home, Heads: heads, Tokens: far})
+	c.attend(Class{Device: Home, Heads: heads, Tokens: far, Whole: c.hgca, Longest: longest})
 	if c.hgca { // weights in, averages in and out
 		c.pass(1, 3*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
 	}
 	if leaving > 0 && c.all {
-		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: away, Tokens: leave})
+		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: away, Tokens: leave, Notes: c.notes()})
 	}
 	if leaving > 0 && c.hgca {
-		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: far, Tokens: more, Copies: c.all})
+		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: far, Tokens: more, Copies: c.all, Notes: c.notes()})
 	}
 	return &c.step
 }
 
 // Prompt returns causal attention of all heads. What is beyond the window goes home chunk by
 // chunk. HGCA knows at the prompt's end what is salient, from the scores of the last queries.
-func (c *hybridCost) Prompt(_, chunk, finished int, last bool) *Prompt {
+func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 	c.begin(chunk, finished)
 	c.prompt.Leave = c.prompt.Leave[:0]
 	n := finished + chunk
 	if c.all {
 		c.send(c.shape.KVHeads, c.after(finished), c.after(n))
+		c.prompt.Leave[0].Notes = c.notes()
+		if c.hgca {
+			c.prompt.Away = c.after(finished)
+		}
 	}
 	if last && c.hgca {
-		c.send(c.shape.KVHeads, 0, c.attended(c.after(n)))
-		c.prompt.Leave[len(c.prompt.Leave)-1].Copies = c.all
+		c.send(c.shape.KVHeads, 0, part(c.shares(run, n+1).mean, c.after(n)))
+		salient := &c.prompt.Leave[len(c.prompt.Leave)-1]
+		salient.Copies, salient.Notes = c.all, c.notes()
 		pairs := int64(min(n, c.queries)) * int64(n) * int64(c.shape.QueryHeads)
 		c.promptPass(2, 3*scoreBytes*pairs, 2*int64(c.shape.Dim)*pairs)
 	}
 	return &c.prompt
+}
+
+// notes returns the bytes of a token's salience, by query head of a group, which goes home with it.
+func (c *hybridCost) notes() int64 {
+	if !c.hgca {
+		return 0
+	}
+	return scoreBytes * int64(c.shape.group())
 }
 
 // after returns how many tokens are at home after so many of a prompt.

@@ -19,7 +19,7 @@ func drawHybrid(t *rapid.T) (*hybridCost, Spec) {
 	s.Window = rapid.IntRange(low, 60).Draw(t, "window")
 	s.Block = rapid.IntRange(1, max(1, s.Window)).Draw(t, "block")
 	own := s.Own()
-	return newHybridCost(own, Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}), *own
+	return newHybridCost(own, Shape{Layers: 2, QueryHeads: 8, KVHeads: 4, Dim: 16, ElementBits: 16}, nil), *own
 }
 
 // arrived adds up what leaves for home, of all tokens and of the salient ones, and checks that

@@ -105,6 +105,11 @@ func (s Spec) Own() *Spec {
 
 func (o *own) of(policy string) bool { return slices.Contains(strings.Fields(o.policies), policy) }
 
+// Overhead returns HostOverhead, and false where the policy has no such key.
+func (s *Spec) Overhead() (units.Duration, bool) {
+	return s.HostOverhead, hasKey(s.Name, "host_overhead")
+}
+
 func hasKey(policy, key string) bool {
 	return slices.ContainsFunc(table, func(o own) bool { return o.key == key && o.of(policy) })
 }

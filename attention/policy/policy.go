@@ -3,7 +3,8 @@ package policy
 // Shape is the attention of a model.
 type Shape struct {
 	Layers, QueryHeads, KVHeads, Dim int
-	ElementBits                      int // of queries, keys, values and outputs
+	ElementBits                      int    // of queries, keys, values and outputs
+	Model                            string // its name, which a profile must be of
 }
 
 // elements returns the bytes of n elements.
@@ -48,6 +49,10 @@ type Class struct {
 	Page         int
 	PerQueryHead bool // each query head of a group attends over tokens of its own
 	Weights      bool // the weights of the softmax are needed afterwards
+	// Whole says that a thread of the host's CPUs takes whole heads, and Longest, where heads
+	// differ and Tokens are their mean, the most tokens of a head of any request.
+	Whole   bool
+	Longest int
 }
 
 // Choice is a selection on the GPUs, before attention: scores from bounds of pages, and
@@ -67,6 +72,9 @@ type Pass struct {
 	Kernels int
 	Bytes   int64
 	FLOPs   int64
+	// Elements are those that a core of the host handles one at a time: entries of lists,
+	// scores that are ranked. For GPUs they are part of Bytes.
+	Elements int64
 }
 
 // Step is what attention takes in one layer for decoding requests.
@@ -78,6 +86,11 @@ type Step struct {
 	// the GPUs by their log-sum-exps.
 	Merged int
 	Leave  []Leaving // what leaves the GPUs for home after the step
+	// Fetched is the tokens of each request whose keys and values come up from home, where the
+	// GPUs attend over what home has chosen; nil where they do not. Ahead says that home chooses for
+	// the next step, so that nothing of this one waits for it.
+	Fetched []int
+	Ahead   bool
 }
 
 // Leaving is keys and values that go from the GPUs to their home.
@@ -87,6 +100,9 @@ type Leaving struct {
 	// many follow.
 	From, Tokens []int
 	Copies       bool // another Leaving has the same keys and values
+	// Notes are the bytes of a token and head that go beside its key and value, Index those of a
+	// head that go beside all of them.
+	Notes, Index int64
 }
 
 // Vectors is the bytes that a decoding request moves in one layer between GPUs and its
@@ -112,6 +128,9 @@ type Prompt struct {
 	Pieces []Piece
 	Passes []Pass
 	Leave  []Leaving // what goes home with the chunk, where that is not the GPUs
+	// Away is how many of the tokens before the chunk it may attend over at home, which sees
+	// anew what is salient.
+	Away int
 }
 
 // Held is memory of one layer that grows with a request: of so many heads, Bytes a token.
@@ -144,6 +163,6 @@ type Policy interface {
 	Memory(run int) (decoding, filling []Held)
 	// KV returns the bytes of the keys and values of so many tokens in one layer, all heads.
 	KV(tokens int) int64
-	// Vectors returns what a decoding request moves that attends at home.
+	// Vectors returns what a decoding request moves that attends at home, or has home choose.
 	Vectors() Vectors
 }

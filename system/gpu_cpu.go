@@ -1,0 +1,264 @@
+package system
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// gpuCPUSystem has keys and values with the host, but for a window.
+var gpuCPUSystem = System{
+	Name:     "gpu+cpu",
+	Hardware: "KV in the host's memory, the newest tokens of each request on the GPUs; the host's CPUs attend, or choose what the GPUs attend over",
+	Schedule: "continuous batching, prefill first or chunked; a single batch",
+	Source:   "HGCA (Deng et al., 2025), which compares H2O (Zhang et al., NeurIPS 2023); CSAttention",
+	Sections: "gpu_cpu, batching, cpu_offload, pcie",
+	Host:     true,
+	policies: []string{"dense", "window", "h2o", "hgca", "csattention"},
+	section:  "gpu_cpu", zero: GPUCPU{}, kv: place{name: "in the host's memory", onHost: true},
+	memory: (*Node).hostMemory, assemble: assembleGPUCPU,
+	defaults: `
+[gpu_cpu]
+policy = "prefill-first" # as gpu-only has it; "chunked-prefill" attends on both sides for prompts, too; TBT, throughput of long prompts
+append = "host"          # HGCA, Algorithm 2: queries that come after tokens have left the GPUs attend over these on the host; "gpus" keeps cut prompts there
+`,
+}
+
+// GPUCPU is the section [gpu_cpu]. The host is that of [cpu_offload].
+type GPUCPU struct {
+	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Append is where the tokens of a later chunk of a prompt attend over what has left HGCA's
+	// window: AppendHost or AppendGPUs.
+	Append string `toml:"append"`
+}
+
+// Values of GPUCPU.Append.
+const (
+	AppendHost = "host" // on the CPUs, which see anew what is salient (HGCA)
+	AppendGPUs = "gpus" // where a cut prompt stays until it ends
+)
+
+// Check has the rules of the section [gpu_cpu].
+func (s GPUCPU) Check(c *input.Check) {
+	input.OneOf(c, "policy", s.Policy, policies()...)
+	input.OneOf(c, "append", s.Append, AppendHost, AppendGPUs)
+}
+
+// gpuCPU is a system whose host has keys and values, and attends or searches in every layer
+// beside the GPUs.
+type gpuCPU struct {
+	gpuSide
+	hostCPUs
+	flow
+	home []hostWork // of the iteration at hand, by run of layers
+}
+
+// hostWork is what home does in one layer, and what the links carry.
+type hostWork struct {
+	down, up     units.Bytes    // that the layer waits for
+	background   units.Bytes    // down, that it does not wait for
+	took         units.Duration // of the CPUs
+	fetch, ahead bool           // as policy.Step has them
+}
+
+// assembleGPUCPU puts together a replica with continuous batching of a single batch.
+func assembleGPUCPU(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
+	cfg, spec := n.cfg, configs.Section[GPUCPU](n.cfg)
+	e := &gpuCPU{gpuSide: newGPUSide(cfg)}
+	e.appends = spec.Append == AppendHost
+	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
+	if own, ok := cfg.Policy.Overhead(); ok {
+		e.overhead = own
+	}
+	e.home = make([]hostWork, len(e.runs))
+	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
+	free.Window, free.PromptShare = windows(cfg, e.policy)
+	host := n.pages(n.memory.capacity)
+	host.Filling = nil // prompts are on the GPUs until they end
+	ledger := scheduler.NewLedger(host)
+	return assembly{n.continuous(batchingPolicy(spec.Policy), 1, false, scheduler.BalanceLeastLoaded, requests, ledger, free, nil, stream), e}
+}
+
+// hostMemory is the KV memory of one replica on the host, in the pages of GPU memory.
+func (n *Node) hostMemory() kvMemory { return kvMemory{n.pageBytes(), n.hostPages()} }
+
+// checkHost is the rule that the host has room for a token of each replica.
+func checkHost(cfg *configs.Config, c *input.Check) {
+	token := units.Bytes(cfg.Replicas()) * cfg.Model.KVBytesPerToken()
+	share := configs.Section[CPUOffload](cfg).HostMemory
+	c.That(share*float64(cfg.Node.MemoryCapacity) >= float64(token), "node.memory_capacity", cfg.Node.MemoryCapacity,
+		"room for keys and values in cpu_offload.host_memory_share = %v of it: those of a token on each replica take %s", share, token)
+}
+
+// windows returns how many tokens of each request a policy has on the GPUs where these are
+// not the home, at most, and how many more as a share of its prompt. A token is one with all
+// heads and layers.
+func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt float64) {
+	var bytes, share float64
+	for run, layers := range p.Runs() {
+		held, _ := p.Memory(run)
+		for _, h := range held {
+			if each := float64(layers) * float64(h.Heads) * float64(h.Bytes); h.Device != policy.GPU {
+				continue
+			} else if h.OfPrompt {
+				share += float64(each * h.Share)
+			} else {
+				bytes += float64(each * float64(h.Most))
+			}
+		}
+	}
+	token := float64(cfg.Model.KVBytesPerToken())
+	return int(math.Ceil(bytes / token)), share / token
+}
+
+func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	e.reset()
+	sub := &b.Sub[0]
+	e.gpus = e.gpus[:0]
+	var down, up, ahead, channels units.Duration
+	for run, layers := range e.runs {
+		h := &e.home[run]
+		*h = hostWork{}
+		e.decodes(h, sub.Decode, run, b.Step)
+		e.prefills(h, sub, run)
+		n := units.Duration(layers)
+		down += n * (transferTime(e.link, h.down) + transferTime(e.link, h.background))
+		up += n * transferTime(e.link, h.up)
+		if h.ahead { // layers overlap, and links have their own time
+			ahead += n * (e.overhead + h.took)
+			channels += n * h.took
+		}
+	}
+	e.hide(onDown, down)
+	e.hide(onUp, up)
+	e.hide(onDevice, ahead)
+	g := e.stageRuns(sub)
+	for run := range g.layers {
+		if h, l := &e.home[run], &g.layers[run]; !h.ahead {
+			l.device, l.bus, l.deviceFirst = e.around(h), h.took, h.fetch
+		}
+	}
+	e.add(0, &g, opHostAttention)
+	e.flow.work.pcieDown += down
+	e.flow.work.pcieUp += up
+	e.flow.work.channel += channels
+	return e.flow.run(start)
+}
+
+// decodes sets what a layer takes for decoding requests, on both sides.
+func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, step int64) {
+	x := e.decode(requests, run, step)
+	e.count(x, run)
+	from, there := len(e.gpus), 0
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.Home {
+			h.took += e.heads(c)
+			there = max(there, decodeBatch(c).Requests)
+		} else if len(c.Tokens) > 0 {
+			e.gpus = append(e.gpus, decodeBatch(c))
+		}
+	}
+	e.decoding[run] = decoding{batches: e.gpus[from:], beside: e.choices(x), merge: e.gpu.Merge(x.Merged)}
+	for i := range x.Passes {
+		if p := &x.Passes[i]; p.Device == policy.Home {
+			h.took += e.pass(p)
+		}
+	}
+	for _, n := range x.Fetched {
+		h.up += e.kv(n)
+		there = len(requests)
+	}
+	down, up := e.vectors(there)
+	h.down, h.up, h.background = down, h.up+up, e.leaving(x.Leave)
+	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
+}
+
+// leaving returns the bytes that go home: copies of what is there take none.
+func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
+	for i := range all {
+		l, tokens := &all[i], 0
+		for _, n := range l.Tokens {
+			tokens += n
+		}
+		if !l.Copies {
+			bytes += e.kv(tokens)*units.Bytes(l.Heads)/units.Bytes(e.model.KVHeads) + units.Bytes(l.Heads)*units.Bytes(l.Notes*int64(tokens)+l.Index)
+		}
+	}
+	return bytes
+}
+
+// prefills adds what a layer takes for prompts beside the GPUs' own work: their keys and
+// values go home, and queries that come after tokens have left attend over these there.
+func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
+	merged := 0
+	for i := range sub.Prefill {
+		c := &sub.Prefill[i]
+		p := e.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+		h.background += e.leaving(p.Leave)
+		if p.Away == 0 || !e.appends {
+			continue
+		}
+		down, up := e.vectors(c.Tokens)
+		h.took += e.append(c.Tokens, p.Away)
+		h.down, h.up, merged = h.down+down, h.up+up, merged+c.Tokens
+	}
+	if merged > 0 {
+		e.decoding[run].merge = e.decoding[run].merge.Plus(e.gpu.Merge(merged))
+	}
+}
+
+// around returns the time of home's work with the transfers before and after it.
+func (e *gpuCPU) around(h *hostWork) units.Duration {
+	if h.took == 0 {
+		return 0
+	}
+	return 2*e.latency + transferTime(e.link, h.down) + e.overhead + h.took + transferTime(e.link, h.up)
+}
+
+// heads returns the time of attention on the CPUs of a class of heads. Where threads take
+// whole heads, it is at least that of the thread with the most of the longest ones.
+func (e *gpuCPU) heads(c *policy.Class) units.Duration {
+	sum, tasks, longest := int64(0), 0, c.Longest
+	for _, n := range c.Tokens {
+		sum += int64(n)
+		longest = max(longest, n)
+		if n > 0 {
+			tasks += c.Heads
+		}
+	}
+	took := e.attend(sum * int64(c.Heads) / int64(e.model.KVHeads))
+	if !c.Whole {
+		return took
+	}
+	each := (float64(tasks) + e.cores - 1) / e.cores
+	one := max(e.flopsToken/float64(e.compute), e.converts) * e.cores / float64(e.model.KVHeads) // of a token and head on a core
+	return max(took, taskTime(float64(math.Floor(each)*one)*float64(longest)))
+}
+
+// pass returns the time of work on the CPUs that streams.
+func (e *gpuCPU) pass(p *policy.Pass) units.Duration {
+	element := e.converts / float64(2*e.model.KVHeads*e.model.HeadDim)
+	compute := float64(p.FLOPs)/float64(e.compute) + float64(element*float64(p.Elements))
+	return taskTime(max(float64(p.Bytes)/float64(e.channels), compute))
+}
+
+// append returns the time in which the CPUs attend for tokens over so many others, of which
+// they read and convert keys and values once.
+func (e *gpuCPU) append(tokens, over int) units.Duration {
+	compute := float64(e.flopsToken*float64(tokens)) * float64(over) / float64(e.compute)
+	return max(e.attend(int64(over)), taskTime(compute))
+}
+
+func (e *gpuCPU) peak() units.Bandwidth {
+	if tokens, ofPrompt := windows(e.cfg, e.policy); tokens == 0 && ofPrompt == 0 && e.cfg.Policy.Name != "csattention" {
+		return e.peakRate
+	}
+	return e.hbmPeak + e.peakRate
+}
