@@ -47,6 +47,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newRunCommand(),
 		a.newSweepCommand(),
 		a.newSystemsCommand(),
+		a.newPoliciesCommand(),
 		a.newTableCommand(),
 		a.newValidateCommand(),
 		a.newVersionCommand(),

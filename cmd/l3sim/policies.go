@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/system"
+)
+
+// listedPolicy is a policy as the list shows it.
+type listedPolicy struct {
+	policy.Description
+	Systems []string `json:"systems"` // that run it
+	Refused []string `json:"refused"` // that do not
+}
+
+func (a *app) newPoliciesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "policies",
+		Short: "List attention policies: what each attends to, stores and moves, and where it runs",
+		Long: `List attention policies: what each attends to, stores and moves, which systems run it, and its keys.
+
+'l3sim run --policy NAME' says what a policy costs, 'l3sim eval --policy NAME' what it does to the
+output of a small language model. Keys are those of the section [policy]: --set policy.budget=2048.`,
+		Example: `  l3sim policies
+  l3sim run --system gpu-only --policy lserve --set policy.budget=2048
+  l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			all := listPolicies()
+			if asJSON {
+				return a.printJSON(all)
+			}
+			for i := range all {
+				a.printPolicy(&all[i])
+			}
+			for _, absent := range policy.Absent() {
+				fmt.Fprintf(a.stdout, "%s is not there: %s\n", absent[0], absent[1])
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.AddCommand(a.newPolicyIterationCommand())
+	return cmd
+}
+
+// listPolicies returns all policies with the systems that run them.
+func listPolicies() []listedPolicy {
+	var all []listedPolicy
+	for _, d := range policy.Descriptions() {
+		p := listedPolicy{Description: d}
+		for _, s := range system.Systems() {
+			if slices.Contains(s.Policies(), d.Name) {
+				p.Systems = append(p.Systems, s.Name)
+			} else {
+				p.Refused = append(p.Refused, s.Name)
+			}
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+func (a *app) printPolicy(p *listedPolicy) {
+	kind := "exact"
+	if p.Lossy {
+		kind = "lossy"
+	}
+	fmt.Fprintf(a.stdout, "%s (%s)\n  attends   %s\n  stores    %s\n  moves     %s\n  systems   %s\n", p.Name, kind, p.Attends, p.Stores, p.Moves, orNone(p.Systems))
+	if len(p.Refused) > 0 {
+		fmt.Fprintf(a.stdout, "  refused   %s\n", strings.Join(p.Refused, ", "))
+	}
+	for i, k := range p.Keys {
+		head := ""
+		if i == 0 {
+			head = "keys"
+		}
+		fmt.Fprintf(a.stdout, "  %-9s %s = %s (%s)\n", head, k.Name, k.Default, k.Source)
+	}
+	fmt.Fprintf(a.stdout, "  source    %s\n\n", p.Source)
+}
+
+// orNone joins names.
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

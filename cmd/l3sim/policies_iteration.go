@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+)
+
+// policyIterationKeys are the flags that say what runs.
+var policyIterationKeys = []keyFlag{
+	{"preset", "preset", "", "system preset (see 'l3sim config list')"},
+	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file"},
+	{"gpu", "gpu.preset", "", "GPU: a preset or a file"},
+	{"policy", "policy.name", "dense", "attention policy (see 'l3sim policies'), or several (a,b)"},
+}
+
+// policyIterationFlags are those of the command.
+type policyIterationFlags struct {
+	configFlags
+	contexts string
+	batch    int
+	csv      string
+	json     bool
+}
+
+// policyIteration is a decode step of a batch of equal requests under a policy.
+type policyIteration struct {
+	Policy  string             `json:"policy"`
+	Context int                `json:"context_tokens"`
+	Batch   int                `json:"batch"`
+	Parts   map[string]float64 `json:"parts_us"`
+	Total   float64            `json:"total_us"`
+}
+
+func (a *app) newPolicyIterationCommand() *cobra.Command {
+	var f policyIterationFlags
+	cmd := &cobra.Command{
+		Use:   "iteration",
+		Short: "Say where the time of a decode step goes on the GPUs, by policy",
+		Long: `Say where the time of a decode step goes on the GPUs alone, by policy and context.
+
+All requests of the batch have the same context, the step's own token included. The step is the mean
+over 64 successive ones, whose last has this context: lists of pages that are made every few steps
+count in part. Times are what the iterations of 'l3sim run --system gpu-only' take.`,
+		Example: `  l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536
+  l3sim policies iteration --policy lserve --batch 16 --context 131072 --set policy.reuse=1 --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := f.iterations(cmd)
+			if err != nil {
+				return err
+			}
+			if f.csv != "" {
+				if err := results.WriteFileAtomic(f.csv, func(w io.Writer) error { return writePolicyIterations(w, all) }); err != nil {
+					return err
+				}
+			}
+			return a.print(f.json, all, func(w io.Writer) error { return printPolicyIterations(w, all) })
+		},
+	}
+	f.register(cmd, policyIterationKeys...)
+	cmd.Flags().StringVar(&f.contexts, "context", "65536", "tokens of each request's context, or several (a,b)")
+	cmd.Flags().IntVar(&f.batch, "batch", 1, "requests that decode")
+	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV file, for 'l3sim plot --kind stack'")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array")
+	return cmd
+}
+
+// meanSteps is over how many decode steps the mean goes.
+const meanSteps = 64
+
+// iterations returns a row for each policy and context.
+func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
+	if err := between("--batch", f.batch, 1, 1<<16); err != nil {
+		return nil, err
+	}
+	if err := notEmpty(cmd, "csv"); err != nil {
+		return nil, err
+	}
+	contexts, err := splitContexts(f.contexts)
+	if err != nil {
+		return nil, err
+	}
+	o, err := f.given(cmd)
+	if err != nil {
+		return nil, err
+	}
+	o.Sets = append([]string{"run.system=gpu-only"}, o.Sets...)
+	names := []string{""}
+	if i := slices.IndexFunc(o.Flags, func(f configs.Flag) bool { return f.Key == "policy.name" }); i >= 0 {
+		names = strings.Split(o.Flags[i].Value, ",")
+		o.Flags = slices.Delete(o.Flags, i, i+1)
+	}
+	var all []policyIteration
+	for _, name := range names {
+		one := o
+		if name != "" {
+			one.Flags = append(slices.Clone(o.Flags), configs.Flag{Name: "--policy", Key: "policy.name", Value: strings.TrimSpace(name)})
+		}
+		cfg, err := system.Load(one)
+		if err != nil {
+			return nil, err
+		}
+		if cfg.Run.System != "gpu-only" {
+			return nil, &input.Error{Key: "run.system", Value: cfg.Run.System, Expected: "gpu-only, whose iterations this command takes apart"}
+		}
+		parts := system.NewGPUIterations(cfg)
+		for _, context := range contexts {
+			all = append(all, newPolicyIteration(cfg.Policy.Name, parts, context, f.batch))
+		}
+	}
+	return all, nil
+}
+
+// splitContexts reads --context.
+func splitContexts(list string) (contexts []int, err error) {
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n <= meanSteps || n > 1<<24 {
+			return nil, &input.Error{Key: "--context", Value: strconv.Quote(text), Expected: fmt.Sprintf("a number of tokens, %d to %d, or several joined by commas", meanSteps+1, 1<<24)}
+		}
+		contexts = append(contexts, n)
+	}
+	return contexts, nil
+}
+
+// newPolicyIteration returns the mean of the steps up to a context.
+func newPolicyIteration(name string, parts *system.GPUIterations, context, batch int) policyIteration {
+	row := policyIteration{Policy: name, Context: context, Batch: batch, Parts: map[string]float64{}}
+	requests := make([]policy.Request, batch)
+	for step := range meanSteps {
+		for i := range requests {
+			requests[i] = policy.Request{Prompt: context - meanSteps, Context: context - meanSteps + 1 + step}
+		}
+		x := parts.Parts(requests)
+		for _, p := range system.IterationParts() {
+			row.Parts[p.String()] += x[p].Microseconds() / meanSteps
+		}
+		row.Total += x.Total().Microseconds() / meanSteps
+	}
+	return row
+}
+
+// shownParts are the groups that any row has.
+func shownParts(all []policyIteration) (parts []string) {
+	for _, p := range system.IterationParts() {
+		if slices.ContainsFunc(all, func(r policyIteration) bool { return r.Parts[p.String()] > 0 }) {
+			parts = append(parts, p.String())
+		}
+	}
+	return parts
+}
+
+func printPolicyIterations(w io.Writer, all []policyIteration) error {
+	return aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+		parts := shownParts(all)
+		fmt.Fprintf(w, "policy\tcontext\tbatch\t%s\ttotal us\t\n", strings.Join(parts, "\t"))
+		for _, r := range all {
+			fmt.Fprintf(w, "%s\t%d\t%d\t", r.Policy, r.Context, r.Batch)
+			for _, p := range parts {
+				fmt.Fprintf(w, "%.1f\t", r.Parts[p])
+			}
+			fmt.Fprintf(w, "%.1f\t\n", r.Total)
+		}
+	})
+}
+
+// writePolicyIterations writes a tidy table.
+func writePolicyIterations(w io.Writer, all []policyIteration) error {
+	table := csv.NewWriter(w)
+	parts := shownParts(all)
+	head := []string{"policy", "context_tokens", "batch"}
+	for _, p := range parts {
+		head = append(head, strings.ReplaceAll(strings.ReplaceAll(p, " ", "_"), "-", "_")+"_us")
+	}
+	rows := [][]string{append(head, "total_us")}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+	for _, r := range all {
+		row := []string{r.Policy, strconv.Itoa(r.Context), strconv.Itoa(r.Batch)}
+		for _, p := range parts {
+			row = append(row, number(r.Parts[p]))
+		}
+		rows = append(rows, append(row, number(r.Total)))
+	}
+	return table.WriteAll(rows)
+}
