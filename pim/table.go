@@ -22,6 +22,7 @@ type KernelTable struct {
 	// on the one before only by how that one ends: a row that has just been opened
 	// closes late (tRAS), and a segment that has just begun is still busy with the
 	// segment before.
+	appends  bool
 	appended []int64
 	segment  int        // tokens that pass through the score buffer at once
 	lead     int        // tokens of a row within which it closes late
@@ -35,13 +36,23 @@ type KernelTable struct {
 // repetitions skipped (Spec.Periodic). Specs and shapes that do not fit together are an
 // input.Error.
 func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
+	return newTable(spec, d, shape, true)
+}
+
+// NewStoredTable is NewKernelTable for steps without an append: all keys and values are in
+// their rows before. Alone is Attention then.
+func NewStoredTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
+	return newTable(spec, d, shape, false)
+}
+
+func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelTable, error) {
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
 		return nil, err
 	}
 	g := &b.program.geometry
 	t := &KernelTable{
-		geometry: *g, step: g.ColumnTokens, block: max(b.program.segmentTokens, g.RowTokens),
+		appends: appends, geometry: *g, step: g.ColumnTokens, block: max(b.program.segmentTokens, g.RowTokens),
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
 	}
 	if b.program.rankPU {
@@ -53,7 +64,7 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for place := range g.ChunkTokens {
-		h := headRun{context: place + 1, appends: true}
+		h := headRun{context: place + 1, appends: appends}
 		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
 	}
 	t.segment = b.program.segmentTokens
@@ -65,18 +76,34 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 func (t *KernelTable) fillSequence(b *tableBuilder) {
 	row := t.geometry.RowTokens
 	for place := range t.lead {
-		t.starts[0] = append(t.starts[0], b.inSequence(place+1))
-		t.starts[1] = append(t.starts[1], b.inSequence(row+place+1))
+		t.starts[0] = append(t.starts[0], t.inSequence(b, place+1))
+		t.starts[1] = append(t.starts[1], t.inSequence(b, row+place+1))
 		if t.segment >= row {
-			t.starts[2] = append(t.starts[2], b.inSequence(t.segment+place+1))
+			t.starts[2] = append(t.starts[2], t.inSequence(b, t.segment+place+1))
 		}
 	}
 	// The first whole period behind the row's lead, or the row's last.
 	period := t.period()
 	first := min((t.lead+period-1)/period*period, row-period)
 	for place := range period {
-		t.within = append(t.within, b.inSequence(first+place+1))
+		t.within = append(t.within, t.inSequence(b, first+place+1))
 	}
+}
+
+// inSequence returns the clocks that a head within a sequence of equal heads takes
+// beyond its attention. Without an append two short heads may be on the way at once and take
+// turns in waiting: it is the mean of two then, rounded up.
+func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
+	h := headRun{context: context, appends: t.appends}
+	// The second of three has a head before it and one behind.
+	if t.appends {
+		ends := b.ends(h, h, h)
+		added := ends[1] - ends[0]
+		return added - b.attention(context)
+	}
+	ends := b.ends(h, h, h, h, h)
+	added := (ends[3] - ends[1] + 1) / 2
+	return added - b.attention(context)
 }
 
 // period returns the tokens after which the ends of heads repeat within a row.
@@ -224,16 +251,6 @@ func (b *tableBuilder) run(h headRun) int64 {
 		return ends[0]
 	}
 	return 0 // interrupted
-}
-
-// inSequence returns the clocks that a head within a sequence of equal heads takes
-// beyond its attention.
-func (b *tableBuilder) inSequence(context int) int64 {
-	h := headRun{context: context, appends: true}
-	// The second of three has a head before it and one behind.
-	ends := b.ends(h, h, h)
-	added := ends[1] - ends[0]
-	return added - b.attention(context)
 }
 
 // attention returns the clocks of one head without append.

@@ -46,11 +46,23 @@ func drawDevice(t *rapid.T, shape HeadShape) *dram.Spec {
 // length: without append, alone, and within a sequence.
 func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
 	t.Helper()
-	table, err := NewKernelTable(spec, d, shape)
+	for _, table := range bothTables(t, spec, d, shape) {
+		tableIsTheRunOf(t, table, spec, d, shape, context)
+	}
+}
+
+// bothTables returns the tables of steps with and without an append.
+func bothTables(t failer, spec *Spec, d *dram.Spec, shape HeadShape) [2]*KernelTable {
+	t.Helper()
+	appends, err := NewKernelTable(spec, d, shape)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tableIsTheRunOf(t, table, spec, d, shape, context)
+	stored, err := NewStoredTable(spec, d, shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return [2]*KernelTable{appends, stored}
 }
 
 // tableIsTheRunOf is tableIsTheRun for a table that is there.
@@ -64,13 +76,17 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if got, want := table.Attention(context), b.attention(context); got != want {
 		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
 	}
-	h := headRun{context: context, appends: true}
+	h := headRun{context: context, appends: table.appends}
 	if got, want := table.Alone(context), b.run(h); got != want {
-		t.Fatalf("%d tokens alone: table %d, run %d", context, got, want)
+		t.Fatalf("%d tokens alone (append: %v): table %d, run %d", context, h.appends, got, want)
 	}
-	ends := b.ends(h, h, h, h)
-	if got, want := table.InSequence(context), ends[2]-ends[1]; got != want {
-		t.Fatalf("%d tokens in sequence: table %d, run %d", context, got, want)
+	ends := b.ends(h, h, h, h, h, h)
+	want := ends[2] - ends[1]
+	if !h.appends { // two may take turns
+		want = (ends[4] - ends[2] + 1) / 2
+	}
+	if got := table.InSequence(context); got != want {
+		t.Fatalf("%d tokens in sequence (append: %v): table %d, run %d", context, h.appends, got, want)
 	}
 }
 
@@ -198,17 +214,17 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 		if c.rtp > 0 {
 			d.TRTP = c.rtp
 		}
-		table, err := NewKernelTable(spec, d, shape)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tables := bothTables(t, spec, d, shape)
+		table := tables[0]
 		row := table.geometry.RowTokens
 		for _, base := range []int{0, row, table.segment, 2 * table.segment, table.segment + row, 12 * row, 37 * max(row, table.segment)} {
 			if base > 40_000/c.queries {
 				continue
 			}
 			for _, behind := range []int{1, 2, 4, table.geometry.ColumnTokens + 1, 3*table.geometry.ColumnTokens + 1, table.geometry.ChunkTokens, table.lead, table.lead + 1} {
-				tableIsTheRunOf(t, table, spec, d, shape, base+behind)
+				for _, table := range tables {
+					tableIsTheRunOf(t, table, spec, d, shape, base+behind)
+				}
 			}
 		}
 	}

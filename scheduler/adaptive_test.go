@@ -20,7 +20,7 @@ func (p table) row(s *SubBatch) int {
 	return int(s.Decode[0].Request)
 }
 
-func (p table) GPU(s *SubBatch) units.Duration { return p.gpu[p.row(s)] }
+func (p table) GPU(s *SubBatch, _ int64) units.Duration { return p.gpu[p.row(s)] }
 
 func (p table) PIM(s *SubBatch, _ int64, otherPrefill int) units.Duration {
 	return p.pim[p.row(s)] + p.move*units.Duration(otherPrefill)
@@ -101,7 +101,7 @@ func TestAdaptive(t *testing.T) {
 // weights predicts 100 of GPU time for any sub-batch, and a PIM time a request.
 type weights struct{ pim units.Duration }
 
-func (w weights) GPU(*SubBatch) units.Duration { return 100 }
+func (w weights) GPU(*SubBatch, int64) units.Duration { return 100 }
 
 func (w weights) PIM(s *SubBatch, _ int64, _ int) units.Duration {
 	return w.pim * units.Duration(len(s.Decode))

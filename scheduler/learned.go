@@ -38,9 +38,9 @@ func NewLearned(spec *PredictorSpec, fallback Predictor, rng *rand.Rand) *Learne
 }
 
 // GPU implements Predictor.
-func (l *Learned) GPU(s *SubBatch) units.Duration {
+func (l *Learned) GPU(s *SubBatch, step int64) units.Duration {
 	if l.prefill.forest == nil {
-		return l.fallback.GPU(s)
+		return l.fallback.GPU(s, step)
 	}
 	prefill, t := 0, 0.0
 	for i := range s.Prefill {

@@ -24,7 +24,7 @@ func (steps) fc(tokens int) units.Duration {
 	return units.Duration(200_000 + max(1_000_000, 6_000*tiles))
 }
 
-func (c steps) GPU(s *SubBatch) units.Duration {
+func (c steps) GPU(s *SubBatch, _ int64) units.Duration {
 	var t units.Duration
 	for i := range s.Prefill {
 		t += c.attention(s.Prefill[i].Tokens, s.Prefill[i].Finished)
@@ -75,7 +75,7 @@ func serve(t testing.TB, requests []traces.Request, p Predictor, learned *Learne
 	var m Sample
 	for b := s.Next(); !b.Empty(); b = s.Next() {
 		for i := range b.Sub {
-			total += max(steps{}.GPU(&b.Sub[i]), steps{}.PIM(&b.Sub[1-i], b.Step, 0))
+			total += max(steps{}.GPU(&b.Sub[i], b.Step), steps{}.PIM(&b.Sub[1-i], b.Step, 0))
 			if learned != nil {
 				steps{}.sample(&m, b, i)
 				if err := learned.Observe(&m); err != nil {
@@ -141,7 +141,7 @@ func TestBadPredictionsCost(t *testing.T) {
 
 type wrong struct{ steps }
 
-func (w wrong) GPU(s *SubBatch) units.Duration { return 8 * w.steps.GPU(s) }
+func (w wrong) GPU(s *SubBatch, step int64) units.Duration { return 8 * w.steps.GPU(s, step) }
 
 // TestWarmUp: until a part has its observations, the fallback answers for it.
 func TestWarmUp(t *testing.T) {
@@ -152,7 +152,7 @@ func TestWarmUp(t *testing.T) {
 	sub := &SubBatch{Decode: []Decoding{{Base: 100}}, Prefill: []Chunk{{Tokens: 32}}}
 	var m Sample
 	for i := range 20 {
-		gpuLearned, pimLearned := l.GPU(sub) != fallback.GPU(sub), l.PIM(sub, 1, 0) != fallback.PIM(sub, 1, 0)
+		gpuLearned, pimLearned := l.GPU(sub, 1) != fallback.GPU(sub, 1), l.PIM(sub, 1, 0) != fallback.PIM(sub, 1, 0)
 		// Every second sub-batch has a chunk: the forests are warm after 20.
 		if gpuLearned || pimLearned != (i >= 10) {
 			t.Fatalf("after %d observations: GPU learned %v, PIM learned %v", i, gpuLearned, pimLearned)
@@ -166,10 +166,10 @@ func TestWarmUp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := l.GPU(sub); got != 540 {
+	if got := l.GPU(sub, 3); got != 540 {
 		t.Errorf("T_GPU = %d, want 500 + 40", got)
 	}
-	if got := l.GPU(&SubBatch{}); got != 0 {
+	if got := l.GPU(&SubBatch{}, 3); got != 0 {
 		t.Errorf("T_GPU of nothing = %d", got)
 	}
 	if got := l.PIM(&SubBatch{}, 1, 0); got != 0 {
@@ -225,7 +225,7 @@ func trained(t testing.TB) (*Learned, *SubBatch) {
 
 func TestLearnedAllocatesNothing(t *testing.T) {
 	l, sub := trained(t)
-	if n := testing.AllocsPerRun(100, func() { l.GPU(sub); l.PIM(sub, 3, 16) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { l.GPU(sub, 3); l.PIM(sub, 3, 16) }); n != 0 {
 		t.Errorf("%v allocations a prediction", n)
 	}
 	l.pim.when.every = 1 << 30 // no fit
@@ -245,7 +245,7 @@ func BenchmarkLearnedGPU(b *testing.B) {
 	l, sub := trained(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		l.GPU(sub)
+		l.GPU(sub, 3)
 	}
 }
 

@@ -102,10 +102,10 @@ func (s *Scheduler) excess(i int, w *waiting, tokens int) units.Duration {
 // gpuTime predicts the GPU's time of sub with tokens more prompt tokens of w.
 func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duration {
 	if tokens == 0 {
-		return s.predictor.GPU(sub)
+		return s.predictor.GPU(sub, s.batch.Step)
 	}
 	sub.Prefill = append(sub.Prefill, Chunk{Request: w.request, Tokens: tokens, Finished: w.finished, Last: true})
-	t := s.predictor.GPU(sub)
+	t := s.predictor.GPU(sub, s.batch.Step)
 	sub.Prefill = sub.Prefill[:len(sub.Prefill)-1]
 	return t
 }

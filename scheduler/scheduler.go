@@ -12,8 +12,8 @@ import (
 // Predictor returns how long a sub-batch keeps each side busy over a whole iteration.
 type Predictor interface {
 	// GPU returns T_GPU of equation 6 of the L3 paper: prefill attention of the
-	// sub-batch's chunks and the batched operations of all its tokens.
-	GPU(s *SubBatch) units.Duration
+	// sub-batch's chunks, the batched operations of all its tokens, and what decodes there.
+	GPU(s *SubBatch, step int64) units.Duration
 	// PIM returns T_PIM of equation 5: decode attention of the sub-batch, the transfers
 	// of its vectors, and the transfer of the keys and values of otherPrefill prompt
 	// tokens of the other sub-batch.
@@ -281,12 +281,12 @@ func (s *Scheduler) adapt() {
 	if first.Tokens() == 0 || second.Tokens() == 0 {
 		return
 	}
-	gpu0, gpu1 := s.predictor.GPU(first), s.predictor.GPU(second)
+	gpu0, gpu1 := s.predictor.GPU(first, b.Step), s.predictor.GPU(second, b.Step)
 	pim0 := s.predictor.PIM(first, b.Step, second.PrefillTokens())
 	pim1 := s.predictor.PIM(second, b.Step, first.PrefillTokens())
 	decode, prompts := len(first.Decode), len(first.Prefill)
 	b.merge()
-	gpu, pim := s.predictor.GPU(first), s.predictor.PIM(first, b.Step, 0)
+	gpu, pim := s.predictor.GPU(first, b.Step), s.predictor.PIM(first, b.Step, 0)
 	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1) {
 		s.single = true
 		return

@@ -15,7 +15,7 @@ import (
 // linear is a predictor with a cost a token on either side.
 type linear struct{ gpuToken, gpuFixed, pimToken units.Duration }
 
-func (l linear) GPU(s *SubBatch) units.Duration {
+func (l linear) GPU(s *SubBatch, _ int64) units.Duration {
 	return l.gpuFixed + l.gpuToken*units.Duration(s.Tokens())
 }
 
@@ -293,7 +293,7 @@ func TestChunkMeetsPIMTime(t *testing.T) {
 // of decode attention and one for every 16 prompt tokens moved.
 type fixed struct{ pim, move units.Duration }
 
-func (f fixed) GPU(s *SubBatch) units.Duration { return units.Duration(s.PrefillTokens()) }
+func (f fixed) GPU(s *SubBatch, _ int64) units.Duration { return units.Duration(s.PrefillTokens()) }
 
 func (f fixed) PIM(s *SubBatch, _ int64, otherPrefill int) units.Duration {
 	t := f.move * units.Duration(otherPrefill) / 16

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -52,7 +53,10 @@ func (v Violations) Error() string {
 }
 
 // checker verifies the laws of a replica and keeps what is broken.
-type checker struct{ violations Violations }
+type checker struct {
+	violations Violations
+	homes      homes // of the requests of a replica of L3
+}
 
 // fail notes a violation.
 func (c *checker) fail(law Law, at units.Duration, format string, args ...any) {
@@ -87,29 +91,91 @@ func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end units.D
 		if !costs.sub[s].active {
 			continue
 		}
-		requests, tokens := 0, 0
+		var moves traffic
 		for i := range costs.sub[s].groups {
 			g := &costs.sub[s].groups[i]
-			if requests += g.requests; g.requests > 0 {
+			if moves.requests += g.requests; g.requests > 0 {
 				pim += g.compute
 				channel += g.decode.data + g.upBus
-				if !costs.buffered && g.decode.held() < g.decode.data {
-					c.fail(LawTraffic, end, "the vectors of group %d of sub-batch %d go down in %v, the channels carry them for %v", i, s, g.decode.held(), g.decode.data)
-				}
+				c.held(costs, &g.decode, end, "vectors", i, s)
 			}
-			if tokens += g.promptTokens; g.promptTokens > 0 {
-				channel += g.prompt.data
-				if !costs.buffered && g.prompt.held() < g.prompt.data {
-					c.fail(LawTraffic, end, "the prompts of group %d of sub-batch %d go down in %v, the channels carry them for %v", i, s, g.prompt.held(), g.prompt.data)
+			for _, x := range []*cargo{&g.prompt, &g.leaving} {
+				moves.tokens += x.tokens
+				if x.tokens > 0 {
+					channel += x.data
+					c.held(costs, &x.shipment, end, "keys and values", i, s)
 				}
 			}
 		}
-		if sub := &b.Sub[s]; requests != len(sub.Decode) || tokens != sub.PrefillTokens() {
-			c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d prompt tokens, want %d and %d", s, requests, tokens, len(sub.Decode), sub.PrefillTokens())
+		if want := c.homes.follow(c, &b.Sub[s], b.Step, end); moves != want {
+			c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d tokens of heads on a channel, want %d and %d", s, moves.requests, moves.tokens, want.requests, want.tokens)
 		}
 	}
 	layers := units.Duration(costs.layers)
 	if done.pim != layers*pim || done.channel != layers*channel {
 		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.pim, done.channel, layers*pim, layers*channel)
 	}
+}
+
+// held verifies that a transfer down holds the links for as long as the channels carry it.
+func (c *checker) held(costs *iterationCosts, x *shipment, end units.Duration, what string, group, sub int) {
+	if !costs.buffered && x.held() < x.data {
+		c.fail(LawTraffic, end, "the %s of group %d of sub-batch %d go down in %v, the channels carry them for %v", what, group, sub, x.held(), x.data)
+	}
+}
+
+// traffic is what a sub-batch moves in one layer: vectors of requests, and keys and values of
+// tokens of single heads on one channel.
+type traffic struct {
+	requests int
+	tokens   int64
+}
+
+// homes follows what is at the home of each request: tokens of heads in one layer.
+type homes struct {
+	*attends
+	channels int
+	have     map[int32]int64
+}
+
+// follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
+// requests attend at home over nothing that has not gone there.
+func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end units.Duration) (t traffic) {
+	leaves := func(request int32, heads, tokens int) {
+		h.have[request] += int64(heads * tokens)
+		t.tokens += int64(heads / h.channels * tokens)
+	}
+	appends := h.policy.Vectors().New > 0
+	for i := range sub.Decode {
+		request := sub.Decode[i].Request
+		x := h.decode(sub.Decode[i:i+1], 0, step)
+		if appends {
+			h.have[request] += int64(h.heads)
+		}
+		attended := int64(0)
+		for _, class := range x.Attend {
+			if class.Device == policy.Home {
+				attended += int64(class.Heads * class.Tokens[0])
+			}
+		}
+		if attended > 0 {
+			t.requests++
+		}
+		if have := h.have[request]; attended > have {
+			c.fail(LawTraffic, end, "request %d attends over %d tokens of heads at home, where %d are", request, attended, have)
+		}
+		for _, l := range x.Leave {
+			leaves(request, l.Heads, l.Tokens[0])
+		}
+	}
+	for i := range sub.Prefill {
+		p := &sub.Prefill[i]
+		if p.Finished == 0 {
+			h.have[p.Request] = 0
+		}
+		for _, l := range h.policy.Prompt(0, p.Tokens, p.Finished, p.Last).Leave {
+			leaves(p.Request, l.Heads, l.Tokens[0])
+		}
+	}
+	return t
 }

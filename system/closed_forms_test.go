@@ -79,7 +79,7 @@ func freeGPUAndTransfers(c *iterationCosts) {
 	}
 	for i := range c.groups {
 		g := &c.groups[i]
-		g.decode, g.prompt, g.up, g.upBus = shipment{pieces: 1}, shipment{pieces: 1}, 0, 0
+		g.decode, g.prompt.shipment, g.up, g.upBus = shipment{pieces: 1}, shipment{pieces: 1}, 0, 0
 	}
 	c.latency, c.upLatency, c.vacate, c.reactivate, c.step = 0, 0, 0, 0, 1
 }
@@ -292,7 +292,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 				if iteration == 1 { // the prompts'
 					return
 				}
-				twice := r.engine.(*l3).devices.GPU(&d.batch.Sub[0]) + r.engine.(*l3).devices.GPU(&d.batch.Sub[1])
+				twice := r.engine.(*l3).devices.GPU(&d.batch.Sub[0], d.batch.Step) + r.engine.(*l3).devices.GPU(&d.batch.Sub[1], d.batch.Step)
 				if len(d.batch.Sub[0].Decode) != 1 || d.took != work || work != twice {
 					t.Fatalf("%s: an iteration takes %v, the GPUs work for %v, operations of both sub-batches take %v", model, d.took, work, twice)
 				}

@@ -1,8 +1,8 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
@@ -12,16 +12,22 @@ import (
 // groupCost is what one layer of a group costs: the decoding requests of a
 // sub-batch with one rankset offset, and the prompts of that offset.
 type groupCost struct {
-	requests     int
-	promptTokens int
-	promptClocks int64          // of the channel's writes of their keys and values, refresh not counted
-	clocks       int64          // of the rank's attention, refresh not counted
-	compute      units.Duration // of the rankset, refresh included
-	decode       shipment       // q, k and v of the requests
-	prompt       shipment       // keys and values of the prompt tokens
-	up, upBus    units.Duration // results: time of the PCIe links, and the channels' share
+	requests  int            // that attend over something on the rankset
+	clocks    int64          // of the rank's attention, refresh not counted
+	compute   units.Duration // of the rankset, refresh included
+	decode    shipment       // vectors of the requests: q, and k and v where these do not stay on the GPUs
+	prompt    cargo          // of the prompts
+	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
+	up, upBus units.Duration // results: time of the PCIe links, and the channels' share
 
 	heads []int64 // clocks of one head of each request, in their order
+}
+
+// cargo is keys and values that go to a rankset, where they are not needed in this iteration.
+type cargo struct {
+	tokens int64 // of single heads on one channel
+	clocks int64 // of the channel's writes, refresh not counted
+	shipment
 }
 
 // subCost is what the tasks of a sub-batch cost on the GPUs.
@@ -29,8 +35,9 @@ type subCost struct {
 	active           bool
 	entry            units.Duration // embedding, QKV generation of layer 0
 	prefillAttention units.Duration // of all prompts, one layer
-	block            units.Duration // projection to the next layer's QKV generation
-	exit             units.Duration // projection of the last layer to the LM head
+	window           units.Duration // what decoding requests do on the GPUs beside the ranksets, one layer
+	block            units.Duration // merge of both, projection to the next layer's QKV generation
+	exit             units.Duration // merge, projection of the last layer to the LM head
 	groups           []groupCost
 	use              gpuUse
 }
@@ -74,7 +81,12 @@ type devices struct {
 	kernels
 	clock          dataflow.Clock
 	channels       int
-	heads, queries int // KV heads on one channel, query heads of each
+	heads, queries int         // KV heads on one channel, query heads of each
+	stores         bool        // a step's own key and value go to the ranks at once
+	counts         bool        // attended tokens, which are not all
+	window         bool        // the GPUs attend beside the ranks
+	sums           int64       // bytes that come with the results of a KV head where these are merged
+	headBytes      units.Bytes // of keys and values of a token in one KV head of each channel
 
 	// link and channel are the data rates of all the replica's links in one
 	// direction, and of all its channels.
@@ -87,6 +99,7 @@ type devices struct {
 	decodes       []decodeTraffic // by number of requests
 
 	burst             units.Duration // of data on a channel
+	burstBytes        int64
 	openRow, closeRow units.Duration // ACT to the first data (tRCD, CWL); the last data to banks precharged (tWR, tRP)
 	stageLatency      units.Duration // a burst into the rank PU's staging to its data (CWL)
 	descriptor        int64          // bursts that the host writes to a rank for each head
@@ -126,44 +139,65 @@ func (s *sequence) at(context int) int64 {
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
-		out := &c.sub[s]
-		if out.active = b.Sub[s].Tokens() > 0; !out.active {
+		out, sub := &c.sub[s], &b.Sub[s]
+		if out.active = sub.Tokens() > 0; !out.active {
 			continue
 		}
-		g := d.stage(&b.Sub[s], d.fillGroups(out.groups, b, s))
-		out.entry, out.block, out.exit, out.prefillAttention, out.use = g.entry, g.block, g.exit, g.layers[0].attention, g.gpuUse
+		d.fillGroups(out.groups, sub, b.Step)
+		g := d.stageRuns(sub)
+		l := &g.layers[0]
+		out.entry, out.block, out.exit, out.use = g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
+		out.prefillAttention, out.window, out.use.merge = l.prompts, l.attention-l.prompts, l.merge
 	}
 }
 
-// fillGroups sets the groups of sub-batch s, and returns the GPUs' work for heads that
-// attend there.
-func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) (gpus []gpu.DecodeBatch) {
+// decodeBeside returns what attention takes of decoding requests, and sets the GPUs' part,
+// beside the ranks. All layers attend alike.
+func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64) *policy.Step {
+	x := d.decode(requests, 0, step)
+	_, gpus := d.apart(x)
+	d.decoding[0] = decoding{batches: gpus, beside: d.choices(x), merge: d.gpu.Merge(x.Merged)}
+	return x
+}
+
+// fillGroups sets the groups of a sub-batch, and the GPUs' part of its decoding.
+func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, step int64) {
 	for offset := range groups {
 		g := &groups[offset]
-		g.requests, g.promptTokens, g.promptClocks, g.clocks, g.heads = 0, 0, 0, 0, g.heads[:0]
+		g.requests, g.clocks, g.heads, g.prompt, g.leaving = 0, 0, g.heads[:0], cargo{}, cargo{}
 	}
-	sub := &b.Sub[s]
-	for i := range sub.Decode {
-		groups[sub.Decode[i].Offset].requests++
+	x := d.decodeBeside(sub.Decode, step)
+	if d.counts {
+		d.count(x, 0)
 	}
-	home, gpus := d.decodeApart(sub.Decode, b.Step)
-	for _, c := range home {
+	for _, c := range d.home {
 		heads := int64(c.Heads / d.channels)
 		for i, tokens := range c.Tokens {
+			if tokens == 0 {
+				continue
+			}
 			g := &groups[sub.Decode[i].Offset]
 			head := d.sequence.at(tokens)
 			if len(g.heads) == 0 {
 				// The first head of a group finds no other's drain to hide behind.
 				g.clocks = d.table.Alone(tokens) - head
 			}
+			g.requests++
 			g.heads = append(g.heads, head)
 			g.clocks += heads * head
 		}
 	}
+	for i := range x.Leave {
+		l := &x.Leave[i]
+		for j, tokens := range l.Tokens {
+			if tokens > 0 {
+				d.load(&groups[sub.Decode[j].Offset].leaving, l.Heads, l.From[j], tokens)
+			}
+		}
+	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		groups[c.Offset].promptTokens += c.Tokens
-		groups[c.Offset].promptClocks += d.promptClocks(c.Finished, c.Tokens)
+		d.loadPrompt(&groups[c.Offset].prompt, c.Tokens, c.Finished, c.Last)
 	}
 	for offset := range groups {
 		g := &groups[offset]
@@ -172,11 +206,9 @@ func (d *devices) fillGroups(groups []groupCost, b *scheduler.Batch, s int) (gpu
 			g.compute = d.clock.Time(g.clocks)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
-		if g.promptTokens > 0 {
-			g.prompt = d.prompt(g.promptTokens, g.promptClocks)
-		}
+		d.pack(&g.prompt)
+		d.pack(&g.leaving)
 	}
-	return gpus
 }
 
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
@@ -186,9 +218,13 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	clocks := d.scratch
 	clear(clocks)
 	home, _ := d.decodeApart(s.Decode, iteration)
+	attend := 0 // requests
 	for _, c := range home {
 		for i, tokens := range c.Tokens {
-			clocks[s.Decode[i].Offset] += int64(c.Heads/d.channels) * d.sequence.at(tokens)
+			if tokens > 0 {
+				attend++
+				clocks[s.Decode[i].Offset] += int64(c.Heads/d.channels) * d.sequence.at(tokens)
+			}
 		}
 	}
 	var busiest int64
@@ -197,25 +233,39 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	}
 	var t units.Duration
 	if otherPrefill > 0 {
-		prompt := d.prompt(otherPrefill, d.promptClocks(0, otherPrefill))
+		var prompt cargo
+		d.loadPrompt(&prompt, otherPrefill, 0, true)
+		d.pack(&prompt)
 		t += prompt.took()
 	}
-	if n := len(s.Decode); n > 0 {
-		traffic := d.traffic(n)
+	if attend > 0 {
+		traffic := d.traffic(attend)
 		t += d.latency + traffic.down.took() + d.clock.Time(busiest) + d.upLatency + traffic.up
 	}
 	return units.Duration(d.model.Layers) * t
 }
 
-// measure sets the times of a sample to those of sub-batch i.
+// GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
+// requests decode on the GPUs.
+func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
+	if !d.window {
+		return d.gpuSide.GPU(s, iteration)
+	}
+	d.decodeBeside(s.Decode, iteration)
+	return d.gpuTime(s)
+}
+
+// measure sets the times of a sample to those of sub-batch i. What requests decode on the GPUs
+// is with the batched operations, as it grows with the number of requests.
 func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
-	g, chunks := d.stage(sub, nil), d.gpu.Attention()
+	d.decodeBeside(sub.Decode, b.Step)
+	g, chunks := d.stageRuns(sub), d.gpu.Attention()
 	for j := range m.Chunks {
-		c := &m.Chunks[j]
-		k := sumOf(chunks.Prompts(1, c.Tokens, c.Finished, 0))
-		c.Time = layers * k.took(g.slow)
+		k := d.promptAttention(&chunks, &sub.Prefill[j], 0)
+		m.Chunks[j].Time = layers * k.took(g.slow)
 	}
-	m.FC = g.entry + (layers-1)*g.block + g.exit
+	l := &g.layers[0]
+	m.FC = g.entry + (layers-1)*g.block + g.exit + layers*(l.attention-l.prompts+l.merge)
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)
 }

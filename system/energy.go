@@ -16,7 +16,8 @@ func (j *joules) add(o joules) {
 
 // gpuUse is how the GPUs work for a sub-batch.
 type gpuUse struct {
-	slow   float64 // by how much longer than for moments
+	slow   float64        // by how much longer than for moments
+	merge  units.Duration // of a layer, where a block begins with it
 	joules joules
 }
 

@@ -205,7 +205,7 @@ func TestPowerLimitStretchesAll(t *testing.T) {
 		t.Fatalf("%d tokens slow the GPUs down by %v", tokens, g.slow)
 	}
 	var steps units.Duration
-	for _, p := range e.parts(opBlock, tokens, 1, 0, g.slow) {
+	for _, p := range e.parts(opBlock, tokens, 1, 0, g.gpuUse) {
 		steps += p.duration
 	}
 	if d := steps - g.block; d < -4 || d > 4 { // each is rounded

@@ -20,9 +20,8 @@ type engine interface {
 	record(rec *Recording, start units.Duration) (end units.Duration)
 	// tracks names the tracks of a timeline.
 	tracks() []track
-	// parts returns the steps of an operation on the GPUs, which the power limit has slowed
-	// down so much, for a timeline.
-	parts(kind uint8, tokens, emitting, layer int, slow float64) []part
+	// parts returns the steps of an operation on the GPUs, which work so, for a timeline.
+	parts(kind uint8, tokens, emitting, layer int, use gpuUse) []part
 	// seam returns what the engine asks the policy, and counts of it.
 	seam() *attends
 	// use returns how the GPUs worked for a sub-batch of the last iteration.

@@ -9,6 +9,7 @@ import (
 const (
 	opEntry            uint8 = iota // embedding and QKV generation of layer 0, on the GPUs
 	opPrefillAttention              // of prompts, on the GPUs
+	opWindow                        // what requests decode on the GPUs beside ranksets
 	// opBlock is what follows attention on the GPUs, one in-order sequence of kernels:
 	// projection, feed-forward, their all-reduces and QKV generation of the next layer;
 	// after the last layer, the LM head.
@@ -16,6 +17,7 @@ const (
 	opGPUAttention // of prompts and of requests that decode on the GPUs
 	opDecodeDown   // queries, keys and values to the devices that attend
 	opPromptDown
+	opLeaving // keys and values that leave the GPUs
 	opResults
 	opAttention     // decode attention on processing units
 	opHostAttention // decode attention on the host's CPUs
@@ -28,8 +30,8 @@ const (
 // operationNames are the names of operations on a timeline, the same in every layer, so
 // that times add up by name; "" for what is not shown.
 var operationNames = [opKinds]string{
-	opEntry: "entry", opPrefillAttention: "prefill attention", opBlock: "block", opGPUAttention: "attention",
-	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opResults: "results",
+	opEntry: "entry", opPrefillAttention: "prefill attention", opWindow: "window attention", opBlock: "block", opGPUAttention: "attention",
+	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opLeaving: "leaving k v", opResults: "results",
 	opAttention: "decode attention", opHostAttention: "decode attention",
 }
 
@@ -114,15 +116,16 @@ func (f *flow) run(start units.Duration) (units.Duration, error) {
 // book adds what the iteration does.
 func (f *flow) book(t *dataflow.Totals) {
 	w, k := &f.work, &t.ByKind
-	attention := k[opPrefillAttention] + k[opGPUAttention]
+	attention := k[opPrefillAttention] + k[opWindow] + k[opGPUAttention]
 	w.gpu += k[opEntry] + k[opBlock] + attention
 	w.attention += attention
-	w.pcieDown += k[opDecodeDown] + k[opPromptDown]
+	w.pcieDown += k[opDecodeDown] + k[opPromptDown] + k[opLeaving]
 	w.pcieUp += k[opResults]
 	w.pim += k[opAttention]
 	w.channel += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {
+		w.attention += units.Duration(f.side.model.Layers) * f.uses[i].merge
 		w.joules.add(f.uses[i].joules)
 	}
 }

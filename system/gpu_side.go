@@ -141,7 +141,7 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 	last := w.end.plus(*head)
 	g := stage{
 		active: true, entry: w.entry.took(slow), block: w.block.took(slow), exit: last.took(slow), layers: d.layers,
-		gpuUse: gpuUse{slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)},
+		gpuUse: gpuUse{slow: slow, joules: d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)},
 	}
 	for run, layers := range d.runs {
 		a := &d.attended[run]
@@ -194,18 +194,7 @@ func (d *gpuSide) sustained(k *kernelSum) units.Duration { return k.took(d.cfg.G
 func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) (prefill, decoded, all kernelSum) {
 	a := d.gpu.Attention()
 	for i := range sub.Prefill {
-		c := &sub.Prefill[i]
-		p := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
-		for _, part := range p.Pieces {
-			behind := part.Behind
-			if d.appends {
-				behind -= p.Away
-			}
-			prefill = prefill.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
-		}
-		for _, pass := range p.Passes {
-			prefill = prefill.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
-		}
+		prefill = prefill.plus(d.promptAttention(&a, &sub.Prefill[i], run))
 	}
 	for i := range decode.batches {
 		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
@@ -222,24 +211,51 @@ func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) 
 	return prefill, decoded, all
 }
 
+// promptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
+func (d *gpuSide) promptAttention(a *gpu.Attention, c *scheduler.Chunk, run int) (k kernelSum) {
+	p := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
+	for _, part := range p.Pieces {
+		behind := part.Behind
+		if d.appends {
+			behind -= p.Away
+		}
+		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
+	}
+	for _, pass := range p.Passes {
+		k = k.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
+	}
+	return k
+}
+
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6).
-func (d *gpuSide) GPU(s *scheduler.SubBatch) units.Duration {
-	g := d.stage(s, nil)
+func (d *gpuSide) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
+	for run := range d.decoding {
+		d.decoding[run] = decoding{}
+	}
+	return d.gpuTime(s)
+}
+
+// gpuTime returns the GPUs' time of a sub-batch with their part of decoding as d.decoding has it.
+func (d *gpuSide) gpuTime(s *scheduler.SubBatch) units.Duration {
+	g := d.stageRuns(s)
 	return g.entry + g.exit + units.Duration(d.model.Layers-1)*g.block + g.attention()
 }
 
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of
 // the step that they end.
-func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, slow float64) []part {
-	step := func(name string, w gpu.Work) part { return part{name, taskTime(float64(w.Seconds * slow))} }
+func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, use gpuUse) []part {
+	step := func(name string, w gpu.Work) part { return part{name, taskTime(float64(w.Seconds * use.slow))} }
 	switch kind {
 	case opEntry:
 		return []part{step("embedding", d.gpu.Embedding(tokens)), step("QKV generation", d.gpu.QKV(tokens))}
 	case opBlock:
-		steps := []part{
-			step("projection, all-reduce", d.gpu.Projection(tokens)),
-			step("feed-forward, all-reduce", d.gpu.FFN(tokens)),
+		var steps []part
+		if use.merge > 0 {
+			steps = append(steps, part{"merge", use.merge})
 		}
+		steps = append(steps,
+			step("projection, all-reduce", d.gpu.Projection(tokens)),
+			step("feed-forward, all-reduce", d.gpu.FFN(tokens)))
 		if layer == d.model.Layers-1 {
 			return append(steps, step("LM head", d.head.at(emitting).Work))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
@@ -21,6 +22,7 @@ var l3System = System{
 	Source:   "L3, sections 4 and 5",
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
+	policies: []string{"dense", "window", "hgca"},
 	kv:       kvInDIMMs, memory: (*Node).rankMemory, assemble: assembleL3,
 }
 
@@ -41,6 +43,9 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	cfg := n.cfg
 	d := n.devices()
 	e := &l3{devices: d, costs: n.costs(d)}
+	if check != nil {
+		check.homes = homes{newAttends(cfg), d.channels, map[int32]int64{}}
+	}
 	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
 	if cfg.Predictor.Kind == scheduler.PredictLearned {
@@ -49,6 +54,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	}
 	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
+	free.Window, _ = windows(cfg, d.policy)
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }
 
@@ -110,7 +116,11 @@ func rankSpec(cfg *configs.Config) *pim.Spec {
 
 // newKernels measures attention on the ranks and transfers to them.
 func newKernels(cfg *configs.Config) (*kernels, error) {
-	table, err := pim.NewKernelTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
+	measure := pim.NewKernelTable
+	if !newAtHome(cfg) {
+		measure = pim.NewStoredTable
+	}
+	table, err := measure(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
 	if err != nil {
 		return nil, inSection(cfg, "pim", err)
 	}
@@ -120,6 +130,9 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 	}
 	return &kernels{table, newSequence(table), transfers}, nil
 }
+
+// newAtHome says whether a step's own key and value go to the ranks before its attention.
+func newAtHome(cfg *configs.Config) bool { return policyOf(cfg).Vectors().New > 0 }
 
 // inSection completes an error about the ranks with the section of its key, and with
 // what the user changed: ranks are given in several sections.
@@ -139,10 +152,19 @@ func (n *Node) unit() units.Bytes { return n.cfg.PIM.UnitBytes(&n.cfg.DRAM.Spec)
 func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	cfg := n.cfg
 	geometry, _ := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape()) // validated with the configuration
-	return scheduler.NewLedger(scheduler.LedgerSpec{
+	spec := scheduler.LedgerSpec{
 		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
 		UnitTokens: geometry.RowTokens, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
-	})
+	}
+	if p := policyOf(cfg); p.Name() != "dense" {
+		held, _ := p.Memory(0) // all layers attend alike
+		spec.Classes = addClasses(nil, held, policy.Home, 1)
+		for i := range spec.Classes {
+			spec.Classes[i].Heads /= cfg.ReplicaChannels()
+		}
+		spec.UnitBytes = int64(geometry.RowTokens) * p.KV(1) / int64(cfg.Model.KVHeads)
+	}
+	return scheduler.NewLedger(spec)
 }
 
 // rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
@@ -172,9 +194,13 @@ func (n *Node) devices() *devices {
 	d.burst = units.Duration(s.BurstClocks()) * tCK
 	d.openRow, d.closeRow = units.Duration(s.TRCD+s.CWL)*tCK, units.Duration(s.TWR+s.TRP)*tCK
 	d.stageLatency = units.Duration(s.CWL) * tCK
-	bursts := func(n units.Bytes) int64 { return (int64(n) + int64(s.BurstBytes()) - 1) / int64(s.BurstBytes()) }
-	d.descriptor, d.hostAccess = bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
-	d.resultBursts = bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
+	d.burstBytes = int64(s.BurstBytes())
+	d.descriptor, d.hostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
+	v := d.policy.Vectors()
+	d.counts = d.policy.Name() != "dense"
+	d.stores, d.window, d.sums = v.New > 0, v.Sums > 0, v.Sums/int64(cfg.Model.KVHeads)
+	d.headBytes = d.kv(1) / units.Bytes(d.heads)
+	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way;
 	// attention ends half a round trip after a poll began, on average, and the next poll
 	// finds it.

@@ -36,8 +36,8 @@ func (c *iterationCosts) resources(ranksets int) []resource {
 
 // fill turns the costs into operations, the dataflow of Fig 7 of the L3 paper: decode
 // vectors go down to the ranksets, each computes, and results come up; with all of them
-// and with the prompts' attention the block begins. Prompts' keys and values go down
-// beside the block (asynchronous prefill), or before it.
+// and with the GPUs' own attention the block begins. Keys and values of prompts, and what leaves
+// the GPUs of decoding requests, go down beside the block (asynchronous prefill), or before it.
 //
 // A group is the decoding requests of one sub-batch with one rankset offset: their q, k
 // and v go down together, their attention runs on rankset (layer + offset) mod R, and
@@ -82,7 +82,7 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
 		c.waits = append(c.waits, up)
 	}
 	if !c.asyncPrefill {
-		c.prompts(it, s, -1)
+		c.later(it, s, -1)
 	}
 	number := int16(s * len(sub.groups))
 	if sub.prefillAttention > 0 {
@@ -90,30 +90,42 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
 		o.Kind, o.Group = opPrefillAttention, number
 		c.waits = append(c.waits, i)
 	}
+	if sub.window > 0 {
+		o, i := it.Add(onGPUs, sub.window)
+		o.Kind, o.Group = opWindow, number
+		c.waits = append(c.waits, i)
+	}
 	o, block := it.Add(onGPUs, sub.block)
 	o.Kind, o.Group, o.Flags, o.After = opBlock, number, dataflow.NextLayer, it.Wait(c.waits...)
 	if c.asyncPrefill {
-		c.prompts(it, s, block)
+		c.later(it, s, block)
 	}
 }
 
-// prompts adds the transfers of a sub-batch's prompts: beside a block, or, where that is
-// negative, before the one that will wait for them.
-func (c *iterationCosts) prompts(it *dataflow.Iteration, s int, block int32) {
+// later adds the transfers of keys and values that are not needed in the iteration, of prompts
+// and of what leaves the GPUs: beside a block, or, where that is negative, before the one that
+// will wait for them.
+func (c *iterationCosts) later(it *dataflow.Iteration, s int, block int32) {
 	sub := &c.sub[s]
 	for g := range sub.groups {
 		group := &sub.groups[g]
-		if group.promptTokens == 0 {
-			continue
-		}
-		o, i := it.Add(onLinkDown, 0)
-		o.Kind, o.Class, o.Lane, o.Group = opPromptDown, 1, int16(g), int16(s*len(sub.groups)+g)
-		if block >= 0 {
-			o.After, o.Flags = it.Wait(block), dataflow.OnStart
-		}
-		if end := c.send(it, i, &group.prompt); block < 0 {
-			c.waits = append(c.waits, end)
-		}
+		c.ship(it, &group.prompt, opPromptDown, s, g, block)
+		c.ship(it, &group.leaving, opLeaving, s, g, block)
+	}
+}
+
+// ship adds one of them.
+func (c *iterationCosts) ship(it *dataflow.Iteration, x *cargo, kind uint8, s, g int, block int32) {
+	if x.tokens == 0 {
+		return
+	}
+	o, i := it.Add(onLinkDown, 0)
+	o.Kind, o.Class, o.Lane, o.Group = kind, 1, int16(g), int16(s*len(c.sub[s].groups)+g)
+	if block >= 0 {
+		o.After, o.Flags = it.Wait(block), dataflow.OnStart
+	}
+	if end := c.send(it, i, &x.shipment); block < 0 {
+		c.waits = append(c.waits, end)
 	}
 }
 

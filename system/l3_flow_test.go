@@ -33,7 +33,7 @@ func handCosts() *iterationCosts {
 	c.groups[0], c.groups[1], c.groups[2] = short, short, short
 	c.groups[1].compute = 60 * ns
 	c.sub[1].prefillAttention = 6 * ns
-	c.groups[3] = groupCost{promptTokens: 16, prompt: whole(8 * ns)}
+	c.groups[3] = groupCost{prompt: cargo{tokens: 16, shipment: whole(8 * ns)}}
 	return &c
 }
 
@@ -199,10 +199,10 @@ func TestSwitchesByHand(t *testing.T) {
 		}, 129}, // [31,111] on rankset 0
 		{"prompt before the block", func(c *iterationCosts) {
 			c.asyncPrefill = false
-			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}
+			c.groups[0].prompt = cargo{tokens: 1, shipment: shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}}
 		}, 169}, // 151 + 1 + 2 + 15
 		{"prompt during the block", func(c *iterationCosts) {
-			c.groups[0].promptTokens, c.groups[0].prompt = 1, shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}
+			c.groups[0].prompt = cargo{tokens: 1, shipment: shipment{pieces: 1, link: 80 * ns, last: 80 * ns, open: 2 * ns, close: 3 * ns}}
 		}, 174}, // from 91 on: eligible at 92, data in [94,174]
 		{"buffered, two pieces", func(c *iterationCosts) {
 			// Rankset 1's vectors: pieces over the links in [16,20], [20,24], written in
@@ -244,9 +244,10 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 	c.halfDuplex, c.buffered = flag("half duplex"), flag("buffered")
 	// Links as busy as the ranksets, or more, have what waits for them shape the schedule.
 	link := rapid.SampledFrom([]int{20, 20, 200, 1000}).Draw(t, "longest transfer")
+	windows := rapid.SampledFrom([]int{0, 100, 300}).Draw(t, "longest window")
 	for s := range c.sub {
 		sub := &c.sub[s]
-		sub.active = true
+		sub.active, sub.window = true, span("window", 0, windows)
 		sub.entry, sub.block, sub.exit = span("entry", 1, 200), span("block", 1, 300), span("exit", 1, 300)
 		for o := range sub.groups {
 			g := &sub.groups[o]
@@ -258,10 +259,13 @@ func drawCosts(t *rapid.T, ranksets int) *iterationCosts {
 			}
 			if flag("prefills") {
 				sub.prefillAttention += span("prefill attention", 0, 100)
-				g.promptTokens, g.prompt = 16, ship("prefill", 200)
+				g.prompt = cargo{tokens: 16, shipment: ship("prefill", 200)}
 				if c.buffered {
 					g.prompt.pieces = rapid.IntRange(1, 4).Draw(t, "pieces")
 				}
+			}
+			if flag("leaves") {
+				g.leaving = cargo{tokens: 8, shipment: ship("leaving", 100)}
 			}
 		}
 	}
@@ -296,7 +300,7 @@ func withoutPrompts(c *iterationCosts) {
 	for s := range c.sub {
 		c.sub[s].prefillAttention = 0
 		for i := range c.sub[s].groups {
-			c.sub[s].groups[i].promptTokens = 0
+			c.sub[s].groups[i].prompt, c.sub[s].groups[i].leaving = cargo{}, cargo{}
 		}
 	}
 }

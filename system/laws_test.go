@@ -78,15 +78,16 @@ func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
 
 // ranks is all that newKernels reads of a configuration.
 type ranks struct {
-	pim   pim.Spec
-	dram  dram.Spec
-	shape pim.HeadShape
+	pim     pim.Spec
+	dram    dram.Spec
+	shape   pim.HeadShape
+	appends bool
 }
 
 var measured sync.Map // of func() (*kernels, error), by ranks
 
 func kernelsOf(cfg *configs.Config) (*kernels, error) {
-	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape()}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
+	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg)}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
 	return measure.(func() (*kernels, error))()
 }
 

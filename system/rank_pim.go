@@ -138,19 +138,16 @@ func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 // least as long as the busier direction of the links does for them, or the channels.
 func (e *rankPIM) transfers(b *scheduler.Batch) {
 	sub, w, layers := &b.Sub[0], &e.flow.work, units.Duration(e.model.Layers)
-	var tokens int
-	var clocks int64
+	var prompts cargo
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		tokens += c.Tokens
-		clocks += e.promptClocks(c.Finished, c.Tokens)
+		e.loadPrompt(&prompts, c.Tokens, c.Finished, c.Last)
 	}
 	traffic := e.traffic(len(sub.Decode))
 	down, up, channel := traffic.down.held(), traffic.up, traffic.down.data+traffic.upBus
-	if tokens > 0 {
-		prompt := e.prompt(tokens, clocks)
-		down += prompt.held()
-		channel += prompt.data
+	if e.pack(&prompts); prompts.tokens > 0 {
+		down += prompts.held()
+		channel += prompts.data
 	}
 	w.pcieDown += layers * down
 	w.pcieUp += layers * up

@@ -76,31 +76,50 @@ func (d *devices) transposition(bursts int64) units.Duration {
 	return min(units.FromPicoseconds(float64(clocks)*float64(d.transposed.TCK)), longestTask)
 }
 
-// prompt returns what it costs to send the keys and values of prompt tokens of a
-// layer, whose writes take clocks on a channel, rows opened and closed.
-func (d *devices) prompt(tokens int, clocks int64) shipment {
-	bursts := 2 * int64(tokens) * int64(d.heads*d.transfers.TokenBursts())
-	span := max(d.clock.Time(clocks)-d.openRow-d.closeRow, 0)
-	s := d.cut(d.kv(tokens), bursts, span)
-	s.open, s.close = d.openRow, d.closeRow
-	return s
+// load adds keys and values of tokens tokens to a cargo, in so many heads of a layer that have
+// first tokens already. A channel writes head after head.
+func (d *devices) load(c *cargo, heads, first, tokens int) {
+	each := int64(heads / d.channels)
+	c.tokens += each * int64(tokens)
+	c.clocks += each * d.transfers.Write(first, tokens)
 }
 
-// promptClocks returns the clocks in which a channel writes the keys and values of
-// tokens prompt tokens of a layer from token first on, head after head.
-func (d *devices) promptClocks(first, tokens int) int64 {
-	return int64(d.heads) * d.transfers.Write(first, tokens)
+// loadPrompt adds what a chunk of a prompt sends to the ranks.
+func (d *devices) loadPrompt(c *cargo, tokens, finished int, last bool) {
+	for _, l := range d.policy.Prompt(0, tokens, finished, last).Leave {
+		if l.Tokens[0] > 0 {
+			d.load(c, l.Heads, l.From[0], l.Tokens[0])
+		}
+	}
 }
+
+// pack sets what it costs to send a cargo, rows opened and closed.
+func (d *devices) pack(c *cargo) {
+	if c.tokens == 0 {
+		return
+	}
+	bursts := 2 * c.tokens * int64(d.transfers.TokenBursts())
+	span := max(d.clock.Time(c.clocks)-d.openRow-d.closeRow, 0)
+	c.shipment = d.cut(units.Bytes(c.tokens)*d.headBytes, bursts, span)
+	c.open, c.close = d.openRow, d.closeRow
+}
+
+// bursts returns the bursts of n bytes.
+func (d *devices) bursts(n units.Bytes) int64 { return (int64(n) + d.burstBytes - 1) / d.burstBytes }
 
 // traffic returns the transfers of a group of n requests. Vectors go to the rank
-// PU, which stores k and v as part of the head's attention, and results come from
-// there: no row is opened for them. A descriptor for each head follows the vectors,
+// PU, which stores k and v as part of the head's attention where they come too, and results
+// come from there: no row is opened for them. Maximum and sum of the softmax of all query heads
+// come in bursts of their own where outputs are merged. A descriptor for each head follows the vectors,
 // and a poll comes before the results (L3, section 4.3).
 func (d *devices) traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
 		heads := int64(requests * d.heads)
-		vectors := heads * int64((d.queries+2)*d.transfers.TokenBursts())
+		vectors := heads * int64(d.queries*d.transfers.TokenBursts())
+		if d.stores {
+			vectors += heads * int64(2*d.transfers.TokenBursts())
+		}
 		down, up := d.vectors(requests)
 		t := decodeTraffic{down: d.cut(down, vectors, d.clock.Time(d.transfers.Stage(vectors)))}
 		t.down.open = d.stageLatency
@@ -110,7 +129,7 @@ func (d *devices) traffic(n int) *decodeTraffic {
 		t.down.end += tail
 		t.down.data += units.Duration(descriptors) * d.burst
 
-		results := heads * int64(d.queries) * d.resultBursts
+		results := heads*int64(d.queries)*d.resultBursts + d.bursts(units.Bytes(heads*d.sums))
 		t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
 		t.upBus = units.Duration(results) * d.burst
 		if requests > 0 && d.hostAccess > 0 {

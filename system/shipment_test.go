@@ -22,6 +22,20 @@ func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
 	return mustNode(t, cfg)
 }
 
+// prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
+// clocks on a channel.
+func (d *devices) prompt(tokens int, clocks int64) shipment {
+	c := cargo{tokens: int64(d.heads * tokens), clocks: clocks}
+	d.pack(&c)
+	return c.shipment
+}
+
+// promptClocks returns the clocks in which a channel writes keys and values of a layer's tokens
+// from token first on.
+func (d *devices) promptClocks(first, tokens int) int64 {
+	return int64(d.heads) * d.transfers.Write(first, tokens)
+}
+
 // fastLinks are PCIe links that carry more than the channels.
 const fastLinks = "pcie.generation=6"
 
@@ -115,13 +129,13 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			want[c.Offset] += int64(d.heads) * m.WriteClocks
 			tokens[c.Offset] += c.Tokens
 		}
-		d.fillGroups(costs.sub[0].groups, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}}, 0)
+		d.fillGroups(costs.sub[0].groups, sub, 0)
 		for offset, g := range costs.sub[0].groups {
 			most := int64(d.heads*len(sub.Prefill)) * 24
-			if waits := want[offset] - g.promptClocks; g.promptTokens != tokens[offset] || waits < 0 || waits > most {
-				t.Fatalf("offset %d: %d tokens in %d clocks, want %d in %d", offset, g.promptTokens, g.promptClocks, tokens[offset], want[offset])
+			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.heads*tokens[offset]) || waits < 0 || waits > most {
+				t.Fatalf("offset %d: %d tokens of heads in %d clocks, want %d of each head in %d", offset, g.prompt.tokens, g.prompt.clocks, tokens[offset], want[offset])
 			}
-			if g.promptTokens > 0 && g.prompt != d.prompt(tokens[offset], g.promptClocks) {
+			if g.prompt.tokens > 0 && g.prompt.shipment != d.prompt(tokens[offset], g.prompt.clocks) {
 				t.Fatalf("offset %d: %+v", offset, g.prompt)
 			}
 		}
@@ -130,8 +144,8 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
-	d.fillGroups(costs.sub[0].groups, &scheduler.Batch{Sub: []scheduler.SubBatch{sub, {}}}, 0)
-	if over := costs.sub[0].groups[0].promptClocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
+	d.fillGroups(costs.sub[0].groups, &sub, 0)
+	if over := costs.sub[0].groups[0].prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
 		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}
 }

@@ -89,7 +89,7 @@ func (r *replica) record(start, end units.Duration, did *work) {
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == trackGPU {
 			sub := &r.batch.Sub[int(s.A)/rec.ranksets]
-			rec.parts[s.Start] = r.engine.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), r.engine.use(int(s.A)/rec.ranksets).slow)
+			rec.parts[s.Start] = r.engine.parts(uint8(s.Kind), sub.Tokens(), sub.Emitting(), int(s.B), r.engine.use(int(s.A)/rec.ranksets))
 		}
 	}
 }
