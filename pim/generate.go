@@ -43,7 +43,8 @@ func (p *program) rankCommand(cmd dram.Command, op operation, s sequencer) instr
 // read-out anyway: the activations yield to it.
 func (p *program) appendToken() {
 	g, h := &p.geometry, &p.heads[p.head]
-	token := h.context - 1
+	unit, within, _ := h.place(g, h.context-1)
+	token := unit*g.RowTokens + within
 	keyRow, valueRow := h.firstRow+g.keyRow(token), h.firstRow+g.valueRow(token)
 	keyBank, firstValue := g.keyBank(token), g.valueBank(token)
 	shared := keyBank >= firstValue && keyBank < firstValue+g.TokenBursts
@@ -99,9 +100,12 @@ func (p *program) loadQuery() {
 	}
 }
 
-// openRow switches all banks to row, unless token continues in the open one.
-func (p *program) openRow(row int32, yield bool) {
+// switchRow switches all banks to row, unless it is open.
+func (p *program) switchRow(row int32, yield bool) {
 	boundary := rowBoundary
+	if p.open && row == p.openRow {
+		return
+	}
 	if p.open {
 		closing := allBanks(dram.PREA, opPrecharge, -1, -1)
 		closing.yield = yield
@@ -111,7 +115,7 @@ func (p *program) openRow(row int32, yield bool) {
 	} else {
 		boundary = noBoundary
 	}
-	p.open = true
+	p.open, p.openRow = true, row
 	if p.simultaneous {
 		in := allBanks(dram.ACTA, opActivate, row, -1)
 		in.boundary, in.yield = boundary, boundary != rowBoundary && p.loadYields
@@ -132,20 +136,20 @@ func (p *program) openRow(row int32, yield bool) {
 // or of the stage. The templates are what all instructions of the row have
 // in common.
 func (p *program) startRow() {
-	g := &p.geometry
-	p.rowEnd = p.token/g.RowTokens*g.RowTokens + g.RowTokens
-	row, yield := p.heads[p.head].firstRow, false
+	g, h := &p.geometry, &p.heads[p.head]
+	unit, within, end := h.place(g, p.token)
+	p.rowEnd = end
+	row, yield := h.firstRow+int32(2*unit), false
 	op, out, outCommand, outSequencer := opScore, opReadPartials, dram.RDRES, resultSequencer
 	if p.stage == stageContext {
-		row += g.valueRow(p.token)
-		p.column = g.valueColumn(p.token)
+		row++
+		p.column = g.valueColumn(within)
 		yield = p.rowYields
 		op, out, outCommand, outSequencer = opContext, opLoadWeights, dram.WRBUF, bufferSequencer
 	} else {
-		row += g.keyRow(p.token)
-		p.column = g.keyColumn(p.token)
+		p.column = g.keyColumn(within)
 	}
-	p.openRow(row, yield)
+	p.switchRow(row, yield)
 	p.read = p.rankCommand(dram.MACA, op, bankSequencer)
 	p.read.row = row
 	p.transfer = p.rankCommand(outCommand, out, outSequencer)

@@ -22,14 +22,15 @@ func (p *program) stepRankPU() {
 
 // readGroup generates the reads of one group of banks for one pass.
 func (p *program) readGroup() {
-	g := &p.geometry
+	g, h := &p.geometry, &p.heads[p.head]
+	unit, within, rowEnd := h.place(g, p.token)
 	if p.token >= p.rowEnd {
-		p.rowEnd = p.token/g.RowTokens*g.RowTokens + g.RowTokens
+		p.rowEnd = rowEnd
 		p.group, p.pass = 0, 0
 	}
-	row, column, op := p.heads[p.head].firstRow+g.keyRow(p.token), g.keyColumn(p.token), opReadKey
+	row, column, op := h.firstRow+int32(2*unit), g.keyColumn(within), opReadKey
 	if p.stage == stageContext {
-		row, column, op = row+1, g.valueColumn(p.token), opReadValue
+		row, column, op = row+1, g.valueColumn(within), opReadValue
 	}
 	if p.group == 0 && p.pass == 0 {
 		p.openGroup(0, row)

@@ -80,6 +80,9 @@ func (b *block) open(clock int64) {
 // repeats.
 func (m *machine) skip() {
 	p, d := m.program, &m.periodic
+	if p.head < len(p.heads) && p.heads[p.head].list != nil {
+		return // extents of any lengths
+	}
 	switch p.stage {
 	case stageScore, stageRescore, stageContext:
 	default:

@@ -23,6 +23,8 @@ type headRun struct {
 	firstRow int32 // of the head's Geometry.Rows(Context) rows
 	// appends stores the newest token's key and value before the attention.
 	appends bool
+	list    []extent // which tokens, nil for the first context ones
+	scores  bool     // no context: partial sums of the scores alone
 }
 
 // program is the stream of instructions that computes the attention of heads
@@ -44,7 +46,8 @@ type program struct {
 	limit   int // end of the stage's tokens
 	open    bool
 	pending []instruction // appended by the current step
-	rowEnd  int           // token that needs the stage's next row
+	rowEnd  int           // token that needs the stage's next row, or another place in the open one
+	openRow int32         // that all banks have open, if open
 	column  int32         // of the stage's next token
 	// Of a rank-level PU: the group of banks and the pass to read next, the bank
 	// sequencer's count after the group's activation, and the result sequencer's
@@ -103,6 +106,7 @@ const (
 	stageRescore
 	stageContext
 	stageReadOut
+	stageClose // of a head without context
 	stageEnd
 )
 
@@ -113,9 +117,13 @@ func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*pr
 	if err != nil {
 		return nil, err
 	}
-	for _, h := range heads {
+	for i := range heads {
+		h := &heads[i]
 		if h.context < 1 || h.context > 1<<30 {
 			return nil, &input.Error{Key: "context", Value: fmt.Sprint(h.context), Expected: "1 to 1073741824 tokens"}
+		}
+		if err := h.checkList(&g); err != nil {
+			return nil, err
 		}
 	}
 	p := &program{geometry: g, shape: shape, heads: heads}
@@ -189,7 +197,8 @@ func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 	if !wholeHead {
 		return p.rowSpan + p.headSpan
 	}
-	rows := int64(p.geometry.Rows(p.heads[in.head].context))
+	h := &p.heads[in.head]
+	rows := max(int64(p.geometry.Rows(h.context)), 2*int64(len(h.list)))
 	if p.rescore {
 		rows += rows / 2
 	}
@@ -270,6 +279,9 @@ func (p *program) stepBankPU() {
 		}
 	case stageReadOut:
 		p.readContext()
+	case stageClose:
+		p.emit(allBanks(dram.PREA, opPrecharge, -1, -1))
+		p.open = false
 	}
 }
 
@@ -299,7 +311,9 @@ func (p *program) advance() {
 			p.limit = min(context, p.segmentTokens)
 		}
 	case stageScore, stageRescore:
-		if p.token >= p.limit {
+		if p.token >= p.limit && p.heads[p.head].scores {
+			p.afterScores(context)
+		} else if p.token >= p.limit {
 			p.stage, p.token = stageContext, p.segment*p.segmentTokens
 			p.rowEnd = p.token
 			p.limit = min(context, p.token+p.segmentTokens)
@@ -315,7 +329,19 @@ func (p *program) advance() {
 		}
 		p.head++
 		p.startHead()
+	case stageClose:
+		p.head++
+		p.startHead()
 	}
+}
+
+// afterScores follows a segment's scores where there is no context.
+func (p *program) afterScores(context int) {
+	if p.token >= context {
+		p.stage = stageClose
+		return
+	}
+	p.nextSegment(context)
 }
 
 // afterContext follows the context of one segment: read-out at the head's end,

@@ -110,8 +110,13 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	kind := rapid.SampledFrom(dataKinds).Draw(t, "data")
 	for range rapid.IntRange(1, 2).Draw(t, "heads") {
 		n := rapid.IntRange(1, 300).Draw(t, "context")
-		p.heads = append(p.heads, headRun{context: n, firstRow: int32(p.rows), appends: rapid.Bool().Draw(t, "append")})
+		h := headRun{context: n, firstRow: int32(p.rows), appends: rapid.Bool().Draw(t, "append")}
 		p.rows += g.Rows(n)
+		if rapid.Bool().Draw(t, "list") {
+			h.list = drawList(t, &g, n)
+			p.rows += g.Rows(n) + 4
+		}
+		p.heads = append(p.heads, h)
 		p.vectors = append(p.vectors, kind.vectors(r, p.storage, p.shape, n))
 	}
 	return p
@@ -131,7 +136,8 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData)
 			if token == last && h.appends {
 				break
 			}
-			if err := m.store(h.firstRow, token, v.k[token], v.v[token]); err != nil {
+			unit, within, _ := h.place(&m.mapping.Geometry, token)
+			if err := m.store(h.firstRow, unit*m.mapping.RowTokens+within, v.k[token], v.v[token]); err != nil {
 				t.Fatal(err)
 			}
 		}
