@@ -8,6 +8,38 @@ import (
 	"pgregory.net/rapid"
 )
 
+// TestHGCAByHand: a window of 4 tokens in blocks of 2, averages of which a step counts half. A
+// prompt whose queries are 0 weighs all tokens alike, so all have the salience 1.
+func TestHGCAByHand(t *testing.T) {
+	const prompt, dim = 3, 8
+	zero := make([]float32, prompt*dim)
+	shape := Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: dim, ElementBits: 16}
+	st := newHGCAState(ownSpec(t, "hgca", func(s *Spec) { s.Window, s.Block, s.Alpha, s.PromptQueries = 4, 2, 0.5, 2 }), shape, 20)
+	st.Prompt([][]float32{zero}, zero, zero)
+	for i, step := range []struct {
+		salient [][2]int
+		window  [2]int
+		weights []float32 // of salient tokens, then of the window
+	}{
+		{nil, [2]int{0, 4}, []float32{0.7, 0.1, 0.1, 0.1}},                 // averages 1.9, 0.7, 0.7, 0.4: 0 stays, 1 goes
+		{[][2]int{{0, 1}}, [2]int{2, 5}, []float32{1, 0.2, 0.2, 0.6}},      // 0.65, 0.5, 1.8
+		{[][2]int{{0, 1}}, [2]int{2, 6}, []float32{1, .25, .25, .25, .25}}, // 0.825, 0.75, 1.4, 1: 2 and 3 go
+		{[][2]int{{0, 1}}, [2]int{4, 7}, []float32{1, 0, 0.5, 0.5}},        // 0.7, 1.25, 1.5
+		{[][2]int{{0, 1}}, [2]int{4, 8}, []float32{1, .25, .25, .25, .25}}, // 0.85, 1.125, 1.25, 1: 4 goes, 5 stays
+		{[][2]int{{0, 1}, {5, 6}}, [2]int{6, 9}, nil},
+	} {
+		st.Append(nil, nil)
+		parts := st.Select(nil).Parts
+		if len(parts) == 2 && (parts[0].Device != Home || !slices.Equal(parts[0].Ranges, step.salient)) || (len(parts) == 2) != (step.salient != nil) ||
+			parts[len(parts)-1].Device != GPU || !slices.Equal(parts[len(parts)-1].Ranges, [][2]int{step.window}) {
+			t.Fatalf("step %d attends to %+v, want %v and %v", i, parts, step.salient, step.window)
+		}
+		if step.weights != nil {
+			st.Observe([][]float32{step.weights})
+		}
+	}
+}
+
 // TestHGCAAgainstDefinition follows the definition token by token, in float64: averages are
 // kept for every token of the window, blocks leave while the window is full. A token whose average
 // is within rounding of the limit may stay or go.
