@@ -1,0 +1,115 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestCSAttentionLayer: a search on the CPUs by hand, and what waits for it. A request of 8,001
+// tokens after a prompt of 8,000: lists of 2,000 entries, 400 tokens found and 32 recent ones.
+func TestCSAttentionLayer(t *testing.T) {
+	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 8001, Prompt: 8000}}}
+	const heads, kv = 96, 96 * 512
+	// Each head reads 8 lists of 128 that its query chose, all keys and values that it found, which are
+	// copied, the centroids and the smallest scores of all lists.
+	const bytes = heads*(8*2000*6+128*128*2+8*128*6) + 2*432*kv
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	transfers := (3*heads*128*2 + 432*kv) / link
+	memory := bytes / (8 * 25.6e9 * 0.8)
+	for element, took := range map[string]float64{
+		"0ps": memory,
+		// Lists are added up, 8,001 sums are cleared and read twice, two products with centroids: on 64 cores.
+		"100ns": (heads*(8*2000+3*8001)*100e-9 + 2*heads*2*128*128/(72e9*0.5)) / 64,
+	} {
+		e := gpuCPUOf(t, "policy.name=csattention", "policy.mode=host", "cpu_offload.element_time="+element)
+		want := 2*5e-6 + 20e-6 + transfers + took
+		if got, _ := layerOf(t, e, sub); math.Abs(got.Seconds()/want-1) > 1e-6 {
+			t.Errorf("%s an element: a layer takes %v s, want %v s", element, got.Seconds(), want)
+		}
+	}
+	took := func(sets ...string) (end units.Duration, e *gpuCPU) {
+		e = gpuCPUOf(t, append(sets, "policy.name=csattention", "policy.mode=host")...)
+		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end, e
+	}
+	// On the critical path: a layer is the search, what comes up, attention and the block.
+	end, e := took()
+	g := e.stageRuns(&sub)
+	layers := units.Duration(e.model.Layers)
+	device := e.it.Totals().ByKind[opHostAttention] / layers
+	if want := g.entry + layers*(device+g.layers[0].attention) + (layers-1)*g.block + g.exit; end != want {
+		t.Errorf("an iteration takes %v, want %v", end, want)
+	}
+	// Beside it: the longest of the GPUs' work, the CPUs' and the links'.
+	for slow, want := range map[string]float64{
+		"run.seed=1":                        (g.entry + layers*g.layers[0].attention + (layers-1)*g.block + g.exit).Seconds(),
+		"cpu_offload.memory_efficiency=0.1": float64(layers) * (8*memory + 20e-6),
+		"pcie.efficiency=0.079":             float64(layers) * 10 * 432 * kv / link,
+	} {
+		if end, _ := took("policy.search=lagged", slow); math.Abs(end.Seconds()/want-1) > 1e-6 {
+			t.Errorf("%s: with a lagged search an iteration takes %v, want %v s", slow, end, want)
+		}
+	}
+}
+
+// TestMemoryOfWindows: windows of all requests share what the weights leave of the GPUs, and
+// the next request waits for a window; what lagged searches have found does the same.
+func TestMemoryOfWindows(t *testing.T) {
+	for name, c := range map[string]struct {
+		sets  []string
+		token int // of a request, that the GPUs hold
+	}{
+		"window":      {[]string{"policy.window=500", "policy.sink=100"}, 600},
+		"hgca":        {[]string{"policy.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
+		"csattention": {[]string{"policy.mode=host", "policy.search=lagged", "policy.select_share=0.25", "policy.recent_tokens=40"}, 250 + 40},
+		"h2o":         {nil, 0},
+	} {
+		cfg := mustLoad(t, append(c.sets, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name="+name, "node.gpus=4")...)
+		n := mustNode(t, cfg)
+		free := n.FreeGPUMemory()
+		free -= cfg.Model.ActivationBytes(1000)
+		if c.token > 0 { // room for 5 requests and a half
+			cfg = mustLoad(t, append(c.sets, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name="+name, "node.gpus=4",
+				fmt.Sprintf("gpu.memory_reserve=%q", cfg.GPU.MemoryReserve+(free-units.Bytes(c.token*11/2)*cfg.Model.KVBytesPerToken())/4))...)
+		}
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(20, 1000, 30)}, false)
+		if want := map[bool]int{true: 5, false: 20}[c.token > 0]; r.batch.Max != want || r.rejected > 0 {
+			t.Errorf("%s: %d requests decode at once, %d rejected; windows for %d fit", name, r.batch.Max, r.rejected, want)
+		}
+	}
+}
+
+// TestHostHoldsWhatIsKept: the host needs room for what a policy keeps, whatever the prompt was;
+// CSAttention's index is three times its keys and values.
+func TestHostHoldsWhatIsKept(t *testing.T) {
+	peak := func(sets ...string) float64 {
+		cfg := mustLoad(t, append(sets, "run.system=gpu+cpu", "run.model=gpt-89b", "node.gpus=4")...)
+		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(1, 8000, 2)}, false)
+		return float64(r.kv.Peak) / float64(cfg.Model.KVBytesPerToken())
+	}
+	for name, c := range map[string]struct {
+		sets []string
+		want float64 // tokens
+	}{
+		"dense": {nil, 8001}, "h2o": {nil, 1601 + 1601*4/512.0}, "window": {[]string{"policy.window=512", "policy.block=128"}, 8001 - 384},
+		"hgca":        {[]string{"policy.share=0.25"}, 1.25 * (8001 - 4096 + 128)},
+		"keep":        {[]string{"policy.name=hgca", "policy.keep_all=false", "policy.share=0.25"}, 0.25 * (8001 - 4096 + 128)},
+		"csattention": {[]string{"policy.mode=host"}, 8001 + 3*8000 + 128*256/512.0},
+	} {
+		sets := c.sets
+		if name != "keep" {
+			sets = append(sets, "policy.name="+name)
+		}
+		if got := peak(sets...); got < c.want || got > c.want+3*16 { // pages of 16 tokens
+			t.Errorf("%s: %v tokens of keys and values, want %v", name, got, c.want)
+		}
+	}
+}
