@@ -45,8 +45,11 @@ func (s *Scheduler) rejection(r *traces.Request, most int, fits bool) Rejection 
 	return Rejection{Bytes: s.gpu.least(s.longestPrompt(r), s.spec) + s.gpu.kv(s.window(r)), Free: s.gpu.Free}
 }
 
-// final returns the length for which a request has memory at its end.
-func (s *Scheduler) final(r *traces.Request) Length { return Length{r.Input, s.finalTokens(r)} }
+// final returns the length for which a request has memory at its end, with the longest prompt
+// that it may have.
+func (s *Scheduler) final(r *traces.Request) Length {
+	return Length{s.longestPrompt(r), s.finalTokens(r)}
+}
 
 // finalTokens returns the KV tokens for which a request has memory at its end.
 func (s *Scheduler) finalTokens(r *traces.Request) int {

@@ -26,6 +26,7 @@ var gpuCPUSystem = System{
 	defaults: `
 [gpu_cpu]
 policy = "prefill-first" # as gpu-only has it; "chunked-prefill" attends on both sides for prompts, too; TBT, throughput of long prompts
+attend = "host"          # HGCA, FastDecode; "gpus" has keys and values come up for each layer, as FlexGen and H2O have them in HGCA's Figure 12; link against CPUs
 append = "host"          # HGCA, Algorithm 2: queries that come after tokens have left the GPUs attend over these on the host; "gpus" keeps cut prompts there
 `,
 }
@@ -33,21 +34,24 @@ append = "host"          # HGCA, Algorithm 2: queries that come after tokens hav
 // GPUCPU is the section [gpu_cpu]. The host is that of [cpu_offload].
 type GPUCPU struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Attend is where requests attend over what is with the host: OnHost or OnGPUs.
+	Attend string `toml:"attend"`
 	// Append is where the tokens of a later chunk of a prompt attend over what has left HGCA's
-	// window: AppendHost or AppendGPUs.
+	// window: OnHost, which sees anew what is salient, or OnGPUs, where a cut prompt then stays until it ends.
 	Append string `toml:"append"`
 }
 
-// Values of GPUCPU.Append.
+// Values of GPUCPU.Attend and Append.
 const (
-	AppendHost = "host" // on the CPUs, which see anew what is salient (HGCA)
-	AppendGPUs = "gpus" // where a cut prompt stays until it ends
+	OnHost = "host"
+	OnGPUs = "gpus" // keys and values come up beside the work
 )
 
 // Check has the rules of the section [gpu_cpu].
 func (s GPUCPU) Check(c *input.Check) {
 	input.OneOf(c, "policy", s.Policy, policies()...)
-	input.OneOf(c, "append", s.Append, AppendHost, AppendGPUs)
+	input.OneOf(c, "attend", s.Attend, OnHost, OnGPUs)
+	input.OneOf(c, "append", s.Append, OnHost, OnGPUs)
 }
 
 // gpuCPU is a system whose host has keys and values, and attends or searches in every layer
@@ -56,13 +60,14 @@ type gpuCPU struct {
 	gpuSide
 	hostCPUs
 	flow
-	home []hostWork // of the iteration at hand, by run of layers
+	home  []hostWork // of the iteration at hand, by run of layers
+	loads bool       // what is with the host comes up, and the GPUs attend over it
 }
 
 // hostWork is what home does in one layer, and what the links carry.
 type hostWork struct {
 	down, up     units.Bytes    // that the layer waits for
-	background   units.Bytes    // down, that it does not wait for
+	leaves, load units.Bytes    // down and up, that it does not wait for
 	took         units.Duration // of the CPUs
 	fetch, ahead bool           // as policy.Step has them
 }
@@ -71,7 +76,8 @@ type hostWork struct {
 func assembleGPUCPU(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg, spec := n.cfg, configs.Section[GPUCPU](n.cfg)
 	e := &gpuCPU{gpuSide: newGPUSide(cfg)}
-	e.appends = spec.Append == AppendHost
+	e.loads = spec.Attend == OnGPUs
+	e.appends = spec.Append == OnHost && !e.loads
 	e.hostCPUs = n.hostCPUs(e.gpuSide.attends)
 	if own, ok := cfg.Policy.Overhead(); ok {
 		e.overhead = own
@@ -129,8 +135,8 @@ func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		e.decodes(h, sub.Decode, run, b.Step)
 		e.prefills(h, sub, run)
 		n := units.Duration(layers)
-		down += n * (transferTime(e.link, h.down) + transferTime(e.link, h.background))
-		up += n * transferTime(e.link, h.up)
+		down += n * (transferTime(e.link, h.down) + transferTime(e.link, h.leaves))
+		up += n * (transferTime(e.link, h.up) + transferTime(e.link, h.load))
 		if h.ahead { // layers overlap, and links have their own time
 			ahead += n * (e.overhead + h.took)
 			channels += n * h.took
@@ -157,18 +163,28 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 	x := e.decode(requests, run, step)
 	e.count(x, run)
 	from, there := len(e.gpus), 0
+	loads := e.loads && x.Fetched == nil
 	for i := range x.Attend {
-		if c := &x.Attend[i]; c.Device == policy.Home {
+		c := &x.Attend[i]
+		if home := c.Device == policy.Home; home && !loads {
 			h.took += e.heads(c)
 			there = max(there, decodeBatch(c).Requests)
 		} else if len(c.Tokens) > 0 {
 			e.gpus = append(e.gpus, decodeBatch(c))
+			if home {
+				h.load += e.kv(int(e.gpus[len(e.gpus)-1].Tokens)) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
+				h.leaves += units.Bytes(len(c.Tokens)) * units.Bytes(e.policy.Vectors().New)
+			}
 		}
 	}
 	e.decoding[run] = decoding{batches: e.gpus[from:], beside: e.choices(x), merge: e.gpu.Merge(x.Merged)}
-	for i := range x.Passes {
-		if p := &x.Passes[i]; p.Device == policy.Home {
-			h.took += e.pass(p)
+	if loads {
+		e.decoding[run].beside = e.decoding[run].beside.Plus(e.passes(x, policy.Home))
+	} else {
+		for i := range x.Passes {
+			if p := &x.Passes[i]; p.Device == policy.Home {
+				h.took += e.pass(p)
+			}
 		}
 	}
 	for _, n := range x.Fetched {
@@ -176,7 +192,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		there = len(requests)
 	}
 	down, up := e.vectors(there)
-	h.down, h.up, h.background = down, h.up+up, e.leaving(x.Leave)
+	h.down, h.up, h.leaves = down, h.up+up, h.leaves+e.leaving(x.Leave)
 	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
 }
 
@@ -201,7 +217,7 @@ func (e *gpuCPU) prefills(h *hostWork, sub *scheduler.SubBatch, run int) {
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
 		p := e.policy.Prompt(run, c.Tokens, c.Finished, c.Last)
-		h.background += e.leaving(p.Leave)
+		h.leaves += e.leaving(p.Leave)
 		if p.Away == 0 || !e.appends {
 			continue
 		}

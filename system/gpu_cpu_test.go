@@ -24,6 +24,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 	number := func(key string, low, high int) int { return rapid.IntRange(low, high).Draw(t, key) }
 	sets := []string{"policy.name=" + name, "gpu_cpu.policy=" + rapid.SampledFrom(policies()).Draw(t, "gpu+cpu")}
 	set := func(key string, value any) { sets = append(sets, fmt.Sprint("policy.", key, "=", value)) }
+	sets = append(sets, "gpu_cpu.attend="+rapid.SampledFrom([]string{OnHost, OnHost, OnGPUs}).Draw(t, "attend"))
 	window := number("window", 1, 400)
 	switch name {
 	case "window":
@@ -38,7 +39,7 @@ func drawPolicy(t *rapid.T, name string) []string {
 		set("share", float64(number("share", 0, 10))/10)
 		set("keep_all", rapid.Bool().Draw(t, "all"))
 		set("host_overhead", rapid.SampledFrom([]string{"0s", "20us", "7ms"}).Draw(t, "overhead"))
-		sets = append(sets, "gpu_cpu.append="+rapid.SampledFrom([]string{AppendHost, AppendGPUs}).Draw(t, "append"))
+		sets = append(sets, "gpu_cpu.append="+rapid.SampledFrom([]string{OnHost, OnGPUs}).Draw(t, "append"))
 	case "h2o":
 		set("heavy", float64(number("heavy", 1, 50))/100)
 	case "csattention":
@@ -158,12 +159,16 @@ func TestGPUCPULinks(t *testing.T) {
 			sunk[in+out-1]*kv + steps(func(c int) int { return if0(sunk[c-1], q) }), steps(func(c int) int { return if0(sunk[c-1], q+4*h) })},
 		"hgca": {[]string{"policy.window=200", "policy.block=50", "policy.share=0.25"},
 			left[in+out-1]*(kv+4*h) + steps(func(c int) int { return if0(left[c-1], q) }), steps(func(c int) int { return if0(left[c-1], q+4*h) })},
+		"dense, loaded": {[]string{"gpu_cpu.attend=gpus"}, in*kv + steps(func(int) int { return kv }), steps(func(c int) int { return c * kv })},
+		"hgca, loaded": {[]string{"policy.window=200", "policy.block=50", "policy.share=0.25", "gpu_cpu.attend=gpus"},
+			left[in+out-1] * (kv + 4*h), steps(func(c int) int { return (left[c-1] + 3) / 4 * kv })},
 		"h2o": {nil, (in/10+in/10)*(kv+4*h) + steps(func(int) int { return q + kv }), steps(func(int) int { return q })},
 		"csattention": {[]string{"policy.mode=host", "policy.centroids=32"},
 			in*kv + g*(lists+32*d*2) + steps(func(int) int { return q + kv }), steps(found)},
 	} {
+		of, _, _ := strings.Cut(name, ",")
 		cfg, err := Load(configs.Options{Sets: append([]string{"run.system=gpu+cpu", fmt.Sprint("model.layers=", layers), "model.hidden=1024", "model.heads=8", "model.kv_heads=2",
-			"model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2", "node.gpus=2", "pcie.generation=3", "policy.name=" + name}, c.sets...)})
+			"model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2", "node.gpus=2", "pcie.generation=3", "policy.name=" + of}, c.sets...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,6 +287,28 @@ func TestHGCAProfile(t *testing.T) {
 	_, err := Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "policy.name=hgca", "policy.profile=" + path}})
 	if err == nil || !strings.Contains(err.Error(), `policy.profile = "`) || !strings.Contains(err.Error(), `model.name = "gpt-175b", not "gpt-89b"`) {
 		t.Errorf("another model's: %v", err)
+	}
+}
+
+// TestLoads: keys and values that come up take the longer of the link's time and the GPUs',
+// and the GPUs attend as they do where they hold them.
+func TestLoads(t *testing.T) {
+	sub := scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 20001, Prompt: 9}}}
+	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
+	for set, want := range map[string]float64{"pcie.efficiency=0.79": 48 * 20001 * 96 * 512 / link, "pcie.efficiency=1.0,pcie.generation=6,pcie.lanes=16,policy.name=h2o": 0} {
+		e := gpuCPUOf(t, append(strings.Split(set, ","), "gpu_cpu.attend=gpus")...)
+		end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone := &gpuOnly{gpuSide: newGPUSide(e.cfg)}
+		alone.decodeRuns(sub.Decode, 0)
+		g := alone.stageRuns(&sub)
+		layers := units.Duration(e.model.Layers)
+		gpus := g.entry + layers*g.layers[0].attention + (layers-1)*g.block + g.exit
+		if want > 0 && math.Abs(end.Seconds()/want-1) > 1e-6 || want == 0 && end != gpus || e.work.pim > 0 || e.it.Totals().ByKind[opHostAttention] > 0 {
+			t.Errorf("%s: an iteration takes %v, want %v s, or %v on the GPUs", set, end, want, gpus)
+		}
 	}
 }
 
