@@ -50,7 +50,7 @@ func findStep(e *evidence, seed uint64, r *reading) (finding, error) {
 	if a.Utilization.PIM > 0 {
 		reason += fmt.Sprintf("; ranksets that never wait would give %.2f", 1/a.Utilization.PIM)
 	}
-	return finding{throughput(b) / throughput(a), reason}, nil
+	return finding{value: throughput(b) / throughput(a), reason: reason}, nil
 }
 
 // step returns a point of Fig 10a, or of what lies between its steps.

@@ -107,7 +107,7 @@ func TestVerdict(t *testing.T) {
 		{atMost, 1, 0.999, false, reproduced}, // an ordering
 		{atMost, 1, 1, false, notReproduced},
 	} {
-		all := []judgement{{Outcome: Outcome{Ours: c.ours}, claim: &claim{Paper: c.paper, Kind: c.kind, Ratio: c.ratio}}}
+		all := []judgement{{Outcome: Outcome{Number: &Number{Ours: c.ours}}, claim: &claim{Paper: c.paper, Kind: c.kind, Ratio: c.ratio}}}
 		if got := verdict(all, 0, judged); got != c.want {
 			t.Errorf("%s of %v, ours %v: %s, want %s", c.kind, c.paper, c.ours, got, c.want)
 		}
@@ -132,8 +132,8 @@ func TestVerdictOfRange(t *testing.T) {
 	} {
 		end := func(paper float64) *claim { return &claim{Paper: paper, Kind: rangeEnd, Range: "r", Ratio: true} }
 		all := []judgement{
-			{Outcome: Outcome{Ours: c.low}, claim: end(0.29)}, {Outcome: Outcome{Ours: 0.1}, claim: &claim{Paper: 2, Kind: exactly, Ratio: true}},
-			{Outcome: Outcome{Ours: c.high}, claim: end(0.53)},
+			{Outcome: Outcome{Number: &Number{Ours: c.low}}, claim: end(0.29)}, {Outcome: Outcome{Number: &Number{Ours: 0.1}}, claim: &claim{Paper: 2, Kind: exactly, Ratio: true}},
+			{Outcome: Outcome{Number: &Number{Ours: c.high}}, claim: end(0.53)},
 		}
 		if low, high := verdict(all, 0, judged), verdict(all, 2, judged); low != c.wantLow || high != c.wantHigh {
 			t.Errorf("%v to %v: %s and %s, want %s and %s", c.low, c.high, low, high, c.wantLow, c.wantHigh)
@@ -145,7 +145,7 @@ func TestVerdictOfRange(t *testing.T) {
 // the reason is the first seed's.
 func TestJudgeSeeds(t *testing.T) {
 	c := &claim{ID: "x", Paper: 3, Kind: exactly, Ratio: true, Readings: []reading{{}}, find: func(_ *evidence, seed uint64, _ *reading) (finding, error) {
-		return finding{float64(seed), fmt.Sprintf("seed %d", seed)}, nil
+		return finding{value: float64(seed), reason: fmt.Sprintf("seed %d", seed)}, nil
 	}}
 	got, err := judge([]*claim{c}, &evidence{seeds: []uint64{2, 6, 1}})
 	if err != nil {
@@ -166,7 +166,7 @@ func TestReadings(t *testing.T) {
 	end := func(paper, own, other float64) *claim {
 		return &claim{Paper: paper, Kind: rangeEnd, Range: "r", Ratio: true, Readings: []reading{{Name: "own"}, {Name: "other"}},
 			find: func(_ *evidence, _ uint64, r *reading) (finding, error) {
-				return finding{map[string]float64{"own": own, "other": other}[r.Name], "planted"}, nil
+				return finding{value: map[string]float64{"own": own, "other": other}[r.Name], reason: "planted"}, nil
 			}}
 	}
 	claims := []*claim{end(0.3, 0.3, 0.3), end(0.5, 0.5, 0.9)}

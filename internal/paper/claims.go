@@ -18,6 +18,7 @@ type evidence struct {
 	readings bool // it is for all readings of the claims
 	of       map[string]*experiment
 	text     *models
+	sparse   machines
 }
 
 // evaluation is the content of evaluation.toml.
@@ -42,6 +43,12 @@ var finders = map[string]finder{
 	"unit ratio": onModels((*models).unitRatio), "transposition": onModels((*models).transposition),
 	"large requests": onModels((*models).largeRequests), "small requests": onModels((*models).smallRequests),
 	"attention share": onModels((*models).attentionShare),
+	"sparse share":    onSparse((*machines).share), "sparse time": onSparse((*machines).time), "sparse ratio": onSparse((*machines).ratio), "sparse growth": onSparse((*machines).growth),
+	"sparse attention ratio": onSparse((*machines).attentionRatio), "sparse memory": onSparse((*machines).memory),
+	"lserve selector": onSparse((*machines).selector), "lserve pages": onSparse((*machines).pages), "lserve reuse": onSparse((*machines).reuse),
+	"lserve slope":      onSparse((*machines).slope),
+	"csattention ratio": onSparse((*machines).centroids), "csattention composition": onSparse((*machines).composition),
+	"csattention entries": onSparse((*machines).entries),
 }
 
 // onModels makes a finder of what needs no run.
@@ -49,9 +56,14 @@ func onModels(find func(*models, *reading) (finding, error)) finder {
 	return func(e *evidence, _ uint64, r *reading) (finding, error) { return find(e.text, r) }
 }
 
-// readEvaluation reads evaluation.toml, which is part of the program.
-var readEvaluation = sync.OnceValues(func() (*evaluation, error) {
-	const name = "evaluation.toml"
+// readEvaluation reads evaluation.toml and readSparse the claims about sparse attention, which are
+// part of the program.
+var (
+	readEvaluation = sync.OnceValues(func() (*evaluation, error) { return readClaims("evaluation.toml") })
+	readSparse     = sync.OnceValues(func() (*evaluation, error) { return readClaims("sparse.toml") })
+)
+
+func readClaims(name string) (*evaluation, error) {
 	text, err := files.Files.ReadFile(name)
 	if err != nil {
 		return nil, err
@@ -65,19 +77,30 @@ var readEvaluation = sync.OnceValues(func() (*evaluation, error) {
 		return nil, fmt.Errorf("%s: unknown keys %v", name, unknown)
 	}
 	for _, c := range e.Claim {
-		if c.find = finders[c.Find]; c.find == nil {
+		if c.find = finders[c.Find]; c.find == nil && c.Kind != statement {
 			return nil, fmt.Errorf("%s: %s: no function %q", name, c.ID, c.Find)
 		}
 		if len(c.Readings) == 0 {
 			c.Readings = []reading{{}}
 		}
+		for i := range c.Readings {
+			r := &c.Readings[i]
+			r.Set, r.Over = slices.Concat(c.Set, r.Set), slices.Concat(c.Over, r.Over)
+		}
 	}
 	return e, nil
-})
+}
 
 // claimsOf returns the claims that belong to a target, in the order of the paper's
 // figures.
 func claimsOf(t Target) ([]*claim, error) {
+	if t == Sparse {
+		e, err := readSparse()
+		if err != nil {
+			return nil, err
+		}
+		return e.Claim, nil
+	}
 	all, err := readEvaluation()
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func TestDocs(t *testing.T) {
 	}
 	page := readFile(t, filepath.Join(docs, pageFile))
 	written := filepath.Join(t.TempDir(), pageFile)
-	for _, target := range []Target{AllTargets, Sensitivity, Fair} {
+	for _, target := range []Target{AllTargets, Sensitivity, Fair, Sparse} {
 		o := fakeOptions(t, target)
 		if target == AllTargets {
 			o.Seeds = 3
@@ -68,7 +68,7 @@ var resultPatterns = []struct {
 	{regexp.MustCompile(`largest of three models and prompts of 512 to 8,192 tokens: \S+,`), "largest, MODEL,"},
 	{regexp.MustCompile(`(GPUs|ranksets) (\d+% busy (before|after))`), "RESOURCE $2"},
 	{regexp.MustCompile(` ?(\(\d+ never fit\)|\(-?[\d.]+ to -?[\d.]+\)|\([-+]\d+%\))`), ""},
-	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `)( +\|)?\n`), "VERDICT$2\n"},
+	{regexp.MustCompile(`\b(` + notReproduced + `|` + reproduced + `|` + direction + `|` + contradicted + `|` + shapeOnly + `|` + notJudged + `)( +\|)?\n`), "VERDICT$2\n"},
 	{regexp.MustCompile(`, \d+ s( +\|)`), "$1"}, // a stall
 	{regexp.MustCompile(`TP\d`), "TP"},
 	{regexp.MustCompile(`[-+]?\b\d([\d,.]*\d)?(e[-+]\d+)?`), "#"},

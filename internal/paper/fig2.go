@@ -89,7 +89,7 @@ func (m *models) iteration(g *gpu.Spec, batch, context int) (attention, other fl
 // nothing of it.
 func (m *models) attentionShare(r *reading) (finding, error) {
 	batch := cmp.Or(r.Batch, m.fig2Batch())
-	return finding{m.shareOf(&m.llama.GPU.Spec, batch), fmt.Sprintf("%d requests on %s; %.2f on %s",
+	return finding{value: m.shareOf(&m.llama.GPU.Spec, batch), reason: fmt.Sprintf("%d requests on %s; %.2f on %s",
 		batch, m.llama.GPU.Name, m.shareOf(m.measured, batch), m.measured.Name)}, nil
 }
 

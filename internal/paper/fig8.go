@@ -96,7 +96,7 @@ func (e *experiment) best(seed uint64, base string, measure func(*results.Summar
 	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
 		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
 	}
-	return finding{p.ratio, reason}, nil
+	return finding{value: p.ratio, reason: reason}, nil
 }
 
 // findBest is the best case of Fig 8 with one placement of requests.
@@ -138,7 +138,7 @@ func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
 	if configs.Section[system.HBMPIM](hbm.config).SubBatches == system.SubBatchesAlways {
 		reason += "; hbm-pim's two sub-batches each read all weights"
 	}
-	return finding{a.OutputTokensPerS / b.OutputTokensPerS, fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
+	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
 }
 
 // below counts the models and traces on which one system has less throughput than

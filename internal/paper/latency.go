@@ -48,7 +48,7 @@ func (e *evidence) latency(seed uint64, l *reading, pick func(a, b float64) floa
 				l.batch(c), a, b, 1e3*gpuTime(c, 1), 1e3*gpuTime(c, 2))
 		}
 	}
-	return finding{best, strings.Join(ratios, ", ") + "; " + reason}, nil
+	return finding{value: best, reason: strings.Join(ratios, ", ") + "; " + reason}, nil
 }
 
 // batch returns the batch of a run of Fig 11, as the reading has it.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/results"
 )
@@ -46,6 +47,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(w)
+	if r.Target == Sparse {
+		fmt.Fprintf(w, "%s\n\n", r.counts())
+	}
 	r.writeReasons(w)
 	if r.Target != Fair {
 		return nil
@@ -73,6 +77,9 @@ func (r *Report) claimTable(says bool) *results.Table {
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		paper := fmt.Sprintf("%.3g", j.Paper)
+		if j.Paper == 0 {
+			paper = "-"
+		}
 		switch j.claim.Kind {
 		case atLeast:
 			paper = "> " + paper
@@ -90,8 +97,24 @@ func (r *Report) claimTable(says bool) *results.Table {
 	}))
 }
 
+// counts says how many claims have each verdict.
+func (r *Report) counts() string {
+	n := map[string]int{}
+	for i := range r.Judgements {
+		n[r.Judgements[i].Verdict]++
+	}
+	var each []string
+	for _, v := range []string{reproduced, direction, notReproduced, contradicted, shapeOnly, notJudged} {
+		each = append(each, fmt.Sprintf("%d %s", n[v], v))
+	}
+	return fmt.Sprintf("%d claims: %s.", len(r.Judgements), strings.Join(each, ", "))
+}
+
 // number writes an Outcome, with its range where the seeds differ.
 func (o *Outcome) number() string {
+	if o.Number == nil {
+		return "-"
+	}
 	text := fmt.Sprintf("%.3g", o.Ours)
 	if o.Low < o.High {
 		text += fmt.Sprintf(" (%.3g to %.3g)", o.Low, o.High)
@@ -144,8 +167,8 @@ func (r *Report) Write(dir string) error {
 		all = append(all, results.File{Name: t.Name + ".csv", Write: t.WriteCSV})
 	}
 	name := "claims.json"
-	if r.Target == Sensitivity || r.Target == Fair {
-		name = string(r.Target) + ".json"
+	if part := r.Target.part(); part != evaluationPart {
+		name = part + ".json"
 	}
 	all = append(all,
 		results.File{Name: name, Write: r.WriteJSON},
@@ -153,17 +176,19 @@ func (r *Report) Write(dir string) error {
 	return results.WriteFiles(dir, all)
 }
 
-// part is the part of the page that a target writes: sensitivity and the fair
-// comparison have one each, everything else the main one.
+// part is the part of the page that a target writes: some have one each, everything else
+// the main one.
 func (t Target) part() string {
-	if t == Sensitivity || t == Fair {
+	if slices.Contains(parts, string(t)) {
 		return string(t)
 	}
-	return "evaluation"
+	return evaluationPart
 }
 
 // parts are the parts of the page in order.
-var parts = []string{"evaluation", string(Sensitivity), string(Fair)}
+var parts = []string{evaluationPart, string(Sensitivity), string(Fair), string(Sparse)}
+
+const evaluationPart = "evaluation"
 
 // page returns the page with this report's part, the others as they are at path.
 func (r *Report) page(path string) ([]byte, error) {
@@ -204,10 +229,16 @@ func oldPart(page, name string) string {
 
 // writePart writes the report's part of the page.
 func (r *Report) writePart(w io.Writer) error {
-	title := map[string]string{"evaluation": "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison"}[r.Target.part()]
-	fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`, %d requests of each trace, %s.\n\n", title, r.Target, r.Requests, r.seedText())
-	if r.Target == Fair {
-		fmt.Fprint(w, r.intro)
+	title := map[string]string{evaluationPart: "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison", string(Sparse): "Papers on sparse attention"}[r.Target.part()]
+	switch fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`", title, r.Target); r.Target {
+	case Sparse:
+		text, err := r.models.text("sparse")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, ". %s %s\n\n", r.counts(), text)
+	default:
+		fmt.Fprintf(w, ", %d requests of each trace, %s.\n\n%s", r.Requests, r.seedText(), r.intro)
 	}
 	if len(r.Judgements) > 0 {
 		if err := r.claimTable(true).WriteMarkdown(w); err != nil {

@@ -29,7 +29,7 @@ func findScaling(e *evidence, seed uint64, r *reading) (finding, error) {
 		return finding{}, err
 	}
 	a, b := from.summary, to.summary
-	return finding{b.OutputTokensPerS / a.OutputTokensPerS, fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after; "+
+	return finding{value: b.OutputTokensPerS / a.OutputTokensPerS, reason: fmt.Sprintf("%.1f to %.1f tokens/s: mean batch %.1f to %.1f, %s before, %s after; "+
 		"reading the weights takes %.0f%% of the time before, %.0f%% after",
 		a.OutputTokensPerS, b.OutputTokensPerS, a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, bottleneck(a), bottleneck(b),
 		100*weightShare(from), 100*weightShare(to))}, nil

@@ -23,7 +23,7 @@ func (m *models) transferShare(*reading) (finding, error) {
 		}
 		for tokens := 512; tokens <= 8192; tokens *= 2 {
 			if s := share(tokens); s > worst.value {
-				worst = finding{s, fmt.Sprintf("largest of three models and prompts of 512 to 8,192 tokens: %s, %d tokens, %.1f GB/s over %d links",
+				worst = finding{value: s, reason: fmt.Sprintf("largest of three models and prompts of 512 to 8,192 tokens: %s, %d tokens, %.1f GB/s over %d links",
 					cfg.Run.Model, tokens, float64(links)/1e9, cfg.Model.TensorParallel)}
 			}
 		}
@@ -41,7 +41,7 @@ func (m *models) computeKept(*reading) (finding, error) {
 	if err != nil {
 		return finding{}, err
 	}
-	return finding{t.ComputeShare, fmt.Sprintf(
+	return finding{value: t.ComputeShare, reason: fmt.Sprintf(
 		"%d ranksets, one head's KV of %d tokens into a rank at work on %d: it loses %d clocks to %d of the transfer, the others lose 0",
 		cfg.Node.Ranksets, tokens, context, t.LostClocks, t.WriteClocks)}, nil
 }
@@ -74,7 +74,7 @@ func (m *models) unitRatio(r *reading) (finding, error) {
 		}
 		reason += fmt.Sprintf(", and %.1f if all banks were activated at once", bytes/float64(table.InSequence(context))/host)
 	}
-	return finding{ratio, reason}, nil
+	return finding{value: ratio, reason: reason}, nil
 }
 
 // transposition is the bus time of the CPU's read and write of the data again over
@@ -83,7 +83,7 @@ func (m *models) transposition(*reading) (finding, error) {
 	d := &m.largest.DRAM.Spec
 	bursts := int64(2048) * int64(m.largest.Model.KVBytesPerTokenLayer()) / int64(d.BurstBytes()*m.largest.ReplicaChannels())
 	ratio := transpositionRatio(d, bursts)
-	return finding{ratio, fmt.Sprintf(
+	return finding{value: ratio, reason: fmt.Sprintf(
 		"every burst is read and written once more, and the bus turns around each row: %d bursts a channel, a layer's KV of 2,048 tokens of %s",
 		bursts, m.largest.Run.Model)}, nil
 }
@@ -96,12 +96,12 @@ func transpositionRatio(d *dram.Spec, bursts int64) float64 {
 func (m *models) largeRequests(*reading) (finding, error) {
 	const tokens = 8000
 	kv := m.largest.Model.KVBytesPerToken()
-	return finding{float64(80*units.GiB) / (tokens * float64(kv)), fmt.Sprintf("%d bytes of KV a token", kv)}, nil
+	return finding{value: float64(80*units.GiB) / (tokens * float64(kv)), reason: fmt.Sprintf("%d bytes of KV a token", kv)}, nil
 }
 
 // smallRequests counts Llama-2-7B's requests of 2,048 tokens beside its weights.
 func (m *models) smallRequests(*reading) (finding, error) {
 	const tokens = 2048
 	llm := &m.llama.Model
-	return finding{m.requestsIn(gpuMemory, tokens), fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}, nil
+	return finding{value: m.requestsIn(gpuMemory, tokens), reason: fmt.Sprintf("%.1f GB of weights, %d bytes of KV a token", float64(llm.WeightBytes())/1e9, llm.KVBytesPerToken())}, nil
 }

@@ -1,0 +1,320 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// sparseBase is what claims about sparse attention are computed on unless they say otherwise:
+// one A100 of 80 GB with kernels as servers run them.
+var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`, "node.gpus=1", "gpu.decode_attention.split_min_group=1", "model.tensor_parallel=1"}
+
+// sparseReading is what finders of claims about sparse attention need to know.
+type sparseReading struct {
+	Set, Over []string // keys of the paper's system, and of what it is compared with
+	Phase     string   // prefill or decode
+	Contexts  []int    // tokens of the prompt: means of ratios over them
+	Steps     int      // decode steps of a time; 0: one
+	// WeightBits and OverWeightBits are of products, 8 or 4, where attention has 16.
+	WeightBits     int `toml:"weight_bits"`
+	OverWeightBits int `toml:"over_weight_bits"`
+	// OverRate is the nanoseconds of the other's decode attention a token, KV head and layer, where they
+	// are not this model's.
+	OverRate float64 `toml:"over_rate"`
+	Longest  bool    // Contexts are of what base holds in its memory at most
+	Fit      bool    // as many requests as the paper's system has memory for
+	Repeat   bool    // the other reads keys and values once a query head
+	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head
+}
+
+// prefillPhase is a prompt as one chunk; else a reading is of decode steps.
+const prefillPhase = "prefill"
+
+// onSparse makes a finder of what needs configurations alone.
+func onSparse(find func(*machines, *reading) (finding, error)) finder {
+	return func(e *evidence, _ uint64, r *reading) (finding, error) { return find(&e.sparse, r) }
+}
+
+// machines are configurations by their keys.
+type machines struct{ all map[string]*machine }
+
+// machine is a configuration whose iterations are taken apart.
+type machine struct {
+	cfg        *configs.Config
+	iterations *system.GPUIterations
+}
+
+// get loads a configuration on top of sparseBase.
+func (m *machines) get(sets ...string) (*machine, error) {
+	key := strings.Join(sets, "\n")
+	if x := m.all[key]; x != nil {
+		return x, nil
+	}
+	cfg, err := system.Load(configs.Options{Sets: slices.Concat(sparseBase, sets)})
+	if err != nil {
+		return nil, err
+	}
+	if m.all == nil {
+		m.all = map[string]*machine{}
+	}
+	m.all[key] = &machine{cfg, system.NewGPUIterations(cfg)}
+	return m.all[key], nil
+}
+
+// iteration is the seconds of groups, by system.IterationPart.
+type iteration []float64
+
+// attentionParts are all that a policy of attention changes.
+var attentionParts = []system.IterationPart{
+	system.PartPrefillAttention, system.PartDecodeAttention, system.PartScores, system.PartChoice, system.PartPasses, system.PartMerge,
+}
+
+func (x iteration) sum(parts ...system.IterationPart) (s float64) {
+	for _, p := range parts {
+		s += x[p]
+	}
+	return s
+}
+
+func (x iteration) total() float64     { return x.sum(system.IterationParts()...) }
+func (x iteration) attention() float64 { return x.sum(attentionParts...) }
+
+// String returns the milliseconds of the groups that take at least 1% of the time.
+func (x iteration) String() string {
+	var parts []string
+	for i, s := range x {
+		if s >= 0.01*x.total() {
+			parts = append(parts, fmt.Sprintf("%s %.4g", system.IterationPart(i), 1e3*s))
+		}
+	}
+	return fmt.Sprintf("%.4g ms (%s)", 1e3*x.total(), strings.Join(parts, ", "))
+}
+
+// meanSteps is how many decode steps an iteration is the mean of, a multiple of all periods of
+// claims, and settled how many steps after the prompt they begin.
+const meanSteps, settled = 16, 16
+
+// iterate returns an iteration of so many requests of a context: a prefill, or a decode step.
+func (m *machines) iterate(sets []string, weightBits int, prefill bool, batch, context int) (iteration, error) {
+	x, err := m.get(sets...)
+	if err != nil {
+		return nil, err
+	}
+	sum := make(iteration, len(system.IterationParts()))
+	add := func(one system.GPUIteration, steps int) {
+		for i, took := range one {
+			sum[i] += took.Seconds() / float64(steps)
+		}
+	}
+	if prefill {
+		add(x.iterations.Parts(nil, slices.Repeat([]scheduler.Chunk{{Tokens: context, Last: true}}, max(batch, 1))...), 1)
+	} else {
+		for step := range meanSteps {
+			r := policy.Request{Prompt: context, Context: context + settled + 1 + step}
+			add(x.iterations.Parts(slices.Repeat([]policy.Request{r}, max(batch, 1))), meanSteps)
+		}
+	}
+	if weightBits == 0 {
+		return sum, nil
+	}
+	narrow, err := m.iterate(append(slices.Clone(sets), "model.element_bits=8"), 0, prefill, batch, context)
+	if err != nil {
+		return nil, err
+	}
+	wide := sum[system.PartProducts]
+	sum[system.PartProducts] = narrow[system.PartProducts]
+	if weightBits == 4 && !prefill { // products of few rows take time in proportion to their bytes, and prompts the rate of 8 bits
+		sum[system.PartProducts] -= (wide - sum[system.PartProducts]) / 2
+	}
+	return sum, nil
+}
+
+// ours and base are the iterations that a reading compares.
+func (m *machines) ours(r *reading, context int) (iteration, error) {
+	x, err := m.iterate(r.Set, r.WeightBits, r.Phase == prefillPhase, r.Batch, context)
+	if err == nil && r.OneBlock {
+		x[system.PartScores], err = m.released(r, context)
+	}
+	return x, err
+}
+
+func (m *machines) base(r *reading, context int) (iteration, error) {
+	x, err := m.iterate(r.Over, r.OverWeightBits, r.Phase == prefillPhase, r.Batch, context)
+	if err != nil || r.OverRate == 0 {
+		return x, err
+	}
+	b, err := m.get(r.Over...)
+	if err != nil {
+		return nil, err
+	}
+	llm := &b.cfg.Model
+	x[system.PartDecodeAttention] = 1e-9 * r.OverRate * float64(llm.Layers*llm.KVHeads*max(r.Batch, 1)) * float64(context)
+	return x, nil
+}
+
+// share is attention's part of an iteration.
+func (m *machines) share(r *reading) (finding, error) {
+	x, err := m.ours(r, r.Contexts[0])
+	if err != nil {
+		return finding{}, err
+	}
+	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(r.Contexts[0]))}, nil
+}
+
+// time is the seconds of an iteration, or of all Steps.
+func (m *machines) time(r *reading) (finding, error) {
+	x, err := m.ours(r, r.Contexts[0])
+	if err != nil {
+		return finding{}, err
+	}
+	return finding{value: x.total() * float64(max(r.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(r.Contexts[0]))}, nil
+}
+
+// growth is the time of an iteration at the second context over that at the first.
+func (m *machines) growth(r *reading) (finding, error) {
+	short, err := m.ours(r, r.Contexts[0])
+	if err != nil {
+		return finding{}, err
+	}
+	long, err := m.ours(r, r.Contexts[1])
+	if err != nil {
+		return finding{}, err
+	}
+	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(r.Contexts[1]), short, tokens(r.Contexts[0]))}, nil
+}
+
+// ratio is the mean over the contexts of base's time over that of the paper's system, which
+// cannot do better than take no time for attention.
+func (m *machines) ratio(r *reading) (finding, error) {
+	f := finding{}
+	contexts, err := m.contexts(r)
+	if err != nil {
+		return f, err
+	}
+	for _, context := range contexts {
+		x, err := m.ours(r, context)
+		if err != nil {
+			return f, err
+		}
+		b, err := m.base(r, context)
+		if err != nil {
+			return f, err
+		}
+		f.value += b.total() / x.total() / float64(len(contexts))
+		f.most += b.total() / (x.total() - x.attention()) / float64(len(contexts))
+		f.reason = fmt.Sprintf("%v against %v at %s tokens", x, b, tokens(context))
+	}
+	f.reason += fmt.Sprintf("; with attention free %.3g", f.most)
+	return f, nil
+}
+
+// attentionRatio is the same of attention alone.
+func (m *machines) attentionRatio(r *reading) (finding, error) {
+	f := finding{}
+	for _, context := range r.Contexts {
+		x, err := m.ours(r, context)
+		if err != nil {
+			return f, err
+		}
+		b, err := m.base(r, context)
+		if err != nil {
+			return f, err
+		}
+		f.value += b.attention() / x.attention() / float64(len(r.Contexts))
+		f.reason = fmt.Sprintf("attention of all layers %.4g ms against %.4g ms at %s tokens", 1e3*x.attention(), 1e3*b.attention(), tokens(context))
+	}
+	return f, nil
+}
+
+// contexts returns a reading's contexts.
+func (m *machines) contexts(r *reading) ([]int, error) {
+	if !r.Longest {
+		return r.Contexts, nil
+	}
+	b, err := m.get(r.Over...)
+	if err != nil {
+		return nil, err
+	}
+	return []int{b.longest()}, nil
+}
+
+// longest returns the longest context of which a machine's memory holds one request.
+func (x *machine) longest() int {
+	llm := &x.cfg.Model
+	return int((x.room() - float64(llm.WeightBytes())) / float64(llm.KVBytesPerToken()))
+}
+
+// memory is base's memory with one request over that of the paper's system, weights among it. Without a
+// base it is the system's own over that of its GPU.
+func (m *machines) memory(r *reading) (finding, error) {
+	contexts, err := m.contexts(r)
+	if err != nil {
+		return finding{}, err
+	}
+	own, reason, err := m.held(r.Set, contexts[0])
+	if err != nil {
+		return finding{}, err
+	}
+	if len(r.Over) == 0 {
+		return finding{value: own, reason: reason}, nil
+	}
+	base, other, err := m.held(r.Over, contexts[0])
+	return finding{value: base / own, reason: reason + " against " + other}, err
+}
+
+// held returns the share of the GPU's memory, without what activations take, that weights and a
+// request of a context take.
+func (m *machines) held(sets []string, context int) (float64, string, error) {
+	x, err := m.get(sets...)
+	if err != nil {
+		return 0, "", err
+	}
+	roomy, err := m.get(append(slices.Clone(sets), `gpu.memory_capacity="1TiB"`)...)
+	if err != nil {
+		return 0, "", err
+	}
+	s, err := roomy.run(context, 2)
+	if err != nil {
+		return 0, "", err
+	}
+	llm := &x.cfg.Model
+	weights, kv := float64(llm.WeightBytes()), float64(s.KVBytes.Peak)
+	all := x.room()
+	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of a request of %s tokens in %.1f GB", weights/1e9, kv/1e9, tokens(context), all/1e9), nil
+}
+
+// room is the memory of the GPU for weights, keys and values.
+func (x *machine) room() float64 {
+	return float64(x.cfg.GPU.UsableMemory() - x.cfg.Model.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
+}
+
+// run serves one request.
+func (x *machine) run(in, out int) (*results.Summary, error) {
+	n, err := system.NewNode(x.cfg)
+	if err != nil {
+		return nil, err
+	}
+	trace := &traces.Trace{Name: "one request", Requests: []traces.Request{{Input: in, Output: out}}}
+	r, err := n.Run(context.Background(), trace, system.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return r.Summary(x.cfg)
+}
+
+// tokens writes a number of tokens.
+func tokens(n int) string {
+	if n%1024 == 0 {
+		return fmt.Sprintf("%dK", n/1024)
+	}
+	return fmt.Sprint(n)
+}
