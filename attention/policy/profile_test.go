@@ -52,8 +52,14 @@ func TestProfileByHand(t *testing.T) {
 			t.Errorf("head %d: %+v", i, p.Heads[i])
 		}
 	}
+	p.Heads[1].Rows = []float64{2, 3, 5}
+	for context, want := range map[int]float64{1: 2, 14: 2, 15: 3, 18: 3, 19: 5, 30: 5} {
+		if got := p.Rows(1, 0, context); got != want || p.Rows(0, 0, context) != 1 {
+			t.Errorf("context %d: %v rows, want %v", context, got, want)
+		}
+	}
 	for context, want := range map[int]float64{1: 0.5, 13: 0.5, 14: 0.5, 15: 0.25, 18: 0.25, 19: 2. / 12, 20: 2. / 12, 1 << 20: 2. / 12} {
-		if got := p.Share(1, 0, context); got != want || p.Rows(1, 0, context) != 1 {
+		if got := p.Share(1, 0, context); got != want {
 			t.Errorf("context %d: share %v, want %v", context, got, want)
 		}
 	}
