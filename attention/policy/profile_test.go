@@ -151,6 +151,8 @@ func TestProfileErrors(t *testing.T) {
 		{"beta = 1.0", "beta = \"much\"", `p.toml:14: policy.beta = "much": expected a finite number`},
 		{"beta = 1.0", "beta = -3.0", `p.toml:14: policy.beta = -3: expected 0 to 1e+06`},
 		{"block = 4", "block = 40", `p.toml:16: policy.block = 40: expected at most policy.window = 10`},
+		{`schema = "l3sim/profile/1"`, "", `p.toml: schema = "": expected "l3sim/profile/1", a file of 'l3sim eval --profile'`},
+		{"[measured]", "[[measured]]", `p.toml:20: measured: expected a table, [measured]`},
 		{"profile/1", "profile/2", `p.toml:2: schema = "l3sim/profile/2": expected "l3sim/profile/1"`},
 		{"layers = 2", "layers = 0", `p.toml:6: model.layers = 0: expected 1 to 65536`},
 		{"layers = 2", "layers = 3", `p.toml:25: head = 2 tables: expected [[head]] 3 times`},
