@@ -106,8 +106,8 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 // that attend on the GPUs.
 func (e *hbmPIM) attend(sub *scheduler.SubBatch, step int64) (t units.Duration, gpus []gpu.DecodeBatch) {
 	home, gpus := e.decodeApart(sub.Decode, step)
-	for _, c := range home {
-		switch b := decodeBatch(&c); {
+	for i := range home {
+		switch b := decodeBatch(&home[i]); {
 		case b == e.one(b.Longest):
 			t += *e.alone.at(b.Longest)
 		case b.Requests > 0:

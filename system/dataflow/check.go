@@ -283,7 +283,7 @@ func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
 		if x.Start == in.start && late > c.closes+spec.Reactivate {
 			c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x), at, x.Start)
 		}
-		if want := c.e.lane(x.Resource, o.Lane, x.Layer) - c.e.servers[x.Resource].lanes; int(x.Lane) != want {
+		if want := c.e.servers[x.Resource].lane(o.Lane, x.Layer) - c.e.servers[x.Resource].lanes; int(x.Lane) != want {
 			c.fail(Traffic, x.Start, "%s is on lane %d, not %d", c.name(x), x.Lane, want)
 		}
 	case late > 0 && late > c.patience(spec, o):

@@ -61,11 +61,18 @@ type progress struct {
 
 // opState is what the engine knows of an operation.
 type opState struct {
-	edges int32 // to what waits for it, the first; none for none
-	waits int32 // how much of what it waits for is still to come
+	*Op
+	on *server
+
+	edges      int32 // to what waits for it, the first; none for none
+	only       int32 // what waits for its end; none where that is several, or nothing, or its layer
+	root, join int32 // the first operation from this one on that waits for nothing, for several
+
+	// Of one that waits for several; what waits for one other is ready with it.
+	from  int8  // the resource of what has ended last
+	waits int32 // how much is still to come
 	lane  int32 // what has ended last on a lane, at ready; none for none
 	ready Time  // when what has ended last has
-	from  int8  // its resource
 }
 
 // edge leads from an operation to one that waits for it.
@@ -183,28 +190,41 @@ func (e *Engine) advance(s int8) bool {
 func (e *Engine) connect() {
 	it := e.it
 	e.edges, e.joins = e.edges[:0], e.joins[:0]
-	if n := len(it.Ops); n <= cap(e.state) {
-		e.state = e.state[:n]
-	} else {
-		e.state = make([]opState, n)
+	n := int32(len(it.Ops))
+	if int(n) >= cap(e.state) {
+		e.state = make([]opState, n+1)
 	}
+	e.state = e.state[:n+1]
 	for i := range e.state {
-		e.state[i].edges = none
+		e.state[i].edges, e.state[i].only = none, none
 	}
+	e.state[n].root, e.state[n].join = n, n
 	// From the last on, so that the edges of an operation are in the operations' order.
 	e.onStart, e.streams, e.plain = false, false, true
-	for i := len(it.Ops) - 1; i >= 0; i-- {
-		s := &e.servers[it.Ops[i].Resource]
-		e.plain = e.plain && s.discipline != Link && s.twin == 0 && it.Ops[i].Last > 0
-		e.onStart = e.onStart || it.Ops[i].Flags&OnStart != 0
-		e.streams = e.streams || it.Ops[i].Flags&Stream != 0
-		after := it.After[it.Ops[i].After.From:it.Ops[i].After.To]
-		for _, p := range after {
-			e.edges = append(e.edges, edge{int32(i), e.state[p].edges})
-			e.state[p].edges = int32(len(e.edges) - 1)
+	for i := n - 1; i >= 0; i-- {
+		o, x := &it.Ops[i], &e.state[i]
+		s := &e.servers[o.Resource]
+		x.Op, x.on, x.waits = o, s, 0
+		e.plain = e.plain && s.discipline != Link && s.twin == 0 && o.Last > 0
+		e.onStart = e.onStart || o.Flags&OnStart != 0
+		e.streams = e.streams || o.Flags&Stream != 0
+		x.root, x.join = e.state[i+1].root, e.state[i+1].join
+		switch o.After.To - o.After.From {
+		case 0:
+			x.root = i
+		case 1:
+		default:
+			x.join = i
+			e.joins = append(e.joins, i)
 		}
-		if len(after) > 1 {
-			e.joins = append(e.joins, int32(i))
+		for _, p := range it.After[o.After.From:o.After.To] {
+			before := &e.state[p]
+			before.only = i
+			if before.edges != none || o.Flags&(OnStart|Stream) != 0 || it.Ops[p].Flags&NextLayer != 0 {
+				before.only = none
+			}
+			e.edges = append(e.edges, edge{i, before.edges})
+			before.edges = int32(len(e.edges) - 1)
 		}
 	}
 }
@@ -212,35 +232,34 @@ func (e *Engine) connect() {
 // step advances to the next event and handles it; it reports false when nothing is
 // left to do.
 func (e *Engine) step() bool {
-	at, next, rank := never, -1, int32(0)
-	lanes := len(e.lanes)
+	at, next := never, 0
 	for i, t := range e.due {
-		if t > at || t == never {
+		if t >= at {
 			continue
 		}
-		// At one instant lanes go in the order of their operations, before links.
-		r := int32(1)<<30 + int32(i)
-		if i < lanes {
-			r = e.lanes[i].running.op
-		}
-		if t < at || r < rank {
-			at, next, rank = t, i, r
-		}
+		at, next = t, i
 	}
-	if n := len(e.wakes); n > 0 && (next < 0 || e.wakes[n-1].at < at) {
+	if n := len(e.wakes); n > 0 && e.wakes[n-1].at < at {
 		e.wake()
 		return true
 	}
-	if next < 0 {
+	if at == never {
 		return false
 	}
 	e.now = at
 	e.events++
-	if next < lanes {
-		e.endOnLane(next)
-	} else {
-		e.stepLink(next - lanes)
+	lanes := e.lanes
+	if next >= len(lanes) {
+		e.stepLink(next - len(lanes))
+		return true
 	}
+	// At one instant lanes go in the order of their operations, before links.
+	for q := next + 1; q < len(lanes); q++ {
+		if e.due[q] == at && lanes[q].running.op < lanes[next].running.op {
+			next = q
+		}
+	}
+	e.endOnLane(next)
 	return true
 }
 
@@ -248,98 +267,101 @@ func (e *Engine) step() bool {
 func (e *Engine) startLayer(s int8) {
 	e.layers++
 	sub := &e.sub[s]
-	r := &e.it.Sub[s].Layers[sub.at]
-	ops, state := e.it.Ops[r.From:r.To], e.state[r.From:r.To]
-	for i := range ops {
-		after, x := ops[i].After, &state[i]
-		x.waits, x.from, x.ready = after.To-after.From, 0, 0
+	r := e.it.Sub[s].Layers[sub.at].Range
+	e.expect(r)
+	for i := e.state[r.From].root; i < r.To; i = e.state[i+1].root {
+		e.start(task{i, sub.layer, s})
 	}
-	for i := range ops {
-		if ops[i].After.From == ops[i].After.To {
-			e.start(task{r.From + int32(i), sub.layer, s})
-		}
+}
+
+// expect has the operations of a layer that wait for several wait for all of them.
+func (e *Engine) expect(r Range) {
+	for i := e.state[r.From].join; i < r.To; i = e.state[i+1].join {
+		x := &e.state[i]
+		x.waits, x.from, x.lane, x.ready = x.After.To-x.After.From, 0, none, 0
 	}
 }
 
 // start hands a task that has become ready now to its resource.
 func (e *Engine) start(t task) {
-	o := &e.it.Ops[t.op]
-	switch e.servers[o.Resource].discipline {
+	switch x := &e.state[t.op]; x.on.discipline {
 	case Link:
-		e.queueOnLink(t, o.Pieces)
+		e.queueOnLink(t, x, x.Pieces)
 	case Lanes:
-		e.queueOnLane(t)
+		e.queueOnLane(t, x)
 	default:
-		e.serve(t)
+		e.ended(t, x, e.serve(t, x))
 	}
 }
 
 // begun tells the operations that wait for a start.
 func (e *Engine) begun(t task, at Time) {
-	for i := e.state[t.op].edges; i != none; i = e.edges[i].next {
-		if to := e.edges[i].to; e.it.Ops[to].Flags&OnStart != 0 {
-			e.arrived(task{to, t.layer, t.sub}, at, e.it.Ops[t.op].Resource)
+	x := &e.state[t.op]
+	for i := x.edges; i != none; i = e.edges[i].next {
+		if to := &e.state[e.edges[i].to]; to.Flags&OnStart != 0 {
+			e.arrived(task{e.edges[i].to, t.layer, t.sub}, to, at, x)
 		}
 	}
 }
 
-// ended tells the operations that wait for an end.
-func (e *Engine) ended(t task, at Time, from int8) {
+// ended tells the operations that wait for the end of one. Where a FIFO takes one on at
+// once, that one's end is known, too.
+func (e *Engine) ended(t task, x *opState, at Time) {
+	for x.only != none {
+		from, served := x, false
+		t.op = x.only
+		x = &e.state[t.op]
+		if at, served = e.arrived(t, x, at, from); !served {
+			return
+		}
+	}
 	e.end = max(e.end, at)
-	op := t.op
-	for i := e.state[op].edges; i != none; i = e.edges[i].next {
-		t.op = e.edges[i].to
-		if !e.onStart || e.it.Ops[t.op].Flags&OnStart == 0 {
-			if s := &e.state[t.op]; s.waits == 1 && at > s.ready && at <= e.now {
-				// The last thing is there now, as nearly always.
-				s.waits, s.ready, s.from = 0, at, from
-				e.ready(t, s)
-			} else {
-				e.arrived(t, at, from)
+	if x.Flags&NextLayer != 0 {
+		e.sleep(at, wakeOwn|wakeLayer, t)
+	}
+	for i := x.edges; i != none; i = e.edges[i].next {
+		to := task{e.edges[i].to, t.layer, t.sub}
+		if y := &e.state[to.op]; y.Flags&OnStart == 0 {
+			if end, served := e.arrived(to, y, at, x); served {
+				e.ended(to, y, end)
 			}
 		}
 	}
-	if e.it.Ops[op].Flags&NextLayer != 0 {
-		t.op = op
-		e.sleep(at, wakeOwn|wakeLayer, t)
-	}
 }
 
-// arrived notes that one of the things that a task waits for is there at a time,
-// which may lie ahead.
-func (e *Engine) arrived(t task, at Time, from int8) {
-	s := &e.state[t.op]
-	s.waits--
-	if at > s.ready || at == s.ready && from > s.from {
-		s.ready, s.from = at, from
+// arrived notes that one of the things that a task waits for is there at a time, which
+// may lie ahead, and hands the task to its resource when all are. It returns the task's
+// end where a FIFO has served it.
+func (e *Engine) arrived(t task, x *opState, at Time, before *opState) (end Time, served bool) {
+	from := before.Resource
+	if x.waits > 0 {
+		x.waits--
+		if at > x.ready || at == x.ready && from > x.from {
+			x.ready, x.from = at, from
+		}
+		if x.waits > 0 {
+			return 0, false
+		}
+		at, from = x.ready, x.from
 	}
-	if s.waits == 0 {
-		e.ready(t, s)
-	}
-}
-
-// ready hands a task to its resource when all is there that it waits for.
-func (e *Engine) ready(t task, s *opState) {
-	o := &e.it.Ops[t.op]
-	order := int64(0)
-	if e.onStart && o.Flags&OnStart != 0 || s.from == o.Resource {
-		order = wakeOwn
-	}
-	if s.ready <= e.now && !(e.onStart && o.Flags&OnStart != 0) {
+	if at <= e.now && x.Flags&OnStart == 0 {
 		// What links bring to a FIFO at one instant goes in the order of operations, and what
 		// waits for a start goes with all else that the FIFO does then.
-		switch e.servers[o.Resource].discipline {
-		case Link:
-			e.queueOnLink(t, o.Pieces)
-			return
-		case Lanes:
-			e.queueOnLane(t)
-			return
-		}
-		if e.servers[s.from].discipline != Link {
-			e.serve(t)
-			return
+		switch {
+		case x.on.discipline == Link:
+			e.queueOnLink(t, x, x.Pieces)
+			return 0, false
+		case x.on.discipline == Lanes:
+			e.queueOnLane(t, x)
+			return 0, false
+		case e.servers[from].discipline != Link:
+			return e.serve(t, x), true
 		}
 	}
-	e.sleep(max(s.ready, e.now), order, t)
+	order := int64(0)
+	if x.Flags&OnStart != 0 || from == x.Resource {
+		order = wakeOwn
+	}
+	e.sleep(max(at, e.now), order, t)
+	return 0, false
 }

@@ -1,45 +1,35 @@
 package dataflow
 
-// serve runs a task on a FIFO, whose end is known now.
-func (e *Engine) serve(t task) {
-	o := &e.it.Ops[t.op]
-	s := &e.servers[o.Resource]
-	begin := max(s.free, e.now+s.latency)
+// serve runs a task on a FIFO and returns its end, which is known now.
+func (e *Engine) serve(t task, x *opState) Time {
+	s := x.on
+	begin, length := max(s.free, e.now+s.latency), x.Last
+	if x.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
+		length = e.it.Sub[t.sub].Exit
+	}
 	if s.twin > 0 {
 		if l := &e.links[e.servers[s.twin-1].link]; l.busy {
 			begin = max(begin, l.end)
 		}
+		s.ahead = append(s.ahead, stretch{begin, begin + length})
 	}
-	s.free = begin + e.length(&t)
-	if s.twin > 0 {
-		s.ahead = append(s.ahead, stretch{begin, s.free})
-	}
+	s.free = begin + length
 	if e.spans != nil {
-		e.spans.add(Span{Start: begin, End: s.free, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource})
+		e.spans.add(Span{Start: begin, End: s.free, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource})
 	}
 	if e.onStart {
 		e.begun(t, begin)
 	}
-	e.ended(t, s.free, o.Resource)
+	return s.free
 }
 
-// length returns the time of a task on a FIFO.
-func (e *Engine) length(t *task) Time {
-	o := &e.it.Ops[t.op]
-	if o.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
-		return e.it.Sub[t.sub].Exit
-	}
-	return o.Last
-}
-
-// clear returns the first time from begin on at which the twin of a link, if it has one,
-// leaves their bus to it for a length of time.
-func (e *Engine) clear(link int8, begin, length Time) Time {
-	twin := e.servers[link].twin
-	if twin == 0 {
+// clear returns the first time from begin on at which the twin of an operation's link, if
+// it has one, leaves their bus to it for a length of time.
+func (e *Engine) clear(x *opState, begin, length Time) Time {
+	if x.on.twin == 0 {
 		return begin
 	}
-	s, over := &e.servers[twin-1], 0
+	s, over := &e.servers[x.on.twin-1], 0
 	for _, a := range s.ahead {
 		if a.end <= e.now {
 			over++

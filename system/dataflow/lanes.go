@@ -106,11 +106,14 @@ type lane struct {
 }
 
 // lane returns the place among all lanes of the one with number n, counted from the
-// layer's first, of resource r.
-func (e *Engine) lane(r int8, n int16, layer int32) int {
-	s := &e.servers[r]
+// layer's first, of a resource.
+func (s *server) lane(n int16, layer int32) int {
 	if s.rotates > 0 {
-		return s.lanes + int((uint32(n)+uint32(layer)+s.rotates-1)%s.rotates)
+		turn := uint32(n) + uint32(layer) + s.rotates - 1
+		if s.rotates&(s.rotates-1) == 0 { // as is usual: a division takes ten times as long
+			return s.lanes + int(turn&(s.rotates-1))
+		}
+		return s.lanes + int(turn%s.rotates)
 	}
 	return s.lanes + int(n)
 }
@@ -125,23 +128,22 @@ func (r *Resource) turn(layer int32) int {
 }
 
 // queueOnLane runs a task on its lane, or has it wait there.
-func (e *Engine) queueOnLane(t task) {
-	o := &e.it.Ops[t.op]
-	q := e.lane(o.Resource, o.Lane, t.layer)
+func (e *Engine) queueOnLane(t task, x *opState) {
+	q := x.on.lane(x.Lane, t.layer)
 	l := &e.lanes[q]
 	if l.running.op != idle || len(l.waiting) > 0 {
 		l.waiting = append(l.waiting, t)
 		return
 	}
-	e.startOnLane(q, t)
+	e.startOnLane(q, t, x)
 }
 
-func (e *Engine) startOnLane(q int, t task) {
+func (e *Engine) startOnLane(q int, t task, x *opState) {
 	l := &e.lanes[q]
-	at, o := max(e.now, l.freeAt), &e.it.Ops[t.op]
-	l.running, e.due[q] = t, at+o.Last
+	at := max(e.now, l.freeAt)
+	l.running.op, l.running.layer, l.running.sub, e.due[q] = t.op, t.layer, t.sub, at+x.Last
 	if e.spans != nil {
-		e.spans.open(q, Span{Start: at, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource, Lane: int16(q - e.servers[o.Resource].lanes)})
+		e.spans.open(q, Span{Start: at, Ready: e.now, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource, Lane: int16(q - x.on.lanes)})
 	}
 }
 
@@ -152,50 +154,48 @@ func (e *Engine) endOnLane(q int) {
 	if e.spans != nil {
 		e.spans.close(q, e.now)
 	}
-	r := e.it.Ops[t.op].Resource
 	l.running.op, e.due[q] = idle, never
-	e.ended(t, e.now, r)
+	e.ended(t, &e.state[t.op], e.now)
 	if l.running.op == idle && len(l.waiting) > 0 {
 		next := l.waiting[0]
 		l.waiting = append(l.waiting[:0], l.waiting[1:]...)
-		e.startOnLane(q, next)
+		e.startOnLane(q, next, &e.state[next.op])
 	}
 }
 
 // claim stops the lanes that a transfer of the given length goes to at their next
-// boundaries, gives the span of the data, and lets the lanes resume.
-func (e *Engine) claim(t *task, length Time) (begin, end Time) {
-	o := &e.it.Ops[t.op]
-	r := o.Claims - 1
-	spec := &e.resources[r]
-	first := e.servers[r].lanes
-	last := first + spec.Count
-	if o.Flags&ClaimAll == 0 {
-		first = e.lane(r, o.Lane, t.layer)
-		last = first + 1
+// boundaries, returns when its data begins, and lets the lanes resume after it.
+func (e *Engine) claim(t task, x *opState, length Time) (begin Time) {
+	spec, s := &e.resources[x.Claims-1], &e.servers[x.Claims-1]
+	if x.Flags&ClaimAll == 0 {
+		q := s.lane(x.Lane, t.layer)
+		begin = e.clear(x, e.leave(q, spec)+x.Open, length)
+		e.resume(q, spec, t, x, begin, length)
+		return begin
 	}
-	for q := first; q < last; q++ {
-		begin = max(begin, e.leave(q, spec))
+	for q := range spec.Count {
+		begin = max(begin, e.leave(s.lanes+q, spec))
 	}
-	begin = e.clear(o.Resource, begin+o.Open, length)
-	end = begin + length
-	for q := first; q < last; q++ {
-		l := &e.lanes[q]
-		l.freeAt = end + o.Close
-		if l.stop != never {
-			if l.active {
-				l.freeAt += spec.Reactivate
-			}
-			e.due[q] += l.freeAt - l.stop
-			if e.spans != nil {
-				e.spans.interrupt(q, l.stop, l.freeAt)
-			}
+	begin = e.clear(x, begin+x.Open, length)
+	for q := range spec.Count {
+		e.resume(s.lanes+q, spec, t, x, begin, length)
+	}
+	return begin
+}
+
+// resume has a lane go on after a transfer.
+func (e *Engine) resume(q int, spec *Resource, t task, x *opState, begin, length Time) {
+	l, at := &e.lanes[q], begin+length+x.Close
+	if l.stop != never {
+		if l.active {
+			at += spec.Reactivate
 		}
-		if e.spans != nil {
-			e.spans.claimed(t, r, int16(q-e.servers[r].lanes), begin, end)
-		}
+		e.due[q] += at - l.stop
 	}
-	return begin, end
+	l.freeAt = at
+	if e.spans != nil {
+		e.spans.claimed(t, x.Claims-1, q, int16(q-e.servers[x.Claims-1].lanes), l, begin, length)
+	}
 }
 
 // leave returns when a lane has left its work: at its running operation's next

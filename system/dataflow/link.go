@@ -16,11 +16,18 @@ type queue struct {
 	head  int
 }
 
-func (f *queue) push(t queued) {
+func (f *queue) push(t task, eligible Time, pieces int32) {
 	if f.head == len(f.items) {
 		f.items, f.head = f.items[:0], 0
 	}
-	f.items = append(f.items, t)
+	n := len(f.items)
+	if n == cap(f.items) {
+		f.items = append(f.items, queued{})
+	}
+	f.items = f.items[:n+1]
+	// Field by field, as wakes are.
+	x := &f.items[n]
+	x.op, x.layer, x.sub, x.eligible, x.pieces = t.op, t.layer, t.sub, eligible, pieces
 }
 
 func (f *queue) empty() bool    { return f.head == len(f.items) }
@@ -54,16 +61,15 @@ func (l *link) next(now Time) Time {
 	return at
 }
 
-// queueOnLink has an operation wait for its link.
-func (e *Engine) queueOnLink(t task, pieces int32) {
-	o := &e.it.Ops[t.op]
-	l := &e.links[e.servers[o.Resource].link]
-	q := &l.queues[o.Class]
-	first := q.empty()
-	q.push(queued{t, e.now + e.servers[o.Resource].latency, pieces})
-	if first && !l.busy {
-		e.due[len(e.lanes)+e.servers[o.Resource].link] = l.next(e.now)
+// queueOnLink has pieces of an operation wait for its link.
+func (e *Engine) queueOnLink(t task, x *opState, pieces int32) {
+	l := &e.links[x.on.link]
+	q, eligible := &l.queues[x.Class], e.now+x.on.latency
+	if !l.busy && q.empty() {
+		due := &e.due[len(e.lanes)+x.on.link]
+		*due = min(*due, eligible)
 	}
+	q.push(t, eligible, pieces)
 }
 
 // stepLink ends the piece that a link carries, if it does, and starts the next that
@@ -73,7 +79,11 @@ func (e *Engine) stepLink(i int) {
 	due := &e.due[len(e.lanes)+i]
 	if l.busy {
 		l.busy = false
-		e.pieceEnded(&l.current)
+		if t := &l.current; e.streams {
+			e.pieceEnded(t)
+		} else if t.pieces == 1 {
+			e.ended(t.task, &e.state[t.op], e.now)
+		}
 	}
 	c := 0
 	for c < classes && (l.queues[c].empty() || l.queues[c].first().eligible > e.now) {
@@ -84,44 +94,39 @@ func (e *Engine) stepLink(i int) {
 		return
 	}
 	q := &l.queues[c]
-	first := q.first()
-	l.current = *first
-	o := &e.it.Ops[first.op]
+	first, t := q.first(), &l.current
+	t.op, t.layer, t.sub, t.eligible, t.pieces = first.op, first.layer, first.sub, first.eligible, first.pieces
+	x := &e.state[t.op]
 	first.pieces--
-	if l.current.pieces == 1 || o.Flags&Stream != 0 {
+	if t.pieces == 1 || x.Flags&Stream != 0 {
 		q.head++
 	}
-	length := o.piece(l.current.pieces)
-	var begin Time
-	if o.Claims > 0 {
-		begin, l.end = e.claim(&l.current.task, length)
+	length, begin := x.piece(t.pieces), e.now
+	if x.Claims > 0 {
+		begin = e.claim(t.task, x, length)
 	} else {
-		begin = e.clear(o.Resource, e.now, length)
-		l.end = begin + length
+		begin = e.clear(x, begin, length)
 	}
-	l.busy = true
+	l.busy, l.end = true, begin+length
 	*due = l.end
 	if e.spans != nil {
-		t := &l.current
-		e.spans.add(Span{Start: begin, End: l.end, Ready: t.eligible, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: o.Resource, Piece: t.pieces})
+		e.spans.add(Span{Start: begin, End: l.end, Ready: t.eligible, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: x.Resource, Piece: t.pieces})
 	}
 	if e.onStart {
-		e.begun(l.current.task, begin)
+		e.begun(t.task, begin)
 	}
 }
 
 // pieceEnded hands a piece on to the operation that streams it, or ends the
 // operation whose last piece it is.
 func (e *Engine) pieceEnded(t *queued) {
-	if e.streams {
-		for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
-			if to := e.edges[edge].to; e.it.Ops[to].Flags&Stream != 0 {
-				e.queueOnLink(task{to, t.layer, t.sub}, t.pieces)
-				return
-			}
+	for edge := e.state[t.op].edges; edge != none; edge = e.edges[edge].next {
+		if to := e.edges[edge].to; e.state[to].Flags&Stream != 0 {
+			e.queueOnLink(task{to, t.layer, t.sub}, &e.state[to], t.pieces)
+			return
 		}
 	}
 	if t.pieces == 1 {
-		e.ended(t.task, e.now, e.it.Ops[t.op].Resource)
+		e.ended(t.task, &e.state[t.op], e.now)
 	}
 }

@@ -8,7 +8,7 @@ func (e *Engine) runPlain() (end Time) {
 	ops, state, edges := e.it.Ops, e.state, e.edges
 	var op, layer int32
 	var s int8
-	var roots Range // of the layer that starts, still to be looked at
+	var roots Range // of the layer that starts, from the next to start
 	starting := false
 	for i := range e.sub {
 		if e.sub[i].active {
@@ -19,10 +19,7 @@ func (e *Engine) runPlain() (end Time) {
 		switch {
 		case roots.From < roots.To:
 			op = roots.From
-			roots.From++
-			if after := ops[op].After; after.From < after.To {
-				continue
-			}
+			roots.From = state[op+1].root
 		case starting:
 			starting = false
 			e.end = max(e.end, end)
@@ -45,18 +42,16 @@ func (e *Engine) runPlain() (end Time) {
 					continue
 				}
 				roots, layer, starting = e.it.Sub[s].Layers[e.sub[s].at].Range, e.sub[s].layer, true
-				for i := roots.From; i < roots.To; i++ {
-					after, x := ops[i].After, &state[i]
-					x.waits, x.ready, x.from, x.lane = after.To-after.From, 0, 0, none
-				}
+				e.expect(roots)
+				roots.From = state[roots.From].root
 				continue
 			}
 		}
 		o := &ops[op]
 		server := &e.servers[o.Resource]
-		free := &server.free
+		free, lane := &server.free, none
 		if server.discipline == Lanes {
-			free = &e.lanes[e.lane(o.Resource, o.Lane, layer)].freeAt
+			free, lane = &e.lanes[server.lane(o.Lane, layer)].freeAt, op
 		}
 		length := o.Last
 		if o.Flags&NextLayer != 0 && layer == e.sub[s].total-1 {
@@ -68,25 +63,27 @@ func (e *Engine) runPlain() (end Time) {
 		for i := state[op].edges; i != none; i = edges[i].next {
 			to := edges[i].to
 			x := &state[to]
-			x.waits--
-			if at > x.ready {
-				x.ready, x.from, x.lane = at, o.Resource, none
-			} else if at == x.ready {
-				x.from = max(x.from, o.Resource)
-			}
-			if server.discipline == Lanes && at == x.ready {
-				x.lane = max(x.lane, op)
-			}
-			if x.waits == 0 {
-				order := int64(0)
-				switch {
-				case x.lane != none:
-					order = fromLane + int64(x.lane)<<32
-				case x.from == ops[to].Resource:
-					order = wakeOwn
+			ready, from, lane := at, o.Resource, lane
+			if x.waits > 0 {
+				x.waits--
+				if at > x.ready {
+					x.ready, x.from, x.lane = at, from, lane
+				} else if at == x.ready {
+					x.from, x.lane = max(x.from, from), max(x.lane, lane)
 				}
-				e.sleep(x.ready, order, task{to, layer, s})
+				if x.waits > 0 {
+					continue
+				}
+				ready, from, lane = x.ready, x.from, x.lane
 			}
+			order := int64(0)
+			switch {
+			case lane != none:
+				order = fromLane + int64(lane)<<32
+			case from == x.Resource:
+				order = wakeOwn
+			}
+			e.sleep(ready, order, task{to, layer, s})
 		}
 		if o.Flags&NextLayer != 0 {
 			e.sleep(at, wakeOwn|wakeLayer, task{op, layer, s})

@@ -96,7 +96,10 @@ func lanesOf(e *Engine, x *Span) *Resource {
 	return &e.resources[r]
 }
 
-// claimed records that lane number n receives.
-func (s *spans) claimed(t *task, resource int8, n int16, begin, end Time) {
-	s.add(Span{Start: begin, End: end, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: resource, Lane: n, Claim: true})
+// claimed records that lane q, number n of a resource, receives.
+func (s *spans) claimed(t task, resource int8, q int, n int16, l *lane, begin, length Time) {
+	if l.stop != never {
+		s.interrupt(q, l.stop, l.freeAt)
+	}
+	s.add(Span{Start: begin, End: begin + length, Op: t.op, Layer: t.layer, Sub: t.sub, Resource: resource, Lane: n, Claim: true})
 }
