@@ -86,8 +86,15 @@ func (m *machine) count(in *instruction, clock int64) {
 		m.done(in, clock+m.heads.closeLag)
 	case opReadContext:
 		m.done(in, clock+m.heads.resultLag)
+	case opReadPartials:
+		if m.program.heads[in.head].scores {
+			m.done(in, clock+m.heads.resultLag)
+		}
 	case opReadKey:
 		m.heads.read(&m.counters.phases, opScore, clock)
+		if m.program.heads[in.head].scores {
+			m.done(in, clock+m.heads.resultLag)
+		}
 	case opReadValue:
 		m.heads.read(&m.counters.phases, opContext, clock)
 		m.done(in, clock+m.heads.resultLag)

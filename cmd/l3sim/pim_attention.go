@@ -20,6 +20,7 @@ type pimAttentionFlags struct {
 	config                           configFlags
 	commands                         string
 	json                             bool
+	pages                            pagesFlags
 }
 
 func (a *app) newPIMAttentionCommand() *cobra.Command {
@@ -31,10 +32,15 @@ func (a *app) newPIMAttentionCommand() *cobra.Command {
 
 The first table is one query head alone, without refresh: where its clocks go, how busy each
 unit is, and what share of the banks' peak bandwidth it reaches. The second is all heads one
-after another, each with the append of its newest key and value, and with refresh.`,
+after another, each with the append of its newest key and value, and with refresh.
+
+With --budget, one KV head attends to selected pages instead: the newest, and those whose bounds score
+best. Keys and queries are drawn (--seed, --local); the units score the bounds that these have, in
+the rank's formats, and the rows that are timed are those that they chose.`,
 		Example: `  l3sim pim attention --context 8192
   l3sim pim attention --context 131072 --heads 8 --kv-heads 1 --set pim.macs_per_read=2
-  l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv`,
+  l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
+  l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimAttention(cmd, &f) },
 	}
@@ -46,6 +52,7 @@ after another, each with the append of its newest key and value, and with refres
 	f.config.register(cmd, precisionFlag, activationFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	f.pages.register(flags)
 	return cmd
 }
 
@@ -58,6 +65,11 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	c, err := f.config.load(cmd)
 	if err != nil {
 		return err
+	}
+	if pages, err := f.pages.given(cmd); err != nil {
+		return err
+	} else if pages {
+		return a.pimPages(f, &c.PIM, &c.DRAM.Spec, load)
 	}
 	show := a.onTerminal("clocks")
 	m, err := f.measure(cmd.Context(), &c.PIM, &c.DRAM.Spec, load, show)

@@ -1,0 +1,229 @@
+package pim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Values of PageLoad.Select: what scores pages.
+const (
+	SelectBank = "bank" // the units beside the banks, on rows of bounds
+	SelectRank = "rank" // the rank's unit, which reads the bounds over the rank's bus
+	SelectGPU  = "gpu"  // the GPUs, which have the bounds in their memory: no clocks of the rank
+	SelectNone = "none" // nothing: the list is given
+)
+
+// PageLoad is decode steps of one KV head that attend to selected pages: the newest, and those
+// with the highest bounds on their scores (Quest: Tang et al., ICML 2024; pages of logical ones
+// and lists for several steps: LServe, Yang et al., MLSys 2025).
+type PageLoad struct {
+	Context int // tokens, the newest included
+	Shape   HeadShape
+	Budget  int // tokens that are attended to
+	Page    int // tokens of a page: whole chunks
+	Logical int // tokens with bounds of their own, a divisor of Page
+	Reuse   int // steps that a list serves
+	Select  string
+	TopK    int // clocks from the last score to the list: a register for each entry, filled in passing
+	// Keys and queries are drawn with Seed. Successive keys have the correlation Local,
+	// 0 to 1, since real ones cluster.
+	Seed  uint64
+	Local float64
+}
+
+// Check has the rules of the load on ranks of a geometry.
+func (l *PageLoad) check(g *Geometry) error {
+	bad := func(key string, value any, expected string, args ...any) error {
+		return &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf(expected, args...)}
+	}
+	ways := []string{SelectBank, SelectRank, SelectGPU, SelectNone}
+	switch {
+	case l.Context < 1 || l.Context > 1<<22:
+		return bad("context", l.Context, "1 to %d tokens", 1<<22)
+	case l.Page < g.ChunkTokens || l.Page%g.ChunkTokens != 0 || l.Page > 1<<16:
+		return bad("page", l.Page, "a multiple of %d tokens, which the banks score at once, up to %d", g.ChunkTokens, 1<<16)
+	case g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0:
+		return bad("page", l.Page, "a divisor or a multiple of %d, the tokens of a row", g.RowTokens)
+	case l.Budget < l.Page || l.Budget > 1<<22:
+		return bad("budget", l.Budget, "at least the page of %d tokens, up to %d", l.Page, 1<<22)
+	case l.Logical < 1 || l.Page%l.Logical != 0:
+		return bad("logical_page", l.Logical, "a divisor of the page of %d tokens", l.Page)
+	case l.Reuse < 1 || l.Reuse > 1<<16:
+		return bad("reuse", l.Reuse, "1 to 65536 steps")
+	case l.TopK < 0 || l.TopK > 1<<12:
+		return bad("topk_latency", l.TopK, "0 to 4096 clocks")
+	case !(l.Local >= 0 && l.Local <= 1):
+		return bad("local", l.Local, "0 to 1")
+	case !slices.Contains(ways, l.Select):
+		return input.UnknownName("select", l.Select, ways)
+	}
+	return nil
+}
+
+// PageMeasurement is what a step takes on an idle rank, without append and refresh.
+type PageMeasurement struct {
+	Pages, Tokens, Rows int   // of the list; rows of keys, and as many of values
+	Bounds              int   // logical pages that are scored
+	AttentionCycles     int64 // over the list
+	SelectCycles        int64 // to make a list
+	TotalCycles         int64 // of a step in the mean: the list is made once in Reuse steps, rounded up
+	DenseCycles         int64 // over the whole context
+	List                []int // pages, ascending
+}
+
+// MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs
+// attention over those that it chose. Specs, shapes and loads that do not fit together are an
+// input.Error.
+func MeasurePages(spec *Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, error) {
+	b, err := newTableBuilder(spec, d, l.Shape)
+	if err != nil {
+		return nil, err
+	}
+	g := &b.program.geometry
+	if err := l.check(g); err != nil {
+		return nil, err
+	}
+	r := &PageMeasurement{Bounds: (l.Context + l.Logical - 1) / l.Logical}
+	if r.List, err = l.choose(spec, d); err != nil {
+		return nil, err
+	}
+	list, tokens, rows := pageList(g, l.Context, l.Page, r.List)
+	r.Pages, r.Tokens, r.Rows = len(r.List), tokens, rows
+	r.AttentionCycles, r.DenseCycles = b.run(headRun{context: tokens, list: list}), b.attention(l.Context)
+	if l.everything() {
+		l.Select = SelectNone
+	}
+	if r.SelectCycles, err = l.selectCycles(spec, d, r.Bounds); err != nil {
+		return nil, err
+	}
+	r.TotalCycles = r.AttentionCycles + (r.SelectCycles+int64(l.Reuse)-1)/int64(l.Reuse)
+	return r, nil
+}
+
+// everything says that the budget holds the whole context.
+func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
+
+// boundShape returns what a page's bounds are to a unit: one key of smallest and largest elements in
+// FP16, for one query, the sum of the group's.
+func (l *PageLoad) boundShape() HeadShape {
+	return HeadShape{HeadDim: 2 * l.Shape.HeadDim, Queries: 1, ElementBits: 16}
+}
+
+// selectCycles returns the clocks of the rank for a list.
+func (l *PageLoad) selectCycles(spec *Spec, d *dram.Spec, bounds int) (int64, error) {
+	unit := *spec
+	switch l.Select {
+	case SelectNone, SelectGPU:
+		return 0, nil
+	case SelectRank:
+		unit.ProcessingUnit = RankPU
+	}
+	b, err := newTableBuilder(&unit, d, l.boundShape())
+	if err != nil {
+		return 0, err
+	}
+	return b.run(headRun{context: bounds, scores: true}) + int64(l.TopK), nil
+}
+
+// choose returns the list's pages, ascending.
+func (l *PageLoad) choose(spec *Spec, d *dram.Spec) ([]int, error) {
+	pages := (l.Context + l.Page - 1) / l.Page
+	n := min(max(3, l.Budget/l.Page), pages)
+	list := make([]int, pages)
+	for i := range list {
+		list[i] = i
+	}
+	if l.everything() || n == pages {
+		return list, nil
+	}
+	scores, err := l.score(spec, d)
+	if err != nil {
+		return nil, err
+	}
+	best := list[:pages-1] // all but the newest
+	slices.SortStableFunc(best, func(a, b int) int { return cmp.Compare(scores[b], scores[a]) })
+	list = append(best[:n-1], pages-1)
+	slices.Sort(list)
+	return list, nil
+}
+
+// score has the banks' units score the bounds of drawn keys, and returns the largest score of each
+// page's logical pages.
+func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
+	shape := l.boundShape()
+	p, err := newProgram(spec, d, shape, nil)
+	if err != nil {
+		return nil, err
+	}
+	bounds := (l.Context + l.Logical - 1) / l.Logical
+	if p.segmentTokens < bounds {
+		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
+			"at most %d tokens, the bounds of whose pages the score buffer holds", p.segmentTokens*l.Logical)}
+	}
+	m, err := newValueMachine(spec, d, shape, StoreFP16, p.geometry.Rows(bounds))
+	if err != nil {
+		return nil, err
+	}
+	query, err := l.draw(bounds, func(i int, bound []uint16) error { return m.store(0, i, bound, bound) })
+	if err != nil {
+		return nil, err
+	}
+	p.restart([]headRun{{context: bounds, scores: true}})
+	if _, err := m.run(p, []headData{{query: [][]uint16{query}}}); err != nil {
+		return nil, err
+	}
+	scores := make([]float32, (l.Context+l.Page-1)/l.Page)
+	for i := range scores {
+		scores[i] = float32(math.Inf(-1))
+	}
+	for i, s := range m.rank.scores[0][:bounds] {
+		page := i * l.Logical / l.Page
+		scores[page] = max(scores[page], s)
+	}
+	return scores, nil
+}
+
+// draw gives the bounds of drawn keys one after another, and returns the query for them: the group's
+// positive parts and its negative ones, each added up. A sixteenth keeps sums within FP16.
+func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]uint16, error) {
+	r, dim := rand.New(rand.NewPCG(l.Seed, 18)), l.Shape.HeadDim
+	split := make([]float32, 2*dim)
+	for range l.Shape.Queries {
+		for e := range dim {
+			if q := float32(r.NormFloat64()) / 16; q > 0 {
+				split[dim+e] += q // with the largest elements
+			} else {
+				split[e] += q
+			}
+		}
+	}
+	key, bound, token := make([]float32, dim), make([]float32, 2*dim), 0
+	fresh := math.Sqrt(1 - float64(l.Local*l.Local))
+	var half []uint16
+	for i := range bounds {
+		for first := token; token < min(first+l.Logical, l.Context); token++ {
+			for e := range key {
+				x := float32(r.NormFloat64())
+				if token > 0 {
+					x = float32(float64(fresh*float64(x)) + float64(l.Local*float64(key[e])))
+				}
+				key[e] = x
+				if token == first {
+					bound[e], bound[dim+e] = x, x
+				}
+				bound[e], bound[dim+e] = min(bound[e], x), max(bound[dim+e], x)
+			}
+		}
+		half = EncodeHalf(half[:0], bound)
+		if err := store(i, half); err != nil {
+			return nil, err
+		}
+	}
+	return EncodeHalf(nil, split), nil
+}
