@@ -1,6 +1,7 @@
 package system
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -119,4 +120,8 @@ func TestIterationPartsOfLServe(t *testing.T) {
 	if later[PartScores] != 0 || later[PartChoice] != 0 || later[PartDecodeAttention] < x[PartDecodeAttention]*99/100 {
 		t.Errorf("%v", later)
 	}
+}
+
+func sameRequests(n, prompt, context int) []policy.Request {
+	return slices.Repeat([]policy.Request{{Prompt: prompt, Context: context}}, n)
 }

@@ -48,7 +48,10 @@ var finders = map[string]finder{
 	"lserve selector": onSparse((*machines).selector), "lserve pages": onSparse((*machines).pages), "lserve reuse": onSparse((*machines).reuse),
 	"lserve slope":      onSparse((*machines).slope),
 	"csattention ratio": onSparse((*machines).centroids), "csattention composition": onSparse((*machines).composition),
-	"csattention entries": onSparse((*machines).entries),
+	"csattention entries": onSparse((*machines).entries), "csattention hosted": onSparse((*machines).hosted),
+	"hgca loading": onSparse((*machines).loading), "hgca growing": onSparse((*machines).growing), "hgca offloaded": onSparse((*machines).offloaded),
+	"hgca against": onSparse((*machines).against), "hgca rate": onSparse((*machines).rate), "hgca memory rate": onSparse((*machines).memoryRate),
+	"lserve needle": onSparse((*machines).needle),
 }
 
 // onModels makes a finder of what needs no run.

@@ -2,7 +2,10 @@ package paper
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/system"
 )
@@ -89,4 +92,62 @@ func (m *machines) slope(r *reading) (finding, error) {
 	bytes := float64(2*llm.HeadDim*llm.ElementBits) / 8
 	return finding{value: ns, reason: fmt.Sprintf("a step of %d requests of %s tokens takes %.3g ms, of %s %.3g ms: %.4g GB/s at %g bytes a token, KV head and layer", r.Batch,
 		tokens(r.Contexts[0]), 1e3*at[0].total(), tokens(r.Contexts[1]), 1e3*at[1].total(), bytes/ns, bytes)}, nil
+}
+
+// Keys in which one is hidden: of independent normal elements, but for a key that is a multiple of
+// the query at a random place.
+const needleTokens, needleDim, needlePlaces = 2048, 128, 60
+
+// needleScales are the multiples.
+var needleScales = []float64{0.6, 0.8, 1, 1.2}
+
+// needle is how often a list of pages has the hidden key with logical pages, over how often it has it
+// with pages scored whole.
+func (m *machines) needle(r *reading) (finding, error) {
+	var found [2]int
+	for i, sets := range [][]string{r.Set, r.Over} {
+		x, err := m.get(sets...)
+		if err != nil {
+			return finding{}, err
+		}
+		if found[i], err = hidden(x.cfg.Policy.Own()); err != nil {
+			return finding{}, err
+		}
+	}
+	return finding{value: float64(found[0]) / float64(max(found[1], 1)), reason: fmt.Sprintf("of %d keys hidden in %s tokens, %v times the query among normal ones, %d are found with logical pages, %d without",
+		len(needleScales)*needlePlaces, tokens(needleTokens), needleScales, found[0], found[1])}, nil
+}
+
+// hidden counts the hidden keys that a policy's first list has.
+func hidden(s *policy.Spec) (found int, err error) {
+	values, err := policy.NewValues(s, policy.Shape{Layers: 1, QueryHeads: 1, KVHeads: 1, Dim: needleDim, ElementBits: 16})
+	if err != nil {
+		return 0, err
+	}
+	random := rand.New(rand.NewPCG(12, 64))
+	normal := func(n int) []float32 {
+		v := make([]float32, n)
+		for i := range v {
+			v[i] = float32(random.NormFloat64())
+		}
+		return v
+	}
+	keys := normal(needleTokens * needleDim)
+	for range needlePlaces {
+		place, query := random.IntN(needleTokens-s.Page), normal(needleDim) // not in the newest page, which every list has
+		for _, scale := range needleScales {
+			with := slices.Clone(keys)
+			for j, x := range query {
+				with[place*needleDim+j] = float32(scale * float64(x))
+			}
+			state, last := values.NewState(0, 0, needleTokens), (needleTokens-1)*needleDim
+			state.Prompt(nil, with[:last], nil)
+			state.Append(with[last:], nil)
+			selected := state.Select([][]float32{query})
+			if slices.ContainsFunc(selected.Parts[0].Ranges, func(r [2]int) bool { return r[0] <= place && place < r[1] }) {
+				found++
+			}
+		}
+	}
+	return found, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // sparseBase is what claims about sparse attention are computed on unless they say otherwise:
@@ -30,6 +31,10 @@ type sparseReading struct {
 	// OverRate is the nanoseconds of the other's decode attention a token, KV head and layer, where they
 	// are not this model's.
 	OverRate float64 `toml:"over_rate"`
+	Queries  int     // of each request; 0: one
+	Batches  []int   // requests, one after the other
+	Share    float64 // of the tokens, that the other loads
+	InTurn   bool    `toml:"in_turn"` // it loads before it does the rest
 	Longest  bool    // Contexts are of what base holds in its memory at most
 	Fit      bool    // as many requests as the paper's system has memory for
 	Repeat   bool    // the other reads keys and values once a query head
@@ -271,7 +276,7 @@ func (m *machines) memory(r *reading) (finding, error) {
 	return finding{value: base / own, reason: reason + " against " + other}, err
 }
 
-// held returns the share of the GPU's memory, without what activations take, that weights and a
+// held returns the share of a replica's memory, without what activations take, that weights and a
 // request of a context take.
 func (m *machines) held(sets []string, context int) (float64, string, error) {
 	x, err := m.get(sets...)
@@ -292,9 +297,10 @@ func (m *machines) held(sets []string, context int) (float64, string, error) {
 	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of a request of %s tokens in %.1f GB", weights/1e9, kv/1e9, tokens(context), all/1e9), nil
 }
 
-// room is the memory of the GPU for weights, keys and values.
+// room is the memory of a replica's GPUs for weights, keys and values.
 func (x *machine) room() float64 {
-	return float64(x.cfg.GPU.UsableMemory() - x.cfg.Model.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
+	llm := &x.cfg.Model
+	return float64(units.Bytes(llm.TensorParallel)*x.cfg.GPU.UsableMemory() - llm.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
 }
 
 // run serves one request.

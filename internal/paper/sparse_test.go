@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/system"
@@ -61,7 +62,7 @@ func TestSparseClaims(t *testing.T) {
 			t.Errorf("%s has no side of 1", c.ID)
 		}
 	}
-	for _, paper := range strings.Fields("LS1 LS2 LS3 LS4 LS5 LS6 LS7 LS8 LS9 LS10 LS11 LS13 CS1 CS2 CS3 CS4 CS5 Q1 D1 M1") {
+	for _, paper := range strings.Fields("LS1 LS2 LS3 LS4 LS5 LS6 LS7 LS8 LS9 LS10 LS11 LS12 LS13 HG1 HG2 HG3 HG4 HG5 HG6 HG7 HG8 CS1 CS2 CS3 CS4 CS5 Q1 D1 M1") {
 		if !papers[paper] {
 			t.Errorf("no claim of %s", paper)
 		}
@@ -166,6 +167,9 @@ func TestSparseNumbers(t *testing.T) {
 		// 8 KV heads of 256 elements of 2 bytes in 32 layers, and 8 lists for each of 128 centroids of
 		// a quarter of the tokens, 6 bytes each: three times as much. The centroids are small.
 		{"CS1.memory", 0, (16.06e9 + 131074*131072 + 131072*32*8*8*128*0.25*6) / (80<<30 - 717<<20 - 623e6)},
+		{"HG4.hf", 0, (23.2e9 + 4098*36*2*5120*2) / (2 * ((48 << 30) - (1 << 30)))},
+		// 8 modules of 64 bits at 4.395 GT/s.
+		{"HG8", 1, 8 * 8 / 0.455 * 2},
 		{"D1.memory_gqa", 0, (16.06 + 68.47) / (16.06 + 68.47/2 + 0.1)},
 	} {
 		if got := found(t, r, c.id, c.reading); math.Abs(got.Ours-c.want) > 0.005*c.want {
@@ -190,7 +194,7 @@ func TestSparseVerdicts(t *testing.T) {
 	for id, want := range map[string]string{
 		"CS1.32k": contradicted, "CS1.64k": contradicted, "CS1.128k": contradicted, "CS3.insensitive": contradicted,
 		"LS6.quest_memory": notReproduced, "LS7.reuse": reproduced, "LS10": shapeOnly, "LS13": notJudged, "M1": notJudged,
-		"Q1.attention": shapeOnly,
+		"Q1.attention": shapeOnly, "LS12": shapeOnly, "HG1.decode": reproduced, "HG3.flexgen": reproduced, "HG7": notJudged,
 	} {
 		if got := found(t, r, id, 0).Verdict; got != want {
 			t.Errorf("%s is %s, want %s", id, got, want)
@@ -215,6 +219,29 @@ func TestSparsePage(t *testing.T) {
 	for i, line := range strings.Split(b.String(), "\n") {
 		if i >= len(page) || page[i] != line {
 			t.Fatalf("the page is not what 'l3sim reproduce sparse' writes, write it again; line %d is\n%s\nwant\n%s", i+1, page[min(i, len(page)-1)], line)
+		}
+	}
+}
+
+// TestReadme: the counts of verdicts in README.md are the report's.
+func TestReadme(t *testing.T) {
+	if want := sparseReport(t).counts(); !strings.Contains(readFile(t, "../../README.md"), want) {
+		t.Errorf("README.md does not say %q", want)
+	}
+}
+
+// TestNeedle: a key that is many times the query is found by any policy, one that is as others by chance.
+func TestNeedle(t *testing.T) {
+	defer func(scales []float64) { needleScales = scales }(needleScales)
+	own := policy.New("lserve")
+	own.StaticSparsity, own.Budget = 0, 512
+	for _, c := range []struct {
+		scale       float64
+		least, most int
+	}{{5, needlePlaces, needlePlaces}, {0, 0, needlePlaces / 2}} {
+		needleScales = []float64{c.scale}
+		if n, err := hidden(own.Own()); err != nil || n < c.least || n > c.most {
+			t.Errorf("%v times the query: %d of %d found, %v", c.scale, n, needlePlaces, err)
 		}
 	}
 }

@@ -1,0 +1,62 @@
+package system
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// hgcaOne is the machine of HGCA with one GPU and all keys and values with the host.
+func hgcaOne(t *testing.T, sets ...string) *configs.Config {
+	t.Helper()
+	cfg, err := Load(configs.Options{Sets: append([]string{`preset="hgca"`, "run.system=gpu+cpu", "node.gpus=1", "model.tensor_parallel=1", "run.model=opt-13b"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// TestHostAttentionIsARuns: a decode step of gpu+cpu takes a step of the GPUs without attention, and
+// what the host takes in each layer.
+func TestHostAttentionIsARuns(t *testing.T) {
+	cfg := hgcaOne(t)
+	h := NewHostAttention(cfg)
+	const in = 5000
+	r := mustRun(t, mustNode(t, cfg), &traces.Trace{Name: "one", Requests: []traces.Request{{Input: in, Output: 2}}}, false)
+	alone := NewGPUIterations(hgcaOne(t, "run.system=gpu-only"))
+	step := alone.Parts(sameRequests(1, in, in+1))
+	want := step.Total() - step[PartDecodeAttention] + units.Duration(cfg.Model.Layers)*h.OnCPUs(1, 1, in+1)
+	if got := r.Requests[0].Finish - r.Requests[0].FirstToken; got < want-units.Microsecond || got > want+units.Microsecond {
+		t.Errorf("a step takes %v, want %v", got, want)
+	}
+}
+
+// TestHostAttentionByHand: bytes over bandwidths, of the link and of the host's memory.
+func TestHostAttentionByHand(t *testing.T) {
+	cfg := hgcaOne(t)
+	h := NewHostAttention(cfg)
+	const tokens = 100_000
+	bytes := float64(tokens * 2 * 2 * 5120)
+	all, transfer := h.Loaded(1, 1, tokens)
+	if got, want := transfer.Seconds(), bytes/(16*0.79*1.969e9)+5e-6; got < 0.999*want || got > 1.001*want {
+		t.Errorf("a transfer takes %v s, want %v", got, want)
+	}
+	if gpu := (all - transfer).Seconds(); gpu < bytes/768e9 || gpu > 1.5*bytes/768e9 {
+		t.Errorf("attention on the GPU takes %v s of at least %v", gpu, bytes/768e9)
+	}
+	if got := float64(h.Bandwidth()); got < 281e9 || got > 282e9 {
+		t.Errorf("the host reads %v B/s", got)
+	}
+	if got, want := h.OnCPUs(1, 1, tokens).Seconds(), bytes/(0.8*281.3e9); got < want || got > 1.05*want {
+		t.Errorf("the CPUs attend in %v s, want about %v", got, want)
+	}
+	// 64 queries take 4·64·tokens·5,120 operations at half of 64 cores of 38.4 GFLOP/s.
+	if got, want := h.OnCPUs(1, 64, tokens).Seconds(), 4*64*tokens*5120/(0.5*64*38.4e9); got < want || got > 1.05*want {
+		t.Errorf("the CPUs append in %v s, want about %v", got, want)
+	}
+	if one, two := h.OnCPUs(1, 8, tokens), h.OnCPUs(2, 8, tokens); two < one*19/10 || two > 2*one {
+		t.Errorf("two requests take %v, one %v", two, one)
+	}
+}
