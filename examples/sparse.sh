@@ -17,3 +17,7 @@ l3sim policies iteration --policy dense,streaming,h2o,quest,lserve,duo,csattenti
 l3sim plot "$out/iteration.csv" --kind stack --x policy --facet context_tokens \
   --y products_us,small_kernels_us,decode_attention_us,page_scores_us,choice_us,passes_us \
   --title "A decode step of Llama-3-8B, one A100, one request" --out "$figures/sparse_iteration.png"
+
+l3sim sweep examples/sparse_context.toml --out "$out/context"
+l3sim plot "$out/context" --kind line --x input_mean --y output_tokens_per_s --group policy.name --facet run.system \
+  --title "GPT-175B, 24 requests, windows of 512 tokens" --out "$figures/sparse_context.png"
