@@ -130,7 +130,6 @@ func (r *profileReader) policy(document map[string]any, p *Profile) {
 		r.keep(input.UnknownName("policy.name", name, Names()))
 		return
 	}
-	p.Policy = New(name)
 	r.section("policy", document, choosing(name), &p.Policy)
 	if r.err != nil {
 		return

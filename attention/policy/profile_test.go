@@ -65,6 +65,28 @@ func TestProfileByHand(t *testing.T) {
 	}
 }
 
+// TestProfileHeads: heads are written and read layer by layer.
+func TestProfileHeads(t *testing.T) {
+	p := small(t)
+	p.Model.Layers, p.Model.KVHeads = 3, 2
+	p.Heads = nil
+	for i := range 6 {
+		share := float64(i) / 8
+		p.Heads = append(p.Heads, ProfileHead{[]float64{share, share, share}, []float64{0, 0, 0}})
+	}
+	again, err := parseProfile("p", profileText(t, p))
+	if err != nil || !reflect.DeepEqual(p, again) {
+		t.Fatalf("%+v, again %+v, %v", p, again, err)
+	}
+	for layer := range 3 {
+		for head := range 2 {
+			if got := again.Share(layer, head, 13); got != float64(2*layer+head)/8 {
+				t.Errorf("layer %d, head %d: %v", layer, head, got)
+			}
+		}
+	}
+}
+
 // TestProfileCounts: from shares come the tokens that a state had at home, at every step where
 // those that could be are as many throughout a bucket (HGCA), and their mean elsewhere.
 func TestProfileCounts(t *testing.T) {
@@ -155,6 +177,9 @@ func TestProfileErrors(t *testing.T) {
 		{"[measured]", "[[measured]]", `p.toml:20: measured: expected a table, [measured]`},
 		{"profile/1", "profile/2", `p.toml:2: schema = "l3sim/profile/2": expected "l3sim/profile/1"`},
 		{"layers = 2", "layers = 0", `p.toml:6: model.layers = 0: expected 1 to 65536`},
+		{"kv_heads = 1", "kv_heads = 2", `p.toml:25: head = 2 tables: expected [[head]] 4 times`},
+		{"share = [0.5,", "shares = [0.5,", `p.toml:34: head[1].shares: expected one of kv_head, layer, rows, share; did you mean "share"?`},
+		{"rows = [1.0,", "rows = [1,", ""},
 		{"layers = 2", "layers = 3", `p.toml:25: head = 2 tables: expected [[head]] 3 times`},
 		{"[13, 15, 19]", "[13, 15, 15]", `p.toml:23: measured.contexts[2] = 15: expected 16 to 20`},
 		{"[13, 15, 19]", "[12, 15, 19]", `p.toml:23: measured.contexts[0] = 12: expected 13 to 20`},
