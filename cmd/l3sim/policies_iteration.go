@@ -146,9 +146,9 @@ func newPolicyIteration(name string, parts *system.GPUIterations, context, batch
 		}
 		x := parts.Parts(requests)
 		for _, p := range system.IterationParts() {
-			row.Parts[p.String()] += x[p].Microseconds() / meanSteps
+			row.Parts[p.String()] += float64(x[p].Microseconds() / meanSteps)
 		}
-		row.Total += x.Total().Microseconds() / meanSteps
+		row.Total += float64(x.Total().Microseconds() / meanSteps)
 	}
 	return row
 }
