@@ -156,7 +156,10 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64) *policy.Step {
 	x := d.decode(requests, 0, step)
 	_, gpus := d.apart(x)
-	d.decoding[0] = decoding{batches: gpus, beside: d.choices(x), merge: d.gpu.Merge(x.Merged)}
+	d.decoding[0] = decoding{batches: gpus}
+	if d.window {
+		d.decoding[0].beside, d.decoding[0].merge = d.choices(x), d.gpu.Merge(x.Merged)
+	}
 	return x
 }
 

@@ -122,17 +122,20 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 		return stage{}
 	}
 	w, head := d.dense.at(tokens), d.head.at(sub.Emitting())
-	total := w.all.Plus(head.Work)
 	var phases [2]gpu.Work // prefill and decode attention of all layers
 	var attention gpu.Work
 	for run, layers := range d.runs {
 		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
-		merge := sumOf(d.decoding[run].merge)
-		d.attended[run] = attended{all, prefill, merge}
-		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Plus(merge.Work).Times(layers))
-		attention = attention.Plus(all.Plus(merge.Work).Times(layers))
+		a := &d.attended[run]
+		a.all, a.prompts, a.merge = all, prefill, kernelSum{}
+		if m := &d.decoding[run].merge; m.Seconds > 0 {
+			a.merge = sumOf(*m)
+			all.Work, decoding.Work = all.Plus(*m), decoding.Plus(*m)
+		}
+		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
+		attention = attention.Plus(all.Times(layers))
 	}
-	total = w.all.Plus(attention).Plus(head.Work)
+	total := w.all.Plus(attention).Plus(head.Work)
 	seconds, joules := d.cfg.GPU.Sustained(total)
 	slow := 1.0
 	if seconds > total.Seconds {

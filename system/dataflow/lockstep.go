@@ -19,7 +19,8 @@ package dataflow
 // When a wave has been sent, the ends on all its lanes are known unless a wave of the
 // other sub-batch delays them. Whichever comes first is next: the last lane of a
 // sub-batch ends, which no wave delays any more, or the layer's last operation does,
-// and a wave starts.
+// and a wave starts. Where an operation runs beside the lanes on the last one's FIFO, from the
+// layer's start on, a third step comes between: the last one becomes ready and takes its turn.
 type lockstep struct {
 	shape
 	sub [2]subWave
@@ -37,7 +38,10 @@ type lockstep struct {
 type subWave struct {
 	layer     int // of its latest wave; -1 before the first
 	attention bool
-	at        Time   // its last lane ends, or where not in attention its operation on the GPU; never after the last
+	waits     bool   // its lanes have ended, its operation on the GPU is not ready
+	own       bool   // what is beside ends last, after the results
+	at        Time   // its last lane ends, what it waits for does, or else its operation on the GPU; never after the last
+	beside    Time   // what is beside the lanes of its wave ends
 	due       []Time // end of each operation, by lane counted from the layer's first; the past for none
 	results   Time   // the latest have come up
 }
@@ -75,7 +79,7 @@ func (l *lockstep) begin(start Time) {
 	l.past.reset()
 	for s := range l.sub {
 		sub := &l.sub[s]
-		sub.layer, sub.attention, sub.at = -1, false, never
+		sub.layer, sub.attention, sub.waits, sub.at, sub.beside = -1, false, false, never, start
 		for i := range sub.due {
 			sub.due[i] = start
 		}
@@ -88,10 +92,23 @@ func (l *lockstep) begin(start Time) {
 
 // next returns the sub-batch that takes the next step.
 func (l *lockstep) next() int {
-	if l.sub[1].at < l.sub[0].at {
+	if l.sub[1].at < l.sub[0].at || l.besides && l.sub[1].at == l.sub[0].at && l.sub[1].rank() < l.sub[0].rank() {
 		return 1
 	}
 	return 0
+}
+
+// rank is the order of steps at one instant, as the events have it.
+func (s *subWave) rank() int {
+	switch {
+	case s.attention:
+		return 0
+	case s.waits && !s.own:
+		return 1
+	case s.waits:
+		return 2
+	}
+	return 3
 }
 
 // step takes the next step of either sub-batch; it reports false when both have
@@ -103,9 +120,13 @@ func (l *lockstep) step() bool {
 		return false
 	}
 	l.steps++
-	if next.attention {
+	switch {
+	case next.attention:
 		l.finish(next.at)
-	} else {
+	case next.waits:
+		next.waits = false
+		l.last(s, next.at)
+	default:
 		l.start(s)
 	}
 	return true
@@ -143,13 +164,23 @@ func (l *lockstep) finish(at Time) {
 		if !sub.attention || sub.at > at {
 			continue
 		}
-		block := l.costs[s].block
-		if sub.layer == l.total-1 {
-			block = l.costs[s].exit
+		sub.attention = false
+		if !l.besides {
+			l.last(s, sub.results)
+			continue
 		}
-		l.gpuFree = max(l.gpuFree, sub.results) + block
-		sub.attention, sub.at = false, l.gpuFree
+		sub.waits, sub.own, sub.at = true, sub.beside >= sub.results, max(sub.results, sub.beside)
 	}
+}
+
+// last runs the last operation of a layer of a sub-batch, which is ready at a time.
+func (l *lockstep) last(s int, ready Time) {
+	block := l.costs[s].block
+	if l.sub[s].layer == l.total-1 {
+		block = l.costs[s].exit
+	}
+	l.gpuFree = max(l.gpuFree, ready) + block
+	l.sub[s].at = l.gpuFree
 }
 
 // start starts the next layer of sub-batch s, whose QKV generation has ended:
@@ -163,6 +194,10 @@ func (l *lockstep) start(s int) {
 	l.skipRepeats(s)
 	l.layers++
 	eligible := sub.at + l.latency
+	if beside := l.costs[s].beside; beside > 0 {
+		l.gpuFree = max(l.gpuFree, sub.at) + beside
+		sub.beside = l.gpuFree
+	}
 	sub.attention, sub.at = true, 0
 	// The lane of offset 0, and the offset of the other sub-batch's operation there.
 	q, met := l.first(sub.layer), 0

@@ -15,10 +15,14 @@ type waveHistory struct {
 func newWaveHistory(lanes int) waveHistory {
 	var h waveHistory
 	for i := range h.state {
-		h.state[i] = make([]Time, 3+2*lanes)
+		h.state[i] = make([]Time, 3+2*lanes+besideState)
 	}
 	return h
 }
+
+// besideState is what a state has more where operations run beside lanes: how long the GPU is
+// taken, and when what the other sub-batch's last operation waits for ends.
+const besideState = 2
 
 func (h *waveHistory) reset() { h.count, h.over = 0, false }
 
@@ -32,6 +36,7 @@ func (l *lockstep) skipRepeats(s int) {
 	}
 	i := h.count % pastStates
 	l.save(h.state[i], s)
+	l.saveBeside(h.state[i], s)
 	h.at[i] = sub.at
 	h.count++
 	for period := 1; period <= min(h.count, pastStates)-1; period++ {
@@ -47,7 +52,9 @@ func (l *lockstep) skipRepeats(s int) {
 			end := (h.count - 1 - period + ahead%period) % pastStates
 			if state := h.state[end]; l.beforeLast(state, layer) {
 				periods := Time(ahead/period + 1)
-				l.load(state, s, layer, h.at[end]+periods*(sub.at-h.at[(h.count-1-period)%pastStates]))
+				now := h.at[end] + periods*(sub.at-h.at[(h.count-1-period)%pastStates])
+				l.load(state, s, layer, now)
+				l.loadBeside(state, s, now)
 				return
 			}
 		}
@@ -70,7 +77,7 @@ func (l *lockstep) save(state []Time, s int) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	eligible := sub.at + l.latency
 	lanes := len(l.freeAt)
-	free, due := state[3:3+lanes], state[3+lanes:]
+	free, due := state[3:3+lanes], state[3+lanes:3+2*lanes]
 	state[1] = max(l.linkFree-eligible, 0)
 	q := l.first(sub.layer)
 	for i := range free {
@@ -84,7 +91,7 @@ func (l *lockstep) save(state []Time, s int) {
 	switch {
 	case other.at == never:
 		state[0] = -1 << 1
-	case other.attention:
+	case other.attention || other.waits:
 		state[0] = Time(other.layer-sub.layer)<<1 | 1
 		for i, at := range other.due {
 			due[i] = -never
@@ -100,13 +107,44 @@ func (l *lockstep) save(state []Time, s int) {
 	state[2] = max(l.upFree-results-l.resultsAt, 0)
 }
 
+// saveBeside adds what the future depends on where operations run beside lanes. Of the other
+// sub-batch's it is where the GPU is taken by it, or over.
+func (l *lockstep) saveBeside(state []Time, s int) {
+	if !l.besides {
+		return
+	}
+	now, other := l.sub[s].at, &l.sub[1-s]
+	state = state[len(state)-besideState:]
+	state[0], state[1] = max(l.gpuFree-now, 0), 0
+	if other.waits { // and whether this end is its own
+		state[1] = 2*(other.at-now) + 1
+		if other.own {
+			state[1]++
+		}
+	}
+}
+
+// loadBeside sets what saveBeside saved.
+func (l *lockstep) loadBeside(state []Time, s int, now Time) {
+	if !l.besides {
+		return
+	}
+	other := &l.sub[1-s]
+	state = state[len(state)-besideState:]
+	l.gpuFree = now + state[0]
+	other.beside, other.waits = l.gpuFree, state[1] > 0
+	if other.waits {
+		other.attention, other.at, other.own = false, now+(state[1]-1)/2, state[1]%2 == 0
+	}
+}
+
 // load sets the state to a saved one, for sub-batch s to start a layer at now.
 func (l *lockstep) load(state []Time, s, layer int, now Time) {
 	sub, other := &l.sub[s], &l.sub[1-s]
 	sub.layer, sub.at = layer, now
 	eligible := now + l.latency
 	lanes := len(l.freeAt)
-	free, due := state[3:3+lanes], state[3+lanes:]
+	free, due := state[3:3+lanes], state[3+lanes:3+2*lanes]
 	l.linkFree = eligible + state[1]
 	q := l.first(layer)
 	for _, after := range free {

@@ -7,6 +7,7 @@ type shape struct {
 	spec               *Resource // of the lanes
 	latency, resultsAt Time      // of the link, and of the results' way up
 	total              int       // layers of each sub-batch, what comes before the first not counted
+	besides            bool      // a sub-batch has an operation beside its lanes
 	costs              [2]waveCost
 }
 
@@ -14,6 +15,7 @@ type shape struct {
 type waveCost struct {
 	active             bool
 	entry, block, exit Time
+	beside             Time       // of an operation where the block runs, from the layer's start on; 0 for none
 	lanes              []laneCost // by lane, counted from the layer's first
 }
 
@@ -29,7 +31,7 @@ type laneCost struct {
 // Times of zero would have operations end at one instant in an order that a lockstep
 // does not keep.
 func (l *lockstep) fits(e *Engine, it *Iteration) bool {
-	l.onLanes, l.link, l.up, l.gpu, l.total = -1, -1, -1, -1, 0
+	l.onLanes, l.link, l.up, l.gpu, l.total, l.besides = -1, -1, -1, -1, 0, false
 	if len(it.Ops) == 0 {
 		return false
 	}
@@ -53,12 +55,22 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 	}
 	entry, r := &it.Ops[sub.Layers[0].From], sub.Layers[1]
 	n := r.To - r.From - 1 // three for each lane, and the layer's last
+	if c.beside = 0; n%3 == 1 {
+		n--
+		if c.beside = l.readBeside(it, r.From+n); c.beside == 0 {
+			return false
+		}
+	}
+	waits := n / 3
+	if c.beside > 0 {
+		waits++
+	}
 	if n < 3 || n%3 != 0 || l.total > 0 && int32(l.total) != r.Count {
 		return false
 	}
 	block := &it.Ops[r.To-1]
 	if !l.is(e, &l.gpu, FIFO, entry.Resource) || block.Resource != l.gpu || e.servers[l.gpu].latency > 0 ||
-		(entry.Flags&block.Flags) != NextLayer || block.Flags != NextLayer || block.After.To-block.After.From != n/3 {
+		(entry.Flags&block.Flags) != NextLayer || block.Flags != NextLayer || block.After.To-block.After.From != waits {
 		return false
 	}
 	l.total = int(r.Count)
@@ -85,6 +97,17 @@ func (l *lockstep) reads(e *Engine, it *Iteration, s int) bool {
 		x.parts = it.Parts[work.Parts.From:work.Parts.To]
 	}
 	return true
+}
+
+// readBeside returns the time of an operation beside the lanes, which starts with the layer, runs where
+// the layer's last does and is the last for which that one waits; 0 for another one.
+func (l *lockstep) readBeside(it *Iteration, i int32) Time {
+	o, block := &it.Ops[i], &it.Ops[i+1]
+	if o.Resource != block.Resource || o.Flags != 0 || o.After.From != o.After.To || block.After.From == block.After.To || it.After[block.After.To-1] != i {
+		return 0
+	}
+	l.besides = true
+	return o.Last
 }
 
 // is says whether a resource is the one known for a part, which the first one met

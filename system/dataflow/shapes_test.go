@@ -64,6 +64,9 @@ func drawLockstep(t *rapid.T) ([]Resource, *Iteration) {
 			a := b.op(Op{Last: lanes.Boundaries.Clock.Time(2*it.Parts[from]) + time("more", 0, 5), Resource: testLanes, Lane: int16(lane), Parts: Range{from, from + 1}}, d)
 			waits = append(waits, b.op(Op{Last: time("up", 1, link), Resource: testUp}, a))
 		}
+		if rapid.Bool().Draw(t, "beside") {
+			waits = append(waits, b.op(Op{Last: time("beside the lanes", 1, 400), Resource: testGPU}))
+		}
 		b.op(Op{Last: time("block", 1, 300), Resource: testGPU, Flags: NextLayer}, waits...)
 		b.layers(s, rapid.IntRange(1, 60).Draw(t, "layers"), entry, b.since(first), time("exit", 1, 300))
 	}
