@@ -172,13 +172,8 @@ func (a *attends) decode(requests []scheduler.Decoding, run int, step int64) *po
 // not the GPUs, and the batches of those that attend on the GPUs beside it. Both are valid
 // until the next call. All layers attend alike.
 func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []policy.Class, gpus []gpu.DecodeBatch) {
-	return a.apart(a.decode(requests, 0, step))
-}
-
-// apart is decodeApart of a step.
-func (a *attends) apart(x *policy.Step) (home []policy.Class, gpus []gpu.DecodeBatch) {
 	a.home, a.gpus = a.home[:0], a.gpus[:0]
-	for _, c := range x.Attend {
+	for _, c := range a.decode(requests, 0, step).Attend {
 		if c.Device == policy.Home {
 			a.home = append(a.home, c)
 		} else if len(c.Tokens) > 0 {

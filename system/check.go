@@ -87,34 +87,44 @@ func (c *checker) schedule(f *flow, start, end units.Duration) {
 // traffic verifies what an iteration of L3 has moved and computed against its batch.
 func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end units.Duration, done *work) {
 	var pim, channel units.Duration
-	for s := range costs.sub {
-		if !costs.sub[s].active {
-			continue
-		}
-		var moves traffic
-		for i := range costs.sub[s].groups {
-			g := &costs.sub[s].groups[i]
-			if moves.requests += g.requests; g.requests > 0 {
-				pim += g.compute
-				channel += g.decode.data + g.upBus
-				c.held(costs, &g.decode, end, "vectors", i, s)
-			}
-			for _, x := range []*cargo{&g.prompt, &g.leaving} {
-				moves.tokens += x.tokens
-				if x.tokens > 0 {
-					channel += x.data
-					c.held(costs, &x.shipment, end, "keys and values", i, s)
-				}
+	for r := range costs.runs() {
+		layers, subs := costs.run(r)
+		for s := range subs {
+			if costs.sub[s].active {
+				p, ch := c.layerTraffic(&b.Sub[s], &subs[s], costs, b.Step, end, r, s)
+				pim += units.Duration(layers) * p
+				channel += units.Duration(layers) * ch
 			}
 		}
-		if want := c.homes.follow(c, &b.Sub[s], b.Step, end); moves != want {
-			c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d tokens of heads on a channel, want %d and %d", s, moves.requests, moves.tokens, want.requests, want.tokens)
+	}
+	if done.pim != pim || done.channel != channel {
+		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.pim, done.channel, pim, channel)
+	}
+}
+
+// layerTraffic verifies what a sub-batch moves in a layer of a run, and returns how long its
+// attention takes and the channels carry data.
+func (c *checker) layerTraffic(sub *scheduler.SubBatch, costs *subCost, all *iterationCosts, step int64, end units.Duration, run, s int) (pim, channel units.Duration) {
+	var moves traffic
+	for i := range costs.groups {
+		g := &costs.groups[i]
+		if moves.requests += g.requests; g.requests > 0 {
+			pim += g.compute
+			channel += g.decode.data + g.upBus
+			c.held(all, &g.decode, end, "vectors", i, s)
+		}
+		for _, x := range []*cargo{&g.prompt, &g.leaving} {
+			moves.tokens += x.tokens
+			if x.tokens > 0 {
+				channel += x.data
+				c.held(all, &x.shipment, end, "keys and values", i, s)
+			}
 		}
 	}
-	layers := units.Duration(costs.layers)
-	if done.pim != layers*pim || done.channel != layers*channel {
-		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.pim, done.channel, layers*pim, layers*channel)
+	if want := c.homes.follow(c, sub, step, end, run); moves != want {
+		c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d tokens of heads on a channel, want %d and %d", s, moves.requests, moves.tokens, want.requests, want.tokens)
 	}
+	return pim, channel
 }
 
 // held verifies that a transfer down holds the links for as long as the channels carry it.
@@ -131,24 +141,27 @@ type traffic struct {
 	tokens   int64
 }
 
+// homeOf is the layers of a run of one request.
+type homeOf struct{ request, run int32 }
+
 // homes follows what is at the home of each request: tokens of heads in one layer.
 type homes struct {
 	*attends
 	channels int
-	have     map[int32]int64
+	have     map[homeOf]int64
 }
 
 // follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
 // requests attend at home over nothing that has not gone there.
-func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end units.Duration) (t traffic) {
-	leaves := func(request int32, heads, tokens int) {
+func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end units.Duration, run int) (t traffic) {
+	leaves := func(request homeOf, heads, tokens int) {
 		h.have[request] += int64(heads * tokens)
 		t.tokens += int64(heads / h.channels * tokens)
 	}
 	appends := h.policy.Vectors().New > 0
 	for i := range sub.Decode {
-		request := sub.Decode[i].Request
-		x := h.decode(sub.Decode[i:i+1], 0, step)
+		request := homeOf{sub.Decode[i].Request, int32(run)}
+		x := h.decode(sub.Decode[i:i+1], run, step)
 		if appends {
 			h.have[request] += int64(h.heads)
 		}
@@ -162,7 +175,7 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 			t.requests++
 		}
 		if have := h.have[request]; attended > have {
-			c.fail(LawTraffic, end, "request %d attends over %d tokens of heads at home, where %d are", request, attended, have)
+			c.fail(LawTraffic, end, "request %d attends over %d tokens of heads at home, where %d are", request.request, attended, have)
 		}
 		for _, l := range x.Leave {
 			leaves(request, l.Heads, l.Tokens[0])
@@ -170,11 +183,12 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 	}
 	for i := range sub.Prefill {
 		p := &sub.Prefill[i]
+		request := homeOf{p.Request, int32(run)}
 		if p.Finished == 0 {
-			h.have[p.Request] = 0
+			h.have[request] = 0
 		}
-		for _, l := range h.policy.Prompt(0, p.Tokens, p.Finished, p.Last).Leave {
-			leaves(p.Request, l.Heads, l.Tokens[0])
+		for _, l := range h.policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave {
+			leaves(request, l.Heads, l.Tokens[0])
 		}
 	}
 	return t

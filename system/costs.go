@@ -15,6 +15,7 @@ type groupCost struct {
 	requests  int            // that attend over something on the rankset
 	clocks    int64          // of the rank's attention, refresh not counted
 	compute   units.Duration // of the rankset, refresh included
+	idle      units.Duration // of it, for which the mean rank waits for the busiest, where heads differ
 	decode    shipment       // vectors of the requests: q, and k and v where these do not stay on the GPUs
 	prompt    cargo          // of the prompts
 	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
@@ -44,7 +45,7 @@ type subCost struct {
 
 // iterationCosts is what the tasks of an iteration cost on L3's resources, and how these work.
 type iterationCosts struct {
-	layers  int
+	layers  int            // of the first run of layers that attend alike
 	latency units.Duration // of a PCIe transfer down, not occupying the link
 	// upLatency is from the end of attention to the first data of results on the
 	// links: the host notices, the rank PU answers, a PCIe transfer begins.
@@ -61,10 +62,28 @@ type iterationCosts struct {
 	buffered           bool  // the memory controllers collect what they write
 	halfDuplex         bool  // PCIe can carry more than the channels: they serve one direction at a time
 
-	sub    []subCost
-	groups []groupCost // of all sub-batches, R each
+	sub    []subCost   // in the first run of layers
+	groups []groupCost // of these, R for each sub-batch
+	more   []layerRun  // of further runs
 	waits  []int32     // scratch: what a block waits for
 }
+
+// layerRun is what sub-batches cost in a run of layers that attend alike.
+type layerRun struct {
+	layers int
+	sub    []subCost
+}
+
+// run returns the layers of a run and the costs of all sub-batches there.
+func (c *iterationCosts) run(i int) (layers int, sub []subCost) {
+	if i == 0 {
+		return c.layers, c.sub
+	}
+	return c.more[i-1].layers, c.more[i-1].sub
+}
+
+// runs returns how many there are.
+func (c *iterationCosts) runs() int { return 1 + len(c.more) }
 
 // newIterationCosts returns costs with room for the groups of all sub-batches.
 func newIterationCosts(subBatches, ranksets int) iterationCosts {
@@ -106,7 +125,8 @@ type devices struct {
 	resultBursts      int64          // of one query head
 	hostAccess        units.Duration // of a host core to a rank's control region
 
-	scratch []int64 // one value a rankset
+	scratch   []int64 // one value a rankset
+	byChannel []int64 // one a channel
 }
 
 // sequence is a table's clocks of a head in sequence by context length, the
@@ -139,55 +159,62 @@ func (s *sequence) at(context int) int64 {
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	for s := range b.Sub {
-		out, sub := &c.sub[s], &b.Sub[s]
-		if out.active = sub.Tokens() > 0; !out.active {
+		sub := &b.Sub[s]
+		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {
 			continue
 		}
-		d.fillGroups(out.groups, sub, b.Step)
+		x := d.decodeBeside(sub.Decode, b.Step, d.counts)
 		g := d.stageRuns(sub)
-		l := &g.layers[0]
-		out.entry, out.block, out.exit, out.use = g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
-		out.prefillAttention, out.window, out.use.merge = l.prompts, l.attention-l.prompts, l.merge
+		for run := range d.runs {
+			_, subs := c.run(run)
+			out, l := &subs[s], &g.layers[run]
+			if len(d.runs) > 1 {
+				x = d.decode(sub.Decode, run, b.Step)
+			}
+			d.fillGroups(out.groups, sub, x, run)
+			out.active, out.entry, out.block, out.exit, out.use = true, g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
+			out.prefillAttention, out.window = l.prompts, l.attention-l.prompts
+			c.sub[s].use.merge += units.Duration(l.count) * l.merge
+		}
 	}
 }
 
-// decodeBeside returns what attention takes of decoding requests, and sets the GPUs' part,
-// beside the ranks. All layers attend alike.
-func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64) *policy.Step {
-	x := d.decode(requests, 0, step)
-	_, gpus := d.apart(x)
-	d.decoding[0] = decoding{batches: gpus}
-	if d.window {
-		d.decoding[0].beside, d.decoding[0].merge = d.choices(x), d.gpu.Merge(x.Merged)
+// decodeBeside sets the GPUs' part of decoding, beside the ranks, and returns what attention
+// takes in the last run of layers. It may count what is attended to.
+func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
+	d.gpus = d.gpus[:0]
+	for run := range d.runs {
+		x = d.decode(requests, run, step)
+		if count {
+			d.count(x, run)
+		}
+		from := len(d.gpus)
+		for i := range x.Attend {
+			if c := &x.Attend[i]; c.Device == policy.GPU {
+				d.gpus = append(d.gpus, decodeBatch(c))
+			}
+		}
+		d.decoding[run] = decoding{batches: d.gpus[from:]}
+		if d.window {
+			d.decoding[run].beside, d.decoding[run].merge = d.choices(x), d.gpu.Merge(x.Merged)
+		}
 	}
 	return x
 }
 
-// fillGroups sets the groups of a sub-batch, and the GPUs' part of its decoding.
-func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, step int64) {
+// fillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x.
+func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	for offset := range groups {
 		g := &groups[offset]
-		g.requests, g.clocks, g.heads, g.prompt, g.leaving = 0, 0, g.heads[:0], cargo{}, cargo{}
+		g.requests, g.clocks, g.idle, g.heads, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], cargo{}, cargo{}
 	}
-	x := d.decodeBeside(sub.Decode, step)
-	if d.counts {
-		d.count(x, 0)
-	}
-	for _, c := range d.home {
-		heads := int64(c.Heads / d.channels)
-		for i, tokens := range c.Tokens {
-			if tokens == 0 {
-				continue
-			}
-			g := &groups[sub.Decode[i].Offset]
-			head := d.sequence.at(tokens)
-			if len(g.heads) == 0 {
-				// The first head of a group finds no other's drain to hide behind.
-				g.clocks = d.table.Alone(tokens) - head
-			}
-			g.requests++
-			g.heads = append(g.heads, head)
-			g.clocks += heads * head
+	for i := range x.Attend {
+		switch c := &x.Attend[i]; {
+		case c.Device != policy.Home:
+		case c.PerHead != nil:
+			d.attendByHead(groups, sub.Decode, c)
+		default:
+			d.attend(groups, sub.Decode, c)
 		}
 	}
 	for i := range x.Leave {
@@ -200,7 +227,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, step i
 	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		d.loadPrompt(&groups[c.Offset].prompt, c.Tokens, c.Finished, c.Last)
+		d.loadPrompt(&groups[c.Offset].prompt, run, c.Tokens, c.Finished, c.Last)
 	}
 	for offset := range groups {
 		g := &groups[offset]
@@ -214,15 +241,46 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, step i
 	}
 }
 
+// attend adds attention of heads that are alike to the groups of their requests.
+func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
+	heads := int64(c.Heads / d.channels)
+	for i, tokens := range c.Tokens {
+		if tokens == 0 {
+			continue
+		}
+		g := &groups[requests[i].Offset]
+		head := d.sequence.at(tokens)
+		if len(g.heads) == 0 {
+			// The first head of a group finds no other's drain to hide behind.
+			g.clocks = d.table.Alone(tokens) - head
+		}
+		g.requests++
+		g.heads = append(g.heads, head)
+		g.clocks += heads * head
+	}
+}
+
 // PIM implements scheduler.Predictor (L3, equation 5): in every layer the
 // busiest rankset's attention, the decode vectors' way down and up, and the
 // prompt KV of the other sub-batch, taken as one prompt.
-func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) units.Duration {
+func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) (t units.Duration) {
+	for run, layers := range d.runs {
+		x := d.decode(s.Decode, run, iteration)
+		t += units.Duration(layers) * d.layerPIM(s, x, run, otherPrefill)
+	}
+	return t
+}
+
+// layerPIM is PIM of a layer of a run, whose decoding takes x.
+func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPrefill int) (t units.Duration) {
 	clocks := d.scratch
 	clear(clocks)
-	home, _ := d.decodeApart(s.Decode, iteration)
 	attend := 0 // requests
-	for _, c := range home {
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if c.Device != policy.Home {
+			continue
+		}
 		for i, tokens := range c.Tokens {
 			if tokens > 0 {
 				attend++
@@ -234,10 +292,9 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 	for _, c := range clocks {
 		busiest = max(busiest, c)
 	}
-	var t units.Duration
 	if otherPrefill > 0 {
 		var prompt cargo
-		d.loadPrompt(&prompt, otherPrefill, 0, true)
+		d.loadPrompt(&prompt, run, otherPrefill, 0, true)
 		d.pack(&prompt)
 		t += prompt.took()
 	}
@@ -245,7 +302,7 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 		traffic := d.traffic(attend)
 		t += d.latency + traffic.down.took() + d.clock.Time(busiest) + d.upLatency + traffic.up
 	}
-	return units.Duration(d.model.Layers) * t
+	return t
 }
 
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
@@ -254,7 +311,7 @@ func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	if !d.window {
 		return d.gpuSide.GPU(s, iteration)
 	}
-	d.decodeBeside(s.Decode, iteration)
+	d.decodeBeside(s.Decode, iteration, false)
 	return d.gpuTime(s)
 }
 
@@ -262,13 +319,16 @@ func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 // is with the batched operations, as it grows with the number of requests.
 func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefill int) {
 	sub, layers := &b.Sub[i], units.Duration(d.model.Layers)
-	d.decodeBeside(sub.Decode, b.Step)
+	d.decodeBeside(sub.Decode, b.Step, false)
 	g, chunks := d.stageRuns(sub), d.gpu.Attention()
-	for j := range m.Chunks {
+	for j := range m.Chunks { // the same in all layers
 		k := d.promptAttention(&chunks, &sub.Prefill[j], 0)
 		m.Chunks[j].Time = layers * k.took(g.slow)
 	}
-	l := &g.layers[0]
-	m.FC = g.entry + (layers-1)*g.block + g.exit + layers*(l.attention-l.prompts+l.merge)
+	m.FC = g.entry + (layers-1)*g.block + g.exit
+	for run := range g.layers {
+		l := &g.layers[run]
+		m.FC += units.Duration(l.count) * (l.attention - l.prompts + l.merge)
+	}
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)
 }

@@ -17,7 +17,7 @@ func (j *joules) add(o joules) {
 // gpuUse is how the GPUs work for a sub-batch.
 type gpuUse struct {
 	slow   float64        // by how much longer than for moments
-	merge  units.Duration // of a layer, where a block begins with it
+	merge  units.Duration // of all layers, where blocks begin with it
 	joules joules
 }
 

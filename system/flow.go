@@ -125,7 +125,7 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.channel += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {
-		w.attention += units.Duration(f.side.model.Layers) * f.uses[i].merge
+		w.attention += f.uses[i].merge
 		w.joules.add(f.uses[i].joules)
 	}
 }

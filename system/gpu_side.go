@@ -254,7 +254,7 @@ func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, use gpuUse) []p
 	case opBlock:
 		var steps []part
 		if use.merge > 0 {
-			steps = append(steps, part{"merge", use.merge})
+			steps = append(steps, part{"merge", use.merge / units.Duration(d.model.Layers)})
 		}
 		steps = append(steps,
 			step("projection, all-reduce", d.gpu.Projection(tokens)),

@@ -23,14 +23,17 @@ func (m *imbalance) add(c *iterationCosts) {
 		if !c.sub[s].active {
 			continue
 		}
-		var busiest units.Duration
-		for i := range c.sub[s].groups {
-			if g := &c.sub[s].groups[i]; g.requests > 0 {
-				busiest = max(busiest, g.compute)
-				m.total.Add(g.compute)
+		for r := range c.runs() {
+			_, subs := c.run(r)
+			var busiest units.Duration
+			for i := range subs[s].groups {
+				if g := &subs[s].groups[i]; g.requests > 0 {
+					busiest = max(busiest, g.compute)
+					m.total.Add(g.compute - g.idle)
+				}
 			}
+			m.busiest.Add(busiest)
 		}
-		m.busiest.Add(busiest)
 	}
 }
 

@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
@@ -44,7 +45,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	d := n.devices()
 	e := &l3{devices: d, costs: n.costs(d)}
 	if check != nil {
-		check.homes = homes{newAttends(cfg), d.channels, map[int32]int64{}}
+		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}}
 	}
 	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
@@ -157,7 +158,13 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 		UnitTokens: geometry.RowTokens, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
 	}
 	if p := policyOf(cfg); p.Name() != "dense" {
-		held, _ := p.Memory(0) // all layers attend alike
+		held, _ := p.Memory(0) // all layers hold alike
+		held = slices.Clone(held)
+		for i := range held { // any rank may have the heads that hold most
+			if held[i].Longest > 0 {
+				held[i].Share = held[i].Longest
+			}
+		}
 		spec.Classes = addClasses(nil, held, policy.Home, 1)
 		for i := range spec.Classes {
 			spec.Classes[i].Heads /= cfg.ReplicaChannels()
@@ -184,7 +191,7 @@ func (n *Node) devices() *devices {
 		channel: units.Bandwidth(channels) * cfg.DRAM.Spec.Bandwidth(),
 		buffer:  units.Bytes(channels) * cfg.PIM.MCBuffer,
 		latency: cfg.PCIe.Latency,
-		scratch: make([]int64, cfg.Node.Ranksets),
+		scratch: make([]int64, cfg.Node.Ranksets), byChannel: make([]int64, channels),
 		pimPeak: n.pimPeak() / units.Bandwidth(n.Replicas()),
 	}
 	if n.kernels != nil {
@@ -228,10 +235,17 @@ func (n *Node) padding() units.Bandwidth {
 func (n *Node) costs(d *devices) iterationCosts {
 	s, tCK, comm := &n.cfg.DRAM.Spec, n.cfg.DRAM.Spec.TCK, &n.cfg.Comm
 	c := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
-	c.layers, c.latency, c.upLatency = n.cfg.Model.Layers, d.latency, d.upLatency
+	c.layers, c.latency, c.upLatency = d.runs[0], d.latency, d.upLatency
+	for _, layers := range d.runs[1:] {
+		more := newIterationCosts(n.cfg.Scheduler.SubBatches, n.cfg.Node.Ranksets)
+		c.more = append(c.more, layerRun{layers, more.sub})
+	}
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
+	if n.cfg.Policy.Profile != "" && d.policy.Name() == "hgca" {
+		c.headsEach = 1 // each has its own length
+	}
 	if n.kernels != nil {
 		c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())
 	}

@@ -52,15 +52,20 @@ func (c *iterationCosts) fill(f *flow) {
 		}
 		entry := f.enter(s, onGPUs, sub.entry, sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
-		first := int32(len(it.Ops))
-		c.layer(it, s)
-		f.layers(s, entry, first, sub.exit)
+		layers := &it.Sub[s]
+		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
+		for i := range c.runs() {
+			count, subs := c.run(i)
+			first := int32(len(it.Ops))
+			c.layer(it, &subs[s], s)
+			layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: int32(count)})
+			layers.Exit = subs[s].exit
+		}
 	}
 }
 
 // layer adds the operations of one layer of sub-batch s.
-func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
-	sub := &c.sub[s]
+func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int) {
 	c.waits = c.waits[:0]
 	for g := range sub.groups {
 		group := &sub.groups[g]
@@ -82,7 +87,7 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
 		c.waits = append(c.waits, up)
 	}
 	if !c.asyncPrefill {
-		c.later(it, s, -1)
+		c.later(it, sub, s, -1)
 	}
 	number := int16(s * len(sub.groups))
 	if sub.prefillAttention > 0 {
@@ -98,15 +103,14 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, s int) {
 	o, block := it.Add(onGPUs, sub.block)
 	o.Kind, o.Group, o.Flags, o.After = opBlock, number, dataflow.NextLayer, it.Wait(c.waits...)
 	if c.asyncPrefill {
-		c.later(it, s, block)
+		c.later(it, sub, s, block)
 	}
 }
 
 // later adds the transfers of keys and values that are not needed in the iteration, of prompts
 // and of what leaves the GPUs: beside a block, or, where that is negative, before the one that
 // will wait for them.
-func (c *iterationCosts) later(it *dataflow.Iteration, s int, block int32) {
-	sub := &c.sub[s]
+func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, block int32) {
 	for g := range sub.groups {
 		group := &sub.groups[g]
 		c.ship(it, &group.prompt, opPromptDown, s, g, block)

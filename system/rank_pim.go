@@ -141,7 +141,7 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 	var prompts cargo
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		e.loadPrompt(&prompts, c.Tokens, c.Finished, c.Last)
+		e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last)
 	}
 	traffic := e.traffic(len(sub.Decode))
 	down, up, channel := traffic.down.held(), traffic.up, traffic.down.data+traffic.upBus

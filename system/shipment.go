@@ -84,9 +84,9 @@ func (d *devices) load(c *cargo, heads, first, tokens int) {
 	c.clocks += each * d.transfers.Write(first, tokens)
 }
 
-// loadPrompt adds what a chunk of a prompt sends to the ranks.
-func (d *devices) loadPrompt(c *cargo, tokens, finished int, last bool) {
-	for _, l := range d.policy.Prompt(0, tokens, finished, last).Leave {
+// loadPrompt adds what a chunk of a prompt sends to the ranks in a layer of a run.
+func (d *devices) loadPrompt(c *cargo, run, tokens, finished int, last bool) {
+	for _, l := range d.policy.Prompt(run, tokens, finished, last).Leave {
 		if l.Tokens[0] > 0 {
 			d.load(c, l.Heads, l.From[0], l.Tokens[0])
 		}

@@ -129,7 +129,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 			want[c.Offset] += int64(d.heads) * m.WriteClocks
 			tokens[c.Offset] += c.Tokens
 		}
-		d.fillGroups(costs.sub[0].groups, sub, 0)
+		d.fillGroups(costs.sub[0].groups, sub, d.decodeBeside(nil, 0, false), 0)
 		for offset, g := range costs.sub[0].groups {
 			most := int64(d.heads*len(sub.Prefill)) * 24
 			if waits := want[offset] - g.prompt.clocks; g.prompt.tokens != int64(d.heads*tokens[offset]) || waits < 0 || waits > most {
@@ -144,7 +144,7 @@ func TestGroupsSendTheirChunks(t *testing.T) {
 	// for one token each: tRCD 22, three bursts more at 8 and at 4 clocks, 66.
 	whole, parts := d.promptClocks(0, 512), d.promptClocks(0, 200)+d.promptClocks(200, 312)
 	sub := scheduler.SubBatch{Prefill: []scheduler.Chunk{{Tokens: 2, Finished: 511}}}
-	d.fillGroups(costs.sub[0].groups, &sub, 0)
+	d.fillGroups(costs.sub[0].groups, &sub, d.decodeBeside(nil, 0, false), 0)
 	if over := costs.sub[0].groups[0].prompt.clocks; parts <= whole || over != 6*2*(22+3*8+66+22+3*4+66) {
 		t.Errorf("a row in two parts takes %d clocks, whole %d; two tokens over its end %d", parts, whole, over)
 	}

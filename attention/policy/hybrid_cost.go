@@ -33,7 +33,7 @@ func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
 	if s.Name == "hgca" {
 		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, shares{s.Share, s.Share}, s.PromptQueries
 		copies := rest
-		if copies.Share = c.read(); copies.Share == 0 {
+		if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
 			copies.Bytes = 0
 		}
 		c.held[0] = copies
@@ -60,10 +60,10 @@ func (c *hybridCost) away(context int) int {
 }
 
 // read reads the shares of the profile, and returns that of copies, over all heads: that of the
-// contexts in which it is largest.
-func (c *hybridCost) read() (copies float64) {
+// contexts in which it is largest; and, with a profile, the largest of all heads and contexts.
+func (c *hybridCost) read() (copies, longest float64) {
 	if c.profile == nil {
-		return c.share.mean
+		return c.share.mean, 0
 	}
 	heads, buckets := c.shape.KVHeads, len(c.profile.Measured.Contexts)
 	c.by, c.runs = make([]shares, c.shape.Layers*buckets), slices.Repeat([]int{1}, c.shape.Layers)
@@ -73,11 +73,12 @@ func (c *hybridCost) read() (copies float64) {
 			at := &c.by[i/heads*buckets+bucket]
 			at.mean += h.Share[bucket] / float64(heads)
 			at.most = max(at.most, h.Share[bucket])
+			longest = max(longest, h.Share[bucket])
 			sum += h.Share[bucket]
 		}
 		copies = max(copies, sum/float64(len(c.profile.Heads)))
 	}
-	return copies
+	return copies, longest
 }
 
 // shares returns those in a step with a context. With a profile a run is a layer.
@@ -95,39 +96,49 @@ func part(share float64, of int) int { return int(math.Ceil(float64(share * floa
 // Decode returns all heads on the GPUs over sink and window, and at home over the rest.
 func (c *hybridCost) Decode(requests []Request, run int) *Step {
 	n := len(requests)
-	c.reset(n, 5)
-	near, away, far, leave, more := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n)
-	sum, leaving, longest := 0, 0, 0
+	heads, each := c.shape.KVHeads, 0
+	if c.profile != nil {
+		each = heads
+	}
+	c.reset(n, 5+each)
+	near, away, far, leave, more, perHead := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n), c.take(n*each)
+	sum, leaving, arriving, longest := 0, 0, 0, 0
 	for i, r := range requests {
 		away[i] = c.away(r.Context)
 		share := c.shares(run, r.Context)
 		near[i], far[i] = r.Context-away[i], part(share.mean, away[i])
 		longest = max(longest, part(share.most, away[i]))
+		for head := range each {
+			h, bucket := c.profile.head(run, head, r.Context)
+			perHead[i*each+head] = part(h.Share[bucket], away[i])
+		}
 		leave[i], more[i] = 0, 0
 		if c.Size > 0 {
 			leave[i] = c.away(r.Context+1) - away[i]
-		}
-		if leave[i] > 0 {
-			more[i] = part(share.mean, away[i]+leave[i]) - far[i]
+			more[i] = max(0, part(c.shares(run, r.Context+1).mean, away[i]+leave[i])-far[i])
 		}
 		sum += near[i]
 		leaving += leave[i]
+		arriving += more[i]
 		if near[i] > 0 && far[i] > 0 {
 			c.step.Merged++
 		}
 	}
-	heads := c.shape.KVHeads
 	if sum > 0 {
 		c.attend(Class{Device: GPU, Heads: heads, Tokens: near, Weights: c.hgca})
 	}
-	c.attend(Class{Device: Home, Heads: heads, Tokens: far, Whole: c.hgca, Longest: longest})
+	home := Class{Device: Home, Heads: heads, Tokens: far, Whole: c.hgca, Longest: longest}
+	if each > 0 {
+		home.PerHead = perHead
+	}
+	c.attend(home)
 	if c.hgca { // weights in, averages in and out
 		c.pass(1, 3*scoreBytes*int64(sum)*int64(c.shape.QueryHeads), 0)
 	}
 	if leaving > 0 && c.all {
 		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: away, Tokens: leave, Notes: c.notes()})
 	}
-	if leaving > 0 && c.hgca {
+	if c.hgca && leaving+arriving > 0 {
 		c.step.Leave = append(c.step.Leave, Leaving{Heads: heads, From: far, Tokens: more, Copies: c.all, Notes: c.notes()})
 	}
 	return &c.step

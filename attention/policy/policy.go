@@ -44,6 +44,9 @@ type Class struct {
 	// most its context. What a device reads beyond that (pages, columns) belongs to the
 	// model of its kernel.
 	Tokens []int
+	// PerHead is Tokens of each head, request by request, where heads differ: Tokens is their
+	// mean then. nil where they do not.
+	PerHead []int
 	// Page is how many tokens lie together in memory, where they are selected ones that lie
 	// anywhere; 0 where they are in order.
 	Page         int
@@ -144,6 +147,7 @@ type Held struct {
 	OfPrompt   bool
 	Skip, Most int
 	Share      float64
+	Longest    float64 // Share of the head that holds most, where heads differ and Share is their mean; else 0
 }
 
 // Policy decides what attention attends over. Its methods are pure but for the memory of
