@@ -1,0 +1,274 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// TestWindowOfOneRequest: with one request and one sub-batch a layer is its tasks in turn, by
+// hand: q goes down, the ranks attend over what has left the window without an append, outputs
+// come up with a maximum and a sum of 4 bytes a query head, and the block begins with the merge;
+// beside it the GPUs attend over the window. HGCA's ranks have a share of the tokens, and the
+// window's kernel returns its weights.
+func TestWindowOfOneRequest(t *testing.T) {
+	const in, block, layers = 1500, 64, 96
+	for _, c := range []struct {
+		sets          []string
+		heads, window int
+		share         int // tokens of 10 that are attended to
+	}{
+		{[]string{"policy.name=window", "policy.window=256"}, 96, 256, 10},
+		{[]string{"policy.name=hgca", "policy.window=256", "policy.share=0.1"}, 96, 256, 1},
+		{[]string{"policy.name=window", "policy.window=1400"}, 96, 1400, 10}, // the window takes longer than the ranks
+	} {
+		node := nodeOf(t, append(c.sets, oneBatch, allAtOnce, "policy.block=64")...)
+		d, cfg := node.devices(), node.cfg
+		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
+		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
+		longer, shorter := 0, 0
+		drive(t, append(c.sets, oneBatch, allAtOnce, "policy.block=64"), equal(1, in, 140), keep, func(r *replica, x driven) {
+			if len(x.batch.Sub[0].Decode) == 0 {
+				return
+			}
+			tokens := x.batch.Sub[0].Decode[0].Context(x.batch.Step)
+			away := 0 // blocks leave a full window after the step
+			for tokens-1-away >= c.window {
+				away += block
+			}
+			far := (away*c.share + 9) / 10
+			vectors := units.Bytes(c.heads * 128 * 2)
+			down := max(links.TransferTime(vectors), refreshedTime(6*4*4)) + refreshedTime(6*4)
+			up := max(links.TransferTime(vectors+units.Bytes(c.heads*4)), refreshedTime(6*4*4+4)) // 24 bytes of sums are a burst
+			compute := refreshedTime(node.table.Attention(far) + 5*node.table.InSequence(far))
+			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
+			near := g.Attention()
+			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(tokens - away), Longest: tokens - away, KVHeads: c.heads, Weights: c.share < 10}))
+			if c.share < 10 { // weights in, averages in and out
+				window += ps(g.Pass(1, float64(3*4*(tokens-away)*c.heads), 0))
+			}
+			attention := max(home, window)
+			if home > window {
+				longer++
+			} else {
+				shorter++
+			}
+			want := ps(g.Embedding(1)) + ps(g.QKV(1)) + ps(g.LMHead(1)) + (layers-1)*ps(g.QKV(1)) + layers*(attention+ps(g.Merge(1))+ps(g.ProjectionFFN(1)))
+			if leaves := (tokens-away)%c.window == 0; x.took != want && !leaves || x.took < want {
+				t.Fatalf("%v, context %d: %v, its tasks in turn %v", c.sets, tokens, x.took, want)
+			}
+			if traffic := d.traffic(1); traffic.upBus != (6*4+1+1)*4*625 {
+				t.Fatalf("results keep the channels busy for %v", traffic.upBus)
+			}
+		})
+		if short := c.window == 1400 || c.share < 10; short && shorter == 0 || !short && longer == 0 {
+			t.Errorf("%v: the ranks take longer in %d steps, the window in %d", c.sets, longer, shorter)
+		}
+	}
+}
+
+// TestWindowOfNothing: without sink and window everything is in the DIMMs, and a run is that of
+// dense attention to the picosecond.
+func TestWindowOfNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		dense := mustRun(t, mustNode(t, cfg), trace, false)
+		none := *cfg
+		none.Policy = policy.New("window")
+		none.Policy.Window, none.Policy.Sink = 0, 0
+		got := mustRun(t, mustNode(t, &none), trace, false)
+		if a, b := requestsOf(t, dense), requestsOf(t, got); a != b || got.Tasks != dense.Tasks || got.busy != dense.busy || got.kv != dense.kv {
+			t.Fatalf("dense\n%s\na window of nothing\n%s", a, b)
+		}
+	})
+}
+
+// TestWholeShare: HGCA that keeps everything attends in the DIMMs for as long as a window of
+// the same size does; a larger share is never faster.
+func TestWholeShare(t *testing.T) {
+	pim := func(sets ...string) (attends, last units.Duration) {
+		r, _ := drive(t, append(sets, "policy.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *replica, d driven) { last = d.took })
+		return r.engine.(*l3).flow.work.pim, last
+	}
+	window, _ := pim("policy.name=window")
+	whole, before := pim("policy.name=hgca", "policy.share=1")
+	if window != whole {
+		t.Errorf("the ranks attend for %v, with a share of 1 for %v", window, whole)
+	}
+	for _, share := range []float64{0.7, 0.3, 0.1, 0.01, 0} {
+		_, took := pim("policy.name=hgca", fmt.Sprintf("policy.share=%v", share))
+		if took > before {
+			t.Errorf("a share of %v takes %v, the larger one %v", share, took, before)
+		}
+		before = took
+	}
+}
+
+// TestNoFasterThanEither: an iteration takes at least what the GPUs do for the windows, and at
+// least what the busiest rankset does for the rest.
+func TestNoFasterThanEither(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := drawCosts(t, rapid.IntRange(1, 5).Draw(t, "ranksets"))
+		f, end := runCosts(t, c, len(c.sub[0].groups), false, 0)
+		var gpus, ranks units.Duration
+		for s := range c.sub {
+			busiest := units.Duration(0)
+			if !c.sub[s].active {
+				continue
+			}
+			for _, g := range c.sub[s].groups {
+				if g.requests > 0 {
+					busiest = max(busiest, g.compute)
+				}
+			}
+			gpus += units.Duration(c.layers) * c.sub[s].window
+			ranks = max(ranks, units.Duration(c.layers)*busiest)
+		}
+		if end < gpus || end < ranks || f.it.Totals().ByKind[opWindow] != gpus {
+			t.Fatalf("the iteration takes %v, windows %v, a rankset %v", end, gpus, ranks)
+		}
+	})
+}
+
+// TestEverythingGoesHomeOnce: what a run sends to the DIMMs is what has left the windows at the
+// end of each request, all heads once, with the copies of what is salient.
+func TestEverythingGoesHomeOnce(t *testing.T) {
+	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}}
+	for _, c := range []struct {
+		sets []string
+		all  bool
+		part int // of 10 that are copied
+	}{
+		{[]string{"policy.name=window"}, true, 0}, {[]string{"policy.name=window", "policy.sink=20"}, true, 0},
+		{[]string{"policy.name=hgca", "policy.share=0.3"}, true, 3}, {[]string{"policy.name=hgca", "policy.share=0.3", "policy.keep_all=false"}, false, 3},
+	} {
+		var sent int64
+		sets := append(c.sets, "policy.window=128", "policy.block=32", "scheduler.chunk_multiple=256")
+		drive(t, sets, requests, func(x *iterationCosts) {
+			for s := range x.sub {
+				for i := range x.sub[s].groups {
+					if g := &x.sub[s].groups[i]; x.sub[s].active {
+						sent += g.prompt.tokens + g.leaving.tokens
+					}
+				}
+			}
+		}, unseen)
+		want := 0
+		for _, r := range requests {
+			away := 0
+			for tokens := r.Input + r.Output - 1; tokens-away >= 128; away += 32 {
+			}
+			if strings.Contains(fmt.Sprint(c.sets), "sink") {
+				away = max(away-20, 0)
+			}
+			if c.all {
+				want += 6 * away
+			}
+			want += 6 * ((away*c.part + 9) / 10)
+		}
+		if sent != int64(want) {
+			t.Errorf("%v: %d tokens of heads go home on a channel, want %d", c.sets, sent, want)
+		}
+	}
+}
+
+// forgetful is a policy of a test that sends nothing home after the prompt.
+type forgetful struct{ policy.Policy }
+
+func (f forgetful) Decode(requests []policy.Request, run int) *policy.Step {
+	x := f.Policy.Decode(requests, run)
+	x.Leave = x.Leave[:0]
+	return x
+}
+
+// TestPlantedTraffic: a checked run finds keys and values that stay behind, and costs that are
+// not the policy's.
+func TestPlantedTraffic(t *testing.T) {
+	run := func(plant func(e *l3, c *checker)) error {
+		r := nodeOf(t, "policy.name=window", "policy.window=64", "policy.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
+		plant(r.engine.(*l3), r.check)
+		r.kvUnits = level{peak: newPeak(1)}
+		return r.run(context.Background())
+	}
+	for name, plant := range map[string]func(e *l3, c *checker){
+		"nothing leaves, and costs agree": func(e *l3, c *checker) {
+			e.policy, c.homes.policy = forgetful{e.policy}, forgetful{c.homes.policy}
+		},
+		"nothing leaves in the costs": func(e *l3, _ *checker) { e.policy = forgetful{e.policy} },
+		"everything is at home": func(e *l3, _ *checker) {
+			e.policy = policy.NewDense(policyShape(e.cfg))
+		},
+	} {
+		if err := run(plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := run(func(*l3, *checker) {}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWindowPredictions: what the predictors say of the GPUs is what they do for an iteration that
+// decodes, windows and merges among it; of the ranks, that what has left the windows counts.
+func TestWindowPredictions(t *testing.T) {
+	busy, seen := units.Duration(0), 0
+	drive(t, []string{"policy.name=window", "policy.window=512", allAtOnce}, equal(2, 900, 20), keep, func(r *replica, d driven) {
+		e := r.engine.(*l3)
+		work := e.flow.work.gpu - busy
+		busy += work
+		if d.batch.Sub[0].PrefillTokens()+d.batch.Sub[1].PrefillTokens() > 0 {
+			return
+		}
+		seen++
+		var both, pim units.Duration
+		var m scheduler.Sample
+		for i := range d.batch.Sub {
+			both += e.GPU(&d.batch.Sub[i], d.batch.Step)
+			pim = e.PIM(&d.batch.Sub[i], d.batch.Step, 0)
+			e.measure(&m, d.batch, i, 0)
+			if m.FC != e.GPU(&d.batch.Sub[i], d.batch.Step) || m.PIM != pim {
+				t.Fatalf("a sample has %v on the GPUs and %v in the DIMMs", m.FC, m.PIM)
+			}
+		}
+		dense := (&l3{devices: nodeOf(t).devices()}).PIM(&d.batch.Sub[0], d.batch.Step, 0)
+		if both != work || pim >= dense || pim == 0 {
+			t.Fatalf("the GPUs work for %v, predicted %v; the DIMMs for %v, with everything there for %v", work, both, pim, dense)
+		}
+	})
+	if seen == 0 {
+		t.Error("no iteration decodes alone")
+	}
+}
+
+// TestWindowErrors: a window beyond the GPUs' memory names its key and what would do.
+func TestWindowErrors(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"policy.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window=100000"},
+		"policy.window = 90000: expected 69654 at most":  {"policy.name=hgca", "policy.window=90000"},
+		`policy.name = "quest": expected one of`:         {"policy.name=quest"},
+	} {
+		_, err := Load(configs.Options{Sets: sets})
+		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want %s", sets, err, want)
+		}
+	}
+}
+
+// TestWindowAllocatesNothing checks the hot path of windows.
+func TestWindowAllocatesNothing(t *testing.T) {
+	for _, name := range []string{"window", "hgca"} {
+		t.Run(name, func(t *testing.T) { checkAllocations(t, "l3", policySets(name)...) })
+	}
+}
