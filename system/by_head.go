@@ -3,7 +3,6 @@ package system
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
-	"github.com/l3sim/l3sim/units"
 )
 
 // attendByHead adds attention of heads that differ. A layer's heads lie on the channels in
@@ -35,7 +34,7 @@ func (d *devices) attendByHead(groups []groupCost, requests []scheduler.Decoding
 			continue
 		}
 		d.headsOn(g, requests, c, int32(offset), busiest)
-		g.idle = max(0, d.clock.Time(g.clocks)-units.Duration(float64(d.clock.Time(sum))/float64(d.channels)))
+		g.idle = d.clock.Time(d.byChannel[busiest]) - d.clock.Time(sum/int64(d.channels))
 	}
 }
 

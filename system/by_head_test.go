@@ -1,0 +1,112 @@
+package system
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+)
+
+// profiled returns settings of HGCA on a small model with a profile of shares, by layer and head.
+func profiled(t interface{ Fatal(...any) }, dir string, heads int, shares []float64) []string {
+	profile := policy.Profile{
+		Model:    policy.ProfileModel{Name: "gpt-89b", Layers: len(shares) / heads, Heads: heads, KVHeads: heads, HeadDim: 128},
+		Measured: policy.ProfileMeasured{Prompt: 10, Last: 20000, Contexts: []int{11, 500}},
+	}
+	spec := policy.New("hgca")
+	spec.Window, spec.Block = 96, 16
+	profile.Policy = *spec.Own()
+	for _, share := range shares {
+		profile.Heads = append(profile.Heads, policy.ProfileHead{Share: []float64{share / 2, share}, Rows: []float64{1, 1}})
+	}
+	path := filepath.Join(dir, "profile.toml")
+	var text strings.Builder
+	if err := profile.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{
+		"run.model=gpt-89b", "policy.name=hgca", "policy.window=96", "policy.block=16", "policy.profile=" + path, "node.gpus=2", "node.channels=4",
+		"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.head_dim=128", "model.ffn_hidden=4096", "model.tensor_parallel=2",
+	}
+}
+
+// TestHeadsOfTheirOwn: a rankset takes as long as the rank with the most clocks of heads, whose
+// blocks begin one channel further with every request; each layer has its own shares, and a run
+// with all checks is the same with shortcuts.
+func TestHeadsOfTheirOwn(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		shares := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.3, 0.9}), 16, 16).Draw(t, "shares")
+		cfg, err := Load(configs.Options{Sets: profiled(t, dir, 8, shares)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := mustNode(t, cfg)
+		d := n.devices()
+		sub := &scheduler.SubBatch{}
+		for i := range rapid.IntRange(1, 9).Draw(t, "requests") {
+			context := rapid.Int64Range(2, 4000).Draw(t, "context")
+			sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(i % 2), Base: context, Prompt: 1})
+		}
+		c := n.costs(d)
+		d.fill(&c, &scheduler.Batch{Sub: []scheduler.SubBatch{*sub, {}}})
+		for run := range 2 {
+			_, subs := c.run(run)
+			x := d.decode(sub.Decode, run, 0)
+			home := x.Attend[len(x.Attend)-1]
+			for offset := range 2 {
+				var clocks [4]int64
+				for i := offset; i < len(sub.Decode); i += 2 {
+					for h := range 8 {
+						clocks[(h/2+i)%4] += d.sequence.at(home.PerHead[i*8+h])
+					}
+				}
+				busiest := max(clocks[0], clocks[1], clocks[2], clocks[3])
+				g := &subs[0].groups[offset]
+				if over := g.clocks - busiest; over < 0 || busiest > 0 && over > 200 || busiest == 0 && g.clocks != 0 { // the first head's start
+					t.Fatalf("layer %d, offset %d: %d clocks, of channels %v", run, offset, g.clocks, clocks)
+				}
+				if mean := d.clock.Time((clocks[0] + clocks[1] + clocks[2] + clocks[3]) / 4); g.idle < 0 || g.compute-g.idle > mean+d.clock.Time(210) {
+					t.Fatalf("layer %d, offset %d: %v of %v idle, the mean rank takes %v", run, offset, g.idle, g.compute, mean)
+				}
+			}
+		}
+		trace := &traces.Trace{Requests: equal(3, rapid.IntRange(1, 900).Draw(t, "in"), rapid.IntRange(1, 90).Draw(t, "out"))}
+		if got, want := requestsOf(t, mustRun(t, n, trace, false)), requestsOf(t, mustRun(t, n, trace, true)); got != want {
+			t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
+		}
+	})
+}
+
+// TestHeadsAlike: a profile of one share for all heads and contexts is policy.share.
+func TestHeadsAlike(t *testing.T) {
+	shares := make([]float64, 16)
+	for i := range shares {
+		shares[i] = 0.25
+	}
+	sets := profiled(t, t.TempDir(), 8, shares)
+	requests := equal(5, 700, 40) // contexts of the second bucket
+	run := func(sets []string) *Result {
+		return mustRun(t, nodeOf(t, sets...), &traces.Trace{Requests: requests}, false)
+	}
+	plain := append([]string{}, sets...)
+	for i, s := range plain {
+		if strings.HasPrefix(s, "policy.profile=") {
+			plain[i] = "policy.share=0.25"
+		}
+	}
+	a, b := run(sets), run(plain)
+	if a.end != b.end || a.busy != b.busy || a.imbalance != b.imbalance {
+		t.Errorf("a profile takes %v, imbalance %v, busy %+v; policy.share takes %v, %v, %+v", a.end, a.imbalance, a.busy, b.end, b.imbalance, b.busy)
+	}
+}
