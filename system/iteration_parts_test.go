@@ -125,3 +125,14 @@ func TestIterationPartsOfLServe(t *testing.T) {
 func sameRequests(n, prompt, context int) []policy.Request {
 	return slices.Repeat([]policy.Request{{Prompt: prompt, Context: context}}, n)
 }
+
+// TestShareIsWhole: shares add up to what is shared, however long that is.
+func TestShareIsWhole(t *testing.T) {
+	for _, took := range []units.Duration{0, 1, 7, 1<<60 + 1} {
+		var x GPUIteration
+		x.share(took, &[iterationParts]float64{1, 0, 1e-9, 3, 0.1, 0.2, 0, 0.7, 0})
+		if x.Total() != took || x[PartSmall] != 0 {
+			t.Errorf("shares of %d are %v", took, x)
+		}
+	}
+}

@@ -42,8 +42,8 @@ all runs what every figure and claim needs; fig2 to fig11 one figure; claims wha
 the claims need, without figures. sensitivity changes one assumption at a time and gives
 the best cases of Fig 8 again; fair runs whole traces with every system's best policies and
 layouts, which the paper did not do: its numbers stand beside, nothing is judged. sparse judges
-other papers, on sparse attention (LServe, CSAttention, Quest, DuoAttention), by iterations,
-kernels and memory: --requests and --seeds do not matter to it.
+other papers, on sparse attention (LServe, HGCA, CSAttention, Quest, DuoAttention), by iterations,
+kernels, memory and small runs: --requests and --seeds do not matter to it.
 
 A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it
 holds, a range where both ends are within 15%; "direction" is on the same side of 1. Of sparse,

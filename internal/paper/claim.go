@@ -48,6 +48,7 @@ type claim struct {
 	Range string // of rangeEnd
 	Shape bool   // on other hardware than ours: no more than the side of 1 is judged
 	Find  string // the name of find
+	Why   string // a claim does not come out
 	// Verdict and Reason are those of a statement.
 	Verdict, Reason string
 	// Set and Base are keys that all readings begin with.
@@ -90,7 +91,8 @@ type judgement struct {
 	ID    string  `json:"id"`
 	Paper float64 `json:"paper,omitempty"`
 	Outcome
-	Reason string    `json:"reason"` // of the first seed
+	Reason string    `json:"reason"`        // of the first seed
+	Why    string    `json:"why,omitempty"` // it does not come out
 	Others []Outcome `json:"other_readings,omitempty"`
 
 	claim *claim
@@ -119,7 +121,7 @@ func judge(claims []*claim, e *evidence) ([]judgement, error) {
 	judgements := make([]judgement, len(claims))
 	for i, c := range claims {
 		j := &judgements[i]
-		j.ID, j.Paper, j.claim = c.ID, c.Paper, c
+		j.ID, j.Paper, j.Why, j.claim = c.ID, c.Paper, c.Why, c
 		if c.Kind == statement {
 			j.Verdict, j.Reason = c.Verdict, c.Reason
 			continue

@@ -63,8 +63,21 @@ func onModels(find func(*models, *reading) (finding, error)) finder {
 // part of the program.
 var (
 	readEvaluation = sync.OnceValues(func() (*evaluation, error) { return readClaims("evaluation.toml") })
-	readSparse     = sync.OnceValues(func() (*evaluation, error) { return readClaims("sparse.toml") })
+	readSparse     = sync.OnceValues(func() (*evaluation, error) {
+		all := &evaluation{}
+		for _, name := range sparseFiles {
+			e, err := readClaims(name)
+			if err != nil {
+				return nil, err
+			}
+			all.Claim = append(all.Claim, e.Claim...)
+		}
+		return all, nil
+	})
 )
+
+// sparseFiles have the claims about sparse attention.
+var sparseFiles = []string{"lserve.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
 
 func readClaims(name string) (*evaluation, error) {
 	text, err := files.Files.ReadFile(name)

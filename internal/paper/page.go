@@ -135,6 +135,9 @@ func (r *Report) writeReasons(w io.Writer) {
 		if j.Reading != "" {
 			fmt.Fprintf(w, "  - judged as: %s\n", j.Reading)
 		}
+		if j.Why != "" {
+			fmt.Fprintf(w, "  - why: %s\n", j.Why)
+		}
 		for n := range j.Others {
 			o := &j.Others[n]
 			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.Verdict)

@@ -179,6 +179,10 @@ func TestSparseNumbers(t *testing.T) {
 	if got, want := found(t, r, "CS1.128k", 0).Most, long/(long-longAttention); math.Abs(got-want) > 1e-3*want {
 		t.Errorf("at most %v, with attention free %v", got, want)
 	}
+	longest, most := step(262144)
+	if got, want := found(t, r, "LS9.static", 1).Most, longest/(longest-most); math.Abs(got-want) > 1e-3*want {
+		t.Errorf("at most %v, with attention free %v", got, want)
+	}
 	if got := found(t, r, "LS7.selector", 0).Ours; got < 1e3*bounds/float64(own.BlockBandwidth) || got > 2e3*bounds/float64(own.BlockBandwidth) {
 		t.Errorf("a block reads in %v ms", got)
 	}
@@ -242,6 +246,53 @@ func TestNeedle(t *testing.T) {
 		needleScales = []float64{c.scale}
 		if n, err := hidden(own.Own()); err != nil || n < c.least || n > c.most {
 			t.Errorf("%v times the query: %d of %d found, %v", c.scale, n, needlePlaces, err)
+		}
+	}
+}
+
+// TestWeightBits: products of few rows take time in proportion to the bytes of weights, those of prompts of 4 bits
+// as much as of 8; nothing else changes.
+func TestWeightBits(t *testing.T) {
+	m := &machines{}
+	products := func(bits int, prefill bool) float64 {
+		x, err := m.iterate([]string{"run.model=llama-3-8b"}, bits, prefill, 1, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := m.iterate([]string{"run.model=llama-3-8b"}, 0, prefill, 1, 4096)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := x[system.PartProducts]
+		x[system.PartProducts], y[system.PartProducts] = 0, 0
+		if !slices.Equal(x, y) {
+			t.Errorf("%d bits: %v, else %v", bits, x, y)
+		}
+		return p
+	}
+	wide, half, quarter := products(0, false), products(8, false), products(4, false)
+	if saved := wide - half; saved < 0.3*wide || math.Abs(saved-2*(half-quarter)) > 1e-9 {
+		t.Errorf("products of 16, 8 and 4 bits take %v, %v and %v s", wide, half, quarter)
+	}
+	if half, quarter := products(8, true), products(4, true); half != quarter || half >= products(0, true) {
+		t.Errorf("products of prompts of 8 and 4 bits take %v and %v s", half, quarter)
+	}
+}
+
+// TestSparseWhy: where a claim does not come out, something says why, at one context of several.
+func TestSparseWhy(t *testing.T) {
+	explained := map[string]bool{}
+	r := sparseReport(t)
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		paper, _, _ := strings.Cut(j.ID, ".")
+		explained[paper] = explained[paper] || j.Why != ""
+	}
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		paper, _, _ := strings.Cut(j.ID, ".")
+		if (j.Verdict == notReproduced || j.Verdict == contradicted) && !explained[paper] {
+			t.Errorf("%s is %s, and nothing says why", j.ID, j.Verdict)
 		}
 	}
 }
