@@ -51,14 +51,22 @@ func pnorm(p, a, b, c float64) float64 {
 	if p == 0 || top == 0 {
 		return top
 	}
+	return root(p, top, powers(p, top, a, b, c))
+}
+
+// powers returns the sum of the powers of three times, in units of the largest.
+func powers(p, top, a, b, c float64) float64 {
 	sum := 0.0
 	for _, t := range [3]float64{a, b, c} {
 		if t > 0 {
 			sum += portable.Pow(t/top, p)
 		}
 	}
-	return float64(top * max(1, portable.Pow(sum, 1/p)))
+	return sum
 }
+
+// root returns the norm of times with such a sum.
+func root(p, top, sum float64) float64 { return float64(top * max(1, portable.Pow(sum, 1/p))) }
 
 // ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.
 func ceilDiv(a, b int) int { return (a + b - 1) / b }

@@ -111,6 +111,16 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
+	c, d := s.decodeParts(b, h), &s.kernels().Decode
+	if d.Model == AttentionAttAcc {
+		return c
+	}
+	return c.combine(d.Ridge)
+}
+
+// decodeParts returns the parts of the time of a batch that is not empty. AttAcc's model
+// has a sum of its own.
+func (s *Spec) decodeParts(b DecodeBatch, h Heads) Cost {
 	d := &s.kernels().Decode
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
 	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
@@ -153,7 +163,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 		}
 	}
 	c.Latency = max(float64(b.Longest)/parts, float64(d.SplitKeys)) * rowBytes / float64(d.BlockBandwidth)
-	return c.combine(d.Ridge)
+	return c
 }
 
 // parts returns the number of thread blocks that share a context of mean length.

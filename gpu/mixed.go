@@ -42,15 +42,11 @@ func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 // Decoding returns what a kernel adds that decodes a batch.
 func (a *Attention) Decoding(b DecodeBatch) Work {
 	c := a.cost
-	if b == c.batch && !c.together() {
-		return c.decoding
-	}
-	cost := c.DecodeBatchCost(b)
+	cost := c.decodeCost(&b)
 	if c.together() {
-		a.join(cost)
+		a.join(*cost)
 	}
-	c.batch, c.decoding = b, c.waits(c.spec.work(cost))
-	return c.decoding
+	return c.waits(c.spec.work(*cost))
 }
 
 // Total returns what the prompts and the decoding requests of a batch of tokens take

@@ -10,7 +10,7 @@ import (
 // columns over the GPUs, an all-reduce after the projection and one after the
 // feed-forward; Shoeybi et al. 2019, https://arxiv.org/abs/1909.08053). All
 // methods return what sustained work takes and do not allocate. They keep the latest
-// decode batch, so that a ModelCost is not safe for concurrent use.
+// decode batches, so that a ModelCost is not safe for concurrent use.
 type ModelCost struct {
 	spec  *Spec
 	model *llm.Model
@@ -21,10 +21,7 @@ type ModelCost struct {
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
 
-	// The latest batch that Attention.Decoding was asked for, and its answer: a scheduler
-	// that asks about an iteration before it runs asks twice.
-	batch    DecodeBatch
-	decoding Work
+	decoded [8]decodeSteps // of the latest batches
 	// The latest selection that Select was asked for, and its answer.
 	selection Selection
 	selecting Work
@@ -113,8 +110,8 @@ func (c *ModelCost) DecodeBatch(b DecodeBatch) Work {
 	return c.waits(c.spec.work(c.DecodeBatchCost(b)))
 }
 
-// DecodeBatchCost is DecodeBatch with its parts.
-func (c *ModelCost) DecodeBatchCost(b DecodeBatch) (cost Cost) {
+// batchCost is DecodeBatchCost of one batch by itself.
+func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	h := c.some(b.KVHeads)
 	if b.Page > 0 {
 		if b.PerQueryHead {
