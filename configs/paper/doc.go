@@ -6,7 +6,7 @@
 //	l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.png
 //
 // evaluation.toml says what 'l3sim reproduce' makes of them: the experiments of each
-// target, and the claims of the paper with how each is judged. lserve.toml, hgca.toml, csattention.toml
+// target, and the claims of the paper with how each is judged. lserve*.toml, hgca.toml, csattention.toml
 // and sparse.toml have claims of other papers. All are embedded, so
 // that it needs no checkout. The sweep of Fig 11 names its trace from the repository's
 // root and is run there.

@@ -50,7 +50,7 @@ var finders = map[string]finder{
 	"csattention ratio": onSparse((*machines).centroids), "csattention composition": onSparse((*machines).composition),
 	"csattention entries": onSparse((*machines).entries), "csattention hosted": onSparse((*machines).hosted),
 	"hgca loading": onSparse((*machines).loading), "hgca growing": onSparse((*machines).growing), "hgca offloaded": onSparse((*machines).offloaded),
-	"hgca against": onSparse((*machines).against), "hgca rate": onSparse((*machines).rate), "hgca memory rate": onSparse((*machines).memoryRate),
+	"hgca rate": onSparse((*machines).rate), "hgca memory rate": onSparse((*machines).memoryRate),
 	"lserve needle": onSparse((*machines).needle),
 }
 
@@ -77,7 +77,7 @@ var (
 )
 
 // sparseFiles have the claims about sparse attention.
-var sparseFiles = []string{"lserve.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
+var sparseFiles = []string{"lserve.toml", "lserve_accuracy.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
 
 func readClaims(name string) (*evaluation, error) {
 	text, err := files.Files.ReadFile(name)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/gpu"
@@ -45,10 +46,16 @@ func (m *machines) centroids(r *reading) (finding, error) {
 		}
 		if v := dense.total() / x.total(); v > f.value {
 			f.value, f.most = v, dense.total()/(x.total()-x.attention())
-			f.reason = fmt.Sprintf("%d requests of %s tokens, %v: %v against %v; with attention free %.3g", max(r.Batch, 1), tokens(r.Contexts[0]), schedule, x, dense, f.most)
+			f.reason = fmt.Sprintf("batch %d of %s tokens, share %s, period %s: %v against %v; with attention free %.3g", max(r.Batch, 1), tokens(r.Contexts[0]), value(schedule[0]), value(schedule[1]), x, dense, f.most)
 		}
 	}
 	return f, nil
+}
+
+// value returns the value of a key that is set.
+func value(set string) string {
+	_, v, _ := strings.Cut(set, "=")
+	return v
 }
 
 // repeat has a dense step read keys and values once a query head, as where KV heads are repeated.

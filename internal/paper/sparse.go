@@ -146,7 +146,7 @@ func (m *machines) iterate(sets []string, weightBits int, prefill bool, batch, c
 // ours and base are the iterations that a reading compares.
 func (m *machines) ours(r *reading, context int) (iteration, error) {
 	x, err := m.iterate(r.Set, r.WeightBits, r.Phase == prefillPhase, r.Batch, context)
-	if err == nil && r.OneBlock {
+	if err == nil && r.OneBlock && x[system.PartScores] > 0 {
 		x[system.PartScores], err = m.released(r, context)
 	}
 	return x, err
