@@ -4,6 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/internal/portable"
 )
@@ -14,8 +17,7 @@ const rowTokens = 512
 // Attended is what a policy attended to in decode steps, and what that changed, by layer.
 type Attended struct {
 	Layers []LayerAttended
-	shape  Shape
-	step   int
+	model  *Model
 	heads  []headSteps // by layer and head
 	// output is the relative errors of the heads' results, by layer and step.
 	output [][]float64
@@ -41,15 +43,14 @@ type LayerAttended struct {
 type headSteps struct {
 	kept, recall, bound []float64
 	tokens, rows, pages int64
-	paged               bool // chooses pages
 }
 
-// attendedWork is a worker's scratch.
+// attendedWork is a worker's scratch, by token.
 type attendedWork struct {
-	attender *policy.Attender
-	all      [1]policy.Part
-	ranges   [1][2]int
-	scores   [2][]float32
+	weights []float32
+	other   []float64
+	narrow  []float32 // [HeadDim]
+	seen    []bool    // rows or pages
 }
 
 // pager is a state that chooses pages.
@@ -60,39 +61,59 @@ type pager interface {
 
 // newAttended returns one for steps of a sequence of up to limit tokens.
 func newAttended(m *Model, limit, steps int) *Attended {
-	s := m.Shape
-	a := &Attended{shape: s, heads: make([]headSteps, s.Layers*s.Heads), output: make([][]float64, s.Layers), exact: make([]float64, s.Heads*s.HeadDim)}
+	a := &Attended{model: m, heads: make([]headSteps, m.Layers*m.Heads), output: make([][]float64, m.Layers), exact: make([]float64, m.Heads*m.HeadDim)}
 	for i := range a.heads {
 		a.heads[i] = headSteps{kept: make([]float64, 0, steps), recall: make([]float64, 0, steps)}
 	}
 	for range m.workers {
-		a.work = append(a.work, attendedWork{attender: policy.NewAttender(limit, s.HeadDim), scores: [2][]float32{make([]float32, limit), make([]float32, limit)}})
+		a.work = append(a.work, attendedWork{make([]float32, limit), make([]float64, limit), make([]float32, m.HeadDim), make([]bool, limit)})
 	}
 	return a
 }
 
-// head compares what a head has attended to with everything. scores are of all tokens, lse is
-// of what was attended to.
-func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64, lse float64) {
-	w, s := &a.work[worker], &a.heads[layer*a.shape.Heads+head]
-	w.ranges[0] = [2]int{0, len(scores)}
-	w.all[0].Ranges = w.ranges[:]
-	d := a.shape.HeadDim
-	whole, _ := w.attender.Attend(a.exact[head*d:(head+1)*d], &policy.Selection{Parts: w.all[:]}, 0, scores, h.values)
-	s.kept = append(s.kept, min(portable.Exp(lse-whole), 1))
+// head compares what a head has attended to with everything. scores are of all tokens; out and
+// lse are of what was attended to.
+func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64, out []float64, lse float64) {
+	w, s := &a.work[worker], &a.heads[layer*a.model.Heads+head]
 	tokens := 0
 	for i := range h.selection.Parts {
 		tokens += h.selection.Parts[i].Tokens()
 	}
+	exact, whole := headOf(a.model, a.exact, head), lse
+	if tokens == len(scores) && len(h.selection.Parts) == 1 {
+		copy(exact, out)
+	} else {
+		whole = w.attend(exact, scores, h.values)
+	}
+	s.kept = append(s.kept, min(portable.Exp(lse-whole), 1))
 	s.tokens += int64(tokens)
-	s.recall = append(s.recall, recall(h.selection.Parts, tokens, scores, w.scores))
-	s.rows += int64(touched(h.selection.Parts, rowTokens))
+	s.recall = append(s.recall, recall(h.selection.Parts, tokens, scores, w))
+	s.rows += int64(touched(h.selection.Parts, rowTokens, w.seen))
 	if p, ok := h.state.(pager); ok {
-		s.paged = true
-		s.pages += int64(touched(h.selection.Parts, p.PageTokens()))
+		s.pages += int64(touched(h.selection.Parts, p.PageTokens(), w.seen))
 		ratio := p.DroppedBound(h.query[0], &h.selection.Parts[0], lse)
 		s.bound = append(s.bound, bounded(ratio))
 	}
+}
+
+// attend sets out to attention to everything, weights and sums in float32, and returns the
+// logarithm of the sum of exponentials.
+func (w *attendedWork) attend(out, scores []float64, values []float32) (lse float64) {
+	top := slices.Max(scores)
+	var sum float64
+	weights := w.weights[:len(scores)]
+	for i, s := range scores {
+		e := portable.Exp(s - top)
+		sum += e
+		weights[i] = float32(e)
+	}
+	d := len(out)
+	rows := blas32.General{Rows: len(scores), Cols: d, Stride: d, Data: values}
+	blas32.Gemv(blas.Trans, float32(1/sum), rows, blas32.Vector{N: len(weights), Inc: 1, Data: weights}, 0, blas32.Vector{N: d, Inc: 1, Data: w.narrow})
+	for i, x := range w.narrow {
+		out[i] = float64(x)
+	}
+	return top + portable.Log(sum)
 }
 
 // bounded turns a bound of ε/(1−ε) into one of ε.
@@ -116,15 +137,11 @@ func (a *Attended) endOfLayer(layer int, got []float64) {
 
 // recall returns the share of n tokens that are among the n of the highest scores; of equal
 // scores the lower token is.
-func recall(parts []policy.Part, n int, all []float64, scratch [2][]float32) float64 {
-	if n == len(all) {
+func recall(parts []policy.Part, n int, scores []float64, w *attendedWork) float64 {
+	if n == len(scores) {
 		return 1
 	}
-	scores := scratch[0][:len(all)]
-	for i, s := range all {
-		scores[i] = float32(s)
-	}
-	cut, ties := policy.Cut(scores, n, scratch[1])
+	cut, ties := policy.Cut(scores, n, w.other)
 	last := 0 // token that is the last one among equals
 	for ; ties > 0; last++ {
 		if scores[last] == cut {
@@ -144,15 +161,19 @@ func recall(parts []policy.Part, n int, all []float64, scratch [2][]float32) flo
 	return float64(among) / float64(n)
 }
 
-// touched returns the blocks of so many tokens in which the parts' tokens lie.
-func touched(parts []policy.Part, size int) int {
+// touched returns the blocks of so many tokens in which the parts' tokens lie. Parts may share
+// a block; seen has an element for each block there can be.
+func touched(parts []policy.Part, size int, seen []bool) int {
+	clear(seen)
 	n := 0
 	for i := range parts {
-		before := -1
 		for _, r := range parts[i].Ranges {
-			first := max(r[0]/size, before+1)
-			before = (r[1] - 1) / size
-			n += before - first + 1
+			for b := r[0] / size; b <= (r[1]-1)/size; b++ {
+				if !seen[b] {
+					seen[b] = true
+					n++
+				}
+			}
 		}
 	}
 	return n
@@ -164,7 +185,7 @@ func (a *Attended) finish() {
 		l := LayerAttended{Pages: math.NaN(), DroppedMassBound: math.NaN(), DroppedMassBoundP99: math.NaN()}
 		var kept, recalled, bounds []float64
 		var tokens, rows, pages int64
-		for _, h := range a.heads[layer*a.shape.Heads : (layer+1)*a.shape.Heads] {
+		for _, h := range a.heads[layer*a.model.Heads : (layer+1)*a.model.Heads] {
 			kept, recalled, bounds = append(kept, h.kept...), append(recalled, h.recall...), append(bounds, h.bound...)
 			tokens, rows, pages = tokens+h.tokens, rows+h.rows, pages+h.pages
 		}

@@ -145,9 +145,10 @@ func (c *chosen) head(worker, layer int, l *lane[float64], head int) {
 		}
 	}
 	var lse float64
-	lse, h.weights[0] = w.attender.Attend(headOf(m, l.attended, head), &h.selection, 0, scores, h.values)
+	out := headOf(m, l.attended, head)
+	lse, h.weights[0] = w.attender.Attend(out, &h.selection, 0, scores, h.values)
 	if c.attended != nil {
-		c.attended.head(worker, layer, head, h, scores, lse)
+		c.attended.head(worker, layer, head, h, scores, out, lse)
 	}
 	h.state.Observe(h.weights[:])
 }

@@ -77,9 +77,11 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 // programs in float32 keep with some room: a hidden state whose last bit differs makes q, k
 // or v round to another FP16 value.
 func TestReferencePolicies(t *testing.T) {
-	steps := long.Of(70, referenceSteps)
-	if testing.Short() {
+	steps, policies := long.Of(70, referenceSteps), referencePolicies
+	if testing.Short() { // one of each kind
 		steps = 17
+		policies = []string{"dense", "quest_512_skip2", "lserve_512_16_1024_r1", "lserve_64_16_512_r4_half_append", "lserve_64_16_512_r4", "streaming_128_256_dense_prompt",
+			"h2o_204_204", "hgca_512_128_beta1", "oracle_256"}
 	}
 	file, err := attention.OpenSafetensors("testdata/policies_reference.safetensors")
 	if err != nil {
@@ -87,7 +89,7 @@ func TestReferencePolicies(t *testing.T) {
 	}
 	m := builtin(t, runtime.GOMAXPROCS(0))
 	prompt := newPrefilled(t, m, steps)
-	for _, name := range referencePolicies {
+	for _, name := range policies {
 		t.Run(name, func(t *testing.T) {
 			spec := referenceSpec(t, name)
 			r := policyReference{T: t, file: file, name: name, steps: steps, pages: policy.NewPages(spec.Own())}

@@ -64,14 +64,14 @@ func (p *prefilled) decoder(t *testing.T, v policy.Values, r *policyReference) *
 type oracleValues struct{ budget, dim int }
 
 func (o oracleValues) NewState(_, _, limit int) policy.State {
-	return &oracle{oracleValues: o, exact: make([]float64, limit), scores: make([]float32, limit), scratch: make([]float32, limit)}
+	return &oracle{oracleValues: o, scores: make([]float64, limit), scratch: make([]float64, limit)}
 }
 
 type oracle struct {
 	oracleValues
-	keys, scores, scratch []float32
-	exact                 []float64
-	ranges                [][2]int
+	keys            []float32
+	scores, scratch []float64
+	ranges          [][2]int
 }
 
 func (o *oracle) PromptMask() (sink, window int)       { return 0, 0 }
@@ -82,10 +82,7 @@ func (o *oracle) Observe([][]float32)                  {}
 func (o *oracle) Select(q [][]float32) policy.Selection {
 	others := len(o.keys)/o.dim - 1
 	scores := o.scores[:others]
-	policy.Scores(o.exact, q[0], o.keys, [][2]int{{0, others}})
-	for i := range scores {
-		scores[i] = float32(o.exact[i])
-	}
+	policy.Scores(scores, q[0], o.keys, [][2]int{{0, others}})
 	cut, ties := policy.Cut(scores, min(o.budget-1, others), o.scratch)
 	o.ranges = o.ranges[:0]
 	for i, x := range scores {
@@ -98,4 +95,15 @@ func (o *oracle) Select(q [][]float32) policy.Selection {
 	}
 	o.ranges = append(o.ranges, [2]int{others, others + 1})
 	return policy.Selection{Parts: []policy.Part{{Ranges: o.ranges}}}
+}
+
+// valuesOf returns a policy with its own settings.
+func valuesOf(tb testing.TB, m *Model, name string) policy.Values {
+	tb.Helper()
+	s := policy.New(name)
+	v, err := policy.NewValues(&s, m.Attention())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
 }

@@ -121,7 +121,7 @@ func Scores(scores []float64, q, k []float32, ranges [][2]int) {
 // Cut returns the k-th highest of scores, 1 ≤ k ≤ len(scores), and how many of the scores that
 // are equal to it are among the k highest: of equal ones the lower index wins. scratch has at
 // least as many elements.
-func Cut(scores []float32, k int, scratch []float32) (cut float32, ties int) {
+func Cut[T float32 | float64](scores []T, k int, scratch []T) (cut T, ties int) {
 	copy(scratch, scores)
 	cut, ties = highest(scratch[:len(scores)], k), k
 	for _, s := range scores {

@@ -29,7 +29,7 @@ type h2oState struct {
 	budget        H2OBudget
 	tokens        int       // so far
 	kept          []int32   // tokens, ascending, with the step's own from Append to Observe
-	collected     []float32 // attention that each of them has collected
+	collected     []float64 // attention that each of them has collected
 	part          [1]Part
 }
 
@@ -51,19 +51,15 @@ func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
 			sums[j] += float64(w)
 		}
 	})
-	scores := make([]float32, s.tokens)
-	for j, x := range sums {
-		scores[j] = float32(x)
-	}
 	most := s.budget.Heavy + s.budget.Recent + 1
 	older := max(0, s.tokens-s.budget.Recent)
-	s.kept = appendTop(make([]int32, 0, most), scores[:older], s.budget.Heavy, make([]float32, older))
+	s.kept = appendTop(make([]int32, 0, most), sums[:older], s.budget.Heavy, make([]float64, older))
 	for j := older; j < s.tokens; j++ {
 		s.kept = append(s.kept, int32(j))
 	}
-	s.collected = make([]float32, len(s.kept), most)
+	s.collected = make([]float64, len(s.kept), most)
 	for i, j := range s.kept {
-		s.collected[i] = scores[j]
+		s.collected[i] = sums[j]
 	}
 	s.part[0].Ranges = make([][2]int, 0, most)
 }
@@ -85,7 +81,7 @@ func (s *h2oState) Select(_ [][]float32) Selection {
 func (s *h2oState) Observe(weights [][]float32) {
 	for _, head := range weights {
 		for i, w := range head {
-			s.collected[i] += w
+			s.collected[i] += float64(w)
 		}
 	}
 	if len(s.kept) <= s.budget.Heavy+s.budget.Recent {

@@ -139,7 +139,7 @@ func (p *planted) compare(set, name string) {
 func (p *planted) compareRank(set, name string, st *pageState, q []float32, place, want int) {
 	newest := (plantedTokens - 1) / st.pages.Page
 	own, got := place/st.pages.Page, 0
-	scores := make([]float32, newest)
+	scores := make([]float64, newest)
 	st.pageScores(scores, [][]float32{q})
 	if own == newest {
 		got = -1

@@ -3,6 +3,8 @@ package policy
 import (
 	"math"
 
+	"gonum.org/v1/gonum/blas/blas32"
+
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/internal/portable"
 )
@@ -10,7 +12,8 @@ import (
 // pageState is the values of Quest and of LServe's retrieval heads in one KV head. The score
 // of a logical page is Σ max(q·max, q·min) over the dimensions, at least every q·k in it. That is
 // q⁺·max + q⁻·min with q's positive and negative parts, hence linear in (q⁺, q⁻): one
-// pass scores the sum over a group. A page has the highest score of its logical pages.
+// pass scores the sum over a group. A page has the highest score of its logical pages. What
+// has select_precision "fp32" is summed in float64: another order of sums would change choices.
 //
 // A logical page's first token resets its minima and maxima. LServe's released kernel
 // merges it into what the memory held before.
@@ -23,8 +26,8 @@ type pageState struct {
 	bounds         []float32 // [logical pages, 2·dim]: maxima, minima
 	lists          []pageList
 	split          []float32 // [2·dim]: q⁺, q⁻
-	logical        []float32 // scores of logical pages
-	scores, other  []float32 // of pages
+	logical        []float64 // scores of logical pages
+	scores, other  []float64 // of pages
 	parts          []Part
 	query          [1][]float32
 }
@@ -44,9 +47,9 @@ func newPageState(s *Spec, shape Shape, limit int) *pageState {
 		split: make([]float32, 2*shape.Dim),
 	}
 	p.bounds = make([]float32, p.pages.Summaries(limit)*2*shape.Dim)
-	p.logical = make([]float32, p.pages.Summaries(limit))
+	p.logical = make([]float64, p.pages.Summaries(limit))
 	all := p.pages.Pages(limit)
-	p.scores, p.other = make([]float32, all), make([]float32, all)
+	p.scores, p.other = make([]float64, all), make([]float64, all)
 	p.lists = make([]pageList, 1)
 	if p.groupBy == "per-head" {
 		p.lists = make([]pageList, p.group)
@@ -121,7 +124,7 @@ func (p *pageState) list(q [][]float32) {
 }
 
 // groupScores sets scores of the first pages to those of the group.
-func (p *pageState) groupScores(scores []float32, q [][]float32) {
+func (p *pageState) groupScores(scores []float64, q [][]float32) {
 	if p.groupBy == "sum" || len(q) == 1 {
 		p.pageScores(scores, q)
 		return
@@ -149,7 +152,7 @@ func (p *pageState) groupScores(scores []float32, q [][]float32) {
 }
 
 // pageScores sets scores of the first pages to the sum over queries.
-func (p *pageState) pageScores(scores []float32, q [][]float32) {
+func (p *pageState) pageScores(scores []float64, q [][]float32) {
 	a := p.pages.Page / p.pages.Logical
 	logical := p.logical[:len(scores)*a]
 	p.logicalScores(logical, q, p.half)
@@ -168,10 +171,7 @@ const halfScale = 1.0 / 16
 
 // logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in
 // FP32.
-func (p *pageState) logicalScores(scores []float32, q [][]float32, half bool) {
-	if len(scores) == 0 {
-		return
-	}
+func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
 	clear(p.split)
 	for _, head := range q {
 		for i, x := range head[:p.dim] {
@@ -184,10 +184,12 @@ func (p *pageState) logicalScores(scores []float32, q [][]float32, half bool) {
 			p.split[i] *= halfScale
 		}
 	}
-	products(scores, p.bounds, p.split)
-	if half {
-		for i, s := range scores {
-			scores[i] = attention.RoundHalf(s)
+	n := len(p.split)
+	x := blas32.Vector{N: n, Inc: 1, Data: p.split}
+	for i := range scores {
+		scores[i] = blas32.DDot(x, blas32.Vector{N: n, Inc: 1, Data: p.bounds[i*n : (i+1)*n]})
+		if half {
+			scores[i] = float64(attention.RoundHalf64(scores[i]))
 		}
 	}
 }
@@ -229,7 +231,7 @@ func (p *pageState) DroppedBound(q []float32, part *Part, lse float64) float64 {
 			ranges = ranges[1:]
 		}
 		if len(ranges) == 0 || ranges[0][0] >= to { // what is attended to is whole pages
-			sum += float64(float64(to-from) * portable.Exp(float64(s)/math.Sqrt(float64(p.dim))-lse))
+			sum += float64(float64(to-from) * portable.Exp(s/math.Sqrt(float64(p.dim))-lse))
 		}
 	}
 	return sum

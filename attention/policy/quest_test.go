@@ -156,7 +156,7 @@ func TestPageScores(t *testing.T) {
 		finer := d.newState(&fine).(*pageState)
 		finer.Prompt(nil, d.k, nil)
 		n := d.tokens / d.spec.Page
-		coarse, other, sum := make([]float32, n), make([]float32, n), make([]float32, n)
+		coarse, other, sum := make([]float64, n), make([]float64, n), make([]float64, n)
 		var queries [][]float32
 		for h := range d.q {
 			q := d.at(d.q[h], d.tokens-1)
@@ -164,11 +164,11 @@ func TestPageScores(t *testing.T) {
 			d.st.pageScores(coarse, queries[h:])
 			finer.pageScores(other, queries[h:])
 			for p := range coarse {
-				best := float32(math.Inf(-1))
+				best := math.Inf(-1)
 				for j := p * d.spec.Page; j < (p+1)*d.spec.Page; j++ {
-					var product float32
+					product := 0.0
 					for c, x := range q {
-						product += float32(x * d.k[j*d.dim+c])
+						product += float64(x * d.k[j*d.dim+c])
 					}
 					best = max(best, product)
 				}

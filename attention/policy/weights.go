@@ -34,7 +34,7 @@ func products(out, rows, x []float32) {
 }
 
 // softmax turns products into weights: softmax of scale times them.
-func softmax(x []float32, scale float64) {
+func softmax[T float32 | float64](x []T, scale float64) {
 	top := x[0]
 	for _, s := range x {
 		top = max(top, s)
@@ -42,21 +42,21 @@ func softmax(x []float32, scale float64) {
 	var sum float64
 	for i, s := range x {
 		e := portable.Exp(scale * float64(s-top))
-		x[i] = float32(e)
+		x[i] = T(e)
 		sum += e
 	}
 	for i, e := range x {
-		x[i] = float32(float64(e) / sum)
+		x[i] = T(float64(e) / sum)
 	}
 }
 
 // appendTop appends the indices of the k highest scores, ascending; of equal scores the lower
 // index wins. scratch has at least len(scores) elements.
-func appendTop(to []int32, scores []float32, k int, scratch []float32) []int32 {
+func appendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) []int32 {
 	if k <= 0 {
 		return to
 	}
-	cut := float32(math.Inf(-1))
+	cut := T(math.Inf(-1))
 	if k < len(scores) {
 		copy(scratch, scores)
 		cut = highest(scratch[:len(scores)], k)
@@ -80,7 +80,7 @@ func appendTop(to []int32, scores []float32, k int, scratch []float32) []int32 {
 
 // highest returns the k-th highest of x, 1 ≤ k ≤ len(x), and reorders x: Hoare's
 // quickselect, with equal elements set aside.
-func highest(x []float32, k int) float32 {
+func highest[T float32 | float64](x []T, k int) T {
 	for {
 		pivot := middle(x[0], x[len(x)/2], x[len(x)-1])
 		above, below := 0, len(x) // x[:above] > pivot, x[below:] < pivot
@@ -109,7 +109,7 @@ func highest(x []float32, k int) float32 {
 }
 
 // middle returns the middle one of three.
-func middle(a, b, c float32) float32 {
+func middle[T float32 | float64](a, b, c T) T {
 	return max(min(a, b), min(max(a, b), c))
 }
 
