@@ -95,6 +95,30 @@ func TestWindowOfNothing(t *testing.T) {
 	})
 }
 
+// TestWindowNodes runs random small nodes, with every way to communicate, to admit and to predict,
+// and random windows, under all checks and layer by layer.
+func TestWindowNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		p := policy.New(rapid.SampledFrom([]string{"window", "hgca"}).Draw(t, "policy"))
+		p.Window = rapid.IntRange(1, 300).Draw(t, "window")
+		p.Block = rapid.IntRange(1, p.Window).Draw(t, "block")
+		if p.Name == "window" {
+			p.Sink = rapid.IntRange(0, 40).Draw(t, "sink")
+		} else {
+			p.Share, p.KeepAll = rapid.SampledFrom([]float64{0, 0.1, 0.6, 1}).Draw(t, "share"), rapid.Bool().Draw(t, "keep all")
+		}
+		cfg.Policy = p
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
 // TestWholeShare: HGCA that keeps everything attends in the DIMMs for as long as a window of
 // the same size does; a larger share is never faster.
 func TestWholeShare(t *testing.T) {

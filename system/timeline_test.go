@@ -23,11 +23,10 @@ type timelineEvent struct {
 }
 
 // timelineOf runs a trace with a timeline of all of it.
-func timelineOf(t *testing.T, system string, trace *traces.Trace) (*Result, []timelineEvent) {
+func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string) (*Result, []timelineEvent) {
 	t.Helper()
-	cfg, err := Load(configs.Options{Sets: []string{
-		"run.system=" + system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current",
-	}})
+	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=6", "memory.admission=current")
+	cfg, err := Load(configs.Options{Sets: sets})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,6 +93,30 @@ func TestTimelineNames(t *testing.T) {
 		waits := map[string]bool{"gpu-only": false, "hbm-pim": true, "rank-pim": true, "l3": true}
 		if want, ok := waits[system]; ok && want != (i.Waiting > 0) {
 			t.Errorf("%s: its GPUs wait %v ms of an iteration", system, i.Waiting)
+		}
+	}
+}
+
+// TestTimelineOfWindows: what a window adds has names, and times by name are those of the run: the
+// merge is a step of the block, and attention.
+func TestTimelineOfWindows(t *testing.T) {
+	for _, name := range []string{"window", "hgca"} {
+		r, events := timelineOf(t, "l3", fewRequests(7), policySets(name)...)
+		busy := map[string]float64{}
+		for _, e := range events {
+			if e.Ph == "X" {
+				busy[e.Name] += e.Dur / 1e6
+			}
+		}
+		for _, work := range []string{"window attention", "merge", "leaving k v", "prompt k v", "results"} {
+			if busy[work] == 0 {
+				t.Errorf("%s: nothing is called %q", name, work)
+			}
+		}
+		attention, dense := busy["prefill attention"]+busy["window attention"]+busy["merge"], busy["entry"]+busy["block"]-busy["merge"]
+		i, n := r.iteration, float64(r.iterations)/1e3
+		if math.Abs(i.Dense*n-dense) > 1e-6*dense || math.Abs(i.Attention*n-attention) > 1e-6*dense {
+			t.Errorf("%s: %v s dense, %v s of attention by name; %d iterations of %+v", name, dense, attention, r.iterations, i)
 		}
 	}
 }
