@@ -1,8 +1,10 @@
 package system
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // profiled returns settings of HGCA on a small model with a profile of shares, by layer and head.
@@ -80,6 +83,25 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 					t.Fatalf("layer %d, offset %d: %v of %v idle, the mean rank takes %v", run, offset, g.idle, g.compute, mean)
 				}
 			}
+		}
+		var m imbalance
+		m.add(&c)
+		var busiest, mean units.Duration
+		for run := range 2 {
+			_, subs := c.run(run)
+			a, b := &subs[0].groups[0], &subs[0].groups[1]
+			busiest += max(a.compute, b.compute)
+			mean += a.compute - a.idle + b.compute - b.idle
+		}
+		if want := float64(busiest) * 2 / float64(mean); mean > 0 && math.Abs(m.ratio(2)/want-1) > 1e-9 {
+			t.Fatalf("imbalance %v, want %v", m.ratio(2), want)
+		}
+		// Any rank may have the longest heads: two a channel, copies of 20,000 tokens less the window.
+		ledger := n.rankLedger(true)
+		each := int64(math.Ceil(math.Ceil(slices.Max(shares)*19920)/512)) + 39
+		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, 0, nil, "", nil)
+		if got := ledger.Used(); got != 2*2*each {
+			t.Fatalf("a request of 20,000 tokens takes %d units, want %d", got, 2*2*each)
 		}
 		trace := &traces.Trace{Requests: equal(3, rapid.IntRange(1, 900).Draw(t, "in"), rapid.IntRange(1, 90).Draw(t, "out"))}
 		if got, want := requestsOf(t, mustRun(t, n, trace, false)), requestsOf(t, mustRun(t, n, trace, true)); got != want {

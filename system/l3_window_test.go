@@ -248,7 +248,7 @@ func TestPlantedTraffic(t *testing.T) {
 // decodes, windows and merges among it; of the ranks, that what has left the windows counts.
 func TestWindowPredictions(t *testing.T) {
 	busy, seen := units.Duration(0), 0
-	drive(t, []string{"policy.name=window", "policy.window=512", allAtOnce}, equal(2, 900, 20), keep, func(r *replica, d driven) {
+	drive(t, []string{"policy.name=window", "policy.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *replica, d driven) {
 		e := r.engine.(*l3)
 		work := e.flow.work.gpu - busy
 		busy += work
@@ -270,9 +270,30 @@ func TestWindowPredictions(t *testing.T) {
 		if both != work || pim >= dense || pim == 0 {
 			t.Fatalf("the GPUs work for %v, predicted %v; the DIMMs for %v, with everything there for %v", work, both, pim, dense)
 		}
+		away := 0
+		for d.batch.Sub[1].Decode[0].Context(d.batch.Step)-1-away >= 512 {
+			away += 128
+		}
+		x := e.traffic(1)
+		if want := 96 * (e.latency + x.down.took() + refreshedTime(6*e.sequence.at(away)) + e.upLatency + x.up); pim != want {
+			t.Fatalf("the DIMMs work for %v over %d tokens, want %v", pim, away, want)
+		}
 	})
 	if seen == 0 {
 		t.Error("no iteration decodes alone")
+	}
+}
+
+// TestWindowsFillTheGPUs: windows take what weights leave of the GPUs, so that no more requests
+// decode at once than have room there, with averages of 4 bytes a token and KV head for HGCA.
+func TestWindowsFillTheGPUs(t *testing.T) {
+	for name, more := range map[string]units.Bytes{"window": 0, "hgca": 96 * 96 * 4} {
+		n := nodeOf(t, "policy.name="+name, "policy.window=4096", "node.memory_capacity=64TiB")
+		r := mustRun(t, n, &traces.Trace{Requests: equal(40, 5000, 200)}, false)
+		each := 4096 * (n.cfg.Model.KVBytesPerToken() + more)
+		if most := int(n.FreeGPUMemory() / each); r.batch.Max > most || r.batch.Max < most-2 {
+			t.Errorf("%s: %d requests decode at once, windows have room for %d", name, r.batch.Max, most)
+		}
 	}
 }
 
