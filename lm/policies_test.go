@@ -73,9 +73,9 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 }
 
 // TestReferencePolicies compares 27 policies with independent results: predictions, what is
-// attended to, what that changes, the tokens of single steps. Bounds are those that the same
-// programs in float32 keep with some room: a hidden state whose last bit differs makes q, k
-// or v round to another FP16 value.
+// attended to, what that changes, the tokens of single steps. Both compute in float64 and agree
+// but for the float32 in which predictions are stored here. A difference of one choice, or of one
+// element that rounds to another FP16 value, is seen.
 func TestReferencePolicies(t *testing.T) {
 	steps, policies := long.Of(70, referenceSteps), referencePolicies
 	if testing.Short() { // one of each kind
@@ -209,83 +209,41 @@ func (r *policyReference) compareNLL(nll []float64) {
 		sum += x - want[i]
 	}
 	d := sum / float64(len(nll))
-	mostMean, mostStep := 1e-4, 0.3
-	if r.name == "dense" {
-		mostMean, mostStep = 2e-5, 2e-2
-	}
 	r.Logf("%s: mean nll %.6f off by %.1e, median %.1e, p99 %.1e, largest %.1e", r.name, mean(nll), d, quantile(off, 0.5), quantile(off, 0.99), slices.Max(off))
-	r.atMost("median nll", quantile(off, 0.5), 1e-4)
-	if r.steps == referenceSteps {
-		r.atMost("mean nll", math.Abs(d), mostMean)
-		r.atMost("p99 of nll", quantile(off, 0.99), 5e-3)
-	} else if far := len(off) - slices.IndexFunc(append(off, 1), func(x float64) bool { return x > 5e-3 }); far > 1+len(off)/100 {
-		r.Errorf("%d of %d steps are off by more than 5e-3", far, len(off))
-	}
-	r.atMost("largest nll", slices.Max(off), mostStep)
+	r.atMost("mean nll", math.Abs(d), 1e-7)
+	r.atMost("median nll", quantile(off, 0.5), 1e-8)
+	r.atMost("largest nll", slices.Max(off), 1e-5)
 }
 
-// compareSelected compares lists of pages or kept tokens, exactly in layer 0, whose inputs
-// depend on no policy, where the cut between chosen and others is no matter of rounding.
+// compareSelected compares lists of pages or kept tokens.
 func (r *policyReference) compareSelected(samples []int) {
 	want := r.ints(r.name + ".selected")
-	var margin []float64
-	least := 0.9
-	if r.file.Tensor(r.name+".margin") != nil {
-		margin, least = r.tensor("margin"), 0.97
-	}
 	const layers, heads = 6, 4
 	n := len(want) / (len(samples) * layers * heads)
-	for layer := range layers {
-		lists, same, tokens, common := 0, 0, 0, 0
-		for i, step := range samples {
-			for head := range heads {
-				at := (i*layers+layer)*heads + head
-				list := want[at*n : (at+1)*n]
-				got, seen := r.chosen[[3]int{step, layer, head}]
-				if list = slices.DeleteFunc(list, func(x int) bool { return x < 0 }); !seen || len(list) == 0 {
-					continue
-				}
-				lists, tokens = lists+1, tokens+len(list)
-				for _, x := range got {
-					if slices.Contains(list, x) {
-						common++
-					}
-				}
-				if slices.Equal(got, list) {
-					same++
-				} else if layer == 0 && (margin == nil || margin[at] > 1e-5) {
-					r.Errorf("step %d, layer 0, head %d: %v, want %v", step, head, got, list)
-				}
+	for i, step := range samples {
+		for at := range layers * heads {
+			list := want[(i*layers*heads+at)*n:][:n]
+			got, seen := r.chosen[[3]int{step, at / heads, at % heads}]
+			if list = slices.DeleteFunc(list, func(x int) bool { return x < 0 }); seen && len(list) > 0 && !slices.Equal(got, list) {
+				r.Errorf("step %d, layer %d, head %d: %v, want %v", step, at/heads, at%heads, got, list)
 			}
 		}
-		if lists == 0 {
-			continue
-		}
-		share, overlap := float64(same)/float64(lists), float64(common)/float64(tokens)
-		if lists-same > 1 && share < least || tokens-common > 1 && overlap < 0.998 { // of a few lists one may differ in a page
-			r.Errorf("layer %d: %d of %d lists are the same, %.4f of the tokens, expected %g and 0.998", layer, same, lists, overlap, least)
-		}
-		r.Logf("%s, layer %d: %.4f of %d lists, %.5f of the tokens", r.name, layer, share, lists, overlap)
 	}
 }
 
 // compareLayers compares means and quantiles over all steps.
 func (r *policyReference) compareLayers() {
-	mostTokens := 0.0
-	if strings.HasPrefix(r.name, "hgca") {
-		mostTokens = 0.5
-	}
 	for _, c := range []struct {
 		name string
 		most float64
 		of   func(*LayerAttended) float64
 	}{
-		{"kept_mass", 2e-4, func(l *LayerAttended) float64 { return l.KeptMass }},
-		{"recall", 2e-4, func(l *LayerAttended) float64 { return l.Recall }},
-		{"out_rel_l2", 5e-4, func(l *LayerAttended) float64 { return l.OutputRelativeL2 }},
-		{"tokens", mostTokens, func(l *LayerAttended) float64 { return l.Tokens }},
-		{"dropped_mass_p99", 1e-3, func(l *LayerAttended) float64 { return l.DroppedMassP99 }},
-		{"out_rel_l2_p99", 5e-3, func(l *LayerAttended) float64 { return l.OutputRelativeL2P99 }},
+		{"kept_mass", 1e-9, func(l *LayerAttended) float64 { return l.KeptMass }},
+		{"recall", 1e-9, func(l *LayerAttended) float64 { return l.Recall }},
+		{"out_rel_l2", 1e-6, func(l *LayerAttended) float64 { return l.OutputRelativeL2 }},
+		{"tokens", 0, func(l *LayerAttended) float64 { return l.Tokens }},
+		{"dropped_mass_p99", 1e-9, func(l *LayerAttended) float64 { return l.DroppedMassP99 }},
+		{"out_rel_l2_p99", 1e-5, func(l *LayerAttended) float64 { return l.OutputRelativeL2P99 }},
 	} {
 		want, worst := r.tensor(c.name), 0.0
 		for i := range r.attended.Layers {
@@ -296,7 +254,7 @@ func (r *policyReference) compareLayers() {
 	}
 }
 
-// compareSalient compares the tokens that HGCA keeps.
+// compareSalient compares the tokens that HGCA keeps in the last step.
 func (r *policyReference) compareSalient(s *decoder[float64]) {
 	want := r.ints(r.name + ".salient")
 	m := s.model
@@ -306,9 +264,7 @@ func (r *policyReference) compareSalient(s *decoder[float64]) {
 		for head := range m.Heads {
 			at := layer*m.Heads + head
 			salient := make([]int, n)
-			state := s.step.(*chosen).heads[at].state
-			state.Append(nil, nil) // what leaves the window after the last step leaves before the next
-			for _, p := range state.Select(nil).Parts {
+			for _, p := range s.step.(*chosen).heads[at].state.Select(nil).Parts {
 				for _, tokens := range p.Ranges {
 					for i := tokens[0]; p.Device == policy.Home && i < tokens[1]; i++ {
 						salient[i] = 1
@@ -321,8 +277,7 @@ func (r *policyReference) compareSalient(s *decoder[float64]) {
 				}
 			}
 		}
-		share := float64(wrong) / float64(m.Heads*n)
 		r.Logf("%s, layer %d: %d of %d salient tokens differ", r.name, layer, wrong, m.Heads*n)
-		r.atMost("share of salient tokens", share, 1e-3)
+		r.atMost("the number of salient tokens", float64(wrong), 0)
 	}
 }
