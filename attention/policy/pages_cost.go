@@ -5,10 +5,13 @@ type paged struct {
 	Pages
 	perQuery bool // each query head chooses for itself
 	softmax  bool // each query head's scores are normalised before they are added up
+	list     int  // pages of a list, where there are as many
 }
 
 func newPaged(s *Spec) paged {
-	return paged{NewPages(s), s.SelectGroup == "per-head", s.SelectGroup == "softmax-sum"}
+	p := paged{Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum"}
+	p.list = max(p.Least, p.Budget/p.Page)
+	return p
 }
 
 // numbersEach is how many numbers of each request decode takes.
@@ -21,16 +24,25 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 	scored, ranked, tokens := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
 	keep, selects, sparse := 0, 0, false
 	for i, r := range requests {
-		scored[i], ranked[i], tokens[i] = 0, 0, p.Tokens(r.Prompt, r.Context)
+		scored[i], ranked[i] = 0, 0
 		if r.Context <= p.Budget {
+			tokens[i] = r.Context
 			continue
 		}
 		sparse = true
-		if p.Selects(r.Prompt, r.Context) {
-			scored[i], ranked[i] = p.Summaries(r.Context), p.Pages.Pages(r.Context)
-			keep = max(keep, p.Selected(r.Context)-1)
-			selects += scored[i]
+		if p.Reuse > 1 && !p.Selects(r.Prompt, r.Context) {
+			tokens[i] = p.Tokens(r.Prompt, r.Context)
+			continue
 		}
+		// What Tokens, Selected and Summaries say of a list that is made now, with few divisions.
+		pages := p.Pages.Pages(r.Context)
+		n := min(p.list, pages)
+		tokens[i], scored[i], ranked[i] = r.Context-(pages-n)*p.Page, pages, pages
+		if p.Logical != p.Page {
+			scored[i] = p.Summaries(r.Context)
+		}
+		keep = max(keep, n-1)
+		selects += scored[i]
 	}
 	class := Class{Device: Home, Heads: heads, Tokens: tokens}
 	if sparse { // else the lists have all pages in order
