@@ -54,12 +54,12 @@ func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
 // heads, by their log-sum-exps: two rows in and one out.
 func (c *ModelCost) Merge(requests int) Work {
 	outputs := float64(requests) * float64(c.gpus) * float64(c.heads.Query)
-	return c.Pass(min(requests, 1), outputs*(elementBytes(3*float64(c.heads.Dim), c.bits)+2*weightBytes), 0)
+	return c.Pass(min(requests, 1), outputs*(float64(elementBytes(3*float64(c.heads.Dim), c.bits))+2*weightBytes), 0)
 }
 
 // withWeights returns attention whose kernel also writes so many weights of its softmax.
 func (s *Spec) withWeights(c Cost, weights float64) Cost {
-	bytes := weightBytes * weights
+	bytes := float64(weightBytes * weights)
 	took := bytes / (s.Pointwise.Memory * float64(s.MemoryBandwidth))
 	c.Bytes += bytes
 	c.Memory += took

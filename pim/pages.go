@@ -196,7 +196,7 @@ func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]
 	split := make([]float32, 2*dim)
 	for range l.Shape.Queries {
 		for e := range dim {
-			if q := float32(r.NormFloat64()) / 16; q > 0 {
+			if q := float32(float32(r.NormFloat64()) / 16); q > 0 {
 				split[dim+e] += q // with the largest elements
 			} else {
 				split[e] += q

@@ -150,10 +150,10 @@ func (a *attends) read(r policy.Request) (bytes float64) {
 		heads := 0.0
 		for _, c := range a.policy.Decode(a.requests, run).Attend {
 			if c.Device == policy.Home {
-				heads += float64(c.Heads) * float64(c.Tokens[0])
+				heads += float64(float64(c.Heads) * float64(c.Tokens[0]))
 			}
 		}
-		bytes += float64(layers) * heads
+		bytes += float64(float64(layers) * heads)
 	}
 	return bytes * float64(a.policy.KV(1)) / float64(a.heads)
 }

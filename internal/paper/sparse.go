@@ -138,7 +138,7 @@ func (m *machines) iterate(sets []string, weightBits int, prefill bool, batch, c
 	wide := sum[system.PartProducts]
 	sum[system.PartProducts] = narrow[system.PartProducts]
 	if weightBits == 4 && !prefill { // products of few rows take time in proportion to their bytes, and prompts the rate of 8 bits
-		sum[system.PartProducts] -= (wide - sum[system.PartProducts]) / 2
+		sum[system.PartProducts] -= float64((wide - sum[system.PartProducts]) / 2)
 	}
 	return sum, nil
 }
