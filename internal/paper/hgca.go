@@ -127,7 +127,7 @@ func (m *machines) fetching(r *reading, batch int) (seconds float64, note string
 	links := (hgcaOut - 1) * float64(over.cfg.Model.Layers) * transfer.Seconds()
 	seconds = max((hgcaOut-1)*step.total(), links)
 	if r.InTurn {
-		seconds = (hgcaOut-1)*step.total() + links
+		seconds = float64((hgcaOut-1)*step.total()) + float64(links)
 	}
 	return seconds, fmt.Sprintf(" (transfers %.3g s)", links), nil
 }
