@@ -19,6 +19,13 @@ func (b DecodeBatch) after(steps int) DecodeBatch {
 	return b
 }
 
+// goesOn says whether a batch is one some steps later, or earlier. Field by field: a
+// processor reads as a whole what has been written in parts only after a delay.
+func (b *DecodeBatch) goesOn(to *DecodeBatch) bool {
+	return to.Requests == b.Requests && to.Tokens-b.Tokens == int64((to.Longest-b.Longest)*b.Requests) &&
+		to.KVHeads == b.KVHeads && to.Page == b.Page && to.PerQueryHead == b.PerQueryHead && to.Weights == b.Weights
+}
+
 // steps returns where the costs of a batch are kept: by what does not change from step to
 // step, so that a few batches that take turns find their own again.
 func (c *ModelCost) steps(b *DecodeBatch) *decodeSteps {
@@ -34,7 +41,7 @@ func (c *ModelCost) DecodeBatchCost(b DecodeBatch) Cost { return *c.decodeCost(&
 func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	s := c.steps(b)
 	step := b.Longest - s.batch.Longest
-	if s.batch.after(step) != *b {
+	if !s.batch.goesOn(b) {
 		step, s.known = 0, 0
 	} else if step >= 0 && step < s.known {
 		return &s.costs[step]

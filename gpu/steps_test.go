@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"reflect"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -53,6 +54,19 @@ func TestStepsAhead(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+	// No field is forgotten.
+	for i := range reflect.TypeFor[DecodeBatch]().NumField() {
+		b, other := UniformBatch(3, 1000), UniformBatch(3, 1000)
+		switch f := reflect.ValueOf(&other).Elem().Field(i); f.Kind() {
+		case reflect.Bool:
+			f.SetBool(true)
+		default:
+			f.SetInt(f.Int() + 1)
+		}
+		if b.goesOn(&other) || !b.goesOn(&b) {
+			t.Errorf("%+v goes on as %+v", b, other)
 		}
 	}
 	// A stream that goes on is computed ahead from its second step on.
