@@ -50,7 +50,7 @@ var finders = map[string]finder{
 	"csattention ratio": onSparse((*machines).centroids), "csattention composition": onSparse((*machines).composition),
 	"csattention entries": onSparse((*machines).entries), "csattention hosted": onSparse((*machines).hosted),
 	"hgca loading": onSparse((*machines).loading), "hgca growing": onSparse((*machines).growing), "hgca offloaded": onSparse((*machines).offloaded),
-	"hgca rate": onSparse((*machines).rate), "hgca memory rate": onSparse((*machines).memoryRate),
+	"hgca rate": onSparse((*machines).rate), "hgca salience": onSparse((*machines).salience), "hgca memory rate": onSparse((*machines).memoryRate),
 	"lserve needle": onSparse((*machines).needle),
 }
 

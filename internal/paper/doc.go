@@ -6,6 +6,8 @@
 //   - Run carries out what a Target needs: experiments on one pool of workers with
 //     a journal as cache, what no sweep can do (figures 2 and 10b, the claims of the
 //     text) directly on the models.
+//   - Claims of other papers, on sparse attention, are found in iterations taken apart
+//     (sparse.go, lserve.go, csattention.go, hgca.go).
 //   - Report is what remains: verdicts, tables, figures, a page.
 //
 // Start at Run, then configs/paper/evaluation.toml and claims.go; the page's texts

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/lm"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
@@ -183,4 +185,53 @@ func (m *machines) memoryRate(r *reading) (finding, error) {
 	}
 	gb := float64(h.Bandwidth()) / 1e9
 	return finding{value: gb, most: gb, reason: fmt.Sprintf("%d channels of %.4g GB/s", x.cfg.Node.Channels, gb/float64(x.cfg.Node.Channels))}, nil
+}
+
+// salience is the salient share of what has left the window, in the first step after a prompt of sample text on
+// the byte model: of the head with the least, or with the most.
+func (m *machines) salience(r *reading) (finding, error) {
+	x, err := m.get(r.Set...)
+	if err != nil {
+		return finding{}, err
+	}
+	spec, prompt := x.cfg.Policy.Own(), r.Contexts[0]
+	if x.salient == nil {
+		if x.salient, err = salient(spec, prompt); err != nil {
+			return finding{}, err
+		}
+	}
+	least, median, most := x.salient[0], x.salient[len(x.salient)/2], x.salient[len(x.salient)-1]
+	f := finding{value: most, reason: fmt.Sprintf("%d heads of the byte model, a window of %d after %s bytes of sample text: %.3g of the tokens at the least, %.3g in the median, %.3g at the most",
+		len(x.salient), spec.Window, tokens(prompt), least, median, most)}
+	if r.Least {
+		f.value = least
+	}
+	return f, nil
+}
+
+// salient returns the salient shares of all heads, ascending.
+func salient(spec *policy.Spec, prompt int) (shares []float64, err error) {
+	weights, err := lm.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	model := lm.NewModel(weights, 1)
+	values, err := policy.NewValues(spec, model.Attention())
+	if err != nil {
+		return nil, err
+	}
+	watch := func(_, _, context int, s policy.Selection) {
+		home, away := 0, context
+		for i := range s.Parts {
+			if p := &s.Parts[i]; p.Device == policy.Home {
+				home += p.Tokens()
+			} else {
+				away -= p.Tokens()
+			}
+		}
+		shares = append(shares, float64(home)/float64(away))
+	}
+	_, err = lm.EvaluatePolicy(context.Background(), model, values, true, lm.SampleText()[:prompt+2], prompt, 1, nil, watch)
+	slices.Sort(shares)
+	return shares, err
 }

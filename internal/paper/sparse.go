@@ -22,8 +22,8 @@ var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`,
 // sparseReading is what finders of claims about sparse attention need to know.
 type sparseReading struct {
 	Set, Over []string // keys of the paper's system, and of what it is compared with
-	Phase     string   // prefill or decode
-	Contexts  []int    // tokens of the prompt: means of ratios over them
+	Phase     string   // "prefill", else decode steps
+	Contexts  []int    // tokens of a prompt; ratios are means over them
 	Steps     int      // decode steps of a time; 0: one
 	// WeightBits and OverWeightBits are of products, 8 or 4, where attention has 16.
 	WeightBits     int `toml:"weight_bits"`
@@ -31,13 +31,15 @@ type sparseReading struct {
 	// OverRate is the nanoseconds of the other's decode attention a token, KV head and layer, where they
 	// are not this model's.
 	OverRate float64 `toml:"over_rate"`
+	// Queries and Batches are of attention with the host, Share and InTurn of what the other loads.
 	Queries  int     // of each request; 0: one
 	Batches  []int   // requests, one after the other
 	Share    float64 // of the tokens, that the other loads
 	InTurn   bool    `toml:"in_turn"` // it loads before it does the rest
-	Longest  bool    // Contexts are of what base holds in its memory at most
+	Longest  bool    // Contexts are what the other holds in its memory at most
 	Fit      bool    // as many requests as the paper's system has memory for
 	Repeat   bool    // the other reads keys and values once a query head
+	Least    bool    // of heads
 	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head
 }
 
@@ -56,6 +58,7 @@ type machines struct{ all map[string]*machine }
 type machine struct {
 	cfg        *configs.Config
 	iterations *system.GPUIterations
+	salient    []float64 // of HGCA's heads, once it is known
 }
 
 // get loads a configuration on top of sparseBase.
@@ -71,7 +74,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	if m.all == nil {
 		m.all = map[string]*machine{}
 	}
-	m.all[key] = &machine{cfg, system.NewGPUIterations(cfg)}
+	m.all[key] = &machine{cfg: cfg, iterations: system.NewGPUIterations(cfg)}
 	return m.all[key], nil
 }
 
