@@ -6,9 +6,8 @@ import (
 )
 
 // attendByHead adds attention of heads that differ. A layer's heads lie on the channels in
-// blocks, and each request's blocks begin one channel further than those of the request before,
-// so that no channel has the longest heads of all. The rankset takes as long as its busiest
-// rank, one a channel.
+// blocks, and each request's first block on a channel of its own, so that none has the longest
+// heads of all. The rankset takes as long as its busiest rank, one a channel.
 func (d *devices) attendByHead(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
 	for offset := range groups {
 		g, sum := &groups[offset], int64(0)
@@ -58,7 +57,13 @@ func (d *devices) headsOn(g *groupCost, requests []scheduler.Decoding, c *policy
 	}
 }
 
-// channelOf returns the channel of a head of a request.
+// channelOf returns the channel of a head of a request. Where a request begins is scattered by its
+// number: requests on one rankset and in one sub-batch are some fixed number apart, so that taking
+// turns would have them all begin alike. The mixing is that of splitmix64
+// (https://prng.di.unimi.it/splitmix64.c).
 func (d *devices) channelOf(request int32, head int) int {
-	return (head/d.heads + int(request)) % d.channels
+	x := uint64(request+1) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return int((uint64(head/d.heads) + (x ^ x>>31)) % uint64(d.channels))
 }

@@ -71,7 +71,7 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 				var clocks [4]int64
 				for i := offset; i < len(sub.Decode); i += 2 {
 					for h := range 8 {
-						clocks[(h/2+i)%4] += d.sequence.at(home.PerHead[i*8+h])
+						clocks[d.channelOf(int32(i), h)] += d.sequence.at(home.PerHead[i*8+h])
 					}
 				}
 				busiest := max(clocks[0], clocks[1], clocks[2], clocks[3])
@@ -108,6 +108,29 @@ func TestHeadsOfTheirOwn(t *testing.T) {
 			t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
 		}
 	})
+}
+
+// TestHeadsGoRound: a request's heads lie on all channels, as many on each, in blocks of two; where
+// they begin is even over requests that are any number apart.
+func TestHeadsGoRound(t *testing.T) {
+	d := &devices{heads: 2, channels: 4}
+	for stride := int32(1); stride <= 16; stride++ {
+		var first [4]int
+		for i := range int32(400) {
+			begins := d.channelOf(i*stride, 0)
+			first[begins]++
+			for h := range 8 {
+				if got := d.channelOf(i*stride, h); got != (begins+h/2)%4 {
+					t.Fatalf("request %d: head %d is on channel %d, head 0 on %d", i*stride, h, got, begins)
+				}
+			}
+		}
+		for channel, n := range first {
+			if n < 60 || n > 140 {
+				t.Errorf("of every %d-th of 400 requests %d begin on channel %d", stride, n, channel)
+			}
+		}
+	}
 }
 
 // TestHeadsAlike: a profile of one share for all heads and contexts is policy.share.
