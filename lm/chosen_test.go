@@ -66,7 +66,7 @@ func TestPolicySessions(t *testing.T) {
 				continue
 			}
 			for i, x := range one.NLL {
-				if math.Abs(x-dense.NLL[i]) > 1e-12 || l.KeptMass < 1-1e-12 || l.OutputRelativeL2 > 1e-6 {
+				if math.Abs(x-dense.NLL[i]) > 1e-12 || l.KeptMass < 1-1e-12 || l.DroppedMassP99 > 1e-12 || l.OutputRelativeL2 > 1e-6 {
 					t.Fatalf("%s after %d: step %d has %g, attention to everything %g; %+v", name, prompt, i, x, dense.NLL[i], l)
 				}
 			}
