@@ -58,11 +58,7 @@ func (a *attends) count(x *policy.Step, run int) {
 		c.tokens = make([]int64, len(a.runs))
 	}
 	for i := range x.Attend {
-		sum := 0
-		for _, n := range x.Attend[i].Tokens {
-			sum += n
-		}
-		c.tokens[run] += int64(sum) * int64(x.Attend[i].Heads)
+		c.tokens[run] += x.Attend[i].All()
 	}
 	if run == 0 {
 		c.steps += int64(len(a.requests))

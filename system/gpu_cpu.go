@@ -172,7 +172,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		} else if len(c.Tokens) > 0 {
 			e.gpus = append(e.gpus, decodeBatch(c))
 			if home {
-				h.load += e.kv(int(e.gpus[len(e.gpus)-1].Tokens)) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
+				h.load += e.kv(1) * units.Bytes(c.All()) / units.Bytes(e.model.KVHeads)
 				h.leaves += units.Bytes(len(c.Tokens)) * units.Bytes(e.policy.Vectors().New)
 			}
 		}
@@ -241,17 +241,18 @@ func (e *gpuCPU) around(h *hostWork) units.Duration {
 // heads returns the time of attention on the CPUs of a class of heads. Where threads take
 // whole heads, it is at least that of the thread with the most of the longest ones.
 func (e *gpuCPU) heads(c *policy.Class) units.Duration {
-	sum, tasks, longest := int64(0), 0, c.Longest
+	took := e.attend(c.All() / int64(e.model.KVHeads))
+	if !c.Whole {
+		return took
+	}
+	tasks, longest := 0, c.Longest
 	for _, n := range c.Tokens {
-		sum += int64(n)
-		longest = max(longest, n)
 		if n > 0 {
 			tasks += c.Heads
 		}
-	}
-	took := e.attend(sum * int64(c.Heads) / int64(e.model.KVHeads))
-	if !c.Whole {
-		return took
+		if c.Longest == 0 {
+			longest = max(longest, n)
+		}
 	}
 	each := (float64(tasks) + e.cores - 1) / e.cores
 	one := max(e.flopsToken/float64(e.compute), e.converts) * e.cores / float64(e.model.KVHeads) // of a token and head on a core

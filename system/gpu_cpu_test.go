@@ -135,7 +135,7 @@ func TestGPUCPULinks(t *testing.T) {
 	const in, out, layers = 700, 150, 3
 	const h, g, d = 8, 2, 128 // query heads, KV heads, elements of 2 bytes
 	const q, kv = h * d * 2, 2 * g * d * 2
-	left, sunk := ring(in+out, 200, 50, 0), ring(in+out, 64, 64, 20)
+	left, sunk := ring(in+out, 200, 50, 0), ring(in+out, 750, 64, 20)
 	steps := func(of func(context int) int) (sum int) {
 		for c := in + 1; c < in+out; c++ {
 			sum += of(c)
@@ -155,7 +155,7 @@ func TestGPUCPULinks(t *testing.T) {
 		down, up int
 	}{
 		"dense": {nil, in*kv + steps(func(int) int { return q + kv }), steps(func(int) int { return q })},
-		"window": {[]string{"policy.window=64", "policy.block=64", "policy.sink=20"},
+		"window": {[]string{"policy.window=750", "policy.block=64", "policy.sink=20"},
 			sunk[in+out-1]*kv + steps(func(c int) int { return if0(sunk[c-1], q) }), steps(func(c int) int { return if0(sunk[c-1], q+4*h) })},
 		"hgca": {[]string{"policy.window=200", "policy.block=50", "policy.share=0.25"},
 			left[in+out-1]*(kv+4*h) + steps(func(c int) int { return if0(left[c-1], q) }), steps(func(c int) int { return if0(left[c-1], q+4*h) })},
@@ -267,16 +267,18 @@ func TestHGCAProfile(t *testing.T) {
 	const away = (10000-4096)/128*128 + 128
 	link := 4 * 0.79 * 16 * 16e9 * 128 / 130 / 8
 	moved := 2 * (2*heads*128*2 + 4*heads) / link // both layers
-	mean := func(share float64) float64 { return math.Ceil(share * 1.5 * away) }
+	tokens := func(share float64) float64 {       // of a head
+		return math.Floor((math.Round(5*share*away) + (heads-1)*math.Round(share*away)) / heads)
+	}
 	e := gpuCPUOf(t, append(sets, "cpu_offload.element_time=0ps", "cpu_offload.core_flops=1e15FLOP/s")...)
 	got, _ := layerOf(t, e, sub)
-	want := moved + (mean(0.1)+mean(0.05))*heads*512/(8*25.6e9*0.8)
+	want := moved + (tokens(0.1)+tokens(0.05))*heads*512/(8*25.6e9*0.8)
 	if math.Abs(2*got.Seconds()/want-1) > 1e-6 {
 		t.Errorf("two layers take %v s, want %v s", 2*got.Seconds(), want)
 	}
 	e = gpuCPUOf(t, append(sets, "cpu_offload.element_time=40ns")...)
 	got, _ = layerOf(t, e, sub)
-	want = moved + (math.Ceil(0.5*away)+math.Ceil(0.25*away))*256*40e-9
+	want = moved + (math.Round(0.5*away)+math.Round(0.25*away))*256*40e-9
 	if math.Abs(2*got.Seconds()/want-1) > 1e-6 {
 		t.Errorf("two layers take %v s on slow cores, want %v s", 2*got.Seconds(), want)
 	}

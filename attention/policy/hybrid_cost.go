@@ -12,26 +12,23 @@ type hybridCost struct {
 	common
 	HGCAWindow
 	sink    int
-	queries int      // of a prompt from which salience starts
-	share   shares   // of what has left the window that is attended to, without a profile
-	profile *Profile // nil: none
-	by      []shares // with a profile: by layer and bucket of contexts
+	queries int       // of a prompt from which salience starts
+	share   float64   // of what has left the window that is attended to, without a profile
+	profile *Profile  // nil: none
+	means   []float64 // with a profile: shares of the heads of a layer, by layer and bucket of contexts
 	hgca    bool
 	all     bool // keys and values of all that has left the window are at home
 }
 
-// shares are those of the heads of a layer.
-type shares struct{ mean, most float64 }
-
 func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
-	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: shares{1, 1}, profile: profile, all: true}
+	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, profile: profile, all: true}
 	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
 	if c.Size > 0 {
 		rest.Skip += c.Size - c.Block // that stay at least
 	}
 	c.held = []Held{rest}
 	if s.Name == "hgca" {
-		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, shares{s.Share, s.Share}, s.PromptQueries
+		c.hgca, c.all, c.share, c.queries = true, s.KeepAll, s.Share, s.PromptQueries
 		copies := rest
 		if copies.Share, copies.Longest = c.read(); copies.Share == 0 {
 			copies.Bytes = 0
@@ -63,16 +60,14 @@ func (c *hybridCost) away(context int) int {
 // contexts in which it is largest; and, with a profile, the largest of all heads and contexts.
 func (c *hybridCost) read() (copies, longest float64) {
 	if c.profile == nil {
-		return c.share.mean, 0
+		return c.share, 0
 	}
 	heads, buckets := c.shape.KVHeads, len(c.profile.Measured.Contexts)
-	c.by, c.runs = make([]shares, c.shape.Layers*buckets), slices.Repeat([]int{1}, c.shape.Layers)
+	c.means, c.runs = make([]float64, c.shape.Layers*buckets), slices.Repeat([]int{1}, c.shape.Layers)
 	for bucket := range buckets {
 		sum := 0.0
 		for i, h := range c.profile.Heads {
-			at := &c.by[i/heads*buckets+bucket]
-			at.mean += h.Share[bucket] / float64(heads)
-			at.most = max(at.most, h.Share[bucket])
+			c.means[i/heads*buckets+bucket] += h.Share[bucket] / float64(heads)
 			longest = max(longest, h.Share[bucket])
 			sum += h.Share[bucket]
 		}
@@ -81,13 +76,14 @@ func (c *hybridCost) read() (copies, longest float64) {
 	return copies, longest
 }
 
-// shares returns those in a step with a context. With a profile a run is a layer.
-func (c *hybridCost) shares(run, context int) shares {
+// mean returns the mean share of a layer's heads in a step with a context. With a profile a
+// run is a layer.
+func (c *hybridCost) mean(run, context int) float64 {
 	if c.profile == nil {
 		return c.share
 	}
 	_, bucket := c.profile.head(run, 0, context)
-	return c.by[run*len(c.profile.Measured.Contexts)+bucket]
+	return c.means[run*len(c.profile.Measured.Contexts)+bucket]
 }
 
 // part returns how many of so many tokens a share is.
@@ -105,17 +101,20 @@ func (c *hybridCost) Decode(requests []Request, run int) *Step {
 	sum, leaving, arriving, longest := 0, 0, 0, 0
 	for i, r := range requests {
 		away[i] = c.away(r.Context)
-		share := c.shares(run, r.Context)
-		near[i], far[i] = r.Context-away[i], part(share.mean, away[i])
-		longest = max(longest, part(share.most, away[i]))
-		for head := range each {
-			h, bucket := c.profile.head(run, head, r.Context)
-			perHead[i*each+head] = part(h.Share[bucket], away[i])
+		near[i], far[i] = r.Context-away[i], part(c.mean(run, r.Context), away[i])
+		if each > 0 {
+			all := 0
+			for head := range each {
+				tokens := c.profile.Tokens(run, head, r.Context, away[i])
+				perHead[i*each+head] = tokens
+				longest, all = max(longest, tokens), all+tokens
+			}
+			far[i] = (all + each - 1) / each
 		}
 		leave[i], more[i] = 0, 0
 		if c.Size > 0 {
 			leave[i] = c.away(r.Context+1) - away[i]
-			more[i] = max(0, part(c.shares(run, r.Context+1).mean, away[i]+leave[i])-far[i])
+			more[i] = max(0, part(c.mean(run, r.Context+1), away[i]+leave[i])-far[i])
 		}
 		sum += near[i]
 		leaving += leave[i]
@@ -158,7 +157,7 @@ func (c *hybridCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 		}
 	}
 	if last && c.hgca {
-		c.send(c.shape.KVHeads, 0, part(c.shares(run, n+1).mean, c.after(n)))
+		c.send(c.shape.KVHeads, 0, part(c.mean(run, n+1), c.after(n)))
 		salient := &c.prompt.Leave[len(c.prompt.Leave)-1]
 		salient.Copies, salient.Notes = c.all, c.notes()
 		pairs := int64(min(n, c.queries)) * int64(n) * int64(c.shape.QueryHeads)

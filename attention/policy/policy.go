@@ -53,9 +53,22 @@ type Class struct {
 	PerQueryHead bool // each query head of a group attends over tokens of its own
 	Weights      bool // the weights of the softmax are needed afterwards
 	// Whole says that a thread of the host's CPUs takes whole heads, and Longest, where heads
-	// differ and Tokens are their mean, the most tokens of a head of any request.
+	// differ, how many tokens the one with most has.
 	Whole   bool
 	Longest int
+}
+
+// All returns the tokens of all heads and requests.
+func (c *Class) All() int64 {
+	tokens, heads := c.Tokens, c.Heads
+	if c.PerHead != nil {
+		tokens, heads = c.PerHead, 1
+	}
+	sum := 0
+	for _, n := range tokens {
+		sum += n
+	}
+	return int64(sum) * int64(heads)
 }
 
 // Choice is a selection on the GPUs, before attention: scores from bounds of pages, and
