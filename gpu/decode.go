@@ -98,15 +98,9 @@ func UniformBatch(requests, context int) DecodeBatch {
 	return DecodeBatch{Requests: requests, Tokens: int64(requests) * int64(context), Longest: context}
 }
 
-// decodeAttention returns the seconds of one decode step's attention of a
-// batch in one layer on one GPU.
-func (s *Spec) decodeAttention(b DecodeBatch, h Heads) float64 {
-	return s.DecodeAttentionCost(b, h).Seconds
-}
-
-// DecodeAttentionCost is decodeAttention with its parts. Unequal contexts cost
-// the sum of their work, and at least what the longest one alone needs on the
-// thread blocks that it gets.
+// DecodeAttentionCost returns one decode step's attention of a batch in one layer on one
+// GPU. Unequal contexts cost the sum of their work, and at least what the longest one alone
+// needs on the thread blocks that it gets.
 func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}

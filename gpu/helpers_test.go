@@ -8,6 +8,11 @@ func (s *Spec) gemmTime(m, n, k, bits int) float64 { return s.GEMMCost(m, n, k, 
 
 func (s *Spec) allReduce(gpus int, n units.Bytes) float64 { return s.AllReduceCost(gpus, n).Seconds }
 
+// decodeAttention returns a decode step's attention of a batch in one layer.
+func (s *Spec) decodeAttention(b DecodeBatch, h Heads) float64 {
+	return s.DecodeAttentionCost(b, h).Seconds
+}
+
 func (s *Spec) prefillAttention(chunk, finished int, h Heads) float64 {
 	return s.PrefillAttentionCost(1, chunk, finished, h).Seconds
 }

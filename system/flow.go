@@ -136,8 +136,6 @@ func (f *flow) reset() {
 	f.uses = [2]gpuUse{}
 }
 
-func (f *flow) plan() *flow { return f }
-
 func (f *flow) done() *work { return &f.work }
 
 func (f *flow) use(sub int) gpuUse { return f.uses[sub] }

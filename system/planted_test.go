@@ -136,6 +136,8 @@ func breaks(found []dataflow.Violation, law Law) bool {
 	return slices.ContainsFunc(found, func(v dataflow.Violation) bool { return v.Law == law })
 }
 
+func (f *flow) plan() *flow { return f }
+
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
 func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica) {
