@@ -22,6 +22,8 @@ func TestRunCountsWhatEvalLogs(t *testing.T) {
 		{"duo", "policy.sink=8", "policy.window=40"},
 		{"h2o"},
 		{"csattention", "policy.select_share=0.1"},
+		{"window", "policy.window=64", "policy.block=16", "policy.sink=4"},
+		{"hgca", "policy.window=64", "policy.block=16"}, // with the profile that eval writes
 	} {
 		var sets []string
 		for _, s := range policy[1:] {
@@ -35,8 +37,16 @@ func TestRunCountsWhatEvalLogs(t *testing.T) {
 				Attended []float64 `json:"attended_tokens"`
 			} `json:"attention"`
 		}
-		object(t, &eval, append([]string{"eval", "--json", "--policy", policy[0], "--prompt", fmt.Sprint(prompt), "--steps", fmt.Sprint(steps)}, sets...)...)
-		object(t, &run, append([]string{"run", "--json", "--preset", "desk", "--system", "gpu-only", "--policy", policy[0], "--trace", trace}, sets...)...)
+		profile, system := filepath.Join(t.TempDir(), "profile.toml"), "gpu-only"
+		object(t, &eval, append([]string{"eval", "--json", "--policy", policy[0], "--prompt", fmt.Sprint(prompt), "--steps", fmt.Sprint(steps), "--profile", profile}, sets...)...)
+		switch policy[0] {
+		case "hgca":
+			sets = append(sets, "--set", "policy.profile="+profile)
+			fallthrough
+		case "window":
+			system = "gpu+cpu"
+		}
+		object(t, &run, append([]string{"run", "--json", "--preset", "desk", "--system", system, "--policy", policy[0], "--trace", trace}, sets...)...)
 		if len(eval.Attended) != 6 || len(run.Attention.Attended) != 6 {
 			t.Fatalf("%s: %v in the model, %v in a run", policy, eval.Attended, run.Attention.Attended)
 		}
