@@ -54,8 +54,12 @@ func TestCSAttentionLayer(t *testing.T) {
 		"cpu_offload.memory_efficiency=0.1": float64(layers) * (8*memory + 20e-6),
 		"pcie.efficiency=0.079":             float64(layers) * 10 * 432 * kv / link,
 	} {
-		if end, _ := took("policy.search=lagged", slow); math.Abs(end.Seconds()/want-1) > 1e-6 {
+		end, e := took("policy.search=lagged", slow)
+		if math.Abs(end.Seconds()/want-1) > 1e-6 {
 			t.Errorf("%s: with a lagged search an iteration takes %v, want %v s", slow, end, want)
+		}
+		if e.work.channel == 0 {
+			t.Errorf("%s: the CPUs read nothing", slow)
 		}
 	}
 }

@@ -223,8 +223,15 @@ func TestHGCALayer(t *testing.T) {
 	if math.Abs(got.Seconds()/want-1) > 1e-6 {
 		t.Errorf("the CPUs take %v s for a layer, want %v s", got.Seconds(), want)
 	}
-	if merge == 0 {
-		t.Error("outputs are merged in no time")
+	// The merge comes after both, and the channels carry what the CPUs read.
+	g, layers := e.stageRuns(&sub), units.Duration(e.model.Layers)
+	want = (g.entry + layers*(max(got, g.layers[0].attention)+merge) + (layers-1)*g.block + g.exit).Seconds()
+	if end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil || merge == 0 || math.Abs(end.Seconds()/want-1) > 1e-9 {
+		t.Errorf("an iteration takes %v, want %v s, with merges of %v; %v", end, want, merge, err)
+	}
+	read := salient * 96 * 512 / channels * float64(layers)
+	if bus := e.it.Totals().Bus.Seconds(); math.Abs(bus/read-1) > 1e-6 {
+		t.Errorf("the channels carry data for %v s, want %v s", bus, read)
 	}
 	// Threads take whole heads: 96 heads on the 64 cores of a replica are two each for some.
 	e = gpuCPUOf(t, "policy.name=hgca", "cpu_offload.element_time=4ns")
@@ -311,6 +318,17 @@ func TestLoads(t *testing.T) {
 		if want > 0 && math.Abs(end.Seconds()/want-1) > 1e-6 || want == 0 && end != gpus || e.work.pim > 0 || e.it.Totals().ByKind[opHostAttention] > 0 {
 			t.Errorf("%s: an iteration takes %v, want %v s, or %v on the GPUs", set, end, want, gpus)
 		}
+	}
+}
+
+// TestPromptsGoDown: an iteration that prefills takes at least as long as its keys and values
+// take on the links.
+func TestPromptsGoDown(t *testing.T) {
+	e := gpuCPUOf(t, "pcie.efficiency=0.001")
+	end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{{Prefill: []scheduler.Chunk{{Tokens: 1000, Last: true}}}}}, 0)
+	want := 48 * 1000 * 96 * 512 / (4 * 0.001 * 16 * 16e9 * 128 / 130 / 8)
+	if err != nil || math.Abs(end.Seconds()/want-1) > 1e-6 {
+		t.Errorf("1,000 tokens take %v, their way down %v s; %v", end, want, err)
 	}
 }
 
