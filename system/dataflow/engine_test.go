@@ -258,7 +258,7 @@ func drawIteration(t *rapid.T) ([]Resource, *Iteration) {
 			}
 			last := b.op(Op{Last: Time(number("block", 1, 100)), Resource: testGPU, Flags: NextLayer}, ops...)
 			if len(used) == 5 && flag("background") {
-				b.op(Op{Last: Time(number("background", 1, 100)), Resource: testDown, Claims: testLanes + 1, Class: 1, Flags: OnStart}, last)
+				b.op(Op{Last: Time(number("background", 1, 100)), Resource: testDown, Claims: testLanes + 1, Class: 1, Flags: rapid.SampledFrom([]uint8{OnStart, 0}).Draw(t, "after")}, last)
 			}
 			return b.since(from)
 		}
