@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/scheduler"
@@ -48,6 +49,9 @@ func TestCSAttentionLayer(t *testing.T) {
 	if want := g.entry + layers*(device+g.layers[0].attention) + (layers-1)*g.block + g.exit; end != want {
 		t.Errorf("an iteration takes %v, want %v", end, want)
 	}
+	if same, _ := took("gpu_cpu.attend=gpus"); same != end {
+		t.Errorf("the CPUs search whoever attends: %v, want %v", same, end)
+	}
 	// Beside it: the longest of the GPUs' work, the CPUs' and the links'.
 	for slow, want := range map[string]float64{
 		"run.seed=1":                        (g.entry + layers*g.layers[0].attention + (layers-1)*g.block + g.exit).Seconds(),
@@ -74,14 +78,18 @@ func TestMemoryOfWindows(t *testing.T) {
 		"window":      {[]string{"policy.window=500", "policy.sink=100"}, 600},
 		"hgca":        {[]string{"policy.window=512"}, 512 + 4}, // 4 bytes for each 512 of a token and head
 		"csattention": {[]string{"policy.mode=host", "policy.search=lagged", "policy.select_share=0.25", "policy.recent_tokens=40"}, 250 + 40},
-		"h2o":         {nil, 0},
+		// Query heads of a group of eight find tokens of their own.
+		"csattention, grouped": {[]string{"run.model=llama-3-70b", "policy.mode=host", "policy.search=lagged", "policy.select_share=0.05", "policy.recent_tokens=40"}, 400 + 40},
+		"h2o":                  {nil, 0},
 	} {
-		cfg := mustLoad(t, append(c.sets, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name="+name, "node.gpus=4")...)
+		of, _, _ := strings.Cut(name, ",")
+		sets := append([]string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=" + of, "node.gpus=4"}, c.sets...)
+		cfg := mustLoad(t, sets...)
 		n := mustNode(t, cfg)
 		free := n.FreeGPUMemory()
 		free -= cfg.Model.ActivationBytes(1000)
 		if c.token > 0 { // room for 5 requests and a half
-			cfg = mustLoad(t, append(c.sets, "run.system=gpu+cpu", "run.model=gpt-89b", "policy.name="+name, "node.gpus=4",
+			cfg = mustLoad(t, append(sets,
 				fmt.Sprintf("gpu.memory_reserve=%q", cfg.GPU.MemoryReserve+(free-units.Bytes(c.token*11/2)*cfg.Model.KVBytesPerToken())/4))...)
 		}
 		r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equal(20, 1000, 30)}, false)
