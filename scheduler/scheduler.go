@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"sort"
 
-	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -18,36 +17,6 @@ type Predictor interface {
 	// of its vectors, and the transfer of the keys and values of otherPrefill prompt
 	// tokens of the other sub-batch.
 	PIM(s *SubBatch, step int64, otherPrefill int) units.Duration
-}
-
-// GPUMemory is the memory of a replica's GPUs that the weights leave free.
-type GPUMemory struct {
-	Model *llm.Model
-	Free  units.Bytes // after weights and reserve, over all GPUs of the replica
-	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger
-	// accounts for. Then the prompts of cut requests take nothing from Free.
-	HoldsKV bool
-	// Window is how many tokens of each request in memory keep their keys and values on the
-	// GPUs at most, in what is free there, and PromptShare as many more, as a share of its prompt.
-	Window      int
-	PromptShare float64
-}
-
-// windowed says that requests in memory keep some of their keys and values on the GPUs.
-func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 }
-
-// kv returns the keys and values of so many tokens.
-func (g *GPUMemory) kv(tokens int) units.Bytes {
-	return units.Bytes(tokens) * g.Model.KVBytesPerToken()
-}
-
-// fits says whether activations of tokens tokens and KV of kvTokens tokens of
-// unfinished prompts fit.
-func (g *GPUMemory) fits(tokens, kvTokens int) bool {
-	if g.HoldsKV {
-		kvTokens = 0
-	}
-	return g.Model.ActivationBytes(tokens)+g.kv(kvTokens) <= g.Free
 }
 
 // waiting is a request that has prompt tokens to prefill. For one that was

@@ -130,9 +130,10 @@ type Vectors struct {
 	Sums    int64 // of softmax, a number a query head; 0 where no outputs are merged
 }
 
-// reset empties the step and keeps its memory.
+// reset empties the step and keeps its memory. Field by field: a literal is copied.
 func (s *Step) reset() {
-	*s = Step{Attend: s.Attend[:0], Choose: s.Choose[:0], Passes: s.Passes[:0], Leave: s.Leave[:0]}
+	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
+	s.Merged, s.Fetched, s.Ahead = 0, nil, false
 }
 
 // Piece is attention of some heads for a part of a chunk: Count pieces of Tokens tokens each,
