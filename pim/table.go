@@ -82,6 +82,11 @@ func (t *KernelTable) fillSequence(b *tableBuilder) {
 			t.starts[2] = append(t.starts[2], t.inSequence(b, t.segment+place+1))
 		}
 	}
+	if !t.appends { // a head of one row overlaps with the one before by how short both are
+		for context := t.lead + 1; context <= row; context++ {
+			t.starts[0] = append(t.starts[0], t.inSequence(b, context))
+		}
+	}
 	// The first whole period behind the row's lead, or the row's last.
 	period := t.period()
 	first := min((t.lead+period-1)/period*period, row-period)
@@ -91,8 +96,8 @@ func (t *KernelTable) fillSequence(b *tableBuilder) {
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
-// beyond its attention. Without an append two short heads may be on the way at once and take
-// turns in waiting: it is the mean of two then, rounded up.
+// beyond its attention. Without an append short heads may be on the way at once and take turns
+// with the four slots of weights and in waiting: it is the mean of four then, rounded up.
 func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 	h := headRun{context: context, appends: t.appends}
 	// The second of three has a head before it and one behind.
@@ -101,8 +106,8 @@ func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 		added := ends[1] - ends[0]
 		return added - b.attention(context)
 	}
-	ends := b.ends(h, h, h, h, h)
-	added := (ends[3] - ends[1] + 1) / 2
+	ends := b.ends(h, h, h, h, h, h, h, h)
+	added := (ends[6] - ends[2] + 3) / 4
 	return added - b.attention(context)
 }
 
@@ -170,14 +175,14 @@ func (t *KernelTable) InSequence(context int) int64 {
 	}
 	token := context - 1
 	entry := token % t.geometry.RowTokens
+	if context <= len(t.starts[0]) {
+		return t.Attention(context) + t.starts[0][entry]
+	}
 	if entry >= t.lead {
 		return t.Attention(context) + t.within[entry%t.period()]
 	}
 	starts := t.starts[1]
-	switch {
-	case token < t.geometry.RowTokens:
-		starts = t.starts[0]
-	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
+	if t.segment >= t.geometry.RowTokens && token%t.segment < t.lead {
 		starts = t.starts[2]
 	}
 	return t.Attention(context) + starts[entry]
