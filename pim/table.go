@@ -40,7 +40,8 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 }
 
 // NewStoredTable is NewKernelTable for steps without an append: all keys and values are in
-// their rows before. Alone is Attention then.
+// their rows before. Alone is Attention then. InSequence is exact to a few clocks: a head begins
+// while the one before ends, in more ways than the table has entries for.
 func NewStoredTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
 	return newTable(spec, d, shape, false)
 }
