@@ -40,8 +40,7 @@ func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 }
 
 // NewStoredTable is NewKernelTable for steps without an append: all keys and values are in
-// their rows before. Alone is Attention then. InSequence is exact to a few clocks: a head begins
-// while the one before ends, in more ways than the table has entries for.
+// their rows before. Alone is Attention then.
 func NewStoredTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
 	return newTable(spec, d, shape, false)
 }
@@ -69,7 +68,11 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
 	}
 	t.segment = b.program.segmentTokens
-	t.fillSequence(b)
+	if appends {
+		t.fillSequence(b)
+	} else {
+		t.fillStored(b)
+	}
 	return t, nil
 }
 
@@ -83,17 +86,39 @@ func (t *KernelTable) fillSequence(b *tableBuilder) {
 			t.starts[2] = append(t.starts[2], t.inSequence(b, t.segment+place+1))
 		}
 	}
-	if !t.appends { // a head of one row overlaps with the one before by how short both are
-		for context := t.lead + 1; context <= row; context++ {
-			t.starts[0] = append(t.starts[0], t.inSequence(b, context))
-		}
-	}
 	// The first whole period behind the row's lead, or the row's last.
 	period := t.period()
 	first := min((t.lead+period-1)/period*period, row-period)
 	for place := range period {
 		t.within = append(t.within, t.inSequence(b, first+place+1))
 	}
+}
+
+// fillStored runs heads without an append in sequence: those of one row, those that end in a later
+// one, and those that end in the first of a later segment. How far the rank's bus is behind the
+// banks at the end depends on all of the last row.
+func (t *KernelTable) fillStored(b *tableBuilder) {
+	row := t.geometry.RowTokens
+	for kind, base := range [3]int{0, row, t.segment} {
+		if kind == 2 && t.segment < row {
+			continue // a row has several
+		}
+		for token := 0; token < row; token += t.step {
+			t.starts[kind] = append(t.starts[kind], t.inSequence(b, base+token+t.step))
+		}
+	}
+}
+
+// stored is InSequence beyond Attention without an append.
+func (t *KernelTable) stored(token int) int64 {
+	row, kind := t.geometry.RowTokens, 1
+	switch {
+	case token < row:
+		kind = 0
+	case t.segment >= row && token%t.segment < row:
+		kind = 2
+	}
+	return t.starts[kind][token%row/t.step]
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
@@ -175,15 +200,18 @@ func (t *KernelTable) InSequence(context int) int64 {
 		return 0
 	}
 	token := context - 1
-	entry := token % t.geometry.RowTokens
-	if context <= len(t.starts[0]) {
-		return t.Attention(context) + t.starts[0][entry]
+	if !t.appends {
+		return t.Attention(context) + t.stored(token)
 	}
+	entry := token % t.geometry.RowTokens
 	if entry >= t.lead {
 		return t.Attention(context) + t.within[entry%t.period()]
 	}
 	starts := t.starts[1]
-	if t.segment >= t.geometry.RowTokens && token%t.segment < t.lead {
+	switch {
+	case token < t.geometry.RowTokens:
+		starts = t.starts[0]
+	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
 		starts = t.starts[2]
 	}
 	return t.Attention(context) + starts[entry]

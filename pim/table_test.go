@@ -65,10 +65,6 @@ func bothTables(t failer, spec *Spec, d *dram.Spec, shape HeadShape) [2]*KernelT
 	return [2]*KernelTable{appends, stored}
 }
 
-// storedError is by how many clocks a head in a sequence may be off where nothing is appended: a table
-// does not know all ways in which the end of one head delays the next. 4 are the most that were seen.
-const storedError = 8
-
 // tableIsTheRunOf is tableIsTheRun for a table that is there.
 func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
 	t.Helper()
@@ -89,11 +85,7 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if !h.appends { // a few may take turns
 		want = (ends[7] - ends[3] + 3) / 4
 	}
-	allowed := int64(0)
-	if !h.appends {
-		allowed = storedError
-	}
-	if got := table.InSequence(context); got > want+allowed || got < want-allowed {
+	if got := table.InSequence(context); got != want {
 		t.Fatalf("%d tokens in sequence (append: %v): table %d, run %d", context, h.appends, got, want)
 	}
 }
