@@ -60,7 +60,10 @@ func Label(column string) string {
 	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {
 		section, key := quantity[:i], quantity[i+1:]
 		quantity = key
-		if section == "pcie" || section == "gpu" || section == "pim" {
+		switch {
+		case key == "name": // policy.name is the policy
+			quantity = section
+		case section == "pcie" || section == "gpu" || section == "pim":
 			quantity = section + "_" + key
 		}
 	}

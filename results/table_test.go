@@ -87,7 +87,7 @@ func TestLabels(t *testing.T) {
 		"output_tokens_per_s": "throughput (output tokens/s)", "decode_batch_step_mean": "requests in a decode step, mean",
 		"decode_batch_mean": "requests in decode, mean over time", "decode_batch_max": "requests in a decode step, maximum", "tbt_p99_ms": "TBT p99 (ms)", "kv_peak_bytes": "KV peak",
 		"node.ranksets": "ranksets", "pcie.latency_ns": "PCIe latency (ns)", "utilization_pcie_down": "PCIe down utilization",
-		"energy_gpu_j": "GPU energy (J)", "energy_token_j": "energy per output token (J)",
+		"energy_gpu_j": "GPU energy (J)", "policy.name": "policy", "energy_token_j": "energy per output token (J)",
 	} {
 		if got := Label(column); got != want {
 			t.Errorf("%s: %q, want %q", column, got, want)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
@@ -156,7 +157,7 @@ func (a *axes) style(p *plot.Plot) {
 	}
 	marker := ticker{scale: sx, logarithmic: a.logX}
 	if xs := distinct(a.xs); d.Kind == "line" && (a.logX || len(xs) <= maxTicks && evenly(xs)) {
-		marker.at = thin(xs)
+		marker.at = a.apart(thin(xs), &marker, p.X.Tick.Label)
 	}
 	p.X.Tick.Marker = marker
 }
@@ -170,6 +171,30 @@ func thin(sorted []float64) []float64 {
 		kept = append(kept, sorted[i])
 	}
 	return kept
+}
+
+// apart leaves out the values whose labels would run into that of the last one that stays.
+func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
+	low, high := onAxis(a.xMin, a.logX), onAxis(a.xMax, a.logX)
+	var kept []float64
+	free := math.Inf(-1) // where the last label ends
+	for _, v := range sorted {
+		middle := 0.85 * a.width() * vg.Length((onAxis(v, a.logX)-low)/(high-low)) // the axis of y takes the rest
+		half := style.Width(t.tick(significant(v, 4))) / 2
+		if float64(middle-half) < free {
+			continue
+		}
+		kept, free = append(kept, v), float64(middle+half+4)
+	}
+	return kept
+}
+
+// width returns the width of a plot.
+func (a *axes) width() vg.Length {
+	if len(a.data.Facets) > 1 {
+		return facetWidth
+	}
+	return plotWidth
 }
 
 // evenly says that ticks at all values have room: no gap is below a tenth of the
@@ -195,11 +220,7 @@ func normLabel(condition string) string {
 
 // turn turns the names under an axis where they would run into each other.
 func (a *axes) turn(p *plot.Plot) {
-	width := vg.Length(plotWidth)
-	if len(a.data.Facets) > 1 {
-		width = facetWidth
-	}
-	room := 0.8 * width / vg.Length(len(a.data.XNames))
+	room := 0.8 * a.width() / vg.Length(len(a.data.XNames))
 	for _, name := range a.data.XNames {
 		if p.X.Tick.Label.Width(cellLabel(a.data.X, name)) > room-4 {
 			p.X.Tick.Label.Rotation = math.Pi / 5

@@ -303,6 +303,15 @@ func TestThin(t *testing.T) {
 	if got := fmt.Sprint(thin(values[:10])); got != "[1 2 4 8 16 32 64 128 256 512]" {
 		t.Errorf("10 values: %s", got)
 	}
+	a := &axes{data: &Data{Facets: []string{""}}, xMin: 1000, xMax: 2000}
+	for at, want := range map[float64]string{1010: "[1000 2000]", 1500: "[1000 1500 2000]"} {
+		if got := fmt.Sprint(a.apart([]float64{1000, at, 2000}, &ticker{scale: newScale("x", 2000)}, textStyle(8))); got != want {
+			t.Errorf("labels of 1,000, %g and 2,000: %s, want %s", at, got, want)
+		}
+	}
+	if got := (ticker{scale: newScale("x", 1), at: []float64{1115.8344}}).Ticks(0, 1)[0].Label; got != "1,116" {
+		t.Errorf("the tick of a mean: %s", got)
+	}
 	d := &Data{Kind: "line", X: "node.ranksets", Y: "tbt_mean_ms", XNumeric: true, GroupNames: []string{""}, Facets: []string{""}}
 	for i, v := range values {
 		d.Cells = append(d.Cells, Cell{X: i, XValue: v, Samples: []float64{v}})

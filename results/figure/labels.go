@@ -69,6 +69,15 @@ func numberLabel(v float64) string {
 	return sign + whole
 }
 
+// significant rounds a number to so many digits, but never a digit before the point.
+func significant(v float64, digits int) float64 {
+	if v == 0 {
+		return 0
+	}
+	size := max(1, math.Pow(10, float64(digits-1)-math.Floor(math.Log10(math.Abs(v)))))
+	return math.Round(v*size) / size
+}
+
 // scale is the unit in which an axis writes a column's numbers.
 type scale struct {
 	label string  // of the axis
@@ -121,6 +130,9 @@ func (t ticker) Ticks(low, high float64) []plot.Tick {
 	ticks := make([]plot.Tick, len(at), len(at)+len(minor))
 	for i, v := range at {
 		ticks[i] = plot.Tick{Value: onAxis(v, t.logarithmic), Label: t.tick(v)}
+		if len(t.at) > 0 { // values of data have any number of digits
+			ticks[i].Label = t.tick(significant(v, 4))
+		}
 	}
 	for _, v := range minor {
 		ticks = append(ticks, plot.Tick{Value: onAxis(v*t.size, t.logarithmic)})

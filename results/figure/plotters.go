@@ -247,13 +247,7 @@ func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
 
 // shortLabel writes a value to three significant digits.
 func shortLabel(d *Data, v float64) string {
-	if v != 0 {
-		digits := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
-		if digits < 1 {
-			digits = 1
-		}
-		v = math.Round(v*digits) / digits
-	}
+	v = significant(v, 3)
 	if d.NormalizedTo != "" {
 		return numberLabel(v)
 	}
