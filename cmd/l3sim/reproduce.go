@@ -172,12 +172,17 @@ func (a *app) openCache() (*cache, error) {
 		}
 	}
 	c.journal, err = sweep.OpenJournal(c.dir)
+	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
+		if err = os.Remove(foreign.File); err == nil {
+			if !a.quiet {
+				fmt.Fprintf(a.stderr, "l3sim: %s is not of this version: all points run again\n", foreign.File)
+			}
+			c.journal, err = sweep.OpenJournal(c.dir)
+		}
+	}
 	if err == nil {
 		a.noteDamage(c.journal.Damage())
 		return c, nil
-	}
-	if foreign := (*input.Error)(nil); errors.As(err, &foreign) {
-		return nil, fmt.Errorf("%w; the cache is damaged: delete the folder %s", err, c.dir)
 	}
 	return nil, errors.Join(fmt.Errorf("cache (XDG_CACHE_HOME gives a run its own): %w", err), c.clear())
 }
