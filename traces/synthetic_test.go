@@ -17,13 +17,14 @@ import (
 // paperSpec is how the system presets draw lengths.
 var paperSpec = SyntheticSpec{Distribution: Auto, MaxTokens: 32768}
 
-// TestBuiltins compares with Table 4 of the L3 paper.
+// TestBuiltins compares with Table 4 of the L3 paper, and with the file of Mooncake.
 func TestBuiltins(t *testing.T) {
 	want := []builtin{
 		{"openr1", meanAndDeviation{96.0, 75.1}, meanAndDeviation{12684.1, 8464.6}},
 		{"dolphin", meanAndDeviation{201.9, 563.0}, meanAndDeviation{3926.2, 4216.0}},
 		{"openthoughts", meanAndDeviation{89.4, 66.7}, meanAndDeviation{6366.7, 4662.9}},
 		{"longbench", meanAndDeviation{7703.9, 4285.5}, meanAndDeviation{89.8, 213.7}},
+		{"mooncake", meanAndDeviation{12035.1, 15800.3}, meanAndDeviation{342.6, 249.9}},
 	}
 	if !slices.Equal(builtins, want) {
 		t.Errorf("got %v, want %v", builtins, want)
