@@ -43,20 +43,26 @@ func (t *Table) ParseGoals(flag, text string) ([]Goal, error) {
 	}
 	var goals []Goal
 	for _, part := range parts {
-		words := strings.Fields(part)
-		if len(words) != 2 || words[0] != "max" && words[0] != "min" {
-			return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", strings.TrimSpace(part)), Expected: `"max COLUMN" or "min COLUMN"`}
-		}
-		column, err := t.Column(flag, words[1])
+		goal, err := t.parseGoal(flag, part)
 		if err != nil {
 			return nil, err
 		}
-		if slices.ContainsFunc(goals, func(g Goal) bool { return g.index == column }) {
-			return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "each column once; " + t.Columns[column] + " is there twice"}
+		if slices.ContainsFunc(goals, func(g Goal) bool { return g.index == goal.index }) {
+			return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "each column once; " + goal.Column + " is there twice"}
 		}
-		goals = append(goals, Goal{t.Columns[column], words[0] == "max", column})
+		goals = append(goals, goal)
 	}
 	return goals, nil
+}
+
+// parseGoal reads one of them.
+func (t *Table) parseGoal(flag, text string) (Goal, error) {
+	words := strings.Fields(text)
+	if len(words) != 2 || words[0] != "max" && words[0] != "min" {
+		return Goal{}, &input.Error{Key: flag, Value: fmt.Sprintf("%q", strings.TrimSpace(text)), Expected: `"max COLUMN" or "min COLUMN"`}
+	}
+	column, err := t.Column(flag, words[1])
+	return Goal{t.Columns[column], words[0] == "max", column}, err
 }
 
 // NonDominated says for each point whether it is on the Pareto front: no other

@@ -22,6 +22,7 @@ func selectionFlags(flags *pflag.FlagSet, s *figure.Selection) {
 	flags.StringVar(&s.Facet, "facet", "", "`column` with a plot for each value")
 	flags.StringVar(&s.NormalizeTo, "normalize-to", "", "divide by the row with `column=value` and the same x, group, facet and seed")
 	flags.StringArrayVar(&s.Where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
+	flags.StringVar(&s.Best, "best", "", "of points that differ in KEY alone only the best: `'max COLUMN over KEY'` or min, or KEY,KEY")
 }
 
 func (a *app) newPlotCommand() *cobra.Command {

@@ -51,7 +51,8 @@ func (a *app) newTableCommand() *cobra.Command {
 
 With --y (and --x, --group, --facet, --normalize-to as for 'l3sim plot') it prints the
 numbers of that figure; without, the table itself: all columns in CSV and JSON, else the keys
-that vary and the main results, or those that --columns names.`,
+that vary and the main results, or those that --columns names. With --best 'max
+output_tokens_per_s over tensor_parallel' each design is there once, at its best layout.`,
 		Example: `  l3sim table out/ranks
   l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
@@ -100,6 +101,11 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 	}
 	if len(s.Where) > 0 {
 		if t, err = t.Where("--where", s.Where); err != nil {
+			return err
+		}
+	}
+	if s.Best != "" {
+		if t, err = t.Best("--best", s.Best); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,9 @@ type Selection struct {
 	// results.Table.ParseGoals reads them: y, x, and a third.
 	Goals string   `toml:"goals"`
 	Where []string `toml:"where"` // "column=value": other rows are left out
+	// Best leaves out the points that another one beats, as results.Table.Best does: "max COLUMN
+	// over KEY"; "" for all points.
+	Best string `toml:"best"`
 }
 
 // Data is what a figure shows. Names of columns are those of the table.
@@ -120,6 +123,12 @@ func Select(t *results.Table, sel Selection) (*Data, error) {
 	if len(sel.Where) > 0 {
 		var err error
 		if t, err = t.Where("--where", sel.Where); err != nil {
+			return nil, err
+		}
+	}
+	if sel.Best != "" {
+		var err error
+		if t, err = t.Best("--best", sel.Best); err != nil {
 			return nil, err
 		}
 	}

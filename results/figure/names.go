@@ -14,7 +14,7 @@ import (
 func shortenPoints(t *results.Table, sel *Selection) *results.Table {
 	point := slices.Index(t.Columns, results.PointColumn)
 	shown := map[string]bool{}
-	for _, name := range append([]string{sel.X, sel.Y, sel.Group, sel.Facet}, conditionColumns(sel.Where)...) {
+	for _, name := range append([]string{sel.X, sel.Y, sel.Group, sel.Facet}, slices.Concat(conditionColumns(sel.Where), results.BestKeys(sel.Best))...) {
 		if name == "" || strings.Contains(name, ",") {
 			continue
 		}

@@ -1,0 +1,93 @@
+package results
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Best returns the table without the points that another one beats: of points that are alike
+// in all keys but some, the one that is best in a column, by its mean over the seeds. The text is
+// "max COLUMN over KEY" or "min COLUMN over KEY", with several keys joined by commas. Of equal
+// points the first stays. Points without a number in the column are left out. Flag says who asks,
+// for the *input.Error of a text that is none of these.
+func (t *Table) Best(flag, text string) (*Table, error) {
+	goal, over, err := t.parseBest(flag, text)
+	if err != nil {
+		return nil, err
+	}
+	var kept []int // keys that must be alike
+	for i, is := range t.IsConfig() {
+		if is && t.Columns[i] != SeedColumn && !slices.Contains(over, i) {
+			kept = append(kept, i)
+		}
+	}
+	cells := func(row []string, columns []int) string {
+		var b strings.Builder
+		for _, c := range columns {
+			fmt.Fprintf(&b, "%q,", row[c])
+		}
+		return b.String()
+	}
+	type mean struct{ sum, n float64 }
+	means := map[[2]string]mean{} // by what must be alike, and by what may differ
+	for i, row := range t.Rows {
+		if v, ok := t.Number(i, goal.index); ok {
+			key := [2]string{cells(row, kept), cells(row, over)}
+			m := means[key]
+			means[key] = mean{m.sum + v, m.n + 1}
+		}
+	}
+	best := map[string]string{}
+	for _, row := range t.Rows { // in order: of equals the first
+		key := [2]string{cells(row, kept), cells(row, over)}
+		m, ok := means[key]
+		if !ok {
+			continue
+		}
+		chosen, found := best[key[0]]
+		b := means[[2]string{key[0], chosen}]
+		if !found || goal.cost(m.sum/m.n) < goal.cost(b.sum/b.n) {
+			best[key[0]] = key[1]
+		}
+	}
+	out := &Table{Name: t.Name, Columns: t.Columns}
+	for _, row := range t.Rows {
+		if chosen, found := best[cells(row, kept)]; found && chosen == cells(row, over) {
+			out.Rows = append(out.Rows, row)
+		}
+	}
+	return out, nil
+}
+
+// BestKeys returns the columns over which a text chooses, as it names them.
+func BestKeys(text string) []string {
+	_, keys, _ := strings.Cut(text, " over ")
+	return strings.FieldsFunc(keys, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// parseBest reads the text of Best.
+func (t *Table) parseBest(flag, text string) (goal Goal, over []int, err error) {
+	part, _, _ := strings.Cut(text, " over ")
+	keys := BestKeys(text)
+	if len(keys) == 0 {
+		return Goal{}, nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: `"max COLUMN over KEY" or "min COLUMN over KEY"`}
+	}
+	if goal, err = t.parseGoal(flag, part); err != nil {
+		return Goal{}, nil, err
+	}
+	config := t.IsConfig()
+	for _, name := range keys {
+		column, err := t.Column(flag, name)
+		if err != nil {
+			return Goal{}, nil, err
+		}
+		if !config[column] {
+			return Goal{}, nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a key that the sweep varies"}
+		}
+		over = append(over, column)
+	}
+	return goal, over, nil
+}
