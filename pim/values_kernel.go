@@ -2,6 +2,7 @@ package pim
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/l3sim/l3sim/attention"
 )
@@ -52,17 +53,35 @@ func scoreFP32(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []f
 	}
 }
 
+// halfUnits has for each exponent of a float32 a number so large that the unit of its last place is FP16's there:
+// adding it rounds. What overflows in any case, from 2^16 on, has 0.
+var halfUnits = func() *[1 << 8]float32 {
+	table := new([1 << 8]float32)
+	for e := range 127 + 16 {
+		table[e] = math.Float32frombits(uint32(max(e, 127-14)+13)<<23 | 1<<22)
+	}
+	return table
+}()
+
+// halved is attention.RoundHalf without a branch, but for the sign of zero. That does not show in a sum of FP16 numbers
+// that begins at +0. units is halfUnits, which loops keep in a register.
+func halved(x float32, units *[1 << 8]float32) float32 {
+	m := units[uint8(math.Float32bits(x)>>23)]
+	return float32(float32(x+m-m)*0x1p112) * 0x1p-112 // 65504·2^112 is finite, 65536·2^112 is not
+}
+
 func scoreFP16(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
+	units := halfUnits
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
 	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
 		x := binary.LittleEndian.Uint64(cells)
 		cells = cells[8:]
-		p0 := attention.RoundHalf(q0 * widen[uint16(x)])
-		p1 := attention.RoundHalf(q1 * widen[uint16(x>>16)])
-		p2 := attention.RoundHalf(q2 * widen[uint16(x>>32)])
-		p3 := attention.RoundHalf(q3 * widen[x>>48])
-		tree := attention.RoundHalf(attention.RoundHalf(p0+p1) + attention.RoundHalf(p2+p3))
-		partial[b] = attention.RoundHalf(partial[b] + tree)
+		p0 := halved(q0*widen[uint16(x)], units)
+		p1 := halved(q1*widen[uint16(x>>16)], units)
+		p2 := halved(q2*widen[uint16(x>>32)], units)
+		p3 := halved(q3*widen[x>>48], units)
+		tree := halved(halved(p0+p1, units)+halved(p2+p3, units), units)
+		partial[b] = halved(partial[b]+tree, units)
 	}
 }
 
@@ -123,6 +142,7 @@ func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []
 }
 
 func contextFP16(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
+	units := halfUnits
 	for _, w := range weights {
 		v, sums := cells[:2*n], accumulators[:n]
 		cells, accumulators = cells[2*n:], accumulators[n:]
@@ -131,10 +151,10 @@ func contextFP16(cells []byte, widen *[1 << 16]float32, weights, accumulators []
 		}
 		for len(v) >= 8 && len(sums) >= 4 {
 			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
-			s[0] = attention.RoundHalf(s[0] + attention.RoundHalf(w*widen[uint16(x)]))
-			s[1] = attention.RoundHalf(s[1] + attention.RoundHalf(w*widen[uint16(x>>16)]))
-			s[2] = attention.RoundHalf(s[2] + attention.RoundHalf(w*widen[uint16(x>>32)]))
-			s[3] = attention.RoundHalf(s[3] + attention.RoundHalf(w*widen[x>>48]))
+			s[0] = halved(s[0]+halved(w*widen[uint16(x)], units), units)
+			s[1] = halved(s[1]+halved(w*widen[uint16(x>>16)], units), units)
+			s[2] = halved(s[2]+halved(w*widen[uint16(x>>32)], units), units)
+			s[3] = halved(s[3]+halved(w*widen[x>>48], units), units)
 			v, sums = v[8:], sums[4:]
 		}
 	}
