@@ -72,7 +72,7 @@ func newAttended(m *Model, limit, steps int) *Attended {
 }
 
 // head compares what a head has attended to with everything. scores are of all tokens; out and
-// lse are of what was attended to.
+// lse are of what was attended to, in float64.
 func (a *Attended) head(worker, layer, head int, h *chosenHead, scores []float64, out []float64, lse float64) {
 	w, s := &a.work[worker], &a.heads[layer*a.model.Heads+head]
 	tokens := 0
@@ -125,10 +125,10 @@ func bounded(ratio float64) float64 {
 }
 
 // endOfLayer compares the results of a layer's heads.
-func (a *Attended) endOfLayer(layer int, got []float64) {
+func endOfLayer[T real](a *Attended, layer int, got []T) {
 	var off, all float64
 	for i, x := range a.exact {
-		d := got[i] - x
+		d := float64(got[i]) - x
 		off += float64(d * d)
 		all += float64(x * x)
 	}

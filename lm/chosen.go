@@ -9,14 +9,14 @@ import (
 // selection is valid until it returns.
 type Watch func(layer, head, context int, s policy.Selection)
 
-// chosen is attention of one sequence by a policy, on keys and values in memory. Every head of
-// every layer has a state of the policy, which acts on the hidden states that the policy made
-// below.
-type chosen struct {
+// chosen is attention of one sequence by a policy. Every head of every layer has a state of the policy, which
+// acts on the hidden states that the policy made below. q, k and v are rounded to FP16, as DIMMs store them.
+// Prompts are computed in memory, and so are decode steps without DIMMs.
+type chosen[T real] struct {
 	model    *Model
-	rounded  bool         // q, k and v are FP16's
 	heads    []chosenHead // by layer and head
 	work     []chosenWork // by worker
+	homes    *homes       // the DIMMs; nil without
 	attended *Attended    // what is attended to; nil: nobody asks
 	watch    Watch
 }
@@ -32,19 +32,21 @@ type chosenHead struct {
 
 // chosenWork is a worker's scratch.
 type chosenWork struct {
-	attender *policy.Attender
-	scores   []float64 // by token
-	ranges   [2][2]int
-	part     [1]policy.Part
+	attender   *policy.Attender
+	scores     []float64 // by token
+	out, exact []float64 // [HeadDim]
+	ranges     [2][2]int
+	part       [1]policy.Part
+	err        error
 }
 
 // newChosen returns a decoder of a sequence of up to limit tokens whose attention a policy chooses.
-func newChosen(m *Model, v policy.Values, rounded bool, limit int) (*decoder[float64], *chosen, error) {
-	d, err := newDecoder[float64](m, []int{limit})
+func newChosen[T real](m *Model, v policy.Values, limit int) (*decoder[T], *chosen[T], error) {
+	d, err := newDecoder[T](m, []int{limit})
 	if err != nil {
 		return nil, nil, err
 	}
-	c := &chosen{model: m, rounded: rounded, heads: make([]chosenHead, m.Layers*m.Heads)}
+	c := &chosen[T]{model: m, heads: make([]chosenHead, m.Layers*m.Heads)}
 	for i := range c.heads {
 		h := &c.heads[i]
 		h.state = v.NewState(i/m.Heads, i%m.Heads, limit)
@@ -52,40 +54,44 @@ func newChosen(m *Model, v policy.Values, rounded bool, limit int) (*decoder[flo
 		h.query = [][]float32{make([]float32, m.HeadDim)}
 	}
 	for range m.workers {
-		c.work = append(c.work, chosenWork{attender: policy.NewAttender(limit, m.HeadDim), scores: make([]float64, limit)})
+		c.work = append(c.work, chosenWork{attender: policy.NewAttender(limit, m.HeadDim), scores: make([]float64, limit),
+			out: make([]float64, m.HeadDim), exact: make([]float64, m.HeadDim)})
 	}
-	d.prefill, d.step = chosenPrefill{c}, c
+	d.prefill, d.step = chosenPrefill[T]{c}, c
 	return &d, c, nil
 }
 
 // narrow appends the values that are stored for a vector.
-func (c *chosen) narrow(to []float32, x []float64) []float32 {
+func narrow[T real](to []float32, x []T) []float32 {
 	for _, v := range x {
-		if c.rounded {
-			to = append(to, attention.RoundHalf64(v))
-		} else {
-			to = append(to, float32(v))
-		}
+		to = append(to, attention.RoundHalf64(float64(v)))
 	}
 	return to
 }
 
+// widen sets to to x.
+func widen[T real](to []T, x []float64) {
+	for i, v := range x {
+		to[i] = T(v)
+	}
+}
+
 // keep stores a lane's key and value of a head.
-func (c *chosen) keep(h *chosenHead, l *lane[float64], head int) {
-	h.keys = c.narrow(h.keys, headOf(c.model, l.qkv[1], head))
-	h.values = c.narrow(h.values, headOf(c.model, l.qkv[2], head))
+func (c *chosen[T]) keep(h *chosenHead, l *lane[T], head int) {
+	h.keys = narrow(h.keys, headOf(c.model, l.qkv[1], head))
+	h.values = narrow(h.values, headOf(c.model, l.qkv[2], head))
 }
 
 // chosenPrefill is attention over a prompt.
-type chosenPrefill struct{ *chosen }
+type chosenPrefill[T real] struct{ *chosen[T] }
 
-func (c chosenPrefill) attend(layer int, lanes []*lane[float64]) error {
+func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 	m, d := c.model, c.model.HeadDim
 	heads := c.heads[layer*m.Heads : (layer+1)*m.Heads]
 	m.each(m.Heads, func(_, head int) {
 		for _, l := range lanes {
 			c.keep(&heads[head], l, head)
-			heads[head].queries = c.narrow(heads[head].queries, headOf(m, l.qkv[0], head))
+			heads[head].queries = narrow(heads[head].queries, headOf(m, l.qkv[0], head))
 		}
 	})
 	m.each(len(lanes)*m.Heads, func(worker, n int) {
@@ -97,13 +103,14 @@ func (c chosenPrefill) attend(layer int, lanes []*lane[float64]) error {
 		}
 		w.part[0].Ranges = policy.Streaming{Sink: sink, Window: window}.Ranges(w.ranges[:0], l.position+1)
 		policy.Scores(w.scores, h.queries[l.position*d:(l.position+1)*d], h.keys, w.part[0].Ranges)
-		w.attender.Attend(headOf(m, l.attended, head), &policy.Selection{Parts: w.part[:]}, 0, w.scores, h.values)
+		w.attender.Attend(w.out, &policy.Selection{Parts: w.part[:]}, 0, w.scores, h.values)
+		widen(headOf(m, l.attended, head), w.out)
 	})
 	return nil
 }
 
 // begin gives the states the prompt, before the first step.
-func (c *chosen) begin(layer int) {
+func (c *chosen[T]) begin(layer int) {
 	m := c.model
 	m.each(m.Heads, func(_, head int) {
 		h := &c.heads[layer*m.Heads+head]
@@ -112,14 +119,23 @@ func (c *chosen) begin(layer int) {
 	})
 }
 
-func (c *chosen) attend(layer int, lanes []*lane[float64]) error {
+func (c *chosen[T]) attend(layer int, lanes []*lane[T]) error {
 	m, l := c.model, lanes[0]
 	if c.heads[layer*m.Heads].queries != nil {
 		c.begin(layer)
 	}
-	m.each(m.Heads, func(worker, head int) { c.head(worker, layer, l, head) })
+	m.each(m.Heads, func(worker, head int) {
+		if w := &c.work[worker]; w.err == nil {
+			w.err = c.head(worker, layer, l, head)
+		}
+	})
+	for i := range c.work {
+		if err := c.work[i].err; err != nil {
+			return err
+		}
+	}
 	if c.attended != nil {
-		c.attended.endOfLayer(layer, l.attended)
+		endOfLayer(c.attended, layer, l.attended)
 	}
 	for head := 0; c.watch != nil && head < m.Heads; head++ {
 		c.watch(layer, head, l.position+1, c.heads[layer*m.Heads+head].selection)
@@ -128,27 +144,57 @@ func (c *chosen) attend(layer int, lanes []*lane[float64]) error {
 }
 
 // head computes one head of a step.
-func (c *chosen) head(worker, layer int, l *lane[float64], head int) {
-	m, w, h := c.model, &c.work[worker], &c.heads[layer*c.model.Heads+head]
+func (c *chosen[T]) head(worker, layer int, l *lane[T], head int) (err error) {
+	m, w, at := c.model, &c.work[worker], layer*c.model.Heads+head
+	h := &c.heads[at]
 	c.keep(h, l, head)
 	last := l.position * m.HeadDim
 	h.state.Append(h.keys[last:], h.values[last:])
-	h.query[0] = c.narrow(h.query[0][:0], headOf(m, l.qkv[0], head))
+	h.query[0] = narrow(h.query[0][:0], headOf(m, l.qkv[0], head))
+	if c.homes != nil {
+		if err := c.homes.bound(worker, at); err != nil {
+			return err
+		}
+	}
 	h.selection = h.state.Select(h.query)
-	scores := w.scores[:l.position+1]
+	out := w.out
+	if c.homes != nil {
+		if h.weights[0], err = c.homes.attend(worker, at, h, out); err != nil {
+			return err
+		}
+	}
+	if c.homes == nil || c.attended != nil {
+		c.exactly(worker, layer, head, h, l.position+1)
+	}
+	if c.homes == nil {
+		copy(out, w.exact)
+	}
+	got := headOf(m, l.attended, head)
+	widen(got, out)
+	if c.homes != nil && c.attended != nil {
+		c.homes.compare(worker, out, w.exact)
+	}
+	h.state.Observe(h.weights[:])
+	return nil
+}
+
+// exactly attends to the selection in float64, and compares it with attention to everything.
+func (c *chosen[T]) exactly(worker, layer, head int, h *chosenHead, context int) {
+	w := &c.work[worker]
+	scores := w.scores[:context]
 	if c.attended != nil {
-		w.ranges[0] = [2]int{0, len(scores)}
+		w.ranges[0] = [2]int{0, context}
 		policy.Scores(scores, h.query[0], h.keys, w.ranges[:1])
 	} else {
 		for i := range h.selection.Parts {
 			policy.Scores(scores, h.query[0], h.keys, h.selection.Parts[i].Ranges)
 		}
 	}
-	var lse float64
-	out := headOf(m, l.attended, head)
-	lse, h.weights[0] = w.attender.Attend(out, &h.selection, 0, scores, h.values)
-	if c.attended != nil {
-		c.attended.head(worker, layer, head, h, scores, out, lse)
+	lse, weights := w.attender.Attend(w.exact, &h.selection, 0, scores, h.values)
+	if c.homes == nil {
+		h.weights[0] = weights
 	}
-	h.state.Observe(h.weights[:])
+	if c.attended != nil {
+		c.attended.head(worker, layer, head, h, scores, w.exact, lse)
+	}
 }

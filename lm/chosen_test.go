@@ -12,7 +12,7 @@ import (
 func BenchmarkPolicy(b *testing.B) {
 	m := builtin(b, 1)
 	const context, limit = 4096, 8192
-	d, c, err := newChosen(m, valuesOf(b, m, "quest"), true, limit)
+	d, c, err := newChosen[float64](m, valuesOf(b, m, "quest"), limit)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestPolicySessions(t *testing.T) {
 		steps := min(20, len(text)-1-prompt)
 		run := func(name string, workers int) *Evaluation {
 			m := NewModel(w, workers)
-			e, err := EvaluatePolicy(t.Context(), m, valuesOf(t, m, name), true, text, prompt, steps, nil, nil)
+			e, err := EvaluatePolicy(t.Context(), m, nil, named(name), text, prompt, steps, nil, nil)
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -87,7 +87,7 @@ func TestPolicyLengths(t *testing.T) {
 		if c[0] == 5 {
 			text = text[:11]
 		}
-		if _, err := EvaluatePolicy(t.Context(), m, valuesOf(t, m, "quest"), true, text, c[0], c[1], nil, nil); err == nil {
+		if _, err := EvaluatePolicy(t.Context(), m, nil, named("quest"), text, c[0], c[1], nil, nil); err == nil {
 			t.Errorf("%v: no error", c)
 		}
 	}
@@ -124,4 +124,10 @@ func TestAttendedByHand(t *testing.T) {
 	if bounded(math.Inf(1)) != 1 || bounded(1) != 0.5 || bounded(0) != 0 {
 		t.Error("bounds")
 	}
+}
+
+// named returns a policy with its own settings.
+func named(name string) *policy.Spec {
+	s := policy.New(name)
+	return &s
 }

@@ -44,6 +44,7 @@ type dimms struct {
 
 	stored, attended   units.Bytes // tokens of prompts stored; tokens that decode steps attended for
 	vector, descriptor units.Bytes // of a head's vector on the channel, and of its descriptor
+	chunkTokens        int         // that the banks of a rank score at once
 
 	sent    *host // keys and values as they were sent, for the error against float64
 	scratch []scratch
@@ -63,22 +64,21 @@ type scratch struct {
 	err     error
 }
 
-// newDIMMs returns DIMMs with room for sequences of those lengths.
-func newDIMMs(m *Model, on *Node, sent *host, lengths []int) (*dimms, error) {
+// newDIMMs returns DIMMs with room for sequences of those lengths, in heads of a shape.
+func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int) (*dimms, error) {
 	c := on.Config
 	channels, ranksets := c.Node.Channels/c.Node.GPUs, c.Node.Ranksets
 	if channels < 1 || m.Heads%channels != 0 {
 		return nil, &input.Error{Key: "node.channels", Value: fmt.Sprint(c.Node.Channels), Expected: fmt.Sprintf(
 			"channels for each of node.gpus = %d over which the model's %d heads divide", c.Node.GPUs, m.Heads)}
 	}
-	shape := pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
 	geometry, err := pim.NewGeometry(&c.DRAM.Spec, shape)
 	if err != nil {
 		return nil, err
 	}
 	d := &dimms{
 		model: m, stale: on.Plant == StaleRankset, sent: sent, scratch: make([]scratch, m.workers),
-		vector: units.Bytes(geometry.TokenBursts * c.DRAM.BurstBytes()),
+		vector: units.Bytes(geometry.TokenBursts * c.DRAM.BurstBytes()), chunkTokens: geometry.ChunkTokens,
 	}
 	burst := units.Bytes(c.DRAM.BurstBytes())
 	d.descriptor = (c.PIM.Descriptor + burst - 1) / burst * burst
@@ -101,6 +101,11 @@ func newDIMMs(m *Model, on *Node, sent *host, lengths []int) (*dimms, error) {
 		}
 	}
 	return d, nil
+}
+
+// headShape returns the shape of a head on a rank.
+func (m *Model) headShape() pim.HeadShape {
+	return pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
 }
 
 // placeHeads gives each head of each sequence rows for its final length, and returns the rows
@@ -185,7 +190,7 @@ func (d *dimms) head(worker, layer int, l *lane[float32], head int) error {
 		p = d.places[l.sequence][at-m.Heads]
 		run.FirstRow, run.Key, run.Value = p.firstRow, nil, nil
 	}
-	out, err := d.rank(p).Attend(worker, &run)
+	out, _, err := d.rank(p).Attend(worker, &run)
 	if err != nil {
 		return err
 	}

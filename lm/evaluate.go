@@ -16,7 +16,9 @@ import (
 type Evaluation struct {
 	Prompt, Steps int       // tokens prefilled, tokens decoded
 	NLL           []float64 // nats, of the token after each decoded one
-	MaxError      float64   // Session.MaxError
+	// MaxError is Session.MaxError. With a policy it is the difference from attention in float64 to the same tokens;
+	// MaxRelativeError is then that of a head's result in relative L2 norm.
+	MaxError, MaxRelativeError float64
 	// Attended is what a policy attended to; nil without one.
 	Attended *Attended
 }
@@ -62,25 +64,44 @@ func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, step
 	return e, err
 }
 
-// EvaluatePolicy is Evaluate with attention by a policy, without DIMMs. It computes in float64, so
-// that results can be compared with independent ones: a difference in the last bit may change a choice.
-// q, k and v are rounded to FP16 if so asked, as they are where DIMMs store them, else to
-// float32. Prompts attend to everything but what the policy masks. The policy's
-// choices are compared with attention to everything at each step. watch sees each choice, by
-// layer and head in the order of the steps; it may be nil.
-func EvaluatePolicy(ctx context.Context, m *Model, v policy.Values, rounded bool, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
+// EvaluatePolicy is Evaluate with attention by a policy's section. On a node the DIMMs are the home of keys and
+// values (homes). Without (nil) it computes in float64, so that results can be compared with independent ones: a
+// difference in the last bit may change a choice. q, k and v are rounded to FP16 in both. Prompts attend
+// to everything but what the policy masks. The policy's choices are compared with attention to
+// everything at each step. watch sees each choice, by layer and head in the order of the steps; it
+// may be nil. What the section's files or the DIMMs cannot hold is an input.Error.
+func EvaluatePolicy(ctx context.Context, m *Model, on *Node, s *policy.Spec, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
 	if err := checkLengths(m, text, prompt, steps); err != nil {
 		return nil, err
 	}
-	d, c, err := newChosen(m, v, rounded, prompt+steps)
+	v, err := policy.NewValues(s, m.Attention())
+	if err != nil {
+		return nil, err
+	}
+	if on == nil {
+		return evaluateChosen[float64](ctx, m, nil, s, v, text, prompt, steps, observe, watch)
+	}
+	return evaluateChosen[float32](ctx, m, on, s, v, text, prompt, steps, observe, watch)
+}
+
+func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, s *policy.Spec, v policy.Values, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
+	d, c, err := newChosen[T](m, v, prompt+steps)
 	if err != nil {
 		return nil, err
 	}
 	c.attended, c.watch = newAttended(m, prompt+steps, steps), watch
+	if on != nil {
+		if err := newHomes(c, on, s, prompt+steps); err != nil {
+			return nil, err
+		}
+	}
 	e, err := predict(ctx, d, text, prompt, steps, observe)
 	if err == nil {
 		c.attended.finish()
 		e.Attended = c.attended
+		if on != nil {
+			e.MaxError, e.MaxRelativeError = c.homes.errors()
+		}
 	}
 	return e, err
 }

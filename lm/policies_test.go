@@ -171,7 +171,7 @@ func (r *policyReference) watch(samples []int) Watch {
 // run decodes and compares.
 func (r *policyReference) run(s *decoder[float64]) {
 	samples := r.ints("sample_steps")
-	s.step.(*chosen).watch = r.watch(samples)
+	s.step.(*chosen[float64]).watch = r.watch(samples)
 	text, nll := SampleText(), make([]float64, r.steps)
 	for i := range nll {
 		logits, err := s.Step([]int{0}, text[referencePrompt+i:][:1])
@@ -264,7 +264,7 @@ func (r *policyReference) compareSalient(s *decoder[float64]) {
 		for head := range m.Heads {
 			at := layer*m.Heads + head
 			salient := make([]int, n)
-			for _, p := range s.step.(*chosen).heads[at].state.Select(nil).Parts {
+			for _, p := range s.step.(*chosen[float64]).heads[at].state.Select(nil).Parts {
 				for _, tokens := range p.Ranges {
 					for i := tokens[0]; p.Device == policy.Home && i < tokens[1]; i++ {
 						salient[i] = 1

@@ -22,7 +22,7 @@ func newPrefilled(t *testing.T, m *Model, steps int) *prefilled {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.heads = p.masked(t, v, nil).step.(*chosen).heads
+	p.heads = p.masked(t, v, nil).step.(*chosen[float64]).heads
 	return p
 }
 
@@ -39,7 +39,7 @@ func (p *prefilled) masked(t *testing.T, v policy.Values, r *policyReference) *d
 func (p *prefilled) fork(t *testing.T, v policy.Values, r *policyReference) *decoder[float64] {
 	d := p.decoder(t, v, r)
 	for i := range p.heads {
-		h := &d.step.(*chosen).heads[i]
+		h := &d.step.(*chosen[float64]).heads[i]
 		h.keys, h.values = append(h.keys, p.heads[i].keys...), append(h.values, p.heads[i].values...)
 		h.queries = p.heads[i].queries
 	}
@@ -48,7 +48,7 @@ func (p *prefilled) fork(t *testing.T, v policy.Values, r *policyReference) *dec
 }
 
 func (p *prefilled) decoder(t *testing.T, v policy.Values, r *policyReference) *decoder[float64] {
-	d, c, err := newChosen(p.model, v, true, p.limit)
+	d, c, err := newChosen[float64](p.model, v, p.limit)
 	if err != nil {
 		t.Fatal(err)
 	}

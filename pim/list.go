@@ -62,13 +62,19 @@ func (h *headRun) checkList(g *Geometry) error {
 // Pages that follow one another in a unit are one extent.
 func pageList(g *Geometry, context, page int, pages []int) (list []extent, tokens, units int) {
 	for _, number := range pages {
-		for first, end := number*page, min((number+1)*page, context); first < end; {
-			unit := first / g.RowTokens
-			stop := min(end, (unit+1)*g.RowTokens)
-			list, units = appendExtent(g, list, tokens, unit, first%g.RowTokens/g.ChunkTokens, units)
-			tokens += stop - first
-			first = stop
-		}
+		list, tokens, units = appendRange(g, list, tokens, units, number*page, min((number+1)*page, context))
+	}
+	return list, tokens, units
+}
+
+// appendRange adds tokens of a head, from one to before another, to a list of so many tokens and units.
+func appendRange(g *Geometry, list []extent, tokens, units, first, end int) ([]extent, int, int) {
+	for first < end {
+		unit := first / g.RowTokens
+		stop := min(end, (unit+1)*g.RowTokens)
+		list, units = appendExtent(g, list, tokens, unit, first%g.RowTokens/g.ChunkTokens, units)
+		tokens += stop - first
+		first = stop
 	}
 	return list, tokens, units
 }
@@ -82,4 +88,18 @@ func appendExtent(g *Geometry, list []extent, tokens, unit, chunk, units int) ([
 		return append(list, extent{tokens, unit, chunk}), units
 	}
 	return append(list, extent{tokens, unit, chunk}), units + 1
+}
+
+// rangeList returns the list of ranges of a head's tokens, from the first to before the second,
+// ascending, and how many tokens it has. All but the last are whole chunks.
+func rangeList(g *Geometry, list []extent, ranges [][2]int) ([]extent, int, error) {
+	tokens := 0
+	for i, r := range ranges {
+		if r[0] < 0 || r[0]%g.ChunkTokens != 0 || r[1] <= r[0] || i+1 < len(ranges) && (r[1]%g.ChunkTokens != 0 || ranges[i+1][0] < r[1]) {
+			return nil, 0, &input.Error{Key: "ranges", Value: fmt.Sprint(r), Expected: fmt.Sprintf(
+				"ascending ranges of whole chunks of %d tokens, but for the end of the last", g.ChunkTokens)}
+		}
+		list, tokens, _ = appendRange(g, list, tokens, 0, r[0], r[1])
+	}
+	return list, tokens, nil
 }

@@ -1,10 +1,12 @@
 package pim
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 )
 
 // Mistake is a fault that is planted on the way from the host's vectors to a head's result, to see
@@ -35,14 +37,20 @@ type rankWorker struct {
 	program *program
 	heads   []headRun
 	data    []headData
+	list    []extent
+	scores  [][]float32
 }
 
 // RankHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits.
 type RankHead struct {
-	FirstRow   int32 // of the head's rows, which nothing else uses
-	Context    int   // tokens attended to, the newest included
+	FirstRow int32 // of the head's rows, which nothing else uses
+	Context  int   // tokens attended to, the newest included
+	// Ranges are the tokens that are attended to, where these are not the first Context ones: from
+	// the first to before the second, ascending, whole chunks (Geometry.ChunkTokens) but for the end of the
+	// last. Context is then not read.
+	Ranges     [][2]int
 	Query      [][]uint16
-	Key, Value []uint16 // of the newest token, which the program appends; nil where it has been stored
+	Key, Value []uint16 // of the newest token, the last one attended to, which the program appends; nil where it has been stored
 }
 
 // NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
@@ -65,7 +73,7 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decod
 		} else if decode && m.decodes() {
 			m.decode()
 		}
-		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1)})
+		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1), scores: make([][]float32, shape.Queries)})
 	}
 	return r, nil
 }
@@ -89,23 +97,55 @@ func (r *Rank) Plant(mistake Mistake) {
 }
 
 // Store writes the key and value of a token of the head that begins at firstRow, as a
-// transfer from the host does. Tokens of different heads may be stored side by side.
+// transfer from the host does; nil for either leaves it out. Tokens of different heads may be stored side by side.
 func (r *Rank) Store(firstRow int32, token int, key, value []uint16) error {
 	return r.workers[0].machine.store(firstRow, token, key, value)
 }
 
 // Attend computes the attention of one head by the program that KernelTable times, and returns
-// it by query head, valid until the worker's next. Workers may run side by side.
-func (r *Rank) Attend(worker int, h *RankHead) ([][]float32, error) {
+// it by query head, with the natural logarithm of the sum of exponentials of the scaled scores.
+// Both are valid until the worker's next. Workers may run side by side.
+func (r *Rank) Attend(worker int, h *RankHead) (out [][]float32, lse []float64, err error) {
 	w := r.workers[worker]
-	w.heads[0] = headRun{context: h.Context, firstRow: h.FirstRow, appends: h.Key != nil}
-	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value}
-	w.program.restart(w.heads)
-	results, err := w.machine.run(w.program, w.data)
+	results, err := w.run(h, false)
 	if err != nil {
+		return nil, nil, err
+	}
+	return results[0].out, results[0].lse, nil
+}
+
+// Score computes the scores of a head's keys alone, as the score buffer has them: by query head and
+// token, not scaled by 1/√d, valid until the worker's next. More tokens than the score buffer holds are an
+// input.Error.
+func (r *Rank) Score(worker int, h *RankHead) ([][]float32, error) {
+	w := r.workers[worker]
+	if n := w.program.segmentTokens; h.Context > n {
+		return nil, &input.Error{Key: "pim.score_buffer", Value: fmt.Sprintf("%d scores of a key for each of %d query heads", n, w.program.shape.Queries),
+			Expected: fmt.Sprintf("room for %d", h.Context)}
+	}
+	if _, err := w.run(h, true); err != nil {
 		return nil, err
 	}
-	return results[0].out, nil
+	for q, scores := range w.machine.rank.scores {
+		w.scores[q] = scores[:h.Context]
+	}
+	return w.scores, nil
+}
+
+// run executes the program of a head.
+func (w *rankWorker) run(h *RankHead, scores bool) ([]headResult, error) {
+	run := headRun{context: h.Context, firstRow: h.FirstRow, appends: h.Key != nil, scores: scores}
+	if h.Ranges != nil {
+		var err error
+		if w.list, run.context, err = rangeList(&w.program.geometry, w.list[:0], h.Ranges); err != nil {
+			return nil, err
+		}
+		run.list = w.list
+	}
+	w.heads[0] = run
+	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value}
+	w.program.restart(w.heads)
+	return w.machine.run(w.program, w.data)
 }
 
 // EncodeHalf appends x in FP16 bits to dst.

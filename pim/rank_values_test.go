@@ -76,7 +76,7 @@ func TestRankIsOneProgram(t *testing.T) {
 		for i, h := range heads {
 			head := RankHead{FirstRow: h.firstRow, Context: h.context, Query: data[i].query, Key: data[i].key, Value: data[i].value}
 			for name, rank := range map[string]*Rank{"decoded": decoded, "exact": exact} {
-				got, err := rank.Attend(i%2, &head)
+				got, _, err := rank.Attend(i%2, &head)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -109,7 +109,7 @@ func BenchmarkRank(b *testing.B) {
 			}
 			head := RankHead{Context: tokens, Query: k[:1]}
 			for b.Loop() {
-				if _, err := rank.Attend(0, &head); err != nil {
+				if _, _, err := rank.Attend(0, &head); err != nil {
 					b.Fatal(err)
 				}
 			}

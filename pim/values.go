@@ -104,9 +104,12 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 
 // store writes the key and value of a token of the head that begins at
 // firstRow, as a transfer from the host does: through the re-layout, burst by
-// burst. They have HeadDim elements in the machine's storage format.
+// burst. They have HeadDim elements in the machine's storage format; a nil one is left out.
 func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) error {
 	for kv, vector := range [][]uint16{Key: key, Value: value} {
+		if vector == nil {
+			continue
+		}
 		for burst := range m.mapping.TokenBursts {
 			ordinal, row, column := m.mapping.burstPlace(KV(kv), token, burst)
 			if err := m.writeBurst(ordinal, firstRow+row, column, vector, burst); err != nil {

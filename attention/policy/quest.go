@@ -30,7 +30,24 @@ type pageState struct {
 	scores, other  []float64 // of pages
 	parts          []Part
 	query          [1][]float32
+	scorer         Scorer
 }
+
+// Scorer sets the scores of the first logical pages: the products of their bounds (Bounds) with
+// split, the positive parts of a query or of a group's sum and then the negative ones, a sixteenth of each.
+type Scorer func(scores []float64, split []float32)
+
+// ScoreBy has pages scored where their bounds are kept, in place of the GPUs.
+func (p *pageState) ScoreBy(s Scorer) { p.scorer = s }
+
+// Bounds returns the largest elements of the keys of a logical page and then the smallest ones.
+func (p *pageState) Bounds(logical int) []float32 {
+	n := 2 * p.dim
+	return p.bounds[logical*n:][:n]
+}
+
+// Bounded returns how many logical pages are full: their bounds do not change any more.
+func (p *pageState) Bounded() int { return p.tokens / p.pages.Logical }
 
 // pageList is the pages of one query head, or of the group.
 type pageList struct {
@@ -135,7 +152,7 @@ func (p *pageState) groupScores(scores []float64, q [][]float32) {
 		p.pageScores(own, q[h:h+1])
 		if p.groupBy == "softmax-sum" {
 			scale := 1 / math.Sqrt(float64(p.dim))
-			if p.half {
+			if p.scaled() {
 				scale /= halfScale
 			}
 			softmax(own, scale)
@@ -155,7 +172,12 @@ func (p *pageState) groupScores(scores []float64, q [][]float32) {
 func (p *pageState) pageScores(scores []float64, q [][]float32) {
 	a := p.pages.Page / p.pages.Logical
 	logical := p.logical[:len(scores)*a]
-	p.logicalScores(logical, q, p.half)
+	if p.scorer != nil {
+		p.splitQueries(q, true)
+		p.scorer(logical, p.split)
+	} else {
+		p.logicalScores(logical, q, p.half)
+	}
 	for i := range scores {
 		s := logical[i*a]
 		for _, l := range logical[i*a : (i+1)*a] {
@@ -169,9 +191,11 @@ func (p *pageState) pageScores(scores []float64, q [][]float32) {
 // ranking.
 const halfScale = 1.0 / 16
 
-// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in
-// FP32.
-func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
+// scaled says that scores are halfScale times what they stand for.
+func (p *pageState) scaled() bool { return p.half || p.scorer != nil }
+
+// splitQueries sets split to the sum over queries.
+func (p *pageState) splitQueries(q [][]float32, half bool) {
 	clear(p.split)
 	for _, head := range q {
 		for i, x := range head[:p.dim] {
@@ -184,6 +208,12 @@ func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
 			p.split[i] *= halfScale
 		}
 	}
+}
+
+// logicalScores sets scores of the first logical pages to the sum over queries, in FP16 or in
+// FP32.
+func (p *pageState) logicalScores(scores []float64, q [][]float32, half bool) {
+	p.splitQueries(q, half)
 	n := len(p.split)
 	x := blas32.Vector{N: n, Inc: 1, Data: p.split}
 	for i := range scores {
@@ -239,6 +269,9 @@ func (p *pageState) DroppedBound(q []float32, part *Part, lse float64) float64 {
 
 // Observe does nothing.
 func (p *pageState) Observe([][]float32) {}
+
+// LogicalTokens returns the tokens of a logical page.
+func (p *pageState) LogicalTokens() int { return p.pages.Logical }
 
 // PageTokens returns the tokens of a page.
 func (p *pageState) PageTokens() int { return p.pages.Page }

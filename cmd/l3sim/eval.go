@@ -31,10 +31,12 @@ func (a *app) newEvalCommand() *cobra.Command {
 The text's first bytes are prefilled, the following ones decoded one by one as 'l3sim generate' does. The
 step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
 --reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
-in the configuration, decode steps attend to what that policy chooses ('l3sim policies'), in float64 without
-DIMMs, q, k and v rounded to FP16 unless --reference is there; every choice is compared with attention to
-everything, and --profile writes what a run's costs cannot know without data (policy.profile). Without --text,
-Go source that the model has not seen is taken. docs/language-model.md compares precisions.`,
+in the configuration, decode steps attend to what that policy chooses ('l3sim policies'): in the DIMMs the
+program reads the chosen rows, and what the policy keeps on the GPUs is merged with its result. With
+--reference, and for policies that DIMMs cannot hold (streaming, h2o, csattention), that is float64 without
+DIMMs, q, k and v rounded to FP16 all the same. Every choice is compared with attention to everything, and
+--profile writes what a run's costs cannot know without data (policy.profile). Without --text, Go source
+that the model has not seen is taken. docs/language-model.md compares precisions.`,
 		Example: `  l3sim eval --steps 1000 --precision fp32
   l3sim eval --text main.go --prompt 100 --nll nll.csv --json
   l3sim eval --steps 300 --plant quad
@@ -47,11 +49,11 @@ Go source that the model has not seen is taken. docs/language-model.md compares 
 	flags.StringVar(&f.text, "text", "", "`file` whose bytes are predicted")
 	flags.IntVar(&f.prompt, "prompt", 1, "bytes that are prefilled")
 	flags.IntVar(&f.steps, "steps", 0, "bytes that are decoded (default: the rest, up to the model's context)")
-	flags.BoolVar(&f.reference, "reference", false, "attention in float32, without DIMMs")
+	flags.BoolVar(&f.reference, "reference", false, "attention without DIMMs: in float32, with a policy in float64")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
-	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies'), without DIMMs"})
+	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies')"})
 	return cmd
 }
 
@@ -62,6 +64,7 @@ type evalResult struct {
 	Steps             int     `json:"steps"`
 	NLLNatsMean       float64 `json:"nll_nats_mean"` // over the steps
 	BitsPerByte       float64 `json:"bits_per_byte"`
+	DIMMs             bool    `json:"dimms"`               // attention was computed there
 	MaxAttentionError float64 `json:"max_attention_error"` // against float64; 0 without DIMMs
 	WallS             float64 `json:"wall_s"`
 	Policy            string  `json:"policy,omitempty"`
@@ -78,7 +81,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.reference {
+	if !f.onDIMMs() {
 		node = nil
 	}
 	start := time.Now()
@@ -87,7 +90,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	observe := func(position int) { show.Set(int64(position - f.prompt + 1)) }
 	var e *lm.Evaluation
 	if f.byPolicy {
-		e, err = a.evalPolicy(cmd, f, m, text, observe)
+		e, err = a.evalPolicy(cmd, f, m, node, text, observe)
 	} else {
 		e, err = lm.Evaluate(cmd.Context(), m, node, text, f.prompt, f.steps, observe)
 	}
@@ -102,7 +105,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	}
 	r := evalResult{
 		Bytes: e.Prompt + e.Steps, Prompt: e.Prompt, Steps: e.Steps, NLLNatsMean: e.Mean(), BitsPerByte: e.BitsPerByte(),
-		MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
+		DIMMs: node != nil, MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
 	if f.byPolicy {
 		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)
@@ -117,13 +120,18 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	})
 }
 
+// onDIMMs says that attention is computed in the simulated DIMMs.
+func (f *evalFlags) onDIMMs() bool {
+	return !f.reference && (!f.byPolicy || lm.OnDIMMs(f.cfg.Policy.Name))
+}
+
 // check reads the text and fills in the number of steps.
 func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if err := notEmpty(cmd, "text", "nll", "profile"); err != nil {
 		return nil, err
 	}
-	if f.reference || f.byPolicy {
-		beside := "--policy"
+	if !f.onDIMMs() {
+		beside := "--policy " + f.cfg.Policy.Name
 		if f.reference {
 			beside = "--reference"
 		}

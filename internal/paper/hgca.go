@@ -216,10 +216,6 @@ func salient(spec *policy.Spec, prompt int) (shares []float64, err error) {
 		return nil, err
 	}
 	model := lm.NewModel(weights, 1)
-	values, err := policy.NewValues(spec, model.Attention())
-	if err != nil {
-		return nil, err
-	}
 	watch := func(_, _, context int, s policy.Selection) {
 		home, away := 0, context
 		for i := range s.Parts {
@@ -231,7 +227,7 @@ func salient(spec *policy.Spec, prompt int) (shares []float64, err error) {
 		}
 		shares = append(shares, float64(home)/float64(away))
 	}
-	_, err = lm.EvaluatePolicy(context.Background(), model, values, true, lm.SampleText()[:prompt+2], prompt, 1, nil, watch)
+	_, err = lm.EvaluatePolicy(context.Background(), model, nil, spec, lm.SampleText()[:prompt+2], prompt, 1, nil, watch)
 	slices.Sort(shares)
 	return shares, err
 }

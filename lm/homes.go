@@ -1,0 +1,311 @@
+package lm
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/blas"
+	"gonum.org/v1/gonum/blas/blas32"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// homes is decode attention by a policy of which DIMMs are the home. The program of a rank attends to the home
+// part of a head's selection, the GPUs attend in float32 to theirs, and merge the results by their log-sum-exps.
+//
+// Heads that choose pages have all tokens in the DIMMs, each at its own place, and the program reads a list.
+// Of other heads the tokens of the home part lie one behind another, in the order in which they came
+// home: the program reads them all. Heads that stream have all of theirs on the GPUs.
+type homes struct {
+	model  *Model
+	dimms  *dimms
+	bounds *dimms // rows of pages' bounds, which the ranks score; nil where the GPUs do
+	heads  []homeHead
+	work   []homeWork
+}
+
+// homeHead is one head of a layer.
+type homeHead struct {
+	streams bool
+	pages   pages // nil: none
+	tokens  int   // at home
+	bounded int   // pages whose bounds are at home
+	worker  int   // that computes the head
+	run     pim.RankHead
+}
+
+// homeWork is a worker's scratch.
+type homeWork struct {
+	vectors         [4][]uint16 // key, value, query, query of bounds
+	query           [2][1][]uint16
+	out             []float32 // [HeadDim]
+	part            []float64 // [HeadDim]
+	scores, weights []float32 // by token
+	err             error     // of a scorer
+	largest         float64   // error so far, of an element
+	relative        float64   // and of a head's result, relative L2
+}
+
+// pages is a state that chooses pages.
+type pages interface {
+	pager
+	ScoreBy(policy.Scorer)
+	Bounds(logical int) []float32
+	Bounded() int
+	LogicalTokens() int
+}
+
+// OnDIMMs says that DIMMs can be the home of a policy's keys and values.
+func OnDIMMs(name string) bool { return slices.Contains(onDIMMs, name) }
+
+var onDIMMs = []string{"dense", "window", "hgca", "quest", "lserve", "duo"}
+
+// newHomes gives the heads of c DIMMs, of a sequence of up to limit tokens.
+func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
+	m := c.model
+	if !OnDIMMs(s.Name) {
+		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(onDIMMs, ", ")}
+	}
+	by := s.Own().SelectDevice
+	d, err := newDIMMs(m, on, nil, m.headShape(), []int{limit})
+	if err != nil {
+		return err
+	}
+	o := &homes{model: m, dimms: d, heads: make([]homeHead, len(c.heads)), work: make([]homeWork, m.workers)}
+	for i := range o.work {
+		o.work[i] = homeWork{out: make([]float32, m.HeadDim), part: make([]float64, m.HeadDim), scores: make([]float32, limit), weights: make([]float32, 0, limit)}
+	}
+	c.homes = o
+	bounds := 0
+	for i := range o.heads {
+		x := &o.heads[i]
+		_, window := c.heads[i].state.PromptMask()
+		x.streams = window > 0 // prompts of other heads are not masked
+		x.pages, _ = c.heads[i].state.(pages)
+		if chunk := d.chunkTokens; x.pages != nil && x.pages.PageTokens()%chunk != 0 {
+			return &input.Error{Key: "policy.page", Value: fmt.Sprint(x.pages.PageTokens()), Expected: fmt.Sprintf("a multiple of %d, the tokens that the banks score at once", chunk)}
+		}
+		if x.pages != nil && by != "gpu" {
+			bounds = (limit + x.pages.LogicalTokens() - 1) / x.pages.LogicalTokens()
+			x.pages.ScoreBy(func(scores []float64, split []float32) { o.score(x.worker, i, scores, split) })
+		}
+	}
+	if bounds > 0 {
+		o.bounds, err = newDIMMs(m, on, nil, pim.HeadShape{HeadDim: 2 * m.HeadDim, Queries: 1, ElementBits: 16}, []int{bounds})
+	}
+	return err
+}
+
+// bound sends bounds of pages that are full to the ranks that score them.
+func (o *homes) bound(worker, at int) error {
+	x := &o.heads[at]
+	x.worker = worker
+	if x.pages == nil || o.bounds == nil {
+		return nil
+	}
+	place, w := o.bounds.places[0][at], &o.work[worker]
+	for ; x.bounded < x.pages.Bounded(); x.bounded++ {
+		w.vectors[3] = pim.EncodeHalf(w.vectors[3][:0], x.pages.Bounds(x.bounded))
+		if err := o.bounds.rank(place).Store(place.firstRow, x.bounded, w.vectors[3], nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// score has a rank score the first pages of a head.
+func (o *homes) score(worker, at int, scores []float64, split []float32) {
+	if len(scores) == 0 {
+		return
+	}
+	place, w := o.bounds.places[0][at], &o.work[worker]
+	w.vectors[3] = pim.EncodeHalf(w.vectors[3][:0], split)
+	w.query[1][0] = w.vectors[3]
+	got, err := o.bounds.rank(place).Score(worker, &pim.RankHead{FirstRow: place.firstRow, Context: len(scores), Query: w.query[1][:]})
+	if err != nil {
+		w.err = err
+		return
+	}
+	for i, s := range got[0] {
+		scores[i] = float64(s)
+	}
+}
+
+// attend sets out to a head's result of a step. The weights are those of the parts in turn; a rank returns
+// none, which is NaN.
+func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []float32, err error) {
+	w := &o.work[worker]
+	if w.err != nil {
+		return nil, w.err
+	}
+	clear(out)
+	lse := math.Inf(-1)
+	w.weights = w.weights[:0]
+	for i := range h.selection.Parts {
+		p := &h.selection.Parts[i]
+		if len(p.Ranges) == 0 {
+			continue
+		}
+		var own float64
+		if p.Device == policy.GPU || o.heads[at].streams {
+			own = w.near(o.model, h, p.Ranges)
+		} else if own, err = o.far(worker, at, h, p); err != nil {
+			return nil, err
+		}
+		lse = policy.Merge(out, lse, w.part, own)
+	}
+	return w.weights, nil
+}
+
+// near sets part to attention to ranges in float32, as GPUs compute it, and returns its log-sum-exp.
+func (w *homeWork) near(m *Model, h *chosenHead, ranges [][2]int) (lse float64) {
+	d, scores := m.HeadDim, w.scores[:0]
+	rows := func(x []float32, r [2]int) blas32.General {
+		return blas32.General{Rows: r[1] - r[0], Cols: d, Stride: d, Data: x[r[0]*d : r[1]*d]}
+	}
+	vector := func(x []float32) blas32.Vector { return blas32.Vector{N: len(x), Inc: 1, Data: x} }
+	for _, r := range ranges {
+		n := len(scores)
+		scores = scores[:n+r[1]-r[0]]
+		blas32.Gemv(blas.NoTrans, float32(m.scale()), rows(h.keys, r), vector(h.query[0]), 0, vector(scores[n:]))
+	}
+	top, sum := slices.Max(scores), 0.0
+	for i, s := range scores {
+		scores[i] = float32(portable.Exp(float64(s - top)))
+		sum += float64(scores[i])
+	}
+	for i := range scores {
+		scores[i] /= float32(sum)
+	}
+	clear(w.out)
+	w.weights = append(w.weights, scores...)
+	for _, r := range ranges {
+		n := r[1] - r[0]
+		blas32.Gemv(blas.Trans, 1, rows(h.values, r), vector(scores[:n]), 1, vector(w.out))
+		scores = scores[n:]
+	}
+	for i, x := range w.out {
+		w.part[i] = float64(x)
+	}
+	return float64(top) + portable.Log(sum)
+}
+
+// far sets part to what a rank returns for the home part of a selection, and returns its log-sum-exp.
+func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64, err error) {
+	x, w, d := &o.heads[at], &o.work[worker], o.model.HeadDim
+	newest := len(h.keys)/d - 1
+	w.vectors[2] = pim.EncodeHalf(w.vectors[2][:0], h.query[0])
+	w.query[0][0] = w.vectors[2]
+	place := o.dimms.places[0][at]
+	run := pim.RankHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
+	if x.pages != nil {
+		run.Ranges = p.Ranges
+		err = o.send(worker, at, h, newest)
+	} else {
+		err = o.copies(worker, at, h, p.Ranges, newest)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if p.Ranges[len(p.Ranges)-1][1] > newest {
+		run.Key, run.Value = o.encode(worker, h, newest)
+		x.tokens++
+	}
+	x.run = run
+	if o.dimms.stale && at >= o.model.Heads && o.heads[at-o.model.Heads].run.Context > 0 {
+		if run.Key != nil {
+			if err := o.store(worker, at, h, x.tokens-1, newest); err != nil {
+				return 0, err
+			}
+		}
+		at -= o.model.Heads
+		place, run = o.dimms.places[0][at], o.heads[at].run
+		run.Query, run.Key, run.Value = w.query[0][:], nil, nil
+	}
+	out, sums, err := o.dimms.rank(place).Attend(worker, &run)
+	if err != nil {
+		return 0, err
+	}
+	for i, v := range out[0] {
+		w.part[i] = float64(v)
+	}
+	for range p.Tokens() {
+		w.weights = append(w.weights, float32(math.NaN()))
+	}
+	return float64(float32(sums[0])), nil
+}
+
+// send stores the tokens that are not home yet, up to one, each at its own place.
+func (o *homes) send(worker, at int, h *chosenHead, newest int) error {
+	x := &o.heads[at]
+	for ; x.tokens < newest; x.tokens++ {
+		if err := o.store(worker, at, h, x.tokens, x.tokens); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copies stores those of the ranges' tokens that are not home yet, but for the newest, one behind another.
+func (o *homes) copies(worker, at int, h *chosenHead, ranges [][2]int, newest int) error {
+	x := &o.heads[at]
+	skip := x.tokens
+	for _, r := range ranges {
+		if n := r[1] - r[0]; skip >= n {
+			skip -= n
+			continue
+		}
+		for t := r[0] + skip; t < min(r[1], newest); t++ {
+			if err := o.store(worker, at, h, x.tokens, t); err != nil {
+				return err
+			}
+			x.tokens++
+		}
+		skip = 0
+	}
+	return nil
+}
+
+// store puts a token's key and value into a place of a head's rows.
+func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
+	p := o.dimms.places[0][at]
+	k, v := o.encode(worker, h, token)
+	return o.dimms.rank(p).Store(p.firstRow, place, k, v)
+}
+
+// encode returns key and value of a token, valid until the next call.
+func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16) {
+	x, d := &o.work[worker].vectors, o.model.HeadDim
+	x[0] = pim.EncodeHalf(x[0][:0], h.keys[token*d:(token+1)*d])
+	x[1] = pim.EncodeHalf(x[1][:0], h.values[token*d:(token+1)*d])
+	return x[0], x[1]
+}
+
+// compare notes how far a result is from attention to the same tokens in float64.
+func (o *homes) compare(worker int, got, exact []float64) {
+	w := &o.work[worker]
+	var off, all float64
+	for i, x := range exact {
+		e := math.Abs(got[i] - x)
+		if math.IsNaN(e) {
+			e = math.Inf(1)
+		}
+		w.largest = max(w.largest, e)
+		off += float64(e * e)
+		all += float64(x * x)
+	}
+	w.relative = max(w.relative, math.Sqrt(off/all))
+}
+
+// errors returns the largest of both.
+func (o *homes) errors() (largest, relative float64) {
+	for i := range o.work {
+		largest, relative = max(largest, o.work[i].largest), max(relative, o.work[i].relative)
+	}
+	return largest, relative
+}
