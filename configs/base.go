@@ -27,8 +27,9 @@ type base struct {
 }
 
 var bases = []base{
-	{"run.model", "model", Model, "", []string{"model.experts", "model.active_experts", "model.expert_skew"}},
-	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch."}},
+	{"run.model", "model", Model, "", []string{
+		"model.experts", "model.active_experts", "model.expert_skew", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.activation_bits"}},
+	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv."}},
 	{"dram.preset", "dram", DRAMs, "", nil},
 }
 

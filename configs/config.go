@@ -110,5 +110,5 @@ func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
 
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {
-	return pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits}
+	return pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits, KVBits: c.Model.KVBits}
 }

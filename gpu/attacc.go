@@ -50,8 +50,8 @@ func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
 	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
 	var c Cost
-	kernel := func(times, flops, elements float64) {
-		compute, memory := flops/rate, elementBytes(elements, h.ElementBits)/bandwidth
+	kernel := func(times, flops, bytes float64) {
+		compute, memory := flops/rate, bytes/bandwidth
 		if compute > memory {
 			c.Compute += float64(times * compute)
 		} else {
@@ -60,8 +60,9 @@ func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
 	}
 	// Scores read q and K and write scores; context reads scores and V and writes
 	// as much as q.
-	kernel(2, 2*dim*scores, float64(rows*dim)+float64(keys*dim)/float64(h.group())+scores)
-	kernel(1, 5*scores, 2*scores)
+	ends, scored := elementBytes(rows*dim, h.ElementBits), elementBytes(scores, h.ElementBits)
+	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
+	kernel(1, 5*scores, 2*scored)
 	return c
 }
 

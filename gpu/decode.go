@@ -117,8 +117,8 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 func (s *Spec) decodeParts(b DecodeBatch, h Heads) Cost {
 	d := &s.kernels().Decode
 	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
-	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
-	qBytes, kvBytes := float64(rowBytes*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
+	rowBytes := h.kvBytes() // of one token and head
+	qBytes, kvBytes := float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
 	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	if d.Model == AttentionAttAcc {
 		// The simulator's requests are equal. Unequal ones take the time of equal ones of
@@ -137,7 +137,7 @@ func (s *Spec) decodeParts(b DecodeBatch, h Heads) Cost {
 	}
 	c.Executed = 4 * dim * float64(ceilDiv(h.group(), rows)*rows) * float64(h.KV) * tokens
 	bandwidth := d.Memory * float64(s.MemoryBandwidth)
-	c.Compute = c.Executed / (d.Compute * s.peak(h.ElementBits))
+	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(tokens, h))
 	c.Memory = c.Bytes / bandwidth
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()

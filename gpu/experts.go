@@ -39,14 +39,14 @@ func (l ExpertLoad) rows() int { return int(math.Ceil(float64(l.Pairs)/l.Touched
 // share the SMs, and one expert that every token takes is GEMMCost. The bytes are those
 // of the touched experts, the inputs and the outputs. Loads of experts differ: each
 // wastes half a tile in the mean, whatever its rows, so all have those of the mean.
-func (s *Spec) GroupedGEMMCost(l ExpertLoad, inputs, n, k, elementBits int) Cost {
+func (s *Spec) GroupedGEMMCost(l ExpertLoad, inputs, n, k int, w Widths) Cost {
 	if l.Pairs <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
 	}
 	pairs, fn, fk := float64(l.Pairs), float64(n), float64(k)
-	elements := float64(float64(inputs)*fk) + float64(l.Touched*fn*fk) + float64(pairs*fn)
+	bytes := w.bytes(float64(inputs)*fk, l.Touched*fn*fk, pairs*fn)
 	width := int(math.Ceil(l.Touched * fn))
-	return s.product(Cost{FLOPs: 2 * pairs * fn * fk, Bytes: elementBytes(elements, elementBits)}, l.rows(), width, k, elementBits)
+	return s.product(Cost{FLOPs: 2 * pairs * fn * fk, Bytes: bytes}, l.rows(), width, k, w.rate())
 }
 
 // mixture returns what the experts take of a batch: the router's product, its softmax
@@ -61,11 +61,11 @@ func (c *ModelCost) mixture(tokens int) Work {
 	s, hidden, active := c.spec, c.model.Hidden, c.model.ActiveExperts
 	l := NewExpertLoad(c.experts, active, tokens)
 	const index = 32 // bits of an index of a token
-	w := s.gemm(tokens, c.model.Experts, hidden, c.bits)
+	w := s.gemm(tokens, c.model.Experts, hidden, c.products)
 	for _, k := range [...]Cost{
 		s.Elementwise(2, tokens, c.model.Experts, c.bits), s.Elementwise(2, tokens, active, index),
-		s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.bits), s.activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits),
-		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.bits), s.Elementwise(active+1, tokens, hidden, c.bits),
+		s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.products), s.activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits),
+		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.products), s.Elementwise(active+1, tokens, hidden, c.bits),
 	} {
 		w = w.plus(s.work(k))
 	}

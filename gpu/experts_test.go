@@ -99,20 +99,20 @@ func TestGroupedReduces(t *testing.T) {
 	forPresets(t, func(t *rapid.T, s *Spec) {
 		tokens, n, k := size(t, "tokens", 1, 1<<20), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)
 		one := NewExpertLoad([]llm.ExpertShare{{Experts: 1, Share: 1}}, 1, tokens)
-		if got, want := s.GroupedGEMMCost(one, tokens, n, k, 16), s.GEMMCost(tokens, n, k, 16); got != want {
+		if got, want := s.GroupedGEMMCost(one, tokens, n, k, Uniform(16)), s.GEMMCost(tokens, n, k, 16); got != want {
 			t.Fatalf("one expert: %+v, want %+v", got, want)
 		}
 		experts, rows := size(t, "experts", 1, 64), size(t, "rows", 1, 2048)
 		l := ExpertLoad{Pairs: rows * experts, Touched: float64(experts)}
-		got, plain := s.GroupedGEMMCost(l, rows, n, k, 16), s.GEMMCost(rows, experts*n, k, 16)
+		got, plain := s.GroupedGEMMCost(l, rows, n, k, Uniform(16)), s.GEMMCost(rows, experts*n, k, 16)
 		if got != plain {
 			t.Fatalf("%d equal experts: %+v, want %+v", experts, got, plain)
 		}
-		apart := s.GroupedGEMMCost(l, l.Pairs, n, k, 16)
+		apart := s.GroupedGEMMCost(l, l.Pairs, n, k, Uniform(16))
 		if read := apart.Bytes - got.Bytes; read != float64(2*(experts-1)*rows*k) || apart.Seconds < got.Seconds {
 			t.Fatalf("rows of its own for each expert: %+v, shared %+v", apart, got)
 		}
-		if none := s.GroupedGEMMCost(ExpertLoad{}, 0, n, k, 16); none != (Cost{}) {
+		if none := s.GroupedGEMMCost(ExpertLoad{}, 0, n, k, Uniform(16)); none != (Cost{}) {
 			t.Fatalf("no tokens cost %+v", none)
 		}
 	})
@@ -127,7 +127,7 @@ func TestGroupedBytes(t *testing.T) {
 	for _, tokens := range []int{1, 2, 10, 100, 1000, 100_000} {
 		l := NewExpertLoad(c.experts, 2, tokens)
 		activations := 2 * float64(tokens*4096+l.Pairs*c.up())
-		weights := s.GroupedGEMMCost(l, tokens, c.up(), 4096, 16).Bytes - activations
+		weights := s.GroupedGEMMCost(l, tokens, c.up(), 4096, Uniform(16)).Bytes - activations
 		want := 8 * (1 - math.Pow(0.75, float64(tokens)))
 		if got := weights / expert; math.Abs(got-want) > 1e-9*want || got > 8 {
 			t.Errorf("%d tokens read %v experts, want %v", tokens, got, want)
@@ -146,8 +146,8 @@ func TestMixtureSums(t *testing.T) {
 		return s.gemmTime(n, experts, 4096, 16) + s.Elementwise(2, n, experts, 16).Seconds + s.Elementwise(2, n, active, 32).Seconds +
 			s.Elementwise(active+1, n, 4096, 16).Seconds
 	}
-	want := around + router(8, 2) + s.GroupedGEMMCost(l, n, 14336, 4096, 16).Seconds + s.activation(2*n, 7168, true, 16).Seconds +
-		s.GroupedGEMMCost(l, 2*n, 4096, 7168, 16).Seconds
+	want := around + router(8, 2) + s.GroupedGEMMCost(l, n, 14336, 4096, Uniform(16)).Seconds + s.activation(2*n, 7168, true, 16).Seconds +
+		s.GroupedGEMMCost(l, 2*n, 4096, 7168, Uniform(16)).Seconds
 	s.Collective.Skew = 0 // which has a test of its own
 	mixture := NewModelCost(s, &m).FFN(n).Seconds
 	if !near(mixture, want) {

@@ -82,24 +82,26 @@ var gemmTiles = [...]tile{
 // splitsK are the numbers of thread blocks that may share the k of a tile.
 var splitsK = [...]float64{1, 2, 4, 8, 16, 32}
 
-// gemm returns what the product of an m×k by a k×n matrix of elementBits-wide
-// elements takes in an iteration on one GPU; nothing if a size is zero.
-func (s *Spec) gemm(m, n, k, elementBits int) Work {
-	return s.work(s.GEMMCost(m, n, k, elementBits))
+// gemm returns what a product takes in an iteration on one GPU; nothing if a size is zero.
+func (s *Spec) gemm(m, n, k int, w Widths) Work { return s.work(s.ProductCost(m, n, k, w)) }
+
+// GEMMCost is ProductCost of elements that are all elementBits wide.
+func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
+	return s.ProductCost(m, n, k, Uniform(elementBits))
 }
 
-// GEMMCost returns the cost of a product on one GPU, in a graph.
+// ProductCost returns the cost of the product of an m×k by a k×n matrix of weights on one GPU, in a graph.
 //
 // Every tile shape and split of k is costed, and the fastest wins, as a
 // library's heuristic tries to: waves · tile FLOPs / rate of an SM against
 // bytes / bandwidth. The result is monotone in m, n and k, since each candidate
 // is and the candidates do not depend on the sizes.
-func (s *Spec) GEMMCost(m, n, k, elementBits int) Cost {
+func (s *Spec) ProductCost(m, n, k int, w Widths) Cost {
 	if m <= 0 || n <= 0 || k <= 0 {
 		return Cost{}
 	}
 	fm, fn, fk := float64(m), float64(n), float64(k)
-	return s.product(Cost{FLOPs: 2 * fm * fn * fk, Bytes: elementBytes(productElements(fm, fn, fk), elementBits)}, m, n, k, elementBits)
+	return s.product(Cost{FLOPs: 2 * fm * fn * fk, Bytes: w.bytes(fm*fk, fn*fk, fm*fn)}, m, n, k, w.rate())
 }
 
 // product costs the thread blocks of an m×k by a k×n product that has the FLOPs and
@@ -140,11 +142,6 @@ func (s *Spec) product(base Cost, m, n, k, elementBits int) Cost {
 	padded := float64(ceilDiv(m, t.m)*t.m) * float64(ceilDiv(n, t.n)*t.n)
 	best.Executed = best.FLOPs * (padded / (float64(m) * float64(n)))
 	return best
-}
-
-// productElements returns the elements of both factors and of the product.
-func productElements(m, n, k float64) float64 {
-	return float64(m*k) + float64(n*k) + float64(m*n)
 }
 
 // limits are the parts of a candidate's cost, in seconds.

@@ -48,7 +48,7 @@ func drawKernel(t *rapid.T) kernel {
 	case 3:
 		shares, active := drawExperts(t)
 		return kernel{"grouped gemm", []int{size(t, "tokens", 1, 1<<15), size(t, "n", 1, 1<<15), size(t, "k", 1, 1<<15)}, func(s *Spec, x []int) Cost {
-			return s.GroupedGEMMCost(NewExpertLoad(shares, active, x[0]), x[0], x[1], x[2], bits)
+			return s.GroupedGEMMCost(NewExpertLoad(shares, active, x[0]), x[0], x[1], x[2], Uniform(bits))
 		}}
 	case 4:
 		return kernel{"norm", []int{size(t, "m", 1, 1<<15), size(t, "d", 1, 1<<16)},
@@ -217,7 +217,7 @@ func TestTensorParallelConserves(t *testing.T) {
 			}
 			for _, p := range [][2]int{{c.up(), m.Hidden}, {m.Hidden, c.ffn}} {
 				weights += int64(tp) * int64(max(1, m.Experts)) * int64(p[0]) * int64(p[1])
-				flops += float64(tp) * s.GroupedGEMMCost(load, tokens, p[0], p[1], m.ElementBits).FLOPs
+				flops += float64(tp) * s.GroupedGEMMCost(load, tokens, p[0], p[1], Uniform(m.ElementBits)).FLOPs
 			}
 			if want := tokens * float64(m.ActiveLayerWeightBytes()); weights != m.LayerParameters() || flops != want { // 2 FLOPs for 2 bytes
 				t.Errorf("%s on %d GPUs: %d parameters, %g FLOPs, want %d, %g", name, tp, weights, flops, m.LayerParameters(), want)

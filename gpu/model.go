@@ -17,6 +17,8 @@ type ModelCost struct {
 	gpus  int   // of the replica
 	heads Heads // on each GPU
 	bits  int
+	// products are of the layers', uniform of the LM head's.
+	products, uniform Widths
 	// Widths on each GPU.
 	qkv, attention, ffn, vocab int
 	experts                    []llm.ExpertShare // nil for a dense model
@@ -31,9 +33,14 @@ type ModelCost struct {
 // of the given kind. Both specifications must be valid and stay unchanged.
 func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 	t := m.TensorParallel
+	in, weights := m.ProductBits()
 	return &ModelCost{
 		spec: s, model: m, gpus: t, bits: m.ElementBits,
-		heads:     Heads{Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits},
+		products: Widths{in, weights, m.ElementBits}, uniform: Uniform(m.ElementBits),
+		heads: Heads{
+			Query: m.Heads / t, KV: m.KVHeads / t, Dim: m.HeadDim, ElementBits: m.ElementBits,
+			KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(),
+		},
 		qkv:       m.QKVWidth() / t,
 		attention: m.Heads / t * m.HeadDim,
 		ffn:       ceilDiv(m.FFNHidden, t),
@@ -48,8 +55,8 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 	s := c.spec
-	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.bits))
-	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, c.bits))))
+	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
+	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, (c.bits+c.heads.KVBits)/2))))
 	return p
 }
 
@@ -141,7 +148,7 @@ func (c *ModelCost) some(kvHeads int) Heads {
 func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
 
 func (c *ModelCost) projection(tokens int) (p Parts) {
-	p[ProjectionProduct] = c.waits(c.spec.gemm(tokens, c.model.Hidden, c.attention, c.bits))
+	p[ProjectionProduct] = c.waits(c.spec.gemm(tokens, c.model.Hidden, c.attention, c.products))
 	p[AllReduce] = c.allReduce(tokens)
 	return p
 }
@@ -156,7 +163,7 @@ func (c *ModelCost) feedForward(tokens int) (p Parts) {
 	if c.experts != nil {
 		p[FeedForward] = c.waits(c.mixture(tokens))
 	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
-		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.bits).plus(s.gemm(tokens, hidden, c.ffn, c.bits)))
+		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.products).plus(s.gemm(tokens, hidden, c.ffn, c.products)))
 		small = small.plus(s.work(s.activation(tokens, c.ffn, c.model.GatedFFN, c.bits)))
 	}
 	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
@@ -204,7 +211,7 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 	}
 	s := c.spec
 	p[SmallKernels] = s.work(s.addNorm(emitting, c.model.Hidden, c.bits))
-	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.bits).plus(s.work(s.choice(emitting, c.vocab, c.bits)))
+	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).plus(s.work(s.choice(emitting, c.vocab, c.bits)))
 	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting)))
 	return p
 }

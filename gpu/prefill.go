@@ -96,10 +96,10 @@ func (s *Spec) UnmaskedAttentionCost(batch, chunk, finished int, h Heads) Cost {
 // prefillWork returns the FLOPs, bytes and fixed time of a causal kernel.
 func (s *Spec) prefillWork(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	b, n, f := float64(batch), float64(chunk), float64(finished)
-	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or k and v, of one token and head
+	rowBytes := elementBytes(2*b*float64(h.Dim), h.ElementBits) // q and output, or the chunk's own k and v, of one token and head
 	c := Cost{
 		FLOPs:    float64(b*float64(h.Query)) * 4 * float64(h.Dim) * (float64(n*f) + float64(n*(n+1)/2)),
-		Bytes:    float64(rowBytes*n*float64(h.Query)) + float64(rowBytes*(n+f)*float64(h.KV)),
+		Bytes:    float64(rowBytes*n*float64(h.Query)) + float64((float64(rowBytes*n)+float64(b*h.kvBytes()*f))*float64(h.KV)),
 		Overhead: p.Overhead.Seconds(),
 	}
 	c.Executed = c.FLOPs

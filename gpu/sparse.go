@@ -151,15 +151,15 @@ func (s *Spec) PageAttentionCost(selected DecodeBatch, page int, h Heads) Cost {
 	}
 	p := &s.PageSparse
 	requests, tokens, dim := float64(selected.Requests), float64(selected.Tokens), float64(h.Dim)
-	rowBytes := elementBytes(2*dim, h.ElementBits) // k and v, or q and output, of one token and head
+	rowBytes := h.kvBytes() // of one token and head
 	table := scoreBytes * tokens / float64(max(1, page))
 	c := Cost{
 		FLOPs:    4 * dim * float64(h.Query) * tokens,
-		Bytes:    float64((float64(rowBytes*tokens)+table)*float64(h.KV)) + float64(rowBytes*requests*float64(h.Query)),
+		Bytes:    float64((float64(rowBytes*tokens)+table)*float64(h.KV)) + float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)),
 		Overhead: p.Overhead.Seconds() + p.MergeOverhead.Seconds(),
 	}
 	rows := float64(ceilDiv(h.group(), tileRows) * tileRows)
-	c.Compute = 4 * dim * rows * float64(h.KV) * tokens / (p.Compute * s.peak(h.ElementBits))
+	c.Compute = max(4*dim*rows*float64(h.KV)*tokens/(p.Compute*s.peak(h.ElementBits)), s.converts(tokens, h))
 	c.Memory = c.Bytes / s.pageBandwidth()
 	// Blocks share a context until there are two on every SM.
 	splits := min(mostSplits, max(1, 2*float64(s.SMs)/(requests*float64(h.KV))))

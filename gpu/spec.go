@@ -1,6 +1,8 @@
 package gpu
 
 import (
+	"cmp"
+
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
@@ -39,6 +41,7 @@ type Spec struct {
 	Power      PowerSpec       `toml:"power"`
 	Alone      AloneSpec       `toml:"alone"`
 	PageSparse PageSparseSpec  `toml:"page_sparse"`
+	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
 }
 
 // Suite selects attention kernels.
@@ -140,6 +143,7 @@ func (s *Spec) Check(c *input.Check) {
 		c.That(s.Suite != SuitePyTorch, "suite", s.Suite, "server: [gpu.pytorch] is absent, so these kernels are not known for this GPU")
 	}
 	c.In("page_sparse", &s.PageSparse)
+	c.In("narrow_kv", &s.NarrowKV)
 	input.OneOf(c, "mixed_attention", s.MixedAttention, MixedApart, MixedTogether)
 	if k := s.kernels(); c.OK() && (k.Prefill.Model == AttentionAttAcc || k.Decode.Model == AttentionAttAcc) {
 		c.That(s.MixedAttention == MixedApart, "mixed_attention", s.MixedAttention, "apart: AttAcc's model has no kernel for both")
@@ -164,7 +168,15 @@ func (s *Spec) peak(bits int) float64 {
 type Heads struct {
 	Query, KV   int // query heads; key-value heads, a divisor of Query
 	Dim         int // elements of one head's q, k or v
-	ElementBits int
+	ElementBits int // of q and output
+	// KVBits is of an element of k and v as the cache holds them, 0 for ElementBits, and KVScaleBytes
+	// are those of one token's k, as many as of its v.
+	KVBits, KVScaleBytes int
+}
+
+// kvBytes returns the bytes of k and v of one token and KV head in the cache.
+func (h Heads) kvBytes() float64 {
+	return elementBytes(2*float64(h.Dim), cmp.Or(h.KVBits, h.ElementBits)) + 2*float64(h.KVScaleBytes)
 }
 
 // group returns the query heads that share one KV head.

@@ -35,7 +35,8 @@ type Model struct {
 	// MaxPositions is the number of learned position embeddings, 0 where
 	// positions are rotary and have no parameters.
 	MaxPositions int `toml:"max_positions"`
-	ElementBits  int `toml:"element_bits"` // of weights, activations and KV cache
+	ElementBits  int `toml:"element_bits"` // of weights, activations and KV cache, but for the next keys
+	Widths
 	// TensorParallel is the number of GPUs that share one replica of the model
 	// (Table 3); the node's other GPUs hold further replicas.
 	TensorParallel int `toml:"tensor_parallel"`
@@ -55,6 +56,7 @@ func (m *Model) Check(c *input.Check) {
 	input.Within(c, "max_positions", m.MaxPositions, 0, 1<<30)
 	c.That(m.ElementBits == 8 || m.ElementBits == 16, "element_bits", m.ElementBits, "8 or 16")
 	m.checkExperts(c)
+	m.Widths.check(c, m.ElementBits)
 	if !c.OK() {
 		return
 	}
@@ -135,28 +137,25 @@ func (m *Model) embeddingParameters() int64 {
 	return (tables*int64(m.Vocab) + int64(m.MaxPositions)) * int64(m.Hidden)
 }
 
-// Parameters returns all parameters of the model.
-func (m *Model) parameterCount() int64 {
-	return int64(m.Layers)*m.LayerParameters() + m.embeddingParameters()
+// WeightBytes returns the bytes of all weights.
+func (m *Model) WeightBytes() units.Bytes {
+	return m.weightBytes(int64(m.Layers)*m.LayerParameters()) + m.elementBytes(m.embeddingParameters())
 }
 
-// WeightBytes returns the bytes of all weights.
-func (m *Model) WeightBytes() units.Bytes { return m.elementBytes(m.parameterCount()) }
-
 // LayerWeightBytes returns the bytes of one layer's weights.
-func (m *Model) LayerWeightBytes() units.Bytes { return m.elementBytes(m.LayerParameters()) }
+func (m *Model) LayerWeightBytes() units.Bytes { return m.weightBytes(m.LayerParameters()) }
 
 // ActiveLayerWeightBytes returns the bytes of the weights of one layer that a token
 // needs, without the experts that it does not take.
 func (m *Model) ActiveLayerWeightBytes() units.Bytes {
 	_, active := m.networks()
-	return m.elementBytes(m.layerParameters(active))
+	return m.weightBytes(m.layerParameters(active))
 }
 
 // KVBytesPerTokenLayer returns the KV cache of one token in one layer:
-// 2 · KVHeads · HeadDim elements.
+// 2 · KVHeads · HeadDim elements, and their scales.
 func (m *Model) KVBytesPerTokenLayer() units.Bytes {
-	return m.elementBytes(2 * int64(m.KVHeads) * int64(m.HeadDim))
+	return units.Bytes(2 * m.KVHeads * ((m.HeadDim*m.KVElementBits()+7)/8 + m.KVScaleBytes()))
 }
 
 // KVBytesPerToken returns the KV cache of one token over all layers: 2 · layers

@@ -108,6 +108,11 @@ func TestValidate(t *testing.T) {
 
 // TestParametersWithoutOverflow: the check of the largest models counts as Parameters
 // does, and takes no more than 2^56.
+// parameterCount returns all parameters.
+func (m *Model) parameterCount() int64 {
+	return int64(m.Layers)*m.LayerParameters() + m.embeddingParameters()
+}
+
 func TestParametersWithoutOverflow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := func(name string, high int) int { return rapid.IntRange(1, high).Draw(t, name) }

@@ -57,7 +57,7 @@ type headClock struct {
 	lastOp   operation
 	switched bool // banks were precharged since
 
-	columnGap int64 // tCCD_L
+	columnGap int64 // tCCD_L, and as much for each further step of the multipliers
 	reopen    int64 // row switch: last MACA of one row to the first of the next
 	resultLag int64 // RDRES to its last beat
 	closeLag  int64 // PREA to banks precharged
@@ -65,12 +65,12 @@ type headClock struct {
 
 func (h *headClock) reset(p *program, d *dram.Spec) {
 	*h = headClock{
-		lastRead: -1, columnGap: int64(d.TCCDL),
+		lastRead: -1, columnGap: int64(p.steps * d.TCCDL),
 		reopen:    int64(d.TRTP+d.TRP+d.TRCD) + p.activateSpan,
 		resultLag: int64(d.CL + d.BurstClocks()), closeLag: int64(d.TRP),
 	}
 	if p.rankPU {
-		h.columnGap, h.reopen = int64(d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
+		h.columnGap, h.reopen = int64(p.steps*d.TCCDS), int64(d.TRTP+d.TRP+d.TRCD)
 	}
 }
 
@@ -108,7 +108,7 @@ func (h *headClock) read(p *Phases, op operation, clock int64) {
 	} else {
 		rest := clock - h.lastRead - h.columnGap
 		if h.switched {
-			row := min(rest, h.reopen-h.columnGap)
+			row := min(rest, max(0, h.reopen-h.columnGap))
 			p.RowSwitches += row
 			if op != h.lastOp {
 				p.ReadOut += rest - row

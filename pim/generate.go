@@ -91,7 +91,7 @@ func (p *program) loadQuery() {
 	}
 	p.queryLoaded = p.count[bufferSequencer]
 	for q := range p.shape.Queries {
-		for i := range p.geometry.TokenBursts {
+		for i := range p.geometry.QueryBursts {
 			in := allBanks(dram.WRBUF, opLoadQuery, -1, -1)
 			in.sequencer, in.query, in.burst = bufferSequencer, uint8(q), uint8(i)
 			in.wait[bankSequencer] = after
@@ -173,7 +173,7 @@ func (p *program) scoreChunk() {
 		in := &p.read
 		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)
 		in.wait[resultSequencer] = p.slotRead[slot]
-		in.wait[bufferSequencer] = p.queryLoaded + uint32((query+queries)*g.TokenBursts)
+		in.wait[bufferSequencer] = p.queryLoaded + uint32((query+queries)*g.QueryBursts)
 		for i := range g.TokenBursts {
 			out := p.add(bankSequencer)
 			*out = *in

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/l3sim/l3sim/dram"
@@ -11,7 +12,8 @@ import (
 type HeadShape struct {
 	HeadDim     int // d, elements of one head's q, k or v: 8 to 512
 	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
-	ElementBits int // of q, k and v as stored: 8 or 16
+	ElementBits int // of q, and of k and v without KVBits: 8 or 16
+	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
 }
 
 // Check has the rules of what a rank can compute.
@@ -19,7 +21,11 @@ func (h HeadShape) Check(c *input.Check) {
 	input.Within(c, "head_dim", h.HeadDim, 8, 512)
 	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
+	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
 }
+
+// kvBits returns the bits of an element of k and v.
+func (h HeadShape) kvBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
 // Geometry says where the tokens of one KV head lie on a rank (L3, section
 // 4.2), in bursts: one burst is one column of one bank over all chips. Which
@@ -44,9 +50,10 @@ type Geometry struct {
 	burstBytes        int // of all chips together
 
 	HeadDim, PaddedDim int // elements before and after padding with zeros
-	elementBits        int
+	elementBits        int // of keys and values
 
 	TokenBursts  int // bursts of one token's key or value
+	QueryBursts  int // bursts of one query
 	ChunkTokens  int // tokens scored at once: Banks
 	ColumnTokens int // tokens whose values share a column: Banks / TokenBursts
 	RowTokens    int // tokens of one row over all banks
@@ -61,7 +68,7 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	g := Geometry{
 		bankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		rowBursts: d.RowBursts(), burstBytes: d.BurstBytes(),
-		HeadDim: shape.HeadDim, elementBits: shape.ElementBits,
+		HeadDim: shape.HeadDim, elementBits: shape.kvBits(),
 	}
 	burstElements := g.burstBytes * 8 / g.elementBits
 	g.TokenBursts = 1
@@ -69,6 +76,7 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 		g.TokenBursts *= 2
 	}
 	g.PaddedDim = g.TokenBursts * burstElements
+	g.QueryBursts = max(1, g.TokenBursts*shape.ElementBits/g.elementBits)
 	if g.TokenBursts > g.Banks || g.TokenBursts > g.rowBursts {
 		return Geometry{}, &input.Error{Key: "head_dim", Value: fmt.Sprint(g.HeadDim), Expected: fmt.Sprintf(
 			"at most %d: one burst of a value in each of the %d banks", burstElements*min(g.Banks, g.rowBursts), g.Banks)}

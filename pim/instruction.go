@@ -70,6 +70,11 @@ const (
 	opReadValue
 )
 
+// multiplies says whether multipliers work on what the operation reads.
+func (o operation) multiplies() bool {
+	return o == opScore || o == opContext || o == opReadKey || o == opReadValue
+}
+
 // boundary marks the instructions before which all banks are closed, so that the rank
 // can refresh or give way to a transfer.
 type boundaryKind uint8

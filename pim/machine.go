@@ -27,6 +27,9 @@ type machine struct {
 	now     int64                      // clock of the latest command; -1 before the first
 	scratch []instruction              // the program's latest instructions
 
+	steps   int   // of the program's multipliers over one read
+	reading int64 // clock from which they take the next one
+
 	refresh  refreshManager
 	periodic periodDetector
 	counters counters
@@ -55,7 +58,7 @@ const runAhead = 12
 // newMachine returns a machine for programs of spec on d. Latencies beyond 4,096
 // clocks are an input.Error.
 func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
-	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1)}
+	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1), steps: 1}
 	m.setLatencies()
 	for _, row := range m.latency {
 		for _, l := range row {
@@ -66,7 +69,7 @@ func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
 		}
 	}
 	m.refresh.init(spec, d)
-	m.periodic.init(spec, d)
+	m.periodic.init(spec, d, m.steps)
 	for i := range m.queues {
 		m.queues[i].init(64)
 	}
@@ -77,13 +80,14 @@ func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
 // operation may issue.
 func (m *machine) setLatencies() {
 	d, burst := m.device, m.device.BurstClocks()
+	further := int64((m.steps - 1) * d.TCCDL) // from a read's first elements to its last
 	for _, op := range []operation{opScore, opContext} {
 		m.latency[op][resultSequencer] = 1
 		m.latency[op][bufferSequencer] = int64(d.CWL + burst)
 	}
-	m.latency[opReadPartials][bankSequencer] = int64(m.spec.MACLatency)
-	m.latency[opReadContext][bankSequencer] = int64(m.spec.MACLatency)
-	m.latency[opLoadWeights][bankSequencer] = 1
+	m.latency[opReadPartials][bankSequencer] = int64(m.spec.MACLatency) + further
+	m.latency[opReadContext][bankSequencer] = int64(m.spec.MACLatency) + further
+	m.latency[opLoadWeights][bankSequencer] = 1 + further
 	m.latency[opLoadWeights][resultSequencer] = int64(d.CL + burst + m.spec.SoftmaxLatency)
 	m.latency[opReadValue][resultSequencer] = int64(m.spec.SoftmaxLatency)
 	// q follows the newest key and value down the channel: after the append's
@@ -130,7 +134,12 @@ func (m *machine) interrupted() bool {
 
 // reset returns to clock 0.
 func (m *machine) reset(p *program) {
-	m.program = p
+	m.program, m.reading = p, 0
+	if m.steps != p.steps {
+		m.steps = p.steps
+		m.setLatencies()
+		m.periodic.init(m.spec, m.device, m.steps)
+	}
 	m.state.Reset()
 	for i := range m.queues {
 		m.queues[i].reset()
@@ -203,6 +212,9 @@ func (m *machine) ready(s sequencer) int64 {
 	}
 	in := q.front()
 	t := max(q.operands, m.now+1)
+	if in.op.multiplies() {
+		t = max(t, m.reading)
+	}
 	return max(t, m.state.Earliest(in.command, in.address()))
 }
 
@@ -244,6 +256,9 @@ func (m *machine) issue(s sequencer, clock int64) {
 	m.state.Issue(in.command, a, clock)
 	m.clocks[s][m.issued[s]&(history-1)] = clock
 	m.issued[s]++
+	if in.op.multiplies() {
+		m.reading = clock + m.period(in)
+	}
 	m.now = clock
 	m.count(in, clock)
 	if m.periodic.on {
@@ -256,6 +271,14 @@ func (m *machine) issue(s sequencer, clock int64) {
 		m.refresh.checked = false
 	}
 	q.pop()
+}
+
+// period returns the clocks that the multipliers are busy with one read.
+func (m *machine) period(in *instruction) int64 {
+	if in.command == dram.RD {
+		return int64(m.steps * m.device.TCCDS)
+	}
+	return int64(m.steps * m.device.TCCDL)
 }
 
 // queue is a ring of instructions of one sequencer.

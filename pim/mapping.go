@@ -43,7 +43,7 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, err
 	}
-	x, err := NewExchange(shape.ElementBits, d.DeviceWidth)
+	x, err := NewExchange(shape.kvBits(), d.DeviceWidth)
 	if err != nil {
 		return Mapping{}, err
 	}

@@ -57,12 +57,12 @@ func TestMappingInverse(tb *testing.T) {
 		width := rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "width")
 		d := deviceOf(tb, width)
 		shape := HeadShape{
-			HeadDim: rapid.IntRange(8, 512).Draw(t, "d"), Queries: 1,
-			ElementBits: rapid.SampledFrom([]int{8, 16}).Draw(t, "bits"),
+			HeadDim: rapid.IntRange(8, 512).Draw(t, "d"), Queries: 1, ElementBits: 16,
+			KVBits: rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "bits"),
 		}
 		m, err := NewMapping(d, shape)
 		if err != nil {
-			if shape.HeadDim*shape.ElementBits > d.BurstBytes()*8*d.Banks() {
+			if shape.HeadDim*shape.KVBits > d.BurstBytes()*8*d.Banks() {
 				t.Skip("does not fit one column of all banks")
 			}
 			t.Fatal(err)

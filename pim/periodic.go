@@ -29,13 +29,14 @@ type block struct {
 	marked         bool
 }
 
-func (d *periodDetector) init(spec *Spec, device *dram.Spec) {
+func (d *periodDetector) init(spec *Spec, device *dram.Spec, steps int) {
+	d.memory = 0
 	for _, c := range device.Constraints() {
 		if c.Command != dram.REF {
 			d.memory = max(d.memory, int64(c.Clocks))
 		}
 	}
-	d.memory += int64(device.CL+device.CWL+2*device.BurstClocks()+spec.MACLatency+spec.SoftmaxLatency) + 64
+	d.memory += int64(device.CL+device.CWL+2*device.BurstClocks()+spec.MACLatency+spec.SoftmaxLatency+steps*device.TCCDL) + 64
 }
 
 func (d *periodDetector) reset() {

@@ -83,6 +83,7 @@ type plan struct {
 	contextBytes    int // width of an accumulator
 
 	macs         int // multiplier sets
+	steps        int // of a set's multipliers over what one read brings
 	setColumns   int // columns of one weight slot
 	stepSize     int // bound of the instructions of one step
 	simultaneous bool
@@ -150,6 +151,7 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	set := max(g.ColumnTokens, weights)
 	p.plan = plan{
 		macs:         spec.MACsPerRead,
+		steps:        spec.steps(d, p.shape),
 		simultaneous: spec.Activation == Simultaneous,
 		rankPU:       spec.ProcessingUnit == RankPU,
 		rescore:      spec.BeyondBuffer == Refetch,
@@ -171,19 +173,19 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	readOut := spec.MACLatency + served*p.partialBursts*burst + d.CL + spec.SoftmaxLatency
 	p.rowYields = int64(readOut+d.CWL+burst) > int64(d.TRTP)+reopen
 	p.drainYields = p.shape.Queries*p.contextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
-	p.loadYields = int64(served*g.TokenBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
+	p.loadYields = int64(served*g.QueryBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
 
 	p.setColumns = set / g.ColumnTokens
 	queries := p.shape.Queries
 	sets := max(1, g.ChunkTokens/set) // of a chunk
 	setBursts := sets * p.setBursts
 	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
-		queries*(g.TokenBursts+max(p.partialBursts, setBursts, p.contextBursts))
+		queries*(g.QueryBursts+max(p.partialBursts, setBursts, p.contextBursts))
 
-	chunk := max(p.passes*g.TokenBursts*d.TCCDL, p.shape.Queries*max(p.partialBursts, setBursts)*burst)
+	chunk := max(p.passes*g.TokenBursts*d.TCCDL*p.steps, p.shape.Queries*max(p.partialBursts, setBursts)*burst)
 	if p.rankPU {
 		p.stepSize = max(p.stepSize, g.rowBursts*g.bankGroups+3*g.bankGroups)
-		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS
+		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
 	}
 	rowChunks := g.RowTokens / g.ChunkTokens
 	p.headSpan = 2 * (reopen + int64(p.shape.Queries*(readOut+p.contextBursts*burst)))

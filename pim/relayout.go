@@ -26,7 +26,7 @@ const burstBeats = 8
 // x4, a 4×4 exchange of half bytes over four. Where an element fits a chip,
 // Group is 1 and nothing moves.
 type Exchange struct {
-	elementBits int // 8, 16 or 32
+	elementBits int // 4, 8, 16 or 32
 	deviceWidth int // data pins of a chip: 4, 8 or 16
 	Group       int // beats, and lanes, that one exchange spans
 }
@@ -37,8 +37,8 @@ func NewExchange(elementBits, deviceWidth int) (Exchange, error) {
 	if deviceWidth != 4 && deviceWidth != 8 && deviceWidth != 16 {
 		return Exchange{}, &input.Error{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
 	}
-	if elementBits != 8 && elementBits != 16 && elementBits != 32 {
-		return Exchange{}, &input.Error{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "8, 16 or 32"}
+	if elementBits != 4 && elementBits != 8 && elementBits != 16 && elementBits != 32 {
+		return Exchange{}, &input.Error{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "4, 8, 16 or 32"}
 	}
 	return Exchange{elementBits, deviceWidth, max(1, elementBits/deviceWidth)}, nil
 }

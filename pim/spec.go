@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/l3sim/l3sim/dram"
@@ -55,6 +56,11 @@ type Spec struct {
 	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of
 	// a group that one MACA serves.
 	MACsPerRead int `toml:"macs_per_read"`
+	// Multipliers is the number in a set, of which each takes one element of what a read brings from a chip, and
+	// then the next one, while further reads wait; of a rank's unit, for the share of each chip. 0 has one for each
+	// element of model.element_bits: four on x8 chips, as L3 has. With narrower keys and values that many read no
+	// faster: eight take 8 bits at full rate.
+	Multipliers int `toml:"multipliers"`
 	// ScoreBuffer is the rank PU's memory for scores, shared by the query heads
 	// of a group (L3, section 4.4: 256 KB hold 128K tokens in FP16).
 	ScoreBuffer  units.Bytes `toml:"score_buffer"`
@@ -103,6 +109,7 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "mac_latency", s.MACLatency, 1, 1<<12)
 	input.Within(c, "softmax_latency", s.SoftmaxLatency, 0, 1<<16)
 	input.Within(c, "macs_per_read", s.MACsPerRead, 1, 128)
+	input.Within(c, "multipliers", s.Multipliers, 0, 128)
 	input.OneOf(c, "beyond_buffer", s.BeyondBuffer, Refetch, Segment)
 	input.Within(c, "postponed_refreshes", s.PostponedRefreshes, 0, 8)
 	input.OneOf(c, "transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
@@ -117,6 +124,13 @@ func (s *Spec) Check(c *input.Check) {
 // one value row over all banks.
 func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
+}
+
+// steps returns how often the multipliers of a set work for one read.
+func (s *Spec) steps(d *dram.Spec, shape HeadShape) int {
+	bits := d.BurstBytes() * 8 / d.Chips() // of a read, from a chip
+	multipliers := max(1, cmp.Or(s.Multipliers, bits/shape.ElementBits))
+	return (bits/shape.kvBits() + multipliers - 1) / multipliers
 }
 
 // SegmentTokens returns the tokens whose scores the score buffer holds for all

@@ -24,7 +24,9 @@ func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 		HeadDim:     rapid.SampledFrom([]int{8, 64, 80, 128, 256, 512}).Draw(t, "d"),
 		Queries:     rapid.IntRange(1, 9).Draw(t, "g"),
 		ElementBits: rapid.SampledFrom([]int{8, 16}).Draw(t, "bits"),
+		KVBits:      rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "kv bits"),
 	}
+	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
 	return spec, shape
 }

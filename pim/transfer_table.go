@@ -71,6 +71,9 @@ func (h *hostStream) every(cmd dram.Command) int64 {
 	return h.now - first
 }
 
+// QueryBursts returns the bursts of one query, padding included.
+func (t *TransferTable) QueryBursts() int { return t.geometry.QueryBursts }
+
 // TokenBursts returns the bursts of one key or value, padding included.
 func (t *TransferTable) TokenBursts() int { return t.geometry.TokenBursts }
 

@@ -59,7 +59,7 @@ type valueMachine struct {
 // of shape. Elements of other than 16 bits, a rank-level PU, and what NewMapping
 // refuses are InputErrors.
 func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows int) (*valueMachine, error) {
-	if shape.ElementBits != 16 {
+	if shape.ElementBits != 16 || shape.kvBits() != 16 {
 		return nil, &input.Error{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
 			Expected: "16: the functional model multiplies FP16 and BF16"}
 	}

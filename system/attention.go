@@ -40,7 +40,8 @@ func policyOf(cfg *configs.Config) policy.Policy {
 
 func policyShape(cfg *configs.Config) policy.Shape {
 	m := &cfg.Model
-	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits, Model: m.Name}
+	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Model: m.Name}
 }
 
 // tally is what decode steps that ran attended to, each request's counting as one.

@@ -6,6 +6,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -27,6 +28,7 @@ policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units att
 bandwidth_factor = 16.0 # L3, Table 2: 260.8 of 16.3 TB/s; AttAcc's power limit leaves 9; decode attention's time
 capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PIM 6 of 8 GB are left (0.75; from memory, not looked up); requests in memory
 queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
+elements_per_read = 1   # multipliers for elements of model.element_bits, as built; 2 or 4 read narrower keys and values faster; decode attention with model.kv_bits
 sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batches whole: weights read once
 `,
 }
@@ -43,6 +45,10 @@ type HBMPIM struct {
 	// QueriesPerRead is the query heads of a group that one reading of keys and
 	// values serves.
 	QueriesPerRead int `toml:"queries_per_read"`
+	// ElementsPerRead is how many elements of keys and values the units multiply in the time
+	// in which they read one of model.element_bits: with 1 narrower ones (model.kv_bits) take as long,
+	// with 2 those of half the width take half as long.
+	ElementsPerRead int `toml:"elements_per_read"`
 	// SubBatches is when decoding requests are divided in two, of which one is on the
 	// GPU while the other is in the memory.
 	SubBatches string `toml:"sub_batches"`
@@ -62,6 +68,7 @@ func (h HBMPIM) Check(c *input.Check) {
 	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
 	c.Share("capacity_share", h.CapacityShare)
 	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
+	c.That(h.ElementsPerRead == 1 || h.ElementsPerRead == 2 || h.ElementsPerRead == 4, "elements_per_read", h.ElementsPerRead, "1, 2 or 4")
 }
 
 // hbmPIM is a system whose GPUs have processing units in their memory. With a
@@ -85,8 +92,14 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	// blocks over SMs, by which AttAcc's model derates, are the GPUs' alone.
 	spec := cfg.GPU.Spec
 	spec.Decode.Model = gpu.AttentionFlash
+	spec.NarrowKV = gpu.NarrowKVSpec{} // CUDA cores'
+	model := cfg.Model
+	if wide := model.ElementBits / h.ElementsPerRead; model.KVElementBits() < wide {
+		model.KVBits, model.KVScales = wide, llm.TensorScales // as long as these take
+	}
+	spec.Peak16 *= units.FLOPRate(max(1, model.ElementBits/model.KVElementBits())) // more multipliers
 	e := &hbmPIM{
-		units:   gpu.NewModelCost(&spec, &cfg.Model),
+		units:   gpu.NewModelCost(&spec, &model),
 		gpuSide: newGPUSide(cfg),
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),

@@ -116,7 +116,7 @@ func (d *devices) traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
 		heads := int64(requests * d.heads)
-		vectors := heads * int64(d.queries*d.transfers.TokenBursts())
+		vectors := heads * int64(d.queries*d.transfers.QueryBursts())
 		if d.stores {
 			vectors += heads * int64(2*d.transfers.TokenBursts())
 		}

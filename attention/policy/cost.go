@@ -84,9 +84,9 @@ func (c *common) Memory(int) (decoding, filling []Held) {
 	return c.held, c.filling
 }
 
-// KV returns the bytes of 2 · KVHeads · Dim elements a token.
+// KV returns the bytes of 2 · KVHeads · Dim elements a token, and their scales.
 func (c *common) KV(tokens int) int64 {
-	return int64(tokens) * c.shape.elements(2*c.shape.KVHeads*c.shape.Dim)
+	return int64(tokens) * int64(c.shape.KVHeads) * c.shape.token()
 }
 
 // Vectors returns the bytes of q, k and v of one token, and of its output.

@@ -1,17 +1,23 @@
 package policy
 
+import "cmp"
+
 // Shape is the attention of a model.
 type Shape struct {
 	Layers, QueryHeads, KVHeads, Dim int
-	ElementBits                      int    // of queries, keys, values and outputs
+	ElementBits                      int    // of queries and outputs, and of bounds of keys
+	KVBits                           int    // of keys and values; 0 as ElementBits
+	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
 	Model                            string // its name, which a profile must be of
 }
 
 // elements returns the bytes of n elements.
 func (s *Shape) elements(n int) int64 { return (int64(n)*int64(s.ElementBits) + 7) / 8 }
 
-// token returns the bytes of the keys and values of one token and KV head.
-func (s *Shape) token() int64 { return s.elements(2 * s.Dim) }
+// token returns the bytes of key and value of one token and KV head, with their scales.
+func (s *Shape) token() int64 {
+	return 2 * int64((s.Dim*cmp.Or(s.KVBits, s.ElementBits)+7)/8+s.KVScaleBytes)
+}
 
 // group returns the query heads of a KV head.
 func (s *Shape) group() int { return s.QueryHeads / s.KVHeads }
@@ -19,7 +25,7 @@ func (s *Shape) group() int { return s.QueryHeads / s.KVHeads }
 // vectors returns those of one token in one layer.
 func (s *Shape) vectors() Vectors {
 	return Vectors{
-		Queries: s.elements(s.QueryHeads * s.Dim), New: s.elements(2 * s.KVHeads * s.Dim), Results: s.elements(s.QueryHeads * s.Dim),
+		Queries: s.elements(s.QueryHeads * s.Dim), New: int64(s.KVHeads) * s.token(), Results: s.elements(s.QueryHeads * s.Dim),
 	}
 }
 

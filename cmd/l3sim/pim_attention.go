@@ -16,11 +16,12 @@ import (
 
 // pimAttentionFlags are the flags of `pim attention`.
 type pimAttentionFlags struct {
-	context, heads, kvHeads, headDim int
-	config                           configFlags
-	commands                         string
-	json                             bool
-	pages                            pagesFlags
+	context, heads, kvHeads, headDim, kvBits int
+
+	config   configFlags
+	commands string
+	json     bool
+	pages    pagesFlags
 }
 
 func (a *app) newPIMAttentionCommand() *cobra.Command {
@@ -39,6 +40,7 @@ best. Keys and queries are drawn (--seed, --local); the units score the bounds t
 the rank's formats, and the rows that are timed are those that they chose.`,
 		Example: `  l3sim pim attention --context 8192
   l3sim pim attention --context 131072 --heads 8 --kv-heads 1 --set pim.macs_per_read=2
+  l3sim pim attention --context 32768 --kv-bits 8 --multipliers 8
   l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
   l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,
 		Args: cobra.NoArgs,
@@ -49,7 +51,8 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	flags.IntVar(&f.heads, "heads", 1, "query heads on the rank")
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
-	f.config.register(cmd, precisionFlag, activationFlag)
+	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
+	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	f.pages.register(flags)
@@ -96,11 +99,13 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 		return wrong("--kv-heads", f.kvHeads, fmt.Sprintf("a divisor of --heads = %d", f.heads))
 	case f.heads/kv > 128:
 		return wrong("--kv-heads", f.kvHeads, "at most 128 query heads on a KV head")
+	case f.kvBits != 4 && f.kvBits != 8 && f.kvBits != 16:
+		return wrong("--kv-bits", f.kvBits, "4, 8 or 16")
 	case f.headDim < 8 || f.headDim > 512:
 		return wrong("--head-dim", f.headDim, "8 to 512")
 	}
 	return pim.Load{Context: f.context, KVHeads: kv,
-		Shape: pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16}}, nil
+		Shape: pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16, KVBits: f.kvBits}}, nil
 }
 
 // measure runs the load, and writes the command log where one is asked for.
@@ -133,6 +138,7 @@ type pimAttentionResult struct {
 	Heads      int    `json:"heads"`
 	KVHeads    int    `json:"kv_heads"`
 	HeadDim    int    `json:"head_dim"`
+	KVBits     int    `json:"kv_bits"`
 	PaddedDim  int    `json:"padded_head_dim"`
 	Precision  string `json:"precision"`
 	Activation string `json:"activation"`
@@ -170,7 +176,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 	p := &m.Phases
 	r := &pimAttentionResult{
 		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
-		HeadDim: l.Shape.HeadDim, PaddedDim: m.Geometry.PaddedDim,
+		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
 		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
 		Cycles: m.Cycles, StallCycles: p.Stall, AppendCycles: m.AppendCycles, PeakShare: m.PeakShare, Occupancy: m.Occupancy,
 		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
@@ -189,7 +195,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 func (r *pimAttentionResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }
 
 func (r *pimAttentionResult) writeLines(t io.Writer) {
-	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.Activation)
+	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
 	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(r.Cycles)) }
 	for _, p := range []struct {
 		name   string

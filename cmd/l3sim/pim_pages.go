@@ -14,13 +14,10 @@ import (
 )
 
 // pagesFlags are the flags of `pim attention` for selected pages.
-type pagesFlags struct {
-	load   pim.PageLoad
-	kvBits int
-}
+type pagesFlags struct{ load pim.PageLoad }
 
 // pageOnly are the flags that need --budget.
-var pageOnly = []string{"page", "logical-page", "select", "reuse", "topk-latency", "kv-bits", "seed", "local"}
+var pageOnly = []string{"page", "logical-page", "select", "reuse", "topk-latency", "seed", "local"}
 
 func (p *pagesFlags) register(flags *pflag.FlagSet) {
 	l := &p.load
@@ -30,7 +27,6 @@ func (p *pagesFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Select, "select", pim.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")
 	flags.IntVar(&l.Reuse, "reuse", 1, "steps that a list of pages serves")
 	flags.IntVar(&l.TopK, "topk-latency", 64, "clocks from the last score to the list: a register an entry, at most 64 of them")
-	flags.IntVar(&p.kvBits, "kv-bits", 16, "bits of keys and values: 8 takes eight multipliers a bank, where L3 has four")
 	flags.Uint64Var(&l.Seed, "seed", 1, "seed of keys and queries")
 	flags.Float64Var(&l.Local, "local", 0.98, "correlation of successive keys")
 }
@@ -83,12 +79,8 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 	if load.KVHeads != 1 {
 		return &input.Error{Key: "--kv-heads", Value: fmt.Sprint(load.KVHeads), Expected: "1 with --budget, which times one KV head"}
 	}
-	if b := f.pages.kvBits; b != 8 && b != 16 {
-		return &input.Error{Key: "--kv-bits", Value: fmt.Sprint(b), Expected: "8 or 16"}
-	}
 	l := f.pages.load
 	l.Context, l.Shape = load.Context, load.Shape
-	l.Shape.ElementBits = f.pages.kvBits
 	m, err := pim.MeasurePages(spec, d, l)
 	if err != nil {
 		return input.Edit(err, func(bad *input.Error) {
@@ -98,7 +90,7 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 		})
 	}
 	r := &pimPagesResult{
-		Context: l.Context, Queries: l.Shape.Queries, HeadDim: l.Shape.HeadDim, KVBits: l.Shape.ElementBits, Budget: l.Budget, Page: l.Page, Logical: l.Logical,
+		Context: l.Context, Queries: l.Shape.Queries, HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, Budget: l.Budget, Page: l.Page, Logical: l.Logical,
 		Select: l.Select, Reuse: l.Reuse, Pages: m.Pages, Tokens: m.Tokens, Rows: m.Rows, Bounds: m.Bounds, Attention: m.AttentionCycles, Selecting: m.SelectCycles,
 		Total: m.TotalCycles, Dense: m.DenseCycles, Speedup: float64(m.DenseCycles) / float64(m.TotalCycles), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation,
 	}

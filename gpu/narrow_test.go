@@ -1,0 +1,84 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+)
+
+// narrowHeads are Llama-3-8B's with keys and values of so many bits and their scales.
+func narrowHeads(bits, scaleBytes int) Heads {
+	return Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16, KVBits: bits, KVScaleBytes: scaleBytes}
+}
+
+// Decode attention moves narrow keys and values with their scales, and wide queries and outputs.
+func TestNarrowBytes(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	b := UniformBatch(3, 5000)
+	for _, c := range []struct {
+		h    Heads
+		each float64 // of a token and KV head
+	}{{narrowHeads(0, 0), 512}, {narrowHeads(16, 0), 512}, {narrowHeads(8, 4), 264}, {narrowHeads(4, 4), 136}, {narrowHeads(8, 0), 256}} {
+		ends := 3.0 * 32 * 512
+		if got, want := s.DecodeAttentionCost(b, c.h).Bytes, 3*5000*8*c.each+ends; got != want {
+			t.Errorf("%+v: %v bytes of decode attention, want %v", c.h, got, want)
+		}
+		if got, want := s.PageAttentionCost(b, 64, c.h).Bytes, 3*5000*8*(c.each+4./64)+ends; got != want {
+			t.Errorf("%+v: %v bytes over pages, want %v", c.h, got, want)
+		}
+		chunk := 2.0 * 100 * (32 + 8) * 256
+		if got, want := s.PrefillAttentionCost(1, 100, 700, c.h).Bytes, 700*8*c.each+chunk; got != want {
+			t.Errorf("%+v: %v bytes of a prompt's chunk, want %v", c.h, got, want)
+		}
+	}
+}
+
+// Keys and values of 8 bits take half the time where memory bounds. Those of 4 bits take the published
+// 0.67 ns a token and KV head of Llama-3-8B on an A100 (LServe, Table 1).
+func TestNarrowTimes(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	each := func(cost func(DecodeBatch, Heads) Cost, h Heads) float64 {
+		return (cost(UniformBatch(32, 8192), h).Seconds - cost(UniformBatch(32, 4096), h).Seconds) / (32 * 4096 * 8)
+	}
+	pages := func(b DecodeBatch, h Heads) Cost { return s.PageAttentionCost(b, 64, h) }
+	for name, c := range map[string]struct {
+		cost  func(DecodeBatch, Heads) Cost
+		least float64
+	}{"contexts": {s.DecodeAttentionCost, 1.75}, "pages": {pages, 1.9}} { // tiles of grouped heads are near the ridge
+		cost := c.cost
+		wide, half := each(cost, narrowHeads(0, 0)), each(cost, narrowHeads(8, 4))
+		if r := wide / half; r > 512./264+1e-9 || r < c.least {
+			t.Errorf("%s: 8 bits are %.3f times as fast as 16, want %.3f or a little less", name, r, 512./264)
+		}
+		if four := each(cost, narrowHeads(4, 4)); math.Abs(four-0.67e-9) > 0.03e-9 {
+			t.Errorf("%s: a token and KV head of 4 bits takes %.3g s, want 0.67 ns", name, four)
+		}
+	}
+}
+
+// A product of narrow weights: bytes of each factor by its width, the rate of the wider one.
+func TestNarrowProducts(t *testing.T) {
+	for _, name := range []string{"a100-sxm-80gb", "a100-paper"} {
+		s := loadPreset(t, name)
+		const m, n, k = 4096, 8192, 4096
+		wide, eight := s.ProductCost(m, n, k, Uniform(16)), s.ProductCost(m, n, k, Widths{8, 8, 16})
+		four, only := s.ProductCost(m, n, k, Widths{8, 4, 16}), s.ProductCost(m, n, k, Widths{16, 4, 16})
+		for _, c := range []struct {
+			what      string
+			got, want float64
+		}{
+			{"bytes of W8A8", eight.Bytes, m*k + n*k + 2*m*n}, {"bytes of W4A8", four.Bytes, m*k + n*k/2 + 2*m*n}, {"bytes of W4A16", only.Bytes, 2*m*k + n*k/2 + 2*m*n},
+		} {
+			if c.got != c.want {
+				t.Errorf("%s: %s: %v, want %v", name, c.what, c.got, c.want)
+			}
+		}
+		if four.Compute != eight.Compute || only.Compute != wide.Compute || eight.Compute >= wide.Compute {
+			t.Errorf("%s: arithmetic takes %v (16 bits), %v (W8A8), %v (W4A8), %v (W4A16)", name, wide.Compute, eight.Compute, four.Compute, only.Compute)
+		}
+		// Few rows take the time of the weights' bytes.
+		few := func(w Widths) float64 { return s.ProductCost(1, n, k, w).Memory }
+		if a, b := few(Uniform(16))/few(Widths{8, 8, 16}), few(Widths{8, 8, 16})/few(Widths{8, 4, 16}); math.Abs(a-2) > 0.01 || math.Abs(b-2) > 0.01 {
+			t.Errorf("%s: one row takes %v and %v times as long", name, a, b)
+		}
+	}
+}

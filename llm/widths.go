@@ -1,0 +1,71 @@
+package llm
+
+import (
+	"cmp"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Widths are those that differ from Model.ElementBits. The zero value has none.
+type Widths struct {
+	// KVBits is of keys and values as they are stored and moved: 16, 8 or 4, or 0 for
+	// element_bits. Queries and outputs have element_bits.
+	KVBits int `toml:"kv_bits"`
+	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
+	// each token's key and value in a KV head, or one of each tensor, which takes no room.
+	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8.
+	KVScales KVScales `toml:"kv_scales"` // "token" (as "" is), or "tensor"
+	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
+	// have element_bits, as released checkpoints have them; scales of weights (3% at 4 bits in groups of 128)
+	// are left out.
+	WeightBits int `toml:"weight_bits"`
+	// ActivationBits is of what goes into the layers' products: 16 or 8, or 0 for element_bits.
+	// They run at the rate of the wider of this and weight_bits.
+	ActivationBits int `toml:"activation_bits"`
+}
+
+// KVScales says what scales keys and values have.
+type KVScales string
+
+// The kinds of scales.
+const (
+	TokenScales  KVScales = "token"  // of 16 bits each, a scale and a zero of each key and each value: 4 B (QServe, LServe)
+	TensorScales KVScales = "tensor" // known before: no room
+)
+
+// check has the rules of widths beside elements of so many bits.
+func (w *Widths) check(c *input.Check, elementBits int) {
+	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales)
+	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")
+	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
+	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")
+	if c.OK() {
+		of, to := cmp.Or(w.WeightBits, elementBits), cmp.Or(w.ActivationBits, elementBits)
+		c.That(to >= of, "activation_bits", w.ActivationBits, "at least the %d of weights", of)
+	}
+}
+
+// KVElementBits returns the bits of an element of a stored key or value.
+func (m *Model) KVElementBits() int { return cmp.Or(m.KVBits, m.ElementBits) }
+
+// KVScaleBytes returns the bytes of scale and zero of one token's key in a KV head, as many as of
+// its value.
+func (m *Model) KVScaleBytes() int {
+	if m.KVBits == 0 || m.KVBits == 16 || m.KVScales == TensorScales {
+		return 0
+	}
+	return 4
+}
+
+// ProductBits returns the bits of an element of what goes into the layers' products and of
+// their weights.
+func (m *Model) ProductBits() (activations, weights int) {
+	return cmp.Or(m.ActivationBits, m.ElementBits), cmp.Or(m.WeightBits, m.ElementBits)
+}
+
+// weightBytes returns the bytes of n weights of layers.
+func (m *Model) weightBytes(n int64) units.Bytes {
+	_, bits := m.ProductBits()
+	return units.Bytes((n*int64(bits) + 7) / 8)
+}

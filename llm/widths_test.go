@@ -1,0 +1,52 @@
+package llm
+
+import (
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Bytes of a token and KV head as LServe counts them, of the layers' weights, and of what keeps its width.
+func TestWidths(t *testing.T) {
+	base := Model{Layers: 2, Hidden: 256, Heads: 4, KVHeads: 2, HeadDim: 128, FFNHidden: 512, Vocab: 100, ElementBits: 16, TensorParallel: 1}
+	matrices, embedding := int64(2)*base.LayerParameters(), base.embeddingParameters()
+	for _, c := range []struct {
+		widths  Widths
+		kv      units.Bytes // of a token and KV head
+		weights int64       // bits
+	}{
+		{Widths{}, 512, 16}, {Widths{KVBits: 16}, 512, 16}, {Widths{KVBits: 8}, 264, 16}, {Widths{KVBits: 4}, 136, 16},
+		{Widths{KVBits: 8, KVScales: TensorScales}, 256, 16}, {Widths{KVBits: 4, KVScales: TensorScales}, 128, 16},
+		{Widths{WeightBits: 8}, 512, 8}, {Widths{WeightBits: 4, ActivationBits: 8}, 512, 4},
+	} {
+		m := base
+		m.Widths = c.widths
+		if errs := input.Faults(&m); len(errs) > 0 {
+			t.Errorf("%+v: %v", c.widths, errs[0])
+		}
+		if got := m.KVBytesPerTokenLayer(); got != 2*c.kv {
+			t.Errorf("%+v: %v a token, want %v", c.widths, got, 2*c.kv)
+		}
+		if got, want := m.WeightBytes(), units.Bytes(matrices*c.weights/8+2*embedding); got != want {
+			t.Errorf("%+v: %v of weights, want %v", c.widths, got, want)
+		}
+		if m.QKVBytesPerTokenLayer() != base.QKVBytesPerTokenLayer() || m.ActivationBytes(7) != base.ActivationBytes(7) {
+			t.Errorf("%+v changes vectors or activations", c.widths)
+		}
+	}
+	for key, w := range map[string]Widths{
+		"kv_bits": {KVBits: 2}, "kv_scales": {KVScales: "head"}, "weight_bits": {WeightBits: 3}, "activation_bits": {ActivationBits: 4},
+	} {
+		m := base
+		m.Widths = w
+		if errs := input.Faults(&m); len(errs) != 1 || errs[0].Key != key {
+			t.Errorf("%+v: %v, want one fault of %s", w, errs, key)
+		}
+	}
+	m := base
+	m.ActivationBits = 8 // of weights of 16
+	if errs := input.Faults(&m); len(errs) != 1 || errs[0].Key != "activation_bits" {
+		t.Errorf("wider weights: %v", errs)
+	}
+}

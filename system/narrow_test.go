@@ -1,0 +1,170 @@
+package system
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// narrowTrace is a few requests of different lengths.
+var narrowTrace = &traces.Trace{Name: "few", Requests: []traces.Request{
+	{ID: 0, Input: 900, Output: 40}, {ID: 1, Input: 2100, Output: 25}, {ID: 2, Input: 33, Output: 60}, {ID: 3, Input: 1024, Output: 9},
+}}
+
+// TestWidthsOfElements: the widths that a model has anyway change nothing on any system, to the picosecond.
+func TestWidthsOfElements(t *testing.T) {
+	for i := range systems {
+		run := func(sets ...string) string {
+			cfg := mustLoad(t, append(sets, "run.system="+systems[i].Name, "run.model=llama-3-8b")...)
+			return fmt.Sprint(mustRun(t, mustNode(t, cfg), narrowTrace, false).Requests)
+		}
+		if got, want := run("model.kv_bits=16", "model.weight_bits=16", "model.activation_bits=16", "pim.multipliers=4", "hbm_pim.elements_per_read=1"), run(); got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", systems[i].Name, got, want)
+		}
+	}
+}
+
+// TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
+// step as well as with shortcuts.
+func TestNarrowRuns(t *testing.T) {
+	for i := range systems {
+		s := &systems[i]
+		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(t *rapid.T) {
+				pick := func(name string, from ...string) string {
+					return name + "=" + rapid.SampledFrom(from).Draw(t, name)
+				}
+				d := drawBaseline(t)
+				cfg := d.load(t, s.Name, pick("model.kv_bits", "8", "4"), pick("model.kv_scales", "token", "tensor"), pick("model.weight_bits", "8", "4"),
+					pick("model.activation_bits", "0", "8", "16"), pick("pim.multipliers", "0", "8"), pick("hbm_pim.elements_per_read", "1", "2", "4"))
+				if got, want := requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, false)), requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, true)); got != want {
+					t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
+				}
+			})
+		})
+	}
+}
+
+// TestNarrowMemory: a token takes 512 bytes a KV head at 16 bits, 264 at 8 and 136 at 4 with their scales, on GPUs and
+// the host. A unit of a rank has 512, 1,024 and 2,048 tokens.
+func TestNarrowMemory(t *testing.T) {
+	for _, c := range []struct {
+		sets  []string
+		bytes units.Bytes // of a token and KV head
+		unit  int         // tokens
+	}{
+		{nil, 512, 512}, {[]string{"model.kv_bits=8"}, 264, 1024}, {[]string{"model.kv_bits=4"}, 136, 2048},
+		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 1024}, {[]string{"model.kv_bits=4", "model.kv_scales=tensor"}, 128, 2048},
+	} {
+		for _, name := range []string{"gpu-only", "gpu+cpu", "cpu-offload", "hbm-pim"} {
+			n := nodeOf(t, append(c.sets, "run.system="+name, "run.model=llama-3-8b")...)
+			if got, want := n.memory.unit, units.Bytes(n.cfg.Batching.PageTokens)*c.bytes; got != want {
+				t.Errorf("%s, %v: a page takes %v, want %v", name, c.sets, got, want)
+			}
+		}
+		for _, name := range []string{"l3", "rank-pim"} {
+			n := nodeOf(t, append(c.sets, "run.system="+name, "run.model=llama-3-8b")...)
+			ledger := n.rankLedger(false)
+			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
+			if most := units * c.unit; !ledger.FitsEmpty(scheduler.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(scheduler.Length{Prompt: most + 1, Tokens: most + 1}) {
+				t.Errorf("%s, %v: a rankset does not hold %d tokens at most", name, c.sets, most)
+			}
+		}
+	}
+}
+
+// TestNarrowVectors: queries and results keep their width on the links and channels; keys and values, of decoding
+// requests as of prompts, have theirs, with scales.
+func TestNarrowVectors(t *testing.T) {
+	const heads = 96 // of GPT-175B
+	for _, c := range []struct {
+		sets   []string
+		token  units.Bytes // of a token and KV head
+		bursts int64       // of one key
+	}{{nil, 512, 4}, {[]string{"model.kv_bits=8"}, 264, 2}, {[]string{"model.kv_bits=4"}, 136, 1}, {[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2}} {
+		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
+		down, up := d.vectors(3)
+		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
+			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
+		}
+		const each = 3 * 6 // heads on a channel
+		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+1)*4*625); got != want {
+			t.Errorf("%v: vectors keep a channel busy for %v, want %v", c.sets, got, want)
+		}
+		if d.headBytes != units.Bytes(heads/6)*c.token {
+			t.Errorf("%v: a token of a prompt takes %v in a head of each channel", c.sets, d.headBytes)
+		}
+		if got, want := d.prompt(1000, 1).data, units.Duration(2*6*1000*c.bursts*4*625); got != want {
+			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)
+		}
+	}
+}
+
+// TestNarrowTimes: the units of L3 and of HBM-PIM as built take as long for 8 bits, but for row switches; with twice
+// the multipliers half as long. Each takes what its units are given.
+func TestNarrowTimes(t *testing.T) {
+	const context = 32768
+	head := func(sets ...string) float64 {
+		return float64(nodeOf(t, append(sets, "run.model=llama-2-7b")...).devices().sequence.at(context))
+	}
+	for _, c := range []struct {
+		sets      []string
+		low, high float64
+	}{
+		{[]string{"model.kv_bits=8"}, 1.05, 1.1}, {[]string{"model.kv_bits=8", "pim.multipliers=8"}, 1.98, 2.01},
+		{[]string{"model.kv_bits=4", "pim.multipliers=8"}, 2.1, 2.2},
+		{[]string{"run.system=rank-pim", "model.kv_bits=8"}, 1, 1.02}, {[]string{"run.system=rank-pim", "model.kv_bits=8", "pim.multipliers=8"}, 1.95, 2.01},
+		{[]string{"run.system=rank-pim", "model.kv_bits=4", "pim.multipliers=16"}, 3.7, 4.01},
+	} {
+		wide := head()
+		if c.sets[0] == "run.system=rank-pim" {
+			wide = head(c.sets[0])
+		}
+		if r := wide / head(c.sets...); r < c.low || r > c.high {
+			t.Errorf("%v: %.3f times as fast as 16 bits, want %v to %v", c.sets, r, c.low, c.high)
+		}
+	}
+	units := func(sets ...string) float64 {
+		n := nodeOf(t, append(sets, "run.system=hbm-pim", "run.model=llama-2-7b", "model.kv_scales=tensor")...)
+		e := n.assemble(0, nil, Options{}, nil).engine.(*hbmPIM)
+		return float64(e.took(e.one(64*context)) - e.took(e.one(32*context)))
+	}
+	wide := units()
+	for _, c := range []struct {
+		sets []string
+		want float64
+	}{{[]string{"model.kv_bits=8"}, 1}, {[]string{"model.kv_bits=8", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=2"}, 2},
+		{[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=4"}, 4}} {
+		if r := wide / units(c.sets...); r < 0.97*c.want || r > 1.001*c.want {
+			t.Errorf("hbm-pim, %v: %.3f times as fast, want %v", c.sets, r, c.want)
+		}
+	}
+}
+
+// TestWeightBits: weights of 8 bits leave the GPUs more room for keys and values, and decode steps of few requests take
+// less time by what reading them takes.
+func TestWeightBits(t *testing.T) {
+	sets := []string{"run.system=gpu-only", "run.model=llama-3-8b", "gpu.preset=a100-sxm-80gb"}
+	step := func(more ...string) (*configs.Config, units.Duration, units.Bytes) {
+		cfg := mustLoad(t, append(sets, more...)...)
+		n := mustNode(t, cfg)
+		r := mustRun(t, n, &traces.Trace{Name: "one", Requests: []traces.Request{{Input: 100, Output: 101}}}, false)
+		return cfg, r.Requests[0].Finish - r.Requests[0].FirstToken, n.FreeGPUMemory()
+	}
+	cfg, wide, free := step()
+	_, narrow, more := step("model.weight_bits=8", "model.activation_bits=8")
+	half := units.Bytes(int64(cfg.Model.Layers) * cfg.Model.LayerParameters())
+	if more-free != half {
+		t.Errorf("8 bits leave %v more, want %v", more-free, half)
+	}
+	read := cfg.GPU.MemoryBandwidth.TransferTime(half) * 100
+	if saved := wide - narrow; saved < read || float64(saved) > 1.35*float64(read) {
+		t.Errorf("100 steps take %v less, reading half of the weights takes %v", saved, read)
+	}
+}
