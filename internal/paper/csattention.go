@@ -40,7 +40,7 @@ func (m *machines) centroids(r *reading) (finding, error) {
 	}
 	f := finding{}
 	for _, schedule := range schedules {
-		x, err := m.iterate(slices.Concat(r.Set, schedule), 0, false, r.Batch, r.Contexts[0])
+		x, err := m.iterate(slices.Concat(r.Set, schedule), false, r.Batch, r.Contexts[0])
 		if err != nil {
 			return f, err
 		}

@@ -121,7 +121,7 @@ func (m *machines) fetching(r *reading, batch int) (seconds float64, note string
 		return seconds, "", err
 	}
 	loaded := int(r.Share * (hgcaIn + hgcaOut/2))
-	step, err := m.iterate(r.Over, 0, false, batch, loaded)
+	step, err := m.iterate(r.Over, false, batch, loaded)
 	if err != nil {
 		return 0, "", err
 	}

@@ -89,7 +89,7 @@ func (m *machines) slope(r *reading) (finding, error) {
 	llm := &x.cfg.Model
 	of := float64(llm.Layers * llm.KVHeads * r.Batch * (r.Contexts[1] - r.Contexts[0]))
 	ns := 1e9 * (at[1].total() - at[0].total()) / of
-	bytes := float64(2*llm.HeadDim*llm.ElementBits) / 8
+	bytes := float64(llm.KVBytesPerTokenLayer()) / float64(llm.KVHeads)
 	return finding{value: ns, reason: fmt.Sprintf("a step of batch %d of %s tokens takes %.3g ms, of %s %.3g ms: %.4g GB/s at %g bytes a token, KV head and layer", r.Batch,
 		tokens(r.Contexts[0]), 1e3*at[0].total(), tokens(r.Contexts[1]), 1e3*at[1].total(), bytes/ns, bytes)}, nil
 }

@@ -25,12 +25,6 @@ type sparseReading struct {
 	Phase     string   // "prefill", else decode steps
 	Contexts  []int    // tokens of a prompt; ratios are means over them
 	Steps     int      // decode steps of a time; 0: one
-	// WeightBits and OverWeightBits are of products, 8 or 4, where attention has 16.
-	WeightBits     int `toml:"weight_bits"`
-	OverWeightBits int `toml:"over_weight_bits"`
-	// OverRate is the nanoseconds of the other's decode attention a token, KV head and layer, where they
-	// are not this model's.
-	OverRate float64 `toml:"over_rate"`
 	// Queries and Batches are of attention with the host, Share and InTurn of what the other loads.
 	Queries  int     // of each request; 0: one
 	Batches  []int   // requests, one after the other
@@ -112,7 +106,7 @@ func (x iteration) String() string {
 const meanSteps, settled = 16, 16
 
 // iterate returns an iteration of so many requests of a context: a prefill, or a decode step.
-func (m *machines) iterate(sets []string, weightBits int, prefill bool, batch, context int) (iteration, error) {
+func (m *machines) iterate(sets []string, prefill bool, batch, context int) (iteration, error) {
 	x, err := m.get(sets...)
 	if err != nil {
 		return nil, err
@@ -131,24 +125,12 @@ func (m *machines) iterate(sets []string, weightBits int, prefill bool, batch, c
 			add(x.iterations.Parts(slices.Repeat([]policy.Request{r}, max(batch, 1))), meanSteps)
 		}
 	}
-	if weightBits == 0 {
-		return sum, nil
-	}
-	narrow, err := m.iterate(append(slices.Clone(sets), "model.element_bits=8"), 0, prefill, batch, context)
-	if err != nil {
-		return nil, err
-	}
-	wide := sum[system.PartProducts]
-	sum[system.PartProducts] = narrow[system.PartProducts]
-	if weightBits == 4 && !prefill { // products of few rows take time in proportion to their bytes, and prompts the rate of 8 bits
-		sum[system.PartProducts] -= float64((wide - sum[system.PartProducts]) / 2)
-	}
 	return sum, nil
 }
 
 // ours and base are the iterations that a reading compares.
 func (m *machines) ours(r *reading, context int) (iteration, error) {
-	x, err := m.iterate(r.Set, r.WeightBits, r.Phase == prefillPhase, r.Batch, context)
+	x, err := m.iterate(r.Set, r.Phase == prefillPhase, r.Batch, context)
 	if err == nil && r.OneBlock && x[system.PartScores] > 0 {
 		x[system.PartScores], err = m.released(r, context)
 	}
@@ -156,17 +138,7 @@ func (m *machines) ours(r *reading, context int) (iteration, error) {
 }
 
 func (m *machines) base(r *reading, context int) (iteration, error) {
-	x, err := m.iterate(r.Over, r.OverWeightBits, r.Phase == prefillPhase, r.Batch, context)
-	if err != nil || r.OverRate == 0 {
-		return x, err
-	}
-	b, err := m.get(r.Over...)
-	if err != nil {
-		return nil, err
-	}
-	llm := &b.cfg.Model
-	x[system.PartDecodeAttention] = 1e-9 * r.OverRate * float64(llm.Layers*llm.KVHeads*max(r.Batch, 1)) * float64(context)
-	return x, nil
+	return m.iterate(r.Over, r.Phase == prefillPhase, r.Batch, context)
 }
 
 // share is attention's part of an iteration.

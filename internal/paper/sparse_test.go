@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -258,26 +259,32 @@ func TestNeedle(t *testing.T) {
 func TestWeightBits(t *testing.T) {
 	m := &machines{}
 	products := func(bits int, prefill bool) float64 {
-		x, err := m.iterate([]string{"run.model=llama-3-8b"}, bits, prefill, 1, 4096)
+		sets := []string{"run.model=llama-3-8b", fmt.Sprint("model.weight_bits=", bits), "model.activation_bits=8"}
+		if bits == 0 {
+			sets = sets[:1]
+		}
+		x, err := m.iterate(sets, prefill, 1, 4096)
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := m.iterate([]string{"run.model=llama-3-8b"}, 0, prefill, 1, 4096)
+		y, err := m.iterate([]string{"run.model=llama-3-8b"}, prefill, 1, 4096)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := x[system.PartProducts]
 		x[system.PartProducts], y[system.PartProducts] = 0, 0
-		if !slices.Equal(x, y) {
-			t.Errorf("%d bits: %v, else %v", bits, x, y)
+		for i := range x {
+			if math.Abs(x[i]-y[i]) > 2e-3*y[i] { // but for the power limit
+				t.Errorf("%d bits: %v, else %v", bits, x, y)
+			}
 		}
 		return p
 	}
 	wide, half, quarter := products(0, false), products(8, false), products(4, false)
-	if saved := wide - half; saved < 0.3*wide || math.Abs(saved-2*(half-quarter)) > 1e-9 {
+	if saved := wide - half; saved < 0.3*wide || math.Abs(saved-2*(half-quarter)) > 0.05*saved {
 		t.Errorf("products of 16, 8 and 4 bits take %v, %v and %v s", wide, half, quarter)
 	}
-	if half, quarter := products(8, true), products(4, true); half != quarter || half >= products(0, true) {
+	if half, quarter := products(8, true), products(4, true); math.Abs(half-quarter) > 1e-3*half || half >= 0.6*products(0, true) {
 		t.Errorf("products of prompts of 8 and 4 bits take %v and %v s", half, quarter)
 	}
 }
