@@ -96,6 +96,11 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		}
 	}
 	if bounds > 0 {
+		if by == "rank" { // its unit reads bounds over the rank's bus
+			c := *on.Config
+			c.PIM.ProcessingUnit = pim.RankPU
+			on = &Node{Config: &c, Plant: on.Plant, Exact: on.Exact}
+		}
 		o.bounds, err = newDIMMs(m, on, nil, pim.HeadShape{HeadDim: 2 * m.HeadDim, Queries: 1, ElementBits: 16}, []int{bounds})
 	}
 	return err

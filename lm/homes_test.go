@@ -27,7 +27,7 @@ func homePolicies() map[string]*policy.Spec {
 	add("duo", "duo", func(s *policy.Spec) { s.Sink, s.Window = 5, 40 })
 	lserve := func(s *policy.Spec) { s.Page, s.LogicalPage, s.Budget, s.Sink, s.Window = 32, 16, 128, 5, 40 }
 	add("lserve", "lserve", lserve)
-	for _, by := range []string{"bank", "host"} {
+	for _, by := range []string{"bank", "rank"} {
 		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Budget, s.SkipLayers, s.SelectDevice = 96, 0, by })
 	}
 	add("lserve, scored by bank", "lserve", func(s *policy.Spec) { lserve(s); s.SelectDevice, s.StaticSparsity = "bank", 0 })

@@ -121,7 +121,6 @@ func TestRefused(t *testing.T) {
 	}{
 		{[]int{5, 8193}, nil, "sequence 2 = 8193 tokens: expected 1 to 8192"},
 		{[]int{8192}, desk(t, "node.memory_capacity=4MiB"), "node.memory_capacity"},
-		{[]int{8192}, desk(t, "pim.processing_unit=rank"), "processing_unit"},
 	} {
 		_, err := NewSession(m, c.on, c.limits)
 		if err == nil || !strings.Contains(err.Error(), c.want) {

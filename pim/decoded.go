@@ -20,8 +20,12 @@ type decodedCells struct {
 // decodedElements is the elements of a burst on one chip.
 const decodedElements = 4
 
-// decodes reports whether the shortcut serves m.
+// decodes reports whether the shortcut serves m. A rank-level unit reads decoded bursts whatever its formats, each in
+// the order of its elements.
 func (m *valueMachine) decodes() bool {
+	if m.unit != nil {
+		return true
+	}
 	exact := m.precision.Multiply == FP32 && m.precision.Accumulate == FP32 && m.precision.Context == FP32
 	return exact && m.mapping.chipElements() == decodedElements && axpyRounds()
 }
@@ -50,7 +54,7 @@ func axpy(a float32, x, y []float32) {
 // decode turns the shortcut on, before anything is written.
 func (m *valueMachine) decode() {
 	g := &m.mapping
-	m.decoded.values = make([]float32, m.rows*g.rowBursts*g.Banks*g.Chips*decodedElements)
+	m.decoded.values = make([]float32, m.rows*g.rowBursts*g.Banks*g.burstElements())
 	fillNaN(m.decoded.values)
 	m.decodeSums()
 }
@@ -63,15 +67,19 @@ func (m *valueMachine) decodeSums() {
 // decodedColumn returns where the values of bank 0 at row and column begin.
 func (m *valueMachine) decodedColumn(row, column int32) int {
 	g := &m.mapping
-	return (int(row)*g.rowBursts + int(column)) * g.Banks * g.Chips * decodedElements
+	return (int(row)*g.rowBursts + int(column)) * g.Banks * g.burstElements()
 }
 
 // decodeBurst reads back what a chip has stored of a burst.
 func (m *valueMachine) decodeBurst(row, column int32, ordinal, chip int, stored []byte) {
-	widen := m.storage.table()
-	at := m.decodedColumn(row, column) + (ordinal*m.mapping.Chips+chip)*decodedElements
-	for e := range m.decoded.values[at : at+decodedElements] {
-		m.decoded.values[at+e] = widen[binary.LittleEndian.Uint16(stored[2*e:])]
+	widen, n := m.storage.table(), m.mapping.chipElements()
+	values := m.decoded.values[m.decodedColumn(row, column)+ordinal*m.mapping.burstElements():]
+	for i := chip * n; i < (chip+1)*n; i++ {
+		to := i
+		if m.unit != nil {
+			to = m.unit.order[i]
+		}
+		values[to] = widen[binary.LittleEndian.Uint16(stored[2*(i-chip*n):])]
 	}
 }
 

@@ -73,6 +73,12 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	for chip := range 64 / d.DeviceWidth {
 		x.elements = append(x.elements, chipElements(chip, d.DeviceWidth))
 	}
+	if spec.ProcessingUnit == RankPU { // one unit that has the whole burst, in order
+		x.elements = [][]int{make([]int, burstElements)}
+		for e := range burstElements {
+			x.elements[0][e] = e
+		}
+	}
 	x.lanes = make([]float32, x.dim*x.banks*burstElements/x.padded)
 	return x, nil
 }

@@ -41,6 +41,9 @@ func (p *program) readGroup() {
 	p.readBursts(op, row, column, chunks*g.TokenBursts)
 
 	groups := g.Banks / g.bankGroups
+	if op == opReadValue && p.group == groups-1 && p.pass == p.passes-1 && end >= p.limit && (end >= h.context || !p.rescore) {
+		p.pending[len(p.pending)-1].last = true
+	}
 	if p.pass == 0 && p.group+1 < groups {
 		p.openGroup(p.group+1, row)
 		p.opened = p.count[bankSequencer]
@@ -67,8 +70,11 @@ func (p *program) readBursts(op operation, row, column int32, columns int) {
 	in.row = row
 	in.query, in.queries = uint8(p.pass*p.macs), uint8(min(p.macs, p.shape.Queries-p.pass*p.macs))
 	in.wait[bankSequencer] = p.opened
+	in.count = p.stage == stageScore
+	fresh := false
 	if op == opReadValue {
 		in.wait[resultSequencer] = p.scoreRead
+		in.count, fresh = false, p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
 	}
 	for c := range columns {
 		for b := range g.bankGroups {
@@ -79,7 +85,9 @@ func (p *program) readBursts(op operation, row, column int32, columns int) {
 			out.bankGroup, out.bank, out.column = int8(group), int8(bank), column+int32(c)
 			first := p.token + c/g.TokenBursts*g.ChunkTokens + ordinal
 			out.token, out.burst = int32(first), uint8(c%g.TokenBursts)
+			out.keep = first < (p.segment+1)*p.segmentTokens
 			if op == opReadValue {
+				out.first, out.keep = fresh && c == 0, false
 				out.token = int32(p.token + c*g.ColumnTokens + ordinal/g.TokenBursts)
 				out.burst = uint8(ordinal % g.TokenBursts)
 			}

@@ -65,7 +65,11 @@ const (
 	// accumulators, by bank ordinal.
 	opReadContext
 	// opReadKey and opReadValue (RD) are the rank-level PU's, and a host's that
-	// reads back: a burst of the token's key or value goes over the data bus.
+	// reads back: a burst of the token's key or value goes over the data bus. The
+	// PU uses it for the query heads query to query+queries-1. Tokens come whole, and of
+	// a chunk the bank with the highest ordinal is read last: the chunk's scores then enter the
+	// softmax, as count and keep say. Values are weighted and added as with opContext, to
+	// accumulators of their own for each bank.
 	opReadKey
 	opReadValue
 )
@@ -121,9 +125,10 @@ type instruction struct {
 	// yield gives way to another sequencer that wants the same clock: set where
 	// that one is on the critical path.
 	yield bool
-	first bool // opContext: accumulators start from zero
-	count bool // opReadPartials: the chunk enters the running maximum and sum
-	keep  bool // opReadPartials: the chunk's scores enter the score buffer
+	first bool // opContext, opReadValue: accumulators start from zero
+	last  bool // opReadValue: the accumulators of all query heads are complete
+	count bool // opReadPartials, opReadKey: the chunk enters the running maximum and sum
+	keep  bool // opReadPartials, opReadKey: the chunk's scores enter the score buffer
 }
 
 // address returns the DRAM address of the instruction in rank 0.

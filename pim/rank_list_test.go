@@ -90,7 +90,9 @@ func (l *listed) attend(tb testing.TB, h RankHead) (bits []float64) {
 // and no others.
 func TestRankReadsRanges(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		l := drawListed(tb, t, precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision")))
+		spec := precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
+		l := drawListed(tb, t, spec)
 		h := RankHead{Ranges: l.ranges}
 		if l.append {
 			newest := l.tokens[len(l.tokens)-1]
@@ -214,6 +216,7 @@ func TestRangesAreChecked(t *testing.T) {
 func TestRankScores(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		spec := precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision"))
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
 		l := drawListed(tb, t, spec)
 		x, err := newDirect(spec, ddr4(tb), l.shape)
 		must(tb, err)

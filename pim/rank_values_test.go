@@ -17,6 +17,7 @@ func TestRankIsOneProgram(t *testing.T) {
 		spec := Default()
 		spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
 		spec.NormalisedWeights = rapid.Bool().Draw(t, "normalised")
+		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, RankPU}).Draw(t, "unit")
 		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 96, 128}).Draw(t, "d"), Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		g, err := NewGeometry(d, shape)
@@ -46,7 +47,7 @@ func TestRankIsOneProgram(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if on := decoded.workers[1].machine.decoded.values != nil; on != (spec.Precision.Preset == "fp32" && axpyRounds()) {
+		if on := decoded.workers[1].machine.decoded.values != nil; on != (spec.ProcessingUnit == RankPU || spec.Precision.Preset == "fp32" && axpyRounds()) {
 			t.Fatalf("%s: decoded when written: %t", spec.Precision.Preset, on)
 		}
 		data := make([]headData, len(heads))
@@ -86,6 +87,26 @@ func TestRankIsOneProgram(t *testing.T) {
 					}
 				}
 			}
+		}
+	})
+}
+
+// TestMultiplierSetsChangeNoValue: more query heads a read, or each with a read of its own, give the same bits.
+func TestMultiplierSetsChangeNoValue(tb *testing.T) {
+	rapid.Check(tb, func(t *rapid.T) {
+		p := drawProblem(tb, t)
+		var bits [2][]float32
+		for i := range bits {
+			p.spec.MACsPerRead = rapid.IntRange(1, p.shape.Queries).Draw(t, "sets")
+			m, program, data := p.machine(t)
+			results, err := m.run(program, data)
+			must(tb, err)
+			for _, r := range results {
+				bits[i] = append(bits[i], slices.Concat(r.out...)...)
+			}
+		}
+		if !slices.EqualFunc(bits[0], bits[1], sameBits) {
+			t.Fatal("the number of multiplier sets changes what is computed")
 		}
 	})
 }

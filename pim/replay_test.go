@@ -121,6 +121,17 @@ func (r *replay) result(clock int64, in *instruction) {
 			}
 		}
 		r.partials[in.slot] = clock + r.mac
+	case opReadKey, opReadValue: // of a rank-level unit
+		for query := q; query < q+int(in.queries); query++ {
+			if x := r.unit.partials; in.op == opReadKey {
+				r.scores[query] = clock + r.read + r.softmax
+				if clock < r.rows[in.row] {
+					fillNaN(part(x, query, r.mapping.RowTokens))
+				}
+			} else if x = r.unit.sums; clock+r.read < r.scores[query] || clock < r.rows[in.row] {
+				fillNaN(part(x, query, len(x)/r.shape.Queries))
+			}
+		}
 	case opReadPartials:
 		r.scores[q] = clock + r.read + r.softmax
 	case opLoadWeights:
@@ -144,9 +155,6 @@ func (r *replay) eachChip(do func(*chipState)) {
 		do(&r.chips[c])
 	}
 }
-
-// part returns the i-th part of size numbers.
-func part(x []float32, i, size int) []float32 { return x[i*size : (i+1)*size] }
 
 // gather is the inverse of share: it adds the chip's share to the beats.
 func gather(beats *[burstBeats]uint64, src []byte, chip, width int) {

@@ -48,6 +48,7 @@ type valueMachine struct {
 	chips   []chipState
 	weights []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
 	rank    rankUnit
+	unit    *rankPU // nil: units beside the banks
 
 	program *program
 	data    []headData
@@ -56,16 +57,11 @@ type valueMachine struct {
 }
 
 // newValueMachine returns a machine that holds rows rows of all banks for heads
-// of shape. Elements of other than 16 bits, a rank-level PU, and what NewMapping
-// refuses are InputErrors.
+// of shape. Elements of other than 16 bits and what NewMapping refuses are InputErrors.
 func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows int) (*valueMachine, error) {
 	if shape.ElementBits != 16 || shape.kvBits() != 16 {
 		return nil, &input.Error{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
 			Expected: "16: the functional model multiplies FP16 and BF16"}
-	}
-	if spec.ProcessingUnit != BankPU {
-		return nil, &input.Error{Key: "processing_unit", Value: fmt.Sprintf("%q", spec.ProcessingUnit),
-			Expected: fmt.Sprintf("%q: the functional model computes in the banks", BankPU)}
 	}
 	mapping, err := NewMapping(d, shape)
 	if err != nil {
@@ -99,6 +95,9 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 		m.openRow[b] = -1
 	}
 	m.rank.init(&p.plan, g, shape.Queries, m.precision)
+	if p.rankPU {
+		m.initRankPU()
+	}
 	return m, nil
 }
 
@@ -195,13 +194,16 @@ func (m *valueMachine) run(p *program, data []headData) ([]headResult, error) {
 
 // begin makes room for the results of a program.
 func (m *valueMachine) begin(p *program, data []headData) error {
-	if p.shape != m.shape || p.macs != m.macs {
+	if p.shape != m.shape || p.macs != m.macs || p.rankPU != (m.unit != nil) {
 		return fmt.Errorf("a program for %+v on a machine for %+v", p.shape, m.shape)
 	}
 	if len(data) != len(p.heads) {
 		return fmt.Errorf("%d heads, data for %d", len(p.heads), len(data))
 	}
 	m.program, m.data = p, data
+	if m.unit != nil {
+		m.unit.head = -1
+	}
 	m.results = slices.Grow(m.results[:0], len(data))[:len(data)]
 	for i := range m.results {
 		r := &m.results[i]
@@ -236,8 +238,10 @@ func (m *valueMachine) execute(in *instruction) error {
 		return m.context(in)
 	case opReadContext:
 		m.readContext(in)
-	default:
-		return fmt.Errorf("operation %d is not the bank PUs'", in.op)
+	case opReadKey:
+		return m.readKey(in)
+	case opReadValue:
+		return m.readValue(in)
 	}
 	return nil
 }

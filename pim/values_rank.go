@@ -69,19 +69,24 @@ func (m *valueMachine) readPartials(in *instruction) error {
 	if int(in.burst) < m.program.partialBursts-1 {
 		return nil
 	}
-	context := m.program.heads[in.head].context
-	valid := r.chunk[:min(g.Banks, context-int(in.token))]
+	return m.endChunk(in, int(in.query), int(in.token))
+}
+
+// endChunk sends the chunk of scores that begins at a token through the softmax unit.
+func (m *valueMachine) endChunk(in *instruction, query, token int) error {
+	r := &m.rank
+	valid := r.chunk[:min(m.mapping.Banks, m.program.heads[in.head].context-token)]
 	base := int(in.segment) * r.segment
 	if in.count {
-		if int(in.token) == base {
-			r.heads[in.query] = noScores
+		if token == base {
+			r.heads[query] = noScores
 		}
-		r.count(&r.heads[in.query], valid, m.scale)
+		r.count(&r.heads[query], valid, m.scale)
 	}
 	if !in.keep {
 		return nil
 	}
-	return r.keep(int(in.query), int(in.token)-base, valid)
+	return r.keep(query, token-base, valid)
 }
 
 // count enters a chunk of scores into the running maximum and sum: the chunk's
@@ -121,23 +126,25 @@ func (r *rankUnit) keep(query, at int, chunk []float32) error {
 
 // loadWeights is one burst of softmax weights, broadcast to all chips.
 func (m *valueMachine) loadWeights(in *instruction) {
-	r, set := &m.rank, m.program.setTokens
-	n := m.program.weightsPerBurst
-	context := m.program.heads[in.head].context
+	set, n := m.program.setTokens, m.program.weightsPerBurst
 	first := int(in.burst) * n // within the slot
 	slot := (int(in.slot)*m.macs + int(in.query)%m.macs) * set
-	s, base := r.heads[in.query], int(in.segment)*r.segment
 	for i := first; i < min(first+n, set); i++ {
-		w := float32(0)
-		if token := int(in.token) + i; token < context {
-			w = exp(float32(r.scores[in.query][token-base]*m.scale) - s.maximum)
-			if m.normalised {
-				w /= s.total
-			}
-			w = round(w, r.weights)
-		}
-		m.weights[slot+i] = w
+		m.weights[slot+i] = m.weight(in, int(in.query), int(in.token)+i)
 	}
+}
+
+// weight returns the softmax weight of a token, 0 beyond the context.
+func (m *valueMachine) weight(in *instruction, query, token int) float32 {
+	r, s := &m.rank, m.rank.heads[query]
+	if token >= m.program.heads[in.head].context {
+		return 0
+	}
+	w := exp(float32(r.scores[query][token-int(in.segment)*r.segment]*m.scale) - s.maximum)
+	if m.normalised {
+		w /= s.total
+	}
+	return round(w, r.weights)
 }
 
 // readContext is one burst of accumulators; the last one of a query head
@@ -158,9 +165,14 @@ func (m *valueMachine) readContext(in *instruction) {
 	if int(in.burst) < m.program.contextBursts-1 {
 		return
 	}
-	m.mergeSegment(int(in.query), in.segment == 0 || m.program.rescore)
-	if head := m.program.heads[in.head]; m.program.rescore || (int(in.segment)+1)*r.segment >= head.context {
-		m.finish(&m.results[in.head], int(in.query))
+	m.endSegment(in, int(in.query))
+}
+
+// endSegment completes the output of a query head over a segment, and at the head's end the whole.
+func (m *valueMachine) endSegment(in *instruction, query int) {
+	m.mergeSegment(query, in.segment == 0 || m.program.rescore)
+	if head := m.program.heads[in.head]; m.program.rescore || (int(in.segment)+1)*m.rank.segment >= head.context {
+		m.finish(&m.results[in.head], query)
 	}
 }
 
@@ -169,7 +181,7 @@ func (m *valueMachine) readContext(in *instruction) {
 // sum of exponentials.
 func (m *valueMachine) mergeSegment(query int, first bool) {
 	g, r := &m.mapping, &m.rank
-	elements, perBurst := g.chipElements(), g.burstElements()
+	perBurst := g.burstElements()
 	s, all := r.heads[query], r.exact[query]
 	var before, now float32 = 0, 1 // weights of the merged segments and this one
 	if first {
@@ -181,30 +193,40 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 		before, now = before/all.total, now/all.total
 	}
 	r.exact[query] = all
-	for c := range g.Chips {
-		for burst := range g.TokenBursts {
-			for e := range elements {
-				for quad := range g.ColumnTokens {
-					bank := quad*g.TokenBursts + burst
-					r.adders[quad] = r.reads[(c*g.Banks+bank)*elements+e]
-				}
-				if m.mistake == MistakeQuad {
-					r.adders[g.ColumnTokens-1] = 0
-				}
-				sum := tree(r.adders[:g.ColumnTokens], r.context)
-				if !m.normalised {
-					sum /= s.total
-				}
-				out := &r.merged[query][burst*perBurst+g.Exchange.element(c, e*g.elementBits)]
-				if first {
-					*out = sum
-				} else {
-					*out = float32(*out*before) + float32(sum*now)
-				}
+	for burst := range g.TokenBursts {
+		for i := range perBurst {
+			for quad := range g.ColumnTokens {
+				r.adders[quad] = m.accumulator(query, quad*g.TokenBursts+burst, i)
+			}
+			if m.mistake == MistakeQuad {
+				r.adders[g.ColumnTokens-1] = 0
+			}
+			sum := tree(r.adders[:g.ColumnTokens], r.context)
+			if !m.normalised {
+				sum /= s.total
+			}
+			out := &r.merged[query][burst*perBurst+i]
+			if first {
+				*out = sum
+			} else {
+				*out = float32(*out*before) + float32(sum*now)
 			}
 		}
 	}
 }
+
+// accumulator returns that of an element of a burst in a bank.
+func (m *valueMachine) accumulator(query, bank, element int) float32 {
+	if m.unit != nil {
+		return part(m.unit.sums, query*m.mapping.Banks+bank, len(m.unit.burst))[element]
+	}
+	n := m.mapping.chipElements()
+	chip, bit := m.mapping.Exchange.chip(element)
+	return m.rank.reads[(chip*m.mapping.Banks+bank)*n+bit/m.mapping.elementBits]
+}
+
+// part returns the i-th part of size numbers.
+func part(x []float32, i, size int) []float32 { return x[i*size : (i+1)*size] }
 
 // finish rounds the output of a query head and returns it without its padding.
 func (m *valueMachine) finish(result *headResult, query int) {

@@ -58,8 +58,9 @@ func TestVerifySeesMistakes(t *testing.T) {
 		memory      func(*valueMachine)
 		instruction func(*program, *instruction)
 		pass        bool
+		broadcast   bool // of weights to the banks: a rank-level unit has none
 	}{
-		{"no mistake", nil, nil, true},
+		{"no mistake", nil, nil, true, false},
 		{"re-layout off", func(m *valueMachine) {
 			m.mapping.Exchange.Group = 1 // beats pass as they come; the program is what it was
 			for token := range x.Keys - 1 {
@@ -69,7 +70,7 @@ func TestVerifySeesMistakes(t *testing.T) {
 				}
 			}
 			m.mapping.Exchange.Group = 2
-		}, nil, false},
+		}, nil, false, false},
 		{"one of the four byte swaps missing", func(m *valueMachine) {
 			for row := range m.rows {
 				for ordinal := range m.mapping.Banks {
@@ -81,7 +82,7 @@ func TestVerifySeesMistakes(t *testing.T) {
 					}
 				}
 			}
-		}, nil, false},
+		}, nil, false, false},
 		{"two byte lanes of the values swapped", func(m *valueMachine) {
 			for ordinal := range m.mapping.Banks {
 				a, b := bank(m, 2, 1, ordinal), bank(m, 3, 1, ordinal)
@@ -91,33 +92,52 @@ func TestVerifySeesMistakes(t *testing.T) {
 					}
 				}
 			}
-		}, nil, false},
-		{"a bank of keys dropped", clearBanks(0, 5, 1), nil, false},
-		{"a bank of values dropped", clearBanks(1, 5, 1), nil, false},
-		{"a quad of values dropped", clearBanks(1, 4, 4), nil, false},
+		}, nil, false, false},
+		{"a bank of keys dropped", clearBanks(0, 5, 1), nil, false, false},
+		{"a bank of values dropped", clearBanks(1, 5, 1), nil, false, false},
+		{"a quad of values dropped", clearBanks(1, 4, 4), nil, false, false},
 		{"a weight broadcast one chunk early", nil, func(p *program, in *instruction) {
 			if in.op == opLoadWeights {
 				in.token += int32(p.geometry.ChunkTokens)
 			}
-		}, false},
+		}, false, true},
 		{"one set of weights of all repeated", nil, func(p *program, in *instruction) {
 			if in.op == opLoadWeights && in.token == int32(p.setTokens) {
 				in.token = 0
 			}
-		}, false},
+		}, false, true},
 		{"the newest token not appended", nil, func(_ *program, in *instruction) {
 			if in.op == opAppendKey {
 				in.column ^= 1
 			}
-		}, false},
-	} {
-		for _, preset := range precisionNames() {
-			r, err := verify(t.Context(), precision(preset), ddr4(t), x, spoil(c.memory, c.instruction))
-			if err != nil {
-				t.Fatal(err)
+		}, false, false},
+		{"values read a column late", nil, func(_ *program, in *instruction) {
+			if in.op == opReadValue || in.op == opContext {
+				in.column ^= 1
 			}
-			if r.Pass != c.pass {
-				t.Errorf("%s, %s: %+v", c.name, preset, r)
+		}, false, false},
+		{"keys read by a rank-level unit taken for the next token's", nil, func(_ *program, in *instruction) {
+			if in.op == opReadKey && in.bank == 0 || in.op == opScore && in.burst == 0 {
+				in.column ^= 1
+			}
+		}, false, false},
+		{"accumulators started twice", nil, func(_ *program, in *instruction) {
+			if in.op == opReadValue || in.op == opContext {
+				in.first = in.first || in.token == 64
+			}
+		}, false, false},
+	} {
+		for _, unit := range []string{BankPU, RankPU} {
+			for _, preset := range precisionNames() {
+				spec := precision(preset)
+				spec.ProcessingUnit = unit
+				r, err := verify(t.Context(), spec, ddr4(t), x, spoil(c.memory, c.instruction))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if pass := c.pass || unit == RankPU && c.broadcast; r.Pass != pass {
+					t.Errorf("%s, %s, %s: %+v", c.name, unit, preset, r)
+				}
 			}
 		}
 	}
