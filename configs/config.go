@@ -37,7 +37,10 @@ type Config struct {
 	// Sections are those of the systems themselves, what each has that the others have
 	// not; Section returns one of them. Nobody changes them in place.
 	Sections []any
-	Traces   traces.SyntheticSpec `toml:"traces"` // how the lengths of built-in traces are drawn
+	Traces   traces.SyntheticSpec  `toml:"traces"` // how the lengths of built-in traces are drawn
+	Arrivals traces.ArrivalSpec    `toml:"arrivals"`
+	Serving  scheduler.ServingSpec `toml:"serving"`
+	SLO      scheduler.SLO         `toml:"slo"`
 
 	loader       *Loader
 	sectionsOnly bool // see Options

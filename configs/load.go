@@ -123,7 +123,8 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	if ld.err != nil {
 		return nil, ld.err
 	}
-	r.config.Sections = ld.whole
+	r.config.Sections = ld.whole.Sections
+	r.config.Arrivals, r.config.Serving, r.config.SLO = ld.whole.Arrivals, ld.whole.Serving, ld.whole.SLO
 	for _, e := range ld.defaults.entries {
 		r.origin[e.key] = origin{entry: e, preset: true}
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // System is what the loader knows of a system that a node can be.
@@ -29,13 +31,13 @@ type System struct {
 // Loader loads configurations of nodes that can be one of its systems.
 type Loader struct {
 	systems []System
-	zero    []any // the systems' sections without values
-	whole   []any // and with their defaults
+	zero    []any   // the systems' sections without values
+	whole   *Config // what has defaults
 	keys    *schema.Schema
 	once    struct {
 		defaults, ranges sync.Once
 	}
-	defaults *layer // of [policy] and the systems' sections
+	defaults *layer // of sections that no preset need have: [policy], [arrivals], [serving], [slo], the systems'
 	err      error  // in them
 	ranges   map[string]string
 	presets  sync.Map // of *layer, by name of a system preset
@@ -56,13 +58,16 @@ func New(systems ...System) *Loader {
 	return ld
 }
 
-// readDefaults returns the defaults of [policy] and the systems' sections as one layer.
+// readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
-	all, err := ld.parse("defaults of policies", policy.Defaults())
-	if err != nil {
-		return nil, err
+	all := &layer{preset: true}
+	for _, d := range [][2]string{{"policies", policy.Defaults()}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}} {
+		l, err := ld.parse("defaults of "+d[0], d[1])
+		if err != nil {
+			return nil, err
+		}
+		all.entries = append(all.entries, l.entries...)
 	}
-	all.preset = true
 	for _, s := range ld.systems {
 		l, err := ld.parse("defaults of "+s.Name, s.Defaults)
 		if err != nil {
@@ -79,7 +84,7 @@ func (ld *Loader) readDefaults() (*layer, error) {
 	for _, e := range all.entries {
 		ld.keys.Key(e.key).Set(c, e.value)
 	}
-	ld.whole = c.Sections
+	ld.whole = c
 	return all, nil
 }
 

@@ -33,7 +33,7 @@ func SplitUnit(column string) (quantity, unit string) {
 // spelled are the words of column names that are not written in lower case or
 // not the way they are spelt.
 var spelled = map[string]string{
-	"tbt": "TBT", "ttft": "TTFT", "e2e": "end-to-end", "kv": "KV", "gpu": "GPU", "gpus": "GPUs", "pim": "PIM",
+	"tbt": "TBT", "ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end", "kv": "KV", "gpu": "GPU", "gpus": "GPUs", "pim": "PIM",
 	"pcie": "PCIe", "dram": "DRAM", "std": "std.",
 }
 

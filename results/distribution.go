@@ -191,6 +191,7 @@ func (d *Distribution) Milliseconds() Latency {
 		Mean: d.Mean() / ps,
 		P50:  float64(d.Percentile(50)) / ps,
 		P90:  float64(d.Percentile(90)) / ps,
+		P95:  float64(d.Percentile(95)) / ps,
 		P99:  float64(d.Percentile(99)) / ps,
 		Max:  float64(d.Max()) / ps,
 	}

@@ -77,7 +77,7 @@ func TestDistributionMilliseconds(t *testing.T) {
 	for i := range int64(100) {
 		d.Add((i+1)*1_500_000_000, 1)
 	}
-	if got, want := d.Milliseconds(), (Latency{Mean: 75.75, P50: 75, P90: 135, P99: 148.5, Max: 150}); got != want {
+	if got, want := d.Milliseconds(), (Latency{Mean: 75.75, P50: 75, P90: 135, P95: 142.5, P99: 148.5, Max: 150}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

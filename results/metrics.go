@@ -17,7 +17,7 @@ type metric struct {
 
 // notMetrics are the fields of a Summary that are no result of the simulation:
 // what was simulated, and how long that took on the machine at hand.
-var notMetrics = map[string]bool{"seed": true, "wall_s": true}
+var notMetrics = map[string]bool{"seed": true, "wall_s": true, "slo_ms.ttft": true, "slo_ms.tbt": true}
 
 // summaryMetrics returns the numbers of a Summary in the order of its fields.
 var summaryMetrics = sync.OnceValue(func() []metric {
@@ -109,10 +109,12 @@ const (
 // sizes and shapes in neither.
 func MetricBetter(column string) Better {
 	switch {
-	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"):
+	case column == "arrivals_rate_per_s":
+		return Neither
+	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
 		return Higher
 	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"),
-		column == "rejected_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
+		column == "rejected_requests", column == "refused_requests", column == "expired_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}
 	return Neither

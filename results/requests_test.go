@@ -16,10 +16,12 @@ import (
 
 func TestWriteRequests(t *testing.T) {
 	requests := []Request{
-		{traces.Request{ID: 0, Input: 96, Output: 4}, 1_500_000_000_000, 1_500_000_000_010, false},
-		{traces.Request{ID: 1, Arrival: 625, Input: 7, Output: 1}, 2e12, 2e12, false},
-		{traces.Request{ID: 2, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, true},
-		{traces.Request{ID: 3, Input: 1, Output: 3}, 0, 80_000_000_000, false},
+		{traces.Request{ID: 0, Input: 96, Output: 4}, 1_400_000_000_000, 1_500_000_000_000, 1_500_000_000_010, Served, true},
+		{traces.Request{ID: 1, Arrival: 625, Input: 7, Output: 1}, 625, 2e12, 2e12, Served, false},
+		{traces.Request{ID: 2, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, TooLarge, false},
+		{traces.Request{ID: 3, Input: 1, Output: 3}, 0, 0, 80_000_000_000, Served, true},
+		{traces.Request{ID: 4, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 3e12, Refused, false},
+		{traces.Request{ID: 5, Arrival: 3e12, Input: 9, Output: 5}, 0, 0, 4e12, Expired, false},
 	}
 	var b bytes.Buffer
 	if err := WriteRequests(&b, requests); err != nil {
@@ -33,7 +35,7 @@ func TestWriteRequests(t *testing.T) {
 	if err != nil || len(rows) != len(requests)+1 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	if strings.Join(rows[3][4:], "") != "" || rows[2][6] != "" {
+	if strings.Join(rows[3][4:8], "") != "" || rows[2][6] != "" {
 		t.Errorf("a time that no token has: %v, %v", rows[3], rows[2])
 	}
 	if err := WriteRequests(failing{}, requests); !errors.Is(err, errFull) {

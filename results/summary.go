@@ -15,17 +15,25 @@ const Schema = "l3sim/run/1"
 // Summary is the result of one run. Its JSON has the keys in this order. The
 // same configuration and seed give the same bytes, but for wall_s.
 type Summary struct {
-	Schema       string `json:"schema"` // Schema
-	System       string `json:"system"`
-	Model        string `json:"model"`
-	GPU          string `json:"gpu"`
-	Trace        Trace  `json:"trace"`
-	Seed         uint64 `json:"seed"`
-	ConfigSHA256 string `json:"config_sha256"` // of the effective configuration, in hexadecimal
+	Schema string `json:"schema"` // Schema
+	System string `json:"system"`
+	Model  string `json:"model"`
+	GPU    string `json:"gpu"`
+	Trace  Trace  `json:"trace"`
+	// Arrivals is how the requests came.
+	Arrivals     Arrivals `json:"arrivals"`
+	Seed         uint64   `json:"seed"`
+	ConfigSHA256 string   `json:"config_sha256"` // of the effective configuration, in hexadecimal
 	// SimulatedS is the time from 0 to the last finish, in simulated seconds.
 	SimulatedS float64 `json:"simulated_s"`
 	// OutputTokensPerS is the number of tokens emitted over SimulatedS.
 	OutputTokensPerS float64 `json:"output_tokens_per_s"`
+	TotalTokensPerS  float64 `json:"total_tokens_per_s"` // prompts of the requests served, and output
+	RequestsPerS     float64 `json:"requests_per_s"`     // served
+	// Goodput is of the requests that attain the targets of [slo], all that are served
+	// where there are none.
+	Goodput Goodput `json:"goodput"`
+	SLO     SLO     `json:"slo_ms"`
 	// TBT is over all gaps of all requests from the first token to the last: those of
 	// TBTDecode and of Stall together.
 	TBT Latency `json:"tbt_ms"`
@@ -36,11 +44,24 @@ type Summary struct {
 	Stall Stalls  `json:"stall_ms"`
 	TTFT  Latency `json:"ttft_ms"` // arrival to first token, over requests
 	E2E   Latency `json:"e2e_ms"`  // arrival to last token, over requests
+	// Queue is the time from arrival to the start of the iteration that has a prompt's first
+	// tokens, over requests.
+	Queue Latency `json:"queue_ms"`
+	// TPOT is a request's time from the first token to the last over the tokens between, over
+	// requests of two tokens and more.
+	TPOT Latency `json:"tpot_ms"`
+	// RequestsInSystem is the mean over time of the requests that wait or are served.
+	RequestsInSystem float64 `json:"requests_in_system_mean"`
+	// Saturated says that the node could not keep up with the arrivals: percentiles of TTFT
+	// depend on how long the run is.
+	Saturated bool `json:"saturated"`
 	// DecodeBatch is the number of requests that decode in an iteration.
 	DecodeBatch      Batch       `json:"decode_batch"`
 	Iteration        Iteration   `json:"iteration_ms"`
-	Iterations       int64       `json:"iterations"` // summed over replicas
-	RejectedRequests int64       `json:"rejected_requests"`
+	Iterations       int64       `json:"iterations"`        // summed over replicas
+	RejectedRequests int64       `json:"rejected_requests"` // they fit no empty memory
+	RefusedRequests  int64       `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
+	ExpiredRequests  int64       `json:"expired_requests"`  // they waited longer than serving.deadline
 	Preemptions      int64       `json:"preemptions"`
 	Utilization      Utilization `json:"utilization"`
 	Energy           Energy      `json:"energy_j"`
@@ -65,6 +86,26 @@ type Attention struct {
 	Attended float64 `json:"attended_tokens_mean"`
 	// ByLayer is Attended of each layer; none for dense attention.
 	ByLayer []float64 `json:"attended_tokens,omitempty"`
+}
+
+// Arrivals is how the requests of a run came: a kind of arrivals, and the mean rate. That is 0
+// where all came at once; of a closed loop it is what came of it.
+type Arrivals struct {
+	Kind     string  `json:"kind"`
+	RatePerS float64 `json:"rate_per_s"`
+}
+
+// Goodput is of the requests that attain the targets of latency.
+type Goodput struct {
+	Attainment   float64 `json:"attainment"` // their share of all requests, those not served included
+	RequestsPerS float64 `json:"requests_per_s"`
+	TokensPerS   float64 `json:"tokens_per_s"` // of output
+}
+
+// SLO is the targets of latency that Goodput is of, in milliseconds; 0: none.
+type SLO struct {
+	TTFT float64 `json:"ttft"`
+	TBT  float64 `json:"tbt"` // of the 99th percentile of a request's own gaps
 }
 
 // Trace describes the requests of a run; lengths in tokens.
@@ -97,6 +138,7 @@ type Latency struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
+	P95  float64 `json:"p95"`
 	P99  float64 `json:"p99"`
 	Max  float64 `json:"max"`
 }

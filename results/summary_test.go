@@ -43,14 +43,16 @@ func sample() *Summary {
 			Name: "openr1", Requests: 1000, InputTokens: 96_000, OutputTokens: 12_684_100,
 			InputMean: 96, InputStd: 74.626, OutputMean: 12684.1, OutputStd: 7883.626,
 		},
-		Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
-		SimulatedS: 2345.6789, OutputTokensPerS: 5407.433,
-		TBT:         Latency{101.25, 99.5, 130.125, 160.0625, 2200.5},
-		TBTDecode:   Latency{101.125, 99.25, 130.0625, 160.03125, 400.25},
-		Stall:       Stalls{4, 1725.5, 2190.5, 2200.5},
-		TTFT:        Latency{5000.5, 10.25, 11_000, 120_000, 1_500_000.75},
-		E2E:         Latency{1_200_000, 1_100_000, 2_000_000, 2_300_000, 2_345_678.9},
-		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, Preemptions: 3,
+		Arrivals: Arrivals{"poisson", 3.25}, Seed: 1, ConfigSHA256: strings.Repeat("0f", 32),
+		SimulatedS: 2345.6789, OutputTokensPerS: 5407.433, TotalTokensPerS: 5448.4375, RequestsPerS: 0.425, Goodput: Goodput{0.975, 0.4125, 5300.75}, SLO: SLO{2000.5, 100.125},
+		TBT:       Latency{101.25, 99.5, 130.125, 140.5, 160.0625, 2200.5},
+		TBTDecode: Latency{101.125, 99.25, 130.0625, 140.25, 160.03125, 400.25},
+		Stall:     Stalls{4, 1725.5, 2190.5, 2200.5},
+		TTFT:      Latency{5000.5, 10.25, 11_000, 50_000, 120_000, 1_500_000.75},
+		E2E:       Latency{1_200_000, 1_100_000, 2_000_000, 2_100_000, 2_300_000, 2_345_678.9},
+		Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5},
+		RequestsInSystem: 730.25, Saturated: true,
+		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, RefusedRequests: 5, ExpiredRequests: 6, Preemptions: 3,
 		Iteration:        Iteration{70.25, 40.125, 10.0625, 20.0625},
 		Utilization:      Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
 		Energy:           Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
@@ -90,8 +92,9 @@ func TestSummaryJSON(t *testing.T) {
 		}
 		key = !key
 	}
-	want := strings.Fields(`schema system model gpu trace seed config_sha256 simulated_s output_tokens_per_s
-		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms decode_batch iteration_ms iterations rejected_requests preemptions utilization energy_j rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
+	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
+		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
+		rejected_requests refused_requests expired_requests preemptions utilization energy_j rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}

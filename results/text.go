@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -22,6 +23,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		grouped(float64(s.Trace.InputTokens), 0), grouped(s.Trace.InputMean, 1), grouped(s.Trace.InputStd, 1))
 	row("output", "%s tokens (%s ± %s a request)",
 		grouped(float64(s.Trace.OutputTokens), 0), grouped(s.Trace.OutputMean, 1), grouped(s.Trace.OutputStd, 1))
+	row("arrivals", "%s", s.Arrivals.text())
 	row("throughput", "%s output tokens/s", grouped(s.OutputTokensPerS, 1))
 	row("simulated time", "%s s", grouped(s.SimulatedS, 3))
 	row("wall time", "%s s", grouped(s.WallS, 2))
@@ -42,8 +44,13 @@ func (s *Summary) WriteText(w io.Writer) error {
 	}
 	latency("TTFT", s.TTFT)
 	latency("end to end", s.E2E)
+	if online := s.Arrivals.Kind != traces.ArrivalsAtOnce; online {
+		latency("queueing", s.Queue)
+		latency("TPOT", s.TPOT)
+	}
 	b.WriteByte('\n')
 
+	s.writeLoad(row)
 	row("decode batch", "%s requests on average, %s at most",
 		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
 	if i := s.Iteration; i.Mean > 0 {
@@ -129,4 +136,32 @@ func grouped(v float64, decimals int) string {
 		b.WriteString(fraction)
 	}
 	return b.String()
+}
+
+// text says how requests came.
+func (a *Arrivals) text() string {
+	text := strings.ReplaceAll(a.Kind, "-", " ")
+	if a.Kind == traces.ArrivalsClosed {
+		text = "closed loop"
+	}
+	if a.RatePerS > 0 {
+		text += ", " + strconv.FormatFloat(a.RatePerS, 'g', 4, 64) + " requests/s"
+	}
+	return text
+}
+
+// writeLoad writes what requests that come over time make of a node.
+func (s *Summary) writeLoad(row func(name, format string, args ...any)) {
+	if s.Arrivals.Kind == traces.ArrivalsAtOnce {
+		return
+	}
+	note := ""
+	if s.Saturated {
+		note = "; SATURATED: more come than are served"
+	}
+	row("in the system", "%s requests on average%s", grouped(s.RequestsInSystem, 1), note)
+	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
+		row("turned away", "%s requests refused, %s expired", grouped(float64(s.RefusedRequests), 0), grouped(float64(s.ExpiredRequests), 0))
+	}
+	row("goodput", "%s output tokens/s, %s requests/s, attainment %s", grouped(s.Goodput.TokensPerS, 1), grouped(s.Goodput.RequestsPerS, 2), percent(s.Goodput.Attainment))
 }

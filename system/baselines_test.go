@@ -161,7 +161,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := newNode(cfg, nil)
-		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+		e := n.divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		sub := &scheduler.SubBatch{}
 		for range requests {
 			sub.Decode = append(sub.Decode, scheduler.Decoding{Base: 999})
@@ -275,7 +275,7 @@ func TestPIMAttentionOverhead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 		if nothing, _ := e.attend(&scheduler.SubBatch{}, 1); nothing != 0 {
 			t.Error("nothing to decode takes time")
 		}
@@ -298,7 +298,7 @@ func TestUnitsOfOneRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{})[0].engine.(*hbmPIM)
+	e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
 	all := e.policy
 	times := map[units.Duration]bool{}
 	for range 2 {

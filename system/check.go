@@ -7,6 +7,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -23,6 +24,8 @@ const (
 	LawAdmission  Law = "admission"        // no request that fits is held back
 	LawTraffic        = dataflow.Traffic   // links, channels and ranks move and compute what the requests need
 	LawIteration      = dataflow.Length    // an iteration takes its busiest resource's time at least, all operations in turn at most
+	LawRequests   Law = "requests"         // the scheduler has the requests that came and have not left, a router sees their tokens
+	LawProgress   Law = "progress"         // a token is emitted before prompts of more tokens than all requests have are prefilled
 	LawThroughput Law = "throughput"       // no run beats the bandwidth of PIM or HBM
 
 	// LawBusy is verified in every run.
@@ -56,6 +59,9 @@ func (v Violations) Error() string {
 type checker struct {
 	violations Violations
 	homes      homes // of the requests of a replica of L3
+	here       int   // requests that have come and have not left
+	prefilled  int64 // tokens since a token was emitted
+	longest    int64 // prompts and outputs of all requests so far
 }
 
 // fail notes a violation.
@@ -69,6 +75,27 @@ func (c *checker) err() error {
 		return nil
 	}
 	return c.violations
+}
+
+// comes notes a request.
+func (c *checker) comes(q *traces.Request) {
+	c.here++
+	c.longest += int64(q.Input + q.Output)
+}
+
+// progress verifies that an iteration is not one of endless prompts that emit nothing.
+func (c *checker) progress(b *scheduler.Batch, now units.Duration) {
+	emitting := 0
+	for s := range b.Sub {
+		c.prefilled += int64(b.Sub[s].PrefillTokens())
+		emitting += b.Sub[s].Emitting()
+	}
+	if c.prefilled > c.longest {
+		c.fail(LawProgress, now, "prompts of %d tokens emit nothing, all requests have %d", c.prefilled, c.longest)
+	}
+	if emitting > 0 {
+		c.prefilled = 0
+	}
 }
 
 // schedule verifies the iteration that a flow has just run: the schedule by the spans

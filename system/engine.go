@@ -38,7 +38,13 @@ type engine interface {
 // batcher forms the iterations of a replica: a scheduler with its queues and
 // memories.
 type batcher interface {
+	// Extend tells it the requests that it may be asked to add, more than before.
+	Extend(requests []traces.Request)
 	Add(request int32) bool
+	// Expire drops the requests that came before a time and whose prompts have not begun.
+	Expire(before units.Duration, dropped func(request int32))
+	// InSystem returns the requests that have been added and have not left.
+	InSystem() int
 	Rejection(request int32) scheduler.Rejection
 	Next() *scheduler.Batch
 	Preempted() []scheduler.Preemption

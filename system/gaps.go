@@ -27,10 +27,40 @@ type gaps struct {
 	latest  []units.Duration // of each request: its latest token, never where that is the step's
 	stalled []bool           // of each request: it has left since its latest token
 	own     []int32          // requests that take part in the next step with a time of their own
+
+	// With a target, gaps above it are counted for each request: the step's once for all that
+	// share it.
+	target    units.Duration // 0: none
+	slowSteps int64          // steps so far whose gap is above it
+	slow      []int64        // of each request: its gaps above it, less slowSteps while it shares those
 }
 
-func newGaps(requests int) gaps {
-	return gaps{latest: slices.Repeat([]units.Duration{never}, requests), stalled: make([]bool, requests)}
+func newGaps(requests int, target units.Duration) gaps {
+	g := gaps{latest: slices.Repeat([]units.Duration{never}, requests), stalled: make([]bool, requests), target: target}
+	if target > 0 {
+		g.slow = make([]int64, requests)
+	}
+	return g
+}
+
+// extend makes room for one more request.
+func (g *gaps) extend() {
+	g.latest, g.stalled = append(g.latest, never), append(g.stalled, false)
+	if g.target > 0 {
+		g.slow = append(g.slow, 0)
+	}
+}
+
+// slowOf returns the gaps above the target of a request that has emitted its last token,
+// with a prompt or in a step.
+func (g *gaps) slowOf(request int32, prompt bool) int64 {
+	if g.target == 0 {
+		return 0
+	}
+	if !prompt {
+		g.share(request, 1)
+	}
+	return g.slow[request]
 }
 
 // enter has a request decode from now on, after the token that its prompt emitted.
@@ -44,6 +74,7 @@ func (g *gaps) leave(request int32) {
 	g.stalled[request] = true
 	if g.latest[request] == never {
 		g.latest[request] = g.step
+		g.share(request, 1)
 		return
 	}
 	g.own = slices.DeleteFunc(g.own, func(r int32) bool { return r == request })
@@ -63,8 +94,19 @@ func (g *gaps) resume(request int32, now units.Duration) {
 	if g.stalled[request] {
 		d = &g.stalls
 	}
-	d.Add(int64(now-g.latest[request]), 1)
+	gap := now - g.latest[request]
+	d.Add(int64(gap), 1)
 	g.latest[request], g.stalled[request] = never, false
+	if g.target > 0 && gap > g.target {
+		g.slow[request]++
+	}
+}
+
+// share has a request share the steps' gaps from now on (-1), or no longer (1).
+func (g *gaps) share(request int32, sign int64) {
+	if g.target > 0 {
+		g.slow[request] += sign * g.slowSteps
+	}
 }
 
 // decoded adds the gaps of a step in which n requests emitted a token now.
@@ -72,8 +114,12 @@ func (g *gaps) decoded(now units.Duration, n int) {
 	if n == 0 {
 		return
 	}
+	if g.target > 0 && now-g.step > g.target {
+		g.slowSteps++
+	}
 	for _, request := range g.own {
 		g.resume(request, now)
+		g.share(request, -1)
 	}
 	g.decode.Add(int64(now-g.step), int64(n-len(g.own)))
 	g.own, g.step = g.own[:0], now

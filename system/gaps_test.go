@@ -21,7 +21,8 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "requests")
-		g := newGaps(n)
+		target := units.Duration(rapid.IntRange(0, 12).Draw(t, "target"))
+		g, slow := newGaps(n, target), make([]int64, n)
 		var decode, stalls, all results.Distribution
 		state, latest, left := make([]int, n), make([]units.Duration, n), make([]bool, n)
 		now := units.Duration(0)
@@ -32,6 +33,9 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 			}
 			for _, d := range []*results.Distribution{want, &all} {
 				d.Add(int64(now-latest[i]), 1)
+			}
+			if target > 0 && now-latest[i] > target {
+				slow[i]++
 			}
 			latest[i], left[i] = now, false
 		}
@@ -75,10 +79,20 @@ func TestGapsIsTheRecordOfEachRequest(t *testing.T) {
 					}
 					g.resume(r, now)
 					token(i)
+					if rapid.Bool().Draw(t, "last") {
+						state[i] = ended
+						if got := g.slowOf(r, true); got != slow[i] {
+							t.Fatalf("request %d ends with a prompt after %d gaps above %v, got %d", i, slow[i], target, got)
+						}
+						break
+					}
 					g.enter(r, now)
 					state[i] = decodes
 				case act == 1 && state[i] == decodes && step > 0:
 					state[i] = ended
+					if got := g.slowOf(r, false); got != slow[i] {
+						t.Fatalf("request %d has %d gaps above %v, got %d", i, slow[i], target, got)
+					}
 				}
 			}
 		}

@@ -174,7 +174,7 @@ func checkTokens(t *rapid.T, r *Result) {
 	var tokens, rejected, gaps int64
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		if q.Rejected {
+		if q.Rejected() {
 			rejected++
 			continue
 		}
@@ -221,7 +221,7 @@ func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result
 	for i := range r.Requests {
 		q := &r.Requests[i]
 		n := units.Bytes(q.Request.Input+q.Request.Output-1) * cfg.Model.KVBytesPerToken()
-		if !q.Rejected && n > r.kv.Peak {
+		if !q.Rejected() && n > r.kv.Peak {
 			t.Fatalf("request %d holds %v, the peak is %v", i, n, r.kv.Peak)
 		}
 	}
@@ -233,7 +233,7 @@ func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
 	h := node.Hardware(r.trace)
 	var read float64 // bytes of KV
 	for i := range r.Requests {
-		if q := &r.Requests[i]; !q.Rejected {
+		if q := &r.Requests[i]; !q.Rejected() {
 			steps := float64(q.Request.Output - 1)
 			read += (float64(q.Request.Input)*steps + steps*(steps+1)/2) * float64(cfg.Model.KVBytesPerToken())
 		}
@@ -262,7 +262,7 @@ func TestRejectsWhatCannotFit(t *testing.T) {
 	}
 	trace := &traces.Trace{Requests: []traces.Request{{ID: 0, Input: 10, Output: 20}, {ID: 1, Input: 100_000, Output: 2}, {ID: 2, Input: 1, Output: 1}}}
 	r := mustRun(t, mustNode(t, cfg), trace, false)
-	if r.rejected != 1 || !r.Requests[1].Rejected || r.tokens != 21 {
+	if r.rejected != 1 || !r.Requests[1].Rejected() || r.tokens != 21 {
 		t.Errorf("rejected %d, tokens %d: %+v", r.rejected, r.tokens, r.Requests)
 	}
 }

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -80,6 +81,8 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	m := &n.cfg.Model
 	r := &replica{
 		requests:  requests,
+		serving:   &n.cfg.Serving,
+		slo:       &n.cfg.SLO,
 		progress:  func(int64) {},
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{
@@ -145,13 +148,19 @@ func (n *Node) FreeGPUMemory() units.Bytes {
 // Replicas returns the number of data-parallel replicas.
 func (n *Node) Replicas() int { return n.cfg.Replicas() }
 
-// Run simulates the trace until every request is done. Request i goes to replica
-// i mod the number of replicas; all requests are there at time 0. Replicas share
+// Run simulates the trace until every request is done. Requests come when their times say,
+// or in a closed loop when others are done, and serving.router sends each to a replica.
+// Taken in turns, request i goes to replica i mod the number of replicas; these then share
 // nothing and run in parallel, with the same result as one after another. A run that
 // rejects every request is a *RejectedError.
 func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result, error) {
-	replicas := n.divide(trace, o)
-	if err := runAll(ctx, replicas); err != nil {
+	return n.run(ctx, trace, o, n.together(trace))
+}
+
+// run simulates the trace, all replicas in one loop or each in its own.
+func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together bool) (*Result, error) {
+	replicas := n.divide(trace, o, together)
+	if err := n.serve(ctx, trace, replicas, together); err != nil {
 		return nil, err
 	}
 	if err := n.rejected(replicas); err != nil {
@@ -165,18 +174,38 @@ func (n *Node) Run(ctx context.Context, trace *traces.Trace, o Options) (*Result
 	return n.result(trace, replicas), nil
 }
 
-// divide returns the replicas of the node, each with its requests of the trace.
-func (n *Node) divide(trace *traces.Trace, o Options) []*replica {
+// divide returns the replicas of the node, each with its requests of the trace. Those that
+// run together get them later.
+func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica {
 	replicas, kvUnits := make([]*replica, n.cfg.Replicas()), newPeak(n.cfg.Replicas())
+	kvUnits.together = together
+	last := units.Duration(0)
+	for i := range trace.Requests {
+		last = max(last, trace.Requests[i].Arrival)
+	}
 	for i := range replicas {
 		var requests []traces.Request
-		for j := i; j < len(trace.Requests); j += len(replicas) {
-			requests = append(requests, trace.Requests[j])
+		var places []int32
+		for j := i; j < len(trace.Requests) && !together; j += len(replicas) {
+			requests, places = append(requests, trace.Requests[j]), append(places, int32(j))
 		}
-		replicas[i] = n.replica(i, requests, o)
-		replicas[i].kvUnits = level{peak: kvUnits, replica: i}
+		r := n.replica(i, requests, o)
+		r.kvUnits = level{peak: kvUnits, replica: i}
+		r.out.places, r.population.span = places, last
+		replicas[i] = r
 	}
 	return replicas
+}
+
+// serve has the replicas serve the trace.
+func (n *Node) serve(ctx context.Context, trace *traces.Trace, replicas []*replica, together bool) error {
+	if !together {
+		return runAll(ctx, replicas)
+	}
+	if err := newFront(trace, n.cfg.Serving.Router, replicas).run(ctx); err != nil {
+		return cmp.Or(ctx.Err(), err)
+	}
+	return nil
 }
 
 // runAll runs replicas in parallel.

@@ -83,7 +83,7 @@ func TestResultJoinsReplicas(t *testing.T) {
 		{fragmentation: 2.5, end: 6 * second},
 	} {
 		r := n.replica(i, nil, Options{})
-		r.gaps, r.kvUnits, r.out = newGaps(0), level{peak: peak, replica: i}, out
+		r.gaps, r.kvUnits, r.out = newGaps(0, 0), level{peak: peak, replica: i}, out
 		replicas[i] = r
 	}
 	r := n.result(&traces.Trace{}, replicas)

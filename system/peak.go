@@ -16,6 +16,10 @@ type peak struct {
 	moved    sync.Cond
 	told     []told
 	sum, top int64
+	// Where one loop runs all replicas, changes come in the order of time and are added up at
+	// once: no replica is ahead of others.
+	together bool
+	now      units.Duration
 }
 
 // told is what one replica has said and not all others have passed.
@@ -56,6 +60,10 @@ func (l *level) set(now units.Duration, value int64) {
 	}
 	by := value - l.value
 	l.value = value
+	if l.peak.together {
+		l.peak.add(now, by)
+		return
+	}
 	n := len(l.changes)
 	if n > 0 && l.changes[n-1].at == now {
 		l.changes[n-1].by += by
@@ -68,8 +76,23 @@ func (l *level) set(now units.Duration, value int64) {
 	l.changes = append(l.changes, change{now, by})
 }
 
+// add adds a change at a time that all replicas have reached. What several change at one
+// time counts together.
+func (p *peak) add(now units.Duration, by int64) {
+	if now > p.now {
+		p.top, p.now = max(p.top, p.sum), now
+	}
+	p.sum += by
+}
+
 // end says that the value stays.
-func (l *level) end() { l.peak.tell(l.replica, l.changes, math.MaxInt64) }
+func (l *level) end() {
+	if l.peak.together {
+		l.peak.add(math.MaxInt64, 0)
+		return
+	}
+	l.peak.tell(l.replica, l.changes, math.MaxInt64)
+}
 
 // tell adds the changes of a replica, all before a time, from which on there may be more.
 func (p *peak) tell(replica int, changes []change, until units.Duration) {

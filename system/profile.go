@@ -25,7 +25,8 @@ type Profile struct {
 // Of those of all replicas, replica by replica in order of time, it takes every
 // m-th, so that the profile covers the whole run.
 func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*Profile, error) {
-	replicas := n.divide(trace, Options{})
+	together := n.together(trace)
+	replicas := n.divide(trace, Options{}, together)
 	profiles := make([]*profile, len(replicas))
 	for i, r := range replicas {
 		e, ok := r.engine.(*l3)
@@ -35,7 +36,7 @@ func (n *Node) Profile(ctx context.Context, trace *traces.Trace, batches int) (*
 		profiles[i] = &profile{}
 		e.profile = profiles[i]
 	}
-	if err := runAll(ctx, replicas); err != nil {
+	if err := n.serve(ctx, trace, replicas, together); err != nil {
 		return nil, err
 	}
 	var all [][]scheduler.Sample

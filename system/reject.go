@@ -50,7 +50,7 @@ func (n *Node) rejected(replicas []*replica) error {
 	e := &RejectedError{node: n}
 	for _, r := range replicas {
 		for i := range r.out.requests {
-			if !r.out.requests[i].Rejected {
+			if !r.out.requests[i].Rejected() {
 				return nil
 			}
 			e.Requests++

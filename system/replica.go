@@ -1,11 +1,9 @@
 package system
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/results"
@@ -20,23 +18,28 @@ type replica struct {
 	assembly
 	check     *checker // nil without checks
 	batch     *scheduler.Batch
-	arrivals  []int32        // requests that are still to come, in the order in which they do
+	arrivals  []int32        // requests that are known and still to come, in the order in which they do
 	started   units.Duration // of the iteration in progress
 	ends      units.Duration // of it; never without one
 	fault     error
 	recording *Recording // nil without a timeline
 	unitBytes int64      // of an allocation unit on all channels of the replica
 
-	requests []traces.Request
-	gaps     gaps
-	emitted  func(request int32, tokens int)
-	out      replicaResult
-	kvUnits  level // allocation units in use, on one channel
-	progress func(tokens int64)
-	bounds   bounds
-	busy     busy
-	counted  work           // what busy has
-	until    units.Duration // the iteration whose end that was
+	requests   []traces.Request
+	serving    *scheduler.ServingSpec
+	slo        *scheduler.SLO
+	gaps       gaps
+	emitted    func(request int32, tokens int)
+	left       func() // a request has left; nil where nobody waits for that
+	load       load
+	population population
+	out        replicaResult
+	kvUnits    level // allocation units in use, on one channel
+	progress   func(tokens int64)
+	bounds     bounds
+	busy       busy
+	counted    work           // what busy has
+	until      units.Duration // the iteration whose end that was
 }
 
 // bounds is what the hardware of a replica can do at most.
@@ -56,7 +59,7 @@ func contexts(in, out int) float64 {
 // preemption come from a prompt.
 func (r *replica) decodedContexts() (sum float64) {
 	for i := range r.out.requests {
-		if q := &r.out.requests[i]; !q.Rejected {
+		if q := &r.out.requests[i]; !q.Rejected() {
 			sum += contexts(q.Request.Input, q.Request.Output)
 		}
 	}
@@ -77,7 +80,8 @@ func (b *bounds) reads(in, out int) (bytes float64) {
 // replicaResult is what a replica leaves.
 type replicaResult struct {
 	requests      []results.Request
-	batch         steps // requests that decode
+	places        []int32 // of them in the trace
+	batch         steps   // requests that decode
 	fragmentation float64
 	iterations    int64
 	steps         int64 // iterations that decode
@@ -116,15 +120,8 @@ const checkEvery = 256
 // run simulates the replica until all its requests are done or ctx is.
 func (r *replica) run(ctx context.Context) error {
 	defer r.kvUnits.end()
-	r.gaps = newGaps(len(r.requests))
-	r.emitted = r.emit
-	r.arrivals = make([]int32, len(r.requests))
-	for i := range r.requests {
-		r.out.requests = append(r.out.requests, results.Request{Request: r.requests[i]})
-		r.arrivals[i] = int32(i)
-	}
-	slices.SortStableFunc(r.arrivals, func(a, b int32) int { return cmp.Compare(r.requests[a].Arrival, r.requests[b].Arrival) })
-	r.ends = never
+	r.begin()
+	r.arrivals = inOrder(r.requests)
 	for r.fault == nil {
 		now := min(r.arrival(), r.ends)
 		if now == never {
@@ -134,6 +131,22 @@ func (r *replica) run(ctx context.Context) error {
 			return err
 		}
 	}
+	return r.finish()
+}
+
+// begin readies a replica to run, with the requests that it knows.
+func (r *replica) begin() {
+	r.gaps = newGaps(len(r.requests), r.slo.TBT)
+	r.emitted = r.emit
+	r.out.requests = make([]results.Request, len(r.requests))
+	for i := range r.requests {
+		r.out.requests[i] = results.Request{Request: r.requests[i], Start: never}
+	}
+	r.ends = never
+}
+
+// finish verifies that nothing is left to do.
+func (r *replica) finish() error {
 	r.count(r.out.end)
 	r.progress(r.out.tokens)
 	switch n := r.batcher.Waiting(); {
@@ -160,30 +173,102 @@ func (r *replica) arrival() units.Duration {
 // formed with all of that known.
 func (r *replica) step(ctx context.Context, now units.Duration) error {
 	if now == r.ends {
-		r.complete(now)
-		r.ends = never
-		if r.out.iterations%checkEvery == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			r.progress(r.out.tokens)
+		if err := r.ended(ctx, now); err != nil {
+			return err
 		}
 	}
 	for r.arrival() == now {
 		i := r.arrivals[0]
 		r.arrivals = r.arrivals[1:]
-		if !r.batcher.Add(i) {
-			r.out.requests[i].Rejected = true
-		}
+		r.take(i, now)
 	}
 	if r.ends == never {
 		r.decide(now)
 	}
+	r.settle(now)
 	return nil
+}
+
+// ended handles the end of the iteration in progress.
+func (r *replica) ended(ctx context.Context, now units.Duration) error {
+	r.complete(now)
+	r.ends = never
+	if r.out.iterations%checkEvery == 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r.progress(r.out.tokens)
+	}
+	return nil
+}
+
+// settle notes how many requests are in the replica after all that happened now.
+func (r *replica) settle(now units.Duration) {
+	n := r.batcher.InSystem()
+	if n != r.population.n {
+		r.population.set(now, n)
+	}
+	if c := r.check; c != nil && n != c.here {
+		c.fail(LawRequests, now, "the scheduler has %d requests, %d have come and not left", n, c.here)
+		r.fault = c.err()
+	}
+}
+
+// receive takes a request that a router sends here; place is its place in the trace.
+func (r *replica) receive(q traces.Request, place int32, now units.Duration) {
+	r.requests = append(r.requests, q)
+	r.batcher.Extend(r.requests)
+	r.gaps.extend()
+	r.out.requests = append(r.out.requests, results.Request{Request: q, Start: never})
+	r.out.places = append(r.out.places, place)
+	r.take(int32(len(r.requests)-1), now)
+}
+
+// take queues a request that comes now, or turns it away.
+func (r *replica) take(i int32, now units.Duration) {
+	q := &r.out.requests[i]
+	switch most := r.serving.MaxWaiting; {
+	case most > 0 && r.batcher.Waiting() >= most:
+		q.Outcome = results.Refused
+	case !r.batcher.Add(i):
+		q.Outcome = results.TooLarge
+	default:
+		r.load.add(&q.Request)
+		if r.check != nil {
+			r.check.comes(&q.Request)
+		}
+		return
+	}
+	q.Finish = now
+	r.leave(false)
+}
+
+// expire drops the requests that have waited too long.
+func (r *replica) expire(now units.Duration) {
+	if r.serving.Deadline == 0 {
+		return
+	}
+	r.batcher.Expire(now-r.serving.Deadline, func(i int32) {
+		q := &r.out.requests[i]
+		q.Outcome, q.Finish = results.Expired, now
+		r.load.drop(&q.Request)
+		r.leave(true)
+	})
+}
+
+// leave notes that a request has left, one that was queued or not.
+func (r *replica) leave(queued bool) {
+	if r.check != nil && queued {
+		r.check.here--
+	}
+	if r.left != nil {
+		r.left()
+	}
 }
 
 // decide forms the next iteration and runs its layers.
 func (r *replica) decide(now units.Duration) {
+	r.expire(now)
 	r.batch = r.batcher.Next()
 	for _, p := range r.batcher.Preempted() {
 		r.gaps.leave(p.Request)
@@ -201,6 +286,7 @@ func (r *replica) decide(now units.Duration) {
 		return
 	}
 	r.started = now
+	r.noteStarts(now)
 	before := *r.engine.done()
 	end, err := r.engine.run(r.batch, now)
 	if err != nil {
@@ -220,6 +306,17 @@ func (r *replica) decide(now units.Duration) {
 	r.ends = end
 }
 
+// noteStarts notes which prompts begin.
+func (r *replica) noteStarts(now units.Duration) {
+	for s := range r.batch.Sub {
+		for i := range r.batch.Sub[s].Prefill {
+			if c := &r.batch.Sub[s].Prefill[i]; c.Finished == 0 && r.out.requests[c.Request].Start == never {
+				r.out.requests[c.Request].Start = now
+			}
+		}
+	}
+}
+
 // countEvery is how much time may pass until the resources' work goes into sums that
 // cannot overflow: 1,024 ranksets and one more iteration, of any length, do not
 // overflow in it.
@@ -236,6 +333,7 @@ func (r *replica) count(end units.Duration) {
 func (r *replica) complete(now units.Duration) {
 	n := r.batch.Decoding()
 	r.gaps.decoded(now, n)
+	r.load.emit(n, 0)
 	r.out.tokens += int64(n)
 	r.out.iterations++
 	r.out.iterating += now - r.started
@@ -254,6 +352,7 @@ func (r *replica) emit(request int32, tokens int) {
 	switch {
 	case tokens == 1:
 		q.FirstToken = now
+		r.load.emit(0, q.Request.Input)
 	case r.gaps.left(request):
 		r.gaps.resume(request, now)
 	default:
@@ -261,9 +360,14 @@ func (r *replica) emit(request int32, tokens int) {
 	}
 	if prompt {
 		r.out.tokens++
+		r.load.emit(1, 0)
 	}
 	if tokens == q.Request.Output {
 		q.Finish = now
+		slow := r.gaps.slowOf(request, prompt)
+		q.Attained = (r.slo.TTFT == 0 || q.FirstToken-q.Request.Arrival <= r.slo.TTFT) && slow <= int64(tokens-1)/100
+		r.load.end(&q.Request)
+		r.leave(true)
 	} else if prompt {
 		r.gaps.enter(request, now)
 	}
@@ -273,6 +377,7 @@ func (r *replica) emit(request int32, tokens int) {
 // has been formed, and reports what the engine found.
 func (r *replica) checkIteration(now units.Duration) {
 	c := r.check
+	c.progress(r.batch, now)
 	if err := r.batcher.CheckMemory(); err != nil {
 		c.fail(LawMemory, now, "%v", err)
 	}
@@ -291,7 +396,7 @@ func (r *replica) checkEnd() error {
 	var between float64 // first tokens and last ones, in picoseconds
 	for i := range r.out.requests {
 		q := &r.out.requests[i]
-		if q.Rejected {
+		if q.Rejected() {
 			continue
 		}
 		tokens += int64(q.Request.Output)
@@ -308,6 +413,9 @@ func (r *replica) checkEnd() error {
 	if sum := r.gaps.decode.Sum() + r.gaps.stalls.Sum(); math.Abs(sum-between) > 1e-9*between {
 		c.fail(LawTokens, r.out.end, "gaps between tokens of %.6f s in all, from first tokens to last ones it is %.6f s", sum/1e12, between/1e12)
 	}
+	if r.load != (load{}) {
+		c.fail(LawRequests, r.out.end, "a router sees tokens after the last request: %+v", r.load)
+	}
 	if used := r.batcher.UsedUnits(); used != 0 {
 		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
 	}
@@ -321,7 +429,7 @@ func (r *replica) checkEnd() error {
 func (r *replica) checkThroughput() {
 	var read float64
 	for i := range r.out.requests {
-		if q := &r.out.requests[i]; !q.Rejected {
+		if q := &r.out.requests[i]; !q.Rejected() {
 			read += float64(r.bounds.reads(q.Request.Input, q.Request.Output))
 		}
 	}

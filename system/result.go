@@ -24,6 +24,8 @@ type Result struct {
 	stall                        results.Stalls
 	batch                        results.Batch
 	iterations, tokens, rejected int64
+	inSystem                     units.Total // requests times picoseconds
+	saturated                    bool
 	preemptions                  int64
 	fragmentation, imbalance     float64
 	end                          units.Duration
@@ -41,13 +43,15 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	var iterating units.Total
 	var batch []*steps
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
+	r.saturated = saturated(replicas)
 	for i, rep := range replicas {
 		for j := range rep.out.requests {
-			r.Requests[i+j*len(replicas)] = rep.out.requests[j]
-			if rep.out.requests[j].Rejected {
+			r.Requests[rep.out.places[j]] = rep.out.requests[j]
+			if rep.out.requests[j].Rejected() {
 				r.rejected++
 			}
 		}
+		r.inSystem.AddTotal(rep.population.area)
 		if i > 0 {
 			decode.AddAll(&rep.gaps.decode)
 			stalls.AddAll(&rep.gaps.stalls)
@@ -188,22 +192,72 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ttft, e2e results.Distribution
-	for i := range r.Requests {
-		if q := &r.Requests[i]; !q.Rejected {
-			ttft.Add(int64(q.FirstToken-q.Request.Arrival), 1)
-			e2e.Add(int64(q.Finish-q.Request.Arrival), 1)
-		}
-	}
+	o := r.outcomes()
 	s := &results.Summary{
-		System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace), Seed: cfg.Run.Seed,
+		System: cfg.Run.System, Model: cfg.ModelTitle(), GPU: cfg.GPUTitle(), Trace: results.DescribeTrace(r.trace), Arrivals: r.arrivals(), Seed: cfg.Run.Seed,
 		ConfigSHA256: hash, SimulatedS: r.end.Seconds(),
-		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: ttft.Milliseconds(), E2E: e2e.Milliseconds(),
-		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, RejectedRequests: r.rejected, Preemptions: r.preemptions,
+		TBT: r.tbt.Milliseconds(), TBTDecode: r.tbtDecode, Stall: r.stall, TTFT: o.ttft.Milliseconds(), E2E: o.e2e.Milliseconds(),
+		Queue: o.queue.Milliseconds(), TPOT: o.tpot.Milliseconds(), Saturated: r.saturated,
+		SLO:         results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
+		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
+		RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired],
 		Utilization: r.busy, Energy: r.energy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, WallS: r.Wall.Seconds(),
 	}
-	if r.end > 0 {
-		s.OutputTokensPerS = float64(r.tokens) / r.end.Seconds()
+	if seconds := r.end.Seconds(); seconds > 0 {
+		s.OutputTokensPerS = float64(r.tokens) / seconds
+		s.TotalTokensPerS = float64(r.tokens+o.prompts) / seconds
+		s.RequestsPerS = float64(o.count[results.Served]) / seconds
+		s.Goodput.RequestsPerS, s.Goodput.TokensPerS = float64(o.attained)/seconds, float64(o.good)/seconds
+		s.RequestsInSystem = r.inSystem.Picoseconds() / float64(r.end)
+	}
+	if n := len(r.Requests); n > 0 {
+		s.Goodput.Attainment = float64(o.attained) / float64(n)
 	}
 	return s, nil
+}
+
+// outcomes is what became of the requests of a run.
+type outcomes struct {
+	queue, ttft, tpot, e2e results.Distribution
+	count                  [results.Expired + 1]int64
+	prompts                int64 // tokens of the prompts of those served
+	attained, good         int64 // requests that met the targets, and their output tokens
+}
+
+func (r *Result) outcomes() *outcomes {
+	o := &outcomes{}
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		o.count[q.Outcome]++
+		if q.Rejected() {
+			continue
+		}
+		o.queue.Add(int64(q.Start-q.Request.Arrival), 1)
+		o.ttft.Add(int64(q.FirstToken-q.Request.Arrival), 1)
+		o.e2e.Add(int64(q.Finish-q.Request.Arrival), 1)
+		if mean, ok := q.MeanTBT(); ok {
+			o.tpot.Add(int64(mean), 1)
+		}
+		o.prompts += int64(q.Request.Input)
+		if q.Attained {
+			o.attained++
+			o.good += int64(q.Request.Output)
+		}
+	}
+	return o
+}
+
+// arrivals describes how the requests came; of a closed loop, what rate came of it.
+func (r *Result) arrivals() results.Arrivals {
+	a := r.trace.Described()
+	if a.Closed != nil {
+		last := units.Duration(0)
+		for i := range r.Requests {
+			last = max(last, r.Requests[i].Request.Arrival)
+		}
+		if last > 0 {
+			a.RatePerS = float64(len(r.Requests)-1) / last.Seconds()
+		}
+	}
+	return results.Arrivals{Kind: a.Kind, RatePerS: a.RatePerS}
 }

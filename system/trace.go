@@ -15,17 +15,24 @@ const DefaultRequests = 1000
 
 // LoadTrace returns the requests that run.trace, run.requests and run.seed
 // name: drawn where run.trace is a built-in name, else read from the file. Of
-// these, run.common_to leaves those that some systems can hold. A name that is
+// these, arrivals.window and run.common_to leave some: those of a part of the time,
+// and those that some systems can hold. They come as [arrivals] says. A name that is
 // neither is an *input.Error, and so are systems that can hold none.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := loadWhole(cfg)
-	if err != nil || cfg.Run.CommonTo == "" {
-		return trace, err
+	if err == nil {
+		trace, err = trace.Cut(cfg.Arrivals)
 	}
-	return common(cfg, trace)
+	if err == nil && cfg.Run.CommonTo != "" {
+		trace, err = common(cfg, trace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return trace.Arrive(cfg.Arrivals, cfg.Run.Seed)
 }
 
-// loadWhole returns the requests without regard to run.common_to.
+// loadWhole returns the requests of a built-in trace or a file.
 func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	name, n := cfg.Run.Trace, cfg.Run.Requests
 	if slices.Contains(traces.BuiltinNames(), name) {
@@ -34,12 +41,7 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 		}
 		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
 	}
-	trace, err := traces.Load(name, n)
-	if err != nil {
-		return nil, err
-	}
-	// Throughput is measured on a full queue: all requests are there at the start.
-	return trace.AtOnce(), nil
+	return traces.Load(name, n)
 }
 
 // common returns the requests of a trace that every one of the systems of

@@ -103,7 +103,7 @@ func unzip(r *bufio.Reader) (*bufio.Reader, error) {
 // newTrace makes a trace of the rows of the file called name.
 func newTrace(name string, rows []row) (*Trace, error) {
 	slices.SortStableFunc(rows, func(a, b row) int { return a.arrival.compare(b.arrival) })
-	t := &Trace{name, make([]Request, len(rows))}
+	t := &Trace{Name: name, Requests: make([]Request, len(rows))}
 	for i, r := range rows {
 		arrival, ok := r.arrival.since(rows[0].arrival)
 		if !ok {

@@ -19,6 +19,7 @@ type Request struct {
 type Trace struct {
 	Name     string // built-in name, or path of the file
 	Requests []Request
+	Arrivals Arrivals // how they come, once that has been said
 }
 
 // AtOnce returns the trace with all arrivals at time 0: a queue that is full
@@ -28,7 +29,7 @@ func (t *Trace) AtOnce() *Trace {
 	for i := range requests {
 		requests[i].Arrival = 0
 	}
-	return &Trace{t.Name, requests}
+	return &Trace{Name: t.Name, Requests: requests}
 }
 
 // OutputTokens returns the number of tokens that all requests generate.

@@ -3,6 +3,7 @@ package main
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -36,6 +37,9 @@ var runKeys = []keyFlag{
 	{"trace", "run.trace", "", "built-in trace or a file"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
+	{"arrivals", "arrivals.kind", "", "when requests come: auto, all-at-once, trace, poisson, gamma or closed-loop"},
+	{"rate", "arrivals.rate_per_s", "", "mean rate of the arrivals, requests a second"},
+	{"slo", "slo", "", "targets of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
 }
 
 func (f *configFlags) register(cmd *cobra.Command, keys ...keyFlag) {
@@ -73,9 +77,31 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
 			return o, &input.Error{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
 		}
+		if k.key == "slo" {
+			targets, err := targetFlags(flag.Value.String())
+			if err != nil {
+				return o, err
+			}
+			o.Flags = append(o.Flags, targets...)
+			continue
+		}
 		o.Flags = append(o.Flags, configs.Flag{Name: "--" + k.flag, Key: k.key, Value: flag.Value.String()})
 	}
 	return o, nil
+}
+
+// targetFlags returns the keys that the value of --slo sets.
+func targetFlags(value string) (flags []configs.Flag, err error) {
+	for _, part := range strings.Split(value, ",") {
+		name, target, found := strings.Cut(part, "=")
+		name = strings.TrimSpace(name)
+		key := "slo." + name
+		if !found || name != "ttft" && name != "tbt" || slices.ContainsFunc(flags, func(f configs.Flag) bool { return f.Key == key }) {
+			return nil, &input.Error{Key: "--slo", Value: strconv.Quote(value), Expected: "ttft=TIME, tbt=TIME or both, such as ttft=2s,tbt=100ms"}
+		}
+		flags = append(flags, configs.Flag{Name: "--slo", Key: key, Value: strings.TrimSpace(target)})
+	}
+	return flags, nil
 }
 
 // notEmpty refuses file and folder flags that are given without a name, as a script

@@ -1,0 +1,131 @@
+package scheduler
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Routers: the replica that a request goes to.
+const (
+	RouteRoundRobin = "round-robin"
+	// RouteLeastKV takes the replica with the fewest tokens of requests, those that wait
+	// included, at their lengths so far.
+	RouteLeastKV = "least-kv"
+	// RouteLeastOutstanding takes the one with the fewest tokens left to prefill and to emit.
+	RouteLeastOutstanding = "least-outstanding"
+)
+
+// ServingSpec is the section [serving]: what a server does with the requests that come.
+type ServingSpec struct {
+	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue) or
+	// "least-outstanding" (tokens left to prefill and to emit).
+	Router string `toml:"router"`
+	// MaxWaiting bounds the requests that wait for their prompt on a replica; more are refused. 0: no limit.
+	MaxWaiting int `toml:"max_waiting"`
+	// Deadline is how long a request may wait for its prompt to begin; then it is dropped. 0s: no limit.
+	Deadline units.Duration `toml:"deadline"`
+	// PrefillStreak bounds the iterations in a row that only prefill while requests decode, of a policy that prefills first;
+	// 0: no limit.
+	PrefillStreak int `toml:"prefill_streak"`
+}
+
+// ServingDefaults is the sections [serving] and [slo] below all presets.
+const ServingDefaults = `
+[serving]
+router = "round-robin" # request i to replica i mod replicas, as the paper divides them; imbalance of the replicas
+max_waiting = 0        # 0: none is refused, as in vLLM; TTFT of an overloaded server
+deadline = "0s"        # 0s: none is dropped, as in vLLM; TTFT of an overloaded server
+prefill_streak = 0     # 0: decoding waits as long as prompts find memory, as in vLLM's first scheduler; the tail of TBT
+
+[slo]
+ttft = "0s"       # no target; --slo
+tbt = "0s"        # no target; --slo
+attainment = 0.99 # our choice: the share of requests that must meet both targets; the rate of 'l3sim capacity'
+`
+
+// Check has the rules of the section [serving].
+func (s *ServingSpec) Check(c *input.Check) {
+	input.OneOf(c, "router", s.Router, RouteRoundRobin, RouteLeastKV, RouteLeastOutstanding)
+	c.That(s.MaxWaiting >= 0 && s.MaxWaiting <= 1<<24, "max_waiting", s.MaxWaiting, "0 (no limit) to 16777216")
+	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
+	c.That(s.PrefillStreak >= 0 && s.PrefillStreak <= 1<<24, "prefill_streak", s.PrefillStreak, "0 (no limit) to 16777216")
+}
+
+// SLO is the section [slo]: targets of latency. A request attains them if its TTFT, and the
+// 99th percentile of its own times between tokens, are not above them.
+type SLO struct {
+	TTFT units.Duration `toml:"ttft"` // target of the time to the first token; 0s: none
+	TBT  units.Duration `toml:"tbt"`  // target of the 99th percentile of a request's times between tokens; 0s: none
+	// Attainment is the share of requests that must attain the targets.
+	Attainment float64 `toml:"attainment"`
+}
+
+// Given says that there is a target.
+func (s *SLO) Given() bool { return s.TTFT > 0 || s.TBT > 0 }
+
+// Check has the rules of the section [slo].
+func (s *SLO) Check(c *input.Check) {
+	c.That(s.TTFT >= 0, "ttft", s.TTFT, "at least 0s (no target)")
+	c.That(s.TBT >= 0, "tbt", s.TBT, "at least 0s (no target)")
+	c.Share("attainment", s.Attainment)
+}
+
+// Extend tells the scheduler the requests that Add may name: those from before, and more.
+func (s *Scheduler) Extend(requests []traces.Request) {
+	s.requests = requests
+	for len(s.holds) < len(requests) {
+		s.holds = append(s.holds, Reservation{})
+	}
+}
+
+// Extend tells the Offload, and the GPUs alone, the requests that Add may name.
+func (o *Offload) Extend(requests []traces.Request) {
+	o.Scheduler.Extend(requests)
+	a := o.alone
+	a.Extend(requests)
+	for len(a.next) < len(requests) {
+		a.next, a.phases, a.group = append(a.next, 0), append(a.phases, phase{}), append(a.group, 0)
+	}
+}
+
+// InSystem returns the requests that were added and have not left: those that wait, that
+// prefill in the present iteration, that decode and that swap in. It is right once Next has
+// formed an iteration, until Complete.
+func (s *Scheduler) InSystem() int {
+	return s.Waiting() + len(s.chunked) + len(s.decoding) + len(s.moving)
+}
+
+// InSystem adds the requests that decode on the host.
+func (o *Offload) InSystem() int { return o.Scheduler.InSystem() + len(o.hosted) }
+
+// Expire drops the requests that came before a time and whose prompts have not begun, the
+// oldest first. Requests that have memory, or had it, stay.
+func (s *Scheduler) Expire(before units.Duration, dropped func(request int32)) {
+	first := s.head
+	for first < len(s.queue) && !s.queue[first].fresh() {
+		first++
+	}
+	last := first
+	for last < len(s.queue) && s.queue[last].fresh() && s.requests[s.queue[last].request].Arrival < before {
+		dropped(s.queue[last].request)
+		last++
+	}
+	if last > first {
+		s.queue = slices.Delete(s.queue, first, last)
+		s.blocked = false
+	}
+}
+
+// Expire drops requests. The GPUs alone may serve them: they do not count as late here.
+func (o *Offload) Expire(before units.Duration, dropped func(request int32)) {
+	o.Scheduler.Expire(before, func(request int32) {
+		o.alone.next[request] = int32(o.requests[request].Output + 1)
+		dropped(request)
+	})
+}
+
+// fresh says that a request has neither memory nor tokens, and had none.
+func (w *waiting) fresh() bool { return !w.held && w.finished == 0 && w.emitted == 0 }

@@ -1,0 +1,283 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// coming returns the trace with the arrivals of a configuration.
+func coming(t testing.TB, cfg *configs.Config, requests []traces.Request) *traces.Trace {
+	t.Helper()
+	trace, err := (&traces.Trace{Name: "x", Requests: requests}).Arrive(cfg.Arrivals, cfg.Run.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// drawRequests draws requests of short lengths.
+func drawRequests(t *rapid.T, most int) []traces.Request {
+	requests := make([]traces.Request, rapid.IntRange(1, most).Draw(t, "requests"))
+	for i := range requests {
+		requests[i] = traces.Request{ID: i, Input: rapid.IntRange(1, 3000).Draw(t, "in"), Output: rapid.IntRange(1, 60).Draw(t, "out")}
+	}
+	return requests
+}
+
+// drawOnline draws how requests come and what a server does with them.
+func drawOnline(t *rapid.T) []string {
+	var sets []string
+	set := func(key string, value any) { sets = append(sets, fmt.Sprintf("%s=%v", key, value)) }
+	switch kind := rapid.SampledFrom([]string{"all-at-once", "poisson", "gamma", "closed-loop"}).Draw(t, "kind"); kind {
+	case "closed-loop":
+		set("arrivals.users", rapid.IntRange(1, 12).Draw(t, "users"))
+		set("arrivals.think_time", rapid.SampledFrom([]string{"0s", "20ms", "3s"}).Draw(t, "think"))
+		set("arrivals.think_distribution", rapid.SampledFrom([]string{"fixed", "exponential"}).Draw(t, "thinking"))
+		set("arrivals.kind", kind)
+	case "all-at-once":
+		set("arrivals.kind", kind)
+	default:
+		set("arrivals.kind", kind)
+		set("arrivals.rate_per_s", rapid.Float64Range(0.1, 200).Draw(t, "rate"))
+		set("arrivals.cv", rapid.SampledFrom([]float64{0.3, 1, 3}).Draw(t, "cv"))
+	}
+	set("serving.router", rapid.SampledFrom([]string{"round-robin", "least-kv", "least-outstanding"}).Draw(t, "router"))
+	set("serving.max_waiting", rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "waiting"))
+	set("serving.deadline", rapid.SampledFrom([]string{"0s", "0s", "1ms", "400ms"}).Draw(t, "deadline"))
+	set("serving.prefill_streak", rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "streak"))
+	set("slo.tbt", rapid.SampledFrom([]string{"0s", "40ms", "100ms"}).Draw(t, "tbt"))
+	set("slo.ttft", rapid.SampledFrom([]string{"0s", "300ms"}).Draw(t, "ttft"))
+	return sets
+}
+
+// residence returns the time that requests spent in the system, added up.
+func residence(r *Result) (sum units.Total) {
+	for i := range r.Requests {
+		if q := &r.Requests[i]; q.Outcome == results.Served || q.Outcome == results.Expired {
+			sum.Add(q.Finish - q.Request.Arrival)
+		}
+	}
+	return sum
+}
+
+// TestOnlineLaws: whatever the system, small memories, arrivals, router and limits, every
+// request is served to its end or turned away, laws hold, and over a run, which begins and
+// ends empty, the time that requests spend in the system is the integral of the number that
+// the schedulers count, to the picosecond (Little, "A proof for the queuing formula L = λW",
+// 1961).
+func TestOnlineLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		system := rapid.SampledFrom(Names()).Draw(t, "system")
+		sets := append(drawOnline(t), "run.system="+system, "run.model=llama-2-7b",
+			"memory.admission="+rapid.SampledFrom([]string{"final", "current"}).Draw(t, "admission"),
+			fmt.Sprint("memory.history=", rapid.SampledFrom([]int{0, 1000}).Draw(t, "history")),
+			fmt.Sprint("batching.max_num_seqs=", rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "seats")),
+			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "63GiB"}).Draw(t, "reserve")),
+			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"64GiB", "2TiB"}).Draw(t, "capacity")))
+		cfg, err := Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := (&traces.Trace{Name: "x", Requests: drawRequests(t, 30)}).Arrive(cfg.Arrivals, cfg.Run.Seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true})
+		if _, none := err.(*RejectedError); none {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := residence(r); r.inSystem != want {
+			t.Fatalf("%v requests · ps in the system, requests spent %v", r.inSystem.Picoseconds(), want.Picoseconds())
+		}
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if q.Outcome == results.Served && (q.Start < q.Request.Arrival || q.FirstToken <= q.Start || q.Finish < q.FirstToken) {
+				t.Fatalf("%+v", q)
+			}
+			if d := cfg.Serving.Deadline; d > 0 && q.Outcome == results.Served && q.Start-q.Request.Arrival > d {
+				t.Fatalf("request %d begins after %v", i, q.Start-q.Request.Arrival)
+			}
+			if d := cfg.Serving.Deadline; q.Outcome == results.Expired && (d == 0 || q.Finish-q.Request.Arrival <= d) {
+				t.Fatalf("request %d is dropped after %v", i, q.Finish-q.Request.Arrival)
+			}
+		}
+	})
+}
+
+// TestTogetherIsApart: with a router that takes turns, replicas in one loop and each in its own
+// give the same bytes.
+func TestTogetherIsApart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(Names()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin")
+		cfg, err := Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cfg.Arrivals.Kind == traces.ArrivalsClosed {
+			return
+		}
+		trace, err := (&traces.Trace{Name: "x", Requests: drawRequests(t, 40)}).Arrive(cfg.Arrivals, cfg.Run.Seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		var want string
+		for _, together := range []bool{false, true} {
+			r, err := node.run(context.Background(), trace, Options{}, together)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := written(t, cfg, r)
+			if want == "" {
+				want = got
+			}
+			if got != want {
+				t.Fatalf("apart\n%s\ntogether\n%s", want, got)
+			}
+		}
+	})
+}
+
+// written returns the files of a run.
+func written(t *rapid.T, cfg *configs.Config, r *Result) string {
+	s, err := r.Summary(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := s.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := results.WriteRequests(&b, r.Requests); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestAloneAtLowRates: where requests come so rarely that none meets another, each takes what it
+// takes alone.
+func TestAloneAtLowRates(t *testing.T) {
+	for _, system := range Names() {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=poisson", "arrivals.rate_per_s=0.001"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		requests := uneven(6)
+		r := mustRun(t, node, coming(t, cfg, requests), false)
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			alone := requests[i]
+			alone.Arrival = 0
+			a := &mustRun(t, node, &traces.Trace{Requests: []traces.Request{alone}}, false).Requests[0]
+			if q.FirstToken-q.Request.Arrival != a.FirstToken || q.Finish-q.Request.Arrival != a.Finish {
+				t.Errorf("%s: request %d takes %v and %v, alone %v and %v", system, i, q.FirstToken-q.Request.Arrival, q.Finish-q.Request.Arrival, a.FirstToken, a.Finish)
+			}
+		}
+	}
+}
+
+// serverOf returns a node of gpu-only that serves one request at a time on each of its
+// replicas, and the time that it takes for one of the given lengths.
+func serverOf(t testing.TB, replicas, in, out int, sets ...string) (*configs.Config, *Node, units.Duration) {
+	t.Helper()
+	cfg, err := Load(configs.Options{Sets: append(sets, "run.system=gpu-only", "run.model=llama-3-8b", fmt.Sprint("node.gpus=", replicas), "batching.max_num_seqs=1",
+		"serving.router=least-outstanding")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := mustNode(t, cfg)
+	r := mustRun(t, node, &traces.Trace{Requests: equalLengths(1, in, out)}, false)
+	return cfg, node, r.Requests[0].Finish
+}
+
+func equalLengths(n, in, out int) []traces.Request {
+	requests := make([]traces.Request, n)
+	for i := range requests {
+		requests[i] = traces.Request{ID: i, Input: in, Output: out}
+	}
+	return requests
+}
+
+// TestDeterministicServers: with fixed lengths, one request at a time and Poisson arrivals, the mean
+// wait is that of M/D/1 (Pollaczek and Khinchine: ρD / 2(1 − ρ)) and of M/D/c, c replicas
+// behind one queue (Crommelin, "Delay probability formulae when the holding times are
+// constant", 1932, by the recursion of the queue at multiples of D), within 2%.
+func TestDeterministicServers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of thousands of requests")
+	}
+	const n, in, out = 300_000, 1, 12
+	for _, c := range []struct {
+		servers int
+		rho     float64
+	}{{1, 0.5}, {1, 0.7}, {2, 0.6}, {4, 0.7}} {
+		cfg, node, service := serverOf(t, c.servers, in, out)
+		cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, c.rho*float64(c.servers)/service.Seconds()
+		r := mustRun(t, node, coming(t, cfg, equalLengths(n, in, out)), false)
+		var waited units.Total
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if took := q.Finish - q.Start; took != service {
+				t.Fatalf("request %d is served in %v, alone in %v", i, took, service)
+			}
+			waited.Add(q.Start - q.Request.Arrival)
+		}
+		got := waited.Picoseconds() / n / float64(service)
+		want := waitMDc(c.servers, c.rho)
+		if c.servers == 1 {
+			if exact := c.rho / 2 / (1 - c.rho); math.Abs(want/exact-1) > 1e-6 {
+				t.Fatalf("the recursion gives %v for M/D/1, want %v", want, exact)
+			}
+		}
+		if math.Abs(got/want-1) > 0.02 {
+			t.Errorf("M/D/%d at %v: a mean wait of %.4f services, want %.4f", c.servers, c.rho, got, want)
+		}
+	}
+}
+
+// waitMDc returns the mean wait of M/D/c in services. The number in the system at t + D is what
+// was there at t and more than c, and what has come meanwhile; its stationary distribution
+// is iterated to, and Little's law gives the wait from the mean queue.
+func waitMDc(c int, rho float64) float64 {
+	const most = 400
+	lambda := rho * float64(c)
+	poisson := make([]float64, most)
+	poisson[0] = math.Exp(-lambda)
+	for k := 1; k < most; k++ {
+		poisson[k] = poisson[k-1] * lambda / float64(k)
+	}
+	p := make([]float64, most)
+	p[0] = 1
+	for range 2000 {
+		next := make([]float64, most)
+		for i, x := range p {
+			if x < 1e-18 {
+				continue
+			}
+			left := max(i-c, 0)
+			for k := 0; left+k < most && k < 120; k++ {
+				next[left+k] += x * poisson[k]
+			}
+		}
+		p = next
+	}
+	queue := 0.0
+	for i, x := range p {
+		queue += float64(max(i-c, 0)) * x
+	}
+	return queue / lambda
+}

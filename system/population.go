@@ -1,0 +1,88 @@
+package system
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// population follows the number of requests in a replica over time, as its scheduler counts
+// them: those that wait, prefill, decode or lie on the host.
+type population struct {
+	n     int
+	since units.Duration
+	area  units.Total // of requests times picoseconds, from 0 to since
+	// The same in each quarter of the time in which requests arrive, which is from 0 to span.
+	span     units.Duration
+	quarters [4]units.Total
+}
+
+// set changes the number at a time.
+func (p *population) set(now units.Duration, n int) {
+	p.area.AddTimes(now-p.since, int64(p.n))
+	for p.since < min(now, p.span) && p.n > 0 {
+		q := p.quarter(p.since)
+		until := min(now, p.bound(q+1))
+		p.quarters[q].AddTimes(until-p.since, int64(p.n))
+		p.since = until
+	}
+	p.since, p.n = now, n
+}
+
+// bound returns the time at which quarter q begins.
+func (p *population) bound(q int) units.Duration {
+	return p.span/4*units.Duration(q) + p.span%4*units.Duration(q)/4
+}
+
+// quarter returns the quarter of a time before span.
+func (p *population) quarter(t units.Duration) int {
+	q := 0
+	for p.bound(q+1) <= t {
+		q++
+	}
+	return q
+}
+
+// What is taken for saturation is a share of all requests, and more than what chance brings
+// where there are few: docs/metrics.md.
+const (
+	saturatedShare = 0.02
+	leastWaiting   = 10
+)
+
+// saturated says whether a node could not keep up with requests that came over time. One of
+// three is true: the number in the system grew from the second quarter of that time to the
+// third and from there to the fourth, by saturatedShare of the requests that come in half of
+// it and thrice the square root of the number; saturatedShare of all requests
+// waited at once on average, leastWaiting at least; or as large a share was turned away.
+func saturated(replicas []*replica) bool {
+	requests, away := 0, 0
+	var waited units.Total
+	var mean [4]float64
+	span := float64(replicas[0].population.span)
+	if span == 0 {
+		return false
+	}
+	for _, r := range replicas {
+		for q := range mean {
+			mean[q] += r.population.quarters[q].Picoseconds() / (span / 4)
+		}
+		requests += len(r.out.requests)
+		for i := range r.out.requests {
+			switch q := &r.out.requests[i]; q.Outcome {
+			case results.Served:
+				waited.Add(q.Start - q.Request.Arrival)
+			case results.Expired:
+				waited.Add(q.Finish - q.Request.Arrival)
+				away++
+			case results.Refused:
+				away++
+			}
+		}
+	}
+	share := saturatedShare * float64(requests)
+	grown := mean[3] - mean[1]
+	grows := mean[1] < mean[2] && mean[2] < mean[3] && grown >= share/2 && grown >= 3*math.Sqrt(mean[1])
+	return grows || waited.Picoseconds()/span >= max(share, leastWaiting) || away > 0 && float64(away) >= share
+}

@@ -1,0 +1,300 @@
+package traces
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Kinds of arrivals.
+const (
+	ArrivalsAuto   = "auto"        // ArrivalsTrace where requests have times; else ArrivalsPoisson with a rate, ArrivalsAtOnce without
+	ArrivalsAtOnce = "all-at-once" // all are there at the start: a full queue, which measures throughput
+	ArrivalsTrace  = "trace"       // the file's times
+	// ArrivalsPoisson draws exponential gaps, ArrivalsGamma gaps with a coefficient of variation.
+	ArrivalsPoisson = "poisson"
+	ArrivalsGamma   = "gamma"
+	// ArrivalsClosed is a number of users: each sends its next request when it has the answer
+	// to the last one, and has thought.
+	ArrivalsClosed = "closed-loop"
+)
+
+// Distributions of the time that a user of a closed loop thinks.
+const (
+	ThinkFixed       = "fixed"
+	ThinkExponential = "exponential"
+)
+
+// ArrivalSpec is the section [arrivals]: when the requests of a trace come.
+type ArrivalSpec struct {
+	// Kind is "auto", "all-at-once", "trace", "poisson", "gamma" or "closed-loop". "auto" takes the times of a file that has
+	// them; without any it draws Poisson arrivals where there is a rate, and else lets all come at once.
+	Kind string `toml:"kind"`
+	// RatePerS is the mean rate in requests a second: of what is drawn, and of a file whose times are stretched to it; 0: none
+	// is given.
+	RatePerS float64 `toml:"rate_per_s"`
+	CV       float64 `toml:"cv"` // coefficient of variation of the gaps of "gamma"; 1 is Poisson, above it is bursty
+	// Users is how many requests of "closed-loop" are there at most.
+	Users int `toml:"users"`
+	// ThinkTime is the mean time from an answer to the same user's next request.
+	ThinkTime units.Duration `toml:"think_time"`
+	// ThinkDistribution is "fixed" or "exponential".
+	ThinkDistribution string `toml:"think_distribution"`
+	// Scale multiplies the rate of a file's times: 2 has requests come in half the time.
+	Scale float64 `toml:"scale"`
+	// Window is the part of a file's times that is run, from:to, without its end; "" for all. Its start is the run's.
+	Window string `toml:"window"`
+}
+
+// ArrivalDefaults is the section [arrivals] below all presets.
+const ArrivalDefaults = `
+[arrivals]
+kind = "auto"                  # a file's times where it has any, else all at once, as in the paper; TTFT; --arrivals
+rate_per_s = 0.0               # 0: as the file has it; requests a second, TTFT, batch size; --rate
+cv = 1.0                       # Poisson's; "gamma" only: bursts, the tail of TTFT
+users = 0                      # "closed-loop" only, where it must be given: concurrency of a load generator
+think_time = "0s"              # "closed-loop" only: a load generator does not think
+think_distribution = "fixed"
+scale = 1.0                    # the rate of the file
+window = ""
+`
+
+const (
+	maxRate  = 1e9
+	maxUsers = 1 << 20
+)
+
+// Check has the rules of the section [arrivals].
+func (s *ArrivalSpec) Check(c *input.Check) {
+	input.OneOf(c, "kind", s.Kind, ArrivalsAuto, ArrivalsAtOnce, ArrivalsTrace, ArrivalsPoisson, ArrivalsGamma, ArrivalsClosed)
+	input.OneOf(c, "think_distribution", s.ThinkDistribution, ThinkFixed, ThinkExponential)
+	input.Within(c, "rate_per_s", s.RatePerS, 0, maxRate)
+	input.Within(c, "cv", s.CV, 0.01, 100)
+	c.That(s.Users >= 0 && s.Users <= maxUsers, "users", s.Users, "0 to %d", maxUsers)
+	c.That(s.ThinkTime >= 0 && s.ThinkTime <= maxTime, "think_time", s.ThinkTime, "0s to %v", maxTime)
+	input.Within(c, "scale", s.Scale, 1e-6, 1e6)
+	_, _, err := s.window()
+	c.That(err == nil, "window", s.Window, `two times, the later one last, such as "600s:1200s"`)
+	drawn := s.Kind == ArrivalsPoisson || s.Kind == ArrivalsGamma
+	c.That(!drawn || s.RatePerS > 0, "rate_per_s", s.RatePerS, "more than 0 with arrivals.kind = %q", s.Kind)
+	c.That(s.Kind != ArrivalsClosed || s.Users > 0, "users", s.Users, "at least 1 with arrivals.kind = %q", s.Kind)
+	c.That(s.RatePerS == 0 || s.Kind != ArrivalsAtOnce && s.Kind != ArrivalsClosed, "rate_per_s", s.RatePerS, "0 with arrivals.kind = %q, which has no rate of its own", s.Kind)
+	c.That(s.RatePerS == 0 || s.Scale == 1, "scale", s.Scale, "1 with arrivals.rate_per_s, which stretches the times itself")
+}
+
+// maxTime is the longest time between events: a year does not fit the clock, this does.
+const maxTime = 24 * 3600 * units.Second
+
+// window returns the two times of Window; of "" all there is.
+func (s *ArrivalSpec) window() (from, to units.Duration, err error) {
+	if s.Window == "" {
+		return 0, math.MaxInt64, nil
+	}
+	first, last, found := strings.Cut(s.Window, ":")
+	if err = from.UnmarshalText([]byte(first)); err == nil {
+		err = to.UnmarshalText([]byte(last))
+	}
+	if err == nil && (!found || from < 0 || to <= from) {
+		err = fmt.Errorf("%q is no window", s.Window)
+	}
+	return from, to, err
+}
+
+// Arrivals is how the requests of a trace come.
+type Arrivals struct {
+	Kind string // "" in a trace whose requests have their times from elsewhere
+	// RatePerS is the mean rate; 0 where all come at once, or when others have been served.
+	RatePerS float64
+	Closed   *ClosedLoop // of "closed-loop"
+}
+
+// Described returns the arrivals of a trace, which its times say where nothing else does.
+func (t *Trace) Described() Arrivals {
+	a := t.Arrivals
+	switch span := t.span(); {
+	case a.Kind != "":
+	case span == 0:
+		a.Kind = ArrivalsAtOnce
+	default:
+		a.Kind, a.RatePerS = ArrivalsTrace, float64(len(t.Requests)-1)/span.Seconds()
+	}
+	return a
+}
+
+// span returns the time from the first arrival to the last.
+func (t *Trace) span() units.Duration {
+	if len(t.Requests) == 0 {
+		return 0
+	}
+	first, last := units.Duration(math.MaxInt64), units.Duration(0)
+	for i := range t.Requests {
+		first, last = min(first, t.Requests[i].Arrival), max(last, t.Requests[i].Arrival)
+	}
+	return last - first
+}
+
+// Cut returns the requests of a window of the trace's times, whose start is time 0. A window
+// without a request is an *input.Error.
+func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
+	if spec.Window == "" {
+		return t, nil
+	}
+	from, to, err := spec.window()
+	if err != nil {
+		return nil, input.Validate(&spec)
+	}
+	cut := &Trace{Name: t.Name}
+	for _, r := range t.Requests {
+		if r.Arrival >= from && r.Arrival < to {
+			r.Arrival -= from
+			cut.Requests = append(cut.Requests, r)
+		}
+	}
+	if len(cut.Requests) == 0 {
+		return nil, &input.Error{Key: "arrivals.window", Value: strconv.Quote(spec.Window),
+			Expected: fmt.Sprintf("a part of the times of %s in which requests come; the last of %d comes at %v", t.Name, len(t.Requests), t.span())}
+	}
+	return cut, nil
+}
+
+// Arrive returns the trace with the arrivals that spec says. Its requests keep their order
+// and lengths. What is drawn depends on the seed and on the place of a request in the trace
+// alone: gaps are drawn at a rate of 1 and then stretched, so that runs at different rates,
+// or of different systems, see the same pattern. Drawn gaps are stretched to the rate
+// exactly, as vLLM's benchmark does (vllm/benchmarks/serve.py, get_request).
+//
+// Times that a file lacks, and times beyond 106 days, are an *input.Error.
+func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
+	kind, span := spec.Kind, t.span()
+	if kind == ArrivalsAuto {
+		switch {
+		case span > 0:
+			kind = ArrivalsTrace
+		case spec.RatePerS > 0:
+			kind = ArrivalsPoisson
+		default:
+			kind = ArrivalsAtOnce
+		}
+	}
+	switch kind {
+	case ArrivalsTrace:
+		if span == 0 && len(t.Requests) > 1 {
+			return nil, &input.Error{Key: "arrivals.kind", Value: strconv.Quote(spec.Kind),
+				Expected: fmt.Sprintf("a trace with times of arrival; those of %s are all the same", t.Name)}
+		}
+		rate, scale := float64(len(t.Requests)-1)/span.Seconds(), spec.Scale
+		switch {
+		case span == 0:
+			return t.with(slices.Clone(t.Requests), Arrivals{Kind: kind})
+		case spec.RatePerS > 0:
+			scale = spec.RatePerS / rate
+		}
+		return t.stretched(func(i int) float64 { return float64(t.Requests[i].Arrival) / scale }, Arrivals{Kind: kind, RatePerS: rate * scale})
+	case ArrivalsPoisson, ArrivalsGamma:
+		at := gaps(len(t.Requests), kind, spec.CV, seed)
+		picoseconds := 0.0
+		if n := len(at); n > 1 {
+			picoseconds = 1e12 / spec.RatePerS * float64(n-1) / at[n-1]
+		}
+		return t.stretched(func(i int) float64 { return at[i] * picoseconds }, Arrivals{Kind: kind, RatePerS: spec.RatePerS})
+	case ArrivalsClosed:
+		return t.with(t.AtOnce().Requests, Arrivals{Kind: kind, Closed: &ClosedLoop{spec.Users, spec.ThinkTime, spec.ThinkDistribution, seed}})
+	}
+	return t.with(t.AtOnce().Requests, Arrivals{Kind: ArrivalsAtOnce})
+}
+
+// stretched returns the trace with request i at at(i) picoseconds.
+func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
+	requests := slices.Clone(t.Requests)
+	for i := range requests {
+		ps := at(i)
+		if !(ps < float64(maxSeconds)*1e12) {
+			return nil, &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(a.RatePerS),
+				Expected: fmt.Sprintf("a rate at which the %d requests of %s come within 106 days", len(requests), t.Name)}
+		}
+		requests[i].Arrival = units.FromPicoseconds(math.Round(ps))
+	}
+	return t.with(requests, a)
+}
+
+func (t *Trace) with(requests []Request, a Arrivals) (*Trace, error) {
+	return &Trace{Name: t.Name, Requests: requests, Arrivals: a}, nil
+}
+
+// gaps returns n times of arrival, the first 0, with gaps of mean 1.
+func gaps(n int, kind string, cv float64, seed uint64) []float64 {
+	r := rand.New(stream(seed, "arrivals", kind))
+	draw := func() float64 { return exponential(r) }
+	if kind == ArrivalsGamma {
+		shape := 1 / (cv * cv)
+		draw = func() float64 { return gamma(r, shape) / shape }
+	}
+	at := make([]float64, n)
+	for i := 1; i < n; i++ {
+		at[i] = at[i-1] + draw()
+	}
+	return at
+}
+
+// exponential draws from the exponential distribution of mean 1, with the same bits on every
+// machine.
+func exponential(r *rand.Rand) float64 { return -portable.Log(1 - float64(r.Float64())) }
+
+// gamma draws from the gamma distribution of a shape and scale 1 (Marsaglia and Tsang, "A
+// simple method for generating gamma variables", ACM TOMS 26(3), 2000), with the same bits on
+// every machine.
+func gamma(r *rand.Rand, shape float64) float64 {
+	if shape < 1 {
+		u := 1 - float64(r.Float64())
+		return gamma(r, shape+1) * portable.Exp(portable.Log(u)/shape)
+	}
+	d := shape - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := normal(r)
+		v := 1 + float64(c*x)
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if portable.Log(1-r.Float64()) < float64(0.5*float64(x*x))+d-float64(d*v)+float64(d*portable.Log(v)) {
+			return d * v
+		}
+	}
+}
+
+// normal draws from the standard normal distribution by the polar method (Marsaglia and
+// Bray, SIAM Review 6(3), 1964).
+func normal(r *rand.Rand) float64 {
+	for {
+		u, v := float64(2*float64(r.Float64()))-1, float64(2*float64(r.Float64()))-1
+		if s := float64(u*u) + float64(v*v); s > 0 && s < 1 {
+			return u * math.Sqrt(-2*portable.Log(s)/s)
+		}
+	}
+}
+
+// ClosedLoop is users that each have one request at a time.
+type ClosedLoop struct {
+	Users        int
+	ThinkTime    units.Duration // mean
+	distribution string
+	seed         uint64
+}
+
+// Thinking returns a function that draws the times that users think, one request after
+// another in the order in which these are sent.
+func (c *ClosedLoop) Thinking() func() units.Duration {
+	if c.distribution != ThinkExponential {
+		return func() units.Duration { return c.ThinkTime }
+	}
+	r := rand.New(stream(c.seed, "arrivals", "think"))
+	return func() units.Duration { return units.FromPicoseconds(math.Round(float64(c.ThinkTime) * exponential(r))) }
+}
