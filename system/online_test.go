@@ -281,3 +281,43 @@ func waitMDc(c int, rho float64) float64 {
 	}
 	return queue / lambda
 }
+
+// TestSaturated: single servers at 80% of their capacity are never said to be saturated, at 110%
+// always; nor is a closed loop, nor a full queue.
+func TestSaturated(t *testing.T) {
+	const n, in, out = 2000, 1, 12
+	cfg, node, service := serverOf(t, 1, in, out)
+	at := func(kind string, rho float64, seed uint64) bool {
+		c := *cfg
+		c.Run.Seed, c.Arrivals.Kind, c.Arrivals.Users = seed, kind, 20
+		if kind == traces.ArrivalsPoisson {
+			c.Arrivals.RatePerS = rho / service.Seconds()
+		}
+		return mustRun(t, node, coming(t, &c, equalLengths(n, in, out)), false).saturated
+	}
+	for seed := range uint64(40) {
+		if at(traces.ArrivalsPoisson, 0.8, seed) {
+			t.Errorf("seed %d: saturated at 80%%", seed)
+		}
+		if !at(traces.ArrivalsPoisson, 1.1, seed) {
+			t.Errorf("seed %d: not saturated at 110%%", seed)
+		}
+	}
+	if at(traces.ArrivalsClosed, 0, 1) || at(traces.ArrivalsAtOnce, 0, 1) {
+		t.Error("a closed loop or a full queue is saturated")
+	}
+}
+
+// TestTurnedAwayIsSaturated: a queue that cannot grow, as requests are refused or dropped,
+// hides no overload.
+func TestTurnedAwayIsSaturated(t *testing.T) {
+	const n, in, out = 500, 1, 12
+	for _, set := range []string{"serving.max_waiting=2", "serving.deadline=100ms"} {
+		cfg, node, service := serverOf(t, 1, in, out, set, "arrivals.kind=poisson", "arrivals.rate_per_s=1")
+		cfg.Arrivals.RatePerS = 1.5 / service.Seconds()
+		r := mustRun(t, node, coming(t, cfg, equalLengths(n, in, out)), false)
+		if !r.saturated || r.rejected < n/5 {
+			t.Errorf("%s: %d of %d turned away, saturated %v", set, r.rejected, n, r.saturated)
+		}
+	}
+}

@@ -264,7 +264,7 @@ func gamma(r *rand.Rand, shape float64) float64 {
 			continue
 		}
 		v = v * v * v
-		if portable.Log(1-r.Float64()) < float64(0.5*float64(x*x))+d-float64(d*v)+float64(d*portable.Log(v)) {
+		if portable.Log(1-float64(r.Float64())) < float64(0.5*float64(x*x))+d-float64(d*v)+float64(d*portable.Log(v)) {
 			return d * v
 		}
 	}
