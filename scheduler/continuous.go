@@ -5,16 +5,17 @@ package scheduler
 // than MaxBatchTokens. Then it is alone in its iterations.
 func (s *Scheduler) prefillFirst() {
 	b := &s.batch
-	if s.prompts() {
+	if s.prompts() && !s.streak.over(len(s.decoding)) {
 		for i := range b.Sub {
 			b.Sub[i].Decode = b.Sub[i].Decode[:0]
 		}
 		s.dealt, s.single = -1, false
 		s.fill()
-		if len(b.Sub[0].Prefill) > 0 {
+		if s.streak.next(len(b.Sub[0].Prefill) > 0, len(s.decoding)) {
 			return
 		}
 	}
+	s.streak.next(false, 0)
 	if s.nextStep() && s.spec.Adaptive && len(b.Sub) == 2 {
 		s.adapt()
 	}
@@ -86,4 +87,22 @@ func (s *Scheduler) stage(w *waiting) bool {
 	var ok bool
 	w.staged, ok = s.ledger.Reserve(prompted(w.prompt), 0, nil, s.comm.Balance, s.rng)
 	return ok
+}
+
+// streak counts the iterations in a row that only prefill while requests decode.
+type streak struct {
+	n, most int // most 0: no limit
+}
+
+// over says that the next iteration must be one in which requests decode.
+func (k *streak) over(decoding int) bool { return k.most > 0 && k.n >= k.most && decoding > 0 }
+
+// next counts an iteration, which only prefills or decodes, and says whether it prefills.
+func (k *streak) next(prefills bool, decoding int) bool {
+	if prefills && decoding > 0 {
+		k.n++
+	} else {
+		k.n = 0
+	}
+	return prefills
 }

@@ -187,13 +187,14 @@ func (o *Offload) account() {
 // promptsFirst forms an iteration of prompts where memory has room for one. It returns
 // whether the iteration has a prompt.
 func (o *Offload) promptsFirst() bool {
-	if !o.prompts() {
-		return false
+	decoding := len(o.decoding) + len(o.hosted)
+	if !o.prompts() || o.streak.over(decoding) {
+		return o.streak.next(false, decoding)
 	}
 	o.clear()
 	o.stayOnGPUs()
 	o.fill()
-	return len(o.batch.Sub[0].Prefill) > 0
+	return o.streak.next(len(o.batch.Sub[0].Prefill) > 0, decoding)
 }
 
 // clear removes all decoding requests from the iteration.

@@ -43,7 +43,7 @@ func newAlone(s *Scheduler, costs OffloadCosts) *alone {
 	spec, memory := *s.spec, *s.ledger
 	spec.SubBatches = 1
 	memory.used, memory.tokens, memory.spare = slices.Clone(memory.used), slices.Clone(memory.tokens), nil
-	c := Config{Policy: s.policy, Scheduler: &spec, Memory: s.memory, Comm: s.comm, Batching: s.batching}
+	c := Config{Policy: s.policy, Scheduler: &spec, Memory: s.memory, Comm: s.comm, Batching: s.batching, PrefillStreak: s.streak.most}
 	a := &alone{Scheduler: New(c, s.requests, &memory, s.gpu, nil, s.rng), costs: costs, next: make([]int32, len(s.requests)), group: make([]int32, len(s.requests)), phases: make([]phase, len(s.requests))}
 	a.emitted = func(request int32, tokens int) {
 		if p := &a.phases[request]; p.from == 0 {

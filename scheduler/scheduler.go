@@ -53,6 +53,9 @@ type Config struct {
 	Memory    *MemorySpec
 	Comm      *CommSpec
 	Batching  *BatchingSpec
+	// PrefillStreak bounds the iterations in a row of PolicyPrefillFirst that only prefill
+	// while requests decode; 0: no limit.
+	PrefillStreak int
 }
 
 // Scheduler forms the iterations of one replica. Requests are admitted in the
@@ -63,6 +66,7 @@ type Scheduler struct {
 	memory    *MemorySpec
 	comm      *CommSpec
 	batching  *BatchingSpec
+	streak    streak
 	requests  []traces.Request
 	ledger    *Ledger
 	forecast  *forecast // nil: no forecast
@@ -98,7 +102,7 @@ type Scheduler struct {
 // has arrived. rng is for BalanceRandom.
 func New(c Config, requests []traces.Request, ledger *Ledger, gpu GPUMemory, p Predictor, rng *rand.Rand) *Scheduler {
 	s := &Scheduler{
-		policy: c.Policy, spec: c.Scheduler, memory: c.Memory, comm: c.Comm, batching: c.Batching, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
+		policy: c.Policy, spec: c.Scheduler, memory: c.Memory, comm: c.Comm, batching: c.Batching, streak: streak{most: c.PrefillStreak}, requests: requests, ledger: ledger, gpu: gpu, predictor: p,
 		rng: rng, holds: make([]Reservation, len(requests)), dealt: -1,
 		batch: Batch{Step: -1, Sub: make([]SubBatch, c.Scheduler.SubBatches)},
 	}

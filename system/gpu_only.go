@@ -71,7 +71,7 @@ func (n *Node) continuous(policy scheduler.Policy, subBatches int, adaptive bool
 	spec, comm := cfg.Scheduler, cfg.Comm
 	spec.SubBatches, spec.Adaptive, spec.Chunking, comm.Balance = subBatches, adaptive, true, balance
 	spec.ChunkMultiple = min(spec.ChunkMultiple, cfg.Batching.MaxBatchTokens)
-	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching}
+	policies := scheduler.Config{Policy: policy, Scheduler: &spec, Memory: &cfg.Memory, Comm: &comm, Batching: &cfg.Batching, PrefillStreak: cfg.Serving.PrefillStreak}
 	return scheduler.New(policies, requests, ledger, free, p, stream(streamBalance))
 }
 
