@@ -1,7 +1,6 @@
 package pim
 
 import (
-	"encoding/binary"
 	"sync"
 
 	"gonum.org/v1/gonum/blas/blas32"
@@ -11,7 +10,7 @@ import (
 // write decodes what it has stored, once, so that reads need not. Banks of a column lie side by
 // side, with the chips' shares one after another, four elements each. A burst of a value and its
 // accumulators are then one vector, which blas32.Axpy multiplies and adds element by element, in the
-// order of contextFP32.
+// order of contextFP32. Narrow elements lie alike, as many as a chip has of a burst.
 type decodedCells struct {
 	values []float32 // by row, column, bank, chip and element
 	sums   []float32 // accumulators: by query head, bank, chip and element
@@ -27,7 +26,7 @@ func (m *valueMachine) decodes() bool {
 		return true
 	}
 	exact := m.precision.Multiply == FP32 && m.precision.Accumulate == FP32 && m.precision.Context == FP32
-	return exact && m.mapping.chipElements() == decodedElements && axpyRounds()
+	return exact && (m.narrow != nil || m.mapping.chipElements() == decodedElements) && axpyRounds()
 }
 
 // axpyRounds reports whether blas32.Axpy rounds products before it adds them, as all arithmetic here
@@ -60,7 +59,7 @@ func (m *valueMachine) decode() {
 }
 
 func (m *valueMachine) decodeSums() {
-	m.decoded.sums = make([]float32, m.shape.Queries*m.mapping.Banks*m.mapping.Chips*decodedElements)
+	m.decoded.sums = make([]float32, m.shape.Queries*m.mapping.Banks*m.mapping.burstElements())
 	fillNaN(m.decoded.sums)
 }
 
@@ -72,14 +71,15 @@ func (m *valueMachine) decodedColumn(row, column int32) int {
 
 // decodeBurst reads back what a chip has stored of a burst.
 func (m *valueMachine) decodeBurst(row, column int32, ordinal, chip int, stored []byte) {
-	widen, n := m.storage.table(), m.mapping.chipElements()
+	n := m.mapping.chipElements()
 	values := m.decoded.values[m.decodedColumn(row, column)+ordinal*m.mapping.burstElements():]
-	for i := chip * n; i < (chip+1)*n; i++ {
-		to := i
-		if m.unit != nil {
-			to = m.unit.order[i]
-		}
-		values[to] = widen[binary.LittleEndian.Uint16(stored[2*(i-chip*n):])]
+	if m.unit == nil {
+		m.unpack(values[chip*n:(chip+1)*n], stored)
+		return
+	}
+	m.unpack(m.unit.wide, stored)
+	for i, x := range m.unit.wide {
+		values[m.unit.order[chip*n+i]] = x
 	}
 }
 
@@ -96,7 +96,7 @@ func (m *valueMachine) scoreDecoded(at, chip int, q *[decodedElements]float32, p
 
 // contextDecoded is contextFP32 for all chips.
 func (m *valueMachine) contextDecoded(in *instruction, query int, weights []float32) {
-	all := m.mapping.Banks * m.mapping.Chips * decodedElements
+	all := m.mapping.Banks * m.mapping.burstElements()
 	at := m.decodedColumn(in.row, in.column)
 	values, sums := m.decoded.values[at:at+all], m.decoded.sums[query*all:(query+1)*all]
 	if in.first {
@@ -110,9 +110,9 @@ func (m *valueMachine) contextDecoded(in *instruction, query int, weights []floa
 
 // readDecoded moves the accumulators [from, to) of a chip, by bank and element, into reads.
 func (m *valueMachine) readDecoded(reads []float32, query, chip, from, to int) {
-	chips := m.mapping.Chips
+	chips, n := m.mapping.Chips, m.mapping.chipElements()
 	for i := from; i < to; i++ {
-		bank, e := i/decodedElements, i%decodedElements
-		reads[i] = m.decoded.sums[((query*m.mapping.Banks+bank)*chips+chip)*decodedElements+e]
+		bank, e := i/n, i%n
+		reads[i] = m.decoded.sums[((query*m.mapping.Banks+bank)*chips+chip)*n+e]
 	}
 }

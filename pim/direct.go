@@ -1,7 +1,9 @@
 package pim
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
@@ -17,21 +19,27 @@ type direct struct {
 	round16    func(float32) float32   // to the nearest FP16 number, ties to even
 	lost       [roundings]lost         // what the roundings have lost so far
 	elements   [][]int                 // by chip: its elements of one burst, in their order
+	width      int                     // of these are multiplied at once
+	burst      int                     // elements of a burst
 	dim        int                     // d
 	padded     int                     // d with its padding
 	banks      int                     // tokens of a chunk
 	segment    int                     // tokens in the score buffer
 	merge      bool                    // segments are merged, instead of keys fetched twice
 	normalised bool                    // weights are divided by the sum
-	products   [burstElements]float32  // of one chip
+	products   []float32               // of one chip
 	chips      [directMaxChips]float32 // partial sums
 	lanes      []float32               // accumulators: by element, token of a column
+	narrow     *narrowTokens           // nil: of 16 bits
 }
 
-const (
-	burstElements  = 32 // 64 bytes of FP16 or BF16
-	directMaxChips = 16
-)
+// narrowTokens says what keys and values of 8 or 4 bits stand for: scales by token, of keys or else by token and element.
+type narrowTokens struct {
+	key, value []Scales
+	elements   [][]Scales
+}
+
+const directMaxChips = 16
 
 // The roundings of direct, one for each stage of Precision but for products,
 // of which there are two kinds.
@@ -61,49 +69,53 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	}
 	p := spec.Precision.resolve()
 	x := &direct{
-		round16: attention.RoundHalf, dim: shape.HeadDim, padded: burstElements, banks: d.Banks(),
+		round16: attention.RoundHalf, dim: shape.HeadDim, burst: 512 / shape.kvBits(), banks: d.Banks(),
 		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalisedWeights,
 	}
 	for i, f := range []Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
 		x.half[i] = f == FP16
 	}
+	x.padded = x.burst
 	for x.padded < x.dim {
 		x.padded *= 2
 	}
+	x.width = spec.Multipliers
+	if x.width == 0 {
+		x.width = d.DeviceWidth / 2
+	}
 	for chip := range 64 / d.DeviceWidth {
-		x.elements = append(x.elements, chipElements(chip, d.DeviceWidth))
+		x.elements = append(x.elements, chipElements(chip, d.DeviceWidth, shape.kvBits()))
 	}
 	if spec.ProcessingUnit == RankPU { // one unit that has the whole burst, in order
-		x.elements = [][]int{make([]int, burstElements)}
-		for e := range burstElements {
+		x.elements, x.width = [][]int{make([]int, x.burst)}, x.width*64/d.DeviceWidth
+		for e := range x.elements[0] {
 			x.elements[0][e] = e
 		}
 	}
-	x.lanes = make([]float32, x.dim*x.banks*burstElements/x.padded)
+	x.lanes = make([]float32, x.dim*x.banks*x.burst/x.padded)
+	x.products = make([]float32, 2*x.burst)
 	return x, nil
 }
 
 // clone returns a computation of the same shape with other roundings.
 func (x *direct) clone(half [roundings]bool) *direct {
 	y := *x
-	y.half, y.lost, y.lanes = half, [roundings]lost{}, make([]float32, len(x.lanes))
+	y.half, y.lost, y.lanes, y.products = half, [roundings]lost{}, make([]float32, len(x.lanes)), make([]float32, len(x.products))
 	return &y
 }
 
-// chipElements lists the elements of a burst that the re-layout puts on a chip.
-func chipElements(chip, width int) (e []int) {
-	switch width {
-	case 4: // two groups of four beats, 4×4
-		for g := range 2 {
-			e = append(e, 16*g+chip%4*4+chip/4)
-		}
-	case 8: // four pairs of beats
-		for g := range 4 {
-			e = append(e, 8*g+chip%2*4+chip/2)
-		}
-	default: // 16: each beat holds whole elements
-		for g := range 8 {
-			e = append(e, 4*g+chip)
+// chipElements lists the elements of a burst that the re-layout puts on a chip: whole ones as the bus brings them, where
+// they fit the chip's pins, else from groups of as many beats as an element takes.
+func chipElements(chip, width, bits int) (e []int) {
+	chips, each := 64/width, max(1, width/bits) // elements of a beat on the chip
+	for first := 0; first < 512/bits; first += chips * each {
+		switch beats := bits / width; {
+		case beats < 2:
+			for i := range each {
+				e = append(e, first+chip*each+i)
+			}
+		default: // a beat has chips/beats elements
+			e = append(e, first+chip%beats*(chips/beats)+chip/beats)
 		}
 	}
 	return e
@@ -141,21 +153,53 @@ func (x *direct) sum(stage int, v []float32) float32 {
 
 // score returns q·k as the chips and the rank PU add it up.
 func (x *direct) score(q, k []float32) float32 {
+	return x.round(roundScore, x.partials(q, k))
+}
+
+// partials is score before it is rounded.
+func (x *direct) partials(q, k []float32) float32 {
 	for c, elements := range x.elements {
 		partial := float32(0)
-		for burst := 0; burst < x.padded; burst += burstElements {
-			products := x.products[:len(elements)]
-			for i, e := range elements {
-				products[i] = 0
-				if e += burst; e < x.dim {
-					products[i] = x.round(roundScoreProduct, float32(q[e]*k[e]))
+		for burst := 0; burst < x.padded; burst += x.burst {
+			for first := 0; first < len(elements); first += x.width {
+				clear(x.products)
+				n := 1
+				for i, e := range elements[first:min(first+x.width, len(elements))] {
+					if e += burst; e < x.dim {
+						x.products[i] = x.round(roundScoreProduct, float32(q[e]*k[e]))
+					}
+					for n <= i {
+						n *= 2
+					}
 				}
+				partial = x.round(roundPartial, partial+x.sum(roundPartial, x.products[:n]))
 			}
-			partial = x.round(roundPartial, partial+x.sum(roundPartial, products))
 		}
 		x.chips[c] = partial
 	}
-	return x.round(roundScore, x.sum(roundPartial, x.chips[:len(x.elements)]))
+	return x.sum(roundPartial, x.chips[:len(x.elements)])
+}
+
+// narrowScore is score of a narrow key.
+func (x *direct) narrowScore(q, k []float32, token int) float32 {
+	n := 1
+	for n < x.dim {
+		n *= 2
+	}
+	s, w, terms := Scales{1, 1}, make([]float32, x.dim), make([]float32, n)
+	for e := range w {
+		w[e], terms[e] = q[e], q[e]
+		if x.narrow.elements != nil {
+			c := x.narrow.elements[token][e]
+			w[e] = x.round16(q[e] * c.Scale)
+			terms[e] = w[e] * c.Zero
+		}
+	}
+	if x.narrow.elements == nil {
+		s = x.narrow.key[token]
+	}
+	clean := x.clone([roundings]bool{}) // sums of q are in FP32
+	return x.round(roundScore, s.Scale*(x.partials(w, k)-float32(s.Zero*clean.sum(roundPartial, terms))))
 }
 
 // attention writes the output of one query over n tokens into out and returns
@@ -164,7 +208,13 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	scale, n := float32(1/math.Sqrt(float64(x.dim))), len(k)/x.dim
 	scaled := make([]float32, n)
 	for t := range scaled {
-		scaled[t] = float32(x.score(q, k[t*x.dim:]) * scale)
+		s := float32(0)
+		if x.narrow != nil {
+			s = x.narrowScore(q, k[t*x.dim:], t)
+		} else {
+			s = x.score(q, k[t*x.dim:])
+		}
+		scaled[t] = float32(s * scale)
 	}
 	segment := n
 	if x.merge {
@@ -175,7 +225,7 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	for first := 0; first < n; first += segment {
 		end := min(first+segment, n)
 		m, s := x.softmax(scaled[first:end])
-		x.context(part, scaled[first:end], v[first*x.dim:], m, s)
+		x.context(part, scaled[first:end], v[first*x.dim:], m, s, first)
 		if first == 0 {
 			copy(out, part)
 			maximum, total = m, s
@@ -221,16 +271,27 @@ func (x *direct) softmax(scaled []float32) (maximum, total float32) {
 	return maximum, total
 }
 
-// context writes the weighted sum of the values into out.
-func (x *direct) context(out, scaled, v []float32, maximum, total float32) {
-	tokens := x.banks * burstElements / x.padded // of a column
+// context writes the weighted sum of the values, the first of which is a token's, into out.
+func (x *direct) context(out, scaled, v []float32, maximum, total float32, first int) {
+	tokens := x.banks * x.burst / x.padded // of a column
 	clear(x.lanes)
+	top, zeros := float32(1), make([]float32, tokens)
+	if x.narrow != nil {
+		_, e := math.Frexp(float64(slices.MaxFunc(x.narrow.value[first:first+len(scaled)], func(a, b Scales) int { return cmp.Compare(a.Scale, b.Scale) }).Scale))
+		top = float32(math.Ldexp(1, e))
+	}
 	for t := range scaled {
 		w := exp32(scaled[t] - maximum)
 		if x.normalised {
 			w /= total
 		}
-		if w = x.round(roundWeight, w); w == 0 {
+		if x.narrow != nil {
+			w = float32(w * (x.narrow.value[first+t].Scale / top))
+		}
+		if w = x.round(roundWeight, w); x.narrow != nil {
+			zeros[t%tokens] += float32(w * x.narrow.value[first+t].Zero)
+		}
+		if w == 0 {
 			continue
 		}
 		for e, value := range v[t*x.dim : (t+1)*x.dim] {
@@ -238,8 +299,12 @@ func (x *direct) context(out, scaled, v []float32, maximum, total float32) {
 			*lane = x.round(roundAccumulator, *lane+x.round(roundContextProduct, float32(w*value)))
 		}
 	}
+	clean := x.clone([roundings]bool{})
 	for e := range out {
 		out[e] = x.sum(roundAccumulator, x.lanes[e*tokens:(e+1)*tokens])
+		if x.narrow != nil {
+			out[e] = (out[e] - clean.sum(roundAccumulator, zeros)) * top
+		}
 		if !x.normalised {
 			out[e] /= total
 		}

@@ -82,18 +82,27 @@ func (p *program) appendBurst(op operation, token, burst, ordinal int, row, colu
 	p.emit(in)
 }
 
+// keyGroup returns the group of the next token's key, 0 where keys have no groups.
+func (p *program) keyGroup() int {
+	if p.shape.KeyGroup == 0 {
+		return 0
+	}
+	unit, within, _ := p.heads[p.head].place(&p.geometry, p.token)
+	return (unit*p.geometry.RowTokens + within) / p.shape.KeyGroup
+}
+
 // loadQuery loads q of all query heads, once the append is over, or else the
 // previous head's scores are done with theirs.
 func (p *program) loadQuery() {
 	after := p.scoreDone
-	if p.heads[p.head].appends {
+	if p.heads[p.head].appends && p.stage == stageLoad {
 		after = p.count[bankSequencer]
 	}
-	p.queryLoaded = p.count[bufferSequencer]
+	p.queryLoaded, p.loaded = p.count[bufferSequencer], p.keyGroup()
 	for q := range p.shape.Queries {
 		for i := range p.geometry.QueryBursts {
 			in := allBanks(dram.WRBUF, opLoadQuery, -1, -1)
-			in.sequencer, in.query, in.burst = bufferSequencer, uint8(q), uint8(i)
+			in.sequencer, in.query, in.burst, in.token = bufferSequencer, uint8(q), uint8(i), int32(p.token)
 			in.wait[bankSequencer] = after
 			p.emit(in)
 		}
@@ -162,6 +171,9 @@ func (p *program) scoreChunk() {
 	g := &p.geometry
 	if p.token >= p.rowEnd {
 		p.startRow()
+	}
+	if p.keyGroup() != p.loaded {
+		p.loadQuery()
 	}
 	p.read.token, p.transfer.token = int32(p.token), int32(p.token)
 	p.transfer.keep = p.token < (p.segment+1)*p.segmentTokens

@@ -14,6 +14,9 @@ type HeadShape struct {
 	Queries     int // g, query heads on the KV head: 1 without grouped-query attention
 	ElementBits int // of q, and of k and v without KVBits: 8 or 16
 	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
+	// KeyGroup is how many tokens share scales of each element of narrow keys, which the query takes on, so that it is
+	// loaded anew for each group. 0: each token has a scale of its own.
+	KeyGroup int
 }
 
 // Check has the rules of what a rank can compute.
@@ -22,6 +25,7 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.Queries >= 1 && h.Queries <= 128, "queries", h.Queries, "1 to 128 query heads on a KV head")
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
+	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.kvBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
 }
 
 // kvBits returns the bits of an element of k and v.
@@ -84,6 +88,9 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	g.ChunkTokens = g.Banks
 	g.ColumnTokens = g.Banks / g.TokenBursts
 	g.RowTokens = g.rowBursts * g.Banks / g.TokenBursts
+	if n := shape.KeyGroup; n > 0 && (n%g.ChunkTokens != 0 || g.RowTokens%n != 0) {
+		return Geometry{}, &input.Error{Key: "key_group", Value: fmt.Sprint(n), Expected: fmt.Sprintf("a multiple of %d, the tokens scored at once, that divides %d, those of a row", g.ChunkTokens, g.RowTokens)}
+	}
 	return g, nil
 }
 

@@ -48,6 +48,7 @@ type program struct {
 	pending []instruction // appended by the current step
 	rowEnd  int           // token that needs the stage's next row, or another place in the open one
 	openRow int32         // that all banks have open, if open
+	loaded  int           // group of keys whose scales q has
 	column  int32         // of the stage's next token
 	// Of a rank-level PU: the group of banks and the pass to read next, the bank
 	// sequencer's count after the group's activation, and the result sequencer's
@@ -84,6 +85,7 @@ type plan struct {
 
 	macs         int // multiplier sets
 	steps        int // of a set's multipliers over what one read brings
+	multipliers  int // of a set
 	setColumns   int // columns of one weight slot
 	stepSize     int // bound of the instructions of one step
 	simultaneous bool
@@ -152,6 +154,7 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	p.plan = plan{
 		macs:         spec.MACsPerRead,
 		steps:        spec.steps(d, p.shape),
+		multipliers:  spec.multipliers(d, p.shape),
 		simultaneous: spec.Activation == Simultaneous,
 		rankPU:       spec.ProcessingUnit == RankPU,
 		rescore:      spec.BeyondBuffer == Refetch,
@@ -272,6 +275,7 @@ func (p *program) step() {
 func (p *program) stepBankPU() {
 	switch p.stage {
 	case stageLoad:
+		p.token = 0
 		p.loadQuery()
 	case stageScore, stageRescore:
 		p.scoreChunk()

@@ -41,7 +41,8 @@ type rankWorker struct {
 	scores  [][]float32
 }
 
-// RankHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits.
+// RankHead is one KV head of a decode step. Vectors have HeadDim elements, FP16 bits, keys and values of 8 or 4 bits as
+// elements in two's complement (Scales.Encode).
 type RankHead struct {
 	FirstRow int32 // of the head's rows, which nothing else uses
 	Context  int   // tokens attended to, the newest included
@@ -50,7 +51,8 @@ type RankHead struct {
 	// last. Context is then not read.
 	Ranges     [][2]int
 	Query      [][]uint16
-	Key, Value []uint16 // of the newest token, the last one attended to, which the program appends; nil where it has been stored
+	Key, Value []uint16  // of the newest token, the last one attended to, which the program appends; nil where it has been stored
+	Scales     [2]Scales // of Key and Value where they are narrow
 }
 
 // NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
@@ -80,7 +82,7 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decod
 
 // share gives m the cells of another machine.
 func (m *valueMachine) share(other *valueMachine) {
-	m.rows = other.rows
+	m.rows, m.narrow = other.rows, other.narrow
 	for c := range m.chips {
 		m.chips[c].cells = other.chips[c].cells
 	}
@@ -100,6 +102,21 @@ func (r *Rank) Plant(mistake Mistake) {
 // transfer from the host does; nil for either leaves it out. Tokens of different heads may be stored side by side.
 func (r *Rank) Store(firstRow int32, token int, key, value []uint16) error {
 	return r.workers[0].machine.store(firstRow, token, key, value)
+}
+
+// StoreNarrow is Store of elements of 8 or 4 bits with the scales of the key and the value.
+func (r *Rank) StoreNarrow(firstRow int32, token int, key, value []uint16, scales [2]Scales) error {
+	if err := r.Store(firstRow, token, key, value); err != nil {
+		return err
+	}
+	r.workers[0].machine.storeScales(firstRow, token, scales)
+	return nil
+}
+
+// StoreGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
+func (r *Rank) StoreGroup(firstRow int32, group int, scales []Scales) {
+	m := r.workers[0].machine
+	m.narrow.channels[int(firstRow)/2*m.mapping.RowTokens/m.shape.KeyGroup+group] = slices.Clone(scales)
 }
 
 // Attend computes the attention of one head by the program that KernelTable times, and returns
@@ -143,7 +160,7 @@ func (w *rankWorker) run(h *RankHead, scores bool) ([]headResult, error) {
 		run.list = w.list
 	}
 	w.heads[0] = run
-	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value}
+	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value, scales: h.Scales}
 	w.program.restart(w.heads)
 	return w.machine.run(w.program, w.data)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 )
@@ -23,7 +24,7 @@ type replay struct {
 	write, read, mac, softmax int64 // clocks from command to validity
 
 	rows     []int64 // clock from which it is valid: cells, by row
-	query    []int64 // by query head and burst
+	query    []int64 // by query head and its bursts
 	partials []int64 // by result slot
 	scores   []int64 // maximum, sum and scores, by query head
 	weights  []int64 // by weight slot and multiplier set
@@ -41,7 +42,7 @@ func replayed(m *valueMachine, machine *machine, p *program, data []headData, ho
 	r := &replay{
 		valueMachine: m, hosts: hosts,
 		write: int64(d.CWL) + burst, read: int64(d.CL) + burst, mac: int64(spec.MACLatency), softmax: int64(spec.SoftmaxLatency),
-		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.geometry.TokenBursts),
+		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.geometry.QueryBursts),
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
 		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
@@ -108,7 +109,8 @@ func (r *replay) operands(clock int64, in *instruction) {
 // result makes what an instruction computed from early operands NaN, and says
 // from when on its result is valid.
 func (r *replay) result(clock int64, in *instruction) {
-	q, bursts := int(in.query), r.mapping.TokenBursts
+	q, bursts := int(in.query), r.mapping.QueryBursts
+	each := bursts / r.mapping.TokenBursts // of q that a burst of a key meets
 	switch in.op {
 	case opAppendKey, opAppendValue:
 		r.rows[in.row] = clock + r.write
@@ -116,7 +118,7 @@ func (r *replay) result(clock int64, in *instruction) {
 		r.query[q*bursts+int(in.burst)] = clock + r.write
 	case opScore:
 		for set := range int(in.queries) {
-			if clock < r.query[(q+set)*bursts+int(in.burst)] || clock < r.rows[in.row] {
+			if clock < slices.Max(r.query[(q+set)*bursts+int(in.burst)*each:][:each]) || clock < r.rows[in.row] {
 				r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.slot)*r.macs+set, r.mapping.Banks)) })
 			}
 		}

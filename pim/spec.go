@@ -128,9 +128,13 @@ func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 
 // steps returns how often the multipliers of a set work for one read.
 func (s *Spec) steps(d *dram.Spec, shape HeadShape) int {
-	bits := d.BurstBytes() * 8 / d.Chips() // of a read, from a chip
-	multipliers := max(1, cmp.Or(s.Multipliers, bits/shape.ElementBits))
-	return (bits/shape.kvBits() + multipliers - 1) / multipliers
+	n, multipliers := d.BurstBytes()*8/d.Chips()/shape.kvBits(), s.multipliers(d, shape)
+	return (n + multipliers - 1) / multipliers
+}
+
+// multipliers returns those of a set.
+func (s *Spec) multipliers(d *dram.Spec, shape HeadShape) int {
+	return max(1, cmp.Or(s.Multipliers, d.BurstBytes()*8/d.Chips()/shape.ElementBits))
 }
 
 // SegmentTokens returns the tokens whose scores the score buffer holds for all

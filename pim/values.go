@@ -10,12 +10,14 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// headData is what a head computes on: bits in the machine's storage format.
+// headData is what a head computes on: bits in the machine's storage format, keys and values of 8 or 4 bits as
+// elements in two's complement.
 type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
 	// key and value of the newest token, HeadDim elements each; only where the
 	// head appends it.
 	key, value []uint16
+	scales     [2]Scales // of these, where they are narrow
 }
 
 // headResult is what the rank PU returns for a head.
@@ -48,7 +50,10 @@ type valueMachine struct {
 	chips   []chipState
 	weights []float32 // weight slots of the shared buffers, alike in every chip: by slot, multiplier set and token
 	rank    rankUnit
-	unit    *rankPU // nil: units beside the banks
+	unit    *rankPU      // nil: units beside the banks
+	narrow  *narrowCells // nil: keys and values of 16 bits
+	width   int          // elements of a chip that a set multiplies at once
+	wide    []float32    // a chip's share of a column, unpacked
 
 	program *program
 	data    []headData
@@ -57,11 +62,11 @@ type valueMachine struct {
 }
 
 // newValueMachine returns a machine that holds rows rows of all banks for heads
-// of shape. Elements of other than 16 bits and what NewMapping refuses are InputErrors.
+// of shape. Queries of other than 16 bits and what NewMapping refuses are InputErrors.
 func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows int) (*valueMachine, error) {
-	if shape.ElementBits != 16 || shape.kvBits() != 16 {
+	if shape.ElementBits != 16 {
 		return nil, &input.Error{Key: "element_bits", Value: fmt.Sprint(shape.ElementBits),
-			Expected: "16: the functional model multiplies FP16 and BF16"}
+			Expected: "16: the functional model multiplies with FP16 and BF16"}
 	}
 	mapping, err := NewMapping(d, shape)
 	if err != nil {
@@ -78,6 +83,7 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 		return nil, err
 	}
 	g, elements := &m.mapping, m.mapping.chipElements()
+	m.width, m.wide = min(p.multipliers, elements), make([]float32, g.Banks*elements)
 	m.chips = make([]chipState, g.Chips)
 	for c := range m.chips {
 		m.chips[c] = chipState{
@@ -96,7 +102,10 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 	}
 	m.rank.init(&p.plan, g, shape.Queries, m.precision)
 	if p.rankPU {
-		m.initRankPU()
+		m.initRankPU(p.multipliers)
+	}
+	if shape.kvBits() != 16 {
+		m.narrow = newNarrowCells(&g.Geometry, shape, rows)
 	}
 	return m, nil
 }
@@ -124,9 +133,14 @@ func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) err
 func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
 	var bytes [burstBeats * busLanes / 8]byte
 	n := m.mapping.burstElements()
-	for i := range n {
-		if e := burst*n + i; e < len(vector) {
-			binary.LittleEndian.PutUint16(bytes[2*i:], vector[e])
+	for i, x := range vector[min(burst*n, len(vector)):min((burst+1)*n, len(vector))] {
+		switch m.mapping.elementBits {
+		case 4:
+			bytes[i/2] |= byte(x&0xf) << (i % 2 * 4)
+		case 8:
+			bytes[i] = byte(x)
+		default:
+			binary.LittleEndian.PutUint16(bytes[2*i:], x)
 		}
 	}
 	var beats [burstBeats]uint64
@@ -201,6 +215,9 @@ func (m *valueMachine) begin(p *program, data []headData) error {
 		return fmt.Errorf("%d heads, data for %d", len(p.heads), len(data))
 	}
 	m.program, m.data = p, data
+	for q := range m.rank.folds {
+		m.rank.folds[q].head = -1
+	}
 	if m.unit != nil {
 		m.unit.head = -1
 	}
@@ -286,11 +303,19 @@ func (m *valueMachine) appendBurst(in *instruction) error {
 	if in.op == opAppendValue {
 		vector = m.data[in.head].value
 	}
+	if m.narrow != nil {
+		h := &m.program.heads[in.head]
+		m.storeScales(h.firstRow, m.slot(h, h.context-1)-int(h.firstRow)/2*m.mapping.RowTokens, m.data[in.head].scales)
+	}
 	return m.writeBurst(m.ordinal(in), in.row, in.column, vector, int(in.burst))
 }
 
 // loadQuery passes a burst of q through the re-layout into the shared buffers.
 func (m *valueMachine) loadQuery(in *instruction) {
+	if m.narrow != nil {
+		m.loadNarrowQuery(in)
+		return
+	}
 	beats := m.beats(m.data[in.head].query[in.query], int(in.burst))
 	n, widen := m.mapping.chipElements(), m.storage.table()
 	at := (int(in.query)*m.mapping.TokenBursts + int(in.burst)) * n
@@ -321,6 +346,10 @@ func (m *valueMachine) score(in *instruction) error {
 				clear(partial)
 			}
 			q := (query*g.TokenBursts + int(in.burst)) * n
+			if wide, stride := m.wideColumn(in, c); wide != nil {
+				scoreWide(wide, stride, m.width, chip.query[q:q+n], partial, r)
+				continue
+			}
 			if m.decoded.values != nil {
 				m.scoreDecoded(m.decodedColumn(in.row, in.column), c, (*[decodedElements]float32)(chip.query[q:]), partial)
 				continue
@@ -350,6 +379,7 @@ func (m *valueMachine) context(in *instruction) error {
 	}
 	for c := range m.chips {
 		chip := &m.chips[c]
+		wide, _ := m.wideColumn(in, c)
 		for i := range int(in.queries) {
 			query := int(in.query) + i
 			accumulators := chip.accumulators[query*g.Banks*n : (query+1)*g.Banks*n]
@@ -357,6 +387,10 @@ func (m *valueMachine) context(in *instruction) error {
 				clear(accumulators)
 			}
 			slot := (int(in.slot)*m.macs+i)*set + first
+			if wide != nil {
+				contextWide(wide, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
+				continue
+			}
 			contextBanks(chip.cells[at:at+size], widen, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
 		}
 	}

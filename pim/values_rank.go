@@ -22,11 +22,16 @@ type rankUnit struct {
 	adders []float32   // operands of one sum
 	merged [][]float32 // by query head, the output so far over PaddedDim elements
 	exact  []softmax   // by query head, the state over the merged segments
+	// Of narrow keys and values: numbers of a query as they go into the shared buffers and in a sum, what zeros take from scores by
+	// query head, and from outputs by query head and token of a column.
+	terms, products, zeros []float32
+	folds                  []queryFold
 }
 
 // softmax is the softmax unit's state for one query head: the largest scaled
 // score so far and the sum of exponentials relative to it.
-type softmax struct{ maximum, total float32 }
+// scale is a power of two above the scales of narrow values.
+type softmax struct{ maximum, total, scale float32 }
 
 var noScores = softmax{maximum: float32(math.Inf(-1))}
 
@@ -39,11 +44,14 @@ func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {
 		heads: make([]softmax, queries), exact: make([]softmax, queries),
 		chunk: make([]float32, m.Banks), reads: make([]float32, m.Chips*m.Banks*m.chipElements()),
 		adders: make([]float32, max(m.Chips, m.Banks)),
+		zeros:  make([]float32, queries*m.ColumnTokens), folds: make([]queryFold, queries),
 	}
+	dim := len(padded(make([]float32, 2*m.HeadDim), m.HeadDim))
+	r.terms, r.products = make([]float32, dim), make([]float32, dim)
 	for q := range queries {
 		r.merged[q] = make([]float32, m.PaddedDim)
 		fillNaN(r.merged[q])
-		r.heads[q] = softmax{float32(math.NaN()), float32(math.NaN())}
+		r.heads[q] = softmax{maximum: float32(math.NaN()), total: float32(math.NaN())}
 	}
 	fillNaN(r.chunk)
 	fillNaN(r.reads)
@@ -64,7 +72,7 @@ func (m *valueMachine) readPartials(in *instruction) error {
 		for c := range chips {
 			chips[c] = m.chips[c].partials[slot+b]
 		}
-		r.chunk[b] = round(tree(chips, half), r.score)
+		r.chunk[b] = tree(chips, half)
 	}
 	if int(in.burst) < m.program.partialBursts-1 {
 		return nil
@@ -77,10 +85,16 @@ func (m *valueMachine) endChunk(in *instruction, query, token int) error {
 	r := &m.rank
 	valid := r.chunk[:min(m.mapping.Banks, m.program.heads[in.head].context-token)]
 	base := int(in.segment) * r.segment
+	if in.count && token == base {
+		r.heads[query] = noScores
+	}
+	if m.narrow != nil {
+		m.foldScores(in, query, token, valid)
+	}
+	for i, x := range valid {
+		valid[i] = round(x, r.score)
+	}
 	if in.count {
-		if token == base {
-			r.heads[query] = noScores
-		}
 		r.count(&r.heads[query], valid, m.scale)
 	}
 	if !in.keep {
@@ -144,6 +158,9 @@ func (m *valueMachine) weight(in *instruction, query, token int) float32 {
 	if m.normalised {
 		w /= s.total
 	}
+	if m.narrow != nil {
+		return m.foldWeight(in, query, token, w)
+	}
 	return round(w, r.weights)
 }
 
@@ -189,10 +206,14 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 	} else {
 		top := max(all.maximum, s.maximum)
 		before, now = float32(all.total*exp(all.maximum-top)), float32(s.total*exp(s.maximum-top))
-		all = softmax{top, before + now}
+		all = softmax{maximum: top, total: before + now}
 		before, now = before/all.total, now/all.total
 	}
 	r.exact[query] = all
+	var zeros float32
+	if m.narrow != nil {
+		zeros = tree(append(r.adders[:0], part(r.zeros, query, g.ColumnTokens)...), false)
+	}
 	for burst := range g.TokenBursts {
 		for i := range perBurst {
 			for quad := range g.ColumnTokens {
@@ -202,6 +223,9 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 				r.adders[g.ColumnTokens-1] = 0
 			}
 			sum := tree(r.adders[:g.ColumnTokens], r.context)
+			if m.narrow != nil {
+				sum = float32((sum - zeros) * s.scale)
+			}
 			if !m.normalised {
 				sum /= s.total
 			}

@@ -1,14 +1,15 @@
 package pim
 
-import "encoding/binary"
-
 // rankPU is a rank-level unit in values (generate_rank.go). It has what the banks have with L3 in the buffer chip: q,
 // partial sums, weights and accumulators. A burst that it reads goes back through the re-layout, so that elements are in
 // their own order. What follows the partial sums is the rank unit's, as with L3.
 type rankPU struct {
 	order    []int     // place in a burst of each element of the chips' shares, chip after chip
 	head     int32     // whose q is loaded, -1: none
+	group    int       // for which it is scaled
+	width    int       // elements of a burst that a set multiplies at once
 	query    []float32 // by query head and element
+	wide     []float32 // a chip's share of a burst, unpacked
 	partials []float32 // by query head and token of a row
 	weights  []float32 // likewise
 	sums     []float32 // accumulators: by query head, bank and element of a burst
@@ -16,12 +17,13 @@ type rankPU struct {
 	products []float32
 }
 
-func (m *valueMachine) initRankPU() {
+func (m *valueMachine) initRankPU(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.burstElements()
 	m.unit = &rankPU{
 		order: make([]int, n), query: make([]float32, queries*g.PaddedDim), partials: make([]float32, queries*g.RowTokens),
 		weights: make([]float32, queries*g.RowTokens), sums: make([]float32, queries*g.Banks*n),
-		burst: make([]float32, n), products: make([]float32, n),
+		burst: make([]float32, n), products: make([]float32, 2*n), wide: make([]float32, g.chipElements()),
+		width: min(multipliers*g.Chips, n),
 	}
 	for i := range m.unit.order {
 		m.unit.order[i] = g.Exchange.element(i/g.chipElements(), i%g.chipElements()*g.elementBits)
@@ -31,18 +33,15 @@ func (m *valueMachine) initRankPU() {
 	}
 }
 
-// loadHead takes the queries of an instruction's head.
-func (m *valueMachine) loadHead(head int32) {
-	u, widen := m.unit, m.storage.table()
-	if u.head == head {
+// loadHead takes the queries of an instruction's head, for keys of a token's group.
+func (m *valueMachine) loadHead(in *instruction) {
+	u, group := m.unit, m.group(&m.program.heads[in.head], int(in.token))
+	if u.head == in.head && u.group == group {
 		return
 	}
-	u.head = head
-	clear(u.query)
-	for q, vector := range m.data[head].query {
-		for e, x := range vector {
-			u.query[q*m.mapping.PaddedDim+e] = widen[x]
-		}
+	u.head, u.group = in.head, group
+	for q, vector := range m.data[in.head].query {
+		m.numbers(part(u.query, q, m.mapping.PaddedDim), vector, group)
 	}
 }
 
@@ -51,7 +50,7 @@ func (m *valueMachine) read(in *instruction) ([]float32, error) {
 	if err := m.checkRow(in); err != nil {
 		return nil, err
 	}
-	g, u, widen, ordinal := &m.mapping, m.unit, m.storage.table(), m.ordinal(in)
+	g, u, ordinal := &m.mapping, m.unit, m.ordinal(in)
 	n := len(u.burst)
 	if m.decoded.values != nil {
 		at := m.decodedColumn(in.row, in.column) + ordinal*n
@@ -60,8 +59,9 @@ func (m *valueMachine) read(in *instruction) ([]float32, error) {
 	size, elements := g.burstBytes/g.Chips, g.chipElements()
 	at := m.cell(in.row, in.column) + ordinal*size
 	for c := range m.chips {
-		for e := range elements {
-			u.burst[u.order[c*elements+e]] = widen[binary.LittleEndian.Uint16(m.chips[c].cells[at+2*e:])]
+		m.unpack(u.wide, m.chips[c].cells[at:at+size])
+		for e, v := range u.wide {
+			u.burst[u.order[c*elements+e]] = v
 		}
 	}
 	return u.burst, nil
@@ -74,26 +74,29 @@ func (m *valueMachine) readKey(in *instruction) error {
 	if err != nil {
 		return err
 	}
-	m.loadHead(in.head)
+	m.loadHead(in)
 	g, u, r := &m.mapping, m.unit, rounding{m.precision.Multiply == FP16, m.precision.Accumulate == FP16}
 	ends := m.ordinal(in) == g.Banks-1 && int(in.burst) == g.TokenBursts-1
 	for query := int(in.query); query < int(in.query)+int(in.queries); query++ {
 		q := u.query[query*g.PaddedDim+int(in.burst)*len(x):]
-		for e, k := range x {
-			u.products[e] = round(float32(q[e]*k), r.products)
-		}
 		partials := part(u.partials, query, g.RowTokens)
 		partial := &partials[int(in.token)%g.RowTokens]
 		if in.burst == 0 {
 			*partial = 0
 		}
-		*partial = round(*partial+tree(u.products, r.sums), r.sums)
+		for e := 0; e < len(x); e += u.width {
+			n := min(u.width, len(x)-e)
+			for i, k := range x[e : e+n] {
+				u.products[i] = round(float32(q[e+i]*k), r.products)
+			}
+			*partial = round(*partial+tree(padded(u.products, n), r.sums), r.sums)
+		}
 		if !ends {
 			continue
 		}
 		chunk := int(in.token) - (g.Banks - 1)
 		for i := range m.rank.chunk {
-			m.rank.chunk[i] = round(partials[(chunk+i)%g.RowTokens], m.rank.score)
+			m.rank.chunk[i] = partials[(chunk+i)%g.RowTokens]
 		}
 		if err := m.endChunk(in, query, chunk); err != nil {
 			return err

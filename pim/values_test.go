@@ -13,7 +13,10 @@ import (
 )
 
 // headVectors are the operands of one head.
-type headVectors struct{ q, k, v [][]uint16 }
+type headVectors struct {
+	q, k, v [][]uint16
+	narrow  *narrowTokens // what k and v stand for; nil: 16 bits
+}
 
 // valueProblem is a random problem: heads of one shape, on one machine.
 type valueProblem struct {
@@ -75,7 +78,7 @@ func (k *dataKind) vectors(r *rand.Rand, storage Storage, shape HeadShape, token
 			parts[part] = append(parts[part], vector)
 		}
 	}
-	return headVectors{parts[0], parts[1], parts[2]}
+	return headVectors{q: parts[0], k: parts[1], v: parts[2]}
 }
 
 func drawFormat(t *rapid.T, name string) Format {
@@ -103,6 +106,11 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 		dims = dims[:8] // eight banks hold no value of 512 elements
 	}
 	p.shape = HeadShape{HeadDim: rapid.SampledFrom(dims).Draw(t, "d"), Queries: rapid.IntRange(1, 8).Draw(t, "queries"), ElementBits: 16}
+	p.spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 3}).Draw(t, "multipliers")
+	p.shape.KVBits = rapid.SampledFrom([]int{0, 16, 8, 4}).Draw(t, "kv bits")
+	if p.shape.kvBits() < 16 && rapid.Bool().Draw(t, "scales by element") {
+		p.shape.KeyGroup = p.device.Banks() * rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "group")
+	}
 	g, err := NewGeometry(p.device, p.shape)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +126,11 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 			p.rows += g.Rows(n) + 4
 		}
 		p.heads = append(p.heads, h)
-		p.vectors = append(p.vectors, kind.vectors(r, p.storage, p.shape, n))
+		v := kind.vectors(r, p.storage, p.shape, n)
+		if p.shape.kvBits() < 16 {
+			v.quantise(p, &g, &h)
+		}
+		p.vectors = append(p.vectors, v)
 	}
 	return p
 }
@@ -134,15 +146,22 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData)
 	for i, h := range p.heads {
 		v, last := &p.vectors[i], h.context-1
 		for token := range h.context {
+			unit, within, _ := h.place(&m.mapping.Geometry, token)
+			place := unit*m.mapping.RowTokens + within
+			if p.shape.KeyGroup > 0 {
+				m.narrow.channels[(int(h.firstRow)/2*m.mapping.RowTokens+place)/p.shape.KeyGroup] = v.narrow.elements[token]
+			}
 			if token == last && h.appends {
 				break
 			}
-			unit, within, _ := h.place(&m.mapping.Geometry, token)
-			if err := m.store(h.firstRow, unit*m.mapping.RowTokens+within, v.k[token], v.v[token]); err != nil {
+			if err := m.store(h.firstRow, place, v.k[token], v.v[token]); err != nil {
 				t.Fatal(err)
 			}
+			if v.narrow != nil {
+				m.storeScales(h.firstRow, place, v.scales(token))
+			}
 		}
-		data = append(data, headData{query: v.q, key: v.k[last], value: v.v[last]})
+		data = append(data, headData{query: v.q, key: v.k[last], value: v.v[last], scales: v.scales(last)})
 	}
 	program, err := newProgram(p.spec, p.device, p.shape, p.heads)
 	if err != nil {
@@ -221,7 +240,8 @@ func (p *valueProblem) compare(t rapid.TB) {
 	x := p.direct(t)
 	for i := range p.heads {
 		v, dim := &p.vectors[i], p.shape.HeadDim
-		q, keys, values := decode(p.storage, v.q), decode(p.storage, v.k), decode(p.storage, v.v)
+		q, keys, values := decode(p.storage, v.q), v.widen(p.storage, v.k), v.widen(p.storage, v.v)
+		x.narrow = v.narrow
 		for h := range v.q {
 			want := make([]float32, dim)
 			lse := x.attention(want, q[h*dim:][:dim], keys, values)
@@ -271,7 +291,7 @@ func TestMachineRefusesClosedRows(t *testing.T) {
 		t.Error("a program of another shape runs")
 	}
 	if _, err := newValueMachine(Default(), ddr4(t), HeadShape{HeadDim: 64, Queries: 1, ElementBits: 8}, StoreFP16, 2); err == nil {
-		t.Error("8-bit elements are multiplied")
+		t.Error("8-bit queries are multiplied")
 	}
 }
 

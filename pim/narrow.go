@@ -1,0 +1,259 @@
+package pim
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention"
+)
+
+// Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
+type Scales struct{ Scale, Zero float32 }
+
+// narrowRange returns the least and the largest element of so many bits.
+func narrowRange(bits int) (least, largest float32) {
+	half := float32(int(1) << (bits - 1))
+	return -half, half - 1
+}
+
+// FitScales returns scales for numbers from low to high: the least element stands for low, the largest one for high, or for
+// more where a step would be less than FP16 tells apart of such numbers.
+func FitScales(low, high float32, bits int) Scales {
+	least, largest := narrowRange(bits)
+	s := attention.RoundHalf(max((high-low)/(largest-least), high*0x1p-11, -low*0x1p-11))
+	if s == 0 { // next to nothing
+		s = 1
+	}
+	return Scales{s, attention.RoundHalf(least - low/s)}
+}
+
+// FitTensor returns scales without a zero for numbers of at most an absolute value.
+func FitTensor(most float32, bits int) Scales {
+	_, largest := narrowRange(bits)
+	if s := attention.RoundHalf(most / largest); s > 0 {
+		return Scales{Scale: s}
+	}
+	return Scales{Scale: 1}
+}
+
+// Encode returns the element of so many bits that stands for the number nearest to x.
+func (s Scales) Encode(x float32, bits int) uint16 {
+	least, largest := narrowRange(bits)
+	v := float32(math.RoundToEven(float64(x/s.Scale + s.Zero)))
+	return uint16(int16(min(max(v, least), largest)))
+}
+
+// Decode returns the number that an element stands for.
+func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
+
+// narrowCells is what a rank keeps of keys and values of 8 or 4 bits beside the banks. Multipliers take the elements as they
+// are. The rank's unit scales what they give: sums of q·k by the key's scale, weights by the value's.
+type narrowCells struct {
+	scales   [2][]Scales // of each token's key and value, by place in the allocation units
+	channels [][]Scales  // of keys by element, for each group of HeadShape.KeyGroup tokens
+}
+
+func newNarrowCells(g *Geometry, shape HeadShape, rows int) *narrowCells {
+	c, tokens := &narrowCells{}, rows/2*g.RowTokens
+	for kv := range c.scales {
+		c.scales[kv] = make([]Scales, tokens)
+		for i := range c.scales[kv] {
+			c.scales[kv][i] = Scales{float32(math.NaN()), float32(math.NaN())}
+		}
+	}
+	if shape.KeyGroup > 0 {
+		c.channels = make([][]Scales, tokens/shape.KeyGroup)
+	}
+	return c
+}
+
+// channel returns the scales of an element of a group's keys, NaN before they are stored.
+func (c *narrowCells) channel(group, element int) Scales {
+	if c.channels[group] == nil {
+		return Scales{float32(math.NaN()), float32(math.NaN())}
+	}
+	return c.channels[group][element]
+}
+
+// slot returns the place in the allocation units of a token of a head.
+func (m *valueMachine) slot(h *headRun, token int) int {
+	unit, within, _ := h.place(&m.mapping.Geometry, token)
+	return (int(h.firstRow)/2+unit)*m.mapping.RowTokens + within
+}
+
+// storeScales keeps the scales of a token of the head that begins at firstRow.
+func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]Scales) {
+	if m.shape.KeyGroup > 0 { // a key has those of its group, which are in the query: s·(q·k̂ − z·sum) is q·k̂ − sum
+		scales[Key] = Scales{1, 1}
+	}
+	for kv, s := range scales {
+		m.narrow.scales[kv][int(firstRow)/2*m.mapping.RowTokens+token] = s
+	}
+}
+
+// queryFold is what the zeros of keys take from a query head's scores: the sum of q's elements, which a token's zero
+// multiplies; with scales by element the sum of q's elements, scaled, times the zeros.
+type queryFold struct {
+	head  int32 // -1: none yet
+	group int
+	sum   float32
+}
+
+// fold returns that of the tokens of a group.
+func (m *valueMachine) fold(head int32, query, group int) float32 {
+	f := &m.rank.folds[query]
+	if f.head == head && f.group == group {
+		return f.sum
+	}
+	m.numbers(m.rank.products, m.data[head].query[query], group)
+	if group >= 0 {
+		for e := range m.shape.HeadDim {
+			m.rank.products[e] *= m.narrow.channel(group, e).Zero
+		}
+	}
+	*f = queryFold{head, group, tree(m.rank.products, false)}
+	return f.sum
+}
+
+// numbers sets to to a query, with keys' scales by element folded in where these have groups, and zeros behind it.
+func (m *valueMachine) numbers(to []float32, query []uint16, group int) {
+	clear(to)
+	widen := m.storage.table()
+	for e, x := range query {
+		to[e] = widen[x]
+		if group >= 0 {
+			to[e] = attention.RoundHalf(to[e] * m.narrow.channel(group, e).Scale)
+		}
+	}
+}
+
+// group returns the group of a head's token, -1 where keys have no scales by element.
+func (m *valueMachine) group(h *headRun, token int) int {
+	if m.shape.KeyGroup == 0 {
+		return -1
+	}
+	return m.slot(h, token) / m.shape.KeyGroup
+}
+
+// foldScores scales the scores of a chunk that begins at a token, and notes the largest scale of its values.
+func (m *valueMachine) foldScores(in *instruction, query, token int, valid []float32) {
+	h := &m.program.heads[in.head]
+	at, sum := m.slot(h, token), m.fold(in.head, query, m.group(h, token))
+	for i, x := range valid {
+		s := m.narrow.scales[Key][at+i]
+		valid[i] = s.Scale * (x - float32(s.Zero*sum))
+		if in.count {
+			r := &m.rank.heads[query]
+			r.scale = max(r.scale, powerAbove(m.narrow.scales[Value][at+i].Scale))
+		}
+	}
+}
+
+// powerAbove returns the least power of two above x.
+func powerAbove(x float32) float32 {
+	_, e := math.Frexp(float64(x))
+	return float32(math.Ldexp(1, e))
+}
+
+// foldWeight scales a weight by its value's scale, of which it takes the largest one's power of two away so that FP16 holds it,
+// and adds up what zeros take from the output.
+func (m *valueMachine) foldWeight(in *instruction, query, token int, w float32) float32 {
+	s := m.narrow.scales[Value][m.slot(&m.program.heads[in.head], token)]
+	w = round(float32(w*(s.Scale/m.rank.heads[query].scale)), m.rank.weights)
+	zeros := part(m.rank.zeros, query, m.mapping.ColumnTokens)
+	if first := int(in.segment) * m.rank.segment; token == first && (in.segment == 0 || !m.program.rescore) {
+		clear(zeros)
+	}
+	zeros[token%m.mapping.ColumnTokens] += float32(w * s.Zero)
+	return w
+}
+
+// unpack sets to to the elements of a chip's share of bursts.
+func (m *valueMachine) unpack(to []float32, cells []byte) {
+	switch m.mapping.elementBits {
+	case 4:
+		for i, x := range cells {
+			to[2*i], to[2*i+1] = float32(int8(x<<4)>>4), float32(int8(x)>>4)
+		}
+	case 8:
+		for i, x := range cells {
+			to[i] = float32(int8(x))
+		}
+	default:
+		widen := m.storage.table()
+		for i := range len(cells) / 2 {
+			to[i] = widen[uint16(cells[2*i])|uint16(cells[2*i+1])<<8]
+		}
+	}
+}
+
+// loadNarrowQuery puts a burst of q into the shared buffers. The rank's unit sends each chip those elements that the chip's
+// elements of a key are multiplied with, in their order.
+func (m *valueMachine) loadNarrowQuery(in *instruction) {
+	g, n := &m.mapping, m.mapping.chipElements()
+	wide := g.burstBytes / g.Chips / 2 // elements of q in a burst, a chip
+	if in.burst == 0 {
+		m.numbers(m.rank.terms, m.data[in.head].query[in.query], m.group(&m.program.heads[in.head], int(in.token)))
+	}
+	for c := range m.chips {
+		query := part(m.chips[c].query, int(in.query), g.TokenBursts*n)
+		if in.burst == 0 {
+			clear(query)
+		}
+		for slot := int(in.burst) * wide; slot < min((int(in.burst)+1)*wide, len(query)); slot++ {
+			if e := slot/n*g.burstElements() + g.Exchange.element(c, slot%n*g.elementBits); e < m.shape.HeadDim {
+				query[slot] = m.rank.terms[e]
+			}
+		}
+	}
+}
+
+// wideColumn returns a chip's share of the column that an instruction reads, unpacked, and how far banks are apart in it:
+// where elements are narrow or multipliers do not take all of a chip's at once; else nil.
+func (m *valueMachine) wideColumn(in *instruction, chip int) (values []float32, stride int) {
+	g, n := &m.mapping, m.mapping.chipElements()
+	if m.narrow == nil && m.width == n {
+		return nil, 0
+	}
+	if m.decoded.values != nil {
+		return m.decoded.values[m.decodedColumn(in.row, in.column)+chip*n:], g.Chips * n
+	}
+	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
+	m.unpack(m.wide, m.chips[chip].cells[at:at+size])
+	return m.wide, n
+}
+
+// scoreWide is scoreBanks on elements that are unpacked, so many of each bank and stride apart. The multipliers of a set take
+// width of them at a time.
+func scoreWide(values []float32, stride, width int, q, partial []float32, r rounding) {
+	var products [64]float32
+	for b := range partial {
+		k := values[b*stride:][:len(q)]
+		for e := 0; e < len(q); e += width {
+			n := min(width, len(q)-e)
+			for i := range n {
+				products[i] = round(float32(q[e+i]*k[e+i]), r.products)
+			}
+			partial[b] = round(partial[b]+tree(padded(products[:], n), r.sums), r.sums)
+		}
+	}
+}
+
+// padded returns the first n elements and zeros up to a power of two.
+func padded(x []float32, n int) []float32 {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	clear(x[n:size])
+	return x[:size]
+}
+
+// contextWide is contextBanks on elements that are unpacked.
+func contextWide(values, weights, accumulators []float32, r rounding) {
+	n := len(accumulators) / len(weights)
+	for i := range accumulators {
+		if w := weights[i/n]; w != 0 {
+			accumulators[i] = round(accumulators[i]+round(float32(w*values[i]), r.products), r.sums)
+		}
+	}
+}
