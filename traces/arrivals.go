@@ -150,7 +150,8 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 	if err != nil {
 		return nil, input.Validate(&spec)
 	}
-	cut := &Trace{Name: t.Name}
+	cut := *t
+	cut.Requests = nil
 	for _, r := range t.Requests {
 		if r.Arrival >= from && r.Arrival < to {
 			r.Arrival -= from
@@ -161,7 +162,7 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 		return nil, &input.Error{Key: "arrivals.window", Value: strconv.Quote(spec.Window),
 			Expected: fmt.Sprintf("a part of the times of %s in which requests come; the last of %d comes at %v", t.Name, len(t.Requests), t.span())}
 	}
-	return cut, nil
+	return &cut, nil
 }
 
 // Arrive returns the trace with the arrivals that spec says. Its requests keep their order
@@ -225,7 +226,9 @@ func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 }
 
 func (t *Trace) with(requests []Request, a Arrivals) (*Trace, error) {
-	return &Trace{Name: t.Name, Requests: requests, Arrivals: a}, nil
+	at := *t
+	at.Requests, at.Arrivals = requests, a
+	return &at, nil
 }
 
 // gaps returns n times of arrival, the first 0, with gaps of mean 1.

@@ -9,15 +9,15 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// csvColumns is a CSV format with the places of its columns in one file.
+// csvColumns is a format with the places of its columns in one file.
 type csvColumns struct {
-	csvFormat
-	arrivalAt, inputAt, outputAt int // arrivalAt is -1 where the file has no arrivals
+	table
+	inputAt, outputAt, arrivalAt, sessionAt, batchAt int // -1 where the file has no such column
 }
 
-// readCSV adds the rows of a CSV file with a header until it has enough.
-func readCSV(file string, r io.Reader, to *rows) error {
-	reader := input.NewCSV(file, r)
+// readCSV adds the rows of a CSV file with a header until there are enough.
+func (c *collector) readCSV(r io.Reader) error {
+	reader := input.NewCSV(c.file, r)
 	reader.ReuseRecord = true
 	header, err := reader.Read()
 	if err == io.EOF {
@@ -26,43 +26,59 @@ func readCSV(file string, r io.Reader, to *rows) error {
 	if err != nil {
 		return err
 	}
-	columns, err := findColumns(file, reader.Line(), header)
+	columns, err := findColumns(c.file, reader.Line(), header, c.tables(csvTables))
 	if err != nil {
 		return err
 	}
-	for !to.enough() {
+	if c.format = columns.format; c.format == "" {
+		c.format = "csv"
+	}
+	for !c.enough() {
 		record, err := reader.Read()
 		if err == io.EOF {
 			return nil
 		}
-		if err != nil {
-			return err
+		if err == nil {
+			err = c.add(columns.row(c.file, reader.Line(), record))
+		} else if reader.OneLine() {
+			err = c.skip(err)
 		}
-		r, err := columns.row(file, reader.Line(), record)
 		if err != nil {
-			return err
-		}
-		if err := to.add(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// tables returns the formats that a file may have: that of the columns which the user
+// named, else known ones.
+func (c *collector) tables(known []table) []table {
+	if c.options.Columns == (Columns{}) {
+		return known
+	}
+	return []table{c.options.Columns.table()}
+}
+
 // findColumns returns the format of the file whose first line is header.
-func findColumns(file string, line int, header []string) (*csvColumns, error) {
+func findColumns(file string, line int, header []string, formats []table) (*csvColumns, error) {
 	names := make([]string, len(header))
 	for i, name := range header {
 		names[i] = strings.TrimSpace(name)
 	}
-	for _, f := range csvFormats {
-		c := &csvColumns{f, slices.Index(names, f.arrival), slices.Index(names, f.input), slices.Index(names, f.output)}
-		if c.inputAt < 0 && c.outputAt < 0 {
+	place := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		return slices.Index(names, name)
+	}
+	for _, f := range formats {
+		c := &csvColumns{f, place(f.input), place(f.output), place(f.arrival), place(f.session), place(f.batch)}
+		if c.inputAt < 0 && c.outputAt < 0 && len(formats) > 1 {
 			continue
 		}
-		for _, needed := range []string{f.input, f.output, f.arrival} {
-			first := slices.Index(names, needed)
-			if first < 0 && (needed != f.arrival || f.required) {
+		for _, needed := range f.columns() {
+			first := place(needed)
+			if first < 0 && (needed == f.input || needed == f.output || needed == f.arrival && f.required) {
 				return nil, &input.Error{
 					File: file, Line: line, Expected: "a column " + needed, Nearest: input.Nearest(needed, names),
 				}
@@ -75,37 +91,33 @@ func findColumns(file string, line int, header []string) (*csvColumns, error) {
 	}
 	return nil, &input.Error{
 		File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
-		Expected: "a header with the columns " + formatNames() + ", or JSON lines with " + mooncakeFields,
+		Expected: "a header with the columns " + headers() + "; or another format of docs/traces.md, or --columns of 'l3sim trace'",
 	}
+}
+
+// headers lists the columns of all CSV formats, for error messages.
+func headers() string {
+	var all []string
+	for _, f := range csvTables {
+		arrival := f.arrival
+		if !f.required {
+			arrival = "[" + arrival + "]"
+		}
+		all = append(all, arrival+","+f.input+","+f.output)
+	}
+	return strings.Join(all, " or ")
 }
 
 // row reads one record.
 func (c *csvColumns) row(file string, line int, record []string) (row, error) {
-	r := row{line: line}
-	var err error
-	if r.input, err = c.tokens(file, line, c.input, record[c.inputAt]); err != nil {
-		return row{}, err
-	}
-	if r.output, err = c.tokens(file, line, c.output, record[c.outputAt]); err != nil {
-		return row{}, err
-	}
-	if c.arrivalAt >= 0 {
-		text := strings.TrimSpace(record[c.arrivalAt])
-		var ok bool
-		if r.arrival, ok = c.parse(text); !ok {
-			return row{}, &input.Error{
-				File: file, Line: line, Key: c.arrival, Value: strconv.Quote(text), Expected: c.expected,
-			}
+	cell := func(at int) string {
+		if at < 0 {
+			return ""
 		}
+		return strings.TrimSpace(record[at])
 	}
-	return r, nil
-}
-
-// tokens reads a number of tokens.
-func (c *csvColumns) tokens(file string, line int, column, text string) (int, error) {
-	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
-	if err != nil {
-		n = 0 // reported as out of range, with the text
-	}
-	return tokens(file, line, column, n, strconv.Quote(text))
+	return c.table.row(file, line, &cells{
+		input: cell(c.inputAt), output: cell(c.outputAt), arrival: cell(c.arrivalAt), session: cell(c.sessionAt), batch: cell(c.batchAt),
+		hasArrival: c.arrivalAt >= 0, hasBatch: c.batchAt >= 0, written: strconv.Quote,
+	})
 }

@@ -21,59 +21,58 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(page)
-	examples := regexp.MustCompile("(?s)```(csv|jsonl)\n(.*?)```\n\n```text\n(.*?)```\n").FindAllStringSubmatch(text, -1)
-	var read []*csvFormat // that an example has
-	mooncake := false
+	examples := regexp.MustCompile("(?s)```(?:csv|jsonl|json)(?: --columns ([^\n]*))?\n(.*?)```\n\n```text\n(.*?)```\n").FindAllStringSubmatch(text, -1)
+	read := map[string]bool{"parquet": true} // formats that an example has, or that are no text
 	for _, e := range examples {
-		trace, err := Read("docs/traces.md", strings.NewReader(e[2]), 0)
+		var options Options
+		if e[1] != "" {
+			if options.Columns, err = ParseColumns(e[1]); err != nil {
+				t.Error(err)
+			}
+		}
+		trace, err := options.Read("docs/traces.md", strings.NewReader(e[2]))
 		if err != nil {
 			t.Errorf("%v in\n%s", err, e[2])
 			continue
 		}
-		var want []Request
-		for line := range strings.Lines(e[3]) {
-			r, seconds := Request{ID: len(want)}, 0.0
-			if _, err := fmt.Sscan(line, &seconds, &r.Input, &r.Output); err != nil {
-				t.Fatalf("%v in %q", err, line)
+		want := strings.Split(strings.TrimSpace(e[3]), "\n")
+		for i, r := range trace.Requests {
+			var expected Request
+			seconds := 0.0
+			if _, err := fmt.Sscan(want[min(i, len(want)-1)], &seconds, &expected.Input, &expected.Output); err != nil {
+				t.Fatalf("%v in %q", err, e[3])
 			}
-			r.Arrival = units.Duration(math.Round(seconds * float64(units.Second)))
-			want = append(want, r)
-		}
-		if !slices.Equal(trace.Requests, want) {
-			t.Errorf("got %+v, want %+v of\n%s", trace.Requests, want, e[2])
-		}
-		mooncake = mooncake || e[1] == "jsonl"
-		for i := range csvFormats {
-			if header, _, _ := strings.Cut(e[2], "\n"); strings.Contains(header, csvFormats[i].input) {
-				read = append(read, &csvFormats[i])
+			expected.Arrival = units.Duration(math.Round(seconds * float64(units.Second)))
+			if r.Arrival != expected.Arrival || r.Input != expected.Input || r.Output != expected.Output || len(want) != len(trace.Requests) {
+				t.Errorf("got %+v, want %+v of\n%s", r, expected, e[2])
 			}
 		}
+		read[trace.Format] = true
 	}
-	if n := strings.Count(text, "```csv") + strings.Count(text, "```jsonl"); n != len(examples) {
+	if n := strings.Count(text, "```csv") + strings.Count(text, "```json"); n != len(examples) {
 		t.Errorf("%d examples, of which %d say what is read", n, len(examples))
 	}
-	for i := range csvFormats {
-		f := &csvFormats[i]
-		if !slices.Contains(read, f) {
-			t.Errorf("no example with %s", f.input)
+	for _, name := range FormatNames() {
+		if !read[name] || !strings.Contains(text, "| `"+name+"` |") {
+			t.Errorf("no example or no row of %s", name)
 		}
-		for _, column := range []string{f.input, f.output, f.arrival} {
+	}
+	for _, f := range slices.Concat(csvTables, jsonTables, []table{vllmTable}) {
+		for _, column := range append(f.columns(), hashField) {
 			if !strings.Contains(text, "| `"+column+"` |") {
 				t.Errorf("no row for the column %s", column)
 			}
 		}
 	}
-	if !mooncake {
-		t.Error("no example of JSON lines")
-	}
-	for _, name := range BuiltinNames() {
+	for _, name := range slices.Concat(BuiltinNames(), prompts, answers, []string{callsField, durationField, sessionField}) {
 		if !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("no %s", name)
 		}
 	}
 	for _, limit := range []string{
 		"1 to " + thousands(maxTokens) + " each", thousands(maxWhole) + "; of a larger one", "at most " + thousands(maxRequests),
-		fmt.Sprintf("| %d MiB |", input.MaxLine>>20), fmt.Sprintf("| %.0f days |", math.Floor(maxSeconds/86400)),
+		fmt.Sprintf("| %d MiB |", input.MaxLine>>20), fmt.Sprintf("| %d days |", maxSeconds/86400),
+		fmt.Sprintf("| %d MiB |", maxParquet>>20), fmt.Sprintf("| %d MiB |", zstdWindow>>20),
 	} {
 		if !strings.Contains(text, limit) {
 			t.Errorf("the limits lack %q", limit)

@@ -1,90 +1,95 @@
 package traces
 
 import (
-	"fmt"
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/input"
 )
 
-// csvFormat is a kind of CSV file: the columns that hold a request. A file has
-// the format if its header names the input and the output column; all other
-// columns are ignored.
-type csvFormat struct {
-	input, output string
-	arrival       string // column of arrivals
-	required      bool   // the arrival column must be there, else 0 stands for it
-	parse         func(string) (instant, bool)
-	expected      string // what parse takes
-}
-
-// csvFormats are the known CSV formats.
-var csvFormats = []csvFormat{
-	// Azure LLM inference traces of 2023 and 2024,
-	// https://github.com/Azure/AzurePublicDataset.
-	{"ContextTokens", "GeneratedTokens", "TIMESTAMP", true, parseTimestamp,
-		"a time such as 2023-11-16 18:17:03.9799600"},
-	// Plain lengths, as Vidur writes them, https://github.com/microsoft/vidur.
-	{"num_prefill_tokens", "num_decode_tokens", "arrived_at", false, parseSeconds,
-		"seconds, not negative, such as 0.251"},
-	// LLMServingSim's lengths, https://github.com/casys-kaist/LLMServingSim.
-	{"input_toks", "output_toks", "arrival_time_ns", true, parseNanoseconds,
-		"a whole number of nanoseconds, not negative"},
-}
-
-// parseTimestamp reads the date and time of an Azure trace: UTC without a zone
-// in 2023, with one in 2024; any number of fraction digits.
-func parseTimestamp(s string) (instant, bool) {
-	t, err := time.Parse("2006-01-02 15:04:05", s)
-	if err != nil {
-		t, err = time.Parse("2006-01-02 15:04:05Z07:00", s)
+// read reads the file, whose text is unpacked and whose own reader is file.
+func (c *collector) read(text *bufio.Reader, file io.Reader) error {
+	first, err := text.Peek(4)
+	if err != nil && err != io.EOF {
+		return input.FileError(c.file, err)
 	}
-	return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, err == nil
-}
-
-// parseSeconds reads a decimal number of seconds, to the nearest picosecond.
-func parseSeconds(s string) (instant, bool) {
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0 && v <= maxSeconds) {
-		return instant{}, false
+	switch {
+	case string(first) == parquetMagic:
+		return c.readParquet(text, file)
+	case bytes.HasPrefix(first, []byte("[")):
+		return c.readShareGPT(text)
+	case bytes.HasPrefix(first, []byte("{")):
+		return c.readObjects(text)
 	}
-	return fromPicoseconds(units.FromSeconds(v)), true
+	return c.readCSV(text)
 }
 
-// parseNanoseconds reads a whole number of nanoseconds.
-func parseNanoseconds(s string) (instant, bool) {
-	v, err := strconv.ParseInt(s, 10, 64)
-	return instant{v / 1e9, v % 1e9 * 1000}, err == nil && v >= 0
-}
+// peeked is how much of a file that begins with an object tells what it is. The results
+// of vLLM's benchmark have all their numbers before their lists.
+const peeked = 1 << 15
 
-// maxSeconds is the range of units.Duration, in whole seconds.
-const maxSeconds = float64(1<<63/1_000_000_000_000 - 1)
-
-func fromPicoseconds(d units.Duration) instant {
-	return instant{int64(d / units.Second), int64(d % units.Second)}
-}
-
-// since returns the time from j to i, which is not before j, and false where
-// it does not fit.
-func (i instant) since(j instant) (units.Duration, bool) {
-	seconds := i.seconds - j.seconds
-	if float64(seconds) > maxSeconds {
-		return 0, false
+// readObjects reads a file that begins with an object: lines of them, or vLLM's one.
+func (c *collector) readObjects(text *bufio.Reader) error {
+	if c.options.Columns != (Columns{}) {
+		t := c.options.Columns.table()
+		return c.readJSONLines(text, &t)
 	}
-	return units.Duration(seconds)*units.Second + units.Duration(i.picoseconds-j.picoseconds), true
-}
-
-// formatNames lists the columns of all CSV formats, for error messages.
-func formatNames() string {
-	names := make([]string, len(csvFormats))
-	for i, f := range csvFormats {
-		arrival := f.arrival
-		if !f.required {
-			arrival = "[" + arrival + "]"
+	head, _ := text.Peek(peeked) // what cannot be read is an error later
+	var names []string
+	for name := range topFields(head) {
+		for i := range jsonTables {
+			if t := &jsonTables[i]; name == t.input || name == t.output || name == t.arrival || name == callsField && t.format == "llmservingsim" {
+				return c.readJSONLines(text, t)
+			}
 		}
-		names[i] = fmt.Sprintf("%s,%s,%s", arrival, f.input, f.output)
+		if strings.HasPrefix(name, "input_len") || name == "total_input_tokens" {
+			return c.readVLLM(text)
+		}
+		names = append(names, strconv.Quote(name))
 	}
-	return strings.Join(names, " or ")
+	var known []string
+	for i := range jsonTables {
+		known = append(known, jsonTables[i].fields())
+	}
+	return &input.Error{File: c.file, Line: 1, Value: strings.Join(names, ", "),
+		Expected: "JSON lines with " + strings.Join(known, ", or with ") + "; or results of vLLM's benchmark with input_lens and output_lens; or --columns of 'l3sim trace'"}
+}
+
+// topFields yields the names of the fields of the object that a text begins with, as far
+// as it goes.
+func topFields(text []byte) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		dec := json.NewDecoder(bytes.NewReader(text))
+		depth, key := 0, false // key: what comes next in the outermost object is a name
+		for {
+			token, err := dec.Token()
+			if err != nil {
+				return
+			}
+			name, isText := token.(string)
+			switch {
+			case token == json.Delim('{') || token == json.Delim('['):
+				depth++
+				key = depth == 1
+				continue
+			case token == json.Delim('}') || token == json.Delim(']'):
+				if depth--; depth == 0 {
+					return
+				}
+				key = depth == 1
+				continue
+			case depth == 1 && key && isText:
+				key = false
+				if !yield(name) {
+					return
+				}
+				continue
+			}
+			key = depth == 1
+		}
+	}
 }

@@ -2,37 +2,45 @@ package traces
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
-// maxTokens is the largest number of input or output tokens of a request that
-// a trace may hold.
-const maxTokens = 1 << 24
+// Options say what is read of a file. The zero value reads all of it.
+type Options struct {
+	// Requests is the number of requests that are read, the first in the file, and
+	// nothing behind them. 0 reads all, at most Most.
+	Requests int
+	Most     int // 0 is 1,000,000: a simulation of more takes tens of gigabytes
+	SkipBad  bool
+	Columns  Columns // of a file of no known format
+	// From and To bound the arrivals that are read, from the arrival of the file's first
+	// request on; To itself is out. To = 0 reads all.
+	From, To units.Duration
+}
 
-// Load reads the first n requests of the trace file at path, and no more of the file. n = 0
-// reads all requests, at most maxWhole. The first line gives the format and the magic number
-// gives gzip, not the file's name. Requests are sorted by arrival, and arrivals count from
-// the first.
+// Load reads the first n requests of the trace file at path as Options do.
+func Load(path string, n int) (*Trace, error) { return Options{Requests: n}.Load(path) }
+
+// Load reads the trace file at path. What it begins with gives the format, and whether
+// it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
+// from the first.
 //
 // An error in the file is an *input.Error that names file, line and column.
-func Load(path string, n int) (*Trace, error) {
+func (o Options) Load(path string) (*Trace, error) {
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, openError(path, err)
 	}
 	defer f.Close()
-	return Read(input.Name(path), f, n)
+	return o.Read(input.Name(path), f)
 }
 
 // openError returns an error for a path that cannot be opened. A path that does not exist
@@ -50,124 +58,147 @@ func openError(path string, err error) error {
 
 // Read is Load from a reader; name stands for the file in errors and names the
 // trace.
-func Read(name string, r io.Reader, n int) (*Trace, error) {
-	if n < 0 || n > maxRequests {
-		return nil, badRequests(n)
+func (o Options) Read(name string, r io.Reader) (*Trace, error) {
+	if o.Most == 0 {
+		o.Most = maxWhole
+	}
+	if o.Requests < 0 || o.Requests > maxRequests {
+		return nil, badRequests(o.Requests)
 	}
 	text, err := unzip(bufio.NewReaderSize(r, 1<<16))
 	if err != nil {
 		return nil, &input.Error{File: name, Err: err}
 	}
-	first, err := text.Peek(1)
-	if err != nil && err != io.EOF {
-		return nil, input.FileError(name, err)
-	}
-	rows := &rows{file: name, want: n}
-	if len(first) == 1 && first[0] == '{' {
-		err = readMooncake(name, text, rows)
-	} else {
-		err = readCSV(name, text, rows)
-	}
-	if err != nil {
+	defer text.close()
+	c := &collector{file: name, options: o, sessions: map[string]int{}}
+	if err := c.read(text.Reader, r); err != nil {
 		return nil, err
 	}
-	switch found := len(rows.all); {
-	case found == 0:
-		return nil, &input.Error{File: name, Expected: "at least one request"}
-	case found < n:
-		return nil, &input.Error{
-			Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, name),
-		}
-	}
-	return newTrace(name, rows.all)
+	return c.trace()
 }
 
-// unzip returns the text of r: decompressed where it begins as a gzip file
-// does (RFC 1952), and without a byte-order mark.
-func unzip(r *bufio.Reader) (*bufio.Reader, error) {
-	if magic, _ := r.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(r)
-		if err != nil {
-			return nil, err
-		}
-		r = bufio.NewReaderSize(z, 1<<16)
-	}
-	if mark, _ := r.Peek(3); string(mark) == "\ufeff" {
-		if _, err := r.Discard(3); err != nil {
-			return nil, err
-		}
-	}
-	return r, nil
-}
-
-// newTrace makes a trace of the rows of the file called name.
-func newTrace(name string, rows []row) (*Trace, error) {
-	slices.SortStableFunc(rows, func(a, b row) int { return a.arrival.compare(b.arrival) })
-	t := &Trace{Name: name, Requests: make([]Request, len(rows))}
-	for i, r := range rows {
-		arrival, ok := r.arrival.since(rows[0].arrival)
-		if !ok {
-			return nil, &input.Error{
-				File: name, Line: r.line,
-				Expected: "an arrival within 106 days of the first request's",
-			}
-		}
-		t.Requests[i] = Request{ID: i, Arrival: arrival, Input: r.input, Output: r.output}
-	}
-	return t, nil
-}
+// maxWhole is the largest number of requests of a file that is read to its end, where
+// nothing else is asked for.
+const maxWhole = 1_000_000
 
 // row is one request as a file gives it.
 type row struct {
 	arrival       instant
 	input, output int
 	line          int
+	hashes        []uint64
+	session       string // "" for a request of no conversation
+	waits         bool   // for the turn before it, and think behind that
+	think         units.Duration
+	failed        bool // it has no answer
 }
 
-// maxWhole is the largest number of requests of a file that is read to its end. A
-// simulation of more takes tens of gigabytes. Of a larger file the first n can be read.
-const maxWhole = 1_000_000
+// collector collects the requests of a file.
+type collector struct {
+	file    string
+	options Options
+	format  string
 
-// rows are the rows that are read from a file.
-type rows struct {
-	file string
-	want int // 0: all
-	all  []row
+	requests        []Request
+	first           instant        // arrival of the file's first request
+	begun           bool           // there was one
+	least, most     units.Duration // arrivals
+	last            units.Duration // arrival of the request that was read last
+	unordered       int
+	failed, skipped int
+	firstBad        error
+
+	sessions map[string]int // numbers of conversations
+	hashes   hashStore
 }
 
 // enough says that nothing more needs to be read.
-func (r *rows) enough() bool { return r.want > 0 && len(r.all) >= r.want }
+func (c *collector) enough() bool {
+	return c.options.Requests > 0 && len(c.requests) >= c.options.Requests
+}
 
-// add adds a row, unless a file that is read to its end has too many.
-func (r *rows) add(next row) error {
-	if r.want == 0 && len(r.all) == maxWhole {
-		return &input.Error{
-			File: r.file, Line: next.line,
-			Expected: fmt.Sprintf("at most %d requests; run.requests = N (--requests N) reads the first N alone", maxWhole),
-		}
+// skip counts a malformed line, or returns what is wrong with it.
+func (c *collector) skip(err error) error {
+	if !c.options.SkipBad {
+		return err
 	}
-	r.all = append(r.all, next)
+	if c.skipped++; c.skipped == 1 {
+		c.firstBad = err
+	}
 	return nil
 }
 
-// tokens checks a number of tokens.
-func tokens(file string, line int, column string, n int64, written string) (int, error) {
-	if n < 1 || n > maxTokens {
-		return 0, &input.Error{
-			File: file, Line: line, Key: column, Value: written,
-			Expected: fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens),
+// add adds a row, or does what is to be done with a wrong one.
+func (c *collector) add(r row, err error) error {
+	if err != nil {
+		return c.skip(err)
+	}
+	if !c.begun {
+		c.begun, c.first = true, r.arrival
+	}
+	at, ok := r.arrival.since(c.first)
+	if o := &c.options; o.To > 0 && (!ok || at < o.From || at >= o.To) {
+		return nil
+	}
+	if r.failed {
+		c.failed++
+		return nil
+	}
+	if len(c.requests) == 0 {
+		c.least, c.most, c.last = at, at, at
+	}
+	// The difference of two durations may not fit a third.
+	if span := max(c.most, at).Seconds() - min(c.least, at).Seconds(); !ok || span >= float64(maxSeconds+1) {
+		return c.skip(&input.Error{File: c.file, Line: r.line, Expected: "an arrival within 106 days of all before it"})
+	}
+	if c.options.Requests == 0 && len(c.requests) == c.options.Most {
+		instead := "run.requests = N (--requests N) reads the first N alone"
+		if c.options.Most > maxWhole {
+			instead = "--window FROM:TO reads a part"
+		}
+		return &input.Error{File: c.file, Line: r.line, Expected: fmt.Sprintf("at most %d requests; %s", c.options.Most, instead)}
+	}
+	if at < c.last {
+		c.unordered++
+	}
+	c.least, c.most, c.last = min(c.least, at), max(c.most, at), at
+	c.requests = append(c.requests, Request{Arrival: at, Input: r.input, Output: r.output, Hashes: r.hashes, Turn: c.turn(&r)})
+	return nil
+}
+
+// turn returns the place of a row in its conversation; its numbers come later.
+func (c *collector) turn(r *row) *Turn {
+	if r.session == "" {
+		return nil
+	}
+	n, ok := c.sessions[r.session]
+	if !ok {
+		n = len(c.sessions)
+		c.sessions[r.session] = n
+	}
+	return &Turn{Session: n, Waits: r.waits, Think: r.think}
+}
+
+// trace returns what has been collected.
+func (c *collector) trace() (*Trace, error) {
+	switch found := len(c.requests); {
+	case found == 0 && c.options.To > 0 && c.begun:
+		return nil, &input.Error{File: c.file, Expected: fmt.Sprintf("at least one request from %v to %v", c.options.From, c.options.To)}
+	case found == 0 && c.skipped > 0:
+		return nil, &input.Error{File: c.file, Err: c.firstBad, Expected: "at least one request that is well formed"}
+	case found == 0:
+		return nil, &input.Error{File: c.file, Expected: "at least one request"}
+	case found < c.options.Requests:
+		return nil, &input.Error{
+			Key: "run.requests", Value: fmt.Sprint(c.options.Requests),
+			Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, c.file),
 		}
 	}
-	return int(n), nil
-}
-
-// instant is a time of arrival in the file's own epoch: whole seconds and
-// picoseconds, as the seconds since 1970 do not fit a count of picoseconds.
-type instant struct {
-	seconds     int64
-	picoseconds int64 // 0 to 10^12 - 1
-}
-
-func (i instant) compare(j instant) int {
-	return cmp.Or(cmp.Compare(i.seconds, j.seconds), cmp.Compare(i.picoseconds, j.picoseconds))
+	t := &Trace{Name: c.file, Requests: c.requests, Format: c.format,
+		Failed: c.failed, Skipped: c.skipped, FirstBad: c.firstBad, Unordered: c.unordered}
+	for i := range t.Requests {
+		t.Requests[i].Arrival -= c.least
+	}
+	t.normalize()
+	return t, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,18 +19,44 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
+// read reads the first n requests, 0 for all.
+func read(name string, r io.Reader, n int) (*Trace, error) {
+	return Options{Requests: n}.Read(name, r)
+}
+
+// same says that requests are equal, hashes and turns included.
+func same(a, b []Request) bool { return reflect.DeepEqual(a, b) }
+
 func TestLoadFormats(t *testing.T) {
 	for file, want := range map[string][]Request{
-		"azure.csv":         {{0, 0, 4808, 10}, {1, 52 * units.Millisecond, 3180, 8}, {2, 98_089 * units.Microsecond, 110, 27}},
-		"azure2024.csv":     {{0, 0, 2162, 5}, {1, 996_013 * units.Microsecond, 2399, 6}},
-		"plain.csv":         {{0, 0, 3772, 54}, {1, 0, 2015, 156}},
-		"arrivals.csv":      {{0, 0, 67, 1731}, {1, 4 * units.Millisecond, 798, 263}},
-		"llmservingsim.csv": {{0, 0, 2358, 531}, {1, 301_012_143 * units.Nanosecond, 1034, 769}},
-		"mooncake.jsonl":    {{0, 0, 6758, 500}, {1, 2500 * units.Microsecond, 7322, 490}},
+		"azure.csv":         {{ID: 0, Arrival: 0, Input: 4808, Output: 10}, {ID: 1, Arrival: 52 * units.Millisecond, Input: 3180, Output: 8}, {ID: 2, Arrival: 98_089 * units.Microsecond, Input: 110, Output: 27}},
+		"azure2024.csv":     {{ID: 0, Arrival: 0, Input: 2162, Output: 5}, {ID: 1, Arrival: 996_013 * units.Microsecond, Input: 2399, Output: 6}},
+		"plain.csv":         {{ID: 0, Arrival: 0, Input: 3772, Output: 54}, {ID: 1, Arrival: 0, Input: 2015, Output: 156}},
+		"arrivals.csv":      {{ID: 0, Arrival: 0, Input: 67, Output: 1731}, {ID: 1, Arrival: 4 * units.Millisecond, Input: 798, Output: 263}},
+		"llmservingsim.csv": {{ID: 0, Arrival: 0, Input: 2358, Output: 531}, {ID: 1, Arrival: 301_012_143 * units.Nanosecond, Input: 1034, Output: 769}},
+		"mooncake.jsonl":    {{Input: 6758, Output: 500, Hashes: []uint64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}, {ID: 1, Arrival: 2500 * units.Microsecond, Input: 7322, Output: 490}},
+		"burstgpt.csv":      {{Input: 472, Output: 18}, {ID: 1, Arrival: 113 * units.Second, Input: 417, Output: 276}},
+		"burstgpt_sessions.csv": {
+			{Input: 30, Output: 12, Turn: &Turn{}}, {ID: 1, Arrival: 500 * units.Millisecond, Input: 7, Output: 9},
+			{ID: 2, Arrival: 60_750 * units.Millisecond, Input: 55, Output: 20, Turn: &Turn{Number: 1}}, {ID: 3, Arrival: 69_500 * units.Millisecond, Input: 8, Output: 3},
+		},
+		"splitwise.csv": {{Input: 374, Output: 44}, {ID: 1, Arrival: 4_314_579 * units.Microsecond, Input: 396, Output: 109}},
+		"llmservingsim.jsonl": {
+			{Input: 100, Output: 50}, {ID: 1, Arrival: units.Millisecond, Input: 1472, Output: 133, Turn: &Turn{}},
+			{ID: 2, Arrival: 2 * units.Millisecond, Input: 150, Output: 80},
+			{ID: 3, Arrival: 128_348_767 * units.Nanosecond, Input: 1582, Output: 125, Turn: &Turn{Number: 1, Waits: true, Think: 127_348_767 * units.Nanosecond}},
+			{ID: 4, Arrival: 128_348_767 * units.Nanosecond, Input: 1734, Output: 77, Turn: &Turn{Number: 2, Waits: true}},
+		},
+		"plain.jsonl": {{Input: 67, Output: 1731}, {ID: 1, Arrival: 4 * units.Millisecond, Input: 798, Output: 263}},
+		"vllm.json":   {{Input: 12, Output: 9}, {ID: 1, Arrival: 12_500 * units.Nanosecond, Input: 7, Output: 100}},
+		// Each word and each mark of these texts is a token: 7 and 2, 4 and 7 more; 3 and 1, and 2.
+		"sharegpt.json": {
+			{Input: 7, Output: 2, Turn: &Turn{}}, {ID: 1, Input: 13, Output: 7, Turn: &Turn{Number: 1, Waits: true}}, {ID: 2, Input: 4, Output: 2},
+		},
 	} {
 		path := filepath.Join("testdata", file)
 		got, err := Load(path, 0)
-		if err != nil || !slices.Equal(got.Requests, want) || got.Name != path {
+		if err != nil || !same(got.Requests, want) || got.Name != path {
 			t.Errorf("%s: got %+v, %v\nwant %+v", file, got, err, want)
 		}
 
@@ -39,19 +66,20 @@ func TestLoadFormats(t *testing.T) {
 		}
 		for how, data := range map[string][]byte{
 			"gzip":            zip(t, text),
+			"zstd":            zipStandard(t, text),
 			"byte-order mark": append([]byte("\ufeff"), text...),
 			"CRLF":            bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\n"), []byte("\r\n")),
 			"no final line":   bytes.TrimRight(text, "\r\n"),
 		} {
-			got, err := Read(file, bytes.NewReader(data), 0)
-			if err != nil || !slices.Equal(got.Requests, want) {
+			got, err := read(file, bytes.NewReader(data), 0)
+			if err != nil || !same(got.Requests, want) {
 				t.Errorf("%s with %s: got %+v, %v", file, how, got, err)
 			}
 		}
 	}
 }
 
-func zip(t testing.TB, text []byte) []byte {
+func zip(t interface{ Fatal(...any) }, text []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if _, err := z.Write(text); err != nil {
@@ -99,9 +127,9 @@ func TestLoadShared(t *testing.T) {
 }
 
 func TestLoadSortsArrivals(t *testing.T) {
-	got, err := Read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"), 0)
-	want := []Request{{0, 0, 2, 1}, {1, 0, 4, 1}, {2, 2 * units.Second, 1, 1}, {3, 2 * units.Second, 3, 1}}
-	if err != nil || !slices.Equal(got.Requests, want) {
+	got, err := read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"), 0)
+	want := []Request{{ID: 0, Arrival: 0, Input: 2, Output: 1}, {ID: 1, Arrival: 0, Input: 4, Output: 1}, {ID: 2, Arrival: 2 * units.Second, Input: 1, Output: 1}, {ID: 3, Arrival: 2 * units.Second, Input: 3, Output: 1}}
+	if err != nil || !same(got.Requests, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 }
@@ -109,7 +137,7 @@ func TestLoadSortsArrivals(t *testing.T) {
 // TestReadLimits: the latest arrival and the largest number of requests are read.
 func TestReadLimits(t *testing.T) {
 	const latest = "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,0\n1,2,9223371\n"
-	trace, err := Read("f", strings.NewReader(latest), 2)
+	trace, err := read("f", strings.NewReader(latest), 2)
 	if err != nil || len(trace.Requests) != 2 || trace.Requests[1].Arrival != 9223371*units.Second {
 		t.Errorf("got %+v, %v", trace, err)
 	}
@@ -117,7 +145,7 @@ func TestReadLimits(t *testing.T) {
 		maxRequests: "run.requests = 10000000: expected 1 to 2, the number of requests in f", maxRequests + 1: "run.requests = 10000001: expected 1 to 10000000",
 		-1: "run.requests = -1: expected 1 to 10000000",
 	} {
-		if _, err := Read("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
+		if _, err := read("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
 			t.Errorf("%d requests: got %v, want %s", n, err, want)
 		}
 	}
@@ -130,7 +158,8 @@ func TestReadErrors(t *testing.T) {
 		{"empty", "", "f: expected at least one request"},
 		{"header only", azure, "f: expected at least one request"},
 		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns TIMESTAMP,ContextTokens,GeneratedTokens or [arrived_at],num_prefill_tokens,num_decode_tokens or `},
-		{"too late", plain + "1,2,9223372\n", `f:2: arrived_at = "9223372": expected seconds`},
+		{"too late", plain + "1,2,1000000000000\n", `f:2: arrived_at = "1000000000000": expected seconds`},
+		{"too far", plain + "1,2,0\n1,2,9223372\n", `f:3: expected an arrival within 106 days`},
 		{"misspelt column", "num_prefill_tokens,num_decode_token\n1,2\n", `f:1: expected a column num_decode_tokens; did you mean "num_decode_token"?`},
 		{"no timestamp", "ContextTokens,GeneratedTokens\n1,2\n", "f:1: expected a column TIMESTAMP"},
 		{"column twice", "num_prefill_tokens,num_decode_tokens,num_decode_tokens\n1,2,3\n", "f:1: num_decode_tokens: expected one column"},
@@ -145,15 +174,15 @@ func TestReadErrors(t *testing.T) {
 		{"not a date", azure + "yesterday,1,2\n", `f:2: TIMESTAMP = "yesterday": expected a time such as`},
 		{"a year apart", azure + "2023-01-01 00:00:00,1,2\n2024-01-01 00:00:00,1,2\n", "f:3: expected an arrival within 106 days"},
 		{"negative ns", "arrival_time_ns,input_toks,output_toks\n-5,1,2\n", `f:2: arrival_time_ns = "-5": expected a whole number of nanoseconds`},
-		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: unexpected end of JSON input; expected a JSON object with timestamp"},
-		{"JSON type", `{"timestamp": 0, "input_length": "5", "output_length": 1}`, "f:1: json: cannot unmarshal string"},
-		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: expected timestamp (ms), input_length and output_length"},
+		{"broken JSON", "{\"timestamp\": 0,\n", "f:1: the line ends within the object; expected a JSON object with timestamp"},
+		{"JSON type", `{"timestamp": 0, "input_length": "5", "output_length": 1}`, `f:1: input_length = "5": expected a whole number of tokens from 1`},
+		{"JSON field missing", "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 1}\n{\"timestamp\": 0, \"input_length\": 5}\n", "f:2: expected timestamp, input_length and output_length"},
 		{"JSON no tokens", `{"timestamp": 0, "input_length": 5, "output_length": 0}`, "f:1: output_length = 0: expected"},
 		{"JSON negative time", `{"timestamp": -1, "input_length": 5, "output_length": 1}`, "f:1: timestamp = -1: expected milliseconds"},
 		{"truncated gzip", string(zip(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:40], "f: unexpected EOF"},
 		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
 	} {
-		trace, err := Read("f", strings.NewReader(c.text), 0)
+		trace, err := read("f", strings.NewReader(c.text), 0)
 		var bad *input.Error
 		if !errors.As(err, &bad) {
 			t.Errorf("%s: got %+v, %v, want an input.Error", c.name, trace, err)
@@ -177,45 +206,6 @@ func TestLoadMissing(t *testing.T) {
 	}
 }
 
-// FuzzRead requires that a file gives either an input.Error or a valid trace.
-func FuzzRead(f *testing.F) {
-	samples, err := filepath.Glob("testdata/*.*")
-	if err != nil || len(samples) == 0 {
-		f.Fatal("no samples", err)
-	}
-	for _, path := range samples {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(text)
-		f.Add(zip(f, text))
-	}
-	f.Add([]byte("num_prefill_tokens,num_decode_tokens\n1,1\n"))
-	f.Add([]byte("arrival_time_ns,input_toks,output_toks\n9223372036854775807,1,1\n0,1,1\n"))
-	f.Add([]byte("TIMESTAMP,ContextTokens,GeneratedTokens\n0001-01-01 00:00:00,1,1\n9999-12-31 23:59:59.999999999,1,1\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		trace, err := Read("f", bytes.NewReader(text), 0)
-		if err != nil {
-			var bad *input.Error
-			if !errors.As(err, &bad) {
-				t.Fatalf("not an input.Error: %v", err)
-			}
-			return
-		}
-		if len(trace.Requests) == 0 || trace.Requests[0].Arrival != 0 {
-			t.Fatalf("no first request at time 0: %+v", trace.Requests)
-		}
-		last := units.Duration(0)
-		for i, r := range trace.Requests {
-			if r.ID != i || r.Arrival < last || r.Input < 1 || r.Input > maxTokens || r.Output < 1 || r.Output > maxTokens {
-				t.Fatalf("request %d: %+v after %v", i, r, last)
-			}
-			last = r.Arrival
-		}
-	})
-}
-
 // TestTokenBounds: the least and the most tokens that a request may have, in every
 // format, and one beyond them.
 func TestTokenBounds(t *testing.T) {
@@ -225,7 +215,7 @@ func TestTokenBounds(t *testing.T) {
 	} {
 		for _, n := range []int{-1, 0, 1, maxTokens, maxTokens + 1} {
 			for _, tokens := range [][2]int{{n, 5}, {5, n}} {
-				trace, err := Read("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
+				trace, err := read("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
 				if good := n >= 1 && n <= maxTokens; (err == nil) != good || good && (trace.Requests[0].Input != tokens[0] || trace.Requests[0].Output != tokens[1]) {
 					t.Errorf("%s, %v: %+v, %v", format, tokens, trace, err)
 				}
@@ -244,9 +234,9 @@ func TestArrivalBounds(t *testing.T) {
 			good        bool
 		}{{last * 1_000_000_000, true}, {last*1_000_000_000 + 999_999_999, true}, {(last + 1) * 1_000_000_000, false}} {
 			text := fmt.Sprintf("arrival_time_ns,input_toks,output_toks\n%d,1,1\n%d,2,2\n", first*1_000_000_000+c.nanoseconds, first*1_000_000_000)
-			trace, err := Read("f", strings.NewReader(text), 0)
+			trace, err := read("f", strings.NewReader(text), 0)
 			if c.good && (err != nil || trace.Requests[1].Arrival != units.Duration(c.nanoseconds)*units.Nanosecond) ||
-				!c.good && (err == nil || err.Error() != "f:2: expected an arrival within 106 days of the first request's") {
+				!c.good && (err == nil || err.Error() != "f:3: expected an arrival within 106 days of all before it") {
 				t.Errorf("%d ns from %d s: %+v, %v", c.nanoseconds, first, trace, err)
 			}
 		}
@@ -262,7 +252,7 @@ func TestArrivalsKeepTheFilesOrder(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&text, "%d,%d,1\n", 3-i%3, i+1)
 	}
-	trace, err := Read("f", strings.NewReader(text.String()), 0)
+	trace, err := read("f", strings.NewReader(text.String()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +269,7 @@ var requestsOf = map[string]struct{ first, request, huge string }{
 	"azure":  {"TIMESTAMP,ContextTokens,GeneratedTokens\n", "2023-11-16 18:17:03.9799600,7,9\n", "2023-11-16 18:17:03.9799600,HUGE,9\n"},
 	"plain":  {"arrived_at,num_prefill_tokens,num_decode_tokens\n", "0.5,7,9\n", "HUGE,7,9\n"},
 	"llmsim": {"input_toks,output_toks,arrival_time_ns\n", "7,9,500\n", "7,HUGE,500\n"},
-	"mooncake": {"", `{"timestamp": 500, "input_length": 7, "output_length": 9, "hash_ids": [1, 2]}` + "\n",
+	"mooncake": {"", `{"timestamp": 500, "input_length": 7, "output_length": 9, "hash_ids": [1]}` + "\n",
 		`{"timestamp": 500, "input_length": HUGE, "output_length": 9}` + "\n"},
 }
 
@@ -288,25 +278,25 @@ var requestsOf = map[string]struct{ first, request, huge string }{
 func TestReadStops(t *testing.T) {
 	for format, of := range requestsOf {
 		for _, n := range []int{1, 3} {
-			trace, err := Read("f", io.MultiReader(strings.NewReader(of.first+strings.Repeat(of.request, n)+"wrong\n"), failing{}), n)
+			trace, err := read("f", io.MultiReader(strings.NewReader(of.first+strings.Repeat(of.request, n)+"wrong\n"), failing{}), n)
 			if err != nil || len(trace.Requests) != n || trace.Requests[n-1].Input != 7 {
 				t.Errorf("%s, %d: %+v, %v", format, n, trace, err)
 			}
 		}
 		// The number of requests in the file, one more, and a negative number.
 		three := of.first + strings.Repeat(of.request, 3)
-		if trace, err := Read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
+		if trace, err := read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
 			t.Errorf("%s: %+v, %v", format, trace, err)
 		}
 		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", maxRequests + 1: "expected 1 to 10000000"} {
-			if _, err := Read("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
+			if _, err := read("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %d of 3: %v", format, n, err)
 			}
 		}
 	}
 	// The first in the file, in the order in which they arrive.
-	trace, err := Read("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
-	if want := []Request{{0, 0, 2, 1}, {1, 2 * units.Second, 1, 1}}; err != nil || !slices.Equal(trace.Requests, want) {
+	trace, err := read("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
+	if want := []Request{{ID: 0, Arrival: 0, Input: 2, Output: 1}, {ID: 1, Arrival: 2 * units.Second, Input: 1, Output: 1}}; err != nil || !same(trace.Requests, want) {
 		t.Errorf("got %+v, %v", trace, err)
 	}
 }
@@ -347,7 +337,7 @@ func TestReadBounds(t *testing.T) {
 		} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Read("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
+			_, err := read("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
 			runtime.ReadMemStats(&after)
 			if bad := new(input.Error); !errors.As(err, &bad) || bad.File != "f" || bad.Line == 0 || len(err.Error()) > 2000 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: got %.300s", format, what, fmt.Sprint(err))

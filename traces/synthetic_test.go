@@ -100,7 +100,7 @@ func TestSyntheticLimits(t *testing.T) {
 			}
 		}
 		b, err := Synthetic(name, n, seed, spec)
-		if err != nil || !slices.Equal(a.Requests, b.Requests) {
+		if err != nil || !same(a.Requests, b.Requests) {
 			t.Fatalf("the same seed gave other requests, %v", err)
 		}
 	})
@@ -144,8 +144,8 @@ func TestSyntheticGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Request{{0, 0, 111, 3071}, {1, 0, 95, 22604}, {2, 0, 82, 12377}}
-	if !slices.Equal(trace.Requests, want) {
+	want := []Request{{ID: 0, Arrival: 0, Input: 111, Output: 3071}, {ID: 1, Arrival: 0, Input: 95, Output: 22604}, {ID: 2, Arrival: 0, Input: 82, Output: 12377}}
+	if !same(trace.Requests, want) {
 		t.Errorf("got %+v, want %+v", trace.Requests, want)
 	}
 }

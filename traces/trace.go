@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -13,6 +14,27 @@ type Request struct {
 	Arrival units.Duration // from the trace's first request
 	Input   int            // prompt tokens, at least 1
 	Output  int            // tokens to generate, at least 1
+	// Hashes name the blocks of BlockTokens tokens of the prompt, the last one not
+	// always full: two prompts with the same first n hashes begin with the same n
+	// blocks. Nil where the file does not say. They are not to be changed.
+	Hashes []uint64
+	// Turn is the request's place in a conversation, nil for a request of none. It is
+	// not to be changed.
+	Turn *Turn
+}
+
+// BlockTokens is the number of tokens of a block that a hash names, as in Mooncake's
+// traces, https://github.com/kvcache-ai/Mooncake.
+const BlockTokens = 512
+
+// Turn is the place of a request in a conversation of several.
+type Turn struct {
+	Session int // the conversation, numbered from 0 in the order of the trace
+	Number  int // from 0
+	// Waits says that the request comes Think after the end of the turn before it; its
+	// Arrival is then the earliest: as if the turns before took no time.
+	Waits bool
+	Think units.Duration
 }
 
 // Trace is a list of requests in order of arrival.
@@ -20,6 +42,46 @@ type Trace struct {
 	Name     string // built-in name, or path of the file
 	Requests []Request
 	Arrivals Arrivals // how they come, once that has been said
+	Format   string   // of the file, one of FormatNames; "" for a trace of no file
+	// Of the file's requests, the number left out: those that failed where they were
+	// recorded, and those that are malformed and were to be skipped. FirstBad says what
+	// is wrong with the first of the latter.
+	Failed, Skipped int
+	FirstBad        error
+	Unordered       int // requests that arrive before the one that precedes them in the file
+}
+
+// normalize sorts the requests by arrival, those of one time in their order, numbers
+// them, and numbers conversations and their turns in that order. A conversation of one
+// request is none.
+func (t *Trace) normalize() {
+	slices.SortStableFunc(t.Requests, func(a, b Request) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	turns := map[int]int{} // of each conversation
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		if r.ID = i; r.Turn != nil {
+			turns[r.Turn.Session]++
+		}
+	}
+	numbers := map[int]*Turn{} // the last turn of each
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		if r.Turn == nil {
+			continue
+		}
+		last, turn := numbers[r.Turn.Session], *r.Turn
+		switch {
+		case turns[r.Turn.Session] == 1:
+			r.Turn = nil
+			continue
+		case last == nil: // there is none that it could wait for
+			turn = Turn{Session: len(numbers)}
+		default:
+			turn.Session, turn.Number = last.Session, last.Number+1
+		}
+		numbers[r.Turn.Session] = &turn
+		r.Turn = &turn
+	}
 }
 
 // AtOnce returns the trace with all arrivals at time 0: a queue that is full
@@ -29,7 +91,9 @@ func (t *Trace) AtOnce() *Trace {
 	for i := range requests {
 		requests[i].Arrival = 0
 	}
-	return &Trace{Name: t.Name, Requests: requests}
+	at := *t
+	at.Requests = requests
+	return &at
 }
 
 // OutputTokens returns the number of tokens that all requests generate.

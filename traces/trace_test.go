@@ -2,12 +2,13 @@ package traces
 
 import (
 	"math"
+	"reflect"
 	"testing"
 )
 
 func TestAtOnce(t *testing.T) {
-	trace := &Trace{Name: "x", Requests: []Request{{0, 0, 1, 2}, {1, 5, 3, 4}}}
-	if got := trace.AtOnce().Requests[1]; got != (Request{1, 0, 3, 4}) {
+	trace := &Trace{Name: "x", Requests: []Request{{Input: 1, Output: 2}, {ID: 1, Arrival: 5, Input: 3, Output: 4}}}
+	if got := trace.AtOnce().Requests[1]; !reflect.DeepEqual(got, Request{ID: 1, Input: 3, Output: 4}) {
 		t.Errorf("got %+v", got)
 	}
 	if trace.Requests[1].Arrival != 5 {

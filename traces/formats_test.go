@@ -1,0 +1,313 @@
+package traces
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
+	"github.com/tiktoken-go/tokenizer/codec"
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// drawTrace draws a trace that a format holds: conversations that it can say, times on
+// its grid.
+func drawTrace(t *rapid.T, f *format) *Trace {
+	grid := f.resolution
+	if f.name == "parquet" {
+		grid = units.Microsecond // a float64 holds no more digits of 106 days
+	}
+	tokens := rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 3000))
+	gap := func(name string) units.Duration {
+		if grid == 0 {
+			return 0
+		}
+		span := rapid.SampledFrom([]int64{0, 1, 1000, int64(units.Duration(100_000*units.Second) / grid)}).Draw(t, name+" range")
+		return grid * units.Duration(rapid.Int64Range(0, span).Draw(t, name))
+	}
+	trace := &Trace{Name: "f", Format: f.name}
+	start := units.Duration(0)
+	for s := range rapid.IntRange(1, 12).Draw(t, "conversations") {
+		calls := 1
+		if f.turns != nil {
+			calls = rapid.IntRange(1, 4).Draw(t, "turns")
+		}
+		at, before := start, 0
+		for k := range calls {
+			r := Request{Arrival: at, Input: before + tokens.Draw(t, "input"), Output: tokens.Draw(t, "output")}
+			if calls > 1 {
+				r.Turn = &Turn{Session: s}
+			}
+			if k > 0 {
+				think := gap("think")
+				at += think
+				r.Arrival = at
+				if f.name != "burstgpt" {
+					r.Turn.Waits, r.Turn.Think = true, think
+				}
+			}
+			if f.hashes && rapid.Bool().Draw(t, "hashed") {
+				for range (r.Input + BlockTokens - 1) / BlockTokens {
+					r.Hashes = append(r.Hashes, rapid.Uint64().Draw(t, "hash"))
+				}
+			}
+			if f.name == "sharegpt" {
+				before = r.Input + r.Output
+			}
+			trace.Requests = append(trace.Requests, r)
+		}
+		start += gap("gap")
+	}
+	trace.normalize()
+	return trace
+}
+
+// TestRoundTrips: what a format holds of a trace is read as it was written, packed or not,
+// and nothing is lost.
+func TestRoundTrips(t *testing.T) {
+	for i := range formats {
+		f := &formats[i]
+		t.Run(f.name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				want := drawTrace(t, f)
+				if lost, err := want.Lost(f.name); lost != nil || err != nil {
+					t.Fatalf("%v is lost, %v", lost, err)
+				}
+				var text bytes.Buffer
+				if err := want.Write(&text, f.name); err != nil {
+					t.Fatal(err)
+				}
+				packed := text.Bytes()
+				switch rapid.IntRange(0, 2).Draw(t, "packed") {
+				case 1:
+					packed = zip(t, packed)
+				case 2:
+					packed = zipStandard(t, packed)
+				}
+				got, err := read("f", bytes.NewReader(packed), 0)
+				if err != nil || !same(got.Requests, want.Requests) || got.Format != f.name || got.Unordered > 0 && f.turns == nil {
+					t.Fatalf("got  %+v, %v\nwant %+v\n%s", got, err, want, text.Bytes())
+				}
+			})
+		})
+	}
+}
+
+// zipStandard packs a text with zstd.
+func zipStandard(t interface{ Fatal(...any) }, text []byte) []byte {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z.EncodeAll(text, nil)
+}
+
+// TestRounding: times are written to the nearest one that a format has, and what it does
+// not hold is said.
+func TestRounding(t *testing.T) {
+	trace := &Trace{Requests: []Request{
+		{Input: 600, Output: 2, Hashes: []uint64{1, 2}, Turn: &Turn{}},
+		{ID: 1, Arrival: 1_000_149_999, Input: 700, Output: 4, Turn: &Turn{Number: 1, Waits: true, Think: 5}},
+		{ID: 2, Arrival: 1_000_150_000, Input: 5, Output: 6},
+	}}
+	for name, want := range map[string]struct {
+		at   []units.Duration
+		lost string
+	}{
+		"azure":             {[]units.Duration{0, 1_000_100_000, 1_000_200_000}, "times of arrival to the last digit, hashes of prefixes, conversations"},
+		"vidur":             {[]units.Duration{0, 1_000_149_999, 1_000_150_000}, "hashes of prefixes, conversations"},
+		"mooncake":          {[]units.Duration{0, 1_000_149_999, 1_000_150_000}, "conversations"},
+		"llmservingsim-csv": {[]units.Duration{0, 1_000_150_000, 1_000_150_000}, "times of arrival to the last digit, hashes of prefixes, conversations"},
+		"sharegpt":          {[]units.Duration{0, 0, 0}, "times of arrival, hashes of prefixes, conversations"},
+	} {
+		lost, err := trace.Lost(name)
+		if err != nil || strings.Join(lost, ", ") != want.lost {
+			t.Errorf("%s: %v is lost, %v", name, lost, err)
+		}
+		var text bytes.Buffer
+		if err := trace.Write(&text, name); err != nil {
+			t.Fatal(err)
+		}
+		got, err := read("f", &text, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, at := range want.at {
+			if got.Requests[i].Arrival != at {
+				t.Errorf("%s: %v, want %v", name, got.Requests[i].Arrival, at)
+			}
+		}
+	}
+	if err := trace.Write(&bytes.Buffer{}, "mooncakes"); err == nil || !strings.Contains(err.Error(), `did you mean "mooncake"?`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := trace.Lost(""); err == nil {
+		t.Error("no format is one")
+	}
+}
+
+// TestParquetEncodings reads columns of every type of number and encoding that a writer
+// may choose, in several groups of rows.
+func TestParquetEncodings(t *testing.T) {
+	type whole struct {
+		Other  string  `parquet:"model,optional,dict"`
+		Output *int32  `parquet:"out,optional,dict"`
+		Input  float64 `parquet:"in,gzip"`
+		At     int64   `parquet:"at,delta,zstd,timestamp"`
+		List   []int64 `parquet:"list"`
+	}
+	n := int32(9)
+	var rows []whole
+	for i := range 3000 {
+		rows = append(rows, whole{fmt.Sprint(i % 3), &n, float64(1_000_000 + i), 1_700_000_000_000 + 250*int64(i), []int64{1, 2, 3}[:i%4]})
+	}
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[whole](&file, parquet.MaxRowsPerRowGroup(700), parquet.PageBufferSize(2000))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	named := Options{Columns: Columns{Arrival: "at", Input: "in", Output: "out", Unit: "ms"}}
+	trace, err := named.Read("f", bytes.NewReader(file.Bytes()))
+	if err != nil || len(trace.Requests) != 3000 {
+		t.Fatal(err)
+	}
+	for i, r := range trace.Requests {
+		if r.Arrival != 250*units.Millisecond*units.Duration(i) || r.Input != 1_000_000+i || r.Output != 9 {
+			t.Fatalf("request %d: %+v", i, r)
+		}
+	}
+	named.Requests = 701
+	if trace, err := named.Read("f", bytes.NewReader(file.Bytes())); err != nil || len(trace.Requests) != 701 {
+		t.Errorf("the first 701: %v", err)
+	}
+	// From a path, where no more than the columns is read.
+	path := filepath.Join(t.TempDir(), "a")
+	if err := os.WriteFile(path, file.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	named.Requests = 0
+	if trace, err := named.Load(path); err != nil || len(trace.Requests) != 3000 || trace.Format != "parquet" {
+		t.Error(err)
+	}
+	for columns, want := range map[Columns]string{
+		{Input: "in", Output: "model"}:            "f: model: expected a column of numbers",
+		{Input: "list", Output: "out"}:            "f: list: expected a column of numbers",
+		{Input: "inn", Output: "out"}:             `f: expected a column inn, or --columns of 'l3sim trace'; did you mean "in"?`,
+		{Arrival: "a", Input: "in", Output: "in"}: `f: expected a column a, or --columns`,
+		{}: "f: expected a column num_prefill_tokens",
+	} {
+		if _, err := (Options{Columns: columns}).Read("f", bytes.NewReader(file.Bytes())); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %s", columns, err, want)
+		}
+	}
+	for cut := range 40 {
+		text := file.Bytes()[:file.Len()-1-cut*cut*20]
+		if _, err := named.Read("f", bytes.NewReader(text)); err == nil || !strings.HasPrefix(err.Error(), "f: not Parquet: ") {
+			t.Errorf("cut short: got %v", err)
+		}
+	}
+	// A length that is not there, in the row that stands for a line.
+	rows[1500].Output = nil
+	file.Reset()
+	w.Reset(&file)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := named.Read("f", bytes.NewReader(file.Bytes())); err == nil || !strings.HasPrefix(err.Error(), "f:1501: out = null: expected a whole number") {
+		t.Errorf("got %v", err)
+	}
+	named.SkipBad = true
+	if trace, err := named.Read("f", bytes.NewReader(file.Bytes())); err != nil || len(trace.Requests) != 2999 || trace.Skipped != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestTokens compares with what OpenAI publishes of cl100k_base,
+// https://developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken.
+func TestTokens(t *testing.T) {
+	counter := codec.NewCl100kBase()
+	for text, want := range map[string]int{
+		"tiktoken is great!": 6, "antidisestablishmentarianism": 6, "2 + 2 = 4": 7, "お誕生日おめでとう": 9, "": 0,
+		strings.Repeat(" a", 4321): 4321,
+	} {
+		if got, err := counter.Count(text); err != nil || got != want {
+			t.Errorf("%.40q: %d tokens, want %d, %v", text, got, want, err)
+		}
+	}
+}
+
+// TestUnion: no two formats have the same columns, so that a header tells them apart.
+func TestUnion(t *testing.T) {
+	for _, tables := range [][]table{csvTables, jsonTables} {
+		seen := map[string]bool{}
+		for _, f := range tables {
+			for _, name := range []string{f.input, f.output} {
+				if seen[name] {
+					t.Errorf("two formats have %s", name)
+				}
+				seen[name] = true
+			}
+			if !slices.Contains(FormatNames(), f.format) {
+				t.Errorf("%s cannot be written", f.format)
+			}
+		}
+	}
+	if !slices.IsSorted(FormatNames()) || len(slices.Compact(slices.Collect(maps.Keys(unitParsers)))) != 5 {
+		t.Error("formats are not in order")
+	}
+}
+
+// TestParquetDamage: a Parquet file in which some bytes are wrong is an input.Error or a
+// trace, never more.
+func TestParquetDamage(t *testing.T) {
+	trace, err := Load("testdata/plain.csv", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := trace.Write(&file, "parquet"); err != nil {
+		t.Fatal(err)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	bad := 0
+	for range 5000 {
+		text := bytes.Clone(file.Bytes())
+		for range 1 + random.IntN(3) {
+			text[len(parquetMagic)+random.IntN(len(text)-len(parquetMagic))] = byte(random.Uint32())
+		}
+		if _, err := read("f", bytes.NewReader(text), 0); err != nil {
+			if bad++; !errors.As(err, new(*input.Error)) {
+				t.Fatalf("no input.Error: %v", err)
+			}
+		}
+	}
+	if bad < 1000 || bad == 5000 {
+		t.Errorf("%d of 5000 were refused", bad)
+	}
+	// A footer that announces 2^31 groups of rows.
+	long := []byte("PAR1\x49\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1")
+	if _, err := read("f", bytes.NewReader(long), 0); err == nil || err.Error() != "f: not Parquet: a footer of too many elements" {
+		t.Errorf("got %v", err)
+	}
+	deep := "PAR1" + strings.Repeat("\x1c", 100) + strings.Repeat("\x00", 100) + "\xc8\x00\x00\x00PAR1"
+	if _, err := read("f", strings.NewReader(deep), 0); err == nil || err.Error() != "f: not Parquet: a footer that nests too deep" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,122 @@
+package traces
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// object holds the fields of a JSON object, whose values are parts of its text.
+type object []field
+
+// field is a field of an object.
+type field struct {
+	name  string
+	value []byte
+}
+
+// parseObject reads the object that is all of a text. A field that is there twice is an
+// error: which of the two is meant, nobody knows.
+func parseObject(text []byte) (object, error) {
+	if !json.Valid(text) {
+		err := json.Unmarshal(text, new(json.RawMessage))
+		if syntax := new(json.SyntaxError); errors.As(err, &syntax) && int(syntax.Offset) >= len(text) {
+			err = errors.New("the line ends within the object")
+		}
+		return nil, err
+	}
+	at := skipSpace(text, 0)
+	if text[at] != '{' {
+		return nil, errors.New("no JSON object")
+	}
+	o := make(object, 0, 8)
+	for at++; ; {
+		at = skipSpace(text, at)
+		if text[at] == '}' {
+			return o, nil
+		}
+		if text[at] == ',' {
+			at = skipSpace(text, at+1)
+		}
+		end := valueEnd(text, at)
+		name := string(text[at+1 : end-1])
+		if strings.Contains(name, `\`) {
+			if err := json.Unmarshal(text[at:end], &name); err != nil {
+				return nil, err
+			}
+		}
+		at = skipSpace(text, skipSpace(text, end)+1) // behind the colon
+		end = valueEnd(text, at)
+		if _, twice := o.find(name); twice {
+			return nil, errors.New("two fields " + strconv.Quote(name))
+		}
+		o = append(o, field{name, text[at:end]})
+		at = end
+	}
+}
+
+// skipSpace returns the index of the first byte from at on that is no white space of JSON.
+func skipSpace(text []byte, at int) int {
+	for text[at] == ' ' || text[at] == '\t' || text[at] == '\r' || text[at] == '\n' {
+		at++
+	}
+	return at
+}
+
+// valueEnd returns the index behind the value that begins at at, in a text that is JSON.
+func valueEnd(text []byte, at int) int {
+	depth := 0
+	for ; ; at++ {
+		switch text[at] {
+		case '"':
+			for at++; text[at] != '"'; at++ {
+				if text[at] == '\\' {
+					at++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if depth == 0 && (at+1 == len(text) || isDelimiter(text[at+1]) || isDelimiter(text[at])) {
+			return at + 1
+		}
+	}
+}
+
+// isDelimiter says that a byte ends a number, a truth value or null.
+func isDelimiter(b byte) bool {
+	switch b {
+	case ' ', '\t', '\r', '\n', ',', ':', ']', '}', '"':
+		return true
+	}
+	return false
+}
+
+// find returns the text of a field's value.
+func (o object) find(name string) ([]byte, bool) {
+	for i := range o {
+		if o[i].name == name {
+			return o[i].value, true
+		}
+	}
+	return nil, false
+}
+
+// value is find for a field that is not null.
+func (o object) value(name string) ([]byte, bool) {
+	value, ok := o.find(name)
+	return value, ok && string(value) != "null"
+}
+
+// text returns the text of a field that holds a number, and of any other its JSON text,
+// which is no number to a parser; "" where there is none.
+func (o object) text(name string) (string, bool) {
+	value, ok := o.value(name)
+	if !ok {
+		return "", false
+	}
+	return string(value), true
+}

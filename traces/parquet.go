@@ -1,0 +1,200 @@
+package traces
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+
+	"github.com/parquet-go/parquet-go"
+	parquetformat "github.com/parquet-go/parquet-go/format"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// parquetMagic is what a Parquet file begins with,
+// https://parquet.apache.org/docs/file-format/.
+const parquetMagic = "PAR1"
+
+// maxParquet bounds a Parquet file in bytes that is packed, or comes from standard input:
+// its end says where its columns are.
+const maxParquet = 1 << 28
+
+// parquetBatch is the number of values of a column that are read at a time.
+const parquetBatch = 1024
+
+// readParquet adds the rows of a Parquet file until there are enough. In errors a row
+// stands for a line. text is what is read of file.
+func (c *collector) readParquet(text, file io.Reader) (err error) {
+	c.format = "parquet"
+	// The library checks little of what a file says of itself.
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = &input.Error{File: c.file, Err: fmt.Errorf("not Parquet: %v", fault)}
+		}
+	}()
+	at, size, err := c.randomAccess(text, file)
+	if err != nil {
+		return err
+	}
+	if err := checkFooter(at, size); err != nil {
+		return &input.Error{File: c.file, Err: fmt.Errorf("not Parquet: %w", err)}
+	}
+	p, err := parquet.OpenFile(at, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return &input.Error{File: c.file, Err: fmt.Errorf("not Parquet: %w", err)}
+	}
+	columns, err := c.parquetColumns(p.Schema())
+	if err != nil {
+		return err
+	}
+	for i, group := range p.Metadata().RowGroups {
+		for _, at := range columns.at {
+			// The library makes room for a broken block of LZ4 until there is no memory left.
+			if codec := group.Columns[at].MetaData.Codec; codec == parquetformat.Lz4Raw {
+				return &input.Error{File: c.file, Key: fmt.Sprintf("group %d of rows", i+1), Expected: "another compression than LZ4"}
+			}
+		}
+	}
+	row := 0
+	for _, group := range p.RowGroups() {
+		if c.enough() {
+			break
+		}
+		if err := c.readRowGroup(group, columns, &row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// randomAccess returns a file of which any part can be read: file, or all that is left of
+// text.
+func (c *collector) randomAccess(text, file io.Reader) (io.ReaderAt, int64, error) {
+	if f, ok := file.(*os.File); ok {
+		magic := make([]byte, len(parquetMagic))
+		info, err := f.Stat()
+		if err == nil && info.Mode().IsRegular() {
+			if _, err := f.ReadAt(magic, 0); err == nil && string(magic) == parquetMagic { // not packed
+				return f, info.Size(), nil
+			}
+		}
+	}
+	all, err := io.ReadAll(io.LimitReader(text, maxParquet+1))
+	if err != nil {
+		return nil, 0, input.FileError(c.file, err)
+	}
+	if len(all) > maxParquet {
+		return nil, 0, &input.Error{File: c.file, Expected: fmt.Sprintf("at most %d MiB; give the path of a file that is not packed", maxParquet>>20)}
+	}
+	return bytes.NewReader(all), int64(len(all)), nil
+}
+
+// parquetColumns are the places of a table's columns in a Parquet file.
+type parquetColumns struct {
+	table
+	at []int // of the input, the output and, where there are any, arrivals
+}
+
+// parquetColumns finds the columns.
+func (c *collector) parquetColumns(schema *parquet.Schema) (*parquetColumns, error) {
+	var names []string
+	for _, path := range schema.Columns() {
+		if len(path) == 1 {
+			names = append(names, path[0])
+		}
+	}
+	found := &parquetColumns{table: c.tables([]table{vidur})[0]}
+	for _, name := range []string{found.input, found.output, found.arrival} {
+		leaf, ok := schema.Lookup(name)
+		switch {
+		case name == "" || !ok && name == found.arrival && !found.required:
+			continue
+		case !ok:
+			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or --columns of 'l3sim trace'", Nearest: input.Nearest(name, names)}
+		case leaf.MaxRepetitionLevel > 0 || !slices.Contains([]parquet.Kind{parquet.Int32, parquet.Int64, parquet.Float, parquet.Double}, leaf.Node.Type().Kind()):
+			return nil, &input.Error{File: c.file, Key: name, Expected: "a column of numbers"}
+		}
+		found.at = append(found.at, leaf.ColumnIndex)
+	}
+	return found, nil
+}
+
+// cursor reads the values of one column one by one.
+type cursor struct {
+	pages  parquet.Pages
+	values parquet.ValueReader
+	batch  []parquet.Value
+	left   []parquet.Value
+}
+
+// next returns the next value.
+func (c *cursor) next() (parquet.Value, error) {
+	for len(c.left) == 0 {
+		if c.values == nil {
+			page, err := c.pages.ReadPage()
+			if err != nil {
+				return parquet.Value{}, err
+			}
+			c.values = page.Values()
+		}
+		n, err := c.values.ReadValues(c.batch)
+		c.left = c.batch[:n]
+		if err == io.EOF || err == nil && n == 0 {
+			c.values = nil
+		} else if err != nil {
+			return parquet.Value{}, err
+		}
+	}
+	v := c.left[0]
+	c.left = c.left[1:]
+	return v, nil
+}
+
+// readRowGroup adds the rows of a group; row counts those of the file.
+func (c *collector) readRowGroup(group parquet.RowGroup, columns *parquetColumns, row *int) (err error) {
+	cursors := make([]cursor, len(columns.at))
+	for i, column := range columns.at {
+		cursors[i] = cursor{pages: group.ColumnChunks()[column].Pages(), batch: make([]parquet.Value, parquetBatch)}
+		defer func() { err = errors.Join(err, cursors[i].pages.Close()) }()
+	}
+	written := func(text string) string { return text }
+	for range group.NumRows() {
+		if c.enough() {
+			return nil
+		}
+		*row++
+		var texts [3]string
+		for i := range cursors {
+			v, err := cursors[i].next()
+			if err != nil {
+				return &input.Error{File: c.file, Line: *row, Err: fmt.Errorf("not Parquet: %w", err)}
+			}
+			texts[i] = parquetText(v)
+		}
+		cells := cells{input: texts[0], output: texts[1], arrival: texts[2], hasArrival: len(cursors) > 2, written: written}
+		if err := c.add(columns.row(c.file, *row, &cells)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parquetText writes a number as the shortest decimal that stands for it: what was
+// written as 0.1 is read as 0.1.
+func parquetText(v parquet.Value) string {
+	switch {
+	case v.IsNull():
+		return "null"
+	case v.Kind() == parquet.Int32:
+		return strconv.FormatInt(int64(v.Int32()), 10)
+	case v.Kind() == parquet.Int64:
+		return strconv.FormatInt(v.Int64(), 10)
+	case v.Kind() == parquet.Float:
+		return strconv.FormatFloat(float64(v.Float()), 'f', -1, 32)
+	}
+	return strconv.FormatFloat(v.Double(), 'f', -1, 64)
+}

@@ -1,0 +1,161 @@
+package traces
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// table says which columns of a CSV file, fields of JSON lines or columns of a Parquet
+// file hold a request. A file has the columns if it names that of the input or of the
+// output; all others are ignored.
+type table struct {
+	format        string
+	input, output string
+	arrival       string // of arrivals
+	required      bool   // the arrivals must be there, else 0 stands for them
+	parse         func(string) (instant, bool)
+	expected      string // what parse takes
+	session       string // names the conversation, "" where there is none
+	batch         string // must be 1: a request stands for itself
+	fails         bool   // a request of 0 tokens to generate has failed
+}
+
+// What the functions of package strconv and ours take.
+const (
+	expectedSeconds      = "seconds, not negative, such as 0.251"
+	expectedMilliseconds = "milliseconds, not negative"
+	expectedMicroseconds = "microseconds, not negative"
+	expectedNanoseconds  = "a whole number of nanoseconds, not negative"
+)
+
+// vidur are the columns of Vidur, https://github.com/microsoft/vidur, which are also
+// those of files that others give columns by name.
+var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at",
+	parse: parseSeconds, expected: expectedSeconds}
+
+// csvTables are the known CSV formats.
+var csvTables = []table{
+	// Azure LLM inference traces of 2023 and 2024,
+	// https://github.com/Azure/AzurePublicDataset.
+	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true,
+		parse: parseTimestamp, expected: "a time such as 2023-11-16 18:17:03.9799600"},
+	vidur,
+	// LLMServingSim's lengths, https://github.com/casys-kaist/LLMServingSim.
+	{format: "llmservingsim-csv", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true,
+		parse: parseNanoseconds, expected: expectedNanoseconds},
+	// https://github.com/HPMLL/BurstGPT: a request without an answer has failed.
+	{format: "burstgpt", input: "Request tokens", output: "Response tokens", arrival: "Timestamp", required: true,
+		parse: parseSeconds, expected: expectedSeconds, session: "Session ID", fails: true},
+	// https://github.com/Mutinifni/splitwise-sim.
+	{format: "splitwise", input: "prompt_size", output: "token_size", arrival: "arrival_timestamp", required: true,
+		parse: parseSeconds, expected: expectedSeconds, batch: "batch_size"},
+}
+
+// columns returns the names of the columns that hold something.
+func (t *table) columns() []string {
+	var names []string
+	for _, name := range []string{t.input, t.output, t.arrival, t.session, t.batch} {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// cells are the texts of a request's columns. What is not there is "".
+type cells struct {
+	input, output, arrival, session, batch string
+	hasArrival, hasBatch                   bool
+	written                                func(text string) string // as the file has it
+}
+
+// row reads the cells of one request on a line of file.
+func (t *table) row(file string, line int, c *cells) (row, error) {
+	r := row{line: line, session: c.session}
+	wrong := func(key, text, expected string) error {
+		return &input.Error{File: file, Line: line, Key: key, Value: c.written(text), Expected: expected}
+	}
+	var ok bool
+	if r.output, ok = parseTokens(c.output); t.fails && c.output == "0" {
+		r.failed = true
+	} else if !ok {
+		return row{}, wrong(t.output, c.output, expectedTokens)
+	}
+	if r.input, ok = parseTokens(c.input); !ok && !r.failed {
+		return row{}, wrong(t.input, c.input, expectedTokens)
+	}
+	if c.hasBatch && c.batch != "1" {
+		return row{}, wrong(t.batch, c.batch, "1: a row for each request")
+	}
+	if c.hasArrival {
+		if r.arrival, ok = t.parse(c.arrival); !ok {
+			return row{}, wrong(t.arrival, c.arrival, t.expected)
+		}
+	}
+	return r, nil
+}
+
+// maxTokens is the largest number of input or output tokens of a request that
+// a trace may hold.
+const maxTokens = 1 << 24
+
+var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
+
+// parseTokens reads a number of tokens.
+func parseTokens(text string) (int, bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return int(n), err == nil && n >= 1 && n <= maxTokens
+}
+
+// Columns name what holds a request in a file of no known format: a CSV file, JSON lines
+// or a Parquet file. The zero value names nothing.
+type Columns struct {
+	Arrival       string // "" where all requests arrive at once
+	Input, Output string
+	Unit          string // of arrivals: "s", "ms", "us" or "ns"; "" is "s"
+}
+
+// ParseColumns reads columns as a user gives them:
+// arrival=NAME,input=NAME,output=NAME,unit=UNIT, without arrival and unit if need be. An
+// error is an *input.Error without a key.
+func ParseColumns(text string) (Columns, error) {
+	var c Columns
+	for _, part := range strings.Split(text, ",") {
+		key, name, _ := strings.Cut(part, "=")
+		places := map[string]*string{"arrival": &c.Arrival, "input": &c.Input, "output": &c.Output, "unit": &c.Unit}
+		to := places[key]
+		if to == nil {
+			return Columns{}, input.UnknownName("", key, []string{"arrival", "input", "output", "unit"})
+		}
+		if name == "" || *to != "" {
+			return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "one name for " + key}
+		}
+		*to = name
+	}
+	if c.Input == "" || c.Output == "" {
+		return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "input=NAME,output=NAME, and arrival=NAME where there are arrivals"}
+	}
+	if _, ok := unitParsers[c.Unit]; !ok {
+		return Columns{}, input.UnknownName("unit", c.Unit, []string{"s", "ms", "us", "ns"})
+	}
+	return c, nil
+}
+
+// unitParsers read numbers of each unit.
+var unitParsers = map[string]struct {
+	parse    func(string) (instant, bool)
+	expected string
+}{
+	"": {parseSeconds, expectedSeconds}, "s": {parseSeconds, expectedSeconds},
+	"ms": {parseMilliseconds, expectedMilliseconds}, "us": {parseMicroseconds, expectedMicroseconds},
+	"ns": {func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"},
+}
+
+// table returns the columns as a format.
+func (c Columns) table() table {
+	unit := unitParsers[c.Unit]
+	return table{input: c.Input, output: c.Output, arrival: c.Arrival, required: c.Arrival != "", parse: unit.parse, expected: unit.expected}
+}

@@ -1,0 +1,118 @@
+package traces
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// instant is a time of arrival in the file's own epoch: whole seconds and
+// picoseconds, as the seconds since 1970 do not fit a count of picoseconds.
+type instant struct {
+	seconds     int64
+	picoseconds int64 // 0 to 10^12 - 1
+}
+
+// maxSeconds is the range of units.Duration, in whole seconds: 106 days.
+const maxSeconds = int64(1<<63/1_000_000_000_000 - 1)
+
+// since returns the time from j to i, negative where i is before j, and false where it
+// does not fit.
+func (i instant) since(j instant) (units.Duration, bool) {
+	seconds := i.seconds - j.seconds
+	if seconds < -maxSeconds || seconds > maxSeconds {
+		return 0, false
+	}
+	return units.Duration(seconds)*units.Second + units.Duration(i.picoseconds-j.picoseconds), true
+}
+
+// after returns the time d, which is not negative, after i.
+func (i instant) after(d units.Duration) instant {
+	s, p := i.seconds+int64(d/units.Second), i.picoseconds+int64(d%units.Second)
+	return instant{s + p/int64(units.Second), p % int64(units.Second)}
+}
+
+// parseTimestamp reads the date and time of an Azure trace: UTC without a zone
+// in 2023, with one in 2024; any number of fraction digits.
+func parseTimestamp(s string) (instant, bool) {
+	t, err := time.Parse("2006-01-02 15:04:05", s)
+	if err != nil {
+		t, err = time.Parse("2006-01-02 15:04:05Z07:00", s)
+	}
+	return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, err == nil
+}
+
+// parseNanoseconds reads a whole number of nanoseconds.
+func parseNanoseconds(s string) (instant, bool) {
+	v, err := strconv.ParseInt(s, 10, 64)
+	return instant{v / 1e9, v % 1e9 * 1000}, err == nil && v >= 0
+}
+
+func parseSeconds(s string) (instant, bool)      { return parseDecimal(s, 0) }
+func parseMilliseconds(s string) (instant, bool) { return parseDecimal(s, 3) }
+func parseMicroseconds(s string) (instant, bool) { return parseDecimal(s, 6) }
+
+// The digits of a second in picoseconds, and of the seconds of the latest instant: more
+// than 30,000 years.
+const (
+	fractionDigits = 12
+	secondDigits   = 12
+)
+
+// parseDecimal reads a decimal number of 10^-scale seconds, which may have an exponent,
+// to the nearest picosecond. It returns false for what is no such number, negative, or
+// beyond the latest instant.
+func parseDecimal(s string, scale int) (instant, bool) {
+	mantissa, exponent := s, 0
+	if at := strings.IndexAny(s, "eE"); at >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(s[at+1:]); err != nil || exponent > 1000 || exponent < -1000 {
+			return instant{}, false
+		}
+		mantissa = s[:at]
+	}
+	whole, fraction, point := strings.Cut(strings.TrimPrefix(mantissa, "+"), ".")
+	digits := whole + fraction
+	if digits == "" || point && strings.Contains(fraction, ".") || strings.Trim(digits, "0123456789") != "" {
+		return instant{}, false
+	}
+	// The picoseconds are the first n digits; zeros stand for those that are missing.
+	n := len(whole) + exponent - scale + fractionDigits
+	if zeros := len(digits) - len(strings.TrimLeft(digits, "0")); zeros > 0 {
+		digits, n = digits[zeros:], n-zeros
+	}
+	switch {
+	case digits == "" || n < 0:
+		return instant{}, true
+	case n > secondDigits+fractionDigits:
+		return instant{}, false
+	case n > len(digits):
+		digits += strings.Repeat("0", n-len(digits))
+	}
+	up := n < len(digits) && digits[n] >= '5'
+	digits = strings.Repeat("0", secondDigits+fractionDigits-n) + digits[:n]
+	seconds, _ := strconv.ParseInt(digits[:secondDigits], 10, 64) // nothing but digits
+	picoseconds, _ := strconv.ParseInt(digits[secondDigits:], 10, 64)
+	i := instant{seconds, picoseconds}
+	if up {
+		i = i.after(1)
+	}
+	return i, true
+}
+
+// appendDecimal appends d in units of 10^-scale seconds, exactly and without zeros at
+// the end.
+func appendDecimal(b []byte, d units.Duration, scale int) []byte {
+	one := int64(1) // unit in picoseconds
+	for range fractionDigits - scale {
+		one *= 10
+	}
+	b = strconv.AppendInt(b, int64(d)/one, 10)
+	if rest := int64(d) % one; rest > 0 {
+		digits := strconv.FormatInt(one+rest, 10)[1:] // with the zeros before it
+		b = append(append(b, '.'), strings.TrimRight(digits, "0")...)
+	}
+	return b
+}
