@@ -109,12 +109,6 @@ func MeasurePages(spec *Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, error
 // everything says that the budget holds the whole context.
 func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
 
-// boundShape returns what a page's bounds are to a unit: one key of smallest and largest elements in
-// FP16, for one query, the sum of the group's.
-func (l *PageLoad) boundShape() HeadShape {
-	return HeadShape{HeadDim: 2 * l.Shape.HeadDim, Queries: 1, ElementBits: 16}
-}
-
 // selectCycles returns the clocks of the rank for a list.
 func (l *PageLoad) selectCycles(spec *Spec, d *dram.Spec, bounds int) (int64, error) {
 	unit := *spec
@@ -124,7 +118,7 @@ func (l *PageLoad) selectCycles(spec *Spec, d *dram.Spec, bounds int) (int64, er
 	case SelectRank:
 		unit.ProcessingUnit = RankPU
 	}
-	b, err := newTableBuilder(&unit, d, l.boundShape())
+	b, err := newTableBuilder(&unit, d, boundsOf(l.Shape))
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +150,7 @@ func (l *PageLoad) choose(spec *Spec, d *dram.Spec) ([]int, error) {
 // score has the banks' units score the bounds of drawn keys, and returns the largest score of each
 // page's logical pages.
 func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
-	shape := l.boundShape()
+	shape := boundsOf(l.Shape)
 	p, err := newProgram(spec, d, shape, nil)
 	if err != nil {
 		return nil, err

@@ -29,6 +29,9 @@ type KernelTable struct {
 	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
 	within   []int64    // the others, by place in the chunk, or in the segment if that is shorter than a row
 
+	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
+	rescore   bool    // keys beyond the score buffer are scored twice
+
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
 
@@ -67,7 +70,8 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 		h := headRun{context: place + 1, appends: appends}
 		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
 	}
-	t.segment = b.program.segmentTokens
+	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
+	t.fillScattered(b)
 	if appends {
 		t.fillSequence(b)
 	} else {
@@ -203,18 +207,7 @@ func (t *KernelTable) InSequence(context int) int64 {
 	if !t.appends {
 		return t.Attention(context) + t.stored(token)
 	}
-	entry := token % t.geometry.RowTokens
-	if entry >= t.lead {
-		return t.Attention(context) + t.within[entry%t.period()]
-	}
-	starts := t.starts[1]
-	switch {
-	case token < t.geometry.RowTokens:
-		starts = t.starts[0]
-	case t.segment >= t.geometry.RowTokens && token%t.segment < t.lead:
-		starts = t.starts[2]
-	}
-	return t.Attention(context) + starts[entry]
+	return t.Attention(context) + t.ending(token, token%t.geometry.RowTokens, token < t.geometry.RowTokens)
 }
 
 // place returns the newest token's place in its chunk.
