@@ -53,8 +53,8 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 
 // window returns the tokens of a request that stay on the GPUs at most.
 func (s *Scheduler) window(r *traces.Request) int {
-	more := int(math.Ceil(float64(s.gpu.PromptShare * float64(r.Input))))
-	return min(s.gpu.Window+more, s.finalTokens(r))
+	more, final := int(math.Ceil(float64(s.gpu.PromptShare*float64(r.Input)))), s.finalTokens(r)
+	return min(s.gpu.Window+more, final) + int(math.Ceil(float64(s.gpu.Share*float64(final))))
 }
 
 // hasWindow says whether the GPUs have room for the window of w, beside those of others, cut

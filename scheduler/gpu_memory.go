@@ -13,13 +13,14 @@ type GPUMemory struct {
 	// accounts for. Then the prompts of cut requests take nothing from Free.
 	HoldsKV bool
 	// Window is how many tokens of each request in memory keep their keys and values on the
-	// GPUs at most, in what is free there, and PromptShare as many more, as a share of its prompt.
-	Window      int
-	PromptShare float64
+	// GPUs at most, in what is free there, and PromptShare as many more, as a share of its prompt, and
+	// Share of all its tokens at its end.
+	Window             int
+	PromptShare, Share float64
 }
 
 // windowed says that requests in memory keep some of their keys and values on the GPUs.
-func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 }
+func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 || g.Share > 0 }
 
 // kv returns the keys and values of so many tokens.
 func (g *GPUMemory) kv(tokens int) units.Bytes {

@@ -78,6 +78,8 @@ type CommSpec struct {
 	// Rotation puts successive layers of a request on successive ranksets; off, all
 	// its layers lie on one.
 	Rotation bool `toml:"rotation"`
+	// HeadRotation says on which channel the heads of a request begin, where channels have heads that differ.
+	HeadRotation string `toml:"head_rotation"` // "request": each on one of its own; "none": all on the first
 	// AsyncPrefill runs the transfer of prompt keys and values beside projection and
 	// feed-forward; off, projection and feed-forward wait for the transfer.
 	AsyncPrefill bool `toml:"async_prefill"`
@@ -105,8 +107,17 @@ func Balances() []string {
 	return []string{BalanceRandom, BalanceRoundRobin, BalanceLeastLoaded, BalanceSplit}
 }
 
+// Values of CommSpec.HeadRotation.
+const (
+	RotateRequests = "request"
+	RotateNone     = "none"
+)
+
 // Check has the rules of the section [comm].
-func (s *CommSpec) Check(c *input.Check) { input.OneOf(c, "balance", s.Balance, Balances()...) }
+func (s *CommSpec) Check(c *input.Check) {
+	input.OneOf(c, "balance", s.Balance, Balances()...)
+	input.OneOf(c, "head_rotation", s.HeadRotation, RotateRequests, RotateNone)
+}
 
 // Admission policies: how much KV memory a request must find free.
 const (

@@ -41,7 +41,7 @@ func policyOf(cfg *configs.Config) policy.Policy {
 func policyShape(cfg *configs.Config) policy.Shape {
 	m := &cfg.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
-		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Model: m.Name}
+		KVBits: m.KVElementBits(), KVScaleBytes: m.KVScaleBytes(), Model: m.Name, Apart: !systemOf(cfg.Run.System).kv.inGPUs}
 }
 
 // tally is what decode steps that ran attended to, each request's counting as one.
@@ -129,8 +129,7 @@ func addClasses(to []scheduler.HeadClass, held []policy.Held, on policy.Device, 
 			continue
 		}
 		c := scheduler.HeadClass{TokenBytes: h.Bytes, OfPrompt: h.OfPrompt, Skip: h.Skip, Share: h.Share, Most: h.Most}
-		alike := func(o scheduler.HeadClass) bool { o.Heads = 0; return o == c }
-		i := slices.IndexFunc(to, alike)
+		i := classAlike(to, c)
 		if i < 0 {
 			i, to = len(to), append(to, c)
 		}
@@ -223,6 +222,12 @@ func (a *attends) kv(tokens int) units.Bytes { return units.Bytes(a.policy.KV(to
 
 // vectors returns what so many decoding requests move in one layer.
 func (a *attends) vectors(requests int) (down, up units.Bytes) {
+	return a.vectorsOf(int64(requests) * int64(a.heads))
+}
+
+// vectorsOf returns what so many KV heads of decoding requests move in one layer.
+func (a *attends) vectorsOf(heads int64) (down, up units.Bytes) {
 	v := a.policy.Vectors()
-	return units.Bytes(requests) * units.Bytes(v.Queries+v.New), units.Bytes(requests) * units.Bytes(v.Results+v.Sums)
+	each := func(bytes int64) units.Bytes { return units.Bytes(heads * bytes / int64(a.heads)) }
+	return each(v.Queries + v.New), each(v.Results + v.Sums)
 }

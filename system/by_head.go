@@ -17,18 +17,14 @@ func (d *devices) attendByHead(groups []groupCost, requests []scheduler.Decoding
 				continue
 			}
 			g.requests++
+			g.vectors.add(&vectors{heads: int64(d.heads), all: int64(c.Heads)})
 			for h, tokens := range c.PerHead[i*c.Heads : (i+1)*c.Heads] {
 				head := d.sequence.at(tokens)
 				d.byChannel[d.channelOf(r.Request, h)] += head
 				sum += head
 			}
 		}
-		busiest := 0
-		for channel, clocks := range d.byChannel {
-			if clocks > d.byChannel[busiest] {
-				busiest = channel
-			}
-		}
+		busiest := d.busiest()
 		if sum == 0 {
 			continue
 		}
@@ -57,13 +53,21 @@ func (d *devices) headsOn(g *groupCost, requests []scheduler.Decoding, c *policy
 	}
 }
 
-// channelOf returns the channel of a head of a request. Where a request begins is scattered by its
-// number: requests on one rankset and in one sub-batch are some fixed number apart, so that taking
-// turns would have them all begin alike. The mixing is that of splitmix64
-// (https://prng.di.unimi.it/splitmix64.c).
+// channelOf returns the channel of a head of a request, where a channel has a block of heads.
 func (d *devices) channelOf(request int32, head int) int {
+	return (head/d.heads + d.begins(request)) % d.channels
+}
+
+// begins returns the channel on which the heads of a request begin. Where requests rotate it is scattered by
+// the request's number: requests on one rankset and in one sub-batch are some fixed number apart, so that
+// taking turns would have them all begin alike. The mixing is that of splitmix64
+// (https://prng.di.unimi.it/splitmix64.c).
+func (d *devices) begins(request int32) int {
+	if d.fixed {
+		return 0
+	}
 	x := uint64(request+1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return int((uint64(head/d.heads) + (x ^ x>>31)) % uint64(d.channels))
+	return int((x ^ x>>31) % uint64(d.channels))
 }

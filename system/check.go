@@ -136,12 +136,14 @@ func (c *checker) layerTraffic(sub *scheduler.SubBatch, costs *subCost, all *ite
 	for i := range costs.groups {
 		g := &costs.groups[i]
 		if moves.requests += g.requests; g.requests > 0 {
+			moves.heads, moves.lists = moves.heads+g.vectors.all, moves.lists+g.vectors.down
 			pim += g.compute
 			channel += g.decode.data + g.upBus
 			c.held(all, &g.decode, end, "vectors", i, s)
 		}
 		for _, x := range []*cargo{&g.prompt, &g.leaving} {
 			moves.tokens += x.tokens
+			moves.bytes += x.bytes
 			if x.tokens > 0 {
 				channel += x.data
 				c.held(all, &x.shipment, end, "keys and values", i, s)
@@ -149,7 +151,7 @@ func (c *checker) layerTraffic(sub *scheduler.SubBatch, costs *subCost, all *ite
 		}
 	}
 	if want := c.homes.follow(c, sub, step, end, run); moves != want {
-		c.fail(LawTraffic, end, "sub-batch %d moves vectors of %d requests and %d tokens of heads on a channel, want %d and %d", s, moves.requests, moves.tokens, want.requests, want.tokens)
+		c.fail(LawTraffic, end, "sub-batch %d moves %+v, want %+v", s, moves, want)
 	}
 	return pim, channel
 }
@@ -161,11 +163,13 @@ func (c *checker) held(costs *iterationCosts, x *shipment, end units.Duration, w
 	}
 }
 
-// traffic is what a sub-batch moves in one layer: vectors of requests, and keys and values of
-// tokens of single heads on one channel.
+// traffic is what a sub-batch moves in one layer: vectors of heads of requests, with lists and bounds of
+// pages in the same transfers, and keys and values of tokens, counted in single heads on one channel, and in
+// bytes with bounds of pages.
 type traffic struct {
-	requests int
-	tokens   int64
+	requests      int
+	heads, tokens int64
+	lists, bytes  units.Bytes
 }
 
 // homeOf is the layers of a run of one request.
@@ -176,36 +180,67 @@ type homes struct {
 	*attends
 	channels int
 	have     map[homeOf]int64
+	bound    units.Bytes // of the bounds of a page in one KV head
+	group    int         // query heads of a KV head
+}
+
+// lists returns what a step of one request has of lists from the GPUs, two bytes a page, and of bounds.
+func (h *homes) lists(x *policy.Step) (bytes units.Bytes) {
+	for _, c := range x.Choose {
+		if c.Device != "" || c.Ranked[0] == 0 {
+			continue
+		}
+		bytes += units.Bytes(2 * c.Heads * c.Keep)
+		if c.PerQueryHead {
+			bytes += units.Bytes(2 * c.Heads * c.Keep * (h.group - 1))
+		}
+	}
+	if b := x.Bounds; b.Heads > 0 {
+		bytes += units.Bytes(b.Heads*b.Down[0]) * h.bound
+	}
+	return bytes
 }
 
 // follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
 // requests attend at home over nothing that has not gone there.
 func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end units.Duration, run int) (t traffic) {
-	leaves := func(request homeOf, heads, tokens int) {
+	leaves := func(request homeOf, l *policy.Leaving) {
+		heads, tokens := l.Heads, l.Tokens[0]
+		if l.Bounds {
+			t.bytes += units.Bytes(heads*tokens) * h.bound
+			return
+		}
 		h.have[request] += int64(heads * tokens)
-		t.tokens += int64(heads / h.channels * tokens)
+		t.tokens += int64((heads + h.channels - 1) / h.channels * tokens)
+		t.bytes += units.Bytes(heads) * h.kv(tokens) / units.Bytes(h.heads)
 	}
 	appends := h.policy.Vectors().New > 0
 	for i := range sub.Decode {
 		request := homeOf{sub.Decode[i].Request, int32(run)}
 		x := h.decode(sub.Decode[i:i+1], run, step)
-		if appends {
-			h.have[request] += int64(h.heads)
-		}
-		attended := int64(0)
+		attended, heads := int64(0), int64(0)
 		for _, class := range x.Attend {
-			if class.Device == policy.Home {
+			if class.Device != policy.Home {
+				continue
+			}
+			if appends {
+				h.have[request] += int64(class.Heads)
+			}
+			if class.Tokens[0] > 0 {
 				attended += int64(class.Heads * class.Tokens[0])
+				heads += int64(class.Heads)
 			}
 		}
 		if attended > 0 {
 			t.requests++
+			t.heads += heads
+			t.lists += h.lists(x)
 		}
 		if have := h.have[request]; attended > have {
 			c.fail(LawTraffic, end, "request %d attends over %d tokens of heads at home, where %d are", request.request, attended, have)
 		}
-		for _, l := range x.Leave {
-			leaves(request, l.Heads, l.Tokens[0])
+		for i := range x.Leave {
+			leaves(request, &x.Leave[i])
 		}
 	}
 	for i := range sub.Prefill {
@@ -214,8 +249,9 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 		if p.Finished == 0 {
 			h.have[request] = 0
 		}
-		for _, l := range h.policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave {
-			leaves(request, l.Heads, l.Tokens[0])
+		leave := h.policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave
+		for i := range leave {
+			leaves(request, &leave[i])
 		}
 	}
 	return t

@@ -21,13 +21,16 @@ type groupCost struct {
 	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
 	up, upBus units.Duration // results: time of the PCIe links, and the channels' share
 
-	heads []int64 // clocks of one head of each request, in their order
+	heads   []int64 // clocks of one head of each request, in their order
+	vectors vectors // that the requests move
 }
 
 // cargo is keys and values that go to a rankset, where they are not needed in this iteration.
 type cargo struct {
-	tokens int64 // of single heads on one channel
-	clocks int64 // of the channel's writes, refresh not counted
+	tokens int64       // of single heads on one channel
+	bytes  units.Bytes // of all heads, with bounds of pages
+	bursts int64       // on one channel
+	clocks int64       // of the channel's writes, refresh not counted
 	shipment
 }
 
@@ -38,6 +41,7 @@ type subCost struct {
 	prefillAttention units.Duration // of all prompts, one layer
 	window           units.Duration // what decoding requests do on the GPUs beside the ranksets, one layer
 	block            units.Duration // merge of both, projection to the next layer's QKV generation
+	chooses          units.Duration // pages, before anything goes to the ranksets
 	exit             units.Duration // merge, projection of the last layer to the LM head
 	groups           []groupCost
 	use              gpuUse
@@ -101,11 +105,14 @@ type devices struct {
 	clock          dataflow.Clock
 	channels       int
 	heads, queries int         // KV heads on one channel, query heads of each
+	tokenBytes     units.Bytes // of a token's key and value in one KV head
+	boundBytes     units.Bytes // of a page's bounds in one KV head
 	stores         bool        // a step's own key and value go to the ranks at once
 	counts         bool        // attended tokens, which are not all
-	window         bool        // the GPUs attend beside the ranks
 	sums           int64       // bytes that come with the results of a KV head where these are merged
-	headBytes      units.Bytes // of keys and values of a token in one KV head of each channel
+	single         bool        // heads differ: each is a part of a group's attention by itself
+	fixed          bool        // the heads of all requests begin on one channel
+	lists          map[listOf]pageList
 
 	// link and channel are the data rates of all the replica's links in one
 	// direction, and of all its channels.
@@ -116,6 +123,7 @@ type devices struct {
 	transposed    *dram.Spec      // the DIMMs, where the CPU transposes elements; else nil
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
+	moved         decodeTraffic   // scratch
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
@@ -173,8 +181,9 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 			}
 			d.fillGroups(out.groups, sub, x, run)
 			out.active, out.entry, out.block, out.exit, out.use = true, g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
-			out.prefillAttention, out.window = l.prompts, l.attention-l.prompts
+			out.prefillAttention, out.window, out.chooses = l.prompts, l.attention-l.prompts, l.chooses
 			c.sub[s].use.merge += units.Duration(l.count) * l.merge
+			c.sub[s].use.chooses += units.Duration(l.count) * l.chooses
 		}
 	}
 }
@@ -195,8 +204,9 @@ func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count 
 			}
 		}
 		d.decoding[run] = decoding{batches: d.gpus[from:]}
-		if d.window {
-			d.decoding[run].beside, d.decoding[run].merge = d.choices(x), d.gpu.Merge(x.Merged)
+		if d.counts {
+			o := &d.decoding[run]
+			o.beside, o.merge, o.chooses = d.passes(x, policy.GPU), d.gpu.Merge(x.Merged), d.choices(x)
 		}
 	}
 	return x
@@ -206,22 +216,13 @@ func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count 
 func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	for offset := range groups {
 		g := &groups[offset]
-		g.requests, g.clocks, g.idle, g.heads, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], cargo{}, cargo{}
+		g.requests, g.clocks, g.idle, g.heads, g.vectors, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], vectors{}, cargo{}, cargo{}
 	}
-	for i := range x.Attend {
-		switch c := &x.Attend[i]; {
-		case c.Device != policy.Home:
-		case c.PerHead != nil:
-			d.attendByHead(groups, sub.Decode, c)
-		default:
-			d.attend(groups, sub.Decode, c)
-		}
-	}
+	d.attend(groups, sub.Decode, x)
 	for i := range x.Leave {
-		l := &x.Leave[i]
-		for j, tokens := range l.Tokens {
+		for j, tokens := range x.Leave[i].Tokens {
 			if tokens > 0 {
-				d.load(&groups[sub.Decode[j].Offset].leaving, l.Heads, l.From[j], tokens)
+				d.load(&groups[sub.Decode[j].Offset].leaving, &x.Leave[i], j)
 			}
 		}
 	}
@@ -232,31 +233,12 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	for offset := range groups {
 		g := &groups[offset]
 		if g.requests > 0 {
-			traffic := d.traffic(g.requests)
+			traffic := d.moves(g.requests, &g.vectors)
 			g.compute = d.clock.Time(g.clocks)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
 		d.pack(&g.prompt)
 		d.pack(&g.leaving)
-	}
-}
-
-// attend adds attention of heads that are alike to the groups of their requests.
-func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
-	heads := int64(c.Heads / d.channels)
-	for i, tokens := range c.Tokens {
-		if tokens == 0 {
-			continue
-		}
-		g := &groups[requests[i].Offset]
-		head := d.sequence.at(tokens)
-		if len(g.heads) == 0 {
-			// The first head of a group finds no other's drain to hide behind.
-			g.clocks = d.table.Alone(tokens) - head
-		}
-		g.requests++
-		g.heads = append(g.heads, head)
-		g.clocks += heads * head
 	}
 }
 
@@ -275,17 +257,13 @@ func (d *devices) PIM(s *scheduler.SubBatch, iteration int64, otherPrefill int) 
 func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPrefill int) (t units.Duration) {
 	clocks := d.scratch
 	clear(clocks)
-	attend := 0 // requests
-	for i := range x.Attend {
-		c := &x.Attend[i]
-		if c.Device != policy.Home {
-			continue
-		}
-		for i, tokens := range c.Tokens {
-			if tokens > 0 {
-				attend++
-				clocks[s.Decode[i].Offset] += int64(c.Heads/d.channels) * d.sequence.at(tokens)
-			}
+	attend, all := 0, vectors{} // requests
+	for i := range s.Decode {
+		v, sum := d.request(x, i)
+		if v.all > 0 {
+			attend++
+			all.add(&v)
+			clocks[s.Decode[i].Offset] += sum
 		}
 	}
 	var busiest int64
@@ -299,7 +277,7 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 		t += prompt.took()
 	}
 	if attend > 0 {
-		traffic := d.traffic(attend)
+		traffic := d.moves(attend, &all)
 		t += d.latency + traffic.down.took() + d.clock.Time(busiest) + d.upLatency + traffic.up
 	}
 	return t
@@ -308,7 +286,7 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
 // requests decode on the GPUs.
 func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
-	if !d.window {
+	if !d.counts {
 		return d.gpuSide.GPU(s, iteration)
 	}
 	d.decodeBeside(s.Decode, iteration, false)
@@ -328,7 +306,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	m.FC = g.entry + (layers-1)*g.block + g.exit
 	for run := range g.layers {
 		l := &g.layers[run]
-		m.FC += units.Duration(l.count) * (l.attention - l.prompts + l.merge)
+		m.FC += units.Duration(l.count) * (l.attention - l.prompts + l.merge + l.chooses)
 	}
 	m.PIM = d.PIM(sub, b.Step, otherPrefill)
 }

@@ -16,9 +16,11 @@ func (j *joules) add(o joules) {
 
 // gpuUse is how the GPUs work for a sub-batch.
 type gpuUse struct {
-	slow   float64        // by how much longer than for moments
-	merge  units.Duration // of all layers, where blocks begin with it
-	joules joules
+	slow  float64        // by how much longer than for moments
+	merge units.Duration // of all layers, where blocks begin with it
+	// chooses is what kernels that choose pages take in all layers, where they end what comes before a layer.
+	chooses units.Duration
+	joules  joules
 }
 
 // joules divides what each GPU takes for a sub-batch: attention is of its phase, all else

@@ -125,7 +125,7 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.channel += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {
-		w.attention += f.uses[i].merge
+		w.attention += f.uses[i].merge + f.uses[i].chooses
 		w.joules.add(f.uses[i].joules)
 	}
 }
@@ -182,12 +182,13 @@ type layerCost struct {
 	// other, else side by side.
 	deviceFirst bool
 	merge       units.Duration // on the GPUs, after both
+	chooses     units.Duration // on the GPUs, before anything of the layer
 }
 
 // attention returns what the GPUs take for attention in all layers.
 func (g *stage) attention() (t units.Duration) {
 	for i := range g.layers {
-		t += units.Duration(g.layers[i].count) * (g.layers[i].attention + g.layers[i].merge)
+		t += units.Duration(g.layers[i].count) * (g.layers[i].attention + g.layers[i].merge + g.layers[i].chooses)
 	}
 	return t
 }

@@ -85,7 +85,7 @@ func assembleGPUCPU(n *Node, requests []traces.Request, o Options, check *checke
 	e.home = make([]hostWork, len(e.runs))
 	e.flow = newFlow(&e.gpuSide, besideGPU("CPU"), o, check)
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	free.Window, free.PromptShare = windows(cfg, e.policy)
+	free.Window, free.PromptShare, free.Share = windows(cfg, e.policy)
 	host := n.pages(n.memory.capacity)
 	host.Filling = nil // prompts are on the GPUs until they end
 	ledger := scheduler.NewLedger(host)
@@ -104,10 +104,10 @@ func checkHost(cfg *configs.Config, c *input.Check) {
 }
 
 // windows returns how many tokens of each request a policy has on the GPUs where these are
-// not the home, at most, and how many more as a share of its prompt. A token is one with all
-// heads and layers.
-func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt float64) {
-	var bytes, share float64
+// not the home, at most, and how many more as a share of its prompt, and of all tokens. A token is one
+// with all heads and layers.
+func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll float64) {
+	var bytes, share, all float64
 	for run, layers := range p.Runs() {
 		held, _ := p.Memory(run)
 		for _, h := range held {
@@ -115,13 +115,15 @@ func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt float64
 				continue
 			} else if h.OfPrompt {
 				share += float64(each * h.Share)
+			} else if h.Most == 0 {
+				all += each
 			} else {
 				bytes += float64(each * float64(h.Most))
 			}
 		}
 	}
 	token := float64(cfg.Model.KVBytesPerToken())
-	return int(math.Ceil(bytes / token)), share / token
+	return int(math.Ceil(bytes / token)), share / token, all / token
 }
 
 func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
@@ -274,7 +276,7 @@ func (e *gpuCPU) append(tokens, over int) units.Duration {
 }
 
 func (e *gpuCPU) peak() units.Bandwidth {
-	if tokens, ofPrompt := windows(e.cfg, e.policy); tokens == 0 && ofPrompt == 0 && e.cfg.Policy.Name != "csattention" {
+	if tokens, ofPrompt, _ := windows(e.cfg, e.policy); tokens == 0 && ofPrompt == 0 && e.cfg.Policy.Name != "csattention" {
 		return e.peakRate
 	}
 	return e.hbmPeak + e.peakRate

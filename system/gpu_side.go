@@ -100,10 +100,11 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 type decoding struct {
 	batches       []gpu.DecodeBatch
 	beside, merge gpu.Work
+	chooses       gpu.Work // kernels that choose pages for another device, before anything goes there
 }
 
-// attended is attention of one layer on the GPUs, that of prompts in it, and the merge.
-type attended struct{ all, prompts, merge kernelSum }
+// attended is attention of one layer on the GPUs, that of prompts in it, the merge, and what chooses pages.
+type attended struct{ all, prompts, merge, chooses kernelSum }
 
 // stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
 // every layer.
@@ -127,11 +128,15 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 	for run, layers := range d.runs {
 		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
 		a := &d.attended[run]
-		a.all, a.prompts, a.merge = all, prefill, kernelSum{}
-		if m := &d.decoding[run].merge; m.Seconds > 0 {
-			a.merge = sumOf(*m)
-			all.Work, decoding.Work = all.Plus(*m), decoding.Plus(*m)
+		a.all, a.prompts = all, prefill
+		alone := func(k *kernelSum, w *gpu.Work) {
+			if *k = (kernelSum{}); w.Seconds > 0 {
+				*k = sumOf(*w)
+				all.Work, decoding.Work = all.Plus(*w), decoding.Plus(*w)
+			}
 		}
+		alone(&a.merge, &d.decoding[run].merge)
+		alone(&a.chooses, &d.decoding[run].chooses)
 		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
 		attention = attention.Plus(all.Times(layers))
 	}
@@ -148,7 +153,7 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 	}
 	for run, layers := range d.runs {
 		a := &d.attended[run]
-		g.layers[run] = layerCost{count: int32(layers), attention: a.all.took(slow), prompts: a.prompts.took(slow), merge: a.merge.took(slow)}
+		g.layers[run] = layerCost{count: int32(layers), attention: a.all.took(slow), prompts: a.prompts.took(slow), merge: a.merge.took(slow), chooses: a.chooses.took(slow)}
 	}
 	return g
 }
@@ -161,16 +166,18 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 		d.count(x, run)
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
-		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.choices(x).Plus(d.passes(x, policy.Home)), merge: d.gpu.Merge(x.Merged)}
+		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.choices(x).Plus(d.passes(x, policy.GPU)).Plus(d.passes(x, policy.Home)), merge: d.gpu.Merge(x.Merged)}
 	}
 }
 
-// choices returns the GPUs' kernels of a step that choose and keep statistics.
+// choices returns the GPUs' kernels of a step that choose.
 func (d *gpuSide) choices(x *policy.Step) (w gpu.Work) {
 	for i := range x.Choose {
-		w = w.Plus(d.gpu.Select(selection(&x.Choose[i])))
+		if c := &x.Choose[i]; c.Device == "" {
+			w = w.Plus(d.gpu.Select(selection(c)))
+		}
 	}
-	return w.Plus(d.passes(x, policy.GPU))
+	return w
 }
 
 // passes returns a device's passes of a step as kernels of the GPUs.
@@ -248,9 +255,13 @@ func (d *gpuSide) gpuTime(s *scheduler.SubBatch) units.Duration {
 // the step that they end.
 func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, use gpuUse) []part {
 	step := func(name string, w gpu.Work) part { return part{name, taskTime(float64(w.Seconds * use.slow))} }
+	var choice []part
+	if use.chooses > 0 {
+		choice = []part{{"page choice", use.chooses / units.Duration(d.model.Layers)}}
+	}
 	switch kind {
 	case opEntry:
-		return []part{step("embedding", d.gpu.Embedding(tokens)), step("QKV generation", d.gpu.QKV(tokens))}
+		return append([]part{step("embedding", d.gpu.Embedding(tokens)), step("QKV generation", d.gpu.QKV(tokens))}, choice...)
 	case opBlock:
 		var steps []part
 		if use.merge > 0 {
@@ -262,7 +273,7 @@ func (d *gpuSide) parts(kind uint8, tokens, emitting, layer int, use gpuUse) []p
 		if layer == d.model.Layers-1 {
 			return append(steps, step("LM head", d.head.at(emitting).Work))
 		}
-		return append(steps, step("QKV generation", d.gpu.QKV(tokens)))
+		return append(append(steps, step("QKV generation", d.gpu.QKV(tokens))), choice...)
 	}
 	return nil
 }

@@ -3,9 +3,7 @@ package system
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
@@ -23,7 +21,7 @@ var l3System = System{
 	Source:   "L3, sections 4 and 5",
 	Sections: "dram, pim, pcie, comm, scheduler, predictor",
 	Host:     true,
-	policies: []string{"dense", "window", "hgca"},
+	policies: []string{"dense", "window", "hgca", "quest", "lserve", "duo"},
 	kv:       kvInDIMMs, memory: (*Node).rankMemory, assemble: assembleL3,
 }
 
@@ -45,7 +43,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	d := n.devices()
 	e := &l3{devices: d, costs: n.costs(d)}
 	if check != nil {
-		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}}
+		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries}
 	}
 	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
@@ -55,7 +53,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	}
 	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
-	free.Window, _ = windows(cfg, d.policy)
+	free.Window, free.PromptShare, free.Share = windows(cfg, d.policy)
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }
 
@@ -129,7 +127,8 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 	if err != nil {
 		return nil, inSection(cfg, "dram", err)
 	}
-	return &kernels{table, newSequence(table), transfers}, nil
+	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
+	return k, k.addBounds(cfg)
 }
 
 // newAtHome says whether a step's own key and value go to the ranks before its attention.
@@ -158,17 +157,7 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 		UnitTokens: geometry.RowTokens, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
 	}
 	if p := policyOf(cfg); p.Name() != "dense" {
-		held, _ := p.Memory(0) // all layers hold alike
-		held = slices.Clone(held)
-		for i := range held { // any rank may have the heads that hold most
-			if held[i].Longest > 0 {
-				held[i].Share = held[i].Longest
-			}
-		}
-		spec.Classes = addClasses(nil, held, policy.Home, 1)
-		for i := range spec.Classes {
-			spec.Classes[i].Heads /= cfg.ReplicaChannels()
-		}
+		n.rankClasses(&spec, p)
 		spec.UnitBytes = int64(geometry.RowTokens) * p.KV(1) / int64(cfg.Model.KVHeads)
 	}
 	return scheduler.NewLedger(spec)
@@ -205,8 +194,10 @@ func (n *Node) devices() *devices {
 	d.descriptor, d.hostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
 	v := d.policy.Vectors()
 	d.counts = d.policy.Name() != "dense"
-	d.stores, d.window, d.sums = v.New > 0, v.Sums > 0, v.Sums/int64(cfg.Model.KVHeads)
-	d.headBytes = d.kv(1) / units.Bytes(d.heads)
+	d.stores, d.sums = v.New > 0, v.Sums/int64(cfg.Model.KVHeads)
+	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
+	d.single, d.lists = d.differs(), map[listOf]pageList{}
+	d.tokenBytes, d.boundBytes = d.kv(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way;
 	// attention ends half a round trip after a poll began, on average, and the next poll
@@ -243,8 +234,8 @@ func (n *Node) costs(d *devices) iterationCosts {
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
-	if n.cfg.Policy.Profile != "" && d.policy.Name() == "hgca" {
-		c.headsEach = 1 // each has its own length
+	if d.single {
+		c.headsEach = 1
 	}
 	if n.kernels != nil {
 		c.step = boundaryStep(n.table, n.cfg.PIM.TransferBoundary, s.Banks())

@@ -1,6 +1,9 @@
 package system
 
-import "github.com/l3sim/l3sim/system/dataflow"
+import (
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
+)
 
 // Resources of L3, in the order in which they go at one instant.
 const (
@@ -50,22 +53,38 @@ func (c *iterationCosts) fill(f *flow) {
 		if !sub.active {
 			continue
 		}
-		entry := f.enter(s, onGPUs, sub.entry, sub.use)
+		entry := f.enter(s, onGPUs, sub.entry+sub.chooses, sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
 		layers := &it.Sub[s]
 		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
 		for i := range c.runs() {
 			count, subs := c.run(i)
-			first := int32(len(it.Ops))
-			c.layer(it, &subs[s], s)
-			layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: int32(count)})
+			add := func(count int, chooses units.Duration) {
+				first := int32(len(it.Ops))
+				c.layer(it, &subs[s], s, chooses)
+				layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: first, To: int32(len(it.Ops))}, Count: int32(count)})
+			}
 			layers.Exit = subs[s].exit
+			own, next := subs[s].chooses, subs[s].chooses // pages of the layer behind are chosen before it
+			if i+1 < c.runs() {
+				_, then := c.run(i + 1)
+				next = then[s].chooses
+			}
+			if own == next {
+				add(count, own)
+				continue
+			}
+			if count > 1 {
+				add(count-1, own)
+			}
+			add(1, next)
 		}
 	}
 }
 
-// layer adds the operations of one layer of sub-batch s.
-func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int) {
+// layer adds the operations of one layer of sub-batch s, whose block ends with the choice of pages of the
+// layer behind.
+func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, chooses units.Duration) {
 	c.waits = c.waits[:0]
 	for g := range sub.groups {
 		group := &sub.groups[g]
@@ -100,7 +119,7 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int) {
 		o.Kind, o.Group = opWindow, number
 		c.waits = append(c.waits, i)
 	}
-	o, block := it.Add(onGPUs, sub.block)
+	o, block := it.Add(onGPUs, sub.block+chooses)
 	o.Kind, o.Group, o.Flags, o.After = opBlock, number, dataflow.NextLayer, it.Wait(c.waits...)
 	if c.asyncPrefill {
 		c.later(it, sub, s, block)

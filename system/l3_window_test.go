@@ -302,7 +302,7 @@ func TestWindowErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"policy.window = 100000: expected 70358 at most": {"policy.name=window", "policy.window=100000"},
 		"policy.window = 90000: expected 69654 at most":  {"policy.name=hgca", "policy.window=90000"},
-		`policy.name = "quest": expected one of`:         {"policy.name=quest"},
+		`policy.name = "h2o": expected one of`:           {"policy.name=h2o"},
 	} {
 		_, err := Load(configs.Options{Sets: sets})
 		if bad := (*input.Error)(nil); !errors.As(err, &bad) || !strings.Contains(err.Error(), want) {

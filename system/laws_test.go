@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/long"
@@ -82,12 +83,15 @@ type ranks struct {
 	dram    dram.Spec
 	shape   pim.HeadShape
 	appends bool
+	bounds  policy.Spec // what of it tables of bounds depend on
 }
 
 var measured sync.Map // of func() (*kernels, error), by ranks
 
 func kernelsOf(cfg *configs.Config) (*kernels, error) {
-	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg)}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
+	p := cfg.Policy.Own()
+	bounds := policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
+	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
 	return measure.(func() (*kernels, error))()
 }
 

@@ -97,8 +97,8 @@ func TestNarrowVectors(t *testing.T) {
 		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+1)*4*625); got != want {
 			t.Errorf("%v: vectors keep a channel busy for %v, want %v", c.sets, got, want)
 		}
-		if d.headBytes != units.Bytes(heads/6)*c.token {
-			t.Errorf("%v: a token of a prompt takes %v in a head of each channel", c.sets, d.headBytes)
+		if d.tokenBytes != c.token {
+			t.Errorf("%v: a token of a prompt takes %v in a head", c.sets, d.tokenBytes)
 		}
 		if got, want := d.prompt(1000, 1).data, units.Duration(2*6*1000*c.bursts*4*625); got != want {
 			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)

@@ -42,6 +42,8 @@ type kernels struct {
 	table     *pim.KernelTable
 	sequence  sequence
 	transfers *pim.TransferTable
+	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
+	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
 }
 
 // kvMemory is the memory for keys and values of one replica, in the allocation

@@ -3,6 +3,7 @@ package system
 import (
 	"math/bits"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 )
@@ -76,19 +77,26 @@ func (d *devices) transposition(bursts int64) units.Duration {
 	return min(units.FromPicoseconds(float64(clocks)*float64(d.transposed.TCK)), longestTask)
 }
 
-// load adds keys and values of tokens tokens to a cargo, in so many heads of a layer that have
-// first tokens already. A channel writes head after head.
-func (d *devices) load(c *cargo, heads, first, tokens int) {
-	each := int64(heads / d.channels)
-	c.tokens += each * int64(tokens)
-	c.clocks += each * d.transfers.Write(first, tokens)
+// load adds what one request's heads send home to a cargo. A channel writes head after head.
+func (d *devices) load(c *cargo, l *policy.Leaving, request int) {
+	tokens, table, bytes := l.Tokens[request], d.transfers, d.tokenBytes
+	each := int64(d.onChannel(l.Heads))
+	if l.Bounds {
+		table, bytes = d.written, d.boundBytes
+	} else {
+		c.tokens += each * int64(tokens)
+	}
+	c.bytes += units.Bytes(l.Heads*tokens) * bytes
+	c.bursts += 2 * each * int64(tokens*table.TokenBursts())
+	c.clocks += each * table.Write(l.From[request], tokens)
 }
 
 // loadPrompt adds what a chunk of a prompt sends to the ranks in a layer of a run.
 func (d *devices) loadPrompt(c *cargo, run, tokens, finished int, last bool) {
-	for _, l := range d.policy.Prompt(run, tokens, finished, last).Leave {
-		if l.Tokens[0] > 0 {
-			d.load(c, l.Heads, l.From[0], l.Tokens[0])
+	leave := d.policy.Prompt(run, tokens, finished, last).Leave
+	for i := range leave {
+		if leave[i].Tokens[0] > 0 {
+			d.load(c, &leave[i], 0)
 		}
 	}
 }
@@ -98,44 +106,68 @@ func (d *devices) pack(c *cargo) {
 	if c.tokens == 0 {
 		return
 	}
-	bursts := 2 * c.tokens * int64(d.transfers.TokenBursts())
 	span := max(d.clock.Time(c.clocks)-d.openRow-d.closeRow, 0)
-	c.shipment = d.cut(units.Bytes(c.tokens)*d.headBytes, bursts, span)
+	c.shipment = d.cut(c.bytes, c.bursts, span)
 	c.open, c.close = d.openRow, d.closeRow
 }
 
 // bursts returns the bursts of n bytes.
 func (d *devices) bursts(n units.Bytes) int64 { return (int64(n) + d.burstBytes - 1) / d.burstBytes }
 
-// traffic returns the transfers of a group of n requests. Vectors go to the rank
-// PU, which stores k and v as part of the head's attention where they come too, and results
-// come from there: no row is opened for them. Maximum and sum of the softmax of all query heads
-// come in bursts of their own where outputs are merged. A descriptor for each head follows the vectors,
-// and a poll comes before the results (L3, section 4.3).
+// vectors is what decoding requests move in a layer, beside their number.
+type vectors struct {
+	heads, all int64       // KV heads: on a channel, and on all of them
+	down       units.Bytes // lists and bounds of pages beside queries, keys and values
+	bursts     int64       // of these on a channel
+}
+
+func (v *vectors) add(o *vectors) {
+	v.heads, v.all, v.down, v.bursts = v.heads+o.heads, v.all+o.all, v.down+o.down, v.bursts+o.bursts
+}
+
+// moves returns the transfers of a group of requests. It is valid until the next call.
+func (d *devices) moves(requests int, v *vectors) *decodeTraffic {
+	if v.heads == int64(requests*d.heads) && v.down == 0 {
+		return d.traffic(requests)
+	}
+	d.moved = d.transfersOf(requests, v)
+	return &d.moved
+}
+
+// traffic is moves of n requests with all heads at home.
 func (d *devices) traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
 		heads := int64(requests * d.heads)
-		vectors := heads * int64(d.queries*d.transfers.QueryBursts())
-		if d.stores {
-			vectors += heads * int64(2*d.transfers.TokenBursts())
-		}
-		down, up := d.vectors(requests)
-		t := decodeTraffic{down: d.cut(down, vectors, d.clock.Time(d.transfers.Stage(vectors)))}
-		t.down.open = d.stageLatency
-		descriptors := heads * d.descriptor
-		tail := d.clock.Time(d.transfers.Stage(descriptors))
-		t.down.last += tail
-		t.down.end += tail
-		t.down.data += units.Duration(descriptors) * d.burst
-
-		results := heads*int64(d.queries)*d.resultBursts + d.bursts(units.Bytes(heads*d.sums))
-		t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
-		t.upBus = units.Duration(results) * d.burst
-		if requests > 0 && d.hostAccess > 0 {
-			t.upBus += d.burst
-		}
-		d.decodes = append(d.decodes, t)
+		d.decodes = append(d.decodes, d.transfersOf(requests, &vectors{heads: heads, all: heads * int64(d.channels)}))
 	}
 	return &d.decodes[n]
+}
+
+// transfersOf returns the transfers of a group of requests. Vectors go to the rank
+// PU, which stores k and v as part of the head's attention where they come too, and results
+// come from there: no row is opened for them. Maximum and sum of the softmax of all query heads
+// come in bursts of their own where outputs are merged. A descriptor for each head follows the vectors,
+// and a poll comes before the results (L3, section 4.3).
+func (d *devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
+	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
+	if d.stores {
+		bursts += v.heads * int64(2*d.transfers.TokenBursts())
+	}
+	down, up := d.vectorsOf(v.all)
+	t.down = d.cut(down+v.down, bursts, d.clock.Time(d.transfers.Stage(bursts)))
+	t.down.open = d.stageLatency
+	descriptors := v.heads * d.descriptor
+	tail := d.clock.Time(d.transfers.Stage(descriptors))
+	t.down.last += tail
+	t.down.end += tail
+	t.down.data += units.Duration(descriptors) * d.burst
+
+	results := v.heads*int64(d.queries)*d.resultBursts + d.bursts(units.Bytes(v.heads*d.sums))
+	t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
+	t.upBus = units.Duration(results) * d.burst
+	if requests > 0 && d.hostAccess > 0 {
+		t.upBus += d.burst
+	}
+	return t
 }

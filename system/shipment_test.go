@@ -25,7 +25,8 @@ func nodeOf(t interface{ Fatal(...any) }, sets ...string) *Node {
 // prompt returns what it costs to send a layer's keys and values of tokens, whose writes take
 // clocks on a channel.
 func (d *devices) prompt(tokens int, clocks int64) shipment {
-	c := cargo{tokens: int64(d.heads * tokens), clocks: clocks}
+	heads := int64(d.heads * tokens)
+	c := cargo{tokens: heads, bytes: units.Bytes(tokens) * d.kv(1), bursts: 2 * heads * int64(d.transfers.TokenBursts()), clocks: clocks}
 	d.pack(&c)
 	return c.shipment
 }

@@ -56,8 +56,12 @@ var (
 	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true}
 )
 
-// systems is the list of all systems.
-var systems = []System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}
+// systems is the list of all systems. Their functions look systems up in it.
+var systems []System
+
+func init() {
+	systems = append([]System{l3System, gpuOnlySystem, hbmPIMSystem, rankPIMSystem, cpuOffloadSystem, gpuCPUSystem}, systems...)
+}
 
 // Systems returns all systems.
 func Systems() []System { return slices.Clone(systems) }
@@ -141,6 +145,9 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 		}
 		c.That(mode == want, "policy.mode", mode, "%q with run.system = %s, whose keys and values are %s", want, s.Name, s.kv.name)
 	}
+	if has := cfg.Policy.Own(); has.SelectDevice != "" {
+		s.checkPages(has, cfg, c)
+	}
 	if _, err := cfg.Policy.Costs(policyShape(cfg)); err != nil {
 		fails(&cfg.Policy, c, err)
 	}
@@ -162,7 +169,7 @@ func fails(p *policy.Spec, c *input.Check, err error) {
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the
 // activations of the shortest chunk of a prompt.
 func checkWindow(cfg *configs.Config, c *input.Check, share float64) {
-	tokens, _ := windows(cfg, policyOf(cfg))
+	tokens, _, _ := windows(cfg, policyOf(cfg))
 	m := &cfg.Model
 	free := units.Bytes(m.TensorParallel)*cfg.GPUMemory(share) - m.WeightBytes() - m.ActivationBytes(cfg.Scheduler.ChunkMultiple)
 	most := int(max(free, 0) / m.KVBytesPerToken())

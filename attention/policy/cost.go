@@ -12,13 +12,13 @@ func (s *Spec) Costs(shape Shape) (Policy, error) {
 	case "streaming":
 		return newStreamingCost(own, shape), nil
 	case "quest":
-		return newQuestCost(own, shape), nil
+		return newQuestCost(own, shape, profile), nil
 	case "lserve", "duo":
 		heads, err := own.StreamingHeads(shape)
 		if err != nil {
 			return nil, err
 		}
-		return newHeadsCost(own, shape, heads), nil
+		return newHeadsCost(own, shape, heads, profile), nil
 	case "h2o":
 		return newH2OCost(own, shape), nil
 	case "csattention":
@@ -40,7 +40,7 @@ type common struct {
 	held    []Held
 	filling []Held // nil: as held
 	numbers []int  // scratch of the slices of a step, one number a request
-	chunks  [4]int // the same of a prompt
+	chunks  [8]int // the same of a prompt
 }
 
 func newCommon(name string, s Shape) common {

@@ -7,12 +7,16 @@ type headsCost struct {
 	streaming streamingCost
 	pages     *paged // nil: everything
 	streams   []int  // streaming KV heads of each run
+	on        Device // where these attend
 }
 
-func newHeadsCost(s *Spec, shape Shape, heads [][]bool) *headsCost {
+func newHeadsCost(s *Spec, shape Shape, heads [][]bool, profile *Profile) *headsCost {
 	c := &headsCost{common: newCommon(s.Name, shape), streaming: *newStreamingCost(s, shape)}
+	if shape.Apart && s.StreamDevice == "gpu" {
+		c.on = GPU
+	}
 	if s.Name == "lserve" {
-		p := newPaged(s)
+		p := newPaged(s, &shape, profile, func(layer, head int) bool { return !heads[layer][head] })
 		c.pages = &p
 	}
 	count := func(layer int) (n int) {
@@ -44,24 +48,29 @@ func (c *headsCost) Decode(requests []Request, run int) *Step {
 		c.attend(Class{Device: Home, Heads: others, Tokens: c.contexts(requests)})
 	}
 	if streams > 0 {
-		c.attend(Class{Device: Home, Heads: streams, Tokens: c.streaming.decode.each(&c.common, requests)})
+		c.attend(Class{Device: c.on, Heads: streams, Tokens: c.streaming.decode.each(&c.common, requests)})
 	}
 	return &c.step
 }
 
-// Prompt returns causal attention of the other heads, and that of streaming heads under their mask.
-func (c *headsCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
+// Prompt returns causal attention of the other heads, and that of streaming heads under their mask. What
+// these hold goes home at the prompt's end, the others' keys and values with each chunk.
+func (c *headsCost) Prompt(run, chunk, finished int, last bool) *Prompt {
 	streams := c.streams[run]
 	others := c.shape.KVHeads - streams
-	c.prompt.Pieces, c.prompt.Passes = c.prompt.Pieces[:0], c.prompt.Passes[:0]
+	c.prompt.Pieces, c.prompt.Passes, c.prompt.Leave = c.prompt.Pieces[:0], c.prompt.Passes[:0], c.prompt.Leave[:0]
 	if others > 0 {
+		c.send(others, finished, finished+chunk)
 		c.prompt.Pieces = append(c.prompt.Pieces, Piece{others, 1, chunk, finished})
 		if c.pages != nil {
-			c.pages.prompt(&c.common, others, chunk)
+			c.pages.prompt(&c.common, others, chunk, finished)
 		}
 	}
 	if streams > 0 {
 		c.prompt.Pieces = c.streaming.prefill.pieces(c.prompt.Pieces, streams, chunk, finished)
+		if last && c.on == Home {
+			c.send(streams, 0, c.streaming.decode.Tokens(finished+chunk))
+		}
 	}
 	return &c.prompt
 }
@@ -73,8 +82,11 @@ func (c *headsCost) Memory(run int) (decoding, filling []Held) {
 	kv := Held{Device: Home, Heads: others, Bytes: c.shape.token()}
 	c.held, c.filling = append(c.held[:0], kv), append(c.filling[:0], kv)
 	if c.pages != nil {
-		bounds := c.pages.bounds(&c.shape, others)
-		c.held, c.filling = append(c.held, bounds), append(c.filling, bounds)
+		c.held, c.filling = c.pages.bounds(c.held, &c.shape, others), c.pages.bounds(c.filling, &c.shape, others)
 	}
-	return append(c.held, c.streaming.decode.held(&c.shape, streams)), append(c.filling, c.streaming.prefill.held(&c.shape, streams))
+	c.held, c.filling = append(c.held, c.streaming.decode.held(&c.shape, streams)), append(c.filling, c.streaming.prefill.held(&c.shape, streams))
+	if last := len(c.held) - 1; c.on == GPU { // where all of an unfinished prompt is
+		c.held[last].Device, c.filling[last].Device = GPU, GPU
+	}
+	return c.held, c.filling
 }

@@ -5,26 +5,44 @@ type paged struct {
 	Pages
 	perQuery bool // each query head chooses for itself
 	softmax  bool // each query head's scores are normalised before they are added up
+	scores   bool // each query head has scores
 	list     int  // pages of a list, where there are as many
+	device   string
+	// byGPU says that the GPUs make bounds, at home that these are with the keys, which are not there.
+	byGPU, atHome bool
+	measured      *pagesProfile // nil: none
 }
 
-func newPaged(s *Spec) paged {
-	p := paged{Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum"}
+func newPaged(s *Spec, shape *Shape, profile *Profile, pages func(layer, head int) bool) paged {
+	p := paged{
+		Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
+		byGPU: s.SummaryDevice == "gpu", measured: newPagesProfile(profile, pages),
+	}
+	if s.SelectDevice != "gpu" {
+		p.device, p.atHome = s.SelectDevice, shape.Apart
+	}
 	p.list = max(p.Least, p.Budget/p.Page)
 	return p
 }
 
 // numbersEach is how many numbers of each request decode takes.
-const numbersEach = 3
+const numbersEach = 6
 
 // decode adds what so many heads take for a step: scores of the bounds of all pages and the best
 // pages, where a list is made, and attention over the lists. The bounds of the open page change
 // with each token, in the kernel that appends its key.
 func (p *paged) decode(c *common, heads int, requests []Request) {
-	scored, ranked, tokens := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
+	n := len(requests)
+	scored, ranked, tokens, down, rows, read := c.take(n), c.take(n), c.take(n), c.take(n), c.take(n), c.take(n)
 	keep, selects, sparse := 0, 0, false
 	for i, r := range requests {
-		scored[i], ranked[i] = 0, 0
+		scored[i], ranked[i], down[i] = 0, 0, 0
+		if p.byGPU && r.Context%p.Logical == 0 {
+			down[i] = 1
+		}
+		if p.measured != nil {
+			rows[i], read[i] = p.measured.at(r.Context)
+		}
 		if r.Context <= p.Budget {
 			tokens[i] = r.Context
 			continue
@@ -47,26 +65,51 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 	class := Class{Device: Home, Heads: heads, Tokens: tokens}
 	if sparse { // else the lists have all pages in order
 		class.Page, class.PerQueryHead = p.Page, p.perQuery
+		if p.measured != nil {
+			class.Rows, class.Read = rows, read
+		}
 	}
 	c.attend(class)
 	if keep > 0 {
-		c.step.Choose = append(c.step.Choose, Choice{Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, PerQueryHead: p.perQuery})
-		if p.softmax { // two passes over the scores of each query head
+		c.step.Choose = append(c.step.Choose, Choice{
+			Device: p.device, Heads: heads, Scored: scored, Ranked: ranked, Keep: keep, PerQueryHead: p.perQuery, PerQueryScores: p.scores, Softmax: p.softmax,
+		})
+		if p.softmax && p.device == "" { // two passes over the scores of each query head
 			c.pass(2, 2*4*int64(selects)*int64(heads)*int64(c.shape.group()), 0)
 		}
 	}
-	c.pass(0, 5*c.shape.elements(c.shape.Dim)*int64(heads)*int64(len(requests)), 0) // the key in, two bounds in and out
+	if p.atHome {
+		c.step.Bounds = Bounds{Heads: heads, Down: down, Updates: !p.byGPU}
+	}
+	if p.byGPU {
+		c.pass(0, 5*c.shape.elements(c.shape.Dim)*int64(heads)*int64(len(requests)), 0) // the key in, two bounds in and out
+	}
 }
 
-// prompt adds the bounds of a chunk's pages.
-func (p *paged) prompt(c *common, heads, chunk int) {
+// prompt adds the bounds of a chunk's pages after finished tokens. Those that are complete go home.
+func (p *paged) prompt(c *common, heads, chunk, finished int) {
+	if !p.byGPU {
+		return
+	}
 	vector := c.shape.elements(c.shape.Dim) * int64(heads)
 	c.promptPass(1, vector*int64(chunk)+2*vector*int64(p.Summaries(chunk)), 0)
+	if have := finished / p.Logical; p.atHome {
+		c.send(heads, have, (finished+chunk)/p.Logical)
+		c.prompt.Leave[len(c.prompt.Leave)-1].Bounds = true
+	}
 }
 
-// bounds is the memory of the bounds of so many heads.
-func (p *paged) bounds(s *Shape, heads int) Held {
-	return Held{Device: Home, Heads: heads, Bytes: max(1, 2*s.elements(s.Dim)/int64(p.Logical)), Index: true}
+// bounds adds the memory of the bounds of so many heads: where pages are scored, and those of the open
+// page on the GPUs where these make them for another place.
+func (p *paged) bounds(held []Held, s *Shape, heads int) []Held {
+	all := Held{Device: Home, Heads: heads, Bytes: max(1, 2*s.elements(s.Dim)/int64(p.Logical)), Index: true}
+	if s.Apart && !p.atHome {
+		all.Device = GPU
+	}
+	if held = append(held, all); p.atHome && p.byGPU {
+		held = append(held, Held{Device: GPU, Heads: heads, Bytes: 2 * s.elements(s.Dim), Most: 1, Index: true})
+	}
+	return held
 }
 
 // questCost is the cost of Quest: all heads choose pages, but for the first layers.
@@ -76,9 +119,9 @@ type questCost struct {
 	skip  int // layers of the first run, which attend to everything
 }
 
-func newQuestCost(s *Spec, shape Shape) *questCost {
-	c := &questCost{common: newCommon(s.Name, shape), pages: newPaged(s)}
-	c.skip = min(c.pages.Skip, shape.Layers)
+func newQuestCost(s *Spec, shape Shape, profile *Profile) *questCost {
+	c := &questCost{common: newCommon(s.Name, shape), skip: min(s.SkipLayers, shape.Layers)}
+	c.pages = newPaged(s, &shape, profile, func(layer, _ int) bool { return layer >= c.skip })
 	c.runs = successive(shape.Layers, func(layer int) bool { return layer < c.skip })
 	return c
 }
@@ -112,7 +155,7 @@ func (c *questCost) Decode(requests []Request, run int) *Step {
 func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
 	c.begin(chunk, finished)
 	if !c.dense(run) {
-		c.pages.prompt(&c.common, c.shape.KVHeads, chunk)
+		c.pages.prompt(&c.common, c.shape.KVHeads, chunk, finished)
 	}
 	return &c.prompt
 }
@@ -121,7 +164,7 @@ func (c *questCost) Prompt(run, chunk, finished int, _ bool) *Prompt {
 func (c *questCost) Memory(run int) (decoding, filling []Held) {
 	c.held = append(c.held[:0], c.shape.everything())
 	if !c.dense(run) {
-		c.held = append(c.held, c.pages.bounds(&c.shape, c.shape.KVHeads))
+		c.held = c.pages.bounds(c.held, &c.shape, c.shape.KVHeads)
 	}
 	return c.held, c.held
 }

@@ -9,6 +9,7 @@ type Shape struct {
 	KVBits                           int    // of keys and values; 0 as ElementBits
 	KVScaleBytes                     int    // of one token's key in a KV head, as many as of its value
 	Model                            string // its name, which a profile must be of
+	Apart                            bool   // the requests' home is not the GPUs
 }
 
 // elements returns the bytes of n elements.
@@ -57,7 +58,10 @@ type Class struct {
 	// anywhere; 0 where they are in order.
 	Page         int
 	PerQueryHead bool // each query head of a group attends over tokens of its own
-	Weights      bool // the weights of the softmax are needed afterwards
+	// Rows is how many rows of 512 tokens the selected ones of each request lie in, Read how many tokens any
+	// query head of a group attends over, as a profile has measured them. nil without one.
+	Rows, Read []int
+	Weights    bool // the weights of the softmax are needed afterwards
 	// Whole says that a thread of the host's CPUs takes whole heads, and Longest, where heads
 	// differ, how many tokens the one with most has.
 	Whole   bool
@@ -77,14 +81,26 @@ func (c *Class) All() int64 {
 	return int64(sum) * int64(heads)
 }
 
-// Choice is a selection on the GPUs, before attention: scores from bounds of pages, and
-// the best of each row of scores.
+// Choice is a selection before attention: scores from bounds of pages, and the best of each row of
+// scores.
 type Choice struct {
-	Heads        int   // KV heads of a layer
-	Scored       []int // bounds of pages of each request that are scored; 0 where a list of an earlier step holds
-	Ranked       []int // scores of each request from which a row keeps the best; 0 the same
-	Keep         int   // that each row keeps
-	PerQueryHead bool  // a row for each query head, else one for each KV head
+	Device       string // what scores and chooses, as Spec.SelectDevice; "" for the GPUs
+	Heads        int    // KV heads of a layer
+	Scored       []int  // bounds of pages of each request that are scored; 0 where a list of an earlier step holds
+	Ranked       []int  // scores of each request from which a row keeps the best; 0 the same
+	Keep         int    // that each row keeps
+	PerQueryHead bool   // a row for each query head, else one for each KV head
+	// PerQueryScores has each query head score bounds by itself, and not the sum of a group's queries; Softmax
+	// has its scores normalised before a group's are added up.
+	PerQueryScores, Softmax bool
+}
+
+// Bounds is what keeping the bounds of pages takes of a home that is not the GPUs in a step: of so many
+// KV heads. 0 heads: nothing.
+type Bounds struct {
+	Heads   int
+	Down    []int // bounds of each request that are complete and go home with its key and value
+	Updates bool  // the home makes them: each key changes those of the open page there
 }
 
 // Pass is work that streams: kernels on the GPUs or a loop of the host's CPUs, with the
@@ -103,6 +119,7 @@ type Pass struct {
 type Step struct {
 	Attend []Class // the heads of each device's classes add up to the layer's KV heads, or there are none
 	Choose []Choice
+	Bounds Bounds
 	Passes []Pass
 	// Merged is how many requests have partial outputs of two devices, which are merged on
 	// the GPUs by their log-sum-exps.
@@ -122,6 +139,7 @@ type Leaving struct {
 	// many follow.
 	From, Tokens []int
 	Copies       bool // another Leaving has the same keys and values
+	Bounds       bool // bounds of pages in place of tokens' keys and values
 	// Notes are the bytes of a token and head that go beside its key and value, Index those of a
 	// head that go beside all of them.
 	Notes, Index int64
@@ -139,7 +157,7 @@ type Vectors struct {
 // reset empties the step and keeps its memory. Field by field: a literal is copied.
 func (s *Step) reset() {
 	s.Attend, s.Choose, s.Passes, s.Leave = s.Attend[:0], s.Choose[:0], s.Passes[:0], s.Leave[:0]
-	s.Merged, s.Fetched, s.Ahead = 0, nil, false
+	s.Merged, s.Fetched, s.Ahead, s.Bounds.Heads = 0, nil, false, 0
 }
 
 // Piece is attention of some heads for a part of a chunk: Count pieces of Tokens tokens each,

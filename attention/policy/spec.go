@@ -31,7 +31,10 @@ type Spec struct {
 	Window        int    `toml:"window"`         // newest tokens that are always attended to, the step's own among them; -1: the policy's own
 	PrefillWindow int    `toml:"prefill_window"` // Window of the prompt's tokens; 0: as in decode steps; -1: the policy's own
 
+	StreamDevice string `toml:"stream_device"` // where heads attend to Sink and Window, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"; "": the policy's own
+
 	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank", "rank" or "host"; "": the policy's own
+	TopKLatency     int    `toml:"topk_latency"`     // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing; -1: the policy's own
 	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head"); "": the policy's own
 	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"; "": the policy's own
 	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"; "": the policy's own
@@ -77,7 +80,7 @@ func (s *Spec) Check(c *input.Check) {
 		v         int
 		low, high int
 	}{
-		{"budget", s.Budget, 1, most}, {"page", s.Page, 1, 1 << 16}, {"logical_page", s.LogicalPage, 1, 1 << 16},
+		{"budget", s.Budget, 1, most}, {"topk_latency", s.TopKLatency, 0, 1 << 12}, {"page", s.Page, 1, 1 << 16}, {"logical_page", s.LogicalPage, 1, 1 << 16},
 		{"reuse", s.Reuse, 1, 1 << 16}, {"skip_layers", s.SkipLayers, 0, 1 << 16},
 		{"sink", s.Sink, 0, most}, {"window", s.Window, 0, most}, {"prefill_window", s.PrefillWindow, 0, most},
 		{"block", s.Block, 1, most}, {"prompt_queries", s.PromptQueries, 1, most}, {"pin_sinks", s.PinSinks, 0, most},
@@ -97,7 +100,7 @@ func (s *Spec) Check(c *input.Check) {
 		c.That(n.v == Unset || n.v >= 0 && n.v <= n.high, n.key, n.v, "0 to %v, or -1 for the policy's own", n.high)
 	}
 	for _, n := range []struct{ key, v, valid string }{
-		{"newest", s.Newest, "append replace"}, {"select_device", s.SelectDevice, "gpu bank rank host"}, {"select_group", s.SelectGroup, "sum softmax-sum max per-head"},
+		{"newest", s.Newest, "append replace"}, {"stream_device", s.StreamDevice, "gpu home"}, {"select_device", s.SelectDevice, "gpu bank rank host"}, {"select_group", s.SelectGroup, "sum softmax-sum max per-head"},
 		{"select_precision", s.SelectPrecision, "fp32 fp16"}, {"summary_device", s.SummaryDevice, "gpu rank"}, {"layout", s.Layout, "row quad"},
 		{"weight", s.Weight, "one norm"}, {"search", s.Search, "causal lagged"}, {"mode", s.Mode, "gpu host"},
 	} {
@@ -128,6 +131,9 @@ func (s *Spec) checkTogether(c *input.Check) {
 	has := func(key string) bool { return hasKey(s.Name, key) }
 	if has("budget") {
 		c.That(s.Budget >= s.Page, "budget", s.Budget, "at least policy.page = %d: a page is attended to whole", s.Page)
+	}
+	if has("select_device") && s.SelectDevice == "gpu" {
+		c.That(s.SummaryDevice == "gpu", "summary_device", s.SummaryDevice, "\"gpu\" with policy.select_device = \"gpu\", whose memory has the summaries")
 	}
 	if has("logical_page") {
 		c.That(s.Page%s.LogicalPage == 0, "logical_page", s.LogicalPage, "a divisor of policy.page = %d", s.Page)

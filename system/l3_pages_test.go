@@ -1,0 +1,372 @@
+package system
+
+import (
+	"context"
+	"math"
+	"math/bits"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// TestPagesOfOneRequest: with one request and one sub-batch a layer is its tasks in turn, by hand.
+// Half of the heads, 3 a channel, are in the DIMMs. Their q, k and v go down, with a list of 3 pages where
+// the GPUs have made one; each head attends over the clocks that the program of a single head takes for its
+// list, and chooses before where its rank does; the GPUs attend with the other heads meanwhile.
+func TestPagesOfOneRequest(t *testing.T) {
+	const in, layers, heads = 6000, 96, 48
+	for by, sets := range map[string][]string{
+		"gpu": nil, "bank": {"policy.select_device=bank"}, "rank": {"policy.select_device=rank"},
+		"updated": {"policy.select_device=bank", "policy.summary_device=rank"},
+	} {
+		sets = append(sets, "policy.name=lserve", "policy.budget=2048", "policy.page=512", oneBatch, allAtOnce)
+		node := nodeOf(t, sets...)
+		cfg := node.cfg
+		links := units.Bandwidth(cfg.Model.TensorParallel) * cfg.PCIe.Bandwidth()
+		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
+		load := pim.PageLoad{Shape: cfg.HeadShape(), Budget: 2048, Page: 512, Logical: 16, Reuse: 1, Select: by, TopK: 64}
+		if by == "updated" {
+			load.Select = pim.SelectBank
+		}
+		chose := 0
+		drive(t, sets, equal(1, in, 40), keep, func(r *replica, x driven) {
+			if len(x.batch.Sub[0].Decode) == 0 {
+				return
+			}
+			load.Context = x.batch.Sub[0].Decode[0].Context(x.batch.Step)
+			m, err := pim.MeasurePages(&cfg.PIM, &cfg.DRAM.Spec, load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			chooses, listed, bursts, written := load.Context == in+1 || load.Context%4 == 0, units.Bytes(0), int64(0), int64(0)
+			var first units.Duration
+			var select_ int64
+			if chooses {
+				chose++
+				select_ = m.SelectCycles
+				if by == "gpu" {
+					b := gpu.DecodeBatch{Requests: 1, Tokens: int64(m.Bounds), Longest: m.Bounds, KVHeads: heads}
+					pages := (load.Context + 511) / 512
+					first = ps(g.Select(gpu.Selection{PageScores: gpu.PageScores{Pages: b}, Ranked: gpu.DecodeBatch{Requests: 1, Tokens: int64(pages), Longest: pages, KVHeads: heads}, Keep: 3}))
+					listed, bursts = heads*3*2, 3
+				}
+			}
+			switch {
+			case by == "updated":
+				written = 212
+			case by != "gpu" && load.Context%16 == 0: // a bound of 512 bytes is complete
+				listed, bursts, written = listed+heads*512, bursts+3*8, 144
+			}
+			down := max(links.TransferTime(heads*3*256+listed), refreshedTime((3*3*4+bursts)*4)) + refreshedTime(3*4)
+			up := max(links.TransferTime(heads*256), refreshedTime(3*4*4))
+			table := node.table
+			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
+			compute := refreshedTime(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
+			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
+			near := g.Attention()
+			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: 384, Longest: 384, KVHeads: heads}))
+			if by != "updated" { // the key in, two bounds in and out
+				window += ps(g.Pass(0, 5*256*heads, 0))
+			}
+			want := ps(g.Embedding(1)) + layers*ps(g.QKV(1)) + ps(g.LMHead(1)) + layers*(first+max(home, window)+ps(g.ProjectionFFN(1)))
+			if x.took != want {
+				t.Fatalf("%s, context %d: %v, its tasks in turn %v", by, load.Context, x.took, want)
+			}
+		})
+		if chose < 9 {
+			t.Errorf("%s: %d steps choose", by, chose)
+		}
+	}
+}
+
+// TestListsAreTimedAsOneHead: what the tables say of the rows and bounds that the program of a single head
+// touches is what that takes, for pages of every size; with grouped queries, and where the rank's unit scores.
+func TestListsAreTimedAsOneHead(t *testing.T) {
+	for _, model := range []string{"gpt-175b", "llama-3-8b"} {
+		for _, by := range []string{pim.SelectBank, pim.SelectRank} {
+			n := nodeOf(t, "run.model="+model, "policy.name=lserve", "policy.select_device="+by)
+			for page := 16; page <= 1024; page *= 2 {
+				l := pim.PageLoad{Context: 20_000 + page, Shape: n.cfg.HeadShape(), Budget: 4096, Page: page, Logical: 16, Reuse: 1, Select: by, TopK: 64, Seed: 7, Local: 0.98}
+				m, err := pim.MeasurePages(&n.cfg.PIM, &n.cfg.DRAM.Spec, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := n.table.Attention(m.Tokens) + n.table.Scattered(m.Tokens, m.Rows); got != m.AttentionCycles || n.bounds.Select(m.Bounds) != m.SelectCycles {
+					t.Errorf("%s, pages of %d: %d clocks and %d to choose, of one head %d and %d", model, page, got, n.bounds.Select(m.Bounds), m.AttentionCycles, m.SelectCycles)
+				}
+			}
+		}
+	}
+}
+
+// TestRowsOfLists: the mean number of rows over all choices of pages, and of pages that two heads choose,
+// counted one by one.
+func TestRowsOfLists(t *testing.T) {
+	for _, l := range []listOf{{128, 9, 3, 1}, {64, 17, 2, 1}, {128, 13, 5, 1}, {32, 17, 4, 1}, {128, 9, 9, 1}, {128, 9, 1, 1}, {256, 11, 4, 1}, {128, 9, 3, 2}, {64, 9, 4, 2}} {
+		others, each := l.pages-1, 512/l.page
+		rows := func(set uint) (n int) {
+			for ; set != 0; set >>= each {
+				n += min(1, bits.OnesCount(set&(1<<each-1)))
+			}
+			return n
+		}
+		var sets []uint
+		for set := range uint(1) << others {
+			if bits.OnesCount(set) == l.chosen-1 {
+				sets = append(sets, set)
+			}
+		}
+		pages, touched, n := 0, 0, 0
+		for _, a := range sets {
+			for _, b := range sets {
+				if l.group == 1 && a != b {
+					continue
+				}
+				pages, touched, n = pages+bits.OnesCount(a|b), touched+rows(a|b), n+1
+			}
+		}
+		got := l.scatter(512)
+		if want := 1 + int(math.Ceil(float64(pages)/float64(n)-1e-9)); got.pages != want {
+			t.Errorf("%+v: %d pages, want %d", l, got.pages, want)
+		}
+		if want := 1 + int(math.Ceil(float64(touched)/float64(n)-1e-9)); l.group == 1 && got.rows != want || got.rows < want {
+			t.Errorf("%+v: %d rows, want %d", l, got.rows, want)
+		}
+	}
+}
+
+// bare is a policy of a test without what keeping bounds of pages takes.
+type bare struct{ policy.Policy }
+
+func (b bare) Decode(requests []policy.Request, run int) *policy.Step {
+	x := b.Policy.Decode(requests, run)
+	x.Passes, x.Bounds.Heads = x.Passes[:0], 0
+	return x
+}
+
+func (b bare) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
+	p := b.Policy.Prompt(run, chunk, finished, last)
+	p.Passes = p.Passes[:0]
+	if n := len(p.Leave); n > 0 && p.Leave[n-1].Bounds {
+		p.Leave = p.Leave[:n-1]
+	}
+	return p
+}
+
+// iterations returns the time of all iterations of one replica.
+func iterations(t *testing.T, requests []traces.Request, change func(policy.Policy) policy.Policy, sets ...string) units.Duration {
+	t.Helper()
+	r := nodeOf(t, sets...).replica(0, requests, Options{})
+	e := r.engine.(*l3)
+	e.policy = change(e.policy)
+	r.kvUnits = level{peak: newPeak(1)}
+	if err := r.run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	return r.out.end
+}
+
+func same(p policy.Policy) policy.Policy          { return p }
+func withoutBounds(p policy.Policy) policy.Policy { return bare{p} }
+
+// TestBudgetOfEverything: with a budget for all contexts and no streaming heads a run is that of dense
+// attention to the picosecond, but for the bounds that are kept; pages of the whole context in rows cost what
+// these rows cost. With pages and parts of one size, a list a step, no streaming heads and no dense layers
+// LServe is Quest.
+func TestBudgetOfEverything(t *testing.T) {
+	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}, {ID: 3, Input: 3000, Output: 100}}
+	for _, model := range []string{"run.model=gpt-89b", "run.model=llama-3-8b"} {
+		run := func(change func(policy.Policy) policy.Policy, sets ...string) units.Duration {
+			return iterations(t, requests, change, append(sets, model)...)
+		}
+		dense := run(same)
+		for _, sets := range [][]string{
+			{"policy.name=duo", "policy.static_sparsity=0"}, {"policy.name=quest", "policy.budget=4096"}, {"policy.name=quest", "policy.budget=4096", "policy.select_device=bank"},
+			{"policy.name=lserve", "policy.budget=4096", "policy.static_sparsity=0", "policy.select_device=rank", "policy.summary_device=rank"},
+		} {
+			if got := run(withoutBounds, sets...); got != dense {
+				t.Errorf("%s %v: %v, dense %v", model, sets, got, dense)
+			}
+			if got := run(same, sets...); got < dense || float64(got) > 1.06*float64(dense) {
+				t.Errorf("%s %v: with bounds %v, dense %v", model, sets, got, dense)
+			}
+		}
+		for _, by := range []string{"gpu", "bank", "rank"} {
+			sets := []string{"policy.budget=256", "policy.select_device=" + by, "policy.page=16"}
+			quest := run(same, append(sets, "policy.name=quest", "policy.skip_layers=0")...)
+			lserve := run(same, append(sets, "policy.name=lserve", "policy.logical_page=16", "policy.reuse=1", "policy.static_sparsity=0")...)
+			if quest != lserve {
+				t.Errorf("%s: Quest with the %s takes %v, LServe as Quest %v", model, by, quest, lserve)
+			}
+		}
+		stream := run(same, "policy.name=lserve", "policy.static_sparsity=1")
+		if duo := run(same, "policy.name=duo", "policy.static_sparsity=1"); duo != stream {
+			t.Errorf("%s: all heads streaming take %v with DuoAttention, %v with LServe", model, duo, stream)
+		}
+	}
+}
+
+// TestEverythingOfPagesGoesDown: what a run sends to the DIMMs, by hand: vectors of the heads there, keys and
+// values of prompts, complete bounds, and lists of steps that make one.
+func TestEverythingOfPagesGoesDown(t *testing.T) {
+	requests := []traces.Request{{ID: 0, Input: 700, Output: 300}, {ID: 1, Input: 40, Output: 500}, {ID: 2, Input: 1300, Output: 2}}
+	for _, c := range []struct {
+		sets              []string
+		heads, streams    int // at home
+		bounds, lists     bool
+		entries, perHeads int
+	}{
+		{[]string{"policy.name=lserve"}, 48, 0, false, true, 3, 1},
+		{[]string{"policy.name=lserve", "policy.select_group=per-head", "run.model=llama-3-8b"}, 4, 0, false, true, 3, 4},
+		{[]string{"policy.name=lserve", "policy.stream_device=home"}, 48, 48, false, true, 3, 1},
+		{[]string{"policy.name=lserve", "policy.select_device=bank"}, 48, 0, true, false, 0, 0},
+		{[]string{"policy.name=lserve", "policy.select_device=rank", "policy.summary_device=rank"}, 48, 0, false, false, 0, 0},
+		{[]string{"policy.name=duo"}, 48, 0, false, false, 0, 0},
+	} {
+		var vectors, prompts, lists units.Bytes
+		sets := append(c.sets, "scheduler.chunk_multiple=256")
+		if c.sets[0] == "policy.name=lserve" {
+			sets = append(sets, "policy.budget=256", "policy.page=64")
+		}
+		r, _ := drive(t, sets, requests, func(x *iterationCosts) {
+			for s := range x.sub {
+				for i := range x.sub[s].groups {
+					if g := &x.sub[s].groups[i]; x.sub[s].active {
+						prompts += g.prompt.bytes + g.leaving.bytes
+						vectors += units.Bytes(g.vectors.all) * 256
+						lists += g.vectors.down
+					}
+				}
+			}
+		}, unseen)
+		var wantVectors, wantPrompts, wantLists units.Bytes
+		for _, q := range requests {
+			wantVectors += units.Bytes((q.Output-1)*(c.heads+c.streams)) * 256
+			wantPrompts += units.Bytes(q.Input*c.heads+min(q.Input, 384)*c.streams) * 512
+			if c.bounds {
+				wantPrompts += units.Bytes(q.Input/16*c.heads) * 512
+			}
+			for context := q.Input + 1; context < q.Input+q.Output; context++ {
+				if c.lists && context > 256 && (context%4 == 0 || context == q.Input+1) {
+					wantLists += units.Bytes(c.heads * c.entries * 2 * c.perHeads)
+				}
+				if c.bounds && context%16 == 0 {
+					wantLists += units.Bytes(c.heads) * 512
+				}
+			}
+		}
+		if vectors != wantVectors || prompts != wantPrompts || lists != wantLists {
+			t.Errorf("%v: %v of a vector each, %v with prompts, %v of lists and bounds, want %v, %v, %v", c.sets, vectors, prompts, lists, wantVectors, wantPrompts, wantLists)
+		}
+		if used := r.batcher.UsedUnits(); used != 0 {
+			t.Errorf("%v: %d units are in use at the end", c.sets, used)
+		}
+	}
+}
+
+// drawPages draws settings of policies that choose pages or stream.
+func drawPages(t *rapid.T, heads int) policy.Spec {
+	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
+	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
+	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
+	if p.Name != "duo" {
+		p.Page = 16 << number("log page", 0, 6)
+		p.Budget = p.Page * number("pages", 1, 5)
+		p.SelectDevice, p.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
+		if p.SelectDevice != "gpu" {
+			p.SummaryDevice = pick("summaries", "gpu", "rank")
+		}
+	}
+	if p.Name == "quest" {
+		p.SkipLayers = number("skipped", 0, 3)
+	} else {
+		p.StaticSparsity, p.StreamDevice = float64(number("streaming", 0, heads))/float64(heads), pick("streams", "gpu", "home")
+		p.Sink, p.Window = number("sink", 0, 40), number("window", 1, 100)
+	}
+	if p.Name == "lserve" {
+		p.LogicalPage, p.Reuse = p.Page>>number("log parts", 0, 4), number("reuse", 1, 5)
+		p.Newest = pick("newest", "append", "replace")
+	}
+	return p
+}
+
+// TestPagesNodes runs random small nodes with random policies of pages, under all checks and layer by layer.
+// The streaming heads differ from layer to layer and do not divide over the channels.
+func TestPagesNodes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawNode(t)
+		if rapid.Bool().Draw(t, "grouped") {
+			cfg.Model.KVHeads = 4
+		}
+		cfg.Policy = drawPages(t, 40)
+		cfg.Comm.HeadRotation = rapid.SampledFrom([]string{scheduler.RotateRequests, scheduler.RotateNone}).Draw(t, "head rotation")
+		n := mustNode(t, cfg)
+		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)
+		checkTokens(t, r)
+		checkIterations(t, r, n.Replicas())
+		if got, want := text(t, cfg, r), text(t, cfg, exact); got != want || r.Tasks != exact.Tasks {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+	})
+}
+
+// listless is a policy of a test that never sends lists, bounded one that forgets bounds.
+type (
+	listless struct{ policy.Policy }
+	bounded  struct{ policy.Policy }
+)
+
+func (l listless) Decode(requests []policy.Request, run int) *policy.Step {
+	x := l.Policy.Decode(requests, run)
+	x.Choose = x.Choose[:0]
+	return x
+}
+
+func (b bounded) Prompt(run, chunk, finished int, last bool) *policy.Prompt {
+	return bare(b).Prompt(run, chunk, finished, last)
+}
+
+// TestPlantedPages: a checked run finds lists and bounds that are not sent, and heads that attend at home
+// without keys and values there.
+func TestPlantedPages(t *testing.T) {
+	run := func(by string, plant func(policy.Policy) policy.Policy) error {
+		r := nodeOf(t, "policy.name=lserve", "policy.budget=128", "policy.page=32", "policy.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
+		e := r.engine.(*l3)
+		e.policy = plant(e.policy)
+		r.kvUnits = level{peak: newPeak(1)}
+		return r.run(context.Background())
+	}
+	for _, c := range []struct {
+		name, by string
+		plant    func(policy.Policy) policy.Policy
+	}{
+		{"no lists", "gpu", func(p policy.Policy) policy.Policy { return listless{p} }},
+		{"no bounds of prompts", "bank", func(p policy.Policy) policy.Policy { return bounded{p} }},
+		{"no bounds of steps", "bank", withoutBounds},
+		{"all heads at home", "gpu", func(p policy.Policy) policy.Policy {
+			s := policy.New("quest")
+			s.Budget = 128
+			all, err := s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return all
+		}},
+	} {
+		if err := run(c.by, c.plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if err := run(c.by, same); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
+)
+
+// listEntry is the bytes of a page's number in a list that goes to a rank.
+const listEntry = 2
+
+// addBounds measures what ranks take for bounds of pages, where the policy has them there.
+func (k *kernels) addBounds(cfg *configs.Config) (err error) {
+	s, shape := cfg.Policy.Own(), cfg.HeadShape()
+	if s.SelectDevice == "" || s.SelectDevice == pim.SelectGPU {
+		return nil
+	}
+	k.bounds, err = pim.NewBoundTable(rankSpec(cfg), &cfg.DRAM.Spec, shape, s.SelectDevice, s.SelectGroup != "sum", s.TopKLatency)
+	if err != nil {
+		return inSection(cfg, "pim", err)
+	}
+	shape.ElementBits, shape.KVBits = 16, 0
+	k.written, err = pim.NewTransferTable(&cfg.DRAM.Spec, shape)
+	return err
+}
+
+// checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
+func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check) {
+	with := "with run.system = " + s.Name
+	if s.kv.inGPUs {
+		c.That(p.SelectDevice == pim.SelectGPU, "policy.select_device", p.SelectDevice, "%q %s, whose keys and values are %s", pim.SelectGPU, with, s.kv.name)
+		c.That(p.Layout == "row", "policy.layout", p.Layout, "\"row\" %s", with)
+		return
+	}
+	g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
+	if err != nil {
+		return // CheckRanks says so
+	}
+	c.That(p.SelectDevice != "host", "policy.select_device", p.SelectDevice, "one of gpu, bank, rank %s", with)
+	c.That(p.Layout == "row", "policy.layout", p.Layout, "\"row\" %s", with)
+	part := min(p.Page, g.RowTokens)
+	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, "policy.page", p.Page,
+		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row", g.ChunkTokens, with, g.RowTokens)
+}
+
+// differs says that the heads of a layer do not all attend alike at home.
+func (d *devices) differs() bool {
+	for run := range d.runs {
+		classes := 0
+		for _, c := range d.policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
+			if c.Device != policy.Home {
+				continue
+			}
+			if classes++; classes > 1 || c.Heads != d.attends.heads || c.PerHead != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// onChannel returns how many of so many heads the channel with most of them has.
+func (d *devices) onChannel(heads int) int { return (heads + d.channels - 1) / d.channels }
+
+// listOf is what the rows and tokens of a list depend on.
+type listOf struct{ page, pages, chosen, group int }
+
+// pageList is the pages of a list and the rows that they lie in.
+type pageList struct{ pages, rows int }
+
+// list returns the tokens that a head of a class reads for a request with a context, the rows that they lie
+// in, and how many of them lie in the last one.
+func (d *devices) list(c *policy.Class, request, context int) (tokens, rows, last int) {
+	row, page := d.table.RowTokens(), c.Page
+	tokens = c.Tokens[request]
+	if page == 0 || tokens == context {
+		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
+	}
+	pages := (context + page - 1) / page
+	newest := context - (pages-1)*page
+	key := listOf{page, pages, (tokens-newest)/page + 1, 1}
+	if c.PerQueryHead {
+		key.group = d.queries
+	}
+	l, known := d.lists[key]
+	if !known {
+		l = key.scatter(row)
+		d.lists[key] = l
+	}
+	tokens, rows = (l.pages-1)*page+newest, l.rows
+	if c.Rows != nil && row == 512 {
+		if c.PerQueryHead { // whole pages of what was measured, the newest among them
+			tokens = max(c.Read[request]-newest+page-1, 0)/page*page + newest
+		}
+		rows = c.Rows[request]
+	}
+	least, most := (tokens+row-1)/row, (context+row-1)/row
+	return tokens, min(max(rows, least), most), (newest-1)%row + 1
+}
+
+// scatter returns a list of chosen pages, the newest and others that lie anywhere with equal chance: with
+// several heads those that any of them chooses, each for itself; and the rows in which they lie, where a row has several.
+// Both are means, rounded up. Real choices lie closer together: this is the pessimistic end.
+func (l listOf) scatter(row int) pageList {
+	others, chosen := float64(l.pages-1), float64(l.chosen-1)
+	if others == 0 {
+		return pageList{pages: 1}
+	}
+	missed := 1.0
+	for range l.group {
+		missed *= 1 - chosen/others
+	}
+	all := ceil(float64(others * (1 - missed)))
+	x := pageList{pages: 1 + all}
+	if l.page >= row {
+		return x // whole rows
+	}
+	each := row / l.page // pages of a row
+	missed = 1
+	for i := range each {
+		missed *= max(0, others-float64(all)-float64(i)) / max(1, others-float64(i))
+	}
+	x.rows = 1 + ceil(float64(others/float64(each))*float64(1-missed))
+	return x
+}
+
+// ceil rounds up, but for what rounding of sums may have added.
+func ceil(x float64) int {
+	n := int(x)
+	if x-float64(n) > 1e-9 {
+		n++
+	}
+	return n
+}
+
+// headClocks returns what one head of a class takes for a request within a sequence of heads, and as the
+// first one.
+func (d *devices) headClocks(c *policy.Class, request int) (clocks, first int64) {
+	tokens := c.Tokens[request]
+	if c.Page == 0 {
+		return d.sequence.at(tokens), d.table.Alone(tokens)
+	}
+	tokens, rows, last := d.list(c, request, d.requests[request].Context)
+	return d.table.ListInSequence(tokens, rows, last), d.table.Alone(tokens) + d.table.Scattered(tokens, rows)
+}
+
+// chooses adds what pages of a request take beside attention: clocks of each head that chooses on its rank
+// or whose bounds are stored there, and what goes down for all of them.
+func (d *devices) chooses(x *policy.Step, request int) (clocks int64, v vectors) {
+	for i := range x.Choose {
+		c := &x.Choose[i]
+		if c.Ranked[request] == 0 {
+			continue
+		}
+		rows, each := 1, int64(d.onChannel(c.Heads))
+		if c.PerQueryHead {
+			rows = d.queries
+		}
+		if c.Device == "" {
+			list := units.Bytes(min(c.Keep, c.Ranked[request]-1) * rows * listEntry) // the newest page is known
+			v.down += units.Bytes(c.Heads) * list
+			v.bursts += each * d.bursts(list)
+			continue
+		}
+		clocks += d.bounds.Select(c.Scored[request])
+		if c.Softmax { // a score of each query head a clock, before their sums are ranked
+			clocks += int64(d.queries * c.Ranked[request])
+		}
+	}
+	if b := &x.Bounds; b.Heads > 0 {
+		if b.Updates {
+			clocks += d.bounds.Update
+		}
+		down := units.Bytes(b.Down[request]) * d.boundBytes
+		clocks += int64(b.Down[request]) * d.bounds.Store
+		v.down += units.Bytes(b.Heads) * down
+		v.bursts += int64(d.onChannel(b.Heads)) * d.bursts(down)
+	}
+	return clocks, v
+}
+
+// request returns what a request moves in a layer, and its clocks on the channel with most heads.
+func (d *devices) request(x *policy.Step, request int) (v vectors, clocks int64) {
+	chooses, more := d.chooses(x, request)
+	for i := range x.Attend {
+		c := &x.Attend[i]
+		if c.Device != policy.Home || c.Tokens[request] == 0 {
+			continue
+		}
+		heads := int64(d.onChannel(c.Heads))
+		head, _ := d.headClocks(c, request)
+		clocks += heads * (head + chooses)
+		v.heads, v.all, chooses = v.heads+heads, v.all+int64(c.Heads), 0 // the first class is the one that chooses
+	}
+	if v.all > 0 {
+		v.add(&more)
+	}
+	return v, clocks
+}
