@@ -76,12 +76,13 @@ var errCut = errors.New("the file ends within a value")
 // Cut makes io.EOF within a value an error as any other.
 func (j *JSON) Cut(err error) error {
 	if err == io.EOF {
-		err = &Error{File: j.file, Line: j.Line(), Err: errCut}
+		err = &Error{File: j.file, Line: j.lines.last(), Err: errCut}
 	}
 	return err
 }
 
-// wrong is an error with its place.
+// wrong is an error with its place: the line on which a value that is no JSON begins, or
+// that on which the text ends.
 func (j *JSON) wrong(err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -91,7 +92,7 @@ func (j *JSON) wrong(err error) error {
 	case errors.As(err, &syntax):
 		err = errors.New("not JSON: " + syntax.Error())
 	case err == io.ErrUnexpectedEOF:
-		err = errCut
+		return j.Cut(io.EOF)
 	}
 	return Edit(FileError(j.file, err), func(e *Error) { e.Line = j.Line() })
 }
@@ -113,6 +114,15 @@ func (l *lineEnds) Read(p []byte) (int, error) {
 	}
 	l.read += int64(n)
 	return n, err
+}
+
+// last returns the line of what was read last, from 1.
+func (l *lineEnds) last() int {
+	n := l.passed + len(l.ends) + 1
+	if len(l.ends) > 0 && l.ends[len(l.ends)-1] == l.read-1 {
+		n-- // the text ends with its line
+	}
+	return n
 }
 
 // before returns the line of the byte at offset, from 1. Offsets do not fall.

@@ -70,7 +70,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	for _, limit := range []string{
-		"1 to " + thousands(maxTokens) + " each", thousands(maxWhole) + "; of a larger one", "at most " + thousands(maxRequests),
+		"1 to " + thousands(maxTokens) + " each", thousands(maxWhole) + "; of a larger one", "at most " + thousands(MaxRequests),
 		fmt.Sprintf("| %d MiB |", input.MaxLine>>20), fmt.Sprintf("| %d days |", maxSeconds/86400),
 		fmt.Sprintf("| %d MiB |", maxParquet>>20), fmt.Sprintf("| %d MiB |", zstdWindow>>20),
 	} {

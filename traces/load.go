@@ -62,7 +62,7 @@ func (o Options) Read(name string, r io.Reader) (*Trace, error) {
 	if o.Most == 0 {
 		o.Most = maxWhole
 	}
-	if o.Requests < 0 || o.Requests > maxRequests {
+	if o.Requests < 0 || o.Requests > MaxRequests {
 		return nil, badRequests(o.Requests)
 	}
 	text, err := unzip(bufio.NewReaderSize(r, 1<<16))

@@ -142,7 +142,7 @@ func TestReadLimits(t *testing.T) {
 		t.Errorf("got %+v, %v", trace, err)
 	}
 	for n, want := range map[int]string{
-		maxRequests: "run.requests = 10000000: expected 1 to 2, the number of requests in f", maxRequests + 1: "run.requests = 10000001: expected 1 to 10000000",
+		MaxRequests: "run.requests = 10000000: expected 1 to 2, the number of requests in f", MaxRequests + 1: "run.requests = 10000001: expected 1 to 10000000",
 		-1: "run.requests = -1: expected 1 to 10000000",
 	} {
 		if _, err := read("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
@@ -288,7 +288,7 @@ func TestReadStops(t *testing.T) {
 		if trace, err := read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
 			t.Errorf("%s: %+v, %v", format, trace, err)
 		}
-		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", maxRequests + 1: "expected 1 to 10000000"} {
+		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", MaxRequests + 1: "expected 1 to 10000000"} {
 			if _, err := read("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %d of 3: %v", format, n, err)
 			}

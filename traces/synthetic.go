@@ -100,7 +100,7 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	if err := input.Validate(&spec); err != nil {
 		return nil, err
 	}
-	if n < 1 || n > maxRequests {
+	if n < 1 || n > MaxRequests {
 		return nil, badRequests(n)
 	}
 	for _, l := range []meanAndDeviation{b.input, b.output} {
@@ -120,12 +120,13 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	return t, nil
 }
 
-// maxRequests bounds the memory of a trace.
-const maxRequests = 10_000_000
+// MaxRequests is the largest number of requests of a trace. It bounds its memory: 64 bytes
+// each, and what they share.
+const MaxRequests = 10_000_000
 
 // badRequests is the error for a number of requests that no trace can have.
 func badRequests(n int) error {
-	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", maxRequests)}
+	return &input.Error{Key: "run.requests", Value: fmt.Sprint(n), Expected: fmt.Sprintf("1 to %d", MaxRequests)}
 }
 
 // stream returns a separate source of randomness for each column of each data set and

@@ -37,6 +37,7 @@ var values = map[string]struct {
 	"op":         {func() []string { return predictNames() }, false},
 	"suite":      {func() []string { return choices("gpu.suite") }, false},
 	"all-reduce": {func() []string { return choices("gpu.all_reduce.method") }, false},
+	"to":         {traces.FormatNames, false},
 	"kv":         {func() []string { return []string{"k", "v"} }, false},
 }
 

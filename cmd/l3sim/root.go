@@ -49,6 +49,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newSystemsCommand(),
 		a.newPoliciesCommand(),
 		a.newTableCommand(),
+		a.newTraceCommand(),
 		a.newValidateCommand(),
 		a.newVersionCommand(),
 	)

@@ -111,6 +111,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	if err != nil {
 		return err
 	}
+	a.noteTrace(trace)
 	node, err := system.NewNode(cfg)
 	if err != nil {
 		return err

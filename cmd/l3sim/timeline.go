@@ -18,19 +18,7 @@ func (f *runFlags) timelineWindow() (*system.Window, error) {
 	if f.timeline == "" {
 		return nil, nil
 	}
-	bad := &input.Error{Key: "--timeline-window", Value: f.window, Expected: "two times, the later one last, such as 0ms:50ms"}
-	from, to, found := strings.Cut(f.window, ":")
-	if !found {
-		return nil, bad
-	}
-	var w system.Window
-	if bad.Err = w.From.UnmarshalText([]byte(from)); bad.Err == nil {
-		bad.Err = w.To.UnmarshalText([]byte(to))
-	}
-	if bad.Err != nil || w.From < 0 || w.To <= w.From {
-		return nil, bad
-	}
-	return &w, nil
+	return parseWindow("--timeline-window", f.window, "0ms:50ms")
 }
 
 // inWindow reports a window that a run of end seconds does not reach: its timeline

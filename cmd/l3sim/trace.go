@@ -1,0 +1,257 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+)
+
+func (a *app) newTraceCommand() *cobra.Command {
+	group := a.newGroup("trace", "Describe, convert, sample and draw files of requests")
+	group.Long = `Describe, convert, sample and draw files of requests.
+
+FILE has any of the formats of docs/traces.md, which its beginning tells, packed by gzip or
+zstd or not; - is standard input.`
+	group.AddCommand(a.newTraceStatsCommand(), a.newTraceConvertCommand(), a.newTraceSampleCommand(), a.newTracePlotCommand())
+	return group
+}
+
+// traceFlags say how the trace commands read a file.
+type traceFlags struct {
+	skipBad         bool
+	columns, window string
+}
+
+func (f *traceFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.skipBad, "skip-bad", false, "leave out malformed lines and say how many they are")
+	flags.StringVar(&f.columns, "columns", "", "`columns` of a file of no known format: arrival=NAME,input=NAME,output=NAME,unit=s|ms|us|ns")
+	flags.StringVar(&f.window, "window", "", "read arrivals `from:to` alone, such as 600s:1200s behind the file's first")
+}
+
+// read reads the trace at path, and says what of it is left out.
+func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces.Trace, error) {
+	if err := notEmpty(cmd, "columns", "window"); err != nil {
+		return nil, err
+	}
+	o := traces.Options{Most: traces.MaxRequests, SkipBad: f.skipBad}
+	var err error
+	if f.columns != "" {
+		if o.Columns, err = traces.ParseColumns(f.columns); err != nil {
+			return nil, flagName(err, "--columns")
+		}
+	}
+	if f.window != "" {
+		w, err := parseWindow("--window", f.window, "600s:1200s")
+		if err != nil {
+			return nil, err
+		}
+		o.From, o.To = w.From, w.To
+	}
+	file, err := input.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	show := a.onTerminal("reading the trace")
+	show.Start(0)
+	t, err := o.Read(input.Name(path), file)
+	show.Done()
+	if err != nil {
+		return nil, err
+	}
+	a.noteTrace(t)
+	return t, nil
+}
+
+// parseWindow reads two times.
+func parseWindow(flag, text, example string) (*system.Window, error) {
+	bad := &input.Error{Key: flag, Value: text, Expected: "two times, the later one last, such as " + example}
+	from, to, found := strings.Cut(text, ":")
+	if !found {
+		return nil, bad
+	}
+	var w system.Window
+	if bad.Err = w.From.UnmarshalText([]byte(from)); bad.Err == nil {
+		bad.Err = w.To.UnmarshalText([]byte(to))
+	}
+	if bad.Err != nil || w.From < 0 || w.To <= w.From {
+		return nil, bad
+	}
+	return &w, nil
+}
+
+// noteTrace says what of a file is not in its trace, and what is not exact.
+func (a *app) noteTrace(t *traces.Trace) {
+	if a.quiet {
+		return
+	}
+	if t.Failed > 0 {
+		fmt.Fprintf(a.stderr, "l3sim: %s: %s left out\n", t.Name, plural(t.Failed, "request that failed is", "requests that failed are"))
+	}
+	if t.Skipped > 0 {
+		fmt.Fprintf(a.stderr, "l3sim: %s: %s skipped; the first: %v\n", t.Name, plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
+	}
+	if t.Format == "sharegpt" {
+		fmt.Fprintf(a.stderr, "l3sim: %s: tokens are counted as of GPT-4; other models have more or fewer\n", t.Name)
+	}
+}
+
+// traceOutput is where a trace is written.
+type traceOutput struct{ to, out string }
+
+func (o *traceOutput) register(flags *pflag.FlagSet, to string) {
+	flags.StringVar(&o.to, "to", "", to+": "+strings.Join(traces.FormatNames(), ", "))
+	flags.StringVar(&o.out, "out", "", "`file` to write, packed if its name ends with .gz or .zst; else standard output")
+}
+
+// check refuses before a long read what cannot be written after it.
+func (o *traceOutput) check(cmd *cobra.Command, in string) error {
+	if err := notEmpty(cmd, "to", "out"); err != nil {
+		return err
+	}
+	if o.to != "" {
+		if _, err := (&traces.Trace{}).Lost(o.to); err != nil {
+			return flagName(err, "--to")
+		}
+	}
+	if o.out == "" {
+		return nil
+	}
+	if err := writableFile("--out", o.out); err != nil {
+		return err
+	}
+	return checkOutputs("--out", []string{o.out}, in)
+}
+
+// write writes a trace and says what the format does not hold.
+func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
+	lost, err := t.Lost(o.to)
+	if err != nil {
+		return flagName(err, "--to")
+	}
+	if len(lost) > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %s does not hold %s: left out\n", o.to, strings.Join(lost, ", "))
+	}
+	if o.out == "" {
+		return t.Write(a.stdout, o.to)
+	}
+	return results.WriteFileAtomic(o.out, func(w io.Writer) error {
+		switch {
+		case strings.HasSuffix(o.out, ".gz"):
+			z := gzip.NewWriter(w)
+			return errors.Join(t.Write(z, o.to), z.Close())
+		case strings.HasSuffix(o.out, ".zst"):
+			z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+			if err != nil {
+				return err
+			}
+			return errors.Join(t.Write(z, o.to), z.Close())
+		}
+		return t.Write(w, o.to)
+	})
+}
+
+func (a *app) newTraceConvertCommand() *cobra.Command {
+	var f traceFlags
+	var o traceOutput
+	cmd := &cobra.Command{
+		Use:   "convert FILE",
+		Short: "Write a file of requests in another format",
+		Long: `Write a file of requests in another format.
+
+Requests come out in order of arrival, and their times count from the first. What the
+format does not hold is left out, which standard error says.`,
+		Example: `  l3sim trace convert mooncake.jsonl --to azure --out out/mooncake.csv
+  l3sim trace convert own.parquet --columns arrival=t,input=prompt,output=answer,unit=ms --to vidur --out out/own.csv.gz
+  l3sim trace convert BurstGPT.csv --skip-bad --window 0s:3600s --to vllm | l3sim run --trace -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.to == "" {
+				return &input.Error{Key: "--to", Expected: "one of " + strings.Join(traces.FormatNames(), ", ")}
+			}
+			if err := o.check(cmd, args[0]); err != nil {
+				return err
+			}
+			t, err := a.readTrace(cmd, args[0], &f)
+			if err != nil {
+				return err
+			}
+			return a.writeTrace(t, &o)
+		},
+	}
+	o.register(cmd.Flags(), "`format` to write")
+	f.register(cmd.Flags())
+	return cmd
+}
+
+func (a *app) newTraceSampleCommand() *cobra.Command {
+	var f traceFlags
+	var o traceOutput
+	var requests int
+	var seed uint64
+	var rate float64
+	cmd := &cobra.Command{
+		Use:   "sample FILE",
+		Short: "Draw requests from a file, cut a part of its time out, change its rate",
+		Long: `Draw requests from a file, cut a part of its time out, change its rate.
+
+--window comes first, then --requests are drawn without replacement, conversations as
+wholes, and then all times are multiplied so that the mean rate, (requests - 1) / time, is
+--rate.`,
+		Example: `  l3sim trace sample conversations.csv --requests 1000 --seed 7 --out out/thousand.csv
+  l3sim trace sample conversations.csv --window 600s:1200s --rate 2.5 --to mooncake --out out/busy.jsonl.gz`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags := cmd.Flags()
+			if flags.Changed("requests") {
+				if err := between("--requests", requests, 1, traces.MaxRequests); err != nil {
+					return err
+				}
+			}
+			if flags.Changed("rate") && !(rate > 0 && rate <= 1e9) {
+				return &input.Error{Key: "--rate", Value: fmt.Sprint(rate), Expected: "requests a second, more than 0, at most 1e+09"}
+			}
+			if err := o.check(cmd, args[0]); err != nil {
+				return err
+			}
+			t, err := a.readTrace(cmd, args[0], &f)
+			if err != nil {
+				return err
+			}
+			if requests > 0 {
+				if t, err = t.Sample(requests, seed); err != nil {
+					return flagName(err, "--requests")
+				}
+			}
+			if rate > 0 {
+				if t.Described().RatePerS == 0 {
+					return &input.Error{Key: "--rate", Value: fmt.Sprint(rate), Expected: "times of arrival that are not all the same"}
+				}
+				if t, err = t.Arrive(traces.ArrivalSpec{Kind: traces.ArrivalsTrace, RatePerS: rate}, 0); err != nil {
+					return flagName(err, "--rate")
+				}
+			}
+			if o.to == "" {
+				o.to = t.Format
+			}
+			return a.writeTrace(t, &o)
+		},
+	}
+	cmd.Flags().IntVar(&requests, "requests", 0, "draw so many requests; without it all are kept")
+	cmd.Flags().Uint64Var(&seed, "seed", 0, "of what is drawn")
+	cmd.Flags().Float64Var(&rate, "rate", 0, "mean `rate` in requests a second")
+	o.register(cmd.Flags(), "`format` to write, FILE's own without it")
+	f.register(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
+	"github.com/l3sim/l3sim/traces"
+)
+
+func (a *app) newTracePlotCommand() *cobra.Command {
+	var f traceFlags
+	var out, format string
+	cmd := &cobra.Command{
+		Use:   "plot FILE",
+		Short: "Draw the lengths of a file of requests, and what arrives over time",
+		Long: `Draw the lengths of a file of requests, and what arrives over time.
+
+lengths is the share of requests up to each length, arrivals the requests a second over
+time, and tokens the mean lengths of what arrives. Time is cut into a hundred parts. Where
+all requests arrive at once there is only the first.`,
+		Example: `  l3sim trace plot requests.csv --out out/requests
+  l3sim trace plot requests.csv --window 0s:600s --format svg --out out/minutes`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := requireFlag(cmd, "out", "a folder for the figures"); err != nil {
+				return err
+			}
+			if _, err := figure.Format("--format", "."+format); err != nil {
+				return &input.Error{Key: "--format", Value: format, Expected: "png, svg or pdf"}
+			}
+			if err := creatable(out); err != nil {
+				return err
+			}
+			t, err := a.readTrace(cmd, args[0], &f)
+			if err != nil {
+				return err
+			}
+			files, err := traceFigures(t, format)
+			if err != nil {
+				return err
+			}
+			return results.WriteFiles(out, files)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`folder` for the figures")
+	cmd.Flags().StringVar(&format, "format", "png", "png, svg or pdf")
+	f.register(cmd.Flags())
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg", "pdf"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	return cmd
+}
+
+// The columns of the tables that are drawn.
+const (
+	inputColumn  = "length_prompt_tokens"
+	outputColumn = "length_output_tokens"
+	timeColumn   = "time_s"
+	rateColumn   = "arrivals_per_s"
+)
+
+// traceFigures returns the figures of a trace.
+func traceFigures(t *traces.Trace, format string) ([]results.File, error) {
+	drawn := []struct {
+		name, title string
+		table       *results.Table
+		selection   figure.Selection
+	}{{"lengths", "lengths", lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}}}
+	if over := timeTable(t); over != nil {
+		line := figure.Selection{Kind: "line", X: timeColumn}
+		rate, tokens := line, line
+		rate.Y, tokens.Y = rateColumn, inputColumn+","+outputColumn
+		drawn = append(drawn, drawn[0], drawn[0])
+		drawn[1].name, drawn[1].title, drawn[1].table, drawn[1].selection = "arrivals", "arrivals", over, rate
+		drawn[2].name, drawn[2].title, drawn[2].table, drawn[2].selection = "tokens", "mean lengths", over, tokens
+	}
+	var files []results.File
+	for _, f := range drawn {
+		d, err := figure.Select(f.table, f.selection)
+		if err != nil {
+			return nil, err
+		}
+		title := fmt.Sprintf("%s of %s", f.title, plural(len(t.Requests), "request", "requests"))
+		files = append(files, results.File{Name: f.name + "." + format, Write: func(w io.Writer) error { return d.Write(w, format, title) }})
+	}
+	return files, nil
+}
+
+// The points of a figure's lines: quantiles of lengths, parts of the time.
+const (
+	quantiles = 500
+	parts     = 100
+)
+
+// lengthTable has both lengths at equal steps of their shares, or all of a few.
+func lengthTable(t *traces.Trace) *results.Table {
+	n := len(t.Requests)
+	in, out := make([]int, n), make([]int, n)
+	for i := range t.Requests {
+		in[i], out[i] = t.Requests[i].Input, t.Requests[i].Output
+	}
+	slices.Sort(in)
+	slices.Sort(out)
+	table := &results.Table{Name: t.Name, Columns: []string{inputColumn, outputColumn}}
+	rows := min(n, quantiles)
+	for k := 1; k <= rows; k++ {
+		at := int((int64(k)*int64(n)+int64(rows)-1)/int64(rows)) - 1 // nearest rank
+		table.Rows = append(table.Rows, []string{strconv.Itoa(in[at]), strconv.Itoa(out[at])})
+	}
+	return table
+}
+
+// timeTable has the middle of each part of the time, the rate in it and the mean lengths
+// of what arrives; nil where all requests arrive at once.
+func timeTable(t *traces.Trace) *results.Table {
+	last := t.Requests[len(t.Requests)-1].Arrival
+	if last == 0 {
+		return nil
+	}
+	var count, in, out [parts]int64
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		part := min(int(r.Arrival.Seconds()/last.Seconds()*parts), parts-1)
+		count[part]++
+		in[part] += int64(r.Input)
+		out[part] += int64(r.Output)
+	}
+	width := last.Seconds() / parts
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', 8, 64) }
+	table := &results.Table{Name: t.Name, Columns: []string{timeColumn, rateColumn, inputColumn, outputColumn}}
+	for k := range parts {
+		row := []string{number((float64(k) + 0.5) * width), number(float64(count[k]) / width), "", ""}
+		if count[k] > 0 { // else there is no mean
+			row[2], row[3] = number(float64(in[k])/float64(count[k])), number(float64(out[k])/float64(count[k]))
+		}
+		table.Rows = append(table.Rows, row)
+	}
+	return table
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+func (a *app) newTraceStatsCommand() *cobra.Command {
+	var f traceFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "stats FILE",
+		Short: "Describe a file of requests: rate, bursts, lengths, prefixes that are shared",
+		Long: `Describe a file of requests: rate, bursts, lengths, prefixes that are shared.
+
+The rate is (requests - 1) / duration. Burstiness is the coefficient of variation of the
+times between arrivals: 1 for a Poisson process. Percentiles are of nearest rank. Shared
+tokens are those at the beginning of a prompt that an earlier prompt begins with, too, in
+whole blocks of 512: what a prefix cache without end would find.`,
+		Example: `  l3sim trace stats requests.csv
+  l3sim trace stats conversation_trace.jsonl --json
+  l3sim trace stats BurstGPT.csv --window 0s:86400s`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t, err := a.readTrace(cmd, args[0], &f)
+			if err != nil {
+				return err
+			}
+			s := newTraceStats(t)
+			return a.print(asJSON, s, s.writeText)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	f.register(cmd.Flags())
+	return cmd
+}
+
+// traceStats is the JSON of trace stats.
+type traceStats struct {
+	File          string              `json:"file"`
+	Format        string              `json:"format"`
+	Requests      int                 `json:"requests"`
+	Failed        int                 `json:"failed_requests"`
+	Skipped       int                 `json:"skipped_lines"`
+	Unordered     int                 `json:"out_of_order_requests"`
+	DurationS     float64             `json:"duration_s"`
+	RatePerS      float64             `json:"rate_per_s"`
+	Burstiness    float64             `json:"burstiness_cv"`
+	Input         lengthStats         `json:"input_tokens"`
+	Output        lengthStats         `json:"output_tokens"`
+	Conversations *conversationsStats `json:"conversations,omitempty"`
+	Prefixes      *prefixStats        `json:"prefixes,omitempty"`
+}
+
+// lengthStats describe numbers of tokens.
+type lengthStats struct {
+	Total  int64   `json:"total"`
+	Mean   float64 `json:"mean"`
+	Std    float64 `json:"std"`
+	Min    int     `json:"min"`
+	P25    int     `json:"p25"`
+	Median int     `json:"median"`
+	P75    int     `json:"p75"`
+	P90    int     `json:"p90"`
+	P95    int     `json:"p95"`
+	P99    int     `json:"p99"`
+	Max    int     `json:"max"`
+}
+
+// conversationsStats describe the conversations of a trace.
+type conversationsStats struct {
+	Count     int     `json:"count"`
+	TurnsMean float64 `json:"turns_mean"`
+	TurnsMax  int     `json:"turns_max"`
+}
+
+// prefixStats describe the prefixes that prompts share.
+type prefixStats struct {
+	Requests        int     `json:"requests"`
+	BlockTokens     int     `json:"block_tokens"`
+	Blocks          int64   `json:"blocks"`
+	DistinctBlocks  int64   `json:"distinct_blocks"`
+	SharingRequests int     `json:"sharing_requests"`
+	SharedTokens    int64   `json:"shared_tokens"`
+	SharedShare     float64 `json:"shared_share"` // of the tokens of prompts with hashes
+}
+
+func newTraceStats(t *traces.Trace) *traceStats {
+	s := t.Stats()
+	stats := &traceStats{
+		File: t.Name, Format: t.Format, Requests: s.Requests, Failed: t.Failed, Skipped: t.Skipped, Unordered: t.Unordered,
+		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: newLengthStats(&s.Input), Output: newLengthStats(&s.Output),
+	}
+	if s.Conversations > 0 {
+		stats.Conversations = &conversationsStats{s.Conversations, s.TurnsMean, s.TurnsMax}
+	}
+	if p := &s.Prefixes; p.Requests > 0 {
+		stats.Prefixes = &prefixStats{p.Requests, traces.BlockTokens, p.Blocks, p.Distinct, p.Sharing, p.SharedTokens, float64(p.SharedTokens) / float64(p.Tokens)}
+	}
+	return stats
+}
+
+func newLengthStats(l *traces.Lengths) lengthStats {
+	return lengthStats{l.Tokens, l.Mean, l.Std, l.Min, l.P25, l.Median, l.P75, l.P90, l.P95, l.P99, l.Max}
+}
+
+// writeText writes the statistics for people.
+func (s *traceStats) writeText(w io.Writer) error {
+	fmt.Fprintf(w, "%s, %s: %s", s.File, s.Format, plural(s.Requests, "request", "requests"))
+	if s.Unordered > 0 {
+		fmt.Fprintf(w, ", %d out of order", s.Unordered)
+	}
+	if s.DurationS == 0 {
+		fmt.Fprintf(w, ", all at once\n\n")
+	} else {
+		fmt.Fprintf(w, " in %.6g s, %.4g a second, burstiness %.3f\n\n", s.DurationS, s.RatePerS, s.Burstiness)
+	}
+	err := aligned(w, 0, func(w io.Writer) {
+		fmt.Fprintln(w, "tokens\ttotal\tmean\tstd\tmin\tp25\tmedian\tp75\tp90\tp95\tp99\tmax")
+		for _, l := range []struct {
+			name string
+			of   *lengthStats
+		}{{"prompt", &s.Input}, {"output", &s.Output}} {
+			fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.name, l.of.Total, l.of.Mean, l.of.Std,
+				l.of.Min, l.of.P25, l.of.Median, l.of.P75, l.of.P90, l.of.P95, l.of.P99, l.of.Max)
+		}
+	})
+	if c := s.Conversations; c != nil {
+		fmt.Fprintf(w, "\n%s: %.2f turns on average, at most %d\n", plural(c.Count, "conversation", "conversations"), c.TurnsMean, c.TurnsMax)
+	}
+	if p := s.Prefixes; p != nil {
+		fmt.Fprintf(w, "\nprefixes: %d of %s share %.1f%% of all prompt tokens; %d of %d blocks of %d tokens are distinct\n",
+			p.SharingRequests, plural(p.Requests, "request", "requests"), 100*p.SharedShare, p.DistinctBlocks, p.Blocks, p.BlockTokens)
+	}
+	return err
+}

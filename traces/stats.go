@@ -1,0 +1,139 @@
+package traces
+
+import (
+	"math"
+	"slices"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// Stats describe a trace.
+type Stats struct {
+	Requests int
+	Duration units.Duration // from the first arrival to the last
+	RatePerS float64        // (requests − 1) / duration; 0 where all arrive at once
+	// GapCV is the coefficient of variation of the times between arrivals: 0 for equal ones,
+	// 1 for a Poisson process, more for bursts. 0 where all arrive at once.
+	GapCV         float64
+	Input, Output Lengths
+	Conversations int     // of two requests at least
+	TurnsMean     float64 // requests of a conversation; 0 where there is none
+	TurnsMax      int
+	Prefixes      Prefixes
+}
+
+// Lengths describe numbers of tokens. A percentile is the smallest number of which so many
+// percent are not above it.
+type Lengths struct {
+	Tokens                                    int64 // sum
+	Mean, Std                                 float64
+	Min, P25, Median, P75, P90, P95, P99, Max int
+}
+
+// Prefixes say what prompts share with those before them: what a cache finds that keeps
+// all prompts for ever, from the moment in which they arrive.
+type Prefixes struct {
+	Requests     int   // with hashes
+	Tokens       int64 // of their prompts
+	Blocks       int64 // of their prompts
+	Distinct     int64 // blocks that are not the same, or stand behind others
+	SharedTokens int64 // of blocks at the beginning of a prompt that one before it begins with, too
+	Sharing      int   // requests that have such a block
+}
+
+// Stats returns the statistics of a trace in order of arrival.
+func (t *Trace) Stats() Stats {
+	s := Stats{Requests: len(t.Requests), Duration: t.span(), RatePerS: t.Described().RatePerS, GapCV: t.gapCV(),
+		Input:    lengths(t.Requests, func(r *Request) int { return r.Input }),
+		Output:   lengths(t.Requests, func(r *Request) int { return r.Output }),
+		Prefixes: t.prefixes(),
+	}
+	turns := map[int]int{}
+	for i := range t.Requests {
+		if turn := t.Requests[i].Turn; turn != nil {
+			turns[turn.Session]++
+			s.TurnsMean++
+			s.TurnsMax = max(s.TurnsMax, turns[turn.Session])
+		}
+	}
+	if s.Conversations = len(turns); len(turns) > 0 {
+		s.TurnsMean /= float64(len(turns))
+	}
+	return s
+}
+
+// gapCV returns the coefficient of variation of the gaps between arrivals.
+func (t *Trace) gapCV() float64 {
+	n, span := len(t.Requests)-1, t.span()
+	if span == 0 {
+		return 0
+	}
+	mean, sum := span.Seconds()/float64(n), 0.0
+	for i := range n {
+		d := (t.Requests[i+1].Arrival - t.Requests[i].Arrival).Seconds() - mean
+		sum += float64(d * d)
+	}
+	return math.Sqrt(sum/float64(n)) / mean
+}
+
+// lengths describes a number of each request.
+func lengths(requests []Request, of func(*Request) int) Lengths {
+	if len(requests) == 0 {
+		return Lengths{}
+	}
+	var l Lengths
+	sorted := make([]int, len(requests))
+	for i := range requests {
+		sorted[i] = of(&requests[i])
+		l.Tokens += int64(sorted[i])
+	}
+	slices.Sort(sorted)
+	n := float64(len(sorted))
+	l.Mean = float64(l.Tokens) / n
+	for _, x := range sorted {
+		d := float64(x) - l.Mean
+		l.Std += float64(d * d)
+	}
+	l.Std = math.Sqrt(l.Std / n)
+	rank := func(percent int) int { return sorted[max((len(sorted)*percent+99)/100-1, 0)] }
+	l.Min, l.Max = sorted[0], sorted[len(sorted)-1]
+	l.P25, l.Median, l.P75, l.P90, l.P95, l.P99 = rank(25), rank(50), rank(75), rank(90), rank(95), rank(99)
+	return l
+}
+
+// prefixes counts blocks in a tree: a block is the same as another if it has the same hash
+// and all before it are the same.
+func (t *Trace) prefixes() Prefixes {
+	var p Prefixes
+	type block struct {
+		before int // the block in front of it, 0 for none
+		hash   uint64
+	}
+	tree := map[block]int{}
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		if r.Hashes == nil {
+			continue
+		}
+		p.Requests++
+		p.Tokens += int64(r.Input)
+		p.Blocks += int64(len(r.Hashes))
+		at, shared := 0, 0
+		for k, hash := range r.Hashes {
+			next, seen := tree[block{at, hash}]
+			if !seen {
+				next = len(tree) + 1
+				tree[block{at, hash}] = next
+			} else {
+				shared = k + 1
+			}
+			at = next
+		}
+		if shared > 0 {
+			p.Sharing++
+			p.SharedTokens += int64(min(shared*BlockTokens, r.Input))
+		}
+	}
+	p.Distinct = int64(len(tree))
+	return p
+}
