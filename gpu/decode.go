@@ -105,29 +105,31 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	if b.Requests <= 0 || b.Tokens <= 0 {
 		return Cost{}
 	}
-	c, d := s.decodeParts(b, h), &s.kernels().Decode
-	if d.Model == AttentionAttAcc {
-		return c
+	var c Cost
+	s.decodeParts(&c, &b, 0, h)
+	if d := &s.kernels().Decode; d.Model != AttentionAttAcc {
+		return c.combine(d.Ridge)
 	}
-	return c.combine(d.Ridge)
+	return c
 }
 
-// decodeParts returns the parts of the time of a batch that is not empty. AttAcc's model
-// has a sum of its own.
-func (s *Spec) decodeParts(b DecodeBatch, h Heads) Cost {
+// decodeParts sets c to the parts of the time of a batch, which is not empty, so many steps
+// later. AttAcc's model has a sum of its own.
+func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	d := &s.kernels().Decode
-	requests, tokens, dim := float64(b.Requests), float64(b.Tokens), float64(h.Dim)
+	longest := float64(b.Longest + steps)
+	requests, tokens, dim := float64(b.Requests), float64(b.Tokens+int64(steps*b.Requests)), float64(h.Dim)
 	rowBytes := h.kvBytes() // of one token and head
 	qBytes, kvBytes := float64(elementBytes(2*dim, h.ElementBits)*requests*float64(h.Query)), float64(rowBytes*tokens*float64(h.KV))
-	c := Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	*c = Cost{FLOPs: 4 * dim * float64(h.Query) * tokens, Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
 	if d.Model == AttentionAttAcc {
 		// The simulator's requests are equal. Unequal ones take the time of equal ones of
 		// their mean context, and at least what the longest one's block needs.
-		longest := s.attAccBlock(&d.Efficiency, 1, float64(b.Longest), h)
-		c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))
-		c.Latency = longest.Compute + longest.Memory
+		alone := s.attAccBlock(&d.Efficiency, 1, longest, h)
+		*c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))
+		c.Latency = alone.Compute + alone.Memory
 		c.Seconds = max(c.Seconds, c.Latency)
-		return c
+		return
 	}
 	items := requests * float64(h.KV)
 	parts := d.parts(s.SMs, items, tokens/requests, h.group())
@@ -156,8 +158,7 @@ func (s *Spec) decodeParts(b DecodeBatch, h Heads) Cost {
 			c.Memory, c.Compute = float64(full*c.Memory)+tail, float64(full*c.Compute)+tail
 		}
 	}
-	c.Latency = max(float64(b.Longest)/parts, float64(d.SplitKeys)) * rowBytes / float64(d.BlockBandwidth)
-	return c
+	c.Latency = max(longest/parts, float64(d.SplitKeys)) * rowBytes / float64(d.BlockBandwidth)
 }
 
 // parts returns the number of thread blocks that share a context of mean length.

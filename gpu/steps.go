@@ -12,13 +12,6 @@ type decodeSteps struct {
 	costs [stepsAhead]Cost
 }
 
-// after returns the batch so many steps later.
-func (b DecodeBatch) after(steps int) DecodeBatch {
-	b.Tokens += int64(steps * b.Requests)
-	b.Longest += steps
-	return b
-}
-
 // goesOn says whether a batch is one some steps later, or earlier. Field by field: a
 // processor reads as a whole what has been written in parts only after a delay.
 func (b *DecodeBatch) goesOn(to *DecodeBatch) bool {
@@ -55,7 +48,7 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 	}
 	h := c.some(b.KVHeads)
 	for i := range s.costs {
-		s.costs[i] = c.spec.decodeParts(b.after(i), h)
+		c.spec.decodeParts(&s.costs[i], b, i, h)
 	}
 	combineAll(d.Ridge, &s.costs)
 	s.known = stepsAhead

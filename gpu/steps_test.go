@@ -78,3 +78,10 @@ func TestStepsAhead(t *testing.T) {
 		}
 	}
 }
+
+// after returns the batch so many steps later.
+func (b DecodeBatch) after(steps int) DecodeBatch {
+	b.Tokens += int64(steps * b.Requests)
+	b.Longest += steps
+	return b
+}

@@ -20,7 +20,7 @@ type attends struct {
 	counted tally
 	// Scratch.
 	requests []policy.Request
-	home     []policy.Class
+	home     []*policy.Class
 	gpus     []gpu.DecodeBatch
 }
 
@@ -167,13 +167,14 @@ func (a *attends) decode(requests []scheduler.Decoding, run int, step int64) *po
 // decodeApart returns the classes of heads that attend at the requests' home, which is
 // not the GPUs, and the batches of those that attend on the GPUs beside it. Both are valid
 // until the next call. All layers attend alike.
-func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []policy.Class, gpus []gpu.DecodeBatch) {
+func (a *attends) decodeApart(requests []scheduler.Decoding, step int64) (home []*policy.Class, gpus []gpu.DecodeBatch) {
 	a.home, a.gpus = a.home[:0], a.gpus[:0]
-	for _, c := range a.decode(requests, 0, step).Attend {
-		if c.Device == policy.Home {
+	all := a.decode(requests, 0, step).Attend
+	for i := range all {
+		if c := &all[i]; c.Device == policy.Home {
 			a.home = append(a.home, c)
-		} else if len(c.Tokens) > 0 {
-			a.gpus = append(a.gpus, decodeBatch(&c))
+		} else {
+			a.gpus = addBatch(a.gpus, c)
 		}
 	}
 	return a.home, a.gpus
@@ -190,22 +191,38 @@ func (a *attends) decodeHere(gpus []gpu.DecodeBatch, requests []scheduler.Decodi
 // addBatches adds classes as kernels see them.
 func addBatches(to []gpu.DecodeBatch, classes []policy.Class) []gpu.DecodeBatch {
 	for i := range classes {
-		if len(classes[i].Tokens) > 0 {
-			to = append(to, decodeBatch(&classes[i]))
-		}
+		to = addBatch(to, &classes[i])
+	}
+	return to
+}
+
+// addBatch adds a class that has requests. It is set where it stays: reading a copy waits for its parts.
+func addBatch(to []gpu.DecodeBatch, c *policy.Class) []gpu.DecodeBatch {
+	if len(c.Tokens) > 0 {
+		to = append(to, gpu.DecodeBatch{})
+		setBatch(&to[len(to)-1], c)
 	}
 	return to
 }
 
 // decodeBatch returns a class of heads as kernels see it.
-func decodeBatch(c *policy.Class) gpu.DecodeBatch {
-	b := batchOf(c.Tokens, c.Heads)
-	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
+func decodeBatch(c *policy.Class) (b gpu.DecodeBatch) {
+	setBatch(&b, c)
 	return b
 }
 
+func setBatch(b *gpu.DecodeBatch, c *policy.Class) {
+	setRequests(b, c.Tokens, c.Heads)
+	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
+}
+
 // batchOf returns requests with so many tokens each.
-func batchOf(tokens []int, heads int) gpu.DecodeBatch {
+func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {
+	setRequests(&b, tokens, heads)
+	return b
+}
+
+func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
 	var sum, longest, requests int
 	for _, n := range tokens {
 		sum += n
@@ -214,7 +231,7 @@ func batchOf(tokens []int, heads int) gpu.DecodeBatch {
 			requests++
 		}
 	}
-	return gpu.DecodeBatch{Requests: requests, Tokens: int64(sum), Longest: longest, KVHeads: heads}
+	b.Requests, b.Tokens, b.Longest, b.KVHeads = requests, int64(sum), longest, heads
 }
 
 // kv returns the keys and values of so many tokens in one layer.

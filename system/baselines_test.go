@@ -306,7 +306,7 @@ func TestUnitsOfOneRequest(t *testing.T) {
 			for e.policy = all; ; e.policy = (halved{all}) {
 				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
 				home, _ := e.decodeApart(sub.Decode, 1)
-				want := e.took(decodeBatch(&home[0]))
+				want := e.took(decodeBatch(home[0]))
 				if got, _ := e.attend(sub, 1); got != want || home[0].Tokens[0] != context {
 					t.Errorf("%d heads over %d tokens: %v, want %v", home[0].Heads, home[0].Tokens[0], got, want)
 				}

@@ -238,7 +238,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 		tokens, gpus := e.attended(sub.Host, b.Step)
 		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
 		g.beside(e.HostAttention(len(sub.Host), tokens), e.attend(tokens))
-		f.add(s, &g, opHostAttention)
+		f.add(s, g, opHostAttention)
 	}
 	if len(f.it.Ops) == 0 { // nothing but moves
 		entry := f.enter(0, onGPU, 0, gpuUse{})

@@ -83,7 +83,7 @@ func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, err
 	e.hide(onDown, transferTime(e.rate, units.Bytes(e.model.Layers)*e.kv(sub.Tokens())))
 	g := e.stage(sub, e.decodeHere(e.gpus[:0], sub.Decode, b.Step))
 	g.beside(e.read(sub, b.Step), 0)
-	e.add(0, &g, opAttention)
+	e.add(0, g, opAttention)
 	return e.flow.run(start)
 }
 

@@ -106,7 +106,7 @@ func (f *flow) run(start units.Duration) (units.Duration, error) {
 		return start, err
 	}
 	end := f.engine.Run(&f.it, start)
-	f.book(&t)
+	f.book(t)
 	if f.check != nil {
 		f.check.schedule(f, start, end)
 	}
@@ -167,7 +167,7 @@ type stage struct {
 	entry  units.Duration // embedding, QKV generation of layer 0
 	block  units.Duration // projection to the next layer's QKV generation
 	exit   units.Duration // projection of the last layer to the LM head
-	layers []layerCost    // of successive runs of layers; valid until the next stage
+	layers []layerCost    // of successive runs of layers
 	gpuUse
 }
 

@@ -153,7 +153,7 @@ func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 			l.device, l.bus, l.deviceFirst = e.around(h), h.took, h.fetch
 		}
 	}
-	e.add(0, &g, opHostAttention)
+	e.add(0, g, opHostAttention)
 	e.flow.work.pcieDown += down
 	e.flow.work.pcieUp += up
 	e.flow.work.channel += channels

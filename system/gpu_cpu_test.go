@@ -206,7 +206,7 @@ func layerOf(t *testing.T, e *gpuCPU, sub scheduler.SubBatch) (cpu, merge units.
 	}
 	k := e.it.Totals().ByKind
 	layers := units.Duration(e.model.Layers)
-	return k[opHostAttention] / layers, units.Duration(len(e.runs)) * e.gpuSide.layers[0].merge
+	return k[opHostAttention] / layers, units.Duration(len(e.runs)) * e.staged.layers[0].merge
 }
 
 // TestHGCALayer: one layer of HGCA by hand. A request of 10,001 tokens keeps 4,095 − 127 …
@@ -346,7 +346,7 @@ func TestAppend(t *testing.T) {
 	if math.Abs(got.Seconds()/want-1) > 1e-6 || merge == 0 {
 		t.Errorf("the CPUs take %v s for a layer, want %v s; the merge %v", got.Seconds(), want, merge)
 	}
-	behind := func(e *gpuCPU) units.Duration { return e.gpuSide.layers[0].attention }
+	behind := func(e *gpuCPU) units.Duration { return e.staged.layers[0].attention }
 	onGPUs := gpuCPUOf(t, "policy.name=hgca", "gpu_cpu.append=gpus")
 	if got, merge := layerOf(t, onGPUs, piece); got != 0 || merge != 0 {
 		t.Errorf("on the GPUs the CPUs take %v and the merge %v", got, merge)

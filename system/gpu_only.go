@@ -122,7 +122,7 @@ func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
 		g := e.stageRuns(&b.Sub[s])
-		e.add(s, &g, opAttention)
+		e.add(s, g, opAttention)
 	}
 	return e.flow.run(start)
 }

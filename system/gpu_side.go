@@ -73,7 +73,7 @@ type gpuSide struct {
 	// Scratch, by run of layers.
 	decoding []decoding
 	attended []attended
-	layers   []layerCost
+	staged   stage
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
 }
@@ -83,7 +83,7 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)
 	runs := len(attends.runs)
 	return gpuSide{
-		attends: attends, decoding: make([]decoding, runs), attended: make([]attended, runs), layers: make([]layerCost, runs), cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
@@ -108,7 +108,7 @@ type attended struct{ all, prompts, merge, chooses kernelSum }
 
 // stage returns what a sub-batch costs on the GPUs, which decode these batches of heads in
 // every layer.
-func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) stage {
+func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) *stage {
 	for run := range d.decoding {
 		d.decoding[run] = decoding{batches: decode}
 	}
@@ -116,11 +116,14 @@ func (d *gpuSide) stage(sub *scheduler.SubBatch, decode []gpu.DecodeBatch) stage
 }
 
 // stageRuns is stage with the GPUs' part of decoding as d.decoding has it for each run of
-// layers. The power limit slows all of it down alike.
-func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
-	tokens := sub.Tokens()
+// layers. The power limit slows all of it down alike. What it returns is valid until the next
+// stage, and set where it stays: reading a copy waits for its parts.
+func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) *stage {
+	tokens, g := sub.Tokens(), &d.staged
 	if tokens == 0 {
-		return stage{}
+		clear(g.layers)
+		*g = stage{layers: g.layers}
+		return g
 	}
 	w, head := d.dense.at(tokens), d.head.at(sub.Emitting())
 	var phases [2]gpu.Work // prefill and decode attention of all layers
@@ -147,13 +150,12 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) stage {
 		slow = seconds / total.Seconds
 	}
 	last := w.end.plus(*head)
-	g := stage{
-		active: true, entry: w.entry.took(slow), block: w.block.took(slow), exit: last.took(slow), layers: d.layers,
-		gpuUse: gpuUse{slow: slow, joules: d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)},
-	}
+	g.active, g.entry, g.block, g.exit = true, w.entry.took(slow), w.block.took(slow), last.took(slow)
+	g.slow, g.joules = slow, d.joules(sub, joules, total.Seconds, attention.Seconds, phases[0].Seconds, phases[1].Seconds)
 	for run, layers := range d.runs {
-		a := &d.attended[run]
-		g.layers[run] = layerCost{count: int32(layers), attention: a.all.took(slow), prompts: a.prompts.took(slow), merge: a.merge.took(slow), chooses: a.chooses.took(slow)}
+		a, l := &d.attended[run], &g.layers[run]
+		*l = layerCost{count: int32(layers)}
+		l.attention, l.prompts, l.merge, l.chooses = a.all.took(slow), a.prompts.took(slow), a.merge.took(slow), a.chooses.took(slow)
 	}
 	return g
 }
@@ -166,7 +168,9 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 		d.count(x, run)
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
-		d.decoding[run] = decoding{batches: d.gpus[from:], beside: d.choices(x).Plus(d.passes(x, policy.GPU)).Plus(d.passes(x, policy.Home)), merge: d.gpu.Merge(x.Merged)}
+		to := &d.decoding[run]
+		to.chooses = gpu.Work{}
+		to.batches, to.beside, to.merge = d.gpus[from:], d.choices(x).Plus(d.passes(x, policy.GPU)).Plus(d.passes(x, policy.Home)), d.gpu.Merge(x.Merged)
 	}
 }
 

@@ -120,8 +120,10 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 func (e *hbmPIM) attend(sub *scheduler.SubBatch, step int64) (t units.Duration, gpus []gpu.DecodeBatch) {
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for i := range home {
-		switch b := decodeBatch(&home[i]); {
-		case b == e.one(b.Longest):
+		var b gpu.DecodeBatch
+		setBatch(&b, home[i])
+		switch {
+		case b.Requests == 1 && b == e.one(b.Longest):
 			t += *e.alone.at(b.Longest)
 		case b.Requests > 0:
 			t += e.took(b)
@@ -148,7 +150,7 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		units, gpus := e.attend(&b.Sub[s], b.Step)
 		g := e.stage(&b.Sub[s], gpus)
 		g.beside(units, 0)
-		e.add(s, &g, opAttention)
+		e.add(s, g, opAttention)
 	}
 	return e.flow.run(start)
 }

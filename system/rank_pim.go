@@ -164,14 +164,14 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 	clear(clocks)
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for _, c := range home {
+		heads := int64(c.Heads / e.channels)
 		for i, tokens := range c.Tokens {
-			offset := sub.Decode[i].Offset
-			head := e.sequence.at(tokens)
-			if clocks[offset] == 0 {
+			rankset, head := &clocks[sub.Decode[i].Offset], e.sequence.at(tokens)
+			if *rankset == 0 {
 				// The first head of a rankset finds no other's drain to hide behind.
-				clocks[offset] = e.table.Alone(tokens) - head
+				*rankset = e.table.Alone(tokens) - head
 			}
-			clocks[offset] += int64(c.Heads/e.channels) * head
+			*rankset += heads * head
 		}
 	}
 	var busiest units.Duration

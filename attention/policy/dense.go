@@ -9,6 +9,8 @@ func NewDense(s Shape) *Dense { return &Dense{newCommon("dense", s)} }
 // Decode returns one class, of all heads at home over all contexts.
 func (d *Dense) Decode(requests []Request, _ int) *Step {
 	d.reset(len(requests), 1)
-	d.attend(Class{Device: Home, Heads: d.shape.KVHeads, Tokens: d.contexts(requests)})
+	d.step.Attend = append(d.step.Attend, Class{Device: Home}) // the rest where it stays: a literal is copied
+	c := &d.step.Attend[0]
+	c.Heads, c.Tokens = d.shape.KVHeads, d.contexts(requests)
 	return &d.step
 }

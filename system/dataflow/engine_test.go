@@ -299,7 +299,7 @@ func checkTotals(t *rapid.T, it *Iteration, spans []Span) {
 	got := it.Totals()
 	longest := want.Longest
 	want.Longest = got.Longest
-	if got != want || got.Longest < longest {
+	if *got != want || got.Longest < longest {
 		t.Fatalf("an iteration amounts to %+v, its spans to %+v, the longest %v", got, want, longest)
 	}
 }

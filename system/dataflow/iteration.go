@@ -122,6 +122,8 @@ type Iteration struct {
 	After []int32 // indices of Ops
 	Parts []int64 // clocks of one head of each request, in their order
 	Sub   [2]SubBatch
+
+	totals Totals
 }
 
 // Reset empties the iteration and keeps its memory.
@@ -163,8 +165,10 @@ type Totals struct {
 // kinds is how many kinds of operations are told apart.
 const kinds = 16
 
-// Totals adds up all operations.
-func (it *Iteration) Totals() (t Totals) {
+// Totals adds up all operations. It is valid until the next call.
+func (it *Iteration) Totals() *Totals {
+	t := &it.totals
+	*t = Totals{}
 	for s := range it.Sub {
 		sub := &it.Sub[s]
 		for i := range sub.Layers {
