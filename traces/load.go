@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -99,7 +100,8 @@ type collector struct {
 	options Options
 	format  string
 
-	requests        []Request
+	chunks          [][]Request    // of chunkRequests each, but for the last
+	found           int            // requests in them
 	first           instant        // arrival of the file's first request
 	begun           bool           // there was one
 	least, most     units.Duration // arrivals
@@ -112,9 +114,23 @@ type collector struct {
 	hashes   hashStore
 }
 
+// chunkRequests is the number of requests for which room is made at once. A slice that
+// grows leaves several times its size behind.
+const chunkRequests = 1 << 14
+
+// keep adds a request to the chunks.
+func (c *collector) keep(r Request) {
+	if c.found%chunkRequests == 0 {
+		c.chunks = append(c.chunks, make([]Request, 0, chunkRequests))
+	}
+	last := &c.chunks[len(c.chunks)-1]
+	*last = append(*last, r)
+	c.found++
+}
+
 // enough says that nothing more needs to be read.
 func (c *collector) enough() bool {
-	return c.options.Requests > 0 && len(c.requests) >= c.options.Requests
+	return c.options.Requests > 0 && c.found >= c.options.Requests
 }
 
 // skip counts a malformed line, or returns what is wrong with it.
@@ -144,14 +160,14 @@ func (c *collector) add(r row, err error) error {
 		c.failed++
 		return nil
 	}
-	if len(c.requests) == 0 {
+	if c.found == 0 {
 		c.least, c.most, c.last = at, at, at
 	}
 	// The difference of two durations may not fit a third.
 	if span := max(c.most, at).Seconds() - min(c.least, at).Seconds(); !ok || span >= float64(maxSeconds+1) {
 		return c.skip(&input.Error{File: c.file, Line: r.line, Expected: "an arrival within 106 days of all before it"})
 	}
-	if c.options.Requests == 0 && len(c.requests) == c.options.Most {
+	if c.options.Requests == 0 && c.found == c.options.Most {
 		instead := "run.requests = N (--requests N) reads the first N alone"
 		if c.options.Most > maxWhole {
 			instead = "--window FROM:TO reads a part"
@@ -162,7 +178,7 @@ func (c *collector) add(r row, err error) error {
 		c.unordered++
 	}
 	c.least, c.most, c.last = min(c.least, at), max(c.most, at), at
-	c.requests = append(c.requests, Request{Arrival: at, Input: r.input, Output: r.output, Hashes: r.hashes, Turn: c.turn(&r)})
+	c.keep(Request{Arrival: at, Input: r.input, Output: r.output, Hashes: r.hashes, Turn: c.turn(&r)})
 	return nil
 }
 
@@ -181,7 +197,7 @@ func (c *collector) turn(r *row) *Turn {
 
 // trace returns what has been collected.
 func (c *collector) trace() (*Trace, error) {
-	switch found := len(c.requests); {
+	switch found := c.found; {
 	case found == 0 && c.options.To > 0 && c.begun:
 		return nil, &input.Error{File: c.file, Expected: fmt.Sprintf("at least one request from %v to %v", c.options.From, c.options.To)}
 	case found == 0 && c.skipped > 0:
@@ -194,11 +210,12 @@ func (c *collector) trace() (*Trace, error) {
 			Expected: fmt.Sprintf("1 to %d, the number of requests in %s", found, c.file),
 		}
 	}
-	t := &Trace{Name: c.file, Requests: c.requests, Format: c.format,
+	t := &Trace{Name: c.file, Requests: slices.Concat(c.chunks...), Format: c.format,
 		Failed: c.failed, Skipped: c.skipped, FirstBad: c.firstBad, Unordered: c.unordered}
 	for i := range t.Requests {
 		t.Requests[i].Arrival -= c.least
 	}
+	c.chunks = nil
 	t.normalize()
 	return t, nil
 }

@@ -77,8 +77,8 @@ func (c *collector) numbers(j *input.JSON, name string) ([]number, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(list) == MaxRequests {
-			return nil, &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: fmt.Sprintf("at most %d numbers", MaxRequests)}
+		if len(list) == maxWhole {
+			return nil, &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: fmt.Sprintf("at most %d numbers", maxWhole)}
 		}
 		n := number{line: j.Line()}
 		switch token := token.(type) {
