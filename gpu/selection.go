@@ -52,9 +52,13 @@ func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
 
 // Merge returns the kernel that joins two partial outputs of so many requests, all query
 // heads, by their log-sum-exps: two rows in and one out.
-func (c *ModelCost) Merge(requests int) Work {
-	outputs := float64(requests) * float64(c.gpus) * float64(c.heads.Query)
-	return c.Pass(min(requests, 1), outputs*(float64(elementBytes(3*float64(c.heads.Dim), c.bits))+2*weightBytes), 0)
+func (c *ModelCost) Merge(requests int) Work { return c.MergeParts(requests, 2*requests) }
+
+// MergeParts is Merge of so many partial outputs of all these requests.
+func (c *ModelCost) MergeParts(requests, parts int) Work {
+	heads := float64(c.gpus) * float64(c.heads.Query)
+	rows := elementBytes(float64(requests+parts)*float64(c.heads.Dim), c.bits)
+	return c.Pass(min(requests, 1), heads*(float64(rows)+float64(weightBytes*parts)), 0)
 }
 
 // withWeights returns attention whose kernel also writes so many weights of its softmax.

@@ -80,6 +80,9 @@ type CommSpec struct {
 	Rotation bool `toml:"rotation"`
 	// HeadRotation says on which channel the heads of a request begin, where channels have heads that differ.
 	HeadRotation string `toml:"head_rotation"` // "request": each on one of its own; "none": all on the first
+	// Stripe deals the units of each head's tokens to several places, which attend over theirs; the GPUs merge
+	// the outputs.
+	Stripe string `toml:"stripe"` // "none", or over the "channels" or the "ranksets"
 	// AsyncPrefill runs the transfer of prompt keys and values beside projection and
 	// feed-forward; off, projection and feed-forward wait for the transfer.
 	AsyncPrefill bool `toml:"async_prefill"`
@@ -113,10 +116,18 @@ const (
 	RotateNone     = "none"
 )
 
+// Values of CommSpec.Stripe.
+const (
+	StripeNone     = "none"
+	StripeChannels = "channels"
+	StripeRanksets = "ranksets"
+)
+
 // Check has the rules of the section [comm].
 func (s *CommSpec) Check(c *input.Check) {
 	input.OneOf(c, "balance", s.Balance, Balances()...)
 	input.OneOf(c, "head_rotation", s.HeadRotation, RotateRequests, RotateNone)
+	input.OneOf(c, "stripe", s.Stripe, StripeNone, StripeChannels, StripeRanksets)
 }
 
 // Admission policies: how much KV memory a request must find free.

@@ -239,12 +239,13 @@ func (a *attends) kv(tokens int) units.Bytes { return units.Bytes(a.policy.KV(to
 
 // vectors returns what so many decoding requests move in one layer.
 func (a *attends) vectors(requests int) (down, up units.Bytes) {
-	return a.vectorsOf(int64(requests) * int64(a.heads))
+	all := int64(requests) * int64(a.heads)
+	return a.vectorsOf(all, all)
 }
 
-// vectorsOf returns what so many KV heads of decoding requests move in one layer.
-func (a *attends) vectorsOf(heads int64) (down, up units.Bytes) {
-	v := a.policy.Vectors()
-	each := func(bytes int64) units.Bytes { return units.Bytes(heads * bytes / int64(a.heads)) }
-	return each(v.Queries + v.New), each(v.Results + v.Sums)
+// vectorsOf returns what so many KV heads of decoding requests move in one layer, of which so many
+// get the step's own key and value.
+func (a *attends) vectorsOf(heads, fresh int64) (down, up units.Bytes) {
+	v, all := a.policy.Vectors(), int64(a.heads)
+	return units.Bytes((heads*v.Queries + fresh*v.New) / all), units.Bytes(heads * (v.Results + v.Sums) / all)
 }

@@ -17,7 +17,7 @@ func (d *devices) attendByHead(groups []groupCost, requests []scheduler.Decoding
 				continue
 			}
 			g.requests++
-			g.vectors.add(&vectors{heads: int64(d.heads), all: int64(c.Heads)})
+			g.vectors.take(d.heads, c.Heads)
 			for h, tokens := range c.PerHead[i*c.Heads : (i+1)*c.Heads] {
 				head := d.sequence.at(tokens)
 				d.byChannel[d.channelOf(r.Request, h)] += head
@@ -66,8 +66,13 @@ func (d *devices) begins(request int32) int {
 	if d.fixed {
 		return 0
 	}
+	return int(scattered(request) % uint64(d.channels))
+}
+
+// scattered returns a number for a request that is like a random one.
+func scattered(request int32) uint64 {
 	x := uint64(request+1) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return int((x ^ x>>31) % uint64(d.channels))
+	return x ^ x>>31
 }

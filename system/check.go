@@ -182,6 +182,31 @@ type homes struct {
 	have     map[homeOf]int64
 	bound    units.Bytes // of the bounds of a page in one KV head
 	group    int         // query heads of a KV head
+	stripe   stripe
+}
+
+// placed returns how many lanes attend over so many tokens of heads, and how many parts of heads.
+func (h *homes) placed(heads, tokens int) (lanes int, all int64) {
+	switch {
+	case h.stripe.parts == 0:
+		return 1, int64(heads)
+	case h.stripe.lanes:
+		lanes = h.stripe.used(tokens)
+		return lanes, int64(lanes * heads)
+	}
+	return h.stripe.used(tokens), int64(h.stripe.used(tokens) * heads)
+}
+
+// onChannel returns how many tokens of single heads a channel gets, of tokens behind others.
+func (h *homes) onChannel(heads, from, tokens int) (n int64) {
+	if h.stripe.parts == 0 || h.stripe.lanes {
+		return int64((heads + h.channels - 1) / h.channels * tokens)
+	}
+	for token := from; token < from+tokens; token++ { // head k has a unit on the channel of its number and k
+		unit := token / h.stripe.tokens % h.channels
+		n += int64((heads + h.channels - 1 - (h.channels-unit)%h.channels) / h.channels)
+	}
+	return n
 }
 
 // lists returns what a step of one request has of lists from the GPUs, two bytes a page, and of bounds.
@@ -211,14 +236,14 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 			return
 		}
 		h.have[request] += int64(heads * tokens)
-		t.tokens += int64((heads + h.channels - 1) / h.channels * tokens)
+		t.tokens += h.onChannel(heads, l.From[0], tokens)
 		t.bytes += units.Bytes(heads) * h.kv(tokens) / units.Bytes(h.heads)
 	}
 	appends := h.policy.Vectors().New > 0
 	for i := range sub.Decode {
 		request := homeOf{sub.Decode[i].Request, int32(run)}
 		x := h.decode(sub.Decode[i:i+1], run, step)
-		attended, heads := int64(0), int64(0)
+		attended, heads, lanes := int64(0), int64(0), 0
 		for _, class := range x.Attend {
 			if class.Device != policy.Home {
 				continue
@@ -228,11 +253,13 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 			}
 			if class.Tokens[0] > 0 {
 				attended += int64(class.Heads * class.Tokens[0])
-				heads += int64(class.Heads)
+				n, all := h.placed(class.Heads, class.Tokens[0])
+				lanes = max(lanes, n)
+				heads += all
 			}
 		}
 		if attended > 0 {
-			t.requests++
+			t.requests += lanes
 			t.heads += heads
 			t.lists += h.lists(x)
 		}

@@ -111,7 +111,9 @@ type devices struct {
 	counts         bool        // attended tokens, which are not all
 	sums           int64       // bytes that come with the results of a KV head where these are merged
 	single         bool        // heads differ: each is a part of a group's attention by itself
-	fixed          bool        // the heads of all requests begin on one channel
+	merged         bool        // the GPUs attend over other tokens of the same heads
+	stripe         stripe
+	fixed          bool // the heads of all requests begin on one channel
 	lists          map[listOf]pageList
 
 	// link and channel are the data rates of all the replica's links in one
@@ -124,6 +126,7 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
+	spare         []int64         // the same
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64
@@ -208,6 +211,9 @@ func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count 
 			o := &d.decoding[run]
 			o.beside, o.merge, o.chooses = d.passes(x, policy.GPU), d.gpu.Merge(x.Merged), d.choices(x)
 		}
+		if d.stripe.parts > 0 {
+			d.decoding[run].merge = d.gpu.MergeParts(d.merges(x))
+		}
 	}
 	return x
 }
@@ -222,13 +228,17 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	for i := range x.Leave {
 		for j, tokens := range x.Leave[i].Tokens {
 			if tokens > 0 {
-				d.load(&groups[sub.Decode[j].Offset].leaving, &x.Leave[i], j)
+				r := &sub.Decode[j]
+				d.send(groups, leavingOf, r.Request, r.Offset, &x.Leave[i], j)
 			}
 		}
 	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		d.loadPrompt(&groups[c.Offset].prompt, run, c.Tokens, c.Finished, c.Last)
+		leave := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
+		for j := range leave {
+			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
+		}
 	}
 	for offset := range groups {
 		g := &groups[offset]
@@ -259,6 +269,10 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 	clear(clocks)
 	attend, all := 0, vectors{} // requests
 	for i := range s.Decode {
+		if d.stripe.parts > 0 {
+			attend += d.predictParts(x, s.Decode[i].Request, s.Decode[i].Offset, i, clocks, &all)
+			continue
+		}
 		v, sum := d.request(x, i)
 		if v.all > 0 {
 			attend++
@@ -286,7 +300,7 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 // GPU implements scheduler.Predictor with the costs themselves (L3, equation 6), and what
 // requests decode on the GPUs.
 func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
-	if !d.counts {
+	if !d.counts && d.stripe.parts == 0 {
 		return d.gpuSide.GPU(s, iteration)
 	}
 	d.decodeBeside(s.Decode, iteration, false)

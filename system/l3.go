@@ -13,9 +13,11 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
+const l3Name = "l3"
+
 // l3System is GPUs and bank-level DIMM-PIM.
 var l3System = System{
-	Name:     "l3",
+	Name:     l3Name,
 	Hardware: "KV in DIMMs, decode attention on a processing unit beside each bank; prefill and all products on the GPUs",
 	Schedule: "two sub-batches, one on the GPUs while the other is in the DIMMs; prompts cut to fill the GPUs' time",
 	Source:   "L3, sections 4 and 5",
@@ -43,7 +45,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	d := n.devices()
 	e := &l3{devices: d, costs: n.costs(d)}
 	if check != nil {
-		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries}
+		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe}
 	}
 	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
@@ -128,6 +130,13 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 		return nil, inSection(cfg, "dram", err)
 	}
 	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
+	if k.stored = k.sequence; cfg.Comm.Stripe != scheduler.StripeNone && newAtHome(cfg) { // parts without the newest token
+		stored, err := pim.NewStoredTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
+		if err != nil {
+			return nil, inSection(cfg, "pim", err)
+		}
+		k.stored = newSequence(stored)
+	}
 	return k, k.addBounds(cfg)
 }
 
@@ -151,14 +160,17 @@ func (n *Node) unit() units.Bytes { return n.cfg.PIM.UnitBytes(&n.cfg.DRAM.Spec)
 // rankLedger returns the empty KV memory of one replica in the DIMMs.
 func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	cfg := n.cfg
-	geometry, _ := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape()) // validated with the configuration
+	row := n.rowTokens()
 	spec := scheduler.LedgerSpec{
 		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		UnitTokens: geometry.RowTokens, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
+		UnitTokens: row, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
+	}
+	if cfg.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
+		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
 	if p := policyOf(cfg); p.Name() != "dense" {
 		n.rankClasses(&spec, p)
-		spec.UnitBytes = int64(geometry.RowTokens) * p.KV(1) / int64(cfg.Model.KVHeads)
+		spec.UnitBytes = int64(row) * p.KV(1) / int64(cfg.Model.KVHeads)
 	}
 	return scheduler.NewLedger(spec)
 }
@@ -194,7 +206,10 @@ func (n *Node) devices() *devices {
 	d.descriptor, d.hostAccess = d.bursts(cfg.PIM.Descriptor), cfg.PIM.HostAccess
 	v := d.policy.Vectors()
 	d.counts = d.policy.Name() != "dense"
-	d.stores, d.sums = v.New > 0, v.Sums/int64(cfg.Model.KVHeads)
+	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
+	if d.stripe = stripeOf(cfg, n.rowTokens()); d.stripe.parts > 0 && !d.merged {
+		d.sums = int64(4 * d.queries) // maximum and sum of a query head's softmax
+	}
 	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
 	d.single, d.lists = d.differs(), map[listOf]pageList{}
 	d.tokenBytes, d.boundBytes = d.kv(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
@@ -207,6 +222,12 @@ func (n *Node) devices() *devices {
 		d.transposed = &cfg.DRAM.Spec
 	}
 	return d
+}
+
+// rowTokens returns the tokens of an allocation unit.
+func (n *Node) rowTokens() int {
+	g, _ := pim.NewGeometry(&n.cfg.DRAM.Spec, n.cfg.HeadShape()) // validated with the configuration
+	return g.RowTokens
 }
 
 // clock returns the clock of a rank that refreshes as the table says.
@@ -234,7 +255,7 @@ func (n *Node) costs(d *devices) iterationCosts {
 	c.vacate = units.Duration(s.TRP) * tCK
 	c.reactivate = units.Duration(n.cfg.PIM.ActivationClocks(s)+int64(s.TRCD)) * tCK
 	c.clock, c.headsEach = d.clock, d.heads
-	if d.single {
+	if d.single || d.stripe.parts > 0 {
 		c.headsEach = 1
 	}
 	if n.kernels != nil {

@@ -83,6 +83,7 @@ type ranks struct {
 	dram    dram.Spec
 	shape   pim.HeadShape
 	appends bool
+	striped bool
 	bounds  policy.Spec // what of it tables of bounds depend on
 }
 
@@ -91,7 +92,7 @@ var measured sync.Map // of func() (*kernels, error), by ranks
 func kernelsOf(cfg *configs.Config) (*kernels, error) {
 	p := cfg.Policy.Own()
 	bounds := policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
-	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
+	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), cfg.Comm.Stripe != scheduler.StripeNone, bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
 	return measure.(func() (*kernels, error))()
 }
 

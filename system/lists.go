@@ -192,7 +192,8 @@ func (d *devices) request(x *policy.Step, request int) (v vectors, clocks int64)
 		heads := int64(d.onChannel(c.Heads))
 		head, _ := d.headClocks(c, request)
 		clocks += heads * (head + chooses)
-		v.heads, v.all, chooses = v.heads+heads, v.all+int64(c.Heads), 0 // the first class is the one that chooses
+		v.take(int(heads), c.Heads)
+		chooses = 0 // the first class is the one that chooses
 	}
 	if v.all > 0 {
 		v.add(&more)

@@ -41,6 +41,7 @@ type Node struct {
 type kernels struct {
 	table     *pim.KernelTable
 	sequence  sequence
+	stored    sequence // of heads whose keys and values are all there before; set where heads are striped
 	transfers *pim.TransferTable
 	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
 	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16

@@ -7,6 +7,10 @@ import (
 
 // attend adds attention at home to the groups of its requests.
 func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, x *policy.Step) {
+	if d.stripe.parts > 0 {
+		d.attendStriped(groups, requests, x)
+		return
+	}
 	even := true
 	for i := range x.Attend {
 		switch c := &x.Attend[i]; {
@@ -45,7 +49,7 @@ func (d *devices) place(g *groupCost, x *policy.Step, request, first, channel in
 			first += c.Heads
 		}
 		attends = true
-		v.heads, v.all = v.heads+int64(n), v.all+int64(c.Heads)
+		v.take(n, c.Heads)
 		if n == 0 {
 			chooses = 0
 			continue

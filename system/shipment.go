@@ -77,10 +77,29 @@ func (d *devices) transposition(bursts int64) units.Duration {
 	return min(units.FromPicoseconds(float64(clocks)*float64(d.transposed.TCK)), longestTask)
 }
 
-// load adds what one request's heads send home to a cargo. A channel writes head after head.
+// send adds what one request's heads send home to the cargoes of its groups.
+func (d *devices) send(groups []groupCost, cargoOf func(*groupCost) *cargo, request, offset int32, l *policy.Leaving, i int) {
+	switch {
+	case l.Tokens[i] == 0:
+	case d.stripe.parts > 0:
+		d.loadStriped(groups, cargoOf, request, offset, l, l.From[i], l.Tokens[i])
+	default:
+		d.load(cargoOf(&groups[offset]), l, i)
+	}
+}
+
+func promptOf(g *groupCost) *cargo  { return &g.prompt }
+func leavingOf(g *groupCost) *cargo { return &g.leaving }
+
+// load adds what one request's heads send home to a cargo.
 func (d *devices) load(c *cargo, l *policy.Leaving, request int) {
-	tokens, table, bytes := l.Tokens[request], d.transfers, d.tokenBytes
-	each := int64(d.onChannel(l.Heads))
+	d.loadHeads(c, l, d.onChannel(l.Heads), l.From[request], l.Tokens[request])
+}
+
+// loadHeads adds so many tokens behind those that heads have, of which so many are on a channel. A channel
+// writes head after head.
+func (d *devices) loadHeads(c *cargo, l *policy.Leaving, heads, from, tokens int) {
+	table, bytes, each := d.transfers, d.tokenBytes, int64(heads)
 	if l.Bounds {
 		table, bytes = d.written, d.boundBytes
 	} else {
@@ -88,7 +107,7 @@ func (d *devices) load(c *cargo, l *policy.Leaving, request int) {
 	}
 	c.bytes += units.Bytes(l.Heads*tokens) * bytes
 	c.bursts += 2 * each * int64(tokens*table.TokenBursts())
-	c.clocks += each * table.Write(l.From[request], tokens)
+	c.clocks += each * table.Write(from, tokens)
 }
 
 // loadPrompt adds what a chunk of a prompt sends to the ranks in a layer of a run.
@@ -116,18 +135,25 @@ func (d *devices) bursts(n units.Bytes) int64 { return (int64(n) + d.burstBytes 
 
 // vectors is what decoding requests move in a layer, beside their number.
 type vectors struct {
-	heads, all int64       // KV heads: on a channel, and on all of them
-	down       units.Bytes // lists and bounds of pages beside queries, keys and values
-	bursts     int64       // of these on a channel
+	heads, all      int64       // KV heads: on a channel, and on all of them
+	fresh, freshAll int64       // of these, which get the step's own keys and values, if any go home
+	down            units.Bytes // lists and bounds of pages beside queries, keys and values
+	bursts          int64       // of these on a channel
+}
+
+// take adds heads, so many of them on a channel.
+func (v *vectors) take(heads, all int) {
+	v.add(&vectors{heads: int64(heads), all: int64(all), fresh: int64(heads), freshAll: int64(all)})
 }
 
 func (v *vectors) add(o *vectors) {
 	v.heads, v.all, v.down, v.bursts = v.heads+o.heads, v.all+o.all, v.down+o.down, v.bursts+o.bursts
+	v.fresh, v.freshAll = v.fresh+o.fresh, v.freshAll+o.freshAll
 }
 
 // moves returns the transfers of a group of requests. It is valid until the next call.
 func (d *devices) moves(requests int, v *vectors) *decodeTraffic {
-	if v.heads == int64(requests*d.heads) && v.down == 0 {
+	if v.heads == int64(requests*d.heads) && v.down == 0 && d.stripe.parts == 0 {
 		return d.traffic(requests)
 	}
 	d.moved = d.transfersOf(requests, v)
@@ -138,8 +164,9 @@ func (d *devices) moves(requests int, v *vectors) *decodeTraffic {
 func (d *devices) traffic(n int) *decodeTraffic {
 	for len(d.decodes) <= n {
 		requests := len(d.decodes)
-		heads := int64(requests * d.heads)
-		d.decodes = append(d.decodes, d.transfersOf(requests, &vectors{heads: heads, all: heads * int64(d.channels)}))
+		v := vectors{}
+		v.take(requests*d.heads, requests*d.heads*d.channels)
+		d.decodes = append(d.decodes, d.transfersOf(requests, &v))
 	}
 	return &d.decodes[n]
 }
@@ -152,9 +179,12 @@ func (d *devices) traffic(n int) *decodeTraffic {
 func (d *devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
 	if d.stores {
-		bursts += v.heads * int64(2*d.transfers.TokenBursts())
+		bursts += v.fresh * int64(2*d.transfers.TokenBursts())
 	}
-	down, up := d.vectorsOf(v.all)
+	down, up := d.vectorsOf(v.all, v.freshAll)
+	if d.stripe.parts > 0 && !d.merged {
+		up += units.Bytes(v.all * d.sums)
+	}
 	t.down = d.cut(down+v.down, bursts, d.clock.Time(d.transfers.Stage(bursts)))
 	t.down.open = d.stageLatency
 	descriptors := v.heads * d.descriptor

@@ -94,6 +94,9 @@ func Keys() *schema.Schema { return Configs().Keys() }
 // check has the rules of what must fit together.
 func (s *System) check(cfg *configs.Config, c *input.Check) {
 	s.checkPolicy(cfg, c)
+	if c.OK() {
+		s.checkStripe(cfg, c)
+	}
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")
 	if c.OK() && !s.kv.inGPUs {
