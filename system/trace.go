@@ -41,7 +41,14 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 		}
 		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
 	}
-	return traces.Load(name, n)
+	if cfg.Traces.Distribution != traces.Empirical {
+		return traces.Load(name, n)
+	}
+	whole, err := traces.Load(name, 0)
+	if err != nil {
+		return nil, err
+	}
+	return whole.Redraw(n, cfg.Run.Seed)
 }
 
 // common returns the requests of a trace that every one of the systems of

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/gonum/stat/distuv"
 
@@ -41,12 +42,18 @@ func BuiltinNames() []string {
 	for i, b := range builtins {
 		names[i] = b.name
 	}
-	return names
+	return append(names, Own)
 }
+
+// Own is the name of the data set whose moments the section [traces] gives.
+const Own = "synthetic"
 
 // lookupBuiltin returns the built-in data set called name; an unknown name is
 // an *input.Error with the nearest one.
-func lookupBuiltin(name string) (*builtin, error) {
+func lookupBuiltin(name string, spec *SyntheticSpec) (*builtin, error) {
+	if name == Own {
+		return spec.own()
+	}
 	i := slices.IndexFunc(builtins, func(b builtin) bool { return b.name == name })
 	if i < 0 {
 		return nil, input.UnknownName("run.trace", name, BuiltinNames())
@@ -63,22 +70,63 @@ const (
 	Auto      = "auto"
 	Gamma     = "gamma"
 	LogNormal = "lognormal"
+	// Fixed gives every request the mean.
+	Fixed = "fixed"
+	// Empirical gives requests the lengths of requests of a file: see Redraw.
+	Empirical = "empirical"
 
 	autoLimit = 1.2
 )
 
 // SyntheticSpec says how lengths are drawn from their moments.
 type SyntheticSpec struct {
-	// Distribution of the lengths: "auto", "gamma" or "lognormal".
+	// Distribution of the lengths: "auto", "gamma", "lognormal" or "fixed", which gives all the mean, of a built-in
+	// trace; of a file "empirical" draws requests with replacement, with both lengths of each, and any other takes it as it is.
 	Distribution string `toml:"distribution"`
 	// MaxTokens clips each length; reasoning models stop at 32,768.
 	MaxTokens int `toml:"max_tokens"`
+	// InputMean is the mean prompt of the trace "synthetic", in tokens.
+	InputMean float64 `toml:"input_mean"`
+	// InputStd is its standard deviation; 0 as "fixed".
+	InputStd float64 `toml:"input_std"`
+	// OutputMean is the mean number of tokens that "synthetic" generates.
+	OutputMean float64 `toml:"output_mean"`
+	// OutputStd is its standard deviation; 0 as "fixed".
+	OutputStd float64 `toml:"output_std"`
+}
+
+// SyntheticDefaults are the keys of the section [traces] that no preset need have.
+const SyntheticDefaults = `
+[traces]
+input_mean = 0.0  # of the trace "synthetic" alone, where it must be given: prefill time, KV of a request
+input_std = 0.0   # all alike: spread of prefill times
+output_mean = 0.0 # of the trace "synthetic" alone, where it must be given: length of decode
+output_std = 0.0  # all alike: when requests end
+`
+
+// own returns the moments of the data set Own.
+func (s *SyntheticSpec) own() (*builtin, error) {
+	for _, m := range []struct {
+		key  string
+		mean float64
+	}{{"input_mean", s.InputMean}, {"output_mean", s.OutputMean}} {
+		if m.mean < 1 {
+			return nil, &input.Error{Key: "traces." + m.key, Value: fmt.Sprint(m.mean), Expected: "at least 1 with run.trace = \"" + Own + "\""}
+		}
+	}
+	return &builtin{Own, meanAndDeviation{s.InputMean, s.InputStd}, meanAndDeviation{s.OutputMean, s.OutputStd}}, nil
 }
 
 // Check has the rules of the section [traces].
 func (s *SyntheticSpec) Check(c *input.Check) {
-	input.OneOf(c, "distribution", s.Distribution, Auto, Gamma, LogNormal)
+	input.OneOf(c, "distribution", s.Distribution, Auto, Gamma, LogNormal, Fixed, Empirical)
 	input.Within(c, "max_tokens", s.MaxTokens, 1, maxTokens)
+	for _, m := range []struct {
+		key   string
+		value float64
+	}{{"input_mean", s.InputMean}, {"input_std", s.InputStd}, {"output_mean", s.OutputMean}, {"output_std", s.OutputStd}} {
+		input.Within(c, m.key, m.value, 0, maxTokens)
+	}
 }
 
 // Synthetic draws n requests with the lengths of the built-in data set called
@@ -93,12 +141,16 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 //
 // An unknown name, n < 1 or a spec that cannot be met is an *input.Error.
 func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, error) {
-	b, err := lookupBuiltin(name)
+	if err := input.Validate(&spec); err != nil {
+		return nil, err
+	}
+	b, err := lookupBuiltin(name, &spec)
 	if err != nil {
 		return nil, err
 	}
-	if err := input.Validate(&spec); err != nil {
-		return nil, err
+	if spec.Distribution == Empirical {
+		return nil, &input.Error{Key: "traces.distribution", Value: strconv.Quote(Empirical),
+			Expected: "another one with run.trace = " + strconv.Quote(name) + ", or a file, from whose lengths this one draws"}
 	}
 	if n < 1 || n > MaxRequests {
 		return nil, badRequests(n)
@@ -118,6 +170,27 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 		t.Requests[i] = Request{ID: i, Input: in[i], Output: out[i]}
 	}
 	return t, nil
+}
+
+// Redraw returns n requests, all arriving at time 0, each with both lengths of one of the
+// trace's requests, drawn with replacement: the lengths' own distribution, and what prompt
+// and output have to do with each other. n = 0 draws as many as the trace has. The same
+// trace, n and seed give the same requests.
+func (t *Trace) Redraw(n int, seed uint64) (*Trace, error) {
+	if n == 0 {
+		n = len(t.Requests)
+	}
+	if n < 1 || n > MaxRequests {
+		return nil, badRequests(n)
+	}
+	random := rand.New(stream(seed, Empirical, "requests"))
+	drawn := *t
+	drawn.Requests = make([]Request, n)
+	for i := range drawn.Requests {
+		from := &t.Requests[random.IntN(len(t.Requests))]
+		drawn.Requests[i] = Request{ID: i, Input: from.Input, Output: from.Output}
+	}
+	return &drawn, nil
 }
 
 // MaxRequests is the largest number of requests of a trace. It bounds its memory: 64 bytes
@@ -154,6 +227,9 @@ func draw(l meanAndDeviation, n int, source rand.Source, spec SyntheticSpec) []i
 // l (Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions,
 // chapters 14 and 17).
 func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.Rander {
+	if kind == Fixed || l.std < 0.01 { // tokens: lengths are whole ones
+		return fixed(l.mean)
+	}
 	ratio := l.std / l.mean
 	if kind == Gamma || kind == Auto && ratio <= autoLimit {
 		return distuv.Gamma{Alpha: 1 / (ratio * ratio), Beta: l.mean / (l.std * l.std), Src: source}
@@ -161,6 +237,12 @@ func (l meanAndDeviation) distribution(kind string, source rand.Source) distuv.R
 	variance := portable.Log1p(ratio * ratio)
 	return distuv.LogNormal{Mu: portable.Log(l.mean) - float64(variance/2), Sigma: math.Sqrt(variance), Src: source}
 }
+
+// fixed is the distribution of a number that is always the same.
+type fixed float64
+
+// Rand returns the number.
+func (f fixed) Rand() float64 { return float64(f) }
 
 // length makes x a whole number of tokens from 1 to limit.
 func length(x float64, limit int) int {

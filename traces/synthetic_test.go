@@ -87,8 +87,10 @@ func TestSyntheticLimits(t *testing.T) {
 		n := rapid.IntRange(1, 50).Draw(t, "n")
 		seed := rapid.Uint64().Draw(t, "seed")
 		spec := SyntheticSpec{
-			Distribution: rapid.SampledFrom([]string{Auto, Gamma, LogNormal}).Draw(t, "distribution"),
+			Distribution: rapid.SampledFrom([]string{Auto, Gamma, LogNormal, Fixed}).Draw(t, "distribution"),
 			MaxTokens:    rapid.IntRange(12685, 40000).Draw(t, "max"),
+			InputMean:    rapid.Float64Range(1, 12000).Draw(t, "input mean"), InputStd: rapid.Float64Range(0, 12000).Draw(t, "input std"),
+			OutputMean: rapid.Float64Range(1, 12000).Draw(t, "output mean"), OutputStd: rapid.Float64Range(0, 12000).Draw(t, "output std"),
 		}
 		a, err := Synthetic(name, n, seed, spec)
 		if err != nil {
@@ -150,6 +152,77 @@ func TestSyntheticGolden(t *testing.T) {
 	}
 }
 
+// TestFixed: every request has the mean, to the nearest token, of which a standard
+// deviation of 0 makes any distribution.
+func TestFixed(t *testing.T) {
+	for _, spec := range []SyntheticSpec{
+		{Distribution: Fixed, MaxTokens: 999, InputMean: 500.4, InputStd: 70, OutputMean: 7, OutputStd: 99},
+		{Distribution: Gamma, MaxTokens: 999, InputMean: 500.4, OutputMean: 7}, {Distribution: Auto, MaxTokens: 999, InputMean: 500.4, OutputMean: 7},
+	} {
+		trace, err := Synthetic(Own, 50, 3, spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range trace.Requests {
+			if r.Input != 500 || r.Output != 7 {
+				t.Fatalf("%+v of %+v", r, spec)
+			}
+		}
+	}
+}
+
+// TestOwnMoments: the moments of "synthetic" are those that were asked for, as far as a
+// sample has them.
+func TestOwnMoments(t *testing.T) {
+	for _, kind := range []string{Gamma, LogNormal, Auto} {
+		trace, err := Synthetic(Own, 20_000, 1, SyntheticSpec{Distribution: kind, MaxTokens: 1 << 20, InputMean: 1000, InputStd: 500, OutputMean: 300, OutputStd: 240})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := trace.Moments()
+		if m.InputTokens != 20_000_000 || m.OutputTokens != 6_000_000 || math.Abs(m.InputStd/500-1) > 0.05 || math.Abs(m.OutputStd/240-1) > 0.05 {
+			t.Errorf("%s: %+v", kind, m)
+		}
+	}
+}
+
+// TestRedraw: requests as a whole, each as likely as any other, without what they shared.
+func TestRedraw(t *testing.T) {
+	trace := &Trace{Name: "x", Format: "vidur", Requests: []Request{
+		{Arrival: 5, Input: 1, Output: 10, Hashes: []uint64{7}}, {Arrival: 6, Input: 2, Output: 20, Turn: &Turn{}}, {Arrival: 7, Input: 3, Output: 30, Turn: &Turn{Number: 1}}, {Arrival: 9, Input: 3, Output: 99},
+	}}
+	drawn, err := trace.Redraw(40_000, 1)
+	if err != nil || drawn.Name != "x" || drawn.Format != "vidur" {
+		t.Fatal(err)
+	}
+	count := map[[2]int]int{}
+	for i, r := range drawn.Requests {
+		if r.ID != i || r.Arrival != 0 || r.Hashes != nil || r.Turn != nil {
+			t.Fatalf("%+v", r)
+		}
+		count[[2]int{r.Input, r.Output}]++
+	}
+	for _, r := range trace.Requests {
+		if n := count[[2]int{r.Input, r.Output}]; n < 9600 || n > 10400 { // a deviation of 87
+			t.Errorf("%+v was drawn %d times", r, n)
+		}
+	}
+	if len(count) != 4 {
+		t.Errorf("%d pairs of lengths", len(count))
+	}
+	again, _ := trace.Redraw(40_000, 1)
+	other, _ := trace.Redraw(40_000, 2)
+	if !same(again.Requests, drawn.Requests) || same(other.Requests, drawn.Requests) {
+		t.Error("the seed does not decide what is drawn")
+	}
+	if whole, err := trace.Redraw(0, 1); err != nil || len(whole.Requests) != 4 {
+		t.Error(err)
+	}
+	if _, err := trace.Redraw(MaxRequests+1, 1); err == nil {
+		t.Error("too many are drawn")
+	}
+}
+
 func TestRescale(t *testing.T) {
 	for _, c := range []struct {
 		raw   []float64
@@ -184,9 +257,14 @@ func TestSyntheticErrors(t *testing.T) {
 		{"open-thoughts", 1, good, `did you mean "openthoughts"?`},
 		{"OpenR1", 1, good, `did you mean "openr1"?`},
 		{"openr1", 0, good, "run.requests = 0: expected 1 to"},
-		{"openr1", 1, SyntheticSpec{"gama", 32768}, `did you mean "gamma"?`},
-		{"openr1", 1, SyntheticSpec{Auto, 0}, "max_tokens = 0: expected 1 to"},
-		{"openr1", 1, SyntheticSpec{Auto, 8000}, "traces.max_tokens = 8000: expected at least 12685, a mean length of openr1"},
+		{"openr1", 1, SyntheticSpec{Distribution: "gama", MaxTokens: 32768}, `did you mean "gamma"?`},
+		{"openr1", 1, SyntheticSpec{Distribution: Auto}, "max_tokens = 0: expected 1 to"},
+		{"openr1", 1, SyntheticSpec{Distribution: Auto, MaxTokens: 8000}, "traces.max_tokens = 8000: expected at least 12685, a mean length of openr1"},
+		{"openr1", 1, SyntheticSpec{Distribution: Empirical, MaxTokens: 32768}, `traces.distribution = "empirical": expected another one with run.trace = "openr1", or a file`},
+		{Own, 1, good, `traces.input_mean = 0: expected at least 1 with run.trace = "synthetic"`},
+		{Own, 1, SyntheticSpec{Distribution: Auto, MaxTokens: 9, InputMean: 5, OutputMean: 0.5}, `traces.output_mean = 0.5: expected at least 1`},
+		{Own, 1, SyntheticSpec{Distribution: Auto, MaxTokens: 9, InputMean: 5, OutputMean: 10}, "traces.max_tokens = 9: expected at least 10, a mean length of synthetic"},
+		{Own, 1, SyntheticSpec{Distribution: Auto, MaxTokens: 9, InputMean: 5, InputStd: math.NaN(), OutputMean: 5}, "input_std = NaN: expected 0 to"},
 	} {
 		_, err := Synthetic(c.name, c.n, 1, c.spec)
 		var bad *input.Error

@@ -35,7 +35,7 @@ type keptTrace struct {
 type traceKey struct {
 	name     string
 	requests int
-	seed     uint64 // 0 for a file, unless arrivals are drawn
+	seed     uint64 // 0 for a file, unless lengths or arrivals are drawn
 	drawn    traces.SyntheticSpec
 	arrivals traces.ArrivalSpec
 	// of is the SHA-256 of the configuration without run.system, where the configuration
@@ -83,7 +83,7 @@ func (c *traceCache) trace(cfg *configs.Config) (*traces.Trace, error) {
 // entry returns the entry of a configuration's trace.
 func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
 	key := traceKey{name: cfg.Run.Trace, requests: cfg.Run.Requests, arrivals: cfg.Arrivals}
-	if slices.Contains(traces.BuiltinNames(), key.name) {
+	if slices.Contains(traces.BuiltinNames(), key.name) || cfg.Traces.Distribution == traces.Empirical {
 		key.seed, key.drawn = cfg.Run.Seed, cfg.Traces
 	} else if cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Kind == traces.ArrivalsClosed {
 		key.seed = cfg.Run.Seed
