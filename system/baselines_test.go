@@ -169,7 +169,7 @@ func TestHBMPIMUnitsHaveNoWaves(t *testing.T) {
 		b := decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0])
 		bytes := float64(b.Tokens)*float64(cfg.Model.KVBytesPerTokenLayer()) + float64(2*requests)*float64(cfg.Model.AttentionBytesPerTokenLayer())
 		want := bytes / float64(cfg.Model.TensorParallel) / (0.85 * 2.039e12 * 16)
-		if got, _ := e.attend(sub, 1); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
+		if got := unitsTake(e, sub); math.Abs(got.Seconds()-want) > 1e-12 { // times are whole picoseconds
 			t.Errorf("%d requests: %v, want %v s", requests, got, want)
 		}
 		// The GPUs do have waves: nine prompts of 12 heads each share one.
@@ -267,6 +267,12 @@ func TestHBMPIMCapacity(t *testing.T) {
 	})
 }
 
+// unitsTake returns what the units take for a layer of a sub-batch.
+func unitsTake(e *hbmPIM, sub *scheduler.SubBatch) units.Duration {
+	e.attend(sub.Decode, 1, false)
+	return e.device[0]
+}
+
 // TestPIMAttentionOverhead: units as fast as the GPUs take what the GPUs' kernel takes, and
 // faster ones save of all but its overhead.
 func TestPIMAttentionOverhead(t *testing.T) {
@@ -276,13 +282,12 @@ func TestPIMAttentionOverhead(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := newNode(cfg, nil).divide(&traces.Trace{Requests: equal(1, 10, 10)}, Options{}, false)[0].engine.(*hbmPIM)
-		if nothing, _ := e.attend(&scheduler.SubBatch{}, 1); nothing != 0 {
+		if unitsTake(e, &scheduler.SubBatch{}) != 0 {
 			t.Error("nothing to decode takes time")
 		}
 		sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 999}}}
 		cost := e.units.DecodeBatchCost(decodeBatch(&e.decode(sub.Decode, 0, 1).Attend[0]))
-		attention, _ := e.attend(sub, 1)
-		return attention.Seconds(), cost.Seconds, cost.Overhead
+		return unitsTake(e, sub).Seconds(), cost.Seconds, cost.Overhead
 	}
 	one, seconds, overhead := took("1")
 	four, _, _ := took("4")
@@ -306,8 +311,8 @@ func TestUnitsOfOneRequest(t *testing.T) {
 			for e.policy = all; ; e.policy = (halved{all}) {
 				sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: int64(context) - 1}}}
 				home, _ := e.decodeApart(sub.Decode, 1)
-				want := e.took(decodeBatch(home[0]))
-				if got, _ := e.attend(sub, 1); got != want || home[0].Tokens[0] != context {
+				want := e.took(decodeBatch(home[0]), e.reads)
+				if got := unitsTake(e, sub); got != want || home[0].Tokens[0] != context {
 					t.Errorf("%d heads over %d tokens: %v, want %v", home[0].Heads, home[0].Tokens[0], got, want)
 				}
 				times[want] = true

@@ -240,11 +240,17 @@ func (f *flow) add(s int, g *stage, kind uint8) {
 // layer adds the operations of a layer.
 func (f *flow) layer(s int, g *stage, l *layerCost, kind uint8) {
 	f.waits = f.waits[:0]
+	var chosen dataflow.Range
+	if l.chooses > 0 {
+		f.wait(s, onGPU, opGPUAttention, l.chooses)
+		chosen = f.it.Wait(f.waits...)
+	}
 	if l.attention > 0 && !l.deviceFirst {
 		f.wait(s, onGPU, opGPUAttention, l.attention)
 	}
 	if l.device > 0 {
-		f.wait(s, onDevice, kind, l.device).Bus = l.bus
+		o := f.wait(s, onDevice, kind, l.device)
+		o.Bus, o.After = l.bus, chosen
 	}
 	last := l.merge
 	if l.deviceFirst {

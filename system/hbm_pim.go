@@ -3,6 +3,7 @@ package system
 import (
 	"math/rand/v2"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
@@ -19,6 +20,7 @@ var hbmPIMSystem = System{
 	Schedule: "prefill first, or chunked; decode in two sub-batches, one on the GPUs while the other is in the memory",
 	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 	Sections: "hbm_pim, batching",
+	policies: []string{"dense", "streaming", "quest", "lserve", "duo"},
 	section:  "hbm_pim", zero: HBMPIM{}, kv: kvOnGPUs,
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
 	memory: (*Node).gpuMemory, assemble: assembleHBMPIM,
@@ -82,7 +84,9 @@ type hbmPIM struct {
 	reads  float64 // of keys and values by the query heads of a group
 	// alone is what the units take for all heads of one request, by its context: in small
 	// batches most requests are alone in their sub-batch, and contexts recur.
-	alone memo[units.Duration]
+	alone   memo[units.Duration]
+	device  []units.Duration // scratch: of a layer of each run
+	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 }
 
 // assembleHBMPIM puts together a replica with continuous batching.
@@ -104,7 +108,8 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
-	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context)) }
+	e.device, e.chooses = make([]units.Duration, len(e.runs)), cfg.Policy.Name != "dense"
+	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
 	subBatches := 2
 	if h.SubBatches == SubBatchesNever {
@@ -115,21 +120,47 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	return assembly{s, e}
 }
 
-// attend returns the units' time for one layer of a sub-batch, and the batches of heads
-// that attend on the GPUs.
-func (e *hbmPIM) attend(sub *scheduler.SubBatch, step int64) (t units.Duration, gpus []gpu.DecodeBatch) {
-	home, gpus := e.decodeApart(sub.Decode, step)
-	for i := range home {
-		var b gpu.DecodeBatch
-		setBatch(&b, home[i])
-		switch {
-		case b.Requests == 1 && b == e.one(b.Longest):
-			t += *e.alone.at(b.Longest)
-		case b.Requests > 0:
-			t += e.took(b)
+// attend sets what decoding requests take in a layer of each run: on the units, and on the GPUs
+// before attention and beside it.
+func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) {
+	e.gpus = e.gpus[:0]
+	for run := range e.runs {
+		x := e.decode(requests, run, step)
+		if counts {
+			e.count(x, run)
+		}
+		e.device[run] = 0
+		from := len(e.gpus)
+		for i := range x.Attend {
+			if c := &x.Attend[i]; c.Device == policy.Home {
+				e.device[run] += e.class(c)
+			} else if len(c.Tokens) > 0 {
+				e.gpus = append(e.gpus, decodeBatch(c))
+			}
+		}
+		to := &e.decoding[run]
+		to.batches, to.beside, to.merge, to.chooses = e.gpus[from:], gpu.Work{}, gpu.Work{}, gpu.Work{}
+		if e.chooses {
+			to.chooses, to.beside = e.choices(x), e.passes(x, policy.GPU).Plus(e.passes(x, policy.Home))
 		}
 	}
-	return t, gpus
+}
+
+// class returns the units' time for a class of heads in one layer. Pages take what as many tokens in order
+// take: they are larger than a row of the memory.
+func (e *hbmPIM) class(c *policy.Class) units.Duration {
+	var b gpu.DecodeBatch
+	setBatch(&b, c)
+	b.Page, b.PerQueryHead = 0, false
+	switch {
+	case c.PerQueryHead: // nothing is read for two of them
+		return e.took(b, float64(e.model.QueryGroup()))
+	case b.Requests == 1 && b == e.one(b.Longest):
+		return *e.alone.at(b.Longest)
+	case b.Requests > 0:
+		return e.took(b, e.reads)
+	}
+	return 0
 }
 
 // one returns all heads of one request.
@@ -137,28 +168,42 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.model.KVHeads}
 }
 
-// took returns the units' time for a batch of heads in one layer. The units do what the
-// GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
-func (e *hbmPIM) took(b gpu.DecodeBatch) units.Duration {
+// took returns the units' time for a batch of heads in one layer whose keys and values are read so many
+// times. The units do what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
+func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
-	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*e.reads/e.factor))
+	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	for s := range b.Sub {
-		units, gpus := e.attend(&b.Sub[s], b.Step)
-		g := e.stage(&b.Sub[s], gpus)
-		g.beside(units, 0)
+		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
+		g := e.stageRuns(&b.Sub[s])
+		for run := range g.layers {
+			g.layers[run].device = e.device[run]
+		}
 		e.add(s, g, opAttention)
 	}
 	return e.flow.run(start)
 }
 
+// GPU implements scheduler.Predictor.
+func (e *hbmPIM) GPU(s *scheduler.SubBatch, step int64) units.Duration {
+	if !e.chooses {
+		return e.gpuSide.GPU(s, step)
+	}
+	e.attend(s.Decode, step, false)
+	return e.gpuTime(s)
+}
+
 // PIM implements scheduler.Predictor.
-func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) units.Duration {
-	t, _ := e.attend(s, step)
-	return units.Duration(e.model.Layers) * t
+func (e *hbmPIM) PIM(s *scheduler.SubBatch, step int64, _ int) (t units.Duration) {
+	e.attend(s.Decode, step, false)
+	for run, layers := range e.runs {
+		t += units.Duration(layers) * e.device[run]
+	}
+	return t
 }
 
 func (e *hbmPIM) peak() units.Bandwidth { return e.hbmPeak * units.Bandwidth(e.factor) }

@@ -133,7 +133,7 @@ func TestNarrowTimes(t *testing.T) {
 	units := func(sets ...string) float64 {
 		n := nodeOf(t, append(sets, "run.system=hbm-pim", "run.model=llama-2-7b", "model.kv_scales=tensor")...)
 		e := n.assemble(0, nil, Options{}, nil).engine.(*hbmPIM)
-		return float64(e.took(e.one(64*context)) - e.took(e.one(32*context)))
+		return float64(e.took(e.one(64*context), e.reads) - e.took(e.one(32*context), e.reads))
 	}
 	wide := units()
 	for _, c := range []struct {
