@@ -79,7 +79,7 @@ type CommSpec struct {
 	// its layers lie on one.
 	Rotation bool `toml:"rotation"`
 	// HeadRotation says on which channel the heads of a request begin, where channels have heads that differ.
-	HeadRotation string `toml:"head_rotation"` // "request": each on one of its own; "none": all on the first
+	HeadRotation string `toml:"head_rotation"` // "request": each where the others of its offset have least; "none": all on the first
 	// Stripe deals the units of each head's tokens to several places, which attend over theirs; the GPUs merge
 	// the outputs.
 	Stripe string `toml:"stripe"` // "none", or over the "channels" or the "ranksets"

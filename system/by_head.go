@@ -58,13 +58,16 @@ func (d *devices) channelOf(request int32, head int) int {
 	return (head/d.heads + d.begins(request)) % d.channels
 }
 
-// begins returns the channel on which the heads of a request begin. Where requests rotate it is scattered by
+// begins returns the channel on which the heads of a request begin: where they were given one, that, else scattered by
 // the request's number: requests on one rankset and in one sub-batch are some fixed number apart, so that
 // taking turns would have them all begin alike. The mixing is that of splitmix64
 // (https://prng.di.unimi.it/splitmix64.c).
 func (d *devices) begins(request int32) int {
-	if d.fixed {
+	switch {
+	case d.fixed:
 		return 0
+	case int(request) < len(d.first) && d.first[request] > 0:
+		return int(d.first[request] - 1)
 	}
 	return int(scattered(request) % uint64(d.channels))
 }

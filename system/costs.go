@@ -113,7 +113,9 @@ type devices struct {
 	single         bool        // heads differ: each is a part of a group's attention by itself
 	merged         bool        // the GPUs attend over other tokens of the same heads
 	stripe         stripe
-	fixed          bool // the heads of all requests begin on one channel
+	rest           int     // heads that each request has beyond as many on every channel, in most layers
+	first          []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
+	fixed          bool    // the heads of all requests begin on one channel
 	lists          map[listOf]pageList
 
 	// link and channel are the data rates of all the replica's links in one
@@ -169,6 +171,9 @@ func (s *sequence) at(context int) int64 {
 
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
+	if d.rest > 0 && !d.fixed {
+		d.rotate(b)
+	}
 	for s := range b.Sub {
 		sub := &b.Sub[s]
 		if c.sub[s].active = sub.Tokens() > 0; !c.sub[s].active {

@@ -211,6 +211,7 @@ func (n *Node) devices() *devices {
 		d.sums = int64(4 * d.queries) // maximum and sum of a query head's softmax
 	}
 	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
+	d.rest = d.uneven()
 	d.single, d.lists = d.differs(), map[listOf]pageList{}
 	d.tokenBytes, d.boundBytes = d.kv(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)

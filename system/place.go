@@ -126,3 +126,76 @@ func (d *devices) busiest() (channel int) {
 	}
 	return channel
 }
+
+// uneven returns how many heads at home do not divide over the channels in the run of most such layers: of the
+// first class, which attends over most.
+func (d *devices) uneven() (rest int) {
+	most := 0
+	for run, layers := range d.runs {
+		for _, c := range d.policy.Decode([]policy.Request{{Prompt: 1, Context: 2}}, run).Attend {
+			if c.Device != policy.Home || c.PerHead != nil {
+				continue
+			}
+			if over := c.Heads % d.channels; over > 0 && layers > most {
+				rest, most = over, layers
+			}
+			break
+		}
+	}
+	return rest
+}
+
+// rotate gives each new request of a batch the channel on which its heads begin: where its further heads meet the
+// fewest tokens of the others of its offset. It stays there.
+func (d *devices) rotate(b *scheduler.Batch) {
+	for s := range b.Sub {
+		for i := range b.Sub[s].Prefill {
+			d.give(b, b.Sub[s].Prefill[i].Request, b.Sub[s].Prefill[i].Offset)
+		}
+		for i := range b.Sub[s].Decode {
+			d.give(b, b.Sub[s].Decode[i].Request, b.Sub[s].Decode[i].Offset)
+		}
+	}
+}
+
+// give gives a request its channel, if it has none.
+func (d *devices) give(b *scheduler.Batch, request int32, offset int32) {
+	for int(request) >= len(d.first) {
+		d.first = append(d.first, 0)
+	}
+	if d.first[request] > 0 {
+		return
+	}
+	load := d.byChannel
+	clear(load)
+	add := func(other int32, tokens int64) {
+		if int(other) < len(d.first) && d.first[other] > 0 {
+			for i := range d.rest {
+				load[(int(d.first[other])-1+i)%d.channels] += tokens
+			}
+		}
+	}
+	for s := range b.Sub {
+		for i := range b.Sub[s].Decode {
+			if r := &b.Sub[s].Decode[i]; r.Offset == offset {
+				add(r.Request, int64(r.Context(b.Step)))
+			}
+		}
+		for i := range b.Sub[s].Prefill {
+			if c := &b.Sub[s].Prefill[i]; c.Offset == offset {
+				add(c.Request, int64(c.Finished+c.Tokens))
+			}
+		}
+	}
+	best, least := 0, int64(-1)
+	for begin := range d.channels {
+		meets := int64(0)
+		for i := range d.rest {
+			meets += load[(begin+i)%d.channels]
+		}
+		if least < 0 || meets < least {
+			best, least = begin, meets
+		}
+	}
+	d.first[request] = int32(best) + 1
+}

@@ -146,3 +146,31 @@ func TestStripedNodes(t *testing.T) {
 		}
 	})
 }
+
+// TestHeadsBeginWhereLeastIs: requests with half of the heads at home take the halves of the channels in turn,
+// one with a longer context weighs as much as two shorter ones, and a request stays where it began.
+func TestHeadsBeginWhereLeastIs(t *testing.T) {
+	n := nodeOf(t, "run.model=llama-3-70b", "policy.name=duo")
+	d := n.devices()
+	if d.rest != 4 || d.channels != 8 {
+		t.Fatalf("%d heads beyond an even share of %d channels", d.rest, d.channels)
+	}
+	b := &scheduler.Batch{Sub: make([]scheduler.SubBatch, 2)}
+	for i, c := range []struct{ offset, context, begins int }{
+		{0, 9000, 0}, {0, 4000, 4}, {1, 500, 0}, {0, 4000, 4}, {0, 1900, 4}, {0, 300, 0}, {1, 1, 4},
+	} {
+		sub := &b.Sub[i%2]
+		sub.Prefill = []scheduler.Chunk{{Request: int32(i), Offset: int32(c.offset), Tokens: c.context}}
+		d.rotate(b)
+		sub.Prefill = nil
+		sub.Decode = append(sub.Decode, scheduler.Decoding{Request: int32(i), Offset: int32(c.offset), Base: int64(c.context), Prompt: int32(c.context)})
+		d.rotate(b)
+		if got := d.begins(int32(i)); got != c.begins {
+			t.Errorf("request %d begins on channel %d, want %d", i, got, c.begins)
+		}
+	}
+	d.fixed = true
+	if d.begins(1) != 0 {
+		t.Error("heads rotate where they do not")
+	}
+}
