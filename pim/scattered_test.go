@@ -10,7 +10,7 @@ import (
 
 // TestListsAreTheRun compares the table with command-by-command runs of heads over random lists: alone,
 // with an append, and within a sequence. Where the banks are the bottleneck it is exact; else
-// it is within 5% and 64 clocks.
+// it is within 1% and 400 clocks.
 func TestListsAreTheRun(t *testing.T) {
 	for _, c := range []struct {
 		queries, macs, bits int
@@ -43,7 +43,7 @@ func TestListsAreTheRun(t *testing.T) {
 			}
 			h := headRun{context: tokens, list: list}
 			alone, got := b.run(h), tables[0].Attention(tokens)+tables[0].Scattered(tokens, units)
-			if got != alone && (c.exact || max(got-alone, alone-got) > alone/20+64) {
+			if got != alone && (c.exact || max(got-alone, alone-got) > alone/100+400) {
 				t.Fatalf("%+v: %d tokens in %d rows take %d clocks, table %d", c, tokens, units, alone, got)
 			}
 			h.appends = true

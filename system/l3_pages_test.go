@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
@@ -144,6 +145,28 @@ func TestRowsOfLists(t *testing.T) {
 	}
 }
 
+// TestQuadTokens: rows of lists in quads by hand, with a newest page of 100 tokens of 128: four pages a row; alone
+// in the last row, its quad scores 4 tokens where a row scores 16.
+func TestQuadTokens(t *testing.T) {
+	d := nodeOf(t, "policy.name=lserve", "policy.page=128", "policy.layout=quad").devices()
+	for _, c := range []struct{ context, tokens, reads, rows, last int }{
+		{8*128 - 28, 4*128 - 28, 512, 1, 512}, {8*128 - 28, 5*128 - 28, 512 + 400, 2, 400}, {8*128 - 28, 6*128 - 28, 1024, 2, 512}, {9*128 - 28, 9*128 - 28, 1024 + 400, 3, 400}, {100, 100, 400, 1, 400},
+	} {
+		class := policy.Class{Heads: 96, Tokens: []int{c.tokens}, Page: 128, Quads: true}
+		if tokens, rows, last := d.list(&class, 0, c.context); tokens != c.reads || rows != c.rows || last != c.last {
+			t.Errorf("%d of %d tokens: as long as %d in %d rows, %d in the last, want %+v", c.tokens, c.context, tokens, rows, last, c)
+		}
+	}
+	for want, sets := range map[string][]string{
+		"policy.page = 64: expected 128": {"policy.layout=quad"}, "staggered": {"policy.layout=quad", "policy.page=128", "pim.activation=simultaneous"},
+	} {
+		_, err := Load(configs.Options{Sets: append(sets, "policy.name=lserve")})
+		if err == nil || !strings.Contains(err.Error(), strings.Replace(want, "staggered", `policy.layout = "quad": expected "row"`, 1)) {
+			t.Errorf("%v: %v", sets, err)
+		}
+	}
+}
+
 // bare is a policy of a test without what keeping bounds of pages takes.
 type bare struct{ policy.Policy }
 
@@ -274,13 +297,16 @@ func TestEverythingOfPagesGoesDown(t *testing.T) {
 }
 
 // drawPages draws settings of policies that choose pages or stream.
-func drawPages(t *rapid.T, heads int) policy.Spec {
+func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
 	number := func(name string, low, high int) int { return rapid.IntRange(low, high).Draw(t, name) }
 	pick := func(name string, from ...string) string { return rapid.SampledFrom(from).Draw(t, name) }
 	p := policy.New(pick("policy", "quest", "lserve", "lserve", "duo"))
 	if p.Name != "duo" {
 		p.Page = 16 << number("log page", 0, 6)
 		p.Budget = p.Page * number("pages", 1, 5)
+		if p.Layout = "row"; p.Page == 128 && staggered {
+			p.Layout = pick("layout", "row", "quad")
+		}
 		p.SelectDevice, p.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
 		if p.SelectDevice != "gpu" {
 			p.SummaryDevice = pick("summaries", "gpu", "rank")
@@ -307,7 +333,7 @@ func TestPagesNodes(t *testing.T) {
 		if rapid.Bool().Draw(t, "grouped") {
 			cfg.Model.KVHeads = 4
 		}
-		cfg.Policy = drawPages(t, 40)
+		cfg.Policy = drawPages(t, 40, cfg.PIM.Activation == pim.Staggered)
 		cfg.Comm.HeadRotation = rapid.SampledFrom([]string{scheduler.RotateRequests, scheduler.RotateNone}).Draw(t, "head rotation")
 		n := mustNode(t, cfg)
 		r, exact := mustRun(t, n, trace, false), mustRun(t, n, trace, true)

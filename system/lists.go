@@ -39,7 +39,10 @@ func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check)
 		return // CheckRanks says so
 	}
 	c.That(p.SelectDevice != "host", "policy.select_device", p.SelectDevice, "one of gpu, bank, rank %s", with)
-	c.That(p.Layout == "row", "policy.layout", p.Layout, "\"row\" %s", with)
+	if p.Layout == "quad" {
+		c.That(cfg.PIM.Activation == pim.Staggered, "policy.layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
+		c.That(p.Page*pim.Quads == g.RowTokens, "policy.page", p.Page, "%d with policy.layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
+	}
 	part := min(p.Page, g.RowTokens)
 	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, "policy.page", p.Page,
 		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row", g.ChunkTokens, with, g.RowTokens)
@@ -75,7 +78,7 @@ type pageList struct{ pages, rows int }
 func (d *devices) list(c *policy.Class, request, context int) (tokens, rows, last int) {
 	row, page := d.table.RowTokens(), c.Page
 	tokens = c.Tokens[request]
-	if page == 0 || tokens == context {
+	if page == 0 || tokens == context && !c.Quads {
 		return tokens, (tokens + row - 1) / row, (tokens-1)%row + 1
 	}
 	pages := (context + page - 1) / page
@@ -89,6 +92,9 @@ func (d *devices) list(c *policy.Class, request, context int) (tokens, rows, las
 		l = key.scatter(row)
 		d.lists[key] = l
 	}
+	if c.Quads {
+		return quadTokens(l.pages, newest, row)
+	}
 	tokens, rows = (l.pages-1)*page+newest, l.rows
 	if c.Rows != nil && row == 512 {
 		if c.PerQueryHead { // whole pages of what was measured, the newest among them
@@ -98,6 +104,16 @@ func (d *devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	}
 	least, most := (tokens+row-1)/row, (context+row-1)/row
 	return tokens, min(max(rows, least), most), (newest-1)%row + 1
+}
+
+// quadTokens is list for so many pages in quads, as many in each but for the last ones: a row has a page of each.
+// Where only the newest one is left for the last row, its quad scores as many tokens at once as it has banks.
+func quadTokens(pages, newest, row int) (tokens, rows, last int) {
+	rows, last = (pages+pim.Quads-1)/pim.Quads, row
+	if pages%pim.Quads == 1 {
+		last = min(row, pim.Quads*newest)
+	}
+	return (rows-1)*row + last, rows, last
 }
 
 // scatter returns a list of chosen pages, the newest and others that lie anywhere with equal chance: with

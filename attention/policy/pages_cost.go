@@ -10,13 +10,14 @@ type paged struct {
 	device   string
 	// byGPU says that the GPUs make bounds, at home that these are with the keys, which are not there.
 	byGPU, atHome bool
+	quads         bool
 	measured      *pagesProfile // nil: none
 }
 
 func newPaged(s *Spec, shape *Shape, profile *Profile, pages func(layer, head int) bool) paged {
 	p := paged{
 		Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
-		byGPU: s.SummaryDevice == "gpu", measured: newPagesProfile(profile, pages),
+		byGPU: s.SummaryDevice == "gpu", quads: s.Layout == "quad", measured: newPagesProfile(profile, pages),
 	}
 	if s.SelectDevice != "gpu" {
 		p.device, p.atHome = s.SelectDevice, shape.Apart
@@ -63,8 +64,8 @@ func (p *paged) decode(c *common, heads int, requests []Request) {
 		selects += scored[i]
 	}
 	class := Class{Device: Home, Heads: heads, Tokens: tokens}
-	if sparse { // else the lists have all pages in order
-		class.Page, class.PerQueryHead = p.Page, p.perQuery
+	if sparse || p.quads { // else the lists have all pages in order
+		class.Page, class.PerQueryHead, class.Quads = p.Page, p.perQuery, p.quads
 		if p.measured != nil {
 			class.Rows, class.Read = rows, read
 		}

@@ -57,6 +57,7 @@ type Class struct {
 	// Page is how many tokens lie together in memory, where they are selected ones that lie
 	// anywhere; 0 where they are in order.
 	Page         int
+	Quads        bool // pages lie in quads of banks, and as many are chosen of each
 	PerQueryHead bool // each query head of a group attends over tokens of its own
 	// Rows is how many rows of 512 tokens the selected ones of each request lie in, Read how many tokens any
 	// query head of a group attends over, as a profile has measured them. nil without one.
