@@ -15,7 +15,9 @@ type Widths struct {
 	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
 	// each token's key and value in a KV head, or one of each tensor, which takes no room.
 	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8.
-	KVScales KVScales `toml:"kv_scales"` // "token" (as "" is), or "tensor"
+	// "channel" has scale and zero of each element of keys for groups of 128 tokens, as KIVI (https://arxiv.org/abs/2402.02750), and
+	// of each token's value: 'l3sim eval' computes with it, runs do not cost it.
+	KVScales KVScales `toml:"kv_scales"` // "token" (as "" is), "tensor" or "channel"
 	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
 	// have element_bits, as released checkpoints have them; scales of weights (3% at 4 bits in groups of 128)
 	// are left out.
@@ -32,11 +34,13 @@ type KVScales string
 const (
 	TokenScales  KVScales = "token"  // of 16 bits each, a scale and a zero of each key and each value: 4 B (QServe, LServe)
 	TensorScales KVScales = "tensor" // known before: no room
+	// ChannelScales are of keys by element and group of tokens, of values by token.
+	ChannelScales KVScales = "channel"
 )
 
 // check has the rules of widths beside elements of so many bits.
 func (w *Widths) check(c *input.Check, elementBits int) {
-	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales)
+	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.WeightBits == 0 || w.WeightBits == 4 || w.WeightBits == 8 || w.WeightBits == 16, "weight_bits", w.WeightBits, "16, 8 or 4, or 0 for element_bits")
 	c.That(w.ActivationBits == 0 || w.ActivationBits == 8 || w.ActivationBits == 16, "activation_bits", w.ActivationBits, "16 or 8, or 0 for element_bits")

@@ -3,6 +3,7 @@ package lm
 import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/llm"
 )
 
 // Watch sees what a head of a layer attends to in the step whose context has so many tokens. The
@@ -10,13 +11,15 @@ import (
 type Watch func(layer, head, context int, s policy.Selection)
 
 // chosen is attention of one sequence by a policy. Every head of every layer has a state of the policy, which
-// acts on the hidden states that the policy made below. q, k and v are rounded to FP16, as DIMMs store them.
+// acts on the hidden states that the policy made below. q, k and v are rounded to FP16, as DIMMs store them, or k and v to
+// what 8 or 4 bits stand for.
 // Prompts are computed in memory, and so are decode steps without DIMMs.
 type chosen[T real] struct {
 	model    *Model
 	heads    []chosenHead // by layer and head
 	work     []chosenWork // by worker
 	homes    *homes       // the DIMMs; nil without
+	narrow   *narrowing   // of keys and values; nil: 16 bits
 	attended *Attended    // what is attended to; nil: nobody asks
 	watch    Watch
 }
@@ -28,6 +31,7 @@ type chosenHead struct {
 	query        [][]float32 // of the latest step, by query head of the group: one
 	selection    policy.Selection
 	weights      [1][]float32
+	narrow       narrowHead
 }
 
 // chosenWork is a worker's scratch.
@@ -112,8 +116,14 @@ func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 // begin gives the states the prompt, before the first step.
 func (c *chosen[T]) begin(layer int) {
 	m := c.model
+	if c.narrow != nil {
+		c.narrow.fit(layer, c.heads[layer*m.Heads:(layer+1)*m.Heads])
+	}
 	m.each(m.Heads, func(_, head int) {
 		h := &c.heads[layer*m.Heads+head]
+		if c.narrow != nil {
+			c.narrow.narrow(layer, m.HeadDim, h)
+		}
 		h.state.Prompt([][]float32{h.queries}, h.keys, h.values)
 		h.queries = nil
 	})
@@ -147,7 +157,13 @@ func (c *chosen[T]) attend(layer int, lanes []*lane[T]) error {
 func (c *chosen[T]) head(worker, layer int, l *lane[T], head int) (err error) {
 	m, w, at := c.model, &c.work[worker], layer*c.model.Heads+head
 	h := &c.heads[at]
+	if c.narrow != nil && c.narrow.scales == llm.ChannelScales {
+		c.narrow.narrow(layer, m.HeadDim, h) // the group of the step before, where that has filled it
+	}
 	c.keep(h, l, head)
+	if c.narrow != nil && c.narrow.scales != llm.ChannelScales {
+		c.narrow.narrow(layer, m.HeadDim, h)
+	}
 	last := l.position * m.HeadDim
 	h.state.Append(h.keys[last:], h.values[last:])
 	h.query[0] = narrow(h.query[0][:0], headOf(m, l.qkv[0], head))

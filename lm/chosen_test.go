@@ -46,7 +46,7 @@ func TestPolicySessions(t *testing.T) {
 		steps := min(20, len(text)-1-prompt)
 		run := func(name string, workers int) *Evaluation {
 			m := NewModel(w, workers)
-			e, err := EvaluatePolicy(t.Context(), m, nil, named(name), text, prompt, steps, nil, nil)
+			e, err := EvaluatePolicy(t.Context(), m, nil, &Attends{Policy: named(name)}, text, prompt, steps, nil)
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -87,7 +87,7 @@ func TestPolicyLengths(t *testing.T) {
 		if c[0] == 5 {
 			text = text[:11]
 		}
-		if _, err := EvaluatePolicy(t.Context(), m, nil, named("quest"), text, c[0], c[1], nil, nil); err == nil {
+		if _, err := EvaluatePolicy(t.Context(), m, nil, &Attends{Policy: named("quest")}, text, c[0], c[1], nil); err == nil {
 			t.Errorf("%v: no error", c)
 		}
 	}

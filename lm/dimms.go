@@ -103,11 +103,6 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 	return d, nil
 }
 
-// headShape returns the shape of a head on a rank.
-func (m *Model) headShape() pim.HeadShape {
-	return pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
-}
-
 // placeHeads gives each head of each sequence rows for its final length, and returns the rows
 // in use by channel and rankset.
 func (d *dimms) placeHeads(lengths []int, channels, ranksets int, rotation bool, g *pim.Geometry) (used [][]int32) {

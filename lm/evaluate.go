@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
 )
 
 // Evaluation is how well a model predicts a text.
@@ -64,34 +65,44 @@ func Evaluate(ctx context.Context, m *Model, on *Node, text []byte, prompt, step
 	return e, err
 }
 
+// Attends says to what decode steps attend.
+type Attends struct {
+	Policy *policy.Spec
+	Widths llm.Widths // of which KVBits and KVScales are those of stored keys and values; else FP16
+	// Watch sees each choice, by layer and head in the order of the steps; it may be nil.
+	Watch Watch
+}
+
 // EvaluatePolicy is Evaluate with attention by a policy's section. On a node the DIMMs are the home of keys and
 // values (homes). Without (nil) it computes in float64, so that results can be compared with independent ones: a
-// difference in the last bit may change a choice. q, k and v are rounded to FP16 in both. Prompts attend
+// difference in the last bit may change a choice. q, k and v are rounded to FP16 in both, or k and v to fewer bits. Prompts attend
 // to everything but what the policy masks. The policy's choices are compared with attention to
-// everything at each step. watch sees each choice, by layer and head in the order of the steps; it
-// may be nil. What the section's files or the DIMMs cannot hold is an input.Error.
-func EvaluatePolicy(ctx context.Context, m *Model, on *Node, s *policy.Spec, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
+// everything at each step. What the section's files or the DIMMs cannot hold is an input.Error.
+func EvaluatePolicy(ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	if err := checkLengths(m, text, prompt, steps); err != nil {
 		return nil, err
 	}
-	v, err := policy.NewValues(s, m.Attention())
+	if on == nil {
+		return evaluateChosen[float64](ctx, m, nil, a, text, prompt, steps, observe)
+	}
+	return evaluateChosen[float32](ctx, m, on, a, text, prompt, steps, observe)
+}
+
+func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
+	v, err := policy.NewValues(a.Policy, m.Attention())
 	if err != nil {
 		return nil, err
 	}
-	if on == nil {
-		return evaluateChosen[float64](ctx, m, nil, s, v, text, prompt, steps, observe, watch)
-	}
-	return evaluateChosen[float32](ctx, m, on, s, v, text, prompt, steps, observe, watch)
-}
-
-func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, s *policy.Spec, v policy.Values, text []byte, prompt, steps int, observe func(position int), watch Watch) (*Evaluation, error) {
 	d, c, err := newChosen[T](m, v, prompt+steps)
 	if err != nil {
 		return nil, err
 	}
-	c.attended, c.watch = newAttended(m, prompt+steps, steps), watch
+	c.attended, c.watch = newAttended(m, prompt+steps, steps), a.Watch
+	if c.narrow, err = newNarrowing(m, &a.Widths, a.Policy); err != nil {
+		return nil, err
+	}
 	if on != nil {
-		if err := newHomes(c, on, s, prompt+steps); err != nil {
+		if err := newHomes(c, on, a.Policy, prompt+steps); err != nil {
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -23,6 +24,7 @@ import (
 // home: the program reads them all. Heads that stream have all of theirs on the GPUs.
 type homes struct {
 	model  *Model
+	narrow *narrowing // nil: 16 bits
 	dimms  *dimms
 	bounds *dimms // rows of pages' bounds, which the ranks score; nil where the GPUs do
 	heads  []homeHead
@@ -37,6 +39,7 @@ type homeHead struct {
 	bounded int   // pages whose bounds are at home
 	worker  int   // that computes the head
 	run     pim.RankHead
+	groups  int // of keys whose scales are at home
 }
 
 // homeWork is a worker's scratch.
@@ -72,11 +75,11 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(onDIMMs, ", ")}
 	}
 	by := s.Own().SelectDevice
-	d, err := newDIMMs(m, on, nil, m.headShape(), []int{limit})
+	d, err := newDIMMs(m, on, nil, m.headShape(c.narrow), []int{limit})
 	if err != nil {
 		return err
 	}
-	o := &homes{model: m, dimms: d, heads: make([]homeHead, len(c.heads)), work: make([]homeWork, m.workers)}
+	o := &homes{model: m, narrow: c.narrow, dimms: d, heads: make([]homeHead, len(c.heads)), work: make([]homeWork, m.workers)}
 	for i := range o.work {
 		o.work[i] = homeWork{out: make([]float32, m.HeadDim), part: make([]float64, m.HeadDim), scores: make([]float32, limit), weights: make([]float32, 0, limit)}
 	}
@@ -157,6 +160,13 @@ func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []
 			continue
 		}
 		var own float64
+		if o.narrow != nil && o.narrow.scales == llm.ChannelScales && !o.heads[at].streams {
+			if p, own = o.open(w, h, p); p == nil {
+				lse = policy.Merge(out, lse, w.part, own)
+				continue
+			}
+			lse = policy.Merge(out, lse, w.part, own)
+		}
 		if p.Device == policy.GPU || o.heads[at].streams {
 			own = w.near(o.model, h, p.Ranges)
 		} else if own, err = o.far(worker, at, h, p); err != nil {
@@ -165,6 +175,16 @@ func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []
 		lse = policy.Merge(out, lse, w.part, own)
 	}
 	return w.weights, nil
+}
+
+// open attends on the GPUs to what is not narrow yet of the tokens of a part, and returns the rest, nil if there is none.
+func (o *homes) open(w *homeWork, h *chosenHead, p *policy.Part) (rest *policy.Part, lse float64) {
+	n, end := h.narrow.tokens(), p.Ranges[0][1]
+	lse = w.near(o.model, h, [][2]int{{n, end}})
+	if n == 0 {
+		return nil, lse
+	}
+	return &policy.Part{Ranges: [][2]int{{0, n}}}, lse
 }
 
 // near sets part to attention to ranges in float32, as GPUs compute it, and returns its log-sum-exp.
@@ -218,7 +238,7 @@ func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64,
 		return 0, err
 	}
 	if p.Ranges[len(p.Ranges)-1][1] > newest {
-		run.Key, run.Value = o.encode(worker, h, newest)
+		run.Key, run.Value, run.Scales = o.encode(worker, h, newest)
 		x.tokens++
 	}
 	x.run = run
@@ -279,16 +299,26 @@ func (o *homes) copies(worker, at int, h *chosenHead, ranges [][2]int, newest in
 // store puts a token's key and value into a place of a head's rows.
 func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
 	p := o.dimms.places[0][at]
-	k, v := o.encode(worker, h, token)
-	return o.dimms.rank(p).Store(p.firstRow, place, k, v)
+	k, v, scales := o.encode(worker, h, token)
+	if o.narrow == nil {
+		return o.dimms.rank(p).Store(p.firstRow, place, k, v)
+	}
+	x := &o.heads[at]
+	for ; x.groups < len(h.narrow.groups); x.groups++ {
+		o.dimms.rank(p).StoreGroup(p.firstRow, x.groups, h.narrow.groups[x.groups])
+	}
+	return o.dimms.rank(p).StoreNarrow(p.firstRow, place, k, v, scales)
 }
 
-// encode returns key and value of a token, valid until the next call.
-func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16) {
-	x, d := &o.work[worker].vectors, o.model.HeadDim
-	x[0] = pim.EncodeHalf(x[0][:0], h.keys[token*d:(token+1)*d])
-	x[1] = pim.EncodeHalf(x[1][:0], h.values[token*d:(token+1)*d])
-	return x[0], x[1]
+// encode returns key and value of a token as they are stored, valid until the next call.
+func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16, scales [2]pim.Scales) {
+	d, x := o.model.HeadDim, &o.work[worker].vectors
+	from, to := token*d, (token+1)*d
+	if n := &h.narrow; o.narrow != nil {
+		return n.elements[pim.Key][from:to], n.elements[pim.Value][from:to], [2]pim.Scales{n.scales[pim.Key][token], n.scales[pim.Value][token]}
+	}
+	x[0], x[1] = pim.EncodeHalf(x[0][:0], h.keys[from:to]), pim.EncodeHalf(x[1][:0], h.values[from:to])
+	return x[0], x[1], scales
 }
 
 // compare notes how far a result is from attention to the same tokens in float64.

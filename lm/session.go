@@ -39,7 +39,7 @@ func NewSession(m *Model, on *Node, limits []int) (*Session, error) {
 	s := &Session{decoder: d, host: newHost(m, limits, on != nil)}
 	s.prefill, s.step = s.host, s.host
 	if on != nil {
-		if s.dimms, err = newDIMMs(m, on, s.host, m.headShape(), limits); err != nil {
+		if s.dimms, err = newDIMMs(m, on, s.host, m.headShape(nil), limits); err != nil {
 			return nil, err
 		}
 		s.prefill, s.step = prefill{s.dimms}, s.dimms

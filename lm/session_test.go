@@ -89,7 +89,7 @@ func TestPlants(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	m := builtin(t, 1)
 	lengths := []int{513, 1, 2000}
-	d, err := newDIMMs(m, desk(t, "node.channels=2"), newHost(m, lengths, true), m.headShape(), lengths)
+	d, err := newDIMMs(m, desk(t, "node.channels=2"), newHost(m, lengths, true), m.headShape(nil), lengths)
 	if err != nil {
 		t.Fatal(err)
 	}

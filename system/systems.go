@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -124,6 +125,7 @@ func (s *System) Policies() []string {
 // checkPolicy refuses a policy that the system cannot run, and says which systems can.
 func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 	name := cfg.Policy.Name
+	c.That(cfg.Model.KVScales != llm.ChannelScales, "model.kv_scales", cfg.Model.KVScales, `"token" or "tensor" in runs; 'l3sim eval' computes with "channel"`)
 	if !c.OK() {
 		return
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -34,13 +35,15 @@ step at position i, counted from 0, predicts byte i+1: its negative log-likeliho
 in the configuration, decode steps attend to what that policy chooses ('l3sim policies'): in the DIMMs the
 program reads the chosen rows, and what the policy keeps on the GPUs is merged with its result. With
 --reference, and for policies that DIMMs cannot hold (streaming, h2o, csattention), that is float64 without
-DIMMs, q, k and v rounded to FP16 all the same. Every choice is compared with attention to everything, and
+DIMMs, q, k and v rounded to FP16 all the same. With --kv-bits (or model.kv_bits) 8 or 4, keys and values are
+stored so, with scales as model.kv_scales says, and the units fold the scales in. Every choice is compared with attention to everything, and
 --profile writes what a run's costs cannot know without data (policy.profile). Without --text, Go source
 that the model has not seen is taken. docs/language-model.md compares precisions.`,
 		Example: `  l3sim eval --steps 1000 --precision fp32
   l3sim eval --text main.go --prompt 100 --nll nll.csv --json
   l3sim eval --steps 300 --plant quad
   l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
+  l3sim eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
   l3sim eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
@@ -53,7 +56,8 @@ that the model has not seen is taken. docs/language-model.md compares precisions
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
-	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies')"})
+	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies')"},
+		keyFlag{"kv-bits", "model.kv_bits", "16", "bits of keys and values in the DIMMs: 16, 8 or 4"})
 	return cmd
 }
 
@@ -67,6 +71,7 @@ type evalResult struct {
 	DIMMs             bool    `json:"dimms"`               // attention was computed there
 	MaxAttentionError float64 `json:"max_attention_error"` // against float64; 0 without DIMMs
 	WallS             float64 `json:"wall_s"`
+	KVBits            int     `json:"kv_bits"` // of keys and values as they are stored
 	Policy            string  `json:"policy,omitempty"`
 	*attendedResult
 }
@@ -105,7 +110,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	}
 	r := evalResult{
 		Bytes: e.Prompt + e.Steps, Prompt: e.Prompt, Steps: e.Steps, NLLNatsMean: e.Mean(), BitsPerByte: e.BitsPerByte(),
-		DIMMs: node != nil, MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
+		DIMMs: node != nil, KVBits: cmp.Or(f.cfg.Model.KVBits, 16), MaxAttentionError: e.MaxError, WallS: time.Since(start).Seconds(),
 	}
 	if f.byPolicy {
 		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)

@@ -15,12 +15,12 @@ import (
 // evalPolicy evaluates with attention by the configuration's policy, and writes the profile if
 // it is asked for.
 func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, node *lm.Node, text []byte, observe func(position int)) (*lm.Evaluation, error) {
-	var watch lm.Watch
+	attends := &lm.Attends{Policy: &f.cfg.Policy, Widths: f.cfg.Model.Widths}
 	recorder := policy.NewRecorder(f.modelName(), m.Attention(), &f.cfg.Policy, f.prompt)
 	if f.profile != "" {
-		watch = func(layer, head, context int, s policy.Selection) { recorder.Step(layer, head, context, &s) }
+		attends.Watch = func(layer, head, context int, s policy.Selection) { recorder.Step(layer, head, context, &s) }
 	}
-	e, err := lm.EvaluatePolicy(cmd.Context(), m, node, &f.cfg.Policy, text, f.prompt, f.steps, observe, watch)
+	e, err := lm.EvaluatePolicy(cmd.Context(), m, node, attends, text, f.prompt, f.steps, observe)
 	if err == nil && f.profile != "" {
 		err = results.WriteFileAtomic(f.profile, recorder.Profile().Write)
 	}

@@ -20,7 +20,7 @@ type languageFlags struct {
 	weights, plant string
 	exact          bool
 	cfg            *configs.Config // once loaded
-	byPolicy       bool            // attention is a policy's choice, without DIMMs
+	byPolicy       bool            // attention is a policy's choice, or keys and values are narrow
 }
 
 // deskPreset is the system preset of the commands that run a language model.
@@ -74,14 +74,19 @@ func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 		if f.cfg, err = f.config.load(cmd); err != nil {
 			return err
 		}
-		if f.byPolicy = flag.Changed || f.cfg.Policy.Name != "dense"; f.byPolicy {
+		if f.byPolicy = flag.Changed || f.cfg.Policy.Name != "dense" || f.narrow(); f.byPolicy {
 			return nil
 		}
 		f.config.options.SectionsOnly = false
 	}
-	f.cfg, err = f.config.load(cmd)
+	if f.cfg, err = f.config.load(cmd); err == nil && f.narrow() {
+		err = f.config.locate(&input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3sim eval' has narrow keys and values"})
+	}
 	return err
 }
+
+// narrow says that keys and values have fewer than 16 bits.
+func (f *languageFlags) narrow() bool { return f.cfg.Model.KVBits == 8 || f.cfg.Model.KVBits == 4 }
 
 // readText reads a file that is no longer than the model's context and one byte more are.
 func readText(flag, path string) ([]byte, error) {

@@ -227,7 +227,7 @@ func salient(spec *policy.Spec, prompt int) (shares []float64, err error) {
 		}
 		shares = append(shares, float64(home)/float64(away))
 	}
-	_, err = lm.EvaluatePolicy(context.Background(), model, nil, spec, lm.SampleText()[:prompt+2], prompt, 1, nil, watch)
+	_, err = lm.EvaluatePolicy(context.Background(), model, nil, &lm.Attends{Policy: spec, Watch: watch}, lm.SampleText()[:prompt+2], prompt, 1, nil)
 	slices.Sort(shares)
 	return shares, err
 }

@@ -1,0 +1,128 @@
+package lm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// keyGroup is the tokens whose keys share scales of each element: as many as KIVI keeps in 16 bits until they are narrowed
+// together (Liu et al., https://arxiv.org/abs/2402.02750).
+const keyGroup = 128
+
+// narrowing is how keys and values are stored in 8 or 4 bits: each token as it comes, or whole groups once they are full, which
+// stay in 16 bits on the GPUs until then. A prompt attends in 16 bits.
+type narrowing struct {
+	bits   int
+	scales llm.KVScales
+	tensor [][2]pim.Scales // by layer, where a tensor has one: fitted to the prompt
+}
+
+// newNarrowing returns that of widths, nil for 16 bits. Groups of keys go with policies that keep all tokens in their order.
+func newNarrowing(m *Model, w *llm.Widths, s *policy.Spec) (*narrowing, error) {
+	n := &narrowing{bits: w.KVBits, scales: cmp.Or(w.KVScales, llm.TokenScales)}
+	if n.bits == 0 || n.bits == 16 {
+		return nil, nil
+	}
+	if n.scales == llm.ChannelScales && !slices.Contains([]string{"dense", "duo"}, s.Name) {
+		return nil, &input.Error{Key: "model.kv_scales", Value: fmt.Sprintf("%q", n.scales),
+			Expected: "\"token\" or \"tensor\" with policy.name = \"" + s.Name + "\": groups of keys go with \"dense\" and \"duo\", which keep tokens in their order"}
+	}
+	n.tensor = make([][2]pim.Scales, m.Layers)
+	return n, nil
+}
+
+// headShape returns the shape of a head on a rank.
+func (m *Model) headShape(n *narrowing) pim.HeadShape {
+	s := pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}
+	if n != nil {
+		s.KVBits = n.bits
+		if n.scales == llm.ChannelScales {
+			s.KeyGroup = keyGroup
+		}
+	}
+	return s
+}
+
+// narrowHead is what is stored of a head.
+type narrowHead struct {
+	elements [2][]uint16 // [tokens, HeadDim] of keys and values
+	scales   [2][]pim.Scales
+	groups   [][]pim.Scales // of keys, by element
+}
+
+// tokens returns how many are narrow.
+func (h *narrowHead) tokens() int { return len(h.scales[pim.Value]) }
+
+// fit takes the scales of a layer's tensors from its prompt.
+func (n *narrowing) fit(layer int, heads []chosenHead) {
+	var most [2]float32
+	for i := range heads {
+		for kv, x := range [2][]float32{heads[i].keys, heads[i].values} {
+			most[kv] = max(most[kv], slices.Max(x), -slices.Min(x))
+		}
+	}
+	for kv, x := range most {
+		n.tensor[layer][kv] = pim.FitTensor(x, n.bits)
+	}
+}
+
+// narrow stores tokens of a head, all or those of full groups, and puts what their elements stand for in the place of keys and
+// values.
+func (n *narrowing) narrow(layer, d int, h *chosenHead) {
+	x, end := &h.narrow, len(h.keys)/d
+	if n.scales == llm.ChannelScales {
+		end -= end % keyGroup
+	}
+	for x.tokens() < end {
+		t := x.tokens()
+		if n.scales != llm.ChannelScales {
+			n.vector(layer, pim.Key, x, h.keys[t*d:(t+1)*d])
+			n.vector(layer, pim.Value, x, h.values[t*d:(t+1)*d])
+			continue
+		}
+		n.group(x, d, h.keys[t*d:(t+keyGroup)*d])
+		for i := t; i < t+keyGroup; i++ {
+			n.vector(layer, pim.Value, x, h.values[i*d:(i+1)*d])
+		}
+	}
+}
+
+// vector stores a key or a value.
+func (n *narrowing) vector(layer int, kv pim.KV, x *narrowHead, v []float32) {
+	s := n.tensor[layer][kv]
+	if n.scales != llm.TensorScales {
+		s = pim.FitScales(slices.Min(v), slices.Max(v), n.bits)
+	}
+	x.scales[kv] = append(x.scales[kv], s)
+	for e, y := range v {
+		x.elements[kv] = append(x.elements[kv], s.Encode(y, n.bits))
+		v[e] = s.Decode(x.elements[kv][len(x.elements[kv])-1])
+	}
+}
+
+// group stores the keys of a group, by element.
+func (n *narrowing) group(x *narrowHead, d int, keys []float32) {
+	scales, first := make([]pim.Scales, d), len(x.elements[pim.Key])
+	x.elements[pim.Key] = append(x.elements[pim.Key], make([]uint16, len(keys))...)
+	for e := range scales {
+		low, high := keys[e], keys[e]
+		for i := e; i < len(keys); i += d {
+			low, high = min(low, keys[i]), max(high, keys[i])
+		}
+		scales[e] = pim.FitScales(low, high, n.bits)
+		for i := e; i < len(keys); i += d {
+			x.elements[pim.Key][first+i] = scales[e].Encode(keys[i], n.bits)
+			keys[i] = scales[e].Decode(x.elements[pim.Key][first+i])
+		}
+	}
+	x.groups = append(x.groups, scales)
+	for range len(keys) / d {
+		x.scales[pim.Key] = append(x.scales[pim.Key], pim.Scales{})
+	}
+}
