@@ -21,7 +21,8 @@ import (
 //
 // Heads that choose pages have all tokens in the DIMMs, each at its own place, and the program reads a list.
 // Of other heads the tokens of the home part lie one behind another, in the order in which they came
-// home: the program reads them all. Heads that stream have all of theirs on the GPUs.
+// home: the program reads them all. Heads that stream have all of theirs on the GPUs, or with policy.stream_device = "home"
+// in a ring of places, whose order attention does not see.
 type homes struct {
 	model  *Model
 	narrow *narrowing // nil: 16 bits
@@ -29,6 +30,7 @@ type homes struct {
 	bounds *dimms // rows of pages' bounds, which the ranks score; nil where the GPUs do
 	heads  []homeHead
 	work   []homeWork
+	ring   *policy.Streaming // where heads stream at home; else nil
 }
 
 // homeHead is one head of a layer.
@@ -74,7 +76,8 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 	if !OnDIMMs(s.Name) {
 		return &input.Error{Key: "policy.name", Value: s.Name, Expected: "a policy of which DIMMs can be the home: " + strings.Join(onDIMMs, ", ")}
 	}
-	by := s.Own().SelectDevice
+	own := s.Own()
+	by := own.SelectDevice
 	d, err := newDIMMs(m, on, nil, m.headShape(c.narrow), []int{limit})
 	if err != nil {
 		return err
@@ -84,6 +87,9 @@ func newHomes[T real](c *chosen[T], on *Node, s *policy.Spec, limit int) error {
 		o.work[i] = homeWork{out: make([]float32, m.HeadDim), part: make([]float64, m.HeadDim), scores: make([]float32, limit), weights: make([]float32, 0, limit)}
 	}
 	c.homes = o
+	if own.StreamDevice == "home" {
+		o.ring = &policy.Streaming{Sink: own.Sink, Window: own.Window}
+	}
 	bounds := 0
 	for i := range o.heads {
 		x := &o.heads[i]
@@ -167,7 +173,7 @@ func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []
 			}
 			lse = policy.Merge(out, lse, w.part, own)
 		}
-		if p.Device == policy.GPU || o.heads[at].streams {
+		if p.Device == policy.GPU || o.heads[at].streams && o.ring == nil {
 			own = w.near(o.model, h, p.Ranges)
 		} else if own, err = o.far(worker, at, h, p); err != nil {
 			return nil, err
@@ -228,16 +234,19 @@ func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64,
 	w.query[0][0] = w.vectors[2]
 	place := o.dimms.places[0][at]
 	run := pim.RankHead{FirstRow: place.firstRow, Query: w.query[0][:], Context: p.Tokens()}
-	if x.pages != nil {
+	switch {
+	case x.pages != nil:
 		run.Ranges = p.Ranges
 		err = o.send(worker, at, h, newest)
-	} else {
+	case x.streams:
+		err = o.turn(worker, at, h, newest)
+	default:
 		err = o.copies(worker, at, h, p.Ranges, newest)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if p.Ranges[len(p.Ranges)-1][1] > newest {
+	if p.Ranges[len(p.Ranges)-1][1] > newest && !x.streams {
 		run.Key, run.Value, run.Scales = o.encode(worker, h, newest)
 		x.tokens++
 	}
@@ -263,62 +272,6 @@ func (o *homes) far(worker, at int, h *chosenHead, p *policy.Part) (lse float64,
 		w.weights = append(w.weights, float32(math.NaN()))
 	}
 	return float64(float32(sums[0])), nil
-}
-
-// send stores the tokens that are not home yet, up to one, each at its own place.
-func (o *homes) send(worker, at int, h *chosenHead, newest int) error {
-	x := &o.heads[at]
-	for ; x.tokens < newest; x.tokens++ {
-		if err := o.store(worker, at, h, x.tokens, x.tokens); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// copies stores those of the ranges' tokens that are not home yet, but for the newest, one behind another.
-func (o *homes) copies(worker, at int, h *chosenHead, ranges [][2]int, newest int) error {
-	x := &o.heads[at]
-	skip := x.tokens
-	for _, r := range ranges {
-		if n := r[1] - r[0]; skip >= n {
-			skip -= n
-			continue
-		}
-		for t := r[0] + skip; t < min(r[1], newest); t++ {
-			if err := o.store(worker, at, h, x.tokens, t); err != nil {
-				return err
-			}
-			x.tokens++
-		}
-		skip = 0
-	}
-	return nil
-}
-
-// store puts a token's key and value into a place of a head's rows.
-func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
-	p := o.dimms.places[0][at]
-	k, v, scales := o.encode(worker, h, token)
-	if o.narrow == nil {
-		return o.dimms.rank(p).Store(p.firstRow, place, k, v)
-	}
-	x := &o.heads[at]
-	for ; x.groups < len(h.narrow.groups); x.groups++ {
-		o.dimms.rank(p).StoreGroup(p.firstRow, x.groups, h.narrow.groups[x.groups])
-	}
-	return o.dimms.rank(p).StoreNarrow(p.firstRow, place, k, v, scales)
-}
-
-// encode returns key and value of a token as they are stored, valid until the next call.
-func (o *homes) encode(worker int, h *chosenHead, token int) (k, v []uint16, scales [2]pim.Scales) {
-	d, x := o.model.HeadDim, &o.work[worker].vectors
-	from, to := token*d, (token+1)*d
-	if n := &h.narrow; o.narrow != nil {
-		return n.elements[pim.Key][from:to], n.elements[pim.Value][from:to], [2]pim.Scales{n.scales[pim.Key][token], n.scales[pim.Value][token]}
-	}
-	x[0], x[1] = pim.EncodeHalf(x[0][:0], h.keys[from:to]), pim.EncodeHalf(x[1][:0], h.values[from:to])
-	return x[0], x[1], scales
 }
 
 // compare notes how far a result is from attention to the same tokens in float64.

@@ -35,6 +35,8 @@ func homePolicies() map[string]*Attends {
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
+	add("duo at home", "duo", func(s *policy.Spec) { duo(s); s.StreamDevice = "home" })
+	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) { lserve(s); s.StreamDevice, s.Sink = "home", 0 }) = llm.Widths{KVBits: 8}
 	for _, by := range []string{"bank", "rank"} {
 		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Budget, s.SkipLayers, s.SelectDevice = 96, 0, by })
 	}
@@ -182,6 +184,9 @@ func tokensOf(s policy.Selection) (tokens []int) {
 func TestPoliciesSideBySide(t *testing.T) {
 	text, prompt, steps := SampleText(), 60, 4
 	for name, a := range homePolicies() {
+		if usual := []string{"window", "hgca", "lserve, scored by bank", "lserve at home, 8 bits", "dense, 4 bits by channel"}; !long.Tests() && !slices.Contains(usual, name) {
+			continue
+		}
 		run := func(workers int, on *Node) []float64 {
 			e, err := EvaluatePolicy(t.Context(), builtin(t, workers), on, a, text, prompt, steps, nil)
 			if err != nil {
@@ -229,11 +234,12 @@ func TestPolicyPlants(t *testing.T) {
 // TestHomesRefused: policies and pages that DIMMs cannot hold are refused by key.
 func TestHomesRefused(t *testing.T) {
 	m := builtin(t, 1)
-	pages := named("quest")
-	pages.Page = 24
+	pages, home, quads := named("quest"), named("duo"), named("quest")
+	pages.Page, home.StreamDevice, quads.Layout = 24, "home", "quad"
 	for want, a := range map[string]*Attends{
-		"policy.name = h2o": {Policy: named("h2o")}, "policy.page = 24": {Policy: pages},
-		`model.kv_scales = "channel"`: {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
+		"policy.name = h2o": {Policy: named("h2o")}, "policy.page = 24": {Policy: pages}, `policy.layout = "quad"`: {Policy: quads},
+		`model.kv_scales = "channel"`:   {Policy: named("quest"), Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
+		`policy.stream_device = "home"`: {Policy: home, Widths: llm.Widths{KVBits: 4, KVScales: llm.ChannelScales}},
 	} {
 		_, err := EvaluatePolicy(t.Context(), m, desk(t, fp32), a, SampleText(), 9, 9, nil)
 		if got := fmt.Sprint(err); !strings.HasPrefix(got, want) {
