@@ -205,7 +205,7 @@ func TestValuesAreTheDirectComputation(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) { drawProblem(tb, t).compare(t) })
 }
 
-// The same for the paper's formats on every kind of data, every head dimension
+// The same for the paper's formats on every kind of data, every head dimension, every width of keys and values
 // and every size of a group.
 func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 	queries := 0
@@ -214,14 +214,18 @@ func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			for _, dim := range []int{8, 16, 32, 64, 80, 128, 256, 512} {
 				queries = queries%8 + 1
-				for _, tokens := range []int{1, 21, 290} {
-					p := &valueProblem{spec: Default(), device: ddr4(t), shape: HeadShape{HeadDim: dim, Queries: queries, ElementBits: 16}}
+				for i, tokens := range []int{1, 21, 290, 290, 290} {
+					p := &valueProblem{spec: Default(), device: ddr4(t), shape: HeadShape{HeadDim: dim, Queries: queries, ElementBits: 16, KVBits: []int{16, 16, 16, 8, 4}[i]}}
 					g, err := NewGeometry(p.device, p.shape)
 					if err != nil {
 						t.Fatal(err)
 					}
 					p.heads, p.rows = []headRun{{context: tokens, appends: true}}, g.Rows(tokens)
-					p.vectors = []headVectors{kind.vectors(rand.New(rand.NewPCG(uint64(dim), uint64(tokens))), StoreFP16, p.shape, tokens)}
+					v := kind.vectors(rand.New(rand.NewPCG(uint64(dim), uint64(tokens))), StoreFP16, p.shape, tokens)
+					if p.shape.kvBits() < 16 {
+						v.quantise(p, &g, &p.heads[0])
+					}
+					p.vectors = []headVectors{v}
 					p.compare(t)
 				}
 			}
