@@ -68,6 +68,9 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 func TestPoliciesInDIMMs(t *testing.T) {
 	m := builtin(t, 2)
 	prompt, steps := 200, long.Of(24, 700)
+	if testing.Short() {
+		prompt, steps = 132, 6
+	}
 	text := SampleText()[20_000:]
 	for name, a := range homePolicies() {
 		spec := a.Policy
@@ -179,12 +182,16 @@ func tokensOf(s policy.Selection) (tokens []int) {
 	return tokens
 }
 
-// TestPoliciesSideBySide: any number of workers and channels, no rotation and bytes that are decoded at each read
+// TestSideBySidePolicies: any number of workers and channels, no rotation and bytes that are decoded at each read
 // change no bit.
-func TestPoliciesSideBySide(t *testing.T) {
+func TestSideBySidePolicies(t *testing.T) {
 	text, prompt, steps := SampleText(), 60, 4
+	usual := []string{"quest, scored by rank", "lserve at home, 8 bits", "dense, 4 bits by channel", "window", "hgca"}
+	if testing.Short() {
+		usual, prompt, steps = usual[:3], 30, 2
+	}
 	for name, a := range homePolicies() {
-		if usual := []string{"window", "hgca", "lserve, scored by bank", "lserve at home, 8 bits", "dense, 4 bits by channel"}; !long.Tests() && !slices.Contains(usual, name) {
+		if !long.Tests() && !slices.Contains(usual, name) {
 			continue
 		}
 		run := func(workers int, on *Node) []float64 {
@@ -194,6 +201,7 @@ func TestPoliciesSideBySide(t *testing.T) {
 			}
 			return append(e.NLL, e.MaxError, e.Attended.Layers[5].KeptMass)
 		}
+		onRanks := desk(t, fp32, "pim.processing_unit=rank")
 		want := run(1, desk(t, fp32))
 		for what, got := range map[string][]float64{
 			"three workers": run(3, desk(t, fp32)), "decoded at each read": run(2, &Node{Config: desk(t, fp32).Config, Exact: true}),
@@ -203,13 +211,20 @@ func TestPoliciesSideBySide(t *testing.T) {
 				t.Errorf("%s, %s: %v, want %v", name, what, got, want)
 			}
 		}
+		if got, want := run(3, onRanks), run(1, onRanks); !slices.Equal(got, want) {
+			t.Errorf("%s, units at the ranks: %v with three workers, %v with one", name, got, want)
+		}
 	}
 }
 
 // TestPolicyPlants: each mistake on the path shows in what is predicted, also where a policy chooses.
 func TestPolicyPlants(t *testing.T) {
 	m, text := builtin(t, 2), SampleText()[20_000:]
-	for _, name := range []string{"window", "hgca", "quest", "lserve, scored by bank", "dense, 8 bits"} {
+	names := []string{"window", "lserve, scored by bank", "hgca", "quest", "dense, 8 bits"}
+	if testing.Short() {
+		names = names[:2]
+	}
+	for _, name := range names {
 		a := homePolicies()[name]
 		nll := func(plant Plant) float64 {
 			on := desk(t, fp32)

@@ -77,8 +77,9 @@ func (m *valueMachine) decodeBurst(row, column int32, ordinal, chip int, stored 
 		m.unpack(values[chip*n:(chip+1)*n], stored)
 		return
 	}
-	m.unpack(m.unit.wide, stored)
-	for i, x := range m.unit.wide {
+	var wide [32]float32 // heads are stored side by side
+	m.unpack(wide[:n], stored)
+	for i, x := range wide[:n] {
 		values[m.unit.order[chip*n+i]] = x
 	}
 }

@@ -209,3 +209,32 @@ func TestNarrowRank(tb *testing.T) {
 		}
 	})
 }
+
+// TestKeyGroupsTakeLoads: q is loaded anew for each group of keys with scales by element. Behind a switch of rows that takes
+// nothing; within a row the load waits for the last scores, and the next ones for the load.
+func TestKeyGroupsTakeLoads(t *testing.T) {
+	const context = 16384
+	for _, shape := range []HeadShape{
+		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 8},
+		{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4}, {HeadDim: 128, Queries: 4, ElementBits: 16, KVBits: 4},
+	} {
+		d, spec := ddr4(t), Default()
+		spec.Multipliers = 8
+		clocks := func(group int) int64 {
+			shape.KeyGroup = group
+			b, err := newTableBuilder(spec, d, shape)
+			must(t, err)
+			return b.run(headRun{context: context, appends: true})
+		}
+		row := 512 * 16 / shape.KVBits
+		without := clocks(0)
+		if got := clocks(row); got != without {
+			t.Errorf("%+v: groups of a row take %d clocks, %d without", shape, got, without)
+		}
+		more := clocks(128) - without
+		load := int64(4*shape.Queries*d.BurstClocks() + d.CWL + 16 + d.TCCDL) // q, and partial sums that are read first
+		if groups := int64(context/128 - context/row); more <= 0 || more > groups*load {
+			t.Errorf("%+v: %d groups within rows take %d clocks more, at most %d each expected", shape, groups, more, load)
+		}
+	}
+}
