@@ -28,6 +28,10 @@ type gaps struct {
 	stalled []bool           // of each request: it has left since its latest token
 	own     []int32          // requests that take part in the next step with a time of their own
 
+	// Gaps that end in a part of the run, nil for none, once more.
+	measure  *Window
+	measured results.Distribution
+
 	// With a target, gaps above it are counted for each request: the step's once for all that
 	// share it.
 	target    units.Duration // 0: none
@@ -96,6 +100,7 @@ func (g *gaps) resume(request int32, now units.Duration) {
 	}
 	gap := now - g.latest[request]
 	d.Add(int64(gap), 1)
+	g.count(now, gap, 1)
 	g.latest[request], g.stalled[request] = never, false
 	if g.target > 0 && gap > g.target {
 		g.slow[request]++
@@ -122,5 +127,13 @@ func (g *gaps) decoded(now units.Duration, n int) {
 		g.share(request, -1)
 	}
 	g.decode.Add(int64(now-g.step), int64(n-len(g.own)))
+	g.count(now, now-g.step, n-len(g.own))
 	g.own, g.step = g.own[:0], now
+}
+
+// count adds gaps that end now to those that are measured.
+func (g *gaps) count(now, gap units.Duration, n int) {
+	if g.measure != nil && g.measure.within(now) {
+		g.measured.Add(int64(gap), int64(n))
+	}
 }

@@ -22,6 +22,8 @@ type Options struct {
 	Check bool
 	// Timeline, if not nil, is the part of the run that the Result records.
 	Timeline *Window
+	// Measure, if not nil, is the part of the run whose gaps Result.Measured has.
+	Measure *Window
 	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
 	// come from several goroutines.
 	Progress func(replica int, tokens int64)
@@ -86,6 +88,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 		requests:  requests,
 		serving:   &n.cfg.Serving,
 		slo:       &n.cfg.SLO,
+		measure:   o.Measure,
 		progress:  func(int64) {},
 		unitBytes: int64(n.memory.unit),
 		bounds: bounds{

@@ -28,6 +28,7 @@ type replica struct {
 	requests   []traces.Request
 	serving    *scheduler.ServingSpec
 	slo        *scheduler.SLO
+	measure    *Window
 	gaps       gaps
 	emitted    func(request int32, tokens int)
 	left       func() // a request has left; nil where nobody waits for that
@@ -137,6 +138,7 @@ func (r *replica) run(ctx context.Context) error {
 // begin readies a replica to run, with the requests that it knows.
 func (r *replica) begin() {
 	r.gaps = newGaps(len(r.requests), r.slo.TBT)
+	r.gaps.measure = r.measure
 	r.emitted = r.emit
 	r.out.requests = make([]results.Request, len(r.requests))
 	for i := range r.requests {

@@ -20,6 +20,7 @@ type Result struct {
 
 	trace                        *traces.Trace
 	tbt                          *results.Distribution // all gaps
+	measured                     results.Distribution  // those of Options.Measure
 	tbtDecode                    results.Latency
 	stall                        results.Stalls
 	batch                        results.Batch
@@ -56,6 +57,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 			decode.AddAll(&rep.gaps.decode)
 			stalls.AddAll(&rep.gaps.stalls)
 		}
+		r.measured.AddAll(&rep.gaps.measured)
 		r.iterations += rep.out.iterations
 		r.tokens += rep.out.tokens
 		iterating.Add(rep.out.iterating)

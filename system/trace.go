@@ -19,6 +19,16 @@ const DefaultRequests = 1000
 // and those that some systems can hold. They come as [arrivals] says. A name that is
 // neither is an *input.Error, and so are systems that can hold none.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
+	trace, err := LoadRequests(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Arrive(cfg.Arrivals, cfg.Run.Seed)
+}
+
+// LoadRequests returns the requests of LoadTrace as the file has them, before they come as
+// [arrivals] says.
+func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := loadWhole(cfg)
 	if err == nil {
 		trace, err = trace.Cut(cfg.Arrivals)
@@ -26,10 +36,7 @@ func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	if err == nil && cfg.Run.CommonTo != "" {
 		trace, err = common(cfg, trace)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return trace.Arrive(cfg.Arrivals, cfg.Run.Seed)
+	return trace, err
 }
 
 // loadWhole returns the requests of a built-in trace or a file.

@@ -82,8 +82,6 @@ func (s *ArrivalSpec) Check(c *input.Check) {
 	input.Within(c, "scale", s.Scale, 1e-6, 1e6)
 	_, _, err := s.window()
 	c.That(err == nil, "window", s.Window, `two times, the later one last, such as "600s:1200s"`)
-	drawn := s.Kind == ArrivalsPoisson || s.Kind == ArrivalsGamma
-	c.That(!drawn || s.RatePerS > 0, "rate_per_s", s.RatePerS, "more than 0 with arrivals.kind = %q", s.Kind)
 	c.That(s.Kind != ArrivalsClosed || s.Users > 0, "users", s.Users, "at least 1 with arrivals.kind = %q", s.Kind)
 	c.That(s.RatePerS == 0 || s.Kind != ArrivalsAtOnce && s.Kind != ArrivalsClosed, "rate_per_s", s.RatePerS, "0 with arrivals.kind = %q, which has no rate of its own", s.Kind)
 	c.That(s.RatePerS == 0 || s.Scale == 1, "scale", s.Scale, "1 with arrivals.rate_per_s, which stretches the times itself")
@@ -165,6 +163,25 @@ func (t *Trace) Cut(spec ArrivalSpec) (*Trace, error) {
 	return &cut, nil
 }
 
+// Repeated returns a trace of n requests: those of t again and again, each time behind the last,
+// after the mean gap where they have times.
+func (t *Trace) Repeated(n int) *Trace {
+	if n <= len(t.Requests) {
+		return &Trace{Name: t.Name, Requests: t.Requests[:n]}
+	}
+	again := &Trace{Name: t.Name, Requests: make([]Request, n)}
+	first, period, length := t.Requests[0].Arrival, t.span(), len(t.Requests)
+	if length > 1 {
+		period += period / units.Duration(length-1)
+	}
+	for i := range again.Requests {
+		r := t.Requests[i%length]
+		r.ID, r.Arrival = i, r.Arrival-first+period*units.Duration(i/length)
+		again.Requests[i] = r
+	}
+	return again
+}
+
 // Arrive returns the trace with the arrivals that spec says. Its requests keep their order
 // and lengths. What is drawn depends on the seed and on the place of a request in the trace
 // alone: gaps are drawn at a rate of 1 and then stretched, so that runs at different rates,
@@ -199,6 +216,9 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 		}
 		return t.stretched(func(i int) float64 { return float64(t.Requests[i].Arrival) / scale }, Arrivals{Kind: kind, RatePerS: rate * scale})
 	case ArrivalsPoisson, ArrivalsGamma:
+		if spec.RatePerS == 0 {
+			return nil, &input.Error{Key: "arrivals.rate_per_s", Value: "0", Expected: fmt.Sprintf("more than 0 with arrivals.kind = %q (--rate)", kind)}
+		}
 		at := gaps(len(t.Requests), kind, spec.CV, seed)
 		picoseconds := 0.0
 		if n := len(at); n > 1 {

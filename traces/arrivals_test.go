@@ -183,6 +183,20 @@ func TestSameArrivals(t *testing.T) {
 	}
 }
 
+// TestRepeated: the requests come again behind the last, a mean gap later, and are as many as asked for.
+func TestRepeated(t *testing.T) {
+	got := timed(0, 1, 3, 9).Repeated(6)
+	if want := []float64{0, 1, 3, 9, 12, 13}; !slices.Equal(at(got), want) || got.Requests[5].Input != 2 || got.Requests[5].ID != 5 {
+		t.Errorf("got %+v, want arrivals at %v", got.Requests, want)
+	}
+	if got := timed(0, 1, 3, 9).Repeated(2); !slices.Equal(at(got), []float64{0, 1}) {
+		t.Errorf("got %+v", got.Requests)
+	}
+	if got := timed(5).Repeated(3); !slices.Equal(at(got), []float64{0, 0, 0}) {
+		t.Errorf("got %+v", got.Requests)
+	}
+}
+
 // TestThinking: fixed times are the mean, drawn ones have it.
 func TestThinking(t *testing.T) {
 	spec := plain(ArrivalsClosed)
@@ -203,7 +217,6 @@ func TestThinking(t *testing.T) {
 func TestArrivalErrors(t *testing.T) {
 	for want, change := range map[string]func(*ArrivalSpec){
 		`kind = "poison": expected one of`:               func(s *ArrivalSpec) { s.Kind = "poison" },
-		`rate_per_s = 0: expected more than 0`:           func(s *ArrivalSpec) { s.Kind = ArrivalsGamma },
 		`rate_per_s = -1`:                                func(s *ArrivalSpec) { s.RatePerS = -1 },
 		`rate_per_s = NaN`:                               func(s *ArrivalSpec) { s.RatePerS = math.NaN() },
 		`users = 0: expected at least 1`:                 func(s *ArrivalSpec) { s.Kind = ArrivalsClosed },
@@ -223,6 +236,9 @@ func TestArrivalErrors(t *testing.T) {
 	var bad *input.Error
 	if _, err := timed(0, 0).Arrive(plain(ArrivalsTrace), 1); !errors.As(err, &bad) || !strings.Contains(err.Error(), "with times of arrival") {
 		t.Errorf("no times: %v", err)
+	}
+	if _, err := timed(0, 0).Arrive(plain(ArrivalsGamma), 1); !errors.As(err, &bad) || !strings.Contains(err.Error(), "rate_per_s = 0: expected more than 0") {
+		t.Errorf("no rate: %v", err)
 	}
 	slow := plain(ArrivalsPoisson)
 	slow.RatePerS = 1e-8

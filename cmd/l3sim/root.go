@@ -32,6 +32,7 @@ func (a *app) newRootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on standard error; errors always show")
 	root.AddCommand(
+		a.newCapacityCommand(),
 		a.newConfigCommand(),
 		a.newDRAMCommand(),
 		a.newDiffCommand(),

@@ -1,0 +1,250 @@
+package capacity
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// LeastMeasured is the fewest requests that a rate is judged by: of the 99th percentile 20 are
+// beyond it.
+const LeastMeasured = 2000
+
+// edge is the share of the requests at either end of a run that is not measured.
+const edge = 0.1
+
+// LeastRequests is the requests of a run of which LeastMeasured are measured.
+const LeastRequests = LeastMeasured * 10 / 8
+
+// Load is what a node makes of one rate. Latencies are in milliseconds, as in results.Summary,
+// of the measured requests.
+type Load struct {
+	System        string          `json:"system"`
+	Model         string          `json:"model"`
+	GPU           string          `json:"gpu"`
+	RatePerS      float64         `json:"rate_per_s"`
+	Attainment    float64         `json:"attainment"`
+	GoodputTokens float64         `json:"goodput_tokens_per_s"`
+	TTFT          results.Latency `json:"ttft_ms"`
+	TBT           results.Latency `json:"tbt_ms"`
+	TPOT          results.Latency `json:"tpot_ms"`
+	E2E           results.Latency `json:"e2e_ms"`
+	Saturated     bool            `json:"saturated"`
+	// Met says that the targets are attained by the share of requests that must, and that the
+	// node keeps up.
+	Met bool `json:"met"`
+}
+
+// Answer is what a search found.
+type Answer struct {
+	// Best is the highest rate that meets the targets. Where none does its rate is 0, and the
+	// rest is of the lowest rate tried.
+	Best  Load
+	Tried []Load // by rate
+	// Dips says that a rate below Best did not meet the targets.
+	Dips bool
+	Measured int // requests that each rate is judged by
+	// TooLarge is the requests of a run that fit no empty memory: they attain nothing.
+	TooLarge int
+}
+
+// Search is how a node is searched for its highest rate.
+type Search struct {
+	Precision float64 // largest ratio between the answer and a rate above it that fails, less 1
+	Done      func()  // told of every run, from several goroutines; nil: nobody
+}
+
+// firstRates are the rates that are tried first, in shares of the throughput of a full queue.
+var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
+
+// tries bounds the doublings and halvings beyond firstRates.
+const tries = 24
+
+// judge runs a node at rates.
+type judge struct {
+	cfg      *configs.Config
+	node     *system.Node
+	trace    *traces.Trace
+	from, to int // the measured requests
+	done     func()
+}
+
+// Requests returns the requests that the runs of a configuration have: run.requests of them,
+// or LeastRequests, those of the file again and again where it has fewer.
+func Requests(cfg *configs.Config) (*traces.Trace, error) {
+	c, n := *cfg, cmp.Or(cfg.Run.Requests, LeastRequests)
+	if n < LeastRequests {
+		return nil, &input.Error{Key: "run.requests", Value: strconv.Itoa(n), Expected: fmt.Sprintf("at least %d, of which the middle %d are measured", LeastRequests, LeastMeasured)}
+	}
+	c.Run.Requests = 0
+	if slices.Contains(traces.BuiltinNames(), c.Run.Trace) {
+		c.Run.Requests = n
+	}
+	trace, err := system.LoadRequests(&c)
+	if err != nil {
+		return nil, err
+	}
+	return trace.Repeated(n), nil
+}
+
+// check refuses what has no rate to look for.
+func check(cfg *configs.Config) error {
+	switch kind := cfg.Arrivals.Kind; {
+	case !cfg.SLO.Given():
+		return &input.Error{Key: "--slo", Expected: "targets of latency, such as ttft=2s,tbt=100ms"}
+	case kind == traces.ArrivalsAtOnce || kind == traces.ArrivalsClosed:
+		return &input.Error{Key: "arrivals.kind", Value: strconv.Quote(kind), Expected: "auto, trace, poisson or gamma: arrivals with a rate"}
+	case cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Scale != 1:
+		return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(cfg.Arrivals.RatePerS), Expected: "none, and arrivals.scale = 1: the rate is looked for"}
+	}
+	return nil
+}
+
+// Find returns the highest rate at which a configuration's node serves the requests within its
+// targets. It first tries firstRates, and doubles or halves the rate until the highest fails
+// and one does not; then it bisects between the highest rate that meets the targets and the next
+// higher one that was tried. Where attainment dips at a lower rate the answer is above the dip.
+func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Trace) (*Answer, error) {
+	if err := check(cfg); err != nil {
+		return nil, err
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return nil, err
+	}
+	n := len(trace.Requests)
+	j := &judge{cfg: cfg, node: node, trace: trace, from: int(edge * float64(n)), to: n - int(edge*float64(n)), done: s.Done}
+	full, tooLarge, err := j.full(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{TooLarge: tooLarge, Measured: j.to - j.from}
+	rates := make([]float64, len(firstRates))
+	for i, share := range firstRates {
+		rates[i] = share * full
+	}
+	if err := a.try(ctx, j, rates...); err != nil {
+		return nil, err
+	}
+	for i := 0; i < tries && a.Tried[len(a.Tried)-1].Met; i++ {
+		if err := a.try(ctx, j, 2*a.Tried[len(a.Tried)-1].RatePerS); err != nil {
+			return nil, err
+		}
+	}
+	for i := 0; i < tries && a.highest() < 0; i++ {
+		if err := a.try(ctx, j, a.Tried[0].RatePerS/2); err != nil {
+			return nil, err
+		}
+	}
+	for {
+		best := a.highest()
+		if best < 0 || best == len(a.Tried)-1 || a.Tried[best+1].RatePerS <= (1+s.Precision)*a.Tried[best].RatePerS {
+			return a.settle(best), nil
+		}
+		if err := a.try(ctx, j, math.Sqrt(a.Tried[best].RatePerS*a.Tried[best+1].RatePerS)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// highest returns the place of the highest rate that meets the targets, -1 for none.
+func (a *Answer) highest() int {
+	for i, l := range slices.Backward(a.Tried) {
+		if l.Met {
+			return i
+		}
+	}
+	return -1
+}
+
+// settle makes the rate at a place the answer.
+func (a *Answer) settle(best int) *Answer {
+	if best < 0 {
+		a.Best = a.Tried[0]
+		a.Best.RatePerS = 0
+		return a
+	}
+	a.Best = a.Tried[best]
+	a.Dips = slices.ContainsFunc(a.Tried[:best], func(l Load) bool { return !l.Met })
+	return a
+}
+
+// try runs the node at rates, side by side.
+func (a *Answer) try(ctx context.Context, j *judge, rates ...float64) error {
+	loads := make([]Load, len(rates))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, rate := range rates {
+		group.Go(func() (err error) {
+			loads[i], err = j.at(ctx, rate)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	a.Tried = append(a.Tried, loads...)
+	slices.SortFunc(a.Tried, func(x, y Load) int { return cmp.Compare(x.RatePerS, y.RatePerS) })
+	return nil
+}
+
+// full returns the requests a second that the node serves of a full queue, and how many fit no
+// memory.
+func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error) {
+	r, err := j.node.Run(ctx, j.trace.AtOnce(), system.Options{})
+	if err != nil {
+		return 0, 0, err
+	}
+	served, end := 0, units.Duration(0)
+	for i := range r.Requests {
+		switch q := &r.Requests[i]; q.Outcome {
+		case results.Served:
+			served++
+			end = max(end, q.Finish)
+		case results.TooLarge:
+			tooLarge++
+		}
+	}
+	j.ran()
+	return float64(served) / end.Seconds(), tooLarge, nil
+}
+
+func (j *judge) ran() {
+	if j.done != nil {
+		j.done()
+	}
+}
+
+// at judges one rate.
+func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
+	spec := j.cfg.Arrivals
+	spec.RatePerS = rate
+	trace, err := j.trace.Arrive(spec, j.cfg.Run.Seed)
+	if err != nil {
+		return Load{}, err
+	}
+	middle := system.Middle(trace, j.from, j.to)
+	r, err := j.node.Run(ctx, trace, system.Options{Measure: &middle})
+	if err != nil {
+		return Load{}, err
+	}
+	m := r.Measured(j.from, j.to, middle)
+	j.ran()
+	return Load{
+		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
+		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated,
+	}, nil
+}
