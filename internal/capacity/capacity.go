@@ -55,7 +55,7 @@ type Answer struct {
 	Best  Load
 	Tried []Load // by rate
 	// Dips says that a rate below Best did not meet the targets.
-	Dips bool
+	Dips     bool
 	Measured int // requests that each rate is judged by
 	// TooLarge is the requests of a run that fit no empty memory: they attain nothing.
 	TooLarge int
@@ -71,7 +71,7 @@ type Search struct {
 var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
 
 // tries bounds the doublings and halvings beyond firstRates.
-const tries = 24
+const tries = 8
 
 // judge runs a node at rates.
 type judge struct {

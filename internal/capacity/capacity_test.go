@@ -1,0 +1,138 @@
+package capacity
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// single returns a server of one request at a time, requests of one length, and how long the
+// prompt and the whole of one take.
+func single(t *testing.T, n int, sets ...string) (cfg *configs.Config, trace *traces.Trace, prompt, service units.Duration) {
+	t.Helper()
+	cfg, err := system.Load(configs.Options{Sets: append([]string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "batching.max_num_seqs=1"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace = &traces.Trace{Name: "equal", Requests: make([]traces.Request, n)}
+	for i := range trace.Requests {
+		trace.Requests[i] = traces.Request{ID: i, Input: 1, Output: 12}
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := node.Run(context.Background(), &traces.Trace{Requests: trace.Requests[:1]}, system.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg, trace, r.Requests[0].FirstToken, r.Requests[0].Finish
+}
+
+// waits returns the share of the customers of M/D/1 at a load that wait for at most a number of
+// services (Erlang, 1909; Franx, "A simple solution for the M/D/c waiting time distribution",
+// 2001).
+func waits(rho, services float64) float64 {
+	sum, factorial := 0.0, 1.0
+	for k := 0.0; k <= services; k++ {
+		if k > 0 {
+			factorial *= k
+		}
+		x := rho * (k - services)
+		sum += math.Pow(x, k) / factorial * math.Exp(-x)
+	}
+	return (1 - rho) * sum
+}
+
+// TestSingleServer: the highest rate at which 90% of the requests of a single server wait for at most two
+// services is that of M/D/1, within 2%.
+func TestSingleServer(t *testing.T) {
+	cfg, trace, prompt, service := single(t, 40_000, "arrivals.kind=poisson", "slo.attainment=0.9")
+	cfg.SLO.TTFT = prompt + 2*service
+	low, high := 0.0, 1.0
+	for range 50 {
+		if mid := (low + high) / 2; waits(mid, 2) >= 0.9 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	search := Search{Precision: 0.005}
+	a, err := search.Find(t.Context(), cfg, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Best.RatePerS * service.Seconds(); math.Abs(got/low-1) > 0.02 {
+		t.Errorf("found a load of %.4f, want %.4f", got, low)
+	}
+	if a.Measured != 32_000 || a.TooLarge != 0 || a.Dips || !a.Best.Met || a.Best.Attainment < 0.9 {
+		t.Errorf("%+v", a.Best)
+	}
+	for i, l := range a.Tried {
+		if i > 0 && l.RatePerS <= a.Tried[i-1].RatePerS {
+			t.Errorf("rates out of order: %v after %v", l.RatePerS, a.Tried[i-1].RatePerS)
+		}
+		if l.RatePerS > a.Best.RatePerS && l.Met || l.RatePerS > 1.0/service.Seconds() && !l.Saturated {
+			t.Errorf("%+v", l)
+		}
+		// What attains the targets is a share of what comes.
+		if want := l.RatePerS * l.Attainment * 12; math.Abs(l.GoodputTokens/want-1) > 0.03 && want > 1 {
+			t.Errorf("at %v: a goodput of %v tokens/s, want %v", l.RatePerS, l.GoodputTokens, want)
+		}
+	}
+	again, err := search.Find(t.Context(), cfg, trace)
+	if err != nil || fmt.Sprint(again) != fmt.Sprint(a) {
+		t.Errorf("a second search finds %+v, %v", again, err)
+	}
+}
+
+// TestNoRate: a target that a request alone misses is met at no rate.
+func TestNoRate(t *testing.T) {
+	cfg, trace, prompt, _ := single(t, LeastRequests, "arrivals.kind=poisson")
+	cfg.SLO.TTFT = prompt - 1
+	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+	if err != nil || a.Best.RatePerS != 0 || a.Best.Met || a.Best.Attainment != 0 || a.Best.TTFT.P50 != 1e3*prompt.Seconds() {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestDips: the highest rate that meets the targets is the answer although a lower one fails.
+func TestDips(t *testing.T) {
+	a := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
+	if a.settle(a.highest()); a.Best.RatePerS != 3 || !a.Dips {
+		t.Errorf("%+v", a)
+	}
+	b := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}}}
+	if b.settle(b.highest()); b.Best.RatePerS != 1 || b.Dips {
+		t.Errorf("%+v", b)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	for want, sets := range map[string][]string{
+		"--slo: expected targets of latency":           {},
+		`arrivals.kind = "all-at-once": expected auto`: {"slo.tbt=1s", "arrivals.kind=all-at-once"},
+		"arrivals.rate_per_s = 3: expected none":       {"slo.tbt=1s", "arrivals.rate_per_s=3"},
+		"run.requests = 2499: expected at least 2500":  {"slo.tbt=1s", "run.requests=2499"},
+		`run.trace = "gone.csv": no such file`:         {"slo.tbt=1s", "run.trace=gone.csv"},
+	} {
+		cfg, err := system.Load(configs.Options{Sets: sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace, err := Requests(cfg)
+		if err == nil {
+			_, err = (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+		}
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,233 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// slower is an engine that takes times as long.
+type slower struct {
+	engine
+	times units.Duration
+}
+
+func (e slower) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	end, err := e.engine.run(b, start)
+	return start + e.times*(end-start), err
+}
+
+// TestScaledAlike: where requests come at times, and a node takes, k times as long, everything
+// takes k times as long, to the picosecond. (cpu-offload and gpu+cpu plan by times that
+// their schedulers know from elsewhere.)
+func TestScaledAlike(t *testing.T) {
+	const k = 7
+	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim"} {
+		for _, router := range []string{"round-robin", "least-kv"} {
+			cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "arrivals.kind=gamma", "arrivals.rate_per_s=40", "arrivals.cv=2", "serving.router=" + router}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			node := mustNode(t, cfg)
+			run := func(times units.Duration) []*replica {
+				trace := coming(t, cfg, uneven(60))
+				for i := range trace.Requests {
+					trace.Requests[i].Arrival *= times
+				}
+				together := node.together(trace)
+				replicas := node.divide(trace, Options{}, together)
+				for _, r := range replicas {
+					r.engine = slower{r.engine, times}
+				}
+				if err := node.serve(context.Background(), trace, replicas, together); err != nil {
+					t.Fatal(err)
+				}
+				return replicas
+			}
+			once, slow := run(1), run(k)
+			for i, r := range once {
+				for j := range r.out.requests {
+					a, b := &r.out.requests[j], &slow[i].out.requests[j]
+					if b.Start != k*a.Start || b.FirstToken != k*a.FirstToken || b.Finish != k*a.Finish {
+						t.Fatalf("%s, %s: %+v, and %d times slower %+v", system, router, a, k, b)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestSaturatedThroughput: a node to which more come than it serves has in steady state the throughput
+// that it has on a full queue.
+func TestSaturatedThroughput(t *testing.T) {
+	for _, system := range Names() {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_seqs=48"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		requests := uneven(2400)
+		// steady returns the output tokens a second between the ends of a third and of two
+		// thirds of the requests, in the order in which these end.
+		steady := func() (rate, served float64) {
+			r := mustRun(t, node, coming(t, cfg, requests), false)
+			first, last := ends(r, 800), ends(r, 1600)
+			tokens := 0
+			for i := range r.Requests {
+				if f := r.Requests[i].Finish; f > first && f <= last {
+					tokens += r.Requests[i].Request.Output
+				}
+			}
+			return float64(tokens) / (last - first).Seconds(), 2400 / r.end.Seconds()
+		}
+		closed, served := steady()
+		cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, 1.5*served
+		open, _ := steady()
+		if math.Abs(open/closed-1) > 0.03 {
+			t.Errorf("%s: %.1f tokens/s where too many come, %.1f of a full queue", system, open, closed)
+		}
+	}
+}
+
+// ends returns when the n-th request ends.
+func ends(r *Result, n int) units.Duration {
+	low, high := units.Duration(0), r.end
+	for low < high {
+		mid := (low + high) / 2
+		ended := 0
+		for i := range r.Requests {
+			if r.Requests[i].Finish <= mid {
+				ended++
+			}
+		}
+		if ended >= n {
+			high = mid
+		} else {
+			low = mid + 1
+		}
+	}
+	return low
+}
+
+// TestRouters: a router that looks sends the next request where the fewest tokens are; one that takes
+// turns does not.
+func TestRouters(t *testing.T) {
+	// One long request, and short ones behind it, on two replicas.
+	requests := equalLengths(9, 100, 20)
+	requests[0].Input, requests[0].Output = 8000, 2000
+	for router, want := range map[string]int{"round-robin": 4, "least-kv": 0, "least-outstanding": 0} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router, "arrivals.kind=poisson", "arrivals.rate_per_s=50"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		trace := coming(t, cfg, requests)
+		together := node.together(trace)
+		replicas := node.divide(trace, Options{Check: true}, together)
+		if err := node.serve(context.Background(), trace, replicas, together); err != nil {
+			t.Fatal(err)
+		}
+		beside := -1
+		for i := range replicas[0].out.requests {
+			beside++
+			if p := replicas[0].out.places[i]; i == 0 && p != 0 {
+				t.Fatalf("%s: request %d is the first of the first replica", router, p)
+			}
+		}
+		if beside != want {
+			t.Errorf("%s: %d requests beside the long one, want %d", router, beside, want)
+		}
+	}
+}
+
+// TestLoadOfReplica: what a router knows of a replica, step by step.
+func TestLoadOfReplica(t *testing.T) {
+	var l load
+	q := traces.Request{Input: 10, Output: 3}
+	l.add(&q)
+	for _, c := range []struct {
+		do   func()
+		want load
+	}{
+		{func() {}, load{10, 13}},
+		{func() { l.emit(1, q.Input) }, load{11, 2}}, // the first token, with the prompt
+		{func() { l.emit(1, 0) }, load{12, 1}},
+		{func() { l.emit(1, 0); l.end(&q) }, load{}},
+		{func() { l.add(&q); l.drop(&q) }, load{}},
+	} {
+		if c.do(); l != c.want {
+			t.Errorf("got %+v, want %+v", l, c.want)
+		}
+	}
+}
+
+// TestClosedLoop: with one user each request comes when the one before has been answered and
+// the user has thought; with U users never more than U are there, and with none thinking
+// always U, until the last ones.
+func TestClosedLoop(t *testing.T) {
+	for _, users := range []int{1, 5} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", users), "arrivals.think_time=2s"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		r := mustRun(t, node, coming(t, cfg, uneven(40)), false)
+		for i := range r.Requests {
+			q := &r.Requests[i]
+			if i == 0 && q.Request.Arrival != 2*units.Second || users == 1 && i > 0 && q.Request.Arrival != r.Requests[i-1].Finish+2*units.Second {
+				t.Fatalf("request %d comes at %v", i, q.Request.Arrival)
+			}
+		}
+		if most := mostAtOnce(r); most > users {
+			t.Errorf("%d users have %d requests", users, most)
+		}
+		cfg.Arrivals.ThinkTime = 0
+		r = mustRun(t, node, coming(t, cfg, uneven(40)), false)
+		for i := users; i < len(r.Requests); i++ {
+			if there := atOnce(r, r.Requests[i].Request.Arrival); there != users {
+				t.Fatalf("%d requests when request %d has come, want %d", there, i, users)
+			}
+		}
+	}
+}
+
+// atOnce returns the requests that are there at a time and were not done by then.
+func atOnce(r *Result, now units.Duration) (n int) {
+	for i := range r.Requests {
+		if q := &r.Requests[i]; q.Request.Arrival <= now && q.Finish > now {
+			n++
+		}
+	}
+	return n
+}
+
+func mostAtOnce(r *Result) (most int) {
+	for i := range r.Requests {
+		most = max(most, atOnce(r, r.Requests[i].Request.Arrival))
+	}
+	return most
+}
+
+// TestQueueLimit: of requests that come at once a replica takes as many as may wait, and serves these.
+func TestQueueLimit(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "node.gpus=1", "serving.max_waiting=7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := mustRun(t, mustNode(t, cfg), &traces.Trace{Requests: equalLengths(20, 100, 5)}, false)
+	for i := range r.Requests {
+		if r.Requests[i].Rejected() != (i >= 7) {
+			t.Errorf("request %d: %v", i, r.Requests[i].Outcome)
+		}
+	}
+	s, err := r.Summary(cfg)
+	if err != nil || s.RefusedRequests != 13 || s.RejectedRequests != 0 || s.Goodput.Attainment != 7.0/20 {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
