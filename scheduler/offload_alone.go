@@ -151,17 +151,20 @@ func (o *Offload) later(share float64, time units.Duration, steps, prompts int) 
 			a.next[w.request] = int32(w.emitted + prompts)
 		}
 	}
-	if len(a.log) > 1000 {
-		a.forget(o.aloneIn(0, o.MaxDelay))
-	}
 	return a.ahead(o.aloneIn(time, share))
 }
 
 // aloneIn returns the latest iteration that the GPUs alone, slower by a share, would have
 // ended at a time from now.
 func (o *Offload) aloneIn(time units.Duration, share float64) ended {
-	time += o.clock.now - o.clock.since
-	return o.alone.at(o.clock.since + time - units.Duration(float64(share*float64(time))))
+	at := func(time units.Duration, share float64) ended {
+		time += o.clock.now - o.clock.since
+		return o.alone.at(o.clock.since + time - units.Duration(float64(share*float64(time))))
+	}
+	if len(o.alone.log) > 1000 { // nobody asks for what is earlier
+		o.alone.forget(at(0, o.MaxDelay))
+	}
+	return at(time, share)
 }
 
 // ahead says whether the GPUs alone are ahead of the Offload by the end of an iteration:

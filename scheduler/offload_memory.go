@@ -13,7 +13,7 @@ func (o *Offload) Add(request int32) bool {
 	if !o.canRunOnHost(r) && (o.AllOnHost || !o.canEverRun(r)) {
 		return false
 	}
-	o.queue = append(o.queue, waiting{request: request, prompt: r.Input})
+	o.enqueue(waiting{request: request, prompt: r.Input})
 	return true
 }
 

@@ -192,6 +192,10 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 	for i := range replicas {
 		var requests []traces.Request
 		var places []int32
+		if !together {
+			each := len(trace.Requests)/len(replicas) + 1
+			requests, places = make([]traces.Request, 0, each), make([]int32, 0, each)
+		}
 		for j := i; j < len(trace.Requests) && !together; j += len(replicas) {
 			requests, places = append(requests, trace.Requests[j]), append(places, int32(j))
 		}

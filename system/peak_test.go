@@ -31,7 +31,7 @@ func TestPeak(t *testing.T) {
 					now += units.Duration(r.IntN(3) * (1 + i)) // often at the same time
 					v := r.Int64N(1000)
 					l.set(now, v)
-					functions[i].set(now, v)
+					functions[i].set(now, int32(v))
 				}
 			})
 		}

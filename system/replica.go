@@ -95,11 +95,11 @@ type replicaResult struct {
 // steps is a piecewise constant function of time.
 type steps struct {
 	at    []units.Duration
-	value []int64
+	value []int32
 }
 
 // set changes the value from time t on.
-func (s *steps) set(t units.Duration, v int64) {
+func (s *steps) set(t units.Duration, v int32) {
 	n := len(s.at)
 	if n > 0 && s.value[n-1] == v {
 		return
@@ -282,7 +282,7 @@ func (r *replica) decide(now units.Duration) {
 			r.gaps.leave(p.Request)
 		}
 	}
-	r.out.batch.set(now, int64(r.batch.Decoding()))
+	r.out.batch.set(now, int32(r.batch.Decoding()))
 	r.kvUnits.set(now, r.batcher.UsedUnits())
 	if r.batch.Empty() {
 		return

@@ -1,8 +1,6 @@
 package system
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/l3sim/l3sim/configs"
@@ -163,29 +161,32 @@ func meanOf(functions []*steps, end units.Duration) float64 {
 	return sum
 }
 
-// maxOfSum returns the maximum over time of the sum of several functions.
+// maxOfSum returns the maximum over time of the sum of several functions: what changes at
+// one time counts together.
 func maxOfSum(functions []*steps) int64 {
-	type change struct {
-		at units.Duration
-		by int64
-	}
-	var changes []change
-	for _, f := range functions {
-		before := int64(0)
-		for i, v := range f.value {
-			changes = append(changes, change{f.at[i], v - before})
-			before = v
-		}
-	}
-	slices.SortStableFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	var sum, top int64
-	for i, c := range changes {
-		sum += c.by
-		if i+1 == len(changes) || changes[i+1].at != c.at {
-			top = max(top, sum)
+	next := make([]int, len(functions))
+	for {
+		now := never
+		for i, f := range functions {
+			if next[i] < len(f.at) {
+				now = min(now, f.at[next[i]])
+			}
 		}
+		if now == never {
+			return top
+		}
+		for i, f := range functions {
+			if k := next[i]; k < len(f.at) && f.at[k] == now {
+				sum += int64(f.value[k])
+				if k > 0 {
+					sum -= int64(f.value[k-1])
+				}
+				next[i]++
+			}
+		}
+		top = max(top, sum)
 	}
-	return top
 }
 
 // Summary returns the result in the schema of package results.

@@ -209,8 +209,11 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 		}
 		rate, scale := float64(len(t.Requests)-1)/span.Seconds(), spec.Scale
 		switch {
-		case span == 0:
-			return t.with(slices.Clone(t.Requests), Arrivals{Kind: kind})
+		case span == 0 || spec.RatePerS == 0 && spec.Scale == 1:
+			if span == 0 {
+				rate = 0
+			}
+			return t.with(t.Requests, Arrivals{Kind: kind, RatePerS: rate})
 		case spec.RatePerS > 0:
 			scale = spec.RatePerS / rate
 		}
