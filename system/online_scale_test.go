@@ -231,3 +231,118 @@ func TestQueueLimit(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// uneventful is an engine whose iterations take the times of a list, and the last of it from
+// then on.
+type uneventful struct {
+	engine
+	takes []units.Duration
+}
+
+func (e *uneventful) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+	took := e.takes[0]
+	if len(e.takes) > 1 {
+		e.takes = e.takes[1:]
+	}
+	_, err := e.engine.run(b, start)
+	return start + took, err
+}
+
+// TestAttained: a request attains the targets if its first token is in time, and of its n gaps at most
+// n/100 are too long: the 99th percentile of nearest rank is not above the target then.
+func TestAttained(t *testing.T) {
+	const ms = units.Millisecond
+	for _, c := range []struct {
+		ttft, output, slow int
+		want               bool
+	}{
+		{50, 1, 0, true}, {51, 1, 0, false}, // the target of the first token is 50 ms
+		{50, 2, 0, true}, {50, 2, 1, false},
+		{50, 100, 1, false}, // of 99 gaps the 99th of 99 is the longest
+		{50, 101, 1, true},  // of 100 the longest is beyond the 99th percentile
+		{50, 101, 2, false}, {50, 200, 2, false}, {50, 201, 2, true},
+	} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=1", "slo.ttft=50ms", "slo.tbt=20ms"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		replicas := node.divide(&traces.Trace{Requests: equalLengths(1, 10, c.output)}, Options{Check: false}, false)
+		takes := []units.Duration{units.Duration(c.ttft) * ms}
+		for i := range c.output {
+			if took := 20 * ms; i < c.slow {
+				takes = append(takes, took+1)
+			} else {
+				takes = append(takes, took)
+			}
+		}
+		replicas[0].engine = &uneventful{replicas[0].engine, takes}
+		if err := runAll(context.Background(), replicas); err != nil {
+			t.Fatal(err)
+		}
+		if got := replicas[0].out.requests[0].Attained; got != c.want {
+			t.Errorf("first token after %d ms, %d of %d gaps too long: attained %v", c.ttft, c.slow, c.output-1, got)
+		}
+	}
+}
+
+// TestRoutersDiffer: of a replica with a long prompt that decodes and one with a short prompt and a
+// long way to go, one has more keys and values, the other more tokens to come.
+func TestRoutersDiffer(t *testing.T) {
+	requests := equalLengths(3, 100, 2)
+	requests[0].Input, requests[0].Output = 6000, 300
+	requests[1].Input, requests[1].Output = 10, 2000
+	for router, want := range map[string]int32{"least-kv": 1, "least-outstanding": 0} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "node.gpus=2", "run.system=gpu-only", "serving.router=" + router}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		requests[2].Arrival = 3 * units.Second // the long prompt has its first token
+		trace := &traces.Trace{Requests: requests}
+		replicas := node.divide(trace, Options{Check: true}, true)
+		if err := node.serve(context.Background(), trace, replicas, true); err != nil {
+			t.Fatal(err)
+		}
+		if got := replicas[want].out.places; got[len(got)-1] != 2 {
+			t.Errorf("%s: the third request is not on replica %d", router, want)
+		}
+	}
+}
+
+// TestMeasured: the middle of a run is its requests and the gaps that end in their time.
+func TestMeasured(t *testing.T) {
+	cfg, node, service := serverOf(t, 1, 1, 12)
+	cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, 0.5/service.Seconds()
+	trace := coming(t, cfg, equalLengths(100, 1, 12))
+	middle := Middle(trace, 10, 90)
+	r, err := node.Run(context.Background(), trace, Options{Measure: &middle})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Measured(10, 90, middle)
+	part := &Result{Requests: r.Requests[10:90]}
+	if m.Requests != 80 || m.TTFT != part.outcomes().ttft.Milliseconds() || m.Attainment != 1 {
+		t.Errorf("%+v", m)
+	}
+	// Gaps of one length each: those of requests before the end of the time, not before its start.
+	gap, least, most := (service-r.Requests[0].FirstToken+r.Requests[0].Start)/11, int64(0), int64(0)
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		for k := units.Duration(1); k <= 11; k++ {
+			if at := q.FirstToken + k*gap; at > middle.From+gap && at < middle.To-gap {
+				least++
+			}
+			if at := q.FirstToken + k*gap; at >= middle.From-gap && at <= middle.To+gap {
+				most++
+			}
+		}
+	}
+	if n := r.measured.Count(); n < least || n > most {
+		t.Errorf("%d gaps, want %d to %d", n, least, most)
+	}
+	want := 80 * 12 / (middle.To - middle.From).Seconds() * 79 / 80
+	if math.Abs(m.GoodputTokens/want-1) > 1e-12 {
+		t.Errorf("a goodput of %v tokens/s, want %v", m.GoodputTokens, want)
+	}
+}
