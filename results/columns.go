@@ -51,6 +51,8 @@ func Label(column string) string {
 		return "requests in a decode step, maximum"
 	case "energy_token_j":
 		return "energy per output token (J)"
+	case "rate_per_s":
+		return "request rate (requests/s)"
 	case "input_mean":
 		return "mean input length (tokens)"
 	case "output_mean":

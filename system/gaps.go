@@ -31,6 +31,7 @@ type gaps struct {
 	// Gaps that end in a part of the run, nil for none, once more.
 	measure  *Window
 	measured results.Distribution
+	diary    *diary // to which all gaps go, nil for none
 
 	// With a target, gaps above it are counted for each request: the step's once for all that
 	// share it.
@@ -131,8 +132,11 @@ func (g *gaps) decoded(now units.Duration, n int) {
 	g.own, g.step = g.own[:0], now
 }
 
-// count adds gaps that end now to those that are measured.
+// count adds gaps that end now to those that are measured, and to what is kept.
 func (g *gaps) count(now, gap units.Duration, n int) {
+	if g.diary != nil && n > 0 {
+		g.diary.gaps = append(g.diary.gaps, keptGap{now, gap, n})
+	}
 	if g.measure != nil && g.measure.within(now) {
 		g.measured.Add(int64(gap), int64(n))
 	}

@@ -22,6 +22,8 @@ type Options struct {
 	Check bool
 	// Timeline, if not nil, is the part of the run that the Result records.
 	Timeline *Window
+	// Iterations has Result.Iterations keep each iteration.
+	Iterations bool
 	// Measure, if not nil, is the part of the run whose gaps Result.Measured has.
 	Measure *Window
 	// Progress, if not nil, is told the tokens emitted so far by a replica. Calls
@@ -105,6 +107,9 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 			Replica: i, Window: *o.Timeline, ranksets: ranksets,
 			parts: map[units.Duration][]part{}, latest: map[int]int{},
 		}
+	}
+	if o.Iterations {
+		r.diary = &diary{replica: i}
 	}
 	if o.Progress != nil {
 		r.progress = func(tokens int64) { o.Progress(i, tokens) }

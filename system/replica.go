@@ -23,6 +23,7 @@ type replica struct {
 	ends      units.Duration // of it; never without one
 	fault     error
 	recording *Recording // nil without a timeline
+	diary     *diary     // nil where iterations are not kept
 	unitBytes int64      // of an allocation unit on all channels of the replica
 
 	requests   []traces.Request
@@ -138,7 +139,7 @@ func (r *replica) run(ctx context.Context) error {
 // begin readies a replica to run, with the requests that it knows.
 func (r *replica) begin() {
 	r.gaps = newGaps(len(r.requests), r.slo.TBT)
-	r.gaps.measure = r.measure
+	r.gaps.measure, r.gaps.diary = r.measure, r.diary
 	r.emitted = r.emit
 	r.out.requests = make([]results.Request, len(r.requests))
 	for i := range r.requests {
@@ -300,6 +301,10 @@ func (r *replica) decide(now units.Duration) {
 	r.out.fragmentation += float64(r.batcher.Fragmentation() * (end - now).Seconds())
 	if r.check != nil {
 		r.checkIteration(now)
+	}
+	if r.diary != nil {
+		did := r.engine.done().since(&before)
+		r.diary.add(r, now, end, &did)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
 		did := r.engine.done().since(&before)

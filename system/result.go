@@ -15,9 +15,12 @@ type Result struct {
 	Wall       time.Duration     // set by the caller
 	Tasks      int64             // operations of the run, those of skipped layers included
 	Recordings []*Recording      // a replica each, with Options.Timeline
+	// Iterations is those of one replica after another, with Options.Iterations.
+	Iterations []results.IterationRecord
 
 	trace                        *traces.Trace
 	tbt                          *results.Distribution // all gaps
+	gaps                         []keptGap             // with Options.Iterations
 	measured                     results.Distribution  // those of Options.Measure
 	tbtDecode                    results.Latency
 	stall                        results.Stalls
@@ -64,6 +67,10 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.fragmentation += rep.out.fragmentation
 		total.addAll(&rep.busy)
 		r.Tasks += rep.engine.done().tasks
+		if rep.diary != nil {
+			r.Iterations = append(r.Iterations, rep.diary.iterations...)
+			r.gaps = append(r.gaps, rep.diary.gaps...)
+		}
 		if rep.recording != nil {
 			r.Recordings = append(r.Recordings, rep.recording)
 		}

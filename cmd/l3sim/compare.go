@@ -54,6 +54,7 @@ type comparison struct {
 
 // comparedRun is what is kept of one run.
 type comparedRun struct {
+	node    *system.Node
 	config  *configs.Config
 	result  *system.Result
 	summary *results.Summary
@@ -122,7 +123,7 @@ func (c *comparison) simulate(ctx context.Context, p *sweep.Point, cfg *configs.
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.runs[p.Hash] = &comparedRun{cfg, result, summary}
+	c.runs[p.Hash] = &comparedRun{node, cfg, result, summary}
 	return summary, nil
 }
 
@@ -146,12 +147,16 @@ func (c *comparison) write(f *runFlags, late bool) error {
 			continue // it failed
 		}
 		recordings = append(recordings, r.result.Recordings...)
-		if f.out == "" {
-			continue
+		folder := strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name)
+		if f.plots != "" {
+			if err := plotRun(filepath.Join(f.plots, folder), r.node, r.result); err != nil {
+				return err
+			}
 		}
-		dir := filepath.Join(f.out, strings.NewReplacer("/", "_", `\`, "_").Replace(p.Name))
-		if err := writeRun(dir, r.config, r.result, r.summary); err != nil {
-			return err
+		if f.out != "" {
+			if err := writeRun(f, filepath.Join(f.out, folder), r.config, r.result, r.summary); err != nil {
+				return err
+			}
 		}
 	}
 	if f.timeline == "" || late {

@@ -33,6 +33,9 @@ type runFlags struct {
 
 	timeline string // file
 	window   string
+
+	iterations bool
+	plots      string // folder
 }
 
 func (a *app) newRunCommand() *cobra.Command {
@@ -55,13 +58,18 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/laws.md during the run")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
 	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
+	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")
+	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, into `folder`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given, err := f.config.given(cmd)
 		if err != nil {
 			return err
 		}
-		if err := notEmpty(cmd, "out", "timeline"); err != nil {
+		if err := notEmpty(cmd, "out", "timeline", "plots"); err != nil {
 			return err
+		}
+		if f.iterations && f.out == "" {
+			return &input.Error{Key: "--iterations", Expected: "--out with the folder of iterations.csv"}
 		}
 		several, err := comparisonOf(given)
 		if err != nil {
@@ -82,7 +90,7 @@ func (a *app) newRunCommand() *cobra.Command {
 // options returns how the runs of a command are carried out.
 func (f *runFlags) options() (system.Options, error) {
 	window, err := f.timelineWindow()
-	return system.Options{Exact: f.exact, Check: f.check, Timeline: window}, err
+	return system.Options{Exact: f.exact, Check: f.check, Timeline: window, Iterations: f.iterations || f.plots != ""}, err
 }
 
 // run simulates the trace that the configuration names.
@@ -126,7 +134,12 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	}
 	a.noteRejections("", summary)
 	if f.out != "" {
-		if err := writeRun(f.out, cfg, result, summary); err != nil {
+		if err := writeRun(f, f.out, cfg, result, summary); err != nil {
+			return err
+		}
+	}
+	if f.plots != "" {
+		if err := plotRun(f.plots, node, result); err != nil {
 			return err
 		}
 	}
@@ -146,8 +159,12 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 	return late
 }
 
-// noteRejections says how many requests a run could never hold.
+// noteRejections says how many requests a run could never hold, and, where a table does not, that
+// it could not keep up.
 func (a *app) noteRejections(run string, s *results.Summary) {
+	if s.Saturated && run != "" && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %smore requests come than are served: latencies are a matter of how long the run is\n", run)
+	}
 	if n := s.RejectedRequests; n > 0 && !a.quiet {
 		fmt.Fprintf(a.stderr, "l3sim: %s%d of %d requests fit no empty memory and were rejected\n", run, n, s.Trace.Requests)
 	}
@@ -180,6 +197,11 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 func (f *runFlags) writable() error {
 	if f.out != "" {
 		if err := creatable(f.out); err != nil {
+			return err
+		}
+	}
+	if f.plots != "" {
+		if err := writableFolder("--plots", f.plots); err != nil {
 			return err
 		}
 	}
@@ -248,13 +270,16 @@ func folderError(flag, dir string, err error) error {
 }
 
 // writeRun writes the files of one run to dir.
-func writeRun(dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
-	err := results.WriteFiles(dir, []results.File{
+func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s *results.Summary) error {
+	files := []results.File{
 		{Name: "summary.json", Write: s.WriteJSON},
 		{Name: "requests.csv", Write: func(w io.Writer) error { return results.WriteRequests(w, r.Requests) }},
 		{Name: "config.toml", Write: cfg.WriteTOML},
-	})
-	if err != nil {
+	}
+	if f.iterations {
+		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
+	}
+	if err := results.WriteFiles(dir, files); err != nil {
 		return fmt.Errorf("--out %s: %w", dir, err)
 	}
 	return nil

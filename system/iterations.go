@@ -1,0 +1,35 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// diary is what is kept of each iteration of a replica, with Options.Iterations.
+type diary struct {
+	replica    int
+	iterations []results.IterationRecord
+	gaps       []keptGap
+}
+
+// keptGap is a gap that so many requests have at a time.
+type keptGap struct {
+	at, gap  units.Duration
+	requests int
+}
+
+// add keeps an iteration that has been formed and run.
+func (d *diary) add(r *replica, start, end units.Duration, did *work) {
+	x := results.IterationRecord{
+		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
+		KV:  units.Bytes(r.kvBytes(r.batcher.UsedUnits())),
+		GPU: did.gpu, PIM: did.pim, PCIeDown: did.pcieDown, PCIeUp: did.pcieUp, Channel: did.channel,
+	}
+	for i := range r.batch.Sub {
+		s := &r.batch.Sub[i]
+		x.PromptTokens += s.PrefillTokens()
+		x.FirstTokens += s.Emitting()
+	}
+	x.FirstTokens -= x.Decoding
+	d.iterations = append(d.iterations, x)
+}

@@ -1,0 +1,100 @@
+package system
+
+import (
+	"strconv"
+
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// overTimeColumns are the columns of OverTime.
+var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decoding", "requests_prefilling", "requests_waiting", "kv_bytes",
+	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
+
+// OverTime returns a table of a run with Options.Iterations, a row for each of so many equal parts
+// of its time: tokens emitted a second; requests that decode, prefill and wait, bytes of keys
+// and values and shares of time that resources work, each mean over the time; percentiles of
+// the gaps between tokens that end in it, empty where none does.
+func (r *Result) OverTime(n *Node, parts int) *results.Table {
+	bins := make([]bin, parts)
+	width := r.end/units.Duration(parts) + 1
+	for i := range r.Iterations {
+		x := &r.Iterations[i]
+		bins[(x.End-1)/width].tokens += int64(x.Decoding + x.FirstTokens)
+		for k := x.Start / width; k <= (x.End-1)/width; k++ {
+			part := min(x.End, (k+1)*width) - max(x.Start, k*width)
+			bins[k].add(x, part.Seconds(), float64(part)/float64(x.End-x.Start))
+		}
+	}
+	for _, g := range r.gaps {
+		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
+	}
+	t := &results.Table{Name: "run", Columns: overTimeColumns}
+	devices := float64(n.Replicas() * n.attentionDevices())
+	for k := range bins {
+		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices))
+	}
+	return t
+}
+
+// bin is a part of the time.
+type bin struct {
+	tokens int64
+	// Integrals over time, in seconds.
+	decoding, prefilling, waiting, kv   float64
+	gpu, pim, pcieDown, pcieUp, channel float64
+	gaps                                results.Distribution
+}
+
+// add adds so many seconds of an iteration, a share of it.
+func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
+	b.decoding += float64(float64(x.Decoding) * seconds)
+	b.prefilling += float64(float64(x.InSystem-x.Decoding-x.Waiting) * seconds)
+	b.waiting += float64(float64(x.Waiting) * seconds)
+	b.kv += float64(float64(x.KV) * seconds)
+	for _, r := range []struct {
+		sum  *float64
+		work units.Duration
+	}{{&b.gpu, x.GPU}, {&b.pim, x.PIM}, {&b.pcieDown, x.PCIeDown}, {&b.pcieUp, x.PCIeUp}, {&b.channel, x.Channel}} {
+		*r.sum += float64(r.work.Seconds() * share)
+	}
+}
+
+// row returns the cells of a part of the time.
+func (b *bin) row(at, seconds, replicas, devices float64) []string {
+	var cells []string
+	for _, v := range []float64{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
+		b.gpu / seconds / replicas, b.pim / seconds / devices, b.pcieDown / seconds / replicas, b.pcieUp / seconds / replicas, b.channel / seconds / replicas} {
+		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	if b.gaps.Count() == 0 {
+		return append(cells, "", "", "")
+	}
+	l := b.gaps.Milliseconds()
+	for _, v := range []float64{l.P50, l.P99, l.Max} {
+		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
+	}
+	return cells
+}
+
+// Gaps returns a table of the times between tokens: each percentile of all gaps.
+func (r *Result) Gaps() *results.Table {
+	t := &results.Table{Name: "run", Columns: []string{"tbt_ms"}}
+	for percent := 1; percent <= 100 && r.tbt.Count() > 0; percent++ {
+		t.Rows = append(t.Rows, []string{strconv.FormatFloat(float64(r.tbt.Percentile(percent))/1e9, 'f', -1, 64)})
+	}
+	return t
+}
+
+// FirstTokens returns a table of the times to the first token and of queueing, a row for each
+// request that was served.
+func (r *Result) FirstTokens() *results.Table {
+	t := &results.Table{Name: "run", Columns: []string{"ttft_ms", "queue_ms"}}
+	ms := func(d units.Duration) string { return strconv.FormatFloat(1e3*d.Seconds(), 'f', -1, 64) }
+	for i := range r.Requests {
+		if q := &r.Requests[i]; !q.Rejected() {
+			t.Rows = append(t.Rows, []string{ms(q.FirstToken - q.Request.Arrival), ms(q.Start - q.Request.Arrival)})
+		}
+	}
+	return t
+}
