@@ -295,7 +295,11 @@ func TestSaturated(t *testing.T) {
 		}
 		return mustRun(t, node, coming(t, &c, equalLengths(n, in, out)), false).saturated
 	}
-	for seed := range uint64(40) {
+	seeds := uint64(40)
+	if testing.Short() {
+		seeds = 6
+	}
+	for seed := range seeds {
 		if at(traces.ArrivalsPoisson, 0.8, seed) {
 			t.Errorf("seed %d: saturated at 80%%", seed)
 		}
