@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"math/rand/v2"
-	"slices"
 	"sort"
 
 	"github.com/l3sim/l3sim/traces"
@@ -120,17 +119,6 @@ func (s *Scheduler) Add(request int32) bool {
 	}
 	s.enqueue(waiting{request: request, prompt: r.Input})
 	return true
-}
-
-// enqueue puts a request at the end of the queue. Places of requests that have left it are
-// used again once they are most of it, but for some that stay for those that come back.
-func (s *Scheduler) enqueue(w waiting) {
-	const back = 256
-	if s.head > 4*back && s.head > len(s.queue)/2 {
-		s.queue = append(s.queue[:back], s.queue[s.head:]...)
-		s.head = back
-	}
-	s.queue = append(s.queue, w)
 }
 
 // KVTokens returns the number of tokens of a request with keys and values at its end.
@@ -377,16 +365,6 @@ func (s *Scheduler) enter(d Decoding) {
 	s.decoding[at] = d
 }
 
-// pushFront returns a request to the head of the queue.
-func (s *Scheduler) pushFront(w waiting) {
-	if s.head == 0 {
-		s.queue, s.head = slices.Insert(s.queue, 0, waiting{}), 1
-	}
-	s.head--
-	s.queue[s.head] = w
-	s.blocked = false
-}
-
 // UsedUnits returns the allocation units in use, on one channel.
 func (s *Scheduler) UsedUnits() int64 { return s.ledger.Used() }
 
@@ -404,6 +382,3 @@ func (s *Scheduler) Fragmentation() float64 {
 	}
 	return s.ledger.fragmentation(unused)
 }
-
-// Waiting returns the requests that still have prompt tokens to prefill.
-func (s *Scheduler) Waiting() int { return len(s.queue) - s.head }

@@ -1,0 +1,114 @@
+package system
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/units"
+)
+
+// bounds is what the hardware of a replica can do at most.
+type bounds struct {
+	hbm              units.Bandwidth
+	kvToken, weights units.Bytes // of a token in all layers, and read at least in every iteration
+	attends          *attends    // nil where every step reads the whole context
+}
+
+// contexts returns the sum of the contexts of the decode steps of a request.
+func contexts(in, out int) float64 {
+	steps := float64(out - 1)
+	return float64((float64(in) + float64((steps+1)/2)) * steps)
+}
+
+// decodedContexts returns the sum of the contexts of all decode steps. Tokens that follow a
+// preemption come from a prompt.
+func (r *replica) decodedContexts() (sum float64) {
+	for i := range r.out.requests {
+		if q := &r.out.requests[i]; !q.Rejected() {
+			sum += contexts(q.Request.Input, q.Request.Output)
+		}
+	}
+	return sum - float64(r.batcher.RecomputedContexts())
+}
+
+// reads returns the bytes of keys and values that the decode steps of a request read.
+func (b *bounds) reads(in, out int) (bytes float64) {
+	if b.attends == nil {
+		return contexts(in, out) * float64(b.kvToken)
+	}
+	for context := in + 1; context < in+out; context++ {
+		bytes += b.attends.read(policy.Request{Prompt: in, Context: context})
+	}
+	return bytes
+}
+
+// checkIteration verifies the laws of scheduling and memory for the batch that
+// has been formed, and reports what the engine found.
+func (r *replica) checkIteration(now units.Duration) {
+	c := r.check
+	c.progress(r.batch, now)
+	if err := r.batcher.CheckMemory(); err != nil {
+		c.fail(LawMemory, now, "%v", err)
+	}
+	if err := r.batcher.CheckAdmission(); err != nil {
+		c.fail(LawAdmission, now, "%v", err)
+	}
+	if err := c.err(); err != nil {
+		r.fault = err
+	}
+}
+
+// checkEnd verifies the laws of a whole run.
+func (r *replica) checkEnd() error {
+	c := r.check
+	var tokens, gaps int64
+	var between float64 // first tokens and last ones, in picoseconds
+	for i := range r.out.requests {
+		q := &r.out.requests[i]
+		if q.Rejected() {
+			continue
+		}
+		tokens += int64(q.Request.Output)
+		gaps += int64(q.Request.Output - 1)
+		between += float64(q.Finish - q.FirstToken)
+		if q.FirstToken <= q.Request.Arrival || q.Finish < q.FirstToken {
+			c.fail(LawTokens, r.out.end, "request %d arrives at %v, emits its first token at %v and its last at %v",
+				q.Request.ID, q.Request.Arrival, q.FirstToken, q.Finish)
+		}
+	}
+	if n := r.gaps.decode.Count() + r.gaps.stalls.Count(); r.out.tokens != tokens || n != gaps {
+		c.fail(LawTokens, r.out.end, "%d tokens and %d gaps, want %d and %d", r.out.tokens, n, tokens, gaps)
+	}
+	if sum := r.gaps.decode.Sum() + r.gaps.stalls.Sum(); math.Abs(sum-between) > 1e-9*between {
+		c.fail(LawTokens, r.out.end, "gaps between tokens of %.6f s in all, from first tokens to last ones it is %.6f s", sum/1e12, between/1e12)
+	}
+	if r.load != (load{}) {
+		c.fail(LawRequests, r.out.end, "a router sees tokens after the last request: %+v", r.load)
+	}
+	if used := r.batcher.UsedUnits(); used != 0 {
+		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
+	}
+	r.checkThroughput()
+	return c.err()
+}
+
+// checkThroughput verifies that the replica was not faster than the peak
+// bandwidth of decode attention for the keys and values that it read, nor than
+// that of its GPUs for reading all weights once an iteration.
+func (r *replica) checkThroughput() {
+	var read float64
+	for i := range r.out.requests {
+		if q := &r.out.requests[i]; !q.Rejected() {
+			read += float64(r.bounds.reads(q.Request.Input, q.Request.Output))
+		}
+	}
+	// Tokens that follow a preemption are computed by the GPU.
+	read -= float64(float64(r.batcher.RecomputedContexts()) * float64(r.bounds.kvToken))
+	took := r.out.end.Seconds()
+	if least := read / float64(r.engine.peak()); took < least {
+		r.check.fail(LawThroughput, r.out.end, "reading all keys and values takes %.6f s at the peak of decode attention, the run %.6f s", least, took)
+	}
+	if least := float64(r.bounds.weights) * float64(r.out.iterations) / float64(r.bounds.hbm); took < least {
+		r.check.fail(LawThroughput, r.out.end, "reading the weights %d times takes %.6f s at the peak of HBM, the run %.6f s", r.out.iterations, least, took)
+	}
+}
