@@ -239,6 +239,21 @@ func TestParquetEncodings(t *testing.T) {
 	}
 }
 
+// TestLongColumns: columns of more values than are read at a time.
+func TestLongColumns(t *testing.T) {
+	want := &Trace{Requests: make([]Request, 5*parquetBatch+3)}
+	for i := range want.Requests {
+		want.Requests[i] = Request{ID: i, Arrival: units.Duration(i) * units.Millisecond, Input: 1 + i, Output: 1 + i%7}
+	}
+	var file bytes.Buffer
+	if err := want.Write(&file, "parquet"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read("f", &file, 0); err != nil || !same(got.Requests, want.Requests) {
+		t.Errorf("%d requests, %v", len(got.Requests), err)
+	}
+}
+
 // TestTokens compares with what OpenAI publishes of cl100k_base,
 // https://developers.openai.com/cookbook/examples/how_to_count_tokens_with_tiktoken.
 func TestTokens(t *testing.T) {

@@ -184,7 +184,7 @@ func (c *collector) conversation(line int, o object, raw []byte, t *table) ([]ro
 			return nil, input.Edit(c.at(line, err), func(e *input.Error) { e.Key = strings.TrimSuffix(key+"."+e.Key, ".") })
 		}
 		at = at.after(think)
-		rows[i].arrival, rows[i].session, rows[i].waits, rows[i].think = at, session, i > 0, think
+		rows[i].arrival, rows[i].session, rows[i].waits, rows[i].think = at, session, true, think
 		wait, ok := call.text(durationField)
 		d, good := parseNanoseconds(wait)
 		if ok && (!good || d.seconds > maxSeconds) {

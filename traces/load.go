@@ -89,7 +89,7 @@ type row struct {
 	line          int
 	hashes        []uint64
 	session       string // "" for a request of no conversation
-	waits         bool   // for the turn before it, and think behind that
+	waits         bool   // for the turn before it, if there is one, and think behind that
 	think         units.Duration
 	failed        bool // it has no answer
 }

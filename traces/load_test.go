@@ -180,6 +180,9 @@ func TestReadErrors(t *testing.T) {
 		{"JSON no tokens", `{"timestamp": 0, "input_length": 5, "output_length": 0}`, "f:1: output_length = 0: expected"},
 		{"JSON negative time", `{"timestamp": -1, "input_length": 5, "output_length": 1}`, "f:1: timestamp = -1: expected milliseconds"},
 		{"truncated gzip", string(zip(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:40], "f: unexpected EOF"},
+		{"a large window of zstd", "\x28\xb5\x2f\xfd\x00\x90\x01\x00\x00", "f: window size exceeded"},
+		{"the largest window of zstd", "\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00", "f: expected at least one request"},
+		{"truncated zstd", string(zipStandard(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:20], "unexpected EOF"},
 		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
 	} {
 		trace, err := read("f", strings.NewReader(c.text), 0)

@@ -163,6 +163,14 @@ func TestDecimals(t *testing.T) {
 			t.Errorf("%q: %t", text, ok)
 		}
 	}
+	for text, want := range map[string]instant{
+		"0.0000000000005": {0, 1}, "0.0000000000004999": {}, "7.9999999999995": {8, 0}, "5e-13": {0, 1}, "4e-13": {}, "0.000000000001": {0, 1},
+		"1700000000.123456789012": {1_700_000_000, 123_456_789_012}, "1.5e3": {1500, 0}, "999999999999.9999999999994": {999_999_999_999, 999_999_999_999},
+	} {
+		if got, ok := parseDecimal(text, 0); !ok || got != want {
+			t.Errorf("%s: got %+v, want %+v", text, got, want)
+		}
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		scale := rapid.SampledFrom([]int{0, 3, 6, 9}).Draw(t, "scale")
 		text := rapid.StringMatching(`[0-9]{0,14}\.?[0-9]{0,20}([eE][-+]?[0-9]{1,2})?`).Draw(t, "text")

@@ -112,7 +112,7 @@ func (s *shareGPT) rows(line int, key string, messages []message) ([]row, error)
 			if before > maxTokens || tokens > maxTokens {
 				return nil, &input.Error{File: s.file, Line: line, Key: fmt.Sprintf("%s[%d]", key, i), Expected: fmt.Sprintf("at most %d tokens", maxTokens)}
 			}
-			rows = append(rows, row{line: line, input: before, output: tokens, session: key, waits: len(rows) > 0, failed: before == 0 || tokens == 0})
+			rows = append(rows, row{line: line, input: before, output: tokens, session: key, waits: true, failed: before == 0 || tokens == 0})
 		}
 		before, asked = before+tokens, !answer
 	}

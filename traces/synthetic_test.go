@@ -157,7 +157,7 @@ func TestSyntheticGolden(t *testing.T) {
 func TestFixed(t *testing.T) {
 	for _, spec := range []SyntheticSpec{
 		{Distribution: Fixed, MaxTokens: 999, InputMean: 500.4, InputStd: 70, OutputMean: 7, OutputStd: 99},
-		{Distribution: Gamma, MaxTokens: 999, InputMean: 500.4, OutputMean: 7}, {Distribution: Auto, MaxTokens: 999, InputMean: 500.4, OutputMean: 7},
+		{Distribution: Gamma, MaxTokens: 999, InputMean: 500.4, OutputMean: 7}, {Distribution: Gamma, MaxTokens: 999, InputMean: 500.4, InputStd: 1e-200, OutputMean: 7, OutputStd: 1e-300}, {Distribution: Auto, MaxTokens: 999, InputMean: 500.4, OutputMean: 7},
 	} {
 		trace, err := Synthetic(Own, 50, 3, spec)
 		if err != nil {

@@ -380,26 +380,3 @@ func TestTraceLostAfterPlanning(t *testing.T) {
 		}
 	}
 }
-
-// TestDrawnLengths: of a file whose lengths are drawn, every seed has its own requests; of
-// a file as it is, all have the same.
-func TestDrawnLengths(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "trace.csv")
-	if err := os.WriteFile(path, []byte("num_prefill_tokens,num_decode_tokens\n1,10\n2,20\n3,30\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	for distribution, same := range map[string]bool{"auto": true, "empirical": false} {
-		p := plan(t, "[set]\nrun.model = \"llama-2-7b\"\nrun.requests = 3\nrun.trace = '"+path+"'\ntraces.distribution = \""+distribution+"\"\n[grid]\nrun.seed = [1, 2]\n")
-		var hashes []string
-		for i := range p.Points {
-			info, err := p.traces.info(config(t, p, i))
-			if err != nil {
-				t.Fatal(err)
-			}
-			hashes = append(hashes, info.hash)
-		}
-		if len(hashes) != 2 || (hashes[0] == hashes[1]) != same {
-			t.Errorf("%s: %v", distribution, hashes)
-		}
-	}
-}
