@@ -320,6 +320,27 @@ func TestEqualQueries(t *testing.T) {
 	})
 }
 
+// TestScoredElsewhere: pages that something else scores from full pages' bounds, with a sixteenth of the query, are those that
+// the state's own scores choose, however a group adds them up.
+func TestScoredElsewhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawPages(t, func(s *Spec) { s.SelectPrecision = "fp32" })
+		other := d.newState(d.spec).(*pageState)
+		other.ScoreBy(func(scores []float64, split []float32) {
+			if full := other.Bounded(); len(scores) > full || full != other.tokens/other.LogicalTokens() {
+				t.Fatalf("%d pages are scored, %d of %d tokens are full", len(scores), full, other.LogicalTokens())
+			}
+			for i := range scores {
+				scores[i] = 0
+				for e, b := range other.Bounds(i) {
+					scores[i] += float64(split[e]) * float64(b)
+				}
+			}
+		})
+		d.sameTokens(t, d.prompt, d.st, other, d.sequence, d.sequence)
+	})
+}
+
 // TestDroppedBound: the dropped mass over the kept mass is at most what the scores of the
 // dropped pages say, and that where pages are one token.
 func TestDroppedBound(t *testing.T) {
