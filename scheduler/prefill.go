@@ -41,6 +41,7 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 		s.kvOnGPU += w.prompt
 	}
 	w.finished += tokens
+	w.begun = true
 	s.chunked = append(s.chunked, *w)
 	s.head++
 }

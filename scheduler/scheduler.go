@@ -26,6 +26,7 @@ type waiting struct {
 	prompt   int  // tokens to prefill
 	emitted  int  // output tokens emitted before
 	finished int  // prompt tokens prefilled
+	begun    bool // some were once
 	cut      bool // its keys and values are counted in kvOnGPU
 	held     bool
 	hold     Reservation

@@ -102,7 +102,7 @@ func (s *Scheduler) InSystem() int {
 func (o *Offload) InSystem() int { return o.Scheduler.InSystem() + len(o.hosted) }
 
 // Expire drops the requests that came before a time and whose prompts have not begun, the
-// oldest first. Requests that have memory, or had it, stay.
+// oldest first. One that has memory already frees it.
 func (s *Scheduler) Expire(before units.Duration, dropped func(request int32)) {
 	first := s.head
 	for first < len(s.queue) && !s.queue[first].fresh() {
@@ -110,6 +110,9 @@ func (s *Scheduler) Expire(before units.Duration, dropped func(request int32)) {
 	}
 	last := first
 	for last < len(s.queue) && s.queue[last].fresh() && s.requests[s.queue[last].request].Arrival < before {
+		if w := &s.queue[last]; w.held {
+			s.place.release(w.hold)
+		}
 		dropped(s.queue[last].request)
 		last++
 	}
@@ -127,5 +130,5 @@ func (o *Offload) Expire(before units.Duration, dropped func(request int32)) {
 	})
 }
 
-// fresh says that a request has neither memory nor tokens, and had none.
-func (w *waiting) fresh() bool { return !w.held && w.finished == 0 && w.emitted == 0 }
+// fresh says that no token of a request was ever computed.
+func (w *waiting) fresh() bool { return !w.begun && w.emitted == 0 }

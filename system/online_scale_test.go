@@ -346,3 +346,37 @@ func TestMeasured(t *testing.T) {
 		t.Errorf("a goodput of %v tokens/s, want %v", m.GoodputTokens, want)
 	}
 }
+
+// TestTurnsWait: a turn of a conversation comes when the one before has ended and its user has
+// thought, in every system; other requests come at their times. All at once, none waits.
+func TestTurnsWait(t *testing.T) {
+	requests := equalLengths(6, 500, 20)
+	for i, turn := range map[int]traces.Turn{0: {Session: 3}, 2: {Session: 3, Number: 1, Waits: true, Think: units.Second}, 5: {Session: 3, Number: 2, Waits: true},
+		3: {Session: 4, Number: 7, Waits: true}} { // its conversation began before the trace
+		requests[i].Turn = &turn
+	}
+	for i := range requests {
+		requests[i].Arrival = units.Duration(i) * units.Millisecond
+	}
+	for _, system := range Names() {
+		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := mustNode(t, cfg)
+		r := mustRun(t, node, coming(t, cfg, requests), true)
+		q := r.Requests
+		if q[2].Request.Arrival != q[0].Finish+units.Second || q[5].Request.Arrival != q[2].Finish {
+			t.Errorf("%s: turns come at %v and %v after ends at %v and %v", system, q[2].Request.Arrival, q[5].Request.Arrival, q[0].Finish, q[2].Finish)
+		}
+		for _, i := range []int{0, 1, 3, 4} {
+			if q[i].Request.Arrival != requests[i].Arrival {
+				t.Errorf("%s: request %d comes at %v", system, i, q[i].Request.Arrival)
+			}
+		}
+		cfg.Arrivals.Kind = traces.ArrivalsAtOnce
+		if r := mustRun(t, node, coming(t, cfg, requests), true); r.Requests[5].Request.Arrival != 0 {
+			t.Errorf("%s: a turn waits although all are there", system)
+		}
+	}
+}

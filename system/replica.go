@@ -30,7 +30,7 @@ type replica struct {
 	measure    *Window
 	gaps       gaps
 	emitted    func(request int32, tokens int)
-	left       func() // a request has left; nil where nobody waits for that
+	left       func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
 	load       load
 	population population
 	out        replicaResult
@@ -206,7 +206,7 @@ func (r *replica) take(i int32, now units.Duration) {
 		return
 	}
 	q.Finish = now
-	r.leave(false)
+	r.leave(i, false)
 }
 
 // expire drops the requests that have waited too long.
@@ -218,17 +218,17 @@ func (r *replica) expire(now units.Duration) {
 		q := &r.out.requests[i]
 		q.Outcome, q.Finish = results.Expired, now
 		r.load.drop(&q.Request)
-		r.leave(true)
+		r.leave(i, true)
 	})
 }
 
 // leave notes that a request has left, one that was queued or not.
-func (r *replica) leave(queued bool) {
+func (r *replica) leave(request int32, queued bool) {
 	if r.check != nil && queued {
 		r.check.here--
 	}
 	if r.left != nil {
-		r.left()
+		r.left(r.out.places[request])
 	}
 }
 
@@ -337,7 +337,7 @@ func (r *replica) emit(request int32, tokens int) {
 		slow := r.gaps.slowOf(request, prompt)
 		q.Attained = (r.slo.TTFT == 0 || q.FirstToken-q.Request.Arrival <= r.slo.TTFT) && slow <= int64(tokens-1)/100
 		r.load.end(&q.Request)
-		r.leave(true)
+		r.leave(request, true)
 	} else if prompt {
 		r.gaps.enter(request, now)
 	}

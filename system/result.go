@@ -260,7 +260,7 @@ func (r *Result) outcomes() *outcomes {
 // arrivals describes how the requests came; of a closed loop, what rate came of it.
 func (r *Result) arrivals() results.Arrivals {
 	a := r.trace.Described()
-	if a.Closed != nil {
+	if a.Closed != nil || r.trace.Waits() {
 		last := units.Duration(0)
 		for i := range r.Requests {
 			last = max(last, r.Requests[i].Request.Arrival)

@@ -18,34 +18,44 @@ type front struct {
 	replicas []*replica
 	router   string
 	requests []traces.Request
-	next     int32   // first request of order that has not come
-	order    []int32 // of the requests, by arrival; nil in a closed loop
-	users    users   // times at which users send a request
+	order    []int32 // requests that come whatever becomes of others, by arrival; in a closed loop as users send them
+	next     int     // first of order that has not come
+	closed   bool    // order waits for users
 	think    func() units.Duration
+	due      due             // what users send
+	after    map[int32]int32 // of a turn of a conversation, the turn that waits for its end
 	now      units.Duration
 }
 
 // together says whether the replicas of a node depend on one another.
 func (n *Node) together(trace *traces.Trace) bool {
-	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || trace.Arrivals.Closed != nil
+	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || trace.Arrivals.Closed != nil || trace.Waits()
 }
 
 // newFront returns the front of replicas that know none of the requests yet.
 func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
-	f := &front{replicas: replicas, router: router, requests: trace.Requests}
-	if c := trace.Arrivals.Closed; c != nil {
-		f.think = c.Thinking()
-		for range min(c.Users, len(f.requests)) {
-			f.send()
-		}
-		for _, r := range replicas {
-			r.left = f.send
-		}
-		return f
+	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests)}
+	for _, r := range replicas {
+		r.left = f.answer
 	}
-	f.order = inOrder(f.requests)
+	if c := trace.Arrivals.Closed; c != nil {
+		f.closed, f.think = true, c.Thinking()
+		for range min(c.Users, len(f.requests)) {
+			f.answer(nobody)
+		}
+	} else if trace.Waits() {
+		f.after = trace.Turns()
+		waits := make([]bool, len(f.requests))
+		for _, next := range f.after {
+			waits[next] = true
+		}
+		f.order = slices.DeleteFunc(f.order, func(place int32) bool { return waits[place] })
+	}
 	return f
 }
+
+// nobody is the place of no request.
+const nobody = -1
 
 // inOrder returns the places of requests by arrival.
 func inOrder(requests []traces.Request) []int32 {
@@ -57,19 +67,26 @@ func inOrder(requests []traces.Request) []int32 {
 	return order
 }
 
-// send has a user who has an answer now, or begins, send a request after a thought.
-func (f *front) send() { heap.Push(&f.users, f.now+f.think()) }
+// answer has a user who has the answer to a request now, or begins, send the next one after a
+// thought: in a closed loop the next of all, in a conversation the next turn.
+func (f *front) answer(place int32) {
+	if f.closed {
+		heap.Push(&f.due, sent{f.now + f.think(), nobody})
+	} else if next, ok := f.after[place]; ok {
+		heap.Push(&f.due, sent{f.now + f.requests[next].Turn.Think, next})
+	}
+}
 
 // arrival returns when the next request comes, never after the last.
 func (f *front) arrival() units.Duration {
-	switch {
-	case int(f.next) == len(f.requests):
-	case f.order != nil:
-		return f.requests[f.order[f.next]].Arrival
-	case len(f.users) > 0:
-		return f.users[0]
+	at := never
+	if f.next < len(f.order) && !f.closed {
+		at = f.requests[f.order[f.next]].Arrival
 	}
-	return never
+	if len(f.due) > 0 && (!f.closed || f.next < len(f.order)) {
+		at = min(at, f.due[0].at)
+	}
+	return at
 }
 
 // run simulates all replicas until all requests are done or ctx is.
@@ -126,13 +143,14 @@ func (f *front) step(ctx context.Context, now units.Duration) error {
 
 // take sends the request that comes now to a replica.
 func (f *front) take() {
-	place := f.next
-	if f.order != nil {
-		place = f.order[f.next]
-	} else {
-		heap.Pop(&f.users)
+	place := int32(nobody)
+	if len(f.due) > 0 && f.due[0].at == f.now {
+		place = heap.Pop(&f.due).(sent).place
 	}
-	f.next++
+	if place == nobody {
+		place = f.order[f.next]
+		f.next++
+	}
 	q := f.requests[place]
 	q.Arrival = f.now
 	f.choose(place).receive(q, place, f.now)
@@ -151,17 +169,26 @@ func (f *front) choose(place int32) *replica {
 	})
 }
 
-// users is a heap of the times at which users send their next request.
-type users []units.Duration
+// sent is a request that a user sends at a time: the one at a place in the trace, or the next
+// of all.
+type sent struct {
+	at    units.Duration
+	place int32
+}
 
-func (u users) Len() int           { return len(u) }
-func (u users) Less(i, j int) bool { return u[i] < u[j] }
-func (u users) Swap(i, j int)      { u[i], u[j] = u[j], u[i] }
-func (u *users) Push(x any)        { *u = append(*u, x.(units.Duration)) }
-func (u *users) Pop() any {
-	last := len(*u) - 1
-	x := (*u)[last]
-	*u = (*u)[:last]
+// due is a heap of what users send, by time and place.
+type due []sent
+
+func (d due) Len() int { return len(d) }
+func (d due) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].place, d[j].place)) < 0
+}
+func (d due) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *due) Push(x any)   { *d = append(*d, x.(sent)) }
+func (d *due) Pop() any {
+	last := len(*d) - 1
+	x := (*d)[last]
+	*d = (*d)[:last]
 	return x
 }
 

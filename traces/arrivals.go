@@ -126,6 +126,33 @@ func (t *Trace) Described() Arrivals {
 	return a
 }
 
+// Waits says whether requests come when others have been served: turns of conversations that wait
+// for one another, where the times of the file are used.
+func (t *Trace) Waits() bool {
+	return t.Described().Kind == ArrivalsTrace && slices.ContainsFunc(t.Requests, func(r Request) bool { return r.Turn != nil && r.Turn.Waits })
+}
+
+// Turns returns, of each turn of a conversation that another waits for, the place of that one, by
+// its own place in the trace. A turn whose predecessor is not in the trace waits for none.
+func (t *Trace) Turns() map[int32]int32 {
+	type turn struct{ session, number int }
+	place := map[turn]int32{}
+	for i, r := range t.Requests {
+		if r.Turn != nil {
+			place[turn{r.Turn.Session, r.Turn.Number}] = int32(i)
+		}
+	}
+	after := map[int32]int32{}
+	for i, r := range t.Requests {
+		if r.Turn != nil && r.Turn.Waits {
+			if before, ok := place[turn{r.Turn.Session, r.Turn.Number - 1}]; ok {
+				after[before] = int32(i)
+			}
+		}
+	}
+	return after
+}
+
 // span returns the time from the first arrival to the last.
 func (t *Trace) span() units.Duration {
 	if len(t.Requests) == 0 {
@@ -203,7 +230,7 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 	}
 	switch kind {
 	case ArrivalsTrace:
-		if span == 0 && len(t.Requests) > 1 {
+		if span == 0 && len(t.Requests) > 1 && len(t.Turns()) == 0 {
 			return nil, &input.Error{Key: "arrivals.kind", Value: strconv.Quote(spec.Kind),
 				Expected: fmt.Sprintf("a trace with times of arrival; those of %s are all the same", t.Name)}
 		}
