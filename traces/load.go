@@ -19,8 +19,8 @@ type Options struct {
 	// Requests is the number of requests that are read, the first in the file, and
 	// nothing behind them. 0 reads all, at most Most.
 	Requests int
-	Most     int // 0 is 1,000,000: a simulation of more takes tens of gigabytes
-	SkipBad  bool
+	Most     int     // 0 is 1,000,000: a simulation of more takes tens of gigabytes
+	SkipBad  bool    // malformed lines are left out and counted
 	Columns  Columns // of a file of no known format
 	// From and To bound the arrivals that are read, from the arrival of the file's first
 	// request on; To itself is out. To = 0 reads all.
@@ -29,6 +29,12 @@ type Options struct {
 
 // Load reads the first n requests of the trace file at path as Options do.
 func Load(path string, n int) (*Trace, error) { return Options{Requests: n}.Load(path) }
+
+// Read reads the first n requests from a reader as Options do; name stands for the file in
+// errors and names the trace.
+func Read(name string, r io.Reader, n int) (*Trace, error) {
+	return Options{Requests: n}.Read(name, r)
+}
 
 // Load reads the trace file at path. What it begins with gives the format, and whether
 // it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
