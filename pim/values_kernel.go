@@ -67,7 +67,7 @@ var halfUnits = func() *[1 << 8]float32 {
 // that begins at +0. units is halfUnits, which loops keep in a register.
 func halved(x float32, units *[1 << 8]float32) float32 {
 	m := units[uint8(math.Float32bits(x)>>23)]
-	return float32(float32(x+m-m)*0x1p112) * 0x1p-112 // 65504·2^112 is finite, 65536·2^112 is not
+	return float32(float32(float32(x+m-m)*0x1p112) * 0x1p-112) // 65504·2^112 is finite, 65536·2^112 is not
 }
 
 func scoreFP16(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
