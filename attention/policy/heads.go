@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -61,9 +62,12 @@ func (s *Spec) StreamingHeads(shape Shape) ([][]bool, error) {
 	return StreamingHeads(shape, s.StaticSparsity, gates), nil
 }
 
-// parseGates reads a line for each layer with a number for each KV head, with spaces, tabs or
-// commas between them. Empty lines are left out.
+// parseGates reads a line for each layer with a number for each KV head, with spaces, tabs (as DuoAttention's
+// full_attention_heads.tsv) or commas between them, or an array of layers in JSON. Empty lines are left out.
 func parseGates(shape Shape, text []byte) ([][]float64, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
+		return parseGatesJSON(shape, text)
+	}
 	var gates [][]float64
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, len(text)+1)
@@ -88,6 +92,24 @@ func parseGates(shape Shape, text []byte) ([][]float64, error) {
 	}
 	if len(gates) != shape.Layers {
 		return nil, &input.Error{Value: fmt.Sprintf("%d lines", len(gates)), Expected: fmt.Sprintf("%d, one for each layer", shape.Layers)}
+	}
+	return gates, nil
+}
+
+// parseGatesJSON reads [layers][KV heads].
+func parseGatesJSON(shape Shape, text []byte) ([][]float64, error) {
+	expected := fmt.Sprintf("an array of %d layers, each an array of %d numbers, one for each KV head", shape.Layers, shape.KVHeads)
+	var gates [][]float64
+	if err := json.Unmarshal(text, &gates); err != nil {
+		return nil, &input.Error{Value: err.Error(), Expected: expected}
+	}
+	if len(gates) != shape.Layers {
+		return nil, &input.Error{Value: fmt.Sprintf("%d layers", len(gates)), Expected: expected}
+	}
+	for l := range gates {
+		if len(gates[l]) != shape.KVHeads {
+			return nil, &input.Error{Key: fmt.Sprintf("[%d]", l), Value: fmt.Sprintf("%d numbers", len(gates[l])), Expected: expected}
+		}
 	}
 	return gates, nil
 }

@@ -156,6 +156,8 @@ func TestGates(t *testing.T) {
 	shape := Shape{Layers: 2, KVHeads: 2}
 	for _, c := range []struct{ text, want string }{
 		{"0.1\t0.2\n0.3\t0.4\n", ""}, {"0.1, 0.2\r\n\r\n0.3 0.4", ""},
+		{" [[0.1, 0.2],\n [0.3, 4e-1]]\n", ""}, {"[[1, 2]]", "gates.tsv: 1 layers: expected an array of 2 layers, each an array of 2 numbers"},
+		{"[[1, 2], [3]]", "gates.tsv: [1] = 1 numbers: expected"}, {"[[1, 2], [3, \"x\"]]", "expected an array of 2 layers"}, {"[1, 2]", "expected an array of 2 layers"},
 		{"1 2\n", "gates.tsv: 1 lines: expected 2, one for each layer"},
 		{"1 2\n3 4\n5 6\n", "gates.tsv:3: 2 numbers: expected 2 lines, one for each layer, of 2 numbers"},
 		{"1 2 3\n4 5 6\n", "gates.tsv:1: 3 numbers: expected 2 lines"},

@@ -24,8 +24,8 @@ type Spec struct {
 	SkipLayers  int    `toml:"skip_layers"`  // first layers that attend to everything; -1: the policy's own
 
 	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to Sink and Window alone; -1: the policy's own
-	// Gates is a file with a line of numbers for each layer, one for each KV head: the heads with the
-	// lowest ones attend to Sink and Window alone. "": the last heads of each layer, spread evenly over layers.
+	// Gates is a file with a line of numbers for each layer, one for each KV head, or with these as arrays in
+	// JSON; DuoAttention's full_attention_heads.tsv is one: the heads with the lowest ones attend to Sink and Window alone. "": the last heads of each layer, spread evenly over layers.
 	Gates         string `toml:"gates"`
 	Sink          int    `toml:"sink"`           // first tokens that are always attended to; -1: the policy's own
 	Window        int    `toml:"window"`         // newest tokens that are always attended to, the step's own among them; -1: the policy's own
