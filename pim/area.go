@@ -175,11 +175,12 @@ func narrowAdditions(spec *Spec, d *dram.Spec, g *Geometry, s AreaSpec, beside, 
 	}
 	wide := d.BurstBytes() * 8 / d.Chips() / 16 // elements of 16 bits in a read, and L3's multipliers
 	elements := d.BurstBytes() * 8 / d.Chips() / g.elementBits
+	const scaleBytes = 4 // of a token's key or value
 	more := max(spec.Multipliers, wide) - wide
 	return []Addition{
 		beside("narrow multipliers", "multipliers beyond L3's, with adders; conversion before L3's; accumulators and operands of all elements of a read", map[Part]int{
 			NarrowMultiplier: more, FP16Adder: more, Adder16: wide, RegisterBit: 16*(elements-wide) + 16*more, MultiplexerBit: 16 * (wide + more)}),
-		one("scales of keys and values", "scale and zero of 16 tokens each, multiplied into scores and weights; sums of a query and of weights times zeros", map[Part]int{
-			FP16Multiplier: 3, FP16Adder: 3, SRAMByte: 2 * 4 * g.ChunkTokens, RegisterBit: 2 * 32}),
+		one("scales of keys and values", "a row's scales and zeros, multiplied into scores and weights; sums of a query and of weights times zeros", map[Part]int{
+			FP16Multiplier: 3, FP16Adder: 3, SRAMByte: scaleBytes * g.RowTokens, RegisterBit: 2 * 32}),
 	}
 }

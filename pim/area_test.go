@@ -61,7 +61,7 @@ func TestAdditionsByHand(t *testing.T) {
 		"window and merge":               {Count: 1, Parts: [Parts]int{RegisterBit: 64, MultiplexerBit: 64}},
 		"second multiplier set":          {Count: 128, Bank: true, Parts: [Parts]int{FP16Multiplier: 4, FP16Adder: 4, RegisterBit: 64 + 32 + 64}},
 		"narrow multipliers":             {Count: 128, Bank: true, Parts: [Parts]int{NarrowMultiplier: 4, FP16Adder: 4, Adder16: 4, RegisterBit: 128, MultiplexerBit: 128}},
-		"scales of keys and values":      {Count: 1, Parts: [Parts]int{FP16Multiplier: 3, FP16Adder: 3, SRAMByte: 128, RegisterBit: 64}},
+		"scales of keys and values":      {Count: 1, Parts: [Parts]int{FP16Multiplier: 3, FP16Adder: 3, SRAMByte: 4096, RegisterBit: 64}},
 	}
 	for i := range all {
 		a := &all[i]
@@ -96,7 +96,7 @@ func TestAdditionsGrow(t *testing.T) {
 	base := total(areaSpec, 8)
 	for name, change := range map[string]func(*AreaSpec){
 		"entries": func(s *AreaSpec) { s.Entries = 65 }, "context": func(s *AreaSpec) { s.Context *= 2 },
-		"queries": func(s *AreaSpec) { s.Shape.Queries = 8 }, "head_dim": func(s *AreaSpec) { s.Shape.HeadDim = 256 }, "logical": func(s *AreaSpec) { s.Logical = 1 },
+		"queries": func(s *AreaSpec) { s.Shape.Queries = 8 }, "logical": func(s *AreaSpec) { s.Logical = 1 },
 	} {
 		s := areaSpec
 		change(&s)
@@ -109,6 +109,11 @@ func TestAdditionsGrow(t *testing.T) {
 	}
 	wide := areaSpec
 	wide.Shape.KVBits = 16
+	longer := wide // without scales, of which a row of longer heads has fewer
+	longer.Shape.HeadDim = 256
+	if got, base := total(longer, 8), total(wide, 8); got.Low <= base.Low || got.High <= base.High {
+		t.Errorf("head_dim: %v, before %v", got, base)
+	}
 	if all, err := Additions(Default(), ddr4(t), wide); err != nil || len(all) != 8 {
 		t.Errorf("16 bits: %d additions, %v", len(all), err)
 	}

@@ -3,7 +3,7 @@ package pim
 import "github.com/l3sim/l3sim/dram"
 
 // ops is the number of operations.
-const ops = int(opReadValue) + 1
+const ops = int(opReadScale) + 1
 
 // counters is what a run did. All fields are sums, so that skipped repetitions
 // can be added.

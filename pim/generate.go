@@ -67,12 +67,63 @@ func (p *program) appendToken() {
 			p.appendBurst(opAppendValue, token, i, firstValue+i, valueRow, g.valueColumn(token))
 		}
 	}
+	p.appendScale(token, keyBank, keyRow)
+	if bank := g.valueScaleBank(token); bank != keyBank {
+		p.appendScale(token, bank, valueRow)
+	}
 	if shared {
 		p.emit(p.geometry.bankCommand(dram.PRE, opPrecharge, keyBank, -1, -1))
 		p.emit(p.geometry.bankCommand(dram.ACT, opActivate, keyBank, valueRow, -1))
 		p.appendBurst(opAppendValue, token, keyBank-firstValue, keyBank, valueRow, g.valueColumn(token))
+		if g.valueScaleBank(token) == keyBank {
+			p.appendScale(token, keyBank, valueRow)
+		}
 	}
 	p.emit(allBanks(dram.PREA, opPrecharge, -1, -1))
+}
+
+// appendScale stores the newest key's or value's scale where rows have scales.
+func (p *program) appendScale(token, ordinal int, row int32) {
+	if p.geometry.scaleChunks > 0 {
+		p.appendBurst(opAppendScale, token, 0, ordinal, row, p.geometry.scaleColumn(token))
+	}
+}
+
+// readScales brings the scales of the stage's tokens in the open row to the rank PU, four banks of as many bank
+// groups after the other, as soon as these are open. What follows waits for all of them.
+func (p *program) readScales(within int, opened uint32) {
+	g := &p.geometry
+	to := within + min(p.rowEnd, p.limit) - p.token
+	columns := g.scaleColumns(within, to)
+	if columns == 0 {
+		return
+	}
+	in := p.rankCommand(dram.RD, opReadScale, resultSequencer)
+	in.row = p.openRow
+	first := g.scaleColumn(within)
+	for ordinal := 0; ordinal < g.Banks; ordinal += g.bankGroups {
+		for c := range columns {
+			for b := ordinal; b < ordinal+g.bankGroups; b++ {
+				out := p.add(resultSequencer)
+				*out = in
+				group, bank := g.bank(b)
+				out.bankGroup, out.bank, out.column = int8(group), int8(bank), first+int32(c)
+				out.wait[bankSequencer] = p.count[bankSequencer]
+				if opened != p.count[bankSequencer] && !p.simultaneous {
+					out.wait[bankSequencer] = opened + uint32(b) + 1
+				}
+			}
+		}
+	}
+	p.scaled = p.count[resultSequencer]
+}
+
+// later returns the later one of two counts of a sequencer.
+func later(a, b uint32) uint32 {
+	if int32(a-b) < 0 {
+		return b
+	}
+	return a
 }
 
 // appendBurst stores one burst of the newest key or value.
@@ -158,7 +209,11 @@ func (p *program) startRow() {
 	} else {
 		p.column = g.keyColumn(within)
 	}
-	p.switchRow(row, yield)
+	before := p.count[bankSequencer]
+	if p.switchRow(row, yield); p.count[bankSequencer] != before { // activations are the last
+		before = p.count[bankSequencer] - uint32(g.Banks)
+	}
+	p.readScales(within, before)
 	p.read = p.rankCommand(dram.MACA, op, bankSequencer)
 	p.read.row = row
 	p.transfer = p.rankCommand(outCommand, out, outSequencer)
@@ -184,7 +239,7 @@ func (p *program) scoreChunk() {
 		p.unit = (p.unit + 1) % resultSlots
 		in := &p.read
 		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)
-		in.wait[resultSequencer] = p.slotRead[slot]
+		in.wait[resultSequencer] = later(p.slotRead[slot], p.scaled)
 		in.wait[bufferSequencer] = p.queryLoaded + uint32((query+queries)*g.QueryBursts)
 		for i := range g.TokenBursts {
 			out := p.add(bankSequencer)
@@ -236,7 +291,7 @@ func (p *program) contextSet() {
 		p.set = (p.set + 1) % weightSlots
 		p.transfer.slot = uint8(slot)
 		p.transfer.wait[bankSequencer] = p.setUsed[slot]
-		p.transfer.wait[resultSequencer] = p.partialRead[pass]
+		p.transfer.wait[resultSequencer] = later(p.partialRead[pass], p.scaled)
 		p.transferAll(query, queries, p.setBursts)
 		in := &p.read
 		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)

@@ -38,6 +38,9 @@ func (p *program) readGroup() {
 	}
 	end := min(p.rowEnd, p.limit)
 	chunks := (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens
+	if p.pass == 0 {
+		p.readGroupScales(row)
+	}
 	p.readBursts(op, row, column, chunks*g.TokenBursts)
 
 	groups := g.Banks / g.bankGroups
@@ -59,6 +62,23 @@ func (p *program) readGroup() {
 		p.token = end
 		if op == opReadKey {
 			p.scoreRead = p.count[resultSequencer]
+		}
+	}
+}
+
+// readGroupScales reads the scales of a whole row that the current group's banks hold.
+func (p *program) readGroupScales(row int32) {
+	g := &p.geometry
+	columns := g.scaleColumns(0, g.RowTokens)
+	in := p.rankCommand(dram.RD, opReadScale, resultSequencer)
+	in.row = row
+	in.wait[bankSequencer] = p.opened
+	for c := range columns {
+		for b := range g.bankGroups {
+			out := p.add(resultSequencer)
+			*out = in
+			group, bank := g.bank(p.group*g.bankGroups + b)
+			out.bankGroup, out.bank, out.column = int8(group), int8(bank), int32(g.rowBursts-columns+c)
 		}
 	}
 }

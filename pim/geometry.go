@@ -16,7 +16,8 @@ type HeadShape struct {
 	KVBits      int // of k and v as stored: 4, 8 or 16; 0 as q
 	// KeyGroup is how many tokens share scales of each element of narrow keys, which the query takes on, so that it is
 	// loaded anew for each group. 0: each token has a scale of its own.
-	KeyGroup int
+	KeyGroup   int
+	ScaleBytes int // of a token's key in the head's rows, for its scale and zero, as many as of its value: 0 or 4
 }
 
 // Check has the rules of what a rank can compute.
@@ -26,6 +27,7 @@ func (h HeadShape) Check(c *input.Check) {
 	c.That(h.ElementBits == 8 || h.ElementBits == 16, "element_bits", h.ElementBits, "8 or 16")
 	c.That(h.KVBits == 0 || h.KVBits == 4 || h.KVBits == 8 || h.KVBits == 16, "kv_bits", h.KVBits, "4, 8 or 16, or 0 for element_bits")
 	c.That(h.KeyGroup == 0 || h.KeyGroup > 0 && h.kvBits() < 16, "key_group", h.KeyGroup, "0 with keys of 16 bits")
+	c.That(h.ScaleBytes == 0 || h.ScaleBytes == 4, "scale_bytes", h.ScaleBytes, "0 or 4")
 }
 
 // kvBits returns the bits of an element of k and v.
@@ -47,6 +49,10 @@ func (h HeadShape) kvBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 // Either way a row holds RowTokens tokens over all banks, and token t has row
 // 2·(t/RowTokens) for its key and the next one for its value, counted from
 // the head's first row: the two rows are one allocation unit.
+//
+// Scales of keys lie in the last columns of the key row, those of values in the same columns of the value row. Each
+// is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
+// another bank, where the scales of as many successive chunks as fit share a burst.
 type Geometry struct {
 	bankGroups, Banks int // of the rank
 	Chips             int // of the rank
@@ -61,6 +67,7 @@ type Geometry struct {
 	ChunkTokens  int // tokens scored at once: Banks
 	ColumnTokens int // tokens whose values share a column: Banks / TokenBursts
 	RowTokens    int // tokens of one row over all banks
+	scaleChunks  int // whose scales share a burst; 0 where rows have none
 }
 
 // NewGeometry returns the geometry of heads of that shape on ranks of d. A
@@ -87,11 +94,44 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	}
 	g.ChunkTokens = g.Banks
 	g.ColumnTokens = g.Banks / g.TokenBursts
-	g.RowTokens = g.rowBursts * g.Banks / g.TokenBursts
+	chunks := g.rowBursts / g.TokenBursts
+	if shape.ScaleBytes > 0 {
+		g.scaleChunks = g.burstBytes / shape.ScaleBytes
+		for chunks > 0 && chunks*g.TokenBursts+g.scaleColumns(0, chunks*g.ChunkTokens) > g.rowBursts {
+			chunks--
+		}
+		if chunks > 4 {
+			chunks -= chunks % 4 // so that pages of 64 tokens do not lie over the ends of rows
+		}
+	}
+	if g.RowTokens = chunks * g.ChunkTokens; chunks == 0 {
+		return Geometry{}, &input.Error{Key: "scale_bytes", Value: fmt.Sprint(shape.ScaleBytes), Expected: "0: a row has no room for a key and its scale"}
+	}
 	if n := shape.KeyGroup; n > 0 && (n%g.ChunkTokens != 0 || g.RowTokens%n != 0) {
 		return Geometry{}, &input.Error{Key: "key_group", Value: fmt.Sprint(n), Expected: fmt.Sprintf("a multiple of %d, the tokens scored at once, that divides %d, those of a row", g.ChunkTokens, g.RowTokens)}
 	}
 	return g, nil
+}
+
+// scaleColumns returns how many columns hold the scales of the tokens [from, to) of a row.
+func (g *Geometry) scaleColumns(from, to int) int {
+	block := g.scaleChunks * g.ChunkTokens
+	if block == 0 || to <= from {
+		return 0
+	}
+	return (to-1)/block - from/block + 1
+}
+
+// scaleColumn returns the column of the scale of a token's key, and of its value.
+func (g *Geometry) scaleColumn(token int) int32 {
+	within := token % g.RowTokens
+	columns := g.scaleColumns(0, g.RowTokens)
+	return int32(g.rowBursts - columns + within/(g.scaleChunks*g.ChunkTokens))
+}
+
+// valueScaleBank returns the ordinal of the bank with the scale of a token's value, one of the value's own.
+func (g *Geometry) valueScaleBank(token int) int {
+	return g.valueBank(token) + token/g.ColumnTokens%g.TokenBursts
 }
 
 // bank returns bank group and bank within it of a bank ordinal, 0 to Banks-1.

@@ -72,6 +72,10 @@ const (
 	// accumulators of their own for each bank.
 	opReadKey
 	opReadValue
+	// opAppendScale (WR) stores scale and zero of the token's key or value, with the other bytes of the burst masked.
+	opAppendScale
+	// opReadScale (RD) brings a burst of scales to the rank PU.
+	opReadScale
 )
 
 // multiplies says whether multipliers work on what the operation reads.

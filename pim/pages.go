@@ -48,7 +48,7 @@ func (l *PageLoad) check(g *Geometry) error {
 		return bad("context", l.Context, "1 to %d tokens", 1<<22)
 	case l.Page < g.ChunkTokens || l.Page%g.ChunkTokens != 0 || l.Page > 1<<16:
 		return bad("page", l.Page, "a multiple of %d tokens, which the banks score at once, up to %d", g.ChunkTokens, 1<<16)
-	case g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0:
+	case g.scaleChunks == 0 && (g.RowTokens%min(l.Page, g.RowTokens) != 0 || l.Page%min(l.Page, g.RowTokens) != 0): // with scales pages lie over the ends of rows
 		return bad("page", l.Page, "a divisor or a multiple of %d, the tokens of a row", g.RowTokens)
 	case l.Budget < l.Page || l.Budget > 1<<22:
 		return bad("budget", l.Budget, "at least the page of %d tokens, up to %d", l.Page, 1<<22)

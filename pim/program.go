@@ -69,6 +69,7 @@ type program struct {
 	// after the latest key.
 	group, pass       int
 	opened, scoreRead uint32
+	scaled            uint32 // result sequencer's count after the open row's scales
 	// What all MACAs of the open row have in common, and all transfers of partial
 	// sums or weights.
 	read, transfer instruction
@@ -199,14 +200,17 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
 		queries*(g.QueryBursts+max(p.partialBursts, setBursts, p.contextBursts))
 
+	scales := g.Banks * g.scaleColumns(0, g.RowTokens)
+	p.stepSize += scales
+
 	chunk := max(p.passes*g.TokenBursts*d.TCCDL*p.steps, p.shape.Queries*max(p.partialBursts, setBursts)*burst)
 	if p.rankPU {
-		p.stepSize = max(p.stepSize, g.rowBursts*g.bankGroups+3*g.bankGroups)
+		p.stepSize = max(p.stepSize, 2*g.rowBursts*g.bankGroups+3*g.bankGroups)
 		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
 	}
 	rowChunks := g.RowTokens / g.ChunkTokens
 	p.headSpan = 2 * (reopen + int64(p.shape.Queries*(readOut+p.contextBursts*burst)))
-	p.rowSpan = int64(rowChunks*chunk)*9/8 + reopen + int64(d.TRTP)
+	p.rowSpan = int64(rowChunks*chunk+scales*d.TCCDL)*9/8 + reopen + int64(d.TRTP)
 	return nil
 }
 
@@ -255,7 +259,7 @@ func (p *program) restart(heads []headRun) {
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
 	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
-	p.queryLoaded, p.contextRead, p.scoreDone = 0, 0, 0
+	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled = 0, 0, 0, 0
 	clear(p.partialRead)
 	clear(p.contextDone)
 	p.startHead()

@@ -25,6 +25,10 @@ const (
 	Refetch = "refetch" // score the keys beyond it a second time, with maximum and sum known (L3, section 4.4)
 	Segment = "segment" // online softmax a segment, partial outputs merged in the rank PU
 
+	// Scales: where a rank finds scale and zero of narrow keys and values.
+	ScalesInRows   = "rows"   // with them, to be read over the rank's bus
+	ScalesInBuffer = "buffer" // in memory of the rank's unit, 8 B for each token and KV head that the rank holds
+
 	// TransferBoundary: where a transfer into the rank may interrupt a head.
 	BoundaryHead  = "head"
 	BoundaryRow   = "row"
@@ -61,6 +65,10 @@ type Spec struct {
 	// element of model.element_bits: four on x8 chips, as L3 has. With narrower keys and values that many read no
 	// faster: eight take 8 bits at full rate.
 	Multipliers int `toml:"multipliers"`
+	// Scales is where scales of tokens are (model.kv_scales): "rows" reads them over the rank's bus when a row opens, and
+	// leaves the row a few tokens less; "buffer" has memory for those of all tokens on the rank, which no buffer chip
+	// has room for: a bound.
+	Scales string `toml:"scales"`
 	// ScoreBuffer is the rank PU's memory for scores, shared by the query heads
 	// of a group (L3, section 4.4: 256 KB hold 128K tokens in FP16).
 	ScoreBuffer  units.Bytes `toml:"score_buffer"`
@@ -93,7 +101,7 @@ func Default() *Spec {
 	return &Spec{
 		ProcessingUnit: BankPU, Activation: Staggered, Relayout: InFlight,
 		Precision: Precision{Preset: "paper"}, NormalisedWeights: true,
-		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1,
+		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1, Scales: ScalesInRows,
 		ScoreBuffer: 256 * units.KiB, BeyondBuffer: Refetch,
 		PostponedRefreshes: 8, TransferBoundary: BoundaryRow, Periodic: true,
 		Descriptor: 64, HostAccess: 122 * units.Nanosecond,
@@ -110,6 +118,7 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "softmax_latency", s.SoftmaxLatency, 0, 1<<16)
 	input.Within(c, "macs_per_read", s.MACsPerRead, 1, 128)
 	input.Within(c, "multipliers", s.Multipliers, 0, 128)
+	input.OneOf(c, "scales", s.Scales, ScalesInRows, ScalesInBuffer)
 	input.OneOf(c, "beyond_buffer", s.BeyondBuffer, Refetch, Segment)
 	input.Within(c, "postponed_refreshes", s.PostponedRefreshes, 0, 8)
 	input.OneOf(c, "transfer_boundary", s.TransferBoundary, BoundaryHead, BoundaryRow, BoundaryChunk)
@@ -138,8 +147,8 @@ func (s *Spec) multipliers(d *dram.Spec, shape HeadShape) int {
 }
 
 // SegmentTokens returns the tokens whose scores the score buffer holds for all
-// query heads of shape, cut down to whole rows, or to the largest half, quarter
-// and so on of a row where it does not hold one: segments then repeat with the rows.
+// query heads of shape, cut down to whole rows, or to the largest half, third, quarter
+// and so on of a row, in whole chunks, where it does not hold one: segments then repeat with the rows.
 func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -149,8 +158,8 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 	if n >= g.RowTokens {
 		return n / g.RowTokens * g.RowTokens, nil
 	}
-	for part := g.RowTokens / 2; part >= g.ChunkTokens; part /= 2 {
-		if n >= part {
+	for parts := 2; parts <= g.RowTokens/g.ChunkTokens; parts++ {
+		if part := g.RowTokens / parts; part*parts == g.RowTokens && part%g.ChunkTokens == 0 && n >= part {
 			return part, nil
 		}
 	}

@@ -25,6 +25,7 @@ func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 		Queries:     rapid.IntRange(1, 9).Draw(t, "g"),
 		ElementBits: rapid.SampledFrom([]int{8, 16}).Draw(t, "bits"),
 		KVBits:      rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "kv bits"),
+		ScaleBytes:  rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "scales"),
 	}
 	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")

@@ -77,6 +77,22 @@ func (t *TransferTable) QueryBursts() int { return t.geometry.QueryBursts }
 // TokenBursts returns the bursts of one key or value, padding included.
 func (t *TransferTable) TokenBursts() int { return t.geometry.TokenBursts }
 
+// ScaleBursts returns the bursts of scales of tokens tokens of one head from token first on, which follow their keys
+// and values in the open rows: one a bank and group of chunks that share it, masked where it has others, too.
+func (t *TransferTable) ScaleBursts(first, tokens int) (bursts int64) {
+	g := &t.geometry
+	for block := g.scaleChunks * g.ChunkTokens; block > 0 && tokens > 0; {
+		from := first % g.RowTokens
+		n := min(tokens, g.RowTokens-from, block-from%block)
+		bursts += 2 * int64(min(n, g.Banks))
+		first, tokens = first+n, tokens-n
+	}
+	return bursts
+}
+
+// Scales returns the clocks of ScaleBursts, one burst behind the other.
+func (t *TransferTable) Scales(bursts int64) int64 { return bursts * t.burst }
+
 // Write returns the clocks in which the host stores the keys and values of tokens
 // tokens of one head from token first on, with rows opened and closed, from its
 // first command until all banks are precharged.

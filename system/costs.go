@@ -136,6 +136,7 @@ type devices struct {
 	stageLatency      units.Duration // a burst into the rank PU's staging to its data (CWL)
 	descriptor        int64          // bursts that the host writes to a rank for each head
 	resultBursts      int64          // of one query head
+	scales            int64          // bursts of scales beside a new key and value
 	hostAccess        units.Duration // of a host core to a rank's control region
 
 	scratch   []int64 // one value a rankset

@@ -214,6 +214,9 @@ func (n *Node) devices() *devices {
 	d.rest = d.uneven()
 	d.single, d.lists = d.differs(), map[listOf]pageList{}
 	d.tokenBytes, d.boundBytes = d.kv(1)/units.Bytes(cfg.Model.KVHeads), units.Bytes(2*cfg.Model.HeadDim*cfg.Model.ElementBits+7)/8
+	if cfg.HeadShape().ScaleBytes > 0 {
+		d.scales = 1
+	}
 	d.resultBursts = d.bursts(units.Bytes(cfg.Model.HeadDim*cfg.Model.ElementBits+7) / 8)
 	// Of the host's round trips to memory, descriptors take a half on their way;
 	// attention ends half a round trip after a poll began, on average, and the next poll

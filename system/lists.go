@@ -44,8 +44,12 @@ func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check)
 		c.That(p.Page*pim.Quads == g.RowTokens, "policy.page", p.Page, "%d with policy.layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
 	}
 	part := min(p.Page, g.RowTokens)
+	scales := ""
+	if cfg.HeadShape().ScaleBytes > 0 {
+		scales = ", which without scales in it (pim.scales, model.kv_scales) is a power of two"
+	}
 	c.That(p.Page%g.ChunkTokens == 0 && g.RowTokens%part == 0 && p.Page%part == 0, "policy.page", p.Page,
-		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row", g.ChunkTokens, with, g.RowTokens)
+		"a multiple of %d tokens %s, whose banks score as many at once, and a divisor or a multiple of the %d tokens of a row%s", g.ChunkTokens, with, g.RowTokens, scales)
 }
 
 // differs says that the heads of a layer do not all attend alike at home.

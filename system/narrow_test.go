@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -42,7 +43,7 @@ func TestNarrowRuns(t *testing.T) {
 				}
 				d := drawBaseline(t)
 				cfg := d.load(t, s.Name, pick("model.kv_bits", "8", "4"), pick("model.kv_scales", "token", "tensor"), pick("model.weight_bits", "8", "4"),
-					pick("model.activation_bits", "0", "8", "16"), pick("pim.multipliers", "0", "8"), pick("hbm_pim.elements_per_read", "1", "2", "4"))
+					pick("model.activation_bits", "0", "8", "16"), pick("pim.multipliers", "0", "8"), pick("pim.scales", "rows", "buffer"), pick("hbm_pim.elements_per_read", "1", "2", "4"))
 				if got, want := requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, false)), requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, true)); got != want {
 					t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
 				}
@@ -52,14 +53,16 @@ func TestNarrowRuns(t *testing.T) {
 }
 
 // TestNarrowMemory: a token takes 512 bytes a KV head at 16 bits, 264 at 8 and 136 at 4 with their scales, on GPUs and
-// the host. A unit of a rank has 512, 1,024 and 2,048 tokens.
+// the host. A unit of a rank has 512, 1,024 and 2,048 tokens, and with scales in
+// its rows 960 and 1,920: of 128 columns in a bank 60 times two for keys and 4 for scales, or 120 and 8.
 func TestNarrowMemory(t *testing.T) {
 	for _, c := range []struct {
 		sets  []string
 		bytes units.Bytes // of a token and KV head
 		unit  int         // tokens
 	}{
-		{nil, 512, 512}, {[]string{"model.kv_bits=8"}, 264, 1024}, {[]string{"model.kv_bits=4"}, 136, 2048},
+		{nil, 512, 512}, {[]string{"model.kv_bits=8"}, 264, 960}, {[]string{"model.kv_bits=4"}, 136, 1920},
+		{[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 1024}, {[]string{"model.kv_bits=4", "pim.scales=buffer"}, 136, 2048},
 		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 1024}, {[]string{"model.kv_bits=4", "model.kv_scales=tensor"}, 128, 2048},
 	} {
 		for _, name := range []string{"gpu-only", "gpu+cpu", "cpu-offload", "hbm-pim"} {
@@ -87,20 +90,29 @@ func TestNarrowVectors(t *testing.T) {
 		sets   []string
 		token  units.Bytes // of a token and KV head
 		bursts int64       // of one key
-	}{{nil, 512, 4}, {[]string{"model.kv_bits=8"}, 264, 2}, {[]string{"model.kv_bits=4"}, 136, 1}, {[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2}} {
+		scale  int64       // of a new key and value
+	}{
+		{nil, 512, 4, 0}, {[]string{"model.kv_bits=8"}, 264, 2, 1}, {[]string{"model.kv_bits=4"}, 136, 1, 1}, {[]string{"model.kv_bits=8", "pim.scales=buffer"}, 264, 2, 0},
+		{[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 256, 2, 0},
+	} {
 		d := nodeOf(t, append(c.sets, fastLinks)...).devices()
 		down, up := d.vectors(3)
 		if wantDown, wantUp := 3*heads*(256+c.token), units.Bytes(3*heads*256); down != wantDown || up != wantUp {
 			t.Errorf("%v: %v down, %v up, want %v, %v", c.sets, down, up, wantDown, wantUp)
 		}
 		const each = 3 * 6 // heads on a channel
-		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+1)*4*625); got != want {
+		if got, want := d.traffic(3).down.data, units.Duration(each*(4+2*c.bursts+c.scale+1)*4*625); got != want {
 			t.Errorf("%v: vectors keep a channel busy for %v, want %v", c.sets, got, want)
 		}
 		if d.tokenBytes != c.token {
 			t.Errorf("%v: a token of a prompt takes %v in a head", c.sets, d.tokenBytes)
 		}
-		if got, want := d.prompt(1000, 1).data, units.Duration(2*6*1000*c.bursts*4*625); got != want {
+		// 600 tokens from the middle of a chunk on begin in one block of 256, and end in the fourth; of the first it has 6 tokens.
+		var prompt cargo
+		d.load(&prompt, &policy.Leaving{Heads: heads, From: []int{250}, Tokens: []int{600}}, 0)
+		d.pack(&prompt)
+		scales := 2 * (6 + 16 + 16 + 16) * c.scale
+		if got, want := prompt.data, units.Duration(6*(2*600*c.bursts+scales)*4*625); got != want {
 			t.Errorf("%v: a prompt keeps a channel busy for %v, want %v", c.sets, got, want)
 		}
 	}
@@ -117,10 +129,11 @@ func TestNarrowTimes(t *testing.T) {
 		sets      []string
 		low, high float64
 	}{
-		{[]string{"model.kv_bits=8"}, 1.05, 1.1}, {[]string{"model.kv_bits=8", "pim.multipliers=8"}, 1.98, 2.01},
-		{[]string{"model.kv_bits=4", "pim.multipliers=8"}, 2.1, 2.2},
-		{[]string{"run.system=rank-pim", "model.kv_bits=8"}, 1, 1.02}, {[]string{"run.system=rank-pim", "model.kv_bits=8", "pim.multipliers=8"}, 1.95, 2.01},
-		{[]string{"run.system=rank-pim", "model.kv_bits=4", "pim.multipliers=16"}, 3.7, 4.01},
+		{[]string{"model.kv_bits=8"}, 0.97, 1}, {[]string{"model.kv_bits=8", "model.kv_scales=tensor"}, 1.05, 1.1}, {[]string{"model.kv_bits=8", "pim.multipliers=8"}, 1.66, 1.71},
+		{[]string{"model.kv_bits=8", "pim.multipliers=8", "pim.scales=buffer"}, 1.98, 2.01}, {[]string{"model.kv_bits=4", "pim.multipliers=8"}, 1.7, 1.76},
+		{[]string{"model.kv_bits=4", "pim.multipliers=8", "model.kv_scales=tensor"}, 2.1, 2.2},
+		{[]string{"run.system=rank-pim", "model.kv_bits=8"}, 0.97, 1}, {[]string{"run.system=rank-pim", "model.kv_bits=8", "pim.multipliers=8"}, 1.9, 1.95},
+		{[]string{"run.system=rank-pim", "model.kv_bits=4", "pim.multipliers=16"}, 3.6, 3.8},
 	} {
 		wide := head()
 		if c.sets[0] == "run.system=rank-pim" {

@@ -106,8 +106,9 @@ func (d *devices) loadHeads(c *cargo, l *policy.Leaving, heads, from, tokens int
 		c.tokens += each * int64(tokens)
 	}
 	c.bytes += units.Bytes(l.Heads*tokens) * bytes
-	c.bursts += 2 * each * int64(tokens*table.TokenBursts())
-	c.clocks += each * table.Write(from, tokens)
+	scales := each * table.ScaleBursts(from, tokens)
+	c.bursts += 2*each*int64(tokens*table.TokenBursts()) + scales
+	c.clocks += each*table.Write(from, tokens) + table.Scales(scales)
 }
 
 // loadPrompt adds what a chunk of a prompt sends to the ranks in a layer of a run.
@@ -179,7 +180,7 @@ func (d *devices) traffic(n int) *decodeTraffic {
 func (d *devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	bursts := v.heads*int64(d.queries*d.transfers.QueryBursts()) + v.bursts
 	if d.stores {
-		bursts += v.fresh * int64(2*d.transfers.TokenBursts())
+		bursts += v.fresh * (int64(2*d.transfers.TokenBursts()) + d.scales)
 	}
 	down, up := d.vectorsOf(v.all, v.freshAll)
 	if d.stripe.parts > 0 && !d.merged {

@@ -14,9 +14,13 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
+// noScales is --kv-scales of keys and values with a scale of each tensor.
+const noScales = "none"
+
 // pimAttentionFlags are the flags of `pim attention`.
 type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim, kvBits int
+	scales                                   string
 
 	config   configFlags
 	commands string
@@ -52,6 +56,7 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "KV heads that the query heads share (default: one each)")
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
+	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
 	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
@@ -104,8 +109,15 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 	case f.headDim < 8 || f.headDim > 512:
 		return wrong("--head-dim", f.headDim, "8 to 512")
 	}
-	return pim.Load{Context: f.context, KVHeads: kv,
-		Shape: pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16, KVBits: f.kvBits}}, nil
+	shape := pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16, KVBits: f.kvBits}
+	switch f.scales {
+	case noScales:
+	case pim.ScalesInRows:
+		shape.ScaleBytes = 4
+	default:
+		return pim.Load{}, input.UnknownName("--kv-scales", f.scales, []string{noScales, pim.ScalesInRows})
+	}
+	return pim.Load{Context: f.context, KVHeads: kv, Shape: shape}, nil
 }
 
 // measure runs the load, and writes the command log where one is asked for.
