@@ -2,6 +2,7 @@ package system
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -30,6 +31,16 @@ func TestWidthsOfElements(t *testing.T) {
 	}
 }
 
+// narrowSets are widths of keys and values with their scales, and what reads them. narrowProducts are those of
+// products.
+var (
+	narrowSets = [][]string{
+		{"model.kv_bits=8"}, {"model.kv_bits=4", "pim.multipliers=8", "hbm_pim.elements_per_read=2"},
+		{"model.kv_bits=8", "pim.scales=buffer", "pim.multipliers=8", "hbm_pim.elements_per_read=2"}, {"model.kv_bits=4", "model.kv_scales=tensor", "hbm_pim.elements_per_read=4"},
+	}
+	narrowProducts = [][]string{nil, {"model.weight_bits=8", "model.activation_bits=8"}, {"model.weight_bits=4", "model.activation_bits=8"}, {"model.weight_bits=4"}}
+)
+
 // TestNarrowRuns: random nodes of every system with narrow keys and values run under every check, and step by
 // step as well as with shortcuts.
 func TestNarrowRuns(t *testing.T) {
@@ -38,12 +49,12 @@ func TestNarrowRuns(t *testing.T) {
 		t.Run(s.Name, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
-				pick := func(name string, from ...string) string {
-					return name + "=" + rapid.SampledFrom(from).Draw(t, name)
-				}
 				d := drawBaseline(t)
-				cfg := d.load(t, s.Name, pick("model.kv_bits", "8", "4"), pick("model.kv_scales", "token", "tensor"), pick("model.weight_bits", "8", "4"),
-					pick("model.activation_bits", "0", "8", "16"), pick("pim.multipliers", "0", "8"), pick("pim.scales", "rows", "buffer"), pick("hbm_pim.elements_per_read", "1", "2", "4"))
+				sets := slices.Concat(rapid.SampledFrom(narrowSets).Draw(t, "narrow"), rapid.SampledFrom(narrowProducts).Draw(t, "products"))
+				if slices.Contains(s.Policies(), "lserve") && rapid.Bool().Draw(t, "pages") {
+					sets = append(sets, policySets("lserve")...)
+				}
+				cfg := d.load(t, s.Name, sets...)
 				if got, want := requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, false)), requestsOf(t, mustRun(t, mustNode(t, cfg), d.trace, true)); got != want {
 					t.Fatalf("got\n%s\nlayer by layer\n%s", got, want)
 				}
