@@ -114,6 +114,7 @@ func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {
 	h := pim.HeadShape{HeadDim: c.Model.HeadDim, Queries: c.Model.QueryGroup(), ElementBits: c.Model.ElementBits, KVBits: c.Model.KVBits}
+	h.KeyGroup = c.Model.KeyGroup()
 	if c.PIM.Scales == pim.ScalesInRows {
 		h.ScaleBytes = c.Model.KVScaleBytes()
 	}

@@ -13,11 +13,11 @@ type Widths struct {
 	// element_bits. Queries and outputs have element_bits.
 	KVBits int `toml:"kv_bits"`
 	// KVScales is what turns 8 or 4 bits of kv_bits back into numbers: a scale and a zero of
-	// each token's key and value in a KV head, or one of each tensor, which takes no room.
-	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8.
-	// "channel" has scale and zero of each element of keys for groups of 128 tokens, as KIVI (https://arxiv.org/abs/2402.02750), and
-	// of each token's value: 'l3sim eval' computes with it, runs do not cost it.
-	KVScales KVScales `toml:"kv_scales"` // "token" (as "" is), "tensor" or "channel"
+	// each token's key and value in a KV head ("token", as "" is), or one of each tensor ("tensor"), which takes no room.
+	// LServe (https://arxiv.org/abs/2502.14866) has the former for 4 bits and either for 8. "channel" is "token" for
+	// values, and for keys a scale and a zero of each element over 128 successive tokens, as KIVI has them
+	// (https://arxiv.org/abs/2402.02750).
+	KVScales KVScales `toml:"kv_scales"`
 	// WeightBits is of the layers' matrices: 16, 8 or 4, or 0 for element_bits. Embedding and LM head
 	// have element_bits, as released checkpoints have them; scales of weights (3% at 4 bits in groups of 128)
 	// are left out.
@@ -34,9 +34,12 @@ type KVScales string
 const (
 	TokenScales  KVScales = "token"  // of 16 bits each, a scale and a zero of each key and each value: 4 B (QServe, LServe)
 	TensorScales KVScales = "tensor" // known before: no room
-	// ChannelScales are of keys by element and group of tokens, of values by token.
+	// ChannelScales are of each element of keys, for KeyGroup tokens: as many bytes as those of tokens have at 128 elements.
 	ChannelScales KVScales = "channel"
 )
+
+// KeyGroup is the tokens of a group of ChannelScales.
+const KeyGroup = 128
 
 // check has the rules of widths beside elements of so many bits.
 func (w *Widths) check(c *input.Check, elementBits int) {
@@ -60,6 +63,14 @@ func (m *Model) KVScaleBytes() int {
 		return 0
 	}
 	return 4
+}
+
+// KeyGroup returns the tokens that share scales of each element of keys, 0 where none do.
+func (m *Model) KeyGroup() int {
+	if m.KVScales != ChannelScales || m.KVScaleBytes() == 0 {
+		return 0
+	}
+	return KeyGroup
 }
 
 // ProductBits returns the bits of an element of what goes into the layers' products and of

@@ -18,7 +18,7 @@ func TestWidths(t *testing.T) {
 	}{
 		{Widths{}, 512, 16}, {Widths{KVBits: 16}, 512, 16}, {Widths{KVBits: 8}, 264, 16}, {Widths{KVBits: 4}, 136, 16},
 		{Widths{KVBits: 8, KVScales: TensorScales}, 256, 16}, {Widths{KVBits: 4, KVScales: TensorScales}, 128, 16},
-		{Widths{WeightBits: 8}, 512, 8}, {Widths{WeightBits: 4, ActivationBits: 8}, 512, 4},
+		{Widths{KVBits: 4, KVScales: ChannelScales}, 136, 16}, {Widths{WeightBits: 8}, 512, 8}, {Widths{WeightBits: 4, ActivationBits: 8}, 512, 4},
 	} {
 		m := base
 		m.Widths = c.widths

@@ -145,16 +145,23 @@ func (p *program) keyGroup() int {
 // loadQuery loads q of all query heads, once the append is over, or else the
 // previous head's scores are done with theirs.
 func (p *program) loadQuery() {
-	after := p.scoreDone
+	after, scales := p.scoreDone, uint32(0)
 	if p.heads[p.head].appends && p.stage == stageLoad {
 		after = p.count[bankSequencer]
+	}
+	if p.shape.KeyGroup > 0 && p.geometry.scaleChunks > 0 { // q takes on scales that come with the row
+		if p.stage == stageLoad {
+			p.loaded, p.appended = -1, after
+			return
+		}
+		after, scales = later(after, p.appended), p.scaled
 	}
 	p.queryLoaded, p.loaded = p.count[bufferSequencer], p.keyGroup()
 	for q := range p.shape.Queries {
 		for i := range p.geometry.QueryBursts {
 			in := allBanks(dram.WRBUF, opLoadQuery, -1, -1)
 			in.sequencer, in.query, in.burst, in.token = bufferSequencer, uint8(q), uint8(i), int32(p.token)
-			in.wait[bankSequencer] = after
+			in.wait[bankSequencer], in.wait[resultSequencer] = after, scales
 			p.emit(in)
 		}
 	}

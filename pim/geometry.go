@@ -100,8 +100,8 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 		for chunks > 0 && chunks*g.TokenBursts+g.scaleColumns(0, chunks*g.ChunkTokens) > g.rowBursts {
 			chunks--
 		}
-		if chunks > 4 {
-			chunks -= chunks % 4 // so that pages of 64 tokens do not lie over the ends of rows
+		if whole := max(4, shape.KeyGroup/g.ChunkTokens); chunks > whole {
+			chunks -= chunks % whole // so that pages of 64 tokens and groups do not lie over the ends of rows
 		}
 	}
 	if g.RowTokens = chunks * g.ChunkTokens; chunks == 0 {

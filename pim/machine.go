@@ -93,6 +93,7 @@ func (m *machine) setLatencies() {
 	// q follows the newest key and value down the channel: after the append's
 	// precharge, like the attention's first activation.
 	m.latency[opLoadQuery][bankSequencer] = int64(d.TRP)
+	m.latency[opLoadQuery][resultSequencer] = int64(d.CL + burst + m.spec.MACLatency)
 }
 
 // run issues the program from clock 0 and returns the clock at which its last

@@ -78,6 +78,122 @@ func TestScalesInRows(t *testing.T) {
 	}
 }
 
+// Scales of each element of keys in groups of 128 tokens: before a group's first keys q is loaded again, with its scales, which came when the row
+// opened. In values nothing changes.
+func TestKeyGroups(t *testing.T) {
+	for _, rows := range []int{0, 4} {
+		clocks := func(group int) int64 {
+			spec := Default()
+			spec.Multipliers = 8
+			table, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 4, ScaleBytes: rows, KeyGroup: group})
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := table.RowTokens()
+			return table.Attention(4*row) - table.Attention(2*row)
+		}
+		groups := int64(2 * 2048 / 128)
+		if rows > 0 {
+			groups = 2 * 1920 / 128
+		}
+		// The multipliers stop from their last read on for tRP, as if q had to follow an append, and four bursts, of which each takes CWL and 4 from its command.
+		loads := clocks(128) - clocks(0)
+		if each := float64(loads) / float64(groups); each < 22 || each > 22+12+16+4+16 {
+			t.Errorf("scales in %d bytes of rows: q takes %.1f clocks more a group", rows, each)
+		}
+	}
+}
+
+// Before a row's keys are read, its scales have been; before its weights are broadcast, they have come and passed the softmax unit; and before
+// q is loaded for a group. Each row has those of its own chunks, in every bank.
+func TestScalesComeFirst(t *testing.T) {
+	for _, group := range []int{0, 128} {
+		d := ddr4(t)
+		b, err := newTableBuilder(Default(), d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4, KeyGroup: group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.machine.periodic.on = false
+		g := &b.program.geometry
+		context := g.RowTokens + 300
+		last, reads, weights, columns := int64(0), map[int32]int{}, map[int32]int{}, map[int32]map[int32]bool{}
+		b.machine.observe = func(clock int64, _ dram.Command, a dram.Address, in *instruction) {
+			switch in.op {
+			case opReadScale:
+				if last = clock; columns[a.Row] == nil {
+					columns[a.Row] = map[int32]bool{}
+				}
+				reads[a.Row]++
+				columns[a.Row][a.Column] = true
+				if weights[a.Row] > 0 {
+					t.Fatalf("group %d: scales of row %d after its reads", group, a.Row)
+				}
+			case opScore, opContext:
+				weights[in.row]++
+				if clock < last+int64(d.TCCDL) {
+					t.Fatalf("group %d: a read %d clocks after scales", group, clock-last)
+				}
+			case opLoadWeights:
+				if clock < last+int64(d.CL+d.BurstClocks()) {
+					t.Fatalf("group %d: weights %d clocks after scales", group, clock-last)
+				}
+			case opLoadQuery:
+				if group > 0 && (last == 0 || clock < last+int64(d.CL+d.BurstClocks())) {
+					t.Fatalf("q for a group of keys %d clocks after scales", clock-last)
+				}
+			}
+		}
+		b.attention(context)
+		for row, blocks := range map[int32]int{0: (g.RowTokens + 255) / 256, 1: (g.RowTokens + 255) / 256, 2: 2, 3: 2} {
+			if reads[row] != 16*blocks || len(columns[row]) != blocks {
+				t.Errorf("group %d: %d bursts of scales of row %d in %d columns, want %d a bank", group, reads[row], row, len(columns[row]), blocks)
+			}
+		}
+	}
+}
+
+// Multipliers that work more than once on a read hold up the next one, what they give and the weights that they use.
+func TestMultipliersTakeTheirTime(t *testing.T) {
+	for _, c := range []struct{ bits, multipliers, steps int }{{16, 4, 1}, {8, 4, 2}, {4, 4, 4}, {4, 8, 2}} {
+		spec := Default()
+		spec.Multipliers = c.multipliers
+		b, err := newTableBuilder(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.machine.periodic.on = false
+		last, context := int64(-1000), int64(-1000)
+		slots := map[[2]int]int64{}
+		b.machine.observe = func(clock int64, cmd dram.Command, _ dram.Address, in *instruction) {
+			after := func(from int64, least int, what string) {
+				if clock < from+int64(least) {
+					t.Fatalf("%+v: %s %d clocks after a read, want %d at least", c, what, clock-from, least)
+				}
+			}
+			more := 8 * (c.steps - 1)
+			at := [2]int{int(in.slot)}
+			switch in.op {
+			case opScore, opContext:
+				after(last, 8*c.steps, "the next read")
+				last = clock
+				if in.op == opContext {
+					context, at[1] = clock, 1
+				}
+				slots[at] = clock
+			case opReadPartials:
+				after(slots[at], spec.MACLatency+more, "partial sums")
+			case opReadContext:
+				after(context, spec.MACLatency+more, "the context")
+			case opLoadWeights:
+				if at[1] = 1; slots[at] > 0 {
+					after(slots[at], 1+more, "weights of the next tokens")
+				}
+			}
+		}
+		b.attention(300)
+	}
+}
+
 // Every token's scales have a place of their own behind keys and values, in a bank of the same vector.
 func TestScalePlaces(t *testing.T) {
 	for _, bits := range []int{4, 8, 16} {

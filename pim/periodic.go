@@ -105,6 +105,9 @@ func (m *machine) skip() {
 		return
 	}
 	rowEnd := p.token - p.token%g.RowTokens + g.RowTokens
+	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext { // q is loaded anew
+		rowEnd = min(rowEnd, p.token-p.token%n+n)
+	}
 	m.skipBlocks(&d.chunk, g.ChunkTokens, min(rowEnd, p.limit))
 }
 

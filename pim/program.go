@@ -62,13 +62,14 @@ type program struct {
 	pending []instruction // appended by the current step
 	rowEnd  int           // token that needs the stage's next row, or another place in the open one
 	openRow int32         // that all banks have open, if open
-	loaded  int           // group of keys whose scales q has
+	loaded  int           // group of keys whose scales q has, -1: none
 	column  int32         // of the stage's next token
 	// Of a rank-level PU: the group of banks and the pass to read next, the bank
 	// sequencer's count after the group's activation, and the result sequencer's
 	// after the latest key.
 	group, pass       int
 	opened, scoreRead uint32
+	appended          uint32 // bank sequencer's count before the head's first q
 	scaled            uint32 // result sequencer's count after the open row's scales
 	// What all MACAs of the open row have in common, and all transfers of partial
 	// sums or weights.
@@ -259,7 +260,7 @@ func (p *program) restart(heads []headRun) {
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
 	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
-	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled = 0, 0, 0, 0
+	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled, p.appended = 0, 0, 0, 0, 0
 	clear(p.partialRead)
 	clear(p.contextDone)
 	p.startHead()

@@ -27,6 +27,9 @@ func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 		KVBits:      rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "kv bits"),
 		ScaleBytes:  rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "scales"),
 	}
+	if shape.kvBits() < 16 {
+		shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
+	}
 	spec.Multipliers = rapid.SampledFrom([]int{0, 0, 4, 8, 16}).Draw(t, "multipliers")
 	spec.MACsPerRead = rapid.IntRange(1, shape.Queries).Draw(t, "macs")
 	return spec, shape

@@ -18,14 +18,14 @@ import (
 // predictFlags are the flags of `gpu predict`.
 type predictFlags struct {
 	gpuFlags
-	op, bytes                  string
-	m, n, k                    int
-	chunk, finished            int
-	batch                      int
-	context                    []int
-	heads, kvHeads, dim, width int
-	gpus, page, pages          int
-	perQueryHead               bool
+	op, bytes                          string
+	m, n, k                            int
+	chunk, finished                    int
+	batch                              int
+	context                            []int
+	heads, kvHeads, dim, width, kvBits int
+	gpus, page, pages                  int
+	perQueryHead                       bool
 }
 
 // predictOps are the values of --op, and the flags that each needs.
@@ -88,6 +88,7 @@ compares.`,
 	flags.IntVar(&f.kvHeads, "kv-heads", 0, "attention: KV heads (default: as many as --heads)")
 	flags.IntVar(&f.dim, "head-dim", 128, "attention: elements of a head")
 	flags.IntVar(&f.width, "bits", 16, "element width, 16 or 8")
+	flags.IntVar(&f.kvBits, "kv-bits", 0, "width of keys and values in the cache, 16, 8 or 4, these with scale and zero of each token (default: as --bits)")
 	flags.IntVar(&f.page, "page", 0, "page-score, top-k, page-attention: tokens of a page")
 	flags.IntVar(&f.pages, "pages", 0, "top-k, page-attention: pages selected of each request")
 	flags.BoolVar(&f.perQueryHead, "per-query-head", false, "page-score, top-k, page-attention: each query head has scores, a selection and pages of its own")
@@ -164,6 +165,9 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	if f.width != 16 && f.width != 8 {
 		return &input.Error{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
 	}
+	if f.kvBits != 0 && f.kvBits != 4 && f.kvBits != 8 && f.kvBits != 16 {
+		return &input.Error{Key: "--kv-bits", Value: strconv.Itoa(f.kvBits), Expected: "16, 8 or 4"}
+	}
 	if len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context) {
 		return &input.Error{Key: "--batch", Value: strconv.Itoa(f.batch), Expected: fmt.Sprintf("%d, the number of contexts", len(f.context))}
 	}
@@ -172,7 +176,10 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 
 // cost returns the cost of the kernel that the flags describe.
 func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
-	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width}
+	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width, KVBits: f.kvBits}
+	if f.kvBits == 8 || f.kvBits == 4 {
+		heads.KVScaleBytes = 4
+	}
 	switch f.op {
 	case "gemm":
 		return s.GEMMCost(f.m, f.n, f.k, f.width), nil
