@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -100,6 +101,47 @@ func TestKeyGroups(t *testing.T) {
 		loads := clocks(128) - clocks(0)
 		if each := float64(loads) / float64(groups); each < 22 || each > 22+12+16+4+16 {
 			t.Errorf("scales in %d bytes of rows: q takes %.1f clocks more a group", rows, each)
+		}
+	}
+}
+
+// An append stores the scale of the new key and that of the new value, each while its bank has the row open.
+func TestScalesAreAppended(t *testing.T) {
+	for _, bits := range []int{4, 8, 16} {
+		b, err := newTableBuilder(Default(), ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: bits, ScaleBytes: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &b.program.geometry
+		type place struct {
+			bank   int
+			row    int32
+			column int32
+		}
+		var seen []place
+		open := map[int]int32{}
+		b.machine.observe = func(_ int64, cmd dram.Command, a dram.Address, in *instruction) {
+			bank := int(a.Bank)*g.bankGroups + int(a.BankGroup)
+			if cmd == dram.ACT {
+				open[bank] = a.Row
+			}
+			if in.op == opAppendScale {
+				if open[bank] != a.Row {
+					t.Fatalf("%d bits: a scale of row %d, bank %d has %d open", bits, a.Row, bank, open[bank])
+				}
+				seen = append(seen, place{bank, a.Row, a.Column})
+			}
+		}
+		for _, context := range []int{1, 2, 15, 16, 17, 100, 257, g.RowTokens, g.RowTokens + 5} {
+			seen = seen[:0]
+			b.run(headRun{context: context, appends: true})
+			token := context - 1
+			want := []place{
+				{g.keyBank(token), g.keyRow(token), g.scaleColumn(token)}, {g.valueScaleBank(token), g.valueRow(token), g.scaleColumn(token)},
+			}
+			if !slices.Equal(seen, want) {
+				t.Errorf("%d bits, %d tokens: scales go to %v, want %v", bits, context, seen, want)
+			}
 		}
 	}
 }
