@@ -37,6 +37,7 @@ var (
 	narrowSets = [][]string{
 		{"model.kv_bits=8"}, {"model.kv_bits=4", "pim.multipliers=8", "hbm_pim.elements_per_read=2"},
 		{"model.kv_bits=8", "pim.scales=buffer", "pim.multipliers=8", "hbm_pim.elements_per_read=2"}, {"model.kv_bits=4", "model.kv_scales=tensor", "hbm_pim.elements_per_read=4"},
+		{"model.kv_bits=4", "model.kv_scales=channel", "pim.multipliers=8"},
 	}
 	narrowProducts = [][]string{nil, {"model.weight_bits=8", "model.activation_bits=8"}, {"model.weight_bits=4", "model.activation_bits=8"}, {"model.weight_bits=4"}}
 )
