@@ -90,7 +90,7 @@ func (p *program) appendScale(token, ordinal int, row int32) {
 }
 
 // readScales brings the scales of the stage's tokens in the open row to the rank PU, four banks of as many bank
-// groups after the other, as soon as these are open. Weights wait for all of them; partial sums follow them on the bus anyway.
+// groups after the other, as soon as these are open. What follows waits for all of them.
 func (p *program) readScales(within int, opened uint32) {
 	g := &p.geometry
 	to := within + min(p.rowEnd, p.limit) - p.token
@@ -246,7 +246,7 @@ func (p *program) scoreChunk() {
 		p.unit = (p.unit + 1) % resultSlots
 		in := &p.read
 		in.slot, in.query, in.queries = uint8(slot), uint8(query), uint8(queries)
-		in.wait[resultSequencer] = p.slotRead[slot]
+		in.wait[resultSequencer] = later(p.slotRead[slot], p.scaled) // so that the row is not closed before
 		in.wait[bufferSequencer] = p.queryLoaded + uint32((query+queries)*g.QueryBursts)
 		for i := range g.TokenBursts {
 			out := p.add(bankSequencer)

@@ -194,6 +194,19 @@ func TestScalesComeFirst(t *testing.T) {
 	}
 }
 
+// A row is not closed before its scales have been read, however few reads follow.
+func TestScalesBeforeClosing(t *testing.T) {
+	for _, unit := range []string{BankPU, RankPU} {
+		for _, dim := range []int{8, 128} {
+			spec := Default()
+			spec.ProcessingUnit, spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency = unit, "fp32", 1, 0
+			spec.PostponedRefreshes = 0
+			heads := []headRun{{context: 1}, {context: 1, firstRow: 256}, {context: 20, firstRow: 512, appends: true}}
+			checkProgram(t, spec, ddr4(t), HeadShape{HeadDim: dim, Queries: 1, ElementBits: 8, ScaleBytes: 4}, heads)
+		}
+	}
+}
+
 // Multipliers that work more than once on a read hold up the next one, what they give and the weights that they use.
 func TestMultipliersTakeTheirTime(t *testing.T) {
 	for _, c := range []struct{ bits, multipliers, steps int }{{16, 4, 1}, {8, 4, 2}, {4, 4, 4}, {4, 8, 2}} {
