@@ -168,6 +168,9 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	if cfg.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false
 	}
+	if n.channelsPool() {
+		spec.Capacity, spec.HeadsPerChannel = spec.Capacity*int64(cfg.ReplicaChannels()), cfg.Model.KVHeads
+	}
 	if p := policyOf(cfg); p.Name() != "dense" {
 		n.rankClasses(&spec, p)
 		spec.UnitBytes = int64(row) * p.KV(1) / int64(cfg.Model.KVHeads)
@@ -175,10 +178,17 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	return scheduler.NewLedger(spec)
 }
 
+// channelsPool says that the ranks of all channels are one memory: heads are striped over them.
+func (n *Node) channelsPool() bool { return n.cfg.Comm.Stripe == scheduler.StripeChannels }
+
 // rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
-// same.
+// same, unless they are one pool.
 func (n *Node) rankMemory() kvMemory {
-	return kvMemory{n.unit() * units.Bytes(n.cfg.ReplicaChannels()), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+	unit := n.unit()
+	if !n.channelsPool() {
+		unit *= units.Bytes(n.cfg.ReplicaChannels())
+	}
+	return kvMemory{unit, n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
 }
 
 // devices returns the device models of one replica of a system with DIMM-PIM.

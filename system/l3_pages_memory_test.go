@@ -26,6 +26,8 @@ func TestPagesMemory(t *testing.T) {
 		{[]string{"policy.name=duo", "policy.static_sparsity=0.51"}, 96 * 3 * 40},            // 47 of 96 heads in most layers
 		{[]string{"policy.name=duo", "run.model=llama-3-70b"}, 80 * 40},                      // 4 heads on 8 channels
 		{[]string{"policy.name=duo", "comm.stripe=ranksets"}, 96 * 3 * 40},
+		{[]string{"policy.name=duo", "comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 4 * 40}, // of all channels
+		{[]string{"comm.stripe=channels", "run.model=llama-3-70b"}, 80 * 8 * 40},
 	} {
 		n := nodeOf(t, append(c.sets, "node.ranksets=8", "node.memory_capacity=2TiB")...)
 		ledger := n.rankLedger(true)

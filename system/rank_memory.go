@@ -54,6 +54,9 @@ func (n *Node) rankClasses(spec *scheduler.LedgerSpec, p policy.Policy) {
 func (n *Node) channelClasses(p policy.Policy, run int) []scheduler.HeadClass {
 	decoding, _ := p.Memory(run)
 	held, channels := slices.Clone(decoding), n.cfg.ReplicaChannels()
+	if n.channelsPool() {
+		channels = 1
+	}
 	for i := range held {
 		held[i].Heads = (held[i].Heads + channels - 1) / channels
 		if held[i].Longest > 0 {
