@@ -21,6 +21,12 @@ type groupCost struct {
 	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
 	up, upBus units.Duration // results: time of the PCIe links, and the channels' share
 
+	// Where the host chooses pages: the rankset's time to score their bounds, with the clocks of each head, the
+	// host's from the scores to the lists, and the channels' share of it.
+	scoring           units.Duration
+	scores            []int64
+	choice, choiceBus units.Duration
+
 	heads   []int64 // clocks of one head of each request, in their order
 	vectors vectors // that the requests move
 }
@@ -128,6 +134,8 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
+	byHost        bool            // the host's cores choose pages, and rank a score in so many seconds
+	hostElement   float64
 	spare         []int64         // the same
 
 	burst             units.Duration // of data on a channel
@@ -229,6 +237,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	for offset := range groups {
 		g := &groups[offset]
 		g.requests, g.clocks, g.idle, g.heads, g.vectors, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], vectors{}, cargo{}, cargo{}
+		g.scoring, g.scores, g.choice, g.choiceBus = 0, g.scores[:0], 0, 0
 	}
 	d.attend(groups, sub.Decode, x)
 	for i := range x.Leave {
@@ -245,6 +254,9 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 		for j := range leave {
 			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
 		}
+	}
+	if d.byHost {
+		d.chooseOnHost(groups, sub.Decode, x)
 	}
 	for offset := range groups {
 		g := &groups[offset]
@@ -285,6 +297,9 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 			all.add(&v)
 			clocks[s.Decode[i].Offset] += sum
 		}
+	}
+	if d.byHost && attend > 0 {
+		t += d.predictHost(x, s.Decode, clocks)
 	}
 	var busiest int64
 	for _, c := range clocks {

@@ -23,6 +23,8 @@ const (
 	opHostAttention // decode attention on the host's CPUs
 	opWrite         // memory controllers write what they have collected
 	opNotice        // the host starts work and notices its end
+	opScores        // bounds of pages scored on processing units
+	opHostChoice    // scores that the host reads, its choice of pages, and lists that it writes
 	opHidden        // transfers behind the work of an iteration: not shown, booked by their system
 	opKinds
 )
@@ -32,7 +34,7 @@ const (
 var operationNames = [opKinds]string{
 	opEntry: "entry", opPrefillAttention: "prefill attention", opWindow: "window attention", opBlock: "block", opGPUAttention: "attention",
 	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opLeaving: "leaving k v", opResults: "results",
-	opAttention: "decode attention", opHostAttention: "decode attention",
+	opAttention: "decode attention", opHostAttention: "decode attention", opScores: "page scores", opHostChoice: "page choice",
 }
 
 // work is what the resources of a replica have done, for utilisation.
@@ -121,7 +123,7 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.attention += attention
 	w.pcieDown += k[opDecodeDown] + k[opPromptDown] + k[opLeaving]
 	w.pcieUp += k[opResults]
-	w.pim += k[opAttention]
+	w.pim += k[opAttention] + k[opScores]
 	w.channel += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {

@@ -17,7 +17,11 @@ func (k *kernels) addBounds(cfg *configs.Config) (err error) {
 	if s.SelectDevice == "" || s.SelectDevice == pim.SelectGPU {
 		return nil
 	}
-	k.bounds, err = pim.NewBoundTable(rankSpec(cfg), &cfg.DRAM.Spec, shape, s.SelectDevice, s.SelectGroup != "sum", s.TopKLatency)
+	by, topK := s.SelectDevice, s.TopKLatency
+	if by == selectHost { // banks score, and nothing on the rank chooses
+		by, topK = pim.SelectBank, 0
+	}
+	k.bounds, err = pim.NewBoundTable(rankSpec(cfg), &cfg.DRAM.Spec, shape, by, s.SelectGroup != "sum", topK)
 	if err != nil {
 		return inSection(cfg, "pim", err)
 	}
@@ -38,7 +42,6 @@ func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check)
 	if err != nil {
 		return // CheckRanks says so
 	}
-	c.That(p.SelectDevice != "host", "policy.select_device", p.SelectDevice, "one of gpu, bank, rank %s", with)
 	if p.Layout == "quad" {
 		c.That(cfg.PIM.Activation == pim.Staggered, "policy.layout", p.Layout, "\"row\" with pim.activation = %q: all banks open one row", cfg.PIM.Activation)
 		c.That(p.Page*pim.Quads == g.RowTokens, "policy.page", p.Page, "%d with policy.layout = \"quad\": a quad of banks has a quarter of a row", g.RowTokens/pim.Quads)
@@ -183,6 +186,9 @@ func (d *devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 			v.down += units.Bytes(c.Heads) * list
 			v.bursts += each * d.bursts(list)
 			continue
+		}
+		if c.Device == selectHost {
+			continue // apart, before attention
 		}
 		clocks += d.bounds.Select(c.Scored[request])
 		if c.Softmax { // a score of each query head a clock, before their sums are ranked
