@@ -179,7 +179,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 			}
 		}
 	}
-	e.decoding[run] = decoding{batches: e.gpus[from:], beside: e.choices(x), merge: e.gpu.Merge(x.Merged)}
+	e.decoding[run] = decoding{batches: e.gpus[from:], beside: e.choices(x).Plus(e.passes(x, policy.GPU)), merge: e.gpu.Merge(x.Merged)}
 	if loads {
 		e.decoding[run].beside = e.decoding[run].beside.Plus(e.passes(x, policy.Home))
 	} else {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -228,6 +229,14 @@ func TestHGCALayer(t *testing.T) {
 	want = (g.entry + layers*(max(got, g.layers[0].attention)+merge) + (layers-1)*g.block + g.exit).Seconds()
 	if end, err := e.run(&scheduler.Batch{Sub: []scheduler.SubBatch{sub}}, 0); err != nil || merge == 0 || math.Abs(end.Seconds()/want-1) > 1e-9 {
 		t.Errorf("an iteration takes %v, want %v s, with merges of %v; %v", end, want, merge, err)
+	}
+	// The GPUs attend over the window, whose weights go into averages.
+	cost, near := gpu.NewModelCost(&e.cfg.GPU.Spec, &e.cfg.Model), 10001-away
+	window := cost.Attention()
+	alone := units.FromSeconds(window.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: int64(near), Longest: near, KVHeads: 96, Weights: true}).Seconds) +
+		units.FromSeconds(cost.Pass(1, float64(3*4*near*96), 0).Seconds)
+	if g.layers[0].attention != alone {
+		t.Errorf("the GPUs attend for %v, by hand %v", g.layers[0].attention, alone)
 	}
 	read := salient * 96 * 512 / channels * float64(layers)
 	if bus := e.it.Totals().Bus.Seconds(); math.Abs(bus/read-1) > 1e-6 {
