@@ -136,7 +136,7 @@ type devices struct {
 	moved         decodeTraffic   // scratch
 	byHost        bool            // the host's cores choose pages, and rank a score in so many seconds
 	hostElement   float64
-	spare         []int64         // the same
+	spare         []int64 // the same
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64

@@ -221,7 +221,7 @@ func (n *Node) devices() *devices {
 		d.sums = int64(4 * d.queries) // maximum and sum of a query head's softmax
 	}
 	if cfg.Policy.Own().SelectDevice == selectHost { // as its cores convert elements
-		d.byHost, d.hostElement = true, n.hostCPUs(d.attends).converts / float64(2*cfg.Model.KVHeads*cfg.Model.HeadDim)
+		d.byHost, d.hostElement = true, n.hostCPUs(d.attends).converts/float64(2*cfg.Model.KVHeads*cfg.Model.HeadDim)
 	}
 	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
 	d.rest = d.uneven()
