@@ -3,6 +3,7 @@ package system
 import (
 	"testing"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
@@ -85,6 +86,28 @@ func TestPagesOfOneRequest(t *testing.T) {
 		})
 		if chose < 9 {
 			t.Errorf("%s: %d steps choose", by, chose)
+		}
+	}
+}
+
+// TestChoiceClocks: what a choice takes of a head's rank by hand: 64 clocks for 16 bounds with each further pass, a
+// clock for each page and query head where scores are normalised, and 64 from the last score to the list.
+func TestChoiceClocks(t *testing.T) {
+	for group, want := range map[string]int64{ // 500 bounds of 32 chunks in two rows
+		"sum": 235 + 31*64 + 162, "max": 0, "softmax-sum": 4 * 125, "per-head": 0,
+	} {
+		d := nodeOf(t, "run.model=llama-3-8b", "policy.name=lserve", "policy.select_device=bank", "policy.select_group="+group).devices()
+		s := d.cfg.Policy.Own()
+		x := policy.Step{Choose: []policy.Choice{{Device: "bank", Heads: 4, Scored: []int{500}, Ranked: []int{125}, Keep: 63, PerQueryScores: group != "sum", Softmax: group == "softmax-sum"}}}
+		got, v := d.chooses(&x, 0)
+		if group != "sum" { // four passes
+			want += d.bounds.Select(500) - int64(s.TopKLatency)
+			if passes := d.bounds.Select(512) - d.bounds.Select(496); passes != 4*64 {
+				t.Errorf("%s: 16 bounds more take %d clocks", group, passes)
+			}
+		}
+		if got != want+64 || v != (vectors{}) {
+			t.Errorf("%s: %d clocks and %+v, want %d", group, got, v, want+64)
 		}
 	}
 }
