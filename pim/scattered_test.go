@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestListsAreTheRun compares the table with command-by-command runs of heads over random lists: alone,
@@ -56,5 +58,33 @@ func TestListsAreTheRun(t *testing.T) {
 				t.Fatalf("%+v: %d tokens in %d rows, %d in the last: %d clocks in sequence, table %d", c, tokens, units, last, run, got)
 			}
 		})
+	}
+}
+
+// TestListsBeyondTheBuffer: keys whose scores do not fit the buffer are scored twice, and their rows are opened as
+// often, further ones of a list among them.
+func TestListsBeyondTheBuffer(t *testing.T) {
+	spec, shape := Default(), fp16Head
+	spec.ScoreBuffer, shape.Queries = 64*units.KiB, 8 // 4,096 tokens
+	b, err := newTableBuilder(spec, ddr4(t), shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := bothTables(t, spec, ddr4(t), shape)[0]
+	for _, rows := range []int{16, 32, 48, 64} {
+		var list []extent
+		for i := range rows {
+			list = append(list, extent{i * 256, 3 * i, 0})
+		}
+		tokens := rows * 256
+		if got, want := table.Attention(tokens)+table.Scattered(tokens, rows), b.run(headRun{context: tokens, list: list}); got != want {
+			t.Errorf("%d half rows: table %d, run %d", rows, got, want)
+		}
+	}
+	// A head of one row that does not begin with it ends as it would there.
+	h := headRun{context: 40, list: []extent{{0, 0, 5}}, appends: true}
+	ends := b.ends(h, h, h)
+	if got := table.ListInSequence(40, 1, 5*16+40); got != ends[1]-ends[0] {
+		t.Errorf("in the middle of a row: table %d, run %d", got, ends[1]-ends[0])
 	}
 }
