@@ -31,6 +31,9 @@ func TestPagesMemory(t *testing.T) {
 	} {
 		n := nodeOf(t, append(c.sets, "node.ranksets=8", "node.memory_capacity=2TiB")...)
 		ledger := n.rankLedger(true)
+		if all := n.memory.unit * units.Bytes(n.memory.capacity); all*units.Bytes(n.Replicas()) != n.cfg.Node.MemoryCapacity || ledger.Capacity() != n.memory.capacity {
+			t.Errorf("%v: memory of %v, in units %d and %d", c.sets, all, n.memory.capacity, ledger.Capacity())
+		}
 		ledger.Reserve(scheduler.Length{Prompt: 20_000, Tokens: 20_000}, 0, nil, "", nil)
 		if got := ledger.Used(); got != c.want {
 			t.Errorf("%v: %d units, want %d", c.sets, got, c.want)
