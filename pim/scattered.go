@@ -56,7 +56,7 @@ func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	case !t.appends || rows <= t.unitsOf(tokens) && last == (tokens-1)%t.geometry.RowTokens+1:
 		return t.InSequence(tokens) + t.Scattered(tokens, rows)
 	}
-	return t.Attention(tokens) + t.Scattered(tokens, rows) + t.ending(tokens-1, last-1, rows == 1)
+	return t.Attention(tokens) + t.Scattered(tokens, rows) + t.ending(tokens-1, last-1, false) // a list of one row is one of contiguous tokens
 }
 
 // ending returns what a head with an append adds to its attention in a sequence, by its last

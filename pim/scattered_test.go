@@ -81,10 +81,10 @@ func TestListsBeyondTheBuffer(t *testing.T) {
 			t.Errorf("%d half rows: table %d, run %d", rows, got, want)
 		}
 	}
-	// A head of one row that does not begin with it ends as it would there.
+	// A head of one row that does not begin with it ends as one that does.
 	h := headRun{context: 40, list: []extent{{0, 0, 5}}, appends: true}
 	ends := b.ends(h, h, h)
-	if got := table.ListInSequence(40, 1, 5*16+40); got != ends[1]-ends[0] {
+	if got := table.ListInSequence(40, 1, 40); got != ends[1]-ends[0] {
 		t.Errorf("in the middle of a row: table %d, run %d", got, ends[1]-ends[0])
 	}
 }
