@@ -67,3 +67,29 @@ func TestPeakKeepsLittle(t *testing.T) {
 		t.Errorf("%d changes were kept; peak %d", kept, p.top)
 	}
 }
+
+// TestPeakTogether: where one loop runs all replicas, the maximum is the same, with all that changes at
+// one time counted together.
+func TestPeakTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := newPeak(3)
+		p.together = true
+		levels, functions := make([]level, 3), make([]*steps, 3)
+		for i := range levels {
+			levels[i], functions[i] = level{peak: p, replica: i}, &steps{}
+		}
+		now := units.Duration(0)
+		for range rapid.IntRange(0, 40).Draw(t, "changes") {
+			now += units.Duration(rapid.IntRange(0, 2).Draw(t, "after"))
+			i, v := rapid.IntRange(0, 2).Draw(t, "replica"), rapid.IntRange(0, 9).Draw(t, "value")
+			levels[i].set(now, int64(v))
+			functions[i].set(now, int32(v))
+		}
+		for i := range levels {
+			levels[i].end()
+		}
+		if want := maxOfSum(functions); p.top != want {
+			t.Fatalf("peak %d, want %d", p.top, want)
+		}
+	})
+}
