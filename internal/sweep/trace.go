@@ -132,6 +132,9 @@ func hashTrace(t *traces.Trace) string {
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Arrival))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Input))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Output))
+		if t := r.Turn; t != nil && t.Waits { // who waits for whom
+			buffer = fmt.Appendf(buffer, "%d.%d+%d", t.Session, t.Number, t.Think)
+		}
 	}
 	sum := sha256.Sum256(buffer)
 	return hex.EncodeToString(sum[:])
