@@ -28,8 +28,9 @@ func coming(t testing.TB, cfg *configs.Config, requests []traces.Request) *trace
 // drawRequests draws requests of short lengths.
 func drawRequests(t *rapid.T, most int) []traces.Request {
 	requests := make([]traces.Request, rapid.IntRange(1, most).Draw(t, "requests"))
+	longest := rapid.SampledFrom([]int{3000, 60}).Draw(t, "longest")
 	for i := range requests {
-		requests[i] = traces.Request{ID: i, Input: rapid.IntRange(1, 3000).Draw(t, "in"), Output: rapid.IntRange(1, 60).Draw(t, "out")}
+		requests[i] = traces.Request{ID: i, Input: rapid.IntRange(1, longest).Draw(t, "in"), Output: rapid.SampledFrom([]int{1, 20, 60, 400, 1000, 1400}).Draw(t, "out")}
 	}
 	return requests
 }
@@ -82,8 +83,9 @@ func TestOnlineLaws(t *testing.T) {
 			"memory.admission="+rapid.SampledFrom([]string{"final", "current"}).Draw(t, "admission"),
 			fmt.Sprint("memory.history=", rapid.SampledFrom([]int{0, 1000}).Draw(t, "history")),
 			fmt.Sprint("batching.max_num_seqs=", rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "seats")),
-			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "63GiB"}).Draw(t, "reserve")),
-			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"64GiB", "2TiB"}).Draw(t, "capacity")))
+			fmt.Sprint("node.gpus=", rapid.SampledFrom([]int{1, 2}).Draw(t, "gpus")), "batching.max_batch_tokens=2048",
+			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "64GiB", "65GiB"}).Draw(t, "reserve")),
+			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"4GiB", "8GiB", "2TiB"}).Draw(t, "capacity")))
 		cfg, err := Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
@@ -99,22 +101,53 @@ func TestOnlineLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := residence(r); r.inSystem != want {
-			t.Fatalf("%v requests · ps in the system, requests spent %v", r.inSystem.Picoseconds(), want.Picoseconds())
-		}
-		for i := range r.Requests {
-			q := &r.Requests[i]
-			if q.Outcome == results.Served && (q.Start < q.Request.Arrival || q.FirstToken <= q.Start || q.Finish < q.FirstToken) {
-				t.Fatalf("%+v", q)
-			}
-			if d := cfg.Serving.Deadline; d > 0 && q.Outcome == results.Served && q.Start-q.Request.Arrival > d {
-				t.Fatalf("request %d begins after %v", i, q.Start-q.Request.Arrival)
-			}
-			if d := cfg.Serving.Deadline; q.Outcome == results.Expired && (d == 0 || q.Finish-q.Request.Arrival <= d) {
-				t.Fatalf("request %d is dropped after %v", i, q.Finish-q.Request.Arrival)
-			}
-		}
+		checkOnline(t, cfg, r)
 	})
+}
+
+// checkOnline verifies that requests begin, and are dropped, in time and in order, and Little's law.
+func checkOnline(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, cfg *configs.Config, r *Result) {
+	t.Helper()
+	if want := residence(r); r.inSystem != want {
+		t.Fatalf("%v requests · ps in the system, requests spent %v", r.inSystem.Picoseconds(), want.Picoseconds())
+	}
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		if q.Outcome == results.Served && (q.Start < q.Request.Arrival || q.FirstToken <= q.Start || q.Finish < q.FirstToken) {
+			t.Fatalf("%+v", q)
+		}
+		if d := cfg.Serving.Deadline; d > 0 && q.Outcome == results.Served && q.Start-q.Request.Arrival > d {
+			t.Fatalf("request %d begins after %v", i, q.Start-q.Request.Arrival)
+		}
+		if d := cfg.Serving.Deadline; q.Outcome == results.Expired && (d == 0 || q.Finish-q.Request.Arrival <= d) {
+			t.Fatalf("request %d is dropped after %v", i, q.Finish-q.Request.Arrival)
+		}
+	}
+}
+
+// TestOnlineWithoutMemory: the same where requests come over time to memories that hold some of them, and
+// lose their memory as others grow.
+func TestOnlineWithoutMemory(t *testing.T) {
+	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_batch_tokens=2048",
+			"memory.admission=current", "memory.history=0", "gpu.memory_reserve=66GiB", "node.memory_capacity=3GiB", "serving.router=least-kv",
+			"serving.deadline=60s", "arrivals.kind=gamma", "arrivals.rate_per_s=10", "arrivals.cv=2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests := equalLengths(80, 20, 900)
+		for i := range requests {
+			requests[i].Output += 7 * i
+		}
+		r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+		if r.preemptions == 0 && system != "cpu-offload" { // which swaps out to the host
+			t.Errorf("%s: no request loses its memory", system)
+		}
+		checkOnline(t, cfg, r)
+	}
 }
 
 // TestTogetherIsApart: with a router that takes turns, replicas in one loop and each in its own

@@ -228,11 +228,16 @@ func (j *judge) ran() {
 	}
 }
 
-// at judges one rate.
-func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
+// arrive returns the requests at a rate, in the pattern of all rates.
+func (j *judge) arrive(rate float64) (*traces.Trace, error) {
 	spec := j.cfg.Arrivals
 	spec.RatePerS = rate
-	trace, err := j.trace.Arrive(spec, j.cfg.Run.Seed)
+	return j.trace.Arrive(spec, j.cfg.Run.Seed)
+}
+
+// at judges one rate.
+func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
+	trace, err := j.arrive(rate)
 	if err != nil {
 		return Load{}, err
 	}

@@ -107,6 +107,27 @@ func TestSearchRepeats(t *testing.T) {
 	}
 }
 
+// TestOnePattern: at twice the rate the same requests come in half the time, whatever draws them.
+func TestOnePattern(t *testing.T) {
+	for _, kind := range []string{"poisson", "gamma"} {
+		cfg, trace, _, _ := single(t, 1000, "arrivals.kind="+kind, "arrivals.cv=3")
+		j := &judge{cfg: cfg, trace: trace}
+		slow, err := j.arrive(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fast, err := j.arrive(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range slow.Requests {
+			if d := slow.Requests[i].Arrival - 2*fast.Requests[i].Arrival; d < -2 || d > 2 {
+				t.Fatalf("%s: request %d comes at %v, and at %v at twice the rate", kind, i, slow.Requests[i].Arrival, fast.Requests[i].Arrival)
+			}
+		}
+	}
+}
+
 // TestNoRate: a target that a request alone misses is met at no rate.
 func TestNoRate(t *testing.T) {
 	cfg, trace, prompt, _ := single(t, LeastRequests, "arrivals.kind=poisson")
