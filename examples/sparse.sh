@@ -21,3 +21,7 @@ l3sim plot "$out/iteration.csv" --kind stack --x policy --facet context_tokens \
 l3sim sweep examples/sparse_context.toml --out "$out/context"
 l3sim plot "$out/context" --kind line --x input_mean --y output_tokens_per_s --group policy.name --facet run.system \
   --title "GPT-175B, 24 requests, windows of 512 tokens" --out "$figures/sparse_context.png"
+
+l3sim sweep examples/sparse_share.toml --out "$out/share"
+l3sim plot "$out/share" --kind bar --x policy.share --y output_tokens_per_s --facet run.system \
+  --title "GPT-175B, 24 requests of 32K tokens, HGCA by its share of salient tokens" --out "$figures/sparse_share.png"

@@ -43,7 +43,7 @@ func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
 	var columns []string
 	var format string
-	var asJSON bool
+	var asJSON, wide bool
 	cmd := &cobra.Command{
 		Use:   "table RESULTS",
 		Short: "Print a sweep's results as text, Markdown or CSV",
@@ -63,19 +63,20 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
 			} else if !slices.Contains(tableFormats, format) {
 				return input.UnknownName("--format", format, tableFormats)
 			}
-			return a.table(args[0], &s, columns, format)
+			return a.table(args[0], &s, columns, format, wide)
 		},
 	}
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
 	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
+	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
 }
 
 // table prints a table or the numbers of a figure.
-func (a *app) table(path string, s *figure.Selection, columns []string, format string) error {
+func (a *app) table(path string, s *figure.Selection, columns []string, format string, wide bool) error {
 	t, err := results.ReadTable(path)
 	if err != nil {
 		return err
@@ -92,7 +93,15 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 		if err != nil {
 			return err
 		}
-		return a.printTable(data.Table(), format)
+		t := data.Table()
+		if wide {
+			x := slices.Index(t.Columns, data.X)
+			t = t.Wide(x, x+1)
+		}
+		return a.printTable(t, format)
+	}
+	if wide {
+		return &input.Error{Key: "--wide", Expected: "--x and --y with it"}
 	}
 	for _, flag := range []struct{ name, value string }{{"--group", s.Group}, {"--facet", s.Facet}, {"--normalize-to", s.NormalizeTo}} {
 		if flag.value != "" {

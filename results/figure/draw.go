@@ -30,6 +30,7 @@ const (
 	maxAcross   = 3 // facets beside each other
 	margin      = 8
 	titleHeight = 20
+	rowHeight   = 13 // of a heat map, at least
 	pngDPI      = 144
 )
 
@@ -134,6 +135,9 @@ func newFrame(d *Data, title string) *frame {
 	w, h := vg.Length(plotWidth), vg.Length(plotHeight)
 	if n > 1 {
 		w, h = facetWidth, facetHeight
+	}
+	if d.Kind == "heatmap" { // so that names of rows do not touch, and cells have room for numbers
+		h = max(h, vg.Length(rowHeight*len(d.YNames)+60))
 	}
 	f.width = vg.Length(vg.Length(f.across)*w) + 2*margin
 	f.height = vg.Length(vg.Length(f.down)*h) + 2*margin + f.head(f.width-2*margin)
