@@ -9,9 +9,9 @@ import (
 
 // The arithmetic of one bank PU, for all banks of one chip: what a MACA does.
 // The chip's cells at the open row and the column come as one slice, bank after
-// bank. Two routines serve the presets on x8 chips, four elements a column
-// access; scoreAny and contextAny serve every width and mixture of formats, and
-// the same bits where both apply.
+// bank. Two routines of each kind serve x8 chips, four elements a column access:
+// one without roundings, one with. scoreAny and contextAny serve every width and
+// mixture of formats, and the same bits where both apply.
 
 // maxChipElements is the most elements of a burst on one chip: FP16 on x16.
 const maxChipElements = 8
@@ -33,8 +33,8 @@ func scoreBanks(cells []byte, widen *[1 << 16]float32, q, partial []float32, r r
 	switch {
 	case len(q) == 4 && r == rounding{}:
 		scoreFP32(cells, widen, (*[4]float32)(q), partial)
-	case len(q) == 4 && r == rounding{true, true}:
-		scoreFP16(cells, widen, (*[4]float32)(q), partial)
+	case len(q) == 4:
+		scoreRounded(cells, widen, (*[4]float32)(q), partial, rounderTo(r.products), rounderTo(r.sums))
 	default:
 		scoreAny(cells, widen, q, partial, r)
 	}
@@ -63,25 +63,39 @@ var halfUnits = func() *[1 << 8]float32 {
 	return table
 }()
 
-// halved is attention.RoundHalf without a branch, but for the sign of zero. That does not show in a sum of FP16 numbers
-// that begins at +0. units is halfUnits, which loops keep in a register.
-func halved(x float32, units *[1 << 8]float32) float32 {
-	m := units[uint8(math.Float32bits(x)>>23)]
-	return float32(float32(float32(x+m-m)*0x1p112) * 0x1p-112) // 65504·2^112 is finite, 65536·2^112 is not
+var noUnits [1 << 8]float32
+
+// rounder is round without a branch, but for the sign of zero. That does not show in a sum of FP16 numbers that begins at
+// +0.
+type rounder struct {
+	units    *[1 << 8]float32
+	up, down float32
 }
 
-func scoreFP16(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
-	units := halfUnits
+// rounderTo returns the rounding to FP16, or none. 65504·2^112 is finite, 65536·2^112 is not.
+func rounderTo(half bool) rounder {
+	if half {
+		return rounder{halfUnits, 0x1p112, 0x1p-112}
+	}
+	return rounder{&noUnits, 1, 1}
+}
+
+func (r rounder) round(x float32) float32 {
+	m := r.units[uint8(math.Float32bits(x)>>23)]
+	return float32(float32(float32(x+m-m)*r.up) * r.down)
+}
+
+func scoreRounded(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32, product, sum rounder) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
 	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
 		x := binary.LittleEndian.Uint64(cells)
 		cells = cells[8:]
-		p0 := halved(q0*widen[uint16(x)], units)
-		p1 := halved(q1*widen[uint16(x>>16)], units)
-		p2 := halved(q2*widen[uint16(x>>32)], units)
-		p3 := halved(q3*widen[x>>48], units)
-		tree := halved(halved(p0+p1, units)+halved(p2+p3, units), units)
-		partial[b] = halved(partial[b]+tree, units)
+		p0 := product.round(q0 * widen[uint16(x)])
+		p1 := product.round(q1 * widen[uint16(x>>16)])
+		p2 := product.round(q2 * widen[uint16(x>>32)])
+		p3 := product.round(q3 * widen[x>>48])
+		tree := sum.round(sum.round(p0+p1) + sum.round(p2+p3))
+		partial[b] = sum.round(partial[b] + tree)
 	}
 }
 
@@ -116,8 +130,8 @@ func contextBanks(cells []byte, widen *[1 << 16]float32, weights []float32, accu
 	switch {
 	case n%4 == 0 && r == rounding{}:
 		contextFP32(cells, widen, weights, accumulators, n)
-	case n%4 == 0 && r == rounding{true, true}:
-		contextFP16(cells, widen, weights, accumulators, n)
+	case n%4 == 0 && r.products: // unrounded products may add up to -0
+		contextRounded(cells, widen, weights, accumulators, n, rounderTo(true), rounderTo(r.sums))
 	default:
 		contextAny(cells, widen, weights, accumulators, n, r)
 	}
@@ -141,8 +155,7 @@ func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []
 	}
 }
 
-func contextFP16(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
-	units := halfUnits
+func contextRounded(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, product, sum rounder) {
 	for _, w := range weights {
 		v, sums := cells[:2*n], accumulators[:n]
 		cells, accumulators = cells[2*n:], accumulators[n:]
@@ -151,10 +164,10 @@ func contextFP16(cells []byte, widen *[1 << 16]float32, weights, accumulators []
 		}
 		for len(v) >= 8 && len(sums) >= 4 {
 			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
-			s[0] = halved(s[0]+halved(w*widen[uint16(x)], units), units)
-			s[1] = halved(s[1]+halved(w*widen[uint16(x>>16)], units), units)
-			s[2] = halved(s[2]+halved(w*widen[uint16(x>>32)], units), units)
-			s[3] = halved(s[3]+halved(w*widen[x>>48], units), units)
+			s[0] = sum.round(s[0] + product.round(w*widen[uint16(x)]))
+			s[1] = sum.round(s[1] + product.round(w*widen[uint16(x>>16)]))
+			s[2] = sum.round(s[2] + product.round(w*widen[uint16(x>>32)]))
+			s[3] = sum.round(s[3] + product.round(w*widen[x>>48]))
 			v, sums = v[8:], sums[4:]
 		}
 	}

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -8,12 +9,12 @@ import (
 	"github.com/l3sim/l3sim/attention"
 )
 
-// TestHalved: it rounds as attention.RoundHalf does, next to each FP16 number, half way between two, and anywhere else.
-func TestHalved(t *testing.T) {
+// TestRounder: it rounds as attention.RoundHalf does, next to each FP16 number, half way between two, and anywhere else.
+func TestRounder(t *testing.T) {
 	same := func(x float32) {
 		t.Helper()
 		for _, x := range []float32{x, -x} {
-			got, want := halved(x, halfUnits), attention.RoundHalf(x)
+			got, want := rounderTo(true).round(x), attention.RoundHalf(x)
 			if got != want && (got == got || want == want) {
 				t.Fatalf("%g is rounded to %g, expected %g", x, got, want)
 			}
@@ -35,5 +36,35 @@ func TestHalved(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	for range 1 << 20 {
 		same(math.Float32frombits(r.Uint32()))
+	}
+}
+
+// TestKernels: the routines for four elements a column access give the bits of those for any number, in all formats, for numbers of
+// all sizes, as sums over several columns that begin at 0.
+func TestKernels(t *testing.T) {
+	const banks, columns = 8, 5
+	r, widen := rand.New(rand.NewPCG(1, 2)), attention.HalfTable()
+	number := func(span int) float32 { return float32(math.Ldexp(r.Float64()-0.5, r.IntN(span)-span+11)) }
+	for i := range 20000 {
+		span := []int{4, 16, 40}[i%3]
+		rounds := rounding{i%2 > 0, i/2%2 > 0}
+		var partial, general [banks]float32
+		var sums, generalSums [4 * banks]float32
+		for range columns {
+			var cells [8 * banks]byte
+			for b := 0; b < len(cells); b += 2 {
+				binary.LittleEndian.PutUint16(cells[b:], attention.Float32ToHalf(number(span)))
+			}
+			q := []float32{number(span), number(span), number(span), number(span)}
+			scoreBanks(cells[:], widen, q, partial[:], rounds)
+			scoreAny(cells[:], widen, q, general[:], rounds)
+			contextBanks(cells[:], widen, q[:2], sums[:], rounds)
+			contextAny(cells[:], widen, q[:2], generalSums[:], len(sums)/2, rounds)
+		}
+		for j, x := range append(partial[:], sums[:]...) {
+			if want := append(general[:], generalSums[:]...)[j]; !sameBits(x, want) {
+				t.Fatalf("%+v, number %d: %g, expected %g", rounds, j, x, want)
+			}
+		}
 	}
 }
