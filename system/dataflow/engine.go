@@ -64,12 +64,20 @@ type opState struct {
 	*Op
 	on *server
 
+	// The operation's and the server's, at hand: what comes by a pointer comes later.
+	Last         Time
+	Lane         int16
+	Resource     int8
+	Flags, Class uint8
+	discipline   Discipline
+
+	from int8 // the resource of what has ended last, where it waits for several
+
 	edges      int32 // to what waits for it, the first; none for none
 	only       int32 // what waits for its end; none where that is several, or nothing, or its layer
 	root, join int32 // the first operation from this one on that waits for nothing, for several
 
 	// Of one that waits for several; what waits for one other is ready with it.
-	from  int8  // the resource of what has ended last
 	waits int32 // how much is still to come
 	lane  int32 // what has ended last on a lane, at ready; none for none
 	ready Time  // when what has ended last has
@@ -204,7 +212,8 @@ func (e *Engine) connect() {
 	for i := n - 1; i >= 0; i-- {
 		o, x := &it.Ops[i], &e.state[i]
 		s := &e.servers[o.Resource]
-		x.Op, x.on, x.waits = o, s, 0
+		x.Op, x.on, x.waits, x.discipline = o, s, 0, s.discipline
+		x.Last, x.Lane, x.Resource, x.Flags, x.Class = o.Last, o.Lane, o.Resource, o.Flags, o.Class
 		e.plain = e.plain && s.discipline != Link && s.twin == 0 && o.Last > 0
 		e.onStart = e.onStart || o.Flags&OnStart != 0
 		e.streams = e.streams || o.Flags&Stream != 0
@@ -284,7 +293,7 @@ func (e *Engine) expect(r Range) {
 
 // start hands a task that has become ready now to its resource.
 func (e *Engine) start(t task) {
-	switch x := &e.state[t.op]; x.on.discipline {
+	switch x := &e.state[t.op]; x.discipline {
 	case Link:
 		e.queueOnLink(t, x, x.Pieces)
 	case Lanes:
@@ -348,10 +357,10 @@ func (e *Engine) arrived(t task, x *opState, at Time, before *opState) (end Time
 		// What links bring to a FIFO at one instant goes in the order of operations, and what
 		// waits for a start goes with all else that the FIFO does then.
 		switch {
-		case x.on.discipline == Link:
+		case x.discipline == Link:
 			e.queueOnLink(t, x, x.Pieces)
 			return 0, false
-		case x.on.discipline == Lanes:
+		case x.discipline == Lanes:
 			e.queueOnLane(t, x)
 			return 0, false
 		case e.servers[from].discipline != Link:

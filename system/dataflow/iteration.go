@@ -79,14 +79,6 @@ type Op struct {
 // duration returns the time of all pieces.
 func (o *Op) duration() Time { return Time(o.Pieces-1)*o.Time + o.Last }
 
-// piece returns the time of the piece with which so many are left.
-func (o *Op) piece(left int32) Time {
-	if left == 1 {
-		return o.Last
-	}
-	return o.Time
-}
-
 // Range is the part [From, To) of a slice.
 type Range struct{ From, To int32 }
 

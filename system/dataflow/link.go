@@ -101,7 +101,10 @@ func (e *Engine) stepLink(i int) {
 	if t.pieces == 1 || x.Flags&Stream != 0 {
 		q.head++
 	}
-	length, begin := x.piece(t.pieces), e.now
+	length, begin := x.Last, e.now
+	if t.pieces > 1 {
+		length = x.Time
+	}
 	if x.Claims > 0 {
 		begin = e.claim(t.task, x, length)
 	} else {
