@@ -48,5 +48,5 @@ func (w Widths) rate() int { return max(w.In, w.Weights) }
 
 // bytes returns those of the elements of both factors and the product.
 func (w Widths) bytes(in, weights, out float64) float64 {
-	return elementBytes(in, w.In) + elementBytes(weights, w.Weights) + elementBytes(out, w.Out)
+	return float64(elementBytes(in, w.In)) + float64(elementBytes(weights, w.Weights)) + float64(elementBytes(out, w.Out))
 }

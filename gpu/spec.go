@@ -176,7 +176,7 @@ type Heads struct {
 
 // kvBytes returns the bytes of k and v of one token and KV head in the cache.
 func (h Heads) kvBytes() float64 {
-	return elementBytes(2*float64(h.Dim), cmp.Or(h.KVBits, h.ElementBits)) + 2*float64(h.KVScaleBytes)
+	return float64(elementBytes(2*float64(h.Dim), cmp.Or(h.KVBits, h.ElementBits))) + float64(2*float64(h.KVScaleBytes))
 }
 
 // group returns the query heads that share one KV head.

@@ -116,7 +116,7 @@ func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll 
 			} else if h.OfPrompt {
 				share += float64(each * h.Share)
 			} else if h.Most == 0 {
-				all += each
+				all += float64(each)
 			} else {
 				bytes += float64(each * float64(h.Most))
 			}

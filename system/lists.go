@@ -135,7 +135,7 @@ func (l listOf) scatter(row int) pageList {
 	for range l.group {
 		missed *= 1 - chosen/others
 	}
-	all := ceil(float64(others * (1 - missed)))
+	all := ceil(float64(others * (1 - float64(missed))))
 	x := pageList{pages: 1 + all}
 	if l.page >= row {
 		return x // whole rows
@@ -145,7 +145,7 @@ func (l listOf) scatter(row int) pageList {
 	for i := range each {
 		missed *= max(0, others-float64(all)-float64(i)) / max(1, others-float64(i))
 	}
-	x.rows = 1 + ceil(float64(others/float64(each))*float64(1-missed))
+	x.rows = 1 + ceil(float64(others/float64(each))*float64(1-float64(missed)))
 	return x
 }
 

@@ -175,12 +175,12 @@ func thin(sorted []float64) []float64 {
 
 // apart leaves out the values whose labels would run into that of the last one that stays.
 func (a *axes) apart(sorted []float64, t *ticker, style text.Style) []float64 {
-	low, high := onAxis(a.xMin, a.logX), onAxis(a.xMax, a.logX)
+	low, high := float64(onAxis(a.xMin, a.logX)), float64(onAxis(a.xMax, a.logX))
 	var kept []float64
 	free := math.Inf(-1) // where the last label ends
 	for _, v := range sorted {
-		middle := 0.85 * a.width() * vg.Length((onAxis(v, a.logX)-low)/(high-low)) // the axis of y takes the rest
-		half := style.Width(t.tick(significant(v, 4))) / 2
+		middle := vg.Length(0.85 * a.width() * vg.Length((float64(onAxis(v, a.logX))-low)/(high-low))) // the axis of y takes the rest
+		half := vg.Length(style.Width(t.tick(significant(v, 4))) / 2)
 		if float64(middle-half) < free {
 			continue
 		}
