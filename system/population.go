@@ -60,10 +60,11 @@ func saturated(replicas []*replica) bool {
 	requests, away := 0, 0
 	var waited units.Total
 	var mean [4]float64
-	span := float64(replicas[0].population.span)
-	if span == 0 {
+	last := replicas[0].population.span
+	if last == 0 {
 		return false
 	}
+	span := float64(last)
 	for _, r := range replicas {
 		for q := range mean {
 			mean[q] += r.population.quarters[q].Picoseconds() / (span / 4)
@@ -72,9 +73,9 @@ func saturated(replicas []*replica) bool {
 		for i := range r.out.requests {
 			switch q := &r.out.requests[i]; q.Outcome {
 			case results.Served:
-				waited.Add(q.Start - q.Request.Arrival)
+				waited.Add(min(q.Start, last) - q.Request.Arrival)
 			case results.Expired:
-				waited.Add(q.Finish - q.Request.Arrival)
+				waited.Add(min(q.Finish, last) - q.Request.Arrival)
 				away++
 			case results.Refused:
 				away++

@@ -107,6 +107,16 @@ func TestSearchRepeats(t *testing.T) {
 	}
 }
 
+// TestKeepsUp: where no request can miss its targets, as gaps do not depend on the queue, the highest rate
+// is one that the node keeps up with.
+func TestKeepsUp(t *testing.T) {
+	cfg, trace, _, service := single(t, LeastRequests, "arrivals.kind=poisson", "slo.tbt=10s")
+	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+	if load := a.Best.RatePerS * service.Seconds(); err != nil || load < 0.8 || load > 1.1 || a.Best.Saturated || a.Best.Attainment != 1 {
+		t.Errorf("a load of %v: %+v, %v", load, a.Best, err)
+	}
+}
+
 // TestOnePattern: at twice the rate the same requests come in half the time, whatever draws them.
 func TestOnePattern(t *testing.T) {
 	for _, kind := range []string{"poisson", "gamma"} {
