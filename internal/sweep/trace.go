@@ -132,8 +132,8 @@ func hashTrace(t *traces.Trace) string {
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Arrival))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Input))
 		buffer = binary.LittleEndian.AppendUint64(buffer, uint64(r.Output))
-		if t := r.Turn; t != nil && t.Waits { // who waits for whom
-			buffer = fmt.Appendf(buffer, "%d.%d+%d", t.Session, t.Number, t.Think)
+		if r.Turn != nil || r.Hashes != nil { // of others the hash stays what it was
+			buffer = fmt.Appendf(buffer, "%v %v;", r.Hashes, r.Turn)
 		}
 	}
 	sum := sha256.Sum256(buffer)

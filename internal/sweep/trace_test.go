@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/l3sim/l3sim/traces"
 )
 
 // TestCommonRequestsDependOnTheHardware: points that name the same trace, but leave
@@ -46,5 +48,20 @@ func TestDrawnLengths(t *testing.T) {
 		if len(hashes) != 2 || (hashes[0] == hashes[1]) != same {
 			t.Errorf("%s: %v", distribution, hashes)
 		}
+	}
+}
+
+// TestHashOfSharing: what requests share, and whom they wait for, makes another trace.
+func TestHashOfSharing(t *testing.T) {
+	seen := map[string]int{}
+	for i, r := range []traces.Request{
+		{Input: 5, Output: 6}, {Input: 5, Output: 6, Hashes: []uint64{1}}, {Input: 5, Output: 6, Hashes: []uint64{2}}, {Input: 5, Output: 6, Turn: &traces.Turn{}},
+		{Input: 5, Output: 6, Turn: &traces.Turn{Number: 1}}, {Input: 5, Output: 6, Turn: &traces.Turn{Number: 1, Waits: true}}, {Input: 5, Output: 6, Turn: &traces.Turn{Number: 1, Waits: true, Think: 3}},
+	} {
+		hash := hashTrace(&traces.Trace{Requests: []traces.Request{r}})
+		if k, twice := seen[hash]; twice {
+			t.Errorf("%d and %d have one hash", k, i)
+		}
+		seen[hash] = i
 	}
 }
