@@ -90,10 +90,10 @@ func scoreRounded(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial 
 	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
 		x := binary.LittleEndian.Uint64(cells)
 		cells = cells[8:]
-		p0 := product.round(q0 * widen[uint16(x)])
-		p1 := product.round(q1 * widen[uint16(x>>16)])
-		p2 := product.round(q2 * widen[uint16(x>>32)])
-		p3 := product.round(q3 * widen[x>>48])
+		p0 := product.round(float32(q0 * widen[uint16(x)]))
+		p1 := product.round(float32(q1 * widen[uint16(x>>16)]))
+		p2 := product.round(float32(q2 * widen[uint16(x>>32)]))
+		p3 := product.round(float32(q3 * widen[x>>48]))
 		tree := sum.round(sum.round(p0+p1) + sum.round(p2+p3))
 		partial[b] = sum.round(partial[b] + tree)
 	}
@@ -164,10 +164,10 @@ func contextRounded(cells []byte, widen *[1 << 16]float32, weights, accumulators
 		}
 		for len(v) >= 8 && len(sums) >= 4 {
 			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
-			s[0] = sum.round(s[0] + product.round(w*widen[uint16(x)]))
-			s[1] = sum.round(s[1] + product.round(w*widen[uint16(x>>16)]))
-			s[2] = sum.round(s[2] + product.round(w*widen[uint16(x>>32)]))
-			s[3] = sum.round(s[3] + product.round(w*widen[x>>48]))
+			s[0] = sum.round(s[0] + product.round(float32(w*widen[uint16(x)])))
+			s[1] = sum.round(s[1] + product.round(float32(w*widen[uint16(x>>16)])))
+			s[2] = sum.round(s[2] + product.round(float32(w*widen[uint16(x>>32)])))
+			s[3] = sum.round(s[3] + product.round(float32(w*widen[x>>48])))
 			v, sums = v[8:], sums[4:]
 		}
 	}
