@@ -60,7 +60,8 @@ const (
 //
 //   - Registers and multiplexers: low is SkyWater's sky130 (dfxtp_1 7.36 × 2.72 µm, mux2_1 4.14 × 2.72 µm,
 //     https://github.com/google/skywater-pdk-libs-sky130_fd_sc_hd), high Nangate's 45 nm (DFF_X1 3.23 × 1.4 µm, MUX2_X1
-//     1.33 × 1.4 µm, https://github.com/The-OpenROAD-Project/OpenROAD-flow-scripts) filled to 70%.
+//     1.33 × 1.4 µm, https://github.com/The-OpenROAD-Project/OpenROAD-flow-scripts) filled to 70%. The multiplexers' sizes
+//     are from memory, not looked up.
 //   - 16-bit adders and comparators: low is TSMC 45 nm (67 µm²), high 16 full adders of Nangate's (FA_X1 3.04 × 1.4 µm).
 //   - FP16: low is L3's Table 5, high TSMC 45 nm (an adder 1,360, a multiplier 1,640 µm²). These and the 67, 36 and 282 µm² of
 //     integers are those of Dally's tutorial at NIPS 2015 beside Horowitz's energies (ISSCC 2014); from memory, not looked up.
