@@ -58,7 +58,7 @@ func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
 	if n := over(head); n <= owed {
 		return max(n, 0)
 	}
-	return min(max(over(row), 0), max(owed, 0)+maxPulledIn)
+	return max(min(over(row), owed+maxPulledIn), 0) // fewer where some are ahead already
 }
 
 // maxPulledIn is the number of REFs that may be issued ahead of time (JESD79-4,

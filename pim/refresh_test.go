@@ -134,3 +134,15 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 		}
 	}
 }
+
+// TestPulledIn: boundaries that follow one another before a REF is due pull in no more than eight
+// together (JESD79-4, section 4.26).
+func TestPulledIn(t *testing.T) {
+	r := &refreshManager{interval: 100}
+	for ahead := range int64(10) {
+		r.done = ahead
+		if n := r.toPay(10, r.owed(10), 5000, 5000); ahead+n != max(maxPulledIn, ahead) {
+			t.Errorf("%d REFs ahead, then %d more", ahead, n)
+		}
+	}
+}
