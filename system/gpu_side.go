@@ -132,14 +132,10 @@ func (d *gpuSide) stageRuns(sub *scheduler.SubBatch) *stage {
 		prefill, decoding, all := d.attention(sub, run, &d.decoding[run])
 		a := &d.attended[run]
 		a.all, a.prompts = all, prefill
-		alone := func(k *kernelSum, w *gpu.Work) {
-			if *k = (kernelSum{}); w.Seconds > 0 {
-				*k = sumOf(*w)
-				all.Work, decoding.Work = all.Plus(*w), decoding.Plus(*w)
-			}
+		a.merge, a.chooses = sumOf(d.decoding[run].merge), sumOf(d.decoding[run].chooses)
+		if a.merge.Seconds > 0 || a.chooses.Seconds > 0 {
+			all.Work, decoding.Work = all.Plus(a.merge.Work).Plus(a.chooses.Work), decoding.Plus(a.merge.Work).Plus(a.chooses.Work)
 		}
-		alone(&a.merge, &d.decoding[run].merge)
-		alone(&a.chooses, &d.decoding[run].chooses)
 		phases[0], phases[1] = phases[0].Plus(prefill.Times(layers)), phases[1].Plus(decoding.Times(layers))
 		attention = attention.Plus(all.Times(layers))
 	}
