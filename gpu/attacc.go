@@ -60,8 +60,8 @@ func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
 	}
 	// Scores read q and K and write scores; context reads scores and V and writes
 	// as much as q.
-	ends, scored := elementBytes(rows*dim, h.ElementBits), elementBytes(scores, h.ElementBits)
-	kernel(2, 2*dim*scores, float64(ends)+float64(keys*h.kvBytes()/2)/float64(h.group())+float64(scored))
+	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
+	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
 	kernel(1, 5*scores, 2*scored)
 	return c
 }

@@ -145,7 +145,7 @@ func (l listOf) scatter(row int) pageList {
 	for i := range each {
 		missed *= max(0, others-float64(all)-float64(i)) / max(1, others-float64(i))
 	}
-	x.rows = 1 + ceil(float64(others/float64(each))*float64(1-float64(missed)))
+	x.rows = 1 + ceil(float64(float64(others/float64(each))*float64(1-float64(missed))))
 	return x
 }
 
