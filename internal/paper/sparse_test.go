@@ -254,8 +254,8 @@ func TestNeedle(t *testing.T) {
 	}
 }
 
-// TestWeightBits: products of few rows take time in proportion to the bytes of weights, those of prompts of 4 bits
-// as much as of 8; nothing else changes.
+// TestWeightBits: products of few rows take about as much less time as weights have fewer bytes (kernels are not bound by
+// memory alone; TestNarrowProducts of package gpu has the bytes), those of prompts of 4 bits as much as of 8; nothing else changes.
 func TestWeightBits(t *testing.T) {
 	m := &machines{}
 	products := func(bits int, prefill bool) float64 {
@@ -274,7 +274,7 @@ func TestWeightBits(t *testing.T) {
 		p := x[system.PartProducts]
 		x[system.PartProducts], y[system.PartProducts] = 0, 0
 		for i := range x {
-			if math.Abs(x[i]-y[i]) > 2e-3*y[i] { // but for the power limit
+			if math.Abs(x[i]-y[i]) > 1e-8*y[i] { // moments are whole picoseconds
 				t.Errorf("%d bits: %v, else %v", bits, x, y)
 			}
 		}
