@@ -18,7 +18,7 @@ func drawTimings(t *rapid.T, s *Spec) {
 	s.TRRDL, s.TCCDS = max(s.TRRDL, s.TRRDS), max(s.TCCDS, s.BurstClocks())
 	s.TCCDL, s.TRC = max(s.TCCDL, s.TCCDS), max(s.TRC, s.TRAS, s.TRRDL)
 	s.TWTRL = max(s.TWTRL, s.TWTRS)
-	s.TREFI = s.TRFC + 2*s.longestAccess() + 1000
+	s.TREFI = s.TRFC + 2*s.LongestAccess() + 1000
 }
 
 // TestStateAndCheckerAgree: for every pair of commands, wherever they lie, the
@@ -37,8 +37,8 @@ func TestStateAndCheckerAgree(t *testing.T) {
 		if errs := input.Faults(&s); len(errs) > 0 {
 			t.Skip(errs[0])
 		}
-		for first := range Command(commands) {
-			for second := range Command(commands) {
+		for first := range Command(Commands) {
+			for second := range Command(Commands) {
 				for _, at := range places(second) {
 					a := places(first)[0]
 					// Of the buffers' commands each rank has its own bus.
@@ -68,7 +68,7 @@ func agree(t *rapid.T, s *Spec, first, second Command, a, b Address, private boo
 	}
 	// The checker lets a read's burst follow a buffer's write at once.
 	slack := int64(0)
-	if (first == WRBUF && second.isRead()) || first.isWrite() && second == RDRES {
+	if (first == WRBUF && second.IsRead()) || first.IsWrite() && second == RDRES {
 		slack = turnaroundClocks
 	}
 	if clock := earliest - 1 - slack; clock > start && len(timing(clock)) == 0 {

@@ -3,6 +3,7 @@ package dram
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -51,7 +52,7 @@ type Checker struct {
 
 // history is the latest record of each command. The clock of a command that has not
 // issued is never.
-type history [commands]Record
+type history [Commands]Record
 
 func newHistory() history {
 	var h history
@@ -90,7 +91,7 @@ type bus struct {
 // NewChecker returns the checker of one channel with all banks precharged.
 func NewChecker(spec *Spec, ranks int, privateBuses bool) *Checker {
 	c := &Checker{spec: spec, ranks: make([]rankHistory, ranks), privateBuses: privateBuses,
-		nextDebt: int64(maxRefreshDebt+1) * int64(spec.TREFI)}
+		nextDebt: int64(MaxRefreshDebt+1) * int64(spec.TREFI)}
 	c.channelBus = newBus()
 	for i := range c.ranks {
 		r := &c.ranks[i]
@@ -211,13 +212,13 @@ func (c *Checker) checkDebt(r Record) {
 		return
 	}
 	refi := int64(c.spec.TREFI)
-	c.nextDebt = forever
+	c.nextDebt = math.MaxInt64
 	for i := range c.ranks {
 		k := &c.ranks[i]
-		limit := (k.refreshes + maxRefreshDebt + 1) * refi
+		limit := (k.refreshes + MaxRefreshDebt + 1) * refi
 		late := r.Clock >= limit
 		if late && !k.indebted {
-			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, r.Clock/refi-k.refreshes, maxRefreshDebt))
+			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, r.Clock/refi-k.refreshes, MaxRefreshDebt))
 		}
 		k.indebted = late
 		if !late {
@@ -238,9 +239,9 @@ func (c *Checker) checkBuses(rank *rankHistory, r Record) {
 	}
 	b.last = r
 	latency := c.spec.CL
-	if r.Command.isWrite() {
+	if r.Command.IsWrite() {
 		latency = c.spec.CWL
-	} else if !r.Command.isRead() {
+	} else if !r.Command.IsRead() {
 		return
 	}
 	n := burst{start: r.Clock + int64(latency), record: r}
@@ -353,10 +354,10 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 	if r.Command == REF {
 		rank.refreshes++
 		due := r.Clock/int64(c.spec.TREFI) + 1
-		if rank.refreshes-due > maxRefreshDebt {
-			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", rank.refreshes-due, maxRefreshDebt))
+		if rank.refreshes-due > MaxRefreshDebt {
+			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", rank.refreshes-due, MaxRefreshDebt))
 		}
-		c.nextDebt = min(c.nextDebt, (rank.refreshes+maxRefreshDebt+1)*int64(c.spec.TREFI))
+		c.nextDebt = min(c.nextDebt, (rank.refreshes+MaxRefreshDebt+1)*int64(c.spec.TREFI))
 	}
 	if r.Command.allBank() {
 		for b := range rank.rows {

@@ -15,7 +15,7 @@ const (
 // that is too close was reported against the nearer ones already.
 func (c *Checker) checkDistances(rank *rankHistory, r Record) {
 	all := r.Command.allBank()
-	for cmd := range Command(commands) {
+	for cmd := range Command(Commands) {
 		best := Violation{Required: -1}
 		consider := func(first *Record) {
 			if first.Clock == never {
@@ -77,7 +77,7 @@ func (c *Checker) distance(first, second Command, where relation) (rule string, 
 	case WR, WRA:
 		return c.beforeWrite(first, where)
 	case WRBUF:
-		if first.isRead() {
+		if first.IsRead() {
 			return "tRTW", s.CL + s.BurstLength/2 + 2 - s.CWL
 		}
 	}

@@ -20,10 +20,10 @@ const (
 	RDRES                // read 64 B of the result buffers over the rank's data bus, past the banks
 	WRBUF                // write 64 B into the shared buffers over the rank's data bus, past the banks
 
-	commands = iota
+	Commands = iota // how many there are
 )
 
-var commandNames = [commands]string{
+var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
 }
 
@@ -45,11 +45,11 @@ func parseCommand(name string) (Command, bool) {
 	return 0, false
 }
 
-// isRead reports whether c puts data on the bus from the device.
-func (c Command) isRead() bool { return c == RD || c == RDA || c == RDRES }
+// IsRead reports whether c puts data on the bus from the device.
+func (c Command) IsRead() bool { return c == RD || c == RDA || c == RDRES }
 
-// isWrite reports whether c puts data on the bus towards the device.
-func (c Command) isWrite() bool { return c == WR || c == WRA || c == WRBUF }
+// IsWrite reports whether c puts data on the bus towards the device.
+func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
 
 // allBank reports whether c concerns a whole rank: its address has bank group
 // and bank -1.

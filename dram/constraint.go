@@ -77,8 +77,8 @@ func (s *Spec) Constraints() []Constraint {
 	return t
 }
 
-// writeRecovery returns write command to precharge: WL + BL/2 + tWR.
-func (s *Spec) writeRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
+// WriteRecovery returns write command to precharge: WL + BL/2 + tWR.
+func (s *Spec) WriteRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
 
 // readToWrite returns read to write in one rank, so that the bus turns
 // around between the bursts: RL + BL/2 + 2 - WL (JESD79-4, "Read to Write").
@@ -93,14 +93,14 @@ func (s *Spec) bankRules(t *constraintTable) {
 	t.add("tRC", SameBank, act, act, s.TRC)
 	t.add("tRP", SameBank, pre, act, s.TRP)
 	t.add("tRTP", SameBank, anyRead, pre, s.TRTP)
-	t.add("tWR", SameBank, anyWrite, pre, s.writeRecovery())
+	t.add("tWR", SameBank, anyWrite, pre, s.WriteRecovery())
 	// Auto-precharge begins when an explicit one could ("Precharge Command").
 	t.add("tRTP+tRP", SameBank, []Command{RDA}, act, s.TRTP+s.TRP)
-	t.add("tWR+tRP", SameBank, []Command{WRA}, act, s.writeRecovery()+s.TRP)
+	t.add("tWR+tRP", SameBank, []Command{WRA}, act, s.WriteRecovery()+s.TRP)
 
 	t.add("tRAS", SameRank, act, prea, s.TRAS)
 	t.add("tRTP", SameRank, anyRead, prea, s.TRTP)
-	t.add("tWR", SameRank, anyWrite, prea, s.writeRecovery())
+	t.add("tWR", SameRank, anyWrite, prea, s.WriteRecovery())
 	t.add("tRP", SameRank, prea, act, s.TRP)
 }
 
@@ -140,7 +140,7 @@ func (s *Spec) refreshRules(t *constraintTable) {
 	t.add("tRC", SameRank, []Command{ACT, ACTA}, ref, s.TRC)
 	t.add("tRP", SameRank, []Command{PRE, PREA}, ref, s.TRP)
 	t.add("tRTP+tRP", SameRank, []Command{RDA}, ref, s.TRTP+s.TRP)
-	t.add("tWR+tRP", SameRank, []Command{WRA}, ref, s.writeRecovery()+s.TRP)
+	t.add("tWR+tRP", SameRank, []Command{WRA}, ref, s.WriteRecovery()+s.TRP)
 	t.add("tRFC", SameRank, ref, anyCommand, s.TRFC)
 }
 
@@ -153,7 +153,7 @@ func (s *Spec) pimRules(t *constraintTable) {
 	t.add("tRAS", SameRank, acta, []Command{PRE, PREA}, s.TRAS)
 	t.add("tRP", SameRank, []Command{PRE, PREA}, acta, s.TRP)
 	t.add("tRTP+tRP", SameRank, []Command{RDA}, acta, s.TRTP+s.TRP)
-	t.add("tWR+tRP", SameRank, []Command{WRA}, acta, s.writeRecovery()+s.TRP)
+	t.add("tWR+tRP", SameRank, []Command{WRA}, acta, s.WriteRecovery()+s.TRP)
 	t.add("tRCD", SameRank, acta, anyColumn, s.TRCD)
 
 	t.add("tRCD", SameRank, []Command{ACT, ACTA}, maca, s.TRCD)

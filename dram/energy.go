@@ -69,7 +69,7 @@ func (e Energy) Plus(o Energy) Energy {
 // RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
 	spec   *Spec
-	counts [slots]int64
+	counts [Slots]int64
 	ranks  []rankStandby
 	opened []int64 // clock of the last ACT of each bank, over all ranks
 }
@@ -87,10 +87,13 @@ func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
 	return &EnergyMeter{spec: spec, ranks: make([]rankStandby, ranks), opened: make([]int64, ranks*spec.Banks())}
 }
 
+// Add counts n commands that leave the open banks as they are.
+func (m *EnergyMeter) Add(cmd Command, n int64) { m.counts[cmd] += n }
+
 // Record counts one command. Commands of a rank come in the order of their
 // clocks.
 func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
-	m.counts[cmd&(slots-1)]++
+	m.counts[cmd&(Slots-1)]++
 	switch cmd {
 	case ACT:
 		m.open(int(a.Rank), 1<<m.bank(a), clock)
@@ -101,7 +104,7 @@ func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	case RDA:
 		m.autoPrecharge(a, clock+int64(m.spec.TRTP))
 	case WRA:
-		m.autoPrecharge(a, clock+int64(m.spec.writeRecovery()))
+		m.autoPrecharge(a, clock+int64(m.spec.WriteRecovery()))
 	case PREA:
 		m.close(int(a.Rank), m.allBanks(), clock)
 	}

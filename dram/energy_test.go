@@ -100,16 +100,3 @@ func TestEnergyOfAllBanks(t *testing.T) {
 		t.Errorf("ACTA and MACA %+v, one by one %+v", a, b)
 	}
 }
-
-// TestIdleEnergy: four idle ranks draw their precharge standby, and REFs on
-// average IDD5B for tRFC of every tREFI.
-func TestIdleEnergy(t *testing.T) {
-	s := setup(t, "default")
-	stats, _ := replayLog(t, s, []Request{{Clock: 100 * 12480}})
-	seconds := float64(stats.EndClock) * 625e-12
-	watts := stats.Energy.TotalJoules() / seconds
-	want := 4 * 8 * 1.2 * 1e-3 * (37 + (250-37)*560/12480.)
-	if math.Abs(watts/want-1) > 0.005 {
-		t.Errorf("%v W, want %v W", watts, want)
-	}
-}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/l3sim/l3sim/dram/internal/lines"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -111,7 +112,7 @@ func (l *LogWriter) Flush() error { return l.w.Flush() }
 type LogReader struct {
 	Header LogHeader
 	file   string
-	lines  *lineReader
+	reader *lines.Reader
 	last   int64
 	count  int64
 }
@@ -119,13 +120,13 @@ type LogReader struct {
 // NewLogReader reads the log's header from r; file names r in errors, which are
 // of type *input.Error.
 func NewLogReader(file string, r io.Reader) (*LogReader, error) {
-	lines, err := newLineReader(file, r)
+	reader, err := lines.NewReader(file, r)
 	if err != nil {
 		return nil, err
 	}
-	l := &LogReader{file: file, lines: lines}
+	l := &LogReader{file: file, reader: reader}
 	for {
-		text, err := lines.next()
+		text, err := reader.Next()
 		if err == io.EOF {
 			return nil, &input.Error{File: file, Expected: "a command log with the header " + logColumns}
 		}
@@ -138,12 +139,12 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 		}
 		if strings.HasPrefix(s, "#") {
 			if err := l.Header.declare(strings.TrimSpace(s[1:])); err != nil {
-				return nil, lines.at(err)
+				return nil, reader.At(err)
 			}
 			continue
 		}
 		if s = strings.ReplaceAll(s, " ", ""); s != logColumns && s != "cycle,cmd,rank,bankgroup,bank,row,col" {
-			return nil, lines.at(&input.Error{Value: strconv.Quote(clip(s)), Expected: "the header " + logColumns})
+			return nil, reader.At(&input.Error{Value: strconv.Quote(lines.Clip(s)), Expected: "the header " + logColumns})
 		}
 		return l, l.validate()
 	}
@@ -166,7 +167,7 @@ func (h *LogHeader) declare(text string) error {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	if strings.HasPrefix(key, "set ") || slices.Contains([]string{"spec", "ranks", "buses"}, key) {
 		if len(key)+len(value) > maxDeclaration {
-			return &input.Error{Key: clip(key), Value: clip(value), Expected: fmt.Sprintf("a declaration of at most %d bytes", maxDeclaration)}
+			return &input.Error{Key: lines.Clip(key), Value: lines.Clip(value), Expected: fmt.Sprintf("a declaration of at most %d bytes", maxDeclaration)}
 		}
 	}
 	switch {
@@ -200,7 +201,7 @@ func (h *LogHeader) declare(text string) error {
 				continue
 			}
 			if !slices.Contains(RuleNames(), rule) {
-				return input.UnknownName("allow", clip(rule), RuleNames())
+				return input.UnknownName("allow", lines.Clip(rule), RuleNames())
 			}
 			h.Allow = append(h.Allow, rule)
 		}
@@ -215,7 +216,7 @@ func (l *LogReader) Records() int64 { return l.count }
 // *input.Error.
 func (l *LogReader) Next() (Record, error) {
 	for {
-		text, err := l.lines.next()
+		text, err := l.reader.Next()
 		if err != nil {
 			return Record{}, err
 		}
@@ -228,7 +229,7 @@ func (l *LogReader) Next() (Record, error) {
 				Expected: fmt.Sprintf("at least %d, the clock of the command before", l.last)}
 		}
 		if bad != nil {
-			return Record{}, l.lines.at(bad)
+			return Record{}, l.reader.At(bad)
 		}
 		l.last = r.Clock
 		l.count++
@@ -244,38 +245,38 @@ func parseRecord(text []byte) (Record, error) {
 	for {
 		i := bytes.IndexByte(rest, ',')
 		if n == len(fields) {
-			return Record{}, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+			return Record{}, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: "seven columns"}
 		}
 		if i < 0 {
-			fields[n] = trim(rest)
+			fields[n] = bytes.TrimSpace(rest)
 			n++
 			break
 		}
-		fields[n] = trim(rest[:i])
+		fields[n] = bytes.TrimSpace(rest[:i])
 		n++
 		rest = rest[i+1:]
 	}
 	if n != len(fields) {
-		return Record{}, &input.Error{Value: strconv.Quote(clip(string(text))), Expected: "seven columns"}
+		return Record{}, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: "seven columns"}
 	}
 	var r Record
 	var ok bool
-	if r.Clock, ok = parseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > maxClock {
-		return r, &input.Error{Key: "clock", Value: strconv.Quote(clip(string(fields[0]))),
-			Expected: fmt.Sprintf("0 to %d", int64(maxClock))}
+	if r.Clock, ok = lines.ParseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > MaxClock {
+		return r, &input.Error{Key: "clock", Value: strconv.Quote(lines.Clip(string(fields[0]))),
+			Expected: fmt.Sprintf("0 to %d", int64(MaxClock))}
 	}
 	if r.Command, ok = parseCommand(string(fields[1])); !ok {
-		return r, input.UnknownName("command", clip(string(fields[1])), commandNames[:])
+		return r, input.UnknownName("command", lines.Clip(string(fields[1])), commandNames[:])
 	}
 	parts := [...]*int32{&r.Address.Rank, &r.Address.BankGroup, &r.Address.Bank, &r.Address.Row, &r.Address.Column}
 	for i, p := range parts {
 		v, ok := int64(-1), true
 		if len(fields[i+2]) > 0 {
-			v, ok = parseInt(fields[i+2])
+			v, ok = lines.ParseInt(fields[i+2])
 		}
 		if !ok || v < -1 || v > 1<<31-1 {
 			return r, &input.Error{Key: strings.Split(logColumns, ",")[i+2],
-				Value: strconv.Quote(clip(string(fields[i+2]))), Expected: "a number, -1 or nothing"}
+				Value: strconv.Quote(lines.Clip(string(fields[i+2]))), Expected: "a number, -1 or nothing"}
 		}
 		*p = int32(v)
 	}

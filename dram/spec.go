@@ -51,6 +51,17 @@ type Spec struct {
 // (JESD79-4, "Read to Write").
 const turnaroundClocks = 2
 
+// MaxClock bounds the clocks of any input, so that sums of a clock and
+// constraints stay far from overflow.
+const MaxClock = 1 << 56
+
+// MaxRanks bounds the ranks of a channel.
+const MaxRanks = 64
+
+// MaxRefreshDebt is the largest number of REFs that may be postponed or pulled
+// in (JESD79-4, "Refresh Command").
+const MaxRefreshDebt = 8
+
 // maxBanks bounds the banks of a rank: schedulers hold a rank's banks as the
 // bits of a word.
 const maxBanks = 64
@@ -129,15 +140,15 @@ func (s *Spec) compareTimings(c *input.Check) {
 	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least tRRD_S = %d", s.TRRDS)
 	c.That(s.TCCDL >= s.TCCDS, "tCCD_L", s.TCCDL, "at least tCCD_S = %d", s.TCCDS)
 	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least burst_length/2 = %d", s.BurstClocks())
-	least := s.TRFC + 2*s.longestAccess()
-	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.longestAccess())
+	least := s.TRFC + 2*s.LongestAccess()
+	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.LongestAccess())
 }
 
-// longestAccess returns the clocks from the ACT of a lone access to the ACT or
+// LongestAccess returns the clocks from the ACT of a lone access to the ACT or
 // REF after it. An access that does not fit between REFs never comes to its turn,
 // and one that only just fits may lose its clock to another rank's.
-func (s *Spec) longestAccess() int {
-	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.writeRecovery()))+s.TRP)
+func (s *Spec) LongestAccess() int {
+	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.WriteRecovery()))+s.TRP)
 }
 
 // clockField is one timing of a Spec under its JEDEC name.

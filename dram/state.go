@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// slots is the number of entries of a node: commands rounded up to a power of
-// two, so that an index masked by slots-1 needs no bounds check.
-const slots = 16
+// Slots is the number of entries of a Node: commands rounded up to a power of
+// two, so that an index masked by Slots-1 needs no bounds check.
+const Slots = 16
 
-// node holds, for each command, the first clock at which the constraints seen
+// Node holds, for each command, the first clock at which the constraints seen
 // by one bank, bank group or rank allow it.
-type node [slots]int64
+type Node [Slots]int64
 
 // step is one constraint compiled for the command that sets it.
 type step struct {
@@ -43,10 +43,10 @@ type program struct {
 // needs its row open.
 type State struct {
 	spec     *Spec
-	programs [slots]program
-	ranks    []node
-	groups   []node
-	banks    []node
+	programs [Slots]program
+	ranks    []Node
+	groups   []Node
+	banks    []Node
 	rows     []int32 // open row of each bank, or -1
 	rings    []int64 // issue clocks for windows, by rank
 	ringPos  []int   // next entry of each window's ring, by rank
@@ -60,18 +60,17 @@ type State struct {
 const never = math.MinInt64 / 2
 
 // NewState returns the state of ranks idle ranks at clock 0, all banks closed.
-func NewState(spec *Spec, ranks int) *State {
-	return newState(spec, ranks, anyCommand)
-}
-
-// newState is NewState for a caller that asks Earliest of the listed commands
-// only; Issue is cheaper the fewer there are.
-func newState(spec *Spec, ranks int, asked []Command) *State {
+// Earliest may be asked of the listed commands only, of all if none is listed;
+// Issue is cheaper the fewer there are.
+func NewState(spec *Spec, ranks int, asked ...Command) *State {
+	if len(asked) == 0 {
+		asked = anyCommand
+	}
 	s := &State{
 		spec:          spec,
-		ranks:         make([]node, ranks),
-		groups:        make([]node, ranks*spec.BankGroups),
-		banks:         make([]node, ranks*spec.Banks()),
+		ranks:         make([]Node, ranks),
+		groups:        make([]Node, ranks*spec.BankGroups),
+		banks:         make([]Node, ranks*spec.Banks()),
 		rows:          make([]int32, ranks*spec.Banks()),
 		groupsPerRank: spec.BankGroups, banksPerGroup: spec.BanksPerGroup, banksPerRank: spec.Banks(),
 	}
@@ -131,6 +130,28 @@ func (s *State) Reset() {
 	}
 }
 
+// Nodes returns the clocks that Earliest takes the maximum of, by rank, by bank group over
+// all ranks and by bank over all ranks. They follow Issue; the caller only reads.
+func (s *State) Nodes() (ranks, groups, banks []Node) { return s.ranks, s.groups, s.banks }
+
+// Rows returns the open row of each bank over all ranks, or -1. It follows Issue; the
+// caller only reads.
+func (s *State) Rows() []int32 { return s.rows }
+
+// Shift moves every clock of the state on: relative to it nothing changes.
+func (s *State) Shift(clocks int64) {
+	for _, nodes := range [][]Node{s.ranks, s.groups, s.banks} {
+		for i := range nodes {
+			for j := range nodes[i] {
+				nodes[i][j] += clocks
+			}
+		}
+	}
+	for i := range s.rings {
+		s.rings[i] += clocks
+	}
+}
+
 // Spec returns the spec that the state was made for.
 func (s *State) Spec() *Spec { return s.spec }
 
@@ -142,7 +163,7 @@ func (s *State) bankIndex(a Address) int {
 // Earliest returns the first clock, at least 0, at which the constraints set by
 // the issued commands allow cmd at a. The command bus is not counted.
 func (s *State) Earliest(cmd Command, a Address) int64 {
-	c := cmd & (slots - 1)
+	c := cmd & (Slots - 1)
 	t := s.ranks[a.Rank][c]
 	if a.Bank < 0 {
 		return t
@@ -155,7 +176,7 @@ func (s *State) Earliest(cmd Command, a Address) int64 {
 // bank's open row follow. Commands of one kind that a window constrains (ACT)
 // must come in the order of their clocks; others may come in any order.
 func (s *State) Issue(cmd Command, a Address, clock int64) {
-	p := &s.programs[cmd&(slots-1)]
+	p := &s.programs[cmd&(Slots-1)]
 	s.ranks[a.Rank].apply(p.rank, clock)
 	if a.Bank >= 0 {
 		g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
@@ -176,9 +197,9 @@ func (s *State) Issue(cmd Command, a Address, clock int64) {
 }
 
 // apply raises the clocks of n by the steps of a command at clock.
-func (n *node) apply(steps []step, clock int64) {
+func (n *Node) apply(steps []step, clock int64) {
 	for _, st := range steps {
-		e := &n[st.next&(slots-1)]
+		e := &n[st.next&(Slots-1)]
 		*e = max(*e, clock+st.clocks)
 	}
 }
@@ -192,7 +213,7 @@ func (s *State) pushWindow(w *window, index, rank int, clock int64) {
 	if *pos++; *pos == w.size {
 		*pos = 0
 	}
-	e := &s.ranks[rank][w.next&(slots-1)]
+	e := &s.ranks[rank][w.next&(Slots-1)]
 	*e = max(*e, ring[*pos]+w.clocks)
 }
 

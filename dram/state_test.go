@@ -196,7 +196,7 @@ func TestStateDoesNotAllocate(t *testing.T) {
 	s := NewState(part(t, ddr43200), 4)
 	a := Address{2, 1, 3, 9, 1}
 	if n := testing.AllocsPerRun(100, func() {
-		for c := range Command(commands) {
+		for c := range Command(Commands) {
 			s.Issue(c, a, s.Earliest(c, a))
 		}
 	}); n != 0 {

@@ -8,17 +8,18 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/controller"
 )
 
 // hostLog runs requests on one rank under the host's view of its timing and
 // returns the commands.
-func hostLog(t *testing.T, d *dram.Spec, requests []dram.Request) ([]dram.Record, *dram.Stats) {
+func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]dram.Record, *controller.Stats) {
 	t.Helper()
-	policy, err := dram.LookupPolicy("default")
+	policy, err := controller.LookupPolicy("default")
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup := dram.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 1}
+	setup := controller.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 1}
 	var text bytes.Buffer
 	log := dram.NewLogWriter(&text, dram.LogHeader{})
 	stats, err := setup.Replay(context.Background(), requests, []*dram.LogWriter{log})
@@ -55,15 +56,15 @@ func violations(d *dram.Spec, records []dram.Record) []dram.Violation {
 }
 
 // writes and reads of random rows, and a stream of writes.
-func transferRequests(n int, share float64) []dram.Request {
+func transferRequests(n int, share float64) []controller.Request {
 	rng := rand.New(rand.NewPCG(1, 2))
-	var rs []dram.Request
+	var rs []controller.Request
 	for i := range n {
 		address := uint64(i) * 64
 		if i%3 == 0 {
 			address = rng.Uint64N(1<<26) * 64
 		}
-		rs = append(rs, dram.Request{Clock: int64(i), Address: address, Write: rng.Float64() < share})
+		rs = append(rs, controller.Request{Clock: int64(i), Address: address, Write: rng.Float64() < share})
 	}
 	return rs
 }

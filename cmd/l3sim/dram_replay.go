@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
@@ -44,26 +45,26 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 	flags.StringVar(&f.spec, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
 	flags.IntVar(&f.ranks, "ranks", defaultRanks, "ranks of a channel")
 	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
-	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(dram.PolicyNames(), " or "))
+	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(controller.PolicyNames(), " or "))
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; FILE.chN with several channels")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(dram.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
 // setup builds the memory system that the flags describe.
-func (f *replayFlags) setup() (*dram.Setup, error) {
+func (f *replayFlags) setup() (*controller.Setup, error) {
 	spec, err := dram.LookupSpec(f.spec)
 	if err != nil {
 		return nil, flagName(err, "--spec")
 	}
-	policy, err := dram.LookupPolicy(f.policy)
+	policy, err := controller.LookupPolicy(f.policy)
 	if err != nil {
 		return nil, flagName(err, "--policy")
 	}
-	s := &dram.Setup{Spec: spec, Policy: policy, Channels: f.channels, Ranks: f.ranks}
+	s := &controller.Setup{Spec: spec, Policy: policy, Channels: f.channels, Ranks: f.ranks}
 	if err := applySets(f.sets, s.Set); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 			return err
 		}
 	}
-	requests, err := dram.ReadTrace(input.Name(path), file)
+	requests, err := controller.ReadTrace(input.Name(path), file)
 	if err != nil {
 		return err
 	}
@@ -103,7 +104,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 			}
 		}
 	}
-	var stats *dram.Stats
+	var stats *controller.Stats
 	var wall time.Duration
 	err = withLogs(names, replayHeader(s), nil, func(logs []*dram.LogWriter) error {
 		start := time.Now()
@@ -123,7 +124,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
 // log of the default set-up is plain CSV.
-func replayHeader(s *dram.Setup) dram.LogHeader {
+func replayHeader(s *controller.Setup) dram.LogHeader {
 	var h dram.LogHeader
 	if assumed, err := dram.LookupSpec(defaultDRAM); err != nil || *assumed != *s.Spec {
 		h.Spec = s.Spec
@@ -222,7 +223,7 @@ type energyMJ struct {
 	Total      float64 `json:"total"`
 }
 
-func newReplayResult(s *dram.Setup, policy string, st *dram.Stats, wall time.Duration) *replayResult {
+func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, wall time.Duration) *replayResult {
 	r := &replayResult{
 		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks,
 		Requests: st.Requests, WrappedAddresses: st.WrappedAddresses,

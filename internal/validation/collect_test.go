@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/internal/service"
@@ -217,23 +217,23 @@ func memory(t testing.TB) []anchor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy, err := dram.LookupPolicy("dramsim3")
+	policy, err := controller.LookupPolicy("dramsim3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	setup := &dram.Setup{Spec: &cfg.DRAM.Spec, Policy: policy, Channels: 1, Ranks: 4}
+	setup := &controller.Setup{Spec: &cfg.DRAM.Spec, Policy: policy, Channels: 1, Ranks: 4}
 	a := anchor{group: "DRAM", name: "clocks of DRAMsim3, DDR4-3200", seen: heldOut, unit: "s"}
-	table, err := os.ReadFile("../../dram/testdata/dramsim3_results.csv")
+	table, err := os.ReadFile("../../dram/controller/testdata/dramsim3_results.csv")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(string(table)), "\n")[1:] {
 		fields := strings.Split(line, ",")
-		f, err := os.Open(filepath.Join("../../dram/testdata/traces", fields[0]+".trace.gz"))
+		f, err := os.Open(filepath.Join("../../dram/controller/testdata/traces", fields[0]+".trace.gz"))
 		if err != nil {
-			continue // the large traces do not travel with the project: docs/dram.md has them
+			t.Fatal(err)
 		}
-		requests, err := dram.ReadTrace(fields[0], f)
+		requests, err := controller.ReadTrace(fields[0], f)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// helper is what testing.TB and rapid.T have in common.
+type helper interface {
+	Helper()
+	Fatal(...any)
+}
+
+const ddr43200 = "ddr4-3200-8gb-x8"
+
+// part returns the named spec.
+func part(tb helper, name string) *dram.Spec {
+	tb.Helper()
+	s, err := dram.LookupSpec(name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// checkRecords returns the violations of records.
+func checkRecords(spec *dram.Spec, ranks int, records []dram.Record) []dram.Violation {
+	c := dram.NewChecker(spec, ranks, false)
+	for _, r := range records {
+		c.Check(r)
+	}
+	return c.Violations()
+}
+
+// readLog returns the records of a command log.
+func readLog(r io.Reader) ([]dram.Record, error) {
+	l, err := dram.NewLogReader("log", r)
+	if err != nil {
+		return nil, err
+	}
+	var records []dram.Record
+	for {
+		record, err := l.Next()
+		if errors.Is(err, io.EOF) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+}
+
+// zipped returns text compressed.
+func zipped(tb testing.TB, text string) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		tb.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}

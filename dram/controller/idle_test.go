@@ -1,0 +1,52 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"pgregory.net/rapid"
+)
+
+// TestSkippingIdlePeriodsIsExact compares runs with and without the shortcut.
+func TestSkippingIdlePeriodsIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
+		s.Policy.RefreshPostpone = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "postpone")
+		s.Policy.RefreshPullIn = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "pull in")
+		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		requests := make([]Request, rapid.IntRange(1, 12).Draw(t, "requests"))
+		clock := int64(0)
+		for i := range requests {
+			clock += rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, 2_000_000)).Draw(t, "gap")
+			requests[i] = Request{clock, rapid.Uint64Range(0, 1<<33).Draw(t, "address"), rapid.Bool().Draw(t, "write")}
+		}
+		m, err := s.Mapping()
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := make([]*Stats, 2)
+		for i, skip := range []bool{false, true} {
+			c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
+			c.skipIdle = skip
+			if runs[i], err = c.run(context.Background(), requests); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a, b := runs[0], runs[1]
+		if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits ||
+			!slices.Equal(a.Latency.clocks, b.Latency.clocks) {
+			t.Fatalf("every clock: %+v\nskipping: %+v", a, b)
+		}
+	})
+}
+
+// TestFarRequest: a request in the far future costs no more than a near one.
+func TestFarRequest(t *testing.T) {
+	s, err := setup(t, "default").Replay(context.Background(), []Request{{}, {Clock: dram.MaxClock}}, nil)
+	if err != nil || s.EndClock != dram.MaxClock+50 && s.EndClock < dram.MaxClock {
+		t.Errorf("end %d, %v", s.EndClock, err)
+	}
+}

@@ -1,0 +1,93 @@
+package controller
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"pgregory.net/rapid"
+)
+
+// TestOwnLogs replays random traces under random policies: every request
+// completes, the log obeys every rule, and the counts agree with the log.
+func TestOwnLogs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		spec, err := dram.LookupSpec(rapid.SampledFrom(dram.SpecNames()).Draw(t, "spec"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Spec = spec
+		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		s.Policy.StarvationClocks = rapid.SampledFrom([]int{200, 2000, 10_000}).Draw(t, "starvation")
+		s.Policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
+		s.Policy.RefreshPullIn = rapid.IntRange(0, 8).Draw(t, "pull in")
+		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
+		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
+		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
+		requests := drawTrace(t, 300)
+		var b bytes.Buffer
+		log := dram.NewLogWriter(&b, dram.LogHeader{Spec: spec, Ranks: s.Ranks})
+		stats, err := s.Replay(t.Context(), requests, []*dram.LogWriter{log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		records, err := readLog(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := checkRecords(spec, s.Ranks, records); len(found) > 0 {
+			t.Fatalf("%+v", found[0])
+		}
+		var reads, writes int64
+		for _, r := range requests {
+			if r.Write {
+				writes++
+			} else {
+				reads++
+			}
+		}
+		if stats.Requests != int64(len(requests)) || int64(len(stats.Latency.clocks)) != reads {
+			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), len(stats.Latency.clocks), reads)
+		}
+		if got := stats.Count(dram.RD, dram.RDA) + stats.MergedReads + stats.ForwardedReads; got != reads {
+			t.Fatalf("%d reads issued, merged or forwarded, want %d", got, reads)
+		}
+		if got := stats.Count(dram.WR, dram.WRA) + stats.MergedWrites; got != writes {
+			t.Fatalf("%d writes issued or merged, want %d", got, writes)
+		}
+		var logged [dram.Commands]int64
+		for _, r := range records {
+			logged[r.Command]++
+		}
+		if logged != stats.commands {
+			t.Fatalf("log %v, counts %v", logged, stats.commands)
+		}
+	})
+}
+
+// drawTrace draws a trace of one of the kinds that strain a controller.
+func drawTrace(t *rapid.T, n int) []Request {
+	requests := make([]Request, rapid.IntRange(1, n).Draw(t, "requests"))
+	kind := rapid.SampledFrom([]string{"random", "hot rows", "repeated", "stream", "sparse"}).Draw(t, "kind")
+	writes := rapid.IntRange(0, 4).Draw(t, "writes")
+	clock := int64(0)
+	for i := range requests {
+		address := rapid.Uint64Range(0, 1<<35).Draw(t, "address")
+		switch kind {
+		case "hot rows":
+			address &= 0x1ff3ffff
+		case "repeated":
+			address &= 0x61fc0
+		case "stream":
+			address = uint64(i) * 64
+		case "sparse":
+			clock += rapid.Int64Range(0, 30_000).Draw(t, "gap")
+		}
+		requests[i] = Request{clock, address, rapid.IntRange(0, 3).Draw(t, "write") < writes}
+	}
+	return requests
+}

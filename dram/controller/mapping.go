@@ -1,0 +1,94 @@
+package controller
+
+import (
+	"math/bits"
+	"strings"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Mapping splits a byte address into channel, rank, bank group, bank, row and
+// column. It is written from the highest bits to the lowest as in DRAMsim3:
+// "rochrababgco" has the row highest and the column lowest; below the column
+// are the bytes of a burst. Sizes that are no powers of two (three ranks)
+// divide the address instead of taking bits.
+type Mapping struct {
+	parts    [6]mappingPart // lowest first
+	offset   uint64         // bytes of a burst
+	capacity uint64         // bytes of all channels
+}
+
+// mappingPart is one part of an address: which, and how many values it has.
+type mappingPart struct {
+	which int
+	size  uint64
+	shift int // log2 of size, -1 if size is no power of two
+}
+
+// The parts of an address, as indices into mappingNames.
+const (
+	partChannel = iota
+	partRank
+	partGroup
+	partBank
+	partRow
+	partColumn
+)
+
+var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
+
+// newMapping parses text for channels channels of ranks ranks of spec. The
+// error is an *input.Error.
+func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
+	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
+	bad := &input.Error{Key: "mapping", Value: text,
+		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco"}
+	if len(text) != 2*len(mappingNames) {
+		return nil, bad
+	}
+	m := &Mapping{offset: uint64(spec.BurstBytes()), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
+	for which, name := range mappingNames {
+		at := -1
+		for i := 0; i < len(text); i += 2 {
+			if strings.EqualFold(text[i:i+2], name) {
+				at = i / 2
+			}
+		}
+		if at < 0 {
+			return nil, bad
+		}
+		p := mappingPart{which, uint64(sizes[which]), -1}
+		if bits.OnesCount64(p.size) == 1 {
+			p.shift = bits.TrailingZeros64(p.size)
+		}
+		m.parts[len(mappingNames)-1-at] = p
+	}
+	return m, nil
+}
+
+// Capacity returns the bytes that the mapping covers.
+func (m *Mapping) Capacity() uint64 { return m.capacity }
+
+// decode returns the channel and the place in it of the burst that holds the
+// byte at address, and whether the address lay beyond the capacity and wrapped.
+func (m *Mapping) decode(address uint64) (channel int, a dram.Address, wrapped bool) {
+	if address >= m.capacity {
+		address, wrapped = address%m.capacity, true
+	}
+	rest := address / m.offset
+	var v [len(mappingNames)]uint64
+	for _, p := range m.parts {
+		if p.shift >= 0 {
+			v[p.which] = rest & (p.size - 1)
+			rest >>= p.shift
+		} else {
+			v[p.which] = rest % p.size
+			rest /= p.size
+		}
+	}
+	return int(v[partChannel]), dram.Address{
+		Rank: int32(v[partRank]), BankGroup: int32(v[partGroup]), Bank: int32(v[partBank]),
+		Row: int32(v[partRow]), Column: int32(v[partColumn]),
+	}, wrapped
+}

@@ -1,0 +1,101 @@
+package controller
+
+import (
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Policy is the configuration of a memory controller: what the standard leaves
+// to its designer. Policies gives the presets.
+type Policy struct {
+	// Scheduler is "fr-fcfs" (ready column accesses first, then the oldest
+	// request) or "round-robin" (the next bank queue after the last one served
+	// that has anything ready, as DRAMsim3).
+	Scheduler string `toml:"scheduler"`
+	// Page is "open" (a row stays open until another is wanted) or "closed" (a
+	// column access after which no queued request wants the row precharges).
+	Page string `toml:"page"`
+	// Mapping is the order of an address's parts, see Mapping.
+	Mapping string `toml:"mapping"`
+	// ReadQueue and WriteBuffer are the entries that accept requests; a request
+	// that finds its queue full waits, and all behind it.
+	ReadQueue   int `toml:"read_queue"`
+	WriteBuffer int `toml:"write_buffer"`
+	// BankQueue is the entries of each bank's command queue.
+	BankQueue int `toml:"bank_queue"`
+	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when
+	// no command is queued and the buffer holds more than DrainIdle. At the end
+	// all writes drain.
+	DrainHigh int `toml:"drain_high"`
+	DrainLow  int `toml:"drain_low"`
+	DrainIdle int `toml:"drain_idle"`
+	// RowHitLimit is the number of column accesses to an open row after which
+	// the oldest request of the bank may close it though others still hit.
+	RowHitLimit int `toml:"row_hit_limit"`
+	// StarvationClocks is the age from which on a request goes before all others.
+	StarvationClocks int `toml:"starvation_clocks"`
+	// RefreshPostpone is how many REFs of a rank may be owed while it has other
+	// work. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
+	// (JESD79-4, "Refresh Command").
+	RefreshPostpone int `toml:"refresh_postpone"`
+	RefreshPullIn   int `toml:"refresh_pull_in"`
+	// RefreshClose is "all" (one PREA before REF) or "each" (PRE bank by bank, as
+	// DRAMsim3).
+	RefreshClose string `toml:"refresh_close"`
+}
+
+// policies are the presets. "default" is FR-FCFS with the queues of the
+// comparison with DRAMsim3; "dramsim3" takes that simulator's decisions.
+var policies = []struct {
+	name string
+	Policy
+}{
+	{"default", Policy{
+		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 24, DrainLow: 8, DrainIdle: 0,
+		RowHitLimit: 16, StarvationClocks: 10_000, RefreshClose: "all",
+	}},
+	{"dramsim3", Policy{
+		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
+		RowHitLimit: 4, StarvationClocks: 1 << 30, RefreshClose: "each",
+	}},
+}
+
+// LookupPolicy returns a copy of the named preset, or an input.Error that lists
+// the names.
+func LookupPolicy(name string) (*Policy, error) {
+	for _, p := range policies {
+		if p.name == name {
+			policy := p.Policy
+			return &policy, nil
+		}
+	}
+	return nil, input.UnknownName("policy", name, PolicyNames())
+}
+
+// PolicyNames returns the names of the presets.
+func PolicyNames() []string {
+	var names []string
+	for _, p := range policies {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// Check has the rules of the section [policy]. newController checks Mapping.
+func (p *Policy) Check(c *input.Check) {
+	input.OneOf(c, "scheduler", p.Scheduler, "fr-fcfs", "round-robin")
+	input.OneOf(c, "page", p.Page, "open", "closed")
+	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
+	input.Within(c, "read_queue", p.ReadQueue, 1, 4096)
+	input.Within(c, "write_buffer", p.WriteBuffer, 1, 4096)
+	input.Within(c, "bank_queue", p.BankQueue, 1, 64)
+	input.Within(c, "drain_high", p.DrainHigh, 1, p.WriteBuffer)
+	input.Within(c, "drain_low", p.DrainLow, 0, p.DrainHigh-1)
+	input.Within(c, "drain_idle", p.DrainIdle, 0, p.WriteBuffer)
+	input.Within(c, "row_hit_limit", p.RowHitLimit, 1, 1<<30)
+	input.Within(c, "starvation_clocks", p.StarvationClocks, 100, 1<<30)
+	input.Within(c, "refresh_postpone", p.RefreshPostpone, 0, dram.MaxRefreshDebt)
+	input.Within(c, "refresh_pull_in", p.RefreshPullIn, 0, dram.MaxRefreshDebt)
+}

@@ -1,0 +1,76 @@
+package controller
+
+// entry is one request in a queue.
+type entry struct {
+	accepted int64 // clock of acceptance, unique: one request a clock
+	row      int32
+	column   int32
+	merged   int32 // first read that waits for the same burst, index in Controller.chain, or -1
+	bank     int32 // over all ranks
+	write    bool
+}
+
+// sameBurst reports whether two entries concern the same burst.
+func (e *entry) sameBurst(o *entry) bool {
+	return e.bank == o.bank && e.row == o.row && e.column == o.column
+}
+
+// filterSlots is the size of a filter, a power of two.
+const filterSlots = 4096
+
+// filter counts the pending entries by a hash of their burst. At 0 the burst is not
+// pending, and no queue is searched: replays take two thirds of the time.
+type filter [filterSlots]uint16
+
+func (e *entry) slot() uint64 {
+	key := uint64(uint32(e.row))<<32 | uint64(uint32(e.bank))<<20 ^ uint64(uint32(e.column))
+	return key * 0x9E3779B97F4A7C15 >> 52
+}
+
+// entryQueue holds requests in the order of their acceptance.
+type entryQueue struct {
+	entries  []entry
+	capacity int
+}
+
+func newEntryQueue(capacity int) entryQueue {
+	return entryQueue{make([]entry, 0, capacity), capacity}
+}
+
+func (q *entryQueue) full() bool { return len(q.entries) == q.capacity }
+
+// remove takes entry i out and keeps the order of the others.
+func (q *entryQueue) remove(i int) entry {
+	e := q.entries[i]
+	copy(q.entries[i:], q.entries[i+1:])
+	q.entries = q.entries[:len(q.entries)-1]
+	return e
+}
+
+// find returns the pending read or write of e's burst, or nil.
+func (q *entryQueue) find(e *entry, write bool) *entry {
+	for i := range q.entries {
+		if o := &q.entries[i]; o.write == write && o.sameBurst(e) {
+			return o
+		}
+	}
+	return nil
+}
+
+// candidates are indices into a bank's queue, or -1.
+type candidates struct {
+	read, write int32 // the first read and write that hit the open row
+}
+
+// bankQueue is the command queue of one bank.
+type bankQueue struct {
+	entryQueue
+	candidates
+	hits int32 // column accesses since the row was opened
+}
+
+// waiting is a read that was merged into a pending one.
+type waiting struct {
+	accepted int64
+	next     int32
+}

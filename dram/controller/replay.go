@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+)
+
+// Setup is a memory system: channels of ranks of a part under a policy.
+type Setup struct {
+	Spec     *dram.Spec
+	Policy   *Policy
+	Channels int
+	Ranks    int // ranks of a channel
+}
+
+// Check has the rules of the whole set-up but for its mapping.
+func (s *Setup) Check(c *input.Check) {
+	s.Spec.Check(c)
+	s.Policy.Check(c)
+	input.Within(c, "channels", s.Channels, 1, 256)
+	input.Within(c, "ranks", s.Ranks, 1, dram.MaxRanks)
+}
+
+// Validate returns the first fault of the set-up.
+func (s *Setup) Validate() error {
+	if err := input.Validate(s); err != nil {
+		return err
+	}
+	_, err := s.Mapping()
+	return err
+}
+
+// Mapping returns the address mapping of the set-up.
+func (s *Setup) Mapping() (*Mapping, error) {
+	return newMapping(s.Policy.Mapping, s.Spec, s.Channels, s.Ranks)
+}
+
+// Replay runs a trace: each channel takes its requests in order, at most one a
+// clock, whatever the others do, so that channels run in parallel with the same
+// result as one after another. Logs is nil, or gives the command log of each
+// channel.
+func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*dram.LogWriter) (*Stats, error) {
+	if err := s.Validate(); err != nil {
+		return nil, err
+	}
+	mapping, err := s.Mapping()
+	if err != nil {
+		return nil, err
+	}
+	parts := [][]Request{requests}
+	if s.Channels > 1 {
+		parts = split(requests, mapping, s.Channels)
+	}
+	stats := make([]*Stats, s.Channels)
+	errs := make([]error, s.Channels)
+	var wg sync.WaitGroup
+	for i := range parts {
+		var log *dram.LogWriter
+		if logs != nil {
+			log = logs[i]
+		}
+		c := newController(s.Spec, s.Policy, mapping, s.Ranks, log)
+		wg.Go(func() { stats[i], errs[i] = c.run(ctx, parts[i]) })
+	}
+	wg.Wait()
+	total := &Stats{}
+	for i := range stats {
+		if errs[i] != nil {
+			return nil, errs[i]
+		}
+		total.add(stats[i])
+	}
+	return total, nil
+}
+
+// split deals the requests out to their channels.
+func split(requests []Request, m *Mapping, channels int) [][]Request {
+	parts := make([][]Request, channels)
+	for _, r := range requests {
+		channel, _, _ := m.decode(r.Address)
+		parts[channel] = append(parts[channel], r)
+	}
+	return parts
+}
+
+// Set sets the field that the configuration key names, of the part ("tRFC",
+// "dram.tRFC") or of the policy ("page", "policy.page"), from its text. Call
+// Validate after the last one.
+func (s *Setup) Set(key, value string) error {
+	part, policy := schema.Of[dram.Spec](), schema.Of[Policy]()
+	ofPart, isPart := strings.CutPrefix(key, "dram.")
+	ofPolicy, isPolicy := strings.CutPrefix(key, "policy.")
+	switch {
+	case isPart, !isPolicy && part.Key(key) != nil:
+		return part.Set(s.Spec, ofPart, value)
+	case isPolicy, policy.Key(key) != nil:
+		return policy.Set(s.Policy, ofPolicy, value)
+	}
+	return &input.Error{Key: key, Expected: "a key of the part or of the policy",
+		Nearest: input.Nearest(key, append(part.Names(), policy.Names()...))}
+}

@@ -1,0 +1,73 @@
+package controller
+
+import "github.com/l3sim/l3sim/dram"
+
+// serve issues the picked command.
+func (c *controller) serve(p choice, t int64) {
+	a, bit := c.places[p.bank].Address, c.places[p.bank].bit
+	b := &c.banks[p.bank]
+	switch p.need {
+	case needActivate:
+		a.Row = b.entries[0].row
+		c.issue(dram.ACT, a, t)
+		c.openBanks[a.Rank] |= bit
+		b.hits = 0
+	case needPrecharge:
+		c.issue(dram.PRE, a, t)
+		c.openBanks[a.Rank] &^= bit
+	default:
+		// A starving request is the bank's oldest and hits the open row, so it is
+		// the first of its kind.
+		c.serveColumn(b, int(c.candidate(p.bank, p.need)), a, t)
+		c.stuck = false
+	}
+	c.updateNeeds(p.bank)
+}
+
+// serveColumn issues the column access of entry i of b and ends its request.
+func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
+	e := b.remove(i)
+	c.full[e.bank] = false
+	c.queued--
+	c.queuedInRank[a.Rank]--
+	if c.queuedInRank[a.Rank] == 0 {
+		c.refresh.idleFrom(int(a.Rank), t)
+	}
+	a.Row, a.Column = e.row, e.column
+	cmd, latency := dram.RD, c.spec.CL
+	if e.write {
+		cmd, latency = dram.WR, c.spec.CWL
+	}
+	if c.closedPage && !b.wants(e.row) {
+		cmd++ // RDA, WRA
+		c.openBanks[a.Rank] &^= c.places[e.bank].bit
+	}
+	c.issue(cmd, a, t)
+	if b.hits > 0 {
+		c.stats.RowHits++
+	}
+	b.hits++
+	end := t + int64(latency+c.spec.BurstClocks())
+	c.stats.EndClock = max(c.stats.EndClock, end)
+	if e.write {
+		c.pendingWrites[e.slot()]--
+		return
+	}
+	c.pendingReads[e.slot()]--
+	c.stats.Latency.add(end - e.accepted)
+	for w := e.merged; w >= 0; {
+		node := &c.chain[w]
+		c.stats.Latency.add(end - node.accepted)
+		w, node.next, c.freeChain = node.next, c.freeChain, w
+	}
+}
+
+// wants reports whether a queued request hits row.
+func (q *entryQueue) wants(row int32) bool {
+	for i := range q.entries {
+		if q.entries[i].row == row {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,79 @@
+package controller
+
+import (
+	"math"
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// Stats are the counts and times of one channel, or of all channels of a Replay.
+type Stats struct {
+	Requests         int64
+	MergedReads      int64 // reads that waited for a pending read of the same burst
+	MergedWrites     int64 // writes that replaced a pending write of the same burst
+	ForwardedReads   int64 // reads that took their data from a pending write
+	WrappedAddresses int64 // addresses beyond the capacity
+	commands         [dram.Commands]int64
+	RowHits          int64 // column accesses that did not follow their own ACT
+	EndClock         int64 // end of the last data burst
+	Latency          Latencies
+	Energy           dram.Energy
+}
+
+// Count returns how many of any of cmds issued.
+func (s *Stats) Count(cmds ...dram.Command) int64 {
+	var n int64
+	for _, c := range cmds {
+		n += s.commands[c]
+	}
+	return n
+}
+
+// add adds another channel's numbers.
+func (s *Stats) add(o *Stats) {
+	s.Requests += o.Requests
+	s.MergedReads += o.MergedReads
+	s.MergedWrites += o.MergedWrites
+	s.ForwardedReads += o.ForwardedReads
+	s.WrappedAddresses += o.WrappedAddresses
+	for i := range s.commands {
+		s.commands[i] += o.commands[i]
+	}
+	s.RowHits += o.RowHits
+	s.EndClock = max(s.EndClock, o.EndClock)
+	s.Latency.clocks = append(s.Latency.clocks, o.Latency.clocks...)
+	s.Energy = s.Energy.Plus(o.Energy)
+}
+
+// Latencies is the read latencies in clocks, from acceptance to the end of the data.
+type Latencies struct{ clocks []int64 }
+
+// add counts one latency.
+func (l *Latencies) add(clocks int64) { l.clocks = append(l.clocks, clocks) }
+
+// Mean returns the mean, 0 over nothing.
+func (l *Latencies) Mean() float64 {
+	if len(l.clocks) == 0 {
+		return 0
+	}
+	sum := int64(0)
+	for _, c := range l.clocks {
+		sum += c
+	}
+	return float64(sum) / float64(len(l.clocks))
+}
+
+// Max returns the longest latency, 0 over nothing.
+func (l *Latencies) Max() int64 { return l.Percentile(100) }
+
+// Percentile returns the smallest latency that at least p per cent of the reads
+// did not exceed (nearest rank), 0 over nothing. It sorts the latencies.
+func (l *Latencies) Percentile(p float64) int64 {
+	if len(l.clocks) == 0 {
+		return 0
+	}
+	slices.Sort(l.clocks)
+	rank := int(math.Ceil(p / 100 * float64(len(l.clocks))))
+	return l.clocks[max(rank, 1)-1]
+}

@@ -1,0 +1,136 @@
+package controller
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/internal/lines"
+	"github.com/l3sim/l3sim/input"
+)
+
+// maxRequests bounds the requests of a trace, which are held in memory: 32 bytes
+// each, and 8 for the latency of a read, 0.6 GiB in all.
+const maxRequests = 1 << 24
+
+// ReadTrace reads a request trace, plain or gzip, of one of two formats, told
+// apart by the first line:
+//
+//	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock
+//	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all offered at 0
+//
+// Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
+// begin with # are skipped. File names r in errors, which are of type
+// *input.Error: a clock that is negative or goes backwards is one, and so
+// is a request beyond maxRequests.
+func ReadTrace(file string, r io.Reader) ([]Request, error) {
+	return readTrace(file, r, maxRequests)
+}
+
+func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
+	reader, err := lines.NewReader(file, r)
+	if err != nil {
+		return nil, err
+	}
+	var requests []Request
+	var parse func([]byte) (Request, error)
+	last := int64(0)
+	for {
+		text, err := reader.Next()
+		if err == io.EOF {
+			return requests, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		if len(requests) == maxRequests {
+			return nil, reader.At(&input.Error{Expected: fmt.Sprintf("at most %d requests: replay the trace in parts", maxRequests)})
+		}
+		if parse == nil {
+			parse = parseDRAMsim3
+			if word, _ := cutWord(text); string(word) == "LD" || string(word) == "ST" {
+				parse = parseRamulator
+			}
+		}
+		q, bad := parse(text)
+		if bad == nil && q.Clock < last {
+			bad = &input.Error{Key: "clock", Value: strconv.FormatInt(q.Clock, 10),
+				Expected: fmt.Sprintf("at least %d, the clock of the request before", last)}
+		}
+		if bad != nil {
+			return nil, reader.At(bad)
+		}
+		last = q.Clock
+		requests = append(requests, q)
+	}
+}
+
+// cutWord returns the first word of text and the rest.
+func cutWord(text []byte) (word, rest []byte) {
+	i := bytes.IndexAny(text, " \t")
+	if i < 0 {
+		return text, nil
+	}
+	return text[:i], bytes.TrimSpace(text[i:])
+}
+
+// parseDRAMsim3 reads "0xADDRESS READ|WRITE CLOCK".
+func parseDRAMsim3(text []byte) (Request, error) {
+	var q Request
+	address, rest := cutWord(text)
+	kind, rest := cutWord(rest)
+	clock, rest := cutWord(rest)
+	if len(clock) == 0 || len(rest) > 0 {
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(text))),
+			Expected: `"0xADDRESS READ|WRITE CLOCK" or "LD|ST ADDRESS"`}
+	}
+	var bad error
+	if q.Address, bad = parseAddress(address); bad != nil {
+		return q, bad
+	}
+	switch string(kind) {
+	case "READ":
+	case "WRITE":
+		q.Write = true
+	default:
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(kind))), Expected: "READ or WRITE"}
+	}
+	var ok bool
+	if q.Clock, ok = lines.ParseInt(clock); !ok || q.Clock < 0 || q.Clock > dram.MaxClock {
+		return q, &input.Error{Key: "clock", Value: lines.Clip(string(clock)), Expected: fmt.Sprintf("0 to %d", int64(dram.MaxClock))}
+	}
+	return q, nil
+}
+
+// parseRamulator reads "LD|ST ADDRESS".
+func parseRamulator(text []byte) (Request, error) {
+	var q Request
+	kind, rest := cutWord(text)
+	address, rest := cutWord(rest)
+	if string(kind) != "LD" && string(kind) != "ST" || len(address) == 0 || len(rest) > 0 {
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: `"LD|ST ADDRESS"`}
+	}
+	q.Write = string(kind) == "ST"
+	var bad error
+	q.Address, bad = parseAddress(address)
+	return q, bad
+}
+
+// parseAddress reads a hexadecimal (0x) or decimal address.
+func parseAddress(text []byte) (uint64, error) {
+	digits, base := string(text), 10
+	if strings.HasPrefix(digits, "0x") || strings.HasPrefix(digits, "0X") {
+		digits, base = digits[2:], 16
+	}
+	v, err := strconv.ParseUint(digits, base, 64)
+	if err != nil {
+		return 0, &input.Error{Key: "address", Value: lines.Clip(string(text)), Expected: "0x and hexadecimal digits, or a decimal number, of 64 bits"}
+	}
+	return v, nil
+}

@@ -1,0 +1,103 @@
+package controller
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+func TestReadTrace(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want []Request
+	}{
+		{"0x1f40 READ 0\n0xFFFFFFFFFFFFFFFF WRITE 200\n", []Request{{0, 0x1f40, false}, {200, 1<<64 - 1, true}}},
+		{"LD 0x40\r\nST 128\r\n", []Request{{0, 0x40, false}, {0, 128, true}}},
+		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{7, 64, false}}},
+		{"0x0 READ 1", []Request{{1, 0, false}}},
+		{"0x0 READ 000000000000000001", []Request{{1, 0, false}}},
+		{"", nil},
+	} {
+		for _, data := range [][]byte{[]byte(c.text), zipped(t, c.text)} {
+			got, err := ReadTrace("test", bytes.NewReader(data))
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%q: got %v, %v", c.text, got, err)
+			}
+		}
+	}
+}
+
+func TestReadTraceErrors(t *testing.T) {
+	zip := zipped(t, strings.Repeat("0x40 READ 0\n", 5000))
+	for _, c := range []struct{ text, want string }{
+		{"0x0 READ -1\n", "test:1: clock = -1: expected 0 to"},
+		{"0x0 READ 5\n0x0 READ 4\n", "test:2: clock = 4: expected at least 5"},
+		{"0x0 READ\n", "0xADDRESS READ|WRITE CLOCK"},
+		{"0x0 READ 1 2\n", "0xADDRESS READ|WRITE CLOCK"},
+		{"0x0 LOAD 1\n", "READ or WRITE"},
+		{"0xg READ 1\n", "address = 0xg"},
+		{"0x10000000000000000 READ 1\n", "64 bits"},
+		{"0x0 READ 99999999999999999999\n", "clock"},
+		{"LD 0x0\n0x0 READ 0\n", "test:2: "},
+		{"LD 0x0 5\n", "LD|ST ADDRESS"},
+		{"LD -5\n", "address"},
+		{strings.Repeat("a", 70_000), "65536"},
+		{string(zip[:len(zip)-9]), "ends early"},
+		{string(zip[:5]), "gzip"},
+	} {
+		_, err := ReadTrace("test", strings.NewReader(c.text))
+		var in *input.Error
+		if !errors.As(err, &in) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.40q: got %v, want an input error with %q", c.text, err, c.want)
+		}
+	}
+}
+
+// fuzzTrace checks what must hold of whatever text: an input error, or requests
+// in the order of their clocks.
+func fuzzTrace(t *testing.T, data []byte) {
+	requests, err := ReadTrace("test", bytes.NewReader(data))
+	var in *input.Error
+	if err != nil && !errors.As(err, &in) {
+		t.Fatalf("%T: %v", err, err)
+	}
+	for i, r := range requests {
+		if r.Clock < 0 || i > 0 && r.Clock < requests[i-1].Clock {
+			t.Fatalf("request %d at clock %d", i, r.Clock)
+		}
+	}
+}
+
+func FuzzDRAMsim3Trace(f *testing.F) {
+	f.Add([]byte("0x1f40 READ 0\n0x80 WRITE 200\n"))
+	f.Add([]byte("0x0 READ 5\n0x0 READ 4\n"))
+	f.Add(zipped(f, "0x0 READ 1\n"))
+	f.Fuzz(fuzzTrace)
+}
+
+func FuzzRamulatorTrace(f *testing.F) {
+	f.Add([]byte("LD 0x40\nST 128\n"))
+	f.Add([]byte("ST 0x\n"))
+	f.Add(zipped(f, "LD 0x40\n"))
+	f.Fuzz(fuzzTrace)
+}
+
+// Nothing that a trace holds makes memory or an error message large.
+func TestTraceReaderIsBounded(t *testing.T) {
+	long := strings.Repeat("x", 60_000)
+	if _, err := readTrace("x", strings.NewReader("LD 0\nLD 0\nLD 0\n"), 2); err == nil || !strings.Contains(err.Error(), "x:3: expected at most 2 requests") {
+		t.Errorf("three requests where two fit: %v", err)
+	}
+	if q, err := readTrace("x", strings.NewReader("LD 0\nLD 0\n\n# end\n"), 2); err != nil || len(q) != 2 {
+		t.Errorf("two requests where two fit: %v", err)
+	}
+	for _, text := range []string{long, "READ " + long, "0x1 " + long + " 5", "0x1 READ " + long, "LD 0\nLD " + long} {
+		if _, err := ReadTrace("x", strings.NewReader(text)); err == nil || len(err.Error()) > 400 {
+			t.Errorf("%.40s: %.300v", text, err)
+		}
+	}
+}
