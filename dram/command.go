@@ -35,8 +35,11 @@ func (c Command) String() string {
 	return "Command(?)"
 }
 
-// parseCommand returns the command of that name.
-func parseCommand(name string) (Command, bool) {
+// CommandNames returns the names of all commands.
+func CommandNames() []string { return commandNames[:] }
+
+// ParseCommand returns the command of that name.
+func ParseCommand(name string) (Command, bool) {
 	for i, n := range commandNames {
 		if n == name {
 			return Command(i), true
@@ -51,9 +54,12 @@ func (c Command) IsRead() bool { return c == RD || c == RDA || c == RDRES }
 // IsWrite reports whether c puts data on the bus towards the device.
 func (c Command) IsWrite() bool { return c == WR || c == WRA || c == WRBUF }
 
-// allBank reports whether c concerns a whole rank: its address has bank group
+// IsColumn reports whether c reads or writes one burst of an open row.
+func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
+
+// AllBank reports whether c concerns a whole rank: its address has bank group
 // and bank -1.
-func (c Command) allBank() bool {
+func (c Command) AllBank() bool {
 	switch c {
 	case ACTA, PREA, REF, MACA, RDRES, WRBUF:
 		return true

@@ -1,7 +1,7 @@
 // Package dram is a cycle-level model of DDR memory: what a device is (Spec),
 // what its standard forbids (Constraint), and when the next command may issue
-// (State). On these stand a memory controller (package controller), an independent
-// checker of command logs and the energy of a run.
+// (State). On these stand the energy of a run, a memory controller (package
+// controller) and an independent checker of command logs (package check).
 //
 // A standard is data: Spec holds organisation and timing in clocks, and
 // Constraints lists every rule as a row (scope, command, next command, clocks,

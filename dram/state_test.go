@@ -222,6 +222,3 @@ func BenchmarkMACA(b *testing.B) {
 
 // openRow returns the row that a's bank holds open, -1 if it is precharged.
 func (s *State) openRow(a Address) int32 { return s.rows[s.bankIndex(a)] }
-
-// isColumn reports whether c reads or writes one burst of an open row.
-func (c Command) isColumn() bool { return c >= RD && c <= WRA }

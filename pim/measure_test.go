@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -98,7 +99,7 @@ func TestWaivedRules(t *testing.T) {
 		t.Errorf("staggered activation waives %v", rules)
 	}
 	spec.Activation = Simultaneous
-	checker := dram.NewChecker(d, 1, true)
+	checker := check.NewChecker(d, 1, true)
 	if _, err := Measure(context.Background(), spec, d, Load{Context: 100, KVHeads: 1, Shape: fp16Head}, func(clock int64, cmd dram.Command, a dram.Address) {
 		checkedRun{checker}.Command(clock, cmd, a, nil)
 	}, nil); err != nil {
@@ -107,7 +108,7 @@ func TestWaivedRules(t *testing.T) {
 	if len(checker.Violations()) == 0 {
 		t.Error("16 banks activated at once pass the checker")
 	}
-	if err := dram.KnownRules("", WaivedRules(spec)); err != nil {
+	if err := check.KnownRules("", WaivedRules(spec)); err != nil {
 		t.Error(err)
 	}
 }

@@ -6,13 +6,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // checkedRun feeds a run's commands to dram's independent checker.
-type checkedRun struct{ checker *dram.Checker }
+type checkedRun struct{ checker *check.Checker }
 
 func (c checkedRun) Command(clock int64, cmd dram.Command, a dram.Address, _ *instruction) {
-	c.checker.Check(dram.Record{Clock: clock, Command: cmd, Address: a})
+	c.checker.Check(check.Record{Clock: clock, Command: cmd, Address: a})
 }
 
 // failer is what testing.TB and rapid.T share.
@@ -35,7 +36,7 @@ func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []h
 		t.Fatal(err)
 	}
 	m.refresh.on = true
-	checker := dram.NewChecker(d, 1, true)
+	checker := check.NewChecker(d, 1, true)
 	m.observe = checkedRun{checker}.Command
 	m.run(p)
 	allowed := map[string]bool{}

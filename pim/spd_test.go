@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
 )
 
 // hostLog runs requests on one rank under the host's view of its timing and
 // returns the commands.
-func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]dram.Record, *controller.Stats) {
+func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]check.Record, *controller.Stats) {
 	t.Helper()
 	policy, err := controller.LookupPolicy("default")
 	if err != nil {
@@ -21,19 +22,19 @@ func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]dram.
 	}
 	setup := controller.Setup{Spec: d, Policy: policy, Channels: 1, Ranks: 1}
 	var text bytes.Buffer
-	log := dram.NewLogWriter(&text, dram.LogHeader{})
-	stats, err := setup.Replay(context.Background(), requests, []*dram.LogWriter{log})
+	log := check.NewLogWriter(&text, check.LogHeader{})
+	stats, err := setup.Replay(context.Background(), requests, []*check.LogWriter{log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := log.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := dram.NewLogReader("log", &text)
+	r, err := check.NewLogReader("log", &text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var records []dram.Record
+	var records []check.Record
 	for {
 		rec, err := r.Next()
 		if err == io.EOF {
@@ -47,8 +48,8 @@ func hostLog(t *testing.T, d *dram.Spec, requests []controller.Request) ([]dram.
 }
 
 // violations returns how many rules of d the records break.
-func violations(d *dram.Spec, records []dram.Record) []dram.Violation {
-	c := dram.NewChecker(d, 1, false)
+func violations(d *dram.Spec, records []check.Record) []check.Violation {
+	c := check.NewChecker(d, 1, false)
 	for _, r := range records {
 		c.Check(r)
 	}

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens
@@ -25,7 +26,7 @@ func receivedRun(t *testing.T, spec *Spec, transfer *transfer, refresh bool) *ma
 	transfer.geometry = b.program.geometry
 	b.machine.periodic.on = false
 	b.machine.refresh.on = refresh
-	checker := dram.NewChecker(d, 1, true)
+	checker := check.NewChecker(d, 1, true)
 	b.machine.observe = checkedRun{checker}.Command
 	b.machine.receive(transfer, 700)
 	h := headRun{context: 1500, appends: true}
@@ -94,7 +95,7 @@ func TestTransfersRefreshWhereverTheyInterrupt(t *testing.T) {
 		}
 		b.machine.periodic.on = false
 		b.machine.refresh.on = true
-		check := &debtCheck{checkedRun: checkedRun{dram.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
+		check := &debtCheck{checkedRun: checkedRun{check.NewChecker(d, 1, true)}, interval: int64(d.TREFI)}
 		b.machine.observe = check.Command
 		h := headRun{context: rapid.IntRange(1, 6000/shape.Queries).Draw(t, "context"), appends: true}
 		first, tokens := rapid.IntRange(0, 511).Draw(t, "first"), rapid.OneOf(rapid.IntRange(1, 1000), rapid.IntRange(1, 5000)).Draw(t, "tokens")

@@ -6,16 +6,17 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // hostRun moves transfers one after another on an idle rank, under the checker,
 // and returns the clock at which the banks are precharged, and the commands.
-func hostRun(t failer, d *dram.Spec, refresh bool, transfers []transfer) (int64, []dram.Record) {
+func hostRun(t failer, d *dram.Spec, refresh bool, transfers []transfer) (int64, []check.Record) {
 	t.Helper()
-	checker := dram.NewChecker(d, 1, true)
-	var records []dram.Record
+	checker := check.NewChecker(d, 1, true)
+	var records []check.Record
 	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1, observe: func(clock int64, in *instruction) {
-		r := dram.Record{Clock: clock, Command: in.command, Address: in.address()}
+		r := check.Record{Clock: clock, Command: in.command, Address: in.address()}
 		checker.Check(r)
 		records = append(records, r)
 	}}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // While one of four ranks receives, the other three compute: 75% (L3, section
@@ -57,7 +58,7 @@ func TestTransfersPassTheChecker(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.machine.periodic.on = false
-			checker := dram.NewChecker(d, 1, true)
+			checker := check.NewChecker(d, 1, true)
 			b.machine.observe = checkedRun{checker}.Command
 			b.machine.receive(&transfer{geometry: b.program.geometry, firstRow: 100, tokens: tokens}, 700)
 			h := headRun{context: 1500, appends: true}

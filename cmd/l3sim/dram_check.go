@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -46,7 +47,7 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
 				return err
 			}
-			if err := dram.KnownRules("--allow", allow); err != nil {
+			if err := check.KnownRules("--allow", allow); err != nil {
 				return err
 			}
 			return a.checkLog(args[0], spec, ranks, allow, asJSON)
@@ -71,16 +72,16 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, 
 		return err
 	}
 	defer f.Close()
-	log, err := dram.NewLogReader(input.Name(path), f)
+	log, err := check.NewLogReader(input.Name(path), f)
 	if err != nil {
 		return err
 	}
-	found, unread := dram.CheckLog(log, spec, ranks)
-	if unread != nil && !errors.Is(unread, dram.ErrManyViolations) {
+	found, unread := check.Log(log, spec, ranks)
+	if unread != nil && !errors.Is(unread, check.ErrManyViolations) {
 		return unread
 	}
 	allow = append(allow, log.Header.Allow...)
-	allowed := func(v dram.Violation) bool { return slices.Contains(allow, v.Rule) }
+	allowed := func(v check.Violation) bool { return slices.Contains(allow, v.Rule) }
 	failing := 0
 	for _, v := range found {
 		if !allowed(v) {
@@ -135,9 +136,9 @@ type checkCommand struct {
 	Column    int    `json:"column"`
 }
 
-func newCheckResult(path string, commands int64, failing int, found []dram.Violation, allowed func(dram.Violation) bool) *checkResult {
+func newCheckResult(path string, commands int64, failing int, found []check.Violation, allowed func(check.Violation) bool) *checkResult {
 	r := &checkResult{"l3sim/dram_check/1", input.Name(path), commands, failing, len(found) - failing, []checkViolation{}}
-	command := func(r dram.Record) *checkCommand {
+	command := func(r check.Record) *checkCommand {
 		if r.Clock < 0 {
 			return nil
 		}
@@ -152,13 +153,13 @@ func newCheckResult(path string, commands int64, failing int, found []dram.Viola
 
 // printViolations prints counts by rule and a table of the first violations,
 // those that fail before those that are allowed.
-func printViolations(w io.Writer, found []dram.Violation, allowed func(dram.Violation) bool) error {
+func printViolations(w io.Writer, found []check.Violation, allowed func(check.Violation) bool) error {
 	if len(found) == 0 {
 		return nil
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "rule\tcount\t")
-	for _, rule := range dram.RuleNames() {
+	for _, rule := range check.RuleNames() {
 		n, note := 0, ""
 		for _, v := range found {
 			if v.Rule == rule {
@@ -210,7 +211,7 @@ func printViolations(w io.Writer, found []dram.Violation, allowed func(dram.Viol
 
 // record writes a command as "clock NAME rank.bankgroup.bank row column"
 // without the absent parts.
-func record(r dram.Record) string {
+func record(r check.Record) string {
 	s := fmt.Sprintf("%d %v %d", r.Clock, r.Command, r.Address.Rank)
 	if r.Address.Bank >= 0 {
 		s += fmt.Sprintf(".%d.%d", r.Address.BankGroup, r.Address.Bank)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
@@ -106,7 +107,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	}
 	var stats *controller.Stats
 	var wall time.Duration
-	err = withLogs(names, replayHeader(s), nil, func(logs []*dram.LogWriter) error {
+	err = withLogs(names, replayHeader(s), nil, func(logs []*check.LogWriter) error {
 		start := time.Now()
 		stats, err = s.Replay(ctx, requests, logs)
 		wall = time.Since(start)
@@ -124,8 +125,8 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
 // log of the default set-up is plain CSV.
-func replayHeader(s *controller.Setup) dram.LogHeader {
-	var h dram.LogHeader
+func replayHeader(s *controller.Setup) check.LogHeader {
+	var h check.LogHeader
 	if assumed, err := dram.LookupSpec(defaultDRAM); err != nil || *assumed != *s.Spec {
 		h.Spec = s.Spec
 	}
@@ -173,12 +174,12 @@ func checkOutputs(flag string, names []string, in string) error {
 
 // withLogs calls run with a log writer for each of names; the files appear only
 // if all goes well. Without names run gets nil.
-func withLogs(names []string, h dram.LogHeader, logs []*dram.LogWriter, run func([]*dram.LogWriter) error) error {
+func withLogs(names []string, h check.LogHeader, logs []*check.LogWriter, run func([]*check.LogWriter) error) error {
 	if len(names) == 0 {
 		return run(logs)
 	}
 	return results.WriteFileAtomic(names[0], func(w io.Writer) error {
-		log := dram.NewLogWriter(w, h)
+		log := check.NewLogWriter(w, h)
 		if err := withLogs(names[1:], h, append(logs, log), run); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
@@ -132,9 +133,9 @@ func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram
 		return pim.Measure(ctx, spec, d, load, nil, progress)
 	}
 	var m *pim.Measurement
-	header := dram.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
+	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
 	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
-		log := dram.NewLogWriter(w, header)
+		log := check.NewLogWriter(w, header)
 		var err error
 		if m, err = pim.Measure(ctx, spec, d, load, log.Write, progress); err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -35,7 +36,7 @@ type controller struct {
 	rankNodes, groupNodes, bankNodes []dram.Node // of state
 	rows                             []int32     // of state
 	energy                           *dram.EnergyMeter
-	log                              *dram.LogWriter // may be nil
+	log                              *check.LogWriter // may be nil
 
 	skipIdle     bool // idle refresh periods pass at once; a log needs each
 	banksPerRank int
@@ -74,7 +75,7 @@ type controller struct {
 // newController returns the idle controller of one channel of ranks ranks. The
 // mapping may cover several channels; the requests of Run must be this one's.
 // The command log may be nil.
-func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *dram.LogWriter) *controller {
+func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
 		state: dram.NewState(spec, ranks, dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR, dram.REF), energy: dram.NewEnergyMeter(spec, ranks),

@@ -13,15 +13,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 )
 
 // replayLog replays requests and returns what happened and the command log.
-func replayLog(tb helper, s *Setup, requests []Request) (*Stats, []dram.Record) {
+func replayLog(tb helper, s *Setup, requests []Request) (*Stats, []check.Record) {
 	tb.Helper()
 	var b bytes.Buffer
-	log := dram.NewLogWriter(&b, dram.LogHeader{Spec: s.Spec, Ranks: s.Ranks})
-	stats, err := s.Replay(context.Background(), requests, []*dram.LogWriter{log})
+	log := check.NewLogWriter(&b, check.LogHeader{Spec: s.Spec, Ranks: s.Ranks})
+	stats, err := s.Replay(context.Background(), requests, []*check.LogWriter{log})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -80,9 +81,9 @@ func TestSingleAccesses(t *testing.T) {
 }
 
 // recordText is "clock COMMAND".
-func recordText(r dram.Record) string {
+func recordText(r check.Record) string {
 	var b bytes.Buffer
-	w := dram.NewLogWriter(&b, dram.LogHeader{})
+	w := check.NewLogWriter(&b, check.LogHeader{})
 	w.Write(r.Clock, r.Command, r.Address)
 	_ = w.Flush()
 	f := strings.Split(strings.Split(b.String(), "\n")[1], ",")
@@ -113,8 +114,8 @@ func TestMergingAndForwarding(t *testing.T) {
 		if c.name == "read after write" && (len(s.Latency.clocks) != 1 || s.Latency.Mean() != 1) {
 			t.Errorf("%s: the read takes %v clocks, want 1", c.name, s.Latency.Mean())
 		}
-		if c.name == "write after read" && slices.IndexFunc(records, func(r dram.Record) bool { return r.Command == dram.RD }) >
-			slices.IndexFunc(records, func(r dram.Record) bool { return r.Command == dram.WR }) {
+		if c.name == "write after read" && slices.IndexFunc(records, func(r check.Record) bool { return r.Command == dram.RD }) >
+			slices.IndexFunc(records, func(r check.Record) bool { return r.Command == dram.WR }) {
 			t.Errorf("%s: the write goes first: %v", c.name, records)
 		}
 	}
@@ -182,7 +183,7 @@ func TestDrainIdle(t *testing.T) {
 		}
 		slices.SortStableFunc(requests, func(a, b Request) int { return int(a.Clock - b.Clock) })
 		_, records := replayLog(t, s, requests)
-		early := slices.ContainsFunc(records, func(r dram.Record) bool { return r.Command == dram.WR && r.Clock < 5000 })
+		early := slices.ContainsFunc(records, func(r check.Record) bool { return r.Command == dram.WR && r.Clock < 5000 })
 		if early != (n > 3) {
 			t.Errorf("%d writes: written before the next request: %v", n, early)
 		}
@@ -368,7 +369,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			log := dram.NewLogWriter(&logs[i], dram.LogHeader{})
+			log := check.NewLogWriter(&logs[i], check.LogHeader{})
 			c := newController(spec, policy, mapping, ranks, log)
 			if i == 0 {
 				if _, err := c.run(context.Background(), requests); err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // helper is what testing.TB and rapid.T have in common.
@@ -29,8 +30,8 @@ func part(tb helper, name string) *dram.Spec {
 }
 
 // checkRecords returns the violations of records.
-func checkRecords(spec *dram.Spec, ranks int, records []dram.Record) []dram.Violation {
-	c := dram.NewChecker(spec, ranks, false)
+func checkRecords(spec *dram.Spec, ranks int, records []check.Record) []check.Violation {
+	c := check.NewChecker(spec, ranks, false)
 	for _, r := range records {
 		c.Check(r)
 	}
@@ -38,12 +39,12 @@ func checkRecords(spec *dram.Spec, ranks int, records []dram.Record) []dram.Viol
 }
 
 // readLog returns the records of a command log.
-func readLog(r io.Reader) ([]dram.Record, error) {
-	l, err := dram.NewLogReader("log", r)
+func readLog(r io.Reader) ([]check.Record, error) {
+	l, err := check.NewLogReader("log", r)
 	if err != nil {
 		return nil, err
 	}
-	var records []dram.Record
+	var records []check.Record
 	for {
 		record, err := l.Next()
 		if errors.Is(err, io.EOF) {

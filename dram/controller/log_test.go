@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"pgregory.net/rapid"
 )
 
@@ -27,8 +28,8 @@ func TestOwnLogs(t *testing.T) {
 		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
 		requests := drawTrace(t, 300)
 		var b bytes.Buffer
-		log := dram.NewLogWriter(&b, dram.LogHeader{Spec: spec, Ranks: s.Ranks})
-		stats, err := s.Replay(t.Context(), requests, []*dram.LogWriter{log})
+		log := check.NewLogWriter(&b, check.LogHeader{Spec: spec, Ranks: s.Ranks})
+		stats, err := s.Replay(t.Context(), requests, []*check.LogWriter{log})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 )
@@ -44,7 +45,7 @@ func (s *Setup) Mapping() (*Mapping, error) {
 // clock, whatever the others do, so that channels run in parallel with the same
 // result as one after another. Logs is nil, or gives the command log of each
 // channel.
-func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*dram.LogWriter) (*Stats, error) {
+func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.LogWriter) (*Stats, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*dram.Log
 	errs := make([]error, s.Channels)
 	var wg sync.WaitGroup
 	for i := range parts {
-		var log *dram.LogWriter
+		var log *check.LogWriter
 		if logs != nil {
 			log = logs[i]
 		}

@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // columnOrder returns the column accesses of a log as bank and command.
-func columnOrder(records []dram.Record) (order []dram.Record) {
+func columnOrder(records []check.Record) (order []check.Record) {
 	for _, r := range records {
 		if r.Command.IsRead() || r.Command.IsWrite() {
 			order = append(order, r)
@@ -102,7 +103,7 @@ func TestRowHitLimit(t *testing.T) {
 			requests = append(requests, Request{Address: (i + 1) * nextColumn})
 		}
 		_, records := replayLog(t, s, requests)
-		got := slices.IndexFunc(records, func(r dram.Record) bool { return r.Command == dram.PRE }) - 1 // the ACT
+		got := slices.IndexFunc(records, func(r check.Record) bool { return r.Command == dram.PRE }) - 1 // the ACT
 		if got != c.want {
 			t.Errorf("%s, limit %d: %d accesses before the row closes, want %d", c.scheduler, c.limit, got, c.want)
 		}

@@ -1,10 +1,11 @@
-package dram_test
+package check_test
 
 import (
 	"fmt"
 	"log"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // The checker names the rule, both commands and the clocks.
@@ -13,10 +14,10 @@ func ExampleChecker() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	c := dram.NewChecker(spec, 1, false)
+	c := check.NewChecker(spec, 1, false)
 	bank := dram.Address{Rank: 0, BankGroup: 2, Bank: 1, Row: 7, Column: -1}
-	c.Check(dram.Record{Clock: 0, Command: dram.ACT, Address: bank})
-	c.Check(dram.Record{Clock: 20, Command: dram.RD, Address: bank})
+	c.Check(check.Record{Clock: 0, Command: dram.ACT, Address: bank})
+	c.Check(check.Record{Clock: 20, Command: dram.RD, Address: bank})
 	for _, v := range c.Violations() {
 		fmt.Printf("%s: %v at %d, %v at %d, %d clocks of %d\n", v.Rule, v.First.Command, v.First.Clock,
 			v.Second.Command, v.Second.Clock, v.Actual, v.Required)

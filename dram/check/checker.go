@@ -1,10 +1,11 @@
-package dram
+package check
 
 import (
 	"fmt"
 	"io"
 	"math"
 
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -21,7 +22,7 @@ type Violation struct {
 // The rules that are no timing of the standard's tables.
 const (
 	ruleAddress    = "address"     // a part of the address lies outside the device
-	ruleState      = "bank state"  // the command does not suit the bank: RD without open row, ACT with one, REF with any
+	ruleState      = "bank state"  // the command does not suit the bank: dram.RD without open row, ACT with one, REF with any
 	ruleRow        = "row"         // a column access names another row than the open one
 	ruleCommandBus = "command bus" // more than one command a clock
 	ruleBurst      = "burst"       // two bursts meet on the data bus
@@ -42,7 +43,7 @@ func RuleNames() []string {
 // standard asks for is written here a second time, as distances between pairs
 // of commands, and every command is compared with the latest ones of each kind.
 type Checker struct {
-	spec         *Spec
+	spec         *dram.Spec
 	ranks        []rankHistory
 	channelBus   bus
 	privateBuses bool
@@ -50,9 +51,12 @@ type Checker struct {
 	nextDebt     int64 // first clock at which some rank may owe too many REFs
 }
 
+// never is a clock so early that no rule reaches from it.
+const never = math.MinInt64 / 2
+
 // history is the latest record of each command. The clock of a command that has not
 // issued is never.
-type history [Commands]Record
+type history [dram.Commands]Record
 
 func newHistory() history {
 	var h history
@@ -89,9 +93,9 @@ type bus struct {
 }
 
 // NewChecker returns the checker of one channel with all banks precharged.
-func NewChecker(spec *Spec, ranks int, privateBuses bool) *Checker {
+func NewChecker(spec *dram.Spec, ranks int, privateBuses bool) *Checker {
 	c := &Checker{spec: spec, ranks: make([]rankHistory, ranks), privateBuses: privateBuses,
-		nextDebt: int64(MaxRefreshDebt+1) * int64(spec.TREFI)}
+		nextDebt: int64(dram.MaxRefreshDebt+1) * int64(spec.TREFI)}
 	c.channelBus = newBus()
 	for i := range c.ranks {
 		r := &c.ranks[i]
@@ -116,20 +120,20 @@ func newBus() bus {
 	return b
 }
 
-// maxViolations bounds what CheckLog holds in memory.
+// maxViolations bounds what Log holds in memory.
 const maxViolations = 1_000_000
 
 // ErrManyViolations says that a log was not read to its end.
 var ErrManyViolations = fmt.Errorf("more than %d violations, the rest of the log is not checked", maxViolations)
 
-// CheckLog reads a whole log and returns its violations in order. The log's own
+// Log reads a whole log and returns its violations in order. The log's own
 // declarations go before spec and ranks. The error is that of the log's text, or
 // ErrManyViolations beyond a million of them.
-func CheckLog(l *LogReader, spec *Spec, ranks int) ([]Violation, error) {
+func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
 	return checkLog(l, spec, ranks, maxViolations)
 }
 
-func checkLog(l *LogReader, spec *Spec, ranks, most int) ([]Violation, error) {
+func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, error) {
 	if l.Header.Spec != nil {
 		spec = l.Header.Spec
 	}
@@ -197,12 +201,12 @@ func (c *Checker) inRange(r Record) bool {
 	if !within(a.Rank, len(c.ranks)) || int(a.Row) >= s.Rows || int(a.Column) >= s.RowBursts() {
 		return false
 	}
-	if r.Command == ACT || r.Command == ACTA {
+	if r.Command == dram.ACT || r.Command == dram.ACTA {
 		if a.Row < 0 {
 			return false
 		}
 	}
-	return r.Command.allBank() || within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
+	return r.Command.AllBank() || within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
 }
 
 // checkDebt finds ranks whose postponed REFs exceed what the standard allows,
@@ -215,10 +219,10 @@ func (c *Checker) checkDebt(r Record) {
 	c.nextDebt = math.MaxInt64
 	for i := range c.ranks {
 		k := &c.ranks[i]
-		limit := (k.refreshes + MaxRefreshDebt + 1) * refi
+		limit := (k.refreshes + dram.MaxRefreshDebt + 1) * refi
 		late := r.Clock >= limit
 		if late && !k.indebted {
-			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, r.Clock/refi-k.refreshes, MaxRefreshDebt))
+			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, r.Clock/refi-k.refreshes, dram.MaxRefreshDebt))
 		}
 		k.indebted = late
 		if !late {
@@ -267,19 +271,19 @@ func (c *Checker) checkBuses(rank *rankHistory, r Record) {
 func (c *Checker) checkState(rank *rankHistory, r Record) {
 	bank := c.bank(r)
 	switch r.Command {
-	case ACT:
+	case dram.ACT:
 		if rank.rows[bank] >= 0 {
 			c.found = append(c.found, Violation{Rule: ruleState, First: c.opener(rank, bank), Second: r, Detail: "the bank has a row open"})
 		}
-	case RD, RDA, WR, WRA:
+	case dram.RD, dram.RDA, dram.WR, dram.WRA:
 		c.checkOpen(rank, bank, r)
-	case MACA:
+	case dram.MACA:
 		for b := range rank.rows {
 			if !c.checkOpen(rank, b, r) {
 				return
 			}
 		}
-	case ACTA, REF:
+	case dram.ACTA, dram.REF:
 		for b, row := range rank.rows {
 			if row >= 0 {
 				c.found = append(c.found, Violation{Rule: ruleState, First: c.opener(rank, b), Second: r,
@@ -306,15 +310,15 @@ func (c *Checker) checkOpen(rank *rankHistory, bank int, r Record) bool {
 
 // opener returns the command that opened the bank's row.
 func (c *Checker) opener(rank *rankHistory, bank int) Record {
-	if act := rank.banks[bank][ACT]; act.Clock >= rank.rank[ACTA].Clock {
+	if act := rank.banks[bank][dram.ACT]; act.Clock >= rank.rank[dram.ACTA].Clock {
 		return act
 	}
-	return rank.rank[ACTA]
+	return rank.rank[dram.ACTA]
 }
 
 // bank returns the bank of r within its rank, 0 for all-bank commands.
 func (c *Checker) bank(r Record) int {
-	if r.Command.allBank() {
+	if r.Command.AllBank() {
 		return 0
 	}
 	return int(r.Address.BankGroup)*c.spec.BanksPerGroup + int(r.Address.Bank)
@@ -325,8 +329,8 @@ func (c *Checker) bank(r Record) int {
 func (c *Checker) checkWindow(rank *rankHistory, r Record) {
 	n := 1
 	switch r.Command {
-	case ACT:
-	case ACTA:
+	case dram.ACT:
+	case dram.ACTA:
 		n = c.spec.Banks()
 		c.found = append(c.found, Violation{"tRRD_S", r, r, int64(c.spec.TRRDS), 0, "ACTA activates all banks at once"})
 	default:
@@ -339,8 +343,8 @@ func (c *Checker) checkWindow(rank *rankHistory, r Record) {
 			reported = true
 			first := r
 			first.Clock = *oldest
-			first.Command = ACT
-			first.Address = Address{r.Address.Rank, -1, -1, -1, -1}
+			first.Command = dram.ACT
+			first.Address = dram.Address{Rank: r.Address.Rank, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 			c.found = append(c.found, Violation{"tFAW", first, r, int64(c.spec.TFAW), gap, "the fifth activation"})
 		}
 		*oldest = r.Clock
@@ -351,20 +355,20 @@ func (c *Checker) checkWindow(rank *rankHistory, r Record) {
 // remember enters r into the histories and the banks' state.
 func (c *Checker) remember(rank *rankHistory, r Record) {
 	rank.rank[r.Command] = r
-	if r.Command == REF {
+	if r.Command == dram.REF {
 		rank.refreshes++
 		due := r.Clock/int64(c.spec.TREFI) + 1
-		if rank.refreshes-due > MaxRefreshDebt {
-			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", rank.refreshes-due, MaxRefreshDebt))
+		if rank.refreshes-due > dram.MaxRefreshDebt {
+			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", rank.refreshes-due, dram.MaxRefreshDebt))
 		}
-		c.nextDebt = min(c.nextDebt, (rank.refreshes+MaxRefreshDebt+1)*int64(c.spec.TREFI))
+		c.nextDebt = min(c.nextDebt, (rank.refreshes+dram.MaxRefreshDebt+1)*int64(c.spec.TREFI))
 	}
-	if r.Command.allBank() {
+	if r.Command.AllBank() {
 		for b := range rank.rows {
 			switch r.Command {
-			case ACTA:
+			case dram.ACTA:
 				rank.rows[b] = r.Address.Row
-			case PREA:
+			case dram.PREA:
 				rank.rows[b] = -1
 			}
 		}
@@ -374,9 +378,9 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 	rank.groups[r.Address.BankGroup][r.Command] = r
 	rank.banks[bank][r.Command] = r
 	switch r.Command {
-	case ACT:
+	case dram.ACT:
 		rank.rows[bank] = r.Address.Row
-	case PRE, RDA, WRA:
+	case dram.PRE, dram.RDA, dram.WRA:
 		rank.rows[bank] = -1
 	}
 }

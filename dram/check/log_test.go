@@ -1,4 +1,4 @@
-package dram
+package check
 
 import (
 	"bytes"
@@ -10,9 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/internal/lines"
 	"github.com/l3sim/l3sim/input"
-	"pgregory.net/rapid"
 )
 
 // readLog reads all records of a log.
@@ -41,16 +43,16 @@ func drawRecords(t *rapid.T) []Record {
 	clock := int64(0)
 	for i := range records {
 		clock += rapid.Int64Range(0, 1<<40).Draw(t, "step")
-		records[i] = Record{clock, Command(rapid.IntRange(0, Commands-1).Draw(t, "command")),
-			Address{part.Draw(t, "rank"), part.Draw(t, "group"), part.Draw(t, "bank"), part.Draw(t, "row"), part.Draw(t, "column")}}
+		records[i] = Record{clock, dram.Command(rapid.IntRange(0, dram.Commands-1).Draw(t, "command")),
+			at(part.Draw(t, "rank"), part.Draw(t, "group"), part.Draw(t, "bank"), part.Draw(t, "row"), part.Draw(t, "column"))}
 	}
 	return records
 }
 
 func TestLogRoundTrip(t *testing.T) {
-	names := SpecNames()
+	names := dram.SpecNames()
 	rapid.Check(t, func(t *rapid.T) {
-		s, err := LookupSpec(rapid.SampledFrom(names).Draw(t, "spec"))
+		s, err := dram.LookupSpec(rapid.SampledFrom(names).Draw(t, "spec"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +97,7 @@ func TestLogForms(t *testing.T) {
 		"# a comment\n\nclock,command,rank,bankgroup,bank,row,column\n# another\n\n5, REF, 1, , , , ",
 	} {
 		_, got, err := readLog(strings.NewReader(text))
-		want := Record{5, REF, Address{1, -1, -1, -1, -1}}
+		want := Record{5, dram.REF, at(1, -1, -1, -1, -1)}
 		if err != nil || len(got) != 1 || got[0] != want {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}

@@ -1,4 +1,6 @@
-package dram
+package check
+
+import "github.com/l3sim/l3sim/dram"
 
 // relation is how two commands of one rank lie to each other, nearest first.
 type relation uint8
@@ -14,8 +16,8 @@ const (
 // reported, and of a kind only the nearest: a farther command of the same kind
 // that is too close was reported against the nearer ones already.
 func (c *Checker) checkDistances(rank *rankHistory, r Record) {
-	all := r.Command.allBank()
-	for cmd := range Command(Commands) {
+	all := r.Command.AllBank()
+	for cmd := range dram.Command(dram.Commands) {
 		best := Violation{Required: -1}
 		consider := func(first *Record) {
 			if first.Clock == never {
@@ -48,7 +50,7 @@ func (c *Checker) checkDistances(rank *rankHistory, r Record) {
 func relate(first, second *Record) relation {
 	a, b := &first.Address, &second.Address
 	switch {
-	case first.Command.allBank() || second.Command.allBank():
+	case first.Command.AllBank() || second.Command.AllBank():
 		return sameBank
 	case a.BankGroup != b.BankGroup:
 		return otherGroup
@@ -60,23 +62,23 @@ func relate(first, second *Record) relation {
 
 // distance returns the rule between two commands of one rank and the clocks
 // that it asks for. No rule asks for 0 clocks.
-func (c *Checker) distance(first, second Command, where relation) (rule string, clocks int) {
+func (c *Checker) distance(first, second dram.Command, where relation) (rule string, clocks int) {
 	s := c.spec
-	if first == REF {
+	if first == dram.REF {
 		return "tRFC", s.TRFC
 	}
 	switch second {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		return c.beforeActivate(first, where)
-	case PRE, PREA:
+	case dram.PRE, dram.PREA:
 		return c.beforePrecharge(first, where)
-	case REF:
+	case dram.REF:
 		return c.beforeRefresh(first)
-	case RD, RDA, MACA:
+	case dram.RD, dram.RDA, dram.MACA:
 		return c.beforeRead(first, where)
-	case WR, WRA:
+	case dram.WR, dram.WRA:
 		return c.beforeWrite(first, where)
-	case WRBUF:
+	case dram.WRBUF:
 		if first.IsRead() {
 			return "tRTW", s.CL + s.BurstLength/2 + 2 - s.CWL
 		}
@@ -87,10 +89,10 @@ func (c *Checker) distance(first, second Command, where relation) (rule string, 
 // writeEnd returns the clocks from a write command to the end of its data.
 func (c *Checker) writeEnd() int { return c.spec.CWL + c.spec.BurstLength/2 }
 
-func (c *Checker) beforeActivate(first Command, where relation) (string, int) {
+func (c *Checker) beforeActivate(first dram.Command, where relation) (string, int) {
 	s := c.spec
 	switch first {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		switch where {
 		case sameBank:
 			return "tRC", s.TRC
@@ -98,7 +100,7 @@ func (c *Checker) beforeActivate(first Command, where relation) (string, int) {
 			return "tRRD_L", s.TRRDL
 		}
 		return "tRRD_S", s.TRRDS
-	case PRE, PREA, RDA, WRA:
+	case dram.PRE, dram.PREA, dram.RDA, dram.WRA:
 		if where == sameBank {
 			return c.precharged(first)
 		}
@@ -108,38 +110,38 @@ func (c *Checker) beforeActivate(first Command, where relation) (string, int) {
 
 // precharged returns the distance from a command that precharges to the end of
 // the precharge.
-func (c *Checker) precharged(first Command) (string, int) {
+func (c *Checker) precharged(first dram.Command) (string, int) {
 	s := c.spec
 	switch first {
-	case RDA:
+	case dram.RDA:
 		return "tRTP+tRP", s.TRTP + s.TRP
-	case WRA:
+	case dram.WRA:
 		return "tWR+tRP", c.writeEnd() + s.TWR + s.TRP
 	}
 	return "tRP", s.TRP
 }
 
-func (c *Checker) beforePrecharge(first Command, where relation) (string, int) {
+func (c *Checker) beforePrecharge(first dram.Command, where relation) (string, int) {
 	s := c.spec
 	if where != sameBank {
 		return "", 0
 	}
 	switch first {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		return "tRAS", s.TRAS
-	case RD, RDA, MACA:
+	case dram.RD, dram.RDA, dram.MACA:
 		return "tRTP", s.TRTP
-	case WR, WRA:
+	case dram.WR, dram.WRA:
 		return "tWR", c.writeEnd() + s.TWR
 	}
 	return "", 0
 }
 
-func (c *Checker) beforeRefresh(first Command) (string, int) {
+func (c *Checker) beforeRefresh(first dram.Command) (string, int) {
 	switch first {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		return "tRC", c.spec.TRC
-	case PRE, PREA, RDA, WRA:
+	case dram.PRE, dram.PREA, dram.RDA, dram.WRA:
 		return c.precharged(first)
 	}
 	return "", 0
@@ -153,16 +155,16 @@ func (c *Checker) columnGap(where relation) (string, int) {
 	return "tCCD_L", c.spec.TCCDL
 }
 
-func (c *Checker) beforeRead(first Command, where relation) (string, int) {
+func (c *Checker) beforeRead(first dram.Command, where relation) (string, int) {
 	s := c.spec
 	switch first {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		if where == sameBank {
 			return "tRCD", s.TRCD
 		}
-	case RD, RDA, MACA:
+	case dram.RD, dram.RDA, dram.MACA:
 		return c.columnGap(where)
-	case WR, WRA:
+	case dram.WR, dram.WRA:
 		if where == otherGroup {
 			return "tWTR_S", c.writeEnd() + s.TWTRS
 		}
@@ -171,16 +173,16 @@ func (c *Checker) beforeRead(first Command, where relation) (string, int) {
 	return "", 0
 }
 
-func (c *Checker) beforeWrite(first Command, where relation) (string, int) {
+func (c *Checker) beforeWrite(first dram.Command, where relation) (string, int) {
 	s := c.spec
 	switch first {
-	case ACT, ACTA:
+	case dram.ACT, dram.ACTA:
 		if where == sameBank {
 			return "tRCD", s.TRCD
 		}
-	case RD, RDA, RDRES:
+	case dram.RD, dram.RDA, dram.RDRES:
 		return "tRTW", s.CL + s.BurstLength/2 + 2 - s.CWL
-	case WR, WRA, MACA:
+	case dram.WR, dram.WRA, dram.MACA:
 		return c.columnGap(where)
 	}
 	return "", 0

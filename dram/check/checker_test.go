@@ -1,4 +1,4 @@
-package dram
+package check
 
 import (
 	"os"
@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
 )
 
 // checkRecords returns the violations of records that are not of an allowed
 // rule.
-func checkRecords(spec *Spec, ranks int, private bool, records []Record, allow ...string) []Violation {
+func checkRecords(spec *dram.Spec, ranks int, private bool, records []Record, allow ...string) []Violation {
 	c := NewChecker(spec, ranks, private)
 	for _, r := range records {
 		c.Check(r)
@@ -23,53 +25,53 @@ func checkRecords(spec *Spec, ranks int, private bool, records []Record, allow .
 // TestCheckerTable takes pairs of commands, the second one clock too early and
 // then in time, and names the rule that the first breaks.
 func TestCheckerTable(t *testing.T) {
-	open := func(b int32) Record { return Record{0, ACT, Address{0, b / 4, b % 4, 7, -1}} }
-	bank := func(g, b int32) Address { return Address{0, g, b, 7, 0} }
-	two := []Record{open(0), {100, ACT, Address{0, 1, 0, 7, -1}}}
-	three := append(slices.Clone(two), Record{200, ACT, Address{0, 0, 1, 7, -1}})
-	other := append(slices.Clone(two), Record{200, ACT, Address{1, 0, 0, 7, -1}})
-	allRanks := Address{0, -1, -1, -1, -1}
-	acta := []Record{{0, ACTA, Address{0, -1, -1, 7, -1}}}
+	open := func(b int32) Record { return Record{0, dram.ACT, at(0, b/4, b%4, 7, -1)} }
+	bank := func(g, b int32) dram.Address { return at(0, g, b, 7, 0) }
+	two := []Record{open(0), {100, dram.ACT, at(0, 1, 0, 7, -1)}}
+	three := append(slices.Clone(two), Record{200, dram.ACT, at(0, 0, 1, 7, -1)})
+	other := append(slices.Clone(two), Record{200, dram.ACT, at(1, 0, 0, 7, -1)})
+	allRanks := at(0, -1, -1, -1, -1)
+	acta := []Record{{0, dram.ACTA, at(0, -1, -1, 7, -1)}}
 	for _, c := range []struct {
 		rule   string
 		before []Record
 		first  Record
-		second Command
-		at     Address
+		second dram.Command
+		at     dram.Address
 		clocks int64
 	}{
-		{"tRCD", nil, Record{1000, ACT, bank(0, 0)}, RD, bank(0, 0), 22},
-		{"tRAS", nil, Record{1000, ACT, bank(0, 0)}, PRE, bank(0, 0), 52},
-		{"tRRD_S", nil, Record{1000, ACT, bank(0, 0)}, ACT, bank(1, 0), 4},
-		{"tRRD_L", nil, Record{1000, ACT, bank(0, 0)}, ACT, bank(0, 1), 8},
-		{"tRP", two, Record{1000, PRE, bank(0, 0)}, ACT, bank(0, 0), 22},
-		{"tRP", two[:1], Record{1000, PREA, allRanks}, REF, allRanks, 22},
-		{"tRTP", two, Record{1000, RD, bank(0, 0)}, PRE, bank(0, 0), 12},
-		{"tWR", two, Record{1000, WR, bank(0, 0)}, PREA, allRanks, 44},
-		{"tCCD_L", three, Record{1000, RD, bank(0, 0)}, RD, bank(0, 1), 8},
-		{"tCCD_S", two, Record{1000, WR, bank(0, 0)}, WR, bank(1, 0), 4},
-		{"tWTR_L", three, Record{1000, WR, bank(0, 0)}, RD, bank(0, 1), 32},
-		{"tWTR_S", two, Record{1000, WR, bank(0, 0)}, RD, bank(1, 0), 24},
-		{"tRTW", two, Record{1000, RD, bank(0, 0)}, WR, bank(1, 0), 12},
-		{"tWPRE", two, Record{1000, RD, bank(0, 0)}, WR, bank(1, 0), 11},
-		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, RD, Address{1, 0, 0, 7, 0}, 5},
-		{"tRTRS", other, Record{1000, WR, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 5},
-		{"tRTRS", other, Record{1000, RD, bank(0, 0)}, WR, Address{1, 0, 0, 7, 0}, 11},
-		{"tRTP+tRP", two, Record{1000, RDA, bank(0, 0)}, ACT, bank(0, 0), 34},
-		{"tWR+tRP", two, Record{1000, WRA, bank(0, 0)}, ACT, bank(0, 0), 66},
-		{"tRFC", nil, Record{1000, REF, allRanks}, ACT, bank(0, 0), 560},
-		{"command bus", two, Record{1000, RD, bank(0, 0)}, PRE, bank(1, 0), 1},
-		{"tCCD_L", acta, Record{1000, MACA, Address{0, -1, -1, 7, 3}}, MACA, Address{0, -1, -1, 7, 4}, 8},
-		{"tRTP", acta, Record{1000, MACA, Address{0, -1, -1, 7, 3}}, PREA, allRanks, 12},
-		{"tRCD", nil, Record{1000, ACTA, Address{0, -1, -1, 7, -1}}, MACA, Address{0, -1, -1, 7, 0}, 22},
-		{"burst", nil, Record{1000, RDRES, allRanks}, RDRES, allRanks, 4},
-		{"tRTW", nil, Record{1000, RDRES, allRanks}, WRBUF, allRanks, 12},
+		{"tRCD", nil, Record{1000, dram.ACT, bank(0, 0)}, dram.RD, bank(0, 0), 22},
+		{"tRAS", nil, Record{1000, dram.ACT, bank(0, 0)}, dram.PRE, bank(0, 0), 52},
+		{"tRRD_S", nil, Record{1000, dram.ACT, bank(0, 0)}, dram.ACT, bank(1, 0), 4},
+		{"tRRD_L", nil, Record{1000, dram.ACT, bank(0, 0)}, dram.ACT, bank(0, 1), 8},
+		{"tRP", two, Record{1000, dram.PRE, bank(0, 0)}, dram.ACT, bank(0, 0), 22},
+		{"tRP", two[:1], Record{1000, dram.PREA, allRanks}, dram.REF, allRanks, 22},
+		{"tRTP", two, Record{1000, dram.RD, bank(0, 0)}, dram.PRE, bank(0, 0), 12},
+		{"tWR", two, Record{1000, dram.WR, bank(0, 0)}, dram.PREA, allRanks, 44},
+		{"tCCD_L", three, Record{1000, dram.RD, bank(0, 0)}, dram.RD, bank(0, 1), 8},
+		{"tCCD_S", two, Record{1000, dram.WR, bank(0, 0)}, dram.WR, bank(1, 0), 4},
+		{"tWTR_L", three, Record{1000, dram.WR, bank(0, 0)}, dram.RD, bank(0, 1), 32},
+		{"tWTR_S", two, Record{1000, dram.WR, bank(0, 0)}, dram.RD, bank(1, 0), 24},
+		{"tRTW", two, Record{1000, dram.RD, bank(0, 0)}, dram.WR, bank(1, 0), 12},
+		{"tWPRE", two, Record{1000, dram.RD, bank(0, 0)}, dram.WR, bank(1, 0), 11},
+		{"tRTRS", other, Record{1000, dram.RD, bank(0, 0)}, dram.RD, at(1, 0, 0, 7, 0), 5},
+		{"tRTRS", other, Record{1000, dram.WR, bank(0, 0)}, dram.WR, at(1, 0, 0, 7, 0), 5},
+		{"tRTRS", other, Record{1000, dram.RD, bank(0, 0)}, dram.WR, at(1, 0, 0, 7, 0), 11},
+		{"tRTP+tRP", two, Record{1000, dram.RDA, bank(0, 0)}, dram.ACT, bank(0, 0), 34},
+		{"tWR+tRP", two, Record{1000, dram.WRA, bank(0, 0)}, dram.ACT, bank(0, 0), 66},
+		{"tRFC", nil, Record{1000, dram.REF, allRanks}, dram.ACT, bank(0, 0), 560},
+		{"command bus", two, Record{1000, dram.RD, bank(0, 0)}, dram.PRE, bank(1, 0), 1},
+		{"tCCD_L", acta, Record{1000, dram.MACA, at(0, -1, -1, 7, 3)}, dram.MACA, at(0, -1, -1, 7, 4), 8},
+		{"tRTP", acta, Record{1000, dram.MACA, at(0, -1, -1, 7, 3)}, dram.PREA, allRanks, 12},
+		{"tRCD", nil, Record{1000, dram.ACTA, at(0, -1, -1, 7, -1)}, dram.MACA, at(0, -1, -1, 7, 0), 22},
+		{"burst", nil, Record{1000, dram.RDRES, allRanks}, dram.RDRES, allRanks, 4},
+		{"tRTW", nil, Record{1000, dram.RDRES, allRanks}, dram.WRBUF, allRanks, 12},
 	} {
 		for _, late := range []int64{-1, 0} {
 			records := append(slices.Clone(c.before), c.first, Record{c.first.Clock + c.clocks + late, c.second, c.at})
 			found := checkRecords(part(t, ddr43200), 2, false, records)
 			found = slices.DeleteFunc(found, func(v Violation) bool {
-				return v.Second.Command == ACTA || v.First.Command == ACT && v.Second.Command == MACA
+				return v.Second.Command == dram.ACTA || v.First.Command == dram.ACT && v.Second.Command == dram.MACA
 			})
 			broken := slices.ContainsFunc(found, func(v Violation) bool {
 				return v.Rule == c.rule && v.Required == c.clocks && v.Actual == c.clocks-1 && v.First == c.first
@@ -83,23 +85,23 @@ func TestCheckerTable(t *testing.T) {
 
 // TestCheckerStates: what the banks do not allow, whatever the clock.
 func TestCheckerStates(t *testing.T) {
-	act := Record{0, ACT, Address{0, 0, 0, 7, -1}}
+	act := Record{0, dram.ACT, at(0, 0, 0, 7, -1)}
 	for _, c := range []struct {
 		rule    string
 		records []Record
 	}{
-		{"bank state", []Record{{0, RD, Address{0, 0, 0, 7, 0}}}},
-		{"bank state", []Record{act, {500, ACT, Address{0, 0, 0, 8, -1}}}},
-		{"bank state", []Record{act, {500, REF, Address{0, -1, -1, -1, -1}}}},
-		{"bank state", []Record{act, {500, MACA, Address{0, -1, -1, 7, 0}}}},
-		{"bank state", []Record{act, {100, RDA, Address{0, 0, 0, 7, 0}}, {500, RD, Address{0, 0, 0, 7, 0}}}},
-		{"row", []Record{act, {500, WR, Address{0, 0, 0, 8, 0}}}},
-		{"row", []Record{act, {500, WR, Address{0, 0, 0, 0, 0}}}},
-		{"address", []Record{{0, ACT, Address{4, 0, 0, 7, -1}}}},
-		{"address", []Record{{0, ACT, Address{0, 4, 0, 7, -1}}}},
-		{"address", []Record{{0, ACT, Address{0, 0, 0, 1 << 16, -1}}}},
-		{"address", []Record{{0, PRE, Address{0, -1, -1, -1, -1}}}},
-		{"refresh debt", []Record{{9 * 12480, PREA, Address{0, -1, -1, -1, -1}}}},
+		{"bank state", []Record{{0, dram.RD, at(0, 0, 0, 7, 0)}}},
+		{"bank state", []Record{act, {500, dram.ACT, at(0, 0, 0, 8, -1)}}},
+		{"bank state", []Record{act, {500, dram.REF, at(0, -1, -1, -1, -1)}}},
+		{"bank state", []Record{act, {500, dram.MACA, at(0, -1, -1, 7, 0)}}},
+		{"bank state", []Record{act, {100, dram.RDA, at(0, 0, 0, 7, 0)}, {500, dram.RD, at(0, 0, 0, 7, 0)}}},
+		{"row", []Record{act, {500, dram.WR, at(0, 0, 0, 8, 0)}}},
+		{"row", []Record{act, {500, dram.WR, at(0, 0, 0, 0, 0)}}},
+		{"address", []Record{{0, dram.ACT, at(4, 0, 0, 7, -1)}}},
+		{"address", []Record{{0, dram.ACT, at(0, 4, 0, 7, -1)}}},
+		{"address", []Record{{0, dram.ACT, at(0, 0, 0, 1<<16, -1)}}},
+		{"address", []Record{{0, dram.PRE, at(0, -1, -1, -1, -1)}}},
+		{"refresh debt", []Record{{9 * 12480, dram.PREA, at(0, -1, -1, -1, -1)}}},
 	} {
 		found := checkRecords(part(t, ddr43200), 1, false, c.records)
 		if len(found) != 1 || found[0].Rule != c.rule {
@@ -107,14 +109,14 @@ func TestCheckerStates(t *testing.T) {
 		}
 	}
 	// The command that opened the row is named, of all that ever did.
-	acta, prea := Record{1000, ACTA, Address{0, -1, -1, 3, -1}}, Record{2000, PREA, Address{0, -1, -1, -1, -1}}
-	for _, openers := range [][]Record{{acta, prea, {3000, ACT, Address{0, 0, 0, 7, -1}}}, {act, {500, PRE, act.Address}, acta}} {
-		found := checkRecords(part(t, ddr43200), 1, false, append(slices.Clone(openers), Record{9000, REF, prea.Address}), "tRRD_S", "tFAW")
+	acta, prea := Record{1000, dram.ACTA, at(0, -1, -1, 3, -1)}, Record{2000, dram.PREA, at(0, -1, -1, -1, -1)}
+	for _, openers := range [][]Record{{acta, prea, {3000, dram.ACT, at(0, 0, 0, 7, -1)}}, {act, {500, dram.PRE, act.Address}, acta}} {
+		found := checkRecords(part(t, ddr43200), 1, false, append(slices.Clone(openers), Record{9000, dram.REF, prea.Address}), "tRRD_S", "tFAW")
 		if want := openers[2]; len(found) != 1 || found[0].First != want {
 			t.Errorf("%v: found %+v", openers, found)
 		}
 	}
-	if found := checkRecords(part(t, ddr43200), 1, false, []Record{{9*12480 - 1, PREA, Address{0, -1, -1, -1, -1}}}); len(found) != 0 {
+	if found := checkRecords(part(t, ddr43200), 1, false, []Record{{9*12480 - 1, dram.PREA, at(0, -1, -1, -1, -1)}}); len(found) != 0 {
 		t.Errorf("eight REFs may be owed: %+v", found)
 	}
 }
@@ -123,7 +125,7 @@ func TestCheckerStates(t *testing.T) {
 func TestCheckerWindow(t *testing.T) {
 	var records []Record
 	for i, clock := range []int64{0, 4, 8, 12, 33} {
-		records = append(records, Record{clock, ACT, Address{0, int32(i % 4), int32(i / 4), 7, -1}})
+		records = append(records, Record{clock, dram.ACT, at(0, int32(i%4), int32(i/4), 7, -1)})
 	}
 	found := checkRecords(part(t, ddr43200), 1, false, records)
 	if len(found) != 1 || found[0].Rule != "tFAW" || found[0].Actual != 33 {
@@ -139,7 +141,7 @@ func TestCheckerWindow(t *testing.T) {
 func TestCheckerPullIn(t *testing.T) {
 	var records []Record
 	for i := range int64(10) {
-		records = append(records, Record{i * 600, REF, Address{0, -1, -1, -1, -1}})
+		records = append(records, Record{i * 600, dram.REF, at(0, -1, -1, -1, -1)})
 	}
 	found := checkRecords(part(t, ddr43200), 1, false, records)
 	if len(found) != 1 || found[0].Rule != "refresh pull-in" || found[0].Second != records[9] {
@@ -149,7 +151,7 @@ func TestCheckerPullIn(t *testing.T) {
 
 // TestPrivateBuses: ranks with buses of their own do not meet.
 func TestPrivateBuses(t *testing.T) {
-	records := []Record{{5, RDRES, Address{0, -1, -1, -1, -1}}, {5, RDRES, Address{1, -1, -1, -1, -1}}}
+	records := []Record{{5, dram.RDRES, at(0, -1, -1, -1, -1)}, {5, dram.RDRES, at(1, -1, -1, -1, -1)}}
 	if found := checkRecords(part(t, ddr43200), 2, true, records); len(found) != 0 {
 		t.Errorf("private: %+v", found)
 	}
@@ -219,13 +221,13 @@ func TestCheckerPassesDRAMsim3(t *testing.T) {
 
 // mutate breaks a rule at record i of a legal log in one of the ways that the
 // test draws, and says how; "" where the record does not suit the way.
-func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string, []Record) {
+func mutate(t *rapid.T, spec *dram.Spec, ranks int, records []Record, i int) (string, []Record) {
 	r := records[i]
 	without := func() []Record { return slices.Delete(slices.Clone(records), i, i+1) }
 	// next returns the next command that concerns the bank of r.
 	next := func() (Record, bool) {
 		for _, o := range records[i+1:] {
-			if o.Address.Rank == r.Address.Rank && (o.Command == REF || o.Command == PREA || !o.Command.allBank() &&
+			if o.Address.Rank == r.Address.Rank && (o.Command == dram.REF || o.Command == dram.PREA || !o.Command.AllBank() &&
 				o.Address.BankGroup == r.Address.BankGroup && o.Address.Bank == r.Address.Bank) {
 				return o, true
 			}
@@ -237,11 +239,11 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 		return early(spec, ranks, records, i, 0)
 	case "dropped":
 		o, ok := next()
-		if ok && (r.Command == ACT && o.Command.isColumn() || r.Command == PRE && (o.Command == ACT || o.Command == REF)) {
+		if ok && (r.Command == dram.ACT && o.Command.IsColumn() || r.Command == dram.PRE && (o.Command == dram.ACT || o.Command == dram.REF)) {
 			return way, without()
 		}
 	case "repeated":
-		if r.Command == ACT || r.Command == RD || r.Command == WR {
+		if r.Command == dram.ACT || r.Command == dram.RD || r.Command == dram.WR {
 			r.Clock++
 			return way, slices.Insert(slices.Clone(records), i+1, r)
 		}
@@ -251,9 +253,9 @@ func mutate(t *rapid.T, spec *Spec, ranks int, records []Record, i int) (string,
 
 // early moves record i to one clock before the earliest at which the records
 // before it allow it, and waived clocks further.
-func early(spec *Spec, ranks int, records []Record, i int, waived int64) (string, []Record) {
+func early(spec *dram.Spec, ranks int, records []Record, i int, waived int64) (string, []Record) {
 	r := records[i]
-	s := NewState(spec, ranks)
+	s := dram.NewState(spec, ranks)
 	for _, o := range records[:i] {
 		s.Issue(o.Command, o.Address, o.Clock)
 	}
@@ -284,7 +286,7 @@ func TestMutatedOwnLog(t *testing.T) {
 
 // checkMutations mutates legal logs at random places; the checker must find
 // something that it did not find before.
-func checkMutations(t *testing.T, spec *Spec, ranks int, records []Record, allow ...string) {
+func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record, allow ...string) {
 	t.Helper()
 	const tail = 400 // commands after the mutation that can show it
 	done := map[string]int{}

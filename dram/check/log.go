@@ -1,4 +1,4 @@
-package dram
+package check
 
 import (
 	"bufio"
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/internal/lines"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
@@ -17,8 +18,8 @@ import (
 // Record is one line of a command log: what issued when.
 type Record struct {
 	Clock   int64
-	Command Command
-	Address Address
+	Command dram.Command
+	Address dram.Address
 }
 
 // LogHeader describes a command log, so that the checker needs no flags. In the text each item is a line before the column names:
@@ -32,7 +33,7 @@ type Record struct {
 // Other lines that begin with # are comments.
 type LogHeader struct {
 	// Spec is nil in a log that does not name one.
-	Spec *Spec
+	Spec *dram.Spec
 	// Ranks is 0 in a log that does not say.
 	Ranks int
 	// PrivateBuses says that each rank's commands and bursts move on the rank's
@@ -78,13 +79,13 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 }
 
 // writeSpec names the part and the fields that differ from it.
-func writeSpec(w io.Writer, s *Spec) {
-	base, err := LookupSpec(s.Name)
+func writeSpec(w io.Writer, s *dram.Spec) {
+	base, err := dram.LookupSpec(s.Name)
 	if err != nil {
-		base = &Spec{Name: customSpec}
+		base = &dram.Spec{Name: customSpec}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
-	for _, k := range schema.Of[Spec]().Changed(base, s) {
+	for _, k := range schema.Of[dram.Spec]().Changed(base, s) {
 		if k.Name != "name" {
 			fmt.Fprintf(w, "# set %s = %s\n", k.Name, schema.Text(k.Get(s)))
 		}
@@ -92,7 +93,7 @@ func writeSpec(w io.Writer, s *Spec) {
 }
 
 // Write appends one record; parts of the address below 0 become -1.
-func (l *LogWriter) Write(clock int64, cmd Command, a Address) {
+func (l *LogWriter) Write(clock int64, cmd dram.Command, a dram.Address) {
 	b := strconv.AppendInt(l.line[:0], clock, 10)
 	b = append(b, ',')
 	b = append(b, cmd.String()...)
@@ -172,11 +173,11 @@ func (h *LogHeader) declare(text string) error {
 	}
 	switch {
 	case key == "spec" && value == customSpec:
-		h.Spec = &Spec{Name: customSpec}
+		h.Spec = &dram.Spec{Name: customSpec}
 	case key == "spec":
-		s, err := LookupSpec(value)
+		s, err := dram.LookupSpec(value)
 		if err != nil {
-			return input.UnknownName("spec", value, SpecNames())
+			return input.UnknownName("spec", value, dram.SpecNames())
 		}
 		h.Spec = s
 	case strings.HasPrefix(key, "set "):
@@ -186,8 +187,8 @@ func (h *LogHeader) declare(text string) error {
 		return h.Spec.Set(strings.TrimSpace(key[4:]), value)
 	case key == "ranks":
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > MaxRanks {
-			return &input.Error{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", MaxRanks)}
+		if err != nil || n < 1 || n > dram.MaxRanks {
+			return &input.Error{Key: key, Value: value, Expected: fmt.Sprintf("1 to %d", dram.MaxRanks)}
 		}
 		h.Ranks = n
 	case key == "buses":
@@ -261,12 +262,12 @@ func parseRecord(text []byte) (Record, error) {
 	}
 	var r Record
 	var ok bool
-	if r.Clock, ok = lines.ParseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > MaxClock {
+	if r.Clock, ok = lines.ParseInt(fields[0]); !ok || r.Clock < 0 || r.Clock > dram.MaxClock {
 		return r, &input.Error{Key: "clock", Value: strconv.Quote(lines.Clip(string(fields[0]))),
-			Expected: fmt.Sprintf("0 to %d", int64(MaxClock))}
+			Expected: fmt.Sprintf("0 to %d", int64(dram.MaxClock))}
 	}
-	if r.Command, ok = parseCommand(string(fields[1])); !ok {
-		return r, input.UnknownName("command", lines.Clip(string(fields[1])), commandNames[:])
+	if r.Command, ok = dram.ParseCommand(string(fields[1])); !ok {
+		return r, input.UnknownName("command", lines.Clip(string(fields[1])), dram.CommandNames())
 	}
 	parts := [...]*int32{&r.Address.Rank, &r.Address.BankGroup, &r.Address.Bank, &r.Address.Row, &r.Address.Column}
 	for i, p := range parts {
