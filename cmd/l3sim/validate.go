@@ -26,8 +26,10 @@ func (a *app) newValidateCommand() *cobra.Command {
 
 Measurements are CSV files with a static batch in each row, in the columns
   gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s
-and others, which are ignored. gpu and model are presets or files, or names that a file
-service.toml beside the measurements explains; it also gives columns that a file lacks.
+or with a closed loop, which has ttft_ms,tpot_ms in place of latency_s; batch is its users,
+of which each sends a request, and the next when it has been answered. Other columns are
+ignored. gpu and model are presets or files, or names that a file service.toml beside the
+measurements explains; it also gives columns that a file lacks.
 What a framework adds is two constants, for each GPU: fitted to every fifth row that fits
 in memory, and reported. The errors are those of the other rows. docs/services.md says
 more. Without --service the measurements that are part of the program are compared.`,

@@ -134,7 +134,7 @@ func read(paths []string, known *Table, open func(string) ([]byte, error)) (*Mea
 		m.Rows = append(m.Rows, rows...)
 	}
 	if len(m.Rows) == 0 {
-		return nil, &input.Error{File: paths[0], Expected: "static batches, not " + m.Skipped[0].Reason}
+		return nil, &input.Error{File: paths[0], Expected: "static batches or closed loops, not " + m.Skipped[0].Reason}
 	}
 	return m, nil
 }

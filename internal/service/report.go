@@ -37,6 +37,9 @@ type Errors struct {
 	Spill        int `json:"spill_rows"`
 	SpillCorrect int `json:"spill_correct"`
 	SpillFalse   int `json:"spill_false"`
+	// TTFTMedian and TTFTP90 are of the time to the first token, of closed loops; else 0.
+	TTFTMedian float64 `json:"ttft_median_ape"`
+	TTFTP90    float64 `json:"ttft_p90_ape"`
 }
 
 // Judged is a row with what the simulator says.
@@ -48,6 +51,9 @@ type Judged struct {
 	Simulated float64 // seconds without overhead, 0 where nothing fits
 	Predicted float64 // seconds
 	Steps     int64   // iterations
+	// SimulatedTTFT is without overhead. PredictedTTFT is longer by the factor by which the
+	// overhead makes the iterations of the loop longer. Both are 0 in a static batch.
+	SimulatedTTFT, PredictedTTFT float64
 }
 
 // Error returns predicted over measured, less 1.
@@ -68,7 +74,7 @@ func report(m *Measured, runs []run) *Report {
 	shows := spills(runs)
 	for i := range runs {
 		run := &runs[i]
-		r.Rows = append(r.Rows, Judged{Row: *run.row, Spills: shows[i], Queued: run.queued || !run.ran, Simulated: run.seconds, Steps: run.steps})
+		r.Rows = append(r.Rows, Judged{Row: *run.row, Spills: shows[i], Queued: run.queued || !run.ran, Simulated: run.seconds, SimulatedTTFT: run.ttft, Steps: run.steps})
 	}
 	for _, server := range r.groups(func(row *Row) Series { return Series{Framework: row.Framework, GPU: row.GPU} }) {
 		var fit []int
@@ -115,7 +121,11 @@ func (r *Report) overhead(runs []run, rows, fitted []int) Overhead {
 		r.Rows[i].Fitted = true
 	}
 	for _, i := range rows {
-		r.Rows[i].Predicted = runs[i].seconds + o.seconds(&runs[i])
+		j := &r.Rows[i]
+		j.Predicted = runs[i].seconds + o.seconds(&runs[i])
+		if j.Simulated > 0 {
+			j.PredictedTTFT = j.SimulatedTTFT * j.Predicted / j.Simulated
+		}
 	}
 	return o
 }
@@ -123,7 +133,7 @@ func (r *Report) overhead(runs []run, rows, fitted []int) Overhead {
 // errors sums up the rows of one series.
 func (r *Report) errors(rows []int) Errors {
 	e := Errors{Series: r.Rows[rows[0]].Series, Rows: len(rows)}
-	var absolute []float64
+	var absolute, ttft []float64
 	for _, i := range rows {
 		switch j := &r.Rows[i]; {
 		case j.Spills != fits:
@@ -139,6 +149,9 @@ func (r *Report) errors(rows []int) Errors {
 				e.Fitted++
 				continue
 			}
+			if j.TTFT > 0 {
+				ttft = append(ttft, math.Abs(j.PredictedTTFT/j.TTFT-1))
+			}
 			absolute = append(absolute, math.Abs(j.Error()))
 			e.Bias += j.Error()
 		}
@@ -148,10 +161,19 @@ func (r *Report) errors(rows []int) Errors {
 	}
 	n := float64(e.HeldOut)
 	slices.Sort(absolute)
+	slices.Sort(ttft)
 	for _, a := range absolute {
 		e.MAPE += a
 	}
-	rank := func(q float64) float64 { return absolute[int(math.Ceil(q*n))-1] }
-	e.MAPE, e.Bias, e.Median, e.P90 = e.MAPE/n, e.Bias/n, rank(0.5), rank(0.9)
+	e.MAPE, e.Bias, e.Median, e.P90 = e.MAPE/n, e.Bias/n, rank(absolute, 0.5), rank(absolute, 0.9)
+	e.TTFTMedian, e.TTFTP90 = rank(ttft, 0.5), rank(ttft, 0.9)
 	return e
+}
+
+// rank returns the quantile q > 0 of values in ascending order, by nearest rank; 0 of none.
+func rank(sorted []float64, q float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[int(math.Ceil(q*float64(len(sorted))))-1]
 }

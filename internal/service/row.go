@@ -20,15 +20,19 @@ type Series struct {
 	Model     string `json:"model"`
 }
 
-// Row is one measured static batch: all requests are there at the start, each with the
-// same prompt, and the server runs until the last of them has all its tokens.
+// Row is one measurement. Of a static batch all requests are there at the start, each with
+// the same prompt, and the server runs until the last of them has all its tokens. In a
+// closed loop each of Batch users sends a request, and the next when it has been answered.
 type Row struct {
 	Series
-	Input, Output int     // tokens of each request
-	Batch         int     // requests
-	Latency       float64 // seconds of the whole batch
-	File          string
-	Line          int
+	Input, Output int // tokens of each request
+	Batch         int // requests, or users
+	// Latency is the seconds of the whole batch; in a closed loop those from a request's
+	// first token to its last, on average.
+	Latency float64
+	TTFT    float64 // seconds to the first token, on average, in a closed loop; else 0
+	File    string
+	Line    int
 }
 
 // The columns of a file; a Table gives those that it lacks.
@@ -41,9 +45,15 @@ const (
 	columnOutput    = "out_tokens"
 	columnBatch     = "batch"
 	columnLatency   = "latency_s"
+	columnTTFT      = "ttft_ms" // of a closed loop, in place of the latency
+	columnTPOT      = "tpot_ms"
 )
 
-var columns = []string{columnGPU, columnGPUs, columnFramework, columnModel, columnInput, columnOutput, columnBatch, columnLatency}
+var (
+	columns     = append(request[:len(request):len(request)], columnLatency)
+	loopColumns = append(request[:len(request):len(request)], columnTTFT, columnTPOT)
+	request     = []string{columnGPU, columnGPUs, columnFramework, columnModel, columnInput, columnOutput, columnBatch}
+)
 
 // Bounds of what a row may say.
 const (
@@ -101,6 +111,7 @@ type fields struct {
 	at     map[string]int    // column in the file
 	fixed  map[string]string // values that the table gives
 	names  map[string]string // of the columns in the file
+	loop   bool              // the rows are of closed loops
 	record []string
 	line   int
 	err    error
@@ -112,17 +123,24 @@ func newFields(file string, header []string, about *FileTable) (*fields, error) 
 	for i := range header {
 		header[i] = strings.TrimSpace(strings.TrimPrefix(header[i], "\ufeff"))
 	}
-	for _, column := range columns {
+	for _, column := range append(loopColumns, columnLatency) {
 		if f.names[column] = column; about.Columns[column] != "" {
 			f.names[column] = about.Columns[column]
 		}
+	}
+	has := func(column string) bool { return slices.Contains(header, f.names[column]) }
+	needed := columns
+	if f.loop = !has(columnLatency) && (has(columnTTFT) || has(columnTPOT)); f.loop {
+		needed = loopColumns
+	}
+	for _, column := range needed {
 		if _, given := f.fixed[column]; given {
 			continue
 		}
 		i := slices.Index(header, f.names[column])
 		if i < 0 {
 			return nil, &input.Error{File: file, Line: 1, Key: "columns", Value: strings.Join(header, ","),
-				Expected: fmt.Sprintf("%s; %q is missing, and no %s gives it", strings.Join(columns, ","), f.names[column], TableName)}
+				Expected: fmt.Sprintf("%s; %q is missing, and no %s gives it", strings.Join(needed, ","), f.names[column], TableName)}
 		}
 		f.at[column] = i
 	}
@@ -165,10 +183,24 @@ func (f *fields) row() Row {
 	if f.err == nil && row.Batch > maxPrompts/row.Input {
 		f.fail(columnBatch, f.text(columnBatch), fmt.Sprintf("at most %d prompt tokens in all", maxPrompts))
 	}
-	text := f.text(columnLatency)
-	var err error
-	if row.Latency, err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(row.Latency) || row.Latency < minLatency || row.Latency > maxLatency {
-		f.fail(columnLatency, text, fmt.Sprintf("seconds, %v to %v", minLatency, maxLatency))
+	switch {
+	case !f.loop:
+		row.Latency = f.seconds(columnLatency, 1, "seconds")
+	case f.err == nil && row.Output < 2:
+		f.fail(columnOutput, f.text(columnOutput), "at least 2, so that there is a time between tokens")
+	default:
+		row.TTFT = f.seconds(columnTTFT, 1e-3, "milliseconds")
+		row.Latency = f.seconds(columnTPOT, 1e-3, "milliseconds") * float64(row.Output-1)
 	}
 	return row
+}
+
+// seconds returns a time that the file has in a unit of so many seconds.
+func (f *fields) seconds(column string, unit float64, name string) float64 {
+	text := f.text(column)
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(v) || v*unit < minLatency || v*unit > maxLatency {
+		f.fail(column, text, fmt.Sprintf("%s, %v to %v", name, minLatency/unit, maxLatency/unit))
+	}
+	return v * unit
 }

@@ -41,9 +41,10 @@ type run struct {
 	// ran says that the memory holds a request at least; else nothing below is set.
 	ran     bool
 	queued  bool    // requests waited for memory, or lost it
-	seconds float64 // of the batch, without overhead
-	steps   int64   // iterations
-	tokens  int64   // of all requests: one a request and step
+	seconds float64 // of what Row.Latency is, without overhead
+	ttft    float64 // seconds of a closed loop, without overhead
+	steps   int64   // iterations within those seconds
+	tokens  int64   // of all requests in them: one a request and step
 }
 
 // runner runs rows.
@@ -157,6 +158,9 @@ func (r *runner) settings(row *Row) configs.Options {
 	if f.WholePrompts {
 		sets = append(sets, fmt.Sprint("batching.max_batch_tokens=", row.Batch*row.Input))
 	}
+	if row.TTFT > 0 {
+		sets = append(sets, `arrivals.kind="closed-loop"`, fmt.Sprint("arrivals.users=", row.Batch), fmt.Sprint("batching.max_num_seqs=", max(row.Batch-f.Waiting, 1)))
+	}
 	o.Sets = append(sets, o.Sets...)
 	gpus := strconv.Itoa(row.GPUs)
 	o.Flags = []configs.Flag{ // without a name: the row is the place of what is wrong
@@ -190,9 +194,16 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	if err != nil {
 		return out, at(row, err)
 	}
-	trace := &traces.Trace{Name: row.File, Requests: make([]traces.Request, row.Batch)}
+	requests := row.Batch
+	if row.TTFT > 0 {
+		requests *= rounds
+	}
+	trace := &traces.Trace{Name: row.File, Requests: make([]traces.Request, requests)}
 	for i := range trace.Requests {
 		trace.Requests[i] = traces.Request{ID: i, Input: row.Input, Output: row.Output}
+	}
+	if trace, err = trace.Arrive(cfg.Arrivals, cfg.Run.Seed); err != nil {
+		return out, at(row, err)
 	}
 	result, err := node.Run(ctx, trace, system.Options{})
 	if errors.As(err, new(*system.RejectedError)) {
@@ -205,7 +216,12 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	if err != nil {
 		return out, err
 	}
-	out.ran, out.seconds, out.steps, out.tokens = true, s.SimulatedS, s.Iterations, s.Trace.OutputTokens
+	out.ran = true
+	if row.TTFT > 0 {
+		out.loop(result, s)
+		return out, nil
+	}
+	out.seconds, out.steps, out.tokens = s.SimulatedS, s.Iterations, s.Trace.OutputTokens
 	out.queued = s.Preemptions > 0 || row.Output > 1 && s.DecodeBatch.Max < row.Batch
 	return out, nil
 }

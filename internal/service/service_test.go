@@ -37,14 +37,14 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%+v: rows do not add up", e)
 		}
 	}
-	// 312 lines of argonne.csv, two of CENT's files with 8 each.
-	if len(r.Series) != 17 || rows != 312+16 || len(r.Rows) != rows {
+	// 312 lines of argonne.csv, two of CENT's files with 8 each, 89 of aiconfigurator.csv.
+	if len(r.Series) != 21 || rows != 312+16+89 || len(r.Rows) != rows {
 		t.Errorf("%d series, %d rows", len(r.Series), rows)
 	}
 	if spill < 35 || correct*10 < spill*9 {
 		t.Errorf("%d of %d rows that do not fit are found", correct, spill)
 	}
-	if len(r.Overheads) != 5 {
+	if len(r.Overheads) != 6 {
 		t.Errorf("overheads %+v", r.Overheads)
 	}
 	for _, o := range r.Overheads {
@@ -194,6 +194,7 @@ func write(t *testing.T, text string, table ...string) string {
 // TestReadErrors: what is wrong in files is named with its place.
 func TestReadErrors(t *testing.T) {
 	const head, row = "gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s\n", "h100,1,vLLM,llama-2-7b,128,128,16,1.5\n"
+	loop := strings.Replace(head, "latency_s", "ttft_ms,tpot_ms", 1)
 	for _, c := range []struct{ text, table, want string }{
 		{"", "", "rows.csv: expected a header line"},
 		{head, "", "rows.csv: expected at least one row after the header"},
@@ -205,23 +206,28 @@ func TestReadErrors(t *testing.T) {
 		{head + "h100,1,vLLM,llama-2-7b,128,128,16,-1\n", "", `rows.csv:2: latency_s = "-1": expected seconds`},
 		{head + ",1,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: gpu = "": expected a name`},
 		{head + "h100,1,vLLM,llama-2-7b,1048576,128,16,1\n", "", `rows.csv:2: batch = "16": expected at most 1048576 prompt tokens in all`},
+		{loop + "h100,1,vLLM,llama-2-7b,128,1,16,100,10\n", "", `rows.csv:2: out_tokens = "1": expected at least 2`},
+		{loop + "h100,1,vLLM,llama-2-7b,128,128,16,0,10\n", "", `rows.csv:2: ttft_ms = "0": expected milliseconds, 0.001 to 1e+12`},
+		{loop + "h100,1,vLLM,llama-2-7b,128,128,16,1,x\n", "", `rows.csv:2: tpot_ms = "x": expected milliseconds`},
+		{strings.Replace(loop, ",tpot_ms", "", 1) + row, "", `"tpot_ms" is missing`},
+		{head + row, "[framework.vLLM]\nwaiting = -1\n", `service.toml:2: framework.vLLM.waiting = -1: expected 0 to 65536`},
 		{head + "h100,1\n", "", "rows.csv:2: wrong number of fields"},
 		{head + "h10,1,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: gpu = "h10": expected one of a100, `},
 		{head + "h10,1,vLLM,llama-2-7b,128,128,16,1\n", "", `did you mean "h100"?`},
-		{head + "h100,1,vLMM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: framework = "vLMM": expected one of TensorRT-LLM, vLLM; did you mean "vLLM"?`},
+		{head + "h100,1,vLMM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: framework = "vLMM": expected one of TensorRT-LLM, TensorRT-LLM 1.0, vLLM; did you mean "vLLM"?`},
 		{head + "h100,1,vLLM,llama-2-7,128,128,16,1\n", "", `rows.csv:2: model = "llama-2-7": expected one of `},
 		{head + "h100,1,vLLM,llama-2-7,128,128,16,1\n", "", `did you mean "llama-2-7b"?`},
 		{head + "h100,3,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: model.tensor_parallel = 3: expected a divisor of kv_heads = 32`},
 		{head + "none.toml,1,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: none.toml: no such file or directory`},
 		{head + row, "[gpus]\na = 1\n", `service.toml:1: gpus: expected one of file, framework, gpu; did you mean "gpu"?`},
 		{head + row, "[file.\"a.csv\"]\ngpu = \"h100\"\nin_token = 1\n", `service.toml:3: file."a.csv".in_token: expected one of batch, columns, framework, gpu, gpus, in_tokens, model, out_tokens, skip; did you mean "in_tokens"?`},
-		{head + row, "[framework.vLLM]\nSet = []\n", `service.toml:2: framework.vLLM.Set: expected one of set, whole_prompts; did you mean "set"?`},
+		{head + row, "[framework.vLLM]\nSet = []\n", `service.toml:2: framework.vLLM.Set: expected one of set, waiting, whole_prompts; did you mean "set"?`},
 		{head + row, "[file.\"a.csv\".columns]\nbatchs = \"b\"\n", `service.toml:2: file."a.csv".columns.batchs: expected one of batch, `},
 		{head + row, "[file.\"a.csv\"]\ngpus = \"4\"\n", `service.toml:2: file."a.csv".gpus: expected a whole number`},
 		{head + row, "gpu = 1\n", `service.toml:1: gpu: expected a table`},
 		{head + row, "[framework.vLLM]\nset = [1]\n", "service.toml: "},
 		{head + row, "[framework.vLLM]\nset = [\"gpu_only.polcy=1\"]\n", `rows.csv:2: --set: gpu_only.polcy = 1: expected `},
-		{head + row, "[file.\"rows.csv\"]\nskip = \"mine\"\n", "rows.csv: expected static batches, not mine"},
+		{head + row, "[file.\"rows.csv\"]\nskip = \"mine\"\n", "rows.csv: expected static batches or closed loops, not mine"},
 	} {
 		m, err := Read(write(t, c.text, c.table))
 		if err == nil {

@@ -35,7 +35,7 @@ func spills(runs []run) []string {
 		r := &runs[i]
 		if r.share > r.usable {
 			shows[i] = tooMuch
-		} else if bound, ok := longest(r.row, fit); ok && r.share > mayWait && r.row.Latency > tooLong*bound {
+		} else if bound, ok := longest(r.row, fit); ok && r.row.TTFT == 0 && r.share > mayWait && r.row.Latency > tooLong*bound {
 			shows[i] = seen
 		}
 		if shows[i] == fits {

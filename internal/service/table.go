@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,9 @@ type Framework struct {
 	// WholePrompts says that memory is set aside for all prompts of the batch in one
 	// iteration, in which they then are.
 	WholePrompts bool `toml:"whole_prompts"`
+	// Waiting is how many users of a closed loop are more than the server has slots for
+	// requests, so that as many requests wait at any time.
+	Waiting int `toml:"waiting"`
 }
 
 // FileTable is what the rows of a file share.
@@ -83,8 +87,16 @@ func parseTable(file, text string) (*Table, error) {
 		}
 	}
 	t := &Table{}
-	_, err = input.DecodeTOML(file, text, t)
-	return t, err
+	if _, err = input.DecodeTOML(file, text, t); err != nil {
+		return nil, err
+	}
+	for _, name := range keysOf(t.Framework) {
+		if n := t.Framework[name].Waiting; n < 0 || n > maxBatch {
+			key := toml.Key{"framework", name, "waiting"}.String()
+			return nil, &input.Error{File: file, Line: places[key].Line, Key: key, Value: strconv.Itoa(n), Expected: fmt.Sprintf("0 to %d", maxBatch)}
+		}
+	}
+	return t, nil
 }
 
 // kindNames are the types of TOML in words.
@@ -103,17 +115,19 @@ func tableKeys(key toml.Key) map[string]string {
 	case len(key) == 2:
 		return map[string]string{"*": "Hash"}
 	case len(key) == 3 && key[0] == "framework":
-		return map[string]string{"set": "Array", "whole_prompts": "Bool"}
+		return map[string]string{"set": "Array", "whole_prompts": "Bool", "waiting": "Integer"}
 	}
 	kinds := map[string]string{}
-	for _, column := range columns {
+	for _, column := range append(loopColumns, columnLatency) {
 		kinds[column] = "String"
 	}
 	if len(key) == 3 {
 		for _, column := range []string{columnGPUs, columnInput, columnOutput, columnBatch} {
 			kinds[column] = "Integer"
 		}
-		delete(kinds, columnLatency) // it differs from row to row
+		for _, column := range []string{columnLatency, columnTTFT, columnTPOT} { // they differ from row to row
+			delete(kinds, column)
+		}
 		kinds["skip"], kinds["columns"] = "String", "Hash"
 	}
 	return kinds

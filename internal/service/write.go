@@ -22,10 +22,15 @@ const worstShown = 10
 // WriteText writes tables of series and overheads, and the worst predictions.
 func (r *Report) WriteText(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "GPU\tGPUs\tframework\tmodel\trows\tfitted\theld out\tmean\tmedian\tp90\tbias\tspill\tfound\tfalse\t")
+	fmt.Fprintln(t, "GPU\tGPUs\tframework\tmodel\trows\tfitted\theld out\tmean\tmedian\tp90\tbias\tspill\tfound\tfalse\tTTFT median\tp90\t")
 	for _, e := range r.Series {
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t%d\t%d\t%d\t\n", e.GPU, e.GPUs, e.Framework, e.Model,
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t%d\t%d\t%d\t", e.GPU, e.GPUs, e.Framework, e.Model,
 			e.Rows, e.Fitted, e.HeldOut, 100*e.MAPE, 100*e.Median, 100*e.P90, 100*e.Bias, e.Spill, e.SpillCorrect, e.SpillFalse)
+		if e.TTFTMedian > 0 {
+			fmt.Fprintf(t, "%.1f%%\t%.1f%%\t\n", 100*e.TTFTMedian, 100*e.TTFTP90)
+		} else {
+			fmt.Fprintln(t, "-\t-\t")
+		}
 	}
 	fmt.Fprintln(t, "\noverhead of\ton\trows fitted\tus a step\tus a sequence and step\t")
 	for _, o := range r.Overheads {
@@ -60,7 +65,7 @@ func (r *Report) worst(n int) []Judged {
 func (r *Report) WriteRows(w io.Writer) error {
 	c := csv.NewWriter(w)
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-	lines := [][]string{append(slices.Clone(columns), "file", "line", "use", "queued", "steps", "simulated_s", "predicted_s", "error")}
+	lines := [][]string{append(slices.Clone(columns), "file", "line", "use", "queued", "steps", "simulated_s", "predicted_s", "error", "ttft_s", "predicted_ttft_s")}
 	for i := range r.Rows {
 		j := &r.Rows[i]
 		use := "held out"
@@ -73,6 +78,7 @@ func (r *Report) WriteRows(w io.Writer) error {
 		lines = append(lines, []string{
 			j.GPU, strconv.Itoa(j.GPUs), j.Framework, j.Model, strconv.Itoa(j.Input), strconv.Itoa(j.Output), strconv.Itoa(j.Batch), number(j.Latency),
 			j.File, strconv.Itoa(j.Line), use, strconv.FormatBool(j.Queued), strconv.FormatInt(j.Steps, 10), number(j.Simulated), number(j.Predicted), number(j.Error()),
+			number(j.TTFT), number(j.PredictedTTFT),
 		})
 	}
 	return c.WriteAll(lines)

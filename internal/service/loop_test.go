@@ -1,0 +1,65 @@
+package service
+
+import (
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestClosedLoop: two users of one slot wait for each other's whole request, so their time
+// to the first token is twice that of one user and a request's further tokens; the time
+// between tokens is that of one user.
+func TestClosedLoop(t *testing.T) {
+	const text = "gpu,gpus,framework,model,in_tokens,out_tokens,batch,ttft_ms,tpot_ms\n" +
+		"h100,1,one,llama-2-7b,512,100,1,20,8\nh100,1,two,llama-2-7b,512,100,2,20,8\n"
+	m, err := Read(write(t, text, "[framework.one]\n[framework.two]\nwaiting = 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 99 * 8e-3; math.Abs(m.Rows[0].Latency-want) > 1e-12 || m.Rows[0].TTFT != 0.02 {
+		t.Errorf("read %+v, want %v s between the first token and the last", m.Rows[0], want)
+	}
+	r, err := Judge(t.Context(), m, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := r.Rows[0], r.Rows[1]
+	if want := 2*one.SimulatedTTFT + one.Simulated; math.Abs(two.SimulatedTTFT/want-1) > 1e-9 {
+		t.Errorf("two users have their first token after %v s, want %v", two.SimulatedTTFT, want)
+	}
+	if math.Abs(two.Simulated/one.Simulated-1) > 1e-9 || one.Steps != 99 || two.Steps != 99 {
+		t.Errorf("one user %+v, two with a slot %+v", one, two)
+	}
+}
+
+// TestClosedLoops: how far AIConfigurator's measurements are off that were not fitted. Above
+// 32 users their time to the first token is up to twenty times a prompt's on eight GPUs,
+// which is of the client or the server's host: docs/services.md.
+func TestClosedLoops(t *testing.T) {
+	var between, first, few []float64
+	for _, j := range judged(t, 0).Rows {
+		if j.TTFT == 0 || j.Fitted {
+			continue
+		}
+		off := math.Abs(j.PredictedTTFT/j.TTFT - 1)
+		between, first = append(between, math.Abs(j.Error())), append(first, off)
+		if j.Batch <= 32 {
+			few = append(few, off)
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		errors []float64
+		rows   int
+		bound  float64
+	}{
+		{"time between tokens", between, 71, 0.06},
+		{"time to the first token", first, 71, 0.31},
+		{"that of up to 32 users", few, 40, 0.2},
+	} {
+		slices.Sort(c.errors)
+		if median := rank(c.errors, 0.5); len(c.errors) != c.rows || median > c.bound {
+			t.Errorf("%s of %d rows: median error %.3f, want %v of %d", c.name, len(c.errors), median, c.bound, c.rows)
+		}
+	}
+}
