@@ -5,6 +5,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
@@ -41,6 +42,7 @@ type Config struct {
 	Arrivals traces.ArrivalSpec    `toml:"arrivals"`
 	Serving  scheduler.ServingSpec `toml:"serving"`
 	SLO      scheduler.SLO         `toml:"slo"`
+	Energy   energy.Spec           `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
 
 	loader       *Loader
 	sectionsOnly bool // see Options

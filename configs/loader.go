@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/scheduler"
@@ -61,7 +62,7 @@ func New(systems ...System) *Loader {
 // readDefaults returns the defaults of sections that no preset need have as one layer.
 func (ld *Loader) readDefaults() (*layer, error) {
 	all := &layer{preset: true}
-	for _, d := range [][2]string{{"policies", policy.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}} {
+	for _, d := range [][2]string{{"policies", policy.Defaults()}, {"traces", traces.SyntheticDefaults}, {"arrivals", traces.ArrivalDefaults}, {"serving", scheduler.ServingDefaults}, {"energy", energy.Defaults}} {
 		l, err := ld.parse("defaults of "+d[0], d[1])
 		if err != nil {
 			return nil, err

@@ -6,6 +6,8 @@ import "strings"
 // writes them. Longer ones come first.
 var columnUnits = []struct{ suffix, unit string }{
 	{"_tokens_per_s", "tokens/s"},
+	{"_tokens_per_joule", "tokens/J"},
+	{"_w", "W"},
 	{"_TFLOP_per_s", "TFLOP/s"},
 	{"_GB_per_s", "GB/s"},
 	{"_MFLOP", "MFLOP"},
@@ -51,6 +53,8 @@ func Label(column string) string {
 		return "requests in a decode step, maximum"
 	case "energy_token_j":
 		return "energy per output token (J)"
+	case "watts_mean":
+		return "power, mean (W)"
 	case "rate_per_s":
 		return "request rate (requests/s)"
 	case "input_mean":

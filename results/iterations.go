@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/l3sim/l3sim/units"
 )
@@ -20,9 +21,10 @@ type IterationRecord struct {
 	GPU, PIM          units.Duration // for which they work; PIM summed over ranksets
 	PCIeDown, PCIeUp  units.Duration
 	Channel           units.Duration
+	Joules            float64 // of the replica with its share of the node, cooling included
 }
 
-const iterationColumns = "replica,start_s,end_s,decode_requests,prompt_tokens,first_tokens,waiting_requests,requests_in_system,kv_bytes,gpu_s,pim_s,pcie_down_s,pcie_up_s,channel_s"
+const iterationColumns = "replica,start_s,end_s,decode_requests,prompt_tokens,first_tokens,waiting_requests,requests_in_system,kv_bytes,gpu_s,pim_s,pcie_down_s,pcie_up_s,channel_s,energy_j"
 
 // WriteIterations writes a CSV file with a row for each iteration, replica by replica in order
 // of time; times in seconds, exact to the picosecond.
@@ -31,8 +33,8 @@ func WriteIterations(w io.Writer, all []IterationRecord) error {
 	fmt.Fprintln(b, iterationColumns)
 	for i := range all {
 		r := &all[i]
-		fmt.Fprintf(b, "%d,%s,%s,%d,%d,%d,%d,%d,%d,%s,%s,%s,%s,%s\n", r.Replica, decimal(r.Start, 12), decimal(r.End, 12), r.Decoding, r.PromptTokens, r.FirstTokens,
-			r.Waiting, r.InSystem, int64(r.KV), decimal(r.GPU, 12), decimal(r.PIM, 12), decimal(r.PCIeDown, 12), decimal(r.PCIeUp, 12), decimal(r.Channel, 12))
+		fmt.Fprintf(b, "%d,%s,%s,%d,%d,%d,%d,%d,%d,%s,%s,%s,%s,%s,%s\n", r.Replica, decimal(r.Start, 12), decimal(r.End, 12), r.Decoding, r.PromptTokens, r.FirstTokens,
+			r.Waiting, r.InSystem, int64(r.KV), decimal(r.GPU, 12), decimal(r.PIM, 12), decimal(r.PCIeDown, 12), decimal(r.PCIeUp, 12), decimal(r.Channel, 12), strconv.FormatFloat(r.Joules, 'f', -1, 64))
 	}
 	return b.Flush()
 }

@@ -16,8 +16,9 @@ type metric struct {
 }
 
 // notMetrics are the fields of a Summary that are no result of the simulation:
-// what was simulated, and how long that took on the machine at hand.
-var notMetrics = map[string]bool{"seed": true, "wall_s": true, "slo_ms.ttft": true, "slo_ms.tbt": true}
+// what was simulated, and how long that took on the machine at hand; or have a column already.
+var notMetrics = map[string]bool{"seed": true, "wall_s": true, "slo_ms.ttft": true, "slo_ms.tbt": true,
+	"energy.components.gpu_j": true} // energy_gpu_j is that of energy_j
 
 // summaryMetrics returns the numbers of a Summary in the order of its fields.
 var summaryMetrics = sync.OnceValue(func() []metric {
@@ -39,6 +40,12 @@ var summaryMetrics = sync.OnceValue(func() []metric {
 func metricName(path []string) string {
 	if path[0] == "trace" && len(path) > 1 {
 		path = path[1:]
+	}
+	switch {
+	case path[0] == "energy" && path[1] == "components":
+		path = []string{"energy", path[2]}
+	case path[0] == "energy" && !strings.HasSuffix(path[1], "_j") && path[1] != "assumed_share":
+		path = path[1:] // what is of the whole node anyway
 	}
 	name := path[0]
 	for _, key := range path[1:] {
@@ -111,9 +118,9 @@ func MetricBetter(column string) Better {
 	switch {
 	case column == "arrivals_rate_per_s":
 		return Neither
-	case strings.HasSuffix(column, "_per_s"), strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
+	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_joule"), strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
 		return Higher
-	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"),
+	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", column == "watts_mean",
 		column == "rejected_requests", column == "refused_requests", column == "expired_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}

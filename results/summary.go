@@ -56,15 +56,16 @@ type Summary struct {
 	// depend on how long the run is.
 	Saturated bool `json:"saturated"`
 	// DecodeBatch is the number of requests that decode in an iteration.
-	DecodeBatch      Batch       `json:"decode_batch"`
-	Iteration        Iteration   `json:"iteration_ms"`
-	Iterations       int64       `json:"iterations"`        // summed over replicas
-	RejectedRequests int64       `json:"rejected_requests"` // they fit no empty memory
-	RefusedRequests  int64       `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
-	ExpiredRequests  int64       `json:"expired_requests"`  // they waited longer than serving.deadline
-	Preemptions      int64       `json:"preemptions"`
-	Utilization      Utilization `json:"utilization"`
-	Energy           Energy      `json:"energy_j"`
+	DecodeBatch      Batch        `json:"decode_batch"`
+	Iteration        Iteration    `json:"iteration_ms"`
+	Iterations       int64        `json:"iterations"`        // summed over replicas
+	RejectedRequests int64        `json:"rejected_requests"` // they fit no empty memory
+	RefusedRequests  int64        `json:"refused_requests"`  // too many waited when they came (serving.max_waiting)
+	ExpiredRequests  int64        `json:"expired_requests"`  // they waited longer than serving.deadline
+	Preemptions      int64        `json:"preemptions"`
+	Utilization      Utilization  `json:"utilization"`
+	Energy           Energy       `json:"energy_j"`
+	EnergyReport     EnergyReport `json:"energy"` // of the whole node
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a
 	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
 	// where nothing decodes.

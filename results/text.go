@@ -70,6 +70,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("GPU energy", "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
 		row("of it", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
 	}
+	s.EnergyReport.writeText(row)
 	if s.RanksetImbalance > 0 {
 		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
 	}

@@ -76,6 +76,7 @@ type iterationCosts struct {
 	groups []groupCost // of these, R for each sub-batch
 	more   []layerRun  // of further runs
 	waits  []int32     // scratch: what a block waits for
+	done   work        // by the ranks: heads and tokens
 }
 
 // layerRun is what sub-batches cost in a run of layers that attend alike.
@@ -180,6 +181,7 @@ func (s *sequence) at(context int) int64 {
 
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
+	c.done = work{}
 	if d.rest > 0 && !d.fixed {
 		d.rotate(b)
 	}
@@ -197,6 +199,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 				x = d.decode(sub.Decode, run, b.Step)
 			}
 			d.fillGroups(out.groups, sub, x, run)
+			c.done.step(x, int(l.count))
 			out.active, out.entry, out.block, out.exit, out.use = true, g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
 			out.prefillAttention, out.window, out.chooses = l.prompts, l.attention-l.prompts, l.chooses
 			c.sub[s].use.merge += units.Duration(l.count) * l.merge

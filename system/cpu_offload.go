@@ -236,6 +236,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 	for s := range b.Sub {
 		sub := &b.Sub[s]
 		tokens, gpus := e.attended(sub.Host, b.Step)
+		f.work.tokens += int64(e.model.Layers*e.model.KVHeads) * tokens
 		g := e.stage(sub, e.decodeHere(gpus, sub.Decode, b.Step))
 		g.beside(e.HostAttention(len(sub.Host), tokens), e.attend(tokens))
 		f.add(s, g, opHostAttention)

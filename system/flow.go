@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -44,6 +45,8 @@ type work struct {
 	pim                            units.Duration // summed over ranksets
 	joules                         joules
 	tasks                          int64 // transfers count by pieces
+	// KV heads that attended at home, which is not the GPUs, in all layers, and the tokens that they read.
+	heads, tokens int64
 }
 
 // since returns the work done since before.
@@ -51,7 +54,32 @@ func (w *work) since(before *work) work {
 	return work{
 		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
 		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
+		heads: w.heads - before.heads, tokens: w.tokens - before.tokens,
 		joules: joules{w.joules.prefill - before.joules.prefill, w.joules.decode - before.joules.decode},
+	}
+}
+
+// reads adds a class of heads of so many requests that attends at home in each of some layers.
+func (w *work) reads(c *policy.Class, requests, layers int) {
+	w.heads += int64(requests*c.Heads) * int64(layers)
+	w.tokens += c.All() * int64(layers)
+}
+
+// step adds all heads of a step that attend at home in each of some layers, and the bounds that are scored there: those
+// of a page are read as one token, since its two vectors are scored and no value is read.
+func (w *work) step(x *policy.Step, layers int) {
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.Home {
+			w.reads(c, len(c.Tokens), layers)
+		}
+	}
+	for i := range x.Choose {
+		c := &x.Choose[i]
+		for _, pages := range c.Scored {
+			if c.Device != "" {
+				w.tokens += int64(pages*c.Heads) * int64(layers)
+			}
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ var hbmPIMSystem = System{
 	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 	Sections: "hbm_pim, batching",
 	policies: []string{"dense", "streaming", "quest", "lserve", "duo"},
-	section:  "hbm_pim", zero: HBMPIM{}, kv: kvOnGPUs,
+	section:  "hbm_pim", zero: HBMPIM{}, kv: place{name: "on its GPUs", inGPUs: true, inHBM: true},
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
 	memory: (*Node).gpuMemory, assemble: assembleHBMPIM,
 	defaults: `
@@ -86,6 +86,7 @@ type hbmPIM struct {
 	// batches most requests are alone in their sub-batch, and contexts recur.
 	alone   memo[units.Duration]
 	device  []units.Duration // scratch: of a layer of each run
+	read    []int64          // scratch: tokens of single heads that the units read in one
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 }
 
@@ -108,7 +109,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
-	e.device, e.chooses = make([]units.Duration, len(e.runs)), cfg.Policy.Name != "dense"
+	e.device, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
 	subBatches := 2
@@ -129,11 +130,12 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 		if counts {
 			e.count(x, run)
 		}
-		e.device[run] = 0
+		e.device[run], e.read[run] = 0, 0
 		from := len(e.gpus)
 		for i := range x.Attend {
 			if c := &x.Attend[i]; c.Device == policy.Home {
 				e.device[run] += e.class(c)
+				e.read[run] += e.readings(c)
 			} else if len(c.Tokens) > 0 {
 				e.gpus = append(e.gpus, decodeBatch(c))
 			}
@@ -163,6 +165,14 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	return 0
 }
 
+// readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read.
+func (e *hbmPIM) readings(c *policy.Class) int64 {
+	if c.PerQueryHead {
+		return c.All() * int64(e.model.QueryGroup())
+	}
+	return c.All() * int64(e.reads)
+}
+
 // one returns all heads of one request.
 func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.model.KVHeads}
@@ -182,6 +192,7 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		g := e.stageRuns(&b.Sub[s])
 		for run := range g.layers {
 			g.layers[run].device = e.device[run]
+			e.flow.work.tokens += int64(e.runs[run]) * e.read[run]
 		}
 		e.add(s, g, opAttention)
 	}

@@ -24,6 +24,7 @@ func (d *diary) add(r *replica, start, end units.Duration, did *work) {
 		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
 		KV:  units.Bytes(r.kvBytes(r.batcher.UsedUnits())),
 		GPU: did.gpu, PIM: did.pim, PCIeDown: did.pcieDown, PCIeUp: did.pcieUp, Channel: did.channel,
+		Joules: r.power.joules(did, end-start),
 	}
 	for i := range r.batch.Sub {
 		s := &r.batch.Sub[i]

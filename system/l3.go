@@ -62,6 +62,8 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.devices.fill(&e.costs, b)
 	e.costs.fill(&e.flow)
+	e.flow.work.heads += e.costs.done.heads
+	e.flow.work.tokens += e.costs.done.tokens
 	before := e.flow.work
 	end, err := e.flow.run(start)
 	if err != nil {
@@ -136,6 +138,9 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 			return nil, inSection(cfg, "pim", err)
 		}
 		k.stored = newSequence(stored)
+	}
+	if k.head, k.token, err = pim.HeadActivity(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape()); err != nil {
+		return nil, inSection(cfg, "pim", err)
 	}
 	return k, k.addBounds(cfg)
 }

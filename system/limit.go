@@ -62,6 +62,7 @@ func (d *gpuSide) tooLong(start, largest units.Duration) error {
 type busy struct {
 	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
 	joules                                         joules
+	heads, tokens                                  int64 // as work has them
 }
 
 // add adds what an iteration did.
@@ -73,6 +74,7 @@ func (b *busy) add(w work) {
 	b.channel.Add(w.channel)
 	b.pim.Add(w.pim)
 	b.joules.add(w.joules)
+	b.heads, b.tokens = b.heads+w.heads, b.tokens+w.tokens
 }
 
 // addAll adds another replica's.
@@ -84,6 +86,7 @@ func (b *busy) addAll(o *busy) {
 	b.channel.AddTotal(o.channel)
 	b.pim.AddTotal(o.pim)
 	b.joules.add(o.joules)
+	b.heads, b.tokens = b.heads+o.heads, b.tokens+o.tokens
 }
 
 // within verifies LawBusy for a replica that ran until end.

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -49,6 +50,8 @@ type kernels struct {
 	transfers *pim.TransferTable
 	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
 	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
+	// What a KV head and a token of it have a rank do.
+	head, token pim.Activity
 }
 
 // kvMemory is the memory for keys and values of one replica, in the allocation
@@ -116,6 +119,9 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	}
 	if o.Check {
 		r.check = &checker{}
+	}
+	if o.Iterations || o.Timeline != nil {
+		r.power = n.power(energy.Mid)
 	}
 	r.assembly = n.assemble(i, requests, o, r.check)
 	if r.recording != nil {

@@ -3,17 +3,18 @@ package system
 import (
 	"strconv"
 
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
 
 // overTimeColumns are the columns of OverTime.
 var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decoding", "requests_prefilling", "requests_waiting", "kv_bytes",
-	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
+	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "power_w", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
 
 // OverTime returns a table of a run with Options.Iterations, a row for each of so many equal parts
 // of its time: tokens emitted a second; requests that decode, prefill and wait, bytes of keys
-// and values and shares of time that resources work, each mean over the time; percentiles of
+// and values shares of time that resources work, and what the node and its cooling draw, each mean over the time; percentiles of
 // the gaps between tokens that end in it, empty where none does.
 func (r *Result) OverTime(n *Node, parts int) *results.Table {
 	bins := make([]bin, parts)
@@ -30,9 +31,10 @@ func (r *Result) OverTime(n *Node, parts int) *results.Table {
 		bins[(g.at-1)/width].gaps.Add(int64(g.gap), int64(g.requests))
 	}
 	t := &results.Table{Name: "run", Columns: overTimeColumns}
+	idle := n.power(energy.Mid).joules(&work{}, units.Second)
 	devices := float64(n.Replicas() * n.attentionDevices())
 	for k := range bins {
-		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices))
+		t.Rows = append(t.Rows, bins[k].row((units.Duration(k)*width+width/2).Seconds(), width.Seconds(), float64(n.Replicas()), devices, idle))
 	}
 	return t
 }
@@ -43,11 +45,15 @@ type bin struct {
 	// Integrals over time, in seconds.
 	decoding, prefilling, waiting, kv   float64
 	gpu, pim, pcieDown, pcieUp, channel float64
+	iterating                           float64 // of all replicas
+	joules                              float64
 	gaps                                results.Distribution
 }
 
 // add adds so many seconds of an iteration, a share of it.
 func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
+	b.iterating += seconds
+	b.joules += float64(x.Joules * share)
 	b.decoding += float64(float64(x.Decoding) * seconds)
 	b.prefilling += float64(float64(x.InSystem-x.Decoding-x.Waiting) * seconds)
 	b.waiting += float64(float64(x.Waiting) * seconds)
@@ -60,11 +66,12 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	}
 }
 
-// row returns the cells of a part of the time.
-func (b *bin) row(at, seconds, replicas, devices float64) []string {
+// row returns the cells of a part of the time. A replica that waits draws idle watts.
+func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
 	var cells []string
 	for _, v := range []float64{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
-		b.gpu / seconds / replicas, b.pim / seconds / devices, b.pcieDown / seconds / replicas, b.pcieUp / seconds / replicas, b.channel / seconds / replicas} {
+		b.gpu / seconds / replicas, b.pim / seconds / devices, b.pcieDown / seconds / replicas, b.pcieUp / seconds / replicas, b.channel / seconds / replicas,
+		(b.joules + float64(idle*(float64(replicas*seconds)-b.iterating))) / seconds} {
 		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
 	}
 	if b.gaps.Count() == 0 {

@@ -165,6 +165,7 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for _, c := range home {
 		heads := int64(c.Heads / e.channels)
+		e.flow.work.reads(c, len(c.Tokens), e.model.Layers)
 		for i, tokens := range c.Tokens {
 			rankset, head := &clocks[sub.Decode[i].Offset], e.sequence.at(tokens)
 			if *rankset == 0 {

@@ -34,7 +34,8 @@ type replica struct {
 	load       load
 	population population
 	out        replicaResult
-	kvUnits    level // allocation units in use, on one channel
+	kvUnits    level  // allocation units in use, on one channel
+	power      *power // with a timeline or iterations, else nil
 	progress   func(tokens int64)
 	bounds     bounds
 	busy       busy

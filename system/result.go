@@ -35,6 +35,7 @@ type Result struct {
 	iteration                    results.Iteration
 	kv                           results.KVBytes
 	energy                       results.Energy
+	report                       results.EnergyReport
 	attention                    results.Attention
 }
 
@@ -86,6 +87,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	}
 	r.busy = n.utilization(&total, r.end)
 	r.energy = n.energy(&total, r.end, r.tokens)
+	r.report = n.report(&total, r.end)
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
@@ -211,7 +213,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		SLO:         results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
 		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
 		RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired],
-		Utilization: r.busy, Energy: r.energy, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / seconds
@@ -219,6 +221,10 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.RequestsPerS = float64(o.count[results.Served]) / seconds
 		s.Goodput.RequestsPerS, s.Goodput.TokensPerS = float64(o.attained)/seconds, float64(o.good)/seconds
 		s.RequestsInSystem = r.inSystem.Picoseconds() / float64(r.end)
+	}
+	if joules := r.report.Total; joules > 0 {
+		s.EnergyReport.OutputTokensPerJoule = float64(r.tokens) / joules
+		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules
 	}
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)

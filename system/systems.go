@@ -45,6 +45,7 @@ type System struct {
 type place struct {
 	name   string // as an error says it
 	inGPUs bool   // with weights and activations: they share the GPUs' memory
+	inHBM  bool   // with processing units in that memory
 	onHost bool   // in the part of the host's memory that [cpu_offload] has
 	inDIMM bool   // on the ranks of DIMMs, with processing there
 	unit   string // the processing units of these ranks, "" for those of the configuration

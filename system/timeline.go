@@ -60,6 +60,7 @@ type Sample struct {
 	// Watts of all GPUs of the replica, mean until End, when the iteration ends; from
 	// there to the next one they are IdleWatts.
 	Watts, IdleWatts float64
+	Draws, IdleDraws powerDraw // the same of all that the replica draws with its share of the node
 	End              units.Duration
 }
 
@@ -85,6 +86,7 @@ func (r *replica) record(start, end units.Duration, did *work) {
 	rec.Samples = append(rec.Samples, Sample{
 		At: start, Decoding: r.batch.Decoding(), Prefill: prefill, KVBytes: r.kvBytes(r.batcher.UsedUnits()),
 		Watts: r.engine.watts(did, end-start), IdleWatts: r.engine.watts(&work{}, end-start), End: end,
+		Draws: r.power.draws(did, end-start), IdleDraws: r.power.draws(&work{}, end-start),
 	})
 	for _, s := range rec.Spans[first:] {
 		if s.Resource == trackGPU {
@@ -235,20 +237,21 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 			return err
 		}
 	}
-	power := func(at units.Duration, watts float64) error {
-		return write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: map[string]any{"watts": watts}})
+	power := func(at units.Duration, watts float64, all powerDraw) error {
+		return errors.Join(write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: map[string]any{"watts": watts}}),
+			write(traceEvent{Name: "power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: all.args()}))
 	}
 	for i, s := range r.Samples {
 		if i == 0 && s.At > r.From { // until then the GPUs wait
-			if err := power(r.From, s.IdleWatts); err != nil {
+			if err := power(r.From, s.IdleWatts, s.IdleDraws); err != nil {
 				return err
 			}
 		}
-		if err := power(s.At, s.Watts); err != nil {
+		if err := power(s.At, s.Watts, s.Draws); err != nil {
 			return err
 		}
 		if i+1 == len(r.Samples) || r.Samples[i+1].At > s.End {
-			if err := power(s.End, s.IdleWatts); err != nil {
+			if err := power(s.End, s.IdleWatts, s.IdleDraws); err != nil {
 				return err
 			}
 		}

@@ -26,6 +26,7 @@ func plotRun(dir string, node *system.Node, r *system.Result) error {
 		{"requests", time, figure.Selection{Kind: "line", X: "time_s", Y: "requests_decoding,requests_prefilling,requests_waiting"}},
 		{"memory", time, figure.Selection{Kind: "line", X: "time_s", Y: "kv_bytes"}},
 		{"utilization", time, figure.Selection{Kind: "line", X: "time_s", Y: "utilization_gpu,utilization_pim,utilization_pcie_down,utilization_pcie_up,utilization_channel"}},
+		{"power", time, figure.Selection{Kind: "line", X: "time_s", Y: "power_w"}},
 		{"tbt_cdf", gaps, figure.Selection{Kind: "cdf", X: "tbt_ms"}},
 		{"ttft_cdf", first, figure.Selection{Kind: "cdf", X: "ttft_ms"}},
 	} {

@@ -1,0 +1,107 @@
+package energy
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Grade says how well a constant is known.
+type Grade string
+
+// The grades, the best known first.
+const (
+	Measured   Grade = "measured"
+	Datasheet  Grade = "datasheet"
+	Paper      Grade = "paper"
+	Given      Grade = "given" // by the user, without a band
+	Press      Grade = "press" // public reports
+	Assumption Grade = "assumption"
+)
+
+var grades = []Grade{Measured, Datasheet, Paper, Given, Press, Assumption}
+
+// Worse returns the one of two grades that is known less well; "" is no grade.
+func Worse(a, b Grade) Grade {
+	if slices.Index(grades, a) >= slices.Index(grades, b) {
+		return a
+	}
+	return b
+}
+
+// Constant is a number with a band and a grade. Its text is "VALUE [LOW, HIGH] GRADE", or a
+// number alone, which is given. It is a text so that one key of a configuration has all of it.
+type Constant string
+
+// Estimate is what a Constant says. Low and High are the ends of its band, in the order of
+// numbers.
+type Estimate struct {
+	Value, Low, High float64
+	Grade            Grade
+}
+
+// Estimate returns what the text of a valid constant says, 0 for another one.
+func (c Constant) Estimate() Estimate {
+	e, _ := parse(string(c))
+	return e
+}
+
+// UnmarshalText reads the text.
+func (c *Constant) UnmarshalText(text []byte) error {
+	e, err := parse(string(text))
+	if err != nil {
+		return err
+	}
+	*c = Constant(e.String())
+	return nil
+}
+
+// String writes what Estimate reads.
+func (e Estimate) String() string {
+	n := func(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+	if e.Grade == Given {
+		return n(e.Value)
+	}
+	return fmt.Sprintf("%s [%s, %s] %s", n(e.Value), n(e.Low), n(e.High), e.Grade)
+}
+
+// MarshalJSON writes an object.
+func (c Constant) MarshalJSON() ([]byte, error) {
+	e := c.Estimate()
+	return json.Marshal(map[string]any{"value": e.Value, "low": e.Low, "high": e.High, "grade": e.Grade})
+}
+
+func parse(text string) (e Estimate, err error) {
+	fail := func() (Estimate, error) {
+		return Estimate{}, fmt.Errorf("%q is no constant: want a number, or VALUE [LOW, HIGH] GRADE, such as \"1.2 [1, 1.5] assumption\" (grades: measured, datasheet, paper, press, assumption)", text)
+	}
+	number := func(s string) float64 {
+		v, bad := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if bad != nil || math.IsInf(v, 0) || math.IsNaN(v) || v < 0 {
+			err = fmt.Errorf("no number")
+		}
+		return v
+	}
+	value, rest, banded := strings.Cut(text, "[")
+	e.Value = number(value)
+	e.Low, e.High, e.Grade = e.Value, e.Value, Given
+	if banded {
+		band, grade, closed := strings.Cut(rest, "]")
+		low, high, two := strings.Cut(band, ",")
+		e.Grade = Grade(strings.TrimSpace(grade))
+		if !closed || !two || !slices.Contains(grades, e.Grade) {
+			return fail()
+		}
+		e.Low, e.High = number(low), number(high)
+	}
+	if err != nil {
+		return fail()
+	}
+	if e.Low > e.Value || e.Value > e.High {
+		return Estimate{}, fmt.Errorf("%q is no constant: the value is outside of its band", text)
+	}
+	return e, nil
+}

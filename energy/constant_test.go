@@ -1,0 +1,97 @@
+package energy
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// TestConstants: a constant's text, its canonical form, and what is none.
+func TestConstants(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Estimate
+	}{
+		{"1.5", Estimate{1.5, 1.5, 1.5, Given}},
+		{" 2 [1,3] paper", Estimate{2, 1, 3, Paper}},
+		{"2 [2, 2] datasheet", Estimate{2, 2, 2, Datasheet}},
+		{"1e-3 [0, 1] assumption", Estimate{0.001, 0, 1, Assumption}},
+	} {
+		var k Constant
+		if err := k.UnmarshalText([]byte(c.text)); err != nil || k.Estimate() != c.want {
+			t.Errorf("%q: %v, %+v, want %+v", c.text, err, k.Estimate(), c.want)
+		}
+	}
+	for _, text := range []string{"", "x", "-1", "1 [0, 2]", "1 [0 2] paper", "1 [0, 2 paper", "1 [2, 3] paper", "3 [1, 2] paper", "1 [0, 2] guess", "NaN", "1 [0, Inf] paper", "1 [a, 2] paper"} {
+		k := Constant("7")
+		if err := k.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "is no constant") || k != "7" {
+			t.Errorf("%q: %v, %q", text, err, k)
+		}
+	}
+	if text, err := json.Marshal(Constant("2 [1, 3] press")); err != nil || string(text) != `{"grade":"press","high":3,"low":1,"value":2}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+// TestConstantsReadBack: what a constant writes says the same.
+func TestConstantsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		low := rapid.Float64Range(0, 1e6).Draw(t, "low")
+		e := Estimate{Low: low, Value: low + rapid.Float64Range(0, 1e6).Draw(t, "above"), Grade: rapid.SampledFrom(grades).Draw(t, "grade")}
+		e.High = e.Value + rapid.Float64Range(0, 1e6).Draw(t, "beyond")
+		if e.Grade == Given {
+			e.Low, e.High = e.Value, e.Value
+		}
+		var k Constant
+		if err := k.UnmarshalText([]byte(e.String())); err != nil || k.Estimate() != e {
+			t.Fatalf("%+v reads back as %+v, %v", e, k.Estimate(), err)
+		}
+		for place, want := range []float64{e.Low, e.Value, e.High} {
+			if e.At(Place(place)) != want {
+				t.Fatalf("%+v at %d is %v", e, place, e.At(Place(place)))
+			}
+		}
+	})
+}
+
+// TestWorse: the order of grades is total, and nothing is better than a grade.
+func TestWorse(t *testing.T) {
+	for i, a := range grades {
+		if Worse("", a) != a || Worse(a, "") != a {
+			t.Errorf("nothing is worse than %s", a)
+		}
+		for j, b := range grades {
+			if want := grades[max(i, j)]; Worse(a, b) != want {
+				t.Errorf("of %s and %s %s is worse", a, b, Worse(a, b))
+			}
+		}
+	}
+}
+
+// TestCheck: each constant out of its range is a fault of its own key.
+func TestCheck(t *testing.T) {
+	for _, bad := range []struct {
+		key string
+		set func(*Spec)
+	}{
+		{"pue", func(s *Spec) { s.PUE = "0.9" }}, {"pim_read", func(s *Spec) { s.PIMRead = "1 [0.5, 1.1] paper" }},
+		{"dimm_limit", func(s *Spec) { s.DIMMLimit = "0" }}, {"board", func(s *Spec) { s.Board = "" }},
+		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }},
+	} {
+		s := Spec{RanksPerDIMM: 2, PUE: "1", DIMMLimit: "1"}
+		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
+			&s.HBMPIMRead, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
+			*c = "0.5"
+		}
+		if faults := input.Faults(&s); len(faults) > 0 {
+			t.Fatal(faults[0])
+		}
+		if bad.set(&s); len(input.Faults(&s)) != 1 || input.Faults(&s)[0].Key != bad.key {
+			t.Errorf("%s: %v", bad.key, input.Faults(&s))
+		}
+	}
+}

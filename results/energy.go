@@ -1,0 +1,71 @@
+package results
+
+import "reflect"
+
+// EnergyReport is what the whole node draws from 0 to the last finish, with what the site adds: docs/energy.md says what
+// is counted. Low and High are of all constants at the low and at the high end of their bands.
+type EnergyReport struct {
+	Total      float64          `json:"total_j"` // all components together
+	Low        float64          `json:"low_j"`
+	High       float64          `json:"high_j"`
+	Components EnergyComponents `json:"components"`
+	Grade      string           `json:"grade"` // of the least known constant that the total rests on
+	// AssumedShare is the share of the total that rests on assumptions.
+	AssumedShare         float64 `json:"assumed_share"`
+	OutputTokensPerJoule float64 `json:"output_tokens_per_joule"`
+	TotalTokensPerJoule  float64 `json:"total_tokens_per_joule"` // prompts of the requests served, and output
+	Watts                float64 `json:"watts_mean"`             // Total over the time
+	// Rank is a rank's power while it attends at long contexts, or else while the host reads all that its channel carries;
+	// DIMM is a DIMM's with all its ranks attending, or one read so, and DIMMHigh the same with constants at their high ends.
+	Rank      float64 `json:"rank_w"`
+	DIMM      float64 `json:"dimm_peak_w"`
+	DIMMHigh  float64 `json:"dimm_peak_high_w"`
+	DIMMLimit float64 `json:"dimm_limit_w"` // of a slot
+}
+
+// EnergyComponents is what parts of the node draw, in joules, and what the site draws beside them.
+type EnergyComponents struct {
+	GPU          float64 `json:"gpu_j"` // with their memory, as Energy has them
+	DRAMActivate float64 `json:"dram_activate_j"`
+	DRAMRead     float64 `json:"dram_read_j"` // bursts that leave the chips, without their pins
+	DRAMWrite    float64 `json:"dram_write_j"`
+	DRAMIO       float64 `json:"dram_io_j"` // drivers and termination of both
+	DRAMRefresh  float64 `json:"dram_refresh_j"`
+	DRAMOpen     float64 `json:"dram_active_standby_j"` // what open rows add to DRAMClosed
+	DRAMClosed   float64 `json:"dram_standby_j"`        // all rows closed, clock running, for the whole time
+	PIMRead      float64 `json:"pim_read_j"`            // what banks read for their units
+	BankUnits    float64 `json:"bank_units_j"`
+	RankUnits    float64 `json:"rank_units_j"`
+	DIMMBuffers  float64 `json:"dimm_buffers_j"`
+	HBMPIM       float64 `json:"hbm_pim_j"` // what units in the GPUs' memory read, and multiply
+	Links        float64 `json:"links_j"`   // PCIe, beyond idle
+	HostCPUs     float64 `json:"host_cpus_j"`
+	Board        float64 `json:"board_j"`
+	Cooling      float64 `json:"cooling_j"` // and distribution: what PUE adds
+}
+
+// EnergyParts is the number of components.
+var EnergyParts = reflect.TypeFor[EnergyComponents]().NumField()
+
+// NewEnergyComponents returns components from a list in their order.
+func NewEnergyComponents(parts []float64) (c EnergyComponents) {
+	v := reflect.ValueOf(&c).Elem()
+	for i, joules := range parts {
+		v.Field(i).SetFloat(joules)
+	}
+	return c
+}
+
+// writeText writes what the node draws.
+func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
+	if e.Total == 0 {
+		return
+	}
+	row("site energy", "%s kJ (%s to %s), %s W on average, %s output tokens a kJ; %s of it is assumed", grouped(e.Total/1e3, 1), grouped(e.Low/1e3, 1), grouped(e.High/1e3, 1),
+		grouped(e.Watts, 0), grouped(1e3*e.OutputTokensPerJoule, 1), percent(e.AssumedShare))
+	note := ""
+	if e.DIMM > e.DIMMLimit {
+		note = ": MORE"
+	}
+	row("a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W%s", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0), note)
+}

@@ -1,0 +1,267 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// Components of what a node draws, in the order of results.EnergyComponents.
+const (
+	drawGPU = iota
+	drawActivate
+	drawRead
+	drawWrite
+	drawIO
+	drawRefresh
+	drawOpen
+	drawClosed
+	drawUnitRead
+	drawBankUnits
+	drawRankUnits
+	drawBuffers
+	drawHBMPIM
+	drawLinks
+	drawCPUs
+	drawBoard
+	drawCooling
+	draws
+)
+
+// restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
+func restsOn(s *energy.Spec, component int) []energy.Constant {
+	return [draws][]energy.Constant{
+		drawGPU: {s.GPU}, drawActivate: {s.DRAMCurrents}, drawRead: {s.DRAMCurrents}, drawWrite: {s.DRAMCurrents}, drawIO: {s.DRAMIO},
+		drawRefresh: {s.DRAMCurrents}, drawOpen: {s.DRAMCurrents}, drawClosed: {s.DRAMCurrents}, drawUnitRead: {s.DRAMCurrents, s.PIMRead},
+		drawBankUnits: {s.BankUnit}, drawRankUnits: {s.AdderUnit, s.SoftmaxUnit, s.RelayoutUnit}, drawBuffers: {s.DIMMBuffer}, drawHBMPIM: {s.HBMPIMRead},
+		drawLinks: {s.Link}, drawCPUs: {s.CPUIdle, s.CPUBusy}, drawBoard: {s.Board}, drawCooling: {s.PUE},
+	}[component]
+}
+
+// What a replica does that draws power.
+const (
+	ofTime     = iota // seconds
+	ofGPUWork         // joules that its GPUs take while they work
+	ofGPUTime         // seconds for which they work
+	ofHeads           // KV heads that attend at home, in all layers
+	ofTokens          // that they attend over
+	ofDown            // seconds of its links down
+	ofUp              // and up
+	ofChannels        // seconds for which its memory channels carry data for the host's cores
+	causes
+)
+
+// draw is joules, or watts, by component.
+type draw [draws]float64
+
+// add adds n times another one.
+func (d *draw) add(o *draw, n float64) {
+	for i := range d {
+		d[i] += float64(n * o[i])
+	}
+}
+
+// total returns all components together.
+func (d *draw) total() (sum float64) {
+	for _, v := range d {
+		sum += v
+	}
+	return sum
+}
+
+// power is what a replica draws with its share of the node: a line in each thing that it does, so that parts
+// of a run add up to the run.
+type power struct {
+	each [causes]draw
+	pue  float64
+	rank float64 // watts of one while it attends, or is read at the channel's rate
+	dimm float64 // watts of one with all its ranks attending, or one read so
+}
+
+// of returns the joules of what is done.
+func (p *power) of(q *[causes]float64) (sum draw) {
+	for i := range q {
+		sum.add(&p.each[i], q[i])
+	}
+	sum[drawCooling] = float64((p.pue - 1) * sum.total())
+	return sum
+}
+
+// joules returns what a replica and its cooling take that does this in so long a time.
+func (p *power) joules(did *work, took units.Duration) float64 {
+	q := did.does(took)
+	d := p.of(&q)
+	return d.total()
+}
+
+// powerDraw is watts of a replica and its share of the node on a timeline.
+type powerDraw struct{ gpus, memory, host, cooling float64 }
+
+func (p powerDraw) args() map[string]any {
+	return map[string]any{"GPUs": p.gpus, "DIMMs and units": p.memory, "host and board": p.host, "cooling": p.cooling}
+}
+
+// draws returns the mean watts of a replica that does this in the time took.
+func (p *power) draws(did *work, took units.Duration) powerDraw {
+	if took <= 0 {
+		return powerDraw{}
+	}
+	q, seconds := did.does(took), took.Seconds()
+	d := p.of(&q)
+	w := powerDraw{gpus: (d[drawGPU] + d[drawHBMPIM]) / seconds, host: (d[drawCPUs] + d[drawBoard] + d[drawLinks]) / seconds, cooling: d[drawCooling] / seconds}
+	w.memory = d.total()/seconds - w.gpus - w.host - w.cooling
+	return w
+}
+
+// does returns what work amounts to, in so long a time.
+func (w *work) does(took units.Duration) [causes]float64 {
+	return [causes]float64{
+		ofTime: took.Seconds(), ofGPUWork: w.joules.prefill + w.joules.decode, ofGPUTime: w.gpu.Seconds(), ofHeads: float64(w.heads), ofTokens: float64(w.tokens),
+		ofDown: w.pcieDown.Seconds(), ofUp: w.pcieUp.Seconds(), ofChannels: w.channel.Seconds(),
+	}
+}
+
+// does is the same of all replicas, each for so long.
+func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
+	seconds := func(t units.Total) float64 { return t.Picoseconds() * 1e-12 }
+	return [causes]float64{
+		ofTime: float64(replicas) * took.Seconds(), ofGPUWork: b.joules.prefill + b.joules.decode, ofGPUTime: seconds(b.gpu), ofHeads: float64(b.heads),
+		ofTokens: float64(b.tokens), ofDown: seconds(b.pcieDown), ofUp: seconds(b.pcieUp), ofChannels: seconds(b.channel),
+	}
+}
+
+// power returns what a replica draws, with constants at a place of their bands.
+func (n *Node) power(at energy.Place) *power {
+	cfg, e := n.cfg, n.cfg.Energy.At(at)
+	m, replicas := &cfg.Model, float64(n.Replicas())
+	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
+	channels, ranks := float64(cfg.ReplicaChannels()), float64(cfg.ReplicaChannels()*cfg.Node.Ranksets)
+	dimms := channels * float64((cfg.Node.Ranksets+cfg.Energy.RanksPerDIMM-1)/cfg.Energy.RanksPerDIMM)
+	d := newRankDraw(&cfg.DRAM.Spec, &e)
+
+	p := &power{pue: e.PUE}
+	t := &p.each[ofTime]
+	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
+	t[drawRefresh], t[drawClosed], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, dimms*e.DIMMBuffer
+	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
+	p.each[ofGPUWork][drawGPU] = e.GPU
+	p.each[ofGPUTime][drawGPU] = -t[drawGPU]
+
+	link := gpus * float64(n.linkShare()) // bytes a second
+	if n.system.Host {
+		p.each[ofDown], p.each[ofUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
+		p.each[ofDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
+		if n.system.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
+			p.each[ofDown] = d.stream(link, 1, 2)
+		}
+		p.each[ofDown][drawLinks], p.each[ofUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
+	}
+	token := float64(newAttends(cfg).kv(1)) / float64(m.KVHeads)
+	reading := d.stream(d.rate, 1, 0)
+	p.rank = reading.total() + d.closed + d.refresh
+	p.dimm = p.rank + float64(float64(cfg.Energy.RanksPerDIMM-1)*(d.closed+d.refresh)) + e.DIMMBuffer
+	switch {
+	case n.kernels != nil:
+		p.each[ofHeads], p.each[ofTokens] = d.attention(&n.head), d.attention(&n.token)
+		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
+		p.rank = float64(p.each[ofTokens].total()/(n.token.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.closed + d.refresh
+		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM)) + e.DIMMBuffer
+	case n.system.Host: // CPUs attend
+		p.each[ofTokens] = d.stream(token, 1, 0)
+		p.each[ofChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
+	case n.system.kv.inHBM:
+		p.each[ofTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
+	}
+	return p
+}
+
+// rankDraw is what the commands of one rank take.
+type rankDraw struct {
+	spec                   *dram.Spec
+	e                      *energy.Point
+	activate, read, write  float64 // joules of a bank's ACT and PRE, and of a burst without its pins
+	io                     float64 // joules of a burst on the pins
+	refresh, closed, opens float64 // watts: of REFs, of standby with rows closed, and what open rows add
+	rate                   float64 // bytes a second of the channel
+}
+
+func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
+	of := func(clocks int64, commands ...dram.Command) dram.Energy {
+		m := dram.NewEnergyMeter(s, 1)
+		for _, c := range commands {
+			m.Record(c, dram.Address{}, 0)
+		}
+		return m.Energy(clocks).Times(e.DRAMCurrents)
+	}
+	const clocks = 1 << 20
+	second := clocks * s.TCK.Seconds()
+	d := rankDraw{spec: s, e: e, activate: of(0, dram.ACT).ActivateJoules, read: of(0, dram.RD).ReadJoules, write: of(0, dram.WR).WriteJoules}
+	d.closed = of(clocks).BackgroundJoules / second
+	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
+	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
+	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO, float64(s.Bandwidth())
+	return d
+}
+
+// stream returns what bytes take that the host reads and writes so many times each, row after row.
+func (d *rankDraw) stream(bytes, reads, writes float64) draw {
+	bursts := bytes / float64(d.spec.BurstBytes())
+	return d.attention(&pim.Activity{
+		Activates: (reads + writes) * bytes / float64(d.spec.RowBytes()), Reads: reads * bursts, Writes: writes * bursts,
+		Open: (reads + writes) * bursts * float64(d.spec.BurstClocks()),
+	})
+}
+
+// attention returns what an activity of a rank takes. Where it has clocks, units work: those of banks while banks read for
+// them, or the same multipliers on the buffer chip while bursts come.
+func (d *rankDraw) attention(a *pim.Activity) (sum draw) {
+	s, tCK := d.spec, d.spec.TCK.Seconds()
+	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
+	sum[drawRead], sum[drawWrite], sum[drawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
+	sum[drawOpen] = a.Open * tCK * d.opens
+	if a.Clocks == 0 {
+		return sum
+	}
+	units := float64(a.UnitReads * float64(s.TCCDL))
+	if a.UnitReads == 0 {
+		units = float64(a.Reads * float64(s.BurstClocks()))
+	}
+	sum[drawBankUnits] = units * tCK * float64(s.Chips()) * d.e.BankUnit
+	sum[drawRankUnits] = a.Clocks * tCK * (d.e.AdderUnit + d.e.SoftmaxUnit)
+	return sum
+}
+
+// report returns what the node draws in a run that ends at end, without ratios to tokens.
+func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
+	q := b.does(end, n.Replicas())
+	var at [energy.Places]draw
+	for place := range at {
+		at[place] = n.power(energy.Place(place)).of(&q)
+	}
+	mid, high := n.power(energy.Mid), n.power(energy.High)
+	sum := &at[energy.Mid]
+	r := results.EnergyReport{
+		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
+		Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
+	}
+	var worst energy.Grade
+	for i, joules := range sum {
+		if joules <= 0 {
+			continue
+		}
+		var own energy.Grade
+		for _, c := range restsOn(&n.cfg.Energy, i) {
+			own = energy.Worse(own, c.Estimate().Grade)
+		}
+		if worst = energy.Worse(worst, own); own == energy.Assumption {
+			r.AssumedShare += joules / r.Total
+		}
+	}
+	r.Grade = string(worst)
+	if seconds := end.Seconds(); seconds > 0 {
+		r.Watts = r.Total / seconds
+	}
+	return r
+}

@@ -1,0 +1,225 @@
+package system
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// parts returns components in their order.
+func parts(c results.EnergyComponents) (all []float64) {
+	v := reflect.ValueOf(c)
+	for i := range v.NumField() {
+		all = append(all, v.Field(i).Float())
+	}
+	return all
+}
+
+func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
+
+// TestEnergyCloses: on random nodes components add up to the total, which lies in its band and is the mean power
+// times the time; the GPUs' is what the GPUs alone have; iterations and the time between them add up to it, and so
+// does the power over time; and systems that read the same keys and values from DRAM take the same for it.
+func TestEnergyCloses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := drawBaseline(t)
+		for i := range d.trace.Requests { // with time in which nothing runs
+			d.trace.Requests[i].Arrival = units.Duration(i*rapid.IntRange(0, 3).Draw(t, "arrival")) * 100 * units.Millisecond
+		}
+		slices.SortStableFunc(d.trace.Requests, func(a, b traces.Request) int { return int(a.Arrival - b.Arrival) })
+		for i := range d.trace.Requests {
+			d.trace.Requests[i].ID = i
+		}
+		for _, system := range []string{"gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu", "l3"} {
+			cfg := d.load(t, system)
+			n := mustNode(t, cfg)
+			r, err := n.Run(t.Context(), d.trace, Options{Iterations: true})
+			if err != nil {
+				t.Skip("nothing is served")
+			}
+			e, sum := &r.report, 0.0
+			for _, joules := range parts(e.Components) {
+				sum += joules
+				if joules < 0 {
+					t.Fatalf("%s: %+v", system, e.Components)
+				}
+			}
+			seconds, replicas := r.end.Seconds(), float64(n.Replicas())
+			if !close9(sum, e.Total) || e.Low > e.Total || e.Total > e.High || !close9(e.Watts*seconds, e.Total) || !close9(e.Components.GPU, r.energy.GPU) {
+				t.Fatalf("%s: components are %v J: %+v, the GPUs %v J", system, sum, e, r.energy.GPU)
+			}
+			idle, apart := n.power(energy.Mid).joules(&work{}, units.Second), replicas*seconds
+			inTime := 0.0
+			for i := range r.Iterations {
+				inTime += r.Iterations[i].Joules
+				apart -= (r.Iterations[i].End - r.Iterations[i].Start).Seconds()
+			}
+			if all := inTime + apart*idle; !close9(all, e.Total) {
+				t.Fatalf("%s: iterations and idle time take %v J, all %v J", system, all, e.Total)
+			}
+			over, integral := r.OverTime(n, 7), 0.0
+			column := slices.Index(over.Columns, "power_w")
+			for row := range over.Rows {
+				w, _ := over.Number(row, column)
+				integral += w * (seconds/7 + 1e-12)
+			}
+			if math.Abs(integral-e.Total) > 1e-6*e.Total {
+				t.Fatalf("%s: power over time is %v J, all %v J", system, integral, e.Total)
+			}
+		}
+	})
+}
+
+// TestEnergyOfLongRuns: the same load once more, as the first one ends, takes the same once more, in each component.
+func TestEnergyOfLongRuns(t *testing.T) {
+	for _, system := range Names() {
+		once := equal(8, 700, 30)
+		sets := []string{"run.system=" + system, "model.layers=4", "node.ranksets=1", "rank_pim.placement=balanced"}
+		_, first := energyOf(t, once, sets...)
+		twice := slices.Clone(once)
+		for i := range once {
+			r := once[i]
+			r.ID, r.Arrival = len(twice), first.end
+			twice = append(twice, r)
+		}
+		_, second := energyOf(t, twice, sets...)
+		if second.end != 2*first.end {
+			t.Fatalf("%s: %v, then %v", system, first.end, second.end)
+		}
+		a, b := parts(first.report.Components), parts(second.report.Components)
+		for i := range a {
+			if !close9(2*a[i], b[i]) {
+				t.Errorf("%s: component %d takes %v J, twice %v J", system, i, a[i], b[i])
+			}
+		}
+	}
+}
+
+// TestIdleIsIdle: time in which nothing comes takes the same each second, in all systems, by hand: eight chips a rank.
+func TestIdleIsIdle(t *testing.T) {
+	const later = 7 * units.Second
+	for _, system := range Names() {
+		requests := uneven(6)
+		_, soon := energyOf(t, requests, "run.system="+system)
+		for i := range requests {
+			requests[i].Arrival += later
+		}
+		n, late := energyOf(t, requests, "run.system="+system)
+		const ranks, dimms, rank = 64, 32, 8 * 1.2 * 1e-3
+		want := results.EnergyComponents{
+			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * rank * 37, DRAMRefresh: ranks * rank * (250 - 37) * 560 / 12480.,
+			DIMMBuffers: dimms * 1.5, HostCPUs: 2 * 75, Board: 1000,
+		}
+		want.Cooling = 0.25 * (want.GPU + want.DRAMClosed + want.DRAMRefresh + want.DIMMBuffers + want.HostCPUs + want.Board)
+		a, b, w := parts(soon.report.Components), parts(late.report.Components), parts(want)
+		for i := range a {
+			if watts := (b[i] - a[i]) / later.Seconds(); math.Abs(watts-w[i]) > 1e-6*(w[i]+1) {
+				t.Errorf("%s: component %d draws %v W idle, want %v W", system, i, watts, w[i])
+			}
+		}
+	}
+}
+
+// TestEnergyOfAttentionByHand: what requests of whole rows take on the DIMMs, from the commands that each token asks for.
+func TestEnergyOfAttentionByHand(t *testing.T) {
+	const requests, input, output = 4, 2048, 8
+	n, r := energyOf(t, equal(requests, input, output), "run.system=l3", "model.layers=3")
+	m, tCK := &n.cfg.Model, 625e-12
+	heads := float64(requests * (output - 1) * 3 * m.KVHeads)
+	tokens := 0.0
+	for step := 1; step < output; step++ {
+		tokens += float64(requests*3*m.KVHeads) * float64(input+step)
+	}
+	const milliampere = 8 * 1.2 * 1e-3 // of eight chips
+	read := milliampere * (168 - 52) * 4 * tCK
+	c := &r.report.Components
+	// 4 MACAs of 16 banks for 16 tokens' scores, and 1 for the values of 4: half a burst of each bank a token.
+	unitReads := tokens * 8
+	within := func(what string, got, want, share float64) {
+		if math.Abs(got/want-1) > share {
+			t.Errorf("%s takes %v J, by hand %v J", what, got, want)
+		}
+	}
+	within("what units read", c.PIMRead, unitReads*read*0.54, 0.01)
+	within("banks' units", c.BankUnits, unitReads/16*8*tCK*128*1.129e-3, 0.01)
+	activate := milliampere * (57*74 - 52*52 - 37*22) * tCK
+	// Each 512 tokens open 16 rows twice; a head opens half of them more on average, and 5 for what it appends. Prompts and
+	// vectors come row after row.
+	written := float64(requests*input*3*m.KVHeads)*512 + heads*768
+	within("activation", c.DRAMActivate, (tokens*32/512+heads*(16+5)+written/8192)*activate, 0.005)
+	within("refresh", c.DRAMRefresh, 64*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
+	within("links", c.Links, 8e-11*(written+heads*256), 0.001)
+	within("rank units", c.RankUnits, tokens*4*tCK*(1.812+4.345)*1e-3, 0.35) // 4 clocks a token, and a head's beginning and end
+}
+
+// TestConstantsCount: each constant doubled doubles what rests on it and changes nothing else, in the systems that have it.
+func TestConstantsCount(t *testing.T) {
+	run := func(system, set string) *Result {
+		_, r := energyOf(t, equal(4, 900, 6), "run.system="+system, "model.layers=2", set)
+		return r
+	}
+	known := map[string]string{"dimm_limit": ""}
+	for _, c := range []struct {
+		system, key string
+		parts       []int // that double, or change where in part
+		doubles     bool
+	}{
+		{"l3", "gpu", []int{drawGPU}, true}, {"l3", "dram_currents", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
+		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "pim_read", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
+		{"l3", "relayout_unit", []int{drawRankUnits}, false}, {"l3", "adder_unit", []int{drawRankUnits}, false}, {"l3", "softmax_unit", []int{drawRankUnits}, false},
+		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"l3", "link", []int{drawLinks}, true},
+		{"l3", "cpu_idle", []int{drawCPUs}, true}, {"gpu+cpu", "cpu_busy", []int{drawCPUs}, false}, {"l3", "board", []int{drawBoard}, true}, {"l3", "pue", nil, false},
+	} {
+		known[c.key] = c.system
+		s := energySpec(t)
+		factor := 2.0
+		if c.key == "pim_read" {
+			factor = 0.5 // a share
+		}
+		a, b := run(c.system, "energy.ranks_per_dimm=2"), run(c.system, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))
+		x, y := parts(a.report.Components), parts(b.report.Components)
+		for i := range x {
+			switch rests := slices.Contains(c.parts, i); {
+			case i == drawCooling:
+				if y[i] == x[i] {
+					t.Errorf("%s: cooling is the same", c.key)
+				}
+			case rests && c.doubles && (x[i] == 0 || !close9(y[i], factor*x[i])), rests && y[i] <= x[i] && factor > 1:
+				t.Errorf("%s: component %d takes %v J, then %v J", c.key, i, x[i], y[i])
+			case !rests && y[i] != x[i]:
+				t.Errorf("%s: component %d takes %v J, then %v J", c.key, i, x[i], y[i])
+			}
+		}
+	}
+	for key := range energySpec(t) {
+		if _, ok := known[key]; !ok {
+			t.Errorf("no test of energy.%s", key)
+		}
+	}
+}
+
+// energySpec returns the constants of [energy] by key.
+func energySpec(t *testing.T) map[string]float64 {
+	cfg, err := Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	v := reflect.ValueOf(cfg.Energy)
+	for i := range v.NumField() {
+		if c, ok := v.Field(i).Interface().(energy.Constant); ok {
+			all[v.Type().Field(i).Tag.Get("toml")] = c.Estimate().Value
+		}
+	}
+	return all
+}
