@@ -31,6 +31,7 @@ var bases = []base{
 		"model.experts", "model.active_experts", "model.expert_skew", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.activation_bits"}},
 	{"gpu.preset", "gpu", GPUs, "pcie", []string{"gpu.pytorch.", "gpu.narrow_kv."}},
 	{"dram.preset", "dram", DRAMs, "", nil},
+	{"prices.preset", "prices", PriceLists, "", nil},
 }
 
 // keys are those of the sections that are in every configuration.
@@ -205,6 +206,9 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 	}
 	if !slices.ContainsFunc(l.entries, func(e entry) bool { return strings.HasPrefix(e.key, b.section+".") || e.key == b.key }) {
 		return nil, &input.Error{File: l.file, Expected: "a section [" + b.section + "]"}
+	}
+	if b.kind == PriceLists && l.find("prices.date") == nil {
+		return nil, &input.Error{File: l.file, Key: "prices.date", Expected: "the date of the prices in this file, YYYY-MM-DD"}
 	}
 	for _, e := range l.entries {
 		if section, _, _ := strings.Cut(e.key, "."); e.key != b.key && section != b.section && section != b.also {

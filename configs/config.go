@@ -43,6 +43,7 @@ type Config struct {
 	Serving  scheduler.ServingSpec `toml:"serving"`
 	SLO      scheduler.SLO         `toml:"slo"`
 	Energy   energy.Spec           `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
+	Prices   Prices                `toml:"prices"`
 
 	loader       *Loader
 	sectionsOnly bool // see Options
@@ -99,6 +100,12 @@ func (n *Node) RankCapacity() units.Bytes {
 type DRAM struct {
 	Preset string `toml:"preset"` // part that the section starts from
 	dram.Spec
+}
+
+// Prices is the section [prices]: a dated list and what differs from it.
+type Prices struct {
+	Preset string `toml:"preset"` // list or file that the section starts from
+	energy.Prices
 }
 
 // GPU is the section [gpu]: a measured part and what differs from it.

@@ -15,7 +15,7 @@ import (
 // DefaultPreset is the system preset of a configuration that names none.
 const DefaultPreset = "dgx-a100-l3"
 
-//go:embed systems/*.toml gpus/*.toml models/*.toml
+//go:embed systems/*.toml gpus/*.toml models/*.toml prices/*.toml
 var files embed.FS
 
 // Kind is what a preset describes.
@@ -27,11 +27,12 @@ const (
 	Model         Kind = "model"  // [model]: the key run.model
 	GPUs          Kind = "gpu"    // [gpu]: the key gpu.preset
 	DRAMs         Kind = "dram"   // [dram]: the key dram.preset
+	PriceLists    Kind = "prices" // [prices]: the key prices.preset
 )
 
 // folders of the embedded presets; those of kind DRAMs are tables of package
 // dram.
-var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus"}
+var folders = map[Kind]string{SystemPresets: "systems", Model: "models", GPUs: "gpus", PriceLists: "prices"}
 
 // Preset is the name of a preset and what it is.
 type Preset struct {
@@ -45,7 +46,7 @@ func Presets() []Preset { return slices.Clone(presets()) }
 
 var presets = sync.OnceValue(func() []Preset {
 	var all []Preset
-	for _, kind := range []Kind{SystemPresets, Model, GPUs} {
+	for _, kind := range []Kind{SystemPresets, Model, GPUs, PriceLists} {
 		// Embedded folders are there and sorted by name.
 		paths, _ := fs.Glob(files, folders[kind]+"/*.toml")
 		for _, p := range paths {

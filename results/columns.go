@@ -53,6 +53,12 @@ func Label(column string) string {
 		return "requests in a decode step, maximum"
 	case "energy_token_j":
 		return "energy per output token (J)"
+	case "usd_per_mtoken":
+		return "cost (USD per million output tokens)"
+	case "kg_co2_per_mtoken":
+		return "carbon (kg CO2 per million output tokens)"
+	case "output_tokens_per_s_per_mw":
+		return "throughput of a megawatt (output tokens/s)"
 	case "watts_mean":
 		return "power, mean (W)"
 	case "rate_per_s":

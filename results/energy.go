@@ -61,8 +61,8 @@ func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 	if e.Total == 0 {
 		return
 	}
-	row("site energy", "%s kJ (%s to %s), %s W on average, %s output tokens a kJ; %s of it is assumed", grouped(e.Total/1e3, 1), grouped(e.Low/1e3, 1), grouped(e.High/1e3, 1),
-		grouped(e.Watts, 0), grouped(1e3*e.OutputTokensPerJoule, 1), percent(e.AssumedShare))
+	row("site energy", "%s kJ (%s to %s; %s assumed), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), percent(e.AssumedShare), grouped(e.Watts, 0))
+	row("tokens a kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
 	note := ""
 	if e.DIMM > e.DIMMLimit {
 		note = ": MORE"

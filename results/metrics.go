@@ -46,6 +46,8 @@ func metricName(path []string) string {
 		path = []string{"energy", path[2]}
 	case path[0] == "energy" && !strings.HasSuffix(path[1], "_j") && path[1] != "assumed_share":
 		path = path[1:] // what is of the whole node anyway
+	case path[0] == "cost":
+		path = path[1:]
 	}
 	name := path[0]
 	for _, key := range path[1:] {
@@ -118,9 +120,9 @@ func MetricBetter(column string) Better {
 	switch {
 	case column == "arrivals_rate_per_s":
 		return Neither
-	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_joule"), strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
+	case strings.HasSuffix(column, "_per_s"), strings.HasSuffix(column, "_per_joule"), column == "output_tokens_per_s_per_mw", strings.HasPrefix(column, "utilization_"), column == "goodput_attainment":
 		return Higher
-	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", column == "watts_mean",
+	case strings.HasSuffix(column, "_ms"), strings.HasSuffix(column, "_s"), strings.HasSuffix(column, "_j"), strings.HasSuffix(column, "_w") && column != "dimm_limit_w", column == "watts_mean", strings.Contains(column, "usd"), column == "kg_co2_per_mtoken",
 		column == "rejected_requests", column == "refused_requests", column == "expired_requests", column == "preemptions", column == "stall_count", column == "rankset_imbalance":
 		return Lower
 	}

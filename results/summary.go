@@ -66,6 +66,7 @@ type Summary struct {
 	Utilization      Utilization  `json:"utilization"`
 	Energy           Energy       `json:"energy_j"`
 	EnergyReport     EnergyReport `json:"energy"` // of the whole node
+	Cost             CostReport   `json:"cost"`
 	// RanksetImbalance is the busiest rankset's attention time within a layer of a
 	// sub-batch over the mean of all ranksets, weighted by time: at least 1, and 0
 	// where nothing decodes.

@@ -53,11 +53,12 @@ func sample() *Summary {
 		Queue:     Latency{4000.5, 9.25, 10_000, 40_000, 110_000, 1_400_000.75}, TPOT: Latency{100.25, 98.5, 120.125, 135.5, 150.0625, 900.5},
 		RequestsInSystem: 730.25, Saturated: true,
 		DecodeBatch: Batch{540.75, 541.5, 612}, Iterations: 32_767, RejectedRequests: 2, RefusedRequests: 5, ExpiredRequests: 6, Preemptions: 3,
-		Iteration:        Iteration{70.25, 40.125, 10.0625, 20.0625},
-		Utilization:      Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
-		Energy:           Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
+		Iteration:   Iteration{70.25, 40.125, 10.0625, 20.0625},
+		Utilization: Utilization{0.25, 0.875, 0.0625, 0.03125, 0.125},
+		Energy:      Energy{1_500_000, 300_000, 900_000, 300_000, 0.11825},
 		EnergyReport: EnergyReport{3_000_000.5, 2_000_000.25, 5_000_000.75,
 			EnergyComponents{1_500_000, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26}, "assumption", 0.625, 4.25, 4.5, 1279.5, 5.5, 12.5, 15.25, 10},
+		Cost:             CostReport{"prices-2025-12", "2025-12-01", "press", 250_000.5, 12.5, 0.375, 3.75, 1.5, 9.25, 1_250_000.5, 0.875},
 		RanksetImbalance: 1.375,
 		KVBytes:          KVBytes{2 * units.TiB, 3 * units.TiB / 2}, KVFragmentation: 0.015625, Attention: Attention{Policy: "quest", Context: 4096.5, Attended: 1020.5, ByLayer: []float64{4096.5, 508.5}}, WallS: 1.5,
 	}
@@ -96,7 +97,7 @@ func TestSummaryJSON(t *testing.T) {
 	}
 	want := strings.Fields(`schema system model gpu trace arrivals seed config_sha256 simulated_s output_tokens_per_s total_tokens_per_s requests_per_s goodput slo_ms
 		tbt_ms tbt_decode_ms stall_ms ttft_ms e2e_ms queue_ms tpot_ms requests_in_system_mean saturated decode_batch iteration_ms iterations
-		rejected_requests refused_requests expired_requests preemptions utilization energy_j energy rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
+		rejected_requests refused_requests expired_requests preemptions utilization energy_j energy cost rankset_imbalance kv_bytes kv_fragmentation attention wall_s`)
 	if !slices.Equal(keys, want) {
 		t.Errorf("keys %v, want %v", keys, want)
 	}

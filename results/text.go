@@ -71,6 +71,7 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("of it", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
 	}
 	s.EnergyReport.writeText(row)
+	s.Cost.writeText(row)
 	if s.RanksetImbalance > 0 {
 		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
 	}

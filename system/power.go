@@ -138,13 +138,12 @@ func (n *Node) power(at energy.Place) *power {
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
 	channels, ranks := float64(cfg.ReplicaChannels()), float64(cfg.ReplicaChannels()*cfg.Node.Ranksets)
-	dimms := channels * float64((cfg.Node.Ranksets+cfg.Energy.RanksPerDIMM-1)/cfg.Energy.RanksPerDIMM)
 	d := newRankDraw(&cfg.DRAM.Spec, &e)
 
 	p := &power{pue: e.PUE}
 	t := &p.each[ofTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
-	t[drawRefresh], t[drawClosed], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, dimms*e.DIMMBuffer
+	t[drawRefresh], t[drawClosed], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, channels*float64(dimms(cfg))*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[ofGPUWork][drawGPU] = e.GPU
 	p.each[ofGPUTime][drawGPU] = -t[drawGPU]

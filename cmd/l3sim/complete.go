@@ -25,6 +25,7 @@ var values = map[string]struct {
 	"system":     {system.Names, false},
 	"model":      {func() []string { return configs.Names(configs.Model) }, true},
 	"gpu":        {func() []string { return configs.Names(configs.GPUs) }, true},
+	"prices":     {func() []string { return configs.Names(configs.PriceLists) }, true},
 	"base":       {func() []string { return configs.Names(configs.GPUs) }, true},
 	"trace":      {traces.BuiltinNames, true},
 	"kind":       {figure.Kinds, false},

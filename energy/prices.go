@@ -1,0 +1,151 @@
+package energy
+
+import (
+	"strings"
+	"time"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Prices is a dated price list, in US dollars.
+type Prices struct {
+	Name string    `toml:"name"` // of the list
+	Date string    `toml:"date"` // of its prices, YYYY-MM-DD
+	GPU  GPUPrices `toml:"gpu"`
+	DIMM DIMMPrice `toml:"dimm"`
+	// Server is what a node costs without GPUs and DIMMs: chassis, CPUs, switches, network, disks.
+	Server      Constant `toml:"server"`
+	Years       Constant `toml:"years"`       // after which a node is worth nothing
+	Utilisation Constant `toml:"utilisation"` // share of that time in which it serves as in the run
+	Electricity Constant `toml:"electricity"` // USD for each kWh
+	Carbon      Constant `toml:"carbon"`      // kg of CO2 for each kWh
+}
+
+// GPUPrices is USD for each GPU.
+type GPUPrices struct {
+	A100Small Constant `toml:"a100_sxm_40gb"` // USD for a GPU of this name
+	A100      Constant `toml:"a100_sxm_80gb"` // USD for a GPU of this name, and for a100-paper
+	H100      Constant `toml:"h100_sxm"`      // USD for a GPU of this name
+	H200      Constant `toml:"h200_sxm"`      // USD for a GPU of this name
+	A6000     Constant `toml:"rtx_a6000"`     // USD for a GPU of this name
+	Other     Constant `toml:"other"`         // USD for any other GPU
+	HBMPIM    Constant `toml:"hbm_pim"`       // factor on the price of a GPU with units in its memory
+}
+
+// DIMMPrice is USD for each GiB of DIMMs.
+type DIMMPrice struct {
+	DDR4      Constant `toml:"ddr4"`       // USD a GiB, modules up to 64 GiB
+	DDR4Large Constant `toml:"ddr4_large"` // USD a GiB, larger modules
+	DDR5      Constant `toml:"ddr5"`       // USD a GiB, modules up to 64 GiB
+	DDR5Large Constant `toml:"ddr5_large"` // USD a GiB, larger modules
+	Other     Constant `toml:"other"`      // USD a GiB of any other memory
+	BankPIM   Constant `toml:"bank_pim"`   // factor where banks have units
+	RankPIM   Constant `toml:"rank_pim"`   // factor where the buffer chip has them
+}
+
+// Check has the rules of the section [prices].
+func (p *Prices) Check(c *input.Check) {
+	c.That(p.Name != "", "name", p.Name, "the name of the list")
+	_, err := time.Parse(time.DateOnly, p.Date)
+	c.That(err == nil, "date", p.Date, "the date of the prices, YYYY-MM-DD")
+	for _, s := range []struct {
+		prefix  string
+		section any
+	}{{"gpu.", &p.GPU}, {"dimm.", &p.DIMM}, {"", p}} {
+		constants(s.section, func(key string, v Constant) {
+			low, high := 0.0, 1e9
+			switch {
+			case key == "utilisation":
+				low, high = 0.001, 1
+			case key == "years":
+				low, high = 0.1, 100
+			case strings.HasSuffix(key, "_pim"):
+				low = 0.1
+			}
+			within(c, s.prefix+key, v, low, high)
+		})
+	}
+}
+
+// Equipment is what a node consists of.
+type Equipment struct {
+	GPU     string // its name
+	GPUs    int
+	HBMPIM  bool
+	Memory  string // the name of the DRAM part, which begins with its standard
+	DIMMs   int
+	DIMMGiB float64 // of each
+	BankPIM bool    // units beside banks
+	RankPIM bool    // units on the buffer chip
+}
+
+// Cost is what a node costs at a place of all bands, and how well that is known.
+type Cost struct {
+	Capital float64 // USD for the node
+	PerHour float64 // USD for an hour in which it serves, electricity included
+	Energy  float64 // USD of it for electricity
+	CO2     float64 // kg for an hour of electricity
+	Grade   Grade
+}
+
+// Cost returns what equipment costs that draws so many watts while it serves. At the low place of the bands it lasts
+// longest and serves most.
+func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
+	of := func(k Constant, at Place) float64 {
+		x := k.Estimate()
+		c.Grade = Worse(c.Grade, x.Grade)
+		return x.At(at)
+	}
+	opposite := High - at
+	gpu, dimm := of(p.GPU.of(e.GPU), at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
+	if e.HBMPIM {
+		gpu *= of(p.GPU.HBMPIM, at)
+	}
+	if e.BankPIM {
+		dimm *= of(p.DIMM.BankPIM, at)
+	}
+	if e.RankPIM {
+		dimm *= of(p.DIMM.RankPIM, at)
+	}
+	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
+	kW := watts / 1000
+	c.Energy = kW * of(p.Electricity, at)
+	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilisation, opposite))
+	c.CO2 = kW * p.Carbon.Estimate().At(at)
+	return c
+}
+
+const hoursPerYear = 8766 // 365.25 days
+
+// of returns the price of a GPU of a name.
+func (g *GPUPrices) of(name string) Constant {
+	switch name {
+	case "a100-sxm-40gb":
+		return g.A100Small
+	case "a100-sxm-80gb", "a100-paper":
+		return g.A100
+	case "h100-sxm":
+		return g.H100
+	case "h200-sxm":
+		return g.H200
+	case "rtx-a6000":
+		return g.A6000
+	}
+	return g.Other
+}
+
+// of returns the price of a GiB of modules of a part, each with so many.
+func (d *DIMMPrice) of(part string, gib float64) Constant {
+	large := gib > 64
+	switch {
+	case strings.HasPrefix(part, "ddr4") && large:
+		return d.DDR4Large
+	case strings.HasPrefix(part, "ddr4"):
+		return d.DDR4
+	case strings.HasPrefix(part, "ddr5") && large:
+		return d.DDR5Large
+	case strings.HasPrefix(part, "ddr5"):
+		return d.DDR5
+	}
+	return d.Other
+}

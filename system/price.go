@@ -1,0 +1,47 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
+)
+
+// equipment returns what the node of a configuration consists of.
+func equipment(cfg *configs.Config) energy.Equipment {
+	s, ranks := systemOf(cfg.Run.System), cfg.Energy.RanksPerDIMM
+	unit := s.kv.unit
+	if unit == "" {
+		unit = cfg.PIM.ProcessingUnit
+	}
+	return energy.Equipment{
+		GPU: cfg.GPU.Name, GPUs: cfg.Node.GPUs, HBMPIM: s.kv.inHBM, Memory: cfg.DRAM.Preset, DIMMs: cfg.Node.Channels * dimms(cfg),
+		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks),
+		BankPIM: s.kv.inDIMM && unit == pim.BankPU, RankPIM: s.kv.inDIMM && unit == pim.RankPU,
+	}
+}
+
+// dimms returns the DIMMs of a channel.
+func dimms(cfg *configs.Config) int {
+	return (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
+}
+
+// cost returns what a run costs that emits so many tokens a second.
+func cost(cfg *configs.Config, e *results.EnergyReport, tokensPerS float64) results.CostReport {
+	p, node := &cfg.Prices.Prices, equipment(cfg)
+	r := results.CostReport{Prices: p.Name, Date: p.Date}
+	if tokensPerS == 0 || e.Total == 0 {
+		return r
+	}
+	seconds, million := e.Total/e.Watts, tokensPerS*3600/1e6 // tokens an hour
+	var at [energy.Places]energy.Cost
+	for place, joules := range [energy.Places]float64{e.Low, e.Total, e.High} {
+		at[place] = p.Cost(&node, joules/seconds, energy.Place(place))
+	}
+	mid := &at[energy.Mid]
+	r.Grade, r.Capital, r.PerHour, r.EnergyPerHour = string(mid.Grade), mid.Capital, mid.PerHour, mid.Energy
+	r.PerMToken, r.PerMTokenLow, r.PerMTokenHigh = mid.PerHour/million, at[energy.Low].PerHour/million, at[energy.High].PerHour/million
+	r.TokensPerMW, r.CO2PerMToken = tokensPerS/(e.Watts/1e6), mid.CO2/million
+	return r
+}
