@@ -3,9 +3,9 @@ package dram
 // Command is a DRAM command, the processing-in-memory ones included.
 type Command uint8
 
-// The commands. ACT to REF are those of JESD79-4 ("Command Truth
-// Table"); the last three and ACTA are the DIMM-PIM's and move on a rank's
-// private buses.
+// The commands of all standards, by JEDEC's names; a standard's table says which it has,
+// and what they do. REF is REFab, PREA is PREab. ACTA, MACA, RDRES and WRBUF are the
+// DIMM-PIM's and move on a rank's private buses.
 const (
 	ACT   Command = iota // activate a row of one bank
 	ACTA                 // activate the same row in all banks of a rank at once, breaking tRRD and tFAW
@@ -19,12 +19,24 @@ const (
 	MACA                 // read a column in all banks of a rank into the bank processing units
 	RDRES                // read 64 B of the result buffers over the rank's data bus, past the banks
 	WRBUF                // write 64 B into the shared buffers over the rank's data bus, past the banks
+	REFsb                // refresh the same bank of every bank group
+	REFpb                // refresh one bank, or a pair
+	PREsb                // precharge the same bank of every bank group
+	RFM                  // refresh management of all banks
+	RFMsb                // refresh management of the same bank of every bank group
+	RFMpb                // refresh management of one bank, or a pair
+	CAS                  // start the data clock (WCK) of a rank
+	PDE                  // enter power-down
+	PDX                  // leave power-down
+	SRE                  // enter self-refresh
+	SRX                  // leave self-refresh
 
 	Commands = iota // how many there are
 )
 
 var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
+	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX",
 }
 
 // String returns the name that command logs use.
@@ -61,7 +73,7 @@ func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
 // and bank -1.
 func (c Command) AllBank() bool {
 	switch c {
-	case ACTA, PREA, REF, MACA, RDRES, WRBUF:
+	case ACTA, PREA, REF, MACA, RDRES, WRBUF, RFM, CAS, PDE, PDX, SRE, SRX:
 		return true
 	}
 	return false

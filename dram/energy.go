@@ -68,10 +68,12 @@ func (e Energy) Plus(o Energy) Energy {
 // read burst a bank, an upper bound since its data does not reach the pins.
 // RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
-	spec   *Spec
-	counts [Slots]int64
-	ranks  []rankStandby
-	opened []int64 // clock of the last ACT of each bank, over all ranks
+	spec     *Spec
+	table    *Standard
+	counts   [Slots]int64
+	recovery [Slots]int64 // steps from RDA and WRA to their precharge
+	ranks    []rankStandby
+	opened   []int64 // clock of the last ACT of each bank, over all ranks
 }
 
 // rankStandby tracks how long a rank has had rows open.
@@ -84,7 +86,9 @@ type rankStandby struct {
 
 // NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
 func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
-	return &EnergyMeter{spec: spec, ranks: make([]rankStandby, ranks), opened: make([]int64, ranks*spec.Banks())}
+	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks), opened: make([]int64, ranks*spec.Banks())}
+	m.recovery[RDA], m.recovery[WRA] = spec.Steps(spec.TRTP), spec.Steps(spec.WriteRecovery())
+	return m
 }
 
 // Add counts n commands that leave the open banks as they are.
@@ -94,20 +98,38 @@ func (m *EnergyMeter) Add(cmd Command, n int64) { m.counts[cmd] += n }
 // clocks.
 func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	m.counts[cmd&(Slots-1)]++
-	switch cmd {
-	case ACT:
-		m.open(int(a.Rank), 1<<m.bank(a), clock)
-	case ACTA:
-		m.open(int(a.Rank), m.allBanks(), clock)
-	case PRE:
-		m.close(int(a.Rank), 1<<m.bank(a), clock)
-	case RDA:
-		m.autoPrecharge(a, clock+int64(m.spec.TRTP))
-	case WRA:
-		m.autoPrecharge(a, clock+int64(m.spec.WriteRecovery()))
-	case PREA:
-		m.close(int(a.Rank), m.allBanks(), clock)
+	action := &m.table.commands[cmd]
+	switch action.Leaves {
+	case Open:
+		m.open(int(a.Rank), m.banks(action.Span, a), clock)
+	case Closed:
+		if cmd == RDA || cmd == WRA {
+			m.autoPrecharge(cmd, a, clock)
+		} else if action.Span == WholeChannel {
+			perPseudo := max(1, len(m.ranks)/m.table.PseudoChannels)
+			for r := int(a.Rank) / perPseudo * perPseudo; r < (int(a.Rank)/perPseudo+1)*perPseudo; r++ {
+				m.close(r, m.allBanks(), clock)
+			}
+		} else {
+			m.close(int(a.Rank), m.banks(action.Span, a), clock)
+		}
 	}
+}
+
+// banks returns the banks of a command in its rank.
+func (m *EnergyMeter) banks(span Span, a Address) uint64 {
+	switch span {
+	case OneBank:
+		return 1 << m.bank(a)
+	case WholeRank, WholeChannel:
+		return m.allBanks()
+	}
+	var banks uint64
+	bank, stride, end := m.spec.spanned(span, a)
+	for ; bank < end; bank += stride {
+		banks |= 1 << bank
+	}
+	return banks
 }
 
 func (m *EnergyMeter) bank(a Address) uint {
@@ -128,11 +150,12 @@ func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 	}
 }
 
-// autoPrecharge closes a's bank: the device begins the precharge at clock, and
-// not before tRAS is over.
-func (m *EnergyMeter) autoPrecharge(a Address, clock int64) {
+// autoPrecharge closes a's bank: the device begins the precharge when an explicit one could,
+// and not before tRAS is over.
+func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
+	clock += m.recovery[cmd&(Slots-1)]
 	opened := m.opened[int(a.Rank)*m.spec.Banks()+int(m.bank(a))]
-	m.close(int(a.Rank), 1<<m.bank(a), max(clock, opened+int64(m.spec.TRAS)))
+	m.close(int(a.Rank), 1<<m.bank(a), max(clock, opened+m.spec.Steps(m.spec.TRAS)))
 }
 
 // close takes banks out at the given clock, which for an auto-precharge lies
@@ -171,13 +194,47 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	// A rank is precharged while it refreshes: its standby is IDD2N.
 	ref := unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC)
 
-	banks := int64(s.Banks())
-	n := &m.counts
-	return Energy{
-		ActivateJoules:   max(0, act) * float64(n[ACT]+banks*n[ACTA]),
-		ReadJoules:       max(0, read) * float64(n[RD]+n[RDA]+n[RDRES]+banks*n[MACA]),
-		WriteJoules:      max(0, write) * float64(n[WR]+n[WRA]+n[WRBUF]),
-		RefreshJoules:    ref * float64(n[REF]),
-		BackgroundJoules: unit * (float64(p.IDD3N*float64(active)) + float64(p.IDD2N*float64(total-active))),
+	var acts, reads, writes int64
+	var refreshes float64
+	for c, n := range m.counts[:Commands] {
+		a, cmd := &m.table.commands[c], Command(c)
+		switch {
+		case a.Leaves == Open:
+			acts += n * m.concerned(a.Span)
+		case cmd.IsRead():
+			reads += n
+		case cmd == MACA:
+			reads += n * m.concerned(a.Span)
+		case cmd.IsWrite():
+			writes += n
+		}
+		for _, r := range m.table.Refreshes {
+			if r.Command == cmd { // each bank costs the same, however few refresh at once
+				refreshes += float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks()))
+			}
+		}
 	}
+	steps := float64(m.table.StepsPerClock)
+	return Energy{
+		ActivateJoules:   max(0, act) * float64(acts),
+		ReadJoules:       max(0, read) * float64(reads),
+		WriteJoules:      max(0, write) * float64(writes),
+		RefreshJoules:    ref * refreshes,
+		BackgroundJoules: unit * (float64(p.IDD3N*float64(active)) + float64(p.IDD2N*float64(total-active))) / steps,
+	}
+}
+
+// concerned returns the banks that a command of that span concerns.
+func (m *EnergyMeter) concerned(span Span) int64 {
+	switch span {
+	case OneBank:
+		return 1
+	case BankPair:
+		return 2
+	case SameBanks:
+		return int64(m.spec.BankGroups)
+	case WholeChannel:
+		return int64(m.spec.Banks() * max(1, len(m.ranks)/m.table.PseudoChannels))
+	}
+	return int64(m.spec.Banks())
 }

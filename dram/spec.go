@@ -1,27 +1,32 @@
 package dram
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/units"
 )
 
-// Spec is the organisation and timing of one rank of DDR devices. Timing is in
-// clocks of TCK, named as in JESD79-4. LookupSpec gives the standard parts;
-// configuration may change any field.
+// Spec is the organisation and timing of one rank of devices of a standard. Timing is in
+// clocks of TCK, named as in JESD79-4; what other standards have besides is in their tables,
+// see Timing. LookupSpec gives the parts; configuration may change any field.
 type Spec struct {
-	Name string `toml:"name"` // of the part
+	Name     string `toml:"name"`     // of the part
+	Standard string `toml:"standard"` // whose rules it obeys: ddr4, ddr5, ...
 
 	// Organisation.
 	BankGroups    int `toml:"bank_groups"`     // bank groups of a device
 	BanksPerGroup int `toml:"banks_per_group"` // banks of a bank group
 	Rows          int `toml:"rows"`            // rows of a bank
 	Columns       int `toml:"columns"`         // column addresses of a row, each DeviceWidth bits
-	DeviceWidth   int `toml:"device_width"`    // data pins of a chip: 4, 8 or 16
-	BusWidth      int `toml:"bus_width"`       // data pins of a rank without ECC: 64
-	BurstLength   int `toml:"burst_length"`    // transfers of a burst: 8, on both clock edges
+	DeviceWidth   int `toml:"device_width"`    // data pins of a chip: 4, 8 or 16 in DDR4
+	BusWidth      int `toml:"bus_width"`       // data pins of a rank without ECC: 64 in DDR4
+	BurstLength   int `toml:"burst_length"`    // transfers of a burst: 8 in DDR4
 
 	// Timing.
-	TCK   units.Duration `toml:"tCK"`    // clock period; data moves at twice the clock
+	TCK   units.Duration `toml:"tCK"`    // clock period of CK
 	CL    int            `toml:"CL"`     // read to first data (RL, without additive latency)
 	CWL   int            `toml:"CWL"`    // write to first data (WL, without additive latency)
 	TRCD  int            `toml:"tRCD"`   // ACT to column access, same bank
@@ -43,13 +48,18 @@ type Spec struct {
 	// channel's, not the device's: JESD79-4 leaves it to the system.
 	TRTRS int `toml:"tRTRS"`
 
+	// Timings are those of the standard's own that differ from its table.
+	Timings Timings `toml:"timings"`
+
 	Power PowerSpec `toml:"power"`
+
+	standard *Standard // of that name, found when it is first needed
+	depth    int       // of timings that are being found
 }
 
-// turnaroundClocks is the gap between read and write data on the bus in one rank, in
-// clocks: RD to WR is CL + BL/2 + 2 - CWL with a preamble of one clock
-// (JESD79-4, "Read to Write").
-const turnaroundClocks = 2
+// DefaultStandard is whose rules a Spec without a standard obeys, such as one of a log that
+// was written before parts had one.
+const DefaultStandard = "ddr4"
 
 // MaxClock bounds the clocks of any input, so that sums of a clock and
 // constraints stay far from overflow.
@@ -66,8 +76,23 @@ const MaxRefreshDebt = 8
 // bits of a word.
 const maxBanks = 64
 
-// BurstClocks returns the clocks that a burst holds the data bus, BL/2.
-func (s *Spec) BurstClocks() int { return s.BurstLength / 2 }
+// BurstClocks returns the clocks that a burst holds the data bus, BL/2 in DDR4.
+func (s *Spec) BurstClocks() int { return s.BurstLength / s.table().TransfersPerClock }
+
+// Rules returns the standard of s. Check has refused a name that no table has.
+func (s *Spec) Rules() *Standard { return s.table() }
+
+// Steps returns clocks in steps, which State, checker and logs count: in most standards a
+// step is a clock.
+func (s *Spec) Steps(clocks int) int64 { return int64(clocks * s.table().StepsPerClock) }
+
+// DataEnd returns the steps from a read or write to the end of its burst.
+func (s *Spec) DataEnd(c Command) int64 {
+	if c.IsWrite() {
+		return s.Steps(s.CWL + s.BurstClocks())
+	}
+	return s.Steps(s.CL + s.BurstClocks())
+}
 
 // BurstBytes returns the bytes of one burst over the whole rank.
 func (s *Spec) BurstBytes() int { return s.BurstLength * s.BusWidth / 8 }
@@ -89,10 +114,41 @@ func (s *Spec) RankBytes() units.Bytes {
 	return units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes()
 }
 
+// DataClockKeeps returns the steps during which the data clock runs on after c, 0 where the
+// standard has none or c does not concern it. The command that starts it keeps it for a clock.
+func (s *Spec) DataClockKeeps(c Command) int64 {
+	sync := s.table().sync
+	switch {
+	case sync == nil:
+		return 0
+	case c == sync.command:
+		return s.Steps(1)
+	case c.IsRead() || c.IsWrite():
+		return s.Steps(int(sync.keeps(s.scope()).n))
+	}
+	return 0
+}
+
+// Spanned returns the banks of its rank that c concerns at a, as numbers within the rank from
+// first to before end.
+func (s *Spec) Spanned(c Command, a Address) (first, stride, end int) {
+	switch span := s.table().commands[c].Span; span {
+	case OneBank:
+		bank := int(a.BankGroup)*s.BanksPerGroup + int(a.Bank)
+		return bank, 1, bank + 1
+	case BankPair, SameBanks:
+		return s.spanned(span, a)
+	}
+	return 0, 1, s.Banks()
+}
+
 // Bandwidth returns the peak data rate of the rank's bus.
 func (s *Spec) Bandwidth() units.Bandwidth {
 	return units.Bandwidth(float64(s.BurstBytes()) / (float64(s.BurstClocks()) * s.TCK.Seconds()))
 }
+
+// WriteRecovery returns write command to precharge: WL + burst + tWR.
+func (s *Spec) WriteRecovery() int { return s.CWL + s.BurstClocks() + s.TWR }
 
 // Nanoseconds returns clocks in nanoseconds.
 func (s *Spec) Nanoseconds(clocks int64) float64 {
@@ -101,6 +157,15 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 
 // Check has the rules of the section [dram].
 func (s *Spec) Check(c *input.Check) {
+	table := s.table()
+	if table == nil {
+		var names []string
+		for _, t := range Standards() {
+			names = append(names, t.Name)
+		}
+		input.OneOf(c, "standard", s.Standard, names...)
+		return
+	}
 	power := func(key string, v, high int) {
 		c.That(v >= 1 && v <= high && v&(v-1) == 0, key, v, "a power of two, 1 to %d", high)
 	}
@@ -108,13 +173,14 @@ func (s *Spec) Check(c *input.Check) {
 	power("banks_per_group", s.BanksPerGroup, 16)
 	power("rows", s.Rows, 1<<24)
 	power("columns", s.Columns, 1<<16)
-	w := s.DeviceWidth // JESD79-4, section 2: the widths that DDR4 comes in
-	c.That(w == 4 || w == 8 || w == 16, "device_width", w, "4, 8 or 16")
+	w := s.DeviceWidth
+	c.That(slices.Contains(table.DeviceWidths, w), "device_width", w, "%s", widthsText(table.DeviceWidths))
 	power("bus_width", s.BusWidth, 1024)
 	power("burst_length", s.BurstLength, 64)
 	if c.OK() {
 		c.That(w <= s.BusWidth, "device_width", w, "at most bus_width = %d", s.BusWidth)
-		c.That(s.BurstLength >= 2 && s.BurstLength <= s.Columns, "burst_length", s.BurstLength, "2 to columns = %d", s.Columns)
+		low := table.TransfersPerClock
+		c.That(s.BurstLength >= low && s.BurstLength <= s.Columns, "burst_length", s.BurstLength, "%d to columns = %d", low, s.Columns)
 		c.That(s.BusWidth*s.BurstLength%8 == 0, "bus_width", s.BusWidth, "whole bytes a burst")
 	}
 	if c.OK() {
@@ -131,7 +197,17 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("power", &s.Power)
 	if c.OK() {
 		s.compareTimings(c)
+		c.Fails("", s.checkRules())
 	}
+}
+
+// widthsText lists numbers: "4, 8 or 16".
+func widthsText(of []int) string {
+	text := strings.Trim(fmt.Sprint(of), "[]")
+	if i := strings.LastIndexByte(text, ' '); i >= 0 {
+		text = strings.ReplaceAll(text[:i], " ", ", ") + " or " + text[i+1:]
+	}
+	return text
 }
 
 // compareTimings has the rules of timings that could contradict each other.
@@ -139,7 +215,7 @@ func (s *Spec) compareTimings(c *input.Check) {
 	c.That(s.TRC >= s.TRAS, "tRC", s.TRC, "at least tRAS = %d", s.TRAS)
 	c.That(s.TRRDL >= s.TRRDS, "tRRD_L", s.TRRDL, "at least tRRD_S = %d", s.TRRDS)
 	c.That(s.TCCDL >= s.TCCDS, "tCCD_L", s.TCCDL, "at least tCCD_S = %d", s.TCCDS)
-	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least burst_length/2 = %d", s.BurstClocks())
+	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least the burst's %d", s.BurstClocks())
 	least := s.TRFC + 2*s.LongestAccess()
 	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.LongestAccess())
 }

@@ -2,14 +2,14 @@ package dram
 
 import (
 	"math"
-	"slices"
+	"sync"
 )
 
 // Slots is the number of entries of a Node: commands rounded up to a power of
 // two, so that an index masked by Slots-1 needs no bounds check.
-const Slots = 16
+const Slots = 32
 
-// Node holds, for each command, the first clock at which the constraints seen
+// Node holds, for each command, the first step at which the constraints seen
 // by one bank, bank group or rank allow it.
 type Node [Slots]int64
 
@@ -19,18 +19,26 @@ type step struct {
 	clocks int64
 }
 
-// window is a constraint over the last size commands of one kind in a rank.
+// window is a constraint over the last size commands of one kind in a rank, or in all ranks of
+// a pseudo-channel or of the channel, whose first rank keeps the ring.
 type window struct {
 	next   uint8
+	scope  Scope
 	size   int
 	clocks int64
 	ring   int // offset of the ring in a rank's rings
+	index  int // of its next entry in a rank's positions
 }
 
 // program is what issuing one command does, by scope.
 type program struct {
-	bank, group, rank, other []step
-	windows                  []window
+	bank, group, rank    []step
+	other, pseudo, whole []step // other ranks, all of the pseudo-channel, all of the channel
+	windows              []window
+	wide                 bool // any of the two lines above
+	span                 Span
+	leaves               BankState
+	keeps                int64 // steps that the data clock runs on after it
 }
 
 // State is the timing state of all ranks of one channel: which row each bank
@@ -38,22 +46,23 @@ type program struct {
 // of its arguments it is the inner loop of controller and PIM programs:
 // addresses must lie within the spec.
 //
-// The command bus (one command a clock) and the data bus beyond what the rows
+// The command buses (CommandBuses, or one command a clock) and the data bus beyond what the rows
 // say are the caller's. So is the legality of a command in the bank's state: a RD
-// needs its row open.
+// needs its row open, and the data clock where the standard has one (ClockRuns).
+//
+// Clocks are steps of the standard, in most a clock of CK.
 type State struct {
-	spec     *Spec
-	programs [Slots]program
-	ranks    []Node
-	groups   []Node
-	banks    []Node
-	rows     []int32 // open row of each bank, or -1
-	rings    []int64 // issue clocks for windows, by rank
-	ringPos  []int   // next entry of each window's ring, by rank
-	ringSize int     // entries of all rings of one rank
-	windows  int     // windows of one rank
+	spec *Spec
+	*compiled
+	running []int64 // by rank: step until which the data clock runs
+	ranks   []Node
+	groups  []Node
+	banks   []Node
+	rows    []int32 // open row of each bank, or -1
+	rings   []int64 // issue clocks for windows, by rank
+	ringPos []int   // next entry of each window's ring, by rank
 
-	groupsPerRank, banksPerGroup, banksPerRank int
+	groupsPerRank, banksPerGroup, banksPerRank, ranksPerPseudo int
 }
 
 // never is a clock so early that no constraint reaches from it.
@@ -64,45 +73,92 @@ const never = math.MinInt64 / 2
 // Issue is cheaper the fewer there are.
 func NewState(spec *Spec, ranks int, asked ...Command) *State {
 	if len(asked) == 0 {
-		asked = anyCommand
+		asked = spec.table().Commands()
 	}
 	s := &State{
-		spec:          spec,
-		ranks:         make([]Node, ranks),
-		groups:        make([]Node, ranks*spec.BankGroups),
-		banks:         make([]Node, ranks*spec.Banks()),
-		rows:          make([]int32, ranks*spec.Banks()),
-		groupsPerRank: spec.BankGroups, banksPerGroup: spec.BanksPerGroup, banksPerRank: spec.Banks(),
+		spec:           spec,
+		ranks:          make([]Node, ranks),
+		groups:         make([]Node, ranks*spec.BankGroups),
+		banks:          make([]Node, ranks*spec.Banks()),
+		rows:           make([]int32, ranks*spec.Banks()),
+		running:        make([]int64, ranks),
+		ranksPerPseudo: max(1, ranks/spec.table().PseudoChannels),
+		groupsPerRank:  spec.BankGroups, banksPerGroup: spec.BanksPerGroup, banksPerRank: spec.Banks(),
 	}
-	s.compile(slices.DeleteFunc(spec.Constraints(), func(c Constraint) bool { return !slices.Contains(asked, c.Next) }))
+	s.compiled = compiledFor(spec, asked)
 	s.rings = make([]int64, ranks*s.ringSize)
 	s.ringPos = make([]int, ranks*s.windows)
 	s.Reset()
 	return s
 }
 
-// compile sorts the rows by the command that sets them. Of rows that differ in
-// distance only the longest one counts.
-func (s *State) compile(rows []Constraint) {
-	for _, c := range rows {
+// compiled is the rules of a spec for the commands that are asked of. States share it.
+type compiled struct {
+	programs [Slots]program
+	used     int // entries of a Node that anything changes
+	ringSize int // entries of all rings of one rank
+	windows  int // windows of one rank
+}
+
+// compiledKey is what compiled follows from. Of asked there is a bit for each command.
+type compiledKey struct {
+	spec  Spec
+	asked uint32
+}
+
+// compilations keeps those of the latest specs: a PIM program's tables make thousands of states.
+var compilations struct {
+	sync.Mutex
+	kept map[compiledKey]*compiled
+}
+
+// maxCompilations bounds what is kept.
+const maxCompilations = 64
+
+// compiledFor returns the rules of spec, compiled.
+func compiledFor(spec *Spec, asked []Command) *compiled {
+	key := compiledKey{spec: *spec}
+	for _, c := range asked {
+		key.asked |= 1 << c
+	}
+	compilations.Lock()
+	defer compilations.Unlock()
+	p := compilations.kept[key]
+	if p == nil {
+		p = compile(spec, key.asked)
+		if compilations.kept == nil || len(compilations.kept) == maxCompilations {
+			compilations.kept = map[compiledKey]*compiled{}
+		}
+		compilations.kept[key] = p
+	}
+	return p
+}
+
+// compile sorts the rows for the asked commands by the command that sets them. Of rows that
+// differ in distance only the longest one counts.
+func compile(spec *Spec, asked uint32) *compiled {
+	s := &compiled{}
+	for c := range s.programs[:Commands] {
+		p, a := &s.programs[c], spec.table().commands[c]
+		p.span, p.leaves, p.keeps = a.Span, a.Leaves, spec.DataClockKeeps(Command(c))
+	}
+	for _, c := range spec.Constraints() {
+		if asked>>c.Next&1 == 0 {
+			continue
+		}
 		p := &s.programs[c.Command]
+		s.used = max(s.used, int(c.Next)+1)
+		p.wide = p.wide || c.Window > 1 || c.Scope > SameRank
 		if c.Window > 1 {
-			p.windows = append(p.windows, window{uint8(c.Next), c.Window, int64(c.Clocks), s.ringSize})
+			p.windows = append(p.windows, window{uint8(c.Next), c.Scope, c.Window, int64(c.Clocks), s.ringSize, s.windows})
 			s.ringSize += c.Window
 			s.windows++
 			continue
 		}
-		list := &p.bank
-		switch c.Scope {
-		case SameBankGroup:
-			list = &p.group
-		case SameRank:
-			list = &p.rank
-		case OtherRank:
-			list = &p.other
-		}
+		list := [...]*[]step{&p.bank, &p.group, &p.rank, &p.other, &p.pseudo, &p.whole}[c.Scope]
 		*list = addStep(*list, step{uint8(c.Next), int64(c.Clocks)})
 	}
+	return s
 }
 
 // addStep adds n to list, keeping one step for each next command.
@@ -122,6 +178,7 @@ func (s *State) Reset() {
 	clear(s.groups)
 	clear(s.banks)
 	clear(s.ringPos)
+	clear(s.running)
 	for i := range s.rows {
 		s.rows[i] = -1
 	}
@@ -142,10 +199,14 @@ func (s *State) Rows() []int32 { return s.rows }
 func (s *State) Shift(clocks int64) {
 	for _, nodes := range [][]Node{s.ranks, s.groups, s.banks} {
 		for i := range nodes {
-			for j := range nodes[i] {
-				nodes[i][j] += clocks
+			used := nodes[i][:s.used]
+			for j := range used {
+				used[j] += clocks
 			}
 		}
+	}
+	for i := range s.running {
+		s.running[i] += clocks
 	}
 	for i := range s.rings {
 		s.rings[i] += clocks
@@ -155,45 +216,108 @@ func (s *State) Shift(clocks int64) {
 // Spec returns the spec that the state was made for.
 func (s *State) Spec() *Spec { return s.spec }
 
-// bankIndex returns the index of a's bank over all ranks.
-func (s *State) bankIndex(a Address) int {
-	return (int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup + int(a.Bank)
-}
-
 // Earliest returns the first clock, at least 0, at which the constraints set by
-// the issued commands allow cmd at a. The command bus is not counted.
+// the issued commands allow cmd at a. The command buses are not counted.
 func (s *State) Earliest(cmd Command, a Address) int64 {
 	c := cmd & (Slots - 1)
 	t := s.ranks[a.Rank][c]
 	if a.Bank < 0 {
 		return t
 	}
+	if span := s.programs[c].span; span != OneBank {
+		bank, stride, end := s.spec.spanned(span, a)
+		for ; bank < end; bank += stride {
+			b := int(a.Rank)*s.banksPerRank + bank
+			t = max(t, s.groups[b/s.banksPerGroup][c], s.banks[b][c])
+		}
+		return t
+	}
 	g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
 	return max(t, s.groups[g][c], s.banks[g*s.banksPerGroup+int(a.Bank)][c])
 }
 
+// spanned returns the banks of a command of several banks, as numbers within the rank from
+// first to before end.
+func (s *Spec) spanned(span Span, a Address) (first, stride, end int) {
+	if span == BankPair {
+		half := s.Banks() / 2
+		return (int(a.BankGroup)*s.BanksPerGroup + int(a.Bank)) % half, half, s.Banks()
+	}
+	return int(a.Bank), s.BanksPerGroup, s.Banks()
+}
+
 // Issue records that cmd issues at a at the given clock: constraints and the
-// bank's open row follow. Commands of one kind that a window constrains (ACT)
+// banks' open rows follow. Commands of one kind that a window constrains (ACT)
 // must come in the order of their clocks; others may come in any order.
 func (s *State) Issue(cmd Command, a Address, clock int64) {
 	p := &s.programs[cmd&(Slots-1)]
 	s.ranks[a.Rank].apply(p.rank, clock)
-	if a.Bank >= 0 {
+	switch {
+	case a.Bank < 0:
+		if p.leaves != AnyState {
+			s.setRank(p, a)
+		}
+	case p.span == OneBank:
 		g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
-		s.groups[g].apply(p.group, clock)
-		s.banks[g*s.banksPerGroup+int(a.Bank)].apply(p.bank, clock)
+		s.issueBank(p, g, g*s.banksPerGroup+int(a.Bank), a.Row, clock)
+	default:
+		bank, stride, end := s.spec.spanned(p.span, a)
+		for ; bank < end; bank += stride {
+			b := int(a.Rank)*s.banksPerRank + bank
+			s.issueBank(p, b/s.banksPerGroup, b, a.Row, clock)
+		}
 	}
-	if len(p.other) > 0 {
+	if p.wide {
+		s.issueWide(p, int(a.Rank), clock)
+	}
+	if p.keeps > 0 {
+		s.running[a.Rank] = max(s.running[a.Rank], clock+p.keeps)
+	}
+}
+
+// issueBank is Issue for bank b of the command, in bank group g, both over all ranks.
+func (s *State) issueBank(p *program, g, b int, row int32, clock int64) {
+	s.groups[g].apply(p.group, clock)
+	s.banks[b].apply(p.bank, clock)
+	switch p.leaves {
+	case Open:
+		s.rows[b] = row
+	case Closed:
+		s.rows[b] = -1
+	}
+}
+
+// issueWide is Issue for what reaches beyond the rank, and for windows.
+func (s *State) issueWide(p *program, rank int, clock int64) {
+	first := rank - rank%s.ranksPerPseudo
+	for r := first; r < first+s.ranksPerPseudo; r++ {
+		if r != rank {
+			s.ranks[r].apply(p.other, clock)
+		}
+		s.ranks[r].apply(p.pseudo, clock)
+	}
+	if len(p.whole) > 0 {
 		for r := range s.ranks {
-			if r != int(a.Rank) {
-				s.ranks[r].apply(p.other, clock)
-			}
+			s.ranks[r].apply(p.whole, clock)
 		}
 	}
 	for i := range p.windows {
-		s.pushWindow(&p.windows[i], i, int(a.Rank), clock)
+		w := &p.windows[i]
+		switch w.scope {
+		case SameRank:
+			s.pushWindow(w, rank, rank+1, clock)
+		case SamePseudoChannel:
+			s.pushWindow(w, first, first+s.ranksPerPseudo, clock)
+		default:
+			s.pushWindow(w, 0, len(s.ranks), clock)
+		}
 	}
-	s.setRow(cmd, a)
+}
+
+// ClockRuns reports whether the data clock that cmd needs, if any, runs at the given clock:
+// without it the standard's DataClockCommand must issue one clock before.
+func (s *State) ClockRuns(cmd Command, rank int, clock int64) bool {
+	return s.programs[cmd&(Slots-1)].keeps == 0 || clock <= s.running[rank]
 }
 
 // apply raises the clocks of n by the steps of a command at clock.
@@ -205,35 +329,32 @@ func (n *Node) apply(steps []step, clock int64) {
 }
 
 // pushWindow enters clock into the window's ring, whose oldest entry then
-// bounds the next command.
-func (s *State) pushWindow(w *window, index, rank int, clock int64) {
-	pos := &s.ringPos[rank*s.windows+index]
-	ring := s.rings[rank*s.ringSize+w.ring:][:w.size]
+// bounds the next command of the ranks first to end-1.
+func (s *State) pushWindow(w *window, first, end int, clock int64) {
+	pos := &s.ringPos[first*s.windows+w.index]
+	ring := s.rings[first*s.ringSize+w.ring:][:w.size]
 	ring[*pos] = clock
 	if *pos++; *pos == w.size {
 		*pos = 0
 	}
-	e := &s.ranks[rank][w.next&(Slots-1)]
-	*e = max(*e, ring[*pos]+w.clocks)
-}
-
-// setRow tracks the open rows.
-func (s *State) setRow(cmd Command, a Address) {
-	switch cmd {
-	case ACT:
-		s.rows[s.bankIndex(a)] = a.Row
-	case PRE, RDA, WRA:
-		s.rows[s.bankIndex(a)] = -1
-	case ACTA:
-		s.fillRows(a.Rank, a.Row)
-	case PREA:
-		s.fillRows(a.Rank, -1)
+	bound := ring[*pos] + w.clocks
+	for r := first; r < end; r++ {
+		e := &s.ranks[r][w.next&(Slots-1)]
+		*e = max(*e, bound)
 	}
 }
 
-// fillRows sets the open row of all banks of a rank.
-func (s *State) fillRows(rank, row int32) {
-	rows := s.rows[int(rank)*s.banksPerRank:][:s.banksPerRank]
+// setRank sets the open rows of a command of a rank or of all ranks of its pseudo-channel.
+func (s *State) setRank(p *program, a Address) {
+	first, ranks := int(a.Rank), 1
+	if p.span == WholeChannel {
+		first, ranks = first-first%s.ranksPerPseudo, s.ranksPerPseudo
+	}
+	row := int32(-1)
+	if p.leaves == Open {
+		row = a.Row
+	}
+	rows := s.rows[first*s.banksPerRank:][:ranks*s.banksPerRank]
 	for i := range rows {
 		rows[i] = row
 	}

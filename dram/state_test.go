@@ -221,4 +221,6 @@ func BenchmarkMACA(b *testing.B) {
 }
 
 // openRow returns the row that a's bank holds open, -1 if it is precharged.
-func (s *State) openRow(a Address) int32 { return s.rows[s.bankIndex(a)] }
+func (s *State) openRow(a Address) int32 {
+	return s.rows[(int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup+int(a.Bank)]
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -15,40 +16,63 @@ type Violation struct {
 	// First is the earlier command that the rule relates Second to; its clock is
 	// -1 if the rule concerns Second alone.
 	First, Second    Record
-	Required, Actual int64 // clocks from First to Second; 0 for a rule of state
+	Required, Actual int64 // steps from First to Second; 0 for a rule of state
 	Detail           string
 }
 
 // The rules that are no timing of the standard's tables.
 const (
+	ruleCommand    = "command"     // the standard has no such command
 	ruleAddress    = "address"     // a part of the address lies outside the device
-	ruleState      = "bank state"  // the command does not suit the bank: dram.RD without open row, ACT with one, REF with any
+	ruleState      = "bank state"  // the command does not suit the bank: RD without open row, ACT with one, REF with any
 	ruleRow        = "row"         // a column access names another row than the open one
-	ruleCommandBus = "command bus" // more than one command a clock
+	rulePower      = "power state" // a command in power-down or self-refresh, or an exit from neither
+	ruleCommandBus = "command bus" // two commands at once, or one on the wrong edge
 	ruleBurst      = "burst"       // two bursts meet on the data bus
+	ruleDataClock  = "data clock"  // an access while the data clock does not run
 	ruleDebt       = "refresh debt"
 	rulePullIn     = "refresh pull-in"
 )
 
-// RuleNames returns the names of all rules that the checker knows, as its
-// violations and a log's waivers name them.
-func RuleNames() []string {
-	return []string{"tRCD", "tRP", "tRAS", "tRC", "tRRD_S", "tRRD_L", "tFAW", "tCCD_S", "tCCD_L", "tRTP", "tWR",
-		"tWTR_S", "tWTR_L", "tRTW", "tWPRE", "tRTRS", "tRFC", "tRTP+tRP", "tWR+tRP",
-		ruleAddress, ruleState, ruleRow, ruleCommandBus, ruleBurst, ruleDebt, rulePullIn}
+// RuleNames returns the names of all rules that the checker knows of standards, all that ship
+// where none is given, as its violations and a log's waivers name them.
+func RuleNames(standards ...*dram.Standard) []string {
+	if len(standards) == 0 {
+		standards = dram.Standards()
+	}
+	var names []string
+	for _, s := range standards {
+		for _, n := range s.RuleNames() {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	for _, n := range []string{ruleCommand, ruleAddress, ruleState, ruleRow, rulePower, ruleCommandBus, ruleBurst, ruleDataClock, ruleDebt, rulePullIn} {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // Checker reads the commands of one channel in order and finds every broken
-// rule. It shares nothing but the Spec with State and Controller: what the
-// standard asks for is written here a second time, as distances between pairs
-// of commands, and every command is compared with the latest ones of each kind.
+// rule. It shares nothing but the part's tables with State and controllers: every command
+// is compared with the latest ones of each kind in its bank, its bank group, its rank and
+// beyond, over whose histories the rows of the standard are looked up.
 type Checker struct {
 	spec         *dram.Spec
+	standard     *dram.Standard
+	rows         [dram.Commands][]dram.Constraint // by the later command
+	windows      []*windowHistory
+	channel      history
+	pseudo       []history // by pseudo-channel
 	ranks        []rankHistory
-	channelBus   bus
+	ranksEach    int   // of a pseudo-channel
+	buses        []bus // of the channel, and of each rank
 	privateBuses bool
 	found        []Violation
-	nextDebt     int64 // first clock at which some rank may owe too many REFs
+	nextDebt     int64 // first step at which some rank may owe too many refreshes
 }
 
 // never is a clock so early that no rule reaches from it.
@@ -66,58 +90,28 @@ func newHistory() history {
 	return h
 }
 
-// rankHistory is the state of one rank that the rules need.
-type rankHistory struct {
-	rank      history
-	groups    []history
-	banks     []history
-	rows      []int32 // open row by bank, -1
-	acts      [4]int64
-	actCount  int
-	refreshes int64
-	indebted  bool
-	bus       bus
-}
-
-// burst is one transfer on a data bus.
-type burst struct {
-	start, end int64
-	record     Record
-}
-
-// bus is a command bus and the data bus beside it.
-type bus struct {
-	last   Record
-	bursts [8]burst // the latest, in a ring: reads and writes overtake each other by CL - CWL at most
-	next   int
-}
-
 // NewChecker returns the checker of one channel with all banks precharged.
 func NewChecker(spec *dram.Spec, ranks int, privateBuses bool) *Checker {
-	c := &Checker{spec: spec, ranks: make([]rankHistory, ranks), privateBuses: privateBuses,
-		nextDebt: int64(dram.MaxRefreshDebt+1) * int64(spec.TREFI)}
-	c.channelBus = newBus()
-	for i := range c.ranks {
-		r := &c.ranks[i]
-		r.rank, r.bus = newHistory(), newBus()
-		for range spec.BankGroups {
-			r.groups = append(r.groups, newHistory())
+	c := &Checker{spec: spec, standard: spec.Rules(), channel: newHistory(), privateBuses: privateBuses}
+	c.ranksEach = max(1, ranks/c.standard.PseudoChannels)
+	for _, row := range spec.Constraints() {
+		if row.Window > 1 {
+			c.windows = append(c.windows, &windowHistory{Constraint: row, rings: map[int][]Record{}})
+		} else {
+			c.rows[row.Next] = append(c.rows[row.Next], row)
 		}
-		for range spec.Banks() {
-			r.banks = append(r.banks, newHistory())
-			r.rows = append(r.rows, -1)
-		}
-		r.acts = [4]int64{never, never, never, never}
 	}
+	for i := range ranks {
+		if i%c.ranksEach == 0 {
+			c.pseudo = append(c.pseudo, newHistory())
+		}
+		c.ranks = append(c.ranks, newRankHistory(spec))
+	}
+	for range ranks + 1 {
+		c.buses = append(c.buses, newBus())
+	}
+	c.nextDebt = c.ranks[0].debtLimit(c.standard, spec)
 	return c
-}
-
-func newBus() bus {
-	b := bus{last: Record{Clock: never}}
-	for i := range b.bursts {
-		b.bursts[i].start, b.bursts[i].end = never, never
-	}
-	return b
 }
 
 // maxViolations bounds what Log holds in memory.
@@ -156,15 +150,13 @@ func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, erro
 	}
 }
 
-// KnownRules returns an input error for the first of names that is no rule.
-func KnownRules(key string, names []string) error {
-	known := map[string]bool{}
-	for _, r := range RuleNames() {
-		known[r] = true
-	}
+// KnownRules returns an input error for the first of names that is no rule of standards, all
+// that ship where none is given.
+func KnownRules(key string, names []string, standards ...*dram.Standard) error {
+	known := RuleNames(standards...)
 	for _, n := range names {
-		if !known[n] {
-			return input.UnknownName(key, n, RuleNames())
+		if !slices.Contains(known, n) {
+			return input.UnknownName(key, n, known)
 		}
 	}
 	return nil
@@ -180,16 +172,21 @@ func (c *Checker) report(rule string, r Record, detail string) {
 
 // Check takes the next command; clocks must not go backwards.
 func (c *Checker) Check(r Record) {
+	if int(r.Command) >= dram.Commands || !c.standard.Action(r.Command).Known {
+		c.report(ruleCommand, r, "not a command of "+c.standard.Name)
+		return
+	}
 	if !c.inRange(r) {
 		c.report(ruleAddress, r, "outside the device")
 		return
 	}
 	rank := &c.ranks[r.Address.Rank]
 	c.checkDebt(r)
-	c.checkBuses(rank, r)
+	met := c.checkBuses(r)
+	c.checkPower(rank, r)
 	c.checkState(rank, r)
-	c.checkDistances(rank, r)
-	c.checkWindow(rank, r)
+	c.checkDistances(rank, r, met)
+	c.checkWindows(r)
 	c.remember(rank, r)
 }
 
@@ -201,186 +198,49 @@ func (c *Checker) inRange(r Record) bool {
 	if !within(a.Rank, len(c.ranks)) || int(a.Row) >= s.Rows || int(a.Column) >= s.RowBursts() {
 		return false
 	}
-	if r.Command == dram.ACT || r.Command == dram.ACTA {
-		if a.Row < 0 {
-			return false
-		}
-	}
-	return r.Command.AllBank() || within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
-}
-
-// checkDebt finds ranks whose postponed REFs exceed what the standard allows,
-// counted from clock 0.
-func (c *Checker) checkDebt(r Record) {
-	if r.Clock < c.nextDebt {
-		return
-	}
-	refi := int64(c.spec.TREFI)
-	c.nextDebt = math.MaxInt64
-	for i := range c.ranks {
-		k := &c.ranks[i]
-		limit := (k.refreshes + dram.MaxRefreshDebt + 1) * refi
-		late := r.Clock >= limit
-		if late && !k.indebted {
-			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, r.Clock/refi-k.refreshes, dram.MaxRefreshDebt))
-		}
-		k.indebted = late
-		if !late {
-			c.nextDebt = min(c.nextDebt, limit)
-		}
-	}
-}
-
-// checkBuses: one command a clock, and no two bursts at once, with the gap of a
-// rank switch between those of different ranks.
-func (c *Checker) checkBuses(rank *rankHistory, r Record) {
-	b := &c.channelBus
-	if c.privateBuses {
-		b = &rank.bus
-	}
-	if b.last.Clock == r.Clock {
-		c.found = append(c.found, Violation{ruleCommandBus, b.last, r, 1, 0, ""})
-	}
-	b.last = r
-	latency := c.spec.CL
-	if r.Command.IsWrite() {
-		latency = c.spec.CWL
-	} else if !r.Command.IsRead() {
-		return
-	}
-	n := burst{start: r.Clock + int64(latency), record: r}
-	n.end = n.start + int64(c.spec.BurstLength/2)
-	for i := range b.bursts {
-		o := &b.bursts[i]
-		gap, rule := int64(0), ruleBurst
-		if o.record.Address.Rank != r.Address.Rank && (n.start >= o.end || o.start >= n.end) {
-			gap, rule = int64(c.spec.TRTRS), "tRTRS"
-		}
-		if n.start < o.end+gap && o.start < n.end+gap {
-			// The distance at which the new burst would follow the old one.
-			required := o.end + gap - n.start + r.Clock - o.record.Clock
-			c.found = append(c.found, Violation{rule, o.record, r, required, r.Clock - o.record.Clock, "bursts on the data bus"})
-			break
-		}
-	}
-	b.bursts[b.next] = n
-	b.next = (b.next + 1) % len(b.bursts)
-}
-
-// checkState: the command must suit the banks that it concerns.
-func (c *Checker) checkState(rank *rankHistory, r Record) {
-	bank := c.bank(r)
-	switch r.Command {
-	case dram.ACT:
-		if rank.rows[bank] >= 0 {
-			c.found = append(c.found, Violation{Rule: ruleState, First: c.opener(rank, bank), Second: r, Detail: "the bank has a row open"})
-		}
-	case dram.RD, dram.RDA, dram.WR, dram.WRA:
-		c.checkOpen(rank, bank, r)
-	case dram.MACA:
-		for b := range rank.rows {
-			if !c.checkOpen(rank, b, r) {
-				return
-			}
-		}
-	case dram.ACTA, dram.REF:
-		for b, row := range rank.rows {
-			if row >= 0 {
-				c.found = append(c.found, Violation{Rule: ruleState, First: c.opener(rank, b), Second: r,
-					Detail: fmt.Sprintf("bank %d of bank group %d has a row open", b%c.spec.BanksPerGroup, b/c.spec.BanksPerGroup)})
-				return
-			}
-		}
-	}
-}
-
-// checkOpen: bank must have the row of r open.
-func (c *Checker) checkOpen(rank *rankHistory, bank int, r Record) bool {
-	switch row := rank.rows[bank]; {
-	case row < 0:
-		c.report(ruleState, r, fmt.Sprintf("bank %d of bank group %d has no row open", bank%c.spec.BanksPerGroup, bank/c.spec.BanksPerGroup))
+	action := c.standard.Action(r.Command)
+	if action.Leaves == dram.Open && a.Row < 0 {
 		return false
-	case r.Address.Row >= 0 && r.Address.Row != row:
-		c.found = append(c.found, Violation{Rule: ruleRow, First: c.opener(rank, bank), Second: r,
-			Detail: fmt.Sprintf("row %d is open", row)})
-		return false
+	}
+	switch action.Span {
+	case dram.OneBank, dram.BankPair:
+		return within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
+	case dram.SameBanks:
+		return within(a.Bank, s.BanksPerGroup)
 	}
 	return true
 }
 
-// opener returns the command that opened the bank's row.
-func (c *Checker) opener(rank *rankHistory, bank int) Record {
-	if act := rank.banks[bank][dram.ACT]; act.Clock >= rank.rank[dram.ACTA].Clock {
-		return act
-	}
-	return rank.rank[dram.ACTA]
-}
-
-// bank returns the bank of r within its rank, 0 for all-bank commands.
-func (c *Checker) bank(r Record) int {
-	if r.Command.AllBank() {
-		return 0
-	}
-	return int(r.Address.BankGroup)*c.spec.BanksPerGroup + int(r.Address.Bank)
-}
-
-// checkWindow: at most four activations in tFAW. An ACTA activates all banks at
-// one clock.
-func (c *Checker) checkWindow(rank *rankHistory, r Record) {
-	n := 1
-	switch r.Command {
-	case dram.ACT:
-	case dram.ACTA:
-		n = c.spec.Banks()
-		c.found = append(c.found, Violation{"tRRD_S", r, r, int64(c.spec.TRRDS), 0, "ACTA activates all banks at once"})
-	default:
-		return
-	}
-	reported := false
-	for range n {
-		oldest := &rank.acts[rank.actCount%len(rank.acts)]
-		if gap := r.Clock - *oldest; gap < int64(c.spec.TFAW) && !reported {
-			reported = true
-			first := r
-			first.Clock = *oldest
-			first.Command = dram.ACT
-			first.Address = dram.Address{Rank: r.Address.Rank, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
-			c.found = append(c.found, Violation{"tFAW", first, r, int64(c.spec.TFAW), gap, "the fifth activation"})
-		}
-		*oldest = r.Clock
-		rank.actCount++
-	}
-}
-
 // remember enters r into the histories and the banks' state.
 func (c *Checker) remember(rank *rankHistory, r Record) {
-	rank.rank[r.Command] = r
-	if r.Command == dram.REF {
-		rank.refreshes++
-		due := r.Clock/int64(c.spec.TREFI) + 1
-		if rank.refreshes-due > dram.MaxRefreshDebt {
-			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", rank.refreshes-due, dram.MaxRefreshDebt))
-		}
-		c.nextDebt = min(c.nextDebt, (rank.refreshes+dram.MaxRefreshDebt+1)*int64(c.spec.TREFI))
+	action := c.standard.Action(r.Command)
+	c.channel[r.Command] = r
+	c.pseudo[int(r.Address.Rank)/c.ranksEach][r.Command] = r
+	ranks := c.ranks[r.Address.Rank : r.Address.Rank+1]
+	if action.Span == dram.WholeChannel {
+		first := int(r.Address.Rank) / c.ranksEach * c.ranksEach
+		ranks = c.ranks[first : first+c.ranksEach]
 	}
-	if r.Command.AllBank() {
-		for b := range rank.rows {
-			switch r.Command {
-			case dram.ACTA:
-				rank.rows[b] = r.Address.Row
-			case dram.PREA:
-				rank.rows[b] = -1
+	for i := range ranks {
+		k := &ranks[i]
+		k.rank[r.Command] = r
+		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+		for ; bank < end; bank += stride {
+			if action.Span < dram.WholeRank {
+				k.groups[bank/c.spec.BanksPerGroup][r.Command] = r
+				k.banks[bank][r.Command] = r
+			}
+			switch action.Leaves {
+			case dram.Open:
+				k.rows[bank] = r.Address.Row
+			case dram.Closed:
+				k.rows[bank] = -1
 			}
 		}
-		return
 	}
-	bank := c.bank(r)
-	rank.groups[r.Address.BankGroup][r.Command] = r
-	rank.banks[bank][r.Command] = r
-	switch r.Command {
-	case dram.ACT:
-		rank.rows[bank] = r.Address.Row
-	case dram.PRE, dram.RDA, dram.WRA:
-		rank.rows[bank] = -1
+	rank.power(r)
+	if keeps := c.spec.DataClockKeeps(r.Command); keeps > 0 {
+		rank.clockUntil = max(rank.clockUntil, r.Clock+keeps)
 	}
+	c.countRefresh(ranks, r)
 }

@@ -1,0 +1,67 @@
+package check
+
+// burst is one transfer on a data bus.
+type burst struct {
+	start, end int64
+	record     Record
+}
+
+// bus is the command buses of a channel, or of a rank with its own, and the data buses beside
+// them.
+type bus struct {
+	last   []Record // the latest on each command bus
+	bursts [16]burst
+	next   int // entry of bursts, a ring: reads and writes overtake each other by CL - CWL at most
+}
+
+func newBus() bus {
+	var b bus
+	for i := range b.bursts {
+		b.bursts[i].start, b.bursts[i].end = never, never
+	}
+	return b
+}
+
+// checkBuses: one command at a time on a command bus, each on an edge that it may begin on, and
+// no two bursts at once on the data bus of a pseudo-channel. It returns the command of a burst
+// that meets that of r, nil where none does.
+func (c *Checker) checkBuses(r Record) *Record {
+	b := &c.buses[0]
+	if c.privateBuses {
+		b = &c.buses[1+r.Address.Rank]
+	}
+	if b.last == nil {
+		for range c.standard.Buses {
+			b.last = append(b.last, Record{Clock: never})
+		}
+	}
+	action := c.standard.Action(r.Command)
+	last := &b.last[action.Bus]
+	if takes := int64(c.standard.Action(last.Command).Steps); last.Clock != never && r.Clock-last.Clock < takes {
+		c.found = append(c.found, Violation{ruleCommandBus, *last, r, takes, r.Clock - last.Clock, ""})
+	}
+	*last = r
+	if n := int64(c.standard.StepsPerClock); !action.AnyStep && r.Clock%n != 0 {
+		c.report(ruleCommandBus, r, "it begins on a rising edge only")
+	}
+	if !r.Command.IsRead() && !r.Command.IsWrite() {
+		return nil
+	}
+	end := r.Clock + c.spec.DataEnd(r.Command)
+	n := burst{start: end - c.spec.Steps(c.spec.BurstClocks()), end: end, record: r}
+	var met *Record
+	for i := range b.bursts {
+		o := &b.bursts[i]
+		if n.start < o.end && o.start < n.end && int(o.record.Address.Rank)/c.ranksEach == int(r.Address.Rank)/c.ranksEach {
+			// The distance at which the new burst would follow the old one.
+			required := o.end - n.start + r.Clock - o.record.Clock
+			met = &Record{}
+			*met = o.record
+			c.found = append(c.found, Violation{ruleBurst, o.record, r, required, r.Clock - o.record.Clock, "bursts on the data bus"})
+			break
+		}
+	}
+	b.bursts[b.next] = n
+	b.next = (b.next + 1) % len(b.bursts)
+	return met
+}

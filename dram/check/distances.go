@@ -1,0 +1,127 @@
+package check
+
+import (
+	"github.com/l3sim/l3sim/dram"
+)
+
+// checkDistances compares r with the latest command of each kind at each level that the
+// standard has a rule for. Of an earlier kind only one rule is reported: at each level the
+// loosest that is broken, which says more, and of the levels the one that is broken most.
+// met is the command whose burst meets that of r, whose rank switch needs no word.
+func (c *Checker) checkDistances(rank *rankHistory, r Record, met *Record) {
+	rows := c.rows[r.Command]
+	for from := range dram.Command(dram.Commands) {
+		worst, none := Violation{}, true
+		for scope := dram.SameBank; scope <= dram.SameChannel; scope++ {
+			if c.privateBuses && scope > dram.SameRank {
+				break
+			}
+			broken := Violation{}
+			for i := range rows {
+				row := &rows[i]
+				if row.Command != from || row.Scope != scope {
+					continue
+				}
+				first := c.latest(rank, r, from, scope)
+				gap := r.Clock - first.Clock
+				if first.Clock == never || gap >= int64(row.Clocks) || broken.Rule != "" && int64(row.Clocks) >= broken.Required ||
+					scope == dram.OtherRank && met != nil && *met == first {
+					continue
+				}
+				broken = Violation{Rule: row.Rule, First: first, Second: r, Required: int64(row.Clocks), Actual: gap}
+			}
+			if broken.Rule != "" && (none || broken.Required-broken.Actual > worst.Required-worst.Actual) {
+				worst, none = broken, false
+			}
+		}
+		if !none {
+			c.found = append(c.found, worst)
+		}
+	}
+}
+
+// latest returns the latest record of cmd that r meets at a level.
+func (c *Checker) latest(rank *rankHistory, r Record, cmd dram.Command, scope dram.Scope) Record {
+	best := Record{Clock: never}
+	newer := func(o *Record) {
+		if o.Clock > best.Clock {
+			best = *o
+		}
+	}
+	switch scope {
+	case dram.SameBank, dram.SameBankGroup:
+		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+		for ; bank < end; bank += stride {
+			if scope == dram.SameBank {
+				newer(&rank.banks[bank][cmd])
+			} else {
+				newer(&rank.groups[bank/c.spec.BanksPerGroup][cmd])
+			}
+		}
+	case dram.SameRank:
+		newer(&rank.rank[cmd])
+	case dram.OtherRank:
+		first := int(r.Address.Rank) / c.ranksEach * c.ranksEach
+		for i := first; i < first+c.ranksEach; i++ {
+			if i != int(r.Address.Rank) {
+				newer(&c.ranks[i].rank[cmd])
+			}
+		}
+	case dram.SamePseudoChannel:
+		newer(&c.pseudo[int(r.Address.Rank)/c.ranksEach][cmd])
+	case dram.SameChannel:
+		newer(&c.channel[cmd])
+	}
+	return best
+}
+
+// windowHistory is the latest commands of one kind that a rule counts, by rank, by
+// pseudo-channel or in the whole channel.
+type windowHistory struct {
+	dram.Constraint
+	rings map[int][]Record // the latest, oldest first
+}
+
+// place returns whose commands the rule counts with r.
+func (w *windowHistory) place(c *Checker, r Record) int {
+	switch w.Scope {
+	case dram.SameRank:
+		return int(r.Address.Rank)
+	case dram.SamePseudoChannel:
+		return int(r.Address.Rank) / c.ranksEach
+	}
+	return 0
+}
+
+// checkWindows: at most so many commands in a span of time: four activations in tFAW. A
+// command that opens rows in all banks of a rank counts as one activation of each.
+func (c *Checker) checkWindows(r Record) {
+	action := c.standard.Action(r.Command)
+	times := 1
+	counted := r.Command
+	if action.Leaves == dram.Open && action.Span >= dram.WholeRank {
+		counted, times = dram.ACT, c.spec.Banks()
+		for _, row := range c.rows[dram.ACT] {
+			if row.Command == dram.ACT && row.Scope == dram.SameRank {
+				c.found = append(c.found, Violation{row.Rule, r, r, int64(row.Clocks), 0, r.Command.String() + " activates all banks at once"})
+			}
+		}
+	}
+	for _, w := range c.windows {
+		place := w.place(c, r)
+		reported := false
+		for range times {
+			ring := w.rings[place]
+			if w.Next == counted && len(ring) == w.Window && r.Clock-ring[0].Clock < int64(w.Clocks) && !reported {
+				reported = true
+				c.found = append(c.found, Violation{w.Rule, ring[0], r, int64(w.Clocks), r.Clock - ring[0].Clock, "one more than the window holds"})
+			}
+			if w.Command == counted {
+				if len(ring) == w.Window {
+					ring = ring[1:]
+				}
+				w.rings[place] = append(ring, r)
+			}
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// rankHistory is the state of one rank that the rules need.
+type rankHistory struct {
+	rank       history
+	groups     []history
+	banks      []history
+	rows       []int32 // open row by bank, -1
+	refreshes  []int64 // by bank
+	indebted   bool
+	down       dram.Command // PDE or SRE while in power-down or self-refresh, else 0
+	since      int64        // step at which that began
+	refreshed  int64        // steps that the rank has refreshed itself
+	clockUntil int64        // step until which the data clock runs
+}
+
+func newRankHistory(spec *dram.Spec) rankHistory {
+	r := rankHistory{rank: newHistory(), refreshes: make([]int64, spec.Banks()), clockUntil: never}
+	for range spec.BankGroups {
+		r.groups = append(r.groups, newHistory())
+	}
+	for range spec.Banks() {
+		r.banks = append(r.banks, newHistory())
+		r.rows = append(r.rows, -1)
+	}
+	return r
+}
+
+// power follows the rank into power-down and self-refresh and out again.
+func (k *rankHistory) power(r Record) {
+	switch r.Command {
+	case dram.PDE, dram.SRE:
+		k.down, k.since = r.Command, r.Clock
+	case dram.SRX:
+		if k.down == dram.SRE {
+			k.refreshed += r.Clock - k.since
+		}
+		k.down = 0
+	case dram.PDX:
+		k.down = 0
+	}
+}
+
+// checkPower: in power-down and self-refresh only the exit may come, and only there.
+func (c *Checker) checkPower(rank *rankHistory, r Record) {
+	left := map[dram.Command]dram.Command{dram.PDX: dram.PDE, dram.SRX: dram.SRE}[r.Command]
+	switch {
+	case left != 0 && rank.down != left:
+		c.report(rulePower, r, fmt.Sprintf("the rank is not where %v leads", left))
+	case left == 0 && rank.down != 0:
+		c.found = append(c.found, Violation{Rule: rulePower, First: rank.rank[rank.down], Second: r, Detail: "the rank takes no command"})
+	}
+	if c.spec.DataClockKeeps(r.Command) > 0 && (r.Command.IsRead() || r.Command.IsWrite()) && r.Clock > rank.clockUntil {
+		c.report(ruleDataClock, r, "the data clock does not run")
+	}
+}
+
+// checkState: the command must suit the banks that it concerns.
+func (c *Checker) checkState(rank *rankHistory, r Record) {
+	needs := c.standard.Action(r.Command).Needs
+	bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+	for ; bank < end && needs != dram.AnyState; bank += stride {
+		row := rank.rows[bank]
+		broken := Violation{Rule: ruleState, First: Record{Clock: -1}, Second: r}
+		place := fmt.Sprintf("bank %d of bank group %d", bank%c.spec.BanksPerGroup, bank/c.spec.BanksPerGroup)
+		switch {
+		case needs == dram.Open && row < 0:
+			broken.Detail = place + " has no row open"
+		case needs == dram.Closed && row >= 0:
+			broken.First, broken.Detail = c.opener(rank, bank), place+" has a row open"
+		case needs == dram.Open && r.Address.Row >= 0 && r.Address.Row != row:
+			broken.Rule, broken.First, broken.Detail = ruleRow, c.opener(rank, bank), fmt.Sprintf("row %d is open", row)
+		default:
+			continue
+		}
+		c.found = append(c.found, broken)
+		return
+	}
+}
+
+// opener returns the command that opened the bank's row.
+func (c *Checker) opener(rank *rankHistory, bank int) Record {
+	latest := Record{Clock: never}
+	for _, cmd := range c.standard.Commands() {
+		if c.standard.Action(cmd).Leaves != dram.Open {
+			continue
+		}
+		for _, r := range []Record{rank.banks[bank][cmd], rank.rank[cmd]} {
+			wide := c.standard.Action(cmd).Span >= dram.WholeRank
+			if r.Clock > latest.Clock && (wide || r == rank.banks[bank][cmd]) {
+				latest = r
+			}
+		}
+	}
+	return latest
+}
+
+// debtLimit returns the step from which on the rank owes too many refreshes.
+func (k *rankHistory) debtLimit(s *dram.Standard, spec *dram.Spec) int64 {
+	if k.down == dram.SRE {
+		return math.MaxInt64
+	}
+	return (slices.Min(k.refreshes)+int64(s.Postpone)+1)*spec.Steps(spec.TREFI) + k.refreshed
+}
+
+// checkDebt finds ranks whose postponed refreshes exceed what the standard allows, counted
+// from clock 0 bank by bank: a rank owes what the bank owes that was refreshed least.
+func (c *Checker) checkDebt(r Record) {
+	if r.Clock < c.nextDebt {
+		return
+	}
+	c.nextDebt = math.MaxInt64
+	for i := range c.ranks {
+		k := &c.ranks[i]
+		limit := k.debtLimit(c.standard, c.spec)
+		late := r.Clock >= limit
+		if late && !k.indebted {
+			owed := (r.Clock-k.refreshed)/c.spec.Steps(c.spec.TREFI) - slices.Min(k.refreshes)
+			c.report(ruleDebt, r, fmt.Sprintf("rank %d owes %d REFs, at most %d may be postponed", i, owed, c.standard.Postpone))
+		}
+		k.indebted = late
+		if !late {
+			c.nextDebt = min(c.nextDebt, limit)
+		}
+	}
+}
+
+// countRefresh counts a refresh for its banks; none may be too far ahead.
+func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
+	for i := range ranks {
+		k := &ranks[i]
+		if r.Command == dram.SRX {
+			c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
+		}
+		if !slices.ContainsFunc(c.standard.Refreshes, func(f dram.Refresh) bool { return f.Command == r.Command }) {
+			continue
+		}
+		var most int64
+		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+		for ; bank < end; bank += stride {
+			k.refreshes[bank]++
+			most = max(most, k.refreshes[bank])
+		}
+		due := (r.Clock-k.refreshed)/c.spec.Steps(c.spec.TREFI) + 1
+		if most-due > int64(c.standard.PullIn) {
+			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", most-due, c.standard.PullIn))
+		}
+		c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
+	}
+}

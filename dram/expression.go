@@ -1,0 +1,247 @@
+package dram
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// An expression of a standard's table gives clocks or a plain number: numbers, times with a
+// unit (7.5ns), names of timings, + - * /, parentheses, and the functions
+//
+//	max(4, 7.5ns)   the largest
+//	min(a, b)       the smallest
+//	floor(3.9us)    a time in whole clocks, rounded down: for intervals, which are maxima
+//
+// Where a time meets a number it becomes clocks, rounded up as the standard rounds.
+type expression func(*scope) quantity
+
+// quantity is a number, or a time in ps.
+type quantity struct {
+	n    float64
+	time bool
+}
+
+// scope is what an expression is evaluated in.
+type scope struct {
+	tck    units.Duration
+	round  rounding
+	lookup func(name string) (float64, bool)
+	err    error // the first
+}
+
+// clocks returns q as a number: a time in clocks of the scope.
+func (s *scope) clocks(q quantity) float64 {
+	if !q.time {
+		return q.n
+	}
+	if s.tck <= 0 {
+		s.fail("a time before tCK is known")
+		return 0
+	}
+	return s.round(q.n, float64(s.tck))
+}
+
+func (s *scope) fail(format string, args ...any) {
+	if s.err == nil {
+		s.err = fmt.Errorf(format, args...)
+	}
+}
+
+// rounding gives the clocks of tck ps that a minimum time of ps takes.
+type rounding func(ps, tck float64) float64
+
+// roundings are those that a table may ask for. "jedec" is that of JESD79-4C, "Rounding
+// Algorithms": it forgives 2.6% of a clock, as tCK itself is written rounded.
+var roundings = map[string]rounding{
+	"up":    func(ps, tck float64) float64 { return math.Ceil(ps / tck) },
+	"jedec": func(ps, tck float64) float64 { return math.Floor((math.Floor(ps*1000/tck) + 974) / 1000) },
+}
+
+// parser reads one expression.
+type parser struct {
+	text string
+	at   int
+	err  error
+}
+
+// parseExpression reads the whole text.
+func parseExpression(text string) (expression, error) {
+	p := &parser{text: text}
+	e := p.sum()
+	if p.peek() != 0 {
+		p.fail("an operator")
+	}
+	return e, p.err
+}
+
+func (p *parser) fail(expected string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("column %d of %q: want %s", p.at+1, p.text, expected)
+	}
+	p.at = len(p.text)
+}
+
+// peek returns the next byte that is no space, 0 at the end.
+func (p *parser) peek() byte {
+	for p.at < len(p.text) && p.text[p.at] == ' ' {
+		p.at++
+	}
+	if p.at == len(p.text) {
+		return 0
+	}
+	return p.text[p.at]
+}
+
+// take moves past c if it comes next.
+func (p *parser) take(c byte) bool {
+	if p.peek() != c || c == 0 {
+		return false
+	}
+	p.at++
+	return true
+}
+
+func (p *parser) sum() expression {
+	e := p.product()
+	for {
+		switch {
+		case p.take('+'):
+			e = combine(e, p.product(), func(a, b float64) float64 { return a + b })
+		case p.take('-'):
+			e = combine(e, p.product(), func(a, b float64) float64 { return a - b })
+		default:
+			return e
+		}
+	}
+}
+
+func (p *parser) product() expression {
+	e := p.factor()
+	for {
+		switch {
+		case p.take('*'):
+			e = combine(e, p.factor(), func(a, b float64) float64 { return a * b })
+		case p.take('/'):
+			e = quotient(e, p.factor())
+		default:
+			return e
+		}
+	}
+}
+
+// combine is an operation on numbers; times become clocks first.
+func combine(a, b expression, of func(a, b float64) float64) expression {
+	return func(s *scope) quantity { return quantity{n: of(s.clocks(a(s)), s.clocks(b(s)))} }
+}
+
+// quotient divides numbers.
+func quotient(a, b expression) expression {
+	return func(s *scope) quantity {
+		x, y := s.clocks(a(s)), s.clocks(b(s))
+		if y == 0 {
+			s.fail("division by 0")
+			return quantity{}
+		}
+		return quantity{n: x / y}
+	}
+}
+
+// factor reads a number, a name, a call or a sum in parentheses.
+func (p *parser) factor() expression {
+	nothing := func(*scope) quantity { return quantity{} }
+	switch c := p.peek(); {
+	case p.take('('):
+		e := p.sum()
+		if !p.take(')') {
+			p.fail("a closing parenthesis")
+		}
+		return e
+	case c >= '0' && c <= '9' || c == '.':
+		return p.number()
+	case isNameByte(c) && c != '.':
+		name := p.word()
+		if !p.take('(') {
+			return func(s *scope) quantity {
+				v, ok := s.lookup(name)
+				if !ok {
+					s.fail("no value of %s", name)
+				}
+				return quantity{n: v}
+			}
+		}
+		return p.call(name)
+	}
+	p.fail("a number, a time, a name or a parenthesis")
+	return nothing
+}
+
+func isNameByte(c byte) bool {
+	return c == '_' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// word returns the longest run of bytes of names.
+func (p *parser) word() string {
+	from := p.at
+	for p.at < len(p.text) && isNameByte(p.text[p.at]) {
+		p.at++
+	}
+	return p.text[from:p.at]
+}
+
+// number reads a number, or a time with its unit.
+func (p *parser) number() expression {
+	word := p.word()
+	if n, err := strconv.ParseFloat(word, 64); err == nil && n <= 1e15 {
+		return func(*scope) quantity { return quantity{n: n} }
+	}
+	digits := strings.TrimRight(word, "abcdefghijklmnopqrstuvwxyz")
+	n, err := strconv.ParseFloat(digits, 64)
+	unit := map[string]float64{"ps": 1, "ns": 1e3, "us": 1e6, "ms": 1e9}[word[len(digits):]]
+	if err != nil || unit == 0 || n > 1e9 {
+		p.fail("a number, or a time such as 7.5ns")
+	}
+	return func(*scope) quantity { return quantity{math.Round(n * unit), true} }
+}
+
+// call reads the arguments of a function.
+func (p *parser) call(name string) expression {
+	var args []expression
+	for {
+		args = append(args, p.sum())
+		if !p.take(',') {
+			break
+		}
+	}
+	if !p.take(')') {
+		p.fail("a comma or a closing parenthesis")
+	}
+	switch name {
+	case "max", "min":
+		pick := slices.Max[[]float64]
+		if name == "min" {
+			pick = slices.Min[[]float64]
+		}
+		return func(s *scope) quantity {
+			var of []float64
+			for _, a := range args {
+				of = append(of, s.clocks(a(s)))
+			}
+			return quantity{n: pick(of)}
+		}
+	case "floor":
+		return func(s *scope) quantity {
+			q := args[0](s)
+			if q.time && s.tck > 0 {
+				q = quantity{n: q.n / float64(s.tck)}
+			}
+			return quantity{n: math.Floor(s.clocks(q))}
+		}
+	}
+	p.fail("max, min or floor")
+	return args[0]
+}

@@ -1,0 +1,260 @@
+package dram
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/units"
+)
+
+// valueRow gives one key of a Spec, or a timing of the standard alone, a value in the parts
+// whose names have all the words of when. Of several rows the last one counts.
+type valueRow struct {
+	when         []string
+	key          string
+	value        expression
+	text, source string
+	place        error // of the row, for errors
+}
+
+// row returns the row that gives key its value in the part of that name, nil where none does.
+func (s *Standard) row(part, key string) *valueRow {
+	words := strings.Split(strings.ToLower(part), "-")
+	for i := len(s.values) - 1; i >= 0; i-- {
+		v := &s.values[i]
+		if v.key == key && !slices.ContainsFunc(v.when, func(w string) bool { return !slices.Contains(words, w) }) {
+			return v
+		}
+	}
+	return nil
+}
+
+// composer fills the keys of a Spec from a table's rows.
+type composer struct {
+	spec   *Spec
+	keys   *schema.Schema
+	values map[string]bool // keys that have their value; false while it is being found
+}
+
+// compose returns the part of that name. The name is one of PartNames.
+func (s *Standard) compose(name string) (*Spec, error) {
+	c := &composer{&Spec{Name: name, Standard: s.Name, standard: s}, schema.Of[Spec](), map[string]bool{}}
+	for _, k := range c.keys.Keys {
+		if row := s.row(name, k.Name); row != nil {
+			if err := c.set(row, &k); err != nil {
+				return nil, input.Edit(row.place, func(e *input.Error) { e.Err = err })
+			}
+		}
+	}
+	return c.spec, nil
+}
+
+// set evaluates a row and gives its key the value, and before it those that it names.
+func (c *composer) set(row *valueRow, key *schema.Key) error {
+	if done, begun := c.values[row.key]; begun {
+		if !done {
+			return fmt.Errorf("%s depends on itself", row.key)
+		}
+		return nil
+	}
+	c.values[row.key] = false
+	var inner error
+	scope := c.spec.scope()
+	if row.key != "tCK" {
+		if first := c.spec.standard.row(c.spec.Name, "tCK"); first != nil {
+			inner = c.set(first, c.keys.Key("tCK"))
+		}
+		scope.tck = c.spec.TCK
+	}
+	scope.lookup = func(name string) (float64, bool) {
+		if other := c.keys.Key(name); other != nil && inner == nil {
+			if r := c.spec.standard.row(c.spec.Name, name); r != nil {
+				inner = c.set(r, other)
+			}
+		}
+		return c.spec.timing(name)
+	}
+	q := row.value(scope)
+	for _, err := range []error{inner, scope.err} {
+		if err != nil {
+			return err
+		}
+	}
+	field := key.Get(c.spec)
+	switch {
+	case field.Type() == reflect.TypeFor[units.Duration]():
+		if !q.time {
+			return fmt.Errorf("%s gives %v: expected a time, such as 625ps", row.text, q.n)
+		}
+		field.SetInt(int64(q.n))
+	case field.CanFloat():
+		field.SetFloat(q.n)
+	case field.CanInt():
+		n, err := scope.whole(row.text, q)
+		if err != nil {
+			return err
+		}
+		field.SetInt(n)
+	default:
+		return fmt.Errorf("no table sets %s", row.key)
+	}
+	c.values[row.key] = true
+	return nil
+}
+
+// whole returns a quantity that must be a whole number of clocks.
+func (s *scope) whole(text string, q quantity) (int64, error) {
+	n := s.clocks(q)
+	if s.err != nil {
+		return 0, s.err
+	}
+	if n != math.Trunc(n) || math.Abs(n) > 1<<40 {
+		return 0, fmt.Errorf("%s gives %v: expected a whole number", text, n)
+	}
+	return int64(n), nil
+}
+
+// Timings are timings that a part has besides those that are keys of Spec, where they
+// differ from its standard's table: "tPPD 2, tRREFD 8".
+type Timings string
+
+// list returns names and clocks. Check has refused any other text.
+func (t Timings) list() (names []string, clocks []int, err error) {
+	for _, one := range strings.Split(string(t), ",") {
+		if strings.TrimSpace(one) == "" {
+			continue
+		}
+		name, number, _ := strings.Cut(strings.TrimSpace(one), " ")
+		n, err := strconv.Atoi(strings.TrimSpace(number))
+		if err != nil || n < 0 || n > 1<<20 {
+			return nil, nil, &input.Error{Key: "timings", Value: string(t), Expected: `names and clocks, such as "tPPD 2, tRREFD 8"`}
+		}
+		names, clocks = append(names, name), append(clocks, n)
+	}
+	return names, clocks, nil
+}
+
+// get returns the clocks of a name.
+func (t Timings) get(name string) (int, bool) {
+	names, clocks, _ := t.list()
+	if i := slices.Index(names, name); i >= 0 {
+		return clocks[i], true
+	}
+	return 0, false
+}
+
+// with returns t with another value of name.
+func (t Timings) with(name string, clocks int) Timings {
+	names, values, _ := t.list()
+	var list []string
+	for i, n := range names {
+		if n != name {
+			list = append(list, fmt.Sprintf("%s %d", n, values[i]))
+		}
+	}
+	list = append(list, fmt.Sprintf("%s %d", name, clocks))
+	slices.Sort(list)
+	return Timings(strings.Join(list, ", "))
+}
+
+// table returns the standard of s, nil for a name that no table has: Check refuses it.
+func (s *Spec) table() *Standard {
+	name := cmp.Or(s.Standard, DefaultStandard)
+	if s.standard != nil && s.standard.Name == name {
+		return s.standard
+	}
+	for _, t := range Standards() {
+		if t.Name == name {
+			return t
+		}
+	}
+	return nil
+}
+
+// scope returns the scope for expressions of s, which finds each timing once.
+func (s *Spec) scope() *scope {
+	known := map[string]float64{}
+	for _, f := range s.clockFields() {
+		known[f.key] = float64(*f.clocks)
+	}
+	return &scope{tck: s.TCK, round: s.table().round, lookup: func(name string) (float64, bool) {
+		v, ok := known[name]
+		if !ok {
+			if v, ok = s.timing(name); ok {
+				known[name] = v
+			}
+		}
+		return v, ok
+	}}
+}
+
+// Timing returns a timing of s in clocks, by its name in the standard's table, false for a
+// name that the table has not.
+func (s *Spec) Timing(name string) (clocks int, ok bool) {
+	v, ok := s.timing(name)
+	return int(v), ok
+}
+
+// timing returns what a name in an expression stands for: a key of s, a timing of its own,
+// or what the standard's table says for a part of its name.
+func (s *Spec) timing(name string) (float64, bool) {
+	switch name {
+	case "burst":
+		return float64(s.BurstClocks()), true
+	case "bank_groups":
+		return float64(s.BankGroups), true
+	case "banks_per_group":
+		return float64(s.BanksPerGroup), true
+	}
+	for _, f := range s.clockFields() {
+		if f.key == name {
+			return float64(*f.clocks), true
+		}
+	}
+	if n, ok := s.Timings.get(name); ok {
+		return float64(n), true
+	}
+	row := s.table().row(s.Name, name)
+	if row == nil || s.depth > maxDepth {
+		return 0, false
+	}
+	inner := *s
+	inner.depth++
+	scope := inner.scope()
+	n, err := scope.whole(row.text, row.value(scope))
+	return float64(n), err == nil
+}
+
+// maxDepth bounds timings that are given by others.
+const maxDepth = 20
+
+// checkParts validates every part of a table, and every rule of it.
+func (s *Standard) checkParts(file string) error {
+	for _, name := range s.PartNames() {
+		part, err := s.compose(name)
+		if err == nil {
+			err = input.Validate(part)
+		}
+		if err != nil {
+			return input.Edit(err, func(e *input.Error) {
+				if e.File == "" {
+					e.File = file
+					if row := s.row(name, e.Key); row != nil {
+						if at, ok := row.place.(*input.Error); ok {
+							e.Line = at.Line
+						}
+					}
+				}
+				e.Expected = strings.TrimSuffix(e.Expected+", in the part "+name, ", in the part ")
+			})
+		}
+	}
+	return nil
+}

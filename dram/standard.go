@@ -1,0 +1,237 @@
+package dram
+
+import (
+	"embed"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// Standard is what one DRAM standard says apart from the numbers of its parts: commands,
+// rules as rows, refreshes. It is read from a table, see ReadStandard; those that ship are
+// the files of standards/.
+type Standard struct {
+	Name  string // "ddr5"
+	Title string // one line for people
+	// TransfersPerClock is the data transfers on a pin in one CK: 2, or more where data
+	// move at a clock of their own (WCK).
+	TransfersPerClock int
+	// StepsPerClock is the steps of a CK at which commands may begin: 2 where some may on a
+	// falling edge. State, checker and logs count steps.
+	StepsPerClock int
+	// PseudoChannels share the command buses of a channel and nothing else. The ranks of a
+	// channel are dealt out to them in runs: ranks 0, 1 to the first of two, 2, 3 to the second.
+	PseudoChannels int
+	// Postpone and PullIn are how many refreshes of all banks a rank may owe or be ahead.
+	Postpone, PullIn int
+	DeviceWidths     []int // data pins that chips have
+	Buses            []string
+	Refreshes        []Refresh
+	Timings          []Timing // that the parts' tables explain
+
+	commands [Commands]Action
+	rules    []rule
+	sync     *dataClock
+	round    rounding
+	fromLast bool
+	values   []valueRow
+	axes     [][]string
+}
+
+// Action is what a command is and does in one standard.
+type Action struct {
+	Known bool // the standard has the command
+	Bus   int  // index of Standard.Buses
+	Steps int  // that it takes on the bus
+	// AnyStep says that it may begin at any step, not only at the first of a clock.
+	AnyStep bool
+	Span    Span
+	// Needs is what every bank of the span must be, if anything, and Leaves what it is after.
+	Needs, Leaves BankState
+}
+
+// Span is which banks a command concerns.
+type Span uint8
+
+// The spans.
+const (
+	OneBank      Span = iota
+	BankPair          // its bank and the one half of the rank's banks away
+	SameBanks         // the bank of that number in every bank group; its bank group is -1
+	WholeRank         // bank group and bank are -1
+	WholeChannel      // of all ranks of its pseudo-channel
+)
+
+var spanNames = []string{"bank", "bank pair", "same banks", "rank", "pseudo-channel"}
+
+// String returns the span as tables write it.
+func (s Span) String() string { return spanNames[s] }
+
+// BankState is whether a bank has a row open.
+type BankState uint8
+
+// The states of a bank.
+const (
+	AnyState BankState = iota // does not matter, or stays as it is
+	Closed
+	Open
+)
+
+var stateNames = []string{"any", "closed", "open"}
+
+// String returns the state as tables write it.
+func (s BankState) String() string { return stateNames[s] }
+
+// Refresh is one way to refresh: every bank needs one of each Interval.
+type Refresh struct {
+	Command Command
+	// Interval and Recovery name the timings: from one to the next of the same banks, and
+	// until these banks take a command again.
+	Interval, Recovery string
+}
+
+// Timing explains one timing of a standard.
+type Timing struct{ Term, Meaning, Source string }
+
+// rule is one row: after any of from, none of next in the level before clocks have passed.
+type rule struct {
+	name       string
+	level      Scope
+	from, next []Command
+	clocks     expression
+	text       string // of clocks
+	window     int
+}
+
+// dataClock says that accesses need a data clock, which a command starts.
+type dataClock struct {
+	command Command
+	keeps   expression // clocks from an access during which the clock runs on
+}
+
+//go:embed standards/*.toml
+var standardFiles embed.FS
+
+// shipped returns the standards that ship, in the order of their files.
+var shipped = sync.OnceValues(func() ([]*Standard, error) {
+	files, err := standardFiles.ReadDir("standards")
+	if err != nil {
+		return nil, err
+	}
+	var list []*Standard
+	for _, f := range files {
+		name := path.Join("standards", f.Name())
+		text, err := standardFiles.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		s, err := readStandard(name, string(text), nil)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+})
+
+// Standards returns the standards that ship.
+func Standards() []*Standard {
+	list, _ := shipped() // a test reads them
+	return list
+}
+
+// LookupStandard returns the standard of that name, or an input.Error that lists the names.
+func LookupStandard(name string) (*Standard, error) {
+	var names []string
+	for _, s := range Standards() {
+		if strings.EqualFold(s.Name, name) {
+			return s, nil
+		}
+		names = append(names, s.Name)
+	}
+	return nil, input.UnknownName("standard", name, names)
+}
+
+// Action returns what a command is in the standard.
+func (s *Standard) Action(c Command) Action { return s.commands[c] }
+
+// Commands returns the commands that the standard has.
+func (s *Standard) Commands() []Command {
+	var list []Command
+	for c, a := range s.commands {
+		if a.Known {
+			list = append(list, Command(c))
+		}
+	}
+	return list
+}
+
+// DataClockCommand returns the command that starts the data clock, false where data move
+// with CK.
+func (s *Standard) DataClockCommand() (Command, bool) {
+	if s.sync == nil {
+		return 0, false
+	}
+	return s.sync.command, true
+}
+
+// RuleNames returns the names of the standard's rules, each once, in the order of its table.
+func (s *Standard) RuleNames() []string {
+	var names []string
+	for i := range s.rules {
+		if !slices.Contains(names, s.rules[i].name) {
+			names = append(names, s.rules[i].name)
+		}
+	}
+	return names
+}
+
+// PartNames returns the names of the standard's parts: its own name and a word of each axis.
+func (s *Standard) PartNames() []string {
+	names := []string{s.Name}
+	for _, axis := range s.axes {
+		var longer []string
+		for _, n := range names {
+			for _, word := range axis {
+				longer = append(longer, n+"-"+word)
+			}
+		}
+		names = longer
+	}
+	return names
+}
+
+// Part returns the named part of the standard, or an input.Error that lists the names.
+func (s *Standard) Part(name string) (*Spec, error) {
+	for _, n := range s.PartNames() {
+		if strings.EqualFold(n, name) {
+			return s.compose(n)
+		}
+	}
+	return nil, input.UnknownName("spec", name, s.PartNames())
+}
+
+// LookupSpec returns a copy of the named part, or an input.Error that lists the
+// names.
+func LookupSpec(name string) (*Spec, error) {
+	for _, s := range Standards() {
+		if len(name) > len(s.Name) && strings.EqualFold(name[:len(s.Name)+1], s.Name+"-") {
+			if slices.ContainsFunc(s.PartNames(), func(n string) bool { return strings.EqualFold(n, name) }) {
+				return s.Part(name)
+			}
+		}
+	}
+	return nil, input.UnknownName("spec", name, SpecNames())
+}
+
+// SpecNames returns the names of all parts, in the order of the tables.
+func SpecNames() []string {
+	var names []string
+	for _, s := range Standards() {
+		names = append(names, s.PartNames()...)
+	}
+	return names
+}
