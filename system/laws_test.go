@@ -304,10 +304,17 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// BenchmarkRun runs 100 requests of the default node and reports what the run
-// consists of.
+// BenchmarkRun runs 100 requests on each system, on l3 also layer by layer. Its profile is
+// what the compiler optimises the program by: .ci/profile.
 func BenchmarkRun(b *testing.B) {
-	cfg, err := Load(configs.Options{})
+	for _, s := range Systems() {
+		b.Run(s.Name, func(b *testing.B) { benchmarkRun(b, s.Name, Options{}) })
+	}
+	b.Run("l3/exact", func(b *testing.B) { benchmarkRun(b, "l3", Options{Exact: true}) })
+}
+
+func benchmarkRun(b *testing.B, system string, o Options) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -319,7 +326,7 @@ func BenchmarkRun(b *testing.B) {
 	var r *Result
 	node := mustNode(b, cfg)
 	for b.Loop() {
-		if r, err = node.Run(context.Background(), trace, Options{}); err != nil {
+		if r, err = node.Run(context.Background(), trace, o); err != nil {
 			b.Fatal(err)
 		}
 	}

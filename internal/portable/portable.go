@@ -92,5 +92,5 @@ func Pow(x, y float64) float64 {
 	if y == 0 || x == 1 {
 		return 1
 	}
-	return Exp(y * Log(x))
+	return Exp(float64(y * Log(x))) // Exp may be inlined
 }
