@@ -1,0 +1,89 @@
+package energy
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// list is a price list in which no two prices are alike.
+func list() *Prices {
+	return &Prices{
+		Name: "list", Date: "2026-01-02", Server: "1000 [900, 1200] press", Years: "4 [2, 5] assumption", Utilisation: "0.5 [0.25, 0.8] assumption",
+		Electricity: "0.1 [0.05, 0.2] press", Carbon: "0.4 [0.1, 0.7] press",
+		GPU:  GPUPrices{"10 [5, 20] press", "11 [6, 21] press", "12 [7, 22] press", "13 [8, 23] press", "14 [9, 24] press", "15 [10, 25] assumption", "1.5 [1.1, 2] assumption"},
+		DIMM: DIMMPrice{"2 [1, 3] press", "3 [2, 4] press", "4 [3, 5] press", "5 [4, 6] press", "6 [5, 7] press", "1.6 [1.2, 3] assumption", "1.3 [1.1, 2] assumption"},
+	}
+}
+
+// TestCost: what nodes cost by hand, each kind of equipment by its own price.
+func TestCost(t *testing.T) {
+	for _, c := range []struct {
+		e     Equipment
+		place Place
+		want  float64 // capital
+	}{
+		{Equipment{GPU: "a100-sxm-40gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 64}, Mid, 1000 + 2*10 + 3*64*2},
+		{Equipment{GPU: "a100-sxm-80gb", GPUs: 2, Memory: "ddr4-3200-8gb-x8", DIMMs: 3, DIMMGiB: 128}, Mid, 1000 + 2*11 + 3*128*3},
+		{Equipment{GPU: "a100-paper", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 32, BankPIM: true}, Mid, 1000 + 11 + 3*32*4*1.6},
+		{Equipment{GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
+		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
+		{Equipment{GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
+		{Equipment{GPU: "mine", GPUs: 4, HBMPIM: true, Memory: "ddr4-2400", DIMMs: 2, DIMMGiB: 16, BankPIM: true}, High, 1200 + 4*25*2 + 2*16*3*3},
+	} {
+		p := list()
+		got := p.Cost(&c.e, 2000, c.place)
+		years, utilisation, price := [...]float64{5, 4, 2}[c.place], [...]float64{0.8, 0.5, 0.25}[c.place], [...]float64{0.05, 0.1, 0.2}[c.place]
+		hour := c.want/(years*8766*utilisation) + 2*price
+		if math.Abs(got.Capital-c.want) > 1e-9*c.want || math.Abs(got.PerHour-hour) > 1e-9*hour || got.Energy != 2*price || math.Abs(got.CO2-2*[...]float64{0.1, 0.4, 0.7}[c.place]) > 1e-12 || got.Grade != Assumption {
+			t.Errorf("%+v: %+v, want %v USD, %v an hour", c.e, got, c.want, hour)
+		}
+	}
+}
+
+// TestCostIsMonotone: at a higher place of the bands, with more watts or more of any equipment a node costs no less.
+func TestCostIsMonotone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
+		e := Equipment{GPU: rapid.SampledFrom([]string{"h100-sxm", "a100-sxm-80gb", "x"}).Draw(t, "GPU"), GPUs: n("GPUs", 16), HBMPIM: n("hbm", 1) == 1,
+			Memory: rapid.SampledFrom([]string{"ddr4", "ddr5", "hbm3"}).Draw(t, "memory"), DIMMs: n("DIMMs", 32), DIMMGiB: float64(n("GiB", 64)), BankPIM: n("bank", 1) == 1}
+		p, watts := list(), float64(n("watts", 10000))
+		a := p.Cost(&e, watts, Mid)
+		if low, high := p.Cost(&e, watts, Low), p.Cost(&e, watts, High); low.PerHour > a.PerHour || a.PerHour > high.PerHour {
+			t.Fatalf("%v, %v, %v USD an hour", low.PerHour, a.PerHour, high.PerHour)
+		}
+		more := e
+		more.GPUs, more.DIMMs = e.GPUs+n("more GPUs", 3), e.DIMMs+n("more DIMMs", 3)
+		if b := p.Cost(&more, watts+float64(n("more watts", 100)), Mid); b.PerHour < a.PerHour || b.Capital < a.Capital {
+			t.Fatalf("%+v costs %+v, %+v costs %+v", e, a, more, b)
+		}
+	})
+}
+
+// TestPricesCheck: a list without a date, or with one that is none, is an error that says so.
+func TestPricesCheck(t *testing.T) {
+	if faults := input.Faults(list()); len(faults) > 0 {
+		t.Fatal(faults[0])
+	}
+	for key, set := range map[string]func(*Prices){
+		"date": func(p *Prices) { p.Date = "" }, "name": func(p *Prices) { p.Name = "" }, "years": func(p *Prices) { p.Years = "0" },
+		"utilisation": func(p *Prices) { p.Utilisation = "1.5" }, "gpu.hbm_pim": func(p *Prices) { p.GPU.HBMPIM = "0" }, "dimm.ddr4": func(p *Prices) { p.DIMM.DDR4 = "x" },
+	} {
+		p := list()
+		set(p)
+		if faults := input.Faults(p); len(faults) != 1 || faults[0].Key != key {
+			t.Errorf("%s: %v", key, faults)
+		}
+	}
+	for _, date := range []string{"2025", "yesterday", "2025-13-01", "01.12.2025"} {
+		p := list()
+		p.Date = date
+		if faults := input.Faults(p); len(faults) != 1 || !strings.Contains(faults[0].Error(), "YYYY-MM-DD") {
+			t.Errorf("%s: %v", date, faults)
+		}
+	}
+}
