@@ -2,26 +2,76 @@ package controller
 
 import (
 	"encoding/csv"
+	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
 )
 
-// dramsim3 is what DRAMsim3 gave for one trace.
+var update = flag.Bool("update", false, "write the table of DEVIATIONS.md")
+
+// dramsim3 is what DRAMsim3 gave for one trace, and the set-up in which it did.
 type dramsim3 struct {
-	trace                  string
+	trace, part            string
+	channels, ranks, tREFI int
 	end, act, ref, rowHits int64
 	latency                float64
 	longest                int64
+	patience               int64 // the longest read may take this many times DRAMsim3's
+	mixed                  bool  // reads and writes that keep the data bus busy
 }
 
-func readReference(tb testing.TB) []dramsim3 {
+// mixedSetups are the set-ups of the traces of dramsim3_mixed.csv.
+var mixedSetups = map[string]dramsim3{
+	"m01_rand_r50_1rank_x8":           {part: ddr43200, channels: 1, ranks: 1, tREFI: 12480, mixed: true},
+	"m02_rand_r67_2rank_x4":           {part: "ddr4-3200-8gb-x4", channels: 1, ranks: 2, tREFI: 12480, mixed: true},
+	"m04_rand_r80_4rank_x8_2400":      {part: "ddr4-2400-8gb-x8", channels: 1, ranks: 4, tREFI: 9360, mixed: true},
+	"m06_rand_r67_1rank_x16_sparse":   {part: "ddr4-3200-8gb-x16", channels: 1, ranks: 1, tREFI: 12480},
+	"m07_hot_r80_2rank_x8_2400_2ch":   {part: "ddr4-2400-8gb-x8", channels: 2, ranks: 2, tREFI: 9362, mixed: true},
+	"m09_wburst_r67_2rank_x8":         {part: ddr43200, channels: 1, ranks: 2, tREFI: 12480},
+	"m12_hot_r50_4rank_x8_2ch_sparse": {part: ddr43200, channels: 2, ranks: 4, tREFI: 12480},
+}
+
+// readReference returns DRAMsim3's results under the rules of the project; the fourteen
+// older ones are those of its own, which differ in trace 10 alone.
+func readReference(tb testing.TB) (list []dramsim3) {
 	tb.Helper()
-	f, err := os.Open("testdata/dramsim3_results.csv")
+	for _, r := range readTable(tb, "dramsim3_results.csv") {
+		d := dramsim3{part: ddr43200, channels: 1, ranks: 4, tREFI: 12480, patience: 1}
+		list = append(list, d.with(r))
+	}
+	for _, r := range readTable(tb, "dramsim3_mixed.csv") {
+		if r["variant"] == "strict" {
+			d := mixedSetups[r["trace"]].with(r)
+			d.patience = 2
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// with adds the results of a row.
+func (d dramsim3) with(r map[string]string) dramsim3 {
+	number := func(key string) int64 {
+		v, _ := strconv.ParseInt(r[key], 10, 64) // a table without the column has none left
+		return v
+	}
+	d.trace, d.end, d.act, d.ref, d.rowHits = r["trace"], number("end_clock"), number("act"), number("ref"), number("row_hits")
+	d.longest = number("max_read_latency_clocks")
+	d.latency, _ = strconv.ParseFloat(r["mean_read_latency_clocks"], 64)
+	return d
+}
+
+// readTable returns the rows of a file of testdata by the names of its columns.
+func readTable(tb testing.TB, name string) (list []map[string]string) {
+	tb.Helper()
+	f, err := os.Open(filepath.Join("testdata", name))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -30,16 +80,12 @@ func readReference(tb testing.TB) []dramsim3 {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	var list []dramsim3
 	for _, row := range rows[1:] {
-		number := func(i int) float64 {
-			v, err := strconv.ParseFloat(row[i], 64)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return v
+		m := map[string]string{}
+		for i, key := range rows[0] {
+			m[key] = row[i]
 		}
-		list = append(list, dramsim3{row[0], int64(number(2)), int64(number(3)), int64(number(7)), int64(number(8)), number(11), int64(number(12))})
+		list = append(list, m)
 	}
 	return list
 }
@@ -47,8 +93,7 @@ func readReference(tb testing.TB) []dramsim3 {
 // readTraceFile reads a trace of testdata.
 func readTraceFile(tb testing.TB, name string) []Request {
 	tb.Helper()
-	path := filepath.Join("testdata", "traces", name+".trace.gz")
-	f, err := os.Open(path)
+	f, err := os.Open(filepath.Join("testdata", "traces", name+".trace.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -60,7 +105,7 @@ func readTraceFile(tb testing.TB, name string) []Request {
 	return requests
 }
 
-// setup returns the set-up of the comparison under the named policy.
+// setup returns four ranks of DDR4-3200 under the named policy.
 func setup(tb helper, policy string) *Setup {
 	tb.Helper()
 	p, err := LookupPolicy(policy)
@@ -70,17 +115,30 @@ func setup(tb helper, policy string) *Setup {
 	return &Setup{Spec: part(tb, ddr43200), Policy: p, Channels: 1, Ranks: 4}
 }
 
+// replay runs the trace in its set-up under the named policy.
+func (d *dramsim3) replay(tb testing.TB, policy string) *Stats {
+	tb.Helper()
+	s := setup(tb, policy)
+	s.Spec, s.Channels, s.Ranks = part(tb, d.part), d.channels, d.ranks
+	s.Spec.TREFI = d.tREFI
+	stats, err := s.Replay(tb.Context(), readTraceFile(tb, d.trace), nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return stats
+}
+
+// over is a relative to b, in per cent.
+func over(a, b int64) float64 { return 100 * (float64(a)/float64(b) - 1) }
+
 // TestDRAMsim3 replays every reference trace under the policy that decides as
 // DRAMsim3 does, under the rules of the standard.
 func TestDRAMsim3(t *testing.T) {
 	for _, r := range readReference(t) {
 		t.Run(r.trace, func(t *testing.T) {
-			s, err := setup(t, "dramsim3").Replay(t.Context(), readTraceFile(t, r.trace), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := r.replay(t, "dramsim3")
 			t.Logf("end %+.2f%%, row hits %+d, activates %+d, refreshes %+d, read latency %+.2f%%",
-				100*(float64(s.EndClock)/float64(r.end)-1), s.RowHits-r.rowHits, s.Count(dram.ACT)-r.act, s.Count(dram.REF)-r.ref,
+				over(s.EndClock, r.end), s.RowHits-r.rowHits, s.Count(dram.ACT)-r.act, s.Count(dram.REF)-r.ref,
 				100*(s.Latency.Mean()-r.latency)/max(1, r.latency))
 			near := func(what string, got, want, relative, absolute float64) {
 				if d := math.Abs(got - want); d > relative*want && d > absolute {
@@ -96,24 +154,63 @@ func TestDRAMsim3(t *testing.T) {
 	}
 }
 
-// TestDefaultAgainstDRAMsim3 pins what DEVIATIONS.md says of the default
-// policy: no reference trace takes 1% longer than in DRAMsim3, and no read
-// waits longer than DRAMsim3's longest.
+// TestDefaultAgainstDRAMsim3 holds what DEVIATIONS.md says of the default policy, and writes its
+// table: no trace takes 1% longer than in DRAMsim3, and no read waits longer than its longest (on
+// mixed traffic: twice as long); where reads and writes keep the bus busy the default policy takes at
+// least a tenth less, or comes within 5% of what the bus, tFAW and tRFC leave.
 func TestDefaultAgainstDRAMsim3(t *testing.T) {
+	var table strings.Builder
 	for _, r := range readReference(t) {
-		t.Run(r.trace, func(t *testing.T) {
-			s, err := setup(t, "default").Replay(t.Context(), readTraceFile(t, r.trace), nil)
-			if err != nil {
-				t.Fatal(err)
+		before, s := r.replay(t, "fr-fcfs"), r.replay(t, "default")
+		latency := func(v float64) string {
+			if r.longest == 0 {
+				return "–"
 			}
-			t.Logf("end %d for %d (%+.2f%%), ACT %d for %d, mean latency %.0f for %.0f, longest %d for %d", s.EndClock, r.end,
-				100*(float64(s.EndClock)/float64(r.end)-1), s.Count(dram.ACT), r.act, s.Latency.Mean(), r.latency, s.Latency.Max(), r.longest)
-			if float64(s.EndClock) > 1.01*float64(r.end) {
-				t.Errorf("ends at %d, DRAMsim3 at %d", s.EndClock, r.end)
-			}
-			if s.Latency.Max() > r.longest {
-				t.Errorf("a read takes %d clocks, DRAMsim3's longest took %d", s.Latency.Max(), r.longest)
-			}
-		})
+			return fmt.Sprintf("%.0f", v)
+		}
+		fmt.Fprintf(&table, "| %s | %d | %+.2f%% | %d | %+.2f%% | %d | %d | %s | %s | %s | %s |\n", r.trace, r.end, over(before.EndClock, r.end), s.EndClock, over(s.EndClock, r.end),
+			r.act, s.Count(dram.ACT), latency(r.latency), latency(s.Latency.Mean()), latency(float64(r.longest)), latency(float64(s.Latency.Max())))
+		if over(s.EndClock, r.end) > 1 {
+			t.Errorf("%s ends at %d, DRAMsim3 at %d", r.trace, s.EndClock, r.end)
+		}
+		if limit := r.longest * r.patience; s.Latency.Max() > limit {
+			t.Errorf("%s: a read takes %d clocks, DRAMsim3's longest took %d", r.trace, s.Latency.Max(), r.longest)
+		}
+		if bound := r.bound(t, s); r.mixed && over(s.EndClock, r.end) > -10 && over(s.EndClock, bound) > 5 {
+			t.Errorf("%s ends at %d, DRAMsim3 at %d, the bound is %d", r.trace, s.EndClock, r.end, bound)
+		}
 	}
+	page, err := os.ReadFile("DEVIATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- table -->\n", "<!-- end of table -->\n"
+	head, rest, ok := strings.Cut(string(page), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok || !ok2 {
+		t.Fatal("DEVIATIONS.md has no table")
+	}
+	header, _, _ := strings.Cut(rest, "| 01_")
+	want := head + begin + header + table.String() + end + tail
+	if *update {
+		if err := os.WriteFile("DEVIATIONS.md", []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	} else if want != string(page) {
+		t.Error("the table of DEVIATIONS.md is not what the controller gives now: go test ./dram/controller -run Default -update")
+	}
+}
+
+// bound is a clock before which the bursts of a trace cannot have moved or its rows been opened: the
+// data bus or tFAW, in the time that REFs leave. A REF stops one rank of several, and the data bus goes on.
+func (d *dramsim3) bound(tb testing.TB, s *Stats) int64 {
+	spec := part(tb, d.part)
+	per := int64(d.channels)
+	bus := s.Count(dram.RD, dram.WR) * int64(spec.BurstClocks()) / per
+	rows := s.Count(dram.ACT) * int64(spec.TFAW) / 4 / per / int64(d.ranks)
+	share := 1 - float64(spec.TRFC+spec.TRP+spec.TRCD)/float64(d.tREFI)
+	if d.ranks == 1 {
+		return int64(float64(max(bus, rows)) / share)
+	}
+	return max(bus, int64(float64(rows)/share))
 }

@@ -42,7 +42,7 @@ type controller struct {
 	banksPerRank int
 	groupShift   int // log2 of the banks of a bank group
 	places       []place
-	roundRobin   bool
+	scheduler    *scheduler
 	closedPage   bool
 
 	requests []Request
@@ -50,21 +50,21 @@ type controller struct {
 	head     entry
 	decoded  bool // head is requests[next]
 
-	reads, writes   entryQueue
-	full            []bool // by bank: its queue has no room
-	pendingReads    filter
-	pendingWrites   filter
-	banks           []bankQueue
-	queued          int   // entries of all bank queues
-	queuedInRank    []int // the same by rank
-	chain           []waiting
-	freeChain       int32
-	draining        int  // writes still to move before reads move again
-	stuck           bool // no entry can move until a queue changes
-	ready           int64
-	lastServed      int
-	starving        int // bank whose oldest request goes first, or -1
-	starvationCheck int64
+	reads, writes entryQueue
+	full          []bool // by bank: its queue has no room
+	pendingReads  filter
+	pendingWrites filter
+	banks         []bankQueue
+	queued        int   // entries of all bank queues
+	queuedInRank  []int // the same by rank
+	chain         []waiting
+	freeChain     int32
+	draining      int  // writes still to move before reads move again
+	stuck         bool // no entry can move until a queue changes
+	ready         int64
+	lastServed    int
+	bus           bus
+	now           int64
 
 	needs     [needs]needState
 	openBanks []uint64 // by rank: banks that hold a row open
@@ -79,10 +79,10 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
 		state: dram.NewState(spec, ranks, dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR, dram.REF), energy: dram.NewEnergyMeter(spec, ranks),
-		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), roundRobin: policy.Scheduler == "round-robin", closedPage: policy.Page == "closed",
+		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), scheduler: findScheduler(policy.Scheduler), closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
-		freeChain: -1, lastServed: -1, starving: -1, starvationCheck: forever,
+		freeChain: -1, lastServed: -1,
 		openBanks: make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
 	}
 	for i := range c.banks {
@@ -140,6 +140,7 @@ func (c *controller) finished() bool {
 
 // tick runs clock t and returns the next clock at which something can happen.
 func (c *controller) tick(t int64) int64 {
+	c.now = t
 	forced := c.refresh.forced
 	refreshWake := c.refresh.fallDue(t)
 	if c.refresh.forced != forced {

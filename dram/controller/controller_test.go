@@ -132,12 +132,12 @@ func TestClosedPage(t *testing.T) {
 	}
 }
 
-// TestStarvationBound: a stream of row hits does not hold up a request for
+// TestAgeBoundOfHits: a stream of row hits does not hold up a request for
 // another row of the bank for longer than the policy says.
-func TestStarvationBound(t *testing.T) {
+func TestAgeBoundOfHits(t *testing.T) {
 	s := setup(t, "default")
 	s.Policy.RowHitLimit = 1 << 30
-	s.Policy.StarvationClocks = 1000
+	s.Policy.AgeBound = 1000
 	var requests []Request
 	for i := range uint64(3000) {
 		requests = append(requests, Request{Clock: int64(8 * i), Address: i % 128 * nextColumn})
@@ -150,7 +150,7 @@ func TestStarvationBound(t *testing.T) {
 	if limit := int64(1000 + 560 + 74 + 22 + 26 + 100); stats.Latency.Max() > limit {
 		t.Errorf("a read waits %d clocks, bound %d", stats.Latency.Max(), limit)
 	}
-	s.Policy.StarvationClocks = 1 << 30
+	s.Policy.AgeBound = 1 << 30
 	if stats, _ := replayLog(t, s, requests); stats.Latency.Max() < 3000 {
 		t.Errorf("without the bound the longest read takes %d clocks: the test shows nothing", stats.Latency.Max())
 	}
@@ -302,7 +302,7 @@ func TestCancel(t *testing.T) {
 
 func TestPolicyErrors(t *testing.T) {
 	for _, set := range []string{"scheduler=fcfs", "page=ajar", "mapping=rochrababg", "mapping=rorochbabgco", "bank_queue=0", "drain_high=33",
-		"drain_low=24", "refresh_postpone=9", "tREFI=500", "power.VDD=0", "power.IDD4R=1", "refresh_close=none"} {
+		"drain_low=32", "age_bound=99", "refresh_postpone=9", "tREFI=500", "power.VDD=0", "power.IDD4R=1", "refresh_close=none"} {
 		s := setup(t, "default")
 		key, value, _ := strings.Cut(set, "=")
 		if bad := s.Set(key, value); bad != nil {
@@ -354,7 +354,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 		policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
 		policy.RowHitLimit = rapid.IntRange(1, 20).Draw(t, "hits")
 		policy.BankQueue = rapid.IntRange(1, 8).Draw(t, "bank queue")
-		policy.StarvationClocks = rapid.IntRange(100, 3000).Draw(t, "starvation")
+		policy.AgeBound = rapid.IntRange(100, 3000).Draw(t, "age bound")
 		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -379,8 +379,8 @@ func TestEventsAreEveryClock(t *testing.T) {
 				c.requests = requests
 				for clock := int64(0); !c.finished(); clock++ {
 					c.ready = min(c.ready, clock)
-					for n := range c.needs {
-						c.needs[n].wake = 0
+					for rank := range ranks {
+						c.rescan(rank)
 					}
 					c.tick(clock)
 				}

@@ -91,8 +91,8 @@ func (c *controller) transfer(t int64) bool {
 	if c.stuck {
 		return false
 	}
-	c.startDrain(t)
-	if c.draining > 0 && !c.starves(&c.reads, t) {
+	c.startDrain()
+	if c.draining > 0 && !c.starves(&c.reads) {
 		moved, dependent := c.moveWrite(t)
 		if moved {
 			c.draining--
@@ -110,13 +110,13 @@ func (c *controller) transfer(t int64) bool {
 	return moved
 }
 
-// starves reports whether the oldest entry of q is too old at t.
-func (c *controller) starves(q *entryQueue, t int64) bool {
-	return len(q.entries) > 0 && t-q.entries[0].accepted > int64(c.policy.StarvationClocks)
+// starves reports whether the oldest entry of q is too old.
+func (c *controller) starves(q *entryQueue) bool {
+	return len(q.entries) > 0 && c.old(&q.entries[0])
 }
 
 // startDrain decides how many writes move before reads move again.
-func (c *controller) startDrain(t int64) {
+func (c *controller) startDrain() {
 	n := len(c.writes.entries)
 	if c.draining > 0 || n == 0 {
 		return
@@ -127,7 +127,7 @@ func (c *controller) startDrain(t int64) {
 		c.draining = n - c.policy.DrainLow
 	case noReads && c.next == len(c.requests), noReads && c.queued == 0 && n > c.policy.DrainIdle:
 		c.draining = n
-	case c.starves(&c.writes, t):
+	case c.starves(&c.writes):
 		c.draining = 1
 	}
 }
@@ -170,6 +170,5 @@ func (c *controller) enqueue(e entry, t int64) {
 	c.full[e.bank] = b.entryQueue.full()
 	c.queued++
 	c.queuedInRank[c.places[e.bank].Rank]++
-	c.starvationCheck = min(c.starvationCheck, e.accepted+int64(c.policy.StarvationClocks)+1)
-	c.ready = min(c.ready, max(t+1, min(c.starvationCheck, c.updateNeeds(int(e.bank)))))
+	c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
 }

@@ -20,7 +20,7 @@ func TestOwnLogs(t *testing.T) {
 		}
 		s.Spec = spec
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
-		s.Policy.StarvationClocks = rapid.SampledFrom([]int{200, 2000, 10_000}).Draw(t, "starvation")
+		s.Policy.AgeBound = rapid.SampledFrom([]int{200, 2000, 10_000}).Draw(t, "age bound")
 		s.Policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
 		s.Policy.RefreshPullIn = rapid.IntRange(0, 8).Draw(t, "pull in")
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")

@@ -6,37 +6,46 @@ import "github.com/l3sim/l3sim/dram"
 type need uint8
 
 const (
-	needActivate need = iota
-	needPrecharge
-	needRead
+	needRead need = iota
 	needWrite
+	needReadRow  // the row of a read
+	needWriteRow // the row of a write
+	needPrecharge
 	needs
 )
 
 // needCommands are the commands whose constraints bound each need. A column
 // access with auto-precharge has those of the one without.
-var needCommands = [needs]dram.Command{dram.ACT, dram.PRE, dram.RD, dram.WR}
+var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
 // needState is the banks that wait for one need.
 type needState struct {
 	banks []uint64 // by rank
 	ages  []int64  // by bank over all ranks: when the request that it is for was accepted
-	// wake is a clock before which no bank is ready whose rank accepts commands: constraints
-	// only ever move on.
-	wake int64
+	// wakes are clocks, by rank, before which no bank is ready: constraints only ever move on. Wake
+	// is not later than any of them.
+	wakes []int64
+	wake  int64
 }
 
 // newNeedStates returns the empty needs of a channel.
 func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 	for n := range list {
-		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks())}
+		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks()), wakes: make([]int64, ranks)}
 	}
 	return list
 }
 
-// updateNeeds finds what bank waits for: the command that its oldest request
-// needs, and the oldest read and write that hit the open row. It returns the
-// first clock at which one of them may issue.
+// rescan forgets when the banks of a rank become ready.
+func (c *controller) rescan(rank int) {
+	for n := range c.needs {
+		c.needs[n].wakes[rank], c.needs[n].wake = 0, 0
+	}
+}
+
+// updateNeeds finds what bank waits for: the row of its oldest request, or, if the scheduler
+// takes either, of its oldest read and of its oldest write; and the oldest read and write
+// that hit the open row. It returns the first clock at which one of them may issue.
 func (c *controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
 	place := &c.places[bank]
@@ -50,26 +59,14 @@ func (c *controller) updateNeeds(bank int) int64 {
 	}
 	row := c.rows[bank]
 	if row < 0 {
-		return c.addNeed(needActivate, rank, bank, 0)
+		return c.rowNeeds(b, rank, bank)
 	}
-	for i := range b.entries {
-		e := &b.entries[i]
-		if e.row != row {
-			continue
-		}
-		if e.write {
-			if b.write < 0 {
-				b.write = int32(i)
-			}
-		} else if b.read < 0 {
-			b.read = int32(i)
-		}
-	}
+	b.first(row)
 	first := int64(forever)
-	limited := int(b.hits) >= c.policy.RowHitLimit
+	limited := int(b.hits) >= c.policy.RowHitLimit || c.old(&b.entries[0])
 	if b.entries[0].row != row && (limited || b.read < 0 && b.write < 0) {
 		first = c.addNeed(needPrecharge, rank, bank, 0)
-		if limited && !c.roundRobin {
+		if limited && !c.scheduler.hitsPassLimit {
 			return first // nothing may put the close off further
 		}
 	}
@@ -82,11 +79,37 @@ func (c *controller) updateNeeds(bank int) int64 {
 	return first
 }
 
+// rowNeeds notes the rows that a closed bank may open. A row that more than one request
+// wants goes before what the scheduler would take: the bank's time is what is short there.
+func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
+	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.old(oldest) || b.shared(oldest.row) {
+		if oldest.write {
+			b.write = 0
+			return c.addNeed(needWriteRow, rank, bank, 0)
+		}
+		b.read = 0
+		return c.addNeed(needReadRow, rank, bank, 0)
+	}
+	b.first(anyRow)
+	first := int64(forever)
+	if b.read >= 0 {
+		first = c.addNeed(needReadRow, rank, bank, b.read)
+	}
+	if b.write >= 0 {
+		first = min(first, c.addNeed(needWriteRow, rank, bank, b.write))
+	}
+	return first
+}
+
+// old reports whether an entry has waited for longer than others may go before it.
+func (c *controller) old(e *entry) bool { return c.now-e.accepted > int64(c.policy.AgeBound) }
+
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	state, at := &c.needs[n], c.earliest(n, bank)
 	state.banks[rank] |= c.places[bank].bit
+	state.wakes[rank] = min(state.wakes[rank], at)
 	state.wake = min(state.wake, at)
 	state.ages[bank] = c.banks[bank].entries[i].accepted
 	return at

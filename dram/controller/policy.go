@@ -8,8 +8,8 @@ import (
 // Policy is the configuration of a memory controller: what the standard leaves
 // to its designer. Policies gives the presets.
 type Policy struct {
-	// Scheduler is "fr-fcfs" (ready column accesses first, then the oldest
-	// request) or "round-robin" (the next bank queue after the last one served
+	// Scheduler is "batch" (reads and writes in runs), "fr-fcfs" (ready column accesses first,
+	// then the oldest request) or "round-robin" (the next bank queue after the last one served
 	// that has anything ready, as DRAMsim3).
 	Scheduler string `toml:"scheduler"`
 	// Page is "open" (a row stays open until another is wanted) or "closed" (a
@@ -32,8 +32,9 @@ type Policy struct {
 	// RowHitLimit is the number of column accesses to an open row after which
 	// the oldest request of the bank may close it though others still hit.
 	RowHitLimit int `toml:"row_hit_limit"`
-	// StarvationClocks is the age from which on a request goes before all others.
-	StarvationClocks int `toml:"starvation_clocks"`
+	// AgeBound is the clocks after which a request goes before those that would gain
+	// bandwidth: hits of its bank's open row, the run's direction, the rank that has the bus.
+	AgeBound int `toml:"age_bound"`
 	// RefreshPostpone is how many REFs of a rank may be owed while it has other
 	// work. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
 	// (JESD79-4, "Refresh Command").
@@ -44,21 +45,29 @@ type Policy struct {
 	RefreshClose string `toml:"refresh_close"`
 }
 
-// policies are the presets. "default" is FR-FCFS with the queues of the
-// comparison with DRAMsim3; "dramsim3" takes that simulator's decisions.
+// never is a limit or bound that no run reaches.
+const never = 1 << 30
+
+// policies are the presets, all with the queues of the comparison with DRAMsim3.
+// "dramsim3" takes that simulator's decisions.
 var policies = []struct {
 	name string
 	Policy
 }{
 	{"default", Policy{
+		Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
+		RowHitLimit: never, AgeBound: 5000, RefreshClose: "all",
+	}},
+	{"fr-fcfs", Policy{
 		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
-		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 24, DrainLow: 8, DrainIdle: 0,
-		RowHitLimit: 16, StarvationClocks: 10_000, RefreshClose: "all",
+		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
+		RowHitLimit: never, AgeBound: 5000, RefreshClose: "all",
 	}},
 	{"dramsim3", Policy{
 		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
-		RowHitLimit: 4, StarvationClocks: 1 << 30, RefreshClose: "each",
+		RowHitLimit: 4, AgeBound: never, RefreshClose: "each",
 	}},
 }
 
@@ -85,7 +94,7 @@ func PolicyNames() []string {
 
 // Check has the rules of the section [policy]. newController checks Mapping.
 func (p *Policy) Check(c *input.Check) {
-	input.OneOf(c, "scheduler", p.Scheduler, "fr-fcfs", "round-robin")
+	input.OneOf(c, "scheduler", p.Scheduler, schedulerNames()...)
 	input.OneOf(c, "page", p.Page, "open", "closed")
 	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
 	input.Within(c, "read_queue", p.ReadQueue, 1, 4096)
@@ -94,8 +103,8 @@ func (p *Policy) Check(c *input.Check) {
 	input.Within(c, "drain_high", p.DrainHigh, 1, p.WriteBuffer)
 	input.Within(c, "drain_low", p.DrainLow, 0, p.DrainHigh-1)
 	input.Within(c, "drain_idle", p.DrainIdle, 0, p.WriteBuffer)
-	input.Within(c, "row_hit_limit", p.RowHitLimit, 1, 1<<30)
-	input.Within(c, "starvation_clocks", p.StarvationClocks, 100, 1<<30)
+	input.Within(c, "row_hit_limit", p.RowHitLimit, 1, never)
+	input.Within(c, "age_bound", p.AgeBound, 100, never)
 	input.Within(c, "refresh_postpone", p.RefreshPostpone, 0, dram.MaxRefreshDebt)
 	input.Within(c, "refresh_pull_in", p.RefreshPullIn, 0, dram.MaxRefreshDebt)
 }

@@ -57,9 +57,40 @@ func (q *entryQueue) find(e *entry, write bool) *entry {
 	return nil
 }
 
+// anyRow stands for every row.
+const anyRow = -1
+
+// first finds the first read and the first write that want row.
+func (b *bankQueue) first(row int32) {
+	for i := range b.entries {
+		e := &b.entries[i]
+		if row != anyRow && e.row != row {
+			continue
+		}
+		if e.write {
+			if b.write < 0 {
+				b.write = int32(i)
+			}
+		} else if b.read < 0 {
+			b.read = int32(i)
+		}
+	}
+}
+
+// shared reports whether more than one entry wants row.
+func (b *bankQueue) shared(row int32) bool {
+	n := 0
+	for i := range b.entries {
+		if b.entries[i].row == row {
+			n++
+		}
+	}
+	return n > 1
+}
+
 // candidates are indices into a bank's queue, or -1.
 type candidates struct {
-	read, write int32 // the first read and write that hit the open row
+	read, write int32 // the first read and write that hit the open row or, in a closed bank, may open theirs
 }
 
 // bankQueue is the command queue of one bank.

@@ -148,9 +148,7 @@ func (c *controller) tryRefresh(rank int, t int64) int64 {
 		c.refresh.ranks[rank].debt--
 		c.refresh.force(rank, t)
 		c.refresh.nextDue = c.refresh.nextEvent()
-		for n := range c.needs {
-			c.needs[n].wake = 0 // the rank joins the others again
-		}
+		c.rescan(rank) // it joins the others again
 	}
 	return at
 }

@@ -38,36 +38,124 @@ func TestRoundRobinKeepsABanksOrder(t *testing.T) {
 	}
 }
 
-// TestStarvingRequestsFollowEachOther: rows of two banks are hit all the time, and
-// each has a request for another row that waits too long. The second one's turn
-// comes right after the first one's column access.
-func TestStarvingRequestsFollowEachOther(t *testing.T) {
+// runLengths returns the mean number of bursts between two turns of the data bus.
+func runLengths(records []check.Record) float64 {
+	runs, bursts := 1, 0
+	last := dram.RD
+	for _, r := range columnOrder(records) {
+		bursts++
+		if r.Command.IsWrite() != last.IsWrite() {
+			runs++
+		}
+		last = r.Command
+	}
+	return float64(bursts) / float64(runs)
+}
+
+// mixedRandom is n random requests, two thirds reads, all offered at clock 0.
+func mixedRandom(n int) []Request {
+	requests := randomReads(n)
+	for i := range requests {
+		requests[i].Write = i%3 == 0
+	}
+	return requests
+}
+
+// TestBatchMovesRuns: on random traffic the bus turns at most once in 20 bursts, where
+// FR-FCFS turns after every third.
+func TestBatchMovesRuns(t *testing.T) {
+	for policy, want := range map[string][2]float64{"default": {20, 300}, "fr-fcfs": {1, 5}} {
+		_, records := replayLog(t, setup(t, policy), mixedRandom(9000))
+		if got := runLengths(records); got < want[0] || got > want[1] {
+			t.Errorf("%s: %.1f bursts a run, want %v", policy, got, want)
+		}
+	}
+}
+
+// TestBatchWaitsForTheRun: with four banks of the run's direction open, the bus waits for up to
+// tCCD_L for the next of them though a read of another rank is ready; with three it does not.
+func TestBatchWaitsForTheRun(t *testing.T) {
+	for open, after := range map[int]bool{3: false, 4: true} {
+		s := setup(t, "default")
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0 // writes move on at once
+		var requests []Request
+		for i := range uint64(28) { // one bank group: hits of all banks are tCCD_L apart
+			requests = append(requests, Request{Address: i%uint64(open)*nextBank + i/uint64(open)*nextColumn, Write: true})
+		}
+		requests = append(requests, Request{Clock: 80, Address: nextRank})
+		_, records := replayLog(t, s, requests)
+		order := columnOrder(records)
+		at := slices.IndexFunc(order, func(r check.Record) bool { return r.Command == dram.RD })
+		if waited := at >= len(order)-open; waited != after {
+			t.Errorf("%d banks open: the read is burst %d of %d", open, at+1, len(order))
+		}
+	}
+}
+
+// TestBatchEndsARun: reads of a stream go on for ever; a write gets the bus when the run has
+// lasted for the bound on age and the write has waited for longer than the next read.
+func TestBatchEndsARun(t *testing.T) {
 	s := setup(t, "default")
-	s.Policy.RowHitLimit = 1 << 30
-	s.Policy.StarvationClocks = 1000
-	banks := []uint64{0, nextGroup}
+	s.Policy.DrainHigh, s.Policy.DrainLow, s.Policy.AgeBound = 1, 0, 1000
 	var requests []Request
-	for i := range uint64(1500) {
-		requests = append(requests, Request{Clock: int64(3 * i), Address: banks[i%2] + i/2%128*nextColumn})
-		if i == 20 || i == 21 {
-			requests = append(requests, Request{Clock: int64(3 * i), Address: banks[i%2] + 7*nextRow})
+	for i := range uint64(2000) {
+		requests = append(requests, Request{Clock: int64(4 * i), Address: i%4*nextGroup + i/4%128*nextColumn + i/512*nextBank})
+		if i == 50 {
+			requests = append(requests, Request{Clock: 200, Address: nextRank, Write: true})
 		}
 	}
-	stats, records := replayLog(t, s, requests)
-	var served, next int64
+	_, records := replayLog(t, s, requests)
 	for _, r := range records {
-		switch {
-		case served == 0 && r.Command == dram.RD && r.Address.Row == 7:
-			served = r.Clock
-		case served > 0 && next == 0 && r.Command == dram.PRE:
-			next = r.Clock
+		if r.Command == dram.WR && (r.Clock < 1000 || r.Clock > 1400) {
+			t.Errorf("the write issues at clock %d, want it between 1,000 and 1,400", r.Clock)
 		}
 	}
-	if served < 1000 || next != served+1 {
-		t.Errorf("the first starving read issues at %d, the second one's PRE at %d, want one clock later", served, next)
+}
+
+// TestBatchKeepsTheRank: reads of two ranks that are ready at once go rank by rank.
+func TestBatchKeepsTheRank(t *testing.T) {
+	var requests []Request
+	for i := range uint64(16) {
+		requests = append(requests, Request{Address: i%2*nextRank + i/2%4*nextGroup + i/8*nextColumn})
 	}
-	if limit := int64(1000 + 2*(22+22+26) + 100); stats.Latency.Max() > limit {
-		t.Errorf("a read waits %d clocks, bound %d", stats.Latency.Max(), limit)
+	_, records := replayLog(t, setup(t, "default"), requests)
+	switches, order := 0, columnOrder(records)
+	for i := range order[1:] {
+		if order[i].Address.Rank != order[i+1].Address.Rank {
+			switches++
+		}
+	}
+	if switches > 4 {
+		t.Errorf("%d rank switches over %d reads: %v", switches, len(order), order)
+	}
+}
+
+// TestClosedBankRow: a closed bank opens the row of the run's direction before that of its
+// oldest request, but the oldest one's if another request wants it too.
+func TestClosedBankRow(t *testing.T) {
+	for _, mate := range []bool{false, true} {
+		s := setup(t, "default")
+		s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0
+		requests := []Request{{}, {Clock: 30, Address: nextRow, Write: true}}
+		if mate {
+			requests = append(requests, Request{Clock: 31, Address: nextRow + nextColumn, Write: true})
+		}
+		// Row 0 closes tRAS after its ACT at 2; a read of row 2 has come by then.
+		requests = append(requests, Request{Clock: 40, Address: 2 * nextRow})
+		_, records := replayLog(t, s, requests)
+		var rows []int32
+		for _, r := range records {
+			if r.Command == dram.ACT {
+				rows = append(rows, r.Address.Row)
+			}
+		}
+		want := []int32{0, 2, 1}
+		if mate {
+			want = []int32{0, 1, 2}
+		}
+		if !slices.Equal(rows, want) {
+			t.Errorf("another request for the row %v: rows %v, want %v", mate, rows, want)
+		}
 	}
 }
 
@@ -110,27 +198,6 @@ func TestRowHitLimit(t *testing.T) {
 	}
 }
 
-// TestAgeOfStarvation: a request goes before all others once it is older than
-// the policy says, and not at that age.
-func TestAgeOfStarvation(t *testing.T) {
-	s := setup(t, "default")
-	m, err := s.Mapping()
-	if err != nil {
-		t.Fatal(err)
-	}
-	limit := int64(s.Policy.StarvationClocks)
-	c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-	c.banks[5].entries = append(c.banks[5].entries, entry{accepted: 7})
-	c.reads.entries = append(c.reads.entries, entry{accepted: 7})
-	for _, clock := range []int64{8, 7 + limit, 8 + limit} {
-		c.findStarving(clock)
-		old := clock > 7+limit
-		if (c.starving == 5) != old || !old && c.starvationCheck != 8+limit || c.starves(&c.reads, clock) != old {
-			t.Errorf("age %d: bank %d starves, next looked at %d", clock-7, c.starving, c.starvationCheck)
-		}
-	}
-}
-
 // TestOrderOfCommands: what goes first of two commands that are ready at one
 // clock: an ACT before a lone column access, that before a PRE.
 func TestOrderOfCommands(t *testing.T) {
@@ -163,13 +230,12 @@ func TestOrderOfCommands(t *testing.T) {
 	}
 }
 
-// TestNothingPutsAStarvingRequestOff: while all banks of the rank want
-// activations and reads, the starving request's row opens tRP after its bank
-// closes and is read tRCD later.
-func TestNothingPutsAStarvingRequestOff(t *testing.T) {
+// TestAgeBound: while all banks of the rank want activations and reads, an old request's bank
+// closes soon after the bound, its row opens tRP and at most a window of tFAW later, and is read tRCD later, a burst or two put off.
+func TestAgeBound(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks = 1
-	s.Policy.RowHitLimit, s.Policy.StarvationClocks = 1<<30, 1000
+	s.Policy.RowHitLimit, s.Policy.AgeBound = 1<<30, 1000
 	rng := rand.New(rand.NewPCG(3, 4))
 	var requests []Request
 	for i := range uint64(3000) {
@@ -197,17 +263,18 @@ func TestNothingPutsAStarvingRequestOff(t *testing.T) {
 			clocks = append(clocks, r.Clock)
 		}
 	}
-	if len(clocks) != 3 || clocks[0] < 1000 || clocks[1] != clocks[0]+22 || clocks[2] != clocks[1]+22 {
-		t.Errorf("PRE, ACT and RD of the starving request at %v, want them 22 clocks apart after 1,000", clocks)
+	const old = 120 + 1000 // its clock, and the bound
+	if len(clocks) != 3 || clocks[0] < old || clocks[0] > old+50 || clocks[1] > clocks[0]+22+34 || clocks[2] > clocks[1]+22+8 {
+		t.Errorf("PRE, ACT and RD of the old request at %v", clocks)
 	}
 }
 
-// TestRefreshOfAStarvingRank: a starving request whose rank must refresh holds up no
+// TestRefreshOfAnOldRequest: an old request whose rank must refresh holds up no
 // other rank: its reads go on.
-func TestRefreshOfAStarvingRank(t *testing.T) {
+func TestRefreshOfAnOldRequest(t *testing.T) {
 	s := setup(t, "default")
 	s.Ranks = 2
-	s.Policy.RowHitLimit, s.Policy.StarvationClocks = 1<<30, 1000
+	s.Policy.RowHitLimit, s.Policy.AgeBound = 1<<30, 1000
 	s.Policy.ReadQueue, s.Policy.BankQueue = 4096, 64 // the refreshing rank's reads block no other's
 	const limit = 24 + 22 + 16                        // between two requests, from ACT to read, and some reads in between
 	for from := int64(5050); from < 5250; from += 2 {

@@ -7,21 +7,28 @@ func (c *controller) serve(p choice, t int64) {
 	a, bit := c.places[p.bank].Address, c.places[p.bank].bit
 	b := &c.banks[p.bank]
 	switch p.need {
-	case needActivate:
-		a.Row = b.entries[0].row
-		c.issue(dram.ACT, a, t)
-		c.openBanks[a.Rank] |= bit
-		b.hits = 0
 	case needPrecharge:
 		c.issue(dram.PRE, a, t)
 		c.openBanks[a.Rank] &^= bit
+	case needReadRow, needWriteRow:
+		a.Row = b.entries[b.candidate(p.need-needReadRow)].row
+		c.issue(dram.ACT, a, t)
+		c.openBanks[a.Rank] |= bit
+		b.hits = 0
 	default:
-		// A starving request is the bank's oldest and hits the open row, so it is
-		// the first of its kind.
-		c.serveColumn(b, int(c.candidate(p.bank, p.need)), a, t)
+		c.moved(p.need, int(a.Rank), t)
+		c.serveColumn(b, int(b.candidate(p.need)), a, t)
 		c.stuck = false
 	}
 	c.updateNeeds(p.bank)
+}
+
+// candidate returns the entry for which the bank waits for n, needRead or needWrite.
+func (b *bankQueue) candidate(n need) int32 {
+	if n == needRead {
+		return b.read
+	}
+	return b.write
 }
 
 // serveColumn issues the column access of entry i of b and ends its request.

@@ -1,0 +1,25 @@
+package controller
+
+// frFCFS takes the ready column access of the oldest request; without one the ready ACT of
+// the oldest, then the PRE (Rixner et al., "Memory Access Scheduling", ISCA 2000). An ACT goes before
+// a lone column access: where column accesses do not queue for the data bus,
+// activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
+// lost for good.
+var frFCFS = scheduler{name: "fr-fcfs", pick: (*controller).pickOldest}
+
+func (c *controller) pickOldest(t int64) choice {
+	column, _, reads := c.oldestReady(needRead, -1, t)
+	write, _, writes := c.oldestReady(needWrite, -1, t)
+	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
+		if row := c.oldestRow(t); row.age < forever {
+			return row
+		}
+	}
+	if write.age < column.age {
+		column = write
+	}
+	if column.age < forever {
+		return column
+	}
+	return c.oldestClose(t)
+}
