@@ -101,21 +101,21 @@ func (s *Spec) checkRules() error {
 	}
 	for _, n := range names {
 		if !slices.Contains(table.timingNames(), n) {
-			return &input.Error{Key: "timings", Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.timingNames())}
+			return &input.Error{Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.timingNames())}
 		}
 	}
 	scope := s.scope()
 	for i := range table.rules {
 		r := &table.rules[i]
 		if _, err := scope.whole(r.text, r.clocks(scope)); err != nil {
-			return &input.Error{Key: "timings", Value: string(s.Timings),
+			return &input.Error{Value: string(s.Timings),
 				Expected: fmt.Sprintf("a value for each name in the rule %s, %s: %v", r.name, r.text, err)}
 		}
 	}
 	for _, r := range table.Refreshes {
 		for _, name := range []string{r.Interval, r.Recovery} {
 			if n, ok := s.Timing(name); !ok || n < 1 {
-				return &input.Error{Key: "timings", Value: string(s.Timings), Expected: fmt.Sprintf("a value for %s, which refresh by %v needs", name, r.Command)}
+				return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for %s, which refresh by %v needs", name, r.Command)}
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package dram
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
@@ -36,21 +38,27 @@ func TestDDR4(t *testing.T) {
 }
 
 // TestParts checks what must hold of every part: it is valid, and its banks,
-// rows and columns hold what its name says.
+// rows and columns hold what its name says; in HBM, one die of the stack in 16 channels.
 func TestParts(t *testing.T) {
-	if len(SpecNames()) != 18 {
-		t.Errorf("%d parts, want 18", len(SpecNames()))
+	if len(SpecNames()) < 18+36 {
+		t.Errorf("%d parts", len(SpecNames()))
 	}
 	for _, name := range SpecNames() {
 		s := part(t, name)
 		for _, e := range input.Faults(s) {
 			t.Errorf("%s: %v", name, e)
 		}
-		want := units.Bytes(1) << 30
-		if s.TRFC*int(s.TCK) > 500_000 {
-			want *= 2
+		var gigabits int
+		for _, word := range strings.Split(name, "-") {
+			if digits, ok := strings.CutSuffix(word, "gb"); ok {
+				gigabits, _ = strconv.Atoi(digits)
+			}
 		}
-		if chip := s.RankBytes() / units.Bytes(s.Chips()); chip != want {
+		chip := s.RankBytes() / units.Bytes(s.Chips())
+		if s.Standard == "hbm3" { // a SID of four dies holds a rank of each of the 32 pseudo-channels
+			chip = chip * 32 / 4
+		}
+		if want := units.Bytes(gigabits) << 27; chip != want {
 			t.Errorf("%s: a chip holds %v, want %v", name, chip, want)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 )
 
 // PowerSpec is the supply voltage and the currents of one chip, in milliamperes
-// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters".
+// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters". All are 0 where no
+// data sheet publishes them.
 type PowerSpec struct {
 	VDD   float64 `toml:"VDD"`   // volts
 	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC
@@ -20,6 +21,9 @@ type PowerSpec struct {
 
 // Check has the rules of the section [dram.power].
 func (p *PowerSpec) Check(c *input.Check) {
+	if *p == (PowerSpec{}) && c.OK() {
+		return // not known, and energy 0
+	}
 	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
 	current := func(key string, v, low float64) {
 		c.That(v >= low && v <= 1e5, key, v, "milliamperes, %v to 100000", low)

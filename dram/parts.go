@@ -134,7 +134,7 @@ func (t Timings) list() (names []string, clocks []int, err error) {
 		name, number, _ := strings.Cut(strings.TrimSpace(one), " ")
 		n, err := strconv.Atoi(strings.TrimSpace(number))
 		if err != nil || n < 0 || n > 1<<20 {
-			return nil, nil, &input.Error{Key: "timings", Value: string(t), Expected: `names and clocks, such as "tPPD 2, tRREFD 8"`}
+			return nil, nil, &input.Error{Value: string(t), Expected: `names and clocks, such as "tPPD 2, tRREFD 8"`}
 		}
 		names, clocks = append(names, name), append(clocks, n)
 	}

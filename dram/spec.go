@@ -197,7 +197,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("power", &s.Power)
 	if c.OK() {
 		s.compareTimings(c)
-		c.Fails("", s.checkRules())
+		c.Fails("timings", s.checkRules())
 	}
 }
 

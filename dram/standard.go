@@ -189,6 +189,9 @@ func (s *Standard) RuleNames() []string {
 	return names
 }
 
+// noWord in an axis stands for a part without a word of it.
+const noWord = "-"
+
 // PartNames returns the names of the standard's parts: its own name and a word of each axis.
 func (s *Standard) PartNames() []string {
 	names := []string{s.Name}
@@ -196,7 +199,11 @@ func (s *Standard) PartNames() []string {
 		var longer []string
 		for _, n := range names {
 			for _, word := range axis {
-				longer = append(longer, n+"-"+word)
+				if word == noWord {
+					longer = append(longer, n)
+				} else {
+					longer = append(longer, n+"-"+word)
+				}
 			}
 		}
 		names = longer

@@ -78,16 +78,22 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 	return &LogWriter{w: b}
 }
 
-// writeSpec names the part and the fields that differ from it.
+// writeSpec names the part and the fields that differ from it, and the timings of its standard's own.
 func writeSpec(w io.Writer, s *dram.Spec) {
 	base, err := dram.LookupSpec(s.Name)
 	if err != nil {
 		base = &dram.Spec{Name: customSpec}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
-	for _, k := range schema.Of[dram.Spec]().Changed(base, s) {
-		if k.Name != "name" {
+	keys := schema.Of[dram.Spec]()
+	for _, k := range keys.Changed(base, s) {
+		if k.Name != "name" && k.Name != "timings" {
 			fmt.Fprintf(w, "# set %s = %s\n", k.Name, schema.Text(k.Get(s)))
+		}
+	}
+	for _, p := range s.Parameters() {
+		if clocks, ok := base.Timing(p.Term); keys.Key(p.Term) == nil && (!ok || clocks != p.Clocks) {
+			fmt.Fprintf(w, "# set %s = %d\n", p.Term, p.Clocks)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -59,6 +60,11 @@ func TestLogRoundTrip(t *testing.T) {
 		}
 		s.TRFC = rapid.IntRange(1, 900).Draw(t, "tRFC")
 		if rapid.Bool().Draw(t, "custom") {
+			for _, p := range s.Parameters() { // what the table says of the part's name alone
+				if err := s.Set(p.Term, strconv.Itoa(p.Clocks)); err != nil {
+					t.Fatal(err)
+				}
+			}
 			s.Name = "custom"
 		}
 		header := LogHeader{Spec: s, Ranks: rapid.IntRange(1, 4).Draw(t, "ranks"),
@@ -76,7 +82,9 @@ func TestLogRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(schema.Of[dram.Spec]().Changed(gotHeader.Spec, s)) > 0 || gotHeader.Ranks != header.Ranks || gotHeader.PrivateBuses != header.PrivateBuses ||
+		changed := schema.Of[dram.Spec]().Changed(gotHeader.Spec, s)
+		changed = slices.DeleteFunc(changed, func(k schema.Key) bool { return k.Name == "timings" })
+		if len(changed) > 0 || !slices.Equal(gotHeader.Spec.Parameters(), s.Parameters()) || gotHeader.Ranks != header.Ranks || gotHeader.PrivateBuses != header.PrivateBuses ||
 			strings.Join(gotHeader.Allow, "|") != "tFAW|tRRD_S" {
 			t.Fatalf("header: got %+v, want %+v", gotHeader, header)
 		}

@@ -14,7 +14,11 @@ import (
 func TestOwnLogs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
-		spec, err := dram.LookupSpec(rapid.SampledFrom(dram.SpecNames()).Draw(t, "spec"))
+		ddr4, err := dram.LookupStandard("ddr4")
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, err := ddr4.Part(rapid.SampledFrom(ddr4.PartNames()).Draw(t, "spec"))
 		if err != nil {
 			t.Fatal(err)
 		}
