@@ -55,8 +55,13 @@ func TestParts(t *testing.T) {
 			}
 		}
 		chip := s.RankBytes() / units.Bytes(s.Chips())
-		if s.Standard == "hbm3" { // a SID of four dies holds a rank of each of the 32 pseudo-channels
+		switch s.Standard {
+		case "hbm3": // a SID of four dies holds a rank of each of the 32 pseudo-channels
 			chip = chip * 32 / 4
+		case "hbm2": // four dies, 16 pseudo-channels
+			chip = chip * 16 / 4
+		case "gddr6": // two channels a chip
+			chip *= 2
 		}
 		if want := units.Bytes(gigabits) << 27; chip != want {
 			t.Errorf("%s: a chip holds %v, want %v", name, chip, want)
