@@ -49,7 +49,7 @@ func (t *Table) Best(flag, text string) (*Table, error) {
 		}
 		chosen, found := best[key[0]]
 		b := means[[2]string{key[0], chosen}]
-		if !found || goal.cost(m.sum/m.n) < goal.cost(b.sum/b.n) {
+		if !found || goal.Cost(m.sum/m.n) < goal.Cost(b.sum/b.n) {
 			best[key[0]] = key[1]
 		}
 	}

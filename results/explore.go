@@ -148,7 +148,7 @@ func (e *explorer) findFront() {
 	costs := make([]float64, 0, len(e.points)*len(e.Goals))
 	for i := range e.points {
 		for g, goal := range e.Goals {
-			costs = append(costs, goal.cost(e.points[i].values[g]))
+			costs = append(costs, goal.Cost(e.points[i].values[g]))
 		}
 	}
 	e.on = NonDominated(costs, len(e.Goals))
@@ -160,7 +160,7 @@ func (e *explorer) findFront() {
 	}
 	slices.SortStableFunc(front, func(a, b int) int {
 		for g, goal := range e.Goals {
-			if d := cmp.Compare(goal.cost(e.points[a].values[g]), goal.cost(e.points[b].values[g])); d != 0 {
+			if d := cmp.Compare(goal.Cost(e.points[a].values[g]), goal.Cost(e.points[b].values[g])); d != 0 {
 				return d
 			}
 		}

@@ -120,8 +120,8 @@ type valuePoint struct {
 	at int
 }
 
-// cost returns a value of the goal as something to be minimised.
-func (g Goal) cost(v float64) float64 {
+// Cost returns a value of the goal as something to be minimised.
+func (g Goal) Cost(v float64) float64 {
 	if g.Maximize {
 		return -v
 	}

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -39,39 +40,79 @@ var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
 
 // condition reads one condition.
 func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
-	m := ordered.FindStringSubmatch(text)
-	if m == nil {
+	if !ordered.MatchString(text) {
 		column, value, err := t.Condition(flag, text)
 		return func(row []string) bool { return row[column] == value }, err
 	}
-	name, operator, value := strings.TrimSpace(m[1]), m[2], strings.TrimSpace(m[3])
+	limit, err := t.ParseLimit(flag, text)
+	return func(row []string) bool {
+		v, err := strconv.ParseFloat(row[limit.index], 64)
+		return err == nil && limit.Holds(v)
+	}, err
+}
+
+// Limit is a bound on a numeric column.
+type Limit struct {
+	Column   string  `json:"column"`   // full name
+	Operator string  `json:"operator"` // <=, >=, < or >
+	Value    float64 `json:"value"`    // in the column's unit
+	index    int     // of the column
+}
+
+// ParseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may carry a unit of the
+// column's kind. Flag says who asks, for the *input.Error.
+func (t *Table) ParseLimit(flag, text string) (Limit, error) {
+	m := ordered.FindStringSubmatch(text)
+	if m == nil {
+		return Limit{}, &input.Error{Key: flag, Value: strconv.Quote(text), Expected: `COLUMN<=NUMBER, or with >=, < or >, such as "tbt_p99_ms <= 100"`}
+	}
+	name, value := strings.TrimSpace(m[1]), strings.TrimSpace(m[3])
 	column, err := t.Column(flag, name)
 	if err != nil {
-		return nil, err
+		return Limit{}, err
 	}
-	limit, ok := numberIn(t.Columns[column], value)
-	if !ok {
-		bad := &input.Error{Key: flag + " " + t.Columns[column], Value: strconv.Quote(value), Expected: "a number after " + operator}
-		if _, unit := SplitUnit(t.Columns[column]); unit != "" {
+	l := Limit{t.Columns[column], m[2], 0, column}
+	ok := false
+	if l.Value, ok = numberIn(l.Column, value); !ok {
+		bad := &input.Error{Key: flag + " " + l.Column, Value: strconv.Quote(value), Expected: "a number after " + l.Operator}
+		if _, unit := SplitUnit(l.Column); unit != "" {
 			bad.Expected += fmt.Sprintf(", in %s or with a unit", unit)
 		}
-		return nil, bad
+		return Limit{}, bad
 	}
-	return func(row []string) bool {
-		v, err := strconv.ParseFloat(row[column], 64)
-		if err != nil {
-			return false
-		}
-		switch operator {
-		case "<=":
-			return v <= limit
-		case ">=":
-			return v >= limit
-		case "<":
-			return v < limit
-		}
-		return v > limit
-	}, nil
+	return l, nil
+}
+
+// String writes the limit as ParseLimit reads it.
+func (l Limit) String() string {
+	return fmt.Sprintf("%s %s %s", l.Column, l.Operator, strconv.FormatFloat(l.Value, 'f', -1, 64))
+}
+
+// Holds says whether a value keeps within the limit.
+func (l Limit) Holds(v float64) bool {
+	switch l.Operator {
+	case "<=":
+		return v <= l.Value
+	case ">=":
+		return v >= l.Value
+	case "<":
+		return v < l.Value
+	}
+	return v > l.Value
+}
+
+// Violation returns how far a value is beyond the limit, as a share of the limit where that
+// is not 0. It is 0 where the limit holds, and above 0 where it does not.
+func (l Limit) Violation(v float64) float64 {
+	if l.Holds(v) {
+		return 0
+	}
+	size := math.Abs(l.Value)
+	if size == 0 {
+		size = 1
+	}
+	// A value on an open limit is beyond it by the least number.
+	return max(math.Abs(v-l.Value)/size, math.SmallestNonzeroFloat64)
 }
 
 // numberIn reads a number in the unit of a column, or a quantity with a unit of that

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"math"
 	"strings"
 	"testing"
 )
@@ -60,5 +61,27 @@ func TestTableJSON(t *testing.T) {
 	want := `{"schema":"l3sim/table/1","columns":["point","a","b","c"],"rows":[["x",1,"007",null],["y",null,"8",-2.5e3]]}` + "\n"
 	if b.String() != want {
 		t.Errorf("got %s, want %s", b.String(), want)
+	}
+}
+
+// TestLimit: a violation is 0 exactly where the limit holds, and grows with the distance.
+func TestLimit(t *testing.T) {
+	table := &Table{Name: "t", Columns: []string{"tbt_p99_ms", "n"}}
+	for _, c := range []struct {
+		text, want string
+		value      float64
+		violation  float64
+	}{
+		{"tbt_p99 <= 0.1s", "tbt_p99_ms <= 100", 100, 0},
+		{"tbt_p99 <= 0.1s", "tbt_p99_ms <= 100", 150, 0.5},
+		{"tbt_p99 < 100", "tbt_p99_ms < 100", 100, math.SmallestNonzeroFloat64},
+		{"n>=-4", "n >= -4", -5, 0.25},
+		{"n > 0", "n > 0", -3, 3},
+		{"n > 0", "n > 0", 3, 0},
+	} {
+		l, err := table.ParseLimit("f", c.text)
+		if err != nil || l.String() != c.want || l.Violation(c.value) != c.violation || l.Holds(c.value) != (c.violation == 0) {
+			t.Errorf("%s of %g: %v, %v, %g", c.text, c.value, err, l, l.Violation(c.value))
+		}
 	}
 }

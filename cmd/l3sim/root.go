@@ -41,6 +41,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newGPUCommand(),
 		a.newGenerateCommand(),
 		a.newMergeCommand(),
+		a.newOptimiseCommand(),
 		a.newPIMCommand(),
 		a.newPredictCommand(),
 		a.newPlotCommand(),

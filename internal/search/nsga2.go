@@ -21,7 +21,7 @@ func (r *run) nsga2(ctx context.Context) error {
 		order = append(order, standing{at: i})
 	}
 	r.rank(order)
-	for r.left() > 0 {
+	for len(order) > 0 && r.left() > 0 {
 		var brood [][]float64 // the second child of a pair waits here
 		batch := r.batch(r.left(), 50, func() []float64 {
 			if len(brood) == 0 {

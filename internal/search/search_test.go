@@ -247,3 +247,14 @@ func TestEvaluateFails(t *testing.T) {
 		}
 	}
 }
+
+// TestNoDesigns: a space without any design is searched without an evaluation.
+func TestNoDesigns(t *testing.T) {
+	for _, method := range Methods() {
+		p := on(2, 2, nil)
+		p.Key = func([]float64) string { return "" }
+		if r, err := Run(t.Context(), p, Options{method, 4, 20, 1}); err != nil || len(r.History) > 0 {
+			t.Errorf("%s: %v, %d", method, err, len(r.History))
+		}
+	}
+}

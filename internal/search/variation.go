@@ -47,7 +47,7 @@ func (r *run) cross(v Variable, a, b *float64) {
 	if high-low < 1e-14 {
 		return
 	}
-	u := r.random.Float64()
+	u := float64(r.random.Float64())
 	spread := func(room float64) float64 { // room: from the nearer parent to the bound
 		const power = 1.0 / (crossoverIndex + 1)
 		beta := 1 + 2*room/(high-low)
@@ -78,12 +78,17 @@ func (r *run) mutate(v Variable, gene *float64) {
 		return
 	}
 	const power = 1.0 / (mutationIndex + 1)
-	u, x := r.random.Float64(), *gene
-	var moved float64
-	if u < 0.5 {
-		moved = portable.Pow(2*u+float64((1-2*u)*portable.Pow(1-x, mutationIndex+1)), power) - 1
+	u, x := float64(r.random.Float64()), *gene
+	down := u < 0.5
+	room := x // up to the bound on the other side
+	if down {
+		room = 1 - x
 	} else {
-		moved = 1 - portable.Pow(2*(1-u)+float64((2*u-1)*portable.Pow(x, mutationIndex+1)), power)
+		u = 1 - u
+	}
+	moved := 1 - portable.Pow(float64(2*u)+float64((1-float64(2*u))*portable.Pow(room, mutationIndex+1)), power)
+	if down {
+		moved = -moved
 	}
 	*gene = clamp(x + moved)
 	if n == 0 {
@@ -91,7 +96,7 @@ func (r *run) mutate(v Variable, gene *float64) {
 	}
 	if before := v.nearest(x); v.nearest(*gene) == before {
 		step := 1
-		if u < 0.5 && before > 0 || before == n-1 {
+		if down && before > 0 || before == n-1 {
 			step = -1
 		}
 		*gene = v.Levels[before+step]

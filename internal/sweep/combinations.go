@@ -62,19 +62,24 @@ func (p *Plan) nameParts() {
 	for _, a := range p.File.Axes {
 		parts := make([]string, len(a.Choices))
 		for i, c := range a.Choices {
-			if parts[i] = c.Name; c.Name != "" {
-				continue
-			}
-			var settings []string
-			for _, s := range c.Settings {
-				if s.Key != results.SeedColumn {
-					settings = append(settings, p.shortKey(s.Key)+"="+schema.Plain(s.Value))
-				}
-			}
-			parts[i] = strings.Join(settings, ",")
+			parts[i] = p.namePart(c)
 		}
 		p.parts = append(p.parts, parts)
 	}
+}
+
+// namePart returns what a choice adds to the name of a point.
+func (p *Plan) namePart(c Choice) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	var settings []string
+	for _, s := range c.Settings {
+		if s.Key != results.SeedColumn {
+			settings = append(settings, p.shortKey(s.Key)+"="+schema.Plain(s.Value))
+		}
+	}
+	return strings.Join(settings, ",")
 }
 
 // name returns the name of a combination: the parts of its axes, joined by

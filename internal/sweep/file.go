@@ -3,6 +3,7 @@ package sweep
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,14 +53,20 @@ const maxCombinations = 100_000
 // ReadFile reads a sweep file. An error in the file is an *input.Error that names file,
 // line and key. A fault of the machine (IsSystemFault) is another error.
 func ReadFile(path string) (*File, error) {
-	text, err := input.ReadFile(path)
-	if IsSystemFault(err) {
-		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
-	}
+	text, err := readText(path)
 	if err != nil {
 		return nil, err
 	}
-	return ParseFile(input.Name(path), string(text))
+	return ParseFile(input.Name(path), text)
+}
+
+// readText reads a file whole.
+func readText(path string) (string, error) {
+	text, err := input.ReadFile(path)
+	if IsSystemFault(err) {
+		return "", fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+	}
+	return string(text), err
 }
 
 // ParseFile is ReadFile of a text. Overlay files that it names are relative to path.
@@ -121,55 +128,123 @@ func (p *fileParser) line(section string, nth int, key string) int {
 	}
 }
 
-// topKeys are the keys of a sweep file outside its sections.
-var topKeys = []string{"config", "repeats", "where", "set", "grid", "zip", "list", latinKind}
+// section is a key at the top of a file, and the function that reads its value.
+type section struct {
+	key  string
+	read func(line int, value any) error
+}
 
-// file reads the document.
+// file reads the document of a sweep.
 func (p *fileParser) file() (*File, error) {
 	f := &File{Path: p.path, Repeats: 1}
-	for _, key := range p.sorted(p.document, "") {
-		var err error
-		line := p.line("", 0, key)
-		switch value := p.document[key]; key {
-		case "config":
-			config := ""
-			if err = p.stringValue(key, value, &config); err == nil && !filepath.IsAbs(config) {
-				config = filepath.Join(filepath.Dir(p.path), config)
-			}
-			f.Configs = []string{config}
-			if _, missing := os.Stat(config); err == nil && missing != nil && !IsSystemFault(missing) {
-				err = p.fail(line, &input.Error{Key: key, Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
-					Err: errors.Unwrap(missing)})
-			}
-		case "repeats":
-			n, ok := value.(int64)
-			if !ok || n < 1 || n > maxCombinations {
-				err = p.fail(line, &input.Error{Key: key, Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
-			}
-			f.Repeats = int(n)
-		case "where":
-			f.Where, err = p.conditions(line, value)
-		case "set":
-			f.Set, err = p.settings(key, 0, value)
-		case "grid":
-			err = p.grid(f, value)
-		case "zip", "list":
-			err = p.tables(f, key, value)
-		case latinKind:
-			err = p.latin(f, value)
-		default:
-			err = p.fail(line, input.Edit(input.UnknownName(key, key, topKeys), func(e *input.Error) {
-				e.Value = ""
-				if keys.Key(key) != nil || strings.Contains(key, ".") {
-					e.Nearest = "set." + key
-				}
-			}))
-		}
-		if err != nil {
-			return nil, err
-		}
+	tables := func(kind string) section {
+		return section{kind, func(_ int, value any) error { return p.tables(f, kind, value) }}
+	}
+	err := p.sections(append(p.common(f),
+		section{"grid", func(_ int, value any) error { return p.grid(f, value) }}, tables("zip"), tables("list"),
+		section{latinKind, func(_ int, value any) error { return p.latin(f, value) }}))
+	if err != nil {
+		return nil, err
 	}
 	return f, p.conflicts(f)
+}
+
+// common returns the keys that files of sweeps and of searches share.
+func (p *fileParser) common(f *File) []section {
+	return []section{
+		{"config", func(line int, value any) error { return p.config(f, line, value) }},
+		{"repeats", func(line int, value any) error {
+			n, ok := value.(int64)
+			if !ok || n < 1 || n > maxCombinations {
+				return p.fail(line, &input.Error{Key: "repeats", Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
+			}
+			f.Repeats = int(n)
+			return nil
+		}},
+		{"where", func(line int, value any) (err error) {
+			f.Where, err = p.conditions(line, value)
+			return err
+		}},
+		{"set", func(_ int, value any) (err error) {
+			f.Set, err = p.settings("set", 0, value)
+			return err
+		}},
+	}
+}
+
+// config reads the name of the overlay file.
+func (p *fileParser) config(f *File, line int, value any) error {
+	config := ""
+	if err := p.stringValue("config", value, &config); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(config) {
+		config = filepath.Join(filepath.Dir(p.path), config)
+	}
+	f.Configs = []string{config}
+	if _, missing := os.Stat(config); missing != nil && !IsSystemFault(missing) {
+		return p.fail(line, &input.Error{Key: "config", Value: fmt.Sprintf("%q", value), Expected: "a file, here " + config,
+			Err: errors.Unwrap(missing)})
+	}
+	return nil
+}
+
+// sections reads the document with those of its keys that are known.
+func (p *fileParser) sections(known []section) error {
+	for _, key := range p.sorted(p.document, "") {
+		line := p.line("", 0, key)
+		i := slices.IndexFunc(known, func(s section) bool { return s.key == key })
+		if i >= 0 {
+			if err := known[i].read(line, p.document[key]); err != nil {
+				return err
+			}
+			continue
+		}
+		var names []string
+		for _, s := range known {
+			names = append(names, s.key)
+		}
+		return p.fail(line, input.Edit(input.UnknownName(key, key, names), func(e *input.Error) {
+			e.Value = ""
+			if keys.Key(key) != nil || strings.Contains(key, ".") {
+				e.Nearest = "set." + key
+			}
+		}))
+	}
+	return nil
+}
+
+// count is a whole number of a section.
+type count struct {
+	key         string
+	to          *int64 // its default before, -1 where it has none
+	least, most int64
+}
+
+// counts reads whole numbers of a section and returns its other keys.
+func (p *fileParser) counts(section string, value any, counts []count) (map[string]any, error) {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return nil, p.fail(p.line("", 0, section), &input.Error{Key: section, Expected: "a section"})
+	}
+	rest := maps.Clone(table)
+	for _, c := range counts {
+		v, given := table[c.key]
+		delete(rest, c.key)
+		if !given && *c.to >= 0 {
+			continue
+		}
+		n, ok := v.(int64)
+		if !ok || n < c.least || n > c.most {
+			bad := &input.Error{Key: section + "." + c.key, Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)}
+			if given {
+				bad.Value = fmt.Sprint(v)
+			}
+			return nil, p.fail(p.line(section, 0, c.key), bad)
+		}
+		*c.to = n
+	}
+	return rest, nil
 }
 
 // sorted returns the keys of a table in the order of the document.

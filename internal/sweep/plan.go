@@ -61,18 +61,14 @@ func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version
 
 // newPlan is NewPlan. With loadAll it loads every configuration from presets (resolver).
 func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
-	p := &Plan{File: f, Version: version, traces: newTraceCache(), resolver: &resolver{loadAll: loadAll}}
-	p.simulate = p.runNode
-	var base *configs.Config
-	if base, p.baseErr = system.Load(p.options(f.Set)); p.baseErr == nil {
-		p.baseSeed = base.Run.Seed
-	}
+	var keys []string
 	for _, a := range f.Axes {
 		for key := range a.keys() {
-			p.Keys = append(p.Keys, key)
+			keys = append(keys, key)
 		}
 	}
-	p.columns = p.columnKeys()
+	p := emptyPlan(f, version, keys)
+	p.resolver.loadAll = loadAll
 	p.nameParts()
 	combinations, err := p.combinations()
 	if err != nil {
@@ -97,6 +93,18 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 		p.Points = append(p.Points, resolved[i]...)
 	}
 	return p, p.check()
+}
+
+// emptyPlan returns a plan without points, whose axes set keys.
+func emptyPlan(f *File, version string, keys []string) *Plan {
+	p := &Plan{File: f, Version: version, Keys: keys, traces: newTraceCache(), resolver: &resolver{}}
+	p.simulate = p.runNode
+	var base *configs.Config
+	if base, p.baseErr = system.Load(p.options(f.Set)); p.baseErr == nil {
+		p.baseSeed = base.Run.Seed
+	}
+	p.columns = p.columnKeys()
+	return p
 }
 
 // keep says whether all conditions hold whose keys have a value. The other conditions are

@@ -34,27 +34,34 @@ func (p *Plan) columnKeys() []string {
 // columns as package results describes them. Two runs of the same points give the same
 // table.
 func (p *Plan) Table(o *Outcome) (*results.Table, error) {
-	metrics := results.MetricNames()
-	t := &results.Table{Columns: []string{results.PointColumn}}
-	for _, k := range p.columns {
-		t.Columns = append(t.Columns, columnName(k))
-	}
-	t.Columns = append(append(t.Columns, results.StatusColumn, results.ErrorColumn, results.ConfigColumn), metrics...)
+	t := &results.Table{Columns: p.header()}
 	for i := range p.Points {
 		point, e := &p.Points[i], o.Entries[i]
 		if e == nil {
 			return nil, fmt.Errorf("point %s, seed %d, has no result", point.Name, point.Seed)
 		}
-		row := append([]string{point.Name}, point.cells...)
-		row = append(row, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
-		if e.Summary != nil {
-			row = append(row, e.Summary.MetricValues()...)
-		} else {
-			row = append(row, make([]string, len(metrics))...)
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, row(point, e))
 	}
 	return t, nil
+}
+
+// header returns the names of the table's columns.
+func (p *Plan) header() []string {
+	columns := []string{results.PointColumn}
+	for _, k := range p.columns {
+		columns = append(columns, columnName(k))
+	}
+	return append(append(columns, results.StatusColumn, results.ErrorColumn, results.ConfigColumn), results.MetricNames()...)
+}
+
+// row returns the row of a point with its result.
+func row(point *Point, e *Entry) []string {
+	cells := append([]string{point.Name}, point.cells...)
+	cells = append(cells, e.Status, strings.ReplaceAll(e.Error, "\n", " "), point.config)
+	if e.Summary != nil {
+		return append(cells, e.Summary.MetricValues()...)
+	}
+	return append(cells, make([]string, len(results.MetricNames()))...)
 }
 
 // columnTypes returns the types of Table's columns.
@@ -107,6 +114,9 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	}
 	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
+	}
+	if err := removeStale(dir, func(name string) bool { return name == results.SearchFile }); err != nil {
+		return err // of an earlier search, whose table this one replaces
 	}
 	return results.WriteFiles(dir, []results.File{
 		{Name: results.ResultsFile, Write: t.WriteCSV},
