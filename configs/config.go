@@ -44,6 +44,7 @@ type Config struct {
 	SLO      scheduler.SLO         `toml:"slo"`
 	Energy   energy.Spec           `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
 	Prices   Prices                `toml:"prices"`
+	Cache    scheduler.CacheSpec   `toml:"cache"`
 
 	loader       *Loader
 	sectionsOnly bool // see Options

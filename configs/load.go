@@ -125,7 +125,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	}
 	r.config.Sections = ld.whole.Sections
 	r.config.Arrivals, r.config.Serving, r.config.SLO = ld.whole.Arrivals, ld.whole.Serving, ld.whole.SLO
-	r.config.Energy = ld.whole.Energy
+	r.config.Energy, r.config.Cache = ld.whole.Energy, ld.whole.Cache
 	for _, e := range ld.defaults.entries {
 		r.origin[e.key] = origin{entry: e, preset: true}
 	}

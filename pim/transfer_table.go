@@ -15,6 +15,7 @@ type TransferTable struct {
 	geometry    Geometry
 	rows        [2][]series // of keys, of values: by place of the first token, by tokens
 	whole       int64       // keys and values of a whole row of tokens
+	wholeBack   int64       // the same, read back
 	burst       int64       // BL/2
 	stage, take int64       // between bursts into the rank PU's staging, and out of it
 }
@@ -39,6 +40,9 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 		}
 	}
 	t.whole = t.row(0, g.RowTokens)
+	for _, kv := range []KV{Key, Value} {
+		t.wholeBack += h.rowBackClocks(&g, kv)
+	}
 	t.stage, t.take = h.every(dram.WRBUF), h.every(dram.RDRES)
 	return t, nil
 }
@@ -59,6 +63,14 @@ func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) int64 {
 	h.now = -1
 	h.row(&transfer{geometry: *g}, kv, 0, from, from+n)
 	return h.state.Earliest(dram.REF, allBankAddress)
+}
+
+// rowBackClocks reads a whole row of tokens back, until all banks are precharged and the host has the last beat.
+func (h *hostStream) rowBackClocks(g *Geometry, kv KV) int64 {
+	h.state.Reset()
+	h.now = -1
+	last := h.row(&transfer{geometry: *g, readBack: true}, kv, 0, 0, g.RowTokens)
+	return max(last, h.state.Earliest(dram.REF, allBankAddress))
 }
 
 // every returns the clocks between two bursts of a command for the whole rank.
@@ -109,6 +121,12 @@ func (t *TransferTable) Write(first, tokens int) int64 {
 		clocks += t.row(0, n)
 	}
 	return clocks
+}
+
+// ReadBack returns the clocks in which the host reads the keys and values of so many tokens of one head back, through
+// the inverse re-layout, with rows opened and closed: of whole rows, to which tokens are rounded up.
+func (t *TransferTable) ReadBack(tokens int) int64 {
+	return int64((tokens+t.geometry.RowTokens-1)/t.geometry.RowTokens) * t.wholeBack
 }
 
 // Stage returns the clocks in which bursts bursts reach the rank PU's staging,

@@ -123,6 +123,21 @@ func TestTransferClocksByHand(t *testing.T) {
 	}
 }
 
+// TestRowsReadBack: whole rows read back take what their commands take, to the clock: by hand, 16 activations (114 clocks), tRCD,
+// 2,047 more bursts, and tRTP (12) and tRP until all banks are closed, for keys and for values.
+func TestRowsReadBack(t *testing.T) {
+	d := ddr4(t)
+	table, err := NewTransferTable(d, fp16Head)
+	must(t, err)
+	for rows, want := range []int64{0, 2 * (114 + 22 + 2032*4 + 34), 4 * (114 + 22 + 2032*4 + 34)} {
+		tokens := rows * 512
+		got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, tokens: tokens, readBack: true}})
+		if table.ReadBack(tokens) != want || tokens > 0 && (got != want || table.ReadBack(tokens-511) != want) {
+			t.Errorf("%d tokens: %d clocks by the table and %d by commands, want %d", tokens, table.ReadBack(tokens), got, want)
+		}
+	}
+}
+
 // With refresh a long transfer takes what the long-run rate says.
 func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 	d := ddr4(t)

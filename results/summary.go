@@ -76,7 +76,9 @@ type Summary struct {
 	// fill, mean over time: whole rows are allocated.
 	KVFragmentation float64   `json:"kv_fragmentation"`
 	Attention       Attention `json:"attention"`
-	WallS           float64   `json:"wall_s"` // time that the simulation itself took, in seconds
+	// Cache is that of prefixes; left out where there is none.
+	Cache Cache   `json:"cache,omitzero"`
+	WallS float64 `json:"wall_s"` // time that the simulation itself took, in seconds
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.
@@ -196,6 +198,21 @@ type Utilization struct {
 type KVBytes struct {
 	Capacity units.Bytes `json:"capacity"`
 	Peak     units.Bytes `json:"peak"`
+}
+
+// Cache is what a cache of prefixes did, over the whole node.
+type Cache struct {
+	// HitTokens are those of prompts that were found, MissTokens those that were prefilled. Those of prompts that were computed
+	// again after a preemption count in neither.
+	HitTokens  int64   `json:"hit_tokens"`
+	MissTokens int64   `json:"miss_tokens"`
+	HitRate    float64 `json:"hit_rate"` // HitTokens over both
+	// EvictedBlocks are those that made way for others.
+	EvictedBlocks int64 `json:"evicted_blocks"`
+	// Peak is the memory of all blocks, in use or not, at most.
+	Peak int64 `json:"bytes_peak"`
+	// Transferred is keys and values of prefixes that came to the GPUs.
+	Transferred int64 `json:"prefix_transfer_bytes"`
 }
 
 // MarshalJSON writes plain numbers of bytes, where units.Bytes alone would

@@ -80,6 +80,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)
 	}
 	row("KV memory", "%s of %s at the peak (%s)", binary(s.KVBytes.Peak), binary(s.KVBytes.Capacity), percent(used))
+	if c := &s.Cache; c.HitTokens+c.MissTokens > 0 {
+		row("prefix cache", "%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", grouped(float64(c.HitTokens), 0),
+			grouped(float64(c.HitTokens+c.MissTokens), 0), percent(c.HitRate), binary(units.Bytes(c.Peak)), grouped(float64(c.EvictedBlocks), 0), binary(units.Bytes(c.Transferred)))
+	}
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
 	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
 		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))

@@ -39,16 +39,33 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 	if !s.hasWindow(w, window, s.batch.tokens()) {
 		return false // the next iteration may have fewer tokens
 	}
-	if w.hold, w.held = l.Reserve(length, keep, f, s.comm.Balance, s.rng); w.held {
+	h := s.history(w)
+	if w.hold, w.held = l.reserve(length, &h, keep, f, s.comm.Balance, s.rng); w.held {
 		s.blocked = false
+		w.finished, w.prefix = w.hold.Shared, w.hold.Shared
 		w.hold.Window = window
 		s.windows += window
 		return true
 	}
-	if f != nil && l.hasRoom(length, keep) {
+	if f != nil && len(l.room(length, &h, keep, nil)) > 0 {
 		return s.refuse(noGrowth)
 	}
 	return s.refuse(noMemory)
+}
+
+// history returns what is known of a prompt, up to its last token, which must be computed: nothing where what the cache has of it
+// might not fit the GPUs that need it there.
+func (s *Scheduler) history(w *waiting) history {
+	if s.gpu.fetches() {
+		step := w.prompt
+		if s.spec.Chunking {
+			step = min(step, s.spec.ChunkMultiple)
+		}
+		if !s.gpu.fits(step, w.prompt) {
+			return history{}
+		}
+	}
+	return historyOf(&s.requests[w.request], w.prompt-1)
 }
 
 // window returns the tokens of a request that stay on the GPUs at most.
@@ -132,10 +149,9 @@ func (s *Scheduler) checkRefusal(l *Ledger, w *waiting, keep int64, why refusal,
 	if why.cause == noGrowth {
 		f = foresee(w)
 	}
-	for offset := range l.used {
-		if l.fits(offset, l.whileFilling(length), keep) && f.fits(l, offset, keep) {
-			return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, length.Tokens)
-		}
+	h := s.history(w)
+	for _, offset := range l.room(length, &h, keep, f) {
+		return fmt.Errorf("request %d waits, and offset %d has room for its %d tokens", w.request, offset, length.Tokens)
 	}
 	return nil
 }
@@ -173,12 +189,12 @@ func (s *Scheduler) foresee(w *waiting) *forecast {
 // foreseeDecoding adds a decoding request with its context at a step.
 func (s *Scheduler) foreseeDecoding(d *Decoding, step int64) {
 	input := s.requests[d.Request].Input
-	s.forecast.add(s.holds[d.Request].Offset, input, d.Context(step)-input)
+	s.forecast.addHolder(&s.holds[d.Request], input, d.Context(step)-input)
 }
 
 // foreseePrompts adds the requests that prefill, and w last, as the one to be admitted.
 func (s *Scheduler) foreseePrompts(l *Ledger, w *waiting, host bool) {
-	s.eachPrefilling(host, func(w *waiting) { s.forecast.add(w.hold.Offset, w.prompt-w.emitted, w.emitted) })
+	s.eachPrefilling(host, func(w *waiting) { s.forecast.addHolder(&w.hold, w.prompt-w.emitted, w.emitted) })
 	s.forecast.add(0, w.prompt-w.emitted, w.emitted)
 	s.forecast.foresee(l)
 }

@@ -6,7 +6,7 @@ import "fmt"
 // or where the activations and prompts' KV exceed what is free on the GPUs.
 func (s *Scheduler) CheckMemory() error {
 	for rank, used := range s.ledger.used {
-		if used < 0 || used > s.ledger.capacity {
+		if used < 0 || used+s.ledger.unused(rank) > s.ledger.capacity {
 			return fmt.Errorf("rankset %d holds %d units of %d", rank, used, s.ledger.capacity)
 		}
 	}
@@ -20,7 +20,32 @@ func (s *Scheduler) CheckMemory() error {
 		return fmt.Errorf("activations of %d tokens and KV of %d prompt tokens do not fit the %v free on the GPUs",
 			tokens, kv, s.gpu.Free)
 	}
-	return nil
+	return s.checkCache()
+}
+
+// checkCache returns an error where a block of a request in memory is gone or lies elsewhere, or blocks are counted as used
+// by other requests than those in memory, or a block is gone from before another.
+func (s *Scheduler) checkCache() error {
+	c := s.ledger.cache
+	if c == nil {
+		return nil
+	}
+	users := make([]int32, len(c.blocks))
+	for i := range s.decoding {
+		if err := s.ledger.follow(&s.holds[s.decoding[i].Request], users); err != nil {
+			return fmt.Errorf("request %d decodes: %w", s.decoding[i].Request, err)
+		}
+	}
+	var err error
+	s.eachPrefilling(false, func(w *waiting) {
+		if bad := s.ledger.follow(&w.hold, users); bad != nil {
+			err = fmt.Errorf("request %d prefills: %w", w.request, bad)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return s.ledger.checkBlocks(users)
 }
 
 // held returns the tokens whose keys and values stay on the GPUs, from scratch; windows keeps
@@ -43,11 +68,11 @@ func (s *Scheduler) cutPrompts() int {
 	tokens := 0
 	for i := range s.chunked {
 		if w := &s.chunked[i]; w.cut {
-			tokens += w.prompt
+			tokens += s.keepsOnGPU(w)
 		}
 	}
 	for i := s.head; i < len(s.queue) && s.queue[i].cut; i++ { // they stand at the head
-		tokens += s.queue[i].prompt
+		tokens += s.keepsOnGPU(&s.queue[i])
 	}
 	return tokens
 }

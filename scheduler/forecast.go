@@ -37,7 +37,7 @@ type forecast struct {
 }
 
 // growing is a request that holds memory.
-type growing struct{ offset, input, emitted int }
+type growing struct{ offset, input, emitted, shared int }
 
 // course is a quantity over the future: at place k its upper bound from ahead[k] steps
 // from now until ahead[k+1].
@@ -92,7 +92,12 @@ func (f *forecast) clear() { f.running = f.running[:0] }
 // add adds a request that holds memory at a rankset offset. The last one added is the
 // request to be admitted; its offset is ignored.
 func (f *forecast) add(offset, input, emitted int) {
-	f.running = append(f.running, growing{offset, input, emitted})
+	f.running = append(f.running, growing{offset: offset, input: input, emitted: emitted})
+}
+
+// addHolder adds a request that holds memory with this reservation.
+func (f *forecast) addHolder(r *Reservation, input, emitted int) {
+	f.running = append(f.running, growing{r.Offset, input, emitted, r.Shared})
 }
 
 // survive estimates the chance of a request to emit more than any number of tokens
@@ -166,7 +171,7 @@ func (f *forecast) expect(l *Ledger, r *growing, need, spread *course) {
 		if p == 0 {
 			return
 		}
-		u := float64(l.perLayer(Length{r.input, r.input + r.emitted + ahead[k+1] - 1}))
+		u := float64(l.perLayer(Length{r.input, r.input + r.emitted + ahead[k+1] - 1}) - int64(r.shared/l.unitTokens*l.heads))
 		need[k] += float64(u * p)
 		spread[k] += float64(u * u * p * (1 - p))
 		f.reach = max(f.reach, k+1)
@@ -174,13 +179,14 @@ func (f *forecast) expect(l *Ledger, r *growing, need, spread *course) {
 }
 
 // fits says whether all requests will fit every rank at every future step, with the one
-// to be admitted at an offset and keep units free. A request alone always fits.
+// to be admitted at an offset and keep units free. A request alone always fits. The one to be admitted counts
+// whole, and blocks of the cache that the others use count once.
 func (f *forecast) fits(l *Ledger, offset int, keep int64) bool {
 	if f == nil || len(f.running) == 1 {
 		return true
 	}
-	room := float64(l.capacity - keep)
 	for rank := range f.rankNeed {
+		room := float64(l.capacity - keep - l.inBlocks(rank))
 		layers := l.layersFrom(offset, rank)
 		for k := range f.reach {
 			need := f.rankNeed[rank][k] + float64(layers*f.own.need[k])

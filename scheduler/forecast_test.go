@@ -32,7 +32,7 @@ func drawKnown(rng *rand.Rand) (*known, *forecast, *Ledger) {
 	}
 	w.lengths = w.lengths[max(len(w.lengths)-w.memory.History, 0):]
 	for range between(1, 8) {
-		r := growing{rng.IntN(w.spec.Ranksets), between(1, 50), between(0, 150)}
+		r := growing{offset: rng.IntN(w.spec.Ranksets), input: between(1, 50), emitted: between(0, 150)}
 		w.running = append(w.running, r)
 		f.add(r.offset, r.input, r.emitted)
 	}
@@ -134,7 +134,7 @@ func checkForecast(t *rapid.T, s *Scheduler, f *follower) {
 	}
 	var want []growing
 	add := func(request int32, offset int) {
-		want = append(want, growing{offset, f.requests[request].Input, f.emitted[request]})
+		want = append(want, growing{offset, f.requests[request].Input, f.emitted[request], 0})
 	}
 	for i := range s.decoding {
 		add(s.decoding[i].Request, s.holds[s.decoding[i].Request].Offset)

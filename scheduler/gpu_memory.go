@@ -17,7 +17,12 @@ type GPUMemory struct {
 	// Share of all its tokens at its end.
 	Window             int
 	PromptShare, Share float64
+	// PrefixStays says that prompts attend over what a cache has of them where it is. It takes no memory of the GPUs.
+	PrefixStays bool
 }
+
+// fetches says that what a cache has of a prompt comes to the GPUs, which keep it until the prompt ends.
+func (g *GPUMemory) fetches() bool { return !g.HoldsKV && !g.PrefixStays }
 
 // windowed says that requests in memory keep some of their keys and values on the GPUs.
 func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 || g.Share > 0 }

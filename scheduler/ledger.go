@@ -3,6 +3,7 @@ package scheduler
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Ledger accounts for the KV memory of one replica in allocation units. A unit is one K
@@ -25,6 +26,7 @@ type Ledger struct {
 	filled     int64   // what is reserved of one layer: tokens of heads, or bytes with classes
 	next       int     // offset that round-robin tries first
 	spare      []int   // scratch: offsets with room
+	cache      *cache  // nil: nothing outlives a request
 }
 
 // LedgerSpec is the memory that a Ledger accounts for.
@@ -99,6 +101,9 @@ type Reservation struct {
 	Filling bool // its prompt has not ended
 	Host    bool // in the host's memory, where there are two (Offload)
 	Window  int  // tokens on the GPUs beside this memory
+	// Shared is how many of the first tokens are in blocks of the cache, which others may use, too.
+	Shared int
+	last   int32 // the last of these blocks
 }
 
 // perLayer returns the units that one layer takes on a channel.
@@ -129,10 +134,13 @@ func (l *Ledger) whileFilling(r Length) int64 {
 // holds returns the units of a reservation in one layer on a channel.
 func (l *Ledger) holds(r *Reservation) int64 {
 	if r.Filling {
-		return l.whileFilling(r.Length)
+		return l.whileFilling(r.Length) - l.shared(r)
 	}
-	return l.perLayer(r.Length)
+	return l.perLayer(r.Length) - l.shared(r)
 }
+
+// shared returns the units of holds that are in blocks of the cache.
+func (l *Ledger) shared(r *Reservation) int64 { return int64(r.Shared / l.unitTokens * l.heads) }
 
 // content returns what a request fills of its units in one layer: tokens of heads, or bytes
 // with classes.
@@ -167,17 +175,24 @@ func (l *Ledger) fits(offset int, units, keep int64) bool {
 	return true
 }
 
-// hasRoom says whether some offset has room for a request now, with keep units of every
-// rank left free.
-func (l *Ledger) hasRoom(r Length, keep int64) bool {
+// room returns the offsets that have room for a request now and in the forecast f, with keep units of every rank left
+// free. f may be nil. What the cache has of h, which may be nil, takes memory there where nobody uses it. What nobody
+// uses of all else is free. The result is valid until the next call.
+func (l *Ledger) room(r Length, h *history, keep int64, f *forecast) []int {
+	l.seek(h)
 	units := l.whileFilling(r)
+	l.spare = l.spare[:0]
 	for offset := range l.used {
-		if l.fits(offset, units, keep) {
-			return true
+		if l.fits(offset, units-l.found(offset).inUse, keep) && f.fits(l, offset, keep) {
+			l.spare = append(l.spare, offset)
 		}
 	}
-	return false
+	return l.spare
 }
+
+// hasRoom says whether some offset has room for a request now, with keep units of every
+// rank left free.
+func (l *Ledger) hasRoom(r Length, keep int64) bool { return len(l.room(r, nil, keep, nil)) > 0 }
 
 // FitsEmpty says whether a request fits an empty memory. If not, it can never run.
 func (l *Ledger) FitsEmpty(r Length) bool {
@@ -204,26 +219,30 @@ func (l *Ledger) layersFrom(offset, rank int) float64 {
 // every rank left free. f may be nil. BalanceRandom draws from rng. Where no offset has
 // room, Reserve changes nothing and returns false.
 func (l *Ledger) Reserve(length Length, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
-	units := l.whileFilling(length)
-	l.spare = l.spare[:0]
-	for offset := range l.used {
-		if l.fits(offset, units, keep) && f.fits(l, offset, keep) {
-			l.spare = append(l.spare, offset)
-		}
-	}
-	if len(l.spare) == 0 {
+	return l.reserve(length, nil, keep, f, balance, rng)
+}
+
+// reserve is Reserve of a request that uses what the cache has of h, which may be nil, at its offset.
+func (l *Ledger) reserve(length Length, h *history, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
+	if len(l.room(length, h, keep, f)) == 0 {
 		return Reservation{}, false
 	}
+	if c := l.cache; c != nil && c.byPrefix {
+		most := c.longestPrefix(l.spare)
+		l.spare = slices.DeleteFunc(l.spare, func(offset int) bool { return c.found[offset].tokens < most })
+	}
 	r := Reservation{Offset: l.choose(balance, rng), Length: length, Filling: true}
-	l.apply(r.Offset, units)
+	l.use(&r, l.found(r.Offset))
+	l.apply(r.Offset, l.holds(&r))
 	l.count(&r, 1)
+	l.makeWay()
 	return r, true
 }
 
 // count adds a reservation to the sums, or with sign -1 takes it away.
 func (l *Ledger) count(r *Reservation, sign int64) {
 	l.tokens[r.Offset] += sign * int64(r.Tokens)
-	l.filled += sign * l.content(r.Length)
+	l.filled += sign * (l.content(r.Length) - int64(r.Shared*l.heads))
 }
 
 // Settle frees what a reservation held only until its prompt ended.
@@ -278,6 +297,7 @@ func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 	l.count(r, -1)
 	l.count(&grown, 1)
 	*r = grown
+	l.makeWay()
 	return true
 }
 
@@ -285,14 +305,18 @@ func (l *Ledger) Grow(r *Reservation, tokens int) bool {
 func (l *Ledger) Release(r Reservation) {
 	l.apply(r.Offset, -l.holds(&r))
 	l.count(&r, -1)
+	l.giveUp(&r)
 }
 
 // apply adds units units a layer to the memory in use.
-func (l *Ledger) apply(offset int, units int64) {
+func (l *Ledger) apply(offset int, units int64) { l.spread(l.used, offset, units) }
+
+// spread adds units units a layer at an offset to sums by rank.
+func (l *Ledger) spread(sums []int64, offset int, units int64) {
 	rank := offset
 	for _, layers := range l.layersOn {
-		l.used[rank] += units * int64(layers)
-		if rank++; rank == len(l.used) {
+		sums[rank] += units * int64(layers)
+		if rank++; rank == len(sums) {
 			rank = 0
 		}
 	}
@@ -309,6 +333,14 @@ func (l *Ledger) Used() int64 {
 
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
+
+// UnitsOf returns the units that so many tokens take in all layers on one channel, where heads hold all tokens.
+func (l *Ledger) UnitsOf(tokens int) (units int64) {
+	for _, layers := range l.layersOn {
+		units += int64(layers) * l.perLayer(prompted(tokens))
+	}
+	return units
+}
 
 // fragmentation returns the share of the rows in use that reserved tokens, less what is
 // unused of them in one layer, do not fill. It is 0 where no memory is in use.

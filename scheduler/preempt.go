@@ -79,9 +79,9 @@ func (s *Scheduler) latest() int {
 // dropQueued takes the memory of a request that prefills. Its prompt starts again from
 // the first token.
 func (s *Scheduler) dropQueued(w *waiting) int32 {
-	s.place.release(w.hold)
 	s.freeGPU(w)
-	w.held, w.finished = false, 0
+	s.place.release(w.hold)
+	w.held, w.finished, w.prefix = false, 0, 0
 	s.preemptions++
 	return w.request
 }

@@ -34,16 +34,30 @@ func (s *Scheduler) addPrefill(i int) bool {
 // take moves tokens prompt tokens of w, the queue's head, into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
-		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Last: last, Host: w.hold.Host,
+		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.hold.Host,
 	})
-	if !last && !w.cut {
+	if s.keepsKV(w, last) && !w.cut {
 		w.cut = true
-		s.kvOnGPU += w.prompt
+		s.kvOnGPU += s.keepsOnGPU(w)
 	}
 	w.finished += tokens
 	w.begun = true
 	s.chunked = append(s.chunked, *w)
 	s.head++
+}
+
+// keepsKV says whether the GPUs keep keys and values of a prompt of which a chunk runs: that are computed, for later chunks,
+// or that the cache has.
+func (s *Scheduler) keepsKV(w *waiting, last bool) bool {
+	return !last || w.prefix > 0 && s.gpu.fetches()
+}
+
+// keepsOnGPU returns the tokens whose keys and values these are.
+func (s *Scheduler) keepsOnGPU(w *waiting) int {
+	if s.gpu.PrefixStays {
+		return w.prompt - w.prefix
+	}
+	return w.prompt
 }
 
 // cut returns how many prompt tokens of w sub-batch i takes, of the left that remain. It
@@ -105,7 +119,7 @@ func (s *Scheduler) gpuTime(sub *SubBatch, w *waiting, tokens int) units.Duratio
 	if tokens == 0 {
 		return s.predictor.GPU(sub, s.batch.Step)
 	}
-	sub.Prefill = append(sub.Prefill, Chunk{Request: w.request, Tokens: tokens, Finished: w.finished, Last: true})
+	sub.Prefill = append(sub.Prefill, Chunk{Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: true})
 	t := s.predictor.GPU(sub, s.batch.Step)
 	sub.Prefill = sub.Prefill[:len(sub.Prefill)-1]
 	return t
@@ -118,8 +132,8 @@ func (s *Scheduler) roomOnGPU(w *waiting, tokens, left int) int {
 	batched := s.batch.tokens()
 	fits := func(n int) bool {
 		kv := s.kvOnGPU + s.windows
-		if n < left && !w.cut {
-			kv += w.prompt
+		if s.keepsKV(w, n == left) && !w.cut {
+			kv += s.keepsOnGPU(w)
 		}
 		return s.gpu.fits(batched+n, kv)
 	}

@@ -25,7 +25,8 @@ type waiting struct {
 	request  int32
 	prompt   int  // tokens to prefill
 	emitted  int  // output tokens emitted before
-	finished int  // prompt tokens prefilled
+	finished int  // prompt tokens prefilled, or found
+	prefix   int  // of these, found in the cache
 	begun    bool // some were once
 	cut      bool // its keys and values are counted in kvOnGPU
 	held     bool
@@ -281,6 +282,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 			kept = append(kept, d)
 			continue
 		}
+		s.keepPrefix(d.Request, &s.holds[d.Request], KVTokens(&s.requests[d.Request]))
 		s.place.release(s.holds[d.Request])
 		s.forecast.ended(s.requests[d.Request].Output)
 		s.dealt = -1
@@ -309,13 +311,21 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 func (s *Scheduler) freeGPU(w *waiting) {
 	if w.cut {
 		w.cut = false
-		s.kvOnGPU -= w.prompt
+		s.kvOnGPU -= s.keepsOnGPU(w)
 		if s.gpu.windowed() { // a window may fit now
 			s.blocked = false
 		}
 		if w.hold.Host {
 			s.place.release(w.staged)
 		}
+	}
+}
+
+// keepPrefix has the cache keep the first tokens of a request, of which it holds so many.
+func (s *Scheduler) keepPrefix(request int32, r *Reservation, tokens int) {
+	h := historyOf(&s.requests[request], tokens)
+	if s.ledger.keep(r, &h) {
+		s.blocked = false // the queue's head may begin alike, and need less memory
 	}
 }
 
@@ -342,7 +352,10 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	tokens := w.emitted + 1
 	if w.emitted > 0 {
 		s.recomputed += int64(w.prompt)
+	} else if c := s.ledger.cache; c != nil {
+		c.hit, c.miss = c.hit+int64(w.prefix), c.miss+int64(w.prompt-w.prefix)
 	}
+	s.keepPrefix(w.request, &w.hold, w.prompt)
 	emitted(w.request, tokens)
 	if r.Output == tokens {
 		s.place.release(w.hold)

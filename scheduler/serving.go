@@ -16,12 +16,15 @@ const (
 	RouteLeastKV = "least-kv"
 	// RouteLeastOutstanding takes the one with the fewest tokens left to prefill and to emit.
 	RouteLeastOutstanding = "least-outstanding"
+	// RoutePrefixAffinity takes the same, but that tokens of this request's prompt that a replica has in its cache do not
+	// count there.
+	RoutePrefixAffinity = "prefix-affinity"
 )
 
 // ServingSpec is the section [serving]: what a server does with the requests that come.
 type ServingSpec struct {
-	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue) or
-	// "least-outstanding" (tokens left to prefill and to emit).
+	// Router says which replica a request goes to: "round-robin", "least-kv" (tokens in memory and in the queue),
+	// "least-outstanding" (tokens left to prefill and to emit) or "prefix-affinity" (the same, less those of its prompt in the cache).
 	Router string `toml:"router"`
 	// MaxWaiting bounds the requests that wait for their prompt on a replica; more are refused. 0: no limit.
 	MaxWaiting int `toml:"max_waiting"`
@@ -48,7 +51,7 @@ attainment = 0.99 # our choice: the share of requests that must meet both target
 
 // Check has the rules of the section [serving].
 func (s *ServingSpec) Check(c *input.Check) {
-	input.OneOf(c, "router", s.Router, RouteRoundRobin, RouteLeastKV, RouteLeastOutstanding)
+	input.OneOf(c, "router", s.Router, RouteRoundRobin, RouteLeastKV, RouteLeastOutstanding, RoutePrefixAffinity)
 	c.That(s.MaxWaiting >= 0 && s.MaxWaiting <= 1<<24, "max_waiting", s.MaxWaiting, "0 (no limit) to 16777216")
 	c.That(s.Deadline >= 0, "deadline", s.Deadline, "at least 0s (no limit)")
 	c.That(s.PrefillStreak >= 0 && s.PrefillStreak <= 1<<24, "prefill_streak", s.PrefillStreak, "0 (no limit) to 16777216")

@@ -18,6 +18,7 @@ type attends struct {
 	runs    []int // layers of each run of layers that attend alike
 	heads   int   // KV heads
 	counted tally
+	fetched units.Bytes // keys and values of prefixes that a cache had and the GPUs got
 	// Scratch.
 	requests []policy.Request
 	home     []*policy.Class

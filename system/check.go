@@ -141,6 +141,11 @@ func (c *checker) layerTraffic(sub *scheduler.SubBatch, costs *subCost, all *ite
 			channel += g.decode.data + g.upBus + g.choiceBus
 			c.held(all, &g.decode, end, "vectors", i, s)
 		}
+		if x := &g.prefix; x.tokens > 0 {
+			moves.fetched += x.tokens
+			moves.bytes += x.bytes
+			channel += x.data
+		}
 		for _, x := range []*cargo{&g.prompt, &g.leaving} {
 			moves.tokens += x.tokens
 			moves.bytes += x.bytes
@@ -169,6 +174,7 @@ func (c *checker) held(costs *iterationCosts, x *shipment, end units.Duration, w
 type traffic struct {
 	requests      int
 	heads, tokens int64
+	fetched       int64 // tokens of prefixes that come to the GPUs
 	lists, bytes  units.Bytes
 }
 
@@ -183,6 +189,8 @@ type homes struct {
 	bound    units.Bytes // of the bounds of a page in one KV head
 	group    int         // query heads of a KV head
 	stripe   stripe
+	// prefixStays says that prompts attend over what a cache has of them at home.
+	prefixStays bool
 }
 
 // placed returns how many lanes attend over so many tokens of heads, and how many parts of heads.
@@ -224,6 +232,18 @@ func (h *homes) lists(x *policy.Step) (bytes units.Bytes) {
 		bytes += units.Bytes(b.Heads*b.Down[0]) * h.bound
 	}
 	return bytes
+}
+
+// reuse adds what a chunk of a prompt moves for what a cache has of it.
+func (h *homes) reuse(t *traffic, p *scheduler.Chunk) {
+	switch {
+	case h.prefixStays && p.Prefix > 0: // each token attends there
+		t.requests += p.Tokens
+		t.heads += int64(p.Tokens * h.heads)
+	case p.Finished == p.Prefix:
+		t.fetched += h.onChannel(h.heads, 0, p.Prefix)
+		t.bytes += h.kv(p.Prefix)
+	}
 }
 
 // follow returns what a sub-batch has to move, as a policy of its own says, and verifies that
@@ -273,9 +293,10 @@ func (h *homes) follow(c *checker, sub *scheduler.SubBatch, step int64, end unit
 	for i := range sub.Prefill {
 		p := &sub.Prefill[i]
 		request := homeOf{p.Request, int32(run)}
-		if p.Finished == 0 {
-			h.have[request] = 0
+		if p.Finished == p.Prefix { // the first chunk
+			h.have[request] = int64(h.heads * p.Prefix)
 		}
+		h.reuse(&t, p)
 		leave := h.policy.Prompt(run, p.Tokens, p.Finished, p.Last).Leave
 		for i := range leave {
 			leaves(request, &leave[i])

@@ -19,6 +19,7 @@ type groupCost struct {
 	decode    shipment       // vectors of the requests: q, and k and v where these do not stay on the GPUs
 	prompt    cargo          // of the prompts
 	leaving   cargo          // of decoding requests, what leaves the GPUs after the step
+	prefix    fetch          // of the prompts, what a cache has of them and the GPUs need
 	up, upBus units.Duration // results: time of the PCIe links, and the channels' share
 
 	// Where the host chooses pages: the rankset's time to score their bounds, with the clocks of each head, the
@@ -77,6 +78,7 @@ type iterationCosts struct {
 	more   []layerRun  // of further runs
 	waits  []int32     // scratch: what a block waits for
 	done   work        // by the ranks: heads and tokens
+	ups    []int32     // scratch: transfers of prefixes
 }
 
 // layerRun is what sub-batches cost in a run of layers that attend alike.
@@ -192,6 +194,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 		}
 		x := d.decodeBeside(sub.Decode, b.Step, d.counts)
 		g := d.stageRuns(sub)
+		d.readPrefixes(&c.done, sub)
 		for run := range d.runs {
 			_, subs := c.run(run)
 			out, l := &subs[s], &g.layers[run]
@@ -240,6 +243,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	for offset := range groups {
 		g := &groups[offset]
 		g.requests, g.clocks, g.idle, g.heads, g.vectors, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], vectors{}, cargo{}, cargo{}
+		g.prefix = fetch{}
 		g.scoring, g.scores, g.choice, g.choiceBus = 0, g.scores[:0], 0, 0
 	}
 	d.attend(groups, sub.Decode, x)
@@ -253,6 +257,9 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	}
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
+		if c.Prefix > 0 {
+			d.reuse(&groups[c.Offset], c)
+		}
 		leave := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
 		for j := range leave {
 			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
@@ -270,6 +277,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 		}
 		d.pack(&g.prompt)
 		d.pack(&g.leaving)
+		d.packPrefix(&g.prefix)
 	}
 }
 
@@ -325,10 +333,10 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 // requests decode on the GPUs.
 func (d *devices) GPU(s *scheduler.SubBatch, iteration int64) units.Duration {
 	if !d.counts && d.stripe.parts == 0 {
-		return d.gpuSide.GPU(s, iteration)
+		return d.gpuSide.GPU(s, iteration) + d.scoring(s)
 	}
 	d.decodeBeside(s.Decode, iteration, false)
-	return d.gpuTime(s)
+	return d.gpuTime(s) + d.scoring(s)
 }
 
 // measure sets the times of a sample to those of sub-batch i. What requests decode on the GPUs
@@ -339,7 +347,7 @@ func (d *devices) measure(m *scheduler.Sample, b *scheduler.Batch, i, otherPrefi
 	g, chunks := d.stageRuns(sub), d.gpu.Attention()
 	for j := range m.Chunks { // the same in all layers
 		k := d.promptAttention(&chunks, &sub.Prefill[j], 0)
-		m.Chunks[j].Time = layers * k.took(g.slow)
+		m.Chunks[j].Time = layers * (k.took(g.slow) + d.scoringOf(&sub.Prefill[j]))
 	}
 	m.FC = g.entry + (layers-1)*g.block + g.exit
 	for run := range g.layers {

@@ -54,6 +54,11 @@ type batcher interface {
 	RecomputedContexts() int64
 	UsedUnits() int64
 	Fragmentation() float64
+	// Cached returns how many of a prompt's first tokens are in the cache of prefixes.
+	Cached(r *traces.Request) int
+	CacheCounts() scheduler.CacheCounts
+	CachedUnits() int64
+	ClearCache() error
 	CheckMemory() error
 	CheckAdmission() error
 }

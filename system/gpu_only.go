@@ -101,7 +101,7 @@ func (n *Node) pageBytes() units.Bytes {
 
 // gpuLedger returns the empty KV memory of one replica on its GPUs.
 func (n *Node) gpuLedger() *scheduler.Ledger {
-	return scheduler.NewLedger(n.pages(n.gpuMemory().capacity))
+	return n.keeping(scheduler.NewLedger(n.pages(n.gpuMemory().capacity)), n.pageBytes())
 }
 
 // pages describes a memory of so many pages.

@@ -68,8 +68,10 @@ type gpuSide struct {
 	gpu   *gpu.ModelCost
 	// appends says that a chunk's tokens attend at home over what has left the GPUs.
 	appends bool
-	dense   memo[dense]     // by tokens
-	head    memo[kernelSum] // by tokens that emit
+	// prefixStays says that a prompt's tokens attend over what a cache has of it where it is.
+	prefixStays bool
+	dense       memo[dense]     // by tokens
+	head        memo[kernelSum] // by tokens that emit
 	// Scratch, by run of layers.
 	decoding []decoding
 	attended []attended
@@ -83,7 +85,7 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)
 	runs := len(attends.runs)
 	return gpuSide{
-		attends: attends, decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
+		attends: attends, prefixStays: prefixStays(cfg), decoding: make([]decoding, runs), attended: make([]attended, runs), staged: stage{layers: make([]layerCost, runs)}, cfg: cfg, model: m, gpu: cost, hbmPeak: units.Bandwidth(m.TensorParallel) * s.MemoryBandwidth,
 		head: memo[kernelSum]{cost: func(n int) kernelSum { return sumOf(cost.LMHead(n)) }},
 		dense: memo[dense]{cost: func(tokens int) dense {
 			qkv, ffn := sumOf(cost.QKV(tokens)), sumOf(cost.ProjectionFFN(tokens))
@@ -229,7 +231,13 @@ func (d *gpuSide) promptAttention(a *gpu.Attention, c *scheduler.Chunk, run int)
 		if d.appends {
 			behind -= p.Away
 		}
+		if d.prefixStays {
+			behind -= c.Prefix
+		}
 		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
+	}
+	if d.scores(c) {
+		k = k.plus(sumOf(d.gpu.Merge(c.Tokens)))
 	}
 	for _, pass := range p.Passes {
 		k = k.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))

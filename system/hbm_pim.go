@@ -21,7 +21,7 @@ var hbmPIMSystem = System{
 	Source:   "L3, section 6.1; NeuPIMs (Heo et al., ASPLOS 2024); AttAcc (Park et al., ASPLOS 2024)",
 	Sections: "hbm_pim, batching",
 	policies: []string{"dense", "streaming", "quest", "lserve", "duo"},
-	section:  "hbm_pim", zero: HBMPIM{}, kv: place{name: "on its GPUs", inGPUs: true, inHBM: true},
+	section:  "hbm_pim", zero: HBMPIM{}, kv: place{name: "on its GPUs", inGPUs: true, keeps: true, inHBM: true},
 	share:  func(cfg *configs.Config) float64 { return configs.Section[HBMPIM](cfg).CapacityShare },
 	memory: (*Node).gpuMemory, assemble: assembleHBMPIM,
 	defaults: `

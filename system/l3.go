@@ -45,7 +45,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	d := n.devices()
 	e := &l3{devices: d, costs: n.costs(d)}
 	if check != nil {
-		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe}
+		check.homes = homes{newAttends(cfg), d.channels, map[homeOf]int64{}, d.boundBytes, d.queries, d.stripe, d.prefixStays}
 	}
 	e.flow = newFlow(&d.gpuSide, e.costs.resources(cfg.Node.Ranksets), o, check)
 	var predictor scheduler.Predictor = d
@@ -56,6 +56,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	policies := scheduler.Config{Scheduler: &cfg.Scheduler, Memory: &cfg.Memory, Comm: &cfg.Comm, Batching: &cfg.Batching}
 	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
 	free.Window, free.PromptShare, free.Share = windows(cfg, d.policy)
+	free.PrefixStays = prefixStays(cfg)
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }
 
@@ -132,7 +133,7 @@ func newKernels(cfg *configs.Config) (*kernels, error) {
 		return nil, inSection(cfg, "dram", err)
 	}
 	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
-	if k.stored = k.sequence; cfg.Comm.Stripe != scheduler.StripeNone && newAtHome(cfg) { // parts without the newest token
+	if k.stored = k.sequence; (cfg.Comm.Stripe != scheduler.StripeNone || prefixStays(cfg)) && newAtHome(cfg) { // parts, or prefixes, without the newest token
 		stored, err := pim.NewStoredTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
 		if err != nil {
 			return nil, inSection(cfg, "pim", err)
@@ -180,7 +181,7 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 		n.rankClasses(&spec, p)
 		spec.UnitBytes = int64(row) * p.KV(1) / int64(cfg.Model.KVHeads)
 	}
-	return scheduler.NewLedger(spec)
+	return n.keeping(scheduler.NewLedger(spec), n.rankUnit())
 }
 
 // channelsPool says that the ranks of all channels are one memory: heads are striped over them.
@@ -189,11 +190,15 @@ func (n *Node) channelsPool() bool { return n.cfg.Comm.Stripe == scheduler.Strip
 // rankMemory is the KV memory of one replica in the DIMMs: every channel holds the
 // same, unless they are one pool.
 func (n *Node) rankMemory() kvMemory {
-	unit := n.unit()
-	if !n.channelsPool() {
-		unit *= units.Bytes(n.cfg.ReplicaChannels())
+	return kvMemory{n.rankUnit(), n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+}
+
+// rankUnit returns the bytes of an allocation unit on every channel of a replica.
+func (n *Node) rankUnit() units.Bytes {
+	if n.channelsPool() {
+		return n.unit()
 	}
-	return kvMemory{unit, n.rankLedger(n.cfg.Comm.Rotation).Capacity()}
+	return n.unit() * units.Bytes(n.cfg.ReplicaChannels())
 }
 
 // devices returns the device models of one replica of a system with DIMM-PIM.
@@ -223,7 +228,7 @@ func (n *Node) devices() *devices {
 	d.counts = d.policy.Name() != "dense"
 	d.stores, d.sums, d.merged = v.New > 0, v.Sums/int64(cfg.Model.KVHeads), v.Sums > 0
 	if d.stripe = stripeOf(cfg, n.rowTokens()); d.stripe.parts > 0 && !d.merged {
-		d.sums = int64(4 * d.queries) // maximum and sum of a query head's softmax
+		d.sums = int64(softmaxBytes * d.queries)
 	}
 	if cfg.Policy.Own().SelectDevice == selectHost { // as its cores convert elements
 		d.byHost, d.hostElement = true, n.hostCPUs(d.attends).converts/float64(2*cfg.Model.KVHeads*cfg.Model.HeadDim)

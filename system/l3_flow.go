@@ -121,8 +121,9 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 	}
 	number := int16(s * len(sub.groups))
 	if sub.prefillAttention > 0 {
+		prefixes := c.fetch(it, sub, s)
 		o, i := it.Add(onGPUs, sub.prefillAttention)
-		o.Kind, o.Group = opPrefillAttention, number
+		o.Kind, o.Group, o.After = opPrefillAttention, number, prefixes
 		c.waits = append(c.waits, i)
 	}
 	if sub.window > 0 {

@@ -84,6 +84,7 @@ type ranks struct {
 	shape   pim.HeadShape
 	appends bool
 	striped bool
+	stays   bool
 	bounds  policy.Spec // what of it tables of bounds depend on
 }
 
@@ -92,7 +93,7 @@ var measured sync.Map // of func() (*kernels, error), by ranks
 func kernelsOf(cfg *configs.Config) (*kernels, error) {
 	p := cfg.Policy.Own()
 	bounds := policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
-	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), cfg.Comm.Stripe != scheduler.StripeNone, bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
+	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), cfg.Comm.Stripe != scheduler.StripeNone, prefixStays(cfg), bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
 	return measure.(func() (*kernels, error))()
 }
 

@@ -194,8 +194,9 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 // divide returns the replicas of the node, each with its requests of the trace. Those that
 // run together get them later.
 func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica {
-	replicas, kvUnits := make([]*replica, n.cfg.Replicas()), newPeak(n.cfg.Replicas())
-	kvUnits.together = together
+	replicas := make([]*replica, n.cfg.Replicas())
+	kvUnits, cached := newPeak(len(replicas)), newPeak(len(replicas))
+	kvUnits.together, cached.together = together, together
 	last := units.Duration(0)
 	for i := range trace.Requests {
 		last = max(last, trace.Requests[i].Arrival)
@@ -211,7 +212,7 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 			requests, places = append(requests, trace.Requests[j]), append(places, int32(j))
 		}
 		r := n.replica(i, requests, o)
-		r.kvUnits = level{peak: kvUnits, replica: i}
+		r.kvUnits, r.cached = level{peak: kvUnits, replica: i}, level{peak: cached, replica: i}
 		r.out.places, r.population.span = places, last
 		replicas[i] = r
 	}

@@ -85,8 +85,11 @@ func (p *peak) add(now units.Duration, by int64) {
 	p.sum += by
 }
 
-// end says that the value stays.
+// end says that the value stays. One that is part of no peak is always 0.
 func (l *level) end() {
+	if l.peak == nil {
+		return
+	}
 	if l.peak.together {
 		l.peak.add(math.MaxInt64, 0)
 		return

@@ -21,7 +21,7 @@ var rankPIMSystem = System{
 	Source:   "L3, section 6.1; Hermes (Liu et al., ASPLOS 2025)",
 	Sections: "rank_pim, batching, dram, pim",
 	Host:     true,
-	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, unit: pim.RankPU},
+	section:  "rank_pim", zero: RankPIM{}, kv: place{name: "in the DIMMs", inDIMM: true, keeps: true, unit: pim.RankPU},
 	memory: (*Node).rankMemory, assemble: assembleRankPIM,
 	defaults: `
 [rank_pim]
@@ -75,7 +75,7 @@ func assembleRankPIM(n *Node, requests []traces.Request, o Options, check *check
 	if configs.Section[RankPIM](cfg).Placement == PlacementBalanced {
 		balance = scheduler.BalanceLeastLoaded
 	}
-	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory()}
+	free := scheduler.GPUMemory{Model: &cfg.Model, Free: n.FreeGPUMemory(), PrefixStays: prefixStays(cfg)}
 	s := n.continuous(batchingPolicy(configs.Section[RankPIM](cfg).Policy), 1, false, balance, requests, n.rankLedger(cfg.Comm.Rotation), free, nil, stream)
 	return assembly{s, e}
 }
@@ -143,8 +143,10 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 		c := &sub.Prefill[i]
 		e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last)
 	}
-	traffic := e.traffic(len(sub.Decode))
-	down, up, channel := traffic.down.held(), traffic.up, traffic.down.data+traffic.upBus
+	prefix, own := e.prefixes(sub)
+	own.take(len(sub.Decode)*e.heads, len(sub.Decode)*e.heads*e.channels)
+	traffic := e.moves(int(own.heads)/e.heads, &own)
+	down, up, channel := traffic.down.held(), traffic.up+prefix.up, traffic.down.data+traffic.upBus+prefix.data
 	if e.pack(&prompts); prompts.tokens > 0 {
 		down += prompts.held()
 		channel += prompts.data
@@ -175,6 +177,15 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 			*rankset += heads * head
 		}
 	}
+	for i := range sub.Prefill {
+		if c := &sub.Prefill[i]; e.scores(c) {
+			if clocks[c.Offset] == 0 {
+				clocks[c.Offset] = e.stored.table.Alone(c.Prefix) - e.stored.at(c.Prefix)
+			}
+			clocks[c.Offset] += e.scoreClocks(c)
+		}
+	}
+	e.readPrefixes(&e.flow.work, sub)
 	var busiest units.Duration
 	for q, c := range clocks {
 		e.ranks[q] = e.clock.Time(c)

@@ -36,6 +36,7 @@ type replica struct {
 	out        replicaResult
 	kvUnits    level  // allocation units in use, on one channel
 	power      *power // with a timeline or iterations, else nil
+	cached     level  // allocation units of blocks of the cache of prefixes
 	progress   func(tokens int64)
 	bounds     bounds
 	busy       busy
@@ -86,6 +87,7 @@ const checkEvery = 256
 // run simulates the replica until all its requests are done or ctx is.
 func (r *replica) run(ctx context.Context) error {
 	defer r.kvUnits.end()
+	defer r.cached.end()
 	r.begin()
 	r.arrivals = inOrder(r.requests)
 	for r.fault == nil {
@@ -249,6 +251,7 @@ func (r *replica) decide(now units.Duration) {
 	}
 	r.out.batch.set(now, int32(r.batch.Decoding()))
 	r.kvUnits.set(now, r.batcher.UsedUnits())
+	r.cached.set(now, r.batcher.CachedUnits())
 	if r.batch.Empty() {
 		return
 	}
@@ -281,7 +284,7 @@ func (r *replica) decide(now units.Duration) {
 func (r *replica) noteStarts(now units.Duration) {
 	for s := range r.batch.Sub {
 		for i := range r.batch.Sub[s].Prefill {
-			if c := &r.batch.Sub[s].Prefill[i]; c.Finished == 0 && r.out.requests[c.Request].Start == never {
+			if c := &r.batch.Sub[s].Prefill[i]; r.out.requests[c.Request].Start == never {
 				r.out.requests[c.Request].Start = now
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -88,8 +89,27 @@ func (r *replica) checkEnd() error {
 	if used := r.batcher.UsedUnits(); used != 0 {
 		c.fail(LawMemory, r.out.end, "%d allocation units are in use after the last request", used)
 	}
+	r.checkCache()
 	r.checkThroughput()
 	return c.err()
+}
+
+// checkCache verifies that every token of the prompts of requests that were served was found in the cache or prefilled, where
+// there is one, and that its memory is free once it is cleared.
+func (r *replica) checkCache() {
+	prompts := int64(0)
+	for i := range r.out.requests {
+		if q := &r.out.requests[i]; !q.Rejected() {
+			prompts += int64(q.Request.Input)
+		}
+	}
+	n := r.batcher.CacheCounts()
+	if all := n.Hit + n.Miss; n != (scheduler.CacheCounts{}) && all != prompts {
+		r.check.fail(LawTokens, r.out.end, "of prompts of %d tokens %d were found in the cache and %d were not", prompts, n.Hit, n.Miss)
+	}
+	if err := r.batcher.ClearCache(); err != nil {
+		r.check.fail(LawMemory, r.out.end, "%v after the last request", err)
+	}
 }
 
 // checkThroughput verifies that the replica was not faster than the peak

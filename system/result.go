@@ -37,6 +37,7 @@ type Result struct {
 	energy                       results.Energy
 	report                       results.EnergyReport
 	attention                    results.Attention
+	cache                        results.Cache
 }
 
 // result joins what the replicas left.
@@ -93,6 +94,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
 	r.attention = n.attention(replicas)
 	r.kv = n.kvBytes(replicas[0].kvUnits.peak.top)
+	r.cache = n.cacheOf(replicas)
 	return r
 }
 
@@ -213,7 +215,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		SLO:         results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
 		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
 		RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired],
-		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / seconds

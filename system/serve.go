@@ -108,6 +108,7 @@ func (f *front) run(ctx context.Context) error {
 	}
 	for _, r := range f.replicas {
 		r.kvUnits.end()
+		r.cached.end()
 		if err := r.finish(); err != nil {
 			return err
 		}
@@ -165,8 +166,16 @@ func (f *front) choose(place int32) *replica {
 		if f.router == scheduler.RouteLeastKV {
 			return cmp.Compare(a.load.kv, b.load.kv)
 		}
-		return cmp.Compare(a.load.outstanding, b.load.outstanding)
+		return cmp.Compare(a.load.outstanding-f.cached(a, place), b.load.outstanding-f.cached(b, place))
 	})
+}
+
+// cached returns the tokens of a request's prompt that a replica need not prefill, as far as the router asks for them.
+func (f *front) cached(r *replica, place int32) int64 {
+	if f.router != scheduler.RoutePrefixAffinity {
+		return 0
+	}
+	return int64(r.batcher.Cached(&f.requests[place]))
 }
 
 // sent is a request that a user sends at a time: the one at a place in the trace, or the next

@@ -140,6 +140,7 @@ type vectors struct {
 	fresh, freshAll int64       // of these, which get the step's own keys and values, if any go home
 	down            units.Bytes // lists and bounds of pages beside queries, keys and values
 	bursts          int64       // of these on a channel
+	parts, partsAll int64       // of heads and all, those of prompts' tokens, whose outputs are merged with others
 }
 
 // take adds heads, so many of them on a channel.
@@ -150,11 +151,12 @@ func (v *vectors) take(heads, all int) {
 func (v *vectors) add(o *vectors) {
 	v.heads, v.all, v.down, v.bursts = v.heads+o.heads, v.all+o.all, v.down+o.down, v.bursts+o.bursts
 	v.fresh, v.freshAll = v.fresh+o.fresh, v.freshAll+o.freshAll
+	v.parts, v.partsAll = v.parts+o.parts, v.partsAll+o.partsAll
 }
 
 // moves returns the transfers of a group of requests. It is valid until the next call.
 func (d *devices) moves(requests int, v *vectors) *decodeTraffic {
-	if v.heads == int64(requests*d.heads) && v.down == 0 && d.stripe.parts == 0 {
+	if v.heads == int64(requests*d.heads) && v.down == 0 && v.parts == 0 && d.stripe.parts == 0 {
 		return d.traffic(requests)
 	}
 	d.moved = d.transfersOf(requests, v)
@@ -186,6 +188,8 @@ func (d *devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	if d.stripe.parts > 0 && !d.merged {
 		up += units.Bytes(v.all * d.sums)
 	}
+	sums := int64(softmaxBytes * d.queries) // of each of these parts
+	up += units.Bytes(v.partsAll * sums)
 	t.down = d.cut(down+v.down, bursts, d.clock.Time(d.transfers.Stage(bursts)))
 	t.down.open = d.stageLatency
 	descriptors := v.heads * d.descriptor
@@ -194,7 +198,7 @@ func (d *devices) transfersOf(requests int, v *vectors) (t decodeTraffic) {
 	t.down.end += tail
 	t.down.data += units.Duration(descriptors) * d.burst
 
-	results := v.heads*int64(d.queries)*d.resultBursts + d.bursts(units.Bytes(v.heads*d.sums))
+	results := v.heads*int64(d.queries)*d.resultBursts + d.bursts(units.Bytes(v.heads*d.sums+v.parts*sums))
 	t.up = max(transferTime(d.link, up), d.clock.Time(d.transfers.Take(results)))
 	t.upBus = units.Duration(results) * d.burst
 	if requests > 0 && d.hostAccess > 0 {

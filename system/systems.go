@@ -48,13 +48,14 @@ type place struct {
 	inHBM  bool   // with processing units in that memory
 	onHost bool   // in the part of the host's memory that [cpu_offload] has
 	inDIMM bool   // on the ranks of DIMMs, with processing there
+	keeps  bool   // a cache of prefixes may be there, too
 	unit   string // the processing units of these ranks, "" for those of the configuration
 }
 
 // Places of keys and values.
 var (
-	kvInDIMMs = place{name: "in the DIMMs", inDIMM: true}
-	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true}
+	kvInDIMMs = place{name: "in the DIMMs", inDIMM: true, keeps: true}
+	kvOnGPUs  = place{name: "on its GPUs", inGPUs: true, keeps: true}
 )
 
 // systems is the list of all systems. Their functions look systems up in it.
@@ -97,6 +98,9 @@ func (s *System) check(cfg *configs.Config, c *input.Check) {
 	s.checkPolicy(cfg, c)
 	if c.OK() {
 		s.checkStripe(cfg, c)
+	}
+	if c.OK() && cfg.Cache.Prefix {
+		s.checkCache(cfg, c)
 	}
 	share := s.gpuShare(cfg)
 	cfg.CheckWeights(c, share, s.section+".capacity_share")

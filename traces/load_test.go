@@ -23,6 +23,7 @@ import (
 func same(a, b []Request) bool { return reflect.DeepEqual(a, b) }
 
 func TestLoadFormats(t *testing.T) {
+	fork := &Text{Turn: 1, From: 1472} // 1,582 tokens are fewer than the prompt and the answer before
 	for file, want := range map[string][]Request{
 		"azure.csv":         {{ID: 0, Arrival: 0, Input: 4808, Output: 10}, {ID: 1, Arrival: 52 * units.Millisecond, Input: 3180, Output: 8}, {ID: 2, Arrival: 98_089 * units.Microsecond, Input: 110, Output: 27}},
 		"azure2024.csv":     {{ID: 0, Arrival: 0, Input: 2162, Output: 5}, {ID: 1, Arrival: 996_013 * units.Microsecond, Input: 2399, Output: 6}},
@@ -39,8 +40,8 @@ func TestLoadFormats(t *testing.T) {
 		"llmservingsim.jsonl": {
 			{Input: 100, Output: 50}, {ID: 1, Arrival: units.Millisecond, Input: 1472, Output: 133, Turn: &Turn{}},
 			{ID: 2, Arrival: 2 * units.Millisecond, Input: 150, Output: 80},
-			{ID: 3, Arrival: 128_348_767 * units.Nanosecond, Input: 1582, Output: 125, Turn: &Turn{Number: 1, Waits: true, Think: 127_348_767 * units.Nanosecond}},
-			{ID: 4, Arrival: 128_348_767 * units.Nanosecond, Input: 1734, Output: 77, Turn: &Turn{Number: 2, Waits: true}},
+			{ID: 3, Arrival: 128_348_767 * units.Nanosecond, Input: 1582, Output: 125, Turn: &Turn{Number: 1, Waits: true, Think: 127_348_767 * units.Nanosecond, Text: fork}},
+			{ID: 4, Arrival: 128_348_767 * units.Nanosecond, Input: 1734, Output: 77, Turn: &Turn{Number: 2, Waits: true, Text: fork}},
 		},
 		"plain.jsonl": {{Input: 67, Output: 1731}, {ID: 1, Arrival: 4 * units.Millisecond, Input: 798, Output: 263}},
 		"vllm.json":   {{Input: 12, Output: 9}, {ID: 1, Arrival: 12_500 * units.Nanosecond, Input: 7, Output: 100}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,7 +123,7 @@ func TestOnly(t *testing.T) {
 	}
 	turn := func(session, number int) *Turn { return &Turn{Session: session, Number: number} }
 	for i, want := range []Request{{Input: 2, Turn: turn(0, 0)}, {Input: 5, Turn: turn(0, 1)}, {Input: 7, Turn: turn(0, 2)},
-		{Input: 4, Turn: turn(1, 0)}, {Input: 3}, {Input: 1, Turn: turn(1, 1)}} {
+		{Input: 4, Turn: turn(1, 0)}, {Input: 3}, {Input: 1, Turn: &Turn{Session: 1, Number: 1, Text: &Text{Turn: 1}}}} {
 		if r := trace.Requests[i]; r.Input != want.Input || !reflect.DeepEqual(r.Turn, want.Turn) || r.ID != i {
 			t.Errorf("request %d: %+v with %+v, want %+v", i, r, r.Turn, want.Turn)
 		}
@@ -233,6 +234,46 @@ func FuzzObject(f *testing.F) {
 		for name, value := range want {
 			if got, ok := o.find(name); !ok || string(got) != string(value) {
 				t.Fatalf("%q of %q: got %q, want %q", name, text, got, value)
+			}
+		}
+	})
+}
+
+// TestTexts: which turns have a token in common is what writing out the conversation gives: each token is named by the
+// turn that it came with, and a prompt is as many of those before as it goes on with.
+func TestTexts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		trace := &Trace{}
+		var texts [][]int // of each turn, the turns with which its tokens came
+		var tokens []int
+		for turn := range rapid.IntRange(2, 8).Draw(t, "turns") {
+			r := Request{Arrival: units.Duration(turn), Input: rapid.IntRange(1, 60).Draw(t, "input"), Output: rapid.IntRange(1, 20).Draw(t, "output"), Turn: &Turn{Session: 7}}
+			if turn > 0 {
+				switch before := &trace.Requests[turn-1]; {
+				case r.Input >= before.Input+before.Output:
+				case r.Input >= before.Input:
+					tokens = tokens[:before.Input]
+				default:
+					tokens = nil
+				}
+			}
+			tokens = slices.Clone(tokens)
+			for len(tokens) < r.Input+r.Output {
+				tokens = append(tokens, turn)
+			}
+			texts, trace.Requests = append(texts, tokens), append(trace.Requests, r)
+		}
+		trace.normalize()
+		for i := range texts {
+			for j := range i {
+				same, named := true, true // all tokens so far
+				for k := range min(len(texts[i]), len(texts[j])) {
+					same = same && texts[i][k] == texts[j][k]
+					named = named && trace.Requests[i].Turn.TextOf(k+1) == trace.Requests[j].Turn.TextOf(k+1)
+					if same != named {
+						t.Fatalf("%d tokens of turns %d and %d: the same names %v, the same text %v\n%v\n%v", k+1, i, j, named, same, texts[j], texts[i])
+					}
+				}
 			}
 		}
 	})

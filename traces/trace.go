@@ -35,6 +35,42 @@ type Turn struct {
 	// Arrival is then the earliest: as if the turns before took no time.
 	Waits bool
 	Think units.Duration
+	// Text says which tokens of the conversation's prompts are the same; nil where all that came before is.
+	Text *Text
+}
+
+// Text is the tokens of a conversation from one on, which came with a turn and with those that go on with it. A prompt
+// begins with the prompt and the answer before it where it is as long as both; with the prompt, and not the answer, where
+// it is as long as that; else it begins anew.
+type Text struct {
+	Turn, From int   // the turn's number, and the tokens before
+	Before     *Text // of these; nil where they came with turn 0, or there are none
+}
+
+// TextOf returns the number of the turn with which a token of the prompt or the answer came, counted from 1.
+func (t *Turn) TextOf(token int) int {
+	text := t.Text
+	for text != nil && token <= text.From {
+		text = text.Before
+	}
+	if text == nil {
+		return 0
+	}
+	return text.Turn
+}
+
+// goesOn returns the text of a turn with a prompt of so many tokens, behind a turn with a text, a prompt and an answer.
+func goesOn(turn, tokens int, text *Text, prompt, answer int) *Text {
+	switch {
+	case tokens >= prompt+answer:
+		return text
+	case tokens < prompt:
+		return &Text{Turn: turn}
+	}
+	for text != nil && text.From >= prompt {
+		text = text.Before
+	}
+	return &Text{Turn: turn, From: prompt, Before: text}
 }
 
 // Trace is a list of requests in order of arrival.
@@ -63,7 +99,7 @@ func (t *Trace) normalize() {
 			turns[r.Turn.Session]++
 		}
 	}
-	numbers := map[int]*Turn{} // the last turn of each
+	numbers := map[int]*Request{} // the last turn of each
 	for i := range t.Requests {
 		r := &t.Requests[i]
 		if r.Turn == nil {
@@ -77,10 +113,10 @@ func (t *Trace) normalize() {
 		case last == nil: // there is none that it could wait for
 			turn = Turn{Session: len(numbers)}
 		default:
-			turn.Session, turn.Number = last.Session, last.Number+1
+			turn.Session, turn.Number = last.Turn.Session, last.Turn.Number+1
+			turn.Text = goesOn(turn.Number, r.Input, last.Turn.Text, last.Input, last.Output)
 		}
-		numbers[r.Turn.Session] = &turn
-		r.Turn = &turn
+		r.Turn, numbers[r.Turn.Session] = &turn, r
 	}
 }
 

@@ -155,7 +155,7 @@ type Totals struct {
 }
 
 // kinds is how many kinds of operations are told apart.
-const kinds = 16
+const kinds = 32
 
 // Totals adds up all operations. It is valid until the next call.
 func (it *Iteration) Totals() *Totals {

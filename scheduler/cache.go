@@ -1,0 +1,374 @@
+package scheduler
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+// cache is the blocks of a Ledger that outlive their requests: a tree for each rankset offset, in which a block
+// follows the one in front of it. Requests that begin alike use the same blocks. Blocks that nobody uses
+// lie in the memory that requests leave, until these need it or the cache is full. Then the block goes
+// that was used longest ago.
+//
+// Who uses a block uses all in front of it, and gives them up from the last to the first. So a block never goes
+// before those behind it.
+type cache struct {
+	tokens    int   // of a block
+	units     int64 // of a block, in a layer on a channel
+	most      int64 // blocks
+	byPrefix  bool  // a request goes where most of its prefix is
+	index     map[blockName]int32
+	blocks    []block // block 0 is none
+	spare     []int32 // places of blocks that are gone
+	idle      []idle  // by offset: blocks that nobody uses
+	clock     int64
+	unused    []int64 // units of idle blocks, by rank
+	used      []int64 // units of blocks that requests use, by rank; the Ledger's own sum has them, too
+	count     int64   // blocks
+	evicted   int64
+	found     []found // scratch: what is there of a history, by offset
+	hit, miss int64   // prompt tokens
+}
+
+// blockName is a block by what is in front of it and what it holds. before is negative for the first block at an
+// offset.
+type blockName struct {
+	before int32
+	turn   bool // what is the conversation and the turn with which its last token came, else a hash
+	what   uint64
+}
+
+// block is a block of the cache.
+type block struct {
+	blockName
+	offset       int32
+	users        int32 // requests
+	older, newer int32 // of the idle blocks at the offset
+	left         int64 // the clock when its last user gave it up
+}
+
+// idle is the idle blocks at an offset, from the one that was used longest ago on.
+type idle struct{ oldest, newest int32 }
+
+// found is what the cache has of a history at an offset.
+type found struct {
+	last   int32 // its last block, 0 for none
+	tokens int
+	inUse  int64 // units of those blocks that other requests use, in a layer on a channel
+}
+
+// history is what is known of the tokens of a request: of the first so many of them.
+type history struct {
+	hashes []uint64
+	turn   *traces.Turn
+	tokens int
+}
+
+// historyOf returns what is known of the first tokens of a request: of its prompt by hashes; in a conversation, whose
+// turns begin with all before them, of its answer, too.
+func historyOf(r *traces.Request, tokens int) history {
+	switch {
+	case r.Hashes != nil:
+		return history{hashes: r.Hashes, tokens: min(tokens, r.Input)}
+	case r.Turn != nil:
+		return history{turn: r.Turn, tokens: tokens}
+	}
+	return history{}
+}
+
+// name returns the name of block i of a history behind another one.
+func (c *cache) name(h *history, i int, before int32) blockName {
+	if h.turn != nil {
+		return blockName{before, true, uint64(h.turn.Session)<<32 | uint64(h.turn.TextOf((i+1)*c.tokens))}
+	}
+	each := c.tokens / traces.BlockTokens
+	what := uint64(0)
+	for _, hash := range h.hashes[i*each : (i+1)*each] {
+		what = what*0x9e3779b97f4a7c15 + hash // with one hash a block it is that
+	}
+	return blockName{before, false, what}
+}
+
+// KeepPrefixes has the empty ledger keep blocks of so many tokens, a multiple of traces.BlockTokens and of the tokens of a
+// unit, and at most so many. Requests go where most of their prefix is, or, not byPrefix, where the balance policy says.
+func (l *Ledger) KeepPrefixes(tokens int, most int64, byPrefix bool) {
+	l.cache = &cache{
+		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, byPrefix: byPrefix, index: map[blockName]int32{},
+		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), found: make([]found, len(l.used)),
+	}
+}
+
+// seek finds what is there of a history at every offset; nothing without a cache.
+func (l *Ledger) seek(h *history) {
+	c := l.cache
+	if c == nil {
+		return
+	}
+	clear(c.found)
+	for offset := range c.found {
+		if h == nil {
+			return
+		}
+		f, before := &c.found[offset], int32(-1-offset)
+		for i := 0; (i+1)*c.tokens <= h.tokens; i++ {
+			at, ok := c.index[c.name(h, i, before)]
+			if !ok {
+				break
+			}
+			before, f.last, f.tokens = at, at, f.tokens+c.tokens
+			if c.blocks[at].users > 0 {
+				f.inUse += c.units
+			}
+		}
+	}
+}
+
+// found returns what seek has found at an offset.
+func (l *Ledger) found(offset int) found {
+	if l.cache == nil {
+		return found{}
+	}
+	return l.cache.found[offset]
+}
+
+// longestPrefix returns the most tokens that seek has found at one of some offsets.
+func (c *cache) longestPrefix(offsets []int) (tokens int) {
+	for _, offset := range offsets {
+		tokens = max(tokens, c.found[offset].tokens)
+	}
+	return tokens
+}
+
+// Cached returns how many of the first tokens of a prompt are in the cache at one offset.
+func (s *Scheduler) Cached(r *traces.Request) int {
+	c := s.ledger.cache
+	if c == nil {
+		return 0
+	}
+	h := historyOf(r, r.Input-1)
+	s.ledger.seek(&h)
+	most := 0
+	for i := range c.found {
+		most = max(most, c.found[i].tokens)
+	}
+	return most
+}
+
+// use has a reservation use a block and all in front of it, in place of memory of its own.
+func (l *Ledger) use(r *Reservation, f found) {
+	r.last, r.Shared = f.last, f.tokens
+	for at := f.last; at > 0; at = l.cache.blocks[at].before {
+		l.pin(at)
+	}
+}
+
+// pin adds a user to a block.
+func (l *Ledger) pin(at int32) {
+	c := l.cache
+	b := &c.blocks[at]
+	if b.users++; b.users > 1 {
+		return
+	}
+	c.unlink(at)
+	l.move(b, -1)
+}
+
+// move counts the memory of a block as that of requests, or with a sign of 1 as that of nobody.
+func (l *Ledger) move(b *block, sign int64) {
+	c := l.cache
+	l.spread(c.unused, int(b.offset), sign*c.units)
+	l.spread(c.used, int(b.offset), -sign*c.units)
+	l.apply(int(b.offset), -sign*c.units)
+	l.filled -= sign * int64(c.tokens*l.heads)
+}
+
+// giveUp ends the use of blocks by a reservation.
+func (l *Ledger) giveUp(r *Reservation) {
+	for at := r.last; at > 0; {
+		c := l.cache
+		b := &c.blocks[at]
+		if b.users--; b.users == 0 {
+			c.link(at)
+			l.move(b, 1)
+		}
+		at = b.before
+	}
+}
+
+// link adds a block to those that nobody uses.
+func (c *cache) link(at int32) {
+	b := &c.blocks[at]
+	list := &c.idle[b.offset]
+	b.older, b.newer, b.left = list.newest, 0, c.clock
+	c.clock++
+	if list.newest > 0 {
+		c.blocks[list.newest].newer = at
+	} else {
+		list.oldest = at
+	}
+	list.newest = at
+}
+
+// unlink takes a block from those that nobody uses.
+func (c *cache) unlink(at int32) {
+	b := &c.blocks[at]
+	list := &c.idle[b.offset]
+	if b.older > 0 {
+		c.blocks[b.older].newer = b.newer
+	} else {
+		list.oldest = b.newer
+	}
+	if b.newer > 0 {
+		c.blocks[b.newer].older = b.older
+	} else {
+		list.newest = b.older
+	}
+}
+
+// keep has the cache keep the blocks of a history that a reservation holds. The request uses them on. Its own copy of a
+// block that is there already is dropped.
+func (l *Ledger) keep(r *Reservation, h *history) (changed bool) {
+	c := l.cache
+	if c == nil {
+		return false
+	}
+	for i := r.Shared / c.tokens; (i+1)*c.tokens <= h.tokens; i++ {
+		before := r.last
+		if i == 0 {
+			before = int32(-1 - r.Offset)
+		}
+		at, ok := c.index[c.name(h, i, before)]
+		if !ok {
+			if c.count >= c.most && !l.evict(anyRank) {
+				return changed
+			}
+			at = l.add(c.name(h, i, before), int32(r.Offset))
+		}
+		l.pin(at)
+		l.share(r, c.tokens)
+		r.last, changed = at, true
+	}
+	return changed
+}
+
+// share has more tokens of a reservation be in blocks of the cache.
+func (l *Ledger) share(r *Reservation, tokens int) {
+	held := l.holds(r)
+	l.count(r, -1)
+	r.Shared += tokens
+	l.count(r, 1)
+	l.apply(r.Offset, l.holds(r)-held)
+}
+
+// add adds a block that nobody uses.
+func (l *Ledger) add(name blockName, offset int32) int32 {
+	c := l.cache
+	at := int32(len(c.blocks))
+	if n := len(c.spare); n > 0 {
+		at, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		c.blocks = append(c.blocks, block{})
+	}
+	c.blocks[at] = block{blockName: name, offset: offset}
+	c.index[name] = at
+	c.count++
+	c.link(at)
+	l.spread(c.unused, int(offset), c.units)
+	return at
+}
+
+const anyRank = -1
+
+// evict frees the memory of the block, of those that have some on a rank, that was used longest ago. It returns false where
+// there is none.
+func (l *Ledger) evict(rank int) bool {
+	c := l.cache
+	oldest := int32(0)
+	for offset := range c.idle {
+		at := c.idle[offset].oldest
+		if at > 0 && (rank == anyRank || l.layersFrom(offset, rank) > 0) && (oldest == 0 || c.blocks[at].left < c.blocks[oldest].left) {
+			oldest = at
+		}
+	}
+	if oldest == 0 {
+		return false
+	}
+	b := &c.blocks[oldest]
+	c.unlink(oldest)
+	l.spread(c.unused, int(b.offset), -c.units)
+	delete(c.index, b.blockName)
+	c.spare = append(c.spare, oldest)
+	*b = block{}
+	c.count--
+	c.evicted++
+	return true
+}
+
+// makeWay evicts blocks until no rank holds more than it can.
+func (l *Ledger) makeWay() {
+	if l.cache == nil {
+		return
+	}
+	for rank := range l.used {
+		for l.used[rank]+l.cache.unused[rank] > l.capacity && l.evict(rank) {
+		}
+	}
+}
+
+// clear drops all that nobody uses. It does not count as evicted.
+func (l *Ledger) clear() {
+	for l.cache != nil && l.evict(anyRank) {
+		l.cache.evicted--
+	}
+}
+
+// CacheCounts is what a cache of prefixes has done.
+type CacheCounts struct {
+	Hit, Miss int64 // tokens of the prompts that have ended: found, and prefilled; not of those that were computed again
+	Evicted   int64 // blocks
+}
+
+// CacheCounts returns the counts so far; zero without a cache.
+func (s *Scheduler) CacheCounts() CacheCounts {
+	c := s.ledger.cache
+	if c == nil {
+		return CacheCounts{}
+	}
+	return CacheCounts{c.hit, c.miss, c.evicted}
+}
+
+// CachedUnits returns the allocation units of all blocks of the cache, in use or not, on one channel.
+func (s *Scheduler) CachedUnits() (units int64) {
+	if c := s.ledger.cache; c != nil {
+		for rank := range c.unused {
+			units += c.unused[rank] + c.used[rank]
+		}
+	}
+	return units
+}
+
+// ClearCache drops all blocks that no request uses. It returns an error where any memory stays in use.
+func (s *Scheduler) ClearCache() error {
+	s.ledger.clear()
+	if n := s.CachedUnits(); n != 0 {
+		return fmt.Errorf("%d units of the cache are in use", n)
+	}
+	return nil
+}
+
+// unused returns the units on a rank of blocks that nobody uses.
+func (l *Ledger) unused(rank int) int64 {
+	if l.cache == nil {
+		return 0
+	}
+	return l.cache.unused[rank]
+}
+
+// inBlocks returns the units on a rank of blocks that requests use.
+func (l *Ledger) inBlocks(rank int) int64 {
+	if l.cache == nil {
+		return 0
+	}
+	return l.cache.used[rank]
+}

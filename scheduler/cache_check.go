@@ -1,0 +1,51 @@
+package scheduler
+
+import "fmt"
+
+// follow counts a user of each block that a reservation uses. It returns an error where one is gone, or is not where it
+// should be.
+func (l *Ledger) follow(r *Reservation, users []int32) error {
+	tokens := 0
+	for at := r.last; at > 0; at = l.cache.blocks[at].before {
+		b := &l.cache.blocks[at]
+		if found, ok := l.cache.index[b.blockName]; !ok || found != at || int(b.offset) != r.Offset {
+			return fmt.Errorf("block %d, of its prefix of %d tokens at offset %d, is gone", at, r.Shared, r.Offset)
+		}
+		users[at]++
+		tokens += l.cache.tokens
+	}
+	if tokens != r.Shared {
+		return fmt.Errorf("its blocks have %d tokens of a prefix of %d", tokens, r.Shared)
+	}
+	return nil
+}
+
+// checkBlocks returns an error where the users of blocks, their memory or their number are not these.
+func (l *Ledger) checkBlocks(users []int32) error {
+	c := l.cache
+	unused, used := make([]int64, len(l.used)), make([]int64, len(l.used))
+	for name, at := range c.index {
+		b := &c.blocks[at]
+		if b.users != users[at] {
+			return fmt.Errorf("block %d has %d users, %d requests use it", at, b.users, users[at])
+		}
+		if name.before > 0 && c.blocks[name.before].blockName == (blockName{}) {
+			return fmt.Errorf("block %d lies behind block %d, which is gone", at, name.before)
+		}
+		if b.users > 0 {
+			l.spread(used, int(b.offset), c.units)
+		} else {
+			l.spread(unused, int(b.offset), c.units)
+		}
+	}
+	for rank := range used {
+		if used[rank] != c.used[rank] || unused[rank] != c.unused[rank] {
+			return fmt.Errorf("rankset %d holds %d units of blocks in use and %d of others, counted are %d and %d",
+				rank, used[rank], unused[rank], c.used[rank], c.unused[rank])
+		}
+	}
+	if n := int64(len(c.index)); n != c.count || n > c.most {
+		return fmt.Errorf("the cache has %d blocks, counted are %d of %d", n, c.count, c.most)
+	}
+	return nil
+}

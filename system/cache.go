@@ -1,0 +1,62 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// checkCache has the rules of what a cache of prefixes fits together with.
+func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
+	c.That(s.kv.keeps, "cache.prefix", true, "false with run.system = %s, which has no such cache", s.Name)
+	c.That(cfg.Policy.Name == "dense", "cache.prefix", true, "false with policy.name = %s: another prompt may need what it has dropped", cfg.Policy.Name)
+	c.That(!s.kv.inDIMM || cfg.Comm.Stripe == scheduler.StripeNone, "cache.prefix", true, "false with comm.stripe = %q", cfg.Comm.Stripe)
+	if !c.OK() {
+		return
+	}
+	unit, what := cfg.Batching.PageTokens, "batching.page_tokens"
+	if s.kv.inDIMM {
+		g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
+		if err != nil {
+			return // reported with the ranks
+		}
+		unit, what = g.RowTokens, "an allocation unit of a rank"
+	}
+	c.That(cfg.Cache.Block%unit == 0, "cache.block", cfg.Cache.Block, "a multiple of the %d tokens of %s", unit, what)
+}
+
+// keeping has an empty memory of a replica, in units of so many bytes, keep blocks of prefixes, if any are to be kept.
+func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
+	if c := &n.cfg.Cache; c.Prefix {
+		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)
+		l.KeepPrefixes(c.Block, most, c.Placement == scheduler.PlaceByPrefix)
+	}
+	return l
+}
+
+// prefixStays says that prompts attend over what a cache has of them where it is.
+func prefixStays(cfg *configs.Config) bool {
+	return cfg.Cache.Prefix && systemOf(cfg.Run.System).kv.inDIMM && cfg.Cache.PrefixAttention == scheduler.PrefixOnDIMM
+}
+
+// cacheOf returns what the caches of all replicas have done.
+func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
+	if !n.cfg.Cache.Prefix {
+		return c
+	}
+	for _, r := range replicas {
+		did := r.batcher.CacheCounts()
+		c.HitTokens += did.Hit
+		c.MissTokens += did.Miss
+		c.EvictedBlocks += did.Evicted
+		c.Transferred += int64(r.engine.seam().fetched)
+	}
+	if all := c.HitTokens + c.MissTokens; all > 0 {
+		c.HitRate = float64(c.HitTokens) / float64(all)
+	}
+	c.Peak = int64(n.memory.unit) * replicas[0].cached.peak.top
+	return c
+}

@@ -1,0 +1,268 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// cachingSystems are the systems that can keep prefixes.
+var cachingSystems = []string{"l3", "gpu-only", "hbm-pim", "rank-pim"}
+
+// drawTexts has requests begin alike: by hashes of few values, or as turns of few conversations.
+func drawTexts(t *rapid.T, requests []traces.Request) {
+	turns, gap := rapid.Bool().Draw(t, "turns"), rapid.SampledFrom([]units.Duration{0, 5, 100, 1000}).Draw(t, "gap")
+	longer := rapid.IntRange(1, 3).Draw(t, "longer")
+	for i := range requests {
+		r := &requests[i]
+		r.Arrival, r.Input = units.Duration(i)*gap*units.Millisecond, r.Input*longer
+		if turns {
+			session := rapid.IntRange(0, 2).Draw(t, "session")
+			r.Turn = &traces.Turn{Session: session, Number: i}
+			continue
+		}
+		for range (r.Input + traces.BlockTokens - 1) / traces.BlockTokens {
+			r.Hashes = append(r.Hashes, rapid.Uint64Range(0, 1).Draw(t, "hash"))
+		}
+	}
+}
+
+// drawCaching draws a node of any system that can keep prefixes, and a trace for it.
+func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
+	system := rapid.SampledFrom(cachingSystems).Draw(t, "system")
+	var cfg *configs.Config
+	var trace *traces.Trace
+	if system == "l3" {
+		cfg, trace = drawNode(t)
+	} else {
+		d := drawBaseline(t)
+		cfg, trace = d.load(t, system), d.trace
+	}
+	for i := range 3 * len(trace.Requests) { // the same lengths again and again: more of them begin alike
+		r := trace.Requests[i]
+		r.ID = len(trace.Requests)
+		trace.Requests = append(trace.Requests, r)
+	}
+	drawTexts(t, trace.Requests)
+	c := &cfg.Cache
+	c.Prefix = true
+	c.PrefixAttention = rapid.SampledFrom([]string{scheduler.PrefixOnGPU, scheduler.PrefixOnDIMM}).Draw(t, "prefix attention")
+	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance}).Draw(t, "placement")
+	block := units.Bytes(c.Block*cfg.Replicas()) * cfg.Model.KVBytesPerToken()
+	c.Capacity = block * units.Bytes(rapid.SampledFrom([]int{1, 3, 1000, 1000}).Draw(t, "capacity"))
+	cfg.Serving.Router = rapid.SampledFrom([]string{scheduler.RouteRoundRobin, scheduler.RoutePrefixAffinity}).Draw(t, "router")
+	return cfg, trace
+}
+
+// TestCacheLaws runs random nodes that keep prefixes under every check, among them that no block of a request in memory is
+// evicted, that all memory is free when the cache is cleared, and that every token of a prompt was found or prefilled.
+// Skipped layers change nothing. A cache of no bytes is none.
+func TestCacheLaws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg, trace := drawCaching(t)
+		node := mustNode(t, cfg)
+		r := mustRun(t, node, trace, false)
+		if got, want := text(t, cfg, r), text(t, cfg, mustRun(t, node, trace, true)); got != want {
+			t.Fatalf("every layer:\n%s\nrepeats skipped:\n%s", want, got)
+		}
+		if c := r.cache; c.HitTokens < 0 || c.Peak > int64(cfg.Cache.Capacity) || c.Peak > int64(r.kv.Capacity) {
+			t.Fatalf("%+v with %v of memory", c, r.kv.Capacity)
+		}
+		cfg.Cache.Capacity = 0
+		none := mustRun(t, mustNode(t, cfg), trace, false)
+		cfg.Cache.Prefix = false
+		if got, want := requestsOf(t, none), requestsOf(t, mustRun(t, mustNode(t, cfg), trace, false)); got != want || none.cache.HitTokens > 0 || none.cache.Peak > 0 {
+			t.Fatalf("with a cache of no bytes\n%s\nwithout\n%s", got, want)
+		}
+	})
+}
+
+// onceIn returns a configuration of one replica with memory for all.
+func onceIn(t interface{ Fatal(...any) }, system string, sets ...string) *configs.Config {
+	cfg, err := Load(configs.Options{Sets: append([]string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "node.channels=4", "cache.prefix=true"}, sets...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// apart has requests come so far apart that each runs alone.
+func apart(requests []traces.Request) []traces.Request {
+	for i := range requests {
+		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*1000*units.Second
+	}
+	return requests
+}
+
+// TestCacheHits: where memory has room for all, each prompt finds the longest beginning, in whole blocks, that any earlier one
+// had, up to its last token.
+func TestCacheHits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := onceIn(t, rapid.SampledFrom(cachingSystems).Draw(t, "system"), fmt.Sprint("cache.block=", rapid.SampledFrom([]int{512, 1024}).Draw(t, "block")))
+		requests := make([]traces.Request, rapid.IntRange(1, 12).Draw(t, "requests"))
+		want := 0
+		for i := range requests {
+			r := &requests[i]
+			*r = traces.Request{Input: rapid.IntRange(1, 4000).Draw(t, "in"), Output: rapid.IntRange(1, 3).Draw(t, "out")}
+			for range (r.Input + traces.BlockTokens - 1) / traces.BlockTokens {
+				r.Hashes = append(r.Hashes, rapid.Uint64Range(0, 1).Draw(t, "hash"))
+			}
+			longest := 0
+			for j := range i {
+				same := 0
+				for same < len(r.Hashes) && same < len(requests[j].Hashes) && r.Hashes[same] == requests[j].Hashes[same] {
+					same++
+				}
+				tokens := min(same*traces.BlockTokens, r.Input-1, requests[j].Input)
+				longest = max(longest, tokens/cfg.Cache.Block*cfg.Cache.Block)
+			}
+			want += longest
+		}
+		trace, err := (&traces.Trace{Name: "x", Requests: apart(requests)}).Arrive(cfg.Arrivals, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mustRun(t, mustNode(t, cfg), trace, false).cache; got.HitTokens != int64(want) {
+			t.Fatalf("%+v, want %d tokens found", got, want)
+		}
+	})
+}
+
+// TestCacheTurns: the turns of a conversation find the prompts and answers before, but for the last token, which no step had as
+// input.
+func TestCacheTurns(t *testing.T) {
+	requests := apart([]traces.Request{{Input: 600, Output: 936}, {Input: 1600, Output: 600}, {Input: 2100, Output: 2}})
+	fork := &traces.Text{Turn: 2, From: 1600} // without the answer before
+	for i := range requests {
+		requests[i].Turn = &traces.Turn{Number: i}
+	}
+	requests[2].Turn.Text = fork
+	for _, system := range cachingSystems {
+		cfg := onceIn(t, system)
+		r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+		// Of 1,536 tokens 1,535 are there; of 1,600 of the second prompt 1,536 in whole blocks.
+		if got, want := r.cache.HitTokens, int64(1024+1536); got != want {
+			t.Errorf("%s: %d tokens found, want %d", system, got, want)
+		}
+	}
+}
+
+// prefixTTFT returns the time to the first token of a prompt of 1,500 tokens, of which another one has left 1,024, and that of
+// the chunk of 476 tokens of the same prompt that is prefilled in two.
+func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.Duration, r *Result) {
+	t.Helper()
+	requests := apart([]traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}})
+	cfg := onceIn(t, system, sets...)
+	r = mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+	hit = r.Requests[1].FirstToken - r.Requests[1].Request.Arrival
+	cut := onceIn(t, system, "batching.max_batch_tokens=1024", "scheduler.min_prefill_tokens=1024", "cache.prefix=false")
+	alone, err := mustNode(t, cut).Run(context.Background(), &traces.Trace{Name: "x", Requests: requests[1:]}, Options{Check: true, Iterations: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(alone.Iterations); n != 2 {
+		t.Fatalf("%s: %d iterations", system, n)
+	}
+	return hit, alone.Iterations[1].End - alone.Iterations[1].Start, r
+}
+
+// TestPrefixTime: on GPUs the rest of a prompt takes what it does as the second chunk of a prompt that is cut there. On DIMMs
+// the prefix comes up in each layer besides: a row of 512 tokens' keys takes 16 activations (114 clocks), tRCD, 2,047 more bursts,
+// and tRTP and tRP; values the same; then it crosses the link. The two are one after the other, and attention on the GPUs waits.
+func TestPrefixTime(t *testing.T) {
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		if hit, chunk, r := prefixTTFT(t, system); hit != chunk || r.cache.HitTokens != 1024 || r.cache.Transferred != 0 {
+			t.Errorf("%s: %v to the first token, the second chunk of a prompt takes %v; %+v", system, hit, chunk, r.cache)
+		}
+	}
+	hit, chunk, r := prefixTTFT(t, "l3")
+	cfg := onceIn(t, "l3")
+	n := mustNode(t, cfg)
+	const layers, heads, rows = 32, 8 / 4, 2 * 2
+	clock := n.clock()
+	read := clock.Time(heads * rows * (114 + 22 + 2032*4 + 34))
+	bytes := units.Bytes(1024) * cfg.Model.KVBytesPerTokenLayer()
+	up := transferTime(n.linkShare(), bytes)
+	if more := hit - chunk; more != layers*(read+n.devices().upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
+		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
+	}
+}
+
+// TestPrefixAtHome: where the ranks attend over the prefix for each of a prompt's tokens, they work for as many heads of requests
+// with that context, read as many tokens, and nothing comes up.
+func TestPrefixAtHome(t *testing.T) {
+	const layers, heads, tokens, prefix = 32, 8, 476, 1024
+	requests := apart([]traces.Request{{Input: prefix, Output: 1, Hashes: []uint64{1, 2}}, {Input: prefix + tokens, Output: 1, Hashes: []uint64{1, 2, 3}}})
+	for _, system := range []string{"l3", "rank-pim"} {
+		cfg := onceIn(t, system, "cache.prefix_attention=dimm")
+		n := mustNode(t, cfg)
+		trace := coming(t, cfg, requests)
+		replicas := n.divide(trace, Options{Check: true}, false)
+		if err := n.serve(context.Background(), trace, replicas, false); err != nil {
+			t.Fatal(err)
+		}
+		clock, head, first := n.clock(), n.stored.table.InSequence(prefix), n.stored.table.Alone(prefix)
+		want := layers * clock.Time(tokens*heads/4*head+first-head)
+		b, c := &replicas[0].busy, n.cacheOf(replicas)
+		if got := b.pim.Picoseconds(); got != float64(want) || b.heads != layers*heads*tokens || b.tokens != layers*heads*tokens*prefix {
+			t.Errorf("%s: ranks work for %v ps, %d heads and %d tokens, want %v", system, got, b.heads, b.tokens, want)
+		}
+		if c.HitTokens != prefix || c.Transferred != 0 {
+			t.Errorf("%s: %+v", system, c)
+		}
+	}
+}
+
+// TestPrefixAffinity: a request goes to the replica that has its prefix, unless more is left to do there than the prefix saves.
+func TestPrefixAffinity(t *testing.T) {
+	requests := []traces.Request{
+		{Input: 2000, Output: 300, Hashes: []uint64{7, 8, 9, 10}}, {Input: 1500, Output: 300, Hashes: []uint64{1, 2, 3}},
+		{Input: 1600, Output: 2, Hashes: []uint64{1, 2, 3, 4}},
+	}
+	for i := range requests {
+		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*units.Millisecond
+	}
+	for _, c := range []struct {
+		router string
+		wait   units.Duration
+		want   int64
+	}{{scheduler.RoutePrefixAffinity, 1000 * units.Second, 1024}, {scheduler.RouteLeastOutstanding, 1000 * units.Second, 0}, {scheduler.RouteRoundRobin, 1000 * units.Second, 0}} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "node.gpus=2", "cache.prefix=true", "serving.router=" + c.router}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests[2].Arrival = c.wait
+		if r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false); r.cache.HitTokens != c.want {
+			t.Errorf("%s: %d tokens found, want %d", c.router, r.cache.HitTokens, c.want)
+		}
+	}
+}
+
+// TestCacheErrors: what a cache does not fit together with is said.
+func TestCacheErrors(t *testing.T) {
+	for sets, want := range map[string]string{
+		"run.system=cpu-offload":             `cache.prefix = true: expected false with run.system = cpu-offload`,
+		"policy.name=window":                 `cache.prefix = true: expected false with policy.name = window`,
+		"comm.stripe=channels":               `cache.prefix = true: expected false with comm.stripe = "channels"`,
+		"cache.block=700":                    `cache.block = 700: expected a multiple of 512, at most 1048576`,
+		"model.kv_bits=8":                    `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
+		"cache.prefix_attention=host":        `cache.prefix_attention = "host": expected`,
+		"serving.router=prefix-afinity":      `did you mean "prefix-affinity"?`,
+		"cache.capacity=-1GiB":               `cache.capacity`,
+		"cache.placement=balanced":           `did you mean "balance"?`,
+		"run.system=gpu+cpu,cache.block=512": `which has no such cache`,
+	} {
+		_, err := Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", sets, err, want)
+		}
+	}
+}

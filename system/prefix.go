@@ -1,0 +1,145 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system/dataflow"
+	"github.com/l3sim/l3sim/units"
+)
+
+// softmaxBytes are those of the maximum and the sum of a query head's softmax, with which outputs are merged.
+const softmaxBytes = 4
+
+// fetch is keys and values of prefixes that a cache has on a rankset and the GPUs need, in one layer: the host reads them
+// from the banks through the inverse re-layout, for which the rankset stops, and sends them up.
+type fetch struct {
+	tokens int64       // of single heads on one channel
+	bytes  units.Bytes // of all heads
+	clocks int64       // of the channels' reads, refresh not counted
+	bursts int64       // on one channel
+	read   units.Duration
+	up     units.Duration
+	data   units.Duration // for which the channels carry data
+}
+
+// scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
+func (d *gpuSide) scores(c *scheduler.Chunk) bool { return d.prefixStays && c.Prefix > 0 }
+
+// reuse adds to a group what a chunk of a prompt takes of the ranks for the prefix that a cache has: its tokens attend
+// there one by one, or the first chunk has it fetched, and the GPUs keep it for the others.
+func (d *devices) reuse(g *groupCost, c *scheduler.Chunk) {
+	if !d.prefixStays {
+		if c.Finished == c.Prefix {
+			d.fetch(&g.prefix, c.Prefix)
+			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
+		}
+		return
+	}
+	head := d.stored.at(c.Prefix)
+	if len(g.heads) == 0 { // no other's drain to hide behind
+		g.clocks += d.stored.table.Alone(c.Prefix) - head
+	}
+	g.clocks += d.scoreClocks(c)
+	for range c.Tokens {
+		g.heads = append(g.heads, head)
+	}
+	g.requests += c.Tokens
+	v := d.asked(c)
+	g.vectors.add(&v)
+}
+
+// asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.
+func (d *devices) asked(c *scheduler.Chunk) vectors {
+	heads, all := int64(c.Tokens*d.heads), int64(c.Tokens*d.heads*d.channels)
+	return vectors{heads: heads, all: all, parts: heads, partsAll: all}
+}
+
+// readPrefixes adds the heads and tokens of prefixes over which the prompts of a sub-batch attend at home.
+func (d *devices) readPrefixes(w *work, sub *scheduler.SubBatch) {
+	for i := range sub.Prefill {
+		if c := &sub.Prefill[i]; d.scores(c) {
+			heads := int64(d.model.Layers) * int64(c.Tokens*d.model.KVHeads)
+			w.heads += heads
+			w.tokens += heads * int64(c.Prefix)
+		}
+	}
+}
+
+// scoreClocks returns the clocks in which a rank attends over a prefix for all tokens of a chunk.
+func (d *devices) scoreClocks(c *scheduler.Chunk) int64 {
+	return int64(c.Tokens*d.heads) * d.stored.at(c.Prefix)
+}
+
+// scoring returns what attention over prefixes at home adds to the time of a sub-batch's prompts: it comes before the rest
+// of each layer, as their attention on the GPUs does.
+func (d *devices) scoring(s *scheduler.SubBatch) (t units.Duration) {
+	for i := range s.Prefill {
+		t += units.Duration(d.model.Layers) * d.scoringOf(&s.Prefill[i])
+	}
+	return t
+}
+
+// scoringOf is scoring of one chunk in a layer.
+func (d *devices) scoringOf(c *scheduler.Chunk) units.Duration {
+	if !d.scores(c) {
+		return 0
+	}
+	return d.clock.Time(d.scoreClocks(c))
+}
+
+// fetch adds a prefix of so many tokens to what is fetched.
+func (d *devices) fetch(f *fetch, tokens int) {
+	heads := int64(d.heads)
+	f.tokens += heads * int64(tokens)
+	f.bytes += d.kv(tokens)
+	scales := heads * d.transfers.ScaleBursts(0, tokens)
+	f.bursts += 2*heads*int64(tokens*d.transfers.TokenBursts()) + scales
+	f.clocks += heads*d.transfers.ReadBack(tokens) + d.transfers.Scales(scales)
+}
+
+// packPrefix sets what fetching takes. Where the CPU transposes elements it does so again.
+func (d *devices) packPrefix(f *fetch) {
+	if f.tokens == 0 {
+		return
+	}
+	again := d.transposition(f.bursts)
+	f.read = d.clock.Time(f.clocks) + again
+	f.data = units.Duration(f.bursts)*d.burst + again
+	f.up = transferTime(d.link, f.bytes)
+}
+
+// prefixes returns what the prompts of a sub-batch fetch, and the vectors of those that attend over prefixes at home.
+func (d *devices) prefixes(sub *scheduler.SubBatch) (f fetch, v vectors) {
+	for i := range sub.Prefill {
+		switch c := &sub.Prefill[i]; {
+		case d.scores(c):
+			asked := d.asked(c)
+			v.add(&asked)
+		case c.Prefix > 0 && c.Finished == c.Prefix:
+			d.fetch(&f, c.Prefix)
+			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
+		}
+	}
+	d.packPrefix(&f)
+	return f, v
+}
+
+// fetch adds the transfers of prefixes to the GPUs, and returns what their attention waits for. Those of one rankset go up when
+// the host has read all of them in the layer.
+func (c *iterationCosts) fetch(it *dataflow.Iteration, sub *subCost, s int) dataflow.Range {
+	c.ups = c.ups[:0]
+	for g := range sub.groups {
+		x, number := &sub.groups[g].prefix, int16(s*len(sub.groups)+g)
+		if x.tokens == 0 {
+			continue
+		}
+		o, read := it.Add(onRanksets, x.read)
+		o.Kind, o.Lane, o.Group, o.Bus = opPrefixRead, int16(g), number, x.data
+		o, up := it.Add(onLinkUp, x.up)
+		o.Kind, o.Group, o.After = opPrefixUp, number, it.Wait(read)
+		c.ups = append(c.ups, up)
+	}
+	if len(c.ups) == 0 {
+		return dataflow.Range{}
+	}
+	return it.Wait(c.ups...)
+}
