@@ -25,7 +25,7 @@ var summaryMetrics = sync.OnceValue(func() []metric {
 	var all []metric
 	for _, k := range schema.Walk(reflect.TypeFor[Summary](), "json") {
 		switch k.Type.Kind() {
-		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64:
+		case reflect.Int, reflect.Int64, reflect.Uint64, reflect.Float64, reflect.Bool:
 			if !notMetrics[k.Name] {
 				all = append(all, metric{metricName(strings.Split(k.Name, ".")), k})
 			}
@@ -96,6 +96,8 @@ func (s *Summary) MetricValues() []string {
 			cells = append(cells, strconv.FormatFloat(f.Float(), 'f', -1, 64))
 		case reflect.Uint64:
 			cells = append(cells, strconv.FormatUint(f.Uint(), 10))
+		case reflect.Bool:
+			cells = append(cells, strconv.FormatBool(f.Bool()))
 		default:
 			cells = append(cells, strconv.FormatInt(f.Int(), 10))
 		}
