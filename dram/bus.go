@@ -3,26 +3,77 @@ package dram
 // maxBuses bounds the command buses of a channel.
 const maxBuses = 4
 
+// maxHalves bounds the second halves of commands that wait for a step of a bus.
+const maxHalves = 16
+
 // CommandBuses is when the command buses of one channel are free. Commands of one bus are
 // taken in the order of their steps. The zero value with a standard is idle.
+//
+// The second half of a command that has two (ACT-2 of LPDDR5) goes out in the first step that
+// no other command takes, and in its last one before any other.
 type CommandBuses struct {
 	Standard *Standard
-	free     [maxBuses]int64 // the first free step
+	buses    [maxBuses]commandBus
+}
+
+// commandBus is one bus: from free on no command has it, and these halves wait.
+type commandBus struct {
+	free   int64
+	last   [maxHalves]int64 // the last step of each waiting half, oldest first
+	halves int
+}
+
+// passed returns the bus at a step at which no command has been taken, after the halves that
+// the idle steps have served.
+func (b commandBus) passed(step int64) commandBus {
+	served := int(max(0, min(int64(b.halves), step-b.free)))
+	copy(b.last[:], b.last[served:b.halves])
+	b.halves -= served
+	b.free = max(b.free, step)
+	return b
 }
 
 // Earliest returns the first step, at or after step, at which c may begin on its bus.
 func (b *CommandBuses) Earliest(c Command, step int64) int64 {
 	a := &b.Standard.commands[c]
-	step = max(step, b.free[a.Bus])
+	bus := &b.buses[a.Bus]
+	step = max(step, bus.free)
+	n := int64(b.Standard.StepsPerClock)
 	if !a.AnyStep {
-		n := int64(b.Standard.StepsPerClock)
 		step = (step + n - 1) / n * n
 	}
+	if bus.halves == 0 {
+		return step
+	}
+	for !bus.fits(a, step) {
+		step++
+	}
 	return step
+}
+
+// fits reports whether a command may begin at step without a half's missing its last one, that
+// of its own included.
+func (b *commandBus) fits(a *Action, step int64) bool {
+	at := b.passed(step)
+	end := step + int64(a.Steps)
+	for i, last := range at.last[:at.halves] {
+		if end+int64(i) > last {
+			return false
+		}
+	}
+	return at.halves < maxHalves && (a.Second == 0 || end+int64(at.halves) <= step+int64(a.Second))
 }
 
 // Take gives the bus to c from step on.
 func (b *CommandBuses) Take(c Command, step int64) {
 	a := &b.Standard.commands[c]
-	b.free[a.Bus] = step + int64(a.Steps)
+	bus := &b.buses[a.Bus]
+	if bus.halves > 0 {
+		*bus = bus.passed(step)
+	}
+	bus.free = step + int64(a.Steps)
+	if a.Second > 0 {
+		bus.last[bus.halves] = step + int64(a.Second)
+		bus.halves++
+	}
 }

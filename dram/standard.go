@@ -48,7 +48,10 @@ type Action struct {
 	Steps int  // that it takes on the bus
 	// AnyStep says that it may begin at any step, not only at the first of a clock.
 	AnyStep bool
-	Span    Span
+	// Second, if not 0, says that a second half of one step follows, at most so many steps after
+	// the first.
+	Second int
+	Span   Span
 	// Needs is what every bank of the span must be, if anything, and Leaves what it is after.
 	Needs, Leaves BankState
 }

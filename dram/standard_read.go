@@ -28,7 +28,7 @@ type standardFile struct {
 	Buses             []string `toml:"buses"`
 	DataClock         string   `toml:"data_clock"` // command | clocks that it runs on after an access
 
-	Commands  []string `toml:"commands"`  // name | bus | steps | span | needs | leaves [| any step]
+	Commands  []string `toml:"commands"`  // name | bus | steps | span | needs | leaves [| any step, or and 1 within 8]
 	Rules     []string `toml:"rules"`     // name | level | from | to | clocks [| window]
 	Refreshes []string `toml:"refreshes"` // command | interval | recovery
 	Timings   []string `toml:"timings"`   // term | meaning | source
@@ -209,7 +209,13 @@ func (t *tableReader) commands(f *standardFile) error {
 			return err
 		}
 		a := &t.s.commands[i]
-		a.Known, a.AnyStep = true, c[6] == "any step"
+		a.Known, a.AnyStep, a.Second = true, c[6] == "any step", 0
+		if within, ok := strings.CutPrefix(c[6], "and 1 within "); ok {
+			a.Second, _ = strconv.Atoi(within)
+		}
+		if c[6] != "" && !a.AnyStep && (a.Second < 1 || a.Second > 64) {
+			return t.at(row, &input.Error{Key: "commands", Value: c[6], Expected: `nothing, "any step", or "and 1 within 8", the steps until a second half`})
+		}
 		if a.Bus, err = t.word("commands", row, c[1], t.s.Buses); err != nil {
 			return err
 		}
@@ -289,6 +295,10 @@ func (t *tableReader) rules(f *standardFile) error {
 
 func (t *tableReader) dataClock(f *standardFile) error {
 	if f.DataClock == "" {
+		return nil
+	}
+	if f.DataClock == "none" { // the base has one, and it always runs
+		t.s.sync = nil
 		return nil
 	}
 	c, err := t.cells("data_clock", f.DataClock, 2, 2)

@@ -39,6 +39,7 @@ type program struct {
 	span                 Span
 	leaves               BankState
 	keeps                int64 // steps that the data clock runs on after it
+	clocked              bool  // it needs the data clock
 }
 
 // State is the timing state of all ranks of one channel: which row each bank
@@ -141,6 +142,7 @@ func compile(spec *Spec, asked uint32) *compiled {
 	for c := range s.programs[:Commands] {
 		p, a := &s.programs[c], spec.table().commands[c]
 		p.span, p.leaves, p.keeps = a.Span, a.Leaves, spec.DataClockKeeps(Command(c))
+		p.clocked = p.keeps > 0 && (Command(c).IsRead() || Command(c).IsWrite())
 	}
 	for _, c := range spec.Constraints() {
 		if asked>>c.Next&1 == 0 {
@@ -178,7 +180,9 @@ func (s *State) Reset() {
 	clear(s.groups)
 	clear(s.banks)
 	clear(s.ringPos)
-	clear(s.running)
+	for i := range s.running {
+		s.running[i] = -1
+	}
 	for i := range s.rows {
 		s.rows[i] = -1
 	}
@@ -317,7 +321,7 @@ func (s *State) issueWide(p *program, rank int, clock int64) {
 // ClockRuns reports whether the data clock that cmd needs, if any, runs at the given clock:
 // without it the standard's DataClockCommand must issue one clock before.
 func (s *State) ClockRuns(cmd Command, rank int, clock int64) bool {
-	return s.programs[cmd&(Slots-1)].keeps == 0 || clock <= s.running[rank]
+	return !s.programs[cmd&(Slots-1)].clocked || clock <= s.running[rank]
 }
 
 // apply raises the clocks of n by the steps of a command at clock.

@@ -9,7 +9,8 @@ type burst struct {
 // bus is the command buses of a channel, or of a rank with its own, and the data buses beside
 // them.
 type bus struct {
-	last   []Record // the latest on each command bus
+	last   []Record   // the latest on each command bus
+	halves [][]Record // whose second halves have had no step yet, oldest first
 	bursts [16]burst
 	next   int // entry of bursts, a ring: reads and writes overtake each other by CL - CWL at most
 }
@@ -32,7 +33,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 	}
 	if b.last == nil {
 		for range c.standard.Buses {
-			b.last = append(b.last, Record{Clock: never})
+			b.last, b.halves = append(b.last, Record{Clock: never}), append(b.halves, nil)
 		}
 	}
 	action := c.standard.Action(r.Command)
@@ -40,6 +41,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 	if takes := int64(c.standard.Action(last.Command).Steps); last.Clock != never && r.Clock-last.Clock < takes {
 		c.found = append(c.found, Violation{ruleCommandBus, *last, r, takes, r.Clock - last.Clock, ""})
 	}
+	c.checkHalves(b, action.Bus, r)
 	*last = r
 	if n := int64(c.standard.StepsPerClock); !action.AnyStep && r.Clock%n != 0 {
 		c.report(ruleCommandBus, r, "it begins on a rising edge only")
@@ -64,4 +66,27 @@ func (c *Checker) checkBuses(r Record) *Record {
 	b.bursts[b.next] = n
 	b.next = (b.next + 1) % len(b.bursts)
 	return met
+}
+
+// checkHalves: the second half of each command before r has had a step that no command took, in
+// time. Halves take the first steps that they find, oldest first, which serves all if anything does.
+func (c *Checker) checkHalves(b *bus, index int, r Record) {
+	halves, last := b.halves[index], b.last[index]
+	idle := last.Clock + int64(c.standard.Action(last.Command).Steps)
+	for len(halves) > 0 && idle < r.Clock {
+		halves, idle = halves[1:], idle+1
+	}
+	end := r.Clock + int64(c.standard.Action(r.Command).Steps)
+	for len(halves) > 0 {
+		within := int64(c.standard.Action(halves[0].Command).Second)
+		if halves[0].Clock+within >= end {
+			break
+		}
+		c.found = append(c.found, Violation{ruleCommandBus, halves[0], r, within, r.Clock - halves[0].Clock, "no step is left for the second half of the first"})
+		halves = halves[1:]
+	}
+	if c.standard.Action(r.Command).Second > 0 {
+		halves = append(halves, r)
+	}
+	b.halves[index] = halves
 }
