@@ -25,8 +25,8 @@ func (a Activity) Plus(b Activity, n float64) Activity {
 }
 
 // HeadActivity returns what a KV head of the shape does with its append, as a line over its tokens: by the head and by the
-// token. It is the mean over the places in a row at which a context can end: rows are opened whole, so that one head
-// is up to half of its last rows off. Scores beyond the score buffer are not part of it.
+// token. It is the mean over the places in a row, and in a chunk, at which a context can end: rows are opened
+// and chunks scored whole, so that one head is up to half of its last rows and a chunk off. Scores beyond the score buffer are not part of it.
 func HeadActivity(spec *Spec, d *dram.Spec, shape HeadShape) (head, token Activity, err error) {
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
@@ -45,14 +45,14 @@ func HeadActivity(spec *Spec, d *dram.Spec, shape HeadShape) (head, token Activi
 	token = of(most).Plus(of(most/2), -1)
 	token = Activity{}.Plus(token, 1/float64(most-most/2))
 	for part := 1; part <= activityParts; part++ {
-		context := max(1, most/2-row+(2*part-1)*row/(2*activityParts))
+		context := max(1, most/2-row+(2*part-1)*row/(2*activityParts)+2*part-activityParts)
 		head = head.Plus(of(context).Plus(token, -float64(context)), 1.0/activityParts)
 	}
 	return head, token, nil
 }
 
 // activityRows is rows of tokens of the shorter head that HeadActivity compares, activityParts the places in a row.
-const activityRows, activityParts = 2, 4
+const activityRows, activityParts = 2, 8
 
 // activityMeter counts the commands of one rank.
 type activityMeter struct {

@@ -152,3 +152,31 @@ func TestAreaTable(t *testing.T) {
 		}
 	}
 }
+
+// L3's own units by count and process: Table 5, sixteen banks a chip and ten times the area there; what nothing is known of has none.
+func TestUnits(t *testing.T) {
+	d, spec := ddr4(t), Default()
+	want := map[string]float64{"bank PU": 16 * 33230, "re-layout unit": 948, "adder unit": 3446, "softmax unit": 18506}
+	var estimated int
+	for _, u := range Units(spec, d) {
+		a, ok := u.Total()
+		if ok {
+			estimated++
+		}
+		if w := want[u.Name]; w > 0 && (a.Low != w || a.High != w) {
+			t.Errorf("%s: %+v, want %v", u.Name, a, w)
+		}
+		if u.Name == "score buffer" && !(a.Low > 256<<10*8*0.16 && a.High < 5*a.Low && a.High < BufferChipArea/50) {
+			t.Errorf("score buffer: %+v", a)
+		}
+	}
+	if estimated != len(want)+1 {
+		t.Errorf("%d units have an area", estimated)
+	}
+	spec.ProcessingUnit = RankPU
+	for _, u := range Units(spec, d) {
+		if a, _ := u.Total(); u.Bank || u.Name == "multipliers and adders" && a.Low != 8*L3BankArea {
+			t.Errorf("a rank's unit has %+v: %+v", u, a)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 type pimAreaFlags struct {
 	spec        pim.AreaSpec
 	multipliers int
+	chip        float64
 	config      configFlags
 	json        bool
 }
@@ -23,12 +24,13 @@ func (a *app) newPIMAreaCommand() *cobra.Command {
 	var f pimAreaFlags
 	cmd := &cobra.Command{
 		Use:   "area",
-		Short: "Count the hardware that selected pages, narrow keys and values and merged outputs add to L3's, and estimate its area",
-		Long: `Count the hardware that selected pages, narrow keys and values and merged outputs add to L3's, and
-estimate its area.
+		Short: "Areas of L3's units, and of the hardware that selected pages, narrow keys and values and merged outputs add",
+		Long: `Areas of L3's units by count and process, and of the hardware that selected pages, narrow keys and values and
+merged outputs add to them.
 
 Areas are of 28 nm logic, from published cells and units, low and high (docs/pim-timing.md names them). What is
-beside the banks takes ten times as much in a DRAM process (L3, Table 5), which the column of a rank has.`,
+beside the banks takes ten times as much in a DRAM process (L3, Table 5), which the column of a rank has. What nobody has published is "not estimated", and so is the share of
+a DRAM chip without --chip-mm2.`,
 		Example: `  l3sim pim area
   l3sim pim area --entries 8 --page 512 --kv-bits 4 --multipliers 8 --json`,
 		Args: cobra.NoArgs,
@@ -44,6 +46,7 @@ beside the banks takes ten times as much in a DRAM process (L3, Table 5), which 
 	flags.IntVar(&s.Context, "context", 131072, "tokens of a context at most")
 	flags.IntVar(&s.Page, "page", 64, "tokens of a page")
 	flags.IntVar(&s.Logical, "logical-page", 16, "tokens with bounds of their own")
+	flags.Float64Var(&f.chip, "chip-mm2", 0, "mm² of a DRAM chip, for the share that units take; 0: not known")
 	f.config.register(cmd)
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	return cmd
@@ -53,6 +56,9 @@ beside the banks takes ten times as much in a DRAM process (L3, Table 5), which 
 func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
 	if err := between("--multipliers", f.multipliers, 1, 128); err != nil {
 		return err
+	}
+	if !(f.chip >= 0 && f.chip <= 1e4) {
+		return &input.Error{Key: "--chip-mm2", Value: fmt.Sprint(f.chip), Expected: "0 (not known) to 10000"}
 	}
 	c, err := f.config.load(cmd)
 	if err != nil {
@@ -64,6 +70,9 @@ func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
 		return input.Edit(err, func(bad *input.Error) { bad.Key = "--" + strings.ReplaceAll(bad.Key, "_", "-") })
 	}
 	r := &pimAreaResult{L3: l3Areas{pim.L3BankArea, pim.L3RelayoutArea + pim.L3AdderArea + pim.L3SoftmaxArea, pim.BufferChipArea}}
+	for _, u := range pim.Units(&c.PIM, &c.DRAM.Spec) {
+		r.Units = append(r.Units, newUnitRow(&u, f.chip*1e6))
+	}
 	for i := range all {
 		r.Additions = append(r.Additions, newAreaRow(&all[i]))
 	}
@@ -73,6 +82,7 @@ func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
 // pimAreaResult is the JSON of pim area: µm².
 type pimAreaResult struct {
 	L3        l3Areas   `json:"l3"`
+	Units     []unitRow `json:"units"`
 	Additions []areaRow `json:"additions"`
 }
 
@@ -80,6 +90,49 @@ type l3Areas struct {
 	Bank       float64 `json:"bank_unit_um2"` // of one, in a logic process
 	Rank       float64 `json:"rank_unit_um2"`
 	BufferChip float64 `json:"buffer_chip_um2"`
+}
+
+// unitRow is a kind of L3's own units. What is not estimated is null.
+type unitRow struct {
+	Name  string   `json:"name"`
+	Place string   `json:"place"`    // "bank", of a chip, or "rank", of its buffer chip
+	Count int      `json:"count"`    // of a chip or a rank
+	Each  *float64 `json:"each_um2"` // in logic of 28 nm; the middle of its band, as the others are
+	Low   *float64 `json:"area_low_um2"`
+	High  *float64 `json:"area_high_um2"` // all of them, in the process where they are
+	Share *float64 `json:"share_of_chip"` // of the DRAM chip, or of the buffer chip
+}
+
+func newUnitRow(u *pim.Unit, chip float64) unitRow {
+	r := unitRow{Name: u.Name, Place: "rank", Count: u.Count}
+	of := pim.BufferChipArea
+	if u.Bank {
+		r.Place, of = "bank", chip
+	}
+	if a, known := u.Total(); known {
+		each := (u.Each.Low + u.Each.High) / 2
+		r.Each, r.Low, r.High = &each, &a.Low, &a.High
+		if of > 0 {
+			share := (a.Low + a.High) / 2 / of
+			r.Share = &share
+		}
+	}
+	return r
+}
+
+// cells returns the row's cells for people.
+func (r *unitRow) cells() []string {
+	cell := func(v *float64, unit float64, format string) string {
+		if v == nil {
+			return "not estimated"
+		}
+		return fmt.Sprintf(format, *v*unit)
+	}
+	together := cell(r.Low, 1e-6, "%.4f")
+	if r.Low != nil && *r.High > *r.Low {
+		together += cell(r.High, 1e-6, " to %.4f")
+	}
+	return []string{r.Name, r.Place, fmt.Sprint(r.Count), cell(r.Each, 1, "%.0f"), together, cell(r.Share, 100, "%.3g%%")}
 }
 
 type areaRow struct {
@@ -114,6 +167,11 @@ func newAreaRow(a *pim.Addition) areaRow {
 func (r *pimAreaResult) writeText(w io.Writer) error {
 	return aligned(w, 0, func(t io.Writer) {
 		fmt.Fprintf(t, "L3: %.0f µm² beside each bank of a chip, %.0f µm² in the buffer chip of %.0f mm² (28 nm; Table 5)\n\n", r.L3.Bank, r.L3.Rank, r.L3.BufferChip/1e6)
+		fmt.Fprintln(t, "L3's own\tplace\tcount\teach, µm²\ttogether, mm²\tof the chip")
+		for i := range r.Units {
+			fmt.Fprintln(t, strings.Join(r.Units[i].cells(), "\t"))
+		}
+		fmt.Fprintln(t)
 		fmt.Fprintln(t, "addition\tplace\teach, µm²\tof L3's unit\ta rank, mm²\tparts")
 		for i := range r.Additions {
 			x := &r.Additions[i]

@@ -1,0 +1,195 @@
+package system
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
+)
+
+// AttentionGrid is what decode attention on ranks of DIMM-PIM is tabulated over: every combination. Each list rises.
+type AttentionGrid struct {
+	Contexts []int // tokens of each request, the newest included
+	Batches  []int // requests
+	Heads    []int // query heads of a layer
+	Groups   []int // query heads of a KV head
+	Ranks    []int // over which the KV heads of all requests are dealt
+	HeadDim  int
+}
+
+// mostRows is how many rows a grid may have.
+const mostRows = 1 << 20
+
+// Check has the rules of a grid.
+func (g *AttentionGrid) Check(c *input.Check) {
+	rows := 1.0
+	for _, axis := range []struct {
+		key  string
+		list []int
+		most int
+	}{{"context", g.Contexts, 1 << 22}, {"batch", g.Batches, 1 << 16}, {"heads", g.Heads, 1 << 12}, {"grouping", g.Groups, 128}, {"ranks", g.Ranks, 1 << 16}} {
+		last := 0
+		for _, n := range axis.list {
+			c.That(n > last && n <= axis.most, axis.key, n, "rising numbers, 1 to %d", axis.most)
+			last = n
+		}
+		rows *= float64(len(axis.list))
+	}
+	c.That(rows <= mostRows, "context", len(g.Contexts), "a table of at most %d rows, not %.0f", mostRows, rows)
+	for _, heads := range g.Heads {
+		for _, group := range g.Groups {
+			c.That(heads%max(group, 1) == 0, "grouping", group, "a divisor of %d query heads", heads)
+		}
+	}
+}
+
+// AttentionRow is one layer's decode attention of a batch on ranks. Attention alone: nothing moves to the ranks or from them.
+type AttentionRow struct {
+	DRAM      string  `json:"dram"`
+	Context   int     `json:"context_tokens"`
+	Batch     int     `json:"batch"`
+	Heads     int     `json:"query_heads"`
+	KVHeads   int     `json:"kv_heads"`
+	Ranks     int     `json:"ranks"`
+	LatencyUS float64 `json:"latency_us"` // of the busiest rank, with refresh
+	EnergyUJ  float64 `json:"energy_uj"`  // of all ranks for that time: DRAM, its pins, and units
+	EnergyLow float64 `json:"energy_low_uj"`
+	EnergyTop float64 `json:"energy_high_uj"`
+	// ContextError and BatchError bound the error of latency by linear interpolation between this row and the one of the next
+	// smaller context, or batch, as a share of the exact one; 0 for the smallest.
+	ContextError float64 `json:"context_error"`
+	BatchError   float64 `json:"batch_error"`
+}
+
+// AttentionRows returns the table of a configuration's ranks, in the order of the grid's lists: heads, grouping, ranks, batch,
+// context. What is wrong with the grid is an *input.Error.
+func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error) {
+	if err := input.Validate(g); err != nil {
+		return nil, err
+	}
+	var rows []AttentionRow
+	for _, group := range g.Groups {
+		shape := cfg.HeadShape()
+		shape.HeadDim, shape.Queries = g.HeadDim, group
+		r := rankAttention{cfg: cfg, shape: shape}
+		if err := r.measure(); err != nil {
+			return nil, err
+		}
+		for _, heads := range g.Heads {
+			for _, ranks := range g.Ranks {
+				rows = append(rows, r.rows(g, heads, ranks)...)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// rankAttention is attention of heads of one shape on a rank.
+type rankAttention struct {
+	cfg         *configs.Config
+	shape       pim.HeadShape
+	table       *pim.KernelTable
+	head, token [energy.Places]float64 // joules
+	idle        [energy.Places]float64 // watts of a rank
+}
+
+func (r *rankAttention) measure() (err error) {
+	d := &r.cfg.DRAM.Spec
+	if r.table, err = pim.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
+		return inSection(r.cfg, "pim", err)
+	}
+	head, token, err := pim.HeadActivity(&r.cfg.PIM, d, r.shape)
+	if err != nil {
+		return inSection(r.cfg, "pim", err)
+	}
+	for place := range energy.Places {
+		e := r.cfg.Energy.At(energy.Place(place))
+		draw := newRankDraw(d, &e)
+		h, t := draw.attention(&head), draw.attention(&token)
+		r.head[place], r.token[place], r.idle[place] = h.total(), t.total(), draw.closed+draw.refresh
+	}
+	return nil
+}
+
+// seconds returns the time of so many heads, one after another, on one rank.
+func (r *rankAttention) seconds(heads, context int) float64 {
+	clocks := r.table.Alone(context) + int64(heads-1)*r.table.InSequence(context)
+	return float64(r.table.WithRefresh(clocks)) * r.cfg.DRAM.TCK.Seconds()
+}
+
+// busiest returns the heads of the busiest rank.
+func busiest(batch, kvHeads, ranks int) int { return (batch*kvHeads + ranks - 1) / ranks }
+
+func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []AttentionRow) {
+	kv := heads / r.shape.Queries
+	for i, batch := range g.Batches {
+		for j, context := range g.Contexts {
+			most := busiest(batch, kv, ranks)
+			seconds := r.seconds(most, context)
+			all := float64(batch * kv)
+			joules := func(p energy.Place) float64 {
+				return 1e6 * (float64(all*(r.head[p]+float64(r.token[p]*float64(context)))) + float64(float64(ranks)*r.idle[p]*seconds))
+			}
+			row := AttentionRow{
+				DRAM: r.cfg.DRAM.Preset, Context: context, Batch: batch, Heads: heads, KVHeads: kv, Ranks: ranks, LatencyUS: 1e6 * seconds,
+				EnergyUJ: joules(energy.Mid), EnergyLow: joules(energy.Low), EnergyTop: joules(energy.High),
+			}
+			if j > 0 {
+				row.ContextError = interpolation(g.Contexts[j-1], context, func(n int) float64 { return r.seconds(most, n) })
+			}
+			if i > 0 {
+				row.BatchError = interpolation(g.Batches[i-1], batch, func(n int) float64 { return r.seconds(busiest(n, kv, ranks), context) })
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// interpolation returns the largest error of a line between two places, as a share of what is exact there.
+func interpolation(from, to int, exact func(n int) float64) (worst float64) {
+	low, high := exact(from), exact(to)
+	for n := from + 1; n < to; n++ {
+		line := low + float64((high-low)*(float64(n-from)/float64(to-from)))
+		worst = max(worst, math.Abs(line/exact(n)-1))
+	}
+	return worst
+}
+
+// AttentionLine is one request's latency as a line over its context, as LLMServingSim's model of PIM has it.
+type AttentionLine struct {
+	SlopeNS, InterceptNS float64
+	Error                float64 // largest, as a share of the exact latency at a context of the grid
+	IdleW, BusyW         float64 // of all ranks
+}
+
+// NewAttentionLine fits the line through the grid's first and last context, for its first heads, grouping and ranks.
+func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, error) {
+	if err := input.Validate(g); err != nil {
+		return nil, err
+	}
+	if len(g.Contexts) < 2 {
+		return nil, &input.Error{Key: "context", Value: fmt.Sprint(g.Contexts[0]), Expected: "two contexts at least, for a line"}
+	}
+	r := rankAttention{cfg: cfg, shape: cfg.HeadShape()}
+	r.shape.HeadDim, r.shape.Queries = g.HeadDim, g.Groups[0]
+	if err := r.measure(); err != nil {
+		return nil, err
+	}
+	most := busiest(1, g.Heads[0]/g.Groups[0], g.Ranks[0])
+	exact := func(n int) float64 { return 1e9 * r.seconds(most, n) }
+	first, last := g.Contexts[0], g.Contexts[len(g.Contexts)-1]
+	l := &AttentionLine{SlopeNS: (exact(last) - exact(first)) / float64(last-first)}
+	l.InterceptNS = exact(first) - float64(l.SlopeNS*float64(first))
+	for _, n := range g.Contexts {
+		l.Error = max(l.Error, math.Abs((float64(l.SlopeNS*float64(n))+l.InterceptNS)/exact(n)-1))
+	}
+	ranks, seconds := float64(g.Ranks[0]), r.seconds(most, last)
+	heads := float64(most * g.Ranks[0])
+	l.IdleW = ranks * r.idle[energy.Mid]
+	l.BusyW = l.IdleW + float64(heads*(r.head[energy.Mid]+float64(r.token[energy.Mid]*float64(last))))/seconds
+	return l, nil
+}
