@@ -249,11 +249,20 @@ func TestWattsOnTheTimeline(t *testing.T) {
 		if err := json.Unmarshal(text.Bytes(), &file); err != nil {
 			t.Fatal(err)
 		}
-		joules, limit := 0.0, float64(cfg.Model.TensorParallel)*cfg.GPU.Power.Limit
 		type value struct{ at, watts float64 } // in seconds
-		last := map[int]value{}                // of each replica
+		site, lastSite := 0.0, map[int]value{}
+		joules, limit := 0.0, float64(cfg.Model.TensorParallel)*cfg.GPU.Power.Limit
+		last := map[int]value{} // of each replica
 		until := func(p int, at float64) { joules += (at - last[p].at) * last[p].watts }
 		for _, e := range file.Events {
+			if e.Name == "power (W)" {
+				watts := 0.0
+				for _, w := range e.Args {
+					watts += w.(float64)
+				}
+				site += (e.Ts/1e6 - lastSite[e.Pid].at) * lastSite[e.Pid].watts
+				lastSite[e.Pid] = value{e.Ts / 1e6, watts}
+			}
 			if e.Name != "GPU power (W)" || e.Ph != "C" {
 				continue
 			}
@@ -266,6 +275,10 @@ func TestWattsOnTheTimeline(t *testing.T) {
 		}
 		for p := range last {
 			until(p, r.end.Seconds())
+			site += (r.end.Seconds() - lastSite[p].at) * lastSite[p].watts
+		}
+		if math.Abs(site/r.report.Total-1) > 1e-9 {
+			t.Errorf("%s: %v J of all on the timeline, %v in the summary", system, site, r.report.Total)
 		}
 		if math.Abs(joules/r.energy.GPU-1) > 1e-9 || len(last) != len(r.Recordings) {
 			t.Errorf("%s: %v J on the timeline of %d replicas, %v in the summary", system, joules, len(last), r.energy.GPU)

@@ -158,8 +158,110 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	written := float64(requests*input*3*m.KVHeads)*512 + heads*768
 	within("activation", c.DRAMActivate, (tokens*32/512+heads*(16+5)+written/8192)*activate, 0.005)
 	within("refresh", c.DRAMRefresh, 64*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
+	// A quarter of a burst a token of weights comes in and of scores goes out, and 16 bursts a head of results; 5 bursts of a bank are
+	// appended, q takes 4, the sum of rows 3.
+	burst := func(milliamperes float64) float64 { return milliampere * milliamperes * 4 * tCK }
+	within("writing", c.DRAMWrite, (written/64+tokens/4+heads*12)*burst(150-52), 0.01)
+	within("reading", c.DRAMRead, (heads*256/64+tokens/4+heads*16)*burst(168-52), 0.01)
+	// A token of a long context: 4.63 clocks, of which 4.55 with rows open.
+	clocks := 4.63 * tCK
+	token := 8*0.54*read + burst(168-52)/4 + burst(150-52)/4 + 0.5*512*2.7e-12 + activate/16 + 4.55*tCK*milliampere*(52-37) + 8*8*tCK*8*1.129e-3 + clocks*(1.812+4.345)*1e-3
+	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+milliampere*(37+(250-37)*560/12480.), 0.003)
+	if r.report.DIMM <= 2*r.report.Rank || r.report.DIMM > 2*r.report.Rank+1.5+1e-9 || r.report.DIMMLimit != 10 {
+		t.Errorf("a rank draws %v W, a DIMM %v W of %v", r.report.Rank, r.report.DIMM, r.report.DIMMLimit)
+	}
 	within("links", c.Links, 8e-11*(written+heads*256), 0.001)
 	within("rank units", c.RankUnits, tokens*4*tCK*(1.812+4.345)*1e-3, 0.35) // 4 clocks a token, and a head's beginning and end
+}
+
+// TestSystemsReadTheSame: whoever attends away from the GPUs reads each key and value once, by hand.
+func TestSystemsReadTheSame(t *testing.T) {
+	const requests, input, output, layers = 4, 900, 6, 2
+	tokens := 0.0 // of single KV heads of 512 bytes
+	for step := 1; step < output; step++ {
+		tokens += requests * layers * 72 * float64(input+step)
+	}
+	read := tokens * 512 / 64 * 8 * 1.2 * 1e-3 * (168 - 52) * 4 * 625e-12 // joules of as many bursts
+	for _, c := range []struct {
+		system string
+		of     func(c *results.EnergyComponents) float64
+		want   float64
+	}{
+		{"l3", func(c *results.EnergyComponents) float64 { return c.PIMRead }, 0.54 * read}, {"rank-pim", func(c *results.EnergyComponents) float64 { return c.DRAMRead }, read},
+		{"gpu+cpu", func(c *results.EnergyComponents) float64 { return c.DRAMRead }, read}, {"cpu-offload", func(c *results.EnergyComponents) float64 { return c.DRAMRead }, read},
+		{"hbm-pim", func(c *results.EnergyComponents) float64 { return c.HBMPIM }, tokens * 512 * 8 * 1.56e-12},
+	} {
+		_, r := energyOf(t, equal(requests, input, output), "run.system="+c.system, "model.layers=2", "cpu_offload.policy=fastdecode")
+		if got := c.of(&r.report.Components); math.Abs(got/c.want-1) > 0.02 {
+			t.Errorf("%s reads for %v J, by hand %v J", c.system, got, c.want)
+		}
+	}
+	// Where a group's query heads read by themselves, units in HBM read as often.
+	_, one := energyOf(t, equal(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18")
+	_, four := energyOf(t, equal(requests, input, output), "run.system=hbm-pim", "model.layers=2", "model.kv_heads=18", "hbm_pim.queries_per_read=4")
+	if a, b := one.report.Components.HBMPIM, four.report.Components.HBMPIM; !close9(a, 4*b) {
+		t.Errorf("four readings take %v J, one %v J", a, b)
+	}
+}
+
+// TestCPUsDraw: sockets that attend for all of a run would draw what is set, as long as the channels are busy.
+func TestCPUsDraw(t *testing.T) {
+	_, r := energyOf(t, equal(4, 900, 6), "run.system=gpu+cpu", "model.layers=2")
+	seconds := r.end.Seconds()
+	want := 2*75*seconds + 2*(225-75)*r.busy.Channel*seconds
+	if got := r.report.Components.HostCPUs; math.Abs(got/want-1) > 1e-9 {
+		t.Errorf("the sockets draw %v J, want %v", got, want)
+	}
+}
+
+// TestGradeOfTotal: the share that is assumed is that of the components that rest on an assumption, and a total is as good as its
+// worst constant.
+func TestGradeOfTotal(t *testing.T) {
+	_, r := energyOf(t, equal(4, 900, 6), "run.system=l3", "model.layers=2")
+	c := &r.report.Components
+	if want := (c.GPU + c.DRAMIO + c.DIMMBuffers + c.Links + c.Board) / r.report.Total; !close9(r.report.AssumedShare, want) || r.report.Grade != "assumption" {
+		t.Errorf("%v of it is assumed, want %v; grade %s", r.report.AssumedShare, want, r.report.Grade)
+	}
+	sets := []string{"run.system=gpu-only", "model.layers=2", "energy.gpu=1 [1, 1] measured", "energy.board=500 [400, 600] paper", "energy.dimm_buffer=1 [1, 1] datasheet", "energy.pue=1.1 [1, 1.2] measured", "energy.cpu_idle=60 [50, 70] paper"}
+	if _, r := energyOf(t, equal(4, 900, 6), sets...); r.report.AssumedShare != 0 || r.report.Grade != "paper" {
+		t.Errorf("%v of it is assumed; grade %s", r.report.AssumedShare, r.report.Grade)
+	}
+}
+
+// TestEquipment: what is priced of each system.
+func TestEquipment(t *testing.T) {
+	for system, want := range map[string]energy.Equipment{
+		"l3": {BankPIM: true}, "rank-pim": {RankPIM: true}, "hbm-pim": {HBMPIM: true}, "gpu-only": {}, "cpu-offload": {}, "gpu+cpu": {},
+	} {
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.GPU, want.GPUs, want.Memory, want.DIMMs, want.DIMMGiB = "a100-sxm-80gb", 8, "ddr4-3200-8gb-x8", 32, 64
+		if got := equipment(cfg); got != want {
+			t.Errorf("%s: %+v, want %+v", system, got, want)
+		}
+	}
+}
+
+// TestCostOfRun: by hand, of a run of 100 tokens a second at 4 kW.
+func TestCostOfRun(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := cost(cfg, &results.EnergyReport{Total: 8e6, Low: 4e6, High: 16e6, Watts: 4000}, 100)
+	for what, v := range map[string][2]float64{
+		"an hour": {c.PerHour, 0.4}, "a million": {c.PerMToken, 0.4 / 0.36}, "at the low end": {c.PerMTokenLow, 0.2 / 0.36}, "at the high end": {c.PerMTokenHigh, 0.8 / 0.36},
+		"a megawatt": {c.TokensPerMW, 25000}, "carbon": {c.CO2PerMToken, 2 / 0.36}, "capital": {c.Capital, 0},
+	} {
+		if math.Abs(v[0]-v[1]) > 1e-9*(v[1]+1e-9) {
+			t.Errorf("%s: %v, want %v", what, v[0], v[1])
+		}
+	}
+	if c := cost(cfg, &results.EnergyReport{}, 0); c.PerMToken != 0 || c.Date == "" {
+		t.Errorf("%+v", c)
+	}
 }
 
 // TestConstantsCount: each constant doubled doubles what rests on it and changes nothing else, in the systems that have it.
