@@ -65,7 +65,7 @@ func (e Energy) Plus(o Energy) Energy {
 // "Calculating Memory Power for DDR4 SDRAM": each command costs its current
 // above the standby that lasts meanwhile, times VDD and its duration; standby
 // is added for the whole time. All chips of a rank count. Power-down is not
-// modelled, nor the word-line supply VPP (below 5% of these parts' power), nor
+// modelled, nor the word-line supply VPP (about 7.5 mW a chip), nor
 // the termination of the data bus, which the board decides.
 //
 // All-bank commands count their banks: ACTA as one ACT a bank and MACA as one

@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }},
 	} {
 		s := Spec{RanksPerDIMM: 2, PUE: "1", DIMMLimit: "1"}
-		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
+		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
 			&s.HBMPIMRead, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
 			*c = "0.5"
 		}

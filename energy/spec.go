@@ -10,6 +10,7 @@ import (
 type Spec struct {
 	GPU          Constant `toml:"gpu"`           // factor on what [gpu.power] says
 	DRAMCurrents Constant `toml:"dram_currents"` // factor on the currents of [dram.power], which are a data sheet's maxima
+	DRAMVPP      Constant `toml:"dram_vpp"`      // mW that a DRAM chip takes from the word lines' supply, whatever it does
 	DRAMIO       Constant `toml:"dram_io"`       // pJ for each bit that crosses the pins of DRAM chips: driver and termination
 	// PIMRead is what a bank's read for its processing unit takes, of the same read up to the pins (without these).
 	PIMRead Constant `toml:"pim_read"`
@@ -35,6 +36,7 @@ const Defaults = `
 [energy]
 gpu = "1 [0.8, 1.2] assumption" # the power models of h200-sxm and h100-sxm are fitted to measurements (3.5%), the others take shares of theirs; the GPUs' energy
 dram_currents = "1 [0.6, 1] datasheet" # data sheets have maxima; Ghose et al. (SIGMETRICS 2018) measured 0.6 and less on DDR3; energy of the DIMMs
+dram_vpp = "7.5 [5, 15] datasheet" # 3 mA (IPP0 of Micron's 8 Gb DDR4, as DRAMsim3 publishes it) at 2.5 V, taken for all states; standby of the DIMMs
 dram_io = "2.7 [1.8, 5] assumption" # computed: POD12 (JESD79-4), 1.2 V over 34 and 48 ohms for every second bit, at 3.2 Gbit/s; the low end ends at 90 ohms, the high one is a second rank's termination; host traffic to DIMMs
 pim_read = "0.54 [0.16, 0.56] paper" # O'Connor et al. (MICRO 2017), as AttAcc's simulator has it (src/config.py, MIT): 0.44 + 1.01 of 2.68 pJ/bit end at a bank group's multiplexer; 0.44 at the bank, where AttAcc has its units; energy of the units' reads
 bank_unit = "1.129 [1.129, 3.4] paper" # L3, Table 5: 28 nm; what a DRAM process does to power is not published, three times is our guess; energy of attention on DIMMs
@@ -89,7 +91,7 @@ func within(c *input.Check, key string, v Constant, low, high float64) {
 
 // Point is the constants of a Spec at one place of their bands, in SI units: joules, watts.
 type Point struct {
-	GPU, DRAMCurrents, DRAMIO, PIMRead                         float64
+	GPU, DRAMCurrents, DRAMVPP, DRAMIO, PIMRead                float64
 	BankUnit, RelayoutUnit, AdderUnit, SoftmaxUnit, DIMMBuffer float64
 	HBMPIMRead, Link, CPUIdle, CPUBusy, Board, PUE             float64
 }
@@ -112,7 +114,7 @@ func (e Estimate) At(p Place) float64 { return [...]float64{e.Low, e.Value, e.Hi
 func (s *Spec) At(p Place) Point {
 	at := func(c Constant, unit float64) float64 { return c.Estimate().At(p) * unit }
 	return Point{
-		GPU: at(s.GPU, 1), DRAMCurrents: at(s.DRAMCurrents, 1), DRAMIO: at(s.DRAMIO, 1e-12), PIMRead: at(s.PIMRead, 1),
+		GPU: at(s.GPU, 1), DRAMCurrents: at(s.DRAMCurrents, 1), DRAMVPP: at(s.DRAMVPP, 1e-3), DRAMIO: at(s.DRAMIO, 1e-12), PIMRead: at(s.PIMRead, 1),
 		BankUnit: at(s.BankUnit, 1e-3), RelayoutUnit: at(s.RelayoutUnit, 1e-3), AdderUnit: at(s.AdderUnit, 1e-3), SoftmaxUnit: at(s.SoftmaxUnit, 1e-3),
 		DIMMBuffer: at(s.DIMMBuffer, 1), HBMPIMRead: at(s.HBMPIMRead, 1e-12), Link: at(s.Link, 1e-12),
 		CPUIdle: at(s.CPUIdle, 1), CPUBusy: at(s.CPUBusy, 1), Board: at(s.Board, 1), PUE: at(s.PUE, 1),

@@ -21,6 +21,8 @@ type EnergyReport struct {
 	DIMM      float64 `json:"dimm_peak_w"`
 	DIMMHigh  float64 `json:"dimm_peak_high_w"`
 	DIMMLimit float64 `json:"dimm_limit_w"` // of a slot
+	// NotEstimated is what the node has and the total lacks, since nothing is published of it.
+	NotEstimated []string `json:"not_estimated,omitempty"`
 }
 
 // EnergyComponents is what parts of the node draw, in joules, and what the site draws beside them.
@@ -33,6 +35,7 @@ type EnergyComponents struct {
 	DRAMRefresh  float64 `json:"dram_refresh_j"`
 	DRAMOpen     float64 `json:"dram_active_standby_j"` // what open rows add to DRAMClosed
 	DRAMClosed   float64 `json:"dram_standby_j"`        // all rows closed, clock running, for the whole time
+	DRAMVPP      float64 `json:"dram_vpp_j"`            // of the word lines\' supply
 	PIMRead      float64 `json:"pim_read_j"`            // what banks read for their units
 	BankUnits    float64 `json:"bank_units_j"`
 	RankUnits    float64 `json:"rank_units_j"`
@@ -63,6 +66,9 @@ func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 	}
 	row("site energy", "%s kJ (%s to %s; %s assumed), %s W on average", grouped(e.Total/1e3, 0), grouped(e.Low/1e3, 0), grouped(e.High/1e3, 0), percent(e.AssumedShare), grouped(e.Watts, 0))
 	row("tokens a kJ", "%s of output, %s in all", grouped(1e3*e.OutputTokensPerJoule, 1), grouped(1e3*e.TotalTokensPerJoule, 1))
+	for _, what := range e.NotEstimated {
+		row("not estimated", "%s", what)
+	}
 	note := ""
 	if e.DIMM > e.DIMMLimit {
 		note = ": MORE"

@@ -109,7 +109,7 @@ func (r *rankAttention) measure() (err error) {
 		e := r.cfg.Energy.At(energy.Place(place))
 		draw := newRankDraw(d, &e)
 		h, t := draw.attention(&head), draw.attention(&token)
-		r.head[place], r.token[place], r.idle[place] = h.total(), t.total(), draw.closed+draw.refresh
+		r.head[place], r.token[place], r.idle[place] = h.total(), t.total(), draw.idle()
 	}
 	return nil
 }

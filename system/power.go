@@ -18,6 +18,7 @@ const (
 	drawRefresh
 	drawOpen
 	drawClosed
+	drawVPP
 	drawUnitRead
 	drawBankUnits
 	drawRankUnits
@@ -34,7 +35,7 @@ const (
 func restsOn(s *energy.Spec, component int) []energy.Constant {
 	return [draws][]energy.Constant{
 		drawGPU: {s.GPU}, drawActivate: {s.DRAMCurrents}, drawRead: {s.DRAMCurrents}, drawWrite: {s.DRAMCurrents}, drawIO: {s.DRAMIO},
-		drawRefresh: {s.DRAMCurrents}, drawOpen: {s.DRAMCurrents}, drawClosed: {s.DRAMCurrents}, drawUnitRead: {s.DRAMCurrents, s.PIMRead},
+		drawRefresh: {s.DRAMCurrents}, drawOpen: {s.DRAMCurrents}, drawClosed: {s.DRAMCurrents}, drawVPP: {s.DRAMVPP}, drawUnitRead: {s.DRAMCurrents, s.PIMRead},
 		drawBankUnits: {s.BankUnit}, drawRankUnits: {s.AdderUnit, s.SoftmaxUnit, s.RelayoutUnit}, drawBuffers: {s.DIMMBuffer}, drawHBMPIM: {s.HBMPIMRead},
 		drawLinks: {s.Link}, drawCPUs: {s.CPUIdle, s.CPUBusy}, drawBoard: {s.Board}, drawCooling: {s.PUE},
 	}[component]
@@ -143,7 +144,7 @@ func (n *Node) power(at energy.Place) *power {
 	p := &power{pue: e.PUE}
 	t := &p.each[ofTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
-	t[drawRefresh], t[drawClosed], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, channels*float64(dimms(cfg))*e.DIMMBuffer
+	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, ranks*d.vpp, channels*float64(dimms(cfg))*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[ofGPUWork][drawGPU] = e.GPU
 	p.each[ofGPUTime][drawGPU] = -t[drawGPU]
@@ -159,13 +160,13 @@ func (n *Node) power(at energy.Place) *power {
 	}
 	token := float64(newAttends(cfg).kv(1)) / float64(m.KVHeads)
 	reading := d.stream(d.rate, 1, 0)
-	p.rank = reading.total() + d.closed + d.refresh
-	p.dimm = p.rank + float64(float64(cfg.Energy.RanksPerDIMM-1)*(d.closed+d.refresh)) + e.DIMMBuffer
+	p.rank = reading.total() + d.idle()
+	p.dimm = p.rank + float64(float64(cfg.Energy.RanksPerDIMM-1)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
 		p.each[ofHeads], p.each[ofTokens] = d.attention(&n.head), d.attention(&n.token)
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
-		p.rank = float64(p.each[ofTokens].total()/(n.token.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.closed + d.refresh
+		p.rank = float64(p.each[ofTokens].total()/(n.token.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
 		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM)) + e.DIMMBuffer
 	case n.system.Host: // CPUs attend
 		p.each[ofTokens] = d.stream(token, 1, 0)
@@ -183,6 +184,7 @@ type rankDraw struct {
 	activate, read, write  float64 // joules of a bank's ACT and PRE, and of a burst without its pins
 	io                     float64 // joules of a burst on the pins
 	refresh, closed, opens float64 // watts: of REFs, of standby with rows closed, and what open rows add
+	vpp                    float64 // watts of the word lines' supply
 	rate                   float64 // bytes a second of the channel
 }
 
@@ -200,9 +202,13 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	d.closed = of(clocks).BackgroundJoules / second
 	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
 	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
+	d.vpp = float64(s.Chips()) * e.DRAMVPP
 	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO, float64(s.Bandwidth())
 	return d
 }
+
+// idle returns the watts of a rank that waits.
+func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
 
 // stream returns what bytes take that the host reads and writes so many times each, row after row.
 func (d *rankDraw) stream(bytes, reads, writes float64) draw {
@@ -244,6 +250,9 @@ func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
 	r := results.EnergyReport{
 		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
 		Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
+	}
+	if p := &n.cfg.DRAM.Power; *p == (dram.PowerSpec{}) {
+		r.NotEstimated = []string{"DRAM chips: no currents of " + n.cfg.DRAM.Preset + " are published"}
 	}
 	var worst energy.Grade
 	for i, joules := range sum {

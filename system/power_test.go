@@ -117,10 +117,10 @@ func TestIdleIsIdle(t *testing.T) {
 		n, late := energyOf(t, requests, "run.system="+system)
 		const ranks, dimms, rank = 64, 32, 8 * 1.2 * 1e-3
 		want := results.EnergyComponents{
-			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * rank * 37, DRAMRefresh: ranks * rank * (250 - 37) * 560 / 12480.,
+			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * rank * 37, DRAMRefresh: ranks * rank * (250 - 37) * 560 / 12480., DRAMVPP: ranks * 8 * 7.5e-3,
 			DIMMBuffers: dimms * 1.5, HostCPUs: 2 * 75, Board: 1000,
 		}
-		want.Cooling = 0.25 * (want.GPU + want.DRAMClosed + want.DRAMRefresh + want.DIMMBuffers + want.HostCPUs + want.Board)
+		want.Cooling = 0.25 * (want.GPU + want.DRAMVPP + want.DRAMClosed + want.DRAMRefresh + want.DIMMBuffers + want.HostCPUs + want.Board)
 		a, b, w := parts(soon.report.Components), parts(late.report.Components), parts(want)
 		for i := range a {
 			if watts := (b[i] - a[i]) / later.Seconds(); math.Abs(watts-w[i]) > 1e-6*(w[i]+1) {
@@ -166,7 +166,7 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	// A token of a long context: 4.63 clocks, of which 4.55 with rows open.
 	clocks := 4.63 * tCK
 	token := 8*0.54*read + burst(168-52)/4 + burst(150-52)/4 + 0.5*512*2.7e-12 + activate/16 + 4.55*tCK*milliampere*(52-37) + 8*8*tCK*8*1.129e-3 + clocks*(1.812+4.345)*1e-3
-	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+milliampere*(37+(250-37)*560/12480.), 0.003)
+	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+milliampere*(37+(250-37)*560/12480.)+8*7.5e-3, 0.003)
 	if r.report.DIMM <= 2*r.report.Rank || r.report.DIMM > 2*r.report.Rank+1.5+1e-9 || r.report.DIMMLimit != 10 {
 		t.Errorf("a rank draws %v W, a DIMM %v W of %v", r.report.Rank, r.report.DIMM, r.report.DIMMLimit)
 	}
@@ -228,6 +228,20 @@ func TestGradeOfTotal(t *testing.T) {
 	}
 }
 
+// TestUnknownCurrents: where no currents of the DRAM are known, the report says that its chips are missing.
+func TestUnknownCurrents(t *testing.T) {
+	sets := []string{"run.system=gpu+cpu", "model.layers=2"}
+	for _, key := range []string{"VDD", "IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5B"} {
+		sets = append(sets, "dram.power."+key+"=0")
+	}
+	if _, r := energyOf(t, equal(4, 900, 6), sets...); len(r.report.NotEstimated) != 1 || r.report.Components.DRAMClosed != 0 {
+		t.Errorf("%+v", r.report)
+	}
+	if _, r := energyOf(t, equal(4, 900, 6), sets[:2]...); len(r.report.NotEstimated) != 0 {
+		t.Errorf("%+v", r.report)
+	}
+}
+
 // TestEquipment: what is priced of each system.
 func TestEquipment(t *testing.T) {
 	for system, want := range map[string]energy.Equipment{
@@ -277,7 +291,7 @@ func TestConstantsCount(t *testing.T) {
 		doubles     bool
 	}{
 		{"l3", "gpu", []int{drawGPU}, true}, {"l3", "dram_currents", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
-		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "pim_read", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
+		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "dram_vpp", []int{drawVPP}, true}, {"l3", "pim_read", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
 		{"l3", "relayout_unit", []int{drawRankUnits}, false}, {"l3", "adder_unit", []int{drawRankUnits}, false}, {"l3", "softmax_unit", []int{drawRankUnits}, false},
 		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"l3", "link", []int{drawLinks}, true},
 		{"l3", "cpu_idle", []int{drawCPUs}, true}, {"gpu+cpu", "cpu_busy", []int{drawCPUs}, false}, {"l3", "board", []int{drawBoard}, true}, {"l3", "pue", nil, false},
