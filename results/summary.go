@@ -213,6 +213,8 @@ type Cache struct {
 	Peak int64 `json:"bytes_peak"`
 	// Transferred is keys and values of prefixes that came to the GPUs.
 	Transferred int64 `json:"prefix_transfer_bytes"`
+	// Offloaded is those of blocks that made way on the GPUs and went to the host.
+	Offloaded int64 `json:"offloaded_bytes"`
 }
 
 // MarshalJSON writes plain numbers of bytes, where units.Bytes alone would

@@ -13,6 +13,9 @@ import (
 //
 // Who uses a block uses all in front of it, and gives them up from the last to the first. So a block never goes
 // before those behind it.
+//
+// With a host's memory behind the Ledger's, a block that makes way goes there, and is gone for good when the host's memory
+// is full, the one that came there first. It comes back where a request uses it.
 type cache struct {
 	tokens    int   // of a block
 	units     int64 // of a block, in a layer on a channel
@@ -25,8 +28,14 @@ type cache struct {
 	clock     int64
 	unused    []int64 // units of idle blocks, by rank
 	used      []int64 // units of blocks that requests use, by rank; the Ledger's own sum has them, too
-	count     int64   // blocks
-	evicted   int64
+	count     int64   // blocks, those of the host not counted
+	pinned    int64   // of these, that requests use
+	evicted   int64   // from the Ledger's memory
+	hostMost  int64   // blocks of the host
+	hosted    int64   // blocks there
+	host      idle    // these
+	up, down  int     // tokens that came from the host and went there since the latest batch was formed
+	ups, outs int64   // before
 	found     []found // scratch: what is there of a history, by offset
 	hit, miss int64   // prompt tokens
 }
@@ -43,12 +52,13 @@ type blockName struct {
 type block struct {
 	blockName
 	offset       int32
+	hosted       bool  // in the host's memory
 	users        int32 // requests
 	older, newer int32 // of the idle blocks at the offset
 	left         int64 // the clock when its last user gave it up
 }
 
-// idle is the idle blocks at an offset, from the one that was used longest ago on.
+// idle is the idle blocks at an offset, or in the host's memory, from the one that was used longest ago on.
 type idle struct{ oldest, newest int32 }
 
 // found is what the cache has of a history at an offset.
@@ -99,6 +109,20 @@ func (l *Ledger) KeepPrefixes(tokens int, most int64, byPrefix bool) {
 	}
 }
 
+// KeepOnHost gives a ledger that keeps prefixes a host's memory for so many blocks that make way.
+func (l *Ledger) KeepOnHost(blocks int64) { l.cache.hostMost = blocks }
+
+// swaps has a batch that has been formed move what came from the host and what goes there.
+func (l *Ledger) swaps(b *Batch) {
+	c := l.cache
+	if c == nil || c.hostMost == 0 || b.Empty() {
+		return
+	}
+	b.Moves = Moves{Down: Move{Tokens: c.down}, Up: Move{Tokens: c.up}}
+	c.ups, c.outs = c.ups+int64(c.up), c.outs+int64(c.down)
+	c.up, c.down = 0, 0
+}
+
 // seek finds what is there of a history at every offset; nothing without a cache.
 func (l *Ledger) seek(h *history) {
 	c := l.cache
@@ -110,16 +134,18 @@ func (l *Ledger) seek(h *history) {
 		if h == nil {
 			return
 		}
-		f, before := &c.found[offset], int32(-1-offset)
+		f, before, more := &c.found[offset], int32(-1-offset), int64(0)
 		for i := 0; (i+1)*c.tokens <= h.tokens; i++ {
 			at, ok := c.index[c.name(h, i, before)]
 			if !ok {
 				break
 			}
-			before, f.last, f.tokens = at, at, f.tokens+c.tokens
 			if c.blocks[at].users > 0 {
 				f.inUse += c.units
+			} else if more++; c.pinned+more > c.most {
+				break
 			}
+			before, f.last, f.tokens = at, at, f.tokens+c.tokens
 		}
 	}
 }
@@ -159,7 +185,12 @@ func (s *Scheduler) Cached(r *traces.Request) int {
 func (l *Ledger) use(r *Reservation, f found) {
 	r.last, r.Shared = f.last, f.tokens
 	for at := f.last; at > 0; at = l.cache.blocks[at].before {
+		if l.cache.blocks[at].hosted {
+			l.cache.up += l.cache.tokens
+		}
 		l.pin(at)
+	}
+	for c := l.cache; c != nil && c.count > c.most && l.evict(anyRank); { // those that came back take the place of others
 	}
 }
 
@@ -171,6 +202,13 @@ func (l *Ledger) pin(at int32) {
 		return
 	}
 	c.unlink(at)
+	c.pinned++
+	if b.hosted {
+		b.hosted = false
+		c.hosted--
+		c.count++
+		l.spread(c.unused, int(b.offset), c.units)
+	}
 	l.move(b, -1)
 }
 
@@ -190,16 +228,25 @@ func (l *Ledger) giveUp(r *Reservation) {
 		b := &c.blocks[at]
 		if b.users--; b.users == 0 {
 			c.link(at)
+			c.pinned--
 			l.move(b, 1)
 		}
 		at = b.before
 	}
 }
 
+// list returns the list of a block that nobody uses.
+func (c *cache) list(b *block) *idle {
+	if b.hosted {
+		return &c.host
+	}
+	return &c.idle[b.offset]
+}
+
 // link adds a block to those that nobody uses.
 func (c *cache) link(at int32) {
 	b := &c.blocks[at]
-	list := &c.idle[b.offset]
+	list := c.list(b)
 	b.older, b.newer, b.left = list.newest, 0, c.clock
 	c.clock++
 	if list.newest > 0 {
@@ -213,7 +260,7 @@ func (c *cache) link(at int32) {
 // unlink takes a block from those that nobody uses.
 func (c *cache) unlink(at int32) {
 	b := &c.blocks[at]
-	list := &c.idle[b.offset]
+	list := c.list(b)
 	if b.older > 0 {
 		c.blocks[b.older].newer = b.newer
 	} else {
@@ -238,12 +285,16 @@ func (l *Ledger) keep(r *Reservation, h *history) (changed bool) {
 		if i == 0 {
 			before = int32(-1 - r.Offset)
 		}
-		at, ok := c.index[c.name(h, i, before)]
-		if !ok {
-			if c.count >= c.most && !l.evict(anyRank) {
+		name := c.name(h, i, before)
+		at, ok := c.index[name]
+		if (!ok || c.blocks[at].hosted) && c.count >= c.most {
+			if !l.evict(anyRank) {
 				return changed
 			}
-			at = l.add(c.name(h, i, before), int32(r.Offset))
+			at, ok = c.index[name] // the host may have had to drop it
+		}
+		if !ok {
+			at = l.add(name, int32(r.Offset))
 		}
 		l.pin(at)
 		l.share(r, c.tokens)
@@ -297,12 +348,35 @@ func (l *Ledger) evict(rank int) bool {
 	b := &c.blocks[oldest]
 	c.unlink(oldest)
 	l.spread(c.unused, int(b.offset), -c.units)
-	delete(c.index, b.blockName)
-	c.spare = append(c.spare, oldest)
-	*b = block{}
 	c.count--
 	c.evicted++
+	if c.hostMost == 0 {
+		c.drop(oldest)
+		return true
+	}
+	b.hosted = true
+	c.link(oldest)
+	c.down += c.tokens
+	if c.hosted++; c.hosted > c.hostMost {
+		c.dropHosted()
+	}
 	return true
+}
+
+// drop forgets a block.
+func (c *cache) drop(at int32) {
+	b := &c.blocks[at]
+	delete(c.index, b.blockName)
+	c.spare = append(c.spare, at)
+	*b = block{}
+}
+
+// dropHosted forgets the block of the host that came there first.
+func (c *cache) dropHosted() {
+	at := c.host.oldest
+	c.unlink(at)
+	c.hosted--
+	c.drop(at)
 }
 
 // makeWay evicts blocks until no rank holds more than it can.
@@ -318,8 +392,12 @@ func (l *Ledger) makeWay() {
 
 // clear drops all that nobody uses. It does not count as evicted.
 func (l *Ledger) clear() {
-	for l.cache != nil && l.evict(anyRank) {
-		l.cache.evicted--
+	c := l.cache
+	for c != nil && l.evict(anyRank) {
+		c.evicted--
+	}
+	for c != nil && c.hosted > 0 {
+		c.dropHosted()
 	}
 }
 
@@ -327,6 +405,7 @@ func (l *Ledger) clear() {
 type CacheCounts struct {
 	Hit, Miss int64 // tokens of the prompts that have ended: found, and prefilled; not of those that were computed again
 	Evicted   int64 // blocks
+	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
 }
 
 // CacheCounts returns the counts so far; zero without a cache.
@@ -335,7 +414,7 @@ func (s *Scheduler) CacheCounts() CacheCounts {
 	if c == nil {
 		return CacheCounts{}
 	}
-	return CacheCounts{c.hit, c.miss, c.evicted}
+	return CacheCounts{c.hit, c.miss, c.evicted, c.ups, c.outs}
 }
 
 // CachedUnits returns the allocation units of all blocks of the cache, in use or not, on one channel.

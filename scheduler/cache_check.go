@@ -23,6 +23,7 @@ func (l *Ledger) follow(r *Reservation, users []int32) error {
 // checkBlocks returns an error where the users of blocks, their memory or their number are not these.
 func (l *Ledger) checkBlocks(users []int32) error {
 	c := l.cache
+	hosted, pinned := int64(0), int64(0)
 	unused, used := make([]int64, len(l.used)), make([]int64, len(l.used))
 	for name, at := range c.index {
 		b := &c.blocks[at]
@@ -32,9 +33,17 @@ func (l *Ledger) checkBlocks(users []int32) error {
 		if name.before > 0 && c.blocks[name.before].blockName == (blockName{}) {
 			return fmt.Errorf("block %d lies behind block %d, which is gone", at, name.before)
 		}
-		if b.users > 0 {
+		if b.hosted {
+			hosted++
+		}
+		switch {
+		case b.hosted && b.users > 0 || b.users > 0 && name.before > 0 && c.blocks[name.before].users == 0 || !b.hosted && name.before > 0 && c.blocks[name.before].hosted:
+			return fmt.Errorf("block %d, with %d users, is in a slower memory, or behind one that nobody uses or that is", at, b.users)
+		case b.hosted:
+		case b.users > 0:
 			l.spread(used, int(b.offset), c.units)
-		} else {
+			pinned++
+		default:
 			l.spread(unused, int(b.offset), c.units)
 		}
 	}
@@ -44,8 +53,11 @@ func (l *Ledger) checkBlocks(users []int32) error {
 				rank, used[rank], unused[rank], c.used[rank], c.unused[rank])
 		}
 	}
-	if n := int64(len(c.index)); n != c.count || n > c.most {
-		return fmt.Errorf("the cache has %d blocks, counted are %d of %d", n, c.count, c.most)
+	if n := int64(len(c.index)) - hosted; n != c.count || n > c.most || pinned != c.pinned {
+		return fmt.Errorf("the cache has %d blocks, %d in use, counted are %d, %d in use, of %d", n, pinned, c.count, c.pinned, c.most)
+	}
+	if hosted != c.hosted || hosted > c.hostMost {
+		return fmt.Errorf("the host has %d blocks, counted are %d of %d", hosted, c.hosted, c.hostMost)
 	}
 	return nil
 }

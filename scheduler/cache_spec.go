@@ -17,6 +17,9 @@ type CacheSpec struct {
 	Block int `toml:"block"`
 	// Capacity bounds the memory of all blocks of the node, in use or not, divided evenly over the replicas.
 	Capacity units.Bytes `toml:"capacity"`
+	// HostCapacity is the host's memory, of the node, for blocks that make way on the GPUs. They come back over PCIe where a prompt
+	// begins with them.
+	HostCapacity units.Bytes `toml:"host_capacity"`
 	// PrefixAttention is where a prompt attends over a prefix that is in the DIMMs: "gpu" brings its keys and values up over
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
@@ -39,6 +42,7 @@ const CacheDefaults = `
 prefix = false           # off, as in the paper: nothing outlives a request; TTFT, throughput of long prompts
 block = 512              # Mooncake's hashes name so many tokens, a unit of a rank holds as many at a head dimension of 128; hits
 capacity = "1024TiB"     # our choice: more than a node has, so that memory is the only bound; hits
+host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
 prefix_attention = "gpu" # our choice, faster but for prompts of few new tokens; "dimm" moves no keys and values; TTFT
 placement = "prefix"     # our choice: most hits; "balance" computes a prefix once for each offset, and spreads it; the busiest rankset
 `
@@ -48,6 +52,7 @@ func (s *CacheSpec) Check(c *input.Check) {
 	c.That(s.Block >= traces.BlockTokens && s.Block <= 1<<20 && s.Block%traces.BlockTokens == 0, "block", s.Block, "%s",
 		fmt.Sprintf("a multiple of %d, at most 1048576", traces.BlockTokens))
 	c.That(s.Capacity >= 0, "capacity", s.Capacity, "at least 0B")
+	c.That(s.HostCapacity >= 0, "host_capacity", s.HostCapacity, "at least 0B")
 	input.OneOf(c, "prefix_attention", s.PrefixAttention, PrefixOnGPU, PrefixOnDIMM)
 	input.OneOf(c, "placement", s.Placement, PlaceByPrefix, PlaceForBalance)
 }

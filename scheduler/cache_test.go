@@ -19,6 +19,9 @@ type naive struct {
 	most   int
 	users  map[string]int
 	order  []string // blocks that nobody uses, the one used longest ago first
+	host   []string // blocks in the host's memory, the one that came there first first
+	hosts  int      // that it holds
+	up     int      // blocks that came back
 	live   []kept
 }
 
@@ -37,15 +40,44 @@ func (n *naive) offsetOf(path string) (offset int) {
 	return offset
 }
 
-// found returns how many blocks of the first so many tokens of a text are there.
+// found returns how many blocks of the first so many tokens of a text are there, and can be at once with all that is in use.
 func (n *naive) found(offset int, text []uint64, tokens int) (blocks int) {
+	inUse := 0
+	for _, users := range n.users {
+		if users > 0 {
+			inUse++
+		}
+	}
 	for (blocks+1)*n.tokens <= tokens && blocks < len(text) {
-		if _, ok := n.users[path(offset, text, blocks)]; !ok {
+		users, ok := n.users[path(offset, text, blocks)]
+		if users == 0 {
+			inUse++
+		}
+		if !ok || inUse > n.most {
 			break
 		}
 		blocks++
 	}
 	return blocks
+}
+
+// forget removes a block from a list, and says whether it was there.
+func forget(list *[]string, p string) bool {
+	before := len(*list)
+	*list = slices.DeleteFunc(*list, func(o string) bool { return o == p })
+	return len(*list) < before
+}
+
+// evict has the block at a place of the order make way.
+func (n *naive) evict(at int) {
+	p := n.order[at]
+	n.order = slices.Delete(n.order, at, at+1)
+	if n.hosts == 0 {
+		delete(n.users, p)
+	} else if n.host = append(n.host, p); len(n.host) > n.hosts {
+		delete(n.users, n.host[0])
+		n.host = n.host[1:]
+	}
 }
 
 // units counts the units in use by rank: by requests, and by blocks that nobody uses.
@@ -64,6 +96,9 @@ func (n *naive) units() (used, idle []int64) {
 		add(used, n.live[i].Offset, n.live[i].Tokens-n.live[i].blocks*n.tokens)
 	}
 	for block, users := range n.users {
+		if slices.Contains(n.host, block) {
+			continue
+		}
 		to := idle
 		if users > 0 {
 			to = used
@@ -77,35 +112,38 @@ func (n *naive) units() (used, idle []int64) {
 func (n *naive) use(offset int, text []uint64, blocks, sign int) {
 	for i := blocks - 1; i >= 0; i-- { // the last block is given up first
 		p := path(offset, text, i)
-		n.order = slices.DeleteFunc(n.order, func(o string) bool { return o == p })
+		forget(&n.order, p)
+		if forget(&n.host, p) {
+			n.up++
+		}
 		if n.users[p] += sign; n.users[p] == 0 {
 			n.order = append(n.order, p)
 		}
 	}
+	for len(n.users)-len(n.host) > n.most && len(n.order) > 0 {
+		n.evict(0)
+	}
 }
 
-// shrink drops blocks that nobody uses while there are too many, or a rank holds too much.
+// shrink has blocks that nobody uses make way while a rank, one after the other, holds too much.
 func (n *naive) shrink() {
-	for {
-		used, idle := n.units()
-		over := func(offset int) bool {
-			for layer := range n.spec.Layers {
-				rank := offset
-				if n.spec.Rotation {
-					rank = (offset + layer) % n.spec.Ranksets
-				}
-				if used[rank]+idle[rank] > n.spec.Capacity {
-					return true
-				}
+	on := func(p string, rank int) bool {
+		for layer := range n.spec.Layers {
+			if at := n.offsetOf(p); n.spec.Rotation && (at+layer)%n.spec.Ranksets == rank || !n.spec.Rotation && at == rank {
+				return true
 			}
-			return false
 		}
-		at := slices.IndexFunc(n.order, func(p string) bool { return over(n.offsetOf(p)) })
-		if at < 0 {
-			return
+		return false
+	}
+	for rank := range n.spec.Ranksets {
+		for {
+			used, idle := n.units()
+			at := slices.IndexFunc(n.order, func(p string) bool { return on(p, rank) })
+			if at < 0 || used[rank]+idle[rank] <= n.spec.Capacity {
+				break
+			}
+			n.evict(at)
 		}
-		delete(n.users, n.order[at])
-		n.order = slices.Delete(n.order, at, at+1)
 	}
 }
 
@@ -113,15 +151,15 @@ func (n *naive) shrink() {
 func (n *naive) keep(k *kept, tokens int) {
 	for (k.blocks+1)*n.tokens <= min(tokens, len(k.text)*n.tokens) {
 		p := path(k.Offset, k.text, k.blocks)
-		if _, ok := n.users[p]; !ok && len(n.users) == n.most {
+		if _, ok := n.users[p]; (!ok || slices.Contains(n.host, p)) && len(n.users)-len(n.host) == n.most {
 			if len(n.order) == 0 {
 				return
 			}
-			delete(n.users, n.order[0])
-			n.order = n.order[1:]
+			n.evict(0)
 		}
 		n.users[p]++
-		n.order = slices.DeleteFunc(n.order, func(o string) bool { return o == p })
+		forget(&n.order, p)
+		forget(&n.host, p)
 		k.blocks++
 	}
 }
@@ -135,9 +173,10 @@ func TestCacheByDefinition(t *testing.T) {
 		const block = traces.BlockTokens
 		spec := LedgerSpec{Ranksets: 1 + rng.IntN(3), Layers: 1 + rng.IntN(4), HeadsPerChannel: 1 + rng.IntN(2), UnitTokens: block >> rng.IntN(3),
 			Capacity: int64(1 + rng.IntN(120)), Rotation: rng.IntN(2) == 1}
-		l, n := NewLedger(spec), &naive{spec: &spec, tokens: block, most: rng.IntN(20), users: map[string]int{}}
+		l, n := NewLedger(spec), &naive{spec: &spec, tokens: block, most: rng.IntN(20), users: map[string]int{}, hosts: rng.IntN(2) * rng.IntN(12)}
 		byPrefix := rng.IntN(3) > 0
 		l.KeepPrefixes(block, int64(n.most), byPrefix)
+		l.KeepOnHost(int64(n.hosts))
 		for range 80 {
 			switch op := rng.IntN(6); {
 			case op < 3:
@@ -183,7 +222,7 @@ func (n *naive) reserve(t *rapid.T, l *Ledger, rng *rand.Rand, byPrefix bool) {
 	for offset := range n.spec.Ranksets {
 		blocks := n.found(offset, text, length.Tokens-1)
 		trial := *n
-		trial.users, trial.order = map[string]int{}, nil
+		trial.users, trial.order, trial.host, trial.most = map[string]int{}, nil, slices.Clone(n.host), 1000
 		for p, users := range n.users {
 			trial.users[p] = users
 		}
@@ -240,7 +279,7 @@ func (n *naive) compare(t *rapid.T, l *Ledger) {
 			content += int64(n.tokens * n.spec.HeadsPerChannel)
 		}
 	}
-	if err := l.checkBlocks(users); err != nil || l.filled != content {
-		t.Fatalf("%v; %d tokens fill units, want %d", err, l.filled, content)
+	if err := l.checkBlocks(users); err != nil || l.filled != content || l.cache.up != n.up*n.tokens {
+		t.Fatalf("%v; %d tokens fill units, want %d; %d tokens came back, want %d blocks", err, l.filled, content, l.cache.up, n.up)
 	}
 }

@@ -81,7 +81,7 @@ func (s *Scheduler) latest() int {
 func (s *Scheduler) dropQueued(w *waiting) int32 {
 	s.freeGPU(w)
 	s.place.release(w.hold)
-	w.held, w.finished, w.prefix = false, 0, 0
+	w.held, w.finished = false, 0
 	s.preemptions++
 	return w.request
 }

@@ -164,6 +164,7 @@ func (s *Scheduler) Next() *Batch {
 	default:
 		s.subBatches()
 	}
+	s.ledger.swaps(&s.batch)
 	return &s.batch
 }
 

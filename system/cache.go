@@ -17,6 +17,10 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	if !c.OK() {
 		return
 	}
+	if host := cfg.Cache.HostCapacity; host > 0 {
+		c.That(s.kv.inGPUs, "cache.host_capacity", host, "0B with run.system = %s, whose keys and values are %s", s.Name, s.kv.name)
+		c.That(host <= cfg.Node.MemoryCapacity, "cache.host_capacity", host, "at most node.memory_capacity, %v", cfg.Node.MemoryCapacity)
+	}
 	unit, what := cfg.Batching.PageTokens, "batching.page_tokens"
 	if s.kv.inDIMM {
 		g, err := pim.NewGeometry(&cfg.DRAM.Spec, cfg.HeadShape())
@@ -33,9 +37,13 @@ func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger 
 	if c := &n.cfg.Cache; c.Prefix {
 		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)
 		l.KeepPrefixes(c.Block, most, c.Placement == scheduler.PlaceByPrefix)
+		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block))
 	}
 	return l
 }
+
+// hostTier says that blocks that make way on the GPUs go to the host.
+func hostTier(cfg *configs.Config) bool { return cfg.Cache.Prefix && cfg.Cache.HostCapacity > 0 }
 
 // prefixStays says that prompts attend over what a cache has of them where it is.
 func prefixStays(cfg *configs.Config) bool {
@@ -52,6 +60,7 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 		c.HitTokens += did.Hit
 		c.MissTokens += did.Miss
 		c.EvictedBlocks += did.Evicted
+		c.Offloaded += did.Down * int64(n.cfg.Model.KVBytesPerToken())
 		c.Transferred += int64(r.engine.seam().fetched)
 	}
 	if all := c.HitTokens + c.MissTokens; all > 0 {

@@ -3,12 +3,14 @@ package system
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -58,6 +60,9 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance}).Draw(t, "placement")
 	block := units.Bytes(c.Block*cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	c.Capacity = block * units.Bytes(rapid.SampledFrom([]int{1, 3, 1000, 1000}).Draw(t, "capacity"))
+	if system == "gpu-only" || system == "hbm-pim" {
+		c.HostCapacity = block * units.Bytes(rapid.SampledFrom([]int{0, 1, 4, 1000}).Draw(t, "host"))
+	}
 	cfg.Serving.Router = rapid.SampledFrom([]string{scheduler.RouteRoundRobin, scheduler.RoutePrefixAffinity}).Draw(t, "router")
 	return cfg, trace
 }
@@ -76,7 +81,7 @@ func TestCacheLaws(t *testing.T) {
 		if c := r.cache; c.HitTokens < 0 || c.Peak > int64(cfg.Cache.Capacity) || c.Peak > int64(r.kv.Capacity) {
 			t.Fatalf("%+v with %v of memory", c, r.kv.Capacity)
 		}
-		cfg.Cache.Capacity = 0
+		cfg.Cache.Capacity, cfg.Cache.HostCapacity = 0, 0
 		none := mustRun(t, mustNode(t, cfg), trace, false)
 		cfg.Cache.Prefix = false
 		if got, want := requestsOf(t, none), requestsOf(t, mustRun(t, mustNode(t, cfg), trace, false)); got != want || none.cache.HitTokens > 0 || none.cache.Peak > 0 {
@@ -111,7 +116,7 @@ func TestCacheHits(t *testing.T) {
 		want := 0
 		for i := range requests {
 			r := &requests[i]
-			*r = traces.Request{Input: rapid.IntRange(1, 4000).Draw(t, "in"), Output: rapid.IntRange(1, 3).Draw(t, "out")}
+			*r = traces.Request{Input: rapid.OneOf(rapid.IntRange(1, 4000), rapid.Map(rapid.IntRange(1, 7), func(n int) int { return n * 512 })).Draw(t, "in"), Output: rapid.IntRange(1, 3).Draw(t, "out")}
 			for range (r.Input + traces.BlockTokens - 1) / traces.BlockTokens {
 				r.Hashes = append(r.Hashes, rapid.Uint64Range(0, 1).Draw(t, "hash"))
 			}
@@ -183,8 +188,14 @@ func TestPrefixTime(t *testing.T) {
 			t.Errorf("%s: %v to the first token, the second chunk of a prompt takes %v; %+v", system, hit, chunk, r.cache)
 		}
 	}
-	hit, chunk, r := prefixTTFT(t, "l3")
-	cfg := onceIn(t, "l3")
+	hit, chunk, r := prefixTTFT(t, "rank-pim")
+	cfg := onceIn(t, "rank-pim")
+	hidden := 32 * transferTime(newNode(cfg, nil).linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
+	if got := r.busy.PCIeUp * float64(r.end); hit != chunk || math.Abs(got/float64(hidden)-1) > 1e-9 || r.cache.Transferred != int64(1024*cfg.Model.KVBytesPerToken()) {
+		t.Errorf("rank-pim: %v to the first token, the second chunk of a prompt takes %v; links are busy for %v ps, want %v; %+v", hit, chunk, got, hidden, r.cache)
+	}
+	hit, chunk, r = prefixTTFT(t, "l3")
+	cfg = onceIn(t, "l3")
 	n := mustNode(t, cfg)
 	const layers, heads, rows = 32, 8 / 4, 2 * 2
 	clock := n.clock()
@@ -193,6 +204,18 @@ func TestPrefixTime(t *testing.T) {
 	up := transferTime(n.linkShare(), bytes)
 	if more := hit - chunk; more != layers*(read+n.devices().upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
+	}
+	// Where the CPU transposes elements, it does so again. The channels carry as much as if all had been written once more.
+	cpu, first, r := prefixTTFT(t, "l3", "pim.relayout=cpu")
+	again := units.Duration(pim.CPUTranspositionClocks(&cfg.DRAM.Spec, heads*rows*512*4)) * cfg.DRAM.TCK
+	if more := cpu - first; more != hit-chunk+layers*again {
+		t.Errorf("l3 with transposition: %v more than a second chunk, want %v and %d times %v", more, hit-chunk, layers, again)
+	}
+	cold := onceIn(t, "l3", "pim.relayout=cpu", "cache.capacity=0B")
+	prompts := []traces.Request{{Input: 1024, Output: 1}, {Input: 1500, Output: 1}}
+	w := mustRun(t, mustNode(t, cold), coming(t, cold, apart(prompts)), false)
+	if got, want := r.busy.Channel*float64(r.end), w.busy.Channel*float64(w.end); math.Abs(got/want-1) > 1e-3 {
+		t.Errorf("the channels carry data for %.3f ms, want %.3f", got/1e9, want/1e9)
 	}
 }
 
@@ -218,6 +241,72 @@ func TestPrefixAtHome(t *testing.T) {
 		if c.HitTokens != prefix || c.Transferred != 0 {
 			t.Errorf("%s: %+v", system, c)
 		}
+		// Outputs of 32 query heads, and maximum and sum of the softmax of each, in FP16.
+		if got, want := b.pcieUp.Picoseconds(), float64(layers*transferTime(n.linkShare(), tokens*32*(128*2+4))); got != want {
+			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
+		}
+	}
+	n := mustNode(t, onceIn(t, "l3", "cache.prefix_attention=dimm"))
+	// On the GPUs the chunk is one without anything before it, and a merge. It is cut by the time of the ranks, too.
+	d, chunk := n.devices(), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
+	attention := d.gpu.Attention()
+	alone := d.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
+	attention = d.gpu.Attention()
+	got, merge := d.promptAttention(&attention, &chunk, 0), sumOf(d.gpu.Merge(tokens))
+	if got.time != alone.time+merge.time || merge.time == 0 {
+		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.time, alone.time, merge.time)
+	}
+	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
+	clock, head := n.clock(), n.stored.at(prefix)
+	if more := d.GPU(sub, 0) - d.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
+		t.Errorf("%v for the ranks in a prompt's time", more)
+	}
+	var g groupCost
+	d.reuse(&g, &chunk)
+	parts := int64(0)
+	for _, head := range g.heads { // between which a transfer can interrupt
+		parts += heads / 4 * head
+	}
+	if drain := n.stored.table.Alone(prefix) - n.stored.at(prefix); len(g.heads) != tokens || parts+drain != g.clocks {
+		t.Errorf("%d heads of %d clocks, %d with the last one's drain of %d", len(g.heads), parts, g.clocks, drain)
+	}
+}
+
+// TestTierTime: a prefix that made way on the GPUs and went to the host comes back in the iteration that needs it, which takes at
+// least as long as the links do for it; what makes way for it goes down at the same time.
+func TestTierTime(t *testing.T) {
+	const blocks = 40
+	requests := make([]traces.Request, 4)
+	for i := range requests {
+		requests[i] = traces.Request{Input: blocks*512 + 16, Output: 1}
+		for b := range blocks + 1 {
+			requests[i].Hashes = append(requests[i].Hashes, uint64(i%2*100+b))
+		}
+	}
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		cfg := onceIn(t, system, "cache.capacity=2560MiB", "cache.host_capacity=2560MiB") // 64 MiB a block
+		n := mustNode(t, cfg)
+		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
+		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
+		want := transferTime(n.linkShare(), bytes)
+		// The second request had the first one's prefix make way, which goes down with the third. That gets it back, and the second
+		// one's goes down, too.
+		for i, times := range map[int]units.Duration{2: 2, 3: 1} {
+			if got := r.Requests[i].FirstToken - r.Requests[i].Request.Arrival; got != times*want {
+				t.Errorf("%s: %v to the first token, the links take %d times %v", system, got, times, want)
+			}
+		}
+		if c := r.cache; c.HitTokens != 2*blocks*512 || c.Transferred != 2*int64(bytes) || c.Offloaded != 3*int64(bytes) || c.Peak != int64(bytes) {
+			t.Errorf("%s: %+v, %d bytes come back twice", system, c, bytes)
+		}
+		down, up := r.busy.PCIeDown*float64(r.end), r.busy.PCIeUp*float64(r.end)
+		if math.Abs(down/float64(3*want)-1) > 1e-9 || math.Abs(up/float64(2*want)-1) > 1e-9 {
+			t.Errorf("%s: links are busy for %.3f and %.3f ms", system, down/1e9, up/1e9)
+		}
+	}
+	none := onceIn(t, "gpu-only", "cache.capacity=2560MiB")
+	if c := mustRun(t, mustNode(t, none), coming(t, none, apart(requests)), false).cache; c.HitTokens != 0 || c.Offloaded != 0 {
+		t.Errorf("without a host: %+v", c)
 	}
 }
 
@@ -249,16 +338,18 @@ func TestPrefixAffinity(t *testing.T) {
 // TestCacheErrors: what a cache does not fit together with is said.
 func TestCacheErrors(t *testing.T) {
 	for sets, want := range map[string]string{
-		"run.system=cpu-offload":             `cache.prefix = true: expected false with run.system = cpu-offload`,
-		"policy.name=window":                 `cache.prefix = true: expected false with policy.name = window`,
-		"comm.stripe=channels":               `cache.prefix = true: expected false with comm.stripe = "channels"`,
-		"cache.block=700":                    `cache.block = 700: expected a multiple of 512, at most 1048576`,
-		"model.kv_bits=8":                    `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
-		"cache.prefix_attention=host":        `cache.prefix_attention = "host": expected`,
-		"serving.router=prefix-afinity":      `did you mean "prefix-affinity"?`,
-		"cache.capacity=-1GiB":               `cache.capacity`,
-		"cache.placement=balanced":           `did you mean "balance"?`,
-		"run.system=gpu+cpu,cache.block=512": `which has no such cache`,
+		"run.system=cpu-offload":                       `cache.prefix = true: expected false with run.system = cpu-offload`,
+		"policy.name=window":                           `cache.prefix = true: expected false with policy.name = window`,
+		"comm.stripe=channels":                         `cache.prefix = true: expected false with comm.stripe = "channels"`,
+		"cache.block=700":                              `cache.block = 700: expected a multiple of 512, at most 1048576`,
+		"model.kv_bits=8":                              `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
+		"cache.prefix_attention=host":                  `cache.prefix_attention = "host": expected`,
+		"serving.router=prefix-afinity":                `did you mean "prefix-affinity"?`,
+		"cache.capacity=-1GiB":                         `cache.capacity`,
+		"cache.placement=balanced":                     `did you mean "balance"?`,
+		"cache.host_capacity=1GiB":                     `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
+		"run.system=gpu-only,cache.host_capacity=4TiB": `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
+		"run.system=gpu+cpu,cache.block=512":           `which has no such cache`,
 	} {
 		_, err := Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -46,13 +46,14 @@ func (s GPUOnly) Check(c *input.Check) {
 type gpuOnly struct {
 	gpuSide
 	flow
+	tier tier
 }
 
 // assembleGPUOnly puts together a replica with continuous batching.
 func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *checker, stream func(uint64) *rand.Rand) assembly {
 	cfg := n.cfg
-	e := &gpuOnly{gpuSide: newGPUSide(cfg)}
-	e.flow = newFlow(&e.gpuSide, besideGPU("")[:onDevice], o, check)
+	e := &gpuOnly{gpuSide: newGPUSide(cfg), tier: n.tier()}
+	e.flow = newFlow(&e.gpuSide, e.tier.beside("", onDevice), o, check)
 	return assembly{n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
 }
 
@@ -119,6 +120,7 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
+	e.tier.swap(&e.flow, &b.Moves)
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
 		g := e.stageRuns(&b.Sub[s])

@@ -80,6 +80,7 @@ type hbmPIM struct {
 	gpuSide
 	units *gpu.ModelCost // at the GPUs' own bandwidth
 	flow
+	tier   tier
 	factor float64 // bandwidth of the units over that of the GPUs
 	reads  float64 // of keys and values by the query heads of a group
 	// alone is what the units take for all heads of one request, by its context: in small
@@ -106,12 +107,13 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	e := &hbmPIM{
 		units:   gpu.NewModelCost(&spec, &model),
 		gpuSide: newGPUSide(cfg),
+		tier:    n.tier(),
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
 	}
 	e.device, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
-	e.flow = newFlow(&e.gpuSide, besideGPU("HBM-PIM")[:onDown], o, check)
+	e.flow = newFlow(&e.gpuSide, e.tier.beside("HBM-PIM", onDown), o, check)
 	subBatches := 2
 	if h.SubBatches == SubBatchesNever {
 		subBatches = 1
@@ -187,6 +189,7 @@ func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
+	e.tier.swap(&e.flow, &b.Moves)
 	for s := range b.Sub {
 		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
 		g := e.stageRuns(&b.Sub[s])

@@ -150,7 +150,7 @@ func (n *Node) power(at energy.Place) *power {
 	p.each[ofGPUTime][drawGPU] = -t[drawGPU]
 
 	link := gpus * float64(n.linkShare()) // bytes a second
-	if n.system.Host {
+	if n.system.Host || hostTier(cfg) {
 		p.each[ofDown], p.each[ofUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
 		p.each[ofDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
 		if n.system.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {

@@ -1,0 +1,48 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
+)
+
+// tier is the host's memory behind the GPUs', where blocks of a cache of prefixes go that make way. Without one link is 0.
+type tier struct {
+	link, channels units.Bandwidth // of all the replica's GPUs in one direction, and of its memory channels
+	token          units.Bytes     // keys and values of a token in all layers
+}
+
+// tier returns that of a replica.
+func (n *Node) tier() (t tier) {
+	if cfg := n.cfg; hostTier(cfg) {
+		t.link = units.Bandwidth(cfg.Model.TensorParallel) * n.linkShare()
+		t.channels = units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
+		t.token = cfg.Model.KVBytesPerToken()
+	}
+	return t
+}
+
+// beside returns the resources of GPUs with so many first ones of besideGPU, and with the links and channels to the tier.
+func (t *tier) beside(device string, without int) []resource {
+	if t.link == 0 {
+		return besideGPU(device)[:without]
+	}
+	return besideGPU(device)
+}
+
+// swap has the next iteration move blocks between GPUs and host, layer by layer beside its work: it takes at least as long.
+func (t *tier) swap(f *flow, m *scheduler.Moves) {
+	if t.link == 0 {
+		return
+	}
+	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
+	w, rate := &f.work, min(t.link, t.channels)
+	for _, x := range []struct {
+		on   int8
+		took units.Duration
+		sum  *units.Duration
+	}{{onDown, transferTime(rate, down), &w.pcieDown}, {onUp, transferTime(rate, up), &w.pcieUp}, {onChannels, transferTime(t.channels, down+up), &w.channel}} {
+		f.hide(x.on, x.took)
+		*x.sum += x.took
+	}
+	f.side.fetched += up
+}
