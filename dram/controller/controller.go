@@ -11,11 +11,12 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Request is one access of a trace: 64 B (one burst) at a byte address, offered
+// Request is one access: one burst (64 B in DDR4) at a byte address, offered
 // to the controller from Clock on.
 type Request struct {
 	Clock   int64
 	Address uint64
+	Tag     int64 // the caller's; it comes back with the completion
 	Write   bool
 }
 
@@ -46,7 +47,14 @@ type controller struct {
 	closedPage   bool
 
 	requests []Request
-	next     int // next request to accept
+	next     int   // next request to accept
+	arrived  int64 // clock of the last of requests
+	closing  bool  // no more requests will come than are there
+	wake     int64 // next clock at which something can happen
+	done     func(Completion)
+	underway []Request // by number, with done
+	freeIDs  []int32
+	ends     []ending
 	head     entry
 	decoded  bool // head is requests[next]
 
@@ -110,8 +118,8 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 			return nil, input.Errorf("request %d at clock %d: clocks lie in 0 to %d and do not go backwards", i+1, r.Clock, int64(dram.MaxClock))
 		}
 	}
-	c.requests = requests
-	c.stats.Latency.clocks = make([]int64, 0, len(requests))
+	c.requests, c.closing = requests, true
+	c.stats.expect(requests)
 	ticks := 0
 	for t := int64(0); ; {
 		if ticks++; ticks%ticksPerCheck == 0 && ctx.Err() != nil {
@@ -129,8 +137,13 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 			t += c.skipIdlePeriods(t)
 		}
 	}
+	return c.result(), nil
+}
+
+// result returns what has happened so far.
+func (c *controller) result() *Stats {
 	c.stats.Energy = c.energy.Energy(c.stats.EndClock)
-	return &c.stats, nil
+	return &c.stats
 }
 
 // finished reports whether no request is left.
@@ -141,6 +154,10 @@ func (c *controller) finished() bool {
 // tick runs clock t and returns the next clock at which something can happen.
 func (c *controller) tick(t int64) int64 {
 	c.now = t
+	ends := int64(forever)
+	if len(c.ends) > 0 {
+		ends = c.deliver(t)
+	}
 	forced := c.refresh.forced
 	refreshWake := c.refresh.fallDue(t)
 	if c.refresh.forced != forced {
@@ -170,7 +187,7 @@ func (c *controller) tick(t int64) int64 {
 	if moved || accepted || issued {
 		return t + 1
 	}
-	return min(max(c.ready, t+1), refreshWake, c.arrival(t))
+	return min(max(c.ready, t+1), refreshWake, c.arrival(t), ends)
 }
 
 // arrival returns the clock of the next request to come, forever if it has

@@ -376,7 +376,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				c.requests = requests
+				c.requests, c.closing = requests, true
 				for clock := int64(0); !c.finished(); clock++ {
 					c.ready = min(c.ready, clock)
 					for rank := range ranks {

@@ -17,7 +17,8 @@ func (c *controller) accept(t int64) bool {
 	if q.full() {
 		return false
 	}
-	e.accepted = t
+	r := &c.requests[c.next]
+	e.accepted, e.arrived, e.id = t, r.Clock, c.keep(r)
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
@@ -31,9 +32,10 @@ func (c *controller) accept(t int64) bool {
 			c.stats.MergedWrites++
 		} else {
 			c.stats.ForwardedReads++
-			c.stats.Latency.add(1)
+			c.readEnds(t, e.arrived, t+1)
 			c.stats.EndClock = max(c.stats.EndClock, t+1)
 		}
+		c.end(ending{t + 1, t, e.id})
 	case e.write:
 		c.pendingWrites[slot]++
 		q.entries = append(q.entries, *e)
@@ -41,7 +43,7 @@ func (c *controller) accept(t int64) bool {
 		if c.pendingReads[slot] > 0 {
 			if first := c.findPending(e, false); first != nil {
 				c.stats.MergedReads++
-				c.wait(first, e.accepted)
+				c.wait(first, e)
 				return true
 			}
 		}
@@ -73,8 +75,8 @@ func (c *controller) findPending(e *entry, write bool) *entry {
 	return c.reads.find(e, false)
 }
 
-// wait lets a read accepted at the given clock finish with first.
-func (c *controller) wait(first *entry, accepted int64) {
+// wait lets read e finish with first.
+func (c *controller) wait(first, e *entry) {
 	i := c.freeChain
 	if i < 0 {
 		i = int32(len(c.chain))
@@ -82,7 +84,7 @@ func (c *controller) wait(first *entry, accepted int64) {
 	} else {
 		c.freeChain = c.chain[i].next
 	}
-	c.chain[i] = waiting{accepted, first.merged}
+	c.chain[i] = waiting{e.accepted, e.arrived, e.id, first.merged}
 	first.merged = i
 }
 
@@ -125,7 +127,7 @@ func (c *controller) startDrain() {
 	switch {
 	case n >= c.policy.DrainHigh:
 		c.draining = n - c.policy.DrainLow
-	case noReads && c.next == len(c.requests), noReads && c.queued == 0 && n > c.policy.DrainIdle:
+	case noReads && c.closing && c.next == len(c.requests), noReads && c.queued == 0 && n > c.policy.DrainIdle:
 		c.draining = n
 	case c.starves(&c.writes):
 		c.draining = 1

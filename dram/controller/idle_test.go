@@ -21,7 +21,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 		clock := int64(0)
 		for i := range requests {
 			clock += rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, 2_000_000)).Draw(t, "gap")
-			requests[i] = Request{clock, rapid.Uint64Range(0, 1<<33).Draw(t, "address"), rapid.Bool().Draw(t, "write")}
+			requests[i] = Request{Clock: clock, Address: rapid.Uint64Range(0, 1<<33).Draw(t, "address"), Write: rapid.Bool().Draw(t, "write")}
 		}
 		m, err := s.Mapping()
 		if err != nil {

@@ -92,7 +92,7 @@ func drawTrace(t *rapid.T, n int) []Request {
 		case "sparse":
 			clock += rapid.Int64Range(0, 30_000).Draw(t, "gap")
 		}
-		requests[i] = Request{clock, address, rapid.IntRange(0, 3).Draw(t, "write") < writes}
+		requests[i] = Request{Clock: clock, Address: address, Write: rapid.IntRange(0, 3).Draw(t, "write") < writes}
 	}
 	return requests
 }

@@ -3,10 +3,12 @@ package controller
 // entry is one request in a queue.
 type entry struct {
 	accepted int64 // clock of acceptance, unique: one request a clock
+	arrived  int64
 	row      int32
 	column   int32
 	merged   int32 // first read that waits for the same burst, index in Controller.chain, or -1
 	bank     int32 // over all ranks
+	id       int32 // see controller.keep
 	write    bool
 }
 
@@ -102,6 +104,6 @@ type bankQueue struct {
 
 // waiting is a read that was merged into a pending one.
 type waiting struct {
-	accepted int64
-	next     int32
+	accepted, arrived int64
+	id, next          int32
 }

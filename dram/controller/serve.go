@@ -56,17 +56,26 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	b.hits++
 	end := t + int64(latency+c.spec.BurstClocks())
 	c.stats.EndClock = max(c.stats.EndClock, end)
+	c.end(ending{end, e.accepted, e.id})
 	if e.write {
 		c.pendingWrites[e.slot()]--
+		c.stats.WriteLatency.add(end - e.accepted)
 		return
 	}
 	c.pendingReads[e.slot()]--
-	c.stats.Latency.add(end - e.accepted)
+	c.readEnds(e.accepted, e.arrived, end)
 	for w := e.merged; w >= 0; {
 		node := &c.chain[w]
-		c.stats.Latency.add(end - node.accepted)
+		c.readEnds(node.accepted, node.arrived, end)
+		c.end(ending{end, node.accepted, node.id})
 		w, node.next, c.freeChain = node.next, c.freeChain, w
 	}
+}
+
+// readEnds counts the latencies of a read.
+func (c *controller) readEnds(accepted, arrived, end int64) {
+	c.stats.Latency.add(end - accepted)
+	c.stats.ArrivalLatency.add(end - arrived)
 }
 
 // wants reports whether a queued request hits row.

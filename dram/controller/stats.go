@@ -2,6 +2,7 @@ package controller
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/l3sim/l3sim/dram"
@@ -15,9 +16,11 @@ type Stats struct {
 	ForwardedReads   int64 // reads that took their data from a pending write
 	WrappedAddresses int64 // addresses beyond the capacity
 	commands         [dram.Commands]int64
-	RowHits          int64 // column accesses that did not follow their own ACT
-	EndClock         int64 // end of the last data burst
-	Latency          Latencies
+	RowHits          int64     // column accesses that did not follow their own ACT
+	EndClock         int64     // end of the last data burst
+	Latency          Latencies // of reads, from acceptance to the end of the data
+	ArrivalLatency   Latencies // of reads, from the request's clock on: with the time before a full queue
+	WriteLatency     Latencies // of writes that moved, from acceptance to the end of the data
 	Energy           dram.Energy
 }
 
@@ -42,15 +45,54 @@ func (s *Stats) add(o *Stats) {
 	}
 	s.RowHits += o.RowHits
 	s.EndClock = max(s.EndClock, o.EndClock)
-	s.Latency.clocks = append(s.Latency.clocks, o.Latency.clocks...)
+	s.Latency.join(&o.Latency)
+	s.ArrivalLatency.join(&o.ArrivalLatency)
+	s.WriteLatency.join(&o.WriteLatency)
 	s.Energy = s.Energy.Plus(o.Energy)
 }
 
-// Latencies is the read latencies in clocks, from acceptance to the end of the data.
+// expect makes room for the latencies of requests.
+func (s *Stats) expect(requests []Request) {
+	reads := 0
+	for i := range requests {
+		if !requests[i].Write {
+			reads++
+		}
+	}
+	s.Latency.clocks, s.ArrivalLatency.clocks = make([]int64, 0, reads), make([]int64, 0, reads)
+	s.WriteLatency.clocks = make([]int64, 0, len(requests)-reads)
+}
+
+// Latencies is a list of latencies in clocks.
 type Latencies struct{ clocks []int64 }
 
 // add counts one latency.
 func (l *Latencies) add(clocks int64) { l.clocks = append(l.clocks, clocks) }
+
+// join adds those of o.
+func (l *Latencies) join(o *Latencies) { l.clocks = append(l.clocks, o.clocks...) }
+
+// Count returns how many there are.
+func (l *Latencies) Count() int { return len(l.clocks) }
+
+// Bin is how many latencies are at least Low and below twice that, or below 1 where Low is 0.
+type Bin struct{ Low, Count int64 }
+
+// Histogram returns the latencies by powers of two, from the first bin that is not empty to the last.
+func (l *Latencies) Histogram() []Bin {
+	var counts [65]int64
+	low, high := len(counts), -1
+	for _, c := range l.clocks {
+		i := bits.Len64(uint64(c))
+		counts[i]++
+		low, high = min(low, i), max(high, i)
+	}
+	var bins []Bin
+	for i := low; i <= high; i++ {
+		bins = append(bins, Bin{1 << i >> 1, counts[i]})
+	}
+	return bins
+}
 
 // Mean returns the mean, 0 over nothing.
 func (l *Latencies) Mean() float64 {

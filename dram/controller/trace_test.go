@@ -15,11 +15,11 @@ func TestReadTrace(t *testing.T) {
 		text string
 		want []Request
 	}{
-		{"0x1f40 READ 0\n0xFFFFFFFFFFFFFFFF WRITE 200\n", []Request{{0, 0x1f40, false}, {200, 1<<64 - 1, true}}},
-		{"LD 0x40\r\nST 128\r\n", []Request{{0, 0x40, false}, {0, 128, true}}},
-		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{7, 64, false}}},
-		{"0x0 READ 1", []Request{{1, 0, false}}},
-		{"0x0 READ 000000000000000001", []Request{{1, 0, false}}},
+		{"0x1f40 READ 0\n0xFFFFFFFFFFFFFFFF WRITE 200\n", []Request{{Clock: 0, Address: 0x1f40, Write: false}, {Clock: 200, Address: 1<<64 - 1, Write: true}}},
+		{"LD 0x40\r\nST 128\r\n", []Request{{Clock: 0, Address: 0x40, Write: false}, {Clock: 0, Address: 128, Write: true}}},
+		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{Clock: 7, Address: 64, Write: false}}},
+		{"0x0 READ 1", []Request{{Clock: 1, Address: 0, Write: false}}},
+		{"0x0 READ 000000000000000001", []Request{{Clock: 1, Address: 0, Write: false}}},
 		{"", nil},
 	} {
 		for _, data := range [][]byte{[]byte(c.text), zipped(t, c.text)} {
