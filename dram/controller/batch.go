@@ -1,6 +1,10 @@
 package controller
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/l3sim/l3sim/dram"
+)
 
 // batch moves reads and writes in runs, and those of a run by rank, since each turn of the data bus
 // costs clocks that no burst can have: read to write 8 beyond the burst, write to read of one
@@ -15,35 +19,50 @@ import "math/bits"
 //
 // A request older than the policy's bound on age goes before the rank's, and a run as old as that
 // ends for one of the other direction.
-var batch = scheduler{name: "batch", pick: (*controller).pickBatch, eitherRow: true}
+var batch = scheduler{name: "batch", pick: func(c *controller, t int64) choice { return c.eachBus(t, c.pickBatch) }, eitherRow: true}
 
 // runBanks is how many banks of a run's direction must have their row open for the bus to wait for
 // one of them. With fewer the run is at its end: the other direction goes on, and meanwhile
 // rows open for the next run. Our choice: 3 to 6 give the same within 1% on the reference traces.
 const runBanks = 4
 
-// bus is what had the data bus last.
+// bus is the data bus of a pseudo-channel, and what had it last.
 type bus struct {
-	need  need  // needRead or needWrite
-	rank  int   // of the last burst
-	since int64 // first column access of the run
-	over  bool  // the run has gone on for long enough: the other direction is next
+	index      int
+	first, end int   // its ranks
+	need       need  // needRead or needWrite
+	rank       int   // of the last burst
+	since      int64 // first column access of the run
+	over       bool  // the run has gone on for long enough: the other direction is next
 }
 
-func (c *controller) pickBatch(t int64) choice {
-	run, other := c.bus.need, c.bus.need^1
-	over := c.bus.over && c.waits(other)
+// newBuses returns the data buses of a channel.
+func newBuses(spec *dram.Spec, ranks int) []bus {
+	list := make([]bus, spec.Rules().PseudoChannels)
+	each := ranks / len(list)
+	for i := range list {
+		list[i] = bus{index: i, first: i * each, end: (i + 1) * each, rank: i * each}
+	}
+	return list
+}
+
+// busOf returns the data bus of a rank.
+func (c *controller) busOf(rank int) int { return rank / c.buses[0].end }
+
+func (c *controller) pickBatch(b *bus, t int64) choice {
+	run, other := b.need, b.need^1
+	over := b.over && c.waits(b, other)
 	if over {
 		run, other = other, run
 	}
-	column, banks := c.runColumn(run, t)
-	if banks == 0 && !over && !c.holds(run, t) {
-		column, banks = c.runColumn(other, t)
+	column, banks := c.runColumn(b, run, t)
+	if banks == 0 && !over && !c.holds(b, run, t) {
+		column, banks = c.runColumn(b, other, t)
 	}
 	if banks < 2 {
-		row, _, _ := c.oldestReady(needReadRow+run, -1, t)
+		row, _, _ := c.oldestReady(needReadRow+run, b, t)
 		if row.age == forever {
-			row, _, _ = c.oldestReady(needReadRow+other, -1, t)
+			row, _, _ = c.oldestReady(needReadRow+other, b, t)
 		}
 		if row.age < forever {
 			return row
@@ -52,14 +71,14 @@ func (c *controller) pickBatch(t int64) choice {
 	if banks > 0 {
 		return column
 	}
-	return c.oldestClose(t)
+	return c.oldestClose(b, t)
 }
 
 // runColumn returns a ready column access of n and how many are ready: the oldest of the rank that
 // had the bus last, or the oldest of all if no rank's has waited beyond the bound.
-func (c *controller) runColumn(n need, t int64) (choice, int) {
-	best, ofRank, banks := c.oldestReady(n, c.bus.rank, t)
-	if ofRank.age < forever && t-best.age <= int64(c.policy.AgeBound) {
+func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
+	best, ofRank, banks := c.oldestReady(n, b, t)
+	if ofRank.age < forever && t-best.age <= c.ageBound {
 		return ofRank, banks
 	}
 	return best, banks
@@ -67,19 +86,19 @@ func (c *controller) runColumn(n need, t int64) (choice, int) {
 
 // moved notes that a column access of need n issues at t for a bank of rank.
 func (c *controller) moved(n need, rank int, t int64) {
-	b := &c.bus
+	b := &c.buses[c.busOf(rank)]
 	if n != b.need {
 		b.need, b.since = n, t
 	}
 	b.rank = rank
-	b.over = t-b.since > int64(c.policy.AgeBound) && c.overdue(n^1, t)
+	b.over = t-b.since > c.ageBound && c.overdue(b, n^1, t)
 }
 
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
-func (c *controller) overdue(n need, t int64) bool {
-	for rank, m := range c.needs[n].banks {
-		for ; m != 0; m &= m - 1 {
-			if t-c.needs[n].ages[rank*c.banksPerRank+bits.TrailingZeros64(m)] > int64(c.policy.AgeBound) {
+func (c *controller) overdue(b *bus, n need, t int64) bool {
+	for rank := b.first; rank < b.end; rank++ {
+		for m := c.needs[n].banks[rank]; m != 0; m &= m - 1 {
+			if t-c.needs[n].ages[rank*c.banksPerRank+bits.TrailingZeros64(m)] > c.ageBound {
 				return true
 			}
 		}
@@ -87,10 +106,10 @@ func (c *controller) overdue(n need, t int64) bool {
 	return false
 }
 
-// waits reports whether any bank of a rank that accepts commands waits for n.
-func (c *controller) waits(n need) bool {
-	for rank, m := range c.needs[n].banks {
-		if m != 0 && c.refresh.forced>>rank&1 == 0 {
+// waits reports whether any bank that accepts commands waits for n.
+func (c *controller) waits(b *bus, n need) bool {
+	for rank := b.first; rank < b.end; rank++ {
+		if c.needs[n].banks[rank]&^c.refresh.blocked[rank] != 0 {
 			return true
 		}
 	}
@@ -99,18 +118,16 @@ func (c *controller) waits(n need) bool {
 
 // holds reports whether the bus waits for a column access of n: enough banks have one, and the first may issue
 // within tCCD_L, after which even those of one bank group go on. If it does, c.ready is at most that clock.
-func (c *controller) holds(n need, t int64) bool {
+func (c *controller) holds(b *bus, n need, t int64) bool {
 	banks, first := 0, int64(forever)
-	for rank, m := range c.needs[n].banks {
-		if c.refresh.forced>>rank&1 != 0 {
-			continue
-		}
+	for rank := b.first; rank < b.end; rank++ {
+		m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]
 		banks += bits.OnesCount64(m)
 		for ; m != 0; m &= m - 1 {
 			first = min(first, c.earliest(n, rank*c.banksPerRank+bits.TrailingZeros64(m)))
 		}
 	}
-	if banks < runBanks || first > t+int64(c.spec.TCCDL) {
+	if banks < runBanks || first > t+c.holdSteps {
 		return false
 	}
 	c.ready = min(c.ready, first)

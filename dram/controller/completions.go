@@ -42,7 +42,7 @@ func (c *controller) deliver(t int64) int64 {
 		e := c.ends[n]
 		r := c.underway[e.id]
 		c.freeIDs = append(c.freeIDs, e.id)
-		c.done(Completion{r, e.accepted, e.end})
+		c.done(Completion{r, e.accepted / c.steps, c.clocks(e.end)})
 	}
 	c.ends = c.ends[:copy(c.ends, c.ends[n:])]
 	if len(c.ends) == 0 {

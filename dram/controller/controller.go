@@ -39,12 +39,23 @@ type controller struct {
 	energy                           *dram.EnergyMeter
 	log                              *check.LogWriter // may be nil
 
-	skipIdle     bool // idle refresh periods pass at once; a log needs each
-	banksPerRank int
-	groupShift   int // log2 of the banks of a bank group
-	places       []place
-	scheduler    *scheduler
-	closedPage   bool
+	skipIdle          bool // idle refresh periods pass at once; a log needs each
+	banksPerRank      int
+	groupShift        int // log2 of the banks of a bank group
+	places            []place
+	scheduler         *scheduler
+	closedPage        bool
+	steps             int64 // of a clock; the controller counts steps, requests and results clocks
+	ageBound          int64
+	readEnd, writeEnd int64 // from the command to the end of its data
+	holdSteps         int64 // see batch
+	simpleBus         bool  // the command bus takes any command at any step
+	commandBuses      dram.CommandBuses
+	pseudoPrecharge   bool // PREA closes all ranks of a pseudo-channel
+	hasSync           bool
+	sync              dram.Command // starts the data clock
+	synced            choice       // column access whose data clock is being started
+	syncedAt          int64
 
 	requests []Request
 	next     int   // next request to accept
@@ -71,9 +82,11 @@ type controller struct {
 	stuck         bool // no entry can move until a queue changes
 	ready         int64
 	lastServed    int
-	bus           bus
+	buses         []bus
+	nextBus       int // whose turn is first
 	now           int64
 
+	endStep   int64
 	needs     [needs]needState
 	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
@@ -86,12 +99,14 @@ type controller struct {
 func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
-		state: dram.NewState(spec, ranks, dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR, dram.REF), energy: dram.NewEnergyMeter(spec, ranks),
+		state: dram.NewState(spec, ranks, asked(spec.Rules())...), energy: dram.NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), scheduler: findScheduler(policy.Scheduler), closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
-		freeChain: -1, lastServed: -1,
-		openBanks: make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
+		freeChain: -1, lastServed: -1, steps: spec.Steps(1), ageBound: spec.Steps(policy.AgeBound), holdSteps: spec.Steps(spec.TCCDL),
+		simpleBus: simpleBuses(spec.Rules()), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
+		pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
+		openBanks:       make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
 	}
 	for i := range c.banks {
 		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
@@ -100,6 +115,8 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.rows = c.state.Rows()
 	c.needs = newNeedStates(spec, ranks)
 	c.refresh = newRefreshState(spec, policy, ranks)
+	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
+	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c
 }
 
@@ -142,43 +159,38 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 
 // result returns what has happened so far.
 func (c *controller) result() *Stats {
-	c.stats.Energy = c.energy.Energy(c.stats.EndClock)
+	c.stats.EndClock = c.clocks(c.endStep)
+	c.stats.Energy = c.energy.Energy(c.endStep)
 	return &c.stats
+}
+
+// clocks returns steps in clocks, a clock that has begun as a whole one.
+func (c *controller) clocks(steps int64) int64 {
+	if c.steps == 1 {
+		return steps
+	}
+	return (steps + c.steps - 1) / c.steps
 }
 
 // finished reports whether no request is left.
 func (c *controller) finished() bool {
-	return c.next == len(c.requests) && c.queued == 0 && len(c.reads.entries) == 0 && len(c.writes.entries) == 0
+	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0
 }
 
-// tick runs clock t and returns the next clock at which something can happen.
+// tick runs step t and returns the next step at which something can happen.
 func (c *controller) tick(t int64) int64 {
 	c.now = t
 	ends := int64(forever)
 	if len(c.ends) > 0 {
 		ends = c.deliver(t)
 	}
-	forced := c.refresh.forced
+	forced := len(c.refresh.forced)
 	refreshWake := c.refresh.fallDue(t)
-	if c.refresh.forced != forced {
-		c.ready = min(c.ready, t) // what waited for the rank's oldest request may go on
+	if len(c.refresh.forced) != forced {
+		c.ready = min(c.ready, t) // a run that waited for one of these banks goes on without
 	}
-	issued := false
-	if c.refresh.forced != 0 {
-		var wake int64
-		if issued, wake = c.forcedRefresh(t); wake < refreshWake {
-			refreshWake = wake
-		}
-	}
-	if !issued && t >= c.ready {
-		issued = c.schedule(t)
-	}
-	if !issued && c.refresh.idleRanks {
-		var wake int64
-		if issued, wake = c.idleRefresh(t); wake < refreshWake {
-			refreshWake = wake
-		}
-	}
+	issued, wake := c.commands(t)
+	refreshWake = min(refreshWake, wake)
 	moved := c.transfer(t)
 	accepted := c.accept(t)
 	if issued {
@@ -190,11 +202,44 @@ func (c *controller) tick(t int64) int64 {
 	return min(max(c.ready, t+1), refreshWake, c.arrival(t), ends)
 }
 
-// arrival returns the clock of the next request to come, forever if it has
+// commands issues what may issue at t: one command, or one on each bus. If none does, wake is the first
+// step at which a refresh may go on.
+func (c *controller) commands(t int64) (issued bool, wake int64) {
+	wake = forever
+	if c.synced.age < forever && t >= c.syncedAt {
+		p := c.synced
+		c.synced = nothing
+		c.serve(p, t)
+		issued = true
+	}
+	if len(c.refresh.forced) > 0 && !issued {
+		issued, wake = c.forcedRefresh(t)
+	}
+	for range c.spec.Rules().Buses {
+		if issued && c.simpleBus || t < c.ready || c.synced.age < forever {
+			break
+		}
+		if !c.schedule(t) {
+			break
+		}
+		issued = true
+	}
+	if !issued && c.refresh.idleUnits {
+		var idle int64
+		issued, idle = c.idleRefresh(t)
+		wake = min(wake, idle)
+	}
+	if c.synced.age < forever {
+		wake = min(wake, c.syncedAt)
+	}
+	return issued, wake
+}
+
+// arrival returns the step of the next request to come, forever if it has
 // come and waits for a queue.
 func (c *controller) arrival(t int64) int64 {
-	if c.next < len(c.requests) && c.requests[c.next].Clock > t {
-		return c.requests[c.next].Clock
+	if c.next < len(c.requests) && c.requests[c.next].Clock*c.steps > t {
+		return c.requests[c.next].Clock * c.steps
 	}
 	return forever
 }
@@ -219,6 +264,9 @@ func places(spec *dram.Spec, ranks int) []place {
 // issue records a command everywhere.
 func (c *controller) issue(cmd dram.Command, a dram.Address, t int64) {
 	c.state.Issue(cmd, a, t)
+	if !c.simpleBus {
+		c.commandBuses.Take(cmd, t)
+	}
 	c.energy.Record(cmd, a, t)
 	c.stats.commands[cmd]++
 	if c.log != nil {

@@ -5,13 +5,13 @@ package controller
 // a lone column access: where column accesses do not queue for the data bus,
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
-var frFCFS = scheduler{name: "fr-fcfs", pick: (*controller).pickOldest}
+var frFCFS = scheduler{name: "fr-fcfs", pick: func(c *controller, t int64) choice { return c.eachBus(t, c.pickOldest) }}
 
-func (c *controller) pickOldest(t int64) choice {
-	column, _, reads := c.oldestReady(needRead, -1, t)
-	write, _, writes := c.oldestReady(needWrite, -1, t)
+func (c *controller) pickOldest(b *bus, t int64) choice {
+	column, _, reads := c.oldestReady(needRead, b, t)
+	write, _, writes := c.oldestReady(needWrite, b, t)
 	if lone := reads+writes < 2 || reads == 1 && writes == 1 && column.bank == write.bank; lone {
-		if row := c.oldestRow(t); row.age < forever {
+		if row := c.oldestRow(b, t); row.age < forever {
 			return row
 		}
 	}
@@ -21,5 +21,5 @@ func (c *controller) pickOldest(t int64) choice {
 	if column.age < forever {
 		return column
 	}
-	return c.oldestClose(t)
+	return c.oldestClose(b, t)
 }

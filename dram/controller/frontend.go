@@ -3,7 +3,7 @@ package controller
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
-	if c.next == len(c.requests) || c.requests[c.next].Clock > t {
+	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > t {
 		return false
 	}
 	if !c.decoded {
@@ -18,7 +18,7 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	r := &c.requests[c.next]
-	e.accepted, e.arrived, e.id = t, r.Clock, c.keep(r)
+	e.accepted, e.arrived, e.id = t, r.Clock*c.steps, c.keep(r)
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
@@ -32,10 +32,10 @@ func (c *controller) accept(t int64) bool {
 			c.stats.MergedWrites++
 		} else {
 			c.stats.ForwardedReads++
-			c.readEnds(t, e.arrived, t+1)
-			c.stats.EndClock = max(c.stats.EndClock, t+1)
+			c.readEnds(t, e.arrived, t+c.steps)
+			c.endStep = max(c.endStep, t+c.steps)
 		}
-		c.end(ending{t + 1, t, e.id})
+		c.end(ending{t + c.steps, t, e.id})
 	case e.write:
 		c.pendingWrites[slot]++
 		q.entries = append(q.entries, *e)

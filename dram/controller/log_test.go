@@ -14,22 +14,23 @@ import (
 func TestOwnLogs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
-		ddr4, err := dram.LookupStandard("ddr4")
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec, err := ddr4.Part(rapid.SampledFrom(ddr4.PartNames()).Draw(t, "spec"))
+		spec, err := dram.LookupSpec(rapid.SampledFrom(dram.SpecNames()).Draw(t, "spec"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.Spec = spec
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
 		s.Policy.AgeBound = rapid.SampledFrom([]int{200, 2000, 10_000}).Draw(t, "age bound")
-		s.Policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
-		s.Policy.RefreshPullIn = rapid.IntRange(0, 8).Draw(t, "pull in")
+		table := spec.Rules()
+		if len(table.Refreshes) > 1 && rapid.Bool().Draw(t, "refresh of banks") {
+			s.Policy.Refresh = "bank"
+		} else {
+			s.Policy.RefreshPostpone = rapid.IntRange(0, table.Postpone).Draw(t, "postpone")
+			s.Policy.RefreshPullIn = rapid.IntRange(0, table.PullIn).Draw(t, "pull in")
+		}
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
 		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
-		s.Ranks = rapid.IntRange(1, 4).Draw(t, "ranks")
+		s.Ranks = table.PseudoChannels * rapid.IntRange(1, 4).Draw(t, "ranks")
 		requests := drawTrace(t, 300)
 		var b bytes.Buffer
 		log := check.NewLogWriter(&b, check.LogHeader{Spec: spec, Ranks: s.Ranks})

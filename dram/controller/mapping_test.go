@@ -55,7 +55,8 @@ func TestMappingIsOneToOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		address := rapid.Uint64Range(0, m.Capacity()/64-1).Draw(t, "burst") * 64
+		burst := uint64(spec.BurstBytes())
+		address := rapid.Uint64Range(0, m.Capacity()/burst-1).Draw(t, "burst") * burst
 		channel, a, wrapped := m.decode(address)
 		if back := m.Encode(channel, a); back != address || wrapped {
 			t.Fatalf("%s: %#x is %d, %+v (wrapped %v), which is %#x", text, address, channel, a, wrapped, back)

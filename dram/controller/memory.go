@@ -18,6 +18,7 @@ type Completion struct {
 type Memory struct {
 	mapping  *Mapping
 	channels []*controller
+	steps    int64 // of a clock
 	now      int64 // all earlier clocks are over
 }
 
@@ -32,7 +33,7 @@ func (s *Setup) Open(done func(Completion), logs []*check.LogWriter) (*Memory, e
 	if err != nil {
 		return nil, err
 	}
-	m := &Memory{mapping: mapping}
+	m := &Memory{mapping: mapping, steps: s.Spec.Steps(1)}
 	for i := range s.Channels {
 		var log *check.LogWriter
 		if logs != nil {
@@ -58,7 +59,7 @@ func (m *Memory) Enqueue(r Request) error {
 	}
 	c.requests = append(c.requests, r)
 	c.arrived = r.Clock
-	c.wake = min(c.wake, r.Clock)
+	c.wake = min(c.wake, r.Clock*c.steps)
 	return nil
 }
 
@@ -71,7 +72,10 @@ func (m *Memory) Next() int64 {
 	for _, c := range m.channels {
 		next = min(next, c.wake)
 	}
-	return max(next, m.now)
+	if next == forever {
+		return next
+	}
+	return max(next/m.steps, m.now)
 }
 
 // Advance runs all clocks before until, which may lie in the past.
@@ -85,10 +89,10 @@ func (m *Memory) Advance(until int64) {
 				first = c
 			}
 		}
-		if first.wake >= until {
+		if first.wake/m.steps >= until {
 			break
 		}
-		m.now = first.wake
+		m.now = max(m.now, first.wake/m.steps)
 		first.wake = first.tick(first.wake)
 		if first.skipIdle {
 			first.wake += first.skipIdlePeriods(first.wake)
@@ -113,7 +117,7 @@ func (m *Memory) Drain() (*Stats, error) {
 	for _, c := range m.channels {
 		c.closing = true
 		c.stuck = false
-		c.wake = min(c.wake, m.now)
+		c.wake = min(c.wake, m.now*c.steps)
 	}
 	for !m.Idle() {
 		next := m.Next()

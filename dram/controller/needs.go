@@ -22,16 +22,16 @@ var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dra
 type needState struct {
 	banks []uint64 // by rank
 	ages  []int64  // by bank over all ranks: when the request that it is for was accepted
-	// wakes are clocks, by rank, before which no bank is ready: constraints only ever move on. Wake
-	// is not later than any of them.
+	// wakes are steps, by rank, before which no bank is ready: constraints only ever move on. wake is
+	// not later than any of its data bus.
 	wakes []int64
-	wake  int64
+	wake  []int64 // by data bus
 }
 
 // newNeedStates returns the empty needs of a channel.
 func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 	for n := range list {
-		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks()), wakes: make([]int64, ranks)}
+		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks()), wakes: make([]int64, ranks), wake: make([]int64, spec.Rules().PseudoChannels)}
 	}
 	return list
 }
@@ -39,7 +39,7 @@ func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 // rescan forgets when the banks of a rank become ready.
 func (c *controller) rescan(rank int) {
 	for n := range c.needs {
-		c.needs[n].wakes[rank], c.needs[n].wake = 0, 0
+		c.needs[n].wakes[rank], c.needs[n].wake[c.busOf(rank)] = 0, 0
 	}
 }
 
@@ -102,7 +102,7 @@ func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
 }
 
 // old reports whether an entry has waited for longer than others may go before it.
-func (c *controller) old(e *entry) bool { return c.now-e.accepted > int64(c.policy.AgeBound) }
+func (c *controller) old(e *entry) bool { return c.now-e.accepted > c.ageBound }
 
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
@@ -110,7 +110,8 @@ func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	state, at := &c.needs[n], c.earliest(n, bank)
 	state.banks[rank] |= c.places[bank].bit
 	state.wakes[rank] = min(state.wakes[rank], at)
-	state.wake = min(state.wake, at)
+	wake := &state.wake[c.busOf(rank)]
+	*wake = min(*wake, at)
 	state.ages[bank] = c.banks[bank].entries[i].accepted
 	return at
 }

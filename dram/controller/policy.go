@@ -35,6 +35,9 @@ type Policy struct {
 	// AgeBound is the clocks after which a request goes before those that would gain
 	// bandwidth: hits of its bank's open row, the run's direction, the rank that has the bus.
 	AgeBound int `toml:"age_bound"`
+	// Refresh is "all" (all banks of a rank at once, REF) or "bank" (the standard's refresh of fewer banks, REFsb or
+	// REFpb, so that the others go on).
+	Refresh string `toml:"refresh"`
 	// RefreshPostpone is how many REFs of a rank may be owed while it has other
 	// work. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
 	// (JESD79-4, "Refresh Command").
@@ -57,17 +60,17 @@ var policies = []struct {
 	{"default", Policy{
 		Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
-		RowHitLimit: never, AgeBound: 5000, RefreshClose: "all",
+		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
 	}},
 	{"fr-fcfs", Policy{
 		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
-		RowHitLimit: never, AgeBound: 5000, RefreshClose: "all",
+		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
 	}},
 	{"dramsim3", Policy{
 		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
-		RowHitLimit: 4, AgeBound: never, RefreshClose: "each",
+		RowHitLimit: 4, AgeBound: never, Refresh: "all", RefreshClose: "each",
 	}},
 }
 
@@ -96,6 +99,8 @@ func PolicyNames() []string {
 func (p *Policy) Check(c *input.Check) {
 	input.OneOf(c, "scheduler", p.Scheduler, schedulerNames()...)
 	input.OneOf(c, "page", p.Page, "open", "closed")
+	input.OneOf(c, "refresh", p.Refresh, "all", "bank")
+	c.That(p.Refresh == "all" || p.RefreshPostpone+p.RefreshPullIn == 0, "refresh", p.Refresh, "all, with refresh_postpone = %d and refresh_pull_in = %d", p.RefreshPostpone, p.RefreshPullIn)
 	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
 	input.Within(c, "read_queue", p.ReadQueue, 1, 4096)
 	input.Within(c, "write_buffer", p.WriteBuffer, 1, 4096)

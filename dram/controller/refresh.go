@@ -2,70 +2,132 @@ package controller
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 )
 
-// refreshState keeps the refreshes of all ranks of a channel: one REF a rank
-// falls due every tREFI, the ranks staggered by tREFI over their number. A
-// rank's debt is the REFs fallen due less those issued.
+// refreshState keeps the refreshes of a channel by units, the banks that one command refreshes: a
+// rank's, all of a pseudo-channel's, the same bank of every bank group, a bank or a pair. One
+// refresh a unit falls due every tREFI, the units staggered by tREFI over their number. A
+// unit's debt is the refreshes fallen due less those issued.
 type refreshState struct {
+	command   dram.Command
 	interval  int64
 	postpone  int
 	pullIn    int
-	margin    int64  // clocks in which a forced rank surely has begun its REF
-	forced    uint64 // ranks that accept no other command until they are refreshed
-	idleRanks bool   // idle ranks refresh before they must
+	most      int   // that may be owed
+	margin    int64 // steps in which a forced unit surely has begun its refresh
+	forced    []int // units that accept no other command until they are refreshed, in order
+	idleUnits bool  // idle units refresh before they must
 	nextDue   int64
-	ranks     []rankRefresh
+	units     []refreshUnit
+	unitOf    []int    // by rank: its first unit
+	blocked   []uint64 // by rank: banks of forced units
 	closeAll  bool
-	patience  int64 // clocks without work after which a rank counts as idle
+	patience  int64 // steps without work after which a unit counts as idle
 }
 
-// rankRefresh is the refresh of one rank.
-type rankRefresh struct {
-	due  int64 // clock at which the next REF falls due
-	debt int
-	idle int64 // clock of the last command for a request
+// refreshUnit is the refresh of the banks of one command.
+type refreshUnit struct {
+	address    dram.Address
+	first, end int    // ranks
+	banks      uint64 // of each of them
+	whole      bool   // these are all their banks
+	due        int64  // step at which the next refresh falls due
+	debt       int
+	idle       int64 // step of the last command for a request
+	forced     bool
 }
 
 func newRefreshState(spec *dram.Spec, policy *Policy, ranks int) refreshState {
+	table := spec.Rules()
 	r := refreshState{
-		interval: int64(spec.TREFI), postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn,
+		command: table.Refreshes[0].Command, postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn, most: table.Postpone,
+		interval: spec.Steps(spec.TREFI), patience: spec.Steps(spec.TRC), closeAll: policy.RefreshClose == "all",
 		// At worst every bank has just been written and is closed one by one, and
 		// all other ranks refresh first.
-		margin: int64((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
-		ranks:  make([]rankRefresh, ranks), closeAll: policy.RefreshClose == "all", patience: int64(spec.TRC),
+		margin:  spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
+		blocked: make([]uint64, ranks), unitOf: make([]int, ranks),
 	}
-	r.idleRanks = r.postpone > 0 || r.pullIn > 0
-	for i := range r.ranks {
-		r.ranks[i].due = int64(spec.TREFI/ranks) * int64(i+1)
+	if policy.Refresh == "bank" {
+		r.command = table.Refreshes[1].Command
+	}
+	r.idleUnits = r.postpone > 0 || r.pullIn > 0
+	r.addUnits(spec, ranks)
+	for i := range r.units {
+		r.units[i].due = spec.Steps(spec.TREFI/len(r.units)) * int64(i+1)
 	}
 	r.nextDue = r.nextEvent()
 	return r
 }
 
-// nextEvent returns the next clock at which fallDue has something to do.
+// addUnits adds the units of the refresh command, by rank.
+func (r *refreshState) addUnits(spec *dram.Spec, ranks int) {
+	table, every := spec.Rules(), ^uint64(0)>>(64-spec.Banks())
+	perPseudo := max(1, ranks/table.PseudoChannels)
+	for rank := range ranks {
+		u := refreshUnit{address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}, first: rank, end: rank + 1, banks: every, whole: true}
+		r.unitOf[rank] = len(r.units)
+		switch table.Action(r.command).Span {
+		case dram.WholeChannel:
+			if rank%perPseudo != 0 {
+				r.unitOf[rank] = len(r.units) - 1
+				continue
+			}
+			u.end = rank + perPseudo
+			r.units = append(r.units, u)
+		case dram.WholeRank:
+			r.units = append(r.units, u)
+		default:
+			r.addBanks(spec, u)
+		}
+	}
+}
+
+// addBanks adds the units of one rank for a command of some of its banks.
+func (r *refreshState) addBanks(spec *dram.Spec, u refreshUnit) {
+	u.whole = false
+	var seen uint64
+	for bank := range spec.Banks() {
+		if seen>>bank&1 != 0 {
+			continue
+		}
+		u.address.BankGroup, u.address.Bank = int32(bank/spec.BanksPerGroup), int32(bank%spec.BanksPerGroup)
+		u.banks = 0
+		first, stride, end := spec.Spanned(r.command, u.address)
+		for b := first; b < end; b += stride {
+			u.banks |= 1 << b
+		}
+		if spec.Rules().Action(r.command).Span == dram.SameBanks {
+			u.address.BankGroup = -1
+		}
+		seen |= u.banks
+		r.units = append(r.units, u)
+	}
+}
+
+// nextEvent returns the next step at which fallDue has something to do.
 func (r *refreshState) nextEvent() int64 {
 	next := int64(forever)
-	for i := range r.ranks {
-		k := &r.ranks[i]
+	for i := range r.units {
+		k := &r.units[i]
 		next = min(next, k.due)
-		if k.debt == dram.MaxRefreshDebt && r.forced>>i&1 == 0 {
+		if k.debt == r.most && !k.forced {
 			next = min(next, k.due-r.margin)
 		}
 	}
 	return next
 }
 
-// fallDue counts what falls due until t and forces the ranks that may owe no
-// more. It returns the next clock at which it must be called.
+// fallDue counts what falls due until t and forces the units that may owe no
+// more. It returns the next step at which it must be called.
 func (r *refreshState) fallDue(t int64) int64 {
 	if t < r.nextDue {
 		return r.nextDue
 	}
-	for i := range r.ranks {
-		k := &r.ranks[i]
+	for i := range r.units {
+		k := &r.units[i]
 		for k.due <= t {
 			k.debt++
 			k.due += r.interval
@@ -76,27 +138,34 @@ func (r *refreshState) fallDue(t int64) int64 {
 	return r.nextDue
 }
 
-// force decides whether rank i must refresh now. The debt never exceeds
-// dram.MaxRefreshDebt, so at that debt a REF issues before the next one falls due.
+// force decides whether unit i must refresh now. The debt never exceeds the standard's
+// most, so at that debt a refresh issues before the next one falls due.
 func (r *refreshState) force(i int, t int64) {
-	k := &r.ranks[i]
-	if k.debt > r.postpone || k.debt == dram.MaxRefreshDebt && k.due-r.margin <= t {
-		r.forced |= 1 << i
+	k := &r.units[i]
+	if must := k.debt > r.postpone || k.debt == r.most && k.due-r.margin <= t; must == k.forced {
+		return
+	}
+	k.forced = !k.forced
+	at, _ := slices.BinarySearch(r.forced, i)
+	if k.forced {
+		r.forced = slices.Insert(r.forced, at, i)
 	} else {
-		r.forced &^= 1 << i
+		r.forced = slices.Delete(r.forced, at, at+1)
+	}
+	for rank := k.first; rank < k.end; rank++ {
+		r.blocked[rank] ^= k.banks
 	}
 }
 
-// idleFrom notes that rank i has lost its last queued request.
-func (r *refreshState) idleFrom(i int, t int64) { r.ranks[i].idle = t }
+// idleFrom notes that a rank has lost its last queued request.
+func (r *refreshState) idleFrom(rank int, t int64) { r.units[r.unitOf[rank]].idle = t }
 
-// forcedRefresh brings the forced ranks towards their REF; if nothing can issue
-// at t it returns the clock at which something can.
+// forcedRefresh brings the forced units towards their refresh; if nothing can issue
+// at t it returns the step at which something can.
 func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
-	for m := c.refresh.forced; m != 0; m &= m - 1 {
-		rank := bits.TrailingZeros64(m)
-		at := c.tryRefresh(rank, t)
+	for _, i := range c.refresh.forced {
+		at := c.tryRefresh(i, t)
 		if at <= t {
 			return true, forever
 		}
@@ -105,20 +174,20 @@ func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
 	return false, wake
 }
 
-// idleRefresh refreshes a rank that owes REFs, or may pull one in, and has had
+// idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had
 // no work for a while.
 func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
-	for rank := range c.refresh.ranks {
-		k := &c.refresh.ranks[rank]
-		if c.queuedInRank[rank] > 0 || c.refresh.forced>>rank&1 != 0 || k.debt <= -c.refresh.pullIn {
+	for i := range c.refresh.units {
+		k := &c.refresh.units[i]
+		if k.forced || k.debt <= -c.refresh.pullIn || c.queuedIn(k) {
 			continue
 		}
 		if from := k.idle + c.refresh.patience; from > t {
 			wake = min(wake, from)
 			continue
 		}
-		at := c.tryRefresh(rank, t)
+		at := c.tryRefresh(i, t)
 		if at <= t {
 			return true, forever
 		}
@@ -127,39 +196,65 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	return false, wake
 }
 
-// tryRefresh issues the next command of a rank's refresh if it can at t, and
-// returns the clock at which it could, at most t if it did.
-func (c *controller) tryRefresh(rank int, t int64) int64 {
-	a := dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}
-	if c.openBanks[rank] != 0 {
-		if !c.refresh.closeAll {
-			return c.closeEach(rank, t)
+// queuedIn reports whether a request is queued for the ranks of a unit.
+func (c *controller) queuedIn(k *refreshUnit) bool {
+	for rank := k.first; rank < k.end; rank++ {
+		if c.queuedInRank[rank] > 0 {
+			return true
 		}
-		at := c.state.Earliest(dram.PREA, a)
-		if at <= t {
-			c.issue(dram.PREA, a, t)
-			c.closed(rank, c.openBanks[rank])
-		}
-		return at
 	}
-	at := c.state.Earliest(dram.REF, a)
+	return false
+}
+
+// tryRefresh issues the next command of a unit's refresh if it can at t, and
+// returns the step at which it could, at most t if it did.
+func (c *controller) tryRefresh(i int, t int64) int64 {
+	k := &c.refresh.units[i]
+	for rank := k.first; rank < k.end; rank++ {
+		if open := c.openBanks[rank] & k.banks; open != 0 {
+			if !c.refresh.closeAll || !k.whole {
+				return c.closeEach(rank, open, t)
+			}
+			a := k.address
+			a.Rank = int32(rank)
+			at := c.earliestOf(dram.PREA, a, t)
+			if at <= t {
+				c.issue(dram.PREA, a, t)
+				for r := range c.openBanks {
+					if r == rank || c.pseudoPrecharge && r >= k.first && r < k.end {
+						c.closed(r, c.openBanks[r])
+					}
+				}
+			}
+			return at
+		}
+	}
+	at := c.earliestOf(c.refresh.command, k.address, t)
 	if at <= t {
-		c.issue(dram.REF, a, t)
-		c.refresh.ranks[rank].debt--
-		c.refresh.force(rank, t)
+		c.issue(c.refresh.command, k.address, t)
+		k.debt--
+		c.refresh.force(i, t)
 		c.refresh.nextDue = c.refresh.nextEvent()
-		c.rescan(rank) // it joins the others again
+		for rank := k.first; rank < k.end; rank++ {
+			c.rescan(rank) // it joins the others again
+		}
 	}
 	return at
 }
 
-// closeEach precharges the first bank of rank that can be at t, and returns the
-// clock at which one could.
-func (c *controller) closeEach(rank int, t int64) int64 {
+// earliestOf returns the first step, at least t, at which constraints and bus allow cmd at a.
+func (c *controller) earliestOf(cmd dram.Command, a dram.Address, t int64) int64 {
+	at := c.state.Earliest(cmd, a)
+	return c.gate(cmd, max(at, t))
+}
+
+// closeEach precharges the first of the open banks of rank that can be at t, and returns the
+// step at which one could.
+func (c *controller) closeEach(rank int, open uint64, t int64) int64 {
 	first := int64(forever)
-	for m := c.openBanks[rank]; m != 0; m &= m - 1 {
+	for m := open; m != 0; m &= m - 1 {
 		bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-		at := c.earliest(needPrecharge, bank)
+		at := c.gate(dram.PRE, max(t, c.earliest(needPrecharge, bank)))
 		if at <= t {
 			c.issue(dram.PRE, c.places[bank].Address, t)
 			c.closed(rank, m&-m)

@@ -25,6 +25,18 @@ func (s *Setup) Check(c *input.Check) {
 	s.Policy.Check(c)
 	input.Within(c, "channels", s.Channels, 1, 256)
 	input.Within(c, "ranks", s.Ranks, 1, dram.MaxRanks)
+	if c.OK() {
+		s.checkStandard(c)
+	}
+}
+
+// checkStandard has the rules between the policy and the standard.
+func (s *Setup) checkStandard(c *input.Check) {
+	table := s.Spec.Rules()
+	c.That(s.Ranks%table.PseudoChannels == 0, "ranks", s.Ranks, "as many in each of the %d pseudo-channels of %s", table.PseudoChannels, table.Name)
+	c.That(s.Policy.Refresh == "all" || len(table.Refreshes) > 1, "refresh", s.Policy.Refresh, "all: %s refreshes no banks alone", table.Name)
+	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, table.Postpone)
+	input.Within(c, "refresh_pull_in", s.Policy.RefreshPullIn, 0, table.PullIn)
 }
 
 // Validate returns the first fault of the set-up.

@@ -12,12 +12,13 @@ func (c *controller) pickRoundRobin(t int64) choice {
 	distance := len(c.banks)
 	start := c.lastServed + 1
 	for rank := range c.openBanks {
-		if c.refresh.forced>>rank&1 != 0 {
-			continue
-		}
 		var ready [needs]uint64
 		var any uint64
 		for n := range needs {
+			if at := c.gate(needCommands[n], t); at > t {
+				c.ready = min(c.ready, at)
+				continue
+			}
 			banks, first := c.readyBanks(n, rank, t, &choice{})
 			ready[n], any, c.ready = banks, any|banks, min(c.ready, first)
 		}

@@ -57,6 +57,10 @@ func (c *controller) schedule(t int64) bool {
 		c.ready = max(c.ready, t+1)
 		return false
 	}
+	if c.hasSync && p.need <= needWrite && !c.startClock(p, t) {
+		c.ready = max(c.ready, t+1)
+		return c.synced.age < forever
+	}
 	c.serve(p, t)
 	return true
 }
@@ -72,7 +76,7 @@ func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready 
 	banks, groups, ages := c.bankNodes[base:], c.groupNodes[base>>c.groupShift:], c.needs[n].ages[base:]
 	first = forever
 	oldest, found := best.age, -1
-	for m := c.needs[n].banks[rank]; m != 0; m &= m - 1 {
+	for m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
 		at, age, bit := max(banks[bank][cmd], groups[bank>>c.groupShift][cmd]), ages[bank], m&-m
 		first = min(first, at)
@@ -90,20 +94,25 @@ func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready 
 	return ready, first
 }
 
-// oldestReady returns how many banks may issue need n at t, and the one for the oldest
-// request: of all, and of rank alone.
-func (c *controller) oldestReady(n need, rank int, t int64) (best, ofRank choice, banks int) {
+// oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
+// request: of all, and of the rank that had the bus last.
+func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
 	best, ofRank = nothing, nothing
 	state := &c.needs[n]
-	if state.wake <= t {
-		wake := int64(forever)
-		for r, waiting := range state.banks {
-			if waiting == 0 || c.refresh.forced>>r&1 != 0 {
+	wake := state.wake[b.index]
+	if wake <= t {
+		if at := c.gate(needCommands[n], t); at > t {
+			c.ready = min(c.ready, at)
+			return best, ofRank, 0
+		}
+		wake = forever
+		for r := b.first; r < b.end; r++ {
+			if state.banks[r]&^c.refresh.blocked[r] == 0 {
 				continue
 			}
 			if state.wakes[r] <= t {
 				to := &best
-				if r == rank {
+				if r == b.rank {
 					to = &ofRank
 				}
 				ready, first := c.readyBanks(n, r, t, to)
@@ -112,9 +121,9 @@ func (c *controller) oldestReady(n need, rank int, t int64) (best, ofRank choice
 			}
 			wake = min(wake, state.wakes[r])
 		}
-		state.wake = wake
+		state.wake[b.index] = wake
 	}
-	c.ready = min(c.ready, state.wake)
+	c.ready = min(c.ready, wake)
 	if ofRank.age < best.age {
 		best = ofRank
 	}
@@ -122,16 +131,28 @@ func (c *controller) oldestReady(n need, rank int, t int64) (best, ofRank choice
 }
 
 // oldestRow returns the ready ACT for the oldest request, or nothing.
-func (c *controller) oldestRow(t int64) choice {
-	row, _, _ := c.oldestReady(needReadRow, -1, t)
-	if write, _, _ := c.oldestReady(needWriteRow, -1, t); write.age < row.age {
+func (c *controller) oldestRow(b *bus, t int64) choice {
+	row, _, _ := c.oldestReady(needReadRow, b, t)
+	if write, _, _ := c.oldestReady(needWriteRow, b, t); write.age < row.age {
 		return write
 	}
 	return row
 }
 
 // oldestClose returns the ready PRE for the oldest request, or nothing.
-func (c *controller) oldestClose(t int64) choice {
-	p, _, _ := c.oldestReady(needPrecharge, -1, t)
+func (c *controller) oldestClose(b *bus, t int64) choice {
+	p, _, _ := c.oldestReady(needPrecharge, b, t)
 	return p
+}
+
+// eachBus picks for the data buses by turns, the one after that which was served last first.
+func (c *controller) eachBus(t int64, pick func(*bus, int64) choice) choice {
+	for i := range c.buses {
+		at := (c.nextBus + i) % len(c.buses)
+		if p := pick(&c.buses[at], t); p.age < forever {
+			c.nextBus = (at + 1) % len(c.buses)
+			return p
+		}
+	}
+	return nothing
 }

@@ -41,9 +41,9 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.refresh.idleFrom(int(a.Rank), t)
 	}
 	a.Row, a.Column = e.row, e.column
-	cmd, latency := dram.RD, c.spec.CL
+	cmd := dram.RD
 	if e.write {
-		cmd, latency = dram.WR, c.spec.CWL
+		cmd = dram.WR
 	}
 	if c.closedPage && !b.wants(e.row) {
 		cmd++ // RDA, WRA
@@ -54,12 +54,15 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.stats.RowHits++
 	}
 	b.hits++
-	end := t + int64(latency+c.spec.BurstClocks())
-	c.stats.EndClock = max(c.stats.EndClock, end)
+	end := t + c.readEnd
+	if e.write {
+		end = t + c.writeEnd
+	}
+	c.endStep = max(c.endStep, end)
 	c.end(ending{end, e.accepted, e.id})
 	if e.write {
 		c.pendingWrites[e.slot()]--
-		c.stats.WriteLatency.add(end - e.accepted)
+		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
 		return
 	}
 	c.pendingReads[e.slot()]--
@@ -74,8 +77,8 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 
 // readEnds counts the latencies of a read.
 func (c *controller) readEnds(accepted, arrived, end int64) {
-	c.stats.Latency.add(end - accepted)
-	c.stats.ArrivalLatency.add(end - arrived)
+	c.stats.Latency.add(c.clocks(end - accepted))
+	c.stats.ArrivalLatency.add(c.clocks(end - arrived))
 }
 
 // wants reports whether a queued request hits row.
