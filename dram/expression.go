@@ -56,10 +56,12 @@ func (s *scope) fail(format string, args ...any) {
 type rounding func(ps, tck float64) float64
 
 // roundings are those that a table may ask for. "jedec" is that of JESD79-4C, "Rounding
-// Algorithms": it forgives 2.6% of a clock, as tCK itself is written rounded.
+// Algorithms": it forgives 2.6% of a clock, as tCK itself is written rounded. "jedec5" is that of
+// JESD79-5, "Rounding Definitions and Algorithms", which takes 0.3% off the time.
 var roundings = map[string]rounding{
-	"up":    func(ps, tck float64) float64 { return math.Ceil(ps / tck) },
-	"jedec": func(ps, tck float64) float64 { return math.Floor((math.Floor(ps*1000/tck) + 974) / 1000) },
+	"up":     func(ps, tck float64) float64 { return math.Ceil(ps / tck) },
+	"jedec5": func(ps, tck float64) float64 { return math.Floor((math.Floor(ps*997/tck) + 1000) / 1000) },
+	"jedec":  func(ps, tck float64) float64 { return math.Floor((math.Floor(ps*1000/tck) + 974) / 1000) },
 }
 
 // parser reads one expression.

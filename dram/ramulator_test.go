@@ -129,6 +129,7 @@ var deviations = []struct {
 	{"gddr6", "RDA", "REFpb", "rank", 31, 1, "as in its bank group"},
 	{"gddr6", "WRA", "REFpb", "bank group", 62, 1, "as RDA"},
 	{"gddr6", "WRA", "REFpb", "rank", 62, 1, "as RDA"},
+	{"lpddr5", "REFpb", "REFpb", "bank", 72, 112, "as hbm3"},
 	{"hbm3", "REFpb", "REFpb", "bank", 16, 640, "they let a bank be refreshed while it refreshes"},
 }
 

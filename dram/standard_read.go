@@ -160,7 +160,7 @@ func (t *tableReader) head(f *standardFile) error {
 	}
 	if f.Rounding != "" || f.Base == "" {
 		if s.round = roundings[f.Rounding]; s.round == nil {
-			return t.at("rounding", input.UnknownName("rounding", f.Rounding, []string{"jedec", "up"}))
+			return t.at("rounding", input.UnknownName("rounding", f.Rounding, []string{"jedec", "jedec5", "up"}))
 		}
 	}
 	return nil

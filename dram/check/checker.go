@@ -184,7 +184,7 @@ func (c *Checker) Check(r Record) {
 	c.checkDebt(r)
 	met := c.checkBuses(r)
 	c.checkPower(rank, r)
-	c.checkState(rank, r)
+	c.checkState(r)
 	c.checkDistances(rank, r, met)
 	c.checkWindows(r)
 	c.remember(rank, r)
@@ -216,11 +216,7 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 	action := c.standard.Action(r.Command)
 	c.channel[r.Command] = r
 	c.pseudo[int(r.Address.Rank)/c.ranksEach][r.Command] = r
-	ranks := c.ranks[r.Address.Rank : r.Address.Rank+1]
-	if action.Span == dram.WholeChannel {
-		first := int(r.Address.Rank) / c.ranksEach * c.ranksEach
-		ranks = c.ranks[first : first+c.ranksEach]
-	}
+	ranks := c.spannedRanks(r)
 	for i := range ranks {
 		k := &ranks[i]
 		k.rank[r.Command] = r
@@ -238,7 +234,9 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 			}
 		}
 	}
-	rank.power(r)
+	for i := range ranks {
+		ranks[i].power(r)
+	}
 	if keeps := c.spec.DataClockKeeps(r.Command); keeps > 0 {
 		rank.clockUntil = max(rank.clockUntil, r.Clock+keeps)
 	}

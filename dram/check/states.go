@@ -63,8 +63,29 @@ func (c *Checker) checkPower(rank *rankHistory, r Record) {
 	}
 }
 
-// checkState: the command must suit the banks that it concerns.
-func (c *Checker) checkState(rank *rankHistory, r Record) {
+// spannedRanks returns the ranks that r concerns.
+func (c *Checker) spannedRanks(r Record) []rankHistory {
+	rank := int(r.Address.Rank)
+	if c.standard.Action(r.Command).Span == dram.WholeChannel {
+		first := rank / c.ranksEach * c.ranksEach
+		return c.ranks[first : first+c.ranksEach]
+	}
+	return c.ranks[rank : rank+1]
+}
+
+// checkState: the command must suit the banks that it concerns. The first that it does not suit
+// is reported.
+func (c *Checker) checkState(r Record) {
+	ranks := c.spannedRanks(r)
+	for i := range ranks {
+		if c.checkRankState(&ranks[i], r) {
+			return
+		}
+	}
+}
+
+// checkRankState is checkState for one rank. It says whether it reported a bank.
+func (c *Checker) checkRankState(rank *rankHistory, r Record) bool {
 	needs := c.standard.Action(r.Command).Needs
 	bank, stride, end := c.spec.Spanned(r.Command, r.Address)
 	for ; bank < end && needs != dram.AnyState; bank += stride {
@@ -82,8 +103,9 @@ func (c *Checker) checkState(rank *rankHistory, r Record) {
 			continue
 		}
 		c.found = append(c.found, broken)
-		return
+		return true
 	}
+	return false
 }
 
 // opener returns the command that opened the bank's row.
