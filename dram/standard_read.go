@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // standardFile is a table of a standard as TOML. Rows are strings with cells between bars,
@@ -102,10 +103,13 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "device_widths", "counts_from",
 	"rounding", "postpone", "pull_in", "buses", "data_clock", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
-// at gives err the file, and the line that has text first.
+// at gives err the file, and the line of a key or the first one that has a row's text.
 func (t *tableReader) at(text string, err error) error {
 	line := 0
-	if i := strings.Index(t.text, text); i >= 0 {
+	if slices.Contains(tableKeys, text) {
+		line = schema.Scan(t.text)[text].Line
+	}
+	if i := strings.Index(t.text, text); line == 0 && i >= 0 {
 		line = 1 + strings.Count(t.text[:i], "\n")
 	}
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = t.file, line })

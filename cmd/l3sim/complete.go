@@ -31,7 +31,7 @@ var values = map[string]struct {
 	"kind":       {figure.Kinds, false},
 	"format":     {func() []string { return tableFormats }, false},
 	"emit":       {sweep.JobForms, false},
-	"spec":       {dram.SpecNames, false},
+	"dram":       {dram.SpecNames, true},
 	"policy":     {policy.Names, false}, // dram replay has its own
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
 	"activation": {func() []string { return choices("pim.activation") }, false},

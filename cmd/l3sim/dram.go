@@ -10,14 +10,17 @@ import (
 )
 
 // The part and the ranks of a channel that the dram commands take without
-// --spec and --ranks.
+// --dram and --ranks.
 const (
 	defaultDRAM  = "ddr4-3200-8gb-x8"
 	defaultRanks = 4
 )
 
+// dramUsage explains --dram.
+const dramUsage = "the DRAM `part`, or FILE.toml with your own; 'l3sim dram spec' lists them"
+
 func (a *app) newDRAMCommand() *cobra.Command {
-	group := a.newGroup("dram", "Replay request traces on DDR4, check command logs, show the timing tables")
+	group := a.newGroup("dram", "Replay request traces on DRAM, check command logs, show standards' tables")
 	group.AddCommand(a.newDRAMReplayCommand(), a.newDRAMCheckCommand(), a.newDRAMSpecCommand())
 	return group
 }

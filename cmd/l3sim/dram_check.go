@@ -34,9 +34,9 @@ with # before the header can declare the part, its ranks and waived rules, and w
 the flags. A log that breaks a rule ends with exit code 1.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			spec, err := dram.LookupSpec(name)
+			spec, err := a.partOf("--dram", name)
 			if err != nil {
-				return flagName(err, "--spec")
+				return err
 			}
 			if err := applySets(sets, spec.Set); err != nil {
 				return err
@@ -47,13 +47,13 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
 				return err
 			}
-			if err := check.KnownRules("--allow", allow); err != nil {
+			if err := check.KnownRules("--allow", allow, append(dram.Standards(), spec.Rules())...); err != nil {
 				return err
 			}
 			return a.checkLog(args[0], spec, ranks, allow, asJSON)
 		},
 	}
-	cmd.Flags().StringVar(&name, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
+	cmd.Flags().StringVar(&name, "dram", defaultDRAM, dramUsage)
 	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
@@ -72,7 +72,7 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, 
 		return err
 	}
 	defer f.Close()
-	log, err := check.NewLogReader(input.Name(path), f)
+	log, err := check.NewLogReader(input.Name(path), f, spec.Rules())
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func printViolations(w io.Writer, found []check.Violation, allowed func(check.Vi
 	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "rule\tcount\t")
-	for _, rule := range check.RuleNames() {
+	for _, rule := range ruleNames(found) {
 		n, note := 0, ""
 		for _, v := range found {
 			if v.Rule == rule {
@@ -207,6 +207,18 @@ func printViolations(w io.Writer, found []check.Violation, allowed func(check.Vi
 	}
 	fmt.Fprintln(w)
 	return nil
+}
+
+// ruleNames returns the rules that are broken: those of the standards that ship in their tables'
+// order, then those of others.
+func ruleNames(found []check.Violation) []string {
+	names := check.RuleNames()
+	for _, v := range found {
+		if !slices.Contains(names, v.Rule) {
+			names = append(names, v.Rule)
+		}
+	}
+	return names
 }
 
 // record writes a command as "clock NAME rank.bankgroup.bank row column"

@@ -20,7 +20,7 @@ import (
 
 // replayFlags are the flags of dram replay.
 type replayFlags struct {
-	spec, policy, commands string
+	dram, policy, commands string
 	ranks, channels        int
 	sets                   []string
 	json, strict           bool
@@ -30,8 +30,8 @@ func (a *app) newDRAMReplayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay TRACE",
-		Short: "Run a trace of memory requests through a DDR4 memory system",
-		Long: `Run a trace of memory requests through a DDR4 memory system.
+		Short: "Run a trace of memory requests through a memory system",
+		Long: `Run a trace of memory requests through a memory system.
 
 TRACE holds one request a line, plain or gzip: "0xADDRESS READ|WRITE CLOCK" (DRAMsim3)
 or "LD|ST ADDRESS" (Ramulator). Requests are 64 B and are offered in order, at most one
@@ -43,7 +43,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args[0], &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.spec, "spec", defaultDRAM, "the DRAM part; 'l3sim dram spec' lists them")
+	flags.StringVar(&f.dram, "dram", defaultDRAM, dramUsage)
 	flags.IntVar(&f.ranks, "ranks", defaultRanks, "ranks of a channel")
 	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
 	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(controller.PolicyNames(), " or "))
@@ -56,10 +56,10 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 }
 
 // setup builds the memory system that the flags describe.
-func (f *replayFlags) setup() (*controller.Setup, error) {
-	spec, err := dram.LookupSpec(f.spec)
+func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
+	spec, err := a.partOf("--dram", f.dram)
 	if err != nil {
-		return nil, flagName(err, "--spec")
+		return nil, err
 	}
 	policy, err := controller.LookupPolicy(f.policy)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *replayFlags) setup() (*controller.Setup, error) {
 }
 
 func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
-	s, err := f.setup()
+	s, err := a.setup(f)
 	if err != nil {
 		return err
 	}

@@ -3,57 +3,199 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
 )
 
 func (a *app) newDRAMSpecCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:               "spec [NAME]",
-		Short:             "List the DRAM parts, or print one part's timings and every rule that follows from them",
+	var sequence, out string
+	var ranks int
+	cmd := &cobra.Command{
+		Use:   "spec [STANDARD|PART|FILE.toml]",
+		Short: "List the DRAM standards and parts, print one's tables, validate your own, time a command sequence",
+		Long: `List the DRAM standards and parts, print one's tables, validate your own, time a command sequence.
+
+A PART is printed with its timings and every rule that follows from them. FILE.toml is a table
+of your own, in the form of docs/dram.md; FILE.toml:PART is one part of it.
+
+--sequence "ACT 0.0.0, RD 0.0.0 x4, PRE 0.0.0" issues commands at RANK.BANKGROUP.BANK (REFsb
+0.*.1, REF 0), each as early as the rules allow, and prints when; --out draws the timing.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: oneArgument(dram.SpecNames),
-		RunE: func(_ *cobra.Command, args []string) error {
+		Example: `  l3sim dram spec
+  l3sim dram spec ddr5-4800-16gb-x8
+  l3sim dram spec hbm3-6400-16gb-8h --ranks 4 --sequence "ACT 0.0.0, ACT 2.0.0, RD 0.0.0 x4, RD 2.0.0 x4" --out timing.svg`,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return aligned(a.stdout, 0, listParts)
+				return aligned(a.stdout, 0, func(w io.Writer) { listStandards(w, dram.Standards()) })
 			}
-			s, err := dram.LookupSpec(args[0])
+			standard, spec, err := a.findDRAM(args[0])
 			if err != nil {
 				return err
 			}
-			return aligned(a.stdout, 0, func(w io.Writer) { printPart(w, s) })
+			if cmd.Flags().Changed("sequence") || out != "" {
+				if spec == nil {
+					return &input.Error{Key: "--sequence", Expected: "a part: " + strings.Join(standard.PartNames(), ", ")}
+				}
+				if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
+					return err
+				}
+				return a.printSequence(spec, ranks, sequence, out)
+			}
+			if spec == nil {
+				return aligned(a.stdout, 0, func(w io.Writer) { listStandards(w, []*dram.Standard{standard}) })
+			}
+			return aligned(a.stdout, 0, func(w io.Writer) { printPart(w, spec) })
 		},
 	}
+	cmd.Flags().StringVar(&sequence, "sequence", "ACT 0.0.0, RD 0.0.0 x2, WR 0.0.0, PRE 0.0.0", "`commands` to time")
+	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel, those of all pseudo-channels")
+	cmd.Flags().StringVar(&out, "out", "", "draw the timing into this `file`: .png, .svg or .pdf")
+	return cmd
 }
 
-func listParts(w io.Writer) {
-	fmt.Fprintln(w, "name\ttCK\tbandwidth\tCL-tRCD-tRP\trank\tbank groups x banks\tchips")
-	for _, name := range dram.SpecNames() {
-		s, _ := dram.LookupSpec(name) // it has what it lists
-		fmt.Fprintf(w, "%s\t%v\t%.1fGB/s\t%d-%d-%d\t%v\t%d x %d\t%d x%d\n", s.Name, s.TCK, float64(s.Bandwidth())/1e9,
-			s.CL, s.TRCD, s.TRP, s.RankBytes(), s.BankGroups, s.BanksPerGroup, s.Chips(), s.DeviceWidth)
+// findDRAM returns the standard that an argument names, and its part where it names one: a
+// standard or a part that ships, FILE.toml or FILE.toml:PART.
+func (a *app) findDRAM(name string) (*dram.Standard, *dram.Spec, error) {
+	path, part, chosen := strings.Cut(name, ".toml:")
+	if !chosen && !strings.HasSuffix(name, ".toml") {
+		for _, s := range dram.Standards() {
+			if strings.EqualFold(s.Name, name) {
+				return s, nil, nil
+			}
+		}
+		spec, err := dram.LookupSpec(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		return spec.Rules(), spec, nil
+	}
+	path = strings.TrimSuffix(path, ".toml") + ".toml"
+	f, err := input.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	standard, err := dram.ReadStandard(path, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	if names := standard.PartNames(); !chosen && len(names) == 1 {
+		part, chosen = names[0], true
+	}
+	if !chosen {
+		return standard, nil, nil
+	}
+	spec, err := standard.Part(part)
+	return standard, spec, err
+}
+
+// partOf is findDRAM for a flag, which must name a part.
+func (a *app) partOf(flag, name string) (*dram.Spec, error) {
+	standard, spec, err := a.findDRAM(name)
+	if err != nil {
+		return nil, input.Edit(err, func(e *input.Error) {
+			if e.File == "" {
+				e.Key = flag
+			}
+		})
+	}
+	if spec == nil {
+		return nil, &input.Error{Key: flag, Value: name, Expected: "one of its parts: " + strings.Join(standard.PartNames(), ", ")}
+	}
+	return spec, nil
+}
+
+func listStandards(w io.Writer, standards []*dram.Standard) {
+	fmt.Fprintln(w, "standard\tparts\twhat it is")
+	for _, s := range standards {
+		fmt.Fprintf(w, "%s\t%d\t%s\n", s.Name, len(s.PartNames()), s.Title)
+	}
+	fmt.Fprintln(w, "\npart\ttCK\tbandwidth\tCL-tRCD-tRP\trank\tbank groups x banks\tchips")
+	for _, standard := range standards {
+		for _, name := range standard.PartNames() {
+			s, err := standard.Part(name)
+			if err != nil {
+				continue // ReadStandard has composed it, and a test those that ship
+			}
+			fmt.Fprintf(w, "%s\t%v\t%.1fGB/s\t%d-%d-%d\t%v\t%d x %d\t%d x%d\n", s.Name, s.TCK, float64(s.Bandwidth())/1e9,
+				s.CL, s.TRCD, s.TRP, s.RankBytes(), s.BankGroups, s.BanksPerGroup, s.Chips(), s.DeviceWidth)
+		}
 	}
 }
 
 func printPart(w io.Writer, s *dram.Spec) {
-	fmt.Fprintf(w, "%s: %d chips x%d, %d bank groups x %d banks, %d rows of %v, %v a rank, tCK %v\n\n", s.Name,
-		s.Chips(), s.DeviceWidth, s.BankGroups, s.BanksPerGroup, s.Rows, s.RowBytes(), s.RankBytes(), s.TCK)
-	fmt.Fprintln(w, "timing\tclocks\tns\tmeaning\tsource")
+	rules := s.Rules()
+	fmt.Fprintf(w, "%s: %s\n", s.Name, rules.Title)
+	fmt.Fprintf(w, "%d chips x%d, %d bank groups x %d banks, %d rows of %v, %v a rank, tCK %v, bursts of %d B in %d clocks\n", s.Chips(), s.DeviceWidth,
+		s.BankGroups, s.BanksPerGroup, s.Rows, s.RowBytes(), s.RankBytes(), s.TCK, s.BurstBytes(), s.BurstClocks())
+	if rules.PseudoChannels > 1 || rules.StepsPerClock > 1 {
+		fmt.Fprintf(w, "%d pseudo-channels a channel, %d steps a clock\n", rules.PseudoChannels, rules.StepsPerClock)
+	}
+	fmt.Fprintln(w, "\ntiming\tclocks\tns\tmeaning\tsource")
 	for _, p := range s.Parameters() {
 		fmt.Fprintf(w, "%s\t%d\t%.3f\t%s\t%s\n", p.Term, p.Clocks, s.Nanoseconds(int64(p.Clocks)), p.Meaning, p.Source)
 	}
 	p := s.Power
-	fmt.Fprintf(w, "\ncurrent\tmA\t(one chip, VDD = %g V)\n", p.VDD)
-	for _, c := range []struct {
-		name  string
-		value float64
-	}{{"IDD0", p.IDD0}, {"IDD2N", p.IDD2N}, {"IDD3N", p.IDD3N}, {"IDD4R", p.IDD4R}, {"IDD4W", p.IDD4W}, {"IDD5B", p.IDD5B}} {
-		fmt.Fprintf(w, "%s\t%g\n", c.name, c.value)
+	if p == (dram.PowerSpec{}) {
+		fmt.Fprintln(w, "\ncurrents: none are published, energy counts as 0")
+	} else {
+		fmt.Fprintf(w, "\ncurrent\tmA\t(one chip, VDD = %g V)\n", p.VDD)
+		for _, c := range []struct {
+			name  string
+			value float64
+		}{{"IDD0", p.IDD0}, {"IDD2N", p.IDD2N}, {"IDD3N", p.IDD3N}, {"IDD4R", p.IDD4R}, {"IDD4W", p.IDD4W}, {"IDD5B", p.IDD5B}} {
+			fmt.Fprintf(w, "%s\t%g\n", c.name, c.value)
+		}
 	}
-	fmt.Fprintln(w, "\nrule\tscope\tcommand\tnext\tclocks\twindow")
+	fmt.Fprintln(w, "\ncommand\tbus\tsteps\tbanks\tneeds\tleaves")
+	for _, c := range rules.Commands() {
+		a := rules.Action(c)
+		fmt.Fprintf(w, "%v\t%s\t%d\t%v\t%v\t%v\n", c, rules.Buses[a.Bus], a.Steps, a.Span, a.Needs, a.Leaves)
+	}
+	fmt.Fprintln(w, "\nrule\tscope\tcommand\tnext\tsteps\twindow")
 	for _, c := range s.Constraints() {
 		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%d\t%d\n", c.Rule, c.Scope, c.Command, c.Next, c.Clocks, c.Window)
 	}
+}
+
+// printSequence prints when each command of a sequence issues, and draws it where out names a file.
+func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
+	format := ""
+	if out != "" {
+		var err error
+		if format, err = figure.Format("--out", out); err != nil {
+			return err
+		}
+		if err := writableFile("--out", out); err != nil {
+			return err
+		}
+	}
+	commands, err := parseSequence(s, ranks, text)
+	if err != nil {
+		return err
+	}
+	records := timeSequence(s, ranks, commands)
+	err = aligned(a.stdout, 0, func(w io.Writer) {
+		fmt.Fprintln(w, "clock\tns\tcommand\tdata")
+		for _, r := range records {
+			clock := float64(r.Clock) / float64(s.Steps(1))
+			data := ""
+			if end := float64(s.DataEnd(r.Command)) / float64(s.Steps(1)); r.Command.IsRead() || r.Command.IsWrite() {
+				data = fmt.Sprintf("%g to %g", clock+end-float64(s.BurstClocks()), clock+end)
+			}
+			fmt.Fprintf(w, "%g\t%.3f\t%v %s\t%s\n", clock, clock*s.Nanoseconds(1), r.Command, place(r.Address), data)
+		}
+	})
+	if err != nil || out == "" {
+		return err
+	}
+	lanes := sequenceLanes(s, records)
+	return results.WriteFileAtomic(out, func(w io.Writer) error { return lanes.Write(w, format) })
 }

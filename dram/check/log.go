@@ -80,7 +80,7 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 
 // writeSpec names the part and the fields that differ from it, and the timings of its standard's own.
 func writeSpec(w io.Writer, s *dram.Spec) {
-	base, err := dram.LookupSpec(s.Name)
+	base, err := s.Rules().Part(s.Name)
 	if err != nil {
 		base = &dram.Spec{Name: customSpec}
 	}
@@ -125,8 +125,8 @@ type LogReader struct {
 }
 
 // NewLogReader reads the log's header from r; file names r in errors, which are
-// of type *input.Error.
-func NewLogReader(file string, r io.Reader) (*LogReader, error) {
+// of type *input.Error. Parts that it names may be of own besides the standards that ship.
+func NewLogReader(file string, r io.Reader, own ...*dram.Standard) (*LogReader, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func NewLogReader(file string, r io.Reader) (*LogReader, error) {
 			continue
 		}
 		if strings.HasPrefix(s, "#") {
-			if err := l.Header.declare(strings.TrimSpace(s[1:])); err != nil {
+			if err := l.Header.declare(strings.TrimSpace(s[1:]), own); err != nil {
 				return nil, reader.At(err)
 			}
 			continue
@@ -166,7 +166,7 @@ func (l *LogReader) validate() error {
 }
 
 // declare takes one declaration. Other text is a comment.
-func (h *LogHeader) declare(text string) error {
+func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 	key, value, ok := strings.Cut(text, "=")
 	if !ok {
 		return nil
@@ -182,6 +182,11 @@ func (h *LogHeader) declare(text string) error {
 		h.Spec = &dram.Spec{Name: customSpec}
 	case key == "spec":
 		s, err := dram.LookupSpec(value)
+		for _, o := range own {
+			if part, bad := o.Part(value); bad == nil {
+				s, err = part, nil
+			}
+		}
 		if err != nil {
 			return input.UnknownName("spec", value, dram.SpecNames())
 		}
@@ -207,8 +212,8 @@ func (h *LogHeader) declare(text string) error {
 			if rule = strings.TrimSpace(rule); rule == "" || slices.Contains(h.Allow, rule) {
 				continue
 			}
-			if !slices.Contains(RuleNames(), rule) {
-				return input.UnknownName("allow", lines.Clip(rule), RuleNames())
+			if !slices.Contains(RuleNames(append(dram.Standards(), own...)...), rule) {
+				return input.UnknownName("allow", lines.Clip(rule), RuleNames(append(dram.Standards(), own...)...))
 			}
 			h.Allow = append(h.Allow, rule)
 		}
