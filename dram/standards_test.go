@@ -1,6 +1,10 @@
 package dram
 
-import "testing"
+import (
+	"os"
+	"strings"
+	"testing"
+)
 
 // firstParts returns the first part of each standard.
 func firstParts(t *testing.T) map[string]*Spec {
@@ -224,5 +228,30 @@ func TestGDDR6(t *testing.T) {
 	}
 	if next := q.Earliest(ACT, Address{0, 0, 0, 7, -1}, 0); next < 420 {
 		t.Errorf("the 33rd ACT at %d, want at least 420", next)
+	}
+}
+
+// TestDocsTable: the table of docs/dram.md is read, and its values and rule count.
+func TestDocsTable(t *testing.T) {
+	page, err := os.ReadFile("../docs/dram.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```toml\n")
+	text, _, _ = strings.Cut(text, "```")
+	standard, err := ReadStandard("docs/dram.md", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := standard.Part("mine-4800-16gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := NewSequence(s, 1)
+	q.Issue(ACT, Address{0, 0, 0, 7, -1}, 0)
+	q.Issue(ACT, Address{0, 1, 0, 7, -1}, 0)
+	first := q.Issue(WR, Address{0, 0, 0, 7, 0}, 1000)
+	if next := q.Issue(WR, Address{0, 1, 0, 7, 0}, 0); s.TFAW != 48 || next != first+8+3 {
+		t.Errorf("tFAW %d, WR at %d and %d", s.TFAW, first, next)
 	}
 }
