@@ -112,6 +112,14 @@ func (s *Spec) checkRules() error {
 				Expected: fmt.Sprintf("a value for each name in the rule %s, %s: %v", r.name, r.text, err)}
 		}
 	}
+	for _, e := range table.counted {
+		if e == nil {
+			continue
+		}
+		if _, err := scope.whole("activations", e(scope)); err != nil {
+			return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for each name in activations: %v", err)}
+		}
+	}
 	for _, r := range table.Refreshes {
 		for _, name := range []string{r.Interval, r.Recovery} {
 			if n, ok := s.Timing(name); !ok || n < 1 {

@@ -35,6 +35,7 @@ type Standard struct {
 	commands [Commands]Action
 	rules    []rule
 	sync     *dataClock
+	counted  [2]expression // most activations of a bank, and by how many a refresh of it lowers their count
 	round    rounding
 	fromLast bool
 	values   []valueRow
@@ -156,6 +157,17 @@ func LookupStandard(name string) (*Standard, error) {
 		names = append(names, s.Name)
 	}
 	return nil, input.UnknownName("standard", name, names)
+}
+
+// Managed returns how many activations of a bank the device takes before a refresh or refresh
+// management of it, and by how many each of these lowers the count; 0 where it does not count.
+func (s *Spec) Managed() (most, less int) {
+	table := s.table()
+	if table.counted[0] == nil {
+		return 0, 0
+	}
+	scope := s.scope()
+	return int(table.counted[0](scope).n), int(table.counted[1](scope).n)
 }
 
 // Action returns what a command is in the standard.

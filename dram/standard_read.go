@@ -29,6 +29,8 @@ type standardFile struct {
 	Buses             []string `toml:"buses"`
 	DataClock         string   `toml:"data_clock"` // command | clocks that it runs on after an access
 
+	Activations string `toml:"activations"` // most of a bank | by how many a refresh lowers the count
+
 	Commands  []string `toml:"commands"`  // name | bus | steps | span | needs | leaves [| any step, or and 1 within 8]
 	Rules     []string `toml:"rules"`     // name | level | from | to | clocks [| window]
 	Refreshes []string `toml:"refreshes"` // command | interval | recovery
@@ -92,7 +94,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 		base.rules, base.values, base.Timings, base.Refreshes = slices.Clip(base.rules), slices.Clip(base.values), slices.Clip(base.Timings), slices.Clip(base.Refreshes)
 		t.s = &base
 	}
-	for _, read := range []func(*standardFile) error{t.head, t.commands, t.rules, t.dataClock, t.refreshes, t.timings, t.parts} {
+	for _, read := range []func(*standardFile) error{t.head, t.commands, t.rules, t.dataClock, t.activations, t.refreshes, t.timings, t.parts} {
 		if err := read(&f); err != nil {
 			return nil, err
 		}
@@ -101,7 +103,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 }
 
 var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "device_widths", "counts_from",
-	"rounding", "postpone", "pull_in", "buses", "data_clock", "commands", "rules", "refreshes", "timings", "parts", "values"}
+	"rounding", "postpone", "pull_in", "buses", "data_clock", "activations", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
 // at gives err the file, and the line of a key or the first one that has a row's text.
 func (t *tableReader) at(text string, err error) error {
@@ -315,6 +317,17 @@ func (t *tableReader) dataClock(f *standardFile) error {
 	}
 	keeps, err := t.expression("data_clock", f.DataClock, c[1])
 	t.s.sync = &dataClock{commands[0], keeps}
+	return err
+}
+
+func (t *tableReader) activations(f *standardFile) error {
+	if f.Activations == "" {
+		return nil
+	}
+	c, err := t.cells("activations", f.Activations, 2, 2)
+	for i := 0; i < 2 && err == nil; i++ {
+		t.s.counted[i], err = t.expression("activations", f.Activations, c[i])
+	}
 	return err
 }
 

@@ -22,14 +22,15 @@ type Violation struct {
 
 // The rules that are no timing of the standard's tables.
 const (
-	ruleCommand    = "command"     // the standard has no such command
-	ruleAddress    = "address"     // a part of the address lies outside the device
-	ruleState      = "bank state"  // the command does not suit the bank: RD without open row, ACT with one, REF with any
-	ruleRow        = "row"         // a column access names another row than the open one
-	rulePower      = "power state" // a command in power-down or self-refresh, or an exit from neither
-	ruleCommandBus = "command bus" // two commands at once, or one on the wrong edge
-	ruleBurst      = "burst"       // two bursts meet on the data bus
-	ruleDataClock  = "data clock"  // an access while the data clock does not run
+	ruleCommand    = "command"            // the standard has no such command
+	ruleAddress    = "address"            // a part of the address lies outside the device
+	ruleState      = "bank state"         // the command does not suit the bank: RD without open row, ACT with one, REF with any
+	ruleRow        = "row"                // a column access names another row than the open one
+	rulePower      = "power state"        // a command in power-down or self-refresh, or an exit from neither
+	ruleCommandBus = "command bus"        // two commands at once, or one on the wrong edge
+	ruleBurst      = "burst"              // two bursts meet on the data bus
+	ruleDataClock  = "data clock"         // an access while the data clock does not run
+	ruleManagement = "refresh management" // more activations of a bank than the device takes without RFM
 	ruleDebt       = "refresh debt"
 	rulePullIn     = "refresh pull-in"
 )
@@ -48,7 +49,7 @@ func RuleNames(standards ...*dram.Standard) []string {
 			}
 		}
 	}
-	for _, n := range []string{ruleCommand, ruleAddress, ruleState, ruleRow, rulePower, ruleCommandBus, ruleBurst, ruleDataClock, ruleDebt, rulePullIn} {
+	for _, n := range []string{ruleCommand, ruleAddress, ruleState, ruleRow, rulePower, ruleCommandBus, ruleBurst, ruleDataClock, ruleManagement, ruleDebt, rulePullIn} {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -71,6 +72,7 @@ type Checker struct {
 	ranksEach    int   // of a pseudo-channel
 	buses        []bus // of the channel, and of each rank
 	privateBuses bool
+	managed      [2]int // Spec.Managed
 	found        []Violation
 	nextDebt     int64 // first step at which some rank may owe too many refreshes
 }
@@ -94,6 +96,7 @@ func newHistory() history {
 func NewChecker(spec *dram.Spec, ranks int, privateBuses bool) *Checker {
 	c := &Checker{spec: spec, standard: spec.Rules(), channel: newHistory(), privateBuses: privateBuses}
 	c.ranksEach = max(1, ranks/c.standard.PseudoChannels)
+	c.managed[0], c.managed[1] = spec.Managed()
 	for _, row := range spec.Constraints() {
 		if row.Window > 1 {
 			c.windows = append(c.windows, &windowHistory{Constraint: row, rings: map[int][]Record{}})
@@ -187,6 +190,7 @@ func (c *Checker) Check(r Record) {
 	c.checkState(r)
 	c.checkDistances(rank, r, met)
 	c.checkWindows(r)
+	c.checkManagement(rank, r)
 	c.remember(rank, r)
 }
 

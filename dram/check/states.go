@@ -15,6 +15,7 @@ type rankHistory struct {
 	banks      []history
 	rows       []int32 // open row by bank, -1
 	refreshes  []int64 // by bank
+	activated  []int   // by bank, less what refreshes took off
 	indebted   bool
 	down       dram.Command // PDE or SRE while in power-down or self-refresh, else 0
 	since      int64        // step at which that began
@@ -23,7 +24,7 @@ type rankHistory struct {
 }
 
 func newRankHistory(spec *dram.Spec) rankHistory {
-	r := rankHistory{rank: newHistory(), refreshes: make([]int64, spec.Banks()), clockUntil: never}
+	r := rankHistory{rank: newHistory(), refreshes: make([]int64, spec.Banks()), activated: make([]int, spec.Banks()), clockUntil: never}
 	for range spec.BankGroups {
 		r.groups = append(r.groups, newHistory())
 	}
@@ -176,5 +177,29 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", most-due, c.standard.PullIn))
 		}
 		c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
+	}
+}
+
+// checkManagement counts the activations of banks that the device wants refreshed before it takes
+// more. RFM, like a refresh, needs its banks closed and leaves them so; self-refresh takes all off.
+func (c *Checker) checkManagement(rank *rankHistory, r Record) {
+	most, less := c.managed[0], c.managed[1]
+	if most == 0 {
+		return
+	}
+	action := c.standard.Action(r.Command)
+	bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+	for ; bank < end; bank += stride {
+		n := &rank.activated[bank]
+		switch {
+		case action.Leaves == dram.Open:
+			if *n++; *n > most {
+				c.report(ruleManagement, r, fmt.Sprintf("%d activations of the bank, at most %d without RFM", *n, most))
+			}
+		case r.Command == dram.SRE:
+			*n = 0
+		case action.Needs == dram.Closed:
+			*n = max(0, *n-less)
+		}
 	}
 }
