@@ -12,13 +12,13 @@ func (c *controller) gate(cmd dram.Command, t int64) int64 {
 }
 
 // simpleBuses reports whether the standard has one command bus and every command that the
-// controller gives takes one step, of which each clock has one.
+// controller gives takes one step alone, of which each clock has one.
 func simpleBuses(s *dram.Standard) bool {
 	if len(s.Buses) > 1 || s.StepsPerClock > 1 {
 		return false
 	}
 	for _, cmd := range asked(s) {
-		if s.Action(cmd).Steps > 1 {
+		if a := s.Action(cmd); a.Steps > 1 || a.Second > 0 {
 			return false
 		}
 	}
