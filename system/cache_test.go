@@ -166,7 +166,13 @@ func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.D
 	t.Helper()
 	requests := apart([]traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}})
 	cfg := onceIn(t, system, sets...)
-	r = mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+	r, err := mustNode(t, cfg).Run(context.Background(), coming(t, cfg, requests), Options{Check: true, Iterations: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := &r.Iterations[0], &r.Iterations[len(r.Iterations)-1]; second.PrefixTokens != 1024 || first.PrefixTokens+int(first.Cached) != 0 || second.Cached != 1024*cfg.Model.KVBytesPerToken() {
+		t.Errorf("%s: iterations %+v and %+v, with 1,024 tokens of a prefix", system, first, second)
+	}
 	hit = r.Requests[1].FirstToken - r.Requests[1].Request.Arrival
 	cut := onceIn(t, system, "batching.max_batch_tokens=1024", "scheduler.min_prefill_tokens=1024", "cache.prefix=false")
 	alone, err := mustNode(t, cut).Run(context.Background(), &traces.Trace{Name: "x", Requests: requests[1:]}, Options{Check: true, Iterations: true})

@@ -22,13 +22,18 @@ type keptGap struct {
 func (d *diary) add(r *replica, start, end units.Duration, did *work) {
 	x := results.IterationRecord{
 		Replica: d.replica, Start: start, End: end, Decoding: r.batch.Decoding(), Waiting: r.batcher.Waiting(), InSystem: r.batcher.InSystem(),
-		KV:  units.Bytes(r.kvBytes(r.batcher.UsedUnits())),
+		KV: units.Bytes(r.kvBytes(r.batcher.UsedUnits())), Cached: units.Bytes(r.kvBytes(r.batcher.CachedUnits())),
 		GPU: did.gpu, PIM: did.pim, PCIeDown: did.pcieDown, PCIeUp: did.pcieUp, Channel: did.channel,
 		Joules: r.power.joules(did, end-start),
 	}
 	for i := range r.batch.Sub {
 		s := &r.batch.Sub[i]
 		x.PromptTokens += s.PrefillTokens()
+		for i := range s.Prefill {
+			if c := &s.Prefill[i]; c.Finished == c.Prefix {
+				x.PrefixTokens += c.Prefix
+			}
+		}
 		x.FirstTokens += s.Emitting()
 	}
 	x.FirstTokens -= x.Decoding

@@ -48,6 +48,9 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 		}
 		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
 	}
+	if n := cfg.Traces.PrefixTokens; n > 0 {
+		return nil, &input.Error{Key: "traces.prefix_tokens", Value: fmt.Sprint(n), Expected: fmt.Sprintf("0 with run.trace = %q: it is of built-in traces", name)}
+	}
 	if cfg.Traces.Distribution != traces.Empirical {
 		return traces.Load(name, n)
 	}

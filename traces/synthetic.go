@@ -93,6 +93,10 @@ type SyntheticSpec struct {
 	OutputMean float64 `toml:"output_mean"`
 	// OutputStd is its standard deviation; 0 as "fixed".
 	OutputStd float64 `toml:"output_std"`
+	// PrefixTokens is put in front of the prompts of a built-in trace: tokens that prompts share, such as instructions.
+	PrefixTokens int `toml:"prefix_tokens"`
+	// Prefixes is how many different ones there are; each request has one of them, drawn evenly. 0 as 1.
+	Prefixes int `toml:"prefixes"`
 }
 
 // SyntheticDefaults are the keys of the section [traces] that no preset need have.
@@ -102,6 +106,8 @@ input_mean = 0.0  # of the trace "synthetic" alone, where it must be given: pref
 input_std = 0.0   # all alike: spread of prefill times
 output_mean = 0.0 # of the trace "synthetic" alone, where it must be given: length of decode
 output_std = 0.0  # all alike: when requests end
+prefix_tokens = 0 # none, as in the paper; hits of a cache, prefill time
+prefixes = 1      # one for all, as a server's instructions are; hits of a cache, how many ranksets they lie on
 `
 
 // own returns the moments of the data set Own.
@@ -127,6 +133,8 @@ func (s *SyntheticSpec) Check(c *input.Check) {
 	}{{"input_mean", s.InputMean}, {"input_std", s.InputStd}, {"output_mean", s.OutputMean}, {"output_std", s.OutputStd}} {
 		input.Within(c, m.key, m.value, 0, maxTokens)
 	}
+	input.Within(c, "prefix_tokens", s.PrefixTokens, 0, maxTokens)
+	input.Within(c, "prefixes", s.Prefixes, 0, MaxRequests)
 }
 
 // Synthetic draws n requests with the lengths of the built-in data set called
@@ -169,7 +177,31 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	for i := range t.Requests {
 		t.Requests[i] = Request{ID: i, Input: in[i], Output: out[i]}
 	}
+	if spec.PrefixTokens > 0 {
+		t.addPrefixes(spec.PrefixTokens, max(spec.Prefixes, 1), stream(seed, name, "prefix"))
+	}
 	return t, nil
+}
+
+// addPrefixes puts one of some prefixes of so many tokens in front of each prompt, as vLLM's benchmark does with
+// --dataset-name prefix_repetition. Hashes say which whole blocks are the same: those of a prefix, and no others.
+func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
+	random, shared := rand.New(source), tokens/BlockTokens
+	next := uint64(prefixes * shared) // the first hash that no prefix has
+	for i := range t.Requests {
+		r := &t.Requests[i]
+		r.Input += tokens
+		first := uint64(random.IntN(prefixes) * shared)
+		r.Hashes = make([]uint64, (r.Input+BlockTokens-1)/BlockTokens)
+		for b := range r.Hashes {
+			if b < shared {
+				r.Hashes[b] = first + uint64(b)
+			} else {
+				r.Hashes[b] = next
+				next++
+			}
+		}
+	}
 }
 
 // Redraw returns n requests, all arriving at time 0, each with both lengths of one of the

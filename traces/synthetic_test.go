@@ -282,3 +282,42 @@ func BenchmarkSynthetic(b *testing.B) {
 		}
 	}
 }
+
+// TestAddPrefixes: every prompt gets longer by the prefix, two of them begin with the same whole blocks just where they have the same
+// prefix, and no more of them; each prefix is drawn about as often. Without a prefix nothing changes.
+func TestAddPrefixes(t *testing.T) {
+	spec := SyntheticSpec{Distribution: Auto, MaxTokens: 32768, Prefixes: 3}
+	plain, err := Synthetic("longbench", 300, 1, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.PrefixTokens = 1500 // two whole blocks
+	trace, err := Synthetic("longbench", 300, 1, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn, seen := map[uint64]int{}, map[uint64]bool{}
+	for i, r := range trace.Requests {
+		if p := plain.Requests[i]; p.Hashes != nil || r.Input != p.Input+1500 || r.Output != p.Output || len(r.Hashes) != (r.Input+511)/512 {
+			t.Fatalf("request %d: %d tokens and %d hashes, without a prefix %d", i, r.Input, len(r.Hashes), p.Input)
+		}
+		drawn[r.Hashes[0]]++
+		if r.Hashes[1] != r.Hashes[0]+1 || r.Hashes[0]%2 != 0 || r.Hashes[0] > 4 {
+			t.Fatalf("request %d begins with %v", i, r.Hashes[:2])
+		}
+		for _, hash := range r.Hashes[2:] {
+			if seen[hash] || hash < 6 {
+				t.Fatalf("request %d: hash %d is another block's", i, hash)
+			}
+			seen[hash] = true
+		}
+	}
+	for first, n := range drawn {
+		if len(drawn) != 3 || n < 70 || n > 130 {
+			t.Errorf("prefix %d is drawn %d times, of %v", first, n, drawn)
+		}
+	}
+	if bad := (&SyntheticSpec{Distribution: Auto, MaxTokens: 32768, PrefixTokens: -1}); input.Validate(bad) == nil {
+		t.Error("a prefix of -1 tokens is valid")
+	}
+}
