@@ -40,6 +40,7 @@ func (p *PowerSpec) Check(c *input.Check) {
 type Energy struct {
 	ActivateJoules   float64 // ACT and the PRE that follows it
 	ReadJoules       float64 // read bursts, without the bus's termination
+	UnitReadJoules   float64 // what banks read for units beside them, as read bursts: an upper bound, see UnitReads
 	WriteJoules      float64 // write bursts, without the bus's termination
 	RefreshJoules    float64
 	BackgroundJoules float64 // standby, with a row open (IDD3N) or all closed (IDD2N)
@@ -47,17 +48,23 @@ type Energy struct {
 
 // TotalJoules returns the sum of all parts.
 func (e Energy) TotalJoules() float64 {
-	return e.ActivateJoules + e.ReadJoules + e.WriteJoules + e.RefreshJoules + e.BackgroundJoules
+	return e.ActivateJoules + e.ReadJoules + e.UnitReadJoules + e.WriteJoules + e.RefreshJoules + e.BackgroundJoules
 }
 
 // Times returns n times the energy.
 func (e Energy) Times(n float64) Energy {
-	return Energy{n * e.ActivateJoules, n * e.ReadJoules, n * e.WriteJoules, n * e.RefreshJoules, n * e.BackgroundJoules}
+	return Energy{n * e.ActivateJoules, n * e.ReadJoules, n * e.UnitReadJoules, n * e.WriteJoules, n * e.RefreshJoules, n * e.BackgroundJoules}
+}
+
+// UnitReads returns the energy where a bank's read for its unit takes a share of one that goes on to the pins.
+func (e Energy) UnitReads(share float64) Energy {
+	e.UnitReadJoules = float64(e.UnitReadJoules * share)
+	return e
 }
 
 // Plus returns the sum of two energies.
 func (e Energy) Plus(o Energy) Energy {
-	return Energy{e.ActivateJoules + o.ActivateJoules, e.ReadJoules + o.ReadJoules, e.WriteJoules + o.WriteJoules,
+	return Energy{e.ActivateJoules + o.ActivateJoules, e.ReadJoules + o.ReadJoules, e.UnitReadJoules + o.UnitReadJoules, e.WriteJoules + o.WriteJoules,
 		e.RefreshJoules + o.RefreshJoules, e.BackgroundJoules + o.BackgroundJoules}
 }
 
@@ -68,8 +75,8 @@ func (e Energy) Plus(o Energy) Energy {
 // modelled, nor the word-line supply VPP (about 7.5 mW a chip), nor
 // the termination of the data bus, which the board decides.
 //
-// All-bank commands count their banks: ACTA as one ACT a bank and MACA as one
-// read burst a bank, an upper bound since its data does not reach the pins.
+// All-bank commands count their banks: ACTA as one ACT a bank and MACA, apart from other reads, as one
+// read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
 // RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
 	spec     *Spec
@@ -198,7 +205,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	// A rank is precharged while it refreshes: its standby is IDD2N.
 	ref := unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC)
 
-	var acts, reads, writes int64
+	var acts, reads, unitReads, writes int64
 	var refreshes float64
 	for c, n := range m.counts[:Commands] {
 		a, cmd := &m.table.commands[c], Command(c)
@@ -208,7 +215,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 		case cmd.IsRead():
 			reads += n
 		case cmd == MACA:
-			reads += n * m.concerned(a.Span)
+			unitReads += n * m.concerned(a.Span)
 		case cmd.IsWrite():
 			writes += n
 		}
@@ -222,6 +229,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 	return Energy{
 		ActivateJoules:   max(0, act) * float64(acts),
 		ReadJoules:       max(0, read) * float64(reads),
+		UnitReadJoules:   max(0, read) * float64(unitReads),
 		WriteJoules:      max(0, write) * float64(writes),
 		RefreshJoules:    ref * refreshes,
 		BackgroundJoules: unit * (float64(p.IDD3N*float64(active)) + float64(p.IDD2N*float64(total-active))) / steps,

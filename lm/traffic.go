@@ -63,6 +63,7 @@ func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *
 	meter := dram.NewEnergyMeter(d, 1)
 	meter.Record(dram.REF, dram.Address{}, 0)
 	refresh := dram.Energy{RefreshJoules: meter.Energy(0).RefreshJoules}
+	unitRead := c.Energy.PIMRead.Estimate().Value
 	load := pim.Load{KVHeads: m.Heads / channels, Shape: pim.HeadShape{HeadDim: m.HeadDim, Queries: 1, ElementBits: 16}}
 	for load.Context = first; load.Context < first+steps; load.Context++ {
 		r, err := pim.Measure(ctx, &c.PIM, d, load, nil, nil)
@@ -83,7 +84,7 @@ func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *
 		w.DataBus += float64(clocks * o.DataBus)
 		w.Adders += float64(clocks * o.Adders)
 		w.Softmax += float64(clocks * o.Softmax)
-		w.Energy = w.Energy.Plus(r.Energy.Times(float64(times)))
+		w.Energy = w.Energy.Plus(r.Energy.UnitReads(unitRead).Times(float64(times)))
 	}
 	return nil
 }

@@ -157,7 +157,9 @@ func TestEnergyOfCommands(t *testing.T) {
 		name      string
 		got, want float64
 	}{
-		{"reads", m.Energy.ReadJoules, burst * (p.IDD4R - p.IDD3N) * float64(16*c[dram.MACA]+c[dram.RDRES])},
+		{"reads", m.Energy.ReadJoules, burst * (p.IDD4R - p.IDD3N) * float64(c[dram.RDRES])},
+		{"unit reads", m.Energy.UnitReadJoules, burst * (p.IDD4R - p.IDD3N) * float64(16*c[dram.MACA])},
+		{"half of them", m.Energy.UnitReads(0.5).UnitReadJoules, m.Energy.UnitReadJoules / 2},
 		{"writes", m.Energy.WriteJoules, burst * (p.IDD4W - p.IDD3N) * float64(c[dram.WR]+c[dram.WRBUF])},
 		{"refreshes", m.Energy.RefreshJoules, burst / 4 * 560 * (p.IDD5B - p.IDD2N) * float64(m.Refreshes)},
 	} {

@@ -218,6 +218,7 @@ type replayResult struct {
 type energyMJ struct {
 	Activate   float64 `json:"activate"`
 	Read       float64 `json:"read"`
+	UnitRead   float64 `json:"unit_read,omitempty"` // of banks, for the units beside them
 	Write      float64 `json:"write"`
 	Refresh    float64 `json:"refresh"`
 	Background float64 `json:"background"`
@@ -246,13 +247,16 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 
 // newEnergy converts joules.
 func newEnergy(e *dram.Energy) energyMJ {
-	return energyMJ{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3}
+	return energyMJ{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3}
 }
 
 // writeLine writes the energy as a line of cells.
 func (e *energyMJ) writeLine(w io.Writer) {
-	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f\n",
-		e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f", e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	if e.UnitRead > 0 {
+		fmt.Fprintf(w, ", for units %.4f", e.UnitRead)
+	}
+	fmt.Fprintln(w)
 }
 
 func (r *replayResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }

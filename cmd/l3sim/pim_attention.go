@@ -86,7 +86,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err != nil {
 		return err
 	}
-	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m)
+	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
 	return a.print(f.json, out, out.writeText)
 }
 
@@ -185,8 +185,8 @@ type pimPhases struct {
 	ReadOut     int64 `json:"readout"`
 }
 
-func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Measurement) *pimAttentionResult {
-	p := &m.Phases
+func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Measurement, unitRead float64) *pimAttentionResult {
+	p, joules := &m.Phases, m.Energy.UnitReads(unitRead)
 	r := &pimAttentionResult{
 		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
 		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
@@ -195,7 +195,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
 		TotalCycles: m.TotalCycles, RefreshCycles: m.RefreshCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
-		EnergyMJ: newEnergy(&m.Energy),
+		EnergyMJ: newEnergy(&joules),
 	}
 	for i, n := range m.Commands {
 		if n > 0 {

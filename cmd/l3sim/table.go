@@ -22,7 +22,7 @@ const formatJSON = "json"
 // those of stalling only where a run has stalls or preemptions.
 var (
 	headline = []string{"output_tokens_per_s", "tbt_mean_ms", "tbt_p99_ms", "tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions",
-		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "energy_token_j"}
+		"ttft_mean_ms", "decode_batch_mean", "utilization_gpu", "utilization_pim", "energy_token_j", "output_tokens_per_joule", "usd_per_mtoken"}
 	stalling = []string{"tbt_decode_p99_ms", "stall_count", "stall_max_ms", "preemptions"}
 )
 
