@@ -12,8 +12,10 @@ import (
 // column. It is written from the highest bits to the lowest as in DRAMsim3:
 // "rochrababgco" has the row highest and the column lowest; below the column
 // are the bytes of a burst. Sizes that are no powers of two (three ranks)
-// divide the address instead of taking bits.
+// divide the address instead of taking bits. Or it lists the bits of each part, some
+// of them XORed, see parseBits.
 type Mapping struct {
+	bits     *bitMapping    // nil if parts are what counts
 	parts    [6]mappingPart // lowest first
 	offset   uint64         // bytes of a burst
 	capacity uint64         // bytes of all channels
@@ -43,11 +45,14 @@ var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
-		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco"}
+		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
+	m := &Mapping{offset: uint64(spec.BurstBytes()), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
+	if strings.Contains(text, "=") {
+		return m, m.parseBits(text, sizes[:])
+	}
 	if len(text) != 2*len(mappingNames) {
 		return nil, bad
 	}
-	m := &Mapping{offset: uint64(spec.BurstBytes()), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
 	for which, name := range mappingNames {
 		at := -1
 		for i := 0; i < len(text); i += 2 {
@@ -76,8 +81,19 @@ func (m *Mapping) decode(address uint64) (channel int, a dram.Address, wrapped b
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
 	}
+	v := m.split(address)
+	return int(v[partChannel]), dram.Address{
+		Rank: int32(v[partRank]), BankGroup: int32(v[partGroup]), Bank: int32(v[partBank]),
+		Row: int32(v[partRow]), Column: int32(v[partColumn]),
+	}, wrapped
+}
+
+// split returns the parts of an address within the capacity.
+func (m *Mapping) split(address uint64) (v [len(mappingNames)]uint64) {
+	if m.bits != nil {
+		return m.bits.split(address)
+	}
 	rest := address / m.offset
-	var v [len(mappingNames)]uint64
 	for _, p := range m.parts {
 		if p.shift >= 0 {
 			v[p.which] = rest & (p.size - 1)
@@ -87,8 +103,5 @@ func (m *Mapping) decode(address uint64) (channel int, a dram.Address, wrapped b
 			rest /= p.size
 		}
 	}
-	return int(v[partChannel]), dram.Address{
-		Rank: int32(v[partRank]), BankGroup: int32(v[partGroup]), Bank: int32(v[partBank]),
-		Row: int32(v[partRow]), Column: int32(v[partColumn]),
-	}, wrapped
+	return v
 }

@@ -1,9 +1,11 @@
 package controller
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"pgregory.net/rapid"
 )
 
@@ -74,4 +76,69 @@ func (m *Mapping) Encode(channel int, a dram.Address) uint64 {
 		address = address*p.size + v[p.which]
 	}
 	return address * m.offset
+}
+
+// TestBitMapping: bits by number, ranges and XORs give the parts by hand; an order of parts is the same
+// as its list of bits.
+func TestBitMapping(t *testing.T) {
+	spec := part(t, ddr43200)
+	xor, err := newMapping("co=6-12 bg=13^17,14^18 ba=15,16 ra=17,18 ch=19^20 ro=20-35", spec, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		address uint64
+		channel int
+		want    dram.Address
+	}{
+		{1 << 6, 0, dram.Address{Column: 1}},
+		{1 << 13, 0, dram.Address{BankGroup: 1}},
+		{1 << 17, 0, dram.Address{BankGroup: 1, Rank: 1}},
+		{1<<17 | 1<<13, 0, dram.Address{Rank: 1}},
+		{1 << 20, 1, dram.Address{Row: 1}},
+		{1<<20 | 1<<19, 0, dram.Address{Row: 1}},
+	} {
+		if channel, a, _ := xor.decode(c.address); channel != c.channel || a != c.want {
+			t.Errorf("%#x: channel %d, %+v, want %d, %+v", c.address, channel, a, c.channel, c.want)
+		}
+	}
+	plain, err := newMapping("rochrababgco", spec, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, err := newMapping("ro=20-35 ch=19 ra=17,18 ba=15,16 bg=13-14 co=6-12", spec, 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		address := rapid.Uint64().Draw(t, "address")
+		channel, a, wrapped := plain.decode(address)
+		if c, b, w := listed.decode(address); c != channel || a != b || w != wrapped {
+			t.Fatalf("%#x: parts %d %+v, bits %d %+v", address, channel, a, c, b)
+		}
+	})
+}
+
+// TestBitMappingErrors: a mapping by bits that two bursts share, or that leaves one out, is refused.
+func TestBitMappingErrors(t *testing.T) {
+	for _, text := range []string{
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-33",            // a row too few
+		"co=6-12 bg=13,13 ba=15,16 ra=17,18 ro=19-34",            // one bit twice
+		"co=6-12 bg=13^14,14^13 ba=15,16 ra=17,18 ro=19-34",      // the same parity twice
+		"co=5-11 bg=13,14 ba=15,16 ra=17,18 ro=19-34",            // within a burst
+		"co=6-12 bg=13^5,14 ba=15,16 ra=17,18 ro=19-34",          // the same
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=20-35",            // bit 19 is left out
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 ch=35",      // one channel
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 xx=1",       // no such part
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-34 ra=17,18",   // twice
+		"co=6-12 bg=13,14 ba=15,16 ra=17,18 ro=19-64", "co=a bg", // no numbers
+		"co=6-12 bg=13^13,14 ba=15,16 ra=17,18 ro=19-34",
+	} {
+		s := setup(t, "default")
+		s.Policy.Mapping = text
+		var in *input.Error
+		if err := s.Validate(); !errors.As(err, &in) || in.Key != "mapping" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
