@@ -19,7 +19,7 @@ import (
 //
 // A request older than the policy's bound on age goes before the rank's, and a run as old as that
 // ends for one of the other direction.
-var batch = scheduler{name: "batch", pick: func(c *controller, t int64) choice { return c.eachBus(t, c.pickBatch) }, eitherRow: true}
+var batch = scheduler{name: "batch", pick: (*controller).pickBatch, eitherRow: true}
 
 // runBanks is how many banks of a run's direction must have their row open for the bus to wait for
 // one of them. With fewer the run is at its end: the other direction goes on, and meanwhile
@@ -46,9 +46,6 @@ func newBuses(spec *dram.Spec, ranks int) []bus {
 	return list
 }
 
-// busOf returns the data bus of a rank.
-func (c *controller) busOf(rank int) int { return rank / c.buses[0].end }
-
 func (c *controller) pickBatch(b *bus, t int64) choice {
 	run, other := b.need, b.need^1
 	over := b.over && c.waits(b, other)
@@ -56,7 +53,7 @@ func (c *controller) pickBatch(b *bus, t int64) choice {
 		run, other = other, run
 	}
 	column, banks := c.runColumn(b, run, t)
-	if banks == 0 && !over && !c.holds(b, run, t) {
+	if banks == 0 && !over && c.waits(b, other) && !c.holds(b, run, t) {
 		column, banks = c.runColumn(b, other, t)
 	}
 	if banks < 2 {
@@ -86,7 +83,7 @@ func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
 
 // moved notes that a column access of need n issues at t for a bank of rank.
 func (c *controller) moved(n need, rank int, t int64) {
-	b := &c.buses[c.busOf(rank)]
+	b := &c.buses[c.busOf[rank]]
 	if n != b.need {
 		b.need, b.since = n, t
 	}
@@ -116,20 +113,22 @@ func (c *controller) waits(b *bus, n need) bool {
 	return false
 }
 
-// holds reports whether the bus waits for a column access of n: enough banks have one, and the first may issue
-// within tCCD_L, after which even those of one bank group go on. If it does, c.ready is at most that clock.
+// holds reports whether the bus waits for a column access of n: enough banks have one, and one may issue
+// within tCCD_L, after which even those of one bank group go on.
 func (c *controller) holds(b *bus, n need, t int64) bool {
-	banks, first := 0, int64(forever)
+	banks := 0
 	for rank := b.first; rank < b.end; rank++ {
-		m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]
-		banks += bits.OnesCount64(m)
-		for ; m != 0; m &= m - 1 {
-			first = min(first, c.earliest(n, rank*c.banksPerRank+bits.TrailingZeros64(m)))
-		}
+		banks += bits.OnesCount64(c.needs[n].banks[rank] &^ c.refresh.blocked[rank])
 	}
-	if banks < runBanks || first > t+c.holdSteps {
+	if banks < runBanks {
 		return false
 	}
-	c.ready = min(c.ready, first)
-	return true
+	for rank := b.first; rank < b.end; rank++ {
+		for m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]; m != 0; m &= m - 1 {
+			if c.earliest(n, rank*c.banksPerRank+bits.TrailingZeros64(m)) <= t+c.holdSteps {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -12,7 +12,7 @@ func (c *controller) gate(cmd dram.Command, t int64) int64 {
 }
 
 // simpleBuses reports whether the standard has one command bus and every command that the
-// controller gives takes one step alone, of which each clock has one.
+// controller gives takes one step and no second half; each clock has one step.
 func simpleBuses(s *dram.Standard) bool {
 	if len(s.Buses) > 1 || s.StepsPerClock > 1 {
 		return false

@@ -51,6 +51,7 @@ type controller struct {
 	holdSteps         int64 // see batch
 	simpleBus         bool  // the command bus takes any command at any step
 	commandBuses      dram.CommandBuses
+	commandBusCount   int
 	pseudoPrecharge   bool // PREA closes all ranks of a pseudo-channel
 	hasSync           bool
 	sync              dram.Command // starts the data clock
@@ -83,7 +84,8 @@ type controller struct {
 	ready         int64
 	lastServed    int
 	buses         []bus
-	nextBus       int // whose turn is first
+	busOf         []int // by rank
+	nextBus       int   // whose turn is first
 	now           int64
 
 	endStep   int64
@@ -113,6 +115,12 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	}
 	c.rankNodes, c.groupNodes, c.bankNodes = c.state.Nodes()
 	c.rows = c.state.Rows()
+	for i, b := range c.buses {
+		for range b.end - b.first {
+			c.busOf = append(c.busOf, i)
+		}
+	}
+	c.commandBusCount = len(spec.Rules().Buses)
 	c.needs = newNeedStates(spec, ranks)
 	c.refresh = newRefreshState(spec, policy, ranks)
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
@@ -209,13 +217,15 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 	if c.synced.age < forever && t >= c.syncedAt {
 		p := c.synced
 		c.synced = nothing
-		c.serve(p, t)
-		issued = true
+		if c.gate(needCommands[p.need], t) <= t { // else the second half of an ACT has the bus
+			c.serve(p, t)
+			issued = true
+		}
 	}
 	if len(c.refresh.forced) > 0 && !issued {
 		issued, wake = c.forcedRefresh(t)
 	}
-	for range c.spec.Rules().Buses {
+	for range c.commandBusCount {
 		if issued && c.simpleBus || t < c.ready || c.synced.age < forever {
 			break
 		}

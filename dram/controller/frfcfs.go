@@ -5,7 +5,7 @@ package controller
 // a lone column access: where column accesses do not queue for the data bus,
 // activations (tFAW) are what bounds the rank, and a clock lost to an ACT is
 // lost for good.
-var frFCFS = scheduler{name: "fr-fcfs", pick: func(c *controller, t int64) choice { return c.eachBus(t, c.pickOldest) }}
+var frFCFS = scheduler{name: "fr-fcfs", pick: (*controller).pickOldest}
 
 func (c *controller) pickOldest(b *bus, t int64) choice {
 	column, _, reads := c.oldestReady(needRead, b, t)

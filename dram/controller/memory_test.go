@@ -57,7 +57,8 @@ func TestMemoryIsReplay(t *testing.T) {
 			}
 		})
 		for _, r := range requests {
-			if rapid.Bool().Draw(t, "step") {
+			// Alone, a channel does not know its last request from another's; then its writes wait for more.
+			if s.Channels == 1 && rapid.Bool().Draw(t, "step") {
 				m.Advance(rapid.Int64Range(0, r.Clock).Draw(t, "until"))
 			}
 			m.enqueue(t, r)

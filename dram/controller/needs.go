@@ -39,7 +39,7 @@ func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 // rescan forgets when the banks of a rank become ready.
 func (c *controller) rescan(rank int) {
 	for n := range c.needs {
-		c.needs[n].wakes[rank], c.needs[n].wake[c.busOf(rank)] = 0, 0
+		c.needs[n].wakes[rank], c.needs[n].wake[c.busOf[rank]] = 0, 0
 	}
 }
 
@@ -110,7 +110,7 @@ func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	state, at := &c.needs[n], c.earliest(n, bank)
 	state.banks[rank] |= c.places[bank].bit
 	state.wakes[rank] = min(state.wakes[rank], at)
-	wake := &state.wake[c.busOf(rank)]
+	wake := &state.wake[c.busOf[rank]]
 	*wake = min(*wake, at)
 	state.ages[bank] = c.banks[bank].entries[i].accepted
 	return at

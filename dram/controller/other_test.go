@@ -165,7 +165,7 @@ func ramulatorPart(tb testing.TB, part, standard string) *dram.Spec {
 			term = "t" + p[1:]
 		}
 		if err := s.Set(term, row["clocks"]); err != nil {
-			tb.Logf("%s has no %s", standard, p)
+			continue // one of the simulator alone, such as nBL
 		}
 	}
 	return s

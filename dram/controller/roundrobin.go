@@ -5,9 +5,9 @@ import "math/bits"
 // roundRobin visits the bank queues in order from the one after the last
 // served and takes the first that has anything ready, and of it what its oldest
 // request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
-var roundRobin = scheduler{name: "round-robin", pick: (*controller).pickRoundRobin, hitsPassLimit: true}
+var roundRobin = scheduler{name: "round-robin", pick: (*controller).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
-func (c *controller) pickRoundRobin(t int64) choice {
+func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 	found := nothing
 	distance := len(c.banks)
 	start := c.lastServed + 1

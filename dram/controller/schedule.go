@@ -19,9 +19,11 @@ var nothing = choice{age: forever}
 // scheduler decides which of the banks' commands goes next. Each is a file of its own.
 type scheduler struct {
 	name string
-	// pick returns the command that issues at t, or nothing; it then leaves in c.ready the
-	// first clock at which one may.
-	pick func(c *controller, t int64) choice
+	// pick returns the command that issues at t for a data bus, or nothing; it then leaves in c.ready at
+	// most the first step at which one may.
+	pick func(c *controller, b *bus, t int64) choice
+	// allBuses says that it picks for all data buses at once.
+	allBuses bool
 	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
 	// not only of its oldest request.
 	eitherRow bool
@@ -49,20 +51,40 @@ func findScheduler(name string) *scheduler {
 	return nil
 }
 
-// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.ready to the first clock at which one may be.
+// schedule issues one command of the bank queues at t, if any is ready. If not, it sets c.ready to the first step at which one may be.
 func (c *controller) schedule(t int64) bool {
 	c.ready = forever
-	p := c.scheduler.pick(c, t)
-	if p.age == forever {
-		c.ready = max(c.ready, t+1)
+	if c.queued == 0 {
 		return false
 	}
-	if c.hasSync && p.need <= needWrite && !c.startClock(p, t) {
+	p := c.pick(t)
+	switch {
+	case p.age == forever:
+		c.ready = max(c.ready, t+1)
+		return false
+	case c.hasSync && p.need <= needWrite && !c.startClock(p, t):
 		c.ready = max(c.ready, t+1)
 		return c.synced.age < forever
 	}
 	c.serve(p, t)
 	return true
+}
+
+// pick asks the scheduler, for the data buses by turns, the one after that which was served last first.
+func (c *controller) pick(t int64) choice {
+	if len(c.buses) == 1 || c.scheduler.allBuses {
+		return c.scheduler.pick(c, &c.buses[0], t)
+	}
+	for range c.buses {
+		b := &c.buses[c.nextBus]
+		if c.nextBus++; c.nextBus == len(c.buses) {
+			c.nextBus = 0
+		}
+		if p := c.scheduler.pick(c, b, t); p.age < forever {
+			return p
+		}
+	}
+	return nothing
 }
 
 // readyBanks returns the banks of rank whose need n may issue at t, and the first clock
@@ -143,16 +165,4 @@ func (c *controller) oldestRow(b *bus, t int64) choice {
 func (c *controller) oldestClose(b *bus, t int64) choice {
 	p, _, _ := c.oldestReady(needPrecharge, b, t)
 	return p
-}
-
-// eachBus picks for the data buses by turns, the one after that which was served last first.
-func (c *controller) eachBus(t int64, pick func(*bus, int64) choice) choice {
-	for i := range c.buses {
-		at := (c.nextBus + i) % len(c.buses)
-		if p := pick(&c.buses[at], t); p.age < forever {
-			c.nextBus = (at + 1) % len(c.buses)
-			return p
-		}
-	}
-	return nothing
 }
