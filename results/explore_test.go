@@ -132,7 +132,7 @@ func TestNumbersForPeople(t *testing.T) {
 		{"x_bytes", "1099511627776", "1TiB"},
 		{"x_bytes", "1e30", "1e+30"},
 	} {
-		if got := forPeople(c.column, c.cell); got != c.want {
+		if got := ForPeople(c.column, c.cell); got != c.want {
 			t.Errorf("%s = %q: got %q, want %q", c.column, c.cell, got, c.want)
 		}
 	}

@@ -32,7 +32,7 @@ func (e *Exploration) WriteText(w io.Writer) error {
 		return err
 	}
 	for _, k := range e.Shared {
-		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, forPeople(k.Column, k.Value))
+		fmt.Fprintf(&b, "all of them: %s = %s\n", k.Column, ForPeople(k.Column, k.Value))
 	}
 	if len(e.Knobs) == 0 {
 		b.WriteString("\nno key varies over the points but goals\n")
@@ -66,7 +66,7 @@ func (e *Exploration) frontTable() *Table {
 		f := &e.Front[i]
 		var row []string
 		for _, k := range f.Knobs {
-			row = append(row, forPeople(k.Column, k.Value))
+			row = append(row, ForPeople(k.Column, k.Value))
 		}
 		for g, goal := range e.Goals {
 			row = append(row, numberForPeople(goal.Column, f.Values[g]))
@@ -108,14 +108,14 @@ then the points on the front and all points for each value
 // label writes a level's value or range.
 func (l *Level) label(column string) string {
 	if l.To == "" {
-		return forPeople(column, l.Value)
+		return ForPeople(column, l.Value)
 	}
-	return forPeople(column, l.Value) + ".." + forPeople(column, l.To)
+	return ForPeople(column, l.Value) + ".." + ForPeople(column, l.To)
 }
 
-// forPeople writes a cell with no more digits than a person reads. Whole numbers
+// ForPeople writes a cell with no more digits than a person reads. Whole numbers
 // keep all of theirs, as they tell one value of a key from another.
-func forPeople(column, cell string) string {
+func ForPeople(column, cell string) string {
 	if cell == "" {
 		return "-"
 	}

@@ -69,7 +69,7 @@ func TestIshigami(t *testing.T) {
 // TestInfluenceIntervals: of sums with known shares, nine in ten intervals hold the share, or
 // nearly so many: bins hide half a hundredth of it.
 func TestInfluenceIntervals(t *testing.T) {
-	held, all := 0, 0
+	held, all, none := 0, 0, 0
 	for seed := range uint64(long.Of(20, 200)) {
 		by := indices(t, sampleTable(200, 3, seed, func(x []float64) float64 { return 3*x[0] + x[1] }))
 		for key, want := range map[string]float64{"k.x0": 0.9, "k.x1": 0.1} {
@@ -81,11 +81,17 @@ func TestInfluenceIntervals(t *testing.T) {
 				t.Errorf("seed %d, %s: %+v", seed, key, in)
 			}
 		}
+		if by["k.x2"].Low == 0 {
+			none++
+		}
 		if in := by["k.x2"]; in.Low > 0.05 || in.First > 0.15 {
 			t.Errorf("seed %d: what does nothing has %+v", seed, in)
 		}
 	}
-	t.Logf("%d of %d", held, all)
+	t.Logf("%d of %d, %d hold nothing", held, all, none)
+	if none < all/2*8/10 {
+		t.Errorf("%d of %d intervals of what does nothing hold 0", none, all/2)
+	}
 	if share := float64(held) / float64(all); share < 0.8 || share > 0.98 {
 		t.Errorf("%d of %d intervals hold the share", held, all)
 	}

@@ -162,6 +162,14 @@ func ReadSearch(dir string, t *Table) (*Search, error) {
 			return nil, input.Edit(err, func(e *input.Error) { e.File = path })
 		}
 	}
+	for _, l := range s.Limits {
+		if _, err := t.Column("constraints", l.Column); err != nil {
+			return nil, input.Edit(err, func(e *input.Error) { e.File = path })
+		}
+		if !slices.Contains([]string{"<=", ">=", "<", ">"}, l.Operator) {
+			return nil, &input.Error{File: path, Key: "constraints", Value: fmt.Sprintf("%q", l.Operator), Expected: "<=, >=, < or >"}
+		}
+	}
 	for _, one := range s.Searches {
 		if len(one.Hypervolume) == 0 || slices.ContainsFunc(one.Points, func(p int) bool { return p < 0 || p >= s.Designs }) {
 			bad.Expected = "points of " + t.Name + ", and their hypervolume, in each search"

@@ -45,6 +45,7 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newPIMCommand(),
 		a.newPredictCommand(),
 		a.newPlotCommand(),
+		a.newReportCommand(),
 		a.newReproduceCommand(),
 		a.newRunCommand(),
 		a.newSweepCommand(),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
@@ -257,4 +258,50 @@ func TestNoDesigns(t *testing.T) {
 			t.Errorf("%s: %v, %d", method, err, len(r.History))
 		}
 	}
+}
+
+// TestNearest is by definition, ends included.
+func TestNearest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		v := Variable{Levels: rapid.SliceOfNDistinct(rapid.Float64Range(0, 1), 1, 8, rapid.ID[float64]).Draw(t, "levels")}
+		slices.Sort(v.Levels)
+		gene := rapid.Float64Range(0, 1).Draw(t, "gene")
+		at := v.nearest(gene)
+		for _, level := range v.Levels {
+			if math.Abs(level-gene) < math.Abs(v.Levels[at]-gene) {
+				t.Fatalf("%g of %v: %g is nearer than %g", gene, v.Levels, level, v.Levels[at])
+			}
+		}
+	})
+}
+
+// TestMutate: a level always becomes another one, every other category is as likely, and a real
+// stays in its bounds.
+func TestMutate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := &run{random: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))}
+		levels := []float64{0.1, 0.3, 0.5, 0.7, 0.9}[:rapid.IntRange(2, 5).Draw(t, "levels")]
+		at := rapid.IntRange(0, len(levels)-1).Draw(t, "at")
+		count := map[float64]int{}
+		for range 400 {
+			gene := levels[at]
+			r.mutate(Variable{Levels: levels, Categorical: true}, &gene)
+			count[gene]++
+			ordered := levels[at]
+			r.mutate(Variable{Levels: levels}, &ordered)
+			v := Variable{Levels: levels}
+			if v.nearest(ordered) == at {
+				t.Fatalf("level %d of %v stays", at, levels)
+			}
+			x := rapid.SampledFrom([]float64{0, 0.25, 1}).Draw(t, "real")
+			if r.mutate(Variable{}, &x); x < 0 || x > 1 {
+				t.Fatalf("a real becomes %g", x)
+			}
+		}
+		for i, level := range levels {
+			if want := 400 / (len(levels) - 1); i == at && count[level] > 0 || i != at && (count[level] < want*2/3 || count[level] > want*4/3+1) {
+				t.Fatalf("from category %d of %v: %v", at, levels, count)
+			}
+		}
+	})
 }

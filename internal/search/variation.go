@@ -6,13 +6,14 @@ import (
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
-// What NSGA-II's paper uses for variables that are reals (section IV): the probability of
-// crossover and the distribution indices of crossover and mutation. A variable mutates
+// The probability of crossover and its distribution index are those of NSGA-II's paper for
+// reals (section IV), whose index of mutation is 20. Ours takes larger steps: budgets here are
+// hundreds of points and not 25,000, and ZDT1 to ZDT3 come out no worse. A variable mutates
 // with a probability of one over their number.
 const (
 	crossoverProbability = 0.9
 	crossoverIndex       = 20
-	mutationIndex        = 20
+	mutationIndex        = 5
 )
 
 // children returns two children of two parents.

@@ -28,10 +28,11 @@ type Plan struct {
 
 	traces   *traceCache
 	resolver *resolver
-	parts    [][]string // [axis][choice]: part of a point's name
-	columns  []string   // keys of Point.cells
-	baseSeed uint64     // seed of points without configuration that do not set a seed
-	baseErr  error      // error of the configuration without the axes
+	parts    [][]string    // [axis][choice]: part of a point's name
+	columns  []string      // keys of Point.cells
+	baseSeed uint64        // seed of points without configuration that do not set a seed
+	baseErr  error         // error of the configuration without the axes
+	base     *results.Base // nil: describe makes it
 	// simulate runs a point. Tests replace it by a faster function.
 	simulate func(context.Context, *Point, *configs.Config) (*results.Summary, error)
 }

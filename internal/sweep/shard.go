@@ -117,6 +117,7 @@ type Part struct {
 	Whole    int    // number of points of the whole plan
 	identity string // Plan.Identity of the whole plan
 	index    []int  // index of each point in the whole plan
+	whole    *Plan
 }
 
 // Part returns the points of one shard. They depend only on the plan and the shard. Points
@@ -128,7 +129,7 @@ func (p *Plan) Part(s Shard) *Part {
 	of := p.deal(s.Count)
 	part := *p
 	part.Points = nil
-	dealt := &Part{Plan: &part, Shard: s, Whole: len(p.Points), identity: p.Identity()}
+	dealt := &Part{Plan: &part, Shard: s, Whole: len(p.Points), identity: p.Identity(), whole: p}
 	for i, shard := range of {
 		if shard == s.Index {
 			part.Points = append(part.Points, p.Points[i])

@@ -27,15 +27,16 @@ const shardSchema = "l3sim/shard/1"
 
 // shardHead is the first line.
 type shardHead struct {
-	Schema  string   `json:"schema"`
-	Plan    string   `json:"plan"`    // Plan.Identity
-	Version string   `json:"version"` // version of the code
-	File    string   `json:"file"`    // path of the sweep file, as given
-	Shard   int      `json:"shard"`
-	Of      int      `json:"of"`
-	Points  int      `json:"points"`  // number of points of the whole plan
-	Columns []string `json:"columns"` // the keys of pointLine.Cells
-	Keys    []string `json:"keys"`    // the columns that an axis sets
+	Schema  string        `json:"schema"`
+	Plan    string        `json:"plan"`    // Plan.Identity
+	Version string        `json:"version"` // version of the code
+	File    string        `json:"file"`    // path of the sweep file, as given
+	Shard   int           `json:"shard"`
+	Of      int           `json:"of"`
+	Points  int           `json:"points"`  // number of points of the whole plan
+	Columns []string      `json:"columns"` // the keys of pointLine.Cells
+	Keys    []string      `json:"keys"`    // the columns that an axis sets
+	Base    *results.Base `json:"base"`    // what all points share
 }
 
 // pointLine is the identity of a point and the first cells of its row.
@@ -56,7 +57,7 @@ func (p *Point) line(index int) pointLine {
 // folder of another shard of the same plan, as one of the two would be lost. It takes over
 // the folder of an older plan, whose journal may hold points of this plan.
 func (p *Part) Describe(dir string) error {
-	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys}
+	head := shardHead{shardSchema, p.identity, p.Version, p.File.Path, p.Shard.Index, p.Shard.Count, p.Whole, p.columns, p.Keys, p.whole.describe()}
 	old, err := readShardHead(dir)
 	if err == nil && old.Plan == head.Plan && (old.Shard != head.Shard || old.Of != head.Of) {
 		return &input.Error{Key: "--out", Value: dir,

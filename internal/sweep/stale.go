@@ -39,6 +39,6 @@ func removeStale(dir string, stale func(name string) bool) error {
 // results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
-		return name == results.ResultsFile || name == results.ParquetFile || name == results.SearchFile
+		return name == results.ResultsFile || name == results.ParquetFile || name == results.BaseFile || name == results.SearchFile
 	})
 }

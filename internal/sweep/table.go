@@ -86,7 +86,7 @@ func (p *Plan) provenance() map[string]string {
 }
 
 // Write writes the results into dir: results.csv, the same table with types in
-// results.parquet, and in the folder points the summary of each point that is done, in the
+// results.parquet, what all points share in base.json, and in the folder points the summary of each point that is done, in the
 // form of 'l3sim run --json'. Files are whole or not there. Write removes the points of an
 // earlier plan and temporary files. The caller must hold the journal in dir open: its lock
 // keeps others from writing there, so a temporary file is from a killed process.
@@ -119,6 +119,7 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 		return err // of an earlier search, whose table this one replaces
 	}
 	return results.WriteFiles(dir, []results.File{
+		p.describe().InFile(),
 		{Name: results.ResultsFile, Write: t.WriteCSV},
 		{Name: results.ParquetFile, Write: func(w io.Writer) error { return t.WriteParquet(w, p.columnTypes(), p.provenance()) }},
 	})

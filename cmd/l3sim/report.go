@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/report"
+	"github.com/l3sim/l3sim/results"
+)
+
+func (a *app) newReportCommand() *cobra.Command {
+	var out string
+	var o report.Options
+	cmd := &cobra.Command{
+		Use:   "report DIR...",
+		Short: "Write results as one page of HTML to show to others",
+		Long: `Write results as one page of HTML to show to others.
+
+DIR is the folder of a sweep, a merge or a search. The page opens in a browser without a
+network: what the results rest on, the best of each goal, the front with each point's
+difference from a base and the command that runs it again, parallel coordinates,
+which keys matter, time and energy by component, latencies, errors of the predictions, and a table with
+CSV and JSON. It is at most 2 MiB: of larger results it shows the front and a part of the rest.
+
+Goals are those of a search, else throughput, the price of a million tokens where there is one,
+and the 99th percentile of the time between tokens.`,
+		Example: `  l3sim report out/worth --out out/worth.html
+  l3sim report out/a out/b --goals 'max output_tokens_per_s, min ranksets' --out out/report.html`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := notEmpty(cmd, "goals", "title"); err != nil {
+				return err
+			}
+			return a.report(args, out, o)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&out, "out", "", "`file` to write, .html")
+	flags.StringVar(&o.Goals, "goals", "", "`goals` of the front: two or three of 'max COLUMN' and 'min COLUMN'")
+	flags.StringVar(&o.Title, "title", "Results of l3sim", "title of the page")
+	return cmd
+}
+
+// report writes the page of some folders.
+func (a *app) report(dirs []string, out string, o report.Options) error {
+	if !strings.HasSuffix(out, ".html") {
+		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", out), Expected: "a file that ends with .html"}
+	}
+	if err := writableFile("--out", out); err != nil {
+		return err
+	}
+	r, err := report.Read(dirs, o)
+	if err != nil {
+		return err
+	}
+	if err := results.WriteFileAtomic(out, r.Write); err != nil {
+		return err
+	}
+	info, err := os.Stat(out)
+	if err == nil && !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: %s, %d KiB\n", out, info.Size()>>10)
+	}
+	return err
+}

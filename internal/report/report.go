@@ -1,0 +1,175 @@
+package report
+
+import (
+	"cmp"
+	"embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/validation"
+	"github.com/l3sim/l3sim/results"
+)
+
+// Report is what a page shows.
+type Report struct {
+	Title      string         `json:"title"`
+	Sets       []*Set         `json:"sets"`
+	Parts      []string       `json:"parts"` // columns of the energy's components
+	Validation []ErrorOfParts `json:"validation"`
+}
+
+// ErrorOfParts is how far predictions of one kind are from measurements.
+type ErrorOfParts struct {
+	Kind   string  `json:"kind"`
+	Rows   int     `json:"rows"`
+	Mean   float64 `json:"mean"` // absolute relative error, mean over the rows
+	Worst  float64 `json:"worst"`
+	Anchor string  `json:"anchor"` // the set of measurements with the worst mean
+}
+
+// Options say what a report shows.
+type Options struct {
+	Title string
+	Goals string // as results.ParseGoals takes them, for all folders; "": of each search, or the usual ones
+}
+
+// Read collects the results of sweeps' folders. Errors of the input are *input.Error.
+func Read(dirs []string, o Options) (*Report, error) {
+	r := &Report{Title: o.Title}
+	for _, dir := range dirs {
+		s, err := readSet(dir, "--goals", o.Goals)
+		if err != nil {
+			return nil, err
+		}
+		for n, name := 2, s.Name; slices.ContainsFunc(r.Sets, func(other *Set) bool { return other.Name == s.Name }); n++ {
+			s.Name = fmt.Sprintf("%s (%d)", name, n)
+		}
+		r.Sets = append(r.Sets, s)
+	}
+	for _, name := range results.MetricNames() {
+		if part, ok := strings.CutPrefix(name, "energy_"); ok && strings.HasSuffix(name, "_j") &&
+			!slices.Contains([]string{"prefill_j", "decode_j", "idle_j", "token_j", "total_j", "low_j", "high_j"}, part) {
+			r.Parts = append(r.Parts, name)
+		}
+	}
+	r.Validation = validationErrors()
+	return r, nil
+}
+
+// validationErrors sums up the recorded errors by kind: "kernels of h100-sxm: gemm, server, alone"
+// is of "kernels, gemm".
+func validationErrors() []ErrorOfParts {
+	var anchors map[string]struct {
+		Rows int     `json:"rows"`
+		Mean float64 `json:"mean_ape"`
+	}
+	_ = json.Unmarshal(validation.Errors, &anchors) // our own file, which a test reads
+	kinds := map[string]*ErrorOfParts{}
+	for _, name := range slices.Sorted(maps.Keys(anchors)) {
+		group, what, _ := strings.Cut(name, ": ")
+		group, _, _ = strings.Cut(group, " o") // "kernels of", "iterations on", "energy of"
+		what, _, _ = strings.Cut(what, ",")
+		if group == "services" || group == "energy" {
+			what = map[string]string{"services": "whole servers", "energy": "sustained kernels"}[group]
+		}
+		kind := group + ", " + what
+		if kinds[kind] == nil {
+			kinds[kind] = &ErrorOfParts{Kind: kind}
+		}
+		k, a := kinds[kind], anchors[name]
+		k.Mean += float64(a.Mean * float64(a.Rows))
+		if k.Rows += a.Rows; a.Mean >= k.Worst {
+			k.Worst, k.Anchor = a.Mean, name
+		}
+	}
+	var all []ErrorOfParts
+	for _, k := range kinds {
+		k.Mean /= float64(k.Rows)
+		all = append(all, *k)
+	}
+	slices.SortFunc(all, func(a, b ErrorOfParts) int { return cmp.Compare(a.Kind, b.Kind) })
+	return all
+}
+
+//go:embed report.html.tmpl report.css report.js echarts/echarts.min.js
+var files embed.FS
+
+// The most that a page takes, and what of it is left for the results.
+const (
+	mostBytes = 2 << 20
+	dataBytes = 900 << 10
+)
+
+// page is what the template takes.
+type page struct {
+	*Report
+	Style  template.CSS
+	Charts template.JS // Apache ECharts
+	Script template.JS
+}
+
+// Write writes the page. Where the results are too large for it, it leaves out points that
+// are not on a front, and says so.
+func (r *Report) Write(w io.Writer) error {
+	if err := r.fit(); err != nil {
+		return err
+	}
+	t, err := template.ParseFS(files, "report.html.tmpl")
+	if err != nil {
+		return err
+	}
+	text := func(name string) string {
+		b, _ := files.ReadFile(name) // it is embedded
+		return string(b)
+	}
+	return t.Execute(w, page{r, template.CSS(text("report.css")), template.JS(text("echarts/echarts.min.js")), template.JS(text("report.js"))})
+}
+
+// fit drops points until the results take at most dataBytes: of each folder every second one
+// that is not on the front, again and again.
+func (r *Report) fit() error {
+	for {
+		b, err := json.Marshal(r)
+		if err != nil || len(b) <= dataBytes {
+			return err
+		}
+		dropped := 0
+		for _, s := range r.Sets {
+			dropped += s.thin()
+		}
+		if dropped == 0 {
+			return &input.Error{Key: "--out", Value: fmt.Sprintf("%d KiB", len(b)>>10),
+				Expected: fmt.Sprintf("results of at most %d KiB for one page: fewer folders, or goals with fewer points on the front", dataBytes>>10)}
+		}
+	}
+}
+
+// thin drops every second point that is not on the front, and returns their number.
+func (s *Set) thin() int {
+	kept, place, odd := 0, map[int]int{}, false
+	for i := range s.Rows {
+		if !slices.Contains(s.Front, i) {
+			if odd = !odd; !odd {
+				continue
+			}
+		}
+		place[i] = kept
+		s.Rows[kept], s.Seeds[kept], s.Meets[kept] = s.Rows[i], s.Seeds[i], s.Meets[i]
+		if s.Sets != nil {
+			s.Sets[kept] = s.Sets[i]
+		}
+		kept++
+	}
+	dropped := len(s.Rows) - kept
+	s.Rows, s.Seeds, s.Meets, s.Sets = s.Rows[:kept], s.Seeds[:kept], s.Meets[:kept], s.Sets[:min(kept, len(s.Sets))]
+	for i, p := range s.Front {
+		s.Front[i] = place[p]
+	}
+	return dropped
+}

@@ -1,0 +1,335 @@
+'use strict';
+// The page's behaviour. Names and texts of the data reach the document as text nodes only, and charts draw
+// them as SVG text, so nothing in them is ever markup.
+(() => {
+  const report = JSON.parse(document.getElementById('data').textContent);
+  const $ = (id) => document.getElementById(id);
+  const charts = {};
+  // Okabe and Ito's colours, which readers with any colour vision tell apart; one for each part of the machine.
+  const palette = ['#0072b2', '#e69f00', '#009e73', '#cc79a7', '#56b4e9', '#d55e00', '#8a7a00', '#7f7f7f'];
+  const parts = [ // a pattern of a column or a kind of error, the part's name, its colour
+    [/^iteration_dense|^energy_gpu|^kernels, (gemm|elementwise|page)|^iterations/, 'GPUs', palette[0]],
+    [/^iteration_attention|attention$/, 'attention on the GPUs', palette[4]],
+    [/^iteration_waiting|services/, 'waiting', palette[7]],
+    [/^energy_dram|^DRAM/, 'DRAM', palette[2]],
+    [/^energy_(pim|bank|rank|hbm)/, 'processing in memory', palette[3]],
+    [/^energy_(links|dimm)|pcie|all reduce/, 'links and buffers', palette[1]],
+    [/^energy_(host|board)/, 'host and board', palette[6]],
+    [/^energy_cooling/, 'cooling', palette[5]],
+    [/energy$|^sustained|^energy,/, 'energy', palette[5]],
+  ];
+  const partOf = (name) => parts.find(([pattern]) => pattern.test(name)) || [null, name, palette[7]];
+  let set, at, chosen, base, ranges, order;
+
+  const make = (tag, text, attributes = {}) => {
+    const e = document.createElement(tag);
+    if (text !== undefined) e.textContent = text;
+    for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
+    return e;
+  };
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (v) => typeof v !== 'number' ? String(v ?? '') : Math.abs(v) >= 1e7 ? v.toExponential(3) : String(Number(v.toPrecision(5)));
+  // shown writes a value of a column: bytes with their unit, other numbers with five digits.
+  const shown = (v, name) => {
+    if (typeof v !== 'number' || !/_bytes$/.test(name)) return short(v);
+    const i = Math.max(0, Math.min(4, Math.floor(Math.log2(Math.abs(v) || 1) / 10)));
+    return Number((v / 2 ** (10 * i)).toPrecision(4)) + ' ' + ['B', 'KiB', 'MiB', 'GiB', 'TiB'][i];
+  };
+  const label = (name) => (set.columns.find((c) => c.name === name) || { label: name }).label;
+  const cell = (row, name) => {
+    if (at[name] !== undefined) return set.rows[row][at[name]];
+    const fixed = set.constants.find((c) => c.name === name);
+    return fixed === undefined || fixed.value === '' || isNaN(fixed.value) ? fixed && fixed.value : Number(fixed.value);
+  };
+  const pointName = (row) => at.point === undefined ? String(row) : String(set.rows[row][at.point]);
+  const command = (row) => set.sets ? set.command + set.sets[row] : '';
+  const better = (name) => {
+    const goal = set.goals.find((g) => g.column === name);
+    if (goal) return goal.maximize ? 1 : -1;
+    const c = set.columns.find((c) => c.name === name);
+    return c && c.better ? c.better : -1;
+  };
+
+  function draw(id, option) {
+    const old = charts[id];
+    if (old) old.dispose();
+    const chart = charts[id] = echarts.init($(id), null, { renderer: 'svg' });
+    chart.setOption({ animation: false, textStyle: { color: css('--ink'), fontFamily: 'system-ui, sans-serif' }, ...option });
+    return chart;
+  }
+  const axis = (name, more = {}) => ({ type: 'value', name, nameLocation: 'middle', nameGap: 32, scale: true,
+    nameTextStyle: { color: css('--ink') }, axisLabel: { color: css('--dim'), formatter: short, hideOverlap: true },
+    axisLine: { lineStyle: { color: css('--line') } }, splitLine: { lineStyle: { color: css('--line'), opacity: 0.4 } }, ...more });
+  const tooltip = (formatter) => ({ renderMode: 'richText', confine: true, formatter,
+    backgroundColor: css('--soft'), borderColor: css('--line'), textStyle: { color: css('--ink'), fontSize: 12 } });
+  const legend = () => ({ top: 0, type: 'scroll', textStyle: { color: css('--ink') } });
+  const categories = (data, more = {}) => axis('', { type: 'category', data, ...more, axisLabel: { color: css('--dim'), width: 190, overflow: 'truncate' } });
+
+  // inRanges says whether a point lies within what was chosen in the parallel coordinates.
+  const inRanges = (row) => Object.entries(ranges).every(([name, spans]) => {
+    const v = parallelValue(row, name);
+    return spans.some(([low, high]) => v >= low && v <= high);
+  });
+  const textsOf = (name) => [...new Set(set.rows.map((_, r) => cell(r, name)))].sort((a, b) => String(a).localeCompare(String(b)));
+  const isNumber = (name) => (set.columns.find((c) => c.name === name) || {}).numeric;
+  const parallelValue = (row, name) => isNumber(name) ? cell(row, name) : textsOf(name).indexOf(cell(row, name));
+
+  // frontOf returns the points that no other equals or beats in x and y, in the order of x.
+  function frontOf(x, y) {
+    const sx = better(x), sy = better(y);
+    const rows = set.rows.map((_, r) => r).filter((r) => set.meets[r] && inRanges(r) && typeof cell(r, x) === 'number' && typeof cell(r, y) === 'number');
+    rows.sort((a, b) => sx * (cell(b, x) - cell(a, x)) || sy * (cell(b, y) - cell(a, y)));
+    let best = -Infinity;
+    const front = rows.filter((r) => sy * cell(r, y) > best && ((best = sy * cell(r, y)), true));
+    return front.sort((a, b) => cell(a, x) - cell(b, x));
+  }
+
+  function drawScatter() {
+    const x = $('x').value, y = $('y').value, by = $('colour').value;
+    const onFront = new Set(set.front);
+    const groups = by ? textsOf(by) : ['points'];
+    const series = groups.map((group, i) => ({
+      name: String(group), type: 'scatter', color: palette[i % palette.length], symbol: ['circle', 'triangle', 'rect', 'diamond', 'pin', 'arrow'][i % 6],
+      data: set.rows.map((_, r) => r).filter((r) => (!by || cell(r, by) === group)).map((r) => ({
+        value: [cell(r, x), cell(r, y)], row: r, symbolSize: r === chosen ? 18 : onFront.has(r) ? 11 : 7,
+        itemStyle: { opacity: !inRanges(r) ? 0.05 : onFront.has(r) || r === chosen ? 1 : set.meets[r] ? 0.35 : 0.12, borderColor: r === chosen ? css('--ink') : undefined, borderWidth: r === chosen ? 2 : 0 },
+      })),
+    }));
+    const front = frontOf(x, y);
+    // The staircase stays on the side that was simulated.
+    series.push({ name: 'front', type: 'line', step: better(x) > 0 ? 'start' : 'end', showSymbol: false, silent: true, color: css('--dim'), lineStyle: { width: 1.5 }, data: front.map((r) => [cell(r, x), cell(r, y)]) });
+    const chart = draw('scatter', {
+      legend: legend(), grid: { left: 70, right: 20, top: 40, bottom: 50 },
+      xAxis: axis(label(x), { axisLabel: { color: css('--dim'), hideOverlap: true, formatter: (v) => shown(v, x) } }),
+      yAxis: axis(label(y), { nameGap: 56, axisLabel: { color: css('--dim'), formatter: (v) => shown(v, y) } }),
+      tooltip: tooltip((p) => p.data.row === undefined ? '' : pointName(p.data.row) + '\n' + set.goals.map((g) => g.label + ': ' + shown(cell(p.data.row, g.column), g.column)).join('\n')),
+      series,
+    });
+    chart.on('click', (p) => { if (p.data && p.data.row !== undefined) choose(p.data.row); });
+  }
+
+  function drawParallel() {
+    const names = set.columns.filter((c) => c.key).map((c) => c.name).concat(set.goals.map((g) => g.column).filter((n) => at[n] !== undefined && !set.columns[at[n]].key));
+    const rows = set.rows.map((_, r) => r).sort((a, b) => set.front.includes(a) - set.front.includes(b));
+    const chart = draw('parallel', {
+      parallel: { left: 60, right: 90, top: 50, bottom: 30, axisExpandable: false },
+      parallelAxis: names.map((n, dim) => ({
+        dim, name: label(n).replace(/ \(.*\)$/, ''), nameTextStyle: { color: css('--ink') }, nameRotate: names.length > 7 ? 12 : 0, inverse: false, scale: true,
+        axisLabel: { color: css('--dim'), formatter: isNumber(n) ? (v) => shown(v, n) : undefined }, axisLine: { lineStyle: { color: css('--dim') } },
+        ...(isNumber(n) ? { type: 'value' } : { type: 'category', data: textsOf(n).map(String) }),
+      })),
+      series: [{ type: 'parallel', inactiveOpacity: 0.04, activeOpacity: 1, progressive: 0,
+        data: rows.map((r) => ({ value: names.map((n) => isNumber(n) ? cell(r, n) : String(cell(r, n))), lineStyle: { color: set.front.includes(r) ? palette[5] : palette[0], opacity: set.front.includes(r) ? 0.9 : 0.18, width: set.front.includes(r) ? 1.8 : 1 } })) }],
+    });
+    chart.on('axisareaselected', () => {
+      ranges = {};
+      names.forEach((_, i) => {
+        const spans = chart.getModel().getComponent('parallelAxis', i).activeIntervals || [];
+        if (spans.length) ranges[names[i]] = spans.map(([low, high]) => [low, high]);
+      });
+      drawScatter(); drawTable();
+    });
+  }
+
+  function drawInfluence() {
+    const metric = $('metric').value;
+    const all = set.influences.filter((i) => i.metric === metric).slice().sort((a, b) => a.first_order - b.first_order);
+    const names = all.map((i) => label(i.column));
+    draw('importance', {
+      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis('share of the variance (%)', { min: 0, max: 100, scale: false }), yAxis: categories(names),
+      tooltip: tooltip((p) => { const i = all[p.dataIndex]; return `${label(i.column)}: ${short(100 * i.first_order)}%, ${short(100 * i.low)}% to ${short(100 * i.high)}%\n${i.points} points`; }),
+      series: [{ type: 'bar', color: palette[0], data: all.map((i) => 100 * i.first_order) },
+        { type: 'custom', data: all.map((i, n) => [100 * i.low, n, 100 * i.high]), encode: { x: [0, 2], y: 1 }, renderItem: (_, api) => {
+          const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(1)]), style = { stroke: css('--ink'), lineWidth: 1.5 };
+          const line = (x1, y1, x2, y2) => ({ type: 'line', shape: { x1, y1, x2, y2 }, style });
+          return { type: 'group', children: [line(a[0], a[1], b[0], b[1]), line(a[0], a[1] - 5, a[0], a[1] + 5), line(b[0], b[1] - 5, b[0], b[1] + 5)] };
+        } }],
+    });
+    const swings = all.map((i) => {
+      const levels = i.levels.slice().sort((a, b) => a.mean - b.mean);
+      return { name: label(i.column), key: i.column, low: levels[0], high: levels[levels.length - 1] };
+    }).sort((a, b) => (a.high.mean - a.low.mean) - (b.high.mean - b.low.mean));
+    const range = (l, name) => [l.value, l.to].filter((v) => v !== '').map((v) => shown(isNaN(v) ? v : Number(v), name)).join(' to ');
+    draw('tornado', {
+      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis(label(metric)), yAxis: categories(swings.map((s) => s.name)),
+      tooltip: tooltip((p) => { const s = swings[p.dataIndex]; return `${s.name}\n${range(s.low, s.key)}: ${short(s.low.mean)}\n${range(s.high, s.key)}: ${short(s.high.mean)}`; }),
+      series: [{ type: 'custom', data: swings.map((s, n) => [s.low.mean, n, s.high.mean]), encode: { x: [0, 2], y: 1 }, renderItem: (_, api) => {
+        const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(1)]), h = api.size([0, 1])[1] * 0.6;
+        return { type: 'rect', shape: { x: a[0], y: a[1] - h / 2, width: Math.max(b[0] - a[0], 1), height: h }, style: { fill: palette[1] } };
+      } }],
+    });
+  }
+
+  function drawSearch() {
+    $('progress').hidden = !set.searches || !set.searches.length;
+    if ($('progress').hidden) return;
+    const methods = [...new Set(set.searches.map((s) => s.method))];
+    draw('hypervolume', {
+      legend: { ...legend(), data: methods }, grid: { left: 70, right: 20, top: 40, bottom: 45 }, tooltip: tooltip((p) => `${p.seriesName}, ${p.value[0]} evaluations: ${short(p.value[1])}%`),
+      xAxis: axis('evaluations', { min: 0 }), yAxis: axis('share of the hypervolume (%)', { nameGap: 45 }),
+      series: set.searches.map((s) => ({ name: s.method, type: 'line', color: palette[methods.indexOf(s.method)], showSymbol: true, symbolSize: 4, lineStyle: { type: ['solid', 'dashed', 'dotted'][methods.indexOf(s.method) % 3] },
+        data: s.hypervolume.map((h, i) => [Math.min((i + 1) * set.population, s.points.length), 100 * h]) })),
+    });
+  }
+
+  // some returns the points that the stacked charts show: at most twelve of the front, and the chosen one.
+  function some() {
+    const every = Math.max(1, Math.ceil(set.front.length / 12));
+    const rows = set.front.filter((_, i) => i % every === 0);
+    return chosen !== undefined && !rows.includes(chosen) ? rows.concat([chosen]) : rows;
+  }
+  function drawStack(id, columns, unit, scale) {
+    const rows = some(), used = columns.filter((c) => rows.some((r) => cell(r, c) > 0)), groups = [...new Set(used.map((c) => partOf(c)[1]))];
+    draw(id, {
+      legend: legend(), grid: { left: 65, right: 15, top: 40, bottom: 30 },
+      xAxis: categories(rows.map((r, i) => r === chosen ? 'chosen' : String(i + 1))), yAxis: axis(unit, { scale: false, nameGap: 45 }),
+      tooltip: tooltip((p) => `${pointName(rows[p.dataIndex])}\n${p.seriesName}: ${short(p.value)} ${unit}`),
+      series: groups.map((g) => ({ name: g, type: 'bar', stack: 'all', color: partOf(used.find((c) => partOf(c)[1] === g))[2],
+        data: rows.map((r) => used.filter((c) => partOf(c)[1] === g).reduce((sum, c) => sum + cell(r, c) * scale(r), 0)) })),
+    });
+  }
+  function drawParts() {
+    drawStack('time', ['iteration_dense_ms', 'iteration_attention_ms', 'iteration_waiting_ms'], 'ms', () => 1);
+    drawStack('energy', report.parts, 'J/token', (r) => 1 / cell(r, 'output_tokens'));
+    for (const what of ['ttft', 'tbt']) {
+      const times = some().flatMap((r) => ['p50', 'max'].map((p) => cell(r, `${what}_${p}_ms`))).filter((v) => v > 0);
+      draw(what, {
+        grid: { left: 65, right: 20, top: 15, bottom: 45 }, xAxis: axis(what.toUpperCase() + ' (ms)', { type: Math.max(...times) > 20 * Math.min(...times) ? 'log' : 'value' }), yAxis: axis('share (%)', { min: 40, max: 100, nameGap: 45 }),
+        tooltip: tooltip((p) => `${p.seriesName}\n${p.value[1]}% within ${short(p.value[0])} ms`),
+        series: some().map((r) => ({ name: pointName(r), type: 'line', symbolSize: 5, color: r === chosen ? palette[5] : palette[0], lineStyle: { width: r === chosen ? 3 : 1, opacity: r === chosen ? 1 : 0.5 },
+          data: [['p50', 50], ['p90', 90], ['p95', 95], ['p99', 99], ['max', 100]].map(([p, share]) => [cell(r, `${what}_${p}_ms`), share]).filter((d) => d[0] > 0) })),
+      });
+    }
+    const rate = 'arrivals_rate_per_s';
+    $('rates').hidden = at[rate] === undefined;
+    if ($('rates').hidden) return;
+    const others = set.columns.filter((c) => c.key && !/rate/.test(c.name)).map((c) => c.name), lines = {};
+    set.rows.forEach((_, r) => { const name = others.map((n) => short(cell(r, n))).join(', ') || 'all'; (lines[name] ||= []).push([cell(r, rate), 100 * cell(r, 'goodput_attainment')]); });
+    draw('attainment', { legend: legend(), grid: { left: 65, right: 20, top: 40, bottom: 45 }, xAxis: axis('requests/s'), yAxis: axis('attainment (%)', { min: 0, max: 100, nameGap: 45 }), tooltip: tooltip((p) => `${p.seriesName}\n${short(p.value[0])}/s: ${short(p.value[1])}%`),
+      series: Object.entries(lines).map(([name, data], i) => ({ name, type: 'line', color: palette[i % palette.length], data: data.sort((a, b) => a[0] - b[0]) })) });
+  }
+
+  function drawValidation() {
+    const all = report.validation.slice().reverse();
+    draw('validation', {
+      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis('absolute error (%)', { min: 0, scale: false }), yAxis: categories(all.map((e) => e.kind)),
+      tooltip: tooltip((p) => { const e = all[p.dataIndex]; return `${e.kind}: ${short(100 * e.mean)}% over ${e.rows} rows\nworst: ${e.anchor}, ${short(100 * e.worst)}%`; }),
+      series: [{ type: 'bar', data: all.map((e) => ({ value: 100 * e.mean, itemStyle: { color: partOf(e.kind)[2] } })) },
+        { type: 'scatter', symbol: 'diamond', symbolSize: 9, color: css('--ink'), data: all.map((e, i) => [100 * e.worst, i]) }],
+    });
+  }
+
+  function drawTable() {
+    const main = new Set(['point', ...set.columns.filter((c) => c.key).map((c) => c.name), ...set.goals.map((g) => g.column), 'output_tokens_per_s', 'tbt_p99_ms', 'ttft_p99_ms', 'usd_per_mtoken', 'output_tokens_per_joule']);
+    const columns = set.columns.filter((c) => $('all').checked || main.has(c.name)), onFront = new Set(set.front), text = $('filter').value.toLowerCase();
+    const head = make('tr');
+    for (const c of columns) {
+      const th = make('th', undefined, { scope: 'col', 'aria-sort': order.name !== c.name ? 'none' : order.up ? 'ascending' : 'descending' });
+      const b = make('button', c.name + (order.name !== c.name ? '' : order.up ? ' ▲' : ' ▼'), { type: 'button' });
+      b.addEventListener('click', () => {
+        order = { name: c.name, up: order.name === c.name ? !order.up : true };
+        drawTable();
+        [...document.querySelectorAll('#points thead button')][columns.indexOf(c)].focus();
+      });
+      th.append(b); head.append(th);
+    }
+    const rows = set.rows.map((_, r) => r).filter((r) => inRanges(r) && (!text || columns.some((c) => String(cell(r, c.name)).toLowerCase().includes(text))));
+    if (order.name) rows.sort((a, b) => {
+      const x = cell(a, order.name), y = cell(b, order.name), d = typeof x === 'number' && typeof y === 'number' ? x - y : String(x).localeCompare(String(y));
+      return order.up ? d : -d;
+    });
+    const body = rows.map((r) => {
+      const tr = make('tr', undefined, { tabindex: '0', 'data-row': r });
+      if (onFront.has(r)) tr.classList.add('on');
+      if (r === chosen) tr.classList.add('chosen');
+      for (const c of columns) { const td = make('td', shown(cell(r, c.name), c.name)); if (c.numeric) td.className = 'number'; tr.append(td); }
+      tr.addEventListener('click', () => choose(r));
+      tr.addEventListener('keydown', (e) => { if (e.key === 'Enter' || e.key === ' ') { e.preventDefault(); choose(r); } });
+      return tr;
+    });
+    document.querySelector('#points thead').replaceChildren(head);
+    document.querySelector('#points tbody').replaceChildren(...body);
+    $('count').textContent = `${rows.length} of ${set.rows.length} points; bold ones are on the front`;
+  }
+
+  // choose shows a point: its difference from the base, and the command that runs it.
+  function choose(row) {
+    chosen = row;
+    const box = $('chosen'), table = make('table'), head = make('tr');
+    for (const t of ['', pointName(row), 'base: ' + pointName(base), 'difference']) head.append(make('th', t, { scope: 'col' }));
+    table.append(head);
+    for (const c of set.columns.filter((c) => c.name !== 'point' && (c.key || set.goals.some((g) => g.column === c.name)))) {
+      const a = cell(row, c.name), b = cell(base, c.name);
+      if (c.key && a === b) continue;
+      const tr = make('tr');
+      tr.append(make('th', c.label, { scope: 'row' }), make('td', shown(a, c.name), { class: 'number' }), make('td', shown(b, c.name), { class: 'number' }),
+        make('td', typeof a === 'number' && typeof b === 'number' && b !== 0 ? `${a >= b ? '+' : ''}${short(100 * (a - b) / Math.abs(b))}%` : '', { class: 'number' }));
+      table.append(tr);
+    }
+    box.replaceChildren(make('h3', pointName(row)), table);
+    if (command(row)) {
+      const copy = make('button', 'copy', { type: 'button' });
+      copy.addEventListener('click', () => navigator.clipboard && navigator.clipboard.writeText(command(row)));
+      box.append(make('pre', command(row)), copy);
+    }
+    const rebase = make('button', 'make it the base', { type: 'button' });
+    rebase.addEventListener('click', () => { base = row; choose(row); });
+    box.append(rebase);
+    drawScatter(); drawParts();
+    for (const tr of document.querySelectorAll('#points tbody tr')) tr.classList.toggle('chosen', Number(tr.dataset.row) === row);
+  }
+
+  function fill(select, names, value) {
+    select.replaceChildren(...names.map((n) => make('option', n === '' ? 'none' : label(n), { value: n })));
+    select.value = value;
+  }
+  function show(i) {
+    set = report.sets[i];
+    at = Object.fromEntries(set.columns.map((c, n) => [c.name, n]));
+    chosen = undefined; base = 0; ranges = {}; order = { name: '', up: true };
+    const numeric = set.columns.filter((c) => c.numeric).map((c) => c.name), goals = set.goals.map((g) => g.column).filter((n) => at[n] !== undefined);
+    const texts = set.columns.filter((c) => c.key && (!c.numeric || textsOf(c.name).length <= 8)).map((c) => c.name);
+    fill($('x'), numeric, goals[1] || numeric[0]); fill($('y'), numeric, goals[0] || numeric[0]);
+    fill($('colour'), [''].concat(texts), texts.find((n) => n === 'run.system') || texts[0] || '');
+    const metrics = [...new Set((set.influences || []).map((f) => f.metric))];
+    set.influences ||= [];
+    fill($('metric'), metrics, metrics[0]);
+    $('chosen').replaceChildren();
+    drawAll();
+  }
+  function drawAll() { drawScatter(); drawParallel(); drawInfluence(); drawSearch(); drawParts(); drawValidation(); drawTable(); }
+
+  function save(name, type, text) {
+    const a = make('a', '', { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 1000);
+  }
+  const field = (v) => /[",\n\r]/.test(v) ? '"' + v.replaceAll('"', '""') + '"' : v;
+  const columnsOut = () => set.columns.map((c) => c.name).concat(set.constants.map((c) => c.name));
+  $('csv').addEventListener('click', () => save(set.name + '.csv', 'text/csv', [columnsOut().concat(['command']).join(',')].concat(
+    set.rows.map((_, r) => columnsOut().map((n) => field(String(cell(r, n) ?? ''))).concat([field(command(r))]).join(','))).join('\n') + '\n'));
+  $('json').addEventListener('click', () => save(set.name + '.json', 'application/json', JSON.stringify(set.rows.map((_, r) =>
+    Object.fromEntries(columnsOut().map((n) => [n, cell(r, n) ?? null]).concat([['command', command(r)]]))), null, 1)));
+  for (const id of ['x', 'y', 'colour']) $(id).addEventListener('change', drawScatter);
+  $('metric').addEventListener('change', drawInfluence);
+  $('filter').addEventListener('input', drawTable);
+  $('all').addEventListener('change', drawTable);
+  if ($('set')) $('set').addEventListener('change', () => show(Number($('set').value)));
+  $('scatter').addEventListener('keydown', (e) => {
+    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[e.key];
+    if (!step) return;
+    e.preventDefault();
+    const front = frontOf($('x').value, $('y').value), i = front.indexOf(chosen);
+    if (front.length) choose(front[i < 0 ? 0 : (i + step + front.length) % front.length]);
+  });
+  const dark = (on) => {
+    document.documentElement.classList.toggle('dark', on);
+    $('theme').textContent = on ? 'light' : 'dark';
+  };
+  dark(matchMedia('(prefers-color-scheme: dark)').matches);
+  $('theme').addEventListener('click', () => { dark(!document.documentElement.classList.contains('dark')); drawAll(); });
+  matchMedia('print').addEventListener('change', () => drawAll());
+  addEventListener('resize', () => { for (const c of Object.values(charts)) c.resize(); });
+  show(0);
+  document.documentElement.dataset.ready = 'true';
+})();

@@ -1,0 +1,332 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/results"
+)
+
+// Set is the results of one folder.
+type Set struct {
+	Name      string   `json:"name"`
+	Badges    []Pair   `json:"badges"` // what the results rest on
+	Columns   []Column `json:"columns"`
+	Constants []Pair   `json:"constants"` // columns with one value
+	Rows      [][]any  `json:"rows"`      // of each point, its cells by column: numbers, texts or nil
+	Command   string   `json:"command"`   // runs a point again, with its Sets behind it
+	Sets      []string `json:"sets"`      // of each point
+	Seeds     []int    `json:"seeds"`     // of each point
+	Front     []int    `json:"front"`     // points that no other beats, of those that meet Limits; best first
+	Meets     []bool   `json:"meets"`     // of each point, that it does
+	Points    int      `json:"points"`    // with those that Rows leaves out
+	Failed    int      `json:"failed"`
+
+	Goals      []Goal              `json:"goals"`
+	Limits     []string            `json:"limits"`
+	Influences []results.Influence `json:"influences"`
+	Searches   []results.SearchRun `json:"searches"`
+	Population int                 `json:"population"`
+
+	Headline []Headline `json:"-"` // the best point of each goal
+}
+
+// Pair is a name and a value.
+type Pair struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// Column is a column whose values differ.
+type Column struct {
+	Name    string `json:"name"`
+	Label   string `json:"label"`
+	IsKey   bool   `json:"key"`    // of the configuration
+	Better  int    `json:"better"` // 1: higher is better, -1: lower, 0: neither
+	Numeric bool   `json:"numeric"`
+}
+
+// Goal is a goal of the front.
+type Goal struct {
+	Column   string `json:"column"`
+	Label    string `json:"label"`
+	Maximize bool   `json:"maximize"`
+}
+
+// Headline is the best point of a goal, for the page's first table.
+type Headline struct {
+	Goal  string
+	Value string
+	Point string
+}
+
+// readSet reads a folder. Goals are those of the flag, else those of the search, else what
+// most readers ask for.
+func readSet(dir, flag, goals string) (*Set, error) {
+	t, err := results.ReadTable(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Rows) == 0 {
+		return nil, &input.Error{File: t.Name, Expected: "at least one point"}
+	}
+	search, err := results.ReadSearch(dir, t)
+	if err != nil {
+		return nil, err
+	}
+	base, err := results.ReadBase(dir)
+	if err != nil {
+		return nil, err
+	}
+	means, seeds, failed, err := t.Means()
+	if err != nil {
+		return nil, err
+	}
+	if len(means.Rows) == 0 {
+		return nil, &input.Error{File: t.Name, Expected: fmt.Sprintf("a point that is done; all %d failed", failed)}
+	}
+	s := &Set{Name: filepath.Base(filepath.Clean(dir)), Points: len(means.Rows), Failed: failed, Seeds: seeds}
+	parsed, err := s.chooseGoals(means, search, flag, goals)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.judge(t, means, parsed, search); err != nil {
+		return nil, err
+	}
+	s.describe(means, base)
+	s.columns(means)
+	s.commands(means, base)
+	return s, nil
+}
+
+// chooseGoals sets Goals.
+func (s *Set) chooseGoals(t *results.Table, search *results.Search, flag, text string) ([]results.Goal, error) {
+	if text == "" && search != nil {
+		var all []string
+		for _, g := range search.Goals {
+			all = append(all, g.String())
+		}
+		text = strings.Join(all, ", ")
+	}
+	if text == "" {
+		text = "max output_tokens_per_s, min tbt_p99_ms"
+		if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
+			text = "max output_tokens_per_s, min usd_per_mtoken, min tbt_p99_ms"
+		}
+	}
+	goals, err := t.ParseGoals(flag, text)
+	for _, g := range goals {
+		s.Goals = append(s.Goals, Goal{g.Column, results.Label(g.Column), g.Maximize})
+	}
+	return goals, err
+}
+
+// judge finds the front, the points that meet the constraints, and which keys matter.
+func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *results.Search) error {
+	meeting := *means
+	meeting.Rows = nil
+	for _, row := range means.Rows {
+		meets := true
+		if search != nil {
+			for _, l := range search.Limits {
+				v, err := strconv.ParseFloat(row[slices.Index(means.Columns, l.Column)], 64)
+				meets = meets && err == nil && l.Holds(v)
+			}
+		}
+		if s.Meets = append(s.Meets, meets); meets {
+			meeting.Rows = append(meeting.Rows, row)
+		}
+	}
+	e, err := results.Explore(&meeting, goals)
+	if err != nil {
+		return err
+	}
+	place := map[string]int{}
+	point := slices.Index(means.Columns, results.PointColumn)
+	for i, row := range means.Rows {
+		place[row[point]] = i
+	}
+	for _, p := range e.Front {
+		s.Front = append(s.Front, place[p.Point])
+	}
+	for i, g := range s.Goals {
+		best := slices.MinFunc(e.Front, func(a, b results.FrontPoint) int {
+			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
+		})
+		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)), best.Point})
+	}
+	if search != nil {
+		s.Influences, s.Searches, s.Population = search.Influences, search.Searches, search.Population
+		for _, l := range search.Limits {
+			s.Limits = append(s.Limits, l.String())
+		}
+		return nil
+	}
+	for i, g := range goals {
+		if means.IsConfig()[slices.Index(means.Columns, s.Goals[i].Column)] {
+			continue
+		}
+		influences, err := results.Influences(t, g.Column)
+		if err != nil {
+			return err
+		}
+		s.Influences = append(s.Influences, influences...)
+	}
+	return nil
+}
+
+// describe fills in the badges: from the columns where values differ, else from the base.
+func (s *Set) describe(t *results.Table, base *results.Base) {
+	value := func(key string) string {
+		for c, name := range t.Columns {
+			if quantity, _ := results.SplitUnit(name); (name == key || quantity == key) && t.IsConfig()[c] {
+				return valuesOf(t, c)
+			}
+		}
+		if base != nil {
+			return base.Keys[key]
+		}
+		return ""
+	}
+	add := func(name, text string) {
+		if text = strings.TrimSpace(text); text != "" {
+			s.Badges = append(s.Badges, Pair{name, text})
+		}
+	}
+	add("model", value("run.model"))
+	add("system", value("run.system"))
+	add("GPU", value("gpu.preset"))
+	add("GPUs", value("node.gpus"))
+	add("DRAM", value("dram.preset"))
+	add("DIMM memory", value("node.memory_capacity"))
+	add("ranksets", value("node.ranksets"))
+	add("trace", value("run.trace"))
+	add("requests", value("run.requests"))
+	if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 {
+		add("prices", value("prices.name")+" of "+value("prices.date"))
+	}
+	if base != nil {
+		add("code", base.Version[:min(len(base.Version), len("executable-")+12)])
+	}
+}
+
+// valuesOf describes the values of a column: up to four of them, or the least and the largest.
+func valuesOf(t *results.Table, c int) string {
+	var values []string
+	numeric := true
+	for r, row := range t.Rows {
+		if !slices.Contains(values, row[c]) {
+			values = append(values, row[c])
+		}
+		_, ok := t.Number(r, c)
+		numeric = numeric && ok
+	}
+	if numeric {
+		slices.SortFunc(values, func(a, b string) int {
+			x, _ := strconv.ParseFloat(a, 64)
+			y, _ := strconv.ParseFloat(b, 64)
+			return cmp.Compare(x, y)
+		})
+	}
+	for i, v := range values {
+		values[i] = results.ForPeople(t.Columns[c], v)
+	}
+	switch {
+	case len(values) <= 5:
+		return strings.Join(values, ", ")
+	case !numeric:
+		return fmt.Sprintf("%d values", len(values))
+	}
+	return values[0] + " to " + values[len(values)-1]
+}
+
+// columns fills in the columns that vary with the points' cells, and the constants.
+func (s *Set) columns(t *results.Table) {
+	isKey := t.IsConfig()
+	s.Rows = make([][]any, len(t.Rows))
+	for c, name := range t.Columns {
+		if name == results.SeedColumn || name == results.StatusColumn || name == results.ErrorColumn || name == results.ConfigColumn {
+			continue
+		}
+		if !slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) && name != results.PointColumn {
+			s.Constants = append(s.Constants, Pair{name, t.Rows[0][c]})
+			continue
+		}
+		column := Column{Name: name, Label: results.Label(name), IsKey: isKey[c], Numeric: name != results.PointColumn}
+		for r := range t.Rows {
+			_, ok := t.Number(r, c)
+			column.Numeric = column.Numeric && (ok || t.Rows[r][c] == "")
+		}
+		switch results.MetricBetter(name) {
+		case results.Higher:
+			column.Better = 1
+		case results.Lower:
+			column.Better = -1
+		}
+		s.Columns = append(s.Columns, column)
+		for r, row := range t.Rows {
+			var cell any = row[c]
+			if v, ok := t.Number(r, c); ok && column.Numeric {
+				cell = rounded(v, isKey[c])
+			} else if column.Numeric {
+				cell = nil
+			}
+			s.Rows[r] = append(s.Rows[r], cell)
+		}
+	}
+}
+
+// rounded returns a number with six digits, all of them where it is a key's.
+func rounded(v float64, whole bool) float64 {
+	if whole {
+		return v
+	}
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // it reads what it wrote
+	return r
+}
+
+// commands fills in the commands that run the points again. Without a base, as of results
+// of an older version, there are none.
+func (s *Set) commands(t *results.Table, base *results.Base) {
+	if base == nil {
+		return
+	}
+	s.Command = "l3sim run"
+	for _, c := range base.Configs {
+		s.Command += " --config " + quoted(c)
+	}
+	for _, set := range base.Sets {
+		s.Command += " --set " + quoted(set)
+	}
+	isKey := t.IsConfig()
+	for _, row := range t.Rows {
+		command := ""
+		for c, name := range t.Columns {
+			if !isKey[c] {
+				continue
+			}
+			set, ok := sweep.SettingOf(name, row[c])
+			key, _, _ := strings.Cut(set, "=")
+			if shared := slices.ContainsFunc(base.Sets, func(other string) bool { return other == set }); ok && !shared && key != "" {
+				command += " --set " + quoted(set)
+			}
+		}
+		s.Sets = append(s.Sets, command)
+	}
+}
+
+// quoted writes an argument for a shell.
+func quoted(text string) string {
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("=,.+-_/:@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
+	}) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}

@@ -1,0 +1,62 @@
+package results
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// BaseFile is the name of a sweep's description in its folder, beside ResultsFile.
+const BaseFile = "base.json"
+
+// baseSchema names the form of Base's JSON.
+const baseSchema = "l3sim/base/1"
+
+// Base is what the points of a sweep share: with the keys of a point's row it makes the
+// command that runs the point again.
+type Base struct {
+	Schema  string   `json:"schema"` // baseSchema
+	Version string   `json:"version"`
+	File    string   `json:"file"`   // of the sweep, "" where there is none
+	Configs []string `json:"config"` // overlay files, as --config takes them
+	Sets    []string `json:"set"`    // settings of all points, as --set takes them
+	// Keys is the effective configuration of the first valid point, as text.
+	Keys map[string]string `json:"keys"`
+}
+
+// InFile returns the description as a file of a sweep's folder.
+func (b *Base) InFile() File {
+	named := *b
+	named.Schema = baseSchema
+	for _, list := range []*[]string{&named.Configs, &named.Sets} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	return File{Name: BaseFile, Write: func(w io.Writer) error { return WriteJSON(w, &named) }}
+}
+
+// ReadBase reads the description in a folder. Where there is none, as of what an older version
+// wrote, it returns nil.
+func ReadBase(dir string) (*Base, error) {
+	path := filepath.Join(dir, BaseFile)
+	text, err := input.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	b := &Base{}
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, &input.Error{File: path, Err: err}
+	}
+	if b.Schema != baseSchema {
+		return nil, &input.Error{File: path, Key: "schema", Value: b.Schema, Expected: baseSchema}
+	}
+	return b, nil
+}
