@@ -41,6 +41,11 @@
     const fixed = set.constants.find((c) => c.name === name);
     return fixed === undefined || fixed.value === '' || isNaN(fixed.value) ? fixed && fixed.value : Number(fixed.value);
   };
+  // withBand writes a value with what the bands of prices make of it.
+  const withBand = (row, name) => {
+    const low = cell(row, name + '_low'), high = cell(row, name + '_high');
+    return shown(cell(row, name), name) + (typeof low === 'number' && typeof high === 'number' ? ` (${short(low)} to ${short(high)})` : '');
+  };
   const pointName = (row) => at.point === undefined ? String(row) : String(set.rows[row][at.point]);
   const command = (row) => set.sets ? set.command + set.sets[row] : '';
   const better = (name) => {
@@ -102,7 +107,7 @@
       legend: legend(), grid: { left: 70, right: 20, top: 40, bottom: 50 },
       xAxis: axis(label(x), { axisLabel: { color: css('--dim'), hideOverlap: true, formatter: (v) => shown(v, x) } }),
       yAxis: axis(label(y), { nameGap: 56, axisLabel: { color: css('--dim'), formatter: (v) => shown(v, y) } }),
-      tooltip: tooltip((p) => p.data.row === undefined ? '' : pointName(p.data.row) + '\n' + set.goals.map((g) => g.label + ': ' + shown(cell(p.data.row, g.column), g.column)).join('\n')),
+      tooltip: tooltip((p) => p.data.row === undefined ? '' : pointName(p.data.row) + '\n' + set.goals.map((g) => g.label + ': ' + withBand(p.data.row, g.column)).join('\n')),
       series,
     });
     chart.on('click', (p) => { if (p.data && p.data.row !== undefined) choose(p.data.row); });
@@ -262,7 +267,7 @@
       const a = cell(row, c.name), b = cell(base, c.name);
       if (c.key && a === b) continue;
       const tr = make('tr');
-      tr.append(make('th', c.label, { scope: 'row' }), make('td', shown(a, c.name), { class: 'number' }), make('td', shown(b, c.name), { class: 'number' }),
+      tr.append(make('th', c.label, { scope: 'row' }), make('td', withBand(row, c.name), { class: 'number' }), make('td', withBand(base, c.name), { class: 'number' }),
         make('td', typeof a === 'number' && typeof b === 'number' && b !== 0 ? `${a >= b ? '+' : ''}${short(100 * (a - b) / Math.abs(b))}%` : '', { class: 'number' }));
       table.append(tr);
     }

@@ -174,6 +174,9 @@ func TestSet(t *testing.T) {
 			t.Errorf("no badge %s", badge)
 		}
 	}
+	if g, err := Read([]string{dir}, Options{Goals: "min usd_per_mtoken, max output_tokens_per_s"}); err != nil || !regexp.MustCompile(`^[0-9.]+ \([0-9.]+ to [0-9.]+\)$`).MatchString(g.Sets[0].Headline[0].Value) || strings.Contains(g.Sets[0].Headline[1].Value, "(") {
+		t.Errorf("%v: %+v has no band of prices", err, g.Sets[0].Headline)
+	}
 	if _, again := written(t, Options{Goals: "max output_tokens_per_s, min tbt_p99_ms"}, dir, dir); again != page {
 		t.Error("the same results give another page")
 	}

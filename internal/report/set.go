@@ -159,7 +159,7 @@ func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *resul
 		best := slices.MinFunc(e.Front, func(a, b results.FrontPoint) int {
 			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
 		})
-		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)), best.Point})
+		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
 	}
 	if search != nil {
 		s.Influences, s.Searches, s.Population = search.Influences, search.Searches, search.Population
@@ -179,6 +179,15 @@ func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *resul
 		s.Influences = append(s.Influences, influences...)
 	}
 	return nil
+}
+
+// band returns what the bands of prices make of a metric, "" where it has none.
+func band(t *results.Table, row int, metric string) string {
+	low, high := slices.Index(t.Columns, metric+"_low"), slices.Index(t.Columns, metric+"_high")
+	if low < 0 || high < 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s)", results.ForPeople(metric, t.Rows[row][low]), results.ForPeople(metric, t.Rows[row][high]))
 }
 
 // describe fills in the badges: from the columns where values differ, else from the base.
