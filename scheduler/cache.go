@@ -20,7 +20,7 @@ type cache struct {
 	tokens    int   // of a block
 	units     int64 // of a block, in a layer on a channel
 	most      int64 // blocks
-	byPrefix  bool  // a request goes where most of its prefix is
+	placement string
 	index     map[blockName]int32
 	blocks    []block // block 0 is none
 	spare     []int32 // places of blocks that are gone
@@ -101,10 +101,10 @@ func (c *cache) name(h *history, i int, before int32) blockName {
 }
 
 // KeepPrefixes has the empty ledger keep blocks of so many tokens, a multiple of traces.BlockTokens and of the tokens of a
-// unit, and at most so many. Requests go where most of their prefix is, or, not byPrefix, where the balance policy says.
-func (l *Ledger) KeepPrefixes(tokens int, most int64, byPrefix bool) {
+// unit, and at most so many. Requests are placed as CacheSpec.Placement says.
+func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.cache = &cache{
-		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, byPrefix: byPrefix, index: map[blockName]int32{},
+		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
 		blocks: make([]block, 1), idle: make([]idle, len(l.used)), unused: make([]int64, len(l.used)), used: make([]int64, len(l.used)), found: make([]found, len(l.used)),
 	}
 }
@@ -194,6 +194,33 @@ func (l *Ledger) use(r *Reservation, f found) {
 	}
 }
 
+// borrow has a reservation read what an offset has more of its prefix than its own, until its prompt has ended: nothing where
+// there is no room for that beside all that is in use.
+func (l *Ledger) borrow(r *Reservation) {
+	c := l.cache
+	from := 0
+	for offset := range c.found {
+		if c.found[offset].tokens > c.found[from].tokens {
+			from = offset
+		}
+	}
+	f := c.found[from]
+	unused := int64(f.tokens/c.tokens)*c.units - f.inUse
+	if f.tokens <= r.Shared || c.pinned+unused/c.units > c.most || !l.fits(from, unused, 0) {
+		return
+	}
+	r.Copied, r.From, r.source = f.tokens-r.Shared, from, f.last
+	for at := f.last; at > 0; at = c.blocks[at].before {
+		l.pin(at)
+	}
+}
+
+// giveBack ends what borrow began.
+func (l *Ledger) giveBack(r *Reservation) {
+	l.leave(r.source)
+	r.source = 0
+}
+
 // pin adds a user to a block.
 func (l *Ledger) pin(at int32) {
 	c := l.cache
@@ -221,9 +248,9 @@ func (l *Ledger) move(b *block, sign int64) {
 	l.filled -= sign * int64(c.tokens*l.heads)
 }
 
-// giveUp ends the use of blocks by a reservation.
-func (l *Ledger) giveUp(r *Reservation) {
-	for at := r.last; at > 0; {
+// leave ends the use of a block, and of all in front of it, by a reservation.
+func (l *Ledger) leave(last int32) {
+	for at := last; at > 0; {
 		c := l.cache
 		b := &c.blocks[at]
 		if b.users--; b.users == 0 {

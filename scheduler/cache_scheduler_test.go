@@ -14,7 +14,7 @@ import (
 func caching(gpu GPUMemory, multiple, batch int) *Scheduler {
 	requests := []traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1040, Output: 2, Hashes: []uint64{1, 2, 3}}}
 	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
-	ledger.KeepPrefixes(512, 100, true)
+	ledger.KeepPrefixes(512, 100, PlaceByPrefix)
 	config := Config{Policy: PolicyPrefillFirst, Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: multiple}, Memory: &MemorySpec{Admission: AdmitFinal},
 		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: batch}}
 	s := New(config, requests, ledger, gpu, nil, nil)
@@ -69,7 +69,7 @@ func TestPrefixOnGPUs(t *testing.T) {
 // the host drop just that block.
 func TestHostDropsWhatIsKept(t *testing.T) {
 	l := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
-	l.KeepPrefixes(512, 1, true)
+	l.KeepPrefixes(512, 1, PlaceByPrefix)
 	l.KeepOnHost(1)
 	one, two := history{hashes: []uint64{1}, tokens: 512}, history{hashes: []uint64{2}, tokens: 512}
 	reserve := func(h *history) Reservation {
@@ -100,7 +100,7 @@ func TestForecastOfShared(t *testing.T) {
 		spec := LedgerSpec{Ranksets: 2, Layers: 2, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 1 << 20, Rotation: true}
 		memory := &MemorySpec{Admission: AdmitCurrent, MaxTokens: 20_000, History: 100, Margin: 1}
 		shared, apart := NewLedger(spec), NewLedger(spec)
-		shared.KeepPrefixes(512, 100, true)
+		shared.KeepPrefixes(512, 100, PlaceByPrefix)
 		one, other := newForecast(memory, 2), newForecast(memory, 2)
 		for range 20 {
 			n := 1 + rng.IntN(20_000)

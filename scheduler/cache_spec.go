@@ -24,7 +24,7 @@ type CacheSpec struct {
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
 	// Placement chooses the rankset offset of a prompt whose prefix is in the DIMMs: "prefix" where most of it is, "balance" as
-	// comm.balance says, with what is there of the prefix.
+	// comm.balance says, with what is there of the prefix, "copy" the same, and what other offsets have more comes with it through the GPUs.
 	Placement string `toml:"placement"`
 }
 
@@ -34,6 +34,7 @@ const (
 	PrefixOnDIMM    = "dimm"
 	PlaceByPrefix   = "prefix"
 	PlaceForBalance = "balance"
+	PlaceCopies     = "copy"
 )
 
 // CacheDefaults is the section [cache] below all presets.
@@ -44,7 +45,7 @@ block = 512              # Mooncake's hashes name so many tokens, a unit of a ra
 capacity = "1024TiB"     # our choice: more than a node has, so that memory is the only bound; hits
 host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
 prefix_attention = "gpu" # our choice, faster but for prompts of few new tokens; "dimm" moves no keys and values; TTFT
-placement = "prefix"     # our choice: most hits; "balance" computes a prefix once for each offset, and spreads it; the busiest rankset
+placement = "prefix"     # our choice: most hits; "balance" and "copy" have a prefix once for each offset, and spread it; the busiest rankset
 `
 
 // Check has the rules of the section [cache].
@@ -54,5 +55,6 @@ func (s *CacheSpec) Check(c *input.Check) {
 	c.That(s.Capacity >= 0, "capacity", s.Capacity, "at least 0B")
 	c.That(s.HostCapacity >= 0, "host_capacity", s.HostCapacity, "at least 0B")
 	input.OneOf(c, "prefix_attention", s.PrefixAttention, PrefixOnGPU, PrefixOnDIMM)
-	input.OneOf(c, "placement", s.Placement, PlaceByPrefix, PlaceForBalance)
+	input.OneOf(c, "placement", s.Placement, PlaceByPrefix, PlaceForBalance, PlaceCopies)
+	c.That(s.Placement != PlaceCopies || s.PrefixAttention == PrefixOnGPU, "placement", s.Placement, "%q or %q with prefix_attention = %q: nothing comes to the GPUs", PlaceByPrefix, PlaceForBalance, s.PrefixAttention)
 }

@@ -175,7 +175,7 @@ func TestCacheByDefinition(t *testing.T) {
 			Capacity: int64(1 + rng.IntN(120)), Rotation: rng.IntN(2) == 1}
 		l, n := NewLedger(spec), &naive{spec: &spec, tokens: block, most: rng.IntN(20), users: map[string]int{}, hosts: rng.IntN(2) * rng.IntN(12)}
 		byPrefix := rng.IntN(3) > 0
-		l.KeepPrefixes(block, int64(n.most), byPrefix)
+		l.KeepPrefixes(block, int64(n.most), map[bool]string{true: PlaceByPrefix, false: PlaceForBalance}[byPrefix])
 		l.KeepOnHost(int64(n.hosts))
 		for range 80 {
 			switch op := rng.IntN(6); {

@@ -36,7 +36,7 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
 	if c := &n.cfg.Cache; c.Prefix {
 		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)
-		l.KeepPrefixes(c.Block, most, c.Placement == scheduler.PlaceByPrefix)
+		l.KeepPrefixes(c.Block, most, c.Placement)
 		l.KeepOnHost(int64(c.HostCapacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block))
 	}
 	return l

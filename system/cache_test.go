@@ -57,7 +57,10 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 	c := &cfg.Cache
 	c.Prefix = true
 	c.PrefixAttention = rapid.SampledFrom([]string{scheduler.PrefixOnGPU, scheduler.PrefixOnDIMM}).Draw(t, "prefix attention")
-	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance}).Draw(t, "placement")
+	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance, scheduler.PlaceCopies}).Draw(t, "placement")
+	if c.Placement == scheduler.PlaceCopies {
+		c.PrefixAttention = scheduler.PrefixOnGPU
+	}
 	block := units.Bytes(c.Block*cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	c.Capacity = block * units.Bytes(rapid.SampledFrom([]int{1, 3, 1000, 1000}).Draw(t, "capacity"))
 	if system == "gpu-only" || system == "hbm-pim" {
@@ -111,7 +114,8 @@ func apart(requests []traces.Request) []traces.Request {
 // had, up to its last token.
 func TestCacheHits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := onceIn(t, rapid.SampledFrom(cachingSystems).Draw(t, "system"), fmt.Sprint("cache.block=", rapid.SampledFrom([]int{512, 1024}).Draw(t, "block")))
+		cfg := onceIn(t, rapid.SampledFrom(cachingSystems).Draw(t, "system"), fmt.Sprint("cache.block=", rapid.SampledFrom([]int{512, 1024}).Draw(t, "block")),
+			"cache.placement="+rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceCopies}).Draw(t, "placement"), "comm.balance=random")
 		requests := make([]traces.Request, rapid.IntRange(1, 12).Draw(t, "requests"))
 		want := 0
 		for i := range requests {
@@ -225,6 +229,34 @@ func TestPrefixTime(t *testing.T) {
 	}
 }
 
+// TestPrefixCopied: a request that goes to another offset than its prefix has it come through the GPUs: the channels carry each of its
+// keys and values once more, on their way down, and the next request at that offset finds a copy there.
+func TestPrefixCopied(t *testing.T) {
+	requests := []traces.Request{{Input: 1024, Output: 9000, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1600, Output: 1, Hashes: []uint64{1, 2, 4, 5}}}
+	for i := range requests {
+		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*2*units.Second
+	}
+	for _, system := range []string{"l3", "rank-pim"} {
+		var carried [2]float64
+		for i, placement := range []string{scheduler.PlaceByPrefix, scheduler.PlaceCopies} {
+			cfg := onceIn(t, system, "cache.placement="+placement, "rank_pim.placement=balanced")
+			r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+			carried[i] = r.busy.Channel * float64(r.end)
+			if r.cache.HitTokens != 2*1024 || r.cache.Transferred != 2*1024*int64(cfg.Model.KVBytesPerToken()) {
+				t.Errorf("%s, %s: %+v", system, placement, r.cache)
+			}
+			if placement == scheduler.PlaceByPrefix {
+				continue
+			}
+			// 32 layers, 2 heads on a channel, keys and values of 1,024 tokens in 4 bursts each.
+			want := float64(32 * 2 * 2 * 1024 * 4 * units.Duration(cfg.DRAM.BurstClocks()) * cfg.DRAM.TCK)
+			if more := carried[1] - carried[0]; math.Abs(more/want-1) > 1e-6 {
+				t.Errorf("%s: the channels carry data for %.6f ms more, want %.6f", system, more/1e9, want/1e9)
+			}
+		}
+	}
+}
+
 // TestPrefixAtHome: where the ranks attend over the prefix for each of a prompt's tokens, they work for as many heads of requests
 // with that context, read as many tokens, and nothing comes up.
 func TestPrefixAtHome(t *testing.T) {
@@ -267,8 +299,9 @@ func TestPrefixAtHome(t *testing.T) {
 	if more := d.GPU(sub, 0) - d.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
 		t.Errorf("%v for the ranks in a prompt's time", more)
 	}
-	var g groupCost
-	d.reuse(&g, &chunk)
+	groups := make([]groupCost, 4)
+	d.reuse(groups, &chunk)
+	g := &groups[0]
 	parts := int64(0)
 	for _, head := range g.heads { // between which a transfer can interrupt
 		parts += heads / 4 * head
@@ -344,18 +377,19 @@ func TestPrefixAffinity(t *testing.T) {
 // TestCacheErrors: what a cache does not fit together with is said.
 func TestCacheErrors(t *testing.T) {
 	for sets, want := range map[string]string{
-		"run.system=cpu-offload":                       `cache.prefix = true: expected false with run.system = cpu-offload`,
-		"policy.name=window":                           `cache.prefix = true: expected false with policy.name = window`,
-		"comm.stripe=channels":                         `cache.prefix = true: expected false with comm.stripe = "channels"`,
-		"cache.block=700":                              `cache.block = 700: expected a multiple of 512, at most 1048576`,
-		"model.kv_bits=8":                              `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
-		"cache.prefix_attention=host":                  `cache.prefix_attention = "host": expected`,
-		"serving.router=prefix-afinity":                `did you mean "prefix-affinity"?`,
-		"cache.capacity=-1GiB":                         `cache.capacity`,
-		"cache.placement=balanced":                     `did you mean "balance"?`,
-		"cache.host_capacity=1GiB":                     `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
-		"run.system=gpu-only,cache.host_capacity=4TiB": `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
-		"run.system=gpu+cpu,cache.block=512":           `which has no such cache`,
+		"run.system=cpu-offload":                           `cache.prefix = true: expected false with run.system = cpu-offload`,
+		"policy.name=window":                               `cache.prefix = true: expected false with policy.name = window`,
+		"comm.stripe=channels":                             `cache.prefix = true: expected false with comm.stripe = "channels"`,
+		"cache.block=700":                                  `cache.block = 700: expected a multiple of 512, at most 1048576`,
+		"model.kv_bits=8":                                  `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
+		"cache.prefix_attention=host":                      `cache.prefix_attention = "host": expected`,
+		"serving.router=prefix-afinity":                    `did you mean "prefix-affinity"?`,
+		"cache.capacity=-1GiB":                             `cache.capacity`,
+		"cache.placement=copy,cache.prefix_attention=dimm": `cache.placement = "copy": expected "prefix" or "balance" with prefix_attention = "dimm"`,
+		"cache.placement=balanced":                         `did you mean "balance"?`,
+		"cache.host_capacity=1GiB":                         `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
+		"run.system=gpu-only,cache.host_capacity=4TiB":     `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
+		"run.system=gpu+cpu,cache.block=512":               `which has no such cache`,
 	} {
 		_, err := Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
 		if err == nil || !strings.Contains(err.Error(), want) {

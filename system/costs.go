@@ -258,7 +258,7 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
 		if c.Prefix > 0 {
-			d.reuse(&groups[c.Offset], c)
+			d.reuse(groups, c)
 		}
 		leave := d.policy.Prompt(run, c.Tokens, c.Finished, c.Last).Leave
 		for j := range leave {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -24,12 +25,16 @@ type fetch struct {
 // scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
 func (d *gpuSide) scores(c *scheduler.Chunk) bool { return d.prefixStays && c.Prefix > 0 }
 
-// reuse adds to a group what a chunk of a prompt takes of the ranks for the prefix that a cache has: its tokens attend
-// there one by one, or the first chunk has it fetched, and the GPUs keep it for the others.
-func (d *devices) reuse(g *groupCost, c *scheduler.Chunk) {
+// reuse adds to the groups what a chunk of a prompt takes of the ranks for the prefix that a cache has: its tokens attend
+// there one by one, or the first chunk has it fetched, and the GPUs keep it for the others. What another offset had goes down to
+// the prompt's own with the chunk.
+func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
+	g := &groups[c.Offset]
 	if !d.prefixStays {
 		if c.Finished == c.Prefix {
-			d.fetch(&g.prefix, c.Prefix)
+			d.fetch(&g.prefix, c.Prefix-c.Copied)
+			d.fetch(&groups[c.From].prefix, c.Copied)
+			d.loadCopied(&g.prompt, c)
 			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
 		}
 		return
@@ -45,6 +50,13 @@ func (d *devices) reuse(g *groupCost, c *scheduler.Chunk) {
 	g.requests += c.Tokens
 	v := d.asked(c)
 	g.vectors.add(&v)
+}
+
+// loadCopied adds the tokens of a prefix that lie at another offset to what goes to the prompt's own.
+func (d *devices) loadCopied(to *cargo, c *scheduler.Chunk) {
+	if c.Copied > 0 {
+		d.loadHeads(to, &policy.Leaving{Heads: d.model.KVHeads}, d.heads, c.Prefix-c.Copied, c.Copied)
+	}
 }
 
 // asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.

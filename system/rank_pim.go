@@ -141,7 +141,9 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 	var prompts cargo
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last)
+		if e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last); c.Finished == c.Prefix {
+			e.loadCopied(&prompts, c)
+		}
 	}
 	prefix, own := e.prefixes(sub)
 	own.take(len(sub.Decode)*e.heads, len(sub.Decode)*e.heads*e.channels)
