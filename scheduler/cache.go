@@ -1,10 +1,6 @@
 package scheduler
 
-import (
-	"fmt"
-
-	"github.com/l3sim/l3sim/traces"
-)
+import "github.com/l3sim/l3sim/traces"
 
 // cache is the blocks of a Ledger that outlive their requests: a tree for each rankset offset, in which a block
 // follows the one in front of it. Requests that begin alike use the same blocks. Blocks that nobody uses
@@ -80,7 +76,7 @@ type history struct {
 func historyOf(r *traces.Request, tokens int) history {
 	switch {
 	case r.Hashes != nil:
-		return history{hashes: r.Hashes, tokens: min(tokens, r.Input)}
+		return history{hashes: r.Hashes, tokens: min(tokens, r.Input, len(r.Hashes)*traces.BlockTokens)}
 	case r.Turn != nil:
 		return history{turn: r.Turn, tokens: tokens}
 	}
@@ -166,21 +162,6 @@ func (c *cache) longestPrefix(offsets []int) (tokens int) {
 	return tokens
 }
 
-// Cached returns how many of the first tokens of a prompt are in the cache at one offset.
-func (s *Scheduler) Cached(r *traces.Request) int {
-	c := s.ledger.cache
-	if c == nil {
-		return 0
-	}
-	h := historyOf(r, r.Input-1)
-	s.ledger.seek(&h)
-	most := 0
-	for i := range c.found {
-		most = max(most, c.found[i].tokens)
-	}
-	return most
-}
-
 // use has a reservation use a block and all in front of it, in place of memory of its own.
 func (l *Ledger) use(r *Reservation, f found) {
 	r.last, r.Shared = f.last, f.tokens
@@ -206,7 +187,7 @@ func (l *Ledger) borrow(r *Reservation) {
 	}
 	f := c.found[from]
 	unused := int64(f.tokens/c.tokens)*c.units - f.inUse
-	if f.tokens <= r.Shared || c.pinned+unused/c.units > c.most || !l.fits(from, unused, 0) {
+	if f.tokens <= r.Shared || !l.fits(from, unused, 0) {
 		return
 	}
 	r.Copied, r.From, r.source = f.tokens-r.Shared, from, f.last
@@ -219,85 +200,6 @@ func (l *Ledger) borrow(r *Reservation) {
 func (l *Ledger) giveBack(r *Reservation) {
 	l.leave(r.source)
 	r.source = 0
-}
-
-// pin adds a user to a block.
-func (l *Ledger) pin(at int32) {
-	c := l.cache
-	b := &c.blocks[at]
-	if b.users++; b.users > 1 {
-		return
-	}
-	c.unlink(at)
-	c.pinned++
-	if b.hosted {
-		b.hosted = false
-		c.hosted--
-		c.count++
-		l.spread(c.unused, int(b.offset), c.units)
-	}
-	l.move(b, -1)
-}
-
-// move counts the memory of a block as that of requests, or with a sign of 1 as that of nobody.
-func (l *Ledger) move(b *block, sign int64) {
-	c := l.cache
-	l.spread(c.unused, int(b.offset), sign*c.units)
-	l.spread(c.used, int(b.offset), -sign*c.units)
-	l.apply(int(b.offset), -sign*c.units)
-	l.filled -= sign * int64(c.tokens*l.heads)
-}
-
-// leave ends the use of a block, and of all in front of it, by a reservation.
-func (l *Ledger) leave(last int32) {
-	for at := last; at > 0; {
-		c := l.cache
-		b := &c.blocks[at]
-		if b.users--; b.users == 0 {
-			c.link(at)
-			c.pinned--
-			l.move(b, 1)
-		}
-		at = b.before
-	}
-}
-
-// list returns the list of a block that nobody uses.
-func (c *cache) list(b *block) *idle {
-	if b.hosted {
-		return &c.host
-	}
-	return &c.idle[b.offset]
-}
-
-// link adds a block to those that nobody uses.
-func (c *cache) link(at int32) {
-	b := &c.blocks[at]
-	list := c.list(b)
-	b.older, b.newer, b.left = list.newest, 0, c.clock
-	c.clock++
-	if list.newest > 0 {
-		c.blocks[list.newest].newer = at
-	} else {
-		list.oldest = at
-	}
-	list.newest = at
-}
-
-// unlink takes a block from those that nobody uses.
-func (c *cache) unlink(at int32) {
-	b := &c.blocks[at]
-	list := c.list(b)
-	if b.older > 0 {
-		c.blocks[b.older].newer = b.newer
-	} else {
-		list.oldest = b.newer
-	}
-	if b.newer > 0 {
-		c.blocks[b.newer].older = b.older
-	} else {
-		list.newest = b.older
-	}
 }
 
 // keep has the cache keep the blocks of a history that a reservation holds. The request uses them on. Its own copy of a
@@ -337,144 +239,4 @@ func (l *Ledger) share(r *Reservation, tokens int) {
 	r.Shared += tokens
 	l.count(r, 1)
 	l.apply(r.Offset, l.holds(r)-held)
-}
-
-// add adds a block that nobody uses.
-func (l *Ledger) add(name blockName, offset int32) int32 {
-	c := l.cache
-	at := int32(len(c.blocks))
-	if n := len(c.spare); n > 0 {
-		at, c.spare = c.spare[n-1], c.spare[:n-1]
-	} else {
-		c.blocks = append(c.blocks, block{})
-	}
-	c.blocks[at] = block{blockName: name, offset: offset}
-	c.index[name] = at
-	c.count++
-	c.link(at)
-	l.spread(c.unused, int(offset), c.units)
-	return at
-}
-
-const anyRank = -1
-
-// evict frees the memory of the block, of those that have some on a rank, that was used longest ago. It returns false where
-// there is none.
-func (l *Ledger) evict(rank int) bool {
-	c := l.cache
-	oldest := int32(0)
-	for offset := range c.idle {
-		at := c.idle[offset].oldest
-		if at > 0 && (rank == anyRank || l.layersFrom(offset, rank) > 0) && (oldest == 0 || c.blocks[at].left < c.blocks[oldest].left) {
-			oldest = at
-		}
-	}
-	if oldest == 0 {
-		return false
-	}
-	b := &c.blocks[oldest]
-	c.unlink(oldest)
-	l.spread(c.unused, int(b.offset), -c.units)
-	c.count--
-	c.evicted++
-	if c.hostMost == 0 {
-		c.drop(oldest)
-		return true
-	}
-	b.hosted = true
-	c.link(oldest)
-	c.down += c.tokens
-	if c.hosted++; c.hosted > c.hostMost {
-		c.dropHosted()
-	}
-	return true
-}
-
-// drop forgets a block.
-func (c *cache) drop(at int32) {
-	b := &c.blocks[at]
-	delete(c.index, b.blockName)
-	c.spare = append(c.spare, at)
-	*b = block{}
-}
-
-// dropHosted forgets the block of the host that came there first.
-func (c *cache) dropHosted() {
-	at := c.host.oldest
-	c.unlink(at)
-	c.hosted--
-	c.drop(at)
-}
-
-// makeWay evicts blocks until no rank holds more than it can.
-func (l *Ledger) makeWay() {
-	if l.cache == nil {
-		return
-	}
-	for rank := range l.used {
-		for l.used[rank]+l.cache.unused[rank] > l.capacity && l.evict(rank) {
-		}
-	}
-}
-
-// clear drops all that nobody uses. It does not count as evicted.
-func (l *Ledger) clear() {
-	c := l.cache
-	for c != nil && l.evict(anyRank) {
-		c.evicted--
-	}
-	for c != nil && c.hosted > 0 {
-		c.dropHosted()
-	}
-}
-
-// CacheCounts is what a cache of prefixes has done.
-type CacheCounts struct {
-	Hit, Miss int64 // tokens of the prompts that have ended: found, and prefilled; not of those that were computed again
-	Evicted   int64 // blocks
-	Up, Down  int64 // tokens of blocks that came from the host's memory, and that went there
-}
-
-// CacheCounts returns the counts so far; zero without a cache.
-func (s *Scheduler) CacheCounts() CacheCounts {
-	c := s.ledger.cache
-	if c == nil {
-		return CacheCounts{}
-	}
-	return CacheCounts{c.hit, c.miss, c.evicted, c.ups, c.outs}
-}
-
-// CachedUnits returns the allocation units of all blocks of the cache, in use or not, on one channel.
-func (s *Scheduler) CachedUnits() (units int64) {
-	if c := s.ledger.cache; c != nil {
-		for rank := range c.unused {
-			units += c.unused[rank] + c.used[rank]
-		}
-	}
-	return units
-}
-
-// ClearCache drops all blocks that no request uses. It returns an error where any memory stays in use.
-func (s *Scheduler) ClearCache() error {
-	s.ledger.clear()
-	if n := s.CachedUnits(); n != 0 {
-		return fmt.Errorf("%d units of the cache are in use", n)
-	}
-	return nil
-}
-
-// unused returns the units on a rank of blocks that nobody uses.
-func (l *Ledger) unused(rank int) int64 {
-	if l.cache == nil {
-		return 0
-	}
-	return l.cache.unused[rank]
-}
-
-// inBlocks returns the units on a rank of blocks that requests use.
-func (l *Ledger) inBlocks(rank int) int64 {
-	if l.cache == nil {
-		return 0
-	}
-	return l.cache.used[rank]
 }

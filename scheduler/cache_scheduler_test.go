@@ -131,3 +131,52 @@ func TestForecastOfShared(t *testing.T) {
 		}
 	})
 }
+
+// TestFewHashes: of a request with fewer hashes than its prompt has blocks, only these are known.
+func TestFewHashes(t *testing.T) {
+	if h := historyOf(&traces.Request{Input: 2000, Output: 1, Hashes: []uint64{1}}, 1999); h.tokens != traces.BlockTokens {
+		t.Errorf("%d tokens are known, want one block", h.tokens)
+	}
+}
+
+// TestBorrow: a request reads at another offset what that has more of its prefix, which stays in memory until its prompt ends or it
+// gives up, and then has a copy at its own. It borrows nothing that has no room beside all that is in use.
+func TestBorrow(t *testing.T) {
+	h := history{hashes: []uint64{1, 2, 3}, tokens: 1499}
+	setUp := func() *Ledger { // two blocks at offset 0, where another request lies, too
+		l := NewLedger(LedgerSpec{Ranksets: 2, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+		l.KeepPrefixes(512, 100, PlaceCopies)
+		r, _ := l.reserve(prompted(1024), nil, 0, nil, BalanceLeastLoaded, nil)
+		l.keep(&r, &history{hashes: h.hashes[:2], tokens: 1024})
+		l.Release(r)
+		l.Reserve(prompted(5000), 0, nil, BalanceLeastLoaded, nil)
+		return l
+	}
+	reserve := func(l *Ledger) Reservation {
+		r, _ := l.reserve(prompted(1500), &h, 0, nil, BalanceLeastLoaded, nil)
+		return r
+	}
+	l := setUp()
+	r := reserve(l)
+	if r.Offset != 1 || r.Copied != 1024 || r.From != 0 || r.Shared != 0 || l.cache.pinned != 2 || l.used[0] != 10+2 || l.used[1] != 3 {
+		t.Errorf("%+v with %v units in use, %d blocks of them", r, l.used, l.cache.pinned)
+	}
+	l.Release(r)
+	if l.cache.pinned != 0 || l.used[0] != 10 || l.used[1] != 0 {
+		t.Errorf("%v units are in use after a release, %d blocks", l.used, l.cache.pinned)
+	}
+	r = reserve(l)
+	l.giveBack(&r)
+	l.keep(&r, &h)
+	if l.cache.pinned != 2 || l.used[0] != 10 || l.used[1] != 3 {
+		t.Errorf("%v units are in use after the prompt, %d blocks", l.used, l.cache.pinned)
+	}
+	if next := reserve(l); next.Shared != 1024 || next.Copied != 0 || next.Offset != 1 {
+		t.Errorf("the next request has %+v", next)
+	}
+	l = setUp()
+	l.capacity = 11
+	if r := reserve(l); r.Copied != 0 || r.Offset != 1 {
+		t.Errorf("%+v, with no room for two blocks beside %v", r, l.used)
+	}
+}

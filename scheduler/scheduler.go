@@ -322,14 +322,6 @@ func (s *Scheduler) freeGPU(w *waiting) {
 	}
 }
 
-// keepPrefix has the cache keep the first tokens of a request, of which it holds so many.
-func (s *Scheduler) keepPrefix(request int32, r *Reservation, tokens int) {
-	h := historyOf(&s.requests[request], tokens)
-	if s.ledger.keep(r, &h) {
-		s.blocked = false // the queue's head may begin alike, and need less memory
-	}
-}
-
 // settle frees memory that a request has only until its prompt ends.
 func (s *Scheduler) settle(r *Reservation) {
 	if s.ledger.filling != nil {

@@ -1,0 +1,203 @@
+package system
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// prefixTTFT returns the time to the first token of a prompt of 1,500 tokens, of which another one has left 1,024, and that of
+// the chunk of 476 tokens of the same prompt that is prefilled in two.
+func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.Duration, r *Result) {
+	t.Helper()
+	requests := apart([]traces.Request{{Input: 1024, Output: 1, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}})
+	cfg := onceIn(t, system, sets...)
+	r, err := mustNode(t, cfg).Run(context.Background(), coming(t, cfg, requests), Options{Check: true, Iterations: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, second := &r.Iterations[0], &r.Iterations[len(r.Iterations)-1]; second.PrefixTokens != 1024 || first.PrefixTokens+int(first.Cached) != 0 || second.Cached != 1024*cfg.Model.KVBytesPerToken() {
+		t.Errorf("%s: iterations %+v and %+v, with 1,024 tokens of a prefix", system, first, second)
+	}
+	hit = r.Requests[1].FirstToken - r.Requests[1].Request.Arrival
+	cut := onceIn(t, system, "batching.max_batch_tokens=1024", "scheduler.min_prefill_tokens=1024", "cache.prefix=false")
+	alone, err := mustNode(t, cut).Run(context.Background(), &traces.Trace{Name: "x", Requests: requests[1:]}, Options{Check: true, Iterations: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(alone.Iterations); n != 2 {
+		t.Fatalf("%s: %d iterations", system, n)
+	}
+	return hit, alone.Iterations[1].End - alone.Iterations[1].Start, r
+}
+
+// TestPrefixTime: on GPUs the rest of a prompt takes what it does as the second chunk of a prompt that is cut there. On DIMMs
+// the prefix comes up in each layer besides: a row of 512 tokens' keys takes 16 activations (114 clocks), tRCD, 2,047 more bursts,
+// and tRTP and tRP; values the same; then it crosses the link. The two are one after the other, and attention on the GPUs waits.
+func TestPrefixTime(t *testing.T) {
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		if hit, chunk, r := prefixTTFT(t, system); hit != chunk || r.cache.HitTokens != 1024 || r.cache.Transferred != 0 {
+			t.Errorf("%s: %v to the first token, the second chunk of a prompt takes %v; %+v", system, hit, chunk, r.cache)
+		}
+	}
+	hit, chunk, r := prefixTTFT(t, "rank-pim")
+	cfg := onceIn(t, "rank-pim")
+	hidden := 32 * transferTime(newNode(cfg, nil).linkShare(), 1024*cfg.Model.KVBytesPerTokenLayer())
+	if got := r.busy.PCIeUp * float64(r.end); hit != chunk || math.Abs(got/float64(hidden)-1) > 1e-9 || r.cache.Transferred != int64(1024*cfg.Model.KVBytesPerToken()) {
+		t.Errorf("rank-pim: %v to the first token, the second chunk of a prompt takes %v; links are busy for %v ps, want %v; %+v", hit, chunk, got, hidden, r.cache)
+	}
+	hit, chunk, r = prefixTTFT(t, "l3")
+	cfg = onceIn(t, "l3")
+	n := mustNode(t, cfg)
+	const layers, heads, rows = 32, 8 / 4, 2 * 2
+	clock := n.clock()
+	read := clock.Time(heads * rows * (114 + 22 + 2032*4 + 34))
+	bytes := units.Bytes(1024) * cfg.Model.KVBytesPerTokenLayer()
+	up := transferTime(n.linkShare(), bytes)
+	if more := hit - chunk; more != layers*(read+n.devices().upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
+		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
+	}
+	// Where the CPU transposes elements, it does so again. The channels carry as much as if all had been written once more.
+	cpu, first, r := prefixTTFT(t, "l3", "pim.relayout=cpu")
+	again := units.Duration(pim.CPUTranspositionClocks(&cfg.DRAM.Spec, heads*rows*512*4)) * cfg.DRAM.TCK
+	if more := cpu - first; more != hit-chunk+layers*again {
+		t.Errorf("l3 with transposition: %v more than a second chunk, want %v and %d times %v", more, hit-chunk, layers, again)
+	}
+	cold := onceIn(t, "l3", "pim.relayout=cpu", "cache.capacity=0B")
+	prompts := []traces.Request{{Input: 1024, Output: 1}, {Input: 1500, Output: 1}}
+	w := mustRun(t, mustNode(t, cold), coming(t, cold, apart(prompts)), false)
+	if got, want := r.busy.Channel*float64(r.end), w.busy.Channel*float64(w.end); math.Abs(got/want-1) > 1e-3 {
+		t.Errorf("the channels carry data for %.3f ms, want %.3f", got/1e9, want/1e9)
+	}
+}
+
+// TestPrefixCopied: a request that goes to another offset than its prefix has it come through the GPUs: the channels carry each of its
+// keys and values once more, on their way down, and the next request at that offset finds a copy there.
+func TestPrefixCopied(t *testing.T) {
+	requests := []traces.Request{{Input: 1024, Output: 9000, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1600, Output: 1, Hashes: []uint64{1, 2, 4, 5}}}
+	for i := range requests {
+		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*2*units.Second
+	}
+	for _, system := range []string{"l3", "rank-pim"} {
+		var carried [2]float64
+		for i, placement := range []string{scheduler.PlaceByPrefix, scheduler.PlaceCopies} {
+			cfg := onceIn(t, system, "cache.placement="+placement, "rank_pim.placement=balanced")
+			r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+			carried[i] = r.busy.Channel * float64(r.end)
+			if r.cache.HitTokens != 2*1024 || r.cache.Transferred != 2*1024*int64(cfg.Model.KVBytesPerToken()) {
+				t.Errorf("%s, %s: %+v", system, placement, r.cache)
+			}
+			if placement == scheduler.PlaceByPrefix {
+				continue
+			}
+			// 32 layers, 2 heads on a channel, keys and values of 1,024 tokens in 4 bursts each.
+			want := float64(32 * 2 * 2 * 1024 * 4 * units.Duration(cfg.DRAM.BurstClocks()) * cfg.DRAM.TCK)
+			if more := carried[1] - carried[0]; math.Abs(more/want-1) > 1e-6 {
+				t.Errorf("%s: the channels carry data for %.6f ms more, want %.6f", system, more/1e9, want/1e9)
+			}
+		}
+	}
+	d := mustNode(t, onceIn(t, "l3")).devices()
+	groups := make([]groupCost, 4) // read at the one, written at the other
+	d.reuse(groups, &scheduler.Chunk{Tokens: 476, Finished: 1536, Prefix: 1536, Copied: 1024, From: 2, Offset: 1})
+	if own, from, down := groups[1].prefix.tokens, groups[2].prefix.tokens, groups[1].prompt.tokens; own != 2*512 || from != 2*1024 || down != 2*1024 {
+		t.Errorf("%d tokens of heads come from a request's own offset and %d from another, %d go down", own, from, down)
+	}
+}
+
+// TestPrefixAtHome: where the ranks attend over the prefix for each of a prompt's tokens, they work for as many heads of requests
+// with that context, read as many tokens, and nothing comes up.
+func TestPrefixAtHome(t *testing.T) {
+	const layers, heads, tokens, prefix = 32, 8, 476, 1024
+	requests := apart([]traces.Request{{Input: prefix, Output: 1, Hashes: []uint64{1, 2}}, {Input: prefix + tokens, Output: 1, Hashes: []uint64{1, 2, 3}}})
+	for _, system := range []string{"l3", "rank-pim"} {
+		cfg := onceIn(t, system, "cache.prefix_attention=dimm")
+		n := mustNode(t, cfg)
+		trace := coming(t, cfg, requests)
+		replicas := n.divide(trace, Options{Check: true}, false)
+		if err := n.serve(context.Background(), trace, replicas, false); err != nil {
+			t.Fatal(err)
+		}
+		clock, head, first := n.clock(), n.stored.table.InSequence(prefix), n.stored.table.Alone(prefix)
+		want := layers * clock.Time(tokens*heads/4*head+first-head)
+		b, c := &replicas[0].busy, n.cacheOf(replicas)
+		if got := b.pim.Picoseconds(); got != float64(want) || b.heads != layers*heads*tokens || b.tokens != layers*heads*tokens*prefix {
+			t.Errorf("%s: ranks work for %v ps, %d heads and %d tokens, want %v", system, got, b.heads, b.tokens, want)
+		}
+		if c.HitTokens != prefix || c.Transferred != 0 {
+			t.Errorf("%s: %+v", system, c)
+		}
+		// Outputs of 32 query heads, and maximum and sum of the softmax of each, in FP16.
+		if got, want := b.pcieUp.Picoseconds(), float64(layers*transferTime(n.linkShare(), tokens*32*(128*2+4))); got != want {
+			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
+		}
+	}
+	n := mustNode(t, onceIn(t, "l3", "cache.prefix_attention=dimm"))
+	// On the GPUs the chunk is one without anything before it, and a merge. It is cut by the time of the ranks, too.
+	d, chunk := n.devices(), scheduler.Chunk{Tokens: tokens, Finished: prefix, Prefix: prefix, Last: true}
+	attention := d.gpu.Attention()
+	alone := d.promptAttention(&attention, &scheduler.Chunk{Tokens: tokens, Last: true}, 0)
+	attention = d.gpu.Attention()
+	got, merge := d.promptAttention(&attention, &chunk, 0), sumOf(d.gpu.Merge(tokens))
+	if got.time != alone.time+merge.time || merge.time == 0 {
+		t.Errorf("attention on the GPUs takes %v, want %v and %v", got.time, alone.time, merge.time)
+	}
+	sub := &scheduler.SubBatch{Prefill: []scheduler.Chunk{chunk}}
+	clock, head := n.clock(), n.stored.at(prefix)
+	if more := d.GPU(sub, 0) - d.gpuSide.GPU(sub, 0); more != layers*clock.Time(tokens*heads/4*head) {
+		t.Errorf("%v for the ranks in a prompt's time", more)
+	}
+	groups := make([]groupCost, 4)
+	d.reuse(groups, &chunk)
+	g := &groups[0]
+	parts := int64(0)
+	for _, head := range g.heads { // between which a transfer can interrupt
+		parts += heads / 4 * head
+	}
+	if drain := n.stored.table.Alone(prefix) - n.stored.at(prefix); len(g.heads) != tokens || parts+drain != g.clocks {
+		t.Errorf("%d heads of %d clocks, %d with the last one's drain of %d", len(g.heads), parts, g.clocks, drain)
+	}
+}
+
+// TestTierTime: a prefix that made way on the GPUs and went to the host comes back in the iteration that needs it, which takes at
+// least as long as the links do for it; what makes way for it goes down at the same time.
+func TestTierTime(t *testing.T) {
+	const blocks = 40
+	requests := make([]traces.Request, 4)
+	for i := range requests {
+		requests[i] = traces.Request{Input: blocks*512 + 16, Output: 1}
+		for b := range blocks + 1 {
+			requests[i].Hashes = append(requests[i].Hashes, uint64(i%2*100+b))
+		}
+	}
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		cfg := onceIn(t, system, "cache.capacity=2560MiB", "cache.host_capacity=2560MiB") // 64 MiB a block
+		n := mustNode(t, cfg)
+		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
+		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
+		want := transferTime(n.linkShare(), bytes)
+		// The second request had the first one's prefix make way, which goes down with the third. That gets it back, and the second
+		// one's goes down, too.
+		for i, times := range map[int]units.Duration{2: 2, 3: 1} {
+			if got := r.Requests[i].FirstToken - r.Requests[i].Request.Arrival; got != times*want {
+				t.Errorf("%s: %v to the first token, the links take %d times %v", system, got, times, want)
+			}
+		}
+		if c := r.cache; c.HitTokens != 2*blocks*512 || c.Transferred != 2*int64(bytes) || c.Offloaded != 3*int64(bytes) || c.Peak != int64(bytes) {
+			t.Errorf("%s: %+v, %d bytes come back twice", system, c, bytes)
+		}
+		down, up := r.busy.PCIeDown*float64(r.end), r.busy.PCIeUp*float64(r.end)
+		if math.Abs(down/float64(3*want)-1) > 1e-9 || math.Abs(up/float64(2*want)-1) > 1e-9 {
+			t.Errorf("%s: links are busy for %.3f and %.3f ms", system, down/1e9, up/1e9)
+		}
+	}
+	none := onceIn(t, "gpu-only", "cache.capacity=2560MiB")
+	if c := mustRun(t, mustNode(t, none), coming(t, none, apart(requests)), false).cache; c.HitTokens != 0 || c.Offloaded != 0 {
+		t.Errorf("without a host: %+v", c)
+	}
+}
