@@ -221,7 +221,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 		}
 		for _, r := range m.table.Refreshes {
 			if r.Command == cmd { // each bank costs the same, however few refresh at once
-				refreshes += float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks()))
+				refreshes += float64(float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks())))
 			}
 		}
 	}

@@ -109,7 +109,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	}
 	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
 	kW := watts / 1000
-	c.Energy = kW * of(p.Electricity, at)
+	c.Energy = float64(kW * of(p.Electricity, at))
 	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilisation, opposite))
 	c.CO2 = kW * p.Carbon.Estimate().At(at)
 	return c

@@ -189,7 +189,7 @@ func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, er
 	}
 	ranks, seconds := float64(g.Ranks[0]), r.seconds(most, last)
 	heads := float64(most * g.Ranks[0])
-	l.IdleW = ranks * r.idle[energy.Mid]
+	l.IdleW = float64(ranks * r.idle[energy.Mid])
 	l.BusyW = l.IdleW + float64(heads*(r.head[energy.Mid]+float64(r.token[energy.Mid]*float64(last))))/seconds
 	return l, nil
 }
