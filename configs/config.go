@@ -75,7 +75,7 @@ func (r *Run) Check(c *input.Check) {
 // Node is how many of everything the node has.
 type Node struct {
 	GPUs     int `toml:"gpus"`     // of the node; model.tensor_parallel of them hold a replica
-	Channels int `toml:"channels"` // memory channels of the host
+	Channels int `toml:"channels"` // memory channels of the host; in DDR5 each of a DIMM's two sub-channels is one
 	// Ranksets is the number of ranks on each channel; one rank of every channel
 	// forms a rankset (L3, section 5.1).
 	Ranksets int `toml:"ranksets"`
@@ -120,6 +120,13 @@ func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
 
 // ReplicaChannels returns the memory channels of one replica.
 func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
+
+// DIMMs returns the DIMMs of the node, whose ranks come so many to a DIMM and channel. A DIMM of DDR5
+// has ranks on each of its two sub-channels.
+func (c *Config) DIMMs() int {
+	channels := (c.Node.Channels + c.DRAM.Rules().SubChannels - 1) / c.DRAM.Rules().SubChannels
+	return channels * ((c.Node.Ranksets + c.Energy.RanksPerDIMM - 1) / c.Energy.RanksPerDIMM)
+}
 
 // HeadShape returns the shape of one KV head on the DIMMs.
 func (c *Config) HeadShape() pim.HeadShape {

@@ -25,6 +25,9 @@ type Standard struct {
 	// PseudoChannels share the command buses of a channel and nothing else. The ranks of a
 	// channel are dealt out to them in runs: ranks 0, 1 to the first of two, 2, 3 to the second.
 	PseudoChannels int
+	// SubChannels is how many channels a DIMM has, each with commands and data of its own: two in
+	// DDR5. Everything here is of one of them.
+	SubChannels int
 	// Postpone and PullIn are how many refreshes of all banks a rank may owe or be ahead.
 	Postpone, PullIn int
 	DeviceWidths     []int // data pins that chips have

@@ -21,6 +21,7 @@ type standardFile struct {
 	TransfersPerClock int      `toml:"transfers_per_clock"`
 	StepsPerClock     int      `toml:"steps_per_clock"`
 	PseudoChannels    int      `toml:"pseudo_channels"`
+	SubChannels       int      `toml:"sub_channels"` // 1 where it is left out
 	DeviceWidths      []int    `toml:"device_widths"`
 	CountsFrom        string   `toml:"counts_from"` // edge of a command that rules count from: first, last
 	Rounding          string   `toml:"rounding"`
@@ -102,7 +103,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	return t.s, nil
 }
 
-var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "device_widths", "counts_from",
+var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "sub_channels", "device_widths", "counts_from",
 	"rounding", "postpone", "pull_in", "buses", "data_clock", "activations", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
 // at gives err the file, and the line of a key or the first one that has a row's text.
@@ -146,6 +147,11 @@ func (t *tableReader) head(f *standardFile) error {
 		{"pseudo_channels", &s.PseudoChannels, f.PseudoChannels, 8}, {"postpone", &s.Postpone, f.Postpone, 64}, {"pull_in", &s.PullIn, f.PullIn, 64},
 	} {
 		if err := number(n.key, n.to, n.v, n.most); err != nil {
+			return err
+		}
+	}
+	if s.SubChannels = max(s.SubChannels, 1); f.SubChannels != 0 {
+		if err := number("sub_channels", &s.SubChannels, f.SubChannels, 8); err != nil {
 			return err
 		}
 	}

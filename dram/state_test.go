@@ -105,6 +105,52 @@ func TestDistances(t *testing.T) {
 	}
 }
 
+// The commands of the DIMM-PIM on DDR5-4800: 12 clocks from column to column, rules from the last of a command's clocks,
+// so that from one of two clocks to one of one is a clock more, and back one less.
+func TestPIMDistancesOnDDR5(t *testing.T) {
+	at := func(group, bank int32) Address { return Address{0, group, bank, 0, 0} }
+	all := Address{0, -1, -1, -1, -1}
+	for _, c := range []struct {
+		first Command
+		a     Address
+		next  Command
+		b     Address
+		want  int64
+	}{
+		{ACTA, all, MACA, all, 39},     // tRCD
+		{ACT, at(7, 3), MACA, all, 39}, // tRCD
+		{ACTA, all, PREA, all, 77 + 1}, // tRAS
+		{ACTA, all, ACTA, all, 116},    // tRC
+		{ACTA, all, REF, all, 116 + 1}, // tRC
+		{PREA, all, ACTA, all, 39 - 1}, // tRP
+		{PREsb, Address{0, -1, 2, -1, -1}, ACTA, all, 39 - 1},
+		{REFsb, Address{0, -1, 2, -1, -1}, ACTA, all, 312 - 1}, // tRFCsb, not tREFSBRD
+		{REF, all, MACA, all, 708 - 1},                         // tRFC
+		{REF, all, WRBUF, all, 708 - 1},                        // tRFC
+		{MACA, all, MACA, all, 12},                             // tCCD_L
+		{MACA, all, RD, at(3, 1), 12},                          // tCCD_L
+		{MACA, all, WR, at(3, 1), 12},                          // tCCD_L, not tCCD_L_WR
+		{MACA, all, PREA, all, 18 + 1},                         // tRTP
+		{MACA, all, RDRES, all, 0},                             // buffers pass the banks
+		{MACA, all, WRBUF, all, 0},                             //
+		{WR, at(1, 1), MACA, all, 38 + 8 + 24},                 // CWL + BL/2 + tWTR_L
+		{WRBUF, all, MACA, all, 0},                             // what it waits for is the program's
+		{RDRES, all, RDRES, all, 8},                            // BL/2
+		{WRBUF, all, WRBUF, all, 8},                            // BL/2
+		{RDRES, all, RD, at(0, 0), 8},                          // BL/2
+		{WR, at(0, 0), WRBUF, all, 8},                          // BL/2
+		{RDRES, all, WRBUF, all, 14},                           // CL + BL/2 + 4 - CWL
+		{WRBUF, all, RDRES, all, 38 + 8 + 3 - 40},              // CWL + BL/2 + 3 - CL
+		{RDRES, all, RDRES, Address{1, -1, -1, -1, -1}, 0},     // a rank's private bus
+	} {
+		s := NewState(part(t, "ddr5-4800-16gb-x8"), 2)
+		s.Issue(c.first, c.a, 10_000)
+		if got := s.Earliest(c.next, c.b); got != c.want+10_000 && (c.want != 0 || got > 10_000) {
+			t.Errorf("%v %v then %v %v: got %d, want %d", c.first, c.a, c.next, c.b, got-10_000, c.want)
+		}
+	}
+}
+
 // Of two rules for the same commands the longer distance counts.
 func TestLongestRuleCounts(t *testing.T) {
 	for _, clocks := range [][2]int64{{3, 5}, {5, 3}} {

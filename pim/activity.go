@@ -41,7 +41,7 @@ func HeadActivity(spec *Spec, d *dram.Spec, shape HeadShape) (head, token Activi
 		return a.sum
 	}
 	row := b.program.geometry.RowTokens
-	most := min(2*row*activityRows, d.Rows/2*row)
+	most := min(2*row*activityRows, max(1, d.Rows/2)*row)
 	token = of(most).Plus(of(most/2), -1)
 	token = Activity{}.Plus(token, 1/float64(most-most/2))
 	for part := 1; part <= activityParts; part++ {

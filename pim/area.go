@@ -146,7 +146,7 @@ func Additions(spec *Spec, d *dram.Spec, s AreaSpec) ([]Addition, error) {
 		a.Bank, a.Count = true, banks
 		return a
 	}
-	const lanes = 8 // FP16 elements that the rank's bus brings in a clock
+	lanes := 2 * d.BusWidth / 16 // FP16 elements that the rank's bus brings in a clock
 	entry := score + index
 	all := []Addition{
 		one("selector: sign split", "positive and negative parts of a query, and room for a query of twice the elements", map[Part]int{

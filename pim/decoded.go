@@ -77,7 +77,7 @@ func (m *valueMachine) decodeBurst(row, column int32, ordinal, chip int, stored 
 		m.unpack(values[chip*n:(chip+1)*n], stored)
 		return
 	}
-	var wide [32]float32 // heads are stored side by side
+	var wide [64]float32 // heads are stored side by side
 	m.unpack(wide[:n], stored)
 	for i, x := range wide[:n] {
 		values[m.unit.order[chip*n+i]] = x

@@ -81,13 +81,13 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	}
 	x.width = spec.Multipliers
 	if x.width == 0 {
-		x.width = d.DeviceWidth / 2
+		x.width = d.DeviceWidth * d.BurstLength / 16
 	}
-	for chip := range 64 / d.DeviceWidth {
-		x.elements = append(x.elements, chipElements(chip, d.DeviceWidth, shape.kvBits()))
+	for chip := range d.BusWidth / d.DeviceWidth {
+		x.elements = append(x.elements, chipElements(chip, d, shape.kvBits()))
 	}
 	if spec.ProcessingUnit == RankPU { // one unit that has the whole burst, in order
-		x.elements, x.width = [][]int{make([]int, x.burst)}, x.width*64/d.DeviceWidth
+		x.elements, x.width = [][]int{make([]int, x.burst)}, x.width*d.BusWidth/d.DeviceWidth
 		for e := range x.elements[0] {
 			x.elements[0][e] = e
 		}
@@ -106,8 +106,9 @@ func (x *direct) clone(half [roundings]bool) *direct {
 
 // chipElements lists the elements of a burst that the re-layout puts on a chip: whole ones as the bus brings them, where
 // they fit the chip's pins, else from groups of as many beats as an element takes.
-func chipElements(chip, width, bits int) (e []int) {
-	chips, each := 64/width, max(1, width/bits) // elements of a beat on the chip
+func chipElements(chip int, d *dram.Spec, bits int) (e []int) {
+	width := d.DeviceWidth
+	chips, each := d.BusWidth/width, max(1, width/bits) // elements of a beat on the chip
 	for first := 0; first < 512/bits; first += chips * each {
 		switch beats := bits / width; {
 		case beats < 2:

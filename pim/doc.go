@@ -1,4 +1,4 @@
-// Package pim models the DIMM-PIM of L3 (section 4 of the paper): a DDR4 rank
+// Package pim models the DIMM-PIM of L3 (section 4 of the paper): a rank of DDR4, or of a sub-channel of DDR5,
 // whose banks each have a processing unit and whose buffer chip has a rank
 // processing unit.
 //

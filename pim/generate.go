@@ -167,10 +167,10 @@ func (p *program) loadQuery() {
 	}
 }
 
-// switchRow switches all banks to row, unless it is open.
-func (p *program) switchRow(row int32, yield bool) {
+// switchRow switches all banks to a visit of row, unless they are there.
+func (p *program) switchRow(row int32, visit int, yield bool) {
 	boundary := rowBoundary
-	if p.open && row == p.openRow {
+	if p.open && row == p.openRow && visit == p.visited {
 		return
 	}
 	if p.open {
@@ -182,7 +182,7 @@ func (p *program) switchRow(row int32, yield bool) {
 	} else {
 		boundary = noBoundary
 	}
-	p.open, p.openRow = true, row
+	p.open, p.openRow, p.visited = true, row, visit
 	if p.simultaneous {
 		in := allBanks(dram.ACTA, opActivate, row, -1)
 		in.boundary, in.yield = boundary, boundary != rowBoundary && p.loadYields
@@ -205,7 +205,7 @@ func (p *program) switchRow(row int32, yield bool) {
 func (p *program) startRow() {
 	g, h := &p.geometry, &p.heads[p.head]
 	unit, within, end := h.place(g, p.token)
-	p.rowEnd = end
+	p.rowEnd = min(end, p.token+p.visitTokens-within%p.visitTokens)
 	row, yield := h.firstRow+int32(2*unit), false
 	op, out, outCommand, outSequencer := opScore, opReadPartials, dram.RDRES, resultSequencer
 	if p.stage == stageContext {
@@ -217,7 +217,7 @@ func (p *program) startRow() {
 		p.column = g.keyColumn(within)
 	}
 	before := p.count[bankSequencer]
-	if p.switchRow(row, yield); p.count[bankSequencer] != before { // activations are the last
+	if p.switchRow(row, within/p.visitTokens, yield); p.count[bankSequencer] != before { // activations are the last
 		before = p.count[bankSequencer] - uint32(g.Banks)
 	}
 	p.readScales(within, before)
@@ -295,7 +295,7 @@ func (p *program) contextSet() {
 		query := pass * p.macs
 		queries := min(p.macs, p.shape.Queries-query)
 		slot := p.set
-		p.set = (p.set + 1) % weightSlots
+		p.set = (p.set + 1) % p.weightSlots
 		p.transfer.slot = uint8(slot)
 		p.transfer.wait[bankSequencer] = p.setUsed[slot]
 		p.transfer.wait[resultSequencer] = later(p.partialRead[pass], p.scaled)

@@ -25,7 +25,7 @@ func (p *program) readGroup() {
 	g, h := &p.geometry, &p.heads[p.head]
 	unit, within, rowEnd := h.place(g, p.token)
 	if p.token >= p.rowEnd {
-		p.rowEnd = rowEnd
+		p.rowEnd = min(rowEnd, p.token+p.visitTokens-within%p.visitTokens)
 		p.group, p.pass = 0, 0
 	}
 	row, column, op := h.firstRow+int32(2*unit), g.keyColumn(within), opReadKey

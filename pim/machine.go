@@ -25,7 +25,10 @@ type machine struct {
 	issued  [sequencers]uint32         // instructions
 	clocks  [sequencers][history]int64 // issue clocks of the latest ones
 	now     int64                      // clock of the latest command; -1 before the first
+	free    int64                      // first clock at which the command bus is free
 	scratch []instruction              // the program's latest instructions
+
+	lengths [dram.Commands]int64 // clocks that each command takes on its bus
 
 	steps   int   // of the program's multipliers over one read
 	reading int64 // clock from which they take the next one
@@ -58,7 +61,7 @@ const runAhead = 12
 // newMachine returns a machine for programs of spec on d. Latencies beyond 4,096
 // clocks are an input.Error.
 func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
-	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1), steps: 1}
+	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1), lengths: commandLengths(d), steps: 1}
 	m.setLatencies()
 	for _, row := range m.latency {
 		for _, l := range row {
@@ -74,6 +77,14 @@ func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
 		m.queues[i].init(64)
 	}
 	return m, nil
+}
+
+// commandLengths returns the clocks that each command takes on its bus: one in DDR4, two in DDR5 where it has an address.
+func commandLengths(d *dram.Spec) (lengths [dram.Commands]int64) {
+	for c := range lengths {
+		lengths[c] = int64(d.Rules().Action(dram.Command(c)).Steps)
+	}
+	return lengths
 }
 
 // setLatencies says how long after the instruction that it waits for an
@@ -145,7 +156,7 @@ func (m *machine) reset(p *program) {
 	for i := range m.queues {
 		m.queues[i].reset()
 	}
-	m.issued, m.now, m.counters, m.ends = [sequencers]uint32{}, -1, counters{}, m.ends[:0]
+	m.issued, m.now, m.free, m.counters, m.ends = [sequencers]uint32{}, -1, 0, counters{}, m.ends[:0]
 	m.refresh.reset()
 	m.periodic.reset()
 	m.heads.reset(p, m.device)
@@ -212,7 +223,7 @@ func (m *machine) ready(s sequencer) int64 {
 		}
 	}
 	in := q.front()
-	t := max(q.operands, m.now+1)
+	t := max(q.operands, m.free)
 	if in.op.multiplies() {
 		t = max(t, m.reading)
 	}
@@ -260,7 +271,7 @@ func (m *machine) issue(s sequencer, clock int64) {
 	if in.op.multiplies() {
 		m.reading = clock + m.period(in)
 	}
-	m.now = clock
+	m.take(in.command, clock)
 	m.count(in, clock)
 	if m.periodic.on {
 		m.periodic.command(in.op, clock)
@@ -272,6 +283,11 @@ func (m *machine) issue(s sequencer, clock int64) {
 		m.refresh.checked = false
 	}
 	q.pop()
+}
+
+// take gives the command bus to a command.
+func (m *machine) take(cmd dram.Command, clock int64) {
+	m.now, m.free = clock, clock+m.lengths[cmd]
 }
 
 // period returns the clocks that the multipliers are busy with one read.

@@ -9,7 +9,19 @@ import (
 // ddr4 returns the device of L3's Table 2.
 func ddr4(t testing.TB) *dram.Spec {
 	t.Helper()
-	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
+	return partOf(t, "ddr4-3200-8gb-x8")
+}
+
+// ddr5 returns a rank of a sub-channel of DDR5-4800.
+func ddr5(t testing.TB) *dram.Spec {
+	t.Helper()
+	return partOf(t, "ddr5-4800-16gb-x8")
+}
+
+// partOf returns a part by its name.
+func partOf(t testing.TB, name string) *dram.Spec {
+	t.Helper()
+	d, err := dram.LookupSpec(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +35,12 @@ var fp16Head = HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}
 // machine that ran it.
 func runHead(t testing.TB, spec *Spec, shape HeadShape, context int, periodic bool) (int64, *machine) {
 	t.Helper()
-	d := ddr4(t)
+	return runHeadOn(t, ddr4(t), spec, shape, context, periodic)
+}
+
+// runHeadOn is runHead on ranks of d.
+func runHeadOn(t testing.TB, d *dram.Spec, spec *Spec, shape HeadShape, context int, periodic bool) (int64, *machine) {
+	t.Helper()
 	p, err := newProgram(spec, d, shape, []headRun{{context: context}})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +71,52 @@ func closedForm(context int, simultaneous bool) int64 {
 	// Scores take whole chunks of 16, values whole columns of 4.
 	reads := int64((context+15)/16*4+(context+3)/4) * ccdl
 	return reads + 2*rows*(reopen-ccdl) + load + max(reopen, readOut) - ccdl + drain - ccdl
+}
+
+// closedForm5 is closedForm on x8 chips of DDR5: chunks of 32 tokens and columns of 8, three quarters of the reads for a
+// token, 32 activations of which none waits for more than tRRD_S, since four take tFAW, and 32 bursts of the context. A
+// command of two clocks that the bus has to take in between delays others by a clock: the ACT after which the
+// first weights go down, once a head.
+func closedForm5(d *dram.Spec, context int, simultaneous bool) int64 {
+	const mac, softmax, burst, partialBursts = 4, 28, 8, 4
+	a := 31 * d.TRRDS
+	if simultaneous {
+		a = 0
+	}
+	load := max(d.CWL+4*burst, a+d.TRCD)
+	reopen := d.TRTP + d.TRP + a + d.TRCD
+	// From the last MACA: PREA, and tRP until the first ACT; the last
+	// partial sum, which gives way to PREA unless it is what takes longer; the first weights.
+	precharge := 1 + d.TRTP
+	sums := mac + (partialBursts-1)*burst
+	if readOut := sums + d.CL + burst + softmax + d.CWL + burst; readOut <= reopen && (precharge-mac)%burst == 0 {
+		sums++
+	}
+	weights := sums + d.CL + burst + softmax
+	turn := max(reopen, weights+d.CWL+burst)
+	if first := precharge + d.TRP - 1; !simultaneous && (weights-first)%burst == burst-1 {
+		turn++
+	}
+	drain := max(mac+d.CL+32*burst, d.TRTP+d.TRP)
+	rows := (context+511)/512 - 1
+	reads := ((context+31)/32*4 + (context+7)/8) * d.TCCDL
+	return int64(reads + 2*rows*(reopen-d.TCCDL) + load + turn + drain - 2*d.TCCDL)
+}
+
+func TestClosedFormOnDDR5(t *testing.T) {
+	for _, name := range []string{"ddr5-4800-16gb-x8", "ddr5-4800an-16gb-x8", "ddr5-5600-32gb-x8"} {
+		d := partOf(t, name)
+		for _, activation := range []string{Staggered, Simultaneous} {
+			spec := Default()
+			spec.Activation = activation
+			for _, context := range []int{1, 8, 9, 32, 33, 64, 496, 512, 513, 544, 1024, 1056, 8192} {
+				got, _ := runHeadOn(t, d, spec, fp16Head, context, false)
+				if want := closedForm5(d, context, activation == Simultaneous); got != want {
+					t.Errorf("%s, %s, %d tokens: %d clocks, closed form %d", name, activation, context, got, want)
+				}
+			}
+		}
+	}
 }
 
 func TestClosedForm(t *testing.T) {

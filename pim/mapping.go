@@ -1,11 +1,6 @@
 package pim
 
-import (
-	"fmt"
-
-	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/input"
-)
+import "github.com/l3sim/l3sim/dram"
 
 // KV says which of a token's two vectors is meant.
 type KV uint8
@@ -43,13 +38,9 @@ func NewMapping(d *dram.Spec, shape HeadShape) (Mapping, error) {
 	if err != nil {
 		return Mapping{}, err
 	}
-	x, err := NewExchange(shape.kvBits(), d.DeviceWidth)
+	x, err := NewExchange(shape.kvBits(), d)
 	if err != nil {
 		return Mapping{}, err
-	}
-	if d.BusWidth != busLanes || d.BurstLength != burstBeats {
-		return Mapping{}, &input.Error{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
-			Expected: fmt.Sprintf("%d and bursts of %d, for which the re-layout is made", busLanes, burstBeats)}
 	}
 	return Mapping{Geometry: g, Exchange: x}, nil
 }

@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -15,6 +16,17 @@ func deviceOf(t testing.TB, width int) *dram.Spec {
 	}
 	d.DeviceWidth = width
 	return &d
+}
+
+// drawChips draws a rank of either standard, of chips of one of these widths.
+func drawChips(tb testing.TB, t *rapid.T, widths ...int) *dram.Spec {
+	width := rapid.SampledFrom(widths).Draw(t, "width")
+	if rapid.SampledFrom([]string{"ddr4", "ddr4", "ddr5"}).Draw(t, "standard") == "ddr4" {
+		return deviceOf(tb, width)
+	}
+	d, err := dram.LookupSpec(fmt.Sprintf("ddr5-4800-16gb-x%d", width))
+	must(tb, err)
+	return d
 }
 
 // The mapping at d = 128 in FP16, as the paper draws it.
@@ -50,12 +62,41 @@ func TestMappingAt128(t *testing.T) {
 	}
 }
 
+// The same on a sub-channel of DDR5: four chips, eight elements of a burst on each, 32 banks. An element's
+// chip is again one that has a whole beat pair of it.
+func TestMappingOnDDR5(t *testing.T) {
+	m, err := NewMapping(ddr5(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16})
+	must(t, err)
+	if m.RowTokens != 512 || m.ChunkTokens != 32 || m.ColumnTokens != 8 || m.chipElements() != 8 {
+		t.Errorf("row %d, chunk %d, column %d tokens, %d elements a chip", m.RowTokens, m.ChunkTokens, m.ColumnTokens, m.chipElements())
+	}
+	for _, c := range []struct {
+		kv             KV
+		token, element int
+		want           Place
+	}{
+		{Key, 0, 1, Place{Chip: 2}},
+		{Key, 0, 2, Place{Chip: 1}},
+		{Key, 0, 5, Place{Chip: 2, Bit: 16}},
+		{Key, 9, 33, Place{Chip: 2, BankGroup: 1, Bank: 1, Column: 1}},
+		{Key, 32, 0, Place{Column: 4}},
+		{Key, 512, 127, Place{Chip: 3, Row: 2, Column: 3, Bit: 112}},
+		{Value, 1, 0, Place{Row: 1, BankGroup: 4}},
+		{Value, 7, 96, Place{Row: 1, BankGroup: 7, Bank: 3}},
+		{Value, 8, 0, Place{Row: 1, Column: 1}},
+		{Value, 1023, 127, Place{Chip: 3, Row: 3, BankGroup: 7, Bank: 3, Column: 63, Bit: 112}},
+	} {
+		if got := m.Place(c.kv, c.token, c.element); got != c.want {
+			t.Errorf("%s, token %d, element %d: %+v, want %+v", c.kv, c.token, c.element, got, c.want)
+		}
+	}
+}
+
 // Every element of a shape has a place of its own within the device, and Token
 // finds it there.
 func TestMappingInverse(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		width := rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "width")
-		d := deviceOf(tb, width)
+		d := drawChips(tb, t, 4, 8, 16)
 		shape := HeadShape{
 			HeadDim: rapid.IntRange(8, 512).Draw(t, "d"), Queries: 1, ElementBits: 16,
 			KVBits: rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "bits"),
@@ -74,7 +115,7 @@ func TestMappingInverse(tb *testing.T) {
 				for e := range m.PaddedDim {
 					p := m.Place(kv, token, e)
 					if p.Chip < 0 || p.Chip >= d.Chips() || int(p.BankGroup) >= d.BankGroups || int(p.Bank) >= d.BanksPerGroup ||
-						int(p.Column) >= d.RowBursts() || p.Bit+m.elementBits > d.BurstLength*width {
+						int(p.Column) >= d.RowBursts() || p.Bit+m.elementBits > d.BurstLength*d.DeviceWidth {
 						t.Fatalf("%s, token %d, element %d lies outside: %+v", kv, token, e, p)
 					}
 					if seen[p] {

@@ -185,9 +185,11 @@ func (g *Geometry) peakShare(d *dram.Spec, rankPU bool, context int, clocks int6
 // occupancy returns the occupancies of a run of clocks.
 func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	g := &p.geometry
-	var commands int64
-	for _, n := range c.commands {
-		commands += n
+	var commands int64 // clocks of the command bus
+	for cmd, clocks := range commandLengths(d) {
+		if cmd < len(c.commands) {
+			commands += c.commands[cmd] * clocks
+		}
 	}
 	bursts := c.commands[dram.RDRES] + c.commands[dram.WRBUF] + c.commands[dram.RD] + c.commands[dram.WR]
 	macs := c.ops[opScore] + c.ops[opContext]

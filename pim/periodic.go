@@ -104,11 +104,14 @@ func (m *machine) skip() {
 		m.skipBlocks(&d.row, g.RowTokens, p.limit)
 		return
 	}
-	rowEnd := p.token - p.token%g.RowTokens + g.RowTokens
+	rowEnd, size := p.token-p.token%p.visitTokens+p.visitTokens, g.ChunkTokens
+	if p.rankPU { // it reads whole visits
+		rowEnd, size = p.token-p.token%g.RowTokens+g.RowTokens, p.visitTokens
+	}
 	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext { // q is loaded anew
 		rowEnd = min(rowEnd, p.token-p.token%n+n)
 	}
-	m.skipBlocks(&d.chunk, g.ChunkTokens, min(rowEnd, p.limit))
+	m.skipBlocks(&d.chunk, size, min(rowEnd, p.limit))
 }
 
 // skipBlocks closes a block of size tokens and skips as many as leave at least

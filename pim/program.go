@@ -12,10 +12,12 @@ import (
 // other is read out. A slot holds a partial sum for each multiplier set.
 const resultSlots = 2
 
-// weightSlots is the number of weight slots of the shared buffers. A weight
-// takes CWL + BL/2 from command to use, which is less than three column
-// accesses: four slots keep the bank PUs fed.
-const weightSlots = 4
+// weightSlots returns the number of weight slots of the shared buffers. A weight
+// takes CWL + BL/2 from command to use: with one slot more than the column accesses
+// that begin meanwhile the bank PUs stay fed. Four in DDR4, five in DDR5.
+func weightSlots(d *dram.Spec) int {
+	return max(4, 1+(d.CWL+d.BurstClocks()+d.TCCDL-1)/d.TCCDL)
+}
 
 // head is one KV head to compute: a decode step of one request.
 type headRun struct {
@@ -62,6 +64,7 @@ type program struct {
 	pending []instruction // appended by the current step
 	rowEnd  int           // token that needs the stage's next row, or another place in the open one
 	openRow int32         // that all banks have open, if open
+	visited int           // which visit of it
 	loaded  int           // group of keys whose scales q has, -1: none
 	column  int32         // of the stage's next token
 	// Of a rank-level PU: the group of banks and the pass to read next, the bank
@@ -78,19 +81,20 @@ type program struct {
 	count       [sequencers]uint32 // instructions generated so far
 	queryLoaded uint32             // buffer sequencer's count before the head's q load
 	slotRead    [resultSlots]uint32
-	unit        int                 // next result slot's turn
-	partialRead []uint32            // by pass: result sequencer's count after the latest chunk
-	set         int                 // next weight slot's turn
-	setUsed     [weightSlots]uint32 // bank sequencer's count after the slot's last use
-	contextDone []uint32            // by pass: bank sequencer's count after its latest opContext
-	contextRead uint32              // result sequencer's count after the latest opReadContext
-	scoreDone   uint32              // bank sequencer's count after the latest opScore
+	unit        int      // next result slot's turn
+	partialRead []uint32 // by pass: result sequencer's count after the latest chunk
+	set         int      // next weight slot's turn
+	setUsed     []uint32 // bank sequencer's count after the slot's last use
+	contextDone []uint32 // by pass: bank sequencer's count after its latest opContext
+	contextRead uint32   // result sequencer's count after the latest opReadContext
+	scoreDone   uint32   // bank sequencer's count after the latest opScore
 }
 
 // plan is what Spec, device and shape fix for all chunks.
 type plan struct {
 	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
 	partialBursts   int // RDRES of one chunk and query head
+	weightSlots     int // of the shared buffers
 	weightsPerBurst int // tokens whose weights one WRBUF carries
 	setTokens       int // tokens of one weight slot: whole columns and whole bursts
 	setBursts       int // WRBUF of one weight slot and query head
@@ -110,6 +114,7 @@ type plan struct {
 	rowYields    bool  // read-out and softmax are slower than the switch from K to V
 	drainYields  bool  // read-out of the context is slower than the precharge
 	loadYields   bool  // load of q is slower than the first activation
+	visitTokens  int   // of a row that are read before the banks close: all, unless that takes longer than REFs can wait
 	activateSpan int64 // first to last ACT of an all-bank activation
 	rowSpan      int64 // bound of the clocks between two row boundaries
 	headSpan     int64 // bound of what a head takes besides its rows
@@ -150,7 +155,7 @@ func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*pr
 		return nil, err
 	}
 	p.partialRead = make([]uint32, p.passes)
-	p.contextDone = make([]uint32, p.passes)
+	p.contextDone, p.setUsed = make([]uint32, p.passes), make([]uint32, p.weightSlots)
 	p.restart(heads)
 	return p, nil
 }
@@ -165,7 +170,7 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	chipBytes := g.burstBytes / g.Chips // a chip's share of one burst
 	chipElements := chipBytes * 8 / g.elementBits
 	bursts := func(bytes int) int { return max(1, (bytes+chipBytes-1)/chipBytes) }
-	weights := max(1, chipBytes/precision.Weights.bytes())
+	weights := min(max(1, chipBytes/precision.Weights.bytes()), g.ChunkTokens) // eight banks of x16 chips in DDR5 have fewer tokens than fit
 	set := max(g.ColumnTokens, weights)
 	p.plan = plan{
 		macs:         spec.MACsPerRead,
@@ -177,6 +182,7 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 
 		passes:          (p.shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
 		partialBursts:   bursts(g.Banks * precision.Accumulate.bytes()),
+		weightSlots:     weightSlots(d),
 		weightsPerBurst: weights,
 		setTokens:       set,
 		setBursts:       bursts(set * precision.Weights.bytes()),
@@ -209,9 +215,18 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 		p.stepSize = max(p.stepSize, 2*g.rowBursts*g.bankGroups+3*g.bankGroups)
 		chunk = p.passes * g.TokenBursts * g.Banks * d.TCCDS * p.steps
 	}
-	rowChunks := g.RowTokens / g.ChunkTokens
 	p.headSpan = 2 * (reopen + int64(p.shape.Queries*(readOut+p.contextBursts*burst)))
-	p.rowSpan = int64(rowChunks*chunk+scales*d.TCCDL)*9/8 + reopen + int64(d.TRTP)
+	rules, rowChunks := d.Rules(), g.RowTokens/g.ChunkTokens
+	for parts := 1; parts <= rowChunks; parts++ {
+		if rowChunks%parts != 0 {
+			continue
+		}
+		p.visitTokens = g.RowTokens / parts
+		p.rowSpan = int64(rowChunks/parts*chunk+scales*d.TCCDL)*9/8 + reopen + int64(d.TRTP)
+		if p.rowSpan+p.headSpan <= int64((rules.Postpone+rules.PullIn)*d.TREFI) {
+			break
+		}
+	}
 	return nil
 }
 
@@ -226,7 +241,7 @@ func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 	if p.rescore {
 		rows += rows / 2
 	}
-	return rows*p.rowSpan + p.headSpan
+	return rows*int64(p.geometry.RowTokens/p.visitTokens)*p.rowSpan + p.headSpan
 }
 
 // ActivationClocks returns the clocks from the first to the last ACT of an
@@ -259,9 +274,10 @@ func (p *program) restart(heads []headRun) {
 	p.heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
-	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
+	p.count, p.slotRead = [sequencers]uint32{}, [resultSlots]uint32{}
 	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled, p.appended = 0, 0, 0, 0, 0
 	clear(p.partialRead)
+	clear(p.setUsed)
 	clear(p.contextDone)
 	p.startHead()
 }

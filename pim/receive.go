@@ -29,12 +29,12 @@ func (m *machine) gaveWay(clock int64) bool {
 	if clock < r.from || !m.atBoundary(in) {
 		return false
 	}
-	h := hostStream{state: m.state, refresh: &m.refresh, now: m.now, observe: m.hostCommand}
+	h := hostStream{state: m.state, refresh: &m.refresh, lengths: &m.lengths, now: m.now, free: m.free, observe: m.hostCommand}
 	open := in.boundary == noBoundary
 	if open {
 		h.command(allBanks(dram.PREA, opPrecharge, -1, -1))
 	}
-	r.start = h.now + 1
+	r.start = h.free
 	r.end, _ = h.move(r.transfer)
 	r.transfer = nil
 	if open {
@@ -43,7 +43,7 @@ func (m *machine) gaveWay(clock int64) bool {
 		m.reactivate(&h, in.row)
 	}
 	m.refresh.checked = false // the transfer took time
-	m.now = h.now
+	m.now, m.free = h.now, h.free
 	return true
 }
 

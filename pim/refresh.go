@@ -10,6 +10,7 @@ import "github.com/l3sim/l3sim/dram"
 type refreshManager struct {
 	on       bool
 	limit    int64 // REFs that may be owed
+	ahead    int64 // REFs that may be issued ahead of time; only a row longer than tREFI times the limit needs any
 	interval int64 // tREFI
 
 	done    int64 // REFs issued
@@ -19,7 +20,9 @@ type refreshManager struct {
 }
 
 func (r *refreshManager) init(spec *Spec, d *dram.Spec) {
-	r.limit, r.interval = int64(spec.PostponedRefreshes), int64(d.TREFI)
+	rules := d.Rules()
+	r.limit, r.interval = int64(min(spec.PostponedRefreshes, rules.Postpone)), int64(d.TREFI)
+	r.ahead = int64(rules.PullIn)
 }
 
 func (r *refreshManager) reset() {
@@ -37,7 +40,7 @@ func (r *refreshManager) due(m *machine) bool {
 	if in.boundary == noBoundary {
 		return false
 	}
-	at := max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
+	at := max(m.free, m.state.Earliest(dram.REF, allBankAddress))
 	r.pending = r.toPay(at, r.owed(at), m.program.boundarySpan(in, false), m.program.boundarySpan(in, true))
 	return r.pending > 0
 }
@@ -58,12 +61,8 @@ func (r *refreshManager) toPay(clock, owed, row, head int64) int64 {
 	if n := over(head); n <= owed {
 		return max(n, 0)
 	}
-	return max(min(over(row), owed+maxPulledIn), 0) // fewer where some are ahead already
+	return max(min(over(row), owed+r.ahead), 0) // fewer where some are ahead already
 }
-
-// maxPulledIn is the number of REFs that may be issued ahead of time (JESD79-4,
-// section 4.26). Only a row longer than tREFI times the limit needs it.
-const maxPulledIn = 8
 
 // allBankAddress is the address of commands to the whole rank.
 var allBankAddress = dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}
@@ -74,7 +73,7 @@ func (m *machine) refreshReady() int64 {
 	if t := m.ready(resultSequencer); t < blocked {
 		return t + 1
 	}
-	return max(m.now+1, m.state.Earliest(dram.REF, allBankAddress))
+	return max(m.free, m.state.Earliest(dram.REF, allBankAddress))
 }
 
 // issueRefresh issues one REF.
@@ -82,7 +81,7 @@ func (m *machine) issueRefresh(clock int64) {
 	m.refresh.pay(clock)
 	m.state.Issue(dram.REF, allBankAddress, clock)
 	m.refresh.pending--
-	m.now = clock
+	m.take(dram.REF, clock)
 	m.counters.commands[dram.REF]++
 	if m.observe != nil {
 		m.observe(clock, dram.REF, allBankAddress, nil)

@@ -58,7 +58,7 @@ func checkProgram(t failer, spec *Spec, d *dram.Spec, shape HeadShape, heads []h
 func TestProgramsPassTheChecker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
-		d := drawDevice(t, shape)
+		d := drawDevice(t, spec, shape)
 		spec.PostponedRefreshes = rapid.IntRange(0, 8).Draw(t, "postponed")
 		var heads []headRun
 		row := int32(0)
@@ -72,22 +72,29 @@ func TestProgramsPassTheChecker(t *testing.T) {
 }
 
 func TestRefreshDebt(t *testing.T) {
-	d := ddr4(t)
 	for _, c := range []struct {
 		name      string
+		d         *dram.Spec
+		unit      string
 		context   int
 		heads     int
 		queries   int
 		postponed int
 		most      int64 // REFs ever owed
 	}{
-		{"heads of 8K tokens flush between heads", 8192, 12, 1, 8, 8},
-		{"a head of 128K tokens passes 9 tREFI and refreshes at row switches", 131072, 1, 1, 8, 8},
-		{"refresh on time", 8192, 6, 1, 0, 2},
-		{"a row of 128 query heads takes 10 tREFI and is paid in advance", 2048, 1, 128, 8, 8},
+		{"heads of 8K tokens flush between heads", ddr4(t), BankPU, 8192, 12, 1, 8, 8},
+		{"a head of 128K tokens passes 9 tREFI and refreshes at row switches", ddr4(t), BankPU, 131072, 1, 1, 8, 8},
+		{"refresh on time", ddr4(t), BankPU, 8192, 6, 1, 0, 2},
+		{"a row of 128 query heads takes 10 tREFI and is paid in advance", ddr4(t), BankPU, 2048, 1, 128, 8, 8},
+		{"DDR5 lets four be owed", ddr5(t), BankPU, 8192, 12, 1, 8, 4},
+		{"a head of 128K tokens on DDR5", ddr5(t), BankPU, 131072, 1, 1, 8, 4},
+		{"a row of 128 query heads takes 10 tREFI on DDR5: its banks close in between", ddr5(t), BankPU, 2048, 1, 128, 8, 4},
+		{"a rank's unit reads a row eight times", ddr5(t), RankPU, 2048, 2, 8, 8, 4},
+		{"a rank's unit reads a row 24 times", ddr4(t), RankPU, 2048, 2, 24, 8, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			spec := Default()
+			spec, d := Default(), c.d
+			spec.ProcessingUnit = c.unit
 			spec.PostponedRefreshes = c.postponed
 			shape := fp16Head
 			shape.Queries = c.queries
@@ -139,10 +146,10 @@ func TestWithRefreshIsTheLongRun(t *testing.T) {
 // TestPulledIn: boundaries that follow one another before a REF is due pull in no more than eight
 // together (JESD79-4, section 4.26).
 func TestPulledIn(t *testing.T) {
-	r := &refreshManager{interval: 100}
+	r := &refreshManager{interval: 100, ahead: 8}
 	for ahead := range int64(10) {
 		r.done = ahead
-		if n := r.toPay(10, r.owed(10), 5000, 5000); ahead+n != max(maxPulledIn, ahead) {
+		if n := r.toPay(10, r.owed(10), 5000, 5000); ahead+n != max(r.ahead, ahead) {
 			t.Errorf("%d REFs ahead, then %d more", ahead, n)
 		}
 	}

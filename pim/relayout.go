@@ -7,15 +7,15 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// busLanes is the data pins of the bus that the re-layout unit sits on: a DIMM
-// without ECC (JESD79-4).
-const busLanes = 64
+// burstBits is the bits of the bursts that the re-layout unit is made for, without ECC: 8 beats of a DDR4 DIMM's 64
+// (JESD79-4), 16 of the 32 of a sub-channel of a DDR5 DIMM (JESD79-5).
+const burstBits = 512
 
-// burstBeats is the beats of a burst (BL8): no element spans more.
-const burstBeats = 8
+// maxBeats is the most beats of a burst.
+const maxBeats = 16
 
 // Exchange is the permutation of the re-layout unit (L3, section 4.1), and with
-// it the chip on which each element of a burst lies. A beat carries 64 bits,
+// it the chip on which each element of a burst lies. A beat carries a bit of each lane,
 // deviceWidth to each chip. An element of elementBits that is wider than that
 // takes Group = elementBits/deviceWidth neighbouring lanes of one beat; after
 // the exchange it takes Group successive beats of one lane. Lane Group·j+b of
@@ -28,19 +28,25 @@ const burstBeats = 8
 type Exchange struct {
 	elementBits int // 4, 8, 16 or 32
 	deviceWidth int // data pins of a chip: 4, 8 or 16
+	lanes       int // data pins of the bus: 32 or 64
 	Group       int // beats, and lanes, that one exchange spans
 }
 
-// NewExchange returns the exchange for elements on chips of these widths;
+// NewExchange returns the exchange for elements of so many bits on the chips and the bus of d;
 // widths that it cannot serve are an input.Error.
-func NewExchange(elementBits, deviceWidth int) (Exchange, error) {
+func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
+	deviceWidth := d.DeviceWidth
 	if deviceWidth != 4 && deviceWidth != 8 && deviceWidth != 16 {
 		return Exchange{}, &input.Error{Key: "device_width", Value: fmt.Sprint(deviceWidth), Expected: "4, 8 or 16"}
 	}
 	if elementBits != 4 && elementBits != 8 && elementBits != 16 && elementBits != 32 {
 		return Exchange{}, &input.Error{Key: "element_bits", Value: fmt.Sprint(elementBits), Expected: "4, 8, 16 or 32"}
 	}
-	return Exchange{elementBits, deviceWidth, max(1, elementBits/deviceWidth)}, nil
+	if d.BusWidth != 32 && d.BusWidth != 64 || d.BusWidth*d.BurstLength != burstBits {
+		return Exchange{}, &input.Error{Key: "bus_width", Value: fmt.Sprintf("%d, burst_length = %d", d.BusWidth, d.BurstLength),
+			Expected: fmt.Sprintf("64 or 32, and bursts of %d bits, for which the re-layout is made", burstBits)}
+	}
+	return Exchange{elementBits, deviceWidth, d.BusWidth, max(1, elementBits/deviceWidth)}, nil
 }
 
 // Delay returns n, the clocks by which the unit delays data: the beats of a
@@ -83,7 +89,7 @@ func (x Exchange) beats(beats []uint64) {
 // clearLanes returns the bits of the lanes whose index has bit s clear.
 func (x Exchange) clearLanes(s int) uint64 {
 	var mask uint64
-	for lane := 0; lane*x.deviceWidth < busLanes; lane++ {
+	for lane := 0; lane*x.deviceWidth < x.lanes; lane++ {
 		if lane&s == 0 {
 			mask |= (1<<x.deviceWidth - 1) << (lane * x.deviceWidth)
 		}
@@ -95,7 +101,7 @@ func (x Exchange) clearLanes(s int) uint64 {
 // and the bit within that chip's share of the burst, beat by beat, low bit
 // first.
 func (x Exchange) chip(i int) (chip, bit int) {
-	chips := busLanes / x.deviceWidth
+	chips := x.lanes / x.deviceWidth
 	if x.elementBits < x.deviceWidth {
 		n := x.deviceWidth / x.elementBits // elements of a beat on a chip
 		return i / n % chips, i/(n*chips)*x.deviceWidth + i%n*x.elementBits
@@ -106,7 +112,7 @@ func (x Exchange) chip(i int) (chip, bit int) {
 
 // element is the inverse of chip for a bit at which an element begins.
 func (x Exchange) element(chip, bit int) int {
-	chips := busLanes / x.deviceWidth
+	chips := x.lanes / x.deviceWidth
 	if x.elementBits < x.deviceWidth {
 		n := x.deviceWidth / x.elementBits
 		return (bit/x.deviceWidth*chips+chip)*n + bit%x.deviceWidth/x.elementBits

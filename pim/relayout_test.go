@@ -9,16 +9,23 @@ import (
 	"github.com/l3sim/l3sim/dram"
 )
 
-// widths are the element and chip widths that the unit serves.
-var widths = []struct{ element, chip, group, delay int }{
-	{16, 4, 4, 2}, {16, 8, 2, 1}, {16, 16, 1, 0},
-	{8, 4, 2, 1}, {8, 8, 1, 0}, {8, 16, 1, 0},
+// widths are the element, chip and bus widths that the unit serves: of a DIMM's 64 pins and of a sub-channel's 32.
+var widths = []struct{ element, chip, bus, group, delay int }{
+	{16, 4, 64, 4, 2}, {16, 8, 64, 2, 1}, {16, 16, 64, 1, 0},
+	{8, 4, 64, 2, 1}, {8, 8, 64, 1, 0}, {8, 16, 64, 1, 0},
+	{16, 4, 32, 4, 2}, {16, 8, 32, 2, 1}, {16, 16, 32, 1, 0},
+	{8, 4, 32, 2, 1}, {8, 8, 32, 1, 0}, {8, 16, 32, 1, 0},
+}
+
+// exchangeOf returns the exchange on chips and a bus of these widths.
+func exchangeOf(element, chip, bus int) (Exchange, error) {
+	return NewExchange(element, &dram.Spec{DeviceWidth: chip, BusWidth: bus, BurstLength: 512 / max(bus, 1)})
 }
 
 // FP16 on x8, byte by byte: beat 0 lane 2j+1 changes places with beat 1 lane
 // 2j, and element j is then on chip 2j, element 4+j on chip 2j+1.
 func TestExchangeHalfOnX8(t *testing.T) {
-	x, _ := NewExchange(16, 8)
+	x, _ := exchangeOf(16, 8, 64)
 	var beats [2][8]byte // [beat][lane]: 16·beat + lane
 	for b := range beats {
 		for l := range beats[b] {
@@ -58,7 +65,7 @@ func shareBits(beats []uint64, chip, width int) []uint64 {
 func TestExchange(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, w := range widths {
-		x, err := NewExchange(w.element, w.chip)
+		x, err := exchangeOf(w.element, w.chip, w.bus)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,16 +73,22 @@ func TestExchange(t *testing.T) {
 			t.Errorf("%d bits on x%d: group %d, delay %d; want %d, %d", w.element, w.chip, x.Group, x.Delay(), w.group, w.delay)
 		}
 		var src, dst [64]byte
-		beats := make([]uint64, 8)
+		beats := make([]uint64, 512/w.bus)
 		for i := range beats {
-			beats[i] = r.Uint64()
-			binary.LittleEndian.PutUint64(src[8*i:], beats[i])
+			beats[i] = r.Uint64() >> (64 - w.bus)
+			for b := range w.bus / 8 {
+				src[w.bus/8*i+b] = byte(beats[i] >> (8 * b))
+			}
 		}
 		before := slices.Clone(beats)
 		x.beats(beats)
 		x.CPUTransposition(dst[:], src[:])
 		for i := range beats {
-			if got := binary.LittleEndian.Uint64(dst[8*i:]); got != beats[i] {
+			var got uint64
+			for b := range w.bus / 8 {
+				got |= uint64(dst[w.bus/8*i+b]) << (8 * b)
+			}
+			if got != beats[i] {
 				t.Errorf("%d bits on x%d, beat %d: CPU %x, unit %x", w.element, w.chip, i, got, beats[i])
 			}
 		}
@@ -90,7 +103,7 @@ func TestExchange(t *testing.T) {
 				got = got<<1 | shareBits(beats, chip, w.chip)[beat]>>pin&1
 			}
 			at := i * w.element
-			if want := before[at/64] >> (at % 64) & (1<<w.element - 1); got != want {
+			if want := before[at/w.bus] >> (at % w.bus) & (1<<w.element - 1); got != want {
 				t.Errorf("%d bits on x%d, element %d: chip %d holds %x, want %x", w.element, w.chip, i, chip, got, want)
 			}
 		}
@@ -106,7 +119,7 @@ func TestExchange(t *testing.T) {
 func TestRelayoutUnitStream(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, w := range widths {
-		x, _ := NewExchange(w.element, w.chip)
+		x, _ := exchangeOf(w.element, w.chip, w.bus)
 		unit := RelayoutUnit{Exchange: x}
 		want := map[int]uint64{}
 		clock, last := 0, 0
@@ -119,9 +132,9 @@ func TestRelayoutUnitStream(t *testing.T) {
 			clock++
 		}
 		for range 200 {
-			burst := make([]uint64, 8)
+			burst := make([]uint64, 512/w.bus)
 			for i := range burst {
-				burst[i] = r.Uint64()
+				burst[i] = r.Uint64() >> (64 - w.bus)
 			}
 			after := slices.Clone(burst)
 			x.beats(after)
@@ -143,9 +156,9 @@ func TestRelayoutUnitStream(t *testing.T) {
 }
 
 func TestNewExchangeRefuses(t *testing.T) {
-	for _, c := range [][2]int{{16, 32}, {12, 8}, {0, 8}, {16, 0}} {
-		if _, err := NewExchange(c[0], c[1]); err == nil {
-			t.Errorf("%d bits on x%d is accepted", c[0], c[1])
+	for _, c := range [][3]int{{16, 32, 64}, {12, 8, 64}, {0, 8, 64}, {16, 0, 64}, {16, 8, 128}, {16, 8, 16}} {
+		if _, err := exchangeOf(c[0], c[1], c[2]); err == nil {
+			t.Errorf("%d bits on x%d is accepted on %d pins", c[0], c[1], c[2])
 		}
 	}
 }
@@ -177,7 +190,7 @@ func TestCPUTranspositionClocks(t *testing.T) {
 }
 
 func BenchmarkExchange(b *testing.B) {
-	x, _ := NewExchange(16, 8)
+	x, _ := exchangeOf(16, 8, 64)
 	beats := make([]uint64, 8)
 	b.SetBytes(64)
 	b.ReportAllocs()
@@ -191,7 +204,7 @@ func BenchmarkExchange(b *testing.B) {
 // exactly Group beats after it came, at the bus's full rate.
 type RelayoutUnit struct {
 	Exchange
-	filling, leaving [burstBeats]uint64
+	filling, leaving [maxBeats]uint64
 	filled           int // beats in filling
 	left             int // beats of leaving still to leave
 }
@@ -224,14 +237,14 @@ func (u *RelayoutUnit) Beat(in uint64, present bool) (out uint64, leaves bool) {
 // element, and yields the bytes that Exchange yields. src and dst have the same
 // length, whole bursts; dst is overwritten.
 func (x Exchange) CPUTransposition(dst, src []byte) {
-	const bytes = burstBeats * busLanes / 8
+	const bytes = burstBits / 8
 	for base := 0; base+bytes <= len(src); base += bytes {
 		for i := range bytes * 8 / x.elementBits {
 			chip, bit := x.chip(i)
 			for b := 0; b < x.elementBits; b += 4 {
 				beat, pin := (bit+b)/x.deviceWidth, (bit+b)%x.deviceWidth
 				from := i*x.elementBits + b
-				to := beat*busLanes + chip*x.deviceWidth + pin
+				to := beat*x.lanes + chip*x.deviceWidth + pin
 				setNibble(dst[base:], to/4, nibble(src[base:], from/4))
 			}
 		}

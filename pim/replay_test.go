@@ -44,7 +44,7 @@ func replayed(m *valueMachine, machine *machine, p *program, data []headData, ho
 		write: int64(d.CWL) + burst, read: int64(d.CL) + burst, mac: int64(spec.MACLatency), softmax: int64(spec.SoftmaxLatency),
 		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.geometry.QueryBursts),
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
-		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
+		weights: make([]int64, weightSlots(d)*m.macs), sums: make([]int64, m.shape.Queries),
 	}
 	machine.periodic.on = false // every command is needed
 	machine.observe = r.Command
@@ -81,15 +81,16 @@ func (r *replay) hostBurst(clock int64, in *instruction) error {
 	}
 	size := r.mapping.burstBytes / r.mapping.Chips
 	at := r.cell(in.row, in.column) + r.ordinal(in)*size
-	var beats [burstBeats]uint64
+	lanes := r.mapping.Exchange.lanes
+	beats := make([]uint64, burstBits/lanes)
 	for c := range r.chips {
-		gather(&beats, r.chips[c].cells[at:at+size], c, r.mapping.Exchange.deviceWidth)
+		gather(beats, r.chips[c].cells[at:at+size], c, r.mapping.Exchange.deviceWidth)
 	}
-	r.mapping.Exchange.beats(beats[:])
+	r.mapping.Exchange.beats(beats)
 	vector, n := r.hosts[in.op-opReadKey][in.token], r.mapping.burstElements()
 	for i := range n {
 		if e := int(in.burst)*n + i; e < len(vector) {
-			vector[e] = uint16(beats[i/4] >> (16 * (i % 4)))
+			vector[e] = uint16(beats[i*16/lanes] >> (i * 16 % lanes))
 		}
 	}
 	return nil
@@ -159,7 +160,7 @@ func (r *replay) eachChip(do func(*chipState)) {
 }
 
 // gather is the inverse of share: it adds the chip's share to the beats.
-func gather(beats *[burstBeats]uint64, src []byte, chip, width int) {
+func gather(beats []uint64, src []byte, chip, width int) {
 	for b := range beats {
 		var lanes uint64
 		switch width {

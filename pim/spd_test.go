@@ -82,7 +82,7 @@ func TestSpoofedTimingIsLegalOnBothSides(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := NewExchange(16, d.DeviceWidth)
+		x, err := NewExchange(16, d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,7 +75,7 @@ type Spec struct {
 	BeyondBuffer string      `toml:"beyond_buffer"` // "refetch" or "segment"
 
 	// PostponedRefreshes is the number of REFs that the refresh manager may
-	// owe; JESD79-4, section 4.26, allows 8.
+	// owe, where the standard allows as many: 8 in DDR4 (JESD79-4, section 4.26), 4 in DDR5.
 	PostponedRefreshes int `toml:"postponed_refreshes"`
 
 	TransferBoundary string `toml:"transfer_boundary"` // "head", "row" or "chunk"

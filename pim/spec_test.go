@@ -92,6 +92,9 @@ func TestGeometryOfOtherParts(t *testing.T) {
 		{"ddr4-3200-8gb-x16", 128, 8, 4, true},
 		{"ddr4-3200-8gb-x16", 256, 8, 8, true},
 		{"ddr4-3200-8gb-x16", 512, 0, 0, false}, // 16 bursts, 8 banks
+		{"ddr5-4800-16gb-x8", 128, 32, 4, true}, // a burst of 32 pins and 16 beats has as many bytes
+		{"ddr5-4800-16gb-x4", 512, 32, 16, true},
+		{"ddr5-4800-16gb-x16", 512, 16, 16, true},
 	} {
 		d, err := dram.LookupSpec(c.part)
 		if err != nil {

@@ -35,14 +35,15 @@ func drawSpec(t *rapid.T) (*Spec, HeadShape) {
 	return spec, shape
 }
 
-// drawDevice draws a part, most often L3's, that can hold the shape.
-func drawDevice(t *rapid.T, shape HeadShape) *dram.Spec {
-	part := rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16"}).Draw(t, "part")
+// drawDevice draws a part, most often L3's, that can hold the shape and a chunk of its scores.
+func drawDevice(t *rapid.T, spec *Spec, shape HeadShape) *dram.Spec {
+	part := rapid.SampledFrom([]string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16",
+		"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"}).Draw(t, "part")
 	d, err := dram.LookupSpec(part)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewGeometry(d, shape); err != nil {
+	if _, err := spec.SegmentTokens(d, shape); err != nil {
 		t.Skip(err)
 	}
 	return d
@@ -102,7 +103,7 @@ func TestTableIsTheRun(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
-		d := drawDevice(t, shape)
+		d := drawDevice(t, spec, shape)
 		longest := 8_000 / shape.Queries
 		context := rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)).Draw(t, "context")
 		tableIsTheRun(t, spec, d, shape, context)

@@ -65,6 +65,24 @@ func (o *burstOrder) next() bool {
 	return false
 }
 
+// newHostStream returns a stream on an idle rank that does not refresh.
+func newHostStream(d *dram.Spec) *hostStream {
+	lengths := commandLengths(d)
+	return &hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, lengths: &lengths, now: -1}
+}
+
+// closed returns the first clock at which a row may be opened once all banks have been closed. In DDR5 an ACT, of which
+// only the second clock counts, begins a clock before a REF.
+func (h *hostStream) closed() int64 {
+	return h.state.Earliest(dram.REF, allBankAddress) + h.lengths[dram.REF] - h.lengths[dram.ACT]
+}
+
+// restart returns to clock 0.
+func (h *hostStream) restart() {
+	h.state.Reset()
+	h.now, h.free = -1, 0
+}
+
 // hostStream issues a host's commands on a rank whose banks are closed, each at
 // its first legal clock. Like a memory controller it activates banks ahead of the
 // bursts. Before each row, while the banks are closed, it lets the rank refresh.
@@ -72,13 +90,15 @@ type hostStream struct {
 	state   *dram.State
 	refresh *refreshManager
 	observe func(clock int64, in *instruction) // sees every command; may be nil
+	lengths *[dram.Commands]int64              // clocks that each command takes on its bus
 	now     int64                              // clock of the latest command
+	free    int64                              // first clock at which the command bus is free
 	in      instruction                        // the latest
 	opened  uint64                             // banks of the current row that are open, by ordinal
 }
 
-// move issues the whole transfer. It returns the clock from which the banks are
-// precharged, and the clock behind the last beat on the host's side.
+// move issues the whole transfer. It returns the clock from which rows may
+// be opened again, and the clock behind the last beat on the host's side.
 func (h *hostStream) move(t *transfer) (closed, last int64) {
 	g, end := &t.geometry, t.first+t.tokens
 	span := g.hostRowSpan(h.state.Spec())
@@ -92,7 +112,7 @@ func (h *hostStream) move(t *transfer) (closed, last int64) {
 		last = h.row(t, Value, first-from, from, to)
 		first += to - from
 	}
-	return h.state.Earliest(dram.REF, allBankAddress), last
+	return h.closed(), last
 }
 
 // row moves the keys or the values of the tokens [from, to) of the row that begins
@@ -102,7 +122,7 @@ func (h *hostStream) row(t *transfer, kv KV, base, from, to int) int64 {
 	row := t.firstRow + g.keyRow(base) + int32(kv)
 	cmd, op, latency := dram.WR, opAppendKey+operation(kv), d.CWL
 	if t.readBack {
-		x, _ := NewExchange(g.elementBits, d.DeviceWidth) // a geometry's widths are valid
+		x, _ := NewExchange(g.elementBits, d) // a geometry's widths are valid
 		cmd, op, latency = dram.RD, opReadKey+operation(kv), d.CL+x.Delay()
 	}
 	h.opened = 0
@@ -140,7 +160,7 @@ func (h *hostStream) nextClosed(o *burstOrder) bool {
 
 // earliest returns the first legal clock of an instruction.
 func (h *hostStream) earliest(in *instruction) int64 {
-	return max(h.now+1, h.state.Earliest(in.command, in.address()))
+	return max(h.free, h.state.Earliest(in.command, in.address()))
 }
 
 // command issues an instruction at its first legal clock.
@@ -148,6 +168,7 @@ func (h *hostStream) command(in instruction) {
 	in.head = hostHead
 	h.in = in
 	h.now = h.earliest(&in)
+	h.free = h.now + h.lengths[in.command]
 	h.state.Issue(in.command, in.address(), h.now)
 	if h.observe != nil {
 		h.observe(h.now, &h.in)
@@ -161,17 +182,27 @@ func (h *hostStream) payRefreshes(span, whole int64) {
 	if !h.refresh.on {
 		return
 	}
-	at := func() int64 { return max(h.now+1, h.state.Earliest(dram.REF, allBankAddress)) }
+	at := func() int64 { return max(h.free, h.state.Earliest(dram.REF, allBankAddress)) }
 	for n := h.refresh.toPay(at(), h.refresh.owed(at()), span, whole); n > 0; n-- {
 		h.refresh.pay(at())
 		h.command(allBanks(dram.REF, opPrecharge, -1, -1))
 	}
 }
 
+// columnGap returns the clocks between two reads, or two writes, of one bank group, whichever is more.
+func columnGap(d *dram.Spec) (clocks int) {
+	for _, c := range d.Constraints() {
+		if c.Scope == dram.SameBankGroup && c.Command == c.Next && (c.Command == dram.RD || c.Command == dram.WR) {
+			clocks = max(clocks, c.Clocks)
+		}
+	}
+	return clocks
+}
+
 // hostRowSpan returns a bound of the clocks in which the host moves a row: all its
 // bursts, one bank group after another, and opening and closing it.
 func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
-	each := max(d.TCCDS, (d.TCCDL+g.bankGroups-1)/g.bankGroups)
+	each := max(d.TCCDS, (columnGap(d)+g.bankGroups-1)/g.bankGroups)
 	bursts := g.rowBursts * g.Banks * each
 	return int64(bursts+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
 }

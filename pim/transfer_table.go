@@ -31,7 +31,7 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 		return nil, err
 	}
 	t := &TransferTable{geometry: g, burst: int64(d.BurstClocks())}
-	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}}
+	h := newHostStream(d)
 	for kv, period := range []int{Key: g.ChunkTokens, Value: g.ColumnTokens} {
 		for place := range period {
 			t.rows[kv] = append(t.rows[kv], newSeries(g.RowTokens-place, period, func(i int) int64 {
@@ -59,24 +59,21 @@ func (t *TransferTable) row(from, n int) int64 {
 
 // rowClocks runs n tokens of a row from token from on.
 func (h *hostStream) rowClocks(g *Geometry, kv KV, from, n int) int64 {
-	h.state.Reset()
-	h.now = -1
+	h.restart()
 	h.row(&transfer{geometry: *g}, kv, 0, from, from+n)
-	return h.state.Earliest(dram.REF, allBankAddress)
+	return h.closed()
 }
 
 // rowBackClocks reads a whole row of tokens back, until all banks are precharged and the host has the last beat.
 func (h *hostStream) rowBackClocks(g *Geometry, kv KV) int64 {
-	h.state.Reset()
-	h.now = -1
+	h.restart()
 	last := h.row(&transfer{geometry: *g, readBack: true}, kv, 0, 0, g.RowTokens)
-	return max(last, h.state.Earliest(dram.REF, allBankAddress))
+	return max(last, h.closed())
 }
 
 // every returns the clocks between two bursts of a command for the whole rank.
 func (h *hostStream) every(cmd dram.Command) int64 {
-	h.state.Reset()
-	h.now = -1
+	h.restart()
 	h.command(allBanks(cmd, opLoadQuery, -1, -1))
 	first := h.now
 	h.command(allBanks(cmd, opLoadQuery, -1, -1))

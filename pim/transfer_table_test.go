@@ -15,11 +15,12 @@ func hostRun(t failer, d *dram.Spec, refresh bool, transfers []transfer) (int64,
 	t.Helper()
 	checker := check.NewChecker(d, 1, true)
 	var records []check.Record
-	h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1, observe: func(clock int64, in *instruction) {
+	h := newHostStream(d)
+	h.observe = func(clock int64, in *instruction) {
 		r := check.Record{Clock: clock, Command: in.command, Address: in.address()}
 		checker.Check(r)
 		records = append(records, r)
-	}}
+	}
 	h.refresh.init(Default(), d)
 	h.refresh.on = refresh
 	closed := int64(0)
@@ -55,8 +56,8 @@ func drawTransfers(t *rapid.T, g *Geometry) []transfer {
 // counts and lengths.
 func TestTransferTableIsTheRun(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		_, shape := drawSpec(t)
-		d := drawDevice(t, shape)
+		spec, shape := drawSpec(t)
+		d := drawDevice(t, spec, shape)
 		table, err := NewTransferTable(d, shape)
 		if err != nil {
 			t.Fatal(err)
@@ -120,6 +121,26 @@ func TestTransferClocksByHand(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { table.Write(777, 7777); table.Stage(9) }); n != 0 {
 		t.Errorf("%v allocations a look-up", n)
+	}
+}
+
+// The same on DDR5-4800: 32 banks open in 248 clocks, tRCD is 39, bursts follow at 8, write recovery (38 + 8 + 72) and tRP of
+// 39. A key's bursts lie in one bank, 48 clocks apart: writes of a bank group read and write again inside the chip. ACTs and
+// WRs of two clocks share the command bus: an ACT due on the second clock of a WR comes one later, and so does its bank's first WR, on whose second
+// clock another ACT is due then: a clock in every 41 while the banks open, 6 in all.
+func TestTransferClocksByHandOnDDR5(t *testing.T) {
+	d := ddr5(t)
+	table, err := NewTransferTable(d, fp16Head)
+	must(t, err)
+	const open, close = 248 + 6 + 39, 118 + 39
+	const row = open + 2016*8 + close
+	for tokens, want := range map[int]int64{
+		0: 0, 1: 39 + 3*48 + close + 39 + 3*8 + close, 32: 2 * (open + 96*8 + close), 512: 2 * row, 8192: 32 * row,
+	} {
+		got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, tokens: max(tokens, 1)}})
+		if table.Write(0, tokens) != want || tokens > 0 && got != want {
+			t.Errorf("%d tokens: %d clocks by the table and %d by commands, want %d", tokens, table.Write(0, tokens), got, want)
+		}
 	}
 }
 
@@ -200,7 +221,7 @@ func TestReadBack(t *testing.T) {
 					t.Errorf("%d reads, want %d", reads, back[0].bursts())
 				}
 			}
-			h := hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, now: -1}
+			h := newHostStream(d)
 			lastRead := int64(0)
 			h.observe = func(clock int64, in *instruction) {
 				if in.command == dram.RD {

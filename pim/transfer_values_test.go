@@ -115,7 +115,7 @@ func must(t testing.TB, err error) {
 // in the cells is what Store leaves, no cell more and no cell less.
 func TestTransfersFillTheCells(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
-		spec, d := Default(), deviceOf(tb, rapid.SampledFrom([]int{4, 8, 16}).Draw(t, "width"))
+		spec, d := Default(), drawChips(tb, t, 4, 8, 16)
 		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 33, 64, 80, 128, 200, 256}).Draw(t, "d"), Queries: 1, ElementBits: 16}
 		first, tokens := rapid.IntRange(0, 700).Draw(t, "first"), rapid.IntRange(1, 600).Draw(t, "tokens")
 		g, err := NewGeometry(d, shape)

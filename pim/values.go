@@ -94,7 +94,7 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 		}
 		m.chips[c].fillNaN(storage)
 	}
-	m.weights = make([]float32, weightSlots*m.macs*p.setTokens)
+	m.weights = make([]float32, p.weightSlots*m.macs*p.setTokens)
 	fillNaN(m.weights)
 	m.openRow = make([]int32, g.Banks)
 	for b := range m.openRow {
@@ -130,8 +130,8 @@ func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) err
 
 // beats returns one burst of a vector as the re-layout unit passes it on; what
 // lies beyond the vector is zero.
-func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
-	var bytes [burstBeats * busLanes / 8]byte
+func (m *valueMachine) beats(vector []uint16, burst int) [maxBeats]uint64 {
+	var bytes [burstBits / 8]byte
 	n := m.mapping.burstElements()
 	for i, x := range vector[min(burst*n, len(vector)):min((burst+1)*n, len(vector))] {
 		switch m.mapping.elementBits {
@@ -143,16 +143,21 @@ func (m *valueMachine) beats(vector []uint16, burst int) [burstBeats]uint64 {
 			binary.LittleEndian.PutUint16(bytes[2*i:], x)
 		}
 	}
-	var beats [burstBeats]uint64
-	for b := range beats {
-		beats[b] = binary.LittleEndian.Uint64(bytes[8*b:])
+	var beats [maxBeats]uint64
+	count := burstBits / m.mapping.Exchange.lanes
+	for b := range beats[:count] {
+		if count == maxBeats {
+			beats[b] = uint64(binary.LittleEndian.Uint32(bytes[4*b:]))
+		} else {
+			beats[b] = binary.LittleEndian.Uint64(bytes[8*b:])
+		}
 	}
 	if m.mistake == MistakeLane {
-		for b, x := range beats {
+		for b, x := range beats[:count] {
 			beats[b] = x&^0xff00ff00 | x&0xff00<<16 | x>>16&0xff00
 		}
 	}
-	m.mapping.Exchange.beats(beats[:])
+	m.mapping.Exchange.beats(beats[:count])
 	return beats
 }
 
@@ -170,11 +175,11 @@ func (m *valueMachine) writeBurst(ordinal int, row, column int32, vector []uint1
 }
 
 // putBurst puts what the re-layout unit passes on into the cells of a bank.
-func (m *valueMachine) putBurst(ordinal int, row, column int32, beats *[burstBeats]uint64) {
+func (m *valueMachine) putBurst(ordinal int, row, column int32, beats *[maxBeats]uint64) {
 	size := m.mapping.burstBytes / m.mapping.Chips
 	for c := range m.chips {
 		at := m.cell(row, column) + ordinal*size
-		share(m.chips[c].cells[at:at+size], beats, c, m.mapping.Exchange.deviceWidth)
+		share(m.chips[c].cells[at:at+size], beats[:burstBits/m.mapping.Exchange.lanes], c, m.mapping.Exchange.deviceWidth)
 		if m.decoded.values != nil {
 			m.decodeBurst(row, column, ordinal, c, m.chips[c].cells[at:at+size])
 		}
@@ -321,7 +326,7 @@ func (m *valueMachine) loadQuery(in *instruction) {
 	at := (int(in.query)*m.mapping.TokenBursts + int(in.burst)) * n
 	var bytes [2 * maxChipElements]byte
 	for c := range m.chips {
-		share(bytes[:], &beats, c, m.mapping.Exchange.deviceWidth)
+		share(bytes[:], beats[:burstBits/m.mapping.Exchange.lanes], c, m.mapping.Exchange.deviceWidth)
 		for e := range n {
 			m.chips[c].query[at+e] = widen[binary.LittleEndian.Uint16(bytes[2*e:])]
 		}

@@ -63,9 +63,9 @@ type chipState struct {
 	accumulators []float32
 }
 
-// share returns the chip's share of a burst of BL8 as bytes: deviceWidth bits
+// share returns the chip's share of a burst as bytes: deviceWidth bits
 // of each beat, first beat lowest.
-func share(dst []byte, beats *[burstBeats]uint64, chip, width int) {
+func share(dst []byte, beats []uint64, chip, width int) {
 	switch width {
 	case 8:
 		for b, beat := range beats {
@@ -76,7 +76,7 @@ func share(dst []byte, beats *[burstBeats]uint64, chip, width int) {
 			binary.LittleEndian.PutUint16(dst[2*b:], uint16(beat>>(16*chip)))
 		}
 	default: // 4
-		for b := 0; b < burstBeats; b += 2 {
+		for b := 0; b+1 < len(beats); b += 2 {
 			low, high := beats[b]>>(4*chip)&0xf, beats[b+1]>>(4*chip)&0xf
 			dst[b/2] = byte(low | high<<4)
 		}

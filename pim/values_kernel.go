@@ -13,8 +13,8 @@ import (
 // one without roundings, one with. scoreAny and contextAny serve every width and
 // mixture of formats, and the same bits where both apply.
 
-// maxChipElements is the most elements of a burst on one chip: FP16 on x16.
-const maxChipElements = 8
+// maxChipElements is the most elements of a burst on one chip: FP16 on x16 in DDR5.
+const maxChipElements = 16
 
 // rounding says which results of a bank PU are rounded to FP16.
 type rounding struct{ products, sums bool }

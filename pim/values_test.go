@@ -86,7 +86,7 @@ func drawFormat(t *rapid.T, name string) Format {
 }
 
 func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
-	p := &valueProblem{spec: Default(), device: deviceOf(tb, rapid.SampledFrom([]int{8, 8, 4, 16}).Draw(t, "width"))}
+	p := &valueProblem{spec: Default(), device: drawChips(tb, t, 8, 8, 4, 16)}
 	p.spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "preset")
 	if rapid.Bool().Draw(t, "mixed") {
 		for _, s := range p.spec.Precision.stages() {
@@ -102,7 +102,7 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	}
 	p.storage = rapid.SampledFrom([]Storage{StoreFP16, StoreBF16}).Draw(t, "storage")
 	dims := []int{8, 16, 33, 64, 80, 128, 200, 256, 512}
-	if p.device.DeviceWidth == 16 {
+	if p.device.Banks() == 8 {
 		dims = dims[:8] // eight banks hold no value of 512 elements
 	}
 	p.shape = HeadShape{HeadDim: rapid.SampledFrom(dims).Draw(t, "d"), Queries: rapid.IntRange(1, 8).Draw(t, "queries"), ElementBits: 16}

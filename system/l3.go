@@ -245,7 +245,7 @@ func (n *Node) devices() *devices {
 	// attention ends half a round trip after a poll began, on average, and the next poll
 	// finds it.
 	d.upLatency = cfg.PCIe.Latency + units.Duration(s.CL)*tCK + 2*d.hostAccess
-	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), cfg.DRAM.DeviceWidth); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
+	if x, err := pim.NewExchange(cfg.Model.KVElementBits(), &cfg.DRAM.Spec); err == nil && x.Group > 1 && cfg.PIM.Relayout == pim.CPUTransposition {
 		d.transposed = &cfg.DRAM.Spec
 	}
 	return d

@@ -48,6 +48,7 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 		"predictor.kind=" + pick("predictor", "exact", "exact", "learned"), "predictor.warm_up=8", "predictor.trees=2",
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
 		"memory.history=" + pick("history", "0", "20", "1000"), "batching.max_num_seqs=" + pick("most decode", "0", "0", "2", "9"),
+		"dram.preset=" + pick("part", "ddr4-3200-8gb-x8", "ddr4-3200-8gb-x8", "ddr5-4800-16gb-x8"),
 		"pim.relayout=" + pick("relayout", "in-flight", "in-flight", "cpu"),
 		"pim.mc_buffer=" + pick("buffer", "0B", "4KiB", "64KiB"),
 		"pim.transfer_boundary=" + pick("boundary", "head", "row", "chunk"),

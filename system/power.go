@@ -138,13 +138,13 @@ func (n *Node) power(at energy.Place) *power {
 	cfg, e := n.cfg, n.cfg.Energy.At(at)
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
-	channels, ranks := float64(cfg.ReplicaChannels()), float64(cfg.ReplicaChannels()*cfg.Node.Ranksets)
+	ranks := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
 	d := newRankDraw(&cfg.DRAM.Spec, &e)
 
 	p := &power{pue: e.PUE}
 	t := &p.each[ofTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
-	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, ranks*d.vpp, channels*float64(dimms(cfg))*e.DIMMBuffer
+	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, ranks*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
 	p.each[ofGPUWork][drawGPU] = e.GPU
 	p.each[ofGPUTime][drawGPU] = -t[drawGPU]
@@ -161,13 +161,14 @@ func (n *Node) power(at energy.Place) *power {
 	token := float64(newAttends(cfg).kv(1)) / float64(m.KVHeads)
 	reading := d.stream(d.rate, 1, 0)
 	p.rank = reading.total() + d.idle()
-	p.dimm = p.rank + float64(float64(cfg.Energy.RanksPerDIMM-1)*d.idle()) + e.DIMMBuffer
+	sides := cfg.DRAM.Rules().SubChannels // of a DIMM, each with as many ranks
+	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
 		p.each[ofHeads], p.each[ofTokens] = d.attention(&n.head), d.attention(&n.token)
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
 		p.rank = float64(p.each[ofTokens].total()/(n.token.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
-		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM)) + e.DIMMBuffer
+		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM*sides)) + e.DIMMBuffer
 	case n.system.Host: // CPUs attend
 		p.each[ofTokens] = d.stream(token, 1, 0)
 		p.each[ofChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)

@@ -258,6 +258,26 @@ func TestEquipment(t *testing.T) {
 	}
 }
 
+// TestDIMMsOfDDR5: 32 channels of four ranks are 32 DIMMs of two ranks on each of two sub-channels, and their buffers draw as much
+// as those of 16 channels of DDR4.
+func TestDIMMsOfDDR5(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=l3", `dram.preset="ddr5-4800-16gb-x8"`, "node.channels=32"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := equipment(cfg); got.DIMMs != 32 || got.DIMMGiB != 64 || got.Memory != "ddr5-4800-16gb-x8" {
+		t.Errorf("%+v, want 32 DIMMs of 64 GiB", got)
+	}
+	ddr4, err := Load(configs.Options{Sets: []string{"run.system=l3"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffers := func(c *configs.Config) float64 { return mustNode(t, c).power(energy.Mid).each[ofTime][drawBuffers] }
+	if a, b := buffers(cfg), buffers(ddr4); a != b {
+		t.Errorf("buffers draw %v W, want %v", a, b)
+	}
+}
+
 // TestCostOfRun: by hand, of a run of 100 tokens a second at 4 kW.
 func TestCostOfRun(t *testing.T) {
 	cfg, err := Load(configs.Options{Sets: []string{"prices.server=0", "prices.gpu.a100_sxm_80gb=0", "prices.dimm.ddr4=0", "prices.electricity=0.1", "prices.carbon=0.5"}})

@@ -16,15 +16,10 @@ func equipment(cfg *configs.Config) energy.Equipment {
 		unit = cfg.PIM.ProcessingUnit
 	}
 	return energy.Equipment{
-		GPU: cfg.GPU.Name, GPUs: cfg.Node.GPUs, HBMPIM: s.kv.inHBM, Memory: cfg.DRAM.Preset, DIMMs: cfg.Node.Channels * dimms(cfg),
-		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks),
+		GPU: cfg.GPU.Name, GPUs: cfg.Node.GPUs, HBMPIM: s.kv.inHBM, Memory: cfg.DRAM.Preset, DIMMs: cfg.DIMMs(),
+		DIMMGiB: float64(cfg.Node.RankCapacity()) / float64(units.GiB) * float64(ranks*cfg.DRAM.Rules().SubChannels),
 		BankPIM: s.kv.inDIMM && unit == pim.BankPU, RankPIM: s.kv.inDIMM && unit == pim.RankPU,
 	}
-}
-
-// dimms returns the DIMMs of a channel.
-func dimms(cfg *configs.Config) int {
-	return (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
 }
 
 // cost returns what a run costs that emits so many tokens a second.
