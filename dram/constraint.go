@@ -112,12 +112,16 @@ func (s *Spec) checkRules() error {
 				Expected: fmt.Sprintf("a value for each name in the rule %s, %s: %v", r.name, r.text, err)}
 		}
 	}
-	for _, e := range table.counted {
+	others := table.counted[:]
+	if table.sync != nil {
+		others = append([]expression{table.sync.keeps}, others...)
+	}
+	for _, e := range others {
 		if e == nil {
 			continue
 		}
-		if _, err := scope.whole("activations", e(scope)); err != nil {
-			return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for each name in activations: %v", err)}
+		if _, err := scope.whole("activations or data_clock", e(scope)); err != nil {
+			return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for each name in activations and data_clock: %v", err)}
 		}
 	}
 	for _, r := range table.Refreshes {

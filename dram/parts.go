@@ -2,6 +2,7 @@ package dram
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -49,15 +50,24 @@ func (s *Standard) compose(name string) (*Spec, error) {
 	for _, k := range c.keys.Keys {
 		if row := s.row(name, k.Name); row != nil {
 			if err := c.set(row, &k); err != nil {
-				return nil, input.Edit(row.place, func(e *input.Error) { e.Err = err })
+				return nil, err
 			}
 		}
 	}
 	return c.spec, nil
 }
 
-// set evaluates a row and gives its key the value, and before it those that it names.
+// set evaluates a row and gives its key the value, and before it those that it names. The error
+// has the place of the row that is at fault.
 func (c *composer) set(row *valueRow, key *schema.Key) error {
+	err := c.evaluate(row, key)
+	if bad := new(input.Error); err == nil || errors.As(err, &bad) {
+		return err
+	}
+	return input.Edit(row.place, func(e *input.Error) { e.Err = err })
+}
+
+func (c *composer) evaluate(row *valueRow, key *schema.Key) error {
 	if done, begun := c.values[row.key]; begun {
 		if !done {
 			return fmt.Errorf("%s depends on itself", row.key)
@@ -233,7 +243,7 @@ func (s *Spec) timing(name string) (float64, bool) {
 }
 
 // maxDepth bounds timings that are given by others.
-const maxDepth = 20
+const maxDepth = 8
 
 // checkParts validates every part of a table, and every rule of it.
 func (s *Standard) checkParts(file string) error {
@@ -252,7 +262,10 @@ func (s *Standard) checkParts(file string) error {
 						}
 					}
 				}
-				e.Expected = strings.TrimSuffix(e.Expected+", in the part "+name, ", in the part ")
+				if e.Expected == "" {
+					e.Expected = "another value"
+				}
+				e.Expected += ", in the part " + name
 			})
 		}
 	}

@@ -64,6 +64,12 @@ func ReadStandard(file string, r io.Reader) (*Standard, error) {
 	return s, s.checkParts(file)
 }
 
+// maxExpression is the longest expression in bytes, and maxParts the most parts of a table.
+const (
+	maxExpression = 200
+	maxParts      = 1000
+)
+
 // tableReader reads the rows of one file.
 type tableReader struct {
 	file, text string
@@ -158,6 +164,11 @@ func (t *tableReader) head(f *standardFile) error {
 	if len(f.DeviceWidths) > 0 {
 		s.DeviceWidths = f.DeviceWidths
 	}
+	for _, w := range s.DeviceWidths {
+		if w < 1 || w > 1024 {
+			return t.at("device_widths", &input.Error{Key: "device_widths", Value: strconv.Itoa(w), Expected: "1 to 1024"})
+		}
+	}
 	if len(f.Buses) > 0 {
 		s.Buses = f.Buses
 	}
@@ -203,6 +214,9 @@ func (t *tableReader) word(key, row, cell string, names []string) (int, error) {
 
 // expression reads the cell of a row that is an expression.
 func (t *tableReader) expression(key, row, cell string) (expression, error) {
+	if len(cell) > maxExpression {
+		return nil, t.at(row, &input.Error{Key: key, Expected: fmt.Sprintf("an expression of at most %d bytes", maxExpression)})
+	}
 	e, err := parseExpression(cell)
 	if err != nil {
 		return nil, t.at(row, &input.Error{Key: key, Err: err})
@@ -369,10 +383,14 @@ func (t *tableReader) parts(f *standardFile) error {
 		t.s.axes = nil
 	}
 	for _, axis := range f.Parts {
-		t.s.axes = append(t.s.axes, strings.Fields(axis))
+		t.s.axes = append(t.s.axes, strings.Fields(strings.ToLower(axis)))
 	}
-	if len(t.s.axes) == 0 || len(t.s.PartNames()) > 1000 {
-		return t.at("parts", &input.Error{Key: "parts", Expected: "the words of each axis of the parts' names, 1000 parts at most"})
+	parts := 1
+	for _, axis := range t.s.axes {
+		parts = min(parts*len(axis), maxParts+1)
+	}
+	if len(t.s.axes) == 0 || parts == 0 || parts > maxParts {
+		return t.at("parts", &input.Error{Key: "parts", Expected: fmt.Sprintf("the words of each axis of the parts' names, %d parts at most", maxParts)})
 	}
 	for _, row := range f.Values {
 		c, err := t.cells("values", row, 3, 4)

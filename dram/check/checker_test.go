@@ -318,3 +318,30 @@ func TestCheckerRejectsMutations(t *testing.T) {
 		checkMutations(t, part(t, ddr43200), 4, records[:8000], l.allow...)
 	}
 }
+
+// TestSecondHalves: the second half of an ACT of LPDDR5 needs a step that no other command takes, within
+// eight of the first.
+func TestSecondHalves(t *testing.T) {
+	s := part(t, "lpddr5x-6400-16gb-x16")
+	records := []Record{{0, dram.ACT, at(0, 0, 0, 7, -1)}}
+	for i := range int64(8) {
+		records = append(records, Record{1 + i, dram.PRE, at(int32(i%2), 1, 0, -1, -1)})
+	}
+	if found := checkRecords(s, 2, false, records[:8]); len(found) > 0 {
+		t.Errorf("step 8 is free: %+v", found)
+	}
+	if found := checkRecords(s, 2, false, records); len(found) != 1 || found[0].Rule != "command bus" || found[0].First != records[0] || found[0].Second != records[8] {
+		t.Errorf("no step is free: %+v", found)
+	}
+	// Two activations share the free steps: the older takes the first.
+	two := []Record{{0, dram.ACT, at(0, 0, 0, 7, -1)}, {1, dram.ACT, at(1, 0, 0, 7, -1)}}
+	for i := range int64(7) {
+		two = append(two, Record{2 + i, dram.PRE, at(int32(i%2), 1, 0, -1, -1)})
+	}
+	if found := checkRecords(s, 2, false, two[:8]); len(found) > 0 {
+		t.Errorf("steps 8 and 9 are free: %+v", found)
+	}
+	if found := checkRecords(s, 2, false, two); len(found) != 1 || found[0].First != two[0] {
+		t.Errorf("step 9 alone is free, too late for the first: %+v", found)
+	}
+}

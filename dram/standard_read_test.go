@@ -1,0 +1,75 @@
+package dram
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// FuzzStandard: whatever a table says, it is read and all its parts hold together, or one input
+// error names the file.
+func FuzzStandard(f *testing.F) {
+	for _, s := range Standards() {
+		text, err := standardFiles.ReadFile("standards/" + s.Name + ".toml")
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+		f.Add(strings.ReplaceAll(string(text), " 1 ", " 0 "))
+	}
+	f.Add("standard = 'a'\nbase = 'ddr5'\nvalues = ['|tFAW|max(((1,2)']")
+	f.Add("standard = 'a'\nbase = 'ddr5'\nvalues = ['|tFAW|tFAW + 1']\nparts = ['a b', '-']")
+	f.Add("standard = 'a'\nbase = 'lpddr5x'\ndata_clock = 'CAS | 1 / 0'\nactivations = 'x | 2'")
+	f.Fuzz(func(t *testing.T, text string) {
+		standard, err := ReadStandard("t", strings.NewReader(text))
+		if err != nil {
+			var bad *input.Error
+			if !errors.As(err, &bad) || bad.File != "t" {
+				t.Fatalf("%#v", err)
+			}
+			return
+		}
+		for _, name := range standard.PartNames()[:1] {
+			s, err := standard.Part(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := NewSequence(s, standard.PseudoChannels)
+			for _, c := range standard.Commands() {
+				a := Address{0, 0, 0, 0, 0}
+				if c.AllBank() {
+					a.BankGroup, a.Bank = -1, -1
+				}
+				q.Issue(c, a, 0)
+			}
+		}
+	})
+}
+
+// TestTableLimits: what would take memory or stack without bound is refused.
+func TestTableLimits(t *testing.T) {
+	for text, want := range map[string]string{
+		"parts = ['" + strings.Repeat("a b c d e f g h', '", 12) + "i']":     "1000 parts at most",
+		"values = [' | tFAW | " + strings.Repeat("(", 1000) + "']":           "at most 200 bytes",
+		"values = [' | tFAW | tFAW + 1']":                                    "depends on itself",
+		"values = [' | tFAW | tRAS + 0.5']":                                  "expected a whole number",
+		"values = [' | tCK | 416']":                                          "expected a time",
+		"device_widths = [0]":                                                "1 to 1024",
+		"counts_from = 'middle'":                                             `one of first, last`,
+		"steps_per_clock = 3":                                                "1 to 2",
+		"rules = ['x | bank | RD | WR | 3 | 4']":                             "a window of 1 to 1024 commands of a rank",
+		"commands = ['RD | command | 0 | bank | open | any']":                "1 to 16",
+		"commands = ['RD | command | 1 | bank | open | any | and 1 within']": "a second half",
+		"refreshes = ['REF | tNone | tRFC']":                                 "a value for tNone",
+		"activations = 'RAAMMT'":                                             "2 cells",
+		"data_clock = 'RD | nothing'":                                        "no value of nothing",
+		"values = [' | tFAW | " + strings.Repeat("9", 15) + " * " + strings.Repeat("9", 15) + "']": "whole number",
+	} {
+		_, err := ReadStandard("t", strings.NewReader("standard = 'mine'\nbase = 'ddr5'\n"+text))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "t:") {
+			t.Errorf("%.60s: %v, want %s", text, err, want)
+		}
+	}
+}
