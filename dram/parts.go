@@ -254,6 +254,10 @@ func (s *Standard) checkParts(file string) error {
 		}
 		if err != nil {
 			return input.Edit(err, func(e *input.Error) {
+				if e.File != "" && e.File != file { // a row of the base
+					e.Err = fmt.Errorf("%s, line %d: %w", e.File, e.Line, e.Err)
+					e.File, e.Line = file, 0
+				}
 				if e.File == "" {
 					e.File = file
 					if row := s.row(name, e.Key); row != nil {

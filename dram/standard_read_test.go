@@ -21,6 +21,7 @@ func FuzzStandard(f *testing.F) {
 	}
 	f.Add("standard = 'a'\nbase = 'ddr5'\nvalues = ['|tFAW|max(((1,2)']")
 	f.Add("standard = 'a'\nbase = 'ddr5'\nvalues = ['|tFAW|tFAW + 1']\nparts = ['a b', '-']")
+	f.Add("standard = 'a'\nbase = 'ddr4'\nparts = ['0']")
 	f.Add("standard = 'a'\nbase = 'lpddr5x'\ndata_clock = 'CAS | 1 / 0'\nactivations = 'x | 2'")
 	f.Fuzz(func(t *testing.T, text string) {
 		standard, err := ReadStandard("t", strings.NewReader(text))
