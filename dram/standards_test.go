@@ -144,6 +144,16 @@ func TestHBM(t *testing.T) {
 	if at := q.Earliest(ACT, Address{0, 1, 0, 7, -1}, 11); at != 12 {
 		t.Errorf("ACT at step %d, want 12", at)
 	}
+	// Four activations in tFAW are those of all SIDs of a pseudo-channel.
+	q = NewSequence(s, 4)
+	for i := range int32(4) {
+		q.Issue(ACT, Address{i % 2, i, 0, 7, -1}, 0)
+	}
+	for rank, want := range []int64{48, 48, 28, 28} { // the other pseudo-channel waits for the row bus
+		if at := q.Earliest(ACT, Address{int32(rank), 1, 1, 7, -1}, 0); at != want {
+			t.Errorf("the fifth ACT, of rank %d, at step %d, want %d", rank, at, want)
+		}
+	}
 	// A refresh of all banks takes its pseudo-channel with all SIDs, and leaves the other alone.
 	q = NewSequence(s, 4)
 	q.Issue(REF, Address{0, -1, -1, -1, -1}, 0)
