@@ -190,6 +190,30 @@ func TestRamulatorConstraints(t *testing.T) {
 	}
 }
 
+// TestRamulatorWindows: the windows of activations, which are no distance of two commands.
+func TestRamulatorWindows(t *testing.T) {
+	found := 0
+	for name := range ramulatorParts {
+		rows := ramulatorPart(t, name).Constraints()
+		for _, row := range ramulatorRows(t, "constraints.csv") {
+			if row["standard"] != name || row["window"] == "1" {
+				continue
+			}
+			for _, c := range rows {
+				if ramulatorHas(row["preceding"], c.Command) && ramulatorHas(row["following"], c.Next) && strconv.Itoa(c.Window) == row["window"] {
+					found++
+					if strconv.Itoa(c.Clocks) != row["ticks"] {
+						t.Errorf("%s: %v to %v: %d steps, Ramulator has %s", name, c.Command, c.Next, c.Clocks, row["ticks"])
+					}
+				}
+			}
+		}
+	}
+	if found != 4+4 { // ACT to ACT of DDR5, HBM3, HBM2, LPDDR5; GDDR6's with REFpb
+		t.Errorf("%d windows", found)
+	}
+}
+
 // ramulatorHas reports whether a list of Ramulator's commands has c.
 func ramulatorHas(list string, c Command) bool {
 	return slices.ContainsFunc(strings.Fields(list), func(w string) bool {

@@ -265,3 +265,44 @@ func TestDocsTable(t *testing.T) {
 		t.Errorf("tFAW %d, WR at %d and %d", s.TFAW, first, next)
 	}
 }
+
+// TestEnergyOfPartialRefreshes: refreshes that go round all banks cost what one of all banks does,
+// and precharges of several banks end their standby.
+func TestEnergyOfPartialRefreshes(t *testing.T) {
+	for name, s := range firstParts(t) {
+		ranks := s.Rules().PseudoChannels
+		whole := NewEnergyMeter(s, ranks)
+		for rank := range int32(ranks) {
+			whole.Record(REF, Address{rank, -1, -1, -1, -1}, 0)
+		}
+		want := whole.Energy(1000).RefreshJoules
+		if known := s.Power != (PowerSpec{}); known != (want > 0) {
+			t.Errorf("%s: a REF costs %v", name, want)
+		}
+		for _, r := range s.Rules().Refreshes {
+			meter := NewEnergyMeter(s, ranks)
+			for rank := range int32(ranks) {
+				for bank := range s.Banks() {
+					a := Address{rank, int32(bank / s.BanksPerGroup), int32(bank % s.BanksPerGroup), -1, -1}
+					if first, _, _ := s.Spanned(r.Command, a); first == bank {
+						meter.Record(r.Command, a, 0)
+					}
+				}
+			}
+			if got := meter.Energy(1000).RefreshJoules; !near(got, want) {
+				t.Errorf("%s: %v of all banks costs %v, REF %v", name, r.Command, got, want)
+			}
+		}
+	}
+	s := firstParts(t)["ddr5"]
+	meter := NewEnergyMeter(s, 1)
+	for group := range int32(s.BankGroups) {
+		meter.Record(ACT, Address{0, group, 1, 7, -1}, 100)
+	}
+	meter.Record(PREsb, Address{0, -1, 1, -1, -1}, 400)
+	p := s.Power
+	milliamperes := float64(p.IDD3N*300) + float64(p.IDD2N*700)
+	if want := p.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds() * milliamperes; !near(meter.Energy(1000).BackgroundJoules, want) {
+		t.Errorf("background %v, want %v", meter.Energy(1000).BackgroundJoules, want)
+	}
+}
