@@ -100,8 +100,8 @@ func (s *Spec) checkRules() error {
 		return err
 	}
 	for _, n := range names {
-		if !slices.Contains(table.timingNames(), n) {
-			return &input.Error{Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.timingNames())}
+		if !slices.Contains(table.TimingNames(), n) {
+			return &input.Error{Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.TimingNames())}
 		}
 	}
 	scope := s.scope()
@@ -134,8 +134,8 @@ func (s *Spec) checkRules() error {
 	return nil
 }
 
-// timingNames returns the names of all timings of the table that are no keys of Spec.
-func (s *Standard) timingNames() []string {
+// TimingNames returns the names of all timings of the table that are no keys of Spec.
+func (s *Standard) TimingNames() []string {
 	var names []string
 	fixed := map[string]bool{}
 	for _, f := range (&Spec{}).clockFields() {

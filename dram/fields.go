@@ -17,8 +17,8 @@ func (s *Spec) Set(key, value string) error {
 	if keys.Key(key) != nil || table == nil {
 		return keys.Set(s, key, value)
 	}
-	if !slices.Contains(table.timingNames(), key) {
-		return &input.Error{Key: key, Expected: "a key of the part", Nearest: input.Nearest(key, append(keys.Names(), table.timingNames()...))}
+	if !slices.Contains(table.TimingNames(), key) {
+		return &input.Error{Key: key, Expected: "a key of the part", Nearest: input.Nearest(key, append(keys.Names(), table.TimingNames()...))}
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n > 1<<20 {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -108,12 +109,13 @@ func (s *Setup) Set(key, value string) error {
 	part, policy := schema.Of[dram.Spec](), schema.Of[Policy]()
 	ofPart, isPart := strings.CutPrefix(key, "dram.")
 	ofPolicy, isPolicy := strings.CutPrefix(key, "policy.")
+	own := s.Spec.Rules().TimingNames()
 	switch {
-	case isPart, !isPolicy && part.Key(key) != nil:
-		return part.Set(s.Spec, ofPart, value)
+	case isPart, !isPolicy && (part.Key(key) != nil || slices.Contains(own, key)):
+		return s.Spec.Set(ofPart, value)
 	case isPolicy, policy.Key(key) != nil:
 		return policy.Set(s.Policy, ofPolicy, value)
 	}
 	return &input.Error{Key: key, Expected: "a key of the part or of the policy",
-		Nearest: input.Nearest(key, append(part.Names(), policy.Names()...))}
+		Nearest: input.Nearest(key, slices.Concat(part.Names(), policy.Names(), own))}
 }
