@@ -25,7 +25,7 @@ func (c *Checker) checkDistances(rank *rankHistory, r Record, met *Record) {
 				first := c.latest(rank, r, from, scope)
 				gap := r.Clock - first.Clock
 				if first.Clock == never || gap >= int64(row.Clocks) || broken.Rule != "" && int64(row.Clocks) >= broken.Required ||
-					scope == dram.OtherRank && met != nil && *met == first {
+					scope == dram.OtherRank && (met != nil && *met == first || c.overtakes(first, r, int64(row.Clocks))) {
 					continue
 				}
 				broken = Violation{Rule: row.Rule, First: first, Second: r, Required: int64(row.Clocks), Actual: gap}
@@ -38,6 +38,19 @@ func (c *Checker) checkDistances(rank *rankHistory, r Record, met *Record) {
 			c.found = append(c.found, worst)
 		}
 	}
+}
+
+// overtakes reports whether the burst of r, of another rank, is over before that of first begins,
+// with the gap between them that a rule of so many steps leaves behind first's.
+func (c *Checker) overtakes(first, r Record, steps int64) bool {
+	data := func(c dram.Command) bool { return c.IsRead() || c.IsWrite() }
+	if !data(first.Command) || !data(r.Command) {
+		return false
+	}
+	burst := c.spec.Steps(c.spec.BurstClocks())
+	end := r.Clock + c.spec.DataEnd(r.Command)
+	gap := steps - c.spec.DataEnd(first.Command) + c.spec.DataEnd(r.Command) - burst
+	return end+gap <= first.Clock+c.spec.DataEnd(first.Command)-burst
 }
 
 // latest returns the latest record of cmd that r meets at a level.
