@@ -28,12 +28,13 @@ const runBanks = 4
 
 // bus is the data bus of a pseudo-channel, and what had it last.
 type bus struct {
-	index      int
 	first, end int   // its ranks
 	need       need  // needRead or needWrite
 	rank       int   // of the last burst
 	since      int64 // first column access of the run
 	over       bool  // the run has gone on for long enough: the other direction is next
+	// wake is a step before which no bank is ready: not later than the wakes of the ranks.
+	wake [needs]int64
 }
 
 // newBuses returns the data buses of a channel.
@@ -41,7 +42,7 @@ func newBuses(spec *dram.Spec, ranks int) []bus {
 	list := make([]bus, spec.Rules().PseudoChannels)
 	each := ranks / len(list)
 	for i := range list {
-		list[i] = bus{index: i, first: i * each, end: (i + 1) * each, rank: i * each}
+		list[i] = bus{first: i * each, end: (i + 1) * each, rank: i * each, wake: [needs]int64{forever, forever, forever, forever, forever}}
 	}
 	return list
 }
@@ -53,16 +54,17 @@ func (c *controller) pickBatch(b *bus, t int64) choice {
 		run, other = other, run
 	}
 	column, banks := c.runColumn(b, run, t)
-	if banks == 0 && !over && c.waits(b, other) && !c.holds(b, run, t) {
+	if banks == 0 && !over && !c.asleep(other, b, t) && !c.holds(b, run, t) {
 		column, banks = c.runColumn(b, other, t)
 	}
 	if banks < 2 {
-		row, _, _ := c.oldestReady(needReadRow+run, b, t)
-		if row.age == forever {
-			row, _, _ = c.oldestReady(needReadRow+other, b, t)
-		}
-		if row.age < forever {
-			return row
+		for _, n := range [...]need{run, other} {
+			if c.asleep(needReadRow+n, b, t) {
+				continue
+			}
+			if row := c.oldest(needReadRow+n, b, t); row.age < forever {
+				return row
+			}
 		}
 	}
 	if banks > 0 {
@@ -94,8 +96,8 @@ func (c *controller) moved(n need, rank int, t int64) {
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
 func (c *controller) overdue(b *bus, n need, t int64) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.needs[n].banks[rank]; m != 0; m &= m - 1 {
-			if t-c.needs[n].ages[rank*c.banksPerRank+bits.TrailingZeros64(m)] > c.ageBound {
+		for m := c.ranks[rank].banks[n]; m != 0; m &= m - 1 {
+			if t-c.needs[n].waits[rank*c.banksPerRank+bits.TrailingZeros64(m)].age > c.ageBound {
 				return true
 			}
 		}
@@ -106,7 +108,7 @@ func (c *controller) overdue(b *bus, n need, t int64) bool {
 // waits reports whether any bank that accepts commands waits for n.
 func (c *controller) waits(b *bus, n need) bool {
 	for rank := b.first; rank < b.end; rank++ {
-		if c.needs[n].banks[rank]&^c.refresh.blocked[rank] != 0 {
+		if c.ranks[rank].banks[n]&^c.ranks[rank].blocked != 0 {
 			return true
 		}
 	}
@@ -118,13 +120,13 @@ func (c *controller) waits(b *bus, n need) bool {
 func (c *controller) holds(b *bus, n need, t int64) bool {
 	banks := 0
 	for rank := b.first; rank < b.end; rank++ {
-		banks += bits.OnesCount64(c.needs[n].banks[rank] &^ c.refresh.blocked[rank])
+		banks += bits.OnesCount64(c.ranks[rank].banks[n] &^ c.ranks[rank].blocked)
 	}
 	if banks < runBanks {
 		return false
 	}
 	for rank := b.first; rank < b.end; rank++ {
-		for m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]; m != 0; m &= m - 1 {
+		for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
 			if c.earliest(n, rank*c.banksPerRank+bits.TrailingZeros64(m)) <= t+c.holdSteps {
 				return true
 			}

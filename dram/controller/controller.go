@@ -90,6 +90,7 @@ type controller struct {
 
 	endStep   int64
 	needs     [needs]needState
+	ranks     []rankNeeds
 	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
 	stats     Stats
@@ -122,7 +123,8 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	}
 	c.commandBusCount = len(spec.Rules().Buses)
 	c.needs = newNeedStates(spec, ranks)
-	c.refresh = newRefreshState(spec, policy, ranks)
+	c.ranks = make([]rankNeeds, ranks)
+	c.refresh = newRefreshState(spec, policy, c.ranks)
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c

@@ -172,5 +172,7 @@ func (c *controller) enqueue(e entry, t int64) {
 	c.full[e.bank] = b.entryQueue.full()
 	c.queued++
 	c.queuedInRank[c.places[e.bank].Rank]++
-	c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
+	if !b.indifferent(&e, c.rows[e.bank]) {
+		c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
+	}
 }

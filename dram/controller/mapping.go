@@ -17,7 +17,8 @@ import (
 type Mapping struct {
 	bits     *bitMapping    // nil if parts are what counts
 	parts    [6]mappingPart // lowest first
-	offset   uint64         // bytes of a burst
+	offset   uint64         // bytes of a burst, a power of two
+	shift    int            // log2 of offset
 	capacity uint64         // bytes of all channels
 }
 
@@ -46,7 +47,7 @@ func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, er
 	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
-	m := &Mapping{offset: uint64(spec.BurstBytes()), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
+	m := &Mapping{offset: uint64(spec.BurstBytes()), shift: bits.TrailingZeros(uint(spec.BurstBytes())), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
 	if strings.Contains(text, "=") {
 		return m, m.parseBits(text, sizes[:])
 	}
@@ -93,8 +94,9 @@ func (m *Mapping) split(address uint64) (v [len(mappingNames)]uint64) {
 	if m.bits != nil {
 		return m.bits.split(address)
 	}
-	rest := address / m.offset
-	for _, p := range m.parts {
+	rest := address >> m.shift
+	for i := range m.parts {
+		p := &m.parts[i]
 		if p.shift >= 0 {
 			v[p.which] = rest & (p.size - 1)
 			rest >>= p.shift

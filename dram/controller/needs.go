@@ -1,6 +1,8 @@
 package controller
 
-import "github.com/l3sim/l3sim/dram"
+import (
+	"github.com/l3sim/l3sim/dram"
+)
 
 // need is what a bank's queue waits for.
 type need uint8
@@ -20,18 +22,25 @@ var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dra
 
 // needState is the banks that wait for one need.
 type needState struct {
-	banks []uint64 // by rank
-	ages  []int64  // by bank over all ranks: when the request that it is for was accepted
-	// wakes are steps, by rank, before which no bank is ready: constraints only ever move on. wake is
-	// not later than any of its data bus.
-	wakes []int64
-	wake  []int64 // by data bus
+	waits []wait // by bank over all ranks
 }
+
+// rankNeeds is what the banks of one rank wait for: which banks, and a step before which none of them is
+// ready, as constraints only ever move on.
+type rankNeeds struct {
+	banks   [needs]uint64
+	wakes   [needs]int64
+	blocked uint64 // banks that must refresh before they accept commands
+}
+
+// wait is one bank's: from when on its own constraints allow the command, which only commands to
+// it move, and when the request that it is for was accepted.
+type wait struct{ at, age int64 }
 
 // newNeedStates returns the empty needs of a channel.
 func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 	for n := range list {
-		list[n] = needState{banks: make([]uint64, ranks), ages: make([]int64, ranks*spec.Banks()), wakes: make([]int64, ranks), wake: make([]int64, spec.Rules().PseudoChannels)}
+		list[n] = needState{waits: make([]wait, ranks*spec.Banks())}
 	}
 	return list
 }
@@ -39,7 +48,9 @@ func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
 // rescan forgets when the banks of a rank become ready.
 func (c *controller) rescan(rank int) {
 	for n := range c.needs {
-		c.needs[n].wakes[rank], c.needs[n].wake[c.busOf[rank]] = 0, 0
+		if c.ranks[rank].banks[n] != 0 {
+			c.ranks[rank].wakes[n], c.buses[c.busOf[rank]].wake[n] = 0, 0
+		}
 	}
 }
 
@@ -50,8 +61,8 @@ func (c *controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
 	place := &c.places[bank]
 	rank, bit := int(place.Rank), place.bit
-	for n := range c.needs {
-		c.needs[n].banks[rank] &^= bit
+	for n := range needs {
+		c.ranks[rank].banks[n] &^= bit
 	}
 	b.read, b.write = -1, -1
 	if len(b.entries) == 0 {
@@ -107,12 +118,12 @@ func (c *controller) old(e *entry) bool { return c.now-e.accepted > c.ageBound }
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	state, at := &c.needs[n], c.earliest(n, bank)
-	state.banks[rank] |= c.places[bank].bit
-	state.wakes[rank] = min(state.wakes[rank], at)
-	wake := &state.wake[c.busOf[rank]]
+	state, of, at := &c.needs[n], &c.ranks[rank], c.earliest(n, bank)
+	of.banks[n] |= c.places[bank].bit
+	of.wakes[n] = min(of.wakes[n], at)
+	wake := &c.buses[c.busOf[rank]].wake[n]
 	*wake = min(*wake, at)
-	state.ages[bank] = c.banks[bank].entries[i].accepted
+	state.waits[bank] = wait{c.bankNodes[bank][needCommands[n]], c.banks[bank].entries[i].accepted}
 	return at
 }
 

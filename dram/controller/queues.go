@@ -36,7 +36,7 @@ type entryQueue struct {
 }
 
 func newEntryQueue(capacity int) entryQueue {
-	return entryQueue{make([]entry, 0, capacity), capacity}
+	return entryQueue{entries: make([]entry, 0, capacity), capacity: capacity}
 }
 
 func (q *entryQueue) full() bool { return len(q.entries) == q.capacity }
@@ -100,6 +100,15 @@ type bankQueue struct {
 	entryQueue
 	candidates
 	hits int32 // column accesses since the row was opened
+}
+
+// indifferent reports whether what the bank waits for is the same with e, its last entry, as without: another of its
+// direction goes first, and it makes no row that several want.
+func (b *bankQueue) indifferent(e *entry, row int32) bool {
+	if len(b.entries) == 1 || row < 0 && e.row == b.entries[0].row {
+		return false
+	}
+	return row >= 0 && e.row != row || e.write && b.write >= 0 || !e.write && b.read >= 0
 }
 
 // waiting is a read that was merged into a pending one.

@@ -22,8 +22,8 @@ type refreshState struct {
 	idleUnits bool  // idle units refresh before they must
 	nextDue   int64
 	units     []refreshUnit
-	unitOf    []int    // by rank: its first unit
-	blocked   []uint64 // by rank: banks of forced units
+	unitOf    []int       // by rank: its first unit
+	ranks     []rankNeeds // whose banks of forced units are blocked
 	closeAll  bool
 	patience  int64 // steps without work after which a unit counts as idle
 }
@@ -40,15 +40,15 @@ type refreshUnit struct {
 	forced     bool
 }
 
-func newRefreshState(spec *dram.Spec, policy *Policy, ranks int) refreshState {
-	table := spec.Rules()
+func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshState {
+	table, ranks := spec.Rules(), len(of)
 	r := refreshState{
 		command: table.Refreshes[0].Command, postpone: policy.RefreshPostpone, pullIn: policy.RefreshPullIn, most: table.Postpone,
 		interval: spec.Steps(spec.TREFI), patience: spec.Steps(spec.TRC), closeAll: policy.RefreshClose == "all",
 		// At worst every bank has just been written and is closed one by one, and
 		// all other ranks refresh first.
-		margin:  spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
-		blocked: make([]uint64, ranks), unitOf: make([]int, ranks),
+		margin: spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
+		ranks:  of, unitOf: make([]int, ranks),
 	}
 	if policy.Refresh == "bank" {
 		r.command = table.Refreshes[1].Command
@@ -153,7 +153,7 @@ func (r *refreshState) force(i int, t int64) {
 		r.forced = slices.Delete(r.forced, at, at+1)
 	}
 	for rank := k.first; rank < k.end; rank++ {
-		r.blocked[rank] ^= k.banks
+		r.ranks[rank].blocked ^= k.banks
 	}
 }
 
@@ -237,6 +237,9 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		c.refresh.nextDue = c.refresh.nextEvent()
 		for rank := k.first; rank < k.end; rank++ {
 			c.rescan(rank) // it joins the others again
+		}
+		if !k.whole {
+			c.closed(k.first, k.banks) // their own constraints have moved
 		}
 	}
 	return at

@@ -95,12 +95,13 @@ func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready 
 		return 0, gate
 	}
 	base := rank * c.banksPerRank
-	banks, groups, ages := c.bankNodes[base:], c.groupNodes[base>>c.groupShift:], c.needs[n].ages[base:]
+	waits, groups := c.needs[n].waits[base:], c.groupNodes[base>>c.groupShift:]
 	first = forever
 	oldest, found := best.age, -1
-	for m := c.needs[n].banks[rank] &^ c.refresh.blocked[rank]; m != 0; m &= m - 1 {
+	for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
-		at, age, bit := max(banks[bank][cmd], groups[bank>>c.groupShift][cmd]), ages[bank], m&-m
+		w := &waits[bank]
+		at, age, bit := max(w.at, groups[bank>>c.groupShift][cmd]), w.age, m&-m
 		first = min(first, at)
 		if at > t { // compiled without a branch, which would be mispredicted: a fifth of the time
 			age, bit = forever, 0
@@ -120,31 +121,29 @@ func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready 
 // request: of all, and of the rank that had the bus last.
 func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
 	best, ofRank = nothing, nothing
-	state := &c.needs[n]
-	wake := state.wake[b.index]
-	if wake <= t {
-		if at := c.gate(needCommands[n], t); at > t {
-			c.ready = min(c.ready, at)
-			return best, ofRank, 0
-		}
-		wake = forever
-		for r := b.first; r < b.end; r++ {
-			if state.banks[r]&^c.refresh.blocked[r] == 0 {
-				continue
-			}
-			if state.wakes[r] <= t {
-				to := &best
-				if r == b.rank {
-					to = &ofRank
-				}
-				ready, first := c.readyBanks(n, r, t, to)
-				state.wakes[r] = first
-				banks += bits.OnesCount64(ready)
-			}
-			wake = min(wake, state.wakes[r])
-		}
-		state.wake[b.index] = wake
+	if c.asleep(n, b, t) {
+		return best, ofRank, 0
 	}
+	wake := int64(forever)
+	for r := b.first; r < b.end; r++ {
+		k := &c.ranks[r]
+		if k.banks[n]&^k.blocked == 0 {
+			continue
+		}
+		first := k.wakes[n]
+		if first <= t {
+			to := &best
+			if r == b.rank {
+				to = &ofRank
+			}
+			var ready uint64
+			ready, first = c.readyBanks(n, r, t, to)
+			k.wakes[n] = first
+			banks += bits.OnesCount64(ready)
+		}
+		wake = min(wake, first)
+	}
+	b.wake[n] = wake
 	c.ready = min(c.ready, wake)
 	if ofRank.age < best.age {
 		best = ofRank
@@ -152,17 +151,63 @@ func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, 
 	return best, ofRank, banks
 }
 
+// asleep reports whether no bank of the bus may issue need n at t; c.ready is then at most the first
+// step at which one may.
+func (c *controller) asleep(n need, b *bus, t int64) bool {
+	if wake := b.wake[n]; wake > t {
+		c.ready = min(c.ready, wake)
+		return true
+	}
+	return !c.simpleBus && c.busy(n, t)
+}
+
+// busy is asleep for the command bus.
+func (c *controller) busy(n need, t int64) bool {
+	free := c.commandBuses.Earliest(needCommands[n], t)
+	if free > t {
+		c.ready = min(c.ready, free)
+	}
+	return free > t
+}
+
+// oldest is oldestReady for one choice alone.
+func (c *controller) oldest(n need, b *bus, t int64) choice {
+	best := nothing
+	wake := int64(forever)
+	for r := b.first; r < b.end; r++ {
+		k := &c.ranks[r]
+		if k.banks[n]&^k.blocked == 0 {
+			continue
+		}
+		first := k.wakes[n]
+		if first <= t {
+			_, first = c.readyBanks(n, r, t, &best)
+			k.wakes[n] = first
+		}
+		wake = min(wake, first)
+	}
+	b.wake[n] = wake
+	c.ready = min(c.ready, wake)
+	return best
+}
+
 // oldestRow returns the ready ACT for the oldest request, or nothing.
 func (c *controller) oldestRow(b *bus, t int64) choice {
-	row, _, _ := c.oldestReady(needReadRow, b, t)
-	if write, _, _ := c.oldestReady(needWriteRow, b, t); write.age < row.age {
-		return write
+	row := nothing
+	for _, n := range [...]need{needReadRow, needWriteRow} {
+		if !c.asleep(n, b, t) {
+			if p := c.oldest(n, b, t); p.age < row.age {
+				row = p
+			}
+		}
 	}
 	return row
 }
 
 // oldestClose returns the ready PRE for the oldest request, or nothing.
 func (c *controller) oldestClose(b *bus, t int64) choice {
-	p, _, _ := c.oldestReady(needPrecharge, b, t)
-	return p
+	if c.asleep(needPrecharge, b, t) {
+		return nothing
+	}
+	return c.oldest(needPrecharge, b, t)
 }
