@@ -35,7 +35,7 @@ func (a *app) newDRAMReplayCommand() *cobra.Command {
 
 TRACE holds one request a line, plain or gzip: "0xADDRESS READ|WRITE CLOCK" (DRAMsim3)
 or "LD|ST ADDRESS" (Ramulator). Requests are 64 B and are offered in order, at most one
-a clock. Latency runs from acceptance to the last data beat.
+a clock. Latency runs from acceptance, or from arrival, to the last data beat.
 
 --set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
 policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lists them.`,
@@ -189,29 +189,77 @@ func withLogs(names []string, h check.LogHeader, logs []*check.LogWriter, run fu
 
 // replayResult is the JSON of dram replay.
 type replayResult struct {
-	Spec             string   `json:"spec"`
-	Policy           string   `json:"policy"`
-	Channels         int      `json:"channels"`
-	Ranks            int      `json:"ranks"`
-	Requests         int64    `json:"requests"`
-	WrappedAddresses int64    `json:"wrapped_addresses"`
-	MergedReads      int64    `json:"merged_reads"`
-	MergedWrites     int64    `json:"merged_writes"`
-	ForwardedReads   int64    `json:"forwarded_reads"`
-	EndClock         int64    `json:"end_clock"`
-	ACT              int64    `json:"act"`
-	PRE              int64    `json:"pre"` // PRE and PREA; auto-precharges are not counted
-	RD               int64    `json:"rd"`
-	WR               int64    `json:"wr"`
-	REF              int64    `json:"ref"`
-	RowHits          int64    `json:"row_hits"`
-	GBPerS           float64  `json:"gb_per_s"`
-	BusUtilization   float64  `json:"bus_utilization"`
-	MeanReadLatency  float64  `json:"mean_read_latency_clocks"`
-	P99ReadLatency   int64    `json:"p99_read_latency_clocks"`
-	MaxReadLatency   int64    `json:"max_read_latency_clocks"`
-	EnergyMJ         energyMJ `json:"energy_mj"`
-	WallS            float64  `json:"wall_s"`
+	Spec             string  `json:"spec"`
+	Policy           string  `json:"policy"`
+	Channels         int     `json:"channels"`
+	Ranks            int     `json:"ranks"`
+	Requests         int64   `json:"requests"`
+	WrappedAddresses int64   `json:"wrapped_addresses"`
+	MergedReads      int64   `json:"merged_reads"`
+	MergedWrites     int64   `json:"merged_writes"`
+	ForwardedReads   int64   `json:"forwarded_reads"`
+	EndClock         int64   `json:"end_clock"`
+	ACT              int64   `json:"act"`
+	PRE              int64   `json:"pre"` // PRE and PREA; auto-precharges are not counted
+	RD               int64   `json:"rd"`
+	WR               int64   `json:"wr"`
+	REF              int64   `json:"ref"`
+	RowHits          int64   `json:"row_hits"`
+	GBPerS           float64 `json:"gb_per_s"`
+	BusUtilization   float64 `json:"bus_utilization"`
+	MeanReadLatency  float64 `json:"mean_read_latency_clocks"`
+	P99ReadLatency   int64   `json:"p99_read_latency_clocks"`
+	MaxReadLatency   int64   `json:"max_read_latency_clocks"`
+	// From the request's own clock on, with the time before a full queue.
+	MeanArrivalLatency float64 `json:"mean_read_latency_from_arrival_clocks"`
+	MaxArrivalLatency  int64   `json:"max_read_latency_from_arrival_clocks"`
+	MeanWriteLatency   float64 `json:"mean_write_latency_clocks"`
+	MaxWriteLatency    int64   `json:"max_write_latency_clocks"`
+	// Reads by latency from acceptance: at least low_clocks, below twice that.
+	Histogram []replayBin  `json:"read_latency_histogram"`
+	ByRank    []replayRank `json:"by_rank"`
+	EnergyMJ  energyMJ     `json:"energy_mj"`
+	WallS     float64      `json:"wall_s"`
+}
+
+// replayBin is a bin of a histogram.
+type replayBin struct {
+	Low   int64 `json:"low_clocks"`
+	Count int64 `json:"count"`
+}
+
+// replayRank is one rank's share.
+type replayRank struct {
+	Channel     int          `json:"channel"`
+	Rank        int          `json:"rank"`
+	Reads       int64        `json:"reads"`
+	Writes      int64        `json:"writes"`
+	Turnarounds int64        `json:"turnarounds"`
+	Switches    int64        `json:"rank_switches"`
+	BusShare    float64      `json:"bus_utilization"`
+	Banks       []replayBank `json:"banks"`
+}
+
+// replayBank is one bank's.
+type replayBank struct {
+	RowHits   int64   `json:"row_hits"`
+	Conflicts int64   `json:"conflicts"`
+	Depth     float64 `json:"mean_queue_depth"`
+}
+
+// newReplayRanks returns the ranks with their banks.
+func newReplayRanks(s *controller.Setup, st *controller.Stats) []replayRank {
+	var list []replayRank
+	end := max(1, float64(st.EndClock))
+	for i, r := range st.Ranks {
+		k := replayRank{Channel: i / s.Ranks, Rank: i % s.Ranks, Reads: r.Reads, Writes: r.Writes, Turnarounds: r.Turnarounds, Switches: r.Switches,
+			BusShare: float64(r.Reads+r.Writes) * float64(s.Spec.BurstClocks()) / end}
+		for _, b := range st.Banks[i*s.Spec.Banks():][:s.Spec.Banks()] {
+			k.Banks = append(k.Banks, replayBank{b.RowHits, b.Conflicts, float64(b.QueueClocks) / end})
+		}
+		list = append(list, k)
+	}
+	return list
 }
 
 // energyMJ is energy in millijoules.
@@ -233,8 +281,13 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
 		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF), RowHits: st.RowHits,
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
+		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
+		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
 		EnergyMJ: newEnergy(&st.Energy),
 		WallS:    wall.Seconds(),
+	}
+	for _, b := range st.Latency.Histogram() {
+		r.Histogram = append(r.Histogram, replayBin(b))
 	}
 	if st.EndClock > 0 {
 		bursts := float64(r.RD + r.WR)
@@ -270,5 +323,15 @@ func (r *replayResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
 	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
 	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
+	fmt.Fprintf(t, "  from arrival\tmean %.2f clocks\tmax %d\n", r.MeanArrivalLatency, r.MaxArrivalLatency)
+	fmt.Fprintf(t, "write latency\tmean %.2f clocks\tmax %d\n", r.MeanWriteLatency, r.MaxWriteLatency)
+	for _, k := range r.ByRank {
+		var hits, conflicts int64
+		for _, b := range k.Banks {
+			hits, conflicts = hits+b.RowHits, conflicts+b.Conflicts
+		}
+		fmt.Fprintf(t, "channel %d rank %d\tbus %.1f%%\tRD %d, WR %d, row hits %d, conflicts %d, turnarounds %d, rank switches %d\n",
+			k.Channel, k.Rank, 100*k.BusShare, k.Reads, k.Writes, hits, conflicts, k.Turnarounds, k.Switches)
+	}
 	r.EnergyMJ.writeLine(t)
 }

@@ -86,10 +86,15 @@ func (c *controller) runColumn(b *bus, n need, t int64) (choice, int) {
 // moved notes that a column access of need n issues at t for a bank of rank.
 func (c *controller) moved(n need, rank int, t int64) {
 	b := &c.buses[c.busOf[rank]]
+	of := &c.stats.Ranks[rank]
 	if n != b.need {
 		b.need, b.since = n, t
+		of.Turnarounds++
 	}
-	b.rank = rank
+	if rank != b.rank {
+		b.rank = rank
+		of.Switches++
+	}
 	b.over = t-b.since > c.ageBound && c.overdue(b, n^1, t)
 }
 

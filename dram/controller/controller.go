@@ -124,6 +124,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.commandBusCount = len(spec.Rules().Buses)
 	c.needs = newNeedStates(spec, ranks)
 	c.ranks = make([]rankNeeds, ranks)
+	c.stats.Ranks, c.stats.Banks = make([]RankStats, ranks), make([]BankStats, ranks*spec.Banks())
 	c.refresh = newRefreshState(spec, policy, c.ranks)
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
@@ -170,6 +171,10 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 // result returns what has happened so far.
 func (c *controller) result() *Stats {
 	c.stats.EndClock = c.clocks(c.endStep)
+	c.stats.RowHits = 0
+	for i := range c.stats.Banks {
+		c.stats.RowHits += c.stats.Banks[i].RowHits
+	}
 	c.stats.Energy = c.energy.Energy(c.endStep)
 	return &c.stats
 }

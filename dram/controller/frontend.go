@@ -168,6 +168,7 @@ func (c *controller) moveRead(t int64) bool {
 // enqueue appends e to its bank's queue.
 func (c *controller) enqueue(e entry, t int64) {
 	b := &c.banks[e.bank]
+	e.queued = t
 	b.entries = append(b.entries, e)
 	c.full[e.bank] = b.entryQueue.full()
 	c.queued++

@@ -2,7 +2,8 @@ package controller
 
 // entry is one request in a queue.
 type entry struct {
-	accepted int64 // clock of acceptance, unique: one request a clock
+	accepted int64 // step of acceptance, unique: one request a step
+	queued   int64 // step at which it came into its bank's queue
 	arrived  int64
 	row      int32
 	column   int32

@@ -9,6 +9,7 @@ func (c *controller) serve(p choice, t int64) {
 	switch p.need {
 	case needPrecharge:
 		c.issue(dram.PRE, a, t)
+		c.stats.Banks[p.bank].Conflicts++
 		c.openBanks[a.Rank] &^= bit
 	case needReadRow, needWriteRow:
 		a.Row = b.entries[b.candidate(p.need-needReadRow)].row
@@ -50,13 +51,18 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.openBanks[a.Rank] &^= c.places[e.bank].bit
 	}
 	c.issue(cmd, a, t)
+	of := &c.stats.Banks[e.bank]
 	if b.hits > 0 {
-		c.stats.RowHits++
+		of.RowHits++
 	}
 	b.hits++
+	of.QueueClocks += c.clocks(t - e.queued)
 	end := t + c.readEnd
-	if e.write {
+	if !e.write {
+		c.stats.Ranks[a.Rank].Reads++
+	} else {
 		end = t + c.writeEnd
+		c.stats.Ranks[a.Rank].Writes++
 	}
 	c.endStep = max(c.endStep, end)
 	c.end(ending{end, e.accepted, e.id})

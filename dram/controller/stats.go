@@ -16,12 +16,30 @@ type Stats struct {
 	ForwardedReads   int64 // reads that took their data from a pending write
 	WrappedAddresses int64 // addresses beyond the capacity
 	commands         [dram.Commands]int64
-	RowHits          int64     // column accesses that did not follow their own ACT
-	EndClock         int64     // end of the last data burst
-	Latency          Latencies // of reads, from acceptance to the end of the data
-	ArrivalLatency   Latencies // of reads, from the request's clock on: with the time before a full queue
-	WriteLatency     Latencies // of writes that moved, from acceptance to the end of the data
+	RowHits          int64       // column accesses that did not follow their own ACT
+	Ranks            []RankStats // by channel, then rank
+	Banks            []BankStats // by channel, then rank, bank group, bank
+	EndClock         int64       // end of the last data burst
+	Latency          Latencies   // of reads, from acceptance to the end of the data
+	ArrivalLatency   Latencies   // of reads, from the request's clock on: with the time before a full queue
+	WriteLatency     Latencies   // of writes that moved, from acceptance to the end of the data
 	Energy           dram.Energy
+}
+
+// RankStats is what one rank's share of the data bus was.
+type RankStats struct {
+	Reads, Writes int64 // bursts
+	Turnarounds   int64 // of the bus to the other direction, for a burst of this rank
+	Switches      int64 // of the bus from another rank
+}
+
+// BankStats is how one bank's requests found it.
+type BankStats struct {
+	RowHits     int64       // column accesses that did not follow their own ACT
+	Ranks       []RankStats // by channel, then rank
+	Banks       []BankStats // by channel, then rank, bank group, bank
+	Conflicts   int64       // rows closed because a request wanted another
+	QueueClocks int64       // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
 }
 
 // Count returns how many of any of cmds issued.
@@ -44,6 +62,8 @@ func (s *Stats) add(o *Stats) {
 		s.commands[i] += o.commands[i]
 	}
 	s.RowHits += o.RowHits
+	s.Ranks = append(s.Ranks, o.Ranks...)
+	s.Banks = append(s.Banks, o.Banks...)
 	s.EndClock = max(s.EndClock, o.EndClock)
 	s.Latency.join(&o.Latency)
 	s.ArrivalLatency.join(&o.ArrivalLatency)

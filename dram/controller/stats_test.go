@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/l3sim/l3sim/dram"
 	"pgregory.net/rapid"
 )
 
@@ -39,5 +40,35 @@ func TestLatencies(t *testing.T) {
 	var nothing Latencies
 	if nothing.Mean() != 0 || nothing.Max() != 0 || nothing.Percentile(99) != 0 {
 		t.Error("statistics over nothing must be 0")
+	}
+}
+
+// TestRanksAndBanks: what ranks and banks report adds up, and a turn, a switch, a hit and a conflict are
+// counted where they happen.
+func TestRanksAndBanks(t *testing.T) {
+	s := setup(t, "default")
+	s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0
+	stats, _ := replayLog(t, s, []Request{{}, {Address: nextColumn}, {Clock: 200, Address: nextRow}, {Clock: 400, Address: nextRank}, {Clock: 600, Address: nextRank + nextColumn, Write: true}})
+	wantRanks := []RankStats{{Reads: 3}, {Reads: 1, Writes: 1, Turnarounds: 1, Switches: 1}, {}, {}}
+	if !slices.Equal(stats.Ranks, wantRanks) {
+		t.Errorf("ranks %+v, want %+v", stats.Ranks, wantRanks)
+	}
+	// Each first access waits in its bank's queue for tRCD and a clock, the third for tRP besides.
+	if b := stats.Banks[0]; b.RowHits != 1 || b.Conflicts != 1 || b.QueueClocks != 23+30+1+22+22 {
+		t.Errorf("bank 0: %+v", b)
+	}
+	if b := stats.Banks[16]; b.RowHits != 1 || b.Conflicts != 0 || len(stats.Banks) != 64 {
+		t.Errorf("bank 0 of rank 1: %+v of %d banks", b, len(stats.Banks))
+	}
+	total, _ := replayLog(t, setup(t, "default"), mixedRandom(3000))
+	var reads, writes, hits int64
+	for _, r := range total.Ranks {
+		reads, writes = reads+r.Reads, writes+r.Writes
+	}
+	for _, b := range total.Banks {
+		hits += b.RowHits
+	}
+	if reads != total.Count(dram.RD) || writes != total.Count(dram.WR) || hits != total.RowHits {
+		t.Errorf("%d reads, %d writes, %d hits by ranks and banks: %+v", reads, writes, hits, total)
 	}
 }
