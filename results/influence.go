@@ -104,7 +104,8 @@ func influence(metric, column string, y []float64, levels []Level, of []int) Inf
 	// The bootstrap (B. Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of
 	// Statistics 7, 1979) has the spread. Points that are drawn twice share a level, which moves
 	// all resamples up: so their quantiles count from their own mean.
-	shift := in.First - stat.Mean(drawn, nil)
+	center, _ := meanStd(drawn)
+	shift := in.First - center
 	in.Low = unit(stat.Quantile(0.05, stat.Empirical, drawn, nil) + shift)
 	in.High = unit(stat.Quantile(0.95, stat.Empirical, drawn, nil) + shift)
 	in.First = unit(in.First)
@@ -131,11 +132,11 @@ func firstOrder(y []float64, of []int, levels int) float64 {
 			used++
 		}
 	}
-	whole := stat.Variance(y, nil)
-	if !(whole > 0) || used == len(y) {
+	_, std := meanStd(y)
+	if !(std > 0) || used == len(y) {
 		return 0
 	}
-	return 1 - within/float64(len(y)-used)/whole
+	return 1 - within/float64(len(y)-used)/float64(std*std)
 }
 
 // unit moves a share into 0 to 1.
