@@ -49,6 +49,9 @@ func (c Constant) Estimate() Estimate {
 	return e
 }
 
+// Takes says what a configuration takes, for people.
+func (Constant) Takes() string { return `number in quotes, or "VALUE [LOW, HIGH] GRADE"` }
+
 // UnmarshalText reads the text.
 func (c *Constant) UnmarshalText(text []byte) error {
 	e, err := parse(string(text))

@@ -38,12 +38,15 @@ func Quantities(a, b string) (x, y reflect.Value, ok bool) {
 	return x, y, false
 }
 
-// Takes says what kind of value a type takes.
+// Takes says what kind of value a type takes; one may say so itself by a method Takes.
 func Takes(t reflect.Type) string {
 	if u, ok := unitOf[t]; ok {
 		return u.Takes
 	}
 	v := reflect.Zero(t)
+	if own, ok := v.Interface().(interface{ Takes() string }); ok {
+		return own.Takes()
+	}
 	switch {
 	case t.Kind() == reflect.Bool:
 		return "true or false"
