@@ -87,6 +87,15 @@ func TestAttentionTable(t *testing.T) {
 	})
 }
 
+// TestBusiest: heads are dealt evenly, by hand.
+func TestBusiest(t *testing.T) {
+	for _, c := range [][4]int{{1, 8, 4, 2}, {3, 8, 64, 1}, {8, 8, 64, 1}, {9, 8, 64, 2}, {1, 1, 64, 1}, {5, 3, 4, 4}} {
+		if got := busiest(c[0], c[1], c[2]); got != c[3] {
+			t.Errorf("%d requests of %d heads on %d ranks: %d, want %d", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
 // TestInterpolation: of a square the line between two places is furthest off by hand.
 func TestInterpolation(t *testing.T) {
 	square := func(n int) float64 { return float64(n * n) }
@@ -112,6 +121,15 @@ func TestAttentionLine(t *testing.T) {
 	rows, err := AttentionRows(cfg, g)
 	if err != nil {
 		t.Fatal(err)
+	}
+	// Two heads on a rank, one after another, of at least 16 clocks a token for four query heads (docs/pim-timing.md), and refresh.
+	table, err := pim.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, pim.HeadShape{HeadDim: 128, Queries: 4, ElementBits: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clocks := float64(table.Attention(32768)-table.Attention(128)) / (32768 - 128)
+	if want := 2 * clocks * 0.625 * 12480 / (12480 - 560); clocks < 16 || math.Abs(l.SlopeNS/want-1) > 1e-3 {
+		t.Errorf("%v ns a token, by hand %v", l.SlopeNS, want)
 	}
 	worst := 0.0
 	for i, r := range rows {

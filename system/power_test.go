@@ -217,7 +217,14 @@ func TestCPUsDraw(t *testing.T) {
 // TestGradeOfTotal: the share that is assumed is that of the components that rest on an assumption, and a total is as good as its
 // worst constant.
 func TestGradeOfTotal(t *testing.T) {
-	_, r := energyOf(t, equal(4, 900, 6), "run.system=l3", "model.layers=2")
+	n, r := energyOf(t, equal(4, 900, 6), "run.system=l3", "model.layers=2")
+	s, err := r.Summary(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := &s.EnergyReport; !close9(e.OutputTokensPerJoule*e.Total, 4*6) || !close9(e.TotalTokensPerJoule*e.Total, 4*906) {
+		t.Errorf("%+v of 24 tokens and 3600 of prompts", e)
+	}
 	c := &r.report.Components
 	if want := (c.GPU + c.DRAMIO + c.DIMMBuffers + c.Links + c.Board) / r.report.Total; !close9(r.report.AssumedShare, want) || r.report.Grade != "assumption" {
 		t.Errorf("%v of it is assumed, want %v; grade %s", r.report.AssumedShare, want, r.report.Grade)
