@@ -199,6 +199,8 @@ func TestErrors(t *testing.T) {
 			`x.toml:2: pim.precision.preset = "fp64": expected one of fp32, paper; did you mean "fp32"?`},
 		{"not a number", "gpu.gemm.compute_efficiency = nan", Options{},
 			"x.toml:1: gpu.gemm.compute_efficiency = NaN: expected a finite number"},
+		{"a standard without the commands of the PIM", "[dram]\npreset = 'lpddr5x-6400-16gb-x16'", Options{},
+			`x.toml:2: dram.standard = "lpddr5x": expected a standard with the commands of the PIM, such as ddr4`},
 		{"head wider than a rank", "[dram]\npreset = 'ddr4-3200-8gb-x16'\n[model]\nlayers = 2\nhead_dim = 512", Options{},
 			"x.toml:5: model.head_dim = 512: expected at most 256: one burst of a value in each of the 8 banks"},
 		{"score buffer below a chunk", "pim.score_buffer = '1KiB'", Options{Sets: []string{

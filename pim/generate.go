@@ -295,7 +295,7 @@ func (p *program) contextSet() {
 		query := pass * p.macs
 		queries := min(p.macs, p.shape.Queries-query)
 		slot := p.set
-		p.set = (p.set + 1) % p.weightSlots
+		p.set = (p.set + 1) % weightSlots
 		p.transfer.slot = uint8(slot)
 		p.transfer.wait[bankSequencer] = p.setUsed[slot]
 		p.transfer.wait[resultSequencer] = later(p.partialRead[pass], p.scaled)

@@ -12,12 +12,10 @@ import (
 // other is read out. A slot holds a partial sum for each multiplier set.
 const resultSlots = 2
 
-// weightSlots returns the number of weight slots of the shared buffers. A weight
-// takes CWL + BL/2 from command to use: with one slot more than the column accesses
-// that begin meanwhile the bank PUs stay fed. Four in DDR4, five in DDR5.
-func weightSlots(d *dram.Spec) int {
-	return max(4, 1+(d.CWL+d.BurstClocks()+d.TCCDL-1)/d.TCCDL)
-}
+// weightSlots is the number of weight slots of the shared buffers. A weight
+// takes CWL + BL/2 from command to use, which is less than three column
+// accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
+const weightSlots = 4
 
 // head is one KV head to compute: a decode step of one request.
 type headRun struct {
@@ -81,20 +79,19 @@ type program struct {
 	count       [sequencers]uint32 // instructions generated so far
 	queryLoaded uint32             // buffer sequencer's count before the head's q load
 	slotRead    [resultSlots]uint32
-	unit        int      // next result slot's turn
-	partialRead []uint32 // by pass: result sequencer's count after the latest chunk
-	set         int      // next weight slot's turn
-	setUsed     []uint32 // bank sequencer's count after the slot's last use
-	contextDone []uint32 // by pass: bank sequencer's count after its latest opContext
-	contextRead uint32   // result sequencer's count after the latest opReadContext
-	scoreDone   uint32   // bank sequencer's count after the latest opScore
+	unit        int                 // next result slot's turn
+	partialRead []uint32            // by pass: result sequencer's count after the latest chunk
+	set         int                 // next weight slot's turn
+	setUsed     [weightSlots]uint32 // bank sequencer's count after the slot's last use
+	contextDone []uint32            // by pass: bank sequencer's count after its latest opContext
+	contextRead uint32              // result sequencer's count after the latest opReadContext
+	scoreDone   uint32              // bank sequencer's count after the latest opScore
 }
 
 // plan is what Spec, device and shape fix for all chunks.
 type plan struct {
 	passes          int // MACAs of one column: query heads by multiplier sets, rounded up
 	partialBursts   int // RDRES of one chunk and query head
-	weightSlots     int // of the shared buffers
 	weightsPerBurst int // tokens whose weights one WRBUF carries
 	setTokens       int // tokens of one weight slot: whole columns and whole bursts
 	setBursts       int // WRBUF of one weight slot and query head
@@ -155,7 +152,7 @@ func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*pr
 		return nil, err
 	}
 	p.partialRead = make([]uint32, p.passes)
-	p.contextDone, p.setUsed = make([]uint32, p.passes), make([]uint32, p.weightSlots)
+	p.contextDone = make([]uint32, p.passes)
 	p.restart(heads)
 	return p, nil
 }
@@ -182,7 +179,6 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 
 		passes:          (p.shape.Queries + spec.MACsPerRead - 1) / spec.MACsPerRead,
 		partialBursts:   bursts(g.Banks * precision.Accumulate.bytes()),
-		weightSlots:     weightSlots(d),
 		weightsPerBurst: weights,
 		setTokens:       set,
 		setBursts:       bursts(set * precision.Weights.bytes()),
@@ -274,10 +270,9 @@ func (p *program) restart(heads []headRun) {
 	p.heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
 	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
-	p.count, p.slotRead = [sequencers]uint32{}, [resultSlots]uint32{}
+	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
 	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled, p.appended = 0, 0, 0, 0, 0
 	clear(p.partialRead)
-	clear(p.setUsed)
 	clear(p.contextDone)
 	p.startHead()
 }

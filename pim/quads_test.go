@@ -12,9 +12,8 @@ import (
 // a staggered activation opens each bank by itself. Each bank is opened at the row of its quad's page, for keys and
 // for values.
 func TestQuads(t *testing.T) {
-	d := ddr4(t)
-	for _, queries := range []int{1, 4} {
-		shape := fp16Head
+	for i, queries := range []int{1, 4, 1} {
+		d, shape := []*dram.Spec{ddr4(t), ddr4(t), ddr5(t)}[i], fp16Head
 		shape.Queries = queries
 		b, err := newTableBuilder(Default(), d, shape)
 		if err != nil {

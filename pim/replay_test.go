@@ -44,7 +44,7 @@ func replayed(m *valueMachine, machine *machine, p *program, data []headData, ho
 		write: int64(d.CWL) + burst, read: int64(d.CL) + burst, mac: int64(spec.MACLatency), softmax: int64(spec.SoftmaxLatency),
 		rows: make([]int64, m.rows), query: make([]int64, m.shape.Queries*p.geometry.QueryBursts),
 		partials: make([]int64, resultSlots), scores: make([]int64, m.shape.Queries),
-		weights: make([]int64, weightSlots(d)*m.macs), sums: make([]int64, m.shape.Queries),
+		weights: make([]int64, weightSlots*m.macs), sums: make([]int64, m.shape.Queries),
 	}
 	machine.periodic.on = false // every command is needed
 	machine.observe = r.Command

@@ -251,6 +251,22 @@ func TestWithRefreshByHand(t *testing.T) {
 	}
 }
 
+// Where a burst has room for the weights of more tokens than the banks score at once, it carries no more: a run is made of chunks.
+func TestSkippingWithFewBanks(t *testing.T) {
+	d := partOf(t, "ddr5-4800-16gb-x16")
+	d.BankGroups = 2
+	b, err := newTableBuilder(Default(), d, HeadShape{HeadDim: 8, Queries: 4, ElementBits: 16})
+	must(t, err)
+	for _, context := range []int{8, 128, 512, 520, 2666} {
+		b.machine.periodic.on = true
+		got := b.attention(context)
+		b.machine.periodic.on = false
+		if want := b.attention(context); got != want {
+			t.Errorf("%d tokens: %d clocks with repetitions skipped, %d without", context, got, want)
+		}
+	}
+}
+
 // A constraint that reaches back further than many chunks: what repeats for less
 // than that is not skipped.
 func TestSkippingUnderLongConstraints(t *testing.T) {

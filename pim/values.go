@@ -94,7 +94,7 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 		}
 		m.chips[c].fillNaN(storage)
 	}
-	m.weights = make([]float32, p.weightSlots*m.macs*p.setTokens)
+	m.weights = make([]float32, weightSlots*m.macs*p.setTokens)
 	fillNaN(m.weights)
 	m.openRow = make([]int32, g.Banks)
 	for b := range m.openRow {
