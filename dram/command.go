@@ -5,7 +5,8 @@ type Command uint8
 
 // The commands of all standards, by JEDEC's names; a standard's table says which it has,
 // and what they do. REF is REFab, PREA is PREab. ACTA, MACA, RDRES and WRBUF are the
-// DIMM-PIM's and move on a rank's private buses.
+// DIMM-PIM's and move on a rank's private buses; WRGB, MVSB, MVGB and SFM are of units in HBM (package pim/hbm),
+// whose tables also have ACTA and MACA.
 const (
 	ACT   Command = iota // activate a row of one bank
 	ACTA                 // activate the same row in all banks of a rank at once, breaking tRRD and tFAW
@@ -30,13 +31,17 @@ const (
 	PDX                  // leave power-down
 	SRE                  // enter self-refresh
 	SRX                  // leave self-refresh
+	WRGB                 // write 32 B of a query into the buffers of the units beside an HBM channel's banks
+	MVSB                 // move 32 B of the units' results of one bank group to the softmax unit in the buffer die
+	MVGB                 // move 32 B of probabilities from there into the units' buffers
+	SFM                  // let the softmax unit begin
 
 	Commands = iota // how many there are
 )
 
 var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
-	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX",
+	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX", "WRGB", "MVSB", "MVGB", "SFM",
 }
 
 // String returns the name that command logs use.

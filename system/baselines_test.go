@@ -39,7 +39,7 @@ func drawBaseline(t *rapid.T) drawn {
 		fmt.Sprint("batching.max_batch_tokens=", number("batch", 64, 2000)), "batching.page_tokens=" + pick("page", "1", "16", "256"),
 		"gpu_only.policy=" + pick("gpu-only", "prefill-first", "chunked-prefill"),
 		"hbm_pim.sub_batches=" + pick("hbm-pim", "always", "adaptive", "never"),
-		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)),
+		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)), "hbm_pim.model=" + pick("hbm-pim model", "factor", "commands"),
 		"hbm_pim.policy=" + pick("hbm-pim policy", "prefill-first", "chunked-prefill"),
 		"rank_pim.policy=" + pick("rank-pim policy", "prefill-first", "chunked-prefill"),
 		"rank_pim.placement=" + pick("rank-pim", "random", "balanced"),
@@ -93,7 +93,11 @@ func (d *drawn) node(t interface{ Fatal(...any) }, system string, sets ...string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newNode(d.load(t, system, sets...), all[system])
+	n := newNode(d.load(t, system, sets...), all[system])
+	if n.stack, err = newStack(n.cfg); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // requestsOf returns what a run writes of its requests.
@@ -145,7 +149,7 @@ func TestHBMPIMWithoutPIMIsGPUOnly(t *testing.T) {
 		d := drawBaseline(t)
 		d.sets = append(d.sets, "gpu.decode_attention.model=flash", "gpu.all_reduce.skew=0.0") // units have a clock of their own
 		plain := mustRun(t, d.node(t, "gpu-only", "gpu_only.policy=prefill-first"), d.trace, false)
-		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never", "hbm_pim.policy=prefill-first"), d.trace, false)
+		pim := mustRun(t, d.node(t, "hbm-pim", "hbm_pim.model=factor", "hbm_pim.bandwidth_factor=1", "hbm_pim.sub_batches=never", "hbm_pim.policy=prefill-first"), d.trace, false)
 		if got, want := requestsOf(t, pim), requestsOf(t, plain); got != want || pim.iterations != plain.iterations {
 			t.Fatalf("hbm-pim:\n%s\ngpu-only:\n%s", got, want)
 		}

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"fmt"
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -8,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -27,7 +29,11 @@ var hbmPIMSystem = System{
 	defaults: `
 [hbm_pim]
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
+model = "factor"        # L3 gives a factor; "commands" runs AttAcc's program on HBM3 by its timing rules; decode attention's time
 bandwidth_factor = 16.0 # L3, Table 2: 260.8 of 16.3 TB/s; AttAcc's power limit leaves 9; decode attention's time
+rules = "attacc"        # AttAcc's simulator, which opens all banks at once; "jedec" keeps tRRD and tFAW; with model = "commands"
+power_limit = true      # AttAcc, section 5: all banks read every 6 clocks, not 4; with model = "commands"
+stacks = 5              # A100's (NVIDIA's data sheet: 5,120 bits); a head lies in one channel of one of them; with model = "commands"
 capacity_share = 1.0    # generous: the units take no place; of Samsung's HBM-PIM 6 of 8 GB are left (0.75; from memory, not looked up); requests in memory
 queries_per_read = 1    # NeuPIMs and AttAcc multiply what they read by one query; grouped-query models only
 elements_per_read = 1   # multipliers for elements of model.element_bits, as built; 2 or 4 read narrower keys and values faster; decode attention with model.kv_bits
@@ -38,9 +44,18 @@ sub_batches = "always"  # L3, section 6.1; "adaptive" and "never" run small batc
 // HBMPIM is the section [hbm_pim]: decode attention in the GPUs' memory.
 type HBMPIM struct {
 	Policy string `toml:"policy"` // PrefillFirst or ChunkedPrefill
+	// Model is what decode attention takes: FactorModel or CommandsModel.
+	Model string `toml:"model"`
 	// BandwidthFactor is the bandwidth that the processing units read keys and values
 	// at, in units of the memory's own.
 	BandwidthFactor float64 `toml:"bandwidth_factor"`
+	// Rules are the timing rules of the commands: attacc or jedec (package pim/hbm).
+	Rules string `toml:"rules"`
+	// PowerLimit says that the units of all banks read no faster than the power of a stack allows.
+	PowerLimit bool `toml:"power_limit"`
+	// Stacks is the HBM stacks of a GPU, of 16 channels each. Their clock is that at which they
+	// have the GPU's memory bandwidth.
+	Stacks int `toml:"stacks"`
 	// CapacityShare is the share of the GPUs' memory that is left for data: the units
 	// take the place of the rest.
 	CapacityShare float64 `toml:"capacity_share"`
@@ -63,14 +78,50 @@ const (
 	SubBatchesNever    = "never"
 )
 
+// Values of HBMPIM.Model.
+const (
+	FactorModel   = "factor"   // what the GPUs' kernel takes at bandwidth_factor times the bandwidth
+	CommandsModel = "commands" // what the commands of AttAcc's program take
+)
+
 // Check has the rules of the section [hbm_pim].
 func (h HBMPIM) Check(c *input.Check) {
+	input.OneOf(c, "model", h.Model, FactorModel, CommandsModel)
+	input.OneOf(c, "rules", h.Rules, string(hbm.AttAcc), string(hbm.JEDEC))
+	input.Within(c, "stacks", h.Stacks, 1, 64)
 	input.OneOf(c, "policy", h.Policy, policies()...)
 	input.OneOf(c, "sub_batches", h.SubBatches, SubBatchesAlways, SubBatchesAdaptive, SubBatchesNever)
 	c.That(h.BandwidthFactor > 0 && h.BandwidthFactor <= 1024, "bandwidth_factor", h.BandwidthFactor, "more than 0, at most 1024")
 	c.Share("capacity_share", h.CapacityShare)
 	input.Within(c, "queries_per_read", h.QueriesPerRead, 1, 1024)
 	c.That(h.ElementsPerRead == 1 || h.ElementsPerRead == 2 || h.ElementsPerRead == 4, "elements_per_read", h.ElementsPerRead, "1, 2 or 4")
+}
+
+// spec returns the channels that the commands are timed on: AttAcc's default rate, and the only one of JEDEC's part.
+func (h HBMPIM) spec() hbm.Spec {
+	s := hbm.Spec{Rules: hbm.Rules(h.Rules), Rate: 5200, PowerLimited: h.PowerLimit}
+	if s.Rules == hbm.JEDEC {
+		s.Rate = 6400
+	}
+	return s
+}
+
+// newStack returns the table of commands of the node's HBM, nil where a factor stands for them.
+func newStack(cfg *configs.Config) (*hbm.Table, error) {
+	h := configs.Section[HBMPIM](cfg)
+	if cfg.Run.System != hbmPIMSystem.Name || h.Model != CommandsModel {
+		return nil, nil
+	}
+	m := &cfg.Model
+	bits := max(m.KVElementBits(), m.ElementBits/h.ElementsPerRead)
+	if bits < 8 {
+		return nil, &input.Error{Key: "hbm_pim.elements_per_read", Value: fmt.Sprint(h.ElementsPerRead), Expected: "units that multiply elements of 8 or 16 bits, with hbm_pim.model = \"commands\""}
+	}
+	t, err := hbm.NewTable(h.spec(), hbm.Shape{HeadDim: m.HeadDim, ElementBytes: bits / 8})
+	if err != nil {
+		return nil, inSection(cfg, "model", err)
+	}
+	return t, nil
 }
 
 // hbmPIM is a system whose GPUs have processing units in their memory. With a
@@ -81,8 +132,11 @@ type hbmPIM struct {
 	units *gpu.ModelCost // at the GPUs' own bandwidth
 	flow
 	tier   tier
-	factor float64 // bandwidth of the units over that of the GPUs
-	reads  float64 // of keys and values by the query heads of a group
+	factor float64    // bandwidth of the units over that of the GPUs
+	stack  *hbm.Table // of a channel, with CommandsModel; else nil
+	clock  float64    // its seconds
+	slots  int        // channels of a GPU
+	reads  float64    // of keys and values by the query heads of a group
 	// alone is what the units take for all heads of one request, by its context: in small
 	// batches most requests are alone in their sub-batch, and contexts recur.
 	alone   memo[units.Duration]
@@ -110,6 +164,11 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		tier:    n.tier(),
 		factor:  h.BandwidthFactor,
 		reads:   float64((cfg.Model.QueryGroup() + h.QueriesPerRead - 1) / h.QueriesPerRead),
+	}
+	if e.stack = n.stack; e.stack != nil {
+		e.slots = h.Stacks * hbm.Channels
+		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
+		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
 	e.device, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
@@ -184,7 +243,26 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 // times. The units do what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
+	if e.stack != nil {
+		return taskTime(cost.Overhead + e.commands(b, reads))
+	}
 	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
+}
+
+// commands returns the seconds of a batch's commands. Each query head, or each group of them that one reading serves, is a head of its own
+// in one channel; heads are dealt out evenly. The busiest channel has as many as any, of the mean length, and takes at least what the longest one does.
+func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
+	if b.Requests < 1 {
+		return 0
+	}
+	kv := b.KVHeads
+	if kv == 0 {
+		kv = e.model.KVHeads
+	}
+	heads := b.Requests * ((kv + e.model.TensorParallel - 1) / e.model.TensorParallel) * int(reads)
+	mean := int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
+	clocks := max(e.stack.Clocks((heads+e.slots-1)/e.slots, mean), e.stack.Clocks(1, b.Longest))
+	return e.clock * clocks
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -39,7 +40,8 @@ type Node struct {
 	system *System
 	memory kvMemory
 
-	*kernels // of the ranks; nil without DIMM-PIM, and where only memory matters
+	stack    *hbm.Table // commands of units in HBM, nil without
+	*kernels            // of the ranks; nil without DIMM-PIM, and where only memory matters
 }
 
 // kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them.
@@ -65,7 +67,13 @@ type kvMemory struct {
 // program and transfers on the DRAM model to fill the tables of their clocks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	if !systemOf(cfg.Run.System).kv.inDIMM {
-		return newNode(cfg, nil), nil
+		stack, err := newStack(cfg)
+		if err != nil {
+			return nil, err
+		}
+		n := newNode(cfg, nil)
+		n.stack = stack
+		return n, nil
 	}
 	k, err := newKernels(cfg)
 	if err != nil {

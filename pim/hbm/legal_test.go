@@ -1,0 +1,89 @@
+package hbm
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
+)
+
+// checked measures a load under the checker, which knows the rules apart from the machine.
+func checked(t interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}, spec Spec, load Load) Run {
+	t.Helper()
+	part, err := spec.Part()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := check.NewChecker(part, ranks*spec.lanes(), false)
+	run, err := Measure(spec, load, func(step int64, cmd dram.Command, a dram.Address) {
+		c.Check(check.Record{Clock: step, Command: cmd, Address: a})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := c.Violations(); len(v) > 0 {
+		t.Fatalf("%+v, %+v: %d violations, the first %+v", spec, load, len(v), v[0])
+	}
+	return run
+}
+
+// TestLegal: by JEDEC's rules no command breaks one, of any load, and each head's tokens are read once.
+func TestLegal(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := Spec{JEDEC, 6400, rapid.Bool().Draw(t, "limited"), rapid.Bool().Draw(t, "no refresh")}
+		load := StackLoad(Shape{rapid.SampledFrom([]int{64, 80, 128, 256}).Draw(t, "dim"), rapid.IntRange(1, 2).Draw(t, "bytes")},
+			rapid.IntRange(1, 1200).Draw(t, "context"), rapid.IntRange(1, 40).Draw(t, "heads"))
+		if spec.NoRefresh {
+			load.Context = min(load.Context, 1500/load.Heads) // the checker would report the debt
+		}
+		run := checked(t, spec, load)
+		reads := int64(2 * load.Heads * ceil(load.Context, ways) * load.columns())
+		if load.Heads > 1 {
+			reads++ // AttAcc's first one is there twice
+		}
+		if run.Commands[dram.MACA] != pseudoChannels*reads {
+			t.Fatalf("%d reads of all banks, expected %d in each pseudo-channel", run.Commands[dram.MACA], reads)
+		}
+		if run.Commands[dram.ACT]%(ranks*groups*banks) != 0 {
+			t.Fatalf("%d activations are no whole rows of %d banks", run.Commands[dram.ACT], ranks*groups*banks)
+		}
+	})
+}
+
+// TestRowTime: in a long run without refresh a row takes, in closed form, ACT to first read, its reads, read to precharge, precharge, and by
+// JEDEC's rules the time in which tFAW lets 32 banks open.
+func TestRowTime(t *testing.T) {
+	for _, spec := range []Spec{{AttAcc, 5200, true, true}, {AttAcc, 5200, false, true}, {AttAcc, 6400, true, true}, {JEDEC, 6400, true, true}, {JEDEC, 6400, false, true}} {
+		part, err := spec.Part()
+		if err != nil {
+			t.Fatal(err)
+		}
+		between, ok := part.Timing("tCCDAB")
+		if !ok {
+			t.Fatal("no tCCDAB")
+		}
+		row := int64(part.TRCD + (rowColumns-1)*between + part.TRTP + part.TRP)
+		if spec.Rules == JEDEC {
+			row += int64(7*part.TFAW + 3*part.TRRDS)
+		}
+		length := func(tokens int) int64 {
+			run, err := Measure(spec, StackLoad(Shape{128, 2}, tokens, 16), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return run.Clocks
+		}
+		const more = 8 * 256 // eight rows of keys and eight of values
+		got := length(1024+more) - length(1024)
+		moves := got - 16*row // of the probabilities, between scores and context
+		if moves < 0 || moves > more/(ways*16)*ranks*groups*int64(part.TCCDL) {
+			t.Errorf("%+v: 16 rows take %d clocks, each %d in closed form", spec, got, row)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package hbm
+
+import "github.com/l3sim/l3sim/dram"
+
+// instruction is a command of the program, or a barrier: what is behind one issues only when all before it has, but for commands that open and close rows.
+type instruction struct {
+	command dram.Command // WRGB, MACA, MVSB, SFM, MVGB
+	barrier bool
+	stage   stage
+	head    int32 // of the channel
+	rank    int8
+	group   int8
+	bank    int8
+	row     int32 // MACA
+	column  int32 // MACA; the number within its bank's or group's of WRGB and MVGB
+	block   int32 // MVSB: which results of the stage
+}
+
+// stage is what a command is part of.
+type stage uint8
+
+// The stages of a head.
+const (
+	scoreStage   stage = iota // of keys with the query
+	contextStage              // of values with the probabilities
+)
+
+// valueRow is the first row of values: keys have the rows below.
+const valueRow = 8192
+
+// Load is the attention of heads of one shape on one channel.
+type Load struct {
+	Shape
+	Context int // tokens of each head
+	// Heads of the channel, at least 1, and of the stack: AttAcc deals its heads out to the 16 channels. In a pair whose second head not
+	// every channel has, its program spreads the moves over the blocks in another way.
+	Heads, OfStack int
+}
+
+// StackLoad returns the load of the busiest channel of a stack with that many heads.
+func StackLoad(h Shape, context, heads int) Load {
+	return Load{Shape: h, Context: context, Heads: ceil(heads, Channels), OfStack: heads}
+}
+
+// generator writes the program of a load. Sizes are those of a channel.
+type generator struct {
+	Load
+	// slips says that the second head of a pair computes its context from the first one's values: AttAcc's program takes the wrong index.
+	slips   bool
+	stride  int // rows from the keys of a head to those of the next
+	tokens  int // of each of the 16 ways
+	out     []instruction
+	primed  bool // the first MACA has been doubled
+	current int32
+}
+
+// blockTokens is the tokens of a way whose scores are moved at once.
+const blockTokens = 16
+
+// program returns the instructions of a load. By AttAcc's rules they are its simulator's, oddities included.
+func (l Load) program(rules Rules) []instruction {
+	g := generator{Load: l, slips: rules == AttAcc, tokens: ceil(l.Context, ways)}
+	g.stride = ceil(4096*l.HeadDim, ways*banks*rowColumns*columnBytes) // room for 4,096 tokens, in values: AttAcc's
+	if !g.slips {
+		g.stride = ceil(g.tokens*l.columns(), rowColumns)
+	}
+	for head := 0; head+1 < l.Heads; head += 2 {
+		g.pair(int32(head), head == 0)
+	}
+	if l.Heads%2 != 0 {
+		g.single(int32(l.Heads - 1))
+	}
+	return g.out
+}
+
+// channels returns how many channels of the stack have the head.
+func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
+
+func (g *generator) barrier() { g.out = append(g.out, instruction{barrier: true}) }
+
+// single is a head on its own: query, scores, softmax, context.
+func (g *generator) single(head int32) {
+	g.query(head, 0, g.queryMoves())
+	g.barrier()
+	g.score(head, nil)
+	g.softmax(head)
+	g.weights(head, 0, g.weightMoves())
+	g.barrier()
+	g.context(head, head, nil)
+}
+
+// pair is two heads: the first one's scores amid the second's query, and so on.
+func (g *generator) pair(a int32, first bool) {
+	b := a + 1
+	g.query(a, 0, g.queryMoves())
+	if first {
+		g.mac(a, 0, scoreStage)
+	}
+	g.barrier()
+	blocks := ceil(g.tokens, blockTokens)
+	g.score(a, func(j int) { g.share(j, blocks, g.queryMoves(), b, g.query) })
+	g.score(b, func(j int) {
+		if j == 0 {
+			g.softmax(a)
+		}
+		g.share(j-blocks/2, ceil(blocks, 2), g.weightMoves(), a, g.weights)
+	})
+	passes := g.columns()
+	g.context(a, a, func(j int) {
+		if j == 0 {
+			g.softmax(b)
+		}
+		g.share(j-passes/2, ceil(passes, 2), g.weightMoves(), b, g.weights)
+	})
+	from := b
+	if g.slips {
+		from = a
+	}
+	g.context(b, from, nil)
+}
+
+// share writes the moves of the head that part j of so many has. AttAcc divides those of all channels evenly, rounded down.
+func (g *generator) share(j, parts, moves int, head int32, write func(head int32, from, to int)) {
+	if j < 0 {
+		return
+	}
+	if !g.slips {
+		write(head, j*moves/parts, (j+1)*moves/parts)
+		return
+	}
+	n := g.channels(head)
+	each := moves * n / parts
+	write(head, min(moves, ceil(j*each, n)), min(moves, ceil((j+1)*each, n)))
+}
+
+// queryMoves returns the WRGBs of a head: its query, to each bank its quarter.
+func (g *generator) queryMoves() int { return banks * g.columns() }
+
+func (g *generator) query(head int32, from, to int) {
+	for i := from; i < to; i++ {
+		g.out = append(g.out, instruction{command: dram.WRGB, head: head, bank: int8(i / g.columns()), column: int32(i % g.columns())})
+	}
+}
+
+// mac writes the i-th MACA of a stage of a head.
+func (g *generator) mac(head int32, i int, s stage) {
+	row := int32(int(head)*g.stride + i/rowColumns)
+	if s == contextStage {
+		row += valueRow
+	}
+	g.out = append(g.out, instruction{command: dram.MACA, stage: s, head: head, row: row, column: int32(i % rowColumns), block: int32(i)})
+}
+
+// score writes the scores of a head, block by block: the results of one are moved amid the next. Amid is what else goes with
+// a block, if anything.
+func (g *generator) score(head int32, amid func(block int)) {
+	blocks, each := ceil(g.tokens, blockTokens), blockTokens*g.columns()
+	for j := 0; j <= blocks; j++ {
+		for i := j * each; i < min((j+1)*each, g.tokens*g.columns()); i++ {
+			g.mac(head, i, scoreStage)
+		}
+		if j > 0 {
+			for i := range groups * ranks {
+				g.out = append(g.out, instruction{command: dram.MVSB, head: head, group: int8(i / ranks), rank: int8(i % ranks), block: int32(j - 1)})
+			}
+		}
+		if j < blocks {
+			if amid != nil {
+				amid(j)
+			}
+			g.barrier()
+		}
+	}
+}
+
+func (g *generator) softmax(head int32) {
+	g.out = append(g.out, instruction{command: dram.SFM, head: head})
+}
+
+// weightMoves returns the MVGBs of a head: to each bank group the probabilities of its tokens.
+func (g *generator) weightMoves() int {
+	return ranks * groups * ceil(g.Context, ways*g.multipliers())
+}
+
+func (g *generator) weights(head int32, from, to int) {
+	each := g.weightMoves() / (ranks * groups)
+	for i := from; i < to; i++ {
+		way := i / each
+		g.out = append(g.out, instruction{command: dram.MVGB, head: head, rank: int8(way / groups), group: int8(way % groups), column: int32(i % each)})
+	}
+}
+
+// context writes the sum of a head's values, which are those of the head from, pass by pass of 16 dimensions a bank.
+func (g *generator) context(head, from int32, amid func(pass int)) {
+	passes := g.columns()
+	for j := 0; j <= passes; j++ {
+		if j < passes {
+			for i := j * g.tokens; i < (j+1)*g.tokens; i++ {
+				g.mac(from, i, contextStage)
+				g.out[len(g.out)-1].head = head
+			}
+		}
+		if j > 0 {
+			for i := range banks * ranks {
+				g.out = append(g.out, instruction{command: dram.MVSB, stage: contextStage, head: head, bank: int8(i / ranks), rank: int8(i % ranks), block: int32(j - 1)})
+			}
+		}
+		if j < passes {
+			if amid != nil {
+				amid(j)
+			}
+			g.barrier()
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package hbm
+
+import (
+	"embed"
+	"fmt"
+	"sync"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// The organisation of a stack, HBM3 8 high (JESD238).
+const (
+	Channels       = 16 // of a stack
+	pseudoChannels = 2  // of a channel
+	ranks          = 2  // stacks (SIDs) of a pseudo-channel
+	groups         = 4  // bank groups of a rank
+	banks          = 4  // of a bank group
+	columnBytes    = 32 // of a column of a bank
+	rowColumns     = 32 // of a row of a bank
+	ways           = pseudoChannels * ranks * groups
+)
+
+// columnClocks are the clocks in which a pseudo-channel moves a column as plain HBM3: BL8 at four transfers a clock.
+const columnClocks = 2
+
+// Rules says whose timing rules a channel obeys.
+type Rules string
+
+// The rules.
+const (
+	// AttAcc's simulator: an activation of all banks at once, which breaks tRRD and tFAW.
+	AttAcc Rules = "attacc"
+	// JEDEC's HBM3: rows are opened bank by bank, within tRRD and tFAW.
+	JEDEC Rules = "jedec"
+)
+
+// Spec is a channel of HBM with units at its banks.
+type Spec struct {
+	Rules Rules
+	Rate  int // Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 by AttAcc's rules, 6400 by JEDEC's
+	// PowerLimited says that the units of all banks read no faster than the power of a stack allows (AttAcc, section 5).
+	PowerLimited bool
+	NoRefresh    bool
+}
+
+//go:embed tables/*.toml
+var tables embed.FS
+
+// table returns the table of the rules, read once.
+func (r Rules) table() (*dram.Standard, error) {
+	switch r {
+	case AttAcc:
+		return attaccTable()
+	case JEDEC:
+		return jedecTable()
+	}
+	return nil, input.UnknownName("rules", string(r), []string{string(AttAcc), string(JEDEC)})
+}
+
+var (
+	attaccTable = sync.OnceValues(func() (*dram.Standard, error) { return readTable("tables/attacc.toml") })
+	jedecTable  = sync.OnceValues(func() (*dram.Standard, error) { return readTable("tables/hbm3-pim.toml") })
+)
+
+func readTable(name string) (*dram.Standard, error) {
+	f, err := tables.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return dram.ReadStandard(name, f)
+}
+
+// Part returns the part that the spec describes, or an input.Error.
+func (s Spec) Part() (*dram.Spec, error) {
+	table, err := s.Rules.table()
+	if err != nil {
+		return nil, err
+	}
+	limit := "free"
+	if s.PowerLimited {
+		limit = "limited"
+	}
+	if s.Rules == JEDEC {
+		return table.Part(fmt.Sprintf("hbm3-pim-%d-16gb-8h-%s", s.Rate, limit))
+	}
+	return table.Part(fmt.Sprintf("hbm3-attacc-%d-%s", s.Rate, limit))
+}
+
+// lanes returns how many streams of commands a channel has: one where each command acts on both pseudo-channels.
+func (s Spec) lanes() int {
+	if s.Rules == JEDEC {
+		return pseudoChannels
+	}
+	return 1
+}
+
+// Shape is the shape of a head.
+type Shape struct {
+	HeadDim      int // elements of a token's key or value: 1 to 512
+	ElementBytes int // of an element: 1 or 2
+}
+
+// maxContext bounds a head's tokens: keys and values each have half of a bank's rows.
+const maxContext = 1 << 20
+
+// Check has the rules of what units can compute.
+func (h Shape) Check(c *input.Check) {
+	input.Within(c, "head_dim", h.HeadDim, 1, 512)
+	c.That(h.ElementBytes == 1 || h.ElementBytes == 2, "element_bytes", h.ElementBytes, "1 or 2")
+}
+
+// lanesOfUnit returns the elements that a unit multiplies at once: those of a column.
+func (h Shape) multipliers() int { return columnBytes / h.ElementBytes }
+
+// columns returns the columns of a bank that a token's share of a key takes, and the passes over the tokens' values.
+func (h Shape) columns() int { return ceil(h.HeadDim, banks*h.multipliers()) }
+
+// bytes returns the keys and values of a head of context tokens.
+func (h Shape) bytes(context int) units.Bytes {
+	return units.Bytes(2 * context * h.HeadDim * h.ElementBytes)
+}
+
+// PlainClocks returns the clocks of CK in which a channel reads that many heads' keys and values as plain HBM at its peak rate.
+func (h Shape) PlainClocks(heads, context int) int64 {
+	return int64(heads) * int64(h.bytes(context)) * columnClocks / (pseudoChannels * columnBytes)
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }

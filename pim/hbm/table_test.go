@@ -1,0 +1,55 @@
+package hbm
+
+import (
+	"math"
+	"testing"
+)
+
+// TestTable: a table is what runs take, within 2%, and with refresh one refresh more or less.
+func TestTable(t *testing.T) {
+	for _, spec := range []Spec{{AttAcc, 5200, true, true}, {AttAcc, 5200, true, false}, {JEDEC, 6400, true, true}} {
+		part, err := spec.Part()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shape := range []Shape{{128, 2}, {64, 2}, {128, 1}} {
+			table, err := NewTable(spec, shape)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, size := range [][2]int{{1, 16}, {128, 640}, {700, 160}, {1300, 112}, {7777, 32}, {10000, 16}} {
+				load := StackLoad(shape, size[0], size[1])
+				run, err := Measure(spec, load, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := table.Clocks(load.Heads, load.Context)
+				within := 0.02 * float64(run.Clocks)
+				if !spec.NoRefresh {
+					within += float64(part.TRFC + part.TRAS + part.TRP)
+				}
+				if off := math.Abs(got - float64(run.Clocks)); off > within {
+					t.Errorf("%+v, %+v: %.0f clocks, run by its commands %d", spec, load, got, run.Clocks)
+				}
+			}
+		}
+	}
+}
+
+// TestTableGrows: more heads and longer ones never take less.
+func TestTableGrows(t *testing.T) {
+	table, err := NewTable(Spec{AttAcc, 5200, true, false}, Shape{128, 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for heads := range 9 {
+		before := 0.0
+		for context := range 9000 {
+			got := table.Clocks(heads, context)
+			if got < before || got > table.Clocks(heads+1, context) {
+				t.Fatalf("%d heads of %d tokens: %v clocks, after %v", heads, context, got, before)
+			}
+			before = got
+		}
+	}
+}
