@@ -7,8 +7,8 @@ import (
 )
 
 func (a *app) newPIMCommand() *cobra.Command {
-	group := a.newGroup("pim", "The DIMM-PIM alone: attention in clocks and in values, where the data lies, areas")
-	group.AddCommand(a.newPIMAreaCommand(), a.newPIMAttentionCommand(), a.newPIMLayoutCommand(), a.newPIMTableCommand(), a.newPIMVerifyCommand())
+	group := a.newGroup("pim", "The DIMM-PIM alone, and units in HBM: attention in clocks and in values, where the data lies, areas")
+	group.AddCommand(a.newPIMAreaCommand(), a.newPIMAttentionCommand(), a.newPIMHBMCommand(), a.newPIMLayoutCommand(), a.newPIMTableCommand(), a.newPIMVerifyCommand())
 	return group
 }
 

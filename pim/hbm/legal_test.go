@@ -1,12 +1,14 @@
 package hbm
 
 import (
+	"errors"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/input"
 )
 
 // checked measures a load under the checker, which knows the rules apart from the machine.
@@ -84,6 +86,30 @@ func TestRowTime(t *testing.T) {
 		moves := got - 16*row // of the probabilities, between scores and context
 		if moves < 0 || moves > more/(ways*16)*ranks*groups*int64(part.TCCDL) {
 			t.Errorf("%+v: 16 rows take %d clocks, each %d in closed form", spec, got, row)
+		}
+	}
+}
+
+// TestRefusals: what units cannot compute, and rates without timings, are errors that name the key.
+func TestRefusals(t *testing.T) {
+	good, shape := Spec{AttAcc, 5200, true, false}, Shape{128, 2}
+	for _, c := range []struct {
+		key  string
+		spec Spec
+		load Load
+	}{
+		{"", good, StackLoad(shape, 1, 1)}, {"", good, StackLoad(shape, 4096, 512*16)}, {"heads", good, StackLoad(shape, 4097, 512*16)},
+		{"rate", Spec{AttAcc, 5000, true, false}, StackLoad(shape, 1, 1)}, {"rate", Spec{JEDEC, 5200, true, false}, StackLoad(shape, 1, 1)},
+		{"rules", Spec{"none", 5200, true, false}, StackLoad(shape, 1, 1)}, {"context", good, StackLoad(shape, 0, 1)}, {"heads", good, StackLoad(shape, 1, 0)},
+		{"head_dim", good, StackLoad(Shape{513, 2}, 1, 1)}, {"element_bytes", good, StackLoad(Shape{128, 4}, 1, 1)},
+	} {
+		_, err := c.spec.Part()
+		if err == nil {
+			err = c.load.check()
+		}
+		var bad *input.Error
+		if c.key == "" && err != nil || c.key != "" && (!errors.As(err, &bad) || bad.Key != c.key) {
+			t.Errorf("%+v, %+v: %v, expected one of %q", c.spec, c.load, err, c.key)
 		}
 	}
 }

@@ -72,6 +72,10 @@ func (l Load) check() error {
 	if l.Heads < 1 || l.OfStack < l.Heads || l.Heads != ceil(l.OfStack, Channels) {
 		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: "at least one head on a stack"}
 	}
+	if rows := l.Heads * ceil(ceil(l.Context, ways)*l.columns(), rowColumns); rows > valueRow {
+		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: fmt.Sprintf(
+			"keys of %d tokens in %d rows of each bank, half of them: they take %d", l.Context, valueRow, rows)}
+	}
 	return nil
 }
 

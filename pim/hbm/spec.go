@@ -3,6 +3,7 @@ package hbm
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/l3sim/l3sim/dram"
@@ -79,6 +80,13 @@ func (s Spec) Part() (*dram.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
+	rates := []int{4800, 5200, 5600, 6000, 6400}
+	if s.Rules == JEDEC {
+		rates = rates[4:]
+	}
+	if !slices.Contains(rates, s.Rate) {
+		return nil, &input.Error{Key: "rate", Value: fmt.Sprint(s.Rate), Expected: fmt.Sprintf("one of %v Mb/s a pin by the rules %s", rates, s.Rules)}
+	}
 	limit := "free"
 	if s.PowerLimited {
 		limit = "limited"
@@ -112,7 +120,7 @@ func (h Shape) Check(c *input.Check) {
 	c.That(h.ElementBytes == 1 || h.ElementBytes == 2, "element_bytes", h.ElementBytes, "1 or 2")
 }
 
-// lanesOfUnit returns the elements that a unit multiplies at once: those of a column.
+// multipliers returns the elements that a unit multiplies at once: those of a column.
 func (h Shape) multipliers() int { return columnBytes / h.ElementBytes }
 
 // columns returns the columns of a bank that a token's share of a key takes, and the passes over the tokens' values.

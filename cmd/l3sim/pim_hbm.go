@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/hbm"
+)
+
+// pimHBMFlags are the flags of `pim hbm`.
+type pimHBMFlags struct {
+	contexts           []int
+	heads, dim, rate   int
+	rules              string
+	unlimited, resting bool
+	json               bool
+}
+
+func (a *app) newPIMHBMCommand() *cobra.Command {
+	var f pimHBMFlags
+	cmd := &cobra.Command{
+		Use:   "hbm",
+		Short: "Time attention on units beside the banks of an HBM3 stack, command by command",
+		Long: `Time attention on units beside the banks of an HBM3 stack, command by command: AttAcc's program, with 16-bit elements.
+
+The factor is the bandwidth of keys and values over that of plain HBM3 at its peak rate. By AttAcc's rules all banks
+open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
+		Example: `  l3sim pim hbm --context 128,2048,32768
+  l3sim pim hbm --context 2048 --heads 128 --rules jedec --no-power-limit --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return a.pimHBM(&f) },
+	}
+	flags := cmd.Flags()
+	flags.IntSliceVar(&f.contexts, "context", []int{128, 512, 2048, 8192}, "tokens of each head; several to compare")
+	flags.IntVar(&f.heads, "heads", hbm.Channels, "heads on the stack's 16 channels, 1 to 4096")
+	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 1 to 512")
+	flags.StringVar(&f.rules, "rules", string(hbm.AttAcc), "timing rules: attacc or jedec")
+	flags.IntVar(&f.rate, "rate", 0, "Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 (default: 5200, by JEDEC's rules 6400)")
+	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks read every 4 clocks, without the limit of the stack's power")
+	flags.BoolVar(&f.resting, "no-refresh", false, "without refresh")
+	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	return cmd
+}
+
+// pimHBMRow is a row of the table, of the busiest channel.
+type pimHBMRow struct {
+	Context  int              `json:"context"`
+	Heads    int              `json:"channel_heads"`
+	Clocks   int64            `json:"clocks"`
+	Time     float64          `json:"time_us"`
+	Factor   float64          `json:"bandwidth_factor"`
+	Commands map[string]int64 `json:"commands"`
+}
+
+// pimHBM measures and prints.
+func (a *app) pimHBM(f *pimHBMFlags) error {
+	if err := between("--heads", f.heads, 1, 4096); err != nil {
+		return err
+	}
+	spec := hbm.Spec{Rules: hbm.Rules(f.rules), Rate: f.rate, PowerLimited: !f.unlimited, NoRefresh: f.resting}
+	if f.rate == 0 {
+		spec.Rate = 5200
+		if spec.Rules == hbm.JEDEC {
+			spec.Rate = 6400
+		}
+	}
+	part, err := spec.Part()
+	if err != nil {
+		return input.Edit(err, func(e *input.Error) {
+			e.Key = map[string]string{"rules": "--rules", "rate": "--rate"}[e.Key]
+		})
+	}
+	var rows []pimHBMRow
+	for _, context := range f.contexts {
+		load := hbm.StackLoad(hbm.Shape{HeadDim: f.dim, ElementBytes: 2}, context, f.heads)
+		run, err := hbm.Measure(spec, load, nil)
+		if err != nil {
+			return input.Edit(err, func(e *input.Error) {
+				e.Key = map[string]string{"context": "--context", "head_dim": "--head-dim", "heads": "--heads"}[e.Key]
+			})
+		}
+		row := pimHBMRow{context, load.Heads, run.Clocks, part.Nanoseconds(run.Clocks) / 1e3,
+			float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), map[string]int64{}}
+		for c, n := range run.Commands {
+			if n > 0 {
+				row.Commands[dram.Command(c).String()] = n
+			}
+		}
+		rows = append(rows, row)
+	}
+	return a.print(f.json, map[string]any{"schema": "l3sim/pim-hbm/1", "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, part.Name, rows) })
+}
+
+// writePIMHBM prints the table.
+func writePIMHBM(w io.Writer, part string, rows []pimHBMRow) error {
+	fmt.Fprintf(w, "%s, the busiest of 16 channels\n\n", part)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	var names []string
+	for _, c := range dram.CommandNames() {
+		if slices.ContainsFunc(rows, func(r pimHBMRow) bool { return r.Commands[c] > 0 }) {
+			names = append(names, c)
+		}
+	}
+	fmt.Fprint(t, "context\theads\tclocks\tus\tfactor\t")
+	for _, n := range names {
+		fmt.Fprint(t, n, "\t")
+	}
+	fmt.Fprintln(t)
+	for _, r := range rows {
+		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor)
+		for _, n := range names {
+			fmt.Fprintf(t, "%d\t", r.Commands[n])
+		}
+		fmt.Fprintln(t)
+	}
+	return t.Flush()
+}
