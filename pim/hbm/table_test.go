@@ -53,3 +53,16 @@ func TestTableGrows(t *testing.T) {
 		}
 	}
 }
+
+// TestNominal: while all banks read, the units have 64 columns of 32 B for the 2 that a channel moves in 2 clocks, in the clocks of the power
+// limit, or in 4: the 16 of the paper.
+func TestNominal(t *testing.T) {
+	for spec, want := range map[Spec]float64{
+		{AttAcc, 5200, false, false}: 16, {AttAcc, 5200, true, false}: 64.0 / 6, {AttAcc, 6400, true, false}: 64.0 / 7,
+		{JEDEC, 6400, false, false}: 16, {JEDEC, 6400, true, false}: 64.0 / 7,
+	} {
+		if got, err := spec.Nominal(); err != nil || math.Abs(got-want) > 1e-12 {
+			t.Errorf("%+v: %v, %v, expected %v", spec, got, err, want)
+		}
+	}
+}
