@@ -98,9 +98,9 @@ func (m *machine) measure(program []instruction) Run {
 		}
 	}
 	for {
-		soonest, left := int64(never), false
+		soonest, left, first := int64(never), false, m.leader()
 		for i := range m.lanes {
-			l := &m.lanes[(int(m.leader())+i)%len(m.lanes)]
+			l := &m.lanes[(first+i)%len(m.lanes)]
 			at := m.step(l)
 			soonest = min(soonest, at)
 			left = left || l.left()

@@ -46,12 +46,10 @@ func StackLoad(h Shape, context, heads int) Load {
 type generator struct {
 	Load
 	// slips says that the second head of a pair computes its context from the first one's values: AttAcc's program takes the wrong index.
-	slips   bool
-	stride  int // rows from the keys of a head to those of the next
-	tokens  int // of each of the 16 ways
-	out     []instruction
-	primed  bool // the first MACA has been doubled
-	current int32
+	slips  bool
+	stride int // rows from the keys of a head to those of the next
+	tokens int // of each of the 16 ways
+	out    []instruction
 }
 
 // blockTokens is the tokens of a way whose scores are moved at once.
