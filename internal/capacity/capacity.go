@@ -73,6 +73,10 @@ var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
 // tries bounds the doublings and halvings beyond firstRates.
 const tries = 8
 
+// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
+// below firstRates: a run holds 106 days, its last answers included.
+const longest = 50 * 86400
+
 // judge runs a node at rates.
 type judge struct {
 	cfg      *configs.Config
@@ -144,7 +148,7 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 			return nil, err
 		}
 	}
-	for i := 0; i < tries && a.highest() < 0; i++ {
+	for i := 0; i < tries && a.highest() < 0 && a.Tried[0].RatePerS/2 >= float64(n)/longest; i++ {
 		if err := a.try(ctx, j, a.Tried[0].RatePerS/2); err != nil {
 			return nil, err
 		}

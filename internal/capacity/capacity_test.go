@@ -148,6 +148,20 @@ func TestNoRate(t *testing.T) {
 	}
 }
 
+// TestNoRateOfSlowNode: where no rate is met the search ends before its requests come over more
+// days than a run holds.
+func TestNoRateOfSlowNode(t *testing.T) {
+	cfg, trace, prompt, service := single(t, LeastRequests, "arrivals.kind=poisson", "gpu.memory_bandwidth=10GB/s")
+	cfg.SLO.TTFT = prompt - 1
+	a, err := (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if days := LeastRequests / a.Tried[0].RatePerS / 86400; a.Best.RatePerS != 0 || days < 25 || days > 50 {
+		t.Errorf("services of %v: the lowest rate takes %v days, the answer is %+v", service, days, a.Best)
+	}
+}
+
 // TestDips: the highest rate that meets the targets is the answer although a lower one fails.
 func TestDips(t *testing.T) {
 	a := &Answer{Tried: []Load{{RatePerS: 1, Met: true}, {RatePerS: 2}, {RatePerS: 3, Met: true}, {RatePerS: 4}}}
