@@ -240,31 +240,6 @@ func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 	return rows*int64(p.geometry.RowTokens/p.visitTokens)*p.rowSpan + p.headSpan
 }
 
-// ActivationClocks returns the clocks from the first to the last ACT of an
-// all-bank activation on a rank of d: 114 staggered on DDR4-3200 x8, 0
-// simultaneous.
-func (s *Spec) ActivationClocks(d *dram.Spec) int64 {
-	return activationSpan(d, s.Activation == Simultaneous)
-}
-
-// activationSpan returns the clocks from the first to the last ACT of an
-// all-bank activation: 3·tFAW + 3·tRRD_S = 114 on DDR4-3200 x8.
-func activationSpan(d *dram.Spec, simultaneous bool) int64 {
-	if simultaneous {
-		return 0
-	}
-	state := dram.NewState(d, 1)
-	g := Geometry{bankGroups: d.BankGroups}
-	clock := int64(0)
-	for b := range d.Banks() {
-		a := dram.Address{}
-		a.BankGroup, a.Bank = g.bank(b)
-		clock = state.Earliest(dram.ACT, a)
-		state.Issue(dram.ACT, a, clock)
-	}
-	return clock
-}
-
 // restart begins the program again, for other heads of the same shape.
 func (p *program) restart(heads []headRun) {
 	p.heads = heads

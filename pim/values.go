@@ -315,24 +315,6 @@ func (m *valueMachine) appendBurst(in *instruction) error {
 	return m.writeBurst(m.ordinal(in), in.row, in.column, vector, int(in.burst))
 }
 
-// loadQuery passes a burst of q through the re-layout into the shared buffers.
-func (m *valueMachine) loadQuery(in *instruction) {
-	if m.narrow != nil {
-		m.loadNarrowQuery(in)
-		return
-	}
-	beats := m.beats(m.data[in.head].query[in.query], int(in.burst))
-	n, widen := m.mapping.chipElements(), m.storage.table()
-	at := (int(in.query)*m.mapping.TokenBursts + int(in.burst)) * n
-	var bytes [2 * maxChipElements]byte
-	for c := range m.chips {
-		share(bytes[:], beats[:burstBits/m.mapping.Exchange.lanes], c, m.mapping.Exchange.deviceWidth)
-		for e := range n {
-			m.chips[c].query[at+e] = widen[binary.LittleEndian.Uint16(bytes[2*e:])]
-		}
-	}
-}
-
 // score is the MACA of a column of keys.
 func (m *valueMachine) score(in *instruction) error {
 	if err := m.checkRow(in); err != nil {

@@ -181,3 +181,21 @@ func contextAny(cells []byte, widen *[1 << 16]float32, weights, accumulators []f
 		}
 	}
 }
+
+// loadQuery passes a burst of q through the re-layout into the shared buffers.
+func (m *valueMachine) loadQuery(in *instruction) {
+	if m.narrow != nil {
+		m.loadNarrowQuery(in)
+		return
+	}
+	beats := m.beats(m.data[in.head].query[in.query], int(in.burst))
+	n, widen := m.mapping.chipElements(), m.storage.table()
+	at := (int(in.query)*m.mapping.TokenBursts + int(in.burst)) * n
+	var bytes [2 * maxChipElements]byte
+	for c := range m.chips {
+		share(bytes[:], beats[:burstBits/m.mapping.Exchange.lanes], c, m.mapping.Exchange.deviceWidth)
+		for e := range n {
+			m.chips[c].query[at+e] = widen[binary.LittleEndian.Uint16(bytes[2*e:])]
+		}
+	}
+}

@@ -244,7 +244,7 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
 	if e.stack != nil {
-		return taskTime(cost.Overhead + e.commands(b, reads))
+		return taskTime(cost.Overhead + float64(e.commands(b, reads)))
 	}
 	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
 }

@@ -99,7 +99,7 @@ func (t *Table) Clocks(heads, context int) float64 {
 	if heads < 1 || context < 1 {
 		return 0
 	}
-	clocks := float64(heads/2) * t.at(&t.pair, context)
+	clocks := float64(float64(heads/2) * t.at(&t.pair, context))
 	if heads%2 != 0 {
 		clocks += t.at(&t.single, context)
 	}

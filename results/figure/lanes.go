@@ -75,7 +75,7 @@ func (l *Lanes) draw(c draw.Canvas) {
 	c.FillText(title, vg.Point{X: left, Y: c.Max.Y - titleHeight/2 - margin/2}, l.Title)
 	bottom := vg.Length(margin + axisHeight)
 	top := bottom + vg.Length(laneHeight*len(l.Lanes))
-	at := func(x float64) vg.Length { return left + vg.Length(x/end)*(c.Max.X-left-margin) }
+	at := func(x float64) vg.Length { return left + vg.Length(vg.Length(x/end)*(c.Max.X-left-margin)) }
 	for _, tick := range (plot.DefaultTicks{}).Ticks(0, end) {
 		if tick.Label == "" {
 			continue
