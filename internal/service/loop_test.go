@@ -37,7 +37,7 @@ func TestClosedLoop(t *testing.T) {
 // which is of the client or the server's host: docs/services.md.
 func TestClosedLoops(t *testing.T) {
 	var between, first, few []float64
-	for _, j := range judged(t, 0).Rows {
+	for _, j := range judged(t).Rows {
 		if j.TTFT == 0 || j.Fitted {
 			continue
 		}

@@ -2,32 +2,40 @@ package service
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
 )
 
-// judged judges the measurements that are part of the program.
-func judged(t *testing.T, workers int) *Report {
+// judged judges the measurements that are part of the program, once for all tests.
+func judged(t *testing.T) *Report {
 	t.Helper()
-	m, err := Builtin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := Judge(t.Context(), m, Options{Workers: workers})
+	r, err := judgedOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
+var judgedOnce = sync.OnceValues(func() (*Report, error) { return judge(0) })
+
+func judge(workers int) (*Report, error) {
+	m, err := Builtin()
+	if err != nil {
+		return nil, err
+	}
+	return Judge(context.Background(), m, Options{Workers: workers})
+}
+
 // TestBuiltin: every row of the program's measurements is in one series, and is fitted,
 // held out or does not fit in memory; nearly all that do not fit are found.
 func TestBuiltin(t *testing.T) {
-	r := judged(t, 0)
+	r := judged(t)
 	rows, spill, correct := 0, 0, 0
 	for _, e := range r.Series {
 		rows += e.Rows
@@ -65,7 +73,7 @@ func TestBuiltin(t *testing.T) {
 // by hand.
 func TestSpillsOfArgonne(t *testing.T) {
 	least := map[string]int{"TensorRT-LLM": 16 * 2048, "vLLM": 16 * 1024}
-	r := judged(t, 0)
+	r := judged(t)
 	for i := range r.Rows {
 		j := &r.Rows[i]
 		if j.GPU != "a100" || j.Model != "llama-2-70b" {
@@ -81,7 +89,10 @@ func TestSpillsOfArgonne(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	text := func(workers int) string {
 		var b bytes.Buffer
-		r := judged(t, workers)
+		r, err := judge(workers)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, write := range []error{r.WriteJSON(&b), r.WriteText(&b), r.WriteRows(&b)} {
 			if write != nil {
 				t.Fatal(write)
@@ -97,7 +108,7 @@ func TestWorkers(t *testing.T) {
 // TestWaves: TensorRT-LLM admits only what can end, so a batch that is too large runs in
 // waves, each as many steps as tokens; vLLM's requests lose their memory instead.
 func TestWaves(t *testing.T) {
-	r := judged(t, 0)
+	r := judged(t)
 	for i := range r.Rows {
 		j := &r.Rows[i]
 		if j.Framework == "TensorRT-LLM" && j.Steps%int64(j.Output) != 0 {
@@ -168,7 +179,7 @@ func TestSettingsOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, after := 0, 0
-	for _, e := range judged(t, 0).Series {
+	for _, e := range judged(t).Series {
 		before += e.Spill
 	}
 	for _, e := range r.Series {
