@@ -180,7 +180,7 @@ func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, er
 		return nil, err
 	}
 	most := busiest(1, g.Heads[0]/g.Groups[0], g.Ranks[0])
-	exact := func(n int) float64 { return 1e9 * r.seconds(most, n) }
+	exact := func(n int) float64 { return float64(1e9 * r.seconds(most, n)) } // may be inlined
 	first, last := g.Contexts[0], g.Contexts[len(g.Contexts)-1]
 	l := &AttentionLine{SlopeNS: (exact(last) - exact(first)) / float64(last-first)}
 	l.InterceptNS = exact(first) - float64(l.SlopeNS*float64(first))
