@@ -1,4 +1,3 @@
-// Package lines reads the lines of traces and command logs.
 package lines
 
 import (
