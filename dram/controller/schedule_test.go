@@ -269,6 +269,31 @@ func TestAgeBound(t *testing.T) {
 	}
 }
 
+// TestOldRequestsOfTwoBanks: rows of two banks are hit all the time, and each has a request for
+// another row. Neither waits longer than the bound, and for the other.
+func TestOldRequestsOfTwoBanks(t *testing.T) {
+	s := setup(t, "default")
+	s.Policy.RowHitLimit, s.Policy.AgeBound = 1<<30, 1000
+	banks := []uint64{0, nextGroup}
+	var requests []Request
+	for i := range uint64(1500) {
+		requests = append(requests, Request{Clock: int64(3 * i), Address: banks[i%2] + i/2%128*nextColumn})
+		if i == 20 || i == 21 {
+			requests = append(requests, Request{Clock: int64(3 * i), Address: banks[i%2] + 7*nextRow})
+		}
+	}
+	stats, records := replayLog(t, s, requests)
+	if limit := int64(1000 + 2*(22+22+26) + 100); stats.Latency.Max() > limit {
+		t.Errorf("a read waits %d clocks, bound %d", stats.Latency.Max(), limit)
+	}
+	for _, r := range records {
+		if r.Command == dram.PRE && r.Clock < 60+1000 {
+			t.Errorf("a row closes at clock %d, before a request is older than the bound", r.Clock)
+			break
+		}
+	}
+}
+
 // TestRefreshOfAnOldRequest: an old request whose rank must refresh holds up no
 // other rank: its reads go on.
 func TestRefreshOfAnOldRequest(t *testing.T) {
@@ -295,6 +320,16 @@ func TestRefreshOfAnOldRequest(t *testing.T) {
 				}
 				last = r.Clock
 			}
+		}
+	}
+}
+
+// TestOld: a request is old once it is older than the bound, and not at that age.
+func TestOld(t *testing.T) {
+	c := &controller{ageBound: 1000}
+	for now, want := range map[int64]bool{8: false, 7 + 1000: false, 8 + 1000: true} {
+		if c.now = now; c.old(&entry{accepted: 7}) != want {
+			t.Errorf("age %d of 1,000: old is %v", now-7, !want)
 		}
 	}
 }
