@@ -277,10 +277,14 @@ func (s *Scheduler) adapt() {
 // emitted for every request that got the first token after a prompt, or its last token,
 // with the number of tokens that the request has now.
 func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
-	kept := s.decoding[:0]
-	for _, d := range s.decoding {
+	kept := 0
+	for i := range s.decoding {
+		d := &s.decoding[i]
 		if d.Last > s.batch.Step {
-			kept = append(kept, d)
+			if kept < i { // in most iterations none ended, and none moves
+				s.decoding[kept] = *d
+			}
+			kept++
 			continue
 		}
 		s.keepPrefix(d.Request, &s.holds[d.Request], KVTokens(&s.requests[d.Request]))
@@ -289,7 +293,7 @@ func (s *Scheduler) Complete(emitted func(request int32, tokens int)) {
 		s.dealt = -1
 		emitted(d.Request, s.requests[d.Request].Output)
 	}
-	s.decoding = kept
+	s.decoding = s.decoding[:kept]
 	if len(s.chunked) == 0 {
 		return
 	}

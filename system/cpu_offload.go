@@ -242,7 +242,7 @@ func (e *cpuOffload) fill(f *flow, b *scheduler.Batch) (down, up units.Duration)
 		f.add(s, g, opHostAttention)
 	}
 	if len(f.it.Ops) == 0 { // nothing but moves
-		entry := f.enter(0, onGPU, 0, gpuUse{})
+		entry := f.enter(0, onGPU, 0, &gpuUse{})
 		f.it.Sub[0].Layers = append(f.it.Sub[0].Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(f.it.Ops))}, Count: 1})
 		f.it.Sub[0].Exit = 0
 	}

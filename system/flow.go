@@ -259,7 +259,7 @@ func (f *flow) add(s int, g *stage, kind uint8) {
 		return
 	}
 	it, sub := &f.it, &f.it.Sub[s]
-	entry := f.enter(s, onGPU, g.entry, g.gpuUse)
+	entry := f.enter(s, onGPU, g.entry, &g.gpuUse)
 	sub.Layers = append(sub.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})
 	for i := range g.layers {
 		first := int32(len(it.Ops))
@@ -307,8 +307,8 @@ func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.O
 
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
 // them the transfers that go on beside all layers: the iteration takes at least as long.
-func (f *flow) enter(s int, gpu int8, entry units.Duration, use gpuUse) int32 {
-	f.uses[s] = use
+func (f *flow) enter(s int, gpu int8, entry units.Duration, use *gpuUse) int32 {
+	f.uses[s] = *use
 	o, first := f.it.Add(gpu, entry)
 	o.Kind, o.Group, o.Flags = opEntry, int16(s), dataflow.NextLayer
 	for _, h := range f.hidden {

@@ -56,7 +56,7 @@ func (c *iterationCosts) fill(f *flow) {
 		if !sub.active {
 			continue
 		}
-		entry := f.enter(s, onGPUs, sub.entry+sub.chooses, sub.use)
+		entry := f.enter(s, onGPUs, sub.entry+sub.chooses, &sub.use)
 		it.Ops[entry].Group = int16(s * len(sub.groups))
 		layers := &it.Sub[s]
 		layers.Layers = append(layers.Layers, dataflow.Layers{Range: dataflow.Range{From: entry, To: int32(len(it.Ops))}, Count: 1})

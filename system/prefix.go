@@ -119,20 +119,19 @@ func (d *devices) packPrefix(f *fetch) {
 	f.up = transferTime(d.link, f.bytes)
 }
 
-// prefixes returns what the prompts of a sub-batch fetch, and the vectors of those that attend over prefixes at home.
-func (d *devices) prefixes(sub *scheduler.SubBatch) (f fetch, v vectors) {
+// prefixes adds what the prompts of a sub-batch fetch, and the vectors of those that attend over prefixes at home.
+func (d *devices) prefixes(sub *scheduler.SubBatch, f *fetch, v *vectors) {
 	for i := range sub.Prefill {
 		switch c := &sub.Prefill[i]; {
 		case d.scores(c):
 			asked := d.asked(c)
 			v.add(&asked)
 		case c.Prefix > 0 && c.Finished == c.Prefix:
-			d.fetch(&f, c.Prefix)
+			d.fetch(f, c.Prefix)
 			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
 		}
 	}
-	d.packPrefix(&f)
-	return f, v
+	d.packPrefix(f)
 }
 
 // fetch adds the transfers of prefixes to the GPUs, and returns what their attention waits for. Those of one rankset go up when

@@ -108,7 +108,7 @@ func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	e.reset()
 	e.transfers(b)
 	g := e.stage(sub, e.attend(sub, b.Step))
-	entry := e.enter(0, onAllGPUs, g.entry, g.gpuUse)
+	entry := e.enter(0, onAllGPUs, g.entry, &g.gpuUse)
 	first, from := int32(len(it.Ops)), int32(len(it.After))
 	for q, took := range e.ranks {
 		if took > 0 {
@@ -145,7 +145,9 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 			e.loadCopied(&prompts, c)
 		}
 	}
-	prefix, own := e.prefixes(sub)
+	var prefix fetch
+	var own vectors
+	e.prefixes(sub, &prefix, &own)
 	own.take(len(sub.Decode)*e.heads, len(sub.Decode)*e.heads*e.channels)
 	traffic := e.moves(int(own.heads)/e.heads, &own)
 	down, up, channel := traffic.down.held(), traffic.up+prefix.up, traffic.down.data+traffic.upBus+prefix.data
