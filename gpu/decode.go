@@ -144,6 +144,13 @@ func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	if h.group() > 1 && h.KV > 1 && b.Requests > 1 {
 		c.Overhead += d.GroupOverhead.Seconds()
 	}
+	s.blocks(c, items, parts, longest, rowBytes, kvBytes)
+}
+
+// blocks adds what thread blocks take that read contexts of KV heads, items of them with so many bytes in all and rowBytes
+// a token, in so many parts each. Arithmetic and memory traffic of c are known.
+func (s *Spec) blocks(c *Cost, items, parts, longest, rowBytes, kvBytes float64) {
+	d := &s.kernels().Decode
 	slots := float64(s.SMs * d.BlocksPerSM)
 	waves := items * parts / slots
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())

@@ -215,6 +215,8 @@ type Cache struct {
 	Transferred int64 `json:"prefix_transfer_bytes"`
 	// Offloaded is those of blocks that made way on the GPUs and went to the host.
 	Offloaded int64 `json:"offloaded_bytes"`
+	// Spared is tokens of the contexts of decode steps that were not read again, since one reading served several requests.
+	Spared int64 `json:"spared_tokens"`
 }
 
 // MarshalJSON writes plain numbers of bytes, where units.Bytes alone would

@@ -84,6 +84,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("prefix cache", "%s of %s prompt tokens found (%s), %s at the peak, %s blocks evicted, %s brought to the GPUs", grouped(float64(c.HitTokens), 0),
 			grouped(float64(c.HitTokens+c.MissTokens), 0), percent(c.HitRate), binary(units.Bytes(c.Peak)), grouped(float64(c.EvictedBlocks), 0), binary(units.Bytes(c.Transferred)))
 	}
+	if n := s.Cache.Spared; n > 0 {
+		row("group reads", "%s tokens of contexts read for several requests at once and not again", grouped(float64(n), 0))
+	}
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
 	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
 		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))

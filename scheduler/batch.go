@@ -38,6 +38,8 @@ type Chunk struct {
 type SubBatch struct {
 	Decode  []Decoding
 	Prefill []Chunk
+	// Shared is what a cache of prefixes has for several of Decode, first what spares most: see Scheduler.GroupPrefixes.
+	Shared []Shared
 	// Host is the decoding requests whose attention the host's CPUs compute. Those of
 	// Decode are on the GPUs. Only Offload fills Host.
 	Host []Decoding
@@ -77,6 +79,8 @@ type Batch struct {
 	// Pauses is the decoding requests that stop to take part in iterations, or take
 	// part again, from this iteration on. They are in the order of these events.
 	Pauses []Pause
+	// Grouped changes where SubBatch.Shared does.
+	Grouped int64
 	// Moves is the keys and values that swap between GPUs and host in the iteration.
 	Moves Moves
 }

@@ -1,6 +1,9 @@
 package scheduler
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // follow counts a user of each block that a reservation uses. It returns an error where one is gone, or is not where it
 // should be.
@@ -64,6 +67,33 @@ func (l *Ledger) checkBlocks(users []int32) error {
 	}
 	if hosted != c.hosted || hosted > c.hostMost {
 		return fmt.Errorf("the host has %d blocks, counted are %d of %d", hosted, c.hosted, c.hostMost)
+	}
+	return nil
+}
+
+// checkGroups returns an error where stretches are not the blocks that the same decoding requests of a sub-batch use, several of them.
+func (c *cache) checkGroups(sub *SubBatch, holds []Reservation) error {
+	users := map[int32][]int32{} // by block: places
+	for i, d := range sub.Decode {
+		for at := holds[d.Request].last; at > 0; at = c.blocks[at].before {
+			users[at] = append(users[at], int32(i))
+		}
+	}
+	want, got := map[string]int{}, map[string]int{}
+	for _, by := range users {
+		if len(by) > 1 {
+			want[fmt.Sprint(by)] += c.tokens
+		}
+	}
+	for i := range sub.Shared {
+		x := &sub.Shared[i]
+		got[fmt.Sprint(x.Requests)] += x.Tokens
+		if i > 0 && x.Spared() > sub.Shared[i-1].Spared() {
+			return fmt.Errorf("stretch %d of shared blocks spares %d tokens, the one before %d", i, x.Spared(), sub.Shared[i-1].Spared())
+		}
+	}
+	if !maps.Equal(got, want) || len(got) != len(sub.Shared) {
+		return fmt.Errorf("decoding requests share tokens %v, their blocks have %v", got, want)
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ type CacheSpec struct {
 	// HostCapacity is the host's memory, of the node, for blocks that make way on the GPUs. They come back over PCIe where a prompt
 	// begins with them.
 	HostCapacity units.Bytes `toml:"host_capacity"`
+	// GroupReads has GPUs read what several decoding requests of a batch share once for all of them, where that is faster.
+	GroupReads bool `toml:"group_reads"`
 	// PrefixAttention is where a prompt attends over a prefix that is in the DIMMs: "gpu" brings its keys and values up over
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
@@ -44,6 +46,7 @@ prefix = false           # off, as in the paper: nothing outlives a request; TTF
 block = 512              # Mooncake's hashes name so many tokens, a unit of a rank holds as many at a head dimension of 128; hits
 capacity = "1024TiB"     # our choice: more than a node has, so that memory is the only bound; hits
 host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
+group_reads = true       # as vLLM's and FlashInfer's cascade attention, where it is faster; TBT of requests that share long prefixes
 prefix_attention = "gpu" # our choice, faster but for prompts of few new tokens; "dimm" moves no keys and values; TTFT
 placement = "prefix"     # our choice: most hits; "balance" and "copy" have a prefix once for each offset, and spread it; the busiest rankset
 `

@@ -1,6 +1,9 @@
 package scheduler
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // CheckMemory returns an error where a rank has more units in use than its capacity,
 // or where the activations and prompts' KV exceed what is free on the GPUs.
@@ -45,7 +48,12 @@ func (s *Scheduler) checkCache() error {
 	if err != nil {
 		return err
 	}
-	return s.ledger.checkBlocks(users)
+	for i := range s.batch.Sub {
+		if s.groups != nil {
+			err = errors.Join(err, c.checkGroups(&s.batch.Sub[i], s.holds))
+		}
+	}
+	return errors.Join(err, s.ledger.checkBlocks(users))
 }
 
 // held returns the tokens whose keys and values stay on the GPUs, from scratch; windows keeps

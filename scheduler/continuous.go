@@ -10,6 +10,7 @@ func (s *Scheduler) prefillFirst() {
 			b.Sub[i].Decode = b.Sub[i].Decode[:0]
 		}
 		s.dealt, s.single = -1, false
+		s.regroup()
 		s.fill()
 		if s.streak.next(len(b.Sub[0].Prefill) > 0, len(s.decoding)) {
 			return

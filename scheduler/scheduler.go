@@ -86,8 +86,9 @@ type Scheduler struct {
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch
 	share    sharer
-	dealt    int64 // iteration in which the decoding requests were dealt; -1: deal again
-	single   bool  // the iterations since then run as a single batch
+	dealt    int64   // iteration in which the decoding requests were dealt; -1: deal again
+	single   bool    // the iterations since then run as a single batch
+	groups   *groups // nil: not asked for
 	chunked  []waiting
 	gone     []Preemption
 
@@ -165,6 +166,7 @@ func (s *Scheduler) Next() *Batch {
 		s.subBatches()
 	}
 	s.ledger.swaps(&s.batch)
+	s.group()
 	return &s.batch
 }
 
@@ -224,6 +226,7 @@ func (s *Scheduler) nextStep() bool {
 func (s *Scheduler) deal() {
 	b := &s.batch
 	s.dealt, s.single = b.Step, false
+	s.regroup()
 	for i := range b.Sub {
 		b.Sub[i].Decode = b.Sub[i].Decode[:0]
 	}
@@ -262,6 +265,7 @@ func (s *Scheduler) adapt() {
 	pim1 := s.predictor.PIM(second, b.Step, first.PrefillTokens())
 	decode, prompts := len(first.Decode), len(first.Prefill)
 	b.merge()
+	s.regroup()
 	gpu, pim := s.predictor.GPU(first, b.Step), s.predictor.PIM(first, b.Step, 0)
 	if gpu+pim < max(gpu0+gpu1, gpu0+pim0, gpu1+pim1) {
 		s.single = true

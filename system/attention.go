@@ -19,6 +19,7 @@ type attends struct {
 	heads   int   // KV heads
 	counted tally
 	fetched units.Bytes // keys and values of prefixes that a cache had and the GPUs got
+	spared  int64       // tokens of the contexts of steps that were not read again, since they were read for a group
 	// Scratch.
 	requests []policy.Request
 	home     []*policy.Class

@@ -54,7 +54,11 @@ func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *check
 	cfg := n.cfg
 	e := &gpuOnly{gpuSide: newGPUSide(cfg), tier: n.tier()}
 	e.flow = newFlow(&e.gpuSide, e.tier.beside("", onDevice), o, check)
-	return assembly{n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream), e}
+	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
+	if cfg.Cache.Prefix && cfg.Cache.GroupReads {
+		s.GroupPrefixes()
+	}
+	return assembly{s, e}
 }
 
 // batchingPolicy returns a policy of continuous batching by its name.
@@ -123,7 +127,11 @@ func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	e.tier.swap(&e.flow, &b.Moves)
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
+		e.group(&b.Sub[s], b)
 		g := e.stageRuns(&b.Sub[s])
+		if len(e.grouping.groups) > 0 && e.grouping.used {
+			e.spared += e.grouping.spared
+		}
 		e.add(s, g, opAttention)
 	}
 	return e.flow.run(start)

@@ -76,6 +76,7 @@ type gpuSide struct {
 	decoding []decoding
 	attended []attended
 	staged   stage
+	grouping grouping
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
 }
@@ -208,19 +209,34 @@ func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) 
 	for i := range sub.Prefill {
 		prefill = prefill.plus(d.promptAttention(&a, &sub.Prefill[i], run))
 	}
+	if len(d.grouping.groups) > 0 {
+		decoded, all = d.groupedAttention(a, prefill, decode, sub.Tokens())
+	} else {
+		decoded, all = d.decoded(&a, prefill, decode, sub.Tokens())
+	}
+	return prefill, decoded, all
+}
+
+// decoded returns what decoding requests take behind prompts that take so much, and both together.
+func (d *gpuSide) decoded(a *gpu.Attention, prefill kernelSum, decode *decoding, tokens int) (decoded, all kernelSum) {
 	for i := range decode.batches {
 		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
 	}
 	if decode.beside.Seconds > 0 {
 		decoded = decoded.plus(sumOf(decode.beside))
 	}
-	all = prefill.plus(decoded)
+	return decoded, mixed(a, prefill, decoded, tokens)
+}
+
+// mixed returns attention of prompts and of decoding requests of a batch of tokens together.
+func mixed(a *gpu.Attention, prefill, decoded kernelSum, tokens int) kernelSum {
+	all := prefill.plus(decoded)
 	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
-		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
+		all.Work = a.Total(prefill.Work, decoded.Work, tokens)
 		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
 	}
-	return prefill, decoded, all
+	return all
 }
 
 // promptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.

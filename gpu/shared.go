@@ -1,0 +1,72 @@
+package gpu
+
+// Shared is keys and values over which all of some decoding requests attend: Tokens of each KV head.
+type Shared struct{ Requests, Tokens int }
+
+// SharedAttentionCost returns attention of a decode step over keys and values that groups of requests share, in one layer on one
+// GPU. One kernel reads those of each group once, with the query heads of all its requests as rows of its tiles, so that
+// arithmetic may bind (Hydragen, Juravsky et al. 2024, https://arxiv.org/abs/2402.05099; FlashInfer's cascade attention, Ye et al.,
+// MLSys 2025, https://arxiv.org/abs/2501.01005). Its outputs are partial: MergeParts joins them with those over the rest. Groups
+// of one take what DecodeAttentionCost has. In AttAcc's model each group has its own waves of blocks.
+func (s *Spec) SharedAttentionCost(groups []Shared, h Heads) (c Cost) {
+	d := &s.kernels().Decode
+	if d.Model == AttentionAttAcc {
+		return s.attAccShared(groups, h)
+	}
+	requests, tokens, attended, most, longest := 0, 0, 0, 0, 0
+	for _, g := range groups {
+		requests, tokens, attended = requests+g.Requests, tokens+g.Tokens, attended+g.Requests*g.Tokens
+		most, longest = max(most, g.Requests), max(longest, g.Tokens)
+	}
+	if tokens == 0 {
+		return c
+	}
+	dim, items, rowBytes := float64(h.Dim), float64(len(groups))*float64(h.KV), h.kvBytes()
+	qBytes, kvBytes := float64(elementBytes(2*dim, h.ElementBits)*float64(requests)*float64(h.Query)), float64(rowBytes*float64(tokens)*float64(h.KV))
+	c = Cost{FLOPs: 4 * dim * float64(h.Query) * float64(attended), Bytes: kvBytes + qBytes, Overhead: d.Overhead.Seconds()}
+	parts := d.parts(s.SMs, items, float64(tokens)/float64(len(groups)), most*h.group())
+	rows := d.QueryRows
+	if parts == 1 {
+		rows = d.UnsplitRows
+	}
+	padded := 0 // rows of a KV head, for each token that they attend to
+	for _, g := range groups {
+		padded += ceilDiv(g.Requests*h.group(), rows) * rows * g.Tokens
+	}
+	c.Executed = 4 * dim * float64(padded) * float64(h.KV)
+	c.Compute = max(c.Executed/(d.Compute*s.peak(h.ElementBits)), s.converts(float64(attended), h))
+	c.Memory = c.Bytes / (d.Memory * float64(s.MemoryBandwidth))
+	if most*h.group() > 1 && h.KV > 1 && requests > 1 {
+		c.Overhead += d.GroupOverhead.Seconds()
+	}
+	s.blocks(&c, items, parts, float64(longest), rowBytes, kvBytes)
+	return c.combine(d.Ridge)
+}
+
+// attAccShared is SharedAttentionCost in AttAcc's model.
+func (s *Spec) attAccShared(groups []Shared, h Heads) (sum Cost) {
+	query := h.Query
+	for _, g := range groups {
+		h.Query = g.Requests * query
+		c := s.DecodeAttentionCost(UniformBatch(1, g.Tokens), h)
+		sum.FLOPs, sum.Executed, sum.Bytes = sum.FLOPs+c.FLOPs, sum.Executed+c.Executed, sum.Bytes+c.Bytes
+		sum.Compute, sum.Memory, sum.Seconds = sum.Compute+c.Compute, sum.Memory+c.Memory, sum.Seconds+c.Seconds
+	}
+	return sum
+}
+
+// SharedCost is SharedAttentionCost for all KV heads of the model.
+func (c *ModelCost) SharedCost(groups []Shared) Cost {
+	return c.spec.SharedAttentionCost(groups, c.heads)
+}
+
+// Kernel returns what a kernel of attention takes by itself.
+func (c *ModelCost) Kernel(cost Cost) Work { return c.waits(c.spec.work(cost)) }
+
+// Shared returns what a kernel of SharedCost adds.
+func (a *Attention) Shared(cost Cost) Work {
+	if a.cost.together() {
+		a.join(cost)
+	}
+	return a.cost.Kernel(cost)
+}

@@ -1,0 +1,88 @@
+package gpu
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestSharedByHand: 20 requests of Llama-3-70B on one of four A100s share 8,192 tokens: 16 query heads and 2 of keys and values, so
+// that 160 rows fill 10 tiles, and 64 blocks read each KV head. Arithmetic binds.
+func TestSharedByHand(t *testing.T) {
+	s := loadPreset(t, "a100-sxm-80gb")
+	s.Decode.Ridge = 0
+	h := Heads{Query: 16, KV: 2, Dim: 128, ElementBits: 16}
+	c := s.SharedAttentionCost([]Shared{{20, 8192}}, h)
+	compute, memory := 4*128*160*2*8192/(0.4319*312e12), (8192*2*512+20*16*512)/(0.9587*2.039e12)
+	waves := 2 * 64 / 216.
+	overhead := 9.547e-6 + 5.795e-6 + waves*6.65e-6 + waves*10.36e-9 + 4.014e-6 + 64*167.7e-9
+	if !near(c.Compute, compute) || !near(c.Memory, memory) || !near(c.Overhead, overhead) || !near(c.Seconds, overhead+compute) || !near(c.Latency, 128*512/22.82e9) {
+		t.Errorf("%+v, want %g s of arithmetic, %g of traffic and %g of overhead", c, compute, memory, overhead)
+	}
+	if c.Bytes != 8192*2*512+20*16*512 || c.FLOPs != 4*128*16*20*8192 || c.Executed != 4*128*160*2*8192 {
+		t.Errorf("%+v", c)
+	}
+	// Two requests of 3,000 other tokens in the same kernel: two groups of 10 tiles and 1.
+	c = s.SharedAttentionCost([]Shared{{20, 8192}, {2, 3000}}, h)
+	if want := 4. * 128 * 2 * (160*8192 + 16*3000); c.Executed != want || c.Bytes != (8192+3000)*2*512+22*16*512 || !near(c.Compute, want/(0.4319*312e12)) {
+		t.Errorf("%+v, want %g operations", c, want)
+	}
+	// AttAcc's model: of 7 requests' 112 blocks 108 are the first wave.
+	s = loadPreset(t, "a100-paper")
+	block := s.attAccBlock(&s.Decode.Efficiency, 1, 4096, Heads{Query: 7 * 16, KV: 2, Dim: 128, ElementBits: 16})
+	if c := s.SharedAttentionCost([]Shared{{7, 4096}}, h); !near(c.Seconds, 2*(block.Compute+block.Memory)) {
+		t.Errorf("%+v, want two waves of %+v", c, block)
+	}
+}
+
+// TestSharedLaws: groups of one are a batch of as many contexts, to the bit. One reading takes no more traffic than one for each
+// request, and no more arithmetic where tiles are as large whether contexts are split or not. More requests take no less time, but in AttAcc's model.
+func TestSharedLaws(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		h := drawHeads(t)
+		if rapid.Bool().Draw(t, "narrow") {
+			h.KVBits, h.KVScaleBytes = 8, 4
+		}
+		groups, ones := make([]Shared, rapid.IntRange(1, 5).Draw(t, "groups")), []Shared{}
+		var apart, each DecodeBatch
+		for i := range groups {
+			g := &groups[i]
+			*g = Shared{size(t, "requests", 1, 64), size(t, "tokens", 1, 1<<16)}
+			ones = append(ones, Shared{1, g.Tokens})
+			apart.Add(g.Tokens)
+			for range g.Requests {
+				each.Add(g.Tokens)
+			}
+		}
+		attAcc := s.kernels().Decode.Model == AttentionAttAcc
+		oneTile := s.kernels().Decode.QueryRows == s.kernels().Decode.UnsplitRows
+		if attAcc {
+			groups, ones, apart = groups[:1], ones[:1], UniformBatch(1, groups[0].Tokens)
+		}
+		if got, want := s.SharedAttentionCost(ones, h), s.DecodeAttentionCost(apart, h); got.Seconds != want.Seconds || got.Bytes != want.Bytes || !attAcc && got != want {
+			t.Fatalf("groups of one %+v\nas contexts %+v", got, want)
+		}
+		c := s.SharedAttentionCost(groups, h)
+		if attAcc {
+			each = UniformBatch(groups[0].Requests, groups[0].Tokens)
+		}
+		if separate := s.DecodeAttentionCost(each, h); c.Bytes > separate.Bytes || oneTile && c.Executed > separate.Executed || !near(c.FLOPs, separate.FLOPs) {
+			t.Fatalf("groups %v %+v\neach request %+v", groups, c, separate)
+		}
+		if attAcc { // blocks of one wave divide the reading
+			return
+		}
+		groups[0].Requests = max(groups[0].Requests, 2) // A100's kernel splits no contexts of single rows
+		c = s.SharedAttentionCost(groups, h)
+		more := slices.Clone(groups)
+		more[0].Requests += size(t, "more requests", 1, 64)
+		if m := s.SharedAttentionCost(more, h); m.Seconds < c.Seconds*(1-1e-9) {
+			t.Fatalf("groups %v take %g s, %v only %g s", groups, c.Seconds, more, m.Seconds)
+		}
+	})
+	s := loadPreset(t, "a100-sxm-80gb")
+	if c := s.SharedAttentionCost(nil, Heads{Query: 8, KV: 1, Dim: 128, ElementBits: 16}); c != (Cost{}) {
+		t.Errorf("nothing is shared: %+v", c)
+	}
+}

@@ -1,0 +1,94 @@
+package system
+
+import (
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// grouping is how the GPUs decode requests whose contexts begin with the same blocks of a cache of prefixes: one kernel reads
+// stretches of these blocks, each once for all of its requests, another one the rest of each context, and a third joins outputs.
+type grouping struct {
+	of     int64           // Batch.Grouped of the batches that this is for
+	groups []gpu.Shared    // stretches that are read once, none where that takes longer
+	within []int           // by place in SubBatch.Decode: tokens of its context that they have
+	rest   gpu.DecodeBatch // what is left of all contexts in a step
+	kernel gpu.Cost        // of the stretches
+	merge  gpu.Work
+	spared int64 // tokens of contexts that a step does not read again
+	used   bool  // in the layer that was costed last
+}
+
+// group has attention of a sub-batch that decodes read shared stretches once where that is faster: stageRuns decides by the
+// layer's whole attention.
+func (d *gpuSide) group(sub *scheduler.SubBatch, b *scheduler.Batch) {
+	g := &d.grouping
+	if g.of != b.Grouped {
+		g.of = b.Grouped
+		d.chooseGroups(sub, b.Step)
+	}
+	if len(g.groups) > 0 {
+		d.setRest(sub.Decode, b.Step)
+	}
+}
+
+// chooseGroups takes the stretches that spare most, as many of them as make decode attention shortest.
+func (d *gpuSide) chooseGroups(sub *scheduler.SubBatch, step int64) {
+	g := &d.grouping
+	g.groups, g.spared = g.groups[:0], 0
+	g.within = append(g.within[:0], make([]int, len(sub.Decode))...)
+	if len(sub.Shared) == 0 {
+		return
+	}
+	d.setRest(sub.Decode, step)
+	shortest, take, spared := d.gpu.DecodeBatch(g.rest).Seconds, 0, int64(0)
+	requests, parts := 0, 0
+	for i := range sub.Shared {
+		x := &sub.Shared[i]
+		g.groups = append(g.groups, gpu.Shared{Requests: len(x.Requests), Tokens: x.Tokens})
+		spared += int64(x.Spared())
+		for _, at := range x.Requests {
+			if g.within[at] == 0 {
+				requests, parts = requests+1, parts+1 // the rest of its context
+			}
+			g.within[at] += x.Tokens
+			parts++
+		}
+		d.setRest(sub.Decode, step)
+		kernel, merge := d.gpu.SharedCost(g.groups), d.gpu.MergeParts(requests, parts)
+		if took := d.gpu.DecodeBatch(g.rest).Seconds + d.gpu.Kernel(kernel).Seconds + merge.Seconds; took < shortest {
+			shortest, take = took, i+1
+			g.kernel, g.merge, g.spared = kernel, merge, spared
+		}
+	}
+	g.groups = g.groups[:take]
+	for i := range sub.Shared[take:] {
+		x := &sub.Shared[take+i]
+		for _, at := range x.Requests {
+			g.within[at] -= x.Tokens
+		}
+	}
+}
+
+// setRest sets what groups leave of the contexts in a step.
+func (d *gpuSide) setRest(requests []scheduler.Decoding, step int64) {
+	g := &d.grouping
+	tokens, longest := 0, 0
+	for i := range requests {
+		n := requests[i].Context(step) - g.within[i]
+		tokens, longest = tokens+n, max(longest, n)
+	}
+	g.rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: d.model.KVHeads}
+}
+
+// groupedAttention is attention behind prompts, with stretches read once where that takes less.
+func (d *gpuSide) groupedAttention(a gpu.Attention, prefill kernelSum, decode *decoding, tokens int) (decoded, all kernelSum) {
+	g, once := &d.grouping, a
+	decoded, all = d.decoded(&a, prefill, decode, tokens)
+	grouped := sumOf(once.Decoding(g.rest)).plus(sumOf(once.Shared(g.kernel)))
+	both := mixed(&once, prefill, grouped, tokens)
+	if g.used = both.time+sumOf(g.merge).time < all.time; g.used {
+		decode.merge = g.merge
+		return grouped, both
+	}
+	return decoded, all
+}

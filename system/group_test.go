@@ -1,0 +1,156 @@
+package system
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// alike returns requests that come at once and begin with so many same blocks; each has as many of its own.
+func alike(requests, same, own, output int) []traces.Request {
+	all := make([]traces.Request, requests)
+	for i := range all {
+		r := &all[i]
+		*r = traces.Request{ID: i, Input: (same+own)*traces.BlockTokens + 8*i + 1, Output: output}
+		for b := range same {
+			r.Hashes = append(r.Hashes, uint64(b))
+		}
+		for b := range own + 1 {
+			r.Hashes = append(r.Hashes, uint64(1000*(i+1)+b))
+		}
+	}
+	return all
+}
+
+// TestGroupReads: 12 requests that share 8,192 of some 9,217 tokens. An iteration in which all decode takes, in each layer, one kernel
+// over the 8,192 tokens for all of them, one over 1,024 tokens and more of each, and a merge, in place of one over all contexts.
+func TestGroupReads(t *testing.T) {
+	const requests, shared, layers = 12, 8192, 32
+	took := map[bool][]units.Duration{}
+	for _, grouped := range []bool{false, true} {
+		cfg := onceIn(t, "gpu-only", fmt.Sprint("cache.group_reads=", grouped), "gpu.power.throttle=0")
+		r, err := mustNode(t, cfg).Run(context.Background(), coming(t, cfg, alike(requests, shared/512, 2, 4)), Options{Check: true, Iterations: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range r.Iterations {
+			if x.Decoding == requests {
+				took[grouped] = append(took[grouped], x.End-x.Start)
+			}
+		}
+		if want := int64(3 * (requests - 1) * shared); len(took[grouped]) != 3 || grouped && r.cache.Spared != want || !grouped && r.cache.Spared != 0 {
+			t.Errorf("group reads %v: %d iterations, %d tokens spared, want %d", grouped, len(took[grouped]), r.cache.Spared, want)
+		}
+	}
+	cfg := onceIn(t, "gpu-only")
+	cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+	merge := sumOf(cost.MergeParts(requests, 2*requests)).time
+	once := sumOf(cost.Kernel(cfg.GPU.SharedAttentionCost([]gpu.Shared{{Requests: requests, Tokens: shared}}, gpu.Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}))).time
+	for step := range 3 {
+		var all, rest gpu.DecodeBatch
+		for i := range requests {
+			all.Add(shared + 1024 + 8*i + 2 + step)
+			rest.Add(1024 + 8*i + 2 + step)
+		}
+		want := layers * (sumOf(cost.DecodeBatch(all)).time - sumOf(cost.DecodeBatch(rest)).time - once - merge)
+		if got := took[false][step] - took[true][step]; got != want || want < 0 {
+			t.Errorf("step %d: %v less, want %v", step, got, want)
+		}
+	}
+}
+
+// TestGroupOfOne: where no two requests share anything, or too little, group reads change no time.
+func TestGroupOfOne(t *testing.T) {
+	for _, requests := range [][]traces.Request{alike(1, 16, 2, 5), alike(12, 0, 3, 5), alike(2, 1, 16, 5), apart(alike(4, 16, 2, 5))} {
+		var got [2]string
+		each := onceIn(t, "gpu-only", "cache.group_reads=false")
+		for i, cfg := range []*configs.Config{each, onceIn(t, "gpu-only")} {
+			r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
+			if got[i] = text(t, each, r); r.cache.Spared > 0 {
+				t.Errorf("%d requests: %d tokens spared", len(requests), r.cache.Spared)
+			}
+		}
+		if got[0] != got[1] {
+			t.Errorf("each by itself\n%s\nin groups\n%s", got[0], got[1])
+		}
+	}
+}
+
+// drawSharing draws decoding requests of a sub-batch, the tree of what they share, and prompts.
+func drawSharing(t *rapid.T) *scheduler.SubBatch {
+	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, rapid.IntRange(2, 40).Draw(t, "requests"))}
+	least := make([]int, len(sub.Decode))
+	var split func(from, to int)
+	split = func(from, to int) { // requests from to to-1 share a stretch, and parts of them further ones
+		if to-from < 2 || rapid.IntRange(0, 3).Draw(t, "leaf") == 0 {
+			return
+		}
+		x := scheduler.Shared{Tokens: 512 * rapid.IntRange(1, 30).Draw(t, "blocks")}
+		for i := from; i < to; i++ {
+			x.Requests = append(x.Requests, int32(i))
+			least[i] += x.Tokens
+		}
+		sub.Shared = append(sub.Shared, x)
+		middle := rapid.IntRange(from, to-1).Draw(t, "middle")
+		split(from, middle)
+		split(middle, to-1) // the last one ends here
+	}
+	split(0, len(sub.Decode))
+	for i := range sub.Decode {
+		sub.Decode[i].Base = int64(least[i] + rapid.IntRange(1, 9000).Draw(t, "own"))
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "prompts") {
+		sub.Prefill = append(sub.Prefill, scheduler.Chunk{Tokens: rapid.IntRange(1, 3000).Draw(t, "chunk"), Finished: rapid.IntRange(0, 9000).Draw(t, "finished")})
+	}
+	return sub
+}
+
+// TestGroupsTakeNoLonger: whatever requests share, prompts beside them and one launch of both or two, attention in groups and the whole
+// iteration take no longer than without, nor more energy. Stretches that are taken are some of those that spare most.
+func TestGroupsTakeNoLonger(t *testing.T) {
+	var used int
+	check := func(t *rapid.T) {
+		name := rapid.SampledFrom([]string{"a100-sxm-80gb", "a100-paper", "h100-sxm", "h200-sxm"}).Draw(t, "gpu")
+		cfg := onceIn(t, "gpu-only", "gpu.preset="+name, "run.model="+rapid.SampledFrom([]string{"llama-3-8b", "llama-2-7b"}).Draw(t, "model"))
+		if name != "a100-paper" { // whose model has no kernel for both
+			cfg.GPU.MixedAttention = rapid.SampledFrom([]gpu.MixedAttention{gpu.MixedApart, gpu.MixedTogether}).Draw(t, "mixed")
+		}
+		sub := drawSharing(t)
+		step := int64(rapid.IntRange(0, 200).Draw(t, "step"))
+		plain, grouped := newGPUSide(cfg), newGPUSide(cfg)
+		plain.decodeRuns(sub.Decode, step)
+		g := *plain.stageRuns(sub)
+		want := g.entry + g.exit + units.Duration(cfg.Model.Layers-1)*g.block + g.attention()
+		batch := &scheduler.Batch{Step: 0, Grouped: 1}
+		for _, batch.Step = range []int64{step, 0, step} { // stretches are chosen in one step, and used in others
+			grouped.decodeRuns(sub.Decode, batch.Step)
+			grouped.group(sub, batch)
+			o := grouped.stageRuns(sub)
+			got := o.entry + o.exit + units.Duration(cfg.Model.Layers-1)*o.block + o.attention()
+			if batch.Step == step && (got > want || o.joules.prefill+o.joules.decode > g.joules.prefill+g.joules.decode) {
+				t.Fatalf("%v and %+v in groups %+v, %v and %+v without", got, o.joules, grouped.grouping, want, g.joules)
+			}
+		}
+		x := &grouped.grouping
+		for i, s := range x.groups {
+			if s.Tokens != sub.Shared[i].Tokens || s.Requests != len(sub.Shared[i].Requests) {
+				t.Fatalf("groups %v of %+v", x.groups, sub.Shared)
+			}
+		}
+		if len(x.groups) > 0 && x.used {
+			used++
+		}
+	}
+	rapid.Check(t, check)
+	if used == 0 {
+		t.Error("groups were never used")
+	}
+}
