@@ -1,40 +1,6 @@
 package dram
 
-import (
-	"math/bits"
-
-	"github.com/l3sim/l3sim/input"
-)
-
-// PowerSpec is the supply voltage and the currents of one chip, in milliamperes
-// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters". All are 0 where no
-// data sheet publishes them.
-type PowerSpec struct {
-	VDD   float64 `toml:"VDD"`   // volts
-	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC
-	IDD2N float64 `toml:"IDD2N"` // all banks precharged, clock running
-	IDD3N float64 `toml:"IDD3N"` // banks active, clock running
-	IDD4R float64 `toml:"IDD4R"` // read bursts back to back
-	IDD4W float64 `toml:"IDD4W"` // write bursts back to back
-	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
-}
-
-// Check has the rules of the section [dram.power].
-func (p *PowerSpec) Check(c *input.Check) {
-	if *p == (PowerSpec{}) && c.OK() {
-		return // not known, and energy 0
-	}
-	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
-	current := func(key string, v, low float64) {
-		c.That(v >= low && v <= 1e5, key, v, "milliamperes, %v to 100000", low)
-	}
-	current("IDD0", p.IDD0, p.IDD2N)
-	current("IDD2N", p.IDD2N, 0)
-	current("IDD3N", p.IDD3N, p.IDD2N)
-	current("IDD4R", p.IDD4R, p.IDD2N)
-	current("IDD4W", p.IDD4W, p.IDD2N)
-	current("IDD5B", p.IDD5B, p.IDD2N)
-}
+import "math/bits"
 
 // Energy is what ranks drew, in joules.
 type Energy struct {
@@ -43,7 +9,7 @@ type Energy struct {
 	UnitReadJoules   float64 // what banks read for units beside them, as read bursts: an upper bound, see UnitReads
 	WriteJoules      float64 // write bursts, without the bus's termination
 	RefreshJoules    float64
-	BackgroundJoules float64 // standby, with a row open (IDD3N) or all closed (IDD2N)
+	BackgroundJoules float64 // standby, power-down and self-refresh, see Standby
 }
 
 // TotalJoules returns the sum of all parts.
@@ -70,10 +36,9 @@ func (e Energy) Plus(o Energy) Energy {
 
 // EnergyMeter counts the energy of commands, by the method of Micron's TN-40-07,
 // "Calculating Memory Power for DDR4 SDRAM": each command costs its current
-// above the standby that lasts meanwhile, times VDD and its duration; standby
-// is added for the whole time. All chips of a rank count. Power-down is not
-// modelled, nor the word-line supply VPP (about 7.5 mW a chip), nor
-// the termination of the data bus, which the board decides.
+// above the standby that lasts meanwhile, times VDD and its duration; standby, power-down or
+// self-refresh is added for the whole time. All chips of a rank count. The word-line supply VPP (about
+// 7.5 mW a chip) is not modelled, nor the termination of the data bus, which the board decides.
 //
 // All-bank commands count their banks: ACTA as one ACT a bank and MACA, apart from other reads, as one
 // read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
@@ -93,6 +58,7 @@ type rankStandby struct {
 	since  int64  // clock from which on they are not in active
 	until  int64  // clock at which the last auto-precharge begins
 	active int64  // clocks with a row open before since
+	low    lowPower
 }
 
 // NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
@@ -117,14 +83,29 @@ func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 		if cmd == RDA || cmd == WRA {
 			m.autoPrecharge(cmd, a, clock)
 		} else if action.Span == WholeChannel {
-			perPseudo := max(1, len(m.ranks)/m.table.PseudoChannels)
-			for r := int(a.Rank) / perPseudo * perPseudo; r < (int(a.Rank)/perPseudo+1)*perPseudo; r++ {
+			for r, end := m.spanned(action.Span, a); r < end; r++ {
 				m.close(r, m.allBanks(), clock)
 			}
 		} else {
 			m.close(int(a.Rank), m.banks(action.Span, a), clock)
 		}
+	default:
+		if cmd >= PDE && cmd <= SRX {
+			for r, end := m.spanned(action.Span, a); r < end; r++ {
+				m.ranks[r].power(cmd, clock)
+			}
+		}
 	}
+}
+
+// spanned returns the ranks that a command concerns, from first to before end.
+func (m *EnergyMeter) spanned(span Span, a Address) (first, end int) {
+	if span != WholeChannel {
+		return int(a.Rank), int(a.Rank) + 1
+	}
+	perPseudo := max(1, len(m.ranks)/m.table.PseudoChannels)
+	first = int(a.Rank) / perPseudo * perPseudo
+	return first, first + perPseudo
 }
 
 // banks returns the banks of a command in its rank.
@@ -186,19 +167,14 @@ func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 // Energy returns the energy of all commands until now and of standby until
 // clock end.
 func (m *EnergyMeter) Energy(end int64) Energy {
-	var active, total int64
-	for _, r := range m.ranks {
-		active += r.active
-		if r.open != 0 {
-			active += max(0, end-r.since)
-		} else { // an auto-precharge may begin after end
-			active -= max(0, min(r.until-end, r.until-r.since))
+	var standby StandbyClocks
+	for i := range m.ranks {
+		for state, steps := range m.Standby(i, end) {
+			standby[state] += steps
 		}
-		total += end
 	}
 	s, p := m.spec, &m.spec.Power
-	// Joules of one milliampere through all chips of a rank for one clock.
-	unit := p.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds()
+	unit := s.joules()
 	act := unit * (float64(p.IDD0*float64(s.TRC)) - float64(p.IDD3N*float64(s.TRAS)) - float64(p.IDD2N*float64(s.TRC-s.TRAS)))
 	read := unit * (p.IDD4R - p.IDD3N) * float64(s.BurstClocks())
 	write := unit * (p.IDD4W - p.IDD3N) * float64(s.BurstClocks())
@@ -225,14 +201,18 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 			}
 		}
 	}
-	steps := float64(m.table.StepsPerClock)
+	var background float64 // mA times steps
+	for state, steps := range standby {
+		mA, _ := p.Current(Standby(state))
+		background += float64(mA * float64(steps))
+	}
 	return Energy{
 		ActivateJoules:   max(0, act) * float64(acts),
 		ReadJoules:       max(0, read) * float64(reads),
 		UnitReadJoules:   max(0, read) * float64(unitReads),
 		WriteJoules:      max(0, write) * float64(writes),
 		RefreshJoules:    ref * refreshes,
-		BackgroundJoules: unit * (float64(p.IDD3N*float64(active)) + float64(p.IDD2N*float64(total-active))) / steps,
+		BackgroundJoules: unit * background / float64(m.table.StepsPerClock),
 	}
 }
 

@@ -119,6 +119,9 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	if stats.WrappedAddresses > 0 && !a.quiet {
 		fmt.Fprintf(a.stderr, "warning: %d addresses lie beyond the capacity of %#x bytes and were wrapped\n", stats.WrappedAddresses, mapping.Capacity())
 	}
+	if unknown := unknownCurrents(s); len(unknown) > 0 && !a.quiet {
+		fmt.Fprintf(a.stderr, "warning: no %s of %s: energy there counts as that of standby\n", strings.Join(unknown, ", "), s.Spec.Name)
+	}
 	out := newReplayResult(s, f.policy, stats, wall)
 	return a.print(f.json, out, out.writeText)
 }
@@ -237,6 +240,7 @@ type replayRank struct {
 	Turnarounds int64        `json:"turnarounds"`
 	Switches    int64        `json:"rank_switches"`
 	BusShare    float64      `json:"bus_utilization"`
+	Power       *replayPower `json:"power,omitempty"` // with power_down
 	Banks       []replayBank `json:"banks"`
 }
 
@@ -256,6 +260,9 @@ func newReplayRanks(s *controller.Setup, st *controller.Stats) []replayRank {
 			BusShare: float64(r.Reads+r.Writes) * float64(s.Spec.BurstClocks()) / end}
 		for _, b := range st.Banks[i*s.Spec.Banks():][:s.Spec.Banks()] {
 			k.Banks = append(k.Banks, replayBank{b.RowHits, b.Conflicts, float64(b.QueueClocks) / end})
+		}
+		if s.Policy.PowerDown != "off" {
+			k.Power = newReplayPower(s.Spec, &r)
 		}
 		list = append(list, k)
 	}
@@ -332,6 +339,7 @@ func (r *replayResult) writeLines(t io.Writer) {
 		}
 		fmt.Fprintf(t, "channel %d rank %d\tbus %.1f%%\tRD %d, WR %d, row hits %d, conflicts %d, turnarounds %d, rank switches %d\n",
 			k.Channel, k.Rank, 100*k.BusShare, k.Reads, k.Writes, hits, conflicts, k.Turnarounds, k.Switches)
+		k.Power.writeLine(t)
 	}
 	r.EnergyMJ.writeLine(t)
 }

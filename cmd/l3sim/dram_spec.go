@@ -150,7 +150,11 @@ func printPart(w io.Writer, s *dram.Spec) {
 		for _, c := range []struct {
 			name  string
 			value float64
-		}{{"IDD0", p.IDD0}, {"IDD2N", p.IDD2N}, {"IDD3N", p.IDD3N}, {"IDD4R", p.IDD4R}, {"IDD4W", p.IDD4W}, {"IDD5B", p.IDD5B}} {
+		}{{"IDD0", p.IDD0}, {"IDD2N", p.IDD2N}, {"IDD2P", p.IDD2P}, {"IDD3N", p.IDD3N}, {"IDD3P", p.IDD3P}, {"IDD4R", p.IDD4R}, {"IDD4W", p.IDD4W}, {"IDD5B", p.IDD5B}, {"IDD6", p.IDD6}} {
+			if c.value == 0 {
+				fmt.Fprintf(w, "%s\t-\tnot published: energy counts as that of standby\n", c.name)
+				continue
+			}
 			fmt.Fprintf(w, "%s\t%g\n", c.name, c.value)
 		}
 	}

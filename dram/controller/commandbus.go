@@ -13,11 +13,11 @@ func (c *controller) gate(cmd dram.Command, t int64) int64 {
 
 // simpleBuses reports whether the standard has one command bus and every command that the
 // controller gives takes one step and no second half; each clock has one step.
-func simpleBuses(s *dram.Standard) bool {
+func simpleBuses(s *dram.Standard, p *Policy) bool {
 	if len(s.Buses) > 1 || s.StepsPerClock > 1 {
 		return false
 	}
-	for _, cmd := range asked(s) {
+	for _, cmd := range asked(s, p) {
 		if a := s.Action(cmd); a.Steps > 1 || a.Second > 0 {
 			return false
 		}
@@ -27,13 +27,16 @@ func simpleBuses(s *dram.Standard) bool {
 
 // asked returns the commands that the controller gives, without those whose constraints are
 // another's (RDA, WRA).
-func asked(s *dram.Standard) []dram.Command {
+func asked(s *dram.Standard, p *Policy) []dram.Command {
 	list := []dram.Command{dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR}
 	for _, r := range s.Refreshes {
 		list = append(list, r.Command)
 	}
 	if sync, ok := s.DataClockCommand(); ok {
 		list = append(list, sync)
+	}
+	if p.PowerDown != "off" {
+		list = append(list, dram.PDE, dram.PDX, dram.SRE, dram.SRX)
 	}
 	return list
 }

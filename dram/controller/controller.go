@@ -93,6 +93,7 @@ type controller struct {
 	ranks     []rankNeeds
 	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
+	power     powerState
 	stats     Stats
 }
 
@@ -102,12 +103,12 @@ type controller struct {
 func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
-		state: dram.NewState(spec, ranks, asked(spec.Rules())...), energy: dram.NewEnergyMeter(spec, ranks),
+		state: dram.NewState(spec, ranks, asked(spec.Rules(), policy)...), energy: dram.NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), scheduler: findScheduler(policy.Scheduler), closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
 		freeChain: -1, lastServed: -1, steps: spec.Steps(1), ageBound: spec.Steps(policy.AgeBound), holdSteps: spec.Steps(spec.TCCDL),
-		simpleBus: simpleBuses(spec.Rules()), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
+		simpleBus: simpleBuses(spec.Rules(), policy), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
 		pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
 		openBanks:       make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
 	}
@@ -126,6 +127,8 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.ranks = make([]rankNeeds, ranks)
 	c.stats.Ranks, c.stats.Banks = make([]RankStats, ranks), make([]BankStats, ranks*spec.Banks())
 	c.refresh = newRefreshState(spec, policy, c.ranks)
+	c.power = newPowerState(spec, policy, ranks)
+	c.refresh.margin += c.power.wakes
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c
@@ -176,6 +179,7 @@ func (c *controller) result() *Stats {
 		c.stats.RowHits += c.stats.Banks[i].RowHits
 	}
 	c.stats.Energy = c.energy.Energy(c.endStep)
+	c.reportPower()
 	return &c.stats
 }
 
@@ -229,8 +233,13 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 			issued = true
 		}
 	}
+	if c.power.on && !issued && c.synced.age == forever {
+		issued, wake = c.wakeRanks(t)
+	}
 	if len(c.refresh.forced) > 0 && !issued {
-		issued, wake = c.forcedRefresh(t)
+		var forced int64
+		issued, forced = c.forcedRefresh(t)
+		wake = min(wake, forced)
 	}
 	for range c.commandBusCount {
 		if issued && c.simpleBus || t < c.ready || c.synced.age < forever {
@@ -244,6 +253,11 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 	if !issued && c.refresh.idleUnits {
 		var idle int64
 		issued, idle = c.idleRefresh(t)
+		wake = min(wake, idle)
+	}
+	if c.power.on && !issued {
+		var idle int64
+		issued, idle = c.sleepRanks(t)
 		wake = min(wake, idle)
 	}
 	if c.synced.age < forever {

@@ -302,7 +302,8 @@ func TestCancel(t *testing.T) {
 
 func TestPolicyErrors(t *testing.T) {
 	for _, set := range []string{"scheduler=fcfs", "page=ajar", "mapping=rochrababg", "mapping=rorochbabgco", "bank_queue=0", "drain_high=33",
-		"drain_low=32", "age_bound=99", "refresh_postpone=9", "tREFI=500", "power.VDD=0", "power.IDD4R=1", "refresh_close=none"} {
+		"drain_low=32", "age_bound=99", "refresh_postpone=9", "tREFI=500", "power.VDD=0", "power.IDD4R=1", "power.IDD2P=38", "power.IDD3P=53", "power.IDD6=-1", "refresh_close=none", "power_down=on",
+		"power_down_after=-1", "self_refresh_after=1073741825"} {
 		s := setup(t, "default")
 		key, value, _ := strings.Cut(set, "=")
 		if bad := s.Set(key, value); bad != nil {
@@ -356,6 +357,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 		policy.BankQueue = rapid.IntRange(1, 8).Draw(t, "bank queue")
 		policy.AgeBound = rapid.IntRange(100, 3000).Draw(t, "age bound")
 		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
+		drawPower(t, &Setup{Policy: policy})
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		bursts, gap, writes := uint64(1)<<rapid.IntRange(10, 28).Draw(t, "bits"), rapid.IntRange(1, 40).Draw(t, "gap"), rng.Float64()

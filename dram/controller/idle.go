@@ -13,7 +13,7 @@ func (c *controller) idleState() bool {
 		}
 	}
 	for i := range c.refresh.units {
-		if c.refresh.units[i].debt != -c.refresh.pullIn {
+		if k := &c.refresh.units[i]; !k.asleep && k.debt != -c.refresh.pullIn {
 			return false
 		}
 	}
@@ -27,6 +27,9 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps-t < 3*c.refresh.interval || !c.idleState() {
 		return 0
 	}
+	if c.power.on {
+		return c.skipPowered(t, c.requests[c.next].Clock*c.steps)
+	}
 	periods := (c.requests[c.next].Clock*c.steps-t)/c.refresh.interval - 2
 	steps := periods * c.refresh.interval
 	c.state.Shift(steps)
@@ -37,11 +40,12 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	return steps
 }
 
-// shift moves every clock of the refresh on.
+// shift moves what falls due on.
 func (r *refreshState) shift(steps int64) {
 	r.nextDue += steps
 	for i := range r.units {
-		r.units[i].due += steps
-		r.units[i].idle += steps
+		if !r.units[i].asleep {
+			r.units[i].due += steps
+		}
 	}
 }

@@ -17,6 +17,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 		s.Policy.RefreshPostpone = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "postpone")
 		s.Policy.RefreshPullIn = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "pull in")
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		drawPower(t, s)
 		requests := make([]Request, rapid.IntRange(1, 12).Draw(t, "requests"))
 		clock := int64(0)
 		for i := range requests {
@@ -36,7 +37,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 			}
 		}
 		a, b := runs[0], runs[1]
-		if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits ||
+		if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits || !slices.Equal(a.Ranks, b.Ranks) ||
 			!slices.Equal(a.Latency.clocks, b.Latency.clocks) {
 			t.Fatalf("every clock: %+v\nskipping: %+v", a, b)
 		}

@@ -30,6 +30,7 @@ func TestOwnLogs(t *testing.T) {
 		}
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
 		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
+		drawPower(t, s)
 		s.Ranks = table.PseudoChannels * rapid.IntRange(1, 4).Draw(t, "ranks")
 		requests := drawTrace(t, 300)
 		var b bytes.Buffer

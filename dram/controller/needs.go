@@ -30,7 +30,9 @@ type needState struct {
 type rankNeeds struct {
 	banks   [needs]uint64
 	wakes   [needs]int64
-	blocked uint64 // banks that must refresh before they accept commands
+	blocked uint64 // banks that accept no command for a request: due or down
+	due     uint64 // banks that must refresh first
+	down    uint64 // all banks of a rank in power-down or self-refresh, else 0
 }
 
 // wait is one bank's: from when on its own constraints allow the command, which only commands to

@@ -46,6 +46,12 @@ type Policy struct {
 	// RefreshClose is "all" (one PREA before REF) or "each" (PRE bank by bank, as
 	// DRAMsim3).
 	RefreshClose string `toml:"refresh_close"`
+	// PowerDown is "off", or "timeout": a rank for which no request is queued goes into power-down PowerDownAfter clocks
+	// after its last access and into self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them
+	// for a request and, power-down, for a refresh that falls due.
+	PowerDown        string `toml:"power_down"`
+	PowerDownAfter   int    `toml:"power_down_after"`
+	SelfRefreshAfter int    `toml:"self_refresh_after"`
 }
 
 // never is a limit or bound that no run reaches.
@@ -61,16 +67,19 @@ var policies = []struct {
 		Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
 		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
+		PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
 	}},
 	{"fr-fcfs", Policy{
 		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
 		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
+		PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
 	}},
 	{"dramsim3", Policy{
 		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
 		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
 		RowHitLimit: 4, AgeBound: never, Refresh: "all", RefreshClose: "each",
+		PowerDown: "off", PowerDownAfter: never, SelfRefreshAfter: 1000,
 	}},
 }
 
@@ -102,6 +111,9 @@ func (p *Policy) Check(c *input.Check) {
 	input.OneOf(c, "refresh", p.Refresh, "all", "bank")
 	c.That(p.Refresh == "all" || p.RefreshPostpone+p.RefreshPullIn == 0, "refresh", p.Refresh, "all, with refresh_postpone = %d and refresh_pull_in = %d", p.RefreshPostpone, p.RefreshPullIn)
 	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
+	input.OneOf(c, "power_down", p.PowerDown, "off", "timeout")
+	input.Within(c, "power_down_after", p.PowerDownAfter, 0, never)
+	input.Within(c, "self_refresh_after", p.SelfRefreshAfter, 0, never)
 	input.Within(c, "read_queue", p.ReadQueue, 1, 4096)
 	input.Within(c, "write_buffer", p.WriteBuffer, 1, 4096)
 	input.Within(c, "bank_queue", p.BankQueue, 1, 64)

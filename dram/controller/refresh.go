@@ -30,14 +30,20 @@ type refreshState struct {
 
 // refreshUnit is the refresh of the banks of one command.
 type refreshUnit struct {
+	span
+	due    int64 // step at which the next refresh falls due
+	debt   int
+	idle   int64 // step of the last command for a request
+	forced bool
+	asleep bool // its ranks refresh themselves: nothing falls due
+}
+
+// span is the banks that a command of several concerns.
+type span struct {
 	address    dram.Address
 	first, end int    // ranks
 	banks      uint64 // of each of them
 	whole      bool   // these are all their banks
-	due        int64  // step at which the next refresh falls due
-	debt       int
-	idle       int64 // step of the last command for a request
-	forced     bool
 }
 
 func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshState {
@@ -67,7 +73,7 @@ func (r *refreshState) addUnits(spec *dram.Spec, ranks int) {
 	table, every := spec.Rules(), ^uint64(0)>>(64-spec.Banks())
 	perPseudo := max(1, ranks/table.PseudoChannels)
 	for rank := range ranks {
-		u := refreshUnit{address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}, first: rank, end: rank + 1, banks: every, whole: true}
+		u := refreshUnit{span: span{address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}, first: rank, end: rank + 1, banks: every, whole: true}}
 		r.unitOf[rank] = len(r.units)
 		switch table.Action(r.command).Span {
 		case dram.WholeChannel:
@@ -112,6 +118,9 @@ func (r *refreshState) nextEvent() int64 {
 	next := int64(forever)
 	for i := range r.units {
 		k := &r.units[i]
+		if k.asleep {
+			continue
+		}
 		next = min(next, k.due)
 		if k.debt == r.most && !k.forced {
 			next = min(next, k.due-r.margin)
@@ -128,7 +137,7 @@ func (r *refreshState) fallDue(t int64) int64 {
 	}
 	for i := range r.units {
 		k := &r.units[i]
-		for k.due <= t {
+		for k.due <= t && !k.asleep {
 			k.debt++
 			k.due += r.interval
 		}
@@ -153,7 +162,9 @@ func (r *refreshState) force(i int, t int64) {
 		r.forced = slices.Delete(r.forced, at, at+1)
 	}
 	for rank := k.first; rank < k.end; rank++ {
-		r.ranks[rank].blocked ^= k.banks
+		of := &r.ranks[rank]
+		of.due ^= k.banks
+		of.blocked = of.due | of.down
 	}
 }
 
@@ -180,7 +191,7 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
 	for i := range c.refresh.units {
 		k := &c.refresh.units[i]
-		if k.forced || k.debt <= -c.refresh.pullIn || c.queuedIn(k) {
+		if k.forced || k.asleep || k.debt <= -c.refresh.pullIn || c.queuedIn(&k.span) {
 			continue
 		}
 		if from := k.idle + c.refresh.patience; from > t {
@@ -196,8 +207,8 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	return false, wake
 }
 
-// queuedIn reports whether a request is queued for the ranks of a unit.
-func (c *controller) queuedIn(k *refreshUnit) bool {
+// queuedIn reports whether a request is queued for the ranks of a span.
+func (c *controller) queuedIn(k *span) bool {
 	for rank := k.first; rank < k.end; rank++ {
 		if c.queuedInRank[rank] > 0 {
 			return true
@@ -210,24 +221,13 @@ func (c *controller) queuedIn(k *refreshUnit) bool {
 // returns the step at which it could, at most t if it did.
 func (c *controller) tryRefresh(i int, t int64) int64 {
 	k := &c.refresh.units[i]
-	for rank := k.first; rank < k.end; rank++ {
-		if open := c.openBanks[rank] & k.banks; open != 0 {
-			if !c.refresh.closeAll || !k.whole {
-				return c.closeEach(rank, open, t)
-			}
-			a := k.address
-			a.Rank = int32(rank)
-			at := c.earliestOf(dram.PREA, a, t)
-			if at <= t {
-				c.issue(dram.PREA, a, t)
-				for r := range c.openBanks {
-					if r == rank || c.pseudoPrecharge && r >= k.first && r < k.end {
-						c.closed(r, c.openBanks[r])
-					}
-				}
-			}
+	if c.power.on {
+		if at, awake := c.wakeFor(&k.span, t); !awake {
 			return at
 		}
+	}
+	if at, closed := c.closeRows(&k.span, t); !closed {
+		return at
 	}
 	at := c.earliestOf(c.refresh.command, k.address, t)
 	if at <= t {
@@ -241,8 +241,38 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		if !k.whole {
 			c.closed(k.first, k.banks) // their own constraints have moved
 		}
+		if c.power.on {
+			c.refreshed(&k.span)
+		}
 	}
 	return at
+}
+
+// closeRows precharges a bank or all of a span if one is open and can be at t. Closed says that none is open; else at
+// is the step at which one could, at most t if it did.
+func (c *controller) closeRows(k *span, t int64) (at int64, closed bool) {
+	for rank := k.first; rank < k.end; rank++ {
+		open := c.openBanks[rank] & k.banks
+		if open == 0 {
+			continue
+		}
+		if !c.refresh.closeAll || !k.whole {
+			return c.closeEach(rank, open, t), false
+		}
+		a := k.address
+		a.Rank = int32(rank)
+		at := c.earliestOf(dram.PREA, a, t)
+		if at <= t {
+			c.issue(dram.PREA, a, t)
+			for r := range c.openBanks {
+				if r == rank || c.pseudoPrecharge && r >= k.first && r < k.end {
+					c.closed(r, c.openBanks[r])
+				}
+			}
+		}
+		return at, false
+	}
+	return t, true
 }
 
 // earliestOf returns the first step, at least t, at which constraints and bus allow cmd at a.

@@ -36,6 +36,11 @@ func (s *Setup) checkStandard(c *input.Check) {
 	table := s.Spec.Rules()
 	c.That(s.Ranks%table.PseudoChannels == 0, "ranks", s.Ranks, "as many in each of the %d pseudo-channels of %s", table.PseudoChannels, table.Name)
 	c.That(s.Policy.Refresh == "all" || len(table.Refreshes) > 1, "refresh", s.Policy.Refresh, "all: %s refreshes no banks alone", table.Name)
+	for _, cmd := range []dram.Command{dram.PDE, dram.PDX, dram.SRE, dram.SRX} {
+		c.That(s.Policy.PowerDown == "off" || table.Action(cmd).Known, "power_down", s.Policy.PowerDown, "off: %s has no %v", table.Name, cmd)
+		c.That(s.Policy.PowerDown == "off" || table.Action(cmd).Span >= table.Action(dram.REF).Span, "power_down", s.Policy.PowerDown,
+			"off: %v of %s concerns fewer ranks than REF", cmd, table.Name)
+	}
 	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, table.Postpone)
 	input.Within(c, "refresh_pull_in", s.Policy.RefreshPullIn, 0, table.PullIn)
 }

@@ -31,15 +31,16 @@ type RankStats struct {
 	Reads, Writes int64 // bursts
 	Turnarounds   int64 // of the bus to the other direction, for a burst of this rank
 	Switches      int64 // of the bus from another rank
+	// Standby is the clocks in each state until the end, and PowerDowns and SelfRefreshes how often the rank went there.
+	Standby                   dram.StandbyClocks
+	PowerDowns, SelfRefreshes int64
 }
 
 // BankStats is how one bank's requests found it.
 type BankStats struct {
-	RowHits     int64       // column accesses that did not follow their own ACT
-	Ranks       []RankStats // by channel, then rank
-	Banks       []BankStats // by channel, then rank, bank group, bank
-	Conflicts   int64       // rows closed because a request wanted another
-	QueueClocks int64       // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
+	RowHits     int64 // column accesses that did not follow their own ACT
+	Conflicts   int64 // rows closed because a request wanted another
+	QueueClocks int64 // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
 }
 
 // Count returns how many of any of cmds issued.

@@ -1,0 +1,292 @@
+package controller
+
+import (
+	"github.com/l3sim/l3sim/dram"
+)
+
+// powerState is which ranks are in power-down or self-refresh, and when the others go there.
+//
+// A rank goes by its idle time. Rows that are open stay so in power-down (active power-down); the next refresh closes
+// them, and after it the rank is in precharged power-down. Self-refresh closes them first.
+type powerState struct {
+	on           bool
+	after, sleep int64 // idle steps before power-down, before self-refresh; forever for never
+	wakes        int64 // steps that leaving power-down adds to a forced refresh at worst
+	units        []powerUnit
+	unitOf       []int // by rank
+}
+
+// powerUnit is the ranks of one PDE or SRE: one, or all of a pseudo-channel.
+type powerUnit struct {
+	span
+	down  dram.Command // PDE or SRE while there, else nowhere
+	since int64
+	// owed is the refreshes that must issue before the next self-refresh: leaving the last may have cut one of its
+	// own off (JESD79-4C, "Self-Refresh Operation").
+	owed int
+}
+
+// nowhere stands for a rank that is awake.
+const nowhere = dram.ACT
+
+func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
+	p := powerState{on: policy.PowerDown != "off"}
+	if !p.on {
+		return p
+	}
+	steps := func(clocks int) int64 {
+		if clocks == never {
+			return forever
+		}
+		return spec.Steps(clocks)
+	}
+	p.after, p.sleep = steps(policy.PowerDownAfter), steps(policy.SelfRefreshAfter)
+	each := 1
+	if table := spec.Rules(); table.Action(dram.PDE).Span == dram.WholeChannel {
+		each = ranks / table.PseudoChannels
+	}
+	for rank := 0; rank < ranks; rank += each {
+		p.units = append(p.units, powerUnit{span: span{
+			address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1},
+			first:   rank, end: rank + each, banks: ^uint64(0) >> (64 - spec.Banks()), whole: true}})
+		for range each {
+			p.unitOf = append(p.unitOf, len(p.units)-1)
+		}
+	}
+	for _, row := range spec.Constraints() {
+		if row.Command == dram.PDE && row.Next == dram.PDX || row.Command == dram.PDX && row.Next == dram.PREA {
+			p.wakes += int64(row.Clocks * ranks)
+		}
+	}
+	return p
+}
+
+// wakeRanks takes a rank that has a request, or a refresh that must be, out of power-down. If none can leave at t, wake is
+// the step at which one can.
+func (c *controller) wakeRanks(t int64) (issued bool, wake int64) {
+	wake = forever
+	for i := range c.power.units {
+		u := &c.power.units[i]
+		if u.down == nowhere || !c.queuedIn(&u.span) && !c.refreshDue(u) {
+			continue
+		}
+		at := c.leave(u, t)
+		if at <= t {
+			return true, forever
+		}
+		wake = min(wake, at)
+	}
+	return false, wake
+}
+
+// refreshDue reports whether a bank of the unit must refresh.
+func (c *controller) refreshDue(u *powerUnit) bool {
+	for rank := u.first; rank < u.end; rank++ {
+		if c.ranks[rank].due != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// wakeFor takes a rank of a span out of power-down. Awake says that none is there; else at is the step at which one can
+// leave, at most t if it did.
+func (c *controller) wakeFor(k *span, t int64) (at int64, awake bool) {
+	for rank := k.first; rank < k.end; rank++ {
+		if u := &c.power.units[c.power.unitOf[rank]]; u.down != nowhere {
+			return c.leave(u, t), false
+		}
+	}
+	return t, true
+}
+
+// leave issues PDX or SRX for a unit if it can at t, and returns the step at which it could.
+func (c *controller) leave(u *powerUnit, t int64) int64 {
+	exit := dram.PDX
+	if u.down == dram.SRE {
+		exit = dram.SRX
+	}
+	at := c.earliestOf(exit, u.address, t)
+	if at > t {
+		return at
+	}
+	c.issue(exit, u.address, t)
+	if exit == dram.SRX {
+		c.refreshAgain(u, t)
+	}
+	u.down = nowhere
+	c.block(u, 0)
+	return at
+}
+
+// block sets the banks of the unit's ranks that take no command.
+func (c *controller) block(u *powerUnit, banks uint64) {
+	for rank := u.first; rank < u.end; rank++ {
+		of := &c.ranks[rank]
+		of.down, of.blocked = banks, of.due|banks
+		c.rescan(rank)
+	}
+}
+
+// refreshAgain lets refreshes of a unit fall due as before its self-refresh, of whose time nothing is owed.
+func (c *controller) refreshAgain(u *powerUnit, t int64) {
+	for i := range c.refresh.units {
+		if k := &c.refresh.units[i]; k.asleep && k.first >= u.first && k.first < u.end {
+			k.asleep = false
+			k.due += t - u.since
+			u.owed++
+		}
+	}
+	c.refresh.nextDue = c.refresh.nextEvent()
+}
+
+// refreshed notes a refresh of a span.
+func (c *controller) refreshed(k *span) {
+	for rank := k.first; rank < k.end; rank++ {
+		u := &c.power.units[c.power.unitOf[rank]]
+		u.owed = max(0, u.owed-1)
+	}
+}
+
+// sleepRanks takes a rank that has been idle for long enough into power-down or self-refresh. If none can go at t, wake is
+// the step at which one can.
+func (c *controller) sleepRanks(t int64) (issued bool, wake int64) {
+	wake = forever
+	for i := range c.power.units {
+		at := c.sleepRank(&c.power.units[i], t)
+		if at <= t {
+			return true, forever
+		}
+		wake = min(wake, at)
+	}
+	return false, wake
+}
+
+// sleepRank issues the next command on a unit's way down if it can at t, and returns the step at which it could, forever
+// where it stays as it is until something else happens.
+func (c *controller) sleepRank(u *powerUnit, t int64) int64 {
+	if u.down == dram.SRE || c.queuedIn(&u.span) || c.refreshDue(u) {
+		return forever
+	}
+	down, sleep := c.timeouts(u)
+	switch {
+	case t >= sleep && u.down == dram.PDE && c.mayRefreshItself(u):
+		return c.leave(u, t)
+	case t >= sleep && u.down == nowhere && c.mayRefreshItself(u):
+		if at, closed := c.closeRows(&u.span, t); !closed {
+			return at
+		}
+		return c.enter(dram.SRE, u, t)
+	case u.down == dram.PDE:
+		down = forever
+	case t >= down:
+		return c.enter(dram.PDE, u, t)
+	}
+	if sleep <= t { // a refresh is owed before
+		return down
+	}
+	return min(down, sleep)
+}
+
+// timeouts returns the steps from which on a unit goes into power-down and into self-refresh.
+func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
+	var idle int64
+	for rank := u.first; rank < u.end; rank++ {
+		idle = max(idle, c.refresh.units[c.refresh.unitOf[rank]].idle)
+	}
+	down, sleep = forever, forever
+	if c.power.after < forever {
+		down = idle + c.power.after
+	}
+	if c.power.sleep < forever {
+		sleep = idle + c.power.sleep
+	}
+	return down, sleep
+}
+
+// mayRefreshItself reports whether the unit owes no refresh.
+func (c *controller) mayRefreshItself(u *powerUnit) bool {
+	for i := range c.refresh.units {
+		if k := &c.refresh.units[i]; k.first < u.end && k.end > u.first && k.debt > 0 {
+			return false
+		}
+	}
+	return u.owed == 0
+}
+
+// enter issues PDE or SRE if it can at t, and returns the step at which it could. Neither goes before the rank could
+// refresh itself: a refresh or access under way draws its current whatever the clock does.
+func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
+	at := max(c.earliestOf(cmd, u.address, t), c.state.Earliest(dram.SRE, u.address))
+	if at > t {
+		return at
+	}
+	c.issue(cmd, u.address, t)
+	u.down, u.since = cmd, t
+	c.block(u, u.banks)
+	if cmd == dram.PDE {
+		return at
+	}
+	for i := range c.refresh.units {
+		if k := &c.refresh.units[i]; k.first >= u.first && k.first < u.end {
+			k.asleep = true
+		}
+	}
+	c.refresh.nextDue = c.refresh.nextEvent()
+	return at
+}
+
+// reportPower enters the ranks' states until the end into the statistics.
+func (c *controller) reportPower() {
+	for rank := range c.ranks {
+		of := &c.stats.Ranks[rank]
+		for state, steps := range c.energy.Standby(rank, c.endStep) {
+			of.Standby[state] = steps / c.steps
+		}
+		entries := c.energy.Entries(rank)
+		of.PowerDowns, of.SelfRefreshes = entries[dram.ActivePowerDown]+entries[dram.PrechargedPowerDown], entries[dram.SelfRefresh]
+	}
+}
+
+// settled returns the step up to which the units stay as they are but for refreshes, at most t if one is on its way.
+func (c *controller) settled(t int64) int64 {
+	until := int64(forever)
+	for i := range c.power.units {
+		u := &c.power.units[i]
+		down, sleep := c.timeouts(u)
+		if u.down == dram.SRE {
+			continue
+		}
+		if u.down == nowhere {
+			until = min(until, down)
+		}
+		until = min(until, sleep)
+	}
+	return until
+}
+
+// skipPowered is skipIdlePeriods where ranks are in power-down: what one tREFI brings is counted for all that are alike.
+func (c *controller) skipPowered(t, horizon int64) int64 {
+	horizon = min(horizon, c.settled(t))
+	if horizon-t < 4*c.refresh.interval {
+		return 0
+	}
+	energy, commands := c.energy.Clone(), c.stats.commands
+	end := t + c.refresh.interval
+	at := t
+	for at < end {
+		at = c.tick(at)
+	}
+	if at != end || !c.idleState() { // not yet in step
+		return at - t
+	}
+	n := (horizon-end)/c.refresh.interval - 1
+	steps := n * c.refresh.interval
+	c.state.Shift(steps)
+	c.refresh.shift(steps)
+	c.energy.Repeat(energy, t, end, n)
+	for i := range c.stats.commands {
+		c.stats.commands[i] += n * (c.stats.commands[i] - commands[i])
+	}
+	return end + steps - t
+}

@@ -1,0 +1,185 @@
+package controller
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+	"pgregory.net/rapid"
+)
+
+// powered returns the set-up with power-down and self-refresh after so many clocks.
+func powered(s *Setup, down, sleep int) *Setup {
+	s.Policy.PowerDown, s.Policy.PowerDownAfter, s.Policy.SelfRefreshAfter = "timeout", down, sleep
+	return s
+}
+
+// drawPower draws when ranks go down.
+func drawPower(t *rapid.T, s *Setup) {
+	if rapid.Bool().Draw(t, "power-down") {
+		after := []int{never, 0, 10, 500, 5000, 20_000}
+		powered(s, rapid.SampledFrom(after).Draw(t, "power-down after"), rapid.SampledFrom(after).Draw(t, "self-refresh after"))
+	}
+}
+
+// TestPowerLog compares commands and clocks with timing diagrams of DDR4-3200: tXP = 10, tXS = 576, tXSDLL = 1024.
+func TestPowerLog(t *testing.T) {
+	far := []Request{{}, {Clock: 20_000}}
+	for _, c := range []struct {
+		name        string
+		down, sleep int
+		requests    []Request
+		want        string
+		standby     dram.StandbyClocks
+	}{
+		{"active, then precharged power-down", 64, never, far,
+			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 PDE, 20002 PDX, 20012 ACT, 20034 RD",
+			dram.StandbyClocks{86 + 10 + 48, 2 + 582 + 10, 12480 - 88, 20002 - 13072, 0}},
+		{"nothing under way", 0, never, []Request{{}, {Clock: 300}}, "0 PDE, 8 PDX, 18 ACT, 40 RD, 92 PDE, 302 PDX, 312 RD",
+			dram.StandbyClocks{74 + 36, 10, 302 - 92, 8, 0}},
+		{"self-refresh from power-down", 64, 15_000, far,
+			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 PDE, 15024 PDX, 15034 SRE, 20002 SRX, 20578 ACT, 21026 RD",
+			dram.StandbyClocks{86 + 10 + 474, 2 + 582 + 10 + 576, 12480 - 88, 15024 - 13072, 20002 - 15034}},
+		{"self-refresh alone", never, 1000, []Request{{}, {Clock: 5000}, {Clock: 20_000}},
+			// The first owes nothing; the second waits for a REF, which falls due after those 3,956 clocks.
+			"2 ACT, 24 RD, 1024 PREA, 1046 SRE, 5002 SRX, 5578 ACT, 6026 RD, 16436 PREA, 16458 REF, 17018 SRE, 20002 SRX, 20578 ACT, 21026 RD",
+			dram.StandbyClocks{1022 + 10858 + 474, 2 + 22 + 576 + 582 + 576, 0, 0, 3956 + 2984}},
+	} {
+		s := powered(setup(t, "default"), c.down, c.sleep)
+		s.Ranks = 1
+		stats, records := replayLog(t, s, c.requests)
+		var got []string
+		for _, r := range records {
+			got = append(got, recordText(r))
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
+		}
+		if stats.Ranks[0].Standby != c.standby {
+			t.Errorf("%s: clocks %v, want %v", c.name, stats.Ranks[0].Standby, c.standby)
+		}
+		downs, sleeps := int64(strings.Count(c.want, "PDE")), int64(strings.Count(c.want, "SRE"))
+		if r := stats.Ranks[0]; r.PowerDowns != downs || r.SelfRefreshes != sleeps {
+			t.Errorf("%s: %d power-downs, %d self-refreshes", c.name, r.PowerDowns, r.SelfRefreshes)
+		}
+	}
+}
+
+// TestWakingUp: on every standard a read that finds its rank asleep takes a closed row's latency and what the table says of
+// leaving, to the step.
+func TestWakingUp(t *testing.T) {
+	for _, standard := range dram.Standards() {
+		for _, name := range []string{standard.PartNames()[0], standard.PartNames()[len(standard.PartNames())-1]} {
+			spec := part(t, name)
+			latency := func(down, sleep int) int64 {
+				s := powered(setup(t, "default"), down, sleep)
+				s.Spec, s.Ranks = spec, standard.PseudoChannels
+				stats, _ := replayLog(t, s, []Request{{Clock: int64(spec.TREFI / 4)}})
+				return stats.Latency.Max()
+			}
+			closed := latency(never, never)
+			for exit, got := range map[dram.Command]int64{dram.PDX: latency(10, never), dram.SRX: latency(never, 10)} {
+				first, _ := closedRead(spec, nil)
+				later, _ := closedRead(spec, &exit)
+				want := closed + (later-first+spec.Steps(1)-1)/spec.Steps(1)
+				if got != want || want <= closed {
+					t.Errorf("%s after %v: %d clocks, want %d; a closed row takes %d", name, exit, got, want, closed)
+				}
+			}
+		}
+	}
+}
+
+// closedRead returns the steps from the first command to a read of a closed row, or from the exit before it.
+func closedRead(spec *dram.Spec, exit *dram.Command) (read, act int64) {
+	q := dram.NewSequence(spec, spec.Rules().PseudoChannels)
+	bank, from := dram.Address{Column: -1}, int64(1)<<20
+	start := from
+	if exit != nil {
+		start = q.Issue(*exit, dram.Address{BankGroup: -1, Bank: -1, Row: -1, Column: -1}, from)
+	}
+	act = q.Issue(dram.ACT, bank, start)
+	bank.Column = 0
+	return q.Issue(dram.RD, bank, act) - start, act - start
+}
+
+// TestIdleSecond: in self-refresh a rank that is idle for a second draws IDD6 and gets no REF; in power-down it gets one each
+// tREFI, for which it is awake tXP and tRFC.
+func TestIdleSecond(t *testing.T) {
+	for _, name := range []string{ddr43200, "ddr4-2400-16gb-x4", "ddr5-4800-16gb-x8", "hbm2-2000-8gb-4h", "gddr6-16000-8gb-x16", "lpddr4-2400-8gb-x16"} {
+		spec := part(t, name)
+		second := int64(1e12 / float64(spec.TCK))
+		run := func(down, sleep int) *Stats {
+			s := powered(setup(t, "default"), down, sleep)
+			s.Spec, s.Ranks = spec, spec.Rules().PseudoChannels
+			stats, err := s.Replay(t.Context(), []Request{{Clock: second}}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return stats
+		}
+		watts := func(mA float64) float64 {
+			return mA * 1e-3 * spec.Power.VDD * float64(spec.Chips()*spec.Rules().PseudoChannels)
+		}
+		asleep, down := run(never, 1000), run(64, never)
+		if got, want := asleep.Energy.TotalJoules(), watts(spec.Power.IDD6); math.Abs(got/want-1) > 1e-4 {
+			t.Errorf("%s: %v J in self-refresh, want %v J", name, got, want)
+		}
+		if refs := asleep.Count(dram.REF); refs != 0 {
+			t.Errorf("%s: %d REFs in self-refresh", name, refs)
+		}
+		if refs, want := down.Count(dram.REF), second/int64(spec.TREFI)*int64(spec.Rules().PseudoChannels); refs < want || refs > want+int64(spec.Rules().PseudoChannels) {
+			t.Errorf("%s: %d REFs in a second, want %d", name, refs, want)
+		}
+		if downs := down.Ranks[0].PowerDowns; downs != second/int64(spec.TREFI)+1 && downs != second/int64(spec.TREFI)+2 {
+			t.Errorf("%s: %d power-downs", name, downs)
+		}
+		exit, _ := spec.Timing("tXP")
+		p, awake := spec.Power, float64(exit+spec.TRFC)/float64(spec.TREFI)
+		want := watts(p.IDD2P + (p.IDD2N-p.IDD2P)*awake + (p.IDD5B-p.IDD2N)*float64(spec.TRFC)/float64(spec.TREFI))
+		if got := down.Energy.TotalJoules(); math.Abs(got/want-1) > 2e-4 {
+			t.Errorf("%s: %v J in power-down, want %v J", name, got, want)
+		}
+	}
+}
+
+// TestOtherRanksGoOn: three ranks that wake for each REF or sleep do not hold up the fourth.
+func TestOtherRanksGoOn(t *testing.T) {
+	requests := streamReads(20_000)
+	for i, r := range requests {
+		requests[i].Address = r.Address&(nextRank-1) | r.Address/nextRank*nextRow
+	}
+	off := run(t, requests)
+	for _, sleep := range []int{never, 5000} {
+		on, err := powered(setup(t, "default"), 64, sleep).Replay(t.Context(), requests, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := on.EndClock - off.EndClock; d < -30 || d > 30 || on.Ranks[0].PowerDowns > 0 || on.Ranks[3].PowerDowns == 0 {
+			t.Errorf("end %d, without power-down %d; ranks %+v", on.EndClock, off.EndClock, on.Ranks)
+		}
+	}
+}
+
+// TestUnknownCurrents: without a current of power-down a rank draws its standby.
+func TestUnknownCurrents(t *testing.T) {
+	s := powered(setup(t, "default"), 64, 50_000)
+	s.Spec.Power.IDD2P, s.Spec.Power.IDD3P, s.Spec.Power.IDD6 = 0, 0, 0
+	stats, err := s.Replay(t.Context(), []Request{{}, {Clock: 200_000}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var clocks dram.StandbyClocks
+	for _, r := range stats.Ranks {
+		for i, n := range r.Standby {
+			clocks[i] += n
+		}
+	}
+	p := s.Spec.Power
+	want := 8 * p.VDD * 1e-3 * 625e-12 * (p.IDD3N*float64(clocks[dram.ActiveStandby]+clocks[dram.ActivePowerDown]) +
+		p.IDD2N*float64(clocks[dram.PrechargedStandby]+clocks[dram.PrechargedPowerDown]+clocks[dram.SelfRefresh]))
+	if got := stats.Energy.BackgroundJoules; math.Abs(got/want-1) > 1e-12 || clocks[dram.SelfRefresh] == 0 {
+		t.Errorf("%v J, want %v J over %v", got, want, clocks)
+	}
+}

@@ -1,0 +1,160 @@
+package dram
+
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// PowerSpec is the supply voltage and the currents of one chip, in milliamperes
+// and under the names of JESD79-4C, "IDD and IDDQ Specification Parameters". All are 0 where no
+// data sheet publishes them; those of power-down and self-refresh are 0 where it has only the others.
+type PowerSpec struct {
+	VDD   float64 `toml:"VDD"`   // volts
+	IDD0  float64 `toml:"IDD0"`  // one bank: ACT to PRE at tRC
+	IDD2N float64 `toml:"IDD2N"` // all banks precharged, clock running
+	IDD2P float64 `toml:"IDD2P"` // all banks precharged, power-down
+	IDD3N float64 `toml:"IDD3N"` // banks active, clock running
+	IDD3P float64 `toml:"IDD3P"` // banks active, power-down
+	IDD4R float64 `toml:"IDD4R"` // read bursts back to back
+	IDD4W float64 `toml:"IDD4W"` // write bursts back to back
+	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
+	IDD6  float64 `toml:"IDD6"`  // self-refresh in the normal range of temperature (IDD6N)
+}
+
+// Check has the rules of the section [dram.power].
+func (p *PowerSpec) Check(c *input.Check) {
+	if *p == (PowerSpec{}) && c.OK() {
+		return // not known, and energy 0
+	}
+	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
+	current := func(key string, v, low float64) {
+		c.That(v >= low && v <= 1e5, key, v, "milliamperes, %v to 100000", low)
+	}
+	current("IDD0", p.IDD0, p.IDD2N)
+	current("IDD2N", p.IDD2N, 0)
+	current("IDD3N", p.IDD3N, p.IDD2N)
+	current("IDD4R", p.IDD4R, p.IDD2N)
+	current("IDD4W", p.IDD4W, p.IDD2N)
+	current("IDD5B", p.IDD5B, p.IDD2N)
+	current("IDD6", p.IDD6, 0)
+	c.That(p.IDD2P >= 0 && p.IDD2P <= p.IDD2N, "IDD2P", p.IDD2P, "milliamperes, 0 (not known) to IDD2N = %v", p.IDD2N)
+	c.That(p.IDD3P >= 0 && p.IDD3P <= p.IDD3N, "IDD3P", p.IDD3P, "milliamperes, 0 (not known) to IDD3N = %v", p.IDD3N)
+}
+
+// Standby is what a rank is in while no command draws more.
+type Standby int
+
+// The states of a rank.
+const (
+	ActiveStandby       Standby = iota // a row open, clock running: IDD3N
+	PrechargedStandby                  // all closed, clock running: IDD2N
+	ActivePowerDown                    // IDD3P
+	PrechargedPowerDown                // IDD2P
+	SelfRefresh                        // IDD6, the refreshes included
+	Standbys            = iota         // how many there are
+)
+
+// Current returns the milliamperes of one chip in a state. Where the table has no current of
+// power-down or self-refresh it is that of the standby without, and known is false.
+func (p *PowerSpec) Current(s Standby) (mA float64, known bool) {
+	saves := [Standbys]float64{p.IDD3N, p.IDD2N, p.IDD3P, p.IDD2P, p.IDD6}[s]
+	if saves > 0 || s <= PrechargedStandby {
+		return saves, saves > 0
+	}
+	if s == ActivePowerDown {
+		return p.IDD3N, false
+	}
+	return p.IDD2N, false
+}
+
+// StandbyClocks is how many steps a rank has spent in each state.
+type StandbyClocks [Standbys]int64
+
+// lowPower follows one rank into power-down and self-refresh and out again.
+type lowPower struct {
+	down  bool
+	state Standby
+	since int64 // step at which it began
+	steps StandbyClocks
+	times [Standbys]int64 // that it has been entered
+}
+
+// until returns the steps in each state until end, those of standby 0.
+func (l *lowPower) until(end int64) StandbyClocks {
+	steps := l.steps
+	if l.down {
+		steps[l.state] += max(0, end-l.since)
+	}
+	return steps
+}
+
+// power records PDE, PDX, SRE or SRX for a rank.
+func (r *rankStandby) power(cmd Command, clock int64) {
+	l := &r.low
+	l.steps, l.down, l.since = l.until(clock), cmd == PDE || cmd == SRE, clock
+	switch {
+	case !l.down:
+		return
+	case cmd == SRE:
+		l.state = SelfRefresh
+	case r.open != 0:
+		l.state = ActivePowerDown
+	default:
+		l.state = PrechargedPowerDown
+	}
+	l.times[l.state]++
+}
+
+// Entries returns how often a rank has gone into each state of power-down and self-refresh.
+func (m *EnergyMeter) Entries(rank int) [Standbys]int64 { return m.ranks[rank].low.times }
+
+// Standby returns how many steps until end a rank has spent in each state.
+func (m *EnergyMeter) Standby(rank int, end int64) StandbyClocks {
+	r := &m.ranks[rank]
+	active := r.active
+	if r.open != 0 {
+		active += max(0, end-r.since)
+	} else { // an auto-precharge may begin after end
+		active -= max(0, min(r.until-end, r.until-r.since))
+	}
+	steps := r.low.until(end)
+	steps[ActiveStandby] = active - steps[ActivePowerDown]
+	steps[PrechargedStandby] = end - active - steps[PrechargedPowerDown] - steps[SelfRefresh]
+	return steps
+}
+
+// StandbyJoules returns what a rank drew in a state during so many steps.
+func (s *Spec) StandbyJoules(state Standby, steps int64) float64 {
+	mA, _ := s.Power.Current(state)
+	return s.joules() * float64(mA*float64(steps)) / float64(s.table().StepsPerClock)
+}
+
+// joules returns the energy of one milliampere through all chips of a rank for one clock.
+func (s *Spec) joules() float64 {
+	return s.Power.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds()
+}
+
+// Clone returns a copy of the meter as it stands.
+func (m *EnergyMeter) Clone() *EnergyMeter {
+	c := *m
+	c.ranks = slices.Clone(m.ranks)
+	return &c
+}
+
+// Repeat counts what has happened since an earlier copy of the meter n more times, over so many
+// steps in all: all banks are closed, and the states of the ranks are those of that time.
+func (m *EnergyMeter) Repeat(earlier *EnergyMeter, from, to, n int64) {
+	for c := range m.counts {
+		m.counts[c] += n * (m.counts[c] - earlier.counts[c])
+	}
+	for i := range m.ranks {
+		low, before := &m.ranks[i].low, &earlier.ranks[i].low
+		now, was := low.until(to), before.until(from)
+		low.since += n * (to - from)
+		for s := range now {
+			low.steps[s] += n * (now[s] - was[s])
+			low.times[s] += n * (low.times[s] - before.times[s])
+		}
+	}
+}
