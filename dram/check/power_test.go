@@ -68,6 +68,27 @@ func TestRefreshExcess(t *testing.T) {
 	}
 }
 
+// TestExtraRefresh: after a self-refresh a rank may be one REF further ahead, since it needs one that no tREFI asks for.
+func TestExtraRefresh(t *testing.T) {
+	s := part(t, ddr43200)
+	for _, asleep := range []bool{false, true} {
+		var records []Record
+		most := 9 // the first falls due within the first tREFI
+		if asleep {
+			records, most = []Record{{30, dram.SRE, at(0, -1, -1, -1, -1)}, {39, dram.SRX, at(0, -1, -1, -1, -1)}}, 10
+		}
+		for i := range most + 1 {
+			if got := rules(s, 1, records); len(got) > 0 {
+				t.Errorf("after self-refresh %v: %d REFs: %q", asleep, i, got)
+			}
+			records = append(records, Record{700 + int64(i)*560, dram.REF, at(0, -1, -1, -1, -1)})
+		}
+		if got := rules(s, 1, records); !slices.Equal(got, []string{"refresh pull-in"}) {
+			t.Errorf("after self-refresh %v: %d REFs: %q", asleep, most+1, got)
+		}
+	}
+}
+
 // TestRefreshByBanks: on every standard, refreshes of some banks that go round all of them are
 // refresh enough, and one bank that is left out is not.
 func TestRefreshByBanks(t *testing.T) {

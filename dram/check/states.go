@@ -20,6 +20,7 @@ type rankHistory struct {
 	down       dram.Command // PDE or SRE while in power-down or self-refresh, else 0
 	since      int64        // step at which that began
 	refreshed  int64        // steps that the rank has refreshed itself
+	extra      int64        // self-refreshes that it has left: before the next there may be a REF more for each
 	clockUntil int64        // step until which the data clock runs
 }
 
@@ -43,6 +44,7 @@ func (k *rankHistory) power(r Record) {
 	case dram.SRX:
 		if k.down == dram.SRE {
 			k.refreshed += r.Clock - k.since
+			k.extra++
 		}
 		k.down = 0
 	case dram.PDX:
@@ -173,8 +175,8 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 			most = max(most, k.refreshes[bank])
 		}
 		due := (r.Clock-k.refreshed)/c.spec.Steps(c.spec.TREFI) + 1
-		if most-due > int64(c.standard.PullIn) {
-			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", most-due, c.standard.PullIn))
+		if ahead := most - due - k.extra; ahead > int64(c.standard.PullIn) {
+			c.report(rulePullIn, r, fmt.Sprintf("%d REFs ahead, at most %d may be pulled in", ahead, c.standard.PullIn))
 		}
 		c.nextDebt = min(c.nextDebt, k.debtLimit(c.standard, c.spec))
 	}

@@ -21,9 +21,6 @@ type powerUnit struct {
 	span
 	down  dram.Command // PDE or SRE while there, else nowhere
 	since int64
-	// owed is the refreshes that must issue before the next self-refresh: leaving the last may have cut one of its
-	// own off (JESD79-4C, "Self-Refresh Operation").
-	owed int
 }
 
 // nowhere stands for a rank that is awake.
@@ -132,20 +129,11 @@ func (c *controller) block(u *powerUnit, banks uint64) {
 func (c *controller) refreshAgain(u *powerUnit, t int64) {
 	for i := range c.refresh.units {
 		if k := &c.refresh.units[i]; k.asleep && k.first >= u.first && k.first < u.end {
-			k.asleep = false
+			k.asleep, k.extra = false, true
 			k.due += t - u.since
-			u.owed++
 		}
 	}
 	c.refresh.nextDue = c.refresh.nextEvent()
-}
-
-// refreshed notes a refresh of a span.
-func (c *controller) refreshed(k *span) {
-	for rank := k.first; rank < k.end; rank++ {
-		u := &c.power.units[c.power.unitOf[rank]]
-		u.owed = max(0, u.owed-1)
-	}
 }
 
 // sleepRanks takes a rank that has been idle for long enough into power-down or self-refresh. If none can go at t, wake is
@@ -169,23 +157,34 @@ func (c *controller) sleepRank(u *powerUnit, t int64) int64 {
 		return forever
 	}
 	down, sleep := c.timeouts(u)
-	switch {
-	case t >= sleep && u.down == dram.PDE && c.mayRefreshItself(u):
-		return c.leave(u, t)
-	case t >= sleep && u.down == nowhere && c.mayRefreshItself(u):
-		if at, closed := c.closeRows(&u.span, t); !closed {
-			return at
-		}
-		return c.enter(dram.SRE, u, t)
-	case u.down == dram.PDE:
-		down = forever
-	case t >= down:
-		return c.enter(dram.PDE, u, t)
+	if t >= sleep {
+		return c.refreshItself(u, t)
 	}
-	if sleep <= t { // a refresh is owed before
-		return down
+	if u.down == dram.PDE {
+		return sleep
+	}
+	if t >= down {
+		return min(c.enter(dram.PDE, u, t), sleep)
 	}
 	return min(down, sleep)
+}
+
+// refreshItself is sleepRank on the way to self-refresh.
+func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
+	for i := range c.refresh.units {
+		k := &c.refresh.units[i]
+		if k.first >= u.end || k.end <= u.first || k.debt <= 0 && !k.extra {
+			continue
+		}
+		return c.tryRefresh(i, t)
+	}
+	if u.down == dram.PDE {
+		return c.leave(u, t)
+	}
+	if at, closed := c.closeRows(&u.span, t); !closed {
+		return at
+	}
+	return c.enter(dram.SRE, u, t)
 }
 
 // timeouts returns the steps from which on a unit goes into power-down and into self-refresh.
@@ -202,16 +201,6 @@ func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 		sleep = idle + c.power.sleep
 	}
 	return down, sleep
-}
-
-// mayRefreshItself reports whether the unit owes no refresh.
-func (c *controller) mayRefreshItself(u *powerUnit) bool {
-	for i := range c.refresh.units {
-		if k := &c.refresh.units[i]; k.first < u.end && k.end > u.first && k.debt > 0 {
-			return false
-		}
-	}
-	return u.owed == 0
 }
 
 // enter issues PDE or SRE if it can at t, and returns the step at which it could. Neither goes before the rank could

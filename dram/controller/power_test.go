@@ -42,9 +42,9 @@ func TestPowerLog(t *testing.T) {
 			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 PDE, 15024 PDX, 15034 SRE, 20002 SRX, 20578 ACT, 21026 RD",
 			dram.StandbyClocks{86 + 10 + 474, 2 + 582 + 10 + 576, 12480 - 88, 15024 - 13072, 20002 - 15034}},
 		{"self-refresh alone", never, 1000, []Request{{}, {Clock: 5000}, {Clock: 20_000}},
-			// The first owes nothing; the second waits for a REF, which falls due after those 3,956 clocks.
-			"2 ACT, 24 RD, 1024 PREA, 1046 SRE, 5002 SRX, 5578 ACT, 6026 RD, 16436 PREA, 16458 REF, 17018 SRE, 20002 SRX, 20578 ACT, 21026 RD",
-			dram.StandbyClocks{1022 + 10858 + 474, 2 + 22 + 576 + 582 + 576, 0, 0, 3956 + 2984}},
+			// Before the second a REF must be.
+			"2 ACT, 24 RD, 1024 PREA, 1046 SRE, 5002 SRX, 5578 ACT, 6026 RD, 7026 PREA, 7048 REF, 7608 SRE, 20002 SRX, 20578 ACT, 21026 RD",
+			dram.StandbyClocks{1022 + 1448 + 474, 2 + 22 + 576 + 582 + 576, 0, 0, 3956 + 12394}},
 	} {
 		s := powered(setup(t, "default"), c.down, c.sleep)
 		s.Ranks = 1

@@ -36,6 +36,9 @@ type refreshUnit struct {
 	idle   int64 // step of the last command for a request
 	forced bool
 	asleep bool // its ranks refresh themselves: nothing falls due
+	// extra says that one more refresh than falls due must issue before the next self-refresh: leaving the last may have
+	// cut one of its own off (JESD79-4C, "Self-Refresh Operation").
+	extra bool
 }
 
 // span is the banks that a command of several concerns.
@@ -232,7 +235,11 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 	at := c.earliestOf(c.refresh.command, k.address, t)
 	if at <= t {
 		c.issue(c.refresh.command, k.address, t)
-		k.debt--
+		if k.extra && k.debt <= -c.refresh.pullIn {
+			k.extra = false
+		} else {
+			k.debt--
+		}
 		c.refresh.force(i, t)
 		c.refresh.nextDue = c.refresh.nextEvent()
 		for rank := k.first; rank < k.end; rank++ {
@@ -240,9 +247,6 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		}
 		if !k.whole {
 			c.closed(k.first, k.banks) // their own constraints have moved
-		}
-		if c.power.on {
-			c.refreshed(&k.span)
 		}
 	}
 	return at
