@@ -62,17 +62,20 @@ func TestPrefixTime(t *testing.T) {
 	if more := hit - chunk; more != layers*(read+n.devices().upLatency+up) || r.cache.Transferred != int64(layers*bytes) {
 		t.Errorf("l3: %v more than a second chunk, want %d times %v and %v; %+v", more, layers, read, up, r.cache)
 	}
-	// Where the CPU transposes elements, it does so again. The channels carry as much as if all had been written once more.
-	cpu, first, r := prefixTTFT(t, "l3", "pim.relayout=cpu")
+	// Where the CPU transposes elements, it does so again.
+	cpu, first, _ := prefixTTFT(t, "l3", "pim.relayout=cpu")
 	again := units.Duration(pim.CPUTranspositionClocks(&cfg.DRAM.Spec, heads*rows*512*4)) * cfg.DRAM.TCK
 	if more := cpu - first; more != hit-chunk+layers*again {
 		t.Errorf("l3 with transposition: %v more than a second chunk, want %v and %d times %v", more, hit-chunk, layers, again)
 	}
-	cold := onceIn(t, "l3", "pim.relayout=cpu", "cache.capacity=0B")
-	prompts := []traces.Request{{Input: 1024, Output: 1}, {Input: 1500, Output: 1}}
-	w := mustRun(t, mustNode(t, cold), coming(t, cold, apart(prompts)), false)
-	if got, want := r.busy.Channel*float64(r.end), w.busy.Channel*float64(w.end); math.Abs(got/want-1) > 1e-3 {
-		t.Errorf("the channels carry data for %.3f ms, want %.3f", got/1e9, want/1e9)
+	// The channels carry a prefix that comes up for as long as if it were written once more.
+	for system, relayout := range map[string]string{"l3": "cpu", "rank-pim": "in-flight"} {
+		_, _, r := prefixTTFT(t, system, "pim.relayout="+relayout)
+		cold := onceIn(t, system, "pim.relayout="+relayout, "cache.capacity=0B")
+		w := mustRun(t, mustNode(t, cold), coming(t, cold, apart([]traces.Request{{Input: 1024, Output: 1}, {Input: 1500, Output: 1}})), false)
+		if got, want := r.busy.Channel*float64(r.end), w.busy.Channel*float64(w.end); math.Abs(got/want-1) > 1e-3 {
+			t.Errorf("%s: the channels carry data for %.3f ms, want %.3f", system, got/1e9, want/1e9)
+		}
 	}
 }
 

@@ -130,7 +130,9 @@ type capacityJSON struct {
 type capacityAnswer struct {
 	capacity.Load
 	// Dips says that a lower rate did not meet the targets.
-	Dips     bool `json:"lower_rate_fails"`
+	Dips bool `json:"lower_rate_fails"`
+	// Alone says that where RatePerS is 0, requests miss the targets without waiting for one another.
+	Alone    bool `json:"alone_fails"`
 	TooLarge int  `json:"rejected_requests"`
 }
 
@@ -159,7 +161,7 @@ func (a *app) capacity(ctx context.Context, all []*configs.Config, f *capacityFl
 		out.Trace, out.Arrivals, out.Target = results.DescribeTrace(trace), cfg.Arrivals.Kind, cfg.SLO.Attainment
 		out.SLO = results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()}
 		out.Measured = found.Measured
-		out.Rates = append(out.Rates, capacityAnswer{found.Best, found.Dips, found.TooLarge})
+		out.Rates = append(out.Rates, capacityAnswer{found.Best, found.Dips, found.Alone, found.TooLarge})
 		out.Tried = append(out.Tried, found.Tried...)
 	}
 	show.Done()
@@ -189,6 +191,8 @@ func (c *capacityJSON) writeText(out io.Writer) error {
 			r := &c.Rates[i]
 			note := ""
 			switch {
+			case r.RatePerS == 0 && r.Alone:
+				note = "no rate meets the targets, as requests do not even where none waits for another"
 			case r.RatePerS == 0:
 				note = "no rate meets the targets; latencies of the lowest tried"
 			case r.Dips:

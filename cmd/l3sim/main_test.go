@@ -75,6 +75,11 @@ func TestProgressLine(t *testing.T) {
 	if got, want := p.line(12*time.Second), "l3sim: 1000/1000 requests (100%), 12s"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	p = &progress{unit: "runs"} // of which nobody knows how many there will be
+	p.Set(7)
+	if got, want := p.line(9*time.Second), "l3sim: 7 runs, 9s"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 }
 
 // TestProgressConcurrent counts from several goroutines while lines are

@@ -67,7 +67,7 @@ func (p *progress) Start(total int64) {
 	if p.out == nil {
 		return
 	}
-	p.total, p.start, p.stop = max(total, 1), time.Now(), make(chan struct{})
+	p.total, p.start, p.stop = total, time.Now(), make(chan struct{})
 	if isTerminal(p.out) {
 		p.interval = barInterval
 		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
@@ -77,7 +77,7 @@ func (p *progress) Start(total int64) {
 				mpb.AppendDecorators(decor.Percentage(), decor.Name(" "), decor.Elapsed(decor.ET_STYLE_GO)),
 				mpb.BarRemoveOnComplete())
 		} else {
-			p.bar = p.bars.AddSpinner(p.total, mpb.AppendDecorators(decor.Name(p.unit+" "), decor.Elapsed(decor.ET_STYLE_GO)),
+			p.bar = p.bars.AddSpinner(1, mpb.AppendDecorators(decor.Name(p.unit+" "), decor.Elapsed(decor.ET_STYLE_GO)),
 				mpb.BarRemoveOnComplete())
 		}
 	}
@@ -132,6 +132,9 @@ func (p *progress) draw() {
 // far the time left.
 func (p *progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
+	if p.total == 0 {
+		return fmt.Sprintf("l3sim: %d %s, %s", n, p.unit, elapsed.Round(time.Second))
+	}
 	text := fmt.Sprintf("l3sim: %d/%d %s (%d%%), %s", n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
 	if n > 0 && n < p.total {
 		left := time.Duration(float64(elapsed) / float64(n) * float64(p.total-n))

@@ -54,6 +54,9 @@ type Answer struct {
 	// rest is of the lowest rate tried.
 	Best  Load
 	Tried []Load // by rate
+	// Alone says that where no rate meets the targets, requests do not wait for one another at the lowest rates that were tried: rates
+	// below them have the same latencies.
+	Alone bool
 	// Dips says that a rate below Best did not meet the targets.
 	Dips     bool
 	Measured int // requests that each rate is judged by
@@ -148,7 +151,7 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 			return nil, err
 		}
 	}
-	for i := 0; i < tries && a.highest() < 0 && a.Tried[0].RatePerS/2 >= float64(n)/longest; i++ {
+	for i := 0; i < tries && a.highest() < 0 && !a.alone() && a.Tried[0].RatePerS/2 >= float64(n)/longest; i++ {
 		if err := a.try(ctx, j, a.Tried[0].RatePerS/2); err != nil {
 			return nil, err
 		}
@@ -174,11 +177,17 @@ func (a *Answer) highest() int {
 	return -1
 }
 
+// alone says that the lowest rates that were tried have the same latencies.
+func (a *Answer) alone() bool {
+	x, y := &a.Tried[0], &a.Tried[1]
+	return x.TTFT == y.TTFT && x.TBT == y.TBT && x.E2E == y.E2E
+}
+
 // settle makes the rate at a place the answer.
 func (a *Answer) settle(best int) *Answer {
 	if best < 0 {
 		a.Best = a.Tried[0]
-		a.Best.RatePerS = 0
+		a.Best.RatePerS, a.Alone = 0, a.alone()
 		return a
 	}
 	a.Best = a.Tried[best]

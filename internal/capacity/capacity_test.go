@@ -146,6 +146,17 @@ func TestNoRate(t *testing.T) {
 	if err != nil || a.Best.RatePerS != 0 || a.Best.Met || a.Best.Attainment != 0 || a.Best.TTFT.P50 != 1e3*prompt.Seconds() {
 		t.Errorf("%+v, %v", a, err)
 	}
+	if len(a.Tried) != len(firstRates)+tries || a.Alone {
+		t.Errorf("%d rates, %v: some of a Poisson process's requests come close to one another", len(a.Tried), a.Alone)
+	}
+	for i := range trace.Requests { // in pairs: below some rate each request is alone
+		trace.Requests[i].Arrival = units.Duration(i/2)*units.Second + units.Duration(i%2)*units.Second/20
+	}
+	cfg.Arrivals.Kind = traces.ArrivalsTrace
+	a, err = (&Search{Precision: 0.02}).Find(t.Context(), cfg, trace)
+	if err != nil || a.Best.RatePerS != 0 || !a.Alone || a.Best.TTFT.Max != 1e3*prompt.Seconds() || a.Tried[1].TTFT != a.Best.TTFT || a.Tried[2].TTFT == a.Best.TTFT {
+		t.Errorf("rates are halved until their latencies are the same: %+v, %v", a, err)
+	}
 }
 
 // TestNoRateOfSlowNode: where no rate is met the search ends before its requests come over more
