@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestSharedByHand: 20 requests of Llama-3-70B on one of four A100s share 8,192 tokens: 16 query heads and 2 of keys and values, so
@@ -27,6 +29,13 @@ func TestSharedByHand(t *testing.T) {
 	c = s.SharedAttentionCost([]Shared{{20, 8192}, {2, 3000}}, h)
 	if want := 4. * 128 * 2 * (160*8192 + 16*3000); c.Executed != want || c.Bytes != (8192+3000)*2*512+22*16*512 || !near(c.Compute, want/(0.4319*312e12)) {
 		t.Errorf("%+v, want %g operations", c, want)
+	}
+	// Every request's own query converts narrow keys and values, in 1 ps an element on 100 SMs; the largest group says whether rows are laid out
+	// and contexts split.
+	s.NarrowKV.Time8, s.SMs = 100*units.Picosecond, 100
+	c = s.SharedAttentionCost([]Shared{{20, 8192}, {1, 512}}, Heads{Query: 8, KV: 8, Dim: 128, ElementBits: 16, KVBits: 8})
+	if want := 1e-12 * 2 * 128 * 8 * (20*8192 + 512); !near(c.Compute, want) || c.Overhead < (9.547+5.795+4.014)*1e-6 {
+		t.Errorf("%+v, want %g s of arithmetic", c, want)
 	}
 	// AttAcc's model: of 7 requests' 112 blocks 108 are the first wave.
 	s = loadPreset(t, "a100-paper")

@@ -54,6 +54,19 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 	return s.refuse(noMemory)
 }
 
+// reserved returns the length that admission reserves for w.
+func (s *Scheduler) reserved(w *waiting) Length {
+	r := Length{w.prompt, w.prompt}
+	switch final := KVTokens(&s.requests[w.request]); s.memory.Admission {
+	case AdmitCurrent:
+	case AdmitMax:
+		r.Tokens = max(s.memory.MaxTokens, final)
+	default:
+		r.Tokens = final
+	}
+	return r
+}
+
 // history returns what is known of a prompt, up to its last token, which must be computed: nothing where what the cache has of it
 // might not fit the GPUs that need it there.
 func (s *Scheduler) history(w *waiting) history {

@@ -93,7 +93,10 @@ type Pause struct {
 
 // Moves is the keys and values that swap out to the host (Down) and that swap in to
 // the GPUs (Up). The iteration's own prompts that go to the host are not among them.
-type Moves struct{ Down, Up Move }
+type Moves struct {
+	Down, Up Move
+	Earlier  int // tokens of Down that left when the iteration before ended, and may have gone since
+}
 
 // Move is the transfer of keys and values in one direction.
 type Move struct {

@@ -31,6 +31,7 @@ type cache struct {
 	hosted    int64   // blocks there
 	host      idle    // these
 	up, down  int     // tokens that came from the host and went there since the latest batch was formed
+	earlier   int     // of down, since before the present one is formed
 	ups, outs int64   // before
 	found     []found // scratch: what is there of a history, by offset
 	hit, miss int64   // prompt tokens
@@ -108,13 +109,20 @@ func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 // KeepOnHost gives a ledger that keeps prefixes a host's memory for so many blocks that make way.
 func (l *Ledger) KeepOnHost(blocks int64) { l.cache.hostMost = blocks }
 
+// mark notes what has gone to the host before a batch is formed.
+func (l *Ledger) mark() {
+	if l.cache != nil {
+		l.cache.earlier = l.cache.down
+	}
+}
+
 // swaps has a batch that has been formed move what came from the host and what goes there.
 func (l *Ledger) swaps(b *Batch) {
 	c := l.cache
 	if c == nil || c.hostMost == 0 || b.Empty() {
 		return
 	}
-	b.Moves = Moves{Down: Move{Tokens: c.down}, Up: Move{Tokens: c.up}}
+	b.Moves = Moves{Down: Move{Tokens: c.down}, Up: Move{Tokens: c.up}, Earlier: c.earlier}
 	c.ups, c.outs = c.ups+int64(c.up), c.outs+int64(c.down)
 	c.up, c.down = 0, 0
 }

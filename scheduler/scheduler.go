@@ -128,19 +128,6 @@ func (s *Scheduler) Add(request int32) bool {
 // It excludes the last output token, whose key and value are never read.
 func KVTokens(r *traces.Request) int { return r.Input + r.Output - 1 }
 
-// reserved returns the length that admission reserves for w.
-func (s *Scheduler) reserved(w *waiting) Length {
-	r := Length{w.prompt, w.prompt}
-	switch final := KVTokens(&s.requests[w.request]); s.memory.Admission {
-	case AdmitCurrent:
-	case AdmitMax:
-		r.Tokens = max(s.memory.MaxTokens, final)
-	default:
-		r.Tokens = final
-	}
-	return r
-}
-
 // canEverRun says whether r fits empty memories. Its KV must fit the DIMMs. Its prompt
 // must fit the GPUs in the smallest steps that the scheduler takes; the last chunk needs
 // the KV of all earlier chunks on the GPU. The prompt of a preempted request can grow to
@@ -172,6 +159,7 @@ func (s *Scheduler) Next() *Batch {
 
 // begin forgets the prompts and the preempted requests of the iteration before.
 func (s *Scheduler) begin() {
+	s.ledger.mark()
 	if s.outdated() {
 		s.blocked = false
 	}

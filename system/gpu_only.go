@@ -124,7 +124,7 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
-	e.tier.swap(&e.flow, &b.Moves)
+	e.tier.swap(&e.flow, &b.Moves, start)
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
 		e.group(&b.Sub[s], b)
@@ -134,7 +134,9 @@ func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 		}
 		e.add(s, g, opAttention)
 	}
-	return e.flow.run(start)
+	end, err := e.flow.run(start)
+	e.tier.idle = end
+	return end, err
 }
 
 func (e *gpuOnly) peak() units.Bandwidth { return e.hbmPeak }

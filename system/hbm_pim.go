@@ -267,7 +267,7 @@ func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
-	e.tier.swap(&e.flow, &b.Moves)
+	e.tier.swap(&e.flow, &b.Moves, start)
 	for s := range b.Sub {
 		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
 		g := e.stageRuns(&b.Sub[s])
@@ -277,7 +277,9 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		}
 		e.add(s, g, opAttention)
 	}
-	return e.flow.run(start)
+	end, err := e.flow.run(start)
+	e.tier.idle = end
+	return end, err
 }
 
 // GPU implements scheduler.Predictor.

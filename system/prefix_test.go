@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/l3sim/l3sim/pim"
@@ -184,11 +185,20 @@ func TestTierTime(t *testing.T) {
 		r := mustRun(t, n, coming(t, cfg, apart(requests)), false)
 		bytes := blocks * 512 * cfg.Model.KVBytesPerToken()
 		want := transferTime(n.linkShare(), bytes)
-		// The second request had the first one's prefix make way, which goes down with the third. That gets it back, and the second
-		// one's goes down, too.
-		for i, times := range map[int]units.Duration{2: 2, 3: 1} {
-			if got := r.Requests[i].FirstToken - r.Requests[i].Request.Arrival; got != times*want {
-				t.Errorf("%s: %v to the first token, the links take %d times %v", system, got, times, want)
+		// The second request had the first one's prefix make way, which has gone down before the third comes. That gets it back, and the
+		// second one's goes down; the fourth exchanges them again.
+		for _, i := range []int{2, 3} {
+			if got := r.Requests[i].FirstToken - r.Requests[i].Request.Arrival; got != want {
+				t.Errorf("%s: %v to the first token, the links take %v", system, got, want)
+			}
+		}
+		// Where it comes sooner, the rest goes down with it.
+		for _, gap := range []units.Duration{0, want / 3, want - 1} {
+			soon := slices.Clone(requests[:3])
+			soon[2].Arrival = r.Requests[1].Finish + gap
+			s := mustRun(t, n, coming(t, cfg, soon), false)
+			if got := s.Requests[2].FirstToken - soon[2].Arrival; got < 2*want-gap || got > 2*want-gap+40 { // whole bytes
+				t.Errorf("%s: %v to the first token %v after the second request, want %v", system, got, gap, 2*want-gap)
 			}
 		}
 		if c := r.cache; c.HitTokens != 2*blocks*512 || c.Transferred != 2*int64(bytes) || c.Offloaded != 3*int64(bytes) || c.Peak != int64(bytes) {

@@ -9,6 +9,7 @@ import (
 type tier struct {
 	link, channels units.Bandwidth // of all the replica's GPUs in one direction, and of its memory channels
 	token          units.Bytes     // keys and values of a token in all layers
+	idle           units.Duration  // since when the links and channels are
 }
 
 // tier returns that of a replica.
@@ -29,20 +30,24 @@ func (t *tier) beside(device string, without int) []resource {
 	return besideGPU(device)
 }
 
-// swap has the next iteration move blocks between GPUs and host, layer by layer beside its work: it takes at least as long.
-func (t *tier) swap(f *flow, m *scheduler.Moves) {
+// swap has the iteration that begins at a time move blocks between GPUs and host, layer by layer beside its work: it takes at least
+// as long. What made way when the iteration before ended has gone down since.
+func (t *tier) swap(f *flow, m *scheduler.Moves, start units.Duration) {
 	if t.link == 0 {
 		return
 	}
 	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
 	w, rate := &f.work, min(t.link, t.channels)
+	gone := min(units.Bytes(m.Earlier)*t.token, units.Bytes(float64(rate)*(start-t.idle).Seconds()))
 	for _, x := range []struct {
 		on   int8
-		took units.Duration
+		rate units.Bandwidth
+		n    units.Bytes
+		gone units.Bytes
 		sum  *units.Duration
-	}{{onDown, transferTime(rate, down), &w.pcieDown}, {onUp, transferTime(rate, up), &w.pcieUp}, {onChannels, transferTime(t.channels, down+up), &w.channel}} {
-		f.hide(x.on, x.took)
-		*x.sum += x.took
+	}{{onDown, rate, down, gone, &w.pcieDown}, {onUp, rate, up, 0, &w.pcieUp}, {onChannels, t.channels, down + up, gone, &w.channel}} {
+		f.hide(x.on, transferTime(x.rate, x.n-x.gone))
+		*x.sum += transferTime(x.rate, x.n)
 	}
 	f.side.fetched += up
 }
