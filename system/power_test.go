@@ -242,7 +242,7 @@ func TestGradeOfTotal(t *testing.T) {
 // TestUnknownCurrents: where no currents of the DRAM are known, the report says that its chips are missing.
 func TestUnknownCurrents(t *testing.T) {
 	sets := []string{"run.system=gpu+cpu", "model.layers=2"}
-	for _, key := range []string{"VDD", "IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5B"} {
+	for _, key := range []string{"VDD", "IDD0", "IDD2N", "IDD3N", "IDD4R", "IDD4W", "IDD5B", "IDD2P", "IDD3P", "IDD6"} {
 		sets = append(sets, "dram.power."+key+"=0")
 	}
 	if _, r := energyOf(t, equal(4, 900, 6), sets...); len(r.report.NotEstimated) != 1 || r.report.Components.DRAMClosed != 0 {
