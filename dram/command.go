@@ -5,7 +5,7 @@ type Command uint8
 
 // The commands of all standards, by JEDEC's names; a standard's table says which it has,
 // and what they do. REF is REFab, PREA is PREab. ACTA, MACA, RDRES and WRBUF are the
-// DIMM-PIM's and move on a rank's private buses; WRGB, MVSB, MVGB and SFM are of units in HBM (package pim/hbm),
+// DIMM-PIM's and move on a rank's private buses; WRGB and what follows it are of units in HBM (package pim/hbm),
 // whose tables also have ACTA and MACA.
 const (
 	ACT   Command = iota // activate a row of one bank
@@ -35,6 +35,9 @@ const (
 	MVSB                 // move 32 B of the units' results of one bank group to the softmax unit in the buffer die
 	MVGB                 // move 32 B of probabilities from there into the units' buffers
 	SFM                  // let the softmax unit begin
+	ACTsb                // activate the same row in the same bank of every bank group at once, breaking tRRD and tFAW
+	MACsb                // read a column of the same bank of every bank group into the units of these
+	MAC                  // read a column of one bank into a unit in the buffer die
 
 	Commands = iota // how many there are
 )
@@ -42,6 +45,7 @@ const (
 var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
 	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX", "WRGB", "MVSB", "MVGB", "SFM",
+	"ACTsb", "MACsb", "MAC",
 }
 
 // String returns the name that command logs use.

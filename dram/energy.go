@@ -40,7 +40,7 @@ func (e Energy) Plus(o Energy) Energy {
 // self-refresh is added for the whole time. All chips of a rank count. The word-line supply VPP (about
 // 7.5 mW a chip) is not modelled, nor the termination of the data bus, which the board decides.
 //
-// All-bank commands count their banks: ACTA as one ACT a bank and MACA, apart from other reads, as one
+// Commands of several banks count their banks: ACTA as one ACT a bank and MACA (MACsb, MAC), apart from other reads, as one
 // read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
 // RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
@@ -190,7 +190,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 			acts += n * m.concerned(a.Span)
 		case cmd.IsRead():
 			reads += n
-		case cmd == MACA:
+		case cmd == MACA || cmd == MACsb || cmd == MAC:
 			unitReads += n * m.concerned(a.Span)
 		case cmd.IsWrite():
 			writes += n
@@ -225,6 +225,8 @@ func (m *EnergyMeter) concerned(span Span) int64 {
 		return 2
 	case SameBanks:
 		return int64(m.spec.BankGroups)
+	case SameBanksAll:
+		return int64(m.spec.BankGroups * max(1, len(m.ranks)/m.table.PseudoChannels))
 	case WholeChannel:
 		return int64(m.spec.Banks() * max(1, len(m.ranks)/m.table.PseudoChannels))
 	}

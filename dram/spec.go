@@ -129,14 +129,14 @@ func (s *Spec) DataClockKeeps(c Command) int64 {
 	return 0
 }
 
-// Spanned returns the banks of its rank that c concerns at a, as numbers within the rank from
+// Spanned returns the banks of its rank, or of each of its ranks, that c concerns at a, as numbers within the rank from
 // first to before end.
 func (s *Spec) Spanned(c Command, a Address) (first, stride, end int) {
 	switch span := s.table().commands[c].Span; span {
 	case OneBank:
 		bank := int(a.BankGroup)*s.BanksPerGroup + int(a.Bank)
 		return bank, 1, bank + 1
-	case BankPair, SameBanks:
+	case BankPair, SameBanks, SameBanksAll:
 		return s.spanned(span, a)
 	}
 	return 0, 1, s.Banks()

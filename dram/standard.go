@@ -68,11 +68,12 @@ const (
 	OneBank      Span = iota
 	BankPair          // its bank and the one half of the rank's banks away
 	SameBanks         // the bank of that number in every bank group; its bank group is -1
+	SameBanksAll      // the same in all ranks of its pseudo-channel
 	WholeRank         // bank group and bank are -1
 	WholeChannel      // of all ranks of its pseudo-channel
 )
 
-var spanNames = []string{"bank", "bank pair", "same banks", "rank", "pseudo-channel"}
+var spanNames = []string{"bank", "bank pair", "same banks", "same banks of all ranks", "rank", "pseudo-channel"}
 
 // String returns the span as tables write it.
 func (s Span) String() string { return spanNames[s] }

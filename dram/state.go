@@ -229,15 +229,27 @@ func (s *State) Earliest(cmd Command, a Address) int64 {
 		return t
 	}
 	if span := s.programs[c].span; span != OneBank {
-		bank, stride, end := s.spec.spanned(span, a)
-		for ; bank < end; bank += stride {
-			b := int(a.Rank)*s.banksPerRank + bank
-			t = max(t, s.groups[b/s.banksPerGroup][c], s.banks[b][c])
+		for r, last := s.spannedRanks(span, int(a.Rank)); r < last; r++ {
+			t = max(t, s.ranks[r][c])
+			bank, stride, end := s.spec.spanned(span, a)
+			for ; bank < end; bank += stride {
+				b := r*s.banksPerRank + bank
+				t = max(t, s.groups[b/s.banksPerGroup][c], s.banks[b][c])
+			}
 		}
 		return t
 	}
 	g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
 	return max(t, s.groups[g][c], s.banks[g*s.banksPerGroup+int(a.Bank)][c])
+}
+
+// spannedRanks returns the ranks of a command of several banks, from first to before end.
+func (s *State) spannedRanks(span Span, rank int) (first, end int) {
+	if span == SameBanksAll {
+		first = rank - rank%s.ranksPerPseudo
+		return first, first + s.ranksPerPseudo
+	}
+	return rank, rank + 1
 }
 
 // spanned returns the banks of a command of several banks, as numbers within the rank from
@@ -265,10 +277,13 @@ func (s *State) Issue(cmd Command, a Address, clock int64) {
 		g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
 		s.issueBank(p, g, g*s.banksPerGroup+int(a.Bank), a.Row, clock)
 	default:
-		bank, stride, end := s.spec.spanned(p.span, a)
-		for ; bank < end; bank += stride {
-			b := int(a.Rank)*s.banksPerRank + bank
-			s.issueBank(p, b/s.banksPerGroup, b, a.Row, clock)
+		for r, last := s.spannedRanks(p.span, int(a.Rank)); r < last; r++ {
+			s.ranks[r].apply(p.rank, clock)
+			bank, stride, end := s.spec.spanned(p.span, a)
+			for ; bank < end; bank += stride {
+				b := r*s.banksPerRank + bank
+				s.issueBank(p, b/s.banksPerGroup, b, a.Row, clock)
+			}
 		}
 	}
 	if p.wide {

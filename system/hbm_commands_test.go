@@ -23,7 +23,7 @@ func commandUnits(t *testing.T, sets ...string) *hbmPIM {
 // at which the stacks have the GPU's bandwidth: the bandwidth over the GPUs' is the factor that the commands alone have.
 func TestCommandsOnNode(t *testing.T) {
 	for _, set := range [][]string{{"run.model=gpt-175b"}, {"run.model=gpt-175b", "hbm_pim.power_limit=false"}, {"run.model=gpt-175b", "hbm_pim.rules=jedec"},
-		{"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}} {
+		{"run.model=gpt-175b", "hbm_pim.level=bg"}, {"run.model=gpt-175b", "hbm_pim.level=buffer"}, {"run.model=llama-3-8b"}, {"run.model=llama-3-8b", "hbm_pim.queries_per_read=4"}} {
 		e := commandUnits(t, set...)
 		m := e.model
 		perGPU := m.KVHeads / m.TensorParallel
@@ -31,9 +31,13 @@ func TestCommandsOnNode(t *testing.T) {
 		b := gpu.DecodeBatch{Requests: 8 * 80 / perGPU / int(e.reads), Longest: 2048}
 		b.Tokens = int64(b.Requests) * 2048
 		load := hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2}, 2048, 8*hbm.Channels)
-		spec := hbm.Spec{Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true}
+		spec := hbm.Spec{Level: hbm.Bank, Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true}
 		for _, s := range set {
 			switch s {
+			case "hbm_pim.level=bg":
+				spec.Level = hbm.BankGroup
+			case "hbm_pim.level=buffer":
+				spec.Level = hbm.Buffer
 			case "hbm_pim.power_limit=false":
 				spec.PowerLimited = false
 			case "hbm_pim.rules=jedec":

@@ -31,6 +31,7 @@ var hbmPIMSystem = System{
 policy = "prefill-first" # L3, section 6.1; "chunked-prefill" lets the units attend while the GPUs prefill; long prompts
 model = "factor"        # L3 gives a factor; "commands" runs AttAcc's program on HBM3 by its timing rules; decode attention's time
 bandwidth_factor = 16.0 # L3, Table 2: 260.8 of 16.3 TB/s; AttAcc's power limit leaves 9; decode attention's time
+level = "bank"          # AttAcc's fastest; units at the bank groups ("bg") or in the buffer die ("buffer") are its other two; with model = "commands"
 rules = "attacc"        # AttAcc's simulator, which opens all banks at once; "jedec" keeps tRRD and tFAW; with model = "commands"
 power_limit = true      # AttAcc, section 5: all banks read every 6 clocks, not 4; with model = "commands"
 stacks = 5              # A100's (NVIDIA's data sheet: 5,120 bits); a head lies in one channel of one of them; with model = "commands"
@@ -49,9 +50,11 @@ type HBMPIM struct {
 	// BandwidthFactor is the bandwidth that the processing units read keys and values
 	// at, in units of the memory's own.
 	BandwidthFactor float64 `toml:"bandwidth_factor"`
+	// Level is where the units of the commands are: bank, bg (at each bank group) or buffer (one for each pseudo-channel, in the buffer die).
+	Level string `toml:"level"`
 	// Rules are the timing rules of the commands: attacc or jedec (package pim/hbm).
 	Rules string `toml:"rules"`
-	// PowerLimit says that the units of all banks read no faster than the power of a stack allows.
+	// PowerLimit says that the units of all banks or bank groups read no faster than the power of a stack allows.
 	PowerLimit bool `toml:"power_limit"`
 	// Stacks is the HBM stacks of a GPU, of 16 channels each. Their clock is that at which they
 	// have the GPU's memory bandwidth.
@@ -87,6 +90,7 @@ const (
 // Check has the rules of the section [hbm_pim].
 func (h HBMPIM) Check(c *input.Check) {
 	input.OneOf(c, "model", h.Model, FactorModel, CommandsModel)
+	input.OneOf(c, "level", h.Level, hbm.Levels()...)
 	input.OneOf(c, "rules", h.Rules, string(hbm.AttAcc), string(hbm.JEDEC))
 	input.Within(c, "stacks", h.Stacks, 1, 64)
 	input.OneOf(c, "policy", h.Policy, policies()...)
@@ -99,7 +103,7 @@ func (h HBMPIM) Check(c *input.Check) {
 
 // spec returns the channels that the commands are timed on: AttAcc's default rate, and the only one of JEDEC's part.
 func (h HBMPIM) spec() hbm.Spec {
-	s := hbm.Spec{Rules: hbm.Rules(h.Rules), Rate: 5200, PowerLimited: h.PowerLimit}
+	s := hbm.Spec{Level: hbm.Level(h.Level), Rules: hbm.Rules(h.Rules), Rate: 5200, PowerLimited: h.PowerLimit}
 	if s.Rules == hbm.JEDEC {
 		s.Rate = 6400
 	}

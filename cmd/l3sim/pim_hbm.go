@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,7 @@ import (
 type pimHBMFlags struct {
 	contexts           []int
 	heads, dim, rate   int
-	rules              string
+	level, rules       string
 	unlimited, resting bool
 	json               bool
 }
@@ -26,12 +27,14 @@ func (a *app) newPIMHBMCommand() *cobra.Command {
 	var f pimHBMFlags
 	cmd := &cobra.Command{
 		Use:   "hbm",
-		Short: "Time attention on units beside the banks of an HBM3 stack, command by command",
-		Long: `Time attention on units beside the banks of an HBM3 stack, command by command: AttAcc's program, with 16-bit elements.
+		Short: "Time attention on units in an HBM3 stack, command by command",
+		Long: `Time attention on units in an HBM3 stack, command by command: AttAcc's programs, with 16-bit elements. The units are at
+the banks, at the bank groups, or in the buffer die.
 
 The factor is the bandwidth of keys and values over that of plain HBM3 at its peak rate. By AttAcc's rules all banks
 open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
 		Example: `  l3sim pim hbm --context 128,2048,32768
+  l3sim pim hbm --level bg
   l3sim pim hbm --context 2048 --heads 128 --rules jedec --no-power-limit --json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.pimHBM(&f) },
@@ -40,9 +43,10 @@ open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
 	flags.IntSliceVar(&f.contexts, "context", []int{128, 512, 2048, 8192}, "tokens of each head; several to compare")
 	flags.IntVar(&f.heads, "heads", hbm.Channels, "heads on the stack's 16 channels, 1 to 4096")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 1 to 512")
+	flags.StringVar(&f.level, "level", string(hbm.Bank), "where the units are: "+strings.Join(hbm.Levels(), ", "))
 	flags.StringVar(&f.rules, "rules", string(hbm.AttAcc), "timing rules: attacc or jedec")
 	flags.IntVar(&f.rate, "rate", 0, "Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 (default: 5200, by JEDEC's rules 6400)")
-	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks read every 4 clocks, without the limit of the stack's power")
+	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks or bank groups read every 4 clocks, without the limit of the stack's power")
 	flags.BoolVar(&f.resting, "no-refresh", false, "without refresh")
 	flags.BoolVar(&f.json, "json", false, jsonUsage)
 	return cmd
@@ -63,7 +67,7 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 	if err := between("--heads", f.heads, 1, 4096); err != nil {
 		return err
 	}
-	spec := hbm.Spec{Rules: hbm.Rules(f.rules), Rate: f.rate, PowerLimited: !f.unlimited, NoRefresh: f.resting}
+	spec := hbm.Spec{Level: hbm.Level(f.level), Rules: hbm.Rules(f.rules), Rate: f.rate, PowerLimited: !f.unlimited, NoRefresh: f.resting}
 	if f.rate == 0 {
 		spec.Rate = 5200
 		if spec.Rules == hbm.JEDEC {
@@ -73,7 +77,7 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 	part, err := spec.Part()
 	if err != nil {
 		return input.Edit(err, func(e *input.Error) {
-			e.Key = map[string]string{"rules": "--rules", "rate": "--rate"}[e.Key]
+			e.Key = map[string]string{"level": "--level", "rules": "--rules", "rate": "--rate"}[e.Key]
 		})
 	}
 	var rows []pimHBMRow
@@ -94,12 +98,12 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 		}
 		rows = append(rows, row)
 	}
-	return a.print(f.json, map[string]any{"schema": "l3sim/pim-hbm/1", "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, part.Name, rows) })
+	return a.print(f.json, map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, spec.Level, part.Name, rows) })
 }
 
 // writePIMHBM prints the table.
-func writePIMHBM(w io.Writer, part string, rows []pimHBMRow) error {
-	fmt.Fprintf(w, "%s, the busiest of 16 channels\n\n", part)
+func writePIMHBM(w io.Writer, level hbm.Level, part string, rows []pimHBMRow) error {
+	fmt.Fprintf(w, "%s, units of level %s, the busiest of 16 channels\n\n", part, level)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var names []string
 	for _, c := range dram.CommandNames() {

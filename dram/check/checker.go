@@ -188,7 +188,7 @@ func (c *Checker) Check(r Record) {
 	met := c.checkBuses(r)
 	c.checkPower(rank, r)
 	c.checkState(r)
-	c.checkDistances(rank, r, met)
+	c.checkDistances(r, met)
 	c.checkWindows(r)
 	c.checkManagement(rank, r)
 	c.remember(rank, r)
@@ -209,7 +209,7 @@ func (c *Checker) inRange(r Record) bool {
 	switch action.Span {
 	case dram.OneBank, dram.BankPair:
 		return within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
-	case dram.SameBanks:
+	case dram.SameBanks, dram.SameBanksAll:
 		return within(a.Bank, s.BanksPerGroup)
 	}
 	return true

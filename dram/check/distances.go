@@ -8,7 +8,7 @@ import (
 // standard has a rule for. Of an earlier kind only one rule is reported: at each level the
 // loosest that is broken, which says more, and of the levels the one that is broken most.
 // met is the command whose burst meets that of r, whose rank switch needs no word.
-func (c *Checker) checkDistances(rank *rankHistory, r Record, met *Record) {
+func (c *Checker) checkDistances(r Record, met *Record) {
 	rows := c.rows[r.Command]
 	for from := range dram.Command(dram.Commands) {
 		worst, none := Violation{}, true
@@ -22,7 +22,7 @@ func (c *Checker) checkDistances(rank *rankHistory, r Record, met *Record) {
 				if row.Command != from || row.Scope != scope {
 					continue
 				}
-				first := c.latest(rank, r, from, scope)
+				first := c.latest(r, from, scope)
 				gap := r.Clock - first.Clock
 				if first.Clock == never || gap >= int64(row.Clocks) || broken.Rule != "" && int64(row.Clocks) >= broken.Required ||
 					scope == dram.OtherRank && (met != nil && *met == first || c.overtakes(first, r, int64(row.Clocks))) {
@@ -54,7 +54,7 @@ func (c *Checker) overtakes(first, r Record, steps int64) bool {
 }
 
 // latest returns the latest record of cmd that r meets at a level.
-func (c *Checker) latest(rank *rankHistory, r Record, cmd dram.Command, scope dram.Scope) Record {
+func (c *Checker) latest(r Record, cmd dram.Command, scope dram.Scope) Record {
 	best := Record{Clock: never}
 	newer := func(o *Record) {
 		if o.Clock > best.Clock {
@@ -63,16 +63,21 @@ func (c *Checker) latest(rank *rankHistory, r Record, cmd dram.Command, scope dr
 	}
 	switch scope {
 	case dram.SameBank, dram.SameBankGroup:
-		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-		for ; bank < end; bank += stride {
-			if scope == dram.SameBank {
-				newer(&rank.banks[bank][cmd])
-			} else {
-				newer(&rank.groups[bank/c.spec.BanksPerGroup][cmd])
+		ranks := c.spannedRanks(r)
+		for i := range ranks {
+			bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+			for ; bank < end; bank += stride {
+				if scope == dram.SameBank {
+					newer(&ranks[i].banks[bank][cmd])
+				} else {
+					newer(&ranks[i].groups[bank/c.spec.BanksPerGroup][cmd])
+				}
 			}
 		}
 	case dram.SameRank:
-		newer(&rank.rank[cmd])
+		for i := range c.spannedRanks(r) {
+			newer(&c.spannedRanks(r)[i].rank[cmd])
+		}
 	case dram.OtherRank:
 		first := int(r.Address.Rank) / c.ranksEach * c.ranksEach
 		for i := first; i < first+c.ranksEach; i++ {

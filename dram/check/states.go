@@ -69,7 +69,7 @@ func (c *Checker) checkPower(rank *rankHistory, r Record) {
 // spannedRanks returns the ranks that r concerns.
 func (c *Checker) spannedRanks(r Record) []rankHistory {
 	rank := int(r.Address.Rank)
-	if c.standard.Action(r.Command).Span == dram.WholeChannel {
+	if span := c.standard.Action(r.Command).Span; span == dram.WholeChannel || span == dram.SameBanksAll {
 		first := rank / c.ranksEach * c.ranksEach
 		return c.ranks[first : first+c.ranksEach]
 	}

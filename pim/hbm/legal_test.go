@@ -41,37 +41,54 @@ type tester interface {
 // legal checks a load, and that each row is opened once in each bank and each column read once.
 func legal(t tester, spec Spec, load Load) {
 	t.Helper()
-	run := checked(t, spec, load)
-	reads := int64(2 * load.Heads * ceil(load.Context, ways) * load.columns())
+	run, y := checked(t, spec, load), layouts[spec.Level]
+	reads := int64(2 * load.Heads * ceil(load.Context, y.ways) * y.columns(load.Shape))
 	if load.Heads > 1 {
 		reads++ // AttAcc's first one is there twice
 	}
-	if run.Commands[dram.MACA] != pseudoChannels*reads {
-		t.Fatalf("%d reads of all banks, expected %d in each pseudo-channel", run.Commands[dram.MACA], reads)
+	if run.Commands[y.mac] != pseudoChannels*reads {
+		t.Fatalf("%+v, %+v: %d reads, expected %d in each pseudo-channel", spec, load, run.Commands[y.mac], reads)
 	}
-	if run.Commands[dram.ACT]%(ranks*groups*banks) != 0 {
-		t.Fatalf("%d activations are no whole rows of %d banks", run.Commands[dram.ACT], ranks*groups*banks)
+	if each := int64(ranks * groups * banks / y.sets); run.Commands[dram.ACT]%each != 0 {
+		t.Fatalf("%+v, %+v: %d activations are no whole rows of %d banks", spec, load, run.Commands[dram.ACT], each)
 	}
 }
 
 // TestLegal: by JEDEC's rules no command breaks one, of any load, and each head's tokens are read once.
 func TestLegal(t *testing.T) {
-	legal(t, Spec{JEDEC, 6400, false, false}, StackLoad(Shape{80, 2}, 529, 51)) // refreshes are due while rows are being opened
+	legal(t, Spec{Bank, JEDEC, 6400, false, false}, StackLoad(Shape{80, 2}, 529, 51)) // refreshes are due while rows are being opened
+	legal(t, Spec{BankGroup, JEDEC, 6400, false, false}, StackLoad(Shape{80, 2}, 529, 51))
 	rapid.Check(t, func(t *rapid.T) {
-		spec := Spec{JEDEC, 6400, rapid.Bool().Draw(t, "limited"), rapid.Bool().Draw(t, "no refresh")}
+		spec := Spec{Level(rapid.SampledFrom(Levels()).Draw(t, "level")), JEDEC, 6400, rapid.Bool().Draw(t, "limited"), rapid.Bool().Draw(t, "no refresh")}
 		load := StackLoad(Shape{rapid.SampledFrom([]int{64, 80, 128, 256}).Draw(t, "dim"), rapid.IntRange(1, 2).Draw(t, "bytes")},
 			rapid.IntRange(1, 1200).Draw(t, "context"), rapid.IntRange(1, 40).Draw(t, "heads"))
+		if spec.Level != Bank {
+			load.Context = max(1, load.Context/4) // as many commands
+		}
 		if spec.NoRefresh {
-			load.Context = min(load.Context, 1500/load.Heads) // the checker would report the debt
+			load.Context = max(1, min(load.Context, map[Level]int{Bank: 1500, BankGroup: 400, Buffer: 80}[spec.Level]/load.Heads)) // the checker would report the debt
 		}
 		legal(t, spec, load)
 	})
 }
 
-// TestRowTime: in a long run without refresh a row takes, in closed form, ACT to first read, its reads, read to precharge, precharge, and by
-// JEDEC's rules the time in which tFAW lets 32 banks open.
+// longer returns by how many clocks a head of a stack that is eight rows of the banks longer takes longer, of so many tokens more.
+func longer(t *testing.T, spec Spec, tokens int) int64 {
+	t.Helper()
+	length := func(tokens int) int64 {
+		run, err := Measure(spec, StackLoad(Shape{128, 2}, tokens, 16), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run.Clocks
+	}
+	return length(1024+tokens) - length(1024)
+}
+
+// TestRowTime: in a long run without refresh a row of all banks takes, in closed form, ACT to first read, its reads, read to precharge,
+// precharge, and by JEDEC's rules the time in which tFAW lets 32 banks open.
 func TestRowTime(t *testing.T) {
-	for _, spec := range []Spec{{AttAcc, 5200, true, true}, {AttAcc, 5200, false, true}, {AttAcc, 6400, true, true}, {JEDEC, 6400, true, true}, {JEDEC, 6400, false, true}} {
+	for _, spec := range []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, false, true}, {Bank, AttAcc, 6400, true, true}, {Bank, JEDEC, 6400, true, true}, {Bank, JEDEC, 6400, false, true}} {
 		part, err := spec.Part()
 		if err != nil {
 			t.Fatal(err)
@@ -84,15 +101,8 @@ func TestRowTime(t *testing.T) {
 		if spec.Rules == JEDEC {
 			row += int64(7*part.TFAW + 3*part.TRRDS)
 		}
-		length := func(tokens int) int64 {
-			run, err := Measure(spec, StackLoad(Shape{128, 2}, tokens, 16), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return run.Clocks
-		}
 		const more = 8 * 256 // eight rows of keys and eight of values
-		got := length(1024+more) - length(1024)
+		got := longer(t, spec, more)
 		moves := got - 16*row // of the probabilities, between scores and context
 		if moves < 0 || moves > more/(ways*16)*ranks*groups*int64(part.TCCDL) {
 			t.Errorf("%+v: 16 rows take %d clocks, each %d in closed form", spec, got, row)
@@ -100,26 +110,122 @@ func TestRowTime(t *testing.T) {
 	}
 }
 
+// TestRowsHide: units at bank groups read without a pause: while one bank of theirs reads, the next one's row opens. A row of all 32 banks
+// costs the unit in the buffer die less than opening one of them.
+func TestRowsHide(t *testing.T) {
+	for _, spec := range []Spec{{BankGroup, AttAcc, 5200, true, true}, {BankGroup, AttAcc, 5200, false, true}, {BankGroup, AttAcc, 6400, true, true}, {BankGroup, JEDEC, 6400, true, true},
+		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, true}, {Buffer, JEDEC, 6400, true, true}} {
+		part, err := spec.Part()
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, between := layouts[spec.Level], part.TCCDS
+		if spec.Level == BankGroup {
+			between, _ = part.Timing("tCCDSB")
+		}
+		more := 8 * 256
+		if spec.Level == Buffer {
+			more /= 4
+		}
+		reads, moves := 2*more/y.ways*8, y.ways/pseudoChannels*more/(y.ways*16)
+		got := longer(t, spec, more) - int64(reads*between)
+		rest := int64(moves * part.TCCDL)
+		if spec.Level == Buffer {
+			extra, _ := part.Timing("tCCD_R")
+			rest += int64(reads/rowColumns/y.sets*(part.TRTP+part.TRP+part.TRCD) + reads/4*max(0, extra-between))
+		}
+		if got < int64(moves*part.TCCDS) || got > rest {
+			t.Errorf("%+v: %d reads, %d apart, take %d clocks more, at most %d", spec, reads, between, got, rest)
+		}
+	}
+}
+
+// TestReadsAreReads: by JEDEC's rules what units read keeps the distances from activations and refreshes, and to precharges, that RD keeps.
+func TestReadsAreReads(t *testing.T) {
+	part, err := Spec{Bank, JEDEC, 6400, true, false}.Part()
+	if err != nil {
+		t.Fatal(err)
+	}
+	most := map[[2]dram.Command]int{}
+	for _, row := range part.Constraints() {
+		pair := [2]dram.Command{row.Command, row.Next}
+		most[pair] = max(most[pair], row.Clocks)
+	}
+	for _, read := range []dram.Command{dram.MACA, dram.MACsb, dram.MAC} {
+		for _, c := range []dram.Command{dram.ACT, dram.REF} {
+			if got, want := most[[2]dram.Command{c, read}], most[[2]dram.Command{c, dram.RD}]; got != want || got == 0 {
+				t.Errorf("%v to %v: %d steps, to RD %d", c, read, got, want)
+			}
+		}
+		for _, c := range []dram.Command{dram.PRE, dram.PREA} {
+			if got, want := most[[2]dram.Command{read, c}], most[[2]dram.Command{dram.RD, c}]; got != want || got == 0 {
+				t.Errorf("%v to %v: %d steps, from RD %d", read, c, got, want)
+			}
+		}
+	}
+}
+
 // TestRefusals: what units cannot compute, and rates without timings, are errors that name the key.
 func TestRefusals(t *testing.T) {
-	good, shape := Spec{AttAcc, 5200, true, false}, Shape{128, 2}
+	good, shape := Spec{Bank, AttAcc, 5200, true, false}, Shape{128, 2}
 	for _, c := range []struct {
 		key  string
 		spec Spec
 		load Load
 	}{
 		{"", good, StackLoad(shape, 1, 1)}, {"", good, StackLoad(shape, 4096, 512*16)}, {"heads", good, StackLoad(shape, 4097, 512*16)},
-		{"rate", Spec{AttAcc, 5000, true, false}, StackLoad(shape, 1, 1)}, {"rate", Spec{JEDEC, 5200, true, false}, StackLoad(shape, 1, 1)},
-		{"rules", Spec{"none", 5200, true, false}, StackLoad(shape, 1, 1)}, {"context", good, StackLoad(shape, 0, 1)}, {"heads", good, StackLoad(shape, 1, 0)},
+		{"rate", Spec{Bank, AttAcc, 5000, true, false}, StackLoad(shape, 1, 1)}, {"rate", Spec{Bank, JEDEC, 5200, true, false}, StackLoad(shape, 1, 1)},
+		{"rules", Spec{Bank, "none", 5200, true, false}, StackLoad(shape, 1, 1)}, {"level", Spec{"die", AttAcc, 5200, true, false}, StackLoad(shape, 1, 1)},
+		{"", Spec{Buffer, AttAcc, 5200, true, false}, StackLoad(shape, 4096, 512*16)}, {"heads", Spec{BankGroup, AttAcc, 5200, true, false}, StackLoad(shape, 4097, 512*16)}, {"context", good, StackLoad(shape, 0, 1)}, {"heads", good, StackLoad(shape, 1, 0)},
 		{"head_dim", good, StackLoad(Shape{513, 2}, 1, 1)}, {"element_bytes", good, StackLoad(Shape{128, 4}, 1, 1)},
 	} {
 		_, err := c.spec.Part()
 		if err == nil {
-			err = c.load.check()
+			err = c.load.check(c.spec.Level)
 		}
 		var bad *input.Error
 		if c.key == "" && err != nil || c.key != "" && (!errors.As(err, &bad) || bad.Key != c.key) {
 			t.Errorf("%+v, %+v: %v, expected one of %q", c.spec, c.load, err, c.key)
+		}
+	}
+}
+
+// TestCheckerOfBankGroups: the checker compares a read of bank groups with what went before in each stack of its pseudo-channel, and
+// with that bank number alone.
+func TestCheckerOfBankGroups(t *testing.T) {
+	part, err := Spec{BankGroup, JEDEC, 6400, true, false}.Part()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := func(late int32, by int64, then check.Record) string {
+		c, step := check.NewChecker(part, ranks*pseudoChannels, false), int64(0)
+		for i := range int32(ranks * groups) {
+			step += part.Steps(part.TFAW)
+			c.Check(check.Record{Clock: step, Command: dram.ACT, Address: dram.Address{Rank: (i/groups + late) % ranks, BankGroup: i % groups, Bank: 2, Row: 5, Column: -1}})
+		}
+		then.Clock = step + by
+		c.Check(then)
+		if v := c.Violations(); len(v) > 0 {
+			return v[0].Rule
+		}
+		return ""
+	}
+	read := func(bank, row int32) check.Record {
+		return check.Record{Command: dram.MACsb, Address: dram.Address{Rank: 0, BankGroup: -1, Bank: bank, Row: row, Column: 0}}
+	}
+	const clock = 2 // steps
+	trcd := int64(part.TRCD) * clock
+	for _, late := range []int32{0, 1} { // the stack whose rows open first
+		for _, c := range []struct {
+			by   int64
+			then check.Record
+			want string
+		}{
+			{trcd + 2*clock, read(2, 5), ""}, {trcd - 2*clock, read(2, 5), "tRCD"}, {trcd + 2*clock, read(1, 5), "bank state"}, {trcd + 2*clock, read(2, 6), "row"},
+		} {
+			if got := first(late, c.by, c.then); got != c.want {
+				t.Errorf("%d steps behind the last ACT, %+v: %q, expected %q", c.by, c.then, got, c.want)
+			}
 		}
 	}
 }

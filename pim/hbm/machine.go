@@ -23,23 +23,32 @@ type lane struct {
 	program []instruction
 	next    int // of the program, not yet in the queue
 	queue   []instruction
-	row     int32 // that is open or being opened
-	opened  int   // banks that have it open
+	sets    []set // of banks, which open and close together
+	open    int   // sets that PREA would close
 	due     int64 // step of the next refresh
 	refresh int   // REFs to issue
 	issued  int64
+}
+
+// set is banks that read together.
+type set struct {
+	row     int32 // that is open or being opened
+	opened  int   // banks that have it open; 1 where one command opens them all
+	closing bool  // bank by bank
 }
 
 // machine issues programs on one channel. Its scheduler is AttAcc's: each lane has a queue that is filled in order; each clock the
 // first entry goes whose command may issue, and beside it one of the other bus, if it then is the first that may. Steps are the standard's,
 // counted from one clock on, as AttAcc counts.
 type machine struct {
-	spec    Spec
-	part    *dram.Spec
-	state   *dram.State
-	buses   dram.CommandBuses
-	lanes   []lane
-	each    bool // rows are opened bank by bank
+	spec  Spec
+	part  *dram.Spec
+	state *dram.State
+	buses dram.CommandBuses
+	lanes []lane
+	layout
+	late    [ranks * groups * banks]int64 // PREs by AttAcc's rules, see send
+	each    int                           // banks of a set that are opened one by one; 1 where one command does it
 	now     int64
 	run     Run
 	observe func(step int64, cmd dram.Command, a dram.Address)
@@ -55,14 +64,18 @@ func Measure(spec Spec, load Load, observe func(step int64, cmd dram.Command, a 
 	if err != nil {
 		return Run{}, err
 	}
-	if err := load.check(); err != nil {
+	if err := load.check(spec.Level); err != nil {
 		return Run{}, err
 	}
-	return newMachine(spec, part, observe).measure(load.program(spec.Rules)), nil
+	return newMachine(spec, part, observe).measure(load.program(spec)), nil
 }
 
 // check has the rules of a load.
-func (l Load) check() error {
+func (l Load) check(level Level) error {
+	y, err := level.layout()
+	if err != nil {
+		return err
+	}
 	if err := input.Validate(l.Shape); err != nil {
 		return err
 	}
@@ -72,7 +85,7 @@ func (l Load) check() error {
 	if l.Heads < 1 || l.OfStack < l.Heads || l.Heads != ceil(l.OfStack, Channels) {
 		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: "at least one head on a stack"}
 	}
-	if rows := l.Heads * ceil(ceil(l.Context, ways)*l.columns(), rowColumns); rows > valueRow {
+	if rows := l.Heads * y.rows(l.Shape, l.Context); rows > valueRow {
 		return &input.Error{Key: "heads", Value: fmt.Sprint(l.OfStack), Expected: fmt.Sprintf(
 			"keys of %d tokens in %d rows of each bank, half of them: they take %d", l.Context, valueRow, rows)}
 	}
@@ -80,7 +93,10 @@ func (l Load) check() error {
 }
 
 func newMachine(spec Spec, part *dram.Spec, observe func(int64, dram.Command, dram.Address)) *machine {
-	m := &machine{spec: spec, part: part, each: spec.Rules == JEDEC, observe: observe}
+	m := &machine{spec: spec, part: part, layout: layouts[spec.Level], each: 1, observe: observe}
+	if spec.Rules == JEDEC {
+		m.each = ranks * groups * banks / m.sets
+	}
 	m.lanes = make([]lane, spec.lanes())
 	m.state = dram.NewState(part, ranks*len(m.lanes))
 	m.buses.Standard = part.Rules()
@@ -92,7 +108,7 @@ func (m *machine) measure(program []instruction) Run {
 	clock := m.part.Steps(1)
 	m.now, m.run = clock, Run{}
 	for i := range m.lanes {
-		m.lanes[i] = lane{rank: int32(i * ranks), program: program, row: -1, due: never, queue: make([]instruction, 0, window)}
+		m.lanes[i] = lane{rank: int32(i * ranks), program: program, sets: make([]set, m.sets), due: never, queue: make([]instruction, 0, window)}
 		if !m.spec.NoRefresh {
 			m.lanes[i].due = m.part.Steps(m.part.TREFI)
 		}
@@ -136,7 +152,7 @@ func (m *machine) step(l *lane) int64 {
 		l.due += m.part.Steps(m.part.TREFI)
 		l.refresh += pseudoChannels / len(m.lanes)
 	}
-	if l.refresh > 0 && l.opened%(ranks*groups*banks) == 0 { // not while a row is being opened
+	if l.refresh > 0 && m.still(l) {
 		at := min(m.payRefresh(l), l.due)
 		c := m.choose(l, true)
 		if c.found && m.isColumn(c.command) {
@@ -153,111 +169,38 @@ func (m *machine) step(l *lane) int64 {
 		return min(c.soonest, l.due)
 	}
 	m.issue(l, c)
-	if d := m.choose(l, false); d.found && max(d.at, m.buses.Earliest(d.command, m.now)) <= m.now && m.isColumn(d.command) != m.isColumn(c.command) {
+	if m.alone(c.command) {
+		return m.now + 1
+	}
+	if d := m.choose(l, false); d.found && max(d.at, m.buses.Earliest(d.command, m.now)) <= m.now && m.isColumn(d.command) != m.isColumn(c.command) && !m.alone(d.command) {
 		m.issue(l, d)
 	}
 	return m.now + 1
 }
 
+// alone reports whether no other command goes in the same clock: AttAcc's simulator knows no bus of PREsb and PRE.
+func (m *machine) alone(c dram.Command) bool {
+	return m.spec.Rules == AttAcc && (c == dram.PREsb || c == dram.PRE)
+}
+
+// still reports whether no row of the lane is being opened or closed: a refresh waits for that.
+func (m *machine) still(l *lane) bool {
+	for i := range l.sets {
+		if l.sets[i].opened%m.each != 0 {
+			return false
+		}
+	}
+	return true
+}
+
 func (m *machine) isColumn(c dram.Command) bool { return m.part.Rules().Action(c).Bus == 1 }
-
-// choice is the command that a lane would issue next.
-type choice struct {
-	found   bool
-	index   int // of the queue's entry
-	command dram.Command
-	address dram.Address
-	at      int64 // step from which it may issue
-	soonest int64 // first step after this one at which some entry's command may
-}
-
-// choose returns the first entry of the queue whose command may issue, or the first of all where none may. Behind the first
-// barrier only rows are opened and closed. What concerns the bank of the MACAs waits while some entry has its row open, unless it is the first.
-// The column bus counts with own: a second command of a clock is of the other bus anyhow.
-func (m *machine) choose(l *lane, own bool) choice {
-	if len(l.queue) > 0 && l.queue[0].barrier {
-		l.queue = append(l.queue[:0], l.queue[1:]...)
-	}
-	best := choice{soonest: never}
-	hits, behind := l.hits(), false
-	for i := range l.queue {
-		in := &l.queue[i]
-		behind = behind || in.barrier
-		if in.barrier {
-			continue
-		}
-		cmd, a, last := m.need(l, in)
-		if behind && m.isColumn(cmd) {
-			continue
-		}
-		at := m.state.Earliest(cmd, a)
-		if own || !m.isColumn(cmd) {
-			at = m.buses.Earliest(cmd, at)
-			if at < m.now {
-				at = m.buses.Earliest(cmd, m.now)
-			}
-		}
-		c := choice{true, i, cmd, a, at, never}
-		if at > m.now {
-			best.soonest = min(best.soonest, at)
-		}
-		if i == 0 {
-			c.soonest = best.soonest
-			best = c
-			if at <= m.now {
-				return best
-			}
-			continue
-		}
-		if blocked := hits && !(last && cmd == dram.MACA) && in.rank == 0 && in.group == 0 && in.bank == 0; at <= m.now && !blocked {
-			c.soonest = best.soonest
-			return c
-		}
-	}
-	return best
-}
-
-// hits reports whether some entry's row is open.
-func (l *lane) hits() bool {
-	for i := range l.queue {
-		if in := &l.queue[i]; in.command == dram.MACA && !in.barrier && l.opened > 0 && in.row == l.row {
-			return true
-		}
-	}
-	return false
-}
-
-// need returns the command that an entry needs next, and whether it is the entry's own.
-func (m *machine) need(l *lane, in *instruction) (dram.Command, dram.Address, bool) {
-	if in.command != dram.MACA {
-		return in.command, dram.Address{Rank: l.rank + int32(in.rank), BankGroup: int32(in.group), Bank: int32(in.bank), Row: -1, Column: -1}, true
-	}
-	all := dram.Address{Rank: l.rank, BankGroup: -1, Bank: -1, Row: in.row, Column: -1}
-	switch {
-	case l.opened > 0 && l.row != in.row:
-		all.Row = -1
-		return dram.PREA, all, false
-	case l.opened == ranks*groups*banks:
-		all.Column = in.column
-		return dram.MACA, all, true
-	case m.each: // bank groups first, then stacks
-		i := int32(l.opened)
-		return dram.ACT, dram.Address{Rank: l.rank + i/groups%ranks, BankGroup: i % groups, Bank: i / (groups * ranks), Row: in.row, Column: -1}, false
-	}
-	return dram.ACTA, all, false
-}
 
 // issue issues a choice at the current step.
 func (m *machine) issue(l *lane, c choice) {
 	in := &l.queue[c.index]
 	own := c.command == in.command
-	switch c.command {
-	case dram.ACT:
-		l.row, l.opened = in.row, l.opened+1
-	case dram.ACTA:
-		l.row, l.opened = in.row, ranks*groups*banks
-	case dram.PREA:
-		l.opened = 0
+	if !own {
+		m.turn(l, m.set(l, in), c.command, in.row)
 	}
 	m.send(l, c.command, c.address)
 	if own {
@@ -265,10 +208,41 @@ func (m *machine) issue(l *lane, c choice) {
 	}
 }
 
+// turn notes that a command opens banks of a set, or closes some. AttAcc's simulator has PREsb close one of its 16 banks, so that a
+// refresh needs PREA all the same.
+func (m *machine) turn(l *lane, s *set, cmd dram.Command, row int32) {
+	switch cmd {
+	case dram.PREA:
+		l.closeAll()
+	case dram.PREsb:
+		s.opened = 0
+	case dram.PRE:
+		s.opened--
+		s.closing = s.opened > 0
+		if !s.closing {
+			l.open--
+		}
+	default:
+		if s.opened == 0 {
+			l.open++
+		}
+		s.row, s.opened = row, s.opened+1
+	}
+}
+
+// closeAll notes that all banks of the lane are closed.
+func (l *lane) closeAll() {
+	clear(l.sets)
+	l.open = 0
+}
+
 // send puts a command on its bus.
 func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 	if cmd != dram.REF || len(m.lanes) > 1 || l.refresh%pseudoChannels != 0 { // REF of the second pseudo-channel delays the first one nothing
 		m.state.Issue(cmd, a, m.now)
+	}
+	if cmd == dram.MAC { // AttAcc's simulator, which means the bank of the other pseudo-channel, lets PRE of this one wait
+		m.late[(int(a.Rank)%ranks)*banks+int(a.Bank)] = m.now + m.part.Steps(m.part.TRTP)
 	}
 	m.buses.Take(cmd, m.now)
 	l.issued++
@@ -283,7 +257,7 @@ func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 // that may go. Where one lane is both pseudo-channels each has a REF, one behind the other.
 func (m *machine) payRefresh(l *lane) int64 {
 	cmd, a := dram.REF, dram.Address{Rank: l.rank, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
-	if l.opened > 0 {
+	if l.open > 0 {
 		cmd = dram.PREA
 	}
 	at := m.buses.Earliest(cmd, max(m.now, m.state.Earliest(cmd, a)))
@@ -291,7 +265,7 @@ func (m *machine) payRefresh(l *lane) int64 {
 		return at
 	}
 	if cmd == dram.PREA {
-		l.opened = 0
+		l.closeAll()
 	} else {
 		l.refresh--
 	}

@@ -4,16 +4,16 @@ import "github.com/l3sim/l3sim/dram"
 
 // instruction is a command of the program, or a barrier: what is behind one issues only when all before it has, but for commands that open and close rows.
 type instruction struct {
-	command dram.Command // WRGB, MACA, MVSB, SFM, MVGB
+	command dram.Command // WRGB, the level's read, MVSB, SFM, MVGB
 	barrier bool
 	stage   stage
 	head    int32 // of the channel
 	rank    int8
 	group   int8
 	bank    int8
-	row     int32 // MACA
-	column  int32 // MACA; the number within its bank's or group's of WRGB and MVGB
-	block   int32 // MVSB: which results of the stage
+	row     int32 // of a read
+	column  int32 // of a read; the number within its bank's or group's of WRGB and MVGB
+	block   int32 // of a read, which of the stage; MVSB: which results of the stage
 }
 
 // stage is what a command is part of.
@@ -45,22 +45,25 @@ func StackLoad(h Shape, context, heads int) Load {
 // generator writes the program of a load. Sizes are those of a channel.
 type generator struct {
 	Load
+	layout
 	// slips says that the second head of a pair computes its context from the first one's values: AttAcc's program takes the wrong index.
-	slips  bool
-	stride int // rows from the keys of a head to those of the next
-	tokens int // of each of the 16 ways
-	out    []instruction
+	slips   bool
+	columns int // of a token's key in a unit
+	stride  int // columns of a bank from the keys of a head to those of the next
+	tokens  int // of each way
+	out     []instruction
 }
 
 // blockTokens is the tokens of a way whose scores are moved at once.
 const blockTokens = 16
 
 // program returns the instructions of a load. By AttAcc's rules they are its simulator's, oddities included.
-func (l Load) program(rules Rules) []instruction {
-	g := generator{Load: l, slips: rules == AttAcc, tokens: ceil(l.Context, ways)}
-	g.stride = ceil(4096*l.HeadDim, ways*banks*rowColumns*columnBytes) // room for 4,096 tokens, in values: AttAcc's
+func (l Load) program(spec Spec) []instruction {
+	y := layouts[spec.Level]
+	g := generator{Load: l, layout: y, slips: spec.Rules == AttAcc, columns: y.columns(l.Shape), tokens: ceil(l.Context, y.ways)}
+	g.stride = ceil(4096*l.HeadDim, ways*banks*columnBytes) // room for 4,096 tokens, in values: AttAcc's
 	if !g.slips {
-		g.stride = ceil(g.tokens*l.columns(), rowColumns)
+		g.stride = y.rows(l.Shape, l.Context) * rowColumns
 	}
 	for head := 0; head+1 < l.Heads; head += 2 {
 		g.pair(int32(head), head == 0)
@@ -103,7 +106,7 @@ func (g *generator) pair(a int32, first bool) {
 		}
 		g.share(j-blocks/2, ceil(blocks, 2), g.weightMoves(), a, g.weights)
 	})
-	passes := g.columns()
+	passes := g.columns
 	g.context(a, a, func(j int) {
 		if j == 0 {
 			g.softmax(b)
@@ -131,34 +134,36 @@ func (g *generator) share(j, parts, moves int, head int32, write func(head int32
 	write(head, min(moves, ceil(j*each, n)), min(moves, ceil((j+1)*each, n)))
 }
 
-// queryMoves returns the WRGBs of a head: its query, to each bank its quarter.
-func (g *generator) queryMoves() int { return banks * g.columns() }
+// queryMoves returns the WRGBs of a head: its query, to units at the banks to each bank its quarter.
+func (g *generator) queryMoves() int { return g.split * g.columns }
 
 func (g *generator) query(head int32, from, to int) {
 	for i := from; i < to; i++ {
-		g.out = append(g.out, instruction{command: dram.WRGB, head: head, bank: int8(i / g.columns()), column: int32(i % g.columns())})
+		g.out = append(g.out, instruction{command: dram.WRGB, head: head, bank: int8(i / g.columns), column: int32(i % g.columns)})
 	}
 }
 
-// mac writes the i-th MACA of a stage of a head.
+// mac writes the i-th read of a stage of a head.
 func (g *generator) mac(head int32, i int, s stage) {
-	row := int32(int(head)*g.stride + i/rowColumns)
+	rank, group, bank, column := g.place(i)
+	column += int(head) * g.stride
+	row := int32(column / rowColumns)
 	if s == contextStage {
 		row += valueRow
 	}
-	g.out = append(g.out, instruction{command: dram.MACA, stage: s, head: head, row: row, column: int32(i % rowColumns), block: int32(i)})
+	g.out = append(g.out, instruction{command: g.layout.mac, stage: s, head: head, rank: rank, group: group, bank: bank, row: row, column: int32(column % rowColumns), block: int32(i)})
 }
 
 // score writes the scores of a head, block by block: the results of one are moved amid the next. Amid is what else goes with
 // a block, if anything.
 func (g *generator) score(head int32, amid func(block int)) {
-	blocks, each := ceil(g.tokens, blockTokens), blockTokens*g.columns()
+	blocks, each := ceil(g.tokens, blockTokens), blockTokens*g.columns
 	for j := 0; j <= blocks; j++ {
-		for i := j * each; i < min((j+1)*each, g.tokens*g.columns()); i++ {
+		for i := j * each; i < min((j+1)*each, g.tokens*g.columns); i++ {
 			g.mac(head, i, scoreStage)
 		}
 		if j > 0 {
-			for i := range groups * ranks {
+			for i := range g.ways / pseudoChannels {
 				g.out = append(g.out, instruction{command: dram.MVSB, head: head, group: int8(i / ranks), rank: int8(i % ranks), block: int32(j - 1)})
 			}
 		}
@@ -175,22 +180,22 @@ func (g *generator) softmax(head int32) {
 	g.out = append(g.out, instruction{command: dram.SFM, head: head})
 }
 
-// weightMoves returns the MVGBs of a head: to each bank group the probabilities of its tokens.
+// weightMoves returns the MVGBs of a head: to the unit of each way, or those of its banks, the probabilities of its tokens.
 func (g *generator) weightMoves() int {
-	return ranks * groups * ceil(g.Context, ways*g.multipliers())
+	return g.ways / pseudoChannels * ceil(g.Context, g.ways*g.multipliers())
 }
 
 func (g *generator) weights(head int32, from, to int) {
-	each := g.weightMoves() / (ranks * groups)
+	each := ceil(g.Context, g.ways*g.multipliers())
 	for i := from; i < to; i++ {
 		way := i / each
 		g.out = append(g.out, instruction{command: dram.MVGB, head: head, rank: int8(way / groups), group: int8(way % groups), column: int32(i % each)})
 	}
 }
 
-// context writes the sum of a head's values, which are those of the head from, pass by pass of 16 dimensions a bank.
+// context writes the sum of a head's values, which are those of the head from, pass by pass of 16 dimensions a unit.
 func (g *generator) context(head, from int32, amid func(pass int)) {
-	passes := g.columns()
+	passes := g.columns
 	for j := 0; j <= passes; j++ {
 		if j < passes {
 			for i := j * g.tokens; i < (j+1)*g.tokens; i++ {
@@ -199,8 +204,8 @@ func (g *generator) context(head, from int32, amid func(pass int)) {
 			}
 		}
 		if j > 0 {
-			for i := range banks * ranks {
-				g.out = append(g.out, instruction{command: dram.MVSB, stage: contextStage, head: head, bank: int8(i / ranks), rank: int8(i % ranks), block: int32(j - 1)})
+			for i := range g.split * g.stacks {
+				g.out = append(g.out, instruction{command: dram.MVSB, stage: contextStage, head: head, bank: int8(i / g.stacks), rank: int8(i % g.stacks), block: int32(j - 1)})
 			}
 		}
 		if j < passes {

@@ -13,14 +13,14 @@ import (
 
 // The organisation of a stack, HBM3 8 high (JESD238).
 const (
-	Channels       = 16 // of a stack
-	pseudoChannels = 2  // of a channel
-	ranks          = 2  // stacks (SIDs) of a pseudo-channel
-	groups         = 4  // bank groups of a rank
-	banks          = 4  // of a bank group
-	columnBytes    = 32 // of a column of a bank
-	rowColumns     = 32 // of a row of a bank
-	ways           = pseudoChannels * ranks * groups
+	Channels       = 16                              // of a stack
+	pseudoChannels = 2                               // of a channel
+	ranks          = 2                               // stacks (SIDs) of a pseudo-channel
+	groups         = 4                               // bank groups of a rank
+	banks          = 4                               // of a bank group
+	columnBytes    = 32                              // of a column of a bank
+	rowColumns     = 32                              // of a row of a bank
+	ways           = pseudoChannels * ranks * groups // bank groups of a channel
 )
 
 // columnClocks are the clocks in which a pseudo-channel moves a column as plain HBM3: BL8 at four transfers a clock.
@@ -37,11 +37,13 @@ const (
 	JEDEC Rules = "jedec"
 )
 
-// Spec is a channel of HBM with units at its banks.
+// Spec is a channel of HBM with units in it.
 type Spec struct {
+	Level Level
 	Rules Rules
 	Rate  int // Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 by AttAcc's rules, 6400 by JEDEC's
-	// PowerLimited says that the units of all banks read no faster than the power of a stack allows (AttAcc, section 5).
+	// PowerLimited says that the units of all banks or bank groups read no faster than the power of a stack allows (AttAcc, section 5). Those in the
+	// buffer die never read faster than the pins.
 	PowerLimited bool
 	NoRefresh    bool
 }
@@ -76,6 +78,9 @@ func readTable(name string) (*dram.Standard, error) {
 
 // Part returns the part that the spec describes, or an input.Error.
 func (s Spec) Part() (*dram.Spec, error) {
+	if _, err := s.Level.layout(); err != nil {
+		return nil, err
+	}
 	table, err := s.Rules.table()
 	if err != nil {
 		return nil, err
@@ -122,9 +127,6 @@ func (h Shape) Check(c *input.Check) {
 
 // multipliers returns the elements that a unit multiplies at once: those of a column.
 func (h Shape) multipliers() int { return columnBytes / h.ElementBytes }
-
-// columns returns the columns of a bank that a token's share of a key takes, and the passes over the tokens' values.
-func (h Shape) columns() int { return ceil(h.HeadDim, banks*h.multipliers()) }
 
 // bytes returns the keys and values of a head of context tokens.
 func (h Shape) bytes(context int) units.Bytes {

@@ -3,22 +3,33 @@ package hbm
 import (
 	"math"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/long"
 )
 
 // TestTable: a table is what runs take, within 2%, and with refresh one refresh more or less.
 func TestTable(t *testing.T) {
-	for _, spec := range []Spec{{AttAcc, 5200, true, true}, {AttAcc, 5200, true, false}, {JEDEC, 6400, true, true}} {
+	specs := []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, true, false}, {Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, false},
+		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, false}}
+	if long.Tests() {
+		specs = append(specs, Spec{BankGroup, JEDEC, 6400, true, false}, Spec{Buffer, JEDEC, 6400, true, false})
+	}
+	for _, spec := range specs {
 		part, err := spec.Part()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, shape := range []Shape{{128, 2}, {64, 2}, {128, 1}} {
+		shapes, shorter := []Shape{{128, 2}, {64, 2}, {128, 1}}, 1
+		if spec.Level != Bank { // more commands
+			shapes, shorter = shapes[:1], 4
+		}
+		for _, shape := range shapes {
 			table, err := NewTable(spec, shape)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, size := range [][2]int{{1, 16}, {128, 640}, {700, 160}, {1300, 112}, {7777, 32}, {10000, 16}} {
-				load := StackLoad(shape, size[0], size[1])
+				load := StackLoad(shape, ceil(size[0], shorter), size[1])
 				run, err := Measure(spec, load, nil)
 				if err != nil {
 					t.Fatal(err)
@@ -38,7 +49,7 @@ func TestTable(t *testing.T) {
 
 // TestTableGrows: more heads and longer ones never take less.
 func TestTableGrows(t *testing.T) {
-	table, err := NewTable(Spec{AttAcc, 5200, true, false}, Shape{128, 2})
+	table, err := NewTable(Spec{Bank, AttAcc, 5200, true, false}, Shape{128, 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +66,12 @@ func TestTableGrows(t *testing.T) {
 }
 
 // TestNominal: while all banks read, the units have 64 columns of 32 B for the 2 that a channel moves in 2 clocks, in the clocks of the power
-// limit, or in 4: the 16 of the paper.
+// limit, or in 4: the 16 of the paper; at the bank groups a quarter of it.
 func TestNominal(t *testing.T) {
 	for spec, want := range map[Spec]float64{
-		{AttAcc, 5200, false, false}: 16, {AttAcc, 5200, true, false}: 64.0 / 6, {AttAcc, 6400, true, false}: 64.0 / 7,
-		{JEDEC, 6400, false, false}: 16, {JEDEC, 6400, true, false}: 64.0 / 7,
+		{Bank, AttAcc, 5200, false, false}: 16, {Bank, AttAcc, 5200, true, false}: 64.0 / 6, {Bank, AttAcc, 6400, true, false}: 64.0 / 7,
+		{Bank, JEDEC, 6400, false, false}: 16, {Bank, JEDEC, 6400, true, false}: 64.0 / 7,
+		{BankGroup, AttAcc, 5200, false, false}: 4, {BankGroup, AttAcc, 5200, true, false}: 16.0 / 6, {BankGroup, JEDEC, 6400, true, false}: 2, {Buffer, AttAcc, 5200, true, false}: 1,
 	} {
 		if got, err := spec.Nominal(); err != nil || math.Abs(got-want) > 1e-12 {
 			t.Errorf("%+v: %v, %v, expected %v", spec, got, err, want)

@@ -14,33 +14,35 @@ type Head struct {
 	Keys, Values [][]float32
 }
 
-// unitsOfChannel is the banks of a channel over both pseudo-channels.
-const unitsOfChannel = ways * banks
+// banksOfChannel is the banks of a channel over both pseudo-channels, and the most units.
+const banksOfChannel = ways * banks
 
 // valueMachine executes a program on stored elements, command by command in the program's order, which is all that its barriers promise.
 // Buffers hold NaN until something is written, so that a command that comes too early shows. What a MACA takes is in one of two
 // sets, by the head or by the block, since moves for the next head or of the last block go on amid it.
 type valueMachine struct {
 	Load
+	layout
 	m, tokens    int // multipliers of a unit; tokens of a way
+	columns      int // of a token's key in a unit
 	heads        []Head
-	keys, values [unitsOfChannel][]float32      // columns from the first row of keys, and of values, on
-	query        [2][banks][]float32            // of the bank's columns, in every group
+	keys, values [banksOfChannel][]float32      // columns from the first row of keys, and of values, on
+	query        [2][banks][]float32            // of the part's columns, in every way
 	weights      [2][ways][]float32             // probabilities of the way's tokens
 	partial      [ways][2 * blockTokens]float32 // scores of the latest blocks
-	sums         [2][unitsOfChannel][]float32   // of a pass
+	sums         [2][banksOfChannel][]float32   // of a pass, by unit
 	scores       [][]float32                    // in the buffer die, by head and token
 	out          [][]float32
 }
 
 // Attend returns the attention of the heads, of one context, computed by the program of a channel in float32: exact up to the rounding of sums.
-// Which of the 16 ways a token has is AttAcc's to choose; here they take turns.
-func Attend(shape Shape, heads []Head) ([][]float32, error) {
+// Which of the ways a token has is AttAcc's to choose; here they take turns.
+func Attend(level Level, shape Shape, heads []Head) ([][]float32, error) {
 	if len(heads) == 0 {
 		return nil, &input.Error{Key: "heads", Value: "0", Expected: "at least one head"}
 	}
 	load := StackLoad(shape, len(heads[0].Keys), Channels*len(heads))
-	if err := load.check(); err != nil {
+	if err := load.check(level); err != nil {
 		return nil, err
 	}
 	for i, h := range heads {
@@ -48,8 +50,8 @@ func Attend(shape Shape, heads []Head) ([][]float32, error) {
 			return nil, &input.Error{Key: "heads", Value: fmt.Sprintf("head %d: %d keys, %d values", i, len(h.Keys), len(h.Values)), Expected: fmt.Sprintf("%d of %d elements", load.Context, shape.HeadDim)}
 		}
 	}
-	v := newValueMachine(load, heads)
-	for _, in := range load.program(JEDEC) { // AttAcc's own takes the second head's values from the first one's
+	v := newValueMachine(layouts[level], load, heads)
+	for _, in := range load.program(Spec{Level: level, Rules: JEDEC}) { // AttAcc's own takes the second head's values from the first one's
 		v.execute(&in)
 	}
 	for i := range v.out {
@@ -67,51 +69,63 @@ func empty(n int) []float32 {
 	return s
 }
 
-func newValueMachine(load Load, heads []Head) *valueMachine {
-	v := &valueMachine{Load: load, m: load.multipliers(), tokens: ceil(load.Context, ways), heads: heads}
-	columns := load.columns()
-	rows := ceil(v.tokens*columns, rowColumns)
-	for u := range unitsOfChannel {
-		v.keys[u], v.values[u] = make([]float32, len(heads)*rows*rowColumns*v.m), make([]float32, len(heads)*rows*rowColumns*v.m)
-		v.sums[0][u], v.sums[1][u] = empty(v.m), empty(v.m)
+func newValueMachine(y layout, load Load, heads []Head) *valueMachine {
+	v := &valueMachine{Load: load, layout: y, m: load.multipliers(), tokens: ceil(load.Context, y.ways), columns: y.columns(load.Shape), heads: heads}
+	stored := len(heads) * y.rows(load.Shape, load.Context) * rowColumns * v.m
+	for b := range banksOfChannel {
+		v.keys[b], v.values[b] = make([]float32, stored), make([]float32, stored)
+		v.sums[0][b], v.sums[1][b] = empty(v.m), empty(v.m)
 	}
 	for set := range 2 {
-		for b := range banks {
-			v.query[set][b] = empty(columns * v.m)
+		for part := range y.split {
+			v.query[set][part] = empty(v.columns * v.m)
 		}
-		for w := range ways {
+		for w := range y.ways {
 			v.weights[set][w] = empty(ceil(v.tokens, v.m) * v.m)
 		}
 	}
 	for h, head := range heads {
-		base := h * rows * rowColumns * v.m
 		for t := range load.Context {
 			for d := range load.HeadDim {
-				bank, column, lane := d/(columns*v.m), d/v.m%columns, d%v.m
-				u := t%ways*banks + bank
-				v.keys[u][base+(t/ways*columns+column)*v.m+lane] = head.Keys[t][d]
-				v.values[u][base+(column*v.tokens+t/ways)*v.m+lane] = head.Values[t][d]
+				part, column, lane := d/(v.columns*v.m), d/v.m%v.columns, d%v.m
+				unit, local := t%y.ways*y.split+part, t/y.ways
+				bank, at := v.stored(h, unit, local*v.columns+column)
+				v.keys[bank][at+lane] = head.Keys[t][d]
+				bank, at = v.stored(h, unit, column*v.tokens+local)
+				v.values[bank][at+lane] = head.Values[t][d]
 			}
 		}
-		v.scores = append(v.scores, empty(v.tokens*ways))
-		v.out = append(v.out, make([]float32, banks*columns*v.m))
+		v.scores = append(v.scores, empty(v.tokens*y.ways))
+		v.out = append(v.out, make([]float32, y.split*v.columns*v.m))
 	}
 	return v
 }
 
-// way returns which of the 16 a bank group of a pseudo-channel is.
-func way(pseudo int, in *instruction) int {
-	return (pseudo*ranks+int(in.rank))*groups + int(in.group)
+// stored returns the bank of a unit's i-th column of a head, and its first element there.
+func (v *valueMachine) stored(head, unit, i int) (bank, element int) {
+	rank, group, b, column := v.place(i)
+	in := instruction{rank: rank, group: group, bank: b}
+	return v.read(unit, &in), (head*v.rows(v.Shape, v.Context)*rowColumns + column) * v.m
+}
+
+// read returns the bank that a unit reads by an instruction: its own, one of its bank group, or one of its pseudo-channel.
+func (v *valueMachine) read(unit int, in *instruction) int {
+	return unit*(banksOfChannel/(v.ways*v.split)) + in.named()
+}
+
+// way returns which way the unit of a bank group of a pseudo-channel is.
+func (v *valueMachine) way(pseudo int, in *instruction) int {
+	return pseudo*(v.ways/pseudoChannels) + int(in.rank)*groups + int(in.group)
 }
 
 // execute executes one command on both pseudo-channels.
 func (v *valueMachine) execute(in *instruction) {
-	set, columns := int(in.head)%2, v.columns()
+	set := int(in.head) % 2
 	switch {
 	case in.barrier:
 	case in.command == dram.WRGB:
 		for i := range v.m {
-			d, to := (int(in.bank)*columns+int(in.column))*v.m+i, int(in.column)*v.m+i
+			d, to := (int(in.bank)*v.columns+int(in.column))*v.m+i, int(in.column)*v.m+i
 			v.query[set][in.bank][to] = 0
 			if d < v.HeadDim {
 				v.query[set][in.bank][to] = v.heads[in.head].Query[d]
@@ -121,23 +135,23 @@ func (v *valueMachine) execute(in *instruction) {
 		v.softmax(int(in.head))
 	case in.command == dram.MVGB:
 		for pseudo := range pseudoChannels {
-			w := way(pseudo, in)
+			w := v.way(pseudo, in)
 			for i := int(in.column) * v.m; i < (int(in.column)+1)*v.m; i++ {
 				v.weights[set][w][i] = 0
 				if i < v.tokens {
-					v.weights[set][w][i] = v.scores[in.head][i*ways+w]
+					v.weights[set][w][i] = v.scores[in.head][i*v.ways+w]
 				}
 			}
 		}
-	case in.command == dram.MACA && in.stage == scoreStage:
+	case in.command == v.mac && in.stage == scoreStage:
 		v.score(in, v.query[set][:])
-	case in.command == dram.MACA:
+	case in.command == v.mac:
 		v.context(in)
 	case in.stage == scoreStage:
 		for pseudo := range pseudoChannels {
-			w := way(pseudo, in)
+			w := v.way(pseudo, in)
 			for local := int(in.block) * blockTokens; local < min(v.tokens, (int(in.block)+1)*blockTokens); local++ {
-				v.scores[in.head][local*ways+w] = v.partial[w][local%(2*blockTokens)]
+				v.scores[in.head][local*v.ways+w] = v.partial[w][local%(2*blockTokens)]
 			}
 		}
 	default:
@@ -145,16 +159,16 @@ func (v *valueMachine) execute(in *instruction) {
 	}
 }
 
-// score has each unit add up the products of a column of keys, and each bank group those of its banks.
+// score has each unit add up the products of a column of keys, and each bank group those of units at its banks.
 func (v *valueMachine) score(in *instruction, query [][]float32) {
-	columns := v.columns()
-	local, column := int(in.block)/columns, int(in.block)%columns
+	local, column := int(in.block)/v.columns, int(in.block)%v.columns
 	from := (int(in.row)*rowColumns + int(in.column)) * v.m
-	for w := range ways {
+	for w := range v.ways {
 		sum := float32(0)
-		for b := range banks {
+		for part := range v.split {
+			keys := v.keys[v.read(w*v.split+part, in)][from:]
 			for i := range v.m {
-				sum += float32(v.keys[w*banks+b][from+i] * query[b][column*v.m+i])
+				sum += float32(keys[i] * query[part][column*v.m+i])
 			}
 		}
 		to := &v.partial[w][local%(2*blockTokens)]
@@ -189,26 +203,26 @@ func (v *valueMachine) softmax(head int) {
 func (v *valueMachine) context(in *instruction) {
 	pass, local := int(in.block)/v.tokens, int(in.block)%v.tokens
 	from := (int(in.row-valueRow)*rowColumns + int(in.column)) * v.m
-	for u := range unitsOfChannel {
-		sums, weight := v.sums[pass%2][u], v.weights[in.head%2][u/banks][local]
+	for u := range v.ways * v.split {
+		sums, weight, values := v.sums[pass%2][u], v.weights[in.head%2][u/v.split][local], v.values[v.read(u, in)][from:]
 		if local == 0 {
 			clear(sums)
 		}
 		for i := range sums {
-			sums[i] += float32(weight * v.values[u][from+i])
+			sums[i] += float32(weight * values[i])
 		}
 	}
 }
 
-// collect adds the sums of a bank number of a rank, over its bank groups, to the head's result.
+// collect adds the sums of the units of a stack, at the banks of those of one bank number, over all bank groups to the head's result.
 func (v *valueMachine) collect(in *instruction) {
-	first := (int(in.bank)*v.columns() + int(in.block)) * v.m
-	for pseudo := range pseudoChannels {
-		for g := range groups {
-			sums := v.sums[in.block%2][((pseudo*ranks+int(in.rank))*groups+g)*banks+int(in.bank)]
-			for i, x := range sums {
-				v.out[in.head][first+i] += x
-			}
+	first := (int(in.bank)*v.columns + int(in.block)) * v.m
+	for w := range v.ways {
+		if v.stacks > 1 && w/groups%ranks != int(in.rank) {
+			continue
+		}
+		for i, x := range v.sums[in.block%2][w*v.split+int(in.bank)] {
+			v.out[in.head][first+i] += x
 		}
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestValues: the program computes attention, whatever the shape, the context and the number of heads: as float64 does, up to what
+// TestValues: the programs compute attention, whatever the shape, the context and the number of heads: as float64 does, up to what
 // sums in float32 lose.
 func TestValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
+		level := Level(rapid.SampledFrom(Levels()).Draw(t, "level"))
 		shape := Shape{rapid.SampledFrom([]int{1, 40, 64, 80, 128, 160, 256}).Draw(t, "dim"), rapid.IntRange(1, 2).Draw(t, "bytes")}
 		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		vector := func() []float32 {
@@ -29,14 +30,14 @@ func TestValues(t *testing.T) {
 				heads[i].Keys, heads[i].Values = append(heads[i].Keys, vector()), append(heads[i].Values, vector())
 			}
 		}
-		got, err := Attend(shape, heads)
+		got, err := Attend(level, shape, heads)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range heads {
 			for d, want := range exact(&heads[i]) {
 				if off := math.Abs(float64(got[i][d]) - want); !(off < 2e-5) {
-					t.Fatalf("head %d, element %d: %v, expected %v", i, d, got[i][d], want)
+					t.Fatalf("%s, head %d, element %d: %v, expected %v", level, i, d, got[i][d], want)
 				}
 			}
 		}

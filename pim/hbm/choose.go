@@ -1,0 +1,138 @@
+package hbm
+
+import "github.com/l3sim/l3sim/dram"
+
+// choice is the command that a lane would issue next.
+type choice struct {
+	found   bool
+	index   int // of the queue's entry
+	command dram.Command
+	address dram.Address
+	at      int64 // step from which it may issue
+	soonest int64 // first step after this one at which some entry's command may
+}
+
+// choose returns the first entry of the queue whose command may issue, or the first of all where none may. Behind the first
+// barrier only rows are opened and closed. What concerns a bank that some entry has its row open in waits, unless it is the first or such a read.
+// Commands to several banks name the first of them.
+// The column bus counts with own: a second command of a clock is of the other bus anyhow.
+func (m *machine) choose(l *lane, own bool) choice {
+	if len(l.queue) > 0 && l.queue[0].barrier {
+		l.queue = append(l.queue[:0], l.queue[1:]...)
+	}
+	best := choice{soonest: never}
+	behind := false
+	var seen [2]uint32 // banks named by reads so far, which may go and which a row is in the way of: others of a bank fare alike
+	for i := range l.queue {
+		in := &l.queue[i]
+		behind = behind || in.barrier
+		if in.barrier {
+			continue
+		}
+		cmd, a, last := m.need(l, in)
+		if behind && m.isColumn(cmd) {
+			continue
+		}
+		if in.command == m.mac {
+			s, bit := &seen[0], uint32(1)<<in.named()
+			if !last {
+				s = &seen[1]
+			}
+			if *s&bit != 0 {
+				continue
+			}
+			*s |= bit
+		}
+		at := m.state.Earliest(cmd, a)
+		if cmd == dram.PRE && m.spec.Rules == AttAcc {
+			at = max(at, m.late[in.named()])
+		}
+		if own || !m.isColumn(cmd) {
+			at = m.buses.Earliest(cmd, at)
+			if at < m.now {
+				at = m.buses.Earliest(cmd, m.now)
+			}
+		}
+		c := choice{true, i, cmd, a, at, never}
+		if at > m.now {
+			best.soonest = min(best.soonest, at)
+		}
+		if i == 0 {
+			c.soonest = best.soonest
+			best = c
+			if at <= m.now {
+				return best
+			}
+			continue
+		}
+		if at <= m.now && (last && cmd == m.mac || m.hits(l)>>in.named()&1 == 0) {
+			c.soonest = best.soonest
+			return c
+		}
+	}
+	return best
+}
+
+// named returns the number in its pseudo-channel of the bank that an instruction names.
+func (in *instruction) named() int { return (int(in.rank)*groups+int(in.group))*banks + int(in.bank) }
+
+// hits returns a bit for each bank that some read names which has its row open.
+func (m *machine) hits(l *lane) (bits uint32) {
+	for i := range l.queue {
+		in := &l.queue[i]
+		if in.barrier || in.command != m.mac {
+			continue
+		}
+		if s := m.set(l, in); s.opened == m.each && !s.closing && s.row == in.row {
+			bits |= 1 << in.named()
+		}
+	}
+	return bits
+}
+
+// set returns the banks that a read is of.
+func (m *machine) set(l *lane, in *instruction) *set {
+	switch m.sets {
+	case 1:
+		return &l.sets[0]
+	case banks:
+		return &l.sets[in.bank]
+	}
+	return &l.sets[in.named()]
+}
+
+// need returns the command that an entry needs next, and whether it is the entry's own.
+func (m *machine) need(l *lane, in *instruction) (dram.Command, dram.Address, bool) {
+	a := dram.Address{Rank: l.rank + int32(in.rank), BankGroup: int32(in.group), Bank: int32(in.bank), Row: -1, Column: -1}
+	if in.command != m.mac {
+		return in.command, a, true
+	}
+	if m.sets <= banks {
+		a.BankGroup = -1
+	}
+	if m.sets == 1 {
+		a.Bank = -1
+	}
+	s := m.set(l, in)
+	switch {
+	case s.opened > 0 && (s.closing || s.row != in.row):
+		if m.each > 1 && m.sets > 1 {
+			return dram.PRE, m.bank(l, in, s.opened-1), false
+		}
+		return m.close, a, false
+	case s.opened == m.each:
+		a.Row, a.Column = in.row, in.column
+		return m.mac, a, true
+	case m.each > 1:
+		a = m.bank(l, in, s.opened)
+		a.Row = in.row
+		return dram.ACT, a, false
+	}
+	a.Row = in.row
+	return m.open, a, false
+}
+
+// bank returns the i-th bank of the set that a read is of: bank groups first, then stacks.
+func (m *machine) bank(l *lane, in *instruction, i int) dram.Address {
+	return dram.Address{Rank: l.rank + int32(i/groups%ranks), BankGroup: int32(i % groups), Bank: int32(in.bank) + int32(i/(groups*ranks)), Row: -1, Column: -1}
+}
