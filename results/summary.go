@@ -77,8 +77,10 @@ type Summary struct {
 	KVFragmentation float64   `json:"kv_fragmentation"`
 	Attention       Attention `json:"attention"`
 	// Cache is that of prefixes; left out where there is none.
-	Cache Cache   `json:"cache,omitzero"`
-	WallS float64 `json:"wall_s"` // time that the simulation itself took, in seconds
+	Cache Cache `json:"cache,omitzero"`
+	// APIServer is the process before the engine; left out where that takes no time.
+	APIServer APIServer `json:"api_server,omitzero"`
+	WallS     float64   `json:"wall_s"` // time that the simulation itself took, in seconds
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.
@@ -198,6 +200,11 @@ type Utilization struct {
 type KVBytes struct {
 	Capacity units.Bytes `json:"capacity"`
 	Peak     units.Bytes `json:"peak"`
+}
+
+// APIServer is what the process between users and engine did.
+type APIServer struct {
+	Utilization float64 `json:"utilization"`
 }
 
 // Cache is what a cache of prefixes did, over the whole node.

@@ -87,6 +87,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if n := s.Cache.Spared; n > 0 {
 		row("group reads", "%s tokens of contexts read for several requests at once and not again", grouped(float64(n), 0))
 	}
+	if s.APIServer.Utilization > 0 {
+		row("API server", "%s busy", percent(s.APIServer.Utilization))
+	}
 	row("fragmentation", "%s of the rows in use", percent(s.KVFragmentation))
 	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
 		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))

@@ -205,7 +205,7 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 	replicas := make([]*replica, n.cfg.Replicas())
 	kvUnits, cached := newPeak(len(replicas)), newPeak(len(replicas))
 	kvUnits.together, cached.together = together, together
-	last := units.Duration(0)
+	api, last := newAPIServer(&n.cfg.Serving), units.Duration(0)
 	for i := range trace.Requests {
 		last = max(last, trace.Requests[i].Arrival)
 	}
@@ -221,7 +221,7 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 		}
 		r := n.replica(i, requests, o)
 		r.kvUnits, r.cached = level{peak: kvUnits, replica: i}, level{peak: cached, replica: i}
-		r.out.places, r.population.span = places, last
+		r.out.places, r.population.span, r.api = places, last, api
 		replicas[i] = r
 	}
 	return replicas

@@ -56,6 +56,8 @@ func drawOnline(t *rapid.T) []string {
 	set("serving.max_waiting", rapid.SampledFrom([]int{0, 0, 1, 3}).Draw(t, "waiting"))
 	set("serving.deadline", rapid.SampledFrom([]string{"0s", "0s", "1ms", "400ms"}).Draw(t, "deadline"))
 	set("serving.prefill_streak", rapid.SampledFrom([]int{0, 0, 1, 2}).Draw(t, "streak"))
+	set("serving.api_request", rapid.SampledFrom([]string{"0s", "0s", "1ms", "40ms"}).Draw(t, "API request"))
+	set("serving.api_token", rapid.SampledFrom([]string{"0s", "0s", "70us", "3ms"}).Draw(t, "API token"))
 	set("slo.tbt", rapid.SampledFrom([]string{"0s", "40ms", "100ms"}).Draw(t, "tbt"))
 	set("slo.ttft", rapid.SampledFrom([]string{"0s", "300ms"}).Draw(t, "ttft"))
 	return sets
@@ -64,9 +66,7 @@ func drawOnline(t *rapid.T) []string {
 // residence returns the time that requests spent in the system, added up.
 func residence(r *Result) (sum units.Total) {
 	for i := range r.Requests {
-		if q := &r.Requests[i]; q.Outcome == results.Served || q.Outcome == results.Expired {
-			sum.Add(q.Finish - q.Request.Arrival)
-		}
+		sum.Add(r.Requests[i].Finish - r.Requests[i].Request.Arrival)
 	}
 	return sum
 }

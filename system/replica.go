@@ -31,6 +31,8 @@ type replica struct {
 	gaps       gaps
 	emitted    func(request int32, tokens int)
 	left       func(place int32) // the request at a place in the trace has left; nil where nobody waits for that
+	api        *apiServer        // that all replicas share; nil for none
+	late       units.Duration    // after the end of an iteration, while that is handled, users have its tokens
 	load       load
 	population population
 	out        replicaResult
@@ -160,8 +162,9 @@ func (r *replica) step(ctx context.Context, now units.Duration) error {
 
 // ended handles the end of the iteration in progress.
 func (r *replica) ended(ctx context.Context, now units.Duration) error {
-	r.complete(now)
-	r.ends = never
+	r.late = r.api.send(r.batch, now)
+	r.complete(now + r.late)
+	r.late, r.ends = 0, never
 	if r.out.iterations%checkEvery == 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -305,12 +308,13 @@ func (r *replica) count(end units.Duration) {
 
 // complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now units.Duration) {
+	now = max(now, r.out.end) // an iteration without a token may end before users have those of the last one
 	n := r.batch.Decoding()
 	r.gaps.decoded(now, n)
 	r.load.emit(n, 0)
 	r.out.tokens += int64(n)
 	r.out.iterations++
-	r.out.iterating += now - r.started
+	r.out.iterating += r.ends - r.started
 	if n > 0 {
 		r.out.steps++
 		r.out.decoded += int64(n)

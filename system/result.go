@@ -38,6 +38,7 @@ type Result struct {
 	report                       results.EnergyReport
 	attention                    results.Attention
 	cache                        results.Cache
+	apiServer                    results.APIServer
 }
 
 // result joins what the replicas left.
@@ -95,6 +96,10 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.attention = n.attention(replicas)
 	r.kv = n.kvBytes(replicas[0].kvUnits.peak.top)
 	r.cache = n.cacheOf(replicas)
+	if api := replicas[0].api; api != nil {
+		r.inSystem.AddTotal(api.inside)
+		r.apiServer.Utilization = float64(api.busy) / float64(max(r.end, 1))
+	}
 	return r
 }
 
@@ -215,7 +220,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		SLO:         results.SLO{TTFT: 1e3 * cfg.SLO.TTFT.Seconds(), TBT: 1e3 * cfg.SLO.TBT.Seconds()},
 		DecodeBatch: r.batch, Iteration: r.iteration, Iterations: r.iterations, Preemptions: r.preemptions,
 		RejectedRequests: o.count[results.TooLarge], RefusedRequests: o.count[results.Refused], ExpiredRequests: o.count[results.Expired],
-		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, WallS: r.Wall.Seconds(),
+		Utilization: r.busy, Energy: r.energy, EnergyReport: r.report, RanksetImbalance: r.imbalance, KVBytes: r.kv, KVFragmentation: r.fragmentation, Attention: r.attention, Cache: r.cache, APIServer: r.apiServer, WallS: r.Wall.Seconds(),
 	}
 	if seconds := r.end.Seconds(); seconds > 0 {
 		s.OutputTokensPerS = float64(r.tokens) / seconds

@@ -24,24 +24,25 @@ type front struct {
 	think    func() units.Duration
 	due      due             // what users send
 	after    map[int32]int32 // of a turn of a conversation, the turn that waits for its end
+	api      *apiServer      // nil for none
 	now      units.Duration
 }
 
 // together says whether the replicas of a node depend on one another.
 func (n *Node) together(trace *traces.Trace) bool {
-	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || trace.Arrivals.Closed != nil || trace.Waits()
+	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || n.cfg.Serving.HasAPIServer() || trace.Arrivals.Closed != nil || trace.Waits()
 }
 
 // newFront returns the front of replicas that know none of the requests yet.
 func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
-	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests)}
+	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests), api: replicas[0].api}
 	for _, r := range replicas {
-		r.left = f.answer
+		r.left = func(place int32) { f.answer(place, r.late) }
 	}
 	if c := trace.Arrivals.Closed; c != nil {
 		f.closed, f.think = true, c.Thinking()
 		for range min(c.Users, len(f.requests)) {
-			f.answer(nobody)
+			f.answer(nobody, 0)
 		}
 	} else if trace.Waits() {
 		f.after = trace.Turns()
@@ -67,17 +68,20 @@ func inOrder(requests []traces.Request) []int32 {
 	return order
 }
 
-// answer has a user who has the answer to a request now, or begins, send the next one after a
+// answer has a user who has the answer to a request after some time, or begins, send the next one after a
 // thought: in a closed loop the next of all, in a conversation the next turn.
-func (f *front) answer(place int32) {
+func (f *front) answer(place int32, late units.Duration) {
+	if f.api != nil {
+		f.api.inside.Add(late)
+	}
 	if f.closed {
-		heap.Push(&f.due, sent{f.now + f.think(), nobody})
+		heap.Push(&f.due, sent{f.now + late + f.think(), nobody})
 	} else if next, ok := f.after[place]; ok {
-		heap.Push(&f.due, sent{f.now + f.requests[next].Turn.Think, next})
+		heap.Push(&f.due, sent{f.now + late + f.requests[next].Turn.Think, next})
 	}
 }
 
-// arrival returns when the next request comes, never after the last.
+// arrival returns when the next request comes, from a user or out of the API server, never after the last.
 func (f *front) arrival() units.Duration {
 	at := never
 	if f.next < len(f.order) && !f.closed {
@@ -86,7 +90,7 @@ func (f *front) arrival() units.Duration {
 	if len(f.due) > 0 && (!f.closed || f.next < len(f.order)) {
 		at = min(at, f.due[0].at)
 	}
-	return at
+	return min(at, f.api.ready())
 }
 
 // run simulates all replicas until all requests are done or ctx is.
@@ -142,8 +146,13 @@ func (f *front) step(ctx context.Context, now units.Duration) error {
 	return nil
 }
 
-// take sends the request that comes now to a replica.
+// take sends the request that comes now to a replica, or to the API server before it.
 func (f *front) take() {
+	if f.api.ready() == f.now {
+		p := f.api.next()
+		f.choose(p.place).receive(p.request, p.place, f.now)
+		return
+	}
 	place := int32(nobody)
 	if len(f.due) > 0 && f.due[0].at == f.now {
 		place = heap.Pop(&f.due).(sent).place
@@ -154,6 +163,10 @@ func (f *front) take() {
 	}
 	q := f.requests[place]
 	q.Arrival = f.now
+	if f.api != nil {
+		f.api.take(q, place, f.now)
+		return
+	}
 	f.choose(place).receive(q, place, f.now)
 }
 

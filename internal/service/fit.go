@@ -28,12 +28,13 @@ const every, nth = 5, 2
 
 // deal returns which rows of one framework and GPU are fitted, of those that fit: the
 // third of every five in the order of models, numbers of GPUs, lengths and batches. So
-// fitted rows are of all lengths and batches.
+// fitted rows are of all lengths and batches. Closed loops are in the order of their users first: a series of them may have
+// five rows a length, and the third would always be of as many users.
 func deal(runs []run, among []int) (fitted []int) {
 	order := slices.Clone(among)
 	slices.SortStableFunc(order, func(i, j int) int {
 		a, b := runs[i].row, runs[j].row
-		return cmp.Or(strings.Compare(a.Model, b.Model), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Input, b.Input),
+		return cmp.Or(cmp.Compare(a.users(), b.users()), strings.Compare(a.Model, b.Model), cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Input, b.Input),
 			cmp.Compare(a.Output, b.Output), cmp.Compare(a.Batch, b.Batch), cmp.Compare(a.Latency, b.Latency))
 	})
 	for n, i := range order {

@@ -204,3 +204,11 @@ func (f *fields) seconds(column string, unit float64, name string) float64 {
 	}
 	return v * unit
 }
+
+// users returns those of a closed loop, 0 for a static batch.
+func (r *Row) users() int {
+	if r.TTFT > 0 {
+		return r.Batch
+	}
+	return 0
+}
