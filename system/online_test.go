@@ -150,11 +150,11 @@ func TestOnlineWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestTogetherIsApart: with a router that takes turns, replicas in one loop and each in its own
+// TestTogetherIsApart: with a router that takes turns and no API server, replicas in one loop and each in its own
 // give the same bytes.
 func TestTogetherIsApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(Names()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin")
+		sets := append(drawOnline(t), "run.system="+rapid.SampledFrom(Names()).Draw(t, "system"), "run.model=llama-2-7b", "serving.router=round-robin", "serving.api_request=0s", "serving.api_token=0s")
 		cfg, err := Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
