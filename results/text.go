@@ -162,18 +162,20 @@ func (a *Arrivals) text() string {
 	return text
 }
 
-// writeLoad writes what requests that come over time make of a node.
+// writeLoad writes what requests that come over time make of a node, and those that it turned away.
 func (s *Summary) writeLoad(row func(name, format string, args ...any)) {
-	if s.Arrivals.Kind == traces.ArrivalsAtOnce {
-		return
+	online := s.Arrivals.Kind != traces.ArrivalsAtOnce
+	if online {
+		note := ""
+		if s.Saturated {
+			note = "; SATURATED: more come than are served"
+		}
+		row("in the system", "%s requests on average%s", grouped(s.RequestsInSystem, 1), note)
 	}
-	note := ""
-	if s.Saturated {
-		note = "; SATURATED: more come than are served"
-	}
-	row("in the system", "%s requests on average%s", grouped(s.RequestsInSystem, 1), note)
 	if n := s.RefusedRequests + s.ExpiredRequests; n > 0 {
 		row("turned away", "%s requests refused, %s expired", grouped(float64(s.RefusedRequests), 0), grouped(float64(s.ExpiredRequests), 0))
 	}
-	row("goodput", "%s output tokens/s, %s requests/s, attainment %s", grouped(s.Goodput.TokensPerS, 1), grouped(s.Goodput.RequestsPerS, 2), percent(s.Goodput.Attainment))
+	if online {
+		row("goodput", "%s output tokens/s, %s requests/s, attainment %s", grouped(s.Goodput.TokensPerS, 1), grouped(s.Goodput.RequestsPerS, 2), percent(s.Goodput.Attainment))
+	}
 }

@@ -3,6 +3,7 @@ package system
 import (
 	"fmt"
 
+	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/units"
 )
@@ -45,12 +46,12 @@ func (e *RejectedError) Error() string {
 	return text
 }
 
-// rejected returns a *RejectedError where every request was rejected.
+// rejected returns a *RejectedError where every request is too large. Requests that were refused or came too late are a result.
 func (n *Node) rejected(replicas []*replica) error {
 	e := &RejectedError{node: n}
 	for _, r := range replicas {
 		for i := range r.out.requests {
-			if !r.out.requests[i].Rejected() {
+			if r.out.requests[i].Outcome != results.TooLarge {
 				return nil
 			}
 			e.Requests++

@@ -98,7 +98,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.cache = n.cacheOf(replicas)
 	if api := replicas[0].api; api != nil {
 		r.inSystem.AddTotal(api.inside)
-		r.apiServer.Utilization = float64(api.busy) / float64(max(r.end, 1))
+		r.apiServer.Utilization = float64(api.busy) / float64(max(r.end, api.free, 1))
 	}
 	return r
 }
