@@ -111,8 +111,8 @@ func (m *EnergyMeter) spanned(span Span, a Address) (first, end int) {
 // banks returns the banks of a command in its rank.
 func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	switch span {
-	case OneBank:
-		return 1 << m.bank(a)
+	case OneBank: // not m.bank(a), for which a would be copied while it is being written
+		return 1 << uint(int(a.BankGroup)*m.spec.BanksPerGroup+int(a.Bank))
 	case WholeRank, WholeChannel:
 		return m.allBanks()
 	}

@@ -271,7 +271,7 @@ func (s *State) Issue(cmd Command, a Address, clock int64) {
 	switch {
 	case a.Bank < 0:
 		if p.leaves != AnyState {
-			s.setRank(p, a)
+			s.setRank(p, int(a.Rank), a.Row)
 		}
 	case p.span == OneBank:
 		g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
@@ -308,12 +308,22 @@ func (s *State) issueBank(p *program, g, b int, row int32, clock int64) {
 
 // issueWide is Issue for what reaches beyond the rank, and for windows.
 func (s *State) issueWide(p *program, rank int, clock int64) {
-	first := rank - rank%s.ranksPerPseudo
-	for r := first; r < first+s.ranksPerPseudo; r++ {
-		if r != rank {
-			s.ranks[r].apply(p.other, clock)
+	first, end := 0, len(s.ranks)
+	if s.ranksPerPseudo < end {
+		first = rank - rank%s.ranksPerPseudo
+		end = first + s.ranksPerPseudo
+	}
+	if len(p.other) > 0 {
+		for r := first; r < end; r++ {
+			if r != rank {
+				s.ranks[r].apply(p.other, clock)
+			}
 		}
-		s.ranks[r].apply(p.pseudo, clock)
+	}
+	if len(p.pseudo) > 0 {
+		for r := first; r < end; r++ {
+			s.ranks[r].apply(p.pseudo, clock)
+		}
 	}
 	if len(p.whole) > 0 {
 		for r := range s.ranks {
@@ -326,7 +336,7 @@ func (s *State) issueWide(p *program, rank int, clock int64) {
 		case SameRank:
 			s.pushWindow(w, rank, rank+1, clock)
 		case SamePseudoChannel:
-			s.pushWindow(w, first, first+s.ranksPerPseudo, clock)
+			s.pushWindow(w, first, end, clock)
 		default:
 			s.pushWindow(w, 0, len(s.ranks), clock)
 		}
@@ -364,14 +374,13 @@ func (s *State) pushWindow(w *window, first, end int, clock int64) {
 }
 
 // setRank sets the open rows of a command of a rank or of all ranks of its pseudo-channel.
-func (s *State) setRank(p *program, a Address) {
-	first, ranks := int(a.Rank), 1
+func (s *State) setRank(p *program, rank int, row int32) {
+	first, ranks := rank, 1
 	if p.span == WholeChannel {
 		first, ranks = first-first%s.ranksPerPseudo, s.ranksPerPseudo
 	}
-	row := int32(-1)
-	if p.leaves == Open {
-		row = a.Row
+	if p.leaves != Open {
+		row = -1
 	}
 	rows := s.rows[first*s.banksPerRank:][:ranks*s.banksPerRank]
 	for i := range rows {

@@ -35,6 +35,8 @@ type bus struct {
 	over       bool  // the run has gone on for long enough: the other direction is next
 	// wake is a step before which no bank is ready: not later than the wakes of the ranks.
 	wake [needs]int64
+	// waiting is the ranks with a bank that waits, by bit.
+	waiting [needs]uint64
 }
 
 // newBuses returns the data buses of a channel.
@@ -54,15 +56,12 @@ func (c *controller) pickBatch(b *bus, t int64) choice {
 		run, other = other, run
 	}
 	column, banks := c.runColumn(b, run, t)
-	if banks == 0 && !over && !c.asleep(other, b, t) && !c.holds(b, run, t) {
+	if banks == 0 && !over && (b.wake[other] > t || !c.holds(b, run, t)) {
 		column, banks = c.runColumn(b, other, t)
 	}
 	if banks < 2 {
 		for _, n := range [...]need{run, other} {
-			if c.asleep(needReadRow+n, b, t) {
-				continue
-			}
-			if row := c.oldest(needReadRow+n, b, t); row.age < forever {
+			if row, _, _ := c.oldestReady(needReadRow+n, b, t); row.age < forever {
 				return row
 			}
 		}
@@ -98,11 +97,20 @@ func (c *controller) moved(n need, rank int, t int64) {
 	b.over = t-b.since > c.ageBound && c.overdue(b, n^1, t)
 }
 
+// restBus notes that the bus of rank has a burst, before whose end no bank is ready for another of need n.
+func (c *controller) restBus(rank int, n need) {
+	b, first := &c.buses[c.busOf[rank]], int64(forever)
+	for r := b.first; r < b.end; r++ {
+		first = min(first, c.rankNodes[r][needCommands[n]])
+	}
+	b.wake[n] = max(b.wake[n], first)
+}
+
 // overdue reports whether a column access of n, its row open, has waited beyond the bound.
 func (c *controller) overdue(b *bus, n need, t int64) bool {
 	for rank := b.first; rank < b.end; rank++ {
 		for m := c.ranks[rank].banks[n]; m != 0; m &= m - 1 {
-			if t-c.needs[n].waits[rank*c.banksPerRank+bits.TrailingZeros64(m)].age > c.ageBound {
+			if t-c.waitsFor[n][rank*c.banksPerRank+bits.TrailingZeros64(m)].age > c.ageBound {
 				return true
 			}
 		}

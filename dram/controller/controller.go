@@ -71,7 +71,8 @@ type controller struct {
 	decoded  bool // head is requests[next]
 
 	reads, writes entryQueue
-	full          []bool // by bank: its queue has no room
+	rooms         []room     // by bank
+	movable       [kinds]int // entries of reads and of writes whose bank's queue has room
 	pendingReads  filter
 	pendingWrites filter
 	banks         []bankQueue
@@ -89,7 +90,7 @@ type controller struct {
 	now           int64
 
 	endStep   int64
-	needs     [needs]needState
+	waitsFor  [needs][]wait // by bank
 	ranks     []rankNeeds
 	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
@@ -110,10 +111,10 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 		freeChain: -1, lastServed: -1, steps: spec.Steps(1), ageBound: spec.Steps(policy.AgeBound), holdSteps: spec.Steps(spec.TCCDL),
 		simpleBus: simpleBuses(spec.Rules(), policy), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
 		pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
-		openBanks:       make([]uint64, ranks), full: make([]bool, ranks*spec.Banks()), places: places(spec, ranks),
+		openBanks:       make([]uint64, ranks), rooms: make([]room, ranks*spec.Banks()), places: places(spec, ranks),
 	}
 	for i := range c.banks {
-		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0}
+		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0, 0}
 	}
 	c.rankNodes, c.groupNodes, c.bankNodes = c.state.Nodes()
 	c.rows = c.state.Rows()
@@ -123,7 +124,9 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 		}
 	}
 	c.commandBusCount = len(spec.Rules().Buses)
-	c.needs = newNeedStates(spec, ranks)
+	for n := range c.waitsFor {
+		c.waitsFor[n] = make([]wait, len(c.banks))
+	}
 	c.ranks = make([]rankNeeds, ranks)
 	c.stats.Ranks, c.stats.Banks = make([]RankStats, ranks), make([]BankStats, ranks*spec.Banks())
 	c.refresh = newRefreshState(spec, policy, c.ranks)
@@ -215,10 +218,15 @@ func (c *controller) tick(t int64) int64 {
 	if issued {
 		c.ready = t + 1
 	}
-	if moved || accepted || issued {
+	if moved || accepted || issued && !c.quiet() {
 		return t + 1
 	}
 	return min(max(c.ready, t+1), refreshWake, c.arrival(t), ends)
+}
+
+// quiet reports whether the next step brings nothing that this one does not: a REF was all there was to do.
+func (c *controller) quiet() bool {
+	return c.queued == 0 && len(c.refresh.forced) == 0 && !c.refresh.idleUnits && !c.power.on
 }
 
 // commands issues what may issue at t: one command, or one on each bus. If none does, wake is the first

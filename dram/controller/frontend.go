@@ -1,5 +1,7 @@
 package controller
 
+import "github.com/l3sim/l3sim/dram"
+
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
@@ -18,7 +20,7 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	r := &c.requests[c.next]
-	e.accepted, e.arrived, e.id = t, r.Clock*c.steps, c.keep(r)
+	arrived, id := r.Clock*c.steps, c.keep(r)
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
@@ -32,36 +34,48 @@ func (c *controller) accept(t int64) bool {
 			c.stats.MergedWrites++
 		} else {
 			c.stats.ForwardedReads++
-			c.readEnds(t, e.arrived, t+c.steps)
+			c.readEnds(t, arrived, t+c.steps)
 			c.endStep = max(c.endStep, t+c.steps)
 		}
-		c.end(ending{t + c.steps, t, e.id})
+		c.end(ending{t + c.steps, t, id})
 	case e.write:
 		c.pendingWrites[slot]++
-		q.entries = append(q.entries, *e)
+		c.hold(q, ofWrites, t, arrived, id)
 	default:
 		if c.pendingReads[slot] > 0 {
 			if first := c.findPending(e, false); first != nil {
 				c.stats.MergedReads++
-				c.wait(first, e)
+				c.wait(first, waiting{t, arrived, id, first.merged})
 				return true
 			}
 		}
 		c.pendingReads[slot]++
-		q.entries = append(q.entries, *e)
+		c.hold(q, ofReads, t, arrived, id)
 	}
 	return true
 }
 
 // decode sets head to r.
 func (c *controller) decode(r *Request) {
-	_, a, wrapped := c.mapping.decode(r.Address)
-	if wrapped {
+	var a dram.Address
+	if _, wrapped := c.mapping.decode(r.Address, &a); wrapped {
 		c.stats.WrappedAddresses++
 	}
 	bank := (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
-	c.head = entry{row: a.Row, column: a.Column, merged: -1, bank: bank, write: r.Write}
+	e := &c.head
+	e.row, e.column, e.merged, e.bank, e.write = a.Row, a.Column, -1, bank, r.Write
 	c.decoded = true
+}
+
+// hold puts the head into its queue.
+func (c *controller) hold(q *entryQueue, kind int, accepted, arrived int64, id int32) {
+	r := &c.rooms[c.head.bank]
+	r.waiting[kind]++
+	if !r.full {
+		c.movable[kind]++
+	}
+	e := q.push(&c.head)
+	e.accepted, e.arrived, e.id = accepted, arrived, id
 }
 
 // findPending returns the pending read or write of e's burst, or nil.
@@ -75,8 +89,8 @@ func (c *controller) findPending(e *entry, write bool) *entry {
 	return c.reads.find(e, false)
 }
 
-// wait lets read e finish with first.
-func (c *controller) wait(first, e *entry) {
+// wait lets a read finish with first.
+func (c *controller) wait(first *entry, r waiting) {
 	i := c.freeChain
 	if i < 0 {
 		i = int32(len(c.chain))
@@ -84,7 +98,7 @@ func (c *controller) wait(first, e *entry) {
 	} else {
 		c.freeChain = c.chain[i].next
 	}
-	c.chain[i] = waiting{e.accepted, e.arrived, e.id, first.merged}
+	c.chain[i] = r
 	first.merged = i
 }
 
@@ -138,16 +152,21 @@ func (c *controller) startDrain() {
 // pending read wants; dependent says that some write was passed over for its
 // read.
 func (c *controller) moveWrite(t int64) (moved, dependent bool) {
-	for i := range c.writes.entries {
+	if c.movable[ofWrites] == 0 {
+		return false, false
+	}
+	c.passFull(&c.writes)
+	for i := c.writes.from; i < len(c.writes.entries); i++ {
 		e := &c.writes.entries[i]
-		if c.full[e.bank] {
+		if c.rooms[e.bank].full {
 			continue
 		}
 		if c.pendingReads[e.slot()] > 0 && c.findPending(e, false) != nil {
 			dependent = true
 			continue
 		}
-		c.enqueue(c.writes.remove(i), t)
+		c.enqueue(e, ofWrites, t)
+		c.writes.remove(i)
 		return true, false
 	}
 	return false, dependent
@@ -155,25 +174,46 @@ func (c *controller) moveWrite(t int64) (moved, dependent bool) {
 
 // moveRead moves the first read whose bank queue has room.
 func (c *controller) moveRead(t int64) bool {
-	entries, full := c.reads.entries, c.full
-	for i := range entries {
-		if !full[entries[i].bank] {
-			c.enqueue(c.reads.remove(i), t)
-			return true
-		}
+	if c.movable[ofReads] == 0 {
+		return false
 	}
-	return false
+	c.passFull(&c.reads)
+	c.enqueue(&c.reads.entries[c.reads.from], ofReads, t)
+	c.reads.remove(c.reads.from)
+	return true
 }
 
-// enqueue appends e to its bank's queue.
-func (c *controller) enqueue(e entry, t int64) {
-	b := &c.banks[e.bank]
-	e.queued = t
-	b.entries = append(b.entries, e)
-	c.full[e.bank] = b.entryQueue.full()
+// passFull moves q.from to the first entry whose bank queue has room; there is one.
+func (c *controller) passFull(q *entryQueue) {
+	i, rooms := q.from, c.rooms
+	for rooms[q.entries[i].bank].full {
+		i++
+	}
+	q.from = i
+}
+
+// enqueue appends e, which leaves the queue of its kind, to its bank's queue.
+func (c *controller) enqueue(e *entry, kind int, t int64) {
+	b, r := &c.banks[e.bank], &c.rooms[e.bank]
+	r.waiting[kind]--
+	c.movable[kind]--
+	b.push(e).queued = t
+	if b.full() {
+		r.full = true
+		c.movable[ofReads] -= r.waiting[ofReads]
+		c.movable[ofWrites] -= r.waiting[ofWrites]
+	}
 	c.queued++
 	c.queuedInRank[c.places[e.bank].Rank]++
-	if !b.indifferent(&e, c.rows[e.bank]) {
+	if !b.indifferent(e, c.rows[e.bank]) {
 		c.ready = min(c.ready, max(t+1, c.updateNeeds(int(e.bank))))
 	}
+}
+
+// unfill notes that the queue of a bank has room again.
+func (c *controller) unfill(r *room) {
+	r.full = false
+	c.movable[ofReads] += r.waiting[ofReads]
+	c.movable[ofWrites] += r.waiting[ofWrites]
+	c.reads.from, c.writes.from = 0, 0
 }

@@ -20,6 +20,9 @@ type Mapping struct {
 	offset   uint64         // bytes of a burst, a power of two
 	shift    int            // log2 of offset
 	capacity uint64         // bytes of all channels
+	whole    bool           // each part is some bits of the address, shifts and masks by part
+	shifts   [len(mappingNames)]uint8
+	masks    [len(mappingNames)]uint64
 }
 
 // mappingPart is one part of an address: which, and how many values it has.
@@ -70,23 +73,39 @@ func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, er
 		}
 		m.parts[len(mappingNames)-1-at] = p
 	}
+	m.findBits()
 	return m, nil
+}
+
+// findBits sets shifts and masks if the sizes of all parts are powers of two.
+func (m *Mapping) findBits() {
+	m.whole = true
+	at := m.shift
+	for _, p := range m.parts {
+		m.shifts[p.which], m.masks[p.which] = uint8(at), p.size-1
+		at += p.shift
+		m.whole = m.whole && p.shift >= 0
+	}
 }
 
 // Capacity returns the bytes that the mapping covers.
 func (m *Mapping) Capacity() uint64 { return m.capacity }
 
-// decode returns the channel and the place in it of the burst that holds the
-// byte at address, and whether the address lay beyond the capacity and wrapped.
-func (m *Mapping) decode(address uint64) (channel int, a dram.Address, wrapped bool) {
+// decode sets a to the place of the burst that holds the byte at address; it returns the channel and
+// whether the address lay beyond the capacity and wrapped. An Address that came back would be copied while it
+// is being written.
+func (m *Mapping) decode(address uint64, a *dram.Address) (channel int, wrapped bool) {
 	if address >= m.capacity {
 		address, wrapped = address%m.capacity, true
 	}
+	if m.whole {
+		part := func(i int) int32 { return int32(address >> (m.shifts[i] & 63) & m.masks[i]) }
+		a.Rank, a.BankGroup, a.Bank, a.Row, a.Column = part(partRank), part(partGroup), part(partBank), part(partRow), part(partColumn)
+		return int(part(partChannel)), wrapped
+	}
 	v := m.split(address)
-	return int(v[partChannel]), dram.Address{
-		Rank: int32(v[partRank]), BankGroup: int32(v[partGroup]), Bank: int32(v[partBank]),
-		Row: int32(v[partRow]), Column: int32(v[partColumn]),
-	}, wrapped
+	a.Rank, a.BankGroup, a.Bank, a.Row, a.Column = int32(v[partRank]), int32(v[partGroup]), int32(v[partBank]), int32(v[partRow]), int32(v[partColumn])
+	return int(v[partChannel]), wrapped
 }
 
 // split returns the parts of an address within the capacity.

@@ -49,7 +49,7 @@ func (s *Setup) Open(done func(Completion), logs []*check.LogWriter) (*Memory, e
 // Enqueue offers a request from r.Clock on. A channel takes its requests in order, so
 // clocks neither go backwards nor lie before Now; else the error is an *input.Error.
 func (m *Memory) Enqueue(r Request) error {
-	channel, _, _ := m.mapping.decode(r.Address)
+	channel, _ := m.mapping.decode(r.Address, &dram.Address{})
 	c := m.channels[channel]
 	if r.Clock < max(m.now, c.arrived) || r.Clock > dram.MaxClock {
 		return input.Errorf("request at clock %d: clocks lie in %d to %d", r.Clock, max(m.now, c.arrived), int64(dram.MaxClock))

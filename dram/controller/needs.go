@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"math/bits"
+
 	"github.com/l3sim/l3sim/dram"
 )
 
@@ -20,11 +22,6 @@ const (
 // access with auto-precharge has those of the one without.
 var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dram.PRE}
 
-// needState is the banks that wait for one need.
-type needState struct {
-	waits []wait // by bank over all ranks
-}
-
 // rankNeeds is what the banks of one rank wait for: which banks, and a step before which none of them is
 // ready, as constraints only ever move on.
 type rankNeeds struct {
@@ -39,17 +36,9 @@ type rankNeeds struct {
 // it move, and when the request that it is for was accepted.
 type wait struct{ at, age int64 }
 
-// newNeedStates returns the empty needs of a channel.
-func newNeedStates(spec *dram.Spec, ranks int) (list [needs]needState) {
-	for n := range list {
-		list[n] = needState{waits: make([]wait, ranks*spec.Banks())}
-	}
-	return list
-}
-
 // rescan forgets when the banks of a rank become ready.
 func (c *controller) rescan(rank int) {
-	for n := range c.needs {
+	for n := range needs {
 		if c.ranks[rank].banks[n] != 0 {
 			c.ranks[rank].wakes[n], c.buses[c.busOf[rank]].wake[n] = 0, 0
 		}
@@ -62,11 +51,11 @@ func (c *controller) rescan(rank int) {
 func (c *controller) updateNeeds(bank int) int64 {
 	b := &c.banks[bank]
 	place := &c.places[bank]
-	rank, bit := int(place.Rank), place.bit
-	for n := range needs {
-		c.ranks[rank].banks[n] &^= bit
+	rank := int(place.Rank)
+	for m := b.waiting; m != 0; m &= m - 1 {
+		c.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
 	}
-	b.read, b.write = -1, -1
+	b.read, b.write, b.waiting = -1, -1, 0
 	if len(b.entries) == 0 {
 		return forever
 	}
@@ -120,13 +109,27 @@ func (c *controller) old(e *entry) bool { return c.now-e.accepted > c.ageBound }
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.
 func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
-	state, of, at := &c.needs[n], &c.ranks[rank], c.earliest(n, bank)
+	of, on, at := &c.ranks[rank], &c.buses[c.busOf[rank]], c.earliest(n, bank)
+	if of.banks[n] == 0 {
+		of.wakes[n] = at
+		on.waiting[n] |= 1 << rank
+	}
 	of.banks[n] |= c.places[bank].bit
 	of.wakes[n] = min(of.wakes[n], at)
-	wake := &c.buses[c.busOf[rank]].wake[n]
-	*wake = min(*wake, at)
-	state.waits[bank] = wait{c.bankNodes[bank][needCommands[n]], c.banks[bank].entries[i].accepted}
+	on.wake[n] = min(on.wake[n], at)
+	b := &c.banks[bank]
+	b.waiting |= 1 << n
+	w := &c.waitsFor[n][bank]
+	w.at, w.age = c.bankNodes[bank][needCommands[n]], b.entries[i].accepted
 	return at
+}
+
+// dropNeed notes that a bank waits for n no longer.
+func (c *controller) dropNeed(n need, rank int, bit uint64) {
+	of := &c.ranks[rank]
+	if of.banks[n] &^= bit; of.banks[n] == 0 {
+		c.buses[c.busOf[rank]].waiting[n] &^= 1 << rank
+	}
 }
 
 // earliest returns the first clock at which the constraints allow what the bank

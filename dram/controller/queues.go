@@ -30,24 +30,37 @@ func (e *entry) slot() uint64 {
 	return key * 0x9E3779B97F4A7C15 >> 52
 }
 
-// entryQueue holds requests in the order of their acceptance.
+// entryQueue holds requests in the order of their acceptance, as a window that moves on in
+// twice the space: the oldest goes out without moving the others.
 type entryQueue struct {
 	entries  []entry
+	space    []entry
 	capacity int
+	from     int // banks of the entries before it have full queues
 }
 
 func newEntryQueue(capacity int) entryQueue {
-	return entryQueue{entries: make([]entry, 0, capacity), capacity: capacity}
+	space := make([]entry, 2*capacity)
+	return entryQueue{entries: space[:0], space: space, capacity: capacity}
 }
 
 func (q *entryQueue) full() bool { return len(q.entries) == q.capacity }
 
+// push appends e and returns its place. What is about to change is changed there: copied just after, it stalls.
+func (q *entryQueue) push(e *entry) *entry {
+	if len(q.entries) == cap(q.entries) {
+		q.entries = q.space[:copy(q.space, q.entries)]
+	}
+	q.entries = append(q.entries, *e)
+	return &q.entries[len(q.entries)-1]
+}
+
 // remove takes entry i out and keeps the order of the others.
-func (q *entryQueue) remove(i int) entry {
-	e := q.entries[i]
-	copy(q.entries[i:], q.entries[i+1:])
-	q.entries = q.entries[:len(q.entries)-1]
-	return e
+func (q *entryQueue) remove(i int) {
+	if i > 0 {
+		copy(q.entries[1:i+1], q.entries[:i])
+	}
+	q.entries = q.entries[1:]
 }
 
 // find returns the pending read or write of e's burst, or nil.
@@ -58,6 +71,19 @@ func (q *entryQueue) find(e *entry, write bool) *entry {
 		}
 	}
 	return nil
+}
+
+// Kinds of requests, as indices.
+const (
+	ofReads = iota
+	ofWrites
+	kinds
+)
+
+// room is whether a bank's queue is full, and how many of each kind wait for the bank in front of it.
+type room struct {
+	waiting [kinds]int
+	full    bool
 }
 
 // anyRow stands for every row.
@@ -100,7 +126,8 @@ type candidates struct {
 type bankQueue struct {
 	entryQueue
 	candidates
-	hits int32 // column accesses since the row was opened
+	hits    int32 // column accesses since the row was opened
+	waiting uint8 // the needs for which the bank waits, by bit
 }
 
 // indifferent reports whether what the bank waits for is the same with e, its last entry, as without: another of its

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"math/bits"
-	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 )
@@ -67,7 +66,6 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 	for i := range r.units {
 		r.units[i].due = spec.Steps(spec.TREFI/len(r.units)) * int64(i+1)
 	}
-	r.nextDue = r.nextEvent()
 	return r
 }
 
@@ -116,18 +114,22 @@ func (r *refreshState) addBanks(spec *dram.Spec, u refreshUnit) {
 	}
 }
 
+// event returns the next step at which fallDue has something to do for k.
+func (r *refreshState) event(k *refreshUnit) int64 {
+	switch {
+	case k.asleep:
+		return forever
+	case k.debt == r.most && !k.forced:
+		return k.due - r.margin
+	}
+	return k.due
+}
+
 // nextEvent returns the next step at which fallDue has something to do.
 func (r *refreshState) nextEvent() int64 {
 	next := int64(forever)
 	for i := range r.units {
-		k := &r.units[i]
-		if k.asleep {
-			continue
-		}
-		next = min(next, k.due)
-		if k.debt == r.most && !k.forced {
-			next = min(next, k.due-r.margin)
-		}
+		next = min(next, r.event(&r.units[i]))
 	}
 	return next
 }
@@ -138,32 +140,47 @@ func (r *refreshState) fallDue(t int64) int64 {
 	if t < r.nextDue {
 		return r.nextDue
 	}
+	r.nextDue = forever
 	for i := range r.units {
 		k := &r.units[i]
 		for k.due <= t && !k.asleep {
 			k.debt++
 			k.due += r.interval
 		}
-		r.force(i, t)
+		if r.mustRefresh(k, t) != k.forced {
+			r.force(i)
+		}
+		r.nextDue = min(r.nextDue, r.event(k))
 	}
-	r.nextDue = r.nextEvent()
 	return r.nextDue
 }
 
-// force decides whether unit i must refresh now. The debt never exceeds the standard's
+// mustRefresh reports whether a unit must refresh now. The debt never exceeds the standard's
 // most, so at that debt a refresh issues before the next one falls due.
-func (r *refreshState) force(i int, t int64) {
+func (r *refreshState) mustRefresh(k *refreshUnit, t int64) bool {
+	return k.debt > r.postpone || k.debt == r.most && k.due-r.margin <= t
+}
+
+// force begins or ends that unit i must refresh.
+func (r *refreshState) force(i int) {
 	k := &r.units[i]
-	if must := k.debt > r.postpone || k.debt == r.most && k.due-r.margin <= t; must == k.forced {
-		return
-	}
 	k.forced = !k.forced
-	at, _ := slices.BinarySearch(r.forced, i)
+	list := r.forced
 	if k.forced {
-		r.forced = slices.Insert(r.forced, at, i)
+		at := len(list)
+		list = append(list, i)
+		for ; at > 0 && list[at-1] > i; at-- {
+			list[at] = list[at-1]
+		}
+		list[at] = i
 	} else {
-		r.forced = slices.Delete(r.forced, at, at+1)
+		at := 0
+		for list[at] != i {
+			at++
+		}
+		list = append(list[:at], list[at+1:]...)
 	}
+	r.forced = list
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
 		of.due ^= k.banks
@@ -240,8 +257,10 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		} else {
 			k.debt--
 		}
-		c.refresh.force(i, t)
-		c.refresh.nextDue = c.refresh.nextEvent()
+		if c.refresh.mustRefresh(k, t) != k.forced {
+			c.refresh.force(i)
+		}
+		c.refresh.nextDue = min(c.refresh.nextDue, c.refresh.event(k))
 		for rank := k.first; rank < k.end; rank++ {
 			c.rescan(rank) // it joins the others again
 		}

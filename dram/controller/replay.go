@@ -101,7 +101,7 @@ func (s *Setup) Replay(ctx context.Context, requests []Request, logs []*check.Lo
 func split(requests []Request, m *Mapping, channels int) [][]Request {
 	parts := make([][]Request, channels)
 	for _, r := range requests {
-		channel, _, _ := m.decode(r.Address)
+		channel, _ := m.decode(r.Address, &dram.Address{})
 		parts[channel] = append(parts[channel], r)
 	}
 	return parts

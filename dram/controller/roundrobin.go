@@ -15,11 +15,11 @@ func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 		var ready [needs]uint64
 		var any uint64
 		for n := range needs {
-			if at := c.gate(needCommands[n], t); at > t {
+			if at := max(c.gate(needCommands[n], t), c.rankNodes[rank][needCommands[n]]); at > t {
 				c.ready = min(c.ready, at)
 				continue
 			}
-			banks, first := c.readyBanks(n, rank, t, &choice{})
+			banks, first, _ := c.readyBanks(n, rank, t)
 			ready[n], any, c.ready = banks, any|banks, min(c.ready, first)
 		}
 		base := rank * c.banksPerRank

@@ -87,127 +87,77 @@ func (c *controller) pick(t int64) choice {
 	return nothing
 }
 
-// readyBanks returns the banks of rank whose need n may issue at t, and the first clock
-// at which one may. It sets best to the one for the oldest request, if that is older.
-func (c *controller) readyBanks(n need, rank int, t int64, best *choice) (ready uint64, first int64) {
-	cmd := needCommands[n] & (dram.Slots - 1)
-	if gate := c.rankNodes[rank][cmd]; gate > t {
-		return 0, gate
-	}
+// readyBanks returns the banks of rank whose need n may issue at t as far as they and their bank groups
+// go, the first clock at which one may, and of the ready the one for the oldest request.
+func (c *controller) readyBanks(n need, rank int, t int64) (ready uint64, first int64, oldest choice) {
+	cmd, shift := needCommands[n]&(dram.Slots-1), c.groupShift&63
 	base := rank * c.banksPerRank
-	waits, groups := c.needs[n].waits[base:], c.groupNodes[base>>c.groupShift:]
+	waits, groups := c.waitsFor[n][base:], c.groupNodes[base>>shift:]
 	first = forever
-	oldest, found := best.age, -1
+	age, found := int64(forever), 0
 	for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
 		bank := bits.TrailingZeros64(m)
 		w := &waits[bank]
-		at, age, bit := max(w.at, groups[bank>>c.groupShift][cmd]), w.age, m&-m
+		at, of, bit := max(w.at, groups[bank>>shift][cmd]), w.age, m&-m
 		first = min(first, at)
 		if at > t { // compiled without a branch, which would be mispredicted: a fifth of the time
-			age, bit = forever, 0
+			of, bit = forever, 0
 		}
 		ready |= bit
-		if age < oldest {
-			oldest, found = age, base+bank
+		if of < age {
+			age, found = of, bank
 		}
 	}
-	if found >= 0 {
-		*best = choice{found, n, oldest}
-	}
-	return ready, first
+	return ready, first, choice{base + found, n, age}
 }
 
 // oldestReady returns how many banks of the bus may issue need n at t, and the one for the oldest
 // request: of all, and of the rank that had the bus last.
 func (c *controller) oldestReady(n need, b *bus, t int64) (best, ofRank choice, banks int) {
 	best, ofRank = nothing, nothing
-	if c.asleep(n, b, t) {
+	wake, cmd := b.wake[n], needCommands[n]&(dram.Slots-1)
+	if wake <= t && !c.simpleBus {
+		wake = c.commandBuses.Earliest(cmd, t)
+	}
+	if wake > t {
+		c.ready = min(c.ready, wake)
 		return best, ofRank, 0
 	}
-	wake := int64(forever)
-	for r := b.first; r < b.end; r++ {
-		k := &c.ranks[r]
-		if k.banks[n]&^k.blocked == 0 {
-			continue
-		}
-		first := k.wakes[n]
+	wake = forever
+	for m := b.waiting[n]; m != 0; m &= m - 1 {
+		r := bits.TrailingZeros64(m)
+		wakes := &c.ranks[r].wakes[n]
+		first := max(*wakes, c.rankNodes[r][cmd])
 		if first <= t {
-			to := &best
-			if r == b.rank {
-				to = &ofRank
-			}
 			var ready uint64
-			ready, first = c.readyBanks(n, r, t, to)
-			k.wakes[n] = first
-			banks += bits.OnesCount64(ready)
+			var p choice
+			ready, first, p = c.readyBanks(n, r, t)
+			if banks += bits.OnesCount64(ready); p.age < best.age {
+				best = p
+			}
+			if r == b.rank {
+				ofRank = p
+			}
 		}
+		*wakes = first
 		wake = min(wake, first)
 	}
 	b.wake[n] = wake
 	c.ready = min(c.ready, wake)
-	if ofRank.age < best.age {
-		best = ofRank
-	}
 	return best, ofRank, banks
-}
-
-// asleep reports whether no bank of the bus may issue need n at t; c.ready is then at most the first
-// step at which one may.
-func (c *controller) asleep(n need, b *bus, t int64) bool {
-	if wake := b.wake[n]; wake > t {
-		c.ready = min(c.ready, wake)
-		return true
-	}
-	return !c.simpleBus && c.busy(n, t)
-}
-
-// busy is asleep for the command bus.
-func (c *controller) busy(n need, t int64) bool {
-	free := c.commandBuses.Earliest(needCommands[n], t)
-	if free > t {
-		c.ready = min(c.ready, free)
-	}
-	return free > t
-}
-
-// oldest is oldestReady for one choice alone.
-func (c *controller) oldest(n need, b *bus, t int64) choice {
-	best := nothing
-	wake := int64(forever)
-	for r := b.first; r < b.end; r++ {
-		k := &c.ranks[r]
-		if k.banks[n]&^k.blocked == 0 {
-			continue
-		}
-		first := k.wakes[n]
-		if first <= t {
-			_, first = c.readyBanks(n, r, t, &best)
-			k.wakes[n] = first
-		}
-		wake = min(wake, first)
-	}
-	b.wake[n] = wake
-	c.ready = min(c.ready, wake)
-	return best
 }
 
 // oldestRow returns the ready ACT for the oldest request, or nothing.
 func (c *controller) oldestRow(b *bus, t int64) choice {
-	row := nothing
-	for _, n := range [...]need{needReadRow, needWriteRow} {
-		if !c.asleep(n, b, t) {
-			if p := c.oldest(n, b, t); p.age < row.age {
-				row = p
-			}
-		}
+	row, _, _ := c.oldestReady(needReadRow, b, t)
+	if write, _, _ := c.oldestReady(needWriteRow, b, t); write.age < row.age {
+		row = write
 	}
 	return row
 }
 
 // oldestClose returns the ready PRE for the oldest request, or nothing.
 func (c *controller) oldestClose(b *bus, t int64) choice {
-	if c.asleep(needPrecharge, b, t) {
-		return nothing
-	}
-	return c.oldest(needPrecharge, b, t)
+	p, _, _ := c.oldestReady(needPrecharge, b, t)
+	return p
 }

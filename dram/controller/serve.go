@@ -19,6 +19,7 @@ func (c *controller) serve(p choice, t int64) {
 	default:
 		c.moved(p.need, int(a.Rank), t)
 		c.serveColumn(b, int(b.candidate(p.need)), a, t)
+		c.restBus(int(a.Rank), p.need)
 		c.stuck = false
 	}
 	c.updateNeeds(p.bank)
@@ -34,8 +35,11 @@ func (b *bankQueue) candidate(n need) int32 {
 
 // serveColumn issues the column access of entry i of b and ends its request.
 func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
-	e := b.remove(i)
-	c.full[e.bank] = false
+	e := b.entries[i]
+	b.remove(i)
+	if r := &c.rooms[e.bank]; r.full {
+		c.unfill(r)
+	}
 	c.queued--
 	c.queuedInRank[a.Rank]--
 	if c.queuedInRank[a.Rank] == 0 {
