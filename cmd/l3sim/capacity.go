@@ -28,7 +28,6 @@ const capacitySchema = "l3sim/capacity/1"
 // capacityFlags are the flags of the capacity command that no configuration key has.
 type capacityFlags struct {
 	config    configFlags
-	json      bool
 	plots     string
 	precision float64
 }
@@ -49,10 +48,9 @@ pattern. The answer is the highest rate tried that meets the targets, up to --pr
 a lower one did not meet them, it says so. Where no rate does, it is 0. See docs/metrics.md.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
-		Args: cobra.NoArgs,
 	}
 	f.config.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&f.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, into `folder`")
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -170,7 +168,7 @@ func (a *app) capacity(ctx context.Context, all []*configs.Config, f *capacityFl
 			return err
 		}
 	}
-	return a.print(f.json, out, out.writeText)
+	return a.print(out, out.writeText)
 }
 
 // writeText writes a table, a row a system.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -73,7 +74,7 @@ func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error 
 	}
 	c := &comparison{plan: plan, runs: map[string]*comparedRun{}}
 	if f.dryRun {
-		return a.compareHardware(c, f.json)
+		return a.compareHardware(c)
 	}
 	if err := f.writable(); err != nil {
 		return err
@@ -90,12 +91,7 @@ func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error 
 	if err := c.write(f, late != nil); err != nil {
 		return err
 	}
-	if f.json {
-		err = a.printJSON(c.summaries(outcome))
-	} else {
-		err = a.printComparison(plan, outcome)
-	}
-	if err != nil {
+	if err := a.print(c.summaries(outcome), func(w io.Writer) error { return printComparison(w, plan, outcome) }); err != nil {
 		return err
 	}
 	if err := failedPoints(plan.Points, outcome); err != nil {
@@ -195,7 +191,7 @@ func (c *comparison) summaries(o *sweep.Outcome) *comparedJSON {
 }
 
 // printComparison prints a row for each run.
-func (a *app) printComparison(plan *sweep.Plan, outcome *sweep.Outcome) error {
+func printComparison(w io.Writer, plan *sweep.Plan, outcome *sweep.Outcome) error {
 	all, err := plan.Table(outcome)
 	if err != nil {
 		return err
@@ -213,11 +209,11 @@ func (a *app) printComparison(plan *sweep.Plan, outcome *sweep.Outcome) error {
 	for i := range plan.Keys {
 		t.Columns[i] = strings.TrimPrefix(strings.TrimSuffix(t.Columns[i], ".preset"), "run.")
 	}
-	return t.WriteText(a.stdout)
+	return t.WriteText(w)
 }
 
 // compareHardware prints the hardware in effect for each run.
-func (a *app) compareHardware(c *comparison, asJSON bool) error {
+func (a *app) compareHardware(c *comparison) error {
 	all := []system.Hardware{}
 	for i := range c.plan.Points {
 		cfg, err := c.plan.Config(&c.plan.Points[i])
@@ -230,21 +226,21 @@ func (a *app) compareHardware(c *comparison, asJSON bool) error {
 		}
 		all = append(all, h)
 	}
-	if asJSON {
-		return a.printJSON(struct {
-			Schema string            `json:"schema"`
-			Runs   []system.Hardware `json:"runs"`
-		}{"l3sim/hardware/1", all})
-	}
-	for i, h := range all {
-		if i > 0 {
-			fmt.Fprintln(a.stdout)
+	out := struct {
+		Schema string            `json:"schema"`
+		Runs   []system.Hardware `json:"runs"`
+	}{"l3sim/hardware/1", all}
+	return a.print(out, func(w io.Writer) error {
+		for i, h := range all {
+			if i > 0 {
+				fmt.Fprintln(w)
+			}
+			if err := h.WriteText(w); err != nil {
+				return err
+			}
 		}
-		if err := h.WriteText(a.stdout); err != nil {
-			return err
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // hardwareOf returns the hardware of a configuration, and the trace's share of it.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -32,26 +31,24 @@ Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitiv
 }
 
 func (a *app) newConfigListCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the presets of systems, models, GPUs and DRAM",
-		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return a.printJSON(struct {
-					Schema  string           `json:"schema"`
-					Presets []configs.Preset `json:"presets"`
-				}{"l3sim/presets/1", configs.Presets()})
-			}
-			table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			for _, p := range configs.Presets() {
-				fmt.Fprintf(table, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
-			}
-			return table.Flush()
+			out := struct {
+				Schema  string           `json:"schema"`
+				Presets []configs.Preset `json:"presets"`
+			}{"l3sim/presets/1", configs.Presets()}
+			return a.print(out, func(w io.Writer) error {
+				return aligned(w, 0, func(w io.Writer) {
+					for _, p := range out.Presets {
+						fmt.Fprintf(w, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
+					}
+				})
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
@@ -78,7 +75,6 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 
 func (a *app) newConfigExplainCommand() *cobra.Command {
 	var f configFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say what a key means, what it takes, where its value is from and where it is set",
@@ -93,7 +89,7 @@ configuration, which need not be a valid one.`,
 		ValidArgsFunction: oneArgument(system.Keys().Names),
 	}
 	f.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		o, err := f.given(cmd)
 		if err != nil {
@@ -103,16 +99,13 @@ configuration, which need not be a valid one.`,
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return a.printJSON(e)
-		}
-		return a.printExplanation(e)
+		return a.print(e, func(w io.Writer) error { return printExplanation(w, e) })
 	}
 	return cmd
 }
 
 // printExplanation prints what is known of a key.
-func (a *app) printExplanation(e *configs.Explanation) error {
+func printExplanation(w io.Writer, e *configs.Explanation) error {
 	var b strings.Builder
 	b.WriteString(e.Key + "\n")
 	row := func(name, text string) {
@@ -137,6 +130,6 @@ func (a *app) printExplanation(e *configs.Explanation) error {
 	}
 	row("default", quoted(e.Default)+", set in "+e.DefaultIn)
 	row("source", e.DefaultSource)
-	_, err := io.WriteString(a.stdout, b.String())
+	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -41,7 +41,7 @@ Without rules the exit code is 0.`,
 	cmd.Flags().StringArrayVar(&f.rules, "fail-if", nil, "exit with 1 where a metric's change is beyond this `rule` (repeatable)")
 	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` with a table each; all for every one (default: the main ones and those of rules)")
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing", false, "rules pass though points of BASE are missing in NEW, or none is in both")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print one JSON object, with every metric unless --metrics chooses")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object, with every metric unless --metrics chooses")
 	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
 	return cmd
@@ -69,7 +69,7 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	if f.markdown {
 		write = c.WriteMarkdown
 	}
-	if f.json {
+	if a.json {
 		write = c.WriteJSON
 		if len(f.metrics) == 0 {
 			o.Metrics = c.Metrics

@@ -21,7 +21,6 @@ func (a *app) newDRAMCheckCommand() *cobra.Command {
 	var name string
 	var ranks int
 	var allow, sets []string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check COMMANDS",
 		Short: "Check that a log of DRAM commands breaks no rule of the standard",
@@ -50,14 +49,14 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := check.KnownRules("--allow", allow, append(dram.Standards(), spec.Rules())...); err != nil {
 				return err
 			}
-			return a.checkLog(args[0], spec, ranks, allow, asJSON)
+			return a.checkLog(args[0], spec, ranks, allow)
 		},
 	}
 	cmd.Flags().StringVar(&name, "dram", defaultDRAM, dramUsage)
 	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage+", with every violation")
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage+", with every violation")
 	return cmd
 }
 
@@ -66,7 +65,7 @@ func flagName(err error, flag string) error {
 	return input.Edit(err, func(e *input.Error) { e.Key = flag })
 }
 
-func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, asJSON bool) error {
+func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) error {
 	f, err := input.Open(path)
 	if err != nil {
 		return err
@@ -88,7 +87,7 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string, 
 			failing++
 		}
 	}
-	err = a.print(asJSON, newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
+	err = a.print(newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
 		if err := printViolations(w, found, allowed); err != nil {
 			return err
 		}

@@ -50,7 +50,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; FILE.chN with several channels")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
+	flags.BoolVar(&a.json, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
@@ -123,7 +123,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		fmt.Fprintf(a.stderr, "warning: no %s of %s: energy there counts as that of standby\n", strings.Join(unknown, ", "), s.Spec.Name)
 	}
 	out := newReplayResult(s, f.policy, stats, wall)
-	return a.print(f.json, out, out.writeText)
+	return a.print(out, out.writeText)
 }
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a

@@ -45,7 +45,6 @@ that the model has not seen is taken. docs/language-model.md compares precisions
   l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
   l3sim eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
   l3sim eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -55,7 +54,7 @@ that the model has not seen is taken. docs/language-model.md compares precisions
 	flags.BoolVar(&f.reference, "reference", false, "attention without DIMMs: in float32, with a policy in float64")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies')"},
 		keyFlag{"kv-bits", "model.kv_bits", "16", "bits of keys and values in the DIMMs: 16, 8 or 4"})
 	return cmd
@@ -115,7 +114,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	if f.byPolicy {
 		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)
 	}
-	return a.print(f.json, r, func(w io.Writer) error {
+	return a.print(r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
 			r.Steps, r.Prompt, r.BitsPerByte, r.NLLNatsMean, r.MaxAttentionError, r.WallS)
 		if err != nil || !f.byPolicy {

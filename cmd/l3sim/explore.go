@@ -10,7 +10,6 @@ import (
 func (a *app) newExploreCommand() *cobra.Command {
 	var goals string
 	var where []string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "explore RESULTS",
 		Short: "Find a sweep's best trade-offs and what they have in common",
@@ -29,16 +28,16 @@ quarters of the points. Counts of few points can be chance, and keys may matter 
 		Example: `  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
   l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where, asJSON) },
+		RunE: func(_ *cobra.Command, args []string) error { return a.explore(args[0], goals, where) },
 	}
 	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
 	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
 // explore prints the front of a table and what it has in common.
-func (a *app) explore(path, goals string, where []string, asJSON bool) error {
+func (a *app) explore(path, goals string, where []string) error {
 	if goals == "" {
 		return &input.Error{Key: "--goals", Expected: `two or three goals, such as "max output_tokens_per_s, min tbt_p99_ms"`}
 	}
@@ -59,8 +58,5 @@ func (a *app) explore(path, goals string, where []string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if asJSON {
-		return e.WriteJSON(a.stdout)
-	}
-	return e.WriteText(a.stdout)
+	return a.print(e, e.WriteText)
 }

@@ -44,7 +44,6 @@ one prompt as they come, of several at the end, each below a line with its numbe
 		Example: `  l3sim generate
   l3sim generate --prompt 'func main() {' --tokens 200 --precision fp32 --stats
   l3sim generate --prompt-file a.go --prompt-file b.go --temperature 0.8 --seed 7`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.generate(cmd, &f) },
 	}
 	flags := cmd.Flags()

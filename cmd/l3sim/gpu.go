@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -36,13 +35,12 @@ GPU has. Without --suite they are the GPU's own (gpu.suite).`
 // gpuFlags are the flags that most gpu commands have.
 type gpuFlags struct {
 	gpu, suite string
-	json       bool
 }
 
-func (f *gpuFlags) register(flags *pflag.FlagSet, jsonUsage string) {
+func (f *gpuFlags) register(a *app, flags *pflag.FlagSet, jsonUsage string) {
 	flags.StringVar(&f.gpu, "gpu", "", "GPU: a preset or a `file`")
 	suiteFlag(flags, &f.suite)
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 }
 
 // suites are the values of --suite.
@@ -96,9 +94,7 @@ func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {
 // readMeasured reads measurements and says which files of a folder are none.
 func (a *app) readMeasured(path string) ([]measure.Sample, error) {
 	return measure.ReadTelling(path, measuredModel, func(other *input.Error) {
-		if !a.quiet {
-			fmt.Fprintf(a.stderr, "l3sim: %s left out: its columns are of no kind that 'l3sim gpu validate --help' lists\n", other.File)
-		}
+		a.note("%s left out: its columns are of no kind that 'l3sim gpu validate --help' lists", other.File)
 	})
 }
 

@@ -39,7 +39,6 @@ parameters. The reported error is on shapes (n and k; heads; models) that the fi
 see. Attention is fitted as that of one suite, --suite, which becomes the GPU's own.
 For the format of the measurements see 'l3sim gpu validate --help'.`,
 		Example: `  l3sim gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -61,8 +60,8 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.base == "" && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)\n", base)
+	if f.base == "" {
+		a.note("data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)", base)
 	}
 	samples, err := f.read(a, target)
 	if err != nil {

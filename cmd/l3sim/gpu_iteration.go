@@ -44,11 +44,10 @@ validate --help').`,
 		Example: `  l3sim gpu iteration --gpu h200-sxm --model llama-3-8b --batch 64 --context 2048
   l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json
   l3sim gpu iteration --gpu h200-sxm --suite pytorch --measured iterations_tp1.csv`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuIteration(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(flags, jsonUsage)
+	f.register(a, flags, jsonUsage)
 	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
 	flags.IntVar(&f.tp, "tp", 0, "GPUs that share the model (default: as the model says)")
 	flags.IntVar(&f.batch, "batch", 0, "requests that decode")
@@ -85,7 +84,7 @@ func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 	}
 	t.GPU.Collective.Method = t.Method
 	r := newIteration(&t.GPU, m, f)
-	return a.print(f.json, r, r.writeText)
+	return a.print(r, r.writeText)
 }
 
 // load returns the model, on the GPUs of --tp, and checks the shape.

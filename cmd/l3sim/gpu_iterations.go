@@ -28,7 +28,7 @@ func (a *app) gpuIterations(t *measure.Target, f *iterationFlags) error {
 	}
 	a.noteSuites(t, samples)
 	r := &iterations{judge(t, samples), t.Iterations(samples)}
-	return a.print(f.json, r.json(), r.writeText)
+	return a.print(r.json(), r.writeText)
 }
 
 // iterations are predictions of measured iterations.

@@ -28,11 +28,10 @@ func (a *app) newGPUModelCommand() *cobra.Command {
 one prefill, then a decode step for each further token, as published benchmarks run. The
 time is composed of kernels only, without a framework's: 'l3sim validate' has that.`,
 		Example: `  l3sim gpu model --gpu a100-sxm-80gb --model llama-2-7b --batch 64 --in 128 --out 128`,
-		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuModel(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(flags, jsonUsage)
+	f.register(a, flags, jsonUsage)
 	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
 	flags.IntVar(&f.batch, "batch", 1, "requests")
 	flags.IntVar(&f.in, "in", 0, "prompt tokens of each")
@@ -96,7 +95,7 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 	}
 	memory := m.WeightBytes() + units.Bytes(f.batch)*units.Bytes(f.in+f.out-1)*m.KVBytesPerToken()
 	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*t.GPU.UsableMemory()
-	if f.json {
+	if a.json {
 		return json.NewEncoder(a.stdout).Encode(r)
 	}
 	return aligned(a.stdout, 0, func(w io.Writer) {

@@ -71,11 +71,10 @@ compares.`,
   l3sim gpu predict --gpu a100-sxm-80gb --op allreduce --gpus 8 --bytes 64MiB
   l3sim gpu predict --gpu h200-sxm --op page-score --batch 16 --context 131072 --page 16 --heads 32 --kv-heads 8
   l3sim gpu predict --gpu h200-sxm --op page-attention --batch 16 --page 16 --pages 256 --heads 32 --kv-heads 8`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(flags, jsonUsage)
+	f.register(a, flags, jsonUsage)
 	flags.StringVar(&f.op, "op", "", "kernel: "+strings.Join(predictNames(), ", "))
 	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
 	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
@@ -280,7 +279,7 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	if c.Seconds > 0 {
 		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
 	}
-	if f.json {
+	if a.json {
 		return json.NewEncoder(a.stdout).Encode(p)
 	}
 	return aligned(a.stdout, 0, func(w io.Writer) {

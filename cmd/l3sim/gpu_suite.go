@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/l3sim/l3sim/gpu/measure"
 )
 
@@ -30,7 +28,7 @@ func (a *app) noteSuites(t *measure.Target, samples []measure.Sample) {
 		for _, file := range files {
 			own, its := t.Judge(byFile[file]).MAPE, other.Judge(byFile[file]).MAPE
 			if its <= own/2 {
-				fmt.Fprintf(a.stderr, "l3sim: %s fits the suite %s better (%.1f%% off in the mean, %s %.1f%%): --suite %s\n",
+				a.note("%s fits the suite %s better (%.1f%% off in the mean, %s %.1f%%): --suite %s",
 					file, suite, 100*its, t.GPU.Suite, 100*own, suite)
 			}
 		}

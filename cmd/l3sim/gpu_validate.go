@@ -52,11 +52,10 @@ other columns are left out.
 All attention is judged as of one suite: give it with --suite, and keep the other's apart.`,
 		Example: `  l3sim gpu validate --gpu a100-sxm-80gb --measured measured/a100
   l3sim gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuValidate(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.gpuFlags.register(flags, jsonUsage+": errors by kind, as fractions")
+	f.gpuFlags.register(a, flags, jsonUsage+": errors by kind, as fractions")
 	f.measuredFlags.register(flags, "the GPU's")
 	flags.StringVar(&f.out, "out", "", "also write figures and validation.json to `folder`")
 	flags.Float64Var(&f.maxMAPE, "max-mape", 0, "fail if a kind's mean absolute percentage error, as a fraction, is above")
@@ -86,7 +85,7 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	}
 	a.noteSuites(t, samples)
 	report := judge(t, samples)
-	if err := a.print(f.json, report.errors, report.writeText); err != nil {
+	if err := a.print(report.errors, report.writeText); err != nil {
 		return err
 	}
 	if f.out != "" {

@@ -41,9 +41,7 @@ func (a *app) merge(dirs []string, out string) error {
 		return err
 	}
 	for i := range merged.Damage {
-		if !a.quiet {
-			fmt.Fprintf(a.stderr, "l3sim: %v; another line records the same\n", &merged.Damage[i])
-		}
+		a.note("%v; another line records the same", &merged.Damage[i])
 	}
 	if err := creatable(out); err != nil {
 		return err

@@ -20,7 +20,6 @@ type optimiseFlags struct {
 	dryRun  bool
 	shard   string
 	from    []string
-	json    bool
 }
 
 func (a *app) newOptimiseCommand() *cobra.Command {
@@ -80,7 +79,7 @@ command with --from for each of these folders then takes their results and runs 
 	flags.BoolVar(&f.dryRun, "dry-run", false, "list the axes and the budget, and stop")
 	flags.StringVar(&f.shard, "shard", "", "carry out some of the searches: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
 	flags.StringArrayVar(&f.from, "from", nil, "`folder` of a shard whose results to take (repeatable)")
-	flags.BoolVar(&f.json, "json", false, jsonUsage+": search.json")
+	flags.BoolVar(&a.json, "json", false, jsonUsage+": search.json")
 	return cmd
 }
 
@@ -118,7 +117,7 @@ func (a *app) optimise(ctx context.Context, path string, f *optimiseFlags) error
 	case shard != nil:
 		fmt.Fprintf(a.stdout, "shard %s, %s: %s; journal in %s\n", shard, plural(len(found.Plan.Points), "run", "runs"), counts(found.Outcome), f.out)
 		return nil
-	case f.json:
+	case a.json:
 		return found.Search.WriteJSON(a.stdout)
 	}
 	if err := found.Front.WriteText(a.stdout); err != nil {
@@ -174,8 +173,8 @@ func (a *app) searchInFolder(ctx context.Context, s *sweep.Search, shard *sweep.
 		return nil, there
 	}
 	if found == nil {
-		if ctx.Err() != nil && !a.quiet {
-			fmt.Fprintln(a.stderr, "l3sim: what has run is recorded; the same command goes on from there")
+		if ctx.Err() != nil {
+			a.note("what has run is recorded; the same command goes on from there")
 		}
 		return nil, err
 	}

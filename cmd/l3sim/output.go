@@ -12,15 +12,19 @@ import (
 // jsonUsage is the help of --json.
 const jsonUsage = "print one JSON object"
 
-// printJSON prints a value as one indented JSON object.
-func (a *app) printJSON(v any) error { return results.WriteJSON(a.stdout, v) }
-
-// print prints a result: v as JSON, or text for people.
-func (a *app) print(asJSON bool, v any, text func(io.Writer) error) error {
-	if asJSON {
-		return a.printJSON(v)
+// print prints a result: v with --json, else text for people.
+func (a *app) print(v any, text func(io.Writer) error) error {
+	if a.json {
+		return results.WriteJSON(a.stdout, v)
 	}
 	return text(a.stdout)
+}
+
+// note writes a line to standard error, unless --quiet forbids it.
+func (a *app) note(format string, args ...any) {
+	if !a.quiet {
+		fmt.Fprintf(a.stderr, "l3sim: "+format+"\n", args...)
+	}
 }
 
 // aligned writes lines whose cells tabs divide in columns; flags are those of package

@@ -17,7 +17,6 @@ type pimAreaFlags struct {
 	multipliers int
 	chip        float64
 	config      configFlags
-	json        bool
 }
 
 func (a *app) newPIMAreaCommand() *cobra.Command {
@@ -33,7 +32,6 @@ beside the banks takes ten times as much in a DRAM process (L3, Table 5), which 
 a DRAM chip without --chip-mm2.`,
 		Example: `  l3sim pim area
   l3sim pim area --entries 8 --page 512 --kv-bits 4 --multipliers 8 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimArea(cmd, &f) },
 	}
 	flags, s := cmd.Flags(), &f.spec
@@ -48,7 +46,7 @@ a DRAM chip without --chip-mm2.`,
 	flags.IntVar(&s.Logical, "logical-page", 16, "tokens with bounds of their own")
 	flags.Float64Var(&f.chip, "chip-mm2", 0, "mm² of a DRAM chip, for the share that units take; 0: not known")
 	f.config.register(cmd)
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
@@ -76,7 +74,7 @@ func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
 	for i := range all {
 		r.Additions = append(r.Additions, newAreaRow(&all[i]))
 	}
-	return a.print(f.json, r, r.writeText)
+	return a.print(r, r.writeText)
 }
 
 // pimAreaResult is the JSON of pim area: µm².

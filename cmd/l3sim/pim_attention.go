@@ -25,7 +25,6 @@ type pimAttentionFlags struct {
 
 	config   configFlags
 	commands string
-	json     bool
 	pages    pagesFlags
 }
 
@@ -48,7 +47,6 @@ the rank's formats, and the rows that are timed are those that they chose.`,
   l3sim pim attention --context 32768 --kv-bits 8 --multipliers 8
   l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
   l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimAttention(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -60,7 +58,7 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
 	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	f.pages.register(flags)
 	return cmd
 }
@@ -87,7 +85,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 		return err
 	}
 	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
-	return a.print(f.json, out, out.writeText)
+	return a.print(out, out.writeText)
 }
 
 // load returns what the flags describe.

@@ -20,7 +20,6 @@ type pimHBMFlags struct {
 	heads, dim, rate   int
 	level, rules       string
 	unlimited, resting bool
-	json               bool
 }
 
 func (a *app) newPIMHBMCommand() *cobra.Command {
@@ -36,7 +35,6 @@ open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
 		Example: `  l3sim pim hbm --context 128,2048,32768
   l3sim pim hbm --level bg
   l3sim pim hbm --context 2048 --heads 128 --rules jedec --no-power-limit --json`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return a.pimHBM(&f) },
 	}
 	flags := cmd.Flags()
@@ -48,7 +46,7 @@ open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
 	flags.IntVar(&f.rate, "rate", 0, "Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 (default: 5200, by JEDEC's rules 6400)")
 	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks or bank groups read every 4 clocks, without the limit of the stack's power")
 	flags.BoolVar(&f.resting, "no-refresh", false, "without refresh")
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
@@ -98,30 +96,26 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 		}
 		rows = append(rows, row)
 	}
-	return a.print(f.json, map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, spec.Level, part.Name, rows) })
+	return a.print(map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, spec.Level, part.Name, rows) })
 }
 
 // writePIMHBM prints the table.
 func writePIMHBM(w io.Writer, level hbm.Level, part string, rows []pimHBMRow) error {
 	fmt.Fprintf(w, "%s, units of level %s, the busiest of 16 channels\n\n", part, level)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var names []string
 	for _, c := range dram.CommandNames() {
 		if slices.ContainsFunc(rows, func(r pimHBMRow) bool { return r.Commands[c] > 0 }) {
 			names = append(names, c)
 		}
 	}
-	fmt.Fprint(t, "context\theads\tclocks\tus\tfactor\t")
-	for _, n := range names {
-		fmt.Fprint(t, n, "\t")
-	}
-	fmt.Fprintln(t)
-	for _, r := range rows {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor)
-		for _, n := range names {
-			fmt.Fprintf(t, "%d\t", r.Commands[n])
+	return aligned(w, tabwriter.AlignRight, func(t io.Writer) {
+		fmt.Fprintln(t, strings.Join(append([]string{"context\theads\tclocks\tus\tfactor"}, names...), "\t")+"\t")
+		for _, r := range rows {
+			fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor)
+			for _, n := range names {
+				fmt.Fprintf(t, "%d\t", r.Commands[n])
+			}
+			fmt.Fprintln(t)
 		}
-		fmt.Fprintln(t)
-	}
-	return t.Flush()
+	})
 }

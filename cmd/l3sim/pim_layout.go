@@ -30,7 +30,6 @@ chips; the byte is that within the chip's share of the burst. Elements beyond th
 dimension are padding, stored as zeros.`,
 		Example: `  l3sim pim layout --token 5 --head-dim 128
   l3sim pim layout --token 1000 --head-dim 80 --kv v --set dram.preset=ddr4-3200-8gb-x8`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(cmd, &f) },
 	}
 	flags := cmd.Flags()

@@ -94,7 +94,7 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 		Select: l.Select, Reuse: l.Reuse, Pages: m.Pages, Tokens: m.Tokens, Rows: m.Rows, Bounds: m.Bounds, Attention: m.AttentionCycles, Selecting: m.SelectCycles,
 		Total: m.TotalCycles, Dense: m.DenseCycles, Speedup: float64(m.DenseCycles) / float64(m.TotalCycles), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation,
 	}
-	return a.print(f.json, r, r.writeText)
+	return a.print(r, r.writeText)
 }
 
 func (r *pimPagesResult) writeText(w io.Writer) error {

@@ -58,7 +58,6 @@ the first grouping, heads, ranks and DRAM are taken.`,
   l3sim pim table --context 1024,8192,65536 --batch 1,16 --heads 32 --grouping 1,4 --ranks 16,64 --form json
   l3sim pim table --heads 32 --grouping 4 --ranks 4 --form llmservingsim --out out/attention.csv
   l3sim pim table --heads 32 --grouping 4 --ranks 1 --form llmservingsim-pim --out out/DDR4_l3.ini`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimTable(cmd, &f) },
 	}
 	flags, g := cmd.Flags(), &f.grid

@@ -16,7 +16,6 @@ import (
 type pimVerifyFlags struct {
 	vectors string
 	config  configFlags
-	json    bool
 }
 
 func (a *app) newPIMVerifyCommand() *cobra.Command {
@@ -41,13 +40,12 @@ or if the error exceeds 3 times what independent roundings would give.`,
 		Example: `  l3sim pim verify
   l3sim pim verify --precision fp32 --vectors mine.safetensors --json
   l3sim pim verify --set pim.precision.softmax_sum=fp16`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimVerify(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
 	f.config.register(cmd, precisionFlag)
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
@@ -80,7 +78,7 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 		Precision string             `json:"precision"`
 		Cases     []pim.VerifyResult `json:"cases"`
 	}{c.PIM.Precision.Preset, results}
-	if err := a.print(f.json, out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
+	if err := a.print(out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
 		return err
 	}
 	if failed > 0 {

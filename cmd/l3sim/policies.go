@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -19,7 +20,6 @@ type listedPolicy struct {
 }
 
 func (a *app) newPoliciesCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "policies",
 		Short: "List attention policies: what each attends to, stores and moves, and where it runs",
@@ -30,22 +30,20 @@ output of a small language model. Keys are those of the section [policy]: --set 
 		Example: `  l3sim policies
   l3sim run --system gpu-only --policy lserve --set policy.budget=2048
   l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			all := listPolicies()
-			if asJSON {
-				return a.printJSON(all)
-			}
-			for i := range all {
-				a.printPolicy(&all[i])
-			}
-			for _, absent := range policy.Absent() {
-				fmt.Fprintf(a.stdout, "%s is not there: %s\n", absent[0], absent[1])
-			}
-			return nil
+			return a.print(all, func(w io.Writer) error {
+				for i := range all {
+					printPolicy(w, &all[i])
+				}
+				for _, absent := range policy.Absent() {
+					fmt.Fprintf(w, "%s is not there: %s\n", absent[0], absent[1])
+				}
+				return nil
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
 	cmd.AddCommand(a.newPolicyIterationCommand())
 	return cmd
 }
@@ -67,23 +65,23 @@ func listPolicies() []listedPolicy {
 	return all
 }
 
-func (a *app) printPolicy(p *listedPolicy) {
+func printPolicy(w io.Writer, p *listedPolicy) {
 	kind := "exact"
 	if p.Lossy {
 		kind = "lossy"
 	}
-	fmt.Fprintf(a.stdout, "%s (%s)\n  attends   %s\n  stores    %s\n  moves     %s\n  systems   %s\n", p.Name, kind, p.Attends, p.Stores, p.Moves, orNone(p.Systems))
+	fmt.Fprintf(w, "%s (%s)\n  attends   %s\n  stores    %s\n  moves     %s\n  systems   %s\n", p.Name, kind, p.Attends, p.Stores, p.Moves, orNone(p.Systems))
 	if len(p.Refused) > 0 {
-		fmt.Fprintf(a.stdout, "  refused   %s\n", strings.Join(p.Refused, ", "))
+		fmt.Fprintf(w, "  refused   %s\n", strings.Join(p.Refused, ", "))
 	}
 	for i, k := range p.Keys {
 		head := ""
 		if i == 0 {
 			head = "keys"
 		}
-		fmt.Fprintf(a.stdout, "  %-9s %s = %s (%s)\n", head, k.Name, k.Default, k.Source)
+		fmt.Fprintf(w, "  %-9s %s = %s (%s)\n", head, k.Name, k.Default, k.Source)
 	}
-	fmt.Fprintf(a.stdout, "  source    %s\n\n", p.Source)
+	fmt.Fprintf(w, "  source    %s\n\n", p.Source)
 }
 
 // orNone joins names.

@@ -32,7 +32,6 @@ type policyIterationFlags struct {
 	contexts string
 	batch    int
 	csv      string
-	json     bool
 }
 
 // policyIteration is a decode step of a batch of equal requests under a policy.
@@ -56,7 +55,6 @@ over 64 successive ones, whose last has this context: lists of pages that are ma
 count in part. Times are what the iterations of 'l3sim run --system gpu-only' take.`,
 		Example: `  l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536
   l3sim policies iteration --policy lserve --batch 16 --context 131072 --set policy.reuse=1 --json`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := f.iterations(cmd)
 			if err != nil {
@@ -67,14 +65,14 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 					return err
 				}
 			}
-			return a.print(f.json, all, func(w io.Writer) error { return printPolicyIterations(w, all) })
+			return a.print(all, func(w io.Writer) error { return printPolicyIterations(w, all) })
 		},
 	}
 	f.register(cmd, policyIterationKeys...)
 	cmd.Flags().StringVar(&f.contexts, "context", "65536", "tokens of each request's context, or several (a,b)")
 	cmd.Flags().IntVar(&f.batch, "batch", 1, "requests that decode")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV file, for 'l3sim plot --kind stack'")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
 	return cmd
 }
 

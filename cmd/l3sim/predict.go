@@ -23,7 +23,6 @@ const predictSchema = "l3sim/predict/1"
 func (a *app) newPredictCommand() *cobra.Command {
 	var config configFlags
 	var batches int
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "predict",
 		Short: "Judge the scheduler's latency predictors on batches of a run",
@@ -36,11 +35,10 @@ predictor.noise adds measurement noise. A built-in trace runs with twice as many
 requests as batches where their number is not given. See docs/predictors.md.`,
 		Example: `  l3sim predict --model gpt-89b --batches 1000
   l3sim predict --trace longbench --set predictor.noise=0.05 --json`,
-		Args: cobra.NoArgs,
 	}
 	config.register(cmd, runKeys...)
 	cmd.Flags().IntVar(&batches, "batches", 1000, "batches of the profile, fewer where a run has fewer that prefill")
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := between("--batches", batches, leastBatches, 1<<20); err != nil {
 			return err
@@ -53,7 +51,7 @@ requests as batches where their number is not given. See docs/predictors.md.`,
 		if err != nil {
 			return config.locate(err)
 		}
-		return a.print(asJSON, j, j.writeText)
+		return a.print(j, j.writeText)
 	}
 	return cmd
 }

@@ -61,8 +61,8 @@ func (a *app) report(dirs []string, out string, o report.Options) error {
 		return err
 	}
 	info, err := os.Stat(out)
-	if err == nil && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %s, %d KiB\n", out, info.Size()>>10)
+	if err == nil {
+		a.note("%s, %d KiB", out, info.Size()>>10)
 	}
 	return err
 }

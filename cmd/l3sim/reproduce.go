@@ -27,7 +27,6 @@ const (
 // reproduceFlags are the flags of the reproduce command.
 type reproduceFlags struct {
 	out             string
-	json            bool
 	requests, seeds int
 }
 
@@ -72,7 +71,7 @@ and other code runs all points again. Where there is no such folder nothing is k
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	flags.IntVar(&f.requests, "requests", paper.AllTargets.DefaultRequests(),
 		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", paper.Fair.DefaultRequests()))
 	flags.IntVar(&f.seeds, "seeds", 1, "seeds of each point")
@@ -101,7 +100,7 @@ func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFla
 			return fmt.Errorf("--out %s: %w", f.out, err)
 		}
 	}
-	if f.json {
+	if a.json {
 		return r.WriteJSON(a.stdout)
 	}
 	return r.WriteText(a.stdout)
@@ -141,8 +140,8 @@ func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFl
 	if started {
 		show.Done()
 	}
-	if errors.Is(err, context.Canceled) && !c.temporary && !a.quiet {
-		fmt.Fprintln(a.stderr, "l3sim: finished points are kept; the same command goes on from there")
+	if errors.Is(err, context.Canceled) && !c.temporary {
+		a.note("finished points are kept; the same command goes on from there")
 	}
 	return report, err
 }
@@ -167,16 +166,12 @@ func (a *app) openCache() (*cache, error) {
 			return nil, err
 		}
 		c.temporary = true
-		if !a.quiet {
-			fmt.Fprintf(a.stderr, "l3sim: no cache folder (%v): finished points are not kept\n", reason)
-		}
+		a.note("no cache folder (%v): finished points are not kept", reason)
 	}
 	c.journal, err = sweep.OpenJournal(c.dir)
 	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
 		if err = os.Remove(foreign.File); err == nil {
-			if !a.quiet {
-				fmt.Fprintf(a.stderr, "l3sim: %s is not of this version: all points run again\n", foreign.File)
-			}
+			a.note("%s is not of this version: all points run again", foreign.File)
 			c.journal, err = sweep.OpenJournal(c.dir)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 type app struct {
 	stdout, stderr io.Writer
 	quiet          bool // --quiet: no progress and no notes; errors always show
+	json           bool // --json, of the command that runs
 	started        bool // a command's own code has begun
 }
 
@@ -134,9 +135,13 @@ func oneStdin(cmd *cobra.Command, args []string) error {
 }
 
 // markStart wraps the function of every command under cmd so that a.started
-// tells an error of the command from one of its usage.
+// tells an error of the command from one of its usage. A command takes no arguments
+// unless it says so.
 func (a *app) markStart(cmd *cobra.Command) {
 	if inner := cmd.RunE; inner != nil {
+		if cmd.Args == nil {
+			cmd.Args = cobra.NoArgs
+		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := oneStdin(cmd, args); err != nil {
 				return err

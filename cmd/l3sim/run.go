@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,7 +26,6 @@ import (
 // runFlags are the flags of the run command that no configuration key has.
 type runFlags struct {
 	config configFlags
-	json   bool
 	out    string
 	dryRun bool
 	exact  bool
@@ -48,10 +48,9 @@ func (a *app) newRunCommand() *cobra.Command {
   l3sim run --model gpt-175b,gpt-89b --requests 200
   l3sim run --trace requests.csv --set node.ranksets=8 --json
   l3sim run --out out/a && l3sim run --config out/a/config.toml`,
-		Args: cobra.NoArgs,
 	}
 	f.config.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&f.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
@@ -104,10 +103,7 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		if err != nil {
 			return err
 		}
-		if f.json {
-			return a.printJSON(h)
-		}
-		return h.WriteText(a.stdout)
+		return a.print(h, h.WriteText)
 	}
 	if err := f.writable(); err != nil {
 		return err
@@ -150,23 +146,20 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		}
 	}
 	write := summary.WriteText
-	if f.json {
+	if a.json {
 		write = summary.WriteJSON
 	}
-	if err := write(a.stdout); err != nil {
-		return err
-	}
-	return late
+	return cmp.Or(write(a.stdout), late)
 }
 
 // noteRejections says how many requests a run could never hold, and, where a table does not, that
 // it could not keep up.
 func (a *app) noteRejections(run string, s *results.Summary) {
-	if s.Saturated && run != "" && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %smore requests come than are served: latencies are a matter of how long the run is\n", run)
+	if s.Saturated && run != "" {
+		a.note("%smore requests come than are served: latencies are a matter of how long the run is", run)
 	}
-	if n := s.RejectedRequests; n > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %s%d of %d requests fit no empty memory and were rejected\n", run, n, s.Trace.Requests)
+	if n := s.RejectedRequests; n > 0 {
+		a.note("%s%d of %d requests fit no empty memory and were rejected", run, n, s.Trace.Requests)
 	}
 }
 

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +23,6 @@ type sweepFlags struct {
 	shard                   string
 	emit                    string
 	shards                  int
-	json                    bool
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -94,7 +93,7 @@ N shards and merges them to standard output (docs/scale-out.md).`,
 	flags.StringVar(&f.shard, "shard", "", "run one part of the points: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
 	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
 	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
-	flags.BoolVar(&f.json, "json", false, jsonUsage+": what became of the points, or with --dry-run the points")
+	flags.BoolVar(&a.json, "json", false, jsonUsage+": what became of the points, or with --dry-run the points")
 	cmd.MarkFlagsMutuallyExclusive("json", "emit")
 	return cmd
 }
@@ -132,8 +131,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	switch {
-	case f.json:
-		if err := a.printJSON(newSweepResult(plan, part, outcome, f.out)); err != nil {
+	case a.json:
+		if err := results.WriteJSON(a.stdout, newSweepResult(plan, part, outcome, f.out)); err != nil {
 			return err
 		}
 		if part != nil && outcome.Missing == 0 {
@@ -170,9 +169,8 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 	}
 	outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
 	there := journal.Check()
-	if err != nil && there == nil && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %d of %d points are recorded; the same command goes on from there\n",
-			len(plan.Points)-outcome.Missing, len(plan.Points))
+	if err != nil && there == nil {
+		a.note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
 	}
 	if err == nil {
 		err = there // before the folder is made again for the results
@@ -187,8 +185,8 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 
 // noteDamage says which lines of a journal are not as they were written.
 func (a *app) noteDamage(d sweep.Damage) {
-	if d.Count > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %v; what no other line records runs again\n", &d)
+	if d.Count > 0 {
+		a.note("%v; what no other line records runs again", &d)
 	}
 }
 
@@ -238,8 +236,8 @@ func (a *app) emit(path string, f *sweepFlags) error {
 // noteDropped says how many samples of a Latin hypercube are no points.
 func (a *app) noteDropped(plan *sweep.Plan) {
 	for _, axis := range plan.File.Axes {
-		if axis.Dropped > 0 && !a.quiet {
-			fmt.Fprintf(a.stderr, "l3sim: latin_hypercube: %d of %s equal an earlier one in every key and are left out\n",
+		if axis.Dropped > 0 {
+			a.note("latin_hypercube: %d of %s equal an earlier one in every key and are left out",
 				axis.Dropped, plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
 		}
 	}
@@ -289,23 +287,24 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 		}
 		a.noteDamage(damage)
 	}
-	if f.json {
+	if a.json {
 		return a.dryRunJSON(ctx, plan, done, f.workers)
 	}
-	table := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "point\tseed\trequests\toutput tokens\tstate")
 	recorded := 0
-	for i := range plan.Points {
-		p := &plan.Points[i]
-		state := pointState(p, done)
-		if done[p.Hash] != nil {
-			recorded++
-		} else if p.Err != nil {
-			state += ": " + p.Err.Error()
+	err := aligned(a.stdout, 0, func(w io.Writer) {
+		fmt.Fprintln(w, "point\tseed\trequests\toutput tokens\tstate")
+		for i := range plan.Points {
+			p := &plan.Points[i]
+			state := pointState(p, done)
+			if done[p.Hash] != nil {
+				recorded++
+			} else if p.Err != nil {
+				state += ": " + p.Err.Error()
+			}
+			fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%s\n", p.Name, p.Seed, p.Requests, p.Tokens, state)
 		}
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%s\n", p.Name, p.Seed, p.Requests, p.Tokens, state)
-	}
-	if err := table.Flush(); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	e, err := plan.Estimate(ctx, done, f.workers)

@@ -103,5 +103,5 @@ func (a *app) dryRunJSON(ctx context.Context, plan *sweep.Plan, done map[string]
 		}
 		out.Points = append(out.Points, j)
 	}
-	return a.printJSON(out)
+	return results.WriteJSON(a.stdout, out)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 
 	"github.com/spf13/cobra"
 
@@ -9,27 +10,24 @@ import (
 )
 
 func (a *app) newSystemsCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "systems",
 		Short: "List the systems that can be simulated, what each models and its source",
 		Example: `  l3sim systems
   l3sim run --system l3,gpu-only,hbm-pim --requests 200`,
-		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if asJSON {
-				return a.printJSON(system.Systems())
-			}
-			for i, s := range system.Systems() {
-				if i > 0 {
-					fmt.Fprintln(a.stdout)
+			return a.print(system.Systems(), func(w io.Writer) error {
+				for i, s := range system.Systems() {
+					if i > 0 {
+						fmt.Fprintln(w)
+					}
+					fmt.Fprintf(w, "%s\n  hardware  %s\n  schedule  %s\n  sections  %s\n  source    %s\n",
+						s.Name, s.Hardware, s.Schedule, s.Sections, s.Source)
 				}
-				fmt.Fprintf(a.stdout, "%s\n  hardware  %s\n  schedule  %s\n  sections  %s\n  source    %s\n",
-					s.Name, s.Hardware, s.Schedule, s.Sections, s.Source)
-			}
-			return nil
+				return nil
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
 	return cmd
 }

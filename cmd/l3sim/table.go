@@ -43,7 +43,7 @@ func (a *app) newTableCommand() *cobra.Command {
 	var s figure.Selection
 	var columns []string
 	var format string
-	var asJSON, wide bool
+	var wide bool
 	cmd := &cobra.Command{
 		Use:   "table RESULTS",
 		Short: "Print a sweep's results as text, Markdown or CSV",
@@ -58,7 +58,7 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if asJSON {
+			if a.json {
 				format = formatJSON
 			} else if !slices.Contains(tableFormats, format) {
 				return input.UnknownName("--format", format, tableFormats)
@@ -70,7 +70,7 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
 	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
+	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
 }

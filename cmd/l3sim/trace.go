@@ -93,17 +93,14 @@ func parseWindow(flag, text, example string) (*system.Window, error) {
 
 // noteTrace says what of a file is not in its trace, and what is not exact.
 func (a *app) noteTrace(t *traces.Trace) {
-	if a.quiet {
-		return
-	}
 	if t.Failed > 0 {
-		fmt.Fprintf(a.stderr, "l3sim: %s: %s left out\n", t.Name, plural(t.Failed, "request that failed is", "requests that failed are"))
+		a.note("%s: %s left out", t.Name, plural(t.Failed, "request that failed is", "requests that failed are"))
 	}
 	if t.Skipped > 0 {
-		fmt.Fprintf(a.stderr, "l3sim: %s: %s skipped; the first: %v\n", t.Name, plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
+		a.note("%s: %s skipped; the first: %v", t.Name, plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
 	}
 	if t.Format == "sharegpt" {
-		fmt.Fprintf(a.stderr, "l3sim: %s: tokens are counted as of GPT-4; other models have more or fewer\n", t.Name)
+		a.note("%s: tokens are counted as of GPT-4; other models have more or fewer", t.Name)
 	}
 }
 
@@ -140,8 +137,8 @@ func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 	if err != nil {
 		return flagName(err, "--to")
 	}
-	if len(lost) > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: %s does not hold %s: left out\n", o.to, strings.Join(lost, ", "))
+	if len(lost) > 0 {
+		a.note("%s does not hold %s: left out", o.to, strings.Join(lost, ", "))
 	}
 	if o.out == "" {
 		return t.Write(a.stdout, o.to)

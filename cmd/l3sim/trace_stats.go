@@ -11,7 +11,6 @@ import (
 
 func (a *app) newTraceStatsCommand() *cobra.Command {
 	var f traceFlags
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "stats FILE",
 		Short: "Describe a file of requests: rate, bursts, lengths, prefixes that are shared",
@@ -31,10 +30,10 @@ whole blocks of 512: what a prefix cache without end would find.`,
 				return err
 			}
 			s := newTraceStats(t)
-			return a.print(asJSON, s, s.writeText)
+			return a.print(s, s.writeText)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	f.register(cmd.Flags())
 	return cmd
 }

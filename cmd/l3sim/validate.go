@@ -14,7 +14,6 @@ type serviceFlags struct {
 	service string
 	rows    string
 	workers int
-	json    bool
 }
 
 func (a *app) newValidateCommand() *cobra.Command {
@@ -36,7 +35,6 @@ more. Without --service the measurements that are part of the program are compar
 		Example: `  l3sim validate
   l3sim validate --service measured/servers.csv --json
   l3sim validate --rows rows.csv --set gpu.memory_reserve=2GiB`,
-		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
 	}
 	f.config.register(cmd)
@@ -44,7 +42,7 @@ more. Without --service the measurements that are part of the program are compar
 	flags.StringVar(&f.service, "service", "", "CSV `file`, or folder of them")
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
-	flags.BoolVar(&f.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
@@ -74,10 +72,7 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 			return err
 		}
 	}
-	if f.json {
-		return report.WriteJSON(a.stdout)
-	}
-	return report.WriteText(a.stdout)
+	return a.print(report, report.WriteText)
 }
 
 // judgeServices reads and runs under a progress display.

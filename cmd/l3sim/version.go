@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -9,22 +10,19 @@ import (
 )
 
 func (a *app) newVersionCommand() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from and the Go version",
-		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			info, _ := debug.ReadBuildInfo()
 			b := describeBuild(info)
-			if asJSON {
-				return a.printJSON(b)
-			}
-			_, err := fmt.Fprintln(a.stdout, b)
-			return err
+			return a.print(b, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, b)
+				return err
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
 
