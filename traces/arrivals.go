@@ -95,14 +95,25 @@ func (s *ArrivalSpec) window() (from, to units.Duration, err error) {
 	if s.Window == "" {
 		return 0, math.MaxInt64, nil
 	}
-	first, last, found := strings.Cut(s.Window, ":")
-	if err = from.UnmarshalText([]byte(first)); err == nil {
-		err = to.UnmarshalText([]byte(last))
+	return ParseWindow(s.Window)
+}
+
+// ParseWindow reads two times, "600s:1200s", of which the first is not negative and the second is
+// later. The error unwraps to what is wrong with one of them.
+func ParseWindow(text string) (from, to units.Duration, err error) {
+	first, last, found := strings.Cut(text, ":")
+	if found {
+		if err = from.UnmarshalText([]byte(first)); err == nil {
+			err = to.UnmarshalText([]byte(last))
+		}
 	}
-	if err == nil && (!found || from < 0 || to <= from) {
-		err = fmt.Errorf("%q is no window", s.Window)
+	switch {
+	case err != nil:
+		return 0, 0, fmt.Errorf("%q is no window: %w", text, err)
+	case !found || from < 0 || to <= from:
+		return 0, 0, fmt.Errorf("%q is no window", text)
 	}
-	return from, to, err
+	return from, to, nil
 }
 
 // Arrivals is how the requests of a trace come.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"text/tabwriter"
 
@@ -16,10 +15,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/capacity"
-	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/system"
 )
 
 // capacitySchema names the form of `capacity --json`.
@@ -85,29 +82,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]*configs.Config, e
 		return []*configs.Config{cfg}, err
 	}
 	// No plan: it would load each trace as a run does, and a search takes more requests.
-	combinations := [][]sweep.Setting{several.Set}
-	for _, axis := range several.Axes {
-		var longer [][]sweep.Setting
-		for _, settings := range combinations {
-			for _, choice := range axis.Choices {
-				longer = append(longer, slices.Concat(settings, choice.Settings))
-			}
-		}
-		combinations = longer
-	}
-	var all []*configs.Config
-	for _, settings := range combinations {
-		o := configs.Options{ConfigFiles: several.Configs, Sets: several.Sets}
-		for _, s := range settings {
-			o.Flags = append(o.Flags, configs.Flag{Name: "--" + strings.TrimPrefix(s.Key, "run."), Key: s.Key, Value: s.Value})
-		}
-		cfg, err := system.Load(o)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, cfg)
-	}
-	return all, nil
+	return several.Configurations()
 }
 
 // capacityJSON is the JSON of the command.
@@ -136,10 +111,8 @@ type capacityAnswer struct {
 
 // capacity searches the highest rate of each configuration.
 func (a *app) capacity(ctx context.Context, all []*configs.Config, f *capacityFlags) error {
-	if f.plots != "" {
-		if err := writableFolder("--plots", f.plots); err != nil {
-			return err
-		}
+	if err := writableFolder("--plots", f.plots); err != nil {
+		return err
 	}
 	show := a.newProgress("runs")
 	show.Start(0)
@@ -222,17 +195,11 @@ func (c *capacityJSON) plot(dir string) error {
 		facet = "model"
 	}
 	for _, y := range []string{"ttft_p99_ms", "ttft_mean_ms", "tbt_p99_ms", "tpot_mean_ms", "attainment", "goodput_tokens_per_s"} {
-		data, err := figure.Select(t, figure.Selection{Kind: "line", X: "rate_per_s", Y: y, Group: "system", Facet: facet})
-		if err == nil {
-			err = data.Check()
-		}
+		file, err := figure.File(t, figure.Selection{Kind: "line", X: "rate_per_s", Y: y, Group: "system", Facet: facet}, y, "svg", "")
 		if err != nil {
 			return err
 		}
-		files = append(files, results.File{Name: y + ".svg", Write: func(w io.Writer) error { return data.Write(w, "svg", "") }})
+		files = append(files, file)
 	}
-	if err := results.WriteFiles(dir, files); err != nil {
-		return fmt.Errorf("--plots %s: %w", filepath.Clean(dir), err)
-	}
-	return nil
+	return writeFiles("--plots", filepath.Clean(dir), files)
 }

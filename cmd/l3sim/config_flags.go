@@ -124,5 +124,11 @@ func flagValues(f *pflag.Flag) []string {
 	return []string{f.Value.String()}
 }
 
-// locate gives an error about a key of the loaded configuration its place.
-func (f *configFlags) locate(err error) error { return f.origins.Locate(err) }
+// locate gives an error about a key of the loaded configuration its place. Of several
+// configurations it knows none.
+func (f *configFlags) locate(err error) error {
+	if f.origins == nil {
+		return err
+	}
+	return f.origins.Locate(err)
+}

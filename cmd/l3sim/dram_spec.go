@@ -177,9 +177,9 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 		if format, err = figure.Format("--out", out); err != nil {
 			return err
 		}
-		if err := writableFile("--out", out); err != nil {
-			return err
-		}
+	}
+	if err := writableFile("--out", out); err != nil {
+		return err
 	}
 	commands, err := parseSequence(s, ranks, text)
 	if err != nil {

@@ -166,16 +166,8 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if err := between("--steps", f.steps, 1, most-f.prompt); err != nil {
 		return nil, err
 	}
-	if f.profile != "" {
-		if f.cfg.Policy.Name == "dense" {
-			return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
-		}
-		if err := writableFile("--profile", f.profile); err != nil {
-			return nil, err
-		}
+	if f.profile != "" && f.cfg.Policy.Name == "dense" {
+		return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
 	}
-	if f.nll != "" {
-		return text, writableFile("--nll", f.nll)
-	}
-	return text, nil
+	return text, cmp.Or(writableFile("--profile", f.profile), writableFile("--nll", f.nll))
 }

@@ -45,10 +45,8 @@ func (a *app) explore(path, goals string, where []string) error {
 	if err != nil {
 		return err
 	}
-	if len(where) > 0 {
-		if t, err = t.Where("--where", where); err != nil {
-			return err
-		}
+	if t, err = t.Where("--where", where); err != nil {
+		return err
 	}
 	parsed, err := t.ParseGoals("--goals", goals)
 	if err != nil {

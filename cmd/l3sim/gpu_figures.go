@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
@@ -49,7 +48,7 @@ func (v *validation) figures(kind measure.Kind) ([]results.File, error) {
 			return nil, err
 		}
 		d.Equal = f.equal
-		files = append(files, results.File{Name: string(kind) + "_" + f.name + ".png", Write: func(w io.Writer) error { return d.Write(w, "png", f.title) }})
+		files = append(files, d.File(string(kind)+"_"+f.name, "png", f.title))
 	}
 	return files, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -81,10 +82,7 @@ const meanSteps = 64
 
 // iterations returns a row for each policy and context.
 func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
-	if err := between("--batch", f.batch, 1, 1<<16); err != nil {
-		return nil, err
-	}
-	if err := notEmpty(cmd, "csv"); err != nil {
+	if err := cmp.Or(between("--batch", f.batch, 1, 1<<16), notEmpty(cmd, "csv")); err != nil {
 		return nil, err
 	}
 	contexts, err := splitContexts(f.contexts)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,10 +87,8 @@ func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFla
 	if !cmd.Flags().Changed("requests") {
 		f.requests = target.DefaultRequests()
 	}
-	if f.out != "" {
-		if err := creatable(f.out); err != nil {
-			return err
-		}
+	if err := creatable(f.out); err != nil {
+		return err
 	}
 	r, err := a.runTarget(cmd.Context(), target, f)
 	if err != nil {
@@ -111,13 +110,7 @@ func (f *reproduceFlags) check(cmd *cobra.Command, target paper.Target) error {
 	if !slices.Contains(paper.Targets(), string(target)) {
 		return input.UnknownName("reproduce", string(target), paper.Targets())
 	}
-	if err := between("--requests", f.requests, leastReproduced, mostReproduced); err != nil {
-		return err
-	}
-	if err := between("--seeds", f.seeds, 1, mostSeeds); err != nil {
-		return err
-	}
-	return notEmpty(cmd, "out")
+	return cmp.Or(between("--requests", f.requests, leastReproduced, mostReproduced), between("--seeds", f.seeds, 1, mostSeeds), notEmpty(cmd, "out"))
 }
 
 // runTarget runs a target with the cache under a progress display.

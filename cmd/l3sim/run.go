@@ -188,18 +188,8 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 
 // writable reports before a long run what cannot be written after it.
 func (f *runFlags) writable() error {
-	if f.out != "" {
-		if err := creatable(f.out); err != nil {
-			return err
-		}
-	}
-	if f.plots != "" {
-		if err := writableFolder("--plots", f.plots); err != nil {
-			return err
-		}
-	}
-	if f.timeline == "" {
-		return nil
+	if err := cmp.Or(creatable(f.out), writableFolder("--plots", f.plots)); err != nil || f.timeline == "" {
+		return err
 	}
 	if !strings.HasSuffix(f.timeline, ".json") && !strings.HasSuffix(f.timeline, ".json.gz") {
 		if info, err := os.Stat(f.timeline); err != nil || info.Mode().IsRegular() { // else a folder, a device or a pipe
@@ -209,10 +199,12 @@ func (f *runFlags) writable() error {
 	return writableFile("--timeline", f.timeline)
 }
 
-// writableFile reports a file that cannot be written: its folder must be there.
+// writableFile reports a file that cannot be written: its folder must be there. "" is no file.
 func writableFile(flag, path string) error {
 	info, err := os.Stat(path)
 	switch {
+	case path == "":
+		return nil
 	case err == nil && info.IsDir():
 		return &input.Error{Key: flag, Value: path, Expected: "a file, not a folder"}
 	case err == nil && !info.Mode().IsRegular():
@@ -229,8 +221,11 @@ func writableFile(flag, path string) error {
 // written to.
 func creatable(dir string) error { return writableFolder("--out", dir) }
 
-// writableFolder makes dir where it is missing, and a file in it.
+// writableFolder makes dir where it is missing, and a file in it. "" is no folder.
 func writableFolder(flag, dir string) error {
+	if dir == "" {
+		return nil
+	}
 	err := os.MkdirAll(dir, 0o777)
 	var f *os.File
 	if err == nil {
@@ -272,8 +267,13 @@ func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s 
 	if f.iterations {
 		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
 	}
+	return writeFiles("--out", dir, files)
+}
+
+// writeFiles writes files into the folder of a flag.
+func writeFiles(flag, dir string, files []results.File) error {
 	if err := results.WriteFiles(dir, files); err != nil {
-		return fmt.Errorf("--out %s: %w", dir, err)
+		return fmt.Errorf("%s %s: %w", flag, dir, err)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -33,17 +32,11 @@ func plotRun(dir string, node *system.Node, r *system.Result) error {
 		if len(f.of.Rows) == 0 {
 			continue // no gap: every request has one token
 		}
-		data, err := figure.Select(f.of, f.what)
-		if err == nil {
-			err = data.Check()
-		}
+		file, err := figure.File(f.of, f.what, f.name, "svg", "")
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		files = append(files, results.File{Name: f.name + ".svg", Write: func(w io.Writer) error { return data.Write(w, "svg", "") }})
+		files = append(files, file)
 	}
-	if err := results.WriteFiles(dir, files); err != nil {
-		return fmt.Errorf("--plots %s: %w", dir, err)
-	}
-	return nil
+	return writeFiles("--plots", dir, files)
 }

@@ -108,15 +108,11 @@ func (a *app) table(path string, s *figure.Selection, columns []string, format s
 			return &input.Error{Key: flag.name, Expected: "--x and --y with it"}
 		}
 	}
-	if len(s.Where) > 0 {
-		if t, err = t.Where("--where", s.Where); err != nil {
-			return err
-		}
+	if t, err = t.Where("--where", s.Where); err == nil {
+		t, err = t.Best("--best", s.Best)
 	}
-	if s.Best != "" {
-		if t, err = t.Best("--best", s.Best); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
 	if (format == "csv" || format == formatJSON) && len(columns) == 0 {
 		return a.printTable(t, format)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -76,19 +77,11 @@ func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces
 
 // parseWindow reads two times.
 func parseWindow(flag, text, example string) (*system.Window, error) {
-	bad := &input.Error{Key: flag, Value: text, Expected: "two times, the later one last, such as " + example}
-	from, to, found := strings.Cut(text, ":")
-	if !found {
-		return nil, bad
+	from, to, err := traces.ParseWindow(text)
+	if err != nil {
+		return nil, &input.Error{Key: flag, Value: text, Expected: "two times, the later one last, such as " + example, Err: errors.Unwrap(err)}
 	}
-	var w system.Window
-	if bad.Err = w.From.UnmarshalText([]byte(from)); bad.Err == nil {
-		bad.Err = w.To.UnmarshalText([]byte(to))
-	}
-	if bad.Err != nil || w.From < 0 || w.To <= w.From {
-		return nil, bad
-	}
-	return &w, nil
+	return &system.Window{From: from, To: to}, nil
 }
 
 // noteTrace says what of a file is not in its trace, and what is not exact.
@@ -125,10 +118,7 @@ func (o *traceOutput) check(cmd *cobra.Command, in string) error {
 	if o.out == "" {
 		return nil
 	}
-	if err := writableFile("--out", o.out); err != nil {
-		return err
-	}
-	return checkOutputs("--out", []string{o.out}, in)
+	return cmp.Or(writableFile("--out", o.out), checkOutputs("--out", []string{o.out}, in))
 }
 
 // write writes a trace and says what the format does not hold.

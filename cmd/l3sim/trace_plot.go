@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -66,27 +65,25 @@ const (
 
 // traceFigures returns the figures of a trace.
 func traceFigures(t *traces.Trace, format string) ([]results.File, error) {
-	drawn := []struct {
+	over := timeTable(t)
+	var files []results.File
+	for _, f := range []struct {
 		name, title string
 		table       *results.Table
 		selection   figure.Selection
-	}{{"lengths", "lengths", lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}}}
-	if over := timeTable(t); over != nil {
-		line := figure.Selection{Kind: "line", X: timeColumn}
-		rate, tokens := line, line
-		rate.Y, tokens.Y = rateColumn, inputColumn+","+outputColumn
-		drawn = append(drawn, drawn[0], drawn[0])
-		drawn[1].name, drawn[1].title, drawn[1].table, drawn[1].selection = "arrivals", "arrivals", over, rate
-		drawn[2].name, drawn[2].title, drawn[2].table, drawn[2].selection = "tokens", "mean lengths", over, tokens
-	}
-	var files []results.File
-	for _, f := range drawn {
-		d, err := figure.Select(f.table, f.selection)
+	}{
+		{"lengths", "lengths", lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}},
+		{"arrivals", "arrivals", over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}},
+		{"tokens", "mean lengths", over, figure.Selection{Kind: "line", X: timeColumn, Y: inputColumn + "," + outputColumn}},
+	} {
+		if f.table == nil {
+			continue
+		}
+		file, err := figure.File(f.table, f.selection, f.name, format, fmt.Sprintf("%s of %s", f.title, plural(len(t.Requests), "request", "requests")))
 		if err != nil {
 			return nil, err
 		}
-		title := fmt.Sprintf("%s of %s", f.title, plural(len(t.Requests), "request", "requests"))
-		files = append(files, results.File{Name: f.name + "." + format, Write: func(w io.Writer) error { return d.Write(w, format, title) }})
+		files = append(files, file)
 	}
 	return files, nil
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
@@ -48,16 +50,8 @@ more. Without --service the measurements that are part of the program are compar
 
 // validate judges measurements of servers and reports.
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := between("--workers", f.workers, 0, 1<<16); err != nil {
+	if err := cmp.Or(between("--workers", f.workers, 0, 1<<16), notEmpty(cmd, "service", "rows"), writableFile("--rows", f.rows)); err != nil {
 		return err
-	}
-	if err := notEmpty(cmd, "service", "rows"); err != nil {
-		return err
-	}
-	if f.rows != "" {
-		if err := writableFile("--rows", f.rows); err != nil {
-			return err
-		}
 	}
 	given, err := f.config.given(cmd)
 	if err != nil {

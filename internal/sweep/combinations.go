@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // combinations returns the combinations of the axes' choices that no condition
@@ -25,6 +27,23 @@ func (p *Plan) combinations() ([]int, error) {
 		}
 		if keep {
 			all = append(all, c)
+		}
+	}
+	return all, nil
+}
+
+// Configurations returns the configuration of each combination of the axes, without a plan's
+// traces and seeds. The first that is not valid is an *input.Error.
+func (f *File) Configurations() ([]*configs.Config, error) {
+	p := emptyPlan(f, "", nil)
+	combinations, err := p.combinations()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*configs.Config, len(combinations))
+	for i, c := range combinations {
+		if all[i], err = system.Load(p.options(p.settings(c))); err != nil {
+			return nil, err
 		}
 	}
 	return all, nil
