@@ -43,20 +43,28 @@ func (b *Base) InFile() File {
 // ReadBase reads the description in a folder. Where there is none, as of what an older version
 // wrote, it returns nil.
 func ReadBase(dir string) (*Base, error) {
-	path := filepath.Join(dir, BaseFile)
-	text, err := input.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	b := &Base{}
+	if found, err := readJSON(filepath.Join(dir, BaseFile), b, &b.Schema, baseSchema); !found {
 		return nil, err
 	}
-	b := &Base{}
-	if err := json.Unmarshal(text, b); err != nil {
-		return nil, &input.Error{File: path, Err: err}
-	}
-	if b.Schema != baseSchema {
-		return nil, &input.Error{File: path, Key: "schema", Value: b.Schema, Expected: baseSchema}
-	}
 	return b, nil
+}
+
+// readJSON reads a file into v, of which schema is a part that must have a value. It is false
+// where there is no file, and with an error.
+func readJSON(path string, v any, schema *string, expected string) (found bool, err error) {
+	text, err := input.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return false, &input.Error{File: path, Err: err}
+	}
+	if *schema != expected {
+		return false, &input.Error{File: path, Key: "schema", Value: *schema, Expected: expected}
+	}
+	return true, nil
 }

@@ -39,34 +39,27 @@ var spelled = map[string]string{
 	"pcie": "PCIe", "dram": "DRAM", "std": "std.",
 }
 
+// labels are those of columns whose names do not say it.
+var labels = map[string]string{
+	"output_tokens_per_s":        "throughput (output tokens/s)",
+	"decode_batch_step_mean":     "requests in a decode step, mean",
+	"decode_batch_mean":          "requests in decode, mean over time",
+	"decode_batch_max":           "requests in a decode step, maximum",
+	"energy_token_j":             "energy per output token (J)",
+	"usd_per_mtoken":             "cost (USD per million output tokens)",
+	"kg_co2_per_mtoken":          "carbon (kg CO2 per million output tokens)",
+	"output_tokens_per_s_per_mw": "throughput of a megawatt (output tokens/s)",
+	"watts_mean":                 "power, mean (W)",
+	"rate_per_s":                 "request rate (requests/s)",
+	"input_mean":                 "mean input length (tokens)",
+	"output_mean":                "mean output length (tokens)",
+}
+
 // Label writes a column's name for an axis: the quantity in words, then the
 // unit in parentheses.
 func Label(column string) string {
-	switch column {
-	case "output_tokens_per_s":
-		return "throughput (output tokens/s)"
-	case "decode_batch_step_mean":
-		return "requests in a decode step, mean"
-	case "decode_batch_mean":
-		return "requests in decode, mean over time"
-	case "decode_batch_max":
-		return "requests in a decode step, maximum"
-	case "energy_token_j":
-		return "energy per output token (J)"
-	case "usd_per_mtoken":
-		return "cost (USD per million output tokens)"
-	case "kg_co2_per_mtoken":
-		return "carbon (kg CO2 per million output tokens)"
-	case "output_tokens_per_s_per_mw":
-		return "throughput of a megawatt (output tokens/s)"
-	case "watts_mean":
-		return "power, mean (W)"
-	case "rate_per_s":
-		return "request rate (requests/s)"
-	case "input_mean":
-		return "mean input length (tokens)"
-	case "output_mean":
-		return "mean output length (tokens)"
+	if label := labels[column]; label != "" {
+		return label
 	}
 	quantity, unit := SplitUnit(column)
 	if i := strings.LastIndexByte(quantity, '.'); i >= 0 {

@@ -217,9 +217,9 @@ func (p *PointChange) Delta(metric string) (relative, spread float64, ok bool) {
 	for i := range old {
 		each[i] = relativeChange(old[i], updated[i])
 	}
-	_, spread = meanStd(each)
-	a, _ := meanStd(old)
-	b, _ := meanStd(updated)
+	_, spread = MeanStd(each)
+	a, _ := MeanStd(old)
+	b, _ := MeanStd(updated)
 	return relativeChange(a, b), spread, true
 }
 
@@ -231,9 +231,9 @@ func relativeChange(a, b float64) float64 {
 	return (b - a) / math.Abs(a)
 }
 
-// meanStd returns the mean and the sample standard deviation, 0 for one sample
+// MeanStd returns the mean and the sample standard deviation, 0 for one sample
 // and where it is not finite.
-func meanStd(samples []float64) (mean, std float64) {
+func MeanStd(samples []float64) (mean, std float64) {
 	sum, squares := 0.0, 0.0
 	for _, v := range samples {
 		sum += v

@@ -56,8 +56,8 @@ func (c *Comparison) WriteJSON(w io.Writer, o CompareOptions) error {
 				continue
 			}
 			change := changeJSON{Change: &relative}
-			change.Old, _ = meanStd(p.Old[m])
-			change.New, _ = meanStd(p.New[m])
+			change.Old, _ = MeanStd(p.Old[m])
+			change.New, _ = MeanStd(p.New[m])
 			if math.IsInf(relative, 0) {
 				change.Change = nil
 			}

@@ -164,8 +164,8 @@ func (c *Comparison) metricTable(metric string) *Table {
 		if !ok {
 			continue
 		}
-		old, oldStd := meanStd(p.Old[metric])
-		updated, newStd := meanStd(p.New[metric])
+		old, oldStd := MeanStd(p.Old[metric])
+		updated, newStd := MeanStd(p.New[metric])
 		if old > 0 && updated > 0 {
 			logOld, logNew, n = logOld+math.Log(old), logNew+math.Log(updated), n+1
 		}

@@ -101,7 +101,7 @@ func (e *explorer) collect() error {
 				v, ok := e.table.Number(r, goal.index)
 				samples[i], complete = v, complete && ok
 			}
-			p.values[g], p.std[g] = meanStd(samples)
+			p.values[g], p.std[g] = MeanStd(samples)
 		}
 		if !complete {
 			e.Incomplete++

@@ -104,7 +104,7 @@ func TestExploreText(t *testing.T) {
 	if err := explore(t, designSpace(), "max output_tokens_per_s, min tbt_p99_ms").WriteText(&again); err != nil || again.String() != b.String() {
 		t.Errorf("%v, another text the second time", err)
 	}
-	if err := e.WriteJSON(&asJSON); err != nil {
+	if err := WriteJSON(&asJSON, e); err != nil {
 		t.Fatal(err)
 	}
 	var back Exploration

@@ -10,9 +10,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// WriteJSON writes the exploration as one indented JSON object and a line end.
-func (e *Exploration) WriteJSON(w io.Writer) error { return WriteJSON(w, e) }
-
 // WriteText writes the exploration for a person to read.
 func (e *Exploration) WriteText(w io.Writer) error {
 	var b strings.Builder

@@ -104,7 +104,7 @@ func influence(metric, column string, y []float64, levels []Level, of []int) Inf
 	// The bootstrap (B. Efron, "Bootstrap Methods: Another Look at the Jackknife", Annals of
 	// Statistics 7, 1979) has the spread. Points that are drawn twice share a level, which moves
 	// all resamples up: so their quantiles count from their own mean.
-	center, _ := meanStd(drawn)
+	center, _ := MeanStd(drawn)
 	shift := in.First - center
 	in.Low = unit(stat.Quantile(0.05, stat.Empirical, drawn, nil) + shift)
 	in.High = unit(stat.Quantile(0.95, stat.Empirical, drawn, nil) + shift)
@@ -132,7 +132,7 @@ func firstOrder(y []float64, of []int, levels int) float64 {
 			used++
 		}
 	}
-	_, std := meanStd(y)
+	_, std := MeanStd(y)
 	if !(std > 0) || used == len(y) {
 		return 0
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
@@ -37,10 +38,8 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	if r.Relative {
 		r.Limit /= 100
 	}
-	for _, known := range metrics {
-		if known == r.Metric {
-			return r, nil
-		}
+	if slices.Contains(metrics, r.Metric) {
+		return r, nil
 	}
 	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Nearest(r.Metric, metrics)}
 }
@@ -68,17 +67,9 @@ func (r *Rule) Trips(p *PointChange) bool {
 		return false
 	}
 	if !r.Relative {
-		a, _ := meanStd(p.Old[r.Metric])
-		b, _ := meanStd(p.New[r.Metric])
+		a, _ := MeanStd(p.Old[r.Metric])
+		b, _ := MeanStd(p.New[r.Metric])
 		change = b - a
 	}
-	switch r.Operator {
-	case "<":
-		return change < r.Limit
-	case "<=":
-		return change <= r.Limit
-	case ">":
-		return change > r.Limit
-	}
-	return change >= r.Limit
+	return Limit{Operator: r.Operator, Value: r.Limit}.Holds(change)
 }

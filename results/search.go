@@ -1,11 +1,8 @@
 package results
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,23 +134,12 @@ func (s *Search) WriteText(w io.Writer) error {
 // ReadSearch reads the record in a folder, whose table is t. Where there is none it returns nil.
 // A record that is not of this table is an *input.Error.
 func ReadSearch(dir string, t *Table) (*Search, error) {
-	path := filepath.Join(dir, SearchFile)
-	text, err := input.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	path, s := filepath.Join(dir, SearchFile), &Search{}
+	found, err := readJSON(path, s, &s.Schema, searchSchema)
+	if !found {
 		return nil, err
 	}
-	s := &Search{}
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, &input.Error{File: path, Err: err}
-	}
-	bad := &input.Error{File: path, Key: "schema", Value: s.Schema, Expected: searchSchema}
-	if s.Schema != searchSchema {
-		return nil, bad
-	}
-	bad.Key, bad.Value, bad.Expected = "points", fmt.Sprint(s.Designs), "as many as "+t.Name+" has rows"
+	bad := &input.Error{File: path, Key: "points", Value: fmt.Sprint(s.Designs), Expected: "as many as " + t.Name + " has rows"}
 	if s.Repeats < 1 || s.Designs*s.Repeats != len(t.Rows) {
 		return nil, bad
 	}

@@ -229,20 +229,15 @@ type Cache struct {
 // MarshalJSON writes plain numbers of bytes, where units.Bytes alone would
 // write text with a unit.
 func (k KVBytes) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Capacity int64 `json:"capacity"`
-		Peak     int64 `json:"peak"`
-	}{int64(k.Capacity), int64(k.Peak)})
+	return json.Marshal(map[string]int64{"capacity": int64(k.Capacity), "peak": int64(k.Peak)})
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
 func (k *KVBytes) UnmarshalJSON(text []byte) error {
 	var plain struct{ Capacity, Peak int64 }
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return err
-	}
+	err := json.Unmarshal(text, &plain)
 	*k = KVBytes{units.Bytes(plain.Capacity), units.Bytes(plain.Peak)}
-	return nil
+	return err
 }
 
 // WriteJSON writes the summary as one indented JSON object and a line end.

@@ -129,25 +129,23 @@ func binary(n units.Bytes) string {
 // grouped writes v with the given number of decimals and a comma between
 // groups of three digits.
 func grouped(v float64, decimals int) string {
-	text := strconv.FormatFloat(v, 'f', decimals, 64)
-	whole, fraction, _ := strings.Cut(text, ".")
-	sign := ""
-	if whole[0] == '-' {
-		sign, whole = "-", whole[1:]
+	return GroupDigits(strconv.FormatFloat(v, 'f', decimals, 64))
+}
+
+// GroupDigits returns a decimal number with a comma between groups of three digits.
+func GroupDigits(text string) string {
+	number, minus := strings.CutPrefix(text, "-")
+	whole, fraction, point := strings.Cut(number, ".")
+	for i := len(whole) - 3; i > 0; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
 	}
-	var b strings.Builder
-	b.WriteString(sign)
-	for i, digit := range whole {
-		if i > 0 && (len(whole)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(digit)
+	if point {
+		whole += "." + fraction
 	}
-	if fraction != "" {
-		b.WriteByte('.')
-		b.WriteString(fraction)
+	if minus {
+		return "-" + whole
 	}
-	return b.String()
+	return whole
 }
 
 // text says how requests came.

@@ -1,21 +1,27 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/units"
 )
 
 // Where returns a table of the rows that fulfil all conditions: "column=value", as in
 // the file, or "column<=value" with <=, >=, < or > between numbers. A number may carry
 // a unit of the column's kind ("tbt_p99_ms<=2s"). A cell that is no number fulfils no
-// comparison.
+// comparison. Without conditions it is the table itself.
 func (t *Table) Where(flag string, conditions []string) (*Table, error) {
+	if len(conditions) == 0 {
+		return t, nil
+	}
 	out := &Table{Name: t.Name, Columns: t.Columns, Rows: t.Rows}
 	for _, text := range conditions {
 		holds, err := t.condition(flag, text)
@@ -107,10 +113,7 @@ func (l Limit) Violation(v float64) float64 {
 	if l.Holds(v) {
 		return 0
 	}
-	size := math.Abs(l.Value)
-	if size == 0 {
-		size = 1
-	}
+	size := cmp.Or(math.Abs(l.Value), 1)
 	// A value on an open limit is beyond it by the least number.
 	return max(math.Abs(v-l.Value)/size, math.SmallestNonzeroFloat64)
 }
@@ -122,24 +125,21 @@ func numberIn(column, text string) (float64, bool) {
 		return v, v-v == 0
 	}
 	_, unit := SplitUnit(column)
-	switch unit {
-	case "bytes":
-		var b units.Bytes
-		err := b.UnmarshalText([]byte(text))
-		return float64(b), err == nil
-	case "GB/s":
-		var b units.Bandwidth
-		err := b.UnmarshalText([]byte(text))
-		return float64(b) / 1e9, err == nil
-	case "TFLOP/s":
-		var f units.FLOPRate
-		err := f.UnmarshalText([]byte(text))
-		return float64(f) / 1e12, err == nil
+	of, known := quantities[unit]
+	if !known {
+		return 0, false
 	}
-	size, isTime := map[string]units.Duration{
-		"ns": units.Nanosecond, "us": units.Microsecond, "ms": units.Millisecond, "s": units.Second,
-	}[unit]
-	var d units.Duration
-	err := d.UnmarshalText([]byte(text))
-	return float64(d) / float64(max(size, 1)), isTime && err == nil
+	v, err := schema.Convert(of.kind, text)
+	return schema.Number(v) / of.size, err == nil
+}
+
+// quantities are the units of columns whose numbers may carry another one of their kind, and the
+// size of each in the kind's base unit.
+var quantities = map[string]struct {
+	kind reflect.Type
+	size float64
+}{
+	"bytes": {reflect.TypeFor[units.Bytes](), 1}, "GB/s": {reflect.TypeFor[units.Bandwidth](), 1e9}, "TFLOP/s": {reflect.TypeFor[units.FLOPRate](), 1e12},
+	"ns": {reflect.TypeFor[units.Duration](), float64(units.Nanosecond)}, "us": {reflect.TypeFor[units.Duration](), float64(units.Microsecond)},
+	"ms": {reflect.TypeFor[units.Duration](), float64(units.Millisecond)}, "s": {reflect.TypeFor[units.Duration](), float64(units.Second)},
 }

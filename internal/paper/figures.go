@@ -3,7 +3,6 @@ package paper
 import (
 	"context"
 	"fmt"
-	"io"
 
 	files "github.com/l3sim/l3sim/configs/paper"
 	"github.com/l3sim/l3sim/results"
@@ -89,12 +88,10 @@ func (r *Report) figureFiles() []results.File {
 	var all []results.File
 	for i := range r.Figures {
 		f := &r.Figures[i]
-		for _, format := range []string{"png", "svg"} {
-			all = append(all, results.File{Name: f.file(format), Write: func(w io.Writer) error { return f.Data.Write(w, format, f.Title) }})
-		}
+		all = append(all, f.Data.File(f.file(), "png", f.Title), f.Data.File(f.file(), "svg", f.Title))
 	}
 	return all
 }
 
-// file names the figure's picture.
-func (f *Figure) file(format string) string { return "reproduction_" + f.Name + "." + format }
+// file names the figure's picture, without its ending.
+func (f *Figure) file() string { return "reproduction_" + f.Name }

@@ -262,7 +262,7 @@ func (r *Report) writePart(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file("png"), caption)
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file()+".png", caption)
 	}
 	for _, s := range r.sections {
 		if s.title != title {

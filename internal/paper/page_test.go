@@ -46,12 +46,12 @@ func TestWrite(t *testing.T) {
 	for i := range reports[1].Figures {
 		f := &reports[1].Figures[i]
 		for format, begin := range map[string]string{"png": "\x89PNG", "svg": "<?xml"} {
-			if text := readFile(t, filepath.Join(dir, figureFolder, f.file(format))); !strings.HasPrefix(text, begin) {
-				t.Errorf("%s is no %s", f.file(format), format)
+			if text := readFile(t, filepath.Join(dir, figureFolder, f.file()+"."+format)); !strings.HasPrefix(text, begin) {
+				t.Errorf("%s is no %s", f.file()+"."+format, format)
 			}
 		}
 		caption, err := reports[1].models.text(f.Name)
-		if !strings.Contains(page, "]("+figureFolder+"/"+f.file("png")+")\n\n"+caption+"\n") || caption == "" || err != nil {
+		if !strings.Contains(page, "]("+figureFolder+"/"+f.file()+".png"+")\n\n"+caption+"\n") || caption == "" || err != nil {
 			t.Errorf("%s is not on the page with its caption: %v", f.Name, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
 )
 
 // judged judges the measurements that are part of the program, once for all tests.
@@ -93,7 +94,7 @@ func TestWorkers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, write := range []error{r.WriteJSON(&b), r.WriteText(&b), r.WriteRows(&b)} {
+		for _, write := range []error{results.WriteJSON(&b, r), r.WriteText(&b), r.WriteRows(&b)} {
 			if write != nil {
 				t.Fatal(write)
 			}

@@ -9,12 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"text/tabwriter"
-
-	"github.com/l3sim/l3sim/results"
 )
-
-// WriteJSON writes {schema, series, overheads, skipped}.
-func (r *Report) WriteJSON(w io.Writer) error { return results.WriteJSON(w, r) }
 
 // worstShown is the number of worst predictions in a report.
 const worstShown = 10

@@ -3,7 +3,6 @@ package figure
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -85,14 +84,8 @@ func mean(samples []float64) float64 {
 }
 
 func std(samples []float64) float64 {
-	if len(samples) < 2 {
-		return 0
-	}
-	m, sum := mean(samples), 0.0
-	for _, v := range samples {
-		sum += float64((v - m) * (v - m))
-	}
-	return math.Sqrt(sum / float64(len(samples)-1))
+	_, std := results.MeanStd(samples)
+	return std
 }
 
 // shareColumn is the y axis of a CDF: of the rows, those up to x.
@@ -120,17 +113,12 @@ type selector struct {
 // Another difference is an error that names the column. A box may have rows with any
 // differences: it shows the spread over all of them. Errors are *input.Error.
 func Select(t *results.Table, sel Selection) (*Data, error) {
-	if len(sel.Where) > 0 {
-		var err error
-		if t, err = t.Where("--where", sel.Where); err != nil {
-			return nil, err
-		}
+	t, err := t.Where("--where", sel.Where)
+	if err == nil {
+		t, err = t.Best("--best", sel.Best)
 	}
-	if sel.Best != "" {
-		var err error
-		if t, err = t.Best("--best", sel.Best); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	if !slices.Contains(Kinds(), sel.Kind) {
 		return nil, input.UnknownName("--kind", sel.Kind, Kinds())

@@ -3,6 +3,7 @@ package figure
 import (
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,10 +17,11 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/results"
 )
 
-// formats returns the endings of files that Write writes.
-func formats() []string { return []string{"png", "svg", "pdf"} }
+// formats are the endings of files that Write writes.
+var formats = []string{"png", "svg", "pdf"}
 
 // The size of one plot and of its surroundings, in points.
 const (
@@ -36,11 +38,8 @@ const (
 
 // Format returns the format that a file's name ends with.
 func Format(flag, path string) (string, error) {
-	ext := strings.TrimPrefix(filepath.Ext(path), ".")
-	for _, f := range formats() {
-		if f == ext {
-			return f, nil
-		}
+	if ext := strings.TrimPrefix(filepath.Ext(path), "."); slices.Contains(formats, ext) {
+		return ext, nil
 	}
 	return "", &input.Error{Key: flag, Value: path, Expected: "a file that ends with .png, .svg or .pdf"}
 }
@@ -85,6 +84,21 @@ type canvas interface {
 	io.WriterTo
 }
 
+// File returns the figure of a selection of a table as the file NAME.FORMAT. Its error is of
+// Select or Check.
+func File(t *results.Table, s Selection, name, format, title string) (results.File, error) {
+	d, err := Select(t, s)
+	if err != nil {
+		return results.File{}, err
+	}
+	return d.File(name, format, title), d.Check()
+}
+
+// File returns the figure as the file NAME.FORMAT.
+func (d *Data) File(name, format, title string) results.File {
+	return results.File{Name: name + "." + format, Write: func(w io.Writer) error { return d.Write(w, format, title) }}
+}
+
 // Write draws the figure with a title ("": no title) in a format of formats.
 // The same data give the same bytes.
 func (d *Data) Write(w io.Writer, format, title string) error {
@@ -92,17 +106,22 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 		return err
 	}
 	f := newFrame(d, title)
+	return writeCanvas(w, format, f.width, f.height, f.draw)
+}
+
+// writeCanvas writes what paint draws on a canvas of a size, in a format of formats.
+func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
 	var c canvas
 	switch format {
 	case "svg":
-		c = vgsvg.New(f.width, f.height)
+		c = vgsvg.New(width, height)
 	case "pdf":
 		fixPDF()
-		c = vgpdf.New(f.width, f.height)
+		c = vgpdf.New(width, height)
 	default:
-		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(f.width, f.height), vgimg.UseDPI(pngDPI))}
+		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))}
 	}
-	f.draw(draw.New(c))
+	paint(draw.New(c))
 	_, err := c.WriteTo(w)
 	return err
 }

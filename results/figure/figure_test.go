@@ -137,7 +137,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, format := range formats() {
+		for _, format := range formats {
 			var a, b bytes.Buffer
 			for _, w := range []io.Writer{&a, &b} {
 				if err := d.Write(w, format, "A title"); err != nil {

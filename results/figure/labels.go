@@ -54,19 +54,7 @@ func numberLabel(v float64) string {
 	if a := math.Abs(v); a != 0 && (a < 1e-4 || a >= 1e12) {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
-	text := strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64)
-	whole, fraction, point := strings.Cut(text, ".")
-	sign := ""
-	if strings.HasPrefix(whole, "-") {
-		sign, whole = "-", whole[1:]
-	}
-	for i := len(whole) - 3; i > 0; i -= 3 {
-		whole = whole[:i] + "," + whole[i:]
-	}
-	if point {
-		whole += "." + fraction
-	}
-	return sign + whole
+	return results.GroupDigits(strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64))
 }
 
 // significant rounds a number to so many digits, but never a digit before the point.

@@ -8,9 +8,6 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgpdf"
-	"gonum.org/v1/plot/vg/vgsvg"
 )
 
 // Lanes is a figure of what is busy when: a lane for each resource, with bars over one axis of time.
@@ -42,20 +39,7 @@ const (
 
 // Write draws the figure in a format of formats. The same lanes give the same bytes.
 func (l *Lanes) Write(w io.Writer, format string) error {
-	width, height := vg.Length(lanesWidth), vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin)
-	var c canvas
-	switch format {
-	case "svg":
-		c = vgsvg.New(width, height)
-	case "pdf":
-		fixPDF()
-		c = vgpdf.New(width, height)
-	default:
-		c = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(pngDPI))}
-	}
-	l.draw(draw.New(c))
-	_, err := c.WriteTo(w)
-	return err
+	return writeCanvas(w, format, lanesWidth, vg.Length(titleHeight+axisHeight+laneHeight*len(l.Lanes)+2*margin), l.draw)
 }
 
 // draw puts the figure on a canvas of its size.

@@ -215,25 +215,19 @@ func (b *pareto) markers(c *draw.Canvas, p *plot.Plot, on []bool, front bool) {
 // in x and y, and in the third goal too where that is asked for. They are in
 // order of x, then y.
 func (d *Data) front(cells []Cell, members []int, third bool) []int {
-	signed := func(v float64, maximize bool) float64 {
-		if maximize {
-			return -v
-		}
-		return v
+	goals := []results.Goal{{Maximize: !d.MinimizeX}, {Maximize: d.MaximumY}, {Maximize: d.MaximizeZ}}
+	if !third {
+		goals = goals[:2]
 	}
-	goals := 2
-	if third {
-		goals = 3
-	}
-	values := make([]float64, 0, goals*len(members))
+	var values []float64
 	for _, i := range members {
-		values = append(values, signed(cells[i].XValue, !d.MinimizeX), signed(cells[i].Mean(), d.MaximumY))
-		if third {
-			values = append(values, signed(cells[i].ZValue, d.MaximizeZ))
+		at := [...]float64{cells[i].XValue, cells[i].Mean(), cells[i].ZValue}
+		for g := range goals {
+			values = append(values, goals[g].Cost(at[g]))
 		}
 	}
 	var front []int
-	for m, on := range results.NonDominated(values, goals) {
+	for m, on := range results.NonDominated(values, len(goals)) {
 		if on {
 			front = append(front, members[m])
 		}

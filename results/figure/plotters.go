@@ -230,9 +230,8 @@ func (h *heatmap) Plot(c draw.Canvas, p *plot.Plot) {
 			Min: vg.Point{X: x(float64(cell.X) - 0.5), Y: y(float64(cell.Y) - 0.5)},
 			Max: vg.Point{X: x(float64(cell.X) + 0.5), Y: y(float64(cell.Y) + 0.5)},
 		}
-		corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
-		c.FillPolygon(ramp(share), corners)
-		c.StrokeLines(draw.LineStyle{Color: paper, Width: 1}, corners)
+		c.FillPolygon(ramp(share), outline(r))
+		c.StrokeLines(draw.LineStyle{Color: paper, Width: 1}, outline(r))
 		style := textStyle(8)
 		style.XAlign = draw.XCenter
 		if share > 0.3 {

@@ -90,8 +90,7 @@ var hatches = []hatch{
 // its hatch, inside its outline.
 func fillBar(c *draw.Canvas, r vg.Rectangle, group int) {
 	fill := groupColor(group)
-	corners := []vg.Point{r.Min, {X: r.Max.X, Y: r.Min.Y}, r.Max, {X: r.Min.X, Y: r.Max.Y}, r.Min}
-	c.FillPolygon(tint(fill, 0.65), corners)
+	c.FillPolygon(tint(fill, 0.65), outline(r))
 	h := hatches[group%len(hatches)]
 	style := draw.LineStyle{Color: ink, Width: 0.5}
 	for _, d := range h.directions {
@@ -99,7 +98,7 @@ func fillBar(c *draw.Canvas, r vg.Rectangle, group int) {
 			c.StrokeLines(style, line[:])
 		}
 	}
-	c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.75}, corners)
+	c.StrokeLines(draw.LineStyle{Color: ink, Width: 0.75}, outline(r))
 }
 
 // hatchLines returns the parts of a family of lines that lie in a rectangle.
