@@ -132,6 +132,15 @@ func (t *Trace) AtOnce() *Trace {
 	return &at
 }
 
+// Equal returns n requests of equal lengths, all at once.
+func Equal(name string, n, input, output int) *Trace {
+	t := &Trace{Name: name, Requests: make([]Request, n)}
+	for i := range t.Requests {
+		t.Requests[i] = Request{ID: i, Input: input, Output: output}
+	}
+	return t
+}
+
 // OutputTokens returns the number of tokens that all requests generate.
 func (t *Trace) OutputTokens() int64 {
 	sum := int64(0)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
@@ -41,8 +40,29 @@ type sparseReading struct {
 const prefillPhase = "prefill"
 
 // onSparse makes a finder of what needs configurations alone.
-func onSparse(find func(*machines, *reading) (finding, error)) finder {
-	return func(e *evidence, _ uint64, r *reading) (finding, error) { return find(&e.sparse, r) }
+func onSparse(find func(*subject) (finding, error)) finder {
+	return func(e *evidence, _ uint64, r *reading) (finding, error) {
+		s, err := e.sparse.subject(r)
+		if err != nil {
+			return finding{}, err
+		}
+		return find(s)
+	}
+}
+
+// subject is a reading with the paper's system and what it is compared with, nil without.
+type subject struct {
+	*reading
+	own, over *machine
+}
+
+// subject loads what a reading is about.
+func (m *machines) subject(r *reading) (s *subject, err error) {
+	s = &subject{reading: r}
+	if s.own, err = m.get(r.Set...); err == nil && len(r.Over) > 0 {
+		s.over, err = m.get(r.Over...)
+	}
+	return s, err
 }
 
 // machines are configurations by their keys.
@@ -50,9 +70,16 @@ type machines struct{ all map[string]*machine }
 
 // machine is a configuration whose iterations are taken apart.
 type machine struct {
+	among      *machines
+	sets       []string
 	cfg        *configs.Config
 	iterations *system.GPUIterations
 	salient    []float64 // of HGCA's heads, once it is known
+}
+
+// with returns the machine with more keys.
+func (x *machine) with(sets ...string) (*machine, error) {
+	return x.among.get(slices.Concat(x.sets, sets)...)
 }
 
 // get loads a configuration on top of sparseBase.
@@ -68,7 +95,7 @@ func (m *machines) get(sets ...string) (*machine, error) {
 	if m.all == nil {
 		m.all = map[string]*machine{}
 	}
-	m.all[key] = &machine{cfg: cfg, iterations: system.NewGPUIterations(cfg)}
+	m.all[key] = &machine{among: m, sets: sets, cfg: cfg, iterations: system.NewGPUIterations(cfg)}
 	return m.all[key], nil
 }
 
@@ -106,11 +133,7 @@ func (x iteration) String() string {
 const meanSteps, settled = 16, 16
 
 // iterate returns an iteration of so many requests of a context: a prefill, or a decode step.
-func (m *machines) iterate(sets []string, prefill bool, batch, context int) (iteration, error) {
-	x, err := m.get(sets...)
-	if err != nil {
-		return nil, err
-	}
+func (x *machine) iterate(prefill bool, batch, context int) iteration {
 	sum := make(iteration, len(system.IterationParts()))
 	add := func(one system.GPUIteration, steps int) {
 		for i, took := range one {
@@ -125,70 +148,46 @@ func (m *machines) iterate(sets []string, prefill bool, batch, context int) (ite
 			add(x.iterations.Parts(slices.Repeat([]policy.Request{r}, max(batch, 1))), meanSteps)
 		}
 	}
-	return sum, nil
+	return sum
 }
 
 // ours and base are the iterations that a reading compares.
-func (m *machines) ours(r *reading, context int) (iteration, error) {
-	x, err := m.iterate(r.Set, r.Phase == prefillPhase, r.Batch, context)
-	if err == nil && r.OneBlock && x[system.PartScores] > 0 {
-		x[system.PartScores], err = m.released(r, context)
+func (s *subject) ours(context int) iteration {
+	x := s.own.iterate(s.Phase == prefillPhase, s.Batch, context)
+	if s.OneBlock && x[system.PartScores] > 0 {
+		x[system.PartScores] = s.released(context)
 	}
-	return x, err
+	return x
 }
 
-func (m *machines) base(r *reading, context int) (iteration, error) {
-	return m.iterate(r.Over, r.Phase == prefillPhase, r.Batch, context)
+func (s *subject) base(context int) iteration {
+	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
 }
 
 // share is attention's part of an iteration.
-func (m *machines) share(r *reading) (finding, error) {
-	x, err := m.ours(r, r.Contexts[0])
-	if err != nil {
-		return finding{}, err
-	}
-	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(r.Contexts[0]))}, nil
+func (s *subject) share() (finding, error) {
+	x := s.ours(s.Contexts[0])
+	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
 // time is the seconds of an iteration, or of all Steps.
-func (m *machines) time(r *reading) (finding, error) {
-	x, err := m.ours(r, r.Contexts[0])
-	if err != nil {
-		return finding{}, err
-	}
-	return finding{value: x.total() * float64(max(r.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(r.Contexts[0]))}, nil
+func (s *subject) time() (finding, error) {
+	x := s.ours(s.Contexts[0])
+	return finding{value: x.total() * float64(max(s.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
 }
 
 // growth is the time of an iteration at the second context over that at the first.
-func (m *machines) growth(r *reading) (finding, error) {
-	short, err := m.ours(r, r.Contexts[0])
-	if err != nil {
-		return finding{}, err
-	}
-	long, err := m.ours(r, r.Contexts[1])
-	if err != nil {
-		return finding{}, err
-	}
-	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(r.Contexts[1]), short, tokens(r.Contexts[0]))}, nil
+func (s *subject) growth() (finding, error) {
+	short, long := s.ours(s.Contexts[0]), s.ours(s.Contexts[1])
+	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(s.Contexts[1]), short, tokens(s.Contexts[0]))}, nil
 }
 
 // ratio is the mean over the contexts of base's time over that of the paper's system, which
 // cannot do better than take no time for attention.
-func (m *machines) ratio(r *reading) (finding, error) {
-	f := finding{}
-	contexts, err := m.contexts(r)
-	if err != nil {
-		return f, err
-	}
+func (s *subject) ratio() (finding, error) {
+	f, contexts := finding{}, s.contexts()
 	for _, context := range contexts {
-		x, err := m.ours(r, context)
-		if err != nil {
-			return f, err
-		}
-		b, err := m.base(r, context)
-		if err != nil {
-			return f, err
-		}
+		x, b := s.ours(context), s.base(context)
 		f.value += b.total() / x.total() / float64(len(contexts))
 		f.most += b.total() / (x.total() - x.attention()) / float64(len(contexts))
 		f.reason = fmt.Sprintf("%v against %v at %s tokens", x, b, tokens(context))
@@ -198,33 +197,22 @@ func (m *machines) ratio(r *reading) (finding, error) {
 }
 
 // attentionRatio is the same of attention alone.
-func (m *machines) attentionRatio(r *reading) (finding, error) {
+func (s *subject) attentionRatio() (finding, error) {
 	f := finding{}
-	for _, context := range r.Contexts {
-		x, err := m.ours(r, context)
-		if err != nil {
-			return f, err
-		}
-		b, err := m.base(r, context)
-		if err != nil {
-			return f, err
-		}
-		f.value += b.attention() / x.attention() / float64(len(r.Contexts))
+	for _, context := range s.Contexts {
+		x, b := s.ours(context), s.base(context)
+		f.value += b.attention() / x.attention() / float64(len(s.Contexts))
 		f.reason = fmt.Sprintf("attention of all layers %.4g ms against %.4g ms at %s tokens", 1e3*x.attention(), 1e3*b.attention(), tokens(context))
 	}
 	return f, nil
 }
 
 // contexts returns a reading's contexts.
-func (m *machines) contexts(r *reading) ([]int, error) {
-	if !r.Longest {
-		return r.Contexts, nil
+func (s *subject) contexts() []int {
+	if s.Longest {
+		return []int{s.over.longest()}
 	}
-	b, err := m.get(r.Over...)
-	if err != nil {
-		return nil, err
-	}
-	return []int{b.longest()}, nil
+	return s.Contexts
 }
 
 // longest returns the longest context of which a machine's memory holds one request.
@@ -235,34 +223,28 @@ func (x *machine) longest() int {
 
 // memory is base's memory with one request over that of the paper's system, weights among it. Without a
 // base it is the system's own over that of its GPU.
-func (m *machines) memory(r *reading) (finding, error) {
-	contexts, err := m.contexts(r)
-	if err != nil {
-		return finding{}, err
+func (s *subject) memory() (finding, error) {
+	context := s.contexts()[0]
+	own, reason, err := s.own.held(context)
+	if err != nil || s.over == nil {
+		return finding{value: own, reason: reason}, err
 	}
-	own, reason, err := m.held(r.Set, contexts[0])
-	if err != nil {
-		return finding{}, err
-	}
-	if len(r.Over) == 0 {
-		return finding{value: own, reason: reason}, nil
-	}
-	base, other, err := m.held(r.Over, contexts[0])
+	base, other, err := s.over.held(context)
 	return finding{value: base / own, reason: reason + " against " + other}, err
 }
 
 // held returns the share of a replica's memory, without what activations take, that weights and a
 // request of a context take.
-func (m *machines) held(sets []string, context int) (float64, string, error) {
-	x, err := m.get(sets...)
+func (x *machine) held(context int) (float64, string, error) {
+	roomy, err := x.with(`gpu.memory_capacity="1TiB"`)
 	if err != nil {
 		return 0, "", err
 	}
-	roomy, err := m.get(append(slices.Clone(sets), `gpu.memory_capacity="1TiB"`)...)
+	r, err := roomy.serve(1, context, 2)
 	if err != nil {
 		return 0, "", err
 	}
-	s, err := roomy.run(context, 2)
+	s, err := r.Summary(roomy.cfg)
 	if err != nil {
 		return 0, "", err
 	}
@@ -278,18 +260,13 @@ func (x *machine) room() float64 {
 	return float64(units.Bytes(llm.TensorParallel)*x.cfg.GPU.UsableMemory() - llm.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
 }
 
-// run serves one request.
-func (x *machine) run(in, out int) (*results.Summary, error) {
+// serve runs so many equal requests, all at once.
+func (x *machine) serve(batch, in, out int) (*system.Result, error) {
 	n, err := system.NewNode(x.cfg)
 	if err != nil {
 		return nil, err
 	}
-	trace := &traces.Trace{Name: "one request", Requests: []traces.Request{{Input: in, Output: out}}}
-	r, err := n.Run(context.Background(), trace, system.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return r.Summary(x.cfg)
+	return n.Run(context.Background(), traces.Equal("equal requests", batch, in, out), system.Options{})
 }
 
 // tokens writes a number of tokens.

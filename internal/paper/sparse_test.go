@@ -263,14 +263,11 @@ func TestWeightBits(t *testing.T) {
 		if bits == 0 {
 			sets = sets[:1]
 		}
-		x, err := m.iterate(sets, prefill, 1, 4096)
+		both, err := m.subject(&reading{sparseReading: sparseReading{Set: sets, Over: sets[:1]}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		y, err := m.iterate([]string{"run.model=llama-3-8b"}, prefill, 1, 4096)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x, y := both.own.iterate(prefill, 1, 4096), both.over.iterate(prefill, 1, 4096)
 		p := x[system.PartProducts]
 		x[system.PartProducts], y[system.PartProducts] = 0, 0
 		for i := range x {

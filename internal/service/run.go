@@ -198,11 +198,8 @@ func (r *runner) run(ctx context.Context, row *Row) (run, error) {
 	if row.TTFT > 0 {
 		requests *= rounds
 	}
-	trace := &traces.Trace{Name: row.File, Requests: make([]traces.Request, requests)}
-	for i := range trace.Requests {
-		trace.Requests[i] = traces.Request{ID: i, Input: row.Input, Output: row.Output}
-	}
-	if trace, err = trace.Arrive(cfg.Arrivals, cfg.Run.Seed); err != nil {
+	trace, err := traces.Equal(row.File, requests, row.Input, row.Output).Arrive(cfg.Arrivals, cfg.Run.Seed)
+	if err != nil {
 		return out, at(row, err)
 	}
 	result, err := node.Run(ctx, trace, system.Options{})
