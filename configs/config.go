@@ -92,10 +92,13 @@ func (n *Node) Check(c *input.Check) {
 	c.That(n.MemoryCapacity >= 1, "memory_capacity", n.MemoryCapacity, "more than 0B")
 }
 
-// RankCapacity returns the bytes of one rank.
+// RankCapacity returns the bytes of one rank, those for check bits in line with the data included: see Config.RankRoom.
 func (n *Node) RankCapacity() units.Bytes {
 	return n.MemoryCapacity / units.Bytes(n.Channels*n.Ranksets)
 }
+
+// RankRoom returns the bytes of one rank that in-line ECC leaves.
+func (c *Config) RankRoom() units.Bytes { return c.DRAM.Usable(c.Node.RankCapacity()) }
 
 // DRAM is the section [dram]: a standard part and what differs from it.
 type DRAM struct {

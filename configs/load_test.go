@@ -61,6 +61,19 @@ func TestEveryKeyIsSet(t *testing.T) {
 	}
 }
 
+// TestECCOfNode: in-line ECC leaves its share of the node's capacity, side-band ECC all.
+func TestECCOfNode(t *testing.T) {
+	for ecc, want := range map[string]units.Bytes{"none": 32 * units.GiB, "side-band": 32 * units.GiB, "inline": 28 * units.GiB, "inline-16": 30 * units.GiB} {
+		c, err := Load(Options{Sets: []string{`dram.ecc="` + ecc + `"`}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.RankRoom() != want {
+			t.Errorf("%s: %s a rank, want %s", ecc, c.RankRoom(), want)
+		}
+	}
+}
+
 func TestDefault(t *testing.T) {
 	c, err := Load(Options{})
 	if err != nil {

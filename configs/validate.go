@@ -109,6 +109,6 @@ func (c *Config) CheckRanks(k *input.Check) {
 		k.Fails("pim", err)
 	}
 	unit, ranks := c.PIM.UnitBytes(&c.DRAM.Spec), c.Node.Channels*c.Node.Ranksets
-	k.That(c.Node.RankCapacity() >= unit, "node.memory_capacity", c.Node.MemoryCapacity,
+	k.That(c.RankRoom() >= unit, "node.memory_capacity", c.Node.MemoryCapacity,
 		"at least %s, a K row and a V row on each of node.channels * node.ranksets = %d ranks", unit*units.Bytes(ranks), ranks)
 }

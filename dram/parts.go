@@ -46,7 +46,7 @@ type composer struct {
 
 // compose returns the part of that name. The name is one of PartNames.
 func (s *Standard) compose(name string) (*Spec, error) {
-	c := &composer{&Spec{Name: name, Standard: s.Name, standard: s}, schema.Of[Spec](), map[string]bool{}}
+	c := &composer{&Spec{Name: name, Standard: s.Name, ECC: NoECC, standard: s}, schema.Of[Spec](), map[string]bool{}}
 	for _, k := range c.keys.Keys {
 		if row := s.row(name, k.Name); row != nil {
 			if err := c.set(row, &k); err != nil {

@@ -130,9 +130,9 @@ func (s *Spec) StandbyJoules(state Standby, steps int64) float64 {
 	return s.joules() * float64(mA*float64(steps)) / float64(s.table().StepsPerClock)
 }
 
-// joules returns the energy of one milliampere through all chips of a rank for one clock.
+// joules returns the energy of one milliampere through all devices of a rank for one clock.
 func (s *Spec) joules() float64 {
-	return s.Power.VDD * 1e-3 * float64(s.Chips()) * s.TCK.Seconds()
+	return s.Power.VDD * 1e-3 * float64(s.Devices()) * s.TCK.Seconds()
 }
 
 // Clone returns a copy of the meter as it stands.

@@ -51,6 +51,8 @@ type Spec struct {
 	// Timings are those of the standard's own that differ from its table.
 	Timings Timings `toml:"timings"`
 
+	ECC string `toml:"ecc"` // where check bits are: none, side-band, inline or inline-16
+
 	Power PowerSpec `toml:"power"`
 
 	standard *Standard // of that name, found when it is first needed
@@ -109,9 +111,9 @@ func (s *Spec) RowBursts() int { return s.Columns / s.BurstLength }
 // RowBytes returns the bytes of one row of one bank over the whole rank.
 func (s *Spec) RowBytes() units.Bytes { return units.Bytes(s.RowBursts() * s.BurstBytes()) }
 
-// RankBytes returns the capacity of a rank.
+// RankBytes returns the capacity of a rank, without what in-line ECC takes of it.
 func (s *Spec) RankBytes() units.Bytes {
-	return units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes()
+	return s.Usable(units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes())
 }
 
 // DataClockKeeps returns the steps during which the data clock runs on after c, 0 where the
@@ -197,6 +199,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("power", &s.Power)
 	if c.OK() {
 		s.compareTimings(c)
+		s.checkECC(c)
 		c.Fails("timings", s.checkRules())
 	}
 }

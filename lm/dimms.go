@@ -83,7 +83,7 @@ func newDIMMs(m *Model, on *Node, sent *host, shape pim.HeadShape, lengths []int
 	burst := units.Bytes(c.DRAM.BurstBytes())
 	d.descriptor = (c.PIM.Descriptor + burst - 1) / burst * burst
 	used := d.placeHeads(lengths, channels, ranksets, c.Comm.Rotation, &geometry)
-	capacity := int(c.Node.RankCapacity()/c.PIM.UnitBytes(&c.DRAM.Spec)) * 2 // rows: a unit is a row of keys and one of values
+	capacity := int(c.RankRoom()/c.PIM.UnitBytes(&c.DRAM.Spec)) * 2 // rows: a unit is a row of keys and one of values
 	for channel := range channels {
 		d.ranks = append(d.ranks, nil)
 		for rankset := range ranksets {

@@ -169,7 +169,7 @@ func (n *Node) rankLedger(rotation bool) *scheduler.Ledger {
 	row := n.rowTokens()
 	spec := scheduler.LedgerSpec{
 		Ranksets: cfg.Node.Ranksets, Layers: cfg.Model.Layers, HeadsPerChannel: cfg.Model.KVHeads / cfg.ReplicaChannels(),
-		UnitTokens: row, Capacity: int64(cfg.Node.RankCapacity() / n.unit()), Rotation: rotation,
+		UnitTokens: row, Capacity: int64(cfg.RankRoom() / n.unit()), Rotation: rotation,
 	}
 	if cfg.Comm.Stripe == scheduler.StripeRanksets { // all ranks of a channel are one
 		spec.Capacity, spec.Ranksets, spec.Rotation = spec.Capacity*int64(spec.Ranksets), 1, false

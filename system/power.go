@@ -203,8 +203,8 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	d.closed = of(clocks).BackgroundJoules / second
 	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
 	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
-	d.vpp = float64(s.Chips()) * e.DRAMVPP
-	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO, float64(s.Bandwidth())
+	d.vpp = float64(s.Devices()) * e.DRAMVPP
+	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO*float64(s.Devices())/float64(s.Chips()), float64(s.Bandwidth())
 	return d
 }
 

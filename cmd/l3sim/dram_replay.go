@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units"
 )
 
 // replayFlags are the flags of dram replay.
@@ -221,6 +222,7 @@ type replayResult struct {
 	// Reads by latency from acceptance: at least low_clocks, below twice that.
 	Histogram []replayBin  `json:"read_latency_histogram"`
 	ByRank    []replayRank `json:"by_rank"`
+	ECC       *replayECC   `json:"ecc,omitempty"` // unless it is none
 	EnergyMJ  energyMJ     `json:"energy_mj"`
 	WallS     float64      `json:"wall_s"`
 }
@@ -293,13 +295,18 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		EnergyMJ: newEnergy(&st.Energy),
 		WallS:    wall.Seconds(),
 	}
+	data := r.RD + r.WR
+	if s.Spec.ECC != dram.NoECC {
+		r.ECC = &replayECC{s.Spec.ECC, s.Spec.Devices(), int64(s.Spec.RankBytes()), st.CheckReads, st.CheckWrites, st.ModifyReads}
+		data -= st.CheckReads + st.CheckWrites + st.ModifyReads
+	}
 	for _, b := range st.Latency.Histogram() {
 		r.Histogram = append(r.Histogram, replayBin(b))
 	}
 	if st.EndClock > 0 {
 		bursts := float64(r.RD + r.WR)
 		seconds := float64(st.EndClock) * s.Spec.TCK.Seconds()
-		r.GBPerS = bursts * float64(s.Spec.BurstBytes()) / seconds / 1e9
+		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / seconds / 1e9
 		r.BusUtilization = bursts * float64(s.Spec.BurstClocks()) / (float64(st.EndClock) * float64(s.Channels))
 	}
 	return r
@@ -340,6 +347,9 @@ func (r *replayResult) writeLines(t io.Writer) {
 		fmt.Fprintf(t, "channel %d rank %d\tbus %.1f%%\tRD %d, WR %d, row hits %d, conflicts %d, turnarounds %d, rank switches %d\n",
 			k.Channel, k.Rank, 100*k.BusShare, k.Reads, k.Writes, hits, conflicts, k.Turnarounds, k.Switches)
 		k.Power.writeLine(t)
+	}
+	if e := r.ECC; e != nil {
+		fmt.Fprintf(t, "ecc\t%s, %d chips\tcheck bits: RD %d, WR %d; RD for partial writes %d; %v a rank for data\n", e.Mode, e.Devices, e.CheckReads, e.CheckWrites, e.ModifyReads, units.Bytes(e.RankBytes))
 	}
 	r.EnergyMJ.writeLine(t)
 }

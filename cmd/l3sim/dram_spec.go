@@ -135,6 +135,7 @@ func printPart(w io.Writer, s *dram.Spec) {
 	fmt.Fprintf(w, "%s: %s\n", s.Name, rules.Title)
 	fmt.Fprintf(w, "%d chips x%d, %d bank groups x %d banks, %d rows of %v, %v a rank, tCK %v, bursts of %d B in %d clocks\n", s.Chips(), s.DeviceWidth,
 		s.BankGroups, s.BanksPerGroup, s.Rows, s.RowBytes(), s.RankBytes(), s.TCK, s.BurstBytes(), s.BurstClocks())
+	printECC(w, *s)
 	if rules.PseudoChannels > 1 || rules.StepsPerClock > 1 {
 		fmt.Fprintf(w, "%d pseudo-channels a channel, %d steps a clock\n", rules.PseudoChannels, rules.StepsPerClock)
 	}
@@ -167,6 +168,18 @@ func printPart(w io.Writer, s *dram.Spec) {
 	for _, c := range s.Constraints() {
 		fmt.Fprintf(w, "%s\t%v\t%v\t%v\t%d\t%d\n", c.Rule, c.Scope, c.Command, c.Next, c.Clocks, c.Window)
 	}
+}
+
+// printECC prints what the key ecc would make of a part.
+func printECC(w io.Writer, s dram.Spec) {
+	fmt.Fprint(w, "with check bits (--set ecc=...):")
+	if s.ECC = dram.SideBandECC; s.Chips() > 1 {
+		fmt.Fprintf(w, " side-band %d chips,", s.Devices())
+	}
+	s.ECC = dram.InlineECC
+	fmt.Fprintf(w, " inline %v a rank for data,", s.RankBytes())
+	s.ECC = dram.InlineECC16
+	fmt.Fprintf(w, " inline-16 %v\n", s.RankBytes())
 }
 
 // printSequence prints when each command of a sequence issues, and draws it where out names a file.

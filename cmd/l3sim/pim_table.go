@@ -177,8 +177,8 @@ func writeLLMServingSim(w io.Writer, rows []system.AttentionRow) error {
 // the coefficients that its serving/core/pim_model.py has by the file's name, for its base model.
 func writePIMINI(w io.Writer, cfg *configs.Config, g *system.AttentionGrid, l *system.AttentionLine) error {
 	s := &cfg.DRAM.Spec
-	megabytes := int64(cfg.Node.RankCapacity()) >> 20 * int64(g.Ranks[0])
-	rows := int64(cfg.Node.RankCapacity()) / (int64(s.RowBytes()) * int64(s.Banks()))
+	megabytes := int64(cfg.RankRoom()) >> 20 * int64(g.Ranks[0])
+	rows := int64(cfg.RankRoom()) / (int64(s.RowBytes()) * int64(s.Banks()))
 	_, err := fmt.Fprintf(w, `# %s with L3's units on %d ranks of a channel, by l3sim pim table.
 # For attn_model in serving/core/pim_model.py, under this file's name; %d query heads of %d, %d a KV head; within %.2g%% from %d to %d tokens:
 #     {"slope": %.4f, "intercept": %.4f}

@@ -82,7 +82,7 @@ func NewLogWriter(w io.Writer, h LogHeader) *LogWriter {
 func writeSpec(w io.Writer, s *dram.Spec) {
 	base, err := s.Rules().Part(s.Name)
 	if err != nil {
-		base = &dram.Spec{Name: customSpec}
+		base = &dram.Spec{Name: customSpec, ECC: dram.NoECC}
 	}
 	fmt.Fprintf(w, "# spec = %s\n", base.Name)
 	keys := schema.Of[dram.Spec]()
@@ -179,7 +179,7 @@ func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 	}
 	switch {
 	case key == "spec" && value == customSpec:
-		h.Spec = &dram.Spec{Name: customSpec}
+		h.Spec = &dram.Spec{Name: customSpec, ECC: dram.NoECC}
 	case key == "spec":
 		s, err := dram.LookupSpec(value)
 		for _, o := range own {

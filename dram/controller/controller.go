@@ -18,6 +18,8 @@ type Request struct {
 	Address uint64
 	Tag     int64 // the caller's; it comes back with the completion
 	Write   bool
+	// Partial says that a write changes a part of its burst only: with ECC the burst is read first.
+	Partial bool
 }
 
 // forever is a clock that is never reached.
@@ -95,6 +97,7 @@ type controller struct {
 	openBanks []uint64 // by rank: banks that hold a row open
 	refresh   refreshState
 	power     powerState
+	check     *checkBits // nil without ECC
 	stats     Stats
 }
 
@@ -130,6 +133,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.ranks = make([]rankNeeds, ranks)
 	c.stats.Ranks, c.stats.Banks = make([]RankStats, ranks), make([]BankStats, ranks*spec.Banks())
 	c.refresh = newRefreshState(spec, policy, c.ranks)
+	c.check = newCheckBits(spec, ranks*spec.Banks())
 	c.power = newPowerState(spec, policy, ranks)
 	c.refresh.margin += c.power.wakes
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
@@ -196,7 +200,7 @@ func (c *controller) clocks(steps int64) int64 {
 
 // finished reports whether no request is left.
 func (c *controller) finished() bool {
-	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0
+	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0 && c.check.idle(c.closing)
 }
 
 // tick runs step t and returns the next step at which something can happen.

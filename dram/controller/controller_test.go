@@ -303,7 +303,7 @@ func TestCancel(t *testing.T) {
 func TestPolicyErrors(t *testing.T) {
 	for _, set := range []string{"scheduler=fcfs", "page=ajar", "mapping=rochrababg", "mapping=rorochbabgco", "bank_queue=0", "drain_high=33",
 		"drain_low=32", "age_bound=99", "refresh_postpone=9", "tREFI=500", "power.VDD=0", "power.IDD4R=1", "power.IDD2P=38", "power.IDD3P=53", "power.IDD6=-1", "refresh_close=none", "power_down=on",
-		"power_down_after=-1", "self_refresh_after=1073741825"} {
+		"power_down_after=-1", "self_refresh_after=1073741825", "ecc=parity"} {
 		s := setup(t, "default")
 		key, value, _ := strings.Cut(set, "=")
 		if bad := s.Set(key, value); bad != nil {
@@ -358,12 +358,13 @@ func TestEventsAreEveryClock(t *testing.T) {
 		policy.AgeBound = rapid.IntRange(100, 3000).Draw(t, "age bound")
 		policy.RefreshPostpone = rapid.IntRange(0, 8).Draw(t, "postpone")
 		drawPower(t, &Setup{Policy: policy})
+		drawECC(t, spec)
 		ranks := rapid.IntRange(1, 4).Draw(t, "ranks")
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		bursts, gap, writes := uint64(1)<<rapid.IntRange(10, 28).Draw(t, "bits"), rapid.IntRange(1, 40).Draw(t, "gap"), rng.Float64()
 		var requests []Request
 		for clock := int64(0); len(requests) < 1000; clock += int64(rng.IntN(gap)) {
-			requests = append(requests, Request{Clock: clock, Address: 64 * rng.Uint64N(bursts), Write: rng.Float64() < writes})
+			requests = append(requests, Request{Clock: clock, Address: 64 * rng.Uint64N(bursts), Write: rng.Float64() < writes, Partial: rng.IntN(4) == 0})
 		}
 		var logs [2]bytes.Buffer
 		for i := range logs {

@@ -5,6 +5,16 @@ import "github.com/l3sim/l3sim/dram"
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
+	if c.check != nil {
+		if c.closing && c.next == len(c.requests) {
+			for bank := range c.check.kept {
+				c.check.putBack(int32(bank))
+			}
+		}
+		if len(c.check.queue) > 0 {
+			return c.acceptCheck(t)
+		}
+	}
 	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > t {
 		return false
 	}
@@ -20,12 +30,18 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	r := &c.requests[c.next]
+	if r.Partial && r.Write && c.check != nil && c.readFirst(e) {
+		return c.acceptCheck(t)
+	}
 	arrived, id := r.Clock*c.steps, c.keep(r)
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
 	c.stuck = false
 	slot := e.slot()
+	if e.write && c.check != nil && c.check.covers > 0 {
+		c.check.use(e, true)
+	}
 	switch {
 	case c.pendingWrites[slot] > 0 && c.findPending(e, true) != nil:
 		// The write buffer holds the burst: a read takes its data from there, a
@@ -40,7 +56,7 @@ func (c *controller) accept(t int64) bool {
 		c.end(ending{t + c.steps, t, id})
 	case e.write:
 		c.pendingWrites[slot]++
-		c.hold(q, ofWrites, t, arrived, id)
+		c.hold(e, q, ofWrites, t, arrived, id)
 	default:
 		if c.pendingReads[slot] > 0 {
 			if first := c.findPending(e, false); first != nil {
@@ -49,8 +65,11 @@ func (c *controller) accept(t int64) bool {
 				return true
 			}
 		}
+		if c.check != nil {
+			id = c.check.read(e, checkedRead{accepted: t, arrived: arrived, id: id})
+		}
 		c.pendingReads[slot]++
-		c.hold(q, ofReads, t, arrived, id)
+		c.hold(e, q, ofReads, t, arrived, id)
 	}
 	return true
 }
@@ -63,19 +82,19 @@ func (c *controller) decode(r *Request) {
 	}
 	bank := (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
 	e := &c.head
-	e.row, e.column, e.merged, e.bank, e.write = a.Row, a.Column, -1, bank, r.Write
+	e.row, e.column, e.merged, e.bank, e.write, e.read = a.Row, a.Column, -1, bank, r.Write, false
 	c.decoded = true
 }
 
-// hold puts the head into its queue.
-func (c *controller) hold(q *entryQueue, kind int, accepted, arrived int64, id int32) {
-	r := &c.rooms[c.head.bank]
+// hold puts e into its queue.
+func (c *controller) hold(e *entry, q *entryQueue, kind int, accepted, arrived int64, id int32) {
+	r := &c.rooms[e.bank]
 	r.waiting[kind]++
 	if !r.full {
 		c.movable[kind]++
 	}
-	e := q.push(&c.head)
-	e.accepted, e.arrived, e.id = accepted, arrived, id
+	held := q.push(e)
+	held.accepted, held.arrived, held.id = accepted, arrived, id
 }
 
 // findPending returns the pending read or write of e's burst, or nil.

@@ -18,6 +18,7 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 		s.Policy.RefreshPullIn = rapid.SampledFrom([]int{0, 0, 1, 8}).Draw(t, "pull in")
 		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
 		drawPower(t, s)
+		drawECC(t, s.Spec)
 		requests := make([]Request, rapid.IntRange(1, 12).Draw(t, "requests"))
 		clock := int64(0)
 		for i := range requests {

@@ -31,6 +31,7 @@ func TestOwnLogs(t *testing.T) {
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
 		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
 		drawPower(t, s)
+		drawECC(t, s.Spec)
 		s.Ranks = table.PseudoChannels * rapid.IntRange(1, 4).Draw(t, "ranks")
 		requests := drawTrace(t, 300)
 		var b bytes.Buffer
@@ -60,12 +61,13 @@ func TestOwnLogs(t *testing.T) {
 		if stats.Requests != int64(len(requests)) || int64(len(stats.Latency.clocks)) != reads {
 			t.Fatalf("%d of %d requests, %d of %d reads", stats.Requests, len(requests), len(stats.Latency.clocks), reads)
 		}
-		if got := stats.Count(dram.RD, dram.RDA) + stats.MergedReads + stats.ForwardedReads; got != reads {
+		if got := stats.Count(dram.RD, dram.RDA) - stats.CheckReads - stats.ModifyReads + stats.MergedReads + stats.ForwardedReads; got != reads {
 			t.Fatalf("%d reads issued, merged or forwarded, want %d", got, reads)
 		}
-		if got := stats.Count(dram.WR, dram.WRA) + stats.MergedWrites; got != writes {
+		if got := stats.Count(dram.WR, dram.WRA) - stats.CheckWrites + stats.MergedWrites; got != writes {
 			t.Fatalf("%d writes issued or merged, want %d", got, writes)
 		}
+		checkedAlike(t, spec, records)
 		var logged [dram.Commands]int64
 		for _, r := range records {
 			logged[r.Command]++
@@ -94,7 +96,7 @@ func drawTrace(t *rapid.T, n int) []Request {
 		case "sparse":
 			clock += rapid.Int64Range(0, 30_000).Draw(t, "gap")
 		}
-		requests[i] = Request{Clock: clock, Address: address, Write: rapid.IntRange(0, 3).Draw(t, "write") < writes}
+		requests[i] = Request{Clock: clock, Address: address, Write: rapid.IntRange(0, 3).Draw(t, "write") < writes, Partial: rapid.IntRange(0, 3).Draw(t, "partial") == 0}
 	}
 	return requests
 }

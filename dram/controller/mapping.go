@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"math/bits"
 	"strings"
 
@@ -47,11 +48,15 @@ var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 // newMapping parses text for channels channels of ranks ranks of spec. The
 // error is an *input.Error.
 func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
-	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.RowBursts()}
+	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.DataBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
 	m := &Mapping{offset: uint64(spec.BurstBytes()), shift: bits.TrailingZeros(uint(spec.BurstBytes())), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
 	if strings.Contains(text, "=") {
+		if spec.CheckCovers() > 0 {
+			return nil, &input.Error{Key: "mapping", Value: text,
+				Expected: fmt.Sprintf("an order of parts, such as rochrababgco: with ecc = %s a row has %d bursts of data, no power of two", spec.ECC, spec.DataBursts())}
+		}
 		return m, m.parseBits(text, sizes[:])
 	}
 	if len(text) != 2*len(mappingNames) {

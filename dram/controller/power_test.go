@@ -2,6 +2,7 @@ package controller
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +19,7 @@ func powered(s *Setup, down, sleep int) *Setup {
 // drawPower draws when ranks go down.
 func drawPower(t *rapid.T, s *Setup) {
 	if rapid.Bool().Draw(t, "power-down") {
-		after := []int{never, 0, 10, 500, 5000, 20_000}
+		after := []int{never, 0, 10, 500, 5000, 20_000, 200_000}
 		powered(s, rapid.SampledFrom(after).Draw(t, "power-down after"), rapid.SampledFrom(after).Draw(t, "self-refresh after"))
 	}
 }
@@ -38,6 +39,10 @@ func TestPowerLog(t *testing.T) {
 			dram.StandbyClocks{86 + 10 + 48, 2 + 582 + 10, 12480 - 88, 20002 - 13072, 0}},
 		{"nothing under way", 0, never, []Request{{}, {Clock: 300}}, "0 PDE, 8 PDX, 18 ACT, 40 RD, 92 PDE, 302 PDX, 312 RD",
 			dram.StandbyClocks{74 + 36, 10, 302 - 92, 8, 0}},
+		{"self-refresh before power-down", 0, 20, []Request{{}, {Clock: 300}}, "0 PDE, 8 PDX, 18 ACT, 40 RD, 70 PREA, 92 SRE, 302 SRX, 878 ACT, 1326 RD",
+			dram.StandbyClocks{52 + 474, 10 + 22 + 576, 0, 8, 302 - 92}},
+		{"a REF goes before what comes later", 64, never, []Request{{}, {Clock: 12_479}},
+			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 ACT, 13094 RD", dram.StandbyClocks{86 + 10 + 48, 2 + 582, 12480 - 88, 0, 0}},
 		{"self-refresh from power-down", 64, 15_000, far,
 			"2 ACT, 24 RD, 88 PDE, 12480 PDX, 12490 PREA, 12512 REF, 13072 PDE, 15024 PDX, 15034 SRE, 20002 SRX, 20578 ACT, 21026 RD",
 			dram.StandbyClocks{86 + 10 + 474, 2 + 582 + 10 + 576, 12480 - 88, 15024 - 13072, 20002 - 15034}},
@@ -156,8 +161,48 @@ func TestOtherRanksGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := on.EndClock - off.EndClock; d < -30 || d > 30 || on.Ranks[0].PowerDowns > 0 || on.Ranks[3].PowerDowns == 0 {
+		if d := on.EndClock - off.EndClock; d < -30 || d > 30 || on.Ranks[0].PowerDowns > 0 || on.Ranks[3].PowerDowns == 0 ||
+			sleep < never && on.Ranks[3].Standby[dram.SelfRefresh] < on.EndClock-int64(sleep)-1000 {
 			t.Errorf("end %d, without power-down %d; ranks %+v", on.EndClock, off.EndClock, on.Ranks)
+		}
+	}
+}
+
+// TestOneRefreshAfterSleep: a rank that stays awake after its self-refresh gets the REF that falls due, and no other.
+func TestOneRefreshAfterSleep(t *testing.T) {
+	requests := []Request{{}}
+	for clock := int64(5000); clock < 20_000; clock += 400 {
+		requests = append(requests, Request{Clock: clock, Address: uint64(clock) * nextRow})
+	}
+	s := powered(setup(t, "default"), never, 1000)
+	s.Ranks = 1
+	if stats, records := replayLog(t, s, requests); stats.Count(dram.REF) != 1 || stats.Count(dram.SRE) != 1 {
+		t.Errorf("%d REFs, %d self-refreshes: %v", stats.Count(dram.REF), stats.Count(dram.SRE), records)
+	}
+}
+
+// TestRanksOfPseudoChannel: the ranks of a pseudo-channel of HBM go down and wake together.
+func TestRanksOfPseudoChannel(t *testing.T) {
+	for _, name := range []string{"hbm3-6400-16gb-8h", "hbm2-2000-8gb-4h"} {
+		s := powered(setup(t, "default"), 64, 20_000)
+		s.Spec, s.Ranks = part(t, name), 4
+		requests := sparseReads(40)
+		for i := range requests {
+			requests[i].Clock /= int64(1 + i%7)
+		}
+		slices.SortFunc(requests, func(a, b Request) int { return int(a.Clock - b.Clock) })
+		stats, records := replayLog(t, s, requests)
+		if found := checkRecords(s.Spec, s.Ranks, records); len(found) > 0 {
+			t.Fatalf("%s: %+v", name, found[0])
+		}
+		for i := 0; i < 4; i += 2 {
+			a, b := stats.Ranks[i], stats.Ranks[i+1]
+			if a.PowerDowns == 0 || a.PowerDowns != b.PowerDowns || a.SelfRefreshes != b.SelfRefreshes || a.Standby[dram.SelfRefresh] != b.Standby[dram.SelfRefresh] {
+				t.Errorf("%s: ranks %+v and %+v", name, a, b)
+			}
+		}
+		if n := stats.Ranks[0].PowerDowns + stats.Ranks[2].PowerDowns; n != stats.Count(dram.PDE) {
+			t.Errorf("%s: %d power-downs of two pseudo-channels, %d PDE", name, n, stats.Count(dram.PDE))
 		}
 	}
 }

@@ -11,6 +11,8 @@ type entry struct {
 	bank     int32 // over all ranks
 	id       int32 // see controller.keep
 	write    bool
+	check    bool // a burst of check bits; of a read the id is then a fetch, see checkBits
+	read     bool // a partial write whose burst is being read
 }
 
 // sameBurst reports whether two entries concern the same burst.

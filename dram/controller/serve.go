@@ -69,6 +69,10 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.stats.Ranks[a.Rank].Writes++
 	}
 	c.endStep = max(c.endStep, end)
+	if c.check != nil {
+		c.served(&e, end)
+		return
+	}
 	c.end(ending{end, e.accepted, e.id})
 	if e.write {
 		c.pendingWrites[e.slot()]--
@@ -77,11 +81,11 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	c.pendingReads[e.slot()]--
 	c.readEnds(e.accepted, e.arrived, end)
-	for w := e.merged; w >= 0; {
-		node := &c.chain[w]
-		c.readEnds(node.accepted, node.arrived, end)
-		c.end(ending{end, node.accepted, node.id})
-		w, node.next, c.freeChain = node.next, c.freeChain, w
+	if e.merged >= 0 {
+		c.eachWaiting(e.merged, func(w *waiting) {
+			c.readEnds(w.accepted, w.arrived, end)
+			c.end(ending{end, w.accepted, w.id})
+		})
 	}
 }
 

@@ -15,6 +15,9 @@ type Stats struct {
 	MergedWrites     int64 // writes that replaced a pending write of the same burst
 	ForwardedReads   int64 // reads that took their data from a pending write
 	WrappedAddresses int64 // addresses beyond the capacity
+	CheckReads       int64 // bursts of check bits read and written, which the ranks' reads and writes have in them
+	CheckWrites      int64
+	ModifyReads      int64 // bursts of data read for a partial write
 	commands         [dram.Commands]int64
 	RowHits          int64       // column accesses that did not follow their own ACT
 	Ranks            []RankStats // by channel, then rank
@@ -59,6 +62,9 @@ func (s *Stats) add(o *Stats) {
 	s.MergedWrites += o.MergedWrites
 	s.ForwardedReads += o.ForwardedReads
 	s.WrappedAddresses += o.WrappedAddresses
+	s.CheckReads += o.CheckReads
+	s.CheckWrites += o.CheckWrites
+	s.ModifyReads += o.ModifyReads
 	for i := range s.commands {
 		s.commands[i] += o.commands[i]
 	}

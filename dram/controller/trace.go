@@ -19,7 +19,7 @@ const maxRequests = 1 << 24
 // ReadTrace reads a request trace, plain or gzip, of one of two formats, told
 // apart by the first line:
 //
-//	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock
+//	0x1f40 READ 200     DRAMsim3: address, READ or WRITE, clock; WRITE_PARTIAL besides, see Request
 //	LD 0x1f40           Ramulator: LD or ST and the address; no clocks, all offered at 0
 //
 // Addresses are hexadecimal with 0x, else decimal. Empty lines and lines that
@@ -98,8 +98,10 @@ func parseDRAMsim3(text []byte) (Request, error) {
 	case "READ":
 	case "WRITE":
 		q.Write = true
+	case "WRITE_PARTIAL":
+		q.Write, q.Partial = true, true
 	default:
-		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(kind))), Expected: "READ or WRITE"}
+		return q, &input.Error{Value: strconv.Quote(lines.Clip(string(kind))), Expected: "READ or WRITE (or WRITE_PARTIAL)"}
 	}
 	var ok bool
 	if q.Clock, ok = lines.ParseInt(clock); !ok || q.Clock < 0 || q.Clock > dram.MaxClock {

@@ -16,6 +16,7 @@ func TestReadTrace(t *testing.T) {
 		want []Request
 	}{
 		{"0x1f40 READ 0\n0xFFFFFFFFFFFFFFFF WRITE 200\n", []Request{{Clock: 0, Address: 0x1f40, Write: false}, {Clock: 200, Address: 1<<64 - 1, Write: true}}},
+		{"0x40 WRITE_PARTIAL 3", []Request{{Clock: 3, Address: 64, Write: true, Partial: true}}},
 		{"LD 0x40\r\nST 128\r\n", []Request{{Clock: 0, Address: 0x40, Write: false}, {Clock: 0, Address: 128, Write: true}}},
 		{"# comment\n\n  64\tREAD   7  \n\n", []Request{{Clock: 7, Address: 64, Write: false}}},
 		{"0x0 READ 1", []Request{{Clock: 1, Address: 0, Write: false}}},

@@ -1,0 +1,256 @@
+package controller
+
+import "github.com/l3sim/l3sim/dram"
+
+// checkBits is what ECC asks of the controller of one channel: nil without. A write of part of a burst reads the burst
+// first, since its check bits cover all of it. In-line ECC also reads and writes bursts of check bits, which lie in the row of
+// their data: of each bank the one that was used last is kept, so that neighbours need none of their own, and goes back if a write
+// has changed it when the bank needs another. It is read before it is changed, as eight or sixteen bursts share it.
+//
+// A read ends when both its data and its check bits are there. Bursts of check bits are requests like others: they take a
+// place in the queues, one a clock, before the request after them.
+type checkBits struct {
+	covers, first int32 // bursts that one of check bits covers, 0 for side-band; the column of the first
+	kept          []keptBits
+	queue         []entry // to be accepted, oldest first
+	fetches       list[fetch]
+	reads         list[checkedRead]
+}
+
+// keptBits is the burst of check bits that is kept of a bank.
+type keptBits struct {
+	row, column int32
+	dirty       bool
+	fetch       int32 // that brings it, -1 once its end is known
+	end         int64
+}
+
+// fetch is a read of check bits that has not begun.
+type fetch struct {
+	bank    int32
+	waiting int32 // first of the reads that wait for it, or -1
+}
+
+// checkedRead is a read between acceptance and its end.
+type checkedRead struct {
+	accepted, arrived, end int64
+	id                     int32 // see controller.keep
+	merged                 int32 // see entry
+	next                   int32 // that waits for the same fetch
+	left                   int8  // of its data and its check bits, what has not begun
+	own                    bool  // it is the read of a partial write: nobody waits for it
+}
+
+// list keeps records by number and uses the numbers again.
+type list[T any] struct {
+	of   []T
+	free []int32
+}
+
+func (l *list[T]) add(v T) int32 {
+	if n := len(l.free); n > 0 {
+		i := l.free[n-1]
+		l.free = l.free[:n-1]
+		l.of[i] = v
+		return i
+	}
+	l.of = append(l.of, v)
+	return int32(len(l.of) - 1)
+}
+
+func (l *list[T]) remove(i int32) T {
+	l.free = append(l.free, i)
+	return l.of[i]
+}
+
+func newCheckBits(spec *dram.Spec, banks int) *checkBits {
+	if spec.ECC == dram.NoECC {
+		return nil
+	}
+	k := &checkBits{covers: int32(spec.CheckCovers()), first: int32(spec.DataBursts()), kept: make([]keptBits, banks)}
+	for i := range k.kept {
+		k.kept[i] = keptBits{row: -1, fetch: -1}
+	}
+	return k
+}
+
+// use notes an access to a burst of data and returns its check bits, which it has asked for if the bank did not have them.
+func (k *checkBits) use(e *entry, write bool) *keptBits {
+	b, column := &k.kept[e.bank], k.first+e.column/max(1, k.covers)
+	if b.row != e.row || b.column != column {
+		n := k.fetches.add(fetch{e.bank, -1})
+		k.queue = append(k.queue, entry{row: e.row, column: column, merged: -1, bank: e.bank, id: n, check: true})
+		k.putBack(e.bank)
+		*b = keptBits{row: e.row, column: column, fetch: n, end: forever}
+	}
+	b.dirty = b.dirty || write
+	return b
+}
+
+// putBack asks for the write of a bank's check bits if they have changed.
+func (k *checkBits) putBack(bank int32) {
+	if b := &k.kept[bank]; b.dirty {
+		b.dirty = false
+		k.queue = append(k.queue, entry{row: b.row, column: b.column, merged: -1, bank: bank, id: -1, write: true, check: true})
+	}
+}
+
+// read notes an accepted read of e's data and returns its number.
+func (k *checkBits) read(e *entry, r checkedRead) int32 {
+	r.merged, r.next, r.left = -1, -1, 1
+	waits := int32(-1)
+	if k.covers > 0 {
+		b := k.use(e, false)
+		if b.fetch < 0 {
+			r.end = b.end
+		} else {
+			waits, r.next, r.left = b.fetch, k.fetches.of[b.fetch].waiting, 2
+		}
+	}
+	n := k.reads.add(r)
+	if waits >= 0 {
+		k.fetches.of[waits].waiting = n
+	}
+	return n
+}
+
+// acceptCheck accepts the next burst that ECC asks for, if its queue has room.
+func (c *controller) acceptCheck(t int64) bool {
+	k := c.check
+	e := k.queue[0]
+	q := &c.reads
+	if e.write {
+		q = &c.writes
+	}
+	if q.full() {
+		return false
+	}
+	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
+	c.stuck = false
+	slot := e.slot()
+	pending := func(count *filter, write bool) *entry {
+		if count[slot] == 0 {
+			return nil
+		}
+		return c.findPending(&e, write)
+	}
+	if e.write {
+		if pending(&c.pendingWrites, true) == nil { // else it is replaced
+			c.pendingWrites[slot]++
+			c.hold(&e, q, ofWrites, t, t, e.id)
+		}
+		return true
+	}
+	// A pending read goes first: a pending write of the burst waits for it.
+	if first := pending(&c.pendingReads, false); first != nil {
+		if e.check {
+			c.wait(first, waiting{t, t, e.id, first.merged})
+		}
+		return true
+	}
+	if e.check && pending(&c.pendingWrites, true) != nil {
+		c.fetched(e.id, t+c.steps)
+		return true
+	}
+	if !e.check {
+		e.id = k.read(&e, checkedRead{accepted: t, arrived: t, id: -1, own: true})
+	}
+	c.pendingReads[slot]++
+	c.hold(&e, q, ofReads, t, t, e.id)
+	return true
+}
+
+// readFirst asks for the read of a partial write's burst, unless a pending write has all of it. It reports whether it did.
+func (c *controller) readFirst(e *entry) bool {
+	if e.read || c.pendingWrites[e.slot()] > 0 && c.findPending(e, true) != nil {
+		return false
+	}
+	e.read = true
+	own := *e
+	own.write, own.id = false, -1
+	c.check.queue = append(c.check.queue, own)
+	return true
+}
+
+// served ends a column access whose data is over at end, with ECC.
+func (c *controller) served(e *entry, end int64) {
+	switch {
+	case e.write && e.check:
+		c.pendingWrites[e.slot()]--
+		c.stats.CheckWrites++
+	case e.write:
+		c.pendingWrites[e.slot()]--
+		c.end(ending{end, e.accepted, e.id})
+		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
+	case e.check:
+		c.pendingReads[e.slot()]--
+		c.stats.CheckReads++
+		c.fetched(e.id, end)
+		c.eachWaiting(e.merged, func(w *waiting) { c.fetched(w.id, end) })
+	default:
+		c.pendingReads[e.slot()]--
+		r := &c.check.reads.of[e.id]
+		r.merged = e.merged
+		if r.own {
+			c.stats.ModifyReads++
+		}
+		c.partEnds(e.id, end)
+	}
+}
+
+// fetched notes when the check bits of a fetch are there.
+func (c *controller) fetched(n int32, end int64) {
+	f := c.check.fetches.remove(n)
+	if b := &c.check.kept[f.bank]; b.fetch == n {
+		b.fetch, b.end = -1, end
+	}
+	for r := f.waiting; r >= 0; {
+		next := c.check.reads.of[r].next
+		c.partEnds(r, end)
+		r = next
+	}
+}
+
+// partEnds notes when the data or the check bits of a read are there, and ends the read with the last of both.
+func (c *controller) partEnds(n int32, end int64) {
+	r := &c.check.reads.of[n]
+	r.end = max(r.end, end)
+	if r.left--; r.left > 0 {
+		return
+	}
+	done := c.check.reads.remove(n)
+	c.endStep = max(c.endStep, done.end)
+	if !done.own {
+		c.end(ending{done.end, done.accepted, done.id})
+		c.readEnds(done.accepted, done.arrived, done.end)
+	}
+	c.eachWaiting(done.merged, func(w *waiting) {
+		c.readEnds(w.accepted, w.arrived, done.end)
+		c.end(ending{done.end, w.accepted, w.id})
+	})
+}
+
+// eachWaiting calls back for a chain of merged reads and frees it.
+func (c *controller) eachWaiting(first int32, of func(*waiting)) {
+	for w := first; w >= 0; {
+		node := &c.chain[w]
+		of(node)
+		w, node.next, c.freeChain = node.next, c.freeChain, w
+	}
+}
+
+// idle reports whether nothing is left to be accepted; at the end of the requests no changed check bits either.
+func (k *checkBits) idle(closing bool) bool {
+	if k == nil {
+		return true
+	}
+	if len(k.queue) > 0 {
+		return false
+	}
+	for i := range k.kept {
+		if closing && k.kept[i].dirty {
+			return false
+		}
+	}
+	return true
+}
