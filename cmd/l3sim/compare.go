@@ -79,10 +79,10 @@ func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error 
 	if err := f.writable(); err != nil {
 		return err
 	}
-	o := sweep.RunOptions{Simulate: func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
+	plan.Simulate = func(ctx context.Context, p *sweep.Point, cfg *configs.Config, t *traces.Trace) (*results.Summary, error) {
 		return c.simulate(ctx, p, cfg, t, options)
-	}}
-	outcome, err := a.runPlan(ctx, plan, o)
+	}
+	outcome, err := a.runPlan(ctx, plan, sweep.RunOptions{})
 	if err != nil {
 		return err
 	}

@@ -3,11 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/search"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
@@ -15,11 +13,8 @@ import (
 
 // optimiseFlags are the flags of the optimise command.
 type optimiseFlags struct {
-	out     string
-	workers int
-	dryRun  bool
-	shard   string
-	from    []string
+	folderFlags
+	from []string
 }
 
 func (a *app) newOptimiseCommand() *cobra.Command {
@@ -85,19 +80,9 @@ command with --from for each of these folders then takes their results and runs 
 
 // optimise carries out the searches of a file, or those of a shard.
 func (a *app) optimise(ctx context.Context, path string, f *optimiseFlags) error {
-	if err := between("--workers", f.workers, 0, 4096); err != nil {
+	shard, err := f.check()
+	if err != nil {
 		return err
-	}
-	if f.out == "" && !f.dryRun {
-		return &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
-	}
-	var shard *sweep.Shard
-	if f.shard != "" {
-		s, err := sweep.ParseShard("--shard", f.shard, os.Getenv)
-		if err != nil {
-			return err
-		}
-		shard = &s
 	}
 	version, err := sweep.CodeVersion()
 	if err != nil {
@@ -145,44 +130,31 @@ func (a *app) describeSearch(s *sweep.Search) error {
 // searchInFolder carries out searches with the journal in --out, and writes the results of
 // all of them.
 func (a *app) searchInFolder(ctx context.Context, s *sweep.Search, shard *sweep.Shard, f *optimiseFlags) (found *sweep.Found, err error) {
-	if err := creatable(f.out); err != nil {
-		return nil, err
-	}
-	journal, err := sweep.OpenJournal(f.out)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if closed := journal.Close(); err == nil {
-			err = closed
+	err = a.withJournal(f.out, func(journal *sweep.Journal) error {
+		for _, dir := range f.from {
+			damage, err := journal.Take(dir)
+			if err != nil {
+				return err
+			}
+			a.noteDamage(damage)
 		}
-	}()
-	a.noteDamage(journal.Damage())
-	for _, dir := range f.from {
-		damage, err := journal.Take(dir)
-		if err != nil {
-			return nil, err
+		show := a.newProgress("evaluations")
+		show.Start(int64(len(search.Methods()) * s.Seeds * s.Evaluations))
+		found, err = s.Run(ctx, sweep.RunOptions{Journal: journal, Workers: f.workers, Progress: func(done, _ int64) { show.Set(done) }}, shard)
+		show.Done()
+		if there := journal.Check(); there != nil {
+			return there
 		}
-		a.noteDamage(damage)
-	}
-	show := a.newProgress("evaluations")
-	show.Start(int64(len(search.Methods()) * s.Seeds * s.Evaluations))
-	found, err = s.Run(ctx, sweep.RunOptions{Journal: journal, Workers: f.workers, Progress: func(done, _ int64) { show.Set(done) }}, shard)
-	show.Done()
-	if there := journal.Check(); there != nil {
-		return nil, there
-	}
-	if found == nil {
-		if ctx.Err() != nil {
+		if found == nil && ctx.Err() != nil {
 			a.note("what has run is recorded; the same command goes on from there")
 		}
-		return nil, err
-	}
-	if shard == nil {
-		if failed := writeSearch(f.out, found); failed != nil {
-			return nil, fmt.Errorf("--out %s: %w", f.out, failed)
+		if found != nil && shard == nil {
+			if failed := writeSearch(f.out, found); failed != nil {
+				return fmt.Errorf("--out %s: %w", f.out, failed)
+			}
 		}
-	}
+		return err
+	})
 	return found, err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -17,12 +18,47 @@ import (
 
 // sweepFlags are the flags of the sweep command.
 type sweepFlags struct {
-	out                     string
-	workers                 int
-	dryRun, force, failFast bool
-	shard                   string
-	emit                    string
-	shards                  int
+	folderFlags
+	force, failFast bool
+	emit            string
+	shards          int
+}
+
+// folderFlags are those of commands that run points with a journal in a folder.
+type folderFlags struct {
+	out     string
+	workers int
+	dryRun  bool
+	shard   string
+}
+
+// check returns the shard, nil without one.
+func (f *folderFlags) check() (*sweep.Shard, error) {
+	if err := between("--workers", f.workers, 0, 4096); err != nil {
+		return nil, err
+	}
+	if f.out == "" && !f.dryRun {
+		return nil, &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
+	}
+	if f.shard == "" {
+		return nil, nil
+	}
+	shard, err := sweep.ParseShard("--shard", f.shard, os.Getenv)
+	return &shard, err
+}
+
+// withJournal calls do with the journal in the folder, which it makes.
+func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
+	if err := creatable(folder); err != nil {
+		return err
+	}
+	journal, err := sweep.OpenJournal(folder)
+	if err != nil {
+		return err
+	}
+	a.noteDamage(journal.Damage())
+	err = do(journal)
+	return cmp.Or(err, journal.Close())
 }
 
 func (a *app) newSweepCommand() *cobra.Command {
@@ -100,18 +136,9 @@ N shards and merges them to standard output (docs/scale-out.md).`,
 
 // sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
-	if err := between("--workers", f.workers, 0, 4096); err != nil {
+	shard, err := f.check()
+	if err != nil {
 		return err
-	}
-	if f.out == "" && !f.dryRun {
-		return &input.Error{Key: "--out", Expected: "a folder for the results (or --dry-run)"}
-	}
-	var shard sweep.Shard
-	if f.shard != "" {
-		var err error
-		if shard, err = sweep.ParseShard("--shard", f.shard, os.Getenv); err != nil {
-			return err
-		}
 	}
 	plan, err := planSweep(path)
 	if err != nil {
@@ -119,8 +146,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	}
 	a.noteDropped(plan)
 	var part *sweep.Part
-	if f.shard != "" {
-		part = plan.Part(shard)
+	if shard != nil {
+		part = plan.Part(*shard)
 		plan = part.Plan
 	}
 	if f.dryRun {
@@ -149,37 +176,25 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 // runInFolder carries out a plan, of which part is what it is of a larger one or
 // nil, with the journal in --out, and writes the results of a whole one.
 func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (outcome *sweep.Outcome, err error) {
-	if err := creatable(f.out); err != nil {
-		return nil, err
-	}
-	journal, err := sweep.OpenJournal(f.out)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if closed := journal.Close(); err == nil {
-			err = closed
+	err = a.withJournal(f.out, func(journal *sweep.Journal) error {
+		if part != nil {
+			if err := part.Describe(f.out); err != nil {
+				return err
+			}
 		}
-	}()
-	a.noteDamage(journal.Damage())
-	if part != nil {
-		if err := part.Describe(f.out); err != nil {
-			return nil, err
+		outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
+		there := journal.Check()
+		if err != nil && there == nil {
+			a.note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
 		}
-	}
-	outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
-	there := journal.Check()
-	if err != nil && there == nil {
-		a.note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
-	}
-	if err == nil {
-		err = there // before the folder is made again for the results
-	}
-	if err == nil && part == nil && outcome.Missing == 0 {
+		if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
+			return err
+		}
 		if err := plan.Write(f.out, outcome); err != nil {
-			return nil, fmt.Errorf("--out %s: %w", f.out, err)
+			return fmt.Errorf("--out %s: %w", f.out, err)
 		}
-	}
+		return nil
+	})
 	return outcome, err
 }
 

@@ -67,7 +67,7 @@ func (p *Plan) measure(ctx context.Context, point *Point, limit time.Duration) (
 		return 0, 0, err
 	}
 	start := time.Now()
-	trace, err := p.traces.trace(config)
+	trace, err := p.cache.trace(config)
 	if err != nil {
 		return 0, 0, err
 	}

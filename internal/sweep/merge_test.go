@@ -16,6 +16,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // runShard runs a shard of the plan into dir and returns its outcome. A negative
@@ -222,7 +223,7 @@ func TestMergeRefuses(t *testing.T) {
 	runShard(t, fake(newer), Shard{1, 3}, at("newer"), -1)
 	wrong := fake(plan(t, grid))
 	right := wrong.simulate
-	wrong.simulate = func(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		s, err := right(ctx, point, config)
 		s.SimulatedS++
 		return s, err
@@ -300,7 +301,7 @@ func TestMergeOrder(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	p, wrong := fake(plan(t, grid)), fake(plan(t, grid))
 	right := wrong.simulate
-	wrong.simulate = func(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		s, err := right(ctx, point, config)
 		s.SimulatedS++
 		return s, err

@@ -17,6 +17,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // Plan is a sweep's points, in order.
@@ -26,15 +27,16 @@ type Plan struct {
 	Keys    []string // keys of the configuration that an axis sets, in order
 	Points  []Point
 
-	traces   *traceCache
+	cache    *traceCache
 	resolver *resolver
 	parts    [][]string    // [axis][choice]: part of a point's name
 	columns  []string      // keys of Point.cells
 	baseSeed uint64        // seed of points without configuration that do not set a seed
 	baseErr  error         // error of the configuration without the axes
 	base     *results.Base // nil: describe makes it
-	// simulate runs a point. Tests replace it by a faster function.
-	simulate func(context.Context, *Point, *configs.Config) (*results.Summary, error)
+	// Simulate runs a point's trace: on its node, unless a caller keeps more of the run than its
+	// summary, or knows the summary.
+	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
 }
 
 // Point is one run. It holds its identity and its cells in the results. Plan.Config makes
@@ -98,8 +100,8 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 
 // emptyPlan returns a plan without points, whose axes set keys.
 func emptyPlan(f *File, version string, keys []string) *Plan {
-	p := &Plan{File: f, Version: version, Keys: keys, traces: newTraceCache(), resolver: &resolver{}}
-	p.simulate = p.runNode
+	p := &Plan{File: f, Version: version, Keys: keys, cache: newTraceCache(), resolver: &resolver{}}
+	p.Simulate = runNode
 	var base *configs.Config
 	if base, p.baseErr = system.Load(p.options(f.Set)); p.baseErr == nil {
 		p.baseSeed = base.Run.Seed
@@ -227,7 +229,7 @@ func (p *Plan) address(point *Point, settings []Setting, config *configs.Config)
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", journalSchema, p.Version)
 	if config != nil {
-		info, err := p.traces.info(config)
+		info, err := p.cache.info(config)
 		if IsSystemFault(err) {
 			return &unreadableError{err}
 		}

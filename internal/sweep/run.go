@@ -24,9 +24,6 @@ type RunOptions struct {
 	Force    bool                 // also run points that the journal holds
 	FailFast bool                 // stop at the first point that fails
 	Progress func(done, of int64) // may be nil; calls come from several goroutines
-	// Simulate, unless nil, runs a point's trace. With it a caller can keep more of the
-	// run than its summary. nil: package sweep runs the trace.
-	Simulate func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error)
 }
 
 // Outcome is the result of a run of a plan.
@@ -124,7 +121,7 @@ func (r *runner) run(ctx context.Context, point *Point) {
 		err = &unreadableError{err}
 	}
 	if err == nil {
-		summary, err = r.simulate(ctx, point, config)
+		summary, err = r.plan.simulate(ctx, point, config)
 	}
 	if err != nil && ctx.Err() != nil {
 		return // interrupted: so does this one
@@ -158,24 +155,17 @@ func (r *runner) run(ctx context.Context, point *Point) {
 	r.report(finished)
 }
 
-// simulate runs a point in the way that the options ask for.
-func (r *runner) simulate(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
-	if r.options.Simulate == nil {
-		return r.plan.simulate(ctx, point, config)
-	}
-	trace, err := r.plan.traces.trace(config)
+// simulate runs a point.
+func (p *Plan) simulate(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+	trace, err := p.cache.trace(config)
 	if err != nil {
 		return nil, &unreadableError{err}
 	}
-	return r.options.Simulate(ctx, point, config, trace)
+	return p.Simulate(ctx, point, config, trace)
 }
 
-// runNode runs a point's trace on its node.
-func (p *Plan) runNode(ctx context.Context, _ *Point, config *configs.Config) (*results.Summary, error) {
-	trace, err := p.traces.trace(config)
-	if err != nil {
-		return nil, &unreadableError{err}
-	}
+// runNode runs a trace on the node of a configuration.
+func runNode(ctx context.Context, _ *Point, config *configs.Config, trace *traces.Trace) (*results.Summary, error) {
 	node, err := system.NewNode(config)
 	if err != nil {
 		return nil, err

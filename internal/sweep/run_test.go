@@ -19,6 +19,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // grid is a plan of 12 points, one combination of which is no configuration.
@@ -52,7 +53,7 @@ func table(t interface{ Fatal(...any) }, p *Plan, o *Outcome) string {
 // fake replaces the simulation by a function of the point, for tests of what is
 // around it.
 func fake(p *Plan) *Plan {
-	p.simulate = func(ctx context.Context, point *Point, config *configs.Config) (*results.Summary, error) {
+	p.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		x := float64(point.Hash[0]) / float64(config.Node.GPUs)
 		return &results.Summary{Seed: point.Seed, SimulatedS: x, OutputTokensPerS: 1 / x}, ctx.Err()
 	}
@@ -353,7 +354,7 @@ func TestTraceLostAfterPlanning(t *testing.T) {
 	} {
 		write(20)
 		p := plan(t, text)
-		p.traces.kept = nil // as when others have pushed it out
+		p.cache.kept = nil // as when others have pushed it out
 		if err := c.lose(); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // space is a file of 4 x 3 x 3 x 5 designs; those with 8 GPUs in a replica of 4 are no configurations,
@@ -45,7 +46,7 @@ func parsed(t *testing.T, text string) *Search {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.plan.simulate = func(ctx context.Context, point *Point, c *configs.Config) (*results.Summary, error) {
+	s.plan.Simulate = func(ctx context.Context, point *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		return &results.Summary{Seed: point.Seed, SimulatedS: 1, OutputTokensPerS: speed(c) + float64(point.Seed), TTFT: results.Latency{Mean: 10 * c.PCIe.Efficiency * float64(c.PCIe.Generation)}}, ctx.Err()
 	}
 	return s
@@ -94,7 +95,7 @@ func TestSearchIsTheSame(t *testing.T) {
 		s := parsed(t, space)
 		ctx, cancel := context.WithCancel(t.Context())
 		inner, ran := s.plan.simulate, atomic.Int32{}
-		s.plan.simulate = func(ctx context.Context, p *Point, c *configs.Config) (*results.Summary, error) {
+		s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 			if ran.Add(1) > 15*stop {
 				cancel()
 			}
@@ -107,7 +108,7 @@ func TestSearchIsTheSame(t *testing.T) {
 	}
 	check("resumed", parsed(t, space), RunOptions{Journal: j})
 	all := parsed(t, space)
-	all.plan.simulate = func(context.Context, *Point, *configs.Config) (*results.Summary, error) {
+	all.plan.Simulate = func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error) {
 		return nil, errors.New("runs what the journal holds")
 	}
 	check("from the journal", all, RunOptions{Journal: j})
@@ -126,7 +127,7 @@ func TestSearchIsTheSame(t *testing.T) {
 		}
 	}
 	all = parsed(t, space)
-	all.plan.simulate = func(context.Context, *Point, *configs.Config) (*results.Summary, error) {
+	all.plan.Simulate = func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error) {
 		return nil, errors.New("runs what a shard recorded")
 	}
 	check("from shards", all, RunOptions{Journal: whole})
@@ -193,7 +194,7 @@ func TestSearchFindsTheFront(t *testing.T) {
 func TestSearchWithFailures(t *testing.T) {
 	s := parsed(t, space)
 	inner := s.plan.simulate
-	s.plan.simulate = func(ctx context.Context, p *Point, c *configs.Config) (*results.Summary, error) {
+	s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
 		if c.PCIe.Generation == 3 && p.Seed == 2 {
 			return nil, errors.New("no such link")
 		}
@@ -224,7 +225,7 @@ func TestNothingIsFeasible(t *testing.T) {
 		t.Error(text)
 	}
 	s = parsed(t, space)
-	s.plan.simulate = func(context.Context, *Point, *configs.Config) (*results.Summary, error) {
+	s.plan.Simulate = func(context.Context, *Point, *configs.Config, *traces.Trace) (*results.Summary, error) {
 		return nil, errors.New("it is broken")
 	}
 	if _, err = s.Run(t.Context(), RunOptions{}, nil); err == nil || !strings.HasSuffix(err.Error(), "all of them failed, the first says it is broken") {

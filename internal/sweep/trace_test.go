@@ -21,7 +21,7 @@ func TestCommonRequestsDependOnTheHardware(t *testing.T) {
 		if got := p.Points[i].Requests; got != want {
 			t.Errorf("%s: %d requests, want %d", p.Points[i].Name, got, want)
 		}
-		trace, err := p.traces.trace(config(t, p, i))
+		trace, err := p.cache.trace(config(t, p, i))
 		if err != nil || len(trace.Requests) != want {
 			t.Errorf("%s: runs %d requests, %v", p.Points[i].Name, len(trace.Requests), err)
 		}
@@ -39,7 +39,7 @@ func TestDrawnLengths(t *testing.T) {
 		p := plan(t, "[set]\nrun.model = \"llama-2-7b\"\nrun.requests = 3\nrun.trace = '"+path+"'\ntraces.distribution = \""+distribution+"\"\n[grid]\nrun.seed = [1, 2]\n")
 		var hashes []string
 		for i := range p.Points {
-			info, err := p.traces.info(config(t, p, i))
+			info, err := p.cache.info(config(t, p, i))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -102,7 +102,7 @@ func (p *Plan) wrongAlone(settings []Setting) error {
 	all := append(slices.Clone(p.File.Set), settings...)
 	config, err := system.Load(p.options(all))
 	if err == nil {
-		_, err = p.traces.info(config)
+		_, err = p.cache.info(config)
 		err = p.placed(err, all, "run.trace")
 	}
 	bad := new(input.Error)
