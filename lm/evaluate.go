@@ -25,13 +25,7 @@ type Evaluation struct {
 }
 
 // Mean returns the mean of NLL.
-func (e *Evaluation) Mean() float64 {
-	var sum float64
-	for _, x := range e.NLL {
-		sum += x
-	}
-	return sum / float64(len(e.NLL))
-}
+func (e *Evaluation) Mean() float64 { return mean(e.NLL) }
 
 // BitsPerByte returns the mean of NLL in bits.
 func (e *Evaluation) BitsPerByte() float64 { return e.Mean() / math.Ln2 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // tinyLM is a byte-level model that was trained for this project on the source code of
@@ -167,11 +168,7 @@ func (r *tensorReader) vector(name string, shape ...int) []float32 {
 	r.known[name] = true
 	t := r.file.Tensor(name)
 	if t == nil {
-		var names []string
-		for _, t := range r.file.Tensors {
-			names = append(names, t.Name)
-		}
-		r.err = &input.Error{Key: name, Expected: "a tensor of that name", Nearest: input.Nearest(name, names)}
+		r.err = &input.Error{Key: name, Expected: "a tensor of that name", Nearest: input.Nearest(name, list.Map(r.file.Tensors, func(t *attention.Tensor) string { return t.Name }))}
 		return nil
 	}
 	if !slices.Equal(t.Shape, shape) {

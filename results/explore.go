@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // exploreSchema names the form of Exploration's JSON.
@@ -112,10 +113,7 @@ func (e *explorer) collect() error {
 	if e.Points = len(e.points); e.Points > 0 {
 		return nil
 	}
-	var columns []string
-	for _, g := range e.Goals {
-		columns = append(columns, g.Column)
-	}
+	columns := list.Map(e.Goals, func(g Goal) string { return g.Column })
 	return &input.Error{File: e.table.Name, Key: strings.Join(columns, ", "),
 		Expected: fmt.Sprintf("at least one point with a number for each; %d failed, %d lack one", e.Failed, e.Incomplete)}
 }

@@ -4,20 +4,18 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/units"
 )
 
 // WriteText writes the exploration for a person to read.
 func (e *Exploration) WriteText(w io.Writer) error {
 	var b strings.Builder
-	goals := make([]string, len(e.Goals))
-	for i, g := range e.Goals {
-		goals[i] = g.String()
-	}
-	fmt.Fprintf(&b, "%d of %d points on the front of %s\n", len(e.Front), e.Points, strings.Join(goals, ", "))
+	fmt.Fprintf(&b, "%d of %d points on the front of %s\n", len(e.Front), e.Points, strings.Join(list.Map(e.Goals, Goal.String), ", "))
 	if e.Failed > 0 {
 		fmt.Fprintf(&b, "left out: %d that failed\n", e.Failed)
 	}
@@ -42,14 +40,8 @@ func (e *Exploration) WriteText(w io.Writer) error {
 
 // frontTable returns the points on the front: their knobs, then their goals.
 func (e *Exploration) frontTable() *Table {
-	t := &Table{}
-	for _, k := range e.Front[0].Knobs {
-		t.Columns = append(t.Columns, k.Column)
-	}
-	repeated := false
-	for i := range e.Front {
-		repeated = repeated || e.Front[i].Seeds > 1
-	}
+	t := &Table{Columns: list.Map(e.Front[0].Knobs, func(k KnobValue) string { return k.Column })}
+	repeated := slices.ContainsFunc(e.Front, func(f FrontPoint) bool { return f.Seeds > 1 })
 	for _, g := range e.Goals {
 		t.Columns = append(t.Columns, g.Column)
 		if repeated {
@@ -61,10 +53,7 @@ func (e *Exploration) frontTable() *Table {
 	}
 	for i := range e.Front {
 		f := &e.Front[i]
-		var row []string
-		for _, k := range f.Knobs {
-			row = append(row, ForPeople(k.Column, k.Value))
-		}
+		row := list.Map(f.Knobs, func(k KnobValue) string { return ForPeople(k.Column, k.Value) })
 		for g, goal := range e.Goals {
 			row = append(row, numberForPeople(goal.Column, f.Values[g]))
 			if repeated {
@@ -88,10 +77,7 @@ then the points on the front and all points for each value
 `)
 	t := &Table{Columns: []string{"key", "value", "on the front", "of all", "on the front / of all, by value"}}
 	for _, k := range e.Knobs {
-		var levels []string
-		for _, l := range k.Levels {
-			levels = append(levels, fmt.Sprintf("%s: %d/%d", l.label(k.Column), l.Front, l.All))
-		}
+		levels := list.Map(k.Levels, func(l Level) string { return fmt.Sprintf("%s: %d/%d", l.label(k.Column), l.Front, l.All) })
 		const most = 12
 		if len(levels) > most {
 			levels = append(levels[:most], fmt.Sprintf("%d more", len(levels)-most))

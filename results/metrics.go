@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/schema"
 )
 
@@ -70,20 +71,12 @@ func metricName(path []string) string {
 // its keys and named by them, the unit last: output_tokens_per_s, tbt_p99_ms,
 // kv_peak_bytes. What depends on the machine that ran it (wall_s) is no metric.
 func MetricNames() []string {
-	names := make([]string, 0, len(summaryMetrics()))
-	for _, m := range summaryMetrics() {
-		names = append(names, m.name)
-	}
-	return names
+	return list.Map(summaryMetrics(), func(m metric) string { return m.name })
 }
 
 // MetricTypes returns the types of the columns of MetricNames.
 func MetricTypes() []reflect.Type {
-	types := make([]reflect.Type, 0, len(summaryMetrics()))
-	for _, m := range summaryMetrics() {
-		types = append(types, m.key.Type)
-	}
-	return types
+	return list.Map(summaryMetrics(), func(m metric) reflect.Type { return m.key.Type })
 }
 
 // MetricValues returns the cells for MetricNames, each the shortest decimal

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // SearchFile is the name of a search's record in its folder, beside ResultsFile.
@@ -106,11 +107,7 @@ func (s *Search) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d points evaluated", s.Designs)
 	if len(s.Limits) > 0 {
-		var limits []string
-		for _, l := range s.Limits {
-			limits = append(limits, l.String())
-		}
-		fmt.Fprintf(&b, ", %d with %s", s.Feasible, strings.Join(limits, " and "))
+		fmt.Fprintf(&b, ", %d with %s", s.Feasible, strings.Join(list.Map(s.Limits, Limit.String), " and "))
 	}
 	first, mean, duels := s.Duels()
 	fmt.Fprintf(&b, "\n\nhypervolume with %d evaluations, of what all searches together reach:\n  %-16s %5.1f%%\n", s.Evaluations, first, 100*mean)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // read reads the file, whose text is unpacked and whose own reader is file.
@@ -51,10 +52,7 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		}
 		names = append(names, strconv.Quote(name))
 	}
-	var known []string
-	for i := range jsonTables {
-		known = append(known, jsonTables[i].fields())
-	}
+	known := list.Map(jsonTables, func(t table) string { return t.fields() })
 	return &input.Error{File: c.file, Line: 1, Value: strings.Join(names, ", "),
 		Expected: "JSON lines with " + strings.Join(known, ", or with ") + "; or results of vLLM's benchmark with input_lens and output_lens; or --columns of 'l3sim trace'"}
 }

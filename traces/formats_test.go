@@ -95,7 +95,7 @@ func TestRoundTrips(t *testing.T) {
 				case 2:
 					packed = zipStandard(t, packed)
 				}
-				got, err := Read("f", bytes.NewReader(packed), 0)
+				got, err := readFirst("f", bytes.NewReader(packed), 0)
 				if err != nil || !same(got.Requests, want.Requests) || got.Format != f.name || got.Unordered > 0 && f.turns == nil {
 					t.Fatalf("got  %+v, %v\nwant %+v\n%s", got, err, want, text.Bytes())
 				}
@@ -139,7 +139,7 @@ func TestRounding(t *testing.T) {
 		if err := trace.Write(&text, name); err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read("f", &text, 0)
+		got, err := readFirst("f", &text, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +249,7 @@ func TestLongColumns(t *testing.T) {
 	if err := want.Write(&file, "parquet"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Read("f", &file, 0); err != nil || !same(got.Requests, want.Requests) {
+	if got, err := readFirst("f", &file, 0); err != nil || !same(got.Requests, want.Requests) {
 		t.Errorf("%d requests, %v", len(got.Requests), err)
 	}
 }
@@ -307,7 +307,7 @@ func TestParquetDamage(t *testing.T) {
 		for range 1 + random.IntN(3) {
 			text[len(parquetMagic)+random.IntN(len(text)-len(parquetMagic))] = byte(random.Uint32())
 		}
-		if _, err := Read("f", bytes.NewReader(text), 0); err != nil {
+		if _, err := readFirst("f", bytes.NewReader(text), 0); err != nil {
 			if bad++; !errors.As(err, new(*input.Error)) {
 				t.Fatalf("no input.Error: %v", err)
 			}
@@ -318,11 +318,11 @@ func TestParquetDamage(t *testing.T) {
 	}
 	// A footer that announces 2^31 groups of rows.
 	long := []byte("PAR1\x49\xfc\xff\xff\xff\xff\x07\x00\x08\x00\x00\x00PAR1")
-	if _, err := Read("f", bytes.NewReader(long), 0); err == nil || err.Error() != "f: not Parquet: a footer of too many elements" {
+	if _, err := readFirst("f", bytes.NewReader(long), 0); err == nil || err.Error() != "f: not Parquet: a footer of too many elements" {
 		t.Errorf("got %v", err)
 	}
 	deep := "PAR1" + strings.Repeat("\x1c", 100) + strings.Repeat("\x00", 100) + "\xc8\x00\x00\x00PAR1"
-	if _, err := Read("f", strings.NewReader(deep), 0); err == nil || err.Error() != "f: not Parquet: a footer that nests too deep" {
+	if _, err := readFirst("f", strings.NewReader(deep), 0); err == nil || err.Error() != "f: not Parquet: a footer that nests too deep" {
 		t.Errorf("got %v", err)
 	}
 }

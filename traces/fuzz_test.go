@@ -42,7 +42,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("arrival_time_ns,input_toks,output_toks\n9223372036854775807,1,1\n0,1,1\n"))
 	f.Add([]byte("TIMESTAMP,ContextTokens,GeneratedTokens\n0001-01-01 00:00:00,1,1\n9999-12-31 23:59:59.999999999,1,1\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		trace, err := Read("f", bytes.NewReader(text), 0)
+		trace, err := readFirst("f", bytes.NewReader(text), 0)
 		if err != nil {
 			var bad *input.Error
 			if !errors.As(err, &bad) {
@@ -84,7 +84,7 @@ func writeAgain(t *testing.T, trace *Trace) {
 		if err := trace.Write(&text, name); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Read("f", &text, 0)
+		again, err := readFirst("f", &text, 0)
 		if err != nil || !same(again.Requests, trace.Requests) {
 			t.Fatalf("%s: got %+v, %v\nwant %+v", name, again, err, trace)
 		}

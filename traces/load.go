@@ -30,12 +30,6 @@ type Options struct {
 // Load reads the first n requests of the trace file at path as Options do.
 func Load(path string, n int) (*Trace, error) { return Options{Requests: n}.Load(path) }
 
-// Read reads the first n requests from a reader as Options do; name stands for the file in
-// errors and names the trace.
-func Read(name string, r io.Reader, n int) (*Trace, error) {
-	return Options{Requests: n}.Read(name, r)
-}
-
 // Load reads the trace file at path. What it begins with gives the format, and whether
 // it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
 // from the first.

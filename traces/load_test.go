@@ -67,7 +67,7 @@ func TestLoadFormats(t *testing.T) {
 			"CRLF":            bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r"), nil), []byte("\n"), []byte("\r\n")),
 			"no final line":   bytes.TrimRight(text, "\r\n"),
 		} {
-			got, err := Read(file, bytes.NewReader(data), 0)
+			got, err := readFirst(file, bytes.NewReader(data), 0)
 			if err != nil || !same(got.Requests, want) {
 				t.Errorf("%s with %s: got %+v, %v", file, how, got, err)
 			}
@@ -123,7 +123,7 @@ func TestLoadShared(t *testing.T) {
 }
 
 func TestLoadSortsArrivals(t *testing.T) {
-	got, err := Read("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"), 0)
+	got, err := readFirst("x", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,5,1\n4,3,1\n"), 0)
 	want := []Request{{ID: 0, Arrival: 0, Input: 2, Output: 1}, {ID: 1, Arrival: 0, Input: 4, Output: 1}, {ID: 2, Arrival: 2 * units.Second, Input: 1, Output: 1}, {ID: 3, Arrival: 2 * units.Second, Input: 3, Output: 1}}
 	if err != nil || !same(got.Requests, want) {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -133,7 +133,7 @@ func TestLoadSortsArrivals(t *testing.T) {
 // TestReadLimits: the latest arrival and the largest number of requests are read.
 func TestReadLimits(t *testing.T) {
 	const latest = "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,0\n1,2,9223371\n"
-	trace, err := Read("f", strings.NewReader(latest), 2)
+	trace, err := readFirst("f", strings.NewReader(latest), 2)
 	if err != nil || len(trace.Requests) != 2 || trace.Requests[1].Arrival != 9223371*units.Second {
 		t.Errorf("got %+v, %v", trace, err)
 	}
@@ -141,7 +141,7 @@ func TestReadLimits(t *testing.T) {
 		MaxRequests: "run.requests = 10000000: expected 1 to 2, the number of requests in f", MaxRequests + 1: "run.requests = 10000001: expected 1 to 10000000",
 		-1: "run.requests = -1: expected 1 to 10000000",
 	} {
-		if _, err := Read("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
+		if _, err := readFirst("f", strings.NewReader(latest), n); err == nil || err.Error() != want {
 			t.Errorf("%d requests: got %v, want %s", n, err, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestReadErrors(t *testing.T) {
 		{"truncated zstd", string(zipStandard(t, []byte(plain+strings.Repeat("1,2,3\n", 100))))[:20], "unexpected EOF"},
 		{"broken gzip", "\x1f\x8bxxxxxxxxxxxxxxxx", "f: gzip: invalid header"},
 	} {
-		trace, err := Read("f", strings.NewReader(c.text), 0)
+		trace, err := readFirst("f", strings.NewReader(c.text), 0)
 		var bad *input.Error
 		if !errors.As(err, &bad) {
 			t.Errorf("%s: got %+v, %v, want an input.Error", c.name, trace, err)
@@ -214,7 +214,7 @@ func TestTokenBounds(t *testing.T) {
 	} {
 		for _, n := range []int{-1, 0, 1, maxTokens, maxTokens + 1} {
 			for _, tokens := range [][2]int{{n, 5}, {5, n}} {
-				trace, err := Read("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
+				trace, err := readFirst("f", strings.NewReader(fmt.Sprintf(c, tokens[0], tokens[1])), 0)
 				if good := n >= 1 && n <= maxTokens; (err == nil) != good || good && (trace.Requests[0].Input != tokens[0] || trace.Requests[0].Output != tokens[1]) {
 					t.Errorf("%s, %v: %+v, %v", format, tokens, trace, err)
 				}
@@ -233,7 +233,7 @@ func TestArrivalBounds(t *testing.T) {
 			good        bool
 		}{{last * 1_000_000_000, true}, {last*1_000_000_000 + 999_999_999, true}, {(last + 1) * 1_000_000_000, false}} {
 			text := fmt.Sprintf("arrival_time_ns,input_toks,output_toks\n%d,1,1\n%d,2,2\n", first*1_000_000_000+c.nanoseconds, first*1_000_000_000)
-			trace, err := Read("f", strings.NewReader(text), 0)
+			trace, err := readFirst("f", strings.NewReader(text), 0)
 			if c.good && (err != nil || trace.Requests[1].Arrival != units.Duration(c.nanoseconds)*units.Nanosecond) ||
 				!c.good && (err == nil || err.Error() != "f:3: expected an arrival within 106 days of all before it") {
 				t.Errorf("%d ns from %d s: %+v, %v", c.nanoseconds, first, trace, err)
@@ -251,7 +251,7 @@ func TestArrivalsKeepTheFilesOrder(t *testing.T) {
 	for i := range n {
 		fmt.Fprintf(&text, "%d,%d,1\n", 3-i%3, i+1)
 	}
-	trace, err := Read("f", strings.NewReader(text.String()), 0)
+	trace, err := readFirst("f", strings.NewReader(text.String()), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,24 +277,24 @@ var requestsOf = map[string]struct{ first, request, huge string }{
 func TestReadStops(t *testing.T) {
 	for format, of := range requestsOf {
 		for _, n := range []int{1, 3} {
-			trace, err := Read("f", io.MultiReader(strings.NewReader(of.first+strings.Repeat(of.request, n)+"wrong\n"), failing{}), n)
+			trace, err := readFirst("f", io.MultiReader(strings.NewReader(of.first+strings.Repeat(of.request, n)+"wrong\n"), failing{}), n)
 			if err != nil || len(trace.Requests) != n || trace.Requests[n-1].Input != 7 {
 				t.Errorf("%s, %d: %+v, %v", format, n, trace, err)
 			}
 		}
 		// The number of requests in the file, one more, and a negative number.
 		three := of.first + strings.Repeat(of.request, 3)
-		if trace, err := Read("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
+		if trace, err := readFirst("f", strings.NewReader(three), 3); err != nil || len(trace.Requests) != 3 {
 			t.Errorf("%s: %+v, %v", format, trace, err)
 		}
 		for n, want := range map[int]string{4: "run.requests = 4: expected 1 to 3, the number of requests in f", -1: "expected 1 to", MaxRequests + 1: "expected 1 to 10000000"} {
-			if _, err := Read("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
+			if _, err := readFirst("f", strings.NewReader(three), n); !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s, %d of 3: %v", format, n, err)
 			}
 		}
 	}
 	// The first in the file, in the order in which they arrive.
-	trace, err := Read("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
+	trace, err := readFirst("f", strings.NewReader("num_prefill_tokens,arrived_at,num_decode_tokens\n1,5,1\n2,3,1\n3,1,1\n"), 2)
 	if want := []Request{{ID: 0, Arrival: 0, Input: 2, Output: 1}, {ID: 1, Arrival: 2 * units.Second, Input: 1, Output: 1}}; err != nil || !same(trace.Requests, want) {
 		t.Errorf("got %+v, %v", trace, err)
 	}
@@ -336,7 +336,7 @@ func TestReadBounds(t *testing.T) {
 		} {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := Read("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
+			_, err := readFirst("f", io.MultiReader(strings.NewReader(c.first), &cycle{text: c.rest}), 0)
 			runtime.ReadMemStats(&after)
 			if bad := new(input.Error); !errors.As(err, &bad) || bad.File != "f" || bad.Line == 0 || len(err.Error()) > 2000 || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: got %.300s", format, what, fmt.Sprint(err))
@@ -346,4 +346,9 @@ func TestReadBounds(t *testing.T) {
 			}
 		}
 	}
+}
+
+// readFirst reads the first n requests of a file, all with 0.
+func readFirst(name string, r io.Reader, n int) (*Trace, error) {
+	return Options{Requests: n}.Read(name, r)
 }

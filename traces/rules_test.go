@@ -117,7 +117,7 @@ func TestRules(t *testing.T) {
 // which they come.
 func TestOnly(t *testing.T) {
 	const text = "Timestamp,Session ID,Request tokens,Response tokens\n9,b,1,1\n1,a,2,1\n8,c,3,1\n7,b,4,1\n3,a,5,1\n4,a,6,0\n5,a,7,1\n"
-	trace, err := Read("f", strings.NewReader(text), 0)
+	trace, err := readFirst("f", strings.NewReader(text), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/portable"
 )
 
@@ -38,11 +39,7 @@ var builtins = []builtin{
 
 // BuiltinNames returns the names of the built-in data sets, those of the paper in its order.
 func BuiltinNames() []string {
-	names := make([]string, len(builtins))
-	for i, b := range builtins {
-		names[i] = b.name
-	}
-	return append(names, Own)
+	return append(list.Map(builtins, func(b builtin) string { return b.name }), Own)
 }
 
 // Own is the name of the data set whose moments the section [traces] gives.

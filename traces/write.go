@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -44,11 +45,7 @@ var formats = []format{
 // FormatNames returns the names of the formats that can be written. All but "csv" that
 // are read are among them: a CSV file with columns that the user named.
 func FormatNames() []string {
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = f.name
-	}
-	return names
+	return list.Map(formats, func(f format) string { return f.name })
 }
 
 // lookupFormat returns the format called name; another name is an *input.Error.

@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
@@ -82,17 +83,10 @@ func listed(values []string, text string) []string {
 // settings completes KEY=VALUE: keys, then the values of those that take one of a few.
 func settings(text string) ([]string, cobra.ShellCompDirective) {
 	key, _, hasValue := strings.Cut(text, "=")
-	var all []string
 	if hasValue {
-		for _, v := range choices(key) {
-			all = append(all, key+"="+v)
-		}
-		return all, cobra.ShellCompDirectiveNoFileComp
+		return list.Map(choices(key), func(v string) string { return key + "=" + v }), cobra.ShellCompDirectiveNoFileComp
 	}
-	for _, name := range system.Keys().Names() {
-		all = append(all, name+"=")
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	return list.Map(system.Keys().Names(), func(name string) string { return name + "=" }), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // choices returns the values of a key that takes one of a few.

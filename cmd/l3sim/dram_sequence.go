@@ -9,6 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results/figure"
 )
 
@@ -17,7 +18,7 @@ const maxSequence = 200
 
 // parseSequence reads "COMMAND RANK[.BANKGROUP.BANK] [xN], ...".
 func parseSequence(s *dram.Spec, ranks int, text string) ([]check.Record, error) {
-	var list []check.Record
+	var records []check.Record
 	bad := func(part, expected string) error {
 		return &input.Error{Key: "--sequence", Value: part, Expected: expected}
 	}
@@ -28,11 +29,7 @@ func parseSequence(s *dram.Spec, ranks int, text string) ([]check.Record, error)
 		}
 		c, known := dram.ParseCommand(words[0])
 		if !known || !s.Rules().Action(c).Known {
-			var names []string
-			for _, c := range s.Rules().Commands() {
-				names = append(names, c.String())
-			}
-			return nil, input.UnknownName("--sequence", words[0], names)
+			return nil, input.UnknownName("--sequence", words[0], list.Map(s.Rules().Commands(), dram.Command.String))
 		}
 		a, err := parsePlace(s, ranks, c, words[1])
 		if err != nil {
@@ -45,13 +42,13 @@ func parseSequence(s *dram.Spec, ranks int, text string) ([]check.Record, error)
 			}
 		}
 		for range times {
-			list = append(list, check.Record{Command: c, Address: a})
+			records = append(records, check.Record{Command: c, Address: a})
 		}
-		if len(list) > maxSequence {
+		if len(records) > maxSequence {
 			return nil, bad(part, fmt.Sprintf("at most %d commands", maxSequence))
 		}
 	}
-	return list, nil
+	return records, nil
 }
 
 // parsePlace reads the place that a command needs: a rank, a bank, or a bank of every group.

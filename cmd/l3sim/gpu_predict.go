@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -28,11 +29,14 @@ type predictFlags struct {
 	perQueryHead                       bool
 }
 
-// predictOps are the values of --op, and the flags that each needs.
-var predictOps = []struct {
+// predictOp is a value of --op, and the flags that it needs.
+type predictOp struct {
 	name  string
 	needs []string
-}{
+}
+
+// predictOps are all of them.
+var predictOps = []predictOp{
 	{"gemm", []string{"m", "n", "k"}},
 	{"norm", []string{"m", "n"}},
 	{"activation", []string{"m", "n"}},
@@ -46,11 +50,7 @@ var predictOps = []struct {
 
 // predictNames returns the values of --op.
 func predictNames() []string {
-	var names []string
-	for _, op := range predictOps {
-		names = append(names, op.name)
-	}
-	return names
+	return list.Map(predictOps, func(op predictOp) string { return op.name })
 }
 
 func (a *app) newGPUPredictCommand() *cobra.Command {
@@ -102,16 +102,11 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	if err != nil {
 		return err
 	}
-	var needs []string
-	for _, op := range predictOps {
-		if op.name == f.op {
-			needs = op.needs
-		}
-	}
-	if needs == nil {
+	i := slices.Index(predictNames(), f.op)
+	if i < 0 {
 		return input.UnknownName("--op", f.op, predictNames())
 	}
-	for _, flag := range needs {
+	for _, flag := range predictOps[i].needs {
 		if err := requireFlag(cmd, flag, "a value, which --op "+f.op+" needs"); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
@@ -160,11 +161,8 @@ func (v *validation) writeErrors(w io.Writer) error {
 		for _, kind := range v.kinds {
 			e := v.errors[kind]
 			line(string(kind), e)
+			samples := list.Map(e.Relative, func(p measure.Point) measure.Sample { return p.Sample })
 			for _, region := range measure.Regions(kind) {
-				var samples []measure.Sample
-				for i := range e.Relative {
-					samples = append(samples, e.Relative[i].Sample)
-				}
 				if in := region.Select(samples); len(in) > 0 {
 					line(region.Name, v.target.Judge(in))
 				}

@@ -3,11 +3,11 @@ package measure
 import (
 	"cmp"
 	"math"
-	"strconv"
 
 	"gonum.org/v1/gonum/optimize"
 
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Options bound the work of a fit.
@@ -120,7 +120,7 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	place(x)
 	*t = trial
 	for _, p := range ps {
-		p.set(t, round4(p.get(t)))
+		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim a precision that no measurement has
 	}
 	return nil
 }
@@ -138,16 +138,6 @@ func evaluations(kind Kind) int {
 		return 400
 	}
 	return 500
-}
-
-// round4 rounds to four significant digits: more would claim a precision that
-// no measurement has.
-func round4(v float64) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-	if err != nil {
-		return v
-	}
-	return rounded
 }
 
 // takeForm makes a kind be costed by the form that has parameters to fit.

@@ -1,8 +1,9 @@
 package measure
 
 import (
+	"maps"
 	"math"
-	"sort"
+	"slices"
 )
 
 // folds is the number of parts in which shapes are held out in turn.
@@ -68,11 +69,7 @@ func deal(samples []Sample) (number []int, shapes int) {
 	for i := range samples {
 		index[samples[i].shape()] = 0
 	}
-	names := make([]string, 0, len(index))
-	for name := range index {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	names := slices.Sorted(maps.Keys(index))
 	for i, name := range names {
 		index[name] = i
 	}

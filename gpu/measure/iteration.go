@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
@@ -15,11 +16,7 @@ type Models func(name string) (*llm.Model, error)
 
 // whole says that a kind is not of single kernels.
 func (k Kind) whole() bool {
-	switch k {
-	case DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power:
-		return true
-	}
-	return false
+	return slices.Contains([]Kind{DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power}, k)
 }
 
 // iteration reads the row of a file of whole iterations: its time, and its energy where
@@ -38,16 +35,7 @@ func (r *row) iteration(models Models) []Sample {
 	default:
 		r.fail("kind", kind, "decode, prefill or mixed")
 	}
-	if r.has("suite") && r.text("suite") != "" {
-		if s.suite = gpu.Suite(r.text("suite")); s.suite != gpu.SuiteServer && s.suite != gpu.SuitePyTorch {
-			r.fail("suite", string(s.suite), "server, pytorch, or nothing for the one asked for")
-		}
-	}
-	if r.has("prefill_kernels") && r.text("prefill_kernels") != "" {
-		if s.prefill = gpu.Suite(r.text("prefill_kernels")); s.prefill != gpu.SuiteServer && s.prefill != gpu.SuitePyTorch {
-			r.fail("prefill_kernels", string(s.prefill), "server, pytorch, or nothing for the suite's")
-		}
-	}
+	s.suite, s.prefill = r.suite("suite", "the one asked for"), r.suite("prefill_kernels", "the suite's")
 	s.Seconds = r.positive("ms") * 1e-3
 	tp := r.integer("tp", 1, 1<<12)
 	if r.err != nil {
@@ -73,6 +61,18 @@ func (r *row) iteration(models Models) []Sample {
 	energy := s
 	energy.kind, energy.Seconds = IterationEnergy, r.positive("joules")
 	return []Sample{s, energy}
+}
+
+// suite reads a column that may name a suite.
+func (r *row) suite(column, without string) gpu.Suite {
+	if !r.has(column) || r.text(column) == "" {
+		return ""
+	}
+	suite := gpu.Suite(r.text(column))
+	if suite != gpu.SuiteServer && suite != gpu.SuitePyTorch {
+		r.fail(column, string(suite), "server, pytorch, or nothing for "+without)
+	}
+	return suite
 }
 
 // shapeOf returns the iteration of a sample.

@@ -3,6 +3,8 @@ package measure
 import (
 	"math"
 	"sort"
+
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // Errors summarises relative errors of predictions over measurements, as
@@ -113,29 +115,11 @@ func Regions(kind Kind) []Region {
 			{"1 MiB and more", func(s *Sample) bool { return s.bytes >= 1<<20 }},
 		}
 	}
-	var regions []Region
-	var ops []string
-	switch kind {
-	case Elementwise:
-		ops = elementwiseOps
-	case PageSparse:
-		ops = pageSparseOps
-	case Power:
-		ops = powerOps
-	}
-	for _, op := range ops {
-		regions = append(regions, Region{op, func(s *Sample) bool { return s.op == op }})
-	}
-	return regions
+	ops := map[Kind][]string{Elementwise: elementwiseOps, PageSparse: pageSparseOps, Power: powerOps}[kind]
+	return list.Map(ops, func(op string) Region { return Region{op, func(s *Sample) bool { return s.op == op }} })
 }
 
 // Select returns the samples of a region.
 func (r Region) Select(samples []Sample) []Sample {
-	var in []Sample
-	for i := range samples {
-		if r.in(&samples[i]) {
-			in = append(in, samples[i])
-		}
-	}
-	return in
+	return only(samples, r.in)
 }

@@ -7,13 +7,7 @@ import "github.com/l3sim/l3sim/units"
 // where systems pick by size: up to limit it keeps the file with the lowest mean, beyond
 // it the one with the most samples.
 func onePath(samples []Sample, limit units.Bytes) []Sample {
-	var named []Sample
-	for _, s := range samples {
-		if s.op != "" {
-			named = append(named, s)
-		}
-	}
-	if named != nil {
+	if named := only(samples, func(s *Sample) bool { return s.op != "" }); named != nil {
 		return named
 	}
 	type tally struct {
@@ -40,13 +34,9 @@ func onePath(samples []Sample, limit units.Bytes) []Sample {
 	}
 	below := pick(small, func(a, b tally) bool { return a.sum*float64(b.count) < b.sum*float64(a.count) })
 	above := pick(large, func(a, b tally) bool { return a.count > b.count })
-	var kept []Sample
-	for _, s := range samples {
-		if s.bytes <= limit && s.File == below || s.bytes > limit && s.File == above {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	return only(samples, func(s *Sample) bool {
+		return s.bytes <= limit && s.File == below || s.bytes > limit && s.File == above
+	})
 }
 
 // WithoutLaunch returns the samples with launch taken off the all-reduces of

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -63,13 +61,9 @@ func ReadTelling(path string, models Models, skipped func(*input.Error)) ([]Samp
 	paths, folder := []string{path}, false
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		folder = true
-		if paths, err = filepath.Glob(filepath.Join(path, "*.csv")); err != nil {
-			return nil, &input.Error{File: path, Err: err}
+		if paths, err = input.CSVFiles(path); err != nil {
+			return nil, err
 		}
-		if len(paths) == 0 {
-			return nil, &input.Error{File: path, Expected: "a folder with .csv files"}
-		}
-		sort.Strings(paths)
 	}
 	var all []Sample
 	for _, p := range paths {
@@ -95,55 +89,34 @@ func readFile(path string, models Models) ([]Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	samples, err := parse(input.Name(path), f, models)
-	if closeErr := f.Close(); err == nil && closeErr != nil {
-		err = closeErr
-	}
-	return samples, err
+	defer f.Close()
+	return parse(input.Name(path), f, models)
 }
 
 // parse reads one CSV text.
 func parse(name string, text io.Reader, models Models) ([]Sample, error) {
-	r := input.NewCSV(name, text)
-	r.TrimLeadingSpace = true
-	header, err := r.Read()
-	if err == io.EOF {
-		return nil, &input.Error{File: name, Expected: "a header line"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	columns := map[string]int{}
-	for i, c := range header {
-		columns[strings.TrimSpace(strings.TrimPrefix(c, "\ufeff"))] = i
-	}
-	kind, err := kindOf(name, columns)
-	if err != nil {
-		return nil, err
-	}
+	var kind Kind
 	var samples []Sample
-	for {
-		fields, err := r.Read()
-		if err == io.EOF {
-			break
+	columns := map[string]int{}
+	err := input.EachRow(name, text, func(header []string) (err error) {
+		for i, c := range header {
+			columns[c] = i
 		}
-		if err != nil {
-			return nil, err
-		}
-		row := row{name: name, line: r.Line(), columns: columns, fields: fields}
+		kind, err = kindOf(name, columns)
+		return err
+	}, func(line int, record []string) error {
+		row := row{name: name, line: line, columns: columns, fields: record}
 		more := row.samples(kind, models)
-		if row.err != nil {
-			return nil, row.err
-		}
-		if len(samples) == maxSamples {
-			return nil, &input.Error{File: name, Line: row.line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
+		if row.err == nil && len(samples) == maxSamples {
+			return &input.Error{File: name, Line: line, Expected: fmt.Sprintf("at most %d measurements", maxSamples)}
 		}
 		samples = append(samples, more...)
+		return row.err
+	})
+	if err == nil && len(samples) == 0 {
+		err = &input.Error{File: name, Expected: "at least one measurement after the header"}
 	}
-	if len(samples) == 0 {
-		return nil, &input.Error{File: name, Expected: "at least one measurement after the header"}
-	}
-	return samples, nil
+	return samples, err
 }
 
 // columnsKey is the key of the error for a file whose columns are of no kind.

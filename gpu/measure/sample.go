@@ -2,6 +2,7 @@ package measure
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/gpu"
@@ -104,11 +105,7 @@ func (k Kind) Joules() bool { return k == IterationEnergy || k == Power }
 
 // Attends says that attention is part of the kind, so that it depends on the suite.
 func (k Kind) Attends() bool {
-	switch k {
-	case Decode, Prefill, DecodeIteration, PrefillIteration, MixedIteration:
-		return true
-	}
-	return false
+	return slices.Contains([]Kind{Decode, Prefill, DecodeIteration, PrefillIteration, MixedIteration}, k)
 }
 
 // Iteration says that the kind is of whole iterations: their time or their energy.

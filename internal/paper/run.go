@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -27,11 +28,8 @@ const (
 
 // Targets returns the names of all targets.
 func Targets() []string {
-	var names []string
-	for _, t := range []Target{AllTargets, Fig2, Fig8, Fig9, Fig10, Fig11, ClaimsOnly, Sensitivity, Fair, Sparse} {
-		names = append(names, string(t))
-	}
-	return names
+	all := []Target{AllTargets, Fig2, Fig8, Fig9, Fig10, Fig11, ClaimsOnly, Sensitivity, Fair, Sparse}
+	return list.Map(all, func(t Target) string { return string(t) })
 }
 
 // DefaultRequests is the number of requests of a target's traces: the paper's

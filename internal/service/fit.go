@@ -4,8 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/l3sim/l3sim/internal/portable"
 )
 
 // Overhead is what a framework adds to the time of the GPUs: scheduling, sampling,
@@ -68,7 +69,8 @@ func fit(runs []run, among []int) (perStep, perToken float64) {
 	}
 	perStep = lowest(0, most, func(step float64) float64 { _, sum := best(step); return sum })
 	perToken, _ = best(perStep)
-	return round4(perStep), round4(perToken)
+	// More digits would claim a precision that no measurement has.
+	return portable.Significant(perStep, 4), portable.Significant(perToken, 4)
 }
 
 // lowest returns where a convex function from low to high is least, by ternary search.
@@ -85,14 +87,4 @@ func lowest(low, high float64, f func(float64) float64) float64 {
 		return end
 	}
 	return 0
-}
-
-// round4 rounds to four significant digits: more would claim a precision that no
-// measurement has.
-func round4(v float64) float64 {
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
-	if err != nil {
-		return v
-	}
-	return rounded
 }

@@ -63,12 +63,12 @@ func Read(path string) (*Measured, error) {
 	paths, folder := []string{path}, filepath.Dir(path)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		folder = path
-		if paths, err = csvFiles(path); err != nil {
+		if paths, err = input.CSVFiles(path); err != nil {
 			return nil, err
 		}
 	}
-	if own := filepath.Join(folder, TableName); path != input.Stdin && exists(own) {
-		text, err := input.ReadFile(own)
+	own := filepath.Join(folder, TableName)
+	if text, err := input.ReadFile(own); path != input.Stdin && !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return nil, err
 		}
@@ -79,29 +79,6 @@ func Read(path string) (*Measured, error) {
 		known = known.under(t)
 	}
 	return read(paths, known, input.ReadFile)
-}
-
-// csvFiles returns the CSV files of a folder, by name.
-func csvFiles(folder string) ([]string, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, input.FileError(folder, err)
-	}
-	var paths []string
-	for _, e := range entries {
-		if !e.IsDir() && strings.HasSuffix(e.Name(), ".csv") {
-			paths = append(paths, filepath.Join(folder, e.Name()))
-		}
-	}
-	if len(paths) == 0 {
-		return nil, &input.Error{File: folder, Expected: "a folder with .csv files"}
-	}
-	return paths, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // under returns a table in which what own says is in front of what t says.

@@ -68,41 +68,23 @@ const (
 
 // parse reads the CSV text of a file, whose table says what the text does not.
 func parse(file string, text io.Reader, about *FileTable) ([]Row, error) {
-	r := input.NewCSV(file, text)
-	r.TrimLeadingSpace = true
-	header, err := r.Read()
-	if err == io.EOF {
-		return nil, &input.Error{File: file, Expected: "a header line"}
-	}
-	if err != nil {
-		return nil, err
-	}
-	fields, err := newFields(file, header, about)
-	if err != nil {
-		return nil, err
-	}
+	var fields *fields
 	var rows []Row
-	for {
-		record, err := r.Read()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		fields.record, fields.line = record, r.Line()
+	err := input.EachRow(file, text, func(header []string) (err error) {
+		fields, err = newFields(file, header, about)
+		return err
+	}, func(line int, record []string) error {
+		fields.record, fields.line = record, line
 		row := fields.row()
-		if fields.err != nil {
-			return nil, fields.err
+		if rows = append(rows, row); fields.err == nil && len(rows) > maxRows {
+			return &input.Error{File: file, Line: line, Expected: fmt.Sprintf("at most %d rows", maxRows)}
 		}
-		if rows = append(rows, row); len(rows) > maxRows {
-			return nil, &input.Error{File: file, Line: row.Line, Expected: fmt.Sprintf("at most %d rows", maxRows)}
-		}
+		return fields.err
+	})
+	if err == nil && len(rows) == 0 {
+		err = &input.Error{File: file, Expected: "at least one row after the header"}
 	}
-	if len(rows) == 0 {
-		return nil, &input.Error{File: file, Expected: "at least one row after the header"}
-	}
-	return rows, nil
+	return rows, err
 }
 
 // fields are the values of a record by column; err is the first that is wrong.
@@ -120,9 +102,6 @@ type fields struct {
 // newFields finds the columns in a header.
 func newFields(file string, header []string, about *FileTable) (*fields, error) {
 	f := &fields{file: file, at: map[string]int{}, fixed: about.fixed(), names: map[string]string{}}
-	for i := range header {
-		header[i] = strings.TrimSpace(strings.TrimPrefix(header[i], "\ufeff"))
-	}
 	for _, column := range append(loopColumns, columnLatency) {
 		if f.names[column] = column; about.Columns[column] != "" {
 			f.names[column] = about.Columns[column]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -127,20 +128,13 @@ func (r *runner) look(row *Row) error {
 func nearest(err error, key, name string, valid []string) error {
 	return input.Edit(err, func(bad *input.Error) {
 		if bad.Key == key && bad.File == "" {
-			full := input.UnknownName(key, name, valid).(*input.Error)
-			*bad = *full
+			*bad = *input.UnknownName(key, name, valid).(*input.Error)
 		}
 	})
 }
 
-func keysOf[V any](m map[string]V) []string {
-	var names []string
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+// keysOf returns the keys in order.
+func keysOf[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // at gives an error the place of a row: as its own place, or in front of it.
 func at(row *Row, err error) error {

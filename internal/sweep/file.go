@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/schema"
 )
 
@@ -200,10 +201,7 @@ func (p *fileParser) sections(known []section) error {
 			}
 			continue
 		}
-		var names []string
-		for _, s := range known {
-			names = append(names, s.key)
-		}
+		names := list.Map(known, func(s section) string { return s.key })
 		return p.fail(line, input.Edit(input.UnknownName(key, key, names), func(e *input.Error) {
 			e.Value = ""
 			if keys.Key(key) != nil || strings.Contains(key, ".") {
@@ -249,17 +247,12 @@ func (p *fileParser) counts(section string, value any, counts []count) (map[stri
 
 // sorted returns the keys of a table in the order of the document.
 func (p *fileParser) sorted(table map[string]any, prefix string) []string {
-	keys := make([]string, 0, len(table))
-	for k := range table {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
+	return slices.SortedFunc(maps.Keys(table), func(a, b string) int {
 		if d := p.order[prefix+a] - p.order[prefix+b]; d != 0 {
 			return d
 		}
 		return strings.Compare(a, b)
 	})
-	return keys
 }
 
 func (p *fileParser) stringValue(key string, value any, to *string) error {

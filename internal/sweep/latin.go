@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"strconv"
 	"strings"
 
 	"gonum.org/v1/gonum/mat"
@@ -225,7 +224,7 @@ func (b *bounds) stepped(u float64) float64 {
 	if b.log {
 		k = math.Round((b.at(u) - b.min) / b.step)
 	}
-	return significant(b.min+float64(min(k, last)*b.step), 15)
+	return portable.Significant(b.min+float64(min(k, last)*b.step), 15)
 }
 
 // rounded returns the value at u with the fewest digits, three at least, that move it by
@@ -239,7 +238,7 @@ func (b *bounds) rounded(u float64, samples int, whole bool) float64 {
 	high -= float64((high - low) * 1e-6) // an end that rounding moved up is not in the stratum
 	x := b.at(u)
 	for digits := 3; digits < 17; digits++ {
-		r := significant(x, digits)
+		r := portable.Significant(x, digits)
 		if whole && r != math.Trunc(r) {
 			break
 		}
@@ -256,11 +255,4 @@ func (b *bounds) rounded(u float64, samples int, whole bool) float64 {
 		}
 	}
 	return math.Round(x)
-}
-
-// significant rounds x to a number of decimal digits.
-func significant(x float64, digits int) float64 {
-	// It reads what it wrote.
-	r, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'e', digits-1, 64), 64)
-	return r
 }

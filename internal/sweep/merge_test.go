@@ -222,9 +222,9 @@ func TestMergeRefuses(t *testing.T) {
 	}
 	runShard(t, fake(newer), Shard{1, 3}, at("newer"), -1)
 	wrong := fake(plan(t, grid))
-	right := wrong.simulate
-	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
-		s, err := right(ctx, point, config)
+	right := wrong.Simulate
+	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, trace *traces.Trace) (*results.Summary, error) {
+		s, err := right(ctx, point, config, trace)
 		s.SimulatedS++
 		return s, err
 	}
@@ -300,9 +300,9 @@ func TestMergeOrder(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	p, wrong := fake(plan(t, grid)), fake(plan(t, grid))
-	right := wrong.simulate
-	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, _ *traces.Trace) (*results.Summary, error) {
-		s, err := right(ctx, point, config)
+	right := wrong.Simulate
+	wrong.Simulate = func(ctx context.Context, point *Point, config *configs.Config, trace *traces.Trace) (*results.Summary, error) {
+		s, err := right(ctx, point, config, trace)
 		s.SimulatedS++
 		return s, err
 	}

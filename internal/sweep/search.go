@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/search"
 	"github.com/l3sim/l3sim/results"
 )
@@ -103,7 +104,7 @@ func (s *Search) Run(ctx context.Context, o RunOptions, shard *Shard) (*Found, e
 func (s *searcher) search(ctx context.Context, one *results.SearchRun) error {
 	var fault error
 	problem := &search.Problem{
-		Variables: s.variables(), Goals: len(s.Goals),
+		Variables: list.Map(s.spreads, (*spread).variable), Goals: len(s.Goals),
 		Key: func(genes []float64) string {
 			choice, key := s.choice(genes)
 			if fault == nil {
@@ -232,6 +233,12 @@ func (s *searcher) score(d *design) search.Score {
 	return score
 }
 
+// columns returns the columns of the goals, then of the constraints.
+func (s *Search) columns() []string {
+	goals := list.Map(s.Goals, func(g results.Goal) string { return g.Column })
+	return append(goals, list.Map(s.Limits, func(l results.Limit) string { return l.Column })...)
+}
+
 // means returns the means of a design over its repeats: of each goal, then of each
 // constraint's column. It is false where one of them has no number.
 func (s *searcher) means(d *design) ([]float64, bool) {
@@ -239,13 +246,7 @@ func (s *searcher) means(d *design) ([]float64, bool) {
 	for i := range s.file.Repeats {
 		table.Rows = append(table.Rows, row(&s.plan.Points[d.first+i], s.entries[d.first+i]))
 	}
-	columns := make([]string, 0, len(s.Goals)+len(s.Limits))
-	for _, g := range s.Goals {
-		columns = append(columns, g.Column)
-	}
-	for _, l := range s.Limits {
-		columns = append(columns, l.Column)
-	}
+	columns := s.columns()
 	values := make([]float64, len(columns))
 	for i, name := range columns {
 		column := slices.Index(table.Columns, name)
@@ -263,17 +264,13 @@ func (s *searcher) means(d *design) ([]float64, bool) {
 // infeasible is the error of constraints that no point meets. It says how close one came.
 func (s *searcher) infeasible() error {
 	bad := &input.Error{File: s.file.Path, Key: searchSection + ".constraints"}
-	var limits []string
-	for _, l := range s.Limits {
-		limits = append(limits, l.String())
-	}
 	best := slices.MinFunc(s.designs, func(a, b *design) int { return cmp.Compare(a.Violation, b.Violation) })
 	values, ok := s.means(best)
 	if !ok {
 		bad.Expected = "a point that runs; all of them failed, the first says " + s.entries[best.first].Error
 		return bad
 	}
-	bad.Value = strings.Join(limits, ", ")
+	bad.Value = strings.Join(list.Map(s.Limits, results.Limit.String), ", ")
 	var has []string
 	for i, l := range s.Limits {
 		if v := values[len(s.Goals)+i]; !l.Holds(v) {

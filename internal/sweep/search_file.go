@@ -156,15 +156,6 @@ func shown(value any) string {
 	return fmt.Sprint(value)
 }
 
-// problem returns the axes as package search takes them.
-func (s *Search) variables() []search.Variable {
-	var all []search.Variable
-	for _, v := range s.spreads {
-		all = append(all, v.variable())
-	}
-	return all
-}
-
 // variable returns the levels of a key. Numbers that rise are in order, other lists are not.
 func (s *spread) variable() search.Variable {
 	var v search.Variable

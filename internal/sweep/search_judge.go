@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/search"
 	"github.com/l3sim/l3sim/results"
 )
@@ -64,15 +65,8 @@ func (s *searcher) judge(found *Found, searches []results.SearchRun) error {
 
 // metrics returns the columns of goals and constraints that are results, each once.
 func (s *searcher) metrics(t *results.Table) []string {
-	var all []string
-	for _, g := range s.Goals {
-		all = append(all, g.Column)
-	}
-	for _, l := range s.Limits {
-		all = append(all, l.Column)
-	}
 	isKey := t.IsConfig()
-	all = slices.DeleteFunc(all, func(c string) bool { return isKey[slices.Index(t.Columns, c)] })
+	all := slices.DeleteFunc(s.columns(), func(c string) bool { return isKey[slices.Index(t.Columns, c)] })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -93,10 +87,7 @@ func (s *searcher) drawn(searches []results.SearchRun) []bool {
 // searches together. Costs are scaled to the width of the front.
 func (s *searcher) measure(one *results.SearchRun, all [][]float64) {
 	goals := len(s.Goals)
-	var everything []search.Individual
-	for _, costs := range all {
-		everything = append(everything, search.Individual{Score: search.Score{Costs: costs}})
-	}
+	everything := list.Map(all, func(costs []float64) search.Individual { return search.Individual{Score: search.Score{Costs: costs}} })
 	front := search.Front(everything, goals)
 	least, width, reference := make([]float64, goals), make([]float64, goals), make([]float64, goals)
 	for g := range goals {

@@ -94,12 +94,12 @@ func TestSearchIsTheSame(t *testing.T) {
 	for stop := range int32(3) { // after 0, 15 and 30 runs more
 		s := parsed(t, space)
 		ctx, cancel := context.WithCancel(t.Context())
-		inner, ran := s.plan.simulate, atomic.Int32{}
-		s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
+		inner, ran := s.plan.Simulate, atomic.Int32{}
+		s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, t *traces.Trace) (*results.Summary, error) {
 			if ran.Add(1) > 15*stop {
 				cancel()
 			}
-			return inner(ctx, p, c)
+			return inner(ctx, p, c, t)
 		}
 		if _, err := s.Run(ctx, RunOptions{Journal: j, Workers: 2}, nil); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
@@ -193,12 +193,12 @@ func TestSearchFindsTheFront(t *testing.T) {
 // TestSearchWithFailures: points that fail have no costs, and take nothing from the others.
 func TestSearchWithFailures(t *testing.T) {
 	s := parsed(t, space)
-	inner := s.plan.simulate
-	s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, _ *traces.Trace) (*results.Summary, error) {
+	inner := s.plan.Simulate
+	s.plan.Simulate = func(ctx context.Context, p *Point, c *configs.Config, t *traces.Trace) (*results.Summary, error) {
 		if c.PCIe.Generation == 3 && p.Seed == 2 {
 			return nil, errors.New("no such link")
 		}
-		return inner(ctx, p, c)
+		return inner(ctx, p, c, t)
 	}
 	found, err := s.Run(t.Context(), RunOptions{}, nil)
 	if err != nil || found.Outcome.Failed == 0 || found.Outcome.Failed == len(found.Plan.Points) {
@@ -297,7 +297,8 @@ func TestAxes(t *testing.T) {
 	if got := s.Axes(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
-	for i, v := range s.variables() {
+	for i, v := range s.spreads {
+		v := v.variable()
 		seen := map[string]bool{}
 		for _, u := range v.Levels {
 			seen[s.spreads[i].value(min(u, math.Nextafter(1, 0)), 30)] = true

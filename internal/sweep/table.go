@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -47,11 +48,8 @@ func (p *Plan) Table(o *Outcome) (*results.Table, error) {
 
 // header returns the names of the table's columns.
 func (p *Plan) header() []string {
-	columns := []string{results.PointColumn}
-	for _, k := range p.columns {
-		columns = append(columns, columnName(k))
-	}
-	return append(append(columns, results.StatusColumn, results.ErrorColumn, results.ConfigColumn), results.MetricNames()...)
+	return slices.Concat([]string{results.PointColumn}, list.Map(p.columns, columnName),
+		[]string{results.StatusColumn, results.ErrorColumn, results.ConfigColumn}, results.MetricNames())
 }
 
 // row returns the row of a point with its result.
@@ -67,12 +65,7 @@ func row(point *Point, e *Entry) []string {
 // columnTypes returns the types of Table's columns.
 func (p *Plan) columnTypes() []reflect.Type {
 	text := reflect.TypeFor[string]()
-	types := []reflect.Type{text}
-	for _, k := range p.columns {
-		types = append(types, columnType(k))
-	}
-	types = append(types, text, text, text)
-	return append(types, results.MetricTypes()...)
+	return slices.Concat([]reflect.Type{text}, list.Map(p.columns, columnType), []reflect.Type{text, text, text}, results.MetricTypes())
 }
 
 // provenance returns the metadata of the Parquet file. They depend on the same input as the

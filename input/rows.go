@@ -1,0 +1,56 @@
+package input
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// EachRow calls header with the names of the columns of a CSV file, and then row with each
+// record and the line on which it begins. It ends with their first error, or with an *Error of
+// the file.
+func EachRow(file string, text io.Reader, header func(columns []string) error, row func(line int, record []string) error) error {
+	r := NewCSV(file, text)
+	r.TrimLeadingSpace = true
+	for first := true; ; first = false {
+		record, err := r.Read()
+		switch {
+		case err == io.EOF && first:
+			return &Error{File: file, Expected: "a header line"}
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case first:
+			for i := range record {
+				record[i] = strings.TrimSpace(strings.TrimPrefix(record[i], "\ufeff"))
+			}
+			err = header(record)
+		default:
+			err = row(r.Line(), record)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// CSVFiles returns the paths of the CSV files of a folder, by name. A folder without one is an
+// *Error.
+func CSVFiles(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, FileError(folder, err)
+	}
+	var paths []string
+	for _, e := range entries {
+		if !e.IsDir() && strings.HasSuffix(e.Name(), ".csv") {
+			paths = append(paths, filepath.Join(folder, e.Name()))
+		}
+	}
+	if len(paths) == 0 {
+		return nil, &Error{File: folder, Expected: "a folder with .csv files"}
+	}
+	return paths, nil
+}
