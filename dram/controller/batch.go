@@ -17,9 +17,12 @@ import (
 //   - with an ACT before a lone column access, as fr-fcfs. The oldest request of the run's direction
 //     gets its row before others.
 //
+// Where tFAW bounds the banks of a bus that has time to spare, a turn costs nothing and the order of
+// activations is what counts: such a bus goes as under fr-fcfs.
+//
 // A request older than the policy's bound on age goes before the rank's, and a run as old as that
 // ends for one of the other direction.
-var batch = scheduler{name: "batch", pick: (*controller).pickBatch, eitherRow: true}
+var batch = scheduler{name: "batch", pick: (*controller).pickBatch, eitherRow: true, readsPass: true}
 
 // runBanks is how many banks of a run's direction must have their row open for the bus to wait for
 // one of them. With fewer the run is at its end: the other direction goes on, and meanwhile
@@ -33,6 +36,10 @@ type bus struct {
 	rank       int   // of the last burst
 	since      int64 // first column access of the run
 	over       bool  // the run has gone on for long enough: the other direction is next
+	// Since sampled there were so many activations and column accesses; rowBound is what they say, see sample.
+	sampled       int64
+	acts, columns int64
+	rowBound      bool
 	// wake is a step before which no bank is ready: not later than the wakes of the ranks.
 	wake [needs]int64
 	// waiting is the ranks with a bank that waits, by bit.
@@ -50,6 +57,9 @@ func newBuses(spec *dram.Spec, ranks int) []bus {
 }
 
 func (c *controller) pickBatch(b *bus, t int64) choice {
+	if b.rowBound {
+		return c.pickOldest(b, t)
+	}
 	run, other := b.need, b.need^1
 	over := b.over && c.waits(b, other)
 	if over {
@@ -95,6 +105,22 @@ func (c *controller) moved(n need, rank int, t int64) {
 		of.Switches++
 	}
 	b.over = t-b.since > c.ageBound && c.overdue(b, n^1, t)
+	if b.columns++; b.columns == sampleColumns {
+		c.sample(b, t)
+	}
+}
+
+// sampleColumns is the column accesses of a sample. Our choice: 64 to 256 give the same within 0.1% in the mean of the reference traces.
+const sampleColumns = 128
+
+// sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what tFAW
+// allows, and bursts less than three quarters of the bus.
+func (c *controller) sample(b *bus, t int64) {
+	steps := t - b.sampled
+	bursts := b.columns * c.spec.Steps(c.spec.BurstClocks())
+	rows := b.acts * c.spec.Steps(c.spec.TFAW) / int64(4*(b.end-b.first))
+	b.rowBound = 4*rows > 3*steps && 4*bursts < 3*steps
+	b.sampled, b.acts, b.columns = t, 0, 0
 }
 
 // restBus notes that the bus of rank has a burst, before whose end no bank is ready for another of need n.

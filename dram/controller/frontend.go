@@ -135,7 +135,7 @@ func (c *controller) transfer(t int64) bool {
 		}
 		// A write waits for a read of its burst; that read may itself wait for
 		// the drain to end.
-		if !dependent {
+		if !dependent && !c.scheduler.readsPass {
 			c.stuck = true
 			return false
 		}

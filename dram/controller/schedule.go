@@ -27,6 +27,8 @@ type scheduler struct {
 	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
 	// not only of its oldest request.
 	eitherRow bool
+	// readsPass lets reads into their banks' queues while no write of a drain has room in its own.
+	readsPass bool
 	// hitsPassLimit lets hits that are ready go on in a row that is due to close.
 	hitsPassLimit bool
 }

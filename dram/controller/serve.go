@@ -15,6 +15,7 @@ func (c *controller) serve(p choice, t int64) {
 		a.Row = b.entries[b.candidate(p.need-needReadRow)].row
 		c.issue(dram.ACT, a, t)
 		c.openBanks[a.Rank] |= bit
+		c.buses[c.busOf[a.Rank]].acts++
 		b.hits = 0
 	default:
 		c.moved(p.need, int(a.Rank), t)
