@@ -24,10 +24,11 @@ func TestOwnLogs(t *testing.T) {
 		table := spec.Rules()
 		if len(table.Refreshes) > 1 && rapid.Bool().Draw(t, "refresh of banks") {
 			s.Policy.Refresh = "bank"
+			s.Policy.RefreshPostpone = rapid.IntRange(0, table.Postpone-1).Draw(t, "postpone")
 		} else {
 			s.Policy.RefreshPostpone = rapid.IntRange(0, table.Postpone).Draw(t, "postpone")
-			s.Policy.RefreshPullIn = rapid.IntRange(0, table.PullIn).Draw(t, "pull in")
 		}
+		s.Policy.RefreshPullIn = rapid.IntRange(0, table.PullIn).Draw(t, "pull in")
 		s.Policy.RefreshClose = rapid.SampledFrom([]string{"all", "each"}).Draw(t, "close")
 		s.Policy.Mapping = rapid.SampledFrom([]string{"rochrababgco", "rorabgbachco", "chrarobabgco", "robabgracoch"}).Draw(t, "mapping")
 		drawPower(t, s)
@@ -49,6 +50,11 @@ func TestOwnLogs(t *testing.T) {
 		}
 		if found := checkRecords(spec, s.Ranks, records); len(found) > 0 {
 			t.Fatalf("%+v", found[0])
+		}
+		if s.Policy.Refresh == "bank" {
+			if r := outOfRound(spec, s.Ranks, records); r != nil {
+				t.Fatalf("%+v: another bank of the rank has had a refresh less", *r)
+			}
 		}
 		var reads, writes int64
 		for _, r := range requests {

@@ -39,7 +39,7 @@ type Policy struct {
 	// REFpb, so that the others go on).
 	Refresh string `toml:"refresh"`
 	// RefreshPostpone is how many REFs of a rank may be owed while it has other
-	// work. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
+	// work; of a bank, if Refresh is "bank": those without requests then go before it. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
 	// (JESD79-4, "Refresh Command").
 	RefreshPostpone int `toml:"refresh_postpone"`
 	RefreshPullIn   int `toml:"refresh_pull_in"`
@@ -109,7 +109,6 @@ func (p *Policy) Check(c *input.Check) {
 	input.OneOf(c, "scheduler", p.Scheduler, schedulerNames()...)
 	input.OneOf(c, "page", p.Page, "open", "closed")
 	input.OneOf(c, "refresh", p.Refresh, "all", "bank")
-	c.That(p.Refresh == "all" || p.RefreshPostpone+p.RefreshPullIn == 0, "refresh", p.Refresh, "all, with refresh_postpone = %d and refresh_pull_in = %d", p.RefreshPostpone, p.RefreshPullIn)
 	input.OneOf(c, "refresh_close", p.RefreshClose, "all", "each")
 	input.OneOf(c, "power_down", p.PowerDown, "off", "timeout")
 	input.Within(c, "power_down_after", p.PowerDownAfter, 0, never)

@@ -176,6 +176,11 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 		if k.first >= u.end || k.end <= u.first || k.debt <= 0 && !k.extra {
 			continue
 		}
+		for c.refresh.waitsForRound(&c.refresh.units[i]) { // another of its rank goes first
+			if i++; i == len(c.refresh.units) || c.refresh.units[i].first != k.first {
+				i = c.refresh.unitOf[k.first]
+			}
+		}
 		return c.tryRefresh(i, t)
 	}
 	if u.down == dram.PDE {

@@ -10,6 +10,10 @@ import (
 // rank's, all of a pseudo-channel's, the same bank of every bank group, a bank or a pair. One
 // refresh a unit falls due every tREFI, the units staggered by tREFI over their number. A
 // unit's debt is the refreshes fallen due less those issued.
+//
+// Units of some banks of a rank refresh in rounds: each of them once before any a second time, as devices count (JESD209-4 and
+// JESD79-5, from memory), in any order within the round. So a bank without requests may go before a busy one
+// (Chang et al., "Improving DRAM Performance by Parallelizing Refreshes with Accesses", HPCA 2014).
 type refreshState struct {
 	command   dram.Command
 	interval  int64
@@ -22,6 +26,8 @@ type refreshState struct {
 	nextDue   int64
 	units     []refreshUnit
 	unitOf    []int       // by rank: its first unit
+	byBank    []int       // by bank over all ranks: its unit, where units are of some banks
+	rounds    []round     // by rank, where units are of some banks
 	ranks     []rankNeeds // whose banks of forced units are blocked
 	closeAll  bool
 	patience  int64 // steps without work after which a unit counts as idle
@@ -33,12 +39,16 @@ type refreshUnit struct {
 	due    int64 // step at which the next refresh falls due
 	debt   int
 	idle   int64 // step of the last command for a request
+	done   int64 // refreshes issued
 	forced bool
 	asleep bool // its ranks refresh themselves: nothing falls due
 	// extra says that one more refresh than falls due must issue before the next self-refresh: leaving the last may have
 	// cut one of its own off (JESD79-4C, "Self-Refresh Operation").
 	extra bool
 }
+
+// round is how many units of a rank there are, and how many have refreshed in the round under way after so many whole ones.
+type round struct{ units, gone, over int64 }
 
 // span is the banks that a command of several concerns.
 type span struct {
@@ -95,6 +105,7 @@ func (r *refreshState) addUnits(spec *dram.Spec, ranks int) {
 // addBanks adds the units of one rank for a command of some of its banks.
 func (r *refreshState) addBanks(spec *dram.Spec, u refreshUnit) {
 	u.whole = false
+	r.rounds, r.byBank = append(r.rounds, round{}), append(r.byBank, make([]int, spec.Banks())...)
 	var seen uint64
 	for bank := range spec.Banks() {
 		if seen>>bank&1 != 0 {
@@ -110,7 +121,11 @@ func (r *refreshState) addBanks(spec *dram.Spec, u refreshUnit) {
 			u.address.BankGroup = -1
 		}
 		seen |= u.banks
+		for m := u.banks; m != 0; m &= m - 1 {
+			r.byBank[u.first*spec.Banks()+bits.TrailingZeros64(m)] = len(r.units)
+		}
 		r.units = append(r.units, u)
+		r.rounds[u.first].units++
 	}
 }
 
@@ -191,11 +206,39 @@ func (r *refreshState) force(i int) {
 // idleFrom notes that a rank has lost its last queued request.
 func (r *refreshState) idleFrom(rank int, t int64) { r.units[r.unitOf[rank]].idle = t }
 
+// idleBank notes that a bank has lost its last queued request.
+func (r *refreshState) idleBank(bank int, t int64) {
+	if r.byBank != nil {
+		r.units[r.byBank[bank]].idle = t
+	}
+}
+
+// waitsForRound reports whether a unit must wait for others of its rank.
+func (r *refreshState) waitsForRound(k *refreshUnit) bool {
+	return !k.whole && k.done > r.rounds[k.first].over
+}
+
+// refreshed counts a refresh of a unit.
+func (r *refreshState) refreshed(k *refreshUnit) {
+	k.done++
+	if k.whole {
+		return
+	}
+	if n := &r.rounds[k.first]; n.gone+1 < n.units {
+		n.gone++
+	} else {
+		n.gone, n.over = 0, n.over+1
+	}
+}
+
 // forcedRefresh brings the forced units towards their refresh; if nothing can issue
 // at t it returns the step at which something can.
 func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
 	for _, i := range c.refresh.forced {
+		if c.refresh.waitsForRound(&c.refresh.units[i]) {
+			continue // those before it are forced, too
+		}
 		at := c.tryRefresh(i, t)
 		if at <= t {
 			return true, forever
@@ -211,10 +254,10 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 	wake = forever
 	for i := range c.refresh.units {
 		k := &c.refresh.units[i]
-		if k.forced || k.asleep || k.debt <= -c.refresh.pullIn || c.queuedIn(&k.span) {
+		if k.forced || k.asleep || k.debt <= -c.refresh.pullIn || c.refresh.waitsForRound(k) || c.queuedIn(&k.span) {
 			continue
 		}
-		if from := k.idle + c.refresh.patience; from > t {
+		if from := k.idle + c.refresh.patience; from > t && (k.whole || k.debt <= 0) { // a bank that owes one takes its chance
 			wake = min(wake, from)
 			continue
 		}
@@ -230,8 +273,13 @@ func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
 // queuedIn reports whether a request is queued for the ranks of a span.
 func (c *controller) queuedIn(k *span) bool {
 	for rank := k.first; rank < k.end; rank++ {
-		if c.queuedInRank[rank] > 0 {
+		if k.whole && c.queuedInRank[rank] > 0 {
 			return true
+		}
+		for m := k.banks; m != 0 && !k.whole; m &= m - 1 {
+			if len(c.banks[rank*c.banksPerRank+bits.TrailingZeros64(m)].entries) > 0 {
+				return true
+			}
 		}
 	}
 	return false
@@ -252,6 +300,7 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 	at := c.earliestOf(c.refresh.command, k.address, t)
 	if at <= t {
 		c.issue(c.refresh.command, k.address, t)
+		c.refresh.refreshed(k)
 		if k.extra && k.debt <= -c.refresh.pullIn {
 			k.extra = false
 		} else {

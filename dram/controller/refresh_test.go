@@ -1,10 +1,15 @@
 package controller
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/dram/check"
 )
 
 // TestPostponedRefreshWaits: under load the first REF that may not be
@@ -57,4 +62,101 @@ func TestIdleEnergy(t *testing.T) {
 	if math.Abs(watts/want-1) > 0.005 {
 		t.Errorf("%v W, want %v W", watts, want)
 	}
+}
+
+// outOfRound returns the first refresh of banks of which one has had more than another of its rank, or nil.
+func outOfRound(spec *dram.Spec, ranks int, records []check.Record) *check.Record {
+	counts := make([][]int, ranks)
+	for i := range counts {
+		counts[i] = make([]int, spec.Banks())
+	}
+	for _, r := range records {
+		if r.Command != dram.REFsb && r.Command != dram.REFpb {
+			continue
+		}
+		of := counts[r.Address.Rank]
+		least := slices.Min(of)
+		first, stride, end := spec.Spanned(r.Command, r.Address)
+		for bank := first; bank < end; bank += stride {
+			if of[bank] > least {
+				return &r
+			}
+			of[bank]++
+		}
+	}
+	return nil
+}
+
+// TestRefreshOfBanksTakesIdleOnes: with one bank busy, its refresh, the first to fall due, is the last of its round
+// if it may be put off; without that it comes first.
+func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
+	for _, name := range []string{"ddr5-4800-16gb-x8", "lpddr5x-6400-16gb-x16", "hbm3-6400-16gb-8h"} {
+		for _, postpone := range []int{0, 2} {
+			s := setup(t, "default")
+			s.Spec, s.Ranks = part(t, name), 2
+			s.Policy.Refresh, s.Policy.RefreshPostpone = "bank", postpone
+			var requests []Request
+			for i := range int64(12_000) { // more hits of bank 0 than the bus has time for
+				requests = append(requests, Request{Clock: 2 * i, Address: uint64(i%32) * uint64(s.Spec.BurstBytes())})
+			}
+			_, records := replayLog(t, s, requests)
+			if r := outOfRound(s.Spec, s.Ranks, records); r != nil {
+				t.Errorf("%s: %+v: another bank of the rank has had a refresh less", name, *r)
+			}
+			at, n := -1, 0
+			for _, r := range records {
+				if r.Address.Rank != 0 || r.Command != dram.REFsb && r.Command != dram.REFpb {
+					continue
+				}
+				if first, _, _ := s.Spec.Spanned(r.Command, r.Address); first == 0 && at < 0 {
+					at = n
+				}
+				n++
+			}
+			units := s.Spec.Banks() / map[bool]int{true: s.Spec.BankGroups, false: 1}[s.Spec.Standard == "ddr5"]
+			if s.Spec.Standard == "lpddr5x" {
+				units /= 2 // pairs
+			}
+			if want := map[bool]int{true: 0, false: units - 1}[postpone == 0]; at != want || n < units {
+				t.Errorf("%s, %d postponed: the busy bank's refresh is number %d of %d, want %d", name, postpone, at, n, want)
+			}
+		}
+	}
+}
+
+// TestRefreshOfBanksGains: what refreshing banks alone, and those without requests first, is worth on random traffic: the end
+// where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found. It writes the table.
+func TestRefreshOfBanksGains(t *testing.T) {
+	var table strings.Builder
+	for _, p := range []struct {
+		part  string
+		ranks int
+	}{{"ddr5-4800-16gb-x8", 1}, {"ddr5-4800-16gb-x8", 2}, {"lpddr5x-6400-16gb-x16", 1}, {"hbm3-6400-16gb-8h", 4}} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks = part(t, p.part), p.ranks
+		fmt.Fprintf(&table, "| %s | %d |", p.part, p.ranks)
+		var ends, slow [3]int64
+		for i, policy := range []Policy{{Refresh: "all"}, {Refresh: "bank"}, {Refresh: "bank", RefreshPostpone: 3}} {
+			s.Policy.Refresh, s.Policy.RefreshPostpone = policy.Refresh, policy.RefreshPostpone
+			run := func(gap float64) *Stats {
+				rng := rand.New(rand.NewPCG(20, 21))
+				requests := make([]Request, 10_000)
+				for i := range requests {
+					requests[i] = Request{Clock: int64(float64(i) * gap), Address: rng.Uint64N(uint64(s.Spec.RankBytes())*uint64(p.ranks)) &^ 63, Write: rng.IntN(3) == 0}
+				}
+				stats, err := s.Replay(t.Context(), requests, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return stats
+			}
+			ends[i] = run(0).EndClock
+			slow[i] = run(float64(ends[0]) / 7500).ArrivalLatency.Percentile(99)
+		}
+		fmt.Fprintf(&table, " %d | %+.1f%% | %+.1f%% | %d | %d | %d |\n", ends[0], over(ends[1], ends[0]), over(ends[2], ends[0]), slow[0], slow[1], slow[2])
+		if ends[1] >= ends[0] || ends[2] >= ends[0] || slow[1] >= slow[0] || slow[2] >= slow[1] {
+			t.Errorf("%s: ends %v, slow reads %v: all banks, some, idle ones first", p.part, ends, slow)
+		}
+	}
+	writeTable(t, "table of refreshes", table.String())
 }

@@ -41,7 +41,11 @@ func (s *Setup) checkStandard(c *input.Check) {
 		c.That(s.Policy.PowerDown == "off" || table.Action(cmd).Span >= table.Action(dram.REF).Span, "power_down", s.Policy.PowerDown,
 			"off: %v of %s concerns fewer ranks than REF", cmd, table.Name)
 	}
-	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, table.Postpone)
+	postpone := table.Postpone
+	if s.Policy.Refresh == "bank" {
+		postpone-- // the last tREFI is for the refreshes of other banks, which go first
+	}
+	input.Within(c, "refresh_postpone", s.Policy.RefreshPostpone, 0, postpone)
 	input.Within(c, "refresh_pull_in", s.Policy.RefreshPullIn, 0, table.PullIn)
 }
 

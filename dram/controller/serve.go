@@ -43,6 +43,9 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	c.queued--
 	c.queuedInRank[a.Rank]--
+	if len(b.entries) == 0 {
+		c.refresh.idleBank(int(e.bank), t)
+	}
 	if c.queuedInRank[a.Rank] == 0 {
 		c.refresh.idleFrom(int(a.Rank), t)
 	}
