@@ -214,10 +214,5 @@ func mean(x []float64) float64 {
 // quantile sorts x and returns its quantile p, interpolated between two elements.
 func quantile(x []float64, p float64) float64 {
 	slices.Sort(x)
-	at := float64(p * float64(len(x)-1))
-	i := int(at)
-	if i+1 == len(x) {
-		return x[i]
-	}
-	return x[i] + float64((at-float64(i))*(x[i+1]-x[i]))
+	return portable.Quantile(x, p)
 }

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -81,15 +79,4 @@ func WriteRequests(w io.Writer, requests []Request) error {
 }
 
 // decimal writes d, in units of 10^digits picoseconds, exactly.
-func decimal(d units.Duration, digits int) string {
-	text := strconv.FormatInt(int64(d), 10)
-	sign := ""
-	if text[0] == '-' {
-		sign, text = "-", text[1:]
-	}
-	if len(text) <= digits {
-		text = strings.Repeat("0", digits+1-len(text)) + text
-	}
-	point := len(text) - digits
-	return strings.TrimSuffix(strings.TrimRight(sign+text[:point]+"."+text[point:], "0"), ".")
-}
+func decimal(d units.Duration, digits int) string { return string(d.AppendDecimal(nil, 12-digits)) }

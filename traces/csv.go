@@ -118,6 +118,6 @@ func (c *csvColumns) row(file string, line int, record []string) (row, error) {
 	}
 	return c.table.row(file, line, &cells{
 		input: cell(c.inputAt), output: cell(c.outputAt), arrival: cell(c.arrivalAt), session: cell(c.sessionAt), batch: cell(c.batchAt),
-		hasArrival: c.arrivalAt >= 0, hasBatch: c.batchAt >= 0, written: strconv.Quote,
+		hasArrival: c.arrivalAt >= 0, hasBatch: c.batchAt >= 0, quoted: true,
 	})
 }

@@ -284,7 +284,7 @@ func TestUnion(t *testing.T) {
 			}
 		}
 	}
-	if !slices.IsSorted(FormatNames()) || len(slices.Compact(slices.Collect(maps.Keys(unitParsers)))) != 5 {
+	if !slices.IsSorted(FormatNames()) || len(slices.Compact(slices.Collect(maps.Keys(clocks)))) != 5 {
 		t.Error("formats are not in order")
 	}
 }

@@ -26,18 +26,16 @@ const (
 // jsonTables are the known formats of JSON lines.
 var jsonTables = []table{
 	// Mooncake's traces, https://github.com/kvcache-ai/Mooncake, with hash_ids.
-	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", required: true,
-		parse: parseMilliseconds, expected: expectedMilliseconds},
+	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: milliseconds},
 	// LLMServingSim's, https://github.com/casys-kaist/LLMServingSim: requests, and
 	// conversations with sub_requests.
-	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true,
-		parse: parseNanoseconds, expected: expectedNanoseconds},
-	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, parse: vidur.parse, expected: vidur.expected},
+	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: wholeNanoseconds},
+	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock},
 }
 
 // cells returns the cells of a table's columns.
 func (o object) cells(t *table) cells {
-	c := cells{written: func(text string) string { return text }}
+	var c cells
 	c.input, _ = o.text(t.input)
 	c.output, _ = o.text(t.output)
 	c.arrival, c.hasArrival = o.text(t.arrival)
@@ -188,7 +186,7 @@ func (c *collector) conversation(line int, o object, raw []byte, t *table) ([]ro
 		wait, ok := call.text(durationField)
 		d, good := parseNanoseconds(wait)
 		if ok && (!good || d.seconds > maxSeconds) {
-			return nil, &input.Error{File: c.file, Line: line, Key: durationField, Value: wait, Expected: expectedNanoseconds}
+			return nil, &input.Error{File: c.file, Line: line, Key: durationField, Value: wait, Expected: wholeNanoseconds.expected}
 		}
 		think = units.Duration(d.seconds)*units.Second + units.Duration(d.picoseconds)
 	}

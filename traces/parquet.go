@@ -161,7 +161,6 @@ func (c *collector) readRowGroup(group parquet.RowGroup, columns *parquetColumns
 		cursors[i] = cursor{pages: group.ColumnChunks()[column].Pages(), batch: make([]parquet.Value, parquetBatch)}
 		defer func() { err = errors.Join(err, cursors[i].pages.Close()) }()
 	}
-	written := func(text string) string { return text }
 	for range group.NumRows() {
 		if c.enough() {
 			return nil
@@ -175,7 +174,7 @@ func (c *collector) readRowGroup(group parquet.RowGroup, columns *parquetColumns
 			}
 			texts[i] = parquetText(v)
 		}
-		cells := cells{input: texts[0], output: texts[1], arrival: texts[2], hasArrival: len(cursors) > 2, written: written}
+		cells := cells{input: texts[0], output: texts[1], arrival: texts[2], hasArrival: len(cursors) > 2}
 		if err := c.add(columns.row(c.file, *row, &cells)); err != nil {
 			return err
 		}

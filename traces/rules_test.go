@@ -200,9 +200,9 @@ func TestDecimals(t *testing.T) {
 			t.Fatalf("%s at %d: got %v, want %v", text, scale, have, want)
 		}
 		if d := units.Duration(want.Int64()); want.IsInt64() {
-			back, ok := parseDecimal(string(appendDecimal(nil, d, scale)), scale)
+			back, ok := parseDecimal(string(d.AppendDecimal(nil, scale)), scale)
 			if back != got || !ok {
-				t.Fatalf("%v at %d is written as %s", d, scale, appendDecimal(nil, d, scale))
+				t.Fatalf("%v at %d is written as %s", d, scale, d.AppendDecimal(nil, scale))
 			}
 		}
 	})

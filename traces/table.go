@@ -16,42 +16,45 @@ type table struct {
 	input, output string
 	arrival       string // of arrivals
 	required      bool   // the arrivals must be there, else 0 stands for them
-	parse         func(string) (instant, bool)
-	expected      string // what parse takes
+	clock                // of arrivals
 	session       string // names the conversation, "" where there is none
 	batch         string // must be 1: a request stands for itself
 	fails         bool   // a request of 0 tokens to generate has failed
 }
 
-// What the functions of package strconv and ours take.
-const (
-	expectedSeconds      = "seconds, not negative, such as 0.251"
-	expectedMilliseconds = "milliseconds, not negative"
-	expectedMicroseconds = "microseconds, not negative"
-	expectedNanoseconds  = "a whole number of nanoseconds, not negative"
+// clock is how a time is written.
+type clock struct {
+	parse    func(string) (instant, bool)
+	expected string // what parse takes
+}
+
+var (
+	seconds          = clock{func(s string) (instant, bool) { return parseDecimal(s, 0) }, "seconds, not negative, such as 0.251"}
+	milliseconds     = clock{func(s string) (instant, bool) { return parseDecimal(s, 3) }, "milliseconds, not negative"}
+	microseconds     = clock{func(s string) (instant, bool) { return parseDecimal(s, 6) }, "microseconds, not negative"}
+	nanoseconds      = clock{func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"}
+	wholeNanoseconds = clock{parseNanoseconds, "a whole number of nanoseconds, not negative"}
+	timestamps       = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600"}
 )
 
 // vidur are the columns of Vidur, https://github.com/microsoft/vidur, which are also
 // those of files that others give columns by name.
-var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at",
-	parse: parseSeconds, expected: expectedSeconds}
+var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at", clock: seconds}
 
 // csvTables are the known CSV formats.
 var csvTables = []table{
 	// Azure LLM inference traces of 2023 and 2024,
 	// https://github.com/Azure/AzurePublicDataset.
-	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true,
-		parse: parseTimestamp, expected: "a time such as 2023-11-16 18:17:03.9799600"},
+	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps},
 	vidur,
 	// LLMServingSim's lengths, https://github.com/casys-kaist/LLMServingSim.
-	{format: "llmservingsim-csv", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true,
-		parse: parseNanoseconds, expected: expectedNanoseconds},
+	{format: "llmservingsim-csv", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: wholeNanoseconds},
 	// https://github.com/HPMLL/BurstGPT: a request without an answer has failed.
 	{format: "burstgpt", input: "Request tokens", output: "Response tokens", arrival: "Timestamp", required: true,
-		parse: parseSeconds, expected: expectedSeconds, session: "Session ID", fails: true},
+		clock: seconds, session: "Session ID", fails: true},
 	// https://github.com/Mutinifni/splitwise-sim.
 	{format: "splitwise", input: "prompt_size", output: "token_size", arrival: "arrival_timestamp", required: true,
-		parse: parseSeconds, expected: expectedSeconds, batch: "batch_size"},
+		clock: seconds, batch: "batch_size"},
 }
 
 // columns returns the names of the columns that hold something.
@@ -69,14 +72,17 @@ func (t *table) columns() []string {
 type cells struct {
 	input, output, arrival, session, batch string
 	hasArrival, hasBatch                   bool
-	written                                func(text string) string // as the file has it
+	quoted                                 bool // in errors
 }
 
 // row reads the cells of one request on a line of file.
 func (t *table) row(file string, line int, c *cells) (row, error) {
 	r := row{line: line, session: c.session}
 	wrong := func(key, text, expected string) error {
-		return &input.Error{File: file, Line: line, Key: key, Value: c.written(text), Expected: expected}
+		if c.quoted {
+			text = strconv.Quote(text)
+		}
+		return &input.Error{File: file, Line: line, Key: key, Value: text, Expected: expected}
 	}
 	var ok bool
 	if r.output, ok = parseTokens(c.output); t.fails && c.output == "0" {
@@ -138,24 +144,16 @@ func ParseColumns(text string) (Columns, error) {
 	if c.Input == "" || c.Output == "" {
 		return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "input=NAME,output=NAME, and arrival=NAME where there are arrivals"}
 	}
-	if _, ok := unitParsers[c.Unit]; !ok {
+	if _, ok := clocks[c.Unit]; !ok {
 		return Columns{}, input.UnknownName("unit", c.Unit, []string{"s", "ms", "us", "ns"})
 	}
 	return c, nil
 }
 
-// unitParsers read numbers of each unit.
-var unitParsers = map[string]struct {
-	parse    func(string) (instant, bool)
-	expected string
-}{
-	"": {parseSeconds, expectedSeconds}, "s": {parseSeconds, expectedSeconds},
-	"ms": {parseMilliseconds, expectedMilliseconds}, "us": {parseMicroseconds, expectedMicroseconds},
-	"ns": {func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"},
-}
+// clocks are those of the units.
+var clocks = map[string]clock{"": seconds, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}
 
 // table returns the columns as a format.
 func (c Columns) table() table {
-	unit := unitParsers[c.Unit]
-	return table{input: c.Input, output: c.Output, arrival: c.Arrival, required: c.Arrival != "", parse: unit.parse, expected: unit.expected}
+	return table{input: c.Input, output: c.Output, arrival: c.Arrival, required: c.Arrival != "", clock: clocks[c.Unit]}
 }

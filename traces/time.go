@@ -50,10 +50,6 @@ func parseNanoseconds(s string) (instant, bool) {
 	return instant{v / 1e9, v % 1e9 * 1000}, err == nil && v >= 0
 }
 
-func parseSeconds(s string) (instant, bool)      { return parseDecimal(s, 0) }
-func parseMilliseconds(s string) (instant, bool) { return parseDecimal(s, 3) }
-func parseMicroseconds(s string) (instant, bool) { return parseDecimal(s, 6) }
-
 // The digits of a second in picoseconds, and of the seconds of the latest instant: more
 // than 30,000 years.
 const (
@@ -100,19 +96,4 @@ func parseDecimal(s string, scale int) (instant, bool) {
 		i = i.after(1)
 	}
 	return i, true
-}
-
-// appendDecimal appends d in units of 10^-scale seconds, exactly and without zeros at
-// the end.
-func appendDecimal(b []byte, d units.Duration, scale int) []byte {
-	one := int64(1) // unit in picoseconds
-	for range fractionDigits - scale {
-		one *= 10
-	}
-	b = strconv.AppendInt(b, int64(d)/one, 10)
-	if rest := int64(d) % one; rest > 0 {
-		digits := strconv.FormatInt(one+rest, 10)[1:] // with the zeros before it
-		b = append(append(b, '.'), strings.TrimRight(digits, "0")...)
-	}
-	return b
 }

@@ -19,8 +19,7 @@ const (
 )
 
 // vllmTable holds a request of these lists as a table does.
-var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart,
-	parse: parseSeconds, expected: expectedSeconds, fails: true}
+var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart, clock: seconds, fails: true}
 
 // number is an element of a list and its line.
 type number struct {
@@ -114,7 +113,7 @@ func (c *collector) addLists(lists map[string][]number) error {
 		if c.enough() {
 			return nil
 		}
-		cells := cells{input: in[i].text, output: out[i].text, hasArrival: timed, written: func(text string) string { return text }}
+		cells := cells{input: in[i].text, output: out[i].text, hasArrival: timed}
 		if timed {
 			cells.arrival = start[i].text
 		}

@@ -154,13 +154,13 @@ func writeAzure(w *bufio.Writer, t *Trace) error {
 
 func writeVidur(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "arrived_at,num_prefill_tokens,num_decode_tokens\n", func(b []byte, r *Request) []byte {
-		return appendNumbers(append(appendDecimal(b, r.Arrival, 0), ','), r.Input, r.Output)
+		return appendNumbers(append(r.Arrival.AppendDecimal(b, 0), ','), r.Input, r.Output)
 	})
 }
 
 func writeLLMServingSimCSV(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "arrival_time_ns,input_toks,output_toks\n", func(b []byte, r *Request) []byte {
-		return appendNumbers(append(appendDecimal(b, rounded(r.Arrival, units.Nanosecond), 9), ','), r.Input, r.Output)
+		return appendNumbers(append(rounded(r.Arrival, units.Nanosecond).AppendDecimal(b, 9), ','), r.Input, r.Output)
 	})
 }
 
@@ -169,7 +169,7 @@ func writeLLMServingSimCSV(w *bufio.Writer, t *Trace) error {
 func writeSplitwise(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size\n", func(b []byte, r *Request) []byte {
 		b = append(appendNumbers(b, r.ID, 2, 0), ',')
-		return append(append(appendDecimal(b, r.Arrival, 0), ','), appendNumbers(nil, 1, r.Input, r.Output)...)
+		return append(append(r.Arrival.AppendDecimal(b, 0), ','), appendNumbers(nil, 1, r.Input, r.Output)...)
 	})
 }
 
@@ -181,7 +181,7 @@ func writeBurstGPT(w *bufio.Writer, t *Trace) error {
 		header = "Timestamp,Session ID,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
 	}
 	return writeLines(w, t, header, func(b []byte, r *Request) []byte {
-		b = append(appendDecimal(b, r.Arrival, 0), ',')
+		b = append(r.Arrival.AppendDecimal(b, 0), ',')
 		log := ",API log"
 		if r.Turn != nil && !r.Turn.Waits {
 			b, log = appendNumbers(b, r.Turn.Session), ",Conversation log"
@@ -196,7 +196,7 @@ func writeBurstGPT(w *bufio.Writer, t *Trace) error {
 
 func writeMooncake(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
-		b = appendDecimal(append(b, `{"timestamp": `...), r.Arrival, 3)
+		b = r.Arrival.AppendDecimal(append(b, `{"timestamp": `...), 3)
 		b = fmt.Appendf(b, `, "input_length": %d, "output_length": %d`, r.Input, r.Output)
 		if r.Hashes != nil {
 			b = append(b, `, "hash_ids": [`...)
@@ -214,7 +214,7 @@ func writeMooncake(w *bufio.Writer, t *Trace) error {
 
 func writeJSONL(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
-		b = appendDecimal(append(b, `{"arrived_at": `...), r.Arrival, 0)
+		b = r.Arrival.AppendDecimal(append(b, `{"arrived_at": `...), 0)
 		return fmt.Appendf(b, `, "num_prefill_tokens": %d, "num_decode_tokens": %d}`, r.Input, r.Output)
 	})
 }
@@ -228,17 +228,17 @@ func writeLLMServingSim(w *bufio.Writer, t *Trace) error {
 		at := rounded(r.Arrival, units.Nanosecond)
 		if len(calls) == 1 {
 			b = fmt.Appendf(b[:0], `{"input_toks": %d, "output_toks": %d, "arrival_time_ns": `, r.Input, r.Output)
-			b = append(appendDecimal(b, at, 9), "}\n"...)
+			b = append(at.AppendDecimal(b, 9), "}\n"...)
 		} else {
 			b = fmt.Appendf(b[:0], `{"session_id": "%d", "arrival_time_ns": `, r.Turn.Session)
-			b = append(appendDecimal(b, at, 9), `, "sub_requests": [`...)
+			b = append(at.AppendDecimal(b, 9), `, "sub_requests": [`...)
 			for k, call := range calls {
 				think := units.Duration(0)
 				if k+1 < len(calls) {
 					think = rounded(calls[k+1].Turn.Think, units.Nanosecond)
 				}
 				b = fmt.Appendf(b, `{"input_toks": %d, "output_toks": %d, "tool_duration_ns": `, call.Input, call.Output)
-				b = append(appendDecimal(b, think, 9), "}, "...)
+				b = append(think.AppendDecimal(b, 9), "}, "...)
 			}
 			b = append(b[:len(b)-2], "]}\n"...)
 		}
@@ -283,7 +283,7 @@ func writeVLLM(w *bufio.Writer, t *Trace) error {
 	}{
 		{vllmInput, func(b []byte, r *Request) []byte { return appendNumbers(b, r.Input) }},
 		{vllmOutput, func(b []byte, r *Request) []byte { return appendNumbers(b, r.Output) }},
-		{vllmStart, func(b []byte, r *Request) []byte { return appendDecimal(b, r.Arrival, 0) }},
+		{vllmStart, func(b []byte, r *Request) []byte { return r.Arrival.AppendDecimal(b, 0) }},
 	} {
 		fmt.Fprintf(w, ",\n%q: [", list.name)
 		var b []byte
@@ -336,7 +336,7 @@ func writeParquet(w *bufio.Writer, t *Trace) error {
 	rows := make([]parquetRequest, 0, parquetBatch)
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		at, err := strconv.ParseFloat(string(appendDecimal(nil, rounded(r.Arrival, units.Nanosecond), 0)), 64)
+		at, err := strconv.ParseFloat(string(rounded(r.Arrival, units.Nanosecond).AppendDecimal(nil, 0)), 64)
 		if err != nil {
 			return err
 		}

@@ -63,6 +63,25 @@ func (d Duration) Seconds() float64 { return float64(d) / 1e12 }
 // Microseconds returns d in microseconds.
 func (d Duration) Microseconds() float64 { return float64(d) / 1e6 }
 
+// AppendDecimal appends d in units of 10^-scale seconds, scale 0 to 11, exactly and without zeros
+// at the end.
+func (d Duration) AppendDecimal(b []byte, scale int) []byte {
+	one := int64(1) // unit in picoseconds
+	for range 12 - scale {
+		one *= 10
+	}
+	if d < 0 {
+		b = append(b, '-')
+	}
+	whole, rest := int64(d)/one, int64(d)%one
+	b = strconv.AppendInt(b, max(whole, -whole), 10)
+	if rest = max(rest, -rest); rest > 0 {
+		digits := strconv.FormatInt(one+rest, 10)[1:] // with the zeros before it
+		b = append(append(b, '.'), strings.TrimRight(digits, "0")...)
+	}
+	return b
+}
+
 // TransferTime returns the time that n bytes take at bandwidth b, rounded up
 // to a picosecond: a transfer has not ended before its last byte. It saturates as
 // FromPicoseconds does; no bytes take no time.

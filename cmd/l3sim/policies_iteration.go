@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -175,20 +175,13 @@ func printPolicyIterations(w io.Writer, all []policyIteration) error {
 
 // writePolicyIterations writes a tidy table.
 func writePolicyIterations(w io.Writer, all []policyIteration) error {
-	table := csv.NewWriter(w)
-	parts := shownParts(all)
-	head := []string{"policy", "context_tokens", "batch"}
-	for _, p := range parts {
-		head = append(head, strings.ReplaceAll(strings.ReplaceAll(p, " ", "_"), "-", "_")+"_us")
-	}
-	rows := [][]string{append(head, "total_us")}
+	parts, spaces := shownParts(all), strings.NewReplacer(" ", "_", "-", "_")
+	names := list.Map(parts, func(p string) string { return spaces.Replace(p) + "_us" })
+	t := results.Table{Columns: slices.Concat([]string{"policy", "context_tokens", "batch"}, names, []string{"total_us"})}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
 	for _, r := range all {
-		row := []string{r.Policy, strconv.Itoa(r.Context), strconv.Itoa(r.Batch)}
-		for _, p := range parts {
-			row = append(row, number(r.Parts[p]))
-		}
-		rows = append(rows, append(row, number(r.Total)))
+		times := list.Map(parts, func(p string) string { return number(r.Parts[p]) })
+		t.Rows = append(t.Rows, slices.Concat([]string{r.Policy, strconv.Itoa(r.Context), strconv.Itoa(r.Batch)}, times, []string{number(r.Total)}))
 	}
-	return table.WriteAll(rows)
+	return t.WriteCSV(w)
 }

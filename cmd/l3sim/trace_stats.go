@@ -57,7 +57,7 @@ type traceStats struct {
 
 // lengthStats describe numbers of tokens.
 type lengthStats struct {
-	Total  int64   `json:"total"`
+	Tokens int64   `json:"total"`
 	Mean   float64 `json:"mean"`
 	Std    float64 `json:"std"`
 	Min    int     `json:"min"`
@@ -92,7 +92,7 @@ func newTraceStats(t *traces.Trace) *traceStats {
 	s := t.Stats()
 	stats := &traceStats{
 		File: t.Name, Format: t.Format, Requests: s.Requests, Failed: t.Failed, Skipped: t.Skipped, Unordered: t.Unordered,
-		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: newLengthStats(&s.Input), Output: newLengthStats(&s.Output),
+		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: lengthStats(s.Input), Output: lengthStats(s.Output),
 	}
 	if s.Conversations > 0 {
 		stats.Conversations = &conversationsStats{s.Conversations, s.TurnsMean, s.TurnsMax}
@@ -101,10 +101,6 @@ func newTraceStats(t *traces.Trace) *traceStats {
 		stats.Prefixes = &prefixStats{p.Requests, traces.BlockTokens, p.Blocks, p.Distinct, p.Sharing, p.SharedTokens, float64(p.SharedTokens) / float64(p.Tokens)}
 	}
 	return stats
-}
-
-func newLengthStats(l *traces.Lengths) lengthStats {
-	return lengthStats{l.Tokens, l.Mean, l.Std, l.Min, l.P25, l.Median, l.P75, l.P90, l.P95, l.P99, l.Max}
 }
 
 // writeText writes the statistics for people.
@@ -124,7 +120,7 @@ func (s *traceStats) writeText(w io.Writer) error {
 			name string
 			of   *lengthStats
 		}{{"prompt", &s.Input}, {"output", &s.Output}} {
-			fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.name, l.of.Total, l.of.Mean, l.of.Std,
+			fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.name, l.of.Tokens, l.of.Mean, l.of.Std,
 				l.of.Min, l.of.P25, l.of.Median, l.of.P75, l.of.P90, l.of.P95, l.of.P99, l.of.Max)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -168,11 +169,8 @@ const bestTitle = "Output tokens/s, each system at its best layout"
 // answer is the comparison in short: for l3 on each hardware its throughput over that of
 // each baseline, the median over the models and traces, and the range.
 func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
-	t := &results.Table{Columns: []string{"system"}}
-	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
-	for _, base := range baselines {
-		t.Columns = append(t.Columns, "over "+base)
-	}
+	baselines := baselinesOf(systems)
+	t := &results.Table{Columns: append([]string{"system"}, list.Map(baselines, func(s string) string { return "over " + s })...)}
 	for _, l3 := range systems {
 		if !strings.HasPrefix(l3, "l3") {
 			continue
@@ -194,6 +192,11 @@ func (e *experiment) answer(seed uint64, systems []string) (*section, error) {
 		t.Rows = append(t.Rows, row)
 	}
 	return &section{"The realistic answer", "Output tokens/s of l3 over those of each baseline, every system at its best policy and layout, over the models and traces: the median (least to most), and in how many cases l3 is faster.", t}, nil
+}
+
+// baselinesOf returns the systems that are not l3 on some hardware.
+func baselinesOf(systems []string) []string {
+	return slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
 }
 
 // median returns the median ratio of pairs in order, of two in the middle their mean.

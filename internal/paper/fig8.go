@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -63,15 +64,7 @@ func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*res
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no model and trace that both %s and %s have run", l3System, base)
 	}
-	slices.SortStableFunc(all, func(a, b pair) int {
-		switch {
-		case a.ratio > b.ratio:
-			return -1
-		case a.ratio < b.ratio:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(b.ratio, a.ratio) })
 	return all, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -103,10 +104,7 @@ func (r *Report) counts() string {
 	for i := range r.Judgements {
 		n[r.Judgements[i].Verdict]++
 	}
-	var each []string
-	for _, v := range []string{reproduced, direction, notReproduced, contradicted, shapeOnly, notJudged} {
-		each = append(each, fmt.Sprintf("%d %s", n[v], v))
-	}
+	each := list.Map([]string{reproduced, direction, notReproduced, contradicted, shapeOnly, notJudged}, func(v string) string { return fmt.Sprintf("%d %s", n[v], v) })
 	return fmt.Sprintf("%d claims: %s.", len(r.Judgements), strings.Join(each, ", "))
 }
 

@@ -89,7 +89,7 @@ func (r *Report) addSystemTable(x *experiment, systems []string, title, text str
 // ratios is the throughput of l3, on some hardware, over that of each baseline.
 func (x *experiment) ratios(seed uint64, l3System string, systems []string) (*section, error) {
 	t := &results.Table{Columns: []string{"model", "trace"}}
-	baselines := slices.DeleteFunc(slices.Clone(systems), func(s string) bool { return strings.HasPrefix(s, "l3") })
+	baselines := baselinesOf(systems)
 	rows := map[work]int{}
 	for _, l3 := range x.find(seed, func(p *point) bool { return p.system == l3System && x.compares(p) }) {
 		run := &l3.config.Run

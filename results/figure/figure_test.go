@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -285,7 +286,7 @@ func TestTicks(t *testing.T) {
 
 func TestQuantile(t *testing.T) {
 	for q, want := range map[float64]float64{0: 1, 0.25: 1.75, 0.5: 2.5, 0.75: 3.25, 1: 4} {
-		if got := quantile([]float64{1, 2, 3, 4}, q); got != want {
+		if got := portable.Quantile([]float64{1, 2, 3, 4}, q); got != want {
 			t.Errorf("%g: %g, want %g", q, got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -92,22 +93,11 @@ func (b *boxes) Plot(c draw.Canvas, p *plot.Plot) {
 		l, r := x(left+pad), x(right-pad)
 		middle := (l + r) / 2
 		sorted := slices.Sorted(slices.Values(cell.Samples))
-		q1, q2, q3 := quantile(sorted, 0.25), quantile(sorted, 0.5), quantile(sorted, 0.75)
+		q1, q2, q3 := portable.Quantile(sorted, 0.25), portable.Quantile(sorted, 0.5), portable.Quantile(sorted, 0.75)
 		errorBar(&c, ink, middle, y(sorted[0]), y(sorted[len(sorted)-1]), (r-l)/4)
 		fillBar(&c, vg.Rectangle{Min: vg.Point{X: l, Y: y(q1)}, Max: vg.Point{X: r, Y: y(q3)}}, cell.Group)
 		c.StrokeLine2(draw.LineStyle{Color: ink, Width: 2}, l, y(q2), r, y(q2))
 	}
-}
-
-// quantile interpolates between the order statistics (R. J. Hyndman and Y. Fan,
-// "Sample Quantiles in Statistical Packages", 1996, definition 7).
-func quantile(sorted []float64, q float64) float64 {
-	at := float64(q * float64(len(sorted)-1))
-	i := int(at)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
 // steps draws, for each group, the share of its samples up to x.
