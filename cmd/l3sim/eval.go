@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/lm"
 	"github.com/l3sim/l3sim/results"
@@ -170,4 +172,72 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 		return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
 	}
 	return text, cmp.Or(writableFile("--profile", f.profile), writableFile("--nll", f.nll))
+}
+
+// evalPolicy evaluates with attention by the configuration's policy, and writes the profile if
+// it is asked for.
+func (a *app) evalPolicy(cmd *cobra.Command, f *evalFlags, m *lm.Model, node *lm.Node, text []byte, observe func(position int)) (*lm.Evaluation, error) {
+	attends := &lm.Attends{Policy: &f.cfg.Policy, Widths: f.cfg.Model.Widths}
+	recorder := policy.NewRecorder(f.modelName(), m.Attention(), &f.cfg.Policy, f.prompt)
+	if f.profile != "" {
+		attends.Watch = func(layer, head, context int, s policy.Selection) { recorder.Step(layer, head, context, &s) }
+	}
+	e, err := lm.EvaluatePolicy(cmd.Context(), m, node, attends, text, f.prompt, f.steps, observe)
+	if err == nil && f.profile != "" {
+		err = results.WriteFileAtomic(f.profile, recorder.Profile().Write)
+	}
+	return e, err
+}
+
+// attendedResult is lm.LayerAttended in arrays over layers. An element is null where a layer
+// has no heads that choose pages.
+type attendedResult struct {
+	KeptMass            []*float64 `json:"kept_mass"`
+	Recall              []*float64 `json:"recall"`
+	OutputRelativeL2    []*float64 `json:"output_relative_l2"`
+	AttendedTokens      []*float64 `json:"attended_tokens"`
+	OutputRelativeL2P99 []*float64 `json:"output_relative_l2_p99"`
+	DroppedMassP99      []*float64 `json:"dropped_mass_p99"`
+	RowsTouched         []*float64 `json:"rows_touched"`
+	PagesTouched        []*float64 `json:"pages_touched"`
+	DroppedMassBound    []*float64 `json:"dropped_mass_bound"`
+	DroppedMassBoundP99 []*float64 `json:"dropped_mass_bound_p99"`
+}
+
+func newAttendedResult(a *lm.Attended) *attendedResult {
+	r := &attendedResult{}
+	for i := range a.Layers {
+		l := &a.Layers[i]
+		for _, f := range []struct {
+			to *[]*float64
+			v  *float64
+		}{
+			{&r.KeptMass, &l.KeptMass}, {&r.Recall, &l.Recall}, {&r.OutputRelativeL2, &l.OutputRelativeL2}, {&r.AttendedTokens, &l.Tokens},
+			{&r.OutputRelativeL2P99, &l.OutputRelativeL2P99}, {&r.DroppedMassP99, &l.DroppedMassP99}, {&r.RowsTouched, &l.Rows},
+			{&r.PagesTouched, &l.Pages}, {&r.DroppedMassBound, &l.DroppedMassBound}, {&r.DroppedMassBoundP99, &l.DroppedMassBoundP99},
+		} {
+			if math.IsNaN(*f.v) {
+				f.v = nil
+			}
+			*f.to = append(*f.to, f.v)
+		}
+	}
+	return r
+}
+
+// printAttended prints a line for each layer.
+func printAttended(w io.Writer, name string, a *lm.Attended) error {
+	_, err := fmt.Fprintf(w, "%s, means over steps and heads:\nlayer  tokens   rows  kept mass  recall  output error  p99 of dropped mass  and its bound\n", name)
+	for i, l := range a.Layers {
+		if err != nil {
+			return err
+		}
+		bound := "-"
+		if !math.IsNaN(l.DroppedMassBoundP99) {
+			bound = fmt.Sprintf("%.4f", l.DroppedMassBoundP99)
+		}
+		_, err = fmt.Fprintf(w, "%5d  %6.1f  %5.1f  %9.4f  %6.4f  %12.4f  %19.4f  %13s\n",
+			i, l.Tokens, l.Rows, l.KeptMass, l.Recall, l.OutputRelativeL2, l.DroppedMassP99, bound)
+	}
+	return err
 }

@@ -10,8 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/lm"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
 )
 
 // generateFlags are the flags of `generate`.
@@ -208,4 +212,21 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 			fmt.Fprintf(t, "this machine\t%.2f s\tprompts; then %.2f s, %.1f tokens/s\n", wall[0].Seconds(), wall[1].Seconds(), decoded/max(wall[1].Seconds(), 1e-9))
 		})
 	}, nil
+}
+
+// timeSession runs requests of the prompts' lengths, all at once, on the node as `run` does.
+func timeSession(ctx context.Context, cfg *configs.Config, prompts [][]byte, tokens int) (*results.Summary, error) {
+	trace := &traces.Trace{Name: "generate"}
+	for i, p := range prompts {
+		trace.Requests = append(trace.Requests, traces.Request{ID: i, Input: len(p), Output: tokens})
+	}
+	node, err := system.NewNode(cfg)
+	if err != nil {
+		return nil, err
+	}
+	result, err := node.Run(ctx, trace, system.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return result.Summary(cfg)
 }

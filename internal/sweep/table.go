@@ -3,14 +3,19 @@ package sweep
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -140,4 +145,84 @@ func (p *Plan) fileNames() []string {
 		names[i] = plain + ".json"
 	}
 	return names
+}
+
+// pointFile is the form of Plan.fileNames.
+var pointFile = regexp.MustCompile(`^[A-Za-z0-9=,.+_-]+(,seed=[0-9]+|-[0-9a-f]{16})\.json$`)
+
+// removeStale removes from dir the regular files whose names are stale. It ignores a
+// missing folder, and a file that somebody else has removed.
+func removeStale(dir string, stale func(name string) bool) error {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		if !f.Type().IsRegular() || !stale(f.Name()) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeResults removes the table of an earlier plan from a sweep's folder: a reader could
+// take it for the table of this plan, which is not yet complete. The journal holds all
+// results of the removed table.
+func removeResults(dir string) error {
+	return removeStale(dir, func(name string) bool {
+		return name == results.ResultsFile || name == results.ParquetFile || name == results.BaseFile || name == results.SearchFile
+	})
+}
+
+// describe returns what all points share. The keys are those of the first point that is a
+// configuration, none where no point is.
+func (p *Plan) describe() *results.Base {
+	if p.base != nil {
+		return p.base
+	}
+	b := &results.Base{Version: p.Version, File: p.File.Path, Configs: p.File.Configs, Keys: map[string]string{}}
+	b.Sets = append(b.Sets, p.File.Sets...)
+	for _, s := range p.File.Set {
+		b.Sets = append(b.Sets, s.Key+"="+s.Value)
+	}
+	for i := range p.Points {
+		config, err := p.Config(&p.Points[i])
+		if err != nil {
+			continue
+		}
+		for _, name := range keys.Names() {
+			b.Keys[name] = schema.Text(keys.Key(name).Get(config))
+		}
+		break
+	}
+	return b
+}
+
+// SettingOf returns the setting of a key, as --set takes it, that a cell of its column in
+// the results stands for; false where the column is of no key, or the cell of no value.
+func SettingOf(column, text string) (string, bool) {
+	for _, name := range keys.Names() {
+		if columnName(name) != column {
+			continue
+		}
+		if _, unit := results.SplitUnit(column); column != name {
+			text += map[string]string{"bytes": "B"}[unit]
+			if unit != "bytes" {
+				text += unit
+			}
+		}
+		v, err := schema.Parse(keys.Key(name).Type, text)
+		if err != nil {
+			return "", false
+		}
+		literal, ok := schema.Literal(v.Interface())
+		return name + "=" + literal, ok
+	}
+	return "", false
 }

@@ -3,10 +3,72 @@ package results
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
+
+// Means returns a table with one row for each point of a sweep, in the order of their first
+// rows: cells of the first seed, and means over the seeds of the columns that are results. seeds
+// is the number of each point's seeds; failed is that of the points that are left out, as a seed
+// of theirs failed. A table that no sweep wrote is an *input.Error.
+func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
+	s, err := newSide(t)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	means = &Table{Name: t.Name, Columns: t.Columns}
+	for _, name := range s.names {
+		rows := s.rows[name]
+		if slices.ContainsFunc(rows, func(r int) bool { return t.Rows[r][s.status] != StatusDone }) {
+			failed++
+			continue
+		}
+		cells := slices.Clone(t.Rows[rows[0]])
+		for c := s.config + 1; c < len(cells) && len(rows) > 1; c++ {
+			sum, all := 0.0, true
+			for _, r := range rows {
+				v, ok := t.Number(r, c)
+				sum, all = sum+v, all && ok
+			}
+			if all {
+				cells[c] = strconv.FormatFloat(sum/float64(len(rows)), 'g', -1, 64)
+			}
+		}
+		means.Rows, seeds = append(means.Rows, cells), append(seeds, len(rows))
+	}
+	return means, seeds, failed, nil
+}
+
+// Wide returns the table with a column for each value in column x, in their order, that holds what
+// the row has in column y. The columns left of both tell rows apart, all others are left out. What no
+// row has is empty; of rows for one cell the last counts.
+func (t *Table) Wide(x, y int) *Table {
+	left := min(x, y)
+	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left])}
+	for _, row := range t.Rows {
+		column := slices.Index(out.Columns[left:], row[x])
+		if column < 0 {
+			column = len(out.Columns) - left
+			out.Columns = append(out.Columns, row[x])
+		}
+		at := slices.IndexFunc(out.Rows, func(r []string) bool { return slices.Equal(r[:left], row[:left]) })
+		if at < 0 {
+			at, out.Rows = len(out.Rows), append(out.Rows, slices.Clone(row[:left]))
+		}
+		for len(out.Rows[at]) <= left+column {
+			out.Rows[at] = append(out.Rows[at], "")
+		}
+		out.Rows[at][left+column] = row[y]
+	}
+	for i := range out.Rows {
+		for len(out.Rows[i]) < len(out.Columns) {
+			out.Rows[i] = append(out.Rows[i], "")
+		}
+	}
+	return out
+}
 
 // Best returns the table without the points that another one beats: of points that are alike
 // in all keys but some, the one that is best in a column, by its mean over the seeds. The text is
