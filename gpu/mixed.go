@@ -19,6 +19,7 @@ type Attention struct {
 	PrefillBatch
 	kernel Cost    // of what was added, in one launch
 	alone  float64 // seconds of the longest of it
+	beside Work    // kernels that have launches of their own in any case
 }
 
 // Attention returns that of an empty batch.
@@ -49,6 +50,12 @@ func (a *Attention) Decoding(b DecodeBatch) Work {
 	return c.waits(c.spec.work(*cost))
 }
 
+// Beside returns work that is no attention kernel, such as a choice of pages or a merge, and runs apart from these.
+func (a *Attention) Beside(w Work) Work {
+	a.beside = a.beside.plus(w)
+	return w
+}
+
 // Total returns what the prompts and the decoding requests of a batch of tokens take
 // together, of which each takes so much without the other.
 func (a *Attention) Total(prefill, decode Work, tokens int) Work {
@@ -61,7 +68,7 @@ func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 	}
 	k := a.kernel.combine(a.kernel.ridge)
 	k.Seconds = max(k.Seconds, a.alone) // a rounder ridge may have it a little longer
-	return c.waits(c.spec.work(k))
+	return c.waits(c.spec.work(k)).plus(a.beside)
 }
 
 // together says whether a mixed batch has one launch.

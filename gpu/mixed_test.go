@@ -63,6 +63,14 @@ func TestOneLaunchByHand(t *testing.T) {
 	if min(s.Prefill.Ridge, s.Decode.Ridge) == 0 || math.Abs(got.Dynamic/(p.Dynamic+d.Dynamic)-1) > 1e-12 {
 		t.Errorf("it draws %v J beyond the base, the kernels apart %v", got.Dynamic, p.Dynamic+d.Dynamic)
 	}
+	// What requests share is part of the launch, a merge is not.
+	z := c.SharedCost([]Shared{{48, 4096}})
+	e, merge := a.Shared(z), a.Beside(c.Merge(48))
+	got = a.Total(p, d.plus(e).plus(merge), sum)
+	want = pnorm(ridge, x.Compute+y.Compute+z.Compute, x.Memory+y.Memory+z.Memory, max(x.Latency, y.Latency, z.Latency)) + max(x.Overhead, y.Overhead, z.Overhead) + merge.Seconds
+	if math.Abs(got.Seconds/want-1) > 1e-12 || math.Abs(got.Dynamic/(p.Dynamic+d.Dynamic+e.Dynamic+merge.Dynamic)-1) > 1e-12 {
+		t.Errorf("one launch and a merge take %+v, want %v s", got, want)
+	}
 }
 
 // TestDecodingOverAndOver: what decoding takes depends on the batch alone, not on what a

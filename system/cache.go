@@ -42,6 +42,9 @@ func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger 
 	return l
 }
 
+// groupReads says that GPUs read what several requests share once.
+func groupReads(cfg *configs.Config) bool { return cfg.Cache.Prefix && cfg.Cache.GroupReads }
+
 // hostTier says that blocks that make way on the GPUs go to the host.
 func hostTier(cfg *configs.Config) bool { return cfg.Cache.Prefix && cfg.Cache.HostCapacity > 0 }
 

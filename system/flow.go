@@ -145,6 +145,15 @@ func (f *flow) run(start units.Duration) (units.Duration, error) {
 	return end, nil
 }
 
+// try returns the end of the iteration that has been filled, of which nothing is booked.
+func (f *flow) try(start units.Duration) (units.Duration, error) {
+	t := f.it.Totals()
+	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {
+		return start, err
+	}
+	return f.engine.Run(&f.it, start), nil
+}
+
 // book adds what the iteration does.
 func (f *flow) book(t *dataflow.Totals) {
 	w, k := &f.work, &t.ByKind

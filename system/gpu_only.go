@@ -55,7 +55,7 @@ func assembleGPUOnly(n *Node, requests []traces.Request, o Options, check *check
 	e := &gpuOnly{gpuSide: newGPUSide(cfg), tier: n.tier()}
 	e.flow = newFlow(&e.gpuSide, e.tier.beside("", onDevice), o, check)
 	s := n.continuous(batchingPolicy(configs.Section[GPUOnly](cfg).Policy), 1, false, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), nil, stream)
-	if cfg.Cache.Prefix && cfg.Cache.GroupReads {
+	if groupReads(cfg) {
 		s.GroupPrefixes()
 	}
 	return assembly{s, e}
@@ -125,9 +125,10 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	e.tier.swap(&e.flow, &b.Moves, start)
+	e.tier.hide(&e.flow)
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
-		e.group(&b.Sub[s], b)
+		e.groupHere(&b.Sub[s], b)
 		g := e.stageRuns(&b.Sub[s])
 		if len(e.grouping.groups) > 0 && e.grouping.used {
 			e.spared += e.grouping.spared

@@ -76,7 +76,9 @@ type gpuSide struct {
 	decoding []decoding
 	attended []attended
 	staged   stage
+	// What requests share, where the GPUs read it once, and scratch for the rest.
 	grouping grouping
+	rest     [1]gpu.DecodeBatch
 	// hbmPeak is the bandwidth of all GPUs of the replica.
 	hbmPeak units.Bandwidth
 }
@@ -102,6 +104,7 @@ func newGPUSide(cfg *configs.Config) gpuSide {
 // merge with what another device has found.
 type decoding struct {
 	batches       []gpu.DecodeBatch
+	shared        *gpu.Cost // of what requests share, in a kernel of its own; nil: nothing
 	beside, merge gpu.Work
 	chooses       gpu.Work // kernels that choose pages for another device, before anything goes there
 }
@@ -222,21 +225,19 @@ func (d *gpuSide) decoded(a *gpu.Attention, prefill kernelSum, decode *decoding,
 	for i := range decode.batches {
 		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
 	}
-	if decode.beside.Seconds > 0 {
-		decoded = decoded.plus(sumOf(decode.beside))
+	if decode.shared != nil {
+		decoded = decoded.plus(sumOf(a.Shared(*decode.shared)))
 	}
-	return decoded, mixed(a, prefill, decoded, tokens)
-}
-
-// mixed returns attention of prompts and of decoding requests of a batch of tokens together.
-func mixed(a *gpu.Attention, prefill, decoded kernelSum, tokens int) kernelSum {
-	all := prefill.plus(decoded)
+	if decode.beside.Seconds > 0 {
+		decoded = decoded.plus(sumOf(a.Beside(decode.beside)))
+	}
+	all = prefill.plus(decoded)
 	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
 		all.Work = a.Total(prefill.Work, decoded.Work, tokens)
 		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
 	}
-	return all
+	return decoded, all
 }
 
 // promptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
@@ -253,10 +254,10 @@ func (d *gpuSide) promptAttention(a *gpu.Attention, c *scheduler.Chunk, run int)
 		k = k.plus(sumOf(a.Prompts(part.Count, part.Tokens, behind, part.Heads)))
 	}
 	if d.scores(c) {
-		k = k.plus(sumOf(d.gpu.Merge(c.Tokens)))
+		k = k.plus(sumOf(a.Beside(d.gpu.Merge(c.Tokens))))
 	}
 	for _, pass := range p.Passes {
-		k = k.plus(sumOf(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))))
+		k = k.plus(sumOf(a.Beside(d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs)))))
 	}
 	return k
 }

@@ -15,32 +15,29 @@ type grouping struct {
 	kernel gpu.Cost        // of the stretches
 	merge  gpu.Work
 	spared int64 // tokens of contexts that a step does not read again
-	used   bool  // in the layer that was costed last
+	used   bool  // for the sub-batch that was costed last
 }
 
-// group has attention of a sub-batch that decodes read shared stretches once where that is faster: stageRuns decides by the
-// layer's whole attention.
-func (d *gpuSide) group(sub *scheduler.SubBatch, b *scheduler.Batch) {
-	g := &d.grouping
+// group finds the groups of a sub-batch in a batch, where the rest of all contexts, the groups' kernel and the merge take so long together.
+func (g *grouping) group(d *gpuSide, sub *scheduler.SubBatch, b *scheduler.Batch, took func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64) {
 	if g.of != b.Grouped {
 		g.of = b.Grouped
-		d.chooseGroups(sub, b.Step)
+		g.choose(d, sub, b.Step, took)
 	}
 	if len(g.groups) > 0 {
-		d.setRest(sub.Decode, b.Step)
+		g.setRest(d, sub.Decode, b.Step)
 	}
 }
 
-// chooseGroups takes the stretches that spare most, as many of them as make decode attention shortest.
-func (d *gpuSide) chooseGroups(sub *scheduler.SubBatch, step int64) {
-	g := &d.grouping
+// choose takes the stretches that spare most, as many of them as make decode attention shortest.
+func (g *grouping) choose(d *gpuSide, sub *scheduler.SubBatch, step int64, took func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64) {
 	g.groups, g.spared = g.groups[:0], 0
 	g.within = append(g.within[:0], make([]int, len(sub.Decode))...)
 	if len(sub.Shared) == 0 {
 		return
 	}
-	d.setRest(sub.Decode, step)
-	shortest, take, spared := d.gpu.DecodeBatch(g.rest).Seconds, 0, int64(0)
+	g.setRest(d, sub.Decode, step)
+	shortest, take, spared := took(g.rest, gpu.Work{}, gpu.Work{}), 0, int64(0)
 	requests, parts := 0, 0
 	for i := range sub.Shared {
 		x := &sub.Shared[i]
@@ -53,10 +50,10 @@ func (d *gpuSide) chooseGroups(sub *scheduler.SubBatch, step int64) {
 			g.within[at] += x.Tokens
 			parts++
 		}
-		d.setRest(sub.Decode, step)
+		g.setRest(d, sub.Decode, step)
 		kernel, merge := d.gpu.SharedCost(g.groups), d.gpu.MergeParts(requests, parts)
-		if took := d.gpu.DecodeBatch(g.rest).Seconds + d.gpu.Kernel(kernel).Seconds + merge.Seconds; took < shortest {
-			shortest, take = took, i+1
+		if t := took(g.rest, d.gpu.Kernel(kernel), merge); t < shortest {
+			shortest, take = t, i+1
 			g.kernel, g.merge, g.spared = kernel, merge, spared
 		}
 	}
@@ -70,8 +67,7 @@ func (d *gpuSide) chooseGroups(sub *scheduler.SubBatch, step int64) {
 }
 
 // setRest sets what groups leave of the contexts in a step.
-func (d *gpuSide) setRest(requests []scheduler.Decoding, step int64) {
-	g := &d.grouping
+func (g *grouping) setRest(d *gpuSide, requests []scheduler.Decoding, step int64) {
 	tokens, longest := 0, 0
 	for i := range requests {
 		n := requests[i].Context(step) - g.within[i]
@@ -80,15 +76,23 @@ func (d *gpuSide) setRest(requests []scheduler.Decoding, step int64) {
 	g.rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: d.model.KVHeads}
 }
 
+// groupHere has the GPUs read what the requests of a sub-batch share once: stageRuns decides whether that is faster by the layer's
+// whole attention.
+func (d *gpuSide) groupHere(sub *scheduler.SubBatch, b *scheduler.Batch) {
+	d.grouping.group(d, sub, b, func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
+		return d.gpu.DecodeBatch(rest).Seconds + kernel.Seconds + merge.Seconds
+	})
+}
+
 // groupedAttention is attention behind prompts, with stretches read once where that takes less.
 func (d *gpuSide) groupedAttention(a gpu.Attention, prefill kernelSum, decode *decoding, tokens int) (decoded, all kernelSum) {
-	g, once := &d.grouping, a
+	g, b := &d.grouping, a
 	decoded, all = d.decoded(&a, prefill, decode, tokens)
-	grouped := sumOf(once.Decoding(g.rest)).plus(sumOf(once.Shared(g.kernel)))
-	both := mixed(&once, prefill, grouped, tokens)
+	d.rest[0] = g.rest
+	once, both := d.decoded(&b, prefill, &decoding{batches: d.rest[:], shared: &g.kernel}, tokens)
 	if g.used = both.time+sumOf(g.merge).time < all.time; g.used {
 		decode.merge = g.merge
-		return grouped, both
+		return once, both
 	}
 	return decoded, all
 }

@@ -31,39 +31,92 @@ func alike(requests, same, own, output int) []traces.Request {
 }
 
 // TestGroupReads: 12 requests that share 8,192 of some 9,217 tokens. An iteration in which all decode takes, in each layer, one kernel
-// over the 8,192 tokens for all of them, one over 1,024 tokens and more of each, and a merge, in place of one over all contexts.
+// over the 8,192 tokens for all of them, one over 1,024 tokens and more of each, and a merge, in place of one over all contexts. Units in
+// HBM attend over the rest beside the kernel.
 func TestGroupReads(t *testing.T) {
 	const requests, shared, layers = 12, 8192, 32
-	took := map[bool][]units.Duration{}
-	for _, grouped := range []bool{false, true} {
-		cfg := onceIn(t, "gpu-only", fmt.Sprint("cache.group_reads=", grouped), "gpu.power.throttle=0")
-		r, err := mustNode(t, cfg).Run(context.Background(), coming(t, cfg, alike(requests, shared/512, 2, 4)), Options{Check: true, Iterations: true})
+	for _, system := range []string{"gpu-only", "hbm-pim"} {
+		took := map[bool][]units.Duration{}
+		for _, grouped := range []bool{false, true} {
+			cfg := onceIn(t, system, fmt.Sprint("cache.group_reads=", grouped), "gpu.power.throttle=0", "hbm_pim.sub_batches=never")
+			r, err := mustNode(t, cfg).Run(context.Background(), coming(t, cfg, alike(requests, shared/512, 2, 4)), Options{Check: true, Iterations: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range r.Iterations {
+				if x.Decoding == requests {
+					took[grouped] = append(took[grouped], x.End-x.Start)
+				}
+			}
+			if want := int64(3 * (requests - 1) * shared); len(took[grouped]) != 3 || grouped && r.cache.Spared != want || !grouped && r.cache.Spared != 0 {
+				t.Errorf("%s, group reads %v: %d iterations, %d tokens spared, want %d", system, grouped, len(took[grouped]), r.cache.Spared, want)
+			}
+		}
+		cfg := onceIn(t, system)
+		cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
+		attend := func(b gpu.DecodeBatch) units.Duration { return sumOf(cost.DecodeBatch(b)).time }
+		merge := sumOf(cost.MergeParts(requests, 2*requests)).time
+		once := sumOf(cost.Kernel(cfg.GPU.SharedAttentionCost([]gpu.Shared{{Requests: requests, Tokens: shared}}, gpu.Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}))).time
+		for step := range 3 {
+			var all, rest gpu.DecodeBatch
+			for i := range requests {
+				all.Add(shared + 1024 + 8*i + 2 + step)
+				rest.Add(1024 + 8*i + 2 + step)
+			}
+			want := layers * (attend(all) - attend(rest) - once - merge)
+			if system == "hbm-pim" {
+				e := hbmOf(t, cfg)
+				all.KVHeads, rest.KVHeads = 8, 8
+				want = layers * (e.took(all, 4) - max(e.took(rest, 4), once) - merge)
+			}
+			if got := took[false][step] - took[true][step]; got != want || want < 0 {
+				t.Errorf("%s, step %d: %v less, want %v", system, step, got, want)
+			}
+		}
+	}
+}
+
+// hbmOf returns the engine of a replica of hbm-pim.
+func hbmOf(t interface{ Fatal(...any) }, cfg *configs.Config) *hbmPIM {
+	return mustNode(t, cfg).assemble(0, nil, Options{}, nil).engine.(*hbmPIM)
+}
+
+// TestGroupsBesideUnits: an iteration of units in HBM takes no longer where the GPUs may read for groups, whatever requests of its
+// sub-batches share; the units then read the rest of each context alone.
+func TestGroupsBesideUnits(t *testing.T) {
+	var used int
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := onceIn(t, "hbm-pim", "hbm_pim.model="+rapid.SampledFrom([]string{FactorModel, CommandsModel}).Draw(t, "model"))
+		b := &scheduler.Batch{Step: int64(rapid.IntRange(0, 100).Draw(t, "step")), Grouped: 1}
+		for range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
+			b.Sub = append(b.Sub, *drawSharing(t))
+		}
+		plain, e := hbmOf(t, cfg), hbmOf(t, cfg)
+		read := plain.plan(b, false)
+		want, err := plain.try(1000)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range r.Iterations {
-			if x.Decoding == requests {
-				took[grouped] = append(took[grouped], x.End-x.Start)
+		got, err := e.run(b, 1000)
+		if err != nil || got > want {
+			t.Fatalf("an iteration ends at %v, without groups at %v; %v", got, want, err)
+		}
+		spared := int64(0)
+		for s := range b.Sub {
+			for _, g := range e.groups[s].groups {
+				read -= int64(g.Requests*g.Tokens) * 32 * 8 * 4 // layers, heads, and query heads of each
+				spared += int64((g.Requests - 1) * g.Tokens)
 			}
 		}
-		if want := int64(3 * (requests - 1) * shared); len(took[grouped]) != 3 || grouped && r.cache.Spared != want || !grouped && r.cache.Spared != 0 {
-			t.Errorf("group reads %v: %d iterations, %d tokens spared, want %d", grouped, len(took[grouped]), r.cache.Spared, want)
+		switch {
+		case e.spared > 0 && (e.spared != spared || e.done().tokens != read || got == want):
+			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.spared, spared, e.done().tokens, read)
+		case e.spared > 0:
+			used++
 		}
-	}
-	cfg := onceIn(t, "gpu-only")
-	cost := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
-	merge := sumOf(cost.MergeParts(requests, 2*requests)).time
-	once := sumOf(cost.Kernel(cfg.GPU.SharedAttentionCost([]gpu.Shared{{Requests: requests, Tokens: shared}}, gpu.Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}))).time
-	for step := range 3 {
-		var all, rest gpu.DecodeBatch
-		for i := range requests {
-			all.Add(shared + 1024 + 8*i + 2 + step)
-			rest.Add(1024 + 8*i + 2 + step)
-		}
-		want := layers * (sumOf(cost.DecodeBatch(all)).time - sumOf(cost.DecodeBatch(rest)).time - once - merge)
-		if got := took[false][step] - took[true][step]; got != want || want < 0 {
-			t.Errorf("step %d: %v less, want %v", step, got, want)
-		}
+	})
+	if used == 0 {
+		t.Error("groups were never used")
 	}
 }
 
@@ -132,7 +185,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		batch := &scheduler.Batch{Step: 0, Grouped: 1}
 		for _, batch.Step = range []int64{step, 0, step} { // stretches are chosen in one step, and used in others
 			grouped.decodeRuns(sub.Decode, batch.Step)
-			grouped.group(sub, batch)
+			grouped.groupHere(sub, batch)
 			o := grouped.stageRuns(sub)
 			got := o.entry + o.exit + units.Duration(cfg.Model.Layers-1)*o.block + o.attention()
 			if batch.Step == step && (got > want || o.joules.prefill+o.joules.decode > g.joules.prefill+g.joules.decode) {

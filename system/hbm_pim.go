@@ -147,6 +147,7 @@ type hbmPIM struct {
 	device  []units.Duration // scratch: of a layer of each run
 	read    []int64          // scratch: tokens of single heads that the units read in one
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
+	groups  [2]grouping      // of the sub-batches: what the GPUs read once for all who share it, beside the units
 }
 
 // assembleHBMPIM puts together a replica with continuous batching.
@@ -183,6 +184,9 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 	}
 	adaptive := h.SubBatches == SubBatchesAdaptive
 	s := n.continuous(batchingPolicy(h.Policy), subBatches, adaptive, scheduler.BalanceLeastLoaded, requests, n.gpuLedger(), n.gpuWorkspace(), e, stream)
+	if groupReads(cfg) {
+		s.GroupPrefixes()
+	}
 	return assembly{s, e}
 }
 
@@ -206,7 +210,7 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 			}
 		}
 		to := &e.decoding[run]
-		to.batches, to.beside, to.merge, to.chooses = e.gpus[from:], gpu.Work{}, gpu.Work{}, gpu.Work{}
+		*to = decoding{batches: e.gpus[from:]}
 		if e.chooses {
 			to.chooses, to.beside = e.choices(x), e.passes(x, policy.GPU).Plus(e.passes(x, policy.Home))
 		}
@@ -270,20 +274,34 @@ func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
-	e.reset()
 	e.tier.swap(&e.flow, &b.Moves, start)
-	for s := range b.Sub {
-		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
-		g := e.stageRuns(&b.Sub[s])
-		for run := range g.layers {
-			g.layers[run].device = e.device[run]
-			e.flow.work.tokens += int64(e.runs[run]) * e.read[run]
-		}
-		e.add(s, g, opAttention)
+	grouped, err := e.grouped(b, start)
+	if err != nil {
+		return start, err
 	}
+	e.flow.work.tokens += e.plan(b, grouped)
 	end, err := e.flow.run(start)
 	e.tier.idle = end
 	return end, err
+}
+
+// plan fills the iteration and returns the tokens of heads that the units read.
+func (e *hbmPIM) plan(b *scheduler.Batch, grouped bool) (read int64) {
+	e.reset()
+	e.tier.hide(&e.flow)
+	for s := range b.Sub {
+		e.attend(b.Sub[s].Decode, b.Step, e.chooses)
+		if grouped {
+			e.join(&e.groups[s])
+		}
+		g := e.stageRuns(&b.Sub[s])
+		for run := range g.layers {
+			g.layers[run].device = e.device[run]
+			read += int64(e.runs[run]) * e.read[run]
+		}
+		e.add(s, g, opAttention)
+	}
+	return read
 }
 
 // GPU implements scheduler.Predictor.

@@ -10,6 +10,8 @@ type tier struct {
 	link, channels units.Bandwidth // of all the replica's GPUs in one direction, and of its memory channels
 	token          units.Bytes     // keys and values of a token in all layers
 	idle           units.Duration  // since when the links and channels are
+	// What the iteration at hand takes of the links down and up and of the channels.
+	down, up, channel units.Duration
 }
 
 // tier returns that of a replica.
@@ -30,8 +32,8 @@ func (t *tier) beside(device string, without int) []resource {
 	return besideGPU(device)
 }
 
-// swap has the iteration that begins at a time move blocks between GPUs and host, layer by layer beside its work: it takes at least
-// as long. What made way when the iteration before ended has gone down since.
+// swap has the iteration that begins at a time move blocks between GPUs and host. What made way when the iteration before ended has gone
+// down since.
 func (t *tier) swap(f *flow, m *scheduler.Moves, start units.Duration) {
 	if t.link == 0 {
 		return
@@ -39,15 +41,18 @@ func (t *tier) swap(f *flow, m *scheduler.Moves, start units.Duration) {
 	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
 	w, rate := &f.work, min(t.link, t.channels)
 	gone := min(units.Bytes(m.Earlier)*t.token, units.Bytes(float64(rate)*(start-t.idle).Seconds()))
-	for _, x := range []struct {
-		on   int8
-		rate units.Bandwidth
-		n    units.Bytes
-		gone units.Bytes
-		sum  *units.Duration
-	}{{onDown, rate, down, gone, &w.pcieDown}, {onUp, rate, up, 0, &w.pcieUp}, {onChannels, t.channels, down + up, gone, &w.channel}} {
-		f.hide(x.on, transferTime(x.rate, x.n-x.gone))
-		*x.sum += transferTime(x.rate, x.n)
-	}
+	t.down, t.up, t.channel = transferTime(rate, down-gone), transferTime(rate, up), transferTime(t.channels, down-gone+up)
+	w.pcieDown += transferTime(rate, down)
+	w.pcieUp += t.up
+	w.channel += transferTime(t.channels, down+up)
 	f.side.fetched += up
+}
+
+// hide has blocks move layer by layer beside the work of the iteration, which takes at least as long.
+func (t *tier) hide(f *flow) {
+	if t.link > 0 {
+		f.hide(onDown, t.down)
+		f.hide(onUp, t.up)
+		f.hide(onChannels, t.channel)
+	}
 }
