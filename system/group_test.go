@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"fmt"
+	"math"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -92,7 +93,7 @@ func TestGroupsBesideUnits(t *testing.T) {
 			b.Sub = append(b.Sub, *drawSharing(t))
 		}
 		plain, e := hbmOf(t, cfg), hbmOf(t, cfg)
-		read := plain.plan(b, false)
+		read := plain.layOut(b, false)
 		want, err := plain.try(1000)
 		if err != nil {
 			t.Fatal(err)
@@ -205,5 +206,32 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	rapid.Check(t, check)
 	if used == 0 {
 		t.Error("groups were never used")
+	}
+}
+
+// TestBesideOneLaunch: where prompts and decoding requests have one launch, kernels that are no attention take their time beside it: a
+// choice of pages, and what keeps bounds of a prompt's.
+func TestBesideOneLaunch(t *testing.T) {
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=llama-3-8b", "policy.name=quest", "gpu.mixed_attention=together"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := newGPUSide(cfg)
+	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 30000}, {Base: 20000}}, Prefill: []scheduler.Chunk{{Tokens: 700, Finished: 300}}}
+	d.decodeRuns(sub.Decode, 0)
+	run := len(d.runs) - 1 // the first layers attend to everything
+	pass := d.policy.Prompt(run, 700, 300, false).Passes[0]
+	bounds := d.gpu.Pass(pass.Kernels, float64(pass.Bytes), float64(pass.FLOPs))
+	batches := d.decoding[run].batches
+	beside := d.decoding[run].beside
+	_, _, all := d.attention(sub, run, &d.decoding[run])
+	_, _, bare := d.attention(sub, run, &decoding{batches: batches})
+	a := d.gpu.Attention()
+	one := a.Total(a.Prompts(1, 700, 300, 0), a.Decoding(batches[0]), sub.Tokens())
+	if got := all.Seconds - bare.Seconds; beside.Seconds == 0 || math.Abs(got/beside.Seconds-1) > 1e-9 {
+		t.Errorf("a choice of pages adds %v s, by itself it takes %v", got, beside.Seconds)
+	}
+	if got := bare.Seconds - one.Seconds; bounds.Seconds == 0 || math.Abs(got/bounds.Seconds-1) > 1e-9 {
+		t.Errorf("bounds of a prompt add %v s, by themselves they take %v", got, bounds.Seconds)
 	}
 }

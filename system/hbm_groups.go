@@ -22,7 +22,7 @@ func (e *hbmPIM) grouped(b *scheduler.Batch, start units.Duration) (bool, error)
 	}
 	var ends [2]units.Duration
 	for i, grouped := range []bool{false, true} {
-		e.plan(b, grouped)
+		e.layOut(b, grouped)
 		var err error
 		if ends[i], err = e.flow.try(start); err != nil {
 			return false, err

@@ -279,14 +279,14 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 	if err != nil {
 		return start, err
 	}
-	e.flow.work.tokens += e.plan(b, grouped)
+	e.flow.work.tokens += e.layOut(b, grouped)
 	end, err := e.flow.run(start)
 	e.tier.idle = end
 	return end, err
 }
 
-// plan fills the iteration and returns the tokens of heads that the units read.
-func (e *hbmPIM) plan(b *scheduler.Batch, grouped bool) (read int64) {
+// layOut fills the iteration and returns the tokens of heads that the units read.
+func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64) {
 	e.reset()
 	e.tier.hide(&e.flow)
 	for s := range b.Sub {
