@@ -128,10 +128,9 @@ func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration,
 	e.tier.hide(&e.flow)
 	for s := range b.Sub {
 		e.decodeRuns(b.Sub[s].Decode, b.Step)
-		e.groupHere(&b.Sub[s], b)
 		g := e.stageRuns(&b.Sub[s])
-		if len(e.grouping.groups) > 0 && e.grouping.used {
-			e.spared += e.grouping.spared
+		if b.Grouped > 0 {
+			g = e.stageGroups(&b.Sub[s], b, g)
 		}
 		e.add(s, g, opAttention)
 	}

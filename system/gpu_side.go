@@ -76,11 +76,11 @@ type gpuSide struct {
 	decoding []decoding
 	attended []attended
 	staged   stage
+	// hbmPeak is the bandwidth of all GPUs of the replica.
+	hbmPeak units.Bandwidth
 	// What requests share, where the GPUs read it once, and scratch for the rest.
 	grouping grouping
 	rest     [1]gpu.DecodeBatch
-	// hbmPeak is the bandwidth of all GPUs of the replica.
-	hbmPeak units.Bandwidth
 }
 
 func newGPUSide(cfg *configs.Config) gpuSide {
@@ -212,16 +212,6 @@ func (d *gpuSide) attention(sub *scheduler.SubBatch, run int, decode *decoding) 
 	for i := range sub.Prefill {
 		prefill = prefill.plus(d.promptAttention(&a, &sub.Prefill[i], run))
 	}
-	if len(d.grouping.groups) > 0 {
-		decoded, all = d.groupedAttention(a, prefill, decode, sub.Tokens())
-	} else {
-		decoded, all = d.decoded(&a, prefill, decode, sub.Tokens())
-	}
-	return prefill, decoded, all
-}
-
-// decoded returns what decoding requests take behind prompts that take so much, and both together.
-func (d *gpuSide) decoded(a *gpu.Attention, prefill kernelSum, decode *decoding, tokens int) (decoded, all kernelSum) {
 	for i := range decode.batches {
 		decoded = decoded.plus(sumOf(a.Decoding(decode.batches[i])))
 	}
@@ -234,10 +224,10 @@ func (d *gpuSide) decoded(a *gpu.Attention, prefill kernelSum, decode *decoding,
 	all = prefill.plus(decoded)
 	if prefill.Seconds > 0 && decoded.Seconds > 0 {
 		apart := all.Seconds
-		all.Work = a.Total(prefill.Work, decoded.Work, tokens)
+		all.Work = a.Total(prefill.Work, decoded.Work, sub.Tokens())
 		all.time += taskTime(all.Seconds - apart) // joining outputs takes it, one launch saves it
 	}
-	return decoded, all
+	return prefill, decoded, all
 }
 
 // promptAttention returns what attention of one more chunk of a prompt takes in one layer of a run.
@@ -272,8 +262,7 @@ func (d *gpuSide) GPU(s *scheduler.SubBatch, _ int64) units.Duration {
 
 // gpuTime returns the GPUs' time of a sub-batch with their part of decoding as d.decoding has it.
 func (d *gpuSide) gpuTime(s *scheduler.SubBatch) units.Duration {
-	g := d.stageRuns(s)
-	return g.entry + g.exit + units.Duration(d.model.Layers-1)*g.block + g.attention()
+	return d.whole(d.stageRuns(s))
 }
 
 // parts returns the steps of a task on the GPUs, for a timeline. All-reduces are part of

@@ -3,6 +3,7 @@ package system
 import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/units"
 )
 
 // grouping is how the GPUs decode requests whose contexts begin with the same blocks of a cache of prefixes: one kernel reads
@@ -15,7 +16,6 @@ type grouping struct {
 	kernel gpu.Cost        // of the stretches
 	merge  gpu.Work
 	spared int64 // tokens of contexts that a step does not read again
-	used   bool  // for the sub-batch that was costed last
 }
 
 // group finds the groups of a sub-batch in a batch, where the rest of all contexts, the groups' kernel and the merge take so long together.
@@ -76,23 +76,28 @@ func (g *grouping) setRest(d *gpuSide, requests []scheduler.Decoding, step int64
 	g.rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: d.model.KVHeads}
 }
 
-// groupHere has the GPUs read what the requests of a sub-batch share once: stageRuns decides whether that is faster by the layer's
-// whole attention.
-func (d *gpuSide) groupHere(sub *scheduler.SubBatch, b *scheduler.Batch) {
-	d.grouping.group(d, sub, b, func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
+// stageGroups returns what a sub-batch costs on the GPUs, which is so much where each request reads for itself, with stretches read once
+// where that takes less in all.
+func (d *gpuSide) stageGroups(sub *scheduler.SubBatch, b *scheduler.Batch, alone *stage) *stage {
+	g, each := &d.grouping, d.decoding[0]
+	g.group(d, sub, b, func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
 		return d.gpu.DecodeBatch(rest).Seconds + kernel.Seconds + merge.Seconds
 	})
+	if len(g.groups) == 0 {
+		return alone
+	}
+	took := d.whole(alone)
+	d.rest[0] = g.rest
+	d.decoding[0] = decoding{batches: d.rest[:], shared: &g.kernel, merge: g.merge}
+	if x := d.stageRuns(sub); d.whole(x) < took {
+		d.spared += g.spared
+		return x
+	}
+	d.decoding[0] = each
+	return d.stageRuns(sub)
 }
 
-// groupedAttention is attention behind prompts, with stretches read once where that takes less.
-func (d *gpuSide) groupedAttention(a gpu.Attention, prefill kernelSum, decode *decoding, tokens int) (decoded, all kernelSum) {
-	g, b := &d.grouping, a
-	decoded, all = d.decoded(&a, prefill, decode, tokens)
-	d.rest[0] = g.rest
-	once, both := d.decoded(&b, prefill, &decoding{batches: d.rest[:], shared: &g.kernel}, tokens)
-	if g.used = both.time+sumOf(g.merge).time < all.time; g.used {
-		decode.merge = g.merge
-		return once, both
-	}
-	return decoded, all
+// whole returns the GPUs' time of a sub-batch.
+func (d *gpuSide) whole(g *stage) units.Duration {
+	return g.entry + g.exit + units.Duration(d.model.Layers-1)*g.block + g.attention()
 }

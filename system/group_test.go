@@ -182,15 +182,17 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 		plain, grouped := newGPUSide(cfg), newGPUSide(cfg)
 		plain.decodeRuns(sub.Decode, step)
 		g := *plain.stageRuns(sub)
-		want := g.entry + g.exit + units.Duration(cfg.Model.Layers-1)*g.block + g.attention()
-		batch := &scheduler.Batch{Step: 0, Grouped: 1}
+		want := plain.whole(&g)
+		batch, spared := &scheduler.Batch{Grouped: 1}, int64(0)
 		for _, batch.Step = range []int64{step, 0, step} { // stretches are chosen in one step, and used in others
 			grouped.decodeRuns(sub.Decode, batch.Step)
-			grouped.groupHere(sub, batch)
-			o := grouped.stageRuns(sub)
-			got := o.entry + o.exit + units.Duration(cfg.Model.Layers-1)*o.block + o.attention()
-			if batch.Step == step && (got > want || o.joules.prefill+o.joules.decode > g.joules.prefill+g.joules.decode) {
-				t.Fatalf("%v and %+v in groups %+v, %v and %+v without", got, o.joules, grouped.grouping, want, g.joules)
+			spared = grouped.spared
+			o := grouped.stageGroups(sub, batch, grouped.stageRuns(sub))
+			if batch.Step == step && (grouped.whole(o) > want || o.joules.prefill+o.joules.decode > g.joules.prefill+g.joules.decode) {
+				t.Fatalf("%v and %+v in groups %+v, %v and %+v without", grouped.whole(o), o.joules, grouped.grouping, want, g.joules)
+			}
+			if o := grouped.whole(o); batch.Step == step && (o == want) != (grouped.spared == spared) {
+				t.Fatalf("%v in groups, %v without; %d tokens spared", o, want, grouped.spared-spared)
 			}
 		}
 		x := &grouped.grouping
@@ -199,7 +201,7 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 				t.Fatalf("groups %v of %+v", x.groups, sub.Shared)
 			}
 		}
-		if len(x.groups) > 0 && x.used {
+		if grouped.spared > spared {
 			used++
 		}
 	}

@@ -210,7 +210,7 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 			}
 		}
 		to := &e.decoding[run]
-		*to = decoding{batches: e.gpus[from:]}
+		to.batches, to.shared, to.beside, to.merge, to.chooses = e.gpus[from:], nil, gpu.Work{}, gpu.Work{}, gpu.Work{}
 		if e.chooses {
 			to.chooses, to.beside = e.choices(x), e.passes(x, policy.GPU).Plus(e.passes(x, policy.Home))
 		}
@@ -273,14 +273,16 @@ func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 	return e.clock * clocks
 }
 
-func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
+func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
 	e.tier.swap(&e.flow, &b.Moves, start)
-	grouped, err := e.grouped(b, start)
-	if err != nil {
-		return start, err
+	grouped := false
+	if b.Grouped > 0 {
+		if grouped, err = e.grouped(b, start); err != nil {
+			return start, err
+		}
 	}
 	e.flow.work.tokens += e.layOut(b, grouped)
-	end, err := e.flow.run(start)
+	end, err = e.flow.run(start)
 	e.tier.idle = end
 	return end, err
 }

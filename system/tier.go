@@ -35,9 +35,12 @@ func (t *tier) beside(device string, without int) []resource {
 // swap has the iteration that begins at a time move blocks between GPUs and host. What made way when the iteration before ended has gone
 // down since.
 func (t *tier) swap(f *flow, m *scheduler.Moves, start units.Duration) {
-	if t.link == 0 {
-		return
+	if t.link > 0 {
+		t.take(f, m, start)
 	}
+}
+
+func (t *tier) take(f *flow, m *scheduler.Moves, start units.Duration) {
 	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
 	w, rate := &f.work, min(t.link, t.channels)
 	gone := min(units.Bytes(m.Earlier)*t.token, units.Bytes(float64(rate)*(start-t.idle).Seconds()))
