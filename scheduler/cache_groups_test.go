@@ -1,0 +1,82 @@
+package scheduler
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+)
+
+// groupScheduler returns a scheduler that prefills first, with memory for all and a cache of so many blocks on the GPUs and on the host.
+func groupScheduler(requests []traces.Request, blocks, host int64) *Scheduler {
+	ledger := NewLedger(LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 512, Capacity: 100})
+	ledger.KeepPrefixes(512, blocks, PlaceByPrefix)
+	ledger.KeepOnHost(host)
+	config := Config{Policy: PolicyPrefillFirst, Scheduler: &Spec{SubBatches: 1, Chunking: true, ChunkMultiple: 512}, Memory: &MemorySpec{Admission: AdmitFinal},
+		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 1 << 20}}
+	s := New(config, requests, ledger, GPUMemory{Free: 1 << 40, Model: smallModel, HoldsKV: true}, nil, nil)
+	s.GroupPrefixes()
+	for i := range requests {
+		s.Add(int32(i))
+	}
+	return s
+}
+
+// TestGroupsOfATree: five requests begin with block 1, three of them go on with block 2, of which two share two more, and two that
+// were left go on alike elsewhere. Where one ends, its groups are smaller, and a group of one is none.
+func TestGroupsOfATree(t *testing.T) {
+	requests := []traces.Request{
+		{Input: 2600, Output: 9, Hashes: []uint64{1, 2, 3, 4, 5, 10}}, {Input: 2500, Output: 9, Hashes: []uint64{1, 2, 3, 4, 11}}, {Input: 2400, Output: 5, Hashes: []uint64{1, 2, 12, 13, 14}},
+		{Input: 2300, Output: 9, Hashes: []uint64{1, 6, 15, 16, 17}}, {Input: 2200, Output: 9, Hashes: []uint64{1, 6, 18, 19, 20}},
+	}
+	s := groupScheduler(requests, 100, 0)
+	var seen []int64
+	next := func() []Shared {
+		b := s.Next()
+		if err := s.CheckMemory(); err != nil {
+			t.Fatal(err)
+		}
+		seen = append(seen, b.Grouped)
+		return b.Sub[0].Shared
+	}
+	if got := next(); len(got) != 0 { // prompts
+		t.Errorf("%v", got)
+	}
+	s.Complete(func(int32, int) {})
+	want := []Shared{{512, []int32{0, 1, 2, 3, 4}}, {1024, []int32{0, 1}}, {512, []int32{0, 1, 2}}, {512, []int32{3, 4}}}
+	for range 4 {
+		if got := next(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%v, want %v", got, want)
+		}
+		s.Complete(func(int32, int) {})
+	}
+	want = []Shared{{512, []int32{0, 1, 2, 3}}, {1536, []int32{0, 1}}, {512, []int32{2, 3}}}
+	if got := next(); !reflect.DeepEqual(got, want) && !reflect.DeepEqual(got, []Shared{want[1], want[0], want[2]}) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if seen[1] == seen[0] || seen[2] != seen[1] || seen[4] != seen[1] || seen[5] == seen[4] {
+		t.Errorf("groups are numbered %v", seen)
+	}
+	for _, spoil := range []func(*Shared){func(x *Shared) { x.Tokens += 512 }, func(x *Shared) { x.Requests = x.Requests[1:] }} {
+		x := &s.batch.Sub[0].Shared[1]
+		whole := *x
+		if spoil(x); s.CheckMemory() == nil || !strings.Contains(s.CheckMemory().Error(), "share") {
+			t.Errorf("%+v: %v", *x, s.CheckMemory())
+		}
+		*x = whole
+	}
+}
+
+// TestEarlier: of what goes to the host with a batch, it says what made way before the batch was formed.
+func TestEarlier(t *testing.T) {
+	s := groupScheduler([]traces.Request{{Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1030, Output: 1, Hashes: []uint64{4, 5, 6}}, {Input: 1030, Output: 1, Hashes: []uint64{1, 2, 3}}}, 2, 2)
+	s.batching.MaxBatchTokens = 1030 // one after the other
+	for i, want := range []Moves{{}, {}, {Down: Move{Tokens: 2048}, Up: Move{Tokens: 1024}, Earlier: 1024}} {
+		b := s.Next()
+		if b.Moves != want || len(b.Sub[0].Prefill) != 1 {
+			t.Errorf("batch %d moves %+v with %+v, want %+v", i, b.Moves, b.Sub[0].Prefill, want)
+		}
+		s.Complete(func(int32, int) {})
+	}
+}
