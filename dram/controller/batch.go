@@ -56,6 +56,20 @@ func newBuses(spec *dram.Spec, ranks int) []bus {
 	return list
 }
 
+// activations returns the steps that a rank's slowest rule asks for so many ACTs: tFAW for four, or GDDR6's t32AW.
+func activations(spec *dram.Spec) (acts, steps int64) {
+	acts = 1
+	for _, row := range spec.Constraints() {
+		if row.Command != dram.ACT || row.Next != dram.ACT || row.Scope != dram.SameRank {
+			continue
+		}
+		if n, of := int64(row.Clocks), int64(max(1, row.Window)); n*acts > steps*of {
+			acts, steps = of, n
+		}
+	}
+	return acts, steps
+}
+
 func (c *controller) pickBatch(b *bus, t int64) choice {
 	if b.rowBound {
 		return c.pickOldest(b, t)
@@ -113,12 +127,12 @@ func (c *controller) moved(n need, rank int, t int64) {
 // sampleColumns is the column accesses of a sample. Our choice: 64 to 256 give the same within 0.1% in the mean of the reference traces.
 const sampleColumns = 128
 
-// sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what tFAW
-// allows, and bursts less than three quarters of the bus.
+// sample decides anew whether the bus is bound by activations: over the sample they took more than three quarters of what the
+// ranks allow, and bursts less than three quarters of the bus.
 func (c *controller) sample(b *bus, t int64) {
 	steps := t - b.sampled
 	bursts := b.columns * c.spec.Steps(c.spec.BurstClocks())
-	rows := b.acts * c.spec.Steps(c.spec.TFAW) / int64(4*(b.end-b.first))
+	rows := b.acts * c.actSteps / (c.acts * int64(b.end-b.first))
 	b.rowBound = 4*rows > 3*steps && 4*bursts < 3*steps
 	b.sampled, b.acts, b.columns = t, 0, 0
 }

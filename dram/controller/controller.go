@@ -47,6 +47,7 @@ type controller struct {
 	places            []place
 	scheduler         *scheduler
 	closedPage        bool
+	acts, actSteps    int64 // see activations
 	steps             int64 // of a clock; the controller counts steps, requests and results clocks
 	ageBound          int64
 	readEnd, writeEnd int64 // from the command to the end of its data
@@ -136,6 +137,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.check = newCheckBits(spec, ranks*spec.Banks())
 	c.power = newPowerState(spec, policy, ranks)
 	c.refresh.margin += c.power.wakes
+	c.acts, c.actSteps = activations(spec)
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c

@@ -66,24 +66,31 @@ func replayOther(tb testing.TB, s *Setup, trace string) *Stats {
 	return stats
 }
 
+// otherSetup is DRAMsim3's HBM2, GDDR6 or LPDDR4 under the default policy.
+func otherSetup(tb testing.TB, kind string) *Setup {
+	tb.Helper()
+	s := setup(tb, "default")
+	s.Ranks = 1
+	switch kind {
+	case "hbm2":
+		s.Spec, s.Policy.Mapping = otherPart(tb, "dramsim3-hbm2", "dramsim3-hbm2-4gb"), "rorachbgbaco"
+	case "gddr6":
+		s.Spec, s.Policy.Mapping = otherPart(tb, "dramsim3-gddr6", "dramsim3-gddr6-8gb"), "rorachbgbaco"
+	case "gddr6bg":
+		s.Spec, s.Policy.Mapping = otherPart(tb, "dramsim3-gddr6", "dramsim3-gddr6-8gb-bg"), "rorachbabgco"
+	case "lpddr4":
+		s.Spec, s.Ranks = otherPart(tb, "dramsim3-lpddr4", "dramsim3-lpddr4-8gb"), 2
+	}
+	return s
+}
+
 // TestDRAMsim3OtherStandards replays DRAMsim3's HBM2, GDDR6 and LPDDR4 under the timings that acted there: its own decisions
 // end within 1% of its clocks, ours no later, and no read waits more than twice as long.
 func TestDRAMsim3OtherStandards(t *testing.T) {
 	var table strings.Builder
 	for _, r := range readTable(t, filepath.Join("other", "dramsim3.csv")) {
 		kind, _, _ := strings.Cut(r["trace"], "_")
-		s := setup(t, "default")
-		s.Ranks = 1
-		switch kind {
-		case "hbm2":
-			s.Spec, s.Policy.Mapping = otherPart(t, "dramsim3-hbm2", "dramsim3-hbm2-4gb"), "rorachbgbaco"
-		case "gddr6":
-			s.Spec, s.Policy.Mapping = otherPart(t, "dramsim3-gddr6", "dramsim3-gddr6-8gb"), "rorachbgbaco"
-		case "gddr6bg":
-			s.Spec, s.Policy.Mapping = otherPart(t, "dramsim3-gddr6", "dramsim3-gddr6-8gb-bg"), "rorachbabgco"
-		case "lpddr4":
-			s.Spec, s.Ranks = otherPart(t, "dramsim3-lpddr4", "dramsim3-lpddr4-8gb"), 2
-		}
+		s := otherSetup(t, kind)
 		end, _ := strconv.ParseInt(r["end_clock"], 10, 64)
 		longest, _ := strconv.ParseInt(r["max_read_latency_clocks"], 10, 64)
 		ours := replayOther(t, s, r["trace"])
@@ -100,6 +107,23 @@ func TestDRAMsim3OtherStandards(t *testing.T) {
 		}
 	}
 	writeTable(t, "table of other standards", table.String())
+}
+
+// TestUnseenOtherStandards holds the default policy to the same on traces that are made here, and writes their table.
+func TestUnseenOtherStandards(t *testing.T) {
+	var table strings.Builder
+	for i, row := range readTable(t, filepath.Join("other", "dramsim3_unseen.csv")) {
+		u := unseenOthers[i]
+		d := dramsim3{patience: 2}.with(row)
+		s := otherSetup(t, u.part)
+		ours, err := s.Replay(t.Context(), u.requests(s.Spec, uint64(100+i)), nil)
+		if err != nil || d.trace != u.name() {
+			t.Fatal(err, d.trace, u.name())
+		}
+		d.judge(t, ours)
+		fmt.Fprintf(&table, "| %s | %d | %d | %+.2f%% | %.2f |\n", d.trace, d.end, ours.EndClock, over(ours.EndClock, d.end), float64(ours.Latency.Max())/float64(d.longest))
+	}
+	writeTable(t, "table of unseen others", table.String())
 }
 
 // ramulatorSetups are the set-ups of Ramulator's micro-benchmarks: parts, ranks, mapping.

@@ -176,9 +176,8 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 		if k.first >= u.end || k.end <= u.first || k.debt <= 0 && !k.extra {
 			continue
 		}
-		for c.refresh.waitsForRound(&c.refresh.units[i]) { // another of its rank goes first
-			if i++; i == len(c.refresh.units) || c.refresh.units[i].first != k.first {
-				i = c.refresh.unitOf[k.first]
+		if c.refresh.waitsForRound(k) { // another of its rank goes first
+			for i = c.refresh.unitOf[k.first]; c.refresh.waitsForRound(&c.refresh.units[i]); i++ {
 			}
 		}
 		return c.tryRefresh(i, t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/input"
 )
 
 // TestPostponedRefreshWaits: under load the first REF that may not be
@@ -61,6 +62,36 @@ func TestIdleEnergy(t *testing.T) {
 	want := 4 * 8 * 1.2 * 1e-3 * (37 + (250-37)*560/12480.)
 	if math.Abs(watts/want-1) > 0.005 {
 		t.Errorf("%v W, want %v W", watts, want)
+	}
+}
+
+// TestIdleBankWaits: a bank pulls refreshes in only once it has had no work for tRC: where one may go between two
+// reads of a row, the second finds the row open.
+func TestIdleBankWaits(t *testing.T) {
+	for _, bank := range []int{0, 1, 5} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks = part(t, "lpddr5x-6400-16gb-x16"), 1
+		s.Policy.Refresh, s.Policy.RefreshPullIn, s.Policy.Mapping = "bank", 2, "rorachbgbaco"
+		units := s.Spec.Banks() / 2 // pairs; all are two ahead when the next falls due
+		due := int64(s.Spec.TREFI + s.Spec.TREFI/units*(bank+1))
+		at := uint64(bank * s.Spec.RowBursts() * s.Spec.BurstBytes())
+		opened := due - int64(s.Spec.TRAS+s.Spec.TRP)
+		stats, records := replayLog(t, s, []Request{{Clock: opened, Address: at}, {Clock: due + 2, Address: at + uint64(s.Spec.BurstBytes())}})
+		if stats.RowHits != 1 {
+			t.Errorf("bank %d: the second read finds its row closed: %v", bank, records[len(records)-8:])
+		}
+	}
+}
+
+// TestPostponedRefreshesOfBanks: of what the standard lets a rank owe a bank may owe one less.
+func TestPostponedRefreshesOfBanks(t *testing.T) {
+	s := setup(t, "default")
+	s.Spec, s.Policy.RefreshPostpone = part(t, "ddr5-4800-16gb-x8"), 4
+	for refresh, want := range map[string]bool{"all": true, "bank": false} {
+		s.Policy.Refresh = refresh
+		if err := input.Validate(s); (err == nil) != want {
+			t.Errorf("%s: %v", refresh, err)
+		}
 	}
 }
 

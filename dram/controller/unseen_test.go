@@ -10,7 +10,7 @@ import (
 // unseen is a trace that is made here, not stored: testdata/dramsim3_unseen.csv has what DRAMsim3 gave for it. No decision of the
 // controller was tuned to these.
 type unseen struct {
-	part  string // of unseenParts
+	part  string // of unseenParts, or of otherSetup
 	ranks int
 	kind  string // of unseenKinds
 	reads int    // per cent
@@ -34,18 +34,26 @@ var unseenTraces = []unseen{
 	{"x4", 4, "local", 90, 0}, {"x16", 4, "hot", 33, 0},
 }
 
+// unseenOthers are traces for the standards of testdata/other, as unseenTraces.
+var unseenOthers = []unseen{
+	{"hbm2", 1, "rand", 67, 0}, {"hbm2", 1, "hot", 50, 0}, {"hbm2", 1, "streams", 67, 0}, {"hbm2", 1, "walks", 80, 0}, {"hbm2", 1, "stride", 67, 0},
+	{"hbm2", 1, "rand", 80, 8}, {"gddr6", 1, "rand", 67, 0}, {"gddr6", 1, "hot", 67, 0}, {"gddr6", 1, "streams", 50, 0}, {"gddr6", 1, "walks", 67, 0},
+	{"gddr6bg", 1, "hot", 67, 0}, {"gddr6bg", 1, "copy", 50, 0}, {"gddr6bg", 1, "local", 80, 0}, {"gddr6bg", 1, "stride", 67, 0}, {"lpddr4", 2, "rand", 67, 0},
+	{"lpddr4", 2, "rand", 33, 0}, {"lpddr4", 2, "hot", 80, 0}, {"lpddr4", 2, "streams", 67, 0}, {"lpddr4", 2, "phases", 67, 0}, {"lpddr4", 2, "walks", 67, 10},
+}
+
 // unseenKinds are the shapes of traffic: each gives the next address, in bursts, and may give its direction.
 var unseenKinds = map[string]func(g *generator, write *bool) uint64{
 	// Anywhere.
 	"rand": func(g *generator, _ *bool) uint64 { return g.rng.Uint64N(g.bursts) },
-	// Four of five in one row of each bank at a time, 100 bursts of it.
+	// Four of five in one row of each bank at a time, 100 bursts of 128.
 	"hot": func(g *generator, _ *bool) uint64 {
 		if g.rng.IntN(5) == 0 {
 			return g.rng.Uint64N(g.bursts)
 		}
 		bank := g.rng.Uint64N(g.banks)
 		if g.left[bank] == 0 {
-			g.left[bank], g.row[bank] = 100, g.rng.Uint64N(g.rows)
+			g.left[bank], g.row[bank] = g.columns*100/128, g.rng.Uint64N(g.rows)
 		}
 		g.left[bank]--
 		return g.at(g.row[bank], bank, g.left[bank])
@@ -59,7 +67,7 @@ var unseenKinds = map[string]func(g *generator, write *bool) uint64{
 	},
 	// Sixteen rows of every bank.
 	"local": func(g *generator, _ *bool) uint64 {
-		return g.at(g.rng.Uint64N(16), g.rng.Uint64N(g.banks), g.rng.Uint64N(128))
+		return g.at(g.rng.Uint64N(16), g.rng.Uint64N(g.banks), g.rng.Uint64N(g.columns))
 	},
 	// Steps of a power of two, up to a row of every bank.
 	"stride": func(g *generator, _ *bool) uint64 {
@@ -97,13 +105,13 @@ type generator struct {
 	rng                       *rand.Rand
 	reads, n                  int
 	bursts, banks, rows, step uint64 // of the channel; rows of a bank
-	length                    uint64
+	length, columns           uint64
 	stream                    [8]uint64
 	row, left                 []uint64 // by bank
 }
 
 // at returns the burst of a row, a bank over all ranks (bank group lowest) and a column: the mapping rochrababgco.
-func (g *generator) at(row, bank, column uint64) uint64 { return (row*g.banks+bank)*128 + column }
+func (g *generator) at(row, bank, column uint64) uint64 { return (row*g.banks+bank)*g.columns + column }
 
 // name is the trace's row in the table.
 func (u unseen) name() string {
@@ -117,8 +125,8 @@ func (u unseen) name() string {
 // requests makes the trace: 12,000 requests, of each burst one.
 func (u unseen) requests(spec *dram.Spec, seed uint64) []Request {
 	rng := rand.New(rand.NewPCG(seed, 20))
-	g := &generator{rng: rng, reads: u.reads, banks: uint64(u.ranks * spec.Banks()), rows: uint64(spec.Rows)}
-	g.bursts = g.rows * g.banks * 128
+	g := &generator{rng: rng, reads: u.reads, banks: uint64(u.ranks * spec.Banks()), rows: uint64(spec.Rows), columns: uint64(spec.RowBursts())}
+	g.bursts = g.rows * g.banks * g.columns
 	g.row, g.left = make([]uint64, g.banks), make([]uint64, g.banks)
 	for i := range g.stream {
 		g.stream[i] = rng.Uint64N(g.bursts>>13) << 13
@@ -135,7 +143,7 @@ func (u unseen) requests(spec *dram.Spec, seed uint64) []Request {
 		if u.gap > 0 {
 			clock += int64(rng.IntN(2*u.gap + 1))
 		}
-		list = append(list, Request{Clock: clock, Address: burst * 64, Write: write})
+		list = append(list, Request{Clock: clock, Address: burst * uint64(spec.BurstBytes()), Write: write})
 	}
 	return list
 }
