@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -108,13 +109,9 @@ func (f *iterationFlags) load(cmd *cobra.Command, t *measure.Target) (*llm.Model
 
 // checkShape refuses sizes out of range, and half an iteration.
 func (f *iterationFlags) checkShape() error {
-	for _, v := range []struct {
-		name        string
-		value, most int
-	}{{"batch", f.batch, 1 << 20}, {"context", f.context, 1 << 30}, {"chunk", f.chunk, 1 << 30}, {"finished", f.finished, 1 << 30}} {
-		if err := between("--"+v.name, v.value, 0, v.most); err != nil {
-			return err
-		}
+	if err := cmp.Or(between("--batch", f.batch, 0, 1<<20), between("--context", f.context, 0, 1<<30),
+		between("--chunk", f.chunk, 0, 1<<30), between("--finished", f.finished, 0, 1<<30)); err != nil {
+		return err
 	}
 	bad := func(flag string, value int, expected string) error {
 		return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: expected}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -75,13 +76,9 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, v := range []struct {
-		name  string
-		value int
-	}{{"batch", f.batch}, {"in", f.in}, {"out", f.out}} {
-		if err := between("--"+v.name, v.value, 1, 1<<20); err != nil {
-			return err
-		}
+	const most = 1 << 20
+	if err := cmp.Or(between("--batch", f.batch, 1, most), between("--in", f.in, 1, most), between("--out", f.out, 1, most)); err != nil {
+		return err
 	}
 	r := staticBatch{GPU: t.GPU.Name, Suite: string(t.GPU.Suite), Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
 	var joules float64

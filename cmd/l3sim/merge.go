@@ -46,8 +46,8 @@ func (a *app) merge(dirs []string, out string) error {
 	if err := creatable(out); err != nil {
 		return err
 	}
-	if err := merged.Write(out); err != nil {
-		return fmt.Errorf("--out %s: %w", out, err)
+	if err := outError(out, merged.Write(out)); err != nil {
+		return err
 	}
 	fmt.Fprintf(a.stdout, "%s of %s: %d failed; results in %s\n", plural(len(merged.Points), "point", "points"),
 		plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -149,9 +150,7 @@ func (a *app) searchInFolder(ctx context.Context, s *sweep.Search, shard *sweep.
 			a.note("what has run is recorded; the same command goes on from there")
 		}
 		if found != nil && shard == nil {
-			if failed := writeSearch(f.out, found); failed != nil {
-				return fmt.Errorf("--out %s: %w", f.out, failed)
-			}
+			return cmp.Or(outError(f.out, writeSearch(f.out, found)), err)
 		}
 		return err
 	})

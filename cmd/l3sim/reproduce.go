@@ -95,8 +95,8 @@ func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFla
 		return err
 	}
 	if f.out != "" {
-		if err := r.Write(f.out); err != nil {
-			return fmt.Errorf("--out %s: %w", f.out, err)
+		if err := outError(f.out, r.Write(f.out)); err != nil {
+			return err
 		}
 	}
 	if a.json {

@@ -47,6 +47,14 @@ func (f *folderFlags) check() (*sweep.Shard, error) {
 	return &shard, err
 }
 
+// outError says of an error that it is of the folder of --out.
+func outError(dir string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("--out %s: %w", dir, err)
+}
+
 // withJournal calls do with the journal in the folder, which it makes.
 func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
 	if err := creatable(folder); err != nil {
@@ -190,10 +198,7 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 		if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
 			return err
 		}
-		if err := plan.Write(f.out, outcome); err != nil {
-			return fmt.Errorf("--out %s: %w", f.out, err)
-		}
-		return nil
+		return outError(f.out, plan.Write(f.out, outcome))
 	})
 	return outcome, err
 }

@@ -75,6 +75,13 @@ func (r *Report) WriteText(w io.Writer) error {
 // claimTable returns the judgements as a table; with says, what the paper says, too.
 func (r *Report) claimTable(says bool) *results.Table {
 	t := &results.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
+	shown := []int{0, 1, 2, 3, 4}
+	if !says {
+		shown = slices.Delete(shown, 1, 2)
+	}
+	if r.Target == Fair { // nothing is judged
+		shown = shown[:len(shown)-1]
+	}
 	for i := range r.Judgements {
 		j := &r.Judgements[i]
 		paper := fmt.Sprintf("%.3g", j.Paper)
@@ -93,9 +100,7 @@ func (r *Report) claimTable(says bool) *results.Table {
 		}
 		t.Rows = append(t.Rows, []string{id, j.claim.Says, paper, j.number(), j.Verdict})
 	}
-	return t.Select(slices.DeleteFunc(indices(len(t.Columns)), func(i int) bool {
-		return t.Columns[i] == "the paper says" && !says || t.Columns[i] == "verdict" && r.Target == Fair // nothing is judged
-	}))
+	return t.Select(shown)
 }
 
 // counts says how many claims have each verdict.
@@ -141,15 +146,6 @@ func (r *Report) writeReasons(w io.Writer) {
 			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.Verdict)
 		}
 	}
-}
-
-// indices returns 0 to n-1.
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // Write puts tables (CSV), figures, claims.json and the page into dir. The page

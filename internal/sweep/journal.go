@@ -299,25 +299,10 @@ func (j *Journal) empty() bool {
 	return len(j.entries) == 0
 }
 
-// record adds a finished point. When it returns nil, the entry survives a crash.
+// record adds finished points. When it returns nil, the entries survive a crash.
 // After an error it records no more points.
-func (j *Journal) record(e *Entry) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var line bytes.Buffer
-	if err := encodeEntry(&line, e); err != nil {
-		return err
-	}
-	if err := j.write(line.Bytes()); err != nil {
-		return err
-	}
-	j.entries[e.Point] = e
-	return nil
-}
-
-// recordAll is Record for points that are on disk elsewhere: they are synced a
-// megabyte at a time.
-func (j *Journal) recordAll(entries []*Entry) error {
+// Many entries, of points that are on disk elsewhere, are synced a megabyte at a time.
+func (j *Journal) record(entries ...*Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	var lines bytes.Buffer

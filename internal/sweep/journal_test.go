@@ -178,7 +178,7 @@ func TestJournalLost(t *testing.T) {
 		if err := lose(dir); err != nil {
 			t.Fatal(err)
 		}
-		for what, err := range map[string]error{"recorded": j.record(done("b")), "recorded all": j.recordAll([]*Entry{done("c")}), "checked": j.Check(), "closed": j.Close()} {
+		for what, err := range map[string]error{"recorded": j.record(done("b")), "recorded all": j.record(done("c"), done("d")), "checked": j.Check(), "closed": j.Close()} {
 			if err == nil || !strings.Contains(err.Error(), "was removed or moved while it was in use") {
 				t.Errorf("%s, and %s: %v", how, what, err)
 			}

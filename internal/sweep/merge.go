@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -262,11 +263,7 @@ func (m *Merged) Write(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closed := j.Close(); err == nil {
-			err = closed
-		}
-	}()
+	defer func() { err = cmp.Or(err, j.Close()) }()
 	var news []*Entry
 	seen := make(map[string]bool, len(m.Points))
 	for _, e := range m.Outcome.Entries {
@@ -275,7 +272,7 @@ func (m *Merged) Write(dir string) (err error) {
 		}
 		seen[e.Point] = true
 	}
-	if err := j.recordAll(news); err != nil {
+	if err := j.record(news...); err != nil {
 		return err
 	}
 	return m.plan.Write(dir, m.Outcome)
@@ -297,5 +294,5 @@ func (j *Journal) Take(dir string) (Damage, error) {
 			news = append(news, entries[hash])
 		}
 	}
-	return damage, j.recordAll(news)
+	return damage, j.record(news...)
 }
