@@ -85,3 +85,14 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestNothingAsked: a table of which nothing is asked is itself, though it has no rows.
+func TestNothingAsked(t *testing.T) {
+	table := &Table{Columns: []string{"a"}}
+	if got, err := table.Where("--where", nil); got != table || err != nil {
+		t.Error(got, err)
+	}
+	if got, err := table.Best("--best", ""); got != table || err != nil {
+		t.Error(got, err)
+	}
+}

@@ -223,6 +223,7 @@ func TestArrivalErrors(t *testing.T) {
 		`rate_per_s = 3: expected 0 with arrivals.kind`:  func(s *ArrivalSpec) { s.Kind, s.RatePerS = ArrivalsAtOnce, 3 },
 		`window = "5s:1s": expected two times`:           func(s *ArrivalSpec) { s.Window = "5s:1s" },
 		`window = "5s": expected two times`:              func(s *ArrivalSpec) { s.Window = "5s" },
+		`window = "5s:5s": expected two times`:           func(s *ArrivalSpec) { s.Window = "5s:5s" },
 		`scale = 2: expected 1 with arrivals.rate_per_s`: func(s *ArrivalSpec) { s.Scale, s.RatePerS = 2, 1 },
 		`cv = 0: expected 0.01 to 100`:                   func(s *ArrivalSpec) { s.CV = 0 },
 		`think_distribution = "fix": expected one of`:    func(s *ArrivalSpec) { s.ThinkDistribution = "fix" },
