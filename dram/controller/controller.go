@@ -220,7 +220,7 @@ func (c *controller) tick(t int64) int64 {
 	issued, wake := c.commands(t)
 	refreshWake = min(refreshWake, wake)
 	moved := c.transfer(t)
-	accepted := c.accept(t)
+	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
 	if issued {
 		c.ready = t + 1
 	}

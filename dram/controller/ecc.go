@@ -114,6 +114,39 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 	return n
 }
 
+// acceptChecked is accept with ECC: what it asks for goes before the next request.
+func (c *controller) acceptChecked(t int64) bool {
+	k := c.check
+	if c.closing && c.next == len(c.requests) {
+		for bank := range k.kept {
+			k.putBack(int32(bank))
+		}
+	}
+	if len(k.queue) > 0 {
+		return c.acceptCheck(t)
+	}
+	if c.next < len(c.requests) && c.requests[c.next].Clock*c.steps <= t && c.requests[c.next].Partial {
+		if !c.decoded {
+			c.decode(&c.requests[c.next])
+		}
+		if c.head.write && c.readFirst(&c.head) {
+			return c.acceptCheck(t)
+		}
+	}
+	held := len(c.reads.entries)
+	if !c.accept(t) {
+		return false
+	}
+	switch {
+	case c.head.write && k.covers > 0:
+		k.use(&c.head, true)
+	case len(c.reads.entries) > held: // neither merged nor forwarded
+		e := &c.reads.entries[held]
+		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived, id: e.id})
+	}
+	return true
+}
+
 // acceptCheck accepts the next burst that ECC asks for, if its queue has room.
 func (c *controller) acceptCheck(t int64) bool {
 	k := c.check

@@ -5,16 +5,6 @@ import "github.com/l3sim/l3sim/dram"
 // accept takes the next request, if it has come and its queue has room. A
 // request that is accepted at clock t can move on from t+1 on.
 func (c *controller) accept(t int64) bool {
-	if c.check != nil {
-		if c.closing && c.next == len(c.requests) {
-			for bank := range c.check.kept {
-				c.check.putBack(int32(bank))
-			}
-		}
-		if len(c.check.queue) > 0 {
-			return c.acceptCheck(t)
-		}
-	}
 	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > t {
 		return false
 	}
@@ -30,18 +20,12 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	r := &c.requests[c.next]
-	if r.Partial && r.Write && c.check != nil && c.readFirst(e) {
-		return c.acceptCheck(t)
-	}
 	arrived, id := r.Clock*c.steps, c.keep(r)
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
 	c.stuck = false
 	slot := e.slot()
-	if e.write && c.check != nil && c.check.covers > 0 {
-		c.check.use(e, true)
-	}
 	switch {
 	case c.pendingWrites[slot] > 0 && c.findPending(e, true) != nil:
 		// The write buffer holds the burst: a read takes its data from there, a
@@ -64,9 +48,6 @@ func (c *controller) accept(t int64) bool {
 				c.wait(first, waiting{t, arrived, id, first.merged})
 				return true
 			}
-		}
-		if c.check != nil {
-			id = c.check.read(e, checkedRead{accepted: t, arrived: arrived, id: id})
 		}
 		c.pendingReads[slot]++
 		c.hold(e, q, ofReads, t, arrived, id)
