@@ -21,8 +21,7 @@ type checkBits struct {
 type keptBits struct {
 	row, column int32
 	dirty       bool
-	fetch       int32 // that brings it, -1 once its end is known
-	end         int64
+	fetch       int32 // that brings it, -1 once that has begun: what is read later ends later
 }
 
 // fetch is a read of check bits that has not begun.
@@ -81,7 +80,7 @@ func (k *checkBits) use(e *entry, write bool) *keptBits {
 		n := k.fetches.add(fetch{e.bank, -1})
 		k.queue = append(k.queue, entry{row: e.row, column: column, merged: -1, bank: e.bank, id: n, check: true})
 		k.putBack(e.bank)
-		*b = keptBits{row: e.row, column: column, fetch: n, end: forever}
+		*b = keptBits{row: e.row, column: column, fetch: n}
 	}
 	b.dirty = b.dirty || write
 	return b
@@ -100,10 +99,7 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 	r.merged, r.next, r.left = -1, -1, 1
 	waits := int32(-1)
 	if k.covers > 0 {
-		b := k.use(e, false)
-		if b.fetch < 0 {
-			r.end = b.end
-		} else {
+		if b := k.use(e, false); b.fetch >= 0 {
 			waits, r.next, r.left = b.fetch, k.fetches.of[b.fetch].waiting, 2
 		}
 	}
@@ -235,7 +231,7 @@ func (c *controller) served(e *entry, end int64) {
 func (c *controller) fetched(n int32, end int64) {
 	f := c.check.fetches.remove(n)
 	if b := &c.check.kept[f.bank]; b.fetch == n {
-		b.fetch, b.end = -1, end
+		b.fetch = -1
 	}
 	for r := f.waiting; r >= 0; {
 		next := c.check.reads.of[r].next

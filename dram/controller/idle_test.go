@@ -25,24 +25,38 @@ func TestSkippingIdlePeriodsIsExact(t *testing.T) {
 			clock += rapid.OneOf(rapid.Int64Range(0, 100), rapid.Int64Range(0, 2_000_000)).Draw(t, "gap")
 			requests[i] = Request{Clock: clock, Address: rapid.Uint64Range(0, 1<<33).Draw(t, "address"), Write: rapid.Bool().Draw(t, "write")}
 		}
-		m, err := s.Mapping()
-		if err != nil {
+		skipsExactly(t, s, requests)
+	})
+}
+
+// TestSkippingBegins: a skip may begin at any place of a tREFI, in which a rank leaves power-down for its REF and goes back.
+func TestSkippingBegins(t *testing.T) {
+	s := powered(setup(t, "default"), 10, never)
+	s.Ranks = 1
+	for clock := int64(4*12480 - 20); clock < 4*12480+620; clock++ {
+		skipsExactly(t, s, []Request{{Clock: clock}})
+	}
+}
+
+// skipsExactly compares a run that skips idle periods with one that does not.
+func skipsExactly(t helper, s *Setup, requests []Request) {
+	m, err := s.Mapping()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := make([]*Stats, 2)
+	for i, skip := range []bool{false, true} {
+		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
+		c.skipIdle = skip
+		if runs[i], err = c.run(context.Background(), requests); err != nil {
 			t.Fatal(err)
 		}
-		runs := make([]*Stats, 2)
-		for i, skip := range []bool{false, true} {
-			c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-			c.skipIdle = skip
-			if runs[i], err = c.run(context.Background(), requests); err != nil {
-				t.Fatal(err)
-			}
-		}
-		a, b := runs[0], runs[1]
-		if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits || !slices.Equal(a.Ranks, b.Ranks) ||
-			!slices.Equal(a.Latency.clocks, b.Latency.clocks) {
-			t.Fatalf("every clock: %+v\nskipping: %+v", a, b)
-		}
-	})
+	}
+	a, b := runs[0], runs[1]
+	if a.commands != b.commands || a.EndClock != b.EndClock || a.Energy != b.Energy || a.RowHits != b.RowHits || !slices.Equal(a.Ranks, b.Ranks) ||
+		!slices.Equal(a.Latency.clocks, b.Latency.clocks) {
+		t.Fatal("every clock and skipping:", a.EndClock, b.EndClock, a.commands, b.commands, a.Ranks, b.Ranks, a.Energy, b.Energy)
+	}
 }
 
 // TestFarRequest: a request in the far future costs no more than a near one.

@@ -270,7 +270,7 @@ func (c *controller) skipPowered(t, horizon int64) int64 {
 	for at < end {
 		at = c.tick(at)
 	}
-	if at != end || !c.idleState() { // not yet in step
+	if at != end || !c.idleState() || c.settled(end) <= end { // not yet in step, or a rank is awake that was not
 		return at - t
 	}
 	n := (horizon-end)/c.refresh.interval - 1
