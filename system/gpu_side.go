@@ -171,7 +171,7 @@ func (d *gpuSide) decodeRuns(requests []scheduler.Decoding, step int64) {
 		from := len(d.gpus)
 		d.gpus = addBatches(d.gpus, x.Attend)
 		to := &d.decoding[run]
-		to.chooses = gpu.Work{}
+		to.chooses, to.shared = gpu.Work{}, nil
 		to.batches, to.beside, to.merge = d.gpus[from:], d.choices(x).Plus(d.passes(x, policy.GPU)).Plus(d.passes(x, policy.Home)), d.gpu.Merge(x.Merged)
 	}
 }

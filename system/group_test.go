@@ -278,6 +278,29 @@ func TestGroupsTakeNoLonger(t *testing.T) {
 	if used == 0 {
 		t.Error("groups were never used")
 	}
+	// Eight requests that share little by little more: at some length the stretch begins to pay for its kernel and the merge.
+	d := newGPUSide(onceIn(t, "gpu-only"))
+	sub := &scheduler.SubBatch{Decode: make([]scheduler.Decoding, 8), Shared: []scheduler.Shared{{Requests: []int32{0, 1, 2, 3, 4, 5, 6, 7}}}}
+	took := func(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
+		return d.gpu.DecodeBatch(rest).Seconds + kernel.Seconds + merge.Seconds
+	}
+	b, counts := &scheduler.Batch{}, [2]int{}
+	for tokens := 512; tokens <= 8192; tokens += 64 {
+		sub.Shared[0].Tokens = tokens
+		for i := range sub.Decode {
+			sub.Decode[i].Base = int64(tokens + 100 + i)
+		}
+		b.Grouped++
+		d.decodeRuns(sub.Decode, 0)
+		d.stageGroups(sub, b, d.stageRuns(sub))
+		if n, want := len(d.grouping.groups), bestGroups(&d, sub, 0, took); n != want {
+			t.Errorf("%d tokens: %d groups, want %d", tokens, n, want)
+		}
+		counts[len(d.grouping.groups)]++
+	}
+	if counts[0] == 0 || counts[1] == 0 {
+		t.Errorf("of none and one group there are %v", counts)
+	}
 }
 
 // TestBesideOneLaunch: where prompts and decoding requests have one launch, kernels that are no attention take their time beside it: a
@@ -304,5 +327,23 @@ func TestBesideOneLaunch(t *testing.T) {
 	}
 	if got := bare.Seconds - one.Seconds; bounds.Seconds == 0 || math.Abs(got/bounds.Seconds-1) > 1e-9 {
 		t.Errorf("bounds of a prompt add %v s, by themselves they take %v", got, bounds.Seconds)
+	}
+}
+
+// TestGroupsBesidePrompt: two requests that are faster as a group by themselves read apart beside a prompt that hides their traffic in
+// one launch.
+func TestGroupsBesidePrompt(t *testing.T) {
+	cfg := onceIn(t, "gpu-only", "gpu.preset=h100-sxm")
+	cfg.GPU.MixedAttention = gpu.MixedTogether
+	d := newGPUSide(cfg)
+	sub := &scheduler.SubBatch{Decode: []scheduler.Decoding{{Base: 6144 + 651}, {Base: 6144 + 651}}, Shared: []scheduler.Shared{{Tokens: 6144, Requests: []int32{0, 1}}}}
+	for i, want := range []int64{6144, 0} {
+		d.decodeRuns(sub.Decode, 0)
+		g, before := *d.stageRuns(sub), d.spared
+		alone := d.whole(&g)
+		if got := d.whole(d.stageGroups(sub, &scheduler.Batch{Grouped: int64(i + 1)}, d.stageRuns(sub))); d.spared-before != want || (got < alone) != (want > 0) || got > alone {
+			t.Errorf("with %d prompts: %v, apart %v; %d tokens spared, want %d", i, got, alone, d.spared-before, want)
+		}
+		sub.Prefill = []scheduler.Chunk{{Tokens: 1300}}
 	}
 }
