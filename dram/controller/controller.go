@@ -221,10 +221,10 @@ func (c *controller) tick(t int64) int64 {
 	refreshWake = min(refreshWake, wake)
 	moved := c.transfer(t)
 	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
-	if issued {
+	if issued && !c.quiet() {
 		c.ready = t + 1
 	}
-	if moved || accepted || issued && !c.quiet() {
+	if moved || accepted {
 		return t + 1
 	}
 	return min(max(c.ready, t+1), refreshWake, c.arrival(t), ends)
@@ -232,7 +232,7 @@ func (c *controller) tick(t int64) int64 {
 
 // quiet reports whether the next step brings nothing that this one does not: a REF was all there was to do.
 func (c *controller) quiet() bool {
-	return c.queued == 0 && len(c.refresh.forced) == 0 && !c.refresh.idleUnits && !c.power.on
+	return c.queued == 0 && len(c.refresh.forced) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil
 }
 
 // commands issues what may issue at t: one command, or one on each bus. If none does, wake is the first

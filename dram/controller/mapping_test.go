@@ -40,6 +40,17 @@ func TestMapping(t *testing.T) {
 	}
 }
 
+// TestHighParts: parts that lie beyond 4 GiB.
+func TestHighParts(t *testing.T) {
+	m, err := newMapping("rachrobabgco", part(t, ddr43200), 2, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if channel, a, _ := decoded(m, 1<<35|1<<33|64); channel != 1 || a != (dram.Address{Rank: 2, Column: 1}) {
+		t.Errorf("channel %d, %+v", channel, a)
+	}
+}
+
 // decoded returns where an address lies.
 func decoded(m *Mapping, address uint64) (channel int, a dram.Address, wrapped bool) {
 	channel, wrapped = m.decode(address, &a)

@@ -158,14 +158,18 @@ func (r *refreshState) fallDue(t int64) int64 {
 	r.nextDue = forever
 	for i := range r.units {
 		k := &r.units[i]
-		for k.due <= t && !k.asleep {
-			k.debt++
-			k.due += r.interval
+		at := r.event(k)
+		if at <= t {
+			for k.due <= t {
+				k.debt++
+				k.due += r.interval
+			}
+			if r.mustRefresh(k, t) != k.forced {
+				r.force(i)
+			}
+			at = r.event(k)
 		}
-		if r.mustRefresh(k, t) != k.forced {
-			r.force(i)
-		}
-		r.nextDue = min(r.nextDue, r.event(k))
+		r.nextDue = min(r.nextDue, at)
 	}
 	return r.nextDue
 }
@@ -309,7 +313,6 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		if c.refresh.mustRefresh(k, t) != k.forced {
 			c.refresh.force(i)
 		}
-		c.refresh.nextDue = min(c.refresh.nextDue, c.refresh.event(k))
 		for rank := k.first; rank < k.end; rank++ {
 			c.rescan(rank) // it joins the others again
 		}
