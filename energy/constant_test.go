@@ -84,7 +84,7 @@ func TestCheck(t *testing.T) {
 	} {
 		s := Spec{RanksPerDIMM: 2, PUE: "1", DIMMLimit: "1"}
 		for _, c := range []*Constant{&s.GPU, &s.DRAMCurrents, &s.DRAMIO, &s.DRAMVPP, &s.PIMRead, &s.BankUnit, &s.RelayoutUnit, &s.AdderUnit, &s.SoftmaxUnit, &s.DIMMBuffer,
-			&s.HBMPIMRead, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
+			&s.HBMPIMRead, &s.HBMRow, &s.HBMArray, &s.HBMGroup, &s.HBMDie, &s.HBMPins, &s.HBMMultiply, &s.Link, &s.CPUIdle, &s.CPUBusy, &s.Board} {
 			*c = "0.5"
 		}
 		if faults := input.Faults(&s); len(faults) > 0 {

@@ -23,12 +23,19 @@ type Spec struct {
 	RanksPerDIMM int      `toml:"ranks_per_dimm"` // ranks of a DIMM, which share its buffers
 	DIMMLimit    Constant `toml:"dimm_limit"`     // W that a DIMM's slot supplies
 	HBMPIMRead   Constant `toml:"hbm_pim_read"`   // pJ a bit that units in HBM read and multiply
-	Link         Constant `toml:"link"`           // pJ for each bit on PCIe, both ends, beyond what they take idle
-	HostCPUs     int      `toml:"host_cpus"`      // sockets
-	CPUIdle      Constant `toml:"cpu_idle"`       // W of a socket without work
-	CPUBusy      Constant `toml:"cpu_busy"`       // W of a socket whose cores attend
-	Board        Constant `toml:"board"`          // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
-	PUE          Constant `toml:"pue"`            // what the site draws over what the node draws: cooling, distribution
+	// Parts of HBM, which units whose commands are run (hbm_pim.model) are counted by.
+	HBMRow      Constant `toml:"hbm_row"`      // nJ of opening and closing a row of 1 KB of a bank
+	HBMArray    Constant `toml:"hbm_array"`    // pJ a bit from the cells to the column decoder
+	HBMGroup    Constant `toml:"hbm_group"`    // pJ a bit between there and the multiplexer of the bank group
+	HBMDie      Constant `toml:"hbm_die"`      // pJ a bit between there and the buffer die
+	HBMPins     Constant `toml:"hbm_pins"`     // pJ a bit between the buffer die and the host
+	HBMMultiply Constant `toml:"hbm_multiply"` // pJ of a multiply-add of 16 bits in a unit
+	Link        Constant `toml:"link"`         // pJ for each bit on PCIe, both ends, beyond what they take idle
+	HostCPUs    int      `toml:"host_cpus"`    // sockets
+	CPUIdle     Constant `toml:"cpu_idle"`     // W of a socket without work
+	CPUBusy     Constant `toml:"cpu_busy"`     // W of a socket whose cores attend
+	Board       Constant `toml:"board"`        // W of the rest of the node: switches, network, disks, fans, losses of its power supplies
+	PUE         Constant `toml:"pue"`          // what the site draws over what the node draws: cooling, distribution
 }
 
 // Defaults is the sections [energy] and [prices] below all presets.
@@ -46,7 +53,13 @@ softmax_unit = "4.345 [4.345, 8.7] paper" # L3, Table 5, without the score buffe
 dimm_buffer = "1.5 [0.5, 3] assumption" # register and nine data buffers of an LRDIMM, idle or not, the order of data sheets; the DIMMs' share
 ranks_per_dimm = 2 # L3, Table 2; watts of a DIMM
 dimm_limit = "10 [10, 15] paper" # L3, section 6.4; says whether a DIMM may draw what it does
-hbm_pim_read = "1.56 [0.55, 3.3] paper" # 0.11 + 0.44 + 1.01: AttAcc's units at the bank groups (src/config.py, from O'Connor et al., MICRO 2017); low: at the bank; high: in the buffer die; energy of hbm-pim's attention, its multipliers are 0.04 of it
+hbm_pim_read = "1.56 [0.55, 3.3] paper" # 0.11 + 0.44 + 1.01: AttAcc's units at the bank groups (src/config.py, from O'Connor et al., MICRO 2017); low: at the bank; high: in the buffer die; energy of hbm-pim's attention with hbm_pim.model = "factor", its multipliers are 0.04 of it
+hbm_row = "0.9 [0.76, 1.1] paper" # derived: 0.11 pJ of each of 8,192 bits, AttAcc's simulator (https://github.com/scale-snu/attacc_simulator, src/config.py) from O'Connor et al. (MICRO 2017), of HBM2 at 1.2 V; low, here and below: HBM3's 1.1 V; high: a fifth more; hbm-pim's attention by commands
+hbm_array = "0.44 [0.37, 0.53] paper" # the same; reads of hbm-pim's units by commands
+hbm_group = "1.01 [0.85, 1.21] paper" # the same; reads of units at the bank groups or in the buffer die, moves of those at the banks
+hbm_die = "1.73 [1.45, 2.08] paper" # the same: 1.23 to the edge of the die, 0.5 of its TSVs; reads of units in the buffer die, moves of the others
+hbm_pins = "0.3 [0.25, 0.8] paper" # the same, the interposer; high: O'Connor et al.'s pins; queries
+hbm_multiply = "0.32 [0.2, 0.6] paper" # the same, which names no source; band: our choice; hbm-pim's attention by commands
 link = "10 [5, 20] assumption" # 5 pJ/bit of PCIe 4.0 transceivers at each end is the order of published ones; transfers
 host_cpus = 2 # DGX A100: two EPYC 7742; what the host draws
 cpu_idle = "75 [50, 110] press" # EPYC 7742, package idle: reviews of 2019 and 2020, from memory; what the host draws
@@ -94,6 +107,7 @@ type Point struct {
 	GPU, DRAMCurrents, DRAMVPP, DRAMIO, PIMRead                float64
 	BankUnit, RelayoutUnit, AdderUnit, SoftmaxUnit, DIMMBuffer float64
 	HBMPIMRead, Link, CPUIdle, CPUBusy, Board, PUE             float64
+	HBMRow, HBMArray, HBMGroup, HBMDie, HBMPins, HBMMultiply   float64
 }
 
 // Place is a place in the bands of constants.
@@ -117,6 +131,8 @@ func (s *Spec) At(p Place) Point {
 		GPU: at(s.GPU, 1), DRAMCurrents: at(s.DRAMCurrents, 1), DRAMVPP: at(s.DRAMVPP, 1e-3), DRAMIO: at(s.DRAMIO, 1e-12), PIMRead: at(s.PIMRead, 1),
 		BankUnit: at(s.BankUnit, 1e-3), RelayoutUnit: at(s.RelayoutUnit, 1e-3), AdderUnit: at(s.AdderUnit, 1e-3), SoftmaxUnit: at(s.SoftmaxUnit, 1e-3),
 		DIMMBuffer: at(s.DIMMBuffer, 1), HBMPIMRead: at(s.HBMPIMRead, 1e-12), Link: at(s.Link, 1e-12),
-		CPUIdle: at(s.CPUIdle, 1), CPUBusy: at(s.CPUBusy, 1), Board: at(s.Board, 1), PUE: at(s.PUE, 1),
+		HBMRow: at(s.HBMRow, 1e-9), HBMArray: at(s.HBMArray, 1e-12), HBMGroup: at(s.HBMGroup, 1e-12), HBMDie: at(s.HBMDie, 1e-12), HBMPins: at(s.HBMPins, 1e-12),
+		HBMMultiply: at(s.HBMMultiply, 1e-12),
+		CPUIdle:     at(s.CPUIdle, 1), CPUBusy: at(s.CPUBusy, 1), Board: at(s.Board, 1), PUE: at(s.PUE, 1),
 	}
 }

@@ -2,6 +2,7 @@ package system
 
 import (
 	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -49,6 +50,7 @@ type work struct {
 	tasks                          int64 // transfers count by pieces
 	// KV heads that attended at home, which is not the GPUs, in all layers, and the tokens that they read.
 	heads, tokens int64
+	hbm           hbm.Tally // of commands of units in the GPUs' memory
 }
 
 // since returns the work done since before.
@@ -56,7 +58,7 @@ func (w *work) since(before *work) work {
 	return work{
 		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
 		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
-		heads: w.heads - before.heads, tokens: w.tokens - before.tokens,
+		heads: w.heads - before.heads, tokens: w.tokens - before.tokens, hbm: w.hbm.Plus(before.hbm, -1),
 		joules: joules{w.joules.prefill - before.joules.prefill, w.joules.decode - before.joules.decode},
 	}
 }

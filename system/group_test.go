@@ -119,7 +119,7 @@ func TestGroupsBesideUnits(t *testing.T) {
 			b.Sub = append(b.Sub, *drawSharing(t))
 		}
 		plain, e := hbmOf(t, cfg), hbmOf(t, cfg)
-		read := plain.layOut(b, false)
+		read, _ := plain.layOut(b, false)
 		want, err := plain.try(1000)
 		if err != nil {
 			t.Fatal(err)

@@ -1,9 +1,11 @@
 package system
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
@@ -76,5 +78,29 @@ func TestCommandsGrow(t *testing.T) {
 	}
 	if seconds(0, 0, 0) != 0 {
 		t.Error("nothing takes time")
+	}
+}
+
+// TestEnergyOfCommands: what a node's units take in a run is what the commands of all its steps take, each head run by itself. Requests of one length decode
+// together: one head in each channel of the GPUs' 80, and 16 beyond.
+func TestEnergyOfCommands(t *testing.T) {
+	const layers, input, output = 2, 1000, 3
+	for _, level := range hbm.Levels() {
+		n, r := energyOf(t, equal(4, input, output), "run.system=hbm-pim", "run.model=gpt-175b", "gpu.preset=a100-sxm-80gb", "hbm_pim.model=commands", "hbm_pim.sub_batches=never",
+			"hbm_pim.level="+level, fmt.Sprint("model.layers=", layers))
+		m, spec := &n.cfg.Model, hbm.Spec{Level: hbm.Level(level), Rules: hbm.AttAcc, Rate: 5200, PowerLimited: true, NoRefresh: true}
+		e := n.cfg.Energy.At(energy.Mid)
+		costs := hbm.CostsOf(&e)
+		want := 0.0
+		for step := 1; step < output; step++ {
+			run, err := hbm.Measure(spec, hbm.StackLoad(hbm.Shape{HeadDim: m.HeadDim, ElementBytes: 2}, input+step, hbm.Channels), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want += float64(4*m.KVHeads*layers) * run.Tally(spec).Joules(costs.Each(spec.Level))
+		}
+		if got := r.report.Components.HBMPIM; math.Abs(got/want-1) > 0.02 {
+			t.Errorf("%s: %v J, by commands %v J", level, got, want)
+		}
 	}
 }

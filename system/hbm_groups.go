@@ -46,7 +46,7 @@ func (e *hbmPIM) join(g *grouping) {
 	if len(g.groups) == 0 {
 		return
 	}
-	e.device[0] = e.took(g.rest, e.reads)
+	e.device[0], e.did[0] = e.took(g.rest, e.reads), e.tally(g.rest, e.reads)
 	e.read[0] = g.rest.Tokens * int64(g.rest.KVHeads) * int64(e.reads)
 	e.decoding[0].shared, e.decoding[0].merge = &g.kernel, g.merge
 }

@@ -145,6 +145,7 @@ type hbmPIM struct {
 	// batches most requests are alone in their sub-batch, and contexts recur.
 	alone   memo[units.Duration]
 	device  []units.Duration // scratch: of a layer of each run
+	did     []hbm.Tally      // scratch: what the commands do in one, of all GPUs
 	read    []int64          // scratch: tokens of single heads that the units read in one
 	chooses bool             // the policy is not dense: GPUs choose and keep statistics
 	groups  [2]grouping      // of the sub-batches: what the GPUs read once for all who share it, beside the units
@@ -175,7 +176,7 @@ func assembleHBMPIM(n *Node, requests []traces.Request, o Options, check *checke
 		e.clock = float64(h.Stacks*hbm.StackClockBytes) / float64(cfg.GPU.MemoryBandwidth)
 		e.factor, _ = h.spec().Nominal() // NewNode has filled the table
 	}
-	e.device, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
+	e.device, e.did, e.read, e.chooses = make([]units.Duration, len(e.runs)), make([]hbm.Tally, len(e.runs)), make([]int64, len(e.runs)), cfg.Policy.Name != "dense"
 	e.alone.cost = func(context int) units.Duration { return e.took(e.one(context), e.reads) }
 	e.flow = newFlow(&e.gpuSide, e.tier.beside("HBM-PIM", onDown), o, check)
 	subBatches := 2
@@ -199,12 +200,13 @@ func (e *hbmPIM) attend(requests []scheduler.Decoding, step int64, counts bool) 
 		if counts {
 			e.count(x, run)
 		}
-		e.device[run], e.read[run] = 0, 0
+		e.device[run], e.did[run], e.read[run] = 0, hbm.Tally{}, 0
 		from := len(e.gpus)
 		for i := range x.Attend {
 			if c := &x.Attend[i]; c.Device == policy.Home {
 				e.device[run] += e.class(c)
-				e.read[run] += e.readings(c)
+				read, did := e.readings(c)
+				e.read[run], e.did[run] = e.read[run]+read, e.did[run].Plus(did, 1)
 			} else if len(c.Tokens) > 0 {
 				e.gpus = append(e.gpus, decodeBatch(c))
 			}
@@ -234,12 +236,15 @@ func (e *hbmPIM) class(c *policy.Class) units.Duration {
 	return 0
 }
 
-// readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read.
-func (e *hbmPIM) readings(c *policy.Class) int64 {
+// readings returns the tokens that the units read in a layer for a class of heads, each as often as it is read, and what their commands do.
+func (e *hbmPIM) readings(c *policy.Class) (int64, hbm.Tally) {
+	var b gpu.DecodeBatch
+	setBatch(&b, c)
+	reads := e.reads
 	if c.PerQueryHead {
-		return c.All() * int64(e.model.QueryGroup())
+		reads = float64(e.model.QueryGroup())
 	}
-	return c.All() * int64(e.reads)
+	return c.All() * int64(reads), e.tally(b, reads)
 }
 
 // one returns all heads of one request.
@@ -257,20 +262,35 @@ func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	return taskTime(cost.Overhead + float64((cost.Seconds-cost.Overhead)*reads/e.factor))
 }
 
-// commands returns the seconds of a batch's commands. Each query head, or each group of them that one reading serves, is a head of its own
-// in one channel; heads are dealt out evenly. The busiest channel has as many as any, of the mean length, and takes at least what the longest one does.
-func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
-	if b.Requests < 1 {
-		return 0
-	}
+// dealt returns the heads of a batch on a GPU, and their mean length. Each query head, or each group of them that one reading serves, is a head
+// of its own in one channel; heads are dealt out evenly.
+func (e *hbmPIM) dealt(b *gpu.DecodeBatch, reads float64) (heads, mean int) {
 	kv := b.KVHeads
 	if kv == 0 {
 		kv = e.model.KVHeads
 	}
-	heads := b.Requests * ((kv + e.model.TensorParallel - 1) / e.model.TensorParallel) * int(reads)
-	mean := int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
+	return b.Requests * ((kv + e.model.TensorParallel - 1) / e.model.TensorParallel) * int(reads), int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
+}
+
+// commands returns the seconds of a batch's commands. The busiest channel has as many heads as any, of the mean length, and takes at least what the longest one does.
+func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
+	if b.Requests < 1 {
+		return 0
+	}
+	heads, mean := e.dealt(&b, reads)
 	clocks := max(e.stack.Clocks((heads+e.slots-1)/e.slots, mean), e.stack.Clocks(1, b.Longest))
 	return e.clock * clocks
+}
+
+// tally returns what the commands of a batch of heads do in one layer, on all channels of all GPUs.
+func (e *hbmPIM) tally(b gpu.DecodeBatch, reads float64) (t hbm.Tally) {
+	if e.stack == nil || b.Requests < 1 {
+		return t
+	}
+	heads, mean := e.dealt(&b, reads)
+	each, more := heads/e.slots, heads%e.slots
+	t = t.Plus(e.stack.Tally(each+1, mean), float64(more)).Plus(e.stack.Tally(each, mean), float64(e.slots-more))
+	return hbm.Tally{}.Plus(t, float64(e.model.TensorParallel))
 }
 
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
@@ -281,14 +301,15 @@ func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (end units.Durati
 			return start, err
 		}
 	}
-	e.flow.work.tokens += e.layOut(b, grouped)
+	read, did := e.layOut(b, grouped)
+	e.flow.work.tokens, e.flow.work.hbm = e.flow.work.tokens+read, e.flow.work.hbm.Plus(did, 1)
 	end, err = e.flow.run(start)
 	e.tier.idle = end
 	return end, err
 }
 
-// layOut fills the iteration and returns the tokens of heads that the units read.
-func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64) {
+// layOut fills the iteration and returns the tokens of heads that the units read, and what their commands do.
+func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64, did hbm.Tally) {
 	e.reset()
 	e.tier.hide(&e.flow)
 	for s := range b.Sub {
@@ -300,10 +321,11 @@ func (e *hbmPIM) layOut(b *scheduler.Batch, grouped bool) (read int64) {
 		for run := range g.layers {
 			g.layers[run].device = e.device[run]
 			read += int64(e.runs[run]) * e.read[run]
+			did = did.Plus(e.did[run], float64(e.runs[run]))
 		}
 		e.add(s, g, opAttention)
 	}
-	return read
+	return read, did
 }
 
 // GPU implements scheduler.Predictor.

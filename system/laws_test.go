@@ -69,7 +69,11 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 // of them.
 func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
 	if !systemOf(cfg.Run.System).kv.inDIMM {
-		return newNode(cfg, nil)
+		n, err := NewNode(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
 	k, err := kernelsOf(cfg)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -63,6 +64,7 @@ type busy struct {
 	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
 	joules                                         joules
 	heads, tokens                                  int64 // as work has them
+	hbm                                            hbm.Tally
 }
 
 // add adds what an iteration did.
@@ -74,7 +76,7 @@ func (b *busy) add(w work) {
 	b.channel.Add(w.channel)
 	b.pim.Add(w.pim)
 	b.joules.add(w.joules)
-	b.heads, b.tokens = b.heads+w.heads, b.tokens+w.tokens
+	b.heads, b.tokens, b.hbm = b.heads+w.heads, b.tokens+w.tokens, b.hbm.Plus(w.hbm, 1)
 }
 
 // addAll adds another replica's.
@@ -86,7 +88,7 @@ func (b *busy) addAll(o *busy) {
 	b.channel.AddTotal(o.channel)
 	b.pim.AddTotal(o.pim)
 	b.joules.add(o.joules)
-	b.heads, b.tokens = b.heads+o.heads, b.tokens+o.tokens
+	b.heads, b.tokens, b.hbm = b.heads+o.heads, b.tokens+o.tokens, b.hbm.Plus(o.hbm, 1)
 }
 
 // within verifies LawBusy for a replica that ran until end.

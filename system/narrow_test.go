@@ -36,7 +36,7 @@ func TestWidthsOfElements(t *testing.T) {
 var (
 	narrowSets = [][]string{
 		{"model.kv_bits=8"}, {"model.kv_bits=4", "pim.multipliers=8", "hbm_pim.elements_per_read=2"},
-		{"model.kv_bits=8", "pim.scales=buffer", "pim.multipliers=8", "hbm_pim.elements_per_read=2"}, {"model.kv_bits=4", "model.kv_scales=tensor", "hbm_pim.elements_per_read=4"},
+		{"model.kv_bits=8", "pim.scales=buffer", "pim.multipliers=8", "hbm_pim.elements_per_read=2"}, {"model.kv_bits=4", "model.kv_scales=tensor", "hbm_pim.elements_per_read=4", "hbm_pim.model=factor"},
 		{"model.kv_bits=4", "model.kv_scales=channel", "pim.multipliers=8"},
 	}
 	narrowProducts = [][]string{nil, {"model.weight_bits=8", "model.activation_bits=8"}, {"model.weight_bits=4", "model.activation_bits=8"}, {"model.weight_bits=4"}}
@@ -165,7 +165,7 @@ func TestNarrowTimes(t *testing.T) {
 		sets []string
 		want float64
 	}{{[]string{"model.kv_bits=8"}, 1}, {[]string{"model.kv_bits=8", "hbm_pim.elements_per_read=2"}, 2}, {[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=2"}, 2},
-		{[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=4"}, 4}} {
+		{[]string{"model.kv_bits=4", "hbm_pim.elements_per_read=4", "hbm_pim.model=factor"}, 4}} {
 		if r := wide / units(c.sets...); r < 0.97*c.want || r > 1.001*c.want {
 			t.Errorf("hbm-pim, %v: %.3f times as fast, want %v", c.sets, r, c.want)
 		}

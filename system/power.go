@@ -1,9 +1,11 @@
 package system
 
 import (
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
@@ -32,7 +34,11 @@ const (
 )
 
 // restsOn returns the constants that a component is made of, beside those of [gpu.power] and [dram.power].
-func restsOn(s *energy.Spec, component int) []energy.Constant {
+func (n *Node) restsOn(component int) []energy.Constant {
+	s := &n.cfg.Energy
+	if component == drawHBMPIM && n.stack != nil {
+		return []energy.Constant{s.HBMRow, s.HBMArray, s.HBMGroup, s.HBMDie, s.HBMPins, s.HBMMultiply}
+	}
 	return [draws][]energy.Constant{
 		drawGPU: {s.GPU}, drawActivate: {s.DRAMCurrents}, drawRead: {s.DRAMCurrents}, drawWrite: {s.DRAMCurrents}, drawIO: {s.DRAMIO},
 		drawRefresh: {s.DRAMCurrents}, drawOpen: {s.DRAMCurrents}, drawClosed: {s.DRAMCurrents}, drawVPP: {s.DRAMVPP}, drawUnitRead: {s.DRAMCurrents, s.PIMRead},
@@ -51,6 +57,10 @@ const (
 	ofDown            // seconds of its links down
 	ofUp              // and up
 	ofChannels        // seconds for which its memory channels carry data for the host's cores
+	ofRows            // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
+	ofReads
+	ofQueries
+	ofMoves
 	causes
 )
 
@@ -121,6 +131,7 @@ func (w *work) does(took units.Duration) [causes]float64 {
 	return [causes]float64{
 		ofTime: took.Seconds(), ofGPUWork: w.joules.prefill + w.joules.decode, ofGPUTime: w.gpu.Seconds(), ofHeads: float64(w.heads), ofTokens: float64(w.tokens),
 		ofDown: w.pcieDown.Seconds(), ofUp: w.pcieUp.Seconds(), ofChannels: w.channel.Seconds(),
+		ofRows: w.hbm.Rows, ofReads: w.hbm.Reads, ofQueries: w.hbm.Queries, ofMoves: w.hbm.Moves,
 	}
 }
 
@@ -130,6 +141,7 @@ func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
 	return [causes]float64{
 		ofTime: float64(replicas) * took.Seconds(), ofGPUWork: b.joules.prefill + b.joules.decode, ofGPUTime: seconds(b.gpu), ofHeads: float64(b.heads),
 		ofTokens: float64(b.tokens), ofDown: seconds(b.pcieDown), ofUp: seconds(b.pcieUp), ofChannels: seconds(b.channel),
+		ofRows: b.hbm.Rows, ofReads: b.hbm.Reads, ofQueries: b.hbm.Queries, ofMoves: b.hbm.Moves,
 	}
 }
 
@@ -172,6 +184,11 @@ func (n *Node) power(at energy.Place) *power {
 	case n.system.Host: // CPUs attend
 		p.each[ofTokens] = d.stream(token, 1, 0)
 		p.each[ofChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
+	case n.stack != nil:
+		costs := hbm.CostsOf(&e)
+		each := costs.Each(hbm.Level(configs.Section[HBMPIM](cfg).Level))
+		p.each[ofRows][drawHBMPIM], p.each[ofReads][drawHBMPIM] = each.Rows, each.Reads
+		p.each[ofQueries][drawHBMPIM], p.each[ofMoves][drawHBMPIM] = each.Queries, each.Moves
 	case n.system.kv.inHBM:
 		p.each[ofTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
 	}
@@ -261,7 +278,7 @@ func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
 			continue
 		}
 		var own energy.Grade
-		for _, c := range restsOn(&n.cfg.Energy, i) {
+		for _, c := range n.restsOn(i) {
 			own = energy.Worse(own, c.Estimate().Grade)
 		}
 		if worst = energy.Worse(worst, own); own == energy.Assumption {

@@ -311,8 +311,12 @@ func TestCostOfRun(t *testing.T) {
 
 // TestConstantsCount: each constant doubled doubles what rests on it and changes nothing else, in the systems that have it.
 func TestConstantsCount(t *testing.T) {
-	run := func(system, set string) *Result {
-		_, r := energyOf(t, equal(4, 900, 6), "run.system="+system, "model.layers=2", set)
+	run := func(system, key, set string) *Result {
+		sets := []string{"run.system=" + system, "model.layers=2", set}
+		if system == "hbm-pim" && key != "hbm_pim_read" {
+			sets = append(sets, "hbm_pim.model=commands")
+		}
+		_, r := energyOf(t, equal(4, 900, 6), sets...)
 		return r
 	}
 	known := map[string]string{"dimm_limit": ""}
@@ -324,7 +328,9 @@ func TestConstantsCount(t *testing.T) {
 		{"l3", "gpu", []int{drawGPU}, true}, {"l3", "dram_currents", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
 		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "dram_vpp", []int{drawVPP}, true}, {"l3", "pim_read", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
 		{"l3", "relayout_unit", []int{drawRankUnits}, false}, {"l3", "adder_unit", []int{drawRankUnits}, false}, {"l3", "softmax_unit", []int{drawRankUnits}, false},
-		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"l3", "link", []int{drawLinks}, true},
+		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"hbm-pim", "hbm_row", []int{drawHBMPIM}, false},
+		{"hbm-pim", "hbm_array", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_group", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_die", []int{drawHBMPIM}, false},
+		{"hbm-pim", "hbm_pins", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_multiply", []int{drawHBMPIM}, false}, {"l3", "link", []int{drawLinks}, true},
 		{"l3", "cpu_idle", []int{drawCPUs}, true}, {"gpu+cpu", "cpu_busy", []int{drawCPUs}, false}, {"l3", "board", []int{drawBoard}, true}, {"l3", "pue", nil, false},
 	} {
 		known[c.key] = c.system
@@ -333,7 +339,7 @@ func TestConstantsCount(t *testing.T) {
 		if c.key == "pim_read" {
 			factor = 0.5 // a share
 		}
-		a, b := run(c.system, "energy.ranks_per_dimm=2"), run(c.system, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))
+		a, b := run(c.system, c.key, "energy.ranks_per_dimm=2"), run(c.system, c.key, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))
 		x, y := parts(a.report.Components), parts(b.report.Components)
 		for i := range x {
 			switch rests := slices.Contains(c.parts, i); {

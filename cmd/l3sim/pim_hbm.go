@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim/hbm"
 )
@@ -20,6 +21,7 @@ type pimHBMFlags struct {
 	heads, dim, rate   int
 	level, rules       string
 	unlimited, resting bool
+	config             configFlags
 }
 
 func (a *app) newPIMHBMCommand() *cobra.Command {
@@ -31,11 +33,12 @@ func (a *app) newPIMHBMCommand() *cobra.Command {
 the banks, at the bank groups, or in the buffer die.
 
 The factor is the bandwidth of keys and values over that of plain HBM3 at its peak rate. By AttAcc's rules all banks
-open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
+open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md). W is what the commands draw in a stack whose channels all have
+as many heads, by the constants energy.hbm_* (--set).`,
 		Example: `  l3sim pim hbm --context 128,2048,32768
   l3sim pim hbm --level bg
   l3sim pim hbm --context 2048 --heads 128 --rules jedec --no-power-limit --json`,
-		RunE: func(*cobra.Command, []string) error { return a.pimHBM(&f) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimHBM(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	flags.IntSliceVar(&f.contexts, "context", []int{128, 512, 2048, 8192}, "tokens of each head; several to compare")
@@ -47,6 +50,7 @@ open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md).`,
 	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks or bank groups read every 4 clocks, without the limit of the stack's power")
 	flags.BoolVar(&f.resting, "no-refresh", false, "without refresh")
 	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	f.config.register(cmd)
 	return cmd
 }
 
@@ -58,10 +62,29 @@ type pimHBMRow struct {
 	Time     float64          `json:"time_us"`
 	Factor   float64          `json:"bandwidth_factor"`
 	Commands map[string]int64 `json:"commands"`
+	Energy   pimHBMEnergy     `json:"energy"`
+	Watts    float64          `json:"stack_w"` // of a stack whose channels all have as many heads
+}
+
+// pimHBMEnergy is what the commands of the channel take.
+type pimHBMEnergy struct {
+	Total    float64 `json:"total_uj"`
+	Rows     float64 `json:"rows_uj"`     // activations, with their precharges
+	Reads    float64 `json:"reads_uj"`    // from the cells to the units
+	Multiply float64 `json:"multiply_uj"` // in the units
+	Moves    float64 `json:"moves_uj"`    // of queries, scores, probabilities and sums
+}
+
+// newPIMHBMEnergy divides what a tally takes.
+func newPIMHBMEnergy(t hbm.Tally, level hbm.Level, costs hbm.Costs) pimHBMEnergy {
+	each := costs.Each(level)
+	costs.Multiply = 0
+	reads := float64(t.Reads * costs.Each(level).Reads)
+	return pimHBMEnergy{1e6 * t.Joules(each), 1e6 * t.Rows * each.Rows, 1e6 * reads, 1e6 * (float64(t.Reads*each.Reads) - reads), 1e6 * (float64(t.Queries*each.Queries) + float64(t.Moves*each.Moves))}
 }
 
 // pimHBM measures and prints.
-func (a *app) pimHBM(f *pimHBMFlags) error {
+func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	if err := between("--heads", f.heads, 1, 4096); err != nil {
 		return err
 	}
@@ -78,6 +101,12 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 			e.Key = map[string]string{"level": "--level", "rules": "--rules", "rate": "--rate"}[e.Key]
 		})
 	}
+	c, err := f.config.load(cmd)
+	if err != nil {
+		return err
+	}
+	at := c.Energy.At(energy.Mid)
+	costs := hbm.CostsOf(&at)
 	var rows []pimHBMRow
 	for _, context := range f.contexts {
 		load := hbm.StackLoad(hbm.Shape{HeadDim: f.dim, ElementBytes: 2}, context, f.heads)
@@ -87,8 +116,8 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 				e.Key = map[string]string{"context": "--context", "head_dim": "--head-dim", "heads": "--heads"}[e.Key]
 			})
 		}
-		row := pimHBMRow{context, load.Heads, run.Clocks, part.Nanoseconds(run.Clocks) / 1e3,
-			float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), map[string]int64{}}
+		used, us := newPIMHBMEnergy(run.Tally(spec), spec.Level, costs), part.Nanoseconds(run.Clocks)/1e3
+		row := pimHBMRow{context, load.Heads, run.Clocks, us, float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), map[string]int64{}, used, hbm.Channels * used.Total / us}
 		for c, n := range run.Commands {
 			if n > 0 {
 				row.Commands[dram.Command(c).String()] = n
@@ -96,7 +125,15 @@ func (a *app) pimHBM(f *pimHBMFlags) error {
 		}
 		rows = append(rows, row)
 	}
-	return a.print(map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows}, func(w io.Writer) error { return writePIMHBM(w, spec.Level, part.Name, rows) })
+	plain, interleaved := costs.PlainWatts(part)
+	out := map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows, "plain_stack_w": plain, "interleaved_stack_w": interleaved}
+	return a.print(out, func(w io.Writer) error {
+		if err := writePIMHBM(w, spec.Level, part.Name, rows); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "\nPlain reads at the peak rate draw %.1f W in a stack, %.1f W with four rows opened in each tFAW.\n", plain, interleaved)
+		return err
+	})
 }
 
 // writePIMHBM prints the table.
@@ -109,9 +146,9 @@ func writePIMHBM(w io.Writer, level hbm.Level, part string, rows []pimHBMRow) er
 		}
 	}
 	return aligned(w, tabwriter.AlignRight, func(t io.Writer) {
-		fmt.Fprintln(t, strings.Join(append([]string{"context\theads\tclocks\tus\tfactor"}, names...), "\t")+"\t")
+		fmt.Fprintln(t, strings.Join(append([]string{"context\theads\tclocks\tus\tfactor\tuJ\tW"}, names...), "\t")+"\t")
 		for _, r := range rows {
-			fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor)
+			fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t%.1f\t%.1f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor, r.Energy.Total, r.Watts)
 			for _, n := range names {
 				fmt.Fprintf(t, "%d\t", r.Commands[n])
 			}

@@ -22,26 +22,26 @@ func (m *machine) choose(l *lane, own bool) choice {
 	}
 	best := choice{soonest: never}
 	behind := false
-	var seen [2]uint32 // banks named by reads so far, which may go and which a row is in the way of: others of a bank fare alike
+	var seen [2]uint32 // banks named by reads so far that need a row, and that have theirs: others of a bank fare alike
 	for i := range l.queue {
 		in := &l.queue[i]
 		behind = behind || in.barrier
 		if in.barrier {
 			continue
 		}
-		cmd, a, last := m.need(l, in)
-		if behind && m.isColumn(cmd) {
-			continue
-		}
 		if in.command == m.mac {
 			s, bit := &seen[0], uint32(1)<<in.named()
-			if !last {
+			if m.hit(l, in) {
 				s = &seen[1]
 			}
 			if *s&bit != 0 {
 				continue
 			}
 			*s |= bit
+		}
+		cmd, a, last := m.need(l, in)
+		if behind && m.isColumn(cmd) {
+			continue
 		}
 		at := m.state.Earliest(cmd, a)
 		if cmd == dram.PRE && m.spec.Rules == AttAcc {
@@ -83,11 +83,17 @@ func (m *machine) hits(l *lane) (bits uint32) {
 		if in.barrier || in.command != m.mac {
 			continue
 		}
-		if s := m.set(l, in); s.opened == m.each && !s.closing && s.row == in.row {
+		if m.hit(l, in) {
 			bits |= 1 << in.named()
 		}
 	}
 	return bits
+}
+
+// hit reports whether a read's row is open.
+func (m *machine) hit(l *lane, in *instruction) bool {
+	s := m.set(l, in)
+	return s.opened == m.each && !s.closing && s.row == in.row
 }
 
 // set returns the banks that a read is of.

@@ -14,14 +14,25 @@ type Table struct {
 	ways, period int // the level's ways; tokens of a row of every set
 	single, pair series
 	next         series  // a pair behind another
-	refresh      float64 // by what refresh lengthens all, on average
+	refresh      amounts // what refresh adds to each in a clock without it, on average
 }
 
-// series is clocks without refresh by context, straight in between.
+// amounts are clocks, and what a Tally counts in its order.
+type amounts [1 + tallied]float64
+
+const tallied = 4
+
+// amounts returns those of a run.
+func (r *Run) amounts(s Spec) amounts {
+	t := r.Tally(s)
+	return amounts{float64(r.Clocks), t.Rows, t.Reads, t.Queries, t.Moves}
+}
+
+// series is amounts without refresh by context, straight in between.
 type series struct {
 	contexts []int     // up to two rows
-	clocks   []float64 // at each
-	row      float64   // what each further row adds
+	at       []amounts // of each
+	row      amounts   // what each further row adds
 }
 
 // tableKey is what a table follows from.
@@ -54,23 +65,24 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 	if err := input.Validate(shape); err != nil {
 		return nil, err
 	}
-	t := &Table{refresh: 1, ways: y.ways, period: y.ways * max(1, rowColumns*y.sets/y.columns(shape))}
+	t := &Table{ways: y.ways, period: y.ways * max(1, rowColumns*y.sets/y.columns(shape))}
 	quiet := spec
 	quiet.NoRefresh = true
 	if err := t.measure(quiet, shape); err != nil {
 		return nil, err
 	}
-	if !spec.NoRefresh {
-		last := StackLoad(shape, max(2*t.period, 16*t.period*y.ways*y.split/banksOfChannel), 8*Channels) // about as long at each level
-		with, err := Measure(spec, last, nil)
-		if err != nil {
-			return nil, err
-		}
-		without, err := Measure(quiet, last, nil)
-		if err != nil {
-			return nil, err
-		}
-		t.refresh = float64(with.Clocks) / float64(without.Clocks)
+	last := StackLoad(shape, max(2*t.period, 16*t.period*y.ways*y.split/banksOfChannel), 8*Channels) // about as long at each level
+	with, err := Measure(spec, last, nil)
+	if err != nil {
+		return nil, err
+	}
+	without, err := Measure(quiet, last, nil)
+	if err != nil {
+		return nil, err
+	}
+	a, b := with.amounts(spec), without.amounts(spec)
+	for i := range a {
+		t.refresh[i] = (a[i] - b[i]) / b[0]
 	}
 	if kept.tables == nil || len(kept.tables) == maxTables {
 		kept.tables = map[tableKey]*Table{}
@@ -81,61 +93,82 @@ func NewTable(spec Spec, shape Shape) (*Table, error) {
 
 // measure fills the series.
 func (t *Table) measure(spec Spec, shape Shape) (err error) {
-	clocks := func(context, heads int) (c float64) {
-		if err == nil {
-			var run Run
-			run, err = Measure(spec, StackLoad(shape, context, heads*Channels), nil)
-			c = float64(run.Clocks)
-		}
-		return c
-	}
 	all := []*series{&t.single, &t.pair, &t.next}
-	add := func(context int, to func(s *series, clocks float64)) {
-		one, two, four := clocks(context, 1), clocks(context, 2), clocks(context, 4)
-		for i, c := range []float64{one, two, four - two} {
-			to(all[i], c)
+	add := func(context int, to func(s *series, a amounts)) {
+		var heads [3]amounts // of 1, 2, 4
+		for i := range heads {
+			if err == nil {
+				var run Run
+				run, err = Measure(spec, StackLoad(shape, context, Channels<<i), nil)
+				heads[i] = run.amounts(spec)
+			}
 		}
+		for i := range heads[2] {
+			heads[2][i] -= heads[1][i]
+		}
+		for i, a := range heads {
+			to(all[i], a)
+		}
+	}
+	point := func(context int) {
+		add(context, func(s *series, a amounts) { s.contexts, s.at = append(s.contexts, context), append(s.at, a) })
 	}
 	step := t.ways
 	for context := step; context < 2*t.period && err == nil; context += step {
-		add(context, func(s *series, c float64) { s.contexts, s.clocks = append(s.contexts, context), append(s.clocks, c) })
+		point(context)
 		if t.ways < ways && context >= ways {
 			step = max(ways, t.period/8) // of the many contexts in a row of the buffer die's banks
 		}
 	}
-	add(2*t.period, func(s *series, c float64) { s.contexts, s.clocks = append(s.contexts, 2*t.period), append(s.clocks, c) })
+	point(2 * t.period)
 	const more = 8
-	add((2+more)*t.period, func(s *series, c float64) { s.row = (c - s.clocks[len(s.clocks)-1]) / more })
+	add((2+more)*t.period, func(s *series, a amounts) {
+		for i := range a {
+			s.row[i] = (a[i] - s.at[len(s.at)-1][i]) / more
+		}
+	})
 	return err
 }
 
 // Clocks returns the clocks of CK that a channel takes for so many heads of context tokens each, on average over when refreshes
 // come. Nothing takes none.
-func (t *Table) Clocks(heads, context int) float64 {
+func (t *Table) Clocks(heads, context int) float64 { return t.of(0, heads, context) }
+
+// Tally returns what a channel does for them.
+func (t *Table) Tally(heads, context int) Tally {
+	return Tally{t.of(1, heads, context), t.of(2, heads, context), t.of(3, heads, context), t.of(4, heads, context)}
+}
+
+// of returns one of the amounts for so many heads on a channel.
+func (t *Table) of(amount, heads, context int) float64 {
 	if heads < 1 || context < 1 {
 		return 0
 	}
-	clocks := 0.0
-	if heads > 1 {
-		clocks = t.at(&t.pair, context) + float64(float64(heads/2-1)*t.at(&t.next, context))
-	}
-	if heads%2 != 0 {
-		clocks += t.at(&t.single, context)
-	}
-	return clocks * t.refresh
+	return t.quiet(amount, heads, context) + float64(t.quiet(0, heads, context)*t.refresh[amount])
 }
 
-// at returns the clocks at a context: those of the one that lies as far behind a row's end, in the second row.
-func (t *Table) at(s *series, context int) float64 {
+// quiet returns it without refresh.
+func (t *Table) quiet(amount, heads, context int) (sum float64) {
+	if heads > 1 {
+		sum = t.at(&t.pair, amount, context) + float64(float64(heads/2-1)*t.at(&t.next, amount, context))
+	}
+	if heads%2 != 0 {
+		sum += t.at(&t.single, amount, context)
+	}
+	return sum
+}
+
+// at returns an amount at a context: that of the one that lies as far behind a row's end, in the second row.
+func (t *Table) at(s *series, amount, context int) float64 {
 	rows := max(0, (context-1)/t.period-1)
 	context = ceil(context-rows*t.period, t.ways) * t.ways
 	i, exact := slices.BinarySearch(s.contexts, context)
-	clocks := s.clocks[i]
+	value := s.at[i][amount]
 	if !exact {
 		part := float64(s.contexts[i]-context) / float64(s.contexts[i]-s.contexts[i-1])
-		clocks -= float64(part * (clocks - s.clocks[i-1]))
+		value -= float64(part * (value - s.at[i-1][amount]))
 	}
-	return clocks + float64(float64(rows)*s.row)
+	return value + float64(float64(rows)*s.row[amount])
 }
 
 // StackClockBytes returns what a stack moves in a clock of CK as plain HBM at its peak rate.
