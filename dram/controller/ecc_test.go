@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -186,6 +187,33 @@ func TestECCEnergy(t *testing.T) {
 		if got := joules[1] / joules[0]; got < ratio*(1-1e-12) || got > ratio*(1+1e-12) {
 			t.Errorf("%s: %v times the energy, want %v", name, got, ratio)
 		}
+	}
+}
+
+// TestECCDrain: check bits that are kept go back when a caller drains the memory, and not before.
+func TestECCDrain(t *testing.T) {
+	var log bytes.Buffer
+	writer := check.NewLogWriter(&log, check.LogHeader{})
+	m, err := withECC(t, dram.InlineECC).Open(nil, []*check.LogWriter{writer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Enqueue(Request{Write: true}); err != nil {
+		t.Fatal(err)
+	}
+	m.Advance(5000)
+	if !m.Idle() {
+		t.Error("a caller that waits for an idle memory waits for ever")
+	}
+	stats, err := m.Drain()
+	if err != nil || stats.CheckWrites != 1 {
+		t.Fatalf("%d bursts of check bits written; %v", stats.CheckWrites, err)
+	}
+	if err := writer.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "\n36,WR,0,0,0,0,0\n") || !strings.Contains(text, "\n5002,WR,0,0,0,0,112\n") {
+		t.Errorf("log %s", text)
 	}
 }
 

@@ -4,7 +4,7 @@ package controller
 // tREFI while no request comes: nothing queued, all banks precharged, and each
 // rank with the debt that refreshing as it falls due keeps up.
 func (c *controller) idleState() bool {
-	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || len(c.refresh.forced) > 0 || !c.check.idle(false) {
+	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || len(c.refresh.forced) > 0 {
 		return false
 	}
 	for _, open := range c.openBanks {

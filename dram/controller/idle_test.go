@@ -38,6 +38,14 @@ func TestSkippingBegins(t *testing.T) {
 	}
 }
 
+// TestSkippingBesideSleep: what falls due of one rank is skipped while another refreshes itself, for which nothing does.
+func TestSkippingBesideSleep(t *testing.T) {
+	s := powered(setup(t, "default"), 10, 1_000_000)
+	s.Ranks = 2
+	other := uint64(nextRank)
+	skipsExactly(t, s, []Request{{}, {Clock: 600_000, Address: other}, {Clock: 1_500_000}, {Clock: 2_100_000, Address: other}, {Clock: 2_400_000}})
+}
+
 // skipsExactly compares a run that skips idle periods with one that does not.
 func skipsExactly(t helper, s *Setup, requests []Request) {
 	m, err := s.Mapping()

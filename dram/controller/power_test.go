@@ -1,12 +1,15 @@
 package controller
 
 import (
+	"errors"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
 	"pgregory.net/rapid"
 )
 
@@ -204,6 +207,32 @@ func TestRanksOfPseudoChannel(t *testing.T) {
 		if n := stats.Ranks[0].PowerDowns + stats.Ranks[2].PowerDowns; n != stats.Count(dram.PDE) {
 			t.Errorf("%s: %d power-downs of two pseudo-channels, %d PDE", name, n, stats.Count(dram.PDE))
 		}
+	}
+}
+
+// TestNoPowerDown: a standard without the commands has no power-down, and the error says so.
+func TestNoPowerDown(t *testing.T) {
+	text, err := os.ReadFile("../standards/ddr4.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.Contains(line, "PDE ") && !strings.Contains(line, "PDX ") {
+			rows = append(rows, line)
+		}
+	}
+	standard, err := dram.ReadStandard("own.toml", strings.NewReader(strings.Join(rows, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := powered(setup(t, "default"), 64, never)
+	if s.Spec, err = standard.Part(ddr43200); err != nil {
+		t.Fatal(err)
+	}
+	var in *input.Error
+	if err := s.Validate(); !errors.As(err, &in) || in.Key != "power_down" || !strings.Contains(in.Expected, "off: ddr4 has no PDE") {
+		t.Errorf("%v", err)
 	}
 }
 
