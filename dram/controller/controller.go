@@ -52,6 +52,7 @@ type controller struct {
 	ageBound          int64
 	readEnd, writeEnd int64 // from the command to the end of its data
 	holdSteps         int64 // see batch
+	headStart         int64 // see scheduler
 	simpleBus         bool  // the command bus takes any command at any step
 	commandBuses      dram.CommandBuses
 	commandBusCount   int
@@ -138,6 +139,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.power = newPowerState(spec, policy, ranks)
 	c.refresh.margin += c.power.wakes
 	c.acts, c.actSteps = activations(spec)
+	c.headStart = spec.Steps(c.scheduler.headStart)
 	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c

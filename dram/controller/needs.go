@@ -33,7 +33,7 @@ type rankNeeds struct {
 }
 
 // wait is one bank's: from when on its own constraints allow the command, which only commands to
-// it move, and when the request that it is for was accepted.
+// it move, and when the request that it is for was accepted, for a row's first access less a head start.
 type wait struct{ at, age int64 }
 
 // rescan forgets when the banks of a rank become ready.
@@ -121,6 +121,9 @@ func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 	b.waiting |= 1 << n
 	w := &c.waitsFor[n][bank]
 	w.at, w.age = c.bankNodes[bank][needCommands[n]], b.entries[i].accepted
+	if n <= needWrite && b.hits == 0 {
+		w.age -= c.headStart
+	}
 	return at
 }
 

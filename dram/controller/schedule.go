@@ -29,6 +29,8 @@ type scheduler struct {
 	eitherRow bool
 	// readsPass lets reads into their banks' queues while no write of a drain has room in its own.
 	readsPass bool
+	// headStart is the clocks by which the first access to a row counts as older than it is.
+	headStart int
 	// hitsPassLimit lets hits that are ready go on in a row that is due to close.
 	hitsPassLimit bool
 }
