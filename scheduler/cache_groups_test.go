@@ -2,10 +2,12 @@ package scheduler
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
 )
 
 // groupScheduler returns a scheduler that prefills first, with memory for all and a cache of so many blocks on the GPUs and on the host.
@@ -78,5 +80,56 @@ func TestEarlier(t *testing.T) {
 			t.Errorf("batch %d moves %+v with %+v, want %+v", i, b.Moves, b.Sub[0].Prefill, want)
 		}
 		s.Complete(func(int32, int) {})
+	}
+}
+
+// whim is a predictor that has sub-batches run apart, or together.
+type whim struct{ together bool }
+
+func (w *whim) GPU(s *SubBatch, _ int64) units.Duration {
+	if w.together {
+		return 1
+	}
+	return units.Duration(s.Tokens() * s.Tokens())
+}
+
+func (w *whim) PIM(*SubBatch, int64, int) units.Duration { return 0 }
+
+// TestGroupsOfSubBatches: requests share within their sub-batch, and all of them where these run together from some iteration on, which
+// a prompt brings about.
+func TestGroupsOfSubBatches(t *testing.T) {
+	requests := make([]traces.Request, 5)
+	for i := range requests {
+		requests[i] = traces.Request{Input: 1100, Output: 50, Hashes: []uint64{1, 2, uint64(3 + i)}}
+	}
+	s := groupScheduler(requests[:4], 100, 0)
+	w := &whim{}
+	s.policy, s.spec, s.predictor = PolicyChunkedPrefill, &Spec{SubBatches: 2, Adaptive: true, Chunking: true, ChunkMultiple: 512}, w
+	s.batch.Sub = make([]SubBatch, 2)
+	step := func() (sizes []int) {
+		b := s.Next()
+		if err := s.CheckMemory(); err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Sub {
+			for _, x := range b.Sub[i].Shared {
+				sizes = append(sizes, len(x.Requests))
+			}
+		}
+		s.Complete(func(int32, int) {})
+		return sizes
+	}
+	step()
+	if got := step(); !slices.Equal(got, []int{2, 2}) {
+		t.Errorf("groups of %v requests", got)
+	}
+	s.Extend(requests)
+	s.Add(4)
+	w.together = true
+	if got := step(); !slices.Equal(got, []int{4}) {
+		t.Errorf("groups of %v requests, beside a prompt", got)
+	}
+	if got := step(); !slices.Equal(got, []int{5}) {
+		t.Errorf("groups of %v requests, together", got)
 	}
 }

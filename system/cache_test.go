@@ -198,6 +198,8 @@ func TestCacheErrors(t *testing.T) {
 		"serving.router=prefix-afinity":                    `did you mean "prefix-affinity"?`,
 		"cache.capacity=-1GiB":                             `cache.capacity`,
 		"cache.placement=copy,cache.prefix_attention=dimm": `cache.placement = "copy": expected "prefix" or "balance" with prefix_attention = "dimm"`,
+		"cache.group_reads=often":                          `cache.group_reads`,
+		"cache.group_read=true":                            `did you mean "cache.group_reads"?`,
 		"cache.placement=balanced":                         `did you mean "balance"?`,
 		"cache.host_capacity=1GiB":                         `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
 		"run.system=gpu-only,cache.host_capacity=4TiB":     `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
