@@ -35,8 +35,8 @@ func (c *controller) end(e ending) {
 	c.ends[i] = e
 }
 
-// deliver calls back for what has ended by t, and returns the clock of the next end.
-func (c *controller) deliver(t int64) int64 {
+// deliver calls back for what has ended by t.
+func (c *controller) deliver(t int64) {
 	n := 0
 	for ; n < len(c.ends) && c.ends[n].end <= t; n++ {
 		e := c.ends[n]
@@ -45,8 +45,4 @@ func (c *controller) deliver(t int64) int64 {
 		c.done(Completion{r, e.accepted / c.steps, c.clocks(e.end)})
 	}
 	c.ends = c.ends[:copy(c.ends, c.ends[n:])]
-	if len(c.ends) == 0 {
-		return forever
-	}
-	return c.ends[0].end
 }

@@ -210,9 +210,8 @@ func (c *controller) finished() bool {
 // tick runs step t and returns the next step at which something can happen.
 func (c *controller) tick(t int64) int64 {
 	c.now = t
-	ends := int64(forever)
 	if len(c.ends) > 0 {
-		ends = c.deliver(t)
+		c.deliver(t)
 	}
 	forced := len(c.refresh.forced)
 	refreshWake := c.refresh.fallDue(t)
@@ -223,18 +222,32 @@ func (c *controller) tick(t int64) int64 {
 	refreshWake = min(refreshWake, wake)
 	moved := c.transfer(t)
 	accepted := c.check != nil && c.acceptChecked(t) || c.check == nil && c.accept(t)
-	if issued && !c.quiet() {
-		c.ready = t + 1
+	if issued {
+		c.ready = c.nextReady(t)
 	}
 	if moved || accepted {
 		return t + 1
 	}
-	return min(max(c.ready, t+1), refreshWake, c.arrival(t), ends)
+	next := min(max(c.ready, t+1), refreshWake, c.arrival(t))
+	if len(c.ends) > 0 {
+		next = min(next, c.ends[0].end)
+	}
+	return next
 }
 
-// quiet reports whether the next step brings nothing that this one does not: a REF was all there was to do.
-func (c *controller) quiet() bool {
-	return c.queued == 0 && len(c.refresh.forced) == 0 && !c.refresh.idleUnits && !c.power.on && c.check == nil
+// nextReady returns a step after t, at which a command issued, before which no other can.
+func (c *controller) nextReady(t int64) int64 {
+	if len(c.refresh.forced) > 0 || c.refresh.idleUnits || c.power.on || c.check != nil {
+		return t + 1
+	}
+	next := int64(forever)
+	for i := range c.buses {
+		b := &c.buses[i]
+		for n := range needs {
+			next = min(next, b.wake[n])
+		}
+	}
+	return max(next, t+1)
 }
 
 // commands issues what may issue at t: one command, or one on each bus. If none does, wake is the first

@@ -130,8 +130,12 @@ func (c *controller) addNeed(n need, rank, bank int, i int32) int64 {
 // dropNeed notes that a bank waits for n no longer.
 func (c *controller) dropNeed(n need, rank int, bit uint64) {
 	of := &c.ranks[rank]
-	if of.banks[n] &^= bit; of.banks[n] == 0 {
-		c.buses[c.busOf[rank]].waiting[n] &^= 1 << rank
+	if of.banks[n] &^= bit; of.banks[n] != 0 {
+		return
+	}
+	on := &c.buses[c.busOf[rank]]
+	if on.waiting[n] &^= 1 << rank; on.waiting[n] == 0 {
+		on.wake[n] = forever
 	}
 }
 
