@@ -15,7 +15,7 @@ import (
 // diffFlags are the flags of the diff command.
 type diffFlags struct {
 	rules, metrics []string
-	markdown, json bool
+	markdown       bool
 	allowMissing   bool
 }
 

@@ -24,7 +24,7 @@ type replayFlags struct {
 	dram, policy, commands string
 	ranks, channels        int
 	sets                   []string
-	json, strict           bool
+	strict                 bool
 }
 
 func (a *app) newDRAMReplayCommand() *cobra.Command {

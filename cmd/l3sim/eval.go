@@ -18,10 +18,10 @@ import (
 // evalFlags are the flags of `eval`.
 type evalFlags struct {
 	languageFlags
-	text, nll       string
-	profile         string
-	prompt, steps   int
-	reference, json bool
+	text, nll     string
+	profile       string
+	prompt, steps int
+	reference     bool
 }
 
 func (a *app) newEvalCommand() *cobra.Command {
