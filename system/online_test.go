@@ -253,7 +253,7 @@ func TestDeterministicServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of thousands of requests")
 	}
-	const n, in, out = 300_000, 1, 12
+	const n, in, out = 300_000, 1, 3
 	for _, c := range []struct {
 		servers int
 		rho     float64
