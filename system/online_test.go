@@ -253,14 +253,15 @@ func TestDeterministicServers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of thousands of requests")
 	}
-	const n, in, out = 300_000, 1, 3
+	const n, in = 300_000, 1
 	for _, c := range []struct {
 		servers int
 		rho     float64
-	}{{1, 0.5}, {1, 0.7}, {2, 0.6}, {4, 0.7}} {
-		cfg, node, service := serverOf(t, c.servers, in, out)
+		out     int // a router sees how far servers are by their tokens
+	}{{1, 0.5, 3}, {1, 0.7, 3}, {2, 0.6, 12}, {4, 0.7, 12}} {
+		cfg, node, service := serverOf(t, c.servers, in, c.out)
 		cfg.Arrivals.Kind, cfg.Arrivals.RatePerS = traces.ArrivalsPoisson, c.rho*float64(c.servers)/service.Seconds()
-		r := mustRun(t, node, coming(t, cfg, equalLengths(n, in, out)), false)
+		r := mustRun(t, node, coming(t, cfg, equalLengths(n, in, c.out)), false)
 		var waited units.Total
 		for i := range r.Requests {
 			q := &r.Requests[i]
