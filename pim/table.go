@@ -127,7 +127,7 @@ func (t *KernelTable) stored(token int) int64 {
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
 // beyond its attention. Without an append short heads may be on the way at once and take turns
-// with the four slots of weights and in waiting: it is the mean of four then, rounded up.
+// with the four slots of weights and in waiting: it is the mean of a turn then, rounded up.
 func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 	h := headRun{context: context, appends: t.appends}
 	// The second of three has a head before it and one behind.
@@ -137,8 +137,22 @@ func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 		return added - b.attention(context)
 	}
 	ends := b.ends(h, h, h, h, h, h, h, h)
-	added := (ends[6] - ends[2] + 3) / 4
-	return added - b.attention(context)
+	turn := int64(turnOf(ends[1:7])) // nothing is behind the last one
+	return (ends[6]-ends[6-turn]+turn-1)/turn - b.attention(context)
+}
+
+// turnOf returns after how many heads the distances of their ends repeat, four at most.
+func turnOf(ends []int64) int {
+	for turn := 1; turn < 4; turn++ {
+		repeats := true
+		for i := turn + 1; i < len(ends); i++ {
+			repeats = repeats && ends[i]-ends[i-1] == ends[i-turn]-ends[i-turn-1]
+		}
+		if repeats {
+			return turn
+		}
+	}
+	return 4
 }
 
 // period returns the tokens after which the ends of heads repeat within a row.

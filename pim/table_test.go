@@ -2,11 +2,13 @@ package pim
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/long"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -87,10 +89,10 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 	if got, want := table.Alone(context), b.run(h); got != want {
 		t.Fatalf("%d tokens alone (append: %v): table %d, run %d", context, h.appends, got, want)
 	}
-	ends := b.ends(h, h, h, h, h, h, h, h, h)
+	ends := b.ends(slices.Repeat([]headRun{h}, 17)...)
 	want := ends[2] - ends[1]
-	if !h.appends { // a few may take turns
-		want = (ends[7] - ends[3] + 3) / 4
+	if !h.appends { // two, three or four may take turns
+		want = (ends[15] - ends[3] + 11) / 12
 	}
 	if got := table.InSequence(context); got != want {
 		t.Fatalf("%d tokens in sequence (append: %v): table %d, run %d", context, h.appends, got, want)
@@ -101,13 +103,31 @@ func TestTableIsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
+	long.Cases(t, 3) // the tables take most of the time: several lengths for each
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
 		d := drawDevice(t, spec, shape)
 		longest := 8_000 / shape.Queries
-		context := rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)).Draw(t, "context")
-		tableIsTheRun(t, spec, d, shape, context)
+		contexts := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 40), rapid.IntRange(1, 2000), rapid.IntRange(1, longest)), 1, 4).Draw(t, "contexts")
+		for _, table := range bothTables(t, spec, d, shape) {
+			for _, context := range contexts {
+				tableIsTheRunOf(t, table, spec, d, shape, context)
+			}
+		}
 	})
+}
+
+// TestThreeTakeTurns: heads without an append whose ends repeat after three of them.
+func TestThreeTakeTurns(t *testing.T) {
+	spec := Default()
+	spec.Activation, spec.Precision.Preset, spec.BeyondBuffer, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = Simultaneous, "paper", Refetch, 1, 29, 2
+	d, err := dram.LookupSpec("ddr5-5600-16gb-x16")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, context := range []int{2, 30} {
+		tableIsTheRun(t, spec, d, HeadShape{HeadDim: 64, Queries: 5, ElementBits: 16, KVBits: 8}, context)
+	}
 }
 
 // The same at random lengths to 131,072 and beyond the score buffer.

@@ -22,11 +22,11 @@ func (t Tally) Plus(o Tally, n float64) Tally {
 // Tally returns what the commands of a channel that the spec describes amount to.
 func (r *Run) Tally(s Spec) Tally {
 	y, each := layouts[s.Level], float64(pseudoChannels/s.lanes()) // pseudo-channels that a command acts on
-	n := func(c dram.Command) float64 { return each * float64(r.Commands[c]) }
+	n := func(c dram.Command) float64 { return float64(each * float64(r.Commands[c])) }
 	set := float64(ranks * groups * banks / y.sets)
-	t := Tally{Rows: n(dram.ACT), Reads: set * n(y.mac), Queries: n(dram.WRGB), Moves: n(dram.MVSB) + n(dram.MVGB)}
+	t := Tally{Rows: n(dram.ACT), Reads: float64(set * n(y.mac)), Queries: n(dram.WRGB), Moves: n(dram.MVSB) + n(dram.MVGB)}
 	if s.Rules == AttAcc {
-		t.Rows = set * n(y.open)
+		t.Rows = float64(set * n(y.open))
 	}
 	return t
 }
