@@ -15,7 +15,7 @@ func (t *KernelTable) fillScattered(b *tableBuilder) {
 				list = append(list, extent{i * fill, 2 * i, 0})
 			}
 			more := int64(rows - t.unitsOf(tokens))
-			added = (b.run(headRun{context: tokens, list: list}) - b.attention(tokens) + more - 1) / more
+			added = (b.run(headRun{context: tokens, list: list}) - t.Attention(tokens) + more - 1) / more
 		}
 		if n := len(t.scattered); added == 0 && n > 0 {
 			added = t.scattered[n-1]

@@ -68,7 +68,7 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for place := range g.ChunkTokens {
 		h := headRun{context: place + 1, appends: appends}
-		t.appended = append(t.appended, b.run(h)-b.attention(place+1))
+		t.appended = append(t.appended, b.run(h)-t.Attention(place+1))
 	}
 	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
 	t.fillScattered(b)
@@ -134,11 +134,11 @@ func (t *KernelTable) inSequence(b *tableBuilder, context int) int64 {
 	if t.appends {
 		ends := b.ends(h, h, h)
 		added := ends[1] - ends[0]
-		return added - b.attention(context)
+		return added - t.Attention(context)
 	}
 	ends := b.ends(h, h, h, h, h, h, h, h)
 	turn := int64(turnOf(ends[1:7])) // nothing is behind the last one
-	return (ends[6]-ends[6-turn]+turn-1)/turn - b.attention(context)
+	return (ends[6]-ends[6-turn]+turn-1)/turn - t.Attention(context)
 }
 
 // turnOf returns after how many heads the distances of their ends repeat, four at most.
