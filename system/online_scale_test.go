@@ -171,8 +171,12 @@ func TestLoadOfReplica(t *testing.T) {
 // the user has thought; with U users never more than U are there, and with none thinking
 // always U, until the last ones.
 func TestClosedLoop(t *testing.T) {
-	for _, users := range []int{1, 5} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=gpu-only", "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", users), "arrivals.think_time=2s"}})
+	for i, users := range []int{1, 5, 1, 5} {
+		sets := []string{"run.model=llama-3-8b", "run.system=gpu-only", "arrivals.kind=closed-loop", fmt.Sprint("arrivals.users=", users), "arrivals.think_time=2s"}
+		if i >= 2 { // a user has an answer when the API server has sent it
+			sets = append(sets, "serving.api_request=30ms", "serving.api_token=9ms")
+		}
+		cfg, err := Load(configs.Options{Sets: sets})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -358,8 +362,8 @@ func TestTurnsWait(t *testing.T) {
 	for i := range requests {
 		requests[i].Arrival = units.Duration(i) * units.Millisecond
 	}
-	for _, system := range Names() {
-		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system}})
+	for i, system := range Names() { // every other one behind an API server
+		cfg, err := Load(configs.Options{Sets: []string{"run.model=llama-3-8b", "run.system=" + system, fmt.Sprintf("serving.api_token=%dms", i%2)}})
 		if err != nil {
 			t.Fatal(err)
 		}

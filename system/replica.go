@@ -308,7 +308,6 @@ func (r *replica) count(end units.Duration) {
 
 // complete emits the iteration's tokens, all at its end.
 func (r *replica) complete(now units.Duration) {
-	now = max(now, r.out.end) // an iteration without a token may end before users have those of the last one
 	n := r.batch.Decoding()
 	r.gaps.decoded(now, n)
 	r.load.emit(n, 0)

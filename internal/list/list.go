@@ -1,4 +1,3 @@
-// Package list has what package slices lacks.
 package list
 
 // Map returns what a function gives for each element, nil for none.

@@ -1,9 +1,14 @@
 package service
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/long"
 )
 
 // TestClosedLoop: two users of one slot wait for each other's whole request, so their time
@@ -68,5 +73,39 @@ func TestClosedLoops(t *testing.T) {
 	}
 	if typical := math.Exp(sum / float64(len(factor))); typical > 1.45 {
 		t.Errorf("the time to the first token is off by a factor of %.2f, as a geometric mean", typical)
+	}
+}
+
+// TestAPIServerOfLoops: the two times of service.toml are the pair of their grid with the least error over the fitted rows.
+func TestAPIServerOfLoops(t *testing.T) {
+	if !long.Tests() {
+		t.Skip("66 times all closed loops; L3SIM_LONG=1 runs them")
+	}
+	m, err := Builtin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Rows = slices.DeleteFunc(m.Rows, func(r Row) bool { return r.users() == 0 })
+	least, best := math.Inf(1), ""
+	for request := 0; request <= 25; request += 5 {
+		for token := 0; token <= 100; token += 10 {
+			pair := []string{fmt.Sprintf("serving.api_request=%dms", request), fmt.Sprintf("serving.api_token=%dus", token)}
+			r, err := Judge(t.Context(), m, Options{Configs: configs.Options{Sets: pair}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0.0
+			for _, j := range r.Rows {
+				if j.Fitted {
+					sum += math.Abs(math.Log(j.PredictedTTFT/j.TTFT)) + math.Abs(j.Error())
+				}
+			}
+			if sum < least {
+				least, best = sum, strings.Join(pair, " ")
+			}
+		}
+	}
+	if best != "serving.api_request=15ms serving.api_token=70us" {
+		t.Errorf("the best pair is %s", best)
 	}
 }
