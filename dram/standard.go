@@ -151,18 +151,6 @@ func Standards() []*Standard {
 	return list
 }
 
-// LookupStandard returns the standard of that name, or an input.Error that lists the names.
-func LookupStandard(name string) (*Standard, error) {
-	var names []string
-	for _, s := range Standards() {
-		if strings.EqualFold(s.Name, name) {
-			return s, nil
-		}
-		names = append(names, s.Name)
-	}
-	return nil, input.UnknownName("standard", name, names)
-}
-
 // Managed returns how many activations of a bank the device takes before a refresh or refresh
 // management of it, and by how many each of these lowers the count; 0 where it does not count.
 func (s *Spec) Managed() (most, less int) {

@@ -1,6 +1,7 @@
 package dram
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -124,8 +125,20 @@ func (t *tableReader) at(text string, err error) error {
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = t.file, line })
 }
 
-// head reads the keys that are no rows. A file with a base need not have them.
+// head reads the keys that are not rows. A file with a base need not have them.
 func (t *tableReader) head(f *standardFile) error {
+	if f.Standard == "" || strings.ContainsAny(f.Standard, " |\n") || len(f.Standard) > 40 {
+		return t.at("standard", &input.Error{Key: "standard", Value: f.Standard, Expected: "the standard's name, one word"})
+	}
+	t.s.Name = f.Standard
+	if f.Title != "" {
+		t.s.Title = f.Title
+	}
+	return cmp.Or(t.counts(f), t.choices(f))
+}
+
+// counts reads the keys that are whole numbers or lists, each within its range.
+func (t *tableReader) counts(f *standardFile) error {
 	s := t.s
 	number := func(key string, to *int, v, most int) error {
 		if v == 0 && *to != 0 {
@@ -136,13 +149,6 @@ func (t *tableReader) head(f *standardFile) error {
 		}
 		*to = v
 		return nil
-	}
-	if f.Standard == "" || strings.ContainsAny(f.Standard, " |\n") || len(f.Standard) > 40 {
-		return t.at("standard", &input.Error{Key: "standard", Value: f.Standard, Expected: "the standard's name, one word"})
-	}
-	s.Name = f.Standard
-	if f.Title != "" {
-		s.Title = f.Title
 	}
 	for _, n := range []struct {
 		key     string
@@ -175,14 +181,19 @@ func (t *tableReader) head(f *standardFile) error {
 	if len(s.Buses) == 0 || len(s.Buses) > maxBuses {
 		return t.at("buses", &input.Error{Key: "buses", Expected: fmt.Sprintf("1 to %d names", maxBuses)})
 	}
+	return nil
+}
+
+// choices reads the keys whose values are names.
+func (t *tableReader) choices(f *standardFile) error {
 	if f.CountsFrom != "" || f.Base == "" {
 		if f.CountsFrom != "first" && f.CountsFrom != "last" {
 			return t.at("counts_from", input.UnknownName("counts_from", f.CountsFrom, []string{"first", "last"}))
 		}
-		s.fromLast = f.CountsFrom == "last"
+		t.s.fromLast = f.CountsFrom == "last"
 	}
 	if f.Rounding != "" || f.Base == "" {
-		if s.round = roundings[f.Rounding]; s.round == nil {
+		if t.s.round = roundings[f.Rounding]; t.s.round == nil {
 			return t.at("rounding", input.UnknownName("rounding", f.Rounding, []string{"jedec", "jedec5", "up"}))
 		}
 	}

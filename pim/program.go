@@ -157,7 +157,7 @@ func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*pr
 	return p, nil
 }
 
-// makePlan derives the plan.
+// makePlan derives the plan, and the bounds that go with it.
 func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	g, precision := &p.geometry, spec.Precision.resolve()
 	segment, err := spec.SegmentTokens(d, p.shape)
@@ -188,7 +188,15 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 		contextBytes:    precision.Context.bytes(),
 	}
 	p.activateSpan = activationSpan(d, p.simultaneous)
+	p.setColumns = set / g.ColumnTokens
+	p.boundSpans(spec, d)
+	return nil
+}
 
+// boundSpans sets what bounds the clocks and the instructions between two places where a refresh or a
+// transfer may come in: of a step, a row and a head. It also says where the rank is free for others.
+func (p *program) boundSpans(spec *Spec, d *dram.Spec) {
+	g := &p.geometry
 	burst, served := d.BurstClocks(), min(p.macs, p.shape.Queries)
 	reopen := int64(d.TRP+d.TRCD) + p.activateSpan
 	readOut := spec.MACLatency + served*p.partialBursts*burst + d.CL + spec.SoftmaxLatency
@@ -196,9 +204,8 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 	p.drainYields = p.shape.Queries*p.contextBursts*burst+spec.MACLatency+d.CL > d.TRTP+d.TRP
 	p.loadYields = int64(served*g.QueryBursts*burst+d.CWL) > p.activateSpan+int64(d.TRCD)
 
-	p.setColumns = set / g.ColumnTokens
 	queries := p.shape.Queries
-	sets := max(1, g.ChunkTokens/set) // of a chunk
+	sets := max(1, g.ChunkTokens/p.setTokens) // of a chunk
 	setBursts := sets * p.setBursts
 	p.stepSize = 3*g.Banks + 8*g.TokenBursts + p.passes*(g.TokenBursts+sets*p.setColumns) +
 		queries*(g.QueryBursts+max(p.partialBursts, setBursts, p.contextBursts))
@@ -223,7 +230,6 @@ func (p *program) makePlan(spec *Spec, d *dram.Spec) error {
 			break
 		}
 	}
-	return nil
 }
 
 // boundarySpan returns a bound of the clocks from the instruction in, which

@@ -94,28 +94,14 @@ func (e *caseError) relative() float64 { return math.Sqrt(e.square / e.norm) }
 func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	dim, kv := c.HeadDim, head/(c.QueryHeads/c.KVHeads)
 	n := attention.CausalLength(i, c.Queries, c.Keys)
-	q := c.Q[(head*c.Queries+i)*dim:][:dim]
-	k, v := c.K[kv*c.Keys*dim:], c.V[kv*c.Keys*dim:]
-	p, size, out := make([]float64, n), make([]float64, n), make([]float64, dim)
-	top := math.Inf(-1)
-	for t := range p {
-		var sum, squares float64
-		for j, key := range k[t*dim : (t+1)*dim] {
-			product := float64(float64(q[j]) * float64(key))
-			sum += product
-			squares += float64(product * product)
-			e.score = max(e.score, math.Abs(sum))
-		}
-		p[t] = sum / math.Sqrt(float64(dim))
-		// Products and sums have the size of the score, or of a random walk.
-		size[t] = (squares + float64(sum*sum)) / float64(dim)
-		top = max(top, p[t])
-	}
+	v := c.V[kv*c.Keys*dim:]
+	p, size, largest := exponentials(c.Q[(head*c.Queries+i)*dim:][:dim], c.K[kv*c.Keys*dim:][:n*dim])
+	e.score = largest
 	total := 0.0
-	for t, s := range p {
-		p[t] = portable.Exp(s - top)
-		total += p[t]
+	for _, w := range p {
+		total += w
 	}
+	out := make([]float64, dim)
 	unit := 1.0 // what the weights add up to
 	if !x.normalised {
 		unit = total
@@ -152,6 +138,32 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	e.square /= unit * unit
 	e.norm /= unit * unit
 	return e
+}
+
+// exponentials returns, for each key [dim] of k, the exponential of its score below the highest, and the
+// expected square of a score's error in units of the rounding's. largest is the largest partial sum
+// of q·k in absolute value.
+func exponentials(q, k []float32) (p, size []float64, largest float64) {
+	dim := len(q)
+	p, size = make([]float64, len(k)/dim), make([]float64, len(k)/dim)
+	top := math.Inf(-1)
+	for t := range p {
+		var sum, squares float64
+		for j, key := range k[t*dim : (t+1)*dim] {
+			product := float64(float64(q[j]) * float64(key))
+			sum += product
+			squares += float64(product * product)
+			largest = max(largest, math.Abs(sum))
+		}
+		p[t] = sum / math.Sqrt(float64(dim))
+		// Products and sums have the size of the score, or of a random walk.
+		size[t] = (squares + float64(sum*sum)) / float64(dim)
+		top = max(top, p[t])
+	}
+	for t, s := range p {
+		p[t] = portable.Exp(s - top)
+	}
+	return p, size, largest
 }
 
 // errorModel is what expectedError takes from spec and mapping.

@@ -29,6 +29,23 @@ func (s *Summary) WriteText(w io.Writer) error {
 	row("wall time", "%s s", grouped(s.WallS, 2))
 	b.WriteByte('\n')
 
+	s.writeLatencies(row)
+	b.WriteByte('\n')
+
+	s.writeLoad(row)
+	s.writeWork(row)
+	s.EnergyReport.writeText(row)
+	s.Cost.writeText(row)
+	if s.RanksetImbalance > 0 {
+		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
+	}
+	s.writeMemory(row)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// writeLatencies writes a table of the distributions of latencies, each in its unit.
+func (s *Summary) writeLatencies(row func(name, format string, args ...any)) {
 	row("", "%12s%12s%12s%12s%12s", "mean", "p50", "p90", "p99", "max")
 	latency := func(name string, l Latency) {
 		unit, scale := timeUnit(l.Max)
@@ -48,9 +65,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 		latency("queueing", s.Queue)
 		latency("TPOT", s.TPOT)
 	}
-	b.WriteByte('\n')
+}
 
-	s.writeLoad(row)
+// writeWork writes what iterations did: their requests, the share of each device, the GPUs' energy.
+func (s *Summary) writeWork(row func(name, format string, args ...any)) {
 	row("decode batch", "%s requests on average, %s at most",
 		grouped(s.DecodeBatch.Mean, 1), grouped(float64(s.DecodeBatch.Max), 0))
 	if i := s.Iteration; i.Mean > 0 {
@@ -70,11 +88,10 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("GPU energy", "%s kJ, %s J a token, %s W on average", grouped(e.GPU/1e3, 1), grouped(e.Token, 2), grouped(e.GPU/s.SimulatedS, 0))
 		row("of it", "prefill %s, decode %s, idle %s", percent(e.Prefill/e.GPU), percent(e.Decode/e.GPU), percent(e.Idle/e.GPU))
 	}
-	s.EnergyReport.writeText(row)
-	s.Cost.writeText(row)
-	if s.RanksetImbalance > 0 {
-		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
-	}
+}
+
+// writeMemory writes the memory of keys and values: how full it was, what was found in it, and what attention read.
+func (s *Summary) writeMemory(row func(name, format string, args ...any)) {
 	used := 0.0
 	if s.KVBytes.Capacity > 0 {
 		used = float64(s.KVBytes.Peak) / float64(s.KVBytes.Capacity)
@@ -94,8 +111,6 @@ func (s *Summary) WriteText(w io.Writer) error {
 	if a := &s.Attention; a.Policy != "dense" && a.Policy != "" {
 		row("attention", "%s: a KV head attends to %s of %s tokens on average", a.Policy, grouped(a.Attended, 1), grouped(a.Context, 1))
 	}
-	_, err := w.Write(b.Bytes())
-	return err
 }
 
 // timeUnit returns the unit for times of up to most milliseconds, so that columns keep

@@ -69,12 +69,8 @@ func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
 	return cmp.Or(err, journal.Close())
 }
 
-func (a *app) newSweepCommand() *cobra.Command {
-	var f sweepFlags
-	cmd := &cobra.Command{
-		Use:   "sweep FILE.toml",
-		Short: "Run many configurations, resumable at any moment",
-		Long: `Run many configurations, resumable at any moment.
+// sweepHelp is what sweep --help says of sweep files, results and shards.
+const sweepHelp = `Run many configurations, resumable at any moment.
 
 FILE.toml lists points of the design space:
 
@@ -109,7 +105,14 @@ again.
 With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
 'l3sim merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
 --shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
-N shards and merges them to standard output (docs/scale-out.md).`,
+N shards and merges them to standard output (docs/scale-out.md).`
+
+func (a *app) newSweepCommand() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep FILE.toml",
+		Short: "Run many configurations, resumable at any moment",
+		Long:  sweepHelp,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
   l3sim sweep examples/ranks.toml --out out/ranks
   l3sim sweep examples/ranks.toml --shard 0/2 --out out/ranks/shards/0
