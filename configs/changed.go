@@ -60,6 +60,7 @@ func (c *Config) GPUTitle() string {
 // shownChanges is how many keys a title names.
 const shownChanges = 4
 
+// title returns a name, and the keys in which the section differs from the preset of that name.
 func (c *Config) title(section string, kind Kind, named Flag, name string) string {
 	if !slices.Contains(Names(kind), named.Value) {
 		return name

@@ -124,7 +124,7 @@ func (c *Config) Replicas() int { return c.Node.GPUs / c.Model.TensorParallel }
 // ReplicaChannels returns the memory channels of one replica.
 func (c *Config) ReplicaChannels() int { return c.Node.Channels / c.Replicas() }
 
-// DIMMs returns the DIMMs of the node, whose ranks come so many to a DIMM and channel. A DIMM of DDR5
+// DIMMs returns the number of DIMMs of the node, from the ranks that a DIMM has on a channel. A DIMM of DDR5
 // has ranks on each of its two sub-channels.
 func (c *Config) DIMMs() int {
 	channels := (c.Node.Channels + c.DRAM.Rules().SubChannels - 1) / c.DRAM.Rules().SubChannels

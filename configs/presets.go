@@ -109,6 +109,7 @@ func (ld *Loader) systemPreset(named *entry) (*layer, error) {
 	return ld.presetLayer(&ld.presets, SystemPresets, named.value.String(), named.key)
 }
 
+// presetLayer reads an embedded preset once. known keeps it for all later loads.
 func (ld *Loader) presetLayer(known *sync.Map, kind Kind, name, key string) (*layer, error) {
 	id := [2]string{string(kind), name}
 	if l, ok := known.Load(id); ok {

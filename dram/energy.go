@@ -124,12 +124,14 @@ func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	return banks
 }
 
+// bank numbers the banks of a rank, group after group.
 func (m *EnergyMeter) bank(a Address) uint {
 	return uint(int(a.BankGroup)*m.spec.BanksPerGroup + int(a.Bank))
 }
 
 func (m *EnergyMeter) allBanks() uint64 { return ^uint64(0) >> (64 - m.spec.Banks()) }
 
+// open notes when banks opened: their currents count from there until they close.
 func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
 	if r.open == 0 {

@@ -81,6 +81,7 @@ func parseExpression(text string) (expression, error) {
 	return e, p.err
 }
 
+// fail keeps the first error and moves to the text's end, so that parsing stops.
 func (p *parser) fail(expected string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("column %d of %q: want %s", p.at+1, p.text, expected)
@@ -108,6 +109,7 @@ func (p *parser) take(c byte) bool {
 	return true
 }
 
+// sum = product {("+" | "-") product}.
 func (p *parser) sum() expression {
 	e := p.product()
 	for {
@@ -122,6 +124,7 @@ func (p *parser) sum() expression {
 	}
 }
 
+// product = factor {("*" | "/") factor}.
 func (p *parser) product() expression {
 	e := p.factor()
 	for {

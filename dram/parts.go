@@ -67,6 +67,8 @@ func (c *composer) set(row *valueRow, key *schema.Key) error {
 	return input.Edit(row.place, func(e *input.Error) { e.Err = err })
 }
 
+// evaluate computes the value of a row. Values that its expression names are set first; a value that depends on
+// itself is an error.
 func (c *composer) evaluate(row *valueRow, key *schema.Key) error {
 	if done, begun := c.values[row.key]; begun {
 		if !done {

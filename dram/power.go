@@ -124,7 +124,7 @@ func (m *EnergyMeter) Standby(rank int, end int64) StandbyClocks {
 	return steps
 }
 
-// StandbyJoules returns what a rank drew in a state during so many steps.
+// StandbyJoules returns the joules that a rank draws in a state for that many steps.
 func (s *Spec) StandbyJoules(state Standby, steps int64) float64 {
 	mA, _ := s.Power.Current(state)
 	return s.joules() * float64(mA*float64(steps)) / float64(s.table().StepsPerClock)

@@ -52,7 +52,7 @@ type Action struct {
 	Steps int  // that it takes on the bus
 	// AnyStep says that it may begin at any step, not only at the first of a clock.
 	AnyStep bool
-	// Second, if not 0, says that a second half of one step follows, at most so many steps after
+	// Second, if not 0, says that a second half of one step follows, at most Second steps after
 	// the first.
 	Second int
 	Span   Span

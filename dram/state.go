@@ -70,7 +70,7 @@ type State struct {
 const never = math.MinInt64 / 2
 
 // NewState returns the state of ranks idle ranks at clock 0, all banks closed.
-// Earliest may be asked of the listed commands only, of all if none is listed;
+// Earliest may be asked of the listed commands only, or of all if the list is empty;
 // Issue is cheaper the fewer there are.
 func NewState(spec *Spec, ranks int, asked ...Command) *State {
 	if len(asked) == 0 {

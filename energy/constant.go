@@ -77,6 +77,7 @@ func (c Constant) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"value": e.Value, "low": e.Low, "high": e.High, "grade": e.Grade})
 }
 
+// parse reads "VALUE" or "VALUE [LOW, HIGH] GRADE". A bare number is one that the user gives.
 func parse(text string) (e Estimate, err error) {
 	fail := func() (Estimate, error) {
 		return Estimate{}, fmt.Errorf("%q is no constant: want a number, or VALUE [LOW, HIGH] GRADE, such as \"1.2 [1, 1.5] assumption\" (grades: measured, datasheet, paper, press, assumption)", text)

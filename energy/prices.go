@@ -88,7 +88,7 @@ type Cost struct {
 	Grade   Grade
 }
 
-// Cost returns what equipment costs that draws so many watts while it serves. At the low place of the bands it lasts
+// Cost returns the cost of equipment that draws watts while it serves. At the low place of the bands it lasts
 // longest and serves most.
 func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	of := func(k Constant, at Place) float64 {
@@ -134,7 +134,7 @@ func (g *GPUPrices) of(name string) Constant {
 	return g.Other
 }
 
-// of returns the price of a GiB of modules of a part, each with so many.
+// of returns the price of a GiB in modules of a part with gib GiB each.
 func (d *DIMMPrice) of(part string, gib float64) Constant {
 	large := gib > 64
 	switch {

@@ -39,6 +39,8 @@ func (s *Spec) SmallAlone(c Cost) Cost {
 	return s.measuredAlone(c, s.Alone.SmallOverhead, s.Alone.SmallFlushShare)
 }
 
+// measuredAlone returns what a benchmark of this kernel alone reads: with the launch between events, and with the
+// lines that the flush of the L2 cache left to write back.
 func (s *Spec) measuredAlone(c Cost, overhead units.Duration, share float64) Cost {
 	if c.Seconds == 0 {
 		return c

@@ -65,7 +65,7 @@ func powers(p, top, a, b, c float64) float64 {
 	return sum
 }
 
-// root returns the norm of times with such a sum.
+// root returns the p-norm of times, from the largest (top) and the sum of the powers of their ratios to it.
 func root(p, top, sum float64) float64 { return float64(top * max(1, portable.Pow(sum, 1/p))) }
 
 // ceilDiv returns a/b rounded up, for a ≥ 0 and b > 0.

@@ -21,7 +21,7 @@ type DecodeSpec struct {
 	// BlocksPerSM is the number of thread blocks that an SM holds at once.
 	BlocksPerSM int `toml:"blocks_per_sm"`
 	// SplitTarget is the number of thread blocks that the kernel aims at by splitting
-	// contexts, and SplitLimit the number from which on it splits none; both for
+	// contexts. From SplitLimit blocks on it does not split. Both are for
 	// each SM. A part has at least SplitKeys tokens, which are a block's step, a context at
 	// most MaxSplits parts.
 	SplitTarget float64 `toml:"split_target"`

@@ -53,6 +53,7 @@ func NewModelCost(s *Spec, m *llm.Model) *ModelCost {
 // the cache, for a batch of tokens.
 func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 
+// qkvParts returns norm and residual, the product that makes Q, K and V, and the copies of K and V into the cache.
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 	s := c.spec
 	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
@@ -66,6 +67,7 @@ func (c *ModelCost) PrefillAttention(chunk, finished int) Work {
 	return c.prefill(chunk, finished, c.heads)
 }
 
+// prefill returns the attention of one chunk after finished tokens, for the heads of h.
 func (c *ModelCost) prefill(chunk, finished int, h Heads) Work {
 	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, h)))
 }
@@ -86,6 +88,8 @@ func (c *ModelCost) Prefills() PrefillBatch { return PrefillBatch{cost: c} }
 // they share.
 func (b *PrefillBatch) Add(chunk, finished int) Work { return b.add(chunk, finished, b.cost.heads) }
 
+// add places the blocks of a chunk behind those that are there: SMs that the last wave left free take them at no
+// cost of their own.
 func (b *PrefillBatch) add(chunk, finished int, h Heads) Work {
 	c := b.cost
 	p := &c.spec.kernels().Prefill
@@ -147,6 +151,7 @@ func (c *ModelCost) some(kvHeads int) Heads {
 // Projection returns the output projection and its all-reduce.
 func (c *ModelCost) Projection(tokens int) Work { return c.projection(tokens).Total() }
 
+// projection returns the product behind attention and the all-reduce of its result.
 func (c *ModelCost) projection(tokens int) (p Parts) {
 	p[ProjectionProduct] = c.waits(c.spec.gemm(tokens, c.model.Hidden, c.attention, c.products))
 	p[AllReduce] = c.allReduce(tokens)
@@ -157,6 +162,7 @@ func (c *ModelCost) projection(tokens int) (p Parts) {
 // experts, and the all-reduce.
 func (c *ModelCost) FFN(tokens int) Work { return c.feedForward(tokens).Total() }
 
+// feedForward returns the feed-forward network or the experts, with norm, activation and all-reduce.
 func (c *ModelCost) feedForward(tokens int) (p Parts) {
 	s, hidden := c.spec, c.model.Hidden
 	small := s.work(s.addNorm(tokens, hidden, c.bits))
@@ -189,6 +195,7 @@ func (c *ModelCost) waits(w Work) Work {
 // the vocabulary that it holds, and an all-reduce joins.
 func (c *ModelCost) Embedding(tokens int) Work { return c.embedding(tokens).Total() }
 
+// embedding returns the look-up of the tokens' rows, which are spread over the GPUs.
 func (c *ModelCost) embedding(tokens int) (p Parts) {
 	s := c.spec
 	look := s.copied(1, tokens, c.model.Hidden, c.bits)
@@ -205,6 +212,8 @@ func (c *ModelCost) embedding(tokens int) (p Parts) {
 // all-reduce of index and value (8 bytes a token) decides.
 func (c *ModelCost) LMHead(emitting int) Work { return c.head(emitting).Total() }
 
+// head returns the last norm, the LM head, and the choice of a token for each request that emits one: 8 B of it go
+// over the GPUs' links.
 func (c *ModelCost) head(emitting int) (p Parts) {
 	if emitting <= 0 {
 		return p

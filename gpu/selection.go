@@ -19,6 +19,7 @@ func (c *ModelCost) Select(x Selection) Work {
 	return c.selecting
 }
 
+// selects returns the scores of the bounds of pages and the selection of the best.
 func (c *ModelCost) selects(x Selection) Work {
 	h := c.some(x.Ranked.KVHeads)
 	w := c.spec.work(c.spec.PageScoreCost(x.PageScores, h))
@@ -29,7 +30,7 @@ func (c *ModelCost) selects(x Selection) Work {
 	return c.waits(w.plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
 }
 
-// Pass returns kernels, one after another, that move so many bytes and compute so many
+// Pass returns kernels, one after another, that move bytes and compute flops
 // operations in all, over all GPUs of the replica. Memory traffic is as efficient as that
 // of element-wise kernels, arithmetic as that of page-sparse attention. No kernels:
 // others take these bytes along.
@@ -50,18 +51,18 @@ func (c *ModelCost) Pass(kernels int, bytes, flops float64) Work {
 	return c.waits(s.work(cost.combine(e.Ridge)))
 }
 
-// Merge returns the kernel that joins two partial outputs of so many requests, all query
+// Merge returns the kernel that joins two partial outputs of that many requests, all query
 // heads, by their log-sum-exps: two rows in and one out.
 func (c *ModelCost) Merge(requests int) Work { return c.MergeParts(requests, 2*requests) }
 
-// MergeParts is Merge of so many partial outputs of all these requests.
+// MergeParts is Merge with parts partial outputs over all requests.
 func (c *ModelCost) MergeParts(requests, parts int) Work {
 	heads := float64(c.gpus) * float64(c.heads.Query)
 	rows := elementBytes(float64(requests+parts)*float64(c.heads.Dim), c.bits)
 	return c.Pass(min(requests, 1), heads*(float64(rows)+float64(weightBytes*parts)), 0)
 }
 
-// withWeights returns attention whose kernel also writes so many weights of its softmax.
+// withWeights returns attention whose kernel also writes that many weights of its softmax.
 func (s *Spec) withWeights(c Cost, weights float64) Cost {
 	bytes := float64(weightBytes * weights)
 	took := bytes / (s.Pointwise.Memory * float64(s.MemoryBandwidth))

@@ -106,7 +106,7 @@ func (s *Spec) PageScoreCost(k PageScores, h Heads) Cost {
 	return c.combine(p.Ridge)
 }
 
-// TopKCost returns the cost of selecting the k best pages of each request, for so many
+// TopKCost returns the cost of selecting the k best pages of each request, for rowsEach
 // rows of scores a request, in one layer on one GPU. A thread block selects from a row
 // by radix; where the library takes many blocks a row, each digit is a kernel.
 func (s *Spec) TopKCost(pages DecodeBatch, rowsEach, k int) Cost {

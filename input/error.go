@@ -103,7 +103,7 @@ func Errorf(format string, args ...any) error {
 	return &Error{Err: fmt.Errorf(format, args...)}
 }
 
-// UnknownName returns the error for a name that is none of valid. Key says
+// UnknownName returns the error for a name that is not in valid. Key says
 // what was named ("--model", "dram.tRCDD"), and the message lists the valid
 // names in sorted order and the nearest one.
 func UnknownName(key, name string, valid []string) error { return unknownName(key, name, valid) }

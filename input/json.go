@@ -105,6 +105,7 @@ type lineEnds struct {
 	ends   []int64 // offsets of those that before has not passed
 }
 
+// Read notes the offsets of the line ends that it passes on.
 func (l *lineEnds) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	for i, b := range p[:n] {

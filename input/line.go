@@ -40,6 +40,7 @@ type boundedReader struct {
 	line int // of the last byte that was read, from 1
 }
 
+// Read returns ErrLongLine once the record under way is longer than MaxLine.
 func (b *boundedReader) Read(p []byte) (int, error) {
 	if b.held > MaxLine {
 		return 0, ErrLongLine

@@ -40,7 +40,7 @@ func Open(path string) (io.ReadCloser, error) {
 
 // MaxText is the size in bytes of the longest text that is read as a whole:
 // configurations, sweep files, figure definitions. A mebibyte holds ten
-// thousand points that are written out; what is longer is no such text.
+// thousand points that are written out. What is longer was not written by hand.
 const MaxText = 1 << 20
 
 // ReadFile returns the text of the file that Open opens, of MaxText bytes at most.

@@ -41,7 +41,7 @@ const (
 // KeyGroup is the tokens of a group of ChannelScales.
 const KeyGroup = 128
 
-// check has the rules of widths beside elements of so many bits.
+// check has the rules of widths, for a model whose other elements have elementBits.
 func (w *Widths) check(c *input.Check, elementBits int) {
 	input.OneOf(c, "kv_scales", cmp.Or(w.KVScales, TokenScales), TokenScales, TensorScales, ChannelScales)
 	c.That(w.KVBits == 0 || w.KVBits == 4 || w.KVBits == 8 || w.KVBits == 16, "kv_bits", w.KVBits, "16, 8 or 4, or 0 for element_bits")

@@ -161,7 +161,7 @@ func recall(parts []policy.Part, n int, scores []float64, w *attendedWork) float
 	return float64(among) / float64(n)
 }
 
-// touched returns the blocks of so many tokens in which the parts' tokens lie. Parts may share
+// touched returns how many blocks of size tokens the parts' tokens lie in. Parts may share
 // a block; seen has an element for each block there can be.
 func touched(parts []policy.Part, size int, seen []bool) int {
 	clear(seen)

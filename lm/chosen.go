@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/llm"
 )
 
-// Watch sees what a head of a layer attends to in the step whose context has so many tokens. The
+// Watch sees what a head of a layer attends to in a step of that context. The
 // selection is valid until it returns.
 type Watch func(layer, head, context int, s policy.Selection)
 
@@ -89,6 +89,8 @@ func (c *chosen[T]) keep(h *chosenHead, l *lane[T], head int) {
 // chosenPrefill is attention over a prompt.
 type chosenPrefill[T real] struct{ *chosen[T] }
 
+// attend computes a prompt's attention under the policy's mask, and keeps keys, values and queries for what
+// decoding chooses.
 func (c chosenPrefill[T]) attend(layer int, lanes []*lane[T]) error {
 	m, d := c.model, c.model.HeadDim
 	heads := c.heads[layer*m.Heads : (layer+1)*m.Heads]
@@ -129,6 +131,7 @@ func (c *chosen[T]) begin(layer int) {
 	})
 }
 
+// attend chooses and attends over one token's heads, side by side.
 func (c *chosen[T]) attend(layer int, lanes []*lane[T]) error {
 	m, l := c.model, lanes[0]
 	if c.heads[layer*m.Heads].queries != nil {

@@ -202,6 +202,7 @@ func (d *dimms) fail(worker int, err error) {
 	}
 }
 
+// err returns the first error of a worker.
 func (d *dimms) err() error {
 	i := slices.IndexFunc(d.scratch, func(s scratch) bool { return s.err != nil })
 	if i < 0 {
@@ -210,6 +211,7 @@ func (d *dimms) err() error {
 	return d.scratch[i].err
 }
 
+// maxError returns the largest error that a worker has seen.
 func (d *dimms) maxError() (largest float64) {
 	for i := range d.scratch {
 		largest = max(largest, d.scratch[i].largest)
@@ -220,6 +222,7 @@ func (d *dimms) maxError() (largest float64) {
 // prefill is attention over a prompt: on the host, while its keys and values go to the DIMMs.
 type prefill struct{ *dimms }
 
+// attend computes a prompt's attention on the GPU, then sends keys and values to the ranks.
 func (p prefill) attend(layer int, lanes []*lane[float32]) error {
 	if err := p.sent.attend(layer, lanes); err != nil {
 		return err

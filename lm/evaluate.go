@@ -82,6 +82,8 @@ func EvaluatePolicy(ctx context.Context, m *Model, on *Node, a *Attends, text []
 	return evaluateChosen[float32](ctx, m, on, a, text, prompt, steps, observe)
 }
 
+// evaluateChosen predicts a text under a policy, in float32 or float64. With a node, attention is computed where
+// the policy puts it, on its ranks and GPUs.
 func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, a *Attends, text []byte, prompt, steps int, observe func(position int)) (*Evaluation, error) {
 	v, err := policy.NewValues(a.Policy, m.Attention())
 	if err != nil {
@@ -114,6 +116,8 @@ func evaluateChosen[T real](ctx context.Context, m *Model, on *Node, a *Attends,
 	return e, err
 }
 
+// checkLengths checks that prompt and steps fit the model's context, and that the text has a byte to predict after
+// the last step.
 func checkLengths(m *Model, text []byte, prompt, steps int) error {
 	if prompt < 1 || steps < 1 || prompt+steps > m.Context || prompt+steps >= len(text) {
 		return input.Errorf("a prompt of %d and %d steps in a text of %d bytes: expected at least 1 each, together less than the text and at most %d, the model's context",

@@ -150,8 +150,8 @@ func (o *homes) score(worker, at int, scores []float64, split []float32) {
 	}
 }
 
-// attend sets out to a head's result of a step. The weights are those of the parts in turn; a rank returns
-// none, which is NaN.
+// attend sets out to a head's result of a step. The weights are those of the parts in turn. A rank returns
+// no weights, and they are NaN.
 func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []float32, err error) {
 	w := &o.work[worker]
 	if w.err != nil {
@@ -183,7 +183,7 @@ func (o *homes) attend(worker, at int, h *chosenHead, out []float64) (weights []
 	return w.weights, nil
 }
 
-// open attends on the GPUs to what is not narrow yet of the tokens of a part, and returns the rest, nil if there is none.
+// open attends on the GPUs to the tokens of a part that are not narrow yet. It returns the others, nil if there are no others.
 func (o *homes) open(w *homeWork, h *chosenHead, p *policy.Part) (rest *policy.Part, lse float64) {
 	n, end := h.narrow.tokens(), p.Ranges[0][1]
 	lse = w.near(o.model, h, [][2]int{{n, end}})

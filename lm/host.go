@@ -70,6 +70,7 @@ func (h *host) keep(layer int, lanes []*lane[float32]) {
 	})
 }
 
+// attend keeps the tokens' keys and values, then attends for each token and head, side by side.
 func (h *host) attend(layer int, lanes []*lane[float32]) error {
 	m := h.model
 	h.keep(layer, lanes)

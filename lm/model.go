@@ -27,7 +27,7 @@ const (
 	normEpsilon = 1e-5
 )
 
-// NewModel returns a model that computes on so many goroutines, at least 1.
+// NewModel returns a model that computes on workers goroutines, at least 1.
 func NewModel(w *Weights, workers int) *Model {
 	m := &Model{Weights: w, workers: workers}
 	half := w.HeadDim / 2
@@ -60,6 +60,7 @@ type lane[T real] struct {
 	withLogits bool
 }
 
+// newLane returns the vectors of one token on its way through the layers.
 func newLane[T real](m *Model) *lane[T] {
 	inner := m.Heads * m.HeadDim
 	l := &lane[T]{

@@ -63,6 +63,7 @@ type activityMeter struct {
 	since int64  // clock at which the first of them opened
 }
 
+// record counts a command. It is an observer of a machine.
 func (m *activityMeter) record(clock int64, cmd dram.Command, a dram.Address, _ *instruction) {
 	all := ^uint64(0) >> (64 - m.banks)
 	one := uint64(1) << uint(int(a.BankGroup)*m.group+int(a.Bank))
@@ -84,6 +85,7 @@ func (m *activityMeter) record(clock int64, cmd dram.Command, a dram.Address, _ 
 	}
 }
 
+// opens counts banks that were closed as activated. The rank is open from its first open bank on.
 func (m *activityMeter) opens(banks uint64, clock int64) {
 	if m.open == 0 {
 		m.since = clock
@@ -92,6 +94,7 @@ func (m *activityMeter) opens(banks uint64, clock int64) {
 	m.open |= banks
 }
 
+// closes ends the time that the rank is open if no other bank is.
 func (m *activityMeter) closes(banks uint64, clock int64) {
 	if m.open&banks != 0 && m.open&^banks == 0 {
 		m.sum.Open += float64(clock - m.since)

@@ -69,7 +69,7 @@ func writeBound(g *Geometry, d *dram.Spec, read bool) (clock int64) {
 	return state.Earliest(dram.ACT, a)
 }
 
-// Select returns the clocks on an idle rank to score so many bounds and to choose from them.
+// Select returns the clocks on an idle rank to score that many bounds and to choose from them.
 func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0

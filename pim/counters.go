@@ -63,6 +63,7 @@ type headClock struct {
 	closeLag  int64 // PREA to banks precharged
 }
 
+// reset begins a head, with the program's gaps in clocks.
 func (h *headClock) reset(p *program, d *dram.Spec) {
 	*h = headClock{
 		lastRead: -1, columnGap: int64(p.steps * d.TCCDL),

@@ -46,6 +46,7 @@ var axpyRounds = sync.OnceValue(func() bool {
 	return true
 })
 
+// axpy adds a·x to y.
 func axpy(a float32, x, y []float32) {
 	blas32.Axpy(a, blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(y), Inc: 1, Data: y})
 }
@@ -58,6 +59,8 @@ func (m *valueMachine) decode() {
 	m.decodeSums()
 }
 
+// decodeSums makes the sums of contexts, not a number until they are set: what reads a sum that nothing wrote
+// spoils its result, and is seen.
 func (m *valueMachine) decodeSums() {
 	m.decoded.sums = make([]float32, m.shape.Queries*m.mapping.Banks*m.mapping.burstElements())
 	fillNaN(m.decoded.sums)

@@ -67,7 +67,7 @@ func pageList(g *Geometry, context, page int, pages []int) (list []extent, token
 	return list, tokens, units
 }
 
-// appendRange adds tokens of a head, from one to before another, to a list of so many tokens and units.
+// appendRange adds the tokens from first to before end of a head to a list that has tokens and units. It returns both with them.
 func appendRange(g *Geometry, list []extent, tokens, units, first, end int) ([]extent, int, int) {
 	for first < end {
 		unit := first / g.RowTokens
@@ -79,7 +79,7 @@ func appendRange(g *Geometry, list []extent, tokens, units, first, end int) ([]e
 	return list, tokens, units
 }
 
-// appendExtent adds tokens from a place on to a list of so many tokens.
+// appendExtent adds tokens from a place on to a list.
 func appendExtent(g *Geometry, list []extent, tokens, unit, chunk, units int) ([]extent, int) {
 	if n := len(list); n > 0 && list[n-1].unit == unit {
 		if last := &list[n-1]; last.chunk+(tokens-last.start)/g.ChunkTokens == chunk {

@@ -316,6 +316,7 @@ func (q *queue) len() int { return q.tail - q.head }
 
 func (q *queue) front() *instruction { return &q.ring[q.head&(len(q.ring)-1)] }
 
+// push copies an instruction to the end; the ring grows, always to a power of two.
 func (q *queue) push(in *instruction) {
 	if q.len() == len(q.ring) {
 		q.grow()
@@ -324,6 +325,7 @@ func (q *queue) push(in *instruction) {
 	q.tail++
 }
 
+// pop drops the front: what was checked of it does not hold for the next one.
 func (q *queue) pop() {
 	q.head++
 	q.checked = false

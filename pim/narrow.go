@@ -9,14 +9,14 @@ import (
 // Scales turn an element of 8 or 4 bits, in two's complement, back into a number: Scale·(element − Zero). Both are FP16.
 type Scales struct{ Scale, Zero float32 }
 
-// narrowRange returns the least and the largest element of so many bits.
+// narrowRange returns the least and the largest element of that many bits.
 func narrowRange(bits int) (least, largest float32) {
 	half := float32(int(1) << (bits - 1))
 	return -half, half - 1
 }
 
 // FitScales returns scales for numbers from low to high: the least element stands for low, the largest one for high, or for
-// more where a step would be less than FP16 tells apart of such numbers.
+// more where FP16 cannot tell numbers apart that are a step from each other.
 func FitScales(low, high float32, bits int) Scales {
 	least, largest := narrowRange(bits)
 	s := attention.RoundHalf(max((high-low)/(largest-least), high*0x1p-11, -low*0x1p-11))
@@ -35,7 +35,7 @@ func FitTensor(most float32, bits int) Scales {
 	return Scales{Scale: 1}
 }
 
-// Encode returns the element of so many bits that stands for the number nearest to x.
+// Encode returns the element of that many bits whose number is nearest to x.
 func (s Scales) Encode(x float32, bits int) uint16 {
 	least, largest := narrowRange(bits)
 	v := float32(math.RoundToEven(float64(x/s.Scale + s.Zero)))
@@ -52,6 +52,7 @@ type narrowCells struct {
 	channels [][]Scales  // of keys by element, for each group of HeadShape.KeyGroup tokens
 }
 
+// newNarrowCells returns scales that are not numbers until they are written.
 func newNarrowCells(g *Geometry, shape HeadShape, rows int) *narrowCells {
 	c, tokens := &narrowCells{}, rows/2*g.RowTokens
 	for kv := range c.scales {
@@ -222,7 +223,7 @@ func (m *valueMachine) wideColumn(in *instruction, chip int) (values []float32, 
 	return m.wide, n
 }
 
-// scoreWide is scoreBanks on elements that are unpacked, so many of each bank and stride apart. The multipliers of a set take
+// scoreWide is scoreBanks on elements that are unpacked; those of two banks are stride apart. The multipliers of a set take
 // width of them at a time.
 func scoreWide(values []float32, stride, width int, q, partial []float32, r rounding) {
 	var products [64]float32

@@ -39,6 +39,7 @@ func (d *periodDetector) init(spec *Spec, device *dram.Spec, steps int) {
 	d.memory += int64(device.CL+device.CWL+2*device.BurstClocks()+spec.MACLatency+spec.SoftmaxLatency+steps*device.TCCDL) + 64
 }
 
+// reset forgets all repeats: the next head is another one.
 func (d *periodDetector) reset() {
 	d.skipped = 0
 	d.chunk, d.row = block{}, block{}

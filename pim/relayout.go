@@ -32,7 +32,7 @@ type Exchange struct {
 	Group       int // beats, and lanes, that one exchange spans
 }
 
-// NewExchange returns the exchange for elements of so many bits on the chips and the bus of d;
+// NewExchange returns the exchange for elements of elementBits on the chips and the bus of d;
 // widths that it cannot serve are an input.Error.
 func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	deviceWidth := d.DeviceWidth

@@ -29,7 +29,7 @@ func (t *KernelTable) unitsOf(tokens int) int {
 	return (tokens + t.geometry.RowTokens - 1) / t.geometry.RowTokens
 }
 
-// Scattered returns the clocks that a head over a list of so many tokens takes beyond those of as
+// Scattered returns the clocks that a head over a list of tokens takes beyond those of as
 // many contiguous ones, where they lie in rows rows of keys. It is exact where the banks are the
 // bottleneck and the scores fit the score buffer. Beyond the buffer the further rows are taken to be
 // spread evenly over the list; where the rank's bus binds (many multiplier sets) rows are taken to be equally full.

@@ -48,6 +48,7 @@ func NewStoredTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, er
 	return newTable(spec, d, shape, false)
 }
 
+// newTable runs the heads that a table is made of. Without appends all keys and values are in their rows before.
 func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelTable, error) {
 	b, err := newTableBuilder(spec, d, shape)
 	if err != nil {
@@ -256,6 +257,8 @@ type tableBuilder struct {
 	heads   []headRun
 }
 
+// newTableBuilder checks the specifications and returns a program and a machine that run heads of any length for a
+// table.
 func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, error) {
 	if err := input.Validate(spec); err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ type burstOrder struct {
 	bankColumn int32 // its column
 }
 
+// newBurstOrder walks the bursts of tokens from to to, column by column, as the transfer sends them.
 func newBurstOrder(g *Geometry, kv KV, from, to int) burstOrder {
 	o := burstOrder{geometry: g, kv: kv, from: from, to: to}
 	if kv == Key {

@@ -120,7 +120,7 @@ func (t *TransferTable) Write(first, tokens int) int64 {
 	return clocks
 }
 
-// ReadBack returns the clocks in which the host reads the keys and values of so many tokens of one head back, through
+// ReadBack returns the clocks in which the host reads keys and values of that many tokens of one head back, through
 // the inverse re-layout, with rows opened and closed: of whole rows, to which tokens are rounded up.
 func (t *TransferTable) ReadBack(tokens int) int64 {
 	return int64((tokens+t.geometry.RowTokens-1)/t.geometry.RowTokens) * t.wholeBack
@@ -134,6 +134,7 @@ func (t *TransferTable) Stage(bursts int64) int64 { return span(bursts, t.stage,
 // beat to the last.
 func (t *TransferTable) Take(bursts int64) int64 { return span(bursts, t.take, t.burst) }
 
+// span returns the clocks of bursts, one each every clocks; the last takes burst.
 func span(bursts, every, burst int64) int64 {
 	if bursts == 0 {
 		return 0

@@ -300,6 +300,7 @@ func (m *valueMachine) checkRow(in *instruction) error {
 	return nil
 }
 
+// appendBurst writes a burst of the step's own key or value where the mapping has its token.
 func (m *valueMachine) appendBurst(in *instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err

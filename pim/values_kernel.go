@@ -40,6 +40,8 @@ func scoreBanks(cells []byte, widen *[1 << 16]float32, q, partial []float32, r r
 	}
 }
 
+// scoreFP32 adds to each bank's partial sum the products of a chip's four elements, all in FP32. cells is a burst,
+// bank after bank.
 func scoreFP32(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
 	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
@@ -72,7 +74,7 @@ type rounder struct {
 	up, down float32
 }
 
-// rounderTo returns the rounding to FP16, or none. 65504·2^112 is finite, 65536·2^112 is not.
+// rounderTo returns the rounding to FP16, or one that changes nothing. 65504·2^112 is finite, 65536·2^112 is not.
 func rounderTo(half bool) rounder {
 	if half {
 		return rounder{halfUnits, 0x1p112, 0x1p-112}
@@ -80,11 +82,14 @@ func rounderTo(half bool) rounder {
 	return rounder{&noUnits, 1, 1}
 }
 
+// round rounds to the nearest, to even: adding and taking off a number of the right size drops the bits that do
+// not fit.
 func (r rounder) round(x float32) float32 {
 	m := r.units[uint8(math.Float32bits(x)>>23)]
 	return float32(float32(float32(x+m-m)*r.up) * r.down)
 }
 
+// scoreRounded is scoreFP32 with each product and each sum rounded to its format.
 func scoreRounded(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32, product, sum rounder) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
 	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
@@ -99,6 +104,7 @@ func scoreRounded(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial 
 	}
 }
 
+// scoreAny is scoreRounded for any number of elements: it is what the two faster ones are tested against.
 func scoreAny(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
 	var products [maxChipElements]float32
 	for b := range partial {
@@ -137,6 +143,8 @@ func contextBanks(cells []byte, widen *[1 << 16]float32, weights []float32, accu
 	}
 }
 
+// contextFP32 adds to each bank's accumulators its values times its weight, all in FP32. n is a chip's elements of
+// a burst; a bank with weight 0 adds nothing.
 func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
 	for _, w := range weights {
 		v, sums := cells[:2*n], accumulators[:n]
@@ -155,6 +163,7 @@ func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []
 	}
 }
 
+// contextRounded is contextFP32 with each product and each sum rounded to its format.
 func contextRounded(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, product, sum rounder) {
 	for _, w := range weights {
 		v, sums := cells[:2*n], accumulators[:n]
@@ -173,6 +182,7 @@ func contextRounded(cells []byte, widen *[1 << 16]float32, weights, accumulators
 	}
 }
 
+// contextAny is contextRounded for any number of elements.
 func contextAny(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, r rounding) {
 	for i := range accumulators {
 		if w := weights[i/n]; w != 0 {

@@ -17,6 +17,7 @@ type rankPU struct {
 	products []float32
 }
 
+// initRankPU gives the machine the rank's one unit, whose memory is not a number until it is written.
 func (m *valueMachine) initRankPU(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.burstElements()
 	m.unit = &rankPU{

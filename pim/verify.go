@@ -51,6 +51,7 @@ func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	return cases, nil
 }
 
+// readVerifyCase reads the tensors of a case, and checks that their shapes fit together.
 func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error) {
 	c := VerifyCase{Name: name, Storage: StoreBF16}
 	shapes := map[string][]int{}
@@ -115,6 +116,7 @@ func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 	return err
 }
 
+// readReference reads n finite numbers of a reference.
 func (c *VerifyCase) readReference(file *attention.Safetensors, suffix string, n int) ([]float64, error) {
 	x, err := file.Tensor(c.Name + suffix).Float64s()
 	if err != nil {
@@ -171,6 +173,7 @@ func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (Verif
 // that makes a mistake.
 type runner func(*valueMachine, *program, []headData) ([]headResult, error)
 
+// verify is Verify with a runner of its own, which in tests makes a mistake.
 func verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase, run runner) (VerifyResult, error) {
 	g, err := NewGeometry(d, c.shape())
 	if err != nil {

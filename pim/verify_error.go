@@ -80,6 +80,7 @@ type caseError struct {
 	score  float64 // largest partial sum of q·k in absolute value
 }
 
+// add takes in the errors of another query head.
 func (e *caseError) add(o caseError) {
 	e.square, e.norm, e.score = e.square+o.square, e.norm+o.norm, max(e.score, o.score)
 }

@@ -23,6 +23,8 @@ func (c *Comparison) WriteText(w io.Writer, o CompareOptions) error { return c.w
 // WriteMarkdown writes the comparison as GitHub's Markdown.
 func (c *Comparison) WriteMarkdown(w io.Writer, o CompareOptions) error { return c.write(w, o, true) }
 
+// write writes a comparison: points whose fate changed, limits that broke, then a table for each metric that
+// changed.
 func (c *Comparison) write(w io.Writer, o CompareOptions, markdown bool) error {
 	var b strings.Builder
 	b.WriteString(c.headline() + "\n")

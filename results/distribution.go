@@ -258,6 +258,7 @@ func magnitude(v int64) (side int, m uint64) {
 	return 0, uint64(v)
 }
 
+// add counts a value as often as count says.
 func (h *histogram) add(value, count int64) {
 	side, m := magnitude(value)
 	h.at(side, bucketOf(m), count)
@@ -275,6 +276,7 @@ func (h *histogram) at(side, bucket int, count int64) {
 	c[bucket] += count
 }
 
+// addAll counts all that another histogram has: buckets are the same in all.
 func (h *histogram) addAll(other *histogram) {
 	for side := range other.counts {
 		for bucket, n := range other.counts[side] {

@@ -18,7 +18,7 @@ type Influence struct {
 	Metric string `json:"metric"`
 	Column string `json:"column"` // the key
 	// First is the first-order Sobol' index: the share of the metric's variance that goes
-	// away, on average, where the key is known. What keys do only together is in none of
+	// away, on average, where the key is known. What keys do only together is not in any of
 	// them. Low and High are the ends of its 90% interval.
 	First  float64 `json:"first_order"`
 	Low    float64 `json:"low"`

@@ -74,7 +74,7 @@ func (t *Table) Wide(x, y int) *Table {
 // in all keys but some, the one that is best in a column, by its mean over the seeds. The text is
 // "max COLUMN over KEY" or "min COLUMN over KEY", with several keys joined by commas. Of equal
 // points the first stays. Points without a number in the column are left out. The text "" leaves the table as it
-// is. Flag says who asks, for the *input.Error of a text that is none of these.
+// is. Flag says who asks, for the *input.Error of any other text.
 func (t *Table) Best(flag, text string) (*Table, error) {
 	if text == "" {
 		return t, nil

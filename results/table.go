@@ -65,6 +65,7 @@ func ReadTable(path string) (*Table, error) {
 	return readTable(input.Name(path), f)
 }
 
+// readTable reads a CSV file with a header. A table that would take more memory than maxTable is an error.
 func readTable(name string, r io.Reader) (*Table, error) {
 	c := input.NewCSV(name, r)
 	var records [][]string

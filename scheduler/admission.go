@@ -89,7 +89,7 @@ func (s *Scheduler) window(r *traces.Request) int {
 }
 
 // hasWindow says whether the GPUs have room for the window of w, beside those of others, cut
-// prompts, and the activations of a step of w's prompt and of so many other tokens.
+// prompts, and the activations of a step of w's prompt and of batched other tokens.
 func (s *Scheduler) hasWindow(w *waiting, window, batched int) bool {
 	return window == 0 || s.gpu.fits(batched+min(w.prompt, s.spec.ChunkMultiple), s.kvOnGPU+s.windows+window)
 }
@@ -127,6 +127,7 @@ func (s *Scheduler) prefilling(host bool) int {
 	return n
 }
 
+// eachPrefilling visits the requests whose prompts are under way, in one of the two memories.
 func (s *Scheduler) eachPrefilling(host bool, do func(*waiting)) {
 	for i := range s.chunked {
 		if w := &s.chunked[i]; w.hold.Host == host {

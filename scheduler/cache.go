@@ -65,7 +65,7 @@ type found struct {
 	inUse  int64 // units of those blocks that other requests use, in a layer on a channel
 }
 
-// history is what is known of the tokens of a request: of the first so many of them.
+// history is what is known of the first tokens of a request.
 type history struct {
 	hashes []uint64
 	turn   *traces.Turn
@@ -97,8 +97,8 @@ func (c *cache) name(h *history, i int, before int32) blockName {
 	return blockName{before, false, what}
 }
 
-// KeepPrefixes has the empty ledger keep blocks of so many tokens, a multiple of traces.BlockTokens and of the tokens of a
-// unit, and at most so many. Requests are placed as CacheSpec.Placement says.
+// KeepPrefixes has the empty ledger keep blocks of tokens, a multiple of traces.BlockTokens and of the tokens of a
+// unit. There are at most most of them. Requests are placed as CacheSpec.Placement says.
 func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	l.cache = &cache{
 		tokens: tokens, units: int64(tokens/l.unitTokens) * int64(l.heads), most: most, placement: placement, index: map[blockName]int32{},
@@ -106,7 +106,7 @@ func (l *Ledger) KeepPrefixes(tokens int, most int64, placement string) {
 	}
 }
 
-// KeepOnHost gives a ledger that keeps prefixes a host's memory for so many blocks that make way.
+// KeepOnHost gives a ledger that keeps prefixes memory on the host, for that many blocks that make way.
 func (l *Ledger) KeepOnHost(blocks int64) { l.cache.hostMost = blocks }
 
 // mark notes what has gone to the host before a batch is formed.

@@ -6,7 +6,7 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// keepPrefix has the cache keep the first tokens of a request, of which it holds so many.
+// keepPrefix has the cache keep the first tokens of a request.
 func (s *Scheduler) keepPrefix(request int32, r *Reservation, tokens int) {
 	h := historyOf(&s.requests[request], tokens)
 	if s.ledger.keep(r, &h) {

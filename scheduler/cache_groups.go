@@ -82,7 +82,7 @@ func (g *groups) find(c *cache, sub *SubBatch, holds []Reservation) {
 	slices.SortStableFunc(sub.Shared, func(a, b Shared) int { return cmp.Compare(b.Spared(), a.Spared()) })
 }
 
-// stretch returns one with room for so many requests.
+// stretch returns a Shared with room for that many requests.
 func (g *groups) stretch(users int32) Shared {
 	from := len(g.members)
 	g.members = append(g.members, make([]int32, users)...)

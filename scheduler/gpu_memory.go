@@ -27,7 +27,7 @@ func (g *GPUMemory) fetches() bool { return !g.HoldsKV && !g.PrefixStays }
 // windowed says that requests in memory keep some of their keys and values on the GPUs.
 func (g *GPUMemory) windowed() bool { return g.Window > 0 || g.PromptShare > 0 || g.Share > 0 }
 
-// kv returns the keys and values of so many tokens.
+// kv returns the bytes of the keys and values of that many tokens.
 func (g *GPUMemory) kv(tokens int) units.Bytes {
 	return units.Bytes(tokens) * g.Model.KVBytesPerToken()
 }

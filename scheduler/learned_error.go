@@ -109,6 +109,7 @@ func (l *Learned) Errors() PredictionErrors {
 	return e
 }
 
+// outOfBag returns the error on data that a tree was not grown on.
 func outOfBag(m *latencyForest) RelativeError {
 	e := m.forest.OutOfBag()
 	return RelativeError{Mean: e.Relative, Count: e.Rows}

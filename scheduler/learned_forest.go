@@ -61,6 +61,7 @@ type schedule struct {
 	beyond bool // an observation was outside of the fitted range by more than leeway
 }
 
+// observed counts a profile; changed says that the data are other than before.
 func (s *schedule) observed(changed bool) {
 	s.seen++
 	if changed {
@@ -99,6 +100,8 @@ type latencyForest struct {
 	at   [2]float64
 }
 
+// newLatencyForest returns a forest that is not fitted yet. work is what a time is proportional to beyond its
+// data.
 func newLatencyForest(spec *PredictorSpec, seed uint64, work func(a, b float64) float64) *latencyForest {
 	return &latencyForest{
 		spec: forest.Spec{Trees: spec.Trees, MaxDepth: spec.MaxDepth, MinLeaf: spec.MinLeaf},
@@ -106,6 +109,7 @@ func newLatencyForest(spec *PredictorSpec, seed uint64, work func(a, b float64) 
 	}
 }
 
+// observe keeps a profile, and asks for a refit when it lies beyond what the trees have seen.
 func (m *latencyForest) observe(a, b int, t float64) {
 	m.when.observed(m.data.add(a, b, t))
 	if m.forest != nil && (m.outside(0, float64(a)) || m.outside(1, float64(b))) {

@@ -23,6 +23,7 @@ type ring struct {
 	next int
 }
 
+// add replaces the oldest row once the ring is full.
 func (r *ring) add(row pimRow) {
 	if len(r.rows) < cap(r.rows) {
 		r.rows = append(r.rows, row)
@@ -46,6 +47,7 @@ type latencyLine struct {
 	ready         bool
 }
 
+// newLatencyLine keeps rows with and without prompts that move apart: neither displaces the other.
 func newLatencyLine(spec *PredictorSpec) *latencyLine {
 	half := (spec.Window + 1) / 2
 	return &latencyLine{
@@ -54,6 +56,7 @@ func newLatencyLine(spec *PredictorSpec) *latencyLine {
 	}
 }
 
+// observe keeps a row, and asks for a refit when it lies beyond those fitted to.
 func (m *latencyLine) observe(row pimRow) {
 	if row.x[2] > 0 {
 		m.moving.add(row)
@@ -131,6 +134,7 @@ func leastSquares(a *mat.Dense, b *mat.VecDense) (*mat.VecDense, error) {
 	return x, nil
 }
 
+// predict returns the time of a row, never less than 0.
 func (m *latencyLine) predict(x [pimFeatures]float64) float64 {
 	t := m.constant
 	for j, v := range x {

@@ -117,6 +117,7 @@ func (l *Ledger) perLayer(r Length) int64 {
 	return l.units(l.classes, r)
 }
 
+// units returns the allocation units of a request: each head's tokens are rounded up alone.
 func (l *Ledger) units(classes []HeadClass, r Length) (units int64) {
 	for i := range classes {
 		c := &classes[i]
@@ -341,7 +342,7 @@ func (l *Ledger) Used() int64 {
 // Capacity returns the units of all ranks of one channel.
 func (l *Ledger) Capacity() int64 { return l.capacity * int64(len(l.used)) }
 
-// UnitsOf returns the units that so many tokens take in all layers on one channel, where heads hold all tokens.
+// UnitsOf returns the units that a request of that many tokens takes in all layers on one channel, where heads hold all tokens.
 func (l *Ledger) UnitsOf(tokens int) (units int64) {
 	for _, layers := range l.layersOn {
 		units += int64(layers) * l.perLayer(prompted(tokens))

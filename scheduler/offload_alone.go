@@ -39,6 +39,8 @@ type phase struct {
 	last int64 // step that emits the last token
 }
 
+// newAlone copies the scheduler and its memory as they are, to go on without the CPUs' help: how long all that
+// would take is what the help must beat.
 func newAlone(s *Scheduler, costs OffloadCosts) *alone {
 	spec, memory := *s.spec, *s.ledger
 	spec.SubBatches = 1

@@ -38,6 +38,7 @@ func (o *Offload) Rejection(request int32) Rejection {
 	return o.rejection(r, most, fits)
 }
 
+// rejection says which memory is too small for a request: that of keys and values, or else the GPUs'.
 func (s *Scheduler) rejection(r *traces.Request, most int, fits bool) Rejection {
 	if !fits {
 		return Rejection{KVTokens: s.finalTokens(r), MostKVTokens: most}

@@ -40,6 +40,7 @@ func policyOf(cfg *configs.Config) policy.Policy {
 	return p
 }
 
+// policyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
 func policyShape(cfg *configs.Config) policy.Shape {
 	m := &cfg.Model
 	return policy.Shape{Layers: m.Layers, QueryHeads: m.Heads, KVHeads: m.KVHeads, Dim: m.HeadDim, ElementBits: m.ElementBits,
@@ -213,17 +214,19 @@ func decodeBatch(c *policy.Class) (b gpu.DecodeBatch) {
 	return b
 }
 
+// setBatch fills the batch of a kernel from a class of heads.
 func setBatch(b *gpu.DecodeBatch, c *policy.Class) {
 	setRequests(b, c.Tokens, c.Heads)
 	b.Page, b.PerQueryHead, b.Weights = c.Page, c.PerQueryHead, c.Weights
 }
 
-// batchOf returns requests with so many tokens each.
+// batchOf returns a batch of requests that attend to tokens each.
 func batchOf(tokens []int, heads int) (b gpu.DecodeBatch) {
 	setRequests(&b, tokens, heads)
 	return b
 }
 
+// setRequests fills a batch from the tokens that each request attends over; one with 0 is not in it.
 func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
 	var sum, longest, requests int
 	for _, n := range tokens {
@@ -236,16 +239,16 @@ func setRequests(b *gpu.DecodeBatch, tokens []int, heads int) {
 	b.Requests, b.Tokens, b.Longest, b.KVHeads = requests, int64(sum), longest, heads
 }
 
-// kv returns the keys and values of so many tokens in one layer.
+// kv returns the bytes of the keys and values of that many tokens in one layer.
 func (a *attends) kv(tokens int) units.Bytes { return units.Bytes(a.policy.KV(tokens)) }
 
-// vectors returns what so many decoding requests move in one layer.
+// vectors returns the bytes that decoding requests move to their keys and values and back, in one layer.
 func (a *attends) vectors(requests int) (down, up units.Bytes) {
 	all := int64(requests) * int64(a.heads)
 	return a.vectorsOf(all, all)
 }
 
-// vectorsOf returns what so many KV heads of decoding requests move in one layer, of which so many
+// vectorsOf is vectors for KV heads of decoding requests, of which fresh
 // get the step's own key and value.
 func (a *attends) vectorsOf(heads, fresh int64) (down, up units.Bytes) {
 	v, all := a.policy.Vectors(), int64(a.heads)

@@ -96,6 +96,7 @@ type rankAttention struct {
 	idle        [energy.Places]float64 // watts of a rank
 }
 
+// measure runs a head and takes its clocks and joules: those that it takes once, and those of each token.
 func (r *rankAttention) measure() (err error) {
 	d := &r.cfg.DRAM.Spec
 	if r.table, err = pim.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
@@ -114,7 +115,7 @@ func (r *rankAttention) measure() (err error) {
 	return nil
 }
 
-// seconds returns the time of so many heads, one after another, on one rank.
+// seconds returns the time of that many heads, one after another, on one rank.
 func (r *rankAttention) seconds(heads, context int) float64 {
 	clocks := r.table.Alone(context) + int64(heads-1)*r.table.InSequence(context)
 	return float64(r.table.WithRefresh(clocks)) * r.cfg.DRAM.TCK.Seconds()
@@ -123,6 +124,7 @@ func (r *rankAttention) seconds(heads, context int) float64 {
 // busiest returns the heads of the busiest rank.
 func busiest(batch, kvHeads, ranks int) int { return (batch*kvHeads + ranks - 1) / ranks }
 
+// rows fills the grid. The errors of a row are those of interpolating to it from its neighbours.
 func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []AttentionRow) {
 	kv := heads / r.shape.Queries
 	for i, batch := range g.Batches {

@@ -32,7 +32,7 @@ func (s *System) checkCache(cfg *configs.Config, c *input.Check) {
 	c.That(cfg.Cache.Block%unit == 0, "cache.block", cfg.Cache.Block, "a multiple of the %d tokens of %s", unit, what)
 }
 
-// keeping has an empty memory of a replica, in units of so many bytes, keep blocks of prefixes, if any are to be kept.
+// keeping has an empty memory of a replica keep blocks of prefixes, if the configuration says so. unit is the bytes of one of its units.
 func (n *Node) keeping(l *scheduler.Ledger, unit units.Bytes) *scheduler.Ledger {
 	if c := &n.cfg.Cache; c.Prefix {
 		most := int64(c.Capacity/units.Bytes(n.Replicas())/unit) / l.UnitsOf(c.Block)

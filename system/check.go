@@ -40,6 +40,7 @@ type Violation struct {
 	Detail string // the operations involved
 }
 
+// Error names the law, the time and the operations.
 func (v *Violation) Error() string {
 	return fmt.Sprintf("law %q is broken at %v: %s", v.Law, v.Time, v.Detail)
 }
@@ -47,6 +48,7 @@ func (v *Violation) Error() string {
 // Violations is all laws that one iteration broke, or the end of a run.
 type Violations []*Violation
 
+// Error joins all violations into one line.
 func (v Violations) Error() string {
 	var text []string
 	for _, one := range v {
@@ -193,7 +195,7 @@ type homes struct {
 	prefixStays bool
 }
 
-// placed returns how many lanes attend over so many tokens of heads, and how many parts of heads.
+// placed returns how many lanes attend over heads of that many tokens, and how many parts of heads there are.
 func (h *homes) placed(heads, tokens int) (lanes int, all int64) {
 	switch {
 	case h.stripe.parts == 0:

@@ -166,6 +166,7 @@ type sequence struct {
 // the lengths that models are trained for.
 const readOut = 1 << 16
 
+// newSequence reads short contexts from the table once: most look-ups are of them.
 func newSequence(t *pim.KernelTable) sequence {
 	s := sequence{t, make([]int64, readOut)}
 	for context := range s.clocks {
@@ -174,6 +175,7 @@ func newSequence(t *pim.KernelTable) sequence {
 	return s
 }
 
+// at returns the clocks of a head of that context in a sequence of heads.
 func (s *sequence) at(context int) int64 {
 	if context < len(s.clocks) {
 		return s.clocks[context]

@@ -111,6 +111,7 @@ type hostCPUs struct {
 	peakRate   units.Bandwidth
 }
 
+// hostCPUs returns a replica's share of the host: cores, memory channels and links.
 func (n *Node) hostCPUs(a *attends) hostCPUs {
 	cfg, m, spec := n.cfg, &n.cfg.Model, configs.Section[CPUOffload](n.cfg)
 	channels := units.Bandwidth(cfg.ReplicaChannels()) * cfg.DRAM.Spec.Bandwidth()
@@ -135,13 +136,14 @@ func (h *hostCPUs) attend(tokens int64) units.Duration {
 	return taskTime(max(read, compute, h.converts*float64(tokens)))
 }
 
-// down and up return the time that the vectors of so many requests take on the
+// down and up return the time that the vectors of that many requests take on the
 // links in one layer: q, k and v to the host, results back.
 func (h *hostCPUs) down(requests int) units.Duration {
 	vectors, _ := h.attends.vectors(requests)
 	return transferTime(h.link, vectors)
 }
 
+// up returns the time in which the outputs of requests go up, in one layer.
 func (h *hostCPUs) up(requests int) units.Duration {
 	_, results := h.attends.vectors(requests)
 	return transferTime(h.link, results)
@@ -161,7 +163,7 @@ func (h *hostCPUs) Move(tokens int) units.Duration {
 	return h.latency + h.moved(tokens)
 }
 
-// moved returns the time that the keys and values of so many tokens, of all layers, take
+// moved returns the time that the keys and values of that many tokens, of all layers, take
 // on the links.
 func (h *hostCPUs) moved(tokens int) units.Duration {
 	return transferTime(h.link, units.Bytes(h.layers)*h.attends.kv(tokens))
@@ -212,6 +214,7 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 	return scheduler.NewLedger(n.pages(n.hostPages()))
 }
 
+// run runs a batch. Under --check the time must be what the scheduler was told when it chose the batch.
 func (e *cpuOffload) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.flow, b)
 	// A move is counted where it starts.

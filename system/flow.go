@@ -63,7 +63,7 @@ func (w *work) since(before *work) work {
 	}
 }
 
-// reads adds a class of heads of so many requests that attends at home in each of some layers.
+// reads adds a class of heads that attends at home: of that many requests, in each of that many layers.
 func (w *work) reads(c *policy.Class, requests, layers int) {
 	w.heads += int64(requests*c.Heads) * int64(layers)
 	w.tokens += c.All() * int64(layers)
@@ -183,6 +183,7 @@ func (f *flow) done() *work { return &f.work }
 
 func (f *flow) use(sub int) gpuUse { return f.uses[sub] }
 
+// ranksets is for systems without ranksets: nothing is imbalanced.
 func (f *flow) ranksets() imbalance { return imbalance{} }
 
 // record runs the iteration once more, every layer of it, and keeps its spans.
@@ -252,7 +253,7 @@ const (
 	onChannels
 )
 
-// besideGPU is the resources of such a system.
+// besideGPU returns the resources of a system of GPUs and one device beside them.
 func besideGPU(device string) []resource {
 	return []resource{
 		onGPU:      {dataflow.Resource{Name: "GPU"}, trackGPU},

@@ -40,6 +40,7 @@ type gaps struct {
 	slow      []int64        // of each request: its gaps above it, less slowSteps while it shares those
 }
 
+// newGaps returns gaps of that many requests. With a target it also counts, by request, those longer than it.
 func newGaps(requests int, target units.Duration) gaps {
 	g := gaps{latest: slices.Repeat([]units.Duration{never}, requests), stalled: make([]bool, requests), target: target}
 	if target > 0 {

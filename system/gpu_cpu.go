@@ -126,6 +126,7 @@ func windows(cfg *configs.Config, p policy.Policy) (tokens int, ofPrompt, ofAll 
 	return int(math.Ceil(bytes / token)), share / token, all / token
 }
 
+// run runs a batch. Transfers of one layer under the work of others keep the links busy beside the GPUs.
 func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	sub := &b.Sub[0]
@@ -199,7 +200,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 	h.fetch, h.ahead = x.Fetched != nil, x.Ahead
 }
 
-// leaving returns the bytes that go home: copies of what is there take none.
+// leaving returns the bytes that go home. What is there already costs nothing.
 func (e *gpuCPU) leaving(all []policy.Leaving) (bytes units.Bytes) {
 	for i := range all {
 		l, tokens := &all[i], 0
@@ -269,13 +270,14 @@ func (e *gpuCPU) pass(p *policy.Pass) units.Duration {
 	return taskTime(max(float64(p.Bytes)/float64(e.channels), compute))
 }
 
-// append returns the time in which the CPUs attend for tokens over so many others, of which
+// append returns the time in which the CPUs attend for new tokens over the others of a request, of which
 // they read and convert keys and values once.
 func (e *gpuCPU) append(tokens, over int) units.Duration {
 	compute := float64(e.flopsToken*float64(tokens)) * float64(over) / float64(e.compute)
 	return max(e.attend(int64(over)), taskTime(compute))
 }
 
+// peak counts the GPUs' memory where a policy attends over some of the tokens there.
 func (e *gpuCPU) peak() units.Bandwidth {
 	if tokens, ofPrompt, _ := windows(e.cfg, e.policy); tokens == 0 && ofPrompt == 0 && e.cfg.Policy.Name != "csattention" {
 		return e.peakRate

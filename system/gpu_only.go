@@ -109,7 +109,7 @@ func (n *Node) gpuLedger() *scheduler.Ledger {
 	return n.keeping(scheduler.NewLedger(n.pages(n.gpuMemory().capacity)), n.pageBytes())
 }
 
-// pages describes a memory of so many pages.
+// pages describes a memory of capacity pages.
 func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 	m := &n.cfg.Model
 	s := scheduler.LedgerSpec{
@@ -122,6 +122,7 @@ func (n *Node) pages(capacity int64) scheduler.LedgerSpec {
 	return s
 }
 
+// run runs a batch: the memory's transfers first, then both sub-batches on the GPUs.
 func (e *gpuOnly) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.reset()
 	e.tier.swap(&e.flow, &b.Moves, start)

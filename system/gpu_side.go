@@ -83,6 +83,7 @@ type gpuSide struct {
 	rest     [1]gpu.DecodeBatch
 }
 
+// newGPUSide returns the costs of a model's dense layers, each computed once for each number of tokens.
 func newGPUSide(cfg *configs.Config) gpuSide {
 	s, m := &cfg.GPU.Spec, &cfg.Model
 	cost, attends := gpu.NewModelCost(s, m), newAttends(cfg)

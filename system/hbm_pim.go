@@ -252,7 +252,7 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 	return gpu.DecodeBatch{Requests: 1, Tokens: int64(context), Longest: context, KVHeads: e.model.KVHeads}
 }
 
-// took returns the units' time for a batch of heads in one layer whose keys and values are read so many
+// took returns the units' time for a batch of heads in one layer whose keys and values are read that many
 // times. The units do what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
@@ -293,6 +293,7 @@ func (e *hbmPIM) tally(b gpu.DecodeBatch, reads float64) (t hbm.Tally) {
 	return hbm.Tally{}.Plus(t, float64(e.model.TensorParallel))
 }
 
+// run runs a batch. Requests that share a prefix are grouped where the units can do so.
 func (e *hbmPIM) run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error) {
 	e.tier.swap(&e.flow, &b.Moves, start)
 	grouped := false

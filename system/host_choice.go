@@ -20,7 +20,7 @@ type hostChoice struct {
 	ranked        int64 // scores of all heads
 }
 
-// hostChoice returns that of a request in a step; its heads are 0 where none is made.
+// hostChoice returns the choice that the host makes for a request in a step. It has 0 heads where the host chooses nothing.
 func (d *devices) hostChoice(x *policy.Step, request int) (h hostChoice) {
 	for i := range x.Choose {
 		c := &x.Choose[i]

@@ -17,7 +17,7 @@ func NewHostAttention(cfg *configs.Config) *HostAttention {
 	return h
 }
 
-// OnCPUs returns the time of so many requests' queries each over so many tokens each, from
+// OnCPUs returns the time in which each of the requests attends with its queries over tokens, from
 // queries on the GPUs to results there.
 func (h *HostAttention) OnCPUs(requests, queries, tokens int) units.Duration {
 	x := hostWork{took: h.attend(int64(requests) * int64(tokens))}

@@ -38,7 +38,7 @@ func (m *imbalance) add(c *iterationCosts) {
 }
 
 // ratio returns the busiest rankset's time over the mean's: 1 where all are even,
-// the number of ranksets where only one ever works, 0 where none does.
+// the number of ranksets where only one ever works, 0 where all are idle.
 func (m *imbalance) ratio(ranksets int) float64 {
 	if m.total == (units.Total{}) {
 		return 0

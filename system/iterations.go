@@ -12,7 +12,7 @@ type diary struct {
 	gaps       []keptGap
 }
 
-// keptGap is a gap that so many requests have at a time.
+// keptGap is a gap that several requests have at a time.
 type keptGap struct {
 	at, gap  units.Duration
 	requests int

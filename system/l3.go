@@ -60,6 +60,7 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 	return assembly{scheduler.New(policies, requests, n.rankLedger(cfg.Comm.Rotation), free, predictor, stream(streamBalance)), e}
 }
 
+// run runs a batch, checks what it moved, and shows its times to learned predictors.
 func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.devices.fill(&e.costs, b)
 	e.costs.fill(&e.flow)

@@ -16,7 +16,7 @@ import (
 // that has such a cost is an error.
 const longestTask = dataflow.Longest
 
-// taskTime returns the time of a task that takes so many seconds.
+// taskTime turns seconds into the time of a task, at most longestTask.
 func taskTime(seconds float64) units.Duration { return min(units.FromSeconds(seconds), longestTask) }
 
 // transferTime returns the time of a transfer.
@@ -25,7 +25,7 @@ func transferTime(b units.Bandwidth, n units.Bytes) units.Duration {
 }
 
 // inTime returns an error where an iteration that starts at start may end beyond the
-// range of units.Duration: it has at most so many tasks and waits, none longer than largest.
+// range of units.Duration: tasks is the most tasks and waits that it has, each no longer than largest.
 func (d *gpuSide) inTime(start, largest units.Duration, tasks int64) error {
 	if largest < longestTask && float64(largest)*float64(tasks) < min(1<<62, float64(math.MaxInt64-start)) {
 		return nil

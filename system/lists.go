@@ -113,7 +113,7 @@ func (d *devices) list(c *policy.Class, request, context int) (tokens, rows, las
 	return tokens, min(max(rows, least), most), (newest-1)%row + 1
 }
 
-// quadTokens is list for so many pages in quads, as many in each but for the last ones: a row has a page of each.
+// quadTokens is list for pages in quads. All quads but the last ones have equally many pages, and a row has a page of each.
 // Where only the newest one is left for the last row, its quad scores as many tokens at once as it has banks.
 func quadTokens(pages, newest, row int) (tokens, rows, last int) {
 	rows, last = (pages+pim.Quads-1)/pim.Quads, row

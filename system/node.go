@@ -82,6 +82,7 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 	return newNode(cfg, k), nil
 }
 
+// newNode returns the node of a valid configuration; kernels may be shared with others.
 func newNode(cfg *configs.Config, k *kernels) *Node {
 	n := &Node{cfg: cfg, system: systemOf(cfg.Run.System), kernels: k}
 	n.memory = n.system.memory(n)

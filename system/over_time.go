@@ -12,7 +12,7 @@ import (
 var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decoding", "requests_prefilling", "requests_waiting", "kv_bytes",
 	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "power_w", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
 
-// OverTime returns a table of a run with Options.Iterations, a row for each of so many equal parts
+// OverTime returns a table of a run with Options.Iterations, a row for each of equal parts
 // of its time: tokens emitted a second; requests that decode, prefill and wait, bytes of keys
 // and values shares of time that resources work, and what the node and its cooling draw, each mean over the time; percentiles of
 // the gaps between tokens that end in it, empty where none does.
@@ -50,7 +50,7 @@ type bin struct {
 	gaps                                results.Distribution
 }
 
-// add adds so many seconds of an iteration, a share of it.
+// add adds seconds of an iteration, which are that share of it.
 func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	b.iterating += seconds
 	b.joules += float64(x.Joules * share)

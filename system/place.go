@@ -74,7 +74,7 @@ func (d *devices) place(g *groupCost, x *policy.Step, request, first, channel in
 	}
 }
 
-// dealt returns how many of so many heads a channel has that are dealt to the channels in turn from one on.
+// dealt returns how many heads a channel has when heads are dealt to the channels in turn, from first on.
 func (d *devices) dealt(heads, first, channel int) int {
 	n := heads / d.channels
 	if (channel-first%d.channels+d.channels)%d.channels < heads%d.channels {

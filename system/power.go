@@ -206,6 +206,8 @@ type rankDraw struct {
 	rate                   float64 // bytes a second of the channel
 }
 
+// newRankDraw derives the joules of single commands and the watts of states from the standard's own meter, so that
+// both agree.
 func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	of := func(clocks int64, commands ...dram.Command) dram.Energy {
 		m := dram.NewEnergyMeter(s, 1)
@@ -228,7 +230,7 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 // idle returns the watts of a rank that waits.
 func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
 
-// stream returns what bytes take that the host reads and writes so many times each, row after row.
+// stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.
 func (d *rankDraw) stream(bytes, reads, writes float64) draw {
 	bursts := bytes / float64(d.spec.BurstBytes())
 	return d.attention(&pim.Activity{

@@ -98,7 +98,7 @@ func (d *devices) scoringOf(c *scheduler.Chunk) units.Duration {
 	return d.clock.Time(d.scoreClocks(c))
 }
 
-// fetch adds a prefix of so many tokens to what is fetched.
+// fetch adds a prefix of that many tokens to what is fetched.
 func (d *devices) fetch(f *fetch, tokens int) {
 	heads := int64(d.heads)
 	f.tokens += heads * int64(tokens)

@@ -22,7 +22,7 @@ func equipment(cfg *configs.Config) energy.Equipment {
 	}
 }
 
-// cost returns what a run costs that emits so many tokens a second.
+// cost returns the cost of a run that emits tokensPerS.
 func cost(cfg *configs.Config, e *results.EnergyReport, tokensPerS float64) results.CostReport {
 	p, node := &cfg.Prices.Prices, equipment(cfg)
 	r := results.CostReport{Prices: p.Name, Date: p.Date}

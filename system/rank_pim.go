@@ -103,6 +103,7 @@ func (e *rankPIM) resources(rotate bool) []resource {
 	}
 }
 
+// run runs a batch: the ranks attend, the host learns of it, and the GPUs go on.
 func (e *rankPIM) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	sub, it := &b.Sub[0], &e.it
 	e.reset()

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// RejectedError is a run that served no request: none fits the node when it is empty.
+// RejectedError is a run that served no request, because not one of them fits an empty node.
 type RejectedError struct {
 	Requests int
 	node     *Node

@@ -248,6 +248,7 @@ type outcomes struct {
 	attained, good         int64 // requests that met the targets, and their output tokens
 }
 
+// outcomes sums up latencies and tokens over the requests that were not rejected.
 func (r *Result) outcomes() *outcomes {
 	o := &outcomes{}
 	for i := range r.Requests {

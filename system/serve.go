@@ -33,7 +33,7 @@ func (n *Node) together(trace *traces.Trace) bool {
 	return n.Replicas() > 1 && n.cfg.Serving.Router != scheduler.RouteRoundRobin || n.cfg.Serving.HasAPIServer() || trace.Arrivals.Closed != nil || trace.Waits()
 }
 
-// newFront returns the front of replicas that know none of the requests yet.
+// newFront returns the front of replicas that have no requests yet.
 func newFront(trace *traces.Trace, router string, replicas []*replica) *front {
 	f := &front{replicas: replicas, router: router, requests: trace.Requests, order: inOrder(trace.Requests), api: replicas[0].api}
 	for _, r := range replicas {
@@ -201,6 +201,7 @@ type sent struct {
 // due is a heap of what users send, by time and place.
 type due []sent
 
+// Len, Less, Swap, Push and Pop are those of container/heap.
 func (d due) Len() int { return len(d) }
 func (d due) Less(i, j int) bool {
 	return cmp.Or(cmp.Compare(d[i].at, d[j].at), cmp.Compare(d[i].place, d[j].place)) < 0

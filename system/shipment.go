@@ -96,7 +96,7 @@ func (d *devices) load(c *cargo, l *policy.Leaving, request int) {
 	d.loadHeads(c, l, d.onChannel(l.Heads), l.From[request], l.Tokens[request])
 }
 
-// loadHeads adds so many tokens behind those that heads have, of which so many are on a channel. A channel
+// loadHeads adds tokens that each of heads on a channel gets behind the first from. A channel
 // writes head after head.
 func (d *devices) loadHeads(c *cargo, l *policy.Leaving, heads, from, tokens int) {
 	table, bytes, each := d.transfers, d.tokenBytes, int64(heads)
@@ -143,11 +143,12 @@ type vectors struct {
 	parts, partsAll int64       // of heads and all, those of prompts' tokens, whose outputs are merged with others
 }
 
-// take adds heads, so many of them on a channel.
+// take adds heads: heads of them on the busiest channel, all in the replica.
 func (v *vectors) take(heads, all int) {
 	v.add(&vectors{heads: int64(heads), all: int64(all), fresh: int64(heads), freshAll: int64(all)})
 }
 
+// add takes in the transfers of another class of heads.
 func (v *vectors) add(o *vectors) {
 	v.heads, v.all, v.down, v.bursts = v.heads+o.heads, v.all+o.all, v.down+o.down, v.bursts+o.bursts
 	v.fresh, v.freshAll = v.fresh+o.fresh, v.freshAll+o.freshAll

@@ -37,7 +37,7 @@ func (s *System) checkStripe(cfg *configs.Config, c *input.Check) {
 		scheduler.StripeNone, own.Name)
 }
 
-// part returns how many of so many tokens from the first one on are in a part.
+// part returns how many of the first tokens are in a part.
 func (s *stripe) part(tokens, part int) int {
 	units := tokens / s.tokens
 	n := units / s.parts * s.tokens
@@ -50,7 +50,7 @@ func (s *stripe) part(tokens, part int) int {
 	return n
 }
 
-// used returns how many parts have any of so many tokens.
+// used returns how many parts have any of the first tokens.
 func (s *stripe) used(tokens int) int { return min((tokens+s.tokens-1)/s.tokens, s.parts) }
 
 // lane returns the lane of a part of a request, counted from the layer's first.
@@ -61,7 +61,7 @@ func (d *devices) lane(request, offset int32, part, lanes int) int {
 	return int((scattered(request)%uint64(lanes) + uint64(part)) % uint64(lanes))
 }
 
-// headsOf returns how many of so many heads of a part a channel has: where parts are channels, head h has
+// headsOf returns how many heads of a part a channel has. Where parts are channels, head h has
 // part p on channel (h + p) mod channels.
 func (d *devices) headsOf(heads, part int) int {
 	if d.stripe.lanes {

@@ -24,7 +24,7 @@ func (n *Node) tier() (t tier) {
 	return t
 }
 
-// beside returns the resources of GPUs with so many first ones of besideGPU, and with the links and channels to the tier.
+// beside returns the first without resources of besideGPU; with a tier, all of them: its links and channels, too.
 func (t *tier) beside(device string, without int) []resource {
 	if t.link == 0 {
 		return besideGPU(device)[:without]
@@ -40,6 +40,8 @@ func (t *tier) swap(f *flow, m *scheduler.Moves, start units.Duration) {
 	}
 }
 
+// take times the moves of an iteration. What made way when the iteration before ended has used the links since
+// then.
 func (t *tier) take(f *flow, m *scheduler.Moves, start units.Duration) {
 	down, up := units.Bytes(m.Down.Tokens)*t.token, units.Bytes(m.Up.Tokens)*t.token
 	w, rate := &f.work, min(t.link, t.channels)

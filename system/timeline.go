@@ -218,6 +218,7 @@ func thread(resource int32) int {
 	return int(resource)
 }
 
+// write writes a replica as one process of a Chrome trace: its tracks, counters and spans.
 func (r *Recording) write(process int, write func(traceEvent) error) error {
 	meta := func(what string, tid int, args map[string]any) error {
 		return write(traceEvent{Name: what, Phase: "M", Process: process, Thread: tid, Args: args})

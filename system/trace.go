@@ -17,7 +17,7 @@ const DefaultRequests = 1000
 // name: drawn where run.trace is a built-in name, else read from the file. Of
 // these, arrivals.window and run.common_to leave some: those of a part of the time,
 // and those that some systems can hold. They come as [arrivals] says. A name that is
-// neither is an *input.Error, and so are systems that can hold none.
+// neither is an *input.Error, and so are systems that can hold no request.
 func LoadTrace(cfg *configs.Config) (*traces.Trace, error) {
 	trace, err := LoadRequests(cfg)
 	if err != nil {

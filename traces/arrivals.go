@@ -144,7 +144,7 @@ func (t *Trace) Waits() bool {
 }
 
 // Turns returns, of each turn of a conversation that another waits for, the place of that one, by
-// its own place in the trace. A turn whose predecessor is not in the trace waits for none.
+// its own place in the trace. A turn whose predecessor is not in the trace does not wait.
 func (t *Trace) Turns() map[int32]int32 {
 	type turn struct{ session, number int }
 	place := map[turn]int32{}
@@ -286,6 +286,7 @@ func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 	return t.with(requests, a)
 }
 
+// with returns a copy of the trace with other requests and arrivals.
 func (t *Trace) with(requests []Request, a Arrivals) (*Trace, error) {
 	at := *t
 	at.Requests, at.Arrivals = requests, a

@@ -112,7 +112,7 @@ func (o object) value(name string) ([]byte, bool) {
 }
 
 // text returns the text of a field that holds a number, and of any other its JSON text,
-// which is no number to a parser; "" where there is none.
+// which no parser takes for a number; "" where the object lacks the field.
 func (o object) text(name string) (string, bool) {
 	value, ok := o.value(name)
 	if !ok {

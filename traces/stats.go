@@ -22,8 +22,8 @@ type Stats struct {
 	Prefixes      Prefixes
 }
 
-// Lengths describe numbers of tokens. A percentile is the smallest number of which so many
-// percent are not above it.
+// Lengths describe numbers of tokens. A percentile p is the smallest number such that p
+// percent of all are not above it.
 type Lengths struct {
 	Tokens                                    int64 // sum
 	Mean, Std                                 float64

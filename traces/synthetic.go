@@ -180,7 +180,7 @@ func Synthetic(name string, n int, seed uint64, spec SyntheticSpec) (*Trace, err
 	return t, nil
 }
 
-// addPrefixes puts one of some prefixes of so many tokens in front of each prompt, as vLLM's benchmark does with
+// addPrefixes puts one of a few prefixes of that many tokens in front of each prompt, as vLLM's benchmark does with
 // --dataset-name prefix_repetition. Hashes say which whole blocks are the same: those of a prefix, and no others.
 func (t *Trace) addPrefixes(tokens, prefixes int, source rand.Source) {
 	random, shared := rand.New(source), tokens/BlockTokens

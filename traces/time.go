@@ -58,7 +58,7 @@ const (
 )
 
 // parseDecimal reads a decimal number of 10^-scale seconds, which may have an exponent,
-// to the nearest picosecond. It returns false for what is no such number, negative, or
+// to the nearest picosecond. It returns false for any other text, a negative number, or one
 // beyond the latest instant.
 func parseDecimal(s string, scale int) (instant, bool) {
 	mantissa, exponent := s, 0

@@ -18,7 +18,7 @@ type Request struct {
 	// always full: two prompts with the same first n hashes begin with the same n
 	// blocks. Nil where the file does not say. They are not to be changed.
 	Hashes []uint64
-	// Turn is the request's place in a conversation, nil for a request of none. It is
+	// Turn is the request's place in a conversation, nil for a request that stands alone. It is
 	// not to be changed.
 	Turn *Turn
 }
@@ -59,7 +59,7 @@ func (t *Turn) TextOf(token int) int {
 	return text.Turn
 }
 
-// goesOn returns the text of a turn with a prompt of so many tokens, behind a turn with a text, a prompt and an answer.
+// goesOn returns the text of a turn with a prompt of tokens, behind a turn with a text, a prompt and an answer.
 func goesOn(turn, tokens int, text *Text, prompt, answer int) *Text {
 	switch {
 	case tokens >= prompt+answer:

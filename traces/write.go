@@ -144,6 +144,7 @@ func appendNumbers(b []byte, numbers ...int) []byte {
 // trace of 2023.
 var azureStart = time.Date(2023, 11, 16, 0, 0, 0, 0, time.UTC)
 
+// writeAzure writes times as those of a day, in steps of 100 ns: the format has no others.
 func writeAzure(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "TIMESTAMP,ContextTokens,GeneratedTokens\n", func(b []byte, r *Request) []byte {
 		at := azureStart.Add(time.Duration(rounded(r.Arrival, 100*units.Nanosecond) / units.Nanosecond))
@@ -194,6 +195,7 @@ func writeBurstGPT(w *bufio.Writer, t *Trace) error {
 	})
 }
 
+// writeMooncake writes times in milliseconds, and the hashes of a prompt's blocks where there are any.
 func writeMooncake(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "", func(b []byte, r *Request) []byte {
 		b = r.Arrival.AppendDecimal(append(b, `{"timestamp": `...), 3)
@@ -331,6 +333,7 @@ type parquetRequest struct {
 	Output    int64   `parquet:"num_decode_tokens"`
 }
 
+// writeParquet writes requests in batches, so that a long trace is never twice in memory.
 func writeParquet(w *bufio.Writer, t *Trace) error {
 	p := parquet.NewGenericWriter[parquetRequest](w, parquet.Compression(&parquet.Snappy), parquet.CreatedBy("l3sim", "", "parquet-go"))
 	rows := make([]parquetRequest, 0, parquetBatch)

@@ -91,7 +91,7 @@ func addFour(to, w []float64, rows []float32) {
 
 // Merge sets out to attention over two sets of tokens that share none, of which out and other
 // are the results over either, and returns the logarithm of the sum of exponentials of both
-// (natural base; FlashInfer's merge_state is of base 2). A set of none has −∞ and any finite
+// (natural base; FlashInfer's merge_state is of base 2). An empty set has −∞ and any finite
 // result.
 func Merge(out []float64, lse float64, other []float64, otherLSE float64) float64 {
 	top := max(lse, otherLSE)

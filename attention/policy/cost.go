@@ -43,6 +43,7 @@ type common struct {
 	chunks  [8]int // the same of a prompt
 }
 
+// newCommon returns the costs of a policy whose layers are all equal and that keeps every token at home.
 func newCommon(name string, s Shape) common {
 	return common{shape: s, name: name, runs: []int{s.Layers}, held: []Held{s.everything()}}
 }
@@ -69,7 +70,7 @@ func (c *common) begin(chunk, finished int) {
 	c.send(c.shape.KVHeads, finished, finished+chunk)
 }
 
-// send has heads of a prompt, which have so many tokens at home, have more of them.
+// send adds to a chunk that heads have more tokens at home in all, of which have are there already.
 func (c *common) send(heads, have, more int) {
 	n := 2 * len(c.prompt.Leave)
 	c.chunks[n], c.chunks[n+1] = have, more-have
@@ -92,7 +93,7 @@ func (c *common) KV(tokens int) int64 {
 // Vectors returns the bytes of q, k and v of one token, and of its output.
 func (c *common) Vectors() Vectors { return c.shape.vectors() }
 
-// reset begins a step with room for so many numbers of each request.
+// reset begins a step with room for each numbers of every request.
 func (c *common) reset(requests, each int) {
 	c.step.reset()
 	if n := requests * each; cap(c.numbers) < n {

@@ -13,7 +13,7 @@ type CSATables struct {
 	Recent               int // last tokens, which are attended over in any case
 }
 
-// NewCSATables returns the sizes after a prompt of so many tokens, with so many query heads
+// NewCSATables returns the sizes after a prompt of prompt tokens, with group query heads
 // a KV head. tableShare and selectShare are shares of the prompt. There are no more
 // centroids than queries in the prompt; a list has an entry at least, a search finds a
 // token at least, and the step's own token is recent.
@@ -26,8 +26,8 @@ func NewCSATables(subspaces, centroids int, tableShare, selectShare float64, rec
 	}
 }
 
-// Attended returns over how many tokens a query head attends, at most, in a step whose context
-// has so many. It is exact where a list has Selected + Recent entries: a search then never
+// Attended returns the most tokens that a query head attends to in a step of that context.
+// It is exact where a list has Selected + Recent entries: a search then never
 // runs out of tokens.
 func (t CSATables) Attended(context int) int { return min(context, t.Selected+t.Recent) }
 
@@ -45,7 +45,7 @@ func (t CSATables) Gathered() int64 { return int64(t.Subspaces) * int64(t.Entrie
 // key against all lists takes as many, and Subspaces · Centroids comparisons.
 func (t CSATables) CentroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) * int64(dim) }
 
-// BuildFLOPs returns the operations of clustering the queries of a prompt in so many
+// BuildFLOPs returns the operations of clustering the queries of a prompt, in that many
 // iterations, and of scoring its keys against all centroids. The selection of the lists'
 // entries comes on top: Subspaces · Centroids times over prompt scores.
 func (t CSATables) BuildFLOPs(dim, iterations, prompt, group int) int64 {

@@ -10,6 +10,8 @@ type csaCost struct {
 	host bool
 }
 
+// newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
+// search what the next step attends over.
 func newCSACost(s *Spec, shape Shape) *csaCost {
 	c := &csaCost{common: newCommon(s.Name, shape), spec: *s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
@@ -24,6 +26,7 @@ func newCSACost(s *Spec, shape Shape) *csaCost {
 	return c
 }
 
+// tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
 func (c *csaCost) tables(prompt int) CSATables {
 	s := &c.spec
 	return NewCSATables(s.Subspaces, s.Centroids, s.TableShare, s.SelectShare, s.RecentTokens, prompt, c.shape.group())

@@ -6,9 +6,9 @@ import (
 )
 
 // sphericalKMeans clusters vectors of dim elements by their directions and writes the unit
-// vectors that it finds to centroids, as many as that holds or fewer: none is found where
+// vectors that it finds to centroids, at most as many as fit: it finds nothing where
 // all vectors are 0, and no more than there are directions. x has the vectors scaled to
-// length 1, 0 where they have none. Seeds are those of k-means++ (Arthur and Vassilvitskii,
+// length 1, or the vector 0. Seeds are those of k-means++ (Arthur and Vassilvitskii,
 // 2007); after them come rounds of Lloyd's algorithm, in which a centroid without vectors
 // stays. It returns how many it found.
 func sphericalKMeans(centroids, x []float32, dim, rounds int, random *rand.Rand) int {
@@ -95,7 +95,7 @@ func draw(weights []float64, random *rand.Rand) int {
 	return chosen
 }
 
-// unit sets out to a vector scaled to length 1, and leaves it as it is where that has none.
+// unit sets out to a vector scaled to length 1. The vector 0 leaves it as it is.
 func unit[T float32 | float64](out []float32, v []T) {
 	if length := norm(v); length > 0 {
 		for i, x := range v {

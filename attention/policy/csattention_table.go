@@ -11,6 +11,7 @@ type csaTable struct {
 	values  []float32
 }
 
+// newCSATable returns empty lists with room for entries tokens each.
 func newCSATable(lists, entries int) csaTable {
 	return csaTable{entries, make([]int32, lists*entries), make([]float32, lists*entries)}
 }

@@ -17,8 +17,8 @@ func NewH2OBudget(heavy, recent float64, prompt int) H2OBudget {
 // longer.
 func (h H2OBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent) }
 
-// Attended returns over how many tokens a KV head attends in the step whose context has so
-// many, its own token included: those that were kept and its own.
+// Attended returns how many tokens a KV head attends to in a step of that context, its own
+// token included: those that were kept and its own.
 func (h H2OBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
 
 // h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
@@ -77,7 +77,7 @@ func (s *h2oState) Select(_ [][]float32) Selection {
 }
 
 // Observe adds what the tokens have collected. Where one is too many it drops that with the
-// least, which is none of the last Recent; of equal ones the newest goes.
+// least. The last Recent tokens stay; of equal ones the newest goes.
 func (s *h2oState) Observe(weights [][]float32) {
 	for _, head := range weights {
 		for i, w := range head {

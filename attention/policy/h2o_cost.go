@@ -11,6 +11,7 @@ type h2oCost struct {
 	heavy, recent float64
 }
 
+// newH2OCost lists what H2O keeps: a share of the prompt's tokens, and for each the sum of its weights.
 func newH2OCost(s *Spec, shape Shape) *h2oCost {
 	c := &h2oCost{common: newCommon(s.Name, shape), heavy: s.Heavy, recent: s.Recent}
 	// One more than is kept between steps: the step's own token.

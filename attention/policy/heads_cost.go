@@ -10,6 +10,8 @@ type headsCost struct {
 	on        Device // where these attend
 }
 
+// newHeadsCost returns the costs of a policy whose heads differ: heads[layer][head] says which stream. Successive
+// layers with as many streaming heads are one run.
 func newHeadsCost(s *Spec, shape Shape, heads [][]bool, profile *Profile) *headsCost {
 	c := &headsCost{common: newCommon(s.Name, shape), streaming: *newStreamingCost(s, shape)}
 	if shape.Apart && s.StreamDevice == "gpu" {

@@ -8,9 +8,9 @@ type HGCAWindow struct {
 	Size, Block int // tokens; Block is 1 to Size
 }
 
-// Evicted returns how many tokens have left the window once a context has so many tokens:
+// Evicted returns how many tokens have left the window by the time of that context:
 // at the end of the prompt or after the step. It does not depend on where the prompt
-// ended. Size−Block to Size−1 tokens stay, where there have been as many.
+// ended. Size−Block to Size−1 tokens stay, or all of a shorter context.
 func (w HGCAWindow) Evicted(context int) int {
 	if context < w.Size {
 		return 0
@@ -18,11 +18,11 @@ func (w HGCAWindow) Evicted(context int) int {
 	return (context-w.Size)/w.Block*w.Block + w.Block
 }
 
-// Held returns how many tokens the window holds in the step whose context has so many, its
+// Held returns how many tokens the window holds in a step of that context, its
 // own token included: at most Size.
 func (w HGCAWindow) Held(context int) int { return context - w.Evicted(context-1) }
 
-// Leaving returns how many tokens leave after the step whose context has so many: 0 or a
+// Leaving returns how many tokens leave after a step of that context: 0 or a
 // block. What leaves at the end of a prompt is Evicted.
 func (w HGCAWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }
 

@@ -20,6 +20,8 @@ type hybridCost struct {
 	all     bool // keys and values of all that has left the window are at home
 }
 
+// newHybridCost lists what a window on the GPUs and the rest at home hold. For HGCA a copy of the salient tokens
+// may take the place of the rest.
 func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
 	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, profile: profile, all: true}
 	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
@@ -86,7 +88,7 @@ func (c *hybridCost) mean(run, context int) float64 {
 	return c.means[run*len(c.profile.Measured.Contexts)+bucket]
 }
 
-// part returns how many of so many tokens a share is.
+// part returns a share of that many tokens, rounded up.
 func part(share float64, of int) int { return int(math.Ceil(float64(share * float64(of)))) }
 
 // Decode returns all heads on the GPUs over sink and window, and at home over the rest.
@@ -174,7 +176,7 @@ func (c *hybridCost) notes() int64 {
 	return scoreBytes * int64(c.shape.group())
 }
 
-// after returns how many tokens are at home after so many of a prompt.
+// after returns how many tokens are at home once that many of a prompt are prefilled.
 func (c *hybridCost) after(tokens int) int {
 	if c.Size == 0 {
 		return c.away(tokens)

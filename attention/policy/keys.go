@@ -105,9 +105,10 @@ func (s Spec) Own() *Spec {
 	return &full
 }
 
+// of reports whether the policy has the key.
 func (o *own) of(policy string) bool { return slices.Contains(strings.Fields(o.policies), policy) }
 
-// Overhead returns HostOverhead, and false where the policy has no such key.
+// Overhead returns HostOverhead. It is false where the policy has no key host_overhead.
 func (s *Spec) Overhead() (units.Duration, bool) {
 	return s.HostOverhead, hasKey(s.Name, "host_overhead")
 }

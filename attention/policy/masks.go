@@ -38,6 +38,7 @@ type streamingState struct {
 	ranges    [2][2]int
 }
 
+// newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
 func newStreamingState(s *Spec, dim int) *streamingState {
 	prefill := s.PrefillWindow
 	if prefill == 0 {
@@ -66,6 +67,8 @@ type windowState struct {
 	home   [1][2]int
 }
 
+// newWindowState returns the state of a head whose latest tokens are attended to on the GPUs and all others at
+// home.
 func newWindowState(s *Spec, dim int) *windowState {
 	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: HGCAWindow{Size: s.Window, Block: s.Block}}
 	w.parts[0].Device = GPU

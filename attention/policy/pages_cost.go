@@ -14,6 +14,8 @@ type paged struct {
 	measured      *pagesProfile // nil: none
 }
 
+// newPaged returns the costs of heads that choose pages. pages says which heads these are; the profile's shares
+// are means over them.
 func newPaged(s *Spec, shape *Shape, profile *Profile, pages func(layer, head int) bool) paged {
 	p := paged{
 		Pages: NewPages(s), perQuery: s.SelectGroup == "per-head", softmax: s.SelectGroup == "softmax-sum", scores: s.SelectGroup != "sum",
@@ -29,7 +31,7 @@ func newPaged(s *Spec, shape *Shape, profile *Profile, pages func(layer, head in
 // numbersEach is how many numbers of each request decode takes.
 const numbersEach = 6
 
-// decode adds what so many heads take for a step: scores of the bounds of all pages and the best
+// decode adds the work of that many heads in a step: scores of the bounds of all pages and the best
 // pages, where a list is made, and attention over the lists. The bounds of the open page change
 // with each token, in the kernel that appends its key.
 func (p *paged) decode(c *common, heads int, requests []Request) {
@@ -100,7 +102,7 @@ func (p *paged) prompt(c *common, heads, chunk, finished int) {
 	}
 }
 
-// bounds adds the memory of the bounds of so many heads: where pages are scored, and those of the open
+// bounds adds the memory of the bounds of that many heads: where pages are scored, and those of the open
 // page on the GPUs where these make them for another place.
 func (p *paged) bounds(held []Held, s *Shape, heads int) []Held {
 	all := Held{Device: Home, Heads: heads, Bytes: max(1, 2*s.elements(s.Dim)/int64(p.Logical)), Index: true}
@@ -120,6 +122,7 @@ type questCost struct {
 	skip  int // layers of the first run, which attend to everything
 }
 
+// newQuestCost returns the costs of Quest: its first layers attend to everything, all others to pages.
 func newQuestCost(s *Spec, shape Shape, profile *Profile) *questCost {
 	c := &questCost{common: newCommon(s.Name, shape), skip: min(s.SkipLayers, shape.Layers)}
 	c.pages = newPaged(s, &shape, profile, func(layer, _ int) bool { return layer >= c.skip })
@@ -139,6 +142,7 @@ func successive[T comparable](layers int, of func(layer int) T) (runs []int) {
 	return runs
 }
 
+// dense reports whether the layers of a run attend to everything.
 func (c *questCost) dense(run int) bool { return run == 0 && c.skip > 0 }
 
 // Decode returns dense attention in the first layers, and pages in the others.

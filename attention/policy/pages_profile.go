@@ -12,8 +12,8 @@ type pagesProfile struct {
 	rows, share []float64
 }
 
-// newPagesProfile returns that of the heads for which pages(layer, head) holds; nil without a
-// profile or such heads.
+// newPagesProfile returns the means over the heads for which pages(layer, head) is true; nil without a
+// profile or without a head that chooses pages.
 func newPagesProfile(p *Profile, pages func(layer, head int) bool) *pagesProfile {
 	if p == nil {
 		return nil

@@ -62,6 +62,7 @@ func (r *profileReader) fail(key, value, expected string) {
 	r.keep(&input.Error{Key: key, Value: value, Expected: expected})
 }
 
+// keep remembers the first error, with file and line.
 func (r *profileReader) keep(err error) {
 	if r.err == nil {
 		r.err = input.Edit(err, func(e *input.Error) { e.File, e.Line = r.file, r.line(e.Key) })
@@ -209,7 +210,7 @@ func (r *profileReader) integers(key string, value any) (all []int) {
 	return all
 }
 
-// numbers reads an array of so many numbers from 0 to high.
+// numbers reads an array of n numbers from 0 to high.
 func (r *profileReader) numbers(key string, value any, n int, high float64) (all []float64) {
 	list, ok := value.([]any)
 	if !ok || len(list) != n {

@@ -24,7 +24,7 @@ type Recorder struct {
 // headCounts is the sums of a head by bucket.
 type headCounts struct{ attended, home, rows, steps []int64 }
 
-// NewRecorder returns one for a sequence with so many tokens in its prompt.
+// NewRecorder returns a recorder for a sequence with a prompt of that many tokens.
 func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	full := s.Own()
 	r := &Recorder{width: bucketTokens, from: 1, heads: make([]headCounts, shape.Layers*shape.KVHeads)}
@@ -39,7 +39,7 @@ func NewRecorder(model string, shape Shape, s *Spec, prompt int) *Recorder {
 	return r
 }
 
-// Step adds what a KV head attends to in the step whose context has so many tokens, its own
+// Step adds what a KV head attends to in a step of that context, its own token
 // included. Each head is given all its steps, in their order.
 func (r *Recorder) Step(layer, kvHead, context int, s *Selection) {
 	m, h := &r.profile.Measured, &r.heads[layer*r.profile.Model.KVHeads+kvHead]

@@ -7,6 +7,8 @@ type streamingCost struct {
 	decode, prefill Streaming
 }
 
+// newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
+// differ.
 func newStreamingCost(s *Spec, shape Shape) *streamingCost {
 	c := &streamingCost{common: newCommon(s.Name, shape), decode: NewStreaming(s), prefill: prefillWindow(s)}
 	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
@@ -22,7 +24,7 @@ func prefillWindow(s *Spec) Streaming {
 	return Streaming{s.Sink, s.PrefillWindow}
 }
 
-// held is keys and values of so many heads.
+// held is the keys and values of that many heads.
 func (s Streaming) held(shape *Shape, heads int) Held {
 	return Held{Device: Home, Heads: heads, Bytes: shape.token(), Most: s.Sink + s.Window}
 }

@@ -43,6 +43,7 @@ var runKeys = []keyFlag{
 	{"slo", "slo", "", "targets of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
 }
 
+// register adds --config, --set and a flag for each of the keys to a command.
 func (f *configFlags) register(cmd *cobra.Command, keys ...keyFlag) {
 	f.keys = keys
 	for _, k := range keys {
@@ -125,7 +126,7 @@ func flagValues(f *pflag.Flag) []string {
 }
 
 // locate gives an error about a key of the loaded configuration its place. Of several
-// configurations it knows none.
+// configurations it cannot know which one is meant.
 func (f *configFlags) locate(err error) error {
 	if f.origins == nil {
 		return err

@@ -61,6 +61,8 @@ func flagName(err error, flag string) error {
 	return input.Edit(err, func(e *input.Error) { e.Key = flag })
 }
 
+// checkLog checks a log of commands and prints what it breaks. Rules that --allow or the log's header names are
+// listed and are no failure.
 func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) error {
 	f, err := input.Open(path)
 	if err != nil {
@@ -131,6 +133,8 @@ type checkCommand struct {
 	Column    int    `json:"column"`
 }
 
+// newCheckResult returns the JSON of a check. A violation without a command, such as a refresh that never came,
+// has null in its place.
 func newCheckResult(path string, commands int64, failing int, found []check.Violation, allowed func(check.Violation) bool) *checkResult {
 	r := &checkResult{"l3sim/dram_check/1", input.Name(path), commands, failing, len(found) - failing, []checkViolation{}}
 	command := func(r check.Record) *checkCommand {

@@ -73,6 +73,8 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 	return s, s.Validate()
 }
 
+// replay runs a trace of requests. All outputs are checked before it starts, so that a long replay does not end
+// without its log.
 func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	s, err := a.setup(f)
 	if err != nil {
@@ -282,6 +284,8 @@ type energyMJ struct {
 	Total      float64 `json:"total"`
 }
 
+// newReplayResult returns the JSON of a replay. Its bandwidth counts the data of requests, without check bits and
+// what partial writes read.
 func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, wall time.Duration) *replayResult {
 	r := &replayResult{
 		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks,

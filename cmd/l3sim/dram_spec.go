@@ -112,6 +112,7 @@ func (a *app) partOf(flag, name string) (*dram.Spec, error) {
 	return spec, nil
 }
 
+// listStandards prints the standards that ship, and a line for each of their parts.
 func listStandards(w io.Writer, standards []*dram.Standard) {
 	fmt.Fprintln(w, "standard\tparts\twhat it is")
 	for _, s := range standards {
@@ -130,6 +131,7 @@ func listStandards(w io.Writer, standards []*dram.Standard) {
 	}
 }
 
+// printPart prints a part: its organisation, each timing with meaning and source, its currents.
 func printPart(w io.Writer, s *dram.Spec) {
 	rules := s.Rules()
 	fmt.Fprintf(w, "%s: %s\n", s.Name, rules.Title)

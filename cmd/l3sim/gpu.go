@@ -91,7 +91,7 @@ func (f *measuredFlags) register(flags *pflag.FlagSet, of string) {
 	flags.StringVar(&f.launch, "launch", "0us", "launch `time` that all-reduces measured one at a time include, taken off up to "+of+" small_limit")
 }
 
-// readMeasured reads measurements and says which files of a folder are none.
+// readMeasured reads measurements, and says which files of a folder hold something else.
 func (a *app) readMeasured(path string) ([]measure.Sample, error) {
 	return measure.ReadTelling(path, measuredModel, func(other *input.Error) {
 		a.note("%s left out: its columns are of no kind that 'l3sim gpu validate --help' lists", other.File)

@@ -200,7 +200,7 @@ func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
 	return s.AllReduceCost(f.gpus, size), nil
 }
 
-// decoding returns the batch of --context or --batch, its contexts in pages of so many
+// decoding returns the batch of --context or --batch, its contexts in pages of page
 // tokens.
 func (f *predictFlags) decoding(page int) gpu.DecodeBatch {
 	if len(f.context) == 1 {
@@ -293,7 +293,7 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	})
 }
 
-// watts returns the mean power of a time; 0 of none.
+// watts returns the mean power over a time; 0 for a time of 0.
 func watts(joules, seconds float64) float64 {
 	if seconds == 0 {
 		return 0

@@ -125,6 +125,7 @@ type validation struct {
 	errors map[measure.Kind]measure.Errors
 }
 
+// judge returns the errors of a target's predictions, by kind of sample.
 func judge(t *measure.Target, samples []measure.Sample) *validation {
 	v := &validation{target: t, errors: map[measure.Kind]measure.Errors{}}
 	byKind := measure.ByKind(samples)

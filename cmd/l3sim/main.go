@@ -90,6 +90,7 @@ type output struct {
 	err error // the first
 }
 
+// Write keeps the first error, so that a command whose output is lost fails.
 func (o *output) Write(p []byte) (int, error) {
 	n, err := o.w.Write(p)
 	if o.err == nil {

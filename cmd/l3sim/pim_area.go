@@ -101,6 +101,7 @@ type unitRow struct {
 	Share *float64 `json:"share_of_chip"` // of the DRAM chip, or of the buffer chip
 }
 
+// newUnitRow returns a unit's area beside a chip of that many mm².
 func newUnitRow(u *pim.Unit, chip float64) unitRow {
 	r := unitRow{Name: u.Name, Place: "rank", Count: u.Count}
 	of := pim.BufferChipArea

@@ -19,6 +19,7 @@ type pagesFlags struct{ load pim.PageLoad }
 // pageOnly are the flags that need --budget.
 var pageOnly = []string{"page", "logical-page", "select", "reuse", "topk-latency", "seed", "local"}
 
+// register adds the flags that say how pages are chosen.
 func (p *pagesFlags) register(flags *pflag.FlagSet) {
 	l := &p.load
 	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages of so many tokens in all")

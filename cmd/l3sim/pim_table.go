@@ -25,6 +25,7 @@ const (
 	formVidur            = "vidur"
 )
 
+// tableForms returns the forms that a table can be written in, by name.
 func tableForms() []string {
 	return []string{formCSV, formJSON, formLLMServingSim, formLLMServingSimPIM, formVidur}
 }

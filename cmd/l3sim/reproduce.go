@@ -146,7 +146,7 @@ type cache struct {
 	journal   *sweep.Journal
 }
 
-// openCache opens the cache in the user's cache folder. A user without such a folder
+// openCache opens the cache in the user's cache folder. A user who has no cache folder
 // runs without a cache, and a note says so.
 func (a *app) openCache() (*cache, error) {
 	c := &cache{}

@@ -27,6 +27,7 @@ type failedPoint struct {
 	Error string `json:"error"`
 }
 
+// newSweepResult returns the JSON of a sweep, or of one shard of it.
 func newSweepResult(plan *sweep.Plan, part *sweep.Part, o *sweep.Outcome, out string) *sweepResult {
 	r := &sweepResult{
 		Schema: "l3sim/sweep/1", Points: len(plan.Points), Ran: o.Ran, Reused: o.Reused, Failed: o.Failed, Missing: o.Missing,

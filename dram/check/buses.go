@@ -15,6 +15,7 @@ type bus struct {
 	next   int // entry of bursts, a ring: reads and writes overtake each other by CL - CWL at most
 }
 
+// newBus returns a bus on which no burst has been.
 func newBus() bus {
 	var b bus
 	for i := range b.bursts {

@@ -84,6 +84,7 @@ const never = math.MinInt64 / 2
 // issued is never.
 type history [dram.Commands]Record
 
+// newHistory returns a history in which no command has issued.
 func newHistory() history {
 	var h history
 	for i := range h {
@@ -130,6 +131,8 @@ func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
 	return checkLog(l, spec, ranks, maxViolations)
 }
 
+// checkLog checks a log to its end, or until there are more than most violations. The log's header, where it has
+// one, stands over spec and ranks.
 func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, error) {
 	if l.Header.Spec != nil {
 		spec = l.Header.Spec

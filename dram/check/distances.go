@@ -41,7 +41,7 @@ func (c *Checker) checkDistances(r Record, met *Record) {
 }
 
 // overtakes reports whether the burst of r, of another rank, is over before that of first begins,
-// with the gap between them that a rule of so many steps leaves behind first's.
+// with the gap between them that a rule of that many steps leaves behind first's.
 func (c *Checker) overtakes(first, r Record, steps int64) bool {
 	data := func(c dram.Command) bool { return c.IsRead() || c.IsWrite() }
 	if !data(first.Command) || !data(r.Command) {
@@ -111,7 +111,7 @@ func (w *windowHistory) place(c *Checker, r Record) int {
 	return 0
 }
 
-// checkWindows: at most so many commands in a span of time: four activations in tFAW. A
+// checkWindows: at most a number of commands in a span of time, such as four activations in tFAW. A
 // command that opens rows in all banks of a rank counts as one activation of each.
 func (c *Checker) checkWindows(r Record) {
 	action := c.standard.Action(r.Command)

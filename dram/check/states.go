@@ -24,6 +24,7 @@ type rankHistory struct {
 	clockUntil int64        // step until which the data clock runs
 }
 
+// newRankHistory returns the history of a rank with all banks closed.
 func newRankHistory(spec *dram.Spec) rankHistory {
 	r := rankHistory{rank: newHistory(), refreshes: make([]int64, spec.Banks()), activated: make([]int, spec.Banks()), clockUntil: never}
 	for range spec.BankGroups {
@@ -158,7 +159,7 @@ func (c *Checker) checkDebt(r Record) {
 	}
 }
 
-// countRefresh counts a refresh for its banks; none may be too far ahead.
+// countRefresh counts a refresh for its banks. No bank may be too far ahead.
 func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 	for i := range ranks {
 		k := &ranks[i]

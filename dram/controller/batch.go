@@ -41,7 +41,7 @@ type bus struct {
 	rank       int   // of the last burst
 	since      int64 // first column access of the run
 	over       bool  // the run has gone on for long enough: the other direction is next
-	// Since sampled there were so many activations and column accesses; rowBound is what they say, see sample.
+	// Activations and column accesses since sampled. sample sets rowBound from them.
 	sampled       int64
 	acts, columns int64
 	rowBound      bool
@@ -61,7 +61,7 @@ func newBuses(spec *dram.Spec, ranks int) []bus {
 	return list
 }
 
-// activations returns the steps that a rank's slowest rule asks for so many ACTs: tFAW for four, or GDDR6's t32AW.
+// activations returns a rank's slowest rule on activations: at least steps for acts ACTs. That is tFAW for four, or GDDR6's t32AW for 32.
 func activations(spec *dram.Spec) (acts, steps int64) {
 	acts = 1
 	for _, row := range spec.Constraints() {
@@ -75,6 +75,7 @@ func activations(spec *dram.Spec) (acts, steps int64) {
 	return acts, steps
 }
 
+// pickBatch chooses by the rules of batch.
 func (c *controller) pickBatch(b *bus, t int64) choice {
 	if b.rowBound {
 		return c.pickOldest(b, t)

@@ -4,7 +4,7 @@ import "github.com/l3sim/l3sim/dram"
 
 // checkBits is what ECC asks of the controller of one channel: nil without. A write of part of a burst reads the burst
 // first, since its check bits cover all of it. In-line ECC also reads and writes bursts of check bits, which lie in the row of
-// their data: of each bank the one that was used last is kept, so that neighbours need none of their own, and goes back if a write
+// their data. Each bank keeps the burst that was used last, so that its neighbours need no access of their own. The burst goes back if a write
 // has changed it when the bank needs another. It is read before it is changed, as eight or sixteen bursts share it.
 //
 // A read ends when both its data and its check bits are there. Bursts of check bits are requests like others: they take a
@@ -46,6 +46,7 @@ type list[T any] struct {
 	free []int32
 }
 
+// add keeps a value and returns its place, which stays until it is removed.
 func (l *list[T]) add(v T) int32 {
 	if n := len(l.free); n > 0 {
 		i := l.free[n-1]
@@ -57,11 +58,13 @@ func (l *list[T]) add(v T) int32 {
 	return int32(len(l.of) - 1)
 }
 
+// remove frees a place and returns its value.
 func (l *list[T]) remove(i int32) T {
 	l.free = append(l.free, i)
 	return l.of[i]
 }
 
+// newCheckBits returns nil for a part without ECC, else room for the check bits that each bank keeps.
 func newCheckBits(spec *dram.Spec, banks int) *checkBits {
 	if spec.ECC == dram.NoECC {
 		return nil

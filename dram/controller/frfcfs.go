@@ -7,6 +7,8 @@ package controller
 // lost for good.
 var frFCFS = scheduler{name: "fr-fcfs", pick: (*controller).pickOldest}
 
+// pickOldest chooses the oldest column command that may issue. Where at most one bank has one, rows are opened
+// first, so that the bus does not run dry.
 func (c *controller) pickOldest(b *bus, t int64) choice {
 	column, _, reads := c.oldestReady(needRead, b, t)
 	write, _, writes := c.oldestReady(needWrite, b, t)

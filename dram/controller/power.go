@@ -26,6 +26,8 @@ type powerUnit struct {
 // nowhere stands for a rank that is awake.
 const nowhere = dram.ACT
 
+// newPowerState groups the ranks that go into power-down together: those of a channel where the command concerns
+// all of it.
 func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 	p := powerState{on: policy.PowerDown != "off"}
 	if !p.on {

@@ -27,6 +27,7 @@ const filterSlots = 4096
 // pending, and no queue is searched: replays take two thirds of the time.
 type filter [filterSlots]uint16
 
+// slot hashes bank, row and column to a place in the filter of addresses (12 bits, Fibonacci hashing).
 func (e *entry) slot() uint64 {
 	key := uint64(uint32(e.row))<<32 | uint64(uint32(e.bank))<<20 ^ uint64(uint32(e.column))
 	return key * 0x9E3779B97F4A7C15 >> 52

@@ -47,7 +47,7 @@ type refreshUnit struct {
 	extra bool
 }
 
-// round is how many units of a rank there are, and how many have refreshed in the round under way after so many whole ones.
+// round counts refreshes of a rank: its units, how many of them have refreshed in the round under way (gone), and whole rounds (over).
 type round struct{ units, gone, over int64 }
 
 // span is the banks that a command of several concerns.
@@ -58,6 +58,7 @@ type span struct {
 	whole      bool   // these are all their banks
 }
 
+// newRefreshState spreads the first refreshes of a rank's units evenly over tREFI.
 func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshState {
 	table, ranks := spec.Rules(), len(of)
 	r := refreshState{

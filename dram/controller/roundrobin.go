@@ -7,6 +7,8 @@ import "math/bits"
 // request needs, as DRAMsim3 (https://github.com/umd-memsys/DRAMsim3, src/command_queue.cc).
 var roundRobin = scheduler{name: "round-robin", pick: (*controller).pickRoundRobin, hitsPassLimit: true, allBuses: true}
 
+// pickRoundRobin chooses by the rules of roundRobin. c.ready becomes the first step at which a command may issue
+// that may not yet.
 func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 	found := nothing
 	distance := len(c.banks)

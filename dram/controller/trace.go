@@ -30,6 +30,8 @@ func ReadTrace(file string, r io.Reader) ([]Request, error) {
 	return readTrace(file, r, maxRequests)
 }
 
+// readTrace reads a trace of at most maxRequests. Its first line says whose format it is: DRAMsim3's or
+// Ramulator's.
 func readTrace(file string, r io.Reader, maxRequests int) ([]Request, error) {
 	reader, err := lines.NewReader(file, r)
 	if err != nil {

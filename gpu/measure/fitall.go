@@ -89,6 +89,7 @@ var (
 	}
 )
 
+// samples returns the samples of a step: those of which some are held out, and those always fitted to.
 func (f *fitStep) samples(all []Sample) (held, always []Sample) {
 	return only(all, f.held), only(all, f.always)
 }

@@ -148,6 +148,7 @@ type row struct {
 	err     error
 }
 
+// fail keeps a row's first error.
 func (r *row) fail(column, value, expected string) {
 	if r.err == nil {
 		r.err = &input.Error{File: r.name, Line: r.line, Key: column, Value: strconv.Quote(value), Expected: expected}

@@ -50,7 +50,7 @@ type Load struct {
 
 // Answer is what a search found.
 type Answer struct {
-	// Best is the highest rate that meets the targets. Where none does its rate is 0, and the
+	// Best is the highest rate that meets the targets. Where no rate does, its rate is 0, and the
 	// rest is of the lowest rate tried.
 	Best  Load
 	Tried []Load // by rate
@@ -235,6 +235,7 @@ func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error
 	return float64(served) / end.Seconds(), tooLarge, nil
 }
 
+// ran reports a run that ended.
 func (j *judge) ran() {
 	if j.done != nil {
 		j.done()

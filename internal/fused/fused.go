@@ -24,6 +24,7 @@ var Analyzer = &analysis.Analyzer{
 // returnsProduct marks a function that returns a product that is not rounded.
 type returnsProduct struct{}
 
+// AFact and String make it a fact of package analysis, under a name for its tests.
 func (*returnsProduct) AFact()         {}
 func (*returnsProduct) String() string { return "product" }
 
@@ -33,6 +34,7 @@ type function struct {
 	products map[string]bool // variables and fields that are set to a product, as written
 }
 
+// run first finds, across functions, which return products, until nothing changes. Then it looks at every sum.
 func run(pass *analysis.Pass) (any, error) {
 	var files []*ast.File
 	for _, file := range pass.Files {
@@ -123,6 +125,7 @@ func (f *function) report(d ast.Decl) {
 	})
 }
 
+// operand reports an operand of a sum that is a product.
 func (f *function) operand(x ast.Expr) {
 	if f.product(x) {
 		f.pass.Reportf(x.Pos(), "a compiler may add the product %s before it is rounded: convert it to its type", types.ExprString(x))

@@ -79,6 +79,7 @@ var (
 // sparseFiles have the claims about sparse attention.
 var sparseFiles = []string{"lserve.toml", "lserve_accuracy.toml", "hgca.toml", "csattention.toml", "sparse.toml"}
 
+// readClaims reads a file of claims, and looks up the function that finds each one's number.
 func readClaims(name string) (*evaluation, error) {
 	text, err := files.Files.ReadFile(name)
 	if err != nil {

@@ -86,6 +86,7 @@ type work struct {
 	model, trace string
 }
 
+// workOf returns the model and the trace of a point.
 func (e *experiment) workOf(i int) work {
 	return work{e.configs[i].Run.Model, e.configs[i].Run.Trace}
 }

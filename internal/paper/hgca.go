@@ -45,7 +45,7 @@ func (s *subject) growing() (finding, error) {
 	return finding{value: large / small, reason: fmt.Sprintf("1,024 tokens on the GPU; gain of %.3g with batch %d of %s more, %.3g with %d of %s", small, batches[0], tokens(s.Contexts[0]), large, batches[1], tokens(s.Contexts[1]))}, nil
 }
 
-// generate returns the seconds in which so many equal requests decode all but their first token
+// generate returns the seconds in which a batch of equal requests decodes all but the first token
 // together, after the last prompt.
 func (x *machine) generate(batch, in, out int) (float64, error) {
 	r, err := x.serve(batch, in, out)
@@ -101,7 +101,7 @@ func (s *subject) fetching(batch int) (seconds float64, note string, err error) 
 	return seconds, fmt.Sprintf(" (transfers %.3g s)", links), nil
 }
 
-// step returns the mean seconds of a decode step of one request around the end of so many tokens.
+// step returns the mean seconds of a decode step of one request whose context is about that long.
 func (x *machine) step(context int) (float64, error) {
 	const out = 385
 	s, err := x.generate(1, context-out+1, out)

@@ -107,6 +107,7 @@ var attentionParts = []system.IterationPart{
 	system.PartPrefillAttention, system.PartDecodeAttention, system.PartScores, system.PartChoice, system.PartPasses, system.PartMerge,
 }
 
+// sum adds the seconds of parts.
 func (x iteration) sum(parts ...system.IterationPart) (s float64) {
 	for _, p := range parts {
 		s += x[p]
@@ -132,7 +133,7 @@ func (x iteration) String() string {
 // claims, and settled how many steps after the prompt they begin.
 const meanSteps, settled = 16, 16
 
-// iterate returns an iteration of so many requests of a context: a prefill, or a decode step.
+// iterate returns an iteration of a batch of requests of one context: a prefill, or a decode step.
 func (x *machine) iterate(prefill bool, batch, context int) iteration {
 	sum := make(iteration, len(system.IterationParts()))
 	add := func(one system.GPUIteration, steps int) {
@@ -160,6 +161,7 @@ func (s *subject) ours(context int) iteration {
 	return x
 }
 
+// base is the iteration that a claim compares with.
 func (s *subject) base(context int) iteration {
 	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
 }
@@ -260,7 +262,7 @@ func (x *machine) room() float64 {
 	return float64(units.Bytes(llm.TensorParallel)*x.cfg.GPU.UsableMemory() - llm.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
 }
 
-// serve runs so many equal requests, all at once.
+// serve runs a batch of equal requests that are all there at once.
 func (x *machine) serve(batch, in, out int) (*system.Result, error) {
 	n, err := system.NewNode(x.cfg)
 	if err != nil {

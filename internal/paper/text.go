@@ -88,6 +88,7 @@ func (m *models) transposition(*reading) (finding, error) {
 		bursts, m.largest.Run.Model)}, nil
 }
 
+// transpositionRatio returns the clocks of the CPU's transposition of bursts over those of the bursts on the bus.
 func transpositionRatio(d *dram.Spec, bursts int64) float64 {
 	return float64(pim.CPUTranspositionClocks(d, bursts)) / float64(bursts*int64(d.BurstClocks()))
 }

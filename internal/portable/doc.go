@@ -1,5 +1,5 @@
 // Package portable holds functions of which every machine computes the same bits.
 // Package math's differ in the last digit: amd64, arm64 and s390x have assembly of
-// their own for some of them, and where there is none a compiler may fuse. A run's
+// their own for some of them; elsewhere a compiler may fuse. A run's
 // results must not depend on the machine.
 package portable

@@ -209,6 +209,8 @@ func (s *Schema) Unknown(name string) error {
 	return bad
 }
 
+// nearest returns the key that a wrong one stands for: first one with the same last name in another section, then
+// the one with the most similar spelling.
 func (s *Schema) nearest(name string) string {
 	section, last := Split(name)
 	sameName, valid := "", slices.Sorted(maps.Keys(s.byName))

@@ -57,7 +57,7 @@ func better(p, reference []float64) bool {
 	return true
 }
 
-// Front returns the costs of those that meet all constraints and that no other such
+// Front returns the costs of the individuals that meet all constraints and that no other feasible
 // individual dominates, in their order.
 func Front(history []Individual, goals int) [][]float64 {
 	var points [][]float64

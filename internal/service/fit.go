@@ -130,7 +130,7 @@ func spills(runs []run) []string {
 }
 
 // longest returns the most seconds that a batch can take whose requests do not wait, from
-// smaller batches and shorter requests of its series that fit; false without such.
+// smaller batches and shorter requests of its series that fit. It is false where the series has no such rows.
 func longest(row *Row, fit []*Row) (bound float64, ok bool) {
 	smaller := func(r *Row, lengths, batch int) bool {
 		return r.Series == row.Series && r.Batch < batch && r.Input == lengths && r.Output*row.Input == row.Output*r.Input

@@ -21,7 +21,7 @@ type Report struct {
 }
 
 // Errors are those of a series over the rows that fit in memory and were not fitted, as
-// fractions: 0.1 is 10%. All are 0 where there is no such row.
+// fractions: 0.1 is 10%. All are 0 where no row is left.
 type Errors struct {
 	Series
 	Rows    int     `json:"rows"` // all of the series
@@ -170,7 +170,7 @@ func (r *Report) errors(rows []int) Errors {
 	return e
 }
 
-// rank returns the quantile q > 0 of values in ascending order, by nearest rank; 0 of none.
+// rank returns the quantile q > 0 of values in ascending order, by nearest rank; 0 of an empty slice.
 func rank(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -126,12 +126,14 @@ func newFields(file string, header []string, about *FileTable) (*fields, error) 
 	return f, nil
 }
 
+// fail keeps a row's first error.
 func (f *fields) fail(column, value, expected string) {
 	if f.err == nil {
 		f.err = &input.Error{File: f.file, Line: f.line, Key: f.names[column], Value: strconv.Quote(value), Expected: expected}
 	}
 }
 
+// text returns a column's text, or what the table fixes in its place.
 func (f *fields) text(column string) string {
 	value, given := f.fixed[column]
 	if !given {
@@ -143,6 +145,7 @@ func (f *fields) text(column string) string {
 	return value
 }
 
+// integer reads a whole number from 1 to most.
 func (f *fields) integer(column string, most int) int {
 	text := f.text(column)
 	n, err := strconv.Atoi(text)
@@ -174,7 +177,7 @@ func (f *fields) row() Row {
 	return row
 }
 
-// seconds returns a time that the file has in a unit of so many seconds.
+// seconds returns a time in seconds; the file has it in units of unit seconds.
 func (f *fields) seconds(column string, unit float64, name string) float64 {
 	text := f.text(column)
 	v, err := strconv.ParseFloat(text, 64)

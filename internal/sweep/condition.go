@@ -98,6 +98,8 @@ func (c *condition) holds(value func(key string) constant.Value) (bool, error) {
 	return constant.BoolVal(v), nil
 }
 
+// evaluate computes a condition's value exactly (go/constant). value gives the columns of a point; operators of
+// other types are errors.
 func evaluate(e ast.Expr, value func(string) constant.Value) (constant.Value, error) {
 	switch e := e.(type) {
 	case *ast.ParenExpr:

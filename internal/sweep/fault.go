@@ -33,4 +33,5 @@ func IsSystemFault(err error) bool {
 // unwrap, as its cause may be an *input.Error.
 type unreadableError struct{ cause error }
 
+// Error returns the cause alone.
 func (e *unreadableError) Error() string { return e.cause.Error() }

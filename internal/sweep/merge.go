@@ -30,6 +30,7 @@ type incompleteError struct {
 	Missing []string // clauses: the shards without a folder, then the points that folders lack
 }
 
+// Error joins what is missing into one line.
 func (e *incompleteError) Error() string {
 	return "the results are not complete: " + strings.Join(e.Missing, "; ")
 }

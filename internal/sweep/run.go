@@ -190,12 +190,14 @@ func (r *runner) begin() {
 	r.report(r.finished)
 }
 
+// report tells the caller how many points are done.
 func (r *runner) report(finished int64) {
 	if r.options.Progress != nil {
 		r.options.Progress(finished, int64(len(r.plan.Points)))
 	}
 }
 
+// outcome sorts the plan's points by what became of them. Points with the same hash share an entry.
 func (r *runner) outcome() *Outcome {
 	o := &Outcome{Entries: make([]*Entry, len(r.plan.Points)), Ran: r.ran}
 	for i := range r.plan.Points {

@@ -181,7 +181,7 @@ func removeResults(dir string) error {
 }
 
 // describe returns what all points share. The keys are those of the first point that is a
-// configuration, none where no point is.
+// configuration; there are no keys where every point is an error.
 func (p *Plan) describe() *results.Base {
 	if p.base != nil {
 		return p.base

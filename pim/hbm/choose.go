@@ -12,8 +12,8 @@ type choice struct {
 	soonest int64 // first step after this one at which some entry's command may
 }
 
-// choose returns the first entry of the queue whose command may issue, or the first of all where none may. Behind the first
-// barrier only rows are opened and closed. What concerns a bank that some entry has its row open in waits, unless it is the first or such a read.
+// choose returns the first entry of the queue whose command may issue, or else the first entry. Behind the first
+// barrier only rows are opened and closed. An entry waits if another entry's row is open in its bank, unless it is the first entry or a read of that row.
 // Commands to several banks name the first of them.
 // The column bus counts with own: a second command of a clock is of the other bus anyhow.
 func (m *machine) choose(l *lane, own bool) choice {

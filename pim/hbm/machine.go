@@ -92,6 +92,7 @@ func (l Load) check(level Level) error {
 	return nil
 }
 
+// newMachine returns a machine for one channel. Under JEDEC's rules the banks of a set are activated one by one.
 func newMachine(spec Spec, part *dram.Spec, observe func(int64, dram.Command, dram.Address)) *machine {
 	m := &machine{spec: spec, part: part, layout: layouts[spec.Level], each: 1, observe: observe}
 	if spec.Rules == JEDEC {
@@ -193,6 +194,7 @@ func (m *machine) still(l *lane) bool {
 	return true
 }
 
+// isColumn reports whether a command goes over the bus of column commands.
 func (m *machine) isColumn(c dram.Command) bool { return m.part.Rules().Action(c).Bus == 1 }
 
 // issue issues a choice at the current step.

@@ -77,6 +77,7 @@ func (l Load) program(spec Spec) []instruction {
 // channels returns how many channels of the stack have the head.
 func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
 
+// barrier: what is behind it issues only when all before it has, but for commands that open and close rows.
 func (g *generator) barrier() { g.out = append(g.out, instruction{barrier: true}) }
 
 // single is a head on its own: query, scores, softmax, context.
@@ -120,7 +121,7 @@ func (g *generator) pair(a int32, first bool) {
 	g.context(b, from, nil)
 }
 
-// share writes the moves of the head that part j of so many has. AttAcc divides those of all channels evenly, rounded down.
+// share writes the moves of part j of parts of a head. AttAcc divides the moves of all channels evenly, rounded down.
 func (g *generator) share(j, parts, moves int, head int32, write func(head int32, from, to int)) {
 	if j < 0 {
 		return
@@ -137,6 +138,7 @@ func (g *generator) share(j, parts, moves int, head int32, write func(head int32
 // queryMoves returns the WRGBs of a head: its query, to units at the banks to each bank its quarter.
 func (g *generator) queryMoves() int { return g.split * g.columns }
 
+// query writes moves from to to of those that bring a query to the banks.
 func (g *generator) query(head int32, from, to int) {
 	for i := from; i < to; i++ {
 		g.out = append(g.out, instruction{command: dram.WRGB, head: head, bank: int8(i / g.columns), column: int32(i % g.columns)})
@@ -176,6 +178,7 @@ func (g *generator) score(head int32, amid func(block int)) {
 	}
 }
 
+// softmax starts the softmax of a head in the buffer die.
 func (g *generator) softmax(head int32) {
 	g.out = append(g.out, instruction{command: dram.SFM, head: head})
 }
@@ -185,6 +188,7 @@ func (g *generator) weightMoves() int {
 	return g.ways / pseudoChannels * ceil(g.Context, g.ways*g.multipliers())
 }
 
+// weights writes moves from to to of those that bring probabilities to the units that hold their tokens.
 func (g *generator) weights(head int32, from, to int) {
 	each := ceil(g.Context, g.ways*g.multipliers())
 	for i := from; i < to; i++ {

@@ -130,8 +130,8 @@ func (t *Table) measure(spec Spec, shape Shape) (err error) {
 	return err
 }
 
-// Clocks returns the clocks of CK that a channel takes for so many heads of context tokens each, on average over when refreshes
-// come. Nothing takes none.
+// Clocks returns the clocks of CK that a channel takes for heads of context tokens each, on average over when refreshes
+// come. No heads or no tokens take 0 clocks.
 func (t *Table) Clocks(heads, context int) float64 { return t.of(0, heads, context) }
 
 // Tally returns what a channel does for them.
@@ -139,7 +139,7 @@ func (t *Table) Tally(heads, context int) Tally {
 	return Tally{t.of(1, heads, context), t.of(2, heads, context), t.of(3, heads, context), t.of(4, heads, context)}
 }
 
-// of returns one of the amounts for so many heads on a channel.
+// of returns one of the amounts for that many heads on a channel.
 func (t *Table) of(amount, heads, context int) float64 {
 	if heads < 1 || context < 1 {
 		return 0

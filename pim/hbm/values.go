@@ -69,6 +69,8 @@ func empty(n int) []float32 {
 	return s
 }
 
+// newValueMachine stores the heads' keys and values where the mapping puts them. Everything else is not a number
+// until it is written.
 func newValueMachine(y layout, load Load, heads []Head) *valueMachine {
 	v := &valueMachine{Load: load, layout: y, m: load.multipliers(), tokens: ceil(load.Context, y.ways), columns: y.columns(load.Shape), heads: heads}
 	stored := len(heads) * y.rows(load.Shape, load.Context) * rowColumns * v.m

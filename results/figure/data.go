@@ -83,6 +83,7 @@ func mean(samples []float64) float64 {
 	return sum / float64(len(samples))
 }
 
+// std returns the sample standard deviation, 0 of one sample.
 func std(samples []float64) float64 {
 	_, std := results.MeanStd(samples)
 	return std

@@ -143,6 +143,7 @@ type frame struct {
 	across, down  int
 }
 
+// newFrame lays out the facets, at most maxAcross side by side, and the size of the whole in points.
 func newFrame(d *Data, title string) *frame {
 	f := &frame{data: d, title: title, legend: newLegend(d)}
 	n := len(d.Facets)

@@ -57,7 +57,7 @@ func numberLabel(v float64) string {
 	return results.GroupDigits(strconv.FormatFloat(math.Round(v*1e4)/1e4, 'f', -1, 64))
 }
 
-// significant rounds a number to so many digits, but never a digit before the point.
+// significant rounds a number to that many digits, but never a digit before the point.
 func significant(v float64, digits int) float64 {
 	if v == 0 {
 		return 0

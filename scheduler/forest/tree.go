@@ -45,6 +45,7 @@ type grower struct {
 	tree   tree
 }
 
+// newGrower reserves all that growing a tree needs, so that refitting allocates little.
 func newGrower(spec *Spec, data *matrix) *grower {
 	g := &grower{
 		spec: spec, data: data, sorted: make([][]int32, len(data.columns)), left: make([]bool, len(data.y)),

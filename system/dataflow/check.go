@@ -119,6 +119,7 @@ func (c *check) name(x *Span) string {
 		x.Op, o.Kind, o.Group, x.Sub, x.Layer, c.e.resources[o.Resource].Name)
 }
 
+// run checks the iteration's spans against its operations; what it finds is in the order of time.
 func (c *check) run() {
 	c.expect()
 	c.measure()

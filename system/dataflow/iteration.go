@@ -89,7 +89,7 @@ type Layers struct {
 	Count int32 // at least 1
 }
 
-// SubBatch is the layers of one sub-batch, none where it takes no part. What comes
+// SubBatch is the layers of one sub-batch, empty where it takes no part. What comes
 // before the model's first layer is a layer of its own.
 type SubBatch struct {
 	Layers []Layers

@@ -18,7 +18,7 @@ type Clock struct {
 // Longest is what an operation can take: 75 minutes. Sums of a few do not overflow.
 const Longest = Time(1 << 52)
 
-// NewClock returns the clock of a rank that computes so many clocks of each
+// NewClock returns the clock of a rank that computes for computing clocks of each
 // interval; both are positive.
 func NewClock(tCK Time, interval, computing int64) Clock {
 	c := Clock{tCK: tCK, interval: interval, computing: computing, rate: float64(computing) / (float64(interval) * float64(tCK))}
@@ -138,6 +138,7 @@ func (e *Engine) queueOnLane(t task, x *opState) {
 	e.startOnLane(q, t, x)
 }
 
+// startOnLane starts an operation on a free lane.
 func (e *Engine) startOnLane(q int, t task, x *opState) {
 	l := &e.lanes[q]
 	at := max(e.now, l.freeAt)

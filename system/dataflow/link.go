@@ -16,6 +16,7 @@ type queue struct {
 	head  int
 }
 
+// push appends an operation, which may start at eligible. A queue that has run empty begins again at its front.
 func (f *queue) push(t task, eligible Time, pieces int32) {
 	if f.head == len(f.items) {
 		f.items, f.head = f.items[:0], 0

@@ -52,7 +52,7 @@ type laneEnd struct {
 	s, offset int  // sub-batch and rankset offset
 }
 
-// newLockstep returns a lockstep over so many lanes.
+// newLockstep returns a lockstep over that many lanes.
 func newLockstep(lanes int) lockstep {
 	l := lockstep{freeAt: make([]Time, lanes), ended: make([]laneEnd, 0, 2*lanes), past: newWaveHistory(lanes)}
 	for s := range l.sub {

@@ -12,6 +12,7 @@ type waveHistory struct {
 	over  bool // a repeat has been found and used
 }
 
+// newWaveHistory reserves the states of waves for that many lanes.
 func newWaveHistory(lanes int) waveHistory {
 	var h waveHistory
 	for i := range h.state {

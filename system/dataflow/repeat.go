@@ -163,6 +163,7 @@ func (e *Engine) shift(by Time, layers int32) {
 	}
 }
 
+// move shifts an operation over layers that are skipped.
 func (t *queued) move(by Time, layers int32) {
 	t.eligible += by
 	t.layer += layers
@@ -228,6 +229,8 @@ func (t *task) identity(first int32) int64 {
 	return int64(t.op)<<32 | int64(uint16(t.layer-first))<<8 | int64(t.sub)
 }
 
+// appendState writes what a link has under way and waiting, relative to now and to the layer first: two states
+// with the same numbers go on alike.
 func (l *link) appendState(b []int64, now Time, first int32) []int64 {
 	b = append(b, -1)
 	if l.busy {

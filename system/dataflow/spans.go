@@ -27,6 +27,7 @@ type jump struct {
 	at     [2]int32 // the layer of each sub-batch then
 }
 
+// reset begins an iteration.
 func (s *spans) reset(lanes int) {
 	s.list, s.jump = s.list[:0], jump{at: [2]int32{none, none}}
 	for len(s.last) < lanes {
