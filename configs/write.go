@@ -1,7 +1,6 @@
 package configs
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,25 +12,23 @@ import (
 // WriteTOML writes every key of the configuration in the order of the struct.
 // Read as an overlay, alone, the text gives an equal Config.
 func (c *Config) WriteTOML(w io.Writer) error {
-	var text bytes.Buffer
-	for _, section := range append([]string{""}, c.loader.keys.Sections()...) { // those within a section behind its own keys
-		if outer, _ := schema.Split(section); section != "" && outer == "" {
-			fmt.Fprintln(&text)
+	lines := map[string][]byte{} // by section, as keys within a section stand behind its own
+	for _, k := range c.loader.keys.Keys {
+		value, ok := schema.Literal(k.Get(c).Interface())
+		if !ok {
+			return fmt.Errorf("configuration: %s cannot be written", k.Name)
 		}
-		if section != "" {
-			fmt.Fprintf(&text, "[%s]\n", section)
-		}
-		for _, k := range c.loader.keys.Keys {
-			if in, key := schema.Split(k.Name); in == section {
-				value, ok := schema.Literal(k.Get(c).Interface())
-				if !ok {
-					return fmt.Errorf("configuration: %s cannot be written", k.Name)
-				}
-				fmt.Fprintf(&text, "%s = %s\n", key, value)
-			}
-		}
+		section, key := schema.Split(k.Name)
+		lines[section] = fmt.Appendf(lines[section], "%s = %s\n", key, value)
 	}
-	_, err := text.WriteTo(w)
+	text := lines[""]
+	for _, section := range c.loader.keys.Sections() {
+		if outer, _ := schema.Split(section); outer == "" {
+			text = append(text, '\n')
+		}
+		text = append(fmt.Appendf(text, "[%s]\n", section), lines[section]...)
+	}
+	_, err := w.Write(text)
 	return err
 }
 

@@ -195,18 +195,22 @@ func TestScalarIsTOML(t *testing.T) {
 	})
 }
 
-// TestTextRoundTrip: Parse reads what Text and Literal write.
+// TestTextRoundTrip: Parse reads what Text and Literal write, and Literal what the encoder of TOML does.
 func TestTextRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		for _, value := range []any{
 			rapid.Int().Draw(t, "int"), rapid.Uint64Max(math.MaxInt64).Draw(t, "uint"), rapid.Bool().Draw(t, "bool"),
 			rapid.Float64Range(-1e18, 1e18).Draw(t, "float"), units.Bytes(rapid.Int64().Draw(t, "bytes")),
 			units.Duration(rapid.Int64().Draw(t, "time")), rapid.StringMatching(`[ -~]{0,8}`).Draw(t, "text"),
+			rapid.String().Draw(t, "any text"), math.Round(rapid.Float64Range(-1e7, 1e7).Draw(t, "whole")),
 		} {
 			literal, ok := Literal(value)
 			back, bad := Parse(reflect.TypeOf(value), literal)
 			if !ok || bad != nil || back.Interface() != value {
 				t.Fatalf("%#v: literal %s, %v, %v", value, literal, back, bad)
+			}
+			if text, err := toml.Marshal(map[string]any{"v": value}); err != nil || string(text) != "v = "+literal+"\n" {
+				t.Fatalf("%#v: literal %s, encoder %s, %v", value, literal, text, err)
 			}
 			if _, isText := value.(string); isText {
 				continue // may be in quotes itself

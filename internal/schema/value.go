@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"bytes"
 	"encoding"
 	"fmt"
 	"math"
@@ -150,13 +151,28 @@ func Text(v reflect.Value) string {
 }
 
 // Literal writes a text, a truth value, a number or a quantity in TOML, false for
-// anything else.
+// anything else. Plain ones, some hundred in the hash of each point of a sweep, are written without the encoder.
 func Literal(value any) (string, bool) {
-	switch v := reflect.ValueOf(value); {
+	v := reflect.ValueOf(value)
+	quantity, isQuantity := value.(encoding.TextMarshaler)
+	switch {
 	case !v.IsValid():
 		return "", false
-	case v.Kind() == reflect.String, v.Kind() == reflect.Bool, v.CanInt(), v.CanUint(), v.CanFloat():
-	default:
+	case isQuantity:
+		if text, err := quantity.MarshalText(); err == nil && !bytes.ContainsFunc(text, notPlain) {
+			return `"` + string(text) + `"`, true
+		}
+	case v.Kind() == reflect.String:
+		if text := v.String(); !strings.ContainsFunc(text, notPlain) {
+			return `"` + text + `"`, true
+		}
+	case v.Kind() == reflect.Bool:
+		return strconv.FormatBool(v.Bool()), true
+	case v.CanInt():
+		return strconv.FormatInt(v.Int(), 10), true
+	case v.Kind() == reflect.Float64 && !math.IsNaN(v.Float()) && !math.IsInf(v.Float(), 0):
+		return Written(v.Float()), true
+	case !v.CanUint() && !v.CanFloat():
 		return "", false
 	}
 	text, err := toml.Marshal(map[string]any{"v": value})
