@@ -214,8 +214,8 @@ func (s *Spec) Timing(name string) (clocks int, ok bool) {
 	return int(v), ok
 }
 
-// timing returns what a name in an expression stands for: a key of s, a timing of its own,
-// or what the standard's table says for a part of its name.
+// timing returns the value of a name in an expression: of a key of s, of a timing that only this standard
+// has, or of a row that the standard's table has for the part.
 func (s *Spec) timing(name string) (float64, bool) {
 	switch name {
 	case "burst":

@@ -142,8 +142,8 @@ func (m *EnergyMeter) Clone() *EnergyMeter {
 	return &c
 }
 
-// Repeat counts what has happened since an earlier copy of the meter n more times, over so many
-// steps in all: all banks are closed, and the states of the ranks are those of that time.
+// Repeat counts everything since an earlier copy of the meter n more times, as if it went on repeating. The copy
+// is of step from, the meter of step to. At both all banks are closed, and the ranks are in the same states.
 func (m *EnergyMeter) Repeat(earlier *EnergyMeter, from, to, n int64) {
 	for c := range m.counts {
 		m.counts[c] += n * (m.counts[c] - earlier.counts[c])

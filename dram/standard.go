@@ -56,7 +56,7 @@ type Action struct {
 	// the first.
 	Second int
 	Span   Span
-	// Needs is what every bank of the span must be, if anything, and Leaves what it is after.
+	// Needs is the state that every bank of the span must be in, if any, and Leaves the state afterwards.
 	Needs, Leaves BankState
 }
 

@@ -79,7 +79,7 @@ type Equipment struct {
 	RankPIM bool    // units on the buffer chip
 }
 
-// Cost is what a node costs at a place of all bands, and how well that is known.
+// Cost is the cost of a node at a place of all bands, and the grade of the figures behind it.
 type Cost struct {
 	Capital float64 // USD for the node
 	PerHour float64 // USD for an hour in which it serves, electricity included

@@ -113,7 +113,7 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 	return c
 }
 
-// decodeParts sets c to the parts of the time of a batch, which is not empty, so many steps
+// decodeParts sets c to the parts of the time of a batch, which is not empty, that many steps
 // later. AttAcc's model has a sum of its own.
 func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	d := &s.kernels().Decode
@@ -147,8 +147,8 @@ func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	s.blocks(c, items, parts, longest, rowBytes, kvBytes)
 }
 
-// blocks adds what thread blocks take that read contexts of KV heads, items of them with so many bytes in all and rowBytes
-// a token, in so many parts each. Arithmetic and memory traffic of c are known.
+// blocks adds the time of thread blocks that read the contexts of items KV heads, each in that many parts. The contexts have
+// kvBytes in all and rowBytes a token. Arithmetic and memory traffic of c are known.
 func (s *Spec) blocks(c *Cost, items, parts, longest, rowBytes, kvBytes float64) {
 	d := &s.kernels().Decode
 	slots := float64(s.SMs * d.BlocksPerSM)

@@ -25,7 +25,7 @@ type Attention struct {
 // Attention returns that of an empty batch.
 func (c *ModelCost) Attention() Attention { return Attention{PrefillBatch: c.Prefills()} }
 
-// Prompts returns what a kernel adds that prefills chunks of so many requests, for so many
+// Prompts returns the work of a kernel that prefills a chunk of each of that many requests, for kvHeads
 // KV heads of the model, 0 for all.
 func (a *Attention) Prompts(requests, chunk, finished, kvHeads int) Work {
 	c := a.cost
@@ -56,8 +56,8 @@ func (a *Attention) Beside(w Work) Work {
 	return w
 }
 
-// Total returns what the prompts and the decoding requests of a batch of tokens take
-// together, of which each takes so much without the other.
+// Total returns the work of the prompts and the decoding requests of a batch of tokens
+// together. prefill and decode are the work of each without the other.
 func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 	c := a.cost
 	switch {
@@ -98,9 +98,9 @@ func (a *Attention) join(c Cost) {
 	a.alone = max(a.alone, c.Seconds)
 }
 
-// joined returns what a batch adds that both decodes and prefills, in kernels apart: the
-// tokens of either are copied into the cache apart, and the outputs of both side by side.
-// AttAcc's model has no such copies.
+// joined returns the copies that a batch needs because it decodes and prefills in two
+// kernels: the tokens of each go into the cache alone, and the outputs of both side by side.
+// AttAcc's model has no copies.
 func (c *ModelCost) joined(tokens int) Work {
 	s := c.spec
 	if s.Pointwise.Model == ElementwiseAttAcc {

@@ -64,9 +64,9 @@ func (s *Spec) SustainedParts(p Parts) (seconds [Groups]float64) {
 	return seconds
 }
 
-// TaskParts returns by groups what a batch of tokens takes beside attention: before the
-// first layer's, between two layers', and after the last one's with so many that emit a
-// token.
+// TaskParts returns the work of a batch of tokens beside attention, by groups: before the
+// first layer's attention, between those of two layers, and after the last, where emitting requests
+// get a token.
 func (c *ModelCost) TaskParts(tokens, emitting int) (entry, block, exit Parts) {
 	qkv, rest := c.qkvParts(tokens), c.projection(tokens).plus(c.feedForward(tokens))
 	return c.embedding(tokens).plus(qkv), rest.plus(qkv), rest.plus(c.head(emitting))

@@ -23,8 +23,8 @@ type PageSparseSpec struct {
 	MergeOverhead units.Duration `toml:"merge_overhead"`
 	// BlockBandwidth is the rate at which one thread block reads.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
-	// TopKLatency is what a radix selection takes beyond Overhead however short its
-	// rows are. The one thread block of a row adds TopKThread for each of its threads,
+	// TopKLatency is the time of a radix selection beyond Overhead, even of the
+	// shortest rows. The one thread block of a row adds TopKThread for each of its threads,
 	// over which every digit sums up, and TopKElement for each element.
 	TopKLatency units.Duration `toml:"top_k_latency"`
 	TopKThread  units.Duration `toml:"top_k_thread_time"`

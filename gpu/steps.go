@@ -3,7 +3,7 @@ package gpu
 // stepsAhead is for how many steps of a batch costs are computed at once.
 const stepsAhead = 4
 
-// decodeSteps is what successive decode steps of the same requests cost, of which each step
+// decodeSteps has the costs of successive decode steps of the same requests. Each step
 // adds a token to every context. The powers of a norm wait for one another; those of
 // several steps, side by side, do not.
 type decodeSteps struct {

@@ -24,7 +24,7 @@ func (a Activity) Plus(b Activity, n float64) Activity {
 	}
 }
 
-// HeadActivity returns what a KV head of the shape does with its append, as a line over its tokens: by the head and by the
+// HeadActivity returns the activity of a KV head of the shape with its append: a part of each head, and a part of each
 // token. It is the mean over the places in a row, and in a chunk, at which a context can end: rows are opened
 // and chunks scored whole, so that one head is up to half of its last rows and a chunk off. Scores beyond the score buffer are not part of it.
 func HeadActivity(spec *Spec, d *dram.Spec, shape HeadShape) (head, token Activity, err error) {

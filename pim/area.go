@@ -119,8 +119,8 @@ func (s AreaSpec) Check(c *input.Check) {
 // width returns the bits that count to n things.
 func width(n int) int { return bits.Len(uint(max(n-1, 1))) }
 
-// Additions returns what policies, layouts and widths need beyond L3's units on ranks of d with the multipliers of spec.
-// What is wrong with them is an *input.Error.
+// Additions returns the units that policies, layouts and widths need beyond L3's, on ranks of d with the multipliers of
+// spec. Settings that do not fit together are an *input.Error.
 func Additions(spec *Spec, d *dram.Spec, s AreaSpec) ([]Addition, error) {
 	if err := input.Validate(s); err != nil {
 		return nil, err

@@ -43,8 +43,8 @@ func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuer
 	return t, nil
 }
 
-// boundsOf returns what a page's bounds are to a unit: one key of smallest and largest elements in
-// FP16, for one query, the sum of the group's.
+// boundsOf returns the shape in which a unit scores a page's bounds: as one key, of the smallest and largest elements in
+// FP16, for one query, the sum of the group's queries.
 func boundsOf(shape HeadShape) HeadShape {
 	return HeadShape{HeadDim: 2 * shape.HeadDim, Queries: 1, ElementBits: 16}
 }

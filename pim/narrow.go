@@ -45,8 +45,8 @@ func (s Scales) Encode(x float32, bits int) uint16 {
 // Decode returns the number that an element stands for.
 func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
 
-// narrowCells is what a rank keeps of keys and values of 8 or 4 bits beside the banks. Multipliers take the elements as they
-// are. The rank's unit scales what they give: sums of q·k by the key's scale, weights by the value's.
+// narrowCells has the scales that a rank keeps beside the banks for keys and values of 8 or 4 bits. Multipliers take the elements
+// as they are. The rank's unit scales the results: sums of q·k by the key's scale, weights by the value's.
 type narrowCells struct {
 	scales   [2][]Scales // of each token's key and value, by place in the allocation units
 	channels [][]Scales  // of keys by element, for each group of HeadShape.KeyGroup tokens
@@ -91,8 +91,8 @@ func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]Scales) 
 	}
 }
 
-// queryFold is what the zeros of keys take from a query head's scores: the sum of q's elements, which a token's zero
-// multiplies; with scales by element the sum of q's elements, scaled, times the zeros.
+// queryFold is the part of a query head's scores that comes from the zeros of keys. With scales by token it is the sum of
+// q's elements, which a token's zero multiplies. With scales by element it is the sum of q's elements, scaled, times the zeros.
 type queryFold struct {
 	head  int32 // -1: none yet
 	group int

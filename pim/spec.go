@@ -60,10 +60,10 @@ type Spec struct {
 	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of
 	// a group that one MACA serves.
 	MACsPerRead int `toml:"macs_per_read"`
-	// Multipliers is the number in a set, of which each takes one element of what a read brings from a chip, and
-	// then the next one, while further reads wait; of a rank's unit, for the share of each chip. 0 has one for each
-	// element of model.element_bits: four on x8 chips, as L3 has. With narrower keys and values that many read no
-	// faster: eight take 8 bits at full rate.
+	// Multipliers is the number in a set. Each takes one element of a chip's share of a read, and then the next
+	// one, while further reads wait. A rank's unit has that many for each chip. 0 has one for each element of
+	// model.element_bits: four on x8 chips, as L3 has. As many read narrower keys and values no faster: 8 bits at
+	// the full rate need eight.
 	Multipliers int `toml:"multipliers"`
 	// Scales is where scales of tokens are (model.kv_scales): "rows" reads them over the rank's bus when a row opens, and
 	// leaves the row a few tokens less; "buffer" has memory for those of all tokens on the rank, which no buffer chip
@@ -79,9 +79,9 @@ type Spec struct {
 	PostponedRefreshes int `toml:"postponed_refreshes"`
 
 	TransferBoundary string `toml:"transfer_boundary"` // "head", "row" or "chunk"
-	// MCBuffer is what the memory controller collects of a transfer before it
-	// stops the receiving rank for a burst at channel rate; 0 stops the rank for
-	// the whole transfer at the pace of its source.
+	// MCBuffer is the size of the pieces that the memory controller collects of a transfer. It stops the
+	// receiving rank only while it writes one, at channel rate. 0 stops the rank for
+	// the whole transfer, at the pace of its source.
 	MCBuffer units.Bytes `toml:"mc_buffer"`
 
 	// The host's part of a head's attention (L3, section 4.3): it writes a

@@ -240,8 +240,8 @@ func (j *judgement) cause(stage int, l lost, rawScore float64) string {
 	return fmt.Sprintf("rounding %s to FP16", what)
 }
 
-// storageCauses says what the storage format loses of q, k and v: what
-// overflows and, if the loss matters, what underflows or is rounded.
+// storageCauses says how the storage format changes q, k and v: how many numbers
+// overflow and, if the loss matters, how many underflow or are rounded.
 func (c *VerifyCase) storageCauses(stored [3][]float32, matters bool) (causes []string) {
 	underflow := false
 	for i, given := range [][]float32{c.Q, c.K, c.V} {

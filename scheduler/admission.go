@@ -67,8 +67,8 @@ func (s *Scheduler) reserved(w *waiting) Length {
 	return r
 }
 
-// history returns what is known of a prompt, up to its last token, which must be computed: nothing where what the cache has of it
-// might not fit the GPUs that need it there.
+// history returns what is known of a prompt's tokens, without the last one, which must be computed. It is empty where the GPUs
+// need the cached prefix in their memory and it might not fit.
 func (s *Scheduler) history(w *waiting) history {
 	if s.gpu.fetches() {
 		step := w.prompt

@@ -72,8 +72,8 @@ type history struct {
 	tokens int
 }
 
-// historyOf returns what is known of the first tokens of a request: of its prompt by hashes; in a conversation, whose
-// turns begin with all before them, of its answer, too.
+// historyOf returns what is known of the first tokens of a request. Hashes tell its prompt. In a conversation the turn
+// also tells its answer, since the next turn begins with all that came before.
 func historyOf(r *traces.Request, tokens int) history {
 	switch {
 	case r.Hashes != nil:
@@ -183,8 +183,8 @@ func (l *Ledger) use(r *Reservation, f found) {
 	}
 }
 
-// borrow has a reservation read what an offset has more of its prefix than its own, until its prompt has ended: nothing where
-// there is no room for that beside all that is in use.
+// borrow finds the offset that has most of a reservation's prefix. If it has more than the reservation's own offset, the
+// reservation may read that until its prompt has ended. It borrows nothing where there is no room for that beside all that is in use.
 func (l *Ledger) borrow(r *Reservation) {
 	c := l.cache
 	from := 0

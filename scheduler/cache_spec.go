@@ -20,7 +20,7 @@ type CacheSpec struct {
 	// HostCapacity is the host's memory, of the node, for blocks that make way on the GPUs. They come back over PCIe where a prompt
 	// begins with them.
 	HostCapacity units.Bytes `toml:"host_capacity"`
-	// GroupReads has GPUs read what several decoding requests of a batch share once for all of them, where that is faster.
+	// GroupReads has GPUs read a prefix once for all decoding requests of a batch that share it, where that is faster.
 	GroupReads bool `toml:"group_reads"`
 	// PrefixAttention is where a prompt attends over a prefix that is in the DIMMs: "gpu" brings its keys and values up over
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.

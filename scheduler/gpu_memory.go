@@ -12,9 +12,9 @@ type GPUMemory struct {
 	// HoldsKV says that all KV is on the GPUs, in separate memory that the Ledger
 	// accounts for. Then the prompts of cut requests take nothing from Free.
 	HoldsKV bool
-	// Window is how many tokens of each request in memory keep their keys and values on the
-	// GPUs at most, in what is free there, and PromptShare as many more, as a share of its prompt, and
-	// Share of all its tokens at its end.
+	// Window is the most tokens of each request in memory that keep their keys and values on the
+	// GPUs. PromptShare adds a share of its prompt to them, Share a share of all its tokens at its
+	// end.
 	Window             int
 	PromptShare, Share float64
 	// PrefixStays says that prompts attend over what a cache has of them where it is. It takes no memory of the GPUs.

@@ -226,7 +226,7 @@ func (l *Ledger) Reserve(length Length, keep int64, f *forecast, balance string,
 	return l.reserve(length, nil, keep, f, balance, rng)
 }
 
-// reserve is Reserve of a request that uses what the cache has of h, which may be nil, at its offset.
+// reserve is Reserve for a request that uses the cached blocks of h at its offset. h may be nil.
 func (l *Ledger) reserve(length Length, h *history, keep int64, f *forecast, balance string, rng *rand.Rand) (Reservation, bool) {
 	if len(l.room(length, h, keep, f)) == 0 {
 		return Reservation{}, false

@@ -219,7 +219,7 @@ func (h *homes) onChannel(heads, from, tokens int) (n int64) {
 	return n
 }
 
-// lists returns what a step of one request has of lists from the GPUs, two bytes a page, and of bounds.
+// lists returns the bytes that a step of one request sends from the GPUs beside vectors: lists of pages, two bytes a page, and bounds.
 func (h *homes) lists(x *policy.Step) (bytes units.Bytes) {
 	for _, c := range x.Choose {
 		if c.Device != "" || c.Ranked[0] == 0 {
@@ -236,7 +236,7 @@ func (h *homes) lists(x *policy.Step) (bytes units.Bytes) {
 	return bytes
 }
 
-// reuse adds what a chunk of a prompt moves for what a cache has of it.
+// reuse adds the transfers of a prefix that a chunk of a prompt finds in the cache.
 func (h *homes) reuse(t *traffic, p *scheduler.Chunk) {
 	switch {
 	case h.prefixStays && p.Prefix > 0: // each token attends there

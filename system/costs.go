@@ -213,8 +213,8 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 	}
 }
 
-// decodeBeside sets the GPUs' part of decoding, beside the ranks, and returns what attention
-// takes in the last run of layers. It may count what is attended to.
+// decodeBeside sets the GPUs' part of decoding, beside the ranks. It returns the policy's step of
+// the last run of layers. With count it adds the tokens attended to, for the summary.
 func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count bool) (x *policy.Step) {
 	d.gpus = d.gpus[:0]
 	for run := range d.runs {

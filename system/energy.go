@@ -23,8 +23,8 @@ type gpuUse struct {
 	joules  joules
 }
 
-// joules divides what each GPU takes for a sub-batch: attention is of its phase, all else
-// is shared by tokens. Seconds are those of all and of attention, whose parts are prefill
+// joules divides a GPU's joules for a sub-batch (each) between prefill and decode. Attention
+// belongs to its phase; all else is divided by tokens. Seconds are those of all and of attention, whose parts are prefill
 // and decode.
 func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention, prefill, decode float64) joules {
 	all, tokens, prompts := float64(each*float64(d.model.TensorParallel)), sub.Tokens(), sub.PrefillTokens()

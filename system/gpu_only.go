@@ -80,8 +80,8 @@ func (n *Node) continuous(policy scheduler.Policy, subBatches int, adaptive bool
 	return scheduler.New(policies, requests, ledger, free, p, stream(streamBalance))
 }
 
-// workspace returns what the activations of the largest iteration take of the
-// replica's GPUs, which servers set aside before they give the rest to KV.
+// workspace returns the memory of the activations of the largest iteration, on all of the
+// replica's GPUs. Servers set it aside before they give the rest to KV.
 func (n *Node) workspace() units.Bytes {
 	return min(n.cfg.Model.ActivationBytes(n.cfg.Batching.MaxBatchTokens), n.FreeGPUMemory())
 }

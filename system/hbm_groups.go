@@ -6,8 +6,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// grouped says that an iteration is shorter where the GPUs read what its requests share once for all of them, while the units attend
-// over the rest of each context: it is tried both ways.
+// grouped tries an iteration both ways: with the units attending over all of each context, and with the GPUs reading
+// shared prefixes once while the units attend over the rest. It returns true where the second is shorter.
 func (e *hbmPIM) grouped(b *scheduler.Batch, start units.Duration) (bool, error) {
 	spared := int64(0)
 	for s := range b.Sub {

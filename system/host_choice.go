@@ -12,7 +12,7 @@ const selectHost = "host"
 // pageScore is the bytes of a page's score that the host reads: of FP16.
 const pageScore = 2
 
-// hostChoice is what a request's choice on the host takes of a channel and of the cores.
+// hostChoice is the work of choosing pages for a request on the host: on a memory channel and on the cores.
 type hostChoice struct {
 	heads         int   // on a channel
 	clocks        int64 // of one head's scores on its rank

@@ -169,8 +169,8 @@ func (d *devices) headClocks(c *policy.Class, request int) (clocks, first int64)
 	return d.table.ListInSequence(tokens, rows, last), d.table.Alone(tokens) + d.table.Scattered(tokens, rows)
 }
 
-// chooses adds what pages of a request take beside attention: clocks of each head that chooses on its rank
-// or whose bounds are stored there, and what goes down for all of them.
+// chooses adds the work of choosing pages for a request, beside attention: the clocks of each head that chooses on its
+// rank or stores bounds there, and the transfers down for all heads.
 func (d *devices) chooses(x *policy.Step, request int) (clocks int64, v vectors) {
 	for i := range x.Choose {
 		c := &x.Choose[i]

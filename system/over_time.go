@@ -13,9 +13,9 @@ var overTimeColumns = []string{"time_s", "output_tokens_per_s", "requests_decodi
 	"utilization_gpu", "utilization_pim", "utilization_pcie_down", "utilization_pcie_up", "utilization_channel", "power_w", "tbt_p50_ms", "tbt_p99_ms", "tbt_max_ms"}
 
 // OverTime returns a table of a run with Options.Iterations, a row for each of equal parts
-// of its time: tokens emitted a second; requests that decode, prefill and wait, bytes of keys
-// and values shares of time that resources work, and what the node and its cooling draw, each mean over the time; percentiles of
-// the gaps between tokens that end in it, empty where none does.
+// of its time. Tokens are a second. Means over the time: requests that decode, prefill and wait, bytes of keys and values,
+// the shares of time that resources work, the watts of the node and its cooling. Percentiles are of
+// the gaps between tokens that end in it, empty without such a gap.
 func (r *Result) OverTime(n *Node, parts int) *results.Table {
 	bins := make([]bin, parts)
 	width := r.end/units.Duration(parts) + 1

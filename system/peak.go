@@ -7,10 +7,10 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// peak finds the maximum over time of a quantity that replicas share, such as memory
-// in use, from what each says of its own while they run side by side. Changes are kept
-// until all replicas have passed their time. Replicas that are far ahead wait, so that
-// they are few; the one furthest behind never does.
+// peak finds the maximum over time of a sum over replicas, such as memory in use, while
+// they run side by side. Each replica tells its own changes. They are kept until all
+// replicas have passed their time. Replicas that are far ahead wait, so that few changes
+// are kept; the replica furthest behind never waits.
 type peak struct {
 	mu       sync.Mutex
 	moved    sync.Cond

@@ -82,8 +82,8 @@ func (d *draw) total() (sum float64) {
 	return sum
 }
 
-// power is what a replica draws with its share of the node: a line in each thing that it does, so that parts
-// of a run add up to the run.
+// power is the watts of a replica with its share of the node. It is linear in everything that the replica does, so
+// that the parts of a run add up to the run.
 type power struct {
 	each [causes]draw
 	pue  float64
@@ -239,8 +239,8 @@ func (d *rankDraw) stream(bytes, reads, writes float64) draw {
 	})
 }
 
-// attention returns what an activity of a rank takes. Where it has clocks, units work: those of banks while banks read for
-// them, or the same multipliers on the buffer chip while bursts come.
+// attention returns the joules of an activity of a rank. Where the activity has clocks, units work: those at the banks while
+// banks read for them, or as many multipliers on the buffer chip while bursts come.
 func (d *rankDraw) attention(a *pim.Activity) (sum draw) {
 	s, tCK := d.spec, d.spec.TCK.Seconds()
 	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead

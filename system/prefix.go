@@ -25,9 +25,9 @@ type fetch struct {
 // scores says whether the tokens of a chunk of a prompt attend over a prefix at home.
 func (d *gpuSide) scores(c *scheduler.Chunk) bool { return d.prefixStays && c.Prefix > 0 }
 
-// reuse adds to the groups what a chunk of a prompt takes of the ranks for the prefix that a cache has: its tokens attend
-// there one by one, or the first chunk has it fetched, and the GPUs keep it for the others. What another offset had goes down to
-// the prompt's own with the chunk.
+// reuse adds the work of the ranks for a chunk whose prompt has a prefix in the cache. Either the chunk's tokens attend over the
+// prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others. Blocks of another offset go down
+// to the prompt's own with the chunk.
 func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 	g := &groups[c.Offset]
 	if !d.prefixStays {
@@ -81,8 +81,8 @@ func (d *devices) scoreClocks(c *scheduler.Chunk) int64 {
 	return int64(c.Tokens*d.heads) * d.stored.at(c.Prefix)
 }
 
-// scoring returns what attention over prefixes at home adds to the time of a sub-batch's prompts: it comes before the rest
-// of each layer, as their attention on the GPUs does.
+// scoring returns the time that attention over prefixes at home adds to a sub-batch's prompts. It comes before the rest
+// of each layer, as the prompts' attention on the GPUs does.
 func (d *devices) scoring(s *scheduler.SubBatch) (t units.Duration) {
 	for i := range s.Prefill {
 		t += units.Duration(d.model.Layers) * d.scoringOf(&s.Prefill[i])
@@ -134,8 +134,8 @@ func (d *devices) prefixes(sub *scheduler.SubBatch, f *fetch, v *vectors) {
 	d.packPrefix(f)
 }
 
-// fetch adds the transfers of prefixes to the GPUs, and returns what their attention waits for. Those of one rankset go up when
-// the host has read all of them in the layer.
+// fetch adds the transfers of prefixes to the GPUs, and returns the operations that the GPUs' attention waits for. Prefixes
+// of one rankset go up when the host has read all of them in the layer.
 func (c *iterationCosts) fetch(it *dataflow.Iteration, sub *subCost, s int) dataflow.Range {
 	c.ups = c.ups[:0]
 	for g := range sub.groups {

@@ -7,9 +7,10 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// rankClasses adds what heads hold on a rank. Heads of a class that do not divide over the channels count
-// as on the channel with most, and those of which some hold more as if all held as much: any rank may have
-// these. Where layers differ, all those of a rank are one layer, as on the rank with most of each class.
+// rankClasses adds the classes of heads on a rank, with the memory that each holds. All numbers are those of the fullest
+// rank, since any rank may be it: heads that do not divide over the channels count as on the channel with most; heads
+// of a class that hold different amounts count as the one that holds most. Where layers differ, the layers of a rank
+// count as one, with the most heads of each class.
 func (n *Node) rankClasses(spec *scheduler.LedgerSpec, p policy.Policy) {
 	ranks, layer, runs := 1, 0, p.Runs()
 	if spec.Rotation {

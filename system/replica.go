@@ -139,9 +139,8 @@ func (r *replica) arrival() units.Duration {
 	return r.requests[r.arrivals[0]].Arrival
 }
 
-// step handles all that happens at an instant: the iteration in progress ends and frees
-// what it holds, requests come, and, where no iteration is in progress, the next one is
-// formed with all of that known.
+// step handles all that happens at an instant, in this order. The iteration in progress ends and frees
+// its memory. Requests come. If no iteration is in progress then, the next one is formed.
 func (r *replica) step(ctx context.Context, now units.Duration) error {
 	if now == r.ends {
 		if err := r.ended(ctx, now); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// front is what stands before the replicas of a node where these depend on one another: a
-// router that looks at them, or users who wait for answers. Everything happens in one loop
+// front stands before the replicas of a node that depend on one another: through a router
+// that looks at them, or through users who wait for answers. Everything happens in one loop
 // over time.
 type front struct {
 	replicas []*replica

@@ -32,9 +32,9 @@ type decodeTraffic struct {
 	up, upBus units.Duration
 }
 
-// cut returns what a transfer of n bytes down costs, whose bursts bursts on a
-// channel take span from the first data to the last. The pieces of a transfer share
-// its span by their bytes.
+// cut divides a transfer of n bytes down into pieces, and returns its cost. On a channel it
+// has bursts bursts, and span from the first data to the last. The pieces share the span by
+// their bytes.
 func (d *devices) cut(n units.Bytes, bursts int64, span units.Duration) shipment {
 	piece, pieces := n, 1
 	if d.buffer > 0 && n > d.buffer {

@@ -146,8 +146,8 @@ func (d *devices) merges(x *policy.Step) (requests, parts int) {
 	return requests, parts
 }
 
-// predictParts adds what a request's parts take to the clocks of their lanes, and what they move. It returns how
-// many lanes have any.
+// predictParts adds the clocks of a request's parts to those of their lanes, and their vectors to all. It returns how
+// many lanes have a part.
 func (d *devices) predictParts(x *policy.Step, request, offset int32, i int, clocks []int64, all *vectors) (lanes int) {
 	for part := range d.stripe.parts {
 		g := groupCost{heads: d.spare[:0]}

@@ -96,8 +96,8 @@ type Choice struct {
 	PerQueryScores, Softmax bool
 }
 
-// Bounds is what keeping the bounds of pages takes of a home that is not the GPUs in a step: of so many
-// KV heads. 0 heads: nothing.
+// Bounds is the work of keeping the bounds of pages at a home that is not the GPUs, in a step, for that many
+// KV heads. With 0 heads there is no such work.
 type Bounds struct {
 	Heads   int
 	Down    []int // bounds of each request that are complete and go home with its key and value
@@ -175,7 +175,7 @@ type Prompt struct {
 	Away int
 }
 
-// Held is memory of one layer that grows with a request: of so many heads, Bytes a token.
+// Held is memory of one layer that grows with a request: Bytes a token and head, of Heads heads.
 type Held struct {
 	Device Device
 	Heads  int
@@ -204,7 +204,7 @@ type Policy interface {
 	// Memory returns what a layer of a run holds while requests decode, and while a
 	// prompt is prefilled.
 	Memory(run int) (decoding, filling []Held)
-	// KV returns the bytes of the keys and values of so many tokens in one layer, all heads.
+	// KV returns the bytes of the keys and values of that many tokens in one layer, all heads.
 	KV(tokens int) int64
 	// Vectors returns what a decoding request moves that attends at home, or has home choose.
 	Vectors() Vectors

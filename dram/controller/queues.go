@@ -133,8 +133,8 @@ type bankQueue struct {
 	waiting uint8 // the needs for which the bank waits, by bit
 }
 
-// indifferent reports whether what the bank waits for is the same with e, its last entry, as without: another of its
-// direction goes first, and it makes no row that several want.
+// indifferent reports whether e, the last entry, changes nothing that the bank waits for: another entry of its
+// direction goes first and, where no row is open, e wants another row than the first entry.
 func (b *bankQueue) indifferent(e *entry, row int32) bool {
 	if len(b.entries) == 1 || row < 0 && e.row == b.entries[0].row {
 		return false

@@ -44,8 +44,8 @@ func (c *controller) pickRoundRobin(_ *bus, t int64) choice {
 	return found
 }
 
-// firstReady returns, of what bank needs and may issue, what the request that is foremost
-// in its queue needs.
+// firstReady returns the need of the first request in the bank's queue whose command
+// may issue.
 func (c *controller) firstReady(bank int, ready *[needs]uint64) need {
 	bit := c.places[bank].bit
 	for _, n := range []need{needReadRow, needWriteRow, needPrecharge} {

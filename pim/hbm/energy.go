@@ -19,7 +19,7 @@ func (t Tally) Plus(o Tally, n float64) Tally {
 	return Tally{t.Rows + float64(n*o.Rows), t.Reads + float64(n*o.Reads), t.Queries + float64(n*o.Queries), t.Moves + float64(n*o.Moves)}
 }
 
-// Tally returns what the commands of a channel that the spec describes amount to.
+// Tally counts the commands and the work of a run, on a channel of the spec.
 func (r *Run) Tally(s Spec) Tally {
 	y, each := layouts[s.Level], float64(pseudoChannels/s.lanes()) // pseudo-channels that a command acts on
 	n := func(c dram.Command) float64 { return float64(each * float64(r.Commands[c])) }
@@ -43,8 +43,8 @@ func CostsOf(e *energy.Point) Costs {
 // columnBits is the bits of a column, or of what one command moves.
 const columnBits = 8 * columnBytes
 
-// Each returns the joules of one of each that a Tally counts, with units at the level. What one command sends to several units is
-// counted once. Elements of 8 bits are multiplied at half of what those of 16 take, so that a column takes the same.
+// Each returns the joules of one of everything that a Tally counts, with units at the level. Data that one command sends to
+// several units counts once. A product of 8 bits takes half of one of 16, so that a column takes the same.
 func (c *Costs) Each(l Level) Tally {
 	read, query, move := c.Array, c.Pins, 0.0
 	switch l {
@@ -58,13 +58,13 @@ func (c *Costs) Each(l Level) Tally {
 	return Tally{Rows: c.Row, Reads: float64(columnBits*read) + float64(columnBytes/2*c.Multiply), Queries: columnBits * query, Moves: columnBits * move}
 }
 
-// Joules returns what all of a Tally take, by the joules of each.
+// Joules returns the joules of a Tally, from the joules of one of everything it counts.
 func (t Tally) Joules(each Tally) float64 {
 	return float64(t.Rows*each.Rows) + float64(t.Reads*each.Reads) + float64(t.Queries*each.Queries) + float64(t.Moves*each.Moves)
 }
 
-// PlainWatts returns what a stack of the part draws without units that is read at its peak rate: row after row, and with as many rows opened as tFAW
-// allows, which is what a data sheet's IDD7 is measured at.
+// PlainWatts returns the watts of a stack of the part without units, read at its peak rate: row after row (plain), and with as
+// many rows opened as tFAW allows (interleaved), as a data sheet's IDD7 is measured.
 func (c *Costs) PlainWatts(part *dram.Spec) (plain, interleaved float64) {
 	clock := part.TCK.Seconds()
 	plain = 8 * StackClockBytes * (c.Array + c.Group + c.Die + c.Pins) / clock

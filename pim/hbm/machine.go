@@ -255,8 +255,8 @@ func (m *machine) send(l *lane, cmd dram.Command, a dram.Address) {
 	}
 }
 
-// payRefresh issues what a due refresh needs next, if it may now: the precharge of an open row, then REF. It returns the step at which
-// that may go. Where one lane is both pseudo-channels each has a REF, one behind the other.
+// payRefresh issues the next command of a due refresh, if it may issue now: the precharge of an open row, then REF. It returns the
+// step from which that may issue. Where one lane is both pseudo-channels each has a REF, one behind the other.
 func (m *machine) payRefresh(l *lane) int64 {
 	cmd, a := dram.REF, dram.Address{Rank: l.rank, BankGroup: -1, Bank: -1, Row: -1, Column: -1}
 	if l.open > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Table is what the attention of heads on one channel takes by their number and length, from runs of the commands. Clocks repeat with the
-// tokens of a row of every bank, so that two rows and what a further one adds are all of them.
+// Table has the clocks and the work of the attention of heads on one channel, by their number and length, from runs of the
+// commands. Clocks repeat with the tokens of a row in every bank: the table has two rows and the clocks that a further one adds.
 type Table struct {
 	ways, period int // the level's ways; tokens of a row of every set
 	single, pair series
