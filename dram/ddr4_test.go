@@ -40,6 +40,9 @@ func TestDDR4(t *testing.T) {
 // TestParts checks what must hold of every part: it is valid, and its banks,
 // rows and columns hold what its name says; in HBM, one die of the stack in 16 channels.
 func TestParts(t *testing.T) {
+	if _, err := shipped(); err != nil {
+		t.Fatal(err)
+	}
 	if len(SpecNames()) < 18+36 {
 		t.Errorf("%d parts", len(SpecNames()))
 	}

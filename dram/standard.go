@@ -123,7 +123,7 @@ type dataClock struct {
 //go:embed standards/*.toml
 var standardFiles embed.FS
 
-// shipped returns the standards that ship, in the order of their files.
+// shipped returns the standards that ship, in the order of their files. A table may have an earlier one as its base.
 var shipped = sync.OnceValues(func() ([]*Standard, error) {
 	files, err := standardFiles.ReadDir("standards")
 	if err != nil {
@@ -136,7 +136,7 @@ var shipped = sync.OnceValues(func() ([]*Standard, error) {
 		if err != nil {
 			return nil, err
 		}
-		s, err := readStandard(name, string(text), nil)
+		s, err := readStandard(name, string(text), list)
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +147,7 @@ var shipped = sync.OnceValues(func() ([]*Standard, error) {
 
 // Standards returns the standards that ship.
 func Standards() []*Standard {
-	list, _ := shipped() // a test reads them
+	list, _ := shipped() // LookupSpec returns its error
 	return list
 }
 
@@ -229,9 +229,13 @@ func (s *Standard) Part(name string) (*Spec, error) {
 }
 
 // LookupSpec returns a copy of the named part, or an input.Error that lists the
-// names.
+// names. The error may also be that of a table that ships: whoever adds one sees it here.
 func LookupSpec(name string) (*Spec, error) {
-	for _, s := range Standards() {
+	list, err := shipped()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
 		if len(name) > len(s.Name) && strings.EqualFold(name[:len(s.Name)+1], s.Name+"-") {
 			if slices.ContainsFunc(s.PartNames(), func(n string) bool { return strings.EqualFold(n, name) }) {
 				return s.Part(name)

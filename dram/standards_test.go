@@ -20,6 +20,7 @@ func firstParts(t *testing.T) map[string]*Spec {
 // stream within a bank group and over all of them, activations under tFAW, and the share of the time that
 // refresh takes.
 func TestClosedForms(t *testing.T) {
+	left := firstParts(t)
 	for _, c := range []struct {
 		part                         string
 		read, same, across           int // one read; each further one of a row; of a row in each bank group
@@ -74,6 +75,10 @@ func TestClosedForms(t *testing.T) {
 		if got := clocks(q.Earliest(ACT, at(0), 0)); got != c.refresh || s.TREFI != c.intervals {
 			t.Errorf("%s: a REF of %d every %d, want %d every %d", c.part, got, s.TREFI, c.refresh, c.intervals)
 		}
+		delete(left, s.Standard)
+	}
+	for name := range left {
+		t.Errorf("%s has no line", name)
 	}
 }
 

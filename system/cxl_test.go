@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/scheduler"
@@ -92,6 +93,9 @@ func (e *cxl) run(b *scheduler.Batch, start units.Duration) (units.Duration, err
 func (e *cxl) read(sub *scheduler.SubBatch, step int64) units.Duration {
 	var bytes units.Bytes
 	for _, c := range e.decode(sub.Decode, 0, step).Attend {
+		if c.Device != policy.Home {
+			continue
+		}
 		for _, tokens := range c.Tokens {
 			bytes += e.kv(tokens) * units.Bytes(c.Heads) / units.Bytes(e.model.KVHeads)
 		}

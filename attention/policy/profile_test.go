@@ -166,7 +166,7 @@ func TestProfileErrors(t *testing.T) {
 	text := profileText(t, small(t))
 	for _, c := range []struct{ old, new, want string }{
 		{"", "", ""},
-		{"hgca", "hgka", `p.toml:12: policy.name = "hgka": expected one of csattention, dense, duo, h2o, hgca, lserve, quest, streaming, window; did you mean "hgca"?`},
+		{"hgca", "hgka", `p.toml:12: policy.name = "hgka": expected one of ` + sortedNames() + `; did you mean "hgca"?`},
 		{"beta = ", "betta = ", `p.toml:14: policy.betta: expected one of alpha, beta, block, name, pin_sinks, prompt_queries, window; did you mean "beta"?`},
 		{"beta = 1.0", "beta = 1.0\nbudget = 4", `p.toml:15: policy.budget: expected one of`},
 		{"beta = 1.0", "", `p.toml:11: policy.beta: expected a value`},

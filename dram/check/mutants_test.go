@@ -151,8 +151,10 @@ func mutant(random *rand.Rand, s *dram.Spec, ranks int, log []Record) []Record {
 // mutants of them with one command changed: all illegal ones are found, and legal ones accepted.
 func TestMutants(t *testing.T) {
 	logs := long.Of(12, 400)
+	judging := map[string]bool{}
 	for _, j := range judges {
 		s := part(t, j.part)
+		judging[s.Standard] = true
 		random := rand.New(rand.NewPCG(20, 1))
 		legal, illegal := 0, 0
 		for range logs {
@@ -179,6 +181,11 @@ func TestMutants(t *testing.T) {
 		}
 		if legal < logs*3 || illegal < logs*10 {
 			t.Errorf("%s: %d legal mutants, %d illegal ones", j.part, legal, illegal)
+		}
+	}
+	for _, s := range dram.Standards() {
+		if !judging[s.Name] {
+			t.Errorf("%s has no judge", s.Name)
 		}
 	}
 }
