@@ -198,16 +198,16 @@ func TestAttAccAttention(t *testing.T) {
 	}
 }
 
-// TestAttAccPrefillBatch: the chunks of a sub-batch are one kernel, which takes as
+// TestAttAccPrompts: the chunks of a sub-batch are one kernel, which takes as
 // long as the longest block of each wave.
-func TestAttAccPrefillBatch(t *testing.T) {
+func TestAttAccPrompts(t *testing.T) {
 	m := loadModel(t, "gpt-175b") // 12 heads a GPU, 9 requests a wave
 	c := NewModelCost(loadPreset(t, "a100-paper"), m)
 	long, short := c.PrefillAttention(512, 2000).Seconds, c.PrefillAttention(100, 0).Seconds
 	sum := func(chunks ...[2]int) float64 {
-		b, t := c.Prefills(), 0.0
+		b, t := c.Attention(), 0.0
 		for _, x := range chunks {
-			t += b.Add(x[0], x[1]).Seconds
+			t += b.Prompts(1, x[0], x[1], 0).Seconds
 		}
 		return t
 	}

@@ -1,8 +1,9 @@
 package gpu
 
-import "github.com/l3sim/l3sim/input"
-
-import "github.com/l3sim/l3sim/units"
+import (
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
 
 // ElementwiseModel selects how norms, activation functions and residual
 // additions are costed.

@@ -67,7 +67,7 @@ func (c *ModelCost) mixture(tokens int) Work {
 		s.GroupedGEMMCost(l, tokens, c.up(), hidden, c.products), s.activation(l.Pairs, c.ffn, c.model.GatedFFN, c.bits),
 		s.GroupedGEMMCost(l, l.Pairs, hidden, c.ffn, c.products), s.Elementwise(active+1, tokens, hidden, c.bits),
 	} {
-		w = w.plus(s.work(k))
+		w = w.Plus(s.work(k))
 	}
 	return w
 }

@@ -40,18 +40,23 @@ func (s *Spec) small(operands, m, d, elementBits int, efficiency float64) Cost {
 	return c
 }
 
+// reduced is small of a kernel in which one thread block reduces each row.
+func (s *Spec) reduced(operands, m, d, elementBits int) Cost {
+	c := s.small(operands, m, d, elementBits, s.Fused.Norm)
+	if c.Bytes == 0 {
+		return c
+	}
+	c.Latency = float64(d) * s.Fused.RowElement.Seconds()
+	return c.combine(1)
+}
+
 // addNorm costs a norm of m rows of width d that first adds its input to the residual
 // stream: both are read, the stream and the result are written.
 func (s *Spec) addNorm(m, d, elementBits int) Cost {
 	if s.Pointwise.Model == ElementwiseAttAcc {
 		return s.attAccPass(attAccNorm, m, d, elementBits)
 	}
-	c := s.small(4, m, d, elementBits, s.Fused.Norm)
-	if c.Bytes == 0 {
-		return c
-	}
-	c.Latency = float64(d) * s.Fused.RowElement.Seconds()
-	return c.combine(1)
+	return s.reduced(4, m, d, elementBits)
 }
 
 // activation costs the activation function of m rows of width d.
@@ -81,10 +86,5 @@ func (s *Spec) choice(m, d, elementBits int) Cost {
 	if s.Pointwise.Model == ElementwiseAttAcc {
 		return Cost{}
 	}
-	c := s.small(1, m, d, elementBits, s.Fused.Norm)
-	if c.Bytes == 0 {
-		return c
-	}
-	c.Latency = float64(d) * s.Fused.RowElement.Seconds()
-	return c.combine(1)
+	return s.reduced(1, m, d, elementBits)
 }

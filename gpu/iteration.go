@@ -14,7 +14,7 @@ func (c *ModelCost) Iteration(x Shape) Work { return c.IterationParts(x).Total()
 func (c *ModelCost) IterationParts(x Shape) Parts {
 	tokens := x.Decode.Requests + x.Prefills*x.Chunk
 	layer := c.qkvParts(tokens).plus(c.projection(tokens)).plus(c.feedForward(tokens)).plus(c.attend(x))
-	return c.embedding(tokens).plus(layer.times(float64(c.model.Layers))).plus(c.head(x.Decode.Requests + x.Prefills))
+	return c.embedding(tokens).plus(layer.times(c.model.Layers)).plus(c.head(x.Decode.Requests + x.Prefills))
 }
 
 // attend returns attention of an iteration in one layer.

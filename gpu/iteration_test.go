@@ -59,7 +59,7 @@ func TestIterationSums(t *testing.T) {
 	c := NewModelCost(s, m)
 	k := func(costs ...Cost) (w Work) {
 		for _, x := range costs {
-			w = w.plus(s.work(x))
+			w = w.Plus(s.work(x))
 		}
 		return w
 	}
@@ -73,8 +73,8 @@ func TestIterationSums(t *testing.T) {
 	heads := Heads{Query: 16, KV: 2, Dim: 128, ElementBits: 16}
 	layer := func(tokens int, attention ...Cost) Work {
 		reduce := s.AllReduceCost(4, units.Bytes(tokens*8192*2))
-		return k(s.addNorm(tokens, 8192, 16), s.GEMMCost(tokens, 16*128+2*2*128, 8192, 16), s.copied(2, tokens, 256, 16)).plus(k(attention...)).
-			plus(k(s.GEMMCost(tokens, 8192, 2048, 16), reduce, s.addNorm(tokens, 8192, 16), s.GEMMCost(tokens, 2*7168, 8192, 16),
+		return k(s.addNorm(tokens, 8192, 16), s.GEMMCost(tokens, 16*128+2*2*128, 8192, 16), s.copied(2, tokens, 256, 16)).Plus(k(attention...)).
+			Plus(k(s.GEMMCost(tokens, 8192, 2048, 16), reduce, s.addNorm(tokens, 8192, 16), s.GEMMCost(tokens, 2*7168, 8192, 16),
 				s.activation(tokens, 7168, true, 16), s.GEMMCost(tokens, 8192, 7168, 16), reduce))
 	}
 	launch := Cost{Seconds: 2 * s.Fused.Overhead.Seconds(), Overhead: 2 * s.Fused.Overhead.Seconds()}
@@ -90,7 +90,7 @@ func TestIterationSums(t *testing.T) {
 		// Copies into the cache and joining the outputs: three kernels more.
 		{"mixed", Shape{Decode: UniformBatch(n, 700), Prefills: 2, Chunk: 300, Finished: 50}, 605, 7, layer(605, decode, prefill, s.copied(1, 605, 2048, 16), launch)},
 	} {
-		want := c.Embedding(x.tokens).plus(x.layer.Times(80)).plus(c.LMHead(x.emitted))
+		want := c.Embedding(x.tokens).Plus(x.layer.Times(80)).Plus(c.LMHead(x.emitted))
 		if got := c.Iteration(x.shape); !nearWork(got, want) {
 			t.Errorf("%s: %+v, want %+v", x.name, got, want)
 		}

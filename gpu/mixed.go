@@ -16,14 +16,16 @@ const (
 // Attention is attention of a batch in one layer on one of the GPUs. The zero value is
 // not ready: see ModelCost.Attention.
 type Attention struct {
-	PrefillBatch
-	kernel Cost    // of what was added, in one launch
-	alone  float64 // seconds of the longest of it
-	beside Work    // kernels that have launches of their own in any case
+	cost    *ModelCost
+	free    int     // SMs without a prompt's block in the last wave; AttAcc's model only
+	longest float64 // block of that wave
+	kernel  Cost    // of what was added, in one launch
+	alone   float64 // seconds of the longest of it
+	beside  Work    // kernels that have launches of their own in any case
 }
 
 // Attention returns that of an empty batch.
-func (c *ModelCost) Attention() Attention { return Attention{PrefillBatch: c.Prefills()} }
+func (c *ModelCost) Attention() Attention { return Attention{cost: c} }
 
 // Prompts returns the work of a kernel that prefills a chunk of each of that many requests, for kvHeads
 // KV heads of the model, 0 for all.
@@ -52,7 +54,7 @@ func (a *Attention) Decoding(b DecodeBatch) Work {
 
 // Beside returns work that is no attention kernel, such as a choice of pages or a merge, and runs apart from these.
 func (a *Attention) Beside(w Work) Work {
-	a.beside = a.beside.plus(w)
+	a.beside = a.beside.Plus(w)
 	return w
 }
 
@@ -62,13 +64,13 @@ func (a *Attention) Total(prefill, decode Work, tokens int) Work {
 	c := a.cost
 	switch {
 	case prefill.Seconds == 0 || decode.Seconds == 0:
-		return prefill.plus(decode)
+		return prefill.Plus(decode)
 	case !c.together():
-		return prefill.plus(decode).plus(c.joined(tokens))
+		return prefill.Plus(decode).Plus(c.joined(tokens))
 	}
 	k := a.kernel.combine(a.kernel.ridge)
 	k.Seconds = max(k.Seconds, a.alone) // a rounder ridge may have it a little longer
-	return c.waits(c.spec.work(k)).plus(a.beside)
+	return c.waits(c.spec.work(k)).Plus(a.beside)
 }
 
 // together says whether a mixed batch has one launch.
@@ -107,5 +109,5 @@ func (c *ModelCost) joined(tokens int) Work {
 		return Work{}
 	}
 	copies := 2 * s.Fused.Overhead.Seconds()
-	return s.work(s.copied(1, tokens, c.attention, c.bits)).plus(s.work(Cost{Seconds: copies, Overhead: copies}))
+	return s.work(s.copied(1, tokens, c.attention, c.bits)).Plus(s.work(Cost{Seconds: copies, Overhead: copies}))
 }

@@ -66,7 +66,7 @@ func TestOneLaunchByHand(t *testing.T) {
 	// What requests share is part of the launch, a merge is not.
 	z := c.SharedCost([]Shared{{48, 4096}})
 	e, merge := a.Shared(z), a.Beside(c.Merge(48))
-	got = a.Total(p, d.plus(e).plus(merge), sum)
+	got = a.Total(p, d.Plus(e).Plus(merge), sum)
 	want = pnorm(ridge, x.Compute+y.Compute+z.Compute, x.Memory+y.Memory+z.Memory, max(x.Latency, y.Latency, z.Latency)) + max(x.Overhead, y.Overhead, z.Overhead) + merge.Seconds
 	if math.Abs(got.Seconds/want-1) > 1e-12 || math.Abs(got.Dynamic/(p.Dynamic+d.Dynamic+e.Dynamic+merge.Dynamic)-1) > 1e-12 {
 		t.Errorf("one launch and a merge take %+v, want %v s", got, want)

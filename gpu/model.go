@@ -57,7 +57,7 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 	s := c.spec
 	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
-	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, (c.bits+c.heads.KVBits)/2))))
+	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).Plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, (c.bits+c.heads.KVBits)/2))))
 	return p
 }
 
@@ -72,26 +72,11 @@ func (c *ModelCost) prefill(chunk, finished int, h Heads) Work {
 	return c.waits(c.spec.work(c.spec.PrefillAttentionCost(1, chunk, finished, h)))
 }
 
-// PrefillBatch adds up the attention of the chunks of one sub-batch on the GPUs,
-// in their order. The zero value is not ready: see ModelCost.Prefills.
-type PrefillBatch struct {
-	cost    *ModelCost
-	free    int     // SMs without a block in the last wave; AttAcc's model only
-	longest float64 // block of that wave
-}
-
-// Prefills returns an empty batch.
-func (c *ModelCost) Prefills() PrefillBatch { return PrefillBatch{cost: c} }
-
-// Add returns what a chunk adds. Chunks of different requests share no data and run one
+// add returns what a chunk adds to a kernel. Chunks of different requests share no data and run one
 // after another; in AttAcc's model they are one kernel, whose waves of thread blocks
 // they share.
-func (b *PrefillBatch) Add(chunk, finished int) Work { return b.add(chunk, finished, b.cost.heads) }
-
-// add places the blocks of a chunk behind those that are there: SMs that the last wave left free take them at no
-// cost of their own.
-func (b *PrefillBatch) add(chunk, finished int, h Heads) Work {
-	c := b.cost
+func (a *Attention) add(chunk, finished int, h Heads) Work {
+	c := a.cost
 	p := &c.spec.kernels().Prefill
 	if p.Model != AttentionAttAcc || chunk <= 0 {
 		return c.prefill(chunk, finished, h)
@@ -100,16 +85,16 @@ func (b *PrefillBatch) add(chunk, finished int, h Heads) Work {
 	block := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
 	seconds, added := block.Compute+block.Memory, 0.0
 	for left := h.Query; left > 0; {
-		if b.free == 0 {
-			b.free, b.longest = c.spec.SMs, 0
+		if a.free == 0 {
+			a.free, a.longest = c.spec.SMs, 0
 		}
-		if seconds > b.longest { // the wave waits for it
-			added += seconds - b.longest
-			b.longest = seconds
+		if seconds > a.longest { // the wave waits for it
+			added += seconds - a.longest
+			a.longest = seconds
 		}
-		placed := min(left, b.free)
+		placed := min(left, a.free)
 		left -= placed
-		b.free -= placed
+		a.free -= placed
 	}
 	cost.Seconds = added
 	return c.spec.work(cost)
@@ -169,8 +154,8 @@ func (c *ModelCost) feedForward(tokens int) (p Parts) {
 	if c.experts != nil {
 		p[FeedForward] = c.waits(c.mixture(tokens))
 	} else { // the up and gate matrices of a gated network are one product, as serving systems run them
-		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.products).plus(s.gemm(tokens, hidden, c.ffn, c.products)))
-		small = small.plus(s.work(s.activation(tokens, c.ffn, c.model.GatedFFN, c.bits)))
+		p[FeedForward] = c.waits(s.gemm(tokens, c.up(), hidden, c.products).Plus(s.gemm(tokens, hidden, c.ffn, c.products)))
+		small = small.Plus(s.work(s.activation(tokens, c.ffn, c.model.GatedFFN, c.bits)))
 	}
 	p[SmallKernels], p[AllReduce] = c.waits(small), c.allReduce(tokens)
 	return p
@@ -180,7 +165,7 @@ func (c *ModelCost) feedForward(tokens int) (p Parts) {
 func (c *ModelCost) up() int { return (c.model.FFNMatrices() - 1) * c.ffn }
 
 // ProjectionFFN returns Projection plus FFN: what follows attention in a layer.
-func (c *ModelCost) ProjectionFFN(tokens int) Work { return c.Projection(tokens).plus(c.FFN(tokens)) }
+func (c *ModelCost) ProjectionFFN(tokens int) Work { return c.Projection(tokens).Plus(c.FFN(tokens)) }
 
 // waits returns work with the waits of its GPUs for the slowest one.
 func (c *ModelCost) waits(w Work) Work {
@@ -220,7 +205,7 @@ func (c *ModelCost) head(emitting int) (p Parts) {
 	}
 	s := c.spec
 	p[SmallKernels] = s.work(s.addNorm(emitting, c.model.Hidden, c.bits))
-	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).plus(s.work(s.choice(emitting, c.vocab, c.bits)))
+	p[LMHead] = s.gemm(emitting, c.vocab, c.model.Hidden, c.uniform).Plus(s.work(s.choice(emitting, c.vocab, c.bits)))
 	p[AllReduce] = s.work(s.AllReduceCost(c.gpus, units.Bytes(8*emitting)))
 	return p
 }

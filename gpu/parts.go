@@ -33,7 +33,7 @@ type Parts [Groups]Work
 // Total returns all of it.
 func (p Parts) Total() (w Work) {
 	for i := range p {
-		w = w.plus(p[i])
+		w = w.Plus(p[i])
 	}
 	return w
 }
@@ -41,15 +41,15 @@ func (p Parts) Total() (w Work) {
 // plus returns both.
 func (p Parts) plus(q Parts) Parts {
 	for i := range p {
-		p[i] = p[i].plus(q[i])
+		p[i] = p[i].Plus(q[i])
 	}
 	return p
 }
 
 // times returns n of them.
-func (p Parts) times(n float64) Parts {
+func (p Parts) times(n int) Parts {
 	for i := range p {
-		p[i] = p[i].times(n)
+		p[i] = p[i].Times(n)
 	}
 	return p
 }

@@ -44,21 +44,16 @@ type Work struct {
 	Dynamic float64 // joules of a GPU's traffic and arithmetic, at full clock
 }
 
-// plus returns both, one after the other.
-func (w Work) plus(v Work) Work {
+// Plus returns both, one after the other.
+func (w Work) Plus(v Work) Work {
 	return Work{w.Seconds + v.Seconds, w.Clocked + v.Clocked, w.Dynamic + v.Dynamic}
 }
 
-// times returns n of them, one after the other.
-func (w Work) times(n float64) Work {
-	return Work{float64(n * w.Seconds), float64(n * w.Clocked), float64(n * w.Dynamic)}
-}
-
-// Plus and Times are for callers that compose iterations of their own.
-func (w Work) Plus(v Work) Work { return w.plus(v) }
-
 // Times returns n of them, one after the other.
-func (w Work) Times(n int) Work { return w.times(float64(n)) }
+func (w Work) Times(n int) Work {
+	f := float64(n)
+	return Work{float64(f * w.Seconds), float64(f * w.Clocked), float64(f * w.Dynamic)}
+}
 
 // work returns a kernel as part of an iteration.
 func (s *Spec) work(c Cost) Work {

@@ -81,7 +81,7 @@ func TestPowerLaws(t *testing.T) {
 				t.Fatalf("%s %v: %+v", k.name, k.sizes, one)
 			}
 			before, energy := s.Sustained(w)
-			w = w.plus(one)
+			w = w.Plus(one)
 			after, more := s.Sustained(w)
 			if after < before*(1-1e-12) || more < energy*(1-1e-12) {
 				t.Fatalf("%s %v more: %g s and %g J, before %g and %g", k.name, k.sizes, after, more, before, energy)

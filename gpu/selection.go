@@ -27,7 +27,7 @@ func (c *ModelCost) selects(x Selection) Work {
 	if x.PerQueryHead {
 		rows = h.Query
 	}
-	return c.waits(w.plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
+	return c.waits(w.Plus(c.spec.work(c.spec.TopKCost(x.Ranked, rows, x.Keep))))
 }
 
 // Pass returns kernels, one after another, that move bytes and compute flops

@@ -49,18 +49,7 @@ func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []floa
 
 // partOf sets part to the result over some ranges, and turns their scores into weights.
 func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float64) {
-	top := w[0]
-	for _, s := range w {
-		top = max(top, s)
-	}
-	var sum float64
-	for i, s := range w {
-		w[i] = portable.Exp(s - top)
-		sum += w[i]
-	}
-	for i := range w {
-		w[i] /= sum
-	}
+	lse = softmax(w, 1)
 	clear(a.part)
 	dim, at := len(a.part), w
 	for _, r := range ranges {
@@ -74,7 +63,7 @@ func (a *Attender) partOf(ranges [][2]int, w []float64, v []float32) (lse float6
 			}
 		}
 	}
-	return top + portable.Log(sum)
+	return lse
 }
 
 // addFour adds four rows with their weights: a quarter of the loads and stores of one each.

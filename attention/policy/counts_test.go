@@ -83,3 +83,7 @@ func TestCSACounts(t *testing.T) {
 		t.Errorf("a prompt of one token: %+v", s)
 	}
 }
+
+// Leaving returns how many tokens leave after a step of that context: 0 or a
+// block. What leaves at the end of a prompt is Evicted.
+func (w HGCAWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }

@@ -6,6 +6,7 @@ import "math/rand/v2"
 // of the group are clustered together; each query head searches for itself. A key is tried
 // against the lists after the step that it belongs to, as published.
 type csaState struct {
+	wholePrompt
 	spec      *Spec
 	dim, part int // elements of a head, and of a subspace
 	random    *rand.Rand
@@ -56,9 +57,6 @@ func newCSAState(s *Spec, shape Shape, layer, kvHead, limit int) *csaState {
 	}
 	return c
 }
-
-// PromptMask returns 0, 0: prompts attend to everything.
-func (s *csaState) PromptMask() (sink, window int) { return 0, 0 }
 
 // Prompt clusters the queries and fills the lists.
 func (s *csaState) Prompt(q [][]float32, k, _ []float32) {

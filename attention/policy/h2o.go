@@ -24,6 +24,7 @@ func (h H2OBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
 // h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
 // they share keys.
 type h2oState struct {
+	wholePrompt           // what collects attention must be computed
 	heavy, recent float64 // shares of the prompt
 	dim           int
 	budget        H2OBudget
@@ -37,9 +38,6 @@ type h2oState struct {
 func newH2OState(s *Spec, shape Shape) *h2oState {
 	return &h2oState{heavy: s.Heavy, recent: s.Recent, dim: shape.Dim}
 }
-
-// PromptMask returns 0, 0: what collects attention must be computed.
-func (s *h2oState) PromptMask() (sink, window int) { return 0, 0 }
 
 // Prompt adds up the attention that each token collects from the prompt's queries.
 func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {

@@ -22,15 +22,12 @@ func (w HGCAWindow) Evicted(context int) int {
 // own token included: at most Size.
 func (w HGCAWindow) Held(context int) int { return context - w.Evicted(context-1) }
 
-// Leaving returns how many tokens leave after a step of that context: 0 or a
-// block. What leaves at the end of a prompt is Evicted.
-func (w HGCAWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }
-
 // hgcaState is the values of HGCA in one KV head. A token's salience is its attention weight times
 // the number of tokens that share the weight, 1 in the mean; the paper compares the weight
 // with β over that number. Salience is averaged over the query heads of the group, which
 // share the tokens that stay.
 type hgcaState struct {
+	wholePrompt
 	window               HGCAWindow
 	beta, alpha          float32
 	queries, pinned, dim int
@@ -52,9 +49,6 @@ func newHGCAState(s *Spec, shape Shape, limit int) *hgcaState {
 	h.parts[1].Device = GPU
 	return h
 }
-
-// PromptMask returns 0, 0: prompts attend to everything.
-func (s *hgcaState) PromptMask() (sink, window int) { return 0, 0 }
 
 // Prompt sets the average salience of each token to that of the last queries that see it.
 func (s *hgcaState) Prompt(q [][]float32, k, _ []float32) {

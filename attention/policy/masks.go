@@ -1,7 +1,16 @@
 package policy
 
+// wholePrompt is what states share whose prompts attend to everything.
+type wholePrompt struct{}
+
+// PromptMask returns 0, 0: no mask.
+func (wholePrompt) PromptMask() (sink, window int) { return 0, 0 }
+
 // masked is what states share whose selection depends on the number of tokens alone.
-type masked struct{ tokens, dim int }
+type masked struct {
+	wholePrompt
+	tokens, dim int
+}
 
 // Prompt counts tokens.
 func (m *masked) Prompt(_ [][]float32, k, _ []float32) { m.tokens += len(k) / m.dim }
@@ -12,43 +21,22 @@ func (m *masked) Append(_, _ []float32) { m.tokens++ }
 // Observe does nothing.
 func (m *masked) Observe([][]float32) {}
 
-// PromptMask returns 0, 0: prompts attend to everything.
-func (m *masked) PromptMask() (sink, window int) { return 0, 0 }
-
-// denseState attends to everything.
-type denseState struct {
-	masked
-	part [1]Part
-	all  [1][2]int
-}
-
-// Select returns all tokens.
-func (d *denseState) Select([][]float32) Selection {
-	d.all[0][1] = d.tokens
-	d.part[0].Ranges = d.all[:]
-	return Selection{d.part[:]}
-}
-
 // streamingState attends to sink and window, in prompts as in steps or to a wider one.
 type streamingState struct {
 	masked
 	streaming Streaming
-	prefill   int
+	prefill   Streaming
 	part      [1]Part
 	ranges    [2][2]int
 }
 
 // newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
 func newStreamingState(s *Spec, dim int) *streamingState {
-	prefill := s.PrefillWindow
-	if prefill == 0 {
-		prefill = s.Window
-	}
-	return &streamingState{masked: masked{dim: dim}, streaming: NewStreaming(s), prefill: prefill}
+	return &streamingState{masked: masked{dim: dim}, streaming: NewStreaming(s), prefill: prefillWindow(s)}
 }
 
 // PromptMask returns those of the section.
-func (s *streamingState) PromptMask() (sink, window int) { return s.streaming.Sink, s.prefill }
+func (s *streamingState) PromptMask() (sink, window int) { return s.prefill.Sink, s.prefill.Window }
 
 // Select returns sink and window.
 func (s *streamingState) Select([][]float32) Selection {
@@ -81,18 +69,9 @@ func (w *windowState) Select([][]float32) Selection {
 	if w.window.Size > 0 {
 		left -= w.window.Held(w.tokens)
 	}
-	sink := min(w.sink, left)
-	near, home := w.near[:0], w.home[:0]
-	if sink == left {
-		near = append(near, [2]int{0, w.tokens})
-	} else {
-		if sink > 0 {
-			near = append(near, [2]int{0, sink})
-		}
-		if left < w.tokens {
-			near = append(near, [2]int{left, w.tokens})
-		}
-		home = append(home, [2]int{sink, left})
+	near, home := Streaming{w.sink, w.tokens - left}.Ranges(w.near[:0], w.tokens), w.home[:0]
+	if left > w.sink {
+		home = append(home, [2]int{w.sink, left})
 	}
 	w.parts[0].Ranges, w.parts[1].Ranges = near, home
 	return Selection{w.parts[:]}

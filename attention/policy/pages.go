@@ -61,12 +61,3 @@ func (p *Pages) Tokens(prompt, context int) int {
 	}
 	return others + p.Page + context - end
 }
-
-// PagesRead returns the pages of these tokens.
-func (p *Pages) PagesRead(prompt, context int) int {
-	made := p.MadeAt(prompt, context)
-	if p.Replace && context > p.Budget {
-		return p.Selected(made)
-	}
-	return p.Selected(made) + p.Pages(context) - p.Pages(made)
-}

@@ -178,3 +178,18 @@ func TestGates(t *testing.T) {
 		}
 	}
 }
+
+// PagesRead returns the pages of these tokens.
+func (p *Pages) PagesRead(prompt, context int) int {
+	made := p.MadeAt(prompt, context)
+	if p.Replace && context > p.Budget {
+		return p.Selected(made)
+	}
+	return p.Selected(made) + p.Pages(context) - p.Pages(made)
+}
+
+// Pairs returns the pairs of a query and a key of a prompt of n tokens.
+func (s Streaming) Pairs(n int) int64 {
+	full := int64(min(n, s.Sink+s.Window))
+	return full*(full+1)/2 + (int64(n)-full)*full
+}

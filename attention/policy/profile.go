@@ -75,12 +75,6 @@ func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
 
-// Rows returns the rows of 512 tokens that attended tokens at home lie in, in the same way.
-func (p *Profile) Rows(layer, kvHead, context int) float64 {
-	h, bucket := p.head(layer, kvHead, context)
-	return h.Rows[bucket]
-}
-
 // Profiled returns the section's profile; nil where it has none. model and shape are those of
 // the model that it is for. A profile of another model or of a policy with other settings is an
 // *input.Error, as is what is wrong with the file.

@@ -277,3 +277,9 @@ func FuzzProfile(f *testing.F) {
 		}
 	})
 }
+
+// Rows returns the rows of 512 tokens that attended tokens at home lie in, in the same way.
+func (p *Profile) Rows(layer, kvHead, context int) float64 {
+	h, bucket := p.head(layer, kvHead, context)
+	return h.Rows[bucket]
+}

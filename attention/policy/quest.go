@@ -18,6 +18,7 @@ import (
 // A logical page's first token resets its minima and maxima. LServe's released kernel
 // merges it into what the memory held before.
 type pageState struct {
+	wholePrompt
 	pages          Pages
 	dim, group     int
 	groupBy        string // select_group
@@ -81,9 +82,6 @@ func newPageState(s *Spec, shape Shape, limit int) *pageState {
 	}
 	return p
 }
-
-// PromptMask returns 0, 0: prompts attend to everything.
-func (p *pageState) PromptMask() (sink, window int) { return 0, 0 }
 
 // Prompt takes the bounds of the prompt's pages.
 func (p *pageState) Prompt(_ [][]float32, k, _ []float32) {

@@ -19,11 +19,8 @@ func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
 	if s.Sink > 0 {
 		ranges = append(ranges, [2]int{0, s.Sink})
 	}
-	return append(ranges, [2]int{from, context})
-}
-
-// Pairs returns the pairs of a query and a key of a prompt of n tokens.
-func (s Streaming) Pairs(n int) int64 {
-	full := int64(min(n, s.Sink+s.Window))
-	return full*(full+1)/2 + (int64(n)-full)*full
+	if from < context {
+		ranges = append(ranges, [2]int{from, context})
+	}
+	return ranges
 }

@@ -46,5 +46,6 @@ func (v *values) NewState(layer, kvHead, limit int) State {
 	case s.Name == "csattention":
 		return newCSAState(s, v.shape, layer, kvHead, limit)
 	}
-	return &denseState{masked: masked{dim: v.shape.Dim}} // of dense, retrieval heads of duo, skipped layers
+	// Dense, retrieval heads of duo, skipped layers: a window of everything.
+	return &streamingState{masked: masked{dim: v.shape.Dim}, streaming: Streaming{Window: limit}}
 }

@@ -33,8 +33,9 @@ func products(out, rows, x []float32) {
 	blas32.Gemv(blas.NoTrans, 1, a, blas32.Vector{N: len(x), Inc: 1, Data: x}, 0, blas32.Vector{N: len(out), Inc: 1, Data: out})
 }
 
-// softmax turns products into weights: softmax of scale times them.
-func softmax[T float32 | float64](x []T, scale float64) {
+// softmax turns products into weights, softmax of scale times them, and returns the logarithm of the sum of
+// exponentials (natural).
+func softmax[T float32 | float64](x []T, scale float64) (lse float64) {
 	top := x[0]
 	for _, s := range x {
 		top = max(top, s)
@@ -48,6 +49,7 @@ func softmax[T float32 | float64](x []T, scale float64) {
 	for i, e := range x {
 		x[i] = T(float64(e) / sum)
 	}
+	return float64(scale*float64(top)) + portable.Log(sum)
 }
 
 // appendTop appends the indices of the k highest scores, ascending; of equal scores the lower
@@ -56,16 +58,9 @@ func appendTop[T float32 | float64](to []int32, scores []T, k int, scratch []T) 
 	if k <= 0 {
 		return to
 	}
-	cut := T(math.Inf(-1))
+	cut, ties := T(math.Inf(-1)), len(scores)
 	if k < len(scores) {
-		copy(scratch, scores)
-		cut = highest(scratch[:len(scores)], k)
-	}
-	ties := k // of the scores at the cut, so many are taken
-	for _, s := range scores {
-		if s > cut {
-			ties--
-		}
+		cut, ties = Cut(scores, k, scratch)
 	}
 	for i, s := range scores {
 		if s > cut {

@@ -21,6 +21,7 @@ const (
 	columnBytes    = 32                              // of a column of a bank
 	rowColumns     = 32                              // of a row of a bank
 	ways           = pseudoChannels * ranks * groups // bank groups of a channel
+	banksOfChannel = ways * banks                    // the most units
 )
 
 // columnClocks are the clocks in which a pseudo-channel moves a column as plain HBM3: BL8 at four transfers a clock.
