@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
@@ -70,34 +69,13 @@ func (d *drawn) load(t interface{ Fatal(...any) }, system string, sets ...string
 	return cfg
 }
 
-// drawnKernels are the kernels of the systems with DIMM-PIM in drawBaseline, which
-// does not draw anything that they depend on but the processing unit.
-var drawnKernels = sync.OnceValues(func() (map[string]*kernels, error) {
-	all := map[string]*kernels{}
-	for system, unit := range map[string]string{"rank-pim": "bank", "l3": "rank"} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "pim.processing_unit=" + unit}})
-		if err != nil {
-			return nil, err
-		}
-		if all[system], err = newKernels(cfg); err != nil {
-			return nil, err
-		}
-	}
-	return all, nil
-})
-
 // node returns the node of a system with further settings; L3 has a processing
 // unit a rank.
 func (d *drawn) node(t interface{ Fatal(...any) }, system string, sets ...string) *Node {
-	all, err := drawnKernels()
-	if err != nil {
-		t.Fatal(err)
+	if system == "l3" {
+		sets = append([]string{"pim.processing_unit=rank"}, sets...)
 	}
-	n := newNode(d.load(t, system, sets...), all[system])
-	if n.stack, err = newStack(n.cfg); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return mustNode(t, d.load(t, system, sets...))
 }
 
 // requestsOf returns what a run writes of its requests.

@@ -32,6 +32,26 @@ type groupCost struct {
 	vectors vectors // that the requests move
 }
 
+// reset empties a group and keeps its memory. What is empty is not written: there are many groups, and few have
+// anything but requests.
+func (g *groupCost) reset() {
+	if g.requests > 0 {
+		g.requests, g.clocks, g.idle, g.heads, g.vectors = 0, 0, 0, g.heads[:0], vectors{}
+	}
+	if g.prompt.bytes > 0 {
+		g.prompt = cargo{}
+	}
+	if g.leaving.bytes > 0 {
+		g.leaving = cargo{}
+	}
+	if g.prefix.tokens > 0 {
+		g.prefix = fetch{}
+	}
+	if len(g.scores) > 0 {
+		g.scoring, g.scores, g.choice, g.choiceBus = 0, g.scores[:0], 0, 0
+	}
+}
+
 // cargo is keys and values that go to a rankset, where they are not needed in this iteration.
 type cargo struct {
 	tokens int64       // of single heads on one channel
@@ -205,7 +225,8 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 			}
 			d.fillGroups(out.groups, sub, x, run)
 			c.done.step(x, int(l.count))
-			out.active, out.entry, out.block, out.exit, out.use = true, g.entry, g.block+l.merge, g.exit+l.merge, g.gpuUse
+			out.active, out.entry, out.block, out.exit = true, g.entry, g.block+l.merge, g.exit+l.merge
+			out.use.set(&g.gpuUse)
 			out.prefillAttention, out.window, out.chooses = l.prompts, l.attention-l.prompts, l.chooses
 			c.sub[s].use.merge += units.Duration(l.count) * l.merge
 			c.sub[s].use.chooses += units.Duration(l.count) * l.chooses
@@ -243,10 +264,7 @@ func (d *devices) decodeBeside(requests []scheduler.Decoding, step int64, count 
 // fillGroups sets the groups of a sub-batch in a run of layers, whose decoding takes x.
 func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *policy.Step, run int) {
 	for offset := range groups {
-		g := &groups[offset]
-		g.requests, g.clocks, g.idle, g.heads, g.vectors, g.prompt, g.leaving = 0, 0, 0, g.heads[:0], vectors{}, cargo{}, cargo{}
-		g.prefix = fetch{}
-		g.scoring, g.scores, g.choice, g.choiceBus = 0, g.scores[:0], 0, 0
+		groups[offset].reset()
 	}
 	d.attend(groups, sub.Decode, x)
 	for i := range x.Leave {
@@ -277,9 +295,11 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 			g.compute = d.clock.Time(g.clocks)
 			g.decode, g.up, g.upBus = traffic.down, traffic.up, traffic.upBus
 		}
-		d.pack(&g.prompt)
-		d.pack(&g.leaving)
-		d.packPrefix(&g.prefix)
+		if g.prompt.tokens|g.leaving.tokens|g.prefix.tokens > 0 { // few groups have any
+			d.pack(&g.prompt)
+			d.pack(&g.leaving)
+			d.packPrefix(&g.prefix)
+		}
 	}
 }
 

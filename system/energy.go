@@ -23,6 +23,11 @@ type gpuUse struct {
 	joules  joules
 }
 
+// set assigns part by part. A copy of the whole struct would read what has just been written in parts, and wait for it.
+func (u *gpuUse) set(to *gpuUse) {
+	u.slow, u.merge, u.chooses, u.joules.prefill, u.joules.decode = to.slow, to.merge, to.chooses, to.joules.prefill, to.joules.decode
+}
+
 // joules divides a GPU's joules for a sub-batch (each) between prefill and decode. Attention
 // belongs to its phase; all else is divided by tokens. Seconds are those of all and of attention, whose parts are prefill
 // and decode.

@@ -320,7 +320,7 @@ func (f *flow) wait(s int, on int8, kind uint8, took units.Duration) *dataflow.O
 // enter adds what comes before the first layer of a sub-batch, and behind the first of
 // them the transfers that go on beside all layers: the iteration takes at least as long.
 func (f *flow) enter(s int, gpu int8, entry units.Duration, use *gpuUse) int32 {
-	f.uses[s] = *use
+	f.uses[s].set(use)
 	o, first := f.it.Add(gpu, entry)
 	o.Kind, o.Group, o.Flags = opEntry, int16(s), dataflow.NextLayer
 	for _, h := range f.hidden {

@@ -66,7 +66,10 @@ func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 	e.costs.fill(&e.flow)
 	e.flow.work.heads += e.costs.done.heads
 	e.flow.work.tokens += e.costs.done.tokens
-	before := e.flow.work
+	var before work
+	if e.check != nil {
+		before = e.flow.work
+	}
 	end, err := e.flow.run(start)
 	if err != nil {
 		return start, err
@@ -109,46 +112,6 @@ func (e *l3) observe(b *scheduler.Batch) error {
 func (e *l3) ranksets() imbalance { return e.imbalance }
 
 func (e *l3) peak() units.Bandwidth { return e.pimPeak }
-
-// rankSpec returns the processing units of the system's ranks.
-func rankSpec(cfg *configs.Config) *pim.Spec {
-	spec := cfg.PIM
-	if unit := systemOf(cfg.Run.System).kv.unit; unit != "" {
-		spec.ProcessingUnit = unit
-	}
-	return &spec
-}
-
-// newKernels measures attention on the ranks and transfers to them.
-func newKernels(cfg *configs.Config) (*kernels, error) {
-	measure := pim.NewKernelTable
-	if !newAtHome(cfg) {
-		measure = pim.NewStoredTable
-	}
-	table, err := measure(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
-	if err != nil {
-		return nil, inSection(cfg, "pim", err)
-	}
-	transfers, err := pim.NewTransferTable(&cfg.DRAM.Spec, cfg.HeadShape())
-	if err != nil {
-		return nil, inSection(cfg, "dram", err)
-	}
-	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
-	if k.stored = k.sequence; (cfg.Comm.Stripe != scheduler.StripeNone || prefixStays(cfg)) && newAtHome(cfg) { // parts, or prefixes, without the newest token
-		stored, err := pim.NewStoredTable(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape())
-		if err != nil {
-			return nil, inSection(cfg, "pim", err)
-		}
-		k.stored = newSequence(stored)
-	}
-	if k.head, k.token, err = pim.HeadActivity(rankSpec(cfg), &cfg.DRAM.Spec, cfg.HeadShape()); err != nil {
-		return nil, inSection(cfg, "pim", err)
-	}
-	return k, k.addBounds(cfg)
-}
-
-// newAtHome says whether a step's own key and value go to the ranks before its attention.
-func newAtHome(cfg *configs.Config) bool { return policyOf(cfg).Vectors().New > 0 }
 
 // inSection completes an error about the ranks with the section of its key, and with
 // what the user changed: ranks are given in several sections.

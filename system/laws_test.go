@@ -6,14 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"testing"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/internal/long"
-	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -65,41 +61,12 @@ func drawNode(t *rapid.T) (*configs.Config, *traces.Trace) {
 	return cfg, trace
 }
 
-// mustNode is NewNode, but that nodes whose ranks are the same share what was measured
-// of them.
 func mustNode(t interface{ Fatal(...any) }, cfg *configs.Config) *Node {
-	if !systemOf(cfg.Run.System).kv.inDIMM {
-		n, err := NewNode(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	k, err := kernelsOf(cfg)
+	n, err := NewNode(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newNode(cfg, k)
-}
-
-// ranks is all that newKernels reads of a configuration.
-type ranks struct {
-	pim     pim.Spec
-	dram    dram.Spec
-	shape   pim.HeadShape
-	appends bool
-	striped bool
-	stays   bool
-	bounds  policy.Spec // what of it tables of bounds depend on
-}
-
-var measured sync.Map // of func() (*kernels, error), by ranks
-
-func kernelsOf(cfg *configs.Config) (*kernels, error) {
-	p := cfg.Policy.Own()
-	bounds := policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency}
-	measure, _ := measured.LoadOrStore(ranks{*rankSpec(cfg), cfg.DRAM.Spec, cfg.HeadShape(), newAtHome(cfg), cfg.Comm.Stripe != scheduler.StripeNone, prefixStays(cfg), bounds}, sync.OnceValues(func() (*kernels, error) { return newKernels(cfg) }))
-	return measure.(func() (*kernels, error))()
+	return n
 }
 
 func mustRun(t interface{ Fatal(...any) }, node *Node, trace *traces.Trace, exact bool) *Result {

@@ -11,25 +11,6 @@ import (
 // listEntry is the bytes of a page's number in a list that goes to a rank.
 const listEntry = 2
 
-// addBounds measures what ranks take for bounds of pages, where the policy has them there.
-func (k *kernels) addBounds(cfg *configs.Config) (err error) {
-	s, shape := cfg.Policy.Own(), cfg.HeadShape()
-	if s.SelectDevice == "" || s.SelectDevice == pim.SelectGPU {
-		return nil
-	}
-	by, topK := s.SelectDevice, s.TopKLatency
-	if by == selectHost { // banks score, and nothing on the rank chooses
-		by, topK = pim.SelectBank, 0
-	}
-	k.bounds, err = pim.NewBoundTable(rankSpec(cfg), &cfg.DRAM.Spec, shape, by, s.SelectGroup != "sum", topK)
-	if err != nil {
-		return inSection(cfg, "pim", err)
-	}
-	shape.ElementBits, shape.KVBits = 16, 0
-	k.written, err = pim.NewTransferTable(&cfg.DRAM.Spec, shape)
-	return err
-}
-
 // checkPages has the rules of policies that choose pages: what chooses, and pages that ranks can read.
 func (s *System) checkPages(p *policy.Spec, cfg *configs.Config, c *input.Check) {
 	with := "with run.system = " + s.Name

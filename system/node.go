@@ -8,7 +8,6 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/energy"
-	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -44,18 +43,6 @@ type Node struct {
 	*kernels            // of the ranks; nil without DIMM-PIM, and where only memory matters
 }
 
-// kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them.
-type kernels struct {
-	table     *pim.KernelTable
-	sequence  sequence
-	stored    sequence // of heads whose keys and values are all there before; set where heads are striped
-	transfers *pim.TransferTable
-	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
-	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
-	// What a KV head and a token of it have a rank do.
-	head, token pim.Activity
-}
-
 // kvMemory is the memory for keys and values of one replica, in the allocation
 // units that its batcher counts.
 type kvMemory struct {
@@ -64,7 +51,8 @@ type kvMemory struct {
 }
 
 // NewNode wires the devices of a validated configuration. It runs the PIM
-// program and transfers on the DRAM model to fill the tables of their clocks.
+// program and transfers on the DRAM model to fill the tables of their clocks, once for
+// all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
 	if !systemOf(cfg.Run.System).kv.inDIMM {
 		stack, err := newStack(cfg)
@@ -75,7 +63,7 @@ func NewNode(cfg *configs.Config) (*Node, error) {
 		n.stack = stack
 		return n, nil
 	}
-	k, err := newKernels(cfg)
+	k, err := kernelsOf(cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,52 @@ func (d *devices) attend(groups []groupCost, requests []scheduler.Decoding, x *p
 		}
 		return
 	}
+	if c := d.whole(x); c != nil {
+		d.attendWhole(groups, requests, c)
+		return
+	}
 	for i := range requests {
 		d.place(&groups[requests[i].Offset], x, i, 0, -1)
+	}
+}
+
+// whole returns the one class at home whose heads read all of their tokens in order, where a step has no other there
+// and nobody chooses pages; else nil.
+func (d *devices) whole(x *policy.Step) (only *policy.Class) {
+	if d.single || len(x.Choose) > 0 || x.Bounds.Heads > 0 {
+		return nil
+	}
+	for i := range x.Attend {
+		if c := &x.Attend[i]; c.Device == policy.Home {
+			if only != nil || c.Page > 0 || c.Heads < d.channels {
+				return nil
+			}
+			only = c
+		}
+	}
+	return only
+}
+
+// attendWhole is place for all requests of such a class, which move the same: a third of the time of attend.
+func (d *devices) attendWhole(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
+	n := c.Heads / d.channels
+	for i := range requests {
+		tokens := c.Tokens[i]
+		if tokens == 0 {
+			continue
+		}
+		g, head := &groups[requests[i].Offset], d.sequence.at(tokens)
+		if g.requests == 0 {
+			g.clocks += d.table.Alone(tokens) - head
+		}
+		g.requests++
+		g.clocks += int64(n) * head
+		g.heads = append(g.heads, head)
+	}
+	for i := range groups {
+		if g := &groups[i]; g.requests > 0 {
+			g.vectors.take(n*g.requests, c.Heads*g.requests)
+		}
 	}
 }
 

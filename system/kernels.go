@@ -1,0 +1,150 @@
+package system
+
+import (
+	"sync"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/scheduler"
+)
+
+// kernels is what attention takes on the ranks of DIMM-PIM, and transfers to them. Nodes share it: it does not
+// change once it has been measured.
+type kernels struct {
+	table     *pim.KernelTable
+	sequence  sequence
+	stored    sequence // of heads whose keys and values are all there before; set where heads are striped
+	transfers *pim.TransferTable
+	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
+	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
+	// What a KV head and a token of it have a rank do.
+	head, token pim.Activity
+}
+
+// ranks is all of a configuration that its kernels depend on.
+type ranks struct {
+	pim    pim.Spec
+	dram   dram.Spec
+	shape  pim.HeadShape
+	atHome bool        // a step's own key and value go to the ranks before its attention
+	parts  bool        // some heads attend without the newest token: parts, or prefixes
+	pages  policy.Spec // what of it bounds of pages depend on
+}
+
+func ranksOf(cfg *configs.Config) ranks {
+	p, atHome := cfg.Policy.Own(), newAtHome(cfg)
+	return ranks{
+		pim: *rankSpec(cfg), dram: cfg.DRAM.Spec, shape: cfg.HeadShape(), atHome: atHome,
+		parts: atHome && (cfg.Comm.Stripe != scheduler.StripeNone || prefixStays(cfg)),
+		pages: policy.Spec{SelectDevice: p.SelectDevice, SelectGroup: p.SelectGroup, TopKLatency: p.TopKLatency},
+	}
+}
+
+// newAtHome says whether a step's own key and value go to the ranks before its attention.
+func newAtHome(cfg *configs.Config) bool { return policyOf(cfg).Vectors().New > 0 }
+
+// rankSpec returns the processing units of the system's ranks.
+func rankSpec(cfg *configs.Config) *pim.Spec {
+	spec := cfg.PIM
+	if unit := systemOf(cfg.Run.System).kv.unit; unit != "" {
+		spec.ProcessingUnit = unit
+	}
+	return &spec
+}
+
+// measured has the kernels of the ranks that nodes had lately. Most points of a sweep, and all rates of a
+// search, differ in what ranks do not see.
+var measured measuredKernels
+
+// measuredKernels is kernels by the ranks that have them.
+type measuredKernels struct {
+	sync.Mutex
+	by map[ranks]*measuredRanks
+}
+
+// mostMeasured bounds the memory of measuredKernels: each has about a megabyte.
+const mostMeasured = 32
+
+// measuredRanks is the kernels of one kind of ranks, nil until somebody has measured them.
+type measuredRanks struct {
+	sync.Mutex
+	kernels *kernels
+}
+
+// of returns the place for the kernels of some ranks. Where there are too many it forgets all others.
+func (m *measuredKernels) of(r *ranks) *measuredRanks {
+	m.Lock()
+	defer m.Unlock()
+	known := m.by[*r]
+	if known == nil {
+		if m.by == nil || len(m.by) == mostMeasured {
+			m.by = map[ranks]*measuredRanks{}
+		}
+		known = &measuredRanks{}
+		m.by[*r] = known
+	}
+	return known
+}
+
+// kernelsOf measures what the ranks of a configuration take, unless a node with equal ranks has.
+func kernelsOf(cfg *configs.Config) (_ *kernels, err error) {
+	r := ranksOf(cfg)
+	m := measured.of(&r)
+	m.Lock()
+	defer m.Unlock()
+	if m.kernels == nil {
+		m.kernels, err = newKernels(cfg, &r)
+	}
+	return m.kernels, err
+}
+
+// newKernels measures attention on ranks and transfers to them. Errors are told in terms of the configuration.
+func newKernels(cfg *configs.Config, of *ranks) (*kernels, error) {
+	measure := pim.NewKernelTable
+	if !of.atHome {
+		measure = pim.NewStoredTable
+	}
+	table, err := measure(&of.pim, &of.dram, of.shape)
+	if err != nil {
+		return nil, inSection(cfg, "pim", err)
+	}
+	transfers, err := pim.NewTransferTable(&of.dram, of.shape)
+	if err != nil {
+		return nil, inSection(cfg, "dram", err)
+	}
+	k := &kernels{table: table, sequence: newSequence(table), transfers: transfers}
+	if k.stored = k.sequence; of.parts {
+		stored, err := pim.NewStoredTable(&of.pim, &of.dram, of.shape)
+		if err != nil {
+			return nil, inSection(cfg, "pim", err)
+		}
+		k.stored = newSequence(stored)
+	}
+	if k.head, k.token, err = pim.HeadActivity(&of.pim, &of.dram, of.shape); err != nil {
+		return nil, inSection(cfg, "pim", err)
+	}
+	if err := k.addBounds(cfg, of); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// addBounds measures what ranks take for bounds of pages, where the policy has them there.
+func (k *kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
+	by, topK, shape := of.pages.SelectDevice, of.pages.TopKLatency, of.shape
+	switch by {
+	case "", pim.SelectGPU:
+		return nil
+	case selectHost: // banks score, and nothing on the rank chooses
+		by, topK = pim.SelectBank, 0
+	}
+	k.bounds, err = pim.NewBoundTable(&of.pim, &of.dram, shape, by, of.pages.SelectGroup != "sum", topK)
+	if err != nil {
+		return inSection(cfg, "pim", err)
+	}
+	shape.ElementBits, shape.KVBits = 16, 0
+	k.written, err = pim.NewTransferTable(&of.dram, shape)
+	return err
+}

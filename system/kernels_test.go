@@ -1,0 +1,74 @@
+package system
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+)
+
+// TestEqualRanksShareKernels: nodes share what was measured exactly where it is the same.
+func TestEqualRanksShareKernels(t *testing.T) {
+	load := func(sets ...string) *configs.Config {
+		cfg, err := Load(configs.Options{Sets: append([]string{"pim.score_buffer=8KiB"}, sets...)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	quest := func(more ...string) []string {
+		return append([]string{"policy.name=quest", "policy.select_device=rank"}, more...)
+	}
+	same := [][]string{{"run.requests=3"}, {"run.model=gpt-89b"}, {"node.gpus=16"}, {"serving.router=least-kv"}, {"comm.balance=split"}}
+	other := [][]string{
+		{"dram.tRFC=500"}, {"pim.mac_latency=9"}, {"pim.processing_unit=rank"}, {"model.kv_bits=8"},
+		{"comm.stripe=channels"}, {"policy.name=window"}, quest(), quest("policy.topk_latency=77"), quest("policy.select_device=bank"), quest("policy.select_group=max"),
+	}
+	base := ranksOf(load())
+	for _, sets := range same {
+		if ranksOf(load(sets...)) != base {
+			t.Errorf("%v: measured again", sets)
+		}
+	}
+	seen := map[ranks][]string{base: nil}
+	for _, sets := range other {
+		of := ranksOf(load(sets...))
+		if as, known := seen[of]; known {
+			t.Errorf("%v: taken for %v", sets, as)
+		}
+		seen[of] = sets
+	}
+	var nodes [4]*Node
+	var all sync.WaitGroup
+	for i := range nodes {
+		cfg := load()
+		all.Go(func() { nodes[i], _ = NewNode(cfg) })
+	}
+	all.Wait()
+	for _, n := range nodes {
+		if n == nil || n.kernels != nodes[0].kernels {
+			t.Fatal("equal nodes measured their ranks twice")
+		}
+	}
+	if n := mustNode(t, load("dram.tRFC=500")); n.kernels == nodes[0].kernels || n.table.WithRefresh(1<<40) == nodes[0].table.WithRefresh(1<<40) {
+		t.Error("another tRFC: the same kernels")
+	}
+}
+
+// TestMeasuredIsBounded: a sweep over ranks keeps the kernels of few of them.
+func TestMeasuredIsBounded(t *testing.T) {
+	var m measuredKernels
+	of := func(i int) *measuredRanks {
+		r := ranks{}
+		r.pim.MACLatency = i
+		return m.of(&r)
+	}
+	for i := range 3 * mostMeasured {
+		if of(i) != of(i) {
+			t.Fatalf("ranks %d are forgotten at once", i)
+		}
+		if len(m.by) > mostMeasured {
+			t.Fatalf("%d ranks are known, at most %d may be", len(m.by), mostMeasured)
+		}
+	}
+}
