@@ -147,15 +147,16 @@ func (p *product[T]) outputs(from, to int) {
 func dot(x []float64, w []float32) float64 {
 	var a, b, c, d float64
 	w = w[:len(x)]
-	for len(x) >= 4 {
+	i := 0
+	for ; i < len(x)-3; i += 4 {
+		x, w := (*[4]float64)(x[i:]), (*[4]float32)(w[i:]) // one check for four
 		a += float64(x[0] * float64(w[0]))
 		b += float64(x[1] * float64(w[1]))
 		c += float64(x[2] * float64(w[2]))
 		d += float64(x[3] * float64(w[3]))
-		x, w = x[4:], w[4:]
 	}
-	for i, v := range x {
-		a += float64(v * float64(w[i]))
+	for ; i < len(x); i++ {
+		a += float64(x[i] * float64(w[i]))
 	}
 	return (a + b) + (c + d)
 }
