@@ -35,7 +35,7 @@ func homePolicies() map[string]*Attends {
 	add("quest", "quest", quest)
 	add("duo", "duo", duo)
 	add("lserve", "lserve", lserve)
-	add("duo at home", "duo", func(s *policy.Spec) { s.Sink, s.Window, s.StreamDevice = 5, 205, "home" }) // the ring fills up while it decodes
+	add("duo at home", "duo", func(s *policy.Spec) { s.Sink, s.Window, s.StreamDevice = 5, 145, "home" }) // the ring fills up while it decodes
 	*add("lserve at home, 8 bits", "lserve", func(s *policy.Spec) { lserve(s); s.StreamDevice, s.Sink = "home", 0 }) = llm.Widths{KVBits: 8}
 	for _, by := range []string{"bank", "rank"} {
 		add("quest, scored by "+by, "quest", func(s *policy.Spec) { s.Budget, s.SkipLayers, s.SelectDevice = 96, 0, by })
@@ -67,7 +67,7 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 // a rank's scores differ from those by less than their formats tell apart.
 func TestPoliciesInDIMMs(t *testing.T) {
 	m := builtin(t, 2)
-	prompt, steps := 200, long.Of(24, 700)
+	prompt, steps := 140, long.Of(24, 700)
 	if testing.Short() {
 		prompt, steps = 132, 6
 	}
