@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/internal/long"
 )
 
-// TestJournalChangedByte changes each byte of a journal, the first line included, in
-// many ways: what is read is as it was recorded, at most two entries are lost, which
+// TestJournalChangedByte changes bytes of a journal in many ways, of the first line, ends and beginnings of lines, checksums
+// all, of what is between some: what is read is as it was recorded, at most two entries are lost, which
 // one byte can join, and what is lost is counted unless it looks cut short.
 func TestJournalChangedByte(t *testing.T) {
 	points := []string{"a", "b", "c"}
@@ -32,7 +34,11 @@ func TestJournalChangedByte(t *testing.T) {
 	if j, err := read(text, want); err != nil || len(want) != len(points) || j.damage.Count != 0 {
 		t.Fatalf("%d entries, %v", len(want), err)
 	}
+	first := bytes.IndexByte(text, '\n')
 	for at, old := range text {
+		if around := text[max(at-32, 0):min(at+32, len(text))]; at > first && at%31 != 0 && !bytes.Contains(around, []byte("\n")) && !long.Tests() {
+			continue
+		}
 		for _, c := range []byte{old ^ 1, old ^ 2, old ^ 4, old ^ 8, old ^ 16, old ^ 32, old ^ 64, old ^ 128, 0, '\n', ' ', '"', '9', 'f', 0xff} {
 			if c == old {
 				continue
