@@ -168,6 +168,20 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestDot: vectors of any length, of small integers, whose sums are exact.
+func TestDot(t *testing.T) {
+	var x []float64
+	var w []float32
+	want := 0.0
+	for i := range 13 {
+		if got := dot(x, w); got != want {
+			t.Errorf("%d elements: %v, want %v", i, got, want)
+		}
+		x, w = append(x, float64(i+1)), append(w, float32(i*i-7))
+		want += float64((i + 1) * (i*i - 7))
+	}
+}
+
 func TestSampler(t *testing.T) {
 	logits := []float32{1, 3, 3, 2}
 	if got := NewSampler(0, 1, 0).Next(logits); got != 1 {

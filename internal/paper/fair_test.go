@@ -193,18 +193,18 @@ func TestFairUnjudged(t *testing.T) {
 const tightest = `(run.trace == "openr1" || run.trace == "longbench") &&
 	(run.model == "gpt-175b" || model.tensor_parallel == 4)`
 
-// TestFairDoesNotThrash runs the tightest points of the fair comparison with 100 requests,
-// at full length every one with 200: each system preempts at most one request in ten, and lets no
+// TestFairDoesNotThrash runs the tightest points of the fair comparison with 100 requests, but for those of
+// gpt-89b, which preempt nothing, and at full length every one with 200: each system preempts at most one request in ten, and lets no
 // more decode at once than the preset allows.
 func TestFairDoesNotThrash(t *testing.T) {
 	if testing.Short() {
-		t.Skip("runs 48 simulations")
+		t.Skip("runs 32 simulations")
 	}
 	l := loader{version: "test", seeds: 1, traces: t.TempDir(), requests: 100}
 	if long.Tests() {
 		l.requests = 0 // the 200 of the file
 	}
-	e, err := l.load(&experimentSpec{Name: "fair", Claims: tightest}, !long.Tests())
+	e, err := l.load(&experimentSpec{Name: "fair", Claims: tightest + ` && run.model != "gpt-89b"`}, !long.Tests())
 	if err != nil {
 		t.Fatal(err)
 	}
