@@ -1,6 +1,7 @@
 package pim
 
 import (
+	"encoding/binary"
 	"math"
 
 	"github.com/l3sim/l3sim/attention"
@@ -168,21 +169,28 @@ func (m *valueMachine) foldWeight(in *instruction, query, token int, w float32) 
 	return w
 }
 
-// unpack sets to to the elements of a chip's share of bursts.
-func (m *valueMachine) unpack(to []float32, cells []byte) {
-	switch m.mapping.elementBits {
-	case 4:
-		for i, x := range cells {
-			to[2*i], to[2*i+1] = float32(int8(x<<4)>>4), float32(int8(x)>>4)
-		}
-	case 8:
-		for i, x := range cells {
-			to[i] = float32(int8(x))
-		}
-	default:
-		widen := m.storage.table()
-		for i := range len(cells) / 2 {
-			to[i] = widen[uint16(cells[2*i])|uint16(cells[2*i+1])<<8]
+// unpack sets to to the elements of a chip's share of bursts, n of each burst. Bursts are stride elements apart.
+func (m *valueMachine) unpack(to []float32, n, stride int, cells []byte) {
+	bits, widen := m.mapping.elementBits, m.storage.table()
+	size := n * bits / 8
+	for at := 0; len(cells) >= size; at, cells = at+stride, cells[size:] {
+		v, share := to[at:at+n], cells[:size]
+		switch {
+		case bits == 4:
+			for i, x := range share {
+				v[2*i], v[2*i+1] = float32(int8(x<<4)>>4), float32(int8(x)>>4)
+			}
+		case bits == 8:
+			for i, x := range share {
+				v[i] = float32(int8(x))
+			}
+		case n == 4: // on x8 chips, at once
+			x, four := binary.LittleEndian.Uint64(share), (*[4]float32)(v)
+			four[0], four[1], four[2], four[3] = widen[uint16(x)], widen[uint16(x>>16)], widen[uint16(x>>32)], widen[x>>48]
+		default:
+			for i := range v {
+				v[i] = widen[binary.LittleEndian.Uint16(share[2*i:])]
+			}
 		}
 	}
 }
@@ -204,57 +212,6 @@ func (m *valueMachine) loadNarrowQuery(in *instruction) {
 			if e := slot/n*g.burstElements() + g.Exchange.element(c, slot%n*g.elementBits); e < m.shape.HeadDim {
 				query[slot] = m.rank.terms[e]
 			}
-		}
-	}
-}
-
-// wideColumn returns a chip's share of the column that an instruction reads, unpacked, and how far banks are apart in it:
-// where elements are narrow or multipliers do not take all of a chip's at once; else nil.
-func (m *valueMachine) wideColumn(in *instruction, chip int) (values []float32, stride int) {
-	g, n := &m.mapping, m.mapping.chipElements()
-	if m.narrow == nil && m.width == n {
-		return nil, 0
-	}
-	if m.decoded.values != nil {
-		return m.decoded.values[m.decodedColumn(in.row, in.column)+chip*n:], g.Chips * n
-	}
-	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
-	m.unpack(m.wide, m.chips[chip].cells[at:at+size])
-	return m.wide, n
-}
-
-// scoreWide is scoreBanks on elements that are unpacked; those of two banks are stride apart. The multipliers of a set take
-// width of them at a time.
-func scoreWide(values []float32, stride, width int, q, partial []float32, r rounding) {
-	var products [64]float32
-	for b := range partial {
-		k := values[b*stride:][:len(q)]
-		for e := 0; e < len(q); e += width {
-			n := min(width, len(q)-e)
-			for i := range n {
-				products[i] = round(float32(q[e+i]*k[e+i]), r.products)
-			}
-			partial[b] = round(partial[b]+tree(padded(products[:], n), r.sums), r.sums)
-		}
-	}
-}
-
-// padded returns the first n elements and zeros up to a power of two.
-func padded(x []float32, n int) []float32 {
-	size := 1
-	for size < n {
-		size *= 2
-	}
-	clear(x[n:size])
-	return x[:size]
-}
-
-// contextWide is contextBanks on elements that are unpacked.
-func contextWide(values, weights, accumulators []float32, r rounding) {
-	n := len(accumulators) / len(weights)
-	for i := range accumulators {
-		if w := weights[i/n]; w != 0 {
-			accumulators[i] = round(accumulators[i]+round(float32(w*values[i]), r.products), r.sums)
 		}
 	}
 }

@@ -57,7 +57,7 @@ type RankHead struct {
 
 // NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
 // many workers, at least 1. All that it holds is NaN. With decode, elements are decoded when they
-// are written and not at every read, where the formats allow it: the results are the same. Specs and
+// are written and not at every read: the results are the same. Specs and
 // shapes that do not fit together are an input.Error.
 func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
 	r := &Rank{}
@@ -72,8 +72,8 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decod
 		}
 		if w > 0 {
 			m.share(r.workers[0].machine)
-		} else if decode && m.decodes() {
-			m.decode()
+		} else if !decode {
+			m.decoded = nil
 		}
 		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1), scores: make([][]float32, shape.Queries)})
 	}
@@ -82,12 +82,9 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decod
 
 // share gives m the cells of another machine.
 func (m *valueMachine) share(other *valueMachine) {
-	m.rows, m.narrow = other.rows, other.narrow
+	m.rows, m.narrow, m.decoded = other.rows, other.narrow, other.decoded
 	for c := range m.chips {
 		m.chips[c].cells = other.chips[c].cells
-	}
-	if m.decoded.values = other.decoded.values; m.decoded.values != nil {
-		m.decodeSums()
 	}
 }
 

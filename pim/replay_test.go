@@ -103,7 +103,7 @@ func (r *replay) operands(clock int64, in *instruction) {
 	case in.op == opReadPartials && clock < r.partials[in.slot]:
 		r.eachChip(func(c *chipState) { fillNaN(part(c.partials, int(in.slot)*r.macs+q%r.macs, r.mapping.Banks)) })
 	case in.op == opReadContext && clock < r.sums[q]:
-		r.eachChip(func(c *chipState) { fillNaN(part(c.accumulators, q, len(c.accumulators)/r.shape.Queries)) })
+		fillNaN(part(r.accumulators, q, len(r.wide)))
 	}
 }
 
@@ -131,7 +131,7 @@ func (r *replay) result(clock int64, in *instruction) {
 				if clock < r.rows[in.row] {
 					fillNaN(part(x, query, r.mapping.RowTokens))
 				}
-			} else if x = r.unit.sums; clock+r.read < r.scores[query] || clock < r.rows[in.row] {
+			} else if x = r.accumulators; clock+r.read < r.scores[query] || clock < r.rows[in.row] {
 				fillNaN(part(x, query, len(x)/r.shape.Queries))
 			}
 		}
@@ -146,7 +146,7 @@ func (r *replay) result(clock int64, in *instruction) {
 	case opContext:
 		for set := range int(in.queries) {
 			if clock < r.weights[int(in.slot)*r.macs+set] || clock < r.rows[in.row] {
-				r.eachChip(func(c *chipState) { fillNaN(part(c.accumulators, q+set, len(c.accumulators)/r.shape.Queries)) })
+				fillNaN(part(r.accumulators, q+set, len(r.wide)))
 			}
 			r.sums[q+set] = clock + r.mac
 		}

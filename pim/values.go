@@ -43,7 +43,6 @@ type valueMachine struct {
 	normalised bool
 	scale      float32 // 1/√d
 	mistake    Mistake // planted
-	decoded    decodedCells
 
 	rows    int
 	openRow []int32 // by bank ordinal, -1 where closed
@@ -53,7 +52,11 @@ type valueMachine struct {
 	unit    *rankPU      // nil: units beside the banks
 	narrow  *narrowCells // nil: keys and values of 16 bits
 	width   int          // elements of a chip that a set multiplies at once
-	wide    []float32    // a chip's share of a column, unpacked
+	wide    []float32    // a column, unpacked: by bank, chip and element
+	// decoded has all columns so, by row and column: an exact shortcut, in which each write decodes what it has stored,
+	// once, so that reads need not. nil: they do.
+	decoded      []float32
+	accumulators []float32 // of the context: by query head, bank, chip and element
 
 	program *program
 	data    []headData
@@ -83,19 +86,21 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 		return nil, err
 	}
 	g, elements := &m.mapping, m.mapping.chipElements()
-	m.width, m.wide = min(p.multipliers, elements), make([]float32, g.Banks*elements)
+	m.width, m.wide = min(p.multipliers, elements), make([]float32, g.Banks*g.burstElements())
 	m.chips = make([]chipState, g.Chips)
 	for c := range m.chips {
 		m.chips[c] = chipState{
-			cells:        make([]byte, rows*g.rowBursts*g.Banks*g.burstBytes/g.Chips),
-			query:        make([]float32, shape.Queries*g.TokenBursts*elements),
-			partials:     make([]float32, resultSlots*m.macs*g.Banks),
-			accumulators: make([]float32, shape.Queries*g.Banks*elements),
+			cells:    make([]byte, rows*g.rowBursts*g.Banks*g.burstBytes/g.Chips),
+			query:    make([]float32, shape.Queries*g.TokenBursts*elements),
+			partials: make([]float32, resultSlots*m.macs*g.Banks),
 		}
 		m.chips[c].fillNaN(storage)
 	}
 	m.weights = make([]float32, weightSlots*m.macs*p.setTokens)
+	m.accumulators, m.decoded = make([]float32, shape.Queries*len(m.wide)), make([]float32, rows*g.rowBursts*len(m.wide))
 	fillNaN(m.weights)
+	fillNaN(m.accumulators)
+	fillNaN(m.decoded)
 	m.openRow = make([]int32, g.Banks)
 	for b := range m.openRow {
 		m.openRow[b] = -1
@@ -180,8 +185,8 @@ func (m *valueMachine) putBurst(ordinal int, row, column int32, beats *[maxBeats
 	for c := range m.chips {
 		at := m.cell(row, column) + ordinal*size
 		share(m.chips[c].cells[at:at+size], beats[:burstBits/m.mapping.Exchange.lanes], c, m.mapping.Exchange.deviceWidth)
-		if m.decoded.values != nil {
-			m.decodeBurst(row, column, ordinal, c, m.chips[c].cells[at:at+size])
+		if m.decoded != nil {
+			m.decodeBurst(m.decoded[m.decodedColumn(row, column)+ordinal*m.mapping.burstElements():], c, m.chips[c].cells[at:at+size])
 		}
 	}
 }
@@ -321,31 +326,56 @@ func (m *valueMachine) score(in *instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
 	}
-	g, n, widen := &m.mapping, m.mapping.chipElements(), m.storage.table()
+	g, n := &m.mapping, m.mapping.chipElements()
 	r := rounding{m.precision.Multiply == FP16, m.precision.Accumulate == FP16}
-	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
+	values := m.column(in)
 	for c := range m.chips {
 		chip := &m.chips[c]
 		for set := range int(in.queries) {
-			query := int(in.query) + set
 			slot := (int(in.slot)*m.macs + set) * g.Banks
 			partial := chip.partials[slot : slot+g.Banks]
 			if in.burst == 0 {
 				clear(partial)
 			}
-			q := (query*g.TokenBursts + int(in.burst)) * n
-			if wide, stride := m.wideColumn(in, c); wide != nil {
-				scoreWide(wide, stride, m.width, chip.query[q:q+n], partial, r)
-				continue
-			}
-			if m.decoded.values != nil {
-				m.scoreDecoded(m.decodedColumn(in.row, in.column), c, (*[decodedElements]float32)(chip.query[q:]), partial)
-				continue
-			}
-			scoreBanks(chip.cells[at:at+size], widen, chip.query[q:q+n], partial, r)
+			q := ((int(in.query)+set)*g.TokenBursts + int(in.burst)) * n
+			scoreBanks(values[c*n:], g.burstElements(), m.width, chip.query[q:q+n], partial, r)
 		}
 	}
 	return nil
+}
+
+// column returns the column that an instruction reads as numbers, by bank, chip and element.
+func (m *valueMachine) column(in *instruction) []float32 {
+	g, n := &m.mapping, m.mapping.chipElements()
+	if m.decoded != nil {
+		at := m.decodedColumn(in.row, in.column)
+		return m.decoded[at : at+g.Banks*g.burstElements()]
+	}
+	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
+	for c := range m.chips {
+		m.unpack(m.wide[c*n:], n, g.burstElements(), m.chips[c].cells[at:at+size])
+	}
+	return m.wide
+}
+
+// decodedColumn returns where the numbers of bank 0 at row and column begin.
+func (m *valueMachine) decodedColumn(row, column int32) int {
+	return (int(row)*m.mapping.rowBursts + int(column)) * len(m.wide)
+}
+
+// decodeBurst sets a chip's share of a burst to the numbers of what it has stored. A rank-level unit has them in the order
+// of elements.
+func (m *valueMachine) decodeBurst(burst []float32, chip int, stored []byte) {
+	n := m.mapping.chipElements()
+	if m.unit == nil {
+		m.unpack(burst[chip*n:], n, n, stored)
+		return
+	}
+	var wide [64]float32 // heads are stored side by side
+	m.unpack(wide[:], n, n, stored)
+	for i, x := range wide[:n] {
+		burst[m.unit.order[chip*n+i]] = x
+	}
 }
 
 // context is the MACA of a column of values.
@@ -353,34 +383,16 @@ func (m *valueMachine) context(in *instruction) error {
 	if err := m.checkRow(in); err != nil {
 		return err
 	}
-	g, n, widen := &m.mapping, m.mapping.chipElements(), m.storage.table()
-	r := rounding{m.precision.Multiply == FP16, m.precision.Context == FP16}
-	at, size := m.cell(in.row, in.column), g.Banks*g.burstBytes/g.Chips
+	values, r := m.column(in), rounding{m.precision.Multiply == FP16, m.precision.Context == FP16}
 	set := m.program.setTokens
 	first := int(in.token) % set // the column's first token within its slot
-	if m.decoded.values != nil {
-		for i := range int(in.queries) {
-			slot := (int(in.slot)*m.macs+i)*set + first
-			m.contextDecoded(in, int(in.query)+i, m.weights[slot:slot+g.ColumnTokens])
+	for i := range int(in.queries) {
+		sums := part(m.accumulators, int(in.query)+i, len(values))
+		if in.first {
+			clear(sums)
 		}
-		return nil
-	}
-	for c := range m.chips {
-		chip := &m.chips[c]
-		wide, _ := m.wideColumn(in, c)
-		for i := range int(in.queries) {
-			query := int(in.query) + i
-			accumulators := chip.accumulators[query*g.Banks*n : (query+1)*g.Banks*n]
-			if in.first {
-				clear(accumulators)
-			}
-			slot := (int(in.slot)*m.macs+i)*set + first
-			if wide != nil {
-				contextWide(wide, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
-				continue
-			}
-			contextBanks(chip.cells[at:at+size], widen, m.weights[slot:slot+g.ColumnTokens], accumulators, r)
-		}
+		slot := (int(in.slot)*m.macs+i)*set + first
+		contextBanks(values, m.weights[slot:slot+m.mapping.ColumnTokens], sums, r)
 	}
 	return nil
 }

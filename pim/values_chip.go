@@ -59,8 +59,6 @@ type chipState struct {
 	query []float32
 	// partials are the bank PUs' result slots: by slot, multiplier set and bank.
 	partials []float32
-	// accumulators of the context: by query head, bank and element.
-	accumulators []float32
 }
 
 // share returns the chip's share of a burst as bytes: deviceWidth bits
@@ -90,7 +88,6 @@ func (c *chipState) fillNaN(s Storage) {
 	}
 	fillNaN(c.query)
 	fillNaN(c.partials)
-	fillNaN(c.accumulators)
 }
 
 // fillNaN fills x with NaN.

@@ -3,15 +3,16 @@ package pim
 import (
 	"encoding/binary"
 	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/blas/blas32"
 
 	"github.com/l3sim/l3sim/attention"
 )
 
-// The arithmetic of one bank PU, for all banks of one chip: what a MACA does.
-// The chip's cells at the open row and the column come as one slice, bank after
-// bank. Two routines of each kind serve x8 chips, four elements a column access:
-// one without roundings, one with. scoreAny and contextAny serve every width and
-// mixture of formats, and the same bits where both apply.
+// The arithmetic of one bank PU, for all banks of one chip: what a MACA does. The elements of the open row's column
+// come as numbers. Two routines of each kind serve what L3 has, four elements a column access: one without roundings,
+// one with. scoreAny and contextAny serve every width and mixture of formats, and give the same bits where both apply.
 
 // maxChipElements is the most elements of a burst on one chip: FP16 on x16 in DDR5.
 const maxChipElements = 16
@@ -27,31 +28,24 @@ func round(x float32, half bool) float32 {
 	return x
 }
 
-// scoreBanks adds q·k over this column access to each bank's partial sum: products,
-// then the adder tree, then the sum so far.
-func scoreBanks(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
+// scoreBanks adds q·k over this column access to each bank's partial sum: products, then the adder tree, then the sum so
+// far. Banks are stride elements apart. The multipliers of a set take width elements at a time.
+func scoreBanks(values []float32, stride, width int, q, partial []float32, r rounding) {
 	switch {
-	case len(q) == 4 && r == rounding{}:
-		scoreFP32(cells, widen, (*[4]float32)(q), partial)
-	case len(q) == 4:
-		scoreRounded(cells, widen, (*[4]float32)(q), partial, rounderTo(r.products), rounderTo(r.sums))
+	case len(q) == 4 && width == 4 && r == rounding{}:
+		scoreFP32(values, stride, (*[4]float32)(q), partial)
+	case len(q) == 4 && width == 4:
+		scoreRounded(values, stride, (*[4]float32)(q), partial, rounderTo(r.products), rounderTo(r.sums))
 	default:
-		scoreAny(cells, widen, q, partial, r)
+		scoreAny(values, stride, width, q, partial, r)
 	}
 }
 
-// scoreFP32 adds to each bank's partial sum the products of a chip's four elements, all in FP32. cells is a burst,
-// bank after bank.
-func scoreFP32(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32) {
+func scoreFP32(values []float32, stride int, q *[4]float32, partial []float32) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
-	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
-		x := binary.LittleEndian.Uint64(cells)
-		cells = cells[8:]
-		p0 := float32(q0 * widen[uint16(x)])
-		p1 := float32(q1 * widen[uint16(x>>16)])
-		p2 := float32(q2 * widen[uint16(x>>32)])
-		p3 := float32(q3 * widen[x>>48])
-		partial[b] += (p0 + p1) + (p2 + p3)
+	for b := range partial {
+		k := (*[4]float32)(values[b*stride:])
+		partial[b] += (float32(q0*k[0]) + float32(q1*k[1])) + (float32(q2*k[2]) + float32(q3*k[3]))
 	}
 }
 
@@ -90,30 +84,39 @@ func (r rounder) round(x float32) float32 {
 }
 
 // scoreRounded is scoreFP32 with each product and each sum rounded to its format.
-func scoreRounded(cells []byte, widen *[1 << 16]float32, q *[4]float32, partial []float32, product, sum rounder) {
+func scoreRounded(values []float32, stride int, q *[4]float32, partial []float32, product, sum rounder) {
 	q0, q1, q2, q3 := q[0], q[1], q[2], q[3]
-	for b := 0; b < len(partial) && len(cells) >= 8; b++ {
-		x := binary.LittleEndian.Uint64(cells)
-		cells = cells[8:]
-		p0 := product.round(float32(q0 * widen[uint16(x)]))
-		p1 := product.round(float32(q1 * widen[uint16(x>>16)]))
-		p2 := product.round(float32(q2 * widen[uint16(x>>32)]))
-		p3 := product.round(float32(q3 * widen[x>>48]))
+	for b := range partial {
+		k := (*[4]float32)(values[b*stride:])
+		p0, p1 := product.round(float32(q0*k[0])), product.round(float32(q1*k[1]))
+		p2, p3 := product.round(float32(q2*k[2])), product.round(float32(q3*k[3]))
 		tree := sum.round(sum.round(p0+p1) + sum.round(p2+p3))
 		partial[b] = sum.round(partial[b] + tree)
 	}
 }
 
-// scoreAny is scoreRounded for any number of elements: it is what the two faster ones are tested against.
-func scoreAny(cells []byte, widen *[1 << 16]float32, q, partial []float32, r rounding) {
-	var products [maxChipElements]float32
+func scoreAny(values []float32, stride, width int, q, partial []float32, r rounding) {
+	var products [64]float32
 	for b := range partial {
-		for e, x := range q {
-			h := binary.LittleEndian.Uint16(cells[2*(b*len(q)+e):])
-			products[e] = round(float32(x*widen[h]), r.products)
+		k := values[b*stride:][:len(q)]
+		for e := 0; e < len(q); e += width {
+			n := min(width, len(q)-e)
+			for i := range n {
+				products[i] = round(float32(q[e+i]*k[e+i]), r.products)
+			}
+			partial[b] = round(partial[b]+tree(padded(products[:], n), r.sums), r.sums)
 		}
-		partial[b] = round(partial[b]+tree(products[:len(q)], r.sums), r.sums)
 	}
+}
+
+// padded returns the first n elements and zeros up to a power of two.
+func padded(x []float32, n int) []float32 {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	clear(x[n:size])
+	return x[:size]
 }
 
 // tree adds a power of two of numbers as a tree of adders does, neighbours
@@ -127,69 +130,55 @@ func tree(x []float32, half bool) float32 {
 	return x[0]
 }
 
-// contextBanks adds weight·v to the accumulators of each bank; weights has one weight
+// contextBanks adds weight·v to the accumulators of all banks and chips; weights has one weight
 // for each token of the column, whose values lie side by side in as many banks. A
 // zero weight gates the multipliers: the accumulators keep their value whatever
 // the cells hold.
-func contextBanks(cells []byte, widen *[1 << 16]float32, weights []float32, accumulators []float32, r rounding) {
-	n := len(accumulators) / len(weights) // elements of one token on the chip
-	switch {
-	case n%4 == 0 && r == rounding{}:
-		contextFP32(cells, widen, weights, accumulators, n)
-	case n%4 == 0 && r.products: // unrounded products may add up to -0
-		contextRounded(cells, widen, weights, accumulators, n, rounderTo(true), rounderTo(r.sums))
-	default:
-		contextAny(cells, widen, weights, accumulators, n, r)
-	}
-}
-
-// contextFP32 adds to each bank's accumulators its values times its weight, all in FP32. n is a chip's elements of
-// a burst; a bank with weight 0 adds nothing.
-func contextFP32(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int) {
-	for _, w := range weights {
-		v, sums := cells[:2*n], accumulators[:n]
-		cells, accumulators = cells[2*n:], accumulators[n:]
-		if w == 0 {
-			continue
-		}
-		for len(v) >= 8 && len(sums) >= 4 {
-			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
-			s[0] += float32(w * widen[uint16(x)])
-			s[1] += float32(w * widen[uint16(x>>16)])
-			s[2] += float32(w * widen[uint16(x>>32)])
-			s[3] += float32(w * widen[x>>48])
-			v, sums = v[8:], sums[4:]
+func contextBanks(values, weights, accumulators []float32, r rounding) {
+	product, sum := rounderTo(true), rounderTo(r.sums)
+	n := len(accumulators) / len(weights) // elements of one token
+	for i, w := range weights {
+		v, sums := values[i*n:(i+1)*n], accumulators[i*n:(i+1)*n]
+		switch {
+		case w == 0:
+		case r == rounding{} && axpyRounds():
+			axpy(w, v, sums)
+		case r.products: // unrounded products may add up to -0
+			for e, x := range v {
+				sums[e] = sum.round(sums[e] + product.round(float32(w*x)))
+			}
+		default:
+			contextAny(v, w, sums, r)
 		}
 	}
 }
 
-// contextRounded is contextFP32 with each product and each sum rounded to its format.
-func contextRounded(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, product, sum rounder) {
-	for _, w := range weights {
-		v, sums := cells[:2*n], accumulators[:n]
-		cells, accumulators = cells[2*n:], accumulators[n:]
-		if w == 0 {
-			continue
-		}
-		for len(v) >= 8 && len(sums) >= 4 {
-			x, s := binary.LittleEndian.Uint64(v), (*[4]float32)(sums)
-			s[0] = sum.round(s[0] + product.round(float32(w*widen[uint16(x)])))
-			s[1] = sum.round(s[1] + product.round(float32(w*widen[uint16(x>>16)])))
-			s[2] = sum.round(s[2] + product.round(float32(w*widen[uint16(x>>32)])))
-			s[3] = sum.round(s[3] + product.round(float32(w*widen[x>>48])))
-			v, sums = v[8:], sums[4:]
-		}
+func contextAny(values []float32, w float32, sums []float32, r rounding) {
+	for e, x := range values {
+		sums[e] = round(sums[e]+round(float32(w*x), r.products), r.sums)
 	}
 }
 
-// contextAny is contextRounded for any number of elements.
-func contextAny(cells []byte, widen *[1 << 16]float32, weights, accumulators []float32, n int, r rounding) {
-	for i := range accumulators {
-		if w := weights[i/n]; w != 0 {
-			product := round(float32(w*widen[binary.LittleEndian.Uint16(cells[2*i:])]), r.products)
-			accumulators[i] = round(accumulators[i]+product, r.sums)
+// axpyRounds reports whether blas32.Axpy rounds products before it adds them, as all arithmetic here
+// does: it does in assembly, but not where a compiler may fuse the two.
+var axpyRounds = sync.OnceValue(func() bool {
+	// (1 + 2^-12)² - 1 - 2^-11 is 2^-24, which the product loses when it is rounded.
+	x, y := make([]float32, 37), make([]float32, 37)
+	for i := range x {
+		x[i], y[i] = 1+0x1p-12, -1-0x1p-11
+	}
+	axpy(1+0x1p-12, x, y)
+	for _, v := range y {
+		if v != 0 {
+			return false
 		}
 	}
+	return true
+})
+
+// axpy adds a·x to y.
+func axpy(a float32, x, y []float32) {
+	blas32.Axpy(a, blas32.Vector{N: len(x), Inc: 1, Data: x}, blas32.Vector{N: len(y), Inc: 1, Data: y})
 }
 
 // loadQuery passes a burst of q through the re-layout into the shared buffers.

@@ -1,7 +1,6 @@
 package pim
 
 import (
-	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -43,7 +42,7 @@ func TestRounder(t *testing.T) {
 // all sizes, as sums over several columns that begin at 0.
 func TestKernels(t *testing.T) {
 	const banks, columns = 8, 5
-	r, widen := rand.New(rand.NewPCG(1, 2)), attention.HalfTable()
+	r := rand.New(rand.NewPCG(1, 2))
 	number := func(span int) float32 { return float32(math.Ldexp(r.Float64()-0.5, r.IntN(span)-span+11)) }
 	for i := range 20000 {
 		span := []int{4, 16, 40}[i%3]
@@ -51,15 +50,17 @@ func TestKernels(t *testing.T) {
 		var partial, general [banks]float32
 		var sums, generalSums [4 * banks]float32
 		for range columns {
-			var cells [8 * banks]byte
-			for b := 0; b < len(cells); b += 2 {
-				binary.LittleEndian.PutUint16(cells[b:], attention.Float32ToHalf(number(span)))
+			var cells [4 * banks]float32
+			for i := range cells {
+				cells[i] = attention.RoundHalf(number(span))
 			}
 			q := []float32{number(span), number(span), number(span), number(span)}
-			scoreBanks(cells[:], widen, q, partial[:], rounds)
-			scoreAny(cells[:], widen, q, general[:], rounds)
-			contextBanks(cells[:], widen, q[:2], sums[:], rounds)
-			contextAny(cells[:], widen, q[:2], generalSums[:], len(sums)/2, rounds)
+			scoreBanks(cells[:], 4, 4, q, partial[:], rounds)
+			scoreAny(cells[:], 4, 4, q, general[:], rounds)
+			contextBanks(cells[:], q[:2], sums[:], rounds)
+			for i, w := range q[:2] {
+				contextAny(part(cells[:], i, 2*banks), w, part(generalSums[:], i, 2*banks), rounds)
+			}
 		}
 		for j, x := range append(partial[:], sums[:]...) {
 			if want := append(general[:], generalSums[:]...)[j]; !sameBits(x, want) {

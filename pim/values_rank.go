@@ -18,7 +18,7 @@ type rankUnit struct {
 	scores [][]float32
 	chunk  []float32   // partial sums of the chunk being read, summed over the chips
 	heads  []softmax   // by query head
-	reads  []float32   // accumulators of one query head, by chip, bank and element
+	reads  []float32   // accumulators of one query head, by bank, chip and element
 	adders []float32   // operands of one sum
 	merged [][]float32 // by query head, the output so far over PaddedDim elements
 	exact  []softmax   // by query head, the state over the merged segments
@@ -168,16 +168,16 @@ func (m *valueMachine) weight(in *instruction, query, token int) float32 {
 // completes its output.
 func (m *valueMachine) readContext(in *instruction) {
 	g, r := &m.mapping, &m.rank
-	n := g.Banks * g.chipElements()
+	elements := g.chipElements()
 	burst := g.burstBytes / g.Chips / m.precision.Context.bytes() // accumulators of a chip in a burst
 	from := int(in.burst) * burst
-	to := min(from+burst, n)
+	to := min(from+burst, g.Banks*elements)
+	sums := part(m.accumulators, int(in.query), len(r.reads))
 	for c := range m.chips {
-		if m.decoded.values != nil {
-			m.readDecoded(r.reads[c*n:(c+1)*n], int(in.query), c, from, to)
-			continue
+		for i := from; i < to; i++ {
+			at := (i/elements*g.Chips+c)*elements + i%elements
+			r.reads[at] = sums[at]
 		}
-		copy(r.reads[c*n+from:c*n+to], m.chips[c].accumulators[int(in.query)*n+from:int(in.query)*n+to])
 	}
 	if int(in.burst) < m.program.contextBursts-1 {
 		return
@@ -242,11 +242,11 @@ func (m *valueMachine) mergeSegment(query int, first bool) {
 // accumulator returns that of an element of a burst in a bank.
 func (m *valueMachine) accumulator(query, bank, element int) float32 {
 	if m.unit != nil {
-		return part(m.unit.sums, query*m.mapping.Banks+bank, len(m.unit.burst))[element]
+		return part(m.accumulators, query*m.mapping.Banks+bank, len(m.unit.burst))[element]
 	}
 	n := m.mapping.chipElements()
 	chip, bit := m.mapping.Exchange.chip(element)
-	return m.rank.reads[(chip*m.mapping.Banks+bank)*n+bit/m.mapping.elementBits]
+	return m.rank.reads[(bank*m.mapping.Chips+chip)*n+bit/m.mapping.elementBits]
 }
 
 // part returns the i-th part of size numbers.

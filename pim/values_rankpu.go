@@ -9,10 +9,8 @@ type rankPU struct {
 	group    int       // for which it is scaled
 	width    int       // elements of a burst that a set multiplies at once
 	query    []float32 // by query head and element
-	wide     []float32 // a chip's share of a burst, unpacked
 	partials []float32 // by query head and token of a row
 	weights  []float32 // likewise
-	sums     []float32 // accumulators: by query head, bank and element of a burst
 	burst    []float32 // being read
 	products []float32
 }
@@ -22,14 +20,14 @@ func (m *valueMachine) initRankPU(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.burstElements()
 	m.unit = &rankPU{
 		order: make([]int, n), query: make([]float32, queries*g.PaddedDim), partials: make([]float32, queries*g.RowTokens),
-		weights: make([]float32, queries*g.RowTokens), sums: make([]float32, queries*g.Banks*n),
-		burst: make([]float32, n), products: make([]float32, 2*n), wide: make([]float32, g.chipElements()),
+		weights: make([]float32, queries*g.RowTokens),
+		burst:   make([]float32, n), products: make([]float32, 2*n),
 		width: min(multipliers*g.Chips, n),
 	}
 	for i := range m.unit.order {
 		m.unit.order[i] = g.Exchange.element(i/g.chipElements(), i%g.chipElements()*g.elementBits)
 	}
-	for _, x := range [][]float32{m.unit.partials, m.unit.weights, m.unit.sums} {
+	for _, x := range [][]float32{m.unit.partials, m.unit.weights} {
 		fillNaN(x)
 	}
 }
@@ -53,17 +51,13 @@ func (m *valueMachine) read(in *instruction) ([]float32, error) {
 	}
 	g, u, ordinal := &m.mapping, m.unit, m.ordinal(in)
 	n := len(u.burst)
-	if m.decoded.values != nil {
-		at := m.decodedColumn(in.row, in.column) + ordinal*n
-		return m.decoded.values[at : at+n], nil
+	if m.decoded != nil {
+		return part(m.decoded[m.decodedColumn(in.row, in.column):], ordinal, n), nil
 	}
-	size, elements := g.burstBytes/g.Chips, g.chipElements()
+	size := g.burstBytes / g.Chips
 	at := m.cell(in.row, in.column) + ordinal*size
 	for c := range m.chips {
-		m.unpack(u.wide, m.chips[c].cells[at:at+size])
-		for e, v := range u.wide {
-			u.burst[u.order[c*elements+e]] = v
-		}
+		m.decodeBurst(u.burst, c, m.chips[c].cells[at:at+size])
 	}
 	return u.burst, nil
 }
@@ -119,7 +113,7 @@ func (m *valueMachine) readValue(in *instruction) error {
 		if in.burst == 0 {
 			*weight = m.weight(in, query, int(in.token))
 		}
-		sums := part(u.sums, query*g.Banks+m.ordinal(in), len(x))
+		sums := part(m.accumulators, query*g.Banks+m.ordinal(in), len(x))
 		if in.first {
 			clear(sums)
 		}
@@ -128,9 +122,7 @@ func (m *valueMachine) readValue(in *instruction) error {
 		case r == rounding{} && axpyRounds():
 			axpy(w, x, sums)
 		default:
-			for e, v := range x {
-				sums[e] = round(sums[e]+round(float32(w*v), r.products), r.sums)
-			}
+			contextAny(x, w, sums, r)
 		}
 	}
 	for query := 0; in.last && query < m.shape.Queries; query++ {

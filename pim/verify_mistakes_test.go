@@ -28,8 +28,9 @@ func spoil(memory func(*valueMachine), instruction func(*program, *instruction))
 	}
 }
 
-// bank returns what a chip holds of one bank in a row.
+// bank returns what a chip holds of one bank in a row, and has the machine decode it at each read.
 func bank(m *valueMachine, chip, row, ordinal int) [][]byte {
+	m.decoded = nil
 	var columns [][]byte
 	for column := range m.mapping.rowBursts {
 		at := m.cell(int32(row), int32(column)) + 8*ordinal
