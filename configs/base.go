@@ -40,7 +40,7 @@ var keys = schema.Of[Config]()
 // name returns the key of the section's own name.
 func (b *base) name() string { return b.section + ".name" }
 
-// root is what a section of a configuration is on top of.
+// root is the preset or the whole section that a section of a configuration starts from.
 type root struct {
 	preset  string   // its name, "" where a file or a layer describes the whole section
 	entries []entry  // of the preset
@@ -83,9 +83,9 @@ func (b *base) mayLack(l *layer, key string) bool {
 	})
 }
 
-// find returns what the section is on top of: from the highest layer down, the first
-// that names a preset or a file with a whole section, or describes a whole section
-// itself. Files without a name of their own lie over what the layers below name.
+// find returns the root of the section: from the highest layer down, the first one that
+// names a preset or a file with a whole section, or describes a whole section itself.
+// Files without a name of their own lie over the root that the layers below name.
 func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 	r := &root{}
 	for i := len(layers) - 1; i >= 0; i-- {

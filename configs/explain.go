@@ -14,7 +14,7 @@ import (
 //go:embed meanings.tsv
 var meanings string
 
-// Explanation is what is known of a key.
+// Explanation is everything that 'l3sim config explain' says about a key.
 type Explanation struct {
 	Key     string `json:"key"`
 	Meaning string `json:"meaning"`

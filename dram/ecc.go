@@ -20,7 +20,7 @@ const (
 // checkECC has the rules of the key ecc.
 func (s *Spec) checkECC(c *input.Check) {
 	input.OneOf(c, "ecc", s.ECC, NoECC, SideBandECC, InlineECC, InlineECC16)
-	c.That(s.ECC != SideBandECC || s.Chips() > 1, "ecc", s.ECC, "%s or %s: a rank of %s is one chip, which none stands beside", NoECC, InlineECC, s.Name)
+	c.That(s.ECC != SideBandECC || s.Chips() > 1, "ecc", s.ECC, "%s or %s: a rank of %s is one chip, with no room for chips beside it", NoECC, InlineECC, s.Name)
 	c.That(s.RowBursts() >= s.CheckCovers(), "ecc", s.ECC, "another: a row of %d bursts has no room for a burst of check bits to every %d", s.RowBursts(), s.CheckCovers())
 }
 

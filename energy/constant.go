@@ -80,7 +80,7 @@ func (c Constant) MarshalJSON() ([]byte, error) {
 // parse reads "VALUE" or "VALUE [LOW, HIGH] GRADE". A bare number is one that the user gives.
 func parse(text string) (e Estimate, err error) {
 	fail := func() (Estimate, error) {
-		return Estimate{}, fmt.Errorf("%q is no constant: want a number, or VALUE [LOW, HIGH] GRADE, such as \"1.2 [1, 1.5] assumption\" (grades: measured, datasheet, paper, press, assumption)", text)
+		return Estimate{}, fmt.Errorf("%q is not a constant: want a number, or VALUE [LOW, HIGH] GRADE, such as \"1.2 [1, 1.5] assumption\" (grades: measured, datasheet, paper, press, assumption)", text)
 	}
 	number := func(s string) float64 {
 		v, bad := strconv.ParseFloat(strings.TrimSpace(s), 64)
@@ -105,7 +105,7 @@ func parse(text string) (e Estimate, err error) {
 		return fail()
 	}
 	if e.Low > e.Value || e.Value > e.High {
-		return Estimate{}, fmt.Errorf("%q is no constant: the value is outside of its band", text)
+		return Estimate{}, fmt.Errorf("%q is not a constant: the value is outside of its band", text)
 	}
 	return e, nil
 }

@@ -28,7 +28,7 @@ func TestConstants(t *testing.T) {
 	}
 	for _, text := range []string{"", "x", "-1", "1 [0, 2]", "1 [0 2] paper", "1 [0, 2 paper", "1 [2, 3] paper", "3 [1, 2] paper", "1 [0, 2] guess", "NaN", "1 [0, Inf] paper", "1 [a, 2] paper"} {
 		k := Constant("7")
-		if err := k.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "is no constant") || k != "7" {
+		if err := k.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "is not a constant") || k != "7" {
 			t.Errorf("%q: %v, %q", text, err, k)
 		}
 	}

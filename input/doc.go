@@ -6,4 +6,6 @@
 // Parsers (traces, configurations, DRAM command logs, measurements) return an *Error as
 // an error; it names file, line, key, value and what was expected. The command line
 // recognises it with errors.As, and Edit adds what only the caller knows.
+//
+// Start at Error (error.go), then check.go. Package schema turns text into values.
 package input

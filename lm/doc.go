@@ -11,4 +11,6 @@
 // predicted, attended.go compares a policy's choices with attention to everything,
 // MeasureSteps (traffic.go) says what the steps take. docs/language-model.md and
 // docs/sparse.md report results.
+//
+// Start at Session, then dimms.go and package pim's rank.go.
 package lm

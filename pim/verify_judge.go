@@ -160,7 +160,7 @@ func (c *VerifyCase) exact(x [3][]float32) outputs {
 func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float64, lseRight bool) (string, error) {
 	c := j.c
 	if r.Differing > 0 {
-		return fmt.Sprintf("%d of %d outputs and log-sum-exps are not what their formats give: the program is at fault",
+		return fmt.Sprintf("%d of %d outputs and log-sum-exps differ from those of their formats: the program is at fault",
 			r.Differing, len(c.Out)+c.QueryHeads*c.Queries), nil
 	}
 	prefix := "the error exceeds the tolerance"

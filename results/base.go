@@ -16,7 +16,7 @@ const BaseFile = "base.json"
 // baseSchema names the form of Base's JSON.
 const baseSchema = "l3sim/base/1"
 
-// Base is what the points of a sweep share: with the keys of a point's row it makes the
+// Base is the configuration that the points of a sweep share: with the keys of a point's row it makes the
 // command that runs the point again.
 type Base struct {
 	Schema  string   `json:"schema"` // baseSchema
@@ -50,8 +50,8 @@ func ReadBase(dir string) (*Base, error) {
 	return b, nil
 }
 
-// readJSON reads a file into v, of which schema is a part that must have a value. It is false
-// where there is no file, and with an error.
+// readJSON reads a file into v. schema points into v and must be expected then. found is false
+// without a file, which is no error, and with every error.
 func readJSON(path string, v any, schema *string, expected string) (found bool, err error) {
 	text, err := input.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -190,9 +190,8 @@ func (d *Distribution) Mean() float64 {
 	return d.Sum() / float64(d.count)
 }
 
-// Percentile returns the value of nearest rank: the smallest of which at least
-// percent (0 to 100) of the samples are not above it; 0 where there is no
-// sample.
+// Percentile returns the value of nearest rank: the smallest sample such that at least
+// percent (0 to 100) of the samples are not above it. It is 0 without samples.
 func (d *Distribution) Percentile(percent int) int64 {
 	if d.count == 0 {
 		return 0

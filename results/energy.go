@@ -23,7 +23,7 @@ type EnergyReport struct {
 	DIMM      float64 `json:"dimm_peak_w"`
 	DIMMHigh  float64 `json:"dimm_peak_high_w"`
 	DIMMLimit float64 `json:"dimm_limit_w"` // of a slot
-	// NotEstimated is what the node has and the total lacks, since nothing is published of it.
+	// NotEstimated names parts of the node that the total lacks, since no figure of them is published.
 	NotEstimated []string `json:"not_estimated,omitempty"`
 }
 

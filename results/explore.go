@@ -18,9 +18,9 @@ const exploreSchema = "l3sim/explore/2"
 type Exploration struct {
 	Schema string `json:"schema"` // exploreSchema
 	Goals  []Goal `json:"goals"`
-	// Points are those that take part, each the mean of its seeds. Left out are
-	// Failed, of which some seed failed, and Incomplete, of which some seed has no
-	// number for some goal.
+	// Points are those that take part, each the mean of its seeds. Failed points have a
+	// seed that failed, Incomplete ones a seed without a number for some goal. Both are
+	// left out.
 	Points     int `json:"points"`
 	Failed     int `json:"failed"`
 	Incomplete int `json:"incomplete"`
@@ -30,8 +30,8 @@ type Exploration struct {
 	// Shared are the knobs that vary over the points and not over the front, with
 	// the value that all of the front have.
 	Shared []KnobValue `json:"shared"`
-	// Knobs are the keys that vary over the points. First is the one of which a
-	// value is most frequent on the front, compared with all points.
+	// Knobs are the keys that vary over the points. The first one has the value that is
+	// most overrepresented on the front, compared with all points.
 	Knobs []Knob `json:"knobs"`
 }
 
@@ -206,8 +206,8 @@ type Level struct {
 	All   int    `json:"all"`   // points with it
 }
 
-// count fills Knobs. The knob of which a level is most frequent on the front,
-// compared with all points, comes first.
+// count fills Knobs. The knob with the level that is most overrepresented on the
+// front, compared with all points, comes first.
 func (e *explorer) count() {
 	// The excess is that of the level's share, times both totals: a whole number.
 	excess := func(l Level) int { return l.Front*e.Points - l.All*len(e.Front) }

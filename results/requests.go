@@ -56,9 +56,9 @@ const requestColumns = "id,input_tokens,output_tokens,arrival_s,first_token_s,fi
 
 // WriteRequests writes a CSV file with a row for each request: its lengths,
 // times in seconds, exact to the picosecond, and the mean time between tokens
-// in milliseconds, rounded to a picosecond; when its prompt began, what became of it, and
-// whether it met the targets of latency. What a request does not have (the
-// times of a rejected one, the gaps of a single token) is an empty cell.
+// in milliseconds, rounded to a picosecond; when its prompt began, its outcome, and
+// whether it met the targets of latency. A cell is empty where a request has no such
+// number: times of a rejected one, gaps of a single token.
 func WriteRequests(w io.Writer, requests []Request) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintln(b, requestColumns)

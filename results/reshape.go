@@ -41,9 +41,9 @@ func (t *Table) Means() (means *Table, seeds []int, failed int, err error) {
 	return means, seeds, failed, nil
 }
 
-// Wide returns the table with a column for each value in column x, in their order, that holds what
-// the row has in column y. The columns left of both tell rows apart, all others are left out. What no
-// row has is empty; of rows for one cell the last counts.
+// Wide returns the table with a column for each value in column x, in their order. Its cells are those of
+// column y. The columns left of both tell rows apart; all others are left out. A cell without a row is
+// empty; if several rows have the same cell, the last counts.
 func (t *Table) Wide(x, y int) *Table {
 	left := min(x, y)
 	out := &Table{Name: t.Name, Columns: slices.Clone(t.Columns[:left])}

@@ -26,7 +26,7 @@ var rulePattern = regexp.MustCompile(`^\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([-+0-9.eE
 // old value or, without %, absolute in the metric's unit.
 func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	m := rulePattern.FindStringSubmatch(text)
-	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "METRIC<NUMBER% or the like, such as 'output_tokens_per_s<-2%'"}
+	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", text), Expected: "METRIC<NUMBER% or METRIC<NUMBER, also with >, such as 'output_tokens_per_s<-2%'"}
 	if m == nil {
 		return nil, bad
 	}

@@ -38,8 +38,8 @@ type SearchRun struct {
 	Method string `json:"method"`
 	Seed   uint64 `json:"seed"`
 	Points []int  `json:"points"` // in the order of evaluation
-	// Hypervolume is what the points so far dominate, after each Population of them, as a
-	// share of what the points of all searches dominate.
+	// Hypervolume is the volume that the points so far dominate, after each Population of
+	// them, as a share of the volume that the points of all searches dominate.
 	Hypervolume []float64 `json:"hypervolume"`
 }
 

@@ -175,7 +175,7 @@ func (a *Arrivals) text() string {
 	return text
 }
 
-// writeLoad writes what requests that come over time make of a node, and those that it turned away.
+// writeLoad writes how a node copes with requests that come over time: the load, goodput, and requests turned away.
 func (s *Summary) writeLoad(row func(name, format string, args ...any)) {
 	online := s.Arrivals.Kind != traces.ArrivalsAtOnce
 	if online {

@@ -98,8 +98,8 @@ func (s *ArrivalSpec) window() (from, to units.Duration, err error) {
 	return ParseWindow(s.Window)
 }
 
-// ParseWindow reads two times, "600s:1200s", of which the first is not negative and the second is
-// later. The error unwraps to what is wrong with one of them.
+// ParseWindow reads two times, such as "600s:1200s". The first is not negative, and the second is
+// later. The error unwraps to the error of one of them.
 func ParseWindow(text string) (from, to units.Duration, err error) {
 	first, last, found := strings.Cut(text, ":")
 	if found {

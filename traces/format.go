@@ -32,7 +32,7 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	return c.readCSV(text)
 }
 
-// peeked is how much of a file that begins with an object tells what it is. The results
+// peeked is the number of bytes that tell the format of a file that begins with an object. The results
 // of vLLM's benchmark have all their numbers before their lists.
 const peeked = 1 << 15
 

@@ -14,7 +14,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// Options say what is read of a file. The zero value reads all of it.
+// Options say which part of a file is read. The zero value reads all of it.
 type Options struct {
 	// Requests is the number of requests that are read, the first in the file, and
 	// nothing behind them. 0 reads all, at most Most.

@@ -53,7 +53,7 @@ type comparison struct {
 	runs map[string]*comparedRun // by Point.Hash
 }
 
-// comparedRun is what is kept of one run.
+// comparedRun is the part of one run that a comparison keeps.
 type comparedRun struct {
 	node    *system.Node
 	config  *configs.Config

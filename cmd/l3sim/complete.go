@@ -16,8 +16,8 @@ import (
 	"github.com/l3sim/l3sim/traces"
 )
 
-// values are the values of flags that a shell completes, by the flag's name. A file may
-// stand in the place of those of files.
+// values are the values of flags that a shell completes, by the flag's name. Some flags also
+// take the name of a file.
 var values = map[string]struct {
 	of    func() []string
 	files bool
@@ -80,7 +80,7 @@ func listed(values []string, text string) []string {
 	return all
 }
 
-// settings completes KEY=VALUE: keys, then the values of those that take one of a few.
+// settings completes KEY=VALUE: first the key, then its value where the key takes one of a few.
 func settings(text string) ([]string, cobra.ShellCompDirective) {
 	key, _, hasValue := strings.Cut(text, "=")
 	if hasValue {

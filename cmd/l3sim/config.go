@@ -104,7 +104,7 @@ configuration, which need not be a valid one.`,
 	return cmd
 }
 
-// printExplanation prints what is known of a key.
+// printExplanation prints a key's meaning, range, value and source.
 func printExplanation(w io.Writer, e *configs.Explanation) error {
 	var b strings.Builder
 	b.WriteString(e.Key + "\n")

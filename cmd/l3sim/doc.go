@@ -5,4 +5,6 @@
 // command's function returns an error; run turns it into one line on standard
 // error and an exit code. Tests are scripts in testdata/script, which run the
 // program as a user does.
+//
+// Read main.go and root.go, then run.go; docs/architecture.md says where what they call is.
 package main

@@ -9,8 +9,8 @@ import (
 	"github.com/l3sim/l3sim/dram/controller"
 )
 
-// replayPower is what one rank was in: clocks in each state until the end, how often it went into power-down and
-// self-refresh, and what it drew besides commands and REFs.
+// replayPower tells how one rank spent its time: clocks in each state until the end, how often it went into power-down and
+// self-refresh, and the energy of the states, without commands and REFs.
 type replayPower struct {
 	Active        replayStandby `json:"active_standby"`
 	Precharged    replayStandby `json:"precharged_standby"`

@@ -133,7 +133,7 @@ func (a *app) pimTable(cmd *cobra.Command, f *pimTableFlags) error {
 // foreign says that the form is another simulator's.
 func (f *pimTableFlags) foreign() bool { return f.form != formCSV && f.form != formJSON }
 
-// own returns the grid, or what a foreign form takes of it, whose rows are of histories.
+// own returns the grid. A foreign form has one shape, and its contexts lack the step's own token, which is added.
 func (f *pimTableFlags) own() *system.AttentionGrid {
 	g := f.grid
 	if f.foreign() {

@@ -17,8 +17,8 @@ import (
 	"github.com/l3sim/l3sim/internal/sweep"
 )
 
-// The largest values of --requests and --seeds, and the fewest requests of which
-// every trace leaves some that all systems can hold.
+// The largest values of --requests and --seeds, and the least --requests: with
+// fewer a trace may have no request that all systems can hold.
 const (
 	leastReproduced = 10
 	mostReproduced  = 100_000

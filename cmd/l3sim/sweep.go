@@ -184,8 +184,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	return failedPoints(plan.Points, outcome)
 }
 
-// runInFolder carries out a plan, of which part is what it is of a larger one or
-// nil, with the journal in --out, and writes the results of a whole one.
+// runInFolder carries out a plan with the journal in --out. part tells which shard
+// of a larger plan it is; it is nil for a whole plan, whose results are written.
 func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Part, f *sweepFlags) (outcome *sweep.Outcome, err error) {
 	err = a.withJournal(f.out, func(journal *sweep.Journal) error {
 		if part != nil {

@@ -69,7 +69,7 @@ type plannedPoint struct {
 	Error        string `json:"error,omitempty"`
 }
 
-// pointState says what a run of the plan would find of a point.
+// pointState returns the status of a point that the journal has, or says whether it will fail or is to run.
 func pointState(p *sweep.Point, done map[string]*sweep.Entry) string {
 	switch e := done[p.Hash]; {
 	case e != nil:

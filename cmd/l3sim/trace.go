@@ -84,7 +84,7 @@ func parseWindow(flag, text, example string) (*system.Window, error) {
 	return &system.Window{From: from, To: to}, nil
 }
 
-// noteTrace says what of a file is not in its trace, and what is not exact.
+// noteTrace notes the requests of a file that are not in its trace, and lengths that are not exact.
 func (a *app) noteTrace(t *traces.Trace) {
 	if t.Failed > 0 {
 		a.note("%s: %s left out", t.Name, plural(t.Failed, "request that failed is", "requests that failed are"))

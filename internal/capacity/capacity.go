@@ -26,10 +26,10 @@ const LeastMeasured = 2000
 // edge is the share of the requests at either end of a run that is not measured.
 const edge = 0.1
 
-// LeastRequests is the requests of a run of which LeastMeasured are measured.
+// LeastRequests is the fewest requests of a run: LeastMeasured of them are in its middle and are measured.
 const LeastRequests = LeastMeasured * 10 / 8
 
-// Load is what a node makes of one rate. Latencies are in milliseconds, as in results.Summary,
+// Load is how a node serves one rate. Latencies are in milliseconds, as in results.Summary,
 // of the measured requests.
 type Load struct {
 	System        string          `json:"system"`
@@ -115,7 +115,7 @@ func check(cfg *configs.Config) error {
 	case kind == traces.ArrivalsAtOnce || kind == traces.ArrivalsClosed:
 		return &input.Error{Key: "arrivals.kind", Value: strconv.Quote(kind), Expected: "auto, trace, poisson or gamma: arrivals with a rate"}
 	case cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Scale != 1:
-		return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(cfg.Arrivals.RatePerS), Expected: "none, and arrivals.scale = 1: the rate is looked for"}
+		return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(cfg.Arrivals.RatePerS), Expected: "no rate, and arrivals.scale = 1: the search sets the rate"}
 	}
 	return nil
 }

@@ -5,4 +5,6 @@
 // those that meet a node which fills or empties (system.Measured). Rates and nodes see the
 // same requests in the same pattern, which is drawn at a rate of 1 and stretched
 // (traces.Arrive): what differs between two runs is the rate or the node alone.
+//
+// Start at Search (capacity.go); cmd/l3sim/capacity.go prints its Answer.
 package capacity

@@ -28,7 +28,7 @@ type returnsProduct struct{}
 func (*returnsProduct) AFact()         {}
 func (*returnsProduct) String() string { return "product" }
 
-// function is what is known of the function at hand.
+// function is the state of checking one function.
 type function struct {
 	pass     *analysis.Pass
 	products map[string]bool // variables and fields that are set to a product, as written
@@ -174,7 +174,7 @@ func (f *function) powerOfTwo(x ast.Expr) bool {
 	return math.Abs(fraction) == 0.5
 }
 
-// float says whether an expression is a floating-point number that is no constant.
+// float says whether an expression is a floating-point number that is not a constant.
 func (f *function) float(x ast.Expr) bool {
 	v, ok := f.pass.TypesInfo.Types[x]
 	if !ok { // the left side of a definition

@@ -284,8 +284,8 @@ func (e *experiment) one(seed uint64, what string, where func(*point) bool) (*po
 	return &found[0], nil
 }
 
-// table returns the results with what another machine would give as well: traces
-// by the name in the sweep file, no hashes of configurations, which hold paths.
+// table returns the results in a form that is the same on every machine: traces
+// by the name in the sweep file, and no hashes of configurations, which hold paths.
 func (e *experiment) table() (*results.Table, error) {
 	t, err := e.plan.Table(&e.outcome)
 	if err != nil {

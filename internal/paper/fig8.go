@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-// compares says that a point is of those that e compares.
+// compares reports whether e compares the point with those of other systems.
 func (e *experiment) compares(p *point) bool { return e.whole || p.config.Run.CommonTo == "all" }
 
 // placed returns the points of all systems, those of l3 with one placement alone.

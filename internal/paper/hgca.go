@@ -142,8 +142,8 @@ func (s *subject) memoryRate() (finding, error) {
 	return finding{value: gb, most: gb, reason: fmt.Sprintf("%d channels of %.4g GB/s", channels, gb/float64(channels))}, nil
 }
 
-// salience is the salient share of what has left the window, in the first step after a prompt of sample text on
-// the byte model: of the head with the least, or with the most.
+// salience is the share of tokens outside the window that are salient, in the first step after a prompt of sample text on
+// the byte model. It is that of the head with the least, or with the most.
 func (s *subject) salience() (finding, error) {
 	x := s.own
 	spec, prompt := x.cfg.Policy.Own(), s.Contexts[0]

@@ -217,7 +217,7 @@ func (s *subject) contexts() []int {
 	return s.Contexts
 }
 
-// longest returns the longest context of which a machine's memory holds one request.
+// longest returns the longest context of a single request that fits a machine's memory.
 func (x *machine) longest() int {
 	llm := &x.cfg.Model
 	return int((x.room() - float64(llm.WeightBytes())) / float64(llm.KVBytesPerToken()))

@@ -181,7 +181,7 @@ func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *resul
 	return nil
 }
 
-// band returns what the bands of prices make of a metric, "" where it has none.
+// band returns the range of a metric over the bands of prices, "" for a metric without prices.
 func band(t *results.Table, row int, metric string) string {
 	low, high := slices.Index(t.Columns, metric+"_low"), slices.Index(t.Columns, metric+"_high")
 	if low < 0 || high < 0 {

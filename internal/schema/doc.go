@@ -5,4 +5,6 @@
 //
 // It is the one place where text becomes a value: configuration files, --set, axes of
 // sweeps and the headers of DRAM logs all read through Parse or Convert.
+//
+// Start at Of (schema.go), then value.go. Package configs builds the loader on it.
 package schema

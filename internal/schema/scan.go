@@ -7,7 +7,7 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Place is where a TOML text has a key, and what it says of it.
+// Place is the line of a key in a TOML text, and the comment there.
 type Place struct {
 	Line int // from 1
 	// Comment is that behind the value, or else the lines above it in the same

@@ -8,4 +8,6 @@
 //
 // A candidate is a gene for each axis, a number from 0 to 1: the quantile of its value.
 // The same problem and options give the same candidates in the same order on every machine.
+//
+// Start at Run. internal/sweep/search.go is the Problem of a sweep file.
 package search

@@ -117,7 +117,7 @@ func (r *run) sample(ctx context.Context, next func() []float64) error {
 // batch returns n new designs, fewer where there are no more. Each takes up to tries
 // candidates from next, then random ones.
 func (r *run) batch(n, tries int, next func() []float64) [][]float64 {
-	// A space of which fewer than one in randomTries is new counts as exhausted.
+	// A space counts as exhausted when randomTries draws in a row are not new.
 	const randomTries = 2000
 	var batch [][]float64
 	for try := 0; len(batch) < n && try < tries+randomTries; try++ {

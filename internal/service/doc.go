@@ -10,4 +10,6 @@
 //
 // docs/services.md explains the columns, the law of the overhead, and what a row is
 // taken to show about memory.
+//
+// Start at Read (read.go), then run.go and fit.go.
 package service

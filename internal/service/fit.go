@@ -24,13 +24,13 @@ func (o *Overhead) seconds(r *run) float64 {
 	return (float64(o.PerStep*float64(r.steps)) + float64(o.PerToken*float64(r.tokens))) / 1e6
 }
 
-// every is the number of rows of which one is fitted, and nth which one, from 0.
+// One row in every is fitted: the nth, from 0.
 const every, nth = 5, 2
 
-// deal returns which rows of one framework and GPU are fitted, of those that fit: the
+// deal chooses the rows to fit to, among those of one framework and GPU that fit in memory: the
 // third of every five in the order of models, numbers of GPUs, lengths and batches. So
-// fitted rows are of all lengths and batches. Closed loops are in the order of their users first: a series of them may have
-// five rows a length, and the third would always be of as many users.
+// fitted rows are of all lengths and batches. Closed loops are ordered by their users first: a series of them may have
+// five rows a length, and the third of each would have the same number of users.
 func deal(runs []run, among []int) (fitted []int) {
 	order := slices.Clone(among)
 	slices.SortStableFunc(order, func(i, j int) int {

@@ -81,7 +81,7 @@ func Read(path string) (*Measured, error) {
 	return read(paths, known, input.ReadFile)
 }
 
-// under returns a table in which what own says is in front of what t says.
+// under returns a table with the keys of own; t has those that own leaves out.
 func (t *Table) under(own *Table) *Table {
 	merged := &Table{GPU: maps.Clone(t.GPU), Framework: maps.Clone(t.Framework), File: maps.Clone(t.File)}
 	maps.Copy(merged.GPU, own.GPU)
@@ -90,7 +90,7 @@ func (t *Table) under(own *Table) *Table {
 	return merged
 }
 
-// read reads files, each of which open returns the text of.
+// read reads files, whose texts open returns.
 func read(paths []string, known *Table, open func(string) ([]byte, error)) (*Measured, error) {
 	m := &Measured{Table: known}
 	slices.Sort(paths)

@@ -31,9 +31,9 @@ type Errors struct {
 	Median  float64 `json:"median_ape"` // median absolute
 	P90     float64 `json:"p90_ape"`    // 90th percentile (nearest rank) of the absolute
 	Bias    float64 `json:"bias"`       // mean signed: positive where the simulator is slow
-	// Spill is the rows that do not fit in memory, by arithmetic or as their latency
-	// shows; of SpillCorrect the memory model says so. SpillFalse is the rows that fit, and
-	// of which it says that they do not.
+	// Spill is the number of rows that do not fit in memory, by arithmetic or as their latency
+	// shows. SpillCorrect is how many of them the memory model finds. SpillFalse is the number of
+	// rows that fit although the memory model says that they do not.
 	Spill        int `json:"spill_rows"`
 	SpillCorrect int `json:"spill_correct"`
 	SpillFalse   int `json:"spill_false"`

@@ -228,7 +228,7 @@ const (
 	measure = rounds - 1 // the round that is the first after those measured
 )
 
-// loop keeps what a run of a closed loop says of the requests of the measured rounds.
+// loop keeps the latencies of the requests in the measured rounds of a closed loop.
 func (out *run) loop(result *system.Result, s *results.Summary) {
 	users, steps := out.row.Batch, out.row.Output-1
 	for _, r := range result.Requests[warm*users : measure*users] {

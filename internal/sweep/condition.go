@@ -107,7 +107,7 @@ func evaluate(e ast.Expr, value func(string) constant.Value) (constant.Value, er
 	case *ast.BasicLit:
 		v := constant.MakeFromLiteral(e.Value, e.Kind, 0)
 		if k := v.Kind(); k != constant.Int && k != constant.Float && k != constant.String {
-			return nil, fmt.Errorf("%s is no number or text", e.Value)
+			return nil, fmt.Errorf("%s is neither a number nor a text", e.Value)
 		}
 		return v, nil
 	case *ast.UnaryExpr:

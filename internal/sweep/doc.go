@@ -14,4 +14,6 @@
 // A point is identified by the hash of its effective configuration, the code's version and
 // the content of its trace. If any of them changes, the point runs again. If not, it never
 // does.
+//
+// Start at File, then plan.go and run.go; docs/scale-out.md tells what happens on many machines.
 package sweep

@@ -372,7 +372,7 @@ func inPlace(f *os.File) error {
 	if err == nil {
 		err = errors.New("another file is there")
 	}
-	return fmt.Errorf("%s was removed or moved while it was in use, and what it held with it: %v", f.Name(), err)
+	return fmt.Errorf("%s was removed or moved while it was in use; its records are lost: %v", f.Name(), err)
 }
 
 // Close ends the use of the journal and lets others open it. Its error may be Check's.

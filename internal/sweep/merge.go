@@ -135,7 +135,7 @@ func (m *merge) point(shard int, line *pointLine, dir string) error {
 	if m.shard[line.Index] == shard && old.Hash == p.Hash {
 		if !reflect.DeepEqual(old, &p) {
 			return &input.Error{File: filepath.Join(dir, shardName), Key: "point", Value: p.Name,
-				Expected: fmt.Sprintf("what another folder of shard %d/%d says of %s; one of them has been changed", shard, m.head.Of, old.Name)}
+				Expected: fmt.Sprintf("the same as in another folder of shard %d/%d, that of %s; one of them has been changed", shard, m.head.Of, old.Name)}
 		}
 		return nil
 	}

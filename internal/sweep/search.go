@@ -132,7 +132,7 @@ func (s *searcher) search(ctx context.Context, one *results.SearchRun) error {
 	return err
 }
 
-// nothing is the error of axes of which no combination can run.
+// nothing is the error of axes without a combination that can run.
 func (s *searcher) nothing() error {
 	if s.plan.baseErr != nil {
 		return inputError(s.refused) // it is not of an axis
@@ -216,8 +216,8 @@ func (s *searcher) runNew(ctx context.Context) error {
 }
 
 // score returns the mean of a design's repeats in each goal, and the violation of its
-// constraints, summed. A point of which a repeat failed or has no number for a goal or a constraint
-// has no costs.
+// constraints, summed. A point has no costs if one of its repeats failed, or has no number for a goal or a
+// constraint.
 func (s *searcher) score(d *design) search.Score {
 	var score search.Score
 	values, ok := s.means(d)

@@ -2,4 +2,6 @@
 // (Park et al., ASPLOS 2024; https://github.com/scale-snu/attacc_simulator): a head lies in all banks of one channel, whose
 // units, at the banks, at the bank groups or in the buffer die (Level), each read a column at a time. A program has two
 // interpretations. Measure issues it under the timing rules of package dram, either those of AttAcc's simulator or those of the HBM3 standard; Attend computes with it.
+//
+// Start at Level and layouts (level.go), then program.go and machine.go; values.go computes. docs/hbm-pim.md has the evidence.
 package hbm

@@ -10,4 +10,6 @@
 // apart; a marker and a dash pattern, or a hatch, of its own for each group, so
 // that nothing is lost in black and white; the legend above the data; units on
 // the axes; error bars of one sample standard deviation over seeds.
+//
+// Start at Select (data.go), then draw.go.
 package figure

@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// Lanes is a figure of what is busy when: a lane for each resource, with bars over one axis of time.
+// Lanes is a figure of busy times: a lane for each resource, with bars over one axis of time.
 type Lanes struct {
 	Title, X string // the axis with its unit
 	Lanes    []Lane

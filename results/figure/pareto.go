@@ -56,8 +56,8 @@ func (s *selector) directions() {
 	d.MaximizeZ = s.z != none && !s.isDimension(s.z) && results.MetricBetter(d.Z) == results.Higher
 }
 
-// leftOut returns the keys of a Pareto front's cells of which a seed failed or has
-// no number for some goal, nil for other kinds, and counts them. The other seeds
+// leftOut returns and counts the keys of a Pareto front's cells with a seed that failed
+// or has no number for some goal. It is nil for other kinds. The other seeds
 // of this cell do not represent the point: it may fail where it is slow.
 func (s *selector) leftOut() map[string]bool {
 	if s.data.Kind != "pareto" {
