@@ -89,8 +89,11 @@ func (ld *Loader) readDefaults() (*layer, error) {
 	return all, nil
 }
 
+// Schema is the keys of configurations: their names, types, fields and values as text.
+type Schema = schema.Schema
+
 // Keys returns the description of a Config's keys.
-func (ld *Loader) Keys() *schema.Schema { return ld.keys }
+func (ld *Loader) Keys() *Schema { return ld.keys }
 
 // Systems returns the names of the systems.
 func (ld *Loader) Systems() []string {

@@ -140,7 +140,7 @@ func predict[T real](ctx context.Context, s *decoder[T], text []byte, prompt, st
 		if err != nil {
 			return nil, err
 		}
-		nll := NLL(logits[0], text[i+1])
+		nll := nllOf(logits[0], text[i+1])
 		if math.IsNaN(nll) || math.IsInf(nll, 0) {
 			return nil, fmt.Errorf("position %d: the prediction is not finite: the precision's formats do not hold this model", i)
 		}

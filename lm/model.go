@@ -246,8 +246,8 @@ func add[T real](x, y []T) {
 	}
 }
 
-// NLL returns the negative log-likelihood of a token, in nats.
-func NLL[T float32 | float64](logits []T, token byte) float64 {
+// nllOf returns the negative log-likelihood of a token, in nats.
+func nllOf[T float32 | float64](logits []T, token byte) float64 {
 	top := float64(logits[0])
 	for _, x := range logits {
 		top = max(top, float64(x))

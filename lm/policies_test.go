@@ -185,7 +185,7 @@ func (r *policyReference) run(s *decoder[float64]) {
 		if err != nil {
 			r.Fatal(err)
 		}
-		nll[i] = NLL(logits[0], text[referencePrompt+i+1])
+		nll[i] = nllOf(logits[0], text[referencePrompt+i+1])
 	}
 	r.attended.finish()
 	r.compareNLL(nll)

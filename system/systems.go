@@ -11,7 +11,6 @@ import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -91,7 +90,7 @@ var Configs = sync.OnceValue(func() *configs.Loader {
 func Load(o configs.Options) (*configs.Config, error) { return Configs().Load(o) }
 
 // Keys returns the keys of all configurations.
-func Keys() *schema.Schema { return Configs().Keys() }
+func Keys() *configs.Schema { return Configs().Keys() }
 
 // check has the rules of what must fit together.
 func (s *System) check(cfg *configs.Config, c *input.Check) {

@@ -14,7 +14,7 @@ func (s *Spec) Costs(shape Shape) (Policy, error) {
 	case "quest":
 		return newQuestCost(own, shape, profile), nil
 	case "lserve", "duo":
-		heads, err := own.StreamingHeads(shape)
+		heads, err := own.streamingHeads(shape)
 		if err != nil {
 			return nil, err
 		}

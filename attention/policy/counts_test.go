@@ -11,7 +11,7 @@ import (
 func TestHGCAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 70).Draw(t, "window")
-		w := HGCAWindow{Size: size, Block: rapid.IntRange(1, size).Draw(t, "block")}
+		w := hgcaWindow{Size: size, Block: rapid.IntRange(1, size).Draw(t, "block")}
 		prompt := rapid.IntRange(1, 300).Draw(t, "prompt")
 		held, left := prompt, 0
 		evict := func() (n int) {
@@ -42,7 +42,7 @@ func TestHGCAWindow(t *testing.T) {
 
 // TestHGCAWindowByHand: W 512 in blocks of 128 keeps 384 tokens of a prompt of 2,048.
 func TestHGCAWindowByHand(t *testing.T) {
-	w := HGCAWindow{Size: 512, Block: 128}
+	w := hgcaWindow{Size: 512, Block: 128}
 	for _, c := range []struct{ context, evicted, held, leaving int }{
 		{1, 0, 1, 0}, {511, 0, 511, 0}, {512, 128, 512, 128}, {513, 128, 385, 0}, {639, 128, 511, 0}, {640, 256, 512, 128},
 		{2048, 1664, 512, 128}, {2049, 1664, 385, 0}, {2175, 1664, 511, 0}, {2176, 1792, 512, 128},
@@ -55,13 +55,13 @@ func TestHGCAWindowByHand(t *testing.T) {
 
 // TestH2OCounts checks the budgets of the released code by hand, and short prompts.
 func TestH2OCounts(t *testing.T) {
-	if h := NewH2OBudget(0.1, 0.1, 2048); h != (H2OBudget{204, 204}) || h.Kept(2048) != 408 || h.Attended(2049) != 409 || h.Attended(6000) != 409 {
+	if h := newH2OBudget(0.1, 0.1, 2048); h != (h2oBudget{204, 204}) || h.Kept(2048) != 408 || h.Attended(2049) != 409 || h.Attended(6000) != 409 {
 		t.Errorf("%+v", h)
 	}
-	if h := NewH2OBudget(0.1, 0.1, 9); h.Kept(9) != 0 || h.Attended(10) != 1 {
+	if h := newH2OBudget(0.1, 0.1, 9); h.Kept(9) != 0 || h.Attended(10) != 1 {
 		t.Errorf("a prompt of 9: %+v", h) // budgets of less than a token: only a step's own
 	}
-	if h := NewH2OBudget(1, 1, 8); h.Kept(8) != 8 || h.Attended(9) != 9 || h.Attended(16) != 16 || h.Attended(40) != 17 {
+	if h := newH2OBudget(1, 1, 8); h.Kept(8) != 8 || h.Attended(9) != 9 || h.Attended(16) != 16 || h.Attended(40) != 17 {
 		t.Errorf("budgets of twice the prompt: %+v", h)
 	}
 }
@@ -86,4 +86,4 @@ func TestCSACounts(t *testing.T) {
 
 // Leaving returns how many tokens leave after a step of that context: 0 or a
 // block. What leaves at the end of a prompt is Evicted.
-func (w HGCAWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }
+func (w hgcaWindow) Leaving(context int) int { return w.Evicted(context) - w.Evicted(context-1) }

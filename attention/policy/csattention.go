@@ -1,8 +1,8 @@
 package policy
 
-// CSAEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
+// csaEntryBytes is what an entry of CSAttention's tables takes: a token's index (int32) and a
 // score (FP16).
-const CSAEntryBytes = 6
+const csaEntryBytes = 6
 
 // CSATables is the sizes of CSAttention's tables of one KV head and of what a search in
 // them does. The lists keep their length after the prompt: later tokens displace others.
@@ -35,7 +35,7 @@ func (t CSATables) Attended(context int) int { return min(context, t.Selected+t.
 // elements.
 func (t CSATables) Bytes(dim int) int64 {
 	lists := int64(t.Subspaces) * int64(t.Centroids)
-	return lists*int64(t.Entries)*CSAEntryBytes + 2*int64(t.Centroids)*int64(dim)
+	return lists*int64(t.Entries)*csaEntryBytes + 2*int64(t.Centroids)*int64(dim)
 }
 
 // Gathered returns the entries that a query head's search reads and adds up by token.

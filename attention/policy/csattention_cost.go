@@ -16,7 +16,7 @@ func newCSACost(s *Spec, shape Shape) *csaCost {
 	c := &csaCost{common: newCommon(s.Name, shape), spec: *s, host: s.Mode == "host"}
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
-		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * CSAEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.elements(s.Centroids * shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
 		c.held = append(c.held,
@@ -59,7 +59,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		}
 	}
 	heads := int64(c.shape.KVHeads)
-	updates := int64(len(requests))*c.shape.elements(c.spec.Centroids*c.shape.Dim)*heads + minima*CSAEntryBytes*heads
+	updates := int64(len(requests))*c.shape.elements(c.spec.Centroids*c.shape.Dim)*heads + minima*csaEntryBytes*heads
 	class := Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Page: 1, PerQueryHead: true}
 	if c.host {
 		class.Device = GPU
@@ -68,7 +68,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		// sum, clears the sums and goes through them twice for the best. What it finds is copied
 		// to where links read it.
 		c.step.Passes = append(c.step.Passes, Pass{Device: Home, Kernels: 1, FLOPs: flops,
-			Bytes:    updates + CSAEntryBytes*gathered*int64(c.shape.QueryHeads) + 2*up,
+			Bytes:    updates + csaEntryBytes*gathered*int64(c.shape.QueryHeads) + 2*up,
 			Elements: (gathered + 3*scores) * int64(c.shape.QueryHeads)})
 		c.step.Fetched, c.step.Ahead = found, c.spec.Search == "lagged"
 		return &c.step
@@ -77,7 +77,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 	c.pass(1, updates, flops)
 	if searches > 0 {
 		// Sums by token are cleared; each entry is read and added to one.
-		c.pass(2, (scoreBytes*scores+(CSAEntryBytes+2*scoreBytes)*gathered)*int64(c.shape.QueryHeads), 0)
+		c.pass(2, (scoreBytes*scores+(csaEntryBytes+2*scoreBytes)*gathered)*int64(c.shape.QueryHeads), 0)
 		c.step.Choose = append(c.step.Choose, Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: true})
 	}
 	return &c.step

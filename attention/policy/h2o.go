@@ -1,25 +1,25 @@
 package policy
 
-// H2OBudget is what a KV head keeps under H2O (Zhang et al., "H2O: Heavy-Hitter Oracle",
+// h2oBudget is what a KV head keeps under H2O (Zhang et al., "H2O: Heavy-Hitter Oracle",
 // 2023, arXiv:2306.14048): the last tokens, and of the others those that have collected the
 // most attention. What it drops is gone for good. Budgets are shares of the prompt, as in
 // the released code.
-type H2OBudget struct {
+type h2oBudget struct {
 	Heavy, Recent int // tokens that are kept between steps, where there are as many
 }
 
-// NewH2OBudget returns the budgets after a prompt, in tokens; heavy and recent are shares of it.
-func NewH2OBudget(heavy, recent float64, prompt int) H2OBudget {
-	return H2OBudget{Heavy: int(heavy * float64(prompt)), Recent: int(recent * float64(prompt))}
+// newH2OBudget returns the budgets after a prompt, in tokens; heavy and recent are shares of it.
+func newH2OBudget(heavy, recent float64, prompt int) h2oBudget {
+	return h2oBudget{Heavy: int(heavy * float64(prompt)), Recent: int(recent * float64(prompt))}
 }
 
 // Kept returns how many tokens a KV head keeps after a context, which is the prompt or
 // longer.
-func (h H2OBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent) }
+func (h h2oBudget) Kept(context int) int { return min(context, h.Heavy+h.Recent) }
 
 // Attended returns how many tokens a KV head attends to in a step of that context, its own
 // token included: those that were kept and its own.
-func (h H2OBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
+func (h h2oBudget) Attended(context int) int { return h.Kept(context-1) + 1 }
 
 // h2oState is the values of H2O in one KV head. The weights of a group's query heads add up:
 // they share keys.
@@ -27,7 +27,7 @@ type h2oState struct {
 	wholePrompt           // what collects attention must be computed
 	heavy, recent float64 // shares of the prompt
 	dim           int
-	budget        H2OBudget
+	budget        h2oBudget
 	tokens        int       // so far
 	kept          []int32   // tokens, ascending, with the step's own from Append to Observe
 	collected     []float64 // attention that each of them has collected
@@ -42,7 +42,7 @@ func newH2OState(s *Spec, shape Shape) *h2oState {
 // Prompt adds up the attention that each token collects from the prompt's queries.
 func (s *h2oState) Prompt(q [][]float32, k, _ []float32) {
 	s.tokens = len(k) / s.dim
-	s.budget = NewH2OBudget(s.heavy, s.recent, s.tokens)
+	s.budget = newH2OBudget(s.heavy, s.recent, s.tokens)
 	sums := make([]float64, s.tokens)
 	promptWeights(q, k, s.dim, 0, func(_ int, weights []float32) {
 		for j, w := range weights {

@@ -27,7 +27,7 @@ func (c *h2oCost) Decode(requests []Request, _ int) *Step {
 	c.reset(len(requests), 1)
 	tokens, sum := c.take(len(requests)), 0
 	for i, r := range requests {
-		tokens[i] = NewH2OBudget(c.heavy, c.recent, r.Prompt).Attended(r.Context)
+		tokens[i] = newH2OBudget(c.heavy, c.recent, r.Prompt).Attended(r.Context)
 		sum += tokens[i]
 	}
 	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Weights: true})
@@ -45,7 +45,7 @@ func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 	c.prompt.Leave = c.prompt.Leave[:0]
 	if last {
 		n := finished + chunk
-		b := NewH2OBudget(c.heavy, c.recent, n)
+		b := newH2OBudget(c.heavy, c.recent, n)
 		c.send(c.shape.KVHeads, 0, b.Kept(n))
 		c.prompt.Leave[0].Notes = scoreBytes * int64(c.shape.group())
 		kept := int64(b.Heavy+b.Recent) * c.shape.token() * int64(c.shape.KVHeads)

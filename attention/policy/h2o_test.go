@@ -44,7 +44,7 @@ func TestH2OByHand(t *testing.T) {
 
 // TestH2OTies: of tokens that collected as little the newest goes, but none of the last.
 func TestH2OTies(t *testing.T) {
-	st := &h2oState{budget: H2OBudget{Heavy: 3, Recent: 2}, kept: []int32{0, 4, 6, 8, 9, 11}, collected: []float64{1, 0.5, 0.5, 0.5, 0, 0}}
+	st := &h2oState{budget: h2oBudget{Heavy: 3, Recent: 2}, kept: []int32{0, 4, 6, 8, 9, 11}, collected: []float64{1, 0.5, 0.5, 0.5, 0, 0}}
 	for _, want := range [][]int32{{0, 4, 6, 9, 11}, {0, 4, 6, 11, 12}} { // 8 goes, then 9
 		st.Observe([][]float32{make([]float32, 6)})
 		if !slices.Equal(st.kept, want) {

@@ -14,11 +14,11 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// StreamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
+// streamingHeads returns, by layer, which KV heads attend to sink and window alone: Round(share ·
 // all heads) of them. Without gates they are the last heads of each layer, spread evenly over
 // the layers. With gates [layers][KV heads] they are the heads with the lowest gates of all
 // layers, so layers differ; of equal ones the later.
-func StreamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
+func streamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
 	all := shape.Layers * shape.KVHeads
 	n := int(math.Round(share * float64(all)))
 	heads := make([][]bool, shape.Layers)
@@ -45,11 +45,11 @@ func StreamingHeads(shape Shape, share float64, gates [][]float64) [][]bool {
 	return heads
 }
 
-// StreamingHeads returns StreamingHeads of a section with own values, whose file of gates it
+// streamingHeads returns streamingHeads of a section with own values, whose file of gates it
 // reads. What is wrong with the file is an *input.Error.
-func (s *Spec) StreamingHeads(shape Shape) ([][]bool, error) {
+func (s *Spec) streamingHeads(shape Shape) ([][]bool, error) {
 	if s.Gates == "" {
-		return StreamingHeads(shape, s.StaticSparsity, nil), nil
+		return streamingHeads(shape, s.StaticSparsity, nil), nil
 	}
 	text, err := input.ReadFile(s.Gates)
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *Spec) StreamingHeads(shape Shape) ([][]bool, error) {
 	if err != nil {
 		return nil, input.Edit(err, func(e *input.Error) { e.File = input.Name(s.Gates) })
 	}
-	return StreamingHeads(shape, s.StaticSparsity, gates), nil
+	return streamingHeads(shape, s.StaticSparsity, gates), nil
 }
 
 // parseGates reads a line for each layer with a number for each KV head, with spaces, tabs (as DuoAttention's

@@ -1,17 +1,17 @@
 package policy
 
-// HGCAWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
+// hgcaWindow is the window of HGCA (hybrid GPU-CPU attention): the last tokens, which the
 // GPUs hold and attend over densely. Tokens leave it in whole blocks, oldest first. The
 // paper's Algorithm 2 prints the size of an eviction with the sign of (l_max − l_cur),
 // which would be negative from the second token on; this is the law with the sign turned.
-type HGCAWindow struct {
+type hgcaWindow struct {
 	Size, Block int // tokens; Block is 1 to Size
 }
 
 // Evicted returns how many tokens have left the window by the time of that context:
 // at the end of the prompt or after the step. It does not depend on where the prompt
 // ended. Size−Block to Size−1 tokens stay, or all of a shorter context.
-func (w HGCAWindow) Evicted(context int) int {
+func (w hgcaWindow) Evicted(context int) int {
 	if context < w.Size {
 		return 0
 	}
@@ -20,7 +20,7 @@ func (w HGCAWindow) Evicted(context int) int {
 
 // Held returns how many tokens the window holds in a step of that context, its
 // own token included: at most Size.
-func (w HGCAWindow) Held(context int) int { return context - w.Evicted(context-1) }
+func (w hgcaWindow) Held(context int) int { return context - w.Evicted(context-1) }
 
 // hgcaState is the values of HGCA in one KV head. A token's salience is its attention weight times
 // the number of tokens that share the weight, 1 in the mean; the paper compares the weight
@@ -28,7 +28,7 @@ func (w HGCAWindow) Held(context int) int { return context - w.Evicted(context-1
 // share the tokens that stay.
 type hgcaState struct {
 	wholePrompt
-	window               HGCAWindow
+	window               hgcaWindow
 	beta, alpha          float32
 	queries, pinned, dim int
 	tokens, first        int       // so far; the oldest of the window
@@ -41,7 +41,7 @@ type hgcaState struct {
 // newHGCAState returns that of a section with own values.
 func newHGCAState(s *Spec, shape Shape, limit int) *hgcaState {
 	h := &hgcaState{
-		window: HGCAWindow{Size: s.Window, Block: s.Block}, beta: float32(s.Beta), alpha: float32(s.Alpha),
+		window: hgcaWindow{Size: s.Window, Block: s.Block}, beta: float32(s.Beta), alpha: float32(s.Alpha),
 		queries: s.PromptQueries, pinned: s.PinSinks, dim: shape.Dim,
 	}
 	h.average, h.salient = make([]float32, min(s.Window, limit)), make([]int32, 0, limit)

@@ -127,7 +127,7 @@ func TestHGCANested(t *testing.T) {
 					t.Fatalf("context %d: token %d is kept with %v but not with %v", context, j, d.spec.Beta+0.3, d.spec.Beta)
 				}
 			}
-			w := HGCAWindow{Size: d.spec.Window, Block: d.spec.Block}
+			w := hgcaWindow{Size: d.spec.Window, Block: d.spec.Block}
 			if len(none[i]) != w.Held(context) || len(pinned[i]) != w.Held(context)+min(3, w.Evicted(context-1)) {
 				t.Fatalf("context %d: %v without salient tokens, %v with 3 pinned", context, none[i], pinned[i])
 			}

@@ -10,7 +10,7 @@ import (
 // the GPUs. Tokens leave the window in blocks.
 type hybridCost struct {
 	common
-	HGCAWindow
+	hgcaWindow
 	sink    int
 	queries int       // of a prompt from which salience starts
 	share   float64   // of what has left the window that is attended to, without a profile
@@ -23,7 +23,7 @@ type hybridCost struct {
 // newHybridCost lists what a window on the GPUs and the rest at home hold. For HGCA a copy of the salient tokens
 // may take the place of the rest.
 func newHybridCost(s *Spec, shape Shape, profile *Profile) *hybridCost {
-	c := &hybridCost{common: newCommon(s.Name, shape), HGCAWindow: HGCAWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, profile: profile, all: true}
+	c := &hybridCost{common: newCommon(s.Name, shape), hgcaWindow: hgcaWindow{s.Window, s.Block}, sink: max(s.Sink, 0), share: 1, profile: profile, all: true}
 	rest := Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.token(), Skip: c.sink}
 	if c.Size > 0 {
 		rest.Skip += c.Size - c.Block // that stay at least

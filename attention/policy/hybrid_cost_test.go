@@ -54,7 +54,7 @@ func TestTokensLeaveOnce(t *testing.T) {
 			arrived(t, p.Leave, c.hgca && (finished+chunk == prompt || !c.all), &home)
 			finished += chunk
 		}
-		window := HGCAWindow{Size: s.Window, Block: s.Block}
+		window := hgcaWindow{Size: s.Window, Block: s.Block}
 		for context := prompt + 1; context < prompt+100; context++ {
 			left := context
 			if s.Window > 0 {

@@ -32,7 +32,7 @@ type streamingState struct {
 
 // newStreamingState returns the state of a streaming head. A prompt's window of 0 tokens is that of decoding.
 func newStreamingState(s *Spec, dim int) *streamingState {
-	return &streamingState{masked: masked{dim: dim}, streaming: NewStreaming(s), prefill: prefillWindow(s)}
+	return &streamingState{masked: masked{dim: dim}, streaming: newStreaming(s), prefill: prefillWindow(s)}
 }
 
 // PromptMask returns those of the section.
@@ -49,7 +49,7 @@ func (s *streamingState) Select([][]float32) Selection {
 type windowState struct {
 	masked
 	sink   int
-	window HGCAWindow
+	window hgcaWindow
 	parts  [2]Part // on the GPUs, at home
 	near   [2][2]int
 	home   [1][2]int
@@ -58,7 +58,7 @@ type windowState struct {
 // newWindowState returns the state of a head whose latest tokens are attended to on the GPUs and all others at
 // home.
 func newWindowState(s *Spec, dim int) *windowState {
-	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: HGCAWindow{Size: s.Window, Block: s.Block}}
+	w := &windowState{masked: masked{dim: dim}, sink: s.Sink, window: hgcaWindow{Size: s.Window, Block: s.Block}}
 	w.parts[0].Device = GPU
 	return w
 }

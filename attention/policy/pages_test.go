@@ -137,7 +137,7 @@ func TestStreamingHeads(t *testing.T) {
 		share float64
 		want  [3]int
 	}{{0, [3]int{}}, {0.5, [3]int{2, 2, 2}}, {0.4, [3]int{1, 2, 2}}, {1, [3]int{4, 4, 4}}} {
-		heads := StreamingHeads(shape, c.share, nil)
+		heads := streamingHeads(shape, c.share, nil)
 		if got := count(heads); [3]int(got) != c.want {
 			t.Errorf("share %v: %v streaming heads, want %v", c.share, got, c.want)
 		}
@@ -145,7 +145,7 @@ func TestStreamingHeads(t *testing.T) {
 			t.Errorf("not the last heads: %v", heads)
 		}
 	}
-	heads := StreamingHeads(shape, 0.5, [][]float64{{.1, .2, .3, .4}, {.5, .5, .5, .5}, {.9, .9, .9, .0}})
+	heads := streamingHeads(shape, 0.5, [][]float64{{.1, .2, .3, .4}, {.5, .5, .5, .5}, {.9, .9, .9, .0}})
 	if got := count(heads); [3]int(got) != [3]int{4, 1, 1} || !heads[1][3] || !heads[2][3] {
 		t.Errorf("by gates: %v", heads)
 	}
@@ -168,7 +168,7 @@ func TestGates(t *testing.T) {
 		if err := os.WriteFile(s.Gates, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		heads, err := s.StreamingHeads(shape)
+		heads, err := s.streamingHeads(shape)
 		if c.want == "" {
 			if err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
 				t.Errorf("%q: %v, %v", c.text, heads, err)

@@ -104,7 +104,7 @@ func TestCounts(t *testing.T) {
 			near, home := &p.selection.Parts[0], &p.selection.Parts[1]
 			left := p.context
 			if d.spec.Window > 0 {
-				left -= HGCAWindow{Size: d.spec.Window, Block: d.spec.Block}.Held(p.context)
+				left -= hgcaWindow{Size: d.spec.Window, Block: d.spec.Block}.Held(p.context)
 			}
 			if want := max(0, left-d.spec.Sink); near.Device != GPU || home.Device != Home || home.Tokens() != want || near.Tokens() != p.context-want {
 				t.Fatalf("context %d: %+v, want %d tokens at home", p.context, p.selection.Parts, want)
@@ -113,7 +113,7 @@ func TestCounts(t *testing.T) {
 	}))
 	t.Run("h2o", rapid.MakeCheck(func(t *rapid.T) {
 		d := drawPlay(t, "h2o")
-		budget := NewH2OBudget(d.spec.Heavy, d.spec.Recent, d.prompt)
+		budget := newH2OBudget(d.spec.Heavy, d.spec.Recent, d.prompt)
 		d.play(t, d.state, d.prompt, func(p *played) {
 			if got := p.selection.Parts[0].Tokens(); got != budget.Attended(p.context) || len(p.selection.Parts) != 1 {
 				t.Fatalf("context %d: %d tokens, want %d", p.context, got, budget.Attended(p.context))
@@ -122,7 +122,7 @@ func TestCounts(t *testing.T) {
 	}))
 	t.Run("hgca", rapid.MakeCheck(func(t *rapid.T) {
 		d := drawPlay(t, "hgca")
-		w := HGCAWindow{Size: d.spec.Window, Block: d.spec.Block}
+		w := hgcaWindow{Size: d.spec.Window, Block: d.spec.Block}
 		d.play(t, d.state, d.prompt, func(p *played) {
 			parts := p.selection.Parts
 			window := parts[len(parts)-1]

@@ -16,7 +16,7 @@ import (
 const profileSchema = "l3sim/profile/1"
 
 // Profile is the counts of a policy that depend on data, as a Recorder measured them on a
-// model and a text. It is a file in TOML: Write and ReadProfile.
+// model and a text. It is a file in TOML: Write and readProfile.
 type Profile struct {
 	Model    ProfileModel
 	Policy   Spec // with own values; only the keys that choose tokens count
@@ -82,7 +82,7 @@ func (s *Spec) Profiled(model string, shape Shape) (*Profile, error) {
 	if s.Profile == "" {
 		return nil, nil
 	}
-	p, err := ReadProfile(s.Profile)
+	p, err := readProfile(s.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func choosing(policy string) []schema.Key {
 	})
 }
 
-// Write writes the profile as a file that ReadProfile reads.
+// Write writes the profile as a file that readProfile reads.
 func (p *Profile) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3sim eval --profile').\nschema = %q\n\n[model]\n", profileSchema)

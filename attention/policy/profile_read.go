@@ -17,8 +17,8 @@ import (
 // maxProfileHeads bounds the layers, and the heads of a layer, of a profile.
 const maxProfileHeads = 1 << 16
 
-// ReadProfile reads a profile's file. What is wrong with it is an *input.Error.
-func ReadProfile(path string) (*Profile, error) {
+// readProfile reads a profile's file. What is wrong with it is an *input.Error.
+func readProfile(path string) (*Profile, error) {
 	text, err := input.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ type profileReader struct {
 	err    error
 }
 
-// parseProfile is ReadProfile of a text.
+// parseProfile is readProfile of a text.
 func parseProfile(file, text string) (*Profile, error) {
 	var document map[string]any
 	if _, err := input.DecodeTOML(file, text, &document); err != nil {

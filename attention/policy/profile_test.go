@@ -28,7 +28,7 @@ func profileText(t rapid.TB, p *Profile) string {
 func small(t rapid.TB) *Profile {
 	s := ownSpec(t, "hgca", func(s *Spec) { s.Window, s.Block = 10, 4 })
 	r := NewRecorder("toy", Shape{Layers: 2, QueryHeads: 2, KVHeads: 1, Dim: 8, ElementBits: 16}, s, 12)
-	w := HGCAWindow{10, 4}
+	w := hgcaWindow{10, 4}
 	for context := 13; context <= 20; context++ {
 		left := w.Evicted(context - 1)
 		for layer := range 2 {

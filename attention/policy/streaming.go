@@ -4,8 +4,8 @@ package policy
 // ones (StreamingLLM; Xiao et al., ICLR 2024). Keys keep their original positions.
 type Streaming struct{ Sink, Window int }
 
-// NewStreaming returns that of a section with own values.
-func NewStreaming(s *Spec) Streaming { return Streaming{s.Sink, s.Window} }
+// newStreaming returns that of a section with own values.
+func newStreaming(s *Spec) Streaming { return Streaming{s.Sink, s.Window} }
 
 // Tokens returns the tokens that a step attends to at a context, its own token included.
 func (s Streaming) Tokens(context int) int { return min(context, s.Sink+s.Window) }

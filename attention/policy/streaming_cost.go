@@ -10,7 +10,7 @@ type streamingCost struct {
 // newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
 // differ.
 func newStreamingCost(s *Spec, shape Shape) *streamingCost {
-	c := &streamingCost{common: newCommon(s.Name, shape), decode: NewStreaming(s), prefill: prefillWindow(s)}
+	c := &streamingCost{common: newCommon(s.Name, shape), decode: newStreaming(s), prefill: prefillWindow(s)}
 	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
 	c.filling = []Held{c.prefill.held(&shape, shape.KVHeads)}
 	return c
@@ -19,7 +19,7 @@ func newStreamingCost(s *Spec, shape Shape) *streamingCost {
 // prefillWindow returns what the tokens of a prompt attend to.
 func prefillWindow(s *Spec) Streaming {
 	if s.PrefillWindow == 0 {
-		return NewStreaming(s)
+		return newStreaming(s)
 	}
 	return Streaming{s.Sink, s.PrefillWindow}
 }

@@ -19,7 +19,7 @@ func NewValues(s *Spec, shape Shape) (Values, error) {
 	v := &values{spec: s.Own(), shape: shape}
 	if hasKey(s.Name, "gates") {
 		var err error
-		if v.streaming, err = v.spec.StreamingHeads(shape); err != nil {
+		if v.streaming, err = v.spec.streamingHeads(shape); err != nil {
 			return nil, err
 		}
 	}
