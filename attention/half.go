@@ -61,8 +61,8 @@ func RoundHalf(x float32) float32 {
 	return math.Float32frombits(math.Float32bits(float32(x)+m-m) | u&0x80000000)
 }
 
-// RoundHalf64 is RoundHalf of a float64, in one rounding. On the way through float32 what is
-// cut off is kept as an odd last bit, so that no half way between two binary16 numbers arises.
+// RoundHalf64 is RoundHalf of a float64, in one rounding. On the way through float32 the last bit
+// becomes odd if anything is cut off, so that no false tie between two binary16 numbers arises.
 func RoundHalf64(x float64) float32 {
 	f := float32(x)
 	if u := math.Float32bits(f); float64(f) != x && u&1 == 0 && u&0x7f800000 != 0x7f800000 {

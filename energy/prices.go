@@ -48,23 +48,18 @@ func (p *Prices) Check(c *input.Check) {
 	c.That(p.Name != "", "name", p.Name, "the name of the list")
 	_, err := time.Parse(time.DateOnly, p.Date)
 	c.That(err == nil, "date", p.Date, "the date of the prices, YYYY-MM-DD")
-	for _, s := range []struct {
-		prefix  string
-		section any
-	}{{"gpu.", &p.GPU}, {"dimm.", &p.DIMM}, {"", p}} {
-		constants(s.section, func(key string, v Constant) {
-			low, high := 0.0, 1e9
-			switch {
-			case key == "utilisation":
-				low, high = 0.001, 1
-			case key == "years":
-				low, high = 0.1, 100
-			case strings.HasSuffix(key, "_pim"):
-				low = 0.1
-			}
-			within(c, s.prefix+key, v, low, high)
-		})
-	}
+	constants(p, func(key string, v Constant) {
+		low, high := 0.0, 1e9
+		switch {
+		case key == "utilisation":
+			low, high = 0.001, 1
+		case key == "years":
+			low, high = 0.1, 100
+		case strings.HasSuffix(key, "_pim"):
+			low = 0.1
+		}
+		within(c, key, v, low, high)
+	})
 }
 
 // Equipment is what a node consists of.

@@ -1,9 +1,8 @@
 package energy
 
 import (
-	"reflect"
-
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 )
 
 // Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.
@@ -68,12 +67,11 @@ board = "1000 [600, 2000] assumption" # DGX A100: its data sheet's 6.5 kW, less 
 pue = "1.25 [1.1, 1.58] press" # hyperscalers report 1.1, Uptime Institute's mean of 2023 is 1.58; all that the site draws
 `
 
-// constants calls each with the key of each constant of a section, a pointer to a struct.
-func constants(section any, each func(key string, c Constant)) {
-	v := reflect.ValueOf(section).Elem()
-	for i := range v.NumField() {
-		if c, ok := v.Field(i).Interface().(Constant); ok {
-			each(v.Type().Field(i).Tag.Get("toml"), c)
+// constants calls each with the key of each constant of a section and of those in it.
+func constants[T any](section *T, each func(key string, c Constant)) {
+	for _, k := range schema.Of[T]().Keys {
+		if c, ok := k.Get(section).Interface().(Constant); ok {
+			each(k.Name, c)
 		}
 	}
 }

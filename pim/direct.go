@@ -33,7 +33,7 @@ type direct struct {
 	narrow     *narrowTokens           // nil: of 16 bits
 }
 
-// narrowTokens says what keys and values of 8 or 4 bits stand for: scales by token, of keys or else by token and element.
+// narrowTokens has the scales of keys and values of 8 or 4 bits: by token, or those of keys by token group and element.
 type narrowTokens struct {
 	key, value []Scales
 	elements   [][]Scales

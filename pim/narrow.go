@@ -156,8 +156,8 @@ func powerAbove(x float32) float32 {
 	return float32(math.Ldexp(1, e))
 }
 
-// foldWeight scales a weight by its value's scale, of which it takes the largest one's power of two away so that FP16 holds it,
-// and adds up what zeros take from the output.
+// foldWeight scales a weight by its value's scale, divided by the power of two of the largest scale so that FP16 holds it.
+// It also adds up the part of the output that comes from zeros.
 func (m *valueMachine) foldWeight(in *instruction, query, token int, w float32) float32 {
 	s := m.narrow.scales[Value][m.slot(&m.program.heads[in.head], token)]
 	w = round(float32(w*(s.Scale/m.rank.heads[query].scale)), m.rank.weights)

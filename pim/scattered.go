@@ -47,8 +47,8 @@ func (t *KernelTable) Scattered(tokens, rows int) int64 {
 	return added
 }
 
-// ListInSequence is InSequence of a head over a list of tokens in rows rows, the last of which
-// holds the list's last ones: that many.
+// ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds
+// last of them.
 func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	switch {
 	case tokens < 1:

@@ -72,8 +72,8 @@ func newHostStream(d *dram.Spec) *hostStream {
 	return &hostStream{state: dram.NewState(d, 1), refresh: &refreshManager{}, lengths: &lengths, now: -1}
 }
 
-// closed returns the first clock at which a row may be opened once all banks have been closed. In DDR5 an ACT, of which
-// only the second clock counts, begins a clock before a REF.
+// closed returns the first clock at which a row may be opened once all banks have been closed. In DDR5 only the
+// second clock of an ACT counts: it begins a clock before a REF.
 func (h *hostStream) closed() int64 {
 	return h.state.Earliest(dram.REF, allBankAddress) + h.lengths[dram.REF] - h.lengths[dram.ACT]
 }

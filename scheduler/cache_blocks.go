@@ -18,7 +18,7 @@ func (l *Ledger) pin(at int32) {
 	l.move(b, -1)
 }
 
-// move counts the memory of a block as that of requests, or with a sign of 1 as that of nobody.
+// move counts the memory of a block as used by requests, or with a sign of 1 as free to be evicted.
 func (l *Ledger) move(b *block, sign int64) {
 	c := l.cache
 	l.spread(c.unused, int(b.offset), sign*c.units)
@@ -98,8 +98,8 @@ func (l *Ledger) add(name blockName, offset int32) int32 {
 
 const anyRank = -1
 
-// evict frees the memory of the block, of those that have some on a rank, that was used longest ago. It returns false where
-// there is none.
+// evict frees the memory of the block that was used longest ago, among those with memory on the rank. It returns false if no
+// block has memory there.
 func (l *Ledger) evict(rank int) bool {
 	c := l.cache
 	oldest := int32(0)

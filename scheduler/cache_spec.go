@@ -25,8 +25,9 @@ type CacheSpec struct {
 	// PrefixAttention is where a prompt attends over a prefix that is in the DIMMs: "gpu" brings its keys and values up over
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
-	// Placement chooses the rankset offset of a prompt whose prefix is in the DIMMs: "prefix" where most of it is, "balance" as
-	// comm.balance says, with what is there of the prefix, "copy" the same, and what other offsets have more comes with it through the GPUs.
+	// Placement chooses the rankset offset of a prompt whose prefix is in the DIMMs. "prefix" takes the offset that has most of
+	// it. "balance" goes by comm.balance and uses the part of the prefix that is there. "copy" does the same, and brings the
+	// part that another offset has through the GPUs.
 	Placement string `toml:"placement"`
 }
 

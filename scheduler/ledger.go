@@ -350,8 +350,9 @@ func (l *Ledger) UnitsOf(tokens int) (units int64) {
 	return units
 }
 
-// fragmentation returns the share of the rows in use that reserved tokens, less what is
-// unused of them in one layer, do not fill. It is 0 where no memory is in use.
+// fragmentation returns the share of the rows in use that no token fills. unused is the
+// number of reserved tokens of one layer that are not there yet. It is 0 where no memory
+// is in use.
 func (l *Ledger) fragmentation(unused int64) float64 {
 	layers := 0
 	for _, n := range l.layersOn {

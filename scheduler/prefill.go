@@ -47,8 +47,8 @@ func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	s.head++
 }
 
-// keepsKV says whether the GPUs keep keys and values of a prompt of which a chunk runs: that are computed, for later chunks,
-// or that the cache has.
+// keepsKV says whether the GPUs keep keys and values of a prompt while its chunks run: computed ones for later chunks,
+// or those of a prefix that the cache has.
 func (s *Scheduler) keepsKV(w *waiting, last bool) bool {
 	return !last || w.prefix > 0 && s.gpu.fetches()
 }

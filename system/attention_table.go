@@ -96,7 +96,7 @@ type rankAttention struct {
 	idle        [energy.Places]float64 // watts of a rank
 }
 
-// measure runs a head and takes its clocks and joules: those that it takes once, and those of each token.
+// measure runs a head and takes its clocks and joules: a part of each head, and a part of each token.
 func (r *rankAttention) measure() (err error) {
 	d := &r.cfg.DRAM.Spec
 	if r.table, err = pim.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
@@ -151,7 +151,7 @@ func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []Attenti
 	return rows
 }
 
-// interpolation returns the largest error of a line between two places, as a share of what is exact there.
+// interpolation returns the largest error of a line between two places, relative to the exact value.
 func interpolation(from, to int, exact func(n int) float64) (worst float64) {
 	low, high := exact(from), exact(to)
 	for n := from + 1; n < to; n++ {

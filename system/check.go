@@ -207,7 +207,7 @@ func (h *homes) placed(heads, tokens int) (lanes int, all int64) {
 	return h.stripe.used(tokens), int64(h.stripe.used(tokens) * heads)
 }
 
-// onChannel returns how many tokens of single heads a channel gets, of tokens behind others.
+// onChannel returns how many tokens of single heads a channel gets, of the tokens behind the first from of each head.
 func (h *homes) onChannel(heads, from, tokens int) (n int64) {
 	if h.stripe.parts == 0 || h.stripe.lanes {
 		return int64((heads + h.channels - 1) / h.channels * tokens)

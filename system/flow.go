@@ -147,7 +147,7 @@ func (f *flow) run(start units.Duration) (units.Duration, error) {
 	return end, nil
 }
 
-// try returns the end of the iteration that has been filled, of which nothing is booked.
+// try returns the end of the iteration that has been filled, and books nothing.
 func (f *flow) try(start units.Duration) (units.Duration, error) {
 	t := f.it.Totals()
 	if err := f.side.inTime(start, t.Longest|f.fixed, 6*t.Pieces+4); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// never is the time of what is not due.
+// never is the time of a token that has not come.
 const never = units.Duration(math.MaxInt64)
 
 // gaps measures the times between tokens of a replica.
@@ -133,7 +133,7 @@ func (g *gaps) decoded(now units.Duration, n int) {
 	g.own, g.step = g.own[:0], now
 }
 
-// count adds gaps that end now to those that are measured, and to what is kept.
+// count adds gaps that end now to the diary and to the measured window, where there are any.
 func (g *gaps) count(now, gap units.Duration, n int) {
 	if g.diary != nil && n > 0 {
 		g.diary.gaps = append(g.diary.gaps, keptGap{now, gap, n})

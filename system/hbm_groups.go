@@ -35,8 +35,8 @@ func (e *hbmPIM) grouped(b *scheduler.Batch, start units.Duration) (bool, error)
 	return true, nil
 }
 
-// beside returns the seconds in which the units attend over the rest of all contexts in a layer, the GPUs over what is shared, and the
-// GPUs merge.
+// beside returns the seconds of attention in a layer: the units attend over the rest of all contexts while the GPUs attend over
+// the shared prefixes, and then the GPUs merge both.
 func (e *hbmPIM) beside(rest gpu.DecodeBatch, kernel, merge gpu.Work) float64 {
 	return max(e.took(rest, e.reads).Seconds(), kernel.Seconds) + merge.Seconds
 }

@@ -69,7 +69,7 @@ type HBMPIM struct {
 	// in which they read one of model.element_bits: with 1 narrower ones (model.kv_bits) take as long,
 	// with 2 those of half the width take half as long.
 	ElementsPerRead int `toml:"elements_per_read"`
-	// SubBatches is when decoding requests are divided in two, of which one is on the
+	// SubBatches says when decoding requests are divided in two: one sub-batch is on the
 	// GPU while the other is in the memory.
 	SubBatches string `toml:"sub_batches"`
 }
@@ -253,7 +253,7 @@ func (e *hbmPIM) one(context int) gpu.DecodeBatch {
 }
 
 // took returns the units' time for a batch of heads in one layer whose keys and values are read that many
-// times. The units do what the GPUs' kernel does, at their bandwidth: what is not its fixed overhead is as much faster.
+// times. The units run the GPUs' kernel at their own bandwidth: all but its fixed overhead is faster by that factor.
 func (e *hbmPIM) took(b gpu.DecodeBatch, reads float64) units.Duration {
 	cost := e.units.DecodeBatchCost(b)
 	if e.stack != nil {
@@ -272,7 +272,7 @@ func (e *hbmPIM) dealt(b *gpu.DecodeBatch, reads float64) (heads, mean int) {
 	return b.Requests * ((kv + e.model.TensorParallel - 1) / e.model.TensorParallel) * int(reads), int((b.Tokens + int64(b.Requests) - 1) / int64(b.Requests))
 }
 
-// commands returns the seconds of a batch's commands. The busiest channel has as many heads as any, of the mean length, and takes at least what the longest one does.
+// commands returns the seconds of a batch's commands. They are those of the channel with most heads, all of the mean length, and at least those of the longest head.
 func (e *hbmPIM) commands(b gpu.DecodeBatch, reads float64) float64 {
 	if b.Requests < 1 {
 		return 0

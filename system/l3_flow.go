@@ -138,9 +138,9 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 	}
 }
 
-// later adds the transfers of keys and values that are not needed in the iteration, of prompts
-// and of what leaves the GPUs: beside a block, or, where that is negative, before the one that
-// will wait for them.
+// later adds the transfers of keys and values that the iteration itself does not need: those of
+// prompts, and those that leave the GPUs. They run beside a block or, if block is negative, before
+// the block, which waits for them.
 func (c *iterationCosts) later(it *dataflow.Iteration, sub *subCost, s int, block int32) {
 	for g := range sub.groups {
 		group := &sub.groups[g]

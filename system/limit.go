@@ -58,8 +58,8 @@ func (d *gpuSide) tooLong(start, largest units.Duration) error {
 	return e
 }
 
-// busy is how long the resources of a replica have worked, of PIM all ranksets
-// together; attention is a part of gpu.
+// busy is the time that the resources of a replica have worked. PIM is the sum over all
+// ranksets; attention is a part of gpu.
 type busy struct {
 	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
 	joules                                         joules

@@ -91,7 +91,7 @@ type power struct {
 	dimm float64 // watts of one with all its ranks attending, or one read so
 }
 
-// of returns the joules of what is done.
+// of turns the amounts of all causes into joules, and adds cooling.
 func (p *power) of(q *[causes]float64) (sum draw) {
 	for i := range q {
 		sum.add(&p.each[i], q[i])

@@ -98,7 +98,7 @@ func (d *devices) scoringOf(c *scheduler.Chunk) units.Duration {
 	return d.clock.Time(d.scoreClocks(c))
 }
 
-// fetch adds a prefix of that many tokens to what is fetched.
+// fetch adds the transfer of a prefix of that many tokens.
 func (d *devices) fetch(f *fetch, tokens int) {
 	heads := int64(d.heads)
 	f.tokens += heads * int64(tokens)
@@ -119,7 +119,7 @@ func (d *devices) packPrefix(f *fetch) {
 	f.up = transferTime(d.link, f.bytes)
 }
 
-// prefixes adds what the prompts of a sub-batch fetch, and the vectors of those that attend over prefixes at home.
+// prefixes adds the prefixes that prompts of a sub-batch fetch, and the vectors of prompts that attend over prefixes at home.
 func (d *devices) prefixes(sub *scheduler.SubBatch, f *fetch, v *vectors) {
 	for i := range sub.Prefill {
 		switch c := &sub.Prefill[i]; {

@@ -293,9 +293,9 @@ func (r *replica) noteStarts(now units.Duration) {
 	}
 }
 
-// countEvery is how much time may pass until the resources' work goes into sums that
-// cannot overflow: 1,024 ranksets and one more iteration, of any length, do not
-// overflow in it.
+// countEvery is how much time may pass until the resources' work goes into sums of 128
+// bits. Until then the work of 1,024 ranksets, with one more iteration of any length,
+// does not overflow.
 const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.

@@ -233,8 +233,8 @@ func (l *load) drop(q *traces.Request) {
 	l.outstanding -= int64(q.Input + q.Output)
 }
 
-// emit counts tokens that came back, and the prompts of those requests of which these are
-// the first.
+// emit counts tokens that came back, and the prompts of requests whose first tokens are
+// among them.
 func (l *load) emit(tokens, prompts int) {
 	l.kv += int64(tokens)
 	l.outstanding -= int64(tokens + prompts)

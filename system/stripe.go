@@ -7,8 +7,8 @@ import (
 	"github.com/l3sim/l3sim/scheduler"
 )
 
-// stripe is how the units of a head's tokens are dealt to parts, each of which attends over its own: unit u
-// goes to part u mod parts. 0 parts: a head is whole.
+// stripe deals the units of a head's tokens to parts: unit u goes to part u mod parts. Each part attends over
+// its own units. With 0 parts a head is whole.
 type stripe struct {
 	parts  int
 	lanes  bool // parts are ranksets, else channels

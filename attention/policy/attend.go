@@ -22,7 +22,7 @@ func NewAttender(limit, dim int) *Attender {
 }
 
 // Attend sets out [dim] to the attention of a query head over its parts of a selection. Scores
-// are q·k/√d by token, of which only those of selected tokens are read; v is [tokens, dim]. It
+// are q·k/√d by token; only those of selected tokens are read. v is [tokens, dim]. It
 // returns the logarithm of the sum of exponentials (natural, −∞ without tokens), and the
 // weights as Observe takes them, valid until the next call.
 func (a *Attender) Attend(out []float64, sel *Selection, head int, scores []float64, v []float32) (lse float64, weights []float32) {
@@ -78,8 +78,8 @@ func addFour(to, w []float64, rows []float32) {
 	}
 }
 
-// Merge sets out to attention over two sets of tokens that share none, of which out and other
-// are the results over either, and returns the logarithm of the sum of exponentials of both
+// Merge joins attention over two disjoint sets of tokens. out and other are the results over
+// each; out becomes that over both. It returns the logarithm of both sums of exponentials
 // (natural base; FlashInfer's merge_state is of base 2). An empty set has −∞ and any finite
 // result.
 func Merge(out []float64, lse float64, other []float64, otherLSE float64) float64 {

@@ -36,8 +36,8 @@ func (c *h2oCost) Decode(requests []Request, _ int) *Step {
 	return &c.step
 }
 
-// Prompt returns causal attention, a second pass over the scores, and at the prompt's end the
-// choice and the copies of what is kept, which alone goes home, with its sums.
+// Prompt returns causal attention and a second pass over the scores. At the prompt's end it adds
+// the choice and the copies of the kept tokens. Only these go home, with their sums.
 func (c *h2oCost) Prompt(_, chunk, finished int, last bool) *Prompt {
 	c.begin(chunk, finished)
 	// The scores of all heads are half of attention's arithmetic: that of half of the heads.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// hybridCost is the cost of policies with a window on the GPUs and the rest at home, which is
-// elsewhere: all of it (window) or what is salient of it (HGCA). Partial outputs are merged on
+// hybridCost is the cost of policies with a window on the GPUs and the rest at a home elsewhere.
+// At home they attend to all of it (window) or to its salient tokens (HGCA). Partial outputs are merged on
 // the GPUs. Tokens leave the window in blocks.
 type hybridCost struct {
 	common
@@ -58,8 +58,8 @@ func (c *hybridCost) away(context int) int {
 	return max(c.Evicted(context-1)-c.sink, 0)
 }
 
-// read reads the shares of the profile, and returns that of copies, over all heads: that of the
-// contexts in which it is largest; and, with a profile, the largest of all heads and contexts.
+// read reads the shares of the profile. It returns the share of copies over all heads, in the
+// contexts in which it is largest. With a profile it also returns the largest of all heads and contexts.
 func (c *hybridCost) read() (copies, longest float64) {
 	if c.profile == nil {
 		return c.share, 0

@@ -61,9 +61,9 @@ func (p *Profile) head(layer, kvHead, context int) (*ProfileHead, int) {
 	return &p.Heads[layer*p.Model.KVHeads+kvHead], max(0, bucket)
 }
 
-// Share returns the attended share of the tokens at home in a step with a context, which
-// counts the step's own token: that of the context's bucket. Contexts shorter or longer than what was
-// measured have that of the nearest bucket.
+// Share returns the attended share of the tokens at home in a step of that context, its own token
+// included. It is that of the context's bucket. Contexts beyond those that were measured have the
+// share of the nearest bucket.
 func (p *Profile) Share(layer, kvHead, context int) float64 {
 	h, bucket := p.head(layer, kvHead, context)
 	return h.Share[bucket]

@@ -189,7 +189,7 @@ func TestErrors(t *testing.T) {
 	for want, sets := range map[string][]string{
 		"--slo: expected targets of latency":           {},
 		`arrivals.kind = "all-at-once": expected auto`: {"slo.tbt=1s", "arrivals.kind=all-at-once"},
-		"arrivals.rate_per_s = 3: expected none":       {"slo.tbt=1s", "arrivals.rate_per_s=3"},
+		"arrivals.rate_per_s = 3: expected no rate":    {"slo.tbt=1s", "arrivals.rate_per_s=3"},
 		"run.requests = 2499: expected at least 2500":  {"slo.tbt=1s", "run.requests=2499"},
 		`run.trace = "gone.csv": no such file`:         {"slo.tbt=1s", "run.trace=gone.csv"},
 	} {

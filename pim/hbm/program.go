@@ -2,7 +2,8 @@ package hbm
 
 import "github.com/l3sim/l3sim/dram"
 
-// instruction is a command of the program, or a barrier: what is behind one issues only when all before it has, but for commands that open and close rows.
+// instruction is a command of the program, or a barrier. Commands behind a barrier issue only after all before it. Those that open and close rows
+// need not wait.
 type instruction struct {
 	command dram.Command // WRGB, the level's read, MVSB, SFM, MVGB
 	barrier bool
@@ -77,7 +78,7 @@ func (l Load) program(spec Spec) []instruction {
 // channels returns how many channels of the stack have the head.
 func (g *generator) channels(head int32) int { return min(Channels, g.OfStack-Channels*int(head)) }
 
-// barrier: what is behind it issues only when all before it has, but for commands that open and close rows.
+// barrier appends a barrier (see instruction).
 func (g *generator) barrier() { g.out = append(g.out, instruction{barrier: true}) }
 
 // single is a head on its own: query, scores, softmax, context.
@@ -138,7 +139,7 @@ func (g *generator) share(j, parts, moves int, head int32, write func(head int32
 // queryMoves returns the WRGBs of a head: its query, to units at the banks to each bank its quarter.
 func (g *generator) queryMoves() int { return g.split * g.columns }
 
-// query writes moves from to to of those that bring a query to the banks.
+// query writes the moves with numbers from from to before to, of those that bring a query to the banks.
 func (g *generator) query(head int32, from, to int) {
 	for i := from; i < to; i++ {
 		g.out = append(g.out, instruction{command: dram.WRGB, head: head, bank: int8(i / g.columns), column: int32(i % g.columns)})
@@ -188,7 +189,7 @@ func (g *generator) weightMoves() int {
 	return g.ways / pseudoChannels * ceil(g.Context, g.ways*g.multipliers())
 }
 
-// weights writes moves from to to of those that bring probabilities to the units that hold their tokens.
+// weights writes the moves with numbers from from to before to, of those that bring probabilities to the units of their tokens.
 func (g *generator) weights(head int32, from, to int) {
 	each := ceil(g.Context, g.ways*g.multipliers())
 	for i := from; i < to; i++ {

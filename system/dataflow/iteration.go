@@ -9,7 +9,7 @@ import (
 // Time is simulated time in picoseconds.
 type Time = units.Duration
 
-// never is the time of what is not due.
+// never is the time of an event that is not due.
 const never = Time(math.MaxInt64)
 
 // Discipline says how a resource serves its operations.

@@ -105,8 +105,8 @@ type lane struct {
 	waiting []task
 }
 
-// lane returns the place among all lanes of the one with number n, counted from the
-// layer's first, of a resource.
+// lane returns the place, among the lanes of all resources, of a resource's lane n, counted
+// from the layer's first.
 func (s *server) lane(n int16, layer int32) int {
 	if s.rotates > 0 {
 		turn := uint32(n) + uint32(layer) + s.rotates - 1

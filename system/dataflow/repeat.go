@@ -60,8 +60,8 @@ func (e *Engine) reference() int8 {
 	return 1
 }
 
-// repeats returns how often the last period layers are followed by the same: up to
-// the first layer, of either sub-batch, that differs from the one a period before it.
+// repeats returns how often the same period layers follow the last ones. It ends at
+// the first layer of either sub-batch that differs from the layer a period before it.
 // A last layer differs from all others.
 func (e *Engine) repeats(period int32) int32 {
 	most := int32(math.MaxInt32)
@@ -73,8 +73,8 @@ func (e *Engine) repeats(period int32) int32 {
 	return most / period
 }
 
-// same returns how many layers that follow a sub-batch's layer have the operations of
-// those a period before.
+// same returns how many layers behind a sub-batch's layer have the same operations as
+// the layers a period before them.
 func (e *Engine) same(s int, period int32) int32 {
 	sub, layers := &e.sub[s], e.it.Sub[s].Layers
 	next := sub.layer + 1
