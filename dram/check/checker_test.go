@@ -160,61 +160,34 @@ func TestPrivateBuses(t *testing.T) {
 	}
 }
 
-// referenceLogs are DRAMsim3's command sequences, each with the rules that its
-// known faults break.
-var referenceLogs = []struct {
-	name  string
-	allow []string
-}{
-	{"03_seq_read_bgba_inter", nil},
-	{"07_random_read_4rank", nil},
-	{"10_seq_mix50_bginter", []string{"tRTW"}},
-	{"14_seq_write_bginter", nil},
-}
+// referenceLogs are the first 12,000 commands of DRAMsim3 for two traces of mixed reads and writes, with the
+// rules on RD to WR and on writes to two ranks mended (testdata/README.md).
+var referenceLogs = []string{"m02", "m09", "mixed_4rank"}
 
-// reference is the folder of DRAMsim3's command sequences.
-const reference = "../../shared/dram"
-
-// needReference skips where the reference material is missing.
-func needReference(tb testing.TB) {
-	tb.Helper()
-	if _, err := os.Stat(reference); err != nil {
-		tb.Skip("no reference material: ", err)
-	}
-}
-
-// readReferenceLog returns the records of a command sequence of DRAMsim3.
-func readReferenceLog(tb testing.TB, name string) []Record {
-	tb.Helper()
-	needReference(tb)
-	f, err := os.Open(filepath.Join(reference, "commands", name+".csv.gz"))
+// readReferenceLog returns a log of testdata, the part that it names (ddr43200 without one), and the ranks.
+func readReferenceLog(t *testing.T, name string) (*dram.Spec, int, []Record) {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", name+".csv.gz"))
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
 	defer f.Close()
-	_, records, err := readLog(f)
+	header, records, err := readLog(f)
 	if err != nil {
-		tb.Fatal(err)
+		t.Fatal(err)
 	}
-	return records
+	if header.Spec == nil {
+		return part(t, ddr43200), 4, records
+	}
+	return header.Spec, header.Ranks, records
 }
 
+// TestCheckerPassesDRAMsim3: another simulator's logs are legal.
 func TestCheckerPassesDRAMsim3(t *testing.T) {
-	for _, l := range referenceLogs {
-		records := readReferenceLog(t, l.name)
-		broken := map[string]int{}
-		for _, v := range checkRecords(part(t, ddr43200), 4, false, records) {
-			broken[v.Rule]++
-			if !slices.Contains(l.allow, v.Rule) {
-				t.Errorf("%s: %+v", l.name, v)
-				break
-			}
-		}
-		t.Logf("%s: %d commands, broken rules %v", l.name, len(records), broken)
-		for _, rule := range l.allow {
-			if broken[rule] == 0 {
-				t.Errorf("%s: no break of %s, which DRAMsim3 is known for", l.name, rule)
-			}
+	for _, name := range referenceLogs {
+		spec, ranks, records := readReferenceLog(t, name)
+		if found := checkRecords(spec, ranks, false, records); len(found) > 0 || len(records) < 2000 {
+			t.Errorf("%s: %d commands, %d violations, %+v", name, len(records), len(found), found[:min(1, len(found))])
 		}
 	}
 }
@@ -236,7 +209,7 @@ func mutate(t *rapid.T, spec *dram.Spec, ranks int, records []Record, i int) (st
 	}
 	switch way := rapid.SampledFrom([]string{"early", "dropped", "repeated"}).Draw(t, "way"); way {
 	case "early":
-		return early(spec, ranks, records, i, 0)
+		return early(spec, ranks, records, i)
 	case "dropped":
 		o, ok := next()
 		if ok && (r.Command == dram.ACT && o.Command.IsColumn() || r.Command == dram.PRE && (o.Command == dram.ACT || o.Command == dram.REF)) {
@@ -252,14 +225,14 @@ func mutate(t *rapid.T, spec *dram.Spec, ranks int, records []Record, i int) (st
 }
 
 // early moves record i to one clock before the earliest at which the records
-// before it allow it, and waived clocks further.
-func early(spec *dram.Spec, ranks int, records []Record, i int, waived int64) (string, []Record) {
+// before it allow it.
+func early(spec *dram.Spec, ranks int, records []Record, i int) (string, []Record) {
 	r := records[i]
 	s := dram.NewState(spec, ranks)
 	for _, o := range records[:i] {
 		s.Issue(o.Command, o.Address, o.Clock)
 	}
-	earlier := s.Earliest(r.Command, r.Address) - 1 - waived
+	earlier := s.Earliest(r.Command, r.Address) - 1
 	if earlier < 0 || earlier >= r.Clock {
 		return "", nil
 	}
@@ -269,24 +242,9 @@ func early(spec *dram.Spec, ranks int, records []Record, i int, waived int64) (s
 	return "early", slices.Insert(moved, at, r)
 }
 
-// TestMutatedOwnLog breaks a log of our controller that has what DRAMsim3's have not:
-// writes and reads over four ranks.
-func TestMutatedOwnLog(t *testing.T) {
-	f, err := os.Open("testdata/mixed_4rank.csv.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	_, records, err := readLog(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkMutations(t, part(t, ddr43200), 4, records)
-}
-
 // checkMutations mutates legal logs at random places; the checker must find
 // something that it did not find before.
-func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record, allow ...string) {
+func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record) {
 	t.Helper()
 	const tail = 400 // commands after the mutation that can show it
 	done := map[string]int{}
@@ -297,14 +255,9 @@ func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record, 
 			return
 		}
 		done[way+" "+records[i].Command.String()]++
-		before := checkRecords(spec, ranks, false, records[:i+tail], allow...)
+		before := checkRecords(spec, ranks, false, records[:i+tail])
 		isNew := func(v Violation) bool { return !slices.Contains(before, v) }
-		found := slices.ContainsFunc(checkRecords(spec, ranks, false, mutated, allow...), isNew)
-		if !found && way == "early" && slices.Contains(allow, "tRTW") {
-			// Waived, the rule leaves a write one clock, and the next is tWPRE's.
-			_, mutated = early(spec, ranks, records[:i+tail], i, 1)
-			found = slices.ContainsFunc(checkRecords(spec, ranks, false, mutated, allow...), isNew)
-		}
+		found := slices.ContainsFunc(checkRecords(spec, ranks, false, mutated), isNew)
 		if !found {
 			t.Fatalf("%s %+v is not found", way, records[i])
 		}
@@ -312,10 +265,11 @@ func checkMutations(t *testing.T, spec *dram.Spec, ranks int, records []Record, 
 	t.Logf("mutations found: %v", done)
 }
 
+// TestCheckerRejectsMutations: DRAMsim3's logs, and one of our controller that has writes and reads over four ranks.
 func TestCheckerRejectsMutations(t *testing.T) {
-	for _, l := range referenceLogs {
-		records := readReferenceLog(t, l.name)
-		checkMutations(t, part(t, ddr43200), 4, records[:8000], l.allow...)
+	for _, name := range referenceLogs {
+		spec, ranks, records := readReferenceLog(t, name)
+		checkMutations(t, spec, ranks, records[:min(len(records), 8000)])
 	}
 }
 
