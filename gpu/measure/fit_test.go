@@ -6,6 +6,7 @@ import (
 
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/long"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -28,7 +29,7 @@ func TestFitRecovers(t *testing.T) {
 		g := &start.GPU
 		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.GEMMAttAcc, gpu.ElementwiseAttAcc, gpu.AllReduceAttAcc
 		g.Prefill.Model, g.Decode.Model = gpu.AttentionAttAcc, gpu.AttentionAttAcc
-		if err := start.fit(kind, samples, Options{Evaluations: 1500}); err != nil {
+		if err := start.fit(kind, samples, Options{Evaluations: long.Of(500, 1500), MaxSamples: long.Of(150, 0)}); err != nil {
 			t.Fatal(err)
 		}
 		after := start.Judge(samples).MAPE

@@ -58,7 +58,7 @@ func TestHeldOut(t *testing.T) {
 		samples := files(t, paths...)
 		for _, kind := range c.kinds {
 			forget(target, kind)
-			held, ok, err := target.FitHeldOut(kind, kernelSamples(kind, samples), Options{Evaluations: long.Of(400, 0)})
+			held, ok, err := target.FitHeldOut(kind, kernelSamples(kind, samples), Options{Evaluations: long.Of(250, 0), MaxSamples: long.Of(120, 0)})
 			if err != nil || !ok {
 				t.Fatalf("%s, %s: %v, %v", c.gpu, kind, ok, err)
 			}
@@ -108,7 +108,7 @@ func leftOut(t *testing.T, name, model string) *Target {
 	forget(target, Power, DecodeIteration)
 	for _, step := range []fitStep{powerStep, iterationStep, powerStep} {
 		fit, always := step.samples(train)
-		if err := target.fit(step.parameters, append(always, fit...), Options{Evaluations: long.Of(60, 0)}); err != nil {
+		if err := target.fit(step.parameters, append(always, fit...), Options{Evaluations: long.Of(60, 0), MaxSamples: long.Of(130, 0)}); err != nil {
 			t.Fatal(err)
 		}
 	}
