@@ -84,7 +84,11 @@ func TestNarrowMemory(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"l3", "rank-pim"} {
-			n := nodeOf(t, append(c.sets, "run.system="+name, "run.model=llama-3-8b")...)
+			cfg, err := Load(configs.Options{Sets: append(c.sets, "run.system="+name, "run.model=llama-3-8b")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := newNode(cfg, nil) // only memory matters
 			ledger := n.rankLedger(false)
 			units := int(ledger.Capacity()) / n.cfg.Node.Ranksets / (n.cfg.Model.Layers * n.cfg.Model.KVHeads / n.cfg.ReplicaChannels()) // of a head of a rankset
 			if most := units * c.unit; !ledger.FitsEmpty(scheduler.Length{Prompt: most, Tokens: most}) || ledger.FitsEmpty(scheduler.Length{Prompt: most + 1, Tokens: most + 1}) {
