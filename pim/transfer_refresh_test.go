@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/internal/long"
 )
 
 // transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens
@@ -45,6 +46,9 @@ func TestTransfersRefresh(t *testing.T) {
 	for _, boundary := range []string{BoundaryHead, BoundaryRow, BoundaryChunk} {
 		for _, refresh := range []bool{true, false} {
 			for _, tokens := range transferLengths {
+				if !refresh && tokens > 8192 && !long.Tests() {
+					continue // nothing falls due
+				}
 				t.Run(fmt.Sprintf("%s %d %t", boundary, tokens, refresh), func(t *testing.T) {
 					spec := Default()
 					spec.TransferBoundary = boundary

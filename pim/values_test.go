@@ -208,12 +208,11 @@ func TestValuesAreTheDirectComputation(tb *testing.T) {
 // The same for the paper's formats on every kind of data, every head dimension, every width of keys and values
 // and every size of a group.
 func TestPaperFormatsAreTheDirectComputation(t *testing.T) {
-	queries := 0
-	for i := range dataKinds {
-		kind := &dataKinds[i]
+	for at := range dataKinds {
+		kind := &dataKinds[at]
 		t.Run(kind.name, func(t *testing.T) {
-			for _, dim := range []int{8, 16, 32, 64, 80, 128, 256, 512} {
-				queries = queries%8 + 1
+			for nth, dim := range []int{8, 16, 32, 64, 80, 128, 256, 512} {
+				queries := (at+nth)%8 + 1 // of each dimension, several
 				for i, tokens := range []int{1, 21, 290, 290, 290} {
 					p := &valueProblem{spec: Default(), device: ddr4(t), shape: HeadShape{HeadDim: dim, Queries: queries, ElementBits: 16, KVBits: []int{16, 16, 16, 8, 4}[i]}}
 					g, err := NewGeometry(p.device, p.shape)
