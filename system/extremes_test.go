@@ -50,6 +50,7 @@ func TestExtremeValues(t *testing.T) {
 	}
 	for _, system := range Names() {
 		t.Run(system, func(t *testing.T) {
+			t.Parallel()
 			for _, k := range Keys().Keys {
 				switch section, _, _ := strings.Cut(k.Name, "."); section {
 				case "dram", "pim", "model": // what a rank does is another's

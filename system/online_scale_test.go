@@ -66,6 +66,7 @@ func TestScaledAlike(t *testing.T) {
 // TestSaturatedThroughput: a node to which more come than it serves has in steady state the throughput
 // that it has on a full queue.
 func TestSaturatedThroughput(t *testing.T) {
+	t.Parallel()
 	for _, system := range Names() {
 		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=1", "batching.max_num_seqs=48"}})
 		if err != nil {

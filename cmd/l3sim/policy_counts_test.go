@@ -10,7 +10,7 @@ import (
 // TestRunCountsWhatEvalLogs: a request of the language model attends, in every layer, to as many
 // tokens in a simulated run as in the model itself.
 func TestRunCountsWhatEvalLogs(t *testing.T) {
-	const prompt, steps = 300, 40
+	const prompt, steps = 200, 40
 	trace := filepath.Join(t.TempDir(), "one.csv")
 	if err := os.WriteFile(trace, fmt.Appendf(nil, "arrival_time_ns,input_toks,output_toks\n0,%d,%d\n", prompt, steps+1), 0o600); err != nil {
 		t.Fatal(err)
