@@ -14,6 +14,7 @@ const (
 	halfOverflow  = 0x477ff000 // 65520: from here on rounding to nearest gives infinity
 )
 
+// infinity is what numbers beyond binary16 become.
 var infinity = float32(math.Inf(1))
 
 // widen is binary16 to float32 by table: the conversion is the innermost

@@ -26,6 +26,7 @@ type base struct {
 	optional []string
 }
 
+// bases are the sections that may start from a preset or a file.
 var bases = []base{
 	{"run.model", "model", Model, "", []string{
 		"model.experts", "model.active_experts", "model.expert_skew", "model.kv_bits", "model.kv_scales", "model.weight_bits", "model.activation_bits"}},

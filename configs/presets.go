@@ -44,6 +44,7 @@ type Preset struct {
 // Presets returns all presets by kind, then by name.
 func Presets() []Preset { return slices.Clone(presets()) }
 
+// presets reads all embedded presets once, kind after kind, sorted by name.
 var presets = sync.OnceValue(func() []Preset {
 	var all []Preset
 	for _, kind := range []Kind{SystemPresets, Model, GPUs, PriceLists} {

@@ -42,6 +42,7 @@ const (
 	Commands = iota // how many there are
 )
 
+// commandNames are as JEDEC's standards and tables write them.
 var commandNames = [Commands]string{
 	"ACT", "ACTA", "PRE", "PREA", "RD", "RDA", "WR", "WRA", "REF", "MACA", "RDRES", "WRBUF",
 	"REFsb", "REFpb", "PREsb", "RFM", "RFMsb", "RFMpb", "CAS", "PDE", "PDX", "SRE", "SRX", "WRGB", "MVSB", "MVGB", "SFM",

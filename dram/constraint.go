@@ -23,6 +23,7 @@ const (
 	SameChannel       // all ranks of all pseudo-channels
 )
 
+// scopeNames are the levels of rules as tables write them.
 var scopeNames = []string{"bank", "bank group", "rank", "other rank", "pseudo-channel", "channel"}
 
 // String returns the scope in words.

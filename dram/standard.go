@@ -73,6 +73,7 @@ const (
 	WholeChannel      // of all ranks of its pseudo-channel
 )
 
+// spanNames are the banks that a command concerns, as tables write them.
 var spanNames = []string{"bank", "bank pair", "same banks", "same banks of all ranks", "rank", "pseudo-channel"}
 
 // String returns the span as tables write it.
@@ -88,6 +89,7 @@ const (
 	Open
 )
 
+// stateNames are what a command needs of a bank or leaves of it, as tables write them.
 var stateNames = []string{"any", "closed", "open"}
 
 // String returns the state as tables write it.

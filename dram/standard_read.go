@@ -110,6 +110,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	return t.s, nil
 }
 
+// tableKeys are the keys of a standard's file, from which an error takes the nearest name.
 var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "sub_channels", "device_widths", "counts_from",
 	"rounding", "postpone", "pull_in", "buses", "data_clock", "activations", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
@@ -235,6 +236,7 @@ func (t *tableReader) expression(key, row, cell string) (expression, error) {
 	return e, nil
 }
 
+// commands reads the rows of commands. A command that a base has is described anew.
 func (t *tableReader) commands(f *standardFile) error {
 	for _, row := range f.Commands {
 		c, err := t.cells("commands", row, 6, 7)
@@ -299,6 +301,7 @@ func (t *tableReader) list(key, row, cell string) ([]Command, error) {
 	return list, nil
 }
 
+// rules reads the rows of rules, behind those of a base.
 func (t *tableReader) rules(f *standardFile) error {
 	for _, row := range f.Rules {
 		c, err := t.cells("rules", row, 5, 6)
@@ -330,6 +333,7 @@ func (t *tableReader) rules(f *standardFile) error {
 	return nil
 }
 
+// dataClock reads which command starts the data clock, and for how long an access keeps it running.
 func (t *tableReader) dataClock(f *standardFile) error {
 	if f.DataClock == "" {
 		return nil
@@ -351,6 +355,7 @@ func (t *tableReader) dataClock(f *standardFile) error {
 	return err
 }
 
+// activations reads the most activations of a bank, and by how many a refresh lowers the count.
 func (t *tableReader) activations(f *standardFile) error {
 	if f.Activations == "" {
 		return nil
@@ -362,6 +367,7 @@ func (t *tableReader) activations(f *standardFile) error {
 	return err
 }
 
+// refreshes reads which commands refresh, every how many clocks, and for how long.
 func (t *tableReader) refreshes(f *standardFile) error {
 	for _, row := range f.Refreshes {
 		c, err := t.cells("refreshes", row, 3, 3)
@@ -377,6 +383,7 @@ func (t *tableReader) refreshes(f *standardFile) error {
 	return nil
 }
 
+// timings reads meaning and source of timings.
 func (t *tableReader) timings(f *standardFile) error {
 	for _, row := range f.Timings {
 		c, err := t.cells("timings", row, 3, 3)

@@ -22,6 +22,7 @@ const (
 	Assumption Grade = "assumption"
 )
 
+// grades are in the order of trust, the best known first.
 var grades = []Grade{Measured, Datasheet, Paper, Given, Press, Assumption}
 
 // Worse returns the one of two grades that is known less well; "" is no grade.

@@ -83,6 +83,7 @@ type kept struct {
 	err    error // of the stream, once it has ended
 }
 
+// stdin is standard input of the process, which all readers of "-" share.
 var stdin = kept{stream: os.Stdin}
 
 // replay reads a stream from its beginning.

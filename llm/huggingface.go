@@ -23,6 +23,7 @@ type family struct {
 	gated, tied                 bool   // tied where tie_word_embeddings is absent
 }
 
+// families are the kinds of models that are read, by model_type, with the keys of their config.json.
 var families = []family{
 	{types: []string{"llama", "mistral", "qwen2", "qwen3"}, layers: "num_hidden_layers", hidden: "hidden_size", heads: "num_attention_heads",
 		ffn: "intermediate_size", kvHeads: "num_key_value_heads", headDim: "head_dim", gated: true},

@@ -24,6 +24,7 @@ type chosen[T real] struct {
 	watch    Watch
 }
 
+// chosenHead is one KV head of a sequence: the policy's state, its keys and values, and what it chose last.
 type chosenHead struct {
 	state        policy.State
 	keys, values []float32   // [tokens so far, HeadDim]

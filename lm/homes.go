@@ -68,6 +68,7 @@ type pages interface {
 // OnDIMMs says that DIMMs can be the home of a policy's keys and values.
 func OnDIMMs(name string) bool { return slices.Contains(onDIMMs, name) }
 
+// onDIMMs are the policies whose attention DIMM-PIM computes.
 var onDIMMs = []string{"dense", "window", "hgca", "quest", "lserve", "duo"}
 
 // newHomes gives the heads of c DIMMs, of a sequence of up to limit tokens.

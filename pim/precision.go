@@ -36,6 +36,7 @@ type Precision struct {
 	Output     Format `toml:"output"`      // attention result returned to the GPU
 }
 
+// precisionPresets has the formats of each stage, by the name of a preset.
 var precisionPresets = map[string]Precision{
 	"paper": {Preset: "paper", Multiply: FP16, Accumulate: FP16, Score: FP16, SoftmaxSum: FP32,
 		Weights: FP16, Context: FP16, Output: FP16},

@@ -39,6 +39,7 @@ func (s Storage) table() *[1 << 16]float32 {
 	return attention.HalfTable()
 }
 
+// bfloat16Table converts bfloat16 to float32 by table, made once.
 var bfloat16Table = sync.OnceValue(func() *[1 << 16]float32 {
 	table := new([1 << 16]float32)
 	for b := range table {

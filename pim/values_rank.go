@@ -33,6 +33,7 @@ type rankUnit struct {
 // scale is a power of two above the scales of narrow values.
 type softmax struct{ maximum, total, scale float32 }
 
+// noScores is the softmax before the first score.
 var noScores = softmax{maximum: float32(math.Inf(-1))}
 
 func (r *rankUnit) init(p *plan, m *Mapping, queries int, precision Precision) {

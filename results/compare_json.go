@@ -18,6 +18,7 @@ type comparisonJSON struct {
 	Rules         []ruleJSON  `json:"rules"`
 }
 
+// pointJSON is a point of both tables, or of one of them.
 type pointJSON struct {
 	Name         string                `json:"name"`
 	OldName      string                `json:"old_name,omitempty"`
@@ -35,6 +36,7 @@ type changeJSON struct {
 	Change *float64 `json:"change"` // as a share of old; null from 0
 }
 
+// ruleJSON is a rule of --fail-if, and the points that broke it.
 type ruleJSON struct {
 	Rule    string   `json:"rule"`
 	Judged  int      `json:"judged"`  // points at which it can trip

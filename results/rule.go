@@ -20,6 +20,7 @@ type Rule struct {
 	Relative bool
 }
 
+// rulePattern is METRIC, an operator, a number, and % for a relative limit.
 var rulePattern = regexp.MustCompile(`^\s*([^<>=\s]+)\s*(<=|>=|<|>)\s*([-+0-9.eE]+)\s*(%?)\s*$`)
 
 // ParseRule reads a rule: METRIC, an operator, and a number, in percent of the

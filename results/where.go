@@ -42,6 +42,7 @@ func (t *Table) Where(flag string, conditions []string) (*Table, error) {
 	return out, nil
 }
 
+// ordered is a condition that compares sizes.
 var ordered = regexp.MustCompile(`^([^<>=]*)(<=|>=|<|>)(.*)$`)
 
 // condition reads one condition.

@@ -13,6 +13,7 @@ type refusal struct {
 	step  int64 // the step of the refusal
 }
 
+// refusalCause is why a request was not admitted: it says after which event to ask again.
 type refusalCause int
 
 const (

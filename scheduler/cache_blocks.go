@@ -96,6 +96,7 @@ func (l *Ledger) add(name blockName, offset int32) int32 {
 	return at
 }
 
+// anyRank has evict take the oldest block wherever it is.
 const anyRank = -1
 
 // evict frees the memory of the block that was used longest ago, among those with memory on the rank. It returns false if no

@@ -43,6 +43,7 @@ type growing struct{ offset, input, emitted, shared int }
 // from now until ahead[k+1].
 type course [places]float64
 
+// places is the number of times ahead at which memory is foreseen.
 const places = 253
 
 // ahead is numbers of decode steps from now: 1 to 32, then each about 1/16 larger, up to

@@ -12,6 +12,7 @@ import (
 // decoding requests, prompt tokens of the other sub-batch.
 const pimFeatures = 3
 
+// pimRow is a profile of decode attention: its features and its time.
 type pimRow struct {
 	x [pimFeatures]float64
 	y float64

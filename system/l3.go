@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
+// l3Name is the value of run.system.
 const l3Name = "l3"
 
 // l3System is GPUs and bank-level DIMM-PIM.

@@ -108,6 +108,7 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 // a trace may hold.
 const maxTokens = 1 << 24
 
+// expectedTokens is what an error says of a wrong number of tokens.
 var expectedTokens = fmt.Sprintf("a whole number of tokens from 1 to %d", maxTokens)
 
 // parseTokens reads a number of tokens.

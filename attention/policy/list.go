@@ -45,6 +45,7 @@ func Descriptions() []Description {
 
 const nothing = "nothing"
 
+// descriptions has a row for each policy, in the order of Names; Descriptions adds their keys.
 var descriptions = []Description{
 	{Name: "dense", Attends: "everything", Stores: "keys and values of all tokens", Moves: "queries, new keys and values, results, where these are not on the GPUs", Source: "Vaswani et al., 2017"},
 	{Name: "window", Attends: "everything: a sink and a window on the GPUs, the rest elsewhere; merged by log-sum-exp", Stores: "the window on the GPUs, all older tokens elsewhere",

@@ -84,6 +84,7 @@ type pimAreaResult struct {
 	Additions []areaRow `json:"additions"`
 }
 
+// l3Areas is L3's own: of one unit at a bank, of the unit of a rank, and of the chip that has it.
 type l3Areas struct {
 	Bank       float64 `json:"bank_unit_um2"` // of one, in a logic process
 	Rank       float64 `json:"rank_unit_um2"`
@@ -134,6 +135,7 @@ func (r *unitRow) cells() []string {
 	return []string{r.Name, r.Place, fmt.Sprint(r.Count), cell(r.Each, 1, "%.0f"), together, cell(r.Share, 100, "%.3g%%")}
 }
 
+// areaRow is an addition to L3's units: the parts of one, and the area of one and of all of a rank.
 type areaRow struct {
 	Name  string         `json:"name"`
 	What  string         `json:"what"`

@@ -77,6 +77,7 @@ type judgement struct {
 	} `json:"relative_error"`
 }
 
+// partError is the mean relative error of a predictor, and over how many sub-batches.
 type partError struct {
 	Mean  float64 `json:"mean"`
 	Count int     `json:"sub_batches"`

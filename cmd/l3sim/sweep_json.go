@@ -21,6 +21,7 @@ type sweepResult struct {
 	Faults  []failedPoint `json:"failed_points"`
 }
 
+// failedPoint is a point whose run failed, and why.
 type failedPoint struct {
 	Point string `json:"point"`
 	Seed  uint64 `json:"seed"`

@@ -49,6 +49,7 @@ const customSpec = "custom"
 // maxDeclaration is the longest declaration of a log in bytes, key and value.
 const maxDeclaration = 200
 
+// logColumns is the header of a log: a clock, a command, and its address with -1 for what it does not name.
 const logColumns = "clock,command,rank,bankgroup,bank,row,column"
 
 // LogWriter writes a command log. Records must come in the order of their

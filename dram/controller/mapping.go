@@ -43,6 +43,7 @@ const (
 	partColumn
 )
 
+// mappingNames are the parts of an address as a mapping's text writes them.
 var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 
 // newMapping parses text for channels channels of ranks ranks of spec. The

@@ -35,6 +35,7 @@ type scheduler struct {
 	hitsPassLimit bool
 }
 
+// schedulers are those that a policy may name.
 var schedulers = []*scheduler{&batch, &frFCFS, &roundRobin}
 
 // schedulerNames returns the names that a policy may give.

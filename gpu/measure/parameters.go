@@ -69,6 +69,7 @@ func parameters(kind Kind) []parameter {
 	}
 }
 
+// gemmParameters are what a fit of matrix products varies, each from its lowest to its highest value.
 func gemmParameters() []parameter {
 	return []parameter{
 		number("compute_efficiency", lowEfficiency, 0.6, highEfficiency, func(t *Target) *float64 { return &t.GPU.MatMul.Compute }),
@@ -92,6 +93,7 @@ func attention(t *Target) *gpu.AttentionSpec {
 	return &t.GPU.AttentionSpec
 }
 
+// decodeParameters are those of decode attention.
 func decodeParameters() []parameter {
 	spec := func(t *Target) *gpu.DecodeSpec { return &attention(t).Decode }
 	return []parameter{
@@ -108,6 +110,7 @@ func decodeParameters() []parameter {
 	}
 }
 
+// prefillParameters are those of prefill attention.
 func prefillParameters() []parameter {
 	spec := func(t *Target) *gpu.PrefillSpec { return &attention(t).Prefill }
 	return []parameter{
@@ -124,6 +127,7 @@ func prefillParameters() []parameter {
 	}
 }
 
+// allReduceParameters are those of all-reduces: one-shot, two-shot, with flags, and rings.
 func allReduceParameters() []parameter {
 	spec := func(t *Target) *gpu.AllReduceSpec { return &t.GPU.Collective }
 	return []parameter{
@@ -168,6 +172,7 @@ func powerParameters() []parameter {
 	}
 }
 
+// pcieParameters are those of transfers between host and GPU.
 func pcieParameters() []parameter {
 	return []parameter{
 		number("efficiency", lowEfficiency, 0.85, highEfficiency, func(t *Target) *float64 { return &t.Link.Efficiency }),
@@ -175,6 +180,7 @@ func pcieParameters() []parameter {
 	}
 }
 
+// elementwiseParameters are those of element-wise kernels and norms.
 func elementwiseParameters() []parameter {
 	return []parameter{
 		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &t.GPU.Pointwise.Memory }),

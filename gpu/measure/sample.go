@@ -257,6 +257,7 @@ const (
 	denseOp                      = "dense"
 )
 
+// pageSparseOps are the kernels that a page-sparse file has rows of.
 var pageSparseOps = []string{scoreOp, topKOp, attentionOp}
 
 // pageSparse reads the row of a page-sparse file.
@@ -291,6 +292,7 @@ func (t *Target) pageSparse(s *Sample) gpu.Cost {
 	return c
 }
 
+// pageSparseParameters are those of scores of pages, of the choice among them, and of attention over them.
 func pageSparseParameters() []parameter {
 	spec := func(t *Target) *gpu.PageSparseSpec { return &t.GPU.PageSparse }
 	return []parameter{

@@ -43,6 +43,7 @@ func Scan(document string) map[string]Place {
 	}
 }
 
+// scanner walks a TOML text and knows its line, section and comments. It does not check the syntax.
 type scanner struct {
 	text   string
 	pos    int

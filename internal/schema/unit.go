@@ -14,6 +14,7 @@ type Unit struct {
 	Takes  string  // what configuration takes, for people
 }
 
+// unitOf has the unit that a type's columns are in, with its size and the units that its text may have.
 var unitOf = map[reflect.Type]Unit{
 	reflect.TypeFor[units.Bytes]():     {"_bytes", 1, `bytes with a unit: B, kB, MB, GB, TB, KiB, MiB, GiB, TiB`},
 	reflect.TypeFor[units.Duration]():  {"_ns", float64(units.Nanosecond), `time with a unit: ps, ns, us, ms, s`},

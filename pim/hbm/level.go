@@ -30,6 +30,7 @@ type layout struct {
 	open, close dram.Command
 }
 
+// layouts has where the units of each level are and which commands work them.
 var layouts = map[Level]layout{
 	Bank:      {ways: ways, split: banks, stacks: ranks, sets: 1, mac: dram.MACA, open: dram.ACTA, close: dram.PREA},
 	BankGroup: {ways: ways, split: 1, stacks: ranks, sets: banks, mac: dram.MACsb, open: dram.ACTsb, close: dram.PREsb},

@@ -74,6 +74,7 @@ type hatch struct {
 	distance   float64
 }
 
+// hatches are the styles of groups, which tell bars apart in black and white.
 var hatches = []hatch{
 	{}, // plain
 	{[][2]float64{{1, 1}}, 5},
