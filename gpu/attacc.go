@@ -43,19 +43,17 @@ func (s *Spec) attAccPass(law attAccLaw, m, d, elementBits int) Cost {
 // attAccBlock costs attention of one head and request, rows queries over keys
 // keys: scores, softmax and context are three kernels of a thread block on one
 // SM, which has its share of both rates. All scores are computed, the causal
-// mask's half too, and go through memory. The result has only Compute and
-// Memory, the times of the kernels that each limit binds. A group of query heads
-// reads its keys and values once, which the simulator does not have.
-func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
+// mask's half too, and go through memory. It returns the seconds of the kernels that each
+// limit binds. A group of query heads reads its keys and values once, which the simulator
+// does not have.
+func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) (compute, memory float64) {
 	sms, dim, scores := float64(s.SMs), float64(h.Dim), float64(rows*keys)
 	rate, bandwidth := e.Compute*s.peak(h.ElementBits)/sms, e.Memory*float64(s.MemoryBandwidth)/sms
-	var c Cost
 	kernel := func(times, flops, bytes float64) {
-		compute, memory := flops/rate, bytes/bandwidth
-		if compute > memory {
-			c.Compute += float64(times * compute)
+		if computes, moves := flops/rate, bytes/bandwidth; computes > moves {
+			compute += float64(times * computes)
 		} else {
-			c.Memory += float64(times * memory)
+			memory += float64(times * moves)
 		}
 	}
 	// Scores read q and K and write scores; context reads scores and V and writes
@@ -63,16 +61,15 @@ func (s *Spec) attAccBlock(e *Efficiency, rows, keys float64, h Heads) Cost {
 	ends, scored := float64(elementBytes(rows*dim, h.ElementBits)), float64(elementBytes(scores, h.ElementBits)) // 2·x is x + x to compilers
 	kernel(2, 2*dim*scores, ends+float64(keys*h.kvBytes()/2)/float64(h.group())+scored)
 	kernel(1, 5*scores, 2*scored)
-	return c
+	return compute, memory
 }
 
 // attAccWaves sets the parts of c to those of whole waves of equal thread
-// blocks: heads × requests of them share the SMs.
-func (c Cost) attAccWaves(waves int, block Cost) Cost {
-	c.Compute, c.Memory = float64(float64(waves)*block.Compute), float64(float64(waves)*block.Memory)
+// blocks, with the times of one: heads × requests of them share the SMs.
+func (c *Cost) attAccWaves(waves int, compute, memory float64) {
+	c.Compute, c.Memory = float64(float64(waves)*compute), float64(float64(waves)*memory)
 	c.Overhead = 0
 	c.Seconds = c.Compute + c.Memory
-	return c
 }
 
 // attAccGEMM costs a product as the simulator of AttAcc (Park et al., ASPLOS

@@ -39,9 +39,14 @@ func (c Cost) Limit() string {
 // p = 0 (read as infinity) and rounds its corner for finite p ≥ 1: near the
 // ridge neither limit is fully hidden behind the other.
 func (c Cost) combine(p float64) Cost {
+	c.combined(p)
+	return c
+}
+
+// combined is combine of a cost that stays where it is.
+func (c *Cost) combined(p float64) {
 	c.ridge = p
 	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
-	return c
 }
 
 // pnorm returns the p-norm of three times, at least the largest; p = 0 stands

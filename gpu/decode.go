@@ -106,11 +106,16 @@ func (s *Spec) DecodeAttentionCost(b DecodeBatch, h Heads) Cost {
 		return Cost{}
 	}
 	var c Cost
-	s.decodeParts(&c, &b, 0, h)
-	if d := &s.kernels().Decode; d.Model != AttentionAttAcc {
-		return c.combine(d.Ridge)
-	}
+	s.decodeCost(&c, &b, h)
 	return c
+}
+
+// decodeCost sets c to DecodeAttentionCost of a batch that is not empty.
+func (s *Spec) decodeCost(c *Cost, b *DecodeBatch, h Heads) {
+	s.decodeParts(c, b, 0, h)
+	if d := &s.kernels().Decode; d.Model != AttentionAttAcc {
+		c.combined(d.Ridge)
+	}
 }
 
 // decodeParts sets c to the parts of the time of a batch, which is not empty, that many steps
@@ -125,9 +130,12 @@ func (s *Spec) decodeParts(c *Cost, b *DecodeBatch, steps int, h Heads) {
 	if d.Model == AttentionAttAcc {
 		// The simulator's requests are equal. Unequal ones take the time of equal ones of
 		// their mean context, and at least what the longest one's block needs.
-		alone := s.attAccBlock(&d.Efficiency, 1, longest, h)
-		*c = c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), s.attAccBlock(&d.Efficiency, 1, tokens/requests, h))
-		c.Latency = alone.Compute + alone.Memory
+		compute, memory := s.attAccBlock(&d.Efficiency, 1, longest, h)
+		c.Latency = compute + memory
+		if mean := tokens / requests; mean != longest {
+			compute, memory = s.attAccBlock(&d.Efficiency, 1, mean, h)
+		}
+		c.attAccWaves(ceilDiv(b.Requests*h.Query, s.SMs), compute, memory)
 		c.Seconds = max(c.Seconds, c.Latency)
 		return
 	}

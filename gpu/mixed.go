@@ -49,7 +49,7 @@ func (a *Attention) Decoding(b DecodeBatch) Work {
 	if c.together() {
 		a.join(*cost)
 	}
-	return c.waits(c.spec.work(*cost))
+	return c.waits(c.spec.workOf(cost))
 }
 
 // Beside returns work that is no attention kernel, such as a choice of pages or a merge, and runs apart from these.

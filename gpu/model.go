@@ -82,8 +82,8 @@ func (a *Attention) add(chunk, finished int, h Heads) Work {
 		return c.prefill(chunk, finished, h)
 	}
 	cost := c.spec.prefillWork(p, 1, chunk, finished, h)
-	block := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
-	seconds, added := block.Compute+block.Memory, 0.0
+	compute, memory := c.spec.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
+	seconds, added := compute+memory, 0.0
 	for left := h.Query; left > 0; {
 		if a.free == 0 {
 			a.free, a.longest = c.spec.SMs, 0

@@ -56,7 +56,10 @@ func (w Work) Times(n int) Work {
 }
 
 // work returns a kernel as part of an iteration.
-func (s *Spec) work(c Cost) Work {
+func (s *Spec) work(c Cost) Work { return s.workOf(&c) }
+
+// workOf is work of a cost that is not copied.
+func (s *Spec) workOf(c *Cost) Work {
 	if c.Seconds == 0 {
 		return Work{}
 	}

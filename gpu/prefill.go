@@ -76,7 +76,9 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if p.Model == AttentionAttAcc {
 		waves := ceilDiv(batch*h.Query, s.SMs)
 		c := s.prefillWork(p, batch, chunk, finished, h)
-		return c.attAccWaves(waves, s.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h))
+		compute, memory := s.attAccBlock(&p.Efficiency, float64(chunk), float64(finished+chunk), h)
+		c.attAccWaves(waves, compute, memory)
+		return c
 	}
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
 	if chunk == 1 {

@@ -19,6 +19,12 @@ func (b *DecodeBatch) goesOn(to *DecodeBatch) bool {
 		to.KVHeads == b.KVHeads && to.Page == b.Page && to.PerQueryHead == b.PerQueryHead && to.Weights == b.Weights
 }
 
+// set assigns field by field, for the same reason.
+func (b *DecodeBatch) set(to *DecodeBatch) {
+	b.Requests, b.Tokens, b.Longest, b.KVHeads = to.Requests, to.Tokens, to.Longest, to.KVHeads
+	b.Page, b.PerQueryHead, b.Weights = to.Page, to.PerQueryHead, to.Weights
+}
+
 // steps returns where the costs of a batch are kept: by what does not change from step to
 // step, so that a few batches that take turns find their own again.
 func (c *ModelCost) steps(b *DecodeBatch) *decodeSteps {
@@ -40,13 +46,17 @@ func (c *ModelCost) decodeCost(b *DecodeBatch) *Cost {
 		return &s.costs[step]
 	}
 	goesOn := s.known > 0
-	s.batch, s.known = *b, 1
-	d := &c.spec.kernels().Decode
-	if !goesOn || b.Page > 0 || b.Weights || min(int64(b.Requests), b.Tokens) <= 0 || d.Model == AttentionAttAcc || d.Ridge == 0 {
+	s.known = 1
+	s.batch.set(b)
+	if b.Page > 0 || b.Weights || min(int64(b.Requests), b.Tokens) <= 0 {
 		s.costs[0] = c.batchCost(*b)
 		return &s.costs[0]
 	}
-	h := c.some(b.KVHeads)
+	d, h := &c.spec.kernels().Decode, c.some(b.KVHeads)
+	if !goesOn || d.Model == AttentionAttAcc || d.Ridge == 0 {
+		c.spec.decodeCost(&s.costs[0], b, h)
+		return &s.costs[0]
+	}
 	for i := range s.costs {
 		c.spec.decodeParts(&s.costs[i], b, i, h)
 	}
