@@ -198,6 +198,34 @@ func TestAttAccAttention(t *testing.T) {
 	}
 }
 
+// TestAttAccUnequal: requests with unequal contexts take the time of equal ones of their mean context, and at
+// least what the longest one's thread block needs.
+func TestAttAccUnequal(t *testing.T) {
+	s := loadPreset(t, "a100-paper")
+	h := Heads{Query: 96, KV: 96, Dim: 128, ElementBits: 16}
+	alone := func(requests, context int) float64 {
+		return s.DecodeAttentionCost(UniformBatch(requests, context), h).Seconds
+	}
+	for _, x := range []struct {
+		requests int
+		tokens   int64
+		longest  int
+		want     float64
+	}{
+		{8, 8 * 1500, 2000, alone(8, 1500)},                                // of their mean context
+		{8, 8 * 1500, 1500, alone(8, 1500)},                                // all as long
+		{2, 2 * 1500, 2900, max(alone(2, 1500), alone(1, 2900))},           // two waves of the mean are less than one of the longest
+		{2, 2 * 1500, 1501, max(alone(2, 1500), alone(1, 1501))},           // and more
+		{108, 108 * 3000, 40000, max(alone(108, 3000), alone(1, 40000))},   // many waves
+		{108, 108 * 1000, 100000, max(alone(108, 1000), alone(1, 100000))}, // fewer than the longest one's
+	} {
+		b := DecodeBatch{Requests: x.requests, Tokens: x.tokens, Longest: x.longest}
+		if got := s.DecodeAttentionCost(b, h).Seconds; !near(got, x.want) {
+			t.Errorf("%+v: %g s, want %g", b, got, x.want)
+		}
+	}
+}
+
 // TestAttAccPrompts: the chunks of a sub-batch are one kernel, which takes as
 // long as the longest block of each wave.
 func TestAttAccPrompts(t *testing.T) {
