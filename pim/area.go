@@ -134,54 +134,43 @@ func Additions(spec *Spec, d *dram.Spec, s AreaSpec) ([]Addition, error) {
 	score, index := 16, width(pages)
 	burst := d.BurstBytes() / d.Chips() // of a chip
 	banks := d.Banks() * d.Chips()
-	one := func(name, what string, parts map[Part]int) Addition {
-		a := Addition{Name: name, What: what, Count: 1}
-		for p, n := range parts {
-			a.Parts[p] = n
-		}
-		return a
-	}
-	beside := func(name, what string, parts map[Part]int) Addition {
-		a := one(name, what, parts)
-		a.Bank, a.Count = true, banks
-		return a
-	}
 	lanes := 2 * d.BusWidth / 16 // FP16 elements that the rank's bus brings in a clock
 	entry := score + index
 	all := []Addition{
-		one("selector: sign split", "positive and negative parts of a query, and room for a query of twice the elements", map[Part]int{
-			MultiplexerBit: lanes * 2 * 16, SRAMByte: 2 * s.Shape.HeadDim * 2}),
-		one("selector: largest logical page", "the largest score of a page so far", map[Part]int{
-			Comparator16: 1, RegisterBit: score + width(s.Page/s.Logical), MultiplexerBit: score}),
-		one("selector: top-k", "an entry of score and page for each page of a list, filled by insertion in passing", map[Part]int{
-			RegisterBit: s.Entries * entry, MultiplexerBit: s.Entries * entry, Comparator16: s.Entries}),
-		one("row list", "row, first chunk and chunks of each entry, and the sum with the head's first row", map[Part]int{
-			SRAMByte: (s.Entries*(row+2*chunk) + 7) / 8, Adder16: 2, RegisterBit: row + 2*chunk + width(s.Entries)}),
-		one("quad layout", "a row and a first token for each of four quads, and four lists' ends", map[Part]int{
-			RegisterBit: 4 * (row + width(s.Context) + width(s.Entries)), MultiplexerBit: 3 * row, Adder16: 4}),
-		one("bounds of keys", "smallest and largest element of keys that pass the re-layout unit, one stream", map[Part]int{
-			Comparator16: 2 * lanes, MultiplexerBit: 2 * lanes * 16, SRAMByte: 2 * s.Shape.HeadDim * 2}),
-		one("window and merge", "maximum and sum of the softmax of each query head, in FP32, to be read", map[Part]int{
-			RegisterBit: s.Shape.Queries * 64, MultiplexerBit: 64}),
-		beside("second multiplier set", "macs_per_read = 2: L3's multipliers, adders and accumulators once more", map[Part]int{
-			FP16Multiplier: burst / 2, FP16Adder: burst / 2, RegisterBit: 16*burst/2 + resultSlots*16 + 8*burst}),
+		{"selector: sign split", "positive and negative parts of a query, and room for a query of twice the elements", false, 1, [Parts]int{
+			MultiplexerBit: lanes * 2 * 16, SRAMByte: 2 * s.Shape.HeadDim * 2}},
+		{"selector: largest logical page", "the largest score of a page so far", false, 1, [Parts]int{
+			Comparator16: 1, RegisterBit: score + width(s.Page/s.Logical), MultiplexerBit: score}},
+		{"selector: top-k", "an entry of score and page for each page of a list, filled by insertion in passing", false, 1, [Parts]int{
+			RegisterBit: s.Entries * entry, MultiplexerBit: s.Entries * entry, Comparator16: s.Entries}},
+		{"row list", "row, first chunk and chunks of each entry, and the sum with the head's first row", false, 1, [Parts]int{
+			SRAMByte: (s.Entries*(row+2*chunk) + 7) / 8, Adder16: 2, RegisterBit: row + 2*chunk + width(s.Entries)}},
+		{"quad layout", "a row and a first token for each of four quads, and four lists' ends", false, 1, [Parts]int{
+			RegisterBit: 4 * (row + width(s.Context) + width(s.Entries)), MultiplexerBit: 3 * row, Adder16: 4}},
+		{"bounds of keys", "smallest and largest element of keys that pass the re-layout unit, one stream", false, 1, [Parts]int{
+			Comparator16: 2 * lanes, MultiplexerBit: 2 * lanes * 16, SRAMByte: 2 * s.Shape.HeadDim * 2}},
+		{"window and merge", "maximum and sum of the softmax of each query head, in FP32, to be read", false, 1, [Parts]int{
+			RegisterBit: s.Shape.Queries * 64, MultiplexerBit: 64}},
+		{"second multiplier set", "macs_per_read = 2: L3's multipliers, adders and accumulators once more", true, banks, [Parts]int{
+			FP16Multiplier: burst / 2, FP16Adder: burst / 2, RegisterBit: 16*burst/2 + resultSlots*16 + 8*burst}},
 	}
-	return append(all, narrowAdditions(spec, d, &g, s, beside, one)...), nil
+	return append(all, narrowAdditions(spec, d, &g, s)...), nil
 }
 
 // narrowAdditions are those of keys and values narrower than 16 bits.
-func narrowAdditions(spec *Spec, d *dram.Spec, g *Geometry, s AreaSpec, beside, one func(string, string, map[Part]int) Addition) []Addition {
+func narrowAdditions(spec *Spec, d *dram.Spec, g *Geometry, s AreaSpec) []Addition {
 	if s.Shape.kvBits() >= 16 {
 		return nil
 	}
 	wide := d.BurstBytes() * 8 / d.Chips() / 16 // elements of 16 bits in a read, and L3's multipliers
 	elements := d.BurstBytes() * 8 / d.Chips() / g.elementBits
 	const scaleBytes = 4 // of a token's key or value
+	banks := d.Banks() * d.Chips()
 	more := max(spec.Multipliers, wide) - wide
 	return []Addition{
-		beside("narrow multipliers", "multipliers beyond L3's, with adders; conversion before L3's; accumulators and operands of all elements of a read", map[Part]int{
-			NarrowMultiplier: more, FP16Adder: more, Adder16: wide, RegisterBit: 16*(elements-wide) + 16*more, MultiplexerBit: 16 * (wide + more)}),
-		one("scales of keys and values", "a row's scales and zeros, multiplied into scores and weights; sums of a query and of weights times zeros", map[Part]int{
-			FP16Multiplier: 3, FP16Adder: 3, SRAMByte: scaleBytes * g.RowTokens, RegisterBit: 2 * 32}),
+		{"narrow multipliers", "multipliers beyond L3's, with adders; conversion before L3's; accumulators and operands of all elements of a read", true, banks, [Parts]int{
+			NarrowMultiplier: more, FP16Adder: more, Adder16: wide, RegisterBit: 16*(elements-wide) + 16*more, MultiplexerBit: 16 * (wide + more)}},
+		{"scales of keys and values", "a row's scales and zeros, multiplied into scores and weights; sums of a query and of weights times zeros", false, 1, [Parts]int{
+			FP16Multiplier: 3, FP16Adder: 3, SRAMByte: scaleBytes * g.RowTokens, RegisterBit: 2 * 32}},
 	}
 }

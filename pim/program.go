@@ -328,47 +328,33 @@ func (p *program) advance() {
 			p.limit = min(context, p.segmentTokens)
 		}
 	case stageScore, stageRescore:
-		if p.token >= p.limit && p.heads[p.head].scores {
-			p.afterScores(context)
-		} else if p.token >= p.limit {
+		switch {
+		case p.token < p.limit:
+		case !p.heads[p.head].scores:
 			p.stage, p.token = stageContext, p.segment*p.segmentTokens
 			p.rowEnd = p.token
 			p.limit = min(context, p.token+p.segmentTokens)
+		case p.token >= context:
+			p.stage = stageClose
+		default:
+			p.nextSegment(context)
 		}
-	case stageContext:
-		if p.token >= p.limit {
-			p.afterContext(context)
+	case stageContext: // read-out is at the head's end, and after each segment where their outputs are merged
+		switch {
+		case p.token < p.limit:
+		case p.token >= context || !p.rescore:
+			p.stage = stageReadOut
+		default:
+			p.nextSegment(context)
 		}
-	case stageReadOut:
+	case stageReadOut, stageClose:
 		if p.token < context {
 			p.nextSegment(context)
 			return
 		}
 		p.head++
 		p.startHead()
-	case stageClose:
-		p.head++
-		p.startHead()
 	}
-}
-
-// afterScores follows a segment's scores where there is no context.
-func (p *program) afterScores(context int) {
-	if p.token >= context {
-		p.stage = stageClose
-		return
-	}
-	p.nextSegment(context)
-}
-
-// afterContext follows the context of one segment: read-out at the head's end,
-// and after each segment where their outputs are merged.
-func (p *program) afterContext(context int) {
-	if p.token >= context || !p.rescore {
-		p.stage = stageReadOut
-		return
-	}
-	p.nextSegment(context)
 }
 
 // nextSegment begins the scores of the segment after the current one.

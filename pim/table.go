@@ -209,7 +209,7 @@ func (t *KernelTable) Alone(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	return t.Attention(context) + t.appended[t.place(context)]
+	return t.Attention(context) + t.appended[(context-1)%t.geometry.ChunkTokens]
 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal
@@ -224,9 +224,6 @@ func (t *KernelTable) InSequence(context int) int64 {
 	}
 	return t.Attention(context) + t.ending(token, token%t.geometry.RowTokens, token < t.geometry.RowTokens)
 }
-
-// place returns the newest token's place in its chunk.
-func (t *KernelTable) place(context int) int { return (context - 1) % t.geometry.ChunkTokens }
 
 // Attention returns Alone without the append.
 func (t *KernelTable) Attention(context int) int64 {

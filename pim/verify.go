@@ -7,7 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
@@ -207,17 +208,15 @@ func (c *VerifyCase) newOutputs() outputs {
 // head's error.
 func (c *VerifyCase) eachHead(work func(kv int) error) error {
 	errs := make([]error, c.KVHeads)
-	var wait sync.WaitGroup
-	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var heads errgroup.Group
+	heads.SetLimit(runtime.GOMAXPROCS(0))
 	for kv := range c.KVHeads {
-		wait.Add(1)
-		limit <- struct{}{}
-		go func() {
-			defer func() { <-limit; wait.Done() }()
+		heads.Go(func() error {
 			errs[kv] = work(kv)
-		}()
+			return nil
+		})
 	}
-	wait.Wait()
+	heads.Wait() // errs has the errors
 	for _, err := range errs {
 		if err != nil {
 			return err

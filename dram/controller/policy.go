@@ -57,29 +57,24 @@ type Policy struct {
 // never is a limit or bound that no run reaches.
 const never = 1 << 30
 
-// policies are the presets, all with the queues of the comparison with DRAMsim3.
-// "dramsim3" takes that simulator's decisions.
+// defaultPolicy has the queues of the comparison with DRAMsim3.
+var defaultPolicy = Policy{
+	Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
+	ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
+	RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
+	PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
+}
+
+// policies are the presets, by what each changes of the default. "dramsim3" takes that simulator's decisions.
 var policies = []struct {
-	name string
-	Policy
+	name   string
+	change func(p *Policy)
 }{
-	{"default", Policy{
-		Scheduler: "batch", Page: "open", Mapping: "rochrababgco",
-		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
-		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
-		PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
-	}},
-	{"fr-fcfs", Policy{
-		Scheduler: "fr-fcfs", Page: "open", Mapping: "rochrababgco",
-		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 0,
-		RowHitLimit: never, AgeBound: 5000, Refresh: "all", RefreshClose: "all",
-		PowerDown: "off", PowerDownAfter: 64, SelfRefreshAfter: 100_000,
-	}},
-	{"dramsim3", Policy{
-		Scheduler: "round-robin", Page: "open", Mapping: "rochrababgco",
-		ReadQueue: 32, WriteBuffer: 32, BankQueue: 8, DrainHigh: 32, DrainLow: 0, DrainIdle: 8,
-		RowHitLimit: 4, AgeBound: never, Refresh: "all", RefreshClose: "each",
-		PowerDown: "off", PowerDownAfter: never, SelfRefreshAfter: 1000,
+	{"default", func(*Policy) {}},
+	{"fr-fcfs", func(p *Policy) { p.Scheduler = "fr-fcfs" }},
+	{"dramsim3", func(p *Policy) {
+		p.Scheduler, p.DrainIdle, p.RowHitLimit, p.AgeBound = "round-robin", 8, 4, never
+		p.RefreshClose, p.PowerDownAfter, p.SelfRefreshAfter = "each", never, 1000
 	}},
 }
 
@@ -88,7 +83,8 @@ var policies = []struct {
 func LookupPolicy(name string) (*Policy, error) {
 	for _, p := range policies {
 		if p.name == name {
-			policy := p.Policy
+			policy := defaultPolicy
+			p.change(&policy)
 			return &policy, nil
 		}
 	}

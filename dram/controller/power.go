@@ -63,13 +63,21 @@ func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 // wakeRanks takes a rank that has a request, or a refresh that must be, out of power-down. If none can leave at t, wake is
 // the step at which one can.
 func (c *controller) wakeRanks(t int64) (issued bool, wake int64) {
-	wake = forever
-	for i := range c.power.units {
+	return firstOf(len(c.power.units), t, func(i int) int64 {
 		u := &c.power.units[i]
 		if u.down == nowhere || !c.queuedIn(&u.span) && !c.refreshDue(u) {
-			continue
+			return forever
 		}
-		at := c.leave(u, t)
+		return c.leave(u, t)
+	})
+}
+
+// firstOf has n units or ranks try, one after another, until one can issue at t. Each returns the step at which it could, at
+// most t if it did. If none can, wake is the first of these steps.
+func firstOf(n int, t int64, try func(i int) int64) (issued bool, wake int64) {
+	wake = forever
+	for i := range n {
+		at := try(i)
 		if at <= t {
 			return true, forever
 		}
@@ -141,15 +149,7 @@ func (c *controller) refreshAgain(u *powerUnit, t int64) {
 // sleepRanks takes a rank that has been idle for long enough into power-down or self-refresh. If none can go at t, wake is
 // the step at which one can.
 func (c *controller) sleepRanks(t int64) (issued bool, wake int64) {
-	wake = forever
-	for i := range c.power.units {
-		at := c.sleepRank(&c.power.units[i], t)
-		if at <= t {
-			return true, forever
-		}
-		wake = min(wake, at)
-	}
-	return false, wake
+	return firstOf(len(c.power.units), t, func(i int) int64 { return c.sleepRank(&c.power.units[i], t) })
 }
 
 // sleepRank issues the next command on a unit's way down if it can at t, and returns the step at which it could, forever

@@ -239,40 +239,28 @@ func (r *refreshState) refreshed(k *refreshUnit) {
 // forcedRefresh brings the forced units towards their refresh; if nothing can issue
 // at t it returns the step at which something can.
 func (c *controller) forcedRefresh(t int64) (issued bool, wake int64) {
-	wake = forever
-	for _, i := range c.refresh.forced {
+	return firstOf(len(c.refresh.forced), t, func(i int) int64 {
+		i = c.refresh.forced[i]
 		if c.refresh.waitsForRound(&c.refresh.units[i]) {
-			continue // those before it are forced, too
+			return forever // those before it are forced, too
 		}
-		at := c.tryRefresh(i, t)
-		if at <= t {
-			return true, forever
-		}
-		wake = min(wake, at)
-	}
-	return false, wake
+		return c.tryRefresh(i, t)
+	})
 }
 
 // idleRefresh refreshes a unit that owes refreshes, or may pull one in, and has had
 // no work for a while.
 func (c *controller) idleRefresh(t int64) (issued bool, wake int64) {
-	wake = forever
-	for i := range c.refresh.units {
+	return firstOf(len(c.refresh.units), t, func(i int) int64 {
 		k := &c.refresh.units[i]
 		if k.forced || k.asleep || k.debt <= -c.refresh.pullIn || c.refresh.waitsForRound(k) || c.queuedIn(&k.span) {
-			continue
+			return forever
 		}
 		if from := k.idle + c.refresh.patience; from > t && (k.whole || k.debt <= 0) { // a bank that owes one takes its chance
-			wake = min(wake, from)
-			continue
+			return from
 		}
-		at := c.tryRefresh(i, t)
-		if at <= t {
-			return true, forever
-		}
-		wake = min(wake, at)
-	}
-	return false, wake
+		return c.tryRefresh(i, t)
+	})
 }
 
 // queuedIn reports whether a request is queued for the ranks of a span.
