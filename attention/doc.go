@@ -1,11 +1,9 @@
 // Package attention computes softmax attention on the host, in float64, and
 // holds what the functional model of the PIM needs to be compared with it:
 //
-//   - reference.go: attention of one query and of causal blocks, float64;
-//   - compare.go: the distance of a result from its reference;
+//   - reference.go: attention of one query and of causal blocks, float64, and the distance of a result from its reference;
 //   - half.go: IEEE 754 binary16 and bfloat16, conversion and rounding;
-//   - safetensors.go, safetensors_write.go: the file format of test vectors and weights;
-//   - vectors.go: PyTorch's results on the project's own vectors.
+//   - safetensors.go, safetensors_write.go: the file format of test vectors and weights, and the project's own vectors by PyTorch.
 //
 // Vectors are row-major slices: a matrix of n keys of dimension d is a slice
 // of n·d values, key i at [i·d, (i+1)·d).

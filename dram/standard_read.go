@@ -1,7 +1,6 @@
 package dram
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -71,10 +70,11 @@ const (
 	maxParts      = 1000
 )
 
-// tableReader reads the rows of one file.
+// tableReader reads the rows of one file and keeps the first error. What it returns after one is of no use.
 type tableReader struct {
 	file, text string
 	s          *Standard
+	err        error
 }
 
 // readStandard reads a table, which may have its base among those given.
@@ -84,7 +84,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tableReader{file, text, &Standard{}}
+	t := &tableReader{file: file, text: text, s: &Standard{}}
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
 		key := unknown[0].String()
 		return nil, t.at(key, &input.Error{Key: key, Expected: "a key of a standard's table", Nearest: input.Nearest(key, tableKeys)})
@@ -102,9 +102,9 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 		base.rules, base.values, base.Timings, base.Refreshes = slices.Clip(base.rules), slices.Clip(base.values), slices.Clip(base.Timings), slices.Clip(base.Refreshes)
 		t.s = &base
 	}
-	for _, read := range []func(*standardFile) error{t.head, t.commands, t.rules, t.dataClock, t.activations, t.refreshes, t.timings, t.parts} {
-		if err := read(&f); err != nil {
-			return nil, err
+	for _, read := range []func(*standardFile){t.head, t.commands, t.rules, t.dataClock, t.activations, t.refreshes, t.timings, t.parts} {
+		if read(&f); t.err != nil {
+			return nil, t.err
 		}
 	}
 	return t.s, nil
@@ -126,31 +126,36 @@ func (t *tableReader) at(text string, err error) error {
 	return input.Edit(err, func(e *input.Error) { e.File, e.Line = t.file, line })
 }
 
+// fail keeps an error at a key or row if it is the first.
+func (t *tableReader) fail(text string, err error) {
+	if t.err == nil {
+		t.err = t.at(text, err)
+	}
+}
+
+// bad is fail of a value with what was expected.
+func (t *tableReader) bad(text, key, value, expected string, of ...any) {
+	t.fail(text, &input.Error{Key: key, Value: value, Expected: fmt.Sprintf(expected, of...)})
+}
+
 // head reads the keys that are not rows. A file with a base need not have them.
-func (t *tableReader) head(f *standardFile) error {
+func (t *tableReader) head(f *standardFile) {
+	s := t.s
 	if f.Standard == "" || strings.ContainsAny(f.Standard, " |\n") || len(f.Standard) > 40 {
-		return t.at("standard", &input.Error{Key: "standard", Value: f.Standard, Expected: "the standard's name, one word"})
+		t.bad("standard", "standard", f.Standard, "the standard's name, one word")
 	}
-	t.s.Name = f.Standard
+	s.Name = f.Standard
 	if f.Title != "" {
-		t.s.Title = f.Title
+		s.Title = f.Title
 	}
-	return cmp.Or(t.counts(f), t.choices(f))
+	t.counts(f)
+	t.choices(f)
 }
 
 // counts reads the keys that are whole numbers or lists, each within its range.
-func (t *tableReader) counts(f *standardFile) error {
+func (t *tableReader) counts(f *standardFile) {
 	s := t.s
-	number := func(key string, to *int, v, most int) error {
-		if v == 0 && *to != 0 {
-			return nil
-		}
-		if v < 1 || v > most {
-			return t.at(key, &input.Error{Key: key, Value: strconv.Itoa(v), Expected: fmt.Sprintf("1 to %d", most)})
-		}
-		*to = v
-		return nil
-	}
+	s.SubChannels = max(s.SubChannels, 1)
 	for _, n := range []struct {
 		key     string
 		to      *int
@@ -158,14 +163,14 @@ func (t *tableReader) counts(f *standardFile) error {
 	}{
 		{"transfers_per_clock", &s.TransfersPerClock, f.TransfersPerClock, 64}, {"steps_per_clock", &s.StepsPerClock, f.StepsPerClock, 2},
 		{"pseudo_channels", &s.PseudoChannels, f.PseudoChannels, 8}, {"postpone", &s.Postpone, f.Postpone, 64}, {"pull_in", &s.PullIn, f.PullIn, 64},
+		{"sub_channels", &s.SubChannels, f.SubChannels, 8},
 	} {
-		if err := number(n.key, n.to, n.v, n.most); err != nil {
-			return err
-		}
-	}
-	if s.SubChannels = max(s.SubChannels, 1); f.SubChannels != 0 {
-		if err := number("sub_channels", &s.SubChannels, f.SubChannels, 8); err != nil {
-			return err
+		switch {
+		case n.v == 0 && *n.to != 0:
+		case n.v < 1 || n.v > n.most:
+			t.bad(n.key, n.key, strconv.Itoa(n.v), "1 to %d", n.most)
+		default:
+			*n.to = n.v
 		}
 	}
 	if len(f.DeviceWidths) > 0 {
@@ -173,224 +178,200 @@ func (t *tableReader) counts(f *standardFile) error {
 	}
 	for _, w := range s.DeviceWidths {
 		if w < 1 || w > 1024 {
-			return t.at("device_widths", &input.Error{Key: "device_widths", Value: strconv.Itoa(w), Expected: "1 to 1024"})
+			t.bad("device_widths", "device_widths", strconv.Itoa(w), "1 to 1024")
 		}
 	}
 	if len(f.Buses) > 0 {
 		s.Buses = f.Buses
 	}
 	if len(s.Buses) == 0 || len(s.Buses) > maxBuses {
-		return t.at("buses", &input.Error{Key: "buses", Expected: fmt.Sprintf("1 to %d names", maxBuses)})
+		t.bad("buses", "buses", "", "1 to %d names", maxBuses)
 	}
-	return nil
 }
 
 // choices reads the keys whose values are names.
-func (t *tableReader) choices(f *standardFile) error {
+func (t *tableReader) choices(f *standardFile) {
 	if f.CountsFrom != "" || f.Base == "" {
-		if f.CountsFrom != "first" && f.CountsFrom != "last" {
-			return t.at("counts_from", input.UnknownName("counts_from", f.CountsFrom, []string{"first", "last"}))
-		}
-		t.s.fromLast = f.CountsFrom == "last"
+		t.s.fromLast = t.word("counts_from", "counts_from", f.CountsFrom, []string{"first", "last"}) == 1
 	}
 	if f.Rounding != "" || f.Base == "" {
-		if t.s.round = roundings[f.Rounding]; t.s.round == nil {
-			return t.at("rounding", input.UnknownName("rounding", f.Rounding, []string{"jedec", "jedec5", "up"}))
-		}
+		names := []string{"jedec", "jedec5", "up"}
+		t.s.round = roundings[names[t.word("rounding", "rounding", f.Rounding, names)]]
 	}
-	return nil
 }
 
-// cells splits a row into from least to most cells.
-func (t *tableReader) cells(key, row string, least, most int) ([]string, error) {
+// cells splits a row into from least to most cells; false where it cannot.
+func (t *tableReader) cells(key, row string, least, most int) ([]string, bool) {
 	list := strings.Split(row, "|")
 	for i := range list {
 		list[i] = strings.TrimSpace(list[i])
 	}
 	if len(list) < least || len(list) > most {
-		return nil, t.at(row, &input.Error{Key: key, Value: strconv.Quote(row), Expected: fmt.Sprintf("%d cells between bars", least)})
+		t.bad(row, key, strconv.Quote(row), "%d cells between bars", least)
 	}
 	for len(list) < most {
 		list = append(list, "")
 	}
-	return list, nil
+	return list, t.err == nil
 }
 
-// word returns which of names a cell is.
-func (t *tableReader) word(key, row, cell string, names []string) (int, error) {
-	if i := slices.Index(names, cell); i >= 0 {
-		return i, nil
+// word returns which of names a cell is, the first where it is none.
+func (t *tableReader) word(key, row, cell string, names []string) int {
+	i := slices.Index(names, cell)
+	if i < 0 {
+		t.fail(row, input.UnknownName(key, cell, names))
 	}
-	return 0, t.at(row, input.UnknownName(key, cell, names))
+	return max(i, 0)
+}
+
+// number returns the whole number of a cell, which is 1 to most.
+func (t *tableReader) number(key, row, cell string, most int, expected string) int {
+	n, err := strconv.Atoi(cell)
+	if err != nil || n < 1 || n > most {
+		t.bad(row, key, cell, "%s", expected)
+	}
+	return n
 }
 
 // expression reads the cell of a row that is an expression.
-func (t *tableReader) expression(key, row, cell string) (expression, error) {
+func (t *tableReader) expression(key, row, cell string) expression {
 	if len(cell) > maxExpression {
-		return nil, t.at(row, &input.Error{Key: key, Expected: fmt.Sprintf("an expression of at most %d bytes", maxExpression)})
+		t.bad(row, key, "", "an expression of at most %d bytes", maxExpression)
+		return nil
 	}
 	e, err := parseExpression(cell)
 	if err != nil {
-		return nil, t.at(row, &input.Error{Key: key, Err: err})
+		t.fail(row, &input.Error{Key: key, Err: err})
 	}
-	return e, nil
+	return e
 }
 
 // commands reads the rows of commands. A command that a base has is described anew.
-func (t *tableReader) commands(f *standardFile) error {
+func (t *tableReader) commands(f *standardFile) {
 	for _, row := range f.Commands {
-		c, err := t.cells("commands", row, 6, 7)
-		if err != nil {
-			return err
+		c, ok := t.cells("commands", row, 6, 7)
+		if !ok {
+			return
 		}
-		i, err := t.word("commands", row, c[0], CommandNames())
-		if err != nil {
-			return err
-		}
+		i := t.word("commands", row, c[0], CommandNames())
 		a := &t.s.commands[i]
 		a.Known, a.AnyStep, a.Second = true, c[6] == "any step", 0
 		if within, ok := strings.CutPrefix(c[6], "and 1 within "); ok {
 			a.Second, _ = strconv.Atoi(within)
 		}
 		if c[6] != "" && !a.AnyStep && (a.Second < 1 || a.Second > 64) {
-			return t.at(row, &input.Error{Key: "commands", Value: c[6], Expected: `nothing, "any step", or "and 1 within 8", the steps until a second half`})
+			t.bad(row, "commands", c[6], `nothing, "any step", or "and 1 within 8", the steps until a second half`)
 		}
-		if a.Bus, err = t.word("commands", row, c[1], t.s.Buses); err != nil {
-			return err
+		a.Bus = t.word("commands", row, c[1], t.s.Buses)
+		a.Steps = t.number("commands", row, c[2], 16, "the steps that the command takes, 1 to 16")
+		a.Span = Span(t.word("commands", row, c[3], spanNames))
+		if wide := a.Span >= WholeRank; wide != Command(i).AllBank() {
+			t.bad(row, "commands", c[3], "the span of %s, whose address has a bank: %v", c[0], !Command(i).AllBank())
 		}
-		if a.Steps, err = strconv.Atoi(c[2]); err != nil || a.Steps < 1 || a.Steps > 16 {
-			return t.at(row, &input.Error{Key: "commands", Value: c[2], Expected: "the steps that the command takes, 1 to 16"})
-		}
-		span, err := t.word("commands", row, c[3], spanNames)
-		if err != nil {
-			return err
-		}
-		if wide := Span(span) >= WholeRank; wide != Command(i).AllBank() {
-			return t.at(row, &input.Error{Key: "commands", Value: c[3], Expected: fmt.Sprintf("the span of %s, whose address has a bank: %v", c[0], !Command(i).AllBank())})
-		}
-		needs, err := t.word("commands", row, c[4], stateNames)
-		if err != nil {
-			return err
-		}
-		leaves, err := t.word("commands", row, c[5], stateNames)
-		if err != nil {
-			return err
-		}
-		a.Span, a.Needs, a.Leaves = Span(span), BankState(needs), BankState(leaves)
+		a.Needs, a.Leaves = BankState(t.word("commands", row, c[4], stateNames)), BankState(t.word("commands", row, c[5], stateNames))
 	}
-	return nil
 }
 
-// list reads the names of commands that the standard has.
-func (t *tableReader) list(key, row, cell string) ([]Command, error) {
-	var list []Command
+// list reads the names of commands that the standard has, at least one.
+func (t *tableReader) list(key, row, cell string) (list []Command) {
 	var names []string
 	for _, c := range t.s.Commands() {
 		names = append(names, c.String())
 	}
 	for _, word := range strings.Fields(cell) {
-		i, err := t.word(key, row, word, names)
-		if err != nil {
-			return nil, err
+		if i := t.word(key, row, word, names); t.err == nil {
+			list = append(list, t.s.Commands()[i])
 		}
-		list = append(list, t.s.Commands()[i])
 	}
 	if len(list) == 0 {
-		return nil, t.at(row, &input.Error{Key: key, Value: strconv.Quote(row), Expected: "commands"})
+		t.bad(row, key, strconv.Quote(row), "commands")
+		return []Command{0}
 	}
-	return list, nil
+	return list
 }
 
 // rules reads the rows of rules, behind those of a base.
-func (t *tableReader) rules(f *standardFile) error {
+func (t *tableReader) rules(f *standardFile) {
 	for _, row := range f.Rules {
-		c, err := t.cells("rules", row, 5, 6)
-		if err != nil {
-			return err
+		c, ok := t.cells("rules", row, 5, 6)
+		if !ok {
+			return
 		}
-		r := rule{name: c[0], text: c[4], window: 1}
-		level, err := t.word("rules", row, c[1], scopeNames)
-		if err != nil {
-			return err
-		}
-		r.level = Scope(level)
-		if r.from, err = t.list("rules", row, c[2]); err != nil {
-			return err
-		}
-		if r.next, err = t.list("rules", row, c[3]); err != nil {
-			return err
-		}
-		if r.clocks, err = t.expression("rules", row, c[4]); err != nil {
-			return err
-		}
+		r := rule{name: c[0], text: c[4], window: 1, level: Scope(t.word("rules", row, c[1], scopeNames))}
+		r.from, r.next, r.clocks = t.list("rules", row, c[2]), t.list("rules", row, c[3]), t.expression("rules", row, c[4])
 		if c[5] != "" {
-			if r.window, err = strconv.Atoi(c[5]); err != nil || r.window < 1 || r.window > 1024 || r.level < SameRank || r.level == OtherRank {
-				return t.at(row, &input.Error{Key: "rules", Value: c[5], Expected: "a window of 1 to 1024 commands of a rank, a pseudo-channel or the channel"})
+			const expected = "a window of 1 to 1024 commands of a rank, a pseudo-channel or the channel"
+			if r.window = t.number("rules", row, c[5], 1024, expected); r.level < SameRank || r.level == OtherRank {
+				t.bad(row, "rules", c[5], expected)
 			}
 		}
 		t.s.rules = append(t.s.rules, r)
 	}
-	return nil
 }
 
 // dataClock reads which command starts the data clock, and for how long an access keeps it running.
-func (t *tableReader) dataClock(f *standardFile) error {
-	if f.DataClock == "" {
-		return nil
-	}
-	if f.DataClock == "none" { // the base has one, and it always runs
+func (t *tableReader) dataClock(f *standardFile) {
+	switch f.DataClock {
+	case "":
+	case "none": // the base has one, and it always runs
 		t.s.sync = nil
-		return nil
+	default:
+		if c, ok := t.cells("data_clock", f.DataClock, 2, 2); ok {
+			t.s.sync = &dataClock{t.list("data_clock", f.DataClock, c[0])[0], t.expression("data_clock", f.DataClock, c[1])}
+		}
 	}
-	c, err := t.cells("data_clock", f.DataClock, 2, 2)
-	if err != nil {
-		return err
-	}
-	commands, err := t.list("data_clock", f.DataClock, c[0])
-	if err != nil {
-		return err
-	}
-	keeps, err := t.expression("data_clock", f.DataClock, c[1])
-	t.s.sync = &dataClock{commands[0], keeps}
-	return err
 }
 
 // activations reads the most activations of a bank, and by how many a refresh lowers the count.
-func (t *tableReader) activations(f *standardFile) error {
+func (t *tableReader) activations(f *standardFile) {
 	if f.Activations == "" {
-		return nil
+		return
 	}
-	c, err := t.cells("activations", f.Activations, 2, 2)
-	for i := 0; i < 2 && err == nil; i++ {
-		t.s.counted[i], err = t.expression("activations", f.Activations, c[i])
+	c, ok := t.cells("activations", f.Activations, 2, 2)
+	for i := 0; i < 2 && ok; i++ {
+		t.s.counted[i] = t.expression("activations", f.Activations, c[i])
 	}
-	return err
 }
 
 // refreshes reads which commands refresh, every how many clocks, and for how long.
-func (t *tableReader) refreshes(f *standardFile) error {
+func (t *tableReader) refreshes(f *standardFile) {
 	for _, row := range f.Refreshes {
-		c, err := t.cells("refreshes", row, 3, 3)
-		if err != nil {
-			return err
+		if c, ok := t.cells("refreshes", row, 3, 3); ok {
+			t.s.Refreshes = append(t.s.Refreshes, Refresh{t.list("refreshes", row, c[0])[0], c[1], c[2]})
 		}
-		commands, err := t.list("refreshes", row, c[0])
-		if err != nil {
-			return err
-		}
-		t.s.Refreshes = append(t.s.Refreshes, Refresh{commands[0], c[1], c[2]})
 	}
-	return nil
 }
 
 // timings reads meaning and source of timings.
-func (t *tableReader) timings(f *standardFile) error {
+func (t *tableReader) timings(f *standardFile) {
 	for _, row := range f.Timings {
-		c, err := t.cells("timings", row, 3, 3)
-		if err != nil {
-			return err
+		if c, ok := t.cells("timings", row, 3, 3); ok {
+			t.s.Timings = append(t.s.Timings, Timing{c[0], c[1], c[2]})
 		}
-		t.s.Timings = append(t.s.Timings, Timing{c[0], c[1], c[2]})
 	}
-	return nil
+}
+
+// parts reads the axes of the parts' names and the rows of their values.
+func (t *tableReader) parts(f *standardFile) {
+	if len(f.Parts) > 0 {
+		t.s.axes = nil
+	}
+	for _, axis := range f.Parts {
+		t.s.axes = append(t.s.axes, strings.Fields(strings.ToLower(axis)))
+	}
+	parts := 1
+	for _, axis := range t.s.axes {
+		parts = min(parts*len(axis), maxParts+1)
+	}
+	if len(t.s.axes) == 0 || parts == 0 || parts > maxParts {
+		t.bad("parts", "parts", "", "the words of each axis of the parts' names, %d parts at most", maxParts)
+	}
+	for _, row := range f.Values {
+		if c, ok := t.cells("values", row, 3, 4); ok {
+			t.s.values = append(t.s.values, valueRow{
+				when: strings.Fields(c[0]), key: c[1], text: c[2], source: c[3], value: t.expression("values", row, c[2]),
+				place: t.at(row, &input.Error{Key: "values", Value: strconv.Quote(row)}),
+			})
+		}
+	}
 }

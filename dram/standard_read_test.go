@@ -60,6 +60,8 @@ func TestTableLimits(t *testing.T) {
 		"device_widths = [0]":                                                "1 to 1024",
 		"counts_from = 'middle'":                                             `one of first, last`,
 		"steps_per_clock = 3":                                                "1 to 2",
+		"sub_channels = 9":                                                   "1 to 8",
+		"pull_in = 65\ndevice_widths = [0]":                                  "1 to 64", // the first of two faults
 		"rules = ['x | bank | RD | WR | 3 | 4']":                             "a window of 1 to 1024 commands of a rank",
 		"commands = ['RD | command | 0 | bank | open | any']":                "1 to 16",
 		"commands = ['RD | command | 1 | bank | open | any | and 1 within']": "a second half",

@@ -51,3 +51,110 @@ func (t CSATables) CentroidFLOPs(dim int) int64 { return 2 * int64(t.Centroids) 
 func (t CSATables) BuildFLOPs(dim, iterations, prompt, group int) int64 {
 	return t.CentroidFLOPs(dim) * int64(prompt) * (int64(iterations)*int64(group) + 1)
 }
+
+// csaCost is the cost of CSAttention. A search finds a query's nearest centroid of each
+// subspace, adds up the entries of their lists by token, and takes the best tokens. Each new key is
+// tried against all lists. In mode "gpu" the GPUs do all of it, in mode "host" the host's CPUs
+// search, and the keys and values that they find go up to the GPUs, which attend.
+type csaCost struct {
+	common
+	spec Spec
+	host bool
+}
+
+// newCSACost lists what CSAttention keeps in memory: keys and values, tables and centroids, and with a lagged
+// search what the next step attends over.
+func newCSACost(s *Spec, shape Shape) *csaCost {
+	c := &csaCost{common: newCommon(s.Name, shape), spec: *s, host: s.Mode == "host"}
+	lists := int64(s.Subspaces) * int64(s.Centroids)
+	c.held = append(c.held,
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.elements(s.Centroids * shape.Dim), Index: true, OfPrompt: true, Most: 1})
+	if c.host && s.Search == "lagged" { // what the next step attends over
+		c.held = append(c.held,
+			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Share: min(1, s.SelectShare*float64(shape.group()))},
+			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), Most: s.RecentTokens})
+	}
+	return c
+}
+
+// tables returns the sizes of the tables of a KV head after a prompt of that many tokens.
+func (c *csaCost) tables(prompt int) CSATables {
+	s := &c.spec
+	return NewCSATables(s.Subspaces, s.Centroids, s.TableShare, s.SelectShare, s.RecentTokens, prompt, c.shape.group())
+}
+
+// Searches says that a step searches: the first after the prompt, and each Period-th from there.
+func (s *Spec) Searches(r Request) bool { return (r.Context-r.Prompt-1)%s.Period == 0 }
+
+// Decode returns one class, in which each query head has tokens of its own, the searches and the
+// updates of the lists.
+func (c *csaCost) Decode(requests []Request, _ int) *Step {
+	c.reset(len(requests), 3)
+	tokens, ranked, found := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
+	keep, searches := 0, int64(0)
+	var gathered, scores, flops, minima, up int64
+	for i, r := range requests {
+		t := c.tables(r.Prompt)
+		tokens[i], ranked[i] = t.Attended(r.Context), 0
+		// The query heads of a group may find tokens that differ, but for the last ones.
+		found[i] = min(r.Context, c.shape.group()*t.Selected+t.Recent)
+		up += c.KV(found[i])
+		flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
+		minima += int64(t.Subspaces) * int64(t.Centroids)
+		if c.spec.Searches(r) {
+			searches++
+			ranked[i], keep = r.Context, max(keep, t.Selected)
+			gathered += t.Gathered()
+			scores += int64(r.Context)
+			flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
+		}
+	}
+	heads := int64(c.shape.KVHeads)
+	updates := int64(len(requests))*c.shape.elements(c.spec.Centroids*c.shape.Dim)*heads + minima*csaEntryBytes*heads
+	class := Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Page: 1, PerQueryHead: true}
+	if c.host {
+		class.Device = GPU
+		c.attend(class)
+		// Sums by token stay in a core's caches: a search reads entries from memory, adds each to a
+		// sum, clears the sums and goes through them twice for the best. What it finds is copied
+		// to where links read it.
+		c.step.Passes = append(c.step.Passes, Pass{Device: Home, Kernels: 1, FLOPs: flops,
+			Bytes:    updates + csaEntryBytes*gathered*int64(c.shape.QueryHeads) + 2*up,
+			Elements: (gathered + 3*scores) * int64(c.shape.QueryHeads)})
+		c.step.Fetched, c.step.Ahead = found, c.spec.Search == "lagged"
+		return &c.step
+	}
+	c.attend(class)
+	c.pass(1, updates, flops)
+	if searches > 0 {
+		// Sums by token are cleared; each entry is read and added to one.
+		c.pass(2, (scoreBytes*scores+(csaEntryBytes+2*scoreBytes)*gathered)*int64(c.shape.QueryHeads), 0)
+		c.step.Choose = append(c.step.Choose, Choice{Heads: c.shape.KVHeads, Ranked: ranked, Keep: keep, PerQueryHead: true})
+	}
+	return &c.step
+}
+
+// Prompt returns causal attention, and at the prompt's end the tables: clusters of its queries,
+// scores of its keys by centroid, and the best of each centroid.
+func (c *csaCost) Prompt(_, chunk, finished int, last bool) *Prompt {
+	c.begin(chunk, finished)
+	if n := finished + chunk; last {
+		t, heads := c.tables(n), int64(c.shape.KVHeads)
+		scores := int64(t.Subspaces) * int64(t.Centroids) * int64(n) * heads
+		queries := int64(c.spec.Iterations) * c.shape.elements(c.shape.QueryHeads*c.shape.Dim) * int64(n)
+		c.prompt.Leave[0].Index = t.Bytes(c.shape.Dim)
+		c.promptPass(2*c.spec.Iterations+3, (1+radixPasses)*scoreBytes*scores+queries+t.Bytes(c.shape.Dim)*heads,
+			t.BuildFLOPs(c.shape.Dim, c.spec.Iterations, n, c.shape.group())*heads)
+	}
+	return &c.prompt
+}
+
+// Vectors returns the bytes of q, k and v; in mode "host" no results come up.
+func (c *csaCost) Vectors() Vectors {
+	v := c.shape.vectors()
+	if c.host {
+		v.Results = 0
+	}
+	return v
+}

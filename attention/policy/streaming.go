@@ -24,3 +24,73 @@ func (s Streaming) Ranges(ranges [][2]int, context int) [][2]int {
 	}
 	return ranges
 }
+
+// streamingCost is the cost of attention of all heads to a sink and a window. What has left
+// the window is dropped: memory is a ring, whose order does not matter to a softmax.
+type streamingCost struct {
+	common
+	decode, prefill Streaming
+}
+
+// newStreamingCost lists what is held while decoding and while a prompt is prefilled: two windows, which may
+// differ.
+func newStreamingCost(s *Spec, shape Shape) *streamingCost {
+	c := &streamingCost{common: newCommon(s.Name, shape), decode: newStreaming(s), prefill: prefillWindow(s)}
+	c.held = []Held{c.decode.held(&shape, shape.KVHeads)}
+	c.filling = []Held{c.prefill.held(&shape, shape.KVHeads)}
+	return c
+}
+
+// prefillWindow returns what the tokens of a prompt attend to.
+func prefillWindow(s *Spec) Streaming {
+	if s.PrefillWindow == 0 {
+		return newStreaming(s)
+	}
+	return Streaming{s.Sink, s.PrefillWindow}
+}
+
+// held is the keys and values of that many heads.
+func (s Streaming) held(shape *Shape, heads int) Held {
+	return Held{Device: Home, Heads: heads, Bytes: shape.token(), Most: s.Sink + s.Window}
+}
+
+// Decode returns one class of all heads.
+func (c *streamingCost) Decode(requests []Request, _ int) *Step {
+	c.reset(len(requests), 1)
+	c.attend(Class{Device: Home, Heads: c.shape.KVHeads, Tokens: c.decode.each(&c.common, requests)})
+	return &c.step
+}
+
+// each returns the tokens of each request.
+func (s Streaming) each(c *common, requests []Request) []int {
+	tokens := c.take(len(requests))
+	for i := range requests {
+		tokens[i] = s.Tokens(requests[i].Context)
+	}
+	return tokens
+}
+
+// Prompt returns attention of all heads under the mask.
+func (c *streamingCost) Prompt(_, chunk, finished int, _ bool) *Prompt {
+	c.prompt.Pieces = c.prefill.pieces(c.prompt.Pieces[:0], c.shape.KVHeads, chunk, finished)
+	return &c.prompt
+}
+
+// pieces appends the attention of some heads for a chunk under the mask, whose rows have up
+// to n = Sink + Window tokens: causal attention until a row has n, and then pieces of up to n
+// tokens as long as attention with n a row, to half a token: t tokens that attend causally and to
+// n − (t+1)/2 before have t·n pairs.
+func (s Streaming) pieces(to []Piece, heads, chunk, finished int) []Piece {
+	n := s.Sink + s.Window
+	if first := min(chunk, max(n-finished, 0)); first > 0 {
+		to = append(to, Piece{heads, 1, first, finished})
+		chunk -= first
+	}
+	if whole := chunk / n; whole > 0 {
+		to = append(to, Piece{heads, whole, n, n - (n+1)/2})
+	}
+	if rest := chunk % n; rest > 0 {
+		to = append(to, Piece{heads, 1, rest, n - (rest+1)/2})
+	}
+	return to
+}

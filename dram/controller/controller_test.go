@@ -314,6 +314,10 @@ func TestPolicyErrors(t *testing.T) {
 			t.Errorf("%s: %v", set, err)
 		}
 	}
+	// Its power-down goes by one threshold: sref_threshold = 1000 in its configurations.
+	if p, err := LookupPolicy("dramsim3"); err != nil || p.SelfRefreshAfter != 1000 || p.PowerDownAfter != never || p.RefreshClose != "each" {
+		t.Errorf("%+v, %v", p, err)
+	}
 	if _, err := LookupPolicy("dramsim2"); err == nil {
 		t.Error("no error for an unknown policy")
 	}
