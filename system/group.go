@@ -68,12 +68,13 @@ func (g *grouping) choose(d *gpuSide, sub *scheduler.SubBatch, step int64, took 
 
 // setRest sets what groups leave of the contexts in a step.
 func (g *grouping) setRest(d *gpuSide, requests []scheduler.Decoding, step int64) {
+	c := &d.decode(requests, 0, step).Attend[0] // groups need a policy with one class of heads
 	tokens, longest := 0, 0
-	for i := range requests {
-		n := requests[i].Context(step) - g.within[i]
+	for i, n := range c.Tokens {
+		n -= g.within[i]
 		tokens, longest = tokens+n, max(longest, n)
 	}
-	g.rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: d.model.KVHeads}
+	g.rest = gpu.DecodeBatch{Requests: len(requests), Tokens: int64(tokens), Longest: longest, KVHeads: c.Heads}
 }
 
 // stageGroups returns what a sub-batch costs on the GPUs, which is so much where each request reads for itself, with stretches read once

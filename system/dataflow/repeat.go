@@ -131,6 +131,21 @@ func (e *Engine) shift(by Time, layers int32) {
 			}
 		}
 	}
+	e.shiftLanes(by, layers)
+	for i := range e.links {
+		l := &e.links[i]
+		l.end += by
+		l.current.move(by, layers)
+		for c := range l.queues {
+			for j := range l.queues[c].rest() {
+				l.queues[c].rest()[j].move(by, layers)
+			}
+		}
+	}
+}
+
+// shiftLanes is shift for the lanes. Those that rotate change places, too.
+func (e *Engine) shiftLanes(by Time, layers int32) {
 	for q := range e.lanes {
 		l := &e.lanes[q]
 		l.freeAt += by
@@ -142,16 +157,6 @@ func (e *Engine) shift(by Time, layers int32) {
 	for i := range e.due {
 		if e.due[i] != never {
 			e.due[i] += by
-		}
-	}
-	for i := range e.links {
-		l := &e.links[i]
-		l.end += by
-		l.current.move(by, layers)
-		for c := range l.queues {
-			for j := range l.queues[c].rest() {
-				l.queues[c].rest()[j].move(by, layers)
-			}
 		}
 	}
 	for i := range e.resources {
