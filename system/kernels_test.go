@@ -64,7 +64,7 @@ func TestMeasuredIsBounded(t *testing.T) {
 		return m.of(&r)
 	}
 	for i := range 3 * mostMeasured {
-		if of(i) != of(i) {
+		if known := of(i); of(i) != known {
 			t.Fatalf("ranks %d are forgotten at once", i)
 		}
 		if len(m.by) > mostMeasured {
