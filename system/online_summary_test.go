@@ -1,9 +1,11 @@
 package system
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
+	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -49,5 +51,41 @@ func TestOnlineSummaryByHand(t *testing.T) {
 	s, err = mustRun(t, node, coming(t, cfg, equalLengths(3, 1, 12)), false).Summary(cfg)
 	if want := 2 / (3 + 2*service.Seconds()); err != nil || math.Abs(s.Arrivals.RatePerS-want) > 1e-9 {
 		t.Errorf("a rate of %v, want %v (%v)", s.Arrivals.RatePerS, want, err)
+	}
+}
+
+// TestPrefillStreak: while prompts keep coming, requests that decode wait for as many iterations of
+// prompts alone as they may, and no more.
+func TestPrefillStreak(t *testing.T) {
+	for _, system := range []string{"gpu-only", "cpu-offload"} {
+		longest := func(streak int) (most int) {
+			cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-3-8b", "node.gpus=1", "batching.max_batch_tokens=2048", fmt.Sprint("serving.prefill_streak=", streak)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := mustNode(t, cfg).replica(0, equalLengths(40, 2000, 30), Options{})
+			for i := range r.requests {
+				r.batcher.Add(int32(i))
+			}
+			run, decodes := 0, 0
+			for {
+				b := r.batcher.Next()
+				if b.Empty() {
+					return most
+				}
+				if run++; b.Decoding() > 0 || decodes == 0 {
+					run = 0
+				}
+				most = max(most, run)
+				r.batcher.Complete(func(_ int32, tokens int) {
+					if tokens == 1 {
+						decodes++
+					}
+				})
+			}
+		}
+		if none, one, three := longest(0), longest(1), longest(3); none < 35 || one != 1 || three != 3 {
+			t.Errorf("%s: %d, %d and %d iterations of prompts in a row without a limit, with 1 and with 3", system, none, one, three)
+		}
 	}
 }

@@ -190,55 +190,6 @@ func TestDrainIdle(t *testing.T) {
 	}
 }
 
-// TestRefresh: on time, postponed under load, pulled in when idle; the checker
-// guards the debt in every log.
-func TestRefresh(t *testing.T) {
-	busy := streamReads(60_000)
-	idle := make([]Request, 40)
-	for i := range idle {
-		idle[i] = Request{Clock: int64(i) * 50_000, Address: uint64(i) * nextRow}
-	}
-	for _, c := range []struct {
-		name              string
-		requests          []Request
-		postpone, pullIn  int
-		smallest, largest int64 // REFs less those fallen due
-	}{
-		{"busy, on time", busy, 0, 0, -1, 0},
-		{"busy, postponed", busy, 8, 0, -8, -7},
-		{"idle, on time", idle, 0, 0, -1, 0},
-		{"idle, postponed", idle, 8, 0, -1, 0},
-		{"idle, pulled in", idle, 0, 8, 7, 8},
-		{"idle, both", idle, 8, 3, 2, 3},
-	} {
-		s := setup(t, "default")
-		s.Ranks = 1
-		s.Policy.RefreshPostpone, s.Policy.RefreshPullIn = c.postpone, c.pullIn
-		stats, records := replayLog(t, s, c.requests)
-		if found := checkRecords(s.Spec, s.Ranks, records); len(found) > 0 {
-			t.Errorf("%s: %+v", c.name, found[0])
-		}
-		if ahead := stats.Count(dram.REF) - stats.EndClock/int64(s.Spec.TREFI); ahead < c.smallest || ahead > c.largest {
-			t.Errorf("%s: %d REFs ahead of those due, want %d to %d", c.name, ahead, c.smallest, c.largest)
-		}
-	}
-}
-
-// TestRefreshIsStaggered: each rank's first REF falls due tREFI/4 after the one
-// of the rank before.
-func TestRefreshIsStaggered(t *testing.T) {
-	_, records := replayLog(t, setup(t, "default"), []Request{{Clock: 13_000}})
-	var got []int64
-	for _, r := range records {
-		if r.Command == dram.REF {
-			got = append(got, r.Clock, int64(r.Address.Rank))
-		}
-	}
-	if want := []int64{3120, 0, 6240, 1, 9360, 2, 12480, 3}; !slices.Equal(got, want) {
-		t.Errorf("REFs (clock, rank) %v, want %v", got, want)
-	}
-}
-
 // TestChannels: channels in parallel give what each gives alone, and all of the
 // bandwidth.
 func TestChannels(t *testing.T) {

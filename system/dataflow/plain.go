@@ -5,7 +5,6 @@ package dataflow
 // operations that are ready, few at a time, are all the events there are. It does what
 // the events of Run do, in the same order, in one loop.
 func (e *Engine) runPlain() (end Time) {
-	ops, state, edges := e.it.Ops, e.state, e.edges
 	var op, layer int32
 	var s int8
 	var roots Range // of the layer that starts, from the next to start
@@ -19,7 +18,7 @@ func (e *Engine) runPlain() (end Time) {
 		switch {
 		case roots.From < roots.To:
 			op = roots.From
-			roots.From = state[op+1].root
+			roots.From = e.state[op+1].root
 		case starting:
 			starting = false
 			e.end = max(e.end, end)
@@ -43,52 +42,59 @@ func (e *Engine) runPlain() (end Time) {
 				}
 				roots, layer, starting = e.it.Sub[s].Layers[e.sub[s].at].Range, e.sub[s].layer, true
 				e.expect(roots)
-				roots.From = state[roots.From].root
+				roots.From = e.state[roots.From].root
 				continue
 			}
 		}
-		o := &ops[op]
-		server := &e.servers[o.Resource]
-		free, lane := &server.free, none
-		if server.discipline == Lanes {
-			free, lane = &e.lanes[server.lane(o.Lane, layer)].freeAt, op
-		}
-		length := o.Last
-		if o.Flags&NextLayer != 0 && layer == e.sub[s].total-1 {
-			length = e.it.Sub[s].Exit
-		}
-		at := max(*free, e.now+server.latency) + length
-		*free = at
-		end = max(end, at)
-		for i := state[op].edges; i != none; i = edges[i].next {
-			to := edges[i].to
-			x := &state[to]
-			ready, from, lane := at, o.Resource, lane
-			if x.waits > 0 {
-				x.waits--
-				if at > x.ready {
-					x.ready, x.from, x.lane = at, from, lane
-				} else if at == x.ready {
-					x.from, x.lane = max(x.from, from), max(x.lane, lane)
-				}
-				if x.waits > 0 {
-					continue
-				}
-				ready, from, lane = x.ready, x.from, x.lane
-			}
-			order := int64(0)
-			switch {
-			case lane != none:
-				order = fromLane + int64(lane)<<32
-			case from == x.Resource:
-				order = wakeOwn
-			}
-			e.sleep(ready, order, task{to, layer, s})
-		}
-		if o.Flags&NextLayer != 0 {
-			e.sleep(at, wakeOwn|wakeLayer, task{op, layer, s})
-		}
+		end = max(end, e.takePlain(task{op, layer, s}))
 	}
+}
+
+// takePlain has the resource of an operation that is ready now take it on, and returns its end, with which what waits
+// for it may be ready.
+func (e *Engine) takePlain(t task) (at Time) {
+	state := e.state
+	o := &e.it.Ops[t.op]
+	server := &e.servers[o.Resource]
+	free, lane := &server.free, none
+	if server.discipline == Lanes {
+		free, lane = &e.lanes[server.lane(o.Lane, t.layer)].freeAt, t.op
+	}
+	length := o.Last
+	if o.Flags&NextLayer != 0 && t.layer == e.sub[t.sub].total-1 {
+		length = e.it.Sub[t.sub].Exit
+	}
+	at = max(*free, e.now+server.latency) + length
+	*free = at
+	for i := state[t.op].edges; i != none; i = e.edges[i].next {
+		to := e.edges[i].to
+		x := &state[to]
+		ready, from, lane := at, o.Resource, lane
+		if x.waits > 0 {
+			x.waits--
+			if at > x.ready {
+				x.ready, x.from, x.lane = at, from, lane
+			} else if at == x.ready {
+				x.from, x.lane = max(x.from, from), max(x.lane, lane)
+			}
+			if x.waits > 0 {
+				continue
+			}
+			ready, from, lane = x.ready, x.from, x.lane
+		}
+		order := int64(0)
+		switch {
+		case lane != none:
+			order = fromLane + int64(lane)<<32
+		case from == x.Resource:
+			order = wakeOwn
+		}
+		e.sleep(ready, order, task{to, t.layer, t.sub})
+	}
+	if o.Flags&NextLayer != 0 {
+		e.sleep(at, wakeOwn|wakeLayer, t)
+	}
+	return at
 }
 
 // fromLane is the order of what becomes ready at the end of an operation on a lane, by
