@@ -19,13 +19,13 @@ type KernelTable struct {
 	perBlock int64    // what each further block adds
 
 	// What the append adds to a head's attention, alone and within a sequence, by
-	// the newest token's place in its chunk. The append waits for the previous
+	// the newest token's place in its chunk: the first one, or a later one. The append waits for the previous
 	// head's read-out, and everything else waits for the append. So a head depends
 	// on the one before only by how that one ends: a row that has just been opened
 	// closes late (tRAS), and a segment that has just begun is still busy with the
 	// segment before.
 	appends  bool
-	appended []int64
+	appended []int64    // alone, of the first chunk and of a later one
 	segment  int        // tokens that pass through the score buffer at once
 	lead     int        // tokens of a row within which it closes late
 	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
@@ -69,9 +69,9 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	columns := (d.TRAS-d.TRCD)/d.TCCDL + 1
 	t.lead = max(g.ChunkTokens, columns*g.ColumnTokens)
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
-	for place := range g.ChunkTokens {
-		h := headRun{context: place + 1, appends: appends}
-		t.appended = append(t.appended, b.run(h)-t.Attention(place+1))
+	for context := 1; context <= 2*g.ChunkTokens; context++ {
+		h := headRun{context: context, appends: appends}
+		t.appended = append(t.appended, b.run(h)-t.Attention(context))
 	}
 	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
 	t.fillScattered(b)
@@ -211,7 +211,11 @@ func (t *KernelTable) Alone(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	return t.Attention(context) + t.appended[(context-1)%t.geometry.ChunkTokens]
+	chunk, i := t.geometry.ChunkTokens, context-1
+	if i >= chunk {
+		i = chunk + i%chunk
+	}
+	return t.Attention(context) + t.appended[i]
 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal

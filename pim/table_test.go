@@ -122,6 +122,22 @@ func TestTableIsTheRun(t *testing.T) {
 	})
 }
 
+// TestAppendBesideOneChunk: these ranks take two clocks longer for the append of a head of several chunks than of one chunk.
+func TestAppendBesideOneChunk(t *testing.T) {
+	spec := Default()
+	spec.Activation, spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead, spec.Multipliers = Simultaneous, "fp32", 4, 3, 1, 4
+	d, err := dram.LookupSpec("ddr5-4800-16gb-x8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shape := HeadShape{HeadDim: 8, Queries: 1, ElementBits: 8}
+	for _, table := range bothTables(t, spec, d, shape) {
+		for _, context := range []int{1, 31, 32, 33, 63, 64, 65, 2048, 2049, 8000} {
+			tableIsTheRunOf(t, table, spec, d, shape, context)
+		}
+	}
+}
+
 // TestThreeTakeTurns: heads without an append whose ends repeat after three of them.
 func TestThreeTakeTurns(t *testing.T) {
 	spec := Default()
