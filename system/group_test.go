@@ -112,7 +112,7 @@ func hbmOf(t interface{ Fatal(...any) }, cfg *configs.Config) *hbmPIM {
 // sub-batches share; the units then read the rest of each context alone.
 func TestGroupsBesideUnits(t *testing.T) {
 	var used int
-	rapid.Check(t, func(t *rapid.T) {
+	iteration := func(t *rapid.T) {
 		cfg := onceIn(t, "hbm-pim", "hbm_pim.model="+rapid.SampledFrom([]string{FactorModel, CommandsModel}).Draw(t, "model"))
 		b := &scheduler.Batch{Step: int64(rapid.IntRange(0, 100).Draw(t, "step")), Grouped: 1}
 		for range rapid.IntRange(1, 2).Draw(t, "sub-batches") {
@@ -146,6 +146,11 @@ func TestGroupsBesideUnits(t *testing.T) {
 			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.spared, spared, e.done().tokens, read)
 		case e.spared > 0:
 			used++
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		for range 5 { // so that few cases use groups, too
+			iteration(t)
 		}
 	})
 	if used == 0 {
