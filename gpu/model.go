@@ -123,7 +123,7 @@ func (c *ModelCost) batchCost(b DecodeBatch) (cost Cost) {
 	return cost
 }
 
-// some returns so many KV heads of the model, 0 for all, as each GPU has them.
+// some returns that many KV heads of the model, all of them for 0, as each GPU has them.
 func (c *ModelCost) some(kvHeads int) Heads {
 	h := c.heads
 	if kvHeads > 0 {

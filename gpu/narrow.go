@@ -23,8 +23,8 @@ func (n *NarrowKVSpec) Check(c *input.Check) {
 	duration(c, "element_time_4bit", n.Time4)
 }
 
-// converts returns the seconds in which the GPU makes numbers of narrow keys and values of so many
-// tokens, for all query heads.
+// converts returns the seconds in which the GPU makes numbers of the narrow keys and values of
+// that many tokens, for all query heads.
 func (s *Spec) converts(tokens float64, h Heads) float64 {
 	each := s.NarrowKV.Time8
 	switch bits := cmp.Or(h.KVBits, h.ElementBits); {
@@ -40,7 +40,7 @@ func (s *Spec) converts(tokens float64, h Heads) float64 {
 // out. Weights that are narrower than what they are multiplied by are widened on the way.
 type Widths struct{ In, Weights, Out int }
 
-// Uniform is so many bits everywhere.
+// Uniform is the same number of bits everywhere.
 func Uniform(bits int) Widths { return Widths{bits, bits, bits} }
 
 // rate returns the width at whose rate tensor cores multiply.

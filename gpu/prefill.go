@@ -145,7 +145,7 @@ func (s *Spec) prefillTiles(p *PrefillSpec, batch, chunk, finished int, h Heads,
 	return c.combine(p.Ridge)
 }
 
-// waves returns how long the SMs are busy with so many blocks, in units of the time of a
+// waves returns how long the SMs are busy with that many blocks, in units of the time of a
 // block at the whole rate of an SM: of equal blocks, which end together, and of unequal
 // ones, of which the next begins where one ends.
 func (s *Spec) waves(p *PrefillSpec, blocks float64) (whole, even float64) {

@@ -44,7 +44,7 @@ const (
 const CacheDefaults = `
 [cache]
 prefix = false           # off, as in the paper: nothing outlives a request; TTFT, throughput of long prompts
-block = 512              # Mooncake's hashes name so many tokens, a unit of a rank holds as many at a head dimension of 128; hits
+block = 512              # a hash of Mooncake's names 512 tokens, a unit of a rank holds 512 at a head dimension of 128; hits
 capacity = "1024TiB"     # our choice: more than a node has, so that memory is the only bound; hits
 host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
 group_reads = true       # as vLLM's and FlashInfer's cascade attention, where it is faster; TBT of requests that share long prefixes

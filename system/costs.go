@@ -157,9 +157,9 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
-	byHost        bool            // the host's cores choose pages, and rank a score in so many seconds
-	hostElement   float64
-	spare         []int64 // the same
+	byHost        bool            // the host's cores choose pages
+	hostElement   float64         // seconds in which they rank a score
+	spare         []int64         // the same
 
 	burst             units.Duration // of data on a channel
 	burstBytes        int64

@@ -52,7 +52,7 @@ func (d *devices) differs() bool {
 	return false
 }
 
-// onChannel returns how many of so many heads the channel with most of them has.
+// onChannel returns how many heads the fullest channel has where heads are dealt evenly.
 func (d *devices) onChannel(heads int) int { return (heads + d.channels - 1) / d.channels }
 
 // listOf is what the rows and tokens of a list depend on.

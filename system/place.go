@@ -54,7 +54,7 @@ func (d *devices) whole(x *policy.Step) (only *policy.Class) {
 	return only
 }
 
-// attendWhole is place for all requests of such a class, which move the same: a third of the time of attend.
+// attendWhole is place for all requests of such a class, which move the same.
 func (d *devices) attendWhole(groups []groupCost, requests []scheduler.Decoding, c *policy.Class) {
 	n := c.Heads / d.channels
 	for i := range requests {
@@ -171,7 +171,7 @@ func (d *devices) busiest() (channel int) {
 	return channel
 }
 
-// uneven returns how many heads at home do not divide over the channels in the run of most such layers: of the
+// uneven returns how many heads at home do not divide over the channels in the run of most layers that have any: of the
 // first class, which attends over most.
 func (d *devices) uneven() (rest int) {
 	most := 0

@@ -1,6 +1,8 @@
 package system
 
 import (
+	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -85,6 +87,42 @@ func TestUnevenHeads(t *testing.T) {
 			if g.requests > 0 && g.vectors.all != int64(96*g.requests) {
 				t.Fatalf("offset %d: vectors of %d heads for %d requests", offset, g.vectors.all, g.requests)
 			}
+		}
+	})
+}
+
+// TestWholeIsPlace: one loop over requests whose heads are alike sets the groups that adding them one by one does.
+func TestWholeIsPlace(t *testing.T) {
+	nodes := map[string]*Node{}
+	for _, model := range []string{"gpt-89b", "llama-3-8b"} {
+		for _, p := range []string{"dense", "window"} {
+			nodes[model+", "+p] = nodeOf(t, "run.model="+model, "policy.name="+p)
+		}
+	}
+	names := slices.Sorted(maps.Keys(nodes))
+	rapid.Check(t, func(t *rapid.T) {
+		node := nodes[rapid.SampledFrom(names).Draw(t, "node")]
+		d := node.devices()
+		var requests []scheduler.Decoding
+		for range rapid.IntRange(0, 12).Draw(t, "requests") {
+			prompt := rapid.IntRange(1, 3000).Draw(t, "prompt")
+			requests = append(requests, scheduler.Decoding{
+				Request: int32(len(requests)), Offset: int32(rapid.IntRange(0, 3).Draw(t, "offset")), Prompt: int32(prompt),
+				Base: int64(prompt + rapid.IntRange(0, 100_000).Draw(t, "emitted")),
+			})
+		}
+		x := d.decode(requests, 0, 7)
+		c := d.whole(x)
+		if c == nil {
+			t.Fatal("heads that are alike are added one by one")
+		}
+		got, want := make([]groupCost, 4), make([]groupCost, 4)
+		d.attendWhole(got, requests, c)
+		for i := range requests {
+			d.place(&want[requests[i].Offset], x, i, 0, -1)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%+v, one by one %+v", got, want)
 		}
 	})
 }

@@ -22,7 +22,7 @@ var pageOnly = []string{"page", "logical-page", "select", "reuse", "topk-latency
 // register adds the flags that say how pages are chosen.
 func (p *pagesFlags) register(flags *pflag.FlagSet) {
 	l := &p.load
-	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages of so many tokens in all")
+	flags.IntVar(&l.Budget, "budget", 0, "attend to selected pages, of this many tokens in all")
 	flags.IntVar(&l.Page, "page", 512, "tokens of a page")
 	flags.IntVar(&l.Logical, "logical-page", 16, "tokens with bounds of their own")
 	flags.StringVar(&l.Select, "select", pim.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")

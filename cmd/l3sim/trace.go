@@ -235,7 +235,7 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 			return a.writeTrace(t, &o)
 		},
 	}
-	cmd.Flags().IntVar(&requests, "requests", 0, "draw so many requests; without it all are kept")
+	cmd.Flags().IntVar(&requests, "requests", 0, "draw this many requests; without it all are kept")
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "of what is drawn")
 	cmd.Flags().Float64Var(&rate, "rate", 0, "mean `rate` in requests a second")
 	o.register(cmd.Flags(), "`format` to write, FILE's own without it")

@@ -82,7 +82,7 @@ type Sample struct {
 	suite    gpu.Suite   // iterations: whose kernels ran, "" for the target's
 	prefill  gpu.Suite   // iterations of the server suite: whose prefill attention ran, "" for the suite's
 	busy     float64     // power: seconds of work between gaps; 0 without gaps
-	count    float64     // power: of such works
+	count    float64     // power: of these works
 	took     float64     // power: seconds of the measurement
 	// Seconds is what was measured: joules of all GPUs for IterationEnergy and Power.
 	Seconds float64
