@@ -66,6 +66,11 @@ func ramulatorPart(t *testing.T, name string) *Spec {
 			t.Fatalf("%s: %s: %v", name, p, err)
 		}
 	}
+	if s.Standard == "ddr5" { // it has writes that the device reads first for all widths
+		if err := s.Set("RMW", "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if name == "lpddr5w" {
 		always, err := ReadStandard("lpddr5w", strings.NewReader("standard = \"lpddr5w\"\nbase = \"lpddr5x\"\ndata_clock = \"none\""))
 		if err != nil {

@@ -110,13 +110,39 @@ func TestDDR5(t *testing.T) {
 	if at := q.Earliest(ACT, Address{1, 1, 0, 7, -1}, 0); at != 3 {
 		t.Errorf("ACT after PRE at %d, want 3", at)
 	}
-	// A write to a written bank group waits for the chip's own read, modify and write.
+	// A write to a written bank group waits for the chip's own read, modify and write, on x4.
 	q = NewSequence(s, 1)
 	q.Issue(ACT, Address{0, 0, 0, 7, -1}, 0)
 	q.Issue(ACT, Address{0, 0, 1, 7, -1}, 0)
 	first := q.Issue(WR, Address{0, 0, 0, 7, 0}, 1000)
 	if at := q.Earliest(WR, Address{0, 0, 1, 7, 0}, 0); at-first != 48 { // 20 ns of 0.416
 		t.Errorf("WR after WR in a group: %d, want 48", at-first)
+	}
+}
+
+// TestWritesOfDDR5: a burst on four pins is half a code word of the on-die check bits, which the device reads before it
+// writes: 20 ns in a bank group. Wider devices write whole code words, 10 ns apart; on x4 these would be legal nowhere.
+func TestWritesOfDDR5(t *testing.T) {
+	clocks := map[string][2]int64{"4800": {48, 24}, "4800an": {48, 24}, "5600": {56, 28}} // of 416 and 357 ps
+	for _, s := range Standards() {
+		for _, name := range s.PartNames() {
+			if s.Name != "ddr5" {
+				continue
+			}
+			s, words := part(t, name), strings.Split(name, "-")
+			want := clocks[words[1]][1]
+			if s.DeviceWidth == 4 {
+				want = clocks[words[1]][0]
+			}
+			state := NewState(s, 1)
+			state.Issue(WR, Address{0, 1, 0, 7, 0}, 10_000)
+			if got := state.Earliest(WR, Address{0, 1, 1, 7, 0}) - 10_000; got != want {
+				t.Errorf("%s: a write to a written bank group %d clocks later, want %d", name, got, want)
+			}
+			if got := state.Earliest(WR, Address{0, 2, 1, 7, 0}) - 10_000; got != 8 {
+				t.Errorf("%s: a write to another bank group %d clocks later, want the burst's 8", name, got)
+			}
+		}
 	}
 }
 

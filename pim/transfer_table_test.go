@@ -126,7 +126,7 @@ func TestTransferClocksByHand(t *testing.T) {
 }
 
 // The same on DDR5-4800: 32 banks open in 248 clocks, tRCD is 39, bursts follow at 8, write recovery (38 + 8 + 72) and tRP of
-// 39. A key's bursts lie in one bank, 48 clocks apart: writes of a bank group read and write again inside the chip. ACTs and
+// 39. A key's bursts lie in one bank, 24 clocks apart: tCCD_L_WR2, since a burst of x8 chips is a whole code word. ACTs and
 // WRs of two clocks share the command bus: an ACT due on the second clock of a WR comes one later, and so does its bank's first WR, on whose second
 // clock another ACT is due then: a clock in every 41 while the banks open, 6 in all.
 func TestTransferClocksByHandOnDDR5(t *testing.T) {
@@ -136,7 +136,7 @@ func TestTransferClocksByHandOnDDR5(t *testing.T) {
 	const open, close = 248 + 6 + 39, 118 + 39
 	const row = open + 2016*8 + close
 	for tokens, want := range map[int]int64{
-		0: 0, 1: 39 + 3*48 + close + 39 + 3*8 + close, 32: 2 * (open + 96*8 + close), 512: 2 * row, 8192: 32 * row,
+		0: 0, 1: 39 + 3*24 + close + 39 + 3*8 + close, 32: 2 * (open + 96*8 + close), 512: 2 * row, 8192: 32 * row,
 	} {
 		got, _ := hostRun(t, d, false, []transfer{{geometry: table.geometry, tokens: max(tokens, 1)}})
 		if table.Write(0, tokens) != want || tokens > 0 && got != want {

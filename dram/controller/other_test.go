@@ -179,6 +179,11 @@ func ramulatorPart(tb testing.TB, part, standard string) *dram.Spec {
 	terms := map[string]string{"nRCDRD": "tRCD", "nCCDL_WR": "tCCD_L_WR", "nCCDR": "tCCD_R", "nRTPL": "tRTP", "nRFCab": "tRFC",
 		"nCCDS": "tCCD_S", "nCCDL": "tCCD_L", "nRRDS": "tRRD_S", "nRRDL": "tRRD_L", "nWTRS": "tWTR_S", "nWTRL": "tWTR_L", "nCS": "tRTRS",
 		"nCL": "CL", "nCWL": "CWL", "nRRD": "tRRD_S"}
+	if s.Standard == "ddr5" { // it has writes that the device reads first for all widths
+		if err := s.Set("RMW", "1"); err != nil {
+			tb.Fatal(err)
+		}
+	}
 	for _, row := range readTable(tb, "../../testdata/ramulator/timings.csv") {
 		p := row["parameter"]
 		if row["standard"] != standard || !strings.HasPrefix(p, "n") {
