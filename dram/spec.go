@@ -88,12 +88,18 @@ func (s *Spec) Rules() *Standard { return s.table() }
 // step is a clock.
 func (s *Spec) Steps(clocks int) int64 { return int64(clocks * s.table().StepsPerClock) }
 
-// DataEnd returns the steps from a read or write to the end of its burst.
+// DataEnd returns the steps from a read or write to the end of its burst. Where distances count from a command's last step,
+// so do latencies, less the steps that a RD has before its last: CL is from a RD's first.
 func (s *Spec) DataEnd(c Command) int64 {
+	latency := s.CL
 	if c.IsWrite() {
-		return s.Steps(s.CWL + s.BurstClocks())
+		latency = s.CWL
 	}
-	return s.Steps(s.CL + s.BurstClocks())
+	end, table := s.Steps(latency+s.BurstClocks()), s.table()
+	if table.fromLast {
+		end += int64(table.commands[c].Steps - table.commands[RD].Steps)
+	}
+	return end
 }
 
 // BurstBytes returns the bytes of one burst over the whole rank.
@@ -117,14 +123,15 @@ func (s *Spec) RankBytes() units.Bytes {
 }
 
 // DataClockKeeps returns the steps during which the data clock runs on after c, 0 where the
-// standard has none or c does not concern it. The command that starts it keeps it for a clock.
+// standard has none or c does not concern it. The command that starts it keeps it until the first step at which an access
+// can follow: when its own steps are over, on a rising edge.
 func (s *Spec) DataClockKeeps(c Command) int64 {
 	sync := s.table().sync
 	switch {
 	case sync == nil:
 		return 0
 	case c == sync.command:
-		return s.Steps(1)
+		return int64(s.table().commands[c].Steps) + s.Steps(1) - 1
 	case c.IsRead() || c.IsWrite():
 		return s.Steps(int(sync.keeps(s.scope()).n))
 	}

@@ -344,7 +344,7 @@ func (s *State) issueWide(p *program, rank int, clock int64) {
 }
 
 // ClockRuns reports whether the data clock that cmd needs, if any, runs at the given clock:
-// without it the standard's DataClockCommand must issue one clock before.
+// without it the standard's DataClockCommand must issue so before that its steps are over.
 func (s *State) ClockRuns(cmd Command, rank int, clock int64) bool {
 	return !s.programs[cmd&(Slots-1)].clocked || clock <= s.running[rank]
 }

@@ -41,26 +41,26 @@ type controller struct {
 	energy                           *dram.EnergyMeter
 	log                              *check.LogWriter // may be nil
 
-	skipIdle          bool // idle refresh periods pass at once; a log needs each
-	banksPerRank      int
-	groupShift        int // log2 of the banks of a bank group
-	places            []place
-	scheduler         *scheduler
-	closedPage        bool
-	acts, actSteps    int64 // see activations
-	steps             int64 // of a clock; the controller counts steps, requests and results clocks
-	ageBound          int64
-	readEnd, writeEnd int64 // from the command to the end of its data
-	holdSteps         int64 // see batch
-	headStart         int64 // see scheduler
-	simpleBus         bool  // the command bus takes any command at any step
-	commandBuses      dram.CommandBuses
-	commandBusCount   int
-	pseudoPrecharge   bool // PREA closes all ranks of a pseudo-channel
-	hasSync           bool
-	sync              dram.Command // starts the data clock
-	synced            choice       // column access whose data clock is being started
-	syncedAt          int64
+	skipIdle        bool // idle refresh periods pass at once; a log needs each
+	banksPerRank    int
+	groupShift      int // log2 of the banks of a bank group
+	places          []place
+	scheduler       *scheduler
+	closedPage      bool
+	acts, actSteps  int64 // see activations
+	steps           int64 // of a clock; the controller counts steps, requests and results clocks
+	ageBound        int64
+	dataEnds        [dram.WRA + 1]int64 // from a column command to the end of its data
+	holdSteps       int64               // see batch
+	headStart       int64               // see scheduler
+	simpleBus       bool                // the command bus takes any command at any step
+	commandBuses    dram.CommandBuses
+	commandBusCount int
+	pseudoPrecharge bool // PREA closes all ranks of a pseudo-channel
+	hasSync         bool
+	sync            dram.Command // starts the data clock
+	synced          choice       // column access whose data clock is being started
+	syncedAt        int64
 
 	requests []Request
 	next     int   // next request to accept
@@ -140,7 +140,9 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.refresh.margin += c.power.wakes
 	c.acts, c.actSteps = activations(spec)
 	c.headStart = spec.Steps(c.scheduler.headStart)
-	c.readEnd, c.writeEnd = spec.DataEnd(dram.RD), spec.DataEnd(dram.WR)
+	for cmd := dram.RD; cmd <= dram.WRA; cmd++ {
+		c.dataEnds[cmd] = spec.DataEnd(cmd)
+	}
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c
 }
@@ -254,15 +256,13 @@ func (c *controller) nextReady(t int64) int64 {
 // step at which a refresh may go on.
 func (c *controller) commands(t int64) (issued bool, wake int64) {
 	wake = forever
-	if c.synced.age < forever && t >= c.syncedAt {
-		p := c.synced
-		c.synced = nothing
-		if c.gate(needCommands[p.need], t) <= t { // else the second half of an ACT has the bus
-			c.serve(p, t)
-			issued = true
+	if c.synced.age < forever {
+		issued = t >= c.syncedAt && c.serveSynced(t)
+		if c.synced.age < forever { // nothing may close the row, or the rank, between the start of the data clock and the access
+			return false, c.syncedAt
 		}
 	}
-	if c.power.on && !issued && c.synced.age == forever {
+	if c.power.on && !issued {
 		issued, wake = c.wakeRanks(t)
 	}
 	if len(c.refresh.forced) > 0 && !issued {
@@ -293,6 +293,22 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 		wake = min(wake, c.syncedAt)
 	}
 	return issued, wake
+}
+
+// serveSynced issues the access whose data clock has been started, and reports whether it has. Where the second half of an ACT
+// has the bus, it waits while the clock runs; after that the clock must be started again.
+func (c *controller) serveSynced(t int64) bool {
+	p := c.synced
+	at := c.gate(needCommands[p.need], t)
+	if at > t && c.state.ClockRuns(needCommands[p.need], int(c.places[p.bank].Rank), at) {
+		c.syncedAt = at
+		return false
+	}
+	c.synced = nothing
+	if at <= t {
+		c.serve(p, t)
+	}
+	return at <= t
 }
 
 // arrival returns the step of the next request to come, forever if it has

@@ -54,7 +54,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	if e.write {
 		cmd = dram.WR
 	}
-	if c.closedPage && !b.wants(e.row) {
+	if c.closedPage && !b.wants(e.row) && c.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
 		cmd++ // RDA, WRA
 		c.openBanks[a.Rank] &^= c.places[e.bank].bit
 	}
@@ -65,11 +65,10 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	b.hits++
 	of.QueueClocks += c.clocks(t - e.queued)
-	end := t + c.readEnd
+	end := t + c.dataEnds[cmd]
 	if !e.write {
 		c.stats.Ranks[a.Rank].Reads++
 	} else {
-		end = t + c.writeEnd
 		c.stats.Ranks[a.Rank].Writes++
 	}
 	c.endStep = max(c.endStep, end)
@@ -132,8 +131,7 @@ func simpleBuses(s *dram.Standard, p *Policy) bool {
 	return true
 }
 
-// asked returns the commands that the controller gives, without those whose constraints are
-// another's (RDA, WRA).
+// asked returns the commands that the controller gives.
 func asked(s *dram.Standard, p *Policy) []dram.Command {
 	list := []dram.Command{dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR}
 	for _, r := range s.Refreshes {
@@ -141,6 +139,9 @@ func asked(s *dram.Standard, p *Policy) []dram.Command {
 	}
 	if sync, ok := s.DataClockCommand(); ok {
 		list = append(list, sync)
+	}
+	if p.Page == "closed" {
+		list = append(list, dram.RDA, dram.WRA)
 	}
 	if p.PowerDown != "off" {
 		list = append(list, dram.PDE, dram.PDX, dram.SRE, dram.SRX)
