@@ -210,9 +210,11 @@ type replayResult struct {
 	RD               int64   `json:"rd"`
 	WR               int64   `json:"wr"`
 	REF              int64   `json:"ref"`
+	REFsb            int64   `json:"refsb"` // of the same bank of every bank group
+	REFpb            int64   `json:"refpb"` // of one bank, or a pair
 	RowHits          int64   `json:"row_hits"`
 	GBPerS           float64 `json:"gb_per_s"`
-	BusUtilization   float64 `json:"bus_utilization"`
+	BusUtilization   float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
 	MeanReadLatency  float64 `json:"mean_read_latency_clocks"`
 	P99ReadLatency   int64   `json:"p99_read_latency_clocks"`
 	MaxReadLatency   int64   `json:"max_read_latency_clocks"`
@@ -243,7 +245,7 @@ type replayRank struct {
 	Writes      int64        `json:"writes"`
 	Turnarounds int64        `json:"turnarounds"`
 	Switches    int64        `json:"rank_switches"`
-	BusShare    float64      `json:"bus_utilization"`
+	BusShare    float64      `json:"bus_utilization"` // of the data bus that the rank is on
 	Power       *replayPower `json:"power,omitempty"` // with power_down
 	Banks       []replayBank `json:"banks"`
 }
@@ -292,7 +294,8 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		Requests: st.Requests, WrappedAddresses: st.WrappedAddresses,
 		MergedReads: st.MergedReads, MergedWrites: st.MergedWrites, ForwardedReads: st.ForwardedReads,
 		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
-		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF), RowHits: st.RowHits,
+		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF),
+		REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb), RowHits: st.RowHits,
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
 		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
 		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
@@ -308,10 +311,10 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		r.Histogram = append(r.Histogram, replayBin(b))
 	}
 	if st.EndClock > 0 {
-		bursts := float64(r.RD + r.WR)
+		bursts, buses := float64(r.RD+r.WR), float64(s.Channels*s.Spec.Rules().PseudoChannels)
 		seconds := float64(st.EndClock) * s.Spec.TCK.Seconds()
 		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / seconds / 1e9
-		r.BusUtilization = bursts * float64(s.Spec.BurstClocks()) / (float64(st.EndClock) * float64(s.Channels))
+		r.BusUtilization = bursts * float64(s.Spec.BurstClocks()) / (float64(st.EndClock) * buses)
 	}
 	return r
 }
@@ -337,7 +340,16 @@ func (r *replayResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "requests\t%d\tmerged %d reads, %d writes; forwarded %d reads; wrapped %d addresses\n",
 		r.Requests, r.MergedReads, r.MergedWrites, r.ForwardedReads, r.WrappedAddresses)
 	fmt.Fprintf(t, "end\t%d clocks\n", r.EndClock)
-	fmt.Fprintf(t, "commands\tACT %d\tPRE %d, RD %d, WR %d, REF %d\n", r.ACT, r.PRE, r.RD, r.WR, r.REF)
+	fmt.Fprintf(t, "commands\tACT %d\tPRE %d, RD %d, WR %d, REF %d", r.ACT, r.PRE, r.RD, r.WR, r.REF)
+	for _, c := range []struct {
+		name  string
+		count int64
+	}{{"REFsb", r.REFsb}, {"REFpb", r.REFpb}} {
+		if c.count > 0 {
+			fmt.Fprintf(t, ", %s %d", c.name, c.count)
+		}
+	}
+	fmt.Fprintln(t)
 	fmt.Fprintf(t, "row hits\t%d\n", r.RowHits)
 	fmt.Fprintf(t, "data\t%.3f GB/s\tbus %.1f%% busy\n", r.GBPerS, 100*r.BusUtilization)
 	fmt.Fprintf(t, "read latency\tmean %.2f clocks\tp99 %d, max %d\n", r.MeanReadLatency, r.P99ReadLatency, r.MaxReadLatency)
