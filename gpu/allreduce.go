@@ -23,8 +23,8 @@ type AllReduceMethod string
 
 // The methods.
 const (
-	// AllReduceDirect takes the faster of the direct kernels up to SmallLimit bytes, and
-	// NCCL beyond: vLLM, SGLang and TensorRT-LLM do.
+	// AllReduceDirect takes the fastest of the direct kernels and NCCL up to SmallLimit bytes,
+	// and NCCL beyond: vLLM, SGLang and TensorRT-LLM do.
 	AllReduceDirect AllReduceMethod = "direct"
 	// AllReduceNCCL always takes NCCL.
 	AllReduceNCCL AllReduceMethod = "nccl"
@@ -97,21 +97,20 @@ func (s *Spec) AllReduceCost(gpus int, n units.Bytes) Cost {
 	a := &s.Collective
 	t, bytes := float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
-	switch {
-	case a.Model == AllReduceAttAcc:
+	if a.Model == AllReduceAttAcc {
 		steps, step := t-1, bytes/t
 		c.Bytes = steps * step
 		c.Latency = steps * (a.Latency.Seconds() + float64(a.LatencySlope*1e-9*step))
 		c.Memory = steps * step / float64(a.Bandwidth)
 		return c.combine(0)
-	case a.Method == AllReduceDirect && n <= a.SmallLimit:
-		return a.direct(c, t, bytes)
 	}
-	c = a.nccl(c, t)
-	if a.Method == AllReduceDirect && a.SmallLimit > 0 { // no cheaper than the largest that goes the other way
-		c.Seconds = max(c.Seconds, a.direct(Cost{}, t, float64(a.SmallLimit)).Seconds)
+	nccl := a.nccl(c, t)
+	if a.Method == AllReduceDirect && n <= a.SmallLimit {
+		if direct := a.direct(c, t, bytes); direct.Seconds < nccl.Seconds {
+			return direct
+		}
 	}
-	return c
+	return nccl
 }
 
 // nccl costs NCCL's faster protocol.
@@ -146,14 +145,16 @@ func (a *AllReduceSpec) shot(c Cost, t, bytes float64, two bool) Cost {
 	return c.combine(0)
 }
 
-// MethodCost is AllReduceCost by the method that a measurement names: nccl, one_shot or
-// two_shot.
+// MethodCost is AllReduceCost by the method that a measurement names: nccl, one_shot,
+// two_shot, or direct for the faster of these two.
 func (s *Spec) MethodCost(method string, gpus int, n units.Bytes) Cost {
 	t, bytes := float64(gpus), float64(n)
 	c := Cost{Bytes: 2 * (t - 1) / t * bytes}
 	switch method {
 	case "one_shot", "two_shot":
 		return s.Collective.shot(c, t, bytes, method == "two_shot")
+	case "direct":
+		return s.Collective.direct(c, t, bytes)
 	case "nccl":
 		return s.Collective.nccl(c, t)
 	}

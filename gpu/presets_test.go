@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units"
 )
 
 // loadPreset reads a GPU preset of package configs, which embeds the files
@@ -90,6 +91,20 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	if got := float64(a6000.Decode.BlockBandwidth) / float64(a100.Decode.BlockBandwidth); math.Abs(got/part-1) > 1e-3 {
 		t.Errorf("rtx-a6000: a lone block reads at %.4f of the A100's rate, an SM's part is %.4f", got, part)
 	}
+	pcie, nvlink := 31.508, 300.0 // GB/s in one direction: generation 4 on 16 lanes, the A100's links
+	follow := func(of, from units.Bandwidth) {
+		if got := float64(of) / float64(from); math.Abs(got/(pcie/nvlink)-1) > 2e-3 {
+			t.Errorf("rtx-a6000: all-reduces at %v, %.4f of the A100's %v; its links have %.4f", of, got, from, pcie/nvlink)
+		}
+	}
+	own, its := &a6000.Collective, &a100.Collective
+	follow(own.SmallBandwidth, its.SmallBandwidth)
+	follow(own.SecondShotBandwidth, its.SecondShotBandwidth)
+	follow(own.FlaggedBandwidth, its.FlaggedBandwidth)
+	follow(own.Bandwidth, its.Bandwidth)
+	want.Collective = *its
+	want.Collective.SmallLimit, want.Collective.SmallBandwidth, want.Collective.SecondShotBandwidth = own.SmallLimit, own.SmallBandwidth, own.SecondShotBandwidth
+	want.Collective.FlaggedBandwidth, want.Collective.Bandwidth = own.FlaggedBandwidth, own.Bandwidth
 	if want != *a6000 {
 		t.Errorf("rtx-a6000:\ngot  %+v\nwant %+v", *a6000, want)
 	}
@@ -107,6 +122,9 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 		if got, want := float64(s.Fused.RowElement)*ghz, float64(h200.Fused.RowElement)*1.98; math.Abs(got/want-1) > 5e-3 || s.Fused.Overhead != h200.Fused.Overhead {
 			t.Errorf("%s: %+v, h200-sxm %+v", name, s.Fused, h200.Fused)
 		}
+	}
+	if h100 := loadPreset(t, "h100-sxm"); h100.Collective != h200.Collective {
+		t.Errorf("h100-sxm, all_reduce:\ngot  %+v\nwant %+v", h100.Collective, h200.Collective)
 	}
 	for _, name := range []string{"h100-sxm", "a100-sxm-80gb", "a100-sxm-40gb", "a100-paper", "rtx-a6000"} {
 		p, shares := loadPreset(t, name).PageSparse, h200.PageSparse

@@ -92,6 +92,9 @@ func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
 	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
 		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
 	}
+	if kind == AllReduce {
+		samples = methodsBySize(samples, t.GPU.Collective.SmallLimit)
+	}
 	trial := *t
 	trial.takeForm(kind)
 	ps := trial.determined(parameters(kind), samples)

@@ -124,6 +124,20 @@ func TestNamedPath(t *testing.T) {
 	}
 }
 
+// TestMethodsBySize: a fit takes the method of all-reduces that do not say it by their size.
+func TestMethodsBySize(t *testing.T) {
+	in := []Sample{{kind: AllReduce, bytes: 1 << 20}, {kind: AllReduce, bytes: 1<<20 + 1}, {kind: AllReduce, op: "nccl", bytes: 10}}
+	got := methodsBySize(in, units.MiB)
+	for i, want := range []string{"direct", "nccl", "nccl"} {
+		if got[i].op != want {
+			t.Errorf("sample %d: %q, want %q", i, got[i].op, want)
+		}
+	}
+	if in[0].op != "" {
+		t.Error("the input changed")
+	}
+}
+
 func BenchmarkJudgeGEMM(b *testing.B) {
 	target, samples := h200(b), read(b, "testdata/h200")[GEMM]
 	for b.Loop() {

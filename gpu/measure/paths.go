@@ -51,3 +51,20 @@ func WithoutLaunch(samples []Sample, launch units.Duration, limit units.Bytes) [
 	}
 	return out
 }
+
+// methodsBySize names the method of all-reduces that do not say it: a direct kernel up to limit,
+// NCCL beyond. A fit needs to know: where the faster of both may stand for a time, NCCL's
+// parameters settle on what direct kernels took.
+func methodsBySize(samples []Sample, limit units.Bytes) []Sample {
+	named := append([]Sample(nil), samples...)
+	for i := range named {
+		switch s := &named[i]; {
+		case s.op != "":
+		case s.bytes <= limit:
+			s.op = "direct"
+		default:
+			s.op = "nccl"
+		}
+	}
+	return named
+}

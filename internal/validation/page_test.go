@@ -109,7 +109,7 @@ traces that are too large to travel with the project.
 ![Predicted over measured of every anchor](figures/validation.png)
 
 What is not validated: the units in memory (no such DIMM can be bought; [pim-timing.md](pim-timing.md) has their closed forms), ` + "`rtx-a6000`" + `, the
-power of the A100, mixtures of experts, and all-reduces of the H100 (published times of one server's kernel).
+power of the A100, mixtures of experts, and all-reduces of the H100 (the H200's).
 `
 
 // write returns the page.
