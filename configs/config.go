@@ -55,6 +55,9 @@ type Run struct {
 	System string `toml:"system"` // what is simulated, see 'l3sim systems'
 	Model  string `toml:"model"`  // preset or file that [model] starts from
 	Trace  string `toml:"trace"`  // built-in name or path of a file
+	// Columns name those of a trace file of no known format, input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns;
+	// "" for a known format.
+	Columns string `toml:"columns"`
 	// CommonTo restricts the trace to the requests that every one of some systems can
 	// hold, so that their throughputs are of the same work: names joined by commas,
 	// "all", or "" for the whole trace.
@@ -69,6 +72,10 @@ type Run struct {
 func (r *Run) Check(c *input.Check) {
 	// TOML is UTF-8.
 	c.That(r.Trace != "" && utf8.ValidString(r.Trace), "trace", r.Trace, "the name of a built-in trace or a file, in UTF-8")
+	if r.Columns != "" {
+		_, err := traces.ParseColumns(r.Columns)
+		c.Fails("columns", err)
+	}
 	c.That(r.Requests >= 0, "requests", r.Requests, "at least 0")
 }
 

@@ -19,7 +19,10 @@ type Error struct {
 	Value    string // the offending value as written
 	Expected string // what would have been right: "one of a, b", "at least 1", "key of [dram]"
 	Nearest  string // the nearest valid name, "" where none is near
-	Err      error  // the cause, where another package reported it
+	// Details are what else helps, each on a line of its own below the message. Error leaves
+	// them out: a message is one line.
+	Details []string
+	Err     error // the cause, where another package reported it
 }
 
 // The longest parts of a message, in bytes. What the user gave must not hide what

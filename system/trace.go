@@ -41,8 +41,12 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 
 // loadWhole returns the requests of a built-in trace or a file.
 func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
-	name, n := cfg.Run.Trace, cfg.Run.Requests
+	name, o := cfg.Run.Trace, traces.Options{Requests: cfg.Run.Requests}
 	if slices.Contains(traces.BuiltinNames(), name) {
+		if columns := cfg.Run.Columns; columns != "" {
+			return nil, &input.Error{Key: "run.columns", Value: fmt.Sprintf("%q", columns), Expected: fmt.Sprintf("none with run.trace = %q, which is no file", name)}
+		}
+		n := o.Requests
 		if n == 0 {
 			n = DefaultRequests
 		}
@@ -51,10 +55,18 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	if n := cfg.Traces.PrefixTokens; n > 0 {
 		return nil, &input.Error{Key: "traces.prefix_tokens", Value: fmt.Sprint(n), Expected: fmt.Sprintf("0 with run.trace = %q: it is of built-in traces", name)}
 	}
-	if cfg.Traces.Distribution != traces.Empirical {
-		return traces.Load(name, n)
+	if columns := cfg.Run.Columns; columns != "" {
+		var err error
+		if o.Columns, err = traces.ParseColumns(columns); err != nil {
+			return nil, err
+		}
 	}
-	whole, err := traces.Load(name, 0)
+	if cfg.Traces.Distribution != traces.Empirical {
+		return o.Load(name)
+	}
+	n := o.Requests
+	o.Requests = 0
+	whole, err := o.Load(name)
 	if err != nil {
 		return nil, err
 	}

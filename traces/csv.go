@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -71,41 +72,45 @@ func findColumns(file string, line int, header []string, formats []table) (*csvC
 		}
 		return slices.Index(names, name)
 	}
-	for _, f := range formats {
-		c := &csvColumns{f, place(f.input), place(f.output), place(f.arrival), place(f.session), place(f.batch)}
-		if c.inputAt < 0 && c.outputAt < 0 && len(formats) > 1 {
-			continue
-		}
-		for _, needed := range f.columns() {
-			first := place(needed)
-			if first < 0 && (needed == f.input || needed == f.output || needed == f.arrival && f.required) {
-				return nil, &input.Error{
-					File: file, Line: line, Expected: "a column " + needed, Nearest: input.Nearest(needed, names),
-				}
-			}
-			if first >= 0 && slices.Contains(names[first+1:], needed) {
-				return nil, &input.Error{File: file, Line: line, Key: needed, Expected: "one column of this name"}
-			}
-		}
-		return c, nil
+	f := choose(formats, names, (*table).lengths)
+	if f == nil && len(formats) == 1 {
+		f = &formats[0]
 	}
-	return nil, &input.Error{
-		File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
-		Expected: "a header with the columns " + headers() + "; or another format of docs/traces.md, or --columns of 'l3sim trace'",
+	if f == nil {
+		return nil, &input.Error{
+			File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
+			Expected: "a header with the columns of a known format, or their names in --columns", Details: headers(),
+		}
 	}
+	for _, needed := range f.columns() {
+		first := place(needed)
+		if first < 0 && (needed == f.input || needed == f.output || needed == f.arrival && f.required) {
+			return nil, &input.Error{
+				File: file, Line: line, Expected: "a column " + needed, Nearest: input.Nearest(needed, names),
+			}
+		}
+		if first >= 0 && slices.Contains(names[first+1:], needed) {
+			return nil, &input.Error{File: file, Line: line, Key: needed, Expected: "one column of this name"}
+		}
+	}
+	return &csvColumns{*f, place(f.input), place(f.output), place(f.arrival), place(f.session), place(f.batch)}, f.unreadArrivals(file, line, names)
 }
 
-// headers lists the columns of all CSV formats, for error messages.
-func headers() string {
+// headers lists the columns of all CSV formats and what names others, a line each. Columns in
+// brackets may be missing.
+func headers() []string {
 	var all []string
 	for _, f := range csvTables {
-		arrival := f.arrival
+		if f.alternative {
+			continue
+		}
+		arrival := f.arrivals()
 		if !f.required {
 			arrival = "[" + arrival + "]"
 		}
-		all = append(all, arrival+","+f.input+","+f.output)
+		all = append(all, fmt.Sprintf("%s: %s, %s, %s", f.format, f.input, f.output, arrival))
 	}
-	return strings.Join(all, " or ")
+	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")
 }
 
 // row reads one record.

@@ -3,9 +3,11 @@ package traces
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,21 +45,33 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		return c.readJSONLines(text, &t)
 	}
 	head, _ := text.Peek(peeked) // what cannot be read is an error later
-	var names []string
-	for name := range topFields(head) {
-		for i := range jsonTables {
-			if t := &jsonTables[i]; name == t.input || name == t.output || name == t.arrival || name == callsField && t.format == "llmservingsim" {
-				return c.readJSONLines(text, t)
-			}
+	names := slices.Collect(topFields(head))
+	if t := cmp.Or(choose(jsonTables, names, (*table).lengths), choose(jsonTables, names, (*table).others)); t != nil {
+		if err := t.unreadArrivals(c.file, 1, names); err != nil {
+			return err
 		}
-		if strings.HasPrefix(name, "input_len") || name == "total_input_tokens" {
-			return c.readVLLM(text)
-		}
-		names = append(names, strconv.Quote(name))
+		return c.readJSONLines(text, t)
 	}
-	known := list.Map(jsonTables, func(t table) string { return t.fields() })
-	return &input.Error{File: c.file, Line: 1, Value: strings.Join(names, ", "),
-		Expected: "JSON lines with " + strings.Join(known, ", or with ") + "; or results of vLLM's benchmark with input_lens and output_lens; or --columns of 'l3sim trace'"}
+	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "input_len") || name == "total_input_tokens" }) {
+		return c.readVLLM(text)
+	}
+	known := []string{"vllm: one object with the lists input_lens, output_lens"}
+	for _, t := range jsonTables {
+		if !t.alternative {
+			known = append(known, t.format+": "+t.fields())
+		}
+	}
+	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(names, strconv.Quote), ", "),
+		Expected: "the fields of a known format, or their names in --columns",
+		Details:  append(known, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")}
+}
+
+// others are the names by which JSON lines without lengths are known: what they lack is an error.
+func (t *table) others() []string {
+	if t.format == "llmservingsim" {
+		return []string{t.arrival, callsField}
+	}
+	return []string{t.arrival}
 }
 
 // topFields yields the names of the fields of the object that a text begins with, as far

@@ -206,8 +206,8 @@ func TestParquetEncodings(t *testing.T) {
 	for columns, want := range map[Columns]string{
 		{Input: "in", Output: "model"}:            "f: model: expected a column of numbers",
 		{Input: "list", Output: "out"}:            "f: list: expected a column of numbers",
-		{Input: "inn", Output: "out"}:             `f: expected a column inn, or --columns of 'l3sim trace'; did you mean "in"?`,
-		{Arrival: "a", Input: "in", Output: "in"}: `f: expected a column a, or --columns`,
+		{Input: "inn", Output: "out"}:             `f: expected a column inn, or the file's own names in --columns; did you mean "in"?`,
+		{Arrival: "a", Input: "in", Output: "in"}: `f: expected a column a, or the file's own names`,
 		{}: "f: expected a column num_prefill_tokens",
 	} {
 		if _, err := (Options{Columns: columns}).Read("f", bytes.NewReader(file.Bytes())); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -271,13 +271,13 @@ func TestTokens(t *testing.T) {
 // TestUnion: no two formats have the same columns, so that a header tells them apart.
 func TestUnion(t *testing.T) {
 	for _, tables := range [][]table{csvTables, jsonTables} {
-		seen := map[string]bool{}
+		seen := map[string]string{} // the format of each name
 		for _, f := range tables {
 			for _, name := range []string{f.input, f.output} {
-				if seen[name] {
-					t.Errorf("two formats have %s", name)
+				if of, ok := seen[name]; ok && of != f.format {
+					t.Errorf("%s and %s have %s", of, f.format, name)
 				}
-				seen[name] = true
+				seen[name] = f.format
 			}
 			if !slices.Contains(FormatNames(), f.format) {
 				t.Errorf("%s cannot be written", f.format)
@@ -324,5 +324,56 @@ func TestParquetDamage(t *testing.T) {
 	deep := "PAR1" + strings.Repeat("\x1c", 100) + strings.Repeat("\x00", 100) + "\xc8\x00\x00\x00PAR1"
 	if _, err := readFirst("f", strings.NewReader(deep), 0); err == nil || err.Error() != "f: not Parquet: a footer that nests too deep" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestOwnNames: the plainest names are read in any unit, from CSV, JSON lines and Parquet; times that
+// would not be read are an error.
+func TestOwnNames(t *testing.T) {
+	for text, want := range map[string]units.Duration{
+		"output_tokens,arrival_s,input_tokens\n2,1,3\n2,1.5,4\n":                                                                       units.Second / 2,
+		"arrival_ms,input_tokens,output_tokens\n0,3,2\n0.5,4,2\n":                                                                      units.Microsecond * 500,
+		"arrival_us,input_tokens,output_tokens\n9,3,2\n10,4,2\n":                                                                       units.Microsecond,
+		"arrival_ns,input_tokens,output_tokens,outcome\n5,3,2,x\n25,4,2,\n":                                                            20 * units.Nanosecond,
+		"input_tokens,output_tokens\n3,2\n4,2\n":                                                                                       0,
+		`{"input_tokens": 3, "output_tokens": 2, "arrival_us": 1}` + "\n" + `{"arrival_us": 4, "input_tokens": 4, "output_tokens": 2}`: 3 * units.Microsecond,
+		`{"input_tokens": 3, "output_tokens": 2}` + "\n" + `{"input_tokens": 4, "output_tokens": 2}`:                                   0,
+	} {
+		trace, err := readFirst("f", strings.NewReader(text), 0)
+		if err != nil || len(trace.Requests) != 2 || trace.Requests[1].Arrival != want || trace.Requests[1].Input != 4 {
+			t.Errorf("%+v, %v, want %v of\n%s", trace, err, want, text)
+		}
+	}
+	type row struct {
+		Input  int64   `parquet:"input_tokens"`
+		Output int64   `parquet:"output_tokens"`
+		At     float64 `parquet:"arrival_ms"`
+	}
+	var file bytes.Buffer
+	w := parquet.NewGenericWriter[row](&file)
+	if _, err := w.Write([]row{{3, 2, 1}, {4, 2, 1.25}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if trace, err := readFirst("f", &file, 0); err != nil || trace.Requests[1].Arrival != 250*units.Microsecond {
+		t.Errorf("%+v, %v", trace, err)
+	}
+	for text, want := range map[string]string{
+		"input_tokens,output_tokens,Arrival Time\n3,2,1\n":                                                            `f:1: Arrival Time: expected times of arrival in a column arrival_s, arrival_ms, arrival_us, arrival_ns`,
+		"num_prefill_tokens,num_decode_tokens,timestamp\n3,2,1\n":                                                     `f:1: timestamp: expected times of arrival in a column arrived_at`,
+		`{"timestamp": 1, "input_tokens": 3, "output_tokens": 2}`:                                                     `f:1: timestamp: expected times of arrival in a column arrival_s, `,
+		"arrival_s,input_tokens\n3,2\n":                                                                               `f:1: expected a column output_tokens`,
+		"arrival_s,input_tokens,output_tokens,arrival_s\n1,2,3,4\n":                                                   `f:1: arrival_s: expected one column of this name`,
+		`{"arrival_ms": 1, "input_tokens": 3, "output_tokens": 2}` + "\n" + `{"input_tokens": 3, "output_tokens": 2}`: `f:2: expected arrival_ms, input_tokens and output_tokens`,
+	} {
+		if _, err := readFirst("f", strings.NewReader(text), 0); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	// Who names the columns says what arrives when.
+	if _, err := (Options{Columns: Columns{Input: "input_tokens", Output: "output_tokens"}}).Read("f", strings.NewReader("input_tokens,output_tokens,arrival\n3,2,1\n")); err != nil {
+		t.Error(err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,14 +24,14 @@ const (
 )
 
 // jsonTables are the known formats of JSON lines.
-var jsonTables = []table{
+var jsonTables = slices.Concat([]table{
 	// Mooncake's traces, https://github.com/kvcache-ai/Mooncake, with hash_ids.
 	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: milliseconds},
 	// LLMServingSim's, https://github.com/casys-kaist/LLMServingSim: requests, and
 	// conversations with sub_requests.
 	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: wholeNanoseconds},
 	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock},
-}
+}, own)
 
 // cells returns the cells of a table's columns.
 func (o object) cells(t *table) cells {

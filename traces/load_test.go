@@ -153,7 +153,7 @@ func TestReadErrors(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "f: expected at least one request"},
 		{"header only", azure, "f: expected at least one request"},
-		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns TIMESTAMP,ContextTokens,GeneratedTokens or [arrived_at],num_prefill_tokens,num_decode_tokens or `},
+		{"unknown header", "a,b\n1,2\n", `f:1: "a,b": expected a header with the columns of a known format, or their names in --columns`},
 		{"too late", plain + "1,2,1000000000000\n", `f:2: arrived_at = "1000000000000": expected seconds`},
 		{"too far", plain + "1,2,0\n1,2,9223372\n", `f:3: expected an arrival within 106 days`},
 		{"misspelt column", "num_prefill_tokens,num_decode_token\n1,2\n", `f:1: expected a column num_decode_tokens; did you mean "num_decode_token"?`},

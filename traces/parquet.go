@@ -2,6 +2,7 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -107,14 +108,18 @@ func (c *collector) parquetColumns(schema *parquet.Schema) (*parquetColumns, err
 			names = append(names, path[0])
 		}
 	}
-	found := &parquetColumns{table: c.tables([]table{vidur})[0]}
+	tables := c.tables(slices.Concat([]table{vidur}, own))
+	found := &parquetColumns{table: *cmp.Or(choose(tables, names, (*table).lengths), &tables[0])}
+	if err := found.unreadArrivals(c.file, 0, names); err != nil {
+		return nil, err
+	}
 	for _, name := range []string{found.input, found.output, found.arrival} {
 		leaf, ok := schema.Lookup(name)
 		switch {
 		case name == "" || !ok && name == found.arrival && !found.required:
 			continue
 		case !ok:
-			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or --columns of 'l3sim trace'", Nearest: input.Nearest(name, names)}
+			return nil, &input.Error{File: c.file, Expected: "a column " + name + ", or the file's own names in --columns", Nearest: input.Nearest(name, names)}
 		case leaf.MaxRepetitionLevel > 0 || !slices.Contains([]parquet.Kind{parquet.Int32, parquet.Int64, parquet.Float, parquet.Double}, leaf.Node.Type().Kind()):
 			return nil, &input.Error{File: c.file, Key: name, Expected: "a column of numbers"}
 		}

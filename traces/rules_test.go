@@ -55,7 +55,7 @@ func TestRules(t *testing.T) {
 		{"named columns alone", "num_prefill_tokens,num_decode_tokens,in\n5,6,7\n", Options{Columns: Columns{"", "in", "out", ""}}, "f:1: expected a column out"},
 		{"named fields", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"t\": 2000000, \"out\": 8}", Options{Columns: Columns{"t", "in", "out", "us"}}, "5@0 7@1.999; 0 0 0"},
 		{"a named field is not there", "{\"t\": 1e3, \"in\": 5, \"out\": 6}\n{\"in\": 7, \"out\": 8}", Options{Columns: Columns{"t", "in", "out", "ns"}}, "f:2: expected t, in and out"},
-		{"other objects", "{\"a\": 5, \"b\": {\"timestamp\": 3}}\n", Options{}, `f:1: "a", "b": expected JSON lines with timestamp, input_length and output_length, or with`},
+		{"other objects", "{\"a\": 5, \"b\": {\"timestamp\": 3}}\n", Options{}, `f:1: "a", "b": expected the fields of a known format, or their names in --columns`},
 		{"a line that is none", "{\"timestamp\": 5, \"input_length\": 3, \"output_length\": 1}\n[1]\n{\"a\":1} 2\nnull\n{\"timestamp\": 5, \"timestamp\": 3, \"input_length\": 3, \"output_length\": 1}\n", skip, "3@0; 0 4 0"},
 		{"a field twice", "{\"timestamp\": 5, \"input_length\": 3, \"input_length\": 1, \"output_length\": 1}", Options{}, `f:1: two fields "input_length"; expected a JSON object`},
 		{"hashes", `{"timestamp": 5, "input_length": 513, "output_length": 1, "hash_ids": [3]}`, Options{}, "f:1: hash_ids = [3]: expected 2 hashes, one for each block of 512 tokens of the prompt"},
@@ -140,7 +140,7 @@ func TestParseColumns(t *testing.T) {
 		"input=a,output=":                      `"input=a,output=": expected one name for output`,
 		"input=a,input=b,output=c":             "expected one name for input",
 		"inputs=a,output=c":                    `did you mean "input"?`,
-		"input=a,output=c,unit=min":            `unit = "min": expected one of ms, ns, s, us`,
+		"input=a,output=c,unit=min":            `"unit=min": expected one of unit=ms, unit=ns, unit=s, unit=us`,
 	} {
 		c, err := ParseColumns(text)
 		got := fmt.Sprint(c)

@@ -2,10 +2,12 @@ package traces
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // table says which columns of a CSV file, fields of JSON lines or columns of a Parquet
@@ -20,6 +22,7 @@ type table struct {
 	session       string // names the conversation, "" where there is none
 	batch         string // must be 1: a request stands for itself
 	fails         bool   // a request of 0 tokens to generate has failed
+	alternative   bool   // only files with these arrivals; a later table takes others of these names
 }
 
 // clock is how a time is written.
@@ -41,8 +44,21 @@ var (
 // those of files that others give columns by name.
 var vidur = table{format: "vidur", input: "num_prefill_tokens", output: "num_decode_tokens", arrival: "arrived_at", clock: seconds}
 
+// own are l3sim's own requests.csv, and the plainest names for files of others: the name of
+// the arrivals says their unit.
+var own = func() []table {
+	var all []table
+	for _, unit := range unitNames {
+		all = append(all, table{format: "l3sim", input: "input_tokens", output: "output_tokens", arrival: "arrival_" + unit,
+			required: true, clock: clocks[unit], alternative: true})
+	}
+	lengths := all[0] // without arrivals
+	lengths.required, lengths.alternative = false, false
+	return append(all, lengths)
+}()
+
 // csvTables are the known CSV formats.
-var csvTables = []table{
+var csvTables = slices.Concat([]table{
 	// Azure LLM inference traces of 2023 and 2024,
 	// https://github.com/Azure/AzurePublicDataset.
 	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps},
@@ -55,6 +71,44 @@ var csvTables = []table{
 	// https://github.com/Mutinifni/splitwise-sim.
 	{format: "splitwise", input: "prompt_size", output: "token_size", arrival: "arrival_timestamp", required: true,
 		clock: seconds, batch: "batch_size"},
+}, own)
+
+// choose returns the first of some tables that a file has, going by the names in it; nil where
+// it has none. known says which names tell a table.
+func choose(tables []table, names []string, known func(t *table) []string) *table {
+	has := func(name string) bool { return name != "" && slices.Contains(names, name) }
+	for i := range tables {
+		if t := &tables[i]; slices.ContainsFunc(known(t), has) && !(t.alternative && !has(t.arrival)) {
+			return t
+		}
+	}
+	return nil
+}
+
+// lengths are the names by which a CSV or Parquet file is known.
+func (t *table) lengths() []string { return []string{t.input, t.output} }
+
+// unreadArrivals refuses a file that this table would read as requests that all come at once,
+// although a name in it promises times of arrival.
+func (t *table) unreadArrivals(file string, line int, names []string) error {
+	if t.format == "" || t.required || slices.Contains(names, t.arrival) {
+		return nil // the user named the columns, or the times are read, or the lack of them is an error
+	}
+	for _, name := range names {
+		if low := strings.ToLower(name); strings.HasPrefix(low, "arriv") || strings.HasPrefix(low, "timestamp") {
+			return &input.Error{File: file, Line: line, Key: name, Expected: "times of arrival in a column " + t.arrivals(),
+				Details: []string{fmt.Sprintf("--columns arrival=%s,input=%s,output=%s,unit=s|ms|us|ns reads this file as it is", name, t.input, t.output)}}
+		}
+	}
+	return nil
+}
+
+// arrivals names the columns that may hold the arrivals of the table's format.
+func (t *table) arrivals() string {
+	if t.format != own[0].format {
+		return t.arrival
+	}
+	return "arrival_" + strings.Join(unitNames, ", arrival_")
 }
 
 // columns returns the names of the columns that hold something.
@@ -146,10 +200,13 @@ func ParseColumns(text string) (Columns, error) {
 		return Columns{}, &input.Error{Value: strconv.Quote(text), Expected: "input=NAME,output=NAME, and arrival=NAME where there are arrivals"}
 	}
 	if _, ok := clocks[c.Unit]; !ok {
-		return Columns{}, input.UnknownName("unit", c.Unit, []string{"s", "ms", "us", "ns"})
+		return Columns{}, input.UnknownName("", "unit="+c.Unit, list.Map(unitNames, func(u string) string { return "unit=" + u }))
 	}
 	return c, nil
 }
+
+// unitNames are the units of arrivals, the coarsest first.
+var unitNames = []string{"s", "ms", "us", "ns"}
 
 // clocks are those of the units.
 var clocks = map[string]clock{"": seconds, "s": seconds, "ms": milliseconds, "us": microseconds, "ns": nanoseconds}

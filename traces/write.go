@@ -32,6 +32,7 @@ var formats = []format{
 	{name: "azure", resolution: 100 * units.Nanosecond, write: writeAzure},
 	{name: "burstgpt", resolution: 1, turns: func(_, r *Request) bool { return !r.Turn.Waits }, write: writeBurstGPT},
 	{name: "jsonl", resolution: 1, write: writeJSONL},
+	{name: "l3sim", resolution: 1, write: writeOwn},
 	{name: "llmservingsim", resolution: units.Nanosecond, turns: func(_, r *Request) bool { return r.Turn.Waits }, write: writeLLMServingSim},
 	{name: "llmservingsim-csv", resolution: units.Nanosecond, write: writeLLMServingSimCSV},
 	{name: "mooncake", resolution: 1, hashes: true, write: writeMooncake},
@@ -156,6 +157,13 @@ func writeAzure(w *bufio.Writer, t *Trace) error {
 func writeVidur(w *bufio.Writer, t *Trace) error {
 	return writeLines(w, t, "arrived_at,num_prefill_tokens,num_decode_tokens\n", func(b []byte, r *Request) []byte {
 		return appendNumbers(append(r.Arrival.AppendDecimal(b, 0), ','), r.Input, r.Output)
+	})
+}
+
+// writeOwn writes the first columns of l3sim's requests.csv.
+func writeOwn(w *bufio.Writer, t *Trace) error {
+	return writeLines(w, t, "id,input_tokens,output_tokens,arrival_s\n", func(b []byte, r *Request) []byte {
+		return r.Arrival.AppendDecimal(append(appendNumbers(b, r.ID, r.Input, r.Output), ','), 0)
 	})
 }
 

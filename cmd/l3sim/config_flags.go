@@ -36,6 +36,7 @@ var runKeys = []keyFlag{
 	{"prices", "prices.preset", "", "price list: a preset or a file, dated"},
 	{"policy", "policy.name", "", "attention policy (see 'l3sim policies'), or several (a,b) to compare"},
 	{"trace", "run.trace", "", "built-in trace or a file"},
+	{"columns", "run.columns", "", "`names` of a trace file's columns: arrival=NAME,input=NAME,output=NAME,unit=s|ms|us|ns"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
 	{"seed", "run.seed", "", "seed of everything that is drawn"},
 	{"arrivals", "arrivals.kind", "", "when requests come: auto, all-at-once, trace, poisson, gamma or closed-loop"},

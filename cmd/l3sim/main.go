@@ -79,6 +79,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	default:
 		message := strings.ReplaceAll(err.Error(), "\n", " ")
 		fmt.Fprintln(stderr, "l3sim: "+input.Shorten(message, longestMessage))
+		var bad *input.Error
+		if errors.As(err, &bad) {
+			for _, line := range bad.Details {
+				fmt.Fprintln(stderr, "  "+strings.ReplaceAll(line, "\n", " "))
+			}
+		}
 	}
 	return code
 }

@@ -34,6 +34,7 @@ type keptTrace struct {
 // traceKey is the part of a configuration that decides its trace.
 type traceKey struct {
 	name     string
+	columns  string
 	requests int
 	seed     uint64 // 0 for a file, unless lengths or arrivals are drawn
 	drawn    traces.SyntheticSpec
@@ -82,7 +83,7 @@ func (c *traceCache) trace(cfg *configs.Config) (*traces.Trace, error) {
 
 // entry returns the entry of a configuration's trace.
 func (c *traceCache) entry(cfg *configs.Config) *traceInfo {
-	key := traceKey{name: cfg.Run.Trace, requests: cfg.Run.Requests, arrivals: cfg.Arrivals}
+	key := traceKey{name: cfg.Run.Trace, columns: cfg.Run.Columns, requests: cfg.Run.Requests, arrivals: cfg.Arrivals}
 	if slices.Contains(traces.BuiltinNames(), key.name) || cfg.Traces.Distribution == traces.Empirical {
 		key.seed, key.drawn = cfg.Run.Seed, cfg.Traces
 	} else if cfg.Arrivals.RatePerS > 0 || cfg.Arrivals.Kind == traces.ArrivalsClosed {
