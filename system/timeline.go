@@ -147,9 +147,13 @@ type localID struct {
 	Local string `json:"local"`
 }
 
-// microseconds writes t exactly.
-func microseconds(t units.Duration) json.Number {
-	return json.Number(fmt.Sprintf("%d.%06d", t/1e6, t%1e6))
+// nanoseconds rounds t, picoseconds, to the nanoseconds that Perfetto keeps. Ends are rounded
+// as starts are, and never durations: Perfetto drops a slice that ends behind the one around it.
+func nanoseconds(t units.Duration) units.Duration { return t/1e3 + (t%1e3+500)/1e3 }
+
+// microseconds writes a number of nanoseconds.
+func microseconds(ns units.Duration) json.Number {
+	return json.Number(fmt.Sprintf("%d.%03d", ns/1e3, ns%1e3))
 }
 
 // WriteTimeline writes recordings, one a replica of a run, in the Chrome trace-event
@@ -239,8 +243,8 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 		}
 	}
 	power := func(at units.Duration, watts float64, all powerDraw) error {
-		return errors.Join(write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: map[string]any{"watts": watts}}),
-			write(traceEvent{Name: "power (W)", Phase: "C", Start: microseconds(at), Process: process, Args: all.args()}))
+		return errors.Join(write(traceEvent{Name: "GPU power (W)", Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: map[string]any{"watts": watts}}),
+			write(traceEvent{Name: "power (W)", Phase: "C", Start: microseconds(nanoseconds(at)), Process: process, Args: all.args()}))
 	}
 	for i, s := range r.Samples {
 		if i == 0 && s.At > r.From { // until then the GPUs wait
@@ -257,11 +261,11 @@ func (r *Recording) write(process int, write func(traceEvent) error) error {
 			}
 		}
 		counters := map[string]any{"decoding requests": s.Decoding, "prompt tokens": s.Prefill}
-		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(s.At), Process: process, Args: counters}); err != nil {
+		if err := write(traceEvent{Name: "batch", Phase: "C", Start: microseconds(nanoseconds(s.At)), Process: process, Args: counters}); err != nil {
 			return err
 		}
 		kv := map[string]any{"allocated": s.KVBytes}
-		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(s.At), Process: process, Args: kv}); err != nil {
+		if err := write(traceEvent{Name: "KV memory (bytes)", Phase: "C", Start: microseconds(nanoseconds(s.At)), Process: process, Args: kv}); err != nil {
 			return err
 		}
 	}
@@ -289,7 +293,7 @@ func (r *Recording) writeRequests(process int, write func(traceEvent) error) err
 	for _, id := range ids {
 		phases := byRequest[id]
 		event := func(name, phase string, at units.Duration, args map[string]any) error {
-			return write(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(at), Process: process, Args: args})
+			return write(traceEvent{Name: name, Category: "request", Phase: phase, ID: &localID{fmt.Sprint(id)}, Start: microseconds(nanoseconds(at)), Process: process, Args: args})
 		}
 		errs := []error{event("request", "b", phases[0].start, map[string]any{"request": id})}
 		for _, p := range phases {
@@ -311,8 +315,9 @@ func (r *Recording) writeSpan(process int, s Span, write func(traceEvent) error)
 		args["offset"] = offset
 	}
 	event := func(name string, tid int, start, end units.Duration) error {
+		from, to := nanoseconds(start), nanoseconds(end)
 		return write(traceEvent{
-			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(start), Duration: microseconds(end - start),
+			Name: name, Category: categories[min(tid, len(categories)-1)], Phase: "X", Start: microseconds(from), Duration: microseconds(to - from),
 			Process: process, Thread: tid, Args: args,
 		})
 	}

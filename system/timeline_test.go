@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/perfetto"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -37,6 +38,9 @@ func timelineOf(t *testing.T, system string, trace *traces.Trace, sets ...string
 	var text bytes.Buffer
 	if err := WriteTimeline(&text, r.Recordings); err != nil {
 		t.Fatal(err)
+	}
+	if _, faults, err := perfetto.Faults(bytes.NewReader(text.Bytes())); err != nil || len(faults) > 0 {
+		t.Errorf("%s: %d faults, %v, %v", system, len(faults), faults[:min(3, len(faults))], err)
 	}
 	var document struct{ TraceEvents []timelineEvent }
 	if err := json.Unmarshal(text.Bytes(), &document); err != nil {

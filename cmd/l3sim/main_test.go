@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -16,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/perfetto"
 )
 
 func TestMain(m *testing.M) {
@@ -27,7 +30,35 @@ func TestScripts(t *testing.T) {
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Defer(func() { checkTimelines(env) })
+			return nil
+		},
 	})
+}
+
+// checkTimelines reads every timeline that a script has left as Perfetto does.
+func checkTimelines(env *testscript.Env) {
+	err := filepath.WalkDir(env.WorkDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || !strings.HasSuffix(path, ".json") && !strings.HasSuffix(path, ".json.gz") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.HasPrefix(text, []byte("\x1f\x8b")) && !bytes.HasPrefix(text, []byte(`{"displayTimeUnit"`)) {
+			return err
+		}
+		n, faults, err := perfetto.Faults(bytes.NewReader(text))
+		if strings.HasSuffix(path, ".gz") && err != nil {
+			return nil // something else that is packed
+		}
+		if err != nil || n == 0 || len(faults) > 0 {
+			return fmt.Errorf("%s: %d slices, %d faults, %v, %v", path, n, len(faults), faults[:min(3, len(faults))], err)
+		}
+		return nil
+	})
+	if err != nil {
+		env.T().Fatal(err)
+	}
 }
 
 func TestExitCode(t *testing.T) {

@@ -1,0 +1,53 @@
+package perfetto
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+)
+
+// TestFaults: slices that nest or are disjoint pass, all others are found.
+func TestFaults(t *testing.T) {
+	slice := func(name, ts, dur string) string {
+		return `{"name":"` + name + `","ph":"X","ts":` + ts + `,"dur":` + dur + `,"pid":0,"tid":1}`
+	}
+	async := func(name, ph, ts string) string {
+		return `{"name":"` + name + `","cat":"request","ph":"` + ph + `","ts":` + ts + `,"id2":{"local":"7"}}`
+	}
+	for _, c := range []struct {
+		events []string
+		want   string // in the fault, "" for none
+	}{
+		{[]string{slice("outer", "0", "1"), slice("a", "0", "0.4"), slice("b", "0.4", "0.6"), slice("next", "1", "0.001")}, ""},
+		{[]string{slice("later", "5", "1"), slice("earlier", "1.5", "3.5")}, ""},
+		{[]string{slice("outer", "0", "1"), slice("nothing", "1", "0"), slice("next", "1", "2")}, ""},
+		{[]string{slice("outer", "0", "1"), slice("child", "0.5", "0.501")}, `"child"`},
+		{[]string{slice("first", "0", "1.001"), slice("second", "1", "1")}, `"second"`},
+		{[]string{slice("child", "0", "1"), slice("parent", "0", "2")}, `"parent"`},
+		{[]string{slice("outer", "0", "1"), slice("inner", "0.1", "0.2"), slice("late", "0.3", "1")}, `"late"`},
+		{[]string{slice("picoseconds", "0.000001", "1")}, "no whole nanoseconds"},
+		{[]string{async("request", "b", "1"), async("decode", "b", "1"), async("decode", "e", "2"), async("request", "e", "2")}, ""},
+		{[]string{async("request", "b", "1"), async("decode", "b", "1"), async("request", "e", "2"), async("decode", "e", "2")}, "ends what is not open"},
+		{[]string{async("request", "b", "2"), async("request", "e", "1")}, "begins before"},
+		{[]string{async("request", "b", "2")}, "never ends"},
+	} {
+		text := `{"traceEvents":[` + strings.Join(c.events, ",") + `]}`
+		var packed bytes.Buffer
+		z := gzip.NewWriter(&packed)
+		if _, err := z.Write([]byte(text)); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []*bytes.Buffer{bytes.NewBufferString(text), &packed} {
+			_, faults, err := Faults(r)
+			if all := strings.Join(faults, "; "); err != nil || (c.want == "") != (all == "") || !strings.Contains(all, c.want) {
+				t.Errorf("got %q, %v, want %q of %s", all, err, c.want, text)
+			}
+		}
+	}
+	for _, text := range []string{"", "{}", `{"traceEvents":5}`} {
+		if _, _, err := Faults(strings.NewReader(text)); err == nil {
+			t.Errorf("%q is a timeline", text)
+		}
+	}
+}
