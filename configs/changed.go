@@ -52,9 +52,22 @@ func (c *Config) ModelTitle() string {
 }
 
 // GPUTitle is ModelTitle of the GPU. What the system preset changes in every GPU is no
-// difference.
+// difference. A GPU with a name of its own on a preset is "b200 (h200-sxm, changed: sms)".
 func (c *Config) GPUTitle() string {
+	if preset, changed := c.GPUBase(); preset != "" {
+		return fmt.Sprintf("%s (%s)", c.GPU.Name, titled(preset, changed))
+	}
 	return c.title("gpu", GPUs, Flag{Key: "gpu.preset", Value: c.GPU.Preset}, c.GPU.Name)
+}
+
+// GPUBase returns the preset that a GPU with a name of its own starts from, and the keys of [gpu]
+// that differ from it; "" where the GPU is the preset or stands for itself.
+func (c *Config) GPUBase() (preset string, changed []string) {
+	name, changed := c.changedFrom("gpu", GPUs, Flag{Key: "gpu.preset", Value: c.GPU.Preset})
+	if name == "" || name == c.GPU.Name {
+		return "", nil
+	}
+	return c.GPU.Preset, slices.DeleteFunc(changed, func(key string) bool { return key == "name" })
 }
 
 // shownChanges is how many keys a title names.
@@ -62,25 +75,15 @@ const shownChanges = 4
 
 // title returns a name, and the keys in which the section differs from the preset of that name.
 func (c *Config) title(section string, kind Kind, named Flag, name string) string {
-	if !slices.Contains(Names(kind), named.Value) {
+	preset, changed := c.changedFrom(section, kind, named)
+	if preset != name {
 		return name
 	}
-	id := [3]string{c.Preset, named.Key, named.Value}
-	base, known := c.loader.titles.Load(id)
-	if !known {
-		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
-		c.loader.titles.Store(id, base)
-	}
-	preset := base.(*Config)
-	if preset == nil || keys.Key(section+".name").Get(preset).String() != name {
-		return name
-	}
-	var changed []string
-	for _, k := range keys.Changed(preset, c) {
-		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
-			changed = append(changed, last)
-		}
-	}
+	return titled(name, changed)
+}
+
+// titled returns a name and keys that differ from what has that name.
+func titled(name string, changed []string) string {
 	if len(changed) == 0 {
 		return name
 	}
@@ -89,4 +92,28 @@ func (c *Config) title(section string, kind Kind, named Flag, name string) strin
 		list += fmt.Sprintf(" and %d more", n)
 	}
 	return name + ", changed: " + list
+}
+
+// changedFrom returns the name that the section has in the preset that it starts from, and the keys
+// of the section that differ from it; "" where it starts from none.
+func (c *Config) changedFrom(section string, kind Kind, named Flag) (name string, changed []string) {
+	if !slices.Contains(Names(kind), named.Value) {
+		return "", nil
+	}
+	id := [3]string{c.Preset, named.Key, named.Value}
+	base, known := c.loader.titles.Load(id)
+	if !known {
+		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
+		c.loader.titles.Store(id, base)
+	}
+	preset := base.(*Config)
+	if preset == nil {
+		return "", nil
+	}
+	for _, k := range keys.Changed(preset, c) {
+		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
+			changed = append(changed, last)
+		}
+	}
+	return keys.Key(section + ".name").Get(preset).String(), changed
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,6 +121,28 @@ func TestModelTitles(t *testing.T) {
 	}
 	if got := c.GPUTitle(); got != "a100-paper, changed: memory_capacity" {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestNamedGPU: a GPU with a name of its own says which preset it starts from and what differs.
+func TestNamedGPU(t *testing.T) {
+	own := written(t, "own.toml", "[gpu]\npreset = \"h200-sxm\"\nname = \"b200\"\nmemory_capacity = \"192GB\"\nmemory_bandwidth = \"8TB/s\"\n")
+	for _, c := range []struct {
+		set, title, base string
+		changed          []string
+	}{
+		{"gpu.preset=" + own, "b200 (h200-sxm, changed: memory_capacity, memory_bandwidth)", "h200-sxm", []string{"memory_capacity", "memory_bandwidth"}},
+		{"gpu.name=mine", "mine (a100-sxm-80gb)", "a100-sxm-80gb", nil},
+		{"gpu.preset=h100-sxm", "h100-sxm", "", nil},
+		{"gpu.sms=100", "a100-sxm-80gb, changed: sms", "", nil},
+	} {
+		cfg, err := Load(Options{Sets: []string{c.set}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if base, changed := cfg.GPUBase(); cfg.GPUTitle() != c.title || base != c.base || !slices.Equal(changed, c.changed) {
+			t.Errorf("%s: got %s, %s, %q", c.set, cfg.GPUTitle(), base, changed)
+		}
 	}
 }
 

@@ -65,6 +65,7 @@ func (p *Prices) Check(c *input.Check) {
 // Equipment is what a node consists of.
 type Equipment struct {
 	GPU     string // its name
+	GPUBase string // name of the GPU that it is made from, by whose price it goes without one of its own; "" for none
 	GPUs    int
 	HBMPIM  bool
 	Memory  string // the name of the DRAM part, which begins with its standard
@@ -92,7 +93,11 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 		return x.At(at)
 	}
 	opposite := High - at
-	gpu, dimm := of(p.GPU.of(e.GPU), at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
+	price, whose := p.GPU.Of(e.GPU, e.GPUBase)
+	if whose != e.GPU {
+		c.Grade = Assumption // that it costs as much
+	}
+	gpu, dimm := of(price, at), of(p.DIMM.of(e.Memory, e.DIMMGiB), at)*e.DIMMGiB
 	if e.HBMPIM {
 		gpu *= of(p.GPU.HBMPIM, at)
 	}
@@ -112,21 +117,32 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 
 const hoursPerYear = 8766 // 365.25 days
 
-// of returns the price of a GPU of a name.
-func (g *GPUPrices) of(name string) Constant {
+// Of returns the price of a GPU, and whose it is: its own, that of the GPU that it is made from, or
+// "" for Other's.
+func (g *GPUPrices) Of(name, base string) (price Constant, whose string) {
+	for _, whose := range []string{name, base} {
+		if price, ok := g.listed(whose); ok {
+			return price, whose
+		}
+	}
+	return g.Other, ""
+}
+
+// listed returns the price of a GPU of a name, if there is one.
+func (g *GPUPrices) listed(name string) (price Constant, ok bool) {
 	switch name {
 	case "a100-sxm-40gb":
-		return g.A100Small
+		return g.A100Small, true
 	case "a100-sxm-80gb", "a100-paper":
-		return g.A100
+		return g.A100, true
 	case "h100-sxm":
-		return g.H100
+		return g.H100, true
 	case "h200-sxm":
-		return g.H200
+		return g.H200, true
 	case "rtx-a6000":
-		return g.A6000
+		return g.A6000, true
 	}
-	return g.Other
+	return "", false
 }
 
 // of returns the price of a GiB in modules of a part with gib GiB each.

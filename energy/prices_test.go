@@ -33,6 +33,9 @@ func TestCost(t *testing.T) {
 		{Equipment{GPU: "h100-sxm", GPUs: 1, Memory: "ddr5-4800", DIMMs: 3, DIMMGiB: 65, RankPIM: true}, Mid, 1000 + 12 + 3*65*5*1.3},
 		{Equipment{GPU: "h200-sxm", GPUs: 4, HBMPIM: true, Memory: "lpddr5-6400", DIMMs: 1, DIMMGiB: 10}, Mid, 1000 + 4*13*1.5 + 60},
 		{Equipment{GPU: "rtx-a6000", GPUs: 4}, Low, 900 + 4*9},
+		{Equipment{GPU: "mine", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 13},
+		{Equipment{GPU: "h100-sxm", GPUBase: "h200-sxm", GPUs: 1}, Mid, 1000 + 12},
+		{Equipment{GPU: "mine", GPUBase: "theirs", GPUs: 1}, High, 1200 + 25},
 		{Equipment{GPU: "mine", GPUs: 4, HBMPIM: true, Memory: "ddr4-2400", DIMMs: 2, DIMMGiB: 16, BankPIM: true}, High, 1200 + 4*25*2 + 2*16*3*3},
 	} {
 		p := list()

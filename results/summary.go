@@ -81,6 +81,8 @@ type Summary struct {
 	// APIServer is the process before the engine; left out where that takes no time.
 	APIServer APIServer `json:"api_server,omitzero"`
 	WallS     float64   `json:"wall_s"` // time that the simulation itself took, in seconds
+	// Notes are sentences on what the numbers rest on that none of them says; left out where there are none.
+	Notes []string `json:"notes,omitempty"`
 }
 
 // Attention is what decode steps attended to, each step of a request counting once.

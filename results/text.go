@@ -40,6 +40,9 @@ func (s *Summary) WriteText(w io.Writer) error {
 		row("imbalance", "busiest rankset over mean %s", grouped(s.RanksetImbalance, 3))
 	}
 	s.writeMemory(row)
+	for _, note := range s.Notes {
+		row("note", "%s", note)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }

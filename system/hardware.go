@@ -30,6 +30,7 @@ type Hardware struct {
 	Attention    units.Bandwidth `json:"decode_attention"`
 	Channel      units.Bandwidth `json:"dram_channels"`
 	PCIe         units.Bandwidth `json:"pcie"`
+	Notes        []string        `json:"notes,omitempty"` // see Notes
 }
 
 // HardwareSchema names the form of Hardware's JSON, whose quantities carry units.
@@ -44,7 +45,7 @@ func (n *Node) Hardware(trace *traces.Trace) Hardware {
 		Replicas: n.Replicas(), GPUs: cfg.Model.TensorParallel,
 		Weights: cfg.Model.WeightBytes(), FreeGPU: n.FreeGPUMemory(),
 		KV: kv, KVTokens: int64(kv / cfg.Model.KVBytesPerToken()),
-		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth,
+		HBM: units.Bandwidth(cfg.Node.GPUs) * cfg.GPU.MemoryBandwidth, Notes: Notes(cfg),
 	}
 	h.Attention = units.Bandwidth(h.Replicas) * n.assemble(0, nil, Options{}, nil).engine.peak()
 	if n.system.Host {
@@ -79,6 +80,11 @@ decode attention  %.1f GB/s
 		gib(h.KV), h.KVTokens, h.MeanRequests, gb(h.HBM), gb(h.Attention))
 	if err == nil && h.Channels > 0 {
 		_, err = fmt.Fprintf(w, "DRAM channels     %.1f GB/s\nPCIe              %.1f GB/s in each direction\n", gb(h.Channel), gb(h.PCIe))
+	}
+	for _, note := range h.Notes {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "note              %s\n", note)
+		}
 	}
 	return err
 }

@@ -234,6 +234,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules
 	}
 	s.Cost = cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
+	s.Notes = Notes(cfg)
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)
 	}

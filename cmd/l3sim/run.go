@@ -155,10 +155,15 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 }
 
 // noteRejections says how many requests a run could never hold, and, where a table does not, that
-// it could not keep up.
+// it could not keep up and its notes.
 func (a *app) noteRejections(run string, s *results.Summary) {
 	if s.Saturated && run != "" {
 		a.note("%smore requests come than are served: latencies are a matter of how long the run is", run)
+	}
+	if run != "" { // else the summary has them
+		for _, note := range s.Notes {
+			a.note("%s%s", run, note)
+		}
 	}
 	if n := s.RejectedRequests; n > 0 {
 		a.note("%s%d of %d requests fit no empty memory and were rejected", run, n, s.Trace.Requests)
@@ -264,7 +269,12 @@ func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s 
 	files := []results.File{
 		{Name: "summary.json", Write: s.WriteJSON},
 		{Name: "requests.csv", Write: func(w io.Writer) error { return results.WriteRequests(w, r.Requests) }},
-		{Name: "config.toml", Write: cfg.WriteTOML},
+		{Name: "config.toml", Write: func(w io.Writer) error {
+			for _, note := range s.Notes {
+				fmt.Fprintln(w, "# "+strings.ReplaceAll(note, "\n", " ")) // a name may have any character
+			}
+			return cfg.WriteTOML(w)
+		}},
 	}
 	if f.iterations {
 		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
