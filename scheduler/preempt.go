@@ -16,6 +16,13 @@ func (s *Scheduler) Preempted() []Preemption { return s.gone }
 // before their prompt ended.
 func (s *Scheduler) Preemptions() int64 { return s.preemptions }
 
+// WholePrompts returns how many prompts ran whole that the policy would have cut, as the GPUs had no
+// room for the keys and values of a cut one, and the tokens of the longest. All that decodes waits
+// for such a prompt.
+func (s *Scheduler) WholePrompts() (prompts int64, longest int) {
+	return s.wholePrompts, s.longestWhole
+}
+
 // RecomputedContexts returns the sum of the contexts of output tokens that came from a
 // recomputed prompt and not from a decode step.
 func (s *Scheduler) RecomputedContexts() int64 { return s.recomputed }

@@ -19,6 +19,10 @@ func (s *Scheduler) addPrefill(i int) bool {
 		if tokens > 0 {
 			room = s.roomOnGPU(w, tokens, left)
 		}
+		if room > tokens {
+			s.wholePrompts++
+			s.longestWhole = max(s.longestWhole, room)
+		}
 		full := room < tokens
 		if tokens = room; tokens == 0 {
 			return !full

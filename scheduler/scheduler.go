@@ -93,7 +93,11 @@ type Scheduler struct {
 	gone     []Preemption
 
 	preemptions int64
-	recomputed  int64 // contexts of tokens that second prefills emitted
+	// wholePrompts are those that would have been cut and ran whole as the GPUs had no room for
+	// the keys and values of a cut one; longestWhole is the tokens of the longest.
+	wholePrompts int64
+	longestWhole int
+	recomputed   int64 // contexts of tokens that second prefills emitted
 	// kvOnGPU is the number of prompt tokens of all cut requests. The GPU keeps their
 	// KV because later chunks read it. The first chunk reserves room for the whole
 	// prompt, so that two cut prompts can never block each other.

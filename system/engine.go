@@ -51,6 +51,7 @@ type batcher interface {
 	Complete(emitted func(request int32, tokens int))
 	Waiting() int
 	Preemptions() int64
+	WholePrompts() (prompts int64, longest int)
 	RecomputedContexts() int64
 	UsedUnits() int64
 	Fragmentation() float64

@@ -29,6 +29,8 @@ type Result struct {
 	inSystem                     units.Total // requests times picoseconds
 	saturated                    bool
 	preemptions                  int64
+	wholePrompts                 int64 // of all replicas, see scheduler.WholePrompts
+	longestWhole                 int
 	fragmentation, imbalance     float64
 	end                          units.Duration
 	busy                         results.Utilization
@@ -67,6 +69,8 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
 		r.preemptions += rep.batcher.Preemptions()
+		prompts, longest := rep.batcher.WholePrompts()
+		r.wholePrompts, r.longestWhole = r.wholePrompts+prompts, max(r.longestWhole, longest)
 		r.fragmentation += rep.out.fragmentation
 		total.addAll(&rep.busy)
 		r.Tasks += rep.engine.done().tasks
@@ -234,7 +238,7 @@ func (r *Result) Summary(cfg *configs.Config) (*results.Summary, error) {
 		s.EnergyReport.TotalTokensPerJoule = float64(r.tokens+o.prompts) / joules
 	}
 	s.Cost = cost(cfg, &s.EnergyReport, s.OutputTokensPerS)
-	s.Notes = Notes(cfg)
+	s.Notes = r.notes(cfg, s)
 	if n := len(r.Requests); n > 0 {
 		s.Goodput.Attainment = float64(o.attained) / float64(n)
 	}
