@@ -55,6 +55,29 @@ var plants = []plant{
 		s[i].Start, s[i].End = s[i].Start+1e9, s[i].End+1e9
 		return s, true
 	}},
+	{"an end before its start", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		s[i].End = s[i].Start - 1
+		return s, true
+	}},
+	{"both directions of a bus", LawExclusive, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && f.resources[x.Resource].Twin > 0 && x.End-x.Start > 1 })
+		if i < 0 {
+			return s, false
+		}
+		back := int8(f.resources[s[i].Resource].Twin - 1)
+		j := slices.IndexFunc(s, func(x dataflow.Span) bool { return !x.Claim && x.Resource == back })
+		if j < 0 {
+			return s, false
+		}
+		s[j].Start, s[j].End = s[i].Start+1, s[i].Start+1+s[j].End-s[j].Start
+		return s, true
+	}},
+	{"work on another resource", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
+		i := waiting(f, s, dataflow.FIFO)
+		s[i].Resource = (s[i].Resource + 1) % int8(len(f.resources))
+		return s, len(f.resources) > 1
+	}},
 	{"an operation left out", LawTraffic, func(f *flow, s []dataflow.Span) ([]dataflow.Span, bool) {
 		i := waiting(f, s, dataflow.FIFO)
 		return slices.Delete(s, i, i+1), true
@@ -94,38 +117,49 @@ var plants = []plant{
 }
 
 // TestPlantedViolations breaks every law of schedules in an iteration of every system, with
-// every policy, and sees it found, and two at once both found.
+// every policy, and sees it found, and two at once both found; of L3 also where PCIe has one bus for both directions.
 func TestPlantedViolations(t *testing.T) {
 	for _, s := range Systems() {
 		for _, policy := range s.Policies() {
-			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, &s, policy) })
+			t.Run(s.Name+"/"+policy, func(t *testing.T) { plantAll(t, s.Name, setsOn(&s, policy)...) })
 		}
+	}
+	for _, buffer := range []string{"0B", "256KiB"} {
+		t.Run("l3/one bus, buffer "+buffer, func(t *testing.T) {
+			applied := plantAll(t, "l3", fastLinks, "pim.mc_buffer="+buffer)
+			if !slices.Contains(applied, "both directions of a bus") {
+				t.Errorf("planted are %q", applied)
+			}
+		})
 	}
 }
 
-func plantAll(t *testing.T, s *System, policy string) {
-	f, _ := busyIteration(t, s.Name, setsOn(s, policy)...)
+// plantAll returns the names of the violations that can be planted in a system.
+func plantAll(t *testing.T, system string, sets ...string) (applied []string) {
+	f, _ := busyIteration(t, system, sets...)
 	end := f.engine.Run(&f.it, 0)
 	if found := f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end); len(found) > 0 {
-		t.Fatalf("%s: nothing is planted: %v", s.Name, found)
+		t.Fatalf("%s: nothing is planted: %v", system, found)
 	}
 	for i, p := range plants {
 		spans, applies := p.set(f, slices.Clone(f.engine.Record(&f.it, 0)))
 		if !applies {
 			continue
 		}
+		applied = append(applied, p.name)
 		slices.SortStableFunc(spans, func(a, b dataflow.Span) int { return int(a.Start - b.Start) })
 		if !breaks(f.engine.Verify(&f.it, spans, 0, end), p.law) {
-			t.Errorf("%s: %s breaks no law %q", s.Name, p.name, p.law)
+			t.Errorf("%s: %s breaks no law %q", system, p.name, p.law)
 		}
 		// Together with the end of an iteration that is none.
 		if found := f.engine.Verify(&f.it, spans, 0, end*1000); !breaks(found, p.law) || !breaks(found, LawIteration) {
-			t.Errorf("%s: %s and a late end: %v", s.Name, p.name, found)
+			t.Errorf("%s: %s and a late end: %v", system, p.name, found)
 		}
 		if i == 0 && breaks(f.engine.Verify(&f.it, f.engine.Record(&f.it, 0), 0, end-1), "") {
-			t.Errorf("%s: an early end breaks no law", s.Name)
+			t.Errorf("%s: an early end breaks no law", system)
 		}
 	}
+	return applied
 }
 
 // breaks says whether a law is among those broken; "" is for none broken.

@@ -78,12 +78,14 @@ type check struct {
 	spans      []Span
 	found      []Violation
 
-	rows      []row      // the layers that have been run
-	first     [2]int     // of the rows, by sub-batch
-	instances []instance // by row and operation
-	slots     []served   // by resource, then by lane
-	limits    []limit    // by resource
-	closes    Time       // the longest time that a lane needs after a transfer
+	rows      []row          // the layers that have been run
+	first     [2]int         // of the rows, by sub-batch
+	instances []instance     // by row and operation
+	slots     []served       // by resource, then by lane
+	limits    []limit        // by resource
+	closes    Time           // the longest time that a lane needs after a transfer
+	streams   bool           // some operation streams pieces
+	pieces    map[piece]Time // the ends of pieces on links, where operations stream them
 }
 
 // row is a layer that has been run.
@@ -100,6 +102,12 @@ type instance struct {
 	start, end, worked, ready Time
 	pieces                    int32
 	done                      bool
+}
+
+// piece is a piece of an operation in a layer that has been run.
+type piece struct {
+	row      int
+	op, left int32 // pieces left, this one included
 }
 
 // served is what a resource or a lane has done up to a span.
@@ -140,6 +148,10 @@ func (c *check) run() {
 
 // expect lists the layers that have been run, as the recording numbers them.
 func (c *check) expect() {
+	c.streams = slices.ContainsFunc(c.it.Ops, func(o Op) bool { return o.Flags&Stream != 0 })
+	if c.streams {
+		c.pieces = map[piece]Time{}
+	}
 	jump := &c.e.recorded.jump
 	c.rows = c.rows[:0]
 	for s := range c.it.Sub {
@@ -167,9 +179,12 @@ func (c *check) expect() {
 	clear(c.instances)
 }
 
+// row returns the row of a span's layer.
+func (c *check) row(x *Span) int { return c.first[x.Sub] + int(x.Layer-c.e.recorded.jump.layers) }
+
 // of returns the instance of a span's operation, nil where the iteration has none.
 func (c *check) of(x *Span) *instance {
-	r := c.first[x.Sub] + int(x.Layer-c.e.recorded.jump.layers)
+	r := c.row(x)
 	if r < c.first[x.Sub] || r >= len(c.rows) || c.rows[r].sub != x.Sub || x.Op < c.rows[r].From || x.Op >= c.rows[r].To {
 		return nil
 	}
@@ -191,14 +206,21 @@ func (c *check) collect(x *Span) {
 		c.fail(Traffic, x.Start, "%s is no operation of the iteration", c.name(x))
 		return
 	}
+	o := &c.it.Ops[x.Op]
+	if x.Resource != o.Resource {
+		c.fail(Traffic, x.Start, "%s is done on %s", c.name(x), c.e.resources[x.Resource].Name)
+	}
 	if !in.done {
 		in.done, in.start = true, x.Start
 	}
-	in.start, in.end = min(in.start, x.Start), max(in.end, x.End)
+	in.end = max(in.end, x.End)
 	in.worked += x.End - x.Start
 	in.pieces++
-	if c.it.Ops[x.Op].Flags&NextLayer != 0 {
-		c.rows[c.first[x.Sub]+int(x.Layer-c.e.recorded.jump.layers)].end = x.End
+	if o.Flags&NextLayer != 0 {
+		c.rows[c.row(x)].end = x.End
+	}
+	if c.streams {
+		c.pieces[piece{c.row(x), x.Op, x.Piece}] = x.End
 	}
 }
 
@@ -223,14 +245,11 @@ func (c *check) instance(r int, op int32) {
 		case !before.done: // named already
 		case o.Flags&(OnStart|Stream) != 0:
 			in.ready = max(in.ready, before.start)
-			if o.Flags&Stream != 0 && in.end < before.end {
-				c.fail(Causality, in.end, "%s ends before the pieces that it hands on at %v", c.name(x), before.end)
-			}
 		default:
 			in.ready = max(in.ready, before.end)
 		}
 	}
-	if o.After.From == o.After.To && r > c.first[row.sub] {
+	if r > c.first[row.sub] {
 		in.ready = max(in.ready, c.rows[r-1].end)
 	}
 	if earliest := in.ready + c.e.resources[o.Resource].Latency; in.start < earliest {
@@ -276,12 +295,15 @@ func (c *check) serve() {
 func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
 	o := &c.it.Ops[x.Op]
 	at := max(s.free, in.ready+spec.Latency)
-	if o.Flags&Stream != 0 {
-		at = max(s.free, x.Ready)
+	if o.Flags&Stream != 0 { // each piece waits for its own
+		ready := c.pieces[piece{c.row(x), c.it.After[o.After.From], x.Piece}] + spec.Latency
+		if at = max(s.free, ready); x.Start < ready {
+			c.fail(Causality, x.Start, "%s starts before %v, when its piece is there", c.name(x), ready)
+		}
 	}
 	switch late := x.Start - at; {
 	case spec.Discipline == Lanes:
-		if x.Start == in.start && late > c.closes+spec.Reactivate {
+		if late > c.closes+spec.Reactivate {
 			c.fail(Idle, at, "%s could start at %v and starts at %v", c.name(x), at, x.Start)
 		}
 		if want := c.e.servers[x.Resource].lane(o.Lane, x.Layer) - c.e.servers[x.Resource].lanes; int(x.Lane) != want {
@@ -303,9 +325,7 @@ func (c *check) waited(spec *Resource, x *Span, s *served, in *instance) {
 func (c *check) length() {
 	latest, serial := c.start, Time(0)
 	for i := range c.spans {
-		if !c.spans[i].Claim {
-			latest = max(latest, c.spans[i].End)
-		}
+		latest = max(latest, c.spans[i].End)
 	}
 	if latest != c.end {
 		c.fail(Length, c.end, "the iteration ends at %v, its last operation at %v", c.end, latest)

@@ -5,7 +5,7 @@ type limit struct {
 	longest Time // operation
 	claim   Time // the longest that a piece can wait for lanes
 	held    Time // the longest that an operation holds lanes, waiting included
-	work    Time // of all its spans
+	work    Time // of all its spans, claims included
 	spans   Time
 	busy    Time // in the whole iteration, over all lanes
 	pieces  Time // in the whole iteration
@@ -27,10 +27,9 @@ func (c *check) measure() {
 		l.claim = max(l.claim, c.claim(o))
 	}
 	for i := range c.spans {
-		if x := &c.spans[i]; !x.Claim {
-			c.limits[x.Resource].work += x.End - x.Start
-			c.limits[x.Resource].spans++
-		}
+		x := &c.spans[i]
+		c.limits[x.Resource].work += x.End - x.Start
+		c.limits[x.Resource].spans++
 	}
 	for i := range c.it.Ops {
 		o := &c.it.Ops[i]
