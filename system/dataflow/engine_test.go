@@ -160,6 +160,10 @@ func TestHandWorkedSchedule(t *testing.T) {
 	if _, found := e.Check(it, 0); len(found) > 0 {
 		t.Error(found)
 	}
+	recorded := len(e.recorded.list)
+	if e.Run(it, 0); len(e.recorded.list) != recorded {
+		t.Errorf("a run after a record adds to its %d spans", recorded)
+	}
 }
 
 // TestAlternation checks two sub-batches on a GPU and one device against a closed
@@ -190,6 +194,23 @@ func TestAlternation(t *testing.T) {
 		if e.layers > 12 {
 			t.Errorf("%d layers are run of %d that repeat", e.layers, 2*layers)
 		}
+	}
+}
+
+// TestRepeatOnOneBus leaves out layers in which results are still to come up, over the bus on which data go down before them. Each layer takes
+// 10 down and 50 on the GPU; the results have the bus from 40 to 45.
+func TestRepeatOnOneBus(t *testing.T) {
+	const layers, down, up = 40, 1, 2
+	it := &Iteration{}
+	b := builder{it}
+	b.op(Op{Last: 1, Flags: NextLayer})
+	b.op(Op{Last: 5, Resource: up})
+	d := b.op(Op{Last: 10, Resource: down})
+	b.op(Op{Last: 50, Flags: NextLayer}, d)
+	b.layers(0, layers, Range{0, 1}, b.since(1), 50)
+	e := New([]Resource{{Name: "GPU"}, down: {Name: "down", Discipline: Link, Twin: up + 1}, up: {Name: "up", Latency: 40, Twin: down + 1}})
+	if got := e.Run(it, 0); got != 1+layers*60 || e.layers > 5 {
+		t.Errorf("the iteration ends at %v, want %v; %d layers are run", got, 1+layers*60, e.layers)
 	}
 }
 
