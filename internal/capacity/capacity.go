@@ -35,6 +35,8 @@ type Load struct {
 	System        string          `json:"system"`
 	Model         string          `json:"model"`
 	GPU           string          `json:"gpu"`
+	Policy        string          `json:"policy"`
+	Trace         string          `json:"trace"`
 	RatePerS      float64         `json:"rate_per_s"`
 	Attainment    float64         `json:"attainment"`
 	GoodputTokens float64         `json:"goodput_tokens_per_s"`
@@ -263,7 +265,7 @@ func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
 	m := r.Measured(j.from, j.to, middle)
 	j.ran()
 	return Load{
-		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
+		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
 		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated,
 	}, nil
 }

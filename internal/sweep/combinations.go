@@ -32,18 +32,32 @@ func (p *Plan) combinations() ([]int, error) {
 	return all, nil
 }
 
-// Configurations returns the configuration of each combination of the axes, without a plan's
+// Combination is a configuration of a sweep's axes.
+type Combination struct {
+	Config *configs.Config
+	Names  map[string]string // of the choices, by the keys that they set
+}
+
+// Combinations returns the configuration of each combination of the axes, without a plan's
 // traces and seeds. The first that is not valid is an *input.Error.
-func (f *File) Configurations() ([]*configs.Config, error) {
+func (f *File) Combinations() ([]Combination, error) {
 	p := emptyPlan(f, "", nil)
 	combinations, err := p.combinations()
 	if err != nil {
 		return nil, err
 	}
-	all := make([]*configs.Config, len(combinations))
+	all := make([]Combination, len(combinations))
 	for i, c := range combinations {
-		if all[i], err = system.Load(p.options(p.settings(c))); err != nil {
+		cfg, err := system.Load(p.options(p.settings(c)))
+		if err != nil {
 			return nil, err
+		}
+		all[i] = Combination{cfg, map[string]string{}}
+		for axis, choice := range p.choices(c) {
+			chosen := &f.Axes[axis].Choices[choice]
+			for _, s := range chosen.Settings {
+				all[i].Names[s.Key] = chosen.Name
+			}
 		}
 	}
 	return all, nil
