@@ -15,7 +15,7 @@ type Change struct {
 }
 
 // Changed returns the keys that differ from the presets that the configuration
-// names, in the order of the struct: what a user changed, wherever that was. It
+// names, in the order of the struct: what a user changed, wherever that was; not those of [content]. It
 // returns none where a preset cannot be read.
 func (c *Config) Changed() []Change {
 	base := c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, {Key: "run.model", Value: c.Run.Model},
@@ -25,6 +25,9 @@ func (c *Config) Changed() []Change {
 	}
 	var changes []Change
 	for _, k := range c.loader.keys.Changed(base, c) {
+		if strings.HasPrefix(k.Name, contentPrefix) {
+			continue // the key that names the file is there
+		}
 		value, _ := schema.Literal(k.Get(c).Interface())
 		changes = append(changes, Change{k.Name, value})
 	}

@@ -45,6 +45,7 @@ type Config struct {
 	Energy   energy.Spec           `toml:"energy"` // what a node draws beside its GPUs and DRAM chips
 	Prices   Prices                `toml:"prices"`
 	Cache    scheduler.CacheSpec   `toml:"cache"`
+	Content  Content               `toml:"content"`
 
 	loader       *Loader
 	sectionsOnly bool // see Options

@@ -97,8 +97,8 @@ func (ld *Loader) readRanges() map[string]string {
 	return all
 }
 
-// WriteTOML writes every key of the configuration in the order of the struct.
-// Read as an overlay, alone, the text gives an equal Config.
+// WriteTOML writes every key of the configuration in the order of the struct, those of [content] where
+// they name a file. Read as an overlay, alone, the text gives an equal Config.
 func (c *Config) WriteTOML(w io.Writer) error {
 	lines := map[string][]byte{} // by section, as keys within a section stand behind its own
 	for _, k := range c.loader.keys.Keys {
@@ -107,10 +107,16 @@ func (c *Config) WriteTOML(w io.Writer) error {
 			return fmt.Errorf("configuration: %s cannot be written", k.Name)
 		}
 		section, key := schema.Split(k.Name)
+		if strings.HasPrefix(k.Name, contentPrefix) && k.Get(c).Len() == 0 {
+			continue
+		}
 		lines[section] = fmt.Appendf(lines[section], "%s = %s\n", key, value)
 	}
 	text := lines[""]
 	for _, section := range c.loader.keys.Sections() {
+		if section+"." == contentPrefix && lines[section] == nil {
+			continue
+		}
 		if outer, _ := schema.Split(section); outer == "" {
 			text = append(text, '\n')
 		}

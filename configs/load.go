@@ -63,6 +63,9 @@ func (ld *Loader) resolveAll(layers []*layer, o Options) (*resolution, error) {
 		return nil, err
 	}
 	r.config.sectionsOnly = o.SectionsOnly
+	if err := r.readFiles(); err != nil {
+		return nil, err
+	}
 	if err := input.Validate(r.config); err != nil {
 		return nil, r.locate(err)
 	}
@@ -152,6 +155,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 	}
 	r.set(*top, origin{entry: *top})
 	for i, l := range layers {
+		r.forget(l)
 		for _, e := range l.entries {
 			if !superseded(layers, roots, i, e.key) {
 				r.set(e, origin{entry: e, preset: l.preset})

@@ -83,7 +83,7 @@ func (c *Check) That(ok bool, key string, value any, expected string, args ...an
 	}
 }
 
-// Fails adds what another package found, if anything; its key is relative to a section.
+// Fails adds what another package found, if anything; its key is relative to a section, "" for the one under check.
 func (c *Check) Fails(section string, err error) {
 	if err == nil || c.ranges != nil {
 		return
@@ -91,7 +91,7 @@ func (c *Check) Fails(section string, err error) {
 	bad := &Error{Err: err}
 	errors.As(err, &bad)
 	full := *bad
-	full.Key = strings.TrimSuffix(c.section+section+"."+bad.Key, ".")
+	full.Key = strings.Trim(c.section+section+"."+bad.Key, ".")
 	c.errs = append(c.errs, &full)
 }
 

@@ -67,6 +67,18 @@ func (j *JSON) Skip() error {
 	}
 }
 
+// End reads the end of the text, behind its outermost value, and refuses anything else there.
+func (j *JSON) End(value string) error {
+	_, err := j.Token()
+	switch err {
+	case io.EOF:
+		return nil
+	case nil:
+		err = &Error{File: j.file, Line: j.Line(), Expected: "nothing behind " + value}
+	}
+	return err
+}
+
 // Line returns the line on which what was read last ends, from 1.
 func (j *JSON) Line() int { return j.lines.before(j.dec.InputOffset()) }
 

@@ -32,13 +32,7 @@ func newAttends(cfg *configs.Config) *attends {
 }
 
 // policyOf returns the policy of a validated configuration.
-func policyOf(cfg *configs.Config) policy.Policy {
-	p, err := cfg.Policy.Costs(policyShape(cfg))
-	if err != nil { // validated with the configuration
-		return policy.NewDense(policyShape(cfg))
-	}
-	return p
-}
+func policyOf(cfg *configs.Config) policy.Policy { return cfg.Policy.Costs(policyShape(cfg)) }
 
 // policyShape tells a policy the model's shape, and whether keys and values are apart from the GPUs.
 func policyShape(cfg *configs.Config) policy.Shape {

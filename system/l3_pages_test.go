@@ -309,11 +309,7 @@ func TestPlantedPages(t *testing.T) {
 		{"all heads at home", "gpu", func(p policy.Policy) policy.Policy {
 			s := policy.New("quest")
 			s.Budget = 128
-			all, err := s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return all
+			return s.Costs(policy.Shape{Layers: 96, QueryHeads: 96, KVHeads: 96, Dim: 128, ElementBits: 16, Apart: true})
 		}},
 	} {
 		if err := run(c.by, c.plant); err == nil || !strings.Contains(err.Error(), `law "traffic"`) {

@@ -54,6 +54,9 @@ type kvMemory struct {
 // program and transfers on the DRAM model to fill the tables of their clocks, once for
 // all nodes with equal ranks.
 func NewNode(cfg *configs.Config) (*Node, error) {
+	if err := cfg.Policy.Fits(policyShape(cfg)); err != nil { // a caller may have named another file
+		return nil, err
+	}
 	if !systemOf(cfg.Run.System).kv.inDIMM {
 		stack, err := newStack(cfg)
 		if err != nil {

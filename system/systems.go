@@ -1,14 +1,12 @@
 package system
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/traces"
@@ -152,22 +150,7 @@ func (s *System) checkPolicy(cfg *configs.Config, c *input.Check) {
 	if has := cfg.Policy.Own(); has.SelectDevice != "" {
 		s.checkPages(has, cfg, c)
 	}
-	if _, err := cfg.Policy.Costs(policyShape(cfg)); err != nil {
-		fails(&cfg.Policy, c, err)
-	}
-}
-
-// fails names the key of a file that a policy cannot take.
-func fails(p *policy.Spec, c *input.Check, err error) {
-	key, file, of := "policy.gates", p.Gates, "a line of numbers for each layer"
-	if p.Profile != "" {
-		key, file, of = "policy.profile", p.Profile, "a profile of 'l3sim eval --profile'"
-	}
-	expected := of + ": " + err.Error()
-	if bad := (*input.Error)(nil); errors.As(err, &bad) && bad.File == "" && bad.Err == nil {
-		expected = bad.Expected
-	}
-	c.That(false, key, file, "%s", expected)
+	c.Fails("", cfg.Policy.Fits(policyShape(cfg)))
 }
 
 // checkWindow refuses a window that the GPUs cannot hold for a single request beside the

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 
@@ -55,14 +54,7 @@ func (c *collector) readShareGPT(r *bufio.Reader) error {
 	if _, err := s.json.Token(); err != nil {
 		return s.json.Cut(err)
 	}
-	_, err := s.json.Token()
-	switch err {
-	case io.EOF:
-		return nil
-	case nil:
-		err = &input.Error{File: c.file, Line: s.json.Line(), Expected: "nothing behind the array"}
-	}
-	return err
+	return s.json.End("the array")
 }
 
 // conversation reads one element of the array.

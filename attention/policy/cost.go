@@ -1,32 +1,27 @@
 package policy
 
-// Costs returns the cost side of a valid section for a model. What is wrong with a file that
-// the section names is an *input.Error.
-func (s *Spec) Costs(shape Shape) (Policy, error) {
+// Costs returns the cost side of a valid section for a model that its files fit (Fits).
+func (s *Spec) Costs(shape Shape) Policy {
 	own := s.Own()
-	profile, err := own.Profiled(shape.Model, shape)
-	if err != nil {
-		return nil, err
+	var profile *Profile
+	if s.profile != nil {
+		profile = s.profile.holds
 	}
 	switch s.Name {
 	case "streaming":
-		return newStreamingCost(own, shape), nil
+		return newStreamingCost(own, shape)
 	case "quest":
-		return newQuestCost(own, shape, profile), nil
+		return newQuestCost(own, shape, profile)
 	case "lserve", "duo":
-		heads, err := own.streamingHeads(shape)
-		if err != nil {
-			return nil, err
-		}
-		return newHeadsCost(own, shape, heads, profile), nil
+		return newHeadsCost(own, shape, own.streamingHeads(shape), profile)
 	case "h2o":
-		return newH2OCost(own, shape), nil
+		return newH2OCost(own, shape)
 	case "csattention":
-		return newCSACost(own, shape), nil
+		return newCSACost(own, shape)
 	case "window", "hgca":
-		return newHybridCost(own, shape, profile), nil
+		return newHybridCost(own, shape, profile)
 	}
-	return NewDense(shape), nil
+	return NewDense(shape)
 }
 
 // common is what policies have in common: all layers are alike, prompts attend to

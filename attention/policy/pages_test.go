@@ -1,9 +1,12 @@
 package policy
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math/bits"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -154,28 +157,75 @@ func TestStreamingHeads(t *testing.T) {
 // TestGates: files in the forms that are published, and what is wrong with others.
 func TestGates(t *testing.T) {
 	shape := Shape{Layers: 2, KVHeads: 2}
+	const want, gate = "expected 2 layers, each of 2 numbers, one for each KV head", "expected a gate, a number from 0 to 1"
 	for _, c := range []struct{ text, want string }{
-		{"0.1\t0.2\n0.3\t0.4\n", ""}, {"0.1, 0.2\r\n\r\n0.3 0.4", ""},
-		{" [[0.1, 0.2],\n [0.3, 4e-1]]\n", ""}, {"[[1, 2]]", "gates.tsv: 1 layers: expected an array of 2 layers, each an array of 2 numbers"},
-		{"[[1, 2], [3]]", "gates.tsv: [1] = 1 numbers: expected"}, {"[[1, 2], [3, \"x\"]]", "expected an array of 2 layers"}, {"[1, 2]", "expected an array of 2 layers"},
-		{"1 2\n", "gates.tsv: 1 lines: expected 2, one for each layer"},
-		{"1 2\n3 4\n5 6\n", "gates.tsv:3: 2 numbers: expected 2 lines, one for each layer, of 2 numbers"},
-		{"1 2 3\n4 5 6\n", "gates.tsv:1: 3 numbers: expected 2 lines"},
-		{"1 x\n", "gates.tsv:1: x: expected a number"}, {"1 NaN\n", "gates.tsv:1: NaN: expected a number"},
+		{"0.1\t0.2\n0.3\t0.4\n", ""}, {"0.1, 0.2\r\n\r\n0.3 0.4", ""}, {"0 0\n1 1", ""}, {"-0 0e9\n1e0 1.000", ""},
+		{" [[0.1, 0.2],\n [0.3, 4e-1]]\n", ""}, {"[[1, 0.2]]", "gates.tsv: 1 layers: " + want},
+		{"[[1, 1],\n [1]]", "gates.tsv:2: 1 numbers in layer 1: " + want}, {"[[1, 1],\n[1,\n \"x\"]]", "gates.tsv:3: x: expected an array of layers"},
+		{"[1, 2]", "gates.tsv:1: 1: expected an array of layers"}, {"[[[1]]]", "gates.tsv:1: [: expected an array of layers"}, {"[[1, {}]]", "gates.tsv:1: {: expected"},
+		{"[[1, 1],\n [1, 1]", "gates.tsv:2: the file ends within a value"}, {"[[1, 1], [1, 1]]\n]", "gates.tsv:2: not JSON"}, {"[[1, 1], [1, 1]]\n0", "gates.tsv:2: expected nothing behind the array of layers"},
+		{"1 1\n", "gates.tsv: 1 layers: " + want}, {"", "gates.tsv: 0 layers: " + want}, {"[]", "gates.tsv: 0 layers: " + want},
+		{"1 1\n\n1 1\n1 1\n", "gates.tsv:4: 2 numbers in layer 2: " + want},
+		{"1 1 1\n1 1 1\n", "gates.tsv:1: 3 numbers in layer 0: " + want},
+		{"1 x\n", "gates.tsv:1: x: " + gate}, {"1 1\n1 NaN\n", "gates.tsv:2: NaN: " + gate}, {"1 -3\n1 1\n", "gates.tsv:1: -3: " + gate},
+		{"1 1\n\ninf 1\n", "gates.tsv:3: inf: " + gate}, {"1 1e300\n", "gates.tsv:1: 1e300: " + gate}, {"1 1.0000001\n", "gates.tsv:1: 1.0000001: " + gate},
+		{"[[1, 1],\n[1,\n 1e300]]", "gates.tsv:3: 1e300: " + gate}, {"[[-1e-9]]", "gates.tsv:1: -1e-9: " + gate}, {"[[1e999]]", "gates.tsv:1: 1e999: " + gate},
 	} {
 		s := New("duo").Own()
 		s.Gates = filepath.Join(t.TempDir(), "gates.tsv")
 		if err := os.WriteFile(s.Gates, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		heads, err := s.streamingHeads(shape)
-		if c.want == "" {
-			if err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
-				t.Errorf("%q: %v, %v", c.text, heads, err)
-			}
-		} else if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
+		err := s.ReadFiles()
+		if err == nil {
+			err = s.Fits(shape)
 		}
+		if c.want != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), "policy.gates = ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%q:\ngot  %v\nwant %s", c.text, err, c.want)
+			}
+			continue
+		}
+		if err := os.Remove(s.Gates); err != nil { // nobody reads it again
+			t.Fatal(err)
+		}
+		if heads := s.streamingHeads(shape); err != nil || !heads[0][0] || !heads[0][1] || heads[1][0] || heads[1][1] {
+			t.Errorf("%q: %v, %v", c.text, heads, err)
+		}
+	}
+}
+
+// TestUnreadFiles: a section whose files were not read since it named them is no other section.
+func TestUnreadFiles(t *testing.T) {
+	shape := Shape{Layers: 1, KVHeads: 2, QueryHeads: 2, Dim: 8, ElementBits: 16}
+	dir := t.TempDir()
+	one, other := filepath.Join(dir, "one"), filepath.Join(dir, "other")
+	for _, path := range []string{one, other} {
+		if err := os.WriteFile(path, []byte("0 1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New("duo")
+	s.Gates = one
+	unread := "policy.gates = " + strconv.Quote(one) + ": expected a file that was read"
+	if err := s.Fits(shape); err == nil || !strings.HasPrefix(err.Error(), unread) {
+		t.Errorf("not read: %v", err)
+	}
+	if _, err := NewValues(&s, shape); err == nil || !strings.HasPrefix(err.Error(), unread) {
+		t.Errorf("values of what was not read: %v", err)
+	}
+	if err := s.ReadFiles(); err != nil || s.Fits(shape) != nil {
+		t.Errorf("read: %v, %v", err, s.Fits(shape))
+	}
+	gates, profile := s.Sums()
+	if want := fmt.Sprintf("%x", sha256.Sum256([]byte("0 1"))); gates != want || profile != "" {
+		t.Errorf("sums %q and %q", gates, profile)
+	}
+	if s.Gates = other; s.Fits(shape) == nil {
+		t.Error("another file passes")
+	}
+	if s.Gates = ""; s.ReadFiles() != nil || s.Fits(shape) != nil || s.gates != nil {
+		t.Error("no file does not pass, or the old one is kept")
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 const profileSchema = "l3sim/profile/1"
 
 // Profile is the counts of a policy that depend on data, as a Recorder measured them on a
-// model and a text. It is a file in TOML: Write and readProfile.
+// model and a text. It is a file in TOML: Write and Spec.ReadFiles.
 type Profile struct {
 	Model    ProfileModel
 	Policy   Spec // with own values; only the keys that choose tokens count
@@ -76,20 +76,6 @@ func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 	return int(math.Round(p.Share(layer, kvHead, context) * float64(home)))
 }
 
-// Profiled returns the section's profile; nil where it has none. model and shape are those of
-// the model that it is for. A profile of another model or of a policy with other settings is an
-// *input.Error, as is what is wrong with the file.
-func (s *Spec) Profiled(model string, shape Shape) (*Profile, error) {
-	if s.Profile == "" {
-		return nil, nil
-	}
-	p, err := readProfile(s.Profile)
-	if err != nil {
-		return nil, err
-	}
-	return p, p.check(model, shape, s)
-}
-
 // check says whether a profile is of a model and a policy.
 func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	bad := func(key, got, want string) error {
@@ -127,7 +113,7 @@ func choosing(policy string) []schema.Key {
 	})
 }
 
-// Write writes the profile as a file that readProfile reads.
+// Write writes the profile as a file that ReadFiles reads.
 func (p *Profile) Write(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3sim eval --profile').\nschema = %q\n\n[model]\n", profileSchema)

@@ -17,15 +17,6 @@ import (
 // maxProfileHeads bounds the layers, and the heads of a layer, of a profile.
 const maxProfileHeads = 1 << 16
 
-// readProfile reads a profile's file. What is wrong with it is an *input.Error.
-func readProfile(path string) (*Profile, error) {
-	text, err := input.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	return parseProfile(input.Name(path), string(text))
-}
-
 // profileReader reads a document and keeps the first error.
 type profileReader struct {
 	file   string
@@ -33,7 +24,7 @@ type profileReader struct {
 	err    error
 }
 
-// parseProfile is readProfile of a text.
+// parseProfile reads the text of a profile's file. What is wrong with it is an *input.Error.
 func parseProfile(file, text string) (*Profile, error) {
 	var document map[string]any
 	if _, err := input.DecodeTOML(file, text, &document); err != nil {

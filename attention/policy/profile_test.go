@@ -226,17 +226,24 @@ func TestProfileFits(t *testing.T) {
 		if c.change != nil {
 			c.change(&s, &shape)
 		}
-		p, err := s.Profiled(c.model, shape)
-		if c.want == "" && (err != nil || p == nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), "policy.profile = ") || !strings.Contains(err.Error(), c.want)) {
+		shape.Model = c.model
+		err := s.ReadFiles()
+		if err == nil {
+			err = s.Fits(shape)
+		}
+		if c.want == "" && (err != nil || s.profile == nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), "policy.profile = ") || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s on %s: %v, want %s", c.name, c.model, err, c.want)
 		}
 	}
 	none := New("hgca")
-	if p, err := none.Profiled("toy", shape); p != nil || err != nil {
-		t.Errorf("no profile: %v, %v", p, err)
+	if err := none.ReadFiles(); none.profile != nil || err != nil || none.Fits(shape) != nil {
+		t.Errorf("no profile: %v, %v", none.profile, err)
 	}
 	none.Profile = path + "x"
-	if _, err := none.Profiled("toy", shape); err == nil || !strings.Contains(err.Error(), "p.tomlx") {
+	if err := none.Fits(shape); err == nil || !strings.Contains(err.Error(), "p.tomlx") {
+		t.Errorf("not read: %v", err)
+	}
+	if err := none.ReadFiles(); err == nil || !strings.Contains(err.Error(), "p.tomlx") {
 		t.Errorf("no file: %v", err)
 	}
 }

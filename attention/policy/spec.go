@@ -24,7 +24,7 @@ type Spec struct {
 	SkipLayers  int    `toml:"skip_layers"`  // first layers that attend to everything; -1: the policy's own
 
 	StaticSparsity float64 `toml:"static_sparsity"` // share of the KV heads that attend to Sink and Window alone; -1: the policy's own
-	// Gates is a file with a line of numbers for each layer, one for each KV head, or with these as arrays in
+	// Gates is a file with a line of numbers for each layer, one for each KV head, from 0 to 1, or with these as arrays in
 	// JSON; DuoAttention's full_attention_heads.tsv is one: the heads with the lowest ones attend to Sink and Window alone. "": the last heads of each layer, spread evenly over layers.
 	Gates         string `toml:"gates"`
 	Sink          int    `toml:"sink"`           // first tokens that are always attended to; -1: the policy's own
@@ -67,6 +67,10 @@ type Spec struct {
 	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"; "": the policy's own
 
 	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3sim eval --profile' writes it; "": none
+
+	// What Gates and Profile hold, nil before ReadFiles and where they name none.
+	gates   *file[*gates]
+	profile *file[*Profile]
 }
 
 // most bounds counts of tokens.

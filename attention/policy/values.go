@@ -13,15 +13,15 @@ type values struct {
 	streaming [][]bool // heads, by layer
 }
 
-// NewValues returns the value side of a section's policy for a model. What is wrong with the
-// section's files, or does not fit the model, is an *input.Error.
+// NewValues returns the value side of a section's policy for a model. What of the section does not fit the model is an
+// *input.Error.
 func NewValues(s *Spec, shape Shape) (Values, error) {
 	v := &values{spec: s.Own(), shape: shape}
 	if hasKey(s.Name, "gates") {
-		var err error
-		if v.streaming, err = v.spec.streamingHeads(shape); err != nil {
+		if err := s.gatesFit(shape); err != nil {
 			return nil, err
 		}
+		v.streaming = v.spec.streamingHeads(shape)
 	}
 	if s.Name == "csattention" && shape.Dim%v.spec.Subspaces != 0 {
 		return nil, &input.Error{Key: "policy.subspaces", Value: fmt.Sprint(v.spec.Subspaces), Expected: fmt.Sprintf("a divisor of the model's head dimension, %d", shape.Dim)}

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+// file is a file that a section names, as it was when ReadFiles read it. Copies of the section share it; nobody
+// changes it.
+type file[T any] struct {
+	path  string // as the section names it
+	sum   string // SHA-256 of the text, in hexadecimal
+	holds T
+}
+
+// readFile reads the file that a key names; "" is none. What is wrong with it is an *input.Error about the key.
+func readFile[T any](key, path string, parse func(name, text string) (T, error)) (*file[T], error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := input.ReadFile(path)
+	f := &file[T]{path: path}
+	if err == nil {
+		sum := sha256.Sum256(text)
+		f.sum = hex.EncodeToString(sum[:])
+		f.holds, err = parse(input.Name(path), string(text))
+	}
+	if err != nil {
+		return nil, &input.Error{Key: key, Value: strconv.Quote(path), Err: err}
+	}
+	return f, nil
+}
+
+// ReadFiles reads the files that the section names, those of its policy's keys. What they hold belongs to the section
+// from then on: Costs and NewValues read no file. Errors are of type *input.Error.
+func (s *Spec) ReadFiles() (err error) {
+	own := *s
+	if !hasKey(s.Name, "gates") { // Check refuses the key
+		own.Gates = ""
+	}
+	if !hasKey(s.Name, "profile") {
+		own.Profile = ""
+	}
+	if s.gates, err = readFile("policy.gates", own.Gates, parseGates); err == nil {
+		s.profile, err = readFile("policy.profile", own.Profile, parseProfile)
+	}
+	return err
+}
+
+// Sums returns the SHA-256, in hexadecimal, of the files that ReadFiles read: "" for none.
+func (s *Spec) Sums() (gates, profile string) {
+	if s.gates != nil {
+		gates = s.gates.sum
+	}
+	if s.profile != nil {
+		profile = s.profile.sum
+	}
+	return gates, profile
+}
+
+// Fits says whether the section's files are for a model, and have been read since the section named them. The error is
+// an *input.Error.
+func (s *Spec) Fits(shape Shape) error {
+	if err := s.gatesFit(shape); err != nil {
+		return err
+	}
+	if hasKey(s.Name, "profile") && s.Profile != "" {
+		if s.profile == nil || s.profile.path != s.Profile {
+			return unread("policy.profile", s.Profile)
+		}
+		return s.profile.holds.check(shape.Model, shape, s)
+	}
+	return nil
+}
+
+// gatesFit is Fits of the gates alone.
+func (s *Spec) gatesFit(shape Shape) error {
+	if !hasKey(s.Name, "gates") || s.Gates == "" {
+		return nil
+	}
+	if s.gates == nil || s.gates.path != s.Gates {
+		return unread("policy.gates", s.Gates)
+	}
+	return input.Edit(s.gates.holds.fit(shape), func(e *input.Error) {
+		place := *e
+		place.File = input.Name(s.Gates)
+		*e = input.Error{Key: "policy.gates", Value: strconv.Quote(s.Gates), Err: &place}
+	})
+}
+
+// unread is the error for a file that was named after the section's files were read.
+func unread(key, path string) error {
+	return &input.Error{Key: key, Value: strconv.Quote(path), Expected: "a file that was read: Spec.ReadFiles, or a loaded configuration"}
+}

@@ -1,0 +1,186 @@
+package system
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+)
+
+// writeTo writes a file of a test.
+func writeTo(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gated returns the settings of DuoAttention with a file of gates on two layers of 8 KV heads, and the text of a file by which
+// the first heads of a layer stream.
+func gated(path string) (sets []string, text func(first, second int) string) {
+	layer := func(n int) string { return strings.Repeat("0 ", n) + strings.Repeat("1 ", 8-n) + "\n" }
+	return []string{"run.system=gpu-only", "run.model=llama-3-8b", "model.layers=2", "policy.name=duo", "policy.gates=" + path,
+		"run.trace=longbench", "run.requests=4"}, func(first, second int) string { return layer(first) + layer(second) }
+}
+
+// TestGatesAreOfTheConfiguration: once a configuration is loaded, no change of the files that it names changes a run.
+func TestGatesAreOfTheConfiguration(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "gates.tsv")
+	sets, text := gated(path)
+	attended := func(change func()) []float64 {
+		writeTo(t, path, text(8, 0))
+		cfg := mustLoad(t, sets...)
+		change()
+		trace, err := LoadTrace(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Summary(cfg)
+		if err != nil || s.Attention.Policy != "duo" {
+			t.Fatal(s, err)
+		}
+		return s.Attention.ByLayer
+	}
+	want := attended(func() {})
+	if len(want) != 2 || want[0] != 384 || want[1] < 1000 {
+		t.Fatalf("%v tokens by layer, want 128 + 256 and all", want)
+	}
+	for name, change := range map[string]func(){
+		"removed":    func() { _ = os.Remove(path) },
+		"changed":    func() { writeTo(t, path, text(0, 8)) },
+		"unreadable": func() { writeTo(t, path, "x") },
+	} {
+		if got := attended(change); !slices.Equal(got, want) {
+			t.Errorf("a file that is %s after loading has %v tokens attended to, want %v", name, got, want)
+		}
+	}
+	writeTo(t, path, text(8, 0))
+	cfg := mustLoad(t, sets...)
+	cfg.Policy.Gates += "2"
+	if _, err := NewNode(cfg); err == nil || !strings.Contains(err.Error(), `gates.tsv2": expected a file that was read`) {
+		t.Errorf("another file than was read: %v", err)
+	}
+}
+
+// TestContentIsHashed: whatever file a key names, its content is in the hash of the configuration; its layout need not be. A
+// key that may name a file is in the list: a trace is not in the configuration, and sweeps hash it beside.
+func TestContentIsHashed(t *testing.T) {
+	dir := t.TempDir()
+	source := func(name string, changes ...string) string {
+		text, err := configs.Source(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.NewReplacer(changes...).Replace(text)
+	}
+	gates, gatesText := gated("FILE")
+	var profiles [2]string
+	var hgca []string
+	for i, share := range []float64{0.25, 0.5} {
+		hgca = profiled(t, dir, 8, slices.Repeat([]float64{share}, 16))
+		text, err := os.ReadFile(filepath.Join(dir, "profile.toml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		profiles[i] = string(text)
+	}
+	huggingFace := `{"model_type": "llama", "hidden_size": 4096, "intermediate_size": %d, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}`
+	for _, c := range []struct {
+		key, file  string
+		sets       []string
+		one, other string
+	}{
+		{"run.model", "m.toml", []string{"run.model=FILE"}, source("opt-66b"), source("opt-66b", "layers = 64", "layers = 63")},
+		{"run.model", "m.json", []string{"run.model=FILE"}, fmt.Sprintf(huggingFace, 14336), fmt.Sprintf(huggingFace, 14080)},
+		{"gpu.preset", "g.toml", []string{"gpu.preset=FILE"}, "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"141GiB\"\n", "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"140GiB\"\n"},
+		{"dram.preset", "d.toml", []string{"dram.preset=FILE"}, "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 560\n", "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 561\n"},
+		{"prices.preset", "p.toml", []string{"prices.preset=FILE"}, "[prices]\ndate = \"2026-01-02\"\nyears = \"4 [3, 6] assumption\"\n", "[prices]\ndate = \"2026-01-03\"\nyears = \"4 [3, 6] assumption\"\n"},
+		{"policy.gates", "g.tsv", gates, gatesText(8, 0), gatesText(0, 8)},
+		{"policy.profile", "profile.toml", hgca, profiles[0], profiles[1]},
+	} {
+		path := filepath.Join(dir, c.file)
+		load := func(text string, more ...string) (*configs.Config, string) {
+			t.Helper()
+			writeTo(t, path, text)
+			var sets []string
+			for _, set := range c.sets {
+				sets = append(sets, strings.Replace(set, "FILE", path, 1))
+			}
+			cfg := mustLoad(t, append(sets, more...)...)
+			hash, err := cfg.SHA256()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return cfg, hash
+		}
+		if c.one == c.other {
+			t.Fatalf("%s: %s twice", c.key, c.file)
+		}
+		_, one := load(c.one)
+		cfg, other := load(c.other)
+		if _, again := load(c.one); one == other || one != again {
+			t.Errorf("%s: %s has the hash %s, another content %s, and the first again %s", c.key, c.file, one, other, again)
+		}
+		checkRewritten(t, dir, cfg, path, c.one, c.other)
+	}
+	listed := strings.Fields("run.model gpu.preset dram.preset prices.preset policy.gates policy.profile run.trace")
+	others := strings.Fields("traces.distribution arrivals.kind arrivals.window content.policy_gates content.policy_profile") // speak of another key's file
+	for _, k := range Keys().Keys {
+		e, err := Configs().Explain(configs.Options{}, k.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := k.Type.Kind() == reflect.String && strings.Contains(e.Meaning+e.Range, "file") && !slices.Contains(others, k.Name)
+		if file != slices.Contains(listed, k.Name) {
+			t.Errorf("%s (%s): a key that names a file is in this test, and no other", k.Name, e.Meaning)
+		}
+	}
+}
+
+// checkRewritten writes a configuration and reads it back: where what its file holds is in no key, only with the same content.
+func checkRewritten(t *testing.T, dir string, cfg *configs.Config, path, old, now string) {
+	t.Helper()
+	var text bytes.Buffer
+	if err := cfg.WriteTOML(&text); err != nil {
+		t.Fatal(err)
+	}
+	written := filepath.Join(dir, "config.toml")
+	writeTo(t, written, text.String())
+	load := func(sets ...string) error {
+		back, err := Load(configs.Options{ConfigFiles: []string{written}, Sets: sets})
+		if err == nil && len(sets) == 0 && !reflect.DeepEqual(cfg, back) {
+			t.Errorf("%s is not what was written", written)
+		}
+		return err
+	}
+	writeTo(t, path, now)
+	if err := load(); err != nil {
+		t.Error(err)
+	}
+	writeTo(t, path, old)
+	err := load()
+	content := strings.Contains(text.String(), "[content]")
+	if content != (err != nil) || err != nil && (!strings.Contains(err.Error(), "config.toml:") || !strings.Contains(err.Error(), ": content.") || !strings.Contains(err.Error(), "the file has changed")) {
+		t.Errorf("%s changed: %v", path, err)
+	}
+	if content { // whoever names the file again takes it as it is
+		key := "policy.gates"
+		if cfg.Policy.Profile != "" {
+			key = "policy.profile"
+		}
+		if err := load(key + "=" + path); err != nil {
+			t.Error(err)
+		}
+	}
+}
