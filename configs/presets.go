@@ -207,4 +207,5 @@ var dramComments = map[string]string{
 	"IDD4R":           "mA a chip, data sheet; energy of reads",
 	"IDD4W":           "mA a chip, data sheet; energy of writes",
 	"IDD5B":           "mA a chip, data sheet; energy of refresh",
+	"bank_share":      "0: Micron's TN-40-07; 0.5 in DDR5, DRAMPower's own factRho there, since IDD0 is below IDD3N; energy of activations against active standby",
 }

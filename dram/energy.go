@@ -8,7 +8,7 @@ type Energy struct {
 	ReadJoules       float64 // read bursts, without the bus's termination
 	UnitReadJoules   float64 // what banks read for units beside them, as read bursts: an upper bound, see UnitReads
 	WriteJoules      float64 // write bursts, without the bus's termination
-	RefreshJoules    float64
+	RefreshJoules    float64 // refreshes and refresh management
 	BackgroundJoules float64 // standby, power-down and self-refresh, see Standby
 }
 
@@ -37,8 +37,9 @@ func (e Energy) Plus(o Energy) Energy {
 // EnergyMeter counts the energy of commands, by the method of Micron's TN-40-07,
 // "Calculating Memory Power for DDR4 SDRAM": each command costs its current
 // above the standby that lasts meanwhile, times VDD and its duration; standby, power-down or
-// self-refresh is added for the whole time. All chips of a rank count. The word-line supply VPP (about
-// 7.5 mW a chip) is not modelled, nor the termination of the data bus, which the board decides.
+// self-refresh is added for the whole time. All chips of a rank count. What open banks add to standby is DRAMPower's
+// (see PowerSpec.BankShare). The word-line supply VPP (about 7.5 mW a chip) is not modelled, nor the termination of the
+// data bus, which the board decides. Without currents all energy is 0: see PowerSpec.Known.
 //
 // Commands of several banks count their banks: ACTA as one ACT a bank and MACA (MACsb, MAC), apart from other reads, as one
 // read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
@@ -50,6 +51,7 @@ type EnergyMeter struct {
 	recovery [Slots]int64 // steps from RDA and WRA to their precharge
 	ranks    []rankStandby
 	opened   []int64 // clock of the last ACT of each bank, over all ranks
+	closed   []int64 // clock at which each bank last closed, which for an auto-precharge lies ahead
 }
 
 // rankStandby tracks how long a rank has had rows open.
@@ -58,12 +60,14 @@ type rankStandby struct {
 	since  int64  // clock from which on they are not in active
 	until  int64  // clock at which the last auto-precharge begins
 	active int64  // clocks with a row open before since
+	banks  int64  // sum over the banks of the clocks for which a row was open in each, until it closed
 	low    lowPower
 }
 
 // NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
 func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
-	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks), opened: make([]int64, ranks*spec.Banks())}
+	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks),
+		opened: make([]int64, ranks*spec.Banks()), closed: make([]int64, ranks*spec.Banks())}
 	m.recovery[RDA], m.recovery[WRA] = spec.Steps(spec.TRTP), spec.Steps(spec.WriteRecovery())
 	return m
 }
@@ -156,11 +160,17 @@ func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 // ahead of the commands.
 func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 	r := &m.ranks[rank]
-	if r.open&banks == 0 {
+	if banks &= r.open; banks == 0 {
 		return
 	}
 	r.until = max(r.until, clock)
 	r.open &^= banks
+	base := rank * m.spec.Banks()
+	for b := banks; b != 0; b &= b - 1 {
+		bank := base + bits.TrailingZeros64(b)
+		m.closed[bank] = clock
+		r.banks += clock - m.opened[bank]
+	}
 	if r.open == 0 {
 		r.active += max(0, r.until-r.since)
 	}
@@ -169,19 +179,10 @@ func (m *EnergyMeter) close(rank int, banks uint64, clock int64) {
 // Energy returns the energy of all commands until now and of standby until
 // clock end.
 func (m *EnergyMeter) Energy(end int64) Energy {
-	var standby StandbyClocks
-	for i := range m.ranks {
-		for state, steps := range m.Standby(i, end) {
-			standby[state] += steps
-		}
-	}
 	s, p := m.spec, &m.spec.Power
 	unit := s.joules()
-	act := unit * (float64(p.IDD0*float64(s.TRC)) - float64(p.IDD3N*float64(s.TRAS)) - float64(p.IDD2N*float64(s.TRC-s.TRAS)))
 	read := unit * (p.IDD4R - p.IDD3N) * float64(s.BurstClocks())
 	write := unit * (p.IDD4W - p.IDD3N) * float64(s.BurstClocks())
-	// A rank is precharged while it refreshes: its standby is IDD2N.
-	ref := unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC)
 
 	var acts, reads, unitReads, writes int64
 	var refreshes float64
@@ -196,26 +197,32 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 			unitReads += n * m.concerned(a.Span)
 		case cmd.IsWrite():
 			writes += n
-		}
-		for _, r := range m.table.Refreshes {
-			if r.Command == cmd { // each bank costs the same, however few refresh at once
-				refreshes += float64(float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks())))
-			}
+		case m.table.refreshes(cmd): // each bank costs the same, however few refresh at once
+			refreshes += float64(float64(n) * (float64(m.concerned(a.Span)) / float64(s.Banks())))
 		}
 	}
-	var background float64 // mA times steps
-	for state, steps := range standby {
-		mA, _ := p.Current(Standby(state))
-		background += float64(mA * float64(steps))
+	e := Energy{
+		ActivateJoules: unit * s.activation() * float64(acts),
+		ReadJoules:     read * float64(reads),
+		UnitReadJoules: read * float64(unitReads),
+		WriteJoules:    write * float64(writes),
+		// A rank is precharged while it refreshes: its standby is IDD2N.
+		RefreshJoules: unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC) * refreshes,
 	}
-	return Energy{
-		ActivateJoules:   max(0, act) * float64(acts),
-		ReadJoules:       max(0, read) * float64(reads),
-		UnitReadJoules:   max(0, read) * float64(unitReads),
-		WriteJoules:      max(0, write) * float64(writes),
-		RefreshJoules:    ref * refreshes,
-		BackgroundJoules: unit * background / float64(m.table.StepsPerClock),
+	for i := range m.ranks {
+		for state, steps := range m.Standby(i, end) {
+			e.BackgroundJoules += s.StandbyJoules(Standby(state), steps, m.OpenBanks(i, end))
+		}
 	}
+	return e
+}
+
+// activation returns what ACT and the PRE that follows it take beyond standby with the bank open, in mA of a chip times
+// clocks: IDD0 is that of one bank opened every tRC.
+func (s *Spec) activation() float64 {
+	p := &s.Power
+	closed := float64(p.IDD2N * float64(s.TRC-s.TRAS))
+	return float64(p.IDD0*float64(s.TRC)) - float64(p.open(1, s.Banks())*float64(s.TRAS)) - closed
 }
 
 // concerned returns the banks that a command of that span concerns.

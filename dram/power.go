@@ -1,6 +1,7 @@
 package dram
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
@@ -20,13 +21,35 @@ type PowerSpec struct {
 	IDD4W float64 `toml:"IDD4W"` // write bursts back to back
 	IDD5B float64 `toml:"IDD5B"` // REFs back to back at tRFC
 	IDD6  float64 `toml:"IDD6"`  // self-refresh in the normal range of temperature (IDD6N)
+	// BankShare is the share of IDD3N - IDD2N that open banks draw in equal parts; the rest flows as soon as one is open.
+	// Data sheets measure IDD3N with all banks open and IDD0 with one. It is 1 less DRAMPower's rho (Mathew et al.,
+	// "A New Bank Sensitive DRAMPower Model for Efficient Design Space Exploration", PATMOS 2016); 0 is Micron's TN-40-07.
+	BankShare float64 `toml:"bank_share"`
+}
+
+// Known reports whether a data sheet's currents are there. Without them all energy is 0.
+func (p *PowerSpec) Known() bool { return p.VDD > 0 }
+
+// NotKnown says whose energy is missing, for people, "" where it is known.
+func (s *Spec) NotKnown() string {
+	if s.Power.Known() {
+		return ""
+	}
+	return "no currents of " + s.Name + " are published"
+}
+
+// open returns the standby current of a chip with rows open in some of its banks, in mA.
+func (p *PowerSpec) open(open float64, banks int) float64 {
+	shared := float64(p.BankShare * (p.IDD3N - p.IDD2N))
+	return p.IDD3N - shared + float64(shared*open/float64(banks))
 }
 
 // Check has the rules of the section [dram.power].
 func (p *PowerSpec) Check(c *input.Check) {
 	if *p == (PowerSpec{}) && c.OK() {
-		return // not known, and energy 0
+		return // not known
 	}
+	c.That(p.BankShare >= 0 && p.BankShare <= 1, "bank_share", p.BankShare, "a share, 0 to 1")
 	c.That(p.VDD > 0 && p.VDD <= 10, "VDD", p.VDD, "volts, above 0 to 10")
 	current := func(key string, v, low float64) {
 		c.That(v >= low && v <= 1e5, key, v, "milliamperes, %v to 100000", low)
@@ -34,8 +57,8 @@ func (p *PowerSpec) Check(c *input.Check) {
 	current("IDD0", p.IDD0, p.IDD2N)
 	current("IDD2N", p.IDD2N, 0)
 	current("IDD3N", p.IDD3N, p.IDD2N)
-	current("IDD4R", p.IDD4R, p.IDD2N)
-	current("IDD4W", p.IDD4W, p.IDD2N)
+	current("IDD4R", p.IDD4R, p.IDD3N)
+	current("IDD4W", p.IDD4W, p.IDD3N)
 	current("IDD5B", p.IDD5B, p.IDD2N)
 	current("IDD6", p.IDD6, 0)
 	c.That(p.IDD2P >= 0 && p.IDD2P <= p.IDD2N, "IDD2P", p.IDD2P, "milliamperes, 0 (not known) to IDD2N = %v", p.IDD2N)
@@ -78,6 +101,7 @@ type lowPower struct {
 	since int64 // step at which it began
 	steps StandbyClocks
 	times [Standbys]int64 // that it has been entered
+	banks int64           // sum over the banks of the steps in power-down for which each had a row open
 }
 
 // until returns the steps in each state until end, those of standby 0.
@@ -92,6 +116,9 @@ func (l *lowPower) until(end int64) StandbyClocks {
 // power records PDE, PDX, SRE or SRX for a rank.
 func (r *rankStandby) power(cmd Command, clock int64) {
 	l := &r.low
+	if l.down && l.state == ActivePowerDown {
+		l.banks += max(0, clock-l.since) * int64(bits.OnesCount64(r.open))
+	}
 	l.steps, l.down, l.since = l.until(clock), cmd == PDE || cmd == SRE, clock
 	switch {
 	case !l.down:
@@ -124,10 +151,33 @@ func (m *EnergyMeter) Standby(rank int, end int64) StandbyClocks {
 	return steps
 }
 
-// StandbyJoules returns the joules that a rank draws in a state for that many steps.
-func (s *Spec) StandbyJoules(state Standby, steps int64) float64 {
-	mA, _ := s.Power.Current(state)
-	return s.joules() * float64(mA*float64(steps)) / float64(s.table().StepsPerClock)
+// OpenBanks returns the sum over a rank's banks of the steps until end for which each had a row open, power-down apart.
+func (m *EnergyMeter) OpenBanks(rank int, end int64) int64 {
+	r, base := &m.ranks[rank], rank*m.spec.Banks()
+	sum := r.banks - r.low.banks
+	if r.low.down && r.low.state == ActivePowerDown {
+		sum -= max(0, end-r.low.since) * int64(bits.OnesCount64(r.open))
+	}
+	for bank := range m.spec.Banks() {
+		if r.open>>bank&1 != 0 {
+			sum += max(0, end-m.opened[base+bank])
+		} else { // an auto-precharge may begin after end
+			sum -= max(0, m.closed[base+bank]-max(end, m.opened[base+bank]))
+		}
+	}
+	return sum
+}
+
+// StandbyJoules returns the joules that a rank draws in a state for that many steps; openBanks is EnergyMeter.OpenBanks, which
+// counts with rows open.
+func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
+	p := &s.Power
+	mA, _ := p.Current(state)
+	drawn := float64(mA * float64(steps)) // mA times steps
+	if state == ActiveStandby {
+		drawn = float64(p.open(0, 1)*float64(steps)) + float64((p.open(1, s.Banks())-p.open(0, 1))*float64(openBanks))
+	}
+	return s.joules() * drawn / float64(s.table().StepsPerClock)
 }
 
 // joules returns the energy of one milliampere through all devices of a rank for one clock.
@@ -138,7 +188,7 @@ func (s *Spec) joules() float64 {
 // Clone returns a copy of the meter as it stands.
 func (m *EnergyMeter) Clone() *EnergyMeter {
 	c := *m
-	c.ranks = slices.Clone(m.ranks)
+	c.ranks, c.opened, c.closed = slices.Clone(m.ranks), slices.Clone(m.opened), slices.Clone(m.closed)
 	return &c
 }
 

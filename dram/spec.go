@@ -206,6 +206,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.In("power", &s.Power)
 	if c.OK() {
 		s.compareTimings(c)
+		s.compareCurrents(c)
 		s.checkECC(c)
 		c.Fails("timings", s.checkRules())
 	}
@@ -228,6 +229,14 @@ func (s *Spec) compareTimings(c *input.Check) {
 	c.That(s.TCCDS >= s.BurstClocks(), "tCCD_S", s.TCCDS, "at least the burst's %d", s.BurstClocks())
 	least := s.TRFC + 2*s.LongestAccess()
 	c.That(s.TREFI >= least, "tREFI", s.TREFI, "at least %d: tRFC = %d, and two accesses of %d clocks between REFs", least, s.TRFC, s.LongestAccess())
+}
+
+// compareCurrents has the rule that an activation takes energy: IDD0 is drawn while one bank is open, and is no less than standby
+// with one. A data sheet whose IDD0 is below IDD3N asks for a share by bank.
+func (s *Spec) compareCurrents(c *input.Check) {
+	p := &s.Power
+	least := (float64(p.open(1, s.Banks())*float64(s.TRAS)) + float64(p.IDD2N*float64(s.TRC-s.TRAS))) / float64(s.TRC)
+	c.That(!p.Known() || s.TRC < s.TRAS || s.activation() >= 0, "power.IDD0", p.IDD0, "at least %.4g: what standby draws with a bank open for tRAS = %d of tRC = %d, or a power.bank_share above %v", least, s.TRAS, s.TRC, p.BankShare)
 }
 
 // LongestAccess returns the clocks from the ACT of a lone access to the ACT or

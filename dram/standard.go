@@ -164,6 +164,14 @@ func (s *Spec) Managed() (most, less int) {
 	return int(table.counted[0](scope).n), int(table.counted[1](scope).n)
 }
 
+// refreshes reports whether a command refreshes its banks, when due or as refresh management, which rest as long.
+func (s *Standard) refreshes(c Command) bool {
+	if c == RFM || c == RFMsb || c == RFMpb {
+		return true
+	}
+	return slices.ContainsFunc(s.Refreshes, func(r Refresh) bool { return r.Command == c })
+}
+
 // Action returns what a command is in the standard.
 func (s *Standard) Action(c Command) Action { return s.commands[c] }
 

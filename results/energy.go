@@ -25,6 +25,8 @@ type EnergyReport struct {
 	DIMMLimit float64 `json:"dimm_limit_w"` // of a slot
 	// NotEstimated names parts of the node that the total lacks, since no figure of them is published.
 	NotEstimated []string `json:"not_estimated,omitempty"`
+	// DRAMEstimated is false where the total lacks the DRAM chips, as NotEstimated says: a column beside those of joules.
+	DRAMEstimated bool `json:"dram_estimated"`
 }
 
 // EnergyComponents is what parts of the node draw, in joules, and what the site draws beside them.

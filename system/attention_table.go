@@ -62,6 +62,7 @@ type AttentionRow struct {
 	// smaller context, or batch, as a share of the exact one; 0 for the smallest.
 	ContextError float64 `json:"context_error"`
 	BatchError   float64 `json:"batch_error"`
+	NotEstimated string  `json:"not_estimated"` // what the energy lacks, "" where nothing
 }
 
 // AttentionRows returns the table of a configuration's ranks, in the order of the grid's lists: heads, grouping, ranks, batch,
@@ -137,7 +138,7 @@ func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []Attenti
 			}
 			row := AttentionRow{
 				DRAM: r.cfg.DRAM.Preset, Context: context, Batch: batch, Heads: heads, KVHeads: kv, Ranks: ranks, LatencyUS: 1e6 * seconds,
-				EnergyUJ: joules(energy.Mid), EnergyLow: joules(energy.Low), EnergyTop: joules(energy.High),
+				EnergyUJ: joules(energy.Mid), EnergyLow: joules(energy.Low), EnergyTop: joules(energy.High), NotEstimated: notKnown(r.cfg),
 			}
 			if j > 0 {
 				row.ContextError = interpolation(g.Contexts[j-1], context, func(n int) float64 { return r.seconds(most, n) })
@@ -166,6 +167,7 @@ type AttentionLine struct {
 	SlopeNS, InterceptNS float64
 	Error                float64 // largest, as a share of the exact latency at a context of the grid
 	IdleW, BusyW         float64 // of all ranks
+	NotEstimated         string  // what these lack, "" where nothing
 }
 
 // NewAttentionLine fits the line through the grid's first and last context, for its first heads, grouping and ranks.
@@ -184,7 +186,7 @@ func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, er
 	most := busiest(1, g.Heads[0]/g.Groups[0], g.Ranks[0])
 	exact := func(n int) float64 { return float64(1e9 * r.seconds(most, n)) } // may be inlined
 	first, last := g.Contexts[0], g.Contexts[len(g.Contexts)-1]
-	l := &AttentionLine{SlopeNS: (exact(last) - exact(first)) / float64(last-first)}
+	l := &AttentionLine{NotEstimated: notKnown(cfg), SlopeNS: (exact(last) - exact(first)) / float64(last-first)}
 	l.InterceptNS = exact(first) - float64(l.SlopeNS*float64(first))
 	for _, n := range g.Contexts {
 		l.Error = max(l.Error, math.Abs((float64(l.SlopeNS*float64(n))+l.InterceptNS)/exact(n)-1))

@@ -197,13 +197,14 @@ func (n *Node) power(at energy.Place) *power {
 
 // rankDraw is what the commands of one rank take.
 type rankDraw struct {
-	spec                   *dram.Spec
-	e                      *energy.Point
-	activate, read, write  float64 // joules of a bank's ACT and PRE, and of a burst without its pins
-	io                     float64 // joules of a burst on the pins
-	refresh, closed, opens float64 // watts: of REFs, of standby with rows closed, and what open rows add
-	vpp                    float64 // watts of the word lines' supply
-	rate                   float64 // bytes a second of the channel
+	spec                  *dram.Spec
+	e                     *energy.Point
+	activate, read, write float64 // joules of a bank's ACT and PRE, and of a burst without its pins
+	io                    float64 // joules of a burst on the pins
+	refresh, closed       float64 // watts: of REFs, and of standby with rows closed
+	opens, opensAll       float64 // watts that open rows add to standby: of one bank, of all banks
+	vpp                   float64 // watts of the word lines' supply
+	rate                  float64 // bytes a second of the channel
 }
 
 // newRankDraw derives the joules of single commands and the watts of states from the standard's own meter, so that
@@ -221,6 +222,7 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	d := rankDraw{spec: s, e: e, activate: of(0, dram.ACT).ActivateJoules, read: of(0, dram.RD).ReadJoules, write: of(0, dram.WR).WriteJoules}
 	d.closed = of(clocks).BackgroundJoules / second
 	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
+	d.opensAll = s.StandbyJoules(dram.ActiveStandby, s.Steps(clocks), s.Steps(clocks*s.Banks()))*e.DRAMCurrents/second - d.closed
 	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
 	d.vpp = float64(s.Devices()) * e.DRAMVPP
 	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO*float64(s.Devices())/float64(s.Chips()), float64(s.Bandwidth())
@@ -240,15 +242,17 @@ func (d *rankDraw) stream(bytes, reads, writes float64) draw {
 }
 
 // attention returns the joules of an activity of a rank. Where the activity has clocks, units work: those at the banks while
-// banks read for them, or as many multipliers on the buffer chip while bursts come.
+// banks read for them, or as many multipliers on the buffer chip while bursts come. All banks then stand open while one does,
+// which is so but for the clocks in which they open one after another; a stream of the host's has one bank open.
 func (d *rankDraw) attention(a *pim.Activity) (sum draw) {
 	s, tCK := d.spec, d.spec.TCK.Seconds()
 	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
 	sum[drawRead], sum[drawWrite], sum[drawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
-	sum[drawOpen] = a.Open * tCK * d.opens
 	if a.Clocks == 0 {
+		sum[drawOpen] = a.Open * tCK * d.opens
 		return sum
 	}
+	sum[drawOpen] = a.Open * tCK * d.opensAll
 	units := float64(a.UnitReads * float64(s.TCCDL))
 	if a.UnitReads == 0 {
 		units = float64(a.Reads * float64(s.BurstClocks()))
@@ -256,6 +260,14 @@ func (d *rankDraw) attention(a *pim.Activity) (sum draw) {
 	sum[drawBankUnits] = units * tCK * float64(s.Chips()) * d.e.BankUnit
 	sum[drawRankUnits] = a.Clocks * tCK * (d.e.AdderUnit + d.e.SoftmaxUnit)
 	return sum
+}
+
+// notKnown says what energy of DIMMs lacks, "" where nothing.
+func notKnown(cfg *configs.Config) string {
+	if why := cfg.DRAM.NotKnown(); why != "" {
+		return "DRAM chips: " + why
+	}
+	return ""
 }
 
 // report returns what the node draws in a run that ends at end, without ratios to tokens.
@@ -271,8 +283,10 @@ func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
 		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
 		Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
 	}
-	if p := &n.cfg.DRAM.Power; *p == (dram.PowerSpec{}) {
-		r.NotEstimated = []string{"DRAM chips: no currents of " + n.cfg.DRAM.Preset + " are published"}
+	if why := notKnown(n.cfg); why != "" {
+		r.NotEstimated = []string{why}
+	} else {
+		r.DRAMEstimated = true
 	}
 	var worst energy.Grade
 	for i, joules := range sum {

@@ -19,6 +19,8 @@ type replayPower struct {
 	SelfRefresh   replayStandby `json:"self_refresh"`
 	PowerDowns    int64         `json:"power_downs"`
 	SelfRefreshes int64         `json:"self_refreshes"`
+	// NotEstimated says why the states' energy is 0, where it is not known.
+	NotEstimated string `json:"not_estimated,omitempty"`
 }
 
 // replayStandby is one of the states.
@@ -29,10 +31,10 @@ type replayStandby struct {
 
 func newReplayPower(spec *dram.Spec, r *controller.RankStats) *replayPower {
 	of := func(state dram.Standby) replayStandby {
-		return replayStandby{r.Standby[state], spec.StandbyJoules(state, spec.Steps(int(r.Standby[state]))) * 1e3}
+		return replayStandby{r.Standby[state], spec.StandbyJoules(state, spec.Steps(int(r.Standby[state])), spec.Steps(int(r.OpenBanks))) * 1e3}
 	}
 	return &replayPower{of(dram.ActiveStandby), of(dram.PrechargedStandby), of(dram.ActivePowerDown), of(dram.PrechargedPowerDown), of(dram.SelfRefresh),
-		r.PowerDowns, r.SelfRefreshes}
+		r.PowerDowns, r.SelfRefreshes, spec.NotKnown()}
 }
 
 // writeLine writes the states as a line of cells, nothing without any.

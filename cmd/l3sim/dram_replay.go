@@ -277,13 +277,15 @@ func newReplayRanks(s *controller.Setup, st *controller.Stats) []replayRank {
 
 // energyMJ is energy in millijoules.
 type energyMJ struct {
-	Activate   float64 `json:"activate"`
-	Read       float64 `json:"read"`
-	UnitRead   float64 `json:"unit_read,omitempty"` // of banks, for the units beside them
-	Write      float64 `json:"write"`
-	Refresh    float64 `json:"refresh"`
-	Background float64 `json:"background"`
-	Total      float64 `json:"total"`
+	// NotEstimated says why all of it is 0, where it is not known.
+	NotEstimated string  `json:"not_estimated,omitempty"`
+	Activate     float64 `json:"activate"`
+	Read         float64 `json:"read"`
+	UnitRead     float64 `json:"unit_read,omitempty"` // of banks, for the units beside them
+	Write        float64 `json:"write"`
+	Refresh      float64 `json:"refresh"`
+	Background   float64 `json:"background"`
+	Total        float64 `json:"total"`
 }
 
 // newReplayResult returns the JSON of a replay. Its bandwidth counts the data of requests, without check bits and
@@ -299,7 +301,7 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
 		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
 		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
-		EnergyMJ: newEnergy(&st.Energy),
+		EnergyMJ: newEnergy(s.Spec, &st.Energy),
 		WallS:    wall.Seconds(),
 	}
 	data := r.RD + r.WR
@@ -319,13 +321,18 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 	return r
 }
 
-// newEnergy converts joules.
-func newEnergy(e *dram.Energy) energyMJ {
-	return energyMJ{e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3, e.TotalJoules() * 1e3}
+// newEnergy converts joules of a part's ranks.
+func newEnergy(d *dram.Spec, e *dram.Energy) energyMJ {
+	return energyMJ{d.NotKnown(), e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3,
+		e.TotalJoules() * 1e3}
 }
 
 // writeLine writes the energy as a line of cells.
 func (e *energyMJ) writeLine(w io.Writer) {
+	if e.NotEstimated != "" {
+		fmt.Fprintf(w, "energy\tnot estimated\t%s\n", e.NotEstimated)
+		return
+	}
 	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f", e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
 	if e.UnitRead > 0 {
 		fmt.Fprintf(w, ", for units %.4f", e.UnitRead)

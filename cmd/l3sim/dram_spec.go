@@ -146,8 +146,8 @@ func printPart(w io.Writer, s *dram.Spec) {
 		fmt.Fprintf(w, "%s\t%d\t%.3f\t%s\t%s\n", p.Term, p.Clocks, s.Nanoseconds(int64(p.Clocks)), p.Meaning, p.Source)
 	}
 	p := s.Power
-	if p == (dram.PowerSpec{}) {
-		fmt.Fprintln(w, "\ncurrents: none are published, energy counts as 0")
+	if !p.Known() {
+		fmt.Fprintln(w, "\ncurrents: none are published, energy is not estimated")
 	} else {
 		fmt.Fprintf(w, "\ncurrent\tmA\t(one chip, VDD = %g V)\n", p.VDD)
 		for _, c := range []struct {
@@ -160,6 +160,7 @@ func printPart(w io.Writer, s *dram.Spec) {
 			}
 			fmt.Fprintf(w, "%s\t%g\n", c.name, c.value)
 		}
+		fmt.Fprintf(w, "bank_share\t%g\tof IDD3N - IDD2N flows by open banks, the rest with the first (1 less DRAMPower's factRho)\n", p.BankShare)
 	}
 	fmt.Fprintln(w, "\ncommand\tbus\tsteps\tbanks\tneeds\tleaves")
 	for _, c := range rules.Commands() {

@@ -182,7 +182,7 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 		show.Set(int64(i + 1))
 	}
 	traffic, largest := s.Traffic(), s.MaxError()
-	energy := newEnergy(&work.Energy)
+	energy := newEnergy(&node.Config.DRAM.Spec, &work.Energy)
 	return func(w io.Writer) error {
 		return aligned(w, 0, func(t io.Writer) {
 			decoded := float64(len(prompts) * (tokens - 1))
@@ -199,8 +199,12 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 					fmt.Fprintf(t, "  %s\t%.0f clocks\t%.1f%% busy\n", u.name, u.busy, 100*u.busy/clocks)
 				}
 			}
-			fmt.Fprintf(t, "energy\t%.4g mJ\tranks that compute; activate %.3g, read %.3g, for units %.3g, write %.3g, refresh %.3g, background %.3g\n",
-				energy.Total, energy.Activate, energy.Read, energy.UnitRead, energy.Write, energy.Refresh, energy.Background)
+			if energy.NotEstimated != "" {
+				energy.writeLine(t)
+			} else {
+				fmt.Fprintf(t, "energy\t%.4g mJ\tranks that compute; activate %.3g, read %.3g, for units %.3g, write %.3g, refresh %.3g, background %.3g\n",
+					energy.Total, energy.Activate, energy.Read, energy.UnitRead, energy.Write, energy.Refresh, energy.Background)
+			}
 			fmt.Fprintf(t, "  GPU\t%.4g mJ\tprompts included\n", 1e3*summary.Energy.GPU)
 			fmt.Fprintf(t, "PCIe\t%d B down\t%d B up\n", traffic.PCIeDown, traffic.PCIeUp)
 			fmt.Fprintf(t, "channels\t%d B\tin bursts\n", traffic.Channel)

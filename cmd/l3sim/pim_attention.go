@@ -193,7 +193,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
 		TotalCycles: m.TotalCycles, RefreshCycles: m.RefreshCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
-		EnergyMJ: newEnergy(&joules),
+		EnergyMJ: newEnergy(d, &joules),
 	}
 	for i, n := range m.Commands {
 		if n > 0 {

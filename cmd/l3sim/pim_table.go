@@ -150,14 +150,14 @@ func decimal(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
 
 func writeAttentionCSV(w io.Writer, rows []system.AttentionRow) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintln(b, "dram,context_tokens,batch,query_heads,kv_heads,ranks,latency_us,energy_uj,energy_low_uj,energy_high_uj,context_error,batch_error")
+	fmt.Fprintln(b, "dram,context_tokens,batch,query_heads,kv_heads,ranks,latency_us,energy_uj,energy_low_uj,energy_high_uj,context_error,batch_error,not_estimated")
 	for i := range rows {
 		r := &rows[i]
 		fmt.Fprintf(b, "%s,%d,%d,%d,%d,%d", r.DRAM, r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks)
 		for _, v := range []float64{r.LatencyUS, r.EnergyUJ, r.EnergyLow, r.EnergyTop, r.ContextError, r.BatchError} {
 			b.WriteString("," + decimal(v))
 		}
-		b.WriteByte('\n')
+		b.WriteString("," + r.NotEstimated + "\n")
 	}
 	return b.Flush()
 }
@@ -180,10 +180,14 @@ func writePIMINI(w io.Writer, cfg *configs.Config, g *system.AttentionGrid, l *s
 	s := &cfg.DRAM.Spec
 	megabytes := int64(cfg.RankRoom()) >> 20 * int64(g.Ranks[0])
 	rows := int64(cfg.RankRoom()) / (int64(s.RowBytes()) * int64(s.Banks()))
+	lacks := ""
+	if l.NotEstimated != "" {
+		lacks = "# idle_power and peak_power lack the " + l.NotEstimated + ".\n"
+	}
 	_, err := fmt.Fprintf(w, `# %s with L3's units on %d ranks of a channel, by l3sim pim table.
 # For attn_model in serving/core/pim_model.py, under this file's name; %d query heads of %d, %d a KV head; within %.2g%% from %d to %d tokens:
 #     {"slope": %.4f, "intercept": %.4f}
-[dram_structure]
+%s[dram_structure]
 bankgroups = %d
 banks_per_group = %d
 rows = %d
@@ -200,7 +204,7 @@ data_rate = %d # MT/s
 idle_power = %.0f # mW, of all ranks
 peak_power = %.0f # mW, of all ranks as they attend
 `, cfg.DRAM.Preset, g.Ranks[0], g.Heads[0], g.HeadDim, g.Groups[0], 100*l.Error, g.Contexts[0], g.Contexts[len(g.Contexts)-1], l.SlopeNS, l.InterceptNS,
-		s.BankGroups, s.BanksPerGroup, rows, s.Columns, s.DeviceWidth, s.TCK.Seconds()*1e9, s.CL, megabytes, s.BusWidth,
+		lacks, s.BankGroups, s.BanksPerGroup, rows, s.Columns, s.DeviceWidth, s.TCK.Seconds()*1e9, s.CL, megabytes, s.BusWidth,
 		int64(2e-6/s.TCK.Seconds()+0.5), 1e3*l.IdleW, 1e3*l.BusyW)
 	return err
 }

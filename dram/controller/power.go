@@ -236,6 +236,7 @@ func (c *controller) reportPower() {
 		for state, steps := range c.energy.Standby(rank, c.endStep) {
 			of.Standby[state] = steps / c.steps
 		}
+		of.OpenBanks = c.energy.OpenBanks(rank, c.endStep) / c.steps
 		entries := c.energy.Entries(rank)
 		of.PowerDowns, of.SelfRefreshes = entries[dram.ActivePowerDown]+entries[dram.PrechargedPowerDown], entries[dram.SelfRefresh]
 	}

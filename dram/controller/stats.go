@@ -36,6 +36,7 @@ type RankStats struct {
 	Switches      int64 // of the bus from another rank
 	// Standby is the clocks in each state until the end, and PowerDowns and SelfRefreshes how often the rank went there.
 	Standby                   dram.StandbyClocks
+	OpenBanks                 int64 // sum over the banks of the clocks until the end for which each had a row open, power-down apart
 	PowerDowns, SelfRefreshes int64
 }
 

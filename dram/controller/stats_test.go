@@ -50,8 +50,8 @@ func TestRanksAndBanks(t *testing.T) {
 	s.Policy.DrainHigh, s.Policy.DrainLow = 1, 0
 	stats, _ := replayLog(t, s, []Request{{}, {Address: nextColumn}, {Clock: 200, Address: nextRow}, {Clock: 400, Address: nextRank}, {Clock: 600, Address: nextRank + nextColumn, Write: true}})
 	// Rank 0 is closed until its ACT at 2, and from the PRE at 202 for tRP; rank 1 until 402.
-	wantRanks := []RankStats{{Reads: 3, Standby: dram.StandbyClocks{598, 24}},
-		{Reads: 1, Writes: 1, Turnarounds: 1, Switches: 1, Standby: dram.StandbyClocks{220, 402}},
+	wantRanks := []RankStats{{Reads: 3, Standby: dram.StandbyClocks{598, 24}, OpenBanks: 598},
+		{Reads: 1, Writes: 1, Turnarounds: 1, Switches: 1, Standby: dram.StandbyClocks{220, 402}, OpenBanks: 220},
 		{Standby: dram.StandbyClocks{0, 622}}, {Standby: dram.StandbyClocks{0, 622}}}
 	if !slices.Equal(stats.Ranks, wantRanks) {
 		t.Errorf("ranks %+v, want %+v", stats.Ranks, wantRanks)
