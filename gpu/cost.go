@@ -49,6 +49,22 @@ func (c *Cost) combined(p float64) {
 	c.Seconds = pnorm(p, c.Compute, c.Memory, c.Latency) + c.Overhead
 }
 
+// times returns n kernels after one another.
+func (c Cost) times(n float64) Cost {
+	for _, v := range []*float64{&c.FLOPs, &c.Executed, &c.Bytes, &c.Compute, &c.Memory, &c.Latency, &c.Overhead, &c.Seconds} {
+		*v *= n
+	}
+	return c
+}
+
+// then returns a kernel and another after it.
+func (c Cost) then(d Cost) Cost {
+	c.FLOPs, c.Executed, c.Bytes = c.FLOPs+d.FLOPs, c.Executed+d.Executed, c.Bytes+d.Bytes
+	c.Compute, c.Memory, c.Latency = c.Compute+d.Compute, c.Memory+d.Memory, c.Latency+d.Latency
+	c.Overhead, c.Seconds = c.Overhead+d.Overhead, c.Seconds+d.Seconds
+	return c
+}
+
 // pnorm returns the p-norm of three times, at least the largest; p = 0 stands
 // for infinity.
 func pnorm(p, a, b, c float64) float64 {

@@ -66,8 +66,8 @@ func (p *PrefillSpec) Check(c *input.Check) {
 
 // PrefillAttentionCost returns the cost of causal attention of a chunk of query tokens
 // over the finished tokens before it and over itself, for a batch of equal requests in
-// one kernel. A chunk of one token is a decode step, and takes the decode kernel where
-// that is faster.
+// one kernel: the fastest of those that the GPU has. Keys may be split over thread blocks, and
+// a chunk of one token is a decode step.
 func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 	if batch <= 0 || chunk <= 0 {
 		return Cost{}
@@ -80,9 +80,31 @@ func (s *Spec) PrefillAttentionCost(batch, chunk, finished int, h Heads) Cost {
 		c.attAccWaves(waves, compute, memory)
 		return c
 	}
+	c := s.fastestPrefill(p, batch, chunk, finished, h)
+	if r := p.QueryRows; chunk > r && chunk < 2*r {
+		if cut := s.fastestPrefill(p, batch, r, finished, h).then(s.fastestPrefill(p, batch, chunk-r, finished+r, h)); cut.Seconds < c.Seconds {
+			return cut
+		}
+	}
+	return c
+}
+
+// fastestPrefill costs the fastest of the kernels that a chunk may take: tiles that go through all
+// keys, tiles among which keys are split, or as many decode steps as it has tokens.
+func (s *Spec) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Heads) Cost {
 	c := s.prefillTiles(p, batch, chunk, finished, h, true)
-	if chunk == 1 {
-		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h); d.Seconds < c.Seconds {
+	if s.Suite == SuiteServer && s.Extend.MaxSplits > 0 && finished > 0 {
+		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
+			// No chunk takes less over a cache than without one.
+			if alone := s.prefillTiles(p, batch, chunk, 0, h, true); alone.Seconds < split.Seconds {
+				c = split
+			} else {
+				c = alone
+			}
+		}
+	}
+	if n := float64(chunk); chunk <= p.QueryRows && n*s.kernels().Decode.Overhead.Seconds() < c.Seconds {
+		if d := s.DecodeAttentionCost(UniformBatch(batch, finished+1), h).times(n); d.Seconds < c.Seconds {
 			return d
 		}
 	}

@@ -16,6 +16,7 @@ func plainPrefill(t *testing.T) *Spec {
 		QueryRows: 64, SplitRows: 32, BlocksPerSM: 2, LoneBlock: 0.8, Startup: 10, CausalTail: 0.5, MaxSplits: 1,
 		SplitKeys: 100, MergeOverhead: 5 * units.Microsecond, MergeRow: units.Nanosecond, KVTraffic: 1,
 	}
+	s.Extend = ExtendSpec{}
 	return &s
 }
 

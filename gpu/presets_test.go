@@ -85,6 +85,8 @@ func TestPresetsAreValid(t *testing.T) {
 func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	a100, h200, a6000 := loadPreset(t, "a100-sxm-80gb"), loadPreset(t, "h200-sxm"), loadPreset(t, "rtx-a6000")
 	want := *a6000
+	want.Extend = a100.Extend
+	want.Extend.BlockBandwidth = a6000.Extend.BlockBandwidth
 	want.MatMul, want.Prefill, want.Decode, want.Pointwise = a100.MatMul, a100.Prefill, a100.Decode, a100.Pointwise
 	part := float64(a6000.MemoryBandwidth) / float64(a100.MemoryBandwidth) * float64(a100.SMs) / float64(a6000.SMs)
 	want.Decode.BlockBandwidth = a6000.Decode.BlockBandwidth
@@ -111,6 +113,11 @@ func TestUnmeasuredTakeFromMeasured(t *testing.T) {
 	// An SM's small kernels follow its clock, whatever the bandwidth, but for that bound.
 	for name, ghz := range map[string]float64{"h100-sxm": 1.98, "a100-sxm-80gb": 1.41, "a100-sxm-40gb": 1.41, "rtx-a6000": 1.8} {
 		s := loadPreset(t, name)
+		extend := h200.Extend
+		extend.BlockBandwidth = s.Extend.BlockBandwidth
+		if got, want := float64(s.Extend.BlockBandwidth)/float64(h200.Extend.BlockBandwidth), ghz/1.98; s.Extend != extend || math.Abs(got/want-1) > 1e-3 {
+			t.Errorf("%s, extend_attention: %+v, h200-sxm %+v", name, s.Extend, h200.Extend)
+		}
 		for what, e := range map[string][2]float64{
 			"norms": {s.Fused.Norm, h200.Fused.Norm}, "activations": {s.Fused.Activation, h200.Fused.Activation}, "copies": {s.Fused.Copy, h200.Fused.Copy},
 		} {

@@ -42,6 +42,8 @@ type Spec struct {
 	Alone      AloneSpec       `toml:"alone"`
 	PageSparse PageSparseSpec  `toml:"page_sparse"`
 	NarrowKV   NarrowKVSpec    `toml:"narrow_kv"`
+	// Extend is the server suite's attention of short chunks over long caches.
+	Extend ExtendSpec `toml:"extend_attention,omitempty"`
 }
 
 // Suite selects attention kernels.
@@ -144,6 +146,9 @@ func (s *Spec) Check(c *input.Check) {
 	}
 	c.In("page_sparse", &s.PageSparse)
 	c.In("narrow_kv", &s.NarrowKV)
+	if s.Extend != (ExtendSpec{}) {
+		c.In("extend_attention", &s.Extend)
+	}
 	input.OneOf(c, "mixed_attention", s.MixedAttention, MixedApart, MixedTogether)
 	if k := s.kernels(); c.OK() && (k.Prefill.Model == AttentionAttAcc || k.Decode.Model == AttentionAttAcc) {
 		c.That(s.MixedAttention == MixedApart, "mixed_attention", s.MixedAttention, "apart: AttAcc's model has no kernel for both")

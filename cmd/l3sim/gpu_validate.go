@@ -37,6 +37,8 @@ Measurements are CSV files; the columns say what a file measures:
   batch,context,q_heads,kv_heads,head_dim,us    decode_attention
   batch,length,q_heads,kv_heads,head_dim,us     prefill_attention
   chunk,finished,q_heads,kv_heads,head_dim,us   prefill_attention
+  chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us
+                                                extend_attention (keys split over thread blocks, and not)
   gpus,bytes,us                                 all_reduce
   direction,bytes,us                            pcie
   op,m,d,us                                     elementwise (layernorm, add, gelu, copy)

@@ -135,7 +135,7 @@ func evaluations(kind Kind) int {
 		return 1500
 	case GEMM:
 		return 900
-	case Decode, Prefill:
+	case Decode, Prefill, Extend:
 		return 800
 	case DecodeIteration:
 		return 400
@@ -152,6 +152,10 @@ func (t *Target) takeForm(kind Kind) {
 		attention(t).Decode.Model = gpu.AttentionFlash
 	case Prefill:
 		attention(t).Prefill.Model = gpu.AttentionFlash
+	case Extend:
+		if g.Extend.MaxSplits == 0 { // as measured on the H200
+			g.Extend.BlocksPerSM, g.Extend.SplitKeys, g.Extend.MaxSplits = 2, 256, 64
+		}
 	case AllReduce:
 		g.Collective.Model = gpu.AllReduceMeasured
 	case Elementwise:

@@ -14,6 +14,7 @@ import (
 // start, find a GPU with the same times.
 func TestFitRecovers(t *testing.T) {
 	measured := read(t, "testdata/h200")
+	measured[Extend] = read(t, "testdata/h200_extend")[Extend]
 	measured[PageSparse] = read(t, "testdata/h200_iterations")[PageSparse]
 	for kind, samples := range measured {
 		truth := h200(t)
@@ -29,6 +30,9 @@ func TestFitRecovers(t *testing.T) {
 		g := &start.GPU
 		g.MatMul.Model, g.Pointwise.Model, g.Collective.Model = gpu.GEMMAttAcc, gpu.ElementwiseAttAcc, gpu.AllReduceAttAcc
 		g.Prefill.Model, g.Decode.Model = gpu.AttentionAttAcc, gpu.AttentionAttAcc
+		if kind == Extend {
+			g.Extend = gpu.ExtendSpec{}
+		}
 		if err := start.fit(kind, samples, Options{Evaluations: long.Of(500, 1500), MaxSamples: long.Of(150, 0)}); err != nil {
 			t.Fatal(err)
 		}

@@ -39,6 +39,7 @@ func TestHeldOut(t *testing.T) {
 	}{
 		{"h200-sxm", "h200/gemm.csv h200/elementwise.csv h200_graph/gemm.csv", gpu.SuiteServer, []Kind{GEMM, Elementwise}, false},
 		{"h200-sxm", "h200_server/*_attention.csv h200_graph/*_attention.csv", gpu.SuiteServer, []Kind{Decode, Prefill}, false},
+		{"h200-sxm", "h200_extend/*.csv", gpu.SuiteServer, []Kind{Extend}, false},
 		{"h200-sxm", "h200/*_attention.csv h200_graph/*_pytorch.csv", gpu.SuitePyTorch, []Kind{Decode, Prefill}, false},
 		{"h200-sxm", "h200_iterations/sparse_attention.csv", gpu.SuiteServer, []Kind{PageSparse}, false},
 		{"h200-sxm", "h200_server/all_reduce_graph*.csv", gpu.SuiteServer, []Kind{AllReduce}, true},

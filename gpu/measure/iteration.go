@@ -90,7 +90,7 @@ func (t *Target) iteration(s *Sample) (seconds, joules float64) {
 	g.Collective.Method = cmp.Or(t.Method, gpu.AllReduceNCCL)
 	g.Suite = cmp.Or(s.suite, g.Suite)
 	if s.prefill == gpu.SuitePyTorch && g.PyTorch.Prefill.Model != "" {
-		g.Prefill = g.PyTorch.Prefill
+		g.Prefill, g.Extend = g.PyTorch.Prefill, gpu.ExtendSpec{}
 	}
 	seconds, joules = g.Sustained(gpu.NewModelCost(&g, s.model).Iteration(s.shapeOf()))
 	return seconds, joules * float64(s.model.TensorParallel)

@@ -3,6 +3,7 @@ package measure
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/BurntSushi/toml"
@@ -120,6 +121,21 @@ func TestLaunchHides(t *testing.T) {
 	}
 }
 
+// TestExtend judges the preset on the chunks over caches that it was fitted to, and what prompts
+// of up to 128 tokens take, for which the fastest kernel counts, by the times with the best number of parts.
+func TestExtend(t *testing.T) {
+	target, samples := h200(t), files(t, "testdata/h200_extend/extend_attention.csv")
+	checkBounds(t, target, ByKind(samples), []bound{{Extend, split, 0.04, 0.08}, {Extend, unsplit, 0.05, 0.16}})
+	errors := make([]float64, 0, len(samples))
+	for _, s := range only(samples, func(s *Sample) bool { return s.op == split && s.chunk <= 128 }) {
+		errors = append(errors, math.Abs(target.GPU.PrefillAttentionCost(1, s.chunk, s.finished, s.heads).Seconds/s.Seconds-1))
+	}
+	slices.Sort(errors)
+	if n := len(errors); n != 45 || errors[n/2] > 0.03 || errors[n*9/10] > 0.08 {
+		t.Errorf("%d prompts: median error %.3f, 90th percentile %.3f", n, errors[n/2], errors[n*9/10])
+	}
+}
+
 // TestPageSparse judges the preset on the page-sparse kernels that it was fitted to, and
 // decode attention on the dense ones beside them, to which it was not.
 func TestPageSparse(t *testing.T) {
@@ -210,6 +226,7 @@ func TestRegionsAreWhatTheySay(t *testing.T) {
 		{Sample{kind: AllReduce, bytes: 1_000_000}, "0.1 to 1 MB"}, {Sample{kind: AllReduce, bytes: 1_000_001}, "above 1 MB"},
 		{Sample{kind: PCIe, bytes: 1<<20 - 1}, "below 1 MiB"}, {Sample{kind: PCIe, bytes: 1 << 20}, "1 MiB and more"},
 		{Sample{kind: PageSparse, op: "topk"}, "topk"}, {Sample{kind: PageSparse, op: "attention"}, "attention"},
+		{Sample{kind: Extend, op: "split"}, "split"}, {Sample{kind: Extend, op: "unsplit"}, "unsplit"},
 		{Sample{kind: Elementwise, op: "gelu"}, "gelu"}, {Sample{kind: Elementwise, op: "copy"}, "copy"},
 	} {
 		var in []string

@@ -54,6 +54,8 @@ func parameters(kind Kind) []parameter {
 		return decodeParameters()
 	case Prefill:
 		return prefillParameters()
+	case Extend:
+		return extendParameters()
 	case AllReduce:
 		return allReduceParameters()
 	case PCIe:
@@ -124,6 +126,19 @@ func prefillParameters() []parameter {
 		duration("merge_overhead", 0.01, 3, 100, func(t *Target) *units.Duration { return &spec(t).MergeOverhead }),
 		duration("merge_row", 1e-6, 0.0005, 0.1, func(t *Target) *units.Duration { return &spec(t).MergeRow }),
 		number("kv_traffic", 1, 2, 100, func(t *Target) *float64 { return &spec(t).KVTraffic }),
+	}
+}
+
+// extendParameters are those of attention of short chunks over long caches.
+func extendParameters() []parameter {
+	spec := func(t *Target) *gpu.ExtendSpec { return &t.GPU.Extend }
+	return []parameter{
+		number("compute_efficiency", lowEfficiency, 0.4, highEfficiency, func(t *Target) *float64 { return &spec(t).Compute }),
+		number("memory_efficiency", lowEfficiency, 0.8, highEfficiency, func(t *Target) *float64 { return &spec(t).Memory }),
+		number("ridge", lowRidge, startRidge, highRidge, func(t *Target) *float64 { return &spec(t).Ridge }),
+		duration("overhead", 0.01, 2, 100, func(t *Target) *units.Duration { return &spec(t).Overhead }),
+		rate("block_bandwidth", 1, 30, 1000, func(t *Target) *units.Bandwidth { return &spec(t).BlockBandwidth }),
+		duration("merge_row", 1e-6, 0.0005, 0.1, func(t *Target) *units.Duration { return &spec(t).MergeRow }),
 	}
 }
 

@@ -27,6 +27,7 @@ var layouts = []struct {
 	{Prefill, "batch,length,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,us"},
 	{Prefill, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,sustained_us"},
+	{Extend, "chunk,finished,q_heads,kv_heads,head_dim,graph_us,unsplit_us"},
 	{AllReduce, "gpus,bytes,us"},
 	{PCIe, "direction,bytes,us"},
 	{Elementwise, "op,m,d,us"},
@@ -41,6 +42,10 @@ var allReduceMethods = []string{"nccl", "one_shot", "two_shot"}
 // unmasked marks prefill attention over finished tokens. PyTorch's cuDNN kernels have no
 // causal mask there, so those of a server were measured without one.
 const unmasked = "unmasked"
+
+// Files of attention of short chunks over long caches have times with the best number of parts of
+// the keys, and with one.
+const split, unsplit = "split", "unsplit"
 
 // maxSamples bounds the measurements of a file; a fit takes time for each.
 const maxSamples = 1_000_000
@@ -211,6 +216,12 @@ func (r *row) kernel(kind Kind) []Sample {
 		if s.finished > 0 && r.has("chunk") {
 			s.op = unmasked
 		}
+	case Extend:
+		s.chunk, s.finished, s.heads, s.where = r.integer("chunk", 1, maxSize), r.integer("finished", 0, maxSize), r.heads(), InGraph
+		whole := s
+		s.op, s.Seconds = split, r.positive("graph_us")*1e-6
+		whole.op, whole.Seconds = unsplit, r.positive("unsplit_us")*1e-6
+		return []Sample{s, whole}
 	case PageSparse:
 		r.pageSparse(&s)
 	case AllReduce:

@@ -61,6 +61,9 @@ func TestMoreKinds(t *testing.T) {
 	for text, want := range map[string][]Sample{
 		"m,n,k,graph_us,sustained_us,joules\n1,2,3,4,5,6\n": {
 			{kind: GEMM, m: 1, n: 2, k: 3, where: InGraph, Seconds: 4e-6}, {kind: GEMM, m: 1, n: 2, k: 3, where: Sustained, Seconds: 5e-6}},
+		"chunk,finished,q_heads,kv_heads,head_dim,splits,graph_us,unsplit_us\n16,100,12,12,128,8,4,5\n": {
+			{kind: Extend, op: "split", chunk: 16, finished: 100, heads: heads, where: InGraph, Seconds: 4e-6},
+			{kind: Extend, op: "unsplit", chunk: 16, finished: 100, heads: heads, where: InGraph, Seconds: 5e-6}},
 		"method,gpus,bytes,us\ntwo_shot,2,64,5\n": {{kind: AllReduce, op: "two_shot", gpus: 2, bytes: 64, where: InGraph, Seconds: 5e-6}},
 		iteration + "llama-3-8b,2,mixed,8,100,64,32,5,2.5,server,pytorch\n": {
 			{kind: MixedIteration, model: llama, batch: 8, context: 100, chunk: 64, finished: 32, suite: gpu.SuiteServer, prefill: gpu.SuitePyTorch, Seconds: 5e-3},

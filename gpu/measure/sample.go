@@ -19,6 +19,7 @@ const (
 	GEMM        Kind = "gemm"
 	Decode      Kind = "decode_attention"
 	Prefill     Kind = "prefill_attention"
+	Extend      Kind = "extend_attention" // of a short chunk over a long cache
 	AllReduce   Kind = "all_reduce"
 	PCIe        Kind = "pcie"
 	Elementwise Kind = "elementwise"
@@ -35,7 +36,7 @@ const (
 // Kinds returns all kinds in the order of reports.
 func Kinds() []Kind {
 	return []Kind{
-		GEMM, Decode, Prefill, AllReduce, PCIe, Elementwise, PageSparse,
+		GEMM, Decode, Prefill, Extend, AllReduce, PCIe, Elementwise, PageSparse,
 		DecodeIteration, PrefillIteration, MixedIteration, IterationEnergy, Power,
 	}
 }
@@ -66,12 +67,12 @@ type Sample struct {
 	File    string
 	Line    int
 	m, n, k int    // gemm; elementwise: M rows of N elements
-	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention
+	op      string // elementwise: layernorm, add, gelu, copy; pcie: h2d, d2h; page-sparse: page_score, topk, attention; extend attention: split, unsplit
 	batch   int    // attention: equal requests
 	context int    // decode and page-sparse attention
 	page    int    // page-sparse: tokens of a page
 	pages   int    // page-sparse: scored by page_score, else selected
-	chunk   int    // prefill attention
+	chunk   int    // prefill and extend attention
 	// finished is the number of tokens before the chunk.
 	finished int
 	heads    gpu.Heads
@@ -120,7 +121,7 @@ func (s *Sample) shape() string {
 	switch s.kind {
 	case GEMM:
 		return fmt.Sprintf("n=%d k=%d", s.n, s.k)
-	case Decode, Prefill, PageSparse:
+	case Decode, Prefill, Extend, PageSparse:
 		return fmt.Sprintf("heads=%d kv=%d d=%d", s.heads.Query, s.heads.KV, s.heads.Dim)
 	case AllReduce:
 		return fmt.Sprintf("gpus=%d", s.gpus)
@@ -140,6 +141,8 @@ func (s *Sample) String() string {
 		return fmt.Sprintf("m=%d %s", s.m, s.shape())
 	case Decode:
 		return fmt.Sprintf("batch=%d context=%d %s", s.batch, s.context, s.shape())
+	case Extend:
+		return fmt.Sprintf("%s chunk=%d finished=%d %s", s.op, s.chunk, s.finished, s.shape())
 	case Prefill:
 		return fmt.Sprintf("batch=%d chunk=%d finished=%d %s", s.batch, s.chunk, s.finished, s.shape())
 	case PageSparse:
@@ -222,6 +225,12 @@ func (t *Target) kernel(s *Sample) gpu.Cost {
 			return g.UnmaskedAttentionCost(s.batch, s.chunk, s.finished, s.heads)
 		}
 		return g.PrefillAttentionCost(s.batch, s.chunk, s.finished, s.heads)
+	case Extend:
+		own := *g
+		if s.op == unsplit {
+			own.Extend.MaxSplits = 1
+		}
+		return own.ExtendAttentionCost(1, s.chunk, s.finished, s.heads)
 	case AllReduce:
 		return g.MethodCost(s.op, s.gpus, s.bytes)
 	case PCIe:

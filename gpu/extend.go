@@ -1,0 +1,84 @@
+package gpu
+
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
+)
+
+// ExtendSpec holds the parameters of attention of a short chunk over a long cache: a question
+// behind a prefix that was found, the next turn of a conversation, the tail of a prompt. Tiles of
+// query rows are few, so the keys of each are split over thread blocks, and a second kernel merges
+// their outputs, as FlashAttention-3 (Shah et al. 2024, https://arxiv.org/abs/2407.08608) and
+// FlashInfer (Ye et al., MLSys 2025, https://arxiv.org/abs/2501.01005) do. The query heads of a
+// group are rows of one tile. The zero value is a GPU without such a kernel.
+type ExtendSpec struct {
+	// Overhead of Efficiency is what the second kernel adds to prefill attention's overhead.
+	Efficiency
+	// BlockBandwidth is the rate at which one thread block goes through keys and values in the
+	// cache, however few its query rows: a chain of loads, products and exponentials.
+	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
+	// BlocksPerSM is the number of thread blocks that an SM holds at once.
+	BlocksPerSM int `toml:"blocks_per_sm"`
+	// SplitKeys are the fewest keys of a part, MaxSplits the most parts, a power of two.
+	SplitKeys int `toml:"split_keys"`
+	MaxSplits int `toml:"max_splits"` // see SplitKeys
+	// MergeRow is the time to write and to merge a row of a tile, for each part.
+	MergeRow units.Duration `toml:"merge_row"`
+}
+
+// Check has the rules of the section [gpu.extend_attention].
+func (e *ExtendSpec) Check(c *input.Check) {
+	e.Efficiency.Check(c)
+	bandwidth(c, "block_bandwidth", e.BlockBandwidth)
+	input.Within(c, "blocks_per_sm", e.BlocksPerSM, 1, 1024)
+	input.Within(c, "split_keys", e.SplitKeys, 1, 1<<30)
+	input.Within(c, "max_splits", e.MaxSplits, 1, 1024)
+	duration(c, "merge_row", e.MergeRow)
+}
+
+// extendRows are the query rows of a tile: of a tensor-core instruction (m16n8k16), of wgmma's,
+// and of two groups of warps with one of these each.
+var extendRows = [...]int{16, 64, 128}
+
+// ExtendAttentionCost returns the cost of attention of a chunk of query tokens over the finished
+// tokens before it and over itself, with the keys split over thread blocks, for a batch of equal
+// requests. The fastest size of tile and number of parts is taken. Its law is monotone in all sizes.
+func (s *Spec) ExtendAttentionCost(batch, chunk, finished int, h Heads) Cost {
+	c, _ := s.extend(math.Inf(1), batch, chunk, finished, h)
+	return c
+}
+
+// extend returns ExtendAttentionCost and true where that is less than so many seconds.
+func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (best Cost, found bool) {
+	e := &s.Extend
+	work := s.prefillWork(&s.kernels().Prefill, batch, chunk, finished, h)
+	work.Overhead += e.Overhead.Seconds()
+	work.Memory = work.Bytes / (e.Memory * float64(s.MemoryBandwidth))
+	rows, items, keys := chunk*h.group(), float64(batch*h.KV), float64(finished+chunk)
+	row := 4 * float64(h.Dim) / (e.Compute * s.peak(h.ElementBits)) // of all SMs, for one key
+	widens := s.converts(float64(batch)*keys, h)
+	if work.Overhead+max(work.Memory, widens, float64(rows)*items*keys*row) >= seconds {
+		return Cost{}, false
+	}
+	for _, tile := range extendRows {
+		tiles := ceilDiv(rows, tile)
+		for parts := 1.0; parts <= float64(e.MaxSplits); parts *= 2 {
+			part := max(keys/parts, min(keys, float64(e.SplitKeys)))
+			blocks := items * float64(tiles) * parts
+			c := work
+			c.Executed = float64(4*float64(h.Dim)*items) * float64(tiles*tile) * keys
+			c.Compute = max(widens, math.Ceil(blocks/float64(s.SMs))*part*float64(tile)*row*float64(s.SMs))
+			c.Latency = math.Ceil(blocks/float64(s.SMs*e.BlocksPerSM)) * part * h.kvBytes() / float64(e.BlockBandwidth)
+			c.Overhead += blocks * float64(tile) * e.MergeRow.Seconds()
+			if c.Overhead+max(c.Compute, c.Memory, c.Latency) >= seconds {
+				continue
+			}
+			if c.combined(e.Ridge); c.Seconds < seconds {
+				best, found, seconds = c, true, c.Seconds
+			}
+		}
+	}
+	return best, found
+}

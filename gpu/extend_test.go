@@ -1,0 +1,170 @@
+package gpu
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// plainExtend is plainPrefill with attention of short chunks over long caches in round numbers:
+// at half of 1 PFLOP/s an SM takes a row over a key of 128 elements in 512/5e12 s, and a block
+// goes through a key and value of 512 bytes in 10 ns.
+func plainExtend(t *testing.T) *Spec {
+	s := plainPrefill(t)
+	s.Peak16, s.MemoryBandwidth = 1e15, 4e12
+	s.Extend = ExtendSpec{
+		Efficiency: Efficiency{Compute: 0.5, Memory: 1, Overhead: 4 * units.Microsecond}, BlockBandwidth: 51.2e9,
+		BlocksPerSM: 2, SplitKeys: 100, MaxSplits: 64, MergeRow: units.Nanosecond,
+	}
+	return s
+}
+
+// TestExtendForm: costs by hand, each with the size of tile and the parts that are fastest.
+func TestExtendForm(t *testing.T) {
+	s := plainExtend(t)
+	const row, chain = 512 / 5e12, 10e-9 // a row over a key on an SM; a block's way through a key
+	for _, c := range []struct {
+		name                       string
+		query, kv, chunk, finished int
+		keys, tile                 float64 // of a part, rows
+		merged                     float64 // rows of all tiles in all parts
+		limit                      string
+	}{
+		// One tile of 16 rows in 64 parts: 64 blocks for 100 SMs.
+		{"a chain", 8, 1, 2, 25598, 400, 16, 64 * 16, "overhead"},
+		// 32 parts would have 50 keys each, of which none has less than 100.
+		{"a short cache", 8, 1, 2, 1598, 100, 16, 16 * 16, "overhead"},
+		// 8 tiles of 128 rows in 8 parts are 64 blocks. 16 parts are two on some SMs, which take as long.
+		// 16 tiles of 64 rows in 4 parts save half of the merging, and wait longer for their chains.
+		{"arithmetic", 8, 1, 128, 6272, 800, 128, 64 * 128, "overhead"},
+		// 80 blocks read as fast as the memory: more of them would only be merged.
+		{"memory", 40, 40, 16, 6384, 3200, 16, 80 * 16, "memory"},
+		// 200 blocks run two on an SM: side by side on their chains, in turn in arithmetic.
+		{"two on an SM", 200, 200, 16, 84, 100, 16, 200 * 16, "overhead"},
+	} {
+		got := s.ExtendAttentionCost(1, c.chunk, c.finished, Heads{Query: c.query, KV: c.kv, Dim: 128, ElementBits: 16})
+		turns := math.Ceil(c.merged / c.tile / 100)
+		compute, latency := turns*c.keys*c.tile*row, c.keys*chain
+		memory := float64(c.kv*(c.finished+c.chunk)*512+c.query*c.chunk*512) / 4e12
+		overhead := 3e-6 + 4e-6 + c.merged*1e-9
+		if !near(got.Compute, compute) || !near(got.Latency, latency) || !near(got.Memory, memory) || !near(got.Overhead, overhead) ||
+			!near(got.Seconds, overhead+max(compute, latency, memory)) || c.limit != got.Limit() {
+			t.Errorf("%s: %+v by %s, want compute %g, latency %g, memory %g, overhead %g", c.name, got, got.Limit(), compute, latency, memory, overhead)
+		}
+		tiles := math.Ceil(float64(c.chunk*c.query/c.kv) / c.tile)
+		if want := 512 * float64(c.kv) * tiles * c.tile * float64(c.finished+c.chunk); !near(got.Executed, want) {
+			t.Errorf("%s: %g FLOPs executed, want %g", c.name, got.Executed, want)
+		}
+	}
+	// Keys and values of 4 bits are widened for each query head, at least once.
+	s.NarrowKV.Time4 = 1000
+	h := Heads{Query: 8, KV: 1, Dim: 128, ElementBits: 16, KVBits: 4, KVScaleBytes: 4}
+	if got, want := s.ExtendAttentionCost(3, 2, 9998, h).Compute, 3*10000*8*2*128*1e-9/100; !near(got, want) {
+		t.Errorf("4 bits: %g s of compute, want %g", got, want)
+	}
+}
+
+// TestExtendTakesTheFastest: of all sizes of tiles and numbers of parts, and only where it is below
+// a limit.
+func TestExtendTakesTheFastest(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		e := &s.Extend
+		if e.MaxSplits == 0 {
+			return
+		}
+		h := drawHeads(t)
+		batch, chunk, finished := size(t, "batch", 1, 16), size(t, "chunk", 1, 2048), size(t, "finished", 1, 1<<17)
+		keys, sms := float64(finished+chunk), float64(s.SMs)
+		bytes := float64(batch*h.ElementBits/8*h.Dim) * float64(2*chunk*h.Query+2*(chunk+finished)*h.KV)
+		best := math.Inf(1)
+		for _, tile := range []float64{16, 64, 128} {
+			for parts := 1.0; parts <= 64; parts *= 2 {
+				blocks := float64(batch*h.KV) * math.Ceil(float64(chunk*h.Query/h.KV)/tile) * parts
+				part := max(keys/parts, min(keys, 256))
+				compute := math.Ceil(blocks/sms) * part * 4 * float64(h.Dim) * tile / (e.Compute * s.peak(h.ElementBits) / sms)
+				latency := math.Ceil(blocks/sms/2) * part * float64(h.Dim*h.ElementBits/4) / float64(e.BlockBandwidth)
+				c := pnorm(e.Ridge, compute, bytes/(e.Memory*float64(s.MemoryBandwidth)), latency) + blocks*tile*e.MergeRow.Seconds()
+				best = min(best, c+e.Overhead.Seconds()+s.kernels().Prefill.Overhead.Seconds())
+			}
+		}
+		c := s.ExtendAttentionCost(batch, chunk, finished, h)
+		if !near(c.Seconds, best) {
+			t.Fatalf("%d × %d tokens over %d, %+v: %g s, the fastest takes %g", batch, chunk, finished, h, c.Seconds, best)
+		}
+		if got, found := s.extend(c.Seconds*1.0001, batch, chunk, finished, h); !found || got != c {
+			t.Fatalf("below %g s: %+v, want %+v", c.Seconds*1.0001, got, c)
+		}
+		if got, found := s.extend(c.Seconds, batch, chunk, finished, h); found {
+			t.Fatalf("nothing is below %g s, got %+v", c.Seconds, got)
+		}
+	})
+}
+
+// TestPromptLaws: a prompt of one token more costs at most twice as much, more tokens, more cache
+// and more requests never cost less, and no kernel is taken that is slower than another. Nothing
+// is smoothed. PyTorch's kernels split keys by a rule of their own, whatever it costs, and AttAcc's
+// model has one block a head: both have steps.
+func TestPromptLaws(t *testing.T) {
+	forPresets(t, func(t *rapid.T, s *Spec) {
+		if s.Suite != SuiteServer || s.Prefill.Model != AttentionFlash {
+			return
+		}
+		h := drawHeads(t)
+		h.Query *= rapid.SampledFrom([]int{1, 1, 8}).Draw(t, "wider")
+		if bits := rapid.SampledFrom([]int{0, 8, 4}).Draw(t, "kv bits"); bits < h.ElementBits {
+			h.KVBits, h.KVScaleBytes = bits, bits/4
+		}
+		x := [3]int{rapid.SampledFrom([]int{1, 1, size(t, "batch", 1, 64)}).Draw(t, "requests"), size(t, "chunk", 1, 4096), size(t, "finished", 1, 1<<20) - 1}
+		cost := func(x [3]int) float64 { return s.PrefillAttentionCost(x[0], x[1], x[2], h).Seconds }
+		before := cost(x)
+		if after := cost([3]int{x[0], x[1] + 1, x[2]}); after > 2*before*(1+1e-9) {
+			t.Fatalf("%v takes %g s, one token more %g; %+v", x, before, after, h)
+		}
+		y := x
+		y[rapid.IntRange(0, 2).Draw(t, "grows")] += size(t, "by", 1, 1<<12)
+		if after := cost(y); after < before*(1-1e-9) {
+			t.Fatalf("%v takes %g s, %v only %g; %+v", x, before, y, after, h)
+		}
+		if tiles := s.prefillTiles(&s.Prefill, x[0], x[1], x[2], h, true).Seconds; before > tiles {
+			t.Fatalf("%v takes %g s, whole tiles %g; %+v", x, before, tiles, h)
+		}
+		if split := s.ExtendAttentionCost(x[0], x[1], x[2], h).Seconds; x[2] > 0 && before > max(split, s.prefillTiles(&s.Prefill, x[0], x[1], 0, h, true).Seconds) {
+			t.Fatalf("%v takes %g s, split keys %g; %+v", x, before, split, h)
+		}
+	})
+}
+
+// TestPromptSteps: a chunk that fills little of a tile takes decode steps where these are faster,
+// and one of a few tokens more than a tile takes a kernel for the tile and another for the rest.
+func TestPromptSteps(t *testing.T) {
+	s := loadPreset(t, "h200-sxm")
+	h := Heads{Query: 9600, KV: 75, Dim: 128, ElementBits: 16}
+	for chunk := 1; chunk <= 2; chunk++ {
+		step := s.DecodeAttentionCost(UniformBatch(4, 101), h)
+		got := s.PrefillAttentionCost(4, chunk, 100, h)
+		if n := float64(chunk); !near(got.Seconds, n*step.Seconds) || !near(got.Bytes, n*step.Bytes) || !near(got.Executed, n*step.Executed) || !near(got.FLOPs, n*step.FLOPs) {
+			t.Errorf("%d tokens: %+v, a step %+v", chunk, got, step)
+		}
+	}
+	tile, rest := s.PrefillAttentionCost(4, 128, 100, h), s.PrefillAttentionCost(4, 3, 228, h)
+	if got := s.PrefillAttentionCost(4, 131, 100, h); !near(got.Seconds, tile.Seconds+rest.Seconds) || !near(got.Bytes, tile.Bytes+rest.Bytes) || !near(got.Executed, tile.Executed+rest.Executed) ||
+		!near(got.Compute, tile.Compute+rest.Compute) || !near(got.Overhead, tile.Overhead+rest.Overhead) || !near(got.FLOPs, tile.FLOPs+rest.FLOPs) {
+		t.Errorf("131 tokens: %+v, 128 and 3: %+v, %+v", got, tile, rest)
+	}
+}
+
+// BenchmarkPrefillAttention: the tail of a prompt, which takes split keys, and a chunk that does not.
+func BenchmarkPrefillAttention(b *testing.B) {
+	s := loadPreset(b, "h200-sxm")
+	h := Heads{Query: 32, KV: 8, Dim: 128, ElementBits: 16}
+	for name, chunk := range map[string]int{"short": 64, "long": 2048} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				s.PrefillAttentionCost(1, chunk, 65536, h)
+			}
+		})
+	}
+}
