@@ -73,11 +73,22 @@ func (s *Spec) activation(m, d int, gated bool, elementBits int) Cost {
 
 // copied costs copying m rows of width d, with kernels of equal size.
 func (s *Spec) copied(kernels, m, d, elementBits int) Cost {
-	if s.Pointwise.Model == ElementwiseAttAcc || m <= 0 || d <= 0 {
+	return s.copies(kernels, elementBytes(2*float64(kernels)*float64(m)*float64(d), elementBits))
+}
+
+// appended costs the two kernels that write the keys and values of m tokens into the cache, with their scales where it has narrow ones.
+func (s *Spec) appended(m int, h Heads) Cost {
+	row := elementBytes(2*float64(h.Dim), h.ElementBits) + h.kvBytes() // of one token and head, read and written
+	return s.copies(2, float64(m)*float64(h.KV)*row)
+}
+
+// copies costs kernels of equal size that move bytes in all.
+func (s *Spec) copies(kernels int, bytes float64) Cost {
+	if s.Pointwise.Model == ElementwiseAttAcc || bytes <= 0 {
 		return Cost{}
 	}
-	c := s.small(2*kernels, m, d, elementBits, s.Fused.Copy)
-	c.Overhead *= float64(kernels)
+	c := Cost{Bytes: bytes, Overhead: float64(kernels) * s.Fused.Overhead.Seconds()}
+	c.Compute = bytes / (s.Fused.Copy * float64(s.MemoryBandwidth)) // instructions bind, as in small
 	return c.combine(1)
 }
 

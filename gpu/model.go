@@ -57,7 +57,7 @@ func (c *ModelCost) QKV(tokens int) Work { return c.qkvParts(tokens).Total() }
 func (c *ModelCost) qkvParts(tokens int) (p Parts) {
 	s := c.spec
 	p[QKVProduct] = c.waits(s.gemm(tokens, c.qkv, c.model.Hidden, c.products))
-	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).Plus(s.work(s.copied(2, tokens, c.heads.KV*c.heads.Dim, (c.bits+c.heads.KVBits)/2))))
+	p[SmallKernels] = c.waits(s.work(s.addNorm(tokens, c.model.Hidden, c.bits)).Plus(s.work(s.appended(tokens, c.heads))))
 	return p
 }
 
