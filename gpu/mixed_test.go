@@ -94,3 +94,33 @@ func TestDecodingOverAndOver(t *testing.T) {
 		})
 	}
 }
+
+// TestJoined: one launch has the arithmetic and the traffic of all its kernels, side by side, their longest fixed time and chain, and takes no less than one
+// of them alone. An iteration has it in the place of both.
+func TestJoined(t *testing.T) {
+	s := *loadPreset(t, "h200-sxm")
+	s.MixedAttention = MixedTogether
+	c := NewModelCost(&s, loadModel(t, "llama-3-8b"))
+	a := c.Attention()
+	for _, k := range []Cost{
+		{FLOPs: 1, Executed: 2, Bytes: 3, Compute: 4, Memory: 5, Latency: 60, Overhead: 7, Seconds: 80},
+		{FLOPs: 10, Executed: 20, Bytes: 30, Compute: 40, Memory: 50, Latency: 6, Overhead: 70, Seconds: 8}, {},
+	} {
+		a.join(k)
+	}
+	if want := (Cost{FLOPs: 11, Executed: 22, Bytes: 33, Compute: 44, Memory: 55, Latency: 60, Overhead: 70, Seconds: 88}); a.kernel != want || a.alone != 80 {
+		t.Errorf("%+v, the longest %v s; want %+v", a.kernel, a.alone, want)
+	}
+	a = c.Attention()
+	x := Shape{Decode: UniformBatch(64, 4096), Prefills: 2, Chunk: 512, Finished: 100}
+	want := a.Total(a.Prompts(2, 512, 100, 0), a.Decoding(x.Decode), 64+1024).Times(c.model.Layers)
+	if got := c.IterationParts(x); got[DecodeAttention] != want || got[PrefillAttention] != (Work{}) {
+		t.Errorf("attention takes %+v and %+v, want %+v", got[DecodeAttention], got[PrefillAttention], want)
+	}
+	if alone := c.IterationParts(Shape{Decode: x.Decode}); alone[DecodeAttention].Seconds == 0 || alone[PrefillAttention] != (Work{}) {
+		t.Errorf("a batch that decodes: %+v", alone)
+	}
+	if alone := c.IterationParts(Shape{Prefills: 2, Chunk: 512}); alone[PrefillAttention].Seconds == 0 || alone[DecodeAttention] != (Work{}) {
+		t.Errorf("a batch that prefills: %+v", alone)
+	}
+}

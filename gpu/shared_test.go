@@ -43,6 +43,11 @@ func TestSharedByHand(t *testing.T) {
 	if c := s.SharedAttentionCost([]Shared{{7, 4096}}, h); !near(c.Seconds, 2*(compute+memory)) {
 		t.Errorf("%+v, want two waves of %v and %v s", c, compute, memory)
 	}
+	a, b := s.SharedAttentionCost([]Shared{{7, 4096}}, h), s.SharedAttentionCost([]Shared{{3, 500}}, h)
+	sum := Cost{FLOPs: a.FLOPs + b.FLOPs, Executed: a.Executed + b.Executed, Bytes: a.Bytes + b.Bytes, Compute: a.Compute + b.Compute, Memory: a.Memory + b.Memory, Seconds: a.Seconds + b.Seconds}
+	if c := s.SharedAttentionCost([]Shared{{7, 4096}, {3, 500}}, h); c != sum {
+		t.Errorf("two groups: %+v, want %+v", c, sum)
+	}
 }
 
 // TestSharedLaws: groups of one are a batch of as many contexts, to the bit. One reading takes no more traffic than one for each

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestPageSparseCounts: what the kernels move and compute, counted by hand for 3
@@ -150,4 +152,24 @@ func TestPageSparseMonotone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestPass: kernels that stream take their fixed times, and the longer of their bytes and their arithmetic, of which each of four GPUs has a quarter; without
+// kernels others take the bytes along. Nothing is nothing.
+func TestPass(t *testing.T) {
+	s, m := meter(t), *loadModel(t, "llama-3-70b")
+	s.Pointwise.Overhead, s.Peak16, s.PageSparse.Compute, s.Power.PerFLOP = 3*units.Second, 10, 0.2, 5e12
+	m.TensorParallel = 4
+	c := NewModelCost(s, &m)
+	for _, x := range []struct {
+		kernels            int
+		bytes, flops, want float64
+		joules             float64
+	}{
+		{2, 800, 0, 2*3 + 100, 200}, {2, 800, 1600, 2*3 + 200, 200 + 5*400}, {2, 800, 400, 2*3 + 100, 200 + 5*100}, {0, 800, 0, 100, 200}, {2, 0, 0, 2 * 3, 0}, {0, 0, 1000, 0, 0},
+	} {
+		if got := c.Pass(x.kernels, x.bytes, x.flops); !near(got.Seconds, x.want) || !near(got.Dynamic, x.joules) {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
 }
