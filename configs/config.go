@@ -1,6 +1,8 @@
 package configs
 
 import (
+	"cmp"
+	"fmt"
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/attention/policy"
@@ -87,8 +89,8 @@ type Node struct {
 	// Ranksets is the number of ranks on each channel; one rank of every channel
 	// forms a rankset (L3, section 5.1).
 	Ranksets int `toml:"ranksets"`
-	// MemoryCapacity is the capacity of all DIMMs. It decides the rows of a bank,
-	// whatever density the timing in [dram] is that of.
+	// MemoryCapacity is the capacity of all DIMMs. It decides how many dies of [dram] are at each position of
+	// a rank (dram.dies); the timing is that of one of them.
 	MemoryCapacity units.Bytes `toml:"memory_capacity"`
 }
 
@@ -103,6 +105,34 @@ func (n *Node) Check(c *input.Check) {
 // RankCapacity returns the bytes of one rank, those for check bits in line with the data included: see Config.RankRoom.
 func (n *Node) RankCapacity() units.Bytes {
 	return n.MemoryCapacity / units.Bytes(n.Channels*n.Ranksets)
+}
+
+// RankDies returns the dies at each position of a rank: those of dram.dies, or as many as its capacity takes.
+func (c *Config) RankDies() int { return cmp.Or(c.DRAM.Dies, c.capacityDies()) }
+
+// capacityDies returns how many dies at each position of a rank its capacity takes.
+func (c *Config) capacityDies() int {
+	each := c.DRAM.LayerBytes()
+	return int((c.Node.RankCapacity() + each - 1) / each)
+}
+
+// RankSpec returns the part with the dies of a rank, which its energy counts.
+func (c *Config) RankSpec() *dram.Spec {
+	s := c.DRAM.Spec
+	s.Dies = c.RankDies()
+	return &s
+}
+
+// checkDies: dies that are given are those that the capacity takes.
+func (c *Config) checkDies(k *input.Check) {
+	given, want := c.DRAM.Dies, c.capacityDies()
+	k.That(given == 0 || given == want, "dram.dies", given, "%d, or 0 for as many as it takes: node.memory_capacity = %v on node.channels * node.ranksets = %d ranks of %d positions, dies of %s",
+		want, c.Node.MemoryCapacity, c.Node.Channels*c.Node.Ranksets, c.DRAM.Chips(), c.DieText())
+}
+
+// DieText names the density of a die: 8Gb.
+func (c *Config) DieText() string {
+	return fmt.Sprintf("%.4gGb", float64(c.DRAM.LayerBytes())*8/float64(c.DRAM.Chips())/(1<<30))
 }
 
 // RankRoom returns the bytes of one rank that in-line ECC leaves.

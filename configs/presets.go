@@ -174,6 +174,7 @@ var dramComments = map[string]string{
 	"banks_per_group": "the standard's addressing; all-bank width of the PIM",
 	"rows":            "the standard's addressing, by density; capacity of a rank alone",
 	"columns":         "the standard's addressing; tokens of one row, so row switches",
+	"dies":            "0: one, in a node as many at each position of a rank as node.memory_capacity takes, for which the timing stays that of one; energy of standby and refresh",
 	"ecc":             "check bits: none, side-band (DIMMs of 72 bits), inline, inline-16; energy of the chips, capacity for data",
 	"device_width":    "data pins of a chip; chips of a rank, re-layout",
 	"bus_width":       "data pins of a DIMM without ECC; bytes of a burst",

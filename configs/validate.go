@@ -37,6 +37,7 @@ func (c *Config) Check(k *input.Check) {
 	}
 	if k.OK() {
 		c.checkReplicas(k)
+		c.checkDies(k)
 	}
 	if s := c.system(); k.OK() && s.Check != nil && !c.sectionsOnly {
 		s.Check(c, k)

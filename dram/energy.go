@@ -37,7 +37,7 @@ func (e Energy) Plus(o Energy) Energy {
 // EnergyMeter counts the energy of commands, by the method of Micron's TN-40-07,
 // "Calculating Memory Power for DDR4 SDRAM": each command costs its current
 // above the standby that lasts meanwhile, times VDD and its duration; standby, power-down or
-// self-refresh is added for the whole time. All chips of a rank count. What open banks add to standby is DRAMPower's
+// self-refresh is added for the whole time. All dies of a rank count. What open banks add to standby is DRAMPower's
 // (see PowerSpec.BankShare). The word-line supply VPP (about 7.5 mW a chip) is not modelled, nor the termination of the
 // data bus, which the board decides. Without currents all energy is 0: see PowerSpec.Known.
 //
@@ -206,8 +206,8 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 		ReadJoules:     read * float64(reads),
 		UnitReadJoules: read * float64(unitReads),
 		WriteJoules:    write * float64(writes),
-		// A rank is precharged while it refreshes: its standby is IDD2N.
-		RefreshJoules: unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC) * refreshes,
+		// A rank is precharged while it refreshes: its standby is IDD2N. All dies of a stack refresh.
+		RefreshJoules: unit * (p.IDD5B - p.IDD2N) * float64(s.TRFC) * refreshes * float64(s.Stack()),
 	}
 	for i := range m.ranks {
 		for state, steps := range m.Standby(i, end) {

@@ -6,6 +6,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/units"
 )
 
 // TestOpenBanks: by hand, the clocks for which each bank has a row open: until a PRE, or until the auto-precharge begins, which
@@ -116,6 +117,44 @@ func TestManagementTakesEnergy(t *testing.T) {
 			b.Record(rfm, bank, 0)
 			if x, y := a.Energy(0).RefreshJoules, b.Energy(0).RefreshJoules; x <= 0 || x != y {
 				t.Errorf("%s: %v takes %v J, %v %v", s.Name, refresh, x, rfm, y)
+			}
+		}
+	}
+}
+
+// TestStack: dies behind the same pins draw standby, power-down and self-refresh and are refreshed, each as one alone; commands of
+// one bank concern one of them. They multiply the capacity.
+func TestStack(t *testing.T) {
+	for _, name := range []string{ddr43200, "ddr5-4800-16gb-x8"} {
+		for _, dies := range []int{1, 2, 3, 8} {
+			one := part(t, name)
+			stack := *one
+			stack.Dies = dies
+			if errs := input.Faults(&stack); len(errs) > 0 || stack.RankBytes() != one.RankBytes()*units.Bytes(dies) {
+				t.Errorf("%s: %d dies hold %v, %v", name, dies, stack.RankBytes(), errs)
+			}
+			var e [2]Energy
+			for i, s := range []*Spec{one, &stack} {
+				m := NewEnergyMeter(s, 1)
+				for _, r := range []struct {
+					clock int64
+					cmd   Command
+				}{{100, ACT}, {200, RD}, {250, WR}, {400, PDE}, {500, PDX}, {600, PREA}, {700, REF}, {2000, PDE}, {2500, PDX}, {3000, SRE}, {3500, SRX}} {
+					a := Address{}
+					if r.cmd.AllBank() {
+						a = all
+					}
+					m.Record(r.cmd, a, r.clock)
+				}
+				e[i] = m.Energy(4000)
+			}
+			p, more := &one.Power, float64(dies-1)
+			// Without a row open: clocks in active standby and in active power-down count as precharged.
+			closed := float64(p.IDD2N*(4000-100-500-500)) + float64(p.IDD2P*(100+500)) + float64(p.IDD6*500)
+			idle := closed * p.VDD * 1e-3 * float64(one.Chips()) * one.TCK.Seconds()
+			if e[0].ActivateJoules != e[1].ActivateJoules || e[0].ReadJoules != e[1].ReadJoules || e[0].WriteJoules != e[1].WriteJoules ||
+				!near(e[1].RefreshJoules, e[0].RefreshJoules*float64(dies)) || !near(e[1].BackgroundJoules, e[0].BackgroundJoules+float64(more*idle)) {
+				t.Errorf("%s: one die %+v, %d dies %+v, each further one %v J idle", name, e[0], dies, e[1], idle)
 			}
 		}
 	}

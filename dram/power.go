@@ -177,10 +177,17 @@ func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
 	if state == ActiveStandby {
 		drawn = float64(p.open(0, 1)*float64(steps)) + float64((p.open(1, s.Banks())-p.open(0, 1))*float64(openBanks))
 	}
+	switch state { // of the dies of a stack that have no row open
+	case ActiveStandby:
+		mA = p.IDD2N
+	case ActivePowerDown:
+		mA, _ = p.Current(PrechargedPowerDown)
+	}
+	drawn += float64(mA*float64(steps)) * float64(s.Stack()-1)
 	return s.joules() * drawn / float64(s.table().StepsPerClock)
 }
 
-// joules returns the energy of one milliampere through all devices of a rank for one clock.
+// joules returns the energy of one milliampere through a die at each position of a rank for one clock.
 func (s *Spec) joules() float64 {
 	return s.Power.VDD * 1e-3 * float64(s.Devices()) * s.TCK.Seconds()
 }

@@ -24,6 +24,9 @@ type Spec struct {
 	DeviceWidth   int `toml:"device_width"`    // data pins of a chip: 4, 8 or 16 in DDR4
 	BusWidth      int `toml:"bus_width"`       // data pins of a rank without ECC: 64 in DDR4
 	BurstLength   int `toml:"burst_length"`    // transfers of a burst: 8 in DDR4
+	// Dies is how many dies are stacked at each position of a rank, behind the pins of one: all of them draw standby and are
+	// refreshed at once, one has rows open. 0 is one; in a node, as many as its capacity takes.
+	Dies int `toml:"dies"`
 
 	// Timing.
 	TCK   units.Duration `toml:"tCK"`    // clock period of CK
@@ -117,10 +120,19 @@ func (s *Spec) RowBursts() int { return s.Columns / s.BurstLength }
 // RowBytes returns the bytes of one row of one bank over the whole rank.
 func (s *Spec) RowBytes() units.Bytes { return units.Bytes(s.RowBursts() * s.BurstBytes()) }
 
-// RankBytes returns the capacity of a rank, without what in-line ECC takes of it.
-func (s *Spec) RankBytes() units.Bytes {
-	return s.Usable(units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes())
+// Stack returns the dies at each position of a rank, at least one.
+func (s *Spec) Stack() int { return max(1, s.Dies) }
+
+// RankRows returns the rows of a bank in all dies of a stack.
+func (s *Spec) RankRows() int { return s.Rows * s.Stack() }
+
+// LayerBytes returns the bytes of a rank of one die a position, those for check bits in line with the data included.
+func (s *Spec) LayerBytes() units.Bytes {
+	return units.Bytes(s.Banks()) * units.Bytes(s.Rows) * s.RowBytes()
 }
+
+// RankBytes returns the capacity of a rank, without what in-line ECC takes of it.
+func (s *Spec) RankBytes() units.Bytes { return s.Usable(units.Bytes(s.Stack()) * s.LayerBytes()) }
 
 // DataClockKeeps returns the steps during which the data clock runs on after c, 0 where the
 // standard has none or c does not concern it. The command that starts it keeps it until the first step at which an access
@@ -186,6 +198,7 @@ func (s *Spec) Check(c *input.Check) {
 	c.That(slices.Contains(table.DeviceWidths, w), "device_width", w, "%s", widthsText(table.DeviceWidths))
 	power("bus_width", s.BusWidth, 1024)
 	power("burst_length", s.BurstLength, 64)
+	input.Within(c, "dies", s.Dies, 0, 1024)
 	if c.OK() {
 		c.That(w <= s.BusWidth, "device_width", w, "at most bus_width = %d", s.BusWidth)
 		low := table.TransfersPerClock

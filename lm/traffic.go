@@ -59,7 +59,7 @@ type Work struct {
 func MeasureSteps(ctx context.Context, m *Model, on *Node, first, steps int, w *Work) error {
 	c := on.Config
 	channels := c.Node.Channels / c.Node.GPUs
-	d := &c.DRAM.Spec
+	d := c.RankSpec()
 	meter := dram.NewEnergyMeter(d, 1)
 	meter.Record(dram.REF, dram.Address{}, 0)
 	refresh := dram.Energy{RefreshJoules: meter.Energy(0).RefreshJoules}

@@ -23,6 +23,8 @@ type EnergyReport struct {
 	DIMM      float64 `json:"dimm_peak_w"`
 	DIMMHigh  float64 `json:"dimm_peak_high_w"`
 	DIMMLimit float64 `json:"dimm_limit_w"` // of a slot
+	RankDies  int     `json:"rank_dies"`    // DRAM dies of a rank, those for check bits included: all draw standby and refresh
+	Die       string  `json:"die"`          // density of one
 	// NotEstimated names parts of the node that the total lacks, since no figure of them is published.
 	NotEstimated []string `json:"not_estimated,omitempty"`
 	// DRAMEstimated is false where the total lacks the DRAM chips, as NotEstimated says: a column beside those of joules.
@@ -78,6 +80,7 @@ func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 		note = ": MORE"
 	}
 	row("a DIMM", "%s W at its busiest, %s at most; a slot supplies %s W%s", grouped(e.DIMM, 1), grouped(e.DIMMHigh, 1), grouped(e.DIMMLimit, 0), note)
+	row("each rank", "%d DRAM dies of %s, which all draw standby and refresh", e.RankDies, e.Die)
 }
 
 // CostReport is what the run's tokens cost by a price list: docs/cost.md. It is 0 where nothing is emitted.

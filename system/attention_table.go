@@ -109,7 +109,7 @@ func (r *rankAttention) measure() (err error) {
 	}
 	for place := range energy.Places {
 		e := r.cfg.Energy.At(energy.Place(place))
-		draw := newRankDraw(d, &e)
+		draw := newRankDraw(r.cfg.RankSpec(), &e)
 		h, t := draw.attention(&head), draw.attention(&token)
 		r.head[place], r.token[place], r.idle[place] = h.total(), t.total(), draw.idle()
 	}

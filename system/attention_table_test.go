@@ -41,7 +41,7 @@ func TestAttentionTable(t *testing.T) {
 			r := &rows[i]
 			most := busiest(r.Batch, r.KVHeads, r.Ranks)
 			load := pim.Load{Context: r.Context, KVHeads: most, Shape: pim.HeadShape{HeadDim: 128, Queries: group, ElementBits: 16}}
-			m, err := pim.Measure(t.Context(), &cfg.PIM, &cfg.DRAM.Spec, load, nil, nil)
+			m, err := pim.Measure(t.Context(), &cfg.PIM, cfg.RankSpec(), load, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -151,7 +151,7 @@ func (n *Node) power(at energy.Place) *power {
 	m, replicas := &cfg.Model, float64(n.Replicas())
 	gpus, sockets := float64(m.TensorParallel), float64(cfg.Energy.HostCPUs)/replicas
 	ranks := float64(cfg.ReplicaChannels() * cfg.Node.Ranksets)
-	d := newRankDraw(&cfg.DRAM.Spec, &e)
+	d := newRankDraw(cfg.RankSpec(), &e)
 
 	p := &power{pue: e.PUE}
 	t := &p.each[ofTime]
@@ -224,7 +224,7 @@ func newRankDraw(s *dram.Spec, e *energy.Point) rankDraw {
 	d.opens = of(clocks, dram.ACT).BackgroundJoules/second - d.closed
 	d.opensAll = s.StandbyJoules(dram.ActiveStandby, s.Steps(clocks), s.Steps(clocks*s.Banks()))*e.DRAMCurrents/second - d.closed
 	d.refresh = of(0, dram.REF).RefreshJoules / (float64(s.TREFI) * s.TCK.Seconds())
-	d.vpp = float64(s.Devices()) * e.DRAMVPP
+	d.vpp = float64(s.Devices()*s.Stack()) * e.DRAMVPP
 	d.io, d.rate = 8*float64(s.BurstBytes())*e.DRAMIO*float64(s.Devices())/float64(s.Chips()), float64(s.Bandwidth())
 	return d
 }
@@ -281,7 +281,7 @@ func (n *Node) report(b *busy, end units.Duration) results.EnergyReport {
 	sum := &at[energy.Mid]
 	r := results.EnergyReport{
 		Total: sum.total(), Low: at[energy.Low].total(), High: at[energy.High].total(), Components: results.NewEnergyComponents(sum[:]),
-		Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
+		RankDies: n.cfg.DRAM.Devices() * n.cfg.RankDies(), Die: n.cfg.DieText(), Rank: mid.rank, DIMM: mid.dimm, DIMMHigh: high.dimm, DIMMLimit: n.cfg.Energy.DIMMLimit.Estimate().Value,
 	}
 	if why := notKnown(n.cfg); why != "" {
 		r.NotEstimated = []string{why}

@@ -121,7 +121,7 @@ func TestIdleIsIdle(t *testing.T) {
 		n, late := energyOf(t, requests, "run.system="+system)
 		const ranks, dimms, rank = 64, 32, 8 * 1.2 * 1e-3
 		want := results.EnergyComponents{
-			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * rank * 37, DRAMRefresh: ranks * rank * (250 - 37) * 560 / 12480., DRAMVPP: ranks * 8 * 7.5e-3,
+			GPU: 8 * n.cfg.GPU.Power.ActiveIdle, DRAMClosed: ranks * dies * rank * 37, DRAMRefresh: ranks * dies * rank * (250 - 37) * 560 / 12480., DRAMVPP: ranks * dies * 8 * 7.5e-3,
 			DIMMBuffers: dimms * 1.5, HostCPUs: 2 * 75, Board: 1000,
 		}
 		want.Cooling = 0.25 * (want.GPU + want.DRAMVPP + want.DRAMClosed + want.DRAMRefresh + want.DIMMBuffers + want.HostCPUs + want.Board)
@@ -161,7 +161,7 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	// vectors come row after row.
 	written := float64(requests*input*3*m.KVHeads)*512 + heads*768
 	within("activation", c.DRAMActivate, (tokens*32/512+heads*(16+5)+written/8192)*activate, 0.005)
-	within("refresh", c.DRAMRefresh, 64*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
+	within("refresh", c.DRAMRefresh, 64*dies*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
 	// A quarter of a burst a token of weights comes in and of scores goes out, and 16 bursts a head of results; 5 bursts of a bank are
 	// appended, q takes 4, the sum of rows 3.
 	burst := func(milliamperes float64) float64 { return milliampere * milliamperes * 4 * tCK }
@@ -170,7 +170,7 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	// A token of a long context: 4.63 clocks, of which 4.55 with rows open.
 	clocks := 4.63 * tCK
 	token := 8*0.54*read + burst(168-52)/4 + burst(150-52)/4 + 0.5*512*2.7e-12 + activate/16 + 4.55*tCK*milliampere*(52-37) + 8*8*tCK*8*1.129e-3 + clocks*(1.812+4.345)*1e-3
-	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+milliampere*(37+(250-37)*560/12480.)+8*7.5e-3, 0.003)
+	within("a rank", r.report.Rank, token/clocks*(1-560./12480)+dies*(milliampere*(37+(250-37)*560/12480.)+8*7.5e-3), 0.003)
 	if r.report.DIMM <= 2*r.report.Rank || r.report.DIMM > 2*r.report.Rank+1.5+1e-9 || r.report.DIMMLimit != 10 {
 		t.Errorf("a rank draws %v W, a DIMM %v W of %v", r.report.Rank, r.report.DIMM, r.report.DIMMLimit)
 	}

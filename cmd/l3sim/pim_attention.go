@@ -79,7 +79,7 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 		return a.pimPages(f, &c.PIM, &c.DRAM.Spec, load)
 	}
 	show := a.onTerminal("clocks")
-	m, err := f.measure(cmd.Context(), &c.PIM, &c.DRAM.Spec, load, show)
+	m, err := f.measure(cmd.Context(), &c.PIM, c.RankSpec(), load, show)
 	show.Done()
 	if err != nil {
 		return err

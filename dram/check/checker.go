@@ -202,7 +202,7 @@ func (c *Checker) Check(r Record) {
 func (c *Checker) inRange(r Record) bool {
 	a, s := r.Address, c.spec
 	within := func(v int32, n int) bool { return v >= 0 && int(v) < n }
-	if !within(a.Rank, len(c.ranks)) || int(a.Row) >= s.Rows || int(a.Column) >= s.RowBursts() {
+	if !within(a.Rank, len(c.ranks)) || int(a.Row) >= s.RankRows() || int(a.Column) >= s.RowBursts() {
 		return false
 	}
 	action := c.standard.Action(r.Command)

@@ -50,7 +50,7 @@ var mappingNames = [...]string{"ch", "ra", "bg", "ba", "ro", "co"}
 // newMapping parses text for channels channels of ranks ranks of spec. The
 // error is an *input.Error.
 func newMapping(text string, spec *dram.Spec, channels, ranks int) (*Mapping, error) {
-	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.Rows, spec.DataBursts()}
+	sizes := [...]int{channels, ranks, spec.BankGroups, spec.BanksPerGroup, spec.RankRows(), spec.DataBursts()}
 	bad := &input.Error{Key: "mapping", Value: text,
 		Expected: "each of ch, ra, bg, ba, ro, co once, highest bits first, such as rochrababgco, or lists of bits, such as co=6-12 bg=13^18,14"}
 	m := &Mapping{offset: uint64(spec.BurstBytes()), shift: bits.TrailingZeros(uint(spec.BurstBytes())), capacity: uint64(spec.RankBytes()) * uint64(ranks) * uint64(channels)}
