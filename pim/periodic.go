@@ -109,7 +109,11 @@ func (m *machine) skip() {
 	if p.rankPU { // it reads whole visits
 		rowEnd, size = p.token-p.token%g.RowTokens+g.RowTokens, p.visitTokens
 	}
-	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext { // q is loaded anew
+	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext {
+		if p.token%n == 0 { // q is loaded anew before this chunk
+			d.chunk.marked = false
+			return
+		}
 		rowEnd = min(rowEnd, p.token-p.token%n+n)
 	}
 	m.skipBlocks(&d.chunk, size, min(rowEnd, p.limit))

@@ -308,6 +308,25 @@ func TestSkippingWithFewBanks(t *testing.T) {
 	}
 }
 
+// Where keys have scales by element, q is loaded anew for each group: the first chunk of a group is not skipped, although those before it
+// have repeated.
+func TestSkippingStopsAtGroups(t *testing.T) {
+	for _, queries := range []int{40, 100} {
+		spec := Default()
+		spec.MACsPerRead = 4
+		b, err := newTableBuilder(spec, partOf(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 8, KeyGroup: 128})
+		must(t, err)
+		for _, context := range []int{128, 139, 145, 300, 400} {
+			b.machine.periodic.on = true
+			got := b.attention(context)
+			b.machine.periodic.on = false
+			if want := b.attention(context); got != want {
+				t.Errorf("%d query heads, %d tokens: %d clocks with repetitions skipped, %d without", queries, context, got, want)
+			}
+		}
+	}
+}
+
 // A constraint that reaches back further than many chunks: what repeats for less
 // than that is not skipped.
 func TestSkippingUnderLongConstraints(t *testing.T) {
