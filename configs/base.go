@@ -43,11 +43,12 @@ func (b *base) name() string { return b.section + ".name" }
 
 // root is the preset or the whole section that a section of a configuration starts from.
 type root struct {
-	preset  string   // its name, "" where a file or a layer describes the whole section
+	preset  string   // its name, or that of a part in a table; "" where another file or a layer describes the whole section
 	entries []entry  // of the preset
 	files   []*layer // named in its place or to lie over it, the lowest first
 	named   *entry   // what named it, or the name of what is described
 	owner   int      // the layer of named
+	table   *table   // of the part of DRAM, nil for those that ship
 }
 
 // identity returns what a layer takes a section from: the preset or file that it names,
@@ -121,6 +122,10 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 			return nil, at(named, err)
 		}
 		r.files = slices.Insert(r.files, 0, file)
+		if file.table != nil {
+			r.preset, r.table, r.named, r.owner = name, file.table, named, i
+			return r, nil
+		}
 		if e := file.find(b.key); e != nil { // a file that starts from a preset
 			return b.preset(r, i, e, e.value.String())
 		}
@@ -189,11 +194,16 @@ func (b *base) incomplete(name *entry, missing []string, below string) error {
 func isFile(name string) bool {
 	ext := filepath.Ext(name)
 	info, err := os.Stat(name)
-	return name == input.Stdin || strings.ContainsAny(name, `/\`) || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
+	return name == input.Stdin || strings.ContainsAny(name, `/\`) || strings.Contains(name, ".toml:") || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
 }
 
-// read reads a file that describes the section: TOML, or a model's config.json.
+// read reads a file that describes the section: TOML, a model's config.json, or a table of a DRAM standard.
 func (b *base) read(ld *Loader, path string) (*layer, error) {
+	if b.kind == DRAMs {
+		if l, err := tableLayer(path); l != nil || err != nil {
+			return l, err
+		}
+	}
 	text, err := input.ReadFile(path)
 	if err != nil {
 		return nil, err

@@ -140,7 +140,9 @@ func (c *Config) RankRoom() units.Bytes { return c.DRAM.Usable(c.Node.RankCapaci
 
 // DRAM is the section [dram]: a standard part and what differs from it.
 type DRAM struct {
-	Preset string `toml:"preset"` // part that the section starts from
+	// Preset is the part that the section starts from; or a file with a section [dram] or a table of a standard, of which
+	// FILE.toml:PART names one of several parts.
+	Preset string `toml:"preset"`
 	dram.Spec
 }
 

@@ -10,12 +10,14 @@ import (
 // Content is the section [content]: which files the configuration was loaded with, where what they hold is in no key.
 // Load fills it in, so a configuration that it writes names them by content too, and refuses to load others.
 type Content struct {
+	DRAMPreset    string `toml:"dram_preset"`    // SHA-256, in hexadecimal, of the table of a standard that dram.preset names, which must have it; "": of whatever is there
 	PolicyGates   string `toml:"policy_gates"`   // SHA-256, in hexadecimal, of the file that policy.gates names, which must have it; "": of whatever is there
 	PolicyProfile string `toml:"policy_profile"` // SHA-256, in hexadecimal, of the file that policy.profile names, which must have it; "": of whatever is there
 }
 
 // contentDefaults is the section [content] below all presets.
 const contentDefaults = `[content]
+dram_preset = ""    # whatever dram.preset names; the rules of commands
 policy_gates = ""   # whatever policy.gates names; which heads stream
 policy_profile = "" # whatever policy.profile names; how much heads attend to
 `
@@ -25,6 +27,7 @@ const contentPrefix = "content."
 
 // contents are the keys of Content with the keys that name the files.
 var contents = []struct{ key, of string }{
+	{contentPrefix + "dram_preset", "dram.preset"},
 	{contentPrefix + "policy_gates", "policy.gates"},
 	{contentPrefix + "policy_profile", "policy.profile"},
 }
@@ -45,12 +48,15 @@ func (r *resolution) readFiles() error {
 	if err := c.Policy.ReadFiles(); err != nil {
 		return r.locate(err)
 	}
-	gates, profile := c.Policy.Sums()
-	for i, sum := range []string{gates, profile} {
+	sums := [3]string{}
+	if sums[1], sums[2] = c.Policy.Sums(); r.table != nil {
+		sums[0] = r.table.sum
+	}
+	for i, sum := range sums {
 		f := contents[i]
 		said := keys.Key(f.key).Get(c)
 		if old := said.String(); old != "" && !strings.EqualFold(old, sum) {
-			bad := &input.Error{Key: f.key, Value: strconv.Quote(old), Expected: "no key without a file in " + f.of}
+			bad := &input.Error{Key: f.key, Value: strconv.Quote(old), Expected: "to be left out: " + f.of + " names no file whose content is in no key"}
 			if sum != "" {
 				bad.Expected = sum + ", of " + keys.Key(f.of).Get(c).String() + ": the file has changed"
 			}

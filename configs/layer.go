@@ -17,6 +17,7 @@ type layer struct {
 	preset  bool   // embedded, not the user's
 	file    string // as in the entries, "" where they differ
 	derives string // the key that is derived where no layer sets it, "" for none
+	table   *table // that the layer's part of DRAM is in, nil for none
 }
 
 // entry is one key of a layer.

@@ -101,6 +101,7 @@ func (ld *Loader) resolveOptions(layers []*layer, o Options) (*resolution, error
 type resolution struct {
 	config *Config
 	origin map[string]origin // by full key
+	table  *table            // of the part of DRAM, nil for those that ship
 }
 
 func (ld *Loader) newResolution() *resolution {
@@ -110,7 +111,7 @@ func (ld *Loader) newResolution() *resolution {
 // origin is where a key got its value.
 type origin struct {
 	entry
-	preset bool // in an embedded preset; entry is that preset's line
+	preset bool // in an embedded preset, or a table of a standard; entry is its line
 	// within is the line of the preset that entry names, "" where entry has the value.
 	within string
 }
@@ -142,6 +143,10 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		if roots[i], err = bases[i].find(ld, layers); err != nil {
 			return nil, err
 		}
+		if t := roots[i].table; t != nil {
+			r.table = t
+			r.config.DRAM.Obey(t.standard)
+		}
 		// A preset that the user named is the user's doing: its faults are reported where
 		// it was named.
 		for _, e := range roots[i].entries {
@@ -167,7 +172,7 @@ func (ld *Loader) resolve(user []*layer) (*resolution, error) {
 		for _, root := range roots { // what the user says lies over files, these over presets
 			for _, file := range root.files {
 				for _, e := range file.entries {
-					r.set(e, origin{entry: e})
+					r.set(e, origin{entry: e, preset: file.table != nil})
 				}
 			}
 		}

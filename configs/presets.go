@@ -63,8 +63,10 @@ var presets = sync.OnceValue(func() []Preset {
 			})
 		}
 	}
-	for _, name := range dram.SpecNames() {
-		all = append(all, Preset{Kind: DRAMs, Name: name, Summary: "one rank by JESD79-4C: organisation and timing"})
+	for _, s := range dram.Standards() {
+		for _, name := range s.PartNames() {
+			all = append(all, Preset{Kind: DRAMs, Name: name, Summary: "one rank: " + s.Title})
+		}
 	}
 	return all
 })

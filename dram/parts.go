@@ -37,6 +37,22 @@ func (s *Standard) row(part, key string) *valueRow {
 	return nil
 }
 
+// Source returns what gives a key its value in a part: the line of the standard's own table, 0 for a row of its base, and the
+// source that the row names.
+func (s *Standard) Source(part, key string) (line int, source string) {
+	row := s.row(part, key)
+	if row == nil {
+		return 0, ""
+	}
+	if at, ok := row.place.(*input.Error); ok && at.File == s.file {
+		line = at.Line
+	}
+	return line, row.source
+}
+
+// Obey has s obey a standard that does not ship, while Standard is its name.
+func (s *Spec) Obey(own *Standard) { s.standard = own }
+
 // composer fills the keys of a Spec from a table's rows.
 type composer struct {
 	spec   *Spec

@@ -14,8 +14,10 @@ import (
 // rules as rows, refreshes. It is read from a table, see ReadStandard; those that ship are
 // the files of standards/.
 type Standard struct {
-	Name  string // "ddr5"
-	Title string // one line for people
+	Name string // "ddr5"
+	// Family is the standard that ships whose rows begin those of a table with a base, else the name. DIMMs cost by it.
+	Family string
+	Title  string // one line for people
 	// TransfersPerClock is the data transfers on a pin in one CK: 2, or more where data
 	// move at a clock of their own (WCK).
 	TransfersPerClock int
@@ -35,6 +37,7 @@ type Standard struct {
 	Refreshes        []Refresh
 	Timings          []Timing // that the parts' tables explain
 
+	file     string // of the table
 	commands [Commands]Action
 	rules    []rule
 	sync     *dataClock
@@ -236,6 +239,27 @@ func (s *Standard) Part(name string) (*Spec, error) {
 		}
 	}
 	return nil, input.UnknownName("spec", name, s.PartNames())
+}
+
+// OnePart is Part; without a name it returns the only part that the standard has.
+func (s *Standard) OnePart(name string) (*Spec, error) {
+	names := s.PartNames()
+	switch {
+	case name != "":
+		return s.Part(name)
+	case len(names) == 1:
+		return s.compose(names[0])
+	}
+	return nil, &input.Error{Expected: "the name of one of its parts behind a colon: " + strings.Join(names, ", ")}
+}
+
+// TablePart splits the name of a part in a table, FILE.toml or FILE.toml:PART. The part is "" where none is named.
+func TablePart(name string) (file, part string) {
+	const end = ".toml"
+	if file, part, found := strings.Cut(name, end+":"); found {
+		return file + end, part
+	}
+	return name, ""
 }
 
 // LookupSpec returns a copy of the named part, or an input.Error that lists the

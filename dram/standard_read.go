@@ -114,6 +114,12 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 var tableKeys = []string{"standard", "base", "title", "transfers_per_clock", "steps_per_clock", "pseudo_channels", "sub_channels", "device_widths", "counts_from",
 	"rounding", "postpone", "pull_in", "buses", "data_clock", "activations", "commands", "rules", "refreshes", "timings", "parts", "values"}
 
+// IsTable says that a text in TOML is meant as a table of a standard: one of its keys is a table's.
+func IsTable(text string) bool {
+	places := schema.Scan(text)
+	return slices.ContainsFunc(tableKeys, func(key string) bool { return places[key].Line > 0 })
+}
+
 // at gives err the file, and the line of a key or the first one that has a row's text.
 func (t *tableReader) at(text string, err error) error {
 	line := 0
@@ -144,7 +150,10 @@ func (t *tableReader) head(f *standardFile) {
 	if f.Standard == "" || strings.ContainsAny(f.Standard, " |\n") || len(f.Standard) > 40 {
 		t.bad("standard", "standard", f.Standard, "the standard's name, one word")
 	}
-	s.Name = f.Standard
+	s.Name, s.file = f.Standard, t.file
+	if f.Base == "" {
+		s.Family = s.Name
+	}
 	if f.Title != "" {
 		s.Title = f.Title
 	}

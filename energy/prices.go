@@ -68,7 +68,7 @@ type Equipment struct {
 	GPUBase string // name of the GPU that it is made from, by whose price it goes without one of its own; "" for none
 	GPUs    int
 	HBMPIM  bool
-	Memory  string // the name of the DRAM part, which begins with its standard
+	Memory  string // the DRAM standard that ships, "ddr5", or a part's name that begins with it
 	DIMMs   int
 	DIMMGiB float64 // of each
 	BankPIM bool    // units beside banks

@@ -76,6 +76,9 @@ func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {
 	if err := input.Validate(shape); err != nil {
 		return Geometry{}, err
 	}
+	if err := checkCommands(d); err != nil {
+		return Geometry{}, err
+	}
 	g := Geometry{
 		bankGroups: d.BankGroups, Banks: d.Banks(), Chips: d.Chips(),
 		rowBursts: d.RowBursts(), burstBytes: d.BurstBytes(),

@@ -2,6 +2,7 @@ package system
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
 )
 
 // writeTo writes a file of a test.
@@ -105,6 +107,8 @@ func TestContentIsHashed(t *testing.T) {
 		{"run.model", "m.json", []string{"run.model=FILE"}, fmt.Sprintf(huggingFace, 14336), fmt.Sprintf(huggingFace, 14080)},
 		{"gpu.preset", "g.toml", []string{"gpu.preset=FILE"}, "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"141GiB\"\n", "[gpu]\npreset = \"h200-sxm\"\nmemory_capacity = \"140GiB\"\n"},
 		{"dram.preset", "d.toml", []string{"dram.preset=FILE"}, "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 560\n", "[dram]\npreset = \"ddr4-3200-8gb-x8\"\ntRFC = 561\n"},
+		{"dram.preset", "t.toml", []string{"dram.preset=FILE"}, ownTable("ddr4", "tFAW | 40"), ownTable("ddr4", "tFAW | 41")},
+		{"dram.preset", "t.toml", []string{"dram.preset=FILE:own-4800-16gb-x8"}, ownTable("ddr5", ""), ownTable("ddr5", "") + "rules = [\"tWTW | rank | WR | WR | burst + 3\"]\n"},
 		{"prices.preset", "p.toml", []string{"prices.preset=FILE"}, "[prices]\ndate = \"2026-01-02\"\nyears = \"4 [3, 6] assumption\"\n", "[prices]\ndate = \"2026-01-03\"\nyears = \"4 [3, 6] assumption\"\n"},
 		{"policy.gates", "g.tsv", gates, gatesText(8, 0), gatesText(0, 8)},
 		{"policy.profile", "profile.toml", hgca, profiles[0], profiles[1]},
@@ -132,10 +136,10 @@ func TestContentIsHashed(t *testing.T) {
 		if _, again := load(c.one); one == other || one != again {
 			t.Errorf("%s: %s has the hash %s, another content %s, and the first again %s", c.key, c.file, one, other, again)
 		}
-		checkRewritten(t, dir, cfg, path, c.one, c.other)
+		checkRewritten(t, dir, cfg, c.key, path, c.one, c.other)
 	}
 	listed := strings.Fields("run.model gpu.preset dram.preset prices.preset policy.gates policy.profile run.trace")
-	others := strings.Fields("traces.distribution arrivals.kind arrivals.window content.policy_gates content.policy_profile") // speak of another key's file
+	others := strings.Fields("traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
 	for _, k := range Keys().Keys {
 		e, err := Configs().Explain(configs.Options{}, k.Name)
 		if err != nil {
@@ -148,8 +152,49 @@ func TestContentIsHashed(t *testing.T) {
 	}
 }
 
+// ownTable returns a table of a standard of one's own with a part of DDR4 or DDR5 and a row of values, "" for none.
+func ownTable(base, row string) string {
+	parts := map[string]string{"ddr4": `["3200", "8gb", "x8"]`, "ddr5": `["4800", "16gb", "x8"]`}[base]
+	return fmt.Sprintf("standard = \"own\"\nbase = %q\nparts = %s\nvalues = [\n  %q,\n]\n", base, parts, "| "+cmp.Or(row, map[string]string{"ddr4": "tRTRS | 1", "ddr5": "tRTRS | 2"}[base]))
+}
+
+// TestOwnStandard: a node of DIMMs whose standard is a table of one's own runs as one of a part that ships where the table adds
+// nothing, in time, energy and cost; and by the table's own timings and rules where it adds some.
+func TestOwnStandard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "own.toml")
+	run := func(set string) *results.Summary {
+		t.Helper()
+		cfg := mustLoad(t, "run.model=llama-2-7b", "run.trace=longbench", "run.requests=3", set)
+		trace, err := LoadTrace(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Summary(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.ConfigSHA256, s.WallS = "", 0
+		return s
+	}
+	for base, part := range map[string]string{"ddr4": "ddr4-3200-8gb-x8", "ddr5": "ddr5-4800-16gb-x8"} {
+		want := run("dram.preset=" + part)
+		writeTo(t, path, ownTable(base, ""))
+		if got := run("dram.preset=" + path); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: a table that adds nothing gives %+v, want %+v", base, got, want)
+		}
+		writeTo(t, path, ownTable(base, "")+"rules = [\"tOwn | rank | MACA | MACA | 2 * tCCD_L\"]\n")
+		if got := run("dram.preset=" + path); got.SimulatedS <= want.SimulatedS {
+			t.Errorf("%s: units that read at half the rate end at %v s, at the full rate %v s", base, got.SimulatedS, want.SimulatedS)
+		}
+	}
+}
+
 // checkRewritten writes a configuration and reads it back: where what its file holds is in no key, only with the same content.
-func checkRewritten(t *testing.T, dir string, cfg *configs.Config, path, old, now string) {
+func checkRewritten(t *testing.T, dir string, cfg *configs.Config, key, path, old, now string) {
 	t.Helper()
 	var text bytes.Buffer
 	if err := cfg.WriteTOML(&text); err != nil {
@@ -175,11 +220,7 @@ func checkRewritten(t *testing.T, dir string, cfg *configs.Config, path, old, no
 		t.Errorf("%s changed: %v", path, err)
 	}
 	if content { // whoever names the file again takes it as it is
-		key := "policy.gates"
-		if cfg.Policy.Profile != "" {
-			key = "policy.profile"
-		}
-		if err := load(key + "=" + path); err != nil {
+		if err := load(key + "=" + Keys().Key(key).Get(cfg).String()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -33,6 +33,7 @@ var runKeys = []keyFlag{
 	{"system", "run.system", "", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
 	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
 	{"gpu", "gpu.preset", "", "GPU: a preset or a file, or several (a,b) to compare"},
+	dramFlag,
 	{"prices", "prices.preset", "", "price list: a preset or a file, dated"},
 	{"policy", "policy.name", "", "attention policy (see 'l3sim policies'), or several (a,b) to compare"},
 	{"trace", "run.trace", "", "built-in trace or a file"},

@@ -63,8 +63,8 @@ of your own, in the form of docs/dram.md; FILE.toml:PART is one part of it.
 // findDRAM returns the standard that an argument names, and its part where it names one: a
 // standard or a part that ships, FILE.toml or FILE.toml:PART.
 func (a *app) findDRAM(name string) (*dram.Standard, *dram.Spec, error) {
-	path, part, chosen := strings.Cut(name, ".toml:")
-	if !chosen && !strings.HasSuffix(name, ".toml") {
+	path, part := dram.TablePart(name)
+	if part == "" && !strings.HasSuffix(name, ".toml") {
 		for _, s := range dram.Standards() {
 			if strings.EqualFold(s.Name, name) {
 				return s, nil, nil
@@ -76,7 +76,6 @@ func (a *app) findDRAM(name string) (*dram.Standard, *dram.Spec, error) {
 		}
 		return spec.Rules(), spec, nil
 	}
-	path = strings.TrimSuffix(path, ".toml") + ".toml"
 	f, err := input.Open(path)
 	if err != nil {
 		return nil, nil, err
@@ -86,13 +85,10 @@ func (a *app) findDRAM(name string) (*dram.Standard, *dram.Spec, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if names := standard.PartNames(); !chosen && len(names) == 1 {
-		part, chosen = names[0], true
-	}
-	if !chosen {
+	if part == "" && len(standard.PartNames()) > 1 {
 		return standard, nil, nil
 	}
-	spec, err := standard.Part(part)
+	spec, err := standard.OnePart(part)
 	return standard, spec, err
 }
 

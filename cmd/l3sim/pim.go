@@ -14,6 +14,7 @@ func (a *app) newPIMCommand() *cobra.Command {
 
 // The flags of pim commands that set a key.
 var (
+	dramFlag        = keyFlag{"dram", "dram.preset", "", dramUsage}
 	multipliersFlag = keyFlag{"multipliers", "pim.multipliers", "0", "multipliers of a set, for what a read brings from a chip: 0 has four on x8 chips, as L3"}
 	precisionFlag   = keyFlag{"precision", "pim.precision.preset", "paper", "preset of the stages' formats: paper or fp32"}
 	activationFlag  = keyFlag{"activation", "pim.activation", pim.Staggered, "all-bank activation: staggered or simultaneous"}

@@ -56,7 +56,7 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
 	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
-	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
+	f.config.register(cmd, dramFlag, precisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	f.pages.register(flags)

@@ -36,7 +36,7 @@ dimension are padding, stored as zeros.`,
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.kv, "kv", "k", "k or v")
-	f.config.register(cmd)
+	f.config.register(cmd, dramFlag)
 	return cmd
 }
 

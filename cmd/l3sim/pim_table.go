@@ -68,7 +68,7 @@ the first grouping, heads, ranks and DRAM are taken.`,
 	flags.IntSliceVar(&g.Groups, "grouping", []int{1}, "query heads of a KV head, rising")
 	flags.IntSliceVar(&g.Ranks, "ranks", []int{64}, "ranks that the KV heads are dealt to, rising")
 	flags.IntVar(&g.HeadDim, "head-dim", 128, "elements of a head, 8 to 512")
-	flags.StringSliceVar(&f.drams, "dram", []string{"ddr4-3200-8gb-x8"}, "DRAM parts ('l3sim dram spec' lists them)")
+	flags.StringSliceVar(&f.drams, "dram", []string{"ddr4-3200-8gb-x8"}, "DRAM parts, or FILE.toml with your own ('l3sim dram spec' lists them)")
 	flags.StringVar(&f.form, "form", formCSV, "form of the table: "+strings.Join(tableForms(), ", "))
 	flags.StringVar(&f.out, "out", "", "write to this `file`, not to standard output")
 	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
@@ -84,9 +84,12 @@ func (a *app) pimTable(cmd *cobra.Command, f *pimTableFlags) error {
 	var line *system.AttentionLine
 	var first *configs.Config
 	for _, name := range f.drams {
-		own := *f
-		own.config.options.Sets = append(slices.Clone(f.config.options.Sets), "dram.preset="+name)
-		cfg, err := own.config.load(cmd)
+		o, err := f.config.given(cmd)
+		if err != nil {
+			return err
+		}
+		o.Flags = append(o.Flags, configs.Flag{Name: "--dram", Key: "dram.preset", Value: name})
+		cfg, err := system.Load(o)
 		if err != nil {
 			return err
 		}

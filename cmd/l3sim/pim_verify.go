@@ -44,7 +44,7 @@ or if the error exceeds 3 times what independent roundings would give.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
-	f.config.register(cmd, precisionFlag)
+	f.config.register(cmd, dramFlag, precisionFlag)
 	flags.BoolVar(&a.json, "json", false, jsonUsage)
 	return cmd
 }
