@@ -124,15 +124,26 @@ func TestLaunchHides(t *testing.T) {
 // TestExtend judges the preset on the chunks over caches that it was fitted to, and what prompts
 // of up to 128 tokens take, for which the fastest kernel counts, by the times with the best number of parts.
 func TestExtend(t *testing.T) {
-	target, samples := h200(t), files(t, "testdata/h200_extend/extend_attention.csv")
-	checkBounds(t, target, ByKind(samples), []bound{{Extend, split, 0.04, 0.08}, {Extend, unsplit, 0.05, 0.16}})
-	errors := make([]float64, 0, len(samples))
-	for _, s := range only(samples, func(s *Sample) bool { return s.op == split && s.chunk <= 128 }) {
-		errors = append(errors, math.Abs(target.GPU.PrefillAttentionCost(1, s.chunk, s.finished, s.heads).Seconds/s.Seconds-1))
-	}
-	slices.Sort(errors)
-	if n := len(errors); n != 45 || errors[n/2] > 0.03 || errors[n*9/10] > 0.08 {
-		t.Errorf("%d prompts: median error %.3f, 90th percentile %.3f", n, errors[n/2], errors[n*9/10])
+	checkBounds(t, h200(t), read(t, "testdata/h200_extend"), []bound{{Extend, split, 0.04, 0.08}, {Extend, unsplit, 0.05, 0.16}})
+	// The fit has seen neither the other heads nor the other GPU.
+	for _, c := range []struct {
+		gpu, folder string
+		rows        int
+		median, p90 float64
+	}{{"h200-sxm", "h200_extend", 45, 0.03, 0.08}, {"h200-sxm", "h200_extend_unseen", 107, 0.05, 0.10}, {"h100-sxm", "h100_extend", 87, 0.05, 0.10}} {
+		target := preset(t, c.gpu)
+		var errors []float64
+		for _, s := range files(t, "testdata/"+c.folder) {
+			if s.op == split && s.chunk <= 128 {
+				errors = append(errors, math.Abs(target.GPU.PrefillAttentionCost(1, s.chunk, s.finished, s.heads).Seconds/s.Seconds-1))
+			}
+		}
+		slices.Sort(errors)
+		if n := len(errors); n != c.rows || errors[n/2] > c.median || errors[n*9/10] > c.p90 {
+			t.Errorf("%s: %d prompts, median error %.3f, 90th percentile %.3f", c.folder, n, errors[n/2], errors[n*9/10])
+		} else {
+			t.Logf("%s: %d prompts, median error %.3f, 90th percentile %.3f", c.folder, n, errors[n/2], errors[n*9/10])
+		}
 	}
 }
 

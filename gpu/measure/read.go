@@ -220,7 +220,9 @@ func (r *row) kernel(kind Kind) []Sample {
 		s.chunk, s.finished, s.heads, s.where = r.integer("chunk", 1, maxSize), r.integer("finished", 0, maxSize), r.heads(), InGraph
 		whole := s
 		s.op, s.Seconds = split, r.positive("graph_us")*1e-6
-		whole.op, whole.Seconds = unsplit, r.positive("unsplit_us")*1e-6
+		if whole.op, whole.Seconds = unsplit, r.positive("unsplit_us")*1e-6; whole.Seconds == s.Seconds {
+			return []Sample{whole} // no number of parts was better, or none was tried
+		}
 		return []Sample{s, whole}
 	case PageSparse:
 		r.pageSparse(&s)

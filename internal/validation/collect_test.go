@@ -89,16 +89,20 @@ func kernels(t testing.TB) (anchors []anchor) {
 		where string
 		files []string
 		drop  []measure.Kind
+		seen  fit
 	}{
-		{"h200-sxm", gpu.SuitePyTorch, "alone", []string{"h200/*.csv"}, []measure.Kind{measure.AllReduce}},
-		{"h200-sxm", gpu.SuiteServer, "alone", []string{"h200_server/decode_attention.csv", "h200_server/prefill_attention.csv"}, nil},
-		{"h200-sxm", gpu.SuitePyTorch, "in graphs", []string{"h200_graph/*_pytorch.csv"}, nil},
-		{"h200-sxm", gpu.SuiteServer, "in graphs", []string{"h200_graph/gemm.csv", "h200_graph/*_attention.csv", "h200_server/all_reduce_graph*.csv"}, nil},
-		{"h200-sxm", gpu.SuiteServer, "page-sparse", []string{"h200_iterations/sparse_attention.csv"}, []measure.Kind{measure.Decode}},
-		{"h100-sxm", gpu.SuitePyTorch, "alone", []string{"h100/*.csv"}, nil},
-		{"h100-sxm", gpu.SuiteServer, "alone", []string{"h100_server/decode_attention.csv", "h100_server/prefill_attention.csv"}, nil},
-		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_graph/gemm.csv", "h100_graph/decode_attention.csv"}, nil},
-		{"a100-sxm-80gb", gpu.SuiteServer, "alone", []string{"a100_sxm/gemm.csv", "a100_sxm/*_attention.csv"}, nil},
+		{"h200-sxm", gpu.SuitePyTorch, "alone", []string{"h200/*.csv"}, []measure.Kind{measure.AllReduce}, fitted},
+		{"h200-sxm", gpu.SuiteServer, "alone", []string{"h200_server/decode_attention.csv", "h200_server/prefill_attention.csv"}, nil, fitted},
+		{"h200-sxm", gpu.SuitePyTorch, "in graphs", []string{"h200_graph/*_pytorch.csv"}, nil, fitted},
+		{"h200-sxm", gpu.SuiteServer, "in graphs", []string{"h200_graph/gemm.csv", "h200_graph/*_attention.csv", "h200_server/all_reduce_graph*.csv"}, nil, fitted},
+		{"h200-sxm", gpu.SuiteServer, "page-sparse", []string{"h200_iterations/sparse_attention.csv"}, []measure.Kind{measure.Decode}, fitted},
+		{"h200-sxm", gpu.SuiteServer, "in graphs", []string{"h200_extend/*.csv"}, nil, fitted},
+		{"h200-sxm", gpu.SuiteServer, "in graphs, other heads", []string{"h200_extend_unseen/*.csv"}, nil, heldOut},
+		{"h100-sxm", gpu.SuitePyTorch, "alone", []string{"h100/*.csv"}, nil, fitted},
+		{"h100-sxm", gpu.SuiteServer, "alone", []string{"h100_server/decode_attention.csv", "h100_server/prefill_attention.csv"}, nil, fitted},
+		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_graph/gemm.csv", "h100_graph/decode_attention.csv"}, nil, fitted},
+		{"h100-sxm", gpu.SuiteServer, "in graphs", []string{"h100_extend/*.csv"}, nil, heldOut},
+		{"a100-sxm-80gb", gpu.SuiteServer, "alone", []string{"a100_sxm/gemm.csv", "a100_sxm/*_attention.csv"}, nil, fitted},
 	} {
 		target := target(t, f.gpu, f.suite)
 		byKind := measure.ByKind(read(t, f.files...))
@@ -115,7 +119,7 @@ func kernels(t testing.TB) (anchors []anchor) {
 				if len(samples) == 0 {
 					continue
 				}
-				name, seen := fmt.Sprintf("%s, %s, %s", strings.ReplaceAll(string(kind), "_", " "), f.suite, f.where), fitted
+				name, seen := fmt.Sprintf("%s, %s, %s", strings.ReplaceAll(string(kind), "_", " "), f.suite, f.where), f.seen
 				if where == measure.Sustained {
 					name, seen = name+", sustained", heldOut
 					if kind == measure.GEMM {
