@@ -35,7 +35,7 @@ func Notes(cfg *configs.Config) (notes []string) {
 		note("price list %s has no GPU %s: it costs what %s does, %s, in USD", prices.Name, gpu, whose, price)
 	}
 	dimms := (cfg.Node.Ranksets + cfg.Energy.RanksPerDIMM - 1) / cfg.Energy.RanksPerDIMM
-	if ddr := strings.HasPrefix(cfg.DRAM.Preset, "ddr"); ddr && dimms > mostDIMMs {
+	if ddr := strings.HasPrefix(cfg.DRAM.Rules().Family, "ddr"); ddr && dimms > mostDIMMs {
 		note("node.ranksets = %d are %d DIMMs on a channel (energy.ranks_per_dimm = %d): boards of servers have 2 at DDR4-3200 and DDR5, at most %d",
 			cfg.Node.Ranksets, dimms, cfg.Energy.RanksPerDIMM, mostDIMMs)
 	}
