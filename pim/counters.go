@@ -10,6 +10,7 @@ const ops = int(opReadScale) + 1
 type counters struct {
 	commands [dram.WRBUF + 1]int64 // by command
 	ops      [ops]int64            // by operation
+	open     int64                 // clocks with a row open in any bank
 	phases   Phases
 }
 
@@ -38,6 +39,7 @@ func (c *counters) add(n int64, other, base *counters) {
 	for i := range c.commands {
 		c.commands[i] += n * (other.commands[i] - base.commands[i])
 	}
+	c.open += n * (other.open - base.open)
 	for i := range c.ops {
 		c.ops[i] += n * (other.ops[i] - base.ops[i])
 	}
@@ -49,6 +51,40 @@ func (c *counters) add(n int64, other, base *counters) {
 	p.ReadOut += n * (o.ReadOut - b.ReadOut)
 	p.Drain += n * (o.Drain - b.Drain)
 	p.Stall += n * (o.Stall - b.Stall)
+}
+
+// openBanks follows which banks have a row open. The rank is open while any has.
+type openBanks struct {
+	banks uint64
+	since int64 // clock up to which the time is counted
+}
+
+// bankMask returns the banks that an instruction opens or closes.
+func (m *machine) bankMask(in *instruction) uint64 {
+	if in.bank < 0 {
+		return 1<<m.device.Banks() - 1
+	}
+	return 1 << uint(int(in.bank)*m.device.BankGroups+int(in.bankGroup))
+}
+
+func (o *openBanks) activate(banks uint64, clock int64) {
+	if o.banks == 0 {
+		o.since = clock
+	}
+	o.banks |= banks
+}
+
+func (o *openBanks) precharge(banks uint64, c *counters, clock int64) {
+	o.add(c, clock)
+	o.banks &^= banks
+}
+
+// add counts the time until clock.
+func (o *openBanks) add(c *counters, clock int64) {
+	if o.banks != 0 {
+		c.open += clock - o.since
+	}
+	o.since = clock
 }
 
 // headClock follows the phases of the running head.
@@ -82,7 +118,10 @@ func (m *machine) count(in *instruction, clock int64) {
 	switch in.op {
 	case opScore, opContext:
 		m.heads.read(&m.counters.phases, in.op, clock)
+	case opActivate:
+		m.open.activate(m.bankMask(in), clock+m.periodic.skipped)
 	case opPrecharge:
+		m.open.precharge(m.bankMask(in), &m.counters, clock+m.periodic.skipped)
 		m.heads.switched = true
 		m.done(in, clock+m.heads.closeLag)
 	case opReadContext:

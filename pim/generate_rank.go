@@ -20,7 +20,8 @@ func (p *program) stepRankPU() {
 	}
 }
 
-// readGroup generates the reads of one group of banks for one pass.
+// readGroup generates the reads of one column of a group of banks for one pass. With the first ones come the activation
+// of the next group and the group's scales.
 func (p *program) readGroup() {
 	g, h := &p.geometry, &p.heads[p.head]
 	unit, within, rowEnd := h.place(g, p.token)
@@ -32,24 +33,19 @@ func (p *program) readGroup() {
 	if p.stage == stageContext {
 		row, column, op = row+1, g.valueColumn(within), opReadValue
 	}
-	if p.group == 0 && p.pass == 0 {
-		p.openGroup(0, row)
-		p.opened = p.count[bankSequencer]
-	}
-	end := min(p.rowEnd, p.limit)
-	chunks := (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens
-	if p.pass == 0 {
+	groups, end := g.Banks/g.bankGroups, min(p.rowEnd, p.limit)
+	if p.pass == 0 && p.streamed == 0 {
+		p.columns = (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens * g.TokenBursts
+		p.openGroups(row)
 		p.readGroupScales(row)
 	}
-	p.readBursts(op, row, column, chunks*g.TokenBursts)
-
-	groups := g.Banks / g.bankGroups
+	p.readColumn(op, row, column+int32(p.streamed))
+	if p.streamed++; p.streamed < p.columns {
+		return
+	}
+	p.streamed = 0
 	if op == opReadValue && p.group == groups-1 && p.pass == p.passes-1 && end >= p.limit && (end >= h.context || !p.rescore) {
 		p.pending[len(p.pending)-1].last = true
-	}
-	if p.pass == 0 && p.group+1 < groups {
-		p.openGroup(p.group+1, row)
-		p.opened = p.count[bankSequencer]
 	}
 	if p.pass < p.passes-1 {
 		p.pass++
@@ -63,6 +59,20 @@ func (p *program) readGroup() {
 		if op == opReadKey {
 			p.scoreRead = p.count[resultSequencer]
 		}
+	}
+}
+
+// openGroups activates row in the group of banks that follows the current one, and before it in that one if it is the
+// first.
+func (p *program) openGroups(row int32) {
+	if p.group == 0 {
+		p.openGroup(0, row)
+		p.opens = p.count[bankSequencer]
+	}
+	p.opened = p.opens
+	if p.group+1 < p.geometry.Banks/p.geometry.bankGroups {
+		p.openGroup(p.group+1, row)
+		p.opens = p.count[bankSequencer]
 	}
 }
 
@@ -83,35 +93,33 @@ func (p *program) readGroupScales(row int32) {
 	}
 }
 
-// readBursts reads columns columns of the current group's banks.
-func (p *program) readBursts(op operation, row, column int32, columns int) {
+// readColumn reads a column of the current group's banks.
+func (p *program) readColumn(op operation, row, column int32) {
 	g := &p.geometry
 	in := p.rankCommand(dram.RD, op, resultSequencer)
-	in.row = row
+	in.row, in.column = row, column
 	in.query, in.queries = uint8(p.pass*p.macs), uint8(min(p.macs, p.shape.Queries-p.pass*p.macs))
 	in.wait[bankSequencer] = p.opened
 	in.count = p.stage == stageScore
-	fresh := false
 	if op == opReadValue {
 		in.wait[resultSequencer] = p.scoreRead
-		in.count, fresh = false, p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
+		in.count = false
+		in.first = p.streamed == 0 && p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
 	}
-	for c := range columns {
-		for b := range g.bankGroups {
-			out := p.add(resultSequencer)
-			*out = in
-			ordinal := p.group*g.bankGroups + b
-			group, bank := g.bank(ordinal)
-			out.bankGroup, out.bank, out.column = int8(group), int8(bank), column+int32(c)
-			first := p.token + c/g.TokenBursts*g.ChunkTokens + ordinal
-			out.token, out.burst = int32(first), uint8(c%g.TokenBursts)
-			out.keep = first < (p.segment+1)*p.segmentTokens
-			if op == opReadValue {
-				out.first, out.keep = fresh && c == 0, false
-				out.token = int32(p.token + c*g.ColumnTokens + ordinal/g.TokenBursts)
-				out.burst = uint8(ordinal % g.TokenBursts)
-			}
+	for b := range g.bankGroups {
+		out := p.add(resultSequencer)
+		*out = in
+		ordinal := p.group*g.bankGroups + b
+		group, bank := g.bank(ordinal)
+		out.bankGroup, out.bank = int8(group), int8(bank)
+		if op == opReadValue {
+			out.token = int32(p.token + p.streamed*g.ColumnTokens + ordinal/g.TokenBursts)
+			out.burst = uint8(ordinal % g.TokenBursts)
+			continue
 		}
+		first := p.token + p.streamed/g.TokenBursts*g.ChunkTokens + ordinal
+		out.token, out.burst = int32(first), uint8(p.streamed%g.TokenBursts)
+		out.keep = first < (p.segment+1)*p.segmentTokens
 	}
 }
 

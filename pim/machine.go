@@ -37,6 +37,7 @@ type machine struct {
 	periodic periodDetector
 	counters counters
 	heads    headClock
+	open     openBanks
 	ends     []int64 // clock at which each head was done
 	observe  observe // may be nil
 	receiver receiver
@@ -158,7 +159,8 @@ func (m *machine) reset(p *program) {
 	}
 	m.issued, m.now, m.free, m.counters, m.ends = [sequencers]uint32{}, -1, 0, counters{}, m.ends[:0]
 	m.refresh.reset()
-	m.periodic.reset()
+	m.periodic.reset(p.rankPU)
+	m.open = openBanks{}
 	m.heads.reset(p, m.device)
 }
 
@@ -179,8 +181,8 @@ func (m *machine) fill() {
 // starved reports whether a sequencer is idle and the program not far ahead.
 func (m *machine) starved() bool {
 	b, r, w := m.queues[bankSequencer].len(), m.queues[resultSequencer].len(), m.queues[bufferSequencer].len()
-	if m.program.rankPU && r >= runAhead {
-		return false
+	if m.program.rankPU && (r >= runAhead || m.program.streamed > 0) { // a pass has been begun: its reads are due
+		return r < runAhead
 	}
 	return (b == 0 || r == 0 || w == 0) && b < runAhead && m.program.stage != stageEnd
 }

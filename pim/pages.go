@@ -226,17 +226,16 @@ func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]
 // their own, each as a key of its smallest and its largest elements: to score them, by their
 // number, and to store one.
 type BoundTable struct {
-	row, step int     // bounds of a row; those that are scored at once
-	starts    []int64 // of the first boundRows rows, by step
-	perRow    int64   // what each further row adds
-	topK      int64
+	step   int    // bounds that are scored at once
+	scores series // by step
+	topK   int64
 
 	Store  int64 // one bound written: activation, its bursts, precharge
 	Update int64 // one bound read, compared with a key beside the re-layout unit and written again
 }
 
-// boundRows is the rows that are measured before further ones add the same.
-const boundRows = 3
+// boundRows is the rows of bounds up to which a table is checked: further ones add the same.
+const boundRows = 16
 
 // NewBoundTable measures the scores of bounds of heads of a shape: in one pass for the added queries of the
 // group, or with perQuery in one for each set of query heads. by is SelectBank or SelectRank,
@@ -254,11 +253,9 @@ func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuer
 		return nil, err
 	}
 	g := &b.program.geometry
-	t := &BoundTable{row: g.RowTokens, step: g.ChunkTokens, topK: int64(topK)}
-	for n := t.step; n <= boundRows*t.row; n += t.step {
-		t.starts = append(t.starts, b.run(headRun{context: n, scores: true}))
-	}
-	t.perRow = t.starts[len(t.starts)-1] - t.starts[len(t.starts)-1-t.row/t.step]
+	t := &BoundTable{step: g.ChunkTokens, topK: int64(topK)}
+	row := g.RowTokens / t.step
+	t.scores = newSeries(boundRows*row, row, func(i int) amounts { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) })
 	t.Store, t.Update = writeBound(g, d, false), writeBound(g, d, true)
 	return t, nil
 }
@@ -294,7 +291,5 @@ func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0
 	}
-	i, steps := (bounds-1)/t.step, t.row/t.step
-	more := max(0, i/steps-boundRows+1)
-	return t.starts[i-more*steps] + int64(more)*t.perRow + t.topK
+	return t.scores.at((bounds-1)/t.step, clocks) + t.topK
 }

@@ -2,7 +2,8 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// periodDetector skips repetitions: chunks within a row and rows within a stage.
+// periodDetector skips repetitions: chunks within a row and rows within a stage, and with a rank-level unit columns within
+// a visit of a group of banks.
 //
 // The machine is deterministic and forgets: no constraint and no latency reaches
 // further back than memory clocks. The program marks where it is asked for the next
@@ -15,7 +16,8 @@ type periodDetector struct {
 	memory  int64 // clocks after which nothing remembers a command
 	skipped int64 // clocks skipped so far
 
-	chunk, row block
+	stream, chunk, row block
+	streams            bool // the program has streams of columns
 }
 
 // block compares the commands between two marks with those between the
@@ -32,23 +34,36 @@ type block struct {
 func (d *periodDetector) init(spec *Spec, device *dram.Spec, steps int) {
 	d.memory = 0
 	for _, c := range device.Constraints() {
-		if c.Command != dram.REF {
+		if issues(c.Command) && issues(c.Next) {
 			d.memory = max(d.memory, int64(c.Clocks))
 		}
 	}
 	d.memory += int64(device.CL+device.CWL+2*device.BurstClocks()+spec.MACLatency+spec.SoftmaxLatency+steps*device.TCCDL) + 64
 }
 
+// issues says whether programs of heads have a command. None has REF, power-down or self-refresh: the manager's REFs come
+// only into runs that skip nothing.
+func issues(cmd dram.Command) bool {
+	switch cmd {
+	case dram.ACT, dram.ACTA, dram.PRE, dram.PREA, dram.RD, dram.WR, dram.MACA, dram.RDRES, dram.WRBUF:
+		return true
+	}
+	return false
+}
+
 // reset forgets all repeats: the next head is another one.
-func (d *periodDetector) reset() {
-	d.skipped = 0
-	d.chunk, d.row = block{}, block{}
+func (d *periodDetector) reset(streams bool) {
+	d.skipped, d.streams = 0, streams
+	d.stream, d.chunk, d.row = block{}, block{}, block{}
 }
 
 // command enters an issued command.
 func (d *periodDetector) command(op operation, clock int64) {
 	d.chunk.enter(uint64(op), clock+d.skipped)
 	d.row.enter(uint64(op), clock+d.skipped)
+	if d.streams {
+		d.stream.enter(uint64(op), clock+d.skipped)
+	}
 }
 
 // enter mixes one command and its distance from the mark into the hash (the
@@ -88,9 +103,17 @@ func (m *machine) skip() {
 	switch p.stage {
 	case stageScore, stageRescore, stageContext:
 	default:
-		d.chunk.marked, d.row.marked = false, false
+		d.stream.marked, d.chunk.marked, d.row.marked = false, false, false
 		return
 	}
+	if p.streamed > 0 {
+		n := m.skipBlocks(&d.stream, p.columns-1-p.streamed)
+		p.streamed += n
+		d.chunk.passOver(n)
+		d.row.passOver(n)
+		return
+	}
+	d.stream.marked = false
 	g := &p.geometry
 	first := p.segment * p.segmentTokens
 	if p.token%g.ChunkTokens != 0 || p.group != 0 || p.pass != 0 {
@@ -101,8 +124,8 @@ func (m *machine) skip() {
 		return
 	}
 	if p.token%g.RowTokens == 0 {
-		d.chunk.marked = false
-		m.skipBlocks(&d.row, g.RowTokens, p.limit)
+		d.chunk.marked = false // the next chunk is in another row
+		p.jump(m.skipBlocks(&d.row, (p.limit-1-p.token)/g.RowTokens) * g.RowTokens)
 		return
 	}
 	rowEnd, size := p.token-p.token%p.visitTokens+p.visitTokens, g.ChunkTokens
@@ -116,37 +139,37 @@ func (m *machine) skip() {
 		}
 		rowEnd = min(rowEnd, p.token-p.token%n+n)
 	}
-	m.skipBlocks(&d.chunk, size, min(rowEnd, p.limit))
+	n := m.skipBlocks(&d.chunk, (min(rowEnd, p.limit)-1-p.token)/size)
+	p.jump(n * size)
+	d.row.passOver(n)
 }
 
-// skipBlocks closes a block of size tokens and skips as many as leave at least
-// one before the token end.
-func (m *machine) skipBlocks(b *block, size, end int) {
-	p, d := m.program, &m.periodic
+// skipBlocks closes a block and returns how many the program is to pass over: most, if these repeat it, or none.
+func (m *machine) skipBlocks(b *block, most int) int {
+	d := &m.periodic
 	waiting := uint64(m.queues[0].len())<<40 | uint64(m.queues[1].len())<<20 | uint64(m.queues[2].len())
+	m.open.add(&m.counters, m.now+d.skipped)
 	before := b.counters
 	same := b.close(m.now+d.skipped, waiting, &m.counters)
 	wasMarked := b.marked
 	b.marked = true
 	b.counters = m.counters
-	if !same || !wasMarked || b.equal < d.memory {
-		return
-	}
-	n := (end - 1 - p.token) / size
-	if n < 1 {
-		return
+	if !same || !wasMarked || b.equal < d.memory || most < 1 {
+		return 0
 	}
 	// Chunks that keep their sums in the score buffer look like those that do not:
 	// the skip may pass that border, since it leaves no trace in time.
-	clocks := int64(n) * b.span
-	m.counters.add(int64(n), &m.counters, &before)
+	m.counters.add(int64(most), &m.counters, &before)
 	b.counters = m.counters
-	p.jump(n * size)
-	d.skipped += clocks
+	d.skipped += int64(most) * b.span
+	m.open.since = m.now + d.skipped
 	b.open(m.now + d.skipped)
-	if b == &d.chunk {
-		d.row.hash = (d.row.hash ^ uint64(n)) * 0x100000001b3
-	} else {
-		d.chunk.marked = false
+	return most
+}
+
+// passOver enters that blocks within this one have been passed over.
+func (b *block) passOver(n int) {
+	if n > 0 {
+		b.hash = (b.hash ^ uint64(n)) * 0x100000001b3
 	}
 }

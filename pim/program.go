@@ -65,11 +65,13 @@ type program struct {
 	visited int           // which visit of it
 	loaded  int           // group of keys whose scales q has, -1: none
 	column  int32         // of the stage's next token
-	// Of a rank-level PU: the group of banks and the pass to read next, the bank
-	// sequencer's count after the group's activation, and the result sequencer's
-	// after the latest key.
+	// Of a rank-level PU: the group of banks and the pass to read next, how many of the visit's columns
+	// the pass has read, the bank sequencer's count after the activation of the group and of the
+	// next one, and the result sequencer's after the latest key.
 	group, pass       int
-	opened, scoreRead uint32
+	streamed, columns int
+	opened, opens     uint32
+	scoreRead         uint32
 	appended          uint32 // bank sequencer's count before the head's first q
 	scaled            uint32 // result sequencer's count after the open row's scales
 	// What all MACAs of the open row have in common, and all transfers of partial
@@ -250,7 +252,7 @@ func (p *program) boundarySpan(in *instruction, wholeHead bool) int64 {
 func (p *program) restart(heads []headRun) {
 	p.heads = heads
 	p.head, p.segment, p.token, p.open = 0, 0, 0, false
-	p.unit, p.set, p.group, p.pass, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0
+	p.unit, p.set, p.group, p.pass, p.streamed, p.opened, p.scoreRead = 0, 0, 0, 0, 0, 0, 0
 	p.count, p.slotRead, p.setUsed = [sequencers]uint32{}, [resultSlots]uint32{}, [weightSlots]uint32{}
 	p.queryLoaded, p.contextRead, p.scoreDone, p.scaled, p.appended = 0, 0, 0, 0, 0
 	clear(p.partialRead)

@@ -16,7 +16,7 @@ type KernelTable struct {
 	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
 	block    int      // tokens after which the run repeats: the score buffer, at least a row
 	blocks   []series // by number of full blocks before the last; by step of tokens
-	perBlock int64    // what each further block adds
+	perBlock amounts  // what each further block adds
 
 	// What the append adds to a head's attention, alone and within a sequence, by
 	// the newest token's place in its chunk: the first one, or a later one. The append waits for the previous
@@ -25,11 +25,12 @@ type KernelTable struct {
 	// closes late (tRAS), and a segment that has just begun is still busy with the
 	// segment before.
 	appends  bool
-	appended []int64    // alone, of the first chunk and of a later one
+	appended []amounts  // alone, of the first chunk and of a later one
 	segment  int        // tokens that pass through the score buffer at once
 	lead     int        // tokens of a row within which it closes late
 	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
 	within   []int64    // the others, by place in the chunk, or in the segment if that is shorter than a row
+	ends     [3]series  // without an append: of all rows of these kinds, by step of tokens
 
 	scattered []int64 // what a further row adds to a list, by how full rows are: 1 chunk, 2, 4 and so on
 	rescore   bool    // keys beyond the score buffer are scored twice
@@ -56,7 +57,12 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	if err != nil {
 		return nil, err
 	}
-	g := &b.program.geometry
+	return b.table(appends), nil
+}
+
+// table runs the heads of a table.
+func (b *tableBuilder) table(appends bool) *KernelTable {
+	g, d := &b.program.geometry, b.machine.device
 	t := &KernelTable{
 		appends: appends, geometry: *g, step: g.ColumnTokens, block: max(b.program.segmentTokens, g.RowTokens),
 		refreshInterval: int64(d.TREFI), refreshCycle: int64(d.TRFC),
@@ -71,7 +77,7 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for context := 1; context <= 2*g.ChunkTokens; context++ {
 		h := headRun{context: context, appends: appends}
-		t.appended = append(t.appended, b.run(h)-t.Attention(context))
+		t.appended = append(t.appended, b.measure(h).plus(t.attends(context), -1))
 	}
 	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
 	t.fillScattered(b)
@@ -80,7 +86,7 @@ func newTable(spec *Spec, d *dram.Spec, shape HeadShape, appends bool) (*KernelT
 	} else {
 		t.fillStored(b)
 	}
-	return t, nil
+	return t
 }
 
 // fillSequence runs heads in sequence for every way in which one can end.
@@ -110,8 +116,11 @@ func (t *KernelTable) fillStored(b *tableBuilder) {
 		if kind == 2 && t.segment < row {
 			continue // a row has several
 		}
-		for token := 0; token < row; token += t.step {
-			t.starts[kind] = append(t.starts[kind], t.inSequence(b, base+token+t.step))
+		run := func(i int) amounts { return amounts{clocks: t.inSequence(b, base+(i+1)*t.step)} }
+		if b.program.rankPU {
+			t.ends[kind] = nestedSeries(row/t.step, run, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step)
+		} else {
+			t.ends[kind] = newSeries(row/t.step, row/t.step, run)
 		}
 	}
 }
@@ -125,7 +134,7 @@ func (t *KernelTable) stored(token int) int64 {
 	case t.segment >= row && token%t.segment < row:
 		kind = 2
 	}
-	return t.starts[kind][token%row/t.step]
+	return t.ends[kind].at(token%row/t.step, clocks)
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
@@ -172,35 +181,18 @@ const rowLead = 6
 
 // fillBlocks enters blocks until the next two add the same.
 func (t *KernelTable) fillBlocks(b *tableBuilder) {
-	adds := func(k int) int64 { return b.attention(k*t.block+1) - b.attention((k-1)*t.block+1) }
-	rows := t.block / t.geometry.RowTokens
-	count := 1 + (rowLead+rows-1)/rows
+	run := func(context int) amounts { return b.measure(headRun{context: context}) }
+	adds := func(k int) amounts { return run(k*t.block+1).plus(run((k-1)*t.block+1), -1) }
+	row := t.geometry.RowTokens
+	count := 1 + (rowLead+t.block/row-1)/(t.block/row)
 	for adds(count) != adds(count+1) && count < 4*rowLead {
 		count++
 	}
 	t.perBlock = adds(count)
 	for k := range count {
-		t.blocks = append(t.blocks, t.newBlock(b, k*t.block))
+		t.blocks = append(t.blocks, nestedSeries(t.block/t.step, func(i int) amounts { return run(k*t.block + (i+1)*t.step) },
+			row/t.step, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step))
 	}
-}
-
-// newBlock runs the contexts of a block that begins behind base tokens: as many
-// rows as it takes until each further one adds the same, and of each as many chunks.
-func (t *KernelTable) newBlock(b *tableBuilder, base int) series {
-	steps := t.geometry.RowTokens / t.step
-	run := func(i int) int64 { return b.attention(base + (i+1)*t.step) }
-	var row series
-	first := -1 // step of row
-	return newSeries(t.block/t.step, steps, func(i int) int64 {
-		if i%steps == 0 {
-			first = i
-			row = newSeries(steps, t.geometry.ChunkTokens/t.step, func(j int) int64 { return run(i + j) })
-		}
-		if i-first < steps {
-			return row.at(i - first)
-		}
-		return run(i) // the block's last
-	})
 }
 
 // Alone returns the clocks of one KV head's decode step on an idle rank, from
@@ -211,11 +203,7 @@ func (t *KernelTable) Alone(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	chunk, i := t.geometry.ChunkTokens, context-1
-	if i >= chunk {
-		i = chunk + i%chunk
-	}
-	return t.Attention(context) + t.appended[i]
+	return t.Attention(context) + t.appended[t.newest(context)][clocks]
 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal
@@ -236,10 +224,34 @@ func (t *KernelTable) Attention(context int) int64 {
 	if context < 1 {
 		return 0
 	}
+	block, step, further := t.place(context)
+	return block.at(step, clocks) + further*t.perBlock[clocks]
+}
+
+// attends returns the amounts of a head without its append.
+func (t *KernelTable) attends(context int) amounts {
+	block, step, further := t.place(context)
+	a := block.all(step)
+	if further > 0 {
+		a = a.plus(t.perBlock, further)
+	}
+	return a
+}
+
+// place returns the block that has a context, the step within it, and how many further blocks lie before.
+func (t *KernelTable) place(context int) (block *series, step int, further int64) {
 	k := (context - 1) / t.block
-	step := (context - 1 - k*t.block) / t.step
 	last := len(t.blocks) - 1
-	return t.blocks[min(k, last)].at(step) + int64(max(0, k-last))*t.perBlock
+	return &t.blocks[min(k, last)], (context - 1 - k*t.block) / t.step, int64(max(0, k-last))
+}
+
+// newest returns the place of a context's newest token among those that an append has been measured for.
+func (t *KernelTable) newest(context int) int {
+	chunk, i := t.geometry.ChunkTokens, context-1
+	if i >= chunk {
+		i = chunk + i%chunk
+	}
+	return i
 }
 
 // WithRefresh returns the clocks that computing for clocks takes in the long run
@@ -258,6 +270,7 @@ type tableBuilder struct {
 	program *program
 	machine *machine
 	heads   []headRun
+	issued  int64 // commands of all runs
 }
 
 // newTableBuilder checks the specifications and returns a program and a machine that run heads of any length for a
@@ -289,6 +302,9 @@ func (b *tableBuilder) ends(heads ...headRun) []int64 {
 	b.heads = append(b.heads[:0], heads...)
 	b.program.restart(b.heads)
 	b.machine.run(b.program)
+	for _, n := range b.machine.issued {
+		b.issued += int64(n)
+	}
 	return b.machine.ends
 }
 
@@ -298,6 +314,12 @@ func (b *tableBuilder) run(h headRun) int64 {
 		return ends[0]
 	}
 	return 0 // interrupted
+}
+
+// measure returns the amounts of one head.
+func (b *tableBuilder) measure(h headRun) amounts {
+	took := b.run(h)
+	return b.machine.counters.amounts(took, b.program.geometry.Banks)
 }
 
 // attention returns the clocks of one head without append.

@@ -308,6 +308,44 @@ func TestSkippingWithFewBanks(t *testing.T) {
 	}
 }
 
+// Tables of rank-level units take as few runs as others: columns of a visit and visits of a row are skipped, too. With seven query heads or more
+// half of a row of 4 bits is a visit.
+func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
+	spec := Default()
+	spec.ProcessingUnit = RankPU
+	for _, c := range []struct {
+		queries, bits int
+		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million
+	}{{7, 4, 7e6}} {
+		for _, appends := range []bool{true, false} {
+			b, err := newTableBuilder(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
+			must(t, err)
+			if b.table(appends); b.issued > c.most {
+				t.Errorf("%d query heads, %d bits (append: %v): %d commands", c.queries, c.bits, appends, b.issued)
+			}
+		}
+	}
+}
+
+// A rank-level unit reads open banks for one query head after another: its reads for all but the first follow at the bus's rate and do not wait
+// for the next banks' activation, however few tokens there are.
+func TestPassesReadOpenBanks(t *testing.T) {
+	spec := Default()
+	spec.ProcessingUnit, spec.Multipliers = RankPU, 16
+	b, err := newTableBuilder(spec, partOf(t, "ddr4-2400-16gb-x16"), HeadShape{HeadDim: 64, Queries: 3, ElementBits: 16, KVBits: 8})
+	must(t, err)
+	last := int64(0)
+	b.machine.observe = func(clock int64, _ dram.Command, a dram.Address, in *instruction) {
+		if in.op == opReadKey {
+			if in.query > 0 && clock != last+4 {
+				t.Errorf("bank %d of group %d is read for query head %d %d clocks after the read before", a.Bank, a.BankGroup, in.query, clock-last)
+			}
+			last = clock
+		}
+	}
+	b.attention(1)
+}
+
 // Where keys have scales by element, q is loaded anew for each group: the first chunk of a group is not skipped, although those before it
 // have repeated.
 func TestSkippingStopsAtGroups(t *testing.T) {
