@@ -1,67 +1,85 @@
 package pim
 
 import (
-	"math"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/units"
 )
 
-// TestHeadActivity: the line is the mean of heads command by command, and off by less than what half of a head's last
-// rows take; and it has the commands that the mapping asks for.
-func TestHeadActivity(t *testing.T) {
-	d, err := dram.LookupSpec("ddr4-3200-8gb-x8")
-	if err != nil {
-		t.Fatal(err)
+// counted runs a head command by command, and counts its commands beside the machine. Package dram's meter says for how long rows are open.
+func counted(b *tableBuilder, d *dram.Spec, h headRun) Activity {
+	var a Activity
+	meter, banks := dram.NewEnergyMeter(d, 1), float64(d.Banks())
+	b.machine.periodic.on = false
+	b.machine.observe = func(clock int64, cmd dram.Command, at dram.Address, _ *instruction) {
+		meter.Record(cmd, at, clock)
+		switch cmd {
+		case dram.ACT:
+			a.Activates++
+		case dram.ACTA:
+			a.Activates += banks
+		case dram.MACA:
+			a.UnitReads += banks
+		case dram.RD, dram.RDRES:
+			a.Reads++
+		case dram.WR, dram.WRBUF:
+			a.Writes++
+		}
 	}
-	for _, unit := range []string{BankPU, RankPU} {
-		for _, queries := range []int{1, 4} {
-			spec, shape := Default(), HeadShape{HeadDim: 128, Queries: queries, ElementBits: 16}
-			spec.ProcessingUnit = unit
-			head, token, err := HeadActivity(spec, d, shape)
-			if err != nil {
-				t.Fatal(err)
+	end := b.run(h)
+	b.machine.observe = nil
+	a.Clocks = float64(end)
+	a.Open = float64(meter.Standby(0, end)[dram.ActiveStandby]) / float64(d.Steps(1))
+	return a
+}
+
+// TestActivityBeyondTheBuffer: keys beyond the score buffer are scored twice, and the table counts each of them. Contexts end on
+// both sides of the buffer's and of a row's end.
+func TestActivityBeyondTheBuffer(t *testing.T) {
+	for _, c := range []struct {
+		buffer    units.Bytes
+		queries   int
+		precision string
+		unit      string
+	}{
+		{units.KiB, 1, "paper", BankPU}, {2 * units.KiB, 1, "fp32", BankPU}, {32 * units.KiB, 16, "paper", BankPU}, {256 * units.KiB, 128, "fp32", BankPU},
+		{units.KiB, 2, "paper", RankPU},
+	} {
+		spec := Default()
+		spec.ScoreBuffer, spec.Precision.Preset, spec.ProcessingUnit = c.buffer, c.precision, c.unit
+		shape := HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}
+		d := ddr4(t)
+		b, err := newTableBuilder(spec, d, shape)
+		must(t, err)
+		table, err := NewKernelTable(spec, d, shape)
+		must(t, err)
+		segment := table.segment
+		for _, context := range []int{1, segment, segment + 1, max(512, segment) + 17, 3 * max(512, segment)} {
+			if got, want := table.Activity(context), counted(b, d, headRun{context: context, appends: true}); got != want {
+				t.Errorf("%+v, %d tokens:\ntable %+v\nrun   %+v", c, context, got, want)
 			}
-			b, err := newTableBuilder(spec, d, shape)
-			if err != nil {
-				t.Fatal(err)
-			}
-			b.machine.periodic.on = false
-			var mean, line Activity
-			const first, last, step = 3072 - 448, 3072, 64
-			for context := first; context <= last; context += step {
-				meter := dram.NewEnergyMeter(d, 1)
-				b.machine.observe = func(clock int64, cmd dram.Command, a dram.Address, _ *instruction) { meter.Record(cmd, a, clock) }
-				clocks := b.run(headRun{context: context, appends: true})
-				c := &b.machine.counters.commands
-				banks := float64(d.Banks())
-				got := head.Plus(token, float64(context))
-				want := Activity{
-					Activates: float64(c[dram.ACT]) + banks*float64(c[dram.ACTA]), UnitReads: banks * float64(c[dram.MACA]),
-					Reads: float64(c[dram.RD] + c[dram.RDRES]), Writes: float64(c[dram.WR] + c[dram.WRBUF]), Clocks: float64(clocks),
-				}
-				standby := meter.Energy(clocks).BackgroundJoules / (d.Power.VDD * 1e-3 * float64(d.Chips()) * d.TCK.Seconds())
-				want.Open = (standby - d.Power.IDD2N*float64(clocks)) / (d.Power.IDD3N - d.Power.IDD2N)
-				if off := math.Abs(got.Activates - want.Activates); off > banks+1e-6 { // half of a row of keys and one of values, of all banks
-					t.Errorf("%s, %d tokens: %v activates, the line has %v", unit, context, want.Activates, got.Activates)
-				}
-				mean, line = mean.Plus(want, 1), line.Plus(got, 1)
-			}
-			for what, c := range map[string][2]float64{
-				"activates": {line.Activates, mean.Activates}, "unit reads": {line.UnitReads, mean.UnitReads}, "reads": {line.Reads, mean.Reads},
-				"writes": {line.Writes, mean.Writes}, "open": {line.Open, mean.Open}, "clocks": {line.Clocks, mean.Clocks},
-			} {
-				if math.Abs(c[0]-c[1]) > 0.015*c[1] {
-					t.Errorf("%s, %d queries: %s are %v by the line, %v command by command", unit, queries, what, c[0], c[1])
-				}
-			}
-			// 4 MACAs for 16 tokens and 1 for 4 (docs/pim-timing.md), of 16 banks, for each query head.
-			if want := float64(queries) * (4.0/16 + 1.0/4) * 16; unit == BankPU && math.Abs(token.UnitReads-want) > 1e-9 {
-				t.Errorf("%v unit reads a token, want %v", token.UnitReads, want)
-			}
-			if want := 2.0 * 16 / 512; math.Abs(token.Activates-want) > 1e-9 {
-				t.Errorf("%s: %v activates a token, want %v", unit, token.Activates, want)
-			}
+		}
+	}
+}
+
+// TestActivityByHand: 4 MACAs for 16 keys and 1 for 4 values (docs/pim-timing.md), of 16 banks, for each query head, and 4 more for each 16 keys
+// beyond the score buffer. Each row of keys and each of values opens 16 banks; an append opens the key's bank and the value's
+// four, of which the key's may be one that it opens again.
+func TestActivityByHand(t *testing.T) {
+	spec := Default()
+	spec.ScoreBuffer = 2 * units.KiB // 1,024 scores of one query head
+	table, err := NewKernelTable(spec, ddr4(t), fp16Head)
+	must(t, err)
+	for context, want := range map[int]Activity{
+		16:   {Activates: 2*16 + 5, UnitReads: 16 * 8},
+		17:   {Activates: 2*16 + 5, UnitReads: 16 * (8 + 5)},
+		1024: {Activates: 4*16 + 5, UnitReads: 16 * 8 * 64},
+		2048: {Activates: 8*16 + 2*16 + 5, UnitReads: 16 * (8*128 + 4*64)}, // the second half's keys again
+	} {
+		got := table.Activity(context)
+		if got.Activates != want.Activates || got.UnitReads != want.UnitReads {
+			t.Errorf("%d tokens: %v activates and %v unit reads, want %v and %v", context, got.Activates, got.UnitReads, want.Activates, want.UnitReads)
 		}
 	}
 }

@@ -37,6 +37,9 @@ func TestBoundsAreTheRun(t *testing.T) {
 					if got != want {
 						t.Fatalf("%s, %d query heads (%v): %d bounds take %d clocks, table %d", by, queries, perQuery, n, want, got)
 					}
+					if got, want := table.Activity(n), counted(b, d, headRun{context: n, scores: true}); got != want {
+						t.Fatalf("%s, %d query heads (%v), %d bounds:\ntable %+v\nrun   %+v", by, queries, perQuery, n, got, want)
+					}
 					l := PageLoad{Shape: shape, Select: by, TopK: 9}
 					if single, err := l.selectCycles(spec, d, n); err != nil || !perQuery && single != got {
 						t.Fatalf("%v: %d bounds of a load take %d clocks, table %d", err, n, single, got)

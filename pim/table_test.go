@@ -52,7 +52,7 @@ func drawDevice(t *rapid.T, spec *Spec, shape HeadShape) *dram.Spec {
 }
 
 // tableIsTheRun compares the table with the command-by-command run at one
-// length: without append, alone, and within a sequence.
+// length: without append, alone with all that the rank does, and within a sequence.
 func tableIsTheRun(t failer, spec *Spec, d *dram.Spec, shape HeadShape, context int) {
 	t.Helper()
 	for _, table := range bothTables(t, spec, d, shape) {
@@ -86,8 +86,12 @@ func tableIsTheRunOf(t failer, table *KernelTable, spec *Spec, d *dram.Spec, sha
 		t.Fatalf("%d tokens: table %d, run %d", context, got, want)
 	}
 	h := headRun{context: context, appends: table.appends}
-	if got, want := table.Alone(context), b.run(h); got != want {
+	alone := counted(b, d, h)
+	if got, want := table.Alone(context), int64(alone.Clocks); got != want {
 		t.Fatalf("%d tokens alone (append: %v): table %d, run %d", context, h.appends, got, want)
+	}
+	if got := table.Activity(context); got != alone {
+		t.Fatalf("%d tokens alone (append: %v):\ntable %+v\nrun   %+v", context, h.appends, got, alone)
 	}
 	turns := !h.appends && context <= 4096 // two, three or four short heads may take turns
 	heads := 5

@@ -65,6 +65,16 @@ func NewEnergyComponents(parts []float64) (c EnergyComponents) {
 	return c
 }
 
+// Parts returns the components in their order.
+func (c *EnergyComponents) Parts() []float64 {
+	v := reflect.ValueOf(c).Elem()
+	parts := make([]float64, EnergyParts)
+	for i := range parts {
+		parts[i] = v.Field(i).Float()
+	}
+	return parts
+}
+
 // writeText writes what the node draws.
 func (e *EnergyReport) writeText(row func(name, format string, args ...any)) {
 	if e.Total == 0 {

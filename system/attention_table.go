@@ -8,6 +8,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units"
 )
 
 // AttentionGrid is what decode attention on ranks of DIMM-PIM is tabulated over: every combination. Each list rises.
@@ -81,7 +82,11 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 		}
 		for _, heads := range g.Heads {
 			for _, ranks := range g.Ranks {
-				rows = append(rows, r.rows(g, heads, ranks)...)
+				more, err := r.rows(g, heads, ranks)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, more...)
 			}
 		}
 	}
@@ -90,28 +95,22 @@ func AttentionRows(cfg *configs.Config, g *AttentionGrid) ([]AttentionRow, error
 
 // rankAttention is attention of heads of one shape on a rank.
 type rankAttention struct {
-	cfg         *configs.Config
-	shape       pim.HeadShape
-	table       *pim.KernelTable
-	head, token [energy.Places]float64 // joules
-	idle        [energy.Places]float64 // watts of a rank
+	cfg   *configs.Config
+	shape pim.HeadShape
+	table *pim.KernelTable
+	draws [energy.Places]rankDraw
 }
 
-// measure runs a head and takes its clocks and joules: a part of each head, and a part of each token.
+// measure runs heads for their clocks and what they have a rank do.
 func (r *rankAttention) measure() (err error) {
 	d := &r.cfg.DRAM.Spec
 	if r.table, err = pim.NewKernelTable(&r.cfg.PIM, d, r.shape); err != nil {
 		return inSection(r.cfg, "pim", err)
 	}
-	head, token, err := pim.HeadActivity(&r.cfg.PIM, d, r.shape)
-	if err != nil {
-		return inSection(r.cfg, "pim", err)
-	}
 	for place := range energy.Places {
 		e := r.cfg.Energy.At(energy.Place(place))
-		draw := newRankDraw(r.cfg.RankSpec(), &e)
-		h, t := draw.attention(&head), draw.attention(&token)
-		r.head[place], r.token[place], r.idle[place] = h.total(), t.total(), draw.idle()
+		r.draws[place] = newRankDraw(r.cfg.RankSpec(), &e)
+		r.draws[place].rankLevel = r.cfg.PIM.ProcessingUnit == pim.RankPU
 	}
 	return nil
 }
@@ -126,19 +125,19 @@ func (r *rankAttention) seconds(heads, context int) float64 {
 func busiest(batch, kvHeads, ranks int) int { return (batch*kvHeads + ranks - 1) / ranks }
 
 // rows fills the grid. The errors of a row are those of interpolating to it from its neighbours.
-func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []AttentionRow) {
+func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []AttentionRow, err error) {
 	kv := heads / r.shape.Queries
 	for i, batch := range g.Batches {
 		for j, context := range g.Contexts {
 			most := busiest(batch, kv, ranks)
 			seconds := r.seconds(most, context)
-			all := float64(batch * kv)
-			joules := func(p energy.Place) float64 {
-				return 1e6 * (float64(all*(r.head[p]+float64(r.token[p]*float64(context)))) + float64(float64(ranks)*r.idle[p]*seconds))
+			joules, err := r.joules(batch*kv, ranks, context, seconds)
+			if err != nil {
+				return nil, err
 			}
 			row := AttentionRow{
 				DRAM: r.cfg.DRAM.Preset, Context: context, Batch: batch, Heads: heads, KVHeads: kv, Ranks: ranks, LatencyUS: 1e6 * seconds,
-				EnergyUJ: joules(energy.Mid), EnergyLow: joules(energy.Low), EnergyTop: joules(energy.High), NotEstimated: notKnown(r.cfg),
+				EnergyUJ: 1e6 * joules[energy.Mid], EnergyLow: 1e6 * joules[energy.Low], EnergyTop: 1e6 * joules[energy.High], NotEstimated: notKnown(r.cfg),
 			}
 			if j > 0 {
 				row.ContextError = interpolation(g.Contexts[j-1], context, func(n int) float64 { return r.seconds(most, n) })
@@ -149,7 +148,27 @@ func (r *rankAttention) rows(g *AttentionGrid, heads, ranks int) (rows []Attenti
 			rows = append(rows, row)
 		}
 	}
-	return rows
+	return rows, nil
+}
+
+// joules returns what heads on ranks take that work for so long, at each place of the constants' bands. It verifies LawEnergy.
+func (r *rankAttention) joules(heads, ranks, context int, seconds float64) (at [energy.Places]float64, err error) {
+	a := r.table.Activity(context)
+	var parts []float64
+	for place := range at {
+		d := &r.draws[place]
+		head, sum := d.attention(&a), draw{}
+		sum.add(&head, float64(heads))
+		all := float64(ranks) * seconds
+		sum[drawRefresh], sum[drawClosed], sum[drawVPP] = all*d.refresh, all*d.closed, all*d.vpp
+		if at[place] = sum.total(); place == int(energy.Mid) {
+			parts = sum[:]
+		}
+	}
+	if bad := energy.Broken(parts, at[energy.Mid], at[energy.Low], at[energy.High]); bad != "" {
+		return at, &Violation{LawEnergy, units.FromSeconds(seconds), bad}
+	}
+	return at, nil
 }
 
 // interpolation returns the largest error of a line between two places, relative to the exact value.
@@ -192,8 +211,11 @@ func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, er
 		l.Error = max(l.Error, math.Abs((float64(l.SlopeNS*float64(n))+l.InterceptNS)/exact(n)-1))
 	}
 	ranks, seconds := float64(g.Ranks[0]), r.seconds(most, last)
-	heads := float64(most * g.Ranks[0])
-	l.IdleW = float64(ranks * r.idle[energy.Mid])
-	l.BusyW = l.IdleW + float64(heads*(r.head[energy.Mid]+float64(r.token[energy.Mid]*float64(last))))/seconds
+	heads := most * g.Ranks[0]
+	joules, err := r.joules(heads, g.Ranks[0], last, seconds)
+	if err != nil {
+		return nil, err
+	}
+	l.IdleW, l.BusyW = float64(ranks*r.draws[energy.Mid].idle()), joules[energy.Mid]/seconds
 	return l, nil
 }

@@ -30,6 +30,8 @@ const (
 
 	// LawBusy is verified in every run.
 	LawBusy Law = "busy" // no resource works for less than none or for more than all of the time
+	// LawEnergy is verified in every run, and of every table of attention.
+	LawEnergy Law = "energy" // no part of the energy is negative, all add up to the total, and that is within its band
 )
 
 // Violation is a law that a run broke: an error of the simulator, not of its

@@ -3,7 +3,6 @@ package system
 import (
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -97,7 +96,6 @@ type iterationCosts struct {
 	groups []groupCost // of these, R for each sub-batch
 	more   []layerRun  // of further runs
 	waits  []int32     // scratch: what a block waits for
-	done   work        // by the ranks: heads and tokens
 	ups    []int32     // scratch: transfers of prefixes
 }
 
@@ -142,6 +140,7 @@ type devices struct {
 	single         bool        // heads differ: each is a part of a group's attention by itself
 	merged         bool        // the GPUs attend over other tokens of the same heads
 	stripe         stripe
+	attended       tallies
 	rest           int     // heads that each request has beyond as many on every channel, in most layers
 	first          []int32 // channel on which a request's heads begin, from 1; by request, 0 for none given
 	fixed          bool    // the heads of all requests begin on one channel
@@ -174,38 +173,8 @@ type devices struct {
 	byChannel []int64 // one a channel
 }
 
-// sequence is a table's clocks of a head in sequence by context length, the
-// shorter contexts read out: they are asked for every decoding request in every
-// iteration.
-type sequence struct {
-	table  *pim.KernelTable
-	clocks []int64
-}
-
-// readOut is the context length up to which clocks are read out: 512 KiB, about
-// the lengths that models are trained for.
-const readOut = 1 << 16
-
-// newSequence reads short contexts from the table once: most look-ups are of them.
-func newSequence(t *pim.KernelTable) sequence {
-	s := sequence{t, make([]int64, readOut)}
-	for context := range s.clocks {
-		s.clocks[context] = t.InSequence(context)
-	}
-	return s
-}
-
-// at returns the clocks of a head of that context in a sequence of heads.
-func (s *sequence) at(context int) int64 {
-	if context < len(s.clocks) {
-		return s.clocks[context]
-	}
-	return s.table.InSequence(context)
-}
-
 // fill sets c to the costs of batch b.
 func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
-	c.done = work{}
 	if d.rest > 0 && !d.fixed {
 		d.rotate(b)
 	}
@@ -216,7 +185,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 		}
 		x := d.decodeBeside(sub.Decode, b.Step, d.counts)
 		g := d.stageRuns(sub)
-		d.readPrefixes(&c.done, sub)
+		d.tallyPrefixes(sub)
 		for run := range d.runs {
 			_, subs := c.run(run)
 			out, l := &subs[s], &g.layers[run]
@@ -224,7 +193,7 @@ func (d *devices) fill(c *iterationCosts, b *scheduler.Batch) {
 				x = d.decode(sub.Decode, run, b.Step)
 			}
 			d.fillGroups(out.groups, sub, x, run)
-			c.done.step(x, int(l.count))
+			d.tallyStep(x, int(l.count))
 			out.active, out.entry, out.block, out.exit = true, g.entry, g.block+l.merge, g.exit+l.merge
 			out.use.set(&g.gpuUse)
 			out.prefillAttention, out.window, out.chooses = l.prompts, l.attention-l.prompts, l.chooses

@@ -13,8 +13,9 @@ import (
 type engine interface {
 	// run executes batch b from start on and returns its end.
 	run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
-	// done returns what the resources have done so far.
+	// done returns what the resources have done so far, ranks of DIMM-PIM until settle was called last.
 	done() *work
+	settle()
 	// record runs the iteration that has just been run once more and keeps its spans; it
 	// returns when that ends.
 	record(rec *Recording, start units.Duration) (end units.Duration)

@@ -1,7 +1,7 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -47,10 +47,10 @@ type work struct {
 	attention                      units.Duration // of gpu, what attention takes there
 	pim                            units.Duration // summed over ranksets
 	joules                         joules
-	tasks                          int64 // transfers count by pieces
-	// KV heads that attended at home, which is not the GPUs, in all layers, and the tokens that they read.
-	heads, tokens int64
-	hbm           hbm.Tally // of commands of units in the GPUs' memory
+	tasks                          int64        // transfers count by pieces
+	tokens                         int64        // that KV heads read at home, which is neither the GPUs nor DIMM-PIM, in all layers
+	ranks                          pim.Activity // of DIMM-PIM
+	hbm                            hbm.Tally    // of commands of units in the GPUs' memory
 }
 
 // since returns the work done since before.
@@ -58,32 +58,8 @@ func (w *work) since(before *work) work {
 	return work{
 		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
 		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
-		heads: w.heads - before.heads, tokens: w.tokens - before.tokens, hbm: w.hbm.Plus(before.hbm, -1),
+		tokens: w.tokens - before.tokens, ranks: w.ranks.Plus(before.ranks, -1), hbm: w.hbm.Plus(before.hbm, -1),
 		joules: joules{w.joules.prefill - before.joules.prefill, w.joules.decode - before.joules.decode},
-	}
-}
-
-// reads adds a class of heads that attends at home: of that many requests, in each of that many layers.
-func (w *work) reads(c *policy.Class, requests, layers int) {
-	w.heads += int64(requests*c.Heads) * int64(layers)
-	w.tokens += c.All() * int64(layers)
-}
-
-// step adds all heads of a step that attend at home in each of some layers, and the bounds that are scored there: those
-// of a page are read as one token, since its two vectors are scored and no value is read.
-func (w *work) step(x *policy.Step, layers int) {
-	for i := range x.Attend {
-		if c := &x.Attend[i]; c.Device == policy.Home {
-			w.reads(c, len(c.Tokens), layers)
-		}
-	}
-	for i := range x.Choose {
-		c := &x.Choose[i]
-		for _, pages := range c.Scored {
-			if c.Device != "" {
-				w.tokens += int64(pages*c.Heads) * int64(layers)
-			}
-		}
 	}
 }
 
@@ -180,6 +156,9 @@ func (f *flow) reset() {
 }
 
 func (f *flow) done() *work { return &f.work }
+
+// settle is for systems without DIMM-PIM: nothing is counted apart.
+func (f *flow) settle() {}
 
 func (f *flow) use(sub int) gpuUse { return f.uses[sub] }
 

@@ -171,7 +171,7 @@ func (e *gpuCPU) decodes(h *hostWork, requests []scheduler.Decoding, run int, st
 		c := &x.Attend[i]
 		if home := c.Device == policy.Home; home && !loads {
 			h.took += e.heads(c)
-			e.flow.work.reads(c, len(c.Tokens), e.runs[run])
+			e.flow.work.tokens += c.All() * int64(e.runs[run])
 			there = max(there, decodeBatch(c).Requests)
 		} else if len(c.Tokens) > 0 {
 			e.gpus = append(e.gpus, decodeBatch(c))

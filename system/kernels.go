@@ -19,8 +19,6 @@ type kernels struct {
 	transfers *pim.TransferTable
 	bounds    *pim.BoundTable    // of pages; nil where they are not on the ranks
 	written   *pim.TransferTable // of bounds, which are as wide as a key and a value of FP16
-	// What a KV head and a token of it have a rank do.
-	head, token pim.Activity
 }
 
 // ranks is all of a configuration that its kernels depend on.
@@ -121,9 +119,6 @@ func newKernels(cfg *configs.Config, of *ranks) (*kernels, error) {
 			return nil, inSection(cfg, "pim", err)
 		}
 		k.stored = newSequence(stored)
-	}
-	if k.head, k.token, err = pim.HeadActivity(&of.pim, &of.dram, of.shape); err != nil {
-		return nil, inSection(cfg, "pim", err)
 	}
 	if err := k.addBounds(cfg, of); err != nil {
 		return nil, err

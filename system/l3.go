@@ -65,8 +65,6 @@ func assembleL3(n *Node, requests []traces.Request, o Options, check *checker, s
 func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	e.devices.fill(&e.costs, b)
 	e.costs.fill(&e.flow)
-	e.flow.work.heads += e.costs.done.heads
-	e.flow.work.tokens += e.costs.done.tokens
 	var before work
 	if e.check != nil {
 		before = e.flow.work
@@ -88,6 +86,8 @@ func (e *l3) run(b *scheduler.Batch, start units.Duration) (units.Duration, erro
 	}
 	return end, nil
 }
+
+func (e *l3) settle() { e.settleHeads(&e.flow.work.ranks) }
 
 // observe enters the executed sub-batches into the profile that the predictors
 // learn from.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -63,7 +64,8 @@ func (d *gpuSide) tooLong(start, largest units.Duration) error {
 type busy struct {
 	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
 	joules                                         joules
-	heads, tokens                                  int64 // as work has them
+	tokens                                         int64 // this and the rest as work has them
+	ranks                                          pim.Activity
 	hbm                                            hbm.Tally
 }
 
@@ -76,7 +78,7 @@ func (b *busy) add(w work) {
 	b.channel.Add(w.channel)
 	b.pim.Add(w.pim)
 	b.joules.add(w.joules)
-	b.heads, b.tokens, b.hbm = b.heads+w.heads, b.tokens+w.tokens, b.hbm.Plus(w.hbm, 1)
+	b.tokens, b.ranks, b.hbm = b.tokens+w.tokens, b.ranks.Plus(w.ranks, 1), b.hbm.Plus(w.hbm, 1)
 }
 
 // addAll adds another replica's.
@@ -88,7 +90,7 @@ func (b *busy) addAll(o *busy) {
 	b.channel.AddTotal(o.channel)
 	b.pim.AddTotal(o.pim)
 	b.joules.add(o.joules)
-	b.heads, b.tokens, b.hbm = b.heads+o.heads, b.tokens+o.tokens, b.hbm.Plus(o.hbm, 1)
+	b.tokens, b.ranks, b.hbm = b.tokens+o.tokens, b.ranks.Plus(o.ranks, 1), b.hbm.Plus(o.hbm, 1)
 }
 
 // within verifies LawBusy for a replica that ran until end.

@@ -188,7 +188,11 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 			return nil, err
 		}
 	}
-	return n.result(trace, replicas), nil
+	r := n.result(trace, replicas)
+	if err := energyLaw(&r.report, r.end); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // divide returns the replicas of the node, each with its requests of the trace. Those that

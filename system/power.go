@@ -49,15 +49,20 @@ func (n *Node) restsOn(component int) []energy.Constant {
 
 // What a replica does that draws power.
 const (
-	ofTime     = iota // seconds
-	ofGPUWork         // joules that its GPUs take while they work
-	ofGPUTime         // seconds for which they work
-	ofHeads           // KV heads that attend at home, in all layers
-	ofTokens          // that they attend over
-	ofDown            // seconds of its links down
-	ofUp              // and up
-	ofChannels        // seconds for which its memory channels carry data for the host's cores
-	ofRows            // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
+	ofTime      = iota // seconds
+	ofGPUWork          // joules that its GPUs take while they work
+	ofGPUTime          // seconds for which they work
+	ofTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
+	ofActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
+	ofUnitReads
+	ofRankReads
+	ofRankWrites
+	ofOpen
+	ofClocks
+	ofDown     // seconds of its links down
+	ofUp       // and up
+	ofChannels // seconds for which its memory channels carry data for the host's cores
+	ofRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
 	ofReads
 	ofQueries
 	ofMoves
@@ -94,7 +99,9 @@ type power struct {
 // of turns the amounts of all causes into joules, and adds cooling.
 func (p *power) of(q *[causes]float64) (sum draw) {
 	for i := range q {
-		sum.add(&p.each[i], q[i])
+		if q[i] != 0 { // most systems have few causes
+			sum.add(&p.each[i], q[i])
+		}
 	}
 	sum[drawCooling] = float64((p.pue - 1) * sum.total())
 	return sum
@@ -129,8 +136,9 @@ func (p *power) draws(did *work, took units.Duration) powerDraw {
 // does returns what work amounts to, in so long a time.
 func (w *work) does(took units.Duration) [causes]float64 {
 	return [causes]float64{
-		ofTime: took.Seconds(), ofGPUWork: w.joules.prefill + w.joules.decode, ofGPUTime: w.gpu.Seconds(), ofHeads: float64(w.heads), ofTokens: float64(w.tokens),
+		ofTime: took.Seconds(), ofGPUWork: w.joules.prefill + w.joules.decode, ofGPUTime: w.gpu.Seconds(), ofTokens: float64(w.tokens),
 		ofDown: w.pcieDown.Seconds(), ofUp: w.pcieUp.Seconds(), ofChannels: w.channel.Seconds(),
+		ofActivates: w.ranks.Activates, ofUnitReads: w.ranks.UnitReads, ofRankReads: w.ranks.Reads, ofRankWrites: w.ranks.Writes, ofOpen: w.ranks.Open, ofClocks: w.ranks.Clocks,
 		ofRows: w.hbm.Rows, ofReads: w.hbm.Reads, ofQueries: w.hbm.Queries, ofMoves: w.hbm.Moves,
 	}
 }
@@ -139,8 +147,9 @@ func (w *work) does(took units.Duration) [causes]float64 {
 func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
 	seconds := func(t units.Total) float64 { return t.Picoseconds() * 1e-12 }
 	return [causes]float64{
-		ofTime: float64(replicas) * took.Seconds(), ofGPUWork: b.joules.prefill + b.joules.decode, ofGPUTime: seconds(b.gpu), ofHeads: float64(b.heads),
+		ofTime: float64(replicas) * took.Seconds(), ofGPUWork: b.joules.prefill + b.joules.decode, ofGPUTime: seconds(b.gpu),
 		ofTokens: float64(b.tokens), ofDown: seconds(b.pcieDown), ofUp: seconds(b.pcieUp), ofChannels: seconds(b.channel),
+		ofActivates: b.ranks.Activates, ofUnitReads: b.ranks.UnitReads, ofRankReads: b.ranks.Reads, ofRankWrites: b.ranks.Writes, ofOpen: b.ranks.Open, ofClocks: b.ranks.Clocks,
 		ofRows: b.hbm.Rows, ofReads: b.hbm.Reads, ofQueries: b.hbm.Queries, ofMoves: b.hbm.Moves,
 	}
 }
@@ -177,9 +186,15 @@ func (n *Node) power(at energy.Place) *power {
 	p.dimm = float64(float64(sides)*p.rank) + float64(float64((cfg.Energy.RanksPerDIMM-1)*sides)*d.idle()) + e.DIMMBuffer
 	switch {
 	case n.kernels != nil:
-		p.each[ofHeads], p.each[ofTokens] = d.attention(&n.head), d.attention(&n.token)
+		d.rankLevel = rankSpec(cfg).ProcessingUnit == pim.RankPU
+		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
+			p.each[ofActivates+i] = d.attention(&one)
+		}
+		rows := n.table.RowTokens()
+		long := n.table.Activity(4*rows).Plus(n.table.Activity(2*rows), -1)
+		attending := d.attention(&long)
 		computes := 1 - float64(cfg.DRAM.TRFC)/float64(cfg.DRAM.TREFI)
-		p.rank = float64(p.each[ofTokens].total()/(n.token.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
+		p.rank = float64(attending.total()/(long.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
 		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM*sides)) + e.DIMMBuffer
 	case n.system.Host: // CPUs attend
 		p.each[ofTokens] = d.stream(token, 1, 0)
@@ -205,6 +220,7 @@ type rankDraw struct {
 	opens, opensAll       float64 // watts that open rows add to standby: of one bank, of all banks
 	vpp                   float64 // watts of the word lines' supply
 	rate                  float64 // bytes a second of the channel
+	rankLevel             bool    // units are on the buffer chips
 }
 
 // newRankDraw derives the joules of single commands and the watts of states from the standard's own meter, so that
@@ -235,29 +251,31 @@ func (d *rankDraw) idle() float64 { return d.closed + d.refresh + d.vpp }
 // stream returns the joules of bytes that the host reads reads times and writes writes times, row after row.
 func (d *rankDraw) stream(bytes, reads, writes float64) draw {
 	bursts := bytes / float64(d.spec.BurstBytes())
-	return d.attention(&pim.Activity{
+	return d.commands(&pim.Activity{
 		Activates: (reads + writes) * bytes / float64(d.spec.RowBytes()), Reads: reads * bursts, Writes: writes * bursts,
 		Open: (reads + writes) * bursts * float64(d.spec.BurstClocks()),
 	})
 }
 
-// attention returns the joules of an activity of a rank. Where the activity has clocks, units work: those at the banks while
-// banks read for them, or as many multipliers on the buffer chip while bursts come. All banks then stand open while one does,
-// which is so but for the clocks in which they open one after another; a stream of the host's has one bank open.
-func (d *rankDraw) attention(a *pim.Activity) (sum draw) {
-	s, tCK := d.spec, d.spec.TCK.Seconds()
+// commands returns the joules of the commands of a rank's activity, and of open rows, one bank at a time.
+func (d *rankDraw) commands(a *pim.Activity) (sum draw) {
 	sum[drawActivate], sum[drawUnitRead] = a.Activates*d.activate, a.UnitReads*d.read*d.e.PIMRead
 	sum[drawRead], sum[drawWrite], sum[drawIO] = a.Reads*d.read, a.Writes*d.write, (a.Reads+a.Writes)*d.io
-	if a.Clocks == 0 {
-		sum[drawOpen] = a.Open * tCK * d.opens
-		return sum
+	sum[drawOpen] = a.Open * d.spec.TCK.Seconds() * d.opens
+	return sum
+}
+
+// attention returns the joules of a rank's activity with its units: those at the banks work while banks read for them, or
+// as many multipliers on the buffer chip while bursts come, and adders and softmax all the time. All banks stand open while
+// one does, which is so but for the clocks in which they open one after another.
+func (d *rankDraw) attention(a *pim.Activity) draw {
+	s, tCK := d.spec, d.spec.TCK.Seconds()
+	sum, busy := d.commands(a), float64(a.UnitReads*float64(s.TCCDL))
+	if d.rankLevel {
+		busy = float64(a.Reads * float64(s.BurstClocks()))
 	}
 	sum[drawOpen] = a.Open * tCK * d.opensAll
-	units := float64(a.UnitReads * float64(s.TCCDL))
-	if a.UnitReads == 0 {
-		units = float64(a.Reads * float64(s.BurstClocks()))
-	}
-	sum[drawBankUnits] = units * tCK * float64(s.Chips()) * d.e.BankUnit
+	sum[drawBankUnits] = busy * tCK * float64(s.Chips()) * d.e.BankUnit
 	sum[drawRankUnits] = a.Clocks * tCK * (d.e.AdderUnit + d.e.SoftmaxUnit)
 	return sum
 }
@@ -268,6 +286,14 @@ func notKnown(cfg *configs.Config) string {
 		return "DRAM chips: " + why
 	}
 	return ""
+}
+
+// energyLaw verifies LawEnergy of a run that ended at end.
+func energyLaw(r *results.EnergyReport, end units.Duration) error {
+	if bad := energy.Broken(r.Components.Parts(), r.Total, r.Low, r.High); bad != "" {
+		return &Violation{LawEnergy, end, bad}
+	}
+	return nil
 }
 
 // report returns what the node draws in a run that ends at end, without ratios to tokens.

@@ -17,15 +17,6 @@ import (
 	"github.com/l3sim/l3sim/units"
 )
 
-// parts returns components in their order.
-func parts(c results.EnergyComponents) (all []float64) {
-	v := reflect.ValueOf(c)
-	for i := range v.NumField() {
-		all = append(all, v.Field(i).Float())
-	}
-	return all
-}
-
 func close9(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
 // TestEnergyCloses: on random nodes components add up to the total, which lies in its band and is the mean power
@@ -52,7 +43,7 @@ func TestEnergyCloses(t *testing.T) {
 				t.Fatal(err)
 			}
 			e, sum := &r.report, 0.0
-			for _, joules := range parts(e.Components) {
+			for _, joules := range e.Components.Parts() {
 				sum += joules
 				if joules < 0 {
 					t.Fatalf("%s: %+v", system, e.Components)
@@ -100,7 +91,7 @@ func TestEnergyOfLongRuns(t *testing.T) {
 		if second.end != 2*first.end {
 			t.Fatalf("%s: %v, then %v", system, first.end, second.end)
 		}
-		a, b := parts(first.report.Components), parts(second.report.Components)
+		a, b := first.report.Components.Parts(), second.report.Components.Parts()
 		for i := range a {
 			if !close9(2*a[i], b[i]) {
 				t.Errorf("%s: component %d takes %v J, twice %v J", system, i, a[i], b[i])
@@ -125,7 +116,7 @@ func TestIdleIsIdle(t *testing.T) {
 			DIMMBuffers: dimms * 1.5, HostCPUs: 2 * 75, Board: 1000,
 		}
 		want.Cooling = 0.25 * (want.GPU + want.DRAMVPP + want.DRAMClosed + want.DRAMRefresh + want.DIMMBuffers + want.HostCPUs + want.Board)
-		a, b, w := parts(soon.report.Components), parts(late.report.Components), parts(want)
+		a, b, w := soon.report.Components.Parts(), late.report.Components.Parts(), want.Parts()
 		for i := range a {
 			if watts := (b[i] - a[i]) / later.Seconds(); math.Abs(watts-w[i]) > 1e-6*(w[i]+1) {
 				t.Errorf("%s: component %d draws %v W idle, want %v W", system, i, watts, w[i])
@@ -140,27 +131,27 @@ func TestEnergyOfAttentionByHand(t *testing.T) {
 	n, r := energyOf(t, equal(requests, input, output), "run.system=l3", "model.layers=3")
 	m, tCK := &n.cfg.Model, 625e-12
 	heads := float64(requests * (output - 1) * 3 * m.KVHeads)
-	tokens := 0.0
+	tokens, unitReads := 0.0, 0.0
 	for step := 1; step < output; step++ {
 		tokens += float64(requests*3*m.KVHeads) * float64(input+step)
+		// 4 MACAs of 16 banks for each 16 tokens' scores begun, and 1 for the values of each 4.
+		unitReads += float64(requests*3*m.KVHeads) * 16 * float64((input+step+15)/16*4+(input+step+3)/4)
 	}
 	const milliampere = 8 * 1.2 * 1e-3 // of eight chips
 	read := milliampere * (168 - 52) * 4 * tCK
 	c := &r.report.Components
-	// 4 MACAs of 16 banks for 16 tokens' scores, and 1 for the values of 4: half a burst of each bank a token.
-	unitReads := tokens * 8
 	within := func(what string, got, want, share float64) {
 		if math.Abs(got/want-1) > share {
 			t.Errorf("%s takes %v J, by hand %v J", what, got, want)
 		}
 	}
-	within("what units read", c.PIMRead, unitReads*read*0.54, 0.01)
-	within("banks' units", c.BankUnits, unitReads/16*8*tCK*128*1.129e-3, 0.01)
+	within("what units read", c.PIMRead, unitReads*read*0.54, 1e-9)
+	within("banks' units", c.BankUnits, unitReads/16*8*tCK*128*1.129e-3, 1e-9)
 	activate := milliampere * (57*74 - 52*52 - 37*22) * tCK
-	// Each 512 tokens open 16 rows twice; a head opens half of them more on average, and 5 for what it appends. Prompts and
-	// vectors come row after row.
+	// 2,049 to 2,055 tokens are 5 rows of keys and 5 of values in each of 16 banks; what is appended opens 5 banks more. Prompts
+	// and vectors come row after row.
 	written := float64(requests*input*3*m.KVHeads)*512 + heads*768
-	within("activation", c.DRAMActivate, (tokens*32/512+heads*(16+5)+written/8192)*activate, 0.005)
+	within("activation", c.DRAMActivate, (heads*(10*16+5)+written/8192)*activate, 0.001)
 	within("refresh", c.DRAMRefresh, 64*dies*milliampere*(250-37)*560/12480*r.end.Seconds(), 1e-9)
 	// A quarter of a burst a token of weights comes in and of scores goes out, and 16 bursts a head of results; 5 bursts of a bank are
 	// appended, q takes 4, the sum of rows 3.
@@ -340,7 +331,7 @@ func TestConstantsCount(t *testing.T) {
 			factor = 0.5 // a share
 		}
 		a, b := run(c.system, c.key, "energy.ranks_per_dimm=2"), run(c.system, c.key, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))
-		x, y := parts(a.report.Components), parts(b.report.Components)
+		x, y := a.report.Components.Parts(), b.report.Components.Parts()
 		for i := range x {
 			switch rests := slices.Contains(c.parts, i); {
 			case i == drawCooling:

@@ -65,13 +65,11 @@ func (d *devices) asked(c *scheduler.Chunk) vectors {
 	return vectors{heads: heads, all: all, parts: heads, partsAll: all}
 }
 
-// readPrefixes adds the heads and tokens of prefixes over which the prompts of a sub-batch attend at home.
-func (d *devices) readPrefixes(w *work, sub *scheduler.SubBatch) {
+// tallyPrefixes counts the heads that attend at home over prefixes of the prompts of a sub-batch.
+func (d *devices) tallyPrefixes(sub *scheduler.SubBatch) {
 	for i := range sub.Prefill {
 		if c := &sub.Prefill[i]; d.scores(c) {
-			heads := int64(d.model.Layers) * int64(c.Tokens*d.model.KVHeads)
-			w.heads += heads
-			w.tokens += heads * int64(c.Prefix)
+			d.attended.stored.add(d.stored.table, c.Prefix, int64(d.model.Layers)*int64(c.Tokens*d.model.KVHeads))
 		}
 	}
 }

@@ -172,7 +172,7 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 	home, gpus := e.decodeApart(sub.Decode, step)
 	for _, c := range home {
 		heads := int64(c.Heads / e.channels)
-		e.flow.work.reads(c, len(c.Tokens), e.model.Layers)
+		e.tallyHeads(c, e.model.Layers)
 		for i, tokens := range c.Tokens {
 			rankset, head := &clocks[sub.Decode[i].Offset], e.sequence.at(tokens)
 			if *rankset == 0 {
@@ -190,7 +190,7 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 			clocks[c.Offset] += e.scoreClocks(c)
 		}
 	}
-	e.readPrefixes(&e.flow.work, sub)
+	e.tallyPrefixes(sub)
 	var busiest units.Duration
 	for q, c := range clocks {
 		e.ranks[q] = e.clock.Time(c)
@@ -200,6 +200,8 @@ func (e *rankPIM) attend(sub *scheduler.SubBatch, step int64) (gpus []gpu.Decode
 	e.imbalance.busiest.Add(busiest)
 	return gpus
 }
+
+func (e *rankPIM) settle() { e.settleHeads(&e.flow.work.ranks) }
 
 func (e *rankPIM) ranksets() imbalance { return e.imbalance }
 

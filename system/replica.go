@@ -118,6 +118,7 @@ func (r *replica) begin() {
 
 // finish verifies that nothing is left to do.
 func (r *replica) finish() error {
+	r.engine.settle()
 	r.count(r.out.end)
 	r.progress(r.out.tokens)
 	switch n := r.batcher.Waiting(); {
@@ -259,7 +260,11 @@ func (r *replica) decide(now units.Duration) {
 	}
 	r.started = now
 	r.noteStarts(now)
-	before := *r.engine.done()
+	var before work
+	if r.diary != nil || r.recording != nil {
+		r.engine.settle()
+		before = *r.engine.done()
+	}
 	end, err := r.engine.run(r.batch, now)
 	if err != nil {
 		r.fault = err
@@ -270,6 +275,9 @@ func (r *replica) decide(now units.Duration) {
 	r.out.fragmentation += float64(r.batcher.Fragmentation() * (end - now).Seconds())
 	if r.check != nil {
 		r.checkIteration(now)
+	}
+	if r.diary != nil || r.recording != nil {
+		r.engine.settle()
 	}
 	if r.diary != nil {
 		did := r.engine.done().since(&before)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
 )
 
 // noScales is --kv-scales of keys and values with a scale of each tensor.
@@ -85,6 +87,9 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 		return err
 	}
 	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
+	if err := out.EnergyMJ.law(); err != nil {
+		return err
+	}
 	return a.print(out, out.writeText)
 }
 
@@ -171,6 +176,16 @@ type pimAttentionResult struct {
 	TotalOccupancy pim.Occupancy    `json:"total_occupancy"`
 	Commands       map[string]int64 `json:"commands"`
 	EnergyMJ       energyMJ         `json:"energy_mj"`
+}
+
+// law verifies the law of energy, which has no band here.
+func (e *energyMJ) law() error {
+	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
+	total := e.Total / 1e3
+	if bad := energy.Broken(parts, total, total, total); bad != "" {
+		return fmt.Errorf("law %q is broken: %s", system.LawEnergy, bad)
+	}
+	return nil
 }
 
 // pimPhases divides cycles.

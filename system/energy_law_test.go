@@ -1,0 +1,115 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/results"
+)
+
+// TestEnergyLaw: a run whose energy contradicts itself fails with the law, checked or not, and so does a table. What no
+// configuration has is planted behind its rules.
+func TestEnergyLaw(t *testing.T) {
+	sees := func(where string, err error, bad string) {
+		t.Helper()
+		var v *Violation
+		if (err != nil) != (bad != "") || err != nil && (!errors.As(err, &v) || v.Law != LawEnergy || !strings.Contains(v.Detail, bad)) {
+			t.Errorf("%s: %v, want %q", where, err, bad)
+		}
+	}
+	for cpus, bad := range map[int]string{2: "", -40: "part 16 of"} {
+		cfg, err := Load(configs.Options{Sets: []string{"model.layers=2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := mustNode(t, cfg)
+		n.cfg.Energy.HostCPUs = cpus
+		for _, check := range []bool{false, true} {
+			_, err = n.Run(context.Background(), coming(t, cfg, equal(3, 100, 4)), Options{Check: check})
+			sees("a run", err, bad)
+		}
+	}
+	cfg, err := Load(configs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rankAttention{cfg: cfg, shape: cfg.HeadShape()}
+	if err := r.measure(); err != nil {
+		t.Fatal(err)
+	}
+	g := &AttentionGrid{Contexts: []int{16, 128}, Batches: []int{1}, Heads: []int{8}, Groups: []int{1}, Ranks: []int{4}, HeadDim: 128}
+	for _, c := range []struct {
+		plant func()
+		bad   string
+	}{
+		{func() {}, ""}, {func() { r.draws[energy.Low].closed = 1e3 }, "its band"}, {func() { r.draws[energy.Mid].vpp = -1e-9 }, "part 9 of"}, {func() { r.draws[energy.Mid].read = -1 }, "part 3 of"},
+	} {
+		c.plant()
+		_, err := r.rows(g, 8, 4)
+		sees("a table", err, c.bad)
+	}
+}
+
+// TestEnergyOfAnyBuffer: where the score buffer holds less than a head, keys are read twice and no energy is negative: neither in a table of
+// large groups nor in a run whose buffer is the least. More tokens take more.
+func TestEnergyOfAnyBuffer(t *testing.T) {
+	for _, c := range []struct {
+		group int
+		sets  []string
+	}{
+		{128, []string{"pim.precision.preset=paper"}}, {4, []string{"pim.score_buffer=1KiB"}},
+		{8, []string{"pim.score_buffer=8KiB", `pim.processing_unit="rank"`}}, {2, []string{"pim.score_buffer=2KiB", "dram.preset=ddr5-4800-16gb-x8", "pim.beyond_buffer=segment"}},
+	} {
+		cfg, err := Load(configs.Options{Sets: c.sets})
+		if err != nil {
+			t.Fatal(err)
+		}
+		group := c.group
+		g := &AttentionGrid{Contexts: []int{16, 128, 1024, 1100, 2048, 5000}, Batches: []int{1, 8}, Heads: []int{group}, Groups: []int{group}, Ranks: []int{64}, HeadDim: 128}
+		rows, err := AttentionRows(cfg, g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range rows {
+			if r.EnergyLow <= 0 || r.Context > 16 && r.EnergyUJ <= rows[i-1].EnergyUJ {
+				t.Errorf("%v: %+v after %+v", c.sets, r, rows[max(0, i-1)])
+			}
+		}
+	}
+	_, wide := energyOf(t, equal(20, 100, 20))
+	n, narrow := energyOf(t, equal(20, 100, 20), "pim.score_buffer=1KiB")
+	a, b := wide.report.Components, narrow.report.Components
+	if b.PIMRead < a.PIMRead || b.PIMRead > 1.01*a.PIMRead { // contexts of 100 to 119 tokens are within either buffer
+		t.Errorf("units read %v J, with 1 KiB of scores %v J", a.PIMRead, b.PIMRead)
+	}
+	if bad := energy.Broken(b.Parts(), narrow.report.Total, narrow.report.Low, narrow.report.High); bad != "" {
+		t.Errorf("%d: %s", n.Replicas(), bad)
+	}
+}
+
+// TestEnergyLawOfReports: a report whose parts, total and band contradict one another is seen, whatever part it is.
+func TestEnergyLawOfReports(t *testing.T) {
+	_, r := energyOf(t, equal(2, 50, 3), "model.layers=2")
+	for i := range results.EnergyParts {
+		broken := r.report
+		parts := broken.Components.Parts()
+		parts[i] = -1e-3 - parts[i]
+		broken.Components = results.NewEnergyComponents(parts)
+		if energyLaw(&broken, r.end) == nil {
+			t.Errorf("component %d of %v J passes", i, parts[i])
+		}
+	}
+	for _, plant := range []func(*results.EnergyReport){
+		func(e *results.EnergyReport) { e.Total *= 1.001 }, func(e *results.EnergyReport) { e.Low, e.High = e.High, e.Low },
+		func(e *results.EnergyReport) { e.Low = 1.01 * e.Total }, func(e *results.EnergyReport) { e.High = 0.99 * e.Total },
+	} {
+		broken := r.report
+		if plant(&broken); energyLaw(&broken, r.end) == nil {
+			t.Errorf("%+v passes", broken)
+		}
+	}
+}
