@@ -3,6 +3,7 @@ package pim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
@@ -39,6 +40,8 @@ type Measurement struct {
 
 	// All KV heads one after another with their query heads, append and refresh.
 	TotalCycles    int64
+	AllCycles      int64 // of it, without append and refresh
+	AllAppends     int64 // what appends add
 	RefreshCycles  int64 // what refresh adds
 	Refreshes      int64 // REFs issued; up to Spec.PostponedRefreshes are still owed
 	TotalOccupancy Occupancy
@@ -83,7 +86,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	if err != nil {
 		return nil, err
 	}
-	run := func() int64 {
+	run := func(heads []headRun) int64 {
 		if ends := b.ends(heads...); len(ends) > 0 {
 			return ends[len(ends)-1]
 		}
@@ -91,8 +94,14 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 	}
 	w := &watch{ctx: ctx, progress: progress}
 	w.over(b.machine)
-	without := run() // may skip repetitions
+	without := run(heads) // may skip repetitions
 	w.of = without
+	stored := slices.Clone(heads)
+	for i := range stored {
+		stored[i].appends = false
+	}
+	out.AllCycles = run(stored)
+	out.AllAppends = without - out.AllCycles
 	if err := out.single(w, spec, d, load); err != nil {
 		return nil, err
 	}
@@ -106,7 +115,7 @@ func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe f
 			observe(clock, cmd, a)
 		}
 	}
-	out.TotalCycles = run()
+	out.TotalCycles = run(heads)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}

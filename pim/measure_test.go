@@ -206,3 +206,22 @@ func TestStalls(t *testing.T) {
 func (p *Phases) total() int64 {
 	return p.Load + p.Score + p.Context + p.RowSwitches + p.ReadOut + p.Drain
 }
+
+// The clocks of all heads are their attention, appends and refresh; with one query head its attention is that of the head alone.
+func TestMeasureAddsUp(t *testing.T) {
+	for _, load := range []Load{
+		{Context: 528, KVHeads: 1, Shape: HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}}, {Context: 528, KVHeads: 3, Shape: HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16}},
+		{Context: 3000, KVHeads: 2, Shape: HeadShape{HeadDim: 64, Queries: 4, ElementBits: 16}},
+	} {
+		m, err := Measure(t.Context(), Default(), ddr4(t), load, nil, nil)
+		must(t, err)
+		table, err := NewStoredTable(Default(), ddr4(t), load.Shape)
+		must(t, err)
+		if want := table.Attention(load.Context); load.KVHeads == 1 && (m.AllCycles != want || m.AllCycles != m.Cycles) || m.AllCycles < int64(load.KVHeads)*want*9/10 || m.AllCycles > int64(load.KVHeads)*want {
+			t.Errorf("%+v: %d clocks, %d a KV head, a query head alone %d", load, m.AllCycles, want, m.Cycles)
+		}
+		if m.AllAppends <= 0 || m.AllCycles+m.AllAppends+m.RefreshCycles != m.TotalCycles {
+			t.Errorf("%+v: %d clocks with %d of appends and %d of refresh, %d in all", load, m.AllCycles, m.AllAppends, m.RefreshCycles, m.TotalCycles)
+		}
+	}
+}

@@ -160,17 +160,13 @@ type pimAttentionResult struct {
 	Activation string `json:"activation"`
 	TCKps      int64  `json:"tCK_ps"`
 
-	// One query head alone, without append and refresh.
-	Cycles       int64         `json:"cycles"`
-	Phases       pimPhases     `json:"phases"`
-	StallCycles  int64         `json:"stall_cycles"`
-	AppendCycles int64         `json:"append_cycles"`
-	PeakShare    float64       `json:"peak_share"`
-	Occupancy    pim.Occupancy `json:"occupancy"`
+	QueryHead pimQueryHead `json:"query_head"`
 
-	// All heads in sequence, with append and refresh.
-	TotalCycles    int64            `json:"total_cycles"`
+	// All heads in sequence: their attention, and what appends and refresh add up to the total.
+	Cycles         int64            `json:"cycles"`
+	AppendCycles   int64            `json:"append_cycles"`
 	RefreshCycles  int64            `json:"refresh_cycles"`
+	TotalCycles    int64            `json:"total_cycles"`
 	Refreshes      int64            `json:"refreshes"`
 	TotalMS        float64          `json:"total_ms"`
 	TotalOccupancy pim.Occupancy    `json:"total_occupancy"`
@@ -188,7 +184,17 @@ func (e *energyMJ) law() error {
 	return nil
 }
 
-// pimPhases divides cycles.
+// pimQueryHead is one query head alone, without append and refresh, however many there are.
+type pimQueryHead struct {
+	Cycles       int64         `json:"cycles"`
+	Phases       pimPhases     `json:"phases"`
+	StallCycles  int64         `json:"stall_cycles"`
+	AppendCycles int64         `json:"append_cycles"` // what its append would add
+	PeakShare    float64       `json:"peak_share"`
+	Occupancy    pim.Occupancy `json:"occupancy"`
+}
+
+// pimPhases divides the cycles of a query head.
 type pimPhases struct {
 	Load        int64 `json:"load"`
 	Score       int64 `json:"score"`
@@ -204,9 +210,8 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
 		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
 		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
-		Cycles: m.Cycles, StallCycles: p.Stall, AppendCycles: m.AppendCycles, PeakShare: m.PeakShare, Occupancy: m.Occupancy,
-		Phases:      pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut},
-		TotalCycles: m.TotalCycles, RefreshCycles: m.RefreshCycles, Refreshes: m.Refreshes,
+		QueryHead: pimQueryHead{m.Cycles, pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut}, p.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
+		Cycles:    m.AllCycles, AppendCycles: m.AllAppends, RefreshCycles: m.RefreshCycles, TotalCycles: m.TotalCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
 		EnergyMJ: newEnergy(d, &joules),
 	}
@@ -222,24 +227,26 @@ func (r *pimAttentionResult) writeText(w io.Writer) error { return aligned(w, 0,
 
 func (r *pimAttentionResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
-	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(r.Cycles)) }
+	one := &r.QueryHead
+	share := func(clocks int64) string { return fmt.Sprintf("%.1f%%", 100*float64(clocks)/float64(one.Cycles)) }
 	for _, p := range []struct {
 		name   string
 		clocks int64
-	}{{"load", r.Phases.Load}, {"score", r.Phases.Score}, {"context", r.Phases.Context}, {"row switches", r.Phases.RowSwitches},
-		{"read-out, softmax", r.Phases.ReadOut}, {"drain", r.Phases.Drain}} {
+	}{{"load", one.Phases.Load}, {"score", one.Phases.Score}, {"context", one.Phases.Context}, {"row switches", one.Phases.RowSwitches},
+		{"read-out, softmax", one.Phases.ReadOut}, {"drain", one.Phases.Drain}} {
 		fmt.Fprintf(t, "%s\t%d\t%s\n", p.name, p.clocks, share(p.clocks))
 	}
-	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", r.Cycles, float64(r.Cycles)*float64(r.TCKps)/1e9, 100*r.PeakShare)
-	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", r.StallCycles)
-	fmt.Fprintf(t, "append\t%d\ton top\n", r.AppendCycles)
+	fmt.Fprintf(t, "clocks\t%d\t%.3f ms, %.1f%% of the peak\n", one.Cycles, float64(one.Cycles)*float64(r.TCKps)/1e9, 100*one.PeakShare)
+	fmt.Fprintf(t, "bubbles\t%d\tof score and context: the bank PUs wait for the rank's bus\n", one.StallCycles)
+	fmt.Fprintf(t, "append\t%d\ton top\n", one.AppendCycles)
 	if r.PaddedDim != r.HeadDim {
 		fmt.Fprintf(t, "padding\t%d of %d elements\tzeros\n", r.PaddedDim-r.HeadDim, r.PaddedDim)
 	}
-	printOccupancy(t, &r.Occupancy)
+	printOccupancy(t, &one.Occupancy)
 
 	fmt.Fprintf(t, "\n%d query heads on %d KV heads, with append and refresh\n\n", r.Heads, r.KVHeads)
 	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
+	fmt.Fprintf(t, "appends\t%d\tof it\n", r.AppendCycles)
 	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
 	r.EnergyMJ.writeLine(t)
 	printOccupancy(t, &r.TotalOccupancy)
