@@ -101,6 +101,8 @@ func (c *Config) CheckRanks(k *input.Check) {
 	n := c.ReplicaChannels()
 	k.That(c.Model.KVHeads%n == 0, "model.kv_heads", c.Model.KVHeads,
 		"a multiple of the %d channels of a replica (node.channels * model.tensor_parallel / node.gpus)", n)
+	most, _ := c.DRAM.Managed()
+	k.That(most == 0, "dram.timings", c.DRAM.Timings, "no RAAMMT: programs of units send no RFM")
 	_, err := pim.NewGeometry(&c.DRAM.Spec, c.HeadShape())
 	section := "model"
 	if bad := new(input.Error); errors.As(err, &bad) && bad.Key == "dram.standard" {

@@ -212,6 +212,9 @@ type replayResult struct {
 	REF              int64   `json:"ref"`
 	REFsb            int64   `json:"refsb"` // of the same bank of every bank group
 	REFpb            int64   `json:"refpb"` // of one bank, or a pair
+	RFM              int64   `json:"rfm"`   // refresh management of all banks
+	RFMsb            int64   `json:"rfmsb"`
+	RFMpb            int64   `json:"rfmpb"`
 	RowHits          int64   `json:"row_hits"`
 	GBPerS           float64 `json:"gb_per_s"`
 	BusUtilization   float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
@@ -297,7 +300,8 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		MergedReads: st.MergedReads, MergedWrites: st.MergedWrites, ForwardedReads: st.ForwardedReads,
 		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
 		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF),
-		REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb), RowHits: st.RowHits,
+		REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
+		RFM: st.Count(dram.RFM), RFMsb: st.Count(dram.RFMsb), RFMpb: st.Count(dram.RFMpb), RowHits: st.RowHits,
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
 		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
 		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
@@ -351,7 +355,7 @@ func (r *replayResult) writeLines(t io.Writer) {
 	for _, c := range []struct {
 		name  string
 		count int64
-	}{{"REFsb", r.REFsb}, {"REFpb", r.REFpb}} {
+	}{{"REFsb", r.REFsb}, {"REFpb", r.REFpb}, {"RFM", r.RFM}, {"RFMsb", r.RFMsb}, {"RFMpb", r.RFMpb}} {
 		if c.count > 0 {
 			fmt.Fprintf(t, ", %s %d", c.name, c.count)
 		}

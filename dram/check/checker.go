@@ -193,7 +193,7 @@ func (c *Checker) Check(r Record) {
 	c.checkState(r)
 	c.checkDistances(r, met)
 	c.checkWindows(r)
-	c.checkManagement(rank, r)
+	c.checkManagement(r)
 	c.remember(rank, r)
 }
 

@@ -2,6 +2,7 @@ package check
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
@@ -155,6 +156,38 @@ func TestRefreshManagement(t *testing.T) {
 		got := rules(s, 1, records)
 		if slices.Contains(got, "refresh management") != c.want || !c.want && len(got) > 0 {
 			t.Errorf("%d %v after four activations, then three: %q", c.times, c.manage, got)
+		}
+	}
+}
+
+// TestManagementOfPseudoChannel: an RFM of a pseudo-channel takes off in each of its ranks, and in none of the other's.
+func TestManagementOfPseudoChannel(t *testing.T) {
+	table, err := dram.ReadStandard("managed.toml", strings.NewReader(`
+standard = "managed"
+base = "hbm3"
+activations = "4 | 4"
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := table.Part("managed-6400-16gb-8h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range int32(4) {
+		q := dram.NewSequence(s, 4)
+		c := NewChecker(s, 4, false)
+		q.Issued = func(step int64, cmd dram.Command, a dram.Address) { c.Check(Record{step, cmd, a}) }
+		now := int64(0)
+		for i := range 8 {
+			if i == 4 {
+				now = q.Issue(dram.RFM, at(0, -1, -1, -1, -1), now)
+			}
+			now = q.Issue(dram.ACT, at(rank, 1, 2, 7, -1), now)
+			now = q.Issue(dram.PRE, at(rank, 1, 2, -1, -1), now)
+		}
+		if broken := len(c.Violations()) > 0; broken != (rank >= 2) {
+			t.Errorf("rank %d after an RFM of ranks 0 and 1: %+v", rank, c.Violations())
 		}
 	}
 }

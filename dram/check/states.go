@@ -185,24 +185,27 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 
 // checkManagement counts the activations of banks that the device wants refreshed before it takes
 // more. RFM, like a refresh, needs its banks closed and leaves them so; self-refresh takes all off.
-func (c *Checker) checkManagement(rank *rankHistory, r Record) {
+func (c *Checker) checkManagement(r Record) {
 	most, less := c.managed[0], c.managed[1]
 	if most == 0 {
 		return
 	}
 	action := c.standard.Action(r.Command)
-	bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-	for ; bank < end; bank += stride {
-		n := &rank.activated[bank]
-		switch {
-		case action.Leaves == dram.Open:
-			if *n++; *n > most {
-				c.report(ruleManagement, r, fmt.Sprintf("%d activations of the bank, at most %d without RFM", *n, most))
+	ranks := c.spannedRanks(r)
+	for i := range ranks {
+		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+		for ; bank < end; bank += stride {
+			n := &ranks[i].activated[bank]
+			switch {
+			case action.Leaves == dram.Open:
+				if *n++; *n > most {
+					c.report(ruleManagement, r, fmt.Sprintf("%d activations of the bank, at most %d without RFM", *n, most))
+				}
+			case r.Command == dram.SRE:
+				*n = 0
+			case action.Needs == dram.Closed:
+				*n = max(0, *n-less)
 			}
-		case r.Command == dram.SRE:
-			*n = 0
-		case action.Needs == dram.Closed:
-			*n = max(0, *n-less)
 		}
 	}
 }

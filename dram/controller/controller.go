@@ -93,14 +93,15 @@ type controller struct {
 	nextBus       int   // whose turn is first
 	now           int64
 
-	endStep   int64
-	waitsFor  [needs][]wait // by bank
-	ranks     []rankNeeds
-	openBanks []uint64 // by rank: banks that hold a row open
-	refresh   refreshState
-	power     powerState
-	check     *checkBits // nil without ECC
-	stats     Stats
+	endStep    int64
+	waitsFor   [needs][]wait // by bank
+	ranks      []rankNeeds
+	openBanks  []uint64 // by rank: banks that hold a row open
+	refresh    refreshState
+	power      powerState
+	management managementState
+	check      *checkBits // nil without ECC
+	stats      Stats
 }
 
 // newController returns the idle controller of one channel of ranks ranks. The
@@ -109,12 +110,12 @@ type controller struct {
 func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int, log *check.LogWriter) *controller {
 	c := &controller{
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
-		state: dram.NewState(spec, ranks, asked(spec.Rules(), policy)...), energy: dram.NewEnergyMeter(spec, ranks),
+		state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), scheduler: findScheduler(policy.Scheduler), closedPage: policy.Page == "closed",
 		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
 		freeChain: -1, lastServed: -1, steps: spec.Steps(1), ageBound: spec.Steps(policy.AgeBound), holdSteps: spec.Steps(spec.TCCDL),
-		simpleBus: simpleBuses(spec.Rules(), policy), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
+		simpleBus: simpleBuses(spec, policy), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
 		pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
 		openBanks:       make([]uint64, ranks), rooms: make([]room, ranks*spec.Banks()), places: places(spec, ranks),
 	}
@@ -137,6 +138,9 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	c.refresh = newRefreshState(spec, policy, c.ranks)
 	c.check = newCheckBits(spec, ranks*spec.Banks())
 	c.power = newPowerState(spec, policy, ranks)
+	if c.management = newManagementState(spec, policy, ranks); c.management.most > 0 {
+		c.refresh.margin += spec.Steps(spec.TRFC * ranks) // an RFM may be under way
+	}
 	c.refresh.margin += c.power.wakes
 	c.acts, c.actSteps = activations(spec)
 	c.headStart = spec.Steps(c.scheduler.headStart)
@@ -239,7 +243,7 @@ func (c *controller) tick(t int64) int64 {
 
 // nextReady returns a step after t, at which a command issued, before which no other can.
 func (c *controller) nextReady(t int64) int64 {
-	if len(c.refresh.forced) > 0 || c.refresh.idleUnits || c.power.on || c.check != nil {
+	if len(c.refresh.forced)+len(c.management.due) > 0 || c.refresh.idleUnits || c.power.on || c.check != nil {
 		return t + 1
 	}
 	next := int64(forever)
@@ -269,6 +273,11 @@ func (c *controller) commands(t int64) (issued bool, wake int64) {
 		var forced int64
 		issued, forced = c.forcedRefresh(t)
 		wake = min(wake, forced)
+	}
+	if len(c.management.due) > 0 && !issued {
+		var managed int64
+		issued, managed = c.manage(t)
+		wake = min(wake, managed)
 	}
 	for range c.commandBusCount {
 		if issued && c.simpleBus || t < c.ready || c.synced.age < forever {
@@ -344,6 +353,9 @@ func (c *controller) issue(cmd dram.Command, a dram.Address, t int64) {
 		c.commandBuses.Take(cmd, t)
 	}
 	c.energy.Record(cmd, a, t)
+	if c.management.most > 0 {
+		c.countActivations(cmd, a)
+	}
 	c.stats.commands[cmd]++
 	if c.log != nil {
 		c.log.Write(t, cmd, a)

@@ -27,10 +27,14 @@ var needCommands = [needs]dram.Command{dram.RD, dram.WR, dram.ACT, dram.ACT, dra
 type rankNeeds struct {
 	banks   [needs]uint64
 	wakes   [needs]int64
-	blocked uint64 // banks that accept no command for a request: due or down
+	blocked uint64 // banks that accept no command for a request: due, managed or down
 	due     uint64 // banks that must refresh first
+	managed uint64 // banks that refresh management must serve first
 	down    uint64 // all banks of a rank in power-down or self-refresh, else 0
 }
+
+// block finds the banks that accept no command for a request.
+func (r *rankNeeds) block() { r.blocked = r.due | r.managed | r.down }
 
 // wait is one bank's: from when on its own constraints allow the command, which only commands to
 // it move, and when the request that it is for was accepted, for a row's first access less a head start.

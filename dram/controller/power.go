@@ -1,6 +1,10 @@
 package controller
 
-import "github.com/l3sim/l3sim/dram"
+import (
+	"math"
+
+	"github.com/l3sim/l3sim/dram"
+)
 
 // powerState is which ranks are in power-down or self-refresh, and when the others go there.
 //
@@ -84,10 +88,10 @@ func firstOf(n int, t int64, try func(i int) int64) (issued bool, wake int64) {
 	return false, wake
 }
 
-// refreshDue reports whether a bank of the unit must refresh.
+// refreshDue reports whether a bank of the unit must refresh, or be managed.
 func (c *controller) refreshDue(u *powerUnit) bool {
 	for rank := u.first; rank < u.end; rank++ {
-		if c.ranks[rank].due != 0 {
+		if c.ranks[rank].due|c.ranks[rank].managed != 0 {
 			return true
 		}
 	}
@@ -128,7 +132,8 @@ func (c *controller) leave(u *powerUnit, t int64) int64 {
 func (c *controller) block(u *powerUnit, banks uint64) {
 	for rank := u.first; rank < u.end; rank++ {
 		of := &c.ranks[rank]
-		of.down, of.blocked = banks, of.due|banks
+		of.down = banks
+		of.block()
 		c.rescan(rank)
 	}
 }
@@ -220,6 +225,7 @@ func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
 	if cmd == dram.PDE {
 		return at
 	}
+	c.takeOff(&u.span, math.MaxInt) // the device refreshes all rows
 	for i := range c.refresh.units {
 		if k := &c.refresh.units[i]; k.first >= u.first && k.first < u.end {
 			k.asleep = true
@@ -279,6 +285,7 @@ func (c *controller) skipPowered(t, horizon int64) int64 {
 	c.state.Shift(steps)
 	c.refresh.shift(steps)
 	c.energy.Repeat(energy, t, end, n)
+	c.takeOffAll(n)
 	for i := range c.stats.commands {
 		c.stats.commands[i] += n * (c.stats.commands[i] - commands[i])
 	}
@@ -289,7 +296,7 @@ func (c *controller) skipPowered(t, horizon int64) int64 {
 // tREFI while no request comes: nothing queued, all banks precharged, and each
 // rank with the debt that refreshing as it falls due keeps up.
 func (c *controller) idleState() bool {
-	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || len(c.refresh.forced) > 0 {
+	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || len(c.refresh.forced)+len(c.management.due) > 0 {
 		return false
 	}
 	for _, open := range c.openBanks {
@@ -322,6 +329,7 @@ func (c *controller) skipIdlePeriods(t int64) int64 {
 	n := periods * int64(len(c.refresh.units))
 	c.stats.commands[c.refresh.command] += n
 	c.energy.Add(c.refresh.command, n)
+	c.takeOffAll(periods)
 	return steps
 }
 

@@ -204,7 +204,7 @@ func (r *refreshState) force(i int) {
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
 		of.due ^= k.banks
-		of.blocked = of.due | of.down
+		of.block()
 	}
 }
 
@@ -294,6 +294,7 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 	if at <= t {
 		c.issue(c.refresh.command, k.address, t)
 		c.refresh.refreshed(k)
+		c.takeOff(&k.span, c.management.less)
 		if k.extra && k.debt <= -c.refresh.pullIn {
 			k.extra = false
 		} else {

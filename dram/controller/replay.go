@@ -41,6 +41,11 @@ func (s *Setup) checkStandard(c *input.Check) {
 		c.That(s.Policy.PowerDown == "off" || table.Action(cmd).Span >= table.Action(dram.REF).Span, "power_down", s.Policy.PowerDown,
 			"off: %v of %s concerns fewer ranks than REF", cmd, table.Name)
 	}
+	if most, less := s.Spec.Managed(); most > 0 {
+		_, known := managementCommand(table, s.Policy)
+		c.That(known, "RAAMMT", most, "0: %s has no RFM, which bounds the activations of a bank", table.Name)
+		c.That(less > 0 && less <= most, "RAAIMT", less, "1 to RAAMMT = %d: what an RFM takes off a bank's activations", most)
+	}
 	postpone := table.Postpone
 	if s.Policy.Refresh == "bank" {
 		postpone-- // the last tREFI is for the refreshes of other banks, which go first

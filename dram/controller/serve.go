@@ -119,11 +119,12 @@ func (c *controller) gate(cmd dram.Command, t int64) int64 {
 
 // simpleBuses reports whether the standard has one command bus and every command that the
 // controller gives takes one step and no second half; each clock has one step.
-func simpleBuses(s *dram.Standard, p *Policy) bool {
+func simpleBuses(spec *dram.Spec, p *Policy) bool {
+	s := spec.Rules()
 	if len(s.Buses) > 1 || s.StepsPerClock > 1 {
 		return false
 	}
-	for _, cmd := range asked(s, p) {
+	for _, cmd := range asked(spec, p) {
 		if a := s.Action(cmd); a.Steps > 1 || a.Second > 0 {
 			return false
 		}
@@ -132,13 +133,18 @@ func simpleBuses(s *dram.Standard, p *Policy) bool {
 }
 
 // asked returns the commands that the controller gives.
-func asked(s *dram.Standard, p *Policy) []dram.Command {
+func asked(spec *dram.Spec, p *Policy) []dram.Command {
+	s := spec.Rules()
 	list := []dram.Command{dram.ACT, dram.PRE, dram.PREA, dram.RD, dram.WR}
 	for _, r := range s.Refreshes {
 		list = append(list, r.Command)
 	}
 	if sync, ok := s.DataClockCommand(); ok {
 		list = append(list, sync)
+	}
+	if most, _ := spec.Managed(); most > 0 {
+		command, _ := managementCommand(s, p)
+		list = append(list, command)
 	}
 	if p.Page == "closed" {
 		list = append(list, dram.RDA, dram.WRA)

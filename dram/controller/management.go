@@ -1,0 +1,182 @@
+package controller
+
+import (
+	"math/bits"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// managementState counts each bank's activations where the device asks for refresh management (RFM): at most so many, of which
+// each refresh or RFM of the bank takes some off. A bank that has reached the most is managed once its row has closed, before it may
+// open another: as late as the device lets, since refreshes take off meanwhile.
+type managementState struct {
+	most, less int // 0: the device does not ask
+	command    dram.Command
+	counts     []int // activations by bank over all ranks, less what was taken off
+	units      []span
+	unitOf     []int // by bank over all ranks
+	due        []int // units that must be managed, in the order in which they became so
+}
+
+// newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command
+// for that.
+func newManagementState(spec *dram.Spec, policy *Policy, ranks int) managementState {
+	m := managementState{}
+	if m.most, m.less = spec.Managed(); m.most == 0 {
+		return m
+	}
+	m.command, _ = managementCommand(spec.Rules(), policy)
+	r := refreshState{command: m.command, unitOf: make([]int, ranks)}
+	r.addUnits(spec, ranks)
+	for i := range r.units {
+		m.units = append(m.units, r.units[i].span)
+	}
+	m.counts, m.unitOf = make([]int, ranks*spec.Banks()), r.byBank
+	if m.unitOf == nil {
+		for bank := range m.counts {
+			m.unitOf = append(m.unitOf, r.unitOf[bank/spec.Banks()])
+		}
+	}
+	return m
+}
+
+// managementCommand returns the RFM that a policy uses, false where the standard has none.
+func managementCommand(s *dram.Standard, p *Policy) (dram.Command, bool) {
+	list := []dram.Command{dram.RFM, dram.RFMsb, dram.RFMpb}
+	if p.Refresh == "bank" {
+		list = []dram.Command{dram.RFMsb, dram.RFMpb, dram.RFM}
+	}
+	for _, c := range list {
+		if s.Action(c).Known {
+			return c, true
+		}
+	}
+	return 0, false
+}
+
+// countActivations follows a command for requests, or one that closes rows, in the counts.
+func (c *controller) countActivations(cmd dram.Command, a dram.Address) {
+	m := &c.management
+	base := int(a.Rank) * c.banksPerRank
+	bank := base + int(a.BankGroup)*c.spec.BanksPerGroup + int(a.Bank)
+	switch cmd {
+	case dram.ACT:
+		m.counts[bank]++
+	case dram.PRE, dram.RDA, dram.WRA:
+		c.manageIfDue(bank)
+	case dram.PREA:
+		first, end := base, base+c.banksPerRank
+		if c.pseudoPrecharge {
+			each := len(c.banks) / c.spec.Rules().PseudoChannels
+			first = base / each * each
+			end = first + each
+		}
+		for bank := first; bank < end; bank++ {
+			c.manageIfDue(bank)
+		}
+	}
+}
+
+// manageIfDue notes that a bank that has closed must be managed before it opens again, if so.
+func (c *controller) manageIfDue(bank int) {
+	m := &c.management
+	i := m.unitOf[bank]
+	if m.counts[bank] < m.most || c.ranks[m.units[i].first].managed&m.units[i].banks != 0 {
+		return
+	}
+	m.due = append(m.due, i)
+	c.setManaged(&m.units[i], true)
+}
+
+// setManaged sets or ends that the banks of a unit take no command for a request, since they must be managed.
+func (c *controller) setManaged(k *span, on bool) {
+	for rank := k.first; rank < k.end; rank++ {
+		of := &c.ranks[rank]
+		if of.managed &^= k.banks; on {
+			of.managed |= k.banks
+		}
+		of.block()
+	}
+}
+
+// manage brings the units that are due towards their RFM; if nothing can issue at t it returns the step at which something can.
+func (c *controller) manage(t int64) (issued bool, wake int64) {
+	return firstOf(len(c.management.due), t, func(n int) int64 { return c.tryManage(c.management.due[n], t) })
+}
+
+// tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. A refresh that is
+// due goes first, and takes as much off.
+func (c *controller) tryManage(i int, t int64) int64 {
+	m := &c.management
+	k := &m.units[i]
+	for rank := k.first; rank < k.end; rank++ {
+		if c.ranks[rank].due != 0 {
+			return forever // the refresh's commands come first
+		}
+	}
+	if c.power.on {
+		if at, awake := c.wakeFor(k, t); !awake {
+			return at
+		}
+	}
+	if at, closed := c.closeRows(k, t); !closed {
+		return at
+	}
+	at := c.earliestOf(m.command, k.address, t)
+	if at <= t {
+		c.issue(m.command, k.address, t)
+		c.takeOff(k, m.less)
+		for rank := k.first; rank < k.end; rank++ {
+			c.rescan(rank)
+		}
+		if !k.whole {
+			c.closed(k.first, k.banks) // their own constraints have moved
+		}
+	}
+	return at
+}
+
+// takeOff lowers the counts of a span's banks, and lets units go on whose banks may all open again.
+func (c *controller) takeOff(k *span, less int) {
+	m := &c.management
+	if m.most == 0 {
+		return
+	}
+	for rank := k.first; rank < k.end; rank++ {
+		for b := k.banks; b != 0; b &= b - 1 {
+			n := &m.counts[rank*c.banksPerRank+bits.TrailingZeros64(b)]
+			*n = max(0, *n-less)
+		}
+	}
+	left := m.due[:0]
+	for _, i := range m.due {
+		if c.exhausted(&m.units[i]) {
+			left = append(left, i)
+			continue
+		}
+		c.setManaged(&m.units[i], false)
+		for rank := m.units[i].first; rank < m.units[i].end; rank++ {
+			c.rescan(rank)
+		}
+	}
+	m.due = left
+}
+
+// exhausted reports whether a bank of a span has reached the most.
+func (c *controller) exhausted(k *span) bool {
+	for rank := k.first; rank < k.end; rank++ {
+		for b := k.banks; b != 0; b &= b - 1 {
+			if c.management.counts[rank*c.banksPerRank+bits.TrailingZeros64(b)] >= c.management.most {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takeOffAll lowers all counts for so many refreshes of every bank. None is due.
+func (c *controller) takeOffAll(refreshes int64) {
+	for i, n := range c.management.counts {
+		c.management.counts[i] = max(0, n-int(min(refreshes, int64(n)))*c.management.less)
+	}
+}

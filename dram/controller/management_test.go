@@ -1,0 +1,140 @@
+package controller
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/input"
+)
+
+// managedHBM is HBM3 that asks for refresh management: the shipped table has RFM and RFMpb, and no counts.
+const managedHBM = `
+standard = "managed"
+base = "hbm3"
+activations = "RAAMMT | RAAIMT"
+timings = ["RAAIMT | what a refresh takes off | test", "RAAMMT | the most | test"]
+values = [" | RAAIMT | 0", " | RAAMMT | 0"]
+`
+
+// managedPart returns a part whose devices take most activations of a bank, of which a refresh takes less off.
+func managedPart(tb helper, name string, most, less int) *dram.Spec {
+	var s *dram.Spec
+	if rest, ok := strings.CutPrefix(name, "managed"); ok {
+		standard, err := dram.ReadStandard("managed.toml", strings.NewReader(managedHBM))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if s, err = standard.Part("managed" + rest); err != nil {
+			tb.Fatal(err)
+		}
+	} else {
+		s = part(tb, name)
+	}
+	for key, v := range map[string]int{"RAAMMT": most, "RAAIMT": less} {
+		if err := s.Set(key, fmt.Sprint(v)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return s
+}
+
+// TestManagement: whatever a device asks for, the log of random traffic passes the checker, which counts activations by itself;
+// refreshes of all banks and of some, postponed, pulled in, and ranks that sleep.
+func TestManagement(t *testing.T) {
+	managed, commands := 0, map[dram.Command]int64{}
+	rapid.Check(t, func(t *rapid.T) {
+		s := setup(t, rapid.SampledFrom(PolicyNames()).Draw(t, "policy"))
+		less := rapid.IntRange(1, 12).Draw(t, "RAAIMT")
+		name := rapid.SampledFrom([]string{"ddr5-4800-16gb-x8", "ddr5-5600-32gb-x4-fgr", "ddr5-4800-16gb-x16", "managed-6400-16gb-8h"}).Draw(t, "part")
+		s.Spec = managedPart(t, name, less+rapid.IntRange(0, 24).Draw(t, "more"), less)
+		s.Ranks = s.Spec.Rules().PseudoChannels * rapid.IntRange(1, 2).Draw(t, "ranks")
+		s.Policy.Refresh = rapid.SampledFrom([]string{"all", "bank"}).Draw(t, "refresh")
+		s.Policy.RefreshPostpone, s.Policy.RefreshPullIn = rapid.IntRange(0, 3).Draw(t, "postponed"), rapid.IntRange(0, 2).Draw(t, "pulled in")
+		s.Policy.Page = rapid.SampledFrom([]string{"open", "closed"}).Draw(t, "page")
+		s.Policy.PowerDown = rapid.SampledFrom([]string{"off", "off", "timeout"}).Draw(t, "power-down")
+		s.Policy.SelfRefreshAfter = 1000
+		if err := input.Validate(s); err != nil {
+			t.Fatal(err)
+		}
+		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		span := rapid.SampledFrom([]uint64{1 << 20, 1 << 24, uint64(s.Spec.RankBytes())}).Draw(t, "span")
+		gap, clock := rapid.IntRange(1, 100).Draw(t, "gap"), int64(0)
+		requests := make([]Request, 600)
+		for i := range requests {
+			clock += rng.Int64N(int64(gap))
+			if i%200 == 199 {
+				clock += 10 * int64(s.Spec.TREFI)
+			}
+			requests[i] = Request{Clock: clock, Address: rng.Uint64N(span) &^ 63, Write: rng.IntN(3) == 0}
+		}
+		stats, records := replayAny(t, s, requests)
+		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
+			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
+		}
+		for _, c := range []dram.Command{dram.RFM, dram.RFMsb, dram.RFMpb} {
+			commands[c] += stats.Count(c)
+			if stats.Count(c) > 0 {
+				managed++
+			}
+		}
+	})
+	if managed < 10 || commands[dram.RFM] == 0 || commands[dram.RFMsb] == 0 || commands[dram.RFMpb] == 0 {
+		t.Errorf("%d cases with refresh management, %v", managed, commands)
+	}
+}
+
+// TestManagementByHand: rows of one bank by turns, an activation each. The bank takes most before the first RFM, then as many as each
+// takes off; refreshes take off as much.
+func TestManagementByHand(t *testing.T) {
+	const most, less = 12, 4
+	for _, refresh := range []string{"all", "bank"} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks, s.Policy.Refresh = managedPart(t, "ddr5-4800-16gb-x8", most, less), 1, refresh
+		row := uint64(s.Spec.Banks()) * uint64(s.Spec.RowBytes())
+		requests := make([]Request, 400)
+		for i := range requests {
+			requests[i].Address = uint64(i) * row
+		}
+		stats, records := replayAny(t, s, requests)
+		rfm := map[string]dram.Command{"all": dram.RFM, "bank": dram.RFMsb}[refresh]
+		refreshes := int64(0) // of the bank, before the last activation
+		for _, r := range records {
+			if r.Command == dram.REF || r.Command == dram.REFsb && r.Address.Bank == 0 {
+				refreshes++
+			}
+		}
+		acts := stats.Count(dram.ACT)
+		if want := (acts - most - refreshes*less + less - 1) / less; acts < 400 || stats.Count(rfm) < want || stats.Count(rfm) > want+1 {
+			t.Errorf("%s: %d activations, %d refreshes, %d %v; want %d or one more", refresh, acts, refreshes, stats.Count(rfm), rfm, want)
+		}
+		if stats.Energy.RefreshJoules <= 0 {
+			t.Errorf("%s: refreshes take %v J", refresh, stats.Energy.RefreshJoules)
+		}
+		// Where the device asks for nothing, nothing is managed.
+		s.Spec = part(t, "ddr5-4800-16gb-x8")
+		plain, _ := replayAny(t, s, requests)
+		if plain.Count(dram.RFM, dram.RFMsb) != 0 || plain.EndClock >= stats.EndClock {
+			t.Errorf("%s: %d RFM that no one asks for; end %d, with RFM %d", refresh, plain.Count(dram.RFM, dram.RFMsb), plain.EndClock, stats.EndClock)
+		}
+	}
+}
+
+// TestManagementIsRefused: counts that no command could keep are named.
+func TestManagementIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		most, less int
+		key        string
+	}{{8, 0, "RAAIMT"}, {8, 9, "RAAIMT"}, {8, 8, ""}, {0, 8, ""}} {
+		s := setup(t, "default")
+		s.Spec = managedPart(t, "ddr5-4800-16gb-x8", c.most, c.less)
+		errs := input.Faults(s)
+		if len(errs) > 1 || c.key == "" && len(errs) > 0 || c.key != "" && (len(errs) == 0 || errs[0].Key != c.key) {
+			t.Errorf("%+v: %v", c, errs)
+		}
+	}
+}
