@@ -4,6 +4,9 @@ package policy
 // score (FP16).
 const csaEntryBytes = 6
 
+// csaElementBytes is what an element of a centroid takes: FP16.
+const csaElementBytes = 2
+
 // CSATables is the sizes of CSAttention's tables of one KV head and of what a search in
 // them does. The lists keep their length after the prompt: later tokens displace others.
 type CSATables struct {
@@ -31,11 +34,15 @@ func NewCSATables(subspaces, centroids int, tableShare, selectShare float64, rec
 // runs out of tokens.
 func (t CSATables) Attended(context int) int { return min(context, t.Selected+t.Recent) }
 
-// Bytes returns what the tables and the centroids (FP16) of a KV head take, for heads of dim
-// elements.
+// Bytes returns what the tables and the centroids of a KV head take, for heads of dim elements.
 func (t CSATables) Bytes(dim int) int64 {
 	lists := int64(t.Subspaces) * int64(t.Centroids)
-	return lists*int64(t.Entries)*csaEntryBytes + 2*int64(t.Centroids)*int64(dim)
+	return lists*int64(t.Entries)*csaEntryBytes + t.CentroidBytes(dim)
+}
+
+// CentroidBytes returns what the centroids of a KV head take.
+func (t CSATables) CentroidBytes(dim int) int64 {
+	return csaElementBytes * int64(t.Centroids) * int64(dim)
 }
 
 // Gathered returns the entries that a query head's search reads and adds up by token.
@@ -69,7 +76,7 @@ func newCSACost(s *Spec, shape Shape) *csaCost {
 	lists := int64(s.Subspaces) * int64(s.Centroids)
 	c.held = append(c.held,
 		Held{Device: Home, Heads: shape.KVHeads, Bytes: lists * csaEntryBytes, Index: true, OfPrompt: true, Share: s.TableShare},
-		Held{Device: Home, Heads: shape.KVHeads, Bytes: shape.elements(s.Centroids * shape.Dim), Index: true, OfPrompt: true, Most: 1})
+		Held{Device: Home, Heads: shape.KVHeads, Bytes: csaElementBytes * int64(s.Centroids) * int64(shape.Dim), Index: true, OfPrompt: true, Most: 1})
 	if c.host && s.Search == "lagged" { // what the next step attends over
 		c.held = append(c.held,
 			Held{Device: GPU, Heads: shape.KVHeads, Bytes: shape.token(), OfPrompt: true, Share: min(1, s.SelectShare*float64(shape.group()))},
@@ -93,7 +100,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 	c.reset(len(requests), 3)
 	tokens, ranked, found := c.take(len(requests)), c.take(len(requests)), c.take(len(requests))
 	keep, searches := 0, int64(0)
-	var gathered, scores, flops, minima, up int64
+	var gathered, scores, flops, updates, up int64
 	for i, r := range requests {
 		t := c.tables(r.Prompt)
 		tokens[i], ranked[i] = t.Attended(r.Context), 0
@@ -101,7 +108,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 		found[i] = min(r.Context, c.shape.group()*t.Selected+t.Recent)
 		up += c.KV(found[i])
 		flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.KVHeads)
-		minima += int64(t.Subspaces) * int64(t.Centroids)
+		updates += t.CentroidBytes(c.shape.Dim) + csaEntryBytes*int64(t.Subspaces)*int64(t.Centroids) // a list's least entry
 		if c.spec.Searches(r) {
 			searches++
 			ranked[i], keep = r.Context, max(keep, t.Selected)
@@ -110,8 +117,7 @@ func (c *csaCost) Decode(requests []Request, _ int) *Step {
 			flops += t.CentroidFLOPs(c.shape.Dim) * int64(c.shape.QueryHeads)
 		}
 	}
-	heads := int64(c.shape.KVHeads)
-	updates := int64(len(requests))*c.shape.elements(c.spec.Centroids*c.shape.Dim)*heads + minima*csaEntryBytes*heads
+	updates *= int64(c.shape.KVHeads)
 	class := Class{Device: Home, Heads: c.shape.KVHeads, Tokens: tokens, Page: 1, PerQueryHead: true}
 	if c.host {
 		class.Device = GPU
