@@ -1,0 +1,94 @@
+package policy
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// memory is what a layer holds of a request of that many tokens, of which prompt are the prompt's, on each device.
+func (l *byteLaw) memory(prompt, tokens int, filling bool) (want [2]int) {
+	streamsOn := Home
+	if l.apart && l.StreamDevice == "gpu" {
+		streamsOn = GPU
+	}
+	window := l.Window
+	if filling && l.PrefillWindow > 0 {
+		window = l.PrefillWindow
+	}
+	share := func(of float64, n int) int { return int(math.Ceil(of * float64(n))) }
+	if paged := l.paged(); paged > 0 { // a smallest and a largest key a page
+		where := Home
+		if l.apart && l.SelectDevice == "gpu" {
+			where = GPU
+		}
+		want[where] += paged * tokens * max(1, 2*l.vector()/l.logical())
+		if l.apart && l.SelectDevice != "gpu" && l.SummaryDevice == "gpu" { // those of the open page
+			want[GPU] += paged * 2 * l.vector()
+		}
+	}
+	switch l.Name {
+	case "streaming":
+		want[Home] += l.heads * l.token * min(tokens, l.Sink+window)
+	case "lserve", "duo":
+		want[Home] += (l.heads - l.streams) * l.token * tokens
+		want[streamsOn] += l.streams * l.token * min(tokens, l.Sink+window)
+	case "h2o": // with a step's own token; a prompt is held whole until its end
+		held := share(l.Heavy+l.Recent, prompt+1)
+		if filling {
+			held = tokens
+		}
+		want[Home] += l.heads * held * (l.token + 4*l.group)
+	case "window", "hgca": // a block less than the window stays
+		sink := max(0, l.Sink)
+		away := max(0, tokens-sink-l.Window+l.Block)
+		if l.Window == 0 {
+			away = max(0, tokens-sink)
+		}
+		near := l.token
+		if l.Name == "hgca" { // with an average
+			near += 4
+			want[Home] += l.heads * l.token * share(l.Share, away)
+		}
+		if l.Name == "window" || l.KeepAll {
+			want[Home] += l.heads * l.token * away
+		}
+		want[GPU] += l.heads * near * min(tokens, sink+l.Window)
+	case "csattention":
+		want[Home] += l.heads * (l.token*tokens + l.Subspaces*l.Centroids*csaEntry*share(l.TableShare, prompt) + 2*l.Centroids*l.dim)
+		if l.Mode == "host" && l.Search == "lagged" { // what the next step attends to
+			want[GPU] += l.heads * l.token * (share(min(1, l.SelectShare*float64(l.group)), prompt) + min(tokens, l.RecentTokens))
+		}
+	default:
+		want[Home] += l.heads * l.token * tokens
+	}
+	return want
+}
+
+// TestMemory compares what a layer holds with what is kept of a request.
+func TestMemory(t *testing.T) {
+	forVariants(t, func(t *rapid.T, p Policy, l *byteLaw, run int) {
+		prompt, decoded := rapid.IntRange(1, 3000).Draw(t, "prompt"), rapid.IntRange(0, 3000).Draw(t, "decoded")
+		decoding, filling := p.Memory(run)
+		for i, held := range [][]Held{decoding, filling} {
+			tokens, got := prompt+decoded*(1-i), [2]int{}
+			for _, h := range held {
+				n := tokens
+				if h.OfPrompt {
+					n = prompt
+				}
+				if n = max(0, n-h.Skip); h.Share > 0 {
+					n = int(math.Ceil(h.Share * float64(n)))
+				}
+				if h.Most > 0 {
+					n = min(n, h.Most)
+				}
+				got[h.Device] += h.Heads * n * int(h.Bytes)
+			}
+			if want := l.memory(prompt, tokens, i == 1); got != want {
+				t.Fatalf("%+v, %+v: a prompt of %d and %d in all, filling %v: %v bytes at home and on the GPUs, want %v", l, *l.Spec, prompt, tokens, i == 1, got, want)
+			}
+		}
+	})
+}
