@@ -58,6 +58,9 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	if _, err := j.Token(); err != nil {
 		return j.Cut(err)
 	}
+	if err := j.End("the object"); err != nil {
+		return err
+	}
 	return c.addLists(lists)
 }
 
