@@ -36,8 +36,8 @@ type Hardware struct {
 // HardwareSchema names the form of Hardware's JSON, whose quantities carry units.
 const HardwareSchema = "l3sim/hardware/1"
 
-// Hardware returns the hardware in effect for a trace.
-func (n *Node) Hardware(trace *traces.Trace) Hardware {
+// Hardware returns the hardware in effect for a trace with these moments.
+func (n *Node) Hardware(m traces.Moments) Hardware {
 	cfg := n.cfg
 	kv := n.kvBytes(0).Capacity
 	h := Hardware{
@@ -53,7 +53,6 @@ func (n *Node) Hardware(trace *traces.Trace) Hardware {
 		h.Channel = units.Bandwidth(cfg.Node.Channels) * cfg.DRAM.Spec.Bandwidth()
 		h.PCIe = units.Bandwidth(cfg.Node.GPUs) * n.linkShare()
 	}
-	m := trace.Moments()
 	if mean := m.InputMean + m.OutputMean - 1; mean > 0 {
 		h.MeanRequests = float64(h.KVTokens) / mean
 	}

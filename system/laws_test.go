@@ -208,7 +208,7 @@ func checkMemory(t *rapid.T, cfg *configs.Config, trace *traces.Trace, r *Result
 // checkBounds: no run is faster than the PIM's bandwidth lets it read the keys
 // and values, nor than the GPUs can read the weights that a token needs once an iteration.
 func checkBounds(t *rapid.T, cfg *configs.Config, node *Node, r *Result) {
-	h := node.Hardware(r.trace)
+	h := node.Hardware(r.trace.Moments())
 	var read float64 // bytes of KV
 	for i := range r.Requests {
 		if q := &r.Requests[i]; !q.Rejected() {

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -39,6 +40,24 @@ func LoadRequests(cfg *configs.Config) (*traces.Trace, error) {
 	return trace, err
 }
 
+// TraceMoments returns the moments of the trace that LoadTrace returns, and its errors. It keeps no requests of a built-in trace
+// that is run as a whole.
+func TraceMoments(cfg *configs.Config) (traces.Moments, error) {
+	name, n := cfg.Run.Trace, cmp.Or(cfg.Run.Requests, DefaultRequests)
+	if !slices.Contains(traces.BuiltinNames(), name) || cfg.Run.CommonTo != "" || cfg.Arrivals.Window != "" || cfg.Run.Columns != "" {
+		trace, err := LoadTrace(cfg)
+		if err != nil {
+			return traces.Moments{}, err
+		}
+		return trace.Moments(), nil
+	}
+	m, err := traces.SyntheticMoments(name, n, cfg.Run.Seed, cfg.Traces)
+	if err == nil {
+		err = cfg.Arrivals.CheckDrawn(name, n)
+	}
+	return m, err
+}
+
 // loadWhole returns the requests of a built-in trace or a file.
 func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 	name, o := cfg.Run.Trace, traces.Options{Requests: cfg.Run.Requests}
@@ -46,11 +65,7 @@ func loadWhole(cfg *configs.Config) (*traces.Trace, error) {
 		if columns := cfg.Run.Columns; columns != "" {
 			return nil, &input.Error{Key: "run.columns", Value: fmt.Sprintf("%q", columns), Expected: fmt.Sprintf("none with run.trace = %q, which is no file", name)}
 		}
-		n := o.Requests
-		if n == 0 {
-			n = DefaultRequests
-		}
-		return traces.Synthetic(name, n, cfg.Run.Seed, cfg.Traces)
+		return traces.Synthetic(name, cmp.Or(o.Requests, DefaultRequests), cfg.Run.Seed, cfg.Traces)
 	}
 	if n := cfg.Traces.PrefixTokens; n > 0 {
 		return nil, &input.Error{Key: "traces.prefix_tokens", Value: fmt.Sprint(n), Expected: fmt.Sprintf("0 with run.trace = %q: it is of built-in traces", name)}

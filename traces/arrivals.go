@@ -228,23 +228,13 @@ func (t *Trace) Repeated(n int) *Trace {
 //
 // Times that a file lacks, and times beyond 106 days, are an *input.Error.
 func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
-	kind, span := spec.Kind, t.span()
-	if kind == ArrivalsAuto {
-		switch {
-		case span > 0:
-			kind = ArrivalsTrace
-		case spec.RatePerS > 0:
-			kind = ArrivalsPoisson
-		default:
-			kind = ArrivalsAtOnce
-		}
+	kind, err := t.arrivalKind(&spec, len(t.Requests))
+	if err != nil {
+		return nil, err
 	}
+	span := t.span()
 	switch kind {
 	case ArrivalsTrace:
-		if span == 0 && len(t.Requests) > 1 && len(t.Turns()) == 0 {
-			return nil, &input.Error{Key: "arrivals.kind", Value: strconv.Quote(spec.Kind),
-				Expected: fmt.Sprintf("a trace with times of arrival; those of %s are all the same", t.Name)}
-		}
 		rate, scale := float64(len(t.Requests)-1)/span.Seconds(), spec.Scale
 		switch {
 		case span == 0 || spec.RatePerS == 0 && spec.Scale == 1:
@@ -257,9 +247,6 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 		}
 		return t.stretched(func(i int) float64 { return float64(t.Requests[i].Arrival) / scale }, Arrivals{Kind: kind, RatePerS: rate * scale})
 	case ArrivalsPoisson, ArrivalsGamma:
-		if spec.RatePerS == 0 {
-			return nil, &input.Error{Key: "arrivals.rate_per_s", Value: "0", Expected: fmt.Sprintf("more than 0 with arrivals.kind = %q (--rate)", kind)}
-		}
 		at := gaps(len(t.Requests), kind, spec.CV, seed)
 		picoseconds := 0.0
 		if n := len(at); n > 1 {
@@ -272,14 +259,51 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 	return t.with(t.AtOnce().Requests, Arrivals{Kind: ArrivalsAtOnce})
 }
 
+// arrivalKind returns how requests come that spec leaves to a trace, of which there are n. The error is that of Arrive.
+func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
+	kind, span := spec.Kind, t.span()
+	if kind == ArrivalsAuto {
+		switch {
+		case span > 0:
+			kind = ArrivalsTrace
+		case spec.RatePerS > 0:
+			kind = ArrivalsPoisson
+		default:
+			kind = ArrivalsAtOnce
+		}
+	}
+	switch {
+	case kind == ArrivalsTrace && span == 0 && n > 1 && len(t.Turns()) == 0:
+		return "", &input.Error{Key: "arrivals.kind", Value: strconv.Quote(spec.Kind),
+			Expected: fmt.Sprintf("a trace with times of arrival; those of %s are all the same", t.Name)}
+	case kind != ArrivalsPoisson && kind != ArrivalsGamma:
+	case spec.RatePerS == 0:
+		return "", &input.Error{Key: "arrivals.rate_per_s", Value: "0", Expected: fmt.Sprintf("more than 0 with arrivals.kind = %q (--rate)", kind)}
+	case !(float64(n-1)/spec.RatePerS < float64(maxSeconds)):
+		return "", tooSlow(t.Name, n, spec.RatePerS)
+	}
+	return kind, nil
+}
+
+// CheckDrawn says whether n requests without times, those of a built-in trace, can come as spec says. The error is that of Arrive.
+func (s *ArrivalSpec) CheckDrawn(name string, n int) error {
+	_, err := (&Trace{Name: name}).arrivalKind(s, n)
+	return err
+}
+
+// tooSlow is the error for a rate at which the clock ends before n requests have come.
+func tooSlow(name string, n int, rate float64) error {
+	return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(rate),
+		Expected: fmt.Sprintf("a rate at which the %d requests of %s come within 106 days", n, name)}
+}
+
 // stretched returns the trace with request i at at(i) picoseconds.
 func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 	requests := slices.Clone(t.Requests)
 	for i := range requests {
 		ps := at(i)
 		if !(ps < float64(maxSeconds)*1e12) {
-			return nil, &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(a.RatePerS),
-				Expected: fmt.Sprintf("a rate at which the %d requests of %s come within 106 days", len(requests), t.Name)}
+			return nil, tooSlow(t.Name, len(requests), a.RatePerS)
 		}
 		requests[i].Arrival = units.FromPicoseconds(math.Round(ps))
 	}
