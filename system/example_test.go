@@ -35,5 +35,5 @@ func ExampleNode_Run() {
 	}
 	fmt.Printf("%s on %s: %.0f tokens/s, TBT p99 %.1f ms, %d iterations\n",
 		summary.Model, summary.GPU, summary.OutputTokensPerS, summary.TBT.P99, summary.Iterations)
-	// Output: gpt-175b on a100-sxm-80gb: 27 tokens/s, TBT p99 227.1 ms, 1256 iterations
+	// Output: gpt-175b on a100-sxm-80gb: 27 tokens/s, TBT p99 226.0 ms, 1256 iterations
 }
