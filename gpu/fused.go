@@ -78,7 +78,7 @@ func (s *Spec) copied(kernels, m, d, elementBits int) Cost {
 
 // appended costs the two kernels that write the keys and values of m tokens into the cache, with their scales where it has narrow ones.
 func (s *Spec) appended(m int, h Heads) Cost {
-	row := elementBytes(2*float64(h.Dim), h.ElementBits) + h.kvBytes() // of one token and head, read and written
+	row := float64(elementBytes(2*float64(h.Dim), h.ElementBits)) + h.kvBytes() // of one token and head, read and written
 	return s.copies(2, float64(m)*float64(h.KV)*row)
 }
 
