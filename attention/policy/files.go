@@ -3,6 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
@@ -16,8 +17,9 @@ type file[T any] struct {
 	holds T
 }
 
-// readFile reads the file that a key names; "" is none. What is wrong with it is an *input.Error about the key.
-func readFile[T any](key, path string, parse func(name, text string) (T, error)) (*file[T], error) {
+// readFile reads the file that a key names, which is of a kind; "" is none. What is wrong with it is an *input.Error about the
+// key.
+func readFile[T any](key, path, kind string, parse func(name, text string) (T, error)) (*file[T], error) {
 	if path == "" {
 		return nil, nil
 	}
@@ -29,7 +31,10 @@ func readFile[T any](key, path string, parse func(name, text string) (T, error))
 		f.holds, err = parse(input.Name(path), string(text))
 	}
 	if err != nil {
-		return nil, &input.Error{Key: key, Value: strconv.Quote(path), Err: err}
+		if said := new(input.Error); errors.As(err, &said) && said.Expected != "" {
+			kind = "" // what exactly is in err
+		}
+		return nil, &input.Error{Key: key, Value: strconv.Quote(path), Err: err, Expected: kind}
 	}
 	return f, nil
 }
@@ -44,8 +49,8 @@ func (s *Spec) ReadFiles() (err error) {
 	if !hasKey(s.Name, "profile") {
 		own.Profile = ""
 	}
-	if s.gates, err = readFile("policy.gates", own.Gates, parseGates); err == nil {
-		s.profile, err = readFile("policy.profile", own.Profile, parseProfile)
+	if s.gates, err = readFile("policy.gates", own.Gates, "a line of numbers for each layer", parseGates); err == nil {
+		s.profile, err = readFile("policy.profile", own.Profile, "a profile of 'l3sim eval --profile'", parseProfile)
 	}
 	return err
 }
