@@ -267,7 +267,7 @@ func TestDIMMsOfDDR5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := equipment(cfg); got.DIMMs != 32 || got.DIMMGiB != 64 || got.Memory != "ddr5-4800-16gb-x8" {
+	if got := equipment(cfg); got.DIMMs != 32 || got.DIMMGiB != 64 || got.Memory != "ddr5" {
 		t.Errorf("%+v, want 32 DIMMs of 64 GiB", got)
 	}
 	ddr4, err := Load(configs.Options{Sets: []string{"run.system=l3"}})
