@@ -270,3 +270,29 @@ func BenchmarkMACA(b *testing.B) {
 func (s *State) openRow(a Address) int32 {
 	return s.rows[(int(a.Rank)*s.groupsPerRank+int(a.BankGroup))*s.banksPerGroup+int(a.Bank)]
 }
+
+// TestShift: a state that has been shifted allows every command as much later, windows included: of four ACTs in tFAW two are from before.
+func TestShift(t *testing.T) {
+	const by = 12345
+	run := func(shift int64) *State {
+		s := NewState(part(t, ddr43200), 2)
+		for i, clock := range []int64{0, 8, 16, 24} {
+			if i == 2 {
+				s.Shift(shift)
+			}
+			if i >= 2 {
+				clock += shift
+			}
+			s.Issue(ACT, Address{BankGroup: int32(i), Row: 7}, clock)
+		}
+		return s
+	}
+	still, shifted := run(0), run(by)
+	for _, cmd := range []Command{ACT, PRE, RD, WR, REF} {
+		for _, a := range []Address{{Bank: 1, Row: 7}, {BankGroup: 2, Row: 7}, {Rank: 1, Row: 7}} {
+			if before, after := still.Earliest(cmd, a), shifted.Earliest(cmd, a); after != before+by {
+				t.Errorf("%v at %+v is allowed at %d, shifted by %d at %d", cmd, a, before, int64(by), after)
+			}
+		}
+	}
+}

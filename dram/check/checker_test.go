@@ -121,6 +121,20 @@ func TestCheckerStates(t *testing.T) {
 	}
 }
 
+// TestOvertaking: a write's burst may go before that of another rank's read that was issued first, if it is over a tRTRS of one clock before it: the read's
+// begins 22 clocks after its command, the write's is over after 16 + 4.
+func TestOvertaking(t *testing.T) {
+	for clock, broken := range map[int64]bool{1001: false, 1002: true, 1010: true, 1011: false} {
+		records := []Record{
+			{100, dram.ACT, at(0, 0, 0, 7, -1)}, {200, dram.ACT, at(1, 0, 0, 7, -1)}, {1000, dram.RD, at(0, 0, 0, 7, 0)}, {clock, dram.WR, at(1, 0, 0, 7, 0)},
+		}
+		found := checkRecords(part(t, ddr43200), 2, false, records)
+		if rtrs := slices.ContainsFunc(found, func(v Violation) bool { return v.Rule == "tRTRS" }); rtrs != broken || !broken && len(found) > 0 {
+			t.Errorf("a write at %d: found %+v", clock, found)
+		}
+	}
+}
+
 // TestCheckerWindow: a fifth ACT within tFAW.
 func TestCheckerWindow(t *testing.T) {
 	var records []Record

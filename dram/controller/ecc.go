@@ -32,12 +32,12 @@ type fetch struct {
 
 // checkedRead is a read between acceptance and its end.
 type checkedRead struct {
-	accepted, arrived, end int64
-	id                     int32 // see controller.keep
-	merged                 int32 // see entry
-	next                   int32 // that waits for the same fetch
-	left                   int8  // of its data and its check bits, what has not begun
-	own                    bool  // it is the read of a partial write: nobody waits for it
+	accepted, arrived int64
+	id                int32 // see controller.keep
+	merged            int32 // see entry
+	next              int32 // that waits for the same fetch
+	left              int8  // of its data and its check bits, what has not begun
+	own               bool  // it is the read of a partial write: nobody waits for it
 }
 
 // list keeps records by number and uses the numbers again.
@@ -243,22 +243,22 @@ func (c *controller) fetched(n int32, end int64) {
 	}
 }
 
-// partEnds notes when the data or the check bits of a read are there, and ends the read with the last of both.
+// partEnds notes when the data or the check bits of a read are there, and ends the read with the part that begins last. That one also ends last: both
+// are of one bank. Check bits that a pending write has end at once, but they are asked for before the read leaves its queue, and so before its data begin.
 func (c *controller) partEnds(n int32, end int64) {
 	r := &c.check.reads.of[n]
-	r.end = max(r.end, end)
 	if r.left--; r.left > 0 {
 		return
 	}
 	done := c.check.reads.remove(n)
-	c.endStep = max(c.endStep, done.end)
+	c.endStep = max(c.endStep, end)
 	if !done.own {
-		c.end(ending{done.end, done.accepted, done.id})
-		c.readEnds(done.accepted, done.arrived, done.end)
+		c.end(ending{end, done.accepted, done.id})
+		c.readEnds(done.accepted, done.arrived, end)
 	}
 	c.eachWaiting(done.merged, func(w *waiting) {
-		c.readEnds(w.accepted, w.arrived, done.end)
-		c.end(ending{done.end, w.accepted, w.id})
+		c.readEnds(w.accepted, w.arrived, end)
+		c.end(ending{end, w.accepted, w.id})
 	})
 }
 

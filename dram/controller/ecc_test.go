@@ -252,3 +252,43 @@ func TestECCCompletions(t *testing.T) {
 		}
 	})
 }
+
+// TestCheckedReadsEnd: a read ends no earlier than its data, also where its check bits are there first, or come later but at once
+// from a write that is still to be done. Queues are short, so that check bits are asked for when the data are already on their way.
+func TestCheckedReadsEnd(t *testing.T) {
+	const row, bursts, latency = 16 * nextGroup / 8 * 7, 112, 22 + 4
+	rapid.Check(t, func(t *rapid.T) {
+		s := withECC(t, dram.InlineECC)
+		s.Policy.ReadQueue, s.Policy.WriteBuffer = rapid.IntRange(1, 3).Draw(t, "read queue"), 16
+		s.Policy.DrainHigh, s.Policy.DrainIdle = 16, 16 // writes wait
+		var requests []Request
+		for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, 2*bursts-1), 10, 60, rapid.ID[int]).Draw(t, "bursts") {
+			requests = append(requests, Request{Address: uint64(i/bursts*row + i%bursts*nextColumn), Write: rapid.IntRange(0, 2).Draw(t, "write") == 0, Tag: int64(i)})
+		}
+		ends := map[int64]int64{}
+		var log bytes.Buffer
+		writer := check.NewLogWriter(&log, check.LogHeader{})
+		m, err := s.Open(func(c Completion) { ends[c.Tag] = c.End }, []*check.LogWriter{writer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range requests {
+			m.enqueue(t, r)
+		}
+		if _, err := m.Drain(); err != nil {
+			t.Fatal(err)
+		}
+		if err := writer.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		records, err := readLog(&log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
+			if i := int64(r.Address.Row)*bursts + int64(r.Address.Column); r.Command.IsRead() && r.Address.Column < bursts && ends[i] < r.Clock+latency {
+				t.Fatalf("the read of burst %d ends at %d, its data are there at %d", i, ends[i], r.Clock+latency)
+			}
+		}
+	})
+}

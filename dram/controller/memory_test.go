@@ -82,6 +82,28 @@ func TestMemoryIsReplay(t *testing.T) {
 	})
 }
 
+// TestCompletionsInClocks: a request that finds an idle memory is accepted at its own clock, whatever steps a clock has, and what completions say of reads is
+// what the latencies count.
+func TestCompletionsInClocks(t *testing.T) {
+	for name, ranks := range map[string]int{ddr43200: 1, "ddr5-4800-16gb-x8": 1, "lpddr5x-6400-16gb-x16": 1, "hbm3-6400-16gb-8h": 4} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks = part(t, name), ranks
+		var latencies []int64
+		m := open(t, s, func(c Completion) {
+			if c.Accepted != c.Clock || c.End <= c.Accepted {
+				t.Errorf("%s: %+v is accepted at its clock and ends later", name, c)
+			}
+			latencies = append(latencies, c.End-c.Accepted)
+		})
+		for i := range int64(5) {
+			m.enqueue(t, Request{Clock: 1001 * i, Address: uint64(i) << 12})
+		}
+		if stats, err := m.Drain(); err != nil || !slices.Equal(latencies, stats.Latency.clocks) || len(latencies) != 5 {
+			t.Errorf("%s: completions have latencies of %v, counted are %v; %v", name, latencies, stats.Latency.clocks, err)
+		}
+	}
+}
+
 // TestPointerChase: a loop in which each read waits for the last one's data takes the
 // latency of a closed bank each time, and one of two channels by turns no less.
 func TestPointerChase(t *testing.T) {
