@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/traces"
@@ -47,6 +48,32 @@ func TestDrawnLengths(t *testing.T) {
 		}
 		if len(hashes) != 2 || (hashes[0] == hashes[1]) != same {
 			t.Errorf("%s: %v", distribution, hashes)
+		}
+	}
+}
+
+// TestKeptTraces: the traces used last stay in memory, so many and no more; one that had to go is read again.
+func TestKeptTraces(t *testing.T) {
+	var seeds []string
+	for seed := range keptTraces + 3 {
+		seeds = append(seeds, fmt.Sprint(seed))
+	}
+	p := plan(t, "[set]\nrun.model = \"llama-2-7b\"\nrun.requests = 3\nrun.trace = 'synthetic'\ntraces.input_mean = 10\ntraces.output_mean = 10\n[grid]\nrun.seed = ["+strings.Join(seeds, ", ")+"]\n")
+	p.cache = newTraceCache() // a plan reads traces in any order
+	var all []*traces.Trace
+	for i := range p.Points {
+		trace, err := p.cache.trace(config(t, p, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all = append(all, trace); len(p.cache.kept) > keptTraces {
+			t.Fatalf("%d traces are kept, want at most %d", len(p.cache.kept), keptTraces)
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		again, err := p.cache.trace(config(t, p, i))
+		if kept := i >= len(all)-keptTraces; err != nil || (again == all[i]) != kept || hashTrace(again) != hashTrace(all[i]) {
+			t.Errorf("trace %d of %d: kept %v, %v", i, len(all), again == all[i], err)
 		}
 	}
 }
