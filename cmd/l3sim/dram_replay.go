@@ -123,7 +123,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		fmt.Fprintf(a.stderr, "warning: %d addresses lie beyond the capacity of %#x bytes and were wrapped\n", stats.WrappedAddresses, mapping.Capacity())
 	}
 	if unknown := unknownCurrents(s); len(unknown) > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "warning: no %s of %s: energy there counts as that of standby\n", strings.Join(unknown, ", "), s.Spec.Name)
+		fmt.Fprintf(printable{a.stderr}, "warning: no %s of %s: energy there counts as that of standby\n", strings.Join(unknown, ", "), s.Spec.Name)
 	}
 	out := newReplayResult(s, f.policy, stats, wall)
 	return a.print(out, out.writeText)

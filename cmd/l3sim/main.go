@@ -78,11 +78,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "l3sim: interrupted")
 	default:
 		message := strings.ReplaceAll(err.Error(), "\n", " ")
-		fmt.Fprintln(stderr, "l3sim: "+input.Shorten(message, longestMessage))
+		a.warn("%s", input.Shorten(message, longestMessage))
 		var bad *input.Error
 		if errors.As(err, &bad) {
 			for _, line := range bad.Details {
-				fmt.Fprintln(stderr, "  "+strings.ReplaceAll(line, "\n", " "))
+				fmt.Fprintln(printable{stderr}, "  "+strings.ReplaceAll(line, "\n", " "))
 			}
 		}
 	}
@@ -98,7 +98,7 @@ type output struct {
 
 // Write keeps the first error, so that a command whose output is lost fails.
 func (o *output) Write(p []byte) (int, error) {
-	n, err := o.w.Write(p)
+	n, err := printable{o.w}.Write(p)
 	if o.err == nil {
 		o.err = err
 	}

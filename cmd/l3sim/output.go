@@ -23,8 +23,13 @@ func (a *app) print(v any, text func(io.Writer) error) error {
 // note writes a line to standard error, unless --quiet forbids it.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		fmt.Fprintf(a.stderr, "l3sim: "+format+"\n", args...)
+		a.warn(format, args...)
 	}
+}
+
+// warn writes a line to standard error.
+func (a *app) warn(format string, args ...any) {
+	fmt.Fprintf(printable{a.stderr}, "l3sim: "+format+"\n", args...)
 }
 
 // aligned writes lines whose cells tabs divide in columns; flags are those of package

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"strings"
 
@@ -108,7 +107,7 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 		return err
 	}
 	if note := data.LeftOut(); note != "" {
-		fmt.Fprintln(a.stderr, "l3sim: "+note)
+		a.warn("%s", note)
 	}
 	return results.WriteFileAtomic(out, func(w io.Writer) error { return data.Write(w, format, title) })
 }

@@ -224,7 +224,7 @@ func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error 
 	fmt.Fprintf(a.stdout, "shard %s, %s of %d: %s; journal in %s\n",
 		part.Shard, plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
 	if err := failedPoints(part.Points, o); err != nil {
-		fmt.Fprintf(a.stderr, "l3sim: %v\n", err)
+		a.warn("%v", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/schema"
@@ -128,8 +129,8 @@ func (p *fileParser) zip(leaves []leaf) (Axis, error) {
 // name reads the name of a choice.
 func (p *fileParser) name(l leaf, value any) (string, error) {
 	text, ok := value.(string)
-	if !ok || text == "" || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' }) {
-		return "", p.fail(l.line, &input.Error{Key: "name", Value: fmt.Sprint(value), Expected: "a text on one line"})
+	if !ok || text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
+		return "", p.fail(l.line, &input.Error{Key: "name", Value: schema.Written(value), Expected: "a text of one line without control characters"})
 	}
 	return text, nil
 }
