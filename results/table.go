@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/list"
 )
 
 // The columns of a sweep's results that are neither keys nor metrics. In the
@@ -88,6 +89,11 @@ func readTable(name string, r io.Reader) (*Table, error) {
 	}
 	if len(records) == 0 {
 		return nil, &input.Error{File: name, Expected: "a header line"}
+	}
+	for _, record := range records {
+		for i, cell := range record {
+			record[i] = unguarded(cell)
+		}
 	}
 	t := &Table{Name: name, Columns: records[0], Rows: records[1:]}
 	seen := make(map[string]bool, len(t.Columns))
@@ -219,13 +225,50 @@ func (t *Table) Condition(flag, text string) (column int, value string, err erro
 	return 0, "", bad
 }
 
-// WriteCSV writes the table with its header.
+// WriteCSV writes the table with its header. A cell that a spreadsheet would take for a formula gets an apostrophe in front,
+// which ReadTable takes off again.
 func (t *Table) WriteCSV(w io.Writer) error {
 	c := csv.NewWriter(w)
-	if err := c.Write(t.Columns); err != nil {
-		return err
+	for _, row := range append([][]string{t.Columns}, t.Rows...) {
+		if slices.ContainsFunc(row, isFormula) {
+			row = list.Map(row, guarded)
+		}
+		if err := c.Write(row); err != nil {
+			return err
+		}
 	}
-	return c.WriteAll(t.Rows)
+	c.Flush()
+	return c.Error()
+}
+
+// beginsFormula says that a text begins as what spreadsheets compute (OWASP, "CSV Injection"), behind any apostrophes.
+func beginsFormula(text string) bool {
+	text = strings.TrimLeft(text, "'")
+	return len(text) > 1 && strings.ContainsRune("=+-@\t\r", rune(text[0]))
+}
+
+// isFormula says that a cell needs an apostrophe: it begins as a formula and is no number. One that has apostrophes needs
+// another, so that none of its own are taken off.
+func isFormula(cell string) bool {
+	_, err := strconv.ParseFloat(cell, 64)
+	number := err == nil && strings.Trim(cell, "0123456789.eE+-") == "" // -inf and 0x1p4 are none to a spreadsheet
+	return !number && beginsFormula(cell)
+}
+
+// guarded returns a cell as a file has it.
+func guarded(cell string) string {
+	if isFormula(cell) {
+		return "'" + cell
+	}
+	return cell
+}
+
+// unguarded returns the cell that a file has as text.
+func unguarded(text string) string {
+	if bare, quoted := strings.CutPrefix(text, "'"); quoted && beginsFormula(text) {
+		return bare
+	}
+	return text
 }
 
 // WriteText writes the table in aligned columns, numbers to the right.

@@ -152,17 +152,19 @@ func (f *pimTableFlags) own() *system.AttentionGrid {
 func decimal(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
 
 func writeAttentionCSV(w io.Writer, rows []system.AttentionRow) error {
-	b := bufio.NewWriter(w)
-	fmt.Fprintln(b, "dram,context_tokens,batch,query_heads,kv_heads,ranks,latency_us,energy_uj,energy_low_uj,energy_high_uj,context_error,batch_error,not_estimated")
+	t := results.Table{Columns: []string{"dram", "context_tokens", "batch", "query_heads", "kv_heads", "ranks", "latency_us", "energy_uj", "energy_low_uj", "energy_high_uj", "context_error", "batch_error", "not_estimated"}}
 	for i := range rows {
 		r := &rows[i]
-		fmt.Fprintf(b, "%s,%d,%d,%d,%d,%d", r.DRAM, r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks)
-		for _, v := range []float64{r.LatencyUS, r.EnergyUJ, r.EnergyLow, r.EnergyTop, r.ContextError, r.BatchError} {
-			b.WriteString("," + decimal(v))
+		row := []string{r.DRAM}
+		for _, n := range []int{r.Context, r.Batch, r.Heads, r.KVHeads, r.Ranks} {
+			row = append(row, strconv.Itoa(n))
 		}
-		b.WriteString("," + r.NotEstimated + "\n")
+		for _, v := range []float64{r.LatencyUS, r.EnergyUJ, r.EnergyLow, r.EnergyTop, r.ContextError, r.BatchError} {
+			row = append(row, decimal(v))
+		}
+		t.Rows = append(t.Rows, append(row, r.NotEstimated))
 	}
-	return b.Flush()
+	return t.WriteCSV(w)
 }
 
 // writeLLMServingSim writes rows of profiler/perf/HARDWARE/MODEL/VARIANT/tpN/attention.csv of LLMServingSim 2
