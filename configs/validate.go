@@ -81,13 +81,13 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 }
 
 // GPUMemory returns the memory of one GPU that data may use, where it may use a share of
-// the capacity.
+// the capacity: nothing where the reserve takes that share.
 func (c *Config) GPUMemory(share float64) units.Bytes {
 	capacity := c.GPU.MemoryCapacity
 	if share < 1 {
 		capacity = units.Bytes(float64(capacity) * share)
 	}
-	return capacity - c.GPU.MemoryReserve
+	return max(capacity-c.GPU.MemoryReserve, 0)
 }
 
 // gib returns b in GiB.

@@ -2,6 +2,7 @@ package configs_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/l3sim/l3sim/units"
@@ -37,6 +38,16 @@ func TestMemoryThatFitsExactly(t *testing.T) {
 					t.Errorf("%s on %d GPUs, %d bytes short: %v", system, gpus, short, err)
 				}
 			}
+		}
+	}
+}
+
+// TestNoNegativeRoom: where the reserve takes all that a share leaves, GPUs hold nothing, and not less.
+func TestNoNegativeRoom(t *testing.T) {
+	for _, sets := range [][]string{{"run.system=gpu-only", "gpu_only.capacity_share=0.0001"}, {"run.system=hbm-pim", "hbm_pim.capacity_share=0.001"}} {
+		_, err := Load(Options{Sets: append(sets, "run.model=llama-2-7b")})
+		if err == nil || !strings.Contains(err.Error(), "capacity_share = 0.00") || !strings.Contains(err.Error(), "GPUs, which hold 0.0 GiB without gpu.memory_reserve") {
+			t.Errorf("%v: %v", sets, err)
 		}
 	}
 }

@@ -206,3 +206,22 @@ func TestErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLarge: requests that fit no empty memory are counted, serve nothing at any rate, and the rate of a full queue is that of the
+// others.
+func TestTooLarge(t *testing.T) {
+	cfg, trace, _, service := single(t, 40, "arrivals.kind=poisson")
+	for _, want := range []int{0, 1, 7} {
+		for i := range want {
+			trace.Requests[5*i].Input = 1 << 28
+		}
+		node, err := system.NewNode(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rate, tooLarge, err := (&judge{cfg: cfg, node: node, trace: trace}).full(t.Context())
+		if err != nil || tooLarge != want || math.Abs(rate*service.Seconds()-1) > 1e-6 {
+			t.Errorf("%d of 40 are too large: %d counted, %v services a service time, %v", want, tooLarge, rate*service.Seconds(), err)
+		}
+	}
+}

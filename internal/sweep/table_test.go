@@ -169,3 +169,22 @@ func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }
+
+// TestColumnsOnce: the table shows system, model, trace and seed, each once, whichever of them the axes set.
+func TestColumnsOnce(t *testing.T) {
+	shown := []string{"run.system", "run.model", "run.trace", "run.seed"}
+	for _, axes := range []string{
+		"node.ranksets = [2, 4]", "run.system = [\"l3\", \"gpu-only\"]", "run.model = [\"llama-2-7b\", \"opt-66b\"]", "run.trace = [\"longbench\", \"openr1\"]", "run.seed = [1, 2]",
+		"run.trace = [\"longbench\"]\nrun.system = [\"l3\", \"gpu-only\"]\nrun.seed = [3, 4]\nrun.model = [\"llama-2-7b\"]",
+	} {
+		header := plan(t, "[set]\nrun.requests = 1\n[grid]\n"+axes+"\n").header()
+		for _, key := range append(slices.Clone(shown), "point", "status", "error", "config_sha256") {
+			if n := len(slices.DeleteFunc(slices.Clone(header), func(c string) bool { return c != key })); n != 1 {
+				t.Errorf("%s: the table has %d columns %s", axes, n, key)
+			}
+		}
+		if seed, trace := slices.Index(header, "run.seed"), slices.Index(header, "run.trace"); seed < trace || slices.Index(header, "status") != seed+1 {
+			t.Errorf("%s: the seed is column %d of %v, expected the last key", axes, seed, header[:seed+2])
+		}
+	}
+}

@@ -333,3 +333,34 @@ func TestNotFinite(t *testing.T) {
 		t.Errorf("at infinity %v, far out %v", got, want)
 	}
 }
+
+// TestRefitErrors: rows that Fit would not take are refused, and the forest stays as it was, to the last bit, and goes on.
+func TestRefitErrors(t *testing.T) {
+	x, y := surface(200, 1)
+	f := fit(t, standard, x, y, 1, 1)
+	want := f.Predict([]float64{1000, 2000})
+	for name, rows := range map[string][2][]float64{
+		"no rows":                {nil, nil},
+		"a value that is NaN":    {{1, 2, 3, 4}, {1, math.NaN()}},
+		"an infinite feature":    {{1, 2, math.Inf(1), 4}, {1, 2}},
+		"rows of unequal length": {{1, 2, 3}, {1, 2}},
+		"rows without features":  {nil, {1, 2}},
+		"a third feature":        {{1, 2, 3, 4, 5, 6}, {1, 2}},
+	} {
+		if err := f.Refit(rows[0], rows[1], 8); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+		if got := f.Predict([]float64{1000, 2000}); got != want {
+			t.Errorf("%s: the forest predicts %v, before %v", name, got, want)
+		}
+	}
+	for i := range y {
+		y[i] += 1000
+	}
+	if err := f.Refit(x, y, standard.Trees); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.Predict([]float64{1000, 2000}); math.Abs(got-want-1000) > 0.2*want+50 {
+		t.Errorf("after rows 1,000 higher the forest predicts %v, before %v", got, want)
+	}
+}
