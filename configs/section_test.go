@@ -179,7 +179,7 @@ func TestBaselineBounds(t *testing.T) {
 		"hbm_pim.bandwidth_factor=1024": true, "hbm_pim.bandwidth_factor=0": false, "hbm_pim.capacity_share=1": true, "hbm_pim.capacity_share=1.1": false,
 		"cpu_offload.overhead=0s": true, "cpu_offload.overhead=1ps": true, "cpu_offload.overhead=-1ps": false, "cpu_offload.cores=1": true, "cpu_offload.cores=65536": true,
 		"cpu_offload.cores=0": false, "cpu_offload.host_memory_share=0": true, "cpu_offload.host_memory_share=1": true, "cpu_offload.host_memory_share=-0.1": false,
-		"cpu_offload.max_delay=0": true, "cpu_offload.max_delay=1": true, "cpu_offload.max_delay=1.1": false, "cpu_offload.memory_efficiency=0": false,
+		"cpu_offload.max_delay=0": false, "cpu_offload.max_delay=1e-6": true, "cpu_offload.max_delay=1": true, "cpu_offload.max_delay=1.1": false, "cpu_offload.memory_efficiency=0": false,
 	} {
 		if _, err := Load(Options{Sets: []string{set}}); (err == nil) != ok {
 			t.Errorf("%s: %v", set, err)

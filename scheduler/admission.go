@@ -107,17 +107,9 @@ func (s *Scheduler) seated(running int) bool {
 	return s.batching.MaxNumSeqs > 0 && running >= s.batching.MaxNumSeqs
 }
 
-// seats returns how many more requests may decode beside a number of others.
-func (s *Scheduler) seats(beside int) int {
-	if s.batching.MaxNumSeqs == 0 {
-		return math.MaxInt
-	}
-	return max(s.batching.MaxNumSeqs-beside, 0)
-}
-
-// running returns the number of requests that decode, swap in or prefill on the GPUs.
+// running returns the number of requests that decode, swap in or prefill.
 func (s *Scheduler) running() int {
-	return len(s.decoding) + len(s.moving) + s.prefilling(false)
+	return len(s.decoding) + len(s.moving) + s.onHost + s.prefilling(false) + s.prefilling(true)
 }
 
 // prefilling returns the number of requests with a prompt to prefill that have memory, of

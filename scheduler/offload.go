@@ -35,8 +35,8 @@ type OffloadConfig struct {
 	// turns on GPUs and CPUs (FastDecode: He and Zhai, 2024). Else the CPUs help where
 	// that is faster than the GPUs alone.
 	AllOnHost bool
-	// MaxDelay is how much later than with the GPUs alone a request may be so that others
-	// gain. It is a share of the time since the replica last had no requests.
+	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
+	// share of their time: once where these fit, once for turns of those that do not.
 	MaxDelay float64
 }
 
@@ -49,72 +49,66 @@ type OffloadConfig struct {
 // host may join, in one sub-batch or in two. Of two, the first has the prompts, the
 // requests that decode on the GPUs, and maybe requests of the host. The second has only
 // requests of the host. While the GPUs compute for one sub-batch, the CPUs compute
-// attention for the other. Requests of the host that do not fit sit the iteration out.
-//
-// To use the host takes time from the requests on the GPUs, and pays only later, if at
-// all. So an Offload also simulates the GPUs alone. It uses the host only while no
-// request is late compared with them.
+// attention for the other. Requests of the host that do not fit sit the iteration out,
+// until it is their turn (takeTurn) or the GPUs have room for them (moveUp).
 type Offload struct {
 	*Scheduler
 	OffloadConfig
-	hosted    []hosted       // decoding requests on the host, in the order of arrival
-	movable   int            // number of hosted requests that the GPUs could hold
-	settled   int64          // step for which Base and Last of hosted requests that sit out are right
-	full      bool           // the GPUs had no room for a swap in, and no memory was freed since
-	shut      int32          // the request that the GPUs refused memory, until it may ask again
-	refused   refusal        // why the head of the queue may not go to the host
-	waits     bool           // the head may not go to the host because requests are late
-	gathering bool           // the head waits for its group, see gathers
-	apart     int            // number of groups that were split since a group last began together
-	costly    bool           // the host's requests make the present iterations longer
-	leaving   units.Duration // transfer time left of swaps out to the host
-	gpus      Batch          // scratch: a batch whose time is computed
-	unused    unused
-	alone     *alone
-	clock     clock
-	report    func(request int32, tokens int) // of Complete
-	emitted   func(request int32, tokens int)
+	hosted  []hosted       // decoding requests on the host, in the order of arrival
+	movable int            // number of hosted requests that the GPUs could hold
+	full    bool           // the GPUs had no room for a swap in, and no memory was freed since
+	shut    int32          // the request that the GPUs refused memory, until it may ask again
+	refused refusal        // why the head of the queue may not go to the host
+	busy    bool           // the head may not go to the host: the CPUs have enough to do
+	leaving units.Duration // transfer time left of swaps out to the host
+	took    units.Duration // duration of the latest iteration
+	turn    int32          // the request of the host that has its turn in the present iteration; else nobody
+	credit  units.Duration // what turns may cost by now
+	gpus    Batch          // scratch: a batch whose time is computed
 }
 
 // nobody is the index of no request.
 const nobody = -1
 
-// clock is an Offload's time.
-type clock struct {
-	idle  bool           // the latest iteration was empty
-	since units.Duration // when the replica was idle last
-	now   units.Duration // end of the latest iteration
-	took  units.Duration // duration of the latest iteration
-	step  int64          // the step that ended last
-}
-
-// unused counts the tokens that the host has reserved memory for and that do not exist yet.
-type unused struct {
-	valid        bool
-	tokens, step int64 // the count, at a step
-	running      int64 // requests that take part: each fills one token a step
-}
-
-// hosted is a decoding request on the host. While it sits out, Base and Last are right
-// for step Offload.settled. Contexts are relative to a step: that way, the many requests
-// that sit out are not written in every step.
-type hosted struct {
+// paused is a decoding request that sits out. Base and Last are right for step settled:
+// that way, it is not written in every step.
+type paused struct {
 	Decoding
+	settled int64
+	since   int64 // the first step in which it sat out
+}
+
+// settle makes Base and Last right for a step.
+func (p *paused) settle(step int64) {
+	missed := step - p.settled
+	p.Base -= missed
+	p.Last += missed
+	p.settled = step
+}
+
+// hosted is a decoding request on the host. settled counts where it sits out.
+type hosted struct {
+	paused
 	runs    bool // takes part in the present steps
 	chosen  bool // takes part in the iteration that is being formed
 	movable bool // the GPUs could hold it
 	comes   bool // swaps out from the GPUs now: not all of it is on the host
 }
 
+// context returns the tokens that its next token attends over, which is of a step if the
+// request takes part.
+func (h *hosted) context(step int64) int {
+	if h.runs {
+		return h.Context(step)
+	}
+	return h.Context(h.settled)
+}
+
 // NewOffload returns an Offload. It takes over s with the GPUs' memory, the queue and the
 // policy for the GPUs' requests. s must have two sub-batches and no requests yet.
 func NewOffload(s *Scheduler, c OffloadConfig) *Offload {
-	o := &Offload{Scheduler: s, OffloadConfig: c, shut: nobody, gpus: Batch{Sub: make([]SubBatch, 1)}, alone: newAlone(s, c.Costs), clock: clock{idle: true, step: -1}}
+	o := &Offload{Scheduler: s, OffloadConfig: c, shut: nobody, turn: nobody, gpus: Batch{Sub: make([]SubBatch, 1)}}
 	s.place = o
-	o.report = func(request int32, tokens int) {
-		o.alone.next[request] = int32(tokens + 1)
-		o.emitted(request, tokens)
-	}
 	return o
 }
 
@@ -125,10 +119,6 @@ func (o *Offload) Next() *Batch {
 		o.shut = nobody
 	}
 	o.begin()
-	if c := &o.clock; c.idle {
-		c.now = max(c.now, o.alone.latest())
-		c.since = c.now
-	}
 	b.Pauses, b.Moves = b.Pauses[:0], Moves{}
 	if o.leaving <= 0 {
 		o.arriveOnHost()
@@ -142,7 +132,7 @@ func (o *Offload) Next() *Batch {
 		}
 		if o.prompts() {
 			o.stayOnGPUs()
-			o.fill()
+			o.fillBeside()
 		}
 		if !o.AllOnHost {
 			o.help()
@@ -157,30 +147,32 @@ func (o *Offload) Next() *Batch {
 
 // askAgain clears old refusals of the GPUs and the host, except those for lack of memory.
 func (o *Offload) askAgain() {
-	again := o.batch.Step%dealEvery == 0 // lateness and forecasts change with time
-	if o.full && o.movable > 0 && (again || o.due(o.hosted[o.firstMovable()].Request)) {
-		o.full = false
+	if o.batch.Step%dealEvery != 0 {
+		return // forecasts and what hides change with time
 	}
-	if o.blocked && o.head < len(o.queue) && (again && (o.waits || o.refused.cause == noGrowth) || o.due(o.queue[o.head].request)) {
+	o.full = false
+	if o.busy || o.refused.cause == noGrowth {
 		o.blocked = false
 	}
 }
 
-// account adds the iteration to the clock. Swaps progress while the links are idle in
-// the iteration.
+// account notes how long the iteration takes, where that counts: swaps progress while
+// the links are idle in it, and turns get their share of it.
 func (o *Offload) account() {
-	b, c := &o.batch, &o.clock
-	if c.idle = b.Empty(); c.idle {
+	b := &o.batch
+	if len(o.hosted)+len(o.moving) == 0 && o.leaving <= 0 || b.Empty() {
 		return
 	}
-	c.took = o.Costs.Iteration(b)
-	c.now += c.took
+	o.took = o.Costs.Iteration(b)
 	if len(o.moving) > 0 || o.leaving > 0 {
 		up, down := o.Costs.Idle(b)
 		for i := range o.moving {
 			o.moving[i].left -= up
 		}
 		o.leaving -= down
+	}
+	if b.Decoding() > 0 {
+		o.credit += o.slack(o.took)
 	}
 }
 
@@ -203,7 +195,7 @@ func (o *Offload) clear() {
 		s := &o.batch.Sub[i]
 		s.Decode, s.Host = s.Decode[:0], s.Host[:0]
 	}
-	o.dealt, o.costly = -1, false
+	o.dealt, o.turn = -1, nobody
 }
 
 // step has the GPUs' requests take a step. The host's requests of the step before take
@@ -213,18 +205,13 @@ func (o *Offload) step() {
 	b.Step++
 	if o.memory.Admission == AdmitCurrent {
 		o.grow()
+		o.growHosted()
 	}
-	again := o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts() || o.costly && o.late(o.clock.took, 1, 0)
-	if again {
-		o.settle(b.Step)
-	}
-	if o.memory.Admission == AdmitCurrent {
-		o.growHosted(again)
-	}
-	if again || o.dealt < 0 {
-		o.settle(b.Step)
+	if o.dealt < 0 || b.Step-o.dealt >= dealEvery || o.prompts() {
 		o.clear()
 		b.Sub[0].Decode = append(b.Sub[0].Decode, o.decoding...)
+	} else {
+		o.endTurn()
 	}
 }
 
@@ -243,41 +230,26 @@ func (o *Offload) help() {
 			o.arriveOnHost()
 		}
 	}
-	if o.dealt >= 0 {
-		return
-	}
-	if !prompts {
-		o.dealt = b.Step
-	}
-	switch {
-	case len(o.hosted) == 0:
-		return
-	case o.AllOnHost:
-		o.spread(2)
-	case len(o.decoding) == 0 && !prompts:
-		o.spreadBest()
-	default:
-		o.helpBest()
-	}
-	o.choose()
-}
-
-// settle makes Base and Last of the requests that sit out right for a step.
-func (o *Offload) settle(step int64) {
-	missed := step - o.settled
-	o.settled = step
-	for i := range o.hosted {
-		if h := &o.hosted[i]; !h.runs {
-			h.Base -= missed
-			h.Last += missed
+	if o.dealt < 0 {
+		if !prompts {
+			o.dealt = b.Step
 		}
+		switch {
+		case o.AllOnHost:
+			o.spread(2)
+		case len(o.decoding) == 0 && !prompts:
+			o.spreadBest()
+		case len(o.hosted) > 0:
+			o.helpBest()
+		}
+		o.choose()
 	}
+	o.takeTurn()
 }
 
 // Complete applies the batch that Next formed.
 func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 	b := &o.batch
-	o.emitted, o.clock.step = emitted, b.Step
 	for i := range b.Sub {
 		for k := range b.Sub[i].Host {
 			if d := &b.Sub[i].Host[k]; d.Last <= b.Step {
@@ -285,11 +257,11 @@ func (o *Offload) Complete(emitted func(request int32, tokens int)) {
 				o.release(o.holds[d.Request])
 				o.forecast.ended(o.requests[d.Request].Output)
 				o.dealt = -1
-				o.report(d.Request, o.requests[d.Request].Output)
+				emitted(d.Request, o.requests[d.Request].Output)
 			}
 		}
 	}
-	o.Scheduler.Complete(o.report)
+	o.Scheduler.Complete(emitted)
 }
 
 // find returns the index of a request in hosted, or the index at which to insert it.
@@ -305,6 +277,7 @@ func (o *Offload) leave(at int) hosted {
 	if h.movable {
 		o.movable--
 	}
-	o.dealt, o.unused.valid = -1, false
+	o.dealt = -1
+	o.onHost = len(o.hosted)
 	return h
 }

@@ -22,21 +22,13 @@ func (o *Offload) Fragmentation() float64 {
 }
 
 // unusedOnHost returns the number of tokens that the host has reserved memory for and that
-// do not exist yet. It keeps the sum while the same requests take part: most sit out for long.
-func (o *Offload) unusedOnHost() int64 {
-	u := &o.unused
-	if !u.valid {
-		*u = unused{valid: true, step: o.batch.Step}
-		for i := range o.hosted {
-			h, step := &o.hosted[i], o.settled
-			if h.runs {
-				step = u.step
-				u.running++
-			}
-			u.tokens += int64(o.holds[h.Request].Tokens - h.Context(step))
-		}
+// do not exist yet.
+func (o *Offload) unusedOnHost() (tokens int64) {
+	for i := range o.hosted {
+		h := &o.hosted[i]
+		tokens += int64(o.holds[h.Request].Tokens - h.context(o.batch.Step))
 	}
-	return u.tokens - u.running*(o.batch.Step-u.step)
+	return tokens
 }
 
 // CheckMemory returns an error where a memory has more units in use than its capacity, or
@@ -92,7 +84,7 @@ func (o *Offload) units(tokens int) int64 {
 // CheckAdmission returns an error where the head of the queue is refused although a
 // memory that it may use has room for it.
 func (o *Offload) CheckAdmission() error {
-	if !o.blocked || o.head == len(o.queue) || o.gathering {
+	if !o.blocked || o.head == len(o.queue) || o.seated(o.running()) {
 		return nil
 	}
 	w := &o.queue[o.head]
@@ -102,7 +94,7 @@ func (o *Offload) CheckAdmission() error {
 			return err
 		}
 	}
-	if o.waits || !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+	if o.busy || !o.canRunOnHost(r) {
 		return nil
 	}
 	if err := o.checkRefusal(o.Host, w, o.keepOnHost(r), o.refused, len(o.hosted), o.foreseeOnHost); err != nil {

@@ -2,142 +2,84 @@ package scheduler
 
 import "github.com/l3sim/l3sim/units"
 
-// way is one of the ways in which requests of the host take part in an iteration.
-type way int
-
-const (
-	// besideAttention puts them into the GPUs' sub-batch, while the attention on the CPUs
-	// takes no longer than the attention on the GPUs.
-	besideAttention way = iota
-	// inPlaceOfWeights puts them there too. The CPUs may take longer, by the time of the
-	// batched operations: a second sub-batch would make the GPUs read all weights again.
-	inPlaceOfWeights
-	// inTurns is NEO's way, with two sub-batches. The CPUs' attention for a sub-batch may
-	// take as long as the GPUs' work meanwhile: attention of the same sub-batch, and the
-	// batched operations of the other.
-	inTurns
-	ways
-)
-
-// helpBest adds requests of the host to the iteration of the GPUs. It chooses the way
-// with the most worth per time, if that beats the GPUs alone and makes no request late.
-//
-// NEO compares iterations by requests per time. But tokens differ: a request waits on the
-// host for memory of the GPUs, and so the host computes its first tokens, with short
-// contexts. Here a token of the host is worth the time that it would take in a step on the
-// GPUs. That time is a share of the batched operations, by the memory that its request
-// holds, and a share of attention, by its context. An iteration whose tokens are worth more
-// than the time that it takes longer makes the whole run shorter.
+// helpBest adds requests of the host to the iteration of the GPUs, in the GPUs' sub-batch
+// or in NEO's two. As NEO does, it runs what has most requests per time, or none of the
+// host. But with them the iteration may take only MaxDelay longer than if the CPUs'
+// attention took no time.
 func (o *Offload) helpBest() {
 	b := &o.batch
-	without := o.Costs.Iteration(b)
-	operations, attention := o.gpuStep()
-	chosen, most := ways, 1.0
-	for w := range ways {
-		if !o.pack(w) {
-			continue
-		}
-		worth := float64(without)
-		for i := range b.Sub {
-			held, contexts := o.load(b.Sub[i].Host)
-			worth += float64(operations*held) + float64(attention*contexts)
-		}
-		with := o.Costs.Iteration(b)
-		costly := with > without && o.movable == len(o.hosted) // else some can only run on the host
-		if worth > most*float64(with) && !(costly && o.late(with, 1, 1)) {
-			chosen, most, o.costly = w, worth/float64(with), costly
+	rows, attention := b.Sub[0].Tokens(), o.Costs.Attention(&b.Sub[0], b.Step)
+	without := float64(o.Costs.Iteration(b))
+	layer := float64(attention + o.Costs.Linear(rows))
+	best, most := 0, float64(rows)/without
+	for over := 1; over <= 2; over++ {
+		n := o.pack(over)
+		with := float64(o.Costs.Iteration(b))
+		free := float64(without * float64(attention+o.Costs.Linear(rows+n)) / layer)
+		if rate := float64(rows+n) / with; n > 0 && rate > most && with <= free+float64(o.MaxDelay*free) {
+			best, most = over, rate
 		}
 	}
 	o.unpack()
-	if chosen < ways {
-		o.pack(chosen)
+	if best > 0 {
+		o.pack(best)
 	}
 }
 
-// gpuStep returns the time of a step on the GPUs per token of memory that its requests
-// hold (batched operations), and per token of context (attention). The step is of the
-// GPUs' requests. Where the GPUs have no requests it is of the host's.
-func (o *Offload) gpuStep() (held, context float64) {
-	sub := &o.gpus.Sub[0]
-	o.gpus.Step, sub.Decode = o.batch.Step, append(sub.Decode[:0], o.decoding...)
-	if len(o.decoding) == 0 {
-		for i := range o.hosted {
-			sub.Decode = append(sub.Decode, o.hosted[i].Decoding)
-		}
-	}
-	took := float64(o.Costs.Iteration(&o.gpus))
-	attention, operations := o.Costs.Attention(sub, o.gpus.Step), o.Costs.Linear(len(sub.Decode))
-	share := float64(attention) / float64(attention+operations)
-	heldAll, contexts := o.load(sub.Decode)
-	return took * (1 - share) / heldAll, took * share / contexts
-}
-
-// load returns the tokens that requests hold memory for, and the sum of their contexts.
-func (o *Offload) load(requests []Decoding) (held, contexts float64) {
-	var h, c int64
-	for i := range requests {
-		d := &requests[i]
-		h += int64(o.holds[d.Request].Tokens)
-		c += d.Base + o.batch.Step
-	}
-	return float64(h), float64(c)
-}
-
-// pack first removes the host's requests from the iteration. Then it adds them, oldest
-// first, while the CPUs' attention fits. With two sub-batches, the next request goes to the
-// one with more time left. A request that does not fit is passed over, and so are all with
-// longer contexts. pack says whether it has added a request.
-func (o *Offload) pack(w way) bool {
+// pack puts requests of the host into the iteration, into the GPUs' sub-batch or over two,
+// and returns how many. It adds them, the oldest first, while the CPUs' attention for a
+// sub-batch takes no longer than the GPUs' work meanwhile: attention for the same one (and
+// MaxDelay more), or besides that the batched operations of the other. With two, the next
+// request goes to the one with more time left. A request that does not fit is passed over,
+// and so are all with longer contexts.
+func (o *Offload) pack(over int) (added int) {
 	o.unpack()
 	b := &o.batch
-	var tokens, requests [2]int
-	var contexts [2]int64
-	var gpu [2]units.Duration
-	for i := range b.Sub {
-		tokens[i], gpu[i] = b.Sub[i].Tokens(), o.Costs.Attention(&b.Sub[i], b.Step)
-	}
-	left := func(i int) units.Duration {
-		time := gpu[i] - o.Costs.HostAttention(requests[i], contexts[i])
-		switch w {
-		case besideAttention: // hidden behind attention alone
-		case inPlaceOfWeights:
-			time += o.Costs.Linear(tokens[i])
-		case inTurns:
-			time += o.Costs.Linear(tokens[1-i])
+	attention := o.Costs.Attention(&b.Sub[0], b.Step)
+	tokens, requests, contexts := [2]int{b.Sub[0].Tokens(), 0}, [2]int{}, [2]int64{}
+	left := func() (left [2]units.Duration) {
+		left[0] = attention
+		if over == 2 {
+			left[0] += o.Costs.Linear(tokens[1])
+			left[1] = o.Costs.Linear(tokens[0])
+		} else {
+			left[0] += o.slack(attention + o.Costs.Linear(tokens[0]))
 		}
-		return time
+		for i := range left {
+			left[i] -= o.Costs.HostAttention(requests[i], contexts[i])
+		}
+		return left
 	}
-	to := 0
-	if w == inTurns {
-		to = 1
-	}
+	to := over - 1
 	add := func(n int, context int64) {
 		tokens[to], requests[to], contexts[to] = tokens[to]+n, requests[to]+n, contexts[to]+context
 	}
-	room, added, shortest := min(o.roomBeside(), o.seats(len(o.decoding))), 0, int64(never)
+	room, shortest := o.roomBeside()-1, int64(never) // one is left for a turn
 	for k := 0; k < len(o.hosted) && added < room; k++ {
 		h := &o.hosted[k]
-		context := h.Base + b.Step
+		context := int64(h.context(b.Step))
 		if h.comes || context >= shortest {
 			continue
 		}
 		add(1, context)
-		left0, left1 := left(0), left(1)
-		if left0 < 0 || left1 < 0 {
+		l := left()
+		if min(l[0], l[1]) < 0 {
 			add(-1, -context)
 			shortest = context
 			continue
 		}
 		o.join(h, to)
 		added++
-		if w == inTurns {
-			to = 0
-			if left1 > left0 {
-				to = 1
-			}
+		if to = 0; over == 2 && l[1] > l[0] {
+			to = 1
 		}
 	}
-	return added > 0
+	return added
+}
+
+// slack is how much longer than a time it may take for the sake of the host's requests.
+func (o *Offload) slack(time units.Duration) units.Duration {
+	return units.Duration(float64(o.MaxDelay * float64(time)))
 }
 
 // never is longer than any context.
@@ -145,7 +87,9 @@ const never = 1 << 62
 
 // join puts a request of the host into a sub-batch.
 func (o *Offload) join(h *hosted, sub int) {
-	h.chosen = true
+	if h.chosen = true; !h.runs {
+		h.settle(o.batch.Step)
+	}
 	o.batch.Sub[sub].Host = append(o.batch.Sub[sub].Host, h.Decoding)
 }
 
@@ -173,16 +117,16 @@ func (o *Offload) spreadBest() {
 }
 
 // spread puts the requests of the host into one sub-batch, or into two with about equal
-// sums of contexts. At most MaxNumSeqs take part, the oldest first.
+// sums of contexts.
 func (o *Offload) spread(over int) {
 	var tokens [2]int64
-	for i := range min(len(o.hosted), o.seats(0)) {
+	for i := range o.hosted {
 		h := &o.hosted[i]
 		to := 0
 		if over == 2 && tokens[1] < tokens[0] {
 			to = 1
 		}
-		tokens[to] += h.Base + o.batch.Step
+		tokens[to] += int64(h.context(o.batch.Step))
 		o.join(h, to)
 	}
 }
@@ -190,12 +134,80 @@ func (o *Offload) spread(over int) {
 // choose has the chosen requests of the host take part from this step on. The others
 // sit out.
 func (o *Offload) choose() {
-	o.unused.valid = false
 	for i := range o.hosted {
-		h := &o.hosted[i]
-		if h.runs != h.chosen {
-			o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request, Ends: h.chosen})
+		if h := &o.hosted[i]; h.runs != h.chosen {
+			o.start(h, h.chosen)
 		}
-		h.runs, h.chosen = h.chosen, false
+		o.hosted[i].chosen = false
 	}
+}
+
+// start has a request of the host take part from this step on, or sit out.
+func (o *Offload) start(h *hosted, runs bool) {
+	h.runs, h.settled, h.since = runs, o.batch.Step, o.batch.Step
+	o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request, Ends: runs})
+}
+
+// takeTurn has the request of the host that has sat out longest take part in this one
+// iteration, if the turns before cost no more than MaxDelay of the time. So each waits at
+// most for what the turns of all those before it add to iterations, over MaxDelay.
+func (o *Offload) takeTurn() {
+	if o.credit < 0 {
+		return
+	}
+	var next *hosted
+	for i := range o.hosted {
+		if h := &o.hosted[i]; !h.runs && !h.comes && (next == nil || h.since < next.since) {
+			next = h
+		}
+	}
+	if next == nil {
+		o.credit = 0
+		return
+	}
+	if o.roomBeside() <= 0 {
+		return
+	}
+	o.credit += o.Costs.Iteration(&o.batch)
+	o.join(next, 0)
+	o.start(next, true)
+	next.chosen, o.turn = false, next.Request
+	o.credit -= o.Costs.Iteration(&o.batch)
+}
+
+// endTurn has the request whose turn it was sit out again.
+func (o *Offload) endTurn() {
+	if o.turn == nobody {
+		return
+	}
+	sub := &o.batch.Sub[0]
+	sub.Host = sub.Host[:len(sub.Host)-1]
+	o.start(&o.hosted[o.find(o.turn)], false)
+	o.turn = nobody
+}
+
+// hides says whether the CPUs' attention for a prompt's request and for all that the host
+// has would hide in a step: the step takes no longer, but for MaxDelay, than it would if
+// that attention took no time.
+func (o *Offload) hides(prompt int) bool {
+	requests, tokens := 1+len(o.hosted), int64(prompt)
+	for i := range o.hosted {
+		tokens += int64(o.hosted[i].context(o.batch.Step))
+	}
+	o.eachPrefilling(true, func(w *waiting) {
+		requests++
+		tokens += int64(w.prompt)
+	})
+	c, sub := o.Costs, &o.gpus.Sub[0]
+	o.gpus.Step, sub.Decode = o.batch.Step, append(sub.Decode[:0], o.decoding...)
+	attention, rows := c.Attention(sub, o.gpus.Step), len(o.decoding)+requests
+	most := attention + c.Linear(rows)
+	most += o.slack(most)
+	if c.Linear(rows)+max(attention, c.HostAttention(requests, tokens)) <= most {
+		return true
+	}
+	second := (requests + 1) / 2
+	first := requests - second
+	return attention+c.Linear(rows-second)+c.Linear(second) <= most &&
+		c.HostAttention(first, tokens/2) <= attention+c.Linear(second) && c.HostAttention(second, tokens-tokens/2) <= c.Linear(rows-second)
 }

@@ -9,7 +9,6 @@ import (
 // Add queues a request that has arrived. It returns false for one that can never run.
 func (o *Offload) Add(request int32) bool {
 	r := &o.requests[request]
-	o.alone.arrived = append(o.alone.arrived, request)
 	if !o.canRunOnHost(r) && (o.AllOnHost || !o.canEverRun(r)) {
 		return false
 	}
@@ -38,24 +37,22 @@ func (o *Offload) gpusHold(r *traces.Request) bool {
 }
 
 // admit reserves memory for the queue's head. The GPUs come first, unless an older
-// request on the host waits for their memory. Else the host takes it, unless requests are
-// late. A prompt for the host runs in this iteration, beside the GPUs' prompts, or is not
-// admitted: held for the next iteration, it would delay prompts that the GPUs take then.
+// request on the host waits for their memory. Else the host takes it, where the CPUs can
+// attend for it too. A prompt for the host runs in this iteration, beside the GPUs' prompts,
+// or is not admitted: held for the next iteration, it would delay prompts that the GPUs take
+// then.
 func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
-	o.waits, o.gathering = false, false
-	if !o.overtakes(w) && o.gpusHold(r) {
-		if o.gathering = o.gathers(w); o.gathering {
-			o.blocked = true
-			return false
-		}
-		if o.askGPUs(w) {
-			o.shut = nobody
-			return true
-		}
+	o.blocked, o.busy = true, false
+	if o.seated(o.running()) {
+		return false
 	}
-	o.blocked = true
-	if !o.hostHelps(r, w.prompt) || o.fullOnHost() {
+	if o.overtakes(w) {
+		o.refusal.step = o.batch.Step // its growth is not asked about before
+	} else if o.gpusHold(r) && o.askGPUs(w) {
+		return true
+	}
+	if o.blocked = true; !o.canRunOnHost(r) {
 		return false
 	}
 	tokens := o.takes(w)
@@ -63,7 +60,7 @@ func (o *Offload) admit(w *waiting) bool {
 		o.blocked = false
 		return false
 	}
-	if o.waits = o.gpusHold(r) && o.delays(w.prompt, tokens); o.waits {
+	if o.busy = o.gpusHold(r) && !o.hides(w.prompt); o.busy {
 		return false
 	}
 	gpus := o.refusal
@@ -79,18 +76,25 @@ func (o *Offload) admit(w *waiting) bool {
 // only when the GPUs alone would ask again. The host is asked more often; if the GPUs were
 // too, they would use other forecasts than the GPUs alone, and results would differ.
 func (o *Offload) askGPUs(w *waiting) bool {
-	if o.due(w.request) && !o.seated(o.running()) {
-		refusal := o.refusal
-		if o.reserve(o.ledger, w, nil, o.keep(o.ledger)) {
-			return true
-		}
-		o.refusal = refusal
-	}
 	if o.shut == w.request {
 		return false
 	}
 	o.shut = w.request
-	return o.Scheduler.admit(w)
+	if !o.Scheduler.admit(w) {
+		return false
+	}
+	o.shut = nobody
+	return true
+}
+
+// fillBeside adds prompts to the iteration, and leaves room for a turn of the host.
+func (o *Offload) fillBeside() {
+	sub := &o.batch.Sub[0]
+	if n := len(sub.Host); len(o.hosted) > n {
+		sub.Host = append(sub.Host, Decoding{})
+		defer func() { sub.Host = sub.Host[:n] }()
+	}
+	o.fill()
 }
 
 // stayOnGPUs concerns a cut prompt that goes to the host after its last chunk, and is on
@@ -100,7 +104,7 @@ func (o *Offload) stayOnGPUs() {
 		return
 	}
 	w := &o.queue[o.head]
-	if !w.cut || !w.hold.Host || !o.gpusHold(&o.requests[w.request]) || o.overtakes(w) || o.seated(o.running()) {
+	if !w.cut || !w.hold.Host || !o.gpusHold(&o.requests[w.request]) || o.overtakes(w) {
 		return
 	}
 	o.ledger.Release(w.staged)
@@ -121,20 +125,6 @@ func (o *Offload) overtakes(w *waiting) bool {
 		})
 }
 
-// hostHelps says whether r may go to the host after a prompt of prompt tokens. It may if
-// the CPUs' attention for it takes no longer than the GPUs' batched operations for one
-// token. For a longer prompt the host gains nothing, and a later swap in costs time. A
-// request that the GPUs cannot hold always goes to the host.
-func (o *Offload) hostHelps(r *traces.Request, prompt int) bool {
-	return o.canRunOnHost(r) && (!o.gpusHold(r) || o.Costs.HostAttention(1, int64(prompt)) <= o.Costs.Linear(1))
-}
-
-// fullOnHost says whether the host has as many requests as may decode at once. Where the
-// GPUs decode too, the host may have more requests: the surplus sits out.
-func (o *Offload) fullOnHost() bool {
-	return o.AllOnHost && o.seated(len(o.hosted)+o.prefilling(true))
-}
-
 // foreseeOnHost is Scheduler.foresee for the host's memory.
 func (o *Offload) foreseeOnHost(w *waiting) *forecast {
 	if o.forecast == nil {
@@ -142,7 +132,8 @@ func (o *Offload) foreseeOnHost(w *waiting) *forecast {
 	}
 	o.forecast.clear()
 	for i := range o.hosted {
-		h, step := &o.hosted[i], o.settled
+		h := &o.hosted[i]
+		step := h.settled
 		if h.runs {
 			step = o.batch.Step
 		}
@@ -180,9 +171,9 @@ func (o *Offload) enter(d Decoding) {
 		o.Scheduler.enter(d)
 		return
 	}
-	h := hosted{Decoding: d, runs: true, movable: o.gpusHold(&o.requests[d.Request])}
-	o.unused.valid = false
+	h := hosted{paused: paused{Decoding: d}, runs: true, movable: o.gpusHold(&o.requests[d.Request])}
 	o.hosted = slices.Insert(o.hosted, o.find(d.Request), h)
+	o.onHost = len(o.hosted)
 	if h.movable {
 		o.movable++
 	}
@@ -191,7 +182,7 @@ func (o *Offload) enter(d Decoding) {
 
 // makeRoom frees the GPUs' memory of the request that arrived last, and returns it. A
 // request that prefills loses its memory. One that swaps in returns to the host. One that
-// decodes swaps out to the host; it loses its memory if requests are late or the host is full.
+// decodes swaps out to the host; it loses its memory if the host is full.
 func (o *Offload) makeRoom() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return !w.hold.Host || w.cut }); ok {
 		return request
@@ -201,7 +192,7 @@ func (o *Offload) makeRoom() int32 {
 	}
 	at := o.latest()
 	request := o.decoding[at].Request
-	if o.canRunOnHost(&o.requests[request]) && !o.late(0, 1, 0) && o.moveDown(at) {
+	if o.canRunOnHost(&o.requests[request]) && o.moveDown(at) {
 		return request
 	}
 	return o.dropDecoding(at)
@@ -226,20 +217,12 @@ func (o *Offload) dropPrompts(match func(*waiting) bool) (request int32, ok bool
 	return 0, false
 }
 
-// growHosted extends the memory of the host's requests to their next context: of all
-// requests before they are dealt again, else of those that take part. Where the host is
-// full, the request that arrived last gives up its memory and is computed again.
-func (o *Offload) growHosted(all bool) {
-	if !all && !o.short() {
-		return
-	}
-	o.unused.valid = false
+// growHosted extends the memory of the host's requests to their next context. Where the
+// host is full, the request that arrived last gives up its memory and is computed again.
+func (o *Offload) growHosted() {
 	for i := 0; i < len(o.hosted); i++ {
 		h := &o.hosted[i]
-		if !all && !h.runs {
-			continue
-		}
-		request, context := h.Request, h.Context(o.batch.Step)
+		request, context := h.Request, h.context(o.batch.Step)
 		for !o.Host.Grow(&o.holds[request], context) {
 			if o.dropHosted() == request {
 				break
@@ -248,43 +231,31 @@ func (o *Offload) growHosted(all bool) {
 	}
 }
 
-// short says whether a request of the host takes part and its context outgrows its
-// memory.
-func (o *Offload) short() bool {
-	b := &o.batch
-	for i := range b.Sub {
-		for k := range b.Sub[i].Host {
-			if d := &b.Sub[i].Host[k]; d.Context(b.Step) > o.holds[d.Request].Tokens {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // dropHosted takes the host's memory of the request there that arrived last, and
 // returns that request.
 func (o *Offload) dropHosted() int32 {
 	if request, ok := o.dropPrompts(func(w *waiting) bool { return w.hold.Host }); ok {
 		return request
 	}
-	o.settle(o.batch.Step)
 	h := o.leave(len(o.hosted) - 1)
+	if !h.runs {
+		h.settle(o.batch.Step)
+	}
 	o.drop(&h.Decoding)
 	return h.Request
 }
 
-// roomBeside returns the number of requests of the host that fit the iteration. Without
-// prompts all of them fit; else MaxBatchTokens and the activations' memory bound them.
+// roomBeside returns the number of requests of the host that fit the iteration beside what
+// it has. Without prompts all of them fit; else MaxBatchTokens and the activations' memory
+// bound them.
 func (o *Offload) roomBeside() int {
-	b := &o.batch
-	if len(b.Sub[0].Prefill) == 0 {
-		return len(o.hosted)
+	if len(o.batch.Sub[0].Prefill) == 0 {
+		return len(o.hosted) + 1
 	}
-	tokens := b.Sub[0].Tokens()
+	tokens := o.batch.tokens()
 	room := min(len(o.hosted), o.batching.MaxBatchTokens-tokens)
 	for room > 0 && !o.gpu.fits(tokens+room, 0) {
 		room--
 	}
-	return max(room, 0)
+	return room
 }

@@ -10,17 +10,8 @@ import (
 // arrived. Only its memory on the GPUs is reserved: its pages on the host become free one
 // by one, and new data for them comes over links that are no faster.
 type move struct {
-	Decoding
-	settled int64          // step for which Base and Last are right
-	left    units.Duration // transfer time left, including the moves before it
-}
-
-// settle makes Base and Last right for a step.
-func (m *move) settle(step int64) {
-	missed := step - m.settled
-	m.Base -= missed
-	m.Last += missed
-	m.settled = step
+	paused
+	left units.Duration // transfer time left, including the moves before it
 }
 
 // moveUp swaps requests of the host in once the GPUs have room, the oldest first. It
@@ -32,7 +23,7 @@ func (o *Offload) moveUp() {
 		o.startMoves()
 	}
 	o.batch.Step++ // requests are entered for the step to come
-	for len(o.moving) > 0 && o.moving[0].left <= o.clock.took {
+	for len(o.moving) > 0 && o.moving[0].left <= o.took {
 		o.batch.Moves.Up.Wait = max(o.moving[0].left, 0)
 		o.arrive()
 	}
@@ -45,7 +36,7 @@ func (o *Offload) startMoves() {
 	if n := len(o.moving); n > 0 {
 		busy = o.moving[n-1].left
 	}
-	for o.movable > 0 && (len(o.moving) == 0 || busy < o.clock.took) && !(o.full && len(o.decoding)+len(o.moving) > 0) {
+	for o.movable > 0 && (len(o.moving) == 0 || busy < o.took) && !(o.full && len(o.decoding)+len(o.moving) > 0) {
 		at := o.firstMovable()
 		d := &o.hosted[at]
 		if o.head < len(o.queue) {
@@ -53,31 +44,24 @@ func (o *Offload) startMoves() {
 				return
 			}
 		}
-		o.settle(o.batch.Step + 1)
-		context := d.Context(o.settled)
+		context := d.context(o.batch.Step + 1)
 		tokens := context
 		if o.memory.Admission != AdmitCurrent {
 			tokens = o.finalTokens(&o.requests[d.Request])
 		}
 		w := waiting{request: d.Request, prompt: context, emitted: context - o.requests[d.Request].Input}
-		hold, ok := Reservation{}, false
-		if !o.seated(o.running()) {
-			var f *forecast
-			if !o.due(d.Request) {
-				f = o.foresee(&w)
-			}
-			hold, ok = o.ledger.Reserve(prompted(tokens), o.keep(o.ledger), f, o.comm.Balance, o.rng)
-		}
+		hold, ok := o.ledger.Reserve(prompted(tokens), o.keep(o.ledger), o.foresee(&w), o.comm.Balance, o.rng)
 		if !ok {
 			o.full = true
 			return
 		}
 		h := o.leave(at)
 		if h.runs {
+			h.settled, h.since = o.batch.Step+1, o.batch.Step+1
 			o.batch.Pauses = append(o.batch.Pauses, Pause{Request: h.Request})
 		}
 		busy += o.Costs.Move(context - 1)
-		o.moving = append(o.moving, move{h.Decoding, o.settled, busy})
+		o.moving = append(o.moving, move{h.paused, busy})
 		o.release(o.holds[h.Request])
 		o.holds[h.Request] = hold
 		o.batch.Moves.Up.Tokens += context - 1
@@ -107,9 +91,9 @@ func (o *Offload) stay(at int) int32 {
 	if r, ok := o.reserveOnHost(m.Context(o.batch.Step)); ok {
 		o.release(o.holds[m.Request])
 		o.holds[m.Request] = r
-		m.settle(o.settled)
 		o.enter(m.Decoding)
-		o.hosted[o.find(m.Request)].runs = false
+		h := &o.hosted[o.find(m.Request)]
+		h.runs, h.settled, h.since = false, m.settled, m.since
 		o.full = true // the freed memory is for the other requests to grow into
 		return m.Request
 	}
@@ -151,7 +135,9 @@ func (o *Offload) arriveOnHost() {
 	}
 	o.leaving = 0
 	for i := range o.hosted {
-		o.hosted[i].comes = false
+		if h := &o.hosted[i]; h.comes {
+			h.comes, h.since = false, o.batch.Step
+		}
 	}
 	o.dealt = -1
 }

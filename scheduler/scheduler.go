@@ -82,6 +82,7 @@ type Scheduler struct {
 	blocked  bool          // the head may not start, and no memory was freed since it was refused
 	refusal  refusal       // why the head may not start
 	moving   []move        // requests that swap in from the host, one after another; empty without an Offload
+	onHost   int           // requests that decode on the host; 0 without an Offload
 	decoding []Decoding    // longest context first
 	holds    []Reservation // of decoding requests, by request
 	batch    Batch

@@ -95,25 +95,12 @@ func (s *Scheduler) Extend(requests []traces.Request) {
 	}
 }
 
-// Extend tells the Offload, and the GPUs alone, the requests that Add may name.
-func (o *Offload) Extend(requests []traces.Request) {
-	o.Scheduler.Extend(requests)
-	a := o.alone
-	a.Extend(requests)
-	for len(a.next) < len(requests) {
-		a.next, a.phases, a.group = append(a.next, 0), append(a.phases, phase{}), append(a.group, 0)
-	}
-}
-
 // InSystem returns the requests that were added and have not left: those that wait, that
 // prefill in the present iteration, that decode and that swap in. It is right once Next has
 // formed an iteration, until Complete.
 func (s *Scheduler) InSystem() int {
-	return s.Waiting() + len(s.chunked) + len(s.decoding) + len(s.moving)
+	return s.Waiting() + len(s.chunked) + len(s.decoding) + len(s.moving) + s.onHost
 }
-
-// InSystem adds the requests that decode on the host.
-func (o *Offload) InSystem() int { return o.Scheduler.InSystem() + len(o.hosted) }
 
 // Expire drops the requests that came before a time and whose prompts have not begun, the
 // oldest first. One that has memory already frees it.
@@ -134,14 +121,6 @@ func (s *Scheduler) Expire(before units.Duration, dropped func(request int32)) {
 		s.queue = slices.Delete(s.queue, first, last)
 		s.blocked = false
 	}
-}
-
-// Expire drops requests. The GPUs alone may serve them: they do not count as late here.
-func (o *Offload) Expire(before units.Duration, dropped func(request int32)) {
-	o.Scheduler.Expire(before, func(request int32) {
-		o.alone.next[request] = int32(o.requests[request].Output + 1)
-		dropped(request)
-	})
 }
 
 // fresh says that no token of a request was ever computed.

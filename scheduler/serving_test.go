@@ -77,26 +77,3 @@ func TestExpireFreesMemory(t *testing.T) {
 		t.Errorf("%d units are in use by %d requests", s.UsedUnits(), s.InSystem())
 	}
 }
-
-// TestExpiredIsNotLate: a request that was dropped here is not late compared with the GPUs alone, which
-// serve it.
-func TestExpiredIsNotLate(t *testing.T) {
-	s, requests := small(PolicyPrefillFirst, 5, [2]int{40, 8}, [2]int{60, 4})
-	host := NewLedger(LedgerSpec{Ranksets: 1, Layers: smallModel.Layers, HeadsPerChannel: 1, UnitTokens: 16, Capacity: 0})
-	s.batch.Sub, s.spec = make([]SubBatch, 2), &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 16, MinPrefillTokens: 1}
-	o := NewOffload(s, OffloadConfig{Host: host, Costs: lines{100, 1, 1, 1, 1, 1}})
-	for i := range requests {
-		o.Add(int32(i))
-	}
-	o.Next()
-	o.Complete(func(int32, int) {})
-	if got := expired(o, 11); !slices.Equal(got, []int32{1}) {
-		t.Fatalf("%v are dropped", got)
-	}
-	for !o.Next().Empty() {
-		o.Complete(func(int32, int) {})
-	}
-	if by := o.alone.at(1 << 40); len(o.alone.finished) == 0 || o.alone.ahead(by) {
-		t.Errorf("by iteration %d the GPUs alone, which have ended %v, are ahead", by.number, o.alone.finished)
-	}
-}

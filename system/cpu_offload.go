@@ -33,7 +33,7 @@ element_time = "390ps"    # BF16 by PyTorch's kernel on 16 cores of a Xeon (host
 memory_efficiency = 0.8   # STREAM's 339 of 410 GB/s on two EPYC 7742 (VMware, September 2020) times the 0.95 that FP32 attention reaches of a stream (host_cpu.csv); the CPUs' time
 overhead = "20us"         # our assumption: waking and joining the threads of a parallel region, at most 324us by host_cpu.csv; small CPU batches
 host_memory_share = 1.0   # of node.memory_capacity, for KV; requests that the CPUs can hold; 0 leaves the GPUs alone
-max_delay = 0.03          # our assumption: no request later than with the GPUs alone by more of the time since the replica was idle; 1 does not ask
+max_delay = 0.03          # our assumption: an operator hardly sees this delay; how often requests of the host that do not hide get a token
 `,
 }
 
@@ -56,8 +56,9 @@ type CPUOffload struct {
 	// HostMemory is the part of node.memory_capacity that holds keys and values; 0 for
 	// none.
 	HostMemory float64 `toml:"host_memory_share"`
-	// MaxDelay is how much later than with the GPUs alone a request may be for the sake
-	// of others, as a share of the time since the replica had no requests.
+	// MaxDelay is how much longer the GPUs' iterations may take for the host's requests, as a
+	// share of their time: once where their attention nearly hides, once for turns of those
+	// whose attention does not.
 	MaxDelay float64 `toml:"max_delay"`
 }
 
@@ -80,7 +81,7 @@ func (s CPUOffload) Check(c *input.Check) {
 	input.Within(c, "element_time", s.ElementTime, 0, units.Second)
 	c.That(s.Overhead >= 0, "overhead", s.Overhead, "at least 0s")
 	input.Within(c, "host_memory_share", s.HostMemory, 0, 1)
-	input.Within(c, "max_delay", s.MaxDelay, 0, 1)
+	c.Share("max_delay", s.MaxDelay)
 }
 
 // cpuOffload is a system whose host attends for the requests that it holds, beside

@@ -247,3 +247,53 @@ func BenchmarkOffload(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(r.iterations), "ns/iteration")
 }
+
+// asked counts what a scheduler asks of the costs.
+type asked struct {
+	scheduler.OffloadCosts
+	attention, iterations int
+}
+
+func (a *asked) Attention(s *scheduler.SubBatch, step int64) units.Duration {
+	a.attention++
+	return a.OffloadCosts.Attention(s, step)
+}
+
+func (a *asked) Iteration(b *scheduler.Batch) units.Duration {
+	a.iterations++
+	return a.OffloadCosts.Iteration(b)
+}
+
+// TestOffloadWaits runs 24 requests of long outputs, of which the GPUs hold four at once. A
+// place on the GPUs takes minutes to get, a token on the host seconds at most. Help is worth
+// its time, and few iterations ask what others would take.
+func TestOffloadWaits(t *testing.T) {
+	var ends []units.Duration
+	for _, system := range []string{"gpu-only", "cpu-offload"} {
+		n := nodeOf(t, "preset=fair", "run.system="+system, "run.model=gpt-175b")
+		trace, err := traces.Synthetic("openr1", 24, 1, n.cfg.Traces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := n.replica(0, trace.Requests, Options{})
+		a := &asked{}
+		if o, ok := r.batcher.(*scheduler.Offload); ok {
+			a.OffloadCosts, o.Costs = o.Costs, a
+		}
+		peak := newPeak(1)
+		r.kvUnits, r.cached, r.progress = level{peak: peak}, level{peak: peak}, func(int64) {}
+		if err := r.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, r.out.end)
+		if longest := units.Duration(r.gaps.stalls.Max()); longest > 20*units.Second {
+			t.Errorf("%s: a request waits %v for a token", system, longest)
+		}
+		if n := int64(a.iterations + a.attention); n > 2*r.out.iterations {
+			t.Errorf("%d iterations ask %d times what one takes", r.out.iterations, n)
+		}
+	}
+	if ends[1] >= ends[0] {
+		t.Errorf("gpu-only takes %v, cpu-offload %v", ends[0], ends[1])
+	}
+}

@@ -115,7 +115,8 @@ func anyNodes(t *testing.T, draw func(uint64) ([]string, []traces.Request), seed
 
 // TestOffloadOnAnyNode checks that the CPUs' help costs next to nothing on any node,
 // and is worth much where it is worth something: for requests that are all there, and
-// that come over time; each once, where who comes last decides, and eight times.
+// that come over time; each once, where who comes last decides, and eight times. A run of a
+// few iterations may take one more: the host's requests begin at other times than their group.
 func TestOffloadOnAnyNode(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -129,7 +130,7 @@ func TestOffloadOnAnyNode(t *testing.T) {
 		{"eight times", anyNode, outOfStep, 8, false, 0.05},
 		{"once, over time", anyNode, outOfStep, 1, true, 0.002},
 		{"eight times, over time", anyNode, outOfStep, 8, true, 0.01},
-		{"alike", alikeNode, alikeOutOfStep, 1, false, 0.05},
+		{"alike", alikeNode, alikeOutOfStep, 1, false, 0.03},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -157,8 +158,9 @@ func TestOffloadOnAnyNode(t *testing.T) {
 				}
 				slower := float64(serve(t, both, requests).end)/float64(alone.end) - 1
 				worst, best, sum = max(worst, slower), min(best, slower), sum+slower
-				if slower > 0.05 {
-					t.Errorf("seed %d: %.2f%% slower than the GPUs alone", seed, 100*slower)
+				iteration := float64(gpus.Replicas()) / float64(alone.iterations) // of alone.end, the mean
+				if slower > 0.05+iteration {
+					t.Errorf("seed %d: %.2f%% slower than the GPUs alone, of which an iteration takes %.2f%%", seed, 100*slower, 100*iteration)
 				}
 			}
 			mean := sum / float64(*nodes)

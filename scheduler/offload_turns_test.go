@@ -1,0 +1,167 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+	"pgregory.net/rapid"
+)
+
+// patience follows the requests that sit out on the host, to see that none waits for longer than
+// the turns of those before it take, over MaxDelay.
+type patience struct {
+	waited, most map[int32]units.Duration // of decoding iterations, by request that sits out
+	longest      units.Duration           // iteration
+	dearest      units.Duration           // turn
+	delayed      units.Duration           // by all turns
+	ran          units.Duration           // all iterations that decode
+}
+
+// turn returns at least what a turn of a request adds to an iteration.
+func (l lines) turn(r *traces.Request) units.Duration {
+	return units.Duration(smallModel.Layers) * (l.token + l.host + l.hostContext*units.Duration(r.Input+r.Output))
+}
+
+// wait checks the iteration b that has been formed.
+func (p *patience) wait(t *rapid.T, o *Offload, l lines, b *Batch) {
+	took := l.Iteration(b)
+	if b.Decoding() == 0 {
+		return
+	}
+	p.longest, p.ran = max(p.longest, took), p.ran+took
+	if o.turn != nobody {
+		without := Batch{Step: b.Step, Sub: slices.Clone(b.Sub), Moves: b.Moves}
+		host := &without.Sub[0].Host
+		*host = (*host)[:len(*host)-1]
+		added := took - l.Iteration(&without)
+		p.delayed, p.dearest = p.delayed+added, max(p.dearest, added)
+	}
+	if allowed := o.slack(p.ran) + p.dearest; p.delayed > allowed {
+		t.Fatalf("iteration %d: turns have taken %v in %v, and may %v", b.Step, p.delayed, p.ran, allowed)
+	}
+	var before units.Duration
+	for i := range o.hosted {
+		before += l.turn(&o.requests[o.hosted[i].Request])
+	}
+	for i := range o.hosted {
+		h := &o.hosted[i]
+		if h.runs || h.comes {
+			delete(p.waited, h.Request)
+			continue
+		}
+		if _, ok := p.waited[h.Request]; !ok {
+			p.most[h.Request] = units.Duration(float64(before+p.dearest) / o.MaxDelay)
+		}
+		p.waited[h.Request] += took
+		if most := p.most[h.Request] + units.Duration(len(o.hosted)+2)*p.longest; p.waited[h.Request] > most {
+			t.Fatalf("iteration %d: request %d has sat out for %v, and may for %v", b.Step, h.Request, p.waited[h.Request], most)
+		}
+	}
+	for i := range o.moving {
+		delete(p.waited, o.moving[i].Request)
+	}
+}
+
+// hidden checks an iteration for which requests of the host were chosen: it takes no
+// longer, but for MaxDelay, than if the CPUs' attention took no time.
+func hidden(t *rapid.T, o *Offload, l lines, b *Batch) bool {
+	if b.Moves.Up.Wait+b.Moves.Down.Wait > 0 || o.turn != nobody || len(b.Sub[0].Decode)+len(b.Sub[0].Prefill) == 0 || len(b.Sub[0].Host)+len(b.Sub[1].Host) == 0 {
+		return false
+	}
+	free := l
+	free.host, free.hostContext = 0, 0
+	one := SubBatch{Decode: b.Sub[0].Decode, Prefill: b.Sub[0].Prefill, Host: append(slices.Clone(b.Sub[0].Host), b.Sub[1].Host...)}
+	least := free.Iteration(&Batch{Step: b.Step, Sub: []SubBatch{one, {}}, Moves: b.Moves})
+	if took := l.Iteration(b); took > least+o.slack(least)+1 {
+		t.Fatalf("iteration %d takes %v with the host's requests, %v if their attention took no time", b.Step, took, least)
+	}
+	return true
+}
+
+// hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
+// whose host has others, with such costs.
+func hosting(onGPUs, onHost int, costs lines, delay float64) *Offload {
+	spec := LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
+	gpus := NewLedger(spec)
+	spec.Capacity = 10_000
+	config := Config{
+		Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &MemorySpec{Admission: AdmitFinal},
+		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 10},
+	}
+	var requests []traces.Request
+	for i := range onGPUs + onHost {
+		requests = append(requests, request(i, 9, 992))
+	}
+	s := New(config, requests, gpus, GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}, nil, nil)
+	o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: costs, MaxDelay: delay})
+	for i := range requests {
+		l := gpus
+		if i >= onGPUs {
+			l = o.Host
+		}
+		o.holds[i], _ = l.Reserve(prompted(1000), 0, nil, BalanceLeastLoaded, nil)
+		o.holds[i].Host = l == o.Host
+		o.enter(Decoding{Request: int32(i), Base: 10, Last: 990})
+	}
+	return o
+}
+
+// TestTurnsByHand: an iteration of the GPUs takes 100 a layer, with a request of the host 150.
+// Turns may take a tenth of the time. An iteration earns 10, one with a turn 15 of its 50.
+func TestTurnsByHand(t *testing.T) {
+	o := hosting(1, 2, lines{weights: 100, host: 50}, 0.1)
+	turns := map[int64]int32{0: 1, 5: 2, 9: 1, 14: 2, 18: 1}
+	for step := range int64(20) {
+		b := o.Next()
+		want, ok := turns[step]
+		if got := b.Sub[0].Host; b.Step != step || len(b.Sub[0].Decode) != 1 || ok != (len(got) == 1) || ok && (got[0].Request != want || got[0].Context(step) != 10+len(turnsBefore(turns, step, want))) {
+			t.Fatalf("step %d: %+v, want the turn of %d (%v)", step, b.Sub[0], want, ok)
+		}
+		o.Complete(func(int32, int) {})
+	}
+}
+
+// turnsBefore returns the steps before a step in which a request had its turn.
+func turnsBefore(turns map[int64]int32, step int64, request int32) (before []int64) {
+	for s, r := range turns {
+		if r == request && s < step {
+			before = append(before, s)
+		}
+	}
+	return before
+}
+
+// TestHelpByHand: ten requests decode on the GPUs, whose attention takes 100 a layer. One or
+// two on the host take part where their attention hides: beside the GPUs', with 3% of the step
+// to spare, or in a second sub-batch where to read the weights twice costs nearly nothing.
+// Another prompt goes to the host where its request would hide, too.
+func TestHelpByHand(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		onHost               int
+		weights, token, host units.Duration // host: of attention on the CPUs, for any requests
+		first, second        int            // requests of the host in the sub-batches
+		more                 bool           // a prompt may go there
+	}{
+		{"beside attention", 1, 1000, 10, 100, 1, 0, true},
+		{"but for 3% of 1,210", 1, 1000, 10, 136, 1, 0, true},
+		{"more than 3%", 1, 1000, 10, 137, 0, 0, false},
+		{"two beside attention", 2, 1000, 10, 100, 2, 0, true},
+		{"a row takes more than it is worth", 1, 40, 100, 133, 0, 0, true},
+		{"behind batched operations", 1, 1, 100, 500, 0, 1, false},
+		{"longer than those", 1, 1, 100, 1002, 0, 0, false},
+		{"two behind batched operations", 2, 1, 100, 190, 0, 2, true},
+	} {
+		o := hosting(10, c.onHost, lines{weights: c.weights, token: c.token, context: 1, host: c.host}, 0.03)
+		b := o.Next()
+		first, second := len(b.Sub[0].Host), len(b.Sub[1].Host)
+		if o.turn != nobody { // nobody fitted
+			first--
+		}
+		if more := o.hides(9); first != c.first || second != c.second || more != c.more {
+			t.Errorf("%s: %d and %d requests take part, want %d and %d; another may come: %v", c.name, first, second, c.first, c.second, more)
+		}
+	}
+}
