@@ -197,20 +197,23 @@ func TestAlternation(t *testing.T) {
 	}
 }
 
-// TestRepeatOnOneBus leaves out layers in which results are still to come up, over the bus on which data go down before them. Each layer takes
-// 10 down and 50 on the GPU; the results have the bus from 40 to 45.
+// TestRepeatOnOneBus leaves out layers in which results are still to come up, over the bus on which data go down before and after them. The results
+// have the bus from 40 to 45 of each layer. Data of 10 go down before; then 30 fit, too, and 31 wait until 45. The GPU works for 50 behind them.
 func TestRepeatOnOneBus(t *testing.T) {
 	const layers, down, up = 40, 1, 2
-	it := &Iteration{}
-	b := builder{it}
-	b.op(Op{Last: 1, Flags: NextLayer})
-	b.op(Op{Last: 5, Resource: up})
-	d := b.op(Op{Last: 10, Resource: down})
-	b.op(Op{Last: 50, Flags: NextLayer}, d)
-	b.layers(0, layers, Range{0, 1}, b.since(1), 50)
-	e := New([]Resource{{Name: "GPU"}, down: {Name: "down", Discipline: Link, Twin: up + 1}, up: {Name: "up", Latency: 40, Twin: down + 1}})
-	if got := e.Run(it, 0); got != 1+layers*60 || e.layers > 5 {
-		t.Errorf("the iteration ends at %v, want %v; %d layers are run", got, 1+layers*60, e.layers)
+	for data, layer := range map[Time]Time{30: 40 + 50, 31: 45 + 31 + 50} {
+		it := &Iteration{}
+		b := builder{it}
+		b.op(Op{Last: 1, Flags: NextLayer})
+		b.op(Op{Last: 5, Resource: up})
+		d := b.op(Op{Last: 10, Resource: down})
+		d = b.op(Op{Last: data, Resource: down}, d)
+		b.op(Op{Last: 50, Flags: NextLayer}, d)
+		b.layers(0, layers, Range{0, 1}, b.since(1), 50)
+		e := New([]Resource{{Name: "GPU"}, down: {Name: "down", Discipline: Link, Twin: up + 1}, up: {Name: "up", Latency: 40, Twin: down + 1}})
+		if got := e.Run(it, 0); got != 1+layers*layer || e.layers > 5 {
+			t.Errorf("data of %v: the iteration ends at %v, want %v; %d layers are run", data, got, 1+layers*layer, e.layers)
+		}
 	}
 }
 
