@@ -81,8 +81,8 @@ func hidden(t *rapid.T, o *Offload, l lines, b *Batch) bool {
 }
 
 // hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
-// whose host has others, with such costs.
-func hosting(onGPUs, onHost int, costs lines, delay float64) *Offload {
+// whose host has others of such contexts, with such costs.
+func hosting(onGPUs int, costs lines, delay float64, contexts ...int) *Offload {
 	spec := LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
 	gpus := NewLedger(spec)
 	spec.Capacity = 10_000
@@ -91,19 +91,19 @@ func hosting(onGPUs, onHost int, costs lines, delay float64) *Offload {
 		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 10},
 	}
 	var requests []traces.Request
-	for i := range onGPUs + onHost {
+	for i := range onGPUs + len(contexts) {
 		requests = append(requests, request(i, 9, 992))
 	}
 	s := New(config, requests, gpus, GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}, nil, nil)
 	o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: costs, MaxDelay: delay})
 	for i := range requests {
-		l := gpus
+		l, context := gpus, 10
 		if i >= onGPUs {
-			l = o.Host
+			l, context = o.Host, contexts[i-onGPUs]
 		}
 		o.holds[i], _ = l.Reserve(prompted(1000), 0, nil, BalanceLeastLoaded, nil)
 		o.holds[i].Host = l == o.Host
-		o.enter(Decoding{Request: int32(i), Base: 10, Last: 990})
+		o.enter(Decoding{Request: int32(i), Base: int64(context), Last: 990})
 	}
 	return o
 }
@@ -111,7 +111,7 @@ func hosting(onGPUs, onHost int, costs lines, delay float64) *Offload {
 // TestTurnsByHand: an iteration of the GPUs takes 100 a layer, with a request of the host 150.
 // Turns may take a tenth of the time. An iteration earns 10, one with a turn 15 of its 50.
 func TestTurnsByHand(t *testing.T) {
-	o := hosting(1, 2, lines{weights: 100, host: 50}, 0.1)
+	o := hosting(1, lines{weights: 100, host: 50}, 0.1, 10, 10)
 	turns := map[int64]int32{0: 1, 5: 2, 9: 1, 14: 2, 18: 1}
 	for step := range int64(20) {
 		b := o.Next()
@@ -133,28 +133,50 @@ func turnsBefore(turns map[int64]int32, step int64, request int32) (before []int
 	return before
 }
 
+// TestNoTurnsSaved: while nobody sits out, nothing is saved for turns.
+func TestNoTurnsSaved(t *testing.T) {
+	o := hosting(1, lines{weights: 100}, 0.1, 10)
+	turns := 0
+	for step := range 60 {
+		if step == 40 { // from now on its attention does not hide
+			o.Costs, o.dealt = lines{weights: 100, host: 50}, -1
+		}
+		if o.Next(); o.turn != nobody {
+			turns++
+		}
+		o.Complete(func(int32, int) {})
+	}
+	if turns != 5 { // of 50 each, in 20 iterations that earn 10 or 15
+		t.Errorf("%d turns", turns)
+	}
+}
+
 // TestHelpByHand: ten requests decode on the GPUs, whose attention takes 100 a layer. One or
 // two on the host take part where their attention hides: beside the GPUs', with 3% of the step
 // to spare, or in a second sub-batch where to read the weights twice costs nearly nothing.
 // Another prompt goes to the host where its request would hide, too.
 func TestHelpByHand(t *testing.T) {
 	for _, c := range []struct {
-		name                 string
-		onHost               int
-		weights, token, host units.Duration // host: of attention on the CPUs, for any requests
-		first, second        int            // requests of the host in the sub-batches
-		more                 bool           // a prompt may go there
+		name                         string
+		weights, token, host, tokens units.Duration // of attention on the CPUs: for any requests, and for a token
+		contexts                     []int          // on the host
+		first, second                int            // requests of the host in the sub-batches
+		more                         bool           // a prompt may go there
 	}{
-		{"beside attention", 1, 1000, 10, 100, 1, 0, true},
-		{"but for 3% of 1,210", 1, 1000, 10, 136, 1, 0, true},
-		{"more than 3%", 1, 1000, 10, 137, 0, 0, false},
-		{"two beside attention", 2, 1000, 10, 100, 2, 0, true},
-		{"a row takes more than it is worth", 1, 40, 100, 133, 0, 0, true},
-		{"behind batched operations", 1, 1, 100, 500, 0, 1, false},
-		{"longer than those", 1, 1, 100, 1002, 0, 0, false},
-		{"two behind batched operations", 2, 1, 100, 190, 0, 2, true},
+		{"beside attention", 1000, 10, 100, 0, []int{10}, 1, 0, true},
+		{"but for 3% of 1,210", 1000, 10, 136, 0, []int{10}, 1, 0, true},
+		{"more than 3%", 1000, 10, 137, 0, []int{10}, 0, 0, false},
+		{"two beside attention", 1000, 10, 100, 0, []int{10, 10}, 2, 0, true},
+		{"one beside attention", 1000, 10, 0, 10, []int{10, 10}, 1, 0, false},
+		{"the shorter one", 1000, 10, 0, 10, []int{14, 12}, 1, 0, false},
+		{"no other prompt", 1000, 10, 0, 10, []int{10}, 1, 0, false},
+		{"a row takes more than it is worth", 40, 100, 133, 0, []int{10}, 0, 0, true},
+		{"behind batched operations", 1, 100, 500, 0, []int{10}, 0, 1, false},
+		{"longer than those", 1, 100, 1002, 0, []int{10}, 0, 0, false},
+		{"two behind batched operations", 1, 100, 190, 0, []int{10, 10}, 0, 2, true},
+		{"behind those of each other", 1, 100, 0, 60, []int{14, 2}, 1, 1, false},
 	} {
-		o := hosting(10, c.onHost, lines{weights: c.weights, token: c.token, context: 1, host: c.host}, 0.03)
+		o := hosting(10, lines{weights: c.weights, token: c.token, context: 1, host: c.host, hostContext: c.tokens}, 0.03, c.contexts...)
 		b := o.Next()
 		first, second := len(b.Sub[0].Host), len(b.Sub[1].Host)
 		if o.turn != nobody { // nobody fitted
