@@ -49,7 +49,7 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lis
 	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
 	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(controller.PolicyNames(), " or "))
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
-	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; FILE.chN with several channels")
+	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; with several channels one each, FILE.csv becoming FILE.chN.csv")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
 	flags.BoolVar(&a.json, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -163,7 +163,7 @@ func checkOutputs(flag string, names []string, in string) error {
 		read, err = os.Stdin.Stat()
 	}
 	if err != nil {
-		return err
+		return input.FileError(in, err)
 	}
 	for _, name := range names {
 		info, err := os.Stat(name)

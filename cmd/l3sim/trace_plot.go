@@ -1,7 +1,8 @@
 package main
 
 import (
-	"fmt"
+	"cmp"
+	"io"
 	"slices"
 	"strconv"
 
@@ -23,33 +24,45 @@ func (a *app) newTracePlotCommand() *cobra.Command {
 
 lengths is the share of requests up to each length, arrivals the requests a second over
 time, and tokens the mean lengths of what arrives. Time is cut into a hundred parts. Where
-all requests arrive at once there is only the first.`,
-		Example: `  l3sim trace plot requests.csv --out out/requests
+all requests arrive at once there is only the first. A file gets them below one another, a
+folder one file each.`,
+		Example: `  l3sim trace plot requests.csv --out requests.svg
+  l3sim trace plot requests.csv --out out/requests
   l3sim trace plot requests.csv --window 0s:600s --format svg --out out/minutes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := requireFlag(cmd, "out", "a folder for the figures"); err != nil {
+			if err := requireFlag(cmd, "out", "a file that ends with .png, .svg or .pdf, or a folder for the figures"); err != nil {
 				return err
 			}
 			if _, err := figure.Format("--format", "."+format); err != nil {
 				return &input.Error{Key: "--format", Value: format, Expected: "png, svg or pdf"}
 			}
-			if err := creatable(out); err != nil {
+			ending, err := figure.Format("--out", out)
+			file := err == nil
+			if file && cmd.Flags().Changed("format") && ending != format {
+				return &input.Error{Key: "--format", Value: format, Expected: "what the file of --out ends with, " + ending}
+			}
+			if file {
+				err = cmp.Or(writableFile("--out", out), checkOutputs("--out", []string{out}, args[0]))
+			} else {
+				err = creatable(out)
+			}
+			if err != nil {
 				return err
 			}
 			t, err := a.readTrace(cmd, args[0], &f)
 			if err != nil {
 				return err
 			}
-			files, err := traceFigures(t, format)
-			if err != nil {
-				return err
+			figures := traceFigures(t)
+			if file {
+				return writeTracePage(figures, out, ending)
 			}
-			return results.WriteFiles(out, files)
+			return writeTraceFigures(figures, out, format)
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`folder` for the figures")
-	cmd.Flags().StringVar(&format, "format", "png", "png, svg or pdf")
+	cmd.Flags().StringVar(&out, "out", "", "`file` for all figures, .png, .svg or .pdf, or folder for one file each")
+	cmd.Flags().StringVar(&format, "format", "png", "of the files in a folder: png, svg or pdf")
 	f.register(cmd.Flags())
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg", "pdf"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
@@ -63,29 +76,46 @@ const (
 	rateColumn   = "arrivals_per_s"
 )
 
+// traceFigure is a figure of a trace.
+type traceFigure struct {
+	name, title string
+	table       *results.Table
+	selection   figure.Selection
+}
+
 // traceFigures returns the figures of a trace.
-func traceFigures(t *traces.Trace, format string) ([]results.File, error) {
-	over := timeTable(t)
+func traceFigures(t *traces.Trace) []traceFigure {
+	over, of := timeTable(t), " of "+plural(len(t.Requests), "request", "requests")
+	all := []traceFigure{{"lengths", "lengths" + of, lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}}}
+	if over != nil {
+		all = append(all, traceFigure{"arrivals", "arrivals" + of, over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}},
+			traceFigure{"tokens", "mean lengths" + of, over, figure.Selection{Kind: "line", X: timeColumn, Y: inputColumn + "," + outputColumn}})
+	}
+	return all
+}
+
+// writeTraceFigures writes each figure to a file in a folder.
+func writeTraceFigures(figures []traceFigure, dir, format string) error {
 	var files []results.File
-	for _, f := range []struct {
-		name, title string
-		table       *results.Table
-		selection   figure.Selection
-	}{
-		{"lengths", "lengths", lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}},
-		{"arrivals", "arrivals", over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}},
-		{"tokens", "mean lengths", over, figure.Selection{Kind: "line", X: timeColumn, Y: inputColumn + "," + outputColumn}},
-	} {
-		if f.table == nil {
-			continue
-		}
-		file, err := figure.File(f.table, f.selection, f.name, format, fmt.Sprintf("%s of %s", f.title, plural(len(t.Requests), "request", "requests")))
+	for _, f := range figures {
+		file, err := figure.File(f.table, f.selection, f.name, format, f.title)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		files = append(files, file)
 	}
-	return files, nil
+	return results.WriteFiles(dir, files)
+}
+
+// writeTracePage writes all figures to one file.
+func writeTracePage(figures []traceFigure, path, format string) error {
+	var page figure.Page
+	for _, f := range figures {
+		if err := page.Add(f.table, f.selection, f.title); err != nil {
+			return err
+		}
+	}
+	return results.WriteFileAtomic(path, func(w io.Writer) error { return page.Write(w, format) })
 }
 
 // The points of a figure's lines: quantiles of lengths, parts of the time.

@@ -109,6 +109,35 @@ func (d *Data) Write(w io.Writer, format, title string) error {
 	return writeCanvas(w, format, f.width, f.height, f.draw)
 }
 
+// Page is figures below one another.
+type Page struct{ frames []*frame }
+
+// Add adds the figure of a selection of a table. Its error is of Select or Check.
+func (p *Page) Add(t *results.Table, s Selection, title string) error {
+	d, err := Select(t, s)
+	if err != nil {
+		return err
+	}
+	p.frames = append(p.frames, newFrame(d, title))
+	return d.Check()
+}
+
+// Write draws the page in a format of formats.
+func (p *Page) Write(w io.Writer, format string) error {
+	width, height := vg.Length(0), vg.Length(0)
+	for _, f := range p.frames {
+		width, height = max(width, f.width), height+f.height
+	}
+	return writeCanvas(w, format, width, height, func(c draw.Canvas) {
+		for _, f := range p.frames {
+			part := c
+			part.Min.Y = c.Max.Y - f.height
+			f.draw(part)
+			c.Max.Y = part.Min.Y
+		}
+	})
+}
+
 // writeCanvas writes what paint draws on a canvas of a size, in a format of formats.
 func writeCanvas(w io.Writer, format string, width, height vg.Length, paint func(draw.Canvas)) error {
 	var c canvas
