@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,10 +50,34 @@ var runKeys = []keyFlag{
 func (f *configFlags) register(cmd *cobra.Command, keys ...keyFlag) {
 	f.keys = keys
 	for _, k := range keys {
-		cmd.Flags().String(k.flag, k.standard, k.usage)
+		cmd.Flags().Var(&keyValue{text: k.standard, kind: kindOf(k.key)}, k.flag, k.usage)
 	}
 	cmd.Flags().StringArrayVar(&f.options.ConfigFiles, "config", nil, configUsage)
 	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
+}
+
+// keyValue is the value of a flag that sets a key: a text, which the key's own type judges.
+type keyValue struct{ text, kind string }
+
+func (v *keyValue) String() string        { return v.text }
+func (v *keyValue) Set(text string) error { v.text = text; return nil }
+
+// Type is what help shows.
+func (v *keyValue) Type() string { return v.kind }
+
+// kindOf returns what help calls the type of a key.
+func kindOf(key string) string {
+	k := system.Keys().Key(key)
+	if k == nil {
+		return "string" // of several keys
+	}
+	switch kind := k.Type.Kind(); kind {
+	case reflect.Int, reflect.Uint64:
+		return "int"
+	case reflect.Float64:
+		return "float"
+	}
+	return "string"
 }
 
 // load returns the configuration that the flags given to cmd amount to.
@@ -80,6 +105,9 @@ func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
 		// The key's 0 stands for a number that is not given, which the flag is.
 		if n, err := strconv.Atoi(flag.Value.String()); k.key == "run.requests" && err == nil && n < 1 {
 			return o, &input.Error{Key: "--requests", Value: flag.Value.String(), Expected: "at least 1"}
+		}
+		if rate, err := strconv.ParseFloat(flag.Value.String(), 64); k.key == "arrivals.rate_per_s" && err == nil && rate == 0 {
+			return o, &input.Error{Key: "--rate", Value: flag.Value.String(), Expected: "more than 0; without --rate requests come at the times of the trace, or all at once"}
 		}
 		if k.key == "slo" {
 			targets, err := targetFlags(flag.Value.String())
