@@ -2,10 +2,14 @@ package configs
 
 import (
 	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
@@ -115,7 +119,11 @@ func (b *base) find(ld *Loader, layers []*layer) (*root, error) {
 		}
 		if !isFile(name) {
 			_, err := source(b.kind, name, b.key)
-			return nil, at(named, err)
+			return nil, at(named, input.Edit(err, func(bad *input.Error) {
+				if b.kind != DRAMs {
+					bad.Expected += ", or a file that ends with .toml"
+				}
+			}))
 		}
 		file, err := b.read(ld, name)
 		if err != nil {
@@ -197,6 +205,20 @@ func isFile(name string) bool {
 	return name == input.Stdin || strings.ContainsAny(name, `/\`) || strings.Contains(name, ".toml:") || ext == ".toml" || ext == ".json" || err == nil && info.Mode().IsRegular()
 }
 
+// noFile is the error for a path that does not exist, which may be the name of a model on Hugging Face.
+func (b *base) noFile(path string, err error) error {
+	what := "a TOML file with [" + b.section + "]"
+	if b.kind == Model {
+		what = "a model's config.json or " + what
+	}
+	if ext := filepath.Ext(path); b.kind == Model && ext != ".json" && ext != ".toml" {
+		what += " on this machine (nothing is fetched from Hugging Face)"
+	}
+	names := Names(b.kind)
+	return &input.Error{Key: b.key, Value: strconv.Quote(path), Err: cmp.Or(errors.Unwrap(err), err), Expected: what + ", or one of " + strings.Join(names, ", "),
+		Nearest: input.Alike(strings.TrimPrefix(strings.ToLower(filepath.Base(path)), "meta-"), names)}
+}
+
 // read reads a file that describes the section: TOML, a model's config.json, or a table of a DRAM standard.
 func (b *base) read(ld *Loader, path string) (*layer, error) {
 	if b.kind == DRAMs {
@@ -205,6 +227,9 @@ func (b *base) read(ld *Loader, path string) (*layer, error) {
 		}
 	}
 	text, err := input.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, b.noFile(path, err)
+	}
 	if err != nil {
 		return nil, err
 	}

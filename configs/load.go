@@ -260,8 +260,11 @@ func (r *resolution) set(e entry, o origin) {
 func (r *resolution) locate(err error) error {
 	return input.Edit(err, func(bad *input.Error) {
 		place, ok := r.origin[bad.Key]
-		if other := r.conflict(bad); other != nil && (!ok || place.preset) {
+		if other := r.conflict(bad); other != nil && (!ok || place.preset || place.within != "" && other.within == "") {
 			bad.File, bad.Line = other.file, other.line
+			if value, ok := schema.Literal(other.value.Interface()); ok && bad.Key != other.key && !strings.Contains(bad.Expected, other.key+" = ") {
+				bad.Expected += "; given: " + other.key + " = " + value
+			}
 			return
 		}
 		bad.File, bad.Line = place.file, place.line
@@ -271,18 +274,24 @@ func (r *resolution) locate(err error) error {
 	})
 }
 
-// conflict returns where the user set the first key that an error mentions beside its
-// own, nil where there is none.
+// conflict returns where the user set the first key that an error mentions beside its own, rather the key
+// itself than what it is part of; nil where there is none.
 func (r *resolution) conflict(bad *input.Error) *origin {
+	var named *origin
 	section, _ := schema.Split(bad.Key)
 	for _, word := range strings.FieldsFunc(bad.Expected, func(c rune) bool { return strings.ContainsRune(" ,;()=/*·", c) }) {
 		for _, key := range []string{word, section + "." + word} {
 			if other, found := r.origin[key]; found && !other.preset {
-				return &other
+				if other.within == "" {
+					return &other
+				}
+				if named == nil {
+					named = &other
+				}
 			}
 		}
 	}
-	return nil
+	return named
 }
 
 // changed returns the keys that the user set, those of [run] aside.

@@ -19,7 +19,8 @@ import (
 
 // System is what the loader knows of a system that a node can be.
 type System struct {
-	Name string // value of run.system
+	Name   string   // value of run.system
+	Others []string // what else people call it, for messages
 	// Section is the name of the section that is the system's own, "" for none; Zero is a
 	// value of the struct with its keys. Section returns it from a configuration.
 	Section string
@@ -59,6 +60,7 @@ func New(systems ...System) *Loader {
 		}
 	}
 	ld.keys = schema.With[Config](sections...)
+	ld.keys.Others = otherNames
 	return ld
 }
 

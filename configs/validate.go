@@ -3,9 +3,11 @@ package configs
 import (
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/schema"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
 )
@@ -14,7 +16,12 @@ import (
 // of what must fit together.
 func (c *Config) Check(k *input.Check) {
 	systems := c.loader.Systems()
-	input.OneOf(k, "run.system", c.Run.System, systems...)
+	if i := slices.IndexFunc(c.loader.systems, func(s System) bool { return slices.Contains(s.Others, strings.ToLower(c.Run.System)) }); i >= 0 {
+		k.Fails("run.system", &input.Error{Value: schema.Written(c.Run.System), Nearest: c.loader.systems[i].Name,
+			Expected: "one of " + strings.Join(slices.Sorted(slices.Values(systems)), ", ") + " ('l3sim systems' says what each stands for)"})
+	} else {
+		input.OneOf(k, "run.system", c.Run.System, systems...)
+	}
 	for _, name := range append(c.CommonSystems(), "all") {
 		input.OneOf(k, "run.common_to", name, append(systems, "all")...)
 	}

@@ -117,7 +117,7 @@ func unknownName(key, name string, valid []string) *Error {
 	return &Error{
 		Key: key, Value: fmt.Sprintf("%q", name),
 		Expected: "one of " + strings.Join(sorted, ", "),
-		Nearest:  Nearest(name, valid),
+		Nearest:  Alike(name, valid),
 	}
 }
 
@@ -141,6 +141,31 @@ func Nearest(name string, valid []string) string {
 		}
 		if best == "" || d < bestDistance {
 			best, bestDistance = v, d
+		}
+	}
+	return best
+}
+
+// Alike returns the Nearest valid name; where there is none, the shortest that has the name as a part, or
+// else the longest that is a part of the name, of three letters at least.
+func Alike(name string, valid []string) string {
+	best := Nearest(name, valid)
+	if best != "" || len(name) < 3 {
+		return best
+	}
+	low, sorted := strings.ToLower(name), append([]string(nil), valid...)
+	sort.Strings(sorted)
+	for _, v := range sorted {
+		if strings.Contains(strings.ToLower(v), low) && (best == "" || len(v) < len(best)) {
+			best = v
+		}
+	}
+	if best != "" {
+		return best
+	}
+	for _, v := range sorted {
+		if len(v) >= 3 && strings.Contains(low, strings.ToLower(v)) && len(v) > len(best) {
+			best = v
 		}
 	}
 	return best

@@ -124,3 +124,15 @@ func TestNearestLeavesOutTheFar(t *testing.T) {
 		}
 	})
 }
+
+// TestAlike: where no name is near, one that has the name in it is alike, or one that is in the name.
+func TestAlike(t *testing.T) {
+	valid := []string{"tbt_p50_ms", "tbt_max_ms", "page", "budget", "ms"}
+	for name, want := range map[string]string{
+		"tbt": "tbt_max_ms", "page_size": "page", "the_budget_of_it": "budget", "bugdet": "budget", "zzz": "", "pa": "page", "m": "ms", "in_ms_of": "",
+	} {
+		if got := Alike(name, valid); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}

@@ -43,17 +43,17 @@ var families = []family{
 		positions: "max_position_embeddings", tied: true},
 }
 
-// notModelled are keys of features that Model does not describe, or not for the types
-// that have them. A model has the feature unless the key is null, false, 0 or 1.
+// notModelled says, verb included, which features Model does not describe, or not for the types that have
+// them, by their keys. A model has the feature unless the key is null, false, 0 or 1.
 var notModelled = map[string]string{
 	"num_experts": otherExperts, "num_local_experts": otherExperts, "n_routed_experts": otherExperts, "moe_num_experts": otherExperts,
-	"shared_expert_intermediate_size": "shared experts", "n_shared_experts": "shared experts",
-	"kv_lora_rank": "multi-head latent attention", "q_lora_rank": "multi-head latent attention",
-	"quantization_config": "quantised weights", "is_encoder_decoder": "encoders", "text_config": "models of more than text",
+	"shared_expert_intermediate_size": "shared experts are", "n_shared_experts": "shared experts are",
+	"kv_lora_rank": "multi-head latent attention is", "q_lora_rank": "multi-head latent attention is",
+	"quantization_config": "quantised weights are", "is_encoder_decoder": "encoders are", "text_config": "models of more than text are",
 }
 
 // otherExperts are mixtures of families that have no keys for them.
-const otherExperts = "mixtures of experts other than mixtral and qwen3_moe"
+const otherExperts = "mixtures of experts other than mixtral and qwen3_moe are"
 
 // modelTypes returns the values of model_type that FromHuggingFace reads.
 func modelTypes() []string {
@@ -84,7 +84,7 @@ func FromHuggingFace(text []byte) (*Model, error) {
 		switch keys[key] {
 		case nil, false, 0.0, 1.0:
 		default:
-			return nil, &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " are not modelled"}
+			return nil, &input.Error{Key: key, Value: written(keys[key]), Expected: "a dense decoder: " + notModelled[key] + " not modelled"}
 		}
 	}
 	if i < 0 {

@@ -65,6 +65,13 @@ func init() {
 // Systems returns all systems.
 func Systems() []System { return slices.Clone(systems) }
 
+// otherNames are what a system is called by those who know what it stands for.
+var otherNames = map[string][]string{
+	"gpu-only": {"vllm", "sglang", "tgi", "tensorrt-llm", "orca", "sarathi", "sarathi-serve", "gpu", "gpus", "baseline"},
+	"hbm-pim":  {"attacc", "neupims", "pim", "hbm"}, "rank-pim": {"hermes", "r-pim", "dimm-pim"},
+	"cpu-offload": {"neo", "fastdecode", "offload", "cpu"}, "gpu+cpu": {"hgca", "csattention", "h2o"},
+}
+
 // Names returns the names of all systems, values of run.system.
 func Names() []string { return Configs().Systems() }
 
@@ -79,7 +86,7 @@ var Configs = sync.OnceValue(func() *configs.Loader {
 	known := make([]configs.System, len(systems))
 	for i := range systems {
 		s := &systems[i]
-		known[i] = configs.System{Name: s.Name, Section: s.section, Zero: s.zero, Defaults: s.defaults, Check: s.check}
+		known[i] = configs.System{Name: s.Name, Others: otherNames[s.Name], Section: s.section, Zero: s.zero, Defaults: s.defaults, Check: s.check}
 	}
 	return configs.New(known...)
 })

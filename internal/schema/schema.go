@@ -105,6 +105,8 @@ type Schema struct {
 	Keys     []Key    // in the order of the fields
 	sections []string // full names, in the order of the fields
 	byName   map[string]*Key
+	// Others are keys by names that others have for them: whole ones, or last parts.
+	Others map[string]string
 }
 
 var schemas sync.Map // by reflect.Type
@@ -209,23 +211,56 @@ func (s *Schema) Unknown(name string) error {
 	return bad
 }
 
-// nearest returns the key that a wrong one stands for: first one with the same last name in another section, then
-// the one with the most similar spelling.
-func (s *Schema) nearest(name string) string {
-	section, last := Split(name)
-	sameName, valid := "", slices.Sorted(maps.Keys(s.byName))
+// Called returns the keys that a name without a section stands for: those that end with it, or the
+// one that others call so.
+func (s *Schema) Called(last string) []string {
+	var all []string
 	for _, k := range s.Keys {
-		if _, l := Split(k.Name); strings.EqualFold(k.Name, name) || sameName == "" && strings.EqualFold(l, last) {
-			sameName = k.Name
+		if _, l := Split(k.Name); strings.EqualFold(l, last) {
+			all = append(all, k.Name)
 		}
 	}
-	if sameName != "" {
-		return sameName
+	if other := s.Others[strings.ToLower(last)]; other != "" && len(all) == 0 {
+		all = append(all, other)
+	}
+	return all
+}
+
+// nearest returns the key that a wrong one stands for: one with the same last name in another section or another
+// case, one that others call so, or else the one with the most similar spelling.
+func (s *Schema) nearest(name string) string {
+	section, last := Split(name)
+	for _, own := range s.sections {
+		if strings.EqualFold(own, name) {
+			return own
+		}
+	}
+	if other := s.Others[strings.ToLower(name)]; other != "" {
+		return other
+	}
+	for _, k := range s.Keys {
+		if strings.EqualFold(k.Name, name) {
+			return k.Name
+		}
+	}
+	if called := s.Called(last); len(called) > 0 {
+		return called[0]
 	}
 	if !s.IsSection(section) {
-		valid = append(valid, s.sections...)
+		return input.Nearest(name, append(slices.Sorted(maps.Keys(s.byName)), s.sections...))
 	}
-	return input.Nearest(name, valid)
+	// What the names of one section have in common makes none of them more similar.
+	var lasts, begins []string
+	for _, k := range s.Section(section) {
+		own := strings.TrimPrefix(k.Name, section+".")
+		if lasts = append(lasts, own); len(own) > 1 && strings.HasPrefix(strings.ToLower(last), strings.ToLower(own[:2])) {
+			begins = append(begins, k.Name)
+		}
+	}
+	if near := input.Alike(last, lasts); near != "" {
+		return section + "." + near
+	}
+	return input.Nearest(name, begins)
 }
 
 // Split splits a dotted name into its section ("" at the top level) and last part.
