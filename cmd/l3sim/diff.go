@@ -43,7 +43,7 @@ Without rules the exit code is 0.`,
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing", false, "rules pass though points of BASE are missing in NEW, or none is in both")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object, with every metric unless --metrics chooses")
 	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
-	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "markdown") }
 	return cmd
 }
 
@@ -127,7 +127,7 @@ func (f *diffFlags) options(c *results.Comparison) (results.CompareOptions, erro
 		}
 		if !slices.Contains(c.Metrics, m) {
 			return o, &input.Error{Key: "--metrics", Value: fmt.Sprintf("%q", m), Expected: "a metric that both tables have",
-				Nearest: input.Nearest(m, c.Metrics)}
+				Nearest: input.Alike(m, c.Metrics), Details: []string{"metrics: " + strings.Join(c.Metrics, ", ")}}
 		}
 		add(m)
 	}

@@ -81,6 +81,9 @@ command with --from for each of these folders then takes their results and runs 
 
 // optimise carries out the searches of a file, or those of a shard.
 func (a *app) optimise(ctx context.Context, path string, f *optimiseFlags) error {
+	if err := present(path); err != nil {
+		return err
+	}
 	shard, err := f.check()
 	if err != nil {
 		return err

@@ -67,6 +67,9 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 
 // pimAttention measures and prints.
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
+	if err := requireFlag(cmd, "context", "tokens attended to, such as --context 8192"); err != nil {
+		return err
+	}
 	load, err := f.load()
 	if err != nil {
 		return err

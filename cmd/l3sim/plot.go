@@ -85,6 +85,10 @@ given as well win.`,
 
 // plot draws one figure into a file.
 func (a *app) plot(path string, s *figure.Selection, out, title string) error {
+	table, err := results.ReadTable(path)
+	if err != nil {
+		return err
+	}
 	if out == "" {
 		return &input.Error{Key: "--out", Expected: "a file that ends with .png, .svg or .pdf"}
 	}
@@ -93,10 +97,6 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 		return err
 	}
 	if err := writableFile("--out", out); err != nil {
-		return err
-	}
-	table, err := results.ReadTable(path)
-	if err != nil {
 		return err
 	}
 	data, err := figure.Select(table, *s)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"strings"
 
@@ -47,8 +46,11 @@ and the 99th percentile of the time between tokens.`,
 
 // report writes the page of some folders.
 func (a *app) report(dirs []string, out string, o report.Options) error {
+	if err := present(dirs...); err != nil {
+		return err
+	}
 	if !strings.HasSuffix(out, ".html") {
-		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", out), Expected: "a file that ends with .html"}
+		return &input.Error{Key: "--out", Value: out, Expected: "a file that ends with .html"}
 	}
 	if err := writableFile("--out", out); err != nil {
 		return err

@@ -58,6 +58,12 @@ func (a *app) newRootCommand() *cobra.Command {
 		a.newVersionCommand(),
 	)
 	root.SetHelpCommand(newHelpCommand(root))
+	root.InitDefaultCompletionCmd() // else it is added behind what follows
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			asGroup(c)
+		}
+	}
 	a.markStart(root)
 	completeFlags(root)
 	return root
@@ -87,6 +93,12 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 // and an unknown subcommand is an error that names the nearest one.
 func (a *app) newGroup(use, short string) *cobra.Command {
 	group := &cobra.Command{Use: use, Short: short}
+	asGroup(group)
+	return group
+}
+
+// asGroup has a command print its help alone, and refuse what is none of its subcommands.
+func asGroup(group *cobra.Command) {
 	group.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
@@ -101,7 +113,6 @@ func (a *app) newGroup(use, short string) *cobra.Command {
 		return input.UnknownName(key, args[0], names)
 	}
 	group.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
-	return group
 }
 
 // oneStdin refuses a command line that reads standard input for two files.
@@ -142,6 +153,7 @@ func (a *app) markStart(cmd *cobra.Command) {
 		if cmd.Args == nil {
 			cmd.Args = cobra.NoArgs
 		}
+		checkArguments(cmd)
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := oneStdin(cmd, args); err != nil {
 				return err
@@ -152,52 +164,5 @@ func (a *app) markStart(cmd *cobra.Command) {
 	}
 	for _, c := range cmd.Commands() {
 		a.markStart(c)
-	}
-}
-
-// flagError turns what pflag reports into an input.Error that names the
-// flag, its value, and for an unknown flag the nearest known one.
-func flagError(cmd *cobra.Command, err error) error {
-	var unknown *pflag.NotExistError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown):
-		var names []string
-		add := func(f *pflag.Flag) {
-			if !f.Hidden {
-				names = append(names, "--"+f.Name)
-			}
-		}
-		cmd.Flags().VisitAll(add)
-		cmd.InheritedFlags().VisitAll(add)
-		name := "--" + unknown.GetSpecifiedName()
-		if unknown.GetSpecifiedShortnames() != "" {
-			name = "-" + unknown.GetSpecifiedName()
-		}
-		return &input.Error{
-			Key: name, Expected: "a flag of '" + cmd.CommandPath() + "'", Nearest: input.Nearest(name, names),
-		}
-	case errors.As(err, &invalid):
-		return &input.Error{
-			Key: "--" + invalid.GetFlag().Name, Value: `"` + invalid.GetValue() + `"`,
-			Expected: "a value of type " + flagType(invalid.GetFlag()),
-		}
-	}
-	return &input.Error{Err: err}
-}
-
-// flagType returns a flag's type in words that a user knows.
-func flagType(f *pflag.Flag) string {
-	switch t := f.Value.Type(); {
-	case strings.HasPrefix(t, "uint"):
-		return "whole number, at least 0"
-	case strings.HasPrefix(t, "int"):
-		return "whole number"
-	case strings.HasPrefix(t, "float"):
-		return "number"
-	case t == "bool":
-		return "true or false"
-	default:
-		return t
 	}
 }

@@ -141,12 +141,15 @@ func (a *app) newSweepCommand() *cobra.Command {
 	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
 	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
 	flags.BoolVar(&a.json, "json", false, jsonUsage+": what became of the points, or with --dry-run the points")
-	cmd.MarkFlagsMutuallyExclusive("json", "emit")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "emit") }
 	return cmd
 }
 
 // sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
+	if err := present(path); err != nil {
+		return err
+	}
 	shard, err := f.check()
 	if err != nil {
 		return err

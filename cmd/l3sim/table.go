@@ -71,7 +71,7 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
 	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
 	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
-	cmd.MarkFlagsMutuallyExclusive("json", "format")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "format") }
 	return cmd
 }
 

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/system"
+)
+
+// flagError turns what pflag reports into an input.Error that names the
+// flag, its value, and for an unknown flag the one, or the key, that was meant.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	var bare *pflag.ValueRequiredError
+	switch {
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			return &input.Error{Key: "-" + unknown.GetSpecifiedName(), Expected: "a flag of '" + cmd.CommandPath() + "'"}
+		}
+		return unknownFlag(cmd, name)
+	case errors.As(err, &invalid):
+		return &input.Error{
+			Key: "--" + invalid.GetFlag().Name, Value: `"` + invalid.GetValue() + `"`,
+			Expected: "a value of type " + flagType(invalid.GetFlag()),
+		}
+	case errors.As(err, &bare):
+		what, _ := pflag.UnquoteUsage(bare.GetFlag())
+		return &input.Error{Key: "--" + bare.GetFlag().Name, Expected: "a value behind it (" + what + ")"}
+	}
+	return &input.Error{Err: err}
+}
+
+// unknownFlag is the error for a flag that a command does not have. Where the command takes keys, it may be
+// one of these, in the words of l3sim or of others.
+func unknownFlag(cmd *cobra.Command, flag string) error {
+	var flags []string
+	add := func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags = append(flags, f.Name)
+		}
+	}
+	cmd.Flags().VisitAll(add)
+	cmd.InheritedFlags().VisitAll(add)
+	bare := strings.TrimPrefix(flag, "--")
+	bad := &input.Error{Key: flag, Expected: "a flag of '" + cmd.CommandPath() + "'"}
+	takesKeys := slices.Contains(flags, "set") && slices.Contains(flags, "config")
+	if takesKeys {
+		word := strings.ReplaceAll(bare, "-", "_")
+		keys := system.Keys().Called(word[strings.LastIndexByte(word, '.')+1:])
+		if i := slices.IndexFunc(runKeys, func(k keyFlag) bool { return len(keys) == 1 && k.key == keys[0] && slices.Contains(flags, k.flag) }); i >= 0 {
+			bad.Nearest = "--" + runKeys[i].flag
+			return bad
+		}
+		if len(keys) == 1 {
+			bad.Nearest = "--set " + keys[0] + "=VALUE"
+			return bad
+		}
+		if len(keys) > 1 {
+			bad.Expected += ", or --set KEY=VALUE with one of " + strings.Join(keys, ", ")
+			return bad
+		}
+	}
+	near := input.Nearest(bare, flags)
+	if near != "" {
+		bad.Nearest = "--" + near
+		return bad
+	}
+	if takesKeys {
+		bad.Expected += ", or --set KEY=VALUE"
+		if key := meantKey(bare); key != "" {
+			bad.Nearest = "--set " + key + "=VALUE"
+		}
+	}
+	return bad
+}
+
+// meantKey returns the key whose last part is most similar to a flag's name, "" where none is.
+func meantKey(flag string) string {
+	keys := map[string]string{}
+	var lasts []string
+	for _, name := range system.Keys().Names() {
+		last := name[strings.LastIndexByte(name, '.')+1:]
+		if keys[last] == "" {
+			keys[last] = name
+			lasts = append(lasts, last)
+		}
+	}
+	return keys[input.Nearest(strings.ReplaceAll(flag, "-", "_"), lasts)]
+}
+
+// flagType returns a flag's type in words that a user knows.
+func flagType(f *pflag.Flag) string {
+	switch t := f.Value.Type(); {
+	case strings.HasPrefix(t, "uint"):
+		return "whole number, at least 0"
+	case strings.HasPrefix(t, "int"):
+		return "whole number"
+	case strings.HasPrefix(t, "float"):
+		return "number"
+	case t == "bool":
+		return "true or false"
+	default:
+		return t
+	}
+}
+
+// argumentError says in our words that a command does not take the arguments that it was given.
+func argumentError(cmd *cobra.Command, args []string) error {
+	_, wanted, _ := strings.Cut(cmd.Use, " ")
+	if wanted == "" {
+		wanted = "none, flags alone"
+	}
+	given := "none"
+	if len(args) > 0 {
+		given = ""
+		for _, arg := range args {
+			given += strconv.Quote(arg) + " "
+		}
+	}
+	return &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Value: strings.TrimSpace(given),
+		Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
+}
+
+// checkArguments has a command report wrong arguments in our words.
+func checkArguments(cmd *cobra.Command) {
+	inner := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		err := inner(cmd, args)
+		if err == nil || errors.As(err, new(*input.Error)) {
+			return err
+		}
+		return argumentError(cmd, args)
+	}
+}
+
+// present refuses paths that are not there before anything is said of what else is wrong.
+func present(paths ...string) error {
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil && path != input.Stdin {
+			return input.FileError(path, err)
+		}
+	}
+	return nil
+}
+
+// exclusive refuses two flags of which a command takes one.
+func exclusive(cmd *cobra.Command, a, b string) error {
+	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
+		return &input.Error{Key: "--" + a, Expected: "no --" + b + " with it"}
+	}
+	return nil
+}
