@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -42,7 +43,7 @@ func ParseRule(flag, text string, metrics []string) (*Rule, error) {
 	if slices.Contains(metrics, r.Metric) {
 		return r, nil
 	}
-	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Nearest(r.Metric, metrics)}
+	return nil, &input.Error{Key: flag, Value: fmt.Sprintf("%q", r.Metric), Expected: "a metric that both tables have", Nearest: input.Alike(r.Metric, metrics), Details: []string{"metrics: " + strings.Join(metrics, ", ")}}
 }
 
 // Judged returns the number of points at which a rule can trip: those with a value of

@@ -133,9 +133,9 @@ func (t *Table) Column(flag, name string) (int, error) {
 	if len(fit) == 1 {
 		return fit[0], nil
 	}
-	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a column of " + t.Name, Nearest: t.nearest(name)}
+	bad := &input.Error{Key: flag, Value: fmt.Sprintf("%q", name), Expected: "a column of " + t.Name, Nearest: t.nearest(name), Details: t.offered(name)}
 	if len(fit) > 1 {
-		bad.Expected, bad.Nearest = fmt.Sprintf("one of the columns %s and %s", t.Columns[fit[0]], t.Columns[fit[1]]), ""
+		bad.Expected, bad.Nearest, bad.Details = fmt.Sprintf("one of the columns %s and %s", t.Columns[fit[0]], t.Columns[fit[1]]), "", nil
 	}
 	return 0, bad
 }
@@ -152,7 +152,7 @@ func (t *Table) nearest(name string) string {
 			}
 		}
 	}
-	return full[input.Nearest(name, names)]
+	return full[input.Alike(name, names)]
 }
 
 // lastPart returns a key without its sections.
