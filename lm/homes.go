@@ -355,7 +355,9 @@ func (o *homes) store(worker, at int, h *chosenHead, place, token int) error {
 	}
 	x := &o.heads[at]
 	for ; x.groups < len(h.narrow.groups); x.groups++ {
-		o.dimms.rank(p).StoreGroup(p.firstRow, x.groups, h.narrow.groups[x.groups])
+		if err := o.dimms.rank(p).StoreGroup(p.firstRow, x.groups, h.narrow.groups[x.groups]); err != nil {
+			return err
+		}
 	}
 	return o.dimms.rank(p).StoreNarrow(p.firstRow, place, k, v, scales)
 }

@@ -37,7 +37,6 @@ func (p *program) readGroup() {
 	if p.pass == 0 && p.streamed == 0 {
 		p.columns = (end - p.token + g.ChunkTokens - 1) / g.ChunkTokens * g.TokenBursts
 		p.openGroups(row)
-		p.readGroupScales(row)
 	}
 	p.readColumn(op, row, column+int32(p.streamed))
 	if p.streamed++; p.streamed < p.columns {
@@ -63,21 +62,45 @@ func (p *program) readGroup() {
 }
 
 // openGroups activates row in the group of banks that follows the current one, and before it in that one if it is the
-// first.
+// first, and reads the current group's scales. Where a read needs scales of other groups, too, all come first.
 func (p *program) openGroups(row int32) {
+	ahead, groups := 1, p.geometry.Banks/p.geometry.bankGroups
+	if p.needsAllScales() {
+		ahead = groups
+	}
 	if p.group == 0 {
-		p.openGroup(0, row)
+		for group := range ahead {
+			p.openGroup(group, row)
+		}
 		p.opens = p.count[bankSequencer]
 	}
 	p.opened = p.opens
-	if p.group+1 < p.geometry.Banks/p.geometry.bankGroups {
+	switch {
+	case ahead == 1 && p.group+1 < groups:
 		p.openGroup(p.group+1, row)
 		p.opens = p.count[bankSequencer]
+		fallthrough
+	case ahead == 1:
+		p.readGroupScales(row, p.group)
+	case p.group == 0:
+		for group := range groups {
+			p.readGroupScales(row, group)
+		}
 	}
 }
 
-// readGroupScales reads the scales of a whole row that the current group's banks hold.
-func (p *program) readGroupScales(row int32) {
+// needsAllScales reports whether a group's reads need scales that other groups' banks hold: q takes on scales of elements, which lie with
+// all tokens of a group of keys, and a value that is wider than a group of banks has its scale in any of its banks.
+func (p *program) needsAllScales() bool {
+	g := &p.geometry
+	if g.scaleChunks == 0 {
+		return false
+	}
+	return p.stage == stageContext && g.TokenBursts > g.bankGroups || p.stage != stageContext && p.shape.KeyGroup > 0
+}
+
+// readGroupScales reads the scales of a whole row that a group's banks hold.
+func (p *program) readGroupScales(row int32, from int) {
 	g := &p.geometry
 	columns := g.scaleColumns(0, g.RowTokens)
 	in := p.rankCommand(dram.RD, opReadScale, resultSequencer)
@@ -87,7 +110,7 @@ func (p *program) readGroupScales(row int32) {
 		for b := range g.bankGroups {
 			out := p.add(resultSequencer)
 			*out = in
-			group, bank := g.bank(p.group*g.bankGroups + b)
+			group, bank := g.bank(from*g.bankGroups + b)
 			out.bankGroup, out.bank, out.column = int8(group), int8(bank), int32(g.rowBursts-columns+c)
 		}
 	}

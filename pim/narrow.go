@@ -46,7 +46,7 @@ func (s Scales) Encode(x float32, bits int) uint16 {
 // Decode returns the number that an element stands for.
 func (s Scales) Decode(element uint16) float32 { return s.Scale * (float32(int16(element)) - s.Zero) }
 
-// narrowCells has the scales that a rank keeps beside the banks for keys and values of 8 or 4 bits. Multipliers take the elements
+// narrowCells has the scales that a rank's unit keeps for keys and values of 8 or 4 bits, all where rows have none. Multipliers take the elements
 // as they are. The rank's unit scales the results: sums of q·k by the key's scale, weights by the value's.
 type narrowCells struct {
 	scales   [2][]Scales // of each token's key and value, by place in the allocation units
@@ -82,8 +82,23 @@ func (m *valueMachine) slot(h *headRun, token int) int {
 	return (int(h.firstRow)/2+unit)*m.mapping.RowTokens + within
 }
 
-// storeScales keeps the scales of a token of the head that begins at firstRow.
-func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]Scales) {
+// storeScales stores the scales of a token of the head that begins at firstRow, as a transfer from the host does.
+func (m *valueMachine) storeScales(firstRow int32, token int, scales [2]Scales) error {
+	m.noteScales(firstRow, token, scales)
+	for kv, s := range scales {
+		if m.rowScales == nil || KV(kv) == Key && m.shape.KeyGroup > 0 { // with its group's
+			continue
+		}
+		if err := m.storeScale(KV(kv), firstRow, token, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteScales keeps the scales of a token in the rank's unit. With scales in the rows it keeps of them only how large those of
+// values are, in powers of two.
+func (m *valueMachine) noteScales(firstRow int32, token int, scales [2]Scales) {
 	if m.shape.KeyGroup > 0 { // a key has those of its group, which are in the query: s·(q·k̂ − z·sum) is q·k̂ − sum
 		scales[Key] = Scales{1, 1}
 	}
@@ -109,7 +124,7 @@ func (m *valueMachine) fold(head int32, query, group int) float32 {
 	m.numbers(m.rank.products, m.data[head].query[query], group)
 	if group >= 0 {
 		for e := range m.shape.HeadDim {
-			m.rank.products[e] *= m.narrow.channel(group, e).Zero
+			m.rank.products[e] *= m.channel(group, e).Zero
 		}
 	}
 	*f = queryFold{head, group, tree(m.rank.products, false)}
@@ -123,7 +138,7 @@ func (m *valueMachine) numbers(to []float32, query []uint16, group int) {
 	for e, x := range query {
 		to[e] = widen[x]
 		if group >= 0 {
-			to[e] = attention.RoundHalf(to[e] * m.narrow.channel(group, e).Scale)
+			to[e] = attention.RoundHalf(to[e] * m.channel(group, e).Scale)
 		}
 	}
 }
@@ -141,7 +156,7 @@ func (m *valueMachine) foldScores(in *instruction, query, token int, valid []flo
 	h := &m.program.heads[in.head]
 	at, sum := m.slot(h, token), m.fold(in.head, query, m.group(h, token))
 	for i, x := range valid {
-		s := m.narrow.scales[Key][at+i]
+		s := m.scalesFor(Key, h, token+i)
 		valid[i] = s.Scale * (x - float32(s.Zero*sum))
 		if in.count {
 			r := &m.rank.heads[query]
@@ -159,7 +174,7 @@ func powerAbove(x float32) float32 {
 // foldWeight scales a weight by its value's scale, divided by the power of two of the largest scale so that FP16 holds it.
 // It also adds up the part of the output that comes from zeros.
 func (m *valueMachine) foldWeight(in *instruction, query, token int, w float32) float32 {
-	s := m.narrow.scales[Value][m.slot(&m.program.heads[in.head], token)]
+	s := m.scalesFor(Value, &m.program.heads[in.head], token)
 	w = round(float32(w*(s.Scale/m.rank.heads[query].scale)), m.rank.weights)
 	zeros := part(m.rank.zeros, query, m.mapping.ColumnTokens)
 	if first := int(in.segment) * m.rank.segment; token == first && (in.segment == 0 || !m.program.rescore) {

@@ -196,7 +196,7 @@ func TestNarrowRank(tb *testing.T) {
 				t.Fatalf("a token without scales gives %v", x)
 			}
 			for i := 0; p.shape.KeyGroup > 0 && i < h.context; i += p.shape.KeyGroup {
-				rank.StoreGroup(0, i/p.shape.KeyGroup, v.narrow.elements[i])
+				must(tb, rank.StoreGroup(0, i/p.shape.KeyGroup, v.narrow.elements[i]))
 			}
 			head.Key, head.Value, head.Scales = v.k[last], v.v[last], v.scales(last)
 			got, _, err = rank.Attend(1, &head)

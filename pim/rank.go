@@ -106,14 +106,12 @@ func (r *Rank) StoreNarrow(firstRow int32, token int, key, value []uint16, scale
 	if err := r.Store(firstRow, token, key, value); err != nil {
 		return err
 	}
-	r.workers[0].machine.storeScales(firstRow, token, scales)
-	return nil
+	return r.workers[0].machine.storeScales(firstRow, token, scales)
 }
 
 // StoreGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
-func (r *Rank) StoreGroup(firstRow int32, group int, scales []Scales) {
-	m := r.workers[0].machine
-	m.narrow.channels[int(firstRow)/2*m.mapping.RowTokens/m.shape.KeyGroup+group] = slices.Clone(scales)
+func (r *Rank) StoreGroup(firstRow int32, group int, scales []Scales) error {
+	return r.workers[0].machine.storeGroup(firstRow, group, slices.Clone(scales))
 }
 
 // Attend computes the attention of one head by the program that KernelTable times, and returns

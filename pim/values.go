@@ -51,8 +51,10 @@ type valueMachine struct {
 	rank    rankUnit
 	unit    *rankPU      // nil: units beside the banks
 	narrow  *narrowCells // nil: keys and values of 16 bits
-	width   int          // elements of a chip that a set multiplies at once
-	wide    []float32    // a column, unpacked: by bank, chip and element
+	// rowScales has the scales of the open rows that the unit has read, nil where rows have none.
+	rowScales rowScales
+	width     int       // elements of a chip that a set multiplies at once
+	wide      []float32 // a column, unpacked: by bank, chip and element
 	// decoded has all columns so, by row and column: an exact shortcut, in which each write decodes what it has stored,
 	// once, so that reads need not. nil: they do.
 	decoded      []float32
@@ -112,7 +114,8 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 	if shape.kvBits() != 16 {
 		m.narrow = newNarrowCells(&g.Geometry, shape, rows)
 	}
-	return m, nil
+	m.rowScales, err = newRowScales(&g.Geometry, shape)
+	return m, err
 }
 
 // store writes the key and value of a token of the head that begins at
@@ -265,6 +268,10 @@ func (m *valueMachine) execute(in *instruction) error {
 		return m.context(in)
 	case opReadContext:
 		m.readContext(in)
+	case opAppendScale:
+		return m.appendScale(in)
+	case opReadScale:
+		return m.readScale(in)
 	case opReadKey:
 		return m.readKey(in)
 	case opReadValue:
@@ -280,12 +287,14 @@ func (m *valueMachine) ordinal(in *instruction) int {
 
 // setRow opens row in the banks that the instruction names, or closes them.
 func (m *valueMachine) setRow(in *instruction, row int32) {
+	first, end := 0, len(m.openRow)
 	if in.bank >= 0 {
-		m.openRow[m.ordinal(in)] = row
-		return
+		first, end = m.ordinal(in), m.ordinal(in)+1
 	}
-	for b := range m.openRow {
-		m.openRow[b] = row
+	for b := first; b < end; b++ {
+		if m.openRow[b] = row; row >= 0 && m.rowScales != nil {
+			m.rowScales.forget(&m.mapping.Geometry, b)
+		}
 	}
 }
 
@@ -316,7 +325,7 @@ func (m *valueMachine) appendBurst(in *instruction) error {
 	}
 	if m.narrow != nil {
 		h := &m.program.heads[in.head]
-		m.storeScales(h.firstRow, m.slot(h, h.context-1)-int(h.firstRow)/2*m.mapping.RowTokens, m.data[in.head].scales)
+		m.noteScales(h.firstRow, m.slot(h, h.context-1)-int(h.firstRow)/2*m.mapping.RowTokens, m.data[in.head].scales)
 	}
 	return m.writeBurst(m.ordinal(in), in.row, in.column, vector, int(in.burst))
 }

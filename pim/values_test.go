@@ -111,6 +111,15 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 	if p.shape.kvBits() < 16 && rapid.Bool().Draw(t, "scales by element") {
 		p.shape.KeyGroup = p.device.Banks() * rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "group")
 	}
+	if p.shape.kvBits() < 16 && rapid.Bool().Draw(t, "scales in rows") {
+		p.shape.ScaleBytes = 4
+		for p.shape.KeyGroup > 0 && p.shape.KeyGroup < p.shape.HeadDim { // as many places as tokens
+			p.shape.KeyGroup *= 2
+		}
+		if _, err := NewGeometry(p.device, p.shape); err != nil { // rows that such groups do not divide
+			p.shape.ScaleBytes, p.shape.KeyGroup = 0, min(p.shape.KeyGroup, p.device.Banks())
+		}
+	}
 	g, err := NewGeometry(p.device, p.shape)
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +157,10 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData)
 		for token := range h.context {
 			unit, within, _ := h.place(&m.mapping.Geometry, token)
 			place := unit*m.mapping.RowTokens + within
-			if p.shape.KeyGroup > 0 {
-				m.narrow.channels[(int(h.firstRow)/2*m.mapping.RowTokens+place)/p.shape.KeyGroup] = v.narrow.elements[token]
+			if n := p.shape.KeyGroup; n > 0 {
+				if err := m.storeGroup(h.firstRow, place/n, v.narrow.elements[token]); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if token == last && h.appends {
 				break
@@ -158,7 +169,9 @@ func (p *valueProblem) machine(t rapid.TB) (*valueMachine, *program, []headData)
 				t.Fatal(err)
 			}
 			if v.narrow != nil {
-				m.storeScales(h.firstRow, place, v.scales(token))
+				if err := m.storeScales(h.firstRow, place, v.scales(token)); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		data = append(data, headData{query: v.q, key: v.k[last], value: v.v[last], scales: v.scales(last)})

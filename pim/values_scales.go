@@ -1,0 +1,180 @@
+package pim
+
+import (
+	"fmt"
+
+	"github.com/l3sim/l3sim/attention"
+	"github.com/l3sim/l3sim/input"
+)
+
+// Scales in the rows of narrow keys and values, in values: a token's scale and zero are four bytes of a burst in the row's last columns, as
+// they come over the bus, without re-layout. The rank's unit computes with what the program's reads have brought it of the
+// rows that are open, and with nothing else.
+
+// rowScales is the rank unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk.
+type rowScales []uint32
+
+// noScale is scale and zero that are not numbers: what the memory holds of a bank whose scales have not been read since its row opened.
+const noScale = 0x7e007e00
+
+// newRowScales returns the memory, nil where rows have no scales. Scales of elements must fit the place of their group's tokens.
+func newRowScales(g *Geometry, shape HeadShape) (rowScales, error) {
+	if g.scaleChunks == 0 || shape.kvBits() == 16 {
+		return nil, nil
+	}
+	if n := shape.KeyGroup; n > 0 && n < shape.HeadDim {
+		return nil, &input.Error{Key: "key_group", Value: fmt.Sprint(n), Expected: fmt.Sprintf(
+			"at least head_dim = %d with scales in the rows, which have as many places for scales of elements as for tokens", shape.HeadDim)}
+	}
+	s := make(rowScales, g.Banks*g.scaleColumns(0, g.RowTokens)*g.scaleChunks)
+	for i := range s {
+		s[i] = noScale
+	}
+	return s, nil
+}
+
+// bank returns the part of the memory for a bank.
+func (s rowScales) bank(g *Geometry, ordinal int) []uint32 {
+	n := len(s) / g.Banks
+	return s[ordinal*n : (ordinal+1)*n]
+}
+
+// forget drops what the memory holds of a bank, another row of which opens.
+func (s rowScales) forget(g *Geometry, ordinal int) {
+	memory := s.bank(g, ordinal)
+	for i := range memory {
+		memory[i] = noScale
+	}
+}
+
+// scalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
+// head's first, and the word in the burst.
+func (g *Geometry) scalePlace(kv KV, token int) (ordinal int, row, column int32, word int) {
+	ordinal, row = g.keyBank(token), g.keyRow(token)
+	if kv == Value {
+		ordinal, row = g.valueScaleBank(token), g.valueRow(token)
+	}
+	return ordinal, row, g.scaleColumn(token), token % g.RowTokens / g.ChunkTokens % g.scaleChunks
+}
+
+// word returns scale and zero as they are stored.
+func (s Scales) word() uint32 {
+	return uint32(attention.Float32ToHalf(s.Scale)) | uint32(attention.Float32ToHalf(s.Zero))<<16
+}
+
+// scalesOf returns what a word stands for.
+func scalesOf(word uint32) Scales {
+	half := attention.HalfTable()
+	return Scales{half[uint16(word)], half[word>>16]}
+}
+
+// rawBurst returns a burst of a bank as it comes over the bus.
+func (m *valueMachine) rawBurst(ordinal int, row, column int32) (beats [maxBeats]uint64) {
+	size := m.mapping.burstBytes / m.mapping.Chips
+	at, width := m.cell(row, column)+ordinal*size, m.mapping.Exchange.deviceWidth
+	for c := range m.chips {
+		for bit := 0; bit < 8*size; bit += width {
+			word := uint64(m.chips[c].cells[at+bit/8]) >> (bit % 8)
+			if width == 16 {
+				word |= uint64(m.chips[c].cells[at+bit/8+1]) << 8
+			}
+			beats[bit/width] |= word & (1<<width - 1) << (width * c)
+		}
+	}
+	return beats
+}
+
+// putScale stores scale and zero in a word of a burst. The burst's other bytes are masked.
+func (m *valueMachine) putScale(ordinal int, row, column int32, word int, s Scales) error {
+	if row < 0 || int(row) >= m.rows {
+		return fmt.Errorf("row %d of a machine with %d rows", row, m.rows)
+	}
+	beats, lanes := m.rawBurst(ordinal, row, column), m.mapping.Exchange.lanes
+	beat, bit := 32*word/lanes, 32*word%lanes
+	beats[beat] = beats[beat]&^(0xffffffff<<bit) | uint64(s.word())<<bit
+	m.putBurst(ordinal, row, column, &beats)
+	return nil
+}
+
+// storeScale stores the scale of a key or a value with a place in the allocation units of the head that begins at firstRow.
+func (m *valueMachine) storeScale(kv KV, firstRow int32, token int, s Scales) error {
+	ordinal, row, column, word := m.mapping.scalePlace(kv, token)
+	return m.putScale(ordinal, firstRow+row, column, word, s)
+}
+
+// appendScale stores the scale of the step's own key or value where the instruction says.
+func (m *valueMachine) appendScale(in *instruction) error {
+	if err := m.checkRow(in); err != nil || m.rowScales == nil {
+		return err
+	}
+	h, kv := &m.program.heads[in.head], KV((in.row-m.program.heads[in.head].firstRow)&1)
+	s := m.data[in.head].scales[kv]
+	if n := m.shape.KeyGroup; n > 0 && kv == Key { // of an element, one for each token of a group
+		slot := m.slot(h, h.context-1)
+		if slot%n >= m.shape.HeadDim {
+			return nil
+		}
+		s = m.narrow.channel(slot/n, slot%n)
+	}
+	_, _, _, word := m.mapping.scalePlace(kv, int(in.token))
+	return m.putScale(m.ordinal(in), in.row, in.column, word, s)
+}
+
+// readScale brings a burst of scales to the rank's unit, which knows in which columns of a row these are.
+func (m *valueMachine) readScale(in *instruction) error {
+	if err := m.checkRow(in); err != nil || m.rowScales == nil {
+		return err
+	}
+	g := &m.mapping.Geometry
+	memory := m.rowScales.bank(g, m.ordinal(in))
+	columns := len(memory) / g.scaleChunks
+	at := int(in.column) - (g.rowBursts - columns)
+	if at < 0 || at >= columns {
+		return fmt.Errorf("scales are read from column %d, they lie in the last %d of %d", in.column, columns, g.rowBursts)
+	}
+	beats, lanes := m.rawBurst(m.ordinal(in), in.row, in.column), m.mapping.Exchange.lanes
+	for word := range g.scaleChunks {
+		memory[at*g.scaleChunks+word] = uint32(beats[32*word/lanes] >> (32 * word % lanes))
+	}
+	return nil
+}
+
+// scalesFor returns those of a head's key or value, as the rank's unit has them.
+func (m *valueMachine) scalesFor(kv KV, h *headRun, token int) Scales {
+	switch slot := m.slot(h, token); {
+	case m.rowScales == nil:
+		return m.narrow.scales[kv][slot]
+	case kv == Key && m.shape.KeyGroup > 0:
+		return Scales{1, 1}
+	default:
+		return m.scaleInRow(kv, slot)
+	}
+}
+
+// scaleInRow returns what the rank's unit has read of the scale with a place in the rank's allocation units.
+func (m *valueMachine) scaleInRow(kv KV, slot int) Scales {
+	g := &m.mapping.Geometry
+	ordinal, _, column, word := g.scalePlace(kv, slot%g.RowTokens)
+	memory := m.rowScales.bank(g, ordinal)
+	return scalesOf(memory[(int(column)-g.rowBursts)*g.scaleChunks+len(memory)+word])
+}
+
+// channel returns the scales of an element of a group's keys, as the rank's unit has them.
+func (m *valueMachine) channel(group, element int) Scales {
+	if m.rowScales == nil {
+		return m.narrow.channel(group, element)
+	}
+	return m.scaleInRow(Key, group*m.shape.KeyGroup+element)
+}
+
+// storeGroup stores the scales of the elements of the keys of a group, the group-th of the head that begins at firstRow.
+func (m *valueMachine) storeGroup(firstRow int32, group int, scales []Scales) error {
+	n := m.shape.KeyGroup
+	m.narrow.channels[int(firstRow)/2*m.mapping.RowTokens/n+group] = scales
+	for e := 0; e < len(scales) && m.rowScales != nil; e++ {
+		if err := m.storeScale(Key, firstRow, group*n+e, scales[e]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package pim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/l3sim/l3sim/dram"
+)
+
+// TestValuesSeeScaleMistakes: keys and values of 8 and 4 bits take their scales from the bytes that the program reads and stores, with units at the banks
+// and with one a rank. A read or an append of another place changes the outputs, or is refused.
+func TestValuesSeeScaleMistakes(t *testing.T) {
+	for _, c := range []struct {
+		unit, part       string
+		dim, bits, group int
+	}{
+		{BankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {BankPU, "ddr4-3200-8gb-x8", 96, 4, 128}, {BankPU, "ddr5-4800-16gb-x8", 64, 4, 0},
+		{RankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {RankPU, "ddr4-2400-16gb-x16", 128, 8, 128}, {RankPU, "ddr4-3200-8gb-x4", 80, 4, 0}, {RankPU, "ddr4-3200-8gb-x8", 512, 8, 0},
+	} {
+		p := &valueProblem{spec: Default(), device: partOf(t, c.part), shape: HeadShape{HeadDim: c.dim, Queries: 2, ElementBits: 16, KVBits: c.bits, KeyGroup: c.group, ScaleBytes: 4}}
+		p.spec.ProcessingUnit = c.unit
+		g, err := NewGeometry(p.device, p.shape)
+		must(t, err)
+		context := 2*g.scaleChunks*g.ChunkTokens + 21 // of three bursts of scales a bank, or two rows
+		h := headRun{context: context, appends: true}
+		v := (&dataKinds[1]).vectors(rand.New(rand.NewPCG(8, uint64(c.dim))), StoreFP16, p.shape, context)
+		v.quantise(p, &g, &h)
+		p.heads, p.vectors, p.rows = []headRun{h}, []headVectors{v}, g.Rows(context)
+		p.compare(t)
+		run := func(spoil func(*instruction) bool) ([]headResult, error) {
+			m, program, data := p.machine(t)
+			must(t, m.begin(program, data))
+			for {
+				list := program.next(nil)
+				if len(list) == 0 {
+					return m.results, nil
+				}
+				for i := range list {
+					if spoil(&list[i]) {
+						continue // dropped
+					}
+					if err := m.execute(&list[i]); err != nil {
+						return nil, err
+					}
+				}
+			}
+		}
+		want, err := run(func(*instruction) bool { return false })
+		must(t, err)
+		first := int32(g.rowBursts - g.scaleColumns(0, g.RowTokens))
+		bank := func(ordinal int) func(in *instruction) bool {
+			group, b := g.bank(ordinal)
+			return func(in *instruction) bool { return in.bankGroup == int8(group) && in.bank == int8(b) }
+		}
+		third := bank(3)
+		newest := bank(g.valueScaleBank(context - 1))
+		for _, mistake := range []struct {
+			name  string
+			spoil func(in *instruction) bool // true: the instruction is dropped
+		}{
+			{"scales read from column 0 on", func(in *instruction) bool {
+				if in.op == opReadScale {
+					in.column -= first
+				}
+				return false
+			}},
+			{"scales read a column early", func(in *instruction) bool {
+				if in.op == opReadScale {
+					in.column--
+				}
+				return false
+			}},
+			{"the first columns read twice", func(in *instruction) bool {
+				if in.op == opReadScale && in.column == first+1 {
+					in.column--
+				}
+				return false
+			}},
+			{"a bank's scales not read", func(in *instruction) bool { return in.op == opReadScale && third(in) }},
+			{"another bank's scales read", func(in *instruction) bool {
+				if in.op == opReadScale && in.row&1 == 1 {
+					in.bankGroup ^= 1
+					in.bank = int8(g.Banks/g.bankGroups) - 1
+				}
+				return false
+			}},
+			{"values' scales not read", func(in *instruction) bool { return in.op == opReadScale && in.row&1 == 1 }},
+			{"no scale appended", func(in *instruction) bool { return in.op == opAppendScale }},
+			{"the value's scale not appended", func(in *instruction) bool { return in.op == opAppendScale && in.row&1 == 1 && newest(in) }},
+			{"scales appended a column late", func(in *instruction) bool {
+				if in.op == opAppendScale {
+					in.column ^= 1
+				}
+				return false
+			}},
+			{"scales appended for the chunk before", func(in *instruction) bool {
+				if in.op == opAppendScale {
+					in.token -= int32(g.ChunkTokens)
+				}
+				return false
+			}},
+			{"scales appended to another bank", func(in *instruction) bool {
+				if in.op == opAppendScale {
+					in.bank = (in.bank + 1) % int8(g.Banks/g.bankGroups)
+				}
+				return false
+			}},
+			{"scales appended over keys and values", func(in *instruction) bool {
+				if in.op == opAppendScale {
+					in.column = 0
+				}
+				return false
+			}},
+		} {
+			if mistake.name == "the first columns read twice" && g.scaleColumns(0, g.RowTokens) == 1 {
+				continue
+			}
+			got, err := run(mistake.spoil)
+			same := err == nil
+			for q := range want[0].out {
+				same = same && slices.EqualFunc(got[0].out[q], want[0].out[q], sameBits)
+			}
+			if same {
+				t.Errorf("%s is not seen: %+v", mistake.name, c)
+			}
+		}
+	}
+}
+
+// TestScalesAreWhereTheyAreStored: scale and zero come back from the bytes of every token's place, on every width of chips, and lie nowhere else.
+func TestScalesAreWhereTheyAreStored(t *testing.T) {
+	for _, part := range []string{"ddr4-3200-8gb-x8", "ddr4-3200-8gb-x4", "ddr4-2400-16gb-x16", "ddr5-4800-16gb-x8", "ddr5-4800an-32gb-x4", "ddr5-5600-16gb-x16"} {
+		d, err := dram.LookupSpec(part)
+		must(t, err)
+		shape := HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4}
+		m, err := newValueMachine(Default(), d, shape, StoreFP16, 4)
+		must(t, err)
+		r := rand.New(rand.NewPCG(1, 2))
+		tokens := m.mapping.RowTokens + 40
+		var want [][2]Scales
+		key := make([]uint16, 128)
+		for token := range tokens {
+			s := [2]Scales{scalesOf(r.Uint32() & 0x7bff7bff), scalesOf(r.Uint32() & 0x3bffbbff)}
+			want = append(want, s)
+			must(t, m.store(0, token, key, key))
+			must(t, m.storeScales(0, token, s))
+		}
+		for token := range tokens {
+			for kv, s := range want[token] {
+				ordinal, row, column, word := m.mapping.scalePlace(KV(kv), token)
+				beats := m.rawBurst(ordinal, row, column)
+				lanes := m.mapping.Exchange.lanes
+				if got := scalesOf(uint32(beats[32*word/lanes] >> (32 * word % lanes))); got != s {
+					t.Fatalf("%s: %v of token %d is %v, want %v", part, KV(kv), token, got, s)
+				}
+			}
+		}
+	}
+}
