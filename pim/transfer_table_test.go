@@ -248,3 +248,46 @@ func BenchmarkNewTransferTable(b *testing.B) {
 		}
 	}
 }
+
+// A single token on DDR5, by hand: its key's four bursts lie in one bank, as far apart as the part asks for writes of a bank group, and its value's in
+// four banks, which open at tRRD_S. Both are then written and closed.
+func TestDDR5TokenIsWritten(t *testing.T) {
+	for _, part := range []string{"ddr5-4800-16gb-x8", "ddr5-5600-16gb-x8"} {
+		d := partOf(t, part)
+		state, a := dram.NewState(d, 1), dram.Address{}
+		state.Issue(dram.ACT, a, 0)
+		state.Issue(dram.WR, a, 1000)
+		apart := state.Earliest(dram.WR, a) - 1000
+		table, err := NewTransferTable(d, fp16Head)
+		must(t, err)
+		closing := int64(d.TRCD + d.CWL + d.BurstClocks() + d.TWR + d.TRP)
+		if got, want := table.Write(0, 1), 3*apart+closing+int64(3*d.TRRDS)+closing; got != want {
+			t.Errorf("%s: a token takes %d clocks, by hand %d", part, got, want)
+		}
+	}
+}
+
+// Scales of tokens follow their keys and values: a burst for each bank that has any of theirs, since 16 successive chunks share it. Both ends of a burst,
+// a row and a bank's turn, by hand: 960 tokens a row at 8 bits, 16 tokens a chunk, 256 a burst.
+func TestScaleBurstsByHand(t *testing.T) {
+	d := ddr4(t)
+	table, err := NewTransferTable(d, HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: 8, ScaleBytes: 4})
+	must(t, err)
+	for _, c := range []struct{ first, tokens, banks int }{
+		{0, 0, 0}, {0, 1, 1}, {0, 15, 15}, {0, 16, 16}, {0, 17, 16}, {0, 256, 16}, {0, 257, 17}, {5, 20, 16}, {250, 6, 6}, {250, 7, 7}, {250, 30, 6 + 16},
+		{0, 960, 4 * 16}, {959, 1, 1}, {959, 2, 2}, {950, 30, 10 + 16}, {0, 1920, 8 * 16}, {768, 192, 16}, {100, 2000, 16 + 3*16 + 4*16 + 16},
+	} {
+		bursts := table.ScaleBursts(c.first, c.tokens)
+		if bursts != int64(2*c.banks) {
+			t.Errorf("%d tokens from %d on: %d bursts of scales, want %d of keys and as many of values", c.tokens, c.first, bursts, c.banks)
+		}
+		if got := table.Scales(bursts); got != int64(2*c.banks*4) {
+			t.Errorf("%d bursts take %d clocks", bursts, got)
+		}
+	}
+	plain, err := NewTransferTable(d, fp16Head)
+	must(t, err)
+	if plain.ScaleBursts(0, 1000) != 0 {
+		t.Error("scales where rows have none")
+	}
+}

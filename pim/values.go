@@ -280,40 +280,6 @@ func (m *valueMachine) execute(in *instruction) error {
 	return nil
 }
 
-// ordinal returns the bank ordinal that an instruction for one bank names.
-func (m *valueMachine) ordinal(in *instruction) int {
-	return int(in.bank)*m.mapping.bankGroups + int(in.bankGroup)
-}
-
-// setRow opens row in the banks that the instruction names, or closes them.
-func (m *valueMachine) setRow(in *instruction, row int32) {
-	first, end := 0, len(m.openRow)
-	if in.bank >= 0 {
-		first, end = m.ordinal(in), m.ordinal(in)+1
-	}
-	for b := first; b < end; b++ {
-		if m.openRow[b] = row; row >= 0 && m.rowScales != nil {
-			m.rowScales.forget(&m.mapping.Geometry, b)
-		}
-	}
-}
-
-// checkRow reports a bank in which the instruction's row is not open.
-func (m *valueMachine) checkRow(in *instruction) error {
-	if in.bank >= 0 {
-		if open := m.openRow[m.ordinal(in)]; open != in.row {
-			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, m.ordinal(in), open)
-		}
-		return nil
-	}
-	for b, open := range m.openRow {
-		if open != in.row {
-			return fmt.Errorf("%s to row %d of bank %d while row %d is open", in.command, in.row, b, open)
-		}
-	}
-	return nil
-}
-
 // appendBurst writes a burst of the step's own key or value where the mapping has its token.
 func (m *valueMachine) appendBurst(in *instruction) error {
 	if err := m.checkRow(in); err != nil {
