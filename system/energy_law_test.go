@@ -113,3 +113,29 @@ func TestEnergyLawOfReports(t *testing.T) {
 		}
 	}
 }
+
+// TestEnergyIsTheSameWithIterations: heads are counted by length and looked up at the end, or after each iteration where somebody asks for its energy.
+// Either gives the same, with requests of one length side by side and one after another.
+func TestEnergyIsTheSameWithIterations(t *testing.T) {
+	for _, sets := range [][]string{{"run.system=l3"}, {"run.system=rank-pim"}, {"run.system=l3", "comm.stripe=ranksets"}} {
+		cfg, err := Load(configs.Options{Sets: append(sets, "model.layers=2")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := coming(t, cfg, equal(6, 600, 9))
+		var reports [2]results.EnergyReport
+		for i, o := range []Options{{}, {Iterations: true}} {
+			r, err := mustNode(t, cfg).Run(context.Background(), trace, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			reports[i] = r.report
+		}
+		a, b := reports[0].Components.Parts(), reports[1].Components.Parts()
+		for i := range a {
+			if !close9(a[i], b[i]) {
+				t.Errorf("%v: component %d takes %v J, with iterations %v J", sets, i, a[i], b[i])
+			}
+		}
+	}
+}
