@@ -30,6 +30,10 @@ func TestTransferTime(t *testing.T) {
 	if got, want := s.TransferTime(units.MiB)-s.Latency, 2*s.Bandwidth().TransferTime(units.MiB); got < want-2 || got > want+2 {
 		t.Errorf("behind half an uplink: %v, want %v", got, want)
 	}
+	s.UplinkLanes = 32
+	if got, want := s.TransferTime(units.MiB)-s.Latency, s.Bandwidth().TransferTime(units.MiB); got != want {
+		t.Errorf("behind an uplink of twice the lanes: %v, want %v", got, want)
+	}
 }
 
 func TestValidate(t *testing.T) {
