@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -52,6 +53,10 @@ func TestWorkflow(t *testing.T) {
 	}
 	steps := workflowSteps(string(read(t, filepath.Join(examples, "ci/sweep.yml"))))
 	design := string(read(t, filepath.Join(examples, "ci/design.toml")))
+	uploaded := regexp.MustCompile(`(?m)upload-artifact@.*\n +with:\n(?: +name: .*\n)? +path: (\S+)$`).FindStringSubmatch(string(read(t, filepath.Join(examples, "ci/sweep.yml"))))
+	if uploaded == nil {
+		t.Fatal("no upload with a path")
+	}
 	if len(steps) != 6 {
 		t.Fatalf("%d steps with commands", len(steps))
 	}
@@ -115,7 +120,7 @@ git update-ref refs/remotes/origin/main main`)
 				t.Errorf("gh %s", got)
 			}
 			for _, f := range []string{"throughput.png", "front.png"} {
-				if text := read(t, filepath.Join(repository, "out", f)); !strings.HasPrefix(string(text), "\x89PNG") {
+				if text := read(t, filepath.Join(repository, uploaded[1], f)); !strings.HasPrefix(string(text), "\x89PNG") {
 					t.Errorf("%s is no PNG", f)
 				}
 			}
