@@ -52,6 +52,7 @@ type controller struct {
 	ageBound        int64
 	dataEnds        [dram.WRA + 1]int64 // from a column command to the end of its data
 	holdSteps       int64               // see batch
+	fullGroups      int                 // bank groups that fill the data bus
 	headStart       int64               // see scheduler
 	simpleBus       bool                // the command bus takes any command at any step
 	commandBuses    dram.CommandBuses
@@ -120,7 +121,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 		openBanks:       make([]uint64, ranks), rooms: make([]room, ranks*spec.Banks()), places: places(spec, ranks),
 	}
 	for i := range c.banks {
-		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0, 0}
+		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0, 0, false}
 	}
 	c.rankNodes, c.groupNodes, c.bankNodes = c.state.Nodes()
 	c.rows = c.state.Rows()
@@ -147,6 +148,7 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 	for cmd := dram.RD; cmd <= dram.WRA; cmd++ {
 		c.dataEnds[cmd] = spec.DataEnd(cmd)
 	}
+	c.fullGroups = (spec.TCCDL + spec.BurstClocks() - 1) / spec.BurstClocks()
 	c.sync, c.hasSync = spec.Rules().DataClockCommand()
 	return c
 }

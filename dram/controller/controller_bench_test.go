@@ -36,6 +36,16 @@ func sparseReads(n int) []Request {
 	return requests
 }
 
+// mixedStreams are n requests of eight streams by turns, of which two write.
+func mixedStreams(n int) []Request {
+	requests := make([]Request, n)
+	for i := range requests {
+		k := uint64(i) % 8
+		requests[i] = Request{Address: k*0x8003000 + uint64(i)/8*64, Write: k >= 6}
+	}
+	return requests
+}
+
 // run replays requests once under the default policy on a fresh controller.
 func run(tb testing.TB, requests []Request) *Stats {
 	s := setup(tb, "default")
@@ -62,9 +72,11 @@ func benchmarkRun(b *testing.B, requests []Request) {
 	b.ReportMetric(float64(clocks)/b.Elapsed().Seconds()/1e6, "Mclocks/s")
 }
 
-func BenchmarkRandomReads(b *testing.B) { benchmarkRun(b, randomReads(200_000)) }
-func BenchmarkStreamReads(b *testing.B) { benchmarkRun(b, streamReads(200_000)) }
-func BenchmarkSparseReads(b *testing.B) { benchmarkRun(b, sparseReads(20_000)) }
+func BenchmarkRandomReads(b *testing.B)  { benchmarkRun(b, randomReads(200_000)) }
+func BenchmarkStreamReads(b *testing.B)  { benchmarkRun(b, streamReads(200_000)) }
+func BenchmarkMixed(b *testing.B)        { benchmarkRun(b, mixedRandom(200_000)) }
+func BenchmarkMixedStreams(b *testing.B) { benchmarkRun(b, mixedStreams(200_000)) }
+func BenchmarkSparseReads(b *testing.B)  { benchmarkRun(b, sparseReads(20_000)) }
 
 // TestNoAllocationPerRequest compares runs of two lengths: what they allocate
 // is the controller, not the requests.
@@ -72,7 +84,7 @@ func TestNoAllocationPerRequest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the race detector, which -short is for, allocates by itself")
 	}
-	for _, kind := range []func(int) []Request{randomReads, streamReads, sparseReads} {
+	for _, kind := range []func(int) []Request{randomReads, streamReads, mixedRandom, mixedStreams, sparseReads} {
 		short, long := kind(2_000), kind(20_000)
 		few := testing.AllocsPerRun(3, func() { run(t, short) })
 		many := testing.AllocsPerRun(3, func() { run(t, long) })

@@ -121,9 +121,32 @@ func (c *controller) transfer(t int64) bool {
 			return false
 		}
 	}
-	moved := c.moveRead(t)
+	moved := c.moveRead(t, c.draining > 0 && c.scheduler.readsPass && !c.starves(&c.reads))
 	c.stuck = !moved
 	return moved
+}
+
+// writeAge is how many times the bound on age a write may wait in the buffer, where it delays nobody, before the buffer drains. Our choice: a
+// bank that opens a row for each request (74 clocks) fills the buffer with one write of eight in 19,000 clocks.
+const writeAge = 4
+
+// oldWrites returns how many writes drain since the oldest has waited for too long.
+func (c *controller) oldWrites() int {
+	switch w := &c.writes; {
+	case !c.scheduler.writesWait && c.starves(w):
+		return 1
+	case c.scheduler.writesWait && c.now-w.entries[0].accepted > writeAge*c.ageBound:
+		return len(w.entries)
+	}
+	return 0
+}
+
+// idles reports whether no request wants more than writes do: of a scheduler whose writes wait, while none is about to come.
+func (c *controller) idles(writes int) bool {
+	if len(c.reads.entries) > 0 || c.queued > 0 || writes <= c.policy.DrainIdle {
+		return false
+	}
+	return !c.scheduler.writesWait || writes > c.policy.BankQueue || c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > c.now
 }
 
 // starves reports whether the oldest entry of q is too old.
@@ -137,14 +160,13 @@ func (c *controller) startDrain() {
 	if c.draining > 0 || n == 0 {
 		return
 	}
-	noReads := len(c.reads.entries) == 0
 	switch {
 	case n >= c.policy.DrainHigh:
 		c.draining = n - c.policy.DrainLow
-	case noReads && c.closing && c.next == len(c.requests), noReads && c.queued == 0 && n > c.policy.DrainIdle:
+	case len(c.reads.entries) == 0 && c.closing && c.next == len(c.requests), c.idles(n):
 		c.draining = n
-	case c.starves(&c.writes):
-		c.draining = 1
+	default:
+		c.draining = c.oldWrites()
 	}
 }
 
@@ -172,15 +194,23 @@ func (c *controller) moveWrite(t int64) (moved, dependent bool) {
 	return false, dependent
 }
 
-// moveRead moves the first read whose bank queue has room.
-func (c *controller) moveRead(t int64) bool {
+// moveRead moves the first read whose bank queue has room; one that passes a drain goes to no bank whose writes
+// share a row.
+func (c *controller) moveRead(t int64, passes bool) bool {
 	if c.movable[ofReads] == 0 {
 		return false
 	}
 	c.passFull(&c.reads)
-	c.enqueue(&c.reads.entries[c.reads.from], ofReads, t)
-	c.reads.remove(c.reads.from)
-	return true
+	for i := c.reads.from; i < len(c.reads.entries); i++ {
+		e := &c.reads.entries[i]
+		if passes && (c.rooms[e.bank].full || c.banks[e.bank].shares) {
+			continue
+		}
+		c.enqueue(e, ofReads, t)
+		c.reads.remove(i)
+		return true
+	}
+	return false
 }
 
 // passFull moves q.from to the first entry whose bank queue has room; there is one.
@@ -198,6 +228,7 @@ func (c *controller) enqueue(e *entry, kind int, t int64) {
 	r.waiting[kind]--
 	c.movable[kind]--
 	b.push(e).queued = t
+	b.shares = b.shares || e.write && b.hitsOf(e.row, true) > 1
 	if b.full() {
 		r.full = true
 		c.movable[ofReads] -= r.waiting[ofReads]

@@ -86,9 +86,10 @@ func (c *controller) updateNeeds(bank int) int64 {
 }
 
 // rowNeeds notes the rows that a closed bank may open. A row that more than one request
-// wants goes before what the scheduler would take: the bank's time is what is short there.
+// wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
+// where activations are what is short.
 func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
-	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.old(oldest) || b.shared(oldest.row) {
+	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || b.shared(oldest.row) {
 		if oldest.write {
 			b.write = 0
 			return c.addNeed(needWriteRow, rank, bank, 0)
@@ -108,7 +109,12 @@ func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
 }
 
 // old reports whether an entry has waited for longer than others may go before it.
-func (c *controller) old(e *entry) bool { return c.now-e.accepted > c.ageBound }
+func (c *controller) old(e *entry) bool {
+	if e.write && c.scheduler.writesWait {
+		return c.now-e.queued > c.ageBound
+	}
+	return c.now-e.accepted > c.ageBound
+}
 
 // addNeed notes that bank waits for n, for entry i of its queue, and returns
 // the first clock at which n may issue.

@@ -120,6 +120,27 @@ func (b *bankQueue) shared(row int32) bool {
 	return n > 1
 }
 
+// hitsOf returns how many reads, or writes, want row.
+func (b *bankQueue) hitsOf(row int32, write bool) int {
+	n := 0
+	for i := range b.entries {
+		if e := &b.entries[i]; e.row == row && e.write == write {
+			n++
+		}
+	}
+	return n
+}
+
+// writesShare reports whether two writes want one row.
+func (b *bankQueue) writesShare() bool {
+	for i := range b.entries {
+		if e := &b.entries[i]; e.write && b.hitsOf(e.row, true) > 1 {
+			return true
+		}
+	}
+	return false
+}
+
 // candidates are indices into a bank's queue, or -1.
 type candidates struct {
 	read, write int32 // the first read and write that hit the open row or, in a closed bank, may open theirs
@@ -131,6 +152,7 @@ type bankQueue struct {
 	candidates
 	hits    int32 // column accesses since the row was opened
 	waiting uint8 // the needs for which the bank waits, by bit
+	shares  bool  // two writes want one row
 }
 
 // indifferent reports whether e, the last entry, changes nothing that the bank waits for: another entry of its

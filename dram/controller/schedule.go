@@ -27,8 +27,13 @@ type scheduler struct {
 	// eitherRow lets a closed bank open the row of its oldest read or of its oldest write,
 	// not only of its oldest request.
 	eitherRow bool
-	// readsPass lets reads into their banks' queues while no write of a drain has room in its own.
+	// readsPass lets reads into their banks' queues while no write of a drain has room in its own. Where writes share a row
+	// of their bank no read passes: it would keep writes of that row out.
 	readsPass bool
+	// writesWait lets writes wait in their buffer while that costs nothing: a drain for want of other work begins while requests
+	// come only with more writes than a bank's queue holds, the age of a write counts from when it leaves the
+	// buffer, and one that waits there for writeAge times the bound on age takes all others with it.
+	writesWait bool
 	// headStart is the clocks by which the first access to a row counts as older than it is.
 	headStart int
 	// hitsPassLimit lets hits that are ready go on in a row that is due to close.

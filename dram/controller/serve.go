@@ -38,6 +38,7 @@ func (b *bankQueue) candidate(n need) int32 {
 func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	e := b.entries[i]
 	b.remove(i)
+	b.shares = b.shares && (!e.write || b.writesShare())
 	if r := &c.rooms[e.bank]; r.full {
 		c.unfill(r)
 	}
