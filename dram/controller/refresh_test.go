@@ -205,7 +205,8 @@ func TestRefreshOfBanksTakesIdleOnes(t *testing.T) {
 }
 
 // TestRefreshOfBanksGains: what refreshing banks alone, and those without requests first, is worth on random traffic: the end
-// where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found. It writes the table.
+// where requests all come at once, and the slowest hundredth of reads at three quarters of the bandwidth so found, in the mean of
+// three draws: of a single one the order may be chance. It writes the table.
 func TestRefreshOfBanksGains(t *testing.T) {
 	var table strings.Builder
 	for _, p := range []struct {
@@ -218,8 +219,8 @@ func TestRefreshOfBanksGains(t *testing.T) {
 		var ends, slow [3]int64
 		for i, policy := range []Policy{{Refresh: "all"}, {Refresh: "bank"}, {Refresh: "bank", RefreshPostpone: 3}} {
 			s.Policy.Refresh, s.Policy.RefreshPostpone = policy.Refresh, policy.RefreshPostpone
-			run := func(gap float64) *Stats {
-				rng := rand.New(rand.NewPCG(20, 21))
+			run := func(draw uint64, gap float64) *Stats {
+				rng := rand.New(rand.NewPCG(20+draw, 21))
 				requests := make([]Request, 10_000)
 				for i := range requests {
 					requests[i] = Request{Clock: int64(float64(i) * gap), Address: rng.Uint64N(uint64(s.Spec.RankBytes())*uint64(p.ranks)) &^ 63, Write: rng.IntN(3) == 0}
@@ -230,8 +231,15 @@ func TestRefreshOfBanksGains(t *testing.T) {
 				}
 				return stats
 			}
-			ends[i] = run(0).EndClock
-			slow[i] = run(float64(ends[0]) / 7500).ArrivalLatency.Percentile(99)
+			const draws = 3
+			for draw := range uint64(draws) {
+				ends[i] += run(draw, 0).EndClock
+			}
+			ends[i] /= draws
+			for draw := range uint64(draws) {
+				slow[i] += run(draw, float64(ends[0])/7500).ArrivalLatency.Percentile(99)
+			}
+			slow[i] /= draws
 		}
 		fmt.Fprintf(&table, " %d | %+.1f%% | %+.1f%% | %d | %d | %d |\n", ends[0], over(ends[1], ends[0]), over(ends[2], ends[0]), slow[0], slow[1], slow[2])
 		if ends[1] >= ends[0] || ends[2] >= ends[0] || slow[1] >= slow[0] || slow[2] >= slow[1] {

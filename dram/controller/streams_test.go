@@ -245,11 +245,17 @@ func TestWritesWaitWhileRequestsCome(t *testing.T) {
 	}
 }
 
-// TestReadsKeepOutOfBanksThatWriteARow: while a drain waits for one bank, a read passes to another with a write, but to none with two of one row.
+// TestReadsKeepOutOfBanksThatWriteARow: while a drain waits for one bank, a read passes to another with a write, but to none with two of one row
+// unless it is old.
 func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
-	for share, passes := range map[uint64]bool{1: true, 2: false} {
+	for _, c := range []struct {
+		share    uint64
+		ageBound int
+		passes   bool
+	}{{1, 5000, true}, {2, 5000, false}, {2, 5, true}} {
+		share, passes := c.share, c.passes
 		s := setup(t, "default")
-		s.Ranks, s.Policy.DrainHigh, s.Policy.BankQueue = 1, 20, 4
+		s.Ranks, s.Policy.DrainHigh, s.Policy.BankQueue, s.Policy.AgeBound = 1, 20, 4, c.ageBound
 		requests := []Request{{Address: nextBank}} // the banks are not idle
 		for i := range uint64(20 - share) {
 			requests = append(requests, Request{Address: i * nextRow / 4, Write: true}) // each another row
