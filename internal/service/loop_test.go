@@ -105,7 +105,7 @@ func TestAPIServerOfLoops(t *testing.T) {
 			}
 		}
 	}
-	if best != "serving.api_request=15ms serving.api_token=70us" {
+	if best != "serving.api_request=5ms serving.api_token=90us" {
 		t.Errorf("the best pair is %s", best)
 	}
 }
