@@ -145,7 +145,7 @@ func TestPromptSteps(t *testing.T) {
 	for chunk := 1; chunk <= 2; chunk++ {
 		step := s.DecodeAttentionCost(UniformBatch(4, 101), h)
 		got := s.PrefillAttentionCost(4, chunk, 100, h)
-		if n := float64(chunk); !near(got.Seconds, n*step.Seconds) || !near(got.Bytes, n*step.Bytes) || !near(got.Executed, n*step.Executed) || !near(got.FLOPs, n*step.FLOPs) {
+		if n := float64(chunk); !near(got.Seconds, n*step.Seconds) || !near(got.Bytes, n*step.Bytes) || !near(got.Executed, n*step.Executed) || !near(got.FLOPs, n*step.FLOPs) || !near(got.Overhead, n*step.Overhead) {
 			t.Errorf("%d tokens: %+v, a step %+v", chunk, got, step)
 		}
 	}

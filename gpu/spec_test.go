@@ -221,4 +221,9 @@ func TestSuites(t *testing.T) {
 	if a, b := server.prefillAttention(8192, 0, h), pytorch.prefillAttention(8192, 0, h); b < 1.4*a {
 		t.Errorf("prefill attention: server %g s, PyTorch %g s", a, b)
 	}
+	without := pytorch
+	without.Extend = ExtendSpec{}
+	if a, b := pytorch.prefillAttention(64, 131072, h), without.prefillAttention(64, 131072, h); a != b {
+		t.Errorf("PyTorch's kernels: %g s with a server's split keys, %g s without", a, b)
+	}
 }
