@@ -45,10 +45,11 @@ func (o *Offload) admit(w *waiting) bool {
 	r := &o.requests[w.request]
 	o.blocked, o.busy = true, false
 	if o.seated(o.running()) {
-		return false
+		o.shut = nobody
+		return o.refuse(noSeat)
 	}
 	if o.overtakes(w) {
-		o.refusal.step = o.batch.Step // its growth is not asked about before
+		o.refusal, o.shut = refusal{}, nobody // it asks again once that one has its memory
 	} else if o.gpusHold(r) && o.askGPUs(w) {
 		return true
 	}

@@ -209,6 +209,11 @@ func runOffload(t *rapid.T, rng *rand.Rand) *record {
 		if w := s.queue[s.head:]; len(w) > 0 && !s.overtakes(&w[0]) && s.gpusHold(&requests[w[0].request]) {
 			checkForecast(t, s.Scheduler, f.follower)
 		}
+		for i := range s.hosted {
+			if h, r := &s.hosted[i], s.hosted[i].Request; b.Decoding() > 0 && h.context(b.Step) != requests[r].Input+f.emitted[r] {
+				t.Fatalf("iteration %d: request %d is taken to attend over %d tokens next, after %d", b.Step, r, h.context(b.Step), requests[r].Input+f.emitted[r]-1)
+			}
+		}
 		f.check(t, b, len(s.Preempted()) > 0)
 		f.wait(t, s, costs, b)
 		if s.turn != nobody {

@@ -81,22 +81,22 @@ func hidden(t *rapid.T, o *Offload, l lines, b *Batch) bool {
 }
 
 // hosting returns an Offload whose GPUs are full with requests of 10 tokens of context, and
-// whose host has others of such contexts, with such costs.
+// whose host has others of such contexts, with such costs. One more request may be added.
 func hosting(onGPUs int, costs lines, delay float64, contexts ...int) *Offload {
 	spec := LedgerSpec{Ranksets: 1, Layers: 1, HeadsPerChannel: 1, UnitTokens: 1, Capacity: int64(1000 * onGPUs)}
 	gpus := NewLedger(spec)
 	spec.Capacity = 10_000
 	config := Config{
 		Policy: PolicyChunkedPrefill, Scheduler: &Spec{SubBatches: 2, Chunking: true, ChunkMultiple: 1}, Memory: &MemorySpec{Admission: AdmitFinal},
-		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 10},
+		Comm: &CommSpec{Balance: BalanceLeastLoaded}, Batching: &BatchingSpec{MaxBatchTokens: 100},
 	}
 	var requests []traces.Request
-	for i := range onGPUs + len(contexts) {
+	for i := range onGPUs + len(contexts) + 1 {
 		requests = append(requests, request(i, 9, 992))
 	}
 	s := New(config, requests, gpus, GPUMemory{Model: smallModel, Free: 1 << 30, HoldsKV: true}, nil, nil)
 	o := NewOffload(s, OffloadConfig{Host: NewLedger(spec), Costs: costs, MaxDelay: delay})
-	for i := range requests {
+	for i := range requests[:len(requests)-1] {
 		l, context := gpus, 10
 		if i >= onGPUs {
 			l, context = o.Host, contexts[i-onGPUs]
@@ -176,13 +176,16 @@ func TestHelpByHand(t *testing.T) {
 		{"two behind batched operations", 1, 100, 190, 0, []int{10, 10}, 0, 2, true},
 		{"behind those of each other", 1, 100, 0, 60, []int{14, 2}, 1, 1, false},
 	} {
-		o := hosting(10, lines{weights: c.weights, token: c.token, context: 1, host: c.host, hostContext: c.tokens}, 0.03, c.contexts...)
+		costs := lines{weights: c.weights, token: c.token, context: 1, host: c.host, hostContext: c.tokens}
+		o := hosting(10, costs, 0.03, c.contexts...)
 		b := o.Next()
 		first, second := len(b.Sub[0].Host), len(b.Sub[1].Host)
 		if o.turn != nobody { // nobody fitted
 			first--
 		}
-		if more := o.hides(9); first != c.first || second != c.second || more != c.more {
+		asked := hosting(10, costs, 0.03, c.contexts...)
+		asked.Add(int32(10 + len(c.contexts)))
+		if more := len(asked.Next().Sub[0].Prefill) > 0; first != c.first || second != c.second || more != c.more {
 			t.Errorf("%s: %d and %d requests take part, want %d and %d; another may come: %v", c.name, first, second, c.first, c.second, more)
 		}
 	}
