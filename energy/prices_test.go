@@ -90,3 +90,20 @@ func TestPricesCheck(t *testing.T) {
 		}
 	}
 }
+
+// TestGradeOfAnothersPrice: that a GPU costs what another does is an assumption, whatever is known of the other.
+func TestGradeOfAnothersPrice(t *testing.T) {
+	p := list()
+	for _, c := range []struct{ name, base, whose string }{{"h200-sxm", "a100-paper", "h200-sxm"}, {"mine", "h200-sxm", "h200-sxm"}, {"mine", "", ""}, {"mine", "theirs", ""}} {
+		if _, whose := p.GPU.Of(c.name, c.base); whose != c.whose {
+			t.Errorf("%s on %s costs what %q does, want %q", c.name, c.base, whose, c.whose)
+		}
+	}
+	measured := Constant("7 [6, 8] measured")
+	p.Server, p.Years, p.Utilisation, p.Electricity, p.GPU.H200, p.DIMM.Other = measured, measured, Constant("0.5 [0.4, 0.6] measured"), measured, measured, measured
+	for name, want := range map[string]Grade{"h200-sxm": Measured, "mine": Assumption} {
+		if got := p.Cost(&Equipment{GPU: name, GPUBase: "h200-sxm", GPUs: 1}, 1, Mid).Grade; got != want {
+			t.Errorf("%s: grade %s, want %s", name, got, want)
+		}
+	}
+}
