@@ -111,9 +111,7 @@ func (m *valueMachine) setRow(in *instruction, row int32) {
 		first, end = m.ordinal(in), m.ordinal(in)+1
 	}
 	for b := first; b < end; b++ {
-		if m.openRow[b] = row; row >= 0 && m.rowScales != nil {
-			m.rowScales.forget(&m.mapping.Geometry, b)
-		}
+		m.openRow[b] = row
 	}
 }
 

@@ -11,10 +11,11 @@ import (
 // they come over the bus, without re-layout. The rank's unit computes with what the program's reads have brought it of the
 // rows that are open, and with nothing else.
 
-// rowScales is the rank unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk.
+// rowScales is the rank unit's memory for the scales of a row: a word of scale and zero, both FP16, by bank, column and chunk. It keeps
+// those of a row until the next row's are read, since the last partial sums follow when that row is open.
 type rowScales []uint32
 
-// noScale is scale and zero that are not numbers: what the memory holds of a bank whose scales have not been read since its row opened.
+// noScale is scale and zero that are not numbers: what the memory holds before anything is read.
 const noScale = 0x7e007e00
 
 // newRowScales returns the memory, nil where rows have no scales. Scales of elements must fit the place of their group's tokens.
@@ -37,14 +38,6 @@ func newRowScales(g *Geometry, shape HeadShape) (rowScales, error) {
 func (s rowScales) bank(g *Geometry, ordinal int) []uint32 {
 	n := len(s) / g.Banks
 	return s[ordinal*n : (ordinal+1)*n]
-}
-
-// forget drops what the memory holds of a bank, another row of which opens.
-func (s rowScales) forget(g *Geometry, ordinal int) {
-	memory := s.bank(g, ordinal)
-	for i := range memory {
-		memory[i] = noScale
-	}
 }
 
 // scalePlace returns where the scale of a key or a value lies, which has that place in the head's allocation units: the row from the
