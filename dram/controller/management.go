@@ -104,16 +104,11 @@ func (c *controller) manage(t int64) (issued bool, wake int64) {
 	return firstOf(len(c.management.due), t, func(n int) int64 { return c.tryManage(c.management.due[n], t) })
 }
 
-// tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. A refresh that is
-// due goes first, and takes as much off.
+// tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. Of a refresh and an
+// RFM that could issue at once the refresh does, and takes as much off.
 func (c *controller) tryManage(i int, t int64) int64 {
 	m := &c.management
 	k := &m.units[i]
-	for rank := k.first; rank < k.end; rank++ {
-		if c.ranks[rank].due != 0 {
-			return forever // the refresh's commands come first
-		}
-	}
 	if c.power.on {
 		if at, awake := c.wakeFor(k, t); !awake {
 			return at

@@ -76,6 +76,10 @@ func TestManagement(t *testing.T) {
 		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
 			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
 		}
+		quiet, err := s.Replay(t.Context(), requests, nil) // without a log idle periods are passed at once
+		if err != nil || quiet.EndClock != stats.EndClock || quiet.commands != stats.commands {
+			t.Fatalf("without a log: end %d, %v; with one %d, %v: %v", quiet.EndClock, quiet.commands, stats.EndClock, stats.commands, err)
+		}
 		managed += stats.Count(dram.RFM, dram.RFMsb, dram.RFMpb)
 	})
 	if managed == 0 {
@@ -118,6 +122,26 @@ func TestManagementByHand(t *testing.T) {
 		if n := plain.Count(dram.RFM, dram.RFMsb, dram.RFMpb); n != 0 || plain.EndClock >= stats.EndClock {
 			t.Errorf("%s: %d RFM that no one asks for; end %d, with RFM %d", c.plain, n, plain.EndClock, stats.EndClock)
 		}
+	}
+}
+
+// TestSelfRefreshTakesAllOff: after a self-refresh a bank takes most activations again.
+func TestSelfRefreshTakesAllOff(t *testing.T) {
+	const most = 8
+	s := setup(t, "default")
+	s.Spec, s.Ranks = managedPart(t, "ddr5-4800-16gb-x8", most, 1), 1
+	s.Policy.PowerDown, s.Policy.SelfRefreshAfter = "timeout", 500
+	row := uint64(s.Spec.Banks()) * uint64(s.Spec.RowBytes())
+	var requests []Request
+	for i := range uint64(2*most - 1) { // one less than most before it
+		requests = append(requests, Request{Clock: int64(i+1) / most * 8000, Address: i * row})
+	}
+	stats, records := replayAny(t, s, requests)
+	if v := checkRecords(s.Spec, 1, records); len(v) > 0 || stats.Count(dram.SRE) != 1 || stats.Count(dram.ACT) != 2*most-1 {
+		t.Fatalf("%d self-refreshes, %d activations, %+v", stats.Count(dram.SRE), stats.Count(dram.ACT), v)
+	}
+	if n := stats.Count(dram.RFM); n > 0 {
+		t.Errorf("%d RFM around a self-refresh", n)
 	}
 }
 

@@ -28,7 +28,11 @@ func drawSteps(t *rapid.T, base *dram.Standard, clocked bool) *dram.Spec {
 		} else if a.AnyStep {
 			extra = "| any step"
 		}
-		steps := rapid.IntRange(1, 3).Draw(t, c.String())
+		most := 3
+		if c == dram.CAS { // in which a refresh may fall due
+			most = 16
+		}
+		steps := rapid.IntRange(1, most).Draw(t, c.String())
 		rows += fmt.Sprintf("  \"%v | %s | %d | %v | %v | %v %s\",\n", c, bus, steps, span, a.Needs, a.Leaves, extra)
 	}
 	for _, c := range base.Commands() {
@@ -81,6 +85,9 @@ func TestLogsOfAnySteps(t *testing.T) {
 		s.Policy.RefreshPostpone = rapid.IntRange(0, 1).Draw(t, "postponed")
 		if len(s.Spec.Rules().Refreshes) > 1 {
 			s.Policy.Refresh = rapid.SampledFrom([]string{"all", "bank"}).Draw(t, "refresh")
+		}
+		if rapid.Bool().Draw(t, "frequent refreshes") {
+			s.Spec.TREFI = s.Spec.TRFC + 20*s.Spec.LongestAccess()
 		}
 		if err := input.Validate(s); err != nil {
 			t.Fatal(err)
