@@ -183,7 +183,7 @@ func (s *Spec) StandbyJoules(state Standby, steps, openBanks int64) float64 {
 	case ActivePowerDown:
 		mA, _ = p.Current(PrechargedPowerDown)
 	}
-	drawn += float64(mA*float64(steps)) * float64(s.Stack()-1)
+	drawn += float64(mA * float64(steps) * float64(s.Stack()-1))
 	return s.joules() * drawn / float64(s.table().StepsPerClock)
 }
 
