@@ -66,11 +66,27 @@ func (c *Config) GPUTitle() string {
 // GPUBase returns the preset that a GPU with a name of its own starts from, and the keys of [gpu]
 // that differ from it; "" where the GPU is the preset or stands for itself.
 func (c *Config) GPUBase() (preset string, changed []string) {
-	name, changed := c.changedFrom("gpu", GPUs, Flag{Key: "gpu.preset", Value: c.GPU.Preset})
-	if name == "" || name == c.GPU.Name {
+	if !slices.Contains(Names(GPUs), c.GPU.Preset) {
 		return "", nil
 	}
-	return c.GPU.Preset, slices.DeleteFunc(changed, func(key string) bool { return key == "name" })
+	l, err := presetLayer(GPUs, c.GPU.Preset, "gpu.preset")
+	if err != nil || l.find("gpu.name").value.String() == c.GPU.Name {
+		return "", nil
+	}
+	base := c.loader.newConfig()
+	base.GPU.Preset, base.GPU.Name = c.GPU.Preset, c.GPU.Name
+	for _, e := range l.entries {
+		if key := keys.Key(e.key); key != nil && e.key != "gpu.name" {
+			key.Set(base, e.value)
+		}
+	}
+	inSystem := c.base(Flag{Key: "gpu.preset", Value: c.GPU.Preset}) // what the system preset changes is there or not
+	for _, k := range keys.Changed(base, c) {
+		if key, ours := strings.CutPrefix(k.Name, "gpu."); ours && (inSystem == nil || !k.Get(inSystem).Equal(k.Get(c))) {
+			changed = append(changed, key)
+		}
+	}
+	return c.GPU.Preset, changed
 }
 
 // shownChanges is how many keys a title names.
@@ -78,11 +94,31 @@ const shownChanges = 4
 
 // title returns a name, and the keys in which the section differs from the preset of that name.
 func (c *Config) title(section string, kind Kind, named Flag, name string) string {
-	preset, changed := c.changedFrom(section, kind, named)
-	if preset != name {
+	if !slices.Contains(Names(kind), named.Value) {
 		return name
 	}
+	preset := c.base(named)
+	if preset == nil || keys.Key(section+".name").Get(preset).String() != name {
+		return name
+	}
+	var changed []string
+	for _, k := range keys.Changed(preset, c) {
+		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
+			changed = append(changed, last)
+		}
+	}
 	return titled(name, changed)
+}
+
+// base returns the configuration of the system preset with a preset of a section, nil where one cannot be read.
+func (c *Config) base(named Flag) *Config {
+	id := [3]string{c.Preset, named.Key, named.Value}
+	base, known := c.loader.titles.Load(id)
+	if !known {
+		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
+		c.loader.titles.Store(id, base)
+	}
+	return base.(*Config)
 }
 
 // titled returns a name and keys that differ from what has that name.
@@ -95,28 +131,4 @@ func titled(name string, changed []string) string {
 		list += fmt.Sprintf(" and %d more", n)
 	}
 	return name + ", changed: " + list
-}
-
-// changedFrom returns the name that the section has in the preset that it starts from, and the keys
-// of the section that differ from it; "" where it starts from none.
-func (c *Config) changedFrom(section string, kind Kind, named Flag) (name string, changed []string) {
-	if !slices.Contains(Names(kind), named.Value) {
-		return "", nil
-	}
-	id := [3]string{c.Preset, named.Key, named.Value}
-	base, known := c.loader.titles.Load(id)
-	if !known {
-		base = c.loader.ofPresets([]Flag{{Key: "preset", Value: c.Preset}, named})
-		c.loader.titles.Store(id, base)
-	}
-	preset := base.(*Config)
-	if preset == nil {
-		return "", nil
-	}
-	for _, k := range keys.Changed(preset, c) {
-		if last, ours := strings.CutPrefix(k.Name, section+"."); ours {
-			changed = append(changed, last)
-		}
-	}
-	return keys.Key(section + ".name").Get(preset).String(), changed
 }

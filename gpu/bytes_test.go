@@ -18,6 +18,8 @@ func meter(t *testing.T) *Spec {
 	all := Efficiency{Compute: 1, Memory: share}
 	s.MatMul = GEMMSpec{Model: GEMMTiles, Efficiency: all}
 	s.Prefill.Efficiency, s.Prefill.KVTraffic, s.Prefill.SplitLimit, s.Prefill.MergeRow = all, 1, 0, 0
+	s.Prefill.QueryRows = 1 // so that no chunk takes decode steps, which read its own tokens from a narrow cache
+	s.Extend = ExtendSpec{Efficiency: all, BlockBandwidth: 1e30, BlocksPerSM: 1, SplitKeys: 1, MaxSplits: 1}
 	s.Decode = DecodeSpec{Model: AttentionFlash, Efficiency: all, QueryRows: 1, UnsplitRows: 1, BlocksPerSM: 1, MaxSplits: 1, SplitKeys: 1, BlockBandwidth: 1e30}
 	s.Pointwise = ElementwiseSpec{Model: ElementwiseRoofline, Memory: share, ActivationMemory: share}
 	s.Fused = FusedSpec{Norm: share, Activation: share, Copy: share}

@@ -131,6 +131,9 @@ func TestPromptLaws(t *testing.T) {
 		if tiles := s.prefillTiles(&s.Prefill, x[0], x[1], x[2], h, true).Seconds; before > tiles {
 			t.Fatalf("%v takes %g s, whole tiles %g; %+v", x, before, tiles, h)
 		}
+		if c := s.PrefillAttentionCost(x[0], x[1], x[2], h); x[2] > 0 && c.Bytes < s.ExtendAttentionCost(x[0], x[1], x[2], h).Bytes*(1-1e-9) && c.Bytes < s.DecodeAttentionCost(UniformBatch(x[0], x[2]+1), h).Bytes*float64(x[1]) {
+			t.Fatalf("%v moves %g bytes, less than the queries, keys and values have; %+v", x, c.Bytes, h)
+		}
 		if split := s.ExtendAttentionCost(x[0], x[1], x[2], h).Seconds; x[2] > 0 && before > max(split, s.prefillTiles(&s.Prefill, x[0], x[1], 0, h, true).Seconds) {
 			t.Fatalf("%v takes %g s, split keys %g; %+v", x, before, split, h)
 		}

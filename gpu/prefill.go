@@ -96,11 +96,8 @@ func (s *Spec) fastestPrefill(p *PrefillSpec, batch, chunk, finished int, h Head
 	if s.Suite == SuiteServer && s.Extend.MaxSplits > 0 && finished > 0 {
 		if split, faster := s.extend(c.Seconds, batch, chunk, finished, h); faster {
 			// No chunk takes less over a cache than without one.
-			if alone := s.prefillTiles(p, batch, chunk, 0, h, true); alone.Seconds < split.Seconds {
-				c = split
-			} else {
-				c = alone
-			}
+			split.Seconds = max(split.Seconds, s.prefillTiles(p, batch, chunk, 0, h, true).Seconds)
+			c = split
 		}
 	}
 	if n := float64(chunk); chunk <= p.QueryRows && n*s.kernels().Decode.Overhead.Seconds() < c.Seconds {

@@ -69,8 +69,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		iterating.Add(rep.out.iterating)
 		r.end = max(r.end, rep.out.end)
 		r.preemptions += rep.batcher.Preemptions()
-		prompts, longest := rep.batcher.WholePrompts()
-		r.wholePrompts, r.longestWhole = r.wholePrompts+prompts, max(r.longestWhole, longest)
+		r.addWholePrompts(rep.batcher.WholePrompts())
 		r.fragmentation += rep.out.fragmentation
 		total.addAll(&rep.busy)
 		r.Tasks += rep.engine.done().tasks
@@ -105,6 +104,11 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.apiServer.Utilization = float64(api.busy) / float64(max(r.end, api.free, 1))
 	}
 	return r
+}
+
+// addWholePrompts adds those of a replica.
+func (r *Result) addWholePrompts(prompts int64, longest int) {
+	r.wholePrompts, r.longestWhole = r.wholePrompts+prompts, max(r.longestWhole, longest)
 }
 
 // stepMean returns the mean requests of a decode step, added up over the replicas.

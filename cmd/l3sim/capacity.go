@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/internal/capacity"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
 )
 
@@ -114,6 +115,11 @@ type capacityAnswer struct {
 func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacityFlags) error {
 	if err := writableFolder("--plots", f.plots); err != nil {
 		return err
+	}
+	if f.plots != "" {
+		if n := lines(all); n > figure.MaxGroups {
+			return &input.Error{Key: "--plots", Value: f.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
+		}
 	}
 	show := a.newProgress("runs")
 	show.Start(0)

@@ -103,20 +103,11 @@ func (c *capacityJSON) writeText(out io.Writer) error {
 		fmt.Fprintln(w, strings.Join(columns, "\t")+"\trequests/s\tattainment\tgoodput tokens/s\tTTFT p50\tp99 ms\tTBT p50\tp99 ms\t")
 		for i := range c.Rates {
 			r := &c.Rates[i]
-			remark := ""
-			switch {
-			case r.RatePerS == 0 && r.Alone:
-				remark = "no rate meets the targets, as requests do not even where none waits for another"
-			case r.RatePerS == 0:
-				remark = "no rate meets the targets; latencies of the lowest tried"
-			case r.Dips:
-				remark = "a lower rate fails"
-			}
 			for _, k := range cells {
 				fmt.Fprintf(w, "%s\t", c.called[i][k])
 			}
 			fmt.Fprintf(w, "%.4g\t%.2f%%\t%.1f\t%.1f\t%.1f\t%.2f\t%.2f\t%s\n", r.RatePerS, 100*r.Attainment, r.GoodputTokens,
-				r.TTFT.P50, r.TTFT.P99, r.TBT.P50, r.TBT.P99, remark)
+				r.TTFT.P50, r.TTFT.P99, r.TBT.P50, r.TBT.P99, r.remark())
 		}
 	})
 	for i := range c.Rates {
@@ -128,6 +119,28 @@ func (c *capacityJSON) writeText(out io.Writer) error {
 		fmt.Fprintf(out, "%snote: %s\n", strings.Repeat("\n", 1-min(i, 1)), text)
 	}
 	return err
+}
+
+// remark says what is special about an answer.
+func (r *capacityAnswer) remark() string {
+	switch {
+	case r.RatePerS == 0 && r.Alone:
+		return "no rate meets the targets, as requests do not even where none waits for another"
+	case r.RatePerS == 0:
+		return "no rate meets the targets; latencies of the lowest tried"
+	case r.Dips:
+		return "a lower rate fails"
+	}
+	return ""
+}
+
+// lines returns how many lines a figure of combinations has, in each model's plot.
+func lines(all []sweep.Combination) int {
+	models := map[string]bool{}
+	for i := range all {
+		models[all[i].Names["run.model"]] = true
+	}
+	return len(all) / max(len(models), 1)
 }
 
 // lineColumn says in the figures' table what one line is of: what varies of system, GPU and policy.

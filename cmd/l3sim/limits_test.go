@@ -130,7 +130,7 @@ func TestInputsAreBounded(t *testing.T) {
 			_ = cmd.Run()
 			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 			message := stderr.String()
-			if cmd.ProcessState.ExitCode() != exitInput || !strings.HasPrefix(message, "l3sim: ") || strings.Count(message, "\n") != 1 || len(message) > longestMessage+100 {
+			if cmd.ProcessState.ExitCode() != exitInput || !strings.HasPrefix(message, "l3sim: ") || strings.Count(strings.ReplaceAll(message, "\n  ", ""), "\n") != 1 || len(message) > longestMessage+100 {
 				t.Errorf("exit code %d: %.500s", cmd.ProcessState.ExitCode(), message)
 			}
 			t.Logf("%d MiB: %.400s", usage.Maxrss>>10, message)

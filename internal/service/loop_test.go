@@ -38,7 +38,9 @@ func TestClosedLoop(t *testing.T) {
 }
 
 // TestClosedLoops: how far AIConfigurator's measurements are off that were not fitted. With many
-// users on many GPUs the time to the first token is the API server's: docs/services.md.
+// users on many GPUs the time to the first token is the API server's: docs/services.md. All-reduces
+// that took up to four times too long on several H100s stood in for times of these servers that are
+// not modelled: the errors were 0.05 and 0.21 with them.
 func TestClosedLoops(t *testing.T) {
 	var between, first, few, factor []float64
 	for _, j := range judged(t).Rows {
@@ -58,8 +60,8 @@ func TestClosedLoops(t *testing.T) {
 		rows   int
 		bound  float64
 	}{
-		{"time between tokens", between, 71, 0.05},
-		{"time to the first token", first, 71, 0.21},
+		{"time between tokens", between, 71, 0.06},
+		{"time to the first token", first, 71, 0.23},
 		{"that of up to 32 users", few, 44, 0.18},
 	} {
 		slices.Sort(c.errors)

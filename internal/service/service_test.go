@@ -230,7 +230,7 @@ func TestReadErrors(t *testing.T) {
 		{head + "h100,1,vLLM,llama-2-7,128,128,16,1\n", "", `rows.csv:2: model = "llama-2-7": expected one of `},
 		{head + "h100,1,vLLM,llama-2-7,128,128,16,1\n", "", `did you mean "llama-2-7b"?`},
 		{head + "h100,3,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: model.tensor_parallel = 3: expected a divisor of kv_heads = 32`},
-		{head + "none.toml,1,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: none.toml: no such file or directory`},
+		{head + "none.toml,1,vLLM,llama-2-7b,128,128,16,1\n", "", `rows.csv:2: gpu = "none.toml": expected one of a100, `},
 		{head + row, "[gpus]\na = 1\n", `service.toml:1: gpus: expected one of file, framework, gpu; did you mean "gpu"?`},
 		{head + row, "[file.\"a.csv\"]\ngpu = \"h100\"\nin_token = 1\n", `service.toml:3: file."a.csv".in_token: expected one of batch, columns, framework, gpu, gpus, in_tokens, model, out_tokens, skip; did you mean "in_tokens"?`},
 		{head + row, "[framework.vLLM]\nSet = []\n", `service.toml:2: framework.vLLM.Set: expected one of set, waiting, whole_prompts; did you mean "set"?`},

@@ -50,7 +50,7 @@ func (d *Data) Check() error {
 		flag, column string
 		n, most      int
 	}{
-		{"--group", d.Group, len(d.GroupNames), maxGroups},
+		{"--group", d.Group, len(d.GroupNames), MaxGroups},
 		{"--facet", d.Facet, len(d.Facets), 24},
 		{"--x", d.X, len(d.XNames), maxPositions(d.Kind)},
 		{"--y", d.Y, len(d.YNames), 200},

@@ -196,7 +196,7 @@ func checkPNG(t *testing.T, kind string, r io.Reader) {
 // TestStylesDiffer: no two groups look the same without colour either.
 func TestStylesDiffer(t *testing.T) {
 	lines, bars := map[string]int{}, map[string]int{}
-	for g := range maxGroups {
+	for g := range MaxGroups {
 		line := fmt.Sprintf("%v %T %v", groupColor(g), groupMarker(g).Shape, dashes[g%len(dashes)])
 		bar := fmt.Sprintf("%v %v", groupColor(g), hatches[g%len(hatches)])
 		if other, ok := lines[line]; ok {

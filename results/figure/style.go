@@ -40,8 +40,8 @@ var markers = []draw.GlyphDrawer{
 
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {10, 4}, {4, 2, 1, 2, 1, 2}}
 
-// maxGroups is how many groups a figure has room and styles for.
-const maxGroups = 24
+// MaxGroups is how many groups a figure has room and styles for.
+const MaxGroups = 24
 
 func groupColor(group int) color.RGBA { return palette[group%len(palette)] }
 
