@@ -71,7 +71,7 @@ func (s *Spec) extend(seconds float64, batch, chunk, finished int, h Heads) (bes
 			c.Executed = float64(4*float64(h.Dim)*items) * float64(tiles*tile) * keys
 			c.Compute = max(widens, math.Ceil(blocks/float64(s.SMs))*part*float64(tile)*row*float64(s.SMs))
 			c.Latency = math.Ceil(blocks/float64(s.SMs*e.BlocksPerSM)) * part * h.kvBytes() / float64(e.BlockBandwidth)
-			c.Overhead += blocks * float64(tile) * e.MergeRow.Seconds()
+			c.Overhead += float64(blocks * float64(tile) * e.MergeRow.Seconds())
 			if c.Overhead+max(c.Compute, c.Memory, c.Latency) >= seconds {
 				continue
 			}
