@@ -139,7 +139,7 @@ func TestContentIsHashed(t *testing.T) {
 		checkRewritten(t, dir, cfg, c.key, path, c.one, c.other)
 	}
 	listed := strings.Fields("run.model gpu.preset dram.preset prices.preset policy.gates policy.profile run.trace")
-	others := strings.Fields("traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
+	others := strings.Fields("run.columns traces.distribution arrivals.kind arrivals.window content.dram_preset content.policy_gates content.policy_profile") // speak of another key's file
 	for _, k := range Keys().Keys {
 		e, err := Configs().Explain(configs.Options{}, k.Name)
 		if err != nil {
