@@ -1,5 +1,3 @@
-// Package perfetto checks timelines by the rules that Perfetto reads them by. It is a tool of
-// the tests.
 package perfetto
 
 import (
