@@ -95,8 +95,8 @@ func TestDecodingOverAndOver(t *testing.T) {
 	}
 }
 
-// TestJoined: one launch has the arithmetic and the traffic of all its kernels, side by side, their longest fixed time and chain, and takes no less than one
-// of them alone. An iteration has it in the place of both.
+// TestJoined: a launch in which prompts and decoding requests attend side by side has the arithmetic and the traffic of both kernels and the longer of their
+// fixed times and chains, and takes no less than either kernel alone. An iteration with MixedTogether counts this launch and neither kernel.
 func TestJoined(t *testing.T) {
 	s := *loadPreset(t, "h200-sxm")
 	s.MixedAttention = MixedTogether

@@ -32,7 +32,7 @@ type Measurement struct {
 	// One query head alone, without append and refresh.
 	Cycles       int64
 	Phases       Phases
-	AppendCycles int64 // what the append adds
+	AppendCycles int64 // clocks that the append of the newest token adds to Cycles
 	Occupancy    Occupancy
 	// PeakShare is the data rate at which the head's keys and values were read,
 	// padding not counted, over that of all banks at tCCD_L.
@@ -40,9 +40,9 @@ type Measurement struct {
 
 	// All KV heads one after another with their query heads, append and refresh.
 	TotalCycles    int64
-	AllCycles      int64 // of it, without append and refresh
-	AllAppends     int64 // what appends add
-	RefreshCycles  int64 // what refresh adds
+	AllCycles      int64 // clocks of TotalCycles in which heads attend
+	AllAppends     int64 // clocks of TotalCycles that appends of newest tokens add
+	RefreshCycles  int64 // clocks of TotalCycles that refreshes add
 	Refreshes      int64 // REFs issued; up to Spec.PostponedRefreshes are still owed
 	TotalOccupancy Occupancy
 	Commands       [dram.WRBUF + 1]int64
