@@ -190,3 +190,31 @@ func TestHelpByHand(t *testing.T) {
 		}
 	}
 }
+
+// TestExpireBesideTheHost: a request that neither memory takes is dropped; those on the host, which have begun, stay and
+// end, and both memories are free after them.
+func TestExpireBesideTheHost(t *testing.T) {
+	o := hosting(10, lines{weights: 1000, token: 10, context: 1, hostContext: 10}, 0.03, 10, 10)
+	const late = 12
+	o.Add(late)
+	if prompts := len(o.Next().Sub[0].Prefill); prompts != 0 || o.InSystem() != late+1 {
+		t.Fatalf("%d prompts, %d requests in the system; want 0 and %d", prompts, o.InSystem(), late+1)
+	}
+	ended := 0
+	count := func(int32, int) { ended++ }
+	o.Complete(count)
+	if got := expired(o, 1); !slices.Equal(got, []int32{late}) {
+		t.Fatalf("%v are dropped, want the request that waits", got)
+	}
+	for b := o.Next(); !b.Empty(); b = o.Next() {
+		for i := range b.Sub {
+			if len(b.Sub[i].Prefill) > 0 {
+				t.Fatalf("step %d has the prompt of a request that was dropped", b.Step)
+			}
+		}
+		o.Complete(count)
+	}
+	if o.InSystem() != 0 || o.UsedUnits() != 0 || ended == 0 {
+		t.Errorf("%d requests and %d units of both memories are left", o.InSystem(), o.UsedUnits())
+	}
+}
