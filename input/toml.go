@@ -3,6 +3,8 @@ package input
 import (
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/BurntSushi/toml"
@@ -29,8 +31,37 @@ func DecodeTOML(file, text string, v any) (toml.MetaData, error) {
 	if errors.As(err, &parse) {
 		bad.Line, bad.Key = parse.Position.Line, parse.LastKey
 		bad.Err = fmt.Errorf("not TOML: %s", strings.TrimSuffix(parse.Message, "."))
+	} else if m := wrongType.FindStringSubmatch(err.Error()); m != nil {
+		bad.Line, _ = strconv.Atoi(m[1]) // the decoder does not know the line of a table
+		found, wanted := m[3], m[4]
+		if found == "" { // the decoder's other form, of tables
+			found, wanted = m[4], "map"
+		}
+		bad.Key, bad.Expected, bad.Err = m[2], typeWords(wanted)+", not "+typeWords(found), nil
 	}
 	return meta, bad
+}
+
+// wrongType is what the decoder says of a value of another type than the key's.
+var wrongType = regexp.MustCompile(`^toml: (?:line (\d+) )?\(last key "(.*)"\): (?:incompatible types: TOML value has type (.*); destination has type|type mismatch for .*: expected table but found) (.*)$`)
+
+// typeWords says a type in words that a user of TOML knows.
+func typeWords(name string) string {
+	switch {
+	case name == "string":
+		return "a string"
+	case name == "bool" || name == "boolean":
+		return "true or false"
+	case name == "slice" || strings.HasPrefix(name, "[]"):
+		return "a list"
+	case strings.HasPrefix(name, "int") || strings.HasPrefix(name, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(name, "float"):
+		return "a decimal number"
+	case name == "struct" || strings.HasPrefix(name, "map"):
+		return "a table"
+	}
+	return name
 }
 
 // deepLine returns the line, from 1, on which a text first nests deeper than

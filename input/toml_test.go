@@ -16,9 +16,28 @@ func TestDecodeTOML(t *testing.T) {
 	if bad := new(Error); !errors.As(err, &bad) || bad.File != "a.toml" || bad.Line != 2 || !strings.Contains(err.Error(), "not TOML: ") {
 		t.Errorf("got %v", err)
 	}
-	var wrong struct{ A int }
-	if _, err := DecodeTOML("a.toml", "a = 'x'\n", &wrong); !errors.As(err, new(*Error)) {
-		t.Errorf("got %v", err)
+}
+
+// TestDecodeTOMLOfAnotherType: a value of another type than the key's is an error with line and key, in words of TOML.
+func TestDecodeTOMLOfAnotherType(t *testing.T) {
+	for text, want := range map[string]string{
+		"\na = 'x'": "a.toml:2: a: expected a whole number, not a string", "a = 1.5": "a.toml:1: a: expected a whole number, not a decimal number",
+		"s = [1]": "a.toml:1: s: expected a string, not a list", "s = true": "a.toml:1: s: expected a string, not true or false",
+		"l = 3": "a.toml:1: l: expected a list, not a whole number", "[l.x]": "a.toml: l: expected a list, not a table",
+		"t = 'x'": "a.toml:1: t: expected a table, not a string", "f = 'x'": "a.toml:1: f: expected a decimal number, not a string",
+		"b = 0": "a.toml:1: b: expected true or false, not a whole number",
+	} {
+		var document struct {
+			A int
+			S string
+			L []string
+			T struct{ X int }
+			F float64
+			B bool
+		}
+		if _, err := DecodeTOML("a.toml", text, &document); !errors.As(err, new(*Error)) || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
 	}
 }
 
