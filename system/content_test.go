@@ -3,7 +3,6 @@ package system
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -32,6 +31,20 @@ func gated(path string) (sets []string, text func(first, second int) string) {
 		"run.trace=longbench", "run.requests=4"}, func(first, second int) string { return layer(first) + layer(second) }
 }
 
+// checkedRun returns the summary of a configuration's run on its own trace, with all laws verified.
+func checkedRun(t *testing.T, cfg *configs.Config) *results.Summary {
+	t.Helper()
+	trace, err := LoadTrace(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := mustRun(t, mustNode(t, cfg), trace, false).Summary(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // TestGatesAreOfTheConfiguration: once a configuration is loaded, no change of the files that it names changes a run.
 func TestGatesAreOfTheConfiguration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "gates.tsv")
@@ -40,17 +53,9 @@ func TestGatesAreOfTheConfiguration(t *testing.T) {
 		writeTo(t, path, text(8, 0))
 		cfg := mustLoad(t, sets...)
 		change()
-		trace, err := LoadTrace(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.Summary(cfg)
-		if err != nil || s.Attention.Policy != "duo" {
-			t.Fatal(s, err)
+		s := checkedRun(t, cfg)
+		if s.Attention.Policy != "duo" {
+			t.Fatal(s.Attention.Policy)
 		}
 		return s.Attention.ByLayer
 	}
@@ -165,18 +170,7 @@ func TestOwnStandard(t *testing.T) {
 	run := func(set string) *results.Summary {
 		t.Helper()
 		cfg := mustLoad(t, "run.model=llama-2-7b", "run.trace=longbench", "run.requests=3", set)
-		trace, err := LoadTrace(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := mustNode(t, cfg).Run(context.Background(), trace, Options{Check: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := r.Summary(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := checkedRun(t, cfg)
 		s.ConfigSHA256, s.WallS = "", 0
 		return s
 	}

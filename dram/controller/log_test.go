@@ -1,11 +1,9 @@
 package controller
 
 import (
-	"bytes"
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/dram/check"
 	"pgregory.net/rapid"
 )
 
@@ -35,19 +33,7 @@ func TestOwnLogs(t *testing.T) {
 		drawECC(t, s.Spec)
 		s.Ranks = table.PseudoChannels * rapid.IntRange(1, 4).Draw(t, "ranks")
 		requests := drawTrace(t, 300)
-		var b bytes.Buffer
-		log := check.NewLogWriter(&b, check.LogHeader{Spec: spec, Ranks: s.Ranks})
-		stats, err := s.Replay(t.Context(), requests, []*check.LogWriter{log})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := log.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		records, err := readLog(&b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stats, records := replayLog(t, s, requests)
 		if found := checkRecords(spec, s.Ranks, records); len(found) > 0 {
 			t.Fatalf("%+v", found[0])
 		}

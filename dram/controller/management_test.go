@@ -72,7 +72,7 @@ func TestManagement(t *testing.T) {
 			}
 			requests[i] = Request{Clock: clock, Address: rng.Uint64N(span) &^ 63, Write: rng.IntN(3) == 0}
 		}
-		stats, records := replayAny(t, s, requests)
+		stats, records := replayLog(t, s, requests)
 		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
 			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
 		}
@@ -106,7 +106,7 @@ func TestManagementByHand(t *testing.T) {
 		for i := range requests {
 			requests[i].Address = uint64(i) * row
 		}
-		stats, records := replayAny(t, s, requests)
+		stats, records := replayLog(t, s, requests)
 		acts, refreshes := stats.Count(dram.ACT), int64(0) // of the bank
 		for _, r := range records {
 			if a := r.Address; r.Command == dram.REF && a.Rank == 0 || r.Command == dram.REFsb && a.Bank == 0 || r.Command == dram.REFpb && a.Rank+a.BankGroup+a.Bank == 0 {
@@ -118,7 +118,7 @@ func TestManagementByHand(t *testing.T) {
 		}
 		// Where the device asks for nothing, nothing is managed.
 		s.Spec = part(t, c.plain)
-		plain, _ := replayAny(t, s, requests)
+		plain, _ := replayLog(t, s, requests)
 		if n := plain.Count(dram.RFM, dram.RFMsb, dram.RFMpb); n != 0 || plain.EndClock >= stats.EndClock {
 			t.Errorf("%s: %d RFM that no one asks for; end %d, with RFM %d", c.plain, n, plain.EndClock, stats.EndClock)
 		}
@@ -136,7 +136,7 @@ func TestSelfRefreshTakesAllOff(t *testing.T) {
 	for i := range uint64(2*most - 1) { // one less than most before it
 		requests = append(requests, Request{Clock: int64(i+1) / most * 8000, Address: i * row})
 	}
-	stats, records := replayAny(t, s, requests)
+	stats, records := replayLog(t, s, requests)
 	if v := checkRecords(s.Spec, 1, records); len(v) > 0 || stats.Count(dram.SRE) != 1 || stats.Count(dram.ACT) != 2*most-1 {
 		t.Fatalf("%d self-refreshes, %d activations, %+v", stats.Count(dram.SRE), stats.Count(dram.ACT), v)
 	}

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
 )
 
@@ -55,24 +52,6 @@ func drawSteps(t *rapid.T, base *dram.Standard, clocked bool) *dram.Spec {
 	return spec
 }
 
-// replayAny replays requests on a part that no table need have, and returns what happened and the command log.
-func replayAny(t helper, s *Setup, requests []Request) (*Stats, []check.Record) {
-	var b bytes.Buffer
-	log := check.NewLogWriter(&b, check.LogHeader{})
-	stats, err := s.Replay(context.Background(), requests, []*check.LogWriter{log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	records, err := readLog(&b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return stats, records
-}
-
 // TestLogsOfAnySteps: whatever steps the commands of a standard take, with a data clock or without, the controller's own log
 // passes the checker.
 func TestLogsOfAnySteps(t *testing.T) {
@@ -103,7 +82,7 @@ func TestLogsOfAnySteps(t *testing.T) {
 			}
 			requests[i] = Request{Clock: clock, Address: rng.Uint64N(rows<<13) &^ 63, Write: rng.IntN(3) == 0}
 		}
-		_, records := replayAny(t, s, requests)
+		_, records := replayLog(t, s, requests)
 		if v := checkRecords(s.Spec, s.Ranks, records); len(v) > 0 {
 			t.Fatalf("%d violations, the first: %+v", len(v), v[0])
 		}
