@@ -237,7 +237,7 @@ func TestReadErrors(t *testing.T) {
 		{head + row, "[file.\"a.csv\".columns]\nbatchs = \"b\"\n", `service.toml:2: file."a.csv".columns.batchs: expected one of batch, `},
 		{head + row, "[file.\"a.csv\"]\ngpus = \"4\"\n", `service.toml:2: file."a.csv".gpus: expected a whole number`},
 		{head + row, "gpu = 1\n", `service.toml:1: gpu: expected a table`},
-		{head + row, "[framework.vLLM]\nset = [1]\n", "service.toml: "},
+		{head + row, "[framework.vLLM]\nset = [1]\n", `service.toml:2: framework.vLLM.set: expected a string, not a whole number`},
 		{head + row, "[framework.vLLM]\nset = [\"gpu_only.polcy=1\"]\n", `rows.csv:2: --set: gpu_only.polcy = 1: expected `},
 		{head + row, "[file.\"rows.csv\"]\nskip = \"mine\"\n", "rows.csv: expected static batches or closed loops, not mine"},
 	} {
