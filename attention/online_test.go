@@ -3,7 +3,7 @@ package attention
 import (
 	"math"
 
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Normalizer is the running state of a softmax that sees its logits once: the

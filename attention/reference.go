@@ -3,7 +3,7 @@ package attention
 import (
 	"math"
 
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Reference computes attention of one query over n keys in float64, in two

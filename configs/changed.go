@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // Change is a key whose value is not that of the presets.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // meanings has a line "key, tab, what the comment of its field says" for each key.

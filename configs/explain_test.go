@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/system"
 
 	. "github.com/l3sim/l3sim/configs"

@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/scheduler"

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 
 	. "github.com/l3sim/l3sim/configs"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // standardFile is a table of a standard as TOML. Rows are strings with cells between bars,

@@ -2,7 +2,7 @@ package energy
 
 import (
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.

@@ -1,6 +1,6 @@
 package gpu
 
-import "github.com/l3sim/l3sim/internal/portable"
+import "github.com/l3sim/l3sim/units/portable"
 
 // Cost is what one kernel takes on one GPU, split by cause. Seconds combines
 // the parts: the p-norm of Compute, Memory and Latency, plus Overhead.

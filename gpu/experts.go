@@ -3,8 +3,8 @@ package gpu
 import (
 	"math"
 
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/llm"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // ExpertLoad is how the tokens of a batch are dealt to the experts of a layer.

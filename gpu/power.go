@@ -2,7 +2,7 @@ package gpu
 
 import (
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // PowerSpec says what a GPU draws, and how its power limit slows it down. Watts

@@ -2,7 +2,7 @@ package llm
 
 import (
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // mostExperts bounds the experts of a layer: published models have up to some hundreds.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pim"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // homes is decode attention by a policy of which DIMMs are the home. The program of a rank attends to the home

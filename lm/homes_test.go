@@ -9,7 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/llm"
 )
 
@@ -67,7 +67,7 @@ func homeTolerance(precision string, score float64, scales llm.KVScales) float64
 // a rank's scores differ from those by less than their formats tell apart.
 func TestPoliciesInDIMMs(t *testing.T) {
 	m := builtin(t, 2)
-	prompt, steps := 140, long.Of(24, 700)
+	prompt, steps := 140, deep.Of(24, 24, 700)
 	if testing.Short() {
 		prompt, steps = 132, 6
 	}
@@ -191,7 +191,7 @@ func TestSideBySidePolicies(t *testing.T) {
 		usual, prompt, steps = usual[:3], 30, 2
 	}
 	for name, a := range homePolicies() {
-		if !long.Tests() && !slices.Contains(usual, name) {
+		if !deep.Long() && !slices.Contains(usual, name) {
 			continue
 		}
 		run := func(workers int, on *Node) []float64 {

@@ -11,7 +11,7 @@ import (
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // referencePolicies are those of testdata/policies_reference.safetensors: results of a program
@@ -78,12 +78,12 @@ func referenceSpec(t *testing.T, name string) policy.Spec {
 // element that rounds to another FP16 value, is seen.
 func TestReferencePolicies(t *testing.T) {
 	const pageEnds = 70 // steps in which a page of 64 tokens ends
-	most, policies := long.Of(pageEnds, referenceSteps), referencePolicies
+	most, policies := deep.Of(pageEnds, pageEnds, referenceSteps), referencePolicies
 	kinds := []string{"dense", "quest_512_skip2", "lserve_512_16_1024_r1", "lserve_64_16_512_r4_half_append", "lserve_64_16_512_r4", "streaming_128_256_dense_prompt",
 		"h2o_204_204", "hgca_512_128_beta1", "oracle_256"} // one of each
 	if testing.Short() {
 		most, policies = 17, kinds
-	} else if !long.Tests() { // one masked prompt: streaming_128_256
+	} else if !deep.Long() { // one masked prompt: streaming_128_256
 		policies = slices.DeleteFunc(slices.Clone(policies), func(name string) bool { return name == "streaming_4_508" })
 	}
 	file, err := attention.OpenSafetensors("testdata/policies_reference.safetensors")

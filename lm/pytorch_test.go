@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestPyTorch compares the model with PyTorch's results at each position, without and with DIMMs:
@@ -17,7 +17,7 @@ import (
 // float32 sums alone moves single positions by more than 5e-3. In the whole text few may be so, and none by more than what
 // rounding to FP16 itself does.
 func TestPyTorch(t *testing.T) {
-	n := long.Of(700, 8192)
+	n := deep.Of(700, 700, 8192)
 	if testing.Short() {
 		n = 100
 	}
@@ -56,7 +56,7 @@ func TestPyTorch(t *testing.T) {
 
 // TestLastPosition compares logits and each layer's attention at the last of 8,192 positions.
 func TestLastPosition(t *testing.T) {
-	if !long.Tests() {
+	if !deep.Long() {
 		t.Skip("8,191 tokens to prefill: .ci/long; TestPyTorch and TestGreedy compare shorter texts")
 	}
 	m := builtin(t, runtime.GOMAXPROCS(0))

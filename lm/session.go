@@ -7,7 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Session is some sequences on their way: prompts that are prefilled, then tokens that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -51,7 +51,7 @@ func TestSideBySide(t *testing.T) {
 			{"no rotation", one, desk(t, set, "comm.rotation=false", "node.ranksets=3")},
 			{"one rankset", one, desk(t, set, "node.ranksets=1")},
 		} {
-			if i > 1 && precision == "paper" && !long.Tests() {
+			if i > 1 && precision == "paper" && !deep.Long() {
 				break // where rows are has nothing to do with formats
 			}
 			got, bits := generate(t, c.m, c.on, 4, prompts...)

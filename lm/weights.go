@@ -11,7 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // tinyLM is a byte-level model that was trained for this project on the source code of

@@ -7,7 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // direct computes the attention of one query head from plain arrays of tokens

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -112,7 +112,7 @@ func TestTableIsTheRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
-	long.Cases(t, 3) // the tables take most of the time: several lengths for each
+	deep.Cases(t, 3) // the tables take most of the time: several lengths for each
 	rapid.Check(t, func(t *rapid.T) {
 		spec, shape := drawSpec(t)
 		d := drawDevice(t, spec, shape)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // transferLengths are from one chunk to 64 rows: with refresh, 32,768 tokens
@@ -46,7 +46,7 @@ func TestTransfersRefresh(t *testing.T) {
 	for _, boundary := range []string{BoundaryHead, BoundaryRow, BoundaryChunk} {
 		for _, refresh := range []bool{true, false} {
 			for _, tokens := range transferLengths {
-				if !refresh && tokens > 8192 && !long.Tests() {
+				if !refresh && tokens > 8192 && !deep.Long() {
 					continue // nothing falls due
 				}
 				t.Run(fmt.Sprintf("%s %d %t", boundary, tokens, refresh), func(t *testing.T) {

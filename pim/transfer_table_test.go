@@ -7,7 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // hostRun moves transfers one after another on an idle rank, under the checker,
@@ -175,7 +175,7 @@ func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for without < int64(long.Of(1_500_000, 3_000_000)) {
+		for without < int64(deep.Of(1_500_000, 1_500_000, 3_000_000)) {
 			transfers = append(transfers, transfer{geometry: g, firstRow: 0, tokens: tokens})
 			without += table.Write(0, tokens)
 		}
@@ -205,7 +205,7 @@ func TestReadBack(t *testing.T) {
 		for _, tokens := range transferLengths {
 			back := []transfer{{geometry: g, tokens: tokens, readBack: true}}
 			for _, refresh := range []bool{true, false} {
-				if !refresh && tokens > 8192 && !long.Tests() {
+				if !refresh && tokens > 8192 && !deep.Long() {
 					continue // every row as those before
 				}
 				_, plain := hostRun(t, d, refresh, back)

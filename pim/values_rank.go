@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // rankUnit is the rank PU in values: adders over the chips and over the quads,

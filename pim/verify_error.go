@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/l3sim/l3sim/attention"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Bounds of the output's relative error against float64, by what is in FP16:

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // What FP16 cannot hold because it is too small fails, whatever rounding to
@@ -69,7 +69,7 @@ func TestVerifyNamesUnderflow(t *testing.T) {
 // The tolerance is a small multiple of the error over random cases: no right
 // program exceeds it, and half of the cases come within a fifth of it.
 func TestToleranceIsTight(t *testing.T) {
-	n := long.Of(80, 200)
+	n := deep.Of(80, 80, 200)
 	if testing.Short() {
 		n = 60
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // exploreSchema names the form of Exploration's JSON.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // sampleTable returns a table of points whose metric is a function of keys that are drawn
@@ -70,7 +70,7 @@ func TestIshigami(t *testing.T) {
 // nearly so many: bins hide half a hundredth of it.
 func TestInfluenceIntervals(t *testing.T) {
 	held, all, none := 0, 0, 0
-	for seed := range uint64(long.Of(20, 200)) {
+	for seed := range uint64(deep.Of(20, 20, 200)) {
 		by := indices(t, sampleTable(200, 3, seed, func(x []float64) float64 { return 3*x[0] + x[1] }))
 		for key, want := range map[string]float64{"k.x0": 0.9, "k.x1": 0.1} {
 			all++

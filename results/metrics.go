@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/l3sim/l3sim/internal/list"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // metric is one number of a Summary as a column of a table.

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // SearchFile is the name of a search's record in its folder, beside ResultsFile.

@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // The columns of a sweep's results that are neither keys nor metrics. In the

@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Sample is an executed sub-batch in a profile. It has the features of equations 5 and 6

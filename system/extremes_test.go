@@ -12,7 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
@@ -54,7 +54,7 @@ func TestExtremeValues(t *testing.T) {
 			for _, k := range Keys().Keys {
 				switch section, _, _ := strings.Cut(k.Name, "."); section {
 				case "dram", "pim", "model": // what a rank does is another's
-					if testing.Short() || system == "rank-pim" && !long.Tests() { // as in l3
+					if testing.Short() || system == "rank-pim" && !deep.Long() { // as in l3
 						continue
 					}
 				}
@@ -86,7 +86,7 @@ func runExtreme(t *testing.T, system, set string, trace *traces.Trace) error {
 	if strings.HasPrefix(key, "gpu.pytorch.") {
 		sets = append([]string{"gpu.preset=h200-sxm"}, sets...) // which has these kernels
 	}
-	if key == "pim.periodic" && !long.Tests() {
+	if key == "pim.periodic" && !deep.Long() {
 		sets = append(sets, "pim.score_buffer=8KiB") // as much as is run command by command
 	}
 	cfg, err := Load(configs.Options{Sets: sets})

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/traces"
@@ -99,7 +99,7 @@ func text(t interface{ Fatal(...any) }, cfg *configs.Config, r *Result) string {
 // TestNodeLaws runs random small systems, as many as rapid draws for each part, and
 // checks what holds for every one.
 func TestNodeLaws(t *testing.T) {
-	parts := long.Of(4, 11)
+	parts := deep.Of(4, 4, 11)
 	if testing.Short() {
 		parts = 1
 	}

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
@@ -261,7 +261,7 @@ func TestDeterministicServers(t *testing.T) {
 		rho     float64
 		out     int // a router sees how far servers are by their tokens
 	}{{1, 0.5, 3}, {1, 0.7, 3}, {2, 0.6, 12}, {4, 0.7, 12}} {
-		if c.rho == 0.5 && !long.Tests() {
+		if c.rho == 0.5 && !deep.Long() {
 			continue // as at 0.7, with less waiting
 		}
 		cfg, node, service := serverOf(t, c.servers, in, c.out)

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/units"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Kinds of arrivals.

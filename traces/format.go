@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // read reads the file, whose text is unpacked and whose own reader is file.

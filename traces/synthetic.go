@@ -11,8 +11,8 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // meanAndDeviation are mean and standard deviation of a number of tokens.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 )
 
 // table says which columns of a CSV file, fields of JSON lines or columns of a Parquet

@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/blas/blas32"
 
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Attender computes attention over selections in float64, each part for itself as its device

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/units"
 )
 

@@ -3,7 +3,7 @@ package policy
 import (
 	"slices"
 
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // Description says what a policy does and costs, in a few words.

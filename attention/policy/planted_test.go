@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // planted is testdata/planted_reference.safetensors, made for this project by a program in
@@ -109,7 +109,7 @@ func (p *planted) compare(set, name string) {
 	}
 	a, scores, out := NewAttender(plantedTokens, plantedDim), make([]float64, plantedTokens), make([]float64, plantedDim)
 	queries := len(p.q) / plantedDim
-	for i := 0; i < len(weight); i += long.Of(29, 1) {
+	for i := 0; i < len(weight); i += deep.Of(29, 29, 1) {
 		place, query := p.places[i/len(p.c)/queries], p.q[i/len(p.c)%queries*plantedDim:][:plantedDim]
 		keys := slices.Clone(p.keys)
 		for j, x := range query {

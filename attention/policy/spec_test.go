@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // TestOwnDefaults: every row of the table is a key with a value of its type; every policy's

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/capacity"
-	"github.com/l3sim/l3sim/internal/list"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"

@@ -9,7 +9,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results/figure"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/lab/measure"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 )

@@ -7,11 +7,11 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/l3sim/l3sim/gpu/measure"
+	"github.com/l3sim/l3sim/internal/lab/measure"
 )
 
 // measuredIterations are of both suites and of one and four GPUs.
-const measuredIterations = "../../gpu/measure/testdata/h200_iterations"
+const measuredIterations = "../../internal/lab/measure/testdata/h200_iterations"
 
 // object runs a command and reads the JSON object that it prints.
 func object(t *testing.T, into any, args ...string) {

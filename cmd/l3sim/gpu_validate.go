@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/gpu/measure"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/lab/measure"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/units"

@@ -18,7 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/perfetto"
+	"github.com/l3sim/l3sim/internal/lab/perfetto"
 )
 
 func TestMain(m *testing.M) {

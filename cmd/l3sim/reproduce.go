@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/paper"
+	"github.com/l3sim/l3sim/internal/claims"
 	"github.com/l3sim/l3sim/internal/sweep"
 )
 
@@ -34,7 +34,7 @@ type reproduceFlags struct {
 func (a *app) newReproduceCommand() *cobra.Command {
 	var f reproduceFlags
 	cmd := &cobra.Command{
-		Use:   "reproduce [" + strings.Join(paper.Targets(), "|") + "]",
+		Use:   "reproduce [" + strings.Join(claims.Targets(), "|") + "]",
 		Short: "Repeat the L3 paper's evaluation and judge its claims",
 		Long: `Repeat the L3 paper's evaluation and judge its claims.
 
@@ -61,11 +61,11 @@ and other code runs all points again. Where there is no such folder nothing is k
   l3sim reproduce sensitivity --out out/paper
   l3sim reproduce sparse`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneArgument(paper.Targets),
+		ValidArgsFunction: oneArgument(claims.Targets),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target := paper.AllTargets
+			target := claims.AllTargets
 			if len(args) == 1 {
-				target = paper.Target(args[0])
+				target = claims.Target(args[0])
 			}
 			return a.reproduce(cmd, target, &f)
 		},
@@ -73,14 +73,14 @@ and other code runs all points again. Where there is no such folder nothing is k
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
 	flags.BoolVar(&a.json, "json", false, jsonUsage)
-	flags.IntVar(&f.requests, "requests", paper.AllTargets.DefaultRequests(),
-		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", paper.Fair.DefaultRequests()))
+	flags.IntVar(&f.requests, "requests", claims.AllTargets.DefaultRequests(),
+		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", claims.Fair.DefaultRequests()))
 	flags.IntVar(&f.seeds, "seeds", 1, "seeds of each point")
 	return cmd
 }
 
 // reproduce runs a target, prints its claims and writes its files.
-func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFlags) error {
+func (a *app) reproduce(cmd *cobra.Command, target claims.Target, f *reproduceFlags) error {
 	if err := f.check(cmd, target); err != nil {
 		return err
 	}
@@ -106,15 +106,15 @@ func (a *app) reproduce(cmd *cobra.Command, target paper.Target, f *reproduceFla
 }
 
 // check reports arguments out of range.
-func (f *reproduceFlags) check(cmd *cobra.Command, target paper.Target) error {
-	if !slices.Contains(paper.Targets(), string(target)) {
-		return input.UnknownName("reproduce", string(target), paper.Targets())
+func (f *reproduceFlags) check(cmd *cobra.Command, target claims.Target) error {
+	if !slices.Contains(claims.Targets(), string(target)) {
+		return input.UnknownName("reproduce", string(target), claims.Targets())
 	}
 	return cmp.Or(between("--requests", f.requests, leastReproduced, mostReproduced), between("--seeds", f.seeds, 1, mostSeeds), notEmpty(cmd, "out"))
 }
 
 // runTarget runs a target with the cache under a progress display.
-func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFlags) (report *paper.Report, err error) {
+func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceFlags) (report *claims.Report, err error) {
 	version, err := sweep.CodeVersion()
 	if err != nil {
 		return nil, err
@@ -126,10 +126,10 @@ func (a *app) runTarget(ctx context.Context, target paper.Target, f *reproduceFl
 	defer func() { err = errors.Join(err, c.close()) }()
 	show := a.newProgress("points")
 	started := false
-	o := paper.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.journal, Traces: c.dir}
+	o := claims.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.journal, Traces: c.dir}
 	o.Planned = func(points int64) { started = true; show.Start(points) }
 	o.Progress = show.Set
-	report, err = paper.Run(ctx, o)
+	report, err = claims.Run(ctx, o)
 	if started {
 		show.Done()
 	}

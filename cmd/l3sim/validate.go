@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/service"
+	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/results"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 var twoClocks = map[dram.Command]int{dram.ACT: 2, dram.RD: 2, dram.RDA: 2, dram.WR: 2, dram.WRA: 2}
@@ -153,7 +153,7 @@ func mutant(random *rand.Rand, s *dram.Spec, ranks int, log []Record) []Record {
 // TestMutants: the checker and a judge written apart agree on legal logs of every standard and on
 // mutants of them with one command changed: all illegal ones are found, and legal ones accepted.
 func TestMutants(t *testing.T) {
-	logs := long.Of(12, 400)
+	logs := deep.Of(12, 12, 400)
 	judging := map[string]bool{}
 	for _, j := range judges {
 		s := part(t, j.part)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // streamMix is a trace of streams, each of which reads or writes at equal distances and has its turn for some requests.
@@ -137,7 +137,7 @@ func TestStreamsAgainstOtherPolicies(t *testing.T) {
 	} {
 		var all []later
 		for _, standard := range c.standards {
-			for seed := range long.Of(c.usual, c.all) {
+			for seed := range deep.Of(c.usual, c.usual, c.all) {
 				m := drawMix(standard, uint64(seed))
 				l := m.compare(t)
 				if l.ofBetter > 8 {

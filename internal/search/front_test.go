@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // on returns the problem of a function of n reals.
@@ -69,7 +69,7 @@ func TestFronts(t *testing.T) {
 		t.Fatalf("ZDT2's front dominates %g", third)
 	}
 	for name, shape := range map[string]func(f, g float64) float64{"ZDT1": zdt1, "ZDT2": zdt2, "ZDT3": zdt3} {
-		for seed := range uint64(long.Of(1, 10)) {
+		for seed := range uint64(deep.Of(1, 1, 10)) {
 			r, err := Run(t.Context(), zdt(shape), Options{NSGA2, 100, 25_000, seed})
 			if err != nil || len(r.History) != 25_000 || len(r.Last) != 100 {
 				t.Fatalf("%s: %v, %d evaluations, %d at last", name, err, len(r.History), len(r.Last))
@@ -114,7 +114,7 @@ func dtlz2(goals int) *Problem {
 func TestSphere(t *testing.T) {
 	for goals, whole := range map[int]float64{2: 1.21 - math.Pi/4, 3: 1.331 - math.Pi/6} {
 		reference := []float64{1.1, 1.1, 1.1}[:goals]
-		for seed := range uint64(long.Of(1, 10)) {
+		for seed := range uint64(deep.Of(1, 1, 10)) {
 			r, err := Run(t.Context(), dtlz2(goals), Options{NSGA2, 100, 25_000, seed})
 			if err != nil {
 				t.Fatal(err)

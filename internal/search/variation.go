@@ -3,7 +3,7 @@ package search
 import (
 	"slices"
 
-	"github.com/l3sim/l3sim/internal/portable"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // The probability of crossover and its distribution index are those of NSGA-II's paper for

@@ -7,7 +7,7 @@ import (
 	"unicode"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // grid reads [grid]: each key is an axis of its own.

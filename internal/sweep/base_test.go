@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/configs"
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -14,7 +14,7 @@ import (
 // TestBaseMakesThePoints: what all points share, with the keys of a row, loads the
 // configuration of that row's point: the same, by its hash.
 func TestBaseMakesThePoints(t *testing.T) {
-	for seed := range long.Of(1, 30) {
+	for seed := range deep.Of(1, 1, 30) {
 		checkBase(t, seed)
 	}
 	if _, ok := SettingOf(results.StatusColumn, "done"); ok {

@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // condition is an expression over the keys of a configuration, in the syntax of

@@ -13,7 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestJournalChangedByte changes bytes of a journal in many ways, of the first line, ends and beginnings of lines, checksums
@@ -36,7 +36,7 @@ func TestJournalChangedByte(t *testing.T) {
 	}
 	first := bytes.IndexByte(text, '\n')
 	for at, old := range text {
-		if around := text[max(at-32, 0):min(at+32, len(text))]; at > first && at%31 != 0 && !bytes.Contains(around, []byte("\n")) && !long.Tests() {
+		if around := text[max(at-32, 0):min(at+32, len(text))]; at > first && at%31 != 0 && !bytes.Contains(around, []byte("\n")) && !deep.Long() {
 			continue
 		}
 		for _, c := range []byte{old ^ 1, old ^ 2, old ^ 4, old ^ 8, old ^ 16, old ^ 32, old ^ 64, old ^ 128, 0, '\n', ' ', '"', '9', 'f', 0xff} {

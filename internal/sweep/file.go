@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/list"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // File is a sweep file as it is written. Its points are all combinations of

@@ -12,8 +12,8 @@ import (
 	"gonum.org/v1/gonum/stat/samplemv"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // latinKind is the section of a Latin hypercube and the kind of its axis.

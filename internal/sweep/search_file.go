@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/portable"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/internal/search"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // Search is a file of 'l3sim optimise': a design space, the goals in it, and the budget.

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/l3sim/l3sim/internal/list"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/search"
 	"github.com/l3sim/l3sim/results"
 )

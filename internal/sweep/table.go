@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/l3sim/l3sim/internal/list"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/input/schema"
 	"github.com/l3sim/l3sim/results"
 )
 

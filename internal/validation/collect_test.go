@@ -11,8 +11,8 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/gpu"
-	"github.com/l3sim/l3sim/gpu/measure"
-	"github.com/l3sim/l3sim/internal/service"
+	"github.com/l3sim/l3sim/internal/lab/measure"
+	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/llm"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/system"
@@ -26,7 +26,7 @@ func all(t testing.TB) []anchor {
 	return append(anchors, memory(t)...)
 }
 
-const measured = "../../gpu/measure/testdata"
+const measured = "../../internal/lab/measure/testdata"
 
 // target returns a GPU preset with a suite's attention kernels.
 func target(t testing.TB, name string, suite gpu.Suite) *measure.Target {

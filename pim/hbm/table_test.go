@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/l3sim/l3sim/internal/long"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // costs are those of docs/energy.md.
@@ -14,7 +14,7 @@ var costs = Costs{Row: 0.9e-9, Array: 0.44e-12, Group: 1.01e-12, Die: 1.73e-12, 
 func TestTable(t *testing.T) {
 	specs := []Spec{{Bank, AttAcc, 5200, true, true}, {Bank, AttAcc, 5200, true, false}, {Bank, JEDEC, 6400, true, true}, {BankGroup, AttAcc, 5200, true, false},
 		{BankGroup, JEDEC, 6400, false, true}, {Buffer, AttAcc, 5200, true, false}}
-	if long.Tests() {
+	if deep.Long() {
 		specs = append(specs, Spec{BankGroup, JEDEC, 6400, true, false}, Spec{Buffer, JEDEC, 6400, true, false})
 	}
 	for _, spec := range specs {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/schema"
+	"github.com/l3sim/l3sim/input/schema"
 )
 
 // Definition is a figure as a file describes it, so that a sweep's figure can be

@@ -16,8 +16,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"pgregory.net/rapid"
 
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // sample is a table of two axes and two seeds: throughput 10·ranks·channels,

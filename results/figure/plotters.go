@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"github.com/l3sim/l3sim/internal/portable"
 	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/units/portable"
 )
 
 // newGrid returns horizontal lines under the data.

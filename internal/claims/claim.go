@@ -1,0 +1,225 @@
+package claims
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/l3sim/l3sim/units"
+)
+
+// kind is how a claim compares with what we find.
+type kind string
+
+// The kinds of claims.
+const (
+	exactly kind = "value"    // reproduced within tolerance of the paper's number
+	atLeast kind = "at least" // a bound: reproduced above the paper's number
+	atMost  kind = "at most"  // a bound or, against 1, an ordering: reproduced below it
+	// rangeEnd is one end of a range, which is reproduced where both ends, the claims
+	// with the same Range, are within tolerance.
+	rangeEnd kind = "range"
+	// statement is not about a number that can be found here: the claim says its verdict.
+	statement kind = "statement"
+)
+
+// tolerance is how far, relative to the paper's number, a value that is
+// reproduced may be off.
+const tolerance = 0.15
+
+// The verdicts on a claim.
+const (
+	reproduced    = "reproduced"
+	direction     = "direction" // not that, but a ratio on the same side of 1: the same one wins
+	notReproduced = "not reproduced"
+	notJudged     = "not judged" // on a comparison that the paper did not make, or of what is not modelled
+	// contradicted is a number beyond what arithmetic allows, which stands in the reason.
+	contradicted = "contradicts arithmetic"
+	// shapeOnly is a claim that other hardware or a small model can show the sign of, not the number.
+	shapeOnly = "shape only"
+)
+
+// claim is one statement of the paper.
+type claim struct {
+	ID    string
+	Says  string  // the statement with its place in the paper
+	Paper float64 // the paper's number; 0 of a statement without one
+	Kind  kind
+	Ratio bool   // of two systems or designs: the side of 1 says which is better
+	Range string // of rangeEnd
+	Shape bool   // on other hardware than ours: no more than the side of 1 is judged
+	Find  string // the name of find
+	Why   string // a claim does not come out
+	// Verdict and Reason are those of a statement.
+	Verdict, Reason string
+	// Set and Base are keys that all readings begin with.
+	Set, Over []string
+	// Readings are the ways to read the claim: the first is the one that the text supports
+	// best, and judges.
+	Readings []reading
+
+	find finder
+}
+
+// finder returns our number for a seed under a reading. The text says where it comes
+// from, in one line of numbers of the runs themselves.
+type finder func(e *evidence, seed uint64, r *reading) (finding, error)
+
+// reading is one way to read a claim: its name, "" where the text leaves nothing open,
+// and what the claim's finder needs to know.
+type reading struct {
+	Name              string
+	Base, Metric      string // a system, and what is compared with it
+	Placement         string // comm.balance
+	From, To          string // steps of Fig 10a
+	Unit              string // pim.processing_unit
+	Ranksets, Batch   int
+	Memory            units.Bytes
+	Replica, Adaptive bool // of Fig 11
+	sparseReading
+}
+
+// finding is what one seed gives for a claim. Arithmetic allows the paper's system no less
+// than least and no more than most, 0 where nothing is known.
+type finding struct {
+	value       float64
+	reason      string
+	least, most float64
+}
+
+// judgement is the verdict on one claim.
+type judgement struct {
+	ID    string  `json:"id"`
+	Paper float64 `json:"paper,omitempty"`
+	Outcome
+	Reason string    `json:"reason"`        // of the first seed
+	Why    string    `json:"why,omitempty"` // it does not come out
+	Others []Outcome `json:"other_readings,omitempty"`
+
+	claim *claim
+}
+
+// Outcome is what a claim comes to under one reading.
+type Outcome struct {
+	Reading string `json:"reading,omitempty"` // "" where the text leaves nothing open
+	*Number        // nil of a statement
+	Verdict string `json:"verdict"`
+}
+
+// Number is what we find. Low and High are the range of Ours over the seeds; all are plain
+// numbers, shares from 0 to 1.
+type Number struct {
+	Ours  float64 `json:"ours"` // mean over the seeds
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	Least float64 `json:"least,omitempty"` // that arithmetic allows
+	Most  float64 `json:"most,omitempty"`
+}
+
+// judge finds and judges claims over the seeds of the evidence, under all readings
+// where the evidence is for them.
+func judge(claims []*claim, e *evidence) ([]judgement, error) {
+	judgements := make([]judgement, len(claims))
+	for i, c := range claims {
+		j := &judgements[i]
+		j.ID, j.Paper, j.Why, j.claim = c.ID, c.Paper, c.Why, c
+		if c.Kind == statement {
+			j.Verdict, j.Reason = c.Verdict, c.Reason
+			continue
+		}
+		var err error
+		if j.Outcome, j.Reason, err = e.outcome(c, &c.Readings[0]); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.ID, err)
+		}
+		if !e.readings {
+			j.Reading = ""
+			continue
+		}
+		for n := range c.Readings[1:] {
+			r := &c.Readings[n+1]
+			o, _, err := e.outcome(c, r)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w", c.ID, r.Name, err)
+			}
+			j.Others = append(j.Others, o)
+		}
+	}
+	for i := range judgements {
+		j := &judgements[i]
+		if j.Number == nil {
+			continue
+		}
+		j.Verdict = verdict(judgements, i, func(k *judgement) *Outcome { return &k.Outcome })
+		for n := range j.Others {
+			j.Others[n].Verdict = verdict(judgements, i, func(k *judgement) *Outcome { return &k.Others[n] })
+		}
+	}
+	return judgements, nil
+}
+
+// outcome is a claim's number under a reading over the seeds, with the reason of the
+// first.
+func (e *evidence) outcome(c *claim, r *reading) (o Outcome, reason string, err error) {
+	o = Outcome{Reading: r.Name, Number: &Number{Low: math.Inf(1), High: math.Inf(-1)}}
+	for n, seed := range e.seeds {
+		f, err := c.find(e, seed, r)
+		if err != nil {
+			return o, "", err
+		}
+		if n == 0 {
+			reason = f.reason
+			o.Least, o.Most = f.least, f.most
+		}
+		o.Least, o.Most = min(o.Least, f.least), max(o.Most, f.most)
+		o.Ours += f.value / float64(len(e.seeds))
+		o.Low, o.High = min(o.Low, f.value), max(o.High, f.value)
+	}
+	// The mean of equal numbers may differ from them in its last bit.
+	o.Ours = min(max(o.Ours, o.Low), o.High)
+	return o, reason, nil
+}
+
+// verdict judges one claim under one reading. A range holds where both of its ends
+// do; its claims have the same readings in the same order.
+func verdict(all []judgement, i int, of func(*judgement) *Outcome) string {
+	c, found := all[i].claim, of(&all[i]).Number
+	ours := found.Ours
+	holds := c.holds(ours)
+	for k := range all {
+		if end := all[k].claim; c.Kind == rangeEnd && end.Range == c.Range {
+			holds = holds && end.holds(of(&all[k]).Ours)
+		}
+	}
+	switch {
+	case c.beyond(found):
+		return contradicted
+	case c.Shape && (holds || c.sameSide(ours)):
+		return shapeOnly
+	case holds:
+		return reproduced
+	case c.sameSide(ours):
+		return direction
+	}
+	return notReproduced
+}
+
+// holds says that our number is as the paper says.
+func (c *claim) holds(ours float64) bool {
+	switch c.Kind {
+	case atLeast:
+		return ours > c.Paper
+	case atMost:
+		return ours < c.Paper
+	}
+	return math.Abs(ours-c.Paper) <= tolerance*c.Paper
+}
+
+// beyond says that the paper's number is beyond what arithmetic allows. A bound may lie beyond it
+// on its own side.
+func (c *claim) beyond(n *Number) bool {
+	return c.Kind != atMost && n.Most > 0 && c.Paper > (1+tolerance)*n.Most || c.Kind != atLeast && n.Least > 0 && c.Paper < (1-tolerance)*n.Least
+}
+
+// sameSide says that a ratio is on the paper's side of 1.
+func (c *claim) sameSide(ours float64) bool {
+	return c.Ratio && (c.Paper > 1 && ours > 1 || c.Paper < 1 && ours < 1)
+}

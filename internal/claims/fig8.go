@@ -1,0 +1,151 @@
+package claims
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+)
+
+// compares reports whether e compares the point with those of other systems.
+func (e *experiment) compares(p *point) bool { return e.whole || p.config.Run.CommonTo == "all" }
+
+// placed returns the points of all systems, those of l3 with one placement alone.
+func (e *experiment) placed(placement string) *experiment {
+	return e.pick(func(i int) bool {
+		return e.configs[i].Run.System != "l3" || e.configs[i].Comm.Balance == placement
+	})
+}
+
+// pair is L3 and a baseline on the same requests.
+type pair struct {
+	model, trace string
+	layouts      string // of l3 and of the baseline, where they may differ
+	l3, base     *results.Summary
+	ratio        float64
+}
+
+// String names the model and the trace.
+func (p *pair) String() string { return p.model + " on " + p.trace + p.layouts }
+
+// pairs returns L3 against a baseline for each model and trace on the same
+// requests, the largest ratio first.
+func (e *experiment) pairs(seed uint64, l3System, base string, measure func(*results.Summary) float64) ([]pair, error) {
+	common := func(system string) []point {
+		return e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) })
+	}
+	baselines := common(base)
+	var all []pair
+	for _, l3 := range common(l3System) {
+		i := slices.IndexFunc(baselines, func(b point) bool {
+			return b.config.Run.Model == l3.config.Run.Model && b.config.Run.Trace == l3.config.Run.Trace
+		})
+		if i < 0 {
+			continue // no request that all can hold: reported with the failed points
+		}
+		p := pair{model: l3.config.Run.Model, trace: l3.config.Run.Trace, l3: l3.summary, base: baselines[i].summary}
+		if e.whole {
+			if p.l3.RejectedRequests+p.base.RejectedRequests > 0 {
+				continue // shown in the tables, with their number
+			}
+			p.layouts = fmt.Sprintf(" (%s %s, %s %s)", l3System, layout(l3.config), base, layout(baselines[i].config))
+		}
+		if err := p.comparable(); err != nil {
+			return nil, err
+		}
+		if measure(p.base) > 0 {
+			p.ratio = measure(p.l3) / measure(p.base)
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no model and trace that both %s and %s have run", l3System, base)
+	}
+	slices.SortStableFunc(all, func(a, b pair) int { return cmp.Compare(b.ratio, a.ratio) })
+	return all, nil
+}
+
+// comparable checks that both runs served the same requests, all of them.
+func (p *pair) comparable() error {
+	if p.l3.Trace != p.base.Trace || p.l3.RejectedRequests != 0 || p.base.RejectedRequests != 0 {
+		return fmt.Errorf("%s: %s and %s did not serve the same requests", p, p.l3.System, p.base.System)
+	}
+	return nil
+}
+
+// best is the largest ratio of L3 to a baseline over models and traces.
+func (e *experiment) best(seed uint64, base string, measure func(*results.Summary) float64) (finding, error) {
+	all, err := e.pairs(seed, "l3", base, measure)
+	if err != nil {
+		return finding{}, err
+	}
+	p, least := all[0], all[len(all)-1]
+	reason := fmt.Sprintf("%s: mean batch %.1f against %.1f, %.2f and %.2f TB for KV; l3 %s, %s %s; median of %d pairs %.2f, least %.2f (%s on %s)",
+		&p, p.l3.DecodeBatch.StepMean, p.base.DecodeBatch.StepMean, terabytes(p.l3), terabytes(p.base), busy(p.l3), base, busy(p.base),
+		len(all), median(all), least.ratio, least.model, least.trace)
+	if i := slices.IndexFunc(all, func(q pair) bool { return q.model != p.model }); i >= 0 {
+		reason += fmt.Sprintf("; best on another model %.2f (%s on %s)", all[i].ratio, all[i].model, all[i].trace)
+	}
+	return finding{value: p.ratio, reason: reason}, nil
+}
+
+// findBest is the best case of Fig 8 with one placement of requests.
+func findBest(e *evidence, seed uint64, r *reading) (finding, error) {
+	measure, err := metric(r.Metric)
+	if err != nil {
+		return finding{}, err
+	}
+	fig8 := e.of["fig8"]
+	if e.readings {
+		fig8 = fig8.placed(r.Placement)
+	}
+	return fig8.best(seed, r.Base, measure)
+}
+
+// findOrdering compares hbm-pim with gpu-only where the paper sees the GPUs ahead.
+func findOrdering(e *evidence, seed uint64, _ *reading) (finding, error) {
+	fig8 := e.of["fig8"]
+	get := func(system string) (*point, error) {
+		return fig8.one(seed, system+" with opt-66b on dolphin", func(p *point) bool {
+			r := &p.config.Run
+			return p.system == system && r.Model == "opt-66b" && r.Trace == "dolphin" && fig8.compares(p)
+		})
+	}
+	hbm, err := get("hbm-pim")
+	if err != nil {
+		return finding{}, err
+	}
+	gpus, err := get("gpu-only")
+	if err != nil {
+		return finding{}, err
+	}
+	if err := (&pair{model: "opt-66b", trace: "dolphin", l3: hbm.summary, base: gpus.summary}).comparable(); err != nil {
+		return finding{}, err
+	}
+	below, total := fig8.below(seed, "hbm-pim", "gpu-only")
+	a, b := hbm.summary, gpus.summary
+	reason := fmt.Sprintf("mean batch %.1f (hbm-pim) and %.1f (gpu-only), mean TBT %.1f and %.1f ms", a.DecodeBatch.StepMean, b.DecodeBatch.StepMean, a.TBT.Mean, b.TBT.Mean)
+	if configs.Section[system.HBMPIM](hbm.config).SubBatches == system.SubBatchesAlways {
+		reason += "; hbm-pim's two sub-batches each read all weights"
+	}
+	return finding{value: a.OutputTokensPerS / b.OutputTokensPerS, reason: fmt.Sprintf("%s; hbm-pim is below gpu-only in %d of %d pairs of model and trace", reason, below, total)}, nil
+}
+
+// below counts the models and traces on which one system has less throughput than
+// another.
+func (e *experiment) below(seed uint64, system, other string) (below, total int) {
+	for _, p := range e.find(seed, func(p *point) bool { return p.system == system && e.compares(p) }) {
+		for _, q := range e.find(seed, func(q *point) bool { return q.system == other && e.compares(q) }) {
+			if p.config.Run.Model != q.config.Run.Model || p.config.Run.Trace != q.config.Run.Trace {
+				continue
+			}
+			if total++; p.summary.OutputTokensPerS < q.summary.OutputTokensPerS {
+				below++
+			}
+		}
+	}
+	return below, total
+}

@@ -1,0 +1,287 @@
+package claims
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/results"
+)
+
+// section is a part of the page with a table.
+type section struct {
+	title, text string
+	table       *results.Table
+}
+
+// pageFile is the page's name in the folder of Write.
+const pageFile = "reproduction.md"
+
+// figureFolder is where Write puts pictures, from the page.
+const figureFolder = "figures"
+
+// WriteJSON writes the judgements, and effects where there are any, as one object.
+func (r *Report) WriteJSON(w io.Writer) error {
+	if r.Target == Sensitivity {
+		return results.WriteJSON(w, map[string]any{"sensitivity": r.Sensitivity})
+	}
+	claims := r.Judgements
+	if claims == nil {
+		claims = []judgement{}
+	}
+	return results.WriteJSON(w, map[string]any{"claims": claims})
+}
+
+// WriteText writes what a person reads on a terminal: the claims or the effects.
+func (r *Report) WriteText(w io.Writer) error {
+	if r.Target == Sensitivity {
+		s := r.sections[0]
+		return s.table.WriteText(w)
+	}
+	if err := r.claimTable(false).WriteText(w); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	if r.Target == Sparse {
+		fmt.Fprintf(w, "%s\n\n", r.counts())
+	}
+	r.writeReasons(w)
+	if r.Target != Fair {
+		return nil
+	}
+	s := r.sections[0] // in short
+	fmt.Fprintf(w, "\n%s: %s\n\n", s.title, s.text)
+	if err := s.table.WriteText(w); err != nil {
+		return err
+	}
+	s = r.sections[slices.IndexFunc(r.sections, func(s section) bool { return s.title == bestTitle })]
+	fmt.Fprintf(w, "\n%s\n\n", s.title)
+	if err := s.table.WriteText(w); err != nil {
+		return err
+	}
+	if r.Requests < AllTargets.DefaultRequests() {
+		fmt.Fprintf(w, "\n%d requests of each trace: the end of a run, where large batches drain, counts much; --requests %d shows less of it.\n",
+			r.Requests, AllTargets.DefaultRequests())
+	}
+	return nil
+}
+
+// claimTable returns the judgements as a table; with says, what the paper says, too.
+func (r *Report) claimTable(says bool) *results.Table {
+	t := &results.Table{Columns: []string{"claim", "the paper says", "paper", "ours", "verdict"}}
+	shown := []int{0, 1, 2, 3, 4}
+	if !says {
+		shown = slices.Delete(shown, 1, 2)
+	}
+	if r.Target == Fair { // nothing is judged
+		shown = shown[:len(shown)-1]
+	}
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		paper := fmt.Sprintf("%.3g", j.Paper)
+		if j.Paper == 0 {
+			paper = "-"
+		}
+		switch j.claim.Kind {
+		case atLeast:
+			paper = "> " + paper
+		case atMost:
+			paper = "< " + paper
+		}
+		id := j.ID
+		if says {
+			id = "`" + id + "`"
+		}
+		t.Rows = append(t.Rows, []string{id, j.claim.Says, paper, j.number(), j.Verdict})
+	}
+	return t.Select(shown)
+}
+
+// counts says how many claims have each verdict.
+func (r *Report) counts() string {
+	n := map[string]int{}
+	for i := range r.Judgements {
+		n[r.Judgements[i].Verdict]++
+	}
+	each := list.Map([]string{reproduced, direction, notReproduced, contradicted, shapeOnly, notJudged}, func(v string) string { return fmt.Sprintf("%d %s", n[v], v) })
+	return fmt.Sprintf("%d claims: %s.", len(r.Judgements), strings.Join(each, ", "))
+}
+
+// number writes an Outcome, with its range where the seeds differ.
+func (o *Outcome) number() string {
+	if o.Number == nil {
+		return "-"
+	}
+	text := fmt.Sprintf("%.3g", o.Ours)
+	if o.Low < o.High {
+		text += fmt.Sprintf(" (%.3g to %.3g)", o.Low, o.High)
+	}
+	return text
+}
+
+// writeReasons says of every claim where its number comes from, how the claim is read
+// and what other readings give.
+func (r *Report) writeReasons(w io.Writer) {
+	for i := range r.Judgements {
+		j := &r.Judgements[i]
+		fmt.Fprintf(w, "- `%s`: %s", j.ID, j.Reason)
+		if c := j.claim; c.Kind == exactly && c.Ratio && c.holds(1) {
+			fmt.Fprintf(w, "; 1, no difference at all, is within %.0f%% of %.3g, too", 100*tolerance, c.Paper)
+		}
+		fmt.Fprintln(w)
+		if j.Reading != "" {
+			fmt.Fprintf(w, "  - judged as: %s\n", j.Reading)
+		}
+		if j.Why != "" {
+			fmt.Fprintf(w, "  - why: %s\n", j.Why)
+		}
+		for n := range j.Others {
+			o := &j.Others[n]
+			fmt.Fprintf(w, "  - %s: %s, %s\n", o.Reading, o.number(), o.Verdict)
+		}
+	}
+}
+
+// Write puts tables (CSV), figures, claims.json and the page into dir. The page
+// keeps the parts that other targets have written into it. Files are whole or not
+// there.
+func (r *Report) Write(dir string) error {
+	page, err := r.page(filepath.Join(dir, pageFile))
+	if err != nil {
+		return err
+	}
+	if err := results.WriteFiles(filepath.Join(dir, figureFolder), r.figureFiles()); err != nil {
+		return err
+	}
+	var all []results.File
+	for _, t := range r.Tables {
+		all = append(all, results.File{Name: t.Name + ".csv", Write: t.WriteCSV})
+	}
+	name := "claims.json"
+	if part := r.Target.part(); part != evaluationPart {
+		name = part + ".json"
+	}
+	all = append(all,
+		results.File{Name: name, Write: r.WriteJSON},
+		results.File{Name: pageFile, Write: func(w io.Writer) error { _, err := w.Write(page); return err }})
+	return results.WriteFiles(dir, all)
+}
+
+// part is the part of the page that a target writes: some have one each, everything else
+// the main one.
+func (t Target) part() string {
+	if slices.Contains(parts, string(t)) {
+		return string(t)
+	}
+	return evaluationPart
+}
+
+// parts are the parts of the page in order.
+var parts = []string{evaluationPart, string(Sensitivity), string(Fair), string(Sparse)}
+
+// evaluationPart is the part of docs/reproduction.md that the paper's own evaluation fills.
+const evaluationPart = "evaluation"
+
+// page returns the page with this report's part, the others as they are at path.
+func (r *Report) page(path string) ([]byte, error) {
+	old, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	var b bytes.Buffer
+	head, err := r.models.text("head")
+	if err != nil {
+		return nil, err
+	}
+	b.WriteString(head)
+	for _, name := range parts {
+		text := oldPart(string(old), name)
+		if name == r.Target.part() {
+			var own bytes.Buffer
+			if err := r.writePart(&own); err != nil {
+				return nil, err
+			}
+			text = own.String()
+		}
+		if text != "" {
+			fmt.Fprintf(&b, "\n<!-- begin %s -->\n%s<!-- end %s -->\n", name, text, name)
+		}
+	}
+	return b.Bytes(), nil
+}
+
+// oldPart returns a part of a page, "" where the page lacks it.
+func oldPart(page, name string) string {
+	m := regexp.MustCompile(`(?s)<!-- begin ` + name + ` -->\n(.*?)<!-- end ` + name + ` -->`).FindStringSubmatch(page)
+	if m == nil {
+		return ""
+	}
+	return m[1]
+}
+
+// writePart writes the report's part of the page.
+func (r *Report) writePart(w io.Writer) error {
+	title := map[string]string{evaluationPart: "Claims", string(Sensitivity): "Sensitivity", string(Fair): "The fair comparison", string(Sparse): "Papers on sparse attention"}[r.Target.part()]
+	switch fmt.Fprintf(w, "\n## %s\n\n`l3sim reproduce %s`", title, r.Target); r.Target {
+	case Sparse:
+		text, err := r.models.text("sparse")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, ". %s %s\n\n", r.counts(), text)
+	default:
+		fmt.Fprintf(w, ", %d requests of each trace, %s.\n\n%s", r.Requests, r.seedText(), r.intro)
+	}
+	if len(r.Judgements) > 0 {
+		if err := r.claimTable(true).WriteMarkdown(w); err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n### Where these numbers come from\n\n")
+		r.writeReasons(w)
+	}
+	if text := r.placementNote(); text != "" {
+		fmt.Fprintf(w, "\n%s\n", text)
+	}
+	if len(r.Figures) > 0 {
+		fmt.Fprintf(w, "\n### Figures\n")
+	}
+	for i := range r.Figures {
+		f := &r.Figures[i]
+		caption, err := r.models.text(f.Name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "\n![%s](%s/%s)\n\n%s\n", f.Title, figureFolder, f.file()+".png", caption)
+	}
+	for _, s := range r.sections {
+		if s.title != title {
+			fmt.Fprintf(w, "\n### %s\n\n", s.title)
+		}
+		if s.text != "" {
+			fmt.Fprintf(w, "%s\n\n", s.text)
+		}
+		if err := s.table.WriteMarkdown(w); err != nil {
+			return err
+		}
+	}
+	if r.Target != AllTargets {
+		return nil
+	}
+	limits, err := r.models.text("limits")
+	fmt.Fprintf(w, "\n%s", limits)
+	return err
+}
+
+// seedText says which seeds the numbers are of.
+func (r *Report) seedText() string {
+	if len(r.Seeds) == 1 {
+		return fmt.Sprintf("seed %d", r.Seeds[0])
+	}
+	return fmt.Sprintf("means and ranges over seeds %d to %d, reasons and tables of the first", r.Seeds[0], r.Seeds[len(r.Seeds)-1])
+}

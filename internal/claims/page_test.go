@@ -1,0 +1,185 @@
+package claims
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/results"
+	"github.com/l3sim/l3sim/system"
+)
+
+// TestWrite writes all parts of the page one after the other, out of order: each
+// keeps the others, and the same reports give the same bytes.
+func TestWrite(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and TestRun runs as much in parallel")
+	}
+	dir := t.TempDir()
+	var reports []*Report
+	for _, target := range []Target{Fair, AllTargets, Sensitivity} {
+		r, err := fakeOptions(t, target).run(t.Context(), newFake(plausible).run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Write(dir); err != nil {
+			t.Fatal(err)
+		}
+		reports = append(reports, r)
+	}
+	page := readFile(t, filepath.Join(dir, pageFile))
+	at := -1
+	for _, title := range []string{"\n## Claims\n", "\n### Output tokens/s on the requests that every system can hold\n", "\n### Output tokens/s of each system on all that it can hold\n", "\n## What cannot be reproduced, and why\n", "\n## Sensitivity\n", "\n## The fair comparison\n"} {
+		i := strings.Index(page, title)
+		if i <= at || strings.Count(page, title) != 1 {
+			t.Errorf("%q is missing, there twice or out of order", title)
+		}
+		at = i
+	}
+	for i := range reports[1].Figures {
+		f := &reports[1].Figures[i]
+		for format, begin := range map[string]string{"png": "\x89PNG", "svg": "<?xml"} {
+			if text := readFile(t, filepath.Join(dir, figureFolder, f.file()+"."+format)); !strings.HasPrefix(text, begin) {
+				t.Errorf("%s is no %s", f.file()+"."+format, format)
+			}
+		}
+		caption, err := reports[1].models.text(f.Name)
+		if !strings.Contains(page, "]("+figureFolder+"/"+f.file()+".png"+")\n\n"+caption+"\n") || caption == "" || err != nil {
+			t.Errorf("%s is not on the page with its caption: %v", f.Name, err)
+		}
+	}
+	for _, table := range reports[1].Tables {
+		got, err := results.ReadTable(filepath.Join(dir, table.Name+".csv"))
+		if err != nil || len(got.Rows) != len(table.Rows) {
+			t.Errorf("%s: %v", table.Name, err)
+		}
+	}
+	if err := reports[1].Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if again := readFile(t, filepath.Join(dir, pageFile)); again != page {
+		t.Error("the same report changes the page")
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestJSON: the keys of the object, and plain numbers.
+func TestJSON(t *testing.T) {
+	r, err := fakeOptions(t, ClaimsOnly).run(t.Context(), newFake(plausible).run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.WriteJSON(&text); err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Claims []map[string]any `json:"claims"`
+	}
+	d := json.NewDecoder(&text)
+	d.DisallowUnknownFields()
+	if err := d.Decode(&got); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range got.Claims {
+		want := 7
+		if claims(t, AllTargets)[i].Readings[0].Name != "" {
+			want = 9 // with the reading and the others
+		}
+		if c["id"] != strings.Fields(ids)[i] || len(c) != want {
+			t.Errorf("%v", c)
+		}
+		for _, key := range []string{"paper", "ours", "low", "high"} {
+			if _, ok := c[key].(float64); !ok {
+				t.Errorf("%s of %s is no number: %v", key, c["id"], c[key])
+			}
+		}
+		if v := c["verdict"]; v != reproduced && v != direction && v != notReproduced {
+			t.Errorf("verdict %v", v)
+		}
+	}
+}
+
+// TestSensitivity: a change that concerns one system shows in the ratios to it
+// alone; systems without points of their own keep theirs.
+func TestSensitivity(t *testing.T) {
+	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		s, err := plausible(c, p)
+		if c.Run.System == "hbm-pim" && configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
+			s.OutputTokensPerS /= 2
+		}
+		if c.Memory.Admission == "current" {
+			s.OutputTokensPerS *= 3 // of every system: no ratio changes
+		}
+		return s, err
+	})
+	r, err := fakeOptions(t, Sensitivity).run(t.Context(), f.run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := effect{unchanged, 6, 9, 24, 6, 0.75}
+	for i, e := range r.Sensitivity {
+		want := base
+		want.Assumption = e.Assumption
+		if strings.Contains(e.Assumption, "9 times the bandwidth") {
+			want.OverHBMPIM, want.Ordering = 12, 0.375
+		}
+		if fmt.Sprintf("%.6v", e) != fmt.Sprintf("%.6v", want) || (e.Assumption == unchanged) != (i == 0) {
+			t.Errorf("got  %+v\nwant %+v", e, want)
+		}
+		if strings.Contains(e.Assumption, ",") { // it would not be found in a point's name
+			t.Errorf("%q has a comma", e.Assumption)
+		}
+	}
+	if text, want := r.turned(claims(t, Fig8)), "`fig8.max_over_hbm_pim` comes out here (6), and does not come out with: hbm-pim: 9 times the bandwidth of HBM (power limit) (12)."; strings.TrimSpace(text) != want {
+		t.Errorf("got %s, want %s", text, want)
+	}
+	if len(r.Sensitivity) < 15 {
+		t.Errorf("%d assumptions", len(r.Sensitivity))
+	}
+	// The sweep runs each system under the changes that concern it, and all under none.
+	for _, system := range []string{"gpu-only", "hbm-pim", "rank-pim", "l3"} {
+		if n := strings.Count(columnText(r.Tables[0], "run.system"), system+"\n"); n < 2*12 {
+			t.Errorf("%s has %d points", system, n)
+		}
+	}
+}
+
+func columnText(t *results.Table, name string) string {
+	var b strings.Builder
+	for _, row := range t.Rows {
+		b.WriteString(row[slices.Index(t.Columns, name)] + "\n")
+	}
+	return b.String()
+}
+
+// TestSensitivityUnequal: a change under which a system serves other requests than
+// the rest is refused.
+func TestSensitivityUnequal(t *testing.T) {
+	f := newFake(func(c *configs.Config, p *sweep.Point) (*results.Summary, error) {
+		s, err := plausible(c, p)
+		if configs.Section[system.HBMPIM](c).BandwidthFactor == 9 {
+			s.Trace.Requests--
+		}
+		return s, err
+	})
+	_, err := fakeOptions(t, Sensitivity).run(t.Context(), f.run)
+	if err == nil || !strings.Contains(err.Error(), "serves other requests") {
+		t.Errorf("error %v", err)
+	}
+}

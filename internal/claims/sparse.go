@@ -1,0 +1,280 @@
+package claims
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/l3sim/l3sim/attention/policy"
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/scheduler"
+	"github.com/l3sim/l3sim/system"
+	"github.com/l3sim/l3sim/traces"
+	"github.com/l3sim/l3sim/units"
+)
+
+// sparseBase is what claims about sparse attention are computed on unless they say otherwise:
+// one A100 of 80 GB with kernels as servers run them.
+var sparseBase = []string{`run.system="gpu-only"`, `gpu.preset="a100-sxm-80gb"`, "node.gpus=1", "gpu.decode_attention.split_min_group=1", "model.tensor_parallel=1"}
+
+// sparseReading is what finders of claims about sparse attention need to know.
+type sparseReading struct {
+	Set, Over []string // keys of the paper's system, and of what it is compared with
+	Phase     string   // "prefill", else decode steps
+	Contexts  []int    // tokens of a prompt; ratios are means over them
+	Steps     int      // decode steps of a time; 0: one
+	// Queries and Batches are of attention with the host, Share and InTurn of what the other loads.
+	Queries  int     // of each request; 0: one
+	Batches  []int   // requests, one after the other
+	Share    float64 // of the tokens, that the other loads
+	InTurn   bool    `toml:"in_turn"` // it loads before it does the rest
+	Longest  bool    // Contexts are what the other holds in its memory at most
+	Fit      bool    // as many requests as the paper's system has memory for
+	Repeat   bool    // the other reads keys and values once a query head
+	Least    bool    // of heads
+	OneBlock bool    `toml:"one_block"` // a thread block scores all pages of a query head
+}
+
+// prefillPhase is a prompt as one chunk; else a reading is of decode steps.
+const prefillPhase = "prefill"
+
+// onSparse makes a finder of what needs configurations alone.
+func onSparse(find func(*subject) (finding, error)) finder {
+	return func(e *evidence, _ uint64, r *reading) (finding, error) {
+		s, err := e.sparse.subject(r)
+		if err != nil {
+			return finding{}, err
+		}
+		return find(s)
+	}
+}
+
+// subject is a reading with the paper's system and what it is compared with, nil without.
+type subject struct {
+	*reading
+	own, over *machine
+}
+
+// subject loads what a reading is about.
+func (m *machines) subject(r *reading) (s *subject, err error) {
+	s = &subject{reading: r}
+	if s.own, err = m.get(r.Set...); err == nil && len(r.Over) > 0 {
+		s.over, err = m.get(r.Over...)
+	}
+	return s, err
+}
+
+// machines are configurations by their keys.
+type machines struct{ all map[string]*machine }
+
+// machine is a configuration whose iterations are taken apart.
+type machine struct {
+	among      *machines
+	sets       []string
+	cfg        *configs.Config
+	iterations *system.GPUIterations
+	salient    []float64 // of HGCA's heads, once it is known
+}
+
+// with returns the machine with more keys.
+func (x *machine) with(sets ...string) (*machine, error) {
+	return x.among.get(slices.Concat(x.sets, sets)...)
+}
+
+// get loads a configuration on top of sparseBase.
+func (m *machines) get(sets ...string) (*machine, error) {
+	key := strings.Join(sets, "\n")
+	if x := m.all[key]; x != nil {
+		return x, nil
+	}
+	cfg, err := system.Load(configs.Options{Sets: slices.Concat(sparseBase, sets)})
+	if err != nil {
+		return nil, err
+	}
+	if m.all == nil {
+		m.all = map[string]*machine{}
+	}
+	m.all[key] = &machine{among: m, sets: sets, cfg: cfg, iterations: system.NewGPUIterations(cfg)}
+	return m.all[key], nil
+}
+
+// iteration is the seconds of groups, by system.IterationPart.
+type iteration []float64
+
+// attentionParts are all that a policy of attention changes.
+var attentionParts = []system.IterationPart{
+	system.PartPrefillAttention, system.PartDecodeAttention, system.PartScores, system.PartChoice, system.PartPasses, system.PartMerge,
+}
+
+// sum adds the seconds of parts.
+func (x iteration) sum(parts ...system.IterationPart) (s float64) {
+	for _, p := range parts {
+		s += x[p]
+	}
+	return s
+}
+
+func (x iteration) total() float64     { return x.sum(system.IterationParts()...) }
+func (x iteration) attention() float64 { return x.sum(attentionParts...) }
+
+// String returns the milliseconds of the groups that take at least 1% of the time.
+func (x iteration) String() string {
+	var parts []string
+	for i, s := range x {
+		if s >= 0.01*x.total() {
+			parts = append(parts, fmt.Sprintf("%s %.4g", system.IterationPart(i), 1e3*s))
+		}
+	}
+	return fmt.Sprintf("%.4g ms (%s)", 1e3*x.total(), strings.Join(parts, ", "))
+}
+
+// meanSteps is how many decode steps an iteration is the mean of, a multiple of all periods of
+// claims, and settled how many steps after the prompt they begin.
+const meanSteps, settled = 16, 16
+
+// iterate returns an iteration of a batch of requests of one context: a prefill, or a decode step.
+func (x *machine) iterate(prefill bool, batch, context int) iteration {
+	sum := make(iteration, len(system.IterationParts()))
+	add := func(one system.GPUIteration, steps int) {
+		for i, took := range one {
+			sum[i] += float64(took.Seconds() / float64(steps)) // a constant divisor is a factor
+		}
+	}
+	if prefill {
+		add(x.iterations.Parts(nil, slices.Repeat([]scheduler.Chunk{{Tokens: context, Last: true}}, max(batch, 1))...), 1)
+	} else {
+		for step := range meanSteps {
+			r := policy.Request{Prompt: context, Context: context + settled + 1 + step}
+			add(x.iterations.Parts(slices.Repeat([]policy.Request{r}, max(batch, 1))), meanSteps)
+		}
+	}
+	return sum
+}
+
+// ours and base are the iterations that a reading compares.
+func (s *subject) ours(context int) iteration {
+	x := s.own.iterate(s.Phase == prefillPhase, s.Batch, context)
+	if s.OneBlock && x[system.PartScores] > 0 {
+		x[system.PartScores] = s.released(context)
+	}
+	return x
+}
+
+// base is the iteration that a claim compares with.
+func (s *subject) base(context int) iteration {
+	return s.over.iterate(s.Phase == prefillPhase, s.Batch, context)
+}
+
+// share is attention's part of an iteration.
+func (s *subject) share() (finding, error) {
+	x := s.ours(s.Contexts[0])
+	return finding{value: x.attention() / x.total(), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
+}
+
+// time is the seconds of an iteration, or of all Steps.
+func (s *subject) time() (finding, error) {
+	x := s.ours(s.Contexts[0])
+	return finding{value: x.total() * float64(max(s.Steps, 1)), reason: fmt.Sprintf("%v at %s tokens", x, tokens(s.Contexts[0]))}, nil
+}
+
+// growth is the time of an iteration at the second context over that at the first.
+func (s *subject) growth() (finding, error) {
+	short, long := s.ours(s.Contexts[0]), s.ours(s.Contexts[1])
+	return finding{value: long.total() / short.total(), reason: fmt.Sprintf("%v at %s against %v at %s tokens", long, tokens(s.Contexts[1]), short, tokens(s.Contexts[0]))}, nil
+}
+
+// ratio is the mean over the contexts of base's time over that of the paper's system, which
+// cannot do better than take no time for attention.
+func (s *subject) ratio() (finding, error) {
+	f, contexts := finding{}, s.contexts()
+	for _, context := range contexts {
+		x, b := s.ours(context), s.base(context)
+		f.value += b.total() / x.total() / float64(len(contexts))
+		f.most += b.total() / (x.total() - x.attention()) / float64(len(contexts))
+		f.reason = fmt.Sprintf("%v against %v at %s tokens", x, b, tokens(context))
+	}
+	f.reason += fmt.Sprintf("; with attention free %.3g", f.most)
+	return f, nil
+}
+
+// attentionRatio is the same of attention alone.
+func (s *subject) attentionRatio() (finding, error) {
+	f := finding{}
+	for _, context := range s.Contexts {
+		x, b := s.ours(context), s.base(context)
+		f.value += b.attention() / x.attention() / float64(len(s.Contexts))
+		f.reason = fmt.Sprintf("attention of all layers %.4g ms against %.4g ms at %s tokens", 1e3*x.attention(), 1e3*b.attention(), tokens(context))
+	}
+	return f, nil
+}
+
+// contexts returns a reading's contexts.
+func (s *subject) contexts() []int {
+	if s.Longest {
+		return []int{s.over.longest()}
+	}
+	return s.Contexts
+}
+
+// longest returns the longest context of a single request that fits a machine's memory.
+func (x *machine) longest() int {
+	llm := &x.cfg.Model
+	return int((x.room() - float64(llm.WeightBytes())) / float64(llm.KVBytesPerToken()))
+}
+
+// memory is base's memory with one request over that of the paper's system, weights among it. Without a
+// base it is the system's own over that of its GPU.
+func (s *subject) memory() (finding, error) {
+	context := s.contexts()[0]
+	own, reason, err := s.own.held(context)
+	if err != nil || s.over == nil {
+		return finding{value: own, reason: reason}, err
+	}
+	base, other, err := s.over.held(context)
+	return finding{value: base / own, reason: reason + " against " + other}, err
+}
+
+// held returns the share of a replica's memory, without what activations take, that weights and a
+// request of a context take.
+func (x *machine) held(context int) (float64, string, error) {
+	roomy, err := x.with(`gpu.memory_capacity="1TiB"`)
+	if err != nil {
+		return 0, "", err
+	}
+	r, err := roomy.serve(1, context, 2)
+	if err != nil {
+		return 0, "", err
+	}
+	s, err := r.Summary(roomy.cfg)
+	if err != nil {
+		return 0, "", err
+	}
+	llm := &x.cfg.Model
+	weights, kv := float64(llm.WeightBytes()), float64(s.KVBytes.Peak)
+	all := x.room()
+	return (weights + kv) / all, fmt.Sprintf("weights of %.1f GB and %.1f GB of a request of %s tokens in %.1f GB", weights/1e9, kv/1e9, tokens(context), all/1e9), nil
+}
+
+// room is the memory of a replica's GPUs for weights, keys and values.
+func (x *machine) room() float64 {
+	llm := &x.cfg.Model
+	return float64(units.Bytes(llm.TensorParallel)*x.cfg.GPU.UsableMemory() - llm.ActivationBytes(x.cfg.Batching.MaxBatchTokens))
+}
+
+// serve runs a batch of equal requests that are all there at once.
+func (x *machine) serve(batch, in, out int) (*system.Result, error) {
+	n, err := system.NewNode(x.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return n.Run(context.Background(), traces.Equal("equal requests", batch, in, out), system.Options{})
+}
+
+// tokens writes a number of tokens.
+func tokens(n int) string {
+	if n%1024 == 0 {
+		return fmt.Sprintf("%dK", n/1024)
+	}
+	return fmt.Sprint(n)
+}

@@ -1,9 +1,0 @@
-package main
-
-import (
-	"golang.org/x/tools/go/analysis/unitchecker"
-
-	"github.com/l3sim/l3sim/internal/fused"
-)
-
-func main() { unitchecker.Main(fused.Analyzer) }

@@ -1,0 +1,173 @@
+package measure
+
+import (
+	"cmp"
+	"math"
+
+	"gonum.org/v1/gonum/optimize"
+
+	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/units/portable"
+)
+
+// Options bound the work of a fit.
+type Options struct {
+	// Evaluations is the number of evaluations of the loss per start of the
+	// search; 0 means what the kind's parameters need, 400 to 1,500.
+	Evaluations int
+	// MaxSamples is the number of samples a loss looks at, spread evenly over
+	// those given; 0 means 2,000.
+	MaxSamples int
+}
+
+// determined puts all parameters at their start and returns those that change
+// the time of any sample. The others get back their values: no measurement
+// says more about them.
+func (t *Target) determined(all []parameter, samples []Sample) []parameter {
+	before := make([]float64, len(all))
+	for i, p := range all {
+		before[i] = p.get(t)
+		p.set(t, p.start)
+	}
+	base := make([]float64, len(samples))
+	for i := range samples {
+		base[i] = t.Predict(&samples[i])
+	}
+	var moving []parameter
+	for n, p := range all {
+		moves := false
+		for _, v := range []float64{max(p.low, p.start/4), min(p.high, p.start*4)} {
+			p.set(t, v)
+			for i := 0; i < len(samples) && !moves; i++ {
+				moves = math.Abs(t.Predict(&samples[i])/base[i]-1) > 1e-9
+			}
+		}
+		p.set(t, p.start)
+		if moves {
+			moving = append(moving, p)
+			continue
+		}
+		defer p.set(t, before[n])
+	}
+	return moving
+}
+
+// Loss returns the mean absolute logarithm of predicted over measured, in which samples
+// have their weights.
+func (t *Target) Loss(samples []Sample) float64 {
+	sum, weights := 0.0, 0.0
+	for i := range samples {
+		w := samples[i].weight()
+		sum += float64(w * math.Abs(math.Log(t.Predict(&samples[i])/samples[i].Seconds)))
+		weights += w
+	}
+	return sum / weights
+}
+
+// weight is how much a fit minds a sample. What happens in a graph is what runs are made
+// of. Energies of single kernels are few beside those of iterations.
+func (s *Sample) weight() float64 {
+	switch {
+	case s.where == InGraph && s.kind != AllReduce:
+		return 3
+	case s.kind == Power:
+		return 2
+	}
+	return 1
+}
+
+// simplexes are the sizes (in logarithms) of the simplexes from which the
+// search begins, and begins anew where it ended: one of Nelder and Mead's
+// collapses before it has converged in ten dimensions, and a large one leaves
+// a local minimum.
+var simplexes = [...]float64{0.5, 0.2, 0.8, 0.2}
+
+// fit moves the parameters of one kind of t to lower the mean absolute
+// logarithm of predicted over measured: a relative error that weighs too slow
+// like too fast, and in the first power, so that kernels outside the model's
+// form do not bend the rest. The search is Nelder and Mead's (gonum/optimize),
+// over logarithms of the parameters within their ranges; it is deterministic,
+// and parameters that the samples do not determine stay as they are.
+func (t *Target) fit(kind Kind, samples []Sample, o Options) error {
+	if len(samples) > cmp.Or(o.MaxSamples, 2000) {
+		samples = thin(samples, cmp.Or(o.MaxSamples, 2000))
+	}
+	if kind == AllReduce {
+		samples = methodsBySize(samples, t.GPU.Collective.SmallLimit)
+	}
+	trial := *t
+	trial.takeForm(kind)
+	ps := trial.determined(parameters(kind), samples)
+	place := func(x []float64) (outside float64) {
+		for i, p := range ps {
+			v := math.Exp(x[i])
+			inside := min(p.high, max(p.low, v))
+			outside += math.Abs(math.Log(v / inside))
+			p.set(&trial, inside)
+		}
+		return outside
+	}
+	loss := func(x []float64) float64 { return place(x) + trial.Loss(samples) }
+	x := make([]float64, len(ps))
+	for i, p := range ps {
+		x[i] = math.Log(p.start)
+	}
+	for _, size := range simplexes {
+		result, err := optimize.Minimize(optimize.Problem{Func: loss}, x,
+			&optimize.Settings{FuncEvaluations: cmp.Or(o.Evaluations, evaluations(kind))}, &optimize.NelderMead{SimplexSize: size})
+		if result == nil {
+			return err
+		}
+		x = result.X
+	}
+	place(x)
+	*t = trial
+	for _, p := range ps {
+		p.set(t, portable.Significant(p.get(t), 4)) // more digits would claim a precision that no measurement has
+	}
+	return nil
+}
+
+// evaluations returns the evaluations of a start that a kind's parameters need.
+func evaluations(kind Kind) int {
+	switch kind {
+	case AllReduce:
+		return 1500
+	case GEMM:
+		return 900
+	case Decode, Prefill, Extend:
+		return 800
+	case DecodeIteration:
+		return 400
+	}
+	return 500
+}
+
+// takeForm makes a kind be costed by the form that has parameters to fit.
+func (t *Target) takeForm(kind Kind) {
+	switch g := &t.GPU; kind {
+	case GEMM:
+		g.MatMul.Model = gpu.GEMMTiles
+	case Decode:
+		attention(t).Decode.Model = gpu.AttentionFlash
+	case Prefill:
+		attention(t).Prefill.Model = gpu.AttentionFlash
+	case Extend:
+		if g.Extend.MaxSplits == 0 { // as measured on the H200
+			g.Extend.BlocksPerSM, g.Extend.SplitKeys, g.Extend.MaxSplits = 2, 256, 64
+		}
+	case AllReduce:
+		g.Collective.Model = gpu.AllReduceMeasured
+	case Elementwise:
+		g.Pointwise.Model = gpu.ElementwiseRoofline
+	}
+}
+
+// thin returns n samples spread evenly.
+func thin(samples []Sample, n int) []Sample {
+	kept := make([]Sample, n)
+	for i := range kept {
+		kept[i] = samples[i*len(samples)/n]
+	}
+	return kept
+}
