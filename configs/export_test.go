@@ -18,3 +18,6 @@ func (c *Config) DeriveTensorParallel() { c.deriveTensorParallel() }
 
 // Meanings are those of all keys.
 var Meanings = meanings
+
+// FormerKeys are the keys that were renamed or removed.
+var FormerKeys = formerKeys

@@ -60,7 +60,7 @@ func New(systems ...System) *Loader {
 		}
 	}
 	ld.keys = schema.With[Config](sections...)
-	ld.keys.Others = otherNames
+	ld.keys.Others, ld.keys.Former = otherNames, formerKeys
 	return ld
 }
 

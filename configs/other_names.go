@@ -7,7 +7,7 @@ var otherNames = map[string]string{
 	"tensor_parallelism": "model.tensor_parallel", "tp_size": "model.tensor_parallel",
 	"gpu.count": "node.gpus", "gpu.number": "node.gpus", "gpu_count": "node.gpus", "num_gpus": "node.gpus", "n_gpus": "node.gpus", "ngpus": "node.gpus",
 	"batch": "batching.max_num_seqs", "batch_size": "batching.max_num_seqs", "max_batch_size": "batching.max_num_seqs", "max_batch": "batching.max_num_seqs",
-	"max_num_batched_tokens": "batching.max_batch_tokens", "chunk_size": "batching.max_batch_tokens", "chunked_prefill_size": "batching.max_batch_tokens",
+	"chunk_size": "batching.max_num_batched_tokens", "chunked_prefill_size": "batching.max_num_batched_tokens",
 	"dtype": "model.element_bits", "kv_cache_dtype": "model.kv_bits", "kv_dtype": "model.kv_bits", "quantization": "model.weight_bits", "quantisation": "model.weight_bits",
 	"num_requests": "run.requests", "num_prompts": "run.requests", "prompts": "run.requests", "request_rate": "arrivals.rate_per_s", "qps": "arrivals.rate_per_s",
 	"rate": "arrivals.rate_per_s", "concurrency": "arrivals.users", "max_concurrency": "arrivals.users",

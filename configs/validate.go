@@ -82,7 +82,7 @@ func (c *Config) CheckActivations(k *input.Check, share float64) {
 	free := gpus*c.GPUMemory(share) - c.Model.WeightBytes()
 	page := units.Bytes(c.Batching.PageTokens) * c.Model.KVBytesPerToken()
 	activations := c.Model.ActivationBytes(c.Batching.MaxBatchTokens)
-	k.That(activations+page <= free, "batching.max_batch_tokens", c.Batching.MaxBatchTokens,
+	k.That(activations+page <= free, "batching.max_num_batched_tokens", c.Batching.MaxBatchTokens,
 		"activations that leave room for a page of KV beside the weights of %s: they take %.1f GiB of %.1f GiB, a page of batching.page_tokens %.3f GiB",
 		c.Model.Name, gib(activations), gib(free), gib(page))
 }

@@ -78,7 +78,7 @@ func TestCheck(t *testing.T) {
 		key string
 		set func(*Spec)
 	}{
-		{"pue", func(s *Spec) { s.PUE = "0.9" }}, {"pim_read", func(s *Spec) { s.PIMRead = "1 [0.5, 1.1] paper" }},
+		{"pue", func(s *Spec) { s.PUE = "0.9" }}, {"pim_read_share", func(s *Spec) { s.PIMRead = "1 [0.5, 1.1] paper" }},
 		{"dimm_limit", func(s *Spec) { s.DIMMLimit = "0" }}, {"board", func(s *Spec) { s.Board = "" }},
 		{"ranks_per_dimm", func(s *Spec) { s.RanksPerDIMM = 0 }}, {"host_cpus", func(s *Spec) { s.HostCPUs = -1 }},
 	} {

@@ -16,31 +16,31 @@ type Prices struct {
 	// Server is what a node costs without GPUs and DIMMs: chassis, CPUs, switches, network, disks.
 	Server      Constant `toml:"server"`
 	Years       Constant `toml:"years"`       // after which a node is worth nothing
-	Utilisation Constant `toml:"utilisation"` // share of that time in which it serves as in the run
+	Utilization Constant `toml:"utilization"` // share of that time in which it serves as in the run
 	Electricity Constant `toml:"electricity"` // USD for each kWh
 	Carbon      Constant `toml:"carbon"`      // kg of CO2 for each kWh
 }
 
 // GPUPrices is USD for each GPU.
 type GPUPrices struct {
-	A100Small Constant `toml:"a100_sxm_40gb"` // USD for a GPU of this name
-	A100      Constant `toml:"a100_sxm_80gb"` // USD for a GPU of this name, and for a100-paper
-	H100      Constant `toml:"h100_sxm"`      // USD for a GPU of this name
-	H200      Constant `toml:"h200_sxm"`      // USD for a GPU of this name
-	A6000     Constant `toml:"rtx_a6000"`     // USD for a GPU of this name
-	Other     Constant `toml:"other"`         // USD for any other GPU
-	HBMPIM    Constant `toml:"hbm_pim"`       // factor on the price of a GPU with units in its memory
+	A100Small Constant `toml:"a100_sxm_40gb"`  // USD for a GPU of this name
+	A100      Constant `toml:"a100_sxm_80gb"`  // USD for a GPU of this name, and for a100-paper
+	H100      Constant `toml:"h100_sxm"`       // USD for a GPU of this name
+	H200      Constant `toml:"h200_sxm"`       // USD for a GPU of this name
+	A6000     Constant `toml:"rtx_a6000"`      // USD for a GPU of this name
+	Other     Constant `toml:"other"`          // USD for any other GPU
+	HBMPIM    Constant `toml:"hbm_pim_factor"` // factor on the price of a GPU with units in its memory
 }
 
 // DIMMPrice is USD for each GiB of DIMMs.
 type DIMMPrice struct {
-	DDR4      Constant `toml:"ddr4"`       // USD a GiB, modules up to 64 GiB
-	DDR4Large Constant `toml:"ddr4_large"` // USD a GiB, larger modules
-	DDR5      Constant `toml:"ddr5"`       // USD a GiB, modules up to 64 GiB
-	DDR5Large Constant `toml:"ddr5_large"` // USD a GiB, larger modules
-	Other     Constant `toml:"other"`      // USD a GiB of any other memory
-	BankPIM   Constant `toml:"bank_pim"`   // factor where banks have units
-	RankPIM   Constant `toml:"rank_pim"`   // factor where the buffer chip has them
+	DDR4      Constant `toml:"ddr4"`            // USD a GiB, modules up to 64 GiB
+	DDR4Large Constant `toml:"ddr4_large"`      // USD a GiB, larger modules
+	DDR5      Constant `toml:"ddr5"`            // USD a GiB, modules up to 64 GiB
+	DDR5Large Constant `toml:"ddr5_large"`      // USD a GiB, larger modules
+	Other     Constant `toml:"other"`           // USD a GiB of any other memory
+	BankPIM   Constant `toml:"bank_pim_factor"` // factor where banks have units
+	RankPIM   Constant `toml:"rank_pim_factor"` // factor where the buffer chip has them
 }
 
 // Check has the rules of the section [prices].
@@ -51,11 +51,11 @@ func (p *Prices) Check(c *input.Check) {
 	constants(p, func(key string, v Constant) {
 		low, high := 0.0, 1e9
 		switch {
-		case key == "utilisation":
+		case key == "utilization":
 			low, high = 0.001, 1
 		case key == "years":
 			low, high = 0.1, 100
-		case strings.HasSuffix(key, "_pim"):
+		case strings.HasSuffix(key, "_factor"):
 			low = 0.1
 		}
 		within(c, key, v, low, high)
@@ -110,7 +110,7 @@ func (p *Prices) Cost(e *Equipment, watts float64, at Place) (c Cost) {
 	c.Capital = of(p.Server, at) + float64(gpu*float64(e.GPUs)) + float64(dimm*float64(e.DIMMs))
 	kW := watts / 1000
 	c.Energy = float64(kW * of(p.Electricity, at))
-	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilisation, opposite))
+	c.PerHour = c.Energy + c.Capital/(of(p.Years, opposite)*hoursPerYear*of(p.Utilization, opposite))
 	c.CO2 = kW * p.Carbon.Estimate().At(at)
 	return c
 }

@@ -13,7 +13,7 @@ import (
 // list is a price list in which no two prices are alike.
 func list() *Prices {
 	return &Prices{
-		Name: "list", Date: "2026-01-02", Server: "1000 [900, 1200] press", Years: "4 [2, 5] assumption", Utilisation: "0.5 [0.25, 0.8] assumption",
+		Name: "list", Date: "2026-01-02", Server: "1000 [900, 1200] press", Years: "4 [2, 5] assumption", Utilization: "0.5 [0.25, 0.8] assumption",
 		Electricity: "0.1 [0.05, 0.2] press", Carbon: "0.4 [0.1, 0.7] press",
 		GPU:  GPUPrices{"10 [5, 20] press", "11 [6, 21] press", "12 [7, 22] press", "13 [8, 23] press", "14 [9, 24] press", "15 [10, 25] assumption", "1.5 [1.1, 2] assumption"},
 		DIMM: DIMMPrice{"2 [1, 3] press", "3 [2, 4] press", "4 [3, 5] press", "5 [4, 6] press", "6 [5, 7] press", "1.6 [1.2, 3] assumption", "1.3 [1.1, 2] assumption"},
@@ -74,7 +74,7 @@ func TestPricesCheck(t *testing.T) {
 	}
 	for key, set := range map[string]func(*Prices){
 		"date": func(p *Prices) { p.Date = "" }, "name": func(p *Prices) { p.Name = "" }, "years": func(p *Prices) { p.Years = "0" },
-		"utilisation": func(p *Prices) { p.Utilisation = "1.5" }, "gpu.hbm_pim": func(p *Prices) { p.GPU.HBMPIM = "0" }, "dimm.ddr4": func(p *Prices) { p.DIMM.DDR4 = "x" },
+		"utilization": func(p *Prices) { p.Utilization = "1.5" }, "gpu.hbm_pim_factor": func(p *Prices) { p.GPU.HBMPIM = "0" }, "dimm.ddr4": func(p *Prices) { p.DIMM.DDR4 = "x" },
 	} {
 		p := list()
 		set(p)
@@ -100,7 +100,7 @@ func TestGradeOfAnothersPrice(t *testing.T) {
 		}
 	}
 	measured := Constant("7 [6, 8] measured")
-	p.Server, p.Years, p.Utilisation, p.Electricity, p.GPU.H200, p.DIMM.Other = measured, measured, Constant("0.5 [0.4, 0.6] measured"), measured, measured, measured
+	p.Server, p.Years, p.Utilization, p.Electricity, p.GPU.H200, p.DIMM.Other = measured, measured, Constant("0.5 [0.4, 0.6] measured"), measured, measured, measured
 	for name, want := range map[string]Grade{"h200-sxm": Measured, "mine": Assumption} {
 		if got := p.Cost(&Equipment{GPU: name, GPUBase: "h200-sxm", GPUs: 1}, 1, Mid).Grade; got != want {
 			t.Errorf("%s: grade %s, want %s", name, got, want)

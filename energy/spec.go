@@ -7,12 +7,12 @@ import (
 
 // Spec is the section [energy]: what a node draws, beside what [gpu.power] and [dram.power] say.
 type Spec struct {
-	GPU          Constant `toml:"gpu"`           // factor on what [gpu.power] says
-	DRAMCurrents Constant `toml:"dram_currents"` // factor on the currents of [dram.power], which are a data sheet's maxima
-	DRAMVPP      Constant `toml:"dram_vpp"`      // mW that a DRAM chip takes from the word lines' supply, whatever it does
-	DRAMIO       Constant `toml:"dram_io"`       // pJ for each bit that crosses the pins of DRAM chips: driver and termination
+	GPU          Constant `toml:"gpu_factor"`          // factor on what [gpu.power] says
+	DRAMCurrents Constant `toml:"dram_current_factor"` // factor on the currents of [dram.power], which are a data sheet's maxima
+	DRAMVPP      Constant `toml:"dram_vpp"`            // mW that a DRAM chip takes from the word lines' supply, whatever it does
+	DRAMIO       Constant `toml:"dram_io"`             // pJ for each bit that crosses the pins of DRAM chips: driver and termination
 	// PIMRead is what a bank's read for its processing unit takes, of the same read up to the pins (without these).
-	PIMRead Constant `toml:"pim_read"`
+	PIMRead Constant `toml:"pim_read_share"`
 	// The units of the DIMM-PIM while they work.
 	BankUnit     Constant `toml:"bank_unit"`      // mW of a bank's unit on a chip
 	RelayoutUnit Constant `toml:"relayout_unit"`  // mW of a rank's re-layout unit
@@ -40,11 +40,11 @@ type Spec struct {
 // Defaults is the sections [energy] and [prices] below all presets.
 const Defaults = `
 [energy]
-gpu = "1 [0.8, 1.2] assumption" # the power models of h200-sxm and h100-sxm are fitted to measurements (3.5%), the others take shares of theirs; the GPUs' energy
-dram_currents = "1 [0.6, 1] datasheet" # data sheets have maxima; Ghose et al. (SIGMETRICS 2018) measured 0.6 and less on DDR3; energy of the DIMMs
+gpu_factor = "1 [0.8, 1.2] assumption" # the power models of h200-sxm and h100-sxm are fitted to measurements (3.5%), the others take shares of theirs; the GPUs' energy
+dram_current_factor = "1 [0.6, 1] datasheet" # data sheets have maxima; Ghose et al. (SIGMETRICS 2018) measured 0.6 and less on DDR3; energy of the DIMMs
 dram_vpp = "7.5 [5, 15] datasheet" # 3 mA (IPP0 of Micron's 8 Gb DDR4, as DRAMsim3 publishes it) at 2.5 V, taken for all states; standby of the DIMMs
 dram_io = "2.7 [1.8, 5] assumption" # computed: POD12 (JESD79-4), 1.2 V over 34 and 48 ohms for every second bit, at 3.2 Gbit/s; the low end ends at 90 ohms, the high one is a second rank's termination; host traffic to DIMMs
-pim_read = "0.54 [0.16, 0.56] paper" # O'Connor et al. (MICRO 2017), as AttAcc's simulator has it (src/config.py, MIT): 0.44 + 1.01 of 2.68 pJ/bit end at a bank group's multiplexer; 0.44 at the bank, where AttAcc has its units; energy of the units' reads
+pim_read_share = "0.54 [0.16, 0.56] paper" # O'Connor et al. (MICRO 2017), as AttAcc's simulator has it (src/config.py, MIT): 0.44 + 1.01 of 2.68 pJ/bit end at a bank group's multiplexer; 0.44 at the bank, where AttAcc has its units; energy of the units' reads
 bank_unit = "1.129 [1.129, 3.4] paper" # L3, Table 5: 28 nm; what a DRAM process does to power is not published, three times is our guess; energy of attention on DIMMs
 relayout_unit = "0.245 [0.245, 0.5] paper" # L3, Table 5; transfers to DIMMs
 adder_unit = "1.812 [1.812, 3.6] paper" # L3, Table 5; attention on DIMMs
@@ -83,7 +83,7 @@ func (s *Spec) Check(c *input.Check) {
 		switch key {
 		case "pue":
 			low = 1
-		case "pim_read":
+		case "pim_read_share":
 			high = 1
 		case "dimm_limit":
 			low = 0.1

@@ -20,7 +20,7 @@ row() { # DESIGN MODEL TRACE CHUNK FLAG...
   tp=8
   case "$model $*" in llama*"--system l3"*) tp=4 ;; esac
   json=$(l3sim capacity --quiet --json --preset fair --slo ttft=2s,tbt=100ms --precision 0.05 --arrivals poisson --model "$model" --trace "$trace" \
-    --set model.tensor_parallel=$tp --set "batching.max_batch_tokens=$chunk" --set "scheduler.min_prefill_tokens=$chunk" "$@")
+    --set model.tensor_parallel=$tp --set "batching.max_num_batched_tokens=$chunk" --set "scheduler.min_prefill_tokens=$chunk" "$@")
   of() { echo "$json" | number "$@"; }
   echo "$design,$model,$trace,$chunk,$(of rate_per_s),$(of attainment),$(of goodput_tokens_per_s),$(of p99 ttft_ms),$(of p99 tbt_ms)" >> "$out"
 }

@@ -44,9 +44,9 @@ type DecodeSpec struct {
 	// and MergePart what each part of a context adds to it.
 	MergeOverhead units.Duration `toml:"merge_overhead"`
 	MergePart     units.Duration `toml:"merge_part"`
-	// WaveQuantisation has the last thread blocks of a kernel that splits nothing read
+	// WaveQuantization has the last thread blocks of a kernel that splits nothing read
 	// no faster than BlockBandwidth.
-	WaveQuantisation bool `toml:"wave_quantisation"`
+	WaveQuantization bool `toml:"wave_quantization"`
 	// BlockBandwidth is the rate at which one thread block reads: it bounds the longest
 	// context of a batch.
 	BlockBandwidth units.Bandwidth `toml:"block_bandwidth"`
@@ -164,7 +164,7 @@ func (s *Spec) blocks(c *Cost, items, parts, longest, rowBytes, kvBytes float64)
 	c.Overhead += float64(waves*d.BlockStartup.Seconds()) + float64(min(1, waves)*d.FillTime.Seconds())
 	if parts > 1 {
 		c.Overhead += d.MergeOverhead.Seconds() + float64(parts*d.MergePart.Seconds())
-	} else if d.WaveQuantisation && items > slots {
+	} else if d.WaveQuantization && items > slots {
 		// Full waves move bytes at the shared bandwidth; the last one also takes
 		// what a block of mean context needs.
 		full := math.Floor(items/slots) * slots / items

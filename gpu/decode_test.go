@@ -96,7 +96,7 @@ func TestDecodeForm(t *testing.T) {
 func TestDecodeTail(t *testing.T) {
 	s := plainDecode(t)
 	d := &s.Decode
-	d.SplitLimit, d.WaveQuantisation, d.UnsplitRows, d.BlockBandwidth = 1, true, 16, 4e9
+	d.SplitLimit, d.WaveQuantization, d.UnsplitRows, d.BlockBandwidth = 1, true, 16, 4e9
 	h := Heads{Query: 10, KV: 10, Dim: 128, ElementBits: 16}
 	bytes := func(requests float64) float64 { return 512. * 10 * (requests*1000 + requests) }
 	for requests, want := range map[int]float64{

@@ -176,7 +176,7 @@ func TestMixtureMonotone(t *testing.T) {
 	m := loadModel(t, "mixtral-8x7b")
 	forPresets(t, func(t *rapid.T, preset *Spec) {
 		s := *preset
-		s.MatMul.Model, s.MatMul.WaveQuantisation = GEMMTiles, false
+		s.MatMul.Model, s.MatMul.WaveQuantization = GEMMTiles, false
 		model := *m
 		model.ExpertSkew = rapid.SampledFrom([]float64{0, 0.5, 2}).Draw(t, "skew")
 		model.TensorParallel = 1 // an all-reduce has laws of its own

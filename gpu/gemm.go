@@ -42,8 +42,8 @@ type GEMMSpec struct {
 	// TileStep is the step of a tile's rows: a tile is cut so that tiles cover the rows
 	// evenly, to multiples of it (8 for Hopper's wgmma). 0: the sizes of the list alone.
 	TileStep int `toml:"tile_step"`
-	// WaveQuantisation rounds the thread blocks up to whole waves over the SMs.
-	WaveQuantisation bool `toml:"wave_quantisation"`
+	// WaveQuantization rounds the thread blocks up to whole waves over the SMs.
+	WaveQuantization bool `toml:"wave_quantization"`
 }
 
 // Check has the rules of the section [gpu.gemm].
@@ -166,7 +166,7 @@ func (s *Spec) tileCosts(costs []limits, base Cost, t tile, m, n, k, elementBits
 	for i, split := range splitsK {
 		steps := float64(k) / split
 		waves := max(1, blocks*split/float64(s.SMs))
-		if g.WaveQuantisation {
+		if g.WaveQuantization {
 			waves = math.Ceil(waves)
 		}
 		c := limits{

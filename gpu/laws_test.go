@@ -82,9 +82,9 @@ func forPresets(t *testing.T, check func(*rapid.T, *Spec)) {
 // and the splitting of keys in prefill. (Measured on an A100: two requests of 16,384
 // tokens take 12% less than one.)
 func smooth(s *Spec) {
-	s.MatMul.WaveQuantisation = false
+	s.MatMul.WaveQuantization = false
 	for _, a := range [...]*AttentionSpec{&s.AttentionSpec, &s.PyTorch} {
-		a.Decode.WaveQuantisation = false
+		a.Decode.WaveQuantization = false
 		a.Decode.MergeOverhead, a.Decode.MergePart = 0, 0
 		a.Decode.UnsplitRows = a.Decode.QueryRows // the tiles of kernels that split and that do not
 		a.Prefill.SplitLimit = 0
@@ -135,7 +135,7 @@ func TestWavesOnlyAdd(t *testing.T) {
 	forPresets(t, func(t *rapid.T, preset *Spec) {
 		with, without := *preset, *preset
 		for s, waves := range map[*Spec]bool{&with: true, &without: false} {
-			s.MatMul.WaveQuantisation, s.Decode.WaveQuantisation, s.PyTorch.Decode.WaveQuantisation = waves, waves, waves
+			s.MatMul.WaveQuantization, s.Decode.WaveQuantization, s.PyTorch.Decode.WaveQuantization = waves, waves, waves
 		}
 		k := drawKernel(t)
 		q, u := k.cost(&with, k.sizes).Seconds, k.cost(&without, k.sizes).Seconds

@@ -70,7 +70,7 @@ func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	p := spec.Precision.resolve()
 	x := &direct{
 		round16: attention.RoundHalf, dim: shape.HeadDim, burst: 512 / shape.kvBits(), banks: d.Banks(),
-		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalisedWeights,
+		segment: segment, merge: spec.BeyondBuffer == Segment, normalised: spec.NormalizedWeights,
 	}
 	for i, f := range []Format{p.Multiply, p.Accumulate, p.Score, p.SoftmaxSum, p.Weights, p.Multiply, p.Context, p.Output} {
 		x.half[i] = f == FP16

@@ -85,7 +85,7 @@ func TestFoldedScales(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		p := &valueProblem{spec: precision(rapid.SampledFrom(precisionNames()).Draw(t, "precision")), device: ddr4(tb)}
 		p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, RankPU}).Draw(t, "unit")
-		p.spec.NormalisedWeights = rapid.Bool().Draw(t, "normalised")
+		p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
 		p.shape = HeadShape{HeadDim: 128, Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16, KVBits: rapid.SampledFrom([]int{8, 4}).Draw(t, "bits")}
 		p.shape.KeyGroup = rapid.SampledFrom([]int{0, 0, 128}).Draw(t, "group")
 		g, err := NewGeometry(p.device, p.shape)

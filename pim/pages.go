@@ -57,7 +57,7 @@ func (l *PageLoad) check(g *Geometry) error {
 	case l.Reuse < 1 || l.Reuse > 1<<16:
 		return bad("reuse", l.Reuse, "1 to 65536 steps")
 	case l.TopK < 0 || l.TopK > 1<<12:
-		return bad("topk_latency", l.TopK, "0 to 4096 clocks")
+		return bad("top_k_latency", l.TopK, "0 to 4096 clocks")
 	case !(l.Local >= 0 && l.Local <= 1):
 		return bad("local", l.Local, "0 to 1")
 	case !slices.Contains(ways, l.Select):

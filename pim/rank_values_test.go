@@ -16,7 +16,7 @@ func TestRankIsOneProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := Default()
 		spec.Precision.Preset = rapid.SampledFrom(precisionNames()).Draw(t, "precision")
-		spec.NormalisedWeights = rapid.Bool().Draw(t, "normalised")
+		spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
 		spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, RankPU}).Draw(t, "unit")
 		shape := HeadShape{HeadDim: rapid.SampledFrom([]int{8, 96, 128}).Draw(t, "d"), Queries: rapid.IntRange(1, 3).Draw(t, "queries"), ElementBits: 16}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

@@ -47,9 +47,9 @@ type Spec struct {
 	Relayout       string `toml:"relayout"`        // "in-flight" or "cpu"
 
 	Precision Precision `toml:"precision"`
-	// NormalisedWeights divides the weights by the softmax sum before they are
+	// NormalizedWeights divides the weights by the softmax sum before they are
 	// broadcast (L3, section 4.3); else the output is divided at the end.
-	NormalisedWeights bool `toml:"normalised_weights"`
+	NormalizedWeights bool `toml:"normalized_weights"`
 
 	// MACLatency is the time from a MACA to its result in the result buffer.
 	MACLatency int `toml:"mac_latency"`
@@ -100,7 +100,7 @@ type Spec struct {
 func Default() *Spec {
 	return &Spec{
 		ProcessingUnit: BankPU, Activation: Staggered, Relayout: InFlight,
-		Precision: Precision{Preset: "paper"}, NormalisedWeights: true,
+		Precision: Precision{Preset: "paper"}, NormalizedWeights: true,
 		MACLatency: 4, SoftmaxLatency: 28, MACsPerRead: 1, Scales: ScalesInRows,
 		ScoreBuffer: 256 * units.KiB, BeyondBuffer: Refetch,
 		PostponedRefreshes: 8, TransferBoundary: BoundaryRow, Periodic: true,

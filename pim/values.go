@@ -79,7 +79,7 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 	}
 	m := &valueMachine{
 		mapping: mapping, shape: shape, precision: spec.Precision.resolve(), storage: storage,
-		macs: spec.MACsPerRead, normalised: spec.NormalisedWeights,
+		macs: spec.MACsPerRead, normalised: spec.NormalizedWeights,
 		scale: float32(1 / math.Sqrt(float64(shape.HeadDim))), rows: rows,
 	}
 	// The plan gives the sizes of the buffers.

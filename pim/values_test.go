@@ -93,7 +93,7 @@ func drawProblem(tb testing.TB, t *rapid.T) *valueProblem {
 			*s.format = drawFormat(t, s.key)
 		}
 	}
-	p.spec.NormalisedWeights = rapid.Bool().Draw(t, "normalised")
+	p.spec.NormalizedWeights = rapid.Bool().Draw(t, "normalised")
 	p.spec.ProcessingUnit = rapid.SampledFrom([]string{BankPU, BankPU, RankPU}).Draw(t, "unit")
 	p.spec.MACsPerRead = rapid.IntRange(1, 4).Draw(t, "macs")
 	p.spec.BeyondBuffer = rapid.SampledFrom([]string{Refetch, Segment}).Draw(t, "beyond")

@@ -46,7 +46,7 @@ func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
 	if scoreUnit(p) == attention.HalfEpsilon {
 		t = max(t, toleranceScores)
 	}
-	if p.Weights == FP16 && s.NormalisedWeights {
+	if p.Weights == FP16 && s.NormalizedWeights {
 		t = max(t, toleranceWeights, toleranceWeight*float64(context))
 	} else if p.Weights == FP16 {
 		t = max(t, toleranceWeightsRaw)
@@ -177,6 +177,6 @@ type errorModel struct {
 
 func newErrorModel(spec *Spec, g *Geometry) *errorModel {
 	p := spec.Precision.resolve()
-	return &errorModel{precision: p, scoreUnit: scoreUnit(p), normalised: spec.NormalisedWeights,
+	return &errorModel{precision: p, scoreUnit: scoreUnit(p), normalised: spec.NormalizedWeights,
 		columnTokens: g.ColumnTokens, chunkTokens: g.ChunkTokens}
 }

@@ -84,7 +84,7 @@ func TestToleranceIsTight(t *testing.T) {
 				size: math.Exp(1.2 * r.NormFloat64()), mean: float64(r.IntN(2)), equal: r.IntN(10) == 0,
 			}
 			spec := precision(preset)
-			spec.NormalisedWeights = r.IntN(2) == 0
+			spec.NormalizedWeights = r.IntN(2) == 0
 			c := oneCase(t, s)
 			v, err := Verify(t.Context(), spec, ddr4(t), c)
 			if err != nil {

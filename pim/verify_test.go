@@ -122,7 +122,7 @@ func TestVerifyReferenceVectors(t *testing.T) {
 				}
 				for _, unit := range []string{BankPU, RankPU} {
 					spec := precision(preset)
-					spec.NormalisedWeights, spec.ProcessingUnit = normalised, unit
+					spec.NormalizedWeights, spec.ProcessingUnit = normalised, unit
 					r, err := Verify(t.Context(), spec, ddr4(t), &cases[i])
 					if err != nil {
 						t.Fatal(err)

@@ -26,7 +26,7 @@ const (
 type BatchingSpec struct {
 	// MaxBatchTokens bounds the tokens of an iteration that prefills. A longer
 	// prompt is cut.
-	MaxBatchTokens int `toml:"max_batch_tokens"`
+	MaxBatchTokens int `toml:"max_num_batched_tokens"`
 	// PageTokens is the number of tokens in one page of KV in GPU memory.
 	PageTokens int `toml:"page_tokens"`
 	// MaxNumSeqs bounds the requests of a replica that decode at once, over all
@@ -36,7 +36,7 @@ type BatchingSpec struct {
 
 // Check has the rules of the section [batching].
 func (b *BatchingSpec) Check(c *input.Check) {
-	input.Within(c, "max_batch_tokens", b.MaxBatchTokens, 1, 1<<20)
+	input.Within(c, "max_num_batched_tokens", b.MaxBatchTokens, 1, 1<<20)
 	input.Within(c, "page_tokens", b.PageTokens, 1, 1<<16)
 	c.That(b.MaxNumSeqs >= 0 && b.MaxNumSeqs <= 1<<24, "max_num_seqs", b.MaxNumSeqs, "0 (no limit) to 16777216")
 }

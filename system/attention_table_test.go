@@ -16,7 +16,7 @@ import (
 // TestAttentionTable: on random grids the table's busiest rank takes what a run of its commands takes, and so do the DRAM
 // parts of its energy; interpolation is within the bounds; more requests take no less.
 func TestAttentionTable(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"energy.pim_read=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0"}})
+	cfg, err := Load(configs.Options{Sets: []string{"energy.pim_read_share=1", "energy.dram_io=0", "energy.bank_unit=0", "energy.adder_unit=0", "energy.softmax_unit=0"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ func drawBaseline(t *rapid.T) drawn {
 		"gpu.preset=" + pick("GPU", "a100-paper", "a100-sxm-80gb"),
 		"memory.admission=" + pick("admission", "final", "current", "max"), "memory.max_tokens=700",
 		"memory.history=" + pick("history", "0", "20", "1000"), "batching.max_num_seqs=" + pick("most decode", "0", "0", "2", "9"),
-		fmt.Sprint("batching.max_batch_tokens=", number("batch", 64, 2000)), "batching.page_tokens=" + pick("page", "1", "16", "256"),
+		fmt.Sprint("batching.max_num_batched_tokens=", number("batch", 64, 2000)), "batching.page_tokens=" + pick("page", "1", "16", "256"),
 		"gpu_only.policy=" + pick("gpu-only", "prefill-first", "chunked-prefill"),
 		"hbm_pim.sub_batches=" + pick("hbm-pim", "always", "adaptive", "never"),
 		fmt.Sprint("hbm_pim.bandwidth_factor=", number("factor", 1, 16)), "hbm_pim.model=" + pick("hbm-pim model", "factor", "commands"),
@@ -211,7 +211,7 @@ func TestRankPIMIsL3WithoutItsTechniques(t *testing.T) {
 			r := &d.trace.Requests[i]
 			r.Input, r.Output = 1+r.Input%32, 200+r.Output
 		}
-		d.sets = append(d.sets, "batching.max_batch_tokens=2048", "memory.admission=final")
+		d.sets = append(d.sets, "batching.max_num_batched_tokens=2048", "memory.admission=final")
 		rank := mustRun(t, d.node(t, "rank-pim", "rank_pim.placement=balanced", "rank_pim.policy=prefill-first"), d.trace, false)
 		l3 := mustRun(t, d.node(t, "l3", `pim.processing_unit="rank"`, "scheduler.sub_batches=1", "comm.balance=least-loaded",
 			`pcie.latency="0s"`, "pcie.generation=6", "pcie.lanes=16", "scheduler.min_prefill_tokens=2048"), d.trace, false)

@@ -89,7 +89,7 @@ func TestGPUCPULimits(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		d := drawBaseline(t)
-		d.sets = append(d.sets, "gpu.memory_capacity=80GiB", "batching.max_batch_tokens=2000", "node.gpus=2")
+		d.sets = append(d.sets, "gpu.memory_capacity=80GiB", "batching.max_num_batched_tokens=2000", "node.gpus=2")
 		d.trace.Requests = d.trace.Requests[:1]
 		fast := d.node(t, "cpu-offload", "cpu_offload.policy=fastdecode")
 		alone := d.node(t, "gpu+cpu", "gpu_cpu.policy=prefill-first")
@@ -365,7 +365,7 @@ func TestAppend(t *testing.T) {
 	}
 	// A whole run: the same request in one piece has no append.
 	run := func(most string) *Result {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", "batching.max_batch_tokens=" + most}})
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu+cpu", "run.model=gpt-89b", "policy.name=hgca", "batching.max_num_batched_tokens=" + most}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func anyNode(seed uint64) (sets []string, requests []traces.Request) {
 		fmt.Sprint("model.ffn_hidden=", 512*heads), fmt.Sprint("model.kv_heads=", heads/number(1, 2)), "model.tensor_parallel=2",
 		"gpu.preset=" + of("a100-paper", "a100-sxm-80gb"),
 		"memory.admission=" + of("final", "current", "max"), "memory.max_tokens=700", "memory.watermark=" + of("0", "0.01", "0.1"),
-		fmt.Sprint("batching.max_batch_tokens=", int(skewed(64, 4000))), "batching.page_tokens=" + of("1", "16", "256"),
+		fmt.Sprint("batching.max_num_batched_tokens=", int(skewed(64, 4000))), "batching.page_tokens=" + of("1", "16", "256"),
 		"gpu_only.policy=" + of("prefill-first", "chunked-prefill"),
 		"cpu_offload.host_memory_share=" + of("0.1", "1", "1"), "cpu_offload.overhead=" + of("0s", "2us", "20us"),
 		"pcie.latency=" + of("0s", "1us", "5us"), "pcie.generation=" + of("3", "4", "5", "6"), fmt.Sprint("pcie.gpus_per_uplink=", number(1, 2)),
@@ -194,7 +194,7 @@ func TestOffloadKeepsPairs(t *testing.T) {
 			"run.system=" + system, "node.gpus=2", "node.channels=4", "node.ranksets=1", `node.memory_capacity="16MiB"`,
 			"model.layers=2", "model.hidden=1024", "model.heads=8", "model.kv_heads=8", "model.ffn_hidden=4096", "model.tensor_parallel=2",
 			"gpu.preset=a100-sxm-80gb", `gpu.memory_capacity="833070.081kB"`, "memory.admission=final", "memory.max_tokens=700", "memory.history=0",
-			"batching.max_num_seqs=2", "batching.max_batch_tokens=64", "batching.page_tokens=1", "gpu_only.policy=chunked-prefill",
+			"batching.max_num_seqs=2", "batching.max_num_batched_tokens=64", "batching.page_tokens=1", "gpu_only.policy=chunked-prefill",
 			"cpu_offload.host_memory_share=0.1", "cpu_offload.overhead=0s", "pcie.latency=0s", "pcie.generation=3", "dram.tCK=5ps",
 		}})
 		if err != nil {

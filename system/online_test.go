@@ -84,7 +84,7 @@ func TestOnlineLaws(t *testing.T) {
 			"memory.admission="+rapid.SampledFrom([]string{"final", "current"}).Draw(t, "admission"),
 			fmt.Sprint("memory.history=", rapid.SampledFrom([]int{0, 1000}).Draw(t, "history")),
 			fmt.Sprint("batching.max_num_seqs=", rapid.SampledFrom([]int{0, 1, 4}).Draw(t, "seats")),
-			fmt.Sprint("node.gpus=", rapid.SampledFrom([]int{1, 2}).Draw(t, "gpus")), "batching.max_batch_tokens=2048",
+			fmt.Sprint("node.gpus=", rapid.SampledFrom([]int{1, 2}).Draw(t, "gpus")), "batching.max_num_batched_tokens=2048",
 			fmt.Sprint("gpu.memory_reserve=", rapid.SampledFrom([]string{"1GiB", "64GiB", "65GiB"}).Draw(t, "reserve")),
 			fmt.Sprint("node.memory_capacity=", rapid.SampledFrom([]string{"4GiB", "8GiB", "2TiB"}).Draw(t, "capacity")))
 		cfg, err := Load(configs.Options{Sets: sets})
@@ -133,7 +133,7 @@ func checkOnline(t interface {
 // lose their memory as others grow.
 func TestOnlineWithoutMemory(t *testing.T) {
 	for _, system := range []string{"l3", "gpu-only", "hbm-pim", "rank-pim", "cpu-offload", "gpu+cpu"} {
-		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_batch_tokens=2048",
+		cfg, err := Load(configs.Options{Sets: []string{"run.system=" + system, "run.model=llama-2-7b", "node.gpus=2", "batching.max_num_batched_tokens=2048",
 			"memory.admission=current", "memory.history=0", "gpu.memory_reserve=66GiB", "node.memory_capacity=3GiB", "serving.router=least-kv",
 			"serving.deadline=60s", "arrivals.kind=gamma", "arrivals.rate_per_s=10", "arrivals.cv=2"}})
 		if err != nil {

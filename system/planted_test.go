@@ -175,7 +175,7 @@ func (f *flow) plan() *flow { return f }
 // busyIteration returns a flow filled with an iteration of a system that prefills and
 // decodes, on all its devices.
 func busyIteration(t *testing.T, system string, sets ...string) (*flow, *replica) {
-	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=4", "batching.max_batch_tokens=2048")
+	sets = append(sets, "run.system="+system, "run.model=gpt-89b", "model.layers=4", "batching.max_num_batched_tokens=2048")
 	if system == "cpu-offload" {
 		sets = append(sets, "cpu_offload.policy=fastdecode")
 	}

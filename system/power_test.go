@@ -224,7 +224,7 @@ func TestGradeOfTotal(t *testing.T) {
 	if want := (c.GPU + c.DRAMIO + c.DIMMBuffers + c.Links + c.Board) / r.report.Total; !close9(r.report.AssumedShare, want) || r.report.Grade != "assumption" {
 		t.Errorf("%v of it is assumed, want %v; grade %s", r.report.AssumedShare, want, r.report.Grade)
 	}
-	sets := []string{"run.system=gpu-only", "model.layers=2", "energy.gpu=1 [1, 1] measured", "energy.board=500 [400, 600] paper", "energy.dimm_buffer=1 [1, 1] datasheet", "energy.pue=1.1 [1, 1.2] measured", "energy.cpu_idle=60 [50, 70] paper"}
+	sets := []string{"run.system=gpu-only", "model.layers=2", "energy.gpu_factor=1 [1, 1] measured", "energy.board=500 [400, 600] paper", "energy.dimm_buffer=1 [1, 1] datasheet", "energy.pue=1.1 [1, 1.2] measured", "energy.cpu_idle=60 [50, 70] paper"}
 	if _, r := energyOf(t, equal(4, 900, 6), sets...); r.report.AssumedShare != 0 || r.report.Grade != "paper" {
 		t.Errorf("%v of it is assumed; grade %s", r.report.AssumedShare, r.report.Grade)
 	}
@@ -316,8 +316,8 @@ func TestConstantsCount(t *testing.T) {
 		parts       []int // that double, or change where in part
 		doubles     bool
 	}{
-		{"l3", "gpu", []int{drawGPU}, true}, {"l3", "dram_currents", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
-		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "dram_vpp", []int{drawVPP}, true}, {"l3", "pim_read", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
+		{"l3", "gpu_factor", []int{drawGPU}, true}, {"l3", "dram_current_factor", []int{drawActivate, drawRead, drawWrite, drawRefresh, drawOpen, drawClosed, drawUnitRead}, true},
+		{"l3", "dram_io", []int{drawIO}, true}, {"l3", "dram_vpp", []int{drawVPP}, true}, {"l3", "pim_read_share", []int{drawUnitRead}, true}, {"l3", "bank_unit", []int{drawBankUnits}, true},
 		{"l3", "relayout_unit", []int{drawRankUnits}, false}, {"l3", "adder_unit", []int{drawRankUnits}, false}, {"l3", "softmax_unit", []int{drawRankUnits}, false},
 		{"l3", "dimm_buffer", []int{drawBuffers}, true}, {"hbm-pim", "hbm_pim_read", []int{drawHBMPIM}, true}, {"hbm-pim", "hbm_row", []int{drawHBMPIM}, false},
 		{"hbm-pim", "hbm_array", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_group", []int{drawHBMPIM}, false}, {"hbm-pim", "hbm_die", []int{drawHBMPIM}, false},
@@ -327,7 +327,7 @@ func TestConstantsCount(t *testing.T) {
 		known[c.key] = c.system
 		s := energySpec(t)
 		factor := 2.0
-		if c.key == "pim_read" {
+		if c.key == "pim_read_share" {
 			factor = 0.5 // a share
 		}
 		a, b := run(c.system, c.key, "energy.ranks_per_dimm=2"), run(c.system, c.key, fmt.Sprintf("energy.%s=%v", c.key, factor*s[c.key]))

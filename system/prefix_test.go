@@ -26,7 +26,7 @@ func prefixTTFT(t *testing.T, system string, sets ...string) (hit, chunk units.D
 		t.Errorf("%s: iterations %+v and %+v, with 1,024 tokens of a prefix", system, first, second)
 	}
 	hit = r.Requests[1].FirstToken - r.Requests[1].Request.Arrival
-	cut := onceIn(t, system, "batching.max_batch_tokens=1024", "scheduler.min_prefill_tokens=1024", "cache.prefix=false")
+	cut := onceIn(t, system, "batching.max_num_batched_tokens=1024", "scheduler.min_prefill_tokens=1024", "cache.prefix=false")
 	alone, err := mustNode(t, cut).Run(context.Background(), &traces.Trace{Name: "x", Requests: requests[1:]}, Options{Check: true, Iterations: true})
 	if err != nil {
 		t.Fatal(err)

@@ -22,9 +22,9 @@ func TestRejectedRun(t *testing.T) {
 	}{
 		{"l3", []string{"node.memory_capacity=4GiB"}, "4.000 GiB in the DIMMs, holds a request of 512 tokens at most; with memory.admission = \"final\" the largest needs 200008, the smallest 3004"},
 		{"rank-pim", []string{"node.memory_capacity=4GiB"}, "4.000 GiB in the DIMMs, holds a request of 512 tokens"},
-		{"gpu-only", []string{"gpu.memory_capacity=42GiB", "batching.max_batch_tokens=64"}, " GiB on its GPUs, holds a request of "},
-		{"hbm-pim", []string{"hbm_pim.capacity_share=0.525", "batching.max_batch_tokens=64"}, " GiB on its GPUs, holds a request of "},
-		{"cpu-offload", []string{"gpu.memory_capacity=42GiB", "batching.max_batch_tokens=64", "node.memory_capacity=2GiB"}, " on its GPUs and the host, holds a request of "},
+		{"gpu-only", []string{"gpu.memory_capacity=42GiB", "batching.max_num_batched_tokens=64"}, " GiB on its GPUs, holds a request of "},
+		{"hbm-pim", []string{"hbm_pim.capacity_share=0.525", "batching.max_num_batched_tokens=64"}, " GiB on its GPUs, holds a request of "},
+		{"cpu-offload", []string{"gpu.memory_capacity=42GiB", "batching.max_num_batched_tokens=64", "node.memory_capacity=2GiB"}, " on its GPUs and the host, holds a request of "},
 		{"l3", []string{"gpu.memory_capacity=41GiB", "gpu.memory_reserve=300MiB", "memory.admission=max", "memory.max_tokens=300000"}, "a replica's GPUs have "},
 	} {
 		cfg, err := Load(configs.Options{Sets: append(c.sets, "run.system="+c.system)})
@@ -44,7 +44,7 @@ func TestRejectedRun(t *testing.T) {
 
 // TestLongPromptsAreCut: a prompt whose activations do not fit is served in chunks.
 func TestLongPromptsAreCut(t *testing.T) {
-	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=gpt-175b", "batching.max_batch_tokens=64"}})
+	cfg, err := Load(configs.Options{Sets: []string{"run.system=gpu-only", "run.model=gpt-175b", "batching.max_num_batched_tokens=64"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ var table = []own{
 	{"prefill_window", "streaming lserve duo", 0, "as in decode steps; LServe as released has 8192"},
 	{"stream_device", "lserve duo", "gpu", "our choice: a head has 384 tokens, most of a unit of DIMM-PIM memory"},
 	{"select_device", "quest lserve", "gpu", "both papers"},
-	{"topk_latency", "quest lserve", 64, "our choice: the entries of LServe's list, a clock each"},
+	{"top_k_latency", "quest lserve", 64, "our choice: the entries of LServe's list, a clock each"},
 	{"select_group", "quest lserve", "sum", "our choice: one list for the query heads that share keys"},
 	{"select_precision", "quest lserve", "fp32", "our choice; the released kernels have fp16"},
 	{"summary_device", "quest lserve", "gpu", "our choice: keys pass by there"},

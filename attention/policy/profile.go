@@ -106,7 +106,7 @@ func newProfileModel(name string, s Shape) *ProfileModel {
 
 // choosing returns the keys of a policy that bear on which tokens it chooses, the name among them.
 func choosing(policy string) []schema.Key {
-	const others = " profile share keep_all host_overhead select_device stream_device topk_latency summary_device layout mode "
+	const others = " profile share keep_all host_overhead select_device stream_device top_k_latency summary_device layout mode "
 	own := keysOf(policy)
 	return slices.DeleteFunc(slices.Clone(schema.Of[Spec]().Keys), func(k schema.Key) bool {
 		return !slices.Contains(own, k.Name) || strings.Contains(others, " "+k.Name+" ")

@@ -34,7 +34,7 @@ type Spec struct {
 	StreamDevice string `toml:"stream_device"` // where heads attend to Sink and Window, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"; "": the policy's own
 
 	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank", "rank" or "host"; "": the policy's own
-	TopKLatency     int    `toml:"topk_latency"`     // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing; -1: the policy's own
+	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing; -1: the policy's own
 	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head"); "": the policy's own
 	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"; "": the policy's own
 	SummaryDevice   string `toml:"summary_device"`   // what computes minima and maxima of pages, where keys and values are on DIMMs: "gpu" or "rank"; "": the policy's own
@@ -84,7 +84,7 @@ func (s *Spec) Check(c *input.Check) {
 		v         int
 		low, high int
 	}{
-		{"budget", s.Budget, 1, most}, {"topk_latency", s.TopKLatency, 0, 1 << 12}, {"page", s.Page, 1, 1 << 16}, {"logical_page", s.LogicalPage, 1, 1 << 16},
+		{"budget", s.Budget, 1, most}, {"top_k_latency", s.TopKLatency, 0, 1 << 12}, {"page", s.Page, 1, 1 << 16}, {"logical_page", s.LogicalPage, 1, 1 << 16},
 		{"reuse", s.Reuse, 1, 1 << 16}, {"skip_layers", s.SkipLayers, 0, 1 << 16},
 		{"sink", s.Sink, 0, most}, {"window", s.Window, 0, most}, {"prefill_window", s.PrefillWindow, 0, most},
 		{"block", s.Block, 1, most}, {"prompt_queries", s.PromptQueries, 1, most}, {"pin_sinks", s.PinSinks, 0, most},

@@ -65,7 +65,7 @@ func TestSpecErrors(t *testing.T) {
 		{"hgca", "window=100", "block = 128: expected at most policy.window = 100"},
 		{"h2o", "heavy=0.5 recent=0.6", "recent = 0.6: expected at most 1 together with policy.heavy = 0.5"},
 		{"h2o", "heavy=1.5", "heavy = 1.5: expected 0 to 1, or -1 for the policy's own"},
-		{"quest", "reuse=4", `reuse = 4: expected to be left out with policy.name = "quest", whose keys are name, budget, page, skip_layers, select_device, topk_latency, ` +
+		{"quest", "reuse=4", `reuse = 4: expected to be left out with policy.name = "quest", whose keys are name, budget, page, skip_layers, select_device, top_k_latency, ` +
 			`select_group, select_precision, summary_device, layout, profile; it is a key of lserve`},
 		{"csattention", "select_group=max", `it is a key of quest, lserve; did you mean "select_share"?`},
 		{"dense", "budget=4096", "budget = 4096: expected to be left out"},

@@ -17,7 +17,7 @@ import (
 type pagesFlags struct{ load pim.PageLoad }
 
 // pageOnly are the flags that need --budget.
-var pageOnly = []string{"page", "logical-page", "select", "reuse", "topk-latency", "seed", "local"}
+var pageOnly = []string{"page", "logical-page", "select", "reuse", "top-k-latency", "seed", "local"}
 
 // register adds the flags that say how pages are chosen.
 func (p *pagesFlags) register(flags *pflag.FlagSet) {
@@ -27,7 +27,7 @@ func (p *pagesFlags) register(flags *pflag.FlagSet) {
 	flags.IntVar(&l.Logical, "logical-page", 16, "tokens with bounds of their own")
 	flags.StringVar(&l.Select, "select", pim.SelectBank, "what scores pages: the units at the banks, the rank's, the gpu (no clocks here) or none")
 	flags.IntVar(&l.Reuse, "reuse", 1, "steps that a list of pages serves")
-	flags.IntVar(&l.TopK, "topk-latency", 64, "clocks from the last score to the list: a register an entry, at most 64 of them")
+	flags.IntVar(&l.TopK, "top-k-latency", 64, "clocks from the last score to the list: a register an entry, at most 64 of them")
 	flags.Uint64Var(&l.Seed, "seed", 1, "seed of keys and queries")
 	flags.Float64Var(&l.Local, "local", 0.98, "correlation of successive keys")
 }

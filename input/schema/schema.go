@@ -2,6 +2,7 @@ package schema
 
 import (
 	"encoding"
+	"errors"
 	"maps"
 	"reflect"
 	"slices"
@@ -107,6 +108,24 @@ type Schema struct {
 	byName   map[string]*Key
 	// Others are keys by names that others have for them: whole ones, or last parts.
 	Others map[string]string
+	// Former are names that earlier versions had, which Unknown refuses with the new name.
+	Former []Former
+}
+
+// Former is a key of earlier versions that was renamed or removed, or a section with all its keys where both
+// names end with a dot. The longest name that fits a key counts.
+type Former struct {
+	Name string // that earlier versions had: "prices.utilisation", "old_section."
+	Now  string // its name now; "" where it was removed
+	Use  string // of a removed key, what to do instead, as the end of a sentence: "use policy.quest.page"
+}
+
+// String says what became of the key.
+func (f *Former) String() string {
+	if f.Now == "" {
+		return "was removed: " + f.Use
+	}
+	return "was renamed to " + strings.TrimSuffix(f.Now, ".")
 }
 
 var schemas sync.Map // by reflect.Type
@@ -196,6 +215,9 @@ func (s *Schema) Section(name string) []Key {
 // Unknown returns the error for a name that is no key, with the key that was meant: one
 // of the same name in another section or another case, or else the nearest.
 func (s *Schema) Unknown(name string) error {
+	if f := s.former(name); f != nil {
+		return &input.Error{Key: name, Err: errors.New(f.String())}
+	}
 	section, _ := Split(name)
 	bad := &input.Error{Key: name, Expected: "a key of a known section", Nearest: s.nearest(name)}
 	switch {
@@ -209,6 +231,23 @@ func (s *Schema) Unknown(name string) error {
 		bad.Expected = "a key of one of the sections " + strings.Join(slices.Sorted(slices.Values(s.sections)), ", ")
 	}
 	return bad
+}
+
+// former returns what became of a key or section of an earlier version, nil for any other name.
+func (s *Schema) former(name string) *Former {
+	var longest *Former
+	for _, f := range s.Former {
+		rest, within := strings.CutPrefix(name+".", f.Name)
+		whole := strings.HasSuffix(f.Name, ".")
+		if name != f.Name && !(whole && within) || longest != nil && len(longest.Name) > len(f.Name) {
+			continue
+		}
+		if whole && f.Now != "" {
+			f.Now += rest
+		}
+		longest = &f
+	}
+	return longest
 }
 
 // Called returns the keys that a name without a section stands for: those that end with it, or the

@@ -276,3 +276,18 @@ func TestUnits(t *testing.T) {
 		t.Error("text")
 	}
 }
+
+// TestFormer: of the names of before that fit a key the longest counts, and a section's stands for all its keys.
+func TestFormer(t *testing.T) {
+	s := With[part]()
+	s.Former = []Former{{Name: "rank.height", Now: "rows"}, {Name: "rank.", Now: "power."}, {Name: "rank.fan.", Use: "leave it out"}}
+	for name, want := range map[string]string{
+		"rank.height": "rank.height: was renamed to rows", "rank.VDD": "rank.VDD: was renamed to power.VDD", "rank": "rank: was renamed to power",
+		"rank.fan": "rank.fan: was removed: leave it out", "rank.fan.speed": "rank.fan.speed: was removed: leave it out", "ranks": `ranks: expected a key of one of the sections power, power.inner`,
+		"rank.height.x": "rank.height.x: was renamed to power.height.x",
+	} {
+		if err := s.Unknown(name); err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}

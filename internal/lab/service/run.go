@@ -152,7 +152,7 @@ func (r *runner) settings(row *Row) configs.Options {
 	f, o := r.table.Framework[row.Framework], r.options.Configs
 	sets := append([]string{"batching.max_num_seqs=0"}, f.Set...)
 	if f.WholePrompts {
-		sets = append(sets, fmt.Sprint("batching.max_batch_tokens=", row.Batch*row.Input))
+		sets = append(sets, fmt.Sprint("batching.max_num_batched_tokens=", row.Batch*row.Input))
 	}
 	if row.TTFT > 0 {
 		sets = append(sets, `arrivals.kind="closed-loop"`, fmt.Sprint("arrivals.users=", row.Batch), fmt.Sprint("batching.max_num_seqs=", max(row.Batch-f.Waiting, 1)))
@@ -168,7 +168,7 @@ func (r *runner) settings(row *Row) configs.Options {
 
 // memoryKeys are the keys of errors that say that weights, or the activations of an
 // iteration, leave no room for keys and values.
-var memoryKeys = []string{"gpu.memory_capacity", "gpu_only.capacity_share", "batching.max_batch_tokens"}
+var memoryKeys = []string{"gpu.memory_capacity", "gpu_only.capacity_share", "batching.max_num_batched_tokens"}
 
 // run runs one row.
 func (r *runner) run(ctx context.Context, row *Row) (run, error) {
