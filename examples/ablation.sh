@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the ablation and prints the tables of docs/ablation.md. Usage, from the repository's root:
+# Runs the ablation and prints the tables of docs/lab/ablation.md. Usage, from the repository's root:
 #   sh examples/ablation.sh [FOLDER_OF_RESULTS]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu

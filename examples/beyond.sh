@@ -1,10 +1,10 @@
 #!/bin/sh
-# Runs the sweeps of docs/beyond.md, draws its figures and prints its tables. Usage, from the repository's root:
+# Runs the sweeps of docs/lab/beyond.md, draws its figures and prints its tables. Usage, from the repository's root:
 #   sh examples/beyond.sh [FOLDER_OF_RESULTS [FOLDER_OF_FIGURES]]
 # l3sim must be on the PATH (go install ./cmd/l3sim).
 set -eu
 out=${1:-out/beyond}
-figures=${2:-docs/figures}
+figures=${2:-docs/lab/figures}
 best='max output_tokens_per_s over tensor_parallel'
 
 l3sim sweep examples/beyond.toml --out "$out/all"

@@ -8,6 +8,6 @@
 // needs. ReadMeasured, Validate and Fit compare with and fit to measurements.
 // All cost functions are pure: same arguments, same seconds.
 //
-// Start at Spec, then gemm.go; docs/gpu.md derives the formulas and reports
+// Start at Spec, then gemm.go; docs/lab/gpu.md derives the formulas and reports
 // how well they predict.
 package gpu

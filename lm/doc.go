@@ -9,8 +9,8 @@
 // float64, or on ranks and GPUs (homes.go). A Session (session.go) prefills prompts on the host and decodes
 // on either of the first. Evaluate and EvaluatePolicy (evaluate.go) measure how well a text is
 // predicted, attended.go compares a policy's choices with attention to everything,
-// MeasureSteps (traffic.go) says what the steps take. docs/language-model.md and
-// docs/sparse.md report results.
+// MeasureSteps (traffic.go) says what the steps take. docs/lab/language-model.md and
+// docs/lab/sparse.md report results.
 //
 // Start at Session, then dimms.go and package pim's rank.go.
 package lm

@@ -130,9 +130,9 @@ func TestAdditionsGrow(t *testing.T) {
 	}
 }
 
-// The table of docs/pim-timing.md has the areas.
+// The table of docs/lab/pim-timing.md has the areas.
 func TestAreaTable(t *testing.T) {
-	page, err := os.ReadFile("../docs/pim-timing.md")
+	page, err := os.ReadFile("../docs/lab/pim-timing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,5 +14,5 @@
 // simulator uses: the clocks of a head by context length, exact and looked up at once.
 // TransferTable is the same for keys and values on their way into a rank.
 // Measure reports one layer's heads in detail, MeasureTransfer what a transfer
-// costs the rank that it interrupts. docs/pim-timing.md derives the numbers.
+// costs the rank that it interrupts. docs/lab/pim-timing.md derives the numbers.
 package pim

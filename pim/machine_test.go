@@ -53,7 +53,7 @@ func runHeadOn(t testing.TB, d *dram.Spec, spec *Spec, shape HeadShape, context 
 	return m.run(p), m
 }
 
-// closedForm is docs/pim-timing.md's: four clocks a token, a row switch for
+// closedForm is docs/lab/pim-timing.md's: four clocks a token, a row switch for
 // each further row of keys and of values, and a fixed part. A row of a few
 // tokens is not held up by tRAS at d = 128.
 func closedForm(context int, simultaneous bool) int64 {

@@ -129,7 +129,7 @@ func TestAttentionLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two heads on a rank, one after another, of at least 16 clocks a token for four query heads (docs/pim-timing.md), and refresh.
+	// Two heads on a rank, one after another, of at least 16 clocks a token for four query heads (docs/lab/pim-timing.md), and refresh.
 	table, err := pim.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, pim.HeadShape{HeadDim: 128, Queries: 4, ElementBits: 16})
 	if err != nil {
 		t.Fatal(err)

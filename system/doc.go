@@ -8,6 +8,6 @@
 // costs.go, shipment.go and gpu_side.go turn that into times.
 //
 // Start at Node.Run (node.go), then read gpu_only.go, the shortest system, and l3_flow.go for
-// the dataflow of Fig 7 of the L3 paper; then package dataflow. docs/node.md states the
+// the dataflow of Fig 7 of the L3 paper; then package dataflow. docs/lab/node.md states the
 // model and its assumptions.
 package system

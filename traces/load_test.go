@@ -88,7 +88,7 @@ func zip(t interface{ Fatal(...any) }, text []byte) []byte {
 }
 
 // TestPublicTraces reads the files that others publish, where L3SIM_TRACES names a folder with them: those of
-// docs/traces.md, too large to be here. Excerpts are in testdata (TestLoadFormats).
+// docs/lab/traces.md, too large to be here. Excerpts are in testdata (TestLoadFormats).
 func TestPublicTraces(t *testing.T) {
 	folder := os.Getenv("L3SIM_TRACES")
 	if folder == "" {

@@ -12,10 +12,10 @@ import (
 )
 
 // TestImportsPointDown checks every import of the module against the rows of packages in
-// docs/architecture.md, and that the files which that page names exist.
+// docs/lab/architecture.md, and that the files which that page names exist.
 func TestImportsPointDown(t *testing.T) {
 	const root, module = "../..", "github.com/l3sim/l3sim/"
-	page, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs/lab/architecture.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func TestImportsPointDown(t *testing.T) {
 	for name, at := range place {
 		files, err := filepath.Glob(filepath.Join(root, name, "*.go"))
 		if err != nil || len(files) == 0 {
-			t.Errorf("docs/architecture.md names %s, which has no Go files: %v", name, err)
+			t.Errorf("docs/lab/architecture.md names %s, which has no Go files: %v", name, err)
 		}
 		for _, file := range files {
 			if strings.HasSuffix(file, "_test.go") {
@@ -45,7 +45,7 @@ func TestImportsPointDown(t *testing.T) {
 				if below, known := place[imported]; ours && known && below <= at {
 					t.Errorf("%s imports %s, which stands above %s", file, imported, name)
 				} else if ours && !known && imported != "configs/paper" {
-					t.Errorf("%s imports %s, which docs/architecture.md does not name", file, imported)
+					t.Errorf("%s imports %s, which docs/lab/architecture.md does not name", file, imported)
 				}
 			}
 		}

@@ -39,7 +39,7 @@ requests must. A rate is judged by the middle 80% of a run's requests, 2,000 at 
 (--requests sets the number of all), and the node must keep up with it. Requests come in the
 pattern of the trace's times, or as --arrivals says; all rates and systems see the same
 pattern. The answer is the highest rate tried that meets the targets, up to --precision; where
-a lower one did not meet them, it says so. Where no rate does, it is 0. See docs/metrics.md.`,
+a lower one did not meet them, it says so. Where no rate does, it is 0. See docs/serve.md.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
 	}

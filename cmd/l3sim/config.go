@@ -20,7 +20,7 @@ one before: a TOML file with any subset of the keys (--config FILE), single keys
 (--set section.key=value), and the flags of a command. Several --config merge in order.
 The sections [model], [gpu] and [dram] start from presets of their own, named by run.model,
 gpu.preset and dram.preset, or from files: a TOML file with that section, a table of a DRAM
-standard (docs/dram.md; FILE.toml:PART where it has several parts), or a model's config.json
+standard (docs/lab/dram.md; FILE.toml:PART where it has several parts), or a model's config.json
 as Hugging Face has it (Llama, Mistral, Mixtral, Qwen, GPT and OPT; tensor_parallel is then the
 fewest GPUs that hold the weights in 0.8 of their memory, attention is over the whole context
 whatever the sliding window, and all is in 16 bits). A section with a new name and no preset

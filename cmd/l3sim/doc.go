@@ -6,5 +6,5 @@
 // error and an exit code. Tests are scripts in testdata/script, which run the
 // program as a user does.
 //
-// Read main.go and root.go, then run.go; docs/architecture.md says where what they call is.
+// Read main.go and root.go, then run.go; docs/lab/architecture.md says where what they call is.
 package main

@@ -39,7 +39,7 @@ or "LD|ST ADDRESS" (Ramulator). Requests are 64 B and are offered in order, at m
 a clock. Latency runs from acceptance, or from arrival, to the last data beat.
 
 --set changes any field of the part (tRFC=880, power.IDD0=60) or of the controller's
-policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/dram.md lists them.`,
+policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md lists them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args[0], &f) },
 	}

@@ -40,7 +40,7 @@ program reads the chosen rows, and what the policy keeps on the GPUs is merged w
 DIMMs, q, k and v rounded to FP16 all the same. With --kv-bits (or model.kv_bits) 8 or 4, keys and values are
 stored so, with scales as model.kv_scales says, and the units fold the scales in. Every choice is compared with attention to everything, and
 --profile writes what a run's costs cannot know without data (policy.profile). Without --text, Go source
-that the model has not seen is taken. docs/language-model.md compares precisions.`,
+that the model has not seen is taken. docs/lab/language-model.md compares precisions.`,
 		Example: `  l3sim eval --steps 1000 --precision fp32
   l3sim eval --text main.go --prompt 100 --nll nll.csv --json
   l3sim eval --steps 300 --plant quad

@@ -129,7 +129,7 @@ git update-ref refs/remotes/origin/main main`)
 }
 
 // TestExamples plans every example sweep from the repository's root, as
-// docs/examples.md runs them, and reads every search.
+// docs/lab/examples.md runs them, and reads every search.
 func TestExamples(t *testing.T) {
 	t.Chdir("../..")
 	files, err := filepath.Glob("examples/*.toml")

@@ -27,7 +27,7 @@ func (a *app) newPIMAreaCommand() *cobra.Command {
 		Long: `Areas of L3's units by count and process, and of the hardware that selected pages, narrow keys and values and
 merged outputs add to them.
 
-Areas are of 28 nm logic, from published cells and units, low and high (docs/pim-timing.md names them). What is
+Areas are of 28 nm logic, from published cells and units, low and high (docs/lab/pim-timing.md names them). What is
 beside the banks takes ten times as much in a DRAM process (L3, Table 5), which the column of a rank has. What nobody has published is "not estimated", and so is the share of
 a DRAM chip without --chip-mm2.`,
 		Example: `  l3sim pim area

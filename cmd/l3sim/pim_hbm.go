@@ -33,7 +33,7 @@ func (a *app) newPIMHBMCommand() *cobra.Command {
 the banks, at the bank groups, or in the buffer die.
 
 The factor is the bandwidth of keys and values over that of plain HBM3 at its peak rate. By AttAcc's rules all banks
-open at once; by JEDEC's they keep tRRD and tFAW (docs/hbm-pim.md). W is what the commands draw in a stack whose channels all have
+open at once; by JEDEC's they keep tRRD and tFAW (docs/lab/hbm-pim.md). W is what the commands draw in a stack whose channels all have
 as many heads, by the constants energy.hbm_* (--set).`,
 		Example: `  l3sim pim hbm --context 128,2048,32768
   l3sim pim hbm --level bg

@@ -47,7 +47,7 @@ func (a *app) newPIMTableCommand() *cobra.Command {
 		Long: `Tabulate latency and energy of decode attention on DIMM-PIM, for other simulators.
 
 A row is one layer's attention of a batch whose KV heads are dealt to ranks: the time of the busiest rank, with
-refresh, and the joules of all of them (docs/energy.md) with their band. Nothing moves to the ranks or from them: the
+refresh, and the joules of all of them (docs/lab/energy.md) with their band. Nothing moves to the ranks or from them: the
 links are the other simulator's. Each row bounds the error of linear interpolation from the row before it, over
 contexts and over batches.
 

@@ -32,7 +32,7 @@ Runs the trace, takes batches evenly over the iterations that prefill, fits the
 learned predictors to a random 80% of their sub-batches and compares predictions
 with the times of the other 20%: the mean of |measured - predicted| / measured.
 predictor.noise adds measurement noise. A built-in trace runs with twice as many
-requests as batches where their number is not given. See docs/predictors.md.`,
+requests as batches where their number is not given. See docs/lab/predictors.md.`,
 		Example: `  l3sim predict --model gpt-89b --batches 1000
   l3sim predict --trace longbench --set predictor.noise=0.05 --json`,
 	}

@@ -56,7 +56,7 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
-	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/laws.md during the run")
+	cmd.Flags().BoolVar(&f.check, "check", false, "verify the laws of docs/lab/laws.md during the run")
 	cmd.Flags().StringVar(&f.timeline, "timeline", "", "write a timeline for Perfetto to `file` (.json or .json.gz)")
 	cmd.Flags().StringVar(&f.window, "timeline-window", "0ms:50ms", "part of the run on the timeline, `from:to`")
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")

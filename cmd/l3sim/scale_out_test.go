@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestScaleOutPage: docs/scale-out.md shows the jobs that its commands write.
+// TestScaleOutPage: docs/lab/scale-out.md shows the jobs that its commands write.
 func TestScaleOutPage(t *testing.T) {
 	t.Chdir("../..")
-	page := string(read(t, "docs/scale-out.md"))
+	page := string(read(t, "docs/lab/scale-out.md"))
 	for form, fence := range map[string]string{"slurm": "bash", "k8s": "yaml"} {
 		command := "l3sim sweep examples/ranks.toml --emit " + form + " --shards 8 --out out/ranks"
 		if !strings.Contains(page, "\n"+command+" > ranks.") {

@@ -105,7 +105,7 @@ again.
 With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
 'l3sim merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
 --shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
-N shards and merges them to standard output (docs/scale-out.md).`
+N shards and merges them to standard output (docs/lab/scale-out.md).`
 
 func (a *app) newSweepCommand() *cobra.Command {
 	var f sweepFlags

@@ -10,11 +10,11 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-var update = flag.Bool("update", false, "write the table of systems in docs/systems.md anew")
+var update = flag.Bool("update", false, "write the table of systems in docs/lab/systems.md anew")
 
-// TestSystemsTable: the table of docs/systems.md is what the list of systems says.
+// TestSystemsTable: the table of docs/lab/systems.md is what the list of systems says.
 func TestSystemsTable(t *testing.T) {
-	const path, head = "../../docs/systems.md", "| system | hardware | schedule | source | sections |\n"
+	const path, head = "../../docs/lab/systems.md", "| system | hardware | schedule | source | sections |\n"
 	var b strings.Builder
 	b.WriteString(head + "| --- | --- | --- | --- | --- |\n")
 	for _, s := range system.Systems() {

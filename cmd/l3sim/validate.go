@@ -32,7 +32,7 @@ of which each sends a request, and the next when it has been answered. Other col
 ignored. gpu and model are presets or files, or names that a file service.toml beside the
 measurements explains; it also gives columns that a file lacks.
 What a framework adds is two constants, for each GPU: fitted to every fifth row that fits
-in memory, and reported. The errors are those of the other rows. docs/services.md says
+in memory, and reported. The errors are those of the other rows. docs/lab/services.md says
 more. Without --service the measurements that are part of the program are compared.`,
 		Example: `  l3sim validate
   l3sim validate --service measured/servers.csv --json

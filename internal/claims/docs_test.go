@@ -9,7 +9,7 @@ import (
 )
 
 // docs is the folder of the committed page.
-const docs = "../../docs"
+const docs = "../../docs/lab"
 
 // TestDocs: the committed page is what this generator writes, word by word and
 // table by table, but for what the runs decide. It fails where the wording of a claim, a

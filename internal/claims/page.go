@@ -185,7 +185,7 @@ func (t Target) part() string {
 // parts are the parts of the page in order.
 var parts = []string{evaluationPart, string(Sensitivity), string(Fair), string(Sparse)}
 
-// evaluationPart is the part of docs/reproduction.md that the paper's own evaluation fills.
+// evaluationPart is the part of docs/lab/reproduction.md that the paper's own evaluation fills.
 const evaluationPart = "evaluation"
 
 // page returns the page with this report's part, the others as they are at path.

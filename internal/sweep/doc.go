@@ -15,5 +15,5 @@
 // the content of its trace. If any of them changes, the point runs again. If not, it never
 // does.
 //
-// Start at File, then plan.go and run.go; docs/scale-out.md tells what happens on many machines.
+// Start at File, then plan.go and run.go; docs/lab/scale-out.md tells what happens on many machines.
 package sweep

@@ -1,5 +1,5 @@
 // Package validation holds the tests that compare the whole simulator with everything
-// that others or we have measured, and that write docs/validation.md from it:
+// that others or we have measured, and that write docs/lab/validation.md from it:
 //
 //	go test ./internal/validation -update
 //

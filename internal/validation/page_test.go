@@ -14,11 +14,11 @@ import (
 	"github.com/l3sim/l3sim/results/figure"
 )
 
-var update = flag.Bool("update", false, "write docs/validation.md, its figure and the recorded errors")
+var update = flag.Bool("update", false, "write docs/lab/validation.md, its figure and the recorded errors")
 
 const (
-	page     = "../../docs/validation.md"
-	picture  = "../../docs/figures/validation.png"
+	page     = "../../docs/lab/validation.md"
+	picture  = "../../docs/lab/figures/validation.png"
 	recorded = "testdata/errors.json"
 )
 

@@ -8,7 +8,7 @@
 //   - Report is the errors over the other rows, by series, and whether the memory model
 //     finds the rows that do not fit.
 //
-// docs/services.md explains the columns, the law of the overhead, and what a row is
+// docs/lab/services.md explains the columns, the law of the overhead, and what a row is
 // taken to show about memory.
 //
 // Start at Read (read.go), then run.go and fit.go.
