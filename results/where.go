@@ -1,9 +1,7 @@
 package results
 
 import (
-	"cmp"
 	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -51,7 +49,7 @@ func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
 		column, value, err := t.Condition(flag, text)
 		return func(row []string) bool { return row[column] == value }, err
 	}
-	limit, err := t.ParseLimit(flag, text)
+	limit, err := t.parseLimit(flag, text)
 	return func(row []string) bool {
 		v, err := strconv.ParseFloat(row[limit.index], 64)
 		return err == nil && limit.Holds(v)
@@ -60,15 +58,15 @@ func (t *Table) condition(flag, text string) (func(row []string) bool, error) {
 
 // Limit is a bound on a numeric column.
 type Limit struct {
-	Column   string  `json:"column"`   // full name
-	Operator string  `json:"operator"` // <=, >=, < or >
-	Value    float64 `json:"value"`    // in the column's unit
+	Column   string  // full name
+	Operator string  // <=, >=, < or >
+	Value    float64 // in the column's unit
 	index    int     // of the column
 }
 
-// ParseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may carry a unit of the
+// parseLimit reads "COLUMN<=NUMBER" with <=, >=, < or >; the number may carry a unit of the
 // column's kind. Flag says who asks, for the *input.Error.
-func (t *Table) ParseLimit(flag, text string) (Limit, error) {
+func (t *Table) parseLimit(flag, text string) (Limit, error) {
 	m := ordered.FindStringSubmatch(text)
 	if m == nil {
 		return Limit{}, &input.Error{Key: flag, Value: strconv.Quote(text), Expected: `COLUMN<=NUMBER, or with >=, < or >, such as "tbt_p99_ms <= 100"`}
@@ -90,11 +88,6 @@ func (t *Table) ParseLimit(flag, text string) (Limit, error) {
 	return l, nil
 }
 
-// String writes the limit as ParseLimit reads it.
-func (l Limit) String() string {
-	return fmt.Sprintf("%s %s %s", l.Column, l.Operator, strconv.FormatFloat(l.Value, 'f', -1, 64))
-}
-
 // Holds says whether a value keeps within the limit.
 func (l Limit) Holds(v float64) bool {
 	switch l.Operator {
@@ -106,17 +99,6 @@ func (l Limit) Holds(v float64) bool {
 		return v < l.Value
 	}
 	return v > l.Value
-}
-
-// Violation returns how far a value is beyond the limit, as a share of the limit where that
-// is not 0. It is 0 where the limit holds, and above 0 where it does not.
-func (l Limit) Violation(v float64) float64 {
-	if l.Holds(v) {
-		return 0
-	}
-	size := cmp.Or(math.Abs(l.Value), 1)
-	// A value on an open limit is beyond it by the least number.
-	return max(math.Abs(v-l.Value)/size, math.SmallestNonzeroFloat64)
 }
 
 // numberIn reads a number in the unit of a column, or a quantity with a unit of that

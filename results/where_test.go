@@ -1,7 +1,6 @@
 package results
 
 import (
-	"math"
 	"strings"
 	"testing"
 )
@@ -64,24 +63,25 @@ func TestTableJSON(t *testing.T) {
 	}
 }
 
-// TestLimit: a violation is 0 exactly where the limit holds, and grows with the distance.
+// TestLimit: a limit is read in the column's unit, and holds on its own side alone.
 func TestLimit(t *testing.T) {
 	table := &Table{Name: "t", Columns: []string{"tbt_p99_ms", "n"}}
 	for _, c := range []struct {
-		text, want string
-		value      float64
-		violation  float64
+		text  string
+		want  Limit
+		value float64
+		holds bool
 	}{
-		{"tbt_p99 <= 0.1s", "tbt_p99_ms <= 100", 100, 0},
-		{"tbt_p99 <= 0.1s", "tbt_p99_ms <= 100", 150, 0.5},
-		{"tbt_p99 < 100", "tbt_p99_ms < 100", 100, math.SmallestNonzeroFloat64},
-		{"n>=-4", "n >= -4", -5, 0.25},
-		{"n > 0", "n > 0", -3, 3},
-		{"n > 0", "n > 0", 3, 0},
+		{"tbt_p99 <= 0.1s", Limit{"tbt_p99_ms", "<=", 100, 0}, 100, true},
+		{"tbt_p99 <= 0.1s", Limit{"tbt_p99_ms", "<=", 100, 0}, 150, false},
+		{"tbt_p99 < 100", Limit{"tbt_p99_ms", "<", 100, 0}, 100, false},
+		{"n>=-4", Limit{"n", ">=", -4, 1}, -5, false},
+		{"n > 0", Limit{"n", ">", 0, 1}, -3, false},
+		{"n > 0", Limit{"n", ">", 0, 1}, 3, true},
 	} {
-		l, err := table.ParseLimit("f", c.text)
-		if err != nil || l.String() != c.want || l.Violation(c.value) != c.violation || l.Holds(c.value) != (c.violation == 0) {
-			t.Errorf("%s of %g: %v, %v, %g", c.text, c.value, err, l, l.Violation(c.value))
+		l, err := table.parseLimit("f", c.text)
+		if err != nil || l != c.want || l.Holds(c.value) != c.holds {
+			t.Errorf("%s of %g: %v, %+v", c.text, c.value, err, l)
 		}
 	}
 }

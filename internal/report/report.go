@@ -36,7 +36,7 @@ type ErrorOfParts struct {
 // Options say what a report shows.
 type Options struct {
 	Title string
-	Goals string // as results.ParseGoals takes them, for all folders; "": of each search, or the usual ones
+	Goals string // as results.ParseGoals takes them, for all folders; "": the usual ones
 }
 
 // Read collects the results of sweeps' folders. Errors of the input are *input.Error.
@@ -160,14 +160,14 @@ func (s *Set) thin() int {
 			}
 		}
 		place[i] = kept
-		s.Rows[kept], s.Seeds[kept], s.Meets[kept] = s.Rows[i], s.Seeds[i], s.Meets[i]
+		s.Rows[kept], s.Seeds[kept] = s.Rows[i], s.Seeds[i]
 		if s.Sets != nil {
 			s.Sets[kept] = s.Sets[i]
 		}
 		kept++
 	}
 	dropped := len(s.Rows) - kept
-	s.Rows, s.Seeds, s.Meets, s.Sets = s.Rows[:kept], s.Seeds[:kept], s.Meets[:kept], s.Sets[:min(kept, len(s.Sets))]
+	s.Rows, s.Seeds, s.Sets = s.Rows[:kept], s.Seeds[:kept], s.Sets[:min(kept, len(s.Sets))]
 	for i, p := range s.Front {
 		s.Front[i] = place[p]
 	}

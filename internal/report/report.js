@@ -82,7 +82,7 @@
   // frontOf returns the points that no other equals or beats in x and y, in the order of x.
   function frontOf(x, y) {
     const sx = better(x), sy = better(y);
-    const rows = set.rows.map((_, r) => r).filter((r) => set.meets[r] && inRanges(r) && typeof cell(r, x) === 'number' && typeof cell(r, y) === 'number');
+    const rows = set.rows.map((_, r) => r).filter((r) => inRanges(r) && typeof cell(r, x) === 'number' && typeof cell(r, y) === 'number');
     rows.sort((a, b) => sx * (cell(b, x) - cell(a, x)) || sy * (cell(b, y) - cell(a, y)));
     let best = -Infinity;
     const front = rows.filter((r) => sy * cell(r, y) > best && ((best = sy * cell(r, y)), true));
@@ -97,7 +97,7 @@
       name: String(group), type: 'scatter', color: palette[i % palette.length], symbol: ['circle', 'triangle', 'rect', 'diamond', 'pin', 'arrow'][i % 6],
       data: set.rows.map((_, r) => r).filter((r) => (!by || cell(r, by) === group)).map((r) => ({
         value: [cell(r, x), cell(r, y)], row: r, symbolSize: r === chosen ? 18 : onFront.has(r) ? 11 : 7,
-        itemStyle: { opacity: !inRanges(r) ? 0.05 : onFront.has(r) || r === chosen ? 1 : set.meets[r] ? 0.35 : 0.12, borderColor: r === chosen ? css('--ink') : undefined, borderWidth: r === chosen ? 2 : 0 },
+        itemStyle: { opacity: !inRanges(r) ? 0.05 : onFront.has(r) || r === chosen ? 1 : 0.35, borderColor: r === chosen ? css('--ink') : undefined, borderWidth: r === chosen ? 2 : 0 },
       })),
     }));
     const front = frontOf(x, y);
@@ -162,18 +162,6 @@
         const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(1)]), h = api.size([0, 1])[1] * 0.6;
         return { type: 'rect', shape: { x: a[0], y: a[1] - h / 2, width: Math.max(b[0] - a[0], 1), height: h }, style: { fill: palette[1] } };
       } }],
-    });
-  }
-
-  function drawSearch() {
-    $('progress').hidden = !set.searches || !set.searches.length;
-    if ($('progress').hidden) return;
-    const methods = [...new Set(set.searches.map((s) => s.method))];
-    draw('hypervolume', {
-      legend: { ...legend(), data: methods }, grid: { left: 70, right: 20, top: 40, bottom: 45 }, tooltip: tooltip((p) => `${p.seriesName}, ${p.value[0]} evaluations: ${short(p.value[1])}%`),
-      xAxis: axis('evaluations', { min: 0 }), yAxis: axis('share of the hypervolume (%)', { nameGap: 45 }),
-      series: set.searches.map((s) => ({ name: s.method, type: 'line', color: palette[methods.indexOf(s.method)], showSymbol: true, symbolSize: 4, lineStyle: { type: ['solid', 'dashed', 'dotted'][methods.indexOf(s.method) % 3] },
-        data: s.hypervolume.map((h, i) => [Math.min((i + 1) * set.population, s.points.length), 100 * h]) })),
     });
   }
 
@@ -302,7 +290,7 @@
     $('chosen').replaceChildren();
     drawAll();
   }
-  function drawAll() { drawScatter(); drawParallel(); drawInfluence(); drawSearch(); drawParts(); drawValidation(); drawTable(); }
+  function drawAll() { drawScatter(); drawParallel(); drawInfluence(); drawParts(); drawValidation(); drawTable(); }
 
   function save(name, type, text) {
     const a = make('a', '', { href: URL.createObjectURL(new Blob([text], { type })), download: name });

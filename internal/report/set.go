@@ -23,16 +23,12 @@ type Set struct {
 	Command   string   `json:"command"`   // runs a point again, with its Sets behind it
 	Sets      []string `json:"sets"`      // of each point
 	Seeds     []int    `json:"seeds"`     // of each point
-	Front     []int    `json:"front"`     // points that no other beats, of those that meet Limits; best first
-	Meets     []bool   `json:"meets"`     // of each point, that it does
+	Front     []int    `json:"front"`     // points that no other beats, best first
 	Points    int      `json:"points"`    // with those that Rows leaves out
 	Failed    int      `json:"failed"`
 
 	Goals      []Goal              `json:"goals"`
-	Limits     []string            `json:"limits"`
 	Influences []results.Influence `json:"influences"`
-	Searches   []results.SearchRun `json:"searches"`
-	Population int                 `json:"population"`
 
 	Headline []Headline `json:"-"` // the best point of each goal
 }
@@ -66,8 +62,7 @@ type Headline struct {
 	Point string
 }
 
-// readSet reads a folder. Goals are those of the flag, else those of the search, else what
-// most readers ask for.
+// readSet reads a folder. Goals are those of the flag, else what most readers ask for.
 func readSet(dir, flag, goals string) (*Set, error) {
 	t, err := results.ReadTable(dir)
 	if err != nil {
@@ -75,10 +70,6 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	}
 	if len(t.Rows) == 0 {
 		return nil, &input.Error{File: t.Name, Expected: "at least one point"}
-	}
-	search, err := results.ReadSearch(dir, t)
-	if err != nil {
-		return nil, err
 	}
 	base, err := results.ReadBase(dir)
 	if err != nil {
@@ -92,11 +83,11 @@ func readSet(dir, flag, goals string) (*Set, error) {
 		return nil, &input.Error{File: t.Name, Expected: fmt.Sprintf("a point that is done; all %d failed", failed)}
 	}
 	s := &Set{Name: filepath.Base(filepath.Clean(dir)), Points: len(means.Rows), Failed: failed, Seeds: seeds}
-	parsed, err := s.chooseGoals(means, search, flag, goals)
+	parsed, err := s.chooseGoals(means, flag, goals)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.judge(t, means, parsed, search); err != nil {
+	if err := s.judge(t, means, parsed); err != nil {
 		return nil, err
 	}
 	s.describe(means, base)
@@ -106,14 +97,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 }
 
 // chooseGoals sets Goals.
-func (s *Set) chooseGoals(t *results.Table, search *results.Search, flag, text string) ([]results.Goal, error) {
-	if text == "" && search != nil {
-		var all []string
-		for _, g := range search.Goals {
-			all = append(all, g.String())
-		}
-		text = strings.Join(all, ", ")
-	}
+func (s *Set) chooseGoals(t *results.Table, flag, text string) ([]results.Goal, error) {
 	if text == "" {
 		text = "max output_tokens_per_s, min tbt_p99_ms"
 		if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[c] != t.Rows[0][c] }) {
@@ -127,23 +111,9 @@ func (s *Set) chooseGoals(t *results.Table, search *results.Search, flag, text s
 	return goals, err
 }
 
-// judge finds the front, the points that meet the constraints, and which keys matter.
-func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *results.Search) error {
-	meeting := *means
-	meeting.Rows = nil
-	for _, row := range means.Rows {
-		meets := true
-		if search != nil {
-			for _, l := range search.Limits {
-				v, err := strconv.ParseFloat(row[slices.Index(means.Columns, l.Column)], 64)
-				meets = meets && err == nil && l.Holds(v)
-			}
-		}
-		if s.Meets = append(s.Meets, meets); meets {
-			meeting.Rows = append(meeting.Rows, row)
-		}
-	}
-	e, err := results.Explore(&meeting, goals)
+// judge finds the front, and which keys matter.
+func (s *Set) judge(t, means *results.Table, goals []results.Goal) error {
+	e, err := results.Explore(means, goals)
 	if err != nil {
 		return err
 	}
@@ -160,13 +130,6 @@ func (s *Set) judge(t, means *results.Table, goals []results.Goal, search *resul
 			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
 		})
 		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
-	}
-	if search != nil {
-		s.Influences, s.Searches, s.Population = search.Influences, search.Searches, search.Population
-		for _, l := range search.Limits {
-			s.Limits = append(s.Limits, l.String())
-		}
-		return nil
 	}
 	for i, g := range goals {
 		if means.IsConfig()[slices.Index(means.Columns, s.Goals[i].Column)] {

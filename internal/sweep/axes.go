@@ -11,7 +11,7 @@ import (
 )
 
 // grid reads [grid]: each key is an axis of its own.
-func (p *fileParser) grid(f *File, value any) error {
+func (p *fileParser) grid(f *File, _ int, value any) error {
 	leaves, err := p.leaves("grid", 0, value, false)
 	if err != nil {
 		return err
@@ -49,90 +49,84 @@ func (p *fileParser) values(l leaf) ([]string, error) {
 	return values, nil
 }
 
-// tables reads [[zip]] or [[list]]. Each zip is an axis: the i-th values of its
-// arrays belong together. All entries of the list form one axis.
-func (p *fileParser) tables(f *File, kind string, value any) error {
+// tables returns the leaves of each table of [[zip]] or [[list]].
+func (p *fileParser) tables(kind string, line int, value any) ([][]leaf, error) {
 	tables, ok := value.([]map[string]any)
-	if one, single := value.(map[string]any); single && kind == "zip" {
-		tables, ok = []map[string]any{one}, true
-	}
 	if !ok || len(tables) == 0 {
-		return p.fail(p.line("", 0, kind), &input.Error{Key: kind, Expected: "sections [[" + kind + "]]"})
+		return nil, p.fail(line, &input.Error{Key: kind, Expected: "sections [[" + kind + "]]"})
 	}
-	list := Axis{Kind: "list"}
+	all := make([][]leaf, len(tables))
 	for i, table := range tables {
-		leaves, err := p.leaves(kind, i, table, true)
-		if err != nil {
-			return err
+		var err error
+		if all[i], err = p.leaves(kind, i, table, true); err != nil {
+			return nil, err
 		}
-		if kind == "zip" {
-			axis, err := p.zip(leaves)
-			if err != nil {
+	}
+	return all, nil
+}
+
+// list reads [[list]], whose entries form one axis.
+func (p *fileParser) list(f *File, line int, value any) error {
+	tables, err := p.tables("list", line, value)
+	if err != nil {
+		return err
+	}
+	axis := Axis{Kind: "list", Choices: make([]Choice, len(tables))}
+	for i, leaves := range tables {
+		for _, l := range leaves {
+			if err := p.add(&axis.Choices[i], l); err != nil {
 				return err
 			}
-			f.Axes = append(f.Axes, axis)
-			continue
 		}
-		choice := Choice{}
-		for _, l := range leaves {
-			if l.key == "name" {
-				if choice.Name, err = p.name(l, l.value); err != nil {
+	}
+	f.Axes = append(f.Axes, axis)
+	return nil
+}
+
+// zip reads [zip] or each [[zip]] as an axis of keys whose arrays advance together.
+func (p *fileParser) zip(f *File, line int, value any) error {
+	if one, single := value.(map[string]any); single {
+		value = []map[string]any{one}
+	}
+	tables, err := p.tables("zip", line, value)
+	if err != nil {
+		return err
+	}
+	for _, leaves := range tables {
+		axis := Axis{Kind: "zip"}
+		for i, l := range leaves {
+			list, _ := l.value.([]any)
+			if i == 0 {
+				axis.Choices = make([]Choice, len(list))
+			}
+			if len(list) == 0 || len(list) != len(axis.Choices) {
+				return p.fail(l.line, &input.Error{Key: "zip." + l.key, Value: fmt.Sprintf("%d values", len(list)),
+					Expected: fmt.Sprintf("as many as zip.%s, %d, and at least one", leaves[0].key, len(axis.Choices))})
+			}
+			for j, v := range list {
+				if err := p.add(&axis.Choices[j], leaf{l.key, v, l.line}); err != nil {
 					return err
 				}
-				continue
 			}
-			s, err := p.setting(l)
-			if err != nil {
-				return err
-			}
-			choice.Settings = append(choice.Settings, s)
 		}
-		list.Choices = append(list.Choices, choice)
-	}
-	if kind == "list" {
-		f.Axes = append(f.Axes, list)
+		f.Axes = append(f.Axes, axis)
 	}
 	return nil
 }
 
-// zip makes an axis of keys whose arrays advance together.
-func (p *fileParser) zip(leaves []leaf) (Axis, error) {
-	axis := Axis{Kind: "zip"}
-	for i, l := range leaves {
-		list, _ := l.value.([]any)
-		if i == 0 {
-			axis.Choices = make([]Choice, len(list))
-		}
-		if len(list) == 0 || len(list) != len(axis.Choices) {
-			return axis, p.fail(l.line, &input.Error{Key: "zip." + l.key, Value: fmt.Sprintf("%d values", len(list)),
-				Expected: fmt.Sprintf("as many as zip.%s, %d, and at least one", leaves[0].key, len(axis.Choices))})
-		}
-		for j, v := range list {
-			if l.key == "name" {
-				name, err := p.name(l, v)
-				if err != nil {
-					return axis, err
-				}
-				axis.Choices[j].Name = name
-				continue
-			}
-			s, err := p.setting(leaf{l.key, v, l.line})
-			if err != nil {
-				return axis, err
-			}
-			axis.Choices[j].Settings = append(axis.Choices[j].Settings, s)
-		}
+// add gives a choice its name, or the setting of a key.
+func (p *fileParser) add(to *Choice, l leaf) error {
+	if l.key != "name" {
+		s, err := p.setting(l)
+		to.Settings = append(to.Settings, s)
+		return err
 	}
-	return axis, nil
-}
-
-// name reads the name of a choice.
-func (p *fileParser) name(l leaf, value any) (string, error) {
-	text, ok := value.(string)
+	text, ok := l.value.(string)
 	if !ok || text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-		return "", p.fail(l.line, &input.Error{Key: "name", Value: schema.Written(value), Expected: "a text of one line without control characters"})
+		return p.fail(l.line, &input.Error{Key: "name", Value: schema.Written(l.value), Expected: "a text of one line without control characters"})
 	}
-	return text, nil
+	to.Name = text
+	return nil
 }
 
 // conflicts checks that no two places set the same key and that the

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/input/schema"
 )
 
@@ -54,20 +53,14 @@ const maxCombinations = 100_000
 // ReadFile reads a sweep file. An error in the file is an *input.Error that names file,
 // line and key. A fault of the machine (IsSystemFault) is another error.
 func ReadFile(path string) (*File, error) {
-	text, err := readText(path)
+	text, err := input.ReadFile(path)
+	if IsSystemFault(err) {
+		return nil, fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+	}
 	if err != nil {
 		return nil, err
 	}
-	return ParseFile(input.Name(path), text)
-}
-
-// readText reads a file whole.
-func readText(path string) (string, error) {
-	text, err := input.ReadFile(path)
-	if IsSystemFault(err) {
-		return "", fmt.Errorf("%s: %w", path, errors.Unwrap(err))
-	}
-	return string(text), err
+	return ParseFile(input.Name(path), string(text))
 }
 
 // ParseFile is ReadFile of a text. Overlay files that it names are relative to path.
@@ -129,55 +122,38 @@ func (p *fileParser) line(section string, nth int, key string) int {
 	}
 }
 
-// section is a key at the top of a file, and the function that reads its value.
-type section struct {
-	key  string
-	read func(line int, value any) error
+// sections are the keys at the top of a file, with the methods that read their values.
+var sections = map[string]func(p *fileParser, f *File, line int, value any) error{
+	"config": (*fileParser).config, "repeats": (*fileParser).repeats, "where": (*fileParser).where, "set": (*fileParser).set,
+	"grid": (*fileParser).grid, "zip": (*fileParser).zip, "list": (*fileParser).list, latinKind: (*fileParser).latin,
 }
 
 // file reads the document of a sweep.
 func (p *fileParser) file() (*File, error) {
 	f := &File{Path: p.path, Repeats: 1}
-	tables := func(kind string) section {
-		return section{kind, func(_ int, value any) error { return p.tables(f, kind, value) }}
-	}
-	err := p.sections(append(p.common(f),
-		section{"grid", func(_ int, value any) error { return p.grid(f, value) }}, tables("zip"), tables("list"),
-		section{latinKind, func(_ int, value any) error { return p.latin(f, value) }}))
-	if err != nil {
-		return nil, err
+	for _, key := range p.sorted(p.document, "") {
+		line := p.line("", 0, key)
+		if read := sections[key]; read != nil {
+			if err := read(p, f, line, p.document[key]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		return nil, p.fail(line, input.Edit(input.UnknownName(key, key, slices.Collect(maps.Keys(sections))), func(e *input.Error) {
+			e.Value = ""
+			if keys.Key(key) != nil || strings.Contains(key, ".") {
+				e.Nearest = "set." + key
+			}
+		}))
 	}
 	return f, p.conflicts(f)
 }
 
-// common returns the keys that files of sweeps and of searches share.
-func (p *fileParser) common(f *File) []section {
-	return []section{
-		{"config", func(line int, value any) error { return p.config(f, line, value) }},
-		{"repeats", func(line int, value any) error {
-			n, ok := value.(int64)
-			if !ok || n < 1 || n > maxCombinations {
-				return p.fail(line, &input.Error{Key: "repeats", Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
-			}
-			f.Repeats = int(n)
-			return nil
-		}},
-		{"where", func(line int, value any) (err error) {
-			f.Where, err = p.conditions(line, value)
-			return err
-		}},
-		{"set", func(_ int, value any) (err error) {
-			f.Set, err = p.settings("set", 0, value)
-			return err
-		}},
-	}
-}
-
 // config reads the name of the overlay file.
 func (p *fileParser) config(f *File, line int, value any) error {
-	config := ""
-	if err := p.stringValue("config", value, &config); err != nil {
-		return err
+	config, ok := value.(string)
+	if !ok || config == "" {
+		return p.fail(line, &input.Error{Key: "config", Value: fmt.Sprint(value), Expected: "a text"})
 	}
 	if !filepath.IsAbs(config) {
 		config = filepath.Join(filepath.Dir(p.path), config)
@@ -190,59 +166,50 @@ func (p *fileParser) config(f *File, line int, value any) error {
 	return nil
 }
 
-// sections reads the document with those of its keys that are known.
-func (p *fileParser) sections(known []section) error {
-	for _, key := range p.sorted(p.document, "") {
-		line := p.line("", 0, key)
-		i := slices.IndexFunc(known, func(s section) bool { return s.key == key })
-		if i >= 0 {
-			if err := known[i].read(line, p.document[key]); err != nil {
-				return err
-			}
-			continue
+// repeats reads the number of seeds.
+func (p *fileParser) repeats(f *File, line int, value any) error {
+	n, ok := value.(int64)
+	if !ok || n < 1 || n > maxCombinations {
+		return p.fail(line, &input.Error{Key: "repeats", Value: fmt.Sprint(value), Expected: fmt.Sprintf("1 to %d", maxCombinations)})
+	}
+	f.Repeats = int(n)
+	return nil
+}
+
+// set reads the settings of all points.
+func (p *fileParser) set(f *File, _ int, value any) error {
+	leaves, err := p.leaves("set", 0, value, false)
+	if err != nil {
+		return err
+	}
+	for _, l := range leaves {
+		s, err := p.setting(l)
+		if err != nil {
+			return err
 		}
-		names := list.Map(known, func(s section) string { return s.key })
-		return p.fail(line, input.Edit(input.UnknownName(key, key, names), func(e *input.Error) {
-			e.Value = ""
-			if keys.Key(key) != nil || strings.Contains(key, ".") {
-				e.Nearest = "set." + key
-			}
-		}))
+		f.Set = append(f.Set, s)
 	}
 	return nil
 }
 
-// count is a whole number of a section.
-type count struct {
-	key         string
-	to          *int64 // its default before, -1 where it has none
-	least, most int64
-}
-
-// counts reads whole numbers of a section and returns its other keys.
-func (p *fileParser) counts(section string, value any, counts []count) (map[string]any, error) {
-	table, ok := value.(map[string]any)
+// where reads one expression or an array of them.
+func (p *fileParser) where(f *File, line int, value any) error {
+	list, ok := value.([]any)
 	if !ok {
-		return nil, p.fail(p.line("", 0, section), &input.Error{Key: section, Expected: "a section"})
+		list = []any{value}
 	}
-	rest := maps.Clone(table)
-	for _, c := range counts {
-		v, given := table[c.key]
-		delete(rest, c.key)
-		if !given && *c.to >= 0 {
-			continue
+	for _, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return p.fail(line, &input.Error{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
 		}
-		n, ok := v.(int64)
-		if !ok || n < c.least || n > c.most {
-			bad := &input.Error{Key: section + "." + c.key, Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)}
-			if given {
-				bad.Value = fmt.Sprint(v)
-			}
-			return nil, p.fail(p.line(section, 0, c.key), bad)
+		c, err := ParseCondition(text)
+		if err != nil {
+			return p.fail(line, err)
 		}
-		*c.to = n
+		f.Where = append(f.Where, c)
 	}
-	return rest, nil
+	return nil
 }
 
 // sorted returns the keys of a table in the order of the document.
@@ -253,36 +220,6 @@ func (p *fileParser) sorted(table map[string]any, prefix string) []string {
 		}
 		return strings.Compare(a, b)
 	})
-}
-
-func (p *fileParser) stringValue(key string, value any, to *string) error {
-	text, ok := value.(string)
-	if !ok || text == "" {
-		return p.fail(p.line("", 0, key), &input.Error{Key: key, Value: fmt.Sprint(value), Expected: "a text"})
-	}
-	*to = text
-	return nil
-}
-
-// conditions reads one expression or an array of them.
-func (p *fileParser) conditions(line int, value any) ([]*condition, error) {
-	list, ok := value.([]any)
-	if !ok {
-		list = []any{value}
-	}
-	var all []*condition
-	for _, v := range list {
-		text, ok := v.(string)
-		if !ok {
-			return nil, p.fail(line, &input.Error{Key: "where", Value: fmt.Sprint(v), Expected: `an expression in quotes, such as "node.ranksets <= 8"`})
-		}
-		c, bad := ParseCondition(text)
-		if bad != nil {
-			return nil, p.fail(line, bad)
-		}
-		all = append(all, c)
-	}
-	return all, nil
 }
 
 // leaf is a key of a section with its decoded value.
@@ -325,23 +262,6 @@ func (p *fileParser) leaves(section string, nth int, value any, named bool) ([]l
 	}
 	if err := walk(table, ""); err != nil {
 		return nil, err
-	}
-	return all, nil
-}
-
-// settings reads a section of keys with one value each.
-func (p *fileParser) settings(section string, nth int, value any) ([]Setting, error) {
-	leaves, err := p.leaves(section, nth, value, false)
-	if err != nil {
-		return nil, err
-	}
-	var all []Setting
-	for _, l := range leaves {
-		s, err := p.setting(l)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
 	}
 	return all, nil
 }

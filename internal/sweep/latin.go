@@ -2,6 +2,7 @@ package sweep
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -25,34 +26,43 @@ const latinKind = "latin_hypercube"
 // McKay, R. J. Beckman and W. J. Conover, "A Comparison of Three Methods for
 // Selecting Values of Input Variables in the Analysis of Output from a Computer
 // Code", Technometrics 21, 1979).
-func (p *fileParser) latin(f *File, value any) error {
-	samples, seed := int64(-1), int64(1)
-	keys, err := p.counts(latinKind, value, []count{{"samples", &samples, 1, maxCombinations}, {"seed", &seed, 0, math.MaxInt64}})
+func (p *fileParser) latin(f *File, line int, value any) error {
+	table, ok := value.(map[string]any)
+	if !ok {
+		return p.fail(line, &input.Error{Key: latinKind, Expected: "a section"})
+	}
+	numbers, rest := map[string]int64{"samples": 0, "seed": 1}, maps.Clone(table)
+	for _, c := range []struct {
+		key         string
+		least, most int64
+	}{{"samples", 1, maxCombinations}, {"seed", 0, math.MaxInt64}} {
+		v, given := table[c.key]
+		delete(rest, c.key)
+		if !given && numbers[c.key] >= c.least {
+			continue
+		}
+		n, ok := v.(int64)
+		if !ok || n < c.least || n > c.most {
+			bad := &input.Error{Key: latinKind + "." + c.key, Expected: fmt.Sprintf("a whole number from %d to %d", c.least, c.most)}
+			if given {
+				bad.Value = fmt.Sprint(v)
+			}
+			return p.fail(p.line(latinKind, 0, c.key), bad)
+		}
+		numbers[c.key] = n
+	}
+	leaves, err := p.leaves(latinKind, 0, rest, false)
 	if err != nil {
 		return err
 	}
-	leaves, err := p.leaves(latinKind, 0, keys, false)
-	if err != nil {
-		return err
-	}
-	spreads, err := p.spreads(latinKind, leaves)
-	if err != nil {
-		return err
-	}
-	f.Axes = append(f.Axes, latinAxis(spreads, int(samples), uint64(seed)))
-	return nil
-}
-
-// spreads reads the values of the keys of a section.
-func (p *fileParser) spreads(section string, leaves []leaf) ([]*spread, error) {
 	spreads := make([]*spread, len(leaves))
 	for i, l := range leaves {
-		var err error
-		if spreads[i], err = p.spread(section, l); err != nil {
-			return nil, err
+		if spreads[i], err = p.spread(l); err != nil {
+			return err
 		}
 	}
-	return spreads, nil
+	f.Axes = append(f.Axes, latinAxis(spreads, int(numbers["samples"]), uint64(numbers["seed"])))
+	return nil
 }
 
 // latinAxis draws the samples. A sample that rounding makes equal to an earlier one is
@@ -102,13 +112,14 @@ type bounds struct {
 }
 
 // spread reads the values of a key: an array, or a range {min, max, scale,
-// step}. The key is in a section.
-func (p *fileParser) spread(section string, l leaf) (*spread, error) {
+// step}.
+func (p *fileParser) spread(l leaf) (*spread, error) {
+	section := latinKind + "." + l.key
 	s := &spread{key: l.key, line: l.line, typ: keys.Key(l.key).Type}
 	table, ok := l.value.(map[string]any)
 	if !ok {
 		if _, ok := l.value.([]any); !ok {
-			return nil, p.fail(l.line, &input.Error{Key: section + "." + l.key, Value: fmt.Sprint(l.value),
+			return nil, p.fail(l.line, &input.Error{Key: section, Value: fmt.Sprint(l.value),
 				Expected: "a range {min = ..., max = ...} or an array of values"})
 		}
 		var err error
@@ -116,12 +127,12 @@ func (p *fileParser) spread(section string, l leaf) (*spread, error) {
 		return s, err
 	}
 	fail := func(key, value, expected string) (*spread, error) {
-		return nil, p.fail(p.line(section, 0, l.key+key), &input.Error{Key: section + "." + l.key + key, Value: value, Expected: expected})
+		return nil, p.fail(p.line(latinKind, 0, l.key+key), &input.Error{Key: section + key, Value: value, Expected: expected})
 	}
 	if _, isQuantity := schema.UnitOf(s.typ); !isQuantity && (!isNumeric(s.typ) || schema.IsText(s.typ)) {
 		return fail("", "", "an array of values: it holds no number")
 	}
-	for _, k := range p.sorted(table, section+"."+l.key+".") {
+	for _, k := range p.sorted(table, section+".") {
 		to := map[string]*float64{"min": &s.min, "max": &s.max, "step": &s.step}[k]
 		switch scale := table[k]; {
 		case to != nil:
@@ -131,8 +142,8 @@ func (p *fileParser) spread(section string, l leaf) (*spread, error) {
 			}
 			*to = v
 		case k != "scale":
-			bad := input.UnknownName(section+"."+l.key, k, []string{"min", "max", "scale", "step"})
-			return nil, p.fail(p.line(section, 0, l.key+"."+k), bad)
+			bad := input.UnknownName(section, k, []string{"min", "max", "scale", "step"})
+			return nil, p.fail(p.line(latinKind, 0, l.key+"."+k), bad)
 		case scale == "log":
 			s.log = true
 		case scale != "linear":

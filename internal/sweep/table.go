@@ -113,9 +113,6 @@ func (p *Plan) Write(dir string, o *Outcome) error {
 	if err := removeStale(points, func(name string) bool { return pointFile.MatchString(name) && !written[name] }); err != nil {
 		return err
 	}
-	if err := removeStale(dir, func(name string) bool { return name == results.SearchFile }); err != nil {
-		return err // of an earlier search, whose table this one replaces
-	}
 	return results.WriteFiles(dir, []results.File{
 		p.describe().InFile(),
 		{Name: results.ResultsFile, Write: t.WriteCSV},
@@ -176,7 +173,7 @@ func removeStale(dir string, stale func(name string) bool) error {
 // results of the removed table.
 func removeResults(dir string) error {
 	return removeStale(dir, func(name string) bool {
-		return name == results.ResultsFile || name == results.ParquetFile || name == results.BaseFile || name == results.SearchFile
+		return name == results.ResultsFile || name == results.ParquetFile || name == results.BaseFile
 	})
 }
 

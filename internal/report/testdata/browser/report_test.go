@@ -28,7 +28,7 @@ import (
 // hostile names try to leave the places where a report shows names.
 var hostile = []string{`<script>hacked=1</script>`, `</script><script>hacked=2</script>`, `<img src=x onerror="hacked=3">`, `"onmouseover="hacked=4`, `'; hacked=5; //`, `{{.}}`}
 
-// results runs a sweep with hostile names, and a search, and returns the page of both.
+// results runs a sweep with hostile names, and one of a Latin hypercube, and returns the page of both.
 func results(t *testing.T) (l3sim, page string) {
 	dir := t.TempDir()
 	l3sim = filepath.Join(dir, "l3sim")
@@ -49,10 +49,10 @@ func results(t *testing.T) (l3sim, page string) {
 		}
 	}
 	write("sweep.toml", small+"arrivals.kind = \"poisson\"\n[zip]\nname = "+string(names)+"\nnode.ranksets = [2, 3, 4, 5, 6, 7]\n[grid]\nrun.system = [\"l3\", \"gpu-only\"]\narrivals.rate_per_s = [1.0, 2.0]\n")
-	write("search.toml", strings.Replace(small, "llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2", "gpt-175b\"\nrun.trace = \"dolphin\"\nrun.requests = 60", 1)+"[optimise]\nobjectives = \"max output_tokens_per_s, min usd_per_mtoken, min ranksets\"\nconstraints = [\"tbt_p99_ms <= 100\"]\npopulation = 4\nevaluations = 12\nseeds = 2\n"+
-		"[axes]\nnode.ranksets = { min = 2, max = 16 }\nnode.memory_capacity = { min = \"512GiB\", max = \"4TiB\", step = \"512GiB\" }\nrun.system = [\"l3\", \"gpu-only\"]\n")
+	write("search.toml", strings.Replace(small, "llama-2-7b\"\nrun.trace = \"dolphin\"\nrun.requests = 2", "gpt-175b\"\nrun.trace = \"dolphin\"\nrun.requests = 60", 1)+
+		"[latin_hypercube]\nsamples = 60\nnode.ranksets = { min = 2, max = 16 }\nnode.memory_capacity = { min = \"512GiB\", max = \"4TiB\", step = \"512GiB\" }\nrun.system = [\"l3\", \"gpu-only\"]\n")
 	command(dir, l3sim, "sweep", "sweep.toml", "--out", "search<b>", "-q")
-	command(dir, l3sim, "optimise", "search.toml", "--out", "search", "-q")
+	command(dir, l3sim, "sweep", "search.toml", "--out", "search", "-q")
 	command(dir, l3sim, "report", "search", "search<b>", "--title", `Results of <i>l3sim</i>`, "--out", "report.html")
 	return l3sim, filepath.Join(dir, "report.html")
 }
