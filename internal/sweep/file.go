@@ -30,8 +30,6 @@ type Axis struct {
 	Kind    string // "grid", "zip", "list" or "latin_hypercube"
 	Choices []Choice
 	Dropped int // number of samples of a Latin hypercube that were dropped, as they equal an earlier one
-	// listed are the keys of a Latin hypercube whose values are written out.
-	listed []string
 }
 
 // Choice is one position on an axis: the keys that it sets.

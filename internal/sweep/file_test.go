@@ -161,8 +161,8 @@ func TestBadFiles(t *testing.T) {
 		{"[grid]\nnode.ranksets = [1,", `sweep.toml:2: grid.node.ranksets: not TOML`},
 		{"where = 3", `sweep.toml:1: where = 3: expected an expression in quotes`},
 		{"where = \"node.ranksets > 100\"\n[grid]\nnode.ranksets = [2]", `sweep.toml: where: expected at least one combination`},
-		{"where = \"model.tensor_parallel == 8 && node.gpus == 4\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml:8: node.gpus = 4: no point with it that the conditions leave is a configuration; the first says node.gpus = 4: expected a multiple of model.tensor_parallel = 8`},
-		{"where = \"node.ranksets > 100\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml:8: node.gpus = 4: no point with it that the conditions leave is a configuration; the first says node.gpus = 4: expected a multiple of model.tensor_parallel = 8`},
+		{"where = \"model.tensor_parallel == 8 && node.gpus == 4\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml:8: node.gpus = 4: expected a multiple of model.tensor_parallel = 8`},
+		{"where = \"node.ranksets > 100\"\n" + small + "[grid]\nnode.gpus = [4, 8]\nmodel.tensor_parallel = [1, 8]", `sweep.toml:8: node.gpus = 4: expected a multiple of model.tensor_parallel = 8`},
 		{"where = \"node.rankset > 1\"", `sweep.toml:1: where: node.rankset: expected a key of [node]; did you mean "node.ranksets"?`},
 		{"[set]\nrun.trace = 3", `sweep.toml:2: run.trace = "3": no such file or directory; expected a trace file or one of openr1`},
 	} {

@@ -71,13 +71,7 @@ func latinAxis(spreads []*spread, samples int, seed uint64) Axis {
 	source := rand.NewPCG(seed, 0)
 	batch := mat.NewDense(samples, len(spreads), nil)
 	samplemv.LatinHypercube{Q: distmv.NewUnitUniform(len(spreads), source), Src: source}.Sample(batch)
-	axis := Axis{Kind: latinKind}
-	for _, s := range spreads {
-		if s.list != nil {
-			axis.listed = append(axis.listed, s.key)
-		}
-	}
-	seen := make(map[string]bool, samples)
+	axis, seen := Axis{Kind: latinKind}, make(map[string]bool, samples)
 	for i := range samples {
 		settings := make([]Setting, len(spreads))
 		var id strings.Builder

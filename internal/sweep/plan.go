@@ -32,7 +32,6 @@ type Plan struct {
 	parts    [][]string    // [axis][choice]: part of a point's name
 	columns  []string      // keys of Point.cells
 	baseSeed uint64        // seed of points without configuration that do not set a seed
-	baseErr  error         // error of the configuration without the axes
 	base     *results.Base // nil: describe makes it
 	// Simulate runs a point's trace: on its node, unless a caller keeps more of the run than its
 	// summary, or knows the summary.
@@ -102,8 +101,7 @@ func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 func emptyPlan(f *File, version string, keys []string) *Plan {
 	p := &Plan{File: f, Version: version, Keys: keys, cache: newTraceCache(), resolver: &resolver{}}
 	p.Simulate = runNode
-	var base *configs.Config
-	if base, p.baseErr = system.Load(p.options(f.Set)); p.baseErr == nil {
+	if base, err := system.Load(p.options(f.Set)); err == nil {
 		p.baseSeed = base.Run.Seed
 	}
 	p.columns = p.columnKeys()
@@ -274,7 +272,10 @@ func (p *Plan) check() error {
 		return &input.Error{File: p.File.Path, Key: "where", Expected: "at least one combination that fulfils every condition"}
 	}
 	if err := p.wrongChoice(); err != nil {
-		return inputError(err)
+		if !errors.As(err, new(*input.Error)) {
+			err = &input.Error{Err: err} // configurations and traces are input
+		}
+		return err
 	}
 	type identity struct {
 		name string
@@ -291,11 +292,32 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// inputError makes err an *input.Error: configurations and traces are input.
-func inputError(err error) error {
-	var bad *input.Error
-	if errors.As(err, &bad) {
-		return err
+// wrongChoice returns the error of the first point of which no other with the same choice of a grid, a zip
+// or the list is a configuration, or no other at all: the sweep file is wrong, not one combination. Samples
+// are drawn, so one of them may fail.
+func (p *Plan) wrongChoice() error {
+	type choice struct{ axis, at int }
+	choices := func(point *Point) []choice {
+		all := []choice{{-1, 0}} // what all points have
+		for axis, at := range p.choices(point.combination) {
+			if p.File.Axes[axis].Kind != latinKind {
+				all = append(all, choice{axis, at})
+			}
+		}
+		return all
 	}
-	return &input.Error{Err: err}
+	works := map[choice]bool{}
+	for i := range p.Points {
+		if p.Points[i].Err == nil {
+			for _, c := range choices(&p.Points[i]) {
+				works[c] = true
+			}
+		}
+	}
+	for i := range p.Points {
+		if err := p.Points[i].Err; err != nil && slices.ContainsFunc(choices(&p.Points[i]), func(c choice) bool { return !works[c] }) {
+			return err
+		}
+	}
+	return nil
 }
