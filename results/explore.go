@@ -215,7 +215,7 @@ func (e *explorer) count() {
 	for _, c := range e.knobs {
 		knob := Knob{Column: e.table.Columns[c]}
 		var of []int
-		knob.Levels, of = e.levels(c, quantiles, maxLevels)
+		knob.Levels, of = e.levels(c)
 		for i, on := range e.on {
 			knob.Levels[of[i]].All++
 			if on {
@@ -230,8 +230,8 @@ func (e *explorer) count() {
 
 // levels returns the levels of a knob, without counts, and the level of each
 // point: the values, numbers by size and others in the order of the table, or
-// parts of equally many points where the numbers are more than most.
-func (e *explorer) levels(column, parts, most int) ([]Level, []int) {
+// parts of equally many points where the numbers are more than maxLevels.
+func (e *explorer) levels(column int) ([]Level, []int) {
 	number := map[string]float64{}
 	count := map[string]int{}
 	var values []string
@@ -253,9 +253,9 @@ func (e *explorer) levels(column, parts, most int) ([]Level, []int) {
 	before, last := 0, -1
 	for _, v := range values {
 		part := len(levels) // a level of its own
-		if numeric && len(values) > most {
+		if numeric && len(values) > maxLevels {
 			// The part in which the middle of the value's points lies.
-			part = parts * (2*before + count[v]) / (2 * len(e.points))
+			part = quantiles * (2*before + count[v]) / (2 * len(e.points))
 		}
 		before += count[v]
 		if part != last {

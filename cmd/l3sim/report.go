@@ -22,7 +22,7 @@ func (a *app) newReportCommand() *cobra.Command {
 DIR is the folder of a sweep or a merge. The page opens in a browser without a
 network: what the results rest on, the best of each goal, the front with each point's
 difference from a base and the command that runs it again, parallel coordinates,
-which keys matter, time and energy by component, latencies, errors of the predictions, and a table with
+time and energy by component, latencies, errors of the predictions, and a table with
 CSV and JSON. It is at most 2 MiB: of larger results it shows the front and a part of the rest.
 
 Goals are throughput, the price of a million tokens where it varies, and the 99th percentile of the

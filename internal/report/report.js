@@ -136,35 +136,6 @@
     });
   }
 
-  function drawInfluence() {
-    const metric = $('metric').value;
-    const all = set.influences.filter((i) => i.metric === metric).slice().sort((a, b) => a.first_order - b.first_order);
-    const names = all.map((i) => label(i.column));
-    draw('importance', {
-      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis('share of the variance (%)', { min: 0, max: 100, scale: false }), yAxis: categories(names),
-      tooltip: tooltip((p) => { const i = all[p.dataIndex]; return `${label(i.column)}: ${short(100 * i.first_order)}%, ${short(100 * i.low)}% to ${short(100 * i.high)}%\n${i.points} points`; }),
-      series: [{ type: 'bar', color: palette[0], data: all.map((i) => 100 * i.first_order) },
-        { type: 'custom', data: all.map((i, n) => [100 * i.low, n, 100 * i.high]), encode: { x: [0, 2], y: 1 }, renderItem: (_, api) => {
-          const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(1)]), style = { stroke: css('--ink'), lineWidth: 1.5 };
-          const line = (x1, y1, x2, y2) => ({ type: 'line', shape: { x1, y1, x2, y2 }, style });
-          return { type: 'group', children: [line(a[0], a[1], b[0], b[1]), line(a[0], a[1] - 5, a[0], a[1] + 5), line(b[0], b[1] - 5, b[0], b[1] + 5)] };
-        } }],
-    });
-    const swings = all.map((i) => {
-      const levels = i.levels.slice().sort((a, b) => a.mean - b.mean);
-      return { name: label(i.column), key: i.column, low: levels[0], high: levels[levels.length - 1] };
-    }).sort((a, b) => (a.high.mean - a.low.mean) - (b.high.mean - b.low.mean));
-    const range = (l, name) => [l.value, l.to].filter((v) => v !== '').map((v) => shown(isNaN(v) ? v : Number(v), name)).join(' to ');
-    draw('tornado', {
-      grid: { left: 210, right: 30, top: 10, bottom: 45 }, xAxis: axis(label(metric)), yAxis: categories(swings.map((s) => s.name)),
-      tooltip: tooltip((p) => { const s = swings[p.dataIndex]; return `${s.name}\n${range(s.low, s.key)}: ${short(s.low.mean)}\n${range(s.high, s.key)}: ${short(s.high.mean)}`; }),
-      series: [{ type: 'custom', data: swings.map((s, n) => [s.low.mean, n, s.high.mean]), encode: { x: [0, 2], y: 1 }, renderItem: (_, api) => {
-        const a = api.coord([api.value(0), api.value(1)]), b = api.coord([api.value(2), api.value(1)]), h = api.size([0, 1])[1] * 0.6;
-        return { type: 'rect', shape: { x: a[0], y: a[1] - h / 2, width: Math.max(b[0] - a[0], 1), height: h }, style: { fill: palette[1] } };
-      } }],
-    });
-  }
-
   // some returns the points that the stacked charts show: at most twelve of the front, and the chosen one.
   function some() {
     const every = Math.max(1, Math.ceil(set.front.length / 12));
@@ -284,13 +255,10 @@
     const texts = set.columns.filter((c) => c.key && (!c.numeric || textsOf(c.name).length <= 8)).map((c) => c.name);
     fill($('x'), numeric, goals[1] || numeric[0]); fill($('y'), numeric, goals[0] || numeric[0]);
     fill($('colour'), [''].concat(texts), texts.find((n) => n === 'run.system') || texts[0] || '');
-    const metrics = [...new Set((set.influences || []).map((f) => f.metric))];
-    set.influences ||= [];
-    fill($('metric'), metrics, metrics[0]);
     $('chosen').replaceChildren();
     drawAll();
   }
-  function drawAll() { drawScatter(); drawParallel(); drawInfluence(); drawParts(); drawValidation(); drawTable(); }
+  function drawAll() { drawScatter(); drawParallel(); drawParts(); drawValidation(); drawTable(); }
 
   function save(name, type, text) {
     const a = make('a', '', { href: URL.createObjectURL(new Blob([text], { type })), download: name });
@@ -304,7 +272,6 @@
   $('json').addEventListener('click', () => save(set.name + '.json', 'application/json', JSON.stringify(set.rows.map((_, r) =>
     Object.fromEntries(columnsOut().map((n) => [n, cell(r, n) ?? null]).concat([['command', command(r)]]))), null, 1)));
   for (const id of ['x', 'y', 'colour']) $(id).addEventListener('change', drawScatter);
-  $('metric').addEventListener('change', drawInfluence);
   $('filter').addEventListener('input', drawTable);
   $('all').addEventListener('change', drawTable);
   if ($('set')) $('set').addEventListener('change', () => show(Number($('set').value)));

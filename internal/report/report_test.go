@@ -180,13 +180,6 @@ func TestSet(t *testing.T) {
 	if _, again := written(t, Options{Goals: "max output_tokens_per_s, min tbt_p99_ms"}, dir, dir); again != page {
 		t.Error("the same results give another page")
 	}
-	keys := map[string]bool{}
-	for _, in := range s.Influences {
-		keys[in.Column] = true
-	}
-	if len(keys) != 2 {
-		t.Errorf("influences of %v", keys)
-	}
 }
 
 // TestFits: of too many points the page shows the whole front and a part of the rest, and says so.

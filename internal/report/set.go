@@ -27,8 +27,7 @@ type Set struct {
 	Points    int      `json:"points"`    // with those that Rows leaves out
 	Failed    int      `json:"failed"`
 
-	Goals      []Goal              `json:"goals"`
-	Influences []results.Influence `json:"influences"`
+	Goals []Goal `json:"goals"`
 
 	Headline []Headline `json:"-"` // the best point of each goal
 }
@@ -87,7 +86,7 @@ func readSet(dir, flag, goals string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.judge(t, means, parsed); err != nil {
+	if err := s.judge(means, parsed); err != nil {
 		return nil, err
 	}
 	s.describe(means, base)
@@ -111,8 +110,8 @@ func (s *Set) chooseGoals(t *results.Table, flag, text string) ([]results.Goal, 
 	return goals, err
 }
 
-// judge finds the front, and which keys matter.
-func (s *Set) judge(t, means *results.Table, goals []results.Goal) error {
+// judge finds the front, and the best point of each goal.
+func (s *Set) judge(means *results.Table, goals []results.Goal) error {
 	e, err := results.Explore(means, goals)
 	if err != nil {
 		return err
@@ -130,16 +129,6 @@ func (s *Set) judge(t, means *results.Table, goals []results.Goal) error {
 			return cmp.Compare(goals[i].Cost(a.Values[i]), goals[i].Cost(b.Values[i]))
 		})
 		s.Headline = append(s.Headline, Headline{g.Label, results.ForPeople(g.Column, strconv.FormatFloat(best.Values[i], 'g', -1, 64)) + band(means, place[best.Point], g.Column), best.Point})
-	}
-	for i, g := range goals {
-		if means.IsConfig()[slices.Index(means.Columns, s.Goals[i].Column)] {
-			continue
-		}
-		influences, err := results.Influences(t, g.Column)
-		if err != nil {
-			return err
-		}
-		s.Influences = append(s.Influences, influences...)
 	}
 	return nil
 }
