@@ -55,7 +55,7 @@ type Config struct {
 
 // Run says what is simulated.
 type Run struct {
-	System string `toml:"system"` // what is simulated, see 'l3sim systems'
+	System string `toml:"system"` // what is simulated, see 'l3sim config systems'
 	Model  string `toml:"model"`  // preset or file that [model] starts from
 	Trace  string `toml:"trace"`  // built-in name or path of a file
 	// Columns name those of a trace file of no known format, input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns;

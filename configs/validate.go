@@ -18,7 +18,7 @@ func (c *Config) Check(k *input.Check) {
 	systems := c.loader.Systems()
 	if i := slices.IndexFunc(c.loader.systems, func(s System) bool { return slices.Contains(s.Others, strings.ToLower(c.Run.System)) }); i >= 0 {
 		k.Fails("run.system", &input.Error{Value: schema.Written(c.Run.System), Nearest: c.loader.systems[i].Name,
-			Expected: "one of " + strings.Join(slices.Sorted(slices.Values(systems)), ", ") + " ('l3sim systems' says what each stands for)"})
+			Expected: "one of " + strings.Join(slices.Sorted(slices.Values(systems)), ", ") + " ('l3sim config systems' says what each stands for)"})
 	} else {
 		input.OneOf(k, "run.system", c.Run.System, systems...)
 	}

@@ -12,7 +12,7 @@ for y in output_tokens_per_s tbt_p50_ms; do
     --title "Llama-3-70B on 8 A100, contexts of 64K" --out "$figures/sparse_budget_$y.png"
 done
 
-l3sim policies iteration --policy dense,streaming,h2o,quest,lserve,duo,csattention --model llama-3-8b \
+l3sim config policies iteration --policy dense,streaming,h2o,quest,lserve,duo,csattention --model llama-3-8b \
   --context 8192,65536,131072 --csv "$out/iteration.csv" --quiet
 l3sim plot "$out/iteration.csv" --kind stack --x policy --facet context_tokens \
   --y products_us,small_kernels_us,decode_attention_us,page_scores_us,choice_us,passes_us \

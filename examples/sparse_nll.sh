@@ -19,7 +19,7 @@ row() { # POLICY [KEY=VALUE]...
   sets=
   for set in "$@"; do sets="$sets --set policy.$set"; done
   # shellcheck disable=SC2086 # settings are words
-  l3sim eval --quiet --json --reference --prompt 1024 --steps 512 --policy "$policy" $sets > "$out/eval.json"
+  l3lab eval --quiet --json --reference --prompt 1024 --steps 512 --policy "$policy" $sets > "$out/eval.json"
   echo "$policy,$(mean attended_tokens "$out/eval.json"),$(number nll_nats_mean "$out/eval.json")" >> "$out/nll.csv"
 }
 

@@ -49,7 +49,7 @@ router = "round-robin" # request i to replica i mod replicas, as the paper divid
 max_waiting = 0        # 0: none is refused, as in vLLM; TTFT of an overloaded server
 deadline = "0s"        # 0s: none is dropped, as in vLLM; TTFT of an overloaded server
 prefill_streak = 0     # 0: decoding waits as long as prompts find memory, as in vLLM's first scheduler; the tail of TBT
-api_request = "0s"     # 0s: the paper counts none; l3sim validate finds 15ms of TensorRT-LLM 1.0; TTFT of many short requests
+api_request = "0s"     # 0s: the paper counts none; l3lab validate finds 15ms of TensorRT-LLM 1.0; TTFT of many short requests
 api_token = "0s"       # 0s: the same; 70us of it; throughput and TTFT of many users
 
 [slo]

@@ -385,7 +385,7 @@ func TestGPUCPUErrors(t *testing.T) {
 		`policy.window = 70000: expected 69358 at most, with policy.sink`:                                        {"policy.name=window", "policy.window=70000", "policy.sink=1000"},
 		`policy.mode = "gpu": expected "host" with run.system = gpu+cpu`:                                         {"policy.name=csattention"},
 		`policy.name = "quest": expected one of dense, window, h2o, hgca, csattention`:                           {"policy.name=quest"},
-		`policy.profile = "none": none: no such file or directory; expected a profile of 'l3sim eval --profile'`: {"policy.name=hgca", "policy.profile=none"},
+		`policy.profile = "none": none: no such file or directory; expected a profile of 'l3lab eval --profile'`: {"policy.name=hgca", "policy.profile=none"},
 		`node.memory_capacity = "4GiB": expected room for keys and values in cpu_offload.`:                       {"node.memory_capacity=4GiB", "cpu_offload.host_memory_share=0.0001"},
 	} {
 		_, err := Load(configs.Options{Sets: append(sets, "run.system=gpu+cpu")})

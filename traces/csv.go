@@ -110,7 +110,7 @@ func headers() []string {
 		}
 		all = append(all, fmt.Sprintf("%s: %s, %s, %s", f.format, f.input, f.output, arrival))
 	}
-	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")
+	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")
 }
 
 // row reads one record.

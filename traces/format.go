@@ -63,7 +63,7 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 	}
 	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(names, strconv.Quote), ", "),
 		Expected: "the fields of a known format, or their names in --columns",
-		Details:  append(known, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")}
+		Details:  append(known, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")}
 }
 
 // others are the names by which JSON lines without lengths are known: what they lack is an error.

@@ -80,7 +80,7 @@ func (p *Profile) Tokens(layer, kvHead, context, home int) int {
 func (p *Profile) check(model string, shape Shape, s *Spec) error {
 	bad := func(key, got, want string) error {
 		return &input.Error{Key: "policy.profile", Value: strconv.Quote(s.Profile), Expected: fmt.Sprintf(
-			"a profile with %s = %s, not %s, which 'l3sim eval --profile' writes; or \"\"", key, want, got)}
+			"a profile with %s = %s, not %s, which 'l3lab eval --profile' writes; or \"\"", key, want, got)}
 	}
 	for _, k := range schema.Of[ProfileModel]().Keys {
 		got, want := written(k.Get(&p.Model)), written(k.Get(newProfileModel(model, shape)))
@@ -116,7 +116,7 @@ func choosing(policy string) []schema.Key {
 // Write writes the profile as a file that ReadFiles reads.
 func (p *Profile) Write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3sim eval --profile').\nschema = %q\n\n[model]\n", profileSchema)
+	fmt.Fprintf(&b, "# Counts of a policy that depend on data ('l3lab eval --profile').\nschema = %q\n\n[model]\n", profileSchema)
 	for _, k := range schema.Of[ProfileModel]().Keys {
 		fmt.Fprintf(&b, "%s = %s\n", k.Name, written(k.Get(&p.Model)))
 	}

@@ -33,7 +33,7 @@ func parseProfile(file, text string) (*Profile, error) {
 	r := &profileReader{file: file, places: schema.Scan(text)}
 	r.known("", document, "schema", "model", "policy", "measured", "head")
 	if got, _ := document["schema"].(string); got != profileSchema {
-		r.fail("schema", strconv.Quote(got), strconv.Quote(profileSchema)+", a file of 'l3sim eval --profile'")
+		r.fail("schema", strconv.Quote(got), strconv.Quote(profileSchema)+", a file of 'l3lab eval --profile'")
 	}
 	p := &Profile{Policy: New("dense")}
 	r.section("model", document, schema.Of[ProfileModel]().Keys, &p.Model)

@@ -173,7 +173,7 @@ func TestProfileErrors(t *testing.T) {
 		{"beta = 1.0", "beta = \"much\"", `p.toml:14: policy.beta = "much": expected a finite number`},
 		{"beta = 1.0", "beta = -3.0", `p.toml:14: policy.beta = -3: expected 0 to 1e+06`},
 		{"block = 4", "block = 40", `p.toml:16: policy.block = 40: expected at most policy.window = 10`},
-		{`schema = "l3sim/profile/1"`, "", `p.toml: schema = "": expected "l3sim/profile/1", a file of 'l3sim eval --profile'`},
+		{`schema = "l3sim/profile/1"`, "", `p.toml: schema = "": expected "l3sim/profile/1", a file of 'l3lab eval --profile'`},
 		{"[measured]", "[[measured]]", `p.toml:20: measured: expected a table, [measured]`},
 		{"profile/1", "profile/2", `p.toml:2: schema = "l3sim/profile/2": expected "l3sim/profile/1"`},
 		{"layers = 2", "layers = 0", `p.toml:6: model.layers = 0: expected 1 to 65536`},
@@ -215,7 +215,7 @@ func TestProfileFits(t *testing.T) {
 	}{
 		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Share, s.KeepAll = 0.5, false }},
 		{"hgca", "toy", "", func(s *Spec, _ *Shape) { s.Beta = 1 }}, // the default, written out
-		{"hgca", "llama", `a profile with model.name = "llama", not "toy", which 'l3sim eval --profile' writes`, nil},
+		{"hgca", "llama", `a profile with model.name = "llama", not "toy", which 'l3lab eval --profile' writes`, nil},
 		{"hgca", "toy", "model.layers = 3, not 2", func(_ *Spec, shape *Shape) { shape.Layers = 3 }},
 		{"hgca", "toy", "model.heads = 4, not 2", func(_ *Spec, shape *Shape) { shape.QueryHeads = 4 }},
 		{"hgca", "toy", "policy.beta = 0.5, not 1.0", func(s *Spec, _ *Shape) { s.Beta = 0.5 }},

@@ -14,7 +14,7 @@ const Unset = -1
 // Spec is the section [policy] of a configuration. Every policy has its own keys, with
 // its own defaults (keys.go). It refuses the keys of others.
 type Spec struct {
-	Name string `toml:"name"` // what attention attends to, see 'l3sim policies'
+	Name string `toml:"name"` // what attention attends to, see 'l3sim config policies'
 
 	Budget      int    `toml:"budget"`       // tokens that a decode step attends to; -1: the policy's own
 	Page        int    `toml:"page"`         // tokens of a page, which is attended to whole; -1: the policy's own
@@ -66,7 +66,7 @@ type Spec struct {
 	Period       int     `toml:"period"`        // steps that share a search; -1: the policy's own
 	Mode         string  `toml:"mode"`          // where tables, keys and values are: "gpu" or "host"; "": the policy's own
 
-	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3sim eval --profile' writes it; "": none
+	Profile string `toml:"profile"` // file of counts that depend on data, as 'l3lab eval --profile' writes it; "": none
 
 	// What Gates and Profile hold, nil before ReadFiles and where they name none.
 	gates   *file[*gates]

@@ -12,7 +12,8 @@ import (
 )
 
 // TestImportsPointDown checks every import of the module against the rows of packages in
-// docs/lab/architecture.md, and that the files which that page names exist.
+// docs/lab/architecture.md, that the product does not import internal/lab, and
+// that the files which the page names exist.
 func TestImportsPointDown(t *testing.T) {
 	const root, module = "../..", "github.com/l3sim/l3sim/"
 	page, err := os.ReadFile(filepath.Join(root, "docs/lab/architecture.md"))
@@ -42,6 +43,9 @@ func TestImportsPointDown(t *testing.T) {
 			for _, i := range parsed.Imports {
 				path, _ := strconv.Unquote(i.Path.Value)
 				imported, ours := strings.CutPrefix(path, module)
+				if strings.HasPrefix(imported, "internal/lab") && name != "cmd/l3lab" && !strings.HasPrefix(name, "internal/lab") {
+					t.Errorf("%s imports %s: of programs, only cmd/l3lab may", file, imported)
+				}
 				if below, known := place[imported]; ours && known && below <= at {
 					t.Errorf("%s imports %s, which stands above %s", file, imported, name)
 				} else if ours && !known && imported != "configs/paper" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/capacity"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -21,7 +22,7 @@ const capacitySchema = "l3sim/capacity/1"
 
 // capacityFlags are the flags of the capacity command that no configuration key has.
 type capacityFlags struct {
-	config    configFlags
+	config    cli.ConfigFlags
 	plots     string
 	precision float64
 }
@@ -43,22 +44,22 @@ a lower one did not meet them, it says so. Where no rate does, it is 0. See docs
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
 	}
-	f.config.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	f.config.Register(cmd, cli.RunKeys...)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.Flags().StringVar(&f.plots, "plots", "", "also draw latency over load, a line for each system, GPU and policy, into `folder`")
 	cmd.Flags().Float64Var(&f.precision, "precision", 0.02, "largest relative distance from the answer to a rate that fails")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if !(f.precision >= 1e-4 && f.precision <= 1) {
 			return &input.Error{Key: "--precision", Value: fmt.Sprint(f.precision), Expected: "0.0001 to 1"}
 		}
-		if err := notEmpty(cmd, "plots"); err != nil {
+		if err := cli.NotEmpty(cmd, "plots"); err != nil {
 			return err
 		}
 		all, err := f.configurations(cmd)
 		if err != nil {
 			return err
 		}
-		return f.config.locate(a.capacity(cmd.Context(), all, &f))
+		return f.config.Locate(a.capacity(cmd.Context(), all, &f))
 	}
 	return cmd
 }
@@ -66,7 +67,7 @@ a lower one did not meet them, it says so. Where no rate does, it is 0. See docs
 // configurations returns what the flags amount to: one configuration, or all combinations of
 // several systems, models, GPUs and policies.
 func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination, error) {
-	given, err := f.config.given(cmd)
+	given, err := f.config.Given(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (f *capacityFlags) configurations(cmd *cobra.Command) ([]sweep.Combination,
 		return nil, err
 	}
 	if several == nil {
-		cfg, err := f.config.load(cmd)
+		cfg, err := f.config.Load(cmd)
 		return []sweep.Combination{{Config: cfg}}, err
 	}
 	// No plan: it would load each trace as a run does, and a search takes more requests.
@@ -113,7 +114,7 @@ type capacityAnswer struct {
 
 // capacity searches the highest rate of each configuration.
 func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacityFlags) error {
-	if err := writableFolder("--plots", f.plots); err != nil {
+	if err := cli.WritableFolder("--plots", f.plots); err != nil {
 		return err
 	}
 	if f.plots != "" {
@@ -121,7 +122,7 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 			return &input.Error{Key: "--plots", Value: f.plots, Expected: fmt.Sprintf("at most %d combinations of system, GPU and policy, a line each: there are %d", figure.MaxGroups, n)}
 		}
 	}
-	show := a.newProgress("runs")
+	show := a.NewProgress("runs")
 	show.Start(0)
 	defer show.Done()
 	var runs atomic.Int64
@@ -151,5 +152,5 @@ func (a *app) capacity(ctx context.Context, all []sweep.Combination, f *capacity
 			return err
 		}
 	}
-	return a.print(out, out.writeText)
+	return a.Print(out, out.writeText)
 }

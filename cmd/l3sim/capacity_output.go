@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/capacity"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -99,7 +100,7 @@ func (c *capacityJSON) writeText(out io.Writer) error {
 		fmt.Fprintf(out, "\n%s", strings.Join(common, "; "))
 	}
 	fmt.Fprint(out, "\n\n")
-	err := aligned(out, tabwriter.AlignRight, func(w io.Writer) {
+	err := cli.Aligned(out, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, strings.Join(columns, "\t")+"\trequests/s\tattainment\tgoodput tokens/s\tTTFT p50\tp99 ms\tTBT p50\tp99 ms\t")
 		for i := range c.Rates {
 			r := &c.Rates[i]
@@ -182,5 +183,5 @@ func (c *capacityJSON) plot(dir string) error {
 		}
 		files = append(files, file)
 	}
-	return writeFiles("--plots", filepath.Clean(dir), files)
+	return cli.WriteFiles("--plots", filepath.Clean(dir), files)
 }

@@ -91,7 +91,7 @@ func (a *app) compare(ctx context.Context, file *sweep.File, f *runFlags) error 
 	if err := c.write(f, late != nil); err != nil {
 		return err
 	}
-	if err := a.print(c.summaries(outcome), func(w io.Writer) error { return printComparison(w, plan, outcome) }); err != nil {
+	if err := a.Print(c.summaries(outcome), func(w io.Writer) error { return printComparison(w, plan, outcome) }); err != nil {
 		return err
 	}
 	if err := failedPoints(plan.Points, outcome); err != nil {
@@ -230,7 +230,7 @@ func (a *app) compareHardware(c *comparison) error {
 		Schema string            `json:"schema"`
 		Runs   []system.Hardware `json:"runs"`
 	}{"l3sim/hardware/1", all}
-	return a.print(out, func(w io.Writer) error {
+	return a.Print(out, func(w io.Writer) error {
 		for i, h := range all {
 			if i > 0 {
 				fmt.Fprintln(w)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // TestCompare: --model a,b with keys of all layers gives one table, a row each,
@@ -22,7 +23,7 @@ func TestCompare(t *testing.T) {
 		},
 	}
 	var out bytes.Buffer
-	a := &app{stdout: &out, stderr: &bytes.Buffer{}}
+	a := &app{&cli.App{Stdout: &out, Stderr: &bytes.Buffer{}}}
 	compare := func() error {
 		file, err := comparisonOf(options)
 		if err != nil {

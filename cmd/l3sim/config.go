@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/system"
 )
 
 func (a *app) newConfigCommand() *cobra.Command {
-	group := a.newGroup("config", "Show the embedded presets, and explain keys")
+	group := cli.NewGroup("config", "Show the embedded presets, and explain keys")
 	group.Long = `Show the embedded presets, and explain keys.
 
 A configuration starts from a system preset. On top of it come, each winning over the
@@ -28,7 +29,8 @@ must be whole, but for the experts of [model]; without a name its keys change wh
 and results say so.
 
 Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
-	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigExplainCommand())
+	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigExplainCommand(),
+		a.newSystemsCommand(), a.newPoliciesCommand())
 	return group
 }
 
@@ -41,8 +43,8 @@ func (a *app) newConfigListCommand() *cobra.Command {
 				Schema  string           `json:"schema"`
 				Presets []configs.Preset `json:"presets"`
 			}{"l3sim/presets/1", configs.Presets()}
-			return a.print(out, func(w io.Writer) error {
-				return aligned(w, 0, func(w io.Writer) {
+			return a.Print(out, func(w io.Writer) error {
+				return cli.Aligned(w, 0, func(w io.Writer) {
 					for _, p := range out.Presets {
 						fmt.Fprintf(w, "%s\t%s\t%s\n", p.Kind, p.Name, p.Summary)
 					}
@@ -50,7 +52,7 @@ func (a *app) newConfigListCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
@@ -59,7 +61,7 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 		Use:               "show [NAME]",
 		Short:             "Print a preset with its comments, the default system preset without NAME",
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneArgument(func() []string { return configs.Names() }),
+		ValidArgsFunction: cli.OneArgument(func() []string { return configs.Names() }),
 		RunE: func(_ *cobra.Command, args []string) error {
 			name := configs.DefaultPreset
 			if len(args) > 0 {
@@ -69,14 +71,14 @@ func (a *app) newConfigShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = io.WriteString(a.stdout, text)
+			_, err = io.WriteString(a.Stdout, text)
 			return err
 		},
 	}
 }
 
 func (a *app) newConfigExplainCommand() *cobra.Command {
-	var f configFlags
+	var f cli.ConfigFlags
 	cmd := &cobra.Command{
 		Use:   "explain KEY",
 		Short: "Say what a key means, what it takes, where its value is from and where it is set",
@@ -88,12 +90,12 @@ configuration, which need not be a valid one.`,
   l3sim config explain model.layers --model opt-66b
   l3sim config explain dram.tRFC --config mine.toml --set dram.tRFC=880`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: oneArgument(system.Keys().Names),
+		ValidArgsFunction: cli.OneArgument(system.Keys().Names),
 	}
-	f.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	f.Register(cmd, cli.RunKeys...)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		o, err := f.given(cmd)
+		o, err := f.Given(cmd)
 		if err != nil {
 			return err
 		}
@@ -101,7 +103,7 @@ configuration, which need not be a valid one.`,
 		if err != nil {
 			return err
 		}
-		return a.print(e, func(w io.Writer) error { return printExplanation(w, e) })
+		return a.Print(e, func(w io.Writer) error { return printExplanation(w, e) })
 	}
 	return cmd
 }

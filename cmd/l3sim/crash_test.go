@@ -39,7 +39,7 @@ func TestSweepSurvivesKills(t *testing.T) {
 	if err := os.WriteFile(file, []byte(crashSweep), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	l3sim := program(t, dir)
+	l3sim := linked(t, dir)
 	sweep := func(out string) *exec.Cmd { return exec.Command(l3sim, "sweep", file, "--quiet", "--out", out) }
 	whole := filepath.Join(dir, "whole")
 	timed := func() time.Duration {
@@ -110,9 +110,9 @@ func TestSweepSurvivesKills(t *testing.T) {
 	t.Logf("uninterrupted %v, start-up %v; %d of 20 kills came while points ran, %d of 200 points were left for the last run", run, startup, grown, 201-left)
 }
 
-// program returns the path of this test's executable under the name by which
+// linked returns the path of this test's executable under the name by which
 // testscript.Main runs main.
-func program(t *testing.T, dir string) string {
+func linked(t *testing.T, dir string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -41,9 +42,9 @@ Without rules the exit code is 0.`,
 	cmd.Flags().StringArrayVar(&f.rules, "fail-if", nil, "exit with 1 where a metric's change is beyond this `rule` (repeatable)")
 	cmd.Flags().StringSliceVar(&f.metrics, "metrics", nil, "`metrics` with a table each; all for every one (default: the main ones and those of rules)")
 	cmd.Flags().BoolVar(&f.allowMissing, "allow-missing", false, "rules pass though points of BASE are missing in NEW, or none is in both")
-	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object, with every metric unless --metrics chooses")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print one JSON object, with every metric unless --metrics chooses")
 	cmd.Flags().BoolVar(&f.markdown, "markdown", false, "print GitHub's Markdown")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "markdown") }
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "markdown") }
 	return cmd
 }
 
@@ -69,13 +70,13 @@ func (a *app) diff(base, updated string, f *diffFlags) error {
 	if f.markdown {
 		write = c.WriteMarkdown
 	}
-	if a.json {
+	if a.JSON {
 		write = c.WriteJSON
 		if len(f.metrics) == 0 {
 			o.Metrics = c.Metrics
 		}
 	}
-	if err := write(a.stdout, o); err != nil {
+	if err := write(a.Stdout, o); err != nil {
 		return err
 	}
 	return f.judge(c, o.Rules)
@@ -94,14 +95,14 @@ func (f *diffFlags) judge(c *results.Comparison, rules []*results.Rule) error {
 	}
 	var faults []string
 	if tripped > 0 {
-		faults = append(faults, fmt.Sprintf("%s of %d tripped", plural(tripped, "rule", "rules"), len(rules)))
+		faults = append(faults, fmt.Sprintf("%s of %d tripped", cli.Plural(tripped, "rule", "rules"), len(rules)))
 	}
 	if len(rules) > 0 && !f.allowMissing {
 		switch lost := c.Lost(); {
 		case unjudged != "":
 			faults = append(faults, "no point has "+unjudged+" in both results (--allow-missing lets that pass)")
 		case lost > 0:
-			faults = append(faults, plural(lost, "old result has no new one", "old results have no new one")+" (--allow-missing lets that pass)")
+			faults = append(faults, cli.Plural(lost, "old result has no new one", "old results have no new one")+" (--allow-missing lets that pass)")
 		}
 	}
 	if len(faults) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // The part and the ranks of a channel that the dram commands take without
@@ -16,11 +17,8 @@ const (
 	defaultRanks = 4
 )
 
-// dramUsage explains --dram.
-const dramUsage = "the DRAM `part`, or FILE.toml with your own; 'l3sim dram spec' lists them"
-
 func (a *app) newDRAMCommand() *cobra.Command {
-	group := a.newGroup("dram", "Replay request traces on DRAM, check command logs, show standards' tables")
+	group := cli.NewGroup("dram", "Replay request traces on DRAM, check command logs, show standards' tables")
 	group.AddCommand(a.newDRAMReplayCommand(), a.newDRAMCheckCommand(), a.newDRAMSpecCommand())
 	return group
 }

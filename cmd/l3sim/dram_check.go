@@ -13,6 +13,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // shownViolations is how many violations the table lists.
@@ -41,24 +42,19 @@ the flags. A log that breaks a rule ends with exit code 1.`,
 			if err := applySets(sets, spec.Set); err != nil {
 				return err
 			}
-			if err := cmp.Or(input.Validate(spec), between("--ranks", ranks, 1, dram.MaxRanks),
+			if err := cmp.Or(input.Validate(spec), cli.Between("--ranks", ranks, 1, dram.MaxRanks),
 				check.KnownRules("--allow", allow, append(dram.Standards(), spec.Rules())...)); err != nil {
 				return err
 			}
 			return a.checkLog(args[0], spec, ranks, allow)
 		},
 	}
-	cmd.Flags().StringVar(&name, "dram", defaultDRAM, dramUsage)
+	cmd.Flags().StringVar(&name, "dram", defaultDRAM, cli.DRAMUsage)
 	cmd.Flags().IntVar(&ranks, "ranks", defaultRanks, "ranks of the channel")
 	cmd.Flags().StringArrayVar(&allow, "allow", nil, "list breaks of this rule without failing (repeatable)")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "change a field of the part, KEY=VALUE (repeatable)")
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage+", with every violation")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage+", with every violation")
 	return cmd
-}
-
-// flagName puts the flag's name on an input error.
-func flagName(err error, flag string) error {
-	return input.Edit(err, func(e *input.Error) { e.Key = flag })
 }
 
 // checkLog checks a log of commands and prints what it breaks. Rules that --allow or the log's header names are
@@ -85,7 +81,7 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 			failing++
 		}
 	}
-	err = a.print(newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
+	err = a.Print(newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
 		if err := printViolations(w, found, allowed); err != nil {
 			return err
 		}
@@ -96,7 +92,7 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 		return err
 	}
 	if failing > 0 {
-		return fmt.Errorf("%s: %s", input.Name(path), plural(failing, "violation", "violations"))
+		return fmt.Errorf("%s: %s", input.Name(path), cli.Plural(failing, "violation", "violations"))
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/units"
 )
@@ -44,14 +44,14 @@ policy (page=closed, refresh_postpone=8, mapping=rorabgbachco); docs/lab/dram.md
 		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args[0], &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.dram, "dram", defaultDRAM, dramUsage)
+	flags.StringVar(&f.dram, "dram", defaultDRAM, cli.DRAMUsage)
 	flags.IntVar(&f.ranks, "ranks", defaultRanks, "ranks of a channel")
 	flags.IntVar(&f.channels, "channels", 1, "channels, each with a controller of its own")
 	flags.StringVar(&f.policy, "policy", "default", "the controller's policy: "+strings.Join(controller.PolicyNames(), " or "))
 	flags.StringArrayVar(&f.sets, "set", nil, "change a field of the part or of the policy, KEY=VALUE (repeatable)")
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command to this file; with several channels one each, FILE.csv becoming FILE.chN.csv")
 	flags.BoolVar(&f.strict, "strict-addresses", false, "refuse addresses beyond the capacity instead of wrapping them")
-	flags.BoolVar(&a.json, "json", false, "print JSON")
+	flags.BoolVar(&a.JSON, "json", false, "print JSON")
 	_ = cmd.RegisterFlagCompletionFunc("policy", cobra.FixedCompletions(controller.PolicyNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
@@ -64,7 +64,7 @@ func (a *app) setup(f *replayFlags) (*controller.Setup, error) {
 	}
 	policy, err := controller.LookupPolicy(f.policy)
 	if err != nil {
-		return nil, flagName(err, "--policy")
+		return nil, cli.FlagName(err, "--policy")
 	}
 	s := &controller.Setup{Spec: spec, Policy: policy, Channels: f.channels, Ranks: f.ranks}
 	if err := applySets(f.sets, s.Set); err != nil {
@@ -88,7 +88,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	var names []string
 	if f.commands != "" {
 		names = logNames(f.commands, s.Channels)
-		if err := checkOutputs("--commands", names, path); err != nil {
+		if err := cli.CheckOutputs("--commands", names, path); err != nil {
 			return err
 		}
 	}
@@ -119,14 +119,14 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 	if err != nil {
 		return err
 	}
-	if stats.WrappedAddresses > 0 && !a.quiet {
-		fmt.Fprintf(a.stderr, "warning: %d addresses lie beyond the capacity of %#x bytes and were wrapped\n", stats.WrappedAddresses, mapping.Capacity())
+	if stats.WrappedAddresses > 0 {
+		a.Note("%d addresses lie beyond the capacity of %#x bytes and were wrapped", stats.WrappedAddresses, mapping.Capacity())
 	}
-	if unknown := unknownCurrents(s); len(unknown) > 0 && !a.quiet {
-		fmt.Fprintf(printable{a.stderr}, "warning: no %s of %s: energy there counts as that of standby\n", strings.Join(unknown, ", "), s.Spec.Name)
+	if unknown := unknownCurrents(s); len(unknown) > 0 {
+		a.Note("no %s of %s: energy there counts as that of standby", strings.Join(unknown, ", "), s.Spec.Name)
 	}
 	out := newReplayResult(s, f.policy, stats, wall)
-	return a.print(out, out.writeText)
+	return a.Print(out, out.writeText)
 }
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
@@ -153,29 +153,6 @@ func logNames(path string, channels int) []string {
 		names[i] = fmt.Sprintf("%s.ch%d%s", strings.TrimSuffix(path, ext), i, ext)
 	}
 	return names
-}
-
-// checkOutputs refuses files to be written that are folders or the input, which the
-// output would replace.
-func checkOutputs(flag string, names []string, in string) error {
-	read, err := os.Stat(in)
-	if in == input.Stdin {
-		read, err = os.Stdin.Stat()
-	}
-	if err != nil {
-		return input.FileError(in, err)
-	}
-	for _, name := range names {
-		info, err := os.Stat(name)
-		switch {
-		case err != nil: // it is not there yet, or writing it will say what is wrong
-		case info.IsDir():
-			return &input.Error{Key: flag, Value: name, Expected: "a file, not a folder"}
-		case os.SameFile(info, read):
-			return &input.Error{Key: flag, Value: name, Expected: "another file than the one that is read"}
-		}
-	}
-	return nil
 }
 
 // withLogs calls run with a log writer for each of names; the files appear only
@@ -230,7 +207,7 @@ type replayResult struct {
 	Histogram []replayBin  `json:"read_latency_histogram"`
 	ByRank    []replayRank `json:"by_rank"`
 	ECC       *replayECC   `json:"ecc,omitempty"` // unless it is none
-	EnergyMJ  energyMJ     `json:"energy_mj"`
+	EnergyMJ  cli.EnergyMJ `json:"energy_mj"`
 	WallS     float64      `json:"wall_s"`
 }
 
@@ -278,19 +255,6 @@ func newReplayRanks(s *controller.Setup, st *controller.Stats) []replayRank {
 	return list
 }
 
-// energyMJ is energy in millijoules.
-type energyMJ struct {
-	// NotEstimated says why all of it is 0, where it is not known.
-	NotEstimated string  `json:"not_estimated,omitempty"`
-	Activate     float64 `json:"activate"`
-	Read         float64 `json:"read"`
-	UnitRead     float64 `json:"unit_read,omitempty"` // of banks, for the units beside them
-	Write        float64 `json:"write"`
-	Refresh      float64 `json:"refresh"`
-	Background   float64 `json:"background"`
-	Total        float64 `json:"total"`
-}
-
 // newReplayResult returns the JSON of a replay. Its bandwidth counts the data of requests, without check bits and
 // what partial writes read.
 func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, wall time.Duration) *replayResult {
@@ -305,7 +269,7 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
 		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
 		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
-		EnergyMJ: newEnergy(s.Spec, &st.Energy),
+		EnergyMJ: cli.NewEnergy(s.Spec, &st.Energy),
 		WallS:    wall.Seconds(),
 	}
 	data := r.RD + r.WR
@@ -325,26 +289,7 @@ func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, w
 	return r
 }
 
-// newEnergy converts joules of a part's ranks.
-func newEnergy(d *dram.Spec, e *dram.Energy) energyMJ {
-	return energyMJ{d.NotKnown(), e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3,
-		e.TotalJoules() * 1e3}
-}
-
-// writeLine writes the energy as a line of cells.
-func (e *energyMJ) writeLine(w io.Writer) {
-	if e.NotEstimated != "" {
-		fmt.Fprintf(w, "energy\tnot estimated\t%s\n", e.NotEstimated)
-		return
-	}
-	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f", e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
-	if e.UnitRead > 0 {
-		fmt.Fprintf(w, ", for units %.4f", e.UnitRead)
-	}
-	fmt.Fprintln(w)
-}
-
-func (r *replayResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }
+func (r *replayResult) writeText(w io.Writer) error { return cli.Aligned(w, 0, r.writeLines) }
 
 func (r *replayResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)
@@ -378,5 +323,5 @@ func (r *replayResult) writeLines(t io.Writer) {
 	if e := r.ECC; e != nil {
 		fmt.Fprintf(t, "ecc\t%s, %d chips\tcheck bits: RD %d, WR %d; RD for partial writes %d; %v a rank for data\n", e.Mode, e.Devices, e.CheckReads, e.CheckWrites, e.ModifyReads, units.Bytes(e.RankBytes))
 	}
-	r.EnergyMJ.writeLine(t)
+	r.EnergyMJ.WriteLine(t)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 )
@@ -27,13 +28,13 @@ of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
 --sequence "ACT 0.0.0, RD 0.0.0 x4, PRE 0.0.0" issues commands at RANK.BANKGROUP.BANK (REFsb
 0.*.1, REF 0), each as early as the rules allow, and prints when; --out draws the timing.`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneArgument(dram.SpecNames),
+		ValidArgsFunction: cli.OneArgument(dram.SpecNames),
 		Example: `  l3sim dram spec
   l3sim dram spec ddr5-4800-16gb-x8
   l3sim dram spec hbm3-6400-16gb-8h --ranks 4 --sequence "ACT 0.0.0, ACT 2.0.0, RD 0.0.0 x4, RD 2.0.0 x4" --out timing.svg`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return aligned(a.stdout, 0, func(w io.Writer) { listStandards(w, dram.Standards()) })
+				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { listStandards(w, dram.Standards()) })
 			}
 			standard, spec, err := a.findDRAM(args[0])
 			if err != nil {
@@ -43,15 +44,15 @@ of your own, in the form of docs/lab/dram.md; FILE.toml:PART is one part of it.
 				if spec == nil {
 					return &input.Error{Key: "--sequence", Expected: "a part: " + strings.Join(standard.PartNames(), ", ")}
 				}
-				if err := between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
+				if err := cli.Between("--ranks", ranks, 1, dram.MaxRanks); err != nil {
 					return err
 				}
 				return a.printSequence(spec, ranks, sequence, out)
 			}
 			if spec == nil {
-				return aligned(a.stdout, 0, func(w io.Writer) { listStandards(w, []*dram.Standard{standard}) })
+				return cli.Aligned(a.Stdout, 0, func(w io.Writer) { listStandards(w, []*dram.Standard{standard}) })
 			}
-			return aligned(a.stdout, 0, func(w io.Writer) { printPart(w, spec) })
+			return cli.Aligned(a.Stdout, 0, func(w io.Writer) { printPart(w, spec) })
 		},
 	}
 	cmd.Flags().StringVar(&sequence, "sequence", "ACT 0.0.0, RD 0.0.0 x2, WR 0.0.0, PRE 0.0.0", "`commands` to time")
@@ -190,7 +191,7 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 			return err
 		}
 	}
-	if err := writableFile("--out", out); err != nil {
+	if err := cli.WritableFile("--out", out); err != nil {
 		return err
 	}
 	commands, err := parseSequence(s, ranks, text)
@@ -198,7 +199,7 @@ func (a *app) printSequence(s *dram.Spec, ranks int, text, out string) error {
 		return err
 	}
 	records := timeSequence(s, ranks, commands)
-	err = aligned(a.stdout, 0, func(w io.Writer) {
+	err = cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "clock\tns\tcommand\tdata")
 		for _, r := range records {
 			clock := float64(r.Clock) / float64(s.Steps(1))

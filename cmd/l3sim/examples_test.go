@@ -76,7 +76,7 @@ func TestWorkflow(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			program(t, bin)
+			linked(t, bin)
 			save := func(path, text string, mode os.FileMode) {
 				if err := os.WriteFile(path, []byte(text), mode); err != nil {
 					t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -32,7 +33,7 @@ quarters of the points. Counts of few points can be chance, and keys may matter 
 	}
 	cmd.Flags().StringVar(&goals, "goals", "", "`goals`, two or three of 'max COLUMN' and 'min COLUMN', joined by commas")
 	cmd.Flags().StringArrayVar(&where, "where", nil, "only rows with `column=value`, or with <=, >=, < or > between numbers (repeatable)")
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
@@ -56,5 +57,5 @@ func (a *app) explore(path, goals string, where []string) error {
 	if err != nil {
 		return err
 	}
-	return a.print(e, e.WriteText)
+	return a.Print(e, e.WriteText)
 }

@@ -6,64 +6,53 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/lab/measure"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/llm"
 )
 
 // iterationFlags are the flags of `gpu iteration`.
 type iterationFlags struct {
-	gpuFlags
-	model, allReduce, measured          string
+	modelFlags
+	allReduce                           string
 	tp, batch, context, chunk, finished int
 }
-
-// shapeFlags are the flags that say what one iteration is.
-var shapeFlags = []string{"model", "tp", "batch", "context", "chunk", "finished"}
 
 func (a *app) newGPUIterationCommand() *cobra.Command {
 	var f iterationFlags
 	cmd := &cobra.Command{
 		Use:   "iteration",
-		Short: "Predict the time and energy of whole iterations",
-		Long: `Predict the time and energy of one iteration of a model, or of all that a file measured.
+		Short: "Predict the time and energy of one iteration of a model",
+		Long: `Predict the time and energy of one iteration of a model.
 
 An iteration decodes --batch requests, each over --context tokens (its own included), and
 prefills --chunk tokens of another after --finished ones; either may be absent. It is one of
 many: the power limit holds. Joules are of all GPUs, the parts are kernels by group.
 All-reduces are NCCL's, with which iterations are measured; a run's are the GPU's own
-(gpu.all_reduce.method), and --all-reduce direct has those here.
-
-With --measured, each iteration of a file or folder is predicted (columns: see 'l3sim gpu
-validate --help').`,
+(gpu.all_reduce.method), and --all-reduce direct has those here. 'l3lab gpu validate' compares measured iterations.`,
 		Example: `  l3sim gpu iteration --gpu h200-sxm --model llama-3-8b --batch 64 --context 2048
-  l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json
-  l3sim gpu iteration --gpu h200-sxm --suite pytorch --measured iterations_tp1.csv`,
+  l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuIteration(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(a, flags, jsonUsage)
-	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
+	f.register(a, cmd)
 	flags.IntVar(&f.tp, "tp", 0, "GPUs that share the model (default: as the model says)")
 	flags.IntVar(&f.batch, "batch", 0, "requests that decode")
 	flags.IntVar(&f.context, "context", 0, "tokens over which each of them attends, its new one included")
 	flags.IntVar(&f.chunk, "chunk", 0, "tokens of a prompt that are prefilled")
 	flags.IntVar(&f.finished, "finished", 0, "tokens of that prompt before the chunk")
 	flags.StringVar(&f.allReduce, "all-reduce", string(gpu.AllReduceNCCL), "nccl as iterations are measured, or direct kernels for small sizes as servers run them")
-	flags.StringVar(&f.measured, "measured", "", "CSV file of iterations, or `folder` of them")
 	return cmd
 }
 
-// gpuIteration predicts one iteration, or those of --measured.
+// gpuIteration predicts one iteration.
 func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
-	t, err := f.target(cmd)
+	g, m, err := f.load(cmd)
 	if err != nil {
 		return err
 	}
@@ -71,46 +60,24 @@ func (a *app) gpuIteration(cmd *cobra.Command, f *iterationFlags) error {
 	if !slices.Contains(methods, f.allReduce) {
 		return input.UnknownName("--all-reduce", f.allReduce, methods)
 	}
-	t.Method = gpu.AllReduceMethod(f.allReduce)
-	if cmd.Flags().Changed("measured") {
-		for _, name := range shapeFlags {
-			if flag := cmd.Flags().Lookup(name); flag.Changed {
-				return &input.Error{Key: "--" + name, Value: flag.Value.String(), Expected: "no shape beside --measured, which has shapes of its own"}
-			}
-		}
-		return a.gpuIterations(t, f)
-	}
-	m, err := f.load(cmd, t)
-	if err != nil {
-		return err
-	}
-	t.GPU.Collective.Method = t.Method
-	r := newIteration(&t.GPU, m, f)
-	return a.print(r, r.writeText)
-}
-
-// load returns the model, on the GPUs of --tp, and checks the shape.
-func (f *iterationFlags) load(cmd *cobra.Command, t *measure.Target) (*llm.Model, error) {
-	if err := requireFlag(cmd, "model", "a file or a preset (see 'l3sim config list'), or --measured"); err != nil {
-		return nil, err
-	}
-	m, err := configs.LoadModel("--model", f.model, &t.GPU, nodeGPUs)
-	if err != nil {
-		return nil, err
-	}
+	g.Collective.Method = gpu.AllReduceMethod(f.allReduce)
 	if cmd.Flags().Changed("tp") {
 		m.TensorParallel = f.tp
-		if err := input.Validate(m); err != nil {
-			return nil, input.Edit(err, func(bad *input.Error) { bad.Key = "--tp" })
+		if err := cli.FlagName(input.Validate(m), "--tp"); err != nil {
+			return err
 		}
 	}
-	return m, f.checkShape()
+	if err := f.checkShape(); err != nil {
+		return err
+	}
+	r := newIteration(g, m, f)
+	return a.Print(r, r.writeText)
 }
 
 // checkShape refuses sizes out of range, and half an iteration.
 func (f *iterationFlags) checkShape() error {
-	if err := cmp.Or(between("--batch", f.batch, 0, 1<<20), between("--context", f.context, 0, 1<<30),
-		between("--chunk", f.chunk, 0, 1<<30), between("--finished", f.finished, 0, 1<<30)); err != nil {
+	if err := cmp.Or(cli.Between("--batch", f.batch, 0, 1<<20), cli.Between("--context", f.context, 0, 1<<30),
+		cli.Between("--chunk", f.chunk, 0, 1<<30), cli.Between("--finished", f.finished, 0, 1<<30)); err != nil {
 		return err
 	}
 	bad := func(flag string, value int, expected string) error {
@@ -167,76 +134,18 @@ func newIteration(g *gpu.Spec, m *llm.Model, f *iterationFlags) *iteration {
 
 // writeText writes the iteration, then the groups of kernels that it has.
 func (r *iteration) writeText(w io.Writer) error {
-	err := aligned(w, 0, func(w io.Writer) {
+	err := cli.Aligned(w, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "iteration\t%.4f ms\t%s on %d x %s, kernels of the suite %s\n", r.MS, r.Model, r.GPUs, r.GPU, r.Suite)
 		fmt.Fprintf(w, "energy\t%.4f J\t%.0f W of each GPU\n\n", r.Joules, r.Watts)
 	})
 	if err != nil {
 		return err
 	}
-	return aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
 		for g := range gpu.Groups {
 			if ms := r.Parts[g.String()]; ms > 0 {
 				fmt.Fprintf(w, "%s\t%.4f ms\t%.1f%%\t\n", g, ms, 100*ms/r.MS)
 			}
-		}
-	})
-}
-
-// gpuIterations predicts the iterations of --measured and prints each beside what was
-// measured, with the errors by kind.
-func (a *app) gpuIterations(t *measure.Target, f *iterationFlags) error {
-	all, err := a.readMeasured(f.measured)
-	if err != nil {
-		return err
-	}
-	var samples []measure.Sample
-	for _, s := range all {
-		if s.Kind().Iteration() {
-			samples = append(samples, s)
-		}
-	}
-	if len(samples) == 0 {
-		return &input.Error{Key: "--measured", Value: f.measured, Expected: "iterations, with columns model,tp,kind,batch,context,chunk,finished,ms"}
-	}
-	a.noteSuites(t, samples)
-	r := &iterations{judge(t, samples), t.Iterations(samples)}
-	return a.print(r.json(), r.writeText)
-}
-
-// iterations are predictions of measured iterations.
-type iterations struct {
-	*validation
-	rows []measure.Iteration
-}
-
-// json returns the errors by kind, and all rows.
-func (r *iterations) json() map[string]any {
-	out := map[string]any{"rows": r.rows}
-	for kind, e := range r.errors {
-		out[string(kind)] = e
-	}
-	return out
-}
-
-// writeText writes the errors by kind, then a line for each iteration.
-func (r *iterations) writeText(w io.Writer) error {
-	if err := r.writeErrors(w); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	return aligned(w, tabwriter.AlignRight, func(w io.Writer) {
-		fmt.Fprint(w, "model\ttp\tkind\tbatch\tcontext\tchunk\tfinished\tmeasured ms\tms\terror\tmeasured J\tJ\terror\t\n")
-		for i := range r.rows {
-			x := &r.rows[i]
-			kind := strings.TrimSuffix(string(x.Kind), "_iteration")
-			fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%.3f\t%.3f\t%+.1f%%\t", x.Model, x.GPUs, kind, x.Batch, x.Context, x.Chunk, x.Finished,
-				x.MeasuredMS, x.MS, 100*x.Error)
-			if x.MeasuredJoules == nil {
-				fmt.Fprintf(w, "\t%.3f\t\t\n", x.Joules)
-				continue
-			}
-			fmt.Fprintf(w, "%.3f\t%.3f\t%+.1f%%\t\n", *x.MeasuredJoules, x.Joules, 100**x.JoulesError)
 		}
 	})
 }

@@ -8,40 +8,35 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/units"
 )
 
-// modelFlags are the flags of `gpu model`.
-type modelFlags struct {
-	gpuFlags
-	model          string
+// batchFlags are the flags of `gpu model`.
+type batchFlags struct {
+	modelFlags
 	batch, in, out int
 }
 
 func (a *app) newGPUModelCommand() *cobra.Command {
-	var f modelFlags
+	var f batchFlags
 	cmd := &cobra.Command{
 		Use:   "model",
 		Short: "Predict the throughput of a static batch of equal requests",
 		Long: `Predict the throughput of a static batch of equal requests on one replica: all prompts in
 one prefill, then a decode step for each further token, as published benchmarks run. The
-time is composed of kernels only, without a framework's: 'l3sim validate' has that.`,
+time is composed of kernels only, without a framework's: 'l3lab validate' has that.`,
 		Example: `  l3sim gpu model --gpu a100-sxm-80gb --model llama-2-7b --batch 64 --in 128 --out 128`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuModel(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(a, flags, jsonUsage)
-	flags.StringVar(&f.model, "model", "", "model: a preset or a `file`")
+	f.register(a, cmd)
 	flags.IntVar(&f.batch, "batch", 1, "requests")
 	flags.IntVar(&f.in, "in", 0, "prompt tokens of each")
 	flags.IntVar(&f.out, "out", 0, "output tokens of each")
 	return cmd
 }
-
-// nodeGPUs is the most GPUs that share a replica whose file does not say how many.
-const nodeGPUs = 8
 
 // staticBatch is the JSON of `gpu model`.
 type staticBatch struct {
@@ -64,25 +59,18 @@ type staticBatch struct {
 }
 
 // gpuModel costs the batch and prints it.
-func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
-	t, err := f.target(cmd)
-	if err != nil {
-		return err
-	}
-	if err := requireFlag(cmd, "model", "a file or a preset (see 'l3sim config list')"); err != nil {
-		return err
-	}
-	m, err := configs.LoadModel("--model", f.model, &t.GPU, nodeGPUs)
+func (a *app) gpuModel(cmd *cobra.Command, f *batchFlags) error {
+	g, m, err := f.load(cmd)
 	if err != nil {
 		return err
 	}
 	const most = 1 << 20
-	if err := cmp.Or(between("--batch", f.batch, 1, most), between("--in", f.in, 1, most), between("--out", f.out, 1, most)); err != nil {
+	if err := cmp.Or(cli.Between("--batch", f.batch, 1, most), cli.Between("--in", f.in, 1, most), cli.Between("--out", f.out, 1, most)); err != nil {
 		return err
 	}
-	r := staticBatch{GPU: t.GPU.Name, Suite: string(t.GPU.Suite), Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
+	r := staticBatch{GPU: g.Name, Suite: string(g.Suite), Model: m.Name, GPUs: m.TensorParallel, Batch: f.batch, In: f.in, Out: f.out}
 	var joules float64
-	r.Prefill, r.Decode, joules = gpu.NewModelCost(&t.GPU, m).StaticBatch(f.batch, f.in, f.out)
+	r.Prefill, r.Decode, joules = gpu.NewModelCost(g, m).StaticBatch(f.batch, f.in, f.out)
 	tokens := float64(f.batch) * float64(f.out)
 	r.Throughput, r.Watts = tokens/(r.Prefill+r.Decode), joules/(r.Prefill+r.Decode)
 	r.Joules = joules * float64(m.TensorParallel)
@@ -91,18 +79,18 @@ func (a *app) gpuModel(cmd *cobra.Command, f *modelFlags) error {
 		r.Step = 1e3 * r.Decode / float64(f.out-1)
 	}
 	memory := m.WeightBytes() + units.Bytes(f.batch)*units.Bytes(f.in+f.out-1)*m.KVBytesPerToken()
-	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*t.GPU.UsableMemory()
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(r)
+	r.Memory, r.Fits = int64(memory), memory <= units.Bytes(m.TensorParallel)*g.UsableMemory()
+	if a.JSON {
+		return json.NewEncoder(a.Stdout).Encode(r)
 	}
-	return aligned(a.stdout, 0, func(w io.Writer) {
+	return cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		fmt.Fprintf(w, "throughput\t%.0f output tokens/s\n", r.Throughput)
 		fmt.Fprintf(w, "prefill\t%.3f s\t%d tokens\n", r.Prefill, f.batch*f.in)
 		fmt.Fprintf(w, "decode\t%.3f s\t%d steps of %.2f ms\n", r.Decode, f.out-1, r.Step)
 		fmt.Fprintf(w, "energy\t%.3f kJ\t%.3f J an output token, %.0f W of each GPU\n", r.Joules/1e3, r.TokenJ, r.Watts)
 		fmt.Fprintf(w, "memory\t%.1f GiB\tweights and final KV cache", float64(r.Memory)/float64(units.GiB))
 		if !r.Fits {
-			fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(t.GPU.UsableMemory())/float64(units.GiB), m.TensorParallel, t.GPU.Name)
+			fmt.Fprintf(w, ", more than the %.1f GiB of %d x %s", float64(m.TensorParallel)*float64(g.UsableMemory())/float64(units.GiB), m.TensorParallel, g.Name)
 		}
 		fmt.Fprintln(w)
 	})

@@ -13,12 +13,13 @@ import (
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/units"
 )
 
 // predictFlags are the flags of `gpu predict`.
 type predictFlags struct {
-	gpuFlags
+	cli.GPUFlags
 	op, bytes                          string
 	m, n, k                            int
 	chunk, finished                    int
@@ -62,7 +63,7 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 
 Measuring a kernel alone takes longer than it takes in a graph of many: events, a launch
 on an idle GPU, a cold L2. Running for seconds, a kernel that would draw more than the power
-limit slows down. The time and its parts are as measured alone, which 'l3sim gpu validate'
+limit slows down. The time and its parts are as measured alone, which 'l3lab gpu validate'
 compares.`,
 		Example: `  l3sim gpu predict --gpu a100-sxm-80gb --op gemm --m 64 --n 12288 --k 4096
   l3sim gpu predict --gpu h200-sxm --op prefill --chunk 512 --finished 4096 --heads 32 --kv-heads 8
@@ -74,7 +75,7 @@ compares.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.register(a, flags, jsonUsage)
+	f.Register(a.App, flags)
 	flags.StringVar(&f.op, "op", "", "kernel: "+strings.Join(predictNames(), ", "))
 	flags.IntVar(&f.m, "m", 0, "gemm, norm, activation: rows (tokens)")
 	flags.IntVar(&f.n, "n", 0, "gemm, norm, activation: columns")
@@ -93,12 +94,13 @@ compares.`,
 	flags.BoolVar(&f.perQueryHead, "per-query-head", false, "page-score, top-k, page-attention: each query head has scores, a selection and pages of its own")
 	flags.IntVar(&f.gpus, "gpus", 0, "allreduce: GPUs")
 	flags.StringVar(&f.bytes, "bytes", "", "allreduce: size, in bytes or with a unit (64MiB)")
+	_ = cmd.RegisterFlagCompletionFunc("op", cobra.FixedCompletions(predictNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
 // gpuPredict checks the flags that --op needs and prints the kernel's cost.
 func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
-	t, err := f.target(cmd)
+	g, _, err := f.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -107,18 +109,18 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 		return input.UnknownName("--op", f.op, predictNames())
 	}
 	for _, flag := range predictOps[i].needs {
-		if err := requireFlag(cmd, flag, "a value, which --op "+f.op+" needs"); err != nil {
+		if err := cli.RequireFlag(cmd, flag, "a value, which --op "+f.op+" needs"); err != nil {
 			return err
 		}
 	}
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	cost, err := f.cost(&t.GPU)
+	cost, err := f.cost(g)
 	if err != nil {
 		return err
 	}
-	return a.printCost(&t.GPU, f, cost)
+	return a.printCost(g, f, cost)
 }
 
 // check reports sizes out of range.
@@ -274,10 +276,10 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	if c.Seconds > 0 {
 		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
 	}
-	if a.json {
-		return json.NewEncoder(a.stdout).Encode(p)
+	if a.JSON {
+		return json.NewEncoder(a.Stdout).Encode(p)
 	}
-	return aligned(a.stdout, 0, func(w io.Writer) {
+	return cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		where := "measured alone"
 		if f.op == "allreduce" {
 			where = "in a stream that is never empty"

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // zipped writes a text, so many times over, into a gzip file.
@@ -47,7 +49,7 @@ func TestInputsAreBounded(t *testing.T) {
 	}
 	const zero = "/dev/zero"
 	dir := t.TempDir()
-	l3sim := program(t, dir)
+	l3sim := linked(t, dir)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	save := func(name, text string) string {
 		if err := os.MkdirAll(filepath.Dir(path(name)), 0o777); err != nil {
@@ -107,7 +109,7 @@ func TestInputsAreBounded(t *testing.T) {
 		"trace of a sweep":         {"sweep", save("traced.toml", "[set]\nrun.trace = \""+zero+"\"\n"), "--out", path("out")},
 		"axis":                     {"sweep", save("axis.toml", "[grid]\nrun.seed = ["+distinct(150_000)+"]\n"), "--out", path("out")},
 		"journal":                  {"sweep", point, "--out", path("journal")},
-		"shard":                    {"merge", path("shard"), "--out", path("out")},
+		"shard":                    {"sweep", "merge", path("shard"), "--out", path("out")},
 		"results":                  {"table", path("zeros")},
 		"results that differ":      {"diff", zero, zero},
 		"results to plot":          {"plot", zero, "--kind", "line", "--x", "a", "--y", "b", "--out", path("a.svg")},
@@ -130,7 +132,7 @@ func TestInputsAreBounded(t *testing.T) {
 			_ = cmd.Run()
 			usage := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 			message := stderr.String()
-			if cmd.ProcessState.ExitCode() != exitInput || !strings.HasPrefix(message, "l3sim: ") || strings.Count(strings.ReplaceAll(message, "\n  ", ""), "\n") != 1 || len(message) > longestMessage+100 {
+			if cmd.ProcessState.ExitCode() != cli.WrongInput || !strings.HasPrefix(message, "l3sim: ") || strings.Count(strings.ReplaceAll(message, "\n  ", ""), "\n") != 1 || len(message) > cli.LongestMessage+100 {
 				t.Errorf("exit code %d: %.500s", cmd.ProcessState.ExitCode(), message)
 			}
 			t.Logf("%d MiB: %.400s", usage.Maxrss>>10, message)

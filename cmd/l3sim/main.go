@@ -1,124 +1,52 @@
+// Command l3sim simulates LLM serving on GPUs with processing-in-memory DIMMs.
+//
+// This package is the command line alone and models nothing: one file a
+// command, each with a constructor newXCommand that this file registers. What it
+// shares with cmd/l3lab is in internal/cli. Tests are scripts in testdata/script, which run the
+// program as a user does.
+//
+// Read this file, then run.go; docs/lab/architecture.md says where what they call is.
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
-	"os/signal"
-	"strings"
-	"syscall"
 
-	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
-// Exit codes, as docs and scripts may rely on them.
-const (
-	exitOK          = 0
-	exitFailure     = 1   // the program failed
-	exitInput       = 2   // the user's input (flag, file, key, value) is wrong
-	exitInterrupted = 130 // Ctrl-C: 128 + SIGINT, as shells report it
-	exitTerminated  = 143 // 128 + SIGTERM, which a batch system sends before it kills
-)
+func main() { os.Exit(program.Main()) }
 
-func main() { os.Exit(mainCode()) }
-
-// mainCode is main without the exit, so that its deferred calls run.
-func mainCode() int {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	// The first signal asks the command to stop; a second one ends the process at
-	// once, as the default handler is back.
-	go func() {
-		received := <-signals
-		signal.Stop(signals)
-		if received == syscall.SIGTERM {
-			cancel(errTerminated)
-			return
-		}
-		cancel(context.Canceled)
-	}()
-	return run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+// program is l3sim.
+var program = &cli.Program{
+	Name: "l3sim", Short: "Simulate LLM serving on GPUs with processing-in-memory DIMMs",
+	Commands: func(a *cli.App, root *cobra.Command) { (&app{a}).register(root) }, Moved: moved,
 }
 
-// longestMessage bounds the message of an error, in bytes: input.Error bounds its
-// own parts, but not how many of them there are.
-const longestMessage = 10_000
+// app has the commands as methods.
+type app struct{ *cli.App }
 
-// errTerminated is why a command stops that got SIGTERM.
-var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
-
-// run executes one command line (without the program's name) and returns the
-// exit code. An error is one line on stderr.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	out := &output{w: stdout}
-	a := &app{stdout: out, stderr: stderr}
-	root := a.newRootCommand()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	if out.err != nil {
-		a.started = true // whatever the library makes of it, it is no usage error
-		if err == nil {
-			err = fmt.Errorf("standard output: %w", out.err)
-		}
-	}
-	code := a.exitCode(err)
-	if code == exitInterrupted && errors.Is(context.Cause(ctx), errTerminated) {
-		code = exitTerminated
-	}
-	switch code {
-	case exitOK:
-	case exitTerminated:
-		fmt.Fprintln(stderr, "l3sim: terminated")
-	case exitInterrupted:
-		fmt.Fprintln(stderr, "l3sim: interrupted")
-	default:
-		message := strings.ReplaceAll(err.Error(), "\n", " ")
-		a.warn("%s", input.Shorten(message, longestMessage))
-		var bad *input.Error
-		if errors.As(err, &bad) {
-			for _, line := range bad.Details {
-				fmt.Fprintln(printable{stderr}, "  "+strings.ReplaceAll(line, "\n", " "))
-			}
-		}
-	}
-	return code
+// register adds the commands to the root, grouped by use.
+func (a *app) register(root *cobra.Command) {
+	cli.AddGroup(root, "Simulate", a.newRunCommand(), a.newCapacityCommand(), a.newSweepCommand())
+	cli.AddGroup(root, "Look", a.newTableCommand(), a.newPlotCommand(), a.newDiffCommand(), a.newExploreCommand(), a.newReportCommand())
+	cli.AddGroup(root, "Inputs", a.newTraceCommand(), a.newConfigCommand())
+	cli.AddGroup(root, "Devices", a.newPIMCommand(), a.newDRAMCommand(), a.newGPUCommand())
+	cli.AddGroup(root, "Evidence", a.newReproduceCommand(), a.NewVersionCommand())
 }
 
-// output is standard output. It remembers that it could not be written to, for
-// commands, and the library's help, that do not look.
-type output struct {
-	w   io.Writer
-	err error // the first
-}
-
-// Write keeps the first error, so that a command whose output is lost fails.
-func (o *output) Write(p []byte) (int, error) {
-	n, err := printable{o.w}.Write(p)
-	if o.err == nil {
-		o.err = err
-	}
-	return n, err
-}
-
-// exitCode maps the error of a command line to the program's exit code.
-func (a *app) exitCode(err error) int {
-	var bad *input.Error
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, context.Canceled):
-		return exitInterrupted
-	case sweep.IsSystemFault(err):
-		return exitFailure // also beneath an error of the input: another try may read it
-	case errors.As(err, &bad), !a.started:
-		// What fails before a command's own code starts is a usage error of
-		// cobra's: arguments, required flags, flag groups.
-		return exitInput
-	}
-	return exitFailure
+// moved says where commands and flags of the last release went. It is to be dropped after the next one.
+var moved = map[string]string{
+	"merge":                    "'l3sim sweep merge'",
+	"optimise":                 "'l3sim sweep' of a file with [latin_hypercube], then 'l3sim explore'",
+	"systems":                  "'l3sim config systems'",
+	"policies":                 "'l3sim config policies'",
+	"generate":                 "'l3lab generate'",
+	"eval":                     "'l3lab eval'",
+	"predict":                  "'l3lab predict'",
+	"validate":                 "'l3lab validate'",
+	"gpu fit":                  "'l3lab gpu fit'",
+	"gpu validate":             "'l3lab gpu validate'",
+	"gpu iteration --measured": "'l3lab gpu validate --measured', which compares measured iterations with predictions",
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // full is a disk that is full once it has so many bytes.
@@ -38,53 +40,53 @@ func TestOutputFails(t *testing.T) {
 	out, shard := filepath.Join(dir, "out"), filepath.Join(dir, "shard")
 	for _, args := range [][]string{{"sweep", sweep, "--out", out}, {"sweep", sweep, "--shard", "0/1", "--out", shard}} {
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), args, &stdout, &stderr); code != exitOK {
+		if code := run(t.Context(), args, &stdout, &stderr); code != cli.OK {
 			t.Fatal(stderr.String())
 		}
 	}
 	commands := map[string][]string{ // those that need arguments
-		"l3sim config show":        nil,
-		"l3sim config list":        nil,
-		"l3sim diff":               {out, out},
-		"l3sim explore":            {out, "--goals", "max output_tokens_per_s, min ranksets"},
-		"l3sim gpu predict":        {"--op", "gemm", "--gpu", "a100-sxm-80gb", "--m", "1", "--n", "1", "--k", "1"},
-		"l3sim gpu model":          {"--model", "gpt-175b", "--gpu", "a100-sxm-80gb", "--in", "10", "--out", "1"},
-		"l3sim help":               {"run"},
-		"l3sim merge":              {shard, "--out", filepath.Join(dir, "merged")},
-		"l3sim pim attention":      {"--context", "128"},
-		"l3sim run":                {"--requests", "2", "--model", "llama-2-7b"},
-		"l3sim sweep":              {sweep, "--out", out},
-		"l3sim table":              {out},
-		"l3sim systems":            {},
-		"l3sim version":            {},
-		"l3sim completion bash":    {},
-		"l3sim __complete":         {"run", "--"},
-		"l3sim sweep --dry-run":    {sweep},
-		"l3sim sweep --emit":       {"slurm", sweep, "--shards", "2", "--out", filepath.Join(dir, "job")},
-		"l3sim run --json":         {"--requests", "2", "--model", "llama-2-7b"},
-		"l3sim run --dry-run":      {},
-		"l3sim sweep --shard":      {"0/1", sweep, "--out", shard},
-		"l3sim systems --json":     {},
-		"l3sim table --format csv": {out},
+		"l3sim config show":           nil,
+		"l3sim config list":           nil,
+		"l3sim diff":                  {out, out},
+		"l3sim explore":               {out, "--goals", "max output_tokens_per_s, min ranksets"},
+		"l3sim gpu predict":           {"--op", "gemm", "--gpu", "a100-sxm-80gb", "--m", "1", "--n", "1", "--k", "1"},
+		"l3sim gpu model":             {"--model", "gpt-175b", "--gpu", "a100-sxm-80gb", "--in", "10", "--out", "1"},
+		"l3sim help":                  {"run"},
+		"l3sim sweep merge":           {shard, "--out", filepath.Join(dir, "merged")},
+		"l3sim pim attention":         {"--context", "128"},
+		"l3sim run":                   {"--requests", "2", "--model", "llama-2-7b"},
+		"l3sim sweep":                 {sweep, "--out", out},
+		"l3sim table":                 {out},
+		"l3sim config systems":        {},
+		"l3sim version":               {},
+		"l3sim completion bash":       {},
+		"l3sim __complete":            {"run", "--"},
+		"l3sim sweep --dry-run":       {sweep},
+		"l3sim sweep --emit":          {"slurm", sweep, "--shards", "2", "--out", filepath.Join(dir, "job")},
+		"l3sim run --json":            {"--requests", "2", "--model", "llama-2-7b"},
+		"l3sim run --dry-run":         {},
+		"l3sim sweep --shard":         {"0/1", sweep, "--out", shard},
+		"l3sim config systems --json": {},
+		"l3sim table --format csv":    {out},
 	}
 	var lines [][]string
 	for command, args := range commands {
 		lines = append(lines, append(strings.Fields(command)[1:], args...))
 	}
-	for _, c := range everyCommand((&app{}).newRootCommand()) {
+	for _, c := range everyCommand(program.Root(&cli.App{})) {
 		lines = append(lines, append(strings.Fields(c.CommandPath())[1:], "--help"))
 	}
 	lines = append(lines, nil, []string{"help"})
 	for _, args := range lines {
 		var whole, stderr bytes.Buffer
-		if code := run(t.Context(), args, &whole, &stderr); code != exitOK || whole.Len() == 0 {
+		if code := run(t.Context(), args, &whole, &stderr); code != cli.OK || whole.Len() == 0 {
 			t.Errorf("%q: exit code %d, %d bytes: %s", args, code, whole.Len(), stderr.String())
 			continue
 		}
 		for _, left := range []int{0, 1} {
 			stderr.Reset()
 			code := run(t.Context(), args, &full{left}, &stderr)
-			if last := strings.TrimSpace(stderr.String()); code != exitFailure || !strings.HasSuffix(last, errFull.Error()) {
+			if last := strings.TrimSpace(stderr.String()); code != cli.Failure || !strings.HasSuffix(last, errFull.Error()) {
 				t.Errorf("%q with room for %d bytes: exit code %d, %q", args, left, code, last)
 			}
 		}
@@ -95,6 +97,9 @@ func TestOutputFails(t *testing.T) {
 func everyCommand(c *cobra.Command) []*cobra.Command {
 	all := []*cobra.Command{c}
 	for _, sub := range c.Commands() {
+		if sub.Hidden {
+			continue // it only says where it went
+		}
 		all = append(all, everyCommand(sub)...)
 	}
 	return all
@@ -131,7 +136,7 @@ func TestSweepFolderRemoved(t *testing.T) {
 		if err := <-removed; err != nil {
 			t.Fatal(err)
 		}
-		if code != exitFailure || !strings.Contains(stderr.String(), "journal.jsonl was removed or moved while it was in use") || strings.Contains(stderr.String(), "goes on from there") {
+		if code != cli.Failure || !strings.Contains(stderr.String(), "journal.jsonl was removed or moved while it was in use") || strings.Contains(stderr.String(), "goes on from there") {
 			t.Errorf("exit code %d: %s%s", code, stdout.String(), stderr.String())
 		}
 		if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -16,7 +17,7 @@ type pimAreaFlags struct {
 	spec        pim.AreaSpec
 	multipliers int
 	chip        float64
-	config      configFlags
+	config      cli.ConfigFlags
 }
 
 func (a *app) newPIMAreaCommand() *cobra.Command {
@@ -45,20 +46,20 @@ a DRAM chip without --chip-mm2.`,
 	flags.IntVar(&s.Page, "page", 64, "tokens of a page")
 	flags.IntVar(&s.Logical, "logical-page", 16, "tokens with bounds of their own")
 	flags.Float64Var(&f.chip, "chip-mm2", 0, "mm² of a DRAM chip, for the share that units take; 0: not known")
-	f.config.register(cmd)
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	f.config.Register(cmd)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
 // pimArea counts and prints.
 func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
-	if err := between("--multipliers", f.multipliers, 1, 128); err != nil {
+	if err := cli.Between("--multipliers", f.multipliers, 1, 128); err != nil {
 		return err
 	}
 	if !(f.chip >= 0 && f.chip <= 1e4) {
 		return &input.Error{Key: "--chip-mm2", Value: fmt.Sprint(f.chip), Expected: "0 (not known) to 10000"}
 	}
-	c, err := f.config.load(cmd)
+	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (a *app) pimArea(cmd *cobra.Command, f *pimAreaFlags) error {
 	for i := range all {
 		r.Additions = append(r.Additions, newAreaRow(&all[i]))
 	}
-	return a.print(r, r.writeText)
+	return a.Print(r, r.writeText)
 }
 
 // pimAreaResult is the JSON of pim area: µm².
@@ -166,7 +167,7 @@ func newAreaRow(a *pim.Addition) areaRow {
 }
 
 func (r *pimAreaResult) writeText(w io.Writer) error {
-	return aligned(w, 0, func(t io.Writer) {
+	return cli.Aligned(w, 0, func(t io.Writer) {
 		fmt.Fprintf(t, "L3: %.0f µm² beside each bank of a chip, %.0f µm² in the buffer chip of %.0f mm² (28 nm; Table 5)\n\n", r.L3.Bank, r.L3.Rank, r.L3.BufferChip/1e6)
 		fmt.Fprintln(t, "L3's own\tplace\tcount\teach, µm²\ttogether, mm²\tof the chip")
 		for i := range r.Units {

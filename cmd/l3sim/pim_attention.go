@@ -10,11 +10,10 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
-	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/system"
 )
 
 // noScales is --kv-scales of keys and values with a scale of each tensor.
@@ -25,7 +24,7 @@ type pimAttentionFlags struct {
 	context, heads, kvHeads, headDim, kvBits int
 	scales                                   string
 
-	config   configFlags
+	config   cli.ConfigFlags
 	commands string
 	pages    pagesFlags
 }
@@ -58,23 +57,23 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	flags.IntVar(&f.headDim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.IntVar(&f.kvBits, "kv-bits", 16, "bits of an element of keys and values: 4, 8 or 16, beside queries of 16")
 	flags.StringVar(&f.scales, "kv-scales", noScales, "scale and zero of each token's key and value: none, or in the rows")
-	f.config.register(cmd, dramFlag, precisionFlag, activationFlag, multipliersFlag)
+	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.pages.register(flags)
 	return cmd
 }
 
 // pimAttention measures and prints.
 func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
-	if err := requireFlag(cmd, "context", "tokens attended to, such as --context 8192"); err != nil {
+	if err := cli.RequireFlag(cmd, "context", "tokens attended to, such as --context 8192"); err != nil {
 		return err
 	}
 	load, err := f.load()
 	if err != nil {
 		return err
 	}
-	c, err := f.config.load(cmd)
+	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -83,17 +82,17 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	} else if pages {
 		return a.pimPages(f, &c.PIM, &c.DRAM.Spec, load)
 	}
-	show := a.onTerminal("clocks")
+	show := a.ProgressOnTerminal("clocks")
 	m, err := f.measure(cmd.Context(), &c.PIM, c.RankSpec(), load, show)
 	show.Done()
 	if err != nil {
 		return err
 	}
 	out := newPIMAttentionResult(load, &c.PIM, &c.DRAM.Spec, m, c.Energy.PIMRead.Estimate().Value)
-	if err := out.EnergyMJ.law(); err != nil {
+	if err := out.EnergyMJ.Law(); err != nil {
 		return err
 	}
-	return a.print(out, out.writeText)
+	return a.Print(out, out.writeText)
 }
 
 // load returns what the flags describe.
@@ -128,22 +127,16 @@ func (f *pimAttentionFlags) load() (pim.Load, error) {
 }
 
 // measure runs the load, and writes the command log where one is asked for.
-func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load, show *progress) (*pim.Measurement, error) {
-	progress := func(done, of int64) {
-		if show.total == 0 {
-			show.Start(of)
-		}
-		show.Set(done)
-	}
+func (f *pimAttentionFlags) measure(ctx context.Context, spec *pim.Spec, d *dram.Spec, load pim.Load, show *cli.Progress) (*pim.Measurement, error) {
 	if f.commands == "" {
-		return pim.Measure(ctx, spec, d, load, nil, progress)
+		return pim.Measure(ctx, spec, d, load, nil, show.Of)
 	}
 	var m *pim.Measurement
 	header := check.LogHeader{Spec: d, Ranks: 1, PrivateBuses: true, Allow: pim.WaivedRules(spec)}
 	err := results.WriteFileAtomic(f.commands, func(w io.Writer) error {
 		log := check.NewLogWriter(w, header)
 		var err error
-		if m, err = pim.Measure(ctx, spec, d, load, log.Write, progress); err != nil {
+		if m, err = pim.Measure(ctx, spec, d, load, log.Write, show.Of); err != nil {
 			return err
 		}
 		return log.Flush()
@@ -174,17 +167,7 @@ type pimAttentionResult struct {
 	TotalMS        float64          `json:"total_ms"`
 	TotalOccupancy pim.Occupancy    `json:"total_occupancy"`
 	Commands       map[string]int64 `json:"commands"`
-	EnergyMJ       energyMJ         `json:"energy_mj"`
-}
-
-// law verifies the law of energy, which has no band here.
-func (e *energyMJ) law() error {
-	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
-	total := e.Total / 1e3
-	if bad := energy.Broken(parts, total, total, total); bad != "" {
-		return fmt.Errorf("law %q is broken: %s", system.LawEnergy, bad)
-	}
-	return nil
+	EnergyMJ       cli.EnergyMJ     `json:"energy_mj"`
 }
 
 // pimQueryHead is one query head alone, without append and refresh, however many there are.
@@ -216,7 +199,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 		QueryHead: pimQueryHead{m.Cycles, pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut}, p.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
 		Cycles:    m.AllCycles, AppendCycles: m.AllAppends, RefreshCycles: m.RefreshCycles, TotalCycles: m.TotalCycles, Refreshes: m.Refreshes,
 		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
-		EnergyMJ: newEnergy(d, &joules),
+		EnergyMJ: cli.NewEnergy(d, &joules),
 	}
 	for i, n := range m.Commands {
 		if n > 0 {
@@ -226,7 +209,7 @@ func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Meas
 	return r
 }
 
-func (r *pimAttentionResult) writeText(w io.Writer) error { return aligned(w, 0, r.writeLines) }
+func (r *pimAttentionResult) writeText(w io.Writer) error { return cli.Aligned(w, 0, r.writeLines) }
 
 func (r *pimAttentionResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)
@@ -251,7 +234,7 @@ func (r *pimAttentionResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "clocks\t%d\t%.3f ms\n", r.TotalCycles, r.TotalMS)
 	fmt.Fprintf(t, "appends\t%d\tof it\n", r.AppendCycles)
 	fmt.Fprintf(t, "refresh\t%d\t%d REFs\n", r.RefreshCycles, r.Refreshes)
-	r.EnergyMJ.writeLine(t)
+	r.EnergyMJ.WriteLine(t)
 	printOccupancy(t, &r.TotalOccupancy)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/energy"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim/hbm"
 )
 
@@ -21,7 +22,7 @@ type pimHBMFlags struct {
 	heads, dim, rate   int
 	level, rules       string
 	unlimited, resting bool
-	config             configFlags
+	config             cli.ConfigFlags
 }
 
 func (a *app) newPIMHBMCommand() *cobra.Command {
@@ -49,8 +50,8 @@ as many heads, by the constants energy.hbm_* (--set).`,
 	flags.IntVar(&f.rate, "rate", 0, "Mb/s a pin: 4800, 5200, 5600, 6000 or 6400 (default: 5200, by JEDEC's rules 6400)")
 	flags.BoolVar(&f.unlimited, "no-power-limit", false, "all banks or bank groups read every 4 clocks, without the limit of the stack's power")
 	flags.BoolVar(&f.resting, "no-refresh", false, "without refresh")
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
-	f.config.register(cmd)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	f.config.Register(cmd)
 	return cmd
 }
 
@@ -85,7 +86,7 @@ func newPIMHBMEnergy(t hbm.Tally, level hbm.Level, costs hbm.Costs) pimHBMEnergy
 
 // pimHBM measures and prints.
 func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
-	if err := between("--heads", f.heads, 1, 4096); err != nil {
+	if err := cli.Between("--heads", f.heads, 1, 4096); err != nil {
 		return err
 	}
 	spec := hbm.Spec{Level: hbm.Level(f.level), Rules: hbm.Rules(f.rules), Rate: f.rate, PowerLimited: !f.unlimited, NoRefresh: f.resting}
@@ -101,7 +102,7 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 			e.Key = map[string]string{"level": "--level", "rules": "--rules", "rate": "--rate"}[e.Key]
 		})
 	}
-	c, err := f.config.load(cmd)
+	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,7 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 	}
 	plain, interleaved := costs.PlainWatts(part)
 	out := map[string]any{"schema": "l3sim/pim-hbm/1", "level": f.level, "part": part.Name, "rows": rows, "plain_stack_w": plain, "interleaved_stack_w": interleaved}
-	return a.print(out, func(w io.Writer) error {
+	return a.Print(out, func(w io.Writer) error {
 		if err := writePIMHBM(w, spec.Level, part.Name, rows); err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func writePIMHBM(w io.Writer, level hbm.Level, part string, rows []pimHBMRow) er
 			names = append(names, c)
 		}
 	}
-	return aligned(w, tabwriter.AlignRight, func(t io.Writer) {
+	return cli.Aligned(w, tabwriter.AlignRight, func(t io.Writer) {
 		fmt.Fprintln(t, strings.Join(append([]string{"context\theads\tclocks\tus\tfactor\tuJ\tW"}, names...), "\t")+"\t")
 		for _, r := range rows {
 			fmt.Fprintf(t, "%d\t%d\t%d\t%.2f\t%.2f\t%.1f\t%.1f\t", r.Context, r.Heads, r.Clocks, r.Time, r.Factor, r.Energy.Total, r.Watts)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -15,7 +16,7 @@ import (
 type pimLayoutFlags struct {
 	token, dim int
 	kv         string
-	config     configFlags
+	config     cli.ConfigFlags
 }
 
 func (a *app) newPIMLayoutCommand() *cobra.Command {
@@ -36,7 +37,7 @@ dimension are padding, stored as zeros.`,
 	flags.IntVar(&f.token, "token", 0, "token of the head, from 0")
 	flags.IntVar(&f.dim, "head-dim", 128, "elements of a head, 8 to 512")
 	flags.StringVar(&f.kv, "kv", "k", "k or v")
-	f.config.register(cmd, dramFlag)
+	f.config.Register(cmd, cli.DRAMFlag)
 	return cmd
 }
 
@@ -49,10 +50,10 @@ func (a *app) pimLayout(cmd *cobra.Command, f *pimLayoutFlags) error {
 	default:
 		return input.UnknownName("--kv", f.kv, []string{"k", "v"})
 	}
-	if err := between("--token", f.token, 0, 1<<24); err != nil {
+	if err := cli.Between("--token", f.token, 0, 1<<24); err != nil {
 		return err
 	}
-	c, err := f.config.load(cmd)
+	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -60,13 +61,13 @@ func (a *app) pimLayout(cmd *cobra.Command, f *pimLayoutFlags) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, `token %d, %s, d = %d (%d with padding), FP16 on %d chips x%d
+	fmt.Fprintf(a.Stdout, `token %d, %s, d = %d (%d with padding), FP16 on %d chips x%d
 %d bursts a token; %d tokens share a column of keys, %d a column of values; %d tokens a row over %d banks
 re-layout: groups of %d beats, data delayed by n = %d clocks
 
 `, f.token, kv, m.HeadDim, m.PaddedDim, m.Chips, c.DRAM.DeviceWidth, m.TokenBursts, m.ChunkTokens, m.ColumnTokens,
 		m.RowTokens, m.Banks, m.Exchange.Group, m.Exchange.Delay())
-	return aligned(a.stdout, tabwriter.AlignRight, func(table io.Writer) {
+	return cli.Aligned(a.Stdout, tabwriter.AlignRight, func(table io.Writer) {
 		fmt.Fprintln(table, "element\tchip\tbank group\tbank\trow\tcolumn\tbyte\t")
 		for e := range m.PaddedDim {
 			p := m.Place(kv, f.token, e)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
 )
 
@@ -95,11 +96,11 @@ func (a *app) pimPages(f *pimAttentionFlags, spec *pim.Spec, d *dram.Spec, load 
 		Select: l.Select, Reuse: l.Reuse, Pages: m.Pages, Tokens: m.Tokens, Rows: m.Rows, Bounds: m.Bounds, Attention: m.AttentionCycles, Selecting: m.SelectCycles,
 		Total: m.TotalCycles, Dense: m.DenseCycles, Speedup: float64(m.DenseCycles) / float64(m.TotalCycles), List: m.List, TCKps: int64(d.TCK), Activation: spec.Activation,
 	}
-	return a.print(r, r.writeText)
+	return a.Print(r, r.writeText)
 }
 
 func (r *pimPagesResult) writeText(w io.Writer) error {
-	return aligned(w, 0, func(t io.Writer) {
+	return cli.Aligned(w, 0, func(t io.Writer) {
 		fmt.Fprintf(t, "one KV head of %d query heads, %d of %d tokens in %d pages, %s activation\n\n", r.Queries, r.Tokens, r.Context, r.Pages, r.Activation)
 		fmt.Fprintf(t, "rows\t%d\tof keys, and as many of values\n", r.Rows)
 		fmt.Fprintf(t, "attention\t%d\tclocks\n", r.Attention)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
@@ -36,7 +37,7 @@ type pimTableFlags struct {
 	drams  []string
 	form   string
 	out    string
-	config configFlags
+	config cli.ConfigFlags
 }
 
 func (a *app) newPIMTableCommand() *cobra.Command {
@@ -71,7 +72,7 @@ the first grouping, heads, ranks and DRAM are taken.`,
 	flags.StringSliceVar(&f.drams, "dram", []string{"ddr4-3200-8gb-x8"}, "DRAM parts, or FILE.toml with your own ('l3sim dram spec' lists them)")
 	flags.StringVar(&f.form, "form", formCSV, "form of the table: "+strings.Join(tableForms(), ", "))
 	flags.StringVar(&f.out, "out", "", "write to this `file`, not to standard output")
-	f.config.register(cmd, precisionFlag, activationFlag, multipliersFlag)
+	f.config.Register(cmd, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	return cmd
 }
 
@@ -84,7 +85,7 @@ func (a *app) pimTable(cmd *cobra.Command, f *pimTableFlags) error {
 	var line *system.AttentionLine
 	var first *configs.Config
 	for _, name := range f.drams {
-		o, err := f.config.given(cmd)
+		o, err := f.config.Given(cmd)
 		if err != nil {
 			return err
 		}
@@ -130,7 +131,7 @@ func (a *app) pimTable(cmd *cobra.Command, f *pimTableFlags) error {
 	if f.out != "" {
 		return results.WriteFileAtomic(f.out, write)
 	}
-	return write(a.stdout)
+	return write(a.Stdout)
 }
 
 // foreign says that the form is another simulator's.

@@ -9,13 +9,14 @@ import (
 
 	"github.com/l3sim/l3sim/attention"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/pim"
 )
 
 // pimVerifyFlags are the flags of `pim verify`.
 type pimVerifyFlags struct {
 	vectors string
-	config  configFlags
+	config  cli.ConfigFlags
 }
 
 func (a *app) newPIMVerifyCommand() *cobra.Command {
@@ -44,14 +45,14 @@ or if the error exceeds 3 times what independent roundings would give.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.vectors, "vectors", "", "safetensors `file` of cases")
-	f.config.register(cmd, dramFlag, precisionFlag)
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
 // pimVerify runs all cases. It prints what it found before it fails.
 func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
-	c, err := f.config.load(cmd)
+	c, err := f.config.Load(cmd)
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (a *app) pimVerify(cmd *cobra.Command, f *pimVerifyFlags) error {
 		Precision string             `json:"precision"`
 		Cases     []pim.VerifyResult `json:"cases"`
 	}{c.PIM.Precision.Preset, results}
-	if err := a.print(out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
+	if err := a.Print(out, func(w io.Writer) error { return writeVerified(w, results) }); err != nil {
 		return err
 	}
 	if failed > 0 {
@@ -109,7 +110,7 @@ func verifyCases(path string) ([]pim.VerifyCase, error) {
 
 // writeVerified writes a table of the results.
 func writeVerified(w io.Writer, results []pim.VerifyResult) error {
-	return aligned(w, 0, func(table io.Writer) {
+	return cli.Aligned(w, 0, func(table io.Writer) {
 		fmt.Fprintln(table, "case\theads\tqueries\tkeys\td\tstored\trelative L2\tmax abs\ttolerance\t")
 		for _, r := range results {
 			verdict := "pass"

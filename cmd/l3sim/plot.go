@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 )
@@ -58,7 +59,7 @@ given as well win.`,
   l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "figure"); err != nil {
+			if err := cli.NotEmpty(cmd, "figure"); err != nil {
 				return err
 			}
 			if definition != "" {
@@ -96,7 +97,7 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 	if err != nil {
 		return err
 	}
-	if err := writableFile("--out", out); err != nil {
+	if err := cli.WritableFile("--out", out); err != nil {
 		return err
 	}
 	data, err := figure.Select(table, *s)
@@ -107,7 +108,7 @@ func (a *app) plot(path string, s *figure.Selection, out, title string) error {
 		return err
 	}
 	if note := data.LeftOut(); note != "" {
-		a.warn("%s", note)
+		a.Warn("%s", note)
 	}
 	return results.WriteFileAtomic(out, func(w io.Writer) error { return data.Write(w, format, title) })
 }

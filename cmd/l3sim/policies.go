@@ -25,14 +25,14 @@ func (a *app) newPoliciesCommand() *cobra.Command {
 		Short: "List attention policies: what each attends to, stores and moves, and where it runs",
 		Long: `List attention policies: what each attends to, stores and moves, which systems run it, and its keys.
 
-'l3sim run --policy NAME' says what a policy costs, 'l3sim eval --policy NAME' what it does to the
+'l3sim run --policy NAME' says what a policy costs, 'l3lab eval --policy NAME' what it does to the
 output of a small language model. Keys are those of the section [policy]: --set policy.budget=2048.`,
-		Example: `  l3sim policies
+		Example: `  l3sim config policies
   l3sim run --system gpu-only --policy lserve --set policy.budget=2048
-  l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536`,
+  l3sim config policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536`,
 		RunE: func(*cobra.Command, []string) error {
 			all := listPolicies()
-			return a.print(all, func(w io.Writer) error {
+			return a.Print(all, func(w io.Writer) error {
 				for i := range all {
 					printPolicy(w, &all[i])
 				}
@@ -43,7 +43,7 @@ output of a small language model. Keys are those of the section [policy]: --set 
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print a JSON array")
 	cmd.AddCommand(a.newPolicyIterationCommand())
 	return cmd
 }

@@ -15,21 +15,22 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 )
 
 // policyIterationKeys are the flags that say what runs.
-var policyIterationKeys = []keyFlag{
-	{"preset", "preset", "", "system preset (see 'l3sim config list')"},
-	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file"},
-	{"gpu", "gpu.preset", "", "GPU: a preset or a file"},
-	{"policy", "policy.name", "dense", "attention policy (see 'l3sim policies'), or several (a,b)"},
+var policyIterationKeys = []cli.KeyFlag{
+	cli.Key("preset", "preset", "", "system preset (see 'l3sim config list')"),
+	cli.Key("model", "run.model", "", "model: a preset (see 'l3sim config list') or a file"),
+	cli.Key("gpu", "gpu.preset", "", "GPU: a preset or a file"),
+	cli.Key("policy", "policy.name", "dense", "attention policy (see 'l3sim config policies'), or several (a,b)"),
 }
 
 // policyIterationFlags are those of the command.
 type policyIterationFlags struct {
-	configFlags
+	cli.ConfigFlags
 	contexts string
 	batch    int
 	csv      string
@@ -54,8 +55,8 @@ func (a *app) newPolicyIterationCommand() *cobra.Command {
 All requests of the batch have the same context, the step's own token included. The step is the mean
 over 64 successive ones, whose last has this context: lists of pages that are made every few steps
 count in part. Times are what the iterations of 'l3sim run --system gpu-only' take.`,
-		Example: `  l3sim policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536
-  l3sim policies iteration --policy lserve --batch 16 --context 131072 --set policy.reuse=1 --json`,
+		Example: `  l3sim config policies iteration --policy dense,quest,lserve --model llama-3-8b --context 8192,65536
+  l3sim config policies iteration --policy lserve --batch 16 --context 131072 --set policy.reuse=1 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := f.iterations(cmd)
 			if err != nil {
@@ -66,14 +67,14 @@ count in part. Times are what the iterations of 'l3sim run --system gpu-only' ta
 					return err
 				}
 			}
-			return a.print(all, func(w io.Writer) error { return printPolicyIterations(w, all) })
+			return a.Print(all, func(w io.Writer) error { return printPolicyIterations(w, all) })
 		},
 	}
-	f.register(cmd, policyIterationKeys...)
+	f.Register(cmd, policyIterationKeys...)
 	cmd.Flags().StringVar(&f.contexts, "context", "65536", "tokens of each request's context, or several (a,b)")
 	cmd.Flags().IntVar(&f.batch, "batch", 1, "requests that decode")
 	cmd.Flags().StringVar(&f.csv, "csv", "", "also write a row for each policy and context to this CSV file, for 'l3sim plot --kind stack'")
-	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print a JSON array")
 	return cmd
 }
 
@@ -82,14 +83,14 @@ const meanSteps = 64
 
 // iterations returns a row for each policy and context.
 func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration, error) {
-	if err := cmp.Or(between("--batch", f.batch, 1, 1<<16), notEmpty(cmd, "csv")); err != nil {
+	if err := cmp.Or(cli.Between("--batch", f.batch, 1, 1<<16), cli.NotEmpty(cmd, "csv")); err != nil {
 		return nil, err
 	}
 	contexts, err := splitContexts(f.contexts)
 	if err != nil {
 		return nil, err
 	}
-	o, err := f.given(cmd)
+	o, err := f.Given(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func shownParts(all []policyIteration) (parts []string) {
 }
 
 func printPolicyIterations(w io.Writer, all []policyIteration) error {
-	return aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
 		parts := shownParts(all)
 		fmt.Fprintf(w, "policy\tcontext\tbatch\t%s\ttotal us\t\n", strings.Join(parts, "\t"))
 		for _, r := range all {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // TestREADME runs the README's first command: its sample is what a new user sees.
@@ -24,35 +26,12 @@ func TestREADME(t *testing.T) {
 		t.Fatal("README.md has no sample")
 	}
 	var out, messages bytes.Buffer
-	if code := run(t.Context(), []string{"run", "--quiet"}, &out, &messages); code != exitOK || messages.Len() > 0 {
+	if code := run(t.Context(), []string{"run", "--quiet"}, &out, &messages); code != cli.OK || messages.Len() > 0 {
 		t.Fatalf("exit code %d: %s", code, messages.String())
 	}
 	wall := regexp.MustCompile(`(?m)^(wall time +)[0-9.,]+ s$`)
 	if got, want := wall.ReplaceAllString(out.String(), "$1"), wall.ReplaceAllString(sample, "$1"); got != want {
 		t.Errorf("the sample of README.md is out of date; the run now prints\n%s", out.String())
-	}
-}
-
-// TestREADMEGenerates runs the README's language model: text, clocks and bytes are what it shows.
-func TestREADMEGenerates(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(readme), "--precision fp32 --stats\n```\n\n```text\n")
-	sample, _, ok := strings.Cut(rest, "```\n")
-	if !ok {
-		t.Fatal("README.md has no sample of generate")
-	}
-	var out, messages bytes.Buffer
-	args := []string{"generate", "--prompt", "func (b *Buffer) Write(", "--tokens", "96", "--precision", "fp32", "--stats"}
-	if code := run(t.Context(), args, &out, &messages); code != exitOK || messages.Len() > 0 {
-		t.Fatalf("exit code %d: %s", code, messages.String())
-	}
-	// Times of this machine, and the last digits of float32 on it.
-	own := regexp.MustCompile(`(?m)^(this machine|largest error).*$`)
-	if got, want := own.ReplaceAllString(out.String(), "$1"), own.ReplaceAllString(sample, "$1"); got != want {
-		t.Errorf("the sample of README.md is out of date; the command now prints\n%s", out.String())
 	}
 }
 
@@ -71,7 +50,7 @@ func TestExamplesWriteIntoNoPackage(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range everyCommand((&app{}).newRootCommand()) {
+	for _, c := range everyCommand(program.Root(&cli.App{})) {
 		texts[c.CommandPath()] = c.Example
 	}
 	folder := regexp.MustCompile(`(?:--out[ =]"?|out=(?:\$\{1:-)?)([A-Za-z0-9_-]+)/`)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/report"
 	"github.com/l3sim/l3sim/results"
 )
@@ -31,7 +32,7 @@ time between tokens, unless --goals names others.`,
   l3sim report out/a out/b --goals 'max output_tokens_per_s, min ranksets' --out out/report.html`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "goals", "title"); err != nil {
+			if err := cli.NotEmpty(cmd, "goals", "title"); err != nil {
 				return err
 			}
 			return a.report(args, out, o)
@@ -46,13 +47,13 @@ time between tokens, unless --goals names others.`,
 
 // report writes the page of some folders.
 func (a *app) report(dirs []string, out string, o report.Options) error {
-	if err := present(dirs...); err != nil {
+	if err := cli.Present(dirs...); err != nil {
 		return err
 	}
 	if !strings.HasSuffix(out, ".html") {
 		return &input.Error{Key: "--out", Value: out, Expected: "a file that ends with .html"}
 	}
-	if err := writableFile("--out", out); err != nil {
+	if err := cli.WritableFile("--out", out); err != nil {
 		return err
 	}
 	r, err := report.Read(dirs, o)
@@ -64,7 +65,7 @@ func (a *app) report(dirs []string, out string, o report.Options) error {
 	}
 	info, err := os.Stat(out)
 	if err == nil {
-		a.note("%s, %d KiB", out, info.Size()>>10)
+		a.Note("%s, %d KiB", out, info.Size()>>10)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/claims"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 )
 
@@ -61,7 +62,7 @@ and other code runs all points again. Where there is no such folder nothing is k
   l3sim reproduce sensitivity --out out/paper
   l3sim reproduce sparse`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: oneArgument(claims.Targets),
+		ValidArgsFunction: cli.OneArgument(claims.Targets),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			target := claims.AllTargets
 			if len(args) == 1 {
@@ -72,7 +73,7 @@ and other code runs all points again. Where there is no such folder nothing is k
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.out, "out", "", "also write tables, figures, claims.json and a page to `folder`")
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	flags.IntVar(&f.requests, "requests", claims.AllTargets.DefaultRequests(),
 		fmt.Sprintf("requests of each trace; %d for sensitivity and fair unless given", claims.Fair.DefaultRequests()))
 	flags.IntVar(&f.seeds, "seeds", 1, "seeds of each point")
@@ -87,7 +88,7 @@ func (a *app) reproduce(cmd *cobra.Command, target claims.Target, f *reproduceFl
 	if !cmd.Flags().Changed("requests") {
 		f.requests = target.DefaultRequests()
 	}
-	if err := creatable(f.out); err != nil {
+	if err := cli.Creatable(f.out); err != nil {
 		return err
 	}
 	r, err := a.runTarget(cmd.Context(), target, f)
@@ -95,14 +96,14 @@ func (a *app) reproduce(cmd *cobra.Command, target claims.Target, f *reproduceFl
 		return err
 	}
 	if f.out != "" {
-		if err := outError(f.out, r.Write(f.out)); err != nil {
+		if err := cli.OutError(f.out, r.Write(f.out)); err != nil {
 			return err
 		}
 	}
-	if a.json {
-		return r.WriteJSON(a.stdout)
+	if a.JSON {
+		return r.WriteJSON(a.Stdout)
 	}
-	return r.WriteText(a.stdout)
+	return r.WriteText(a.Stdout)
 }
 
 // check reports arguments out of range.
@@ -110,7 +111,7 @@ func (f *reproduceFlags) check(cmd *cobra.Command, target claims.Target) error {
 	if !slices.Contains(claims.Targets(), string(target)) {
 		return input.UnknownName("reproduce", string(target), claims.Targets())
 	}
-	return cmp.Or(between("--requests", f.requests, leastReproduced, mostReproduced), between("--seeds", f.seeds, 1, mostSeeds), notEmpty(cmd, "out"))
+	return cmp.Or(cli.Between("--requests", f.requests, leastReproduced, mostReproduced), cli.Between("--seeds", f.seeds, 1, mostSeeds), cli.NotEmpty(cmd, "out"))
 }
 
 // runTarget runs a target with the cache under a progress display.
@@ -124,7 +125,7 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	show := a.newProgress("points")
+	show := a.NewProgress("points")
 	started := false
 	o := claims.Options{Target: target, Requests: f.requests, Seeds: f.seeds, Version: version, Journal: c.journal, Traces: c.dir}
 	o.Planned = func(points int64) { started = true; show.Start(points) }
@@ -134,7 +135,7 @@ func (a *app) runTarget(ctx context.Context, target claims.Target, f *reproduceF
 		show.Done()
 	}
 	if errors.Is(err, context.Canceled) && !c.temporary {
-		a.note("finished points are kept; the same command goes on from there")
+		a.Note("finished points are kept; the same command goes on from there")
 	}
 	return report, err
 }
@@ -159,12 +160,12 @@ func (a *app) openCache() (*cache, error) {
 			return nil, err
 		}
 		c.temporary = true
-		a.note("no cache folder (%v): finished points are not kept", reason)
+		a.Note("no cache folder (%v): finished points are not kept", reason)
 	}
 	c.journal, err = sweep.OpenJournal(c.dir)
 	if foreign := (*input.Error)(nil); errors.As(err, &foreign) { // another version wrote it
 		if err = os.Remove(foreign.File); err == nil {
-			a.note("%s is not of this version: all points run again", foreign.File)
+			a.Note("%s is not of this version: all points run again", foreign.File)
 			c.journal, err = sweep.OpenJournal(c.dir)
 		}
 	}

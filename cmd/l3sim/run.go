@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +16,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/system"
@@ -27,7 +25,7 @@ import (
 
 // runFlags are the flags of the run command that no configuration key has.
 type runFlags struct {
-	config configFlags
+	config cli.ConfigFlags
 	out    string
 	dryRun bool
 	exact  bool
@@ -51,8 +49,8 @@ func (a *app) newRunCommand() *cobra.Command {
   l3sim run --trace requests.csv --set node.ranksets=8 --json
   l3sim run --out out/a && l3sim run --config out/a/config.toml`,
 	}
-	f.config.register(cmd, runKeys...)
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	f.config.Register(cmd, cli.RunKeys...)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.Flags().StringVar(&f.out, "out", "", "also write summary.json, requests.csv and config.toml to `folder`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "validate, print the hardware in effect and stop")
 	cmd.Flags().BoolVar(&f.exact, "exact", false, "run every layer of every iteration: the same result, slower")
@@ -62,11 +60,11 @@ func (a *app) newRunCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&f.iterations, "iterations", false, "also write iterations.csv to the folder of --out: a row for each iteration")
 	cmd.Flags().StringVar(&f.plots, "plots", "", "draw the run over time, and distributions of TTFT and TBT, into `folder`")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		given, err := f.config.given(cmd)
+		given, err := f.config.Given(cmd)
 		if err != nil {
 			return err
 		}
-		if err := notEmpty(cmd, "out", "timeline", "plots"); err != nil {
+		if err := cli.NotEmpty(cmd, "out", "timeline", "plots"); err != nil {
 			return err
 		}
 		if f.iterations && f.out == "" {
@@ -79,11 +77,11 @@ func (a *app) newRunCommand() *cobra.Command {
 		if several != nil {
 			return a.compare(cmd.Context(), several, &f)
 		}
-		cfg, err := f.config.load(cmd)
+		cfg, err := f.config.Load(cmd)
 		if err != nil {
 			return err
 		}
-		return f.config.locate(a.run(cmd.Context(), cfg, &f))
+		return f.config.Locate(a.run(cmd.Context(), cfg, &f))
 	}
 	return cmd
 }
@@ -105,12 +103,12 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		if err != nil {
 			return err
 		}
-		return a.print(h, h.WriteText)
+		return a.Print(h, h.WriteText)
 	}
 	if err := f.writable(); err != nil {
 		return err
 	}
-	show := a.onTerminal("reading the trace")
+	show := a.ProgressOnTerminal("reading the trace")
 	show.Start(0)
 	trace, err := system.LoadTrace(cfg)
 	show.Done()
@@ -148,32 +146,32 @@ func (a *app) run(ctx context.Context, cfg *configs.Config, f *runFlags) error {
 		}
 	}
 	write := summary.WriteText
-	if a.json {
+	if a.JSON {
 		write = summary.WriteJSON
 	}
-	return cmp.Or(write(a.stdout), late)
+	return cmp.Or(write(a.Stdout), late)
 }
 
 // noteRejections says how many requests a run could never hold, and, where a table does not, that
 // it could not keep up and its notes.
 func (a *app) noteRejections(run string, s *results.Summary) {
 	if s.Saturated && run != "" {
-		a.note("%smore requests come than are served: latencies are a matter of how long the run is", run)
+		a.Note("%smore requests come than are served: latencies are a matter of how long the run is", run)
 	}
 	if run != "" { // else the summary has them
 		for _, note := range s.Notes {
-			a.note("%s%s", run, note)
+			a.Note("%s%s", run, note)
 		}
 	}
 	if n := s.RejectedRequests; n > 0 {
-		a.note("%s%d of %d requests fit no empty memory and were rejected", run, n, s.Trace.Requests)
+		a.Note("%s%d of %d requests fit no empty memory and were rejected", run, n, s.Trace.Requests)
 	}
 }
 
 // simulate runs the trace under a progress display and sets the wall time.
 func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Trace, o system.Options) (*system.Result, error) {
 	start := time.Now()
-	show := a.newProgress("output tokens")
+	show := a.NewProgress("output tokens")
 	show.Start(trace.Moments().OutputTokens)
 	defer show.Done()
 	emitted := make([]atomic.Int64, node.Replicas())
@@ -195,7 +193,7 @@ func (a *app) simulate(ctx context.Context, node *system.Node, trace *traces.Tra
 
 // writable reports before a long run what cannot be written after it.
 func (f *runFlags) writable() error {
-	if err := cmp.Or(creatable(f.out), writableFolder("--plots", f.plots)); err != nil || f.timeline == "" {
+	if err := cmp.Or(cli.Creatable(f.out), cli.WritableFolder("--plots", f.plots)); err != nil || f.timeline == "" {
 		return err
 	}
 	if !strings.HasSuffix(f.timeline, ".json") && !strings.HasSuffix(f.timeline, ".json.gz") {
@@ -203,65 +201,7 @@ func (f *runFlags) writable() error {
 			return &input.Error{Key: "--timeline", Value: f.timeline, Expected: "a file that ends with .json or .json.gz"}
 		}
 	}
-	return writableFile("--timeline", f.timeline)
-}
-
-// writableFile reports a file that cannot be written: its folder must be there. "" is no file.
-func writableFile(flag, path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case path == "":
-		return nil
-	case err == nil && info.IsDir():
-		return &input.Error{Key: flag, Value: path, Expected: "a file, not a folder"}
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a device or a pipe
-	}
-	dir := filepath.Dir(path)
-	if _, err := os.Stat(dir); err != nil {
-		return folderError(flag, dir, err)
-	}
-	return writableFolder(flag, dir)
-}
-
-// creatable makes the folder of --out, and reports one that cannot be made or
-// written to.
-func creatable(dir string) error { return writableFolder("--out", dir) }
-
-// writableFolder makes dir where it is missing, and a file in it. "" is no folder.
-func writableFolder(flag, dir string) error {
-	if dir == "" {
-		return nil
-	}
-	err := os.MkdirAll(dir, 0o777)
-	var f *os.File
-	if err == nil {
-		f, err = os.CreateTemp(dir, ".l3sim-*.tmp")
-	}
-	if err == nil {
-		err = f.Close()
-		// A sweep that ends in the same folder may have tidied it up.
-		if removed := os.Remove(f.Name()); !errors.Is(removed, fs.ErrNotExist) {
-			err = errors.Join(err, removed)
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	return folderError(flag, dir, err)
-}
-
-// folderError is the error for a folder that cannot be made or written to: wrong
-// input where another folder would do, else the system's.
-func folderError(flag, dir string, err error) error {
-	if sweep.IsSystemFault(err) {
-		return fmt.Errorf("%s %s: %w", flag, dir, err)
-	}
-	var cause *fs.PathError
-	if errors.As(err, &cause) {
-		err = cause.Err
-	}
-	return &input.Error{Key: flag, Value: dir, Expected: "a folder that can be written to", Err: err}
+	return cli.WritableFile("--timeline", f.timeline)
 }
 
 // writeRun writes the files of one run to dir.
@@ -279,15 +219,7 @@ func writeRun(f *runFlags, dir string, cfg *configs.Config, r *system.Result, s 
 	if f.iterations {
 		files = append(files, results.File{Name: "iterations.csv", Write: func(w io.Writer) error { return results.WriteIterations(w, r.Iterations) }})
 	}
-	return writeFiles("--out", dir, files)
-}
-
-// writeFiles writes files into the folder of a flag.
-func writeFiles(flag, dir string, files []results.File) error {
-	if err := results.WriteFiles(dir, files); err != nil {
-		return fmt.Errorf("%s %s: %w", flag, dir, err)
-	}
-	return nil
+	return cli.WriteFiles("--out", dir, files)
 }
 
 // timelineWindow returns the window of --timeline-window, nil without
@@ -349,5 +281,5 @@ func plotRun(dir string, node *system.Node, r *system.Result) error {
 		}
 		files = append(files, file)
 	}
-	return writeFiles("--plots", dir, files)
+	return cli.WriteFiles("--plots", dir, files)
 }

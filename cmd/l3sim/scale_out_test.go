@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // TestScaleOutPage: docs/lab/scale-out.md shows the jobs that its commands write.
@@ -18,7 +20,7 @@ func TestScaleOutPage(t *testing.T) {
 			t.Errorf("the page lacks %q", command)
 		}
 		var out, messages bytes.Buffer
-		if code := run(t.Context(), strings.Fields(command)[1:], &out, &messages); code != exitOK {
+		if code := run(t.Context(), strings.Fields(command)[1:], &out, &messages); code != cli.OK {
 			t.Fatalf("exit code %d: %s", code, messages.String())
 		}
 		if !strings.Contains(page, "```"+fence+"\n"+out.String()+"```\n") {

@@ -21,7 +21,7 @@ func TestSignals(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(crashSweep, "run.requests = 2", "run.requests = 200", 1)), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	l3sim := program(t, dir)
+	l3sim := linked(t, dir)
 	out := filepath.Join(dir, "out")
 	for _, c := range []struct {
 		signal syscall.Signal

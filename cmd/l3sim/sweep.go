@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 	"github.com/l3sim/l3sim/results"
 )
@@ -34,7 +35,7 @@ type folderFlags struct {
 
 // check returns the shard, nil without one.
 func (f *folderFlags) check() (*sweep.Shard, error) {
-	if err := between("--workers", f.workers, 0, 4096); err != nil {
+	if err := cli.Between("--workers", f.workers, 0, 4096); err != nil {
 		return nil, err
 	}
 	if f.out == "" && !f.dryRun {
@@ -47,17 +48,9 @@ func (f *folderFlags) check() (*sweep.Shard, error) {
 	return &shard, err
 }
 
-// outError says of an error that it is of the folder of --out.
-func outError(dir string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("--out %s: %w", dir, err)
-}
-
 // withJournal calls do with the journal in the folder, which it makes.
 func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
-	if err := creatable(folder); err != nil {
+	if err := cli.Creatable(folder); err != nil {
 		return err
 	}
 	journal, err := sweep.OpenJournal(folder)
@@ -103,7 +96,7 @@ interruption: what it holds of the same configuration, trace and program never r
 again.
 
 With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
-'l3sim merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
+'l3sim sweep merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
 --shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
 N shards and merges them to standard output (docs/lab/scale-out.md).`
 
@@ -119,7 +112,7 @@ func (a *app) newSweepCommand() *cobra.Command {
   l3sim sweep examples/ranks.toml --emit slurm --shards 8 --out out/ranks > ranks.sh`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := notEmpty(cmd, "shard", "emit"); err != nil {
+			if err := cli.NotEmpty(cmd, "shard", "emit"); err != nil {
 				return err
 			}
 			if f.emit != "" && !slices.Contains(sweep.JobForms(), f.emit) {
@@ -140,14 +133,15 @@ func (a *app) newSweepCommand() *cobra.Command {
 	flags.StringVar(&f.shard, "shard", "", "run one part of the points: `i/N`, auto (Slurm array) or auto/N (Kubernetes)")
 	flags.StringVar(&f.emit, "emit", "", "write a job to standard output and stop: `slurm or k8s`")
 	flags.IntVar(&f.shards, "shards", 0, "parts that the job of --emit has")
-	flags.BoolVar(&a.json, "json", false, jsonUsage+": what became of the points, or with --dry-run the points")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "emit") }
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage+": what became of the points, or with --dry-run the points")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "emit") }
+	cmd.AddCommand(a.newMergeCommand())
 	return cmd
 }
 
 // sweep plans and runs a sweep file, or one shard of it.
 func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
-	if err := present(path); err != nil {
+	if err := cli.Present(path); err != nil {
 		return err
 	}
 	shard, err := f.check()
@@ -172,8 +166,8 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 		return err
 	}
 	switch {
-	case a.json:
-		if err := results.WriteJSON(a.stdout, newSweepResult(plan, part, outcome, f.out)); err != nil {
+	case a.JSON:
+		if err := results.WriteJSON(a.Stdout, newSweepResult(plan, part, outcome, f.out)); err != nil {
 			return err
 		}
 		if part != nil && outcome.Missing == 0 {
@@ -182,7 +176,7 @@ func (a *app) sweep(ctx context.Context, path string, f *sweepFlags) error {
 	case part != nil:
 		return a.reportShard(part, outcome, f.out)
 	case outcome.Missing == 0:
-		fmt.Fprintf(a.stdout, "%s: %s; results in %s\n", plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
+		fmt.Fprintf(a.Stdout, "%s: %s; results in %s\n", cli.Plural(len(plan.Points), "point", "points"), counts(outcome), f.out)
 	}
 	return failedPoints(plan.Points, outcome)
 }
@@ -199,12 +193,12 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 		outcome, err = a.runPlan(ctx, plan, sweep.RunOptions{Journal: journal, Workers: f.workers, Force: f.force, FailFast: f.failFast})
 		there := journal.Check()
 		if err != nil && there == nil {
-			a.note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
+			a.Note("%d of %d points are recorded; the same command goes on from there", len(plan.Points)-outcome.Missing, len(plan.Points))
 		}
 		if err = cmp.Or(err, there); err != nil || part != nil || outcome.Missing > 0 { // before the folder is made again for the results
 			return err
 		}
-		return outError(f.out, plan.Write(f.out, outcome))
+		return cli.OutError(f.out, plan.Write(f.out, outcome))
 	})
 	return outcome, err
 }
@@ -212,7 +206,7 @@ func (a *app) runInFolder(ctx context.Context, plan *sweep.Plan, part *sweep.Par
 // noteDamage says which lines of a journal are not as they were written.
 func (a *app) noteDamage(d sweep.Damage) {
 	if d.Count > 0 {
-		a.note("%v; what no other line records runs again", &d)
+		a.Note("%v; what no other line records runs again", &d)
 	}
 }
 
@@ -224,10 +218,10 @@ func (a *app) reportShard(part *sweep.Part, o *sweep.Outcome, out string) error 
 	if o.Missing > 0 { // --fail-fast
 		return failedPoints(part.Points, o)
 	}
-	fmt.Fprintf(a.stdout, "shard %s, %s of %d: %s; journal in %s\n",
-		part.Shard, plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
+	fmt.Fprintf(a.Stdout, "shard %s, %s of %d: %s; journal in %s\n",
+		part.Shard, cli.Plural(len(part.Points), "point", "points"), part.Whole, counts(o), out)
 	if err := failedPoints(part.Points, o); err != nil {
-		a.warn("%v", err)
+		a.Warn("%v", err)
 	}
 	return nil
 }
@@ -239,7 +233,7 @@ func counts(o *sweep.Outcome) string {
 
 // emit writes the job that runs a sweep's shards and merges them.
 func (a *app) emit(path string, f *sweepFlags) error {
-	if err := between("--workers", f.workers, 0, 4096); err != nil {
+	if err := cli.Between("--workers", f.workers, 0, 4096); err != nil {
 		return err
 	}
 	switch {
@@ -254,7 +248,7 @@ func (a *app) emit(path string, f *sweepFlags) error {
 	if err != nil {
 		return err
 	}
-	return sweep.Emit(a.stdout, f.emit, &sweep.Job{
+	return sweep.Emit(a.Stdout, f.emit, &sweep.Job{
 		File: path, Out: f.out, Shards: f.shards, Workers: f.workers, Points: len(plan.Points),
 	})
 }
@@ -263,8 +257,8 @@ func (a *app) emit(path string, f *sweepFlags) error {
 func (a *app) noteDropped(plan *sweep.Plan) {
 	for _, axis := range plan.File.Axes {
 		if axis.Dropped > 0 {
-			a.note("latin_hypercube: %d of %s equal an earlier one in every key and are left out",
-				axis.Dropped, plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
+			a.Note("latin_hypercube: %d of %s equal an earlier one in every key and are left out",
+				axis.Dropped, cli.Plural(axis.Dropped+len(axis.Choices), "sample", "samples"))
 		}
 	}
 }
@@ -284,7 +278,7 @@ func planSweep(path string) (*sweep.Plan, error) {
 
 // runPlan carries out a plan under a progress display.
 func (a *app) runPlan(ctx context.Context, plan *sweep.Plan, o sweep.RunOptions) (*sweep.Outcome, error) {
-	show := a.newProgress("points")
+	show := a.NewProgress("points")
 	show.Start(int64(len(plan.Points)))
 	defer show.Done()
 	o.Progress = func(done, _ int64) { show.Set(done) }
@@ -297,7 +291,7 @@ func failedPoints(points []sweep.Point, o *sweep.Outcome) error {
 		if e == nil || e.Status != results.StatusFailed {
 			continue
 		}
-		return fmt.Errorf("%s of %d failed, the first is %s: %s", plural(o.Failed, "point", "points"), len(points), points[i].Name, failureOf(&points[i], e))
+		return fmt.Errorf("%s of %d failed, the first is %s: %s", cli.Plural(o.Failed, "point", "points"), len(points), points[i].Name, failureOf(&points[i], e))
 	}
 	return nil
 }
@@ -313,11 +307,11 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 		}
 		a.noteDamage(damage)
 	}
-	if a.json {
+	if a.JSON {
 		return a.dryRunJSON(ctx, plan, done, f.workers)
 	}
 	recorded := 0
-	err := aligned(a.stdout, 0, func(w io.Writer) {
+	err := cli.Aligned(a.Stdout, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "point\tseed\trequests\toutput tokens\tstate")
 		for i := range plan.Points {
 			p := &plan.Points[i]
@@ -337,15 +331,15 @@ func (a *app) dryRun(ctx context.Context, plan *sweep.Plan, f *sweepFlags) error
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "\n%s", plural(len(plan.Points), "point", "points"))
+	fmt.Fprintf(a.Stdout, "\n%s", cli.Plural(len(plan.Points), "point", "points"))
 	if recorded > 0 {
-		fmt.Fprintf(a.stdout, ", %d recorded", recorded)
+		fmt.Fprintf(a.Stdout, ", %d recorded", recorded)
 	}
 	if e.Points > 0 {
-		fmt.Fprintf(a.stdout, "; about %s on %s, judged by the first %s of one point",
-			roundTime(e.Wall), plural(e.Workers, "worker", "workers"), roundTime(e.Probe))
+		fmt.Fprintf(a.Stdout, "; about %s on %s, judged by the first %s of one point",
+			roundTime(e.Wall), cli.Plural(e.Workers, "worker", "workers"), roundTime(e.Probe))
 	}
-	_, err = fmt.Fprintln(a.stdout)
+	_, err = fmt.Fprintln(a.Stdout)
 	return err
 }
 

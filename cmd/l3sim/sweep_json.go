@@ -105,5 +105,5 @@ func (a *app) dryRunJSON(ctx context.Context, plan *sweep.Plan, done map[string]
 		}
 		out.Points = append(out.Points, j)
 	}
-	return results.WriteJSON(a.stdout, out)
+	return results.WriteJSON(a.Stdout, out)
 }

@@ -13,10 +13,10 @@ func (a *app) newSystemsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "systems",
 		Short: "List the systems that can be simulated, what each models and its source",
-		Example: `  l3sim systems
+		Example: `  l3sim config systems
   l3sim run --system l3,gpu-only,hbm-pim --requests 200`,
 		RunE: func(*cobra.Command, []string) error {
-			return a.print(system.Systems(), func(w io.Writer) error {
+			return a.Print(system.Systems(), func(w io.Writer) error {
 				for i, s := range system.Systems() {
 					if i > 0 {
 						fmt.Fprintln(w)
@@ -28,6 +28,6 @@ func (a *app) newSystemsCommand() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&a.json, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print a JSON array")
 	return cmd
 }

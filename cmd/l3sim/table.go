@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 )
@@ -58,7 +59,7 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if a.json {
+			if a.JSON {
 				format = formatJSON
 			} else if !slices.Contains(tableFormats, format) {
 				return input.UnknownName("--format", format, tableFormats)
@@ -69,9 +70,10 @@ output_tokens_per_s over tensor_parallel' each design is there once, at its best
 	selectionFlags(cmd.Flags(), &s)
 	cmd.Flags().StringSliceVar(&columns, "columns", nil, "`columns` to print, in this order")
 	cmd.Flags().StringVar(&format, "format", "text", strings.Join(tableFormats, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(tableFormats, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	cmd.Flags().BoolVar(&wide, "wide", false, "with --x and --y: a column for each value of --x, means over seeds")
-	cmd.Flags().BoolVar(&a.json, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
-	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return exclusive(cmd, "json", "format") }
+	cmd.Flags().BoolVar(&a.JSON, "json", false, "print one JSON object: the columns' names, and the rows as arrays")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return cli.Exclusive(cmd, "json", "format") }
 	return cmd
 }
 
@@ -172,11 +174,11 @@ func shorten(t *results.Table) {
 func (a *app) printTable(t *results.Table, format string) error {
 	switch format {
 	case "markdown":
-		return t.WriteMarkdown(a.stdout)
+		return t.WriteMarkdown(a.Stdout)
 	case "csv":
-		return t.WriteCSV(a.stdout)
+		return t.WriteCSV(a.Stdout)
 	case formatJSON:
-		return t.WriteJSON(a.stdout)
+		return t.WriteJSON(a.Stdout)
 	}
-	return t.WriteText(a.stdout)
+	return t.WriteText(a.Stdout)
 }

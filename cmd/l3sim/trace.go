@@ -13,16 +13,17 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 )
 
 func (a *app) newTraceCommand() *cobra.Command {
-	group := a.newGroup("trace", "Describe, convert, sample and draw files of requests")
+	group := cli.NewGroup("trace", "Describe, convert, sample and draw files of requests")
 	group.Long = `Describe, convert, sample and draw files of requests.
 
-FILE has any of the formats of docs/traces.md, which its beginning tells, packed by gzip or
+FILE has any of the formats of docs/lab/traces.md, which its beginning tells, packed by gzip or
 zstd or not; - is standard input.`
 	group.AddCommand(a.newTraceStatsCommand(), a.newTraceConvertCommand(), a.newTraceSampleCommand(), a.newTracePlotCommand())
 	return group
@@ -42,14 +43,14 @@ func (f *traceFlags) register(flags *pflag.FlagSet) {
 
 // read reads the trace at path, and says what of it is left out.
 func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces.Trace, error) {
-	if err := notEmpty(cmd, "columns", "window"); err != nil {
+	if err := cli.NotEmpty(cmd, "columns", "window"); err != nil {
 		return nil, err
 	}
 	o := traces.Options{Most: traces.MaxRequests, SkipBad: f.skipBad}
 	var err error
 	if f.columns != "" {
 		if o.Columns, err = traces.ParseColumns(f.columns); err != nil {
-			return nil, flagName(err, "--columns")
+			return nil, cli.FlagName(err, "--columns")
 		}
 	}
 	if f.window != "" {
@@ -64,7 +65,7 @@ func (a *app) readTrace(cmd *cobra.Command, path string, f *traceFlags) (*traces
 		return nil, err
 	}
 	defer file.Close()
-	show := a.onTerminal("reading the trace")
+	show := a.ProgressOnTerminal("reading the trace")
 	show.Start(0)
 	t, err := o.Read(input.Name(path), file)
 	show.Done()
@@ -87,13 +88,13 @@ func parseWindow(flag, text, example string) (*system.Window, error) {
 // noteTrace notes the requests of a file that are not in its trace, and lengths that are not exact.
 func (a *app) noteTrace(t *traces.Trace) {
 	if t.Failed > 0 {
-		a.note("%s: %s left out", t.Name, plural(t.Failed, "request that failed is", "requests that failed are"))
+		a.Note("%s: %s left out", t.Name, cli.Plural(t.Failed, "request that failed is", "requests that failed are"))
 	}
 	if t.Skipped > 0 {
-		a.note("%s: %s skipped; the first: %v", t.Name, plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
+		a.Note("%s: %s skipped; the first: %v", t.Name, cli.Plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
 	}
 	if t.Format == "sharegpt" {
-		a.note("%s: tokens are counted as of GPT-4; other models have more or fewer", t.Name)
+		a.Note("%s: tokens are counted as of GPT-4; other models have more or fewer", t.Name)
 	}
 }
 
@@ -107,31 +108,31 @@ func (o *traceOutput) register(flags *pflag.FlagSet, to string) {
 
 // check refuses before a long read what cannot be written after it.
 func (o *traceOutput) check(cmd *cobra.Command, in string) error {
-	if err := notEmpty(cmd, "to", "out"); err != nil {
+	if err := cli.NotEmpty(cmd, "to", "out"); err != nil {
 		return err
 	}
 	if o.to != "" {
 		if _, err := (&traces.Trace{}).Lost(o.to); err != nil {
-			return flagName(err, "--to")
+			return cli.FlagName(err, "--to")
 		}
 	}
 	if o.out == "" {
 		return nil
 	}
-	return cmp.Or(writableFile("--out", o.out), checkOutputs("--out", []string{o.out}, in))
+	return cmp.Or(cli.WritableFile("--out", o.out), cli.CheckOutputs("--out", []string{o.out}, in))
 }
 
 // write writes a trace and says what the format does not hold.
 func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 	lost, err := t.Lost(o.to)
 	if err != nil {
-		return flagName(err, "--to")
+		return cli.FlagName(err, "--to")
 	}
 	if len(lost) > 0 {
-		a.note("%s does not hold %s: left out", o.to, strings.Join(lost, ", "))
+		a.Note("%s does not hold %s: left out", o.to, strings.Join(lost, ", "))
 	}
 	if o.out == "" {
-		return t.Write(a.stdout, o.to)
+		return t.Write(a.Stdout, o.to)
 	}
 	return results.WriteFileAtomic(o.out, func(w io.Writer) error {
 		switch {
@@ -202,7 +203,7 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := cmd.Flags()
 			if flags.Changed("requests") {
-				if err := between("--requests", requests, 1, traces.MaxRequests); err != nil {
+				if err := cli.Between("--requests", requests, 1, traces.MaxRequests); err != nil {
 					return err
 				}
 			}
@@ -218,7 +219,7 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 			}
 			if requests > 0 {
 				if t, err = t.Sample(requests, seed); err != nil {
-					return flagName(err, "--requests")
+					return cli.FlagName(err, "--requests")
 				}
 			}
 			if rate > 0 {
@@ -226,7 +227,7 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 					return &input.Error{Key: "--rate", Value: fmt.Sprint(rate), Expected: "times of arrival that are not all the same"}
 				}
 				if t, err = t.Arrive(traces.ArrivalSpec{Kind: traces.ArrivalsTrace, RatePerS: rate}, 0); err != nil {
-					return flagName(err, "--rate")
+					return cli.FlagName(err, "--rate")
 				}
 			}
 			if o.to == "" {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
 	"github.com/l3sim/l3sim/traces"
@@ -31,7 +32,7 @@ folder one file each.`,
   l3sim trace plot requests.csv --window 0s:600s --format svg --out out/minutes`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := requireFlag(cmd, "out", "a file that ends with .png, .svg or .pdf, or a folder for the figures"); err != nil {
+			if err := cli.RequireFlag(cmd, "out", "a file that ends with .png, .svg or .pdf, or a folder for the figures"); err != nil {
 				return err
 			}
 			if _, err := figure.Format("--format", "."+format); err != nil {
@@ -43,9 +44,9 @@ folder one file each.`,
 				return &input.Error{Key: "--format", Value: format, Expected: "what the file of --out ends with, " + ending}
 			}
 			if file {
-				err = cmp.Or(writableFile("--out", out), checkOutputs("--out", []string{out}, args[0]))
+				err = cmp.Or(cli.WritableFile("--out", out), cli.CheckOutputs("--out", []string{out}, args[0]))
 			} else {
-				err = creatable(out)
+				err = cli.Creatable(out)
 			}
 			if err != nil {
 				return err
@@ -85,7 +86,7 @@ type traceFigure struct {
 
 // traceFigures returns the figures of a trace.
 func traceFigures(t *traces.Trace) []traceFigure {
-	over, of := timeTable(t), " of "+plural(len(t.Requests), "request", "requests")
+	over, of := timeTable(t), " of "+cli.Plural(len(t.Requests), "request", "requests")
 	all := []traceFigure{{"lengths", "lengths" + of, lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}}}
 	if over != nil {
 		all = append(all, traceFigure{"arrivals", "arrivals" + of, over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}},

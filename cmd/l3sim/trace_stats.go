@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/traces"
 )
 
@@ -30,10 +31,10 @@ whole blocks of 512: what a prefix cache without end would find.`,
 				return err
 			}
 			s := newTraceStats(t)
-			return a.print(s, s.writeText)
+			return a.Print(s, s.writeText)
 		},
 	}
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	f.register(cmd.Flags())
 	return cmd
 }
@@ -105,7 +106,7 @@ func newTraceStats(t *traces.Trace) *traceStats {
 
 // writeText writes the statistics for people.
 func (s *traceStats) writeText(w io.Writer) error {
-	fmt.Fprintf(w, "%s, %s: %s", s.File, s.Format, plural(s.Requests, "request", "requests"))
+	fmt.Fprintf(w, "%s, %s: %s", s.File, s.Format, cli.Plural(s.Requests, "request", "requests"))
 	if s.Unordered > 0 {
 		fmt.Fprintf(w, ", %d out of order", s.Unordered)
 	}
@@ -114,7 +115,7 @@ func (s *traceStats) writeText(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, " in %.6g s, %.4g a second, burstiness %.3f\n\n", s.DurationS, s.RatePerS, s.Burstiness)
 	}
-	err := aligned(w, 0, func(w io.Writer) {
+	err := cli.Aligned(w, 0, func(w io.Writer) {
 		fmt.Fprintln(w, "tokens\ttotal\tmean\tstd\tmin\tp25\tmedian\tp75\tp90\tp95\tp99\tmax")
 		for _, l := range []struct {
 			name string
@@ -125,11 +126,11 @@ func (s *traceStats) writeText(w io.Writer) error {
 		}
 	})
 	if c := s.Conversations; c != nil {
-		fmt.Fprintf(w, "\n%s: %.2f turns on average, at most %d\n", plural(c.Count, "conversation", "conversations"), c.TurnsMean, c.TurnsMax)
+		fmt.Fprintf(w, "\n%s: %.2f turns on average, at most %d\n", cli.Plural(c.Count, "conversation", "conversations"), c.TurnsMean, c.TurnsMax)
 	}
 	if p := s.Prefixes; p != nil {
 		fmt.Fprintf(w, "\nprefixes: %d of %s share %.1f%% of all prompt tokens; %d of %d blocks of %d tokens are distinct\n",
-			p.SharingRequests, plural(p.Requests, "request", "requests"), 100*p.SharedShare, p.DistinctBlocks, p.Blocks, p.BlockTokens)
+			p.SharingRequests, cli.Plural(p.Requests, "request", "requests"), 100*p.SharedShare, p.DistinctBlocks, p.Blocks, p.BlockTokens)
 	}
 	return err
 }

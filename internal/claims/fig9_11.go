@@ -117,7 +117,7 @@ func (e *evidence) step(seed uint64, name string) (*point, error) {
 }
 
 // predictorTable is Fig 10b (section 6.3): the errors of the learned predictors on
-// batches of OpenR1, with the profile and the split of 'l3sim predict'. Requests
+// batches of OpenR1, with the profile and the split of 'l3lab predict'. Requests
 // are the batches, of twice as many requests, since several prompts can share one.
 func (m *models) predictorTable(ctx context.Context, requests int) (*results.Table, error) {
 	judged := m.served[1:] // GPT-89B and GPT-175B, as Fig 10a

@@ -164,7 +164,7 @@ func TestSparseNumbers(t *testing.T) {
 		// One block reads the bounds of its query head: 0.18 ms, and the launch. The corner of the
 		// roofline is round: at most 2^(1/p) longer where arithmetic takes as long.
 		{"LS7.reuse", 0, 4},
-		// As l3sim eval --policy hgca --set policy.window=256 --prompt 1024 --steps 512 --profile FILE has it at 1,025
+		// As l3lab eval --policy hgca --set policy.window=256 --prompt 1024 --steps 512 --profile FILE has it at 1,025
 		// tokens, of which 896 have left: 248 are salient in the second layer's third head.
 		{"HG6.most", 0, 0.2767857142857143},
 		{"CS3.insensitive", 0, 131072 / 8192},

@@ -168,7 +168,7 @@ func TestKubernetesManifest(t *testing.T) {
 			[]string{"l3sim", "sweep", argument(file), "--quiet", "--workers=2", "--shard=auto/12", "--out=" + out + "/shards/7"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
-		want := []string{"l3sim", "merge"}
+		want := []string{"l3sim", "sweep", "merge"}
 		for i := range 12 {
 			want = append(want, fmt.Sprintf("%s/shards/%d", out, i))
 		}

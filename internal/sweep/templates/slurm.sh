@@ -44,7 +44,7 @@ merge=$(sbatch --parsable --output={{shell (pattern .Out)}}/logs/merge.log --dep
 #SBATCH --time=01:00:00
 #SBATCH --open-mode=append
 
-l3sim merge {{shell .Out}}/shards/{0..{{.Last}}} --out {{shell .Out}}
+l3sim sweep merge {{shell .Out}}/shards/{0..{{.Last}}} --out {{shell .Out}}
 END
 )
 

@@ -11,12 +11,13 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/lm"
 )
 
 // languageFlags are the flags that `generate` and `eval` share.
 type languageFlags struct {
-	config         configFlags
+	config         cli.ConfigFlags
 	weights, plant string
 	exact          bool
 	cfg            *configs.Config // once loaded
@@ -26,10 +27,10 @@ type languageFlags struct {
 // deskPreset is the system preset of the commands that run a language model.
 const deskPreset = "desk"
 
-func (f *languageFlags) register(cmd *cobra.Command, more ...keyFlag) {
+func (f *languageFlags) register(cmd *cobra.Command, more ...cli.KeyFlag) {
 	flags := cmd.Flags()
-	f.config.options.Preset = deskPreset
-	f.config.register(cmd, append(more, keyFlag{"preset", "preset", deskPreset, "system preset (see 'l3sim config list')"}, precisionFlag)...)
+	f.config.Options.Preset = deskPreset
+	f.config.Register(cmd, append(more, cli.Key("preset", "preset", deskPreset, "system preset (see 'l3sim config list')"), cli.PrecisionFlag)...)
 	flags.StringVar(&f.weights, "weights", "", "safetensors `file` of another byte-level model, with the same tensors as the built-in one")
 	flags.StringVar(&f.plant, "plant", "", "plant a mistake in the DIMMs: lane (of the re-layout), bank (of the mapping), quad (of a sum) or rankset (a stale one)")
 	flags.BoolVar(&f.exact, "exact", false, "decode stored bytes at every read, instead of once when they are written: the same results, slower")
@@ -37,7 +38,7 @@ func (f *languageFlags) register(cmd *cobra.Command, more ...keyFlag) {
 
 // load returns the model and the node.
 func (f *languageFlags) load(cmd *cobra.Command) (*lm.Model, *lm.Node, error) {
-	if err := notEmpty(cmd, "weights", "plant"); err != nil {
+	if err := cli.NotEmpty(cmd, "weights", "plant"); err != nil {
 		return nil, nil, err
 	}
 	if cmd.Flags().Changed("plant") && !slices.Contains(lm.Plants(), f.plant) {
@@ -70,17 +71,17 @@ func (f *languageFlags) modelName() string {
 // policy's choice.
 func (f *languageFlags) loadConfig(cmd *cobra.Command) (err error) {
 	if flag := cmd.Flags().Lookup("policy"); flag != nil {
-		f.config.options.SectionsOnly = true
-		if f.cfg, err = f.config.load(cmd); err != nil {
+		f.config.Options.SectionsOnly = true
+		if f.cfg, err = f.config.Load(cmd); err != nil {
 			return err
 		}
 		if f.byPolicy = flag.Changed || f.cfg.Policy.Name != "dense" || f.narrow(); f.byPolicy {
 			return nil
 		}
-		f.config.options.SectionsOnly = false
+		f.config.Options.SectionsOnly = false
 	}
-	if f.cfg, err = f.config.load(cmd); err == nil && f.narrow() {
-		err = f.config.locate(&input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3sim eval' has narrow keys and values"})
+	if f.cfg, err = f.config.Load(cmd); err == nil && f.narrow() {
+		err = f.config.Locate(&input.Error{Key: "model.kv_bits", Value: fmt.Sprint(f.cfg.Model.KVBits), Expected: "16, or 0: 'l3lab eval' has narrow keys and values"})
 	}
 	return err
 }

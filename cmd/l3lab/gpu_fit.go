@@ -14,6 +14,7 @@ import (
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
 	"github.com/l3sim/l3sim/pcie"
 	"github.com/l3sim/l3sim/results"
@@ -37,15 +38,15 @@ data sheet's and come from --base. Without --base it is the preset that is neare
 measurements, and the command says which. Kinds that are not measured keep the base's
 parameters. The reported error is on shapes (n and k; heads; models) that the fit did not
 see. Attention is fitted as that of one suite, --suite, which becomes the GPU's own.
-For the format of the measurements see 'l3sim gpu validate --help'.`,
-		Example: `  l3sim gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
+For the format of the measurements see 'l3lab gpu validate --help'.`,
+		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}
 	flags := cmd.Flags()
 	f.register(flags, "the base's")
 	flags.StringVar(&f.name, "name", "", "name of the GPU")
 	flags.StringVar(&f.out, "out", "", "`file` to write, with a section [gpu]")
-	suiteFlag(flags, &f.suite)
+	cli.SuiteFlag(flags, &f.suite)
 	flags.StringVar(&f.base, "base", "", "GPU whose data sheet and starting point to take: a preset or a `file`")
 	return cmd
 }
@@ -61,7 +62,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		return err
 	}
 	if f.base == "" {
-		a.note("data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)", base)
+		a.Note("data sheet and starting point from %s, the preset nearest to the measurements (--base takes another)", base)
 	}
 	samples, err := f.read(a, target)
 	if err != nil {
@@ -73,7 +74,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		return err
 	}
 	comment := []string{
-		f.name + ": fitted by 'l3sim gpu fit' to " + f.measured + ".",
+		f.name + ": fitted by 'l3lab gpu fit' to " + f.measured + ".",
 		"Peaks, bandwidth, SMs and memory are those of " + base + ", as are kinds not listed here.",
 		"Attention kernels fitted are those of the suite " + string(target.GPU.Suite) + ".",
 		"Errors are mean, median and 90th percentile of |predicted/measured - 1| on shapes held out of the fit.",
@@ -89,7 +90,7 @@ func (a *app) gpuFit(cmd *cobra.Command, f *fitFlags) error {
 		if k.Kind == measure.PCIe {
 			link = &target.Link
 		}
-		fmt.Fprintln(a.stdout, line)
+		fmt.Fprintln(a.Stdout, line)
 		comment = append(comment, line)
 	}
 	return results.WriteFileAtomic(f.out, func(w io.Writer) error { return writeFit(w, &target.GPU, link, comment) })
@@ -100,7 +101,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	for _, flag := range []struct{ name, expected string }{
 		{"measured", "a CSV file or a folder of them"}, {"name", "a name"}, {"out", "a file to write"},
 	} {
-		if err := requireFlag(cmd, flag.name, flag.expected); err != nil {
+		if err := cli.RequireFlag(cmd, flag.name, flag.expected); err != nil {
 			return err
 		}
 	}
@@ -110,7 +111,7 @@ func (f *fitFlags) check(cmd *cobra.Command) error {
 	if filepath.Ext(f.out) != ".toml" {
 		return &input.Error{Key: "--out", Value: fmt.Sprintf("%q", f.out), Expected: "a .toml file"}
 	}
-	if err := checkFolder("--out", filepath.Dir(f.out)); err != nil {
+	if err := cli.CheckFolder("--out", filepath.Dir(f.out)); err != nil {
 		return err
 	}
 	if info, err := os.Stat(f.out); err == nil && info.IsDir() {
@@ -127,9 +128,9 @@ func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		return t, f.base, setSuite(t, f.suite)
+		return t, f.base, cli.SetSuite(&t.GPU, f.suite)
 	}
-	if err := knownSuite(f.suite); err != nil {
+	if err := cli.KnownSuite(f.suite); err != nil {
 		return nil, "", err
 	}
 	samples, err := measure.Read(f.measured, measuredModel)
@@ -143,7 +144,7 @@ func (f *fitFlags) start(a *app) (*measure.Target, string, error) {
 		if err != nil {
 			return nil, "", err
 		}
-		if setSuite(t, f.suite) != nil {
+		if cli.SetSuite(&t.GPU, f.suite) != nil {
 			continue // it has no such kernels
 		}
 		if loss := t.Loss(samples); best == nil || loss < bestLoss {

@@ -5,6 +5,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/system"
 )
 
 // TestRunCountsWhatEvalLogs: a request of the language model attends, in every layer, to as many
@@ -25,33 +28,49 @@ func TestRunCountsWhatEvalLogs(t *testing.T) {
 		{"window", "policy.window=64", "policy.block=16", "policy.sink=4"},
 		{"hgca", "policy.window=64", "policy.block=16"}, // with the profile that eval writes
 	} {
+		keys := policy[1:]
 		var sets []string
-		for _, s := range policy[1:] {
+		for _, s := range keys {
 			sets = append(sets, "--set", s)
 		}
 		var eval struct {
 			Attended []float64 `json:"attended_tokens"`
 		}
-		var run struct {
-			Attention struct {
-				Attended []float64 `json:"attended_tokens"`
-			} `json:"attention"`
-		}
-		profile, system := filepath.Join(t.TempDir(), "profile.toml"), "gpu-only"
+		profile, name := filepath.Join(t.TempDir(), "profile.toml"), "gpu-only"
 		object(t, &eval, append([]string{"eval", "--json", "--policy", policy[0], "--prompt", fmt.Sprint(prompt), "--steps", fmt.Sprint(steps), "--profile", profile}, sets...)...)
 		switch policy[0] {
 		case "hgca":
-			sets = append(sets, "--set", "policy.profile="+profile)
+			keys = append(keys, "policy.profile="+profile)
 			fallthrough
 		case "window":
-			system = "gpu+cpu"
+			name = "gpu+cpu"
 		}
-		object(t, &run, append([]string{"run", "--json", "--preset", "desk", "--system", system, "--policy", policy[0], "--trace", trace}, sets...)...)
-		if len(eval.Attended) != 6 || len(run.Attention.Attended) != 6 {
-			t.Fatalf("%s: %v in the model, %v in a run", policy, eval.Attended, run.Attention.Attended)
+		cfg, err := system.Load(configs.Options{Preset: deskPreset, Flags: []configs.Flag{{Name: "--system", Key: "run.system", Value: name},
+			{Name: "--policy", Key: "policy.name", Value: policy[0]}, {Name: "--trace", Key: "run.trace", Value: trace}}, Sets: keys})
+		if err != nil {
+			t.Fatal(err)
+		}
+		requests, err := system.LoadTrace(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		node, err := system.NewNode(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := node.Run(t.Context(), requests, system.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := result.Summary(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(eval.Attended) != 6 || len(run.Attention.ByLayer) != 6 {
+			t.Fatalf("%s: %v in the model, %v in a run", policy, eval.Attended, run.Attention.ByLayer)
 		}
 		for layer, want := range eval.Attended {
-			if got := run.Attention.Attended[layer]; !near(got, want) {
+			if got := run.Attention.ByLayer[layer]; !near(got, want) {
 				t.Errorf("%s, layer %d: %v tokens in a run, %v in the model", policy, layer, got, want)
 			}
 		}

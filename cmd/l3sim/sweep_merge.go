@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/sweep"
 )
 
@@ -23,7 +24,7 @@ sweep file and its traces are not needed.
 
 All shards must be of one plan and one version of l3sim. A shard may be there twice where
 its results agree. What is missing is named, and then nothing is written.`,
-		Example: `  l3sim merge out/ranks/shards/* --out out/ranks`,
+		Example: `  l3sim sweep merge out/ranks/shards/* --out out/ranks`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.merge(args, out) },
 	}
@@ -41,15 +42,15 @@ func (a *app) merge(dirs []string, out string) error {
 		return err
 	}
 	for i := range merged.Damage {
-		a.note("%v; another line records the same", &merged.Damage[i])
+		a.Note("%v; another line records the same", &merged.Damage[i])
 	}
-	if err := creatable(out); err != nil {
+	if err := cli.Creatable(out); err != nil {
 		return err
 	}
-	if err := outError(out, merged.Write(out)); err != nil {
+	if err := cli.OutError(out, merged.Write(out)); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s of %s: %d failed; results in %s\n", plural(len(merged.Points), "point", "points"),
-		plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)
+	fmt.Fprintf(a.Stdout, "%s of %s: %d failed; results in %s\n", cli.Plural(len(merged.Points), "point", "points"),
+		cli.Plural(merged.Shards, "shard", "shards"), merged.Outcome.Failed, out)
 	return failedPoints(merged.Points, merged.Outcome)
 }

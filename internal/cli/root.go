@@ -1,9 +1,10 @@
-package main
+package cli
 
 import (
 	"errors"
-	"io"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,51 +13,26 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// app is what all commands of one command line share.
-type app struct {
-	stdout, stderr io.Writer
-	quiet          bool // --quiet: no progress and no notes; errors always show
-	json           bool // --json, of the command that runs
-	started        bool // a command's own code has begun
-}
-
-// newRootCommand returns the program's command tree.
-func (a *app) newRootCommand() *cobra.Command {
-	root := a.newGroup("l3sim", "Simulate LLM serving on GPUs with processing-in-memory DIMMs")
-	root.SilenceErrors = true // run prints the error, on one line
+// Root returns the program's command tree for one command line.
+func (p *Program) Root(a *App) *cobra.Command {
+	root := NewGroup(p.Name, p.Short)
+	root.SilenceErrors = true // Run prints the error, on one line
 	root.SilenceUsage = true
 	info, _ := debug.ReadBuildInfo()
-	root.Version = describeBuild(info).String()
+	root.Version = p.Name + " " + describeBuild(info).String()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
 	root.SetFlagErrorFunc(flagError)
-	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on standard error; errors always show")
-	root.AddCommand(
-		a.newCapacityCommand(),
-		a.newConfigCommand(),
-		a.newDRAMCommand(),
-		a.newDiffCommand(),
-		a.newEvalCommand(),
-		a.newExploreCommand(),
-		a.newGPUCommand(),
-		a.newGenerateCommand(),
-		a.newMergeCommand(),
-		a.newOptimiseCommand(),
-		a.newPIMCommand(),
-		a.newPredictCommand(),
-		a.newPlotCommand(),
-		a.newReportCommand(),
-		a.newReproduceCommand(),
-		a.newRunCommand(),
-		a.newSweepCommand(),
-		a.newSystemsCommand(),
-		a.newPoliciesCommand(),
-		a.newTableCommand(),
-		a.newTraceCommand(),
-		a.newValidateCommand(),
-		a.newVersionCommand(),
-	)
+	root.PersistentFlags().BoolVarP(&a.Quiet, "quiet", "q", false, "no progress on standard error; errors always show")
+	p.Commands(a, root)
+	root.Annotations = map[string]string{}
+	for _, old := range slices.Sorted(maps.Keys(p.Moved)) {
+		root.Annotations[p.Name+" "+old] = p.Moved[old]
+		if !strings.Contains(old, "--") {
+			addMoved(root, strings.Fields(old), input.Errorf("'%s %s' is gone: use %s", p.Name, old, p.Moved[old]))
+		}
+	}
 	root.SetHelpCommand(newHelpCommand(root))
 	root.InitDefaultCompletionCmd() // else it is added behind what follows
 	for _, c := range root.Commands() {
@@ -67,6 +43,27 @@ func (a *app) newRootCommand() *cobra.Command {
 	a.markStart(root)
 	completeFlags(root)
 	return root
+}
+
+// addMoved adds a hidden command that only says where it went.
+func addMoved(root *cobra.Command, path []string, gone error) {
+	parent := root
+	if len(path) > 1 {
+		parent, _, _ = root.Find(path[:1])
+	}
+	parent.AddCommand(&cobra.Command{
+		Use: path[len(path)-1], Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,
+		RunE: func(*cobra.Command, []string) error { return gone },
+	})
+}
+
+// AddGroup adds commands to the root under a title of the help.
+func AddGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // newHelpCommand is cobra's help command, except that an unknown command is an
@@ -89,11 +86,12 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// newGroup returns a command that only holds others: alone it prints its help,
+// NewGroup returns a command that only holds others: alone it prints its help,
 // and an unknown subcommand is an error that names the nearest one.
-func (a *app) newGroup(use, short string) *cobra.Command {
+func NewGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	group := &cobra.Command{Use: use, Short: short}
 	asGroup(group)
+	group.AddCommand(commands...)
 	return group
 }
 
@@ -117,43 +115,44 @@ func asGroup(group *cobra.Command) {
 
 // oneStdin refuses a command line that reads standard input for two files.
 func oneStdin(cmd *cobra.Command, args []string) error {
-	reader := ""
-	claim := func(name string) error {
-		if reader != "" {
-			bad := &input.Error{Key: name, Value: input.Stdin, Expected: "standard input for one file only; " + reader + " reads it, too"}
-			if name == reader {
-				bad.Key, bad.Expected = "", "standard input for one file only"
-			}
-			return bad
-		}
-		reader = name
-		return nil
-	}
-	var err error
+	var readers []string
 	for _, arg := range args {
 		if arg == input.Stdin {
-			err = errors.Join(err, claim("an argument"))
+			readers = append(readers, "an argument")
 		}
 	}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		for _, v := range flagValues(f) {
-			if err == nil && v == input.Stdin {
-				err = claim("--" + f.Name)
+			if v == input.Stdin {
+				readers = append(readers, "--"+f.Name)
 			}
 		}
 	})
-	return err
+	switch {
+	case len(readers) < 2:
+		return nil
+	case readers[0] == readers[1]:
+		return &input.Error{Value: input.Stdin, Expected: "standard input for one file only"}
+	}
+	return &input.Error{Key: readers[1], Value: input.Stdin, Expected: "standard input for one file only; " + readers[0] + " reads it, too"}
 }
 
 // markStart wraps the function of every command under cmd so that a.started
 // tells an error of the command from one of its usage. A command takes no arguments
-// unless it says so.
-func (a *app) markStart(cmd *cobra.Command) {
+// unless it says so, and wrong ones are reported in our words.
+func (a *App) markStart(cmd *cobra.Command) {
 	if inner := cmd.RunE; inner != nil {
-		if cmd.Args == nil {
-			cmd.Args = cobra.NoArgs
+		allowed := cmd.Args
+		if allowed == nil {
+			allowed = cobra.NoArgs
 		}
-		checkArguments(cmd)
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			err := allowed(cmd, args)
+			if err == nil || errors.As(err, new(*input.Error)) {
+				return err
+			}
+			return argumentError(cmd, args)
+		}
 		cmd.RunE = func(cmd *cobra.Command, args []string) error {
 			if err := oneStdin(cmd, args); err != nil {
 				return err

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"reflect"
@@ -7,36 +7,47 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/system"
 )
 
-// configFlags are the flags from which a command gets the configuration of one
+// ConfigFlags are the flags from which a command gets the configuration of one
 // run: --config, --set, and those that have a key of their own.
-type configFlags struct {
-	keys    []keyFlag
-	options configs.Options
+type ConfigFlags struct {
+	keys    []KeyFlag
+	Options configs.Options  // that every load starts from
 	origins *configs.Origins // of the keys, once loaded
 }
 
 // configUsage is the help of --config.
 const configUsage = "configuration `file` on top of the preset: any subset of keys (repeatable: the later wins)"
 
-// keyFlag is a flag that sets a key.
-type keyFlag struct{ flag, key, standard, usage string }
+// KeyFlag is a flag that sets a key.
+type KeyFlag struct{ flag, key, standard, usage string }
 
-// runKeys are the flags of what runs a trace.
-var runKeys = []keyFlag{
+// Key returns a flag that sets a key; standard is its value in the help.
+func Key(flag, key, standard, usage string) KeyFlag { return KeyFlag{flag, key, standard, usage} }
+
+// DRAMUsage explains --dram.
+const DRAMUsage = "the DRAM `part`, or FILE.toml with your own; 'l3sim dram spec' lists them"
+
+// Flags of several commands that set a key.
+var (
+	DRAMFlag      = Key("dram", "dram.preset", "", DRAMUsage)
+	PrecisionFlag = Key("precision", "pim.precision.preset", "paper", "preset of the stages' formats: paper or fp32")
+)
+
+// RunKeys are the flags of what runs a trace.
+var RunKeys = []KeyFlag{
 	{"preset", "preset", "", "system preset (see 'l3sim config list')"},
-	{"system", "run.system", "", "system to simulate (see 'l3sim systems'), or several (a,b) to compare"},
+	{"system", "run.system", "", "system to simulate (see 'l3sim config systems'), or several (a,b) to compare"},
 	{"model", "run.model", "", "model: a preset (see 'l3sim config list') or a file, or several (a,b) to compare"},
 	{"gpu", "gpu.preset", "", "GPU: a preset or a file, or several (a,b) to compare"},
-	dramFlag,
+	DRAMFlag,
 	{"prices", "prices.preset", "", "price list: a preset or a file, dated"},
-	{"policy", "policy.name", "", "attention policy (see 'l3sim policies'), or several (a,b) to compare"},
+	{"policy", "policy.name", "", "attention policy (see 'l3sim config policies'), or several (a,b) to compare"},
 	{"trace", "run.trace", "", "built-in trace or a file"},
 	{"columns", "run.columns", "", "`names` of a trace file's columns: arrival=NAME,input=NAME,output=NAME,unit=s|ms|us|ns"},
 	{"requests", "run.requests", "", "number of requests, the first of a file"},
@@ -46,14 +57,14 @@ var runKeys = []keyFlag{
 	{"slo", "slo", "", "targets of latency that goodput and attainment are of: ttft=2s,tbt=100ms"},
 }
 
-// register adds --config, --set and a flag for each of the keys to a command.
-func (f *configFlags) register(cmd *cobra.Command, keys ...keyFlag) {
+// Register adds --config, --set and a flag for each of the keys to a command.
+func (f *ConfigFlags) Register(cmd *cobra.Command, keys ...KeyFlag) {
 	f.keys = keys
 	for _, k := range keys {
 		cmd.Flags().Var(&keyValue{text: k.standard, kind: kindOf(k.key)}, k.flag, k.usage)
 	}
-	cmd.Flags().StringArrayVar(&f.options.ConfigFiles, "config", nil, configUsage)
-	cmd.Flags().StringArrayVar(&f.options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
+	cmd.Flags().StringArrayVar(&f.Options.ConfigFiles, "config", nil, configUsage)
+	cmd.Flags().StringArrayVar(&f.Options.Sets, "set", nil, "set one key: `section.key=value` (repeatable)")
 }
 
 // keyValue is the value of a flag that sets a key: a text, which the key's own type judges.
@@ -80,9 +91,9 @@ func kindOf(key string) string {
 	return "string"
 }
 
-// load returns the configuration that the flags given to cmd amount to.
-func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
-	o, err := f.given(cmd)
+// Load returns the configuration that the flags given to cmd amount to.
+func (f *ConfigFlags) Load(cmd *cobra.Command) (*configs.Config, error) {
+	o, err := f.Given(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +102,10 @@ func (f *configFlags) load(cmd *cobra.Command) (*configs.Config, error) {
 	return cfg, err
 }
 
-// given returns the options with the flags that were given to cmd.
-func (f *configFlags) given(cmd *cobra.Command) (configs.Options, error) {
-	o := f.options
-	if err := notEmpty(cmd, "config"); err != nil {
+// Given returns the options with the flags that were given to cmd.
+func (f *ConfigFlags) Given(cmd *cobra.Command) (configs.Options, error) {
+	o := f.Options
+	if err := NotEmpty(cmd, "config"); err != nil {
 		return o, err
 	}
 	for _, k := range f.keys {
@@ -136,28 +147,9 @@ func targetFlags(value string) (flags []configs.Flag, err error) {
 	return flags, nil
 }
 
-// notEmpty refuses file and folder flags that are given without a name, as a script
-// does whose variable is not set: the command would run as if they were not there.
-func notEmpty(cmd *cobra.Command, flags ...string) error {
-	for _, name := range flags {
-		if flag := cmd.Flags().Lookup(name); flag.Changed && slices.Contains(flagValues(flag), "") {
-			return &input.Error{Key: "--" + name, Value: `""`, Expected: "a name"}
-		}
-	}
-	return nil
-}
-
-// flagValues returns what a flag was given, each time that it was.
-func flagValues(f *pflag.Flag) []string {
-	if list, ok := f.Value.(pflag.SliceValue); ok {
-		return list.GetSlice()
-	}
-	return []string{f.Value.String()}
-}
-
-// locate gives an error about a key of the loaded configuration its place. Of several
+// Locate gives an error about a key of the loaded configuration its place. Of several
 // configurations it cannot know which one is meant.
-func (f *configFlags) locate(err error) error {
+func (f *ConfigFlags) Locate(err error) error {
 	if f.origins == nil {
 		return err
 	}

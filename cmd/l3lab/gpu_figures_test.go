@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
 )
 
@@ -22,7 +23,7 @@ func TestFigurePoints(t *testing.T) {
 		measure.DecodeIteration: {"h200_iterations/iterations_tp1.csv", "measured_ms predicted_ms measured_ms", "4.8603", "4.8603"},
 		measure.IterationEnergy: {"h200_iterations/iterations_tp1.csv", "measured_j predicted_j measured_j", "2.5652", "2.5652"},
 	} {
-		samples, err := (&measuredFlags{"../../internal/lab/measure/testdata/" + c.file, "0us"}).read(&app{quiet: true}, target)
+		samples, err := (&measuredFlags{"../../internal/lab/measure/testdata/" + c.file, "0us"}).read(&app{&cli.App{Quiet: true}}, target)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +53,7 @@ func TestValidationFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	samples, err := (&measuredFlags{"../../internal/lab/measure/testdata/h200", "0us"}).read(&app{quiet: true}, target)
+	samples, err := (&measuredFlags{"../../internal/lab/measure/testdata/h200", "0us"}).read(&app{&cli.App{Quiet: true}}, target)
 	if err != nil {
 		t.Fatal(err)
 	}

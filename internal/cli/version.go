@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -9,20 +9,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newVersionCommand() *cobra.Command {
+// NewVersionCommand returns the command that prints the version.
+func (a *App) NewVersionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from and the Go version",
 		RunE: func(*cobra.Command, []string) error {
 			info, _ := debug.ReadBuildInfo()
 			b := describeBuild(info)
-			return a.print(b, func(w io.Writer) error {
-				_, err := fmt.Fprintln(w, b)
+			return a.Print(b, func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, a.name, b)
 				return err
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, JSONUsage)
 	return cmd
 }
 
@@ -66,5 +67,5 @@ func (b build) String() string {
 	if b.Modified {
 		commit += " (modified)"
 	}
-	return fmt.Sprintf("l3sim %s, %s, %s %s", b.Version, commit, b.Go, b.Platform)
+	return fmt.Sprintf("%s, %s, %s %s", b.Version, commit, b.Go, b.Platform)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/lm"
 	"github.com/l3sim/l3sim/results"
 )
@@ -31,22 +32,22 @@ func (a *app) newEvalCommand() *cobra.Command {
 		Short: "Measure how well the language model predicts a text with its attention in the simulated DIMMs",
 		Long: `Measure how well the language model predicts a text with its attention in the simulated DIMMs.
 
-The text's first bytes are prefilled, the following ones decoded one by one as 'l3sim generate' does. The
+The text's first bytes are prefilled, the following ones decoded one by one as 'l3lab generate' does. The
 step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
 --reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
-in the configuration, decode steps attend to what that policy chooses ('l3sim policies'): in the DIMMs the
+in the configuration, decode steps attend to what that policy chooses ('l3sim config policies'): in the DIMMs the
 program reads the chosen rows, and what the policy keeps on the GPUs is merged with its result. With
 --reference, and for policies that DIMMs cannot hold (streaming, h2o, csattention), that is float64 without
 DIMMs, q, k and v rounded to FP16 all the same. With --kv-bits (or model.kv_bits) 8 or 4, keys and values are
 stored so, with scales as model.kv_scales says, and the units fold the scales in. Every choice is compared with attention to everything, and
 --profile writes what a run's costs cannot know without data (policy.profile). Without --text, Go source
 that the model has not seen is taken. docs/lab/language-model.md compares precisions.`,
-		Example: `  l3sim eval --steps 1000 --precision fp32
-  l3sim eval --text main.go --prompt 100 --nll nll.csv --json
-  l3sim eval --steps 300 --plant quad
-  l3sim eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
-  l3sim eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
-  l3sim eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
+		Example: `  l3lab eval --steps 1000 --precision fp32
+  l3lab eval --text main.go --prompt 100 --nll nll.csv --json
+  l3lab eval --steps 300 --plant quad
+  l3lab eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
+  l3lab eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
+  l3lab eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -56,9 +57,9 @@ that the model has not seen is taken. docs/lab/language-model.md compares precis
 	flags.BoolVar(&f.reference, "reference", false, "attention without DIMMs: in float32, with a policy in float64")
 	flags.StringVar(&f.nll, "nll", "", "write position,nll_nats of each step to this CSV `file`")
 	flags.StringVar(&f.profile, "profile", "", "write how much the policy attends to, by layer, head and context, to this TOML `file`, for policy.profile")
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
-	f.register(cmd, keyFlag{"policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim policies')"},
-		keyFlag{"kv-bits", "model.kv_bits", "16", "bits of keys and values in the DIMMs: 16, 8 or 4"})
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
+	f.register(cmd, cli.Key("policy", "policy.name", "", "attention to what a policy chooses (see 'l3sim config policies')"),
+		cli.Key("kv-bits", "model.kv_bits", "16", "bits of keys and values in the DIMMs: 16, 8 or 4"))
 	return cmd
 }
 
@@ -91,7 +92,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 		node = nil
 	}
 	start := time.Now()
-	show := a.newProgress("bytes")
+	show := a.NewProgress("bytes")
 	show.Start(int64(f.steps))
 	observe := func(position int) { show.Set(int64(position - f.prompt + 1)) }
 	var e *lm.Evaluation
@@ -102,7 +103,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	}
 	show.Done()
 	if err != nil {
-		return f.config.locate(err)
+		return f.config.Locate(err)
 	}
 	if f.nll != "" {
 		if err := results.WriteFileAtomic(f.nll, func(w io.Writer) error { return e.WriteNLL(w) }); err != nil {
@@ -116,7 +117,7 @@ func (a *app) eval(cmd *cobra.Command, f *evalFlags) error {
 	if f.byPolicy {
 		r.Policy, r.attendedResult = f.cfg.Policy.Name, newAttendedResult(e.Attended)
 	}
-	return a.print(r, func(w io.Writer) error {
+	return a.Print(r, func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%d bytes decoded after %d: %.4f bits per byte (%.6f nats); largest error of attention %.3g; %.1f s\n",
 			r.Steps, r.Prompt, r.BitsPerByte, r.NLLNatsMean, r.MaxAttentionError, r.WallS)
 		if err != nil || !f.byPolicy {
@@ -133,7 +134,7 @@ func (f *evalFlags) onDIMMs() bool {
 
 // check reads the text and fills in the number of steps.
 func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
-	if err := notEmpty(cmd, "text", "nll", "profile"); err != nil {
+	if err := cli.NotEmpty(cmd, "text", "nll", "profile"); err != nil {
 		return nil, err
 	}
 	if !f.onDIMMs() {
@@ -159,19 +160,19 @@ func (f *evalFlags) check(cmd *cobra.Command, m *lm.Model) ([]byte, error) {
 	if most < 2 {
 		return nil, &input.Error{Key: "--text", Value: fmt.Sprintf("%d bytes", len(text)), Expected: "at least 3 bytes"}
 	}
-	if err := between("--prompt", f.prompt, 1, most-1); err != nil {
+	if err := cli.Between("--prompt", f.prompt, 1, most-1); err != nil {
 		return nil, err
 	}
 	if !cmd.Flags().Changed("steps") {
 		f.steps = most - f.prompt
 	}
-	if err := between("--steps", f.steps, 1, most-f.prompt); err != nil {
+	if err := cli.Between("--steps", f.steps, 1, most-f.prompt); err != nil {
 		return nil, err
 	}
 	if f.profile != "" && f.cfg.Policy.Name == "dense" {
 		return nil, &input.Error{Key: "--profile", Value: f.profile, Expected: "a --policy other than dense, which attends to everything"}
 	}
-	return text, cmp.Or(writableFile("--profile", f.profile), writableFile("--nll", f.nll))
+	return text, cmp.Or(cli.WritableFile("--profile", f.profile), cli.WritableFile("--nll", f.nll))
 }
 
 // evalPolicy evaluates with attention by the configuration's policy, and writes the profile if

@@ -6,13 +6,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/l3sim/l3sim/configs"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/service"
 	"github.com/l3sim/l3sim/results"
 )
 
 // serviceFlags are the flags of `validate`.
 type serviceFlags struct {
-	config  configFlags
+	config  cli.ConfigFlags
 	service string
 	rows    string
 	workers int
@@ -34,26 +35,26 @@ measurements explains; it also gives columns that a file lacks.
 What a framework adds is two constants, for each GPU: fitted to every fifth row that fits
 in memory, and reported. The errors are those of the other rows. docs/lab/services.md says
 more. Without --service the measurements that are part of the program are compared.`,
-		Example: `  l3sim validate
-  l3sim validate --service measured/servers.csv --json
-  l3sim validate --rows rows.csv --set gpu.memory_reserve=2GiB`,
+		Example: `  l3lab validate
+  l3lab validate --service measured/servers.csv --json
+  l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.validate(cmd, &f) },
 	}
-	f.config.register(cmd)
+	f.config.Register(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.service, "service", "", "CSV `file`, or folder of them")
 	flags.StringVar(&f.rows, "rows", "", "also write every row with its prediction to a CSV `file`")
 	flags.IntVar(&f.workers, "workers", 0, "rows that run at a time, which changes no result; 0: one per core")
-	flags.BoolVar(&a.json, "json", false, jsonUsage)
+	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	return cmd
 }
 
 // validate judges measurements of servers and reports.
 func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
-	if err := cmp.Or(between("--workers", f.workers, 0, 1<<16), notEmpty(cmd, "service", "rows"), writableFile("--rows", f.rows)); err != nil {
+	if err := cmp.Or(cli.Between("--workers", f.workers, 0, 1<<16), cli.NotEmpty(cmd, "service", "rows"), cli.WritableFile("--rows", f.rows)); err != nil {
 		return err
 	}
-	given, err := f.config.given(cmd)
+	given, err := f.config.Given(cmd)
 	if err != nil {
 		return err
 	}
@@ -66,7 +67,7 @@ func (a *app) validate(cmd *cobra.Command, f *serviceFlags) error {
 			return err
 		}
 	}
-	return a.print(report, report.WriteText)
+	return a.Print(report, report.WriteText)
 }
 
 // judgeServices reads and runs under a progress display.
@@ -78,7 +79,7 @@ func (a *app) judgeServices(cmd *cobra.Command, f *serviceFlags, given configs.O
 	if err != nil {
 		return nil, err
 	}
-	show := a.newProgress("rows")
+	show := a.NewProgress("rows")
 	show.Start(int64(len(measured.Rows)))
 	defer show.Done()
 	return service.Judge(cmd.Context(), measured, service.Options{Configs: given, Workers: f.workers, Progress: show.Set})

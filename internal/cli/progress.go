@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -21,7 +21,8 @@ const (
 // progress shows how far a long command is: a bar on a terminal, a line every
 // few seconds otherwise, nothing with --quiet. Set may be called from several
 // goroutines and costs one atomic operation; a goroutine of its own draws.
-type progress struct {
+type Progress struct {
+	name     string // of the program
 	out      io.Writer
 	unit     string // what is counted: "requests"
 	interval time.Duration
@@ -35,40 +36,40 @@ type progress struct {
 	drawer  sync.WaitGroup
 }
 
-// newProgress returns a progress display that counts unit, such as "requests".
+// NewProgress returns a progress display that counts unit, such as "requests".
 // It shows nothing before Start.
-func (a *app) newProgress(unit string) *progress {
-	p := &progress{unit: unit, interval: lineInterval}
-	if !a.quiet {
-		p.out = a.stderr
+func (a *App) NewProgress(unit string) *Progress {
+	p := &Progress{name: a.name, unit: unit, interval: lineInterval}
+	if !a.Quiet {
+		p.out = a.Stderr
 	}
 	return p
 }
 
-// onTerminal returns a progress display that shows nothing but on a terminal: for
+// ProgressOnTerminal returns a progress display that shows nothing but on a terminal: for
 // what takes seconds, not minutes.
-func (a *app) onTerminal(unit string) *progress {
-	p := a.newProgress(unit)
-	if !isTerminal(p.out) {
+func (a *App) ProgressOnTerminal(unit string) *Progress {
+	p := a.NewProgress(unit)
+	if !IsTerminal(p.out) {
 		p.out = nil
 	}
 	return p
 }
 
-// isTerminal says that w is a terminal.
-func isTerminal(w io.Writer) bool {
+// IsTerminal says that w is a terminal.
+func IsTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Start begins the display of a task of total units, 0 where their number is not
 // known.
-func (p *progress) Start(total int64) {
+func (p *Progress) Start(total int64) {
 	if p.out == nil {
 		return
 	}
 	p.total, p.start, p.stop = total, time.Now(), make(chan struct{})
-	if isTerminal(p.out) {
+	if IsTerminal(p.out) {
 		p.interval = barInterval
 		p.bars = mpb.New(mpb.WithOutput(p.out), mpb.WithRefreshRate(barInterval))
 		if total > 0 {
@@ -86,7 +87,7 @@ func (p *progress) Start(total int64) {
 
 // Set says that n units are done. The display never goes back: of two
 // goroutines that set at once, the larger number counts.
-func (p *progress) Set(n int64) {
+func (p *Progress) Set(n int64) {
 	for {
 		old := p.current.Load()
 		if n <= old || p.current.CompareAndSwap(old, n) {
@@ -95,9 +96,17 @@ func (p *progress) Set(n int64) {
 	}
 }
 
+// Of says that n units of total are done, which the first call starts with.
+func (p *Progress) Of(n, total int64) {
+	if p.total == 0 {
+		p.Start(total)
+	}
+	p.Set(n)
+}
+
 // Done ends the display and waits until it has drawn its last; it may be
 // called more than once, and without Start.
-func (p *progress) Done() {
+func (p *Progress) Done() {
 	if p.stop == nil {
 		return
 	}
@@ -111,7 +120,7 @@ func (p *progress) Done() {
 }
 
 // draw shows the state at each interval until Done.
-func (p *progress) draw() {
+func (p *Progress) draw() {
 	tick := time.NewTicker(p.interval)
 	defer tick.Stop()
 	for {
@@ -130,12 +139,12 @@ func (p *progress) draw() {
 
 // line describes the state after elapsed: counts, share, and at the rate so
 // far the time left.
-func (p *progress) line(elapsed time.Duration) string {
+func (p *Progress) line(elapsed time.Duration) string {
 	n := p.current.Load()
 	if p.total == 0 {
-		return fmt.Sprintf("l3sim: %d %s, %s", n, p.unit, elapsed.Round(time.Second))
+		return fmt.Sprintf("%s: %d %s, %s", p.name, n, p.unit, elapsed.Round(time.Second))
 	}
-	text := fmt.Sprintf("l3sim: %d/%d %s (%d%%), %s", n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
+	text := fmt.Sprintf("%s: %d/%d %s (%d%%), %s", p.name, n, p.total, p.unit, 100*n/p.total, elapsed.Round(time.Second))
 	if n > 0 && n < p.total {
 		left := time.Duration(float64(elapsed) / float64(n) * float64(p.total-n))
 		text += fmt.Sprintf(", about %s left", left.Round(time.Second))

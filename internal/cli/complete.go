@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"slices"
@@ -30,13 +30,11 @@ var values = map[string]struct {
 	"base":       {func() []string { return configs.Names(configs.GPUs) }, true},
 	"trace":      {traces.BuiltinNames, true},
 	"kind":       {figure.Kinds, false},
-	"format":     {func() []string { return tableFormats }, false},
 	"emit":       {sweep.JobForms, false},
 	"dram":       {dram.SpecNames, true},
 	"policy":     {policy.Names, false}, // dram replay has its own
 	"precision":  {func() []string { return choices("pim.precision.preset") }, false},
 	"activation": {func() []string { return choices("pim.activation") }, false},
-	"op":         {func() []string { return predictNames() }, false},
 	"suite":      {func() []string { return choices("gpu.suite") }, false},
 	"all-reduce": {func() []string { return choices("gpu.all_reduce.method") }, false},
 	"to":         {traces.FormatNames, false},
@@ -106,8 +104,8 @@ func choices(key string) []string {
 	return strings.Split(list, ", ")
 }
 
-// oneArgument completes the first argument with names alone.
-func oneArgument(names func() []string) cobra.CompletionFunc {
+// OneArgument completes the first argument with names alone.
+func OneArgument(names func() []string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp

@@ -11,15 +11,15 @@ import (
 
 	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/input/list"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
-	"github.com/l3sim/l3sim/units"
 )
 
 // validateFlags are the flags of `gpu validate`.
 type validateFlags struct {
-	gpuFlags
+	cli.GPUFlags
 	measuredFlags
 	out     string
 	maxMAPE float64
@@ -55,12 +55,12 @@ pytorch) of an iteration's prefill attention where it is another. Of a folder, f
 other columns are left out.
 
 All attention is judged as of one suite: give it with --suite, and keep the other's apart.`,
-		Example: `  l3sim gpu validate --gpu a100-sxm-80gb --measured measured/a100
-  l3sim gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,
+		Example: `  l3lab gpu validate --gpu a100-sxm-80gb --measured measured/a100
+  l3lab gpu validate --gpu mine.toml --measured gemm.csv --max-mape 0.1`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuValidate(cmd, &f) },
 	}
 	flags := cmd.Flags()
-	f.gpuFlags.register(a, flags, jsonUsage+": errors by kind, as fractions")
+	f.GPUFlags.Register(a.App, flags)
 	f.measuredFlags.register(flags, "the GPU's")
 	flags.StringVar(&f.out, "out", "", "also write figures and validation.json to `folder`")
 	flags.Float64Var(&f.maxMAPE, "max-mape", 0, "fail if a kind's mean absolute percentage error, as a fraction, is above")
@@ -69,18 +69,19 @@ All attention is judged as of one suite: give it with --suite, and keep the othe
 
 // gpuValidate judges each kind of measurements and reports.
 func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
-	t, err := f.target(cmd)
+	g, link, err := f.Load(cmd)
 	if err != nil {
 		return err
 	}
-	if err := requireFlag(cmd, "measured", "a CSV file or a folder of them"); err != nil {
+	t := &measure.Target{GPU: *g, Link: *link}
+	if err := cli.RequireFlag(cmd, "measured", "a CSV file or a folder of them"); err != nil {
 		return err
 	}
 	if cmd.Flags().Changed("max-mape") && !(f.maxMAPE >= 0) {
 		return &input.Error{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
 	}
 	if f.out != "" {
-		if err := checkFolder("--out", f.out); err != nil {
+		if err := cli.CheckFolder("--out", f.out); err != nil {
 			return err
 		}
 	}
@@ -90,7 +91,7 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	}
 	a.noteSuites(t, samples)
 	report := judge(t, samples)
-	if err := a.print(report.errors, report.writeText); err != nil {
+	if err := a.Print(report.errors, report.writeText); err != nil {
 		return err
 	}
 	if f.out != "" {
@@ -102,22 +103,6 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 		return nil
 	}
 	return report.above(f.maxMAPE)
-}
-
-// read reads measurements and takes the launch time off small all-reduces.
-func (f *measuredFlags) read(a *app, t *measure.Target) ([]measure.Sample, error) {
-	var d units.Duration
-	if err := d.UnmarshalText([]byte(f.launch)); err != nil {
-		return nil, &input.Error{Key: "--launch", Value: fmt.Sprintf("%q", f.launch), Err: err}
-	}
-	if d < 0 {
-		return nil, &input.Error{Key: "--launch", Value: f.launch, Expected: "at least 0us"}
-	}
-	samples, err := a.readMeasured(f.measured)
-	if err != nil || d == 0 {
-		return samples, err
-	}
-	return measure.WithoutLaunch(samples, d, t.GPU.Collective.SmallLimit), nil
 }
 
 // validation is the errors of a target by kind, in the order of reports.
@@ -157,7 +142,7 @@ func (v *validation) writeText(w io.Writer) error {
 
 // writeErrors writes the table of kinds and regions.
 func (v *validation) writeErrors(w io.Writer) error {
-	return aligned(w, tabwriter.AlignRight, func(table io.Writer) {
+	return cli.Aligned(w, tabwriter.AlignRight, func(table io.Writer) {
 		fmt.Fprintf(table, "%s\tpoints\tmean\tmedian\tp90\tbias\t\n", v.target.GPU.Name)
 		line := func(name string, e measure.Errors) {
 			fmt.Fprintf(table, "%s\t%d\t%.1f%%\t%.1f%%\t%.1f%%\t%+.1f%%\t\n",
@@ -182,7 +167,7 @@ func (v *validation) writeWorst(w io.Writer) error {
 		e := v.errors[kind]
 		unit, scale := kind.Unit()
 		fmt.Fprintf(w, "\nworst of %s\n", kind)
-		err := aligned(w, 0, func(worst io.Writer) {
+		err := cli.Aligned(w, 0, func(worst io.Writer) {
 			for _, p := range e.Worst(worstShown) {
 				fmt.Fprintf(worst, "  %+.0f%%\tpredicted %.2f %s\tmeasured %.2f %s\t%s\t%s:%d\n",
 					100*p.Error, p.Predicted*scale, unit, p.Sample.Seconds*scale, unit, p.Sample.String(), p.Sample.File, p.Sample.Line)

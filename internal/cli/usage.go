@@ -1,9 +1,8 @@
-package main
+package cli
 
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +25,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		name := "--" + unknown.GetSpecifiedName()
 		if unknown.GetSpecifiedShortnames() != "" {
 			return &input.Error{Key: "-" + unknown.GetSpecifiedName(), Expected: "a flag of '" + cmd.CommandPath() + "'"}
+		}
+		if instead := cmd.Root().Annotations[cmd.CommandPath()+" "+name]; instead != "" {
+			return input.Errorf("%s of '%s' is gone: use %s", name, cmd.CommandPath(), instead)
 		}
 		return unknownFlag(cmd, name)
 	case errors.As(err, &invalid):
@@ -57,8 +59,8 @@ func unknownFlag(cmd *cobra.Command, flag string) error {
 	if takesKeys {
 		word := strings.ReplaceAll(bare, "-", "_")
 		keys := system.Keys().Called(word[strings.LastIndexByte(word, '.')+1:])
-		if i := slices.IndexFunc(runKeys, func(k keyFlag) bool { return len(keys) == 1 && k.key == keys[0] && slices.Contains(flags, k.flag) }); i >= 0 {
-			bad.Nearest = "--" + runKeys[i].flag
+		if i := slices.IndexFunc(RunKeys, func(k KeyFlag) bool { return len(keys) == 1 && k.key == keys[0] && slices.Contains(flags, k.flag) }); i >= 0 {
+			bad.Nearest = "--" + RunKeys[i].flag
 			return bad
 		}
 		if len(keys) == 1 {
@@ -129,34 +131,4 @@ func argumentError(cmd *cobra.Command, args []string) error {
 	}
 	return &input.Error{Key: "arguments of '" + cmd.CommandPath() + "'", Value: strings.TrimSpace(given),
 		Expected: fmt.Sprintf("%s; see '%s --help'", wanted, cmd.CommandPath())}
-}
-
-// checkArguments has a command report wrong arguments in our words.
-func checkArguments(cmd *cobra.Command) {
-	inner := cmd.Args
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		err := inner(cmd, args)
-		if err == nil || errors.As(err, new(*input.Error)) {
-			return err
-		}
-		return argumentError(cmd, args)
-	}
-}
-
-// present refuses paths that are not there before anything is said of what else is wrong.
-func present(paths ...string) error {
-	for _, path := range paths {
-		if _, err := os.Stat(path); err != nil && path != input.Stdin {
-			return input.FileError(path, err)
-		}
-	}
-	return nil
-}
-
-// exclusive refuses two flags of which a command takes one.
-func exclusive(cmd *cobra.Command, a, b string) error {
-	if cmd.Flags().Changed(a) && cmd.Flags().Changed(b) {
-		return &input.Error{Key: "--" + a, Expected: "no --" + b + " with it"}
-	}
-	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/lm"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
@@ -45,9 +46,9 @@ computes on those bytes. Without a prompt, Go source that the model has not seen
 
 Several prompts are decoded side by side, on successive ranksets. Standard output has the new bytes: of
 one prompt as they come, of several at the end, each below a line with its number.`,
-		Example: `  l3sim generate
-  l3sim generate --prompt 'func main() {' --tokens 200 --precision fp32 --stats
-  l3sim generate --prompt-file a.go --prompt-file b.go --temperature 0.8 --seed 7`,
+		Example: `  l3lab generate
+  l3lab generate --prompt 'func main() {' --tokens 200 --precision fp32 --stats
+  l3lab generate --prompt-file a.go --prompt-file b.go --temperature 0.8 --seed 7`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.generate(cmd, &f) },
 	}
 	flags := cmd.Flags()
@@ -85,11 +86,11 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 			return texts[sequence].WriteByte(token)
 		}
 		texts[sequence].WriteByte(token)
-		_, err := a.stdout.Write([]byte{token})
+		_, err := a.Stdout.Write([]byte{token})
 		return err
 	})
 	if err != nil {
-		return f.config.locate(err)
+		return f.config.Locate(err)
 	}
 	if err := a.writeTexts(texts, f.stats); err != nil || !f.stats {
 		return err
@@ -99,18 +100,18 @@ func (a *app) generate(cmd *cobra.Command, f *generateFlags) error {
 	if err != nil {
 		return err
 	}
-	return stats(a.stdout)
+	return stats(a.Stdout)
 }
 
 // read returns the prompts.
 func (f *generateFlags) read(cmd *cobra.Command, m *lm.Model) ([][]byte, error) {
-	if err := between("--tokens", f.tokens, 1, m.Context); err != nil {
+	if err := cli.Between("--tokens", f.tokens, 1, m.Context); err != nil {
 		return nil, err
 	}
 	if !(f.temperature >= 0 && f.temperature <= 100) {
 		return nil, &input.Error{Key: "--temperature", Value: fmt.Sprint(f.temperature), Expected: "0 to 100"}
 	}
-	if err := notEmpty(cmd, "prompt", "prompt-file"); err != nil {
+	if err := cli.NotEmpty(cmd, "prompt", "prompt-file"); err != nil {
 		return nil, err
 	}
 	var prompts [][]byte
@@ -142,26 +143,18 @@ func (f *generateFlags) read(cmd *cobra.Command, m *lm.Model) ([][]byte, error) 
 // writeTexts ends the text on a terminal, and writes those of several prompts.
 func (a *app) writeTexts(texts []bytes.Buffer, more bool) error {
 	if len(texts) == 1 {
-		if more || isTerminal(a.stdoutFile()) {
-			_, err := fmt.Fprintln(a.stdout)
+		if more || a.OnTerminal() {
+			_, err := fmt.Fprintln(a.Stdout)
 			return err
 		}
 		return nil
 	}
 	for i := range texts {
-		if _, err := fmt.Fprintf(a.stdout, "prompt %d:\n%s\n", i+1, texts[i].Bytes()); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "prompt %d:\n%s\n", i+1, texts[i].Bytes()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// stdoutFile returns what standard output writes to.
-func (a *app) stdoutFile() io.Writer {
-	if o, ok := a.stdout.(*output); ok {
-		return o.w
-	}
-	return a.stdout
 }
 
 // generationStats times the session's steps: the node decodes requests of the same lengths, and the
@@ -171,7 +164,7 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 	if err != nil {
 		return nil, err
 	}
-	show := a.onTerminal("sequences")
+	show := a.ProgressOnTerminal("sequences")
 	show.Start(int64(len(prompts)))
 	defer show.Done()
 	var work lm.Work
@@ -182,9 +175,9 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 		show.Set(int64(i + 1))
 	}
 	traffic, largest := s.Traffic(), s.MaxError()
-	energy := newEnergy(&node.Config.DRAM.Spec, &work.Energy)
+	energy := cli.NewEnergy(&node.Config.DRAM.Spec, &work.Energy)
 	return func(w io.Writer) error {
-		return aligned(w, 0, func(t io.Writer) {
+		return cli.Aligned(w, 0, func(t io.Writer) {
 			decoded := float64(len(prompts) * (tokens - 1))
 			fmt.Fprintf(t, "\nsimulated\t%.3f ms\t%.0f tokens/s\n", 1e3*summary.SimulatedS, summary.OutputTokensPerS)
 			fmt.Fprintf(t, "time to first token\t%.3f ms\tmax %.3f\n", summary.TTFT.Mean, summary.TTFT.Max)
@@ -200,7 +193,7 @@ func (a *app) generationStats(ctx context.Context, m *lm.Model, node *lm.Node, p
 				}
 			}
 			if energy.NotEstimated != "" {
-				energy.writeLine(t)
+				energy.WriteLine(t)
 			} else {
 				fmt.Fprintf(t, "energy\t%.4g mJ\tranks that compute; activate %.3g, read %.3g, for units %.3g, write %.3g, refresh %.3g, background %.3g\n",
 					energy.Total, energy.Activate, energy.Read, energy.UnitRead, energy.Write, energy.Refresh, energy.Background)

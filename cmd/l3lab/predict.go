@@ -12,6 +12,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
@@ -21,7 +22,7 @@ import (
 const predictSchema = "l3sim/predict/1"
 
 func (a *app) newPredictCommand() *cobra.Command {
-	var config configFlags
+	var config cli.ConfigFlags
 	var batches int
 	cmd := &cobra.Command{
 		Use:   "predict",
@@ -33,25 +34,25 @@ learned predictors to a random 80% of their sub-batches and compares predictions
 with the times of the other 20%: the mean of |measured - predicted| / measured.
 predictor.noise adds measurement noise. A built-in trace runs with twice as many
 requests as batches where their number is not given. See docs/lab/predictors.md.`,
-		Example: `  l3sim predict --model gpt-89b --batches 1000
-  l3sim predict --trace longbench --set predictor.noise=0.05 --json`,
+		Example: `  l3lab predict --model gpt-89b --batches 1000
+  l3lab predict --trace longbench --set predictor.noise=0.05 --json`,
 	}
-	config.register(cmd, runKeys...)
+	config.Register(cmd, cli.RunKeys...)
 	cmd.Flags().IntVar(&batches, "batches", 1000, "batches of the profile, fewer where a run has fewer that prefill")
-	cmd.Flags().BoolVar(&a.json, "json", false, jsonUsage)
+	cmd.Flags().BoolVar(&a.JSON, "json", false, cli.JSONUsage)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := between("--batches", batches, leastBatches, 1<<20); err != nil {
+		if err := cli.Between("--batches", batches, leastBatches, 1<<20); err != nil {
 			return err
 		}
-		cfg, err := config.load(cmd)
+		cfg, err := config.Load(cmd)
 		if err != nil {
 			return err
 		}
 		j, err := judgePredictors(cmd.Context(), cfg, batches)
 		if err != nil {
-			return config.locate(err)
+			return config.Locate(err)
 		}
-		return a.print(j, j.writeText)
+		return a.Print(j, j.writeText)
 	}
 	return cmd
 }
@@ -124,7 +125,7 @@ func judgePredictors(ctx context.Context, cfg *configs.Config, batches int) (*ju
 func (j *judgement) writeText(out io.Writer) error {
 	fmt.Fprintf(out, "%s on %s, seed %d: %d of %d batches that prefill, %d sub-batches, noise %v\n\n",
 		j.Model, j.Trace, j.Seed, j.Batches, j.Candidates, j.SubBatches, j.Noise)
-	return aligned(out, tabwriter.AlignRight, func(w io.Writer) {
+	return cli.Aligned(out, tabwriter.AlignRight, func(w io.Writer) {
 		fmt.Fprintln(w, "\trelative error\theld out\t")
 		for _, part := range []struct {
 			name string

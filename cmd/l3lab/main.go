@@ -1,0 +1,32 @@
+// Command l3lab proves and fits what l3sim simulates with: it compares predictions with measured
+// kernels and servers, fits GPUs to measurements, and decodes a language model in the simulated DIMMs.
+//
+// As cmd/l3sim it has one file a command; what both share is in internal/cli. No package of the
+// product imports what it is made of, internal/lab.
+package main
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/internal/cli"
+)
+
+func main() { os.Exit(program.Main()) }
+
+// program is l3lab.
+var program = &cli.Program{
+	Name: "l3lab", Short: "Prove and fit what l3sim simulates with",
+	Commands: func(a *cli.App, root *cobra.Command) { (&app{a}).register(root) },
+}
+
+// app has the commands as methods.
+type app struct{ *cli.App }
+
+// register adds the commands to the root, grouped by use.
+func (a *app) register(root *cobra.Command) {
+	cli.AddGroup(root, "Compare with measurements", a.newValidateCommand(), a.newPredictCommand(), a.newGPUCommand())
+	cli.AddGroup(root, "Decode a language model", a.newGenerateCommand(), a.newEvalCommand())
+	root.AddCommand(a.NewVersionCommand())
+}

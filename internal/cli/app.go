@@ -1,0 +1,194 @@
+// Package cli is what the programs l3sim and l3lab have in common: exit codes and errors, flags
+// that set keys of a configuration, output, progress, completion. It models nothing.
+//
+// Start at Program; a command is a cobra.Command whose function returns an error.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/internal/sweep"
+	"github.com/l3sim/l3sim/results"
+)
+
+// Exit codes, as docs and scripts may rely on them.
+const (
+	OK          = 0
+	Failure     = 1   // the program failed
+	WrongInput  = 2   // the user's input (flag, file, key, value) is wrong
+	Interrupted = 130 // Ctrl-C: 128 + SIGINT, as shells report it
+	Terminated  = 143 // 128 + SIGTERM, which a batch system sends before it kills
+)
+
+// Program is a program of several commands.
+type Program struct {
+	Name, Short string
+	// Commands adds the commands to the root.
+	Commands func(a *App, root *cobra.Command)
+	// Moved says of commands ("gpu fit") and flags ("gpu iteration --measured") that the program had in
+	// its last release what to use instead.
+	Moved map[string]string
+}
+
+// App is what all commands of one command line share.
+type App struct {
+	Stdout, Stderr io.Writer
+	Quiet          bool   // --quiet: no progress and no notes; errors always show
+	JSON           bool   // --json, of the command that runs
+	name           string // of the program
+	started        bool   // a command's own code has begun
+}
+
+// Main runs the command line of the process and returns the exit code.
+func (p *Program) Main() int {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	// The first signal asks the command to stop; a second one ends the process at
+	// once, as the default handler is back.
+	go func() {
+		received := <-signals
+		signal.Stop(signals)
+		if received == syscall.SIGTERM {
+			cancel(errTerminated)
+			return
+		}
+		cancel(context.Canceled)
+	}()
+	return p.Run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+}
+
+// LongestMessage bounds the message of an error, in bytes: input.Error bounds its
+// own parts, but not how many of them there are.
+const LongestMessage = 10_000
+
+// errTerminated is why a command stops that got SIGTERM.
+var errTerminated = fmt.Errorf("terminated: %w", context.Canceled)
+
+// Run executes one command line (without the program's name) and returns the
+// exit code. An error is one line on stderr.
+func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	out := &output{w: stdout}
+	a := &App{Stdout: out, Stderr: stderr, name: p.Name}
+	root := p.Root(a)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if out.err != nil {
+		a.started = true // whatever the library makes of it, it is no usage error
+		if err == nil {
+			err = fmt.Errorf("standard output: %w", out.err)
+		}
+	}
+	code := a.exitCode(err)
+	if code == Interrupted && errors.Is(context.Cause(ctx), errTerminated) {
+		code = Terminated
+	}
+	switch code {
+	case OK:
+	case Terminated:
+		a.Warn("terminated")
+	case Interrupted:
+		a.Warn("interrupted")
+	default:
+		message := strings.ReplaceAll(err.Error(), "\n", " ")
+		a.Warn("%s", input.Shorten(message, LongestMessage))
+		var bad *input.Error
+		if errors.As(err, &bad) {
+			for _, line := range bad.Details {
+				fmt.Fprintln(printable{stderr}, "  "+strings.ReplaceAll(line, "\n", " "))
+			}
+		}
+	}
+	return code
+}
+
+// output is standard output. It remembers that it could not be written to, for
+// commands, and the library's help, that do not look.
+type output struct {
+	w   io.Writer
+	err error // the first
+}
+
+// Write keeps the first error, so that a command whose output is lost fails.
+func (o *output) Write(p []byte) (int, error) {
+	n, err := printable{o.w}.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
+}
+
+// exitCode maps the error of a command line to the program's exit code.
+func (a *App) exitCode(err error) int {
+	var bad *input.Error
+	switch {
+	case err == nil:
+		return OK
+	case errors.Is(err, context.Canceled):
+		return Interrupted
+	case sweep.IsSystemFault(err):
+		return Failure // also beneath an error of the input: another try may read it
+	case errors.As(err, &bad), !a.started:
+		// What fails before a command's own code starts is a usage error of
+		// cobra's: arguments, required flags, flag groups.
+		return WrongInput
+	}
+	return Failure
+}
+
+// JSONUsage is the help of --json.
+const JSONUsage = "print one JSON object"
+
+// Print prints a result: v with --json, else text for people.
+func (a *App) Print(v any, text func(io.Writer) error) error {
+	if a.JSON {
+		return results.WriteJSON(a.Stdout, v)
+	}
+	return text(a.Stdout)
+}
+
+// Note writes a line to standard error, unless --quiet forbids it.
+func (a *App) Note(format string, args ...any) {
+	if !a.Quiet {
+		a.Warn(format, args...)
+	}
+}
+
+// Warn writes a line to standard error.
+func (a *App) Warn(format string, args ...any) {
+	fmt.Fprintf(printable{a.Stderr}, a.name+": "+format+"\n", args...)
+}
+
+// OnTerminal says that standard output is a terminal.
+func (a *App) OnTerminal() bool {
+	o, ok := a.Stdout.(*output)
+	return ok && IsTerminal(o.w)
+}
+
+// Aligned writes lines whose cells tabs divide in columns; flags are those of package
+// tabwriter.
+func Aligned(w io.Writer, flags uint, lines func(io.Writer)) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', flags)
+	lines(t)
+	return t.Flush()
+}
+
+// Plural returns n with the noun's form for it.
+func Plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

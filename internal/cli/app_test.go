@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/l3sim/l3sim/input"
+)
+
+func TestExitCode(t *testing.T) {
+	wrapped := fmt.Errorf("run: %w", &input.Error{Key: "--model"})
+	for _, c := range []struct {
+		err     error
+		started bool
+		want    int
+	}{
+		{nil, true, OK},
+		{errors.New("disk full"), true, Failure},
+		{errors.New("accepts 1 arg"), false, WrongInput},
+		{wrapped, true, WrongInput},
+		{&input.Error{File: "a.csv", Err: &fs.PathError{Op: "read", Path: "a.csv", Err: syscall.EIO}}, true, Failure},
+		{FolderError("--out", "a", &fs.PathError{Op: "open", Path: "a", Err: syscall.ENOSPC}), true, Failure},
+		{FolderError("--out", "a", &fs.PathError{Op: "mkdir", Path: "a", Err: syscall.ENOTDIR}), true, WrongInput},
+		{fmt.Errorf("run: %w", context.Canceled), true, Interrupted},
+	} {
+		if got := (&App{started: c.started}).exitCode(c.err); got != c.want {
+			t.Errorf("%v (started %t): got %d, want %d", c.err, c.started, got, c.want)
+		}
+	}
+}
+
+func TestVersionLine(t *testing.T) {
+	if got := describeBuild(nil).String(); !strings.Contains(got, "unknown commit") {
+		t.Errorf("no build information: %s", got)
+	}
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{
+		{Key: "vcs.revision", Value: "abc123"}, {Key: "vcs.modified", Value: "true"},
+	}}
+	if got := describeBuild(info).String(); !strings.HasPrefix(got, "v1.2.3, commit abc123 (modified), go1.") {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestProgressLine(t *testing.T) {
+	p := &Progress{name: "l3sim", unit: "requests", total: 1000}
+	p.Set(250)
+	p.Set(100) // a slower replica reports late
+	if got, want := p.line(10*time.Second), "l3sim: 250/1000 requests (25%), 10s, about 30s left"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	p.Set(1000)
+	if got, want := p.line(12*time.Second), "l3sim: 1000/1000 requests (100%), 12s"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	p = &Progress{name: "l3sim", unit: "runs"} // of which nobody knows how many there will be
+	p.Set(7)
+	if got, want := p.line(9*time.Second), "l3sim: 7 runs, 9s"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestProgressConcurrent counts from several goroutines while lines are
+// written: the race detector sees a missing lock, and the last line the count.
+func TestProgressConcurrent(t *testing.T) {
+	var out lockedBuffer
+	p := (&App{Stderr: &out}).NewProgress("steps")
+	p.interval = time.Millisecond
+	p.Start(4000)
+	var group sync.WaitGroup
+	for g := range 4 {
+		group.Go(func() {
+			for i := range 1000 {
+				p.Set(int64(1000*g + i + 1))
+			}
+		})
+	}
+	group.Wait()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(out.String(), "4000/4000 steps (100%)"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the count never showed: %s", out.String())
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.Done()
+	p.Done()
+	shown := out.String()
+	time.Sleep(5 * time.Millisecond)
+	if out.String() != shown {
+		t.Error("lines after Done")
+	}
+}
+
+func TestProgressQuiet(t *testing.T) {
+	var out bytes.Buffer
+	p := (&App{Stderr: &out, Quiet: true}).NewProgress("steps")
+	p.interval = time.Microsecond
+	p.Start(10)
+	p.Set(10)
+	time.Sleep(2 * time.Millisecond)
+	p.Done()
+	if out.Len() > 0 {
+		t.Errorf("quiet, but wrote %q", out.String())
+	}
+}
+
+// lockedBuffer is a buffer that one goroutine writes and another reads.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

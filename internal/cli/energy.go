@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/energy"
+	"github.com/l3sim/l3sim/system"
+)
+
+// EnergyMJ is energy in millijoules.
+type EnergyMJ struct {
+	// NotEstimated says why all of it is 0, where it is not known.
+	NotEstimated string  `json:"not_estimated,omitempty"`
+	Activate     float64 `json:"activate"`
+	Read         float64 `json:"read"`
+	UnitRead     float64 `json:"unit_read,omitempty"` // of banks, for the units beside them
+	Write        float64 `json:"write"`
+	Refresh      float64 `json:"refresh"`
+	Background   float64 `json:"background"`
+	Total        float64 `json:"total"`
+}
+
+// NewEnergy converts joules of a part's ranks.
+func NewEnergy(d *dram.Spec, e *dram.Energy) EnergyMJ {
+	return EnergyMJ{d.NotKnown(), e.ActivateJoules * 1e3, e.ReadJoules * 1e3, e.UnitReadJoules * 1e3, e.WriteJoules * 1e3, e.RefreshJoules * 1e3, e.BackgroundJoules * 1e3,
+		e.TotalJoules() * 1e3}
+}
+
+// WriteLine writes the energy as a line of cells.
+func (e *EnergyMJ) WriteLine(w io.Writer) {
+	if e.NotEstimated != "" {
+		fmt.Fprintf(w, "energy\tnot estimated\t%s\n", e.NotEstimated)
+		return
+	}
+	fmt.Fprintf(w, "energy\t%.4f mJ\tactivate %.4f, read %.4f, write %.4f, refresh %.4f, background %.4f", e.Total, e.Activate, e.Read, e.Write, e.Refresh, e.Background)
+	if e.UnitRead > 0 {
+		fmt.Fprintf(w, ", for units %.4f", e.UnitRead)
+	}
+	fmt.Fprintln(w)
+}
+
+// Law verifies the law of energy, which has no band here.
+func (e *EnergyMJ) Law() error {
+	parts := []float64{e.Activate / 1e3, e.Read / 1e3, e.UnitRead / 1e3, e.Write / 1e3, e.Refresh / 1e3, e.Background / 1e3}
+	total := e.Total / 1e3
+	if bad := energy.Broken(parts, total, total, total); bad != "" {
+		return fmt.Errorf("law %q is broken: %s", system.LawEnergy, bad)
+	}
+	return nil
+}
