@@ -24,7 +24,6 @@ type Engine struct {
 	joins   []int32 // operations that wait for more than one
 	onStart bool    // some wait for a start
 	streams bool    // some stream pieces
-	plain   bool
 	past    history
 	spans   *spans // nil unless an iteration is recorded
 
@@ -128,9 +127,6 @@ func (e *Engine) Run(it *Iteration, start Time) Time {
 		}
 	}
 	e.begin(it, start)
-	if !events && e.plain && !e.onStart {
-		return e.runPlain()
-	}
 	e.enter()
 	for e.step() {
 	}
@@ -208,13 +204,12 @@ func (e *Engine) connect() {
 	}
 	e.state[n].root, e.state[n].join = n, n
 	// From the last on, so that the edges of an operation are in the operations' order.
-	e.onStart, e.streams, e.plain = false, false, true
+	e.onStart, e.streams = false, false
 	for i := n - 1; i >= 0; i-- {
 		o, x := &it.Ops[i], &e.state[i]
 		s := &e.servers[o.Resource]
 		x.Op, x.on, x.waits, x.discipline = o, s, 0, s.discipline
 		x.Last, x.Lane, x.Resource, x.Flags, x.Class = o.Last, o.Lane, o.Resource, o.Flags, o.Class
-		e.plain = e.plain && s.discipline != Link && s.twin == 0 && o.Last > 0
 		e.onStart = e.onStart || o.Flags&OnStart != 0
 		e.streams = e.streams || o.Flags&Stream != 0
 		x.root, x.join = e.state[i+1].root, e.state[i+1].join
