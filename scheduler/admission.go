@@ -43,7 +43,7 @@ func (s *Scheduler) reserve(l *Ledger, w *waiting, f *forecast, keep int64) bool
 	h := s.history(w)
 	if w.hold, w.held = l.reserve(length, &h, keep, f, s.comm.Balance, s.rng); w.held {
 		s.blocked = false
-		w.prefix = w.hold.Shared + w.hold.Copied
+		w.prefix = w.hold.Shared
 		w.finished = w.prefix
 		w.hold.Window = window
 		s.windows += window

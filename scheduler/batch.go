@@ -25,11 +25,9 @@ func (d *Decoding) Context(step int64) int { return int(d.Base + step) }
 type Chunk struct {
 	Request  int32
 	Offset   int32
-	Tokens   int // prompt tokens prefilled now
-	Finished int // prompt tokens prefilled before, or found in the cache
-	Prefix   int // of these, found in the cache
-	Copied   int // of these, the last, that another offset has, From
-	From     int32
+	Tokens   int  // prompt tokens prefilled now
+	Finished int  // prompt tokens prefilled before, or found in the cache
+	Prefix   int  // of these, found in the cache
 	Last     bool // the prompt ends here: the iteration emits token 1
 	Host     bool // its keys and values go to the host's memory
 }

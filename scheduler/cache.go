@@ -183,33 +183,6 @@ func (l *Ledger) use(r *Reservation, f found) {
 	}
 }
 
-// borrow finds the offset that has most of a reservation's prefix. If it has more than the reservation's own offset, the
-// reservation may read that until its prompt has ended. It borrows nothing where there is no room for that beside all that is in use.
-func (l *Ledger) borrow(r *Reservation) {
-	c := l.cache
-	from := 0
-	for offset := range c.found {
-		if c.found[offset].tokens > c.found[from].tokens {
-			from = offset
-		}
-	}
-	f := c.found[from]
-	unused := int64(f.tokens/c.tokens)*c.units - f.inUse
-	if f.tokens <= r.Shared || !l.fits(from, unused, 0) {
-		return
-	}
-	r.Copied, r.From, r.source = f.tokens-r.Shared, from, f.last
-	for at := f.last; at > 0; at = c.blocks[at].before {
-		l.pin(at)
-	}
-}
-
-// giveBack ends what borrow began.
-func (l *Ledger) giveBack(r *Reservation) {
-	l.leave(r.source)
-	r.source = 0
-}
-
 // keep has the cache keep the blocks of a history that a reservation holds. The request uses them on. Its own copy of a
 // block that is there already is dropped.
 func (l *Ledger) keep(r *Reservation, h *history) (changed bool) {

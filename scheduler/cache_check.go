@@ -17,12 +17,6 @@ func (l *Ledger) follow(r *Reservation, users []int32) error {
 		users[at]++
 		tokens += l.cache.tokens
 	}
-	for at := r.source; at > 0; at = l.cache.blocks[at].before {
-		if b := &l.cache.blocks[at]; int(b.offset) != r.From || b.users == 0 {
-			return fmt.Errorf("block %d, of which it copies at offset %d, is gone", at, r.From)
-		}
-		users[at]++
-	}
 	if tokens != r.Shared {
 		return fmt.Errorf("its blocks have %d tokens of a prefix of %d", tokens, r.Shared)
 	}

@@ -26,8 +26,7 @@ type CacheSpec struct {
 	// PCIe, "dimm" has the ranks attend for each of the prompt's tokens.
 	PrefixAttention string `toml:"prefix_attention"`
 	// Placement chooses the rankset offset of a prompt whose prefix is in the DIMMs. "prefix" takes the offset that has most of
-	// it. "balance" goes by comm.balance and uses the part of the prefix that is there. "copy" does the same, and brings the
-	// part that another offset has through the GPUs.
+	// it. "balance" goes by comm.balance and uses the part of the prefix that is there.
 	Placement string `toml:"placement"`
 }
 
@@ -37,7 +36,6 @@ const (
 	PrefixOnDIMM    = "dimm"
 	PlaceByPrefix   = "prefix"
 	PlaceForBalance = "balance"
-	PlaceCopies     = "copy"
 )
 
 // CacheDefaults is the section [cache] below all presets.
@@ -49,7 +47,7 @@ capacity = "1024TiB"     # our choice: more than a node has, so that memory is t
 host_capacity = "0B"     # none: what makes way on the GPUs is gone, as vLLM has it by default; hits of gpu-only and hbm-pim
 group_reads = true       # as vLLM's and FlashInfer's cascade attention, where it is faster; TBT of requests that share long prefixes
 prefix_attention = "gpu" # our choice, faster but for prompts of few new tokens; "dimm" moves no keys and values; TTFT
-placement = "prefix"     # our choice: most hits; "balance" and "copy" have a prefix once for each offset, and spread it; the busiest rankset
+placement = "prefix"     # our choice: most hits; "balance" has a prefix once for each offset, and spreads it; the busiest rankset
 `
 
 // Check has the rules of the section [cache].
@@ -59,6 +57,5 @@ func (s *CacheSpec) Check(c *input.Check) {
 	c.That(s.Capacity >= 0, "capacity", s.Capacity, "at least 0B")
 	c.That(s.HostCapacity >= 0, "host_capacity", s.HostCapacity, "at least 0B")
 	input.OneOf(c, "prefix_attention", s.PrefixAttention, PrefixOnGPU, PrefixOnDIMM)
-	input.OneOf(c, "placement", s.Placement, PlaceByPrefix, PlaceForBalance, PlaceCopies)
-	c.That(s.Placement != PlaceCopies || s.PrefixAttention == PrefixOnGPU, "placement", s.Placement, "%q or %q with prefix_attention = %q: nothing comes to the GPUs", PlaceByPrefix, PlaceForBalance, s.PrefixAttention)
+	input.OneOf(c, "placement", s.Placement, PlaceByPrefix, PlaceForBalance)
 }

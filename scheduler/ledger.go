@@ -104,9 +104,6 @@ type Reservation struct {
 	// Shared is how many of the first tokens are in blocks of the cache, which others may use, too.
 	Shared int
 	last   int32 // the last of these blocks
-	// Copied is how many tokens behind these another offset, From, has until the prompt ends.
-	Copied, From int
-	source       int32 // the last of the blocks there
 }
 
 // perLayer returns the units that one layer takes on a channel.
@@ -239,9 +236,6 @@ func (l *Ledger) reserve(length Length, h *history, keep int64, f *forecast, bal
 	l.use(&r, l.found(r.Offset))
 	l.apply(r.Offset, l.holds(&r))
 	l.count(&r, 1)
-	if c := l.cache; c != nil && c.placement == PlaceCopies {
-		l.borrow(&r)
-	}
 	l.makeWay()
 	return r, true
 }
@@ -313,7 +307,6 @@ func (l *Ledger) Release(r Reservation) {
 	l.apply(r.Offset, -l.holds(&r))
 	l.count(&r, -1)
 	l.leave(r.last)
-	l.leave(r.source)
 }
 
 // apply adds units units a layer to the memory in use.

@@ -38,8 +38,7 @@ func (s *Scheduler) addPrefill(i int) bool {
 // take moves tokens prompt tokens of w, the queue's head, into sub.
 func (s *Scheduler) take(sub *SubBatch, w *waiting, tokens int, last bool) {
 	sub.Prefill = append(sub.Prefill, Chunk{
-		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Copied: w.hold.Copied, From: int32(w.hold.From),
-		Last: last, Host: w.hold.Host,
+		Request: w.request, Offset: int32(w.hold.Offset), Tokens: tokens, Finished: w.finished, Prefix: w.prefix, Last: last, Host: w.hold.Host,
 	})
 	if s.keepsKV(w, last) && !w.cut {
 		w.cut = true

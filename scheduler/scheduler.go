@@ -349,10 +349,6 @@ func (s *Scheduler) startDecoding(w *waiting, emitted func(int32, int)) {
 	} else if c := s.ledger.cache; c != nil {
 		c.hit, c.miss = c.hit+int64(w.prefix), c.miss+int64(w.prompt-w.prefix)
 	}
-	if w.hold.source > 0 {
-		s.ledger.giveBack(&w.hold)
-		s.blocked = false
-	}
 	s.keepPrefix(w.request, &w.hold, w.prompt)
 	emitted(w.request, tokens)
 	if r.Output == tokens {

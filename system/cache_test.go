@@ -54,10 +54,7 @@ func drawCaching(t *rapid.T) (*configs.Config, *traces.Trace) {
 	c := &cfg.Cache
 	c.Prefix = true
 	c.PrefixAttention = rapid.SampledFrom([]string{scheduler.PrefixOnGPU, scheduler.PrefixOnDIMM}).Draw(t, "prefix attention")
-	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance, scheduler.PlaceCopies}).Draw(t, "placement")
-	if c.Placement == scheduler.PlaceCopies {
-		c.PrefixAttention = scheduler.PrefixOnGPU
-	}
+	c.Placement = rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceForBalance}).Draw(t, "placement")
 	block := units.Bytes(c.Block*cfg.Replicas()) * cfg.Model.KVBytesPerToken()
 	c.Capacity = block * units.Bytes(rapid.SampledFrom([]int{1, 3, 1000, 1000}).Draw(t, "capacity"))
 	if system == "gpu-only" || system == "hbm-pim" {
@@ -112,7 +109,7 @@ func apart(requests []traces.Request) []traces.Request {
 func TestCacheHits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := onceIn(t, rapid.SampledFrom(cachingSystems).Draw(t, "system"), fmt.Sprint("cache.block=", rapid.SampledFrom([]int{512, 1024}).Draw(t, "block")),
-			"cache.placement="+rapid.SampledFrom([]string{scheduler.PlaceByPrefix, scheduler.PlaceCopies}).Draw(t, "placement"), "comm.balance=random")
+			"comm.balance=random")
 		requests := make([]traces.Request, rapid.IntRange(1, 12).Draw(t, "requests"))
 		want := 0
 		for i := range requests {
@@ -189,21 +186,21 @@ func TestPrefixAffinity(t *testing.T) {
 // TestCacheErrors: what a cache does not fit together with is said.
 func TestCacheErrors(t *testing.T) {
 	for sets, want := range map[string]string{
-		"run.system=cpu-offload":                           `cache.prefix = true: expected false with run.system = cpu-offload`,
-		"policy.name=window":                               `cache.prefix = true: expected false with policy.name = window`,
-		"comm.stripe=channels":                             `cache.prefix = true: expected false with comm.stripe = "channels"`,
-		"cache.block=700":                                  `cache.block = 700: expected a multiple of 512, at most 1048576`,
-		"model.kv_bits=8":                                  `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
-		"cache.prefix_attention=host":                      `cache.prefix_attention = "host": expected`,
-		"serving.router=prefix-afinity":                    `did you mean "prefix-affinity"?`,
-		"cache.capacity=-1GiB":                             `cache.capacity`,
-		"cache.placement=copy,cache.prefix_attention=dimm": `cache.placement = "copy": expected "prefix" or "balance" with prefix_attention = "dimm"`,
-		"cache.group_reads=often":                          `cache.group_reads`,
-		"cache.group_read=true":                            `did you mean "cache.group_reads"?`,
-		"cache.placement=balanced":                         `did you mean "balance"?`,
-		"cache.host_capacity=1GiB":                         `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
-		"run.system=gpu-only,cache.host_capacity=4TiB":     `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
-		"run.system=gpu+cpu,cache.block=512":               `which has no such cache`,
+		"run.system=cpu-offload":                       `cache.prefix = true: expected false with run.system = cpu-offload`,
+		"policy.name=window":                           `cache.prefix = true: expected false with policy.name = window`,
+		"comm.stripe=channels":                         `cache.prefix = true: expected false with comm.stripe = "channels"`,
+		"cache.block=700":                              `cache.block = 700: expected a multiple of 512, at most 1048576`,
+		"model.kv_bits=8":                              `cache.block = 512: expected a multiple of the 960 tokens of an allocation unit of a rank`,
+		"cache.prefix_attention=host":                  `cache.prefix_attention = "host": expected`,
+		"serving.router=prefix-afinity":                `did you mean "prefix-affinity"?`,
+		"cache.capacity=-1GiB":                         `cache.capacity`,
+		"cache.placement=copy":                         `cache.placement = "copy": expected one of balance, prefix`,
+		"cache.group_reads=often":                      `cache.group_reads`,
+		"cache.group_read=true":                        `did you mean "cache.group_reads"?`,
+		"cache.placement=balanced":                     `did you mean "balance"?`,
+		"cache.host_capacity=1GiB":                     `cache.host_capacity = "1GiB": expected 0B with run.system = l3, whose keys and values are in the DIMMs`,
+		"run.system=gpu-only,cache.host_capacity=4TiB": `cache.host_capacity = "4TiB": expected at most node.memory_capacity, 2TiB`,
+		"run.system=gpu+cpu,cache.block=512":           `which has no such cache`,
 	} {
 		_, err := Load(configs.Options{Sets: append([]string{"cache.prefix=true"}, strings.Split(sets, ",")...)})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -246,8 +246,7 @@ func (h *homes) reuse(t *traffic, p *scheduler.Chunk) {
 		t.heads += int64(p.Tokens * h.heads)
 	case p.Finished == p.Prefix:
 		t.fetched += h.onChannel(h.heads, 0, p.Prefix)
-		t.tokens += h.onChannel(h.heads, 0, p.Copied) // to the prompt's own offset
-		t.bytes += h.kv(p.Prefix) + h.kv(p.Copied)
+		t.bytes += h.kv(p.Prefix)
 	}
 }
 

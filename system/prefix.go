@@ -1,7 +1,6 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/attention/policy"
 	"github.com/l3sim/l3sim/scheduler"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
@@ -26,15 +25,12 @@ type fetch struct {
 func (d *gpuSide) scores(c *scheduler.Chunk) bool { return d.prefixStays && c.Prefix > 0 }
 
 // reuse adds the work of the ranks for a chunk whose prompt has a prefix in the cache. Either the chunk's tokens attend over the
-// prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others. Blocks of another offset go down
-// to the prompt's own with the chunk.
+// prefix there, one by one; or the first chunk fetches it, and the GPUs keep it for the others.
 func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 	g := &groups[c.Offset]
 	if !d.prefixStays {
 		if c.Finished == c.Prefix {
-			d.fetch(&g.prefix, c.Prefix-c.Copied)
-			d.fetch(&groups[c.From].prefix, c.Copied)
-			d.loadCopied(&g.prompt, c)
+			d.fetch(&g.prefix, c.Prefix)
 			d.fetched += units.Bytes(d.model.Layers) * d.kv(c.Prefix)
 		}
 		return
@@ -50,13 +46,6 @@ func (d *devices) reuse(groups []groupCost, c *scheduler.Chunk) {
 	g.requests += c.Tokens
 	v := d.asked(c)
 	g.vectors.add(&v)
-}
-
-// loadCopied adds the tokens of a prefix that lie at another offset to what goes to the prompt's own.
-func (d *devices) loadCopied(to *cargo, c *scheduler.Chunk) {
-	if c.Copied > 0 {
-		d.loadHeads(to, &policy.Leaving{Heads: d.model.KVHeads}, d.heads, c.Prefix-c.Copied, c.Copied)
-	}
 }
 
 // asked returns the vectors of a chunk whose tokens attend over a prefix at home: queries, and outputs to be merged.

@@ -80,40 +80,6 @@ func TestPrefixTime(t *testing.T) {
 	}
 }
 
-// TestPrefixCopied: a request that goes to another offset than its prefix has it come through the GPUs: the channels carry each of its
-// keys and values once more, on their way down, and the next request at that offset finds a copy there.
-func TestPrefixCopied(t *testing.T) {
-	requests := []traces.Request{{Input: 1024, Output: 9000, Hashes: []uint64{1, 2}}, {Input: 1500, Output: 1, Hashes: []uint64{1, 2, 3}}, {Input: 1600, Output: 1, Hashes: []uint64{1, 2, 4, 5}}}
-	for i := range requests {
-		requests[i].ID, requests[i].Arrival = i, units.Duration(i)*2*units.Second
-	}
-	for _, system := range []string{"l3", "rank-pim"} {
-		var carried [2]float64
-		for i, placement := range []string{scheduler.PlaceByPrefix, scheduler.PlaceCopies} {
-			cfg := onceIn(t, system, "cache.placement="+placement, "rank_pim.placement=balanced")
-			r := mustRun(t, mustNode(t, cfg), coming(t, cfg, requests), false)
-			carried[i] = r.busy.Channel * float64(r.end)
-			if r.cache.HitTokens != 2*1024 || r.cache.Transferred != 2*1024*int64(cfg.Model.KVBytesPerToken()) {
-				t.Errorf("%s, %s: %+v", system, placement, r.cache)
-			}
-			if placement == scheduler.PlaceByPrefix {
-				continue
-			}
-			// 32 layers, 2 heads on a channel, keys and values of 1,024 tokens in 4 bursts each.
-			want := float64(32 * 2 * 2 * 1024 * 4 * units.Duration(cfg.DRAM.BurstClocks()) * cfg.DRAM.TCK)
-			if more := carried[1] - carried[0]; math.Abs(more/want-1) > 1e-6 {
-				t.Errorf("%s: the channels carry data for %.6f ms more, want %.6f", system, more/1e9, want/1e9)
-			}
-		}
-	}
-	d := mustNode(t, onceIn(t, "l3")).devices()
-	groups := make([]groupCost, 4) // read at the one, written at the other
-	d.reuse(groups, &scheduler.Chunk{Tokens: 476, Finished: 1536, Prefix: 1536, Copied: 1024, From: 2, Offset: 1})
-	if own, from, down := groups[1].prefix.tokens, groups[2].prefix.tokens, groups[1].prompt.tokens; own != 2*512 || from != 2*1024 || down != 2*1024 {
-		t.Errorf("%d tokens of heads come from a request's own offset and %d from another, %d go down", own, from, down)
-	}
-}
-
 // TestPrefixAtHome: where the ranks attend over the prefix for each of a prompt's tokens, they work for as many heads of requests
 // with that context, read as many tokens, and nothing comes up.
 func TestPrefixAtHome(t *testing.T) {

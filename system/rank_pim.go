@@ -142,9 +142,7 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 	var prompts cargo
 	for i := range sub.Prefill {
 		c := &sub.Prefill[i]
-		if e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last); c.Finished == c.Prefix {
-			e.loadCopied(&prompts, c)
-		}
+		e.loadPrompt(&prompts, 0, c.Tokens, c.Finished, c.Last)
 	}
 	var prefix fetch
 	var own vectors
