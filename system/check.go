@@ -141,8 +141,8 @@ func (c *checker) layerTraffic(sub *scheduler.SubBatch, costs *subCost, all *ite
 		g := &costs.groups[i]
 		if moves.requests += g.requests; g.requests > 0 {
 			moves.heads, moves.lists = moves.heads+g.vectors.all, moves.lists+g.vectors.down
-			pim += g.compute + g.scoring
-			channel += g.decode.data + g.upBus + g.choiceBus
+			pim += g.compute
+			channel += g.decode.data + g.upBus
 			c.held(all, &g.decode, end, "vectors", i, s)
 		}
 		if x := &g.prefix; x.tokens > 0 {

@@ -21,12 +21,6 @@ type groupCost struct {
 	prefix    fetch          // of the prompts, what a cache has of them and the GPUs need
 	up, upBus units.Duration // results: time of the PCIe links, and the channels' share
 
-	// Where the host chooses pages: the rankset's time to score their bounds, with the clocks of each head, the
-	// host's from the scores to the lists, and the channels' share of it.
-	scoring           units.Duration
-	scores            []int64
-	choice, choiceBus units.Duration
-
 	heads   []int64 // clocks of one head of each request, in their order
 	vectors vectors // that the requests move
 }
@@ -45,9 +39,6 @@ func (g *groupCost) reset() {
 	}
 	if g.prefix.tokens > 0 {
 		g.prefix = fetch{}
-	}
-	if len(g.scores) > 0 {
-		g.scoring, g.scores, g.choice, g.choiceBus = 0, g.scores[:0], 0, 0
 	}
 }
 
@@ -156,8 +147,6 @@ type devices struct {
 	buffer        units.Bytes     // of all the replica's memory controllers; 0 for none
 	decodes       []decodeTraffic // by number of requests
 	moved         decodeTraffic   // scratch
-	byHost        bool            // the host's cores choose pages
-	hostElement   float64         // seconds in which they rank a score
 	spare         []int64         // the same
 
 	burst             units.Duration // of data on a channel
@@ -254,9 +243,6 @@ func (d *devices) fillGroups(groups []groupCost, sub *scheduler.SubBatch, x *pol
 			d.send(groups, promptOf, c.Request, c.Offset, &leave[j], 0)
 		}
 	}
-	if d.byHost {
-		d.chooseOnHost(groups, sub.Decode, x)
-	}
 	for offset := range groups {
 		g := &groups[offset]
 		if g.requests > 0 {
@@ -299,9 +285,6 @@ func (d *devices) layerPIM(s *scheduler.SubBatch, x *policy.Step, run, otherPref
 			all.add(&v)
 			clocks[s.Decode[i].Offset] += sum
 		}
-	}
-	if d.byHost && attend > 0 {
-		t += d.predictHost(x, s.Decode, clocks)
 	}
 	var busiest int64
 	for _, c := range clocks {

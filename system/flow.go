@@ -25,8 +25,6 @@ const (
 	opHostAttention // decode attention on the host's CPUs
 	opWrite         // memory controllers write what they have collected
 	opNotice        // the host starts work and notices its end
-	opScores        // bounds of pages scored on processing units
-	opHostChoice    // scores that the host reads, its choice of pages, and lists that it writes
 	opPrefixRead    // keys and values of a prompt that a cache has, from the banks to the host
 	opPrefixUp      // the same, to the GPUs
 	opHidden        // transfers behind the work of an iteration: not shown, booked by their system
@@ -38,7 +36,7 @@ const (
 var operationNames = [opKinds]string{
 	opEntry: "entry", opPrefillAttention: "prefill attention", opWindow: "window attention", opBlock: "block", opGPUAttention: "attention",
 	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opLeaving: "leaving k v", opResults: "results",
-	opAttention: "decode attention", opHostAttention: "decode attention", opScores: "page scores", opHostChoice: "page choice", opPrefixRead: "prefix k v read", opPrefixUp: "prefix k v",
+	opAttention: "decode attention", opHostAttention: "decode attention", opPrefixRead: "prefix k v read", opPrefixUp: "prefix k v",
 }
 
 // work is what the resources of a replica have done, for utilisation.
@@ -140,7 +138,7 @@ func (f *flow) book(t *dataflow.Totals) {
 	w.attention += attention
 	w.pcieDown += k[opDecodeDown] + k[opPromptDown] + k[opLeaving]
 	w.pcieUp += k[opResults] + k[opPrefixUp]
-	w.pim += k[opAttention] + k[opScores]
+	w.pim += k[opAttention]
 	w.channel += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {

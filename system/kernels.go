@@ -132,8 +132,6 @@ func (k *kernels) addBounds(cfg *configs.Config, of *ranks) (err error) {
 	switch by {
 	case "", pim.SelectGPU:
 		return nil
-	case selectHost: // banks score, and nothing on the rank chooses
-		by, topK = pim.SelectBank, 0
 	}
 	k.bounds, err = pim.NewBoundTable(&of.pim, &of.dram, shape, by, of.pages.SelectGroup != "sum", topK)
 	if err != nil {

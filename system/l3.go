@@ -197,9 +197,6 @@ func (n *Node) devices() *devices {
 	if d.stripe = stripeOf(cfg, n.rowTokens()); d.stripe.parts > 0 && !d.merged {
 		d.sums = int64(softmaxBytes * d.queries)
 	}
-	if cfg.Policy.Own().SelectDevice == selectHost { // as its cores convert elements
-		d.byHost, d.hostElement = true, n.hostCPUs(d.attends).converts/float64(2*cfg.Model.KVHeads*cfg.Model.HeadDim)
-	}
 	d.fixed = cfg.Comm.HeadRotation == scheduler.RotateNone
 	d.rest = d.uneven()
 	d.single, d.lists = d.differs(), map[listOf]pageList{}

@@ -12,7 +12,6 @@ const (
 	onLinkDown
 	onLinkUp
 	onGPUs
-	onHostCores // which choose pages from scores
 )
 
 // resources returns the resources of a replica with ranksets.
@@ -27,8 +26,6 @@ func (c *iterationCosts) resources(ranksets int) []resource {
 		onLinkDown: {dataflow.Resource{Name: "PCIe down", Discipline: dataflow.Link, Latency: c.latency}, trackDown},
 		onLinkUp:   {dataflow.Resource{Name: "PCIe up", Latency: c.upLatency}, trackUp},
 		onGPUs:     {dataflow.Resource{Name: "GPU"}, trackGPU},
-
-		onHostCores: {dataflow.Resource{Name: "host"}, noTrack},
 	}
 	if c.halfDuplex {
 		writes := onLinkDown
@@ -98,14 +95,6 @@ func (c *iterationCosts) layer(it *dataflow.Iteration, sub *subCost, s int, choo
 		o, down := it.Add(onLinkDown, 0)
 		o.Kind, o.Lane, o.Group = opDecodeDown, int16(g), number
 		down = c.send(it, down, &group.decode)
-		if group.scoring > 0 {
-			o, scores := it.Add(onRanksets, group.scoring)
-			parts := int32(len(it.Parts))
-			it.Parts = append(it.Parts, group.scores...)
-			o.Kind, o.Lane, o.Group, o.Parts, o.After = opScores, int16(g), number, dataflow.Range{From: parts, To: int32(len(it.Parts))}, it.Wait(down)
-			o, down = it.Add(onHostCores, group.choice)
-			o.Kind, o.Group, o.Bus, o.After = opHostChoice, number, group.choiceBus, it.Wait(scores)
-		}
 
 		o, attention := it.Add(onRanksets, group.compute)
 		parts := int32(len(it.Parts))

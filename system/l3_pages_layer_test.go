@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/attention/policy"
-	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/gpu"
 	"github.com/l3sim/l3sim/pim"
 	"github.com/l3sim/l3sim/units"
@@ -13,11 +12,11 @@ import (
 // TestPagesOfOneRequest: with one request and one sub-batch a layer is its tasks in turn, by hand.
 // Half of the heads, 3 a channel, are in the DIMMs. Their q, k and v go down, with a list of 3 pages where
 // the GPUs have made one; each head attends over the clocks that the program of a single head takes for its
-// list, and chooses before where its rank does; the host chooses between scores and attention; the GPUs attend with the other heads meanwhile.
+// list, and chooses before where its rank does; the GPUs attend with the other heads meanwhile.
 func TestPagesOfOneRequest(t *testing.T) {
 	const in, layers, heads = 6000, 96, 48
 	for by, sets := range map[string][]string{
-		"gpu": nil, "bank": {"policy.select_device=bank"}, "rank": {"policy.select_device=rank"}, "host": {"policy.select_device=host"},
+		"gpu": nil, "bank": {"policy.select_device=bank"}, "rank": {"policy.select_device=rank"},
 		"updated": {"policy.select_device=bank", "policy.summary_device=rank"},
 	} {
 		sets = append(sets, "policy.name=lserve", "policy.budget=2048", "policy.page=512", oneBatch, allAtOnce)
@@ -27,11 +26,8 @@ func TestPagesOfOneRequest(t *testing.T) {
 		g := gpu.NewModelCost(&cfg.GPU.Spec, &cfg.Model)
 		ps := func(w gpu.Work) units.Duration { return units.FromSeconds(w.Seconds) }
 		load := pim.PageLoad{Shape: cfg.HeadShape(), Budget: 2048, Page: 512, Logical: 16, Reuse: 1, Select: by, TopK: 64}
-		switch by {
-		case "updated":
+		if by == "updated" {
 			load.Select = pim.SelectBank
-		case "host":
-			load.Select, load.TopK = pim.SelectBank, 0
 		}
 		chose := 0
 		drive(t, sets, equal(1, in, 40), keep, func(r *replica, x driven) {
@@ -44,17 +40,11 @@ func TestPagesOfOneRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			chooses, listed, bursts, written := load.Context == in+1 || load.Context%4 == 0, units.Bytes(0), int64(0), int64(0)
-			var first, host units.Duration
+			var first units.Duration
 			var select_ int64
 			if chooses {
 				chose++
 				select_ = m.SelectCycles
-				if by == "host" { // scores of three heads in a burst each, and lists; the cores rank those of all heads
-					pages := (load.Context + 511) / 512
-					element := configs.Section[CPUOffload](cfg).ElementTime.Seconds() / float64(configs.Section[CPUOffload](cfg).Cores)
-					host = refreshedTime(3*select_) + 2*122*units.Nanosecond + refreshedTime(3*4) + units.FromSeconds(element*float64(heads*pages)) + refreshedTime(3*4)
-					select_ = 0
-				}
 				if by == "gpu" {
 					b := gpu.DecodeBatch{Requests: 1, Tokens: int64(m.Bounds), Longest: m.Bounds, KVHeads: heads}
 					pages := (load.Context + 511) / 512
@@ -73,7 +63,7 @@ func TestPagesOfOneRequest(t *testing.T) {
 			table := node.table
 			append_, sequence := table.Alone(m.Tokens)-table.Attention(m.Tokens), table.InSequence(m.Tokens)-table.Attention(m.Tokens)
 			compute := refreshedTime(3*(m.AttentionCycles+select_+written) + append_ + 2*sequence)
-			home := cfg.PCIe.Latency + 16*625 + down + host + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
+			home := cfg.PCIe.Latency + 16*625 + down + compute + 2*122*units.Nanosecond + cfg.PCIe.Latency + 22*625 + up
 			near := g.Attention()
 			window := ps(near.Decoding(gpu.DecodeBatch{Requests: 1, Tokens: 384, Longest: 384, KVHeads: heads}))
 			if by != "updated" { // the key in, two bounds in and out

@@ -235,7 +235,7 @@ func drawPages(t *rapid.T, heads int, staggered bool) policy.Spec {
 		if p.Layout = "row"; p.Page == 128 && staggered {
 			p.Layout = pick("layout", "row", "quad")
 		}
-		p.SelectDevice, p.SelectGroup = pick("by", "gpu", "bank", "rank", "host"), pick("group", "sum", "softmax-sum", "max", "per-head")
+		p.SelectDevice, p.SelectGroup = pick("by", "gpu", "bank", "rank"), pick("group", "sum", "softmax-sum", "max", "per-head")
 		if p.SelectDevice != "gpu" {
 			p.SummaryDevice = pick("summaries", "gpu", "rank")
 		}

@@ -168,9 +168,6 @@ func (d *devices) chooses(x *policy.Step, request int) (clocks int64, v vectors)
 			v.bursts += each * d.bursts(list)
 			continue
 		}
-		if c.Device == selectHost {
-			continue // apart, before attention
-		}
 		clocks += d.bounds.Select(c.Scored[request])
 		if c.Softmax { // a score of each query head a clock, before their sums are ranked
 			clocks += int64(d.queries * c.Ranked[request])

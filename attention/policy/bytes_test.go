@@ -50,7 +50,7 @@ func variants() (all []variant) {
 	for _, name := range Names() {
 		switch name {
 		case "lserve", "quest":
-			for _, how := range []string{"gpu gpu sum", "gpu gpu softmax-sum", "gpu gpu per-head", "bank gpu softmax-sum", "bank rank sum", "host gpu sum", "host rank max"} {
+			for _, how := range []string{"gpu gpu sum", "gpu gpu softmax-sum", "gpu gpu per-head", "bank gpu softmax-sum", "bank rank sum", "rank gpu sum", "bank rank max"} {
 				both(name, func(s *Spec) {
 					words := strings.Fields(how)
 					s.SelectDevice, s.SummaryDevice, s.SelectGroup = words[0], words[1], words[2]

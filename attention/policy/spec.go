@@ -33,7 +33,7 @@ type Spec struct {
 
 	StreamDevice string `toml:"stream_device"` // where heads attend to Sink and Window, where keys and values are on DIMMs: on the "gpu" or where the others do, at "home"; "": the policy's own
 
-	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank", "rank" or "host"; "": the policy's own
+	SelectDevice    string `toml:"select_device"`    // where pages are scored: "gpu", "bank" or "rank"; "": the policy's own
 	TopKLatency     int    `toml:"top_k_latency"`    // clocks from a rank's last score to its list of pages: a register for each entry, filled in passing; -1: the policy's own
 	SelectGroup     string `toml:"select_group"`     // how the query heads of a KV head choose: by the "sum" of their page scores, by the sum of their softmax ("softmax-sum"), by the "max", or each for itself ("per-head"); "": the policy's own
 	SelectPrecision string `toml:"select_precision"` // of page scores: "fp32" or "fp16"; "": the policy's own
@@ -104,7 +104,7 @@ func (s *Spec) Check(c *input.Check) {
 		c.That(n.v == Unset || n.v >= 0 && n.v <= n.high, n.key, n.v, "0 to %v, or -1 for the policy's own", n.high)
 	}
 	for _, n := range []struct{ key, v, valid string }{
-		{"newest", s.Newest, "append replace"}, {"stream_device", s.StreamDevice, "gpu home"}, {"select_device", s.SelectDevice, "gpu bank rank host"}, {"select_group", s.SelectGroup, "sum softmax-sum max per-head"},
+		{"newest", s.Newest, "append replace"}, {"stream_device", s.StreamDevice, "gpu home"}, {"select_device", s.SelectDevice, "gpu bank rank"}, {"select_group", s.SelectGroup, "sum softmax-sum max per-head"},
 		{"select_precision", s.SelectPrecision, "fp32 fp16"}, {"summary_device", s.SummaryDevice, "gpu rank"}, {"layout", s.Layout, "row quad"},
 		{"weight", s.Weight, "one norm"}, {"search", s.Search, "causal lagged"}, {"mode", s.Mode, "gpu host"},
 	} {
