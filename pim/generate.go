@@ -190,7 +190,7 @@ func (p *program) switchRow(row int32, visit int, yield bool) {
 		return
 	}
 	for b := range p.geometry.Banks {
-		in := p.geometry.bankCommand(dram.ACT, opActivate, b, p.heads[p.head].bankRow(&p.geometry, b, row), -1)
+		in := p.geometry.bankCommand(dram.ACT, opActivate, b, row, -1)
 		if b == 0 {
 			in.boundary = boundary
 		}

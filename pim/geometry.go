@@ -70,6 +70,10 @@ type Geometry struct {
 	scaleChunks  int // whose scales share a burst; 0 where rows have none
 }
 
+// Quads is the sets of banks that can have rows of their own open in the layout of pages in quads: the banks
+// of one bank address. A staggered activation opens each bank by itself, so that such rows take the clocks of whole ones.
+const Quads = 4
+
 // NewGeometry returns the geometry of heads of that shape on ranks of d. A
 // head whose value does not fit one column of all banks is an input.Error.
 func NewGeometry(d *dram.Spec, shape HeadShape) (Geometry, error) {

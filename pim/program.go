@@ -17,28 +17,14 @@ const resultSlots = 2
 // accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
 const weightSlots = 4
 
-// head is one KV head to compute: a decode step of one request.
+// headRun is one KV head to compute: a decode step of one request.
 type headRun struct {
 	context  int   // L, tokens attended to, the newest included: at least 1
 	firstRow int32 // of the head's Geometry.Rows(Context) rows
 	// appends stores the newest token's key and value before the attention.
 	appends bool
-	list    []extent     // which tokens, nil for the first context ones
-	scores  bool         // no context: partial sums of the scores alone
-	quads   [][Quads]int // units of the list: in place of one unit, one for each quad of banks; nil for the same in all
-}
-
-// Quads is the sets of banks that can have rows of their own open in the layout of pages in quads: the banks
-// of one bank address.
-const Quads = 4
-
-// bankRow returns the row of a bank where all others of its quad have it open, which a list counts as row.
-func (h *headRun) bankRow(g *Geometry, bank int, row int32) int32 {
-	if h.quads == nil {
-		return row
-	}
-	unit := (row - h.firstRow) / 2
-	return h.firstRow + 2*int32(h.quads[unit][bank*Quads/g.Banks]) + (row-h.firstRow)%2
+	list    []extent // which tokens, nil for the first context ones
+	scores  bool     // no context: partial sums of the scores alone
 }
 
 // program is the stream of instructions that computes the attention of heads
