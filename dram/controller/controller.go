@@ -16,7 +16,6 @@ import (
 type Request struct {
 	Clock   int64
 	Address uint64
-	Tag     int64 // the caller's; it comes back with the completion
 	Write   bool
 	// Partial says that a write changes a part of its burst only: with ECC the burst is read first.
 	Partial bool
@@ -64,14 +63,7 @@ type controller struct {
 	syncedAt        int64
 
 	requests []Request
-	next     int   // next request to accept
-	arrived  int64 // clock of the last of requests
-	closing  bool  // no more requests will come than are there
-	wake     int64 // next clock at which something can happen
-	done     func(Completion)
-	underway []Request // by number, with done
-	freeIDs  []int32
-	ends     []ending
+	next     int // next request to accept
 	head     entry
 	decoded  bool // head is requests[next]
 
@@ -168,7 +160,7 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 			return nil, input.Errorf("request %d at clock %d: clocks lie in 0 to %d and do not go backwards", i+1, r.Clock, int64(dram.MaxClock))
 		}
 	}
-	c.requests, c.closing = requests, true
+	c.requests = requests
 	c.stats.expect(requests)
 	ticks := 0
 	for t := int64(0); ; {
@@ -212,15 +204,12 @@ func (c *controller) clocks(steps int64) int64 {
 
 // finished reports whether no request is left.
 func (c *controller) finished() bool {
-	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0 && c.check.idle(c.closing)
+	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0 && c.check.idle()
 }
 
 // tick runs step t and returns the next step at which something can happen.
 func (c *controller) tick(t int64) int64 {
 	c.now = t
-	if len(c.ends) > 0 {
-		c.deliver(t)
-	}
 	forced := len(c.refresh.forced)
 	refreshWake := c.refresh.fallDue(t)
 	if len(c.refresh.forced) != forced {
@@ -236,11 +225,7 @@ func (c *controller) tick(t int64) int64 {
 	if moved || accepted {
 		return t + 1
 	}
-	next := min(max(c.ready, t+1), refreshWake, c.arrival(t))
-	if len(c.ends) > 0 {
-		next = min(next, c.ends[0].end)
-	}
-	return next
+	return min(max(c.ready, t+1), refreshWake, c.arrival(t))
 }
 
 // nextReady returns a step after t, at which a command issued, before which no other can.

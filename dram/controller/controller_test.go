@@ -335,7 +335,7 @@ func TestEventsAreEveryClock(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				c.requests, c.closing = requests, true
+				c.requests = requests
 				for clock := int64(0); !c.finished(); clock++ {
 					c.ready = min(c.ready, clock)
 					for rank := range ranks {

@@ -1,6 +1,10 @@
 package controller
 
-import "github.com/l3sim/l3sim/dram"
+import (
+	"slices"
+
+	"github.com/l3sim/l3sim/dram"
+)
 
 // checkBits is what ECC asks of the controller of one channel: nil without. A write of part of a burst reads the burst
 // first, since its check bits cover all of it. In-line ECC also reads and writes bursts of check bits, which lie in the row of
@@ -33,7 +37,6 @@ type fetch struct {
 // checkedRead is a read between acceptance and its end.
 type checkedRead struct {
 	accepted, arrived int64
-	id                int32 // see controller.keep
 	merged            int32 // see entry
 	next              int32 // that waits for the same fetch
 	left              int8  // of its data and its check bits, what has not begun
@@ -116,7 +119,7 @@ func (k *checkBits) read(e *entry, r checkedRead) int32 {
 // acceptChecked is accept with ECC: what it asks for goes before the next request.
 func (c *controller) acceptChecked(t int64) bool {
 	k := c.check
-	if c.closing && c.next == len(c.requests) {
+	if c.next == len(c.requests) {
 		for bank := range k.kept {
 			k.putBack(int32(bank))
 		}
@@ -141,7 +144,7 @@ func (c *controller) acceptChecked(t int64) bool {
 		k.use(&c.head, true)
 	case len(c.reads.entries) > held: // neither merged nor forwarded
 		e := &c.reads.entries[held]
-		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived, id: e.id})
+		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived})
 	}
 	return true
 }
@@ -185,7 +188,7 @@ func (c *controller) acceptCheck(t int64) bool {
 		return true
 	}
 	if !e.check {
-		e.id = k.read(&e, checkedRead{accepted: t, arrived: t, id: -1, own: true})
+		e.id = k.read(&e, checkedRead{accepted: t, arrived: t, own: true})
 	}
 	c.pendingReads[slot]++
 	c.hold(&e, q, ofReads, t, t, e.id)
@@ -212,13 +215,12 @@ func (c *controller) served(e *entry, end int64) {
 		c.stats.CheckWrites++
 	case e.write:
 		c.pendingWrites[e.slot()]--
-		c.end(ending{end, e.accepted, e.id})
 		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
 	case e.check:
 		c.pendingReads[e.slot()]--
 		c.stats.CheckReads++
 		c.fetched(e.id, end)
-		c.eachWaiting(e.merged, func(w *waiting) { c.fetched(w.id, end) })
+		c.eachWaiting(e.merged, func(w *waiting) { c.fetched(w.fetch, end) })
 	default:
 		c.pendingReads[e.slot()]--
 		r := &c.check.reads.of[e.id]
@@ -253,13 +255,9 @@ func (c *controller) partEnds(n int32, end int64) {
 	done := c.check.reads.remove(n)
 	c.endStep = max(c.endStep, end)
 	if !done.own {
-		c.end(ending{end, done.accepted, done.id})
 		c.readEnds(done.accepted, done.arrived, end)
 	}
-	c.eachWaiting(done.merged, func(w *waiting) {
-		c.readEnds(w.accepted, w.arrived, end)
-		c.end(ending{end, w.accepted, w.id})
-	})
+	c.eachWaiting(done.merged, func(w *waiting) { c.readEnds(w.accepted, w.arrived, end) })
 }
 
 // eachWaiting calls back for a chain of merged reads and frees it.
@@ -271,18 +269,7 @@ func (c *controller) eachWaiting(first int32, of func(*waiting)) {
 	}
 }
 
-// idle reports whether nothing is left to be accepted; at the end of the requests no changed check bits either.
-func (k *checkBits) idle(closing bool) bool {
-	if k == nil {
-		return true
-	}
-	if len(k.queue) > 0 {
-		return false
-	}
-	for i := range k.kept {
-		if closing && k.kept[i].dirty {
-			return false
-		}
-	}
-	return true
+// idle reports whether nothing is left to be accepted, and no changed check bits to be written.
+func (k *checkBits) idle() bool {
+	return k == nil || len(k.queue) == 0 && !slices.ContainsFunc(k.kept, func(b keptBits) bool { return b.dirty })
 }

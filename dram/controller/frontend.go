@@ -20,7 +20,7 @@ func (c *controller) accept(t int64) bool {
 		return false
 	}
 	r := &c.requests[c.next]
-	arrived, id := r.Clock*c.steps, c.keep(r)
+	arrived := r.Clock * c.steps
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
@@ -37,20 +37,19 @@ func (c *controller) accept(t int64) bool {
 			c.readEnds(t, arrived, t+c.steps)
 			c.endStep = max(c.endStep, t+c.steps)
 		}
-		c.end(ending{t + c.steps, t, id})
 	case e.write:
 		c.pendingWrites[slot]++
-		c.hold(e, q, ofWrites, t, arrived, id)
+		c.hold(e, q, ofWrites, t, arrived, -1)
 	default:
 		if c.pendingReads[slot] > 0 {
 			if first := c.findPending(e, false); first != nil {
 				c.stats.MergedReads++
-				c.wait(first, waiting{t, arrived, id, first.merged})
+				c.wait(first, waiting{t, arrived, -1, first.merged})
 				return true
 			}
 		}
 		c.pendingReads[slot]++
-		c.hold(e, q, ofReads, t, arrived, id)
+		c.hold(e, q, ofReads, t, arrived, -1)
 	}
 	return true
 }
@@ -163,7 +162,7 @@ func (c *controller) startDrain() {
 	switch {
 	case n >= c.policy.DrainHigh:
 		c.draining = n - c.policy.DrainLow
-	case len(c.reads.entries) == 0 && c.closing && c.next == len(c.requests), c.idles(n):
+	case len(c.reads.entries) == 0 && c.next == len(c.requests), c.idles(n):
 		c.draining = n
 	default:
 		c.draining = c.oldWrites()

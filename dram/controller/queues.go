@@ -9,9 +9,9 @@ type entry struct {
 	column   int32
 	merged   int32 // first read that waits for the same burst, index in Controller.chain, or -1
 	bank     int32 // over all ranks
-	id       int32 // see controller.keep
+	id       int32 // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
 	write    bool
-	check    bool // a burst of check bits; of a read the id is then a fetch, see checkBits
+	check    bool // a burst of check bits
 	read     bool // a partial write whose burst is being read
 }
 
@@ -167,5 +167,5 @@ func (b *bankQueue) indifferent(e *entry, row int32) bool {
 // waiting is a read that was merged into a pending one.
 type waiting struct {
 	accepted, arrived int64
-	id, next          int32
+	fetch, next       int32 // the fetch of check bits that waits, or -1
 }

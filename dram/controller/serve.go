@@ -77,7 +77,6 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.served(&e, end)
 		return
 	}
-	c.end(ending{end, e.accepted, e.id})
 	if e.write {
 		c.pendingWrites[e.slot()]--
 		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
@@ -86,10 +85,7 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	c.pendingReads[e.slot()]--
 	c.readEnds(e.accepted, e.arrived, end)
 	if e.merged >= 0 {
-		c.eachWaiting(e.merged, func(w *waiting) {
-			c.readEnds(w.accepted, w.arrived, end)
-			c.end(ending{end, w.accepted, w.id})
-		})
+		c.eachWaiting(e.merged, func(w *waiting) { c.readEnds(w.accepted, w.arrived, end) })
 	}
 }
 

@@ -75,3 +75,46 @@ func TestRanksAndBanks(t *testing.T) {
 		t.Errorf("%d reads, %d writes, %d hits by ranks and banks: %+v", reads, writes, hits, total)
 	}
 }
+
+// TestArrivalLatency: a backlog shows in the latency from arrival, not in that from acceptance.
+func TestArrivalLatency(t *testing.T) {
+	stats, _ := replayLog(t, setup(t, "default"), randomReads(5000))
+	if stats.ArrivalLatency.Max() < stats.EndClock-100 || stats.Latency.Max() > 5000 || stats.ArrivalLatency.Count() != 5000 {
+		t.Errorf("end %d: from arrival at most %d, from acceptance %d", stats.EndClock, stats.ArrivalLatency.Max(), stats.Latency.Max())
+	}
+}
+
+// TestWriteLatency: a lone write takes tRCD + CWL + BL/2 and the two stages before.
+func TestWriteLatency(t *testing.T) {
+	stats, _ := replayLog(t, setup(t, "default"), []Request{{Write: true}})
+	if stats.WriteLatency.Count() != 1 || stats.WriteLatency.Max() != 2+22+16+4 {
+		t.Errorf("%d writes, longest %d", stats.WriteLatency.Count(), stats.WriteLatency.Max())
+	}
+}
+
+// TestLatenciesInClocks: a request that finds an idle memory is accepted at its own clock, whatever steps a clock has.
+func TestLatenciesInClocks(t *testing.T) {
+	for name, ranks := range map[string]int{ddr43200: 1, "ddr5-4800-16gb-x8": 1, "lpddr5x-6400-16gb-x16": 1, "hbm3-6400-16gb-8h": 4} {
+		s := setup(t, "default")
+		s.Spec, s.Ranks = part(t, name), ranks
+		var requests []Request
+		for i := range int64(5) {
+			requests = append(requests, Request{Clock: 1001 * i, Address: uint64(i) << 12})
+		}
+		stats, _ := replayLog(t, s, requests)
+		if got := stats.Latency.clocks; len(got) != 5 || slices.Min(got) < 1 || !slices.Equal(got, stats.ArrivalLatency.clocks) {
+			t.Errorf("%s: latencies of %v, from arrival of %v", name, got, stats.ArrivalLatency.clocks)
+		}
+	}
+}
+
+// TestHistogram: bins are powers of two and hold everything.
+func TestHistogram(t *testing.T) {
+	l := Latencies{clocks: []int64{1, 4, 5, 7, 8, 100}}
+	if got, want := l.Histogram(), []Bin{{1, 1}, {2, 0}, {4, 3}, {8, 1}, {16, 0}, {32, 0}, {64, 1}}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if nothing := (&Latencies{}).Histogram(); len(nothing) != 0 {
+		t.Errorf("%v", nothing)
+	}
+}

@@ -219,7 +219,7 @@ func TestOldWritesGoTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-	c.requests, c.closing = requests, true
+	c.requests = requests
 	last := int64(200 + writeAge*1000) // of the first write's time in the buffer
 	for clock := int64(0); clock < last+30; clock++ {
 		if c.tick(clock); clock == last-1 && len(c.writes.entries) != 10 || clock == last+20 && len(c.writes.entries) > 0 {
@@ -269,7 +269,7 @@ func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
-		c.requests, c.closing = requests, true
+		c.requests = requests
 		for clock := int64(0); clock < 40; clock++ { // before the first WR, which comes at tRCD and later
 			c.tick(clock)
 		}
