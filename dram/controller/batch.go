@@ -217,7 +217,7 @@ func (c *controller) manyHits(b *bus, n need) bool {
 		rank := bits.TrailingZeros64(w)
 		for m := c.ranks[rank].banks[n] &^ c.ranks[rank].blocked; m != 0; m &= m - 1 {
 			bank := rank*c.banksPerRank + bits.TrailingZeros64(m)
-			if hits += c.banks[bank].hitsOf(c.rows[bank], n == needWrite); hits >= runHits {
+			if hits += c.banks[bank].hitsOf(c.rows[bank], n); hits >= runHits {
 				return true
 			}
 		}
@@ -251,5 +251,5 @@ func (c *controller) outrun(b *bus, n need) bool {
 		return false
 	}
 	other := c.fills(b, n^1)
-	return other && b.length >= fullRun || n == needRead && c.writes.full() && (other || c.manyHits(b, n^1))
+	return other && b.length >= fullRun || n == needRead && c.held[needWrite].full() && (other || c.manyHits(b, n^1))
 }

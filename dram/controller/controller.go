@@ -67,24 +67,22 @@ type controller struct {
 	head     entry
 	decoded  bool // head is requests[next]
 
-	reads, writes entryQueue
-	rooms         []room     // by bank
-	movable       [kinds]int // entries of reads and of writes whose bank's queue has room
-	pendingReads  filter
-	pendingWrites filter
-	banks         []bankQueue
-	queued        int   // entries of all bank queues
-	queuedInRank  []int // the same by rank
-	chain         []waiting
-	freeChain     int32
-	draining      int  // writes still to move before reads move again
-	stuck         bool // no entry can move until a queue changes
-	ready         int64
-	lastServed    int
-	buses         []bus
-	busOf         []int // by rank
-	nextBus       int   // whose turn is first
-	now           int64
+	held         [kinds]entryQueue // the read queue and the write buffer
+	movable      [kinds]int        // entries of these whose bank's queue has room
+	filters      [kinds]filter
+	banks        []bankQueue
+	queued       int   // entries of all bank queues
+	queuedInRank []int // the same by rank
+	chain        []waiting
+	freeChain    int32
+	draining     int  // writes still to move before reads move again
+	stuck        bool // no entry can move until a queue changes
+	ready        int64
+	lastServed   int
+	buses        []bus
+	busOf        []int // by rank
+	nextBus      int   // whose turn is first
+	now          int64
 
 	endStep    int64
 	waitsFor   [needs][]wait // by bank
@@ -105,15 +103,15 @@ func newController(spec *dram.Spec, policy *Policy, mapping *Mapping, ranks int,
 		spec: spec, policy: policy, mapping: mapping, log: log, skipIdle: log == nil,
 		state: dram.NewState(spec, ranks, asked(spec, policy)...), energy: dram.NewEnergyMeter(spec, ranks),
 		banksPerRank: spec.Banks(), groupShift: bits.TrailingZeros(uint(spec.BanksPerGroup)), scheduler: findScheduler(policy.Scheduler), closedPage: policy.Page == "closed",
-		reads: newEntryQueue(policy.ReadQueue), writes: newEntryQueue(policy.WriteBuffer),
+		held:  [kinds]entryQueue{newEntryQueue(policy.ReadQueue), newEntryQueue(policy.WriteBuffer)},
 		banks: make([]bankQueue, ranks*spec.Banks()), queuedInRank: make([]int, ranks),
 		freeChain: -1, lastServed: -1, steps: spec.Steps(1), ageBound: spec.Steps(policy.AgeBound), holdSteps: spec.Steps(spec.TCCDL),
 		simpleBus: simpleBuses(spec, policy), commandBuses: dram.CommandBuses{Standard: spec.Rules()}, synced: nothing, buses: newBuses(spec, ranks),
 		pseudoPrecharge: spec.Rules().Action(dram.PREA).Span == dram.WholeChannel,
-		openBanks:       make([]uint64, ranks), rooms: make([]room, ranks*spec.Banks()), places: places(spec, ranks),
+		openBanks:       make([]uint64, ranks), places: places(spec, ranks),
 	}
 	for i := range c.banks {
-		c.banks[i] = bankQueue{newEntryQueue(policy.BankQueue), candidates{-1, -1}, 0, 0, false}
+		c.banks[i] = bankQueue{entryQueue: newEntryQueue(policy.BankQueue), first: [kinds]int32{-1, -1}}
 	}
 	c.rankNodes, c.groupNodes, c.bankNodes = c.state.Nodes()
 	c.rows = c.state.Rows()
@@ -204,7 +202,7 @@ func (c *controller) clocks(steps int64) int64 {
 
 // finished reports whether no request is left.
 func (c *controller) finished() bool {
-	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.reads.entries) == 0 && len(c.writes.entries) == 0 && c.check.idle()
+	return c.next == len(c.requests) && c.queued == 0 && c.synced.age == forever && len(c.held[needRead].entries)+len(c.held[needWrite].entries) == 0 && c.check.idle()
 }
 
 // tick runs step t and returns the next step at which something can happen.

@@ -96,7 +96,7 @@ func (k *checkBits) use(e *entry, write bool) *keptBits {
 func (k *checkBits) putBack(bank int32) {
 	if b := &k.kept[bank]; b.dirty {
 		b.dirty = false
-		k.queue = append(k.queue, entry{row: b.row, column: b.column, merged: -1, bank: bank, id: -1, write: true, check: true})
+		k.queue = append(k.queue, entry{row: b.row, column: b.column, merged: -1, bank: bank, id: -1, kind: needWrite, check: true})
 	}
 }
 
@@ -128,22 +128,20 @@ func (c *controller) acceptChecked(t int64) bool {
 		return c.acceptCheck(t)
 	}
 	if c.next < len(c.requests) && c.requests[c.next].Clock*c.steps <= t && c.requests[c.next].Partial {
-		if !c.decoded {
-			c.decode(&c.requests[c.next])
-		}
-		if c.head.write && c.readFirst(&c.head) {
+		c.decode()
+		if c.head.kind == needWrite && c.readFirst(&c.head) {
 			return c.acceptCheck(t)
 		}
 	}
-	held := len(c.reads.entries)
+	held := len(c.held[needRead].entries)
 	if !c.accept(t) {
 		return false
 	}
 	switch {
-	case c.head.write && k.covers > 0:
+	case c.head.kind == needWrite && k.covers > 0:
 		k.use(&c.head, true)
-	case len(c.reads.entries) > held: // neither merged nor forwarded
-		e := &c.reads.entries[held]
+	case len(c.held[needRead].entries) > held: // neither merged nor forwarded
+		e := &c.held[needRead].entries[held]
 		e.id = k.read(e, checkedRead{accepted: e.accepted, arrived: e.arrived})
 	}
 	return true
@@ -153,83 +151,38 @@ func (c *controller) acceptChecked(t int64) bool {
 func (c *controller) acceptCheck(t int64) bool {
 	k := c.check
 	e := k.queue[0]
-	q := &c.reads
-	if e.write {
-		q = &c.writes
-	}
-	if q.full() {
+	if c.held[e.kind].full() {
 		return false
 	}
 	k.queue = k.queue[:copy(k.queue, k.queue[1:])]
 	c.stuck = false
-	slot := e.slot()
-	pending := func(count *filter, write bool) *entry {
-		if count[slot] == 0 {
-			return nil
-		}
-		return c.findPending(&e, write)
-	}
-	if e.write {
-		if pending(&c.pendingWrites, true) == nil { // else it is replaced
-			c.pendingWrites[slot]++
-			c.hold(&e, q, ofWrites, t, t, e.id)
-		}
-		return true
-	}
 	// A pending read goes first: a pending write of the burst waits for it.
-	if first := pending(&c.pendingReads, false); first != nil {
-		if e.check {
-			c.wait(first, waiting{t, t, e.id, first.merged})
-		}
-		return true
-	}
-	if e.check && pending(&c.pendingWrites, true) != nil {
+	first := c.pending(&e, e.kind)
+	switch {
+	case first != nil && e.check && e.kind == needRead:
+		c.wait(first, waiting{t, t, e.id, first.merged})
+	case first != nil: // it is read already, or the write is replaced
+	case e.check && e.kind == needRead && c.pending(&e, needWrite) != nil:
 		c.fetched(e.id, t+c.steps)
-		return true
+	default:
+		if !e.check {
+			e.id = k.read(&e, checkedRead{accepted: t, arrived: t, own: true})
+		}
+		c.hold(&e, t, t, e.id)
 	}
-	if !e.check {
-		e.id = k.read(&e, checkedRead{accepted: t, arrived: t, own: true})
-	}
-	c.pendingReads[slot]++
-	c.hold(&e, q, ofReads, t, t, e.id)
 	return true
 }
 
 // readFirst asks for the read of a partial write's burst, unless a pending write has all of it. It reports whether it did.
 func (c *controller) readFirst(e *entry) bool {
-	if e.read || c.pendingWrites[e.slot()] > 0 && c.findPending(e, true) != nil {
+	if e.read || c.pending(e, needWrite) != nil {
 		return false
 	}
 	e.read = true
 	own := *e
-	own.write, own.id = false, -1
+	own.kind, own.id = needRead, -1
 	c.check.queue = append(c.check.queue, own)
 	return true
-}
-
-// served ends a column access whose data is over at end, with ECC.
-func (c *controller) served(e *entry, end int64) {
-	switch {
-	case e.write && e.check:
-		c.pendingWrites[e.slot()]--
-		c.stats.CheckWrites++
-	case e.write:
-		c.pendingWrites[e.slot()]--
-		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
-	case e.check:
-		c.pendingReads[e.slot()]--
-		c.stats.CheckReads++
-		c.fetched(e.id, end)
-		c.eachWaiting(e.merged, func(w *waiting) { c.fetched(w.fetch, end) })
-	default:
-		c.pendingReads[e.slot()]--
-		r := &c.check.reads.of[e.id]
-		r.merged = e.merged
-		if r.own {
-			c.stats.ModifyReads++
-		}
-		c.partEnds(e.id, end)
-	}
 }
 
 // fetched notes when the check bits of a fetch are there.
@@ -254,19 +207,12 @@ func (c *controller) partEnds(n int32, end int64) {
 	}
 	done := c.check.reads.remove(n)
 	c.endStep = max(c.endStep, end)
-	if !done.own {
+	if done.own {
+		c.stats.ModifyReads++
+	} else {
 		c.readEnds(done.accepted, done.arrived, end)
 	}
 	c.eachWaiting(done.merged, func(w *waiting) { c.readEnds(w.accepted, w.arrived, end) })
-}
-
-// eachWaiting calls back for a chain of merged reads and frees it.
-func (c *controller) eachWaiting(first int32, of func(*waiting)) {
-	for w := first; w >= 0; {
-		node := &c.chain[w]
-		of(node)
-		w, node.next, c.freeChain = node.next, c.freeChain, w
-	}
 }
 
 // idle reports whether nothing is left to be accepted, and no changed check bits to be written.

@@ -8,84 +8,74 @@ func (c *controller) accept(t int64) bool {
 	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > t {
 		return false
 	}
-	if !c.decoded {
-		c.decode(&c.requests[c.next])
-	}
-	e := &c.head
-	q := &c.reads
-	if e.write {
-		q = &c.writes
-	}
-	if q.full() {
+	c.decode()
+	e, arrived := &c.head, c.requests[c.next].Clock*c.steps
+	if c.held[e.kind].full() {
 		return false
 	}
-	r := &c.requests[c.next]
-	arrived := r.Clock * c.steps
 	c.decoded = false
 	c.next++
 	c.stats.Requests++
 	c.stuck = false
-	slot := e.slot()
-	switch {
-	case c.pendingWrites[slot] > 0 && c.findPending(e, true) != nil:
-		// The write buffer holds the burst: a read takes its data from there, a
-		// write replaces it.
-		if e.write {
-			c.stats.MergedWrites++
-		} else {
-			c.stats.ForwardedReads++
-			c.readEnds(t, arrived, t+c.steps)
-			c.endStep = max(c.endStep, t+c.steps)
+	// The write buffer may hold the burst: a read takes its data from there, a write replaces it.
+	switch written := c.pending(e, needWrite) != nil; {
+	case written && e.kind == needWrite:
+		c.stats.MergedWrites++
+		return true
+	case written:
+		c.stats.ForwardedReads++
+		c.readEnds(t, arrived, t+c.steps)
+		return true
+	case e.kind == needRead:
+		if first := c.pending(e, needRead); first != nil {
+			c.stats.MergedReads++
+			c.wait(first, waiting{t, arrived, -1, first.merged})
+			return true
 		}
-	case e.write:
-		c.pendingWrites[slot]++
-		c.hold(e, q, ofWrites, t, arrived, -1)
-	default:
-		if c.pendingReads[slot] > 0 {
-			if first := c.findPending(e, false); first != nil {
-				c.stats.MergedReads++
-				c.wait(first, waiting{t, arrived, -1, first.merged})
-				return true
-			}
-		}
-		c.pendingReads[slot]++
-		c.hold(e, q, ofReads, t, arrived, -1)
 	}
+	c.hold(e, t, arrived, -1)
 	return true
 }
 
-// decode sets head to r.
-func (c *controller) decode(r *Request) {
+// decode sets head to the next request.
+func (c *controller) decode() {
+	if c.decoded {
+		return
+	}
+	r := &c.requests[c.next]
 	var a dram.Address
 	if _, wrapped := c.mapping.decode(r.Address, &a); wrapped {
 		c.stats.WrappedAddresses++
 	}
-	bank := (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
 	e := &c.head
-	e.row, e.column, e.merged, e.bank, e.write, e.read = a.Row, a.Column, -1, bank, r.Write, false
+	e.row, e.column, e.merged, e.kind, e.read = a.Row, a.Column, -1, needRead, false
+	if r.Write {
+		e.kind = needWrite
+	}
+	e.bank = (a.Rank*int32(c.spec.BankGroups)+a.BankGroup)*int32(c.spec.BanksPerGroup) + a.Bank
 	c.decoded = true
 }
 
 // hold puts e into its queue.
-func (c *controller) hold(e *entry, q *entryQueue, kind int, accepted, arrived int64, id int32) {
-	r := &c.rooms[e.bank]
-	r.waiting[kind]++
-	if !r.full {
-		c.movable[kind]++
+func (c *controller) hold(e *entry, accepted, arrived int64, id int32) {
+	c.filters[e.kind][e.slot()]++
+	b := &c.banks[e.bank]
+	if b.held[e.kind]++; !b.full() {
+		c.movable[e.kind]++
 	}
-	held := q.push(e)
+	held := c.held[e.kind].push(e)
 	held.accepted, held.arrived, held.id = accepted, arrived, id
 }
 
-// findPending returns the pending read or write of e's burst, or nil.
-func (c *controller) findPending(e *entry, write bool) *entry {
-	if o := c.banks[e.bank].find(e, write); o != nil {
+// pending returns the pending entry of a kind for e's burst, or nil.
+func (c *controller) pending(e *entry, kind need) *entry {
+	if c.filters[kind][e.slot()] == 0 {
+		return nil
+	}
+	if o := c.banks[e.bank].find(e, kind); o != nil {
 		return o
 	}
-	if write {
-		return c.writes.find(e, true)
-	}
-	return c.reads.find(e, false)
+	return c.held[kind].find(e, kind)
 }
 
 // wait lets a read finish with first.
@@ -107,8 +97,9 @@ func (c *controller) transfer(t int64) bool {
 		return false
 	}
 	c.startDrain()
-	if c.draining > 0 && !c.starves(&c.reads) {
-		moved, dependent := c.moveWrite(t)
+	drains := c.draining > 0 && !c.starves(needRead)
+	if drains {
+		moved, dependent := c.move(needWrite, false, t)
 		if moved {
 			c.draining--
 			return true
@@ -120,7 +111,7 @@ func (c *controller) transfer(t int64) bool {
 			return false
 		}
 	}
-	moved := c.moveRead(t, c.draining > 0 && c.scheduler.readsPass && !c.starves(&c.reads))
+	moved, _ := c.move(needRead, drains && c.scheduler.readsPass, t)
 	c.stuck = !moved
 	return moved
 }
@@ -131,8 +122,8 @@ const writeAge = 4
 
 // oldWrites returns how many writes drain since the oldest has waited for too long.
 func (c *controller) oldWrites() int {
-	switch w := &c.writes; {
-	case !c.scheduler.writesWait && c.starves(w):
+	switch w := &c.held[needWrite]; {
+	case !c.scheduler.writesWait && c.starves(needWrite):
 		return 1
 	case c.scheduler.writesWait && c.now-w.entries[0].accepted > writeAge*c.ageBound:
 		return len(w.entries)
@@ -142,96 +133,69 @@ func (c *controller) oldWrites() int {
 
 // idles reports whether no request wants more than writes do: of a scheduler whose writes wait, while none is about to come.
 func (c *controller) idles(writes int) bool {
-	if len(c.reads.entries) > 0 || c.queued > 0 || writes <= c.policy.DrainIdle {
+	if len(c.held[needRead].entries) > 0 || c.queued > 0 || writes <= c.policy.DrainIdle {
 		return false
 	}
 	return !c.scheduler.writesWait || writes > c.policy.BankQueue || c.next == len(c.requests) || c.requests[c.next].Clock*c.steps > c.now
 }
 
-// starves reports whether the oldest entry of q is too old.
-func (c *controller) starves(q *entryQueue) bool {
+// starves reports whether the oldest entry of a kind is too old.
+func (c *controller) starves(kind need) bool {
+	q := &c.held[kind]
 	return len(q.entries) > 0 && c.old(&q.entries[0])
 }
 
 // startDrain decides how many writes move before reads move again.
 func (c *controller) startDrain() {
-	n := len(c.writes.entries)
+	n := len(c.held[needWrite].entries)
 	if c.draining > 0 || n == 0 {
 		return
 	}
 	switch {
 	case n >= c.policy.DrainHigh:
 		c.draining = n - c.policy.DrainLow
-	case len(c.reads.entries) == 0 && c.next == len(c.requests), c.idles(n):
+	case len(c.held[needRead].entries) == 0 && c.next == len(c.requests), c.idles(n):
 		c.draining = n
 	default:
 		c.draining = c.oldWrites()
 	}
 }
 
-// moveWrite moves the first write whose bank queue has room and whose burst no
-// pending read wants; dependent says that some write was passed over for its
-// read.
-func (c *controller) moveWrite(t int64) (moved, dependent bool) {
-	if c.movable[ofWrites] == 0 {
+// move moves the first entry of a kind whose bank's queue has room. A write waits for a pending read of its burst: dependent
+// says that one was passed over for it. Reads that pass a drain go to no bank whose writes share a row.
+func (c *controller) move(kind need, passes bool, t int64) (moved, dependent bool) {
+	if c.movable[kind] == 0 {
 		return false, false
 	}
-	c.passFull(&c.writes)
-	for i := c.writes.from; i < len(c.writes.entries); i++ {
-		e := &c.writes.entries[i]
-		if c.rooms[e.bank].full {
+	q := &c.held[kind]
+	for c.banks[q.entries[q.from].bank].full() {
+		q.from++
+	}
+	for i := q.from; i < len(q.entries); i++ {
+		e := &q.entries[i]
+		b := &c.banks[e.bank]
+		if b.full() || passes && b.shares {
 			continue
 		}
-		if c.pendingReads[e.slot()] > 0 && c.findPending(e, false) != nil {
+		if kind == needWrite && c.pending(e, needRead) != nil {
 			dependent = true
 			continue
 		}
-		c.enqueue(e, ofWrites, t)
-		c.writes.remove(i)
+		c.enqueue(b, e, t)
+		q.remove(i)
 		return true, false
 	}
 	return false, dependent
 }
 
-// moveRead moves the first read whose bank queue has room; one that passes a drain goes to no bank whose writes
-// share a row.
-func (c *controller) moveRead(t int64, passes bool) bool {
-	if c.movable[ofReads] == 0 {
-		return false
-	}
-	c.passFull(&c.reads)
-	for i := c.reads.from; i < len(c.reads.entries); i++ {
-		e := &c.reads.entries[i]
-		if passes && (c.rooms[e.bank].full || c.banks[e.bank].shares) {
-			continue
-		}
-		c.enqueue(e, ofReads, t)
-		c.reads.remove(i)
-		return true
-	}
-	return false
-}
-
-// passFull moves q.from to the first entry whose bank queue has room; there is one.
-func (c *controller) passFull(q *entryQueue) {
-	i, rooms := q.from, c.rooms
-	for rooms[q.entries[i].bank].full {
-		i++
-	}
-	q.from = i
-}
-
 // enqueue appends e, which leaves the queue of its kind, to its bank's queue.
-func (c *controller) enqueue(e *entry, kind int, t int64) {
-	b, r := &c.banks[e.bank], &c.rooms[e.bank]
-	r.waiting[kind]--
-	c.movable[kind]--
+func (c *controller) enqueue(b *bankQueue, e *entry, t int64) {
+	b.held[e.kind]--
+	c.movable[e.kind]--
 	b.push(e).queued = t
-	b.shares = b.shares || e.write && b.hitsOf(e.row, true) > 1
+	b.shares = b.shares || e.kind == needWrite && b.hitsOf(e.row, needWrite) > 1
 	if b.full() {
-		r.full = true
-		c.movable[ofReads] -= r.waiting[ofReads]
-		c.movable[ofWrites] -= r.waiting[ofWrites]
+		c.countMovable(b, -1)
 	}
 	c.queued++
 	c.queuedInRank[c.places[e.bank].Rank]++
@@ -240,10 +204,10 @@ func (c *controller) enqueue(e *entry, kind int, t int64) {
 	}
 }
 
-// unfill notes that the queue of a bank has room again.
-func (c *controller) unfill(r *room) {
-	r.full = false
-	c.movable[ofReads] += r.waiting[ofReads]
-	c.movable[ofWrites] += r.waiting[ofWrites]
-	c.reads.from, c.writes.from = 0, 0
+// countMovable adds, or with -1 takes off, the entries that wait for a bank whose queue has room again, or has become full.
+func (c *controller) countMovable(b *bankQueue, sign int) {
+	for kind, n := range b.held {
+		c.movable[kind] += sign * n
+		c.held[kind].from = 0
+	}
 }

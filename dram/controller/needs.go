@@ -59,7 +59,7 @@ func (c *controller) updateNeeds(bank int) int64 {
 	for m := b.waiting; m != 0; m &= m - 1 {
 		c.dropNeed(need(bits.TrailingZeros8(m)), rank, place.bit)
 	}
-	b.read, b.write, b.waiting = -1, -1, 0
+	b.first, b.waiting = [kinds]int32{-1, -1}, 0
 	if len(b.entries) == 0 {
 		return forever
 	}
@@ -67,50 +67,44 @@ func (c *controller) updateNeeds(bank int) int64 {
 	if row < 0 {
 		return c.rowNeeds(b, rank, bank)
 	}
-	b.first(row)
+	b.findFirst(row)
 	first := int64(forever)
 	limited := int(b.hits) >= c.policy.RowHitLimit || c.old(&b.entries[0])
-	if b.entries[0].row != row && (limited || b.read < 0 && b.write < 0) {
+	if b.entries[0].row != row && (limited || b.first == [kinds]int32{-1, -1}) {
 		first = c.addNeed(needPrecharge, rank, bank, 0)
 		if limited && !c.scheduler.hitsPassLimit {
 			return first // nothing may put the close off further
 		}
 	}
-	if b.read >= 0 {
-		first = min(first, c.addNeed(needRead, rank, bank, b.read))
+	return min(first, c.addNeeds(needRead, rank, bank))
+}
+
+// addNeeds notes that bank waits for a need of its first read, and for that of its first write, the next one.
+func (c *controller) addNeeds(ofRead need, rank, bank int) int64 {
+	wake := int64(forever)
+	for kind, i := range c.banks[bank].first {
+		if i >= 0 {
+			wake = min(wake, c.addNeed(ofRead+need(kind), rank, bank, i))
+		}
 	}
-	if b.write >= 0 {
-		first = min(first, c.addNeed(needWrite, rank, bank, b.write))
-	}
-	return first
+	return wake
 }
 
 // rowNeeds notes the rows that a closed bank may open. A row that more than one request
 // wants goes before what the scheduler would take: the bank's time is what is short there. So does the oldest request's
 // where activations are what is short.
 func (c *controller) rowNeeds(b *bankQueue, rank, bank int) int64 {
-	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || b.shared(oldest.row) {
-		if oldest.write {
-			b.write = 0
-			return c.addNeed(needWriteRow, rank, bank, 0)
-		}
-		b.read = 0
-		return c.addNeed(needReadRow, rank, bank, 0)
+	if oldest := &b.entries[0]; !c.scheduler.eitherRow || c.buses[c.busOf[rank]].rowBound || c.old(oldest) || b.wanting(oldest.row) > 1 {
+		b.first[oldest.kind] = 0
+	} else {
+		b.findFirst(-1)
 	}
-	b.first(anyRow)
-	first := int64(forever)
-	if b.read >= 0 {
-		first = c.addNeed(needReadRow, rank, bank, b.read)
-	}
-	if b.write >= 0 {
-		first = min(first, c.addNeed(needWriteRow, rank, bank, b.write))
-	}
-	return first
+	return c.addNeeds(needReadRow, rank, bank)
 }
 
 // old reports whether an entry has waited for longer than others may go before it.
 func (c *controller) old(e *entry) bool {
-	if e.write && c.scheduler.writesWait {
+	if e.kind == needWrite && c.scheduler.writesWait {
 		return c.now-e.queued > c.ageBound
 	}
 	return c.now-e.accepted > c.ageBound

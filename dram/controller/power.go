@@ -296,7 +296,7 @@ func (c *controller) skipPowered(t, horizon int64) int64 {
 // tREFI while no request comes: nothing queued, all banks precharged, and each
 // rank with the debt that refreshing as it falls due keeps up.
 func (c *controller) idleState() bool {
-	if c.queued+len(c.reads.entries)+len(c.writes.entries) > 0 || len(c.refresh.forced)+len(c.management.due) > 0 {
+	if c.queued+len(c.held[needRead].entries)+len(c.held[needWrite].entries) > 0 || len(c.refresh.forced)+len(c.management.due) > 0 {
 		return false
 	}
 	for _, open := range c.openBanks {

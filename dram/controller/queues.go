@@ -7,18 +7,16 @@ type entry struct {
 	arrived  int64
 	row      int32
 	column   int32
-	merged   int32 // first read that waits for the same burst, index in Controller.chain, or -1
+	merged   int32 // first read that waits for the same burst, index in controller.chain, or -1
 	bank     int32 // over all ranks
 	id       int32 // with ECC the number of a read, or of the fetch that a burst of check bits is, see checkBits
-	write    bool
-	check    bool // a burst of check bits
-	read     bool // a partial write whose burst is being read
+	kind     need  // needRead or needWrite
+	check    bool  // a burst of check bits
+	read     bool  // a partial write whose burst is being read
 }
 
-// sameBurst reports whether two entries concern the same burst.
-func (e *entry) sameBurst(o *entry) bool {
-	return e.bank == o.bank && e.row == o.row && e.column == o.column
-}
+// kinds is how many kinds of entries there are. They are indices: needRead and needWrite.
+const kinds = 2
 
 // filterSlots is the size of a filter, a power of two.
 const filterSlots = 4096
@@ -66,65 +64,43 @@ func (q *entryQueue) remove(i int) {
 	q.entries = q.entries[1:]
 }
 
-// find returns the pending read or write of e's burst, or nil.
-func (q *entryQueue) find(e *entry, write bool) *entry {
+// find returns the pending entry of a kind for e's burst, or nil.
+func (q *entryQueue) find(e *entry, kind need) *entry {
 	for i := range q.entries {
-		if o := &q.entries[i]; o.write == write && o.sameBurst(e) {
+		if o := &q.entries[i]; o.kind == kind && o.bank == e.bank && o.row == e.row && o.column == e.column {
 			return o
 		}
 	}
 	return nil
 }
 
-// Kinds of requests, as indices.
-const (
-	ofReads = iota
-	ofWrites
-	kinds
-)
-
-// room is whether a bank's queue is full, and how many of each kind wait for the bank in front of it.
-type room struct {
-	waiting [kinds]int
-	full    bool
+// bankQueue is the command queue of one bank.
+type bankQueue struct {
+	entryQueue
+	held    [kinds]int   // entries that wait in front of it, in the read queue and in the write buffer
+	first   [kinds]int32 // indices of the first read and write that hit the open row or, in a closed bank, may open theirs; or -1
+	hits    int32        // column accesses since the row was opened
+	waiting uint8        // the needs for which the bank waits, by bit
+	shares  bool         // two writes want one row
 }
 
-// anyRow stands for every row.
-const anyRow = -1
-
-// first finds the first read and the first write that want row.
-func (b *bankQueue) first(row int32) {
+// findFirst sets b.first to the first read and the first write, of those that want row if the bank has it open.
+func (b *bankQueue) findFirst(row int32) {
 	for i := range b.entries {
-		e := &b.entries[i]
-		if row != anyRow && e.row != row {
-			continue
-		}
-		if e.write {
-			if b.write < 0 {
-				b.write = int32(i)
-			}
-		} else if b.read < 0 {
-			b.read = int32(i)
+		if e := &b.entries[i]; (row < 0 || e.row == row) && b.first[e.kind&1] < 0 {
+			b.first[e.kind&1] = int32(i)
 		}
 	}
 }
 
-// shared reports whether more than one entry wants row.
-func (b *bankQueue) shared(row int32) bool {
-	n := 0
-	for i := range b.entries {
-		if b.entries[i].row == row {
-			n++
-		}
-	}
-	return n > 1
-}
+// wanting returns how many entries want row.
+func (b *bankQueue) wanting(row int32) int { return b.hitsOf(row, needRead) + b.hitsOf(row, needWrite) }
 
-// hitsOf returns how many reads, or writes, want row.
-func (b *bankQueue) hitsOf(row int32, write bool) int {
+// hitsOf returns how many entries of a kind want row.
+func (b *bankQueue) hitsOf(row int32, kind need) int {
 	n := 0
 	for i := range b.entries {
-		if e := &b.entries[i]; e.row == row && e.write == write {
+		if e := &b.entries[i]; e.row == row && e.kind == kind {
 			n++
 		}
 	}
@@ -134,34 +110,20 @@ func (b *bankQueue) hitsOf(row int32, write bool) int {
 // writesShare reports whether two writes want one row.
 func (b *bankQueue) writesShare() bool {
 	for i := range b.entries {
-		if e := &b.entries[i]; e.write && b.hitsOf(e.row, true) > 1 {
+		if e := &b.entries[i]; e.kind == needWrite && b.hitsOf(e.row, needWrite) > 1 {
 			return true
 		}
 	}
 	return false
 }
 
-// candidates are indices into a bank's queue, or -1.
-type candidates struct {
-	read, write int32 // the first read and write that hit the open row or, in a closed bank, may open theirs
-}
-
-// bankQueue is the command queue of one bank.
-type bankQueue struct {
-	entryQueue
-	candidates
-	hits    int32 // column accesses since the row was opened
-	waiting uint8 // the needs for which the bank waits, by bit
-	shares  bool  // two writes want one row
-}
-
 // indifferent reports whether e, the last entry, changes nothing that the bank waits for: another entry of its
-// direction goes first and, where no row is open, e wants another row than the first entry.
+// kind goes first and, where no row is open, e wants another row than the first entry.
 func (b *bankQueue) indifferent(e *entry, row int32) bool {
 	if len(b.entries) == 1 || row < 0 && e.row == b.entries[0].row {
 		return false
 	}
-	return row >= 0 && e.row != row || e.write && b.write >= 0 || !e.write && b.read >= 0
+	return row >= 0 && e.row != row || b.first[e.kind] >= 0
 }
 
 // waiting is a read that was merged into a pending one.

@@ -250,7 +250,7 @@ func (c *controller) firstReady(bank int, ready *[needs]uint64) need {
 		}
 	}
 	b := &c.banks[bank]
-	if ready[needRead]&bit != 0 && (ready[needWrite]&bit == 0 || b.read < b.write) {
+	if ready[needRead]&bit != 0 && (ready[needWrite]&bit == 0 || b.first[needRead] < b.first[needWrite]) {
 		return needRead
 	}
 	return needWrite

@@ -12,36 +12,28 @@ func (c *controller) serve(p choice, t int64) {
 		c.stats.Banks[p.bank].Conflicts++
 		c.openBanks[a.Rank] &^= bit
 	case needReadRow, needWriteRow:
-		a.Row = b.entries[b.candidate(p.need-needReadRow)].row
+		a.Row = b.entries[b.first[p.need&1]].row // of the read or of the write
 		c.issue(dram.ACT, a, t)
 		c.openBanks[a.Rank] |= bit
 		c.buses[c.busOf[a.Rank]].acts++
 		b.hits = 0
 	default:
 		c.moved(p.need, int(a.Rank), t)
-		c.serveColumn(b, int(b.candidate(p.need)), a, t)
+		c.serveColumn(b, int(b.first[p.need]), a, t)
 		c.restBus(int(a.Rank), p.need)
 		c.stuck = false
 	}
 	c.updateNeeds(p.bank)
 }
 
-// candidate returns the entry for which the bank waits for n, needRead or needWrite.
-func (b *bankQueue) candidate(n need) int32 {
-	if n == needRead {
-		return b.read
-	}
-	return b.write
-}
-
 // serveColumn issues the column access of entry i of b and ends its request.
 func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	e := b.entries[i]
-	b.remove(i)
-	b.shares = b.shares && (!e.write || b.writesShare())
-	if r := &c.rooms[e.bank]; r.full {
-		c.unfill(r)
+	if b.full() {
+		c.countMovable(b, 1)
 	}
+	b.remove(i)
+	b.shares = b.shares && (e.kind == needRead || b.writesShare())
 	c.queued--
 	c.queuedInRank[a.Rank]--
 	if len(b.entries) == 0 {
@@ -51,11 +43,8 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 		c.refresh.idleFrom(int(a.Rank), t)
 	}
 	a.Row, a.Column = e.row, e.column
-	cmd := dram.RD
-	if e.write {
-		cmd = dram.WR
-	}
-	if c.closedPage && !b.wants(e.row) && c.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
+	cmd := needCommands[e.kind]
+	if c.closedPage && b.wanting(e.row) == 0 && c.earliestOf(cmd+1, a, t) <= t { // which a table may give other steps than those without
 		cmd++ // RDA, WRA
 		c.openBanks[a.Rank] &^= c.places[e.bank].bit
 	}
@@ -66,43 +55,50 @@ func (c *controller) serveColumn(b *bankQueue, i int, a dram.Address, t int64) {
 	}
 	b.hits++
 	of.QueueClocks += c.clocks(t - e.queued)
-	end := t + c.dataEnds[cmd]
-	if !e.write {
+	if e.kind == needRead {
 		c.stats.Ranks[a.Rank].Reads++
 	} else {
 		c.stats.Ranks[a.Rank].Writes++
 	}
+	c.served(&e, t+c.dataEnds[cmd])
+}
+
+// served ends a column access whose data is over at end.
+func (c *controller) served(e *entry, end int64) {
 	c.endStep = max(c.endStep, end)
-	if c.check != nil {
-		c.served(&e, end)
-		return
-	}
-	if e.write {
-		c.pendingWrites[e.slot()]--
+	c.filters[e.kind][e.slot()]--
+	switch {
+	case e.check && e.kind == needWrite:
+		c.stats.CheckWrites++
+	case e.check:
+		c.stats.CheckReads++
+		c.fetched(e.id, end)
+		c.eachWaiting(e.merged, func(w *waiting) { c.fetched(w.fetch, end) })
+	case e.kind == needWrite:
 		c.stats.WriteLatency.add(c.clocks(end - e.accepted))
-		return
-	}
-	c.pendingReads[e.slot()]--
-	c.readEnds(e.accepted, e.arrived, end)
-	if e.merged >= 0 {
+	case c.check != nil:
+		c.check.reads.of[e.id].merged = e.merged
+		c.partEnds(e.id, end)
+	default:
+		c.readEnds(e.accepted, e.arrived, end)
 		c.eachWaiting(e.merged, func(w *waiting) { c.readEnds(w.accepted, w.arrived, end) })
 	}
 }
 
-// readEnds counts the latencies of a read.
+// readEnds counts a read, whose latencies begin with its acceptance and with its arrival.
 func (c *controller) readEnds(accepted, arrived, end int64) {
+	c.endStep = max(c.endStep, end)
 	c.stats.Latency.add(c.clocks(end - accepted))
 	c.stats.ArrivalLatency.add(c.clocks(end - arrived))
 }
 
-// wants reports whether a queued request hits row.
-func (q *entryQueue) wants(row int32) bool {
-	for i := range q.entries {
-		if q.entries[i].row == row {
-			return true
-		}
+// eachWaiting calls back for a chain of merged reads and frees it.
+func (c *controller) eachWaiting(first int32, of func(*waiting)) {
+	for w := first; w >= 0; {
+		node := &c.chain[w]
+		of(node)
+		w, node.next, c.freeChain = node.next, c.freeChain, w
 	}
-	return false
 }
 
 // gate returns the first step, at least t, at which the command's bus takes it. With one bus and commands

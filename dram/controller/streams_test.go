@@ -222,8 +222,8 @@ func TestOldWritesGoTogether(t *testing.T) {
 	c.requests = requests
 	last := int64(200 + writeAge*1000) // of the first write's time in the buffer
 	for clock := int64(0); clock < last+30; clock++ {
-		if c.tick(clock); clock == last-1 && len(c.writes.entries) != 10 || clock == last+20 && len(c.writes.entries) > 0 {
-			t.Errorf("clock %d: %d writes are in the buffer", clock, len(c.writes.entries))
+		if c.tick(clock); clock == last-1 && len(c.held[needWrite].entries) != 10 || clock == last+20 && len(c.held[needWrite].entries) > 0 {
+			t.Errorf("clock %d: %d writes are in the buffer", clock, len(c.held[needWrite].entries))
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestReadsKeepOutOfBanksThatWriteARow(t *testing.T) {
 		for clock := int64(0); clock < 40; clock++ { // before the first WR, which comes at tRCD and later
 			c.tick(clock)
 		}
-		if got := len(c.reads.entries) == 0; got != passes {
+		if got := len(c.held[needRead].entries) == 0; got != passes {
 			t.Errorf("%d writes of one row: the read has passed: %v", share, got)
 		}
 	}
@@ -289,7 +289,7 @@ func TestRowBoundOpensTheOldest(t *testing.T) {
 		}
 		c := newController(s.Spec, s.Policy, m, s.Ranks, nil)
 		c.buses[0].rowBound = bound
-		c.banks[0].push(&entry{row: 1, write: true})
+		c.banks[0].push(&entry{row: 1, kind: needWrite})
 		c.banks[0].push(&entry{row: 2})
 		c.updateNeeds(0)
 		want := uint8(1<<needWriteRow | 1<<needReadRow)
