@@ -180,15 +180,22 @@ func (c *controller) run(ctx context.Context, requests []Request) (*Stats, error
 	return c.result(), nil
 }
 
-// result returns what has happened so far.
+// result returns what has happened.
 func (c *controller) result() *Stats {
 	c.stats.EndClock = c.clocks(c.endStep)
-	c.stats.RowHits = 0
 	for i := range c.stats.Banks {
 		c.stats.RowHits += c.stats.Banks[i].RowHits
 	}
 	c.stats.Energy = c.energy.Energy(c.endStep)
-	c.reportPower()
+	for rank := range c.ranks {
+		of := &c.stats.Ranks[rank]
+		for state, steps := range c.energy.Standby(rank, c.endStep) {
+			of.Standby[state] = steps / c.steps
+		}
+		of.OpenBanks = c.energy.OpenBanks(rank, c.endStep) / c.steps
+		entries := c.energy.Entries(rank)
+		of.PowerDowns, of.SelfRefreshes = entries[dram.ActivePowerDown]+entries[dram.PrechargedPowerDown], entries[dram.SelfRefresh]
+	}
 	return &c.stats
 }
 

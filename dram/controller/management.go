@@ -20,22 +20,11 @@ type managementState struct {
 
 // newManagementState returns the units of one RFM: banks that are refreshed alone are managed alone, where the standard has a command
 // for that.
-func newManagementState(spec *dram.Spec, policy *Policy, ranks int) managementState {
-	m := managementState{}
-	if m.most, m.less = spec.Managed(); m.most == 0 {
-		return m
-	}
-	m.command, _ = managementCommand(spec.Rules(), policy)
-	r := refreshState{command: m.command, unitOf: make([]int, ranks)}
-	r.addUnits(spec, ranks)
-	for i := range r.units {
-		m.units = append(m.units, r.units[i].span)
-	}
-	m.counts, m.unitOf = make([]int, ranks*spec.Banks()), r.byBank
-	if m.unitOf == nil {
-		for bank := range m.counts {
-			m.unitOf = append(m.unitOf, r.unitOf[bank/spec.Banks()])
-		}
+func newManagementState(spec *dram.Spec, policy *Policy, ranks int) (m managementState) {
+	if m.most, m.less = spec.Managed(); m.most > 0 {
+		m.command, _ = managementCommand(spec.Rules(), policy)
+		m.counts = make([]int, ranks*spec.Banks())
+		m.units, m.unitOf = spansOf(spec, m.command, ranks)
 	}
 	return m
 }
@@ -107,28 +96,11 @@ func (c *controller) manage(t int64) (issued bool, wake int64) {
 // tryManage issues the next command of a unit's management if it can at t, and returns the step at which it could. Of a refresh and an
 // RFM that could issue at once the refresh does, and takes as much off.
 func (c *controller) tryManage(i int, t int64) int64 {
-	m := &c.management
-	k := &m.units[i]
-	if c.power.on {
-		if at, awake := c.wakeFor(k, t); !awake {
-			return at
-		}
-	}
-	if at, closed := c.closeRows(k, t); !closed {
+	k := &c.management.units[i]
+	if at, done := c.awakeAndClosed(k, t); !done {
 		return at
 	}
-	at := c.earliestOf(m.command, k.address, t)
-	if at <= t {
-		c.issue(m.command, k.address, t)
-		c.takeOff(k, m.less)
-		for rank := k.first; rank < k.end; rank++ {
-			c.rescan(rank)
-		}
-		if !k.whole {
-			c.closed(k.first, k.banks) // their own constraints have moved
-		}
-	}
-	return at
+	return c.rest(c.management.command, k, c.management.less, t)
 }
 
 // takeOff lowers the counts of a span's banks, and lets units go on whose banks may all open again.

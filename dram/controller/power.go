@@ -15,7 +15,7 @@ type powerState struct {
 	after, sleep int64 // idle steps before power-down, before self-refresh; forever for never
 	wakes        int64 // steps that leaving power-down adds to a forced refresh at worst
 	units        []powerUnit
-	unitOf       []int // by rank
+	unitOf       []int // by bank over all ranks
 }
 
 // powerUnit is the ranks of one PDE or SRE: one, or all of a pseudo-channel.
@@ -42,17 +42,10 @@ func newPowerState(spec *dram.Spec, policy *Policy, ranks int) powerState {
 		return spec.Steps(clocks)
 	}
 	p.after, p.sleep = steps(policy.PowerDownAfter), steps(policy.SelfRefreshAfter)
-	each := 1
-	if table := spec.Rules(); table.Action(dram.PDE).Span == dram.WholeChannel {
-		each = ranks / table.PseudoChannels
-	}
-	for rank := 0; rank < ranks; rank += each {
-		p.units = append(p.units, powerUnit{span: span{
-			address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1},
-			first:   rank, end: rank + each, banks: ^uint64(0) >> (64 - spec.Banks()), whole: true}})
-		for range each {
-			p.unitOf = append(p.unitOf, len(p.units)-1)
-		}
+	spans, unitOf := spansOf(spec, dram.PDE, ranks)
+	p.unitOf = unitOf
+	for _, k := range spans {
+		p.units = append(p.units, powerUnit{span: k})
 	}
 	for _, row := range spec.Constraints() {
 		if row.Command == dram.PDE && row.Next == dram.PDX || row.Command == dram.PDX && row.Next == dram.PREA {
@@ -96,17 +89,6 @@ func (c *controller) refreshDue(u *powerUnit) bool {
 		}
 	}
 	return false
-}
-
-// wakeFor takes a rank of a span out of power-down. Awake says that none is there; else at is the step at which one can
-// leave, at most t if it did.
-func (c *controller) wakeFor(k *span, t int64) (at int64, awake bool) {
-	for rank := k.first; rank < k.end; rank++ {
-		if u := &c.power.units[c.power.unitOf[rank]]; u.down != nowhere {
-			return c.leave(u, t), false
-		}
-	}
-	return t, true
 }
 
 // leave issues PDX or SRX for a unit if it can at t, and returns the step at which it could.
@@ -182,7 +164,7 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 			continue
 		}
 		if c.refresh.waitsForRound(k) { // another of its rank goes first
-			for i = c.refresh.unitOf[k.first]; c.refresh.waitsForRound(&c.refresh.units[i]); i++ {
+			for i = c.refresh.unitOf[k.first*c.banksPerRank]; c.refresh.waitsForRound(&c.refresh.units[i]); i++ {
 			}
 		}
 		return c.tryRefresh(i, t)
@@ -200,7 +182,7 @@ func (c *controller) refreshItself(u *powerUnit, t int64) int64 {
 func (c *controller) timeouts(u *powerUnit) (down, sleep int64) {
 	var idle int64
 	for rank := u.first; rank < u.end; rank++ {
-		idle = max(idle, c.refresh.units[c.refresh.unitOf[rank]].idle)
+		idle = max(idle, c.refresh.units[c.refresh.unitOf[rank*c.banksPerRank]].idle)
 	}
 	down, sleep = forever, forever
 	if c.power.after < forever {
@@ -235,19 +217,6 @@ func (c *controller) enter(cmd dram.Command, u *powerUnit, t int64) int64 {
 	return at
 }
 
-// reportPower enters the ranks' states until the end into the statistics.
-func (c *controller) reportPower() {
-	for rank := range c.ranks {
-		of := &c.stats.Ranks[rank]
-		for state, steps := range c.energy.Standby(rank, c.endStep) {
-			of.Standby[state] = steps / c.steps
-		}
-		of.OpenBanks = c.energy.OpenBanks(rank, c.endStep) / c.steps
-		entries := c.energy.Entries(rank)
-		of.PowerDowns, of.SelfRefreshes = entries[dram.ActivePowerDown]+entries[dram.PrechargedPowerDown], entries[dram.SelfRefresh]
-	}
-}
-
 // settled returns the step up to which the units stay as they are but for refreshes, at most t if one is on its way.
 func (c *controller) settled(t int64) int64 {
 	until := int64(forever)
@@ -263,33 +232,6 @@ func (c *controller) settled(t int64) int64 {
 		until = min(until, sleep)
 	}
 	return until
-}
-
-// skipPowered is skipIdlePeriods where ranks are in power-down: what one tREFI brings is counted for all that are alike.
-func (c *controller) skipPowered(t, horizon int64) int64 {
-	horizon = min(horizon, c.settled(t))
-	if horizon-t < 4*c.refresh.interval {
-		return 0
-	}
-	energy, commands := c.energy.Clone(), c.stats.commands
-	end := t + c.refresh.interval
-	at := t
-	for at < end {
-		at = c.tick(at)
-	}
-	if at != end || !c.idleState() || c.settled(end) <= end { // not yet in step, or a rank is awake that was not
-		return at - t
-	}
-	n := (horizon-end)/c.refresh.interval - 1
-	steps := n * c.refresh.interval
-	c.state.Shift(steps)
-	c.refresh.shift(steps)
-	c.energy.Repeat(energy, t, end, n)
-	c.takeOffAll(n)
-	for i := range c.stats.commands {
-		c.stats.commands[i] += n * (c.stats.commands[i] - commands[i])
-	}
-	return end + steps - t
 }
 
 // idleState reports whether the channel is in the state that repeats every
@@ -312,25 +254,36 @@ func (c *controller) idleState() bool {
 	return true
 }
 
-// skipIdlePeriods moves the clock on by as many whole tREFI as pass before the
-// next request while the channel repeats itself, one refresh a unit each, and
-// returns the steps. The result is that of visiting every REF.
+// skipIdlePeriods moves the clock on by as many whole tREFI as pass before the next request, or before a rank goes to sleep, while
+// the channel repeats itself: what one tREFI brings is counted for all of them. It returns the steps. The result is that of
+// visiting every refresh.
 func (c *controller) skipIdlePeriods(t int64) int64 {
-	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps-t < 3*c.refresh.interval || !c.idleState() {
+	interval := c.refresh.interval
+	if c.next == len(c.requests) || c.requests[c.next].Clock*c.steps-t < 4*interval || !c.idleState() {
 		return 0
 	}
-	if c.power.on {
-		return c.skipPowered(t, c.requests[c.next].Clock*c.steps)
+	horizon := min(c.requests[c.next].Clock*c.steps, c.settled(t))
+	if horizon-t < 4*interval {
+		return 0
 	}
-	periods := (c.requests[c.next].Clock*c.steps-t)/c.refresh.interval - 2
-	steps := periods * c.refresh.interval
+	energy, commands := c.energy.Clone(), c.stats.commands
+	end, at := t+interval, t
+	for at < end {
+		at = c.tick(at)
+	}
+	if at != end || !c.idleState() || c.settled(end) <= end { // not yet in step, or a rank is awake that was not
+		return at - t
+	}
+	n := (horizon-end)/interval - 1
+	steps := n * interval
 	c.state.Shift(steps)
 	c.refresh.shift(steps)
-	n := periods * int64(len(c.refresh.units))
-	c.stats.commands[c.refresh.command] += n
-	c.energy.Add(c.refresh.command, n)
-	c.takeOffAll(periods)
-	return steps
+	c.energy.Repeat(energy, t, end, n)
+	c.takeOffAll(n)
+	for i := range c.stats.commands {
+		c.stats.commands[i] += n * (c.stats.commands[i] - commands[i])
+	}
+	return end + steps - t
 }
 
 // shift moves what falls due on.

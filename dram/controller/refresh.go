@@ -2,6 +2,7 @@ package controller
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/l3sim/l3sim/dram"
 )
@@ -25,9 +26,9 @@ type refreshState struct {
 	idleUnits bool  // idle units refresh before they must
 	nextDue   int64
 	units     []refreshUnit
-	unitOf    []int       // by rank: its first unit
-	byBank    []int       // by bank over all ranks: its unit, where units are of some banks
-	rounds    []round     // by rank, where units are of some banks
+	unitOf    []int       // by bank over all ranks: its unit
+	banks     int         // of a rank
+	rounds    []round     // by rank
 	ranks     []rankNeeds // whose banks of forced units are blocked
 	closeAll  bool
 	patience  int64 // steps without work after which a unit counts as idle
@@ -58,7 +59,40 @@ type span struct {
 	whole      bool   // these are all their banks
 }
 
-// newRefreshState spreads the first refreshes of a rank's units evenly over tREFI.
+// spansOf returns the banks of each of the commands that together reach all ranks once, and by bank over all ranks which of
+// these it belongs to.
+func spansOf(spec *dram.Spec, cmd dram.Command, ranks int) (spans []span, of []int) {
+	table, banks := spec.Rules(), spec.Banks()
+	kind := table.Action(cmd).Span
+	of = slices.Repeat([]int{-1}, ranks*banks)
+	for i := range of {
+		if of[i] >= 0 {
+			continue
+		}
+		rank, bank := i/banks, i%banks
+		k := span{address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}, first: rank, end: rank + 1, whole: kind >= dram.WholeRank}
+		if kind == dram.WholeChannel {
+			k.end = rank + ranks/table.PseudoChannels
+		}
+		if !k.whole {
+			k.address.BankGroup, k.address.Bank = int32(bank/spec.BanksPerGroup), int32(bank%spec.BanksPerGroup)
+		}
+		first, stride, end := spec.Spanned(cmd, k.address)
+		for b := first; b < end; b += stride {
+			k.banks |= 1 << b
+			for rank := k.first; rank < k.end; rank++ {
+				of[rank*banks+b] = len(spans)
+			}
+		}
+		if kind == dram.SameBanks {
+			k.address.BankGroup = -1
+		}
+		spans = append(spans, k)
+	}
+	return spans, of
+}
+
+// newRefreshState spreads the first refreshes of the units evenly over tREFI.
 func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshState {
 	table, ranks := spec.Rules(), len(of)
 	r := refreshState{
@@ -67,67 +101,19 @@ func newRefreshState(spec *dram.Spec, policy *Policy, of []rankNeeds) refreshSta
 		// At worst every bank has just been written and is closed one by one, and
 		// all other ranks refresh first.
 		margin: spec.Steps((spec.TRC + spec.WriteRecovery() + spec.Banks() + spec.TRP) * ranks),
-		ranks:  of, unitOf: make([]int, ranks),
+		ranks:  of, banks: spec.Banks(), rounds: make([]round, ranks),
 	}
 	if policy.Refresh == "bank" {
 		r.command = table.Refreshes[1].Command
 	}
 	r.idleUnits = r.postpone > 0 || r.pullIn > 0
-	r.addUnits(spec, ranks)
-	for i := range r.units {
-		r.units[i].due = spec.Steps(spec.TREFI/len(r.units)) * int64(i+1)
+	spans, unitOf := spansOf(spec, r.command, ranks)
+	r.unitOf = unitOf
+	for i, k := range spans {
+		r.units = append(r.units, refreshUnit{span: k, due: spec.Steps(spec.TREFI/len(spans)) * int64(i+1)})
+		r.rounds[k.first].units++
 	}
 	return r
-}
-
-// addUnits adds the units of the refresh command, by rank.
-func (r *refreshState) addUnits(spec *dram.Spec, ranks int) {
-	table, every := spec.Rules(), ^uint64(0)>>(64-spec.Banks())
-	perPseudo := max(1, ranks/table.PseudoChannels)
-	for rank := range ranks {
-		u := refreshUnit{span: span{address: dram.Address{Rank: int32(rank), BankGroup: -1, Bank: -1, Row: -1, Column: -1}, first: rank, end: rank + 1, banks: every, whole: true}}
-		r.unitOf[rank] = len(r.units)
-		switch table.Action(r.command).Span {
-		case dram.WholeChannel:
-			if rank%perPseudo != 0 {
-				r.unitOf[rank] = len(r.units) - 1
-				continue
-			}
-			u.end = rank + perPseudo
-			r.units = append(r.units, u)
-		case dram.WholeRank:
-			r.units = append(r.units, u)
-		default:
-			r.addBanks(spec, u)
-		}
-	}
-}
-
-// addBanks adds the units of one rank for a command of some of its banks.
-func (r *refreshState) addBanks(spec *dram.Spec, u refreshUnit) {
-	u.whole = false
-	r.rounds, r.byBank = append(r.rounds, round{}), append(r.byBank, make([]int, spec.Banks())...)
-	var seen uint64
-	for bank := range spec.Banks() {
-		if seen>>bank&1 != 0 {
-			continue
-		}
-		u.address.BankGroup, u.address.Bank = int32(bank/spec.BanksPerGroup), int32(bank%spec.BanksPerGroup)
-		u.banks = 0
-		first, stride, end := spec.Spanned(r.command, u.address)
-		for b := first; b < end; b += stride {
-			u.banks |= 1 << b
-		}
-		if spec.Rules().Action(r.command).Span == dram.SameBanks {
-			u.address.BankGroup = -1
-		}
-		seen |= u.banks
-		for m := u.banks; m != 0; m &= m - 1 {
-			r.byBank[u.first*spec.Banks()+bits.TrailingZeros64(m)] = len(r.units)
-		}
-		r.units = append(r.units, u)
-		r.rounds[u.first].units++
-	}
 }
 
 // event returns the next step at which fallDue has something to do for k.
@@ -185,22 +171,12 @@ func (r *refreshState) mustRefresh(k *refreshUnit, t int64) bool {
 func (r *refreshState) force(i int) {
 	k := &r.units[i]
 	k.forced = !k.forced
-	list := r.forced
+	at, _ := slices.BinarySearch(r.forced, i)
 	if k.forced {
-		at := len(list)
-		list = append(list, i)
-		for ; at > 0 && list[at-1] > i; at-- {
-			list[at] = list[at-1]
-		}
-		list[at] = i
+		r.forced = slices.Insert(r.forced, at, i)
 	} else {
-		at := 0
-		for list[at] != i {
-			at++
-		}
-		list = append(list[:at], list[at+1:]...)
+		r.forced = slices.Delete(r.forced, at, at+1)
 	}
-	r.forced = list
 	for rank := k.first; rank < k.end; rank++ {
 		of := &r.ranks[rank]
 		of.due ^= k.banks
@@ -209,12 +185,12 @@ func (r *refreshState) force(i int) {
 }
 
 // idleFrom notes that a rank has lost its last queued request.
-func (r *refreshState) idleFrom(rank int, t int64) { r.units[r.unitOf[rank]].idle = t }
+func (r *refreshState) idleFrom(rank int, t int64) { r.units[r.unitOf[rank*r.banks]].idle = t }
 
 // idleBank notes that a bank has lost its last queued request.
 func (r *refreshState) idleBank(bank int, t int64) {
-	if r.byBank != nil {
-		r.units[r.byBank[bank]].idle = t
+	if k := &r.units[r.unitOf[bank]]; !k.whole {
+		k.idle = t
 	}
 }
 
@@ -282,19 +258,12 @@ func (c *controller) queuedIn(k *span) bool {
 // returns the step at which it could, at most t if it did.
 func (c *controller) tryRefresh(i int, t int64) int64 {
 	k := &c.refresh.units[i]
-	if c.power.on {
-		if at, awake := c.wakeFor(&k.span, t); !awake {
-			return at
-		}
-	}
-	if at, closed := c.closeRows(&k.span, t); !closed {
+	if at, done := c.awakeAndClosed(&k.span, t); !done {
 		return at
 	}
-	at := c.earliestOf(c.refresh.command, k.address, t)
+	at := c.rest(c.refresh.command, &k.span, c.management.less, t)
 	if at <= t {
-		c.issue(c.refresh.command, k.address, t)
 		c.refresh.refreshed(k)
-		c.takeOff(&k.span, c.management.less)
 		if k.extra && k.debt <= -c.refresh.pullIn {
 			k.extra = false
 		} else {
@@ -303,14 +272,37 @@ func (c *controller) tryRefresh(i int, t int64) int64 {
 		if c.refresh.mustRefresh(k, t) != k.forced {
 			c.refresh.force(i)
 		}
-		for rank := k.first; rank < k.end; rank++ {
-			c.rescan(rank) // it joins the others again
-		}
-		if !k.whole {
-			c.closed(k.first, k.banks) // their own constraints have moved
-		}
 	}
 	return at
+}
+
+// rest issues the refresh or RFM of a span, all closed, if it can at t, and takes so much off the counts of its banks. It returns the step
+// at which it could.
+func (c *controller) rest(cmd dram.Command, k *span, less int, t int64) int64 {
+	at := c.earliestOf(cmd, k.address, t)
+	if at > t {
+		return at
+	}
+	c.issue(cmd, k.address, t)
+	c.takeOff(k, less)
+	for rank := k.first; rank < k.end; rank++ {
+		c.rescan(rank) // it joins the others again
+	}
+	if !k.whole {
+		c.closed(k.first, k.banks) // their own constraints have moved
+	}
+	return at
+}
+
+// awakeAndClosed takes the ranks of a span out of power-down and precharges its banks. It says whether that is done; else at is the step at
+// which the next command for it could issue, at most t if it did.
+func (c *controller) awakeAndClosed(k *span, t int64) (at int64, done bool) {
+	for rank := k.first; rank < k.end && c.power.on; rank++ {
+		if u := &c.power.units[c.power.unitOf[rank*c.banksPerRank]]; u.down != nowhere {
+			return c.leave(u, t), false
+		}
+	}
+	return c.closeRows(k, t)
 }
 
 // closeRows precharges a bank or all of a span if one is open and can be at t. Closed says that none is open; else at
