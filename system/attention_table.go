@@ -1,7 +1,6 @@
 package system
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/l3sim/l3sim/configs"
@@ -49,21 +48,21 @@ func (g *AttentionGrid) Check(c *input.Check) {
 
 // AttentionRow is one layer's decode attention of a batch on ranks. Attention alone: nothing moves to the ranks or from them.
 type AttentionRow struct {
-	DRAM      string  `json:"dram"`
-	Context   int     `json:"context_tokens"`
-	Batch     int     `json:"batch"`
-	Heads     int     `json:"query_heads"`
-	KVHeads   int     `json:"kv_heads"`
-	Ranks     int     `json:"ranks"`
-	LatencyUS float64 `json:"latency_us"` // of the busiest rank, with refresh
-	EnergyUJ  float64 `json:"energy_uj"`  // of all ranks for that time: DRAM, its pins, and units
-	EnergyLow float64 `json:"energy_low_uj"`
-	EnergyTop float64 `json:"energy_high_uj"`
+	DRAM      string
+	Context   int
+	Batch     int
+	Heads     int
+	KVHeads   int
+	Ranks     int
+	LatencyUS float64 // of the busiest rank, with refresh
+	EnergyUJ  float64 // of all ranks for that time: DRAM, its pins, and units
+	EnergyLow float64
+	EnergyTop float64
 	// ContextError and BatchError bound the error of latency by linear interpolation between this row and the one of the next
 	// smaller context, or batch, as a share of the exact one; 0 for the smallest.
-	ContextError float64 `json:"context_error"`
-	BatchError   float64 `json:"batch_error"`
-	NotEstimated string  `json:"not_estimated"` // what the energy lacks, "" where nothing
+	ContextError float64
+	BatchError   float64
+	NotEstimated string // what the energy lacks, "" where nothing
 }
 
 // AttentionRows returns the table of a configuration's ranks, in the order of the grid's lists: heads, grouping, ranks, batch,
@@ -179,43 +178,4 @@ func interpolation(from, to int, exact func(n int) float64) (worst float64) {
 		worst = max(worst, math.Abs(line/exact(n)-1))
 	}
 	return worst
-}
-
-// AttentionLine is one request's latency as a line over its context, as LLMServingSim's model of PIM has it.
-type AttentionLine struct {
-	SlopeNS, InterceptNS float64
-	Error                float64 // largest, as a share of the exact latency at a context of the grid
-	IdleW, BusyW         float64 // of all ranks
-	NotEstimated         string  // what these lack, "" where nothing
-}
-
-// NewAttentionLine fits the line through the grid's first and last context, for its first heads, grouping and ranks.
-func NewAttentionLine(cfg *configs.Config, g *AttentionGrid) (*AttentionLine, error) {
-	if err := input.Validate(g); err != nil {
-		return nil, err
-	}
-	if len(g.Contexts) < 2 {
-		return nil, &input.Error{Key: "context", Value: fmt.Sprint(g.Contexts[0]), Expected: "two contexts at least, for a line"}
-	}
-	r := rankAttention{cfg: cfg, shape: cfg.HeadShape()}
-	r.shape.HeadDim, r.shape.Queries = g.HeadDim, g.Groups[0]
-	if err := r.measure(); err != nil {
-		return nil, err
-	}
-	most := busiest(1, g.Heads[0]/g.Groups[0], g.Ranks[0])
-	exact := func(n int) float64 { return float64(1e9 * r.seconds(most, n)) } // may be inlined
-	first, last := g.Contexts[0], g.Contexts[len(g.Contexts)-1]
-	l := &AttentionLine{NotEstimated: notKnown(cfg), SlopeNS: (exact(last) - exact(first)) / float64(last-first)}
-	l.InterceptNS = exact(first) - float64(l.SlopeNS*float64(first))
-	for _, n := range g.Contexts {
-		l.Error = max(l.Error, math.Abs((float64(l.SlopeNS*float64(n))+l.InterceptNS)/exact(n)-1))
-	}
-	ranks, seconds := float64(g.Ranks[0]), r.seconds(most, last)
-	heads := most * g.Ranks[0]
-	joules, err := r.joules(heads, g.Ranks[0], last, seconds)
-	if err != nil {
-		return nil, err
-	}
-	l.IdleW, l.BusyW = float64(ranks*r.draws[energy.Mid].idle()), joules[energy.Mid]/seconds
-	return l, nil
 }

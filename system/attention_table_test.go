@@ -114,42 +114,6 @@ func TestInterpolation(t *testing.T) {
 	}
 }
 
-// TestAttentionLine: the line hits the table at its ends, misses it by its error at most, and ranks that attend draw more than idle ones.
-func TestAttentionLine(t *testing.T) {
-	cfg, err := Load(configs.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := &AttentionGrid{Contexts: []int{128, 1024, 5000, 32768}, Batches: []int{1}, Heads: []int{32}, Groups: []int{4}, Ranks: []int{4}, HeadDim: 128}
-	l, err := NewAttentionLine(cfg, g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := AttentionRows(cfg, g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Two heads on a rank, one after another, of at least 16 clocks a token for four query heads (docs/lab/pim-timing.md), and refresh.
-	table, err := pim.NewKernelTable(&cfg.PIM, &cfg.DRAM.Spec, pim.HeadShape{HeadDim: 128, Queries: 4, ElementBits: 16})
-	if err != nil {
-		t.Fatal(err)
-	}
-	clocks := float64(table.Attention(32768)-table.Attention(128)) / (32768 - 128)
-	if want := 2 * clocks * 0.625 * 12480 / (12480 - 560); clocks < 16 || math.Abs(l.SlopeNS/want-1) > 1e-3 {
-		t.Errorf("%v ns a token, by hand %v", l.SlopeNS, want)
-	}
-	worst := 0.0
-	for i, r := range rows {
-		off := math.Abs((l.SlopeNS*float64(r.Context)+l.InterceptNS)/(1e3*r.LatencyUS) - 1)
-		if worst = max(worst, off); (i == 0 || i == len(rows)-1) && off > 1e-9 {
-			t.Errorf("%d tokens: off by %v", r.Context, off)
-		}
-	}
-	if math.Abs(worst-l.Error) > 1e-9 || l.IdleW <= 0 || l.BusyW <= l.IdleW {
-		t.Errorf("%+v, the worst is %v", l, worst)
-	}
-}
-
 // TestGridCheck: what is wrong with a grid names its axis.
 func TestGridCheck(t *testing.T) {
 	good := AttentionGrid{Contexts: []int{1, 2}, Batches: []int{1}, Heads: []int{8, 16}, Groups: []int{1, 8}, Ranks: []int{1}, HeadDim: 128}

@@ -48,16 +48,6 @@ func (p *replayPower) writeLine(w io.Writer) {
 		share(p.Active), share(p.Precharged), share(p.ActiveDown), share(p.Down), p.PowerDowns, share(p.SelfRefresh), p.SelfRefreshes)
 }
 
-// replayECC is what check bits took.
-type replayECC struct {
-	Mode        string `json:"mode"`
-	Devices     int    `json:"chips"`
-	RankBytes   int64  `json:"rank_bytes_for_data"`
-	CheckReads  int64  `json:"check_reads"` // bursts, which rd and bus_utilization count and gb_per_s does not
-	CheckWrites int64  `json:"check_writes"`
-	ModifyReads int64  `json:"modify_reads"` // of data, for partial writes
-}
-
 // unknownCurrents names the currents that the energy of the set-up's power-down and self-refresh lacks.
 func unknownCurrents(s *controller.Setup) (names []string) {
 	if s.Policy.PowerDown == "off" {

@@ -126,7 +126,7 @@ func (a *app) replay(ctx context.Context, path string, f *replayFlags) error {
 		a.Note("no %s of %s: energy there counts as that of standby", strings.Join(unknown, ", "), s.Spec.Name)
 	}
 	out := newReplayResult(s, f.policy, stats, wall)
-	return a.Print(out, out.writeText)
+	return a.PrintAligned(out, 0, out.writeLines)
 }
 
 // replayHeader declares what 'l3sim dram check' would not assume by itself: a
@@ -172,124 +172,99 @@ func withLogs(names []string, h check.LogHeader, logs []*check.LogWriter, run fu
 
 // replayResult is the JSON of dram replay.
 type replayResult struct {
-	Spec             string  `json:"spec"`
-	Policy           string  `json:"policy"`
-	Channels         int     `json:"channels"`
-	Ranks            int     `json:"ranks"`
-	Requests         int64   `json:"requests"`
-	WrappedAddresses int64   `json:"wrapped_addresses"`
-	MergedReads      int64   `json:"merged_reads"`
-	MergedWrites     int64   `json:"merged_writes"`
-	ForwardedReads   int64   `json:"forwarded_reads"`
-	EndClock         int64   `json:"end_clock"`
-	ACT              int64   `json:"act"`
-	PRE              int64   `json:"pre"` // PRE and PREA; auto-precharges are not counted
-	RD               int64   `json:"rd"`
-	WR               int64   `json:"wr"`
-	REF              int64   `json:"ref"`
-	REFsb            int64   `json:"refsb"` // of the same bank of every bank group
-	REFpb            int64   `json:"refpb"` // of one bank, or a pair
-	RFM              int64   `json:"rfm"`   // refresh management of all banks
-	RFMsb            int64   `json:"rfmsb"`
-	RFMpb            int64   `json:"rfmpb"`
-	RowHits          int64   `json:"row_hits"`
-	GBPerS           float64 `json:"gb_per_s"`
-	BusUtilization   float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
-	MeanReadLatency  float64 `json:"mean_read_latency_clocks"`
-	P99ReadLatency   int64   `json:"p99_read_latency_clocks"`
-	MaxReadLatency   int64   `json:"max_read_latency_clocks"`
+	Spec     string `json:"spec"`
+	Policy   string `json:"policy"`
+	Channels int    `json:"channels"`
+	Ranks    int    `json:"ranks"`
+	*controller.Stats
+	ACT             int64   `json:"act"`
+	PRE             int64   `json:"pre"` // PRE and PREA; auto-precharges are not counted
+	RD              int64   `json:"rd"`
+	WR              int64   `json:"wr"`
+	REF             int64   `json:"ref"`
+	REFsb           int64   `json:"refsb"` // of the same bank of every bank group
+	REFpb           int64   `json:"refpb"` // of one bank, or a pair
+	RFM             int64   `json:"rfm"`   // refresh management of all banks
+	RFMsb           int64   `json:"rfmsb"`
+	RFMpb           int64   `json:"rfmpb"`
+	RowHits         int64   `json:"row_hits"`
+	GBPerS          float64 `json:"gb_per_s"`        // of the data of requests, without check bits and what partial writes read
+	BusUtilization  float64 `json:"bus_utilization"` // mean over the data buses: one a channel, or a pseudo-channel
+	MeanReadLatency float64 `json:"mean_read_latency_clocks"`
+	P99ReadLatency  int64   `json:"p99_read_latency_clocks"`
+	MaxReadLatency  int64   `json:"max_read_latency_clocks"`
 	// From the request's own clock on, with the time before a full queue.
 	MeanArrivalLatency float64 `json:"mean_read_latency_from_arrival_clocks"`
 	MaxArrivalLatency  int64   `json:"max_read_latency_from_arrival_clocks"`
 	MeanWriteLatency   float64 `json:"mean_write_latency_clocks"`
 	MaxWriteLatency    int64   `json:"max_write_latency_clocks"`
 	// Reads by latency from acceptance: at least low_clocks, below twice that.
-	Histogram []replayBin  `json:"read_latency_histogram"`
-	ByRank    []replayRank `json:"by_rank"`
-	ECC       *replayECC   `json:"ecc,omitempty"` // unless it is none
-	EnergyMJ  cli.EnergyMJ `json:"energy_mj"`
-	WallS     float64      `json:"wall_s"`
-}
-
-// replayBin is a bin of a histogram.
-type replayBin struct {
-	Low   int64 `json:"low_clocks"`
-	Count int64 `json:"count"`
+	Histogram []controller.Bin `json:"read_latency_histogram"`
+	ByRank    []replayRank     `json:"by_rank"`
+	ECC       *replayECC       `json:"ecc,omitempty"` // unless it is none
+	EnergyMJ  cli.EnergyMJ     `json:"energy_mj"`
+	WallS     float64          `json:"wall_s"`
 }
 
 // replayRank is one rank's share.
 type replayRank struct {
-	Channel     int          `json:"channel"`
-	Rank        int          `json:"rank"`
-	Reads       int64        `json:"reads"`
-	Writes      int64        `json:"writes"`
-	Turnarounds int64        `json:"turnarounds"`
-	Switches    int64        `json:"rank_switches"`
-	BusShare    float64      `json:"bus_utilization"` // of the data bus that the rank is on
-	Power       *replayPower `json:"power,omitempty"` // with power_down
-	Banks       []replayBank `json:"banks"`
+	Channel int `json:"channel"`
+	Rank    int `json:"rank"`
+	controller.RankStats
+	BusShare float64      `json:"bus_utilization"` // of the data bus that the rank is on
+	Power    *replayPower `json:"power,omitempty"` // with power_down
+	Banks    []replayBank `json:"banks"`
 }
 
 // replayBank is one bank's.
 type replayBank struct {
-	RowHits   int64   `json:"row_hits"`
-	Conflicts int64   `json:"conflicts"`
-	Depth     float64 `json:"mean_queue_depth"`
+	controller.BankStats
+	Depth float64 `json:"mean_queue_depth"`
 }
 
-// newReplayRanks returns the ranks with their banks.
-func newReplayRanks(s *controller.Setup, st *controller.Stats) []replayRank {
-	var list []replayRank
-	end := max(1, float64(st.EndClock))
-	for i, r := range st.Ranks {
-		k := replayRank{Channel: i / s.Ranks, Rank: i % s.Ranks, Reads: r.Reads, Writes: r.Writes, Turnarounds: r.Turnarounds, Switches: r.Switches,
-			BusShare: float64(r.Reads+r.Writes) * float64(s.Spec.BurstClocks()) / end}
-		for _, b := range st.Banks[i*s.Spec.Banks():][:s.Spec.Banks()] {
-			k.Banks = append(k.Banks, replayBank{b.RowHits, b.Conflicts, float64(b.QueueClocks) / end})
-		}
-		if s.Policy.PowerDown != "off" {
-			k.Power = newReplayPower(s.Spec, &r)
-		}
-		list = append(list, k)
-	}
-	return list
+// replayECC is what check bits took.
+type replayECC struct {
+	Mode        string `json:"mode"`
+	Devices     int    `json:"chips"`
+	RankBytes   int64  `json:"rank_bytes_for_data"`
+	CheckReads  int64  `json:"check_reads"` // bursts, which rd and bus_utilization count and gb_per_s does not
+	CheckWrites int64  `json:"check_writes"`
+	ModifyReads int64  `json:"modify_reads"` // of data, for partial writes
 }
 
-// newReplayResult returns the JSON of a replay. Its bandwidth counts the data of requests, without check bits and
-// what partial writes read.
+// newReplayResult returns the JSON of a replay.
 func newReplayResult(s *controller.Setup, policy string, st *controller.Stats, wall time.Duration) *replayResult {
 	r := &replayResult{
-		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks,
-		Requests: st.Requests, WrappedAddresses: st.WrappedAddresses,
-		MergedReads: st.MergedReads, MergedWrites: st.MergedWrites, ForwardedReads: st.ForwardedReads,
-		EndClock: st.EndClock, ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA),
-		RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA), REF: st.Count(dram.REF),
-		REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
+		Spec: s.Spec.Name, Policy: policy, Channels: s.Channels, Ranks: s.Ranks, Stats: st,
+		ACT: st.Count(dram.ACT), PRE: st.Count(dram.PRE, dram.PREA), RD: st.Count(dram.RD, dram.RDA), WR: st.Count(dram.WR, dram.WRA),
+		REF: st.Count(dram.REF), REFsb: st.Count(dram.REFsb), REFpb: st.Count(dram.REFpb),
 		RFM: st.Count(dram.RFM), RFMsb: st.Count(dram.RFMsb), RFMpb: st.Count(dram.RFMpb), RowHits: st.RowHits,
 		MeanReadLatency: st.Latency.Mean(), P99ReadLatency: st.Latency.Percentile(99), MaxReadLatency: st.Latency.Max(),
 		MeanArrivalLatency: st.ArrivalLatency.Mean(), MaxArrivalLatency: st.ArrivalLatency.Max(),
-		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(), Histogram: []replayBin{}, ByRank: newReplayRanks(s, st),
-		EnergyMJ: cli.NewEnergy(s.Spec, &st.Energy),
-		WallS:    wall.Seconds(),
+		MeanWriteLatency: st.WriteLatency.Mean(), MaxWriteLatency: st.WriteLatency.Max(),
+		Histogram: append([]controller.Bin{}, st.Latency.Histogram()...), EnergyMJ: cli.NewEnergy(s.Spec, &st.Energy), WallS: wall.Seconds(),
 	}
-	data := r.RD + r.WR
+	data, end, burst := r.RD+r.WR, max(1, float64(st.EndClock)), float64(s.Spec.BurstClocks())
+	for i, rank := range st.Ranks {
+		k := replayRank{Channel: i / s.Ranks, Rank: i % s.Ranks, RankStats: rank, BusShare: float64(rank.Reads+rank.Writes) * burst / end}
+		for _, b := range st.Banks[i*s.Spec.Banks():][:s.Spec.Banks()] {
+			k.Banks = append(k.Banks, replayBank{b, float64(b.QueueClocks) / end})
+		}
+		if s.Policy.PowerDown != "off" {
+			k.Power = newReplayPower(s.Spec, &rank)
+		}
+		r.ByRank = append(r.ByRank, k)
+	}
 	if s.Spec.ECC != dram.NoECC {
 		r.ECC = &replayECC{s.Spec.ECC, s.Spec.Devices(), int64(s.Spec.RankBytes()), st.CheckReads, st.CheckWrites, st.ModifyReads}
 		data -= st.CheckReads + st.CheckWrites + st.ModifyReads
 	}
-	for _, b := range st.Latency.Histogram() {
-		r.Histogram = append(r.Histogram, replayBin(b))
-	}
 	if st.EndClock > 0 {
-		bursts, buses := float64(r.RD+r.WR), float64(s.Channels*s.Spec.Rules().PseudoChannels)
-		seconds := float64(st.EndClock) * s.Spec.TCK.Seconds()
-		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / seconds / 1e9
-		r.BusUtilization = bursts * float64(s.Spec.BurstClocks()) / (float64(st.EndClock) * buses)
+		r.GBPerS = float64(data) * float64(s.Spec.BurstBytes()) / (end * s.Spec.TCK.Seconds()) / 1e9
+		r.BusUtilization = float64(r.RD+r.WR) * burst / (end * float64(s.Channels*s.Spec.Rules().PseudoChannels))
 	}
 	return r
 }
-
-func (r *replayResult) writeText(w io.Writer) error { return cli.Aligned(w, 0, r.writeLines) }
 
 func (r *replayResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "%s, %d ranks a channel, channels: %d, policy: %s\n\n", r.Spec, r.Ranks, r.Channels, r.Policy)

@@ -10,6 +10,7 @@ import (
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
 	"github.com/l3sim/l3sim/dram/controller"
+	"github.com/l3sim/l3sim/internal/cli"
 )
 
 // TestReplayCounts: on every standard a stream that fills the data buses is on each for at most all of the time, those of
@@ -57,7 +58,7 @@ func TestReplayCounts(t *testing.T) {
 				}
 				logged += text[i].String()
 			}
-			if err := r.writeText(&printed); err != nil {
+			if err := cli.Aligned(&printed, 0, r.writeLines); err != nil {
 				t.Fatal(err)
 			}
 			sum := int64(0)

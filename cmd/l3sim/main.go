@@ -48,5 +48,7 @@ var moved = map[string]string{
 	"validate":                 "'l3lab validate'",
 	"gpu fit":                  "'l3lab gpu fit'",
 	"gpu validate":             "'l3lab gpu validate'",
+	"pim area":                 "a version before this one: docs keep its table of areas",
+	"pim table --form":         "the CSV: its columns context_tokens, batch and latency_us are what LLMServingSim's and Vidur's tables of attention hold",
 	"gpu iteration --measured": "'l3lab gpu validate --measured', which compares measured iterations with predictions",
 }

@@ -8,8 +8,8 @@ import (
 )
 
 func (a *app) newPIMCommand() *cobra.Command {
-	group := cli.NewGroup("pim", "The DIMM-PIM alone, and units in HBM: attention in clocks and in values, where the data lies, areas")
-	group.AddCommand(a.newPIMAreaCommand(), a.newPIMAttentionCommand(), a.newPIMHBMCommand(), a.newPIMLayoutCommand(), a.newPIMTableCommand(), a.newPIMVerifyCommand())
+	group := cli.NewGroup("pim", "The DIMM-PIM alone, and units in HBM: attention in clocks and in values, where the data lies")
+	group.AddCommand(a.newPIMAttentionCommand(), a.newPIMHBMCommand(), a.newPIMLayoutCommand(), a.newPIMTableCommand(), a.newPIMVerifyCommand())
 	return group
 }
 

@@ -10,41 +10,43 @@ import (
 
 // Stats are the counts and times of one channel, or of all channels of a Replay.
 type Stats struct {
-	Requests         int64
-	MergedReads      int64 // reads that waited for a pending read of the same burst
-	MergedWrites     int64 // writes that replaced a pending write of the same burst
-	ForwardedReads   int64 // reads that took their data from a pending write
-	WrappedAddresses int64 // addresses beyond the capacity
-	CheckReads       int64 // bursts of check bits read and written, which the ranks' reads and writes have in them
-	CheckWrites      int64
-	ModifyReads      int64 // bursts of data read for a partial write
+	Requests         int64 `json:"requests"`
+	WrappedAddresses int64 `json:"wrapped_addresses"` // addresses beyond the capacity
+	MergedReads      int64 `json:"merged_reads"`      // reads that waited for a pending read of the same burst
+	MergedWrites     int64 `json:"merged_writes"`     // writes that replaced a pending write of the same burst
+	ForwardedReads   int64 `json:"forwarded_reads"`   // reads that took their data from a pending write
+	EndClock         int64 `json:"end_clock"`         // end of the last data burst
+	CheckReads       int64 `json:"-"`                 // bursts of check bits read and written, which the ranks' reads and writes have in them
+	CheckWrites      int64 `json:"-"`
+	ModifyReads      int64 `json:"-"` // bursts of data read for a partial write
 	commands         [dram.Commands]int64
-	RowHits          int64       // column accesses that did not follow their own ACT
-	Ranks            []RankStats // by channel, then rank
-	Banks            []BankStats // by channel, then rank, bank group, bank
-	EndClock         int64       // end of the last data burst
-	Latency          Latencies   // of reads, from acceptance to the end of the data
-	ArrivalLatency   Latencies   // of reads, from the request's clock on: with the time before a full queue
-	WriteLatency     Latencies   // of writes that moved, from acceptance to the end of the data
-	Energy           dram.Energy
+	RowHits          int64       `json:"-"` // column accesses that did not follow their own ACT
+	Ranks            []RankStats `json:"-"` // by channel, then rank
+	Banks            []BankStats `json:"-"` // by channel, then rank, bank group, bank
+	Latency          Latencies   `json:"-"` // of reads, from acceptance to the end of the data
+	ArrivalLatency   Latencies   `json:"-"` // of reads, from the request's clock on: with the time before a full queue
+	WriteLatency     Latencies   `json:"-"` // of writes that moved, from acceptance to the end of the data
+	Energy           dram.Energy `json:"-"`
 }
 
 // RankStats is what one rank's share of the data bus was.
 type RankStats struct {
-	Reads, Writes int64 // bursts
-	Turnarounds   int64 // of the bus to the other direction, for a burst of this rank
-	Switches      int64 // of the bus from another rank
+	Reads       int64 `json:"reads"` // bursts
+	Writes      int64 `json:"writes"`
+	Turnarounds int64 `json:"turnarounds"`   // of the bus to the other direction, for a burst of this rank
+	Switches    int64 `json:"rank_switches"` // of the bus from another rank
 	// Standby is the clocks in each state until the end, and PowerDowns and SelfRefreshes how often the rank went there.
-	Standby                   dram.StandbyClocks
-	OpenBanks                 int64 // sum over the banks of the clocks until the end for which each had a row open, power-down apart
-	PowerDowns, SelfRefreshes int64
+	Standby       dram.StandbyClocks `json:"-"`
+	PowerDowns    int64              `json:"-"`
+	SelfRefreshes int64              `json:"-"`
+	OpenBanks     int64              `json:"-"` // sum over the banks of the clocks until the end for which each had a row open, power-down apart
 }
 
 // BankStats is how one bank's requests found it.
 type BankStats struct {
-	RowHits     int64 // column accesses that did not follow their own ACT
-	Conflicts   int64 // rows closed because a request wanted another
-	QueueClocks int64 // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
+	RowHits     int64 `json:"row_hits"`  // column accesses that did not follow their own ACT
+	Conflicts   int64 `json:"conflicts"` // rows closed because a request wanted another
+	QueueClocks int64 `json:"-"`         // sum over its queued requests of the clocks in the queue: over EndClock, the mean depth
 }
 
 // Count returns how many of any of cmds issued.
@@ -104,7 +106,10 @@ func (l *Latencies) join(o *Latencies) { l.clocks = append(l.clocks, o.clocks...
 func (l *Latencies) Count() int { return len(l.clocks) }
 
 // Bin is how many latencies are at least Low and below twice that, or below 1 where Low is 0.
-type Bin struct{ Low, Count int64 }
+type Bin struct {
+	Low   int64 `json:"low_clocks"`
+	Count int64 `json:"count"`
+}
 
 // Histogram returns the latencies by powers of two, from the first bin that is not empty to the last.
 func (l *Latencies) Histogram() []Bin {

@@ -159,6 +159,11 @@ func (a *App) Print(v any, text func(io.Writer) error) error {
 	return text(a.Stdout)
 }
 
+// PrintAligned is Print of text whose cells tabs divide in columns (see Aligned).
+func (a *App) PrintAligned(v any, flags uint, lines func(io.Writer)) error {
+	return a.Print(v, func(w io.Writer) error { return Aligned(w, flags, lines) })
+}
+
 // Note writes a line to standard error, unless --quiet forbids it.
 func (a *App) Note(format string, args ...any) {
 	if !a.Quiet {
