@@ -21,9 +21,10 @@ import (
 	"github.com/l3sim/l3sim/results"
 )
 
-// journalSchema names the form of the journal. It is in the journal's first line and part
-// of every point's address.
-const journalSchema = "l3sim/sweep/2"
+// journalSchema names the form of the journal. It is in the journal's first line, in the checksum of each
+// other line and in every point's address. Whoever changes what a configuration or a summary means raises
+// it: a folder of another version is refused then, and its results are never taken for those of this one.
+const journalSchema = "l3sim/sweep/3"
 
 // headLine is the journal's first line.
 const headLine = `{"schema":"` + journalSchema + "\"}\n"
@@ -191,24 +192,25 @@ func eachEntry(dir string, do func(*Entry) error) (Damage, error) {
 func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total int64, err error) {
 	j.damage.File = name
 	b := bufio.NewReaderSize(r, 1<<16)
-	ours := false
+	ours, head := false, ""
 	for number := 1; ; number++ {
 		line, err := input.ReadLine(b)
 		total += int64(len(line))
 		for err == input.ErrLongLine { // skipped in parts: no entry is this long
 			if number == 1 {
-				return total, notJournal(name)
+				return total, notJournal(name, "")
 			}
 			line, err = input.ReadLine(b)
 			total += int64(len(line))
 			line = nil
 		}
 		if number == 1 { // the head, whole, cut short, or with another line end
-			ours = strings.HasPrefix(string(line), strings.TrimSpace(headLine)) || strings.HasPrefix(headLine, string(line))
+			head = strings.TrimSpace(string(line))
+			ours = strings.HasPrefix(head, strings.TrimSpace(headLine)) || strings.HasPrefix(headLine, string(line))
 		}
 		if err == io.EOF { // a line that was cut short, or an empty rest
 			if !ours {
-				return total, notJournal(name)
+				return total, notJournal(name, head)
 			}
 			return total, nil
 		}
@@ -231,11 +233,15 @@ func (j *Journal) read(name string, r io.Reader, do func(*Entry) error) (total i
 	}
 }
 
-// notJournal is the error for a file that this program did not write, and so must not
-// change.
-func notJournal(name string) error {
-	return &input.Error{File: name, Line: 1, Expected: strings.TrimSpace(headLine) +
-		"; what another version of l3sim wrote is read by that version alone"}
+// notJournal is the error for a file that this version did not write, and so must not
+// change. head is its first line.
+func notJournal(name, head string) error {
+	var of struct{ Schema string }
+	if json.Unmarshal([]byte(head), &of) == nil && strings.HasPrefix(of.Schema, "l3sim/sweep/") {
+		return &input.Error{File: name, Line: 1, Key: "schema", Value: of.Schema,
+			Expected: journalSchema + "; another version of l3sim wrote this folder, and only that one goes on with it: choose another folder"}
+	}
+	return &input.Error{File: name, Line: 1, Expected: strings.TrimSpace(headLine) + ", the first line of a sweep's journal; this file is none"}
 }
 
 // A line ends with the CRC-32C (RFC 3720, appendix B.4) of the line before it and of the

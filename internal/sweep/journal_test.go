@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/results"
 )
 
@@ -189,18 +190,31 @@ func TestJournalLost(t *testing.T) {
 	}
 }
 
-// TestJournalLeavesOthersAlone: a file that no sweep wrote is refused, whole or
-// without a line end, and not changed.
+// TestJournalLeavesOthersAlone: a file that this version did not write is refused, whole or without a line
+// end, and not changed. One of another version is told with that version's schema.
 func TestJournalLeavesOthersAlone(t *testing.T) {
-	old := `{"schema":"l3sim/sweep/1"}` + "\n" + `{"point":"a","name":"a","seed":1,"status":"failed","error":"x"}` + "\n"
-	for _, text := range []string{"my notes\n", "my notes", "my notes\nand more\n", `{"schema":"l3sim/sweep/9"}` + "\n", old} {
+	// As version 2 wrote it, checksum included, and version 1.
+	const two = `{"point":"a","name":"a","seed":1,"status":"failed","error":"x","version":"v","host":"h","started":"2025-11-02T10:00:00Z","wall_s":1,"crc32c":"9c6f4647"}`
+	const one = `{"point":"a","name":"a","seed":1,"status":"failed","error":"x"}`
+	const another = "; another version of l3sim wrote this folder"
+	for text, want := range map[string]string{
+		"my notes\n": "this file is none", "my notes": "this file is none", "my notes\nand more\n": "this file is none",
+		`{"schema":"l3sim/run/3"}` + "\n":                "this file is none",
+		`{"schema":"l3sim/sweep/9"}` + "\n":              "schema = l3sim/sweep/9: expected l3sim/sweep/3" + another,
+		`{"schema":"l3sim/sweep/2"}` + "\n" + two + "\n": "schema = l3sim/sweep/2: expected l3sim/sweep/3" + another,
+		`{"schema":"l3sim/sweep/1"}` + "\n" + one + "\n": "schema = l3sim/sweep/1: expected l3sim/sweep/3" + another,
+	} {
 		dir := t.TempDir()
 		path := filepath.Join(dir, journalName)
 		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenJournal(dir); err == nil || !strings.Contains(err.Error(), journalSchema) {
-			t.Errorf("%q: %v", text, err)
+		_, opened := OpenJournal(dir)
+		_, _, read := ReadJournal(dir)
+		for _, err := range []error{opened, read} {
+			if !errors.As(err, new(*input.Error)) || !strings.Contains(err.Error(), "journal.jsonl:1: ") || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v", text, err)
+			}
 		}
 		if after, _ := os.ReadFile(path); string(after) != text {
 			t.Errorf("%q became %q", text, after)
