@@ -10,7 +10,7 @@ import (
 	"github.com/l3sim/l3sim/system"
 )
 
-var update = flag.Bool("update", false, "write the table of systems in docs/lab/systems.md anew")
+var update = flag.Bool("update", false, "write the table of systems, and what commands on pages print")
 
 // TestSystemsTable: the table of docs/lab/systems.md is what the list of systems says.
 func TestSystemsTable(t *testing.T) {
