@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 	"github.com/l3sim/l3sim/units"
 )
 
@@ -46,6 +47,9 @@ func TestActivityBeyondTheBuffer(t *testing.T) {
 		{units.KiB, 1, "paper", BankPU}, {2 * units.KiB, 1, "fp32", BankPU}, {32 * units.KiB, 16, "paper", BankPU}, {256 * units.KiB, 128, "fp32", BankPU},
 		{units.KiB, 2, "paper", RankPU},
 	} {
+		if c.buffer > 2*units.KiB && !deep.On() {
+			continue
+		}
 		spec := Default()
 		spec.ScoreBuffer, spec.Precision.Preset, spec.ProcessingUnit = c.buffer, c.precision, c.unit
 		shape := HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16}

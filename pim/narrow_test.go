@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // Keys and values narrower than queries: each further chunk takes what multipliers or the rank's bus take, in
@@ -26,6 +27,9 @@ func TestNarrowKeysAndValues(t *testing.T) {
 		{16, 0, 1}, {16, 4, 1}, {16, 8, 1}, {8, 0, 2}, {8, 4, 2}, {8, 8, 1}, {8, 2, 4}, {4, 0, 4}, {4, 4, 4}, {4, 8, 2}, {4, 16, 1},
 	} {
 		for _, queries := range []int{1, 4} {
+			if (queries > 1 || c.multipliers == 8) && !deep.On() {
+				continue
+			}
 			columns := c.bits * 128 / 512 // of a key: 512 bits over eight chips
 			chunk := max(8*columns*c.steps*queries, bus*queries)
 			row := 128 * 16 / columns // tokens
@@ -48,7 +52,7 @@ func TestNarrowKeysAndValues(t *testing.T) {
 // some; 60 chunks of 8 bits, a multiple of four, leave room for them, and 120 of 4. So 8 bits are 1.7 times as fast as 16, not twice.
 func TestScalesInRows(t *testing.T) {
 	for _, c := range []struct{ bits, chunks, bursts int }{{8, 60, 64}, {4, 120, 128}} {
-		for _, multipliers := range []int{4, 8} {
+		for _, multipliers := range []int{8, 4}[:deep.Of(1, 2, 2)] {
 			spec := Default()
 			spec.Multipliers = multipliers
 			table, err := NewKernelTable(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: 1, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4})
@@ -82,6 +86,7 @@ func TestScalesInRows(t *testing.T) {
 // Scales of each element of keys in groups of 128 tokens: before a group's first keys q is loaded again, with its scales, which came when the row
 // opened. In values nothing changes.
 func TestKeyGroups(t *testing.T) {
+	deep.Only(t)
 	for _, rows := range []int{0, 4} {
 		clocks := func(group int) int64 {
 			spec := Default()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/l3sim/l3sim/dram"
 	"github.com/l3sim/l3sim/dram/check"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // checkedRun feeds a run's commands to dram's independent checker.
@@ -93,6 +94,9 @@ func TestRefreshDebt(t *testing.T) {
 		{"a rank's unit reads a row 24 times", ddr4(t), RankPU, 2048, 2, 24, 8, 8},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.context > 8192 || c.queries > 100 || c.heads > 2 {
+				deep.Only(t)
+			}
 			spec, d := Default(), c.d
 			spec.ProcessingUnit = c.unit
 			spec.PostponedRefreshes = c.postponed
@@ -119,9 +123,7 @@ func TestRefreshDebt(t *testing.T) {
 // The table's long-run cost of refresh against the manager's: heads in
 // sequence until a few hundred REFs are due.
 func TestWithRefreshIsTheLongRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long, and one goroutine")
-	}
+	deep.Only(t)
 	d := ddr4(t)
 	for _, context := range []int{600, 6000, 100_000} {
 		table, err := NewKernelTable(Default(), d, fp16Head)

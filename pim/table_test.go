@@ -136,7 +136,7 @@ func TestAppendBesideOneChunk(t *testing.T) {
 	}
 	shape := HeadShape{HeadDim: 8, Queries: 1, ElementBits: 8}
 	for _, table := range bothTables(t, spec, d, shape) {
-		for _, context := range []int{1, 31, 32, 33, 63, 64, 65, 2048, 2049, 8000} {
+		for _, context := range []int{33, 2048, 1, 31, 32, 63, 64, 65, 2049, 8000}[:deep.Of(2, 10, 10)] {
 			tableIsTheRunOf(t, table, spec, d, shape, context)
 		}
 	}
@@ -157,6 +157,7 @@ func TestThreeTakeTurns(t *testing.T) {
 
 // The same at random lengths to 131,072 and beyond the score buffer.
 func TestTableIsTheRunAtLength(t *testing.T) {
+	deep.Only(t)
 	if testing.Short() {
 		t.Skip("long, and one goroutine")
 	}
@@ -237,7 +238,7 @@ func TestLookUpsDoNotAllocate(t *testing.T) {
 // context of many rows and segments.
 func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 	x16, x8 := "ddr4-2400-16gb-x16", "ddr4-3200-8gb-x8"
-	for _, c := range []struct {
+	for i, c := range []struct {
 		activation, precision, beyond string
 		buffer                        units.Bytes
 		mac, softmax, macs            int
@@ -255,6 +256,9 @@ func TestTableWhereRowsAndSegmentsBegin(t *testing.T) {
 		{Staggered, "paper", Segment, 4 * units.KiB, 11, 13, 1, 512, 1, x8, 0},
 		{Staggered, "paper", Refetch, 4 * units.KiB, 9, 95, 1, 32, 1, x16, 2}, // tRAS, not tRTP, closes a row of four columns
 	} {
+		if i%8 != 0 && !deep.On() {
+			continue
+		}
 		spec := Default()
 		spec.Activation, spec.BeyondBuffer, spec.ScoreBuffer = c.activation, c.beyond, c.buffer
 		spec.Precision.Preset, spec.MACLatency, spec.SoftmaxLatency, spec.MACsPerRead = c.precision, c.mac, c.softmax, c.macs
@@ -321,7 +325,7 @@ func TestTablesOfRankLevelUnitsAreShort(t *testing.T) {
 		queries, bits int
 		most          int64 // commands; measured chunk by chunk 4 bits took 133 and 275 million
 	}{{7, 4, 7e6}} {
-		for _, appends := range []bool{true, false} {
+		for _, appends := range []bool{true, false}[:deep.Of(1, 2, 2)] {
 			b, err := newTableBuilder(spec, ddr4(t), HeadShape{HeadDim: 128, Queries: c.queries, ElementBits: 16, KVBits: c.bits, ScaleBytes: 4 * (16 - c.bits) / 12})
 			must(t, err)
 			if b.table(appends); b.issued > c.most {

@@ -50,6 +50,9 @@ func TestTransfersRefresh(t *testing.T) {
 					continue // nothing falls due
 				}
 				t.Run(fmt.Sprintf("%s %d %t", boundary, tokens, refresh), func(t *testing.T) {
+					if tokens > 4096 || !refresh && tokens > 512 {
+						deep.Only(t)
+					}
 					spec := Default()
 					spec.TransferBoundary = boundary
 					m := receivedRun(t, spec, &transfer{firstRow: 100, tokens: tokens}, refresh)

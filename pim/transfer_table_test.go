@@ -162,6 +162,7 @@ func TestRowsReadBack(t *testing.T) {
 
 // With refresh a long transfer takes what the long-run rate says.
 func TestTransfersRefreshAtTheLongRunRate(t *testing.T) {
+	deep.Only(t)
 	d := ddr4(t)
 	kernels, err := NewKernelTable(Default(), d, fp16Head)
 	if err != nil {
@@ -203,6 +204,9 @@ func TestReadBack(t *testing.T) {
 		must(t, err)
 		advertised := AdvertisedTiming(d, c.n, true)
 		for _, tokens := range transferLengths {
+			if tokens > 4096 && !deep.On() {
+				continue
+			}
 			back := []transfer{{geometry: g, tokens: tokens, readBack: true}}
 			for _, refresh := range []bool{true, false} {
 				if !refresh && tokens > 8192 && !deep.Long() {

@@ -6,18 +6,22 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // TestValuesSeeScaleMistakes: keys and values of 8 and 4 bits take their scales from the bytes that the program reads and stores, with units at the banks
 // and with one a rank. A read or an append of another place changes the outputs, or is refused.
 func TestValuesSeeScaleMistakes(t *testing.T) {
-	for _, c := range []struct {
+	for i, c := range []struct {
 		unit, part       string
 		dim, bits, group int
 	}{
 		{BankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {BankPU, "ddr4-3200-8gb-x8", 96, 4, 128}, {BankPU, "ddr5-4800-16gb-x8", 64, 4, 0},
 		{RankPU, "ddr4-3200-8gb-x8", 128, 8, 0}, {RankPU, "ddr4-2400-16gb-x16", 128, 8, 128}, {RankPU, "ddr4-3200-8gb-x4", 80, 4, 0}, {RankPU, "ddr4-3200-8gb-x8", 512, 8, 0},
 	} {
+		if i%3 != 1 && !deep.On() {
+			continue
+		}
 		p := &valueProblem{spec: Default(), device: partOf(t, c.part), shape: HeadShape{HeadDim: c.dim, Queries: 2, ElementBits: 16, KVBits: c.bits, KeyGroup: c.group, ScaleBytes: 4}}
 		p.spec.ProcessingUnit = c.unit
 		g, err := NewGeometry(p.device, p.shape)

@@ -69,10 +69,7 @@ func TestVerifyNamesUnderflow(t *testing.T) {
 // The tolerance is a small multiple of the error over random cases: no right
 // program exceeds it, and half of the cases come within a fifth of it.
 func TestToleranceIsTight(t *testing.T) {
-	n := deep.Of(80, 80, 200)
-	if testing.Short() {
-		n = 60
-	}
+	n := deep.Of(15, 80, 200)
 	for _, preset := range precisionNames() {
 		r := rand.New(rand.NewPCG(1, 2))
 		var ratios []float64

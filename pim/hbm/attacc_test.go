@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/l3sim/l3sim/dram"
+	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
 // rows returns the rows of a file of testdata, by column.
@@ -75,6 +76,7 @@ func TestAttAccCycles(t *testing.T) {
 // TestAttAccOtherShapes: 40 random shapes of each level, measured after the programs were written. At the banks all are equal. Elsewhere its
 // 16 channels, which one stream of requests feeds, may hold each other up where not all have as many moves.
 func TestAttAccOtherShapes(t *testing.T) {
+	deep.Only(t)
 	n, equal := map[Level]int{}, map[Level]int{}
 	for _, row := range rows(t, "attacc_more.csv") {
 		spec, load, run := attaccMeasured(t, row)
