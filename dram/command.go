@@ -1,5 +1,7 @@
 package dram
 
+import "slices"
+
 // Command is a DRAM command, the processing-in-memory ones included.
 type Command uint8
 
@@ -62,12 +64,8 @@ func CommandNames() []string { return commandNames[:] }
 
 // ParseCommand returns the command of that name.
 func ParseCommand(name string) (Command, bool) {
-	for i, n := range commandNames {
-		if n == name {
-			return Command(i), true
-		}
-	}
-	return 0, false
+	i := slices.Index(commandNames[:], name)
+	return Command(max(i, 0)), i >= 0
 }
 
 // IsRead reports whether c puts data on the bus from the device.
@@ -82,11 +80,7 @@ func (c Command) IsColumn() bool { return c >= RD && c <= WRA }
 // AllBank reports whether c concerns a whole rank: its address has bank group
 // and bank -1.
 func (c Command) AllBank() bool {
-	switch c {
-	case ACTA, PREA, REF, MACA, RDRES, WRBUF, RFM, CAS, PDE, PDX, SRE, SRX:
-		return true
-	}
-	return false
+	return slices.Contains([]Command{ACTA, PREA, REF, MACA, RDRES, WRBUF, RFM, CAS, PDE, PDX, SRE, SRX}, c)
 }
 
 // Address is what a command concerns. Absent parts are -1: an all-bank command

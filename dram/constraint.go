@@ -95,7 +95,7 @@ func (s *Standard) lift(level Scope, from, next Command) Scope {
 
 // checkRules returns an error for a rule that s gives no value.
 func (s *Spec) checkRules() error {
-	table := s.table()
+	table, scope := s.table(), s.scope()
 	names, _, err := s.Timings.list()
 	if err != nil {
 		return err
@@ -105,24 +105,29 @@ func (s *Spec) checkRules() error {
 			return &input.Error{Value: n, Expected: "timings of " + table.Name, Nearest: input.Nearest(n, table.TimingNames())}
 		}
 	}
-	scope := s.scope()
+	type value struct {
+		of   expression
+		text string
+		name string // for errors
+	}
+	var values []value
 	for i := range table.rules {
 		r := &table.rules[i]
-		if _, err := scope.whole(r.text, r.clocks(scope)); err != nil {
-			return &input.Error{Value: string(s.Timings),
-				Expected: fmt.Sprintf("a value for each name in the rule %s, %s: %v", r.name, r.text, err)}
-		}
+		values = append(values, value{r.clocks, r.text, fmt.Sprintf("the rule %s, %s", r.name, r.text)})
 	}
 	others := table.counted[:]
 	if table.sync != nil {
 		others = append([]expression{table.sync.keeps}, others...)
 	}
 	for _, e := range others {
-		if e == nil {
+		values = append(values, value{e, "activations or data_clock", "activations and data_clock"})
+	}
+	for _, v := range values {
+		if v.of == nil {
 			continue
 		}
-		if _, err := scope.whole("activations or data_clock", e(scope)); err != nil {
-			return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for each name in activations and data_clock: %v", err)}
+		if _, err := scope.whole(v.text, v.of(scope)); err != nil {
+			return &input.Error{Value: string(s.Timings), Expected: fmt.Sprintf("a value for each name in %s: %v", v.name, err)}
 		}
 	}
 	for _, r := range table.Refreshes {
@@ -138,12 +143,8 @@ func (s *Spec) checkRules() error {
 // TimingNames returns the names of all timings of the table that are no keys of Spec.
 func (s *Standard) TimingNames() []string {
 	var names []string
-	fixed := map[string]bool{}
-	for _, f := range (&Spec{}).clockFields() {
-		fixed[f.key] = true
-	}
 	for _, t := range s.Timings {
-		if !fixed[t.Term] {
+		if (&Spec{}).clocks(t.Term) == nil {
 			names = append(names, t.Term)
 		}
 	}

@@ -41,17 +41,18 @@ func (e Energy) Plus(o Energy) Energy {
 // (see PowerSpec.BankShare). The word-line supply VPP (about 7.5 mW a chip) is not modelled, nor the termination of the
 // data bus, which the board decides. Without currents all energy is 0: see PowerSpec.Known.
 //
-// Commands of several banks count their banks: ACTA as one ACT a bank and MACA (MACsb, MAC), apart from other reads, as one
+// Commands of several banks count their banks: ACTA as one ACT a bank and MACA, apart from other reads, as one
 // read burst a bank: an upper bound since its data does not reach the pins (Energy.UnitReads).
 // RDRES and WRBUF move bursts on the rank's bus. They count as RD and WR.
 type EnergyMeter struct {
-	spec     *Spec
-	table    *Standard
-	counts   [Slots]int64
-	recovery [Slots]int64 // steps from RDA and WRA to their precharge
-	ranks    []rankStandby
-	opened   []int64 // clock of the last ACT of each bank, over all ranks
-	closed   []int64 // clock at which each bank last closed, which for an auto-precharge lies ahead
+	spec      *Spec
+	table     *Standard
+	counts    [Slots]int64
+	recovery  [Slots]int64 // steps from RDA and WRA to their precharge
+	ranks     []rankStandby
+	perPseudo int     // ranks of a pseudo-channel
+	opened    []int64 // clock of the last ACT of each bank, over all ranks
+	closed    []int64 // clock at which each bank last closed, which for an auto-precharge lies ahead
 }
 
 // rankStandby tracks how long a rank has had rows open.
@@ -66,7 +67,7 @@ type rankStandby struct {
 
 // NewEnergyMeter returns the meter of ranks ranks at clock 0, all precharged.
 func NewEnergyMeter(spec *Spec, ranks int) *EnergyMeter {
-	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks),
+	m := &EnergyMeter{spec: spec, table: spec.table(), ranks: make([]rankStandby, ranks), perPseudo: max(1, ranks/spec.table().PseudoChannels),
 		opened: make([]int64, ranks*spec.Banks()), closed: make([]int64, ranks*spec.Banks())}
 	m.recovery[RDA], m.recovery[WRA] = spec.Steps(spec.TRTP), spec.Steps(spec.WriteRecovery())
 	return m
@@ -86,39 +87,25 @@ func (m *EnergyMeter) Record(cmd Command, a Address, clock int64) {
 	case Closed:
 		if cmd == RDA || cmd == WRA {
 			m.autoPrecharge(cmd, a, clock)
-		} else if action.Span == WholeChannel {
-			for r, end := m.spanned(action.Span, a); r < end; r++ {
-				m.close(r, m.allBanks(), clock)
-			}
-		} else {
-			m.close(int(a.Rank), m.banks(action.Span, a), clock)
+			break
+		}
+		for r, end := action.Span.ranks(m.perPseudo, a.Rank); r < end; r++ {
+			m.close(r, m.banks(action.Span, a), clock)
 		}
 	default:
-		if cmd >= PDE && cmd <= SRX {
-			for r, end := m.spanned(action.Span, a); r < end; r++ {
-				m.ranks[r].power(cmd, clock)
-			}
+		for r, end := action.Span.ranks(m.perPseudo, a.Rank); r < end && cmd >= PDE && cmd <= SRX; r++ {
+			m.ranks[r].power(cmd, clock)
 		}
 	}
-}
-
-// spanned returns the ranks that a command concerns, from first to before end.
-func (m *EnergyMeter) spanned(span Span, a Address) (first, end int) {
-	if span != WholeChannel {
-		return int(a.Rank), int(a.Rank) + 1
-	}
-	perPseudo := max(1, len(m.ranks)/m.table.PseudoChannels)
-	first = int(a.Rank) / perPseudo * perPseudo
-	return first, first + perPseudo
 }
 
 // banks returns the banks of a command in its rank.
 func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	switch span {
-	case OneBank: // not m.bank(a), for which a would be copied while it is being written
+	case OneBank:
 		return 1 << uint(int(a.BankGroup)*m.spec.BanksPerGroup+int(a.Bank))
 	case WholeRank, WholeChannel:
-		return m.allBanks()
+		return ^uint64(0) >> (64 - m.spec.Banks())
 	}
 	var banks uint64
 	bank, stride, end := m.spec.spanned(span, a)
@@ -127,13 +114,6 @@ func (m *EnergyMeter) banks(span Span, a Address) uint64 {
 	}
 	return banks
 }
-
-// bank numbers the banks of a rank, group after group.
-func (m *EnergyMeter) bank(a Address) uint {
-	return uint(int(a.BankGroup)*m.spec.BanksPerGroup + int(a.Bank))
-}
-
-func (m *EnergyMeter) allBanks() uint64 { return ^uint64(0) >> (64 - m.spec.Banks()) }
 
 // open notes when banks opened: their currents count from there until they close.
 func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
@@ -152,8 +132,9 @@ func (m *EnergyMeter) open(rank int, banks uint64, clock int64) {
 // and not before tRAS is over.
 func (m *EnergyMeter) autoPrecharge(cmd Command, a Address, clock int64) {
 	clock += m.recovery[cmd&(Slots-1)]
-	opened := m.opened[int(a.Rank)*m.spec.Banks()+int(m.bank(a))]
-	m.close(int(a.Rank), 1<<m.bank(a), max(clock, opened+m.spec.Steps(m.spec.TRAS)))
+	bank := m.banks(OneBank, a)
+	opened := m.opened[int(a.Rank)*m.spec.Banks()+bits.TrailingZeros64(bank)]
+	m.close(int(a.Rank), bank, max(clock, opened+m.spec.Steps(m.spec.TRAS)))
 }
 
 // close takes banks out at the given clock, which for an auto-precharge lies
@@ -193,7 +174,7 @@ func (m *EnergyMeter) Energy(end int64) Energy {
 			acts += n * m.concerned(a.Span)
 		case cmd.IsRead():
 			reads += n
-		case cmd == MACA || cmd == MACsb || cmd == MAC:
+		case cmd == MACA:
 			unitReads += n * m.concerned(a.Span)
 		case cmd.IsWrite():
 			writes += n
@@ -234,10 +215,8 @@ func (m *EnergyMeter) concerned(span Span) int64 {
 		return 2
 	case SameBanks:
 		return int64(m.spec.BankGroups)
-	case SameBanksAll:
-		return int64(m.spec.BankGroups * max(1, len(m.ranks)/m.table.PseudoChannels))
 	case WholeChannel:
-		return int64(m.spec.Banks() * max(1, len(m.ranks)/m.table.PseudoChannels))
+		return int64(m.spec.Banks() * m.perPseudo)
 	}
 	return int64(m.spec.Banks())
 }

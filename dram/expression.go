@@ -74,7 +74,7 @@ type parser struct {
 // parseExpression reads the whole text.
 func parseExpression(text string) (expression, error) {
 	p := &parser{text: text}
-	e := p.sum()
+	e := p.sum(0)
 	if p.peek() != 0 {
 		p.fail("an operator")
 	}
@@ -109,50 +109,35 @@ func (p *parser) take(c byte) bool {
 	return true
 }
 
-// sum = product {("+" | "-") product}.
-func (p *parser) sum() expression {
-	e := p.product()
-	for {
-		switch {
-		case p.take('+'):
-			e = combine(e, p.product(), func(a, b float64) float64 { return a + b })
-		case p.take('-'):
-			e = combine(e, p.product(), func(a, b float64) float64 { return a - b })
-		default:
-			return e
-		}
-	}
-}
-
-// product = factor {("*" | "/") factor}.
-func (p *parser) product() expression {
-	e := p.factor()
-	for {
-		switch {
-		case p.take('*'):
-			e = combine(e, p.factor(), func(a, b float64) float64 { return a * b })
-		case p.take('/'):
-			e = quotient(e, p.factor())
-		default:
-			return e
-		}
-	}
-}
-
-// combine is an operation on numbers; times become clocks first.
-func combine(a, b expression, of func(a, b float64) float64) expression {
-	return func(s *scope) quantity { return quantity{n: of(s.clocks(a(s)), s.clocks(b(s)))} }
+// operators have their meaning by precedence: sums of products of factors.
+var operators = [...]map[byte]func(s *scope, a, b float64) float64{
+	{'+': func(_ *scope, a, b float64) float64 { return a + b }, '-': func(_ *scope, a, b float64) float64 { return a - b }},
+	{'*': func(_ *scope, a, b float64) float64 { return a * b }, '/': (*scope).quotient},
 }
 
 // quotient divides numbers.
-func quotient(a, b expression) expression {
-	return func(s *scope) quantity {
-		x, y := s.clocks(a(s)), s.clocks(b(s))
-		if y == 0 {
-			s.fail("division by 0")
-			return quantity{}
+func (s *scope) quotient(a, b float64) float64 {
+	if b == 0 {
+		s.fail("division by 0")
+		return 0
+	}
+	return a / b
+}
+
+// sum reads operands between operators of a level. Times become clocks first.
+func (p *parser) sum(level int) expression {
+	if level == len(operators) {
+		return p.factor()
+	}
+	e := p.sum(level + 1)
+	for {
+		of, ok := operators[level][p.peek()]
+		if !ok {
+			return e
 		}
-		return quantity{n: x / y}
+		p.at++
+		a, b := e, p.sum(level+1)
+		e = func(s *scope) quantity { return quantity{n: of(s, s.clocks(a(s)), s.clocks(b(s)))} }
 	}
 }
 
@@ -161,7 +146,7 @@ func (p *parser) factor() expression {
 	nothing := func(*scope) quantity { return quantity{} }
 	switch c := p.peek(); {
 	case p.take('('):
-		e := p.sum()
+		e := p.sum(0)
 		if !p.take(')') {
 			p.fail("a closing parenthesis")
 		}
@@ -217,7 +202,7 @@ func (p *parser) number() expression {
 func (p *parser) call(name string) expression {
 	var args []expression
 	for {
-		args = append(args, p.sum())
+		args = append(args, p.sum(0))
 		if !p.take(',') {
 			break
 		}

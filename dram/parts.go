@@ -198,10 +198,8 @@ func (s *Spec) table() *Standard {
 	if s.standard != nil && s.standard.Name == name {
 		return s.standard
 	}
-	for _, t := range Standards() {
-		if t.Name == name {
-			return t
-		}
+	if i := slices.IndexFunc(Standards(), func(t *Standard) bool { return t.Name == name }); i >= 0 {
+		return Standards()[i]
 	}
 	return nil
 }
@@ -209,9 +207,6 @@ func (s *Spec) table() *Standard {
 // scope returns the scope for expressions of s, which finds each timing once.
 func (s *Spec) scope() *scope {
 	known := map[string]float64{}
-	for _, f := range s.clockFields() {
-		known[f.key] = float64(*f.clocks)
-	}
 	return &scope{tck: s.TCK, round: s.table().round, lookup: func(name string) (float64, bool) {
 		v, ok := known[name]
 		if !ok {
@@ -241,10 +236,8 @@ func (s *Spec) timing(name string) (float64, bool) {
 	case "banks_per_group":
 		return float64(s.BanksPerGroup), true
 	}
-	for _, f := range s.clockFields() {
-		if f.key == name {
-			return float64(*f.clocks), true
-		}
+	if clocks := s.clocks(name); clocks != nil {
+		return float64(*clocks), true
 	}
 	if n, ok := s.Timings.get(name); ok {
 		return float64(n), true

@@ -180,11 +180,7 @@ func (s *Spec) Nanoseconds(clocks int64) float64 {
 func (s *Spec) Check(c *input.Check) {
 	table := s.table()
 	if table == nil {
-		var names []string
-		for _, t := range Standards() {
-			names = append(names, t.Name)
-		}
-		input.OneOf(c, "standard", s.Standard, names...)
+		input.OneOf(c, "standard", s.Standard, standardNames(Standards())...)
 		return
 	}
 	power := func(key string, v, high int) {
@@ -209,12 +205,12 @@ func (s *Spec) Check(c *input.Check) {
 		c.That(s.Banks() <= maxBanks, "banks_per_group", s.BanksPerGroup, "at most %d banks a rank", maxBanks)
 	}
 	input.Within(c, "tCK", s.TCK, 1, units.Microsecond)
-	for _, p := range s.clockFields() {
+	for i, clocks := range s.clockFields() {
 		low := 1
-		if p.key == "tRTRS" {
+		if clockKeys[i] == "tRTRS" {
 			low = 0
 		}
-		c.That(*p.clocks >= low && *p.clocks <= 1<<20, p.key, *p.clocks, "%d to %d clocks", low, 1<<20)
+		c.That(*clocks >= low && *clocks <= 1<<20, clockKeys[i], *clocks, "%d to %d clocks", low, 1<<20)
 	}
 	c.In("power", &s.Power)
 	if c.OK() {
@@ -259,18 +255,20 @@ func (s *Spec) LongestAccess() int {
 	return max(s.TRC, max(s.TRAS, s.TRCD+max(s.TRTP, s.WriteRecovery()))+s.TRP)
 }
 
-// clockField is one timing of a Spec under its JEDEC name.
-type clockField struct {
-	key    string
-	clocks *int
+// clockKeys are the timings of a Spec that are counted in clocks, in the order of Spec.clockFields.
+var clockKeys = [...]string{"CL", "CWL", "tRCD", "tRP", "tRAS", "tRC", "tRRD_S", "tRRD_L", "tFAW", "tCCD_S", "tCCD_L", "tRTP", "tWR", "tWTR_S", "tWTR_L",
+	"tRFC", "tREFI", "tRTRS"}
+
+// clockFields are the fields of clockKeys.
+func (s *Spec) clockFields() [len(clockKeys)]*int {
+	return [...]*int{&s.CL, &s.CWL, &s.TRCD, &s.TRP, &s.TRAS, &s.TRC, &s.TRRDS, &s.TRRDL, &s.TFAW, &s.TCCDS, &s.TCCDL, &s.TRTP, &s.TWR, &s.TWTRS, &s.TWTRL,
+		&s.TRFC, &s.TREFI, &s.TRTRS}
 }
 
-// clockFields lists the timings that are counted in clocks, in printing order.
-func (s *Spec) clockFields() []clockField {
-	return []clockField{
-		{"CL", &s.CL}, {"CWL", &s.CWL}, {"tRCD", &s.TRCD}, {"tRP", &s.TRP}, {"tRAS", &s.TRAS}, {"tRC", &s.TRC},
-		{"tRRD_S", &s.TRRDS}, {"tRRD_L", &s.TRRDL}, {"tFAW", &s.TFAW}, {"tCCD_S", &s.TCCDS}, {"tCCD_L", &s.TCCDL},
-		{"tRTP", &s.TRTP}, {"tWR", &s.TWR}, {"tWTR_S", &s.TWTRS}, {"tWTR_L", &s.TWTRL}, {"tRFC", &s.TRFC},
-		{"tREFI", &s.TREFI}, {"tRTRS", &s.TRTRS},
+// clocks returns the field of a timing, nil of one that is no key of Spec.
+func (s *Spec) clocks(key string) *int {
+	if i := slices.Index(clockKeys[:], key); i >= 0 {
+		return s.clockFields()[i]
 	}
+	return nil
 }

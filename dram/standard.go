@@ -156,6 +156,14 @@ func Standards() []*Standard {
 	return list
 }
 
+// standardNames returns the names of standards.
+func standardNames(list []*Standard) (names []string) {
+	for _, s := range list {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 // Managed returns how many activations of a bank the device takes before a refresh or refresh
 // management of it, and by how many each of these lowers the count; 0 where it does not count.
 func (s *Spec) Managed() (most, less int) {

@@ -92,11 +92,7 @@ func readStandard(file, text string, bases []*Standard) (*Standard, error) {
 	if f.Base != "" {
 		i := slices.IndexFunc(bases, func(b *Standard) bool { return b.Name == f.Base })
 		if i < 0 {
-			var names []string
-			for _, b := range bases {
-				names = append(names, b.Name)
-			}
-			return nil, t.at("base", input.UnknownName("base", f.Base, names))
+			return nil, t.at("base", input.UnknownName("base", f.Base, standardNames(bases)))
 		}
 		base := *bases[i]
 		base.rules, base.values, base.Timings, base.Refreshes = slices.Clip(base.rules), slices.Clip(base.values), slices.Clip(base.Timings), slices.Clip(base.Refreshes)

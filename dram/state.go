@@ -229,7 +229,7 @@ func (s *State) Earliest(cmd Command, a Address) int64 {
 		return t
 	}
 	if span := s.programs[c].span; span != OneBank {
-		for r, last := s.spannedRanks(span, int(a.Rank)); r < last; r++ {
+		for r, last := span.ranks(s.ranksPerPseudo, a.Rank); r < last; r++ {
 			t = max(t, s.ranks[r][c])
 			bank, stride, end := s.spec.spanned(span, a)
 			for ; bank < end; bank += stride {
@@ -243,13 +243,13 @@ func (s *State) Earliest(cmd Command, a Address) int64 {
 	return max(t, s.groups[g][c], s.banks[g*s.banksPerGroup+int(a.Bank)][c])
 }
 
-// spannedRanks returns the ranks of a command of several banks, from first to before end.
-func (s *State) spannedRanks(span Span, rank int) (first, end int) {
-	if span == SameBanksAll {
-		first = rank - rank%s.ranksPerPseudo
-		return first, first + s.ranksPerPseudo
+// ranks returns the ranks that a command concerns, from first to before end, where a pseudo-channel has so many.
+func (s Span) ranks(perPseudo int, rank int32) (first, end int) {
+	if s != SameBanksAll && s != WholeChannel {
+		return int(rank), int(rank) + 1
 	}
-	return rank, rank + 1
+	first = int(rank) / perPseudo * perPseudo
+	return first, first + perPseudo
 }
 
 // spanned returns the banks of a command of several banks, as numbers within the rank from
@@ -277,7 +277,7 @@ func (s *State) Issue(cmd Command, a Address, clock int64) {
 		g := int(a.Rank)*s.groupsPerRank + int(a.BankGroup)
 		s.issueBank(p, g, g*s.banksPerGroup+int(a.Bank), a.Row, clock)
 	default:
-		for r, last := s.spannedRanks(p.span, int(a.Rank)); r < last; r++ {
+		for r, last := p.span.ranks(s.ranksPerPseudo, a.Rank); r < last; r++ {
 			s.ranks[r].apply(p.rank, clock)
 			bank, stride, end := s.spec.spanned(p.span, a)
 			for ; bank < end; bank += stride {
@@ -313,17 +313,11 @@ func (s *State) issueWide(p *program, rank int, clock int64) {
 		first = rank - rank%s.ranksPerPseudo
 		end = first + s.ranksPerPseudo
 	}
-	if len(p.other) > 0 {
-		for r := first; r < end; r++ {
-			if r != rank {
-				s.ranks[r].apply(p.other, clock)
-			}
+	for r := first; r < end && len(p.other)+len(p.pseudo) > 0; r++ {
+		if r != rank {
+			s.ranks[r].apply(p.other, clock)
 		}
-	}
-	if len(p.pseudo) > 0 {
-		for r := first; r < end; r++ {
-			s.ranks[r].apply(p.pseudo, clock)
-		}
+		s.ranks[r].apply(p.pseudo, clock)
 	}
 	if len(p.whole) > 0 {
 		for r := range s.ranks {
@@ -375,14 +369,11 @@ func (s *State) pushWindow(w *window, first, end int, clock int64) {
 
 // setRank sets the open rows of a command of a rank or of all ranks of its pseudo-channel.
 func (s *State) setRank(p *program, rank int, row int32) {
-	first, ranks := rank, 1
-	if p.span == WholeChannel {
-		first, ranks = first-first%s.ranksPerPseudo, s.ranksPerPseudo
-	}
 	if p.leaves != Open {
 		row = -1
 	}
-	rows := s.rows[first*s.banksPerRank:][:ranks*s.banksPerRank]
+	first, end := p.span.ranks(s.ranksPerPseudo, int32(rank))
+	rows := s.rows[first*s.banksPerRank : end*s.banksPerRank]
 	for i := range rows {
 		rows[i] = row
 	}

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 
@@ -41,15 +42,12 @@ func RuleNames(standards ...*dram.Standard) []string {
 	if len(standards) == 0 {
 		standards = dram.Standards()
 	}
-	var names []string
+	var all, names []string
 	for _, s := range standards {
-		for _, n := range s.RuleNames() {
-			if !slices.Contains(names, n) {
-				names = append(names, n)
-			}
-		}
+		all = append(all, s.RuleNames()...)
 	}
-	for _, n := range []string{ruleCommand, ruleAddress, ruleState, ruleRow, rulePower, ruleCommandBus, ruleBurst, ruleDataClock, ruleManagement, ruleDebt, rulePullIn} {
+	all = append(all, ruleCommand, ruleAddress, ruleState, ruleRow, rulePower, ruleCommandBus, ruleBurst, ruleDataClock, ruleManagement, ruleDebt, rulePullIn)
+	for _, n := range all {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
@@ -131,8 +129,7 @@ func Log(l *LogReader, spec *dram.Spec, ranks int) ([]Violation, error) {
 	return checkLog(l, spec, ranks, maxViolations)
 }
 
-// checkLog checks a log to its end, or until there are more than most violations. The log's header, where it has
-// one, stands over spec and ranks.
+// checkLog is Log that stops beyond most violations.
 func checkLog(l *LogReader, spec *dram.Spec, ranks, most int) ([]Violation, error) {
 	if l.Header.Spec != nil {
 		spec = l.Header.Spec
@@ -209,13 +206,16 @@ func (c *Checker) inRange(r Record) bool {
 	if action.Leaves == dram.Open && a.Row < 0 {
 		return false
 	}
-	switch action.Span {
-	case dram.OneBank, dram.BankPair:
-		return within(a.BankGroup, s.BankGroups) && within(a.Bank, s.BanksPerGroup)
-	case dram.SameBanks, dram.SameBanksAll:
-		return within(a.Bank, s.BanksPerGroup)
+	return action.Span >= dram.WholeRank || within(a.Bank, s.BanksPerGroup) && (action.Span >= dram.SameBanks || within(a.BankGroup, s.BankGroups))
+}
+
+// banks are those that r concerns of its rank, or of each of its ranks.
+func (c *Checker) banks(r Record) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
+		for ; bank < end && yield(bank); bank += stride {
+		}
 	}
-	return true
 }
 
 // remember enters r into the histories and the banks' state.
@@ -227,8 +227,7 @@ func (c *Checker) remember(rank *rankHistory, r Record) {
 	for i := range ranks {
 		k := &ranks[i]
 		k.rank[r.Command] = r
-		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-		for ; bank < end; bank += stride {
+		for bank := range c.banks(r) {
 			if action.Span < dram.WholeRank {
 				k.groups[bank/c.spec.BanksPerGroup][r.Command] = r
 				k.banks[bank][r.Command] = r

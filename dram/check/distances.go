@@ -61,12 +61,11 @@ func (c *Checker) latest(r Record, cmd dram.Command, scope dram.Scope) Record {
 			best = *o
 		}
 	}
+	ranks := c.spannedRanks(r)
 	switch scope {
 	case dram.SameBank, dram.SameBankGroup:
-		ranks := c.spannedRanks(r)
 		for i := range ranks {
-			bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-			for ; bank < end; bank += stride {
+			for bank := range c.banks(r) {
 				if scope == dram.SameBank {
 					newer(&ranks[i].banks[bank][cmd])
 				} else {
@@ -75,8 +74,8 @@ func (c *Checker) latest(r Record, cmd dram.Command, scope dram.Scope) Record {
 			}
 		}
 	case dram.SameRank:
-		for i := range c.spannedRanks(r) {
-			newer(&c.spannedRanks(r)[i].rank[cmd])
+		for i := range ranks {
+			newer(&ranks[i].rank[cmd])
 		}
 	case dram.OtherRank:
 		first := int(r.Address.Rank) / c.ranksEach * c.ranksEach

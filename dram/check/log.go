@@ -213,8 +213,8 @@ func (h *LogHeader) declare(text string, own []*dram.Standard) error {
 			if rule = strings.TrimSpace(rule); rule == "" || slices.Contains(h.Allow, rule) {
 				continue
 			}
-			if !slices.Contains(RuleNames(append(dram.Standards(), own...)...), rule) {
-				return input.UnknownName("allow", lines.Clip(rule), RuleNames(append(dram.Standards(), own...)...))
+			if known := RuleNames(append(dram.Standards(), own...)...); !slices.Contains(known, rule) {
+				return input.UnknownName("allow", lines.Clip(rule), known)
 			}
 			h.Allow = append(h.Allow, rule)
 		}
@@ -253,24 +253,12 @@ func (l *LogReader) Next() (Record, error) {
 // parseRecord reads one line of seven columns.
 func parseRecord(text []byte) (Record, error) {
 	var fields [7][]byte
-	n := 0
-	rest := text
-	for {
-		i := bytes.IndexByte(rest, ',')
-		if n == len(fields) {
-			return Record{}, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: "seven columns"}
-		}
-		if i < 0 {
-			fields[n] = bytes.TrimSpace(rest)
-			n++
-			break
-		}
-		fields[n] = bytes.TrimSpace(rest[:i])
-		n++
-		rest = rest[i+1:]
-	}
-	if n != len(fields) {
+	if bytes.Count(text, []byte{','}) != len(fields)-1 {
 		return Record{}, &input.Error{Value: strconv.Quote(lines.Clip(string(text))), Expected: "seven columns"}
+	}
+	for i := range fields {
+		field, rest, _ := bytes.Cut(text, []byte{','})
+		fields[i], text = bytes.TrimSpace(field), rest
 	}
 	var r Record
 	var ok bool

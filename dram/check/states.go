@@ -91,16 +91,17 @@ func (c *Checker) checkState(r Record) {
 // checkRankState is checkState for one rank. It says whether it reported a bank.
 func (c *Checker) checkRankState(rank *rankHistory, r Record) bool {
 	needs := c.standard.Action(r.Command).Needs
-	bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-	for ; bank < end && needs != dram.AnyState; bank += stride {
+	for bank := range c.banks(r) {
 		row := rank.rows[bank]
 		broken := Violation{Rule: ruleState, First: Record{Clock: -1}, Second: r}
-		place := fmt.Sprintf("bank %d of bank group %d", bank%c.spec.BanksPerGroup, bank/c.spec.BanksPerGroup)
+		place := func(has string) string {
+			return fmt.Sprintf("bank %d of bank group %d has %s row open", bank%c.spec.BanksPerGroup, bank/c.spec.BanksPerGroup, has)
+		}
 		switch {
 		case needs == dram.Open && row < 0:
-			broken.Detail = place + " has no row open"
+			broken.Detail = place("no")
 		case needs == dram.Closed && row >= 0:
-			broken.First, broken.Detail = c.opener(rank, bank), place+" has a row open"
+			broken.First, broken.Detail = c.opener(rank, bank), place("a")
 		case needs == dram.Open && r.Address.Row >= 0 && r.Address.Row != row:
 			broken.Rule, broken.First, broken.Detail = ruleRow, c.opener(rank, bank), fmt.Sprintf("row %d is open", row)
 		default:
@@ -116,14 +117,12 @@ func (c *Checker) checkRankState(rank *rankHistory, r Record) bool {
 func (c *Checker) opener(rank *rankHistory, bank int) Record {
 	latest := Record{Clock: never}
 	for _, cmd := range c.standard.Commands() {
-		if c.standard.Action(cmd).Leaves != dram.Open {
-			continue
+		r := rank.banks[bank][cmd]
+		if c.standard.Action(cmd).Span >= dram.WholeRank {
+			r = rank.rank[cmd]
 		}
-		for _, r := range []Record{rank.banks[bank][cmd], rank.rank[cmd]} {
-			wide := c.standard.Action(cmd).Span >= dram.WholeRank
-			if r.Clock > latest.Clock && (wide || r == rank.banks[bank][cmd]) {
-				latest = r
-			}
+		if c.standard.Action(cmd).Leaves == dram.Open && r.Clock > latest.Clock {
+			latest = r
 		}
 	}
 	return latest
@@ -170,8 +169,7 @@ func (c *Checker) countRefresh(ranks []rankHistory, r Record) {
 			continue
 		}
 		var most int64
-		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-		for ; bank < end; bank += stride {
+		for bank := range c.banks(r) {
 			k.refreshes[bank]++
 			most = max(most, k.refreshes[bank])
 		}
@@ -193,8 +191,7 @@ func (c *Checker) checkManagement(r Record) {
 	action := c.standard.Action(r.Command)
 	ranks := c.spannedRanks(r)
 	for i := range ranks {
-		bank, stride, end := c.spec.Spanned(r.Command, r.Address)
-		for ; bank < end; bank += stride {
+		for bank := range c.banks(r) {
 			n := &ranks[i].activated[bank]
 			switch {
 			case action.Leaves == dram.Open:

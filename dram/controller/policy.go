@@ -6,47 +6,32 @@ import (
 )
 
 // Policy is the configuration of a memory controller: what the standard leaves
-// to its designer. Policies gives the presets.
+// to its designer. Policies gives the presets; docs/dram.md says what each key does.
 type Policy struct {
-	// Scheduler is "batch" (reads and writes in runs), "fr-fcfs" (ready column accesses first,
-	// then the oldest request) or "round-robin" (the next bank queue after the last one served
-	// that has anything ready, as DRAMsim3).
-	Scheduler string `toml:"scheduler"`
-	// Page is "open" (a row stays open until another is wanted) or "closed" (a
-	// column access after which no queued request wants the row precharges).
-	Page string `toml:"page"`
-	// Mapping is the order of an address's parts, see Mapping.
-	Mapping string `toml:"mapping"`
-	// ReadQueue and WriteBuffer are the entries that accept requests; a request
-	// that finds its queue full waits, and all behind it.
-	ReadQueue   int `toml:"read_queue"`
-	WriteBuffer int `toml:"write_buffer"`
-	// BankQueue is the entries of each bank's command queue.
-	BankQueue int `toml:"bank_queue"`
+	Scheduler   string `toml:"scheduler"`    // batch, fr-fcfs or round-robin, see schedulers
+	Page        string `toml:"page"`         // open, or closed: an access whose row no queued request wants precharges it
+	Mapping     string `toml:"mapping"`      // order of an address's parts, see Mapping
+	ReadQueue   int    `toml:"read_queue"`   // entries that accept reads: one that finds the queue full waits, and all behind it
+	WriteBuffer int    `toml:"write_buffer"` // the same for writes
+	BankQueue   int    `toml:"bank_queue"`   // entries of each bank's command queue
 	// Writes drain when the buffer holds DrainHigh, down to DrainLow; and when
 	// no command is queued and the buffer holds more than DrainIdle. At the end
 	// all writes drain.
 	DrainHigh int `toml:"drain_high"`
 	DrainLow  int `toml:"drain_low"`
 	DrainIdle int `toml:"drain_idle"`
-	// RowHitLimit is the number of column accesses to an open row after which
-	// the oldest request of the bank may close it though others still hit.
+	// RowHitLimit is the column accesses to an open row after which the bank's oldest request may close it though others hit.
 	RowHitLimit int `toml:"row_hit_limit"`
 	// AgeBound is the clocks after which a request goes before those that would gain
 	// bandwidth: hits of its bank's open row, the run's direction, the rank that has the bus.
-	AgeBound int `toml:"age_bound"`
-	// Refresh is "all" (all banks of a rank at once, REF) or "bank" (the standard's refresh of fewer banks, REFsb or
-	// REFpb, so that the others go on).
-	Refresh string `toml:"refresh"`
-	// RefreshPostpone is how many REFs of a rank may be owed while it has other
-	// work; of a bank, if Refresh is "bank": those without requests then go before it. RefreshPullIn is how many may be ahead when it is idle. Both are 0 to 8
-	// (JESD79-4, "Refresh Command").
-	RefreshPostpone int `toml:"refresh_postpone"`
-	RefreshPullIn   int `toml:"refresh_pull_in"`
-	// RefreshClose is "all" (one PREA before REF) or "each" (PRE bank by bank, as
-	// DRAMsim3).
-	RefreshClose string `toml:"refresh_close"`
-	// PowerDown is "off", or "timeout": a rank for which no request is queued goes into power-down PowerDownAfter clocks
+	AgeBound int    `toml:"age_bound"`
+	Refresh  string `toml:"refresh"` // all: REF of a whole rank; bank: REFsb or REFpb, so that the other banks go on
+	// RefreshPostpone is how many refreshes a rank with other work may owe, with Refresh "bank" a bank. RefreshPullIn is how many
+	// an idle one may be ahead. Both are 0 to 8 (JESD79-4, "Refresh Command").
+	RefreshPostpone int    `toml:"refresh_postpone"`
+	RefreshPullIn   int    `toml:"refresh_pull_in"`
+	RefreshClose    string `toml:"refresh_close"` // before REF: all, one PREA; each, PRE bank by bank, as DRAMsim3
+	// PowerDown is off, or timeout: a rank for which no request is queued goes into power-down PowerDownAfter clocks
 	// after its last access and into self-refresh SelfRefreshAfter clocks after it; 2^30 is never. It leaves them
 	// for a request and, power-down, for a refresh that falls due.
 	PowerDown        string `toml:"power_down"`
