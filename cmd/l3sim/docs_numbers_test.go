@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
@@ -79,7 +80,7 @@ func rounds(cell string, values ...float64) bool {
 func stdout(t *testing.T, args ...string) string {
 	t.Helper()
 	var out, messages bytes.Buffer
-	if code := run(t.Context(), append([]string{"--quiet"}, args...), &out, &messages); code != exitOK {
+	if code := run(t.Context(), append([]string{"--quiet"}, args...), &out, &messages); code != cli.OK {
 		t.Fatalf("%v: exit code %d: %s", args, code, messages.String())
 	}
 	return out.String()

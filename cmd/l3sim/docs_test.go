@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/deep"
 )
 
@@ -142,7 +143,7 @@ func TestPages(t *testing.T) {
 				deep.Only(t)
 			}
 			dir, bin := p.folder(t), t.TempDir()
-			program(t, bin)
+			linked(t, bin)
 			changed := false
 			for _, b := range p.blocks {
 				if b.language != "console" || b.has("long") && !deep.Long() {
@@ -326,7 +327,7 @@ func resolves(t *testing.T, where, text string) {
 			}
 		}
 		var out, messages bytes.Buffer
-		if code := run(t.Context(), one, &out, &messages); code != exitOK {
+		if code := run(t.Context(), one, &out, &messages); code != cli.OK {
 			t.Errorf("%s: %s: exit code %d: %s", where, text, code, messages.String())
 		}
 		if slices.Equal(one[:len(one)-1], dry) {
