@@ -281,7 +281,7 @@ func parses(t *testing.T, where, text string) {
 	if len(args) < 2 || args[0] != "l3sim" {
 		return
 	}
-	root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRootCommand()
+	root := program.Root(&cli.App{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 	cmd, rest, err := root.Find(args[1:])
 	if err == nil {
 		err = cmd.ParseFlags(rest)
