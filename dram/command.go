@@ -62,6 +62,17 @@ func (c Command) String() string {
 // CommandNames returns the names of all commands.
 func CommandNames() []string { return commandNames[:] }
 
+// CommandCounts returns, by name, the counts of commands that are not 0.
+func CommandCounts(counts []int64) map[string]int64 {
+	named := map[string]int64{}
+	for c, n := range counts {
+		if n > 0 {
+			named[commandNames[c]] = n
+		}
+	}
+	return named
+}
+
 // ParseCommand returns the command of that name.
 func ParseCommand(name string) (Command, bool) {
 	i := slices.Index(commandNames[:], name)

@@ -18,20 +18,21 @@ type counters struct {
 // to its end, by what the rank waited for.
 type Phases struct {
 	// Load: activation of the first row and load of q, up to the first MACA.
-	Load int64
+	Load int64 `json:"load"`
 	// Score and Context: tCCD_L for each MACA, and what the bank PUs waited for
 	// partial sums and weights on the rank's bus (Stall).
-	Score, Context int64
+	Score   int64 `json:"score"`
+	Context int64 `json:"context"`
 	// RowSwitches: precharge and activation between two rows, the switches from
 	// keys to values included.
-	RowSwitches int64
+	RowSwitches int64 `json:"row_switches"`
+	// Drain: read-out of the context after the last MACA.
+	Drain int64 `json:"drain"`
 	// ReadOut: the wait of a segment's first context read, beyond the row switch, for
 	// read-out and softmax of the last chunk.
-	ReadOut int64
-	// Drain: read-out of the context after the last MACA.
-	Drain int64
+	ReadOut int64 `json:"readout"`
 	// Stall is the part of Score and Context in which the bank PUs were idle.
-	Stall int64
+	Stall int64 `json:"-"`
 }
 
 // add adds n times what other counts beyond base.

@@ -23,18 +23,18 @@ const (
 // with the highest bounds on their scores (Quest: Tang et al., ICML 2024; pages of logical ones
 // and lists for several steps: LServe, Yang et al., MLSys 2025).
 type PageLoad struct {
-	Context int // tokens, the newest included
-	Shape   HeadShape
-	Budget  int // tokens that are attended to
-	Page    int // tokens of a page: whole chunks
-	Logical int // tokens with bounds of their own, a divisor of Page
-	Reuse   int // steps that a list serves
-	Select  string
-	TopK    int // clocks from the last score to the list: a register for each entry, filled in passing
+	Context int       `json:"-"` // tokens, the newest included
+	Shape   HeadShape `json:"-"`
+	Budget  int       `json:"budget"`       // tokens that are attended to
+	Page    int       `json:"page"`         // tokens of a page: whole chunks
+	Logical int       `json:"logical_page"` // tokens with bounds of their own, a divisor of Page
+	Select  string    `json:"select"`
+	Reuse   int       `json:"reuse"` // steps that a list serves
+	TopK    int       `json:"-"`     // clocks from the last score to the list: a register for each entry, filled in passing
 	// Keys and queries are drawn with Seed. Successive keys have the correlation Local,
 	// 0 to 1, since real ones cluster.
-	Seed  uint64
-	Local float64
+	Seed  uint64  `json:"-"`
+	Local float64 `json:"-"`
 }
 
 // Check has the rules of the load on ranks of a geometry.
@@ -68,13 +68,15 @@ func (l *PageLoad) check(g *Geometry) error {
 
 // PageMeasurement is what a step takes on an idle rank, without append and refresh.
 type PageMeasurement struct {
-	Pages, Tokens, Rows int   // of the list; rows of keys, and as many of values
-	Bounds              int   // logical pages that are scored
-	AttentionCycles     int64 // over the list
-	SelectCycles        int64 // to make a list
-	TotalCycles         int64 // of a step in the mean: the list is made once in Reuse steps, rounded up
-	DenseCycles         int64 // over the whole context
-	List                []int // pages, ascending
+	Pages           int   `json:"pages"` // of the list
+	Tokens          int   `json:"tokens"`
+	Rows            int   `json:"rows"`             // of keys, and as many of values
+	Bounds          int   `json:"bounds"`           // logical pages that are scored
+	AttentionCycles int64 `json:"attention_cycles"` // over the list
+	SelectCycles    int64 `json:"select_cycles"`    // to make a list
+	TotalCycles     int64 `json:"total_cycles"`     // of a step in the mean: the list is made once in Reuse steps, rounded up
+	DenseCycles     int64 `json:"dense_cycles"`     // over the whole context
+	List            []int `json:"-"`                // pages, ascending
 }
 
 // MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs

@@ -25,9 +25,17 @@ type Stats struct {
 // Lengths describe numbers of tokens. A percentile p is the smallest number such that p
 // percent of all are not above it.
 type Lengths struct {
-	Tokens                                    int64 // sum
-	Mean, Std                                 float64
-	Min, P25, Median, P75, P90, P95, P99, Max int
+	Tokens int64   `json:"total"`
+	Mean   float64 `json:"mean"`
+	Std    float64 `json:"std"`
+	Min    int     `json:"min"`
+	P25    int     `json:"p25"`
+	Median int     `json:"median"`
+	P75    int     `json:"p75"`
+	P90    int     `json:"p90"`
+	P95    int     `json:"p95"`
+	P99    int     `json:"p99"`
+	Max    int     `json:"max"`
 }
 
 // Prefixes say what prompts share with those before them: what a cache finds that keeps

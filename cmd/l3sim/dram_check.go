@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -74,21 +73,14 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 		return unread
 	}
 	allow = append(allow, log.Header.Allow...)
-	allowed := func(v check.Violation) bool { return slices.Contains(allow, v.Rule) }
 	failing := 0
-	for _, v := range found {
-		if !allowed(v) {
+	for i := range found {
+		if found[i].Allowed = slices.Contains(allow, found[i].Rule); !found[i].Allowed {
 			failing++
 		}
 	}
-	err = a.Print(newCheckResult(path, log.Records(), failing, found, allowed), func(w io.Writer) error {
-		if err := printViolations(w, found, allowed); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "%d commands, %d violations, %d more of allowed rules\n", log.Records(), failing, len(found)-failing)
-		return err
-	})
-	if err != nil {
+	r := &checkResult{"l3sim/dram_check/1", input.Name(path), log.Records(), failing, len(found) - failing, append([]check.Violation{}, found...)}
+	if err := a.Print(r, r.writeText); err != nil {
 		return err
 	}
 	if failing > 0 {
@@ -99,121 +91,78 @@ func (a *app) checkLog(path string, spec *dram.Spec, ranks int, allow []string) 
 
 // checkResult is the JSON of dram check.
 type checkResult struct {
-	Schema   string           `json:"schema"`
-	Log      string           `json:"log"`
-	Commands int64            `json:"commands"`
-	Failing  int              `json:"violations"`
-	Allowed  int              `json:"allowed_violations"`
-	Found    []checkViolation `json:"found"`
+	Schema   string            `json:"schema"`
+	Log      string            `json:"log"`
+	Commands int64             `json:"commands"`
+	Failing  int               `json:"violations"`
+	Allowed  int               `json:"allowed_violations"`
+	Found    []check.Violation `json:"found"`
 }
 
-// checkViolation is one violation, of allowed rules too.
-type checkViolation struct {
-	Rule     string        `json:"rule"`
-	Allowed  bool          `json:"allowed"`
-	First    *checkCommand `json:"first"` // null where one command breaks the rule alone
-	Second   *checkCommand `json:"second"`
-	Required int64         `json:"required_clocks"` // from first to second; 0 for a rule of state
-	Actual   int64         `json:"actual_clocks"`
-	Detail   string        `json:"detail"`
-}
-
-// checkCommand is a command of the log; an absent part of the address is -1.
-type checkCommand struct {
-	Clock     int64  `json:"clock"`
-	Command   string `json:"command"`
-	Rank      int    `json:"rank"`
-	BankGroup int    `json:"bank_group"`
-	Bank      int    `json:"bank"`
-	Row       int    `json:"row"`
-	Column    int    `json:"column"`
-}
-
-// newCheckResult returns the JSON of a check. A violation without a command, such as a refresh that never came,
-// has null in its place.
-func newCheckResult(path string, commands int64, failing int, found []check.Violation, allowed func(check.Violation) bool) *checkResult {
-	r := &checkResult{"l3sim/dram_check/1", input.Name(path), commands, failing, len(found) - failing, []checkViolation{}}
-	command := func(r check.Record) *checkCommand {
-		if r.Clock < 0 {
-			return nil
+// writeText writes counts by rule and a table of the first violations, those that fail before those that are allowed.
+func (r *checkResult) writeText(w io.Writer) error {
+	if len(r.Found) > 0 {
+		if err := cli.Aligned(w, 0, r.writeCounts); err != nil {
+			return err
 		}
-		a := r.Address
-		return &checkCommand{r.Clock, r.Command.String(), int(a.Rank), int(a.BankGroup), int(a.Bank), int(a.Row), int(a.Column)}
+		fmt.Fprintln(w)
+		if err := cli.Aligned(w, 0, r.writeFirst); err != nil {
+			return err
+		}
+		if more := len(r.Found) - shownViolations; more > 0 {
+			fmt.Fprintf(w, "... and %d more\n", more)
+		}
+		fmt.Fprintln(w)
 	}
-	for _, v := range found {
-		r.Found = append(r.Found, checkViolation{v.Rule, allowed(v), command(v.First), command(v.Second), v.Required, v.Actual, v.Detail})
-	}
-	return r
+	_, err := fmt.Fprintf(w, "%d commands, %d violations, %d more of allowed rules\n", r.Commands, r.Failing, r.Allowed)
+	return err
 }
 
-// printViolations prints counts by rule and a table of the first violations,
-// those that fail before those that are allowed.
-func printViolations(w io.Writer, found []check.Violation, allowed func(check.Violation) bool) error {
-	if len(found) == 0 {
-		return nil
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "rule\tcount\t")
-	for _, rule := range ruleNames(found) {
-		n, note := 0, ""
-		for _, v := range found {
-			if v.Rule == rule {
-				n++
-				if allowed(v) {
-					note = "allowed"
-				}
-			}
+// writeCounts counts the violations by rule: those of the standards that ship in their tables' order, then those of others.
+func (r *checkResult) writeCounts(w io.Writer) {
+	names, counts, notes := check.RuleNames(), map[string]int{}, map[string]string{}
+	for _, v := range r.Found {
+		if counts[v.Rule]++; v.Allowed {
+			notes[v.Rule] = "allowed"
 		}
-		if n > 0 {
-			fmt.Fprintf(table, "%s\t%d\t%s\n", rule, n, note)
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	fmt.Fprintln(table, "rule\tfirst\tsecond\trequired\tactual\tdetail")
-	shown := 0
-	for _, pass := range []bool{false, true} {
-		for _, v := range found {
-			if allowed(v) != pass || shown == shownViolations {
-				continue
-			}
-			shown++
-			detail := v.Detail
-			if pass {
-				detail += " (allowed)"
-			}
-			first, required, actual := "-", "-", "-"
-			if v.First.Clock >= 0 {
-				first = record(v.First)
-			}
-			if v.Required > 0 {
-				required, actual = fmt.Sprint(v.Required), fmt.Sprint(v.Actual)
-			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Rule, first, record(v.Second), required, actual, detail)
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if shown < len(found) {
-		fmt.Fprintf(w, "... and %d more\n", len(found)-shown)
-	}
-	fmt.Fprintln(w)
-	return nil
-}
-
-// ruleNames returns the rules that are broken: those of the standards that ship in their tables'
-// order, then those of others.
-func ruleNames(found []check.Violation) []string {
-	names := check.RuleNames()
-	for _, v := range found {
 		if !slices.Contains(names, v.Rule) {
 			names = append(names, v.Rule)
 		}
 	}
-	return names
+	fmt.Fprintln(w, "rule\tcount\t")
+	for _, rule := range names {
+		if counts[rule] > 0 {
+			fmt.Fprintf(w, "%s\t%d\t%s\n", rule, counts[rule], notes[rule])
+		}
+	}
+}
+
+// writeFirst lists the first violations.
+func (r *checkResult) writeFirst(w io.Writer) {
+	shown := slices.Clone(r.Found)
+	slices.SortStableFunc(shown, func(a, b check.Violation) int {
+		switch {
+		case a.Allowed == b.Allowed:
+			return 0
+		case b.Allowed:
+			return -1
+		}
+		return 1
+	})
+	fmt.Fprintln(w, "rule\tfirst\tsecond\trequired\tactual\tdetail")
+	for _, v := range shown[:min(len(shown), shownViolations)] {
+		if v.Allowed {
+			v.Detail += " (allowed)"
+		}
+		first, required, actual := "-", "-", "-"
+		if v.First.Clock >= 0 {
+			first = record(v.First)
+		}
+		if v.Required > 0 {
+			required, actual = fmt.Sprint(v.Required), fmt.Sprint(v.Actual)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", v.Rule, first, record(v.Second), required, actual, v.Detail)
+	}
 }
 
 // record writes a command as "clock NAME rank.bankgroup.bank row column"

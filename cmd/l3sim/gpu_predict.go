@@ -21,6 +21,7 @@ import (
 type predictFlags struct {
 	cli.GPUFlags
 	op, bytes                          string
+	size                               units.Bytes // that bytes says
 	m, n, k                            int
 	chunk, finished                    int
 	batch                              int
@@ -30,23 +31,44 @@ type predictFlags struct {
 	perQueryHead                       bool
 }
 
-// predictOp is a value of --op, and the flags that it needs.
+// predictOp is a value of --op: the flags that it needs, and the cost of the kernel that they describe.
 type predictOp struct {
 	name  string
 	needs []string
+	cost  func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost
 }
 
 // predictOps are all of them.
 var predictOps = []predictOp{
-	{"gemm", []string{"m", "n", "k"}},
-	{"norm", []string{"m", "n"}},
-	{"activation", []string{"m", "n"}},
-	{"prefill", []string{"chunk", "heads"}},
-	{"decode", []string{"context", "heads"}},
-	{"allreduce", []string{"gpus", "bytes"}},
-	{"page-score", []string{"context", "page", "heads"}},
-	{"top-k", []string{"context", "page", "pages", "heads"}},
-	{"page-attention", []string{"page", "pages", "heads"}},
+	{"gemm", []string{"m", "n", "k"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost { return s.GEMMCost(f.m, f.n, f.k, f.width) }},
+	{"norm", []string{"m", "n"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost { return s.Norm(f.m, f.n, f.width) }},
+	{"activation", []string{"m", "n"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost {
+		return s.Activation(f.m, f.n, false, f.width)
+	}},
+	{"prefill", []string{"chunk", "heads"}, func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+		return s.PrefillAttentionCost(f.batch, f.chunk, f.finished, heads)
+	}},
+	{"decode", []string{"context", "heads"}, func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+		return s.DecodeAttentionCost(f.decoding(1), heads)
+	}},
+	{"allreduce", []string{"gpus", "bytes"}, func(f *predictFlags, s *gpu.Spec, _ gpu.Heads) gpu.Cost { return s.AllReduceCost(f.gpus, f.size) }},
+	{"page-score", []string{"context", "page", "heads"}, func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+		return s.PageScoreCost(gpu.PageScores{Pages: f.decoding(f.page), PerQueryHead: f.perQueryHead}, heads)
+	}},
+	{"top-k", []string{"context", "page", "pages", "heads"}, func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+		return s.TopKCost(f.decoding(f.page), f.selecting(heads).KV, f.pages)
+	}},
+	{"page-attention", []string{"page", "pages", "heads"}, func(f *predictFlags, s *gpu.Spec, heads gpu.Heads) gpu.Cost {
+		return s.PageAttentionCost(gpu.UniformBatch(f.batch, f.pages*f.page), f.page, f.selecting(heads))
+	}},
+}
+
+// selecting returns the heads that select pages.
+func (f *predictFlags) selecting(heads gpu.Heads) gpu.Heads {
+	if f.perQueryHead {
+		heads.KV = heads.Query
+	}
+	return heads
 }
 
 // predictNames returns the values of --op.
@@ -116,11 +138,11 @@ func (a *app) gpuPredict(cmd *cobra.Command, f *predictFlags) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	cost, err := f.cost(g)
-	if err != nil {
-		return err
+	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width, KVBits: f.kvBits}
+	if f.kvBits == 8 || f.kvBits == 4 {
+		heads.KVScaleBytes = 4
 	}
-	return a.printCost(g, f, cost)
+	return a.printCost(g, f, predictOps[i].cost(f, g, heads))
 }
 
 // check reports sizes out of range.
@@ -128,78 +150,60 @@ func (f *predictFlags) check(cmd *cobra.Command) error {
 	if !cmd.Flags().Changed("kv-heads") {
 		f.kvHeads = f.heads
 	}
-	sizes := []struct {
+	const most = 1 << 40
+	for _, s := range []struct {
 		name       string
 		value, low int
 	}{
 		{"m", f.m, 1}, {"n", f.n, 1}, {"k", f.k, 1}, {"chunk", f.chunk, 1}, {"finished", f.finished, 0},
 		{"batch", f.batch, 1}, {"heads", f.heads, 1}, {"kv-heads", f.kvHeads, 1}, {"head-dim", f.dim, 1}, {"gpus", f.gpus, 1},
 		{"page", f.page, 1}, {"pages", f.pages, 1},
+	} {
+		if cmd.Flags().Changed(s.name) && (s.value < s.low || s.value > most) {
+			return wrongSize(s.name, s.value, "%d to 2^40", s.low)
+		}
 	}
-	const most = 1 << 40
 	for _, c := range f.context {
 		if c < 1 || c > most {
-			return &input.Error{Key: "--context", Value: strconv.Itoa(c), Expected: "at least 1"}
+			return wrongSize("context", c, "at least 1")
 		}
 	}
-	for _, s := range sizes {
-		if cmd.Flags().Changed(s.name) && (s.value < s.low || s.value > most) {
-			return &input.Error{Key: "--" + s.name, Value: strconv.Itoa(s.value), Expected: fmt.Sprintf("%d to 2^40", s.low)}
-		}
-	}
-	if f.heads > 0 && f.heads%f.kvHeads != 0 {
-		return &input.Error{Key: "--kv-heads", Value: strconv.Itoa(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads %d", f.heads)}
-	}
-	if f.page > 0 && f.pages > most/f.page {
-		return &input.Error{Key: "--pages", Value: strconv.Itoa(f.pages), Expected: fmt.Sprintf("at most 2^40 tokens, %d pages of %d", most/f.page, f.page)}
+	switch {
+	case f.heads > 0 && f.heads%f.kvHeads != 0:
+		return wrongSize("kv-heads", f.kvHeads, "a divisor of --heads %d", f.heads)
+	case f.page > 0 && f.pages > most/f.page:
+		return wrongSize("pages", f.pages, "at most 2^40 tokens, %d pages of %d", most/f.page, f.page)
+	case f.width != 16 && f.width != 8:
+		return wrongSize("bits", f.width, "16 or 8")
+	case !slices.Contains([]int{0, 4, 8, 16}, f.kvBits):
+		return wrongSize("kv-bits", f.kvBits, "16, 8 or 4")
+	case len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context):
+		return wrongSize("batch", f.batch, "%d, the number of contexts", len(f.context))
 	}
 	if f.op == "top-k" {
 		if all := (slices.Min(f.context)-1)/f.page + 1; f.pages > all {
-			return &input.Error{Key: "--pages", Value: strconv.Itoa(f.pages), Expected: fmt.Sprintf("at most the %d pages of the shortest context", all)}
+			return wrongSize("pages", f.pages, "at most the %d pages of the shortest context", all)
 		}
 	}
-	if f.width != 16 && f.width != 8 {
-		return &input.Error{Key: "--bits", Value: strconv.Itoa(f.width), Expected: "16 or 8"}
-	}
-	if f.kvBits != 0 && f.kvBits != 4 && f.kvBits != 8 && f.kvBits != 16 {
-		return &input.Error{Key: "--kv-bits", Value: strconv.Itoa(f.kvBits), Expected: "16, 8 or 4"}
-	}
-	if len(f.context) > 1 && cmd.Flags().Changed("batch") && f.batch != len(f.context) {
-		return &input.Error{Key: "--batch", Value: strconv.Itoa(f.batch), Expected: fmt.Sprintf("%d, the number of contexts", len(f.context))}
-	}
-	return nil
+	return f.parseBytes(cmd)
 }
 
-// cost returns the cost of the kernel that the flags describe.
-func (f *predictFlags) cost(s *gpu.Spec) (gpu.Cost, error) {
-	heads := gpu.Heads{Query: f.heads, KV: f.kvHeads, Dim: f.dim, ElementBits: f.width, KVBits: f.kvBits}
-	if f.kvBits == 8 || f.kvBits == 4 {
-		heads.KVScaleBytes = 4
-	}
-	switch f.op {
-	case "gemm":
-		return s.GEMMCost(f.m, f.n, f.k, f.width), nil
-	case "norm":
-		return s.Norm(f.m, f.n, f.width), nil
-	case "activation":
-		return s.Activation(f.m, f.n, false, f.width), nil
-	case "prefill":
-		return s.PrefillAttentionCost(f.batch, f.chunk, f.finished, heads), nil
-	case "decode":
-		return s.DecodeAttentionCost(f.decoding(1), heads), nil
-	case "page-score", "top-k", "page-attention":
-		return f.pageSparse(s, heads), nil
-	}
-	var size units.Bytes
+// wrongSize is the error of a flag that has a number.
+func wrongSize(flag string, value int, expected string, args ...any) error {
+	return &input.Error{Key: "--" + flag, Value: strconv.Itoa(value), Expected: fmt.Sprintf(expected, args...)}
+}
+
+// parseBytes reads --bytes, with a unit or without.
+func (f *predictFlags) parseBytes(cmd *cobra.Command) error {
 	if n, err := strconv.ParseInt(f.bytes, 10, 64); err == nil {
-		size = units.Bytes(n)
-	} else if err := size.UnmarshalText([]byte(f.bytes)); err != nil {
-		return gpu.Cost{}, &input.Error{Key: "--bytes", Value: strconv.Quote(f.bytes), Err: err}
+		f.size = units.Bytes(n)
+	} else if err := f.size.UnmarshalText([]byte(f.bytes)); err != nil && cmd.Flags().Changed("bytes") {
+		return &input.Error{Key: "--bytes", Value: strconv.Quote(f.bytes), Err: err}
 	}
-	if size < 1 {
-		return gpu.Cost{}, &input.Error{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
+	if f.op == "allreduce" && f.size < 1 {
+		return &input.Error{Key: "--bytes", Value: f.bytes, Expected: "at least 1"}
 	}
-	return s.AllReduceCost(f.gpus, size), nil
+	return nil
 }
 
 // decoding returns the batch of --context or --batch, its contexts in pages of page
@@ -213,20 +217,6 @@ func (f *predictFlags) decoding(page int) gpu.DecodeBatch {
 		batch.Add((c-1)/page + 1)
 	}
 	return batch
-}
-
-// pageSparse returns the cost of a kernel of page-sparse attention.
-func (f *predictFlags) pageSparse(s *gpu.Spec, heads gpu.Heads) gpu.Cost {
-	if f.op == "page-score" {
-		return s.PageScoreCost(gpu.PageScores{Pages: f.decoding(f.page), PerQueryHead: f.perQueryHead}, heads)
-	}
-	if f.perQueryHead {
-		heads.KV = heads.Query
-	}
-	if f.op == "top-k" {
-		return s.TopKCost(f.decoding(f.page), heads.KV, f.pages)
-	}
-	return s.PageAttentionCost(gpu.UniformBatch(f.batch, f.pages*f.page), f.page, heads)
 }
 
 // prediction is the JSON of `gpu predict`.
@@ -273,6 +263,10 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 	}
 	sustained, joules := s.KernelSustained(graph)
 	p.Sustained, p.Joules = sustained*1e6, joules
+	watts := 0.0
+	if sustained > 0 {
+		watts = joules / sustained
+	}
 	if c.Seconds > 0 {
 		p.PeakFLOPShare, p.PeakMemoryShare = c.FLOPs/c.Seconds/peak, c.Bytes/c.Seconds/bandwidth
 	}
@@ -286,19 +280,11 @@ func (a *app) printCost(s *gpu.Spec, f *predictFlags, c gpu.Cost) error {
 		}
 		fmt.Fprintf(w, "time\t%.3f us\ton %s, %s\n", p.Time, p.GPU, where)
 		fmt.Fprintf(w, "in a graph\t%.3f us\tfor milliseconds\n", p.Graph)
-		fmt.Fprintf(w, "sustained\t%.3f us\tfor seconds: %.3g J, %.0f W\n", p.Sustained, p.Joules, watts(joules, sustained))
+		fmt.Fprintf(w, "sustained\t%.3f us\tfor seconds: %.3g J, %.0f W\n", p.Sustained, p.Joules, watts)
 		fmt.Fprintf(w, "limit\t%s\tof the four below\n", p.Limit)
 		fmt.Fprintf(w, "compute\t%.3f us\t%.1f%% of %v\n", p.Compute, 100*p.PeakFLOPShare, units.FLOPRate(peak))
 		fmt.Fprintf(w, "memory\t%.3f us\t%.1f%% of %v %s\n", p.Memory, 100*p.PeakMemoryShare, units.Bandwidth(bandwidth), name)
 		fmt.Fprintf(w, "latency\t%.3f us\t\n", p.Latency)
 		fmt.Fprintf(w, "overhead\t%.3f us\t\n", p.Overhead)
 	})
-}
-
-// watts returns the mean power over a time; 0 for a time of 0.
-func watts(joules, seconds float64) float64 {
-	if seconds == 0 {
-		return 0
-	}
-	return joules / seconds
 }

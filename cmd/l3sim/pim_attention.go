@@ -26,7 +26,7 @@ type pimAttentionFlags struct {
 
 	config   cli.ConfigFlags
 	commands string
-	pages    pagesFlags
+	pages    pim.PageLoad
 }
 
 func (a *app) newPIMAttentionCommand() *cobra.Command {
@@ -60,7 +60,7 @@ the rank's formats, and the rows that are timed are those that they chose.`,
 	f.config.Register(cmd, cli.DRAMFlag, cli.PrecisionFlag, activationFlag, multipliersFlag)
 	flags.StringVar(&f.commands, "commands", "", "write every DRAM command of all heads to this `file`")
 	flags.BoolVar(&a.JSON, "json", false, cli.JSONUsage)
-	f.pages.register(flags)
+	f.registerPages(flags)
 	return cmd
 }
 
@@ -77,9 +77,10 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err != nil {
 		return err
 	}
-	if pages, err := f.pages.given(cmd); err != nil {
+	if err := f.checkPages(cmd); err != nil {
 		return err
-	} else if pages {
+	}
+	if cmd.Flags().Changed("budget") {
 		return a.pimPages(f, &c.PIM, &c.DRAM.Spec, load)
 	}
 	show := a.ProgressOnTerminal("clocks")
@@ -92,38 +93,31 @@ func (a *app) pimAttention(cmd *cobra.Command, f *pimAttentionFlags) error {
 	if err := out.EnergyMJ.Law(); err != nil {
 		return err
 	}
-	return a.Print(out, out.writeText)
+	return a.PrintAligned(out, 0, out.writeLines)
 }
 
 // load returns what the flags describe.
 func (f *pimAttentionFlags) load() (pim.Load, error) {
-	wrong := func(flag string, value int, expected string) (pim.Load, error) {
-		return pim.Load{}, &input.Error{Key: flag, Value: fmt.Sprint(value), Expected: expected}
-	}
 	kv := cmp.Or(f.kvHeads, f.heads)
+	if err := cmp.Or(cli.Between("--context", f.context, 1, 1<<30), cli.Between("--heads", f.heads, 1, 1<<12), cli.Between("--head-dim", f.headDim, 8, 512)); err != nil {
+		return pim.Load{}, err
+	}
+	var bad error
 	switch {
-	case f.context < 1 || f.context > 1<<30:
-		return wrong("--context", f.context, "1 to 1073741824 tokens")
-	case f.heads < 1 || f.heads > 1<<12:
-		return wrong("--heads", f.heads, "1 to 4096")
 	case kv < 1 || f.heads%kv != 0:
-		return wrong("--kv-heads", f.kvHeads, fmt.Sprintf("a divisor of --heads = %d", f.heads))
+		bad = &input.Error{Key: "--kv-heads", Value: fmt.Sprint(f.kvHeads), Expected: fmt.Sprintf("a divisor of --heads = %d", f.heads)}
 	case f.heads/kv > 128:
-		return wrong("--kv-heads", f.kvHeads, "at most 128 query heads on a KV head")
+		bad = &input.Error{Key: "--kv-heads", Value: fmt.Sprint(f.kvHeads), Expected: "at most 128 query heads on a KV head"}
 	case f.kvBits != 4 && f.kvBits != 8 && f.kvBits != 16:
-		return wrong("--kv-bits", f.kvBits, "4, 8 or 16")
-	case f.headDim < 8 || f.headDim > 512:
-		return wrong("--head-dim", f.headDim, "8 to 512")
+		bad = &input.Error{Key: "--kv-bits", Value: fmt.Sprint(f.kvBits), Expected: "4, 8 or 16"}
+	case f.scales != noScales && f.scales != pim.ScalesInRows:
+		bad = input.UnknownName("--kv-scales", f.scales, []string{noScales, pim.ScalesInRows})
 	}
-	shape := pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / kv, ElementBits: 16, KVBits: f.kvBits}
-	switch f.scales {
-	case noScales:
-	case pim.ScalesInRows:
+	shape := pim.HeadShape{HeadDim: f.headDim, Queries: f.heads / max(kv, 1), ElementBits: 16, KVBits: f.kvBits}
+	if f.scales == pim.ScalesInRows {
 		shape.ScaleBytes = 4
-	default:
-		return pim.Load{}, input.UnknownName("--kv-scales", f.scales, []string{noScales, pim.ScalesInRows})
 	}
-	return pim.Load{Context: f.context, KVHeads: kv, Shape: shape}, nil
+	return pim.Load{Context: f.context, KVHeads: kv, Shape: shape}, bad
 }
 
 // measure runs the load, and writes the command log where one is asked for.
@@ -173,43 +167,26 @@ type pimAttentionResult struct {
 // pimQueryHead is one query head alone, without append and refresh, however many there are.
 type pimQueryHead struct {
 	Cycles       int64         `json:"cycles"`
-	Phases       pimPhases     `json:"phases"`
+	Phases       pim.Phases    `json:"phases"`
 	StallCycles  int64         `json:"stall_cycles"`
 	AppendCycles int64         `json:"append_cycles"` // what its append would add
 	PeakShare    float64       `json:"peak_share"`
 	Occupancy    pim.Occupancy `json:"occupancy"`
 }
 
-// pimPhases divides the cycles of a query head.
-type pimPhases struct {
-	Load        int64 `json:"load"`
-	Score       int64 `json:"score"`
-	Context     int64 `json:"context"`
-	RowSwitches int64 `json:"row_switches"`
-	Drain       int64 `json:"drain"`
-	ReadOut     int64 `json:"readout"`
-}
-
 func newPIMAttentionResult(l pim.Load, spec *pim.Spec, d *dram.Spec, m *pim.Measurement, unitRead float64) *pimAttentionResult {
-	p, joules := &m.Phases, m.Energy.UnitReads(unitRead)
+	joules := m.Energy.UnitReads(unitRead)
 	r := &pimAttentionResult{
 		Context: l.Context, Heads: l.KVHeads * l.Shape.Queries, KVHeads: l.KVHeads,
 		HeadDim: l.Shape.HeadDim, KVBits: l.Shape.KVBits, PaddedDim: m.Geometry.PaddedDim,
 		Precision: spec.Precision.Preset, Activation: spec.Activation, TCKps: int64(d.TCK),
-		QueryHead: pimQueryHead{m.Cycles, pimPhases{p.Load, p.Score, p.Context, p.RowSwitches, p.Drain, p.ReadOut}, p.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
+		QueryHead: pimQueryHead{m.Cycles, m.Phases, m.Phases.Stall, m.AppendCycles, m.PeakShare, m.Occupancy},
 		Cycles:    m.AllCycles, AppendCycles: m.AllAppends, RefreshCycles: m.RefreshCycles, TotalCycles: m.TotalCycles, Refreshes: m.Refreshes,
-		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: map[string]int64{},
+		TotalMS: d.Nanoseconds(m.TotalCycles) / 1e6, TotalOccupancy: m.TotalOccupancy, Commands: dram.CommandCounts(m.Commands[:]),
 		EnergyMJ: cli.NewEnergy(d, &joules),
-	}
-	for i, n := range m.Commands {
-		if n > 0 {
-			r.Commands[dram.Command(i).String()] = n
-		}
 	}
 	return r
 }
-
-func (r *pimAttentionResult) writeText(w io.Writer) error { return cli.Aligned(w, 0, r.writeLines) }
 
 func (r *pimAttentionResult) writeLines(t io.Writer) {
 	fmt.Fprintf(t, "one query head alone, %d tokens, d = %d, precision %s, keys and values of %d bits, %s activation\n\n", r.Context, r.HeadDim, r.Precision, r.KVBits, r.Activation)

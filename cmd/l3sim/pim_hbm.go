@@ -118,12 +118,7 @@ func (a *app) pimHBM(cmd *cobra.Command, f *pimHBMFlags) error {
 			})
 		}
 		used, us := newPIMHBMEnergy(run.Tally(spec), spec.Level, costs), part.Nanoseconds(run.Clocks)/1e3
-		row := pimHBMRow{context, load.Heads, run.Clocks, us, float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), map[string]int64{}, used, hbm.Channels * used.Total / us}
-		for c, n := range run.Commands {
-			if n > 0 {
-				row.Commands[dram.Command(c).String()] = n
-			}
-		}
+		row := pimHBMRow{context, load.Heads, run.Clocks, us, float64(load.PlainClocks(load.Heads, context)) / float64(run.Clocks), dram.CommandCounts(run.Commands[:]), used, hbm.Channels * used.Total / us}
 		rows = append(rows, row)
 	}
 	plain, interleaved := costs.PlainWatts(part)

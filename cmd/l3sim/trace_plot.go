@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/l3sim/l3sim/input"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/results/figure"
@@ -17,55 +16,36 @@ import (
 
 func (a *app) newTracePlotCommand() *cobra.Command {
 	var f traceFlags
-	var out, format string
+	var out string
 	cmd := &cobra.Command{
 		Use:   "plot FILE",
 		Short: "Draw the lengths of a file of requests, and what arrives over time",
-		Long: `Draw the lengths of a file of requests, and what arrives over time.
+		Long: `Draw the lengths of a file of requests, and what arrives over time, below one another in a file.
 
-lengths is the share of requests up to each length, arrivals the requests a second over
-time, and tokens the mean lengths of what arrives. Time is cut into a hundred parts. Where
-all requests arrive at once there is only the first. A file gets them below one another, a
-folder one file each.`,
+The figures are the share of requests up to each length, the requests a second over time,
+and the mean lengths of what arrives. Time is cut into a hundred parts. Where all requests
+arrive at once there is only the first figure.`,
 		Example: `  l3sim trace plot requests.csv --out requests.svg
-  l3sim trace plot requests.csv --out out/requests
-  l3sim trace plot requests.csv --window 0s:600s --format svg --out out/minutes`,
+  l3sim trace plot requests.csv --window 0s:600s --out out/minutes.png`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.RequireFlag(cmd, "out", "a file that ends with .png, .svg or .pdf, or a folder for the figures"); err != nil {
-				return err
-			}
-			if _, err := figure.Format("--format", "."+format); err != nil {
-				return &input.Error{Key: "--format", Value: format, Expected: "png, svg or pdf"}
-			}
-			ending, err := figure.Format("--out", out)
-			file := err == nil
-			if file && cmd.Flags().Changed("format") && ending != format {
-				return &input.Error{Key: "--format", Value: format, Expected: "what the file of --out ends with, " + ending}
-			}
-			if file {
-				err = cmp.Or(cli.WritableFile("--out", out), cli.CheckOutputs("--out", []string{out}, args[0]))
-			} else {
-				err = cli.Creatable(out)
-			}
-			if err != nil {
+			format, err := figure.Format("--out", out)
+			if err = cmp.Or(err, cli.WritableFile("--out", out), cli.CheckOutputs("--out", []string{out}, args[0])); err != nil {
 				return err
 			}
 			t, err := a.readTrace(cmd, args[0], &f)
 			if err != nil {
 				return err
 			}
-			figures := traceFigures(t)
-			if file {
-				return writeTracePage(figures, out, ending)
+			page, err := tracePage(t)
+			if err != nil {
+				return err
 			}
-			return writeTraceFigures(figures, out, format)
+			return results.WriteFileAtomic(out, func(w io.Writer) error { return page.Write(w, format) })
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`file` for all figures, .png, .svg or .pdf, or folder for one file each")
-	cmd.Flags().StringVar(&format, "format", "png", "of the files in a folder: png, svg or pdf")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to write: .png, .svg or .pdf")
 	f.register(cmd.Flags())
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"png", "svg", "pdf"}, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	return cmd
 }
 
@@ -77,46 +57,16 @@ const (
 	rateColumn   = "arrivals_per_s"
 )
 
-// traceFigure is a figure of a trace.
-type traceFigure struct {
-	name, title string
-	table       *results.Table
-	selection   figure.Selection
-}
-
-// traceFigures returns the figures of a trace.
-func traceFigures(t *traces.Trace) []traceFigure {
-	over, of := timeTable(t), " of "+cli.Plural(len(t.Requests), "request", "requests")
-	all := []traceFigure{{"lengths", "lengths" + of, lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}}}
-	if over != nil {
-		all = append(all, traceFigure{"arrivals", "arrivals" + of, over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}},
-			traceFigure{"tokens", "mean lengths" + of, over, figure.Selection{Kind: "line", X: timeColumn, Y: inputColumn + "," + outputColumn}})
-	}
-	return all
-}
-
-// writeTraceFigures writes each figure to a file in a folder.
-func writeTraceFigures(figures []traceFigure, dir, format string) error {
-	var files []results.File
-	for _, f := range figures {
-		file, err := figure.File(f.table, f.selection, f.name, format, f.title)
-		if err != nil {
-			return err
-		}
-		files = append(files, file)
-	}
-	return results.WriteFiles(dir, files)
-}
-
-// writeTracePage writes all figures to one file.
-func writeTracePage(figures []traceFigure, path, format string) error {
+// tracePage draws the figures of a trace.
+func tracePage(t *traces.Trace) (*figure.Page, error) {
 	var page figure.Page
-	for _, f := range figures {
-		if err := page.Add(f.table, f.selection, f.title); err != nil {
-			return err
-		}
+	of := " of " + cli.Plural(len(t.Requests), "request", "requests")
+	err := page.Add(lengthTable(t), figure.Selection{Kind: "cdf", X: inputColumn + "," + outputColumn}, "lengths"+of)
+	if over := timeTable(t); over != nil {
+		err = cmp.Or(err, page.Add(over, figure.Selection{Kind: "line", X: timeColumn, Y: rateColumn}, "arrivals"+of),
+			page.Add(over, figure.Selection{Kind: "line", X: timeColumn, Y: inputColumn + "," + outputColumn}, "mean lengths"+of))
 	}
-	return results.WriteFileAtomic(path, func(w io.Writer) error { return page.Write(w, format) })
+	return &page, err
 }
 
 // The points of a figure's lines: quantiles of lengths, parts of the time.

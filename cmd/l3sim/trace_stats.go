@@ -50,25 +50,10 @@ type traceStats struct {
 	DurationS     float64             `json:"duration_s"`
 	RatePerS      float64             `json:"rate_per_s"`
 	Burstiness    float64             `json:"burstiness_cv"`
-	Input         lengthStats         `json:"input_tokens"`
-	Output        lengthStats         `json:"output_tokens"`
+	Input         traces.Lengths      `json:"input_tokens"`
+	Output        traces.Lengths      `json:"output_tokens"`
 	Conversations *conversationsStats `json:"conversations,omitempty"`
 	Prefixes      *prefixStats        `json:"prefixes,omitempty"`
-}
-
-// lengthStats describe numbers of tokens.
-type lengthStats struct {
-	Tokens int64   `json:"total"`
-	Mean   float64 `json:"mean"`
-	Std    float64 `json:"std"`
-	Min    int     `json:"min"`
-	P25    int     `json:"p25"`
-	Median int     `json:"median"`
-	P75    int     `json:"p75"`
-	P90    int     `json:"p90"`
-	P95    int     `json:"p95"`
-	P99    int     `json:"p99"`
-	Max    int     `json:"max"`
 }
 
 // conversationsStats describe the conversations of a trace.
@@ -93,7 +78,7 @@ func newTraceStats(t *traces.Trace) *traceStats {
 	s := t.Stats()
 	stats := &traceStats{
 		File: t.Name, Format: t.Format, Requests: s.Requests, Failed: t.Failed, Skipped: t.Skipped, Unordered: t.Unordered,
-		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: lengthStats(s.Input), Output: lengthStats(s.Output),
+		DurationS: s.Duration.Seconds(), RatePerS: s.RatePerS, Burstiness: s.GapCV, Input: s.Input, Output: s.Output,
 	}
 	if s.Conversations > 0 {
 		stats.Conversations = &conversationsStats{s.Conversations, s.TurnsMean, s.TurnsMax}
@@ -119,7 +104,7 @@ func (s *traceStats) writeText(w io.Writer) error {
 		fmt.Fprintln(w, "tokens\ttotal\tmean\tstd\tmin\tp25\tmedian\tp75\tp90\tp95\tp99\tmax")
 		for _, l := range []struct {
 			name string
-			of   *lengthStats
+			of   *traces.Lengths
 		}{{"prompt", &s.Input}, {"output", &s.Output}} {
 			fmt.Fprintf(w, "%s\t%d\t%.1f\t%.1f\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", l.name, l.of.Tokens, l.of.Mean, l.of.Std,
 				l.of.Min, l.of.P25, l.of.Median, l.of.P75, l.of.P90, l.of.P95, l.of.P99, l.of.Max)

@@ -40,7 +40,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 	action := c.standard.Action(r.Command)
 	last := &b.last[action.Bus]
 	if takes := int64(c.standard.Action(last.Command).Steps); last.Clock != never && r.Clock-last.Clock < takes {
-		c.found = append(c.found, Violation{ruleCommandBus, *last, r, takes, r.Clock - last.Clock, ""})
+		c.found = append(c.found, Violation{ruleCommandBus, false, *last, r, takes, r.Clock - last.Clock, ""})
 	}
 	c.checkHalves(b, action.Bus, r)
 	*last = r
@@ -60,7 +60,7 @@ func (c *Checker) checkBuses(r Record) *Record {
 			required := o.end - n.start + r.Clock - o.record.Clock
 			met = &Record{}
 			*met = o.record
-			c.found = append(c.found, Violation{ruleBurst, o.record, r, required, r.Clock - o.record.Clock, "bursts on the data bus"})
+			c.found = append(c.found, Violation{ruleBurst, false, o.record, r, required, r.Clock - o.record.Clock, "bursts on the data bus"})
 			break
 		}
 	}
@@ -83,7 +83,7 @@ func (c *Checker) checkHalves(b *bus, index int, r Record) {
 		if halves[0].Clock+within >= end {
 			break
 		}
-		c.found = append(c.found, Violation{ruleCommandBus, halves[0], r, within, r.Clock - halves[0].Clock, "no step is left for the second half of the first"})
+		c.found = append(c.found, Violation{ruleCommandBus, false, halves[0], r, within, r.Clock - halves[0].Clock, "no step is left for the second half of the first"})
 		halves = halves[1:]
 	}
 	if c.standard.Action(r.Command).Second > 0 {

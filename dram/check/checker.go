@@ -13,12 +13,15 @@ import (
 
 // Violation is a broken rule of a command log.
 type Violation struct {
-	Rule string
+	Rule    string `json:"rule"`
+	Allowed bool   `json:"allowed"` // the rule is waived, as far as who reads the log says so
 	// First is the earlier command that the rule relates Second to; its clock is
 	// -1 if the rule concerns Second alone.
-	First, Second    Record
-	Required, Actual int64 // steps from First to Second; 0 for a rule of state
-	Detail           string
+	First    Record `json:"first"`
+	Second   Record `json:"second"`
+	Required int64  `json:"required_clocks"` // steps from First to Second; 0 for a rule of state
+	Actual   int64  `json:"actual_clocks"`
+	Detail   string `json:"detail"`
 }
 
 // The rules that are no timing of the standard's tables.

@@ -120,7 +120,7 @@ func (c *Checker) checkWindows(r Record) {
 		counted, times = dram.ACT, c.spec.Banks()
 		for _, row := range c.rows[dram.ACT] {
 			if row.Command == dram.ACT && row.Scope == dram.SameRank {
-				c.found = append(c.found, Violation{row.Rule, r, r, int64(row.Clocks), 0, r.Command.String() + " activates all banks at once"})
+				c.found = append(c.found, Violation{row.Rule, false, r, r, int64(row.Clocks), 0, r.Command.String() + " activates all banks at once"})
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (c *Checker) checkWindows(r Record) {
 			ring := w.rings[place]
 			if w.Next == counted && len(ring) == w.Window && r.Clock-ring[0].Clock < int64(w.Clocks) && !reported {
 				reported = true
-				c.found = append(c.found, Violation{w.Rule, ring[0], r, int64(w.Clocks), r.Clock - ring[0].Clock, "one more than the window holds"})
+				c.found = append(c.found, Violation{w.Rule, false, ring[0], r, int64(w.Clocks), r.Clock - ring[0].Clock, "one more than the window holds"})
 			}
 			if w.Command == counted {
 				if len(ring) == w.Window {

@@ -22,6 +22,17 @@ type Record struct {
 	Address dram.Address
 }
 
+// MarshalJSON writes null for a record without a clock, such as a refresh that never came. Parts that the address lacks
+// are -1.
+func (r Record) MarshalJSON() ([]byte, error) {
+	if r.Clock < 0 {
+		return []byte("null"), nil
+	}
+	a := r.Address
+	return fmt.Appendf(nil, `{"clock":%d,"command":%q,"rank":%d,"bank_group":%d,"bank":%d,"row":%d,"column":%d}`,
+		r.Clock, r.Command, a.Rank, a.BankGroup, a.Bank, a.Row, a.Column), nil
+}
+
 // LogHeader describes a command log, so that the checker needs no flags. In the text each item is a line before the column names:
 //
 //	# spec = ddr4-3200-8gb-x8       the part that the timing starts from; custom sets every field
