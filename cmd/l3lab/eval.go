@@ -32,20 +32,13 @@ func (a *app) newEvalCommand() *cobra.Command {
 		Short: "Measure how well the language model predicts a text with its attention in the simulated DIMMs",
 		Long: `Measure how well the language model predicts a text with its attention in the simulated DIMMs.
 
-The text's first bytes are prefilled, the following ones decoded one by one as 'l3lab generate' does. The
-step at position i, counted from 0, predicts byte i+1: its negative log-likelihood is that byte's. With
---reference attention is computed in float32 without DIMMs. With --policy, or a [policy] other than dense
-in the configuration, decode steps attend to what that policy chooses ('l3sim config policies'): in the DIMMs the
-program reads the chosen rows, and what the policy keeps on the GPUs is merged with its result. With
---reference, and for policies that DIMMs cannot hold (streaming, h2o, csattention), that is float64 without
-DIMMs, q, k and v rounded to FP16 all the same. With --kv-bits (or model.kv_bits) 8 or 4, keys and values are
-stored so, with scales as model.kv_scales says, and the units fold the scales in. Every choice is compared with attention to everything, and
---profile writes what a run's costs cannot know without data (policy.profile). Without --text, Go source
-that the model has not seen is taken. docs/lab/language-model.md compares precisions.`,
+The first bytes of the text are prefilled and the following ones are decoded. The step at position i predicts byte i+1:
+its negative log-likelihood is that byte's. --reference computes attention without DIMMs. With --policy, decode steps
+attend to what that policy chooses ('l3sim config policies'); policies that DIMMs cannot hold run without them. Every
+choice is compared with attention to everything, and --profile writes what a run's costs need to know about it
+(policy.profile). docs/lab/language-model.md compares precisions.`,
 		Example: `  l3lab eval --steps 1000 --precision fp32
   l3lab eval --text main.go --prompt 100 --nll nll.csv --json
-  l3lab eval --steps 300 --plant quad
-  l3lab eval --prompt 2048 --steps 1000 --policy quest --set policy.budget=512
   l3lab eval --prompt 1024 --steps 1000 --kv-bits 4 --set 'model.kv_scales="channel"'
   l3lab eval --prompt 2048 --policy hgca --set policy.window=512 --profile hgca.toml`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.eval(cmd, &f) },

@@ -39,13 +39,10 @@ func (a *app) newGenerateCommand() *cobra.Command {
 		Short: "Decode text with a real language model whose attention runs in the simulated DIMMs",
 		Long: `Decode text with a real language model whose attention runs in the simulated DIMMs.
 
-The model is byte-level, trained for this program on Go source: 6 layers, 4 heads of 128, 8,192 tokens. The
-GPU's part is computed in float32. Keys and values of every token go through the re-layout into the banks
-where L3's mapping and rankset policy put them; the attention of each decoded token is what the PIM program
-computes on those bytes. Without a prompt, Go source that the model has not seen is continued.
-
-Several prompts are decoded side by side, on successive ranksets. Standard output has the new bytes: of
-one prompt as they come, of several at the end, each below a line with its number.`,
+The model is byte-level and was trained for this program on Go source: 6 layers, 4 heads of 128, 8,192 tokens. Keys and
+values of every token go through the re-layout into the banks; the PIM program computes attention on those bytes.
+Without a prompt, Go source that the model has not seen is continued. Several prompts are decoded side by side and
+are printed at the end.`,
 		Example: `  l3lab generate
   l3lab generate --prompt 'func main() {' --tokens 200 --precision fp32 --stats
   l3lab generate --prompt-file a.go --prompt-file b.go --temperature 0.8 --seed 7`,

@@ -33,12 +33,9 @@ func (a *app) newGPUFitCommand() *cobra.Command {
 		Short: "Fit a GPU's parameters to measured kernels, iterations and energy",
 		Long: `Fit a GPU's parameters to measured kernels, iterations and energy.
 
-Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory are a
-data sheet's and come from --base. Without --base it is the preset that is nearest to the
-measurements, and the command says which. Kinds that are not measured keep the base's
-parameters. The reported error is on shapes (n and k; heads; models) that the fit did not
-see. Attention is fitted as that of one suite, --suite, which becomes the GPU's own.
-For the format of the measurements see 'l3lab gpu validate --help'.`,
+Efficiencies, overheads and latencies are fitted; peaks, bandwidth, SMs and memory come from --base, which is without
+the flag the preset nearest to the measurements. Kinds that are not measured keep the base's parameters. The reported
+error is on shapes that the fit did not see. 'l3lab gpu validate --help' has the format of the measurements.`,
 		Example: `  l3lab gpu fit --measured measured/a100 --name my-a100 --out my-a100.toml`,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.gpuFit(cmd, &f) },
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -13,15 +12,12 @@ import (
 	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/internal/cli"
 	"github.com/l3sim/l3sim/internal/lab/measure"
-	"github.com/l3sim/l3sim/results"
-	"github.com/l3sim/l3sim/results/figure"
 )
 
 // validateFlags are the flags of `gpu validate`.
 type validateFlags struct {
 	cli.GPUFlags
 	measuredFlags
-	out     string
 	maxMAPE float64
 }
 
@@ -62,7 +58,6 @@ All attention is judged as of one suite: give it with --suite, and keep the othe
 	flags := cmd.Flags()
 	f.GPUFlags.Register(a.App, flags)
 	f.measuredFlags.register(flags, "the GPU's")
-	flags.StringVar(&f.out, "out", "", "also write figures and validation.json to `folder`")
 	flags.Float64Var(&f.maxMAPE, "max-mape", 0, "fail if a kind's mean absolute percentage error, as a fraction, is above")
 	return cmd
 }
@@ -80,11 +75,6 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	if cmd.Flags().Changed("max-mape") && !(f.maxMAPE >= 0) {
 		return &input.Error{Key: "--max-mape", Value: fmt.Sprint(f.maxMAPE), Expected: "at least 0"}
 	}
-	if f.out != "" {
-		if err := cli.CheckFolder("--out", f.out); err != nil {
-			return err
-		}
-	}
 	samples, err := f.read(a, t)
 	if err != nil {
 		return err
@@ -93,11 +83,6 @@ func (a *app) gpuValidate(cmd *cobra.Command, f *validateFlags) error {
 	report := judge(t, samples)
 	if err := a.Print(report.errors, report.writeText); err != nil {
 		return err
-	}
-	if f.out != "" {
-		if err := report.writeFolder(f.out); err != nil {
-			return err
-		}
 	}
 	if !cmd.Flags().Changed("max-mape") {
 		return nil
@@ -124,10 +109,6 @@ func judge(t *measure.Target, samples []measure.Sample) *validation {
 	}
 	return v
 }
-
-// writeJSON writes {kind: {points, mape, median_ape, p90_ape, bias}}, keys
-// sorted.
-func (v *validation) writeJSON(w io.Writer) error { return results.WriteJSON(w, v.errors) }
 
 // worstShown is the number of worst predictions in a report.
 const worstShown = 10
@@ -180,19 +161,6 @@ func (v *validation) writeWorst(w io.Writer) error {
 	return nil
 }
 
-// writeFolder writes the figures of all kinds and the JSON.
-func (v *validation) writeFolder(dir string) error {
-	files := []results.File{{Name: "validation.json", Write: v.writeJSON}}
-	for _, kind := range v.kinds {
-		figures, err := v.figures(kind)
-		if err != nil {
-			return err
-		}
-		files = append(files, figures...)
-	}
-	return results.WriteFiles(dir, files)
-}
-
 // above returns an error that names the kinds whose mean error is above limit.
 func (v *validation) above(limit float64) error {
 	var over []string
@@ -205,47 +173,4 @@ func (v *validation) above(limit float64) error {
 		return nil
 	}
 	return fmt.Errorf("mean absolute percentage error above %v: %s", limit, strings.Join(over, ", "))
-}
-
-// tables returns the points of a kind's pictures: predicted and measured, and their ratio
-// over size (Target.Size).
-func (v *validation) tables(kind measure.Kind) (both, ratio *results.Table) {
-	e := v.errors[kind]
-	unit, scale := kind.Unit()
-	suffix := "_" + strings.ToLower(unit) // as columns end
-	both = &results.Table{Name: string(kind), Columns: []string{"measured" + suffix, "predicted" + suffix}}
-	_, size := v.target.Size(&e.Relative[0].Sample)
-	ratio = &results.Table{Name: string(kind), Columns: []string{size, "predicted_over_measured"}}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	for i := range e.Relative {
-		p := &e.Relative[i]
-		both.Rows = append(both.Rows, []string{number(scale * p.Sample.Seconds), number(scale * p.Predicted)})
-		work, _ := v.target.Size(&p.Sample)
-		ratio.Rows = append(ratio.Rows, []string{number(work), number(1 + p.Error)})
-	}
-	return both, ratio
-}
-
-// figures returns the pictures of a kind's errors.
-func (v *validation) figures(kind measure.Kind) ([]results.File, error) {
-	e := v.errors[kind]
-	both, ratio := v.tables(kind)
-	name := strings.ReplaceAll(string(kind), "_", " ") + " on " + v.target.GPU.Name
-	var files []results.File
-	for _, f := range []struct {
-		name, title string
-		table       *results.Table
-		equal       bool
-	}{
-		{"predicted", fmt.Sprintf("%s: %d points, line: predicted = measured", name, e.Points), both, true},
-		{"error", fmt.Sprintf("%s: mean absolute error %.1f%%", name, 100*e.MAPE), ratio, false},
-	} {
-		d, err := figure.Select(f.table, figure.Selection{Kind: "scatter", X: f.table.Columns[0], Y: f.table.Columns[1]})
-		if err != nil {
-			return nil, err
-		}
-		d.Equal = f.equal
-		files = append(files, d.File(string(kind)+"_"+f.name, "png", f.title))
-	}
-	return files, nil
 }

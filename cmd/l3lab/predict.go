@@ -29,11 +29,8 @@ func (a *app) newPredictCommand() *cobra.Command {
 		Short: "Judge the scheduler's latency predictors on batches of a run",
 		Long: `Judge the scheduler's latency predictors on batches of a run (L3, section 6.3, Fig 10b).
 
-Runs the trace, takes batches evenly over the iterations that prefill, fits the
-learned predictors to a random 80% of their sub-batches and compares predictions
-with the times of the other 20%: the mean of |measured - predicted| / measured.
-predictor.noise adds measurement noise. A built-in trace runs with twice as many
-requests as batches where their number is not given. See docs/lab/predictors.md.`,
+The learned predictors are fitted to a random 80% of the sub-batches of iterations that prefill. The error is the mean
+of |measured - predicted| / measured over the other 20%; predictor.noise adds measurement noise.`,
 		Example: `  l3lab predict --model gpt-89b --batches 1000
   l3lab predict --trace longbench --set predictor.noise=0.05 --json`,
 	}

@@ -28,13 +28,10 @@ func (a *app) newValidateCommand() *cobra.Command {
 
 Measurements are CSV files with a static batch in each row, in the columns
   gpu,gpus,framework,model,in_tokens,out_tokens,batch,latency_s
-or with a closed loop, which has ttft_ms,tpot_ms in place of latency_s; batch is its users,
-of which each sends a request, and the next when it has been answered. Other columns are
-ignored. gpu and model are presets or files, or names that a file service.toml beside the
-measurements explains; it also gives columns that a file lacks.
-What a framework adds is two constants, for each GPU: fitted to every fifth row that fits
-in memory, and reported. The errors are those of the other rows. docs/lab/services.md says
-more. Without --service the measurements that are part of the program are compared.`,
+or with a closed loop of batch users, which has ttft_ms,tpot_ms in place of latency_s. A file service.toml beside the
+measurements can explain names and give columns that a file lacks. Two constants of each framework and GPU are fitted
+to every fifth row; the errors are those of the other rows. docs/lab/services.md says more. Without --service the
+measurements that are part of the program are compared.`,
 		Example: `  l3lab validate
   l3lab validate --service measured/servers.csv --json
   l3lab validate --rows rows.csv --set gpu.memory_reserve=2GiB`,

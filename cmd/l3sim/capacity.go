@@ -34,13 +34,9 @@ func (a *app) newCapacityCommand() *cobra.Command {
 		Short: "Find the highest rate of requests that a system serves within targets of latency",
 		Long: `Find the highest rate of requests that a system serves within targets of latency.
 
-A request attains the targets of --slo if its time to the first token, and the 99th
-percentile of its times between tokens, are not above them; slo.attainment (0.99) of the
-requests must. A rate is judged by the middle 80% of a run's requests, 2,000 at least
-(--requests sets the number of all), and the node must keep up with it. Requests come in the
-pattern of the trace's times, or as --arrivals says; all rates and systems see the same
-pattern. The answer is the highest rate tried that meets the targets, up to --precision; where
-a lower one did not meet them, it says so. Where no rate does, it is 0. See docs/serve.md.`,
+The answer is the highest rate tried at which slo.attainment (0.99) of the requests meet the targets of --slo
+and the node keeps up, or 0. Each rate is judged by the middle 80% of a run, at least 2,000 requests. Requests
+arrive in the pattern of the trace, or as --arrivals says. docs/serve.md says more.`,
 		Example: `  l3sim capacity --slo ttft=2s,tbt=100ms --system l3,gpu-only --model llama-3-70b --trace requests.csv
   l3sim capacity --slo tbt=150ms --trace openthoughts --arrivals gamma --set arrivals.cv=2 --plots out/capacity`,
 	}

@@ -14,21 +14,13 @@ import (
 
 func (a *app) newConfigCommand() *cobra.Command {
 	group := cli.NewGroup("config", "Show the embedded presets, and explain keys")
-	group.Long = `Show the embedded presets, and explain keys.
+	group.Long = `Show the embedded presets, list systems and policies, and explain keys.
 
-A configuration starts from a system preset. On top of it come, each winning over the
-one before: a TOML file with any subset of the keys (--config FILE), single keys
-(--set section.key=value), and the flags of a command. Several --config merge in order.
-The sections [model], [gpu] and [dram] start from presets of their own, named by run.model,
-gpu.preset and dram.preset, or from files: a TOML file with that section, a table of a DRAM
-standard (docs/lab/dram.md; FILE.toml:PART where it has several parts), or a model's config.json
-as Hugging Face has it (Llama, Mistral, Mixtral, Qwen, GPT and OPT; tensor_parallel is then the
-fewest GPUs that hold the weights in 0.8 of their memory, attention is over the whole context
-whatever the sliding window, and all is in 16 bits). A section with a new name and no preset
-must be whole, but for the experts of [model]; without a name its keys change what is there,
-and results say so.
-
-Quantities carry their unit: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
+A configuration starts from a system preset. TOML files (--config), single keys (--set section.key=value) and
+flags go on top, in this order; the later wins. [model], [gpu] and [dram] start from presets or files of their own,
+named by run.model, gpu.preset and dram.preset: a TOML file with that section, a DRAM table (FILE.toml:PART),
+or a model's config.json as Hugging Face has it. A section with a new name and no preset must be whole.
+Quantities have units: "625ps", "25.6GB/s", "2TiB". Keys are case-sensitive.`
 	group.AddCommand(a.newConfigListCommand(), a.newConfigShowCommand(), a.newConfigExplainCommand(),
 		a.newSystemsCommand(), a.newPoliciesCommand())
 	return group

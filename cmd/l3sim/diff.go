@@ -27,13 +27,10 @@ func (a *app) newDiffCommand() *cobra.Command {
 		Short: "Show what changed between two sweeps' results",
 		Long: `Show what changed between two sweeps' results.
 
-BASE and NEW are sweeps' folders or their results.csv. Points are matched by name, and
-where only one side has a name, by configuration; the seeds of a point are paired. A
-rule METRIC<LIMIT (or <=, >, >=) limits the change, in percent of the old value with %,
-else in the metric's unit. It trips at points beyond it and at points that had results
-and now fail; then the exit code is 1. So it is where a rule finds no point to judge, and
-where points or seeds of BASE are missing in NEW, unless --allow-missing lets that pass.
-Without rules the exit code is 0.`,
+BASE and NEW are sweeps' folders or their results.csv. Points are matched by name, else by configuration; the seeds
+of a point are paired. A rule METRIC<LIMIT (or <=, >, >=) limits the change of a metric, in its unit or in percent of
+the old value. The exit code is 1 where a rule trips, where a rule finds no point to judge, and, unless
+--allow-missing is given, where points or seeds of BASE are missing in NEW.`,
 		Example: `  l3sim diff out/base out/new
   l3sim diff base.csv new.csv --markdown --fail-if 'output_tokens_per_s<-2%' --fail-if 'tbt_p99_ms>5%'`,
 		Args: cobra.ExactArgs(2),

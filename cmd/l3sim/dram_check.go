@@ -27,11 +27,9 @@ func (a *app) newDRAMCheckCommand() *cobra.Command {
 		Short: "Check that a log of DRAM commands breaks no rule of the standard",
 		Long: `Check that a log of DRAM commands breaks no rule of the standard.
 
-COMMANDS is a CSV file, plain or gzip, with the header
-clock,command,rank,bankgroup,bank,row,column or DRAMsim3's
-cycle,cmd,rank,bankgroup,bank,row,col; an absent part is -1 or empty. Lines that begin
-with # before the header can declare the part, its ranks and waived rules, and win over
-the flags. A log that breaks a rule ends with exit code 1.`,
+COMMANDS is a CSV file, plain or gzip, with the header clock,command,rank,bankgroup,bank,row,column or DRAMsim3's
+cycle,cmd,rank,bankgroup,bank,row,col; an absent part is -1 or empty. Comment lines before the header can declare the
+part, its ranks and waived rules, and win over the flags. A log that breaks a rule ends with exit code 1.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			spec, err := a.partOf("--dram", name)

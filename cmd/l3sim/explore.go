@@ -16,16 +16,12 @@ func (a *app) newExploreCommand() *cobra.Command {
 		Short: "Find a sweep's best trade-offs and what they have in common",
 		Long: `Find a sweep's best trade-offs and what they have in common.
 
-RESULTS is a sweep's folder or its results.csv. Of two or three goals, each max or min of
-a column, it prints the Pareto front: the points that no other point equals or beats in
-every goal and beats in one. Columns are named in full (node.memory_capacity_bytes) or,
-where only one fits, without section and unit. Seeds of a point are averaged; points
-that failed, or lack a number for some goal, are left out and counted.
+RESULTS is a sweep's folder or its results.csv. The command prints the Pareto front of two or three goals: the points
+that no other point equals or beats in every goal and beats in one. Seeds of a point are averaged; points that
+failed, or that lack a number for some goal, are left out and counted. Column names may omit section and unit.
 
-Then it counts what the front has in common. For each key that varies it names the value
-whose share of the front exceeds its share of all points most, and counts the points on
-the front and all points for each value. Numbers of more than eight values are cut into
-quarters of the points. Counts of few points can be chance, and keys may matter only together.`,
+For each key that varies, the command then names the value whose share of the front most exceeds its share of all
+points, with counts for every value. More than eight numbers are grouped by quartiles.`,
 		Example: `  l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms'
   l3sim explore out/explore --goals 'max output_tokens_per_s, min tbt_p99_ms, min memory_capacity' --json`,
 		Args: cobra.ExactArgs(1),

@@ -30,11 +30,9 @@ func (a *app) newGPUIterationCommand() *cobra.Command {
 		Short: "Predict the time and energy of one iteration of a model",
 		Long: `Predict the time and energy of one iteration of a model.
 
-An iteration decodes --batch requests, each over --context tokens (its own included), and
-prefills --chunk tokens of another after --finished ones; either may be absent. It is one of
-many: the power limit holds. Joules are of all GPUs, the parts are kernels by group.
-All-reduces are NCCL's, with which iterations are measured; a run's are the GPU's own
-(gpu.all_reduce.method), and --all-reduce direct has those here. 'l3lab gpu validate' compares measured iterations.`,
+An iteration decodes --batch requests, each over --context tokens (its own included), and prefills --chunk tokens of
+another request after --finished ones; either may be absent. Joules are of all GPUs. All-reduces are NCCL's, with
+which iterations are measured; --all-reduce direct has those of a run.`,
 		Example: `  l3sim gpu iteration --gpu h200-sxm --model llama-3-8b --batch 64 --context 2048
   l3sim gpu iteration --gpu h200-sxm --model opt-66b --tp 4 --batch 32 --context 1024 --chunk 512 --finished 1024 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuIteration(cmd, &f) },

@@ -83,16 +83,12 @@ func (a *app) newGPUPredictCommand() *cobra.Command {
 		Short: "Predict the time and energy of one kernel",
 		Long: `Predict the time and energy of one kernel.
 
-Measuring a kernel alone takes longer than it takes in a graph of many: events, a launch
-on an idle GPU, a cold L2. Running for seconds, a kernel that would draw more than the power
-limit slows down. The time and its parts are as measured alone, which 'l3lab gpu validate'
-compares.`,
+A kernel measured alone takes longer than in a graph of many. A kernel that runs for seconds slows down where it would
+draw more than the power limit. The time and its parts are those of a kernel measured alone.`,
 		Example: `  l3sim gpu predict --gpu a100-sxm-80gb --op gemm --m 64 --n 12288 --k 4096
   l3sim gpu predict --gpu h200-sxm --op prefill --chunk 512 --finished 4096 --heads 32 --kv-heads 8
-  l3sim gpu predict --gpu a100-sxm-80gb --op decode --batch 64 --context 2048 --heads 32
   l3sim gpu predict --gpu a100-sxm-80gb --op decode --context 100,2000,30000 --heads 32
   l3sim gpu predict --gpu a100-sxm-80gb --op allreduce --gpus 8 --bytes 64MiB
-  l3sim gpu predict --gpu h200-sxm --op page-score --batch 16 --context 131072 --page 16 --heads 32 --kv-heads 8
   l3sim gpu predict --gpu h200-sxm --op page-attention --batch 16 --page 16 --pages 256 --heads 32 --kv-heads 8`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.gpuPredict(cmd, &f) },
 	}

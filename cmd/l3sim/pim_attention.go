@@ -36,15 +36,10 @@ func (a *app) newPIMAttentionCommand() *cobra.Command {
 		Short: "Time the attention of one decode step on one rank, DRAM command by DRAM command",
 		Long: `Time the attention of one decode step on one rank, DRAM command by DRAM command.
 
-The first table is one query head alone, without refresh: where its clocks go, how busy each
-unit is, and what share of the banks' peak bandwidth it reaches. The second is all heads one
-after another, each with the append of its newest key and value, and with refresh.
-
-With --budget, one KV head attends to selected pages instead: the newest, and those whose bounds score
-best. Keys and queries are drawn (--seed, --local); the units score the bounds that these have, in
-the rank's formats, and the rows that are timed are those that they chose.`,
+The first table is one query head alone, without refresh. The second is all heads one after another, each with the
+append of its newest key and value, and with refresh. With --budget, one KV head attends to selected pages instead,
+whose keys and queries are drawn (--seed, --local).`,
 		Example: `  l3sim pim attention --context 8192
-  l3sim pim attention --context 131072 --heads 8 --kv-heads 1 --set pim.macs_per_read=2
   l3sim pim attention --context 32768 --kv-bits 8 --multipliers 8
   l3sim pim attention --context 512 --commands log.csv && l3sim dram check log.csv
   l3sim pim attention --context 131072 --budget 4096 --page 512 --select bank --reuse 4`,

@@ -30,12 +30,10 @@ func (a *app) newPIMHBMCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hbm",
 		Short: "Time attention on units in an HBM3 stack, command by command",
-		Long: `Time attention on units in an HBM3 stack, command by command: AttAcc's programs, with 16-bit elements. The units are at
-the banks, at the bank groups, or in the buffer die.
+		Long: `Time attention on units in an HBM3 stack, command by command: AttAcc's programs, with 16-bit elements.
 
 The factor is the bandwidth of keys and values over that of plain HBM3 at its peak rate. By AttAcc's rules all banks
-open at once; by JEDEC's they keep tRRD and tFAW (docs/lab/hbm-pim.md). W is what the commands draw in a stack whose channels all have
-as many heads, by the constants energy.hbm_* (--set).`,
+open at once; by JEDEC's they keep tRRD and tFAW. W is the power of a stack, by the constants energy.hbm_*.`,
 		Example: `  l3sim pim hbm --context 128,2048,32768
   l3sim pim hbm --level bg
   l3sim pim hbm --context 2048 --heads 128 --rules jedec --no-power-limit --json`,

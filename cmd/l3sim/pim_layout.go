@@ -26,9 +26,8 @@ func (a *app) newPIMLayoutCommand() *cobra.Command {
 		Short: "Show where each element of a token's key or value lies in the banks",
 		Long: `Show where each FP16 element of a token's key or value lies in the banks.
 
-The row counts from the first row of the head. The column is that of a burst, 64 bytes over all
-chips; the byte is that within the chip's share of the burst. Elements beyond the head
-dimension are padding, stored as zeros.`,
+The row counts from the first row of the head, the column is that of a 64-byte burst over all chips, and the byte is
+that within the chip's share of the burst. Elements beyond the head dimension are zeros.`,
 		Example: `  l3sim pim layout --token 5 --head-dim 128
   l3sim pim layout --token 1000 --head-dim 80 --kv v --set dram.preset=ddr4-3200-8gb-x8`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.pimLayout(cmd, &f) },

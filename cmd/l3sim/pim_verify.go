@@ -27,17 +27,12 @@ func (a *app) newPIMVerifyCommand() *cobra.Command {
 		Long: `Compute attention on the bytes in the simulated banks and compare with reference vectors.
 
 Keys and values go through the re-layout and the mapping into the banks of one rank for each
-KV head; the PIM program runs on them; its output is compared with the reference. The command
-fails if a case does not meet its tolerance.
+KV head, and the PIM program runs on them. A case fails if any bit of the output differs from a direct computation in the same formats,
+or if the error exceeds 3 times what independent roundings would give.
 
-FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k and
-NAME.v [KV heads, keys, d] in F16, BF16 or F32, NAME.out as NAME.q in F64 or F32, and may have
-NAME.lse [query heads, queries], the natural log-sum-exp. Causal masks are aligned to the last
-key. F32 is rounded to FP16 for storage, and the tolerance widened by what that costs, up to 0.01.
-Without FILE the vectors that come with the program run.
-
-A case fails if any bit of the output is not what a direct computation in the same formats gives,
-or if the error exceeds 3 times what independent roundings would give.`,
+FILE is a safetensors file. Each case NAME has NAME.q [query heads, queries, d], NAME.k and NAME.v [KV heads, keys, d]
+in F16, BF16 or F32, NAME.out as NAME.q in F64 or F32, and may have NAME.lse [query heads, queries], the natural
+log-sum-exp. Without FILE the vectors that come with the program run.`,
 		Example: `  l3sim pim verify
   l3sim pim verify --precision fp32 --vectors mine.safetensors --json
   l3sim pim verify --set pim.precision.softmax_sum=fp16`,

@@ -33,29 +33,16 @@ func (a *app) newPlotCommand() *cobra.Command {
 		Short: "Draw a figure of a sweep's results",
 		Long: `Draw a figure of a sweep's results.
 
-RESULTS is a sweep's folder or its results.csv. Columns are named in full
-(node.ranksets) or, where only one fits, without section and unit (ranksets). Rows that
-differ in their seed alone are one point with an error bar of one sample standard
-deviation; a box shows quartiles and extremes of all rows of its x and group, a CDF the
-share of all rows of its group up to x. Stacked bars are parts of a whole, such as the
-times of an iteration: several columns in --y, or a group.
+RESULTS is a sweep's folder or a CSV file. Column names may omit section and unit (ranksets for node.ranksets). Rows
+that differ only in their seed are one point with an error bar of one standard deviation. Axes over more than two
+powers of ten are logarithmic.
 
-A Pareto front is a staircase through the points that no other equals or beats in both
-goals and beats in one; the others are paler. --goals says what is sought, y first, then
-x, such as 'max output_tokens_per_s, min tbt_p99_ms'. A third goal is cut into up to four
-levels, each with the staircase of all points at least that good in it. With --x, --y and
---z instead it looks for high rates and low times, and for little of a key. A point of
-which some seed failed or lacks a number is left out, which standard error says. An axis
-over more than two powers of ten is logarithmic, as for scatter and CDF.
-
---figure takes what the other flags say from a file (see configs/paper); those that are
-given as well win.`,
+A Pareto front looks for what --goals says, y first, then x; a third goal is shown as up to four levels. --figure
+reads all of this from a file, as those of configs/paper; flags that are given as well win.`,
 		Example: `  l3sim plot out/ranks --kind line --x ranksets --y output_tokens_per_s --group channels --out ranks.png
   l3sim plot out/systems --kind bar --x model --y output_tokens_per_s --group system --normalize-to system=l3 --out f.svg
   l3sim plot out/ranks --kind heatmap --x ranksets --y channels --z tbt_mean_ms --out tbt.pdf
-  l3sim plot out/ranks --kind pareto --x tbt_p99_ms --y output_tokens_per_s --out front.png
   l3sim plot out/explore --kind pareto --goals 'max output_tokens_per_s, min tbt_p99_ms' --out front.png
-  l3sim plot out/a/requests.csv --kind cdf --x mean_tbt_ms --out tbt.png
   l3sim plot out/fig8 --figure configs/paper/fig8.figure.toml --out fig8.svg`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -95,18 +95,17 @@ func (f *policyIterationFlags) iterations(cmd *cobra.Command) ([]policyIteration
 		return nil, err
 	}
 	o.Sets = append([]string{"run.system=gpu-only"}, o.Sets...)
+	i := slices.IndexFunc(o.Flags, func(f configs.Flag) bool { return f.Key == "policy.name" })
 	names := []string{""}
-	if i := slices.IndexFunc(o.Flags, func(f configs.Flag) bool { return f.Key == "policy.name" }); i >= 0 {
+	if i >= 0 {
 		names = strings.Split(o.Flags[i].Value, ",")
-		o.Flags = slices.Delete(o.Flags, i, i+1)
 	}
 	var all []policyIteration
 	for _, name := range names {
-		one := o
-		if name != "" {
-			one.Flags = append(slices.Clone(o.Flags), configs.Flag{Name: "--policy", Key: "policy.name", Value: strings.TrimSpace(name)})
+		if i >= 0 {
+			o.Flags[i].Value = strings.TrimSpace(name)
 		}
-		cfg, err := system.Load(one)
+		cfg, err := system.Load(o)
 		if err != nil {
 			return nil, err
 		}
@@ -150,39 +149,35 @@ func newPolicyIteration(name string, parts *system.GPUIterations, context, batch
 	return row
 }
 
-// shownParts are the groups that any row has.
-func shownParts(all []policyIteration) (parts []string) {
+// policyTable returns a tidy table with times of so many decimals, of the groups that any row has.
+func policyTable(all []policyIteration, columns []string, name func(string) string, decimals int) *results.Table {
+	t := &results.Table{Columns: columns[:3:3]}
+	var parts []string
 	for _, p := range system.IterationParts() {
 		if slices.ContainsFunc(all, func(r policyIteration) bool { return r.Parts[p.String()] > 0 }) {
 			parts = append(parts, p.String())
+			t.Columns = append(t.Columns, name(p.String()))
 		}
 	}
-	return parts
-}
-
-func printPolicyIterations(w io.Writer, all []policyIteration) error {
-	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
-		parts := shownParts(all)
-		fmt.Fprintf(w, "policy\tcontext\tbatch\t%s\ttotal us\t\n", strings.Join(parts, "\t"))
-		for _, r := range all {
-			fmt.Fprintf(w, "%s\t%d\t%d\t", r.Policy, r.Context, r.Batch)
-			for _, p := range parts {
-				fmt.Fprintf(w, "%.1f\t", r.Parts[p])
-			}
-			fmt.Fprintf(w, "%.1f\t\n", r.Total)
-		}
-	})
-}
-
-// writePolicyIterations writes a tidy table.
-func writePolicyIterations(w io.Writer, all []policyIteration) error {
-	parts, spaces := shownParts(all), strings.NewReplacer(" ", "_", "-", "_")
-	names := list.Map(parts, func(p string) string { return spaces.Replace(p) + "_us" })
-	t := results.Table{Columns: slices.Concat([]string{"policy", "context_tokens", "batch"}, names, []string{"total_us"})}
-	number := func(x float64) string { return strconv.FormatFloat(x, 'f', 3, 64) }
+	t.Columns = append(t.Columns, columns[3])
+	number := func(x float64) string { return strconv.FormatFloat(x, 'f', decimals, 64) }
 	for _, r := range all {
 		times := list.Map(parts, func(p string) string { return number(r.Parts[p]) })
 		t.Rows = append(t.Rows, slices.Concat([]string{r.Policy, strconv.Itoa(r.Context), strconv.Itoa(r.Batch)}, times, []string{number(r.Total)}))
 	}
-	return t.WriteCSV(w)
+	return t
+}
+
+func printPolicyIterations(w io.Writer, all []policyIteration) error {
+	t := policyTable(all, []string{"policy", "context", "batch", "total us"}, func(p string) string { return p }, 1)
+	return cli.Aligned(w, tabwriter.AlignRight, func(w io.Writer) {
+		for _, row := range append([][]string{t.Columns}, t.Rows...) {
+			fmt.Fprintln(w, strings.Join(row, "\t")+"\t")
+		}
+	})
+}
+
+func writePolicyIterations(w io.Writer, all []policyIteration) error {
+	column := func(p string) string { return strings.NewReplacer(" ", "_", "-", "_").Replace(p) + "_us" }
+	return policyTable(all, []string{"policy", "context_tokens", "batch", "total_us"}, column, 3).WriteCSV(w)
 }

@@ -20,14 +20,9 @@ func (a *app) newReportCommand() *cobra.Command {
 		Short: "Write results as one page of HTML to show to others",
 		Long: `Write results as one page of HTML to show to others.
 
-DIR is the folder of a sweep or a merge. The page opens in a browser without a
-network: what the results rest on, the best of each goal, the front with each point's
-difference from a base and the command that runs it again, parallel coordinates,
-time and energy by component, latencies, errors of the predictions, and a table with
-CSV and JSON. It is at most 2 MiB: of larger results it shows the front and a part of the rest.
-
-Goals are throughput, the price of a million tokens where it varies, and the 99th percentile of the
-time between tokens, unless --goals names others.`,
+DIR is the folder of a sweep. The page needs no network: it has the best point of each goal, the Pareto front with the
+command that runs each point again, the keys that matter, time and energy by component, and the table as CSV and
+JSON. The page is at most 2 MiB: of larger results it shows the front and a part of the rest.`,
 		Example: `  l3sim report out/worth --out out/worth.html
   l3sim report out/a out/b --goals 'max output_tokens_per_s, min ranksets' --out out/report.html`,
 		Args: cobra.MinimumNArgs(1),

@@ -39,28 +39,16 @@ func (a *app) newReproduceCommand() *cobra.Command {
 		Short: "Repeat the L3 paper's evaluation and judge its claims",
 		Long: `Repeat the L3 paper's evaluation and judge its claims.
 
-all runs what every figure and claim needs; fig2 to fig11 one figure; claims what
-the claims need, without figures. sensitivity changes one assumption at a time and gives
-the best cases of Fig 8 again; fair runs whole traces with every system's best policies and
-layouts, which the paper did not do: its numbers stand beside, nothing is judged. sparse judges
-other papers, on sparse attention (LServe, HGCA, CSAttention, Quest, DuoAttention), by iterations,
-kernels, memory and small runs: --requests and --seeds do not matter to it.
+all runs every figure and claim; fig2 to fig11 one figure; claims what the claims need. sensitivity changes one
+assumption at a time; fair runs whole traces with every system's best policies and layouts; sparse judges papers on
+sparse attention. A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it holds;
+"direction" is the same side of 1. docs/lab/reproduction.md explains the verdicts.
 
-A value is "reproduced" within 15% of the paper's number, a bound or an ordering where it
-holds, a range where both ends are within 15%; "direction" is on the same side of 1. Of sparse,
-"contradicts arithmetic" is beyond what the reason shows to be possible, "shape only" the side
-of 1 on other hardware, or what no more than a small model can show.
-With several seeds a claim has the mean of its values, and their range.
-
-Figures are the sweeps and figure definitions of configs/paper, which 'l3sim sweep' and
-'l3sim plot --figure' run alone. Finished points are kept in the user's cache folder
-(l3sim/reproduce, to be deleted at will): the same command goes on after an interruption,
-and other code runs all points again. Where there is no such folder nothing is kept.`,
+Finished points are kept in the user's cache folder (l3sim/reproduce), so that the same command goes on after an
+interruption. Other code runs all points again.`,
 		Example: `  l3sim reproduce claims --requests 300
   l3sim reproduce all --out out/paper
-  l3sim reproduce fig8 --seeds 3 --json
-  l3sim reproduce sensitivity --out out/paper
-  l3sim reproduce sparse`,
+  l3sim reproduce fig8 --seeds 3 --json`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: cli.OneArgument(claims.Targets),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -243,10 +242,10 @@ func (f *runFlags) inWindow(w *system.Window, end float64) error {
 // writeTimeline writes recordings to path, compressed where its name ends in .gz.
 func writeTimeline(path string, recordings []*system.Recording) error {
 	return results.WriteFileAtomic(path, func(w io.Writer) error {
-		if !strings.HasSuffix(path, ".gz") {
-			return system.WriteTimeline(w, recordings)
+		z, err := packer(path, w)
+		if err != nil {
+			return err
 		}
-		z := gzip.NewWriter(w)
 		return errors.Join(system.WriteTimeline(z, recordings), z.Close())
 	})
 }

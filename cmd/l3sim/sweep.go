@@ -62,8 +62,12 @@ func (a *app) withJournal(folder string, do func(*sweep.Journal) error) error {
 	return cmp.Or(err, journal.Close())
 }
 
-// sweepHelp is what sweep --help says of sweep files, results and shards.
-const sweepHelp = `Run many configurations, resumable at any moment.
+func (a *app) newSweepCommand() *cobra.Command {
+	var f sweepFlags
+	cmd := &cobra.Command{
+		Use:   "sweep FILE.toml",
+		Short: "Run many configurations, resumable at any moment",
+		Long: `Run many configurations, resumable at any moment.
 
 FILE.toml lists points of the design space:
 
@@ -77,35 +81,20 @@ FILE.toml lists points of the design space:
   [[zip]]                         # arrays that advance together, one axis
   name = ["small", "large"]
   node.channels = [8, 16]
-  node.memory_capacity = ["1TiB", "2TiB"]
   [[list]]                        # all [[list]] entries: one axis, written out
   name = "two sub-batches"
   scheduler.sub_batches = 2
   [latin_hypercube]               # samples of all its keys at once, one axis
   samples = 100
-  seed = 1                        # the same seed, the same samples; 1 without
   pcie.generation = [3, 4, 5]
-  pcie.efficiency = {min = 0.5, max = 0.9}
   pcie.latency = {min = "1us", max = "20us", scale = "log"}
   gpu.memory_capacity = {min = "80GiB", max = "144GiB", step = "8GiB"}
 
-Points are all combinations of the axes; the last axis changes fastest. --out gets
-results.csv, a row a point, the same with types in results.parquet, each point's summary
-in points/, and journal.jsonl, from which the same command goes on after any
-interruption: what it holds of the same configuration, trace and program never runs
-again.
+Points are all combinations of the axes. --out gets results.csv and results.parquet with a row for each point, each
+point's summary, and a journal, from which the same command goes on after any interruption.
 
-With --shard i/N a machine runs the i-th part of N, from 0, into a folder of its own;
-'l3sim sweep merge' makes one folder of them. --shard auto takes i and N from a Slurm array,
---shard auto/N takes i from an indexed Kubernetes Job. --emit writes the job that runs
-N shards and merges them to standard output (docs/lab/scale-out.md).`
-
-func (a *app) newSweepCommand() *cobra.Command {
-	var f sweepFlags
-	cmd := &cobra.Command{
-		Use:   "sweep FILE.toml",
-		Short: "Run many configurations, resumable at any moment",
-		Long:  sweepHelp,
+--shard i/N runs the i-th part of N, from 0, into a folder of its own; 'l3sim sweep merge' makes one folder of them.
+--emit writes a job for Slurm or Kubernetes that runs N shards and merges them.`,
 		Example: `  l3sim sweep examples/ranks.toml --dry-run
   l3sim sweep examples/ranks.toml --out out/ranks
   l3sim sweep examples/ranks.toml --shard 0/2 --out out/ranks/shards/0

@@ -17,13 +17,9 @@ func (a *app) newMergeCommand() *cobra.Command {
 		Short: "Put the shards of a sweep together",
 		Long: `Put the shards of a sweep together.
 
-Each DIR is the --out of a 'l3sim sweep --shard'. --out gets what one run of the whole
-sweep gives: the same results.csv and results.parquet, the same summaries in points/ but
-for the wall time of each, and a journal from which a sweep in that folder goes on. The
-sweep file and its traces are not needed.
-
-All shards must be of one plan and one version of l3sim. A shard may be there twice where
-its results agree. What is missing is named, and then nothing is written.`,
+Each DIR is the --out of an 'l3sim sweep --shard'. --out gets what one run of the whole sweep gives, but for wall
+times. All shards must be of one plan and one version of l3sim. Where something is missing, it is named and nothing
+is written.`,
 		Example: `  l3sim sweep merge out/ranks/shards/* --out out/ranks`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.merge(args, out) },

@@ -50,10 +50,8 @@ func (a *app) newTableCommand() *cobra.Command {
 		Short: "Print a sweep's results as text, Markdown or CSV",
 		Long: `Print a sweep's results as text, Markdown or CSV.
 
-With --y (and --x, --group, --facet, --normalize-to as for 'l3sim plot') it prints the
-numbers of that figure; without, the table itself: all columns in CSV and JSON, else the keys
-that vary and the main results, or those that --columns names. With --best 'max
-output_tokens_per_s over tensor_parallel' each design is there once, at its best layout.`,
+Without --y the command prints the table itself: all columns in CSV and JSON, else the keys that vary and the main
+results, or --columns. With --y it prints the numbers of the figure that 'l3sim plot' draws.`,
 		Example: `  l3sim table out/ranks
   l3sim table out/ranks --columns point,tbt_p99_ms --format markdown
   l3sim table out/ranks --x ranksets --y output_tokens_per_s --group channels`,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -135,20 +136,29 @@ func (a *app) writeTrace(t *traces.Trace, o *traceOutput) error {
 		return t.Write(a.Stdout, o.to)
 	}
 	return results.WriteFileAtomic(o.out, func(w io.Writer) error {
-		switch {
-		case strings.HasSuffix(o.out, ".gz"):
-			z := gzip.NewWriter(w)
-			return errors.Join(t.Write(z, o.to), z.Close())
-		case strings.HasSuffix(o.out, ".zst"):
-			z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
-			if err != nil {
-				return err
-			}
-			return errors.Join(t.Write(z, o.to), z.Close())
+		z, err := packer(o.out, w)
+		if err != nil {
+			return err
 		}
-		return t.Write(w, o.to)
+		return errors.Join(t.Write(z, o.to), z.Close())
 	})
 }
+
+// packer returns a writer that packs as the ending of a file's name says: .gz, .zst, or not at all.
+func packer(path string, w io.Writer) (io.WriteCloser, error) {
+	switch filepath.Ext(path) {
+	case ".gz":
+		return gzip.NewWriter(w), nil
+	case ".zst":
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return plainWriter{w}, nil
+}
+
+// plainWriter is a writer whose Close does nothing.
+type plainWriter struct{ io.Writer }
+
+func (plainWriter) Close() error { return nil }
 
 func (a *app) newTraceConvertCommand() *cobra.Command {
 	var f traceFlags

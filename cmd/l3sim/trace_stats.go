@@ -17,13 +17,10 @@ func (a *app) newTraceStatsCommand() *cobra.Command {
 		Short: "Describe a file of requests: rate, bursts, lengths, prefixes that are shared",
 		Long: `Describe a file of requests: rate, bursts, lengths, prefixes that are shared.
 
-The rate is (requests - 1) / duration. Burstiness is the coefficient of variation of the
-times between arrivals: 1 for a Poisson process. Percentiles are of nearest rank. Shared
-tokens are those at the beginning of a prompt that an earlier prompt begins with, too, in
-whole blocks of 512: what a prefix cache without end would find.`,
+Burstiness is the coefficient of variation of the times between arrivals: 1 for a Poisson process. Percentiles are
+of nearest rank. Shared tokens are what a prefix cache without end would find, in blocks of 512.`,
 		Example: `  l3sim trace stats requests.csv
-  l3sim trace stats conversation_trace.jsonl --json
-  l3sim trace stats BurstGPT.csv --window 0s:86400s`,
+  l3sim trace stats BurstGPT.csv --window 0s:86400s --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := a.readTrace(cmd, args[0], &f)
