@@ -1,3 +1,12 @@
+// Package capacity finds the highest rate of requests that a node serves within targets of
+// latency.
+//
+// A rate is judged by one run: the middle requests of a trace that comes at that rate, without
+// those that meet a node which fills or empties (system.Measured). Rates and nodes see the
+// same requests in the same pattern, which is drawn at a rate of 1 and stretched
+// (traces.Arrive): what differs between two runs is the rate or the node alone.
+//
+// Start at Search; cmd/l3sim/capacity.go prints its Answer.
 package capacity
 
 import (
@@ -13,21 +22,26 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
 	"github.com/l3sim/l3sim/units"
 )
 
-// LeastMeasured is the fewest requests that a rate is judged by: of the 99th percentile 20 are
-// beyond it.
-const LeastMeasured = 2000
-
-// edge is the share of the requests at either end of a run that is not measured.
-const edge = 0.1
-
-// LeastRequests is the fewest requests of a run: LeastMeasured of them are in its middle and are measured.
-const LeastRequests = LeastMeasured * 10 / 8
+const (
+	// LeastMeasured is the fewest requests that a rate is judged by: 20 are beyond the 99th percentile.
+	LeastMeasured = 2000
+	// edge is the share of the requests at either end of a run that is not measured.
+	edge = 0.1
+	// LeastRequests is the fewest requests of a run: LeastMeasured of them are in its middle and are measured.
+	LeastRequests = LeastMeasured * 10 / 8
+	// tries bounds the doublings and halvings beyond firstRates.
+	tries = 8
+	// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
+	// below firstRates: a run holds 106 days, its last answers included.
+	longest = 50 * 86400
+)
 
 // Load is how a node serves one rate. Latencies are in milliseconds, as in results.Summary,
 // of the measured requests.
@@ -45,9 +59,7 @@ type Load struct {
 	TPOT          results.Latency `json:"tpot_ms"`
 	E2E           results.Latency `json:"e2e_ms"`
 	Saturated     bool            `json:"saturated"`
-	// Met says that the targets are attained by the share of requests that must, and that the
-	// node keeps up.
-	Met bool `json:"met"`
+	Met           bool            `json:"met"` // enough requests attain the targets, and the node keeps up
 }
 
 // Answer is what a search found.
@@ -59,11 +71,9 @@ type Answer struct {
 	// Alone says that where no rate meets the targets, requests do not wait for one another at the lowest rates that were tried: rates
 	// below them have the same latencies.
 	Alone bool
-	// Dips says that a rate below Best did not meet the targets.
-	Dips     bool
-	Measured int // requests that each rate is judged by
-	// TooLarge is the requests of a run that fit no empty memory: they attain nothing.
-	TooLarge int
+	Dips     bool // a rate below Best did not meet the targets
+	Measured int  // requests that each rate is judged by
+	TooLarge int  // requests of a run that fit no empty memory: they attain nothing
 }
 
 // Search is how a node is searched for its highest rate.
@@ -72,15 +82,8 @@ type Search struct {
 	Done      func()  // told of every run, from several goroutines; nil: nobody
 }
 
-// firstRates are the rates that are tried first, in shares of the throughput of a full queue.
+// firstRates are tried first, in shares of the throughput of a full queue.
 var firstRates = []float64{1. / 8, 1. / 4, 1. / 2, 3. / 4, 1, 5. / 4}
-
-// tries bounds the doublings and halvings beyond firstRates.
-const tries = 8
-
-// longest is the seconds, 50 days, in which all requests come at the lowest rate that is tried
-// below firstRates: a run holds 106 days, its last answers included.
-const longest = 50 * 86400
 
 // judge runs a node at rates.
 type judge struct {
@@ -135,17 +138,14 @@ func (s *Search) Find(ctx context.Context, cfg *configs.Config, trace *traces.Tr
 		return nil, err
 	}
 	n := len(trace.Requests)
-	j := &judge{cfg: cfg, node: node, trace: trace, from: int(edge * float64(n)), to: n - int(edge*float64(n)), done: s.Done}
+	ends := int(edge * float64(n))
+	j := &judge{cfg: cfg, node: node, trace: trace, from: ends, to: n - ends, done: s.Done}
 	full, tooLarge, err := j.full(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a := &Answer{TooLarge: tooLarge, Measured: j.to - j.from}
-	rates := make([]float64, len(firstRates))
-	for i, share := range firstRates {
-		rates[i] = share * full
-	}
-	if err := a.try(ctx, j, rates...); err != nil {
+	if err := a.try(ctx, j, list.Map(firstRates, func(share float64) float64 { return share * full })...); err != nil {
 		return nil, err
 	}
 	for i := 0; i < tries && a.Tried[len(a.Tried)-1].Met; i++ {
@@ -187,12 +187,11 @@ func (a *Answer) alone() bool {
 
 // settle makes the rate at a place the answer.
 func (a *Answer) settle(best int) *Answer {
+	a.Best = a.Tried[max(best, 0)]
 	if best < 0 {
-		a.Best = a.Tried[0]
 		a.Best.RatePerS, a.Alone = 0, a.alone()
 		return a
 	}
-	a.Best = a.Tried[best]
 	a.Dips = slices.ContainsFunc(a.Tried[:best], func(l Load) bool { return !l.Met })
 	return a
 }
@@ -216,10 +215,19 @@ func (a *Answer) try(ctx context.Context, j *judge, rates ...float64) error {
 	return nil
 }
 
+// run runs the node and says when it is done.
+func (j *judge) run(ctx context.Context, trace *traces.Trace, o system.Options) (*system.Result, error) {
+	r, err := j.node.Run(ctx, trace, o)
+	if j.done != nil && err == nil {
+		j.done()
+	}
+	return r, err
+}
+
 // full returns the requests a second that the node serves of a full queue, and how many fit no
 // memory.
 func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error) {
-	r, err := j.node.Run(ctx, j.trace.AtOnce(), system.Options{})
+	r, err := j.run(ctx, j.trace.AtOnce(), system.Options{})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -233,15 +241,7 @@ func (j *judge) full(ctx context.Context) (rate float64, tooLarge int, err error
 			tooLarge++
 		}
 	}
-	j.ran()
 	return float64(served) / end.Seconds(), tooLarge, nil
-}
-
-// ran reports a run that ended.
-func (j *judge) ran() {
-	if j.done != nil {
-		j.done()
-	}
 }
 
 // arrive returns the requests at a rate, in the pattern of all rates.
@@ -258,12 +258,11 @@ func (j *judge) at(ctx context.Context, rate float64) (Load, error) {
 		return Load{}, err
 	}
 	middle := system.Middle(trace, j.from, j.to)
-	r, err := j.node.Run(ctx, trace, system.Options{Measure: &middle})
+	r, err := j.run(ctx, trace, system.Options{Measure: &middle})
 	if err != nil {
 		return Load{}, err
 	}
 	m := r.Measured(j.from, j.to, middle)
-	j.ran()
 	return Load{
 		System: j.cfg.Run.System, Model: j.cfg.ModelTitle(), GPU: j.cfg.GPUTitle(), Policy: j.cfg.Policy.Name, Trace: j.trace.Name, RatePerS: rate, Attainment: m.Attainment, GoodputTokens: m.GoodputTokens,
 		TTFT: m.TTFT, TBT: m.TBT, TPOT: m.TPOT, E2E: m.E2E, Saturated: m.Saturated, Met: m.Attainment >= j.cfg.SLO.Attainment && !m.Saturated,

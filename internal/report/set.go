@@ -55,11 +55,7 @@ type Goal struct {
 }
 
 // Headline is the best point of a goal, for the page's first table.
-type Headline struct {
-	Goal  string
-	Value string
-	Point string
-}
+type Headline struct{ Goal, Value, Point string }
 
 // readSet reads a folder. Goals are those of the flag, else what most readers ask for.
 func readSet(dir, flag, goals string) (*Set, error) {
@@ -155,29 +151,21 @@ func (s *Set) describe(t *results.Table, base *results.Base) {
 		}
 		return ""
 	}
-	add := func(name, text string) {
-		if text = strings.TrimSpace(text); text != "" {
-			s.Badges = append(s.Badges, Pair{name, text})
+	for _, b := range []Pair{{"model", "run.model"}, {"system", "run.system"}, {"GPU", "gpu.preset"}, {"GPUs", "node.gpus"}, {"DRAM", "dram.preset"},
+		{"DIMM memory", "node.memory_capacity"}, {"ranksets", "node.ranksets"}, {"trace", "run.trace"}, {"requests", "run.requests"}} {
+		if text := value(b.Value); text != "" {
+			s.Badges = append(s.Badges, Pair{b.Name, text})
 		}
 	}
-	add("model", value("run.model"))
-	add("system", value("run.system"))
-	add("GPU", value("gpu.preset"))
-	add("GPUs", value("node.gpus"))
-	add("DRAM", value("dram.preset"))
-	add("DIMM memory", value("node.memory_capacity"))
-	add("ranksets", value("node.ranksets"))
-	add("trace", value("run.trace"))
-	add("requests", value("run.requests"))
-	if c := slices.Index(t.Columns, "usd_per_mtoken"); c >= 0 {
-		add("prices", value("prices.name")+" of "+value("prices.date"))
+	if slices.Contains(t.Columns, "usd_per_mtoken") {
+		s.Badges = append(s.Badges, Pair{"prices", value("prices.name") + " of " + value("prices.date")})
 	}
 	if base != nil {
-		add("code", base.Version[:min(len(base.Version), len("executable-")+12)])
+		s.Badges = append(s.Badges, Pair{"code", base.Version[:min(len(base.Version), len("executable-")+12)]})
 	}
 }
 
-// valuesOf describes the values of a column: up to four of them, or the least and the largest.
+// valuesOf describes the values of a column: up to five of them, or the least and the largest.
 func valuesOf(t *results.Table, c int) string {
 	var values []string
 	numeric := true
@@ -233,23 +221,16 @@ func (s *Set) columns(t *results.Table) {
 		s.Columns = append(s.Columns, column)
 		for r, row := range t.Rows {
 			var cell any = row[c]
-			if v, ok := t.Number(r, c); ok && column.Numeric {
-				cell = rounded(v, isKey[c])
+			if v, ok := t.Number(r, c); ok && column.Numeric && isKey[c] {
+				cell = v
+			} else if ok && column.Numeric { // of a result six digits
+				cell, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
 			} else if column.Numeric {
 				cell = nil
 			}
 			s.Rows[r] = append(s.Rows[r], cell)
 		}
 	}
-}
-
-// rounded returns a number with six digits, all of them where it is a key's.
-func rounded(v float64, whole bool) float64 {
-	if whole {
-		return v
-	}
-	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // it reads what it wrote
-	return r
 }
 
 // commands fills in the commands that run the points again. Without a base, as of results
@@ -260,10 +241,10 @@ func (s *Set) commands(t *results.Table, base *results.Base) {
 	}
 	s.Command = "l3sim run"
 	for _, c := range base.Configs {
-		s.Command += " --config " + quoted(c)
+		s.Command += " --config " + sweep.ShellQuote(c)
 	}
 	for _, set := range base.Sets {
-		s.Command += " --set " + quoted(set)
+		s.Command += " --set " + sweep.ShellQuote(set)
 	}
 	isKey := t.IsConfig()
 	for _, row := range t.Rows {
@@ -273,21 +254,10 @@ func (s *Set) commands(t *results.Table, base *results.Base) {
 				continue
 			}
 			set, ok := sweep.SettingOf(name, row[c])
-			key, _, _ := strings.Cut(set, "=")
-			if shared := slices.ContainsFunc(base.Sets, func(other string) bool { return other == set }); ok && !shared && key != "" {
-				command += " --set " + quoted(set)
+			if ok && !slices.Contains(base.Sets, set) {
+				command += " --set " + sweep.ShellQuote(set)
 			}
 		}
 		s.Sets = append(s.Sets, command)
 	}
-}
-
-// quoted writes an argument for a shell.
-func quoted(text string) string {
-	if text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !strings.ContainsRune("=,.+-_/:@%", r) && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
-	}) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

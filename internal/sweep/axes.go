@@ -2,7 +2,6 @@ package sweep
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -152,8 +151,8 @@ func (p *fileParser) conflicts(f *File) error {
 	}
 	n := f.Repeats
 	for _, axis := range f.Axes {
-		for key, line := range axis.keys() {
-			if err := claim(key, axis.Kind, line); err != nil {
+		for _, s := range axis.keys() {
+			if err := claim(s.Key, axis.Kind, s.Line); err != nil {
 				return err
 			}
 		}
@@ -173,20 +172,15 @@ func (p *fileParser) conflicts(f *File) error {
 	return nil
 }
 
-// keys yields each key that the axis sets, once, with the first line that sets it.
-func (a *Axis) keys() func(yield func(string, int) bool) {
-	return func(yield func(string, int) bool) {
-		var seen []string
-		for _, c := range a.Choices {
-			for _, s := range c.Settings {
-				if slices.Contains(seen, s.Key) {
-					continue
-				}
-				seen = append(seen, s.Key)
-				if !yield(s.Key, s.Line) {
-					return
-				}
+// keys returns the first setting of each key that the axis sets.
+func (a *Axis) keys() []Setting {
+	var all []Setting
+	for _, c := range a.Choices {
+		for _, s := range c.Settings {
+			if settingOf(all, s.Key) == nil {
+				all = append(all, s)
 			}
 		}
 	}
+	return all
 }

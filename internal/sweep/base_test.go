@@ -80,7 +80,7 @@ func TestBaseTravels(t *testing.T) {
 	if err := part.Describe(dir); err != nil {
 		t.Fatal(err)
 	}
-	head, err := readShardHead(dir)
+	head, err := readShard(dir, nil)
 	if err != nil || !reflect.DeepEqual(head.Base, whole.describe()) {
 		t.Errorf("%v, %+v", err, head)
 	}

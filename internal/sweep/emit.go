@@ -63,7 +63,7 @@ func Emit(w io.Writer, form string, j *Job) error {
 		}
 	}
 	t, err := template.New(file).Funcs(template.FuncMap{
-		"shell": shellQuote, "pattern": func(s string) string { return strings.ReplaceAll(s, "%", "%%") },
+		"shell": ShellQuote, "pattern": func(s string) string { return strings.ReplaceAll(s, "%", "%%") },
 		"yaml": yamlQuote, "expand": func(s string) string { return strings.ReplaceAll(s, "$", "$$") },
 	}).ParseFS(templates, path.Join("templates", file))
 	if err != nil {
@@ -112,8 +112,8 @@ func jobName(j *Job) string {
 // shell.
 const plain = "_-./=,:@%+"
 
-// shellQuote writes a text as one word of a POSIX shell.
-func shellQuote(text string) string {
+// ShellQuote writes a text as one word of a POSIX shell.
+func ShellQuote(text string) string {
 	special := func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(plain, r))
 	}

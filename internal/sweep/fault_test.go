@@ -47,7 +47,7 @@ func TestReadFileWithoutHandles(t *testing.T) {
 		t.Skip(err)
 	}
 	_, fault := ReadFile(path)
-	_, folder := readShardHead(filepath.Dir(path))
+	_, folder := readShard(filepath.Dir(path), nil)
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}

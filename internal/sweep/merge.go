@@ -77,7 +77,7 @@ type result struct {
 
 // add takes in the points of one folder.
 func (m *merge) add(dir string) error {
-	head, err := readShardHead(dir)
+	head, err := readShard(dir, nil)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"go/constant"
+	"io"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -15,6 +18,7 @@ import (
 
 	"github.com/l3sim/l3sim/configs"
 	"github.com/l3sim/l3sim/input"
+	"github.com/l3sim/l3sim/input/list"
 	"github.com/l3sim/l3sim/results"
 	"github.com/l3sim/l3sim/system"
 	"github.com/l3sim/l3sim/traces"
@@ -65,9 +69,7 @@ func NewPlan(f *File, version string) (*Plan, error) { return newPlan(f, version
 func newPlan(f *File, version string, loadAll bool) (*Plan, error) {
 	var keys []string
 	for _, a := range f.Axes {
-		for key := range a.keys() {
-			keys = append(keys, key)
-		}
+		keys = append(keys, list.Map(a.keys(), func(s Setting) string { return s.Key })...)
 	}
 	p := emptyPlan(f, version, keys)
 	p.resolver.loadAll = loadAll
@@ -187,8 +189,8 @@ func (p *Plan) options(settings []Setting) configs.Options {
 
 // plannedSeed returns the seed of a point without configuration.
 func (p *Plan) plannedSeed(settings []Setting) uint64 {
-	if v := assigned(settings, results.SeedColumn); v != nil {
-		if seed, exact := constant.Uint64Val(constant.ToInt(v)); exact {
+	if s := settingOf(settings, results.SeedColumn); s != nil {
+		if seed, exact := constant.Uint64Val(constant.ToInt(textConstant(*s))); exact {
 			return seed
 		}
 	}
@@ -213,10 +215,8 @@ func (p *Plan) placed(err error, settings []Setting, key string) error {
 			return
 		}
 		e.File = p.File.Path
-		for _, s := range settings {
-			if s.Key == key {
-				e.File = p.place(s)
-			}
+		if s := settingOf(settings, key); s != nil {
+			e.File = p.place(*s)
 		}
 	})
 }
@@ -320,4 +320,47 @@ func (p *Plan) wrongChoice() error {
 		}
 	}
 	return nil
+}
+
+// CodeVersion identifies the code of the running program: the commit it was
+// built from, or, where it was built from a modified checkout or outside of one,
+// the hash of the executable.
+func CodeVersion() (string, error) {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if revision := cleanRevision(info); revision != "" {
+			return revision, nil
+		}
+	}
+	path, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("neither a commit nor the executable identifies the code: %w", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("the executable identifies the code: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("the executable identifies the code: %w", err)
+	}
+	return "executable-" + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// cleanRevision returns the commit of a build from an unmodified checkout, "" for other
+// builds.
+func cleanRevision(info *debug.BuildInfo) string {
+	revision, modified := "", "true"
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value
+		case "vcs.modified":
+			modified = s.Value
+		}
+	}
+	if modified != "false" {
+		return ""
+	}
+	return revision
 }
