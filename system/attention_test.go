@@ -54,14 +54,14 @@ func TestHeadsOnTheGPUs(t *testing.T) {
 			return f.work.since(&before)
 		}
 		whole, half := work(false), work(true)
-		if whole.attention+whole.pim >= half.attention+half.pim && half.attention <= whole.attention {
-			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.attention, whole.attention)
+		if whole.time[ofAttention]+whole.time[ofPIM] >= half.time[ofAttention]+half.time[ofPIM] && half.time[ofAttention] <= whole.time[ofAttention] {
+			t.Errorf("%s: with half of the heads on the GPUs these attend for %v, else for %v", s.Name, half.time[ofAttention], whole.time[ofAttention])
 		}
 		most := 0.75
 		if s.Name == "hbm-pim" { // its units have an overhead that heads do not change
 			most = 0.95
 		}
-		if share := float64(half.pim) / float64(whole.pim); whole.pim > 0 && (share < 0.4 || share > most) {
+		if share := float64(half.time[ofPIM]) / float64(whole.time[ofPIM]); whole.time[ofPIM] > 0 && (share < 0.4 || share > most) {
 			t.Errorf("%s: half of the heads take %.2f of the units' time", s.Name, share)
 		}
 	}

@@ -128,8 +128,8 @@ func (c *checker) traffic(b *scheduler.Batch, costs *iterationCosts, end units.D
 			}
 		}
 	}
-	if done.pim != pim || done.channel != channel {
-		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.pim, done.channel, pim, channel)
+	if done.time[ofPIM] != pim || done.time[ofChannel] != channel {
+		c.fail(LawTraffic, end, "attention takes %v and the channels carry data for %v, want %v and %v", done.time[ofPIM], done.time[ofChannel], pim, channel)
 	}
 }
 

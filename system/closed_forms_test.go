@@ -158,7 +158,7 @@ func TestOneRequestTakesRTimesItsShare(t *testing.T) {
 		if alone != together || alone == 0 {
 			t.Errorf("rotation %t: one request takes %v, %d take %v", rotation, alone, ranksets, together)
 		}
-		share := one.engine.(*l3).flow.work.pim / ranksets
+		share := one.engine.(*l3).flow.work.time[ofPIM] / ranksets
 		if alone != ranksets*share {
 			t.Errorf("rotation %t: one request takes %v, %d times its share are %v", rotation, alone, ranksets, ranksets*share)
 		}
@@ -286,7 +286,7 @@ func TestFreePIMReadsTheWeightsTwice(t *testing.T) {
 			}
 			busy, iteration := units.Duration(0), 0
 			drive(t, sets, equal(2, 100, 20), freePIM, func(r *replica, d driven) {
-				work := r.engine.(*l3).flow.work.gpu - busy
+				work := r.engine.(*l3).flow.work.time[ofGPU] - busy
 				busy += work
 				iteration++
 				if iteration == 1 { // the prompts'

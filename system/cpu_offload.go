@@ -219,8 +219,8 @@ func (n *Node) hostLedger() *scheduler.Ledger {
 func (e *cpuOffload) run(b *scheduler.Batch, start units.Duration) (units.Duration, error) {
 	down, up := e.fill(&e.flow, b)
 	// A move is counted where it starts.
-	e.flow.work.pcieDown += down + e.moves(&b.Moves.Down)
-	e.flow.work.pcieUp += up + e.moves(&b.Moves.Up)
+	e.flow.work.time[ofDown] += down + e.moves(&b.Moves.Down)
+	e.flow.work.time[ofUp] += up + e.moves(&b.Moves.Up)
 	end, err := e.flow.run(start)
 	if c := e.check; c != nil && err == nil {
 		if told := e.Iteration(b); told != end-start {

@@ -52,7 +52,7 @@ func (d *gpuSide) joules(sub *scheduler.SubBatch, each, seconds, attention, pref
 func (n *Node) energy(w *busy, end units.Duration, tokens int64) results.Energy {
 	e := results.Energy{Prefill: w.joules.prefill, Decode: w.joules.decode}
 	gpus := float64(n.Replicas() * n.cfg.Model.TensorParallel)
-	worked := float64(w.gpu.Picoseconds() * 1e-12 * float64(n.cfg.Model.TensorParallel))
+	worked := float64(w.time[ofGPU].Picoseconds() * 1e-12 * float64(n.cfg.Model.TensorParallel))
 	e.Idle = float64(max(0, float64(gpus*end.Seconds())-worked) * n.cfg.GPU.Power.ActiveIdle)
 	e.GPU = e.Prefill + e.Decode + e.Idle
 	if tokens > 0 {
@@ -67,6 +67,6 @@ func (d *gpuSide) watts(did *work, took units.Duration) float64 {
 		return 0
 	}
 	gpus := float64(d.model.TensorParallel)
-	idle := float64(max(0, (took-did.gpu).Seconds()) * gpus * d.cfg.GPU.Power.ActiveIdle)
+	idle := float64(max(0, (took-did.time[ofGPU]).Seconds()) * gpus * d.cfg.GPU.Power.ActiveIdle)
 	return (did.joules.prefill + did.joules.decode + idle) / took.Seconds()
 }

@@ -1,8 +1,6 @@
 package system
 
 import (
-	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -37,28 +35,6 @@ var operationNames = [opKinds]string{
 	opEntry: "entry", opPrefillAttention: "prefill attention", opWindow: "window attention", opBlock: "block", opGPUAttention: "attention",
 	opDecodeDown: "decode q k v", opPromptDown: "prompt k v", opLeaving: "leaving k v", opResults: "results",
 	opAttention: "decode attention", opHostAttention: "decode attention", opPrefixRead: "prefix k v read", opPrefixUp: "prefix k v",
-}
-
-// work is what the resources of a replica have done, for utilisation.
-type work struct {
-	gpu, pcieDown, pcieUp, channel units.Duration
-	attention                      units.Duration // of gpu, what attention takes there
-	pim                            units.Duration // summed over ranksets
-	joules                         joules
-	tasks                          int64        // transfers count by pieces
-	tokens                         int64        // that KV heads read at home, which is neither the GPUs nor DIMM-PIM, in all layers
-	ranks                          pim.Activity // of DIMM-PIM
-	hbm                            hbm.Tally    // of commands of units in the GPUs' memory
-}
-
-// since returns the work done since before.
-func (w *work) since(before *work) work {
-	return work{
-		gpu: w.gpu - before.gpu, attention: w.attention - before.attention, pcieDown: w.pcieDown - before.pcieDown, pcieUp: w.pcieUp - before.pcieUp,
-		channel: w.channel - before.channel, pim: w.pim - before.pim, tasks: w.tasks - before.tasks,
-		tokens: w.tokens - before.tokens, ranks: w.ranks.Plus(before.ranks, -1), hbm: w.hbm.Plus(before.hbm, -1),
-		joules: joules{w.joules.prefill - before.joules.prefill, w.joules.decode - before.joules.decode},
-	}
 }
 
 // resource is a resource of a system and its place on a timeline: a track, or the first
@@ -134,15 +110,15 @@ func (f *flow) try(start units.Duration) (units.Duration, error) {
 func (f *flow) book(t *dataflow.Totals) {
 	w, k := &f.work, &t.ByKind
 	attention := k[opPrefillAttention] + k[opWindow] + k[opGPUAttention]
-	w.gpu += k[opEntry] + k[opBlock] + attention
-	w.attention += attention
-	w.pcieDown += k[opDecodeDown] + k[opPromptDown] + k[opLeaving]
-	w.pcieUp += k[opResults] + k[opPrefixUp]
-	w.pim += k[opAttention]
-	w.channel += t.Bus
+	w.time[ofGPU] += k[opEntry] + k[opBlock] + attention
+	w.time[ofAttention] += attention
+	w.time[ofDown] += k[opDecodeDown] + k[opPromptDown] + k[opLeaving]
+	w.time[ofUp] += k[opResults] + k[opPrefixUp]
+	w.time[ofPIM] += k[opAttention]
+	w.time[ofChannel] += t.Bus
 	w.tasks += t.Pieces
 	for i := range f.uses {
-		w.attention += f.uses[i].merge + f.uses[i].chooses
+		w.time[ofAttention] += f.uses[i].merge + f.uses[i].chooses
 		w.joules.add(f.uses[i].joules)
 	}
 }

@@ -155,9 +155,9 @@ func (e *gpuCPU) run(b *scheduler.Batch, start units.Duration) (units.Duration, 
 		}
 	}
 	e.add(0, g, opHostAttention)
-	e.flow.work.pcieDown += down
-	e.flow.work.pcieUp += up
-	e.flow.work.channel += channels
+	e.flow.work.time[ofDown] += down
+	e.flow.work.time[ofUp] += up
+	e.flow.work.time[ofChannel] += channels
 	return e.flow.run(start)
 }
 

@@ -62,7 +62,7 @@ func TestCSAttentionLayer(t *testing.T) {
 		if math.Abs(end.Seconds()/want-1) > 1e-6 {
 			t.Errorf("%s: with a lagged search an iteration takes %v, want %v s", slow, end, want)
 		}
-		if e.work.channel == 0 {
+		if e.work.time[ofChannel] == 0 {
 			t.Errorf("%s: the CPUs read nothing", slow)
 		}
 	}

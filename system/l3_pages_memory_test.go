@@ -74,7 +74,7 @@ func TestQuestChoosesInItsLayers(t *testing.T) {
 		busy := units.Duration(0)
 		drive(t, sets, equal(1, in, 5), keep, func(r *replica, x driven) {
 			e := r.engine.(*l3)
-			did := e.flow.work.gpu - busy
+			did := e.flow.work.time[ofGPU] - busy
 			busy += did
 			if len(x.batch.Sub[0].Decode) == 0 {
 				return

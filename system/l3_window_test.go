@@ -124,7 +124,7 @@ func TestWindowNodes(t *testing.T) {
 func TestWholeShare(t *testing.T) {
 	pim := func(sets ...string) (attends, last units.Duration) {
 		r, _ := drive(t, append(sets, "policy.window=256", oneBatch, allAtOnce), equal(6, 4000, 12), keep, func(_ *replica, d driven) { last = d.took })
-		return r.engine.(*l3).flow.work.pim, last
+		return r.engine.(*l3).flow.work.time[ofPIM], last
 	}
 	window, _ := pim("policy.name=window")
 	whole, before := pim("policy.name=hgca", "policy.share=1")
@@ -250,7 +250,7 @@ func TestWindowPredictions(t *testing.T) {
 	busy, seen := units.Duration(0), 0
 	drive(t, []string{"policy.name=window", "policy.window=512", allAtOnce}, equal(2, 890, 150), keep, func(r *replica, d driven) {
 		e := r.engine.(*l3)
-		work := e.flow.work.gpu - busy
+		work := e.flow.work.time[ofGPU] - busy
 		busy += work
 		if d.batch.Sub[0].PrefillTokens()+d.batch.Sub[1].PrefillTokens() > 0 {
 			return

@@ -6,8 +6,6 @@ import (
 	"strings"
 
 	"github.com/l3sim/l3sim/input"
-	"github.com/l3sim/l3sim/pim"
-	"github.com/l3sim/l3sim/pim/hbm"
 	"github.com/l3sim/l3sim/system/dataflow"
 	"github.com/l3sim/l3sim/units"
 )
@@ -57,53 +55,4 @@ func (d *gpuSide) tooLong(start, largest units.Duration) error {
 	}
 	e.Expected = "a run that ends within 106 days of simulated time (64 bits of picoseconds): " + why
 	return e
-}
-
-// busy is the time that the resources of a replica have worked. PIM is the sum over all
-// ranksets; attention is a part of gpu.
-type busy struct {
-	gpu, attention, pcieDown, pcieUp, channel, pim units.Total
-	joules                                         joules
-	tokens                                         int64 // this and the rest as work has them
-	ranks                                          pim.Activity
-	hbm                                            hbm.Tally
-}
-
-// add adds what an iteration did.
-func (b *busy) add(w work) {
-	b.gpu.Add(w.gpu)
-	b.attention.Add(w.attention)
-	b.pcieDown.Add(w.pcieDown)
-	b.pcieUp.Add(w.pcieUp)
-	b.channel.Add(w.channel)
-	b.pim.Add(w.pim)
-	b.joules.add(w.joules)
-	b.tokens, b.ranks, b.hbm = b.tokens+w.tokens, b.ranks.Plus(w.ranks, 1), b.hbm.Plus(w.hbm, 1)
-}
-
-// addAll adds another replica's.
-func (b *busy) addAll(o *busy) {
-	b.gpu.AddTotal(o.gpu)
-	b.attention.AddTotal(o.attention)
-	b.pcieDown.AddTotal(o.pcieDown)
-	b.pcieUp.AddTotal(o.pcieUp)
-	b.channel.AddTotal(o.channel)
-	b.pim.AddTotal(o.pim)
-	b.joules.add(o.joules)
-	b.tokens, b.ranks, b.hbm = b.tokens+o.tokens, b.ranks.Plus(o.ranks, 1), b.hbm.Plus(o.hbm, 1)
-}
-
-// within verifies LawBusy for a replica that ran until end.
-func (b *busy) within(end units.Duration, devices int) error {
-	for _, r := range []struct {
-		name string
-		busy units.Total
-		of   int
-	}{{"GPUs", b.gpu, 1}, {"PCIe down", b.pcieDown, 1}, {"PCIe up", b.pcieUp, 1}, {"channels", b.channel, 1}, {"PIM", b.pim, devices}} {
-		worked, all := r.busy.Picoseconds(), float64(end)*float64(r.of)
-		if worked < 0 || worked > all*(1+1e-12) { // both are rounded
-			return &Violation{LawBusy, end, fmt.Sprintf("%s: %.6f s of work in %.6f s", r.name, worked/1e12, all/1e12)}
-		}
-	}
-	return nil
 }

@@ -91,21 +91,26 @@ func TestLoadThatTakesTooLong(t *testing.T) {
 // TestBusyLaw: no resource is busy for less than none or for more than all of the
 // time.
 func TestBusyLaw(t *testing.T) {
-	total := func(d units.Duration, n int64) (sum units.Total) { sum.AddTimes(d, n); return }
+	total := func(on int, d units.Duration, n int64) (b busy) { b.time[on].AddTimes(d, n); return }
 	const end = 100 * units.Second
+	var all busy
+	for i := range all.time {
+		all.time[i].Add(end)
+	}
+	all.time[ofPIM].AddTimes(end, 3)
 	for _, c := range []struct {
 		name string
 		busy busy
 		bad  string
 	}{
-		{"all of it", busy{gpu: total(end, 1), attention: total(end, 1), pcieDown: total(end, 1), pcieUp: total(end, 1), channel: total(end, 1), pim: total(end, 4)}, ""},
+		{"all of it", all, ""},
 		{"none", busy{}, ""},
-		{"GPUs", busy{gpu: total(end+1000, 1)}, "GPUs"},
-		{"down", busy{pcieDown: total(-1000, 1)}, "PCIe down"},
-		{"up", busy{pcieUp: total(2*end, 1)}, "PCIe up"},
-		{"channels", busy{channel: total(end, 2)}, "channels"},
-		{"ranksets", busy{pim: total(end, 5)}, "PIM"},
-		{"wrapped", busy{pim: total(-end, 1)}, "PIM"},
+		{"GPUs", total(ofGPU, end+1000, 1), "GPUs"},
+		{"down", total(ofDown, -1000, 1), "PCIe down"},
+		{"up", total(ofUp, 2*end, 1), "PCIe up"},
+		{"channels", total(ofChannel, end, 2), "channels"},
+		{"ranksets", total(ofPIM, end, 5), "PIM"},
+		{"wrapped", total(ofPIM, -end, 1), "PIM"},
 	} {
 		err := c.busy.within(end, 4)
 		var v *Violation

@@ -43,11 +43,11 @@ func (r *Result) OverTime(n *Node, parts int) *results.Table {
 type bin struct {
 	tokens int64
 	// Integrals over time, in seconds.
-	decoding, prefilling, waiting, kv   float64
-	gpu, pim, pcieDown, pcieUp, channel float64
-	iterating                           float64 // of all replicas
-	joules                              float64
-	gaps                                results.Distribution
+	decoding, prefilling, waiting, kv float64
+	busy                              [ofAttention]float64 // of resources, in the order of overTimeColumns
+	iterating                         float64              // of all replicas
+	joules                            float64
+	gaps                              results.Distribution
 }
 
 // add adds seconds of an iteration, which are that share of it.
@@ -58,11 +58,8 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 	b.prefilling += float64(float64(x.InSystem-x.Decoding-x.Waiting) * seconds)
 	b.waiting += float64(float64(x.Waiting) * seconds)
 	b.kv += float64(float64(x.KV) * seconds)
-	for _, r := range []struct {
-		sum  *float64
-		work units.Duration
-	}{{&b.gpu, x.GPU}, {&b.pim, x.PIM}, {&b.pcieDown, x.PCIeDown}, {&b.pcieUp, x.PCIeUp}, {&b.channel, x.Channel}} {
-		*r.sum += float64(r.work.Seconds() * share)
+	for i, worked := range [ofAttention]units.Duration{ofGPU: x.GPU, ofPIM: x.PIM, ofDown: x.PCIeDown, ofUp: x.PCIeUp, ofChannel: x.Channel} {
+		b.busy[i] += float64(worked.Seconds() * share)
 	}
 }
 
@@ -70,7 +67,7 @@ func (b *bin) add(x *results.IterationRecord, seconds, share float64) {
 func (b *bin) row(at, seconds, replicas, devices, idle float64) []string {
 	var cells []string
 	for _, v := range []float64{at, float64(b.tokens) / seconds, b.decoding / seconds, b.prefilling / seconds, b.waiting / seconds, b.kv / seconds,
-		b.gpu / seconds / replicas, b.pim / seconds / devices, b.pcieDown / seconds / replicas, b.pcieUp / seconds / replicas, b.channel / seconds / replicas,
+		b.busy[ofGPU] / seconds / replicas, b.busy[ofPIM] / seconds / devices, b.busy[ofDown] / seconds / replicas, b.busy[ofUp] / seconds / replicas, b.busy[ofChannel] / seconds / replicas,
 		(b.joules + float64(idle*(float64(replicas*seconds)-b.iterating))) / seconds} {
 		cells = append(cells, strconv.FormatFloat(v, 'f', -1, 64))
 	}

@@ -49,23 +49,23 @@ func (n *Node) restsOn(component int) []energy.Constant {
 
 // What a replica does that draws power.
 const (
-	ofTime      = iota // seconds
-	ofGPUWork          // joules that its GPUs take while they work
-	ofGPUTime          // seconds for which they work
-	ofTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
-	ofActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
-	ofUnitReads
-	ofRankReads
-	ofRankWrites
-	ofOpen
-	ofClocks
-	ofDown     // seconds of its links down
-	ofUp       // and up
-	ofChannels // seconds for which its memory channels carry data for the host's cores
-	ofRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
-	ofReads
-	ofQueries
-	ofMoves
+	byTime      = iota // seconds
+	byGPUWork          // joules that its GPUs take while they work
+	byGPUTime          // seconds for which they work
+	byTokens           // that KV heads attend over at home in all layers, where that is not DIMM-PIM
+	byActivates        // what ranks of DIMM-PIM do, as pim.Activity has it
+	byUnitReads
+	byRankReads
+	byRankWrites
+	byOpen
+	byClocks
+	byDown     // seconds of its links down
+	byUp       // and up
+	byChannels // seconds for which its memory channels carry data for the host's cores
+	byRows     // what units in its GPUs' memory open, read, take in and move, as hbm.Tally has it
+	byReads
+	byQueries
+	byMoves
 	causes
 )
 
@@ -135,22 +135,29 @@ func (p *power) draws(did *work, took units.Duration) powerDraw {
 
 // does returns what work amounts to, in so long a time.
 func (w *work) does(took units.Duration) [causes]float64 {
-	return [causes]float64{
-		ofTime: took.Seconds(), ofGPUWork: w.joules.prefill + w.joules.decode, ofGPUTime: w.gpu.Seconds(), ofTokens: float64(w.tokens),
-		ofDown: w.pcieDown.Seconds(), ofUp: w.pcieUp.Seconds(), ofChannels: w.channel.Seconds(),
-		ofActivates: w.ranks.Activates, ofUnitReads: w.ranks.UnitReads, ofRankReads: w.ranks.Reads, ofRankWrites: w.ranks.Writes, ofOpen: w.ranks.Open, ofClocks: w.ranks.Clocks,
-		ofRows: w.hbm.Rows, ofReads: w.hbm.Reads, ofQueries: w.hbm.Queries, ofMoves: w.hbm.Moves,
+	var seconds [booked]float64
+	for i := range seconds {
+		seconds[i] = w.time[i].Seconds()
 	}
+	return w.causes(took.Seconds(), &seconds)
 }
 
 // does is the same of all replicas, each for so long.
 func (b *busy) does(took units.Duration, replicas int) [causes]float64 {
-	seconds := func(t units.Total) float64 { return t.Picoseconds() * 1e-12 }
+	var seconds [booked]float64
+	for i := range seconds {
+		seconds[i] = b.time[i].Picoseconds() * 1e-12
+	}
+	return b.causes(float64(replicas)*took.Seconds(), &seconds)
+}
+
+// causes returns what draws power in a time, in which resources were busy for these seconds.
+func (e *effort) causes(took float64, busy *[booked]float64) [causes]float64 {
 	return [causes]float64{
-		ofTime: float64(replicas) * took.Seconds(), ofGPUWork: b.joules.prefill + b.joules.decode, ofGPUTime: seconds(b.gpu),
-		ofTokens: float64(b.tokens), ofDown: seconds(b.pcieDown), ofUp: seconds(b.pcieUp), ofChannels: seconds(b.channel),
-		ofActivates: b.ranks.Activates, ofUnitReads: b.ranks.UnitReads, ofRankReads: b.ranks.Reads, ofRankWrites: b.ranks.Writes, ofOpen: b.ranks.Open, ofClocks: b.ranks.Clocks,
-		ofRows: b.hbm.Rows, ofReads: b.hbm.Reads, ofQueries: b.hbm.Queries, ofMoves: b.hbm.Moves,
+		byTime: took, byGPUWork: e.joules.prefill + e.joules.decode, byGPUTime: busy[ofGPU], byTokens: float64(e.tokens),
+		byDown: busy[ofDown], byUp: busy[ofUp], byChannels: busy[ofChannel],
+		byActivates: e.ranks.Activates, byUnitReads: e.ranks.UnitReads, byRankReads: e.ranks.Reads, byRankWrites: e.ranks.Writes, byOpen: e.ranks.Open, byClocks: e.ranks.Clocks,
+		byRows: e.hbm.Rows, byReads: e.hbm.Reads, byQueries: e.hbm.Queries, byMoves: e.hbm.Moves,
 	}
 }
 
@@ -163,21 +170,21 @@ func (n *Node) power(at energy.Place) *power {
 	d := newRankDraw(cfg.RankSpec(), &e)
 
 	p := &power{pue: e.PUE}
-	t := &p.each[ofTime]
+	t := &p.each[byTime]
 	t[drawGPU] = gpus * cfg.GPU.Power.ActiveIdle * e.GPU
 	t[drawRefresh], t[drawClosed], t[drawVPP], t[drawBuffers] = ranks*d.refresh, ranks*d.closed, ranks*d.vpp, float64(cfg.DIMMs())/replicas*e.DIMMBuffer
 	t[drawCPUs], t[drawBoard] = sockets*e.CPUIdle, e.Board/replicas
-	p.each[ofGPUWork][drawGPU] = e.GPU
-	p.each[ofGPUTime][drawGPU] = -t[drawGPU]
+	p.each[byGPUWork][drawGPU] = e.GPU
+	p.each[byGPUTime][drawGPU] = -t[drawGPU]
 
 	link := gpus * float64(n.linkShare()) // bytes a second
 	if n.system.Host || hostTier(cfg) {
-		p.each[ofDown], p.each[ofUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
-		p.each[ofDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
+		p.each[byDown], p.each[byUp] = d.stream(link, 0, 1), d.stream(link, 1, 0)
+		p.each[byDown][drawRankUnits] = link / d.rate * e.RelayoutUnit
 		if n.system.kv.inDIMM && cfg.PIM.Relayout == pim.CPUTransposition {
-			p.each[ofDown] = d.stream(link, 1, 2)
+			p.each[byDown] = d.stream(link, 1, 2)
 		}
-		p.each[ofDown][drawLinks], p.each[ofUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
+		p.each[byDown][drawLinks], p.each[byUp][drawLinks] = 8*link*e.Link, 8*link*e.Link
 	}
 	token := float64(newAttends(cfg).kv(1)) / float64(m.KVHeads)
 	reading := d.stream(d.rate, 1, 0)
@@ -188,7 +195,7 @@ func (n *Node) power(at energy.Place) *power {
 	case n.kernels != nil:
 		d.rankLevel = rankSpec(cfg).ProcessingUnit == pim.RankPU
 		for i, one := range []pim.Activity{{Activates: 1}, {UnitReads: 1}, {Reads: 1}, {Writes: 1}, {Open: 1}, {Clocks: 1}} {
-			p.each[ofActivates+i] = d.attention(&one)
+			p.each[byActivates+i] = d.attention(&one)
 		}
 		rows := n.table.RowTokens()
 		long := n.table.Activity(4*rows).Plus(n.table.Activity(2*rows), -1)
@@ -197,15 +204,15 @@ func (n *Node) power(at energy.Place) *power {
 		p.rank = float64(attending.total()/(long.Clocks*cfg.DRAM.TCK.Seconds())*computes) + d.idle()
 		p.dimm = float64(p.rank*float64(cfg.Energy.RanksPerDIMM*sides)) + e.DIMMBuffer
 	case n.system.Host: // CPUs attend
-		p.each[ofTokens] = d.stream(token, 1, 0)
-		p.each[ofChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
+		p.each[byTokens] = d.stream(token, 1, 0)
+		p.each[byChannels][drawCPUs] = sockets * max(0, e.CPUBusy-e.CPUIdle)
 	case n.stack != nil:
 		costs := hbm.CostsOf(&e)
 		each := costs.Each(hbm.Level(configs.Section[HBMPIM](cfg).Level))
-		p.each[ofRows][drawHBMPIM], p.each[ofReads][drawHBMPIM] = each.Rows, each.Reads
-		p.each[ofQueries][drawHBMPIM], p.each[ofMoves][drawHBMPIM] = each.Queries, each.Moves
+		p.each[byRows][drawHBMPIM], p.each[byReads][drawHBMPIM] = each.Rows, each.Reads
+		p.each[byQueries][drawHBMPIM], p.each[byMoves][drawHBMPIM] = each.Queries, each.Moves
 	case n.system.kv.inHBM:
-		p.each[ofTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
+		p.each[byTokens][drawHBMPIM] = 8 * token * e.HBMPIMRead
 	}
 	return p
 }

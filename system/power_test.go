@@ -274,7 +274,7 @@ func TestDIMMsOfDDR5(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	buffers := func(c *configs.Config) float64 { return mustNode(t, c).power(energy.Mid).each[ofTime][drawBuffers] }
+	buffers := func(c *configs.Config) float64 { return mustNode(t, c).power(energy.Mid).each[byTime][drawBuffers] }
 	if a, b := buffers(cfg), buffers(ddr4); a != b {
 		t.Errorf("buffers draw %v W, want %v", a, b)
 	}

@@ -97,14 +97,14 @@ func TestPrefixAtHome(t *testing.T) {
 		want := layers * clock.Time(tokens*heads/4*head+first-head)
 		b, c := &replicas[0].busy, n.cacheOf(replicas)
 		does := (pim.Activity{}).Plus(n.stored.table.Activity(prefix), layers*heads*tokens) // nothing is appended
-		if got := b.pim.Picoseconds(); got != float64(want) || b.ranks != does {
+		if got := b.time[ofPIM].Picoseconds(); got != float64(want) || b.ranks != does {
 			t.Errorf("%s: ranks work for %v ps and do %+v, want %v and %+v", system, got, b.ranks, want, does)
 		}
 		if c.HitTokens != prefix || c.Transferred != 0 {
 			t.Errorf("%s: %+v", system, c)
 		}
 		// Outputs of 32 query heads, and maximum and sum of the softmax of each, in FP16.
-		if got, want := b.pcieUp.Picoseconds(), float64(layers*transferTime(n.linkShare(), tokens*32*(128*2+4))); got != want {
+		if got, want := b.time[ofUp].Picoseconds(), float64(layers*transferTime(n.linkShare(), tokens*32*(128*2+4))); got != want {
 			t.Errorf("%s: outputs take the links %v ps, want %v", system, got, want)
 		}
 	}
@@ -203,8 +203,8 @@ func TestTierSwap(t *testing.T) {
 			t.Errorf("%+v: %v down, %v up, %v of the channels", c, x.down, x.up, x.channel)
 		}
 		all := units.Duration(float64(130*ms) / (float64(c.channels) / 1e6))
-		if w := &f.work; w.pcieDown != 100*ms || w.pcieUp != 30*ms || w.channel != all || f.side.fetched != 30000 {
-			t.Errorf("%+v: busy for %v, %v and %v", c, w.pcieDown, w.pcieUp, w.channel)
+		if w := &f.work; w.time[ofDown] != 100*ms || w.time[ofUp] != 30*ms || w.time[ofChannel] != all || f.side.fetched != 30000 {
+			t.Errorf("%+v: busy for %v, %v and %v", c, w.time[ofDown], w.time[ofUp], w.time[ofChannel])
 		}
 		if x.hide(f); len(f.hidden) != 3 || f.hidden[0] != (hidden{onDown, c.down}) || f.hidden[1] != (hidden{onUp, c.up}) || f.hidden[2] != (hidden{onChannels, c.channel}) {
 			t.Errorf("%+v hidden", f.hidden)

@@ -154,9 +154,9 @@ func (e *rankPIM) transfers(b *scheduler.Batch) {
 		down += prompts.held()
 		channel += prompts.data
 	}
-	w.pcieDown += layers * down
-	w.pcieUp += layers * up
-	w.channel += layers * channel
+	w.time[ofDown] += layers * down
+	w.time[ofUp] += layers * up
+	w.time[ofChannel] += layers * channel
 	e.hide(onDownHidden, layers*down)
 	e.hide(onUpHidden, layers*up)
 	e.hide(onChannelsHidden, layers*channel)

@@ -309,7 +309,8 @@ const countEvery = units.Duration(1 << 50)
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
 	done := r.engine.done()
-	r.busy.add(done.since(&r.counted))
+	did := done.since(&r.counted)
+	r.busy.did(&did)
 	r.counted, r.until = *done, end
 }
 

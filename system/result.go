@@ -71,7 +71,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.preemptions += rep.batcher.Preemptions()
 		r.addWholePrompts(rep.batcher.WholePrompts())
 		r.fragmentation += rep.out.fragmentation
-		total.addAll(&rep.busy)
+		total.join(&rep.busy)
 		r.Tasks += rep.engine.done().tasks
 		if rep.diary != nil {
 			r.Iterations = append(r.Iterations, rep.diary.iterations...)
@@ -141,20 +141,15 @@ func (n *Node) kvBytes(peak int64) results.KVBytes {
 // utilization returns the busy shares of end, averaged over replicas and, for
 // PIM, ranksets.
 func (n *Node) utilization(w *busy, end units.Duration) results.Utilization {
-	share := func(busy units.Total, of int) float64 {
-		if end == 0 {
-			return 0
+	var u [booked]float64
+	for i := range u {
+		of := n.Replicas()
+		if i == ofPIM {
+			of *= n.attentionDevices()
 		}
-		return busy.Picoseconds() / (float64(end) * float64(of))
+		u[i] = w.time[i].Picoseconds() / (float64(max(end, 1)) * float64(of))
 	}
-	replicas := n.Replicas()
-	return results.Utilization{
-		GPU:      share(w.gpu, replicas),
-		PIM:      share(w.pim, replicas*n.attentionDevices()),
-		PCIeDown: share(w.pcieDown, replicas),
-		PCIeUp:   share(w.pcieUp, replicas),
-		Channel:  share(w.channel, replicas),
-	}
+	return results.Utilization{GPU: u[ofGPU], PIM: u[ofPIM], PCIeDown: u[ofDown], PCIeUp: u[ofUp], Channel: u[ofChannel]}
 }
 
 // meanIteration divides the time of all iterations by what their GPUs do in it.
@@ -163,7 +158,7 @@ func meanIteration(iterations int64, time units.Total, w *busy) results.Iteratio
 		return results.Iteration{}
 	}
 	each := func(picoseconds float64) float64 { return picoseconds / 1e9 / float64(iterations) }
-	all, gpu, attention := time.Picoseconds(), w.gpu.Picoseconds(), w.attention.Picoseconds()
+	all, gpu, attention := time.Picoseconds(), w.time[ofGPU].Picoseconds(), w.time[ofAttention].Picoseconds()
 	return results.Iteration{Mean: each(all), Dense: each(gpu - attention), Attention: each(attention), Waiting: each(all - gpu)}
 }
 

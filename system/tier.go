@@ -47,9 +47,9 @@ func (t *tier) take(f *flow, m *scheduler.Moves, start units.Duration) {
 	w, rate := &f.work, min(t.link, t.channels)
 	gone := min(units.Bytes(m.Earlier)*t.token, units.Bytes(float64(rate)*(start-t.idle).Seconds()))
 	t.down, t.up, t.channel = transferTime(rate, down-gone), transferTime(rate, up), transferTime(t.channels, down-gone+up)
-	w.pcieDown += transferTime(rate, down)
-	w.pcieUp += t.up
-	w.channel += transferTime(t.channels, down+up)
+	w.time[ofDown] += transferTime(rate, down)
+	w.time[ofUp] += t.up
+	w.time[ofChannel] += transferTime(t.channels, down+up)
 	f.side.fetched += up
 }
 
