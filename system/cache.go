@@ -70,6 +70,6 @@ func (n *Node) cacheOf(replicas []*replica) (c results.Cache) {
 	if all := c.HitTokens + c.MissTokens; all > 0 {
 		c.HitRate = float64(c.HitTokens) / float64(all)
 	}
-	c.Peak = int64(n.memory.unit) * replicas[0].cached.peak.top
+	c.Peak = int64(n.memory.unit) * maxOfSum(replicas, func(r *replica) *steps { return &r.cached })
 	return c
 }

@@ -280,8 +280,7 @@ func TestOffloadWaits(t *testing.T) {
 		if o, ok := r.batcher.(*scheduler.Offload); ok {
 			a.OffloadCosts, o.Costs = o.Costs, a
 		}
-		peak := newPeak(1)
-		r.kvUnits, r.cached, r.progress = level{peak: peak}, level{peak: peak}, func(int64) {}
+		r.progress = func(int64) {}
 		if err := r.run(context.Background()); err != nil {
 			t.Fatal(err)
 		}

@@ -119,7 +119,6 @@ func iterations(t *testing.T, requests []traces.Request, change func(policy.Poli
 	r := nodeOf(t, sets...).replica(0, requests, Options{})
 	e := r.engine.(*l3)
 	e.policy = change(e.policy)
-	r.kvUnits = level{peak: newPeak(1)}
 	if err := r.run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +295,6 @@ func TestPlantedPages(t *testing.T) {
 		r := nodeOf(t, "policy.name=lserve", "policy.budget=128", "policy.page=32", "policy.select_device="+by).replica(0, equal(3, 300, 100), Options{Check: true})
 		e := r.engine.(*l3)
 		e.policy = plant(e.policy)
-		r.kvUnits = level{peak: newPeak(1)}
 		return r.run(context.Background())
 	}
 	for _, c := range []struct {

@@ -223,7 +223,6 @@ func TestPlantedTraffic(t *testing.T) {
 	run := func(plant func(e *l3, c *checker)) error {
 		r := nodeOf(t, "policy.name=window", "policy.window=64", "policy.block=16").replica(0, equal(3, 300, 100), Options{Check: true})
 		plant(r.engine.(*l3), r.check)
-		r.kvUnits = level{peak: newPeak(1)}
 		return r.run(context.Background())
 	}
 	for name, plant := range map[string]func(e *l3, c *checker){

@@ -263,16 +263,17 @@ func TestCancel(t *testing.T) {
 }
 
 func TestSteps(t *testing.T) {
-	var a, b steps
+	replicas := []*replica{{}, {}}
+	a, b := &replicas[0].out.batch, &replicas[1].out.batch
 	a.set(0, 2)
 	a.set(10, 5)
 	a.set(10, 1) // the last value at an instant counts
 	b.set(5, 3)
 	b.set(10, 4)
-	if got := maxOfSum([]*steps{&a, &b}); got != 5 {
+	if got := maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }); got != 5 {
 		t.Errorf("maximum of the sum %d, want 5", got)
 	}
-	if got, want := meanOf([]*steps{&a, &b}, 20), (2*10+1*10+3*5+4*10)/20.0; got != want {
+	if got, want := meanBatch(replicas, 20), (2*10+1*10+3*5+4*10)/20.0; got != want {
 		t.Errorf("mean of the sum %v, want %v", got, want)
 	}
 }

@@ -199,8 +199,6 @@ func (n *Node) run(ctx context.Context, trace *traces.Trace, o Options, together
 // run together get them later.
 func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica {
 	replicas := make([]*replica, n.cfg.Replicas())
-	kvUnits, cached := newPeak(len(replicas)), newPeak(len(replicas))
-	kvUnits.together, cached.together = together, together
 	api, last := newAPIServer(&n.cfg.Serving), units.Duration(0)
 	for i := range trace.Requests {
 		last = max(last, trace.Requests[i].Arrival)
@@ -216,7 +214,6 @@ func (n *Node) divide(trace *traces.Trace, o Options, together bool) []*replica 
 			requests, places = append(requests, trace.Requests[j]), append(places, int32(j))
 		}
 		r := n.replica(i, requests, o)
-		r.kvUnits, r.cached = level{peak: kvUnits, replica: i}, level{peak: cached, replica: i}
 		r.out.places, r.population.span, r.api = places, last, api
 		replicas[i] = r
 	}

@@ -77,13 +77,13 @@ func TestOffloadIterationByHand(t *testing.T) {
 func TestResultJoinsReplicas(t *testing.T) {
 	const second = units.Second
 	n := nodeOf(t, "run.model=gpt-89b")
-	replicas, peak := make([]*replica, 2), newPeak(2)
+	replicas := make([]*replica, 2)
 	for i, out := range []replicaResult{
 		{fragmentation: 1.5, end: 2 * second, steps: 4, decoded: 10},
 		{fragmentation: 2.5, end: 6 * second},
 	} {
 		r := n.replica(i, nil, Options{})
-		r.gaps, r.kvUnits, r.out = newGaps(0, 0), level{peak: peak, replica: i}, out
+		r.gaps, r.out = newGaps(0, 0), out
 		replicas[i] = r
 	}
 	r := n.result(&traces.Trace{}, replicas)

@@ -36,9 +36,9 @@ type replica struct {
 	load       load
 	population population
 	out        replicaResult
-	kvUnits    level  // allocation units in use, on one channel
+	kvUnits    steps  // allocation units in use, on one channel
 	power      *power // with a timeline or iterations, else nil
-	cached     level  // allocation units of blocks of the cache of prefixes
+	cached     steps  // allocation units of blocks of the cache of prefixes
 	progress   func(tokens int64)
 	bounds     bounds
 	busy       busy
@@ -63,11 +63,11 @@ type replicaResult struct {
 // steps is a piecewise constant function of time.
 type steps struct {
 	at    []units.Duration
-	value []int32
+	value []int64
 }
 
 // set changes the value from time t on.
-func (s *steps) set(t units.Duration, v int32) {
+func (s *steps) set(t units.Duration, v int64) {
 	n := len(s.at)
 	if n > 0 && s.value[n-1] == v {
 		return
@@ -88,8 +88,6 @@ const checkEvery = 256
 
 // run simulates the replica until all its requests are done or ctx is.
 func (r *replica) run(ctx context.Context) error {
-	defer r.kvUnits.end()
-	defer r.cached.end()
 	r.begin()
 	r.arrivals = inOrder(r.requests)
 	for r.fault == nil {
@@ -252,7 +250,7 @@ func (r *replica) decide(now units.Duration) {
 			r.gaps.leave(p.Request)
 		}
 	}
-	r.out.batch.set(now, int32(r.batch.Decoding()))
+	r.out.batch.set(now, int64(r.batch.Decoding()))
 	r.kvUnits.set(now, r.batcher.UsedUnits())
 	r.cached.set(now, r.batcher.CachedUnits())
 	if r.batch.Empty() {

@@ -48,7 +48,6 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r := &Result{trace: trace, Requests: make([]results.Request, len(trace.Requests))}
 	var total busy
 	var iterating units.Total
-	var batch []*steps
 	decode, stalls := &replicas[0].gaps.decode, &replicas[0].gaps.stalls // which all others are added to
 	r.saturated = saturated(replicas)
 	for i, rep := range replicas {
@@ -80,7 +79,6 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		if rep.recording != nil {
 			r.Recordings = append(r.Recordings, rep.recording)
 		}
-		batch = append(batch, &rep.out.batch)
 	}
 	r.tbtDecode = decode.Milliseconds()
 	stall := stalls.Milliseconds()
@@ -95,9 +93,9 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 	r.report = n.report(&total, r.end)
 	r.iteration = meanIteration(r.iterations, iterating, &total)
 	r.imbalance = n.meanImbalance(replicas)
-	r.batch = results.Batch{Mean: meanOf(batch, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(batch))}
+	r.batch = results.Batch{Mean: meanBatch(replicas, r.end), StepMean: stepMean(replicas), Max: int(maxOfSum(replicas, func(r *replica) *steps { return &r.out.batch }))}
 	r.attention = n.attention(replicas)
-	r.kv = n.kvBytes(replicas[0].kvUnits.peak.top)
+	r.kv = n.kvBytes(maxOfSum(replicas, func(r *replica) *steps { return &r.kvUnits }))
 	r.cache = n.cacheOf(replicas)
 	if api := replicas[0].api; api != nil {
 		r.inSystem.AddTotal(api.inside)
@@ -162,13 +160,14 @@ func meanIteration(iterations int64, time units.Total, w *busy) results.Iteratio
 	return results.Iteration{Mean: each(all), Dense: each(gpu - attention), Attention: each(attention), Waiting: each(all - gpu)}
 }
 
-// meanOf returns the mean over [0, end) of the sum of several functions.
-func meanOf(functions []*steps, end units.Duration) float64 {
+// meanBatch returns the mean over [0, end) of the requests that decode.
+func meanBatch(replicas []*replica, end units.Duration) float64 {
 	if end == 0 {
 		return 0
 	}
 	sum := 0.0
-	for _, f := range functions {
+	for _, r := range replicas {
+		f := &r.out.batch
 		for i, v := range f.value {
 			until := end
 			if i+1 < len(f.at) {
@@ -180,26 +179,26 @@ func meanOf(functions []*steps, end units.Duration) float64 {
 	return sum
 }
 
-// maxOfSum returns the maximum over time of the sum of several functions: what changes at
-// one time counts together.
-func maxOfSum(functions []*steps) int64 {
+// maxOfSum returns the maximum over time of the sum of a function of each replica: what changes at one time counts
+// together.
+func maxOfSum(replicas []*replica, of func(*replica) *steps) int64 {
 	var sum, top int64
-	next := make([]int, len(functions))
+	next := make([]int, len(replicas))
 	for {
 		now := never
-		for i, f := range functions {
-			if next[i] < len(f.at) {
+		for i, r := range replicas {
+			if f := of(r); next[i] < len(f.at) {
 				now = min(now, f.at[next[i]])
 			}
 		}
 		if now == never {
 			return top
 		}
-		for i, f := range functions {
-			if k := next[i]; k < len(f.at) && f.at[k] == now {
-				sum += int64(f.value[k])
+		for i, r := range replicas {
+			if f, k := of(r), next[i]; k < len(f.at) && f.at[k] == now {
+				sum += f.value[k]
 				if k > 0 {
-					sum -= int64(f.value[k-1])
+					sum -= f.value[k-1]
 				}
 				next[i]++
 			}

@@ -111,8 +111,6 @@ func (f *front) run(ctx context.Context) error {
 		}
 	}
 	for _, r := range f.replicas {
-		r.kvUnits.end()
-		r.cached.end()
 		if err := r.finish(); err != nil {
 			return err
 		}
