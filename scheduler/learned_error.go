@@ -87,30 +87,3 @@ func (l *Learned) judge(s *Sample, e *PredictionErrors) {
 			[pimFeatures]float64{float64(s.Contexts), float64(s.Decoding), float64(s.PrefillMoved)}))
 	}
 }
-
-// Errors returns the errors of the models as they are now, for a run's report. Those of
-// the forests are out of bag, of single chunks, for the trees grown last. That of the line
-// is on the data it was fitted to. Counts are 0 where a model has not been fitted.
-func (l *Learned) Errors() PredictionErrors {
-	var e PredictionErrors
-	if l.prefill.forest != nil {
-		e.PrefillAttention = outOfBag(l.prefill)
-	}
-	if l.batched.forest != nil {
-		e.FC = outOfBag(l.batched)
-	}
-	if l.pim.ready {
-		for _, r := range [...]*ring{&l.pim.moving, &l.pim.still} {
-			for i := range r.rows {
-				e.DecodeAttention.add(r.rows[i].y, l.pim.predict(r.rows[i].x))
-			}
-		}
-	}
-	return e
-}
-
-// outOfBag returns the error on data that a tree was not grown on.
-func outOfBag(m *latencyForest) RelativeError {
-	e := m.forest.OutOfBag()
-	return RelativeError{Mean: e.Relative, Count: e.Rows}
-}

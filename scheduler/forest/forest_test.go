@@ -76,50 +76,16 @@ func TestUnseen(t *testing.T) {
 	for i, w := range want {
 		relative += math.Abs(f.Predict(unseen[2*i:2*i+2])-w) / w / float64(len(want))
 	}
-	oob := f.OutOfBag()
-	t.Logf("relative error %.4f, out of bag %.4f", relative, oob.Relative)
 	if relative > 0.02 {
 		t.Errorf("relative error %.4f on unseen rows, want at most 0.02", relative)
 	}
-	if oob.Rows < 1000 || oob.Relative < 0.7*relative || oob.Relative > 2*relative {
-		t.Errorf("out-of-bag error %+v, the true one is %.4f", oob, relative)
-	}
 }
 
-// TestOutOfBagByHand: with a depth of 0 a tree is the mean of its sample, so the
-// out-of-bag prediction of a row is the mean of the means of the samples that
-// lack it.
-func TestOutOfBagByHand(t *testing.T) {
-	f := fit(t, Spec{Trees: 20, MinLeaf: 1}, []float64{1, 2, 3}, []float64{0, 3, 9}, 4, 1)
-	want := Error{}
-	for i, y := range []float64{0, 3, 9} {
-		sum, n := 0.0, 0.0
-		for _, tr := range f.trees {
-			c := tr.counts
-			if c[i] == 0 {
-				sum += float64(3*c[1]+9*c[2]) / 3
-				n++
-			}
-		}
-		d := sum/n - y
-		if y != 0 {
-			want.Relative += math.Abs(d/y) / 2
-		}
-	}
-	got := f.OutOfBag()
-	if got.Rows != 3 || math.Abs(got.Relative-want.Relative) > 1e-12 {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-// TestBootstrapOnlyOneRow: a single row leaves nothing out of bag.
+// TestBootstrapOnlyOneRow: a single row is all that is known.
 func TestBootstrapOnlyOneRow(t *testing.T) {
 	f := fit(t, standard, []float64{1, 2}, []float64{5}, 1, 0)
 	if got := f.Predict([]float64{9, 9}); got != 5 {
 		t.Errorf("got %v, want 5", got)
-	}
-	if e := f.OutOfBag(); e != (Error{}) {
-		t.Errorf("out-of-bag error %+v of one row", e)
 	}
 }
 

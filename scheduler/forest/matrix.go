@@ -73,13 +73,6 @@ func (m *matrix) bounds(f int) (low, high float64) {
 	return m.columns[f][o[0]], m.columns[f][o[len(o)-1]]
 }
 
-// row copies the features of row i to x.
-func (m *matrix) row(i int, x []float64) {
-	for f := range m.columns {
-		x[f] = m.columns[f][i]
-	}
-}
-
 // check returns an error for a specification with impossible values.
 func (s *Spec) check() error {
 	switch {

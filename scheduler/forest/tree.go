@@ -14,9 +14,8 @@ type node struct {
 
 // tree is one regression tree; its root is node 0.
 type tree struct {
-	nodes  []node
-	data   *matrix // the data that it was grown on
-	counts []int32 // [row of data]: how often the bootstrap sample holds the row
+	nodes []node
+	data  *matrix // the data that it was grown on
 }
 
 // predict returns the tree's value at x.
@@ -43,6 +42,7 @@ type grower struct {
 	left   []bool // [row]: goes left at the split under way
 	spare  []int32
 	tree   tree
+	counts []int32 // [row]: how often the tree's bootstrap sample holds it
 }
 
 // newGrower reserves all that growing a tree needs, so that refitting allocates little.
@@ -76,7 +76,7 @@ func (g *grower) grow(counts []int32) tree {
 			}
 		}
 	}
-	g.tree = tree{nodes: make([]node, 1, 64), data: g.data, counts: counts}
+	g.tree, g.counts = tree{nodes: make([]node, 1, 64), data: g.data}, counts
 	g.node(0, 0, len(g.sorted[0]), 0)
 	return g.tree
 }
@@ -103,7 +103,7 @@ func (g *grower) node(i int32, low, high, depth int) {
 // summary returns the size of a node's sample, the mean of its target, and
 // whether the target is constant.
 func (g *grower) summary(low, high int) (rows int, mean float64, constant bool) {
-	y, counts := g.data.y, g.tree.counts
+	y, counts := g.data.y, g.counts
 	first := y[g.sorted[0][low]]
 	least, most, sum := first, first, 0.0
 	for _, row := range g.sorted[0][low:high] {
@@ -141,7 +141,7 @@ func (g *grower) best(low, high, rows int, mean float64) split {
 // of squares by D²(a+b)/(ab). D is the sum, on the left, of the deviations from the
 // node's mean.
 func (g *grower) scan(feature, low, high, rows int, mean float64) split {
-	column, y, counts := g.data.columns[feature], g.data.y, g.tree.counts
+	column, y, counts := g.data.columns[feature], g.data.y, g.counts
 	sorted := g.sorted[feature][low:high]
 	least := g.spec.MinLeaf
 	var best split

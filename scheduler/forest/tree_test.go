@@ -202,3 +202,10 @@ func BenchmarkGrow(b *testing.B) {
 		g.grow(bootstrap(len(y), rng))
 	}
 }
+
+// row copies the features of row i to x.
+func (m *matrix) row(i int, x []float64) {
+	for f := range m.columns {
+		x[f] = m.columns[f][i]
+	}
+}
