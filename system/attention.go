@@ -66,9 +66,6 @@ func (a *attends) count(x *policy.Step, run int) {
 	}
 }
 
-// seam returns what an engine asks about attention.
-func (a *attends) seam() *attends { return a }
-
 // attention returns what the steps of all replicas attended to.
 func (n *Node) attention(replicas []*replica) results.Attention {
 	r := results.Attention{Policy: n.cfg.Policy.Name}
@@ -81,7 +78,7 @@ func (n *Node) attention(replicas []*replica) results.Attention {
 	runs := policyOf(n.cfg).Runs()
 	sum.tokens = make([]int64, len(runs))
 	for _, rep := range replicas {
-		c := &rep.engine.seam().counted
+		c := &rep.engine.core().side.counted
 		sum.steps += c.steps
 		sum.contexts += c.contexts
 		for run, tokens := range c.tokens {

@@ -13,22 +13,9 @@ import (
 type engine interface {
 	// run executes batch b from start on and returns its end.
 	run(b *scheduler.Batch, start units.Duration) (end units.Duration, err error)
-	// done returns what the resources have done so far, ranks of DIMM-PIM until settle was called last.
-	done() *work
+	// core returns the resources, with what they have done so far: ranks of DIMM-PIM until settle was called last.
+	core() *flow
 	settle()
-	// record runs the iteration that has just been run once more and keeps its spans; it
-	// returns when that ends.
-	record(rec *Recording, start units.Duration) (end units.Duration)
-	// tracks names the tracks of a timeline.
-	tracks() []track
-	// parts returns the steps of an operation on the GPUs, which work so, for a timeline.
-	parts(kind uint8, tokens, emitting, layer int, use gpuUse) []part
-	// seam returns what the engine asks the policy, and counts of it.
-	seam() *attends
-	// use returns how the GPUs worked for a sub-batch of the last iteration.
-	use(sub int) gpuUse
-	// watts returns the mean power of the GPUs that do this in the time took.
-	watts(did *work, took units.Duration) float64
 	// ranksets returns how evenly decode attention lies on them.
 	ranksets() imbalance
 	// peak returns the bandwidth at which decode attention can read keys and values

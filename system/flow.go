@@ -129,12 +129,10 @@ func (f *flow) reset() {
 	f.uses = [2]gpuUse{}
 }
 
-func (f *flow) done() *work { return &f.work }
+func (f *flow) core() *flow { return f }
 
 // settle is for systems without DIMM-PIM: nothing is counted apart.
 func (f *flow) settle() {}
-
-func (f *flow) use(sub int) gpuUse { return f.uses[sub] }
 
 // ranksets is for systems without ranksets: nothing is imbalanced.
 func (f *flow) ranksets() imbalance { return imbalance{} }

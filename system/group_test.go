@@ -142,8 +142,8 @@ func TestGroupsBesideUnits(t *testing.T) {
 			}
 		}
 		switch {
-		case e.spared > 0 && (e.spared != spared || e.done().tokens != read || got == want):
-			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.spared, spared, e.done().tokens, read)
+		case e.spared > 0 && (e.spared != spared || e.work.tokens != read || got == want):
+			t.Fatalf("%d tokens spared, want %d; units read %d, want %d", e.spared, spared, e.work.tokens, read)
 		case e.spared > 0:
 			used++
 		}

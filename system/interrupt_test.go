@@ -18,7 +18,7 @@ func TestLeavingWorkTakesTime(t *testing.T) {
 		}
 		c := &r.engine.(*l3).costs
 		rec := &Recording{ranksets: 1}
-		r.engine.record(rec, 0)
+		r.engine.core().record(rec, 0)
 		var attention, down []Span
 		for _, s := range rec.Spans {
 			switch {

@@ -125,7 +125,7 @@ func (n *Node) replica(i int, requests []traces.Request, o Options) *replica {
 	}
 	r.assembly = n.assemble(i, requests, o, r.check)
 	if r.recording != nil {
-		r.recording.tracks = r.engine.tracks()
+		r.recording.tracks = r.engine.core().tracks()
 	}
 	return r
 }

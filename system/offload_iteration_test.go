@@ -43,7 +43,7 @@ func TestOffloadIterationByHand(t *testing.T) {
 	if err != nil || end != start+took || e.check.err() != nil {
 		t.Fatalf("ends at %v, want %v: %v, %v", end, start+took, err, e.check.err())
 	}
-	w := e.done()
+	w := &e.work
 	compare("channels", w.time[ofChannel], layers*(attend(1005)+attend(2005+505)))
 	compare("PIM", w.time[ofPIM], 0)
 	compare("down", w.time[ofDown], down+kv(100))

@@ -261,7 +261,7 @@ func (r *replica) decide(now units.Duration) {
 	var before work
 	if r.diary != nil || r.recording != nil {
 		r.engine.settle()
-		before = *r.engine.done()
+		before = r.engine.core().work
 	}
 	end, err := r.engine.run(r.batch, now)
 	if err != nil {
@@ -278,11 +278,11 @@ func (r *replica) decide(now units.Duration) {
 		r.engine.settle()
 	}
 	if r.diary != nil {
-		did := r.engine.done().since(&before)
+		did := r.engine.core().work.since(&before)
 		r.diary.add(r, now, end, &did)
 	}
 	if r.recording != nil && r.recording.overlaps(now, end) {
-		did := r.engine.done().since(&before)
+		did := r.engine.core().work.since(&before)
 		r.record(now, end, &did)
 	}
 	r.ends = end
@@ -306,7 +306,7 @@ const countEvery = units.Duration(1 << 50)
 
 // count adds what the resources did since the last count.
 func (r *replica) count(end units.Duration) {
-	done := r.engine.done()
+	done := &r.engine.core().work
 	did := done.since(&r.counted)
 	r.busy.did(&did)
 	r.counted, r.until = *done, end

@@ -71,7 +71,7 @@ func (n *Node) result(trace *traces.Trace, replicas []*replica) *Result {
 		r.addWholePrompts(rep.batcher.WholePrompts())
 		r.fragmentation += rep.out.fragmentation
 		total.join(&rep.busy)
-		r.Tasks += rep.engine.done().tasks
+		r.Tasks += rep.engine.core().work.tasks
 		if rep.diary != nil {
 			r.Iterations = append(r.Iterations, rep.diary.iterations...)
 			r.gaps = append(r.gaps, rep.diary.gaps...)
