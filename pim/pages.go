@@ -153,32 +153,33 @@ func (l *PageLoad) choose(spec *Spec, d *dram.Spec) ([]int, error) {
 // page's logical pages.
 func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
 	shape := boundsOf(l.Shape)
-	p, err := newProgram(spec, d, shape, nil)
+	room, err := spec.SegmentTokens(d, shape)
 	if err != nil {
 		return nil, err
 	}
 	bounds := (l.Context + l.Logical - 1) / l.Logical
-	if p.segmentTokens < bounds {
+	if room < bounds {
 		return nil, &input.Error{Key: "context", Value: fmt.Sprint(l.Context), Expected: fmt.Sprintf(
-			"at most %d tokens, the bounds of whose pages the score buffer holds", p.segmentTokens*l.Logical)}
+			"at most %d tokens, the bounds of whose pages the score buffer holds", room*l.Logical)}
 	}
-	m, err := newValueMachine(spec, d, shape, StoreFP16, p.geometry.Rows(bounds))
+	g, err := NewGeometry(d, shape)
 	if err != nil {
 		return nil, err
 	}
-	query, err := l.draw(bounds, func(i int, bound []uint16) error { return m.store(0, i, bound, bound) })
+	rank, err := NewRank(spec, d, shape, g.Rows(bounds), 1, true)
 	if err != nil {
 		return nil, err
 	}
-	p.restart([]headRun{{context: bounds, scores: true}})
-	if _, err := m.run(p, []headData{{query: [][]uint16{query}}}); err != nil {
+	query, err := l.draw(bounds, func(i int, bound []uint16) error { return rank.Store(0, i, bound, bound) })
+	if err != nil {
 		return nil, err
 	}
-	scores := make([]float32, (l.Context+l.Page-1)/l.Page)
-	for i := range scores {
-		scores[i] = float32(math.Inf(-1))
+	all, err := rank.Score(0, &RankHead{Context: bounds, Query: [][]uint16{query}})
+	if err != nil {
+		return nil, err
 	}
-	for i, s := range m.rank.scores[0][:bounds] {
+	scores := slices.Repeat([]float32{float32(math.Inf(-1))}, (l.Context+l.Page-1)/l.Page)
+	for i, s := range all[0] {
 		page := i * l.Logical / l.Page
 		scores[page] = max(scores[page], s)
 	}
@@ -257,7 +258,7 @@ func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuer
 	g := &b.program.geometry
 	t := &BoundTable{step: g.ChunkTokens, topK: int64(topK)}
 	row := g.RowTokens / t.step
-	t.scores = newSeries(boundRows*row, row, func(i int) amounts { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) })
+	t.scores = newSeries(boundRows*row, row, func(i int) Activity { return b.measure(headRun{context: (i + 1) * t.step, scores: true}) })
 	t.Store, t.Update = writeBound(g, d, false), writeBound(g, d, true)
 	return t, nil
 }
@@ -293,5 +294,13 @@ func (t *BoundTable) Select(bounds int) int64 {
 	if bounds < 1 {
 		return 0
 	}
-	return t.scores.at((bounds-1)/t.step, clocks) + t.topK
+	return t.scores.clocks((bounds-1)/t.step) + t.topK
+}
+
+// Activity returns what scoring that many bounds has the rank do.
+func (t *BoundTable) Activity(bounds int) Activity {
+	if bounds < 1 {
+		return Activity{}
+	}
+	return t.scores.all((bounds - 1) / t.step)
 }

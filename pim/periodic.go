@@ -16,9 +16,16 @@ type periodDetector struct {
 	memory  int64 // clocks after which nothing remembers a command
 	skipped int64 // clocks skipped so far
 
-	stream, chunk, row block
-	streams            bool // the program has streams of columns
+	first  int // the first of blocks that a program has
+	blocks [3]block
 }
+
+// Blocks of periodDetector, each within the next: columns of a visit with a rank-level unit, chunks of a row, rows.
+const (
+	columnBlock = iota
+	chunkBlock
+	rowBlock
+)
 
 // block compares the commands between two marks with those between the
 // previous two.
@@ -52,17 +59,24 @@ func issues(cmd dram.Command) bool {
 }
 
 // reset forgets all repeats: the next head is another one.
-func (d *periodDetector) reset(streams bool) {
-	d.skipped, d.streams = 0, streams
-	d.stream, d.chunk, d.row = block{}, block{}, block{}
+func (d *periodDetector) reset(rankPU bool) {
+	d.skipped, d.first, d.blocks = 0, chunkBlock, [3]block{}
+	if rankPU {
+		d.first = columnBlock
+	}
 }
 
 // command enters an issued command.
 func (d *periodDetector) command(op operation, clock int64) {
-	d.chunk.enter(uint64(op), clock+d.skipped)
-	d.row.enter(uint64(op), clock+d.skipped)
-	if d.streams {
-		d.stream.enter(uint64(op), clock+d.skipped)
+	for i := d.first; i < len(d.blocks); i++ {
+		d.blocks[i].enter(uint64(op), clock+d.skipped)
+	}
+}
+
+// unmark has blocks of these kinds begin anew at their next marks.
+func (d *periodDetector) unmark(kinds ...int) {
+	for _, k := range kinds {
+		d.blocks[k].marked = false
 	}
 }
 
@@ -74,7 +88,7 @@ func (b *block) enter(op uint64, clock int64) {
 
 // close ends a block at clock, in a machine whose waiting instructions are
 // summed up by waiting, and reports whether it equals the one before.
-func (b *block) close(clock int64, waiting uint64, c *counters) bool {
+func (b *block) close(clock int64, waiting uint64) bool {
 	b.enter(waiting, clock)
 	span := clock - b.mark
 	same := b.marked && b.hash == b.previous && span == b.span
@@ -83,49 +97,39 @@ func (b *block) close(clock int64, waiting uint64, c *counters) bool {
 	} else {
 		b.equal = 0
 	}
-	b.previous, b.span = b.hash, span
+	b.previous, b.span, b.marked = b.hash, span, true
 	b.open(clock)
 	return same
 }
 
 // open starts a block at clock.
-func (b *block) open(clock int64) {
-	b.hash, b.mark = 0xcbf29ce484222325, clock
-}
+func (b *block) open(clock int64) { b.hash, b.mark = 0xcbf29ce484222325, clock }
 
 // skip moves the program over repetitions, if it stands at a mark and the run
 // repeats.
 func (m *machine) skip() {
-	p, d := m.program, &m.periodic
+	p, d, g := m.program, &m.periodic, &m.program.geometry
 	if p.head < len(p.heads) && p.heads[p.head].list != nil {
 		return // extents of any lengths
 	}
-	switch p.stage {
-	case stageScore, stageRescore, stageContext:
-	default:
-		d.stream.marked, d.chunk.marked, d.row.marked = false, false, false
+	if p.stage != stageScore && p.stage != stageRescore && p.stage != stageContext {
+		d.unmark(columnBlock, chunkBlock, rowBlock)
 		return
 	}
 	if p.streamed > 0 {
-		n := m.skipBlocks(&d.stream, p.columns-1-p.streamed)
-		p.streamed += n
-		d.chunk.passOver(n)
-		d.row.passOver(n)
+		p.streamed += m.skipBlocks(columnBlock, p.columns-1-p.streamed)
 		return
 	}
-	d.stream.marked = false
-	g := &p.geometry
-	first := p.segment * p.segmentTokens
-	if p.token%g.ChunkTokens != 0 || p.group != 0 || p.pass != 0 {
+	d.unmark(columnBlock)
+	switch {
+	case p.token%g.ChunkTokens != 0 || p.group != 0 || p.pass != 0:
 		return
-	}
-	if p.token == first {
-		d.chunk.marked, d.row.marked = false, false
+	case p.token == p.segment*p.segmentTokens:
+		d.unmark(chunkBlock, rowBlock)
 		return
-	}
-	if p.token%g.RowTokens == 0 {
-		d.chunk.marked = false // the next chunk is in another row
-		p.jump(m.skipBlocks(&d.row, (p.limit-1-p.token)/g.RowTokens) * g.RowTokens)
+	case p.token%g.RowTokens == 0:
+		d.unmark(chunkBlock) // the next chunk is in another row
+		p.jump(m.skipBlocks(rowBlock, (p.limit-1-p.token)/g.RowTokens) * g.RowTokens)
 		return
 	}
 	rowEnd, size := p.token-p.token%p.visitTokens+p.visitTokens, g.ChunkTokens
@@ -134,27 +138,25 @@ func (m *machine) skip() {
 	}
 	if n := p.shape.KeyGroup; n > 0 && p.stage != stageContext {
 		if p.token%n == 0 { // q is loaded anew before this chunk
-			d.chunk.marked = false
+			d.unmark(chunkBlock)
 			return
 		}
 		rowEnd = min(rowEnd, p.token-p.token%n+n)
 	}
-	n := m.skipBlocks(&d.chunk, (min(rowEnd, p.limit)-1-p.token)/size)
-	p.jump(n * size)
-	d.row.passOver(n)
+	p.jump(m.skipBlocks(chunkBlock, (min(rowEnd, p.limit)-1-p.token)/size) * size)
 }
 
-// skipBlocks closes a block and returns how many the program is to pass over: most, if these repeat it, or none.
-func (m *machine) skipBlocks(b *block, most int) int {
+// skipBlocks closes a block of a kind and returns how many the program is to pass over: most, if these repeat it, or none.
+// The blocks that these lie in take note.
+func (m *machine) skipBlocks(kind, most int) int {
 	d := &m.periodic
+	b := &d.blocks[kind]
 	waiting := uint64(m.queues[0].len())<<40 | uint64(m.queues[1].len())<<20 | uint64(m.queues[2].len())
 	m.open.add(&m.counters, m.now+d.skipped)
 	before := b.counters
-	same := b.close(m.now+d.skipped, waiting, &m.counters)
-	wasMarked := b.marked
-	b.marked = true
+	same := b.close(m.now+d.skipped, waiting)
 	b.counters = m.counters
-	if !same || !wasMarked || b.equal < d.memory || most < 1 {
+	if !same || b.equal < d.memory || most < 1 {
 		return 0
 	}
 	// Chunks that keep their sums in the score buffer look like those that do not:
@@ -164,12 +166,9 @@ func (m *machine) skipBlocks(b *block, most int) int {
 	d.skipped += int64(most) * b.span
 	m.open.since = m.now + d.skipped
 	b.open(m.now + d.skipped)
-	return most
-}
-
-// passOver enters that blocks within this one have been passed over.
-func (b *block) passOver(n int) {
-	if n > 0 {
-		b.hash = (b.hash ^ uint64(n)) * 0x100000001b3
+	for i := kind + 1; i < len(d.blocks); i++ {
+		outer := &d.blocks[i]
+		outer.hash = (outer.hash ^ uint64(most)) * 0x100000001b3
 	}
+	return most
 }

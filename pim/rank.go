@@ -35,6 +35,7 @@ type Rank struct {
 type rankWorker struct {
 	machine *valueMachine
 	program *program
+	execute runner
 	heads   []headRun
 	data    []headData
 	list    []extent
@@ -60,9 +61,18 @@ type RankHead struct {
 // are written and not at every read: the results are the same. Specs and
 // shapes that do not fit together are an input.Error.
 func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
+	r, err := newRank(spec, d, shape, StoreFP16, rows, workers)
+	for i := 0; err == nil && !decode && i < workers; i++ {
+		r.workers[i].machine.decoded = nil
+	}
+	return r, err
+}
+
+// newRank is NewRank with decode, for elements of a format.
+func newRank(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage, rows, workers int) (*Rank, error) {
 	r := &Rank{}
 	for w := range workers {
-		m, err := newValueMachine(spec, d, shape, StoreFP16, rows*(1-min(1, w)))
+		m, err := newValueMachine(spec, d, shape, storage, rows*(1-min(1, w)))
 		if err != nil {
 			return nil, err
 		}
@@ -72,10 +82,9 @@ func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decod
 		}
 		if w > 0 {
 			m.share(r.workers[0].machine)
-		} else if !decode {
-			m.decoded = nil
 		}
-		r.workers = append(r.workers, &rankWorker{machine: m, program: p, heads: make([]headRun, 1), data: make([]headData, 1), scores: make([][]float32, shape.Queries)})
+		r.workers = append(r.workers, &rankWorker{machine: m, program: p, execute: (*valueMachine).run,
+			heads: make([]headRun, 1), data: make([]headData, 1), scores: make([][]float32, shape.Queries)})
 	}
 	return r, nil
 }
@@ -157,7 +166,7 @@ func (w *rankWorker) run(h *RankHead, scores bool) ([]headResult, error) {
 	w.heads[0] = run
 	w.data[0] = headData{query: h.Query, key: h.Key, value: h.Value, scales: h.Scales}
 	w.program.restart(w.heads)
-	return w.machine.run(w.program, w.data)
+	return w.execute(w.machine, w.program, w.data)
 }
 
 // EncodeHalf appends x in FP16 bits to dst.

@@ -16,7 +16,7 @@ type KernelTable struct {
 	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
 	block    int      // tokens after which the run repeats: the score buffer, at least a row
 	blocks   []series // by number of full blocks before the last; by step of tokens
-	perBlock amounts  // what each further block adds
+	perBlock Activity // what each further block adds
 
 	// What the append adds to a head's attention, alone and within a sequence, by
 	// the newest token's place in its chunk: the first one, or a later one. The append waits for the previous
@@ -25,7 +25,7 @@ type KernelTable struct {
 	// closes late (tRAS), and a segment that has just begun is still busy with the
 	// segment before.
 	appends  bool
-	appended []amounts  // alone, of the first chunk and of a later one
+	appended []Activity // alone, of the first chunk and of a later one
 	segment  int        // tokens that pass through the score buffer at once
 	lead     int        // tokens of a row within which it closes late
 	starts   [3][]int64 // first lead tokens of the first row, of a later one, of one that begins a later segment
@@ -77,7 +77,7 @@ func (b *tableBuilder) table(appends bool) *KernelTable {
 	t.lead = (t.lead + g.ChunkTokens - 1) / g.ChunkTokens * g.ChunkTokens
 	for context := 1; context <= 2*g.ChunkTokens; context++ {
 		h := headRun{context: context, appends: appends}
-		t.appended = append(t.appended, b.measure(h).plus(t.attends(context), -1))
+		t.appended = append(t.appended, b.measure(h).Plus(t.attends(context), -1))
 	}
 	t.segment, t.rescore = b.program.segmentTokens, b.program.rescore
 	t.fillScattered(b)
@@ -116,7 +116,7 @@ func (t *KernelTable) fillStored(b *tableBuilder) {
 		if kind == 2 && t.segment < row {
 			continue // a row has several
 		}
-		run := func(i int) amounts { return amounts{clocks: t.inSequence(b, base+(i+1)*t.step)} }
+		run := func(i int) Activity { return Activity{Clocks: float64(t.inSequence(b, base+(i+1)*t.step))} }
 		if b.program.rankPU {
 			t.ends[kind] = nestedSeries(row/t.step, run, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step)
 		} else {
@@ -134,7 +134,7 @@ func (t *KernelTable) stored(token int) int64 {
 	case t.segment >= row && token%t.segment < row:
 		kind = 2
 	}
-	return t.ends[kind].at(token%row/t.step, clocks)
+	return t.ends[kind].clocks(token % row / t.step)
 }
 
 // inSequence returns the clocks that a head within a sequence of equal heads takes
@@ -181,8 +181,8 @@ const rowLead = 6
 
 // fillBlocks enters blocks until the next two add the same.
 func (t *KernelTable) fillBlocks(b *tableBuilder) {
-	run := func(context int) amounts { return b.measure(headRun{context: context}) }
-	adds := func(k int) amounts { return run(k*t.block+1).plus(run((k-1)*t.block+1), -1) }
+	run := func(context int) Activity { return b.measure(headRun{context: context}) }
+	adds := func(k int) Activity { return run(k*t.block+1).Plus(run((k-1)*t.block+1), -1) }
 	row := t.geometry.RowTokens
 	count := 1 + (rowLead+t.block/row-1)/(t.block/row)
 	for adds(count) != adds(count+1) && count < 4*rowLead {
@@ -190,7 +190,7 @@ func (t *KernelTable) fillBlocks(b *tableBuilder) {
 	}
 	t.perBlock = adds(count)
 	for k := range count {
-		t.blocks = append(t.blocks, nestedSeries(t.block/t.step, func(i int) amounts { return run(k*t.block + (i+1)*t.step) },
+		t.blocks = append(t.blocks, nestedSeries(t.block/t.step, func(i int) Activity { return run(k*t.block + (i+1)*t.step) },
 			row/t.step, b.program.visitTokens/t.step, t.geometry.ChunkTokens/t.step))
 	}
 }
@@ -203,7 +203,7 @@ func (t *KernelTable) Alone(context int) int64 {
 	if context < 1 {
 		return 0
 	}
-	return t.Attention(context) + t.appended[t.newest(context)][clocks]
+	return t.Attention(context) + int64(t.appended[t.newest(context)].Clocks)
 }
 
 // InSequence returns the clocks that one more head adds to a long sequence of equal
@@ -225,17 +225,21 @@ func (t *KernelTable) Attention(context int) int64 {
 		return 0
 	}
 	block, step, further := t.place(context)
-	return block.at(step, clocks) + further*t.perBlock[clocks]
+	return block.clocks(step) + further*int64(t.perBlock.Clocks)
 }
 
-// attends returns the amounts of a head without its append.
-func (t *KernelTable) attends(context int) amounts {
+// attends returns what a head without its append has the rank do.
+func (t *KernelTable) attends(context int) Activity {
 	block, step, further := t.place(context)
-	a := block.all(step)
-	if further > 0 {
-		a = a.plus(t.perBlock, further)
+	return block.all(step).Plus(t.perBlock, float64(further))
+}
+
+// Activity returns what the head of Alone has a rank do. It is exact for every length, keys that are scored twice included.
+func (t *KernelTable) Activity(context int) Activity {
+	if context < 1 {
+		return Activity{}
 	}
-	return a
+	return t.attends(context).Plus(t.appended[t.newest(context)], 1)
 }
 
 // place returns the block that has a context, the step within it, and how many further blocks lie before.
@@ -316,10 +320,10 @@ func (b *tableBuilder) run(h headRun) int64 {
 	return 0 // interrupted
 }
 
-// measure returns the amounts of one head.
-func (b *tableBuilder) measure(h headRun) amounts {
+// measure returns what one head has the rank do.
+func (b *tableBuilder) measure(h headRun) Activity {
 	took := b.run(h)
-	return b.machine.counters.amounts(took, b.program.geometry.Banks)
+	return b.machine.counters.activity(took, b.program.geometry.Banks)
 }
 
 // attention returns the clocks of one head without append.

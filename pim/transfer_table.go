@@ -34,8 +34,8 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	h := newHostStream(d)
 	for kv, period := range []int{Key: g.ChunkTokens, Value: g.ColumnTokens} {
 		for place := range period {
-			t.rows[kv] = append(t.rows[kv], newSeries(g.RowTokens-place, period, func(i int) amounts {
-				return amounts{clocks: h.rowClocks(&g, KV(kv), place, i+1)}
+			t.rows[kv] = append(t.rows[kv], newSeries(g.RowTokens-place, period, func(i int) Activity {
+				return Activity{Clocks: float64(h.rowClocks(&g, KV(kv), place, i+1))}
 			}))
 		}
 	}
@@ -52,7 +52,7 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 func (t *TransferTable) row(from, n int) int64 {
 	sum := int64(0)
 	for _, places := range t.rows {
-		sum += places[from%len(places)].at(n-1, clocks)
+		sum += places[from%len(places)].clocks(n - 1)
 	}
 	return sum
 }

@@ -14,8 +14,11 @@ import (
 // come as numbers. Two routines of each kind serve what L3 has, four elements a column access: one without roundings,
 // one with. scoreAny and contextAny serve every width and mixture of formats, and give the same bits where both apply.
 
-// maxChipElements is the most elements of a burst on one chip: FP16 on x16 in DDR5.
-const maxChipElements = 16
+// maxChipElements is the most elements of a burst on one chip: FP16 on x16 in DDR5. maxBurstElements is the most of a burst: of 4 bits.
+const (
+	maxChipElements  = 16
+	maxBurstElements = burstBits / 4
+)
 
 // rounding says which results of a bank PU are rounded to FP16.
 type rounding struct{ products, sums bool }
@@ -96,7 +99,7 @@ func scoreRounded(values []float32, stride int, q *[4]float32, partial []float32
 }
 
 func scoreAny(values []float32, stride, width int, q, partial []float32, r rounding) {
-	var products [64]float32
+	var products [maxBurstElements]float32
 	for b := range partial {
 		k := values[b*stride:][:len(q)]
 		for e := 0; e < len(q); e += width {

@@ -12,7 +12,6 @@ type rankPU struct {
 	partials []float32 // by query head and token of a row
 	weights  []float32 // likewise
 	burst    []float32 // being read
-	products []float32
 }
 
 // initRankPU gives the machine the rank's one unit, whose memory is not a number until it is written.
@@ -20,16 +19,13 @@ func (m *valueMachine) initRankPU(multipliers int) {
 	g, queries, n := &m.mapping, m.shape.Queries, m.mapping.burstElements()
 	m.unit = &rankPU{
 		order: make([]int, n), query: make([]float32, queries*g.PaddedDim), partials: make([]float32, queries*g.RowTokens),
-		weights: make([]float32, queries*g.RowTokens),
-		burst:   make([]float32, n), products: make([]float32, 2*n),
-		width: min(multipliers*g.Chips, n),
+		weights: make([]float32, queries*g.RowTokens), burst: make([]float32, n), width: min(multipliers*g.Chips, n),
 	}
 	for i := range m.unit.order {
 		m.unit.order[i] = g.Exchange.element(i/g.chipElements(), i%g.chipElements()*g.elementBits)
 	}
-	for _, x := range [][]float32{m.unit.partials, m.unit.weights} {
-		fillNaN(x)
-	}
+	fillNaN(m.unit.partials)
+	fillNaN(m.unit.weights)
 }
 
 // loadHead takes the queries of an instruction's head, for keys of a token's group.
@@ -75,17 +71,11 @@ func (m *valueMachine) readKey(in *instruction) error {
 	for query := int(in.query); query < int(in.query)+int(in.queries); query++ {
 		q := u.query[query*g.PaddedDim+int(in.burst)*len(x):]
 		partials := part(u.partials, query, g.RowTokens)
-		partial := &partials[int(in.token)%g.RowTokens]
+		partial := part(partials, int(in.token)%g.RowTokens, 1)
 		if in.burst == 0 {
-			*partial = 0
+			clear(partial)
 		}
-		for e := 0; e < len(x); e += u.width {
-			n := min(u.width, len(x)-e)
-			for i, k := range x[e : e+n] {
-				u.products[i] = round(float32(q[e+i]*k), r.products)
-			}
-			*partial = round(*partial+tree(padded(u.products, n), r.sums), r.sums)
-		}
+		scoreAny(x, len(x), u.width, q[:len(x)], partial, r)
 		if !ends {
 			continue
 		}
@@ -117,13 +107,7 @@ func (m *valueMachine) readValue(in *instruction) error {
 		if in.first {
 			clear(sums)
 		}
-		switch w := *weight; {
-		case w == 0: // whatever the cells hold
-		case r == rounding{} && axpyRounds():
-			axpy(w, x, sums)
-		default:
-			contextAny(x, w, sums, r)
-		}
+		contextBanks(x, []float32{*weight}, sums, r)
 	}
 	for query := 0; in.last && query < m.shape.Queries; query++ {
 		m.endSegment(in, query)

@@ -233,50 +233,45 @@ func (c *VerifyCase) shape() HeadShape {
 // decode computes all positions of the query heads of one KV head into got.
 func (c *VerifyCase) decode(ctx context.Context, spec *Spec, d *dram.Spec, kv int, run runner, got outputs) error {
 	dim, group := c.HeadDim, c.QueryHeads/c.KVHeads
-	shape := c.shape()
-	g, err := NewGeometry(d, shape)
+	g, err := NewGeometry(d, c.shape())
 	if err != nil {
 		return err
 	}
-	m, err := newValueMachine(spec, d, shape, c.Storage, g.Rows(c.Keys))
+	rank, err := newRank(spec, d, c.shape(), c.Storage, g.Rows(c.Keys), 1)
 	if err != nil {
 		return err
 	}
+	rank.workers[0].execute = run
 	vector := func(x []uint16, token int) []uint16 {
 		at := (kv*c.Keys + token) * dim
 		return x[at : at+dim]
 	}
-	for token := range c.Keys - c.Queries {
-		if err := m.store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
-			return err
+	h := RankHead{Query: make([][]uint16, group)}
+	for token := range c.Keys {
+		i := token - (c.Keys - c.Queries)
+		if i < 0 {
+			if err := rank.Store(0, token, vector(c.storedK, token), vector(c.storedV, token)); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	p, err := newProgram(spec, d, shape, nil)
-	if err != nil {
-		return err
-	}
-	data := []headData{{query: make([][]uint16, group)}}
-	for i := range c.Queries {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		token := c.Keys - c.Queries + i
+		place := func(q int) int { return (kv*group+q)*c.Queries + i }
 		for q := range group {
-			at := ((kv*group+q)*c.Queries + i) * dim
-			data[0].query[q] = c.storedQ[at : at+dim]
+			h.Query[q] = c.storedQ[place(q)*dim:][:dim]
 		}
-		data[0].key, data[0].value = vector(c.storedK, token), vector(c.storedV, token)
-		p.restart([]headRun{{context: token + 1, appends: true}})
-		results, err := run(m, p, data)
+		h.Context, h.Key, h.Value = token+1, vector(c.storedK, token), vector(c.storedV, token)
+		out, lse, err := rank.Attend(0, &h)
 		if err != nil {
 			return err
 		}
 		for q := range group {
-			at := (kv*group+q)*c.Queries + i
-			for j, x := range results[0].out[q] {
-				got.out[at*dim+j] = float64(x)
+			for j, x := range out[q] {
+				got.out[place(q)*dim+j] = float64(x)
 			}
-			got.lse[at] = results[0].lse[q]
+			got.lse[place(q)] = lse[q]
 		}
 	}
 	return nil
