@@ -5,8 +5,7 @@ import "github.com/l3sim/l3sim/dram"
 // ops is the number of operations.
 const ops = int(opReadScale) + 1
 
-// counters is what a run did. All fields are sums, so that skipped repetitions
-// can be added.
+// counters is what a run did. All fields are sums, so that skipped repetitions can be added.
 type counters struct {
 	commands [dram.WRBUF + 1]int64 // by command
 	ops      [ops]int64            // by operation
@@ -14,8 +13,7 @@ type counters struct {
 	phases   Phases
 }
 
-// Phases divides the clocks of one head that is not appended to, from clock 0
-// to its end, by what the rank waited for.
+// Phases divides the clocks of one head that is not appended to, from clock 0 to its end, by what the rank waited for.
 type Phases struct {
 	// Load: activation of the first row and load of q, up to the first MACA.
 	Load int64 `json:"load"`

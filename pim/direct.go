@@ -41,8 +41,7 @@ type narrowTokens struct {
 
 const directMaxChips = 16
 
-// The roundings of direct, one for each stage of Precision but for products,
-// of which there are two kinds.
+// The roundings of direct, one for each stage of Precision but for products, of which there are two kinds.
 const (
 	roundScoreProduct = iota
 	roundPartial
@@ -60,8 +59,7 @@ type lost struct {
 	total, overflows, underflows int // non-zero numbers; those that became infinite; those that lost digits below 2^-14
 }
 
-// newDirect returns the computation for heads of shape on d with storage of 16
-// bits. The shape must fit.
+// newDirect returns the computation for heads of shape on d with storage of 16 bits. The shape must fit.
 func newDirect(spec *Spec, d *dram.Spec, shape HeadShape) (*direct, error) {
 	segment, err := spec.SegmentTokens(d, shape)
 	if err != nil {
@@ -203,8 +201,7 @@ func (x *direct) narrowScore(q, k []float32, token int) float32 {
 	return x.round(roundScore, s.Scale*(x.partials(w, k)-float32(s.Zero*clean.sum(roundPartial, terms))))
 }
 
-// attention writes the output of one query over n tokens into out and returns
-// the log-sum-exp; k and v hold n·d elements.
+// attention writes the output of one query over n tokens into out and returns the log-sum-exp; k and v hold n·d elements.
 func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 	scale, n := float32(1/math.Sqrt(float64(x.dim))), len(k)/x.dim
 	scaled := make([]float32, n)
@@ -248,8 +245,7 @@ func (x *direct) attention(out, q, k, v []float32) (lse float64) {
 
 func exp32(v float32) float32 { return float32(portable.Exp(float64(v))) }
 
-// softmax returns the maximum of the scaled scores and the sum of exponentials,
-// by chunk first.
+// softmax returns the maximum of the scaled scores and the sum of exponentials, by chunk first.
 func (x *direct) softmax(scaled []float32) (maximum, total float32) {
 	r := func(v float32) float32 { return x.round(roundSum, v) }
 	maximum = float32(math.Inf(-1))

@@ -28,8 +28,7 @@ func allBanks(cmd dram.Command, op operation, row, column int32) instruction {
 	return instruction{command: cmd, op: op, bankGroup: -1, bank: -1, row: row, column: column}
 }
 
-// rankCommand returns an instruction of the current head and token for the
-// whole rank, without row and column.
+// rankCommand returns an instruction of the current head and token for the whole rank, without row and column.
 func (p *program) rankCommand(cmd dram.Command, op operation, s sequencer) instruction {
 	return instruction{
 		head: int32(p.head), segment: int32(p.segment), token: int32(p.token), row: -1, column: -1,
@@ -37,10 +36,9 @@ func (p *program) rankCommand(cmd dram.Command, op operation, s sequencer) instr
 	}
 }
 
-// appendToken stores the newest token's key and value: the key's bank and the
-// value's banks are opened, written and closed. A bank that holds a burst of both
-// is closed in between and comes last. The writes wait for the previous head's
-// read-out anyway: the activations yield to it.
+// appendToken stores the newest token's key and value: the key's bank and the value's banks are opened, written and closed.
+// A bank that holds a burst of both is closed in between and comes last. The writes wait for the previous head's read-out
+// anyway: the activations yield to it.
 func (p *program) appendToken() {
 	g, h := &p.geometry, &p.heads[p.head]
 	unit, within, _ := h.place(g, h.context-1)
@@ -142,8 +140,7 @@ func (p *program) keyGroup() int {
 	return (unit*p.geometry.RowTokens + within) / p.shape.KeyGroup
 }
 
-// loadQuery loads q of all query heads, once the append is over, or else the
-// previous head's scores are done with theirs.
+// loadQuery loads q of all query heads, once the append is over, or else the previous head's scores are done with theirs.
 func (p *program) loadQuery() {
 	after, scales := p.scoreDone, uint32(0)
 	if p.heads[p.head].appends && p.stage == stageLoad {
@@ -199,9 +196,8 @@ func (p *program) switchRow(row int32, visit int, yield bool) {
 	}
 }
 
-// startRow switches to the row of the stage's next token: the first of its row
-// or of the stage. The templates are what all instructions of the row have
-// in common.
+// startRow switches to the row of the stage's next token: the first of its row or of the stage. The templates are what all
+// instructions of the row have in common.
 func (p *program) startRow() {
 	g, h := &p.geometry, &p.heads[p.head]
 	unit, within, end := h.place(g, p.token)
@@ -227,8 +223,7 @@ func (p *program) startRow() {
 	p.transfer.count = p.stage == stageScore
 }
 
-// scoreChunk generates one chunk's multiply-accumulates and the read-out of its
-// partial sums, pass by pass.
+// scoreChunk generates one chunk's multiply-accumulates and the read-out of its partial sums, pass by pass.
 func (p *program) scoreChunk() {
 	g := &p.geometry
 	if p.token >= p.rowEnd {
@@ -265,8 +260,7 @@ func (p *program) scoreChunk() {
 	p.column += int32(g.TokenBursts)
 }
 
-// transferAll generates the bursts of one slot: partial sums to the rank PU, or
-// weights from it.
+// transferAll generates the bursts of one slot: partial sums to the rank PU, or weights from it.
 func (p *program) transferAll(query, queries, bursts int) {
 	in := &p.transfer
 	for q := range queries {
@@ -279,15 +273,13 @@ func (p *program) transferAll(query, queries, bursts int) {
 	}
 }
 
-// contextSet generates, pass by pass, the weights of one slot and the
-// multiply-accumulates that use them. The weights wait until the slot's former ones
-// have been used, and the softmax has seen the last chunk.
+// contextSet generates, pass by pass, the weights of one slot and the multiply-accumulates that use them. The weights wait
+// until the slot's former ones have been used, and the softmax has seen the last chunk.
 func (p *program) contextSet() {
 	if p.token >= p.rowEnd {
 		p.startRow()
 	}
-	// A head's accumulators start from zero; so do those of each segment that
-	// is read out by itself.
+	// A head's accumulators start from zero; so do those of each segment that is read out by itself.
 	fresh := p.token == p.segment*p.segmentTokens && (p.segment == 0 || !p.rescore)
 	columns := p.setColumns
 	p.transfer.token = int32(p.token)
@@ -320,8 +312,7 @@ func (p *program) contextSet() {
 	p.column += int32(columns)
 }
 
-// jump passes over tokens of the running stage, whole chunks of the open row or whole
-// rows from a row's beginning on.
+// jump passes over tokens of the running stage, whole chunks of the open row or whole rows from a row's beginning on.
 func (p *program) jump(tokens int) {
 	p.token += tokens
 	if p.token-tokens >= p.rowEnd {
@@ -333,8 +324,7 @@ func (p *program) jump(tokens int) {
 	}
 }
 
-// readContext reads the accumulators of all query heads. At the head's end the
-// banks close meanwhile.
+// readContext reads the accumulators of all query heads. At the head's end the banks close meanwhile.
 func (p *program) readContext() {
 	if p.token >= p.heads[p.head].context {
 		closing := allBanks(dram.PREA, opPrecharge, -1, -1)

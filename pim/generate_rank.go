@@ -2,12 +2,10 @@ package pim
 
 import "github.com/l3sim/l3sim/dram"
 
-// The program of a rank-level PU (Hermes, compared with in L3, section 6.1): no
-// multipliers beside the banks, but one unit in the buffer chip that reads keys and values
-// over the rank's data bus. Banks are read in groups of one bank of each bank
-// group, so that bursts follow each other at tCCD_S, and the next group is
-// activated meanwhile. All banks close at a row's end, so that the rank
-// can refresh. q, scores and results stay in the buffer chip. Whole chunks are read.
+// The program of a rank-level PU (Hermes, compared with in L3, section 6.1): no multipliers beside the banks, but one unit
+// in the buffer chip that reads keys and values over the rank's data bus. Banks are read in groups of one bank of each bank
+// group, so that bursts follow each other at tCCD_S, and the next group is activated meanwhile. All banks close at a row's
+// end, so that the rank can refresh. q, scores and results stay in the buffer chip. Whole chunks are read.
 
 // stepRankPU generates a few instructions of a stage after the append.
 func (p *program) stepRankPU() {

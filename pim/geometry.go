@@ -34,9 +34,8 @@ func (h HeadShape) Check(c *input.Check) {
 // kvBits returns the bits of an element of k and v.
 func (h HeadShape) kvBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 
-// Geometry says where the tokens of one KV head lie on a rank (L3, section
-// 4.2), in bursts: one burst is one column of one bank over all chips. Which
-// chip and byte an element has within its burst is the re-layout's part.
+// Geometry says where the tokens of one KV head lie on a rank (L3, section 4.2), in bursts: one burst is one column of one
+// bank over all chips. Which chip and byte an element has within its burst is the re-layout's part.
 //
 // Banks are counted by ordinal with the bank group varying fastest (see Bank), so
 // that successive ordinals follow each other at tRRD_S and tCCD_S.
@@ -47,9 +46,8 @@ func (h HeadShape) kvBits() int { return cmp.Or(h.KVBits, h.ElementBits) }
 //     which are one bank address in all bank groups (a quad) at d = 128.
 //     ColumnTokens tokens share a column.
 //
-// Either way a row holds RowTokens tokens over all banks, and token t has row
-// 2·(t/RowTokens) for its key and the next one for its value, counted from
-// the head's first row: the two rows are one allocation unit.
+// Either way a row holds RowTokens tokens over all banks, and token t has row 2·(t/RowTokens) for its key and the next one
+// for its value, counted from the head's first row: the two rows are one allocation unit.
 //
 // Scales of keys lie in the last columns of the key row, those of values in the same columns of the value row. Each
 // is in a bank of its own vector, so that an append opens no other: of the tokens of a chunk each has
@@ -174,9 +172,8 @@ func (g *Geometry) valueColumn(token int) int32 {
 	return int32(token % g.RowTokens / g.ColumnTokens)
 }
 
-// rowToken returns which token of a row, and which burst of its key or value, a
-// bank ordinal holds at a column: the inverse of keyBank and keyColumn, or of
-// valueBank and valueColumn.
+// rowToken returns which token of a row, and which burst of its key or value, a bank ordinal holds at a column: the inverse
+// of keyBank and keyColumn, or of valueBank and valueColumn.
 func (g *Geometry) rowToken(kv KV, ordinal int, column int32) (token, burst int) {
 	if kv == Key {
 		return int(column)/g.TokenBursts*g.ChunkTokens + ordinal, int(column) % g.TokenBursts
@@ -196,9 +193,8 @@ const (
 // String returns "k" or "v".
 func (kv KV) String() string { return [...]string{"k", "v"}[kv] }
 
-// Mapping says where every element of the keys and values of one head lies on
-// a rank: Geometry gives bank, row and column of each burst, Exchange the chip
-// and the bit within the chip's share of it.
+// Mapping says where every element of the keys and values of one head lies on a rank: Geometry gives bank, row and column of
+// each burst, Exchange the chip and the bit within the chip's share of it.
 type Mapping struct {
 	Geometry
 	Exchange Exchange

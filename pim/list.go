@@ -7,8 +7,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// extent is tokens of a list that lie together in an allocation unit: whole chunks, but for
-// the last of the list.
+// extent is tokens of a list that lie together in an allocation unit: whole chunks, but for the last of the list.
 type extent struct {
 	start int // of the list's tokens, the one at which it begins
 	unit  int // counted from the head's first row
@@ -56,10 +55,9 @@ func (h *headRun) checkList(g *Geometry) error {
 	return nil
 }
 
-// pageList returns the list of pages of a head of context tokens, by number and in their order,
-// and how many units it touches. A page is page tokens from page·number on, as far as there
-// are any: a divisor or a multiple of RowTokens, and whole chunks. The newest page is the last.
-// Pages that follow one another in a unit are one extent.
+// pageList returns the list of pages of a head of context tokens, by number and in their order, and how many units it
+// touches. A page is page tokens from page·number on, as far as there are any: a divisor or a multiple of RowTokens, and
+// whole chunks. The newest page is the last. Pages that follow one another in a unit are one extent.
 func pageList(g *Geometry, context, page int, pages []int) (list []extent, tokens, units int) {
 	for _, number := range pages {
 		list, tokens, units = appendRange(g, list, tokens, units, number*page, min((number+1)*page, context))

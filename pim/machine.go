@@ -7,11 +7,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// machine issues a program on one rank, command by command, against the timing
-// rules of package dram. Its three sequencers run each in program order and
-// share the command bus: each clock goes to the sequencer whose next
-// instruction can issue first; at a tie the bank sequencer goes before the
-// result sequencer and that one before the buffer sequencer, unless the instruction yields.
+// machine issues a program on one rank, command by command, against the timing rules of package dram. Its three sequencers
+// run each in program order and share the command bus: each clock goes to the sequencer whose next instruction can issue
+// first; at a tie the bank sequencer goes before the result sequencer and that one before the buffer sequencer, unless the
+// instruction yields.
 //
 // Clocks count from 0, at which all banks are closed.
 type machine struct {
@@ -46,21 +45,18 @@ type machine struct {
 	polls     uint
 }
 
-// observe sees every command of a run in the order of its clocks. A nil
-// instruction is a REF. Those of a transfer have head -1, and opReadKey and
-// opReadValue where they go back to the host.
+// observe sees every command of a run in the order of its clocks. A nil instruction is a REF. Those of a transfer have head
+// -1, and opReadKey and opReadValue where they go back to the host.
 type observe func(clock int64, cmd dram.Command, a dram.Address, in *instruction)
 
 // history is the number of issue clocks remembered for each sequencer. What
 // issued earlier has taken effect, since no latency is longer (newMachine).
 const history = 1 << 12
 
-// runAhead is the number of instructions that the program is generated ahead
-// of an idle sequencer.
+// runAhead is the number of instructions that the program is generated ahead of an idle sequencer.
 const runAhead = 12
 
-// newMachine returns a machine for programs of spec on d. Latencies beyond 4,096
-// clocks are an input.Error.
+// newMachine returns a machine for programs of spec on d. Latencies beyond 4,096 clocks are an input.Error.
 func newMachine(spec *Spec, d *dram.Spec) (*machine, error) {
 	m := &machine{spec: spec, device: d, state: dram.NewState(d, 1), lengths: commandLengths(d), steps: 1}
 	m.setLatencies()
@@ -88,8 +84,7 @@ func commandLengths(d *dram.Spec) (lengths [dram.Commands]int64) {
 	return lengths
 }
 
-// setLatencies says how long after the instruction that it waits for an
-// operation may issue.
+// setLatencies says how long after the instruction that it waits for an operation may issue.
 func (m *machine) setLatencies() {
 	d, burst := m.device, m.device.BurstClocks()
 	further := int64((m.steps - 1) * d.TCCDL) // from a read's first elements to its last
@@ -164,8 +159,7 @@ func (m *machine) reset(p *program) {
 	m.heads.reset(p, m.device)
 }
 
-// fill generates instructions until no sequencer waits for one that has not
-// been generated, or enough are ahead.
+// fill generates instructions until no sequencer waits for one that has not been generated, or enough are ahead.
 func (m *machine) fill() {
 	for m.starved() {
 		if m.periodic.on {
@@ -208,9 +202,8 @@ func (m *machine) bankYields() bool {
 // blocked is the clock of what cannot be said to issue yet.
 const blocked = int64(1) << 62
 
-// ready returns the first clock at which the sequencer's next instruction can
-// issue, given all that has issued, or blocked while it waits for an
-// instruction that has not.
+// ready returns the first clock at which the sequencer's next instruction can issue, given all that has issued, or blocked
+// while it waits for an instruction that has not.
 func (m *machine) ready(s sequencer) int64 {
 	q := &m.queues[s]
 	if q.len() == 0 {

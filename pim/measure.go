@@ -9,8 +9,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Occupancy is the share of a run's clocks for which each unit was busy, 0 to
-// 1.
+// Occupancy is the share of a run's clocks for which each unit was busy, 0 to 1.
 type Occupancy struct {
 	BankPUs    float64 `json:"bank_pus"`    // a column read of tCCD_L at each MACA
 	CommandBus float64 `json:"command_bus"` // of the rank, one command a clock
@@ -19,9 +18,8 @@ type Occupancy struct {
 	Softmax    float64 `json:"softmax"`     // the rank PU's unit, a score and a weight a clock
 }
 
-// rankAdders is the number of adders in the rank PU (L3, Table 5's area is one
-// FP16 adder's): the rank's bus brings 8 bytes a beat and chip share, so that 8
-// adders sum whatever FP16 partial sums arrive.
+// rankAdders is the number of adders in the rank PU (L3, Table 5's area is one FP16 adder's): the rank's bus brings 8 bytes
+// a beat and chip share, so that 8 adders sum whatever FP16 partial sums arrive.
 const rankAdders = 8
 
 // Measurement is the cost of the attention of one layer's heads on one rank.
@@ -73,9 +71,8 @@ func (l *Load) heads(g *Geometry, d *dram.Spec) ([]headRun, error) {
 	return heads, nil
 }
 
-// Measure runs the load command by command, until ctx is done. Observe sees the
-// commands of all heads with refresh, in the order of their clocks. Progress is told
-// now and then how many of about how many clocks are simulated. Both may be nil.
+// Measure runs the load command by command, until ctx is done. Observe sees the commands of all heads with refresh, in the
+// order of their clocks. Progress is told now and then how many of about how many clocks are simulated. Both may be nil.
 func Measure(ctx context.Context, spec *Spec, d *dram.Spec, load Load, observe func(clock int64, cmd dram.Command, a dram.Address), progress func(done, of int64)) (*Measurement, error) {
 	out := &Measurement{}
 	b, err := newTableBuilder(spec, d, load.Shape)
@@ -179,9 +176,8 @@ func (m *Measurement) finish(c *counters, withoutRefresh int64, meter *dram.Ener
 	m.TotalOccupancy = p.occupancy(c, d, m.TotalCycles)
 }
 
-// peakShare returns the share of the rank's peak bandwidth at which a head of
-// context tokens was read in clocks: all banks, one burst each at tCCD_L, or
-// for a rank-level PU the rank's data bus.
+// peakShare returns the share of the rank's peak bandwidth at which a head of context tokens was read in clocks: all banks,
+// one burst each at tCCD_L, or for a rank-level PU the rank's data bus.
 func (g *Geometry) peakShare(d *dram.Spec, rankPU bool, context int, clocks int64) float64 {
 	bytes := 2 * float64(context) * float64(g.HeadDim*g.elementBits) / 8
 	peak := float64(g.Banks*g.burstBytes) / float64(d.TCCDL)
@@ -202,9 +198,8 @@ func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	}
 	bursts := c.commands[dram.RDRES] + c.commands[dram.WRBUF] + c.commands[dram.RD] + c.commands[dram.WR]
 	macs := c.ops[opScore] + c.ops[opContext]
-	// A burst of partial sums holds as many values of each chip as fit: they are
-	// added over the chips. One of the context's is added over the banks that hold the
-	// same burst of a value.
+	// A burst of partial sums holds as many values of each chip as fit: they are added over the chips. One of the context's
+	// is added over the banks that hold the same burst of a value.
 	values := int64(g.burstBytes / p.partialBytes)
 	adds := c.ops[opReadPartials] * values * int64(g.Chips-1) / int64(g.Chips)
 	values = int64(g.burstBytes / p.contextBytes)
@@ -222,9 +217,8 @@ func (p *program) occupancy(c *counters, d *dram.Spec, clocks int64) Occupancy {
 	}
 }
 
-// WaivedRules returns the DRAM rules that programs of spec break on purpose, by
-// the checker's names: those that limit the current of activations where all
-// banks activate at once.
+// WaivedRules returns the DRAM rules that programs of spec break on purpose, by the checker's names: those that limit the
+// current of activations where all banks activate at once.
 func WaivedRules(spec *Spec) []string {
 	if spec.Activation == Simultaneous && spec.ProcessingUnit == BankPU {
 		return []string{"tRRD_S", "tRRD_L", "tFAW"}

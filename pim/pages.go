@@ -79,9 +79,8 @@ type PageMeasurement struct {
 	List            []int `json:"-"`                // pages, ascending
 }
 
-// MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs
-// attention over those that it chose. Specs, shapes and loads that do not fit together are an
-// input.Error.
+// MeasurePages draws keys and queries, has the program of the chosen unit score the pages, and runs attention over those
+// that it chose. Specs, shapes and loads that do not fit together are an input.Error.
 func MeasurePages(spec *Spec, d *dram.Spec, l PageLoad) (*PageMeasurement, error) {
 	b, err := newTableBuilder(spec, d, l.Shape)
 	if err != nil {
@@ -149,8 +148,7 @@ func (l *PageLoad) choose(spec *Spec, d *dram.Spec) ([]int, error) {
 	return list, nil
 }
 
-// score has the banks' units score the bounds of drawn keys, and returns the largest score of each
-// page's logical pages.
+// score has the banks' units score the bounds of drawn keys, and returns the largest score of each page's logical pages.
 func (l *PageLoad) score(spec *Spec, d *dram.Spec) ([]float32, error) {
 	shape := boundsOf(l.Shape)
 	room, err := spec.SegmentTokens(d, shape)
@@ -225,9 +223,8 @@ func (l *PageLoad) draw(bounds int, store func(i int, bound []uint16) error) ([]
 	return EncodeHalf(nil, split), nil
 }
 
-// BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of
-// their own, each as a key of its smallest and its largest elements: to score them, by their
-// number, and to store one.
+// BoundTable holds the clocks that a rank takes for the bounds of one KV head's pages, which lie in rows of their own, each
+// as a key of its smallest and its largest elements: to score them, by their number, and to store one.
 type BoundTable struct {
 	step   int    // bounds that are scored at once
 	scores series // by step

@@ -9,12 +9,10 @@ import (
 // periodDetector skips repetitions: chunks within a row and rows within a stage, and with a rank-level unit columns within
 // a visit of a group of banks.
 //
-// The machine is deterministic and forgets: no constraint and no latency reaches
-// further back than memory clocks. The program marks where it is asked for the next
-// block of instructions. When successive blocks have issued at the same distances
-// for at least that long, with the same instructions waiting, all further blocks of
-// the kind will too. The program then jumps over them, and their clocks and counts
-// are added. A table is built 150 times faster so (1.4 s became 9 ms).
+// The machine is deterministic and forgets: no constraint and no latency reaches further back than memory clocks. The
+// program marks where it is asked for the next block of instructions. When successive blocks have issued at the same
+// distances for at least that long, with the same instructions waiting, all further blocks of the kind will too. The program
+// then jumps over them, and their clocks and counts are added. A table is built 150 times faster so (1.4 s became 9 ms).
 type periodDetector struct {
 	on      bool
 	memory  int64 // clocks after which nothing remembers a command
@@ -31,8 +29,7 @@ const (
 	rowBlock
 )
 
-// block compares the commands between two marks with those between the
-// previous two.
+// block compares the commands between two marks with those between the previous two.
 type block struct {
 	hash, previous uint64
 	span           int64 // clocks of the previous block, skipped ones included
@@ -84,8 +81,7 @@ func (d *periodDetector) unmark(kinds ...int) {
 	}
 }
 
-// enter mixes one command and its distance from the mark into the hash (the
-// FNV-1a step on 64 bits).
+// enter mixes one command and its distance from the mark into the hash (the FNV-1a step on 64 bits).
 func (b *block) enter(op uint64, clock int64) {
 	b.hash = (b.hash ^ (uint64(clock-b.mark)<<8 | op)) * 0x100000001b3
 }
@@ -109,8 +105,7 @@ func (b *block) close(clock int64, waiting uint64) bool {
 // open starts a block at clock.
 func (b *block) open(clock int64) { b.hash, b.mark = 0xcbf29ce484222325, clock }
 
-// skip moves the program over repetitions, if it stands at a mark and the run
-// repeats.
+// skip moves the program over repetitions, if it stands at a mark and the run repeats.
 func (m *machine) skip() {
 	p, d, g := m.program, &m.periodic, &m.program.geometry
 	if p.head < len(p.heads) && p.heads[p.head].list != nil {
@@ -204,23 +199,20 @@ func (c *counters) activity(clocks int64, banks int) Activity {
 	}
 }
 
-// series is a sequence of activities that soon grow by the same in every period, as
-// those of contexts do column by column. Measuring only its beginning makes a table
-// a thousand times faster (10 s became 9 ms), and changes nothing: newSeries extends
-// the beginning until the rest follows from it.
+// series is a sequence of activities that soon grow by the same in every period, as those of contexts do column by column.
+// Measuring only its beginning makes a table a thousand times faster (10 s became 9 ms), and changes nothing: newSeries
+// extends the beginning until the rest follows from it.
 type series struct {
 	begin  []Activity
 	period int
 	adds   Activity // what each further period adds
 }
 
-// periodsTried is the number of periods after which newSeries first looks
-// whether the last two add the same.
+// periodsTried is the number of periods after which newSeries first looks whether the last two add the same.
 const periodsTried = 4
 
-// newSeries returns a series of n entries. Run measures an entry. It is asked for
-// those of the first periods, in order, and then for the last one, which must lie
-// on the line that the first ones begin.
+// newSeries returns a series of n entries. Run measures an entry. It is asked for those of the first periods, in order, and
+// then for the last one, which must lie on the line that the first ones begin.
 func newSeries(n, period int, run func(i int) Activity) series {
 	s := series{period: period}
 	for periods := periodsTried; ; periods++ {
@@ -254,8 +246,7 @@ func nestedSeries(n int, run func(i int) Activity, periods ...int) series {
 	})
 }
 
-// even reports whether the last two periods add the same to each place of the one
-// before, and takes over how much.
+// even reports whether the last two periods add the same to each place of the one before, and takes over how much.
 func (s *series) even() bool {
 	end := len(s.begin)
 	s.adds = s.begin[end-1].Plus(s.begin[end-1-s.period], -1)

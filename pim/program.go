@@ -12,9 +12,8 @@ import (
 // other is read out. A slot holds a partial sum for each multiplier set.
 const resultSlots = 2
 
-// weightSlots is the number of weight slots of the shared buffers. A weight
-// takes CWL + BL/2 from command to use, which is less than three column
-// accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
+// weightSlots is the number of weight slots of the shared buffers. A weight takes CWL + BL/2 from command to use, which is
+// less than three column accesses in DDR4 and four in DDR5: four slots keep the bank PUs fed.
 const weightSlots = 4
 
 // headRun is one KV head to compute: a decode step of one request.
@@ -27,12 +26,10 @@ type headRun struct {
 	scores  bool     // no context: partial sums of the scores alone
 }
 
-// program is the stream of instructions that computes the attention of heads
-// of one shape, one after another, on one rank (L3, sections 4.2 and 4.3). One
-// head is: append of the newest token, load of q, scores of all chunks with their
-// partial sums read out behind them, softmax weights broadcast ahead of the context's
-// reads, read-out of the context. Beyond the score buffer, Spec.BeyondBuffer
-// decides. A program is generated on the fly and used once.
+// program is the stream of instructions that computes the attention of heads of one shape, one after another, on one rank
+// (L3, sections 4.2 and 4.3). One head is: append of the newest token, load of q, scores of all chunks with their partial
+// sums read out behind them, softmax weights broadcast ahead of the context's reads, read-out of the context. Beyond the
+// score buffer, Spec.BeyondBuffer decides. A program is generated on the fly and used once.
 type program struct {
 	geometry Geometry
 	shape    HeadShape
@@ -60,8 +57,7 @@ type program struct {
 	scoreRead         uint32
 	appended          uint32 // bank sequencer's count before the head's first q
 	scaled            uint32 // result sequencer's count after the open row's scales
-	// What all MACAs of the open row have in common, and all transfers of partial
-	// sums or weights.
+	// What all MACAs of the open row have in common, and all transfers of partial sums or weights.
 	read, transfer instruction
 
 	count       [sequencers]uint32 // instructions generated so far
@@ -119,8 +115,7 @@ const (
 	stageEnd
 )
 
-// newProgram returns the program of heads on a rank of d. A shape that does not
-// fit or an empty context is an input.Error.
+// newProgram returns the program of heads on a rank of d. A shape that does not fit or an empty context is an input.Error.
 func newProgram(spec *Spec, d *dram.Spec, shape HeadShape, heads []headRun) (*program, error) {
 	g, err := NewGeometry(d, shape)
 	if err != nil {
@@ -302,8 +297,7 @@ func (p *program) startHead() {
 	}
 }
 
-// advance moves to the next stage once the current one has generated its last
-// token.
+// advance moves to the next stage once the current one has generated its last token.
 func (p *program) advance() {
 	context := p.heads[p.head].context
 	switch p.stage {

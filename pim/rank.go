@@ -9,8 +9,7 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// Mistake is a fault that is planted on the way from the host's vectors to a head's result, to see
-// what depends on it.
+// Mistake is a fault that is planted on the way from the host's vectors to a head's result, to see what depends on it.
 type Mistake string
 
 // The mistakes.
@@ -47,19 +46,17 @@ type rankWorker struct {
 type RankHead struct {
 	FirstRow int32 // of the head's rows, which nothing else uses
 	Context  int   // tokens attended to, the newest included
-	// Ranges are the tokens that are attended to, where these are not the first Context ones: from
-	// the first to before the second, ascending, whole chunks (Geometry.ChunkTokens) but for the end of the
-	// last. Context is then not read.
+	// Ranges are the tokens that are attended to, where these are not the first Context ones: from the first to before the
+	// second, ascending, whole chunks (Geometry.ChunkTokens) but for the end of the last. Context is then not read.
 	Ranges     [][2]int
 	Query      [][]uint16
 	Key, Value []uint16  // of the newest token, the last one attended to, which the program appends; nil where it has been stored
 	Scales     [2]Scales // of Key and Value where they are narrow
 }
 
-// NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so
-// many workers, at least 1. All that it holds is NaN. With decode, elements are decoded when they
-// are written and not at every read: the results are the same. Specs and
-// shapes that do not fit together are an input.Error.
+// NewRank returns a rank of rows rows a bank for heads of shape, whose elements are FP16, and so many workers, at least 1.
+// All that it holds is NaN. With decode, elements are decoded when they are written and not at every read: the results are
+// the same. Specs and shapes that do not fit together are an input.Error.
 func NewRank(spec *Spec, d *dram.Spec, shape HeadShape, rows, workers int, decode bool) (*Rank, error) {
 	r, err := newRank(spec, d, shape, StoreFP16, rows, workers)
 	for i := 0; err == nil && !decode && i < workers; i++ {
@@ -135,9 +132,8 @@ func (r *Rank) Attend(worker int, h *RankHead) (out [][]float32, lse []float64, 
 	return results[0].out, results[0].lse, nil
 }
 
-// Score computes the scores of a head's keys alone, as the score buffer has them: by query head and
-// token, not scaled by 1/√d, valid until the worker's next. More tokens than the score buffer holds are an
-// input.Error.
+// Score computes the scores of a head's keys alone, as the score buffer has them: by query head and token, not scaled by
+// 1/√d, valid until the worker's next. More tokens than the score buffer holds are an input.Error.
 func (r *Rank) Score(worker int, h *RankHead) ([][]float32, error) {
 	w := r.workers[worker]
 	if n := w.program.segmentTokens; h.Context > n {

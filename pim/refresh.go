@@ -7,11 +7,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// refreshManager is the rank PU's (L3, section 4.4): it owes one REF every
-// tREFI. It pays where all banks are closed anyway: between two heads or two rows.
-// At each of these boundaries it issues the REFs that keep the debt within the limit
-// until the next boundary. Before a head it counts as if the head had no row
-// boundaries, so that it interrupts a head only where it must.
+// refreshManager is the rank PU's (L3, section 4.4): it owes one REF every tREFI. It pays where all banks are closed anyway:
+// between two heads or two rows. At each of these boundaries it issues the REFs that keep the debt within the limit until
+// the next boundary. Before a head it counts as if the head had no row boundaries, so that it interrupts a head only where
+// it must.
 type refreshManager struct {
 	on       bool
 	limit    int64 // REFs that may be owed
@@ -107,8 +106,7 @@ func (m *machine) receive(t *transfer, from int64) {
 	m.receiver = receiver{transfer: t, from: from}
 }
 
-// gaveWay lets the transfer in if it waits and the bank sequencer, about to
-// issue at clock, stands at a boundary.
+// gaveWay lets the transfer in if it waits and the bank sequencer, about to issue at clock, stands at a boundary.
 func (m *machine) gaveWay(clock int64) bool {
 	r := &m.receiver
 	in := m.queues[bankSequencer].front()
@@ -174,22 +172,19 @@ func (m *machine) reactivate(h *hostStream, row int32) {
 	}
 }
 
-// TransferMeasurement is what a transfer costs the rank that receives it, and
-// the channel.
+// TransferMeasurement is what a transfer costs the rank that receives it, and the channel.
 type TransferMeasurement struct {
 	WaitClocks  int64   // from the request to the first command, at the boundary
 	WriteClocks int64   // from there to banks precharged
 	BusShare    float64 // of WriteClocks in which data moved
 	LostClocks  int64   // by which the receiving rank's heads were done later
-	// ComputeShare is the part of all ranks' computing that remains while the
-	// channel transfers: the other ranks have command and data buses of their own and
-	// do not stop.
+	// ComputeShare is the part of all ranks' computing that remains while the channel transfers: the other ranks have
+	// command and data buses of their own and do not stop.
 	ComputeShare float64
 }
 
-// MeasureTransfer runs heads of context tokens on a rank and interrupts them at
-// clock from by a transfer of tokens tokens of another head, on a channel of
-// ranks ranks.
+// MeasureTransfer runs heads of context tokens on a rank and interrupts them at clock from by a transfer of tokens tokens of
+// another head, on a channel of ranks ranks.
 func MeasureTransfer(spec *Spec, d *dram.Spec, shape HeadShape, ranks, context, tokens int, from int64) (*TransferMeasurement, error) {
 	if ranks < 1 || tokens < 1 || from < 0 {
 		return nil, &input.Error{Key: "tokens", Value: fmt.Sprint(tokens), Expected: "at least one token and one rank"}

@@ -14,17 +14,14 @@ const burstBits = 512
 // maxBeats is the most beats of a burst.
 const maxBeats = 16
 
-// Exchange is the permutation of the re-layout unit (L3, section 4.1), and with
-// it the chip on which each element of a burst lies. A beat carries a bit of each lane,
-// deviceWidth to each chip. An element of elementBits that is wider than that
-// takes Group = elementBits/deviceWidth neighbouring lanes of one beat; after
-// the exchange it takes Group successive beats of one lane. Lane Group·j+b of
-// beat a changes places with lane Group·j+a of beat b, within each Group beats:
-// a transposition, and so its own inverse.
+// Exchange is the permutation of the re-layout unit (L3, section 4.1), and with it the chip on which each element of a burst
+// lies. A beat carries a bit of each lane, deviceWidth to each chip. An element of elementBits that is wider than that takes
+// Group = elementBits/deviceWidth neighbouring lanes of one beat; after the exchange it takes Group successive beats of one
+// lane. Lane Group·j+b of beat a changes places with lane Group·j+a of beat b, within each Group beats: a transposition, and
+// so its own inverse.
 //
-// For FP16 on x8 chips these are four byte swaps over two beats; for FP16 on
-// x4, a 4×4 exchange of half bytes over four. Where an element fits a chip,
-// Group is 1 and nothing moves.
+// For FP16 on x8 chips these are four byte swaps over two beats; for FP16 on x4, a 4×4 exchange of half bytes over four.
+// Where an element fits a chip, Group is 1 and nothing moves.
 type Exchange struct {
 	elementBits int // 4, 8, 16 or 32
 	deviceWidth int // data pins of a chip: 4, 8 or 16
@@ -49,16 +46,14 @@ func NewExchange(elementBits int, d *dram.Spec) (Exchange, error) {
 	return Exchange{elementBits, deviceWidth, d.BusWidth, max(1, elementBits/deviceWidth)}, nil
 }
 
-// Delay returns n, the clocks by which the unit delays data: the beats of a
-// group at two beats a clock. The DIMM advertises CWL − n, WR + n, WTR_S + n and
-// WTR_L + n.
+// Delay returns n, the clocks by which the unit delays data: the beats of a group at two beats a clock. The DIMM advertises
+// CWL − n, WR + n, WTR_S + n and WTR_L + n.
 func (x Exchange) Delay() int { return x.Group / 2 }
 
 // beats exchanges in place. The number of beats is a multiple of Group.
 //
-// Like the transposition of a bit matrix it goes by powers of two: a stage
-// swaps the lanes whose index has bit s clear with those where it is set, between
-// the beats whose index has bit s set and clear.
+// Like the transposition of a bit matrix it goes by powers of two: a stage swaps the lanes whose index has bit s clear with
+// those where it is set, between the beats whose index has bit s set and clear.
 func (x Exchange) beats(beats []uint64) {
 	if x.Group == 1 {
 		return
@@ -97,9 +92,8 @@ func (x Exchange) clearLanes(s int) uint64 {
 	return mask
 }
 
-// chip returns where element i of a burst lies after the exchange: the chip,
-// and the bit within that chip's share of the burst, beat by beat, low bit
-// first.
+// chip returns where element i of a burst lies after the exchange: the chip, and the bit within that chip's share of the
+// burst, beat by beat, low bit first.
 func (x Exchange) chip(i int) (chip, bit int) {
 	chips := x.lanes / x.deviceWidth
 	if x.elementBits < x.deviceWidth {
@@ -120,11 +114,9 @@ func (x Exchange) element(chip, bit int) int {
 	return bit/x.elementBits*chips + chip%x.Group*(chips/x.Group) + chip/x.Group
 }
 
-// CPUTranspositionClocks returns the clocks of one channel's bus that CPU
-// transposition of n bursts costs beyond storing them: each is read again and
-// written again, a row of bursts at a time, with the bus turned around in
-// between. Rows are taken to be open and the CPU's own work to be hidden.
-// Storing the bursts alone takes n·BL/2.
+// CPUTranspositionClocks returns the clocks of one channel's bus that CPU transposition of n bursts costs beyond storing
+// them: each is read again and written again, a row of bursts at a time, with the bus turned around in between. Rows are
+// taken to be open and the CPU's own work to be hidden. Storing the bursts alone takes n·BL/2.
 func CPUTranspositionClocks(d *dram.Spec, n int64) int64 {
 	if n == 0 {
 		return 0

@@ -11,8 +11,7 @@ import (
 
 // Values of Spec's choices.
 const (
-	// Activation: one ACT a bank at tRRD and tFAW, or all banks at once, which no
-	// DDR4 device allows.
+	// Activation: one ACT a bank at tRRD and tFAW, or all banks at once, which no DDR4 device allows.
 	Staggered    = "staggered"
 	Simultaneous = "simultaneous"
 
@@ -53,17 +52,14 @@ type Spec struct {
 
 	// MACLatency is the time from a MACA to its result in the result buffer.
 	MACLatency int `toml:"mac_latency"`
-	// SoftmaxLatency is the time from the last beat of a chunk's partial sums to
-	// its first weight ready for broadcast: sum over the chips, scaling,
-	// exponential, running sum, normalisation.
+	// SoftmaxLatency is the time from the last beat of a chunk's partial sums to its first weight ready for broadcast: sum
+	// over the chips, scaling, exponential, running sum, normalisation.
 	SoftmaxLatency int `toml:"softmax_latency"`
-	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of
-	// a group that one MACA serves.
+	// MACsPerRead is the number of multiplier sets of a bank PU: query heads of a group that one MACA serves.
 	MACsPerRead int `toml:"macs_per_read"`
-	// Multipliers is the number in a set. Each takes one element of a chip's share of a read, and then the next
-	// one, while further reads wait. A rank's unit has that many for each chip. 0 has one for each element of
-	// model.element_bits: four on x8 chips, as L3 has. As many read narrower keys and values no faster: 8 bits at
-	// the full rate need eight.
+	// Multipliers is the number in a set. Each takes one element of a chip's share of a read, and then the next one, while
+	// further reads wait. A rank's unit has that many for each chip. 0 has one for each element of model.element_bits: four
+	// on x8 chips, as L3 has. As many read narrower keys and values no faster: 8 bits at the full rate need eight.
 	Multipliers int `toml:"multipliers"`
 	// Scales is where scales of tokens are (model.kv_scales): "rows" reads them over the rank's bus when a row opens, and
 	// leaves the row a few tokens less; "buffer" has memory for those of all tokens on the rank, which no buffer chip
@@ -79,20 +75,17 @@ type Spec struct {
 	PostponedRefreshes int `toml:"postponed_refreshes"`
 
 	TransferBoundary string `toml:"transfer_boundary"` // "head", "row" or "chunk"
-	// MCBuffer is the size of the pieces that the memory controller collects of a transfer. It stops the
-	// receiving rank only while it writes one, at channel rate. 0 stops the rank for
-	// the whole transfer, at the pace of its source.
+	// MCBuffer is the size of the pieces that the memory controller collects of a transfer. It stops the receiving rank only
+	// while it writes one, at channel rate. 0 stops the rank for the whole transfer, at the pace of its source.
 	MCBuffer units.Bytes `toml:"mc_buffer"`
 
-	// The host's part of a head's attention (L3, section 4.3): it writes a
-	// descriptor for each head into the rank's control region and polls there until a
-	// group of heads is done. Descriptor is the bytes of the former, HostAccess the
-	// time of a round trip of the host's cores to the DIMMs. 0 charges nothing.
+	// The host's part of a head's attention (L3, section 4.3): it writes a descriptor for each head into the rank's control
+	// region and polls there until a group of heads is done. Descriptor is the bytes of the former, HostAccess the time of a
+	// round trip of the host's cores to the DIMMs. 0 charges nothing.
 	Descriptor units.Bytes    `toml:"descriptor"`
 	HostAccess units.Duration `toml:"host_access"`
 
-	// Periodic lets KernelTable skip the repetitions of a run. The clocks are
-	// the same; turn it off to see that.
+	// Periodic lets KernelTable skip the repetitions of a run. The clocks are the same; turn it off to see that.
 	Periodic bool `toml:"periodic"`
 }
 
@@ -129,8 +122,7 @@ func (s *Spec) Check(c *input.Check) {
 	input.Within(c, "host_access", s.HostAccess, 0, units.Second)
 }
 
-// UnitBytes returns the bytes of one allocation unit on a rank: one key row and
-// one value row over all banks.
+// UnitBytes returns the bytes of one allocation unit on a rank: one key row and one value row over all banks.
 func (s *Spec) UnitBytes(d *dram.Spec) units.Bytes {
 	return 2 * units.Bytes(d.Banks()) * d.RowBytes()
 }
@@ -167,9 +159,8 @@ func (s *Spec) SegmentTokens(d *dram.Spec, shape HeadShape) (int, error) {
 		Expected: fmt.Sprintf("room for %d scores of %d query heads", g.ChunkTokens, shape.Queries)}
 }
 
-// ActivationClocks returns the clocks from the first to the last ACT of an
-// all-bank activation on a rank of d: 114 staggered on DDR4-3200 x8, 0
-// simultaneous.
+// ActivationClocks returns the clocks from the first to the last ACT of an all-bank activation on a rank of d: 114 staggered
+// on DDR4-3200 x8, 0 simultaneous.
 func (s *Spec) ActivationClocks(d *dram.Spec) int64 {
 	return activationSpan(d, s.Activation == Simultaneous)
 }
@@ -209,9 +200,8 @@ func (f Format) bytes() int {
 	return 2
 }
 
-// Precision is the number format of each stage after storage. Widths enter
-// timing: partial sums and accumulators are read out, and weights broadcast,
-// over the rank's data bus; scores fill the score buffer.
+// Precision is the number format of each stage after storage. Widths enter timing: partial sums and accumulators are read
+// out, and weights broadcast, over the rank's data bus; scores fill the score buffer.
 type Precision struct {
 	// Preset fills the stages that are left empty: "paper" (L3, section 4.4: FP16
 	// units with an FP32 softmax sum) or "fp32" (every stage in FP32).

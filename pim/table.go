@@ -7,10 +7,9 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// KernelTable holds the clocks of one KV head's decode step by context length.
-// Runs of a machine fill it. It is exact for every length. Lengths are measured column
-// by column, until each further row and each further score buffer of tokens adds the
-// same clocks.
+// KernelTable holds the clocks of one KV head's decode step by context length. Runs of a machine fill it. It is exact for
+// every length. Lengths are measured column by column, until each further row and each further score buffer of tokens adds
+// the same clocks.
 type KernelTable struct {
 	geometry Geometry
 	step     int      // tokens within which the clocks are the same: a column's, or a chunk's where whole chunks are read
@@ -18,12 +17,10 @@ type KernelTable struct {
 	blocks   []series // by number of full blocks before the last; by step of tokens
 	perBlock Activity // what each further block adds
 
-	// What the append adds to a head's attention, alone and within a sequence, by
-	// the newest token's place in its chunk: the first one, or a later one. The append waits for the previous
-	// head's read-out, and everything else waits for the append. So a head depends
-	// on the one before only by how that one ends: a row that has just been opened
-	// closes late (tRAS), and a segment that has just begun is still busy with the
-	// segment before.
+	// What the append adds to a head's attention, alone and within a sequence, by the newest token's place in its chunk: the
+	// first one, or a later one. The append waits for the previous head's read-out, and everything else waits for the
+	// append. So a head depends on the one before only by how that one ends: a row that has just been opened closes late
+	// (tRAS), and a segment that has just begun is still busy with the segment before.
 	appends  bool
 	appended []Activity // alone, of the first chunk and of a later one
 	segment  int        // tokens that pass through the score buffer at once
@@ -38,9 +35,8 @@ type KernelTable struct {
 	refreshInterval, refreshCycle int64 // tREFI and tRFC
 }
 
-// NewKernelTable runs the heads that the table needs: some hundred, with
-// repetitions skipped (Spec.Periodic). Specs and shapes that do not fit together are an
-// input.Error.
+// NewKernelTable runs the heads that the table needs: some hundred, with repetitions skipped (Spec.Periodic). Specs and
+// shapes that do not fit together are an input.Error.
 func NewKernelTable(spec *Spec, d *dram.Spec, shape HeadShape) (*KernelTable, error) {
 	return newTable(spec, d, shape, true)
 }
@@ -107,9 +103,8 @@ func (t *KernelTable) fillSequence(b *tableBuilder) {
 	}
 }
 
-// fillStored runs heads without an append in sequence: those of one row, those that end in a later
-// one, and those that end in the first of a later segment. How far the rank's bus is behind the
-// banks at the end depends on all of the last row.
+// fillStored runs heads without an append in sequence: those of one row, those that end in a later one, and those that end
+// in the first of a later segment. How far the rank's bus is behind the banks at the end depends on all of the last row.
 func (t *KernelTable) fillStored(b *tableBuilder) {
 	row := t.geometry.RowTokens
 	for kind, base := range [3]int{0, row, t.segment} {
@@ -175,8 +170,7 @@ func (t *KernelTable) period() int {
 	return t.geometry.ChunkTokens
 }
 
-// rowLead is the number of rows that a run is given to become periodic where a
-// block has too few to show it.
+// rowLead is the number of rows that a run is given to become periodic where a block has too few to show it.
 const rowLead = 6
 
 // fillBlocks enters blocks until the next two add the same.
@@ -195,10 +189,9 @@ func (t *KernelTable) fillBlocks(b *tableBuilder) {
 	}
 }
 
-// Alone returns the clocks of one KV head's decode step on an idle rank, from
-// the first command to the last beat of the result: append of the newest token, load of q,
-// scores, context and read-out for all query heads of the shape. Context counts the newest
-// token; without refresh.
+// Alone returns the clocks of one KV head's decode step on an idle rank, from the first command to the last beat of the
+// result: append of the newest token, load of q, scores, context and read-out for all query heads of the shape. Context
+// counts the newest token; without refresh.
 func (t *KernelTable) Alone(context int) int64 {
 	if context < 1 {
 		return 0
@@ -258,9 +251,8 @@ func (t *KernelTable) newest(context int) int {
 	return i
 }
 
-// WithRefresh returns the clocks that computing for clocks takes in the long run
-// with refresh: a REF every tREFI, in which the rank stands still for tRFC. The manager
-// issues REFs where all banks are closed anyway, so that they cost nothing else.
+// WithRefresh returns the clocks that computing for clocks takes in the long run with refresh: a REF every tREFI, in which
+// the rank stands still for tRFC. The manager issues REFs where all banks are closed anyway, so that they cost nothing else.
 func (t *KernelTable) WithRefresh(clocks int64) int64 {
 	computing := t.refreshInterval - t.refreshCycle
 	return clocks + (clocks*t.refreshCycle+computing-1)/computing
@@ -277,8 +269,7 @@ type tableBuilder struct {
 	issued  int64 // commands of all runs
 }
 
-// newTableBuilder checks the specifications and returns a program and a machine that run heads of any length for a
-// table.
+// newTableBuilder checks the specifications and returns a program and a machine that run heads of any length for a table.
 func newTableBuilder(spec *Spec, d *dram.Spec, shape HeadShape) (*tableBuilder, error) {
 	if err := input.Validate(spec); err != nil {
 		return nil, err
@@ -374,8 +365,7 @@ func (t *KernelTable) Scattered(tokens, rows int) int64 {
 	return added
 }
 
-// ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds
-// last of them.
+// ListInSequence is InSequence of a head over a list of tokens in rows rows. The last row holds last of them.
 func (t *KernelTable) ListInSequence(tokens, rows, last int) int64 {
 	switch {
 	case tokens < 1:

@@ -5,11 +5,10 @@ import (
 	"github.com/l3sim/l3sim/input"
 )
 
-// transfer moves the keys and values of successive tokens of one head between the
-// host and a rank's banks. The prefill of a request sends them down (L3, section
-// 5.1); a host that swaps the request out reads them back. The host goes row by row, keys before
-// values, and within a row column by column over all banks, so that bursts
-// follow each other at tCCD_S. Each row is opened, moved and closed.
+// transfer moves the keys and values of successive tokens of one head between the host and a rank's banks. The prefill of a
+// request sends them down (L3, section 5.1); a host that swaps the request out reads them back. The host goes row by row,
+// keys before values, and within a row column by column over all banks, so that bursts follow each other at tCCD_S. Each row
+// is opened, moved and closed.
 type transfer struct {
 	geometry Geometry
 	firstRow int32 // of the head
@@ -23,12 +22,10 @@ type transfer struct {
 // bursts returns the bursts of the transfer: keys and values.
 func (t *transfer) bursts() int64 { return 2 * int64(t.tokens) * int64(t.geometry.TokenBursts) }
 
-// hostHead is the Head of a transfer's instructions, which belong to no head of
-// a program.
+// hostHead is the Head of a transfer's instructions, which belong to no head of a program.
 const hostHead = -1
 
-// burstOrder goes over the bursts of the tokens [from, to) of one row, in the
-// order in which the host moves them.
+// burstOrder goes over the bursts of the tokens [from, to) of one row, in the order in which the host moves them.
 type burstOrder struct {
 	geometry   *Geometry
 	kv         KV
@@ -87,9 +84,8 @@ func (h *hostStream) restart() {
 	h.now, h.free = -1, 0
 }
 
-// hostStream issues a host's commands on a rank whose banks are closed, each at
-// its first legal clock. Like a memory controller it activates banks ahead of the
-// bursts. Before each row, while the banks are closed, it lets the rank refresh.
+// hostStream issues a host's commands on a rank whose banks are closed, each at its first legal clock. Like a memory
+// controller it activates banks ahead of the bursts. Before each row, while the banks are closed, it lets the rank refresh.
 type hostStream struct {
 	state   *dram.State
 	refresh *refreshManager
@@ -179,9 +175,8 @@ func (h *hostStream) command(in instruction) {
 	}
 }
 
-// payRefreshes issues, while all banks are closed, the REFs that keep the debt
-// within the limit for the next span clocks, and for whole clocks where that can be
-// achieved at once.
+// payRefreshes issues, while all banks are closed, the REFs that keep the debt within the limit for the next span clocks,
+// and for whole clocks where that can be achieved at once.
 func (h *hostStream) payRefreshes(span, whole int64) {
 	if !h.refresh.on {
 		return
@@ -211,12 +206,10 @@ func (g *Geometry) hostRowSpan(d *dram.Spec) int64 {
 	return int64(bursts+max(d.CL, d.CWL)+d.BurstClocks()+d.TRCD+d.TWR+d.TRP+d.TRC) + activationSpan(d, false)
 }
 
-// TransferTable holds the clocks of what the host sends to a rank and takes from
-// it, filled by command-level runs on package dram's state, without refresh. It is
-// exact for every part of a head: within a row, clocks depend on the first token's
-// place in its chunk (its column, for values) and on the number of tokens, and
-// grow by the same with every further chunk. Rows do not depend on each other: all
-// banks close in between.
+// TransferTable holds the clocks of what the host sends to a rank and takes from it, filled by command-level runs on package
+// dram's state, without refresh. It is exact for every part of a head: within a row, clocks depend on the first token's
+// place in its chunk (its column, for values) and on the number of tokens, and grow by the same with every further chunk.
+// Rows do not depend on each other: all banks close in between.
 type TransferTable struct {
 	geometry    Geometry
 	rows        [2][]series // of keys, of values: by place of the first token, by tokens
@@ -253,8 +246,7 @@ func NewTransferTable(d *dram.Spec, shape HeadShape) (*TransferTable, error) {
 	return t, nil
 }
 
-// row returns the clocks of the keys and values of n tokens of a row from token
-// from on.
+// row returns the clocks of the keys and values of n tokens of a row from token from on.
 func (t *TransferTable) row(from, n int) int64 {
 	sum := int64(0)
 	for _, places := range t.rows {
@@ -308,9 +300,8 @@ func (t *TransferTable) ScaleBursts(first, tokens int) (bursts int64) {
 // Scales returns the clocks of ScaleBursts, one burst behind the other.
 func (t *TransferTable) Scales(bursts int64) int64 { return bursts * t.burst }
 
-// Write returns the clocks in which the host stores the keys and values of tokens
-// tokens of one head from token first on, with rows opened and closed, from its
-// first command until all banks are precharged.
+// Write returns the clocks in which the host stores the keys and values of tokens tokens of one head from token first on,
+// with rows opened and closed, from its first command until all banks are precharged.
 func (t *TransferTable) Write(first, tokens int) int64 {
 	g := &t.geometry
 	clocks := int64(0)
@@ -332,12 +323,10 @@ func (t *TransferTable) ReadBack(tokens int) int64 {
 	return int64((tokens+t.geometry.RowTokens-1)/t.geometry.RowTokens) * t.wholeBack
 }
 
-// Stage returns the clocks in which bursts bursts reach the rank PU's staging,
-// from the first beat to the last.
+// Stage returns the clocks in which bursts bursts reach the rank PU's staging, from the first beat to the last.
 func (t *TransferTable) Stage(bursts int64) int64 { return span(bursts, t.stage, t.burst) }
 
-// Take returns the clocks in which bursts bursts leave the rank PU, from the first
-// beat to the last.
+// Take returns the clocks in which bursts bursts leave the rank PU, from the first beat to the last.
 func (t *TransferTable) Take(bursts int64) int64 { return span(bursts, t.take, t.burst) }
 
 // span returns the clocks of bursts, one each every clocks; the last takes burst.

@@ -14,8 +14,7 @@ import (
 // elements in two's complement.
 type headData struct {
 	query [][]uint16 // by query head of the group, HeadDim elements
-	// key and value of the newest token, HeadDim elements each; only where the
-	// head appends it.
+	// key and value of the newest token, HeadDim elements each; only where the head appends it.
 	key, value []uint16
 	scales     [2]Scales // of these, where they are narrow
 }
@@ -26,14 +25,11 @@ type headResult struct {
 	lse []float64   // by query head, natural log-sum-exp from the softmax unit's maximum and sum
 }
 
-// valueMachine executes programs on the bytes that the mapping stored: the
-// second interpretation of a program. It holds the chips of one rank, each with
-// its cells and buffers, and the rank PU. All of it is NaN before anything is
-// written.
+// valueMachine executes programs on the bytes that the mapping stored: the second interpretation of a program. It holds the
+// chips of one rank, each with its cells and buffers, and the rank PU. All of it is NaN before anything is written.
 //
-// Chips, buffers and slots are those that the instructions name, and an
-// instruction that finds another row open than its own is an error: nothing but
-// the program says what is computed.
+// Chips, buffers and slots are those that the instructions name, and an instruction that finds another row open than its own
+// is an error: nothing but the program says what is computed.
 type valueMachine struct {
 	mapping    Mapping
 	shape      HeadShape
@@ -118,9 +114,8 @@ func newValueMachine(spec *Spec, d *dram.Spec, shape HeadShape, storage Storage,
 	return m, err
 }
 
-// store writes the key and value of a token of the head that begins at
-// firstRow, as a transfer from the host does: through the re-layout, burst by
-// burst. They have HeadDim elements in the machine's storage format; a nil one is left out.
+// store writes the key and value of a token of the head that begins at firstRow, as a transfer from the host does: through
+// the re-layout, burst by burst. They have HeadDim elements in the machine's storage format; a nil one is left out.
 func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) error {
 	for kv, vector := range [][]uint16{Key: key, Value: value} {
 		if vector == nil {
@@ -136,8 +131,7 @@ func (m *valueMachine) store(firstRow int32, token int, key, value []uint16) err
 	return nil
 }
 
-// beats returns one burst of a vector as the re-layout unit passes it on; what
-// lies beyond the vector is zero.
+// beats returns one burst of a vector as the re-layout unit passes it on; what lies beyond the vector is zero.
 func (m *valueMachine) beats(vector []uint16, burst int) [maxBeats]uint64 {
 	var bytes [burstBits / 8]byte
 	n := m.mapping.burstElements()

@@ -80,8 +80,7 @@ func rounderTo(half bool) rounder {
 	return rounder{&noUnits, 1, 1}
 }
 
-// round rounds to the nearest, to even: adding and taking off a number of the right size drops the bits that do
-// not fit.
+// round rounds to the nearest, to even: adding and taking off a number of the right size drops the bits that do not fit.
 func (r rounder) round(x float32) float32 {
 	m := r.units[uint8(math.Float32bits(x)>>23)]
 	return float32(float32(float32(x+m-m)*r.up) * r.down)
@@ -134,10 +133,9 @@ func tree(x []float32, half bool) float32 {
 	return x[0]
 }
 
-// contextBanks adds weight·v to the accumulators of all banks and chips; weights has one weight
-// for each token of the column, whose values lie side by side in as many banks. A
-// zero weight gates the multipliers: the accumulators keep their value whatever
-// the cells hold.
+// contextBanks adds weight·v to the accumulators of all banks and chips; weights has one weight for each token of the
+// column, whose values lie side by side in as many banks. A zero weight gates the multipliers: the accumulators keep their
+// value whatever the cells hold.
 func contextBanks(values, weights, accumulators []float32, r rounding) {
 	product, sum := rounderTo(true), rounderTo(r.sums)
 	n := len(accumulators) / len(weights) // elements of one token
@@ -243,22 +241,18 @@ var bfloat16Table = sync.OnceValue(func() *[1 << 16]float32 {
 	return table
 })
 
-// chipState is one DRAM chip with its bank PUs. Its methods see nothing of the
-// other chips.
+// chipState is one DRAM chip with its bank PUs. Its methods see nothing of the other chips.
 type chipState struct {
-	// cells holds the rows that a program uses: row by row, column by column,
-	// bank by bank, the chip's share of one burst each. Banks lie side by side because
-	// a MACA reads the same column of all of them.
+	// cells holds the rows that a program uses: row by row, column by column, bank by bank, the chip's share of one burst
+	// each. Banks lie side by side because a MACA reads the same column of all of them.
 	cells []byte
-	// query is the chip's part of q in the shared buffer: for each query head, the
-	// chip's elements of each burst.
+	// query is the chip's part of q in the shared buffer: for each query head, the chip's elements of each burst.
 	query []float32
 	// partials are the bank PUs' result slots: by slot, multiplier set and bank.
 	partials []float32
 }
 
-// share returns the chip's share of a burst as bytes: deviceWidth bits
-// of each beat, first beat lowest.
+// share returns the chip's share of a burst as bytes: deviceWidth bits of each beat, first beat lowest.
 func share(dst []byte, beats []uint64, chip, width int) {
 	switch width {
 	case 8:

@@ -28,9 +28,8 @@ type rankUnit struct {
 	folds                  []queryFold
 }
 
-// softmax is the softmax unit's state for one query head: the largest scaled
-// score so far and the sum of exponentials relative to it.
-// scale is a power of two above the scales of narrow values.
+// softmax is the softmax unit's state for one query head: the largest scaled score so far and the sum of exponentials
+// relative to it. scale is a power of two above the scales of narrow values.
 type softmax struct{ maximum, total, scale float32 }
 
 // noScores is the softmax before the first score.
@@ -165,8 +164,7 @@ func (m *valueMachine) weight(in *instruction, query, token int) float32 {
 	return round(w, r.weights)
 }
 
-// readContext is one burst of accumulators; the last one of a query head
-// completes its output.
+// readContext is one burst of accumulators; the last one of a query head completes its output.
 func (m *valueMachine) readContext(in *instruction) {
 	g, r := &m.mapping, &m.rank
 	elements := g.chipElements()
@@ -194,9 +192,8 @@ func (m *valueMachine) endSegment(in *instruction, query int) {
 	}
 }
 
-// mergeSegment sums the accumulators of one query head over the quads and
-// merges the result with the segments before, in FP32: each weighs its share of the
-// sum of exponentials.
+// mergeSegment sums the accumulators of one query head over the quads and merges the result with the segments before, in
+// FP32: each weighs its share of the sum of exponentials.
 func (m *valueMachine) mergeSegment(query int, first bool) {
 	g, r := &m.mapping, &m.rank
 	perBurst := g.burstElements()

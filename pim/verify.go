@@ -29,10 +29,9 @@ type VerifyCase struct {
 	storedQ, storedK, storedV []uint16
 }
 
-// ReadVerifyCases returns the cases of a file, by name. NAME.q has shape
-// [query heads, queries, d], NAME.k and NAME.v [KV heads, keys, d], of F16, BF16
-// or F32; NAME.out has that of q and NAME.lse, which may be absent, its first two,
-// of F64 or F32. What does not fit together is an input.Error.
+// ReadVerifyCases returns the cases of a file, by name. NAME.q has shape [query heads, queries, d], NAME.k and NAME.v [KV
+// heads, keys, d], of F16, BF16 or F32; NAME.out has that of q and NAME.lse, which may be absent, its first two, of F64 or
+// F32. What does not fit together is an input.Error.
 func ReadVerifyCases(file *attention.Safetensors) ([]VerifyCase, error) {
 	var cases []VerifyCase
 	for _, t := range file.Tensors {
@@ -88,8 +87,7 @@ func readVerifyCase(file *attention.Safetensors, name string) (VerifyCase, error
 	return c, c.readValues(file)
 }
 
-// readValues reads the tensors, which must be finite, and rounds them to the
-// storage format.
+// readValues reads the tensors, which must be finite, and rounds them to the storage format.
 func (c *VerifyCase) readValues(file *attention.Safetensors) error {
 	var err error
 	for _, part := range []struct {
@@ -160,18 +158,15 @@ type VerifyResult struct {
 	Reason        string  `json:"reason,omitempty"` // of a failure
 }
 
-// Verify stores the case's keys and values in the banks of one rank for each
-// KV head, decodes its query positions one after another (each appends its own
-// key and value and attends to all tokens so far), and compares the outputs
-// with the reference, and bit for bit with a direct computation in the same
-// formats. A shape that the rank cannot hold is an input.Error; the context's end
-// gives its error; any other error is a fault of the program.
+// Verify stores the case's keys and values in the banks of one rank for each KV head, decodes its query positions one after
+// another (each appends its own key and value and attends to all tokens so far), and compares the outputs with the
+// reference, and bit for bit with a direct computation in the same formats. A shape that the rank cannot hold is an
+// input.Error; the context's end gives its error; any other error is a fault of the program.
 func Verify(ctx context.Context, spec *Spec, d *dram.Spec, c *VerifyCase) (VerifyResult, error) {
 	return verify(ctx, spec, d, c, (*valueMachine).run)
 }
 
-// runner executes a program on a machine: valueMachine.Run, or in tests one
-// that makes a mistake.
+// runner executes a program on a machine: valueMachine.Run, or in tests one that makes a mistake.
 type runner func(*valueMachine, *program, []headData) ([]headResult, error)
 
 // verify is Verify with a runner of its own, which in tests makes a mistake.
@@ -204,8 +199,7 @@ func (c *VerifyCase) newOutputs() outputs {
 	return outputs{make([]float64, len(c.Out)), make([]float64, c.QueryHeads*c.Queries)}
 }
 
-// eachHead runs work for all KV heads, several at a time, and returns the first
-// head's error.
+// eachHead runs work for all KV heads, several at a time, and returns the first head's error.
 func (c *VerifyCase) eachHead(work func(kv int) error) error {
 	errs := make([]error, c.KVHeads)
 	var heads errgroup.Group

@@ -31,10 +31,9 @@ func scoreUnit(p Precision) float64 {
 	return 1.0 / (1 << 24)
 }
 
-// errorBound returns the largest relative L2 error, against float64, that an
-// output over context tokens may have whatever the data, of which columnTokens
-// share a column and partial scores reach score in absolute value. It is the
-// largest of what the stages in FP16 allow.
+// errorBound returns the largest relative L2 error, against float64, that an output over context tokens may have whatever
+// the data, of which columnTokens share a column and partial scores reach score in absolute value. It is the largest of what
+// the stages in FP16 allow.
 func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
 	p := s.Precision.resolve()
 	fromScores := scoreRoundings * scoreUnit(p) * score
@@ -61,9 +60,8 @@ func (s *Spec) errorBound(context, columnTokens int, score float64) float64 {
 	return t
 }
 
-// squareError returns the mean square of the error that rounding x to the format makes,
-// if the error is uniform up to half a unit of the last place of x's binade or,
-// below the normal numbers, of theirs.
+// squareError returns the mean square of the error that rounding x to the format makes, if the error is uniform up to half a
+// unit of the last place of x's binade or, below the normal numbers, of theirs.
 func (f Format) squareError(x float64) float64 {
 	x = math.Abs(x)
 	e := max(x*attention.HalfEpsilon, 0x1p-25)
@@ -88,10 +86,9 @@ func (e *caseError) add(o caseError) {
 // relative returns the expected relative L2 error.
 func (e *caseError) relative() float64 { return math.Sqrt(e.square / e.norm) }
 
-// expectedError returns the error to expect of one query head at query position
-// i, if every rounding were independent of the others: the squares of the
-// errors, each times how far the output follows it, are added up (Higham, Accuracy
-// and Stability of Numerical Algorithms, section 2.8). All of it is float64.
+// expectedError returns the error to expect of one query head at query position i, if every rounding were independent of the
+// others: the squares of the errors, each times how far the output follows it, are added up (Higham, Accuracy and Stability
+// of Numerical Algorithms, section 2.8). All of it is float64.
 func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	dim, kv := c.HeadDim, head/(c.QueryHeads/c.KVHeads)
 	n := attention.CausalLength(i, c.Queries, c.Keys)
@@ -141,9 +138,8 @@ func (x *errorModel) expectedError(c *VerifyCase, head, i int) (e caseError) {
 	return e
 }
 
-// exponentials returns, for each key [dim] of k, the exponential of its score below the highest, and the
-// expected square of a score's error in units of the rounding's. largest is the largest partial sum
-// of q·k in absolute value.
+// exponentials returns, for each key [dim] of k, the exponential of its score below the highest, and the expected square of
+// a score's error in units of the rounding's. largest is the largest partial sum of q·k in absolute value.
 func exponentials(q, k []float32) (p, size []float64, largest float64) {
 	dim := len(q)
 	p, size = make([]float64, len(k)/dim), make([]float64, len(k)/dim)

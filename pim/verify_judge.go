@@ -21,8 +21,7 @@ type judgement struct {
 	expected []caseError // by KV head
 }
 
-// judge compares outputs and log-sum-exps with the direct computation and with
-// the reference.
+// judge compares outputs and log-sum-exps with the direct computation and with the reference.
 func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 	c := j.c
 	want, _, err := j.compute(ctx, j.direct.half)
@@ -78,8 +77,7 @@ func (j *judgement) judge(ctx context.Context) (VerifyResult, error) {
 	return r, err
 }
 
-// compute runs the direct computation with the roundings of half, and says what
-// each of them lost.
+// compute runs the direct computation with the roundings of half, and says what each of them lost.
 func (j *judgement) compute(ctx context.Context, half [roundings]bool) (outputs, [roundings]lost, error) {
 	c, dim, group := j.c, j.c.HeadDim, j.c.QueryHeads/j.c.KVHeads
 	o := c.newOutputs()
@@ -133,8 +131,7 @@ func (c *VerifyCase) widen() (x [3][]float32) {
 	return x
 }
 
-// storageError returns how far rounding q, k and v to the storage format moves
-// the exact output: 0 where they fit it.
+// storageError returns how far rounding q, k and v to the storage format moves the exact output: 0 where they fit it.
 func (c *VerifyCase) storageError(stored [3][]float32) float64 {
 	if slices.Equal(stored[0], c.Q) && slices.Equal(stored[1], c.K) && slices.Equal(stored[2], c.V) {
 		return 0
@@ -154,9 +151,8 @@ func (c *VerifyCase) exact(x [3][]float32) outputs {
 	return o
 }
 
-// reason says why a case failed: that the program is wrong, or else which of its
-// formats cannot hold it. A stage is named because the direct computation with
-// that stage alone in FP16 is wrong, too.
+// reason says why a case failed: that the program is wrong, or else which of its formats cannot hold it. A stage is named
+// because the direct computation with that stage alone in FP16 is wrong, too.
 func (j *judgement) reason(ctx context.Context, r *VerifyResult, rawScore float64, lseRight bool) (string, error) {
 	c := j.c
 	if r.Differing > 0 {
