@@ -60,32 +60,28 @@ func (h *headRun) checkList(g *Geometry) error {
 // whole chunks. The newest page is the last. Pages that follow one another in a unit are one extent.
 func pageList(g *Geometry, context, page int, pages []int) (list []extent, tokens, units int) {
 	for _, number := range pages {
-		list, tokens, units = appendRange(g, list, tokens, units, number*page, min((number+1)*page, context))
+		list, tokens = appendRange(g, list, tokens, number*page, min((number+1)*page, context))
 	}
-	return list, tokens, units
-}
-
-// appendRange adds the tokens from first to before end of a head to a list that has tokens and units. It returns both with them.
-func appendRange(g *Geometry, list []extent, tokens, units, first, end int) ([]extent, int, int) {
-	for first < end {
-		unit := first / g.RowTokens
-		stop := min(end, (unit+1)*g.RowTokens)
-		list, units = appendExtent(g, list, tokens, unit, first%g.RowTokens/g.ChunkTokens, units)
-		tokens += stop - first
-		first = stop
-	}
-	return list, tokens, units
-}
-
-// appendExtent adds tokens from a place on to a list.
-func appendExtent(g *Geometry, list []extent, tokens, unit, chunk, units int) ([]extent, int) {
-	if n := len(list); n > 0 && list[n-1].unit == unit {
-		if last := &list[n-1]; last.chunk+(tokens-last.start)/g.ChunkTokens == chunk {
-			return list, units
+	for i, x := range list {
+		if i == 0 || x.unit != list[i-1].unit {
+			units++
 		}
-		return append(list, extent{tokens, unit, chunk}), units
 	}
-	return append(list, extent{tokens, unit, chunk}), units + 1
+	return list, tokens, units
+}
+
+// appendRange adds a head's tokens from first to before end to a list that has tokens. It returns the list and its tokens.
+func appendRange(g *Geometry, list []extent, tokens, first, end int) ([]extent, int) {
+	for first < end {
+		unit, chunk := first/g.RowTokens, first%g.RowTokens/g.ChunkTokens
+		last := len(list) - 1
+		if last < 0 || list[last].unit != unit || list[last].chunk+(tokens-list[last].start)/g.ChunkTokens != chunk {
+			list = append(list, extent{tokens, unit, chunk})
+		}
+		stop := min(end, (unit+1)*g.RowTokens)
+		tokens, first = tokens+stop-first, stop
+	}
+	return list, tokens
 }
 
 // rangeList returns the list of ranges of a head's tokens, from the first to before the second,
@@ -97,7 +93,7 @@ func rangeList(g *Geometry, list []extent, ranges [][2]int) ([]extent, int, erro
 			return nil, 0, &input.Error{Key: "ranges", Value: fmt.Sprint(r), Expected: fmt.Sprintf(
 				"ascending ranges of whole chunks of %d tokens, but for the end of the last", g.ChunkTokens)}
 		}
-		list, tokens, _ = appendRange(g, list, tokens, 0, r[0], r[1])
+		list, tokens = appendRange(g, list, tokens, r[0], r[1])
 	}
 	return list, tokens, nil
 }

@@ -20,9 +20,8 @@ func drawList(t *rapid.T, g *Geometry, n int) []extent {
 	var list []extent
 	tokens := 0
 	for _, number := range pages {
-		first := number * page
-		list, _ = appendExtent(g, list, tokens, first/row, first%row, 0)
-		tokens += min(page*g.ChunkTokens, n-tokens)
+		first := number * page * g.ChunkTokens
+		list, tokens = appendRange(g, list, tokens, first, first+min(page*g.ChunkTokens, n-tokens))
 	}
 	return list
 }
