@@ -112,18 +112,23 @@ func (l *PageLoad) everything() bool { return l.Context <= l.Budget }
 
 // selectCycles returns the clocks of the rank for a list.
 func (l *PageLoad) selectCycles(spec *Spec, d *dram.Spec, bounds int) (int64, error) {
-	unit := *spec
-	switch l.Select {
-	case SelectNone, SelectGPU:
+	if l.Select == SelectNone || l.Select == SelectGPU {
 		return 0, nil
-	case SelectRank:
-		unit.ProcessingUnit = RankPU
 	}
-	b, err := newTableBuilder(&unit, d, boundsOf(l.Shape))
+	b, err := boundBuilder(spec, d, boundsOf(l.Shape), l.Select)
 	if err != nil {
 		return 0, err
 	}
 	return b.run(headRun{context: bounds, scores: true}) + int64(l.TopK), nil
+}
+
+// boundBuilder returns a builder that scores bounds, with SelectRank in the rank's unit.
+func boundBuilder(spec *Spec, d *dram.Spec, bounds HeadShape, by string) (*tableBuilder, error) {
+	unit := *spec
+	if by == SelectRank {
+		unit.ProcessingUnit = RankPU
+	}
+	return newTableBuilder(&unit, d, bounds)
 }
 
 // choose returns the list's pages, ascending.
@@ -241,14 +246,11 @@ const boundRows = 16
 // group, or with perQuery in one for each set of query heads. by is SelectBank or SelectRank,
 // topK the clocks from the last score to the list.
 func NewBoundTable(spec *Spec, d *dram.Spec, shape HeadShape, by string, perQuery bool, topK int) (*BoundTable, error) {
-	unit, bounds := *spec, boundsOf(shape)
-	if by == SelectRank {
-		unit.ProcessingUnit = RankPU
-	}
+	bounds := boundsOf(shape)
 	if perQuery {
 		bounds.Queries = shape.Queries
 	}
-	b, err := newTableBuilder(&unit, d, bounds)
+	b, err := boundBuilder(spec, d, bounds, by)
 	if err != nil {
 		return nil, err
 	}
