@@ -245,7 +245,7 @@ func (a *app) compareHardware(c *comparison) error {
 
 // hardwareOf returns the hardware of a configuration, and the trace's share of it.
 func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
-	moments, err := system.TraceMoments(cfg)
+	trace, err := system.LoadTrace(cfg)
 	if err != nil {
 		return h, err
 	}
@@ -253,5 +253,5 @@ func hardwareOf(cfg *configs.Config) (h system.Hardware, err error) {
 	if err != nil {
 		return h, err
 	}
-	return node.Hardware(moments), nil
+	return node.Hardware(trace.Moments()), nil
 }
