@@ -241,7 +241,7 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 			if span == 0 {
 				rate = 0
 			}
-			return t.with(t.Requests, Arrivals{Kind: kind, RatePerS: rate})
+			return t.with(t.Requests, Arrivals{Kind: kind, RatePerS: rate}), nil
 		case spec.RatePerS > 0:
 			scale = spec.RatePerS / rate
 		}
@@ -254,9 +254,9 @@ func (t *Trace) Arrive(spec ArrivalSpec, seed uint64) (*Trace, error) {
 		}
 		return t.stretched(func(i int) float64 { return at[i] * picoseconds }, Arrivals{Kind: kind, RatePerS: spec.RatePerS})
 	case ArrivalsClosed:
-		return t.with(t.AtOnce().Requests, Arrivals{Kind: kind, Closed: &ClosedLoop{spec.Users, spec.ThinkTime, spec.ThinkDistribution, seed}})
+		return t.with(t.AtOnce().Requests, Arrivals{Kind: kind, Closed: &ClosedLoop{spec.Users, spec.ThinkTime, spec.ThinkDistribution, seed}}), nil
 	}
-	return t.with(t.AtOnce().Requests, Arrivals{Kind: ArrivalsAtOnce})
+	return t.with(t.AtOnce().Requests, Arrivals{Kind: ArrivalsAtOnce}), nil
 }
 
 // arrivalKind returns how requests come that spec leaves to a trace, of which there are n. The error is that of Arrive.
@@ -285,12 +285,6 @@ func (t *Trace) arrivalKind(spec *ArrivalSpec, n int) (string, error) {
 	return kind, nil
 }
 
-// CheckDrawn says whether n requests without times, those of a built-in trace, can come as spec says. The error is that of Arrive.
-func (s *ArrivalSpec) CheckDrawn(name string, n int) error {
-	_, err := (&Trace{Name: name}).arrivalKind(s, n)
-	return err
-}
-
 // tooSlow is the error for a rate at which the clock ends before n requests have come.
 func tooSlow(name string, n int, rate float64) error {
 	return &input.Error{Key: "arrivals.rate_per_s", Value: fmt.Sprint(rate),
@@ -307,14 +301,14 @@ func (t *Trace) stretched(at func(i int) float64, a Arrivals) (*Trace, error) {
 		}
 		requests[i].Arrival = units.FromPicoseconds(math.Round(ps))
 	}
-	return t.with(requests, a)
+	return t.with(requests, a), nil
 }
 
 // with returns a copy of the trace with other requests and arrivals.
-func (t *Trace) with(requests []Request, a Arrivals) (*Trace, error) {
+func (t *Trace) with(requests []Request, a Arrivals) *Trace {
 	at := *t
 	at.Requests, at.Arrivals = requests, a
-	return &at, nil
+	return &at
 }
 
 // gaps returns n times of arrival, the first 0, with gaps of mean 1.

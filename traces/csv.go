@@ -1,7 +1,6 @@
 package traces
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -13,7 +12,7 @@ import (
 // csvColumns is a format with the places of its columns in one file.
 type csvColumns struct {
 	table
-	inputAt, outputAt, arrivalAt, sessionAt, batchAt int // -1 where the file has no such column
+	inputAt, outputAt, arrivalAt, sessionAt int // -1 where the file has no such column
 }
 
 // readCSV adds the rows of a CSV file with a header until there are enough.
@@ -79,7 +78,7 @@ func findColumns(file string, line int, header []string, formats []table) (*csvC
 	if f == nil {
 		return nil, &input.Error{
 			File: file, Line: line, Value: strconv.Quote(strings.Join(names, ",")),
-			Expected: "a header with the columns of a known format, or their names in --columns", Details: headers(),
+			Expected: "a header with the columns of a known format, or their names in --columns", Details: knownNames(csvTables),
 		}
 	}
 	for _, needed := range f.columns() {
@@ -93,24 +92,7 @@ func findColumns(file string, line int, header []string, formats []table) (*csvC
 			return nil, &input.Error{File: file, Line: line, Key: needed, Expected: "one column of this name"}
 		}
 	}
-	return &csvColumns{*f, place(f.input), place(f.output), place(f.arrival), place(f.session), place(f.batch)}, f.unreadArrivals(file, line, names)
-}
-
-// headers lists the columns of all CSV formats and what names others, a line each. Columns in
-// brackets may be missing.
-func headers() []string {
-	var all []string
-	for _, f := range csvTables {
-		if f.alternative {
-			continue
-		}
-		arrival := f.arrivals()
-		if !f.required {
-			arrival = "[" + arrival + "]"
-		}
-		all = append(all, fmt.Sprintf("%s: %s, %s, %s", f.format, f.input, f.output, arrival))
-	}
-	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")
+	return &csvColumns{*f, place(f.input), place(f.output), place(f.arrival), place(f.session)}, f.unreadArrivals(file, line, names)
 }
 
 // row reads one record.
@@ -122,7 +104,7 @@ func (c *csvColumns) row(file string, line int, record []string) (row, error) {
 		return strings.TrimSpace(record[at])
 	}
 	return c.table.row(file, line, &cells{
-		input: cell(c.inputAt), output: cell(c.outputAt), arrival: cell(c.arrivalAt), session: cell(c.sessionAt), batch: cell(c.batchAt),
-		hasArrival: c.arrivalAt >= 0, hasBatch: c.batchAt >= 0, quoted: true,
+		input: cell(c.inputAt), output: cell(c.outputAt), arrival: cell(c.arrivalAt), session: cell(c.sessionAt),
+		hasArrival: c.arrivalAt >= 0, quoted: true,
 	})
 }

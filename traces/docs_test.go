@@ -52,7 +52,11 @@ func TestDocs(t *testing.T) {
 	if n := strings.Count(text, "```csv") + strings.Count(text, "```json"); n != len(examples) {
 		t.Errorf("%d examples, of which %d say what is read", n, len(examples))
 	}
-	for _, name := range FormatNames() {
+	names := FormatNames()
+	for _, f := range slices.Concat(csvTables, jsonTables, []table{vllmTable}) {
+		names = append(names, f.format)
+	}
+	for _, name := range names {
 		if !read[name] || !strings.Contains(text, "| `"+name+"` |") {
 			t.Errorf("no example or no row of %s", name)
 		}
@@ -64,7 +68,7 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range slices.Concat(BuiltinNames(), prompts, answers, []string{callsField, durationField, sessionField}) {
+	for _, name := range slices.Concat(BuiltinNames(), []string{callsField, durationField, sessionField}) {
 		if !strings.Contains(text, "`"+name+"`") {
 			t.Errorf("no %s", name)
 		}

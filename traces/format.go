@@ -27,7 +27,8 @@ func (c *collector) read(text *bufio.Reader, file io.Reader) error {
 	case string(first) == parquetMagic:
 		return c.readParquet(text, file)
 	case bytes.HasPrefix(first, []byte("[")):
-		return c.readShareGPT(text)
+		return &input.Error{File: c.file, Line: 1, Value: "[", Expected: "lengths in tokens, as CSV, JSON lines, Parquet or one object of vLLM's benchmark; " +
+			"texts of conversations (ShareGPT) must be counted by the model's own tokeniser first"}
 	case bytes.HasPrefix(first, []byte("{")):
 		return c.readObjects(text)
 	}
@@ -45,7 +46,7 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 		return c.readJSONLines(text, &t)
 	}
 	head, _ := text.Peek(peeked) // what cannot be read is an error later
-	names := slices.Collect(topFields(head))
+	names := topFields(head)
 	if t := cmp.Or(choose(jsonTables, names, (*table).lengths), choose(jsonTables, names, (*table).others)); t != nil {
 		if err := t.unreadArrivals(c.file, 1, names); err != nil {
 			return err
@@ -55,15 +56,9 @@ func (c *collector) readObjects(text *bufio.Reader) error {
 	if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "input_len") || name == "total_input_tokens" }) {
 		return c.readVLLM(text)
 	}
-	known := []string{"vllm: one object with the lists input_lens, output_lens"}
-	for _, t := range jsonTables {
-		if !t.alternative {
-			known = append(known, t.format+": "+t.fields())
-		}
-	}
 	return &input.Error{File: c.file, Line: 1, Value: strings.Join(list.Map(names, strconv.Quote), ", "),
 		Expected: "the fields of a known format, or their names in --columns",
-		Details:  append(known, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/lab/traces.md")}
+		Details:  append([]string{"vllm: one object with the lists input_lens, output_lens"}, knownNames(jsonTables)...)}
 }
 
 // others are the names by which JSON lines without lengths are known: what they lack is an error.
@@ -74,39 +69,20 @@ func (t *table) others() []string {
 	return []string{t.arrival}
 }
 
-// topFields yields the names of the fields of the object that a text begins with, as far
+// topFields returns the names of the fields of the object that a text begins with, as far
 // as it goes.
-func topFields(text []byte) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		dec := json.NewDecoder(bytes.NewReader(text))
-		depth, key := 0, false // key: what comes next in the outermost object is a name
-		for {
-			token, err := dec.Token()
-			if err != nil {
-				return
-			}
-			name, isText := token.(string)
-			switch {
-			case token == json.Delim('{') || token == json.Delim('['):
-				depth++
-				key = depth == 1
-				continue
-			case token == json.Delim('}') || token == json.Delim(']'):
-				if depth--; depth == 0 {
-					return
-				}
-				key = depth == 1
-				continue
-			case depth == 1 && key && isText:
-				key = false
-				if !yield(name) {
-					return
-				}
-				continue
-			}
-			key = depth == 1
+func topFields(text []byte) (names []string) {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	_, err := dec.Token() // the brace
+	for err == nil && dec.More() {
+		var token json.Token
+		if token, err = dec.Token(); err == nil {
+			name, _ := token.(string)
+			names = append(names, name)
+			err = dec.Decode(new(json.RawMessage))
 		}
 	}
+	return names
 }
 
 // The first bytes of packed files: RFC 1952 and RFC 8878.

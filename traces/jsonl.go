@@ -29,7 +29,7 @@ var jsonTables = slices.Concat([]table{
 	{format: "mooncake", input: "input_length", output: "output_length", arrival: "timestamp", required: true, clock: milliseconds},
 	// LLMServingSim's, https://github.com/casys-kaist/LLMServingSim: requests, and
 	// conversations with sub_requests.
-	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: wholeNanoseconds},
+	{format: "llmservingsim", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: nanoseconds},
 	{format: "jsonl", input: vidur.input, output: vidur.output, arrival: vidur.arrival, clock: vidur.clock},
 }, own)
 
@@ -116,43 +116,15 @@ func (c *collector) readHashes(line int, o object, tokens int) ([]uint64, error)
 	}
 	blocks := (tokens + BlockTokens - 1) / BlockTokens
 	bad := &input.Error{File: c.file, Line: line, Key: hashField, Value: string(raw), Expected: "an array of whole numbers that are not negative"}
-	if raw[0] != '[' {
+	ids := make([]uint64, 0, blocks)
+	if err := json.Unmarshal(raw, &ids); err != nil || bytes.Contains(raw, []byte("null")) {
 		return nil, bad
-	}
-	ids := c.hashes.take(blocks)
-	for part := range bytes.SplitSeq(raw[1:len(raw)-1], []byte(",")) {
-		text := bytes.TrimSpace(part)
-		if len(text) == 0 { // of an empty array
-			break
-		}
-		id, err := strconv.ParseUint(string(text), 10, 64)
-		if err != nil {
-			return nil, bad
-		}
-		ids = append(ids, id)
 	}
 	if len(ids) != blocks {
 		bad.Expected = fmt.Sprintf("%d hashes, one for each block of %d tokens of the prompt", blocks, BlockTokens)
 		return nil, bad
 	}
 	return ids, nil
-}
-
-// hashChunk is the number of hashes that are allocated at once.
-const hashChunk = 1 << 14
-
-// hashStore hands out room for hashes from large chunks: a slice for each request takes
-// twice the memory.
-type hashStore []uint64
-
-// take returns an empty slice with room for n hashes.
-func (s *hashStore) take(n int) []uint64 {
-	if len(*s) < n {
-		*s = make([]uint64, max(n, hashChunk))
-	}
-	taken := (*s)[:0:n]
-	*s = (*s)[n:]
-	return taken
 }
 
 // conversation reads a line of LLMServingSim with the calls of an agent: each but the
@@ -184,9 +156,9 @@ func (c *collector) conversation(line int, o object, raw []byte, t *table) ([]ro
 		at = at.after(think)
 		rows[i].arrival, rows[i].session, rows[i].waits, rows[i].think = at, session, true, think
 		wait, ok := call.text(durationField)
-		d, good := parseNanoseconds(wait)
+		d, good := nanoseconds.parse(wait)
 		if ok && (!good || d.seconds > maxSeconds) {
-			return nil, &input.Error{File: c.file, Line: line, Key: durationField, Value: wait, Expected: wholeNanoseconds.expected}
+			return nil, &input.Error{File: c.file, Line: line, Key: durationField, Value: wait, Expected: nanoseconds.expected}
 		}
 		think = units.Duration(d.seconds)*units.Second + units.Duration(d.picoseconds)
 	}

@@ -27,9 +27,6 @@ type Options struct {
 	From, To units.Duration
 }
 
-// Load reads the first n requests of the trace file at path as Options do.
-func Load(path string, n int) (*Trace, error) { return Options{Requests: n}.Load(path) }
-
 // Load reads the trace file at path. What it begins with gives the format, and whether
 // it is packed, not the file's name. Requests are sorted by arrival, and arrivals count
 // from the first.
@@ -111,7 +108,6 @@ type collector struct {
 	firstBad        error
 
 	sessions map[string]int // numbers of conversations
-	hashes   hashStore
 }
 
 // chunkRequests is the number of requests for which room is made at once. A slice that

@@ -123,11 +123,11 @@ func TestPrefixes(t *testing.T) {
 // turn on, and each as likely as any other.
 func TestSample(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f, err := lookupFormat(rapid.SampledFrom([]string{"burstgpt", "llmservingsim", "mooncake"}).Draw(t, "format"))
+		f, err := lookupFormat(rapid.SampledFrom([]string{"l3sim", "mooncake"}).Draw(t, "format"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		trace := drawTrace(t, f)
+		trace := drawTrace(t, f, rapid.Bool().Draw(t, "conversations"))
 		n, seed := rapid.IntRange(1, len(trace.Requests)).Draw(t, "n"), rapid.Uint64().Draw(t, "seed")
 		for i := range trace.Requests { // which it was
 			trace.Requests[i].Output = i + 1

@@ -20,7 +20,6 @@ type table struct {
 	required      bool   // the arrivals must be there, else 0 stands for them
 	clock                // of arrivals
 	session       string // names the conversation, "" where there is none
-	batch         string // must be 1: a request stands for itself
 	fails         bool   // a request of 0 tokens to generate has failed
 	alternative   bool   // only files with these arrivals; a later table takes others of these names
 }
@@ -32,12 +31,11 @@ type clock struct {
 }
 
 var (
-	seconds          = clock{func(s string) (instant, bool) { return parseDecimal(s, 0) }, "seconds, not negative, such as 0.251"}
-	milliseconds     = clock{func(s string) (instant, bool) { return parseDecimal(s, 3) }, "milliseconds, not negative"}
-	microseconds     = clock{func(s string) (instant, bool) { return parseDecimal(s, 6) }, "microseconds, not negative"}
-	nanoseconds      = clock{func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"}
-	wholeNanoseconds = clock{parseNanoseconds, "a whole number of nanoseconds, not negative"}
-	timestamps       = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600"}
+	seconds      = clock{func(s string) (instant, bool) { return parseDecimal(s, 0) }, "seconds, not negative, such as 0.251"}
+	milliseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 3) }, "milliseconds, not negative"}
+	microseconds = clock{func(s string) (instant, bool) { return parseDecimal(s, 6) }, "microseconds, not negative"}
+	nanoseconds  = clock{func(s string) (instant, bool) { return parseDecimal(s, 9) }, "nanoseconds, not negative"}
+	timestamps   = clock{parseTimestamp, "a time such as 2023-11-16 18:17:03.9799600"}
 )
 
 // vidur are the columns of Vidur, https://github.com/microsoft/vidur, which are also
@@ -63,15 +61,26 @@ var csvTables = slices.Concat([]table{
 	// https://github.com/Azure/AzurePublicDataset.
 	{format: "azure", input: "ContextTokens", output: "GeneratedTokens", arrival: "TIMESTAMP", required: true, clock: timestamps},
 	vidur,
-	// LLMServingSim's lengths, https://github.com/casys-kaist/LLMServingSim.
-	{format: "llmservingsim-csv", input: "input_toks", output: "output_toks", arrival: "arrival_time_ns", required: true, clock: wholeNanoseconds},
 	// https://github.com/HPMLL/BurstGPT: a request without an answer has failed.
 	{format: "burstgpt", input: "Request tokens", output: "Response tokens", arrival: "Timestamp", required: true,
 		clock: seconds, session: "Session ID", fails: true},
-	// https://github.com/Mutinifni/splitwise-sim.
-	{format: "splitwise", input: "prompt_size", output: "token_size", arrival: "arrival_timestamp", required: true,
-		clock: seconds, batch: "batch_size"},
 }, own)
+
+// knownNames lists the names by which tables are known and what names others, a line each. Names in brackets may be missing.
+func knownNames(tables []table) []string {
+	var all []string
+	for _, t := range tables {
+		if t.alternative {
+			continue
+		}
+		arrival := t.arrivals()
+		if !t.required {
+			arrival = "[" + arrival + "]"
+		}
+		all = append(all, fmt.Sprintf("%s: %s, %s, %s", t.format, t.input, t.output, arrival))
+	}
+	return append(all, "any other: --columns input=NAME,output=NAME,arrival=NAME,unit=s|ms|us|ns; see docs/traces.md")
+}
 
 // choose returns the first of some tables that a file has, going by the names in it; nil where
 // it has none. known says which names tell a table.
@@ -114,7 +123,7 @@ func (t *table) arrivals() string {
 // columns returns the names of the columns that hold something.
 func (t *table) columns() []string {
 	var names []string
-	for _, name := range []string{t.input, t.output, t.arrival, t.session, t.batch} {
+	for _, name := range []string{t.input, t.output, t.arrival, t.session} {
 		if name != "" {
 			names = append(names, name)
 		}
@@ -124,9 +133,9 @@ func (t *table) columns() []string {
 
 // cells are the texts of a request's columns. What is not there is "".
 type cells struct {
-	input, output, arrival, session, batch string
-	hasArrival, hasBatch                   bool
-	quoted                                 bool // in errors
+	input, output, arrival, session string
+	hasArrival                      bool
+	quoted                          bool // in errors
 }
 
 // row reads the cells of one request on a line of file.
@@ -146,9 +155,6 @@ func (t *table) row(file string, line int, c *cells) (row, error) {
 	}
 	if r.input, ok = parseTokens(c.input); !ok && !r.failed {
 		return row{}, wrong(t.input, c.input, expectedTokens)
-	}
-	if c.hasBatch && c.batch != "1" {
-		return row{}, wrong(t.batch, c.batch, "1: a row for each request")
 	}
 	if c.hasArrival {
 		if r.arrival, ok = t.parse(c.arrival); !ok {

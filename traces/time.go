@@ -44,12 +44,6 @@ func parseTimestamp(s string) (instant, bool) {
 	return instant{t.Unix(), int64(t.Nanosecond()) * 1000}, err == nil
 }
 
-// parseNanoseconds reads a whole number of nanoseconds.
-func parseNanoseconds(s string) (instant, bool) {
-	v, err := strconv.ParseInt(s, 10, 64)
-	return instant{v / 1e9, v % 1e9 * 1000}, err == nil && v >= 0
-}
-
 // The digits of a second in picoseconds, and of the seconds of the latest instant: more
 // than 30,000 years.
 const (

@@ -127,9 +127,7 @@ func (t *Trace) AtOnce() *Trace {
 	for i := range requests {
 		requests[i].Arrival = 0
 	}
-	at := *t
-	at.Requests = requests
-	return &at
+	return t.with(requests, t.Arrivals)
 }
 
 // Equal returns n requests of equal lengths, all at once.

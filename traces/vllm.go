@@ -3,8 +3,8 @@ package traces
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/l3sim/l3sim/input"
 )
@@ -21,18 +21,13 @@ const (
 // vllmTable holds a request of these lists as a table does.
 var vllmTable = table{format: "vllm", input: vllmInput, output: vllmOutput, arrival: vllmStart, clock: seconds, fails: true}
 
-// number is an element of a list and its line.
-type number struct {
-	text string
-	line int
-}
-
 // readVLLM adds the requests of a result of vLLM's benchmark. Other lists, such as those
 // of the texts that were generated, are skipped piece by piece.
 func (c *collector) readVLLM(r *bufio.Reader) error {
 	c.format = vllmTable.format
 	j := input.NewJSON(c.file, r)
-	lists := map[string][]number{}
+	lists := map[string][]json.RawMessage{}
+	line := 0                            // of the last list
 	if _, err := j.Token(); err != nil { // the brace
 		return j.Cut(err)
 	}
@@ -47,7 +42,11 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 			if _, twice := lists[name]; twice {
 				return &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: "one list of this name"}
 			}
-			lists[name], err = c.numbers(j, name)
+			list := []json.RawMessage{}
+			if err = j.Decode(&list); errors.As(err, new(*json.UnmarshalTypeError)) {
+				return &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: "a list of numbers"}
+			}
+			lists[name], line = list, j.Line()
 		default:
 			err = j.Skip()
 		}
@@ -61,46 +60,11 @@ func (c *collector) readVLLM(r *bufio.Reader) error {
 	if err := j.End("the object"); err != nil {
 		return err
 	}
-	return c.addLists(lists)
+	return c.addLists(lists, line)
 }
 
-// numbers reads a list of numbers.
-func (c *collector) numbers(j *input.JSON, name string) ([]number, error) {
-	start, err := j.Token()
-	if err != nil {
-		return nil, err
-	}
-	if start != json.Delim('[') {
-		return nil, &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: "a list of numbers"}
-	}
-	list := []number{}
-	for j.More() {
-		token, err := j.Token()
-		if err != nil {
-			return nil, err
-		}
-		if len(list) == maxWhole {
-			return nil, &input.Error{File: c.file, Line: j.Line(), Key: name, Expected: fmt.Sprintf("at most %d numbers", maxWhole)}
-		}
-		n := number{line: j.Line()}
-		switch token := token.(type) {
-		case json.Number:
-			n.text = token.String()
-		case json.Delim:
-			return nil, &input.Error{File: c.file, Line: j.Line(), Key: fmt.Sprintf("%s[%d]", name, len(list)), Expected: "a number"}
-		case string:
-			n.text = strconv.Quote(token)
-		default: // null and truth values
-			n.text = fmt.Sprint(token)
-		}
-		list = append(list, n)
-	}
-	_, err = j.Token()
-	return list, err
-}
-
-// addLists adds the requests of lists of equal length.
-func (c *collector) addLists(lists map[string][]number) error {
+// addLists adds the requests of lists of equal length; line is that of errors.
+func (c *collector) addLists(lists map[string][]json.RawMessage, line int) error {
 	in, out, start := lists[vllmInput], lists[vllmOutput], lists[vllmStart]
 	_, timed := lists[vllmStart]
 	for _, name := range []string{vllmInput, vllmOutput, vllmStart} {
@@ -116,14 +80,14 @@ func (c *collector) addLists(lists map[string][]number) error {
 		if c.enough() {
 			return nil
 		}
-		cells := cells{input: in[i].text, output: out[i].text, hasArrival: timed}
+		cells := cells{input: string(in[i]), output: string(out[i]), hasArrival: timed}
 		if timed {
-			cells.arrival = start[i].text
+			cells.arrival = string(start[i])
 		}
 		named := vllmTable
 		place := fmt.Sprintf("[%d]", i)
 		named.input, named.output, named.arrival = vllmInput+place, vllmOutput+place, vllmStart+place
-		if err := c.add(named.row(c.file, in[i].line, &cells)); err != nil {
+		if err := c.add(named.row(c.file, line, &cells)); err != nil {
 			return err
 		}
 	}

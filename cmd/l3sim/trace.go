@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -86,16 +87,13 @@ func parseWindow(flag, text, example string) (*system.Window, error) {
 	return &system.Window{From: from, To: to}, nil
 }
 
-// noteTrace notes the requests of a file that are not in its trace, and lengths that are not exact.
+// noteTrace notes the requests of a file that are not in its trace.
 func (a *app) noteTrace(t *traces.Trace) {
 	if t.Failed > 0 {
 		a.Note("%s: %s left out", t.Name, cli.Plural(t.Failed, "request that failed is", "requests that failed are"))
 	}
 	if t.Skipped > 0 {
 		a.Note("%s: %s skipped; the first: %v", t.Name, cli.Plural(t.Skipped, "malformed line is", "malformed lines are"), t.FirstBad)
-	}
-	if t.Format == "sharegpt" {
-		a.Note("%s: tokens are counted as of GPT-4; other models have more or fewer", t.Name)
 	}
 }
 
@@ -170,9 +168,9 @@ func (a *app) newTraceConvertCommand() *cobra.Command {
 
 Requests come out in order of arrival, and their times count from the first. What the
 format does not hold is left out, which standard error says.`,
-		Example: `  l3sim trace convert mooncake.jsonl --to azure --out out/mooncake.csv
-  l3sim trace convert own.parquet --columns arrival=t,input=prompt,output=answer,unit=ms --to vidur --out out/own.csv.gz
-  l3sim trace convert BurstGPT.csv --skip-bad --window 0s:3600s --to vllm | l3sim run --trace -`,
+		Example: `  l3sim trace convert mooncake.jsonl --to l3sim --out out/mooncake.csv
+  l3sim trace convert own.parquet --columns arrival=t,input=prompt,output=answer,unit=ms --to l3sim --out out/own.csv.gz
+  l3sim trace convert BurstGPT.csv --skip-bad --window 0s:3600s --to jsonl | l3sim run --trace -`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.to == "" {
@@ -241,7 +239,9 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 				}
 			}
 			if o.to == "" {
-				o.to = t.Format
+				if o.to = t.Format; !slices.Contains(traces.FormatNames(), o.to) {
+					o.to = "l3sim"
+				}
 			}
 			return a.writeTrace(t, &o)
 		},
@@ -249,7 +249,7 @@ wholes, and then all times are multiplied so that the mean rate, (requests - 1) 
 	cmd.Flags().IntVar(&requests, "requests", 0, "draw this many requests; without it all are kept")
 	cmd.Flags().Uint64Var(&seed, "seed", 0, "of what is drawn")
 	cmd.Flags().Float64Var(&rate, "rate", 0, "mean `rate` in requests a second")
-	o.register(cmd.Flags(), "`format` to write, FILE's own without it")
+	o.register(cmd.Flags(), "`format` to write; without it FILE's own where it is one of these, else l3sim")
 	f.register(cmd.Flags())
 	return cmd
 }
